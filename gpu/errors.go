@@ -1,0 +1,62 @@
+package gpu
+
+import (
+	"errors"
+	"strings"
+)
+
+// What can go wrong with a driver or a device, told apart with errors.Is.
+var (
+	// ErrNoDriver: no driver of this kind is installed or loaded.
+	ErrNoDriver = errors.New("no driver answered")
+	// ErrVersionMismatch: the driver in the kernel and its library differ,
+	// usually after an update without a restart.
+	ErrVersionMismatch = errors.New("driver and library versions differ")
+	// ErrNotPermitted: this process may not talk to the driver.
+	ErrNotPermitted = errors.New("not permitted to talk to the driver")
+	// ErrNotAnswering: a driver call has not come back in time.
+	ErrNotAnswering = errors.New("the driver is not answering")
+	// ErrNoDevices: the driver answers and knows no device.
+	ErrNoDevices = errors.New("the driver finds no device")
+)
+
+// Advice is an error for people: what happened and what to do. It is found
+// with errors.AsType[*Advice]. Its zero says nothing.
+type Advice struct {
+	What string // a clause without a full stop: "the NVIDIA driver is not loaded"
+	Try  string // what a person can do: "install it, or check that nvidia-smi runs"
+	Err  error  // for the log and errors.Is; may be nil
+}
+
+// Error returns both sentences, and for the log the cause.
+func (a *Advice) Error() string {
+	var b strings.Builder
+	b.WriteString(a.Text())
+	if a.Err != nil {
+		b.WriteString(" (" + a.Err.Error() + ")")
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (a *Advice) Unwrap() error { return a.Err }
+
+// Text is what people read: "what happened: what to try".
+func (a *Advice) Text() string {
+	if a.Try == "" {
+		return a.What
+	}
+	return a.What + ": " + a.Try
+}
+
+// IsZero reports whether the advice says nothing.
+func (a Advice) IsZero() bool { return a.What == "" && a.Try == "" && a.Err == nil }
+
+// AsAdvice returns the advice in err, or one that says no more than "internal
+// error"; what is no advice is for the log.
+func AsAdvice(err error) Advice {
+	if a, ok := errors.AsType[*Advice](err); ok {
+		return *a
+	}
+	return Advice{What: "internal error", Try: "see gpuwhy's log", Err: err}
+}

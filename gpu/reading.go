@@ -1,0 +1,97 @@
+package gpu
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Quality says how far a reading can be trusted and, where it is absent, why.
+type Quality uint8
+
+// The qualities of a reading. Only Good and Doubtful readings have a value.
+const (
+	// NotReported: nothing is known, and not why. The zero of every Reading.
+	NotReported Quality = iota
+	// NotSupported: the device or its driver does not offer this reading.
+	NotSupported
+	// NotPermitted: it exists, but this process may not read it.
+	NotPermitted
+	// Stale: it was reported before, and the device does not answer now.
+	Stale
+	// Doubtful: a value was reported that can't be right (outside the
+	// device's own limits, say). It is given as reported.
+	Doubtful
+	// Good: a value as the device reported it.
+	Good
+)
+
+var qualityNames = [...]string{"not_reported", "not_supported", "not_permitted", "stale", "doubtful", "good"}
+
+// String returns the quality's name on the wire, such as "not_supported".
+func (q Quality) String() string {
+	if int(q) < len(qualityNames) {
+		return qualityNames[q]
+	}
+	return "quality(" + strconv.Itoa(int(q)) + ")"
+}
+
+// A Reading is a value, or absent with a reason; its zero is "not reported",
+// unlike a reported 0.
+type Reading[T any] struct {
+	value   T
+	quality Quality
+}
+
+// Of returns a good reading of v.
+func Of[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Good} }
+
+// DoubtfulOf returns a reading that has the value v and says that it can't be
+// trusted.
+func DoubtfulOf[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Doubtful} }
+
+// Absent returns a reading without a value. It panics if q is Good or
+// Doubtful, which promise one.
+func Absent[T any](q Quality) Reading[T] {
+	if q >= Doubtful {
+		panic("gpu: an absent reading can't be " + q.String())
+	}
+	return Reading[T]{quality: q}
+}
+
+// Get returns the value, and whether there is one. A doubtful value counts.
+func (r Reading[T]) Get() (v T, ok bool) { return r.value, r.Present() }
+
+// Or returns the value, or instead where there is none.
+func (r Reading[T]) Or(instead T) T {
+	if r.Present() {
+		return r.value
+	}
+	return instead
+}
+
+// Present reports whether there is a value.
+func (r Reading[T]) Present() bool { return r.quality >= Doubtful }
+
+// Quality says how far the reading can be trusted, or why it is absent.
+func (r Reading[T]) Quality() Quality { return r.quality }
+
+// String is for logs and tests: the value, or the reason why there is none.
+func (r Reading[T]) String() string {
+	switch r.quality {
+	case Good:
+		return fmt.Sprint(r.value)
+	case Doubtful:
+		return fmt.Sprint(r.value) + " (doubtful)"
+	default:
+		return r.quality.String()
+	}
+}
+
+// Map returns f of the reading's value with the same quality, and an absent
+// reading as it is.
+func Map[T, U any](r Reading[T], f func(T) U) Reading[U] {
+	if !r.Present() {
+		return Reading[U]{quality: r.quality}
+	}
+	return Reading[U]{value: f(r.value), quality: r.quality}
+}

@@ -1,0 +1,199 @@
+package gpu
+
+import (
+	"slices"
+	"time"
+)
+
+// A Source's name on the wire: where a reading comes from.
+const (
+	SourceNVML       = "nvml"
+	SourceNvidiaSMI  = "nvidia-smi"
+	SourceAMD        = "amdgpu"
+	SourceIntel      = "intel"
+	SourceKubernetes = "kubernetes"
+	SourceSimulated  = "simulated"
+	SourceMixed      = "mixed" // devices of one snapshot come from several
+)
+
+// Status is what a monitor can say about its machine as a whole.
+type Status string
+
+// The statuses of a machine.
+const (
+	StatusStarting Status = "starting" // no reading yet, nor the verdict that none can be had
+	StatusOK       Status = "ok"       // every device answers, or sleeps
+	StatusDegraded Status = "degraded" // a device does not answer or is lost, or a source failed beside another
+	StatusNoGPU    Status = "no_gpu"   // no device could be found; Failures says what was tried
+)
+
+// A Snapshot is everything that was read at one moment. It is never changed
+// once it is published.
+type Snapshot struct {
+	// Seq grows with every reading of this run of the program. Gaps are
+	// normal: a reading on demand takes a number too.
+	Seq uint64
+	// Time is when the reading began, UTC.
+	Time time.Time
+	// Node is the name of the machine whose monitor made the snapshot.
+	Node string
+	// Source is where the devices come from, SourceMixed if from several,
+	// and the name of the source that was tried where there is none.
+	Source string
+	// Devices, ordered by Index.
+	Devices []Device
+	// Drivers has one entry for each source that answered.
+	Drivers []Driver
+	// Failures has one entry for each source that can't be read now.
+	Failures []Failure
+	// Host is nil where its facts were not read.
+	Host *Host
+}
+
+// Status sums the snapshot up.
+func (s *Snapshot) Status() Status {
+	switch {
+	case s == nil:
+		return StatusStarting
+	case len(s.Devices) == 0:
+		return StatusNoGPU
+	case len(s.Failures) > 0,
+		slices.ContainsFunc(s.Devices, func(d Device) bool {
+			return d.State == StateNotAnswering || d.State == StateLost
+		}):
+		return StatusDegraded
+	default:
+		return StatusOK
+	}
+}
+
+// Simulated reports whether the devices are invented. They are only where a
+// simulation was asked for by name.
+func (s *Snapshot) Simulated() bool {
+	return s.Source == SourceSimulated ||
+		slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Source == SourceSimulated })
+}
+
+// Device finds a device by UUID.
+func (s *Snapshot) Device(uuid string) (*Device, bool) {
+	i := slices.IndexFunc(s.Devices, func(d Device) bool { return d.UUID == uuid })
+	if i < 0 {
+		return nil, false
+	}
+	return &s.Devices[i], true
+}
+
+// Filtered returns a copy with the devices that keep allows; the rest is
+// shared with s.
+func (s *Snapshot) Filtered(keep func(*Device) bool) *Snapshot {
+	out := *s
+	out.Devices = make([]Device, 0, len(s.Devices))
+	for i := range s.Devices {
+		if keep(&s.Devices[i]) {
+			out.Devices = append(out.Devices, s.Devices[i])
+		}
+	}
+	return &out
+}
+
+// A Driver is what answers for the devices of one source.
+type Driver struct {
+	Source string
+	// Version of the kernel driver, such as "550.54.15"
+	// (nvmlSystemGetDriverVersion).
+	Version Reading[string]
+	// CUDA is the newest CUDA version that the driver supports, such as
+	// "12.4", not the toolkit's (nvmlSystemGetCudaDriverVersion_v2).
+	CUDA Reading[string]
+	// Library is the management library's version, such as
+	// "12.550.54.15" (nvmlSystemGetNVMLVersion).
+	Library Reading[string]
+}
+
+// A Failure says that a source can't be read: since when, what was tried, and
+// what a person can do about it.
+type Failure struct {
+	Source string
+	Since  time.Time
+	Advice Advice
+	// Next is when it is tried again.
+	Next time.Time
+}
+
+// Totals are the sums and averages over a snapshot's devices. Devices that
+// don't answer count in Devices alone; MIG instances never do.
+type Totals struct {
+	Devices     int
+	Answering   int
+	Busy        int // of those that answer: GPU utilization of 5 % or more
+	Processes   int
+	MemoryUsed  Reading[Bytes]
+	MemoryTotal Reading[Bytes]
+	PowerDraw   Reading[Watts]
+	// Averages over the devices that report the reading.
+	Utilization       Reading[Percent]
+	MemoryUtilization Reading[Percent] // used / total, not the memory controller's activity
+	Temperature       Reading[Celsius]
+	MaxTemperature    Reading[Celsius]
+}
+
+// busyFrom is the utilization from which a device counts as busy: below it a
+// desktop's own drawing is the usual cause.
+const busyFrom Percent = 5
+
+// Totals adds the snapshot's devices up. A sum over devices of which none
+// reports is absent.
+func (s *Snapshot) Totals() Totals {
+	t := Totals{Devices: len(s.Devices)}
+	var util, mem, temp mean
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if d.State != StateOK {
+			continue
+		}
+		t.Answering++
+		if v, ok := d.Utilization.GPU.Get(); ok && v >= busyFrom {
+			t.Busy++
+		}
+		t.Processes += len(d.Processes.Or(nil))
+		t.MemoryUsed = plus(t.MemoryUsed, d.Memory.Used)
+		t.MemoryTotal = plus(t.MemoryTotal, d.Memory.Total)
+		t.PowerDraw = plus(t.PowerDraw, d.Power.Draw)
+		util.add(d.Utilization.GPU.Get())
+		mem.add(d.Memory.Utilization().Get())
+		if v, ok := d.Thermal.GPU.Get(); ok {
+			temp.add(Percent(v), true)
+			t.MaxTemperature = Of(max(v, t.MaxTemperature.Or(v)))
+		}
+	}
+	t.Utilization, t.MemoryUtilization = util.reading(), mem.reading()
+	t.Temperature = Map(temp.reading(), func(p Percent) Celsius { return Celsius(p) })
+	return t
+}
+
+func plus[T Bytes | Watts](sum, r Reading[T]) Reading[T] {
+	v, ok := r.Get()
+	if !ok {
+		return sum
+	}
+	return Of(sum.Or(0) + v)
+}
+
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v Percent, ok bool) {
+	if ok {
+		m.sum += float64(v)
+		m.n++
+	}
+}
+
+func (m *mean) reading() Reading[Percent] {
+	if m.n == 0 {
+		return Reading[Percent]{}
+	}
+	return Of(Percent(m.sum / float64(m.n)))
+}
