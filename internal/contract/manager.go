@@ -1,0 +1,100 @@
+package contract
+
+import "github.com/gpuwhy/gpuwhy/gpu"
+
+// Devices answers GET /api/gpu/devices.
+type Devices struct {
+	Devices   []ManagedDevice `json:"devices"`
+	Count     int             `json:"count"`
+	Timestamp string          `json:"timestamp"` // the monitor's start, before the first reading
+	Source    string          `json:"source"`
+}
+
+// ManagedDevice is one device of it. Metrics are null where the device does
+// not report them or does not answer.
+type ManagedDevice struct {
+	Index       int     `json:"index"`
+	Name        string  `json:"name"`
+	TotalMemory Int     `json:"total_memory_mb"`
+	FreeMemory  Int     `json:"free_memory_mb"`
+	UsedMemory  Int     `json:"used_memory_mb"`
+	Utilization Int     `json:"utilization_percent"`
+	Temperature Int     `json:"temperature_c"`
+	Available   bool    `json:"is_available"`
+	Error       *string `json:"error_message"`
+
+	UUID string `json:"uuid"`
+	Node string `json:"node"`
+}
+
+// NewDevices makes it; s may be nil.
+func NewDevices(m Monitor, s *gpu.Snapshot) Devices {
+	out := Devices{Devices: []ManagedDevice{}, Timestamp: timestamp(m.Started), Source: m.Source}
+	if s == nil {
+		return out
+	}
+	out.Timestamp, out.Source = timestamp(s.Time), s.Source
+	for i := range s.Devices {
+		out.Devices = append(out.Devices, newManagedDevice(&s.Devices[i]))
+	}
+	out.Count = len(out.Devices)
+	return out
+}
+
+func newManagedDevice(d *gpu.Device) ManagedDevice {
+	m := ManagedDevice{
+		Index:       d.Index,
+		Name:        d.Name,
+		TotalMemory: mibInteger(d.Memory.Total),
+		FreeMemory:  mibInteger(d.Memory.Free),
+		UsedMemory:  mibInteger(d.Memory.Used),
+		Utilization: integer(d.Utilization.GPU),
+		Temperature: integer(d.Thermal.GPU),
+		Available:   d.State == gpu.StateOK,
+		UUID:        d.UUID,
+		Node:        d.Node,
+	}
+	if !m.Available {
+		m.Error = new(stateText(d))
+	}
+	return m
+}
+
+// stateText says why a device is not there, also where no reason is known.
+func stateText(d *gpu.Device) string {
+	if text := d.Reason.Text(); text != "" {
+		return text
+	}
+	switch d.State {
+	case gpu.StateLost:
+		return "the device is lost"
+	case gpu.StateAsleep:
+		return "the device is asleep, and left asleep"
+	default:
+		return "the device is not answering"
+	}
+}
+
+// DriverInfo answers GET /api/gpu/driver; null where no driver answers.
+type DriverInfo struct {
+	DriverVersion *string `json:"driver_version"`
+	// CUDADriverVersion is the newest CUDA that the driver supports, not
+	// the toolkit's version.
+	CUDADriverVersion *string `json:"cuda_driver_version"`
+	NVMLVersion       *string `json:"nvml_version"`
+	Timestamp         string  `json:"timestamp"`
+	Source            string  `json:"source"`
+}
+
+// NewDriverInfo makes it from the first driver that answers; s may be nil.
+func NewDriverInfo(m Monitor, s *gpu.Snapshot) DriverInfo {
+	if s == nil {
+		return DriverInfo{Timestamp: timestamp(m.Started), Source: m.Source}
+	}
+	out := DriverInfo{Timestamp: timestamp(s.Time), Source: s.Source}
+	if len(s.Drivers) > 0 {
+		d := s.Drivers[0]
+		out.DriverVersion, out.CUDADriverVersion, out.NVMLVersion = pointer(d.Version), pointer(d.CUDA), pointer(d.Library)
+	}
+	return out
+}

@@ -1,0 +1,229 @@
+// Package recent keeps the last minutes of each device's main readings in
+// memory, so that a page opened now shows them at once. It keeps means over
+// short spans, not every reading, and forgets at a restart: history with a
+// longer past and a disk is another package's.
+package recent
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Metric is one of the readings that are kept.
+type Metric int
+
+// The metrics that are kept, in the order of [Series.Values].
+const (
+	Utilization Metric = iota // percent
+	Memory                    // percent of the device's memory that is used
+	Temperature               // degrees Celsius
+	Power                     // watts
+	Fan                       // percent, as commanded; the fastest fan's
+	SMClock                   // MHz
+	metrics
+)
+
+var metricNames = [metrics]string{
+	"utilization_percent", "memory_percent", "temperature_celsius", "power_watts", "fan_percent", "sm_clock_mhz",
+}
+
+// String returns the metric's name with its unit, such as "power_watts".
+func (m Metric) String() string { return metricNames[m] }
+
+// Metrics lists all metrics in order.
+func Metrics() []Metric {
+	out := make([]Metric, metrics)
+	for i := range out {
+		out[i] = Metric(i)
+	}
+	return out
+}
+
+// Span is how far back a store reaches.
+const Span = 15 * time.Minute
+
+// MaxPoints is how many points a series has at most. Readings closer together
+// than Span/MaxPoints are put into one point, their mean.
+const MaxPoints = 300
+
+const bucket = Span / MaxPoints
+
+// A Store keeps the recent past. Its methods may be called at the same time.
+type Store struct {
+	mu      sync.Mutex
+	times   ring[time.Time]
+	devices map[key]*device
+}
+
+type key struct{ node, uuid string }
+
+type device struct {
+	index  int
+	name   string
+	points ring[point]
+}
+
+// point is one moment of one device: sums and counts, so that a mean can grow.
+type point struct {
+	sum [metrics]float64
+	n   [metrics]uint32
+}
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{devices: map[key]*device{}}
+}
+
+// Add takes a snapshot in. Devices that have no readings get a gap.
+// Snapshots older than the newest one are ignored.
+func (s *Store) Add(snap *gpu.Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, ok := s.times.last(); ok {
+		if snap.Time.Before(*last) {
+			return
+		}
+		if snap.Time.Truncate(bucket).Equal(last.Truncate(bucket)) {
+			s.addPoints(snap)
+			return
+		}
+	}
+	s.times.push(snap.Time)
+	for _, d := range s.devices {
+		d.points.push(point{})
+	}
+	for first := s.times.first(); snap.Time.Sub(*first) > Span; first = s.times.first() {
+		s.drop()
+	}
+	s.addPoints(snap)
+}
+
+// drop forgets the oldest moment, and devices of which nothing is left.
+func (s *Store) drop() {
+	s.times.pop()
+	for k, d := range s.devices {
+		d.points.pop()
+		if !slices.ContainsFunc(d.points.slice(), func(p point) bool { return p.n != [metrics]uint32{} }) {
+			delete(s.devices, k)
+		}
+	}
+}
+
+func (s *Store) addPoints(snap *gpu.Snapshot) {
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		k := key{d.Node, d.UUID}
+		known := s.devices[k]
+		if known == nil {
+			known = &device{}
+			for range s.times.n {
+				known.points.push(point{})
+			}
+			s.devices[k] = known
+		}
+		known.index, known.name = d.Index, d.Name
+		p, _ := known.points.last()
+		add(p, Utilization, d.Utilization.GPU)
+		add(p, Memory, d.Memory.Utilization())
+		add(p, Temperature, d.Thermal.GPU)
+		add(p, Power, d.Power.Draw)
+		add(p, Fan, d.Fans.Commanded())
+		add(p, SMClock, d.Clocks.SM)
+	}
+}
+
+func add[T gpu.Percent | gpu.Celsius | gpu.Watts | gpu.Megahertz](p *point, m Metric, r gpu.Reading[T]) {
+	if v, ok := r.Get(); ok {
+		p.sum[m] += float64(v)
+		p.n[m]++
+	}
+}
+
+// A View is a copy of the past: for each device one value per metric and time.
+type View struct {
+	Times  []time.Time // oldest first
+	Series []Series    // ordered by device index
+}
+
+// A Series is one device's part of a view.
+type Series struct {
+	Node, UUID, Name string
+	Index            int
+	// Values by metric and time; NaN where there was no reading.
+	Values [metrics][]float64
+}
+
+// View copies the past of the devices that keep allows; nil allows all.
+func (s *Store) View(keep func(node, uuid string, index int) bool) View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := View{Times: s.times.slice()}
+	for k, d := range s.devices {
+		if keep != nil && !keep(k.node, k.uuid, d.index) {
+			continue
+		}
+		series := Series{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index}
+		points := d.points.slice()
+		for m := range metrics {
+			values := make([]float64, len(points))
+			for i := range points {
+				values[i] = math.NaN()
+				if n := points[i].n[m]; n > 0 {
+					values[i] = points[i].sum[m] / float64(n)
+				}
+			}
+			series.Values[m] = values
+		}
+		v.Series = append(v.Series, series)
+	}
+	slices.SortFunc(v.Series, func(a, b Series) int { return a.Index - b.Index })
+	return v
+}
+
+// ring is a queue of at most MaxPoints+1 elements; pushing onto a full one
+// drops its oldest.
+type ring[T any] struct {
+	buf   []T
+	start int
+	n     int
+}
+
+func (r *ring[T]) push(v T) {
+	if r.buf == nil {
+		r.buf = make([]T, MaxPoints+1)
+	}
+	if r.n == len(r.buf) {
+		r.pop()
+	}
+	r.buf[(r.start+r.n)%len(r.buf)] = v
+	r.n++
+}
+
+func (r *ring[T]) pop() {
+	if r.n > 0 {
+		r.start = (r.start + 1) % len(r.buf)
+		r.n--
+	}
+}
+
+func (r *ring[T]) first() *T { return &r.buf[r.start] }
+
+func (r *ring[T]) last() (*T, bool) {
+	if r.n == 0 {
+		return nil, false
+	}
+	return &r.buf[(r.start+r.n-1)%len(r.buf)], true
+}
+
+// slice copies the elements, oldest first.
+func (r *ring[T]) slice() []T {
+	out := make([]T, r.n)
+	for i := range out {
+		out[i] = r.buf[(r.start+i)%len(r.buf)]
+	}
+	return out
+}
