@@ -1,0 +1,112 @@
+package sampler
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// roster remembers every device that was ever seen: a device that is no longer
+// listed stays on the list as lost, and an index is never given to another.
+type roster struct {
+	node    string
+	entries []*entry // by index
+	byKey   map[key]*entry
+}
+
+type key struct{ node, uuid string }
+
+type entry struct {
+	source  string
+	device  gpu.Device // as last published
+	updated bool       // in the merge under way
+}
+
+// merge takes what the sources read last and returns all devices by index.
+func (r *roster) merge(sources []*source, now time.Time) []gpu.Device {
+	for _, e := range r.entries {
+		e.updated = false
+	}
+	r.admit(sources)
+	for _, e := range r.entries {
+		if !e.updated {
+			e.miss(sources, now)
+		}
+	}
+	out := make([]gpu.Device, len(r.entries))
+	for i, e := range r.entries {
+		out[i] = e.device
+	}
+	return out
+}
+
+// admit brings the entries up to date, and adds devices that are new in the
+// order of their place in the machine.
+func (r *roster) admit(sources []*source) {
+	type arrival struct {
+		source string
+		device gpu.Device
+	}
+	var arrivals []arrival
+	for _, src := range sources {
+		for _, d := range src.last.Devices {
+			d.Node = cmp.Or(d.Node, r.node)
+			if e := r.find(&d); e != nil {
+				d.Index = e.device.Index
+				delete(r.byKey, key{d.Node, e.device.UUID})
+				r.byKey[key{d.Node, d.UUID}] = e
+				e.device, e.updated = d, true
+				continue
+			}
+			arrivals = append(arrivals, arrival{src.Name(), d})
+		}
+	}
+	slices.SortFunc(arrivals, func(a, b arrival) int {
+		return cmp.Or(
+			strings.Compare(a.device.Node, b.device.Node),
+			strings.Compare(a.device.PCI, b.device.PCI),
+			strings.Compare(a.device.UUID, b.device.UUID),
+		)
+	})
+	for _, a := range arrivals {
+		a.device.Index = len(r.entries)
+		e := &entry{source: a.source, device: a.device, updated: true}
+		r.entries = append(r.entries, e)
+		r.byKey[key{a.device.Node, a.device.UUID}] = e
+	}
+}
+
+// find returns the entry of a device: by node and UUID, or, for one whose UUID
+// was not known while it slept, by its place on the bus.
+func (r *roster) find(d *gpu.Device) *entry {
+	if e := r.byKey[key{d.Node, d.UUID}]; e != nil {
+		return e
+	}
+	return r.byKey[key{d.Node, provisionalUUID(d.PCI)}]
+}
+
+// provisionalUUID is what a source that may not wake a sleeping device to ask
+// for its UUID calls it.
+func provisionalUUID(pci string) string { return "PCI-" + pci }
+
+// miss says why a device has no reading: its source failed, or no longer lists
+// it.
+func (e *entry) miss(sources []*source, now time.Time) {
+	d := &e.device
+	state, since, reason := gpu.StateLost, now, gpu.Advice{
+		What: "the driver no longer lists this device",
+		Try:  "look for it in the kernel log (dmesg) and in lspci; a restart of the machine may bring it back",
+	}
+	for _, src := range sources {
+		if src.Name() == e.source && src.failure != nil {
+			state, since, reason = gpu.StateNotAnswering, src.failure.Since, src.failure.Advice
+		}
+	}
+	if d.State == state {
+		since = d.Since
+	}
+	*d = gpu.Device{Identity: d.Identity, State: state, Since: since, Reason: reason}
+}

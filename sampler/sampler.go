@@ -1,0 +1,316 @@
+// Package sampler decides when GPUs are read, and makes one [gpu.Snapshot] of
+// what all sources and the host report. It knows no driver: sources do, and
+// they don't import it. It keeps devices on the list that were seen before,
+// gives each an index that stays, and retries what failed.
+package sampler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Source reads every device of one kind of driver once. It returns what it
+// could read, even beside an error, and comes back soon after ctx ends. What it
+// returns is the caller's, and never changed afterwards. It leaves Node empty
+// for devices of this machine, and the Index to the sampler.
+//
+// Where no driver can be had it returns an error with a [gpu.Advice] in it,
+// and is called again later. Read is called by one goroutine at a time.
+type Source interface {
+	Name() string // as on the wire, such as gpu.SourceNVML
+	Read(ctx context.Context) (*gpu.Snapshot, error)
+	// Close lets go of the driver. It does not wait for a call that hangs.
+	Close() error
+}
+
+// A Host knows the machine around the devices.
+type Host interface {
+	// Read returns what it could, even beside an error.
+	Read(ctx context.Context) (gpu.Host, error)
+	// Describe fills in the facts of processes of this machine, in place.
+	Describe(ctx context.Context, processes []gpu.Process)
+}
+
+// Config is what a sampler needs. Node, Interval, Sources and Publish have no
+// defaults.
+type Config struct {
+	Node     string
+	Interval time.Duration
+	Sources  []Source
+	Host     Host // nil: snapshots have no host and processes no facts
+	// Deadline is how long a source may take to answer for one device. A
+	// source that has not come back that long after its patience ended is
+	// itself not answering.
+	Deadline time.Duration
+	// Publish takes each periodic reading. It must not wait for anybody.
+	Publish func(*gpu.Snapshot)
+	Log     *slog.Logger
+}
+
+const (
+	// pace is how far apart readings on demand begin at least; those who
+	// ask meanwhile share one.
+	pace = 250 * time.Millisecond
+	// maxPatience bounds how long a reading waits for a device that is slow.
+	// A shorter interval waits for a quarter of it, so that a slow device
+	// does not hold the others up.
+	maxPatience = time.Second
+	minPatience = 100 * time.Millisecond
+	// startPatience is for a source that has never said anything: a driver
+	// that is not loaded takes seconds to load.
+	startPatience = 5 * time.Second
+)
+
+// A Sampler reads at an interval, and on demand.
+type Sampler struct {
+	cfg     Config
+	sources []*source
+	host    lane[hostResult]
+	roster  roster
+	seq     uint64
+	hostBad bool
+
+	asked chan struct{} // someone waits for a reading
+
+	mu      sync.Mutex
+	waiting []chan *gpu.Snapshot
+	stopped bool
+	health  Health
+}
+
+// New returns a sampler that has read nothing. Run does.
+func New(cfg Config) *Sampler {
+	s := &Sampler{
+		cfg:    cfg,
+		asked:  make(chan struct{}, 1),
+		roster: roster{node: cfg.Node, byKey: map[key]*entry{}},
+	}
+	for _, src := range cfg.Sources {
+		s.sources = append(s.sources, &source{Source: src, grace: cfg.Deadline, log: cfg.Log.With("source", src.Name())})
+	}
+	return s
+}
+
+// Run reads until ctx ends, then closes the sources. It does not wait for a
+// driver call that hangs.
+func (s *Sampler) Run(ctx context.Context) error {
+	defer s.close()
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	demand := time.NewTimer(0)
+	demand.Stop()
+	defer demand.Stop()
+	next := time.Now()
+	var begun time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.asked:
+			demand.Reset(time.Until(begun.Add(pace)))
+		case <-demand.C:
+			waiters := s.waiters()
+			if len(waiters) == 0 { // a tick came first and served them
+				continue
+			}
+			begun = time.Now()
+			serve(waiters, s.read(ctx))
+		case <-tick.C:
+			waiters := s.waiters()
+			begun = time.Now()
+			snap := s.read(ctx)
+			if ctx.Err() != nil {
+				stop(waiters)
+				return nil
+			}
+			s.cfg.Publish(snap)
+			serve(waiters, snap)
+			next = following(next, s.cfg.Interval, time.Now())
+			tick.Reset(time.Until(next))
+		}
+	}
+}
+
+// following is the next moment on the grid of the interval that is still to
+// come; moments that have passed meanwhile are left out.
+func following(last time.Time, interval time.Duration, now time.Time) time.Time {
+	next := last.Add(interval)
+	if behind := now.Sub(next); behind > 0 {
+		next = next.Add(behind.Truncate(interval) + interval)
+	}
+	return next
+}
+
+func (s *Sampler) patience() time.Duration {
+	return min(max(s.cfg.Interval/4, minPatience), maxPatience)
+}
+
+// ErrStopped is what Refresh returns once Run has ended.
+var ErrStopped = errors.New("sampler: stopped")
+
+// Refresh returns a reading that began after the call. It begins 250 ms after
+// the one before it at the latest, or at once; all who ask meanwhile share it.
+// It is not published. The error is ctx's.
+func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
+	done := make(chan *gpu.Snapshot, 1)
+	if !s.enqueue(done) {
+		return nil, ErrStopped
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case snap, ok := <-done:
+		if !ok {
+			return nil, ErrStopped
+		}
+		return snap, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (s *Sampler) enqueue(w chan *gpu.Snapshot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.waiting = append(s.waiting, w)
+	}
+	return !s.stopped
+}
+
+// waiters takes those who asked before the reading that begins now.
+func (s *Sampler) waiters() []chan *gpu.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.waiting
+	s.waiting = nil
+	return w
+}
+
+func serve(waiters []chan *gpu.Snapshot, snap *gpu.Snapshot) {
+	for _, w := range waiters {
+		w <- snap
+	}
+}
+
+func stop(waiters []chan *gpu.Snapshot) {
+	for _, w := range waiters {
+		close(w)
+	}
+}
+
+func (s *Sampler) close() {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	stop(s.waiters())
+	for _, src := range s.sources {
+		if err := src.Close(); err != nil {
+			src.log.Warn("the source did not close cleanly", "err", err)
+		}
+	}
+}
+
+// read makes one snapshot of everything.
+func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
+	begun := time.Now()
+	var wg sync.WaitGroup
+	for _, src := range s.sources {
+		wg.Go(func() { src.read(ctx, begun, s.patience()) })
+	}
+	wg.Wait()
+
+	s.seq++
+	snap := &gpu.Snapshot{Seq: s.seq, Time: begun.UTC(), Node: s.cfg.Node}
+	for _, src := range s.sources {
+		snap.Drivers = append(snap.Drivers, src.last.Drivers...)
+		if src.last.Host != nil {
+			snap.Host = src.last.Host
+		}
+		if src.failure != nil {
+			snap.Failures = append(snap.Failures, *src.failure)
+		}
+	}
+	snap.Devices = s.roster.merge(s.sources, snap.Time)
+	snap.Source = s.sourceName(snap.Devices)
+	s.describe(ctx, snap)
+	s.note(snap, time.Since(begun))
+	return snap
+}
+
+// sourceName sums up where the devices come from.
+func (s *Sampler) sourceName(devices []gpu.Device) string {
+	if len(devices) == 0 {
+		if len(s.sources) == 0 {
+			return ""
+		}
+		return s.sources[0].Name()
+	}
+	for i := range devices {
+		if devices[i].Source != devices[0].Source {
+			return gpu.SourceMixed
+		}
+	}
+	return devices[0].Source
+}
+
+type hostResult struct {
+	host      gpu.Host
+	err       error
+	processes [][]gpu.Process // by device
+}
+
+// describe adds the host and the facts of its processes. It works on a copy
+// beside the snapshot, since reading files of a stuck process can hang too.
+// A simulated machine brings its own.
+func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
+	if s.cfg.Host == nil || snap.Host != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	defer cancel()
+	processes := make([][]gpu.Process, len(snap.Devices))
+	for i := range snap.Devices {
+		if list, ok := snap.Devices[i].Processes.Get(); ok {
+			processes[i] = append([]gpu.Process{}, list...)
+		}
+	}
+	r, ok := s.host.do(ctx, func() hostResult {
+		host, err := s.cfg.Host.Read(ctx)
+		for _, list := range processes {
+			s.cfg.Host.Describe(ctx, list)
+		}
+		return hostResult{host, err, processes}
+	})
+	if !ok {
+		r.err = errors.New("reading the host's own figures takes too long")
+	}
+	s.logHost(r.err)
+	if !ok {
+		return
+	}
+	snap.Host = &r.host
+	for i := range snap.Devices {
+		if r.processes[i] != nil {
+			snap.Devices[i].Processes = gpu.Of(r.processes[i])
+		}
+	}
+}
+
+func (s *Sampler) logHost(err error) {
+	if bad := err != nil; bad != s.hostBad {
+		s.hostBad = bad
+		if bad {
+			s.cfg.Log.Warn("some of the host's figures can't be read", "err", err)
+		} else {
+			s.cfg.Log.Info("the host's figures can be read again")
+		}
+	}
+}

@@ -1,0 +1,463 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeSource answers what its function says, and counts.
+type fakeSource struct {
+	name   string
+	mu     sync.Mutex
+	answer func(ctx context.Context) (*gpu.Snapshot, error)
+	reads  []time.Time
+	closed bool
+}
+
+func (f *fakeSource) Name() string { return f.name }
+
+func (f *fakeSource) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	f.mu.Lock()
+	f.reads = append(f.reads, time.Now())
+	answer := f.answer
+	f.mu.Unlock()
+	return answer(ctx)
+}
+
+func (f *fakeSource) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	return nil
+}
+
+func (f *fakeSource) set(answer func(ctx context.Context) (*gpu.Snapshot, error)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answer = answer
+}
+
+func (f *fakeSource) readTimes() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]time.Time{}, f.reads...)
+}
+
+func device(uuid, pci string) gpu.Device {
+	d := gpu.Device{
+		Identity: gpu.Identity{UUID: uuid, PCI: pci, Name: "Card " + uuid, Source: gpu.SourceNVML, Vendor: gpu.NVIDIA},
+		State:    gpu.StateOK,
+	}
+	d.Utilization.GPU = gpu.Of[gpu.Percent](0)
+	return d
+}
+
+func answers(devices ...gpu.Device) func(context.Context) (*gpu.Snapshot, error) {
+	return func(context.Context) (*gpu.Snapshot, error) {
+		return &gpu.Snapshot{Source: gpu.SourceNVML, Devices: append([]gpu.Device{}, devices...)}, nil
+	}
+}
+
+func fails(err error) func(context.Context) (*gpu.Snapshot, error) {
+	return func(context.Context) (*gpu.Snapshot, error) { return nil, err }
+}
+
+// published collects what a sampler publishes.
+type published struct {
+	mu    sync.Mutex
+	snaps []*gpu.Snapshot
+}
+
+func (p *published) add(s *gpu.Snapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.snaps = append(p.snaps, s)
+}
+
+func (p *published) all() []*gpu.Snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]*gpu.Snapshot{}, p.snaps...)
+}
+
+func (p *published) last() *gpu.Snapshot {
+	all := p.all()
+	return all[len(all)-1]
+}
+
+// start runs a sampler with a 5 s interval inside a synctest bubble until the
+// test ends.
+func start(t *testing.T, host Host, sources ...Source) (*Sampler, *published) {
+	t.Helper()
+	out := &published{}
+	s := New(Config{
+		Node: "n1", Interval: 5 * time.Second, Deadline: 2 * time.Second,
+		Sources: sources, Host: host, Publish: out.add,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return s, out
+}
+
+func TestReadsOnTheGridOfTheInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "nvml", answer: answers(device("b", "0000:02:00.0"), device("a", "0000:01:00.0"))}
+		begun := time.Now()
+		_, out := start(t, nil, src)
+		time.Sleep(11 * time.Second)
+		var at []time.Duration
+		for _, s := range out.all() {
+			at = append(at, s.Time.Sub(begun))
+		}
+		if diff := cmp.Diff([]time.Duration{0, 5 * time.Second, 10 * time.Second}, at); diff != "" {
+			t.Errorf("readings (-want +got):\n%s", diff)
+		}
+		last := out.last()
+		if last.Seq != 3 || last.Node != "n1" || last.Source != "nvml" || last.Status() != gpu.StatusOK {
+			t.Errorf("got seq %d node %q source %q status %q", last.Seq, last.Node, last.Source, last.Status())
+		}
+		if last.Devices[0].UUID != "a" || last.Devices[0].Index != 0 || last.Devices[1].Index != 1 || last.Devices[1].Node != "n1" {
+			t.Errorf("devices are not in the order of their PCI addresses: %+v", last.Devices)
+		}
+	})
+}
+
+func TestFollowingLeavesOutWhatHasPassed(t *testing.T) {
+	zero := time.Unix(1000, 0)
+	for _, tt := range []struct{ now, want time.Duration }{
+		{0, 5 * time.Second},
+		{4 * time.Second, 5 * time.Second},
+		{5 * time.Second, 5 * time.Second},
+		{6 * time.Second, 10 * time.Second},
+		{time.Hour + time.Second, time.Hour + 5*time.Second},
+	} {
+		if got := following(zero, 5*time.Second, zero.Add(tt.now)); got.Sub(zero) != tt.want {
+			t.Errorf("following at %v = %v, want %v", tt.now, got.Sub(zero), tt.want)
+		}
+	}
+}
+
+func TestRefreshIsSharedPacedAndBegunAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "nvml", answer: answers(device("a", ""))}
+		s, out := start(t, nil, src)
+		time.Sleep(time.Second) // the first reading was at 0
+
+		asked := time.Now()
+		refresh := func() *gpu.Snapshot {
+			snap, err := s.Refresh(t.Context())
+			if err != nil {
+				t.Errorf("Refresh: %v", err)
+			}
+			return snap
+		}
+		first := refresh()
+		if first.Time.Before(asked) || time.Since(asked) > 0 {
+			t.Errorf("the first reading on demand began at %v, %v after it was asked for", first.Time, time.Since(asked))
+		}
+		asked = time.Now()
+		var wg sync.WaitGroup
+		snaps := make([]*gpu.Snapshot, 50)
+		for i := range snaps {
+			wg.Go(func() { snaps[i] = refresh() })
+		}
+		wg.Wait()
+		for _, snap := range snaps {
+			if snap != snaps[0] {
+				t.Fatal("those who ask at the same time don't share a reading")
+			}
+		}
+		if took := snaps[0].Time.Sub(asked); took != pace {
+			t.Errorf("the next reading on demand began %v later, want %v", took, pace)
+		}
+		if got := len(src.readTimes()); got != 3 {
+			t.Errorf("%d readings, want 3", got)
+		}
+		if got := len(out.all()); got != 1 {
+			t.Errorf("%d snapshots published, want only the periodic one", got)
+		}
+	})
+}
+
+func TestRefreshAfterTheEndSaysSo(t *testing.T) {
+	s := New(Config{Interval: time.Second, Publish: func(*gpu.Snapshot) {}, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Refresh(t.Context()); !errors.Is(err, ErrStopped) {
+		t.Errorf("Refresh = %v, want ErrStopped", err)
+	}
+}
+
+func TestNoDriverThenOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		advice := &gpu.Advice{What: "no library", Try: "install it", Err: gpu.ErrNoDriver}
+		src := &fakeSource{name: "nvml", answer: fails(fmt.Errorf("open: %w", advice))}
+		begun := time.Now()
+		_, out := start(t, nil, src)
+		synctest.Wait()
+		snap := out.last()
+		if snap.Status() != gpu.StatusNoGPU || len(snap.Failures) != 1 || snap.Failures[0].Advice.What != "no library" || snap.Source != "nvml" {
+			t.Fatalf("got %s %+v", snap.Status(), snap.Failures)
+		}
+		time.Sleep(5 * time.Minute)
+		// Tries are at ticks: the back-off only leaves ticks out.
+		times := src.readTimes()
+		for i := 1; i < len(times); i++ {
+			if gap := times[i].Sub(times[i-1]); gap > lastRetry {
+				t.Errorf("try %d came after %v, want %v at most", i, gap, lastRetry)
+			}
+		}
+		if n := len(times); n > 14 {
+			t.Errorf("%d tries in 5 minutes: that is no back-off", n)
+		}
+		if got := out.last().Failures[0].Since; !got.Equal(begun) {
+			t.Errorf("failed since %v, want %v", got, begun)
+		}
+		src.set(answers(device("a", "")))
+		time.Sleep(lastRetry + 5*time.Second)
+		if got := out.last(); got.Status() != gpu.StatusOK || len(got.Failures) != 0 {
+			t.Errorf("after the driver appeared: %s %+v", got.Status(), got.Failures)
+		}
+	})
+}
+
+func TestVanishedDevicesStayAndKeepTheirIndex(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := device("a", "0000:01:00.0"), device("b", "0000:02:00.0")
+		src := &fakeSource{name: "nvml", answer: answers(a, b)}
+		_, out := start(t, nil, src)
+		time.Sleep(time.Second)
+		src.set(answers(b, device("c", "0000:00:00.0")))
+		gone := time.Now().Add(4 * time.Second)
+		time.Sleep(10 * time.Second)
+
+		snap := out.last()
+		var got []string
+		for _, d := range snap.Devices {
+			got = append(got, fmt.Sprintf("%d %s %s", d.Index, d.UUID, d.State))
+		}
+		if diff := cmp.Diff([]string{"0 a lost", "1 b ok", "2 c ok"}, got); diff != "" {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+		lost := snap.Devices[0]
+		if !lost.Since.Equal(gone) || lost.Utilization.GPU.Present() || lost.Reason.IsZero() || lost.Name != "Card a" {
+			t.Errorf("the lost device: since %v (want %v), %+v", lost.Since, gone, lost)
+		}
+		if snap.Status() != gpu.StatusDegraded {
+			t.Errorf("status %s, want degraded", snap.Status())
+		}
+		src.set(answers(a, b))
+		time.Sleep(5 * time.Second)
+		if d := out.last().Devices[0]; d.State != gpu.StateOK || d.Index != 0 || !d.Utilization.GPU.Present() {
+			t.Errorf("a came back as %+v", d)
+		}
+	})
+}
+
+func TestAFailedSourceLeavesItsDevicesNotAnswering(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "nvml", answer: answers(device("a", ""))}
+		other := device("x", "")
+		other.Source = gpu.SourceAMD
+		amd := &fakeSource{name: "amdgpu", answer: answers(other)}
+		_, out := start(t, nil, src, amd)
+		time.Sleep(time.Second)
+		if got := out.last().Source; got != gpu.SourceMixed {
+			t.Errorf("source %q, want mixed", got)
+		}
+		src.set(fails(&gpu.Advice{What: "driver unloaded", Try: "load it"}))
+		time.Sleep(10 * time.Second)
+		snap := out.last()
+		if d := snap.Devices[0]; d.State != gpu.StateNotAnswering || d.Reason.What != "driver unloaded" || !d.Since.Equal(snap.Failures[0].Since) {
+			t.Errorf("got %s %+v since %v", d.State, d.Reason, d.Since)
+		}
+		if d := snap.Devices[1]; d.State != gpu.StateOK {
+			t.Errorf("the other source's device is %s", d.State)
+		}
+	})
+}
+
+func TestAnEmptyListIsAFailureWithAdvice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, out := start(t, nil, &fakeSource{name: "nvml", answer: answers()})
+		synctest.Wait()
+		snap := out.last()
+		if len(snap.Failures) != 1 || !errors.Is(&snap.Failures[0].Advice, gpu.ErrNoDevices) {
+			t.Errorf("got %+v", snap.Failures)
+		}
+	})
+}
+
+func TestASourceThatNeverComesBackHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		stuck := &fakeSource{name: "nvml"}
+		stuck.set(answers(device("a", "")))
+		fine := device("x", "")
+		fine.Source = gpu.SourceAMD
+		other := &fakeSource{name: "amdgpu", answer: answers(fine)}
+		_, out := start(t, nil, stuck, other)
+		time.Sleep(time.Second)
+		stuck.set(func(context.Context) (*gpu.Snapshot, error) {
+			<-release
+			return &gpu.Snapshot{Devices: []gpu.Device{device("stale", "")}}, nil
+		})
+		time.Sleep(60 * time.Second)
+		snap := out.last()
+		if len(snap.Devices) != 2 || snap.Devices[0].State != gpu.StateNotAnswering || snap.Devices[1].State != gpu.StateOK {
+			t.Fatalf("devices: %+v", snap.Devices)
+		}
+		if !errors.Is(&snap.Failures[0].Advice, gpu.ErrNotAnswering) {
+			t.Errorf("failure: %+v", snap.Failures[0])
+		}
+		if n := len(stuck.readTimes()); n != 2 {
+			t.Errorf("the stuck source was called %d times, want 2: no second call while one hangs", n)
+		}
+		stuck.set(answers(device("a", "")))
+		close(release)
+		time.Sleep(lastRetry + 5*time.Second)
+		snap = out.last()
+		if snap.Status() != gpu.StatusOK || len(snap.Devices) != 2 {
+			t.Errorf("after it came back: %s, %d devices (what came too late must be dropped)", snap.Status(), len(snap.Devices))
+		}
+	})
+}
+
+func TestTheEndDoesNotWaitForAHangingSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		src := &fakeSource{name: "nvml", answer: func(context.Context) (*gpu.Snapshot, error) {
+			<-release
+			return nil, errors.New("too late")
+		}}
+		out := &published{}
+		s := New(Config{Node: "n", Interval: time.Second, Sources: []Source{src}, Publish: out.add, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		synctest.Wait()
+		stopped := time.Now()
+		cancel()
+		if err := <-done; err != nil || time.Since(stopped) > 0 {
+			t.Errorf("Run ended with %v after %v", err, time.Since(stopped))
+		}
+		if len(out.all()) != 0 {
+			t.Error("a reading that was broken off was published")
+		}
+		if !src.closed {
+			t.Error("the source was not closed")
+		}
+	})
+}
+
+// fakeHost knows one process by name.
+type fakeHost struct {
+	hang chan struct{} // non-nil: Describe waits for it
+	err  error
+}
+
+func (h *fakeHost) Read(context.Context) (gpu.Host, error) {
+	return gpu.Host{Hostname: "h", CPU: gpu.Of[gpu.Percent](0)}, h.err
+}
+
+func (h *fakeHost) Describe(_ context.Context, processes []gpu.Process) {
+	if h.hang != nil {
+		<-h.hang
+	}
+	for i := range processes {
+		processes[i].Facts.Name = gpu.Of("python")
+	}
+}
+
+func withProcess(d gpu.Device) gpu.Device {
+	d.Processes = gpu.Of([]gpu.Process{{PID: 7}})
+	return d
+}
+
+func TestHostDescribesACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := withProcess(device("a", ""))
+		_, out := start(t, &fakeHost{err: errors.New("no disks")}, &fakeSource{name: "nvml", answer: answers(d)})
+		synctest.Wait()
+		snap := out.last()
+		if got := snap.Devices[0].Processes.Or(nil)[0].Facts.Name.String(); got != "python" || snap.Host.Hostname != "h" {
+			t.Errorf("name %q, host %+v", got, snap.Host)
+		}
+		if d.Processes.Or(nil)[0].Facts.Name.Present() {
+			t.Error("what the source returned was changed")
+		}
+	})
+}
+
+func TestAHangingHostHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host := &fakeHost{hang: make(chan struct{})}
+		_, out := start(t, host, &fakeSource{name: "nvml", answer: answers(withProcess(device("a", "")))})
+		time.Sleep(20 * time.Second)
+		snap := out.last()
+		if snap.Seq < 4 || snap.Host != nil || snap.Devices[0].Processes.Or(nil)[0].Facts.Name.Present() {
+			t.Errorf("seq %d, host %+v", snap.Seq, snap.Host)
+		}
+		close(host.hang)
+		time.Sleep(10 * time.Second)
+		if out.last().Host == nil {
+			t.Error("the host did not come back")
+		}
+	})
+}
+
+func TestASimulatedHostIsNotMixedWithThisOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := withProcess(device("a", ""))
+		src := &fakeSource{name: gpu.SourceSimulated, answer: func(context.Context) (*gpu.Snapshot, error) {
+			return &gpu.Snapshot{Devices: []gpu.Device{d}, Host: &gpu.Host{Hostname: "sim"}}, nil
+		}}
+		_, out := start(t, &fakeHost{}, src)
+		synctest.Wait()
+		snap := out.last()
+		if snap.Host.Hostname != "sim" || snap.Devices[0].Processes.Or(nil)[0].Facts.Name.Present() {
+			t.Errorf("real facts in a simulated snapshot: %+v", snap)
+		}
+	})
+}
+
+func TestAProvisionalUUIDGivesWayToTheRealOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asleep := device("PCI-0000:01:00.0", "0000:01:00.0")
+		asleep.State = gpu.StateAsleep
+		src := &fakeSource{name: "nvml", answer: answers(asleep)}
+		_, out := start(t, nil, src)
+		time.Sleep(time.Second)
+		src.set(answers(device("GPU-1", "0000:01:00.0")))
+		time.Sleep(10 * time.Second)
+		snap := out.last()
+		if len(snap.Devices) != 1 || snap.Devices[0].UUID != "GPU-1" || snap.Devices[0].Index != 0 {
+			t.Errorf("got %+v", snap.Devices)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+)
+
+// source is a Source with what is known of how it does.
+type source struct {
+	Source
+	log  *slog.Logger
+	lane lane[sourceResult]
+	// grace is how long it may take to come back once its patience ended.
+	grace time.Duration
+
+	last        gpu.Snapshot // of the newest reading; empty after a failure
+	failure     *gpu.Failure // nil while it can be read
+	retry       time.Duration
+	lastSuccess time.Time
+}
+
+type sourceResult struct {
+	snap *gpu.Snapshot
+	err  error
+}
+
+// read reads the source unless it is to be left alone for now. It changes
+// nothing once ctx has ended.
+func (s *source) read(ctx context.Context, now time.Time, patience time.Duration) {
+	if s.failure != nil && now.Before(s.failure.Next) {
+		return
+	}
+	if s.failure == nil && s.lastSuccess.IsZero() {
+		patience = startPatience
+	}
+	soon, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	wait, cancelWait := context.WithTimeout(ctx, patience+s.grace)
+	defer cancelWait()
+	r, ok := s.lane.do(wait, func() sourceResult {
+		snap, err := s.Read(soon)
+		return sourceResult{snap, err}
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	if !ok {
+		r.err = &gpu.Advice{
+			What: "the " + s.Name() + " driver is not answering",
+			Try:  "look for hung driver calls in the kernel log (dmesg); a restart of the machine may be needed",
+			Err:  gpu.ErrNotAnswering,
+		}
+	}
+	s.last = gpu.Snapshot{}
+	if r.snap != nil {
+		s.last = *r.snap
+	}
+	switch {
+	case r.err == nil && len(s.last.Devices) == 0:
+		s.fail(now, &gpu.Advice{
+			What: "the " + s.Name() + " driver lists no GPU",
+			Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
+			Err:  gpu.ErrNoDevices,
+		})
+	case r.err == nil:
+		s.recover(now)
+	default:
+		s.fail(now, r.err)
+	}
+}
+
+// fail notes a failure, and when to try again: at once if there are devices
+// all the same, else with growing pauses.
+func (s *source) fail(now time.Time, err error) {
+	advice := gpu.AsAdvice(err)
+	next := gpu.Failure{Source: s.Name(), Since: now.UTC(), Advice: advice}
+	if s.failure != nil {
+		next.Since = s.failure.Since
+	}
+	if len(s.last.Devices) == 0 {
+		s.retry = min(max(2*s.retry, firstRetry), lastRetry)
+		next.Next = now.Add(s.retry).UTC()
+	} else {
+		s.lastSuccess = now.UTC()
+	}
+	if s.failure == nil || s.failure.Advice.Text() != advice.Text() {
+		s.log.Warn("the source can't be read", "what", advice.What, "try", advice.Try, "err", errors.Unwrap(err))
+	}
+	s.failure = &next
+}
+
+func (s *source) recover(now time.Time) {
+	if s.failure != nil {
+		s.log.Info("the source can be read", "devices", len(s.last.Devices), "failed_since", s.failure.Since)
+	}
+	s.failure, s.retry, s.lastSuccess = nil, 0, now.UTC()
+}
