@@ -1,0 +1,357 @@
+package fakenvml
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The codes of NVML that calls can be made to answer (nvmlReturn_t).
+const (
+	Uninitialized           = 1
+	InvalidArgument         = 2
+	NotSupported            = 3
+	NoPermission            = 4
+	NotFound                = 6
+	DriverNotLoaded         = 9
+	Timeout                 = 10
+	FunctionNotFound        = 13
+	GPUIsLost               = 15
+	LibRMVersionMismatch    = 18
+	ArgumentVersionMismatch = 25
+	Unknown                 = 999
+)
+
+const anyGPU = -1
+
+// A Machine is what a library tells about: a driver and its GPUs. Its methods
+// may be called from several goroutines; each change is seen by the next call
+// of the driver, and by those that hang.
+type Machine struct {
+	tb      testing.TB
+	lib     *Library
+	control control
+	sys     tree
+
+	mu    sync.Mutex
+	facts map[string]string
+	gpus  []*Device
+	rules []rule
+	epoch int
+}
+
+// rule changes what calls do: on one GPU or all, in one function or all ("*").
+type rule struct {
+	gpu      int
+	function string
+	action   string // "hang", "slow 100", "return 15"
+}
+
+// Machine describes the library's machine anew, with the driver loaded. When
+// the test ends, nothing hangs any more.
+func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
+	tb.Helper()
+	if len(gpus) > maxGPUs {
+		tb.Fatalf("fakenvml: %d GPUs, at most %d", len(gpus), maxGPUs)
+	}
+	m := &Machine{
+		tb:      tb,
+		lib:     l,
+		control: control{filepath.Join(l.dir, "control")},
+		facts:   map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1"},
+	}
+	for i, g := range gpus {
+		m.gpus = append(m.gpus, &Device{m: m, index: i, facts: maps.Clone(g)})
+	}
+	m.sys.create(tb, m.gpus)
+	m.write()
+	tb.Cleanup(m.Heal)
+	return m
+}
+
+// GPU is the i-th GPU.
+func (m *Machine) GPU(i int) *Device { return m.gpus[i] }
+
+// GPUs are all of them.
+func (m *Machine) GPUs() []*Device { return m.gpus }
+
+// SetDriver changes the kernel driver's version, such as "535.54.03".
+func (m *Machine) SetDriver(version string) { m.setFact("driver", version) }
+
+// SetProcessRow sets how many bytes a row of the _v3 process lists has: 24 as
+// documented, 32 as drivers 535.43 to 535.86 gave.
+func (m *Machine) SetProcessRow(bytes int) { m.setFact("process_row", fmt.Sprint(bytes)) }
+
+// Unload takes the driver away: init answers DriverNotLoaded, and whatever is
+// initialized answers Unknown, as in a container that has lost its GPUs.
+func (m *Machine) Unload() { m.setFact("loaded", "0") }
+
+// Load brings the driver (back).
+func (m *Machine) Load() { m.setFact("loaded", "1") }
+
+// Reload loads the driver again: what was initialized before answers Unknown
+// until it is shut down and initialized again.
+func (m *Machine) Reload() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch++
+	m.facts["epoch"] = fmt.Sprint(m.epoch)
+	m.write()
+}
+
+// Hang makes the functions hang until Heal: all for none.
+func (m *Machine) Hang(functions ...string) { m.rule(anyGPU, "hang", functions) }
+
+// Slow makes each call of the functions take that much longer: all for none.
+func (m *Machine) Slow(d time.Duration, functions ...string) {
+	m.rule(anyGPU, fmt.Sprintf("slow %d", d.Milliseconds()), functions)
+}
+
+// Answer makes the functions return an NVML code: all for none.
+func (m *Machine) Answer(code int, functions ...string) {
+	m.rule(anyGPU, fmt.Sprintf("return %d", code), functions)
+}
+
+// Heal ends all that Hang, Slow, Answer and Lost began, on every GPU.
+func (m *Machine) Heal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rules = nil
+	m.write()
+}
+
+// Calls is how often the functions were called on any device: all for none.
+// It counts from the library's beginning, over all processes.
+func (m *Machine) Calls(functions ...string) int {
+	n, err := m.control.calls(anyGPU, functions)
+	m.check(err)
+	return n
+}
+
+// Held is the number of calls that hang now.
+func (m *Machine) Held() int {
+	n, err := m.control.number(atHeld)
+	m.check(err)
+	return n
+}
+
+// AwaitHeld waits until at least n calls hang.
+func (m *Machine) AwaitHeld(n int) { m.await("calls to hang", func() bool { return m.Held() >= n }) }
+
+// AwaitCalls waits until the functions have been called n times more.
+func (m *Machine) AwaitCalls(n int, functions ...string) {
+	until := m.Calls(functions...) + n
+	m.await("calls of "+strings.Join(functions, ", "), func() bool { return m.Calls(functions...) >= until })
+}
+
+// Initialized is how often the library is initialized and not shut down.
+func (m *Machine) Initialized() int {
+	n, err := m.control.number(atInitialized)
+	m.check(err)
+	return n
+}
+
+// AwaitInitialized waits until Initialized is n.
+func (m *Machine) AwaitInitialized(n int) {
+	m.await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Initialized() == n })
+}
+
+// SysfsRoot is a made-up /sys with the machine's GPUs.
+func (m *Machine) SysfsRoot() string { return m.sys.sysfs }
+
+// ProcRoot is a made-up /proc with the machine's GPUs.
+func (m *Machine) ProcRoot() string { return m.sys.proc }
+
+// Batch makes the changes that do makes seen all at once.
+func (m *Machine) Batch(do func(*Editor)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do(&Editor{m})
+	m.write()
+}
+
+// An Editor changes several readings before any of them is seen.
+type Editor struct{ m *Machine }
+
+// Set is [Device.Set] on the i-th GPU.
+func (e *Editor) Set(i int, key Key, value any) { e.m.gpus[i].facts[key] = fmt.Sprint(value) }
+
+func (m *Machine) setFact(key, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.facts[key] = value
+	m.write()
+}
+
+func (m *Machine) rule(gpu int, action string, functions []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(functions) == 0 {
+		functions = []string{"*"}
+	}
+	for _, f := range functions {
+		m.rules = append(m.rules, rule{gpu, f, action})
+	}
+	m.write()
+}
+
+// write replaces the state file. The caller holds mu.
+func (m *Machine) write() {
+	var b strings.Builder
+	facts := maps.Clone(m.facts)
+	facts["gpus"] = fmt.Sprint(len(m.gpus))
+	for _, key := range slices.Sorted(maps.Keys(facts)) {
+		fmt.Fprintf(&b, "machine %s %s\n", key, facts[key])
+	}
+	for _, d := range m.gpus {
+		for _, key := range slices.Sorted(maps.Keys(d.facts)) {
+			fmt.Fprintf(&b, "gpu %d %s %s\n", d.index, key, d.facts[key])
+		}
+	}
+	for _, r := range m.rules {
+		gpu := "*"
+		if r.gpu != anyGPU {
+			gpu = fmt.Sprint(r.gpu)
+		}
+		fmt.Fprintf(&b, "rule %s %s %s\n", gpu, r.function, r.action)
+	}
+	path := filepath.Join(m.lib.dir, "state")
+	m.check(os.WriteFile(path+".new", []byte(b.String()), 0o644))
+	m.check(os.Rename(path+".new", path))
+	m.check(m.control.publish())
+}
+
+func (m *Machine) await(what string, done func() bool) {
+	m.tb.Helper()
+	const patience = 20 * time.Second
+	end := time.After(patience)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-end:
+			m.tb.Fatalf("fakenvml: waited %v for %s", patience, what)
+		}
+	}
+}
+
+func (m *Machine) check(err error) {
+	if err != nil {
+		m.tb.Errorf("fakenvml: %v", err)
+	}
+}
+
+// A Device is one GPU of a machine.
+type Device struct {
+	m     *Machine
+	index int
+	facts GPU
+}
+
+// Set changes a reading. Numbers are in NVML's own units; see the keys.
+func (d *Device) Set(key Key, value any) {
+	d.m.Batch(func(e *Editor) { e.Set(d.index, key, value) })
+}
+
+// Unset makes a reading one that the device does not support.
+func (d *Device) Unset(keys ...Key) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	for _, k := range keys {
+		delete(d.facts, k)
+	}
+	d.m.write()
+}
+
+// SetProcesses replaces the processes, and the samples of what they use with
+// one for each, taken whenever the driver is asked; none for a process that
+// uses nothing.
+func (d *Device) SetProcesses(processes ...Process) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	d.facts.setProcesses(processes)
+	d.m.write()
+}
+
+// SetSamples replaces the samples of what processes use.
+func (d *Device) SetSamples(samples ...Sample) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	d.facts.setSamples(samples)
+	d.m.write()
+}
+
+// SetInstances turns MIG mode on with these instances, or off for none.
+func (d *Device) SetInstances(instances ...Instance) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	d.facts.setInstances(instances)
+	d.m.write()
+}
+
+// Hang makes the device's calls hang until Back: of all functions for none.
+func (d *Device) Hang(functions ...string) { d.m.rule(d.index, "hang", functions) }
+
+// Slow makes each of the device's calls take that much longer.
+func (d *Device) Slow(by time.Duration, functions ...string) {
+	d.m.rule(d.index, fmt.Sprintf("slow %d", by.Milliseconds()), functions)
+}
+
+// Answer makes the device's calls return an NVML code.
+func (d *Device) Answer(code int, functions ...string) {
+	d.m.rule(d.index, fmt.Sprintf("return %d", code), functions)
+}
+
+// Lost takes the device off the bus.
+func (d *Device) Lost() { d.Answer(GPUIsLost) }
+
+// Back ends all that Hang, Slow, Answer and Lost began on this device.
+func (d *Device) Back() {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	d.m.rules = slices.DeleteFunc(d.m.rules, func(r rule) bool { return r.gpu == d.index })
+	d.m.write()
+}
+
+// Sleep powers the device down in the made-up /sys. The library would still
+// answer for it: Calls tells whether someone asked.
+func (d *Device) Sleep() { d.m.check(d.m.sys.setStatus(d.PCI(), "suspended")) }
+
+// Wake powers the device up in the made-up /sys.
+func (d *Device) Wake() { d.m.check(d.m.sys.setStatus(d.PCI(), "active")) }
+
+// AllowSleep says in the made-up /sys whether the system may power the device
+// down when it is idle, as on a laptop. At first it may not.
+func (d *Device) AllowSleep(yes bool) {
+	control := "on"
+	if yes {
+		control = "auto"
+	}
+	d.m.check(d.m.sys.setControl(d.PCI(), control))
+}
+
+// Calls is how often the functions were called on this device: all for none.
+func (d *Device) Calls(functions ...string) int {
+	n, err := d.m.control.calls(d.index, functions)
+	d.m.check(err)
+	return n
+}
+
+// UUID is the device's.
+func (d *Device) UUID() string { return d.get(UUID) }
+
+// PCI is the device's bus address, such as "0000:01:00.0".
+func (d *Device) PCI() string { return d.get(PCI) }
+
+func (d *Device) get(k Key) string {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	return d.facts[k]
+}

@@ -1,0 +1,58 @@
+package fakenvml
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// tree is the machine as the kernel shows it, without the driver: the parts of
+// /sys and /proc that tell of a PCI device's power.
+type tree struct{ sysfs, proc string }
+
+func (t *tree) create(tb testing.TB, gpus []*Device) {
+	t.sysfs, t.proc = tb.TempDir(), tb.TempDir()
+	driver := filepath.Join(t.sysfs, "bus/pci/drivers/nvidia")
+	check := func(err error) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	check(os.MkdirAll(driver, 0o755))
+	check(os.MkdirAll(filepath.Join(t.sysfs, "bus/pci/devices"), 0o755))
+	for _, d := range gpus {
+		dir := t.device(d.facts[PCI])
+		check(cmp.Or(
+			os.MkdirAll(filepath.Join(dir, "power"), 0o755),
+			os.WriteFile(filepath.Join(dir, "vendor"), []byte("0x10de\n"), 0o644),
+			os.WriteFile(filepath.Join(dir, "device"), []byte("0x2684\n"), 0o644),
+			os.WriteFile(filepath.Join(dir, "class"), []byte("0x030000\n"), 0o644),
+			os.Symlink(driver, filepath.Join(dir, "driver")),
+			t.setStatus(d.facts[PCI], "active"),
+			t.setControl(d.facts[PCI], "on"),
+			os.MkdirAll(filepath.Join(t.proc, "driver/nvidia/gpus", d.facts[PCI]), 0o755),
+		))
+	}
+}
+
+func (t *tree) device(address string) string {
+	return filepath.Join(t.sysfs, "bus/pci/devices", address)
+}
+
+func (t *tree) setStatus(address, status string) error {
+	return t.set(address, "runtime_status", status)
+}
+
+func (t *tree) setControl(address, control string) error {
+	return t.set(address, "control", control)
+}
+
+// set replaces a file as a whole: a reader never finds half of it.
+func (t *tree) set(address, file, value string) error {
+	path := filepath.Join(t.device(address), "power", file)
+	if err := os.WriteFile(path+".new", []byte(value+"\n"), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
