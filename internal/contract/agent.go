@@ -46,6 +46,18 @@ func NewGPUMetrics(s *gpu.Snapshot) GPUMetrics {
 	}
 }
 
+// OneGPU answers GET /gpu/metrics/{id}: an element of gpus, with the time of
+// its snapshot.
+type OneGPU struct {
+	Timestamp string `json:"timestamp"`
+	GPU
+}
+
+// NewOneGPU makes it for a device of s.
+func NewOneGPU(s *gpu.Snapshot, d *gpu.Device) OneGPU {
+	return OneGPU{Timestamp: timestamp(s.Time), GPU: NewGPU(d)}
+}
+
 // Totals are sums and averages over the devices that answer. GPUCount counts
 // the others too.
 type Totals struct {
@@ -79,8 +91,7 @@ func newTotals(s *gpu.Snapshot) Totals {
 	}
 }
 
-// GPU is one device: an element of gpus, and the answer of
-// GET /gpu/metrics/{id}. The first part is the contract, the rest gpuwhy's own.
+// GPU is one device, an element of gpus. The first part is the contract, the rest gpuwhy's own.
 type GPU struct {
 	ID            int         `json:"gpu_id"` // place by PCI address, for people
 	Name          string      `json:"gpu_name"`

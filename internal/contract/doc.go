@@ -2,7 +2,8 @@
 // one file a contract, each a set of pure functions from [gpu.Snapshot] to that
 // contract's own response types.
 //
-//	agent.go    resource agent: /gpu/info, /gpu/metrics, /health
+//	agent.go    resource agent: /gpu/info, /gpu/metrics
+//	health.go   probes: /health…, /api/health, and / for programs
 //	live.go     live dashboard: the WebSocket events' data, /api/gpu/…
 //	manager.go  GPU manager: /api/gpu/devices, /api/gpu/driver
 //

@@ -1,0 +1,101 @@
+package contract
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Service answers GET / for a client that asks for JSON.
+type Service struct {
+	Service string `json:"service"` // always "gpuwhy"
+	Version string `json:"version"`
+	Status  string `json:"status"`
+}
+
+// NewService makes it; newest may be nil.
+func NewService(m Monitor, newest *gpu.Snapshot) Service {
+	return Service{Service: "gpuwhy", Version: m.Version, Status: string(newest.Status())}
+}
+
+// Probe answers GET /health, /health/ready and /health/live.
+type Probe struct {
+	Status     string `json:"status"`
+	InstanceID string `json:"instance_id"` // the node's name
+	Version    string `json:"version"`
+	Source     string `json:"source"`
+	Timestamp  string `json:"timestamp"` // the monitor's start, before the first reading
+}
+
+// NewProbe makes it; newest may be nil.
+func NewProbe(m Monitor, newest *gpu.Snapshot) Probe {
+	p := Probe{
+		Status:     string(newest.Status()),
+		InstanceID: m.Node,
+		Version:    m.Version,
+		Source:     m.Source,
+		Timestamp:  timestamp(m.Started),
+	}
+	if newest != nil {
+		p.Source, p.Timestamp = newest.Source, timestamp(newest.Time)
+	}
+	return p
+}
+
+// MonitorHealth answers GET /api/health and GET /health/detailed.
+type MonitorHealth struct {
+	Probe
+	Node              string          `json:"node"`
+	UptimeSeconds     float64         `json:"uptime_seconds"`
+	Reason            string          `json:"reason"` // what failed and what to do; empty while all is well
+	GPUCount          int             `json:"gpu_count"`
+	AnsweringGPUCount int             `json:"answering_gpu_count"`
+	Parts             map[string]Part `json:"parts"`
+}
+
+// Part is one part of the program: the sampler, a source, the hub.
+type Part struct {
+	State       string  `json:"state"`
+	LastSuccess *string `json:"last_success"` // null before the first
+	LastError   *string `json:"last_error"`   // the newest one, also when it is over; null if there was none
+	LastErrorAt *string `json:"last_error_at"`
+}
+
+// A PartState is what a part says of itself. Times are zero where there is
+// nothing to tell.
+type PartState struct {
+	State       string // such as "ok", "starting", "failed"
+	LastSuccess time.Time
+	// LastError is written by its [gpu.Advice]; the causes of other errors
+	// are for the log.
+	LastError   error
+	LastErrorAt time.Time
+}
+
+// NewMonitorHealth makes it as of now; newest may be nil.
+func NewMonitorHealth(m Monitor, newest *gpu.Snapshot, parts map[string]PartState, now time.Time) MonitorHealth {
+	h := MonitorHealth{
+		Probe:         NewProbe(m, newest),
+		Node:          m.Node,
+		UptimeSeconds: math.Round(now.Sub(m.Started).Seconds()*1000) / 1000,
+		Parts:         make(map[string]Part, len(parts)),
+	}
+	if newest != nil {
+		totals := newest.Totals()
+		h.Reason, h.GPUCount, h.AnsweringGPUCount = Reason(newest), totals.Devices, totals.Answering
+	}
+	for name, state := range parts {
+		h.Parts[name] = newPart(state)
+	}
+	return h
+}
+
+func newPart(s PartState) Part {
+	p := Part{State: s.State, LastSuccess: optionalTime(s.LastSuccess), LastErrorAt: optionalTime(s.LastErrorAt)}
+	if s.LastError != nil {
+		advice := gpu.AsAdvice(s.LastError)
+		p.LastError = new(advice.Text())
+	}
+	return p
+}
