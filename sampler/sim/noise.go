@@ -1,0 +1,57 @@
+package sim
+
+// mix is a hash of two numbers (the finalizer of splitmix64), the source of
+// all that looks random here.
+func mix(a, b uint64) uint64 {
+	x := a + 0x9e3779b97f4a7c15*(b+1)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// seedOf is a hash of a text (FNV-1a).
+func seedOf(text string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 0x100000001b3
+	}
+	return h
+}
+
+// signed maps a hash to −1 … 1.
+func signed(h uint64) float64 { return float64(h>>11)/(1<<52) - 1 }
+
+// wobble is a smooth random function of the second of a cycle, −1 … 1, that
+// changes within some seconds and meets itself at the cycle's end.
+func wobble(seed uint64, second int) float64 {
+	const grid = 6 // seconds; divides a cycle
+	cell, in := second/grid, float64(second%grid)/grid
+	cell %= cycleSeconds / grid
+	next := (cell + 1) % (cycleSeconds / grid)
+	in = in * in * (3 - 2*in)
+	smooth := signed(mix(seed, uint64(cell)))*(1-in) + signed(mix(seed, uint64(next)))*in
+	return 0.8*smooth + 0.2*signed(mix(seed^1, uint64(second)))
+}
+
+// shuffled puts the numbers 0 … n−1 into order in an order that depends on
+// the seed and the round. n is at most len(order).
+func shuffled(order *[maxRoster]int, n int, seed uint64, round int64) []int {
+	for i := range n {
+		order[i] = i
+	}
+	seed = mix(seed, uint64(round))
+	for i := n - 1; i > 0; i-- {
+		j := int(mix(seed, uint64(i)) % uint64(i+1))
+		order[i], order[j] = order[j], order[i]
+	}
+	return order[:n]
+}
+
+// floorDiv divides and rounds down, also below zero; rest is never negative.
+func floorDiv(a, b int64) (quotient, rest int64) {
+	quotient, rest = a/b, a%b
+	if rest < 0 {
+		quotient, rest = quotient-1, rest+b
+	}
+	return quotient, rest
+}

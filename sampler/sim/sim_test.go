@@ -1,0 +1,518 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+var start = time.Date(2026, time.March, 5, 9, 30, 0, 0, time.UTC)
+
+// A clock is set by the test.
+type clock struct{ t time.Time }
+
+func (c *clock) now() time.Time { return c.t }
+
+func newSource(t testing.TB, profile string) (*Source, *clock) {
+	t.Helper()
+	c := &clock{start}
+	s, err := New(profile, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, c
+}
+
+func read(t testing.TB, s *Source) *gpu.Snapshot {
+	t.Helper()
+	snap, err := s.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+func TestUnknownProfiles(t *testing.T) {
+	for _, profile := range []string{"", "rtx-5090", "fleet", "fleet:", "fleet:0", "fleet:-3", "fleet:4097", "fleet:ten", "rtx-4090:2"} {
+		s, err := New(profile, time.Now)
+		advice, ok := errors.AsType[*gpu.Advice](err)
+		if !ok || s != nil {
+			t.Errorf("New(%q) = %v, %v; want an advice", profile, s, err)
+			continue
+		}
+		for _, want := range []string{"rtx-4090", "dgx-h100", "fleet:N", "4096"} {
+			if !strings.Contains(advice.Try, want) {
+				t.Errorf("New(%q): %q does not name %q", profile, advice.Try, want)
+			}
+		}
+	}
+}
+
+func TestReadAfterContextEnds(t *testing.T) {
+	s, _ := newSource(t, "rtx-4090")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if snap, err := s.Read(ctx); !errors.Is(err, context.Canceled) || snap != nil {
+		t.Errorf("Read = %v, %v; want the context's error alone", snap, err)
+	}
+}
+
+// What the products are known to report, and to leave out.
+func TestReadingsOfProducts(t *testing.T) {
+	type quality = gpu.Quality
+	readings := func(d *gpu.Device) map[string]quality {
+		return map[string]quality{
+			"fan count":          d.Fans.Count.Quality(),
+			"fan commanded":      d.Fans.Commanded().Quality(),
+			"memory temperature": d.Thermal.Memory.Quality(),
+			"memory maximum":     d.Thermal.MemoryMax.Quality(),
+			"target temperature": d.Thermal.Target.Quality(),
+			"ecc":                d.Health.ECCMode.Quality(),
+			"remapped rows":      d.Health.RemappedCorrectable.Quality(),
+			"retired pages":      d.Health.RetiredDoubleBit.Quality(),
+			"mig":                d.Modes.MIG.Quality(),
+			"serial":             d.Serial.Quality(),
+			"utilization":        d.Utilization.GPU.Quality(),
+			"jpeg":               d.Utilization.JPEG.Quality(),
+			"energy":             d.Power.Energy.Quality(),
+		}
+	}
+	const none, good = gpu.NotSupported, gpu.Good
+	tests := map[string]struct {
+		profile string
+		device  int
+		want    map[string]quality
+		display bool
+	}{
+		"GeForce": {"rtx-4090", 0, map[string]quality{
+			"fan count": good, "fan commanded": good, "memory temperature": none, "memory maximum": none,
+			"target temperature": good, "ecc": none, "remapped rows": none, "retired pages": none, "mig": none,
+			"serial": none, "utilization": good, "jpeg": good, "energy": good}, true},
+		"H100": {"dgx-h100", 0, map[string]quality{
+			"fan count": none, "fan commanded": none, "memory temperature": good, "memory maximum": good,
+			"target temperature": none, "ecc": good, "remapped rows": good, "retired pages": none, "mig": good,
+			"serial": good, "utilization": good, "jpeg": good, "energy": good}, false},
+		"H100 in MIG mode": {"dgx-h100", 5, map[string]quality{
+			"fan count": none, "fan commanded": none, "memory temperature": good, "memory maximum": good,
+			"target temperature": none, "ecc": good, "remapped rows": good, "retired pages": none, "mig": good,
+			"serial": good, "utilization": none, "jpeg": none, "energy": good}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newSource(t, tt.profile)
+			d := &read(t, s).Devices[tt.device]
+			if got := readings(d); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("qualities = %v\nwant        %v", got, tt.want)
+			}
+			if on, ok := d.Modes.DisplayActive.Get(); !ok || on != tt.display {
+				t.Errorf("display active = %v, want %v", d.Modes.DisplayActive, tt.display)
+			}
+		})
+	}
+}
+
+// checkDevice looks for what no device of that product can report.
+func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
+	t.Helper()
+	if d.Source != gpu.SourceSimulated || !strings.HasPrefix(d.UUID, "GPU-") || d.Name != p.name || d.PCI == "" {
+		t.Fatalf("identity = %+v", d.Identity)
+	}
+	if d.Since.IsZero() || d.Since.After(now) {
+		t.Fatalf("%s since %v, at %v", d.State, d.Since, now)
+	}
+	if d.State != gpu.StateOK {
+		if !reflect.DeepEqual(d.Readings, gpu.Readings{}) || !d.SampledAt.IsZero() {
+			t.Fatalf("%s, and has readings", d.State)
+		}
+		if d.Reason.What == "" || d.Reason.Try == "" {
+			t.Fatalf("%s without a reason and advice: %+v", d.State, d.Reason)
+		}
+		return
+	}
+	within := func(what string, v, low, high float64) {
+		t.Helper()
+		if v < low || v > high {
+			t.Fatalf("%v: %s = %v, not within %v and %v", now, what, v, low, high)
+		}
+	}
+	within("utilization", float64(d.Utilization.GPU.Or(0)), 0, 100)
+	within("memory utilization", float64(d.Utilization.Memory.Or(0)), 0, 100)
+	within("encoder", float64(d.Utilization.Encoder.Or(0)), 0, 100)
+	within("draw", float64(d.Power.Draw.Or(-1)), 0.8*p.deepIdle, p.limit)
+	within("temperature", float64(d.Thermal.GPU.Or(-1)), 26, p.slowdown)
+	within("memory temperature", float64(d.Thermal.Memory.Or(30)), 20, 95)
+	within("graphics clock", float64(d.Clocks.Graphics.Or(-1)), p.idleClock, p.maxClock)
+	within("memory clock", float64(d.Clocks.Memory.Or(-1)), p.idleMemory, p.maxMemory)
+	within("video clock", float64(d.Clocks.Video.Or(-1)), p.idleVideo, p.maxVideo)
+	for _, f := range d.Fans.Fans {
+		if speed := f.Commanded.Or(-1); speed != 0 {
+			within("fan", float64(speed), p.fanMin, 100)
+			within("rpm", float64(f.RPM.Or(0)), p.fanMin/100*p.fanMax*0.9, p.fanMax)
+		} else if f.RPM != gpu.Of[gpu.RPM](0) {
+			t.Fatalf("a fan told to stand turns at %v", f.RPM)
+		}
+	}
+	m := d.Memory
+	if m.Used.Or(0)+m.Free.Or(0)+m.Reserved.Or(0) != m.Total.Or(1) || m.Free.Or(0) > m.Total.Or(0) {
+		t.Fatalf("memory does not add up: %+v", m)
+	}
+	checkProcesses(t, d, now)
+}
+
+func checkProcesses(t *testing.T, d *gpu.Device, now time.Time) {
+	t.Helper()
+	processes, ok := d.Processes.Get()
+	if !ok || processes == nil {
+		t.Fatalf("processes = %v", d.Processes)
+	}
+	var memory gpu.Bytes
+	var sm gpu.Percent
+	for i, p := range processes {
+		memory += p.Memory.Or(0)
+		sm += p.SM.Or(0)
+		if i > 0 && p.SM.Or(0) > processes[i-1].SM.Or(0) {
+			t.Fatalf("not busiest first: %+v", processes)
+		}
+		f := p.Facts
+		if !f.Name.Present() || !f.User.Present() || !f.Command.Present() || f.CPU.Or(-1) < 0 || f.RSS.Or(0) == 0 {
+			t.Fatalf("facts of %d = %+v", p.PID, f)
+		}
+		if begun := f.Started.Or(now.Add(1)); begun.After(now) || begun.Truncate(10*time.Millisecond) != begun {
+			t.Fatalf("%d (%v) started %v, at %v", p.PID, f.Name, begun, now)
+		}
+	}
+	if used := d.Memory.Used.Or(0); memory > used {
+		t.Fatalf("processes hold %d of %d bytes used", memory, used)
+	}
+	if util := d.Utilization.GPU.Or(0); sm > util {
+		t.Fatalf("processes have %v %% of %v %%", sm, util)
+	}
+}
+
+func TestDaysStayWithinBounds(t *testing.T) {
+	tests := []struct {
+		profile    string
+		over, step time.Duration
+	}{
+		{"rtx-4090", 3 * 24 * time.Hour, 61 * time.Second},
+		{"dgx-h100", 3 * 24 * time.Hour, 127 * time.Second},
+		{"fleet:128", 24 * time.Hour, 17 * time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.profile, func(t *testing.T) {
+			s, c := newSource(t, tt.profile)
+			energy := make([]gpu.Joules, len(s.devices))
+			for ; c.t.Before(start.Add(tt.over)); c.t = c.t.Add(tt.step) {
+				snap := read(t, s)
+				if !snap.Simulated() || snap.Time != c.t || len(snap.Drivers) != 1 {
+					t.Fatalf("snapshot = %v, %v, %v", snap.Source, snap.Time, snap.Drivers)
+				}
+				pids := map[string]map[int]bool{}
+				for i := range snap.Devices {
+					d := &snap.Devices[i]
+					checkDevice(t, d, s.devices[i].product, c.t)
+					if e, ok := d.Power.Energy.Get(); ok {
+						if e <= energy[i] {
+							t.Fatalf("energy went from %v to %v J", energy[i], e)
+						}
+						energy[i] = e
+					}
+					if pids[d.Node] == nil {
+						pids[d.Node] = map[int]bool{}
+					}
+					for _, p := range d.Processes.Or(nil) {
+						if pids[d.Node][p.PID] {
+							t.Fatalf("two processes of %q have pid %d", d.Node, p.PID)
+						}
+						pids[d.Node][p.PID] = true
+					}
+				}
+				checkHost(t, snap.Host)
+			}
+		})
+	}
+}
+
+func checkHost(t *testing.T, h *gpu.Host) {
+	t.Helper()
+	if h.MemoryUsed.Or(0)+h.MemoryAvailable.Or(0) != h.MemoryTotal.Or(1) || h.MemoryUsed.Or(0) > h.MemoryTotal.Or(0) {
+		t.Fatalf("memory of the host does not add up: %v + %v of %v", h.MemoryUsed, h.MemoryAvailable, h.MemoryTotal)
+	}
+	if cpu := h.CPU.Or(-1); cpu < 0 || cpu > 100 {
+		t.Fatalf("CPU = %v", h.CPU)
+	}
+	if load := h.Load15.Or(-1); load < 0 || load > float64(h.Cores.Or(0)) {
+		t.Fatalf("load = %v on %v cores", h.Load15, h.Cores)
+	}
+}
+
+func TestSameTimeSameReadings(t *testing.T) {
+	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:24"} {
+		a, at := newSource(t, profile)
+		b, bt := newSource(t, profile)
+		first := read(t, a)
+		for i := range 40 {
+			at.t = start.Add(time.Duration(i*i) * 37 * time.Second)
+			bt.t = at.t
+			if !reflect.DeepEqual(read(t, a), read(t, b)) {
+				t.Fatalf("%s: two sources differ at %v", profile, at.t)
+			}
+		}
+		at.t = start
+		if !reflect.DeepEqual(read(t, a), first) {
+			t.Errorf("%s: the same moment reads differently after others were read", profile)
+		}
+	}
+}
+
+func TestSnapshotsShareNothing(t *testing.T) {
+	s, _ := newSource(t, "dgx-h100")
+	a, b := read(t, s), read(t, s)
+	want := read(t, s)
+	for i := range a.Devices {
+		a.Devices[i].UUID = "changed"
+		for k := range a.Devices[i].Instances {
+			a.Devices[i].Instances[k].UUID = "changed"
+		}
+		clear(a.Devices[i].Processes.Or(nil))
+	}
+	a.Host.Disks[0].Device = "changed"
+	a.Drivers[0].Source = "changed"
+	if !reflect.DeepEqual(b, want) || !reflect.DeepEqual(read(t, s), want) {
+		t.Error("changing one snapshot changes another")
+	}
+}
+
+func TestUUIDsAreStable(t *testing.T) {
+	small, _ := newSource(t, "fleet:9")
+	large, c := newSource(t, "fleet:4096")
+	c.t = c.t.Add(99 * 24 * time.Hour)
+	devices := read(t, large).Devices
+	for i, d := range read(t, small).Devices {
+		if d.UUID != devices[i].UUID || d.Node != devices[i].Node {
+			t.Errorf("device %d is %s on %s in a small fleet, %s on %s in a large one", i, d.UUID, d.Node, devices[i].UUID, devices[i].Node)
+		}
+	}
+	seen := map[string]bool{}
+	nodes := map[string]int{}
+	names := map[string]bool{}
+	for _, d := range devices {
+		seen[d.UUID] = true
+		nodes[d.Node]++
+		names[d.Name] = true
+	}
+	if len(seen) != MaxFleet || len(nodes) != MaxFleet/8 || nodes["node-001"] != 8 || nodes["node-512"] != 8 || len(names) < 4 {
+		t.Errorf("%d UUIDs, %d nodes, products %v", len(seen), len(nodes), names)
+	}
+}
+
+// Every state that a page can show comes up on the last card of the DGX within
+// half an hour, whenever one starts to look.
+func TestDGXShowsEveryState(t *testing.T) {
+	for offset := time.Duration(0); offset < cycle; offset += 7 * time.Minute {
+		s, c := newSource(t, "dgx-h100")
+		seen := map[gpu.State]bool{}
+		var last gpu.Device
+		c.t = start.Add(offset)
+		for end := c.t.Add(cycle); c.t.Before(end); c.t = c.t.Add(5 * time.Second) {
+			d := read(t, s).Devices[7]
+			seen[d.State] = true
+			if last.State != "" && last.State != d.State && (d.Since.Before(last.Since) || d.Since.After(c.t) || c.t.Sub(d.Since) > 5*time.Second) {
+				t.Fatalf("became %s at %v, says since %v", d.State, c.t, d.Since)
+			}
+			last = d
+		}
+		for _, state := range []gpu.State{gpu.StateOK, gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep} {
+			if !seen[state] {
+				t.Errorf("from %v on: never %s", offset, state)
+			}
+		}
+	}
+}
+
+// Within 90 minutes everything else has been seen: a roster of two jobs plays
+// each of them in any three cycles.
+func TestDGXShowsEverythingElse(t *testing.T) {
+	for hour := range 6 {
+		t.Run(fmt.Sprint("from hour ", hour), func(t *testing.T) { showsEverything(t, time.Duration(hour)*time.Hour) })
+	}
+}
+
+func showsEverything(t *testing.T, offset time.Duration) {
+	s, c := newSource(t, "dgx-h100")
+	c.t = start.Add(offset)
+	want := map[string]bool{"power cap": false, "heat": false, "idle": false, "held awake": false, "instances": false, "errors corrected": false}
+	for ; c.t.Before(start.Add(offset + 3*cycle)); c.t = c.t.Add(20 * time.Second) {
+		for _, d := range read(t, s).Devices {
+			reasons := d.Clocks.EventReasons.Or(0)
+			note := func(what string, seen bool) { want[what] = want[what] || seen }
+			note("power cap", reasons&gpu.ReasonPowerCap != 0)
+			note("heat", reasons&gpu.ReasonThermalSlowdown != 0)
+			note("idle", reasons&gpu.ReasonIdle != 0 && len(d.Processes.Or(nil)) == 0)
+			note("held awake", d.Utilization.GPU == gpu.Of[gpu.Percent](0) && len(d.Processes.Or(nil)) > 0 && d.Power.Draw.Or(0) > 1.5*gpu.Watts(h100.deepIdle))
+			note("instances", len(d.Instances) == 3)
+			note("errors corrected", d.Health.CorrectedVolatile.Or(0) > 0)
+		}
+	}
+	for what, seen := range want {
+		if !seen {
+			t.Errorf("never seen: %s", what)
+		}
+	}
+}
+
+func TestInstances(t *testing.T) {
+	s, c := newSource(t, "dgx-h100")
+	both := false
+	for ; c.t.Before(start.Add(cycle)); c.t = c.t.Add(time.Minute) {
+		d := read(t, s).Devices[5]
+		held := map[gpu.Reading[int]]gpu.Bytes{}
+		for _, p := range d.Processes.Or(nil) {
+			if p.SM.Quality() != gpu.NotSupported {
+				t.Fatalf("SM share in MIG mode = %v", p.SM)
+			}
+			held[p.GPUInstance] += p.Memory.Or(0)
+		}
+		both = both || len(held) == 2
+		var total gpu.Bytes
+		for _, in := range d.Instances {
+			used, size := in.Memory.Used.Or(0), in.Memory.Total.Or(0)
+			if used < held[in.GPUInstance] || used > held[in.GPUInstance]+32*mib || used+in.Memory.Free.Or(0) != size {
+				t.Fatalf("%s: %v used, %d held", in.Name, in.Memory.Used, held[in.GPUInstance])
+			}
+			delete(held, in.GPUInstance)
+			total += size
+		}
+		if len(held) > 0 || total > d.Memory.Total.Or(0) {
+			t.Fatalf("processes outside the instances: %v; %d bytes in all", held, total)
+		}
+	}
+	if !both {
+		t.Error("never two instances in use")
+	}
+}
+
+// A process keeps its pid, start and command while it lives, and no other
+// process takes that pid on the same day.
+func TestProcessesKeepTheirIdentity(t *testing.T) {
+	for _, profile := range []string{"rtx-4090", "dgx-h100"} {
+		s, c := newSource(t, profile)
+		type life struct {
+			facts gpu.ProcessFacts
+			last  time.Time
+		}
+		lives := map[int]life{}
+		for ; c.t.Before(start.Add(24 * time.Hour)); c.t = c.t.Add(30 * time.Second) {
+			for _, d := range read(t, s).Devices {
+				for _, p := range d.Processes.Or(nil) {
+					was, known := lives[p.PID]
+					if known && (was.facts.Started != p.Facts.Started || was.facts.Command != p.Facts.Command) {
+						t.Fatalf("%s: pid %d was %v, is %v", profile, p.PID, was.facts, p.Facts)
+					}
+					if known && c.t.Sub(was.last) > cycle {
+						t.Fatalf("%s: pid %d came back after %v", profile, p.PID, c.t.Sub(was.last))
+					}
+					lives[p.PID] = life{p.Facts, c.t}
+				}
+			}
+		}
+		if len(lives) < 30 {
+			t.Errorf("%s: only %d processes in a day", profile, len(lives))
+		}
+	}
+}
+
+func TestEnergyIsTheIntegralOfPower(t *testing.T) {
+	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:2"} {
+		s, c := newSource(t, profile)
+		begin := read(t, s).Devices[0]
+		const step = time.Second / 2
+		var joules float64
+		last := float64(begin.Power.Draw.Or(0))
+		for range int(2 * cycle / step) { // across a change of jobs
+			c.t = c.t.Add(step)
+			now := float64(s.devices[0].power(new(s.devices[0].now(c.t)), c.t).Draw.Or(0))
+			joules += (last + now) / 2 * step.Seconds()
+			last = now
+		}
+		end := read(t, s).Devices[0]
+		got := float64(end.Power.Energy.Or(0) - begin.Power.Energy.Or(0))
+		if math.Abs(got-joules) > 0.001*joules {
+			t.Errorf("%s: the counter grew by %.0f J, power adds up to %.0f J", profile, got, joules)
+		}
+	}
+}
+
+func (d *device) now(t time.Time) sample {
+	m := d.moment(t)
+	return d.tapes[m.job].at(m.second)
+}
+
+func TestTrafficIsTheIntegralOfItsRate(t *testing.T) {
+	s, c := newSource(t, "dgx-h100")
+	begin := read(t, s).Host.Networks[1]
+	var sum float64
+	for range 900 {
+		sum += float64(read(t, s).Host.Networks[1].Received.Or(0))
+		c.t = c.t.Add(time.Second)
+	}
+	got := float64(read(t, s).Host.Networks[1].ReceivedTotal.Or(0) - begin.ReceivedTotal.Or(0))
+	if math.Abs(got-sum) > 0.01*sum {
+		t.Errorf("received %.0f bytes, the rate adds up to %.0f", got, sum)
+	}
+}
+
+func TestBootDependsOnTheDayAlone(t *testing.T) {
+	if a, b := bootBefore(start), bootBefore(start.Add(3*time.Hour)); a != b {
+		t.Errorf("booted %v or %v", a, b)
+	}
+	if up := start.Sub(bootBefore(start)); up < 16*24*time.Hour || up > 18*24*time.Hour {
+		t.Errorf("up for %v", up)
+	}
+}
+
+func TestShuffledIsAPermutationThatChanges(t *testing.T) {
+	orders := map[[maxRoster]int]bool{}
+	for round := range int64(50) {
+		var buf [maxRoster]int
+		order := shuffled(&buf, maxRoster, 7, round-25)
+		orders[buf] = true
+		sorted := slices.Sorted(slices.Values(order))
+		if !slices.Equal(sorted, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
+			t.Fatalf("round %d: %v", round, order)
+		}
+	}
+	if len(orders) < 40 {
+		t.Errorf("only %d orders in 50 rounds", len(orders))
+	}
+}
+
+func BenchmarkReadFleet1000(b *testing.B) {
+	s, c := newSource(b, "fleet:1000")
+	b.ReportAllocs()
+	for b.Loop() {
+		c.t = c.t.Add(5 * time.Second)
+		read(b, s)
+	}
+}
+
+func BenchmarkNewFleet1000(b *testing.B) {
+	for b.Loop() {
+		if _, err := New("fleet:1000", time.Now); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
