@@ -1,0 +1,64 @@
+# gpuwhy: `make run` builds and starts it, `make test` runs every test.
+# `make help` lists the rest.
+
+GO      ?= go
+BIN     := bin
+TOOLS   := $(BIN)/tools
+ARGS    ?=
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+# go-nvml's header marks old calls as deprecated; the warnings are about code
+# that is not ours.
+export CGO_CFLAGS ?= -O2 -g
+override CGO_CFLAGS += -Wno-deprecated-declarations
+
+.DEFAULT_GOAL := build
+.PHONY: build run demo test check bench fuzz generate fmt lint help clean
+
+build: ## build bin/gpuwhy
+	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
+
+run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' for flags)
+	exec $(BIN)/gpuwhy $(ARGS)
+
+demo: build ## start with a simulated machine, for a look without a GPU
+	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
+
+test: needs-chromium ## all tests, with the race detector; installs what they need
+	$(GO) test -race -timeout 15m ./...
+
+check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
+	@git diff --exit-code --stat -- '*_templ.go' go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
+
+bench: ## measure; figures and what they mean are in docs/performance.md (BENCH=regexp, COUNT=n)
+	$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
+
+fuzz: ## fuzz every target for FUZZTIME (default 20s)
+	@for f in $$(grep -rlE --include='*_test.go' '^func Fuzz' .); do \
+	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
+	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(or $(FUZZTIME),20s) $$(dirname $$f) || exit 1; done; done
+
+generate: ## write *_templ.go from *.templ
+	$(GO) tool templ generate -path views
+
+fmt: ## say what is not formatted
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; }
+
+lint: $(TOOLS)/golangci-lint ## vet and lint
+	$(GO) vet ./...
+	CGO_ENABLED=0 $(GO) vet ./sampler/... ./cmd/...
+	$(TOOLS)/golangci-lint run ./...
+
+$(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
+	$(GO) -C tools build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# Chromium shows the page in the tests. On Debian, as root, it is installed.
+needs-chromium:
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || tools/install chromium
+
+clean: ## remove what was built
+	rm -rf $(BIN)
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
