@@ -248,9 +248,9 @@ func NewSummary(m Monitor, newest *gpu.Snapshot, why string, activeAlerts int) S
 }
 
 // EmptyUpdate answers GET /api/gpu/metrics before the first reading.
-func EmptyUpdate(m Monitor) Update {
+func EmptyUpdate(m Monitor, why string) Update {
 	s := &gpu.Snapshot{Node: m.Node, Source: m.Source, Time: m.Started}
-	u := NewUpdate(s, "")
+	u := NewUpdate(s, why)
 	u.Status = string(gpu.StatusStarting)
 	return u
 }

@@ -54,9 +54,10 @@ const bucket = Span / MaxPoints
 
 // A Store keeps the recent past. Its methods may be called at the same time.
 type Store struct {
-	mu      sync.Mutex
-	times   ring[time.Time]
-	devices map[key]*device
+	mu         sync.Mutex
+	times      ring[time.Time]
+	devices    map[key]*device
+	generation uint64
 }
 
 type key struct{ node, uuid string }
@@ -114,6 +115,7 @@ func (s *Store) drop() {
 }
 
 func (s *Store) addPoints(snap *gpu.Snapshot) {
+	s.generation++
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
 		k := key{d.Node, d.UUID}
@@ -141,6 +143,14 @@ func add[T gpu.Percent | gpu.Celsius | gpu.Watts | gpu.Megahertz](p *point, m Me
 		p.sum[m] += float64(v)
 		p.n[m]++
 	}
+}
+
+// Generation is another number after each snapshot that was taken in. A view
+// that is taken later than the number is at least as new.
+func (s *Store) Generation() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.generation
 }
 
 // A View is a copy of the past: for each device one value per metric and time.
