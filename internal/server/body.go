@@ -1,0 +1,128 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// The content types of what the server makes itself.
+const (
+	typeJSON    = "application/json"
+	typeProblem = "application/problem+json"
+	typeHTML    = "text/html; charset=utf-8"
+	typeText    = "text/plain; charset=utf-8"
+)
+
+// How long an answer may be kept. Most change with every snapshot, and are
+// asked for again with their ETag.
+const (
+	cacheRevalidate = "no-cache"
+	cacheNever      = "no-store"
+	cacheForEver    = "public, max-age=31536000, immutable"
+)
+
+// worthZipping is the length from which a body is compressed: below it the
+// packet is the same.
+const worthZipping = 1024
+
+// A body is an answer ready to be sent, as often as it is asked for. It is
+// compressed when the first client asks for that.
+type body struct {
+	plain  encoded
+	zipped func() encoded // nil if it isn't worth it
+}
+
+// encoded is one representation of a body: its bytes, and its headers as the
+// slices that a header map holds, which nobody changes.
+type encoded struct {
+	bytes                             []byte
+	contentType, length, etag, coding []string
+}
+
+func newBody(contentType string, content []byte) *body {
+	b := &body{plain: encode(contentType, content, "")}
+	if len(content) >= worthZipping {
+		b.zipped = sync.OnceValue(func() encoded { return encode(contentType, zip(content), "gzip") })
+	}
+	return b
+}
+
+func encode(contentType string, content []byte, coding string) encoded {
+	sum := sha256.Sum256(content)
+	e := encoded{
+		bytes:       content,
+		contentType: []string{contentType},
+		length:      []string{strconv.Itoa(len(content))},
+		etag:        []string{`"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`},
+	}
+	if coding != "" {
+		e.coding = []string{coding}
+	}
+	return e
+}
+
+// jsonBody encodes an answer.
+func jsonBody(answer any) (*body, error) {
+	content, err := json.Marshal(answer)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", answer, err)
+	}
+	return newBody(typeJSON, content), nil
+}
+
+var zippers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
+
+func zip(content []byte) []byte {
+	var out bytes.Buffer
+	zw := zippers.Get().(*gzip.Writer)
+	defer zippers.Put(zw)
+	zw.Reset(&out)
+	// Writing to a buffer can't fail.
+	_, _ = zw.Write(content)
+	_ = zw.Close()
+	return out.Bytes()
+}
+
+// serve answers with the body: compressed where the client takes that, and not
+// at all where it has it already.
+func (b *body) serve(w http.ResponseWriter, r *http.Request, cache string) error {
+	h := w.Header()
+	e := b.plain
+	if b.zipped != nil {
+		addVary(h, "Accept-Encoding")
+		if acceptsGzip(r.Header) {
+			e = b.zipped()
+		}
+	}
+	h.Set("Cache-Control", cache)
+	if cache != cacheNever {
+		h["Etag"] = e.etag
+		if matches(r.Header["If-None-Match"], e.etag[0]) {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	h["Content-Type"] = e.contentType
+	h["Content-Length"] = e.length
+	if e.coding != nil {
+		h["Content-Encoding"] = e.coding
+	}
+	send(w, r, e.bytes)
+	return nil
+}
+
+// send writes the content of an answer, which a HEAD doesn't have. A write that
+// fails means that the client is gone: nobody is left to be told.
+func send(w http.ResponseWriter, r *http.Request, content []byte) {
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(content)
+	}
+}

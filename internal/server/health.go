@@ -1,0 +1,38 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+)
+
+// probe answers GET /health and /health/live: that there is an answer is what
+// they ask for.
+func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
+	return serveJSON(w, r, contract.NewProbe(s.Monitor, s.snapshot()))
+}
+
+// ready answers GET /health/ready. The verdict that no GPU can be had is as
+// good as a reading: waiting would not help.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	snap := s.snapshot()
+	if snap == nil {
+		return s.readable(snap)
+	}
+	return serveJSON(w, r, contract.NewProbe(s.Monitor, snap))
+}
+
+// monitorHealth answers GET /api/health and /health/detailed.
+func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
+	return serveJSON(w, r, contract.NewMonitorHealth(s.Monitor, s.snapshot(), s.Parts(), time.Now()))
+}
+
+// serveJSON is for answers about this very moment, which nobody may keep.
+func serveJSON(w http.ResponseWriter, r *http.Request, answer any) error {
+	b, err := jsonBody(answer)
+	if err != nil {
+		return err
+	}
+	return b.serve(w, r, cacheNever)
+}

@@ -1,0 +1,23 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// HTTPServer returns a server whose clients can't hold it up: headers, bodies
+// and answers have deadlines, and headers a size. A connection that was handed
+// over, such as a WebSocket, has left them behind. What the server says itself
+// is logged as a warning.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),
+	}
+}

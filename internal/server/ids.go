@@ -1,0 +1,71 @@
+package server
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A deviceID is how a client names a device: by index, or by UUID.
+type deviceID struct {
+	text  string
+	uuid  string // empty if it is a number
+	index int    // -1 for a number that no device can have
+}
+
+var (
+	number = regexp.MustCompile(`^-?[0-9]+$`)
+	// uuidShape is words of letters and digits, joined, the first of which
+	// says what it names ("GPU-5c8f…", "MIG-…", "pci-0000:03:00.0"), or is the
+	// first part of a bare UUID.
+	uuidShape = regexp.MustCompile(`^([A-Za-z]+|[0-9A-Fa-f]{8})([-:./_][0-9A-Za-z]+)+$`)
+	// plainSegment is a part of a path that needs no escaping.
+	plainSegment = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
+)
+
+const longestUUID = 128
+
+func parseID(text string) (deviceID, error) {
+	id := deviceID{text: text, index: -1}
+	switch {
+	case number.MatchString(text):
+		if i, err := strconv.Atoi(text); err == nil {
+			id.index = i // an overflow stays a number that no device has
+		}
+	case len(text) <= longestUUID && uuidShape.MatchString(text):
+		id.uuid = text
+	default:
+		return id, refuse(http.StatusUnprocessableEntity, quote(text)+" is neither a GPU's index nor its UUID",
+			"use a number such as 0, or a UUID such as GPU-5c8f0e9b-…; /api/gpu/devices lists them")
+	}
+	return id, nil
+}
+
+// find returns the place of the device in the snapshot.
+func (id deviceID) find(snap *gpu.Snapshot) (int, error) {
+	i := slices.IndexFunc(snap.Devices, func(d gpu.Device) bool {
+		if id.uuid == "" {
+			return d.Index == id.index
+		}
+		return strings.EqualFold(d.UUID, id.uuid)
+	})
+	if i < 0 {
+		return 0, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text), id.hint(snap))
+	}
+	return i, nil
+}
+
+// hint says where to look instead.
+func (id deviceID) hint(snap *gpu.Snapshot) string {
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		if id.uuid != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.uuid) }) {
+			return "it is a MIG instance: ask for its GPU, " + d.UUID + ", and look under instances"
+		}
+	}
+	return "/api/gpu/devices lists all"
+}

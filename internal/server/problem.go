@@ -1,0 +1,127 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A problem is an error on the wire (RFC 9457).
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// A statusError is advice with the status that it is answered with.
+type statusError struct {
+	status int
+	advice gpu.Advice
+	// What the status asks for; empty where it doesn't.
+	allow      string
+	retryAfter time.Duration
+}
+
+func (e *statusError) Error() string { return http.StatusText(e.status) + ": " + e.advice.Error() }
+func (e *statusError) Unwrap() error { return &e.advice }
+
+func refuse(status int, what, try string) *statusError {
+	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
+}
+
+// fail answers an error: by its own status, or as an internal one, which goes
+// to the log.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	if e, ok := errors.AsType[*statusError](err); ok {
+		status = e.status
+		if e.allow != "" {
+			w.Header().Set("Allow", e.allow)
+		}
+		if e.retryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(ceilSeconds(e.retryAfter)))
+		}
+	}
+	if status == http.StatusInternalServerError {
+		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	advice := gpu.AsAdvice(err)
+	s.writeProblem(w, r, status, advice.Text())
+}
+
+func ceilSeconds(d time.Duration) int {
+	return int(max(1, (d+time.Second-1)/time.Second))
+}
+
+// writeProblem answers with a page if the client prefers one.
+func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	p := problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
+	contentType, content := typeProblem, p.json()
+	if preferred(r.Header, typeJSON, typeHTML) == typeHTML {
+		if page, err := s.errorPage(p); err != nil {
+			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
+		} else {
+			contentType, content = typeHTML, page
+		}
+	}
+	h := w.Header()
+	addVary(h, "Accept")
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(content)))
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	send(w, r, content)
+}
+
+func (p problem) json() []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("server: a problem of plain fields can't be encoded: %v", err))
+	}
+	return b
+}
+
+func (s *Server) errorPage(p problem) ([]byte, error) {
+	var page bytes.Buffer
+	err := s.ErrorPage(&page, p.Status, p.Title, p.Detail)
+	return page.Bytes(), err
+}
+
+// The errors that any route may answer with.
+
+func notFound(http.ResponseWriter, *http.Request) error {
+	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's own page, /")
+}
+
+func methodNotAllowed(_ http.ResponseWriter, r *http.Request) error {
+	e := refuse(http.StatusMethodNotAllowed, "this address can only be read", "use GET or HEAD")
+	e.allow = "GET, HEAD"
+	return e
+}
+
+func crossOriginDenied(http.ResponseWriter, *http.Request) error {
+	return refuse(http.StatusForbidden, "a page of another origin may not ask for this",
+		"if the origin is yours, allow it with --allow-origin")
+}
+
+// internalError is what people read of an error that is no advice.
+var internalError = new(gpu.AsAdvice(nil)).Text()
+
+// quote makes text of a client fit for a sentence: valid UTF-8, without
+// control characters, and not long.
+func quote(text string) string {
+	const longest = 80
+	text = strings.ToValidUTF8(text, "�")
+	if runes := []rune(text); len(runes) > longest {
+		text = string(runes[:longest]) + "…"
+	}
+	return strconv.Quote(text)
+}

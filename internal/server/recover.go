@@ -1,0 +1,79 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+)
+
+// recoverPanics turns a panic into an answer, and the log into the place to
+// read about it. Where an answer has begun, or the connection has been handed
+// over, it is cut: half an answer must not look like a whole one.
+func (s *Server) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := &watched{ResponseWriter: w}
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if cause == http.ErrAbortHandler {
+				seen.cut()
+			}
+			s.log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			if seen.status != 0 || seen.conn != nil {
+				seen.cut()
+			}
+			clear(w.Header())
+			s.writeProblem(w, r, http.StatusInternalServerError, internalError)
+		}()
+		next.ServeHTTP(seen, r)
+	})
+}
+
+// watched is a ResponseWriter that knows what has been written to it. It keeps
+// what lies below within reach of http.ResponseController.
+type watched struct {
+	http.ResponseWriter
+	status int // 0 until an answer begins
+	bytes  int64
+	conn   net.Conn // non-nil once it was handed over
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *watched) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Hijack implements [http.Hijacker], where the writer below does.
+func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	w.conn = conn
+	return conn, buffered, err
+}
+
+// cut ends the connection. It does not return.
+func (w *watched) cut() {
+	if w.conn != nil {
+		_ = w.conn.Close() // it may be closed already
+	}
+	panic(http.ErrAbortHandler)
+}

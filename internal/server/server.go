@@ -1,0 +1,185 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+)
+
+// Config is what a server needs. All functions are called by many goroutines
+// at the same time.
+type Config struct {
+	Monitor contract.Monitor
+	// Newest returns the newest snapshot and the bytes of the
+	// [contract.Update] that it was encoded to; nil before the first reading.
+	// It never goes back to an older one.
+	Newest func() (snap *gpu.Snapshot, update []byte)
+	// WS answers /ws.
+	WS http.Handler
+	// Why says in one sentence what a snapshot shows, which may be nil.
+	Why    func(*gpu.Snapshot) string
+	Recent *recent.Store
+	// ActiveAlerts is how many alerts are firing.
+	ActiveAlerts func() int
+	// Parts says how each part of the program does, by name.
+	Parts func() map[string]contract.PartState
+
+	// Page writes the dashboard, ErrorPage what a browser sees instead of
+	// problem+json. Nothing of what they wrote is sent if they fail.
+	Page      func(w io.Writer) error
+	ErrorPage func(w io.Writer, status int, title, detail string) error
+	// Assets finds what is served under /static/.
+	Assets func(path string) (Asset, bool)
+
+	// BasePath is where all routes begin, such as "/gpu-3"; empty for none.
+	BasePath string
+	// Listen is the address that the server listens on, "host:port". Its host
+	// may be asked for; if it is unspecified (":8080", "0.0.0.0:8080"), so may
+	// every IP address, and Hostname.
+	Listen string
+	// Hostname is the machine's own name.
+	Hostname string
+	// AllowHosts are further names that may be asked for, such as
+	// "gpu.example.org", or "*.example.org" for all below it.
+	AllowHosts []string
+	// AllowOrigins are the origins whose pages may read answers, such as
+	// "https://board.example.org".
+	AllowOrigins []string
+
+	Log *slog.Logger
+}
+
+// An Asset is a file of the page, ready to be sent.
+type Asset struct {
+	Body        []byte
+	Gzip        []byte // nil if it isn't worth it
+	ContentType string
+	// Immutable says that the path names this very content for ever, by a
+	// hash of it; other assets are asked for again each time.
+	Immutable bool
+}
+
+// faviconPath is the asset that /favicon.ico answers with.
+const faviconPath = "favicon.svg"
+
+// A Server answers all routes.
+type Server struct {
+	Config
+	log     *slog.Logger
+	hosts   *hostRules
+	origins map[string]bool
+	cross   *http.CrossOriginProtection
+}
+
+// New checks the configuration. Its errors say which flag is at fault.
+func New(cfg Config) (*Server, error) {
+	base, err := cleanBasePath(cfg.BasePath)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := newHostRules(cfg.Listen, cfg.Hostname, cfg.AllowHosts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Config: cfg, log: cfg.Log.With("part", "server"), hosts: hosts}
+	s.BasePath = base
+	if s.origins, s.cross, err = newOrigins(cfg.AllowOrigins); err != nil {
+		return nil, err
+	}
+	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
+	return s, nil
+}
+
+// cleanBasePath returns the path without a slash at its end, "" for the root.
+func cleanBasePath(path string) (string, error) {
+	base := strings.TrimRight(path, "/")
+	if base == "" {
+		return "", nil
+	}
+	for segment := range strings.SplitSeq(strings.TrimPrefix(base, "/"), "/") {
+		if !plainSegment.MatchString(segment) || segment == "." || segment == ".." {
+			return "", &gpu.Advice{
+				What: "the base path " + quote(path) + " can't be served",
+				Try:  "give --base-path letters, digits, '-', '_', '.', '~' and '/' alone, such as /gpuwhy",
+			}
+		}
+	}
+	return "/" + strings.TrimPrefix(base, "/"), nil
+}
+
+// Handler returns all routes behind all middleware.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	get := func(path string, h handler) {
+		mux.Handle("GET "+s.BasePath+path, s.handle(h)) // and HEAD
+		mux.Handle(s.BasePath+path, s.handle(methodNotAllowed))
+	}
+
+	// The page.
+	get("/{$}", s.home())
+	get("/static/{path...}", s.static())
+	get("/favicon.ico", s.favicon())
+	get("/robots.txt", robots)
+
+	// The live dashboard.
+	mux.Handle("GET "+s.BasePath+"/ws", s.WS)
+	mux.Handle(s.BasePath+"/ws", s.handle(methodNotAllowed))
+	get("/api/gpu/summary", s.summary())
+	get("/api/gpu/metrics", s.update())
+	get("/api/gpu/metrics/{id}", s.device())
+	get("/api/gpu/recent", s.past())
+	get("/api/health", s.monitorHealth)
+
+	// The resource agent.
+	get("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(snap) }))
+	get("/gpu/metrics", s.metrics())
+	get("/gpu/metrics/{id}", s.device())
+	get("/health", s.probe)
+	get("/health/detailed", s.monitorHealth)
+	get("/health/ready", s.ready)
+	get("/health/live", s.probe)
+
+	// The GPU manager.
+	get("/api/gpu/devices", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDevices(s.Monitor, snap) }))
+	get("/api/gpu/driver", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDriverInfo(s.Monitor, snap) }))
+
+	if s.BasePath != "" {
+		get("", s.toBase)
+	}
+	mux.Handle("/", s.handle(notFound))
+	return s.wrap(mux)
+}
+
+// wrap puts the middleware in front of the routes; the first is the outermost.
+func (s *Server) wrap(h http.Handler) http.Handler {
+	middleware := []func(http.Handler) http.Handler{
+		limitBody,
+		logRequests(s.log),
+		s.recoverPanics,
+		securityHeaders,
+		s.checkHost,
+		s.allowOrigins,
+		s.cross.Handler,
+	}
+	for i := range middleware {
+		h = middleware[len(middleware)-1-i](h)
+	}
+	return h
+}
+
+// A handler answers a request, or returns the error to answer it with before
+// anything is written.
+type handler func(http.ResponseWriter, *http.Request) error
+
+func (s *Server) handle(h handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
