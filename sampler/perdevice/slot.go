@@ -1,0 +1,136 @@
+package perdevice
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// ErrLost is in the error of a read whose device is gone from the bus.
+var ErrLost = errors.New("the device is gone from the bus")
+
+// A Result is what one read of a device gave.
+type Result struct {
+	Identity gpu.Identity
+	Readings gpu.Readings
+	// Reason is shown beside the readings, see [gpu.Device.Reason].
+	Reason gpu.Advice
+}
+
+// slot is what is known of one device, and decides its state. It has no clock
+// and starts nothing: whoever does tells it what happened when.
+type slot struct {
+	state  gpu.State // "" before anything is known
+	since  time.Time
+	reason gpu.Advice
+
+	// flying is set while a call is under way, began when it started.
+	flying bool
+	began  time.Time
+
+	identity gpu.Identity
+	good     *Result // of the last call that answered in time, while in StateOK
+	sampled  time.Time
+}
+
+// begin notes that a call starts.
+func (s *slot) begin(now time.Time) {
+	s.flying, s.began = true, now
+}
+
+// sleep notes that the device is powered down.
+func (s *slot) sleep(now time.Time) {
+	s.enter(gpu.StateAsleep, now, gpu.Advice{
+		What: "the system has powered the device down, and gpuwhy leaves it asleep",
+	})
+}
+
+// finish notes how the call ended. What comes back after the deadline is
+// dropped: it tells of a time that has passed.
+func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error) {
+	s.flying = false
+	switch took := now.Sub(s.began); {
+	case took >= deadline:
+		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
+			What: fmt.Sprintf("the last driver call took %v, longer than %v", took.Round(time.Millisecond), deadline),
+			Try:  "look for hung tasks and XIDs in the kernel log (dmesg)",
+			Err:  gpu.ErrNotAnswering,
+		})
+	case errors.Is(err, ErrLost):
+		s.enter(gpu.StateLost, s.began, adviceOf(err, gpu.Advice{
+			What: "the device has fallen off the bus",
+			Try:  "look for an XID in the kernel log (dmesg); resetting the device or restarting the machine may bring it back",
+		}))
+	case err != nil:
+		s.enter(gpu.StateNotAnswering, s.began, adviceOf(err, gpu.Advice{
+			What: "every driver call for this device fails",
+			Try:  "look for the device in the kernel log (dmesg)",
+		}))
+	default:
+		s.enter(gpu.StateOK, s.began, gpu.Advice{})
+		s.identity, s.good, s.sampled = r.Identity, &r, s.began
+	}
+}
+
+// enter changes the state. Since stays where the state was the same already.
+func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
+	if s.state != state {
+		s.state, s.since = state, since
+	}
+	s.reason = reason
+	s.good = nil
+}
+
+// overdue reports whether the call under way has passed the deadline.
+func (s *slot) overdue(now time.Time, deadline time.Duration) bool {
+	return s.flying && now.Sub(s.began) >= deadline
+}
+
+// device is what can be said of the device now.
+func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
+	if s.overdue(now, deadline) {
+		s.enter(gpu.StateNotAnswering, s.began, hangs(s.began))
+	}
+	if s.state == "" {
+		return gpu.Device{Identity: s.identity, State: gpu.StateNotAnswering, Since: now.UTC(), Reason: gpu.Advice{
+			What: "the device has not answered yet",
+			Err:  gpu.ErrNotAnswering,
+		}}
+	}
+	d := gpu.Device{Identity: s.identity, State: s.state, Since: s.since.UTC(), Reason: s.reason}
+	if s.good != nil {
+		d.SampledAt = s.sampled.UTC()
+		d.Readings = clone(s.good.Readings)
+		d.Reason = s.good.Reason
+	}
+	return d
+}
+
+// clone shares nothing with r: the same readings can be returned again, and
+// each time they are the caller's.
+func clone(r gpu.Readings) gpu.Readings {
+	r.Fans.Fans = slices.Clone(r.Fans.Fans)
+	r.Instances = slices.Clone(r.Instances)
+	r.Processes = gpu.Map(r.Processes, slices.Clone)
+	return r
+}
+
+func hangs(since time.Time) gpu.Advice {
+	return gpu.Advice{
+		What: fmt.Sprintf("a driver call has not come back since %s", since.UTC().Format("15:04:05 UTC")),
+		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+		Err:  gpu.ErrNotAnswering,
+	}
+}
+
+// adviceOf is the advice in err, or instead with err as its cause.
+func adviceOf(err error, instead gpu.Advice) gpu.Advice {
+	if a, ok := errors.AsType[*gpu.Advice](err); ok {
+		return *a
+	}
+	instead.Err = err
+	return instead
+}

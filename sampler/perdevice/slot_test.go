@@ -1,0 +1,140 @@
+package perdevice
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// step is something that happens to a slot, so many seconds after the start.
+type step struct {
+	at int
+	do func(s *slot, now time.Time)
+}
+
+const testDeadline = 2 * time.Second
+
+var begins = func(s *slot, now time.Time) { s.begin(now) }
+var sleeps = func(s *slot, now time.Time) { s.sleep(now) }
+var answers = func(s *slot, now time.Time) {
+	var r Result
+	r.Readings.Utilization.GPU = gpu.Of(gpu.Percent(now.Second()))
+	s.finish(now, testDeadline, r, nil)
+}
+var looks = func(s *slot, now time.Time) { s.device(now, testDeadline) }
+
+func fails(err error) func(*slot, time.Time) {
+	return func(s *slot, now time.Time) { s.finish(now, testDeadline, Result{}, err) }
+}
+
+func TestSlot(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
+	lost := fmt.Errorf("nvml: %w", ErrLost)
+	broken := errors.New("code 999")
+	tests := map[string]struct {
+		steps   []step
+		at      int
+		state   gpu.State
+		since   int
+		sampled int // -1: no readings
+	}{
+		"never heard of":               {[]step{{0, begins}}, 1, gpu.StateNotAnswering, 1, -1},
+		"answers":                      {[]step{{0, begins}, {1, answers}}, 1, gpu.StateOK, 0, 0},
+		"answers again":                {[]step{{0, begins}, {1, answers}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 0, 5},
+		"slow keeps the last":          {[]step{{0, begins}, {1, answers}, {5, begins}}, 6, gpu.StateOK, 0, 0},
+		"hangs":                        {[]step{{0, begins}, {1, answers}, {5, begins}}, 7, gpu.StateNotAnswering, 5, -1},
+		"hangs from the first":         {[]step{{0, begins}}, 9, gpu.StateNotAnswering, 0, -1},
+		"late is dropped":              {[]step{{0, begins}, {1, answers}, {5, begins}, {8, answers}}, 8, gpu.StateNotAnswering, 5, -1},
+		"late though nobody looked":    {[]step{{0, begins}, {8, answers}}, 8, gpu.StateNotAnswering, 0, -1},
+		"slow after late shows none":   {[]step{{0, begins}, {1, answers}, {5, begins}, {8, answers}, {10, begins}}, 11, gpu.StateNotAnswering, 5, -1},
+		"back after late":              {[]step{{0, begins}, {5, answers}, {10, begins}, {11, answers}}, 11, gpu.StateOK, 10, 10},
+		"hangs twice, since the first": {[]step{{0, begins}, {5, answers}, {10, begins}, {15, answers}}, 16, gpu.StateNotAnswering, 0, -1},
+		"fails":                        {[]step{{0, begins}, {1, answers}, {5, begins}, {6, fails(broken)}}, 6, gpu.StateNotAnswering, 5, -1},
+		"fails still":                  {[]step{{0, begins}, {1, fails(broken)}, {5, begins}, {6, fails(broken)}}, 6, gpu.StateNotAnswering, 0, -1},
+		"fails, then tried again":      {[]step{{0, begins}, {1, fails(broken)}, {5, begins}}, 6, gpu.StateNotAnswering, 0, -1},
+		"lost":                         {[]step{{0, begins}, {1, answers}, {5, begins}, {6, fails(lost)}}, 6, gpu.StateLost, 5, -1},
+		"lost, then hangs":             {[]step{{0, begins}, {1, fails(lost)}, {5, begins}}, 9, gpu.StateNotAnswering, 5, -1},
+		"back from lost":               {[]step{{0, begins}, {1, fails(lost)}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 5, 5},
+		"asleep":                       {[]step{{0, sleeps}, {5, sleeps}}, 6, gpu.StateAsleep, 0, -1},
+		"falls asleep":                 {[]step{{0, begins}, {1, answers}, {5, sleeps}}, 6, gpu.StateAsleep, 5, -1},
+		"wakes":                        {[]step{{0, sleeps}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 5, 5},
+		"wakes slowly":                 {[]step{{0, sleeps}, {5, begins}}, 6, gpu.StateAsleep, 0, -1},
+		"looking changes nothing":      {[]step{{0, begins}, {1, looks}, {1, answers}}, 1, gpu.StateOK, 0, 0},
+		"looked at while it hangs":     {[]step{{0, begins}, {1, answers}, {5, begins}, {7, looks}, {9, looks}}, 20, gpu.StateNotAnswering, 5, -1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			moment := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+			var s slot
+			for _, step := range tt.steps {
+				step.do(&s, moment(step.at))
+			}
+			d := s.device(moment(tt.at), testDeadline)
+			if d.State != tt.state || !d.Since.Equal(moment(tt.since)) {
+				t.Errorf("state %s since %v, want %s since %v", d.State, d.Since, tt.state, moment(tt.since))
+			}
+			_, read := d.Utilization.GPU.Get()
+			if want := tt.sampled >= 0; read != want || d.SampledAt.IsZero() == want {
+				t.Errorf("readings %v, sampled at %v; want any: %v", read, d.SampledAt, want)
+			}
+			if tt.sampled >= 0 && !d.SampledAt.Equal(moment(tt.sampled)) {
+				t.Errorf("sampled at %v, want %v", d.SampledAt, moment(tt.sampled))
+			}
+			if (d.State == gpu.StateOK) != d.Reason.IsZero() {
+				t.Errorf("state %s with reason %q", d.State, d.Reason.Text())
+			}
+		})
+	}
+}
+
+func TestReasons(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	own := &gpu.Advice{What: "the card asks for more power", Try: "plug its cable in"}
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"advice":         {fmt.Errorf("read: %w", own), own.Text()},
+		"advice of lost": {errors.Join(ErrLost, own), own.Text()},
+		"no advice":      {errors.New("code 999"), "every driver call for this device fails: look for the device in the kernel log (dmesg)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s slot
+			s.begin(at)
+			s.finish(at, testDeadline, Result{}, tt.err)
+			if got := s.device(at, testDeadline).Reason; got.Text() != tt.want {
+				t.Errorf("reason %q, want %q", got.Text(), tt.want)
+			}
+		})
+	}
+	var s slot
+	s.begin(at)
+	reason := s.device(at.Add(time.Minute), testDeadline).Reason
+	if !errors.Is(&reason, gpu.ErrNotAnswering) {
+		t.Errorf("a hanging call's reason %q is not gpu.ErrNotAnswering", reason.Text())
+	}
+}
+
+// TestReadingsAreTheCallers: what was returned once must not change when the
+// same readings are returned again and changed by whoever got them.
+func TestReadingsAreTheCallers(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var s slot
+	s.begin(at)
+	s.finish(at, testDeadline, Result{Readings: gpu.Readings{
+		Processes: gpu.Of([]gpu.Process{{PID: 7}}),
+		Fans:      gpu.Fans{Fans: make([]gpu.Fan, 1)},
+		Instances: []gpu.Instance{{UUID: "MIG-1"}},
+	}}, nil)
+	first := s.device(at, testDeadline)
+	first.Processes.Or(nil)[0].PID = 8
+	first.Fans.Fans[0].Target = gpu.Of(gpu.Percent(1))
+	first.Instances[0].UUID = "MIG-2"
+	second := s.device(at, testDeadline)
+	if second.Processes.Or(nil)[0].PID != 7 || second.Fans.Fans[0].Target.Present() || second.Instances[0].UUID != "MIG-1" {
+		t.Error("two returned devices share their lists")
+	}
+}
