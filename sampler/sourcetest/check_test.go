@@ -1,0 +1,59 @@
+package sourcetest
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+func TestCheck(t *testing.T) {
+	tests := map[string]struct {
+		change func(*gpu.Device)
+		want   string // in a problem; "" for none
+	}{
+		"nothing wrong":         {func(*gpu.Device) {}, ""},
+		"zero":                  {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(0)) }, ""},
+		"above 100":             {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(101)) }, "Utilization.GPU"},
+		"above 100, doubtful":   {func(d *gpu.Device) { d.Utilization.GPU = gpu.DoubtfulOf(gpu.Percent(101)) }, ""},
+		"not a number":          {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(math.NaN())) }, "Power.Draw"},
+		"a sentinel as heat":    {func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(9.2e18)) }, "Thermal.Memory"},
+		"a sentinel as memory":  {func(d *gpu.Device) { d.Memory.Used = gpu.Of(gpu.Bytes(math.MaxUint64)) }, "Memory.Used"},
+		"used above total":      {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Used: gpu.Of(gpu.Bytes(2))} }, "2 bytes used of 1"},
+		"a fan at 130":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(130))}} }, ""},
+		"performance state":     {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(32) }, "PerformanceState"},
+		"never begun":           {func(d *gpu.Device) { d.Since = time.Time{} }, "since"},
+		"unknown state":         {func(d *gpu.Device) { d.State = "dizzy" }, "dizzy"},
+		"ok without a reading":  {func(d *gpu.Device) { d.SampledAt = time.Time{} }, "without a reading"},
+		"lost without a reason": {func(d *gpu.Device) { d.State, d.SampledAt = gpu.StateLost, time.Time{} }, "without a reason"},
+		"lost with readings": {func(d *gpu.Device) {
+			d.State, d.Reason.What = gpu.StateLost, "gone"
+		}, "has readings"},
+		"a process of pid 0": {func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{{Type: gpu.TypeCompute}}) }, "pid 0"},
+		"a process twice": {func(d *gpu.Device) {
+			d.Processes = gpu.Of(slices.Repeat([]gpu.Process{{PID: 1, Type: gpu.TypeCompute}}, 2))
+		}, "twice"},
+		"a process of no type": {func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{{PID: 1}}) }, "no type"},
+		"a process above 100": {func(d *gpu.Device) {
+			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeMPS, SM: gpu.Of(gpu.Percent(12345))}})
+		}, "Processes[0].SM"},
+		"an instance of no UUID": {func(d *gpu.Device) { d.Instances = make([]gpu.Instance, 1) }, "no UUID"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			d := gpu.Device{Identity: gpu.Identity{UUID: "GPU-1"}, State: gpu.StateOK, Since: now, SampledAt: now}
+			tt.change(&d)
+			problems := Check(&d)
+			if tt.want == "" && len(problems) > 0 {
+				t.Errorf("problems %q, want none", problems)
+			}
+			if tt.want != "" && !strings.Contains(strings.Join(problems, "\n"), tt.want) {
+				t.Errorf("problems %q, want one with %q", problems, tt.want)
+			}
+		})
+	}
+}
