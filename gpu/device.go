@@ -225,6 +225,18 @@ type Health struct {
 	// (nvmlDeviceGetRetiredPages_v2).
 	RetiredSingleBit, RetiredDoubleBit Reading[uint64]
 	RetirementPending                  Reading[bool]
+	// XIDs are the driver's error events since gpuwhy began to listen, by
+	// code; an empty list where it listens and there were none
+	// (nvmlEventTypeXidCriticalError).
+	XIDs Reading[[]XID]
+}
+
+// An XID counts one kind of error that the driver reported about a device, such
+// as 79, "GPU has fallen off the bus".
+type XID struct {
+	Code  int
+	Count uint64
+	Last  time.Time // of the newest
 }
 
 // Modes are switches that an administrator can set.

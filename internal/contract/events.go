@@ -8,6 +8,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
+// HighGPUUsage is the name of the event that an [Alert] is sent as.
+const HighGPUUsage = "high_gpu_usage_alert"
+
 // Alert is the data of high_gpu_usage_alert.
 type Alert struct {
 	ID          string    `json:"alert_id"`
