@@ -1,0 +1,259 @@
+package hub_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/hub"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must come; only failures take it.
+const patience = 10 * time.Second
+
+// A monitor is a hub with working encoders, behind a real listener.
+type monitor struct {
+	*hub.Hub
+	url     string // of /ws
+	server  *httptest.Server
+	encodes atomic.Int64
+}
+
+// gpuJSON and dataJSON are the encoders' own shape; the hub must not care.
+type gpuJSON struct {
+	ID   int    `json:"gpu_id"`
+	UUID string `json:"gpu_uuid"`
+	Node string `json:"node"`
+}
+
+type dataJSON struct {
+	Seq   uint64    `json:"seq"`
+	Count int       `json:"gpu_count"`
+	GPUs  []gpuJSON `json:"gpus"`
+}
+
+func encode(s *gpu.Snapshot) ([]byte, error) {
+	data := dataJSON{Seq: s.Seq, Count: s.Totals().Devices, GPUs: []gpuJSON{}}
+	for _, d := range s.Devices {
+		data.GPUs = append(data.GPUs, gpuJSON{d.Index, d.UUID, d.Node})
+	}
+	return json.Marshal(data)
+}
+
+func status(newest *gpu.Snapshot, encoded []byte) ([]byte, error) {
+	return fmt.Appendf(nil, `{"status":%q,"snapshot":%s}`, newest.Status(), encoded), nil
+}
+
+func (m *monitor) config(t testing.TB) hub.Config {
+	return hub.Config{
+		Encode: func(s *gpu.Snapshot) ([]byte, error) {
+			m.encodes.Add(1)
+			return encode(s)
+		},
+		Status: status,
+		Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+}
+
+// start runs a hub until the test ends. set may change its configuration.
+func start(t testing.TB, set func(*hub.Config)) *monitor {
+	t.Helper()
+	m := &monitor{}
+	cfg := m.config(t)
+	if set != nil {
+		set(&cfg)
+	}
+	m.Hub = hub.New(cfg)
+	mux := http.NewServeMux()
+	mux.Handle("GET /ws", m)
+	m.server = httptest.NewServer(mux)
+	m.url = "ws" + strings.TrimPrefix(m.server.URL, "http") + "/ws"
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := m.Shutdown(ctx, "the test is over"); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		m.server.Close()
+		m.Wait()
+	})
+	return m
+}
+
+// snapshot returns one with two nodes of two devices each.
+func snapshot(seq uint64) *gpu.Snapshot {
+	s := &gpu.Snapshot{Seq: seq, Node: "a", Source: gpu.SourceSimulated}
+	for i, id := range []string{"a0", "a1", "b0", "b1"} {
+		s.Devices = append(s.Devices, gpu.Device{
+			Identity: gpu.Identity{UUID: "GPU-" + id, Node: id[:1], Index: i % 2},
+			State:    gpu.StateOK,
+		})
+	}
+	return s
+}
+
+// A client is a viewer. It reads in the background when it is told to follow,
+// so that pings are answered.
+type client struct {
+	t    testing.TB
+	conn *websocket.Conn
+}
+
+type message struct {
+	Event string          `json:"event"`
+	ID    json.RawMessage `json:"id"`
+	Data  json.RawMessage `json:"data"`
+}
+
+func (m message) String() string { return fmt.Sprintf("%s id=%s %s", m.Event, m.ID, m.Data) }
+
+func dial(t testing.TB, url string) *client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.SetReadLimit(-1)
+	t.Cleanup(func() { conn.CloseNow() })
+	return &client{t, conn}
+}
+
+// connect dials and takes the greeting.
+func connect(t testing.TB, url string) *client {
+	t.Helper()
+	c := dial(t, url)
+	c.want("gpu_status")
+	return c
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	c.write(websocket.MessageText, []byte(text))
+}
+
+func (c *client) write(kind websocket.MessageType, b []byte) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := c.conn.Write(ctx, kind, b); err != nil {
+		c.t.Fatalf("writing: %v", err)
+	}
+}
+
+func (c *client) read() (m message, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	kind, b, err := c.conn.Read(ctx)
+	if err != nil {
+		return m, err
+	}
+	if kind != websocket.MessageText {
+		c.t.Errorf("a message of type %v", kind)
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		c.t.Errorf("%q: %v", b, err)
+	}
+	return m, nil
+}
+
+// want returns the next message, which must be of this event.
+func (c *client) want(event string) message {
+	c.t.Helper()
+	m, err := c.read()
+	if err != nil {
+		c.t.Fatalf("waiting for %s: %v", event, err)
+	}
+	if m.Event != event {
+		c.t.Fatalf("got %v, want %s", m, event)
+	}
+	return m
+}
+
+// wantFrame returns the next message, which must be the snapshot seq.
+func (c *client) wantFrame(seq uint64) dataJSON {
+	c.t.Helper()
+	var d dataJSON
+	m := c.want("gpu_status_update")
+	if err := json.Unmarshal(m.Data, &d); err != nil {
+		c.t.Fatal(err)
+	}
+	if d.Seq != seq {
+		c.t.Fatalf("got snapshot %d, want %d", d.Seq, seq)
+	}
+	return d
+}
+
+// wantClose reads until the connection ends, which must be with this code, and
+// returns the reason.
+func (c *client) wantClose(code websocket.StatusCode) string {
+	c.t.Helper()
+	for {
+		_, err := c.read()
+		if err == nil {
+			continue
+		}
+		e, ok := errors.AsType[websocket.CloseError](err)
+		if !ok || e.Code != code {
+			c.t.Fatalf("the connection ended with %v, want code %d", err, code)
+		}
+		return e.Reason
+	}
+}
+
+func uuids(d dataJSON) string {
+	var out []string
+	for _, g := range d.GPUs {
+		out = append(out, g.UUID)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestGreetingThenFrames(t *testing.T) {
+	m := start(t, nil)
+	early := dial(t, m.url)
+	if got, want := string(early.want("gpu_status").Data), `{"status":"starting","snapshot":null}`; got != want {
+		t.Errorf("before the first snapshot: %s, want %s", got, want)
+	}
+	if m.Newest() != nil {
+		t.Error("Newest is not nil before the first snapshot")
+	}
+	m.Publish(snapshot(1))
+	frame := early.want("gpu_status_update")
+	if got := string(m.Newest().Data()); got != string(frame.Data) {
+		t.Errorf("Newest().Data() is %s, the viewer got %s", got, frame.Data)
+	}
+
+	late := dial(t, m.url)
+	var greeting struct {
+		Status   string
+		Snapshot dataJSON
+	}
+	if err := json.Unmarshal(late.want("gpu_status").Data, &greeting); err != nil {
+		t.Fatal(err)
+	}
+	if greeting.Status != "ok" || greeting.Snapshot.Seq != 1 || greeting.Snapshot.Count != 4 {
+		t.Errorf("greeting is %+v", greeting)
+	}
+	m.Publish(snapshot(2)) // what the greeting had does not come again
+	late.wantFrame(2)
+	early.wantFrame(2)
+	if n := m.encodes.Load(); n != 2 {
+		t.Errorf("2 snapshots were encoded %d times", n)
+	}
+}
+

@@ -1,0 +1,152 @@
+package hub
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// The events that the hub itself knows; others come through Announce.
+const (
+	eventStatus      = "gpu_status"
+	eventUpdate      = "gpu_status_update"
+	eventError       = "error"
+	eventSubscribed  = "subscribed"
+	eventRequest     = "request_gpu_update"
+	eventSubscribe   = "subscribe"
+	eventUnsubscribe = "unsubscribe"
+)
+
+// The codes of the error event.
+const (
+	codeBadJSON      = "bad_json"
+	codeUnknownEvent = "unknown_event"
+	codeBadRequest   = "bad_request"
+	codeRateLimited  = "rate_limited"
+	codeUnavailable  = "unavailable"
+)
+
+// maxID is how many bytes a request's id may have, as JSON.
+const maxID = 128
+
+// A request is a client's message that could be read.
+type request struct {
+	event  string
+	id     json.RawMessage // a string or number, as it came; nil where there is none
+	filter *filter         // of subscribe and unsubscribe
+}
+
+// A refusal says why a message can't be served.
+type refusal struct{ code, message string }
+
+func refuse(code, format string, args ...any) *refusal {
+	return &refusal{code, fmt.Sprintf(format, args...)}
+}
+
+// data is the data of the error event. The id is beside it and in it: clients
+// of both kinds exist.
+func (r *refusal) data(id json.RawMessage) []byte {
+	b := appendQuoted([]byte(`{"code":`), r.code)
+	b = appendQuoted(append(b, `,"message":`...), r.message)
+	if id != nil {
+		b = append(append(b, `,"id":`...), id...)
+	}
+	return append(b, '}')
+}
+
+// parse reads a client's text message. Beside a refusal the request has what
+// could be read of it.
+func parse(raw []byte) (req request, _ *refusal) {
+	if !utf8.Valid(raw) {
+		return req, refuse(codeBadJSON, "the message is not valid UTF-8")
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(raw, &whole); err != nil {
+		return req, refuse(codeBadJSON, "the message is not one JSON value: %v", err)
+	}
+	fields, err := members(whole)
+	if err != nil {
+		return req, refuse(codeBadRequest, "the message %v", err)
+	}
+	if req.id, err = parseID(fields["id"]); err != nil {
+		return req, refuse(codeBadRequest, "%v", err)
+	}
+	event, ok := text(fields["event"])
+	if !ok {
+		return req, refuse(codeBadRequest, `the message has no member "event" that is a string`)
+	}
+	req.event = event
+	data := map[string]json.RawMessage{}
+	if given := fields["data"]; given != nil && string(given) != "null" {
+		if data, err = members(given); err != nil {
+			return req, refuse(codeBadRequest, "data %v", err)
+		}
+	}
+	switch event {
+	case eventRequest:
+		return req, nil
+	case eventSubscribe:
+		if req.filter, err = parseFilter(data); err != nil {
+			return req, refuse(codeBadRequest, "%v", err)
+		}
+		return req, nil
+	case eventUnsubscribe:
+		req.filter = everything
+		return req, nil
+	default:
+		return req, unknownEvent(event)
+	}
+}
+
+func unknownEvent(event string) *refusal {
+	return refuse(codeUnknownEvent, "there is no event %.64q for clients to send", event)
+}
+
+func parseID(raw json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case raw == nil || string(raw) == "null":
+		return nil, nil
+	case len(raw) > maxID:
+		return nil, fmt.Errorf("id is longer than %d bytes", maxID)
+	case raw[0] == '"' || raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9':
+		return raw, nil
+	default:
+		return nil, fmt.Errorf("id is neither a string nor a number")
+	}
+}
+
+// members returns the members of a valid JSON object by their exact names,
+// unlike json.Unmarshal, which ignores case and lets the last of two win. Its
+// errors continue a sentence.
+func members(object json.RawMessage) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return nil, fmt.Errorf("is not a JSON object")
+	}
+	fields := make(map[string]json.RawMessage)
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("can't be read: %w", err)
+		}
+		name, _ := token.(string) // the only kind of token before a member's value
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("has the member %.64q twice", name)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, fmt.Errorf("can't be read: %w", err)
+		}
+		fields[name] = value
+	}
+	return fields, nil
+}
+
+// text returns the string that raw is.
+func text(raw json.RawMessage) (s string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	return s, json.Unmarshal(raw, &s) == nil
+}

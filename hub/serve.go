@@ -1,0 +1,222 @@
+package hub
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+)
+
+// ServeHTTP upgrades the request to a WebSocket and serves it until it ends.
+// What it refuses gets an application/problem+json answer: 503 with Retry-After
+// when the hub is full or shutting down, 403 for a foreign origin, 426, 405 or
+// 400 for what is no WebSocket handshake.
+//
+// The connection ends by the viewer's wish, by its misbehavior or by
+// [Hub.Shutdown], not with the server's or the request's context.
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if why := h.admit(); why != "" {
+		w.Header().Set("Retry-After", "5")
+		h.problem(w, http.StatusServiceUnavailable, why)
+		return
+	}
+	defer h.leave()
+	v := newViewer(h)
+	defer v.cancel()
+	if err := v.accept(w, r); err != nil {
+		return
+	}
+	h.register(v)
+	defer h.unregister(v)
+	h.log.Debug("viewer connected", "remote", r.RemoteAddr)
+	v.run()
+	h.log.Debug("viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
+}
+
+// admit counts a connection, before it is upgraded and the server forgets it;
+// or says why there can't be one more.
+func (h *Hub) admit() (why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closing:
+		h.counts.refused.Add(1)
+		return "gpuwhy is shutting down: connect again in a moment"
+	case h.connections >= h.cfg.MaxViewers:
+		h.counts.refused.Add(1)
+		return fmt.Sprintf("%d viewers are connected, and no more are allowed: try again later", h.connections)
+	}
+	h.connections++
+	h.gone.Add(1)
+	return ""
+}
+
+func (h *Hub) leave() {
+	h.mu.Lock()
+	h.connections--
+	h.mu.Unlock()
+	h.gone.Done()
+}
+
+// problem answers with an RFC 9457 document.
+func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
+	body, err := json.Marshal(struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+	}{"about:blank", http.StatusText(status), status, detail})
+	if err != nil {
+		panic(err) // strings and an int can always be marshaled
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
+		h.log.Debug("a refusal was not read", "status", status, "err", err)
+	}
+}
+
+// accept does the handshake. Messages are not compressed: a deflated stream has
+// a state of its own, so that each viewer's frames would have to be compressed
+// and held apart, where now all share the same bytes.
+func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
+	up := &upgrade{ResponseWriter: w, v: v}
+	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
+		OriginPatterns:  v.hub.origins,
+		CompressionMode: websocket.CompressionDisabled,
+		OnPongReceived:  func(context.Context, []byte) { v.unanswered.Store(false) },
+	})
+	if err != nil {
+		if up.refused != 0 {
+			v.hub.problem(w, up.refused, strings.TrimSpace(up.detail.String()))
+		}
+		v.hub.counts.refused.Add(1)
+		v.hub.log.Debug("handshake refused", "remote", r.RemoteAddr, "err", err)
+		return err
+	}
+	conn.SetReadLimit(-1) // receive has the limit
+	v.conn = conn
+	return nil
+}
+
+// An upgrade is the ResponseWriter of one handshake. It gives the library a
+// wire for the connection, and holds its plain-text refusals back.
+type upgrade struct {
+	http.ResponseWriter
+	v       *viewer
+	refused int
+	detail  strings.Builder
+}
+
+func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffers, err := http.NewResponseController(u.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	u.v.wire = newWire(conn, u.v.hub.cfg.WriteTimeout)
+	return u.v.wire, bufio.NewReadWriter(buffers.Reader, bufio.NewWriterSize(u.v.wire, controlBuffer)), nil
+}
+
+func (u *upgrade) WriteHeader(status int) {
+	if status >= 400 {
+		u.refused = status
+		return
+	}
+	u.ResponseWriter.WriteHeader(status)
+}
+
+func (u *upgrade) Write(p []byte) (int, error) {
+	if u.refused != 0 {
+		return u.detail.Write(p)
+	}
+	return u.ResponseWriter.Write(p)
+}
+
+// CheckOrigin returns an error that says why origin can't be one of
+// Config.Origins. It is "scheme://host" or "scheme://host:port" as browsers
+// send it, without the scheme's own port; * stands for any part of the host.
+func CheckOrigin(origin string) error {
+	scheme, host, _ := strings.Cut(origin, "://")
+	u, err := url.Parse(strings.ReplaceAll(origin, "*", "x"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("origin %q: %w", origin, errors.Unwrap(err))
+	case scheme != "http" && scheme != "https":
+		return fmt.Errorf("origin %q does not begin with http:// or https://", origin)
+	case u.Hostname() == "" || strings.ContainsAny(host, "/?#@\\"):
+		return fmt.Errorf("origin %q is not a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
+	case scheme == "http" && u.Port() == "80", scheme == "https" && u.Port() == "443":
+		return fmt.Errorf("origin %q: leave the port out, as browsers do where it is the usual one", origin)
+	}
+	return nil
+}
+
+// originPatterns makes patterns for the library of origins: there brackets,
+// which IPv6 addresses have, would be classes of characters.
+func originPatterns(origins []string) []string {
+	patterns := make([]string, len(origins))
+	for i, o := range origins {
+		patterns[i] = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(o)
+		if _, err := path.Match(patterns[i], ""); err != nil || CheckOrigin(o) != nil {
+			panic(fmt.Sprintf("hub: Config.Origins: %v", errors.Join(err, CheckOrigin(o))))
+		}
+	}
+	return patterns
+}
+
+// Shutdown refuses new viewers, says goodbye to all with code 1001 and the
+// reason, and waits until they are gone. When ctx ends first it cuts the
+// connections that are left and returns ctx's cause; [Hub.Wait] then waits for
+// the last of their goroutines. A reason is cut off at 123 bytes.
+func (h *Hub) Shutdown(ctx context.Context, reason string) error {
+	h.mu.Lock()
+	h.closing, h.farewell = true, fits(reason)
+	for v := range h.viewers {
+		v.end(goodbyeShutdown(h.farewell))
+	}
+	h.mu.Unlock()
+
+	gone := make(chan struct{})
+	go func() {
+		h.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for v := range h.viewers {
+		v.cut()
+	}
+	return context.Cause(ctx)
+}
+
+// Wait returns when every connection's goroutines have ended. Without Shutdown
+// new ones may begin meanwhile.
+func (h *Hub) Wait() { h.gone.Wait() }
+
+// fits returns as much of a close reason as a control frame has room for.
+func fits(reason string) string {
+	const room = 123
+	if len(reason) <= room {
+		return reason
+	}
+	end := room
+	for !utf8.RuneStart(reason[end]) {
+		end--
+	}
+	return reason[:end]
+}

@@ -1,0 +1,103 @@
+package hub
+
+import (
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Stats are what a hub has done since it was made.
+type Stats struct {
+	Viewers   int               // connections now
+	Refused   uint64            // requests that did not become one
+	Published uint64            // snapshots that could be encoded
+	Encodings uint64            // calls of Config.Encode
+	Messages  uint64            // written to viewers
+	Bytes     uint64            // of them, with their framing
+	Skipped   uint64            // frames that viewers missed, as newer ones were there
+	Ended     map[Reason]uint64 // connections that ended, by why
+	// Failing is since when snapshots can't be encoded, and Err why; zero
+	// and nil while they can.
+	Failing time.Time
+	Err     error
+}
+
+// Stats returns what the hub has done so far.
+func (h *Hub) Stats() Stats {
+	h.mu.Lock()
+	viewers := h.connections
+	h.mu.Unlock()
+	since, err := h.encoding.state()
+	return Stats{
+		Viewers:   viewers,
+		Refused:   h.counts.refused.Load(),
+		Published: h.now.Load().number,
+		Encodings: h.counts.encodings.Load(),
+		Messages:  h.counts.messages.Load(),
+		Bytes:     h.counts.bytes.Load(),
+		Skipped:   h.counts.skipped.Load(),
+		Ended:     h.counts.reasons(),
+		Failing:   since,
+		Err:       err,
+	}
+}
+
+type counters struct {
+	refused, encodings, messages, bytes, skipped atomic.Uint64
+
+	mu    sync.Mutex
+	ended map[Reason]uint64
+}
+
+func (c *counters) end(why Reason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended == nil {
+		c.ended = make(map[Reason]uint64)
+	}
+	c.ended[why]++
+}
+
+func (c *counters) reasons() map[Reason]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.ended)
+}
+
+// A trouble is something that fails and recovers. It is logged where it begins
+// and where it ends, not each time.
+type trouble struct {
+	log  *slog.Logger
+	what string
+
+	mu    sync.Mutex
+	since time.Time
+	err   error
+}
+
+func (t *trouble) begin(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err == nil {
+		t.since = time.Now()
+		t.log.Error("failing", "what", t.what, "err", err)
+	}
+	t.err = err
+}
+
+func (t *trouble) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err != nil {
+		t.log.Info("well again", "what", t.what, "failing_for", time.Since(t.since))
+	}
+	t.since, t.err = time.Time{}, nil
+}
+
+func (t *trouble) state() (since time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.since, t.err
+}

@@ -1,0 +1,311 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// maxReplies is how many of its own requests a viewer may have unanswered; it
+// is not read from meanwhile.
+const maxReplies = 16
+
+// A viewer is one connection: a goroutine that reads and one that writes. The
+// mailbox decides what is written.
+type viewer struct {
+	hub    *Hub
+	mail   mailbox
+	wire   *wire
+	conn   *websocket.Conn
+	limits limits        // of the reader
+	in     bytes.Buffer  // of the reader
+	slots  chan struct{} // one taken for each request that waits for its reply
+
+	pinged     bool        // of the writer: the timer is for the answer
+	unanswered atomic.Bool // a ping was sent, and no pong has come since
+
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	ending sync.Once
+	bye    goodbye // once ctx has ended
+}
+
+// A goodbye is why a connection ends: for the client and for [Stats].
+type goodbye struct {
+	why    Reason
+	code   websocket.StatusCode
+	reason string // at most 123 bytes
+}
+
+// A Reason is why a connection ended, in [Stats].
+type Reason string
+
+// The reasons. Only the first is the viewer's own wish.
+const (
+	Left         Reason = "left"
+	Lost         Reason = "lost"          // the connection broke
+	Violation    Reason = "violation"     // what came was not WebSocket
+	TooBig       Reason = "too_big"       // a message over the limit
+	Storm        Reason = "storm"         // it ignored the rate limit
+	QueueFull    Reason = "queue_full"    // it left too many events unread
+	Slow         Reason = "slow"          // it did not take a message in time
+	NotAnswering Reason = "not_answering" // it did not answer a ping in time
+	Failed       Reason = "failed"        // its gpu_status could not be encoded
+	ShuttingDown Reason = "shutting_down"
+)
+
+var (
+	goodbyeLeft         = goodbye{Left, websocket.StatusNormalClosure, ""}
+	goodbyeLost         = goodbye{Lost, websocket.StatusGoingAway, ""}
+	goodbyeViolation    = goodbye{Violation, websocket.StatusProtocolError, "not a WebSocket frame that a client may send"}
+	goodbyeTooBig       = goodbye{TooBig, websocket.StatusMessageTooBig, "the message is over the size limit"}
+	goodbyeStorm        = goodbye{Storm, websocket.StatusPolicyViolation, "too many messages in spite of rate_limited"}
+	goodbyeQueueFull    = goodbye{QueueFull, websocket.StatusTryAgainLater, "too many events were left unread; connect again"}
+	goodbyeSlow         = goodbye{Slow, websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
+	goodbyeNotAnswering = goodbye{NotAnswering, websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
+	goodbyeFailed       = goodbye{Failed, websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
+)
+
+func goodbyeShutdown(reason string) goodbye {
+	return goodbye{ShuttingDown, websocket.StatusGoingAway, reason}
+}
+
+func newViewer(h *Hub) *viewer {
+	v := &viewer{
+		hub:    h,
+		mail:   newMailbox(h.cfg.EventQueue, &h.counts.skipped),
+		limits: newLimits(),
+		slots:  make(chan struct{}, maxReplies),
+	}
+	v.ctx, v.cancel = context.WithCancel(context.Background()) // not the request's: that one is the server's
+	return v
+}
+
+// run serves the viewer until its connection has ended.
+func (v *viewer) run() {
+	var writer sync.WaitGroup
+	writer.Go(v.write)
+	v.read()
+	writer.Wait()
+}
+
+// end begins the connection's end; only the first call counts. The writer says
+// goodbye, and soon after the connection is cut if that was in vain.
+func (v *viewer) end(bye goodbye) {
+	v.ending.Do(func() {
+		v.bye = bye
+		v.mail.close()
+		v.cancel()
+		v.hub.counts.end(bye.why)
+	})
+}
+
+// cut breaks the connection without goodbye.
+func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
+
+// write sends what the mailbox says until the connection ends, then says
+// goodbye.
+func (v *viewer) write() {
+	defer v.sayGoodbye()
+	greeting, err := v.mail.sent.frame.greeting()
+	if err != nil {
+		v.end(goodbyeFailed)
+		return
+	}
+	ping := time.NewTimer(v.hub.cfg.PingEvery)
+	defer ping.Stop()
+	for ok := v.send(message{head: greeting.bytes}); ok; {
+		now := v.hub.now.Load()
+		if ok = v.drain(now); !ok {
+			return
+		}
+		select {
+		case <-now.newer:
+		case <-v.mail.kick:
+		case <-ping.C:
+			ok = v.ping(ping)
+		case <-v.ctx.Done():
+			return
+		}
+	}
+}
+
+// drain sends all that the viewer is owed now.
+func (v *viewer) drain(now *moment) bool {
+	for {
+		msg, ok := v.mail.next(now)
+		if !ok {
+			return true
+		}
+		if msg.kind == kindReply {
+			<-v.slots
+		}
+		if !v.send(msg) {
+			return false
+		}
+	}
+}
+
+// send returns false when the connection has ended.
+func (v *viewer) send(msg message) bool {
+	n, err := v.wire.send(msg.head, msg.tail)
+	v.hub.counts.bytes.Add(uint64(n))
+	switch {
+	case err == nil:
+		v.hub.counts.messages.Add(1)
+		return true
+	case errors.Is(err, errGoodbye):
+		<-v.ctx.Done() // the reader knows why
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		v.end(goodbyeSlow)
+	default:
+		v.end(goodbyeLost)
+	}
+	return false
+}
+
+// ping sends a ping, and the next time looks for its answer.
+func (v *viewer) ping(timer *time.Timer) bool {
+	answer := v.hub.cfg.WriteTimeout
+	switch {
+	case v.pinged && v.unanswered.Load():
+		v.end(goodbyeNotAnswering)
+		return false
+	case v.pinged:
+		v.pinged = false
+		timer.Reset(max(0, v.hub.cfg.PingEvery-answer))
+		return true
+	default:
+		v.pinged = true
+		v.unanswered.Store(true)
+		timer.Reset(answer)
+		return v.send(message{head: pingFrame})
+	}
+}
+
+func (v *viewer) sayGoodbye() {
+	defer time.AfterFunc(v.hub.cfg.CloseTimeout, v.cut).Stop()
+	// An error here says that the client did not answer, or had left.
+	_ = v.conn.Close(v.bye.code, v.bye.reason)
+}
+
+// read serves the client's messages until the connection ends.
+func (v *viewer) read() {
+	for {
+		kind, raw, err := v.receive()
+		if err != nil {
+			v.end(goodbyeFor(err))
+			return
+		}
+		select {
+		case v.slots <- struct{}{}:
+			v.handle(kind, raw, time.Now())
+		case <-v.ctx.Done():
+		}
+		if v.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+var errTooBig = errors.New("message too big")
+
+// receive returns the next message, valid until the next call.
+func (v *viewer) receive() (websocket.MessageType, []byte, error) {
+	// A context here would cut the connection without goodbye when it ends.
+	kind, r, err := v.conn.Reader(context.Background())
+	if err != nil {
+		return 0, nil, err
+	}
+	v.in.Reset()
+	limit := v.hub.cfg.MessageLimit
+	n, err := v.in.ReadFrom(io.LimitReader(r, limit+1))
+	if err == nil && n > limit {
+		err = errTooBig
+	}
+	return kind, v.in.Bytes(), err
+}
+
+func goodbyeFor(err error) goodbye {
+	_, network := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, errTooBig):
+		return goodbyeTooBig
+	case websocket.CloseStatus(err) != -1:
+		return goodbyeLeft
+	case network, errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
+		return goodbyeLost
+	default:
+		return goodbyeViolation
+	}
+}
+
+// handle answers one message, with exactly one reply unless the connection
+// ends. The caller has taken a slot for the reply.
+func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
+	var req request
+	var no *refusal
+	if kind == websocket.MessageText {
+		req, no = parse(raw)
+	} else {
+		no = refuse(codeBadJSON, "messages are JSON in text frames; this one is binary")
+	}
+	switch v.limits.judge(req.event, now) {
+	case limited:
+		no = refuse(codeRateLimited, "too many messages: wait a second")
+	case storm:
+		v.end(goodbyeStorm)
+		return
+	}
+	if no == nil && req.event == eventRequest && v.hub.cfg.Refresh == nil {
+		no = unknownEvent(req.event)
+	}
+	switch {
+	case no != nil:
+		v.refuse(no, req.id)
+	case req.event == eventRequest:
+		v.hub.gone.Go(func() { v.refresh(req.id) })
+	default:
+		v.mail.subscribe(req.filter, newPacket(eventSubscribed, req.filter.terms).reply(eventSubscribed, req.id))
+	}
+}
+
+func (v *viewer) refuse(no *refusal, id json.RawMessage) {
+	v.mail.reply(newPacket(eventError, no.data(id)).reply(eventError, id))
+}
+
+var errNothingRead = errors.New("a reading on demand returned nothing")
+
+// refresh answers request_gpu_update from a reading begun now. The reading's
+// encoding is shared with all who get the same one.
+func (v *viewer) refresh(id json.RawMessage) {
+	s, err := v.hub.cfg.Refresh(v.ctx)
+	if v.ctx.Err() != nil {
+		return
+	}
+	if err == nil && s == nil {
+		err = errNothingRead
+	}
+	if err != nil {
+		v.hub.refreshing.begin(err)
+		v.refuse(refuse(codeUnavailable, "no reading could be had now"), id)
+		return
+	}
+	v.hub.refreshing.end()
+	p, err := v.hub.frameOf(s).packet(v.mail.inForce())
+	if err != nil {
+		v.refuse(refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log"), id)
+		return
+	}
+	v.mail.reply(p.reply(eventUpdate, id))
+}
