@@ -1,0 +1,142 @@
+package contract_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew; their diff is the review")
+
+// monitor is the one that reads all machines of the golden files.
+var monitor = contract.Monitor{
+	Node: "asked-node", Source: gpu.SourceNVML, Version: "1.2.3", Interval: 5 * time.Second, AlertThreshold: 50,
+	Started: machines.Time.Add(-time.Hour),
+}
+
+// machinesByName are those of the golden files. None was recorded: see package
+// machines. A nil one has not been read yet.
+var machinesByName = map[string]*gpu.Snapshot{
+	"workstation": machines.Workstation(),
+	"broken":      machines.BrokenServer(),
+	"zeros":       machines.Zeros(),
+	"empty":       machines.Empty(),
+	"mig":         machines.Partitioned(),
+	"starting":    nil,
+}
+
+// answers is every answer about one machine.
+type answers struct {
+	Update     contract.Update        `json:"update"`
+	Status     contract.GPUStatus     `json:"gpu_status"`
+	Summary    contract.Summary       `json:"summary"`
+	Info       contract.GPUInfo       `json:"gpu_info"`
+	Metrics    *contract.GPUMetrics   `json:"gpu_metrics,omitempty"`
+	One        *contract.OneGPU       `json:"gpu_metrics_0,omitempty"`
+	Devices    contract.Devices       `json:"devices"`
+	Driver     contract.DriverInfo    `json:"driver"`
+	Service    contract.Service       `json:"service"`
+	Probe      contract.Probe         `json:"probe"`
+	Health     contract.MonitorHealth `json:"health"`
+	Recent     contract.Recent        `json:"recent"`
+	RecentNone contract.Recent        `json:"recent_none"`
+}
+
+func newAnswers(s *gpu.Snapshot) answers {
+	why := explain.Why(s)
+	parts := map[string]contract.PartState{
+		"sampler": {State: "ok", LastSuccess: machines.Time},
+		"nvml":    {State: "failed", LastError: &gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, LastErrorAt: machines.Time},
+		"hub":     {State: "failed", LastError: errors.New("a cause that is for the log alone")},
+	}
+	a := answers{
+		Update:     contract.EmptyUpdate(monitor, why),
+		Summary:    contract.NewSummary(monitor, s, why, 2),
+		Info:       contract.NewGPUInfo(s),
+		Devices:    contract.NewDevices(monitor, s),
+		Driver:     contract.NewDriverInfo(monitor, s),
+		Service:    contract.NewService(monitor, s),
+		Probe:      contract.NewProbe(monitor, s),
+		Health:     contract.NewMonitorHealth(monitor, s, parts, machines.Time),
+		RecentNone: contract.NewRecent(monitor, s, recent.View{}),
+	}
+	encoded := json.RawMessage(`"the update"`)
+	a.Status = contract.NewGPUStatus(monitor, s, encoded)
+	past := recent.New()
+	if s != nil {
+		a.Update = contract.NewUpdate(s, why)
+		a.Metrics = new(contract.NewGPUMetrics(s))
+		before := *s
+		before.Time = s.Time.Add(-5 * time.Second)
+		past.Add(&before)
+		past.Add(s)
+	}
+	a.Recent = contract.NewRecent(monitor, s, past.View(nil))
+	if s != nil && len(s.Devices) > 0 {
+		a.One = new(contract.NewOneGPU(s, &s.Devices[0]))
+	}
+	return a
+}
+
+func TestGolden(t *testing.T) {
+	for name, s := range machinesByName {
+		t.Run(name, func(t *testing.T) { golden(t, name, newAnswers(s)) })
+	}
+}
+
+func TestGoldenAlert(t *testing.T) {
+	engine := alert.New(alert.DefaultRule())
+	var messages []contract.Alert
+	see := func(after time.Duration, util gpu.Percent) {
+		s := machines.Workstation()
+		s.Time = machines.Time.Add(after)
+		s.Devices[0].Utilization.GPU = gpu.Of(util)
+		for _, a := range engine.Observe(s) {
+			messages = append(messages, contract.NewAlert(&a))
+		}
+	}
+	see(0, 98)
+	see(10*time.Second, 97)
+	see(15*time.Second, 0)
+	see(30*time.Second, 0)
+	golden(t, "alert", messages)
+}
+
+// golden compares what v is encoded to with its file.
+func golden(t *testing.T, name string, v any) {
+	t.Helper()
+	var got bytes.Buffer
+	enc := json.NewEncoder(&got)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", name+".golden.json")
+	if *update {
+		if err := os.WriteFile(path, got.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got.String()); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", path, diff)
+	}
+}
