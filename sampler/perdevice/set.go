@@ -36,7 +36,7 @@ type Set struct {
 	mu     sync.Mutex
 	slots  map[string]*entry
 	closed bool
-	idle   *sync.Cond // on mu: a call has ended
+	then   func() // after Close: for when no call is under way
 	flying int
 }
 
@@ -51,9 +51,7 @@ func New(deadline time.Duration) *Set {
 	if deadline <= 0 {
 		deadline = DefaultDeadline
 	}
-	s := &Set{deadline: deadline, closing: make(chan struct{}), slots: map[string]*entry{}}
-	s.idle = sync.NewCond(&s.mu)
-	return s
+	return &Set{deadline: deadline, closing: make(chan struct{}), slots: map[string]*entry{}}
 }
 
 // Read starts a call for each device that has none under way, and returns all
@@ -111,12 +109,23 @@ func (s *Set) start(devices []Device) {
 // call is one driver call, on its own goroutine.
 func (s *Set) call(e *entry, read func() (Result, error), done chan struct{}) {
 	r, err := read()
+	if then := s.land(e, r, err, done); then != nil {
+		then()
+	}
+}
+
+// land notes how a call ended, and returns what there is to do after the last.
+func (s *Set) land(e *entry, r Result, err error, done chan struct{}) (then func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.finish(time.Now(), s.deadline, r, err)
-	s.flying--
-	s.idle.Broadcast()
 	close(done)
+	s.flying--
+	if s.flying > 0 {
+		return nil
+	}
+	then, s.then = s.then, nil
+	return then
 }
 
 // wait returns when the device's call has ended, has passed the deadline, or
@@ -177,23 +186,23 @@ func (s *Set) Flying() int {
 	return s.flying
 }
 
-// Close makes Read start nothing more, and one that waits return. It waits for nothing: a goroutine whose
-// driver call hangs stays until the driver lets it go.
-func (s *Set) Close() {
+// Close makes Read start nothing more, and one that waits return. It does not
+// wait: a goroutine whose driver call hangs stays until the driver lets it go.
+// Once no call is under way, then is called, where it is not nil: by Close, or
+// on the goroutine of the last call. Only the first Close counts.
+func (s *Set) Close(then func()) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.closing)
+	if s.closed {
+		s.mu.Unlock()
+		return
 	}
-}
-
-// Wait returns when no call is under way, which may be never. A source calls
-// it, on a goroutine of its own, before it takes the driver away.
-func (s *Set) Wait() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.flying > 0 {
-		s.idle.Wait()
+	s.closed = true
+	close(s.closing)
+	if s.flying > 0 {
+		s.then, then = then, nil
+	}
+	s.mu.Unlock()
+	if then != nil {
+		then()
 	}
 }

@@ -65,8 +65,15 @@ func (c *card) set(change func(*card)) {
 // newSet returns a set whose calls the test waits for at its end.
 func newSet(t *testing.T, deadline time.Duration) *Set {
 	s := New(deadline)
-	t.Cleanup(s.Wait)
+	t.Cleanup(func() { wait(s) })
 	return s
+}
+
+// wait closes the set and returns when no call is under way.
+func wait(s *Set) {
+	idle := make(chan struct{})
+	s.Close(func() { close(idle) })
+	<-idle
 }
 
 // read reads with a patience and returns the devices and how long it took.
@@ -154,8 +161,10 @@ func TestFirstReading(t *testing.T) {
 	})
 	t.Run("not after Close", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s, c := newSet(t, 0), &card{takes: time.Minute}
-			time.AfterFunc(time.Second, s.Close)
+			s, c := New(0), &card{takes: time.Minute}
+			closed := make(chan struct{})
+			time.AfterFunc(time.Second, func() { s.Close(func() { close(closed) }) })
+			t.Cleanup(func() { <-closed })
 			_, took := read(t, s, 100*time.Millisecond, c.device("a"))
 			if took != time.Second {
 				t.Errorf("came back after %v, want 1s", took)
@@ -222,17 +231,26 @@ func TestForgetsWhatIsNotListed(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := newSet(t, 0), &card{takes: time.Minute}
+		s, c := New(0), &card{takes: time.Minute}
 		read(t, s, time.Second, c.device("a"))
-		s.Close()
-		s.Close()
-		begun := time.Now()
-		s.Wait()
-		if took := time.Since(begun); took != time.Minute-2*time.Second {
-			t.Errorf("Wait took %v, want the 58s that the call still needed", took)
+		begun, ended := time.Now(), make(chan time.Duration, 1)
+		s.Close(func() { ended <- time.Since(begun) })
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Close took %v while a call hangs", took)
+		}
+		s.Close(func() { t.Error("the second Close counts too") })
+		if took := <-ended; took != time.Minute-2*time.Second {
+			t.Errorf("the last call ended after %v, want the 58s that it still needed", took)
 		}
 		if read(t, s, time.Second, c.device("a")); c.calls != 1 {
 			t.Error("a closed set called the device")
+		}
+	})
+	t.Run("with nothing under way", func(t *testing.T) {
+		called := false
+		New(0).Close(func() { called = true })
+		if !called {
+			t.Error("Close did not say that nothing is under way")
 		}
 	})
 }
