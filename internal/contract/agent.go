@@ -223,6 +223,14 @@ type Health struct {
 	RetiredSingleBit      Int   `json:"retired_pages_single_bit"`
 	RetiredDoubleBit      Int   `json:"retired_pages_double_bit"`
 	RetirementPending     *bool `json:"retired_pages_pending"`
+	XIDs                  []XID `json:"xids"` // null: nobody listens; empty: there were none
+}
+
+// XID counts one kind of error that the driver reported.
+type XID struct {
+	Code  int    `json:"code"`
+	Count uint64 `json:"count"` // since gpuwhy began to listen
+	Last  string `json:"last"`  // time of the newest
 }
 
 // Modes are an administrator's switches.
@@ -267,6 +275,9 @@ type Instance struct {
 	Multiprocessors Int    `json:"multiprocessor_count"`
 	MemorySlices    Int    `json:"memory_slice_count"`
 	ComputeSlices   Int    `json:"compute_slice_count"`
+	// Quality says why a reading is null; left out where there is nothing
+	// to say.
+	Quality map[string]string `json:"quality,omitempty"`
 }
 
 // NewGPUs makes the gpus list; never nil.
@@ -285,7 +296,7 @@ func NewGPU(d *gpu.Device) GPU {
 		ID:               d.Index,
 		Name:             d.Name,
 		UUID:             d.UUID,
-		DriverVersion:    pointer(d.DriverVersion),
+		DriverVersion:    pointer(note(q, "driver_version", d.DriverVersion)),
 		Utilization:      newUtilization(d, q),
 		Memory:           newMemory(d.Memory, q),
 		Temperature:      newTemperature(d.Thermal, q),
@@ -293,21 +304,21 @@ func NewGPU(d *gpu.Device) GPU {
 		Clocks:           newClocks(d.Clocks, q),
 		Processes:        newProcesses(d.Processes, q),
 		PerformanceState: pointer(gpu.Map(d.Clocks.PerformanceState, pState)),
-		FanSpeedPercent:  float(d.Fans.Commanded()),
+		FanSpeedPercent:  float(note(q, "fan_speed_percent", d.Fans.Commanded())),
 		Node:             d.Node,
 		Source:           d.Source,
 		Vendor:           string(d.Vendor),
 		PCIBusID:         d.PCI,
-		VendorIndex:      integer(d.VendorIndex),
+		VendorIndex:      count(note(q, "vendor_index", d.VendorIndex)),
 		State:            string(d.State),
 		StateSince:       timestamp(d.Since),
 		StateReason:      d.Reason.Text(),
 		SampledAt:        optionalTime(d.SampledAt),
-		Architecture:     pointer(d.Architecture),
-		Serial:           pointer(d.Serial),
-		VBIOS:            pointer(d.VBIOS),
+		Architecture:     pointer(note(q, "architecture", d.Architecture)),
+		Serial:           pointer(note(q, "serial", d.Serial)),
+		VBIOS:            pointer(note(q, "vbios_version", d.VBIOS)),
 		Fans:             newFans(d.Fans, q),
-		FanCount:         integer(d.Fans.Count),
+		FanCount:         count(note(q, "fan_count", d.Fans.Count)),
 		EventReasons:     d.Clocks.EventReasons.Or(0).Names(),
 		Throttled:        pointer(gpu.Map(d.Clocks.EventReasons, gpu.ClockEventReasons.Throttled)),
 		PCIe:             newPCIe(d.PCIe, q),
@@ -316,10 +327,7 @@ func NewGPU(d *gpu.Device) GPU {
 		Instances:        newInstances(d.Instances),
 		Quality:          q,
 	}
-	note(q, "driver_version", d.DriverVersion)
 	note(q, "performance_state", d.Clocks.PerformanceState)
-	note(q, "fan_speed_percent", d.Fans.Commanded())
-	note(q, "fan_count", d.Fans.Count)
 	if !note(q, "clock_event_reasons", d.Clocks.EventReasons).Present() {
 		g.EventReasons = nil
 	}
@@ -426,11 +434,11 @@ func newFans(f gpu.Fans, q qualities) []Fan {
 
 func newPCIe(p gpu.PCIe, q qualities) PCIe {
 	return PCIe{
-		Generation:    integer(note(q, "pcie.generation", p.Generation)),
-		MaxGeneration: integer(note(q, "pcie.max_generation", p.MaxGeneration)),
-		Width:         integer(note(q, "pcie.width", p.Width)),
-		MaxWidth:      integer(note(q, "pcie.max_width", p.MaxWidth)),
-		Replays:       integer(note(q, "pcie.replay_count", p.Replays)),
+		Generation:    count(note(q, "pcie.generation", p.Generation)),
+		MaxGeneration: count(note(q, "pcie.max_generation", p.MaxGeneration)),
+		Width:         count(note(q, "pcie.width", p.Width)),
+		MaxWidth:      count(note(q, "pcie.max_width", p.MaxWidth)),
+		Replays:       count(note(q, "pcie.replay_count", p.Replays)),
 	}
 }
 
@@ -438,18 +446,31 @@ func newHealth(h gpu.Health, q qualities) Health {
 	return Health{
 		ECC:                   pointer(note(q, "health.ecc_enabled", h.ECCMode)),
 		ECCPending:            pointer(note(q, "health.ecc_pending", h.ECCModePending)),
-		CorrectedVolatile:     integer(note(q, "health.ecc_corrected_volatile", h.CorrectedVolatile)),
-		UncorrectedVolatile:   integer(note(q, "health.ecc_uncorrected_volatile", h.UncorrectedVolatile)),
-		CorrectedAggregate:    integer(note(q, "health.ecc_corrected_aggregate", h.CorrectedAggregate)),
-		UncorrectedAggregate:  integer(note(q, "health.ecc_uncorrected_aggregate", h.UncorrectedAggregate)),
-		RemappedCorrectable:   integer(note(q, "health.remapped_rows_correctable", h.RemappedCorrectable)),
-		RemappedUncorrectable: integer(note(q, "health.remapped_rows_uncorrectable", h.RemappedUncorrectable)),
+		CorrectedVolatile:     count(note(q, "health.ecc_corrected_volatile", h.CorrectedVolatile)),
+		UncorrectedVolatile:   count(note(q, "health.ecc_uncorrected_volatile", h.UncorrectedVolatile)),
+		CorrectedAggregate:    count(note(q, "health.ecc_corrected_aggregate", h.CorrectedAggregate)),
+		UncorrectedAggregate:  count(note(q, "health.ecc_uncorrected_aggregate", h.UncorrectedAggregate)),
+		RemappedCorrectable:   count(note(q, "health.remapped_rows_correctable", h.RemappedCorrectable)),
+		RemappedUncorrectable: count(note(q, "health.remapped_rows_uncorrectable", h.RemappedUncorrectable)),
 		RemapPending:          pointer(note(q, "health.remapped_rows_pending", h.RemapPending)),
 		RemapFailed:           pointer(note(q, "health.remapped_rows_failed", h.RemapFailed)),
-		RetiredSingleBit:      integer(note(q, "health.retired_pages_single_bit", h.RetiredSingleBit)),
-		RetiredDoubleBit:      integer(note(q, "health.retired_pages_double_bit", h.RetiredDoubleBit)),
+		RetiredSingleBit:      count(note(q, "health.retired_pages_single_bit", h.RetiredSingleBit)),
+		RetiredDoubleBit:      count(note(q, "health.retired_pages_double_bit", h.RetiredDoubleBit)),
 		RetirementPending:     pointer(note(q, "health.retired_pages_pending", h.RetirementPending)),
+		XIDs:                  newXIDs(note(q, "health.xids", h.XIDs)),
 	}
+}
+
+func newXIDs(r gpu.Reading[[]gpu.XID]) []XID {
+	list, ok := r.Get()
+	if !ok {
+		return nil
+	}
+	out := make([]XID, len(list))
+	for i, x := range list {
+		out[i] = XID{x.Code, x.Count, timestamp(x.Last)}
+	}
+	return out
 }
 
 func newModes(m gpu.Modes, q qualities) Modes {
@@ -491,8 +512,8 @@ func newProcess(p *gpu.Process) Process {
 		StartedAt:       pointer(gpu.Map(note(q, "started_at", f.Started), timestamp)),
 		CPU:             float(note(q, "cpu_percent", f.CPU)),
 		RSS:             mib(note(q, "host_memory_mb", f.RSS)),
-		GPUInstance:     integer(p.GPUInstance),
-		ComputeInstance: integer(p.ComputeInstance),
+		GPUInstance:     count(p.GPUInstance),
+		ComputeInstance: count(p.ComputeInstance),
 		Quality:         q.orNil(),
 	}
 }
@@ -500,15 +521,17 @@ func newProcess(p *gpu.Process) Process {
 func newInstances(list []gpu.Instance) []Instance {
 	out := make([]Instance, len(list))
 	for i, in := range list {
+		q := qualities{}
 		out[i] = Instance{
 			UUID:            in.UUID,
 			Name:            in.Name,
-			GPUInstance:     integer(in.GPUInstance),
-			ComputeInstance: integer(in.ComputeInstance),
-			Memory:          newMemory(in.Memory, qualities{}),
-			Multiprocessors: integer(in.Multiprocessors),
-			MemorySlices:    integer(in.MemorySlices),
-			ComputeSlices:   integer(in.ComputeSliceCount),
+			GPUInstance:     count(note(q, "gpu_instance_id", in.GPUInstance)),
+			ComputeInstance: count(note(q, "compute_instance_id", in.ComputeInstance)),
+			Memory:          newMemory(in.Memory, q),
+			Multiprocessors: count(note(q, "multiprocessor_count", in.Multiprocessors)),
+			MemorySlices:    count(note(q, "memory_slice_count", in.MemorySlices)),
+			ComputeSlices:   count(note(q, "compute_slice_count", in.ComputeSliceCount)),
+			Quality:         q.orNil(),
 		}
 	}
 	return out

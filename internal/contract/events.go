@@ -107,9 +107,7 @@ func NewRecent(m Monitor, newest *gpu.Snapshot, v recent.View) Recent {
 func rounded(values []float64) []Int {
 	out := make([]Int, len(values))
 	for i, v := range values {
-		if !math.IsNaN(v) {
-			out[i] = Int{int64(math.Round(v)), true}
-		}
+		out[i] = whole(v, true) // NaN, where there was no reading, is null
 	}
 	return out
 }

@@ -118,8 +118,12 @@ func NewUpdate(s *gpu.Snapshot, why string) Update {
 }
 
 // Reason is what failed and what to do about it, for each source that can't
-// be read; empty where all can.
+// be read; empty where all can and there is a device.
 func Reason(s *gpu.Snapshot) string {
+	if len(s.Failures) == 0 && len(s.Devices) == 0 {
+		none := gpu.Advice{What: "the driver (" + s.Source + ") finds no GPU", Try: "check that one is installed and that this machine may use it"}
+		return none.Text()
+	}
 	texts := make([]string, len(s.Failures))
 	for i := range s.Failures {
 		texts[i] = s.Failures[i].Advice.Text()
@@ -137,7 +141,7 @@ func newHost(h *gpu.Host) *Host {
 		Kernel:          h.Kernel,
 		Uptime:          float(gpu.Map(h.Uptime, time.Duration.Seconds)),
 		CPUModel:        pointer(h.CPUModel),
-		Cores:           integer(h.Cores),
+		Cores:           count(h.Cores),
 		CPU:             float(h.CPU),
 		Load1:           float(h.Load1),
 		Load5:           float(h.Load5),
@@ -251,6 +255,6 @@ func NewSummary(m Monitor, newest *gpu.Snapshot, why string, activeAlerts int) S
 func EmptyUpdate(m Monitor, why string) Update {
 	s := &gpu.Snapshot{Node: m.Node, Source: m.Source, Time: m.Started}
 	u := NewUpdate(s, why)
-	u.Status = string(gpu.StatusStarting)
+	u.Status, u.Reason = string(gpu.StatusStarting), ""
 	return u
 }

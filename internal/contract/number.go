@@ -23,11 +23,20 @@ func (f Float) MarshalJSON() ([]byte, error) {
 	if !f.ok || math.IsNaN(f.value) || math.IsInf(f.value, 0) {
 		return []byte("null"), nil
 	}
-	b := strconv.AppendFloat(make([]byte, 0, 24), math.Round(f.value*100)/100, 'f', -1, 64)
+	b := strconv.AppendFloat(make([]byte, 0, 24), hundredths(f.value), 'f', -1, 64)
 	if !bytes.ContainsRune(b, '.') {
 		b = append(b, ".0"...)
 	}
 	return b, nil
+}
+
+// hundredths rounds to two decimals. A value so large that it has none is left
+// as it is: 100 times it may be no number.
+func hundredths(v float64) float64 {
+	if math.Abs(v) >= 1<<46 {
+		return v
+	}
+	return math.Round(v*100) / 100
 }
 
 // UnmarshalJSON implements [json.Unmarshaler], for clients written in Go.
@@ -85,14 +94,33 @@ func mib(r gpu.Reading[gpu.Bytes]) Float {
 }
 
 // integer rounds half away from zero, as the contracts with integers ask.
-func integer[T floating | int | uint64](r gpu.Reading[T]) Int {
+func integer[T floating](r gpu.Reading[T]) Int {
 	v, ok := r.Get()
-	return Int{int64(math.Round(float64(v))), ok}
+	return whole(float64(v), ok)
 }
 
 func mibInteger(r gpu.Reading[gpu.Bytes]) Int {
 	v, ok := r.Get()
-	return Int{int64(math.Round(v.MiB())), ok}
+	return whole(v.MiB(), ok)
+}
+
+// whole is null for what no integer can be.
+func whole(v float64, ok bool) Int {
+	if !ok || math.IsNaN(v) || math.Abs(v) >= 1<<63 {
+		return Int{}
+	}
+	return Int{int64(math.Round(v)), true}
+}
+
+// count is exact, and null beyond the integers that JSON has in Go: no counter
+// gets there.
+func count[T int | uint64](r gpu.Reading[T]) Int {
+	v, ok := r.Get()
+	n := int64(v)
+	if !ok || (n < 0) != (v < 0) {
+		return Int{}
+	}
+	return Int{n, true}
 }
 
 // pointer is for values whose JSON needs no care: text, truth, lists.

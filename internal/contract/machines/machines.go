@@ -201,7 +201,7 @@ func h100(i int) gpu.Device {
 				RemappedCorrectable: gpu.Of[uint64](0), RemappedUncorrectable: gpu.Of[uint64](0),
 				RemapPending: gpu.Of(false), RemapFailed: gpu.Of(false),
 				RetiredSingleBit: gpu.Absent[uint64](gpu.NotSupported), RetiredDoubleBit: gpu.Absent[uint64](gpu.NotSupported),
-				RetirementPending: gpu.Absent[bool](gpu.NotSupported),
+				RetirementPending: gpu.Absent[bool](gpu.NotSupported), XIDs: gpu.Of([]gpu.XID{}),
 			},
 			Modes: gpu.Modes{
 				Persistence: gpu.Of(true), Compute: gpu.Of("default"), MIG: gpu.Of(false), MIGPending: gpu.Of(false), DisplayActive: gpu.Of(false),
@@ -219,6 +219,7 @@ func BrokenServer() *gpu.Snapshot {
 	lost.State, lost.Since = gpu.StateLost, Time.Add(-10*time.Minute)
 	lost.Reason = gpu.Advice{What: "the GPU has fallen off the bus", Try: "look for XID 79 in the kernel's log, and restart the machine"}
 	lost.SampledAt, lost.Readings = time.Time{}, stale()
+	lost.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: lost.Since}})
 
 	silent := &s.Devices[5]
 	silent.State, silent.Since = gpu.StateNotAnswering, Time.Add(-12*time.Second)
@@ -314,7 +315,7 @@ func Zeros() *gpu.Snapshot {
 					ECCMode: zero[bool](), ECCModePending: zero[bool](),
 					CorrectedVolatile: zero[uint64](), UncorrectedVolatile: zero[uint64](), CorrectedAggregate: zero[uint64](), UncorrectedAggregate: zero[uint64](),
 					RemappedCorrectable: zero[uint64](), RemappedUncorrectable: zero[uint64](), RemapPending: zero[bool](), RemapFailed: zero[bool](),
-					RetiredSingleBit: zero[uint64](), RetiredDoubleBit: zero[uint64](), RetirementPending: zero[bool](),
+					RetiredSingleBit: zero[uint64](), RetiredDoubleBit: zero[uint64](), RetirementPending: zero[bool](), XIDs: gpu.Of([]gpu.XID{}),
 				},
 				Modes:     gpu.Modes{Persistence: zero[bool](), Compute: gpu.Of("default"), MIG: zero[bool](), MIGPending: zero[bool](), DisplayActive: zero[bool]()},
 				Processes: gpu.Of([]gpu.Process{}),
