@@ -13,32 +13,40 @@ import (
 // let its own name point to this machine and then read answers as its own (DNS
 // rebinding); it can't make a browser send another name, or an IP address.
 type hostRules struct {
-	anyIP    bool // listening on all addresses: every one may be ours
-	names    map[string]bool
-	suffixes []string // ".example.org"
-	address  netip.Addr
+	anyAddress bool // listening on all of them: every one may be ours
+	addresses  map[netip.Addr]bool
+	names      map[string]bool
+	suffixes   []string // ".example.org"
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, &gpu.Advice{What: "the address " + quote(listen) + " can't be listened on", Try: "give --listen a host and a port, such as 127.0.0.1:8080", Err: err}
+		return nil, &gpu.Advice{
+			What: "the address " + quote(listen) + " can't be listened on",
+			Try:  "give --listen a host and a port, such as 127.0.0.1:8003",
+			Err:  err,
+		}
 	}
-	rules := &hostRules{names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}}
+	rules := &hostRules{
+		addresses: map[netip.Addr]bool{},
+		names:     map[string]bool{"localhost": true},
+		suffixes:  []string{".localhost"},
+	}
 	switch address, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && address.IsUnspecified():
-		rules.anyIP = true
+		rules.anyAddress = true
 		if name := hostName(hostname); name != "" {
 			rules.names[name] = true
 			rules.names[name+".local"] = true // its name in multicast DNS
 		}
 	case err == nil:
-		rules.address = address.Unmap()
+		rules.addresses[address.Unmap()] = true
 	default:
 		rules.names[hostName(host)] = true
 	}
-	for _, name := range allow {
-		if err := rules.allow(name); err != nil {
+	for _, entry := range allow {
+		if err := rules.allow(entry); err != nil {
 			return nil, err
 		}
 	}
@@ -47,12 +55,18 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 
 func (h *hostRules) allow(entry string) error {
 	name, below := strings.CutPrefix(hostName(entry), "*.")
-	if name == "" || strings.ContainsAny(name, "*/@ ") {
-		return &gpu.Advice{What: quote(entry) + " is no host name", Try: "give --allow-host a name such as gpu.example.org, or *.example.org for all below it"}
-	}
-	if below {
+	address, err := netip.ParseAddr(name)
+	switch {
+	case name == "" || strings.ContainsAny(name, "*/@? "):
+		return &gpu.Advice{
+			What: quote(entry) + " is no host name",
+			Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
+		}
+	case err == nil:
+		h.addresses[address.Unmap()] = true
+	case below:
 		h.suffixes = append(h.suffixes, "."+name)
-	} else {
+	default:
 		h.names[name] = true
 	}
 	return nil
@@ -78,7 +92,7 @@ func (h *hostRules) allowed(hostport string) bool {
 	}
 	if address, err := netip.ParseAddr(host); err == nil {
 		address = address.Unmap()
-		return h.anyIP || address.IsLoopback() || address == h.address
+		return h.anyAddress || address.IsLoopback() || h.addresses[address]
 	}
 	for _, suffix := range h.suffixes {
 		if len(host) > len(suffix) && strings.HasSuffix(host, suffix) {

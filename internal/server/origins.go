@@ -3,41 +3,38 @@ package server
 import (
 	"net/http"
 	"net/url"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// newOrigins returns the origins that may read answers, and what keeps pages of
-// all others from changing anything.
-func newOrigins(allow []string) (map[string]bool, *http.CrossOriginProtection, error) {
-	origins := make(map[string]bool, len(allow))
-	protection := http.NewCrossOriginProtection()
-	for _, origin := range allow {
-		if err := checkOrigin(origin); err != nil {
-			return nil, nil, err
+// originRules are the patterns of the origins that may read answers.
+type originRules []string
+
+func newOriginRules(allow []string) (originRules, error) {
+	rules := make(originRules, len(allow))
+	for i, origin := range allow {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
+			return nil, &gpu.Advice{
+				What: quote(origin) + " is no origin",
+				Try:  "give --allow-origin a scheme and a host, with the port if it is not the usual one, such as https://board.example.org",
+				Err:  err,
+			}
 		}
-		if err := protection.AddTrustedOrigin(origin); err != nil {
-			return nil, nil, badOrigin(origin, err)
-		}
-		origins[origin] = true
+		// In a pattern brackets, which IPv6 addresses have, are something else.
+		rules[i] = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(strings.ToLower(origin))
 	}
-	return origins, protection, nil
+	return rules, nil
 }
 
-func checkOrigin(origin string) error {
-	u, err := url.Parse(origin)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
-		return badOrigin(origin, err)
-	}
-	return nil
-}
-
-func badOrigin(origin string, err error) error {
-	return &gpu.Advice{
-		What: quote(origin) + " is no origin",
-		Try:  "give --allow-origin a scheme and a host, with the port if it is not the usual one, such as https://board.example.org",
-		Err:  err,
-	}
+func (o originRules) allowed(origin string) bool {
+	return slices.ContainsFunc(o, func(pattern string) bool {
+		ok, err := path.Match(pattern, origin)
+		return ok && err == nil
+	})
 }
 
 // The headers that pages of allowed origins may send and read, and for how long
@@ -59,7 +56,7 @@ func (s *Server) allowOrigins(next http.Handler) http.Handler {
 		h := w.Header()
 		addVary(h, "Origin")
 		origin := r.Header.Get("Origin")
-		if !s.origins[origin] {
+		if !s.origins.allowed(origin) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -19,7 +19,7 @@ func (s *Server) home() handler {
 			return service(w, r)
 		}
 		var page bytes.Buffer
-		if err := s.Page(&page); err != nil {
+		if err := s.Page(r.Context(), &page); err != nil {
 			return fmt.Errorf("render the page: %w", err)
 		}
 		return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)

@@ -53,8 +53,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status == http.StatusInternalServerError {
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	advice := gpu.AsAdvice(err)
-	s.writeProblem(w, r, status, advice.Text())
+	s.writeProblem(w, r, status, gpu.AsAdvice(err))
 }
 
 func ceilSeconds(d time.Duration) int {
@@ -62,14 +61,14 @@ func ceilSeconds(d time.Duration) int {
 }
 
 // writeProblem answers with a page if the client prefers one.
-func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	p := problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
-	contentType, content := typeProblem, p.json()
-	if preferred(r.Header, typeJSON, typeHTML) == typeHTML {
-		if page, err := s.errorPage(p); err != nil {
+func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int, advice gpu.Advice) {
+	contentType, content := typeProblem, problemJSON(status, advice)
+	if preferred(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
+		var page bytes.Buffer
+		if err := s.ErrorPage(r.Context(), &page, status, http.StatusText(status), advice); err != nil {
 			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
 		} else {
-			contentType, content = typeHTML, page
+			contentType, content = typeHTML, page.Bytes()
 		}
 	}
 	h := w.Header()
@@ -81,18 +80,12 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int
 	send(w, r, content)
 }
 
-func (p problem) json() []byte {
-	b, err := json.Marshal(p)
+func problemJSON(status int, advice gpu.Advice) []byte {
+	b, err := json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: advice.Text()})
 	if err != nil {
 		panic(fmt.Sprintf("server: a problem of plain fields can't be encoded: %v", err))
 	}
 	return b
-}
-
-func (s *Server) errorPage(p problem) ([]byte, error) {
-	var page bytes.Buffer
-	err := s.ErrorPage(&page, p.Status, p.Title, p.Detail)
-	return page.Bytes(), err
 }
 
 // The errors that any route may answer with.
@@ -108,12 +101,8 @@ func methodNotAllowed(_ http.ResponseWriter, r *http.Request) error {
 }
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusForbidden, "a page of another origin may not ask for this",
-		"if the origin is yours, allow it with --allow-origin")
+	return refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
 }
-
-// internalError is what people read of an error that is no advice.
-var internalError = new(gpu.AsAdvice(nil)).Text()
 
 // quote makes text of a client fit for a sentence: valid UTF-8, without
 // control characters, and not long.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // recoverPanics turns a panic into an answer, and the log into the place to
@@ -27,7 +29,7 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 				seen.cut()
 			}
 			clear(w.Header())
-			s.writeProblem(w, r, http.StatusInternalServerError, internalError)
+			s.writeProblem(w, r, http.StatusInternalServerError, gpu.AsAdvice(nil))
 		}()
 		next.ServeHTTP(seen, r)
 	})

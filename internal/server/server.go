@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -31,9 +32,10 @@ type Config struct {
 
 	// Page writes the dashboard, ErrorPage what a browser sees instead of
 	// problem+json. Nothing of what they wrote is sent if they fail.
-	Page      func(w io.Writer) error
-	ErrorPage func(w io.Writer, status int, title, detail string) error
-	// Assets finds what is served under /static/.
+	Page      func(ctx context.Context, w io.Writer) error
+	ErrorPage func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
+	// Assets finds what is served under /static/. "icon.svg" is the page's
+	// icon.
 	Assets func(path string) (Asset, bool)
 
 	// BasePath is where all routes begin, such as "/gpu-3"; empty for none.
@@ -44,11 +46,11 @@ type Config struct {
 	Listen string
 	// Hostname is the machine's own name.
 	Hostname string
-	// AllowHosts are further names that may be asked for, such as
-	// "gpu.example.org", or "*.example.org" for all below it.
+	// AllowHosts are further names and addresses that may be asked for, such
+	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts []string
 	// AllowOrigins are the origins whose pages may read answers, such as
-	// "https://board.example.org".
+	// "https://board.example.org:3000"; * stands for any part of the host.
 	AllowOrigins []string
 
 	Log *slog.Logger
@@ -65,14 +67,14 @@ type Asset struct {
 }
 
 // faviconPath is the asset that /favicon.ico answers with.
-const faviconPath = "favicon.svg"
+const faviconPath = "icon.svg"
 
 // A Server answers all routes.
 type Server struct {
 	Config
 	log     *slog.Logger
 	hosts   *hostRules
-	origins map[string]bool
+	origins originRules
 	cross   *http.CrossOriginProtection
 }
 
@@ -86,11 +88,13 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Config: cfg, log: cfg.Log.With("part", "server"), hosts: hosts}
-	s.BasePath = base
-	if s.origins, s.cross, err = newOrigins(cfg.AllowOrigins); err != nil {
+	origins, err := newOriginRules(cfg.AllowOrigins)
+	if err != nil {
 		return nil, err
 	}
+	cfg.BasePath = base
+	s := &Server{Config: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, origins: origins}
+	s.cross = http.NewCrossOriginProtection()
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil
 }
