@@ -1,0 +1,137 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/shirou/gopsutil/v3/disk"
+)
+
+// mountsFor is how long the list of mounts is kept: on a node with thousands
+// of containers it is long, and what matters of it changes rarely.
+const mountsFor = time.Minute
+
+// mounts are the mounted disks, as of a moment.
+type mounts struct {
+	at   time.Time
+	list []disk.PartitionStat
+}
+
+// readDisks lists the file systems on block devices, each device once, and the
+// root directory whatever it is on.
+func (r *Reader) readDisks(ctx context.Context, h *gpu.Host, c counters) error {
+	var errs []error
+	if r.mounts.list == nil || r.now().Sub(r.mounts.at) >= mountsFor {
+		list, err := r.listMounts(ctx)
+		if err != nil {
+			return err
+		}
+		r.mounts = mounts{r.now(), list}
+	}
+	var names []string
+	for _, m := range r.mounts.list {
+		d := gpu.Disk{Device: m.Device, Mount: m.Mountpoint, FileSystem: m.Fstype}
+		if use, err := disk.UsageWithContext(ctx, r.root+m.Mountpoint); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.Mountpoint, err))
+		} else {
+			d.Total, d.Used = gpu.Of(gpu.Bytes(use.Total)), gpu.Of(gpu.Bytes(use.Used))
+		}
+		h.Disks = append(h.Disks, d)
+		if onBlockDevice(m) {
+			names = append(names, r.blockName(m.Device))
+		}
+	}
+	if len(names) == 0 {
+		return errors.Join(errs...)
+	}
+	traffic, err := disk.IOCountersWithContext(ctx, names...)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for name, t := range traffic {
+		c[diskRead(name)], c[diskWrite(name)] = float64(t.ReadBytes), float64(t.WriteBytes)
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
+	all, err := disk.PartitionsWithContext(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	byDevice := map[string]disk.PartitionStat{}
+	rooted := false
+	for _, m := range all {
+		m.Device = strings.TrimPrefix(m.Device, r.root) // of a link that gopsutil followed
+		if !onBlockDevice(m) || !r.isDirectory(m.Mountpoint) {
+			continue
+		}
+		if best, ok := byDevice[m.Device]; !ok || betterMount(m, best) {
+			byDevice[m.Device] = m
+		}
+	}
+	list := make([]disk.PartitionStat, 0, len(byDevice)+1)
+	for _, m := range byDevice {
+		rooted = rooted || m.Mountpoint == "/"
+		list = append(list, m)
+	}
+	// In a container the root is an overlay; with ZFS it has no device.
+	if i := lastMountOn(all, "/"); !rooted && i >= 0 {
+		list = append(list, all[i])
+	}
+	slices.SortFunc(list, func(a, b disk.PartitionStat) int { return cmp.Compare(a.Mountpoint, b.Mountpoint) })
+	return list, nil
+}
+
+// onBlockDevice reports whether a mount is of a real disk: not of memory, the
+// network, or a file that is mounted like one (snaps, images).
+func onBlockDevice(m disk.PartitionStat) bool {
+	return strings.HasPrefix(m.Device, "/dev/") && !strings.HasPrefix(m.Device, "/dev/loop") &&
+		!slices.Contains([]string{"squashfs", "erofs", "iso9660", "devtmpfs", "tmpfs"}, m.Fstype) &&
+		!strings.HasPrefix(m.Fstype, "fuse.")
+}
+
+// betterMount reports whether a says better than b where a device is mounted:
+// the whole of it before a part (a bind mount), a short path before a long one.
+func betterMount(a, b disk.PartitionStat) bool {
+	if bindA, bindB := slices.Contains(a.Opts, "bind"), slices.Contains(b.Opts, "bind"); bindA != bindB {
+		return bindB
+	}
+	return len(a.Mountpoint) < len(b.Mountpoint)
+}
+
+// lastMountOn finds the mount that is visible where several lie upon another.
+func lastMountOn(all []disk.PartitionStat, mountpoint string) int {
+	for i, m := range slices.Backward(all) {
+		if m.Mountpoint == mountpoint {
+			return i
+		}
+	}
+	return -1
+}
+
+// isDirectory leaves out files that are mounted singly, as a container's
+// /etc/hosts is. What can't be looked at counts as a directory.
+func (r *Reader) isDirectory(mountpoint string) bool {
+	info, err := os.Stat(r.root + mountpoint)
+	return err != nil || info.IsDir()
+}
+
+// blockName is the kernel's name of a device: "nvme0n1p1" of
+// "/dev/nvme0n1p1", and what a link such as "/dev/disk/by-uuid/…" points to.
+func (r *Reader) blockName(device string) string {
+	if strings.Count(device, "/") > 2 {
+		if target, err := filepath.EvalSymlinks(r.root + device); err == nil {
+			device = target
+		}
+	}
+	return filepath.Base(device)
+}

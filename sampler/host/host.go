@@ -1,0 +1,355 @@
+// Package host reads the machine around the GPUs: CPU, memory, disks and
+// network ([Reader.Read]), and what the system knows of the processes that use
+// a GPU ([Reader.Describe]). It is the one place that uses gopsutil, and reads
+// /proc itself where that is done for many processes at each reading.
+//
+// It knows no GPU and no driver: whose processes are asked about is told by
+// the caller. It is written for Linux; elsewhere everything is absent, and the
+// errors say so.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/shirou/gopsutil/v3/common"
+	"github.com/shirou/gopsutil/v3/cpu"
+	"github.com/shirou/gopsutil/v3/load"
+	"github.com/shirou/gopsutil/v3/mem"
+)
+
+// ShowCommands says whose command lines are shown.
+type ShowCommands string
+
+// The choices. With root's rights "own" means root's own processes, and no
+// longer those of the person behind sudo.
+const (
+	ShowOwn  ShowCommands = "own"  // of the user that gpuwhy runs as (the effective one)
+	ShowAll  ShowCommands = "all"  // of everybody
+	ShowNone ShowCommands = "none" // of nobody
+)
+
+// Config is what a Reader needs. Its zero is this machine, own commands, no
+// log.
+type Config struct {
+	// ShowCommands is ShowOwn where it is empty. Any other text that is not
+	// one of the choices shows nothing.
+	ShowCommands ShowCommands
+	// Root is where the machine's root directory is found, "/" where it is
+	// empty. In a container that has the host's mounted, "/host" say, it
+	// makes gpuwhy show the host's facts; /host/proc must be the host's own
+	// proc file system.
+	Root string
+	Log  *slog.Logger
+}
+
+// minInterval is how far apart two readings are at least for a rate to be made
+// of them: the kernel counts CPU time in ticks of 10 ms. Readings closer than
+// that give the last rate again.
+const minInterval = 200 * time.Millisecond
+
+// A Reader reads one machine. Its methods may be called by several goroutines.
+type Reader struct {
+	root  string // without a slash at its end; "" for this machine
+	show  ShowCommands
+	uid   int              // our effective user
+	now   func() time.Time // wall clock
+	hint  gpu.Advice       // why processes can't be told; zero if they can
+	users users
+
+	reading sync.Mutex // held by Read; guards what follows
+	static  *static
+	mounts  mounts
+	rates   meter
+
+	describing sync.Mutex // held by Describe; guards what follows
+	known      map[int]*process
+	boot       time.Time // since when the kernel counts; zero: not known
+	swept      time.Time
+	buf        []byte
+}
+
+// New returns a reader of one machine. Nothing can fail here: what can't be
+// read is said by Read.
+func New(cfg Config) *Reader {
+	r := &Reader{
+		root:  strings.TrimRight(cfg.Root, "/"),
+		show:  cfg.ShowCommands,
+		uid:   os.Geteuid(),
+		now:   time.Now,
+		known: map[int]*process{},
+		buf:   make([]byte, 64<<10),
+	}
+	if r.show == "" {
+		r.show = ShowOwn
+	}
+	r.users = users{passwd: r.path("etc/passwd"), local: r.root == ""}
+	if pidsAreOfAnotherNamespace(r.path("proc")) {
+		r.hint = gpu.Advice{
+			What: "the processes' names can't be seen from this container",
+			Try:  "start it with --pid=host (in Kubernetes: hostPID: true)",
+		}
+		if cfg.Log != nil {
+			cfg.Log.Warn("processes can't be told apart by pid here", "what", r.hint.What, "try", r.hint.Try)
+		}
+	}
+	return r
+}
+
+// Hint says why [Reader.Describe] can't tell who the processes are, and what
+// to do about it: gpuwhy runs in a pid namespace of its own, and the pids that
+// a driver reports are the host's. It is zero where all is well.
+func (r *Reader) Hint() gpu.Advice { return r.hint }
+
+func (r *Reader) path(name string) string { return r.root + "/" + name }
+
+// gopsutil returns a context that makes gopsutil look below our root.
+func (r *Reader) gopsutil(ctx context.Context) context.Context {
+	mounts := "proc/self/mountinfo"
+	if r.root != "" {
+		mounts = "proc/1/mountinfo"
+	}
+	return context.WithValue(ctx, common.EnvKey, common.EnvMap{
+		common.HostProcEnvKey: r.path("proc"),
+		common.HostSysEnvKey:  r.path("sys"),
+		common.HostEtcEnvKey:  r.path("etc"),
+		common.HostDevEnvKey:  r.path("dev"),
+		common.HostRunEnvKey:  r.path("run"),
+		"HOST_PROC_MOUNTINFO": r.path(mounts),
+	})
+}
+
+// Read returns what can be read of the machine. A part that can't is absent
+// and named in the error, beside which the rest is still good. Rates are since
+// the previous call, and absent at the first.
+//
+// Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
+// and self/stat; statfs of each mounted disk; /sys/class/net; once cpuinfo and
+// /etc/os-release.
+func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if err := ctx.Err(); err != nil {
+		return gpu.Host{}, err
+	}
+	ctx = r.gopsutil(ctx)
+	var h gpu.Host
+	var errs []error
+	c := counters{}
+	for _, part := range []struct {
+		name string
+		read func(context.Context, *gpu.Host, counters) error
+	}{
+		{"system", r.readStatic},
+		{"uptime", r.readUptime},
+		{"CPU", r.readCPU},
+		{"load", r.readLoad},
+		{"memory", r.readMemory},
+		{"disks", r.readDisks},
+		{"network", r.readNetworks},
+		{"gpuwhy itself", r.readSelf},
+	} {
+		if err := part.read(ctx, &h, c); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", part.name, err))
+		}
+	}
+	r.rates.take(r.now(), c)
+	r.fillRates(&h)
+	return h, errors.Join(errs...)
+}
+
+// fillRates sets what follows from two readings of counters.
+func (r *Reader) fillRates(h *gpu.Host) {
+	busy, all := r.rates.of(cpuBusy), r.rates.of(cpuAll)
+	if total := all.Or(0); total > 0 {
+		h.CPU = gpu.Map(busy, func(v float64) gpu.Percent { return gpu.Percent(min(100, 100*v/total)) })
+	}
+	h.Self.CPU = gpu.Map(r.rates.of(selfCPU), func(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) })
+	toRate := func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) }
+	for i := range h.Disks {
+		d := &h.Disks[i]
+		name := r.blockName(d.Device)
+		d.Read = gpu.Map(r.rates.of(diskRead(name)), toRate)
+		d.Write = gpu.Map(r.rates.of(diskWrite(name)), toRate)
+	}
+	for i := range h.Networks {
+		n := &h.Networks[i]
+		n.Received = gpu.Map(r.rates.of(netReceived(n.Name)), toRate)
+		n.Sent = gpu.Map(r.rates.of(netSent(n.Name)), toRate)
+	}
+}
+
+// static is what stays the same while the machine runs.
+type static struct {
+	hostname, os, kernel string
+	model                gpu.Reading[string]
+	cores                gpu.Reading[int]
+}
+
+// readStatic reads the static facts until it has had them all once.
+func (r *Reader) readStatic(ctx context.Context, h *gpu.Host, _ counters) error {
+	s := r.static
+	var err error
+	if s == nil {
+		if s, err = r.newStatic(ctx); err == nil {
+			r.static = s
+		}
+	}
+	h.Hostname, h.OS, h.Kernel, h.CPUModel, h.Cores = s.hostname, s.os, s.kernel, s.model, s.cores
+	return err
+}
+
+func (r *Reader) newStatic(ctx context.Context) (*static, error) {
+	var s static
+	var errs [4]error
+	s.hostname, errs[0] = r.hostname()
+	s.os, errs[1] = r.osName()
+	s.kernel, errs[2] = r.line("proc/sys/kernel/osrelease")
+	infos, err := cpu.InfoWithContext(ctx)
+	switch {
+	case err != nil:
+		errs[3] = err
+	case len(infos) == 0:
+		errs[3] = errors.New("no processor in cpuinfo")
+	default:
+		s.cores = gpu.Of(len(infos)) // one entry for each logical processor
+		if model := strings.Join(strings.Fields(infos[0].ModelName), " "); model != "" {
+			s.model = gpu.Of(model)
+		}
+	}
+	return &s, errors.Join(errs[:]...)
+}
+
+func (r *Reader) hostname() (string, error) {
+	if r.root == "" {
+		return os.Hostname()
+	}
+	return r.line("etc/hostname") // the kernel would say the container's
+}
+
+// osName is PRETTY_NAME of os-release.
+func (r *Reader) osName() (string, error) {
+	text, err := os.ReadFile(r.path("etc/os-release"))
+	if errors.Is(err, os.ErrNotExist) {
+		text, err = os.ReadFile(r.path("usr/lib/os-release"))
+	}
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return strings.Trim(value, `"'`), nil
+		}
+	}
+	return "", errors.New("no PRETTY_NAME in os-release")
+}
+
+// line returns a file of one line.
+func (r *Reader) line(name string) (string, error) {
+	text, err := os.ReadFile(r.path(name))
+	return strings.TrimSpace(string(text)), err
+}
+
+func (r *Reader) readUptime(_ context.Context, h *gpu.Host, _ counters) error {
+	up, err := r.uptime()
+	if err == nil {
+		h.Uptime = gpu.Of(up)
+	}
+	return err
+}
+
+// uptime is how long the kernel has counted, to 10 ms, sleep included.
+func (r *Reader) uptime() (time.Duration, error) {
+	text, err := r.line("proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(text, " ")
+	seconds, err := strconv.ParseFloat(first, 64)
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+func (r *Reader) readCPU(ctx context.Context, _ *gpu.Host, c counters) error {
+	times, err := cpu.TimesWithContext(ctx, false)
+	if err != nil {
+		return err
+	}
+	if len(times) == 0 {
+		return errors.New("no CPU times in " + r.path("proc/stat"))
+	}
+	t := times[0] // guest time is in User already
+	busy := t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
+	c[cpuBusy], c[cpuAll] = busy, busy+t.Idle+t.Iowait
+	return nil
+}
+
+func (r *Reader) readLoad(ctx context.Context, h *gpu.Host, _ counters) error {
+	avg, err := load.AvgWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	h.Load1, h.Load5, h.Load15 = gpu.Of(avg.Load1), gpu.Of(avg.Load5), gpu.Of(avg.Load15)
+	return nil
+}
+
+func (r *Reader) readMemory(ctx context.Context, h *gpu.Host, _ counters) error {
+	m, err := mem.VirtualMemoryWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	if m.Total == 0 || m.Available > m.Total {
+		return fmt.Errorf("%s says %d of %d bytes available", r.path("proc/meminfo"), m.Available, m.Total)
+	}
+	h.MemoryTotal = gpu.Of(gpu.Bytes(m.Total))
+	h.MemoryAvailable = gpu.Of(gpu.Bytes(m.Available))
+	h.MemoryUsed = gpu.Of(gpu.Bytes(m.Total - m.Available))
+	h.SwapTotal = gpu.Of(gpu.Bytes(m.SwapTotal))
+	h.SwapUsed = gpu.Of(gpu.Bytes(m.SwapTotal - min(m.SwapTotal, m.SwapFree)))
+	return nil
+}
+
+// readSelf reads what gpuwhy costs.
+func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
+	text, err := os.ReadFile(r.path("proc/self/stat"))
+	if err != nil {
+		return err
+	}
+	s, err := parseStat(text)
+	if err != nil {
+		return err
+	}
+	h.Self.RSS = gpu.Of(s.rss)
+	c[selfCPU] = float64(s.ticks)
+	return nil
+}
+
+// pidsAreOfAnotherNamespace reports whether the pids in this /proc are those
+// of a private pid namespace, so that a pid which a driver reports, which is
+// the host's, means another process here, or none.
+//
+// The first namespace of a machine has the fixed number 0xEFFFFFFC
+// (PROC_PID_INIT_INO). A process in any other one sees the pids of an outer
+// one only where that one's proc file system is mounted; there NSpid in its
+// status has more than one number.
+func pidsAreOfAnotherNamespace(proc string) bool {
+	const first = "pid:[4026531836]"
+	self := filepath.Join(proc, "self")
+	status, err := os.ReadFile(filepath.Join(self, "status"))
+	if err != nil {
+		return false // no /proc: there is nothing to mistake
+	}
+	namespace, err := os.Readlink(filepath.Join(self, "ns/pid"))
+	if errors.Is(err, os.ErrNotExist) {
+		return false // a kernel without pid namespaces
+	}
+	return namespace != first && len(fieldsOf(status, "NSpid:")) < 2
+}

@@ -1,0 +1,75 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/shirou/gopsutil/v3/net"
+)
+
+// readNetworks lists the interfaces that are up, without the loopback and
+// without those that containers and virtual machines bring along.
+func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host, c counters) error {
+	file := r.path("proc/net/dev")
+	if r.root != "" {
+		file = r.path("proc/1/net/dev") // net is a link to our own network namespace
+	}
+	all, err := net.IOCountersByFileWithContext(ctx, true, file)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, n := range all {
+		if virtual(n.Name) {
+			continue
+		}
+		up, err := r.isUp(n.Name)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", n.Name, err))
+		}
+		if !up {
+			continue
+		}
+		h.Networks = append(h.Networks, gpu.Interface{
+			Name:          n.Name,
+			ReceivedTotal: gpu.Of(gpu.Bytes(n.BytesRecv)),
+			SentTotal:     gpu.Of(gpu.Bytes(n.BytesSent)),
+		})
+		c[netReceived(n.Name)], c[netSent(n.Name)] = float64(n.BytesRecv), float64(n.BytesSent)
+	}
+	slices.SortFunc(h.Networks, func(a, b gpu.Interface) int { return cmp.Compare(a.Name, b.Name) })
+	return errors.Join(errs...)
+}
+
+// virtualPrefixes begin the names that container and virtual machine software
+// gives to its interfaces. What they carry is counted on a real one too.
+var virtualPrefixes = []string{
+	"veth", "docker", "br-", "virbr", "vnet", "tap", "cni", "cali", "flannel", "cilium", "lxc", "lxdbr",
+	"incusbr", "podman", "kube-ipvs", "nodelocaldns", "dummy", "ifb", "tunl", "sit",
+}
+
+func virtual(name string) bool {
+	return slices.ContainsFunc(virtualPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// isUp reports whether an interface is up and no loopback, by its flags
+// (/sys/class/net/<name>/flags). Drivers that know no link state say "unknown".
+func (r *Reader) isUp(name string) (bool, error) {
+	const up, loopback = 0x1, 0x8 // IFF_UP, IFF_LOOPBACK
+	text, err := r.line("sys/class/net/" + name + "/flags")
+	if err != nil {
+		return false, err
+	}
+	flags, err := strconv.ParseUint(text, 0, 32)
+	if err != nil || flags&up == 0 || flags&loopback != 0 {
+		return false, err
+	}
+	state, err := r.line("sys/class/net/" + name + "/operstate")
+	return state == "up" || state == "unknown", err
+}

@@ -1,0 +1,317 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	// ticksPerSecond is USER_HZ, in which the kernel counts CPU and start
+	// times for programs: 100 on all that GPUs run in.
+	ticksPerSecond = 100
+	tick           = time.Second / ticksPerSecond
+	// refreshAfter is how long a process's name, user and command are kept:
+	// a program may change all three. It is longer by up to as much again,
+	// so that not all are read anew at once.
+	refreshAfter = 30 * time.Second
+	// sweepEvery is how often processes that are no longer asked about are
+	// looked at, and forgotten once they have ended, and how often the clock
+	// is compared with the kernel's.
+	sweepEvery = time.Minute
+	// maxCommand is how much of a command line is kept, in bytes.
+	maxCommand = 4 << 10
+	// commLimit is the length at which the kernel cuts a process's name.
+	commLimit = 15
+)
+
+// A process is what is known of a pid since a start time.
+type process struct {
+	start uint64 // ticks since boot: with the pid, the process's identity
+	comm  string // as the facts were read
+	facts gpu.ProcessFacts
+	due   time.Time // when to read name, user and command again
+
+	at    time.Time // of ticks
+	ticks uint64
+	asked bool // since the last sweep
+}
+
+// Describe fills in the Facts of processes of this machine, in place. It may
+// be called several times for one reading, such as once for each device.
+//
+//   - Facts of a pid are kept, and given only while the pid has the same start
+//     time: a process that took over another's pid gets its own.
+//   - CPU is since the previous call for the process, absent at the first.
+//   - Command is NotPermitted unless Config.ShowCommands allows it, has the
+//     values of arguments that look like secrets masked, and at most 4 KiB.
+//   - A process that has ended has none of the facts (NotReported); one that
+//     the system hides from us has none either (NotPermitted).
+//   - Where pids are those of another namespace (see [Reader.Hint]) nothing is
+//     filled in, and when ctx ends nothing more.
+//
+// Looking up a user who is not in /etc/passwd asks the system's name service,
+// which may take a while, once in a while.
+//
+// Sources: /proc/<pid>/stat at each call; status and cmdline now and then.
+func (r *Reader) Describe(ctx context.Context, ps []gpu.Process) {
+	r.describing.Lock()
+	defer r.describing.Unlock()
+	if !r.hint.IsZero() {
+		for i := range ps {
+			ps[i].Facts = gpu.ProcessFacts{}
+		}
+		return
+	}
+	now := r.now()
+	r.sweep(now)
+	for i := range ps {
+		if ctx.Err() != nil {
+			return
+		}
+		ps[i].Facts = r.describe(ps[i].PID, now)
+	}
+}
+
+func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
+	stat, err := r.stat(pid)
+	if err != nil {
+		delete(r.known, pid)
+		return factsAbsent(err)
+	}
+	p := r.known[pid]
+	if p == nil || p.start != stat.start {
+		p = &process{start: stat.start}
+		r.known[pid] = p
+	}
+	p.asked = true
+	if p.comm != stat.comm || !now.Before(p.due) {
+		r.refresh(pid, p, stat.comm, now)
+	}
+	p.measure(stat.ticks, now)
+	p.facts.RSS = gpu.Of(stat.rss)
+	p.facts.Started = gpu.Reading[time.Time]{}
+	if !r.boot.IsZero() {
+		p.facts.Started = gpu.Of(r.boot.Add(time.Duration(stat.start) * tick))
+	}
+	return p.facts
+}
+
+// measure sets the CPU share since the previous measurement. One that follows
+// within minInterval is left out, and the share stays.
+func (p *process) measure(ticks uint64, now time.Time) {
+	passed := now.Sub(p.at)
+	switch {
+	case p.at.IsZero() || passed < 0:
+	case passed < minInterval:
+		return
+	case ticks < p.ticks:
+		p.facts.CPU = gpu.Reading[gpu.Percent]{}
+	default:
+		p.facts.CPU = gpu.Of(gpu.Percent(100 * float64(ticks-p.ticks) / ticksPerSecond / passed.Seconds()))
+	}
+	p.at, p.ticks = now, ticks
+}
+
+// noteBoot works out when the kernel began to count. The result is kept as long
+// as it is about right, so that processes keep their start times to the tick;
+// it changes when someone sets the clock.
+func (r *Reader) noteBoot(now time.Time) {
+	const right = time.Second
+	up, err := r.uptime()
+	if err != nil {
+		return
+	}
+	if boot := now.Add(-up).UTC().Round(tick); boot.Sub(r.boot).Abs() >= right {
+		r.boot = boot
+	}
+}
+
+// refresh reads what changes rarely: name, user and command.
+func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
+	p.comm = comm
+	p.due = now.Add(refreshAfter + time.Duration(pid%30)*time.Second)
+	uid, err := r.owner(pid)
+	if err != nil {
+		p.facts.User = absentFor[string](err)
+	} else {
+		p.facts.User = gpu.Of(r.users.name(uid, now))
+	}
+	args, argsErr := r.arguments(pid)
+	p.facts.Name = gpu.Of(clean(fullName(comm, args)))
+	switch {
+	case r.show != ShowAll && (r.show != ShowOwn || err != nil || uid != r.uid):
+		p.facts.Command = gpu.Absent[string](gpu.NotPermitted)
+	case argsErr != nil:
+		p.facts.Command = absentFor[string](argsErr)
+	case len(args) == 0: // a thread of the kernel, or a process that has just ended
+		p.facts.Command = gpu.Reading[string]{}
+	default:
+		p.facts.Command = gpu.Of(commandLine(args))
+	}
+}
+
+// fullName is the kernel's name for the process, or the program's file name
+// where that is longer than the kernel keeps.
+func fullName(comm string, args []string) string {
+	if len(comm) < commLimit || len(args) == 0 {
+		return comm
+	}
+	// A program may write a title over its arguments: "postgres: checkpointer".
+	program, _, _ := strings.Cut(args[0], " ")
+	if base := path.Base(program); strings.HasPrefix(base, comm) {
+		return base
+	}
+	return comm
+}
+
+// factsAbsent says of all facts why they are absent.
+func factsAbsent(err error) gpu.ProcessFacts {
+	return gpu.ProcessFacts{
+		Name: absentFor[string](err), User: absentFor[string](err), Command: absentFor[string](err),
+		Started: absentFor[time.Time](err), CPU: absentFor[gpu.Percent](err), RSS: absentFor[gpu.Bytes](err),
+	}
+}
+
+func absentFor[T any](err error) gpu.Reading[T] {
+	if errors.Is(err, os.ErrPermission) {
+		return gpu.Absent[T](gpu.NotPermitted)
+	}
+	return gpu.Reading[T]{}
+}
+
+// sweep forgets processes that nobody asks about and that have ended, and
+// looks at the clock.
+func (r *Reader) sweep(now time.Time) {
+	if now.Sub(r.swept).Abs() < sweepEvery {
+		return
+	}
+	r.swept = now
+	r.noteBoot(now)
+	for pid, p := range r.known {
+		if p.asked {
+			p.asked = false
+			continue
+		}
+		if stat, err := r.stat(pid); err != nil || stat.start != p.start {
+			delete(r.known, pid)
+		}
+	}
+}
+
+// stat reads /proc/<pid>/stat.
+func (r *Reader) stat(pid int) (procStat, error) {
+	text, err := r.read(pid, "stat")
+	if err != nil {
+		return procStat{}, err
+	}
+	return parseStat(text)
+}
+
+// owner is the process's effective user.
+func (r *Reader) owner(pid int) (int, error) {
+	text, err := r.read(pid, "status")
+	if err != nil {
+		return 0, err
+	}
+	const effective = 1 // of: real, effective, saved, file system
+	ids := fieldsOf(text, "Uid:")
+	if len(ids) <= effective {
+		return 0, fmt.Errorf("no Uid in the status of process %d", pid)
+	}
+	return strconv.Atoi(string(ids[effective]))
+}
+
+// arguments reads the process's command line, up to 64 KiB of it.
+func (r *Reader) arguments(pid int) ([]string, error) {
+	text, err := r.read(pid, "cmdline")
+	text = bytes.TrimRight(text, "\x00 ")
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return strings.Split(string(text), "\x00"), nil
+}
+
+// read reads a file of a process into r.buf, which the next read overwrites.
+func (r *Reader) read(pid int, name string) ([]byte, error) {
+	if pid <= 0 {
+		return nil, os.ErrNotExist
+	}
+	f, err := os.Open(r.root + "/proc/" + strconv.Itoa(pid) + "/" + name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	n := 0
+	for n < len(r.buf) {
+		k, err := f.Read(r.buf[n:])
+		n += k
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r.buf[:n], nil
+}
+
+// procStat is what we use of /proc/<pid>/stat.
+type procStat struct {
+	comm  string
+	ticks uint64 // of CPU, user and system
+	start uint64 // ticks since boot
+	rss   gpu.Bytes
+}
+
+// parseStat reads the line of /proc/<pid>/stat. The name in it may contain
+// anything, spaces and parentheses too.
+func parseStat(text []byte) (procStat, error) {
+	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return procStat{}, errors.New("no name in a process's stat")
+	}
+	s := procStat{comm: string(text[open+1 : end])}
+	// Numbered as in proc_pid_stat(5); the first after the name is 3.
+	const utime, stime, starttime, rss = 14, 15, 22, 24
+	field := 3
+	for word := range bytes.FieldsSeq(text[end+1:]) {
+		switch field {
+		case utime, stime, starttime, rss:
+			v, err := strconv.ParseUint(string(word), 10, 64)
+			if err != nil {
+				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
+			}
+			switch field {
+			case starttime:
+				s.start = v
+			case rss:
+				s.rss = gpu.Bytes(v) * gpu.Bytes(os.Getpagesize())
+				return s, nil
+			default:
+				s.ticks += v
+			}
+		}
+		field++
+	}
+	return procStat{}, fmt.Errorf("a process's stat has %d fields", field-1)
+}
+
+// fieldsOf returns the words after a key in a file such as /proc/<pid>/status.
+func fieldsOf(text []byte, key string) [][]byte {
+	for line := range bytes.Lines(text) {
+		if rest, ok := bytes.CutPrefix(line, []byte(key)); ok {
+			return bytes.Fields(rest)
+		}
+	}
+	return nil
+}
