@@ -93,12 +93,12 @@ func (s *Store) Add(snap *gpu.Snapshot) {
 			return
 		}
 	}
+	for s.times.n > 0 && (s.times.n == MaxPoints || snap.Time.Sub(*s.times.first()) > Span) {
+		s.drop()
+	}
 	s.times.push(snap.Time)
 	for _, d := range s.devices {
 		d.points.push(point{})
-	}
-	for first := s.times.first(); snap.Time.Sub(*first) > Span; first = s.times.first() {
-		s.drop()
 	}
 	s.addPoints(snap)
 }
@@ -108,7 +108,7 @@ func (s *Store) drop() {
 	s.times.pop()
 	for k, d := range s.devices {
 		d.points.pop()
-		if !slices.ContainsFunc(d.points.slice(), func(p point) bool { return p.n != [metrics]uint32{} }) {
+		if !d.points.contains(func(p *point) bool { return p.n != [metrics]uint32{} }) {
 			delete(s.devices, k)
 		}
 	}
@@ -194,8 +194,7 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	return v
 }
 
-// ring is a queue of at most MaxPoints+1 elements; pushing onto a full one
-// drops its oldest.
+// ring is a queue of at most MaxPoints elements; a full one takes no more.
 type ring[T any] struct {
 	buf   []T
 	start int
@@ -204,36 +203,42 @@ type ring[T any] struct {
 
 func (r *ring[T]) push(v T) {
 	if r.buf == nil {
-		r.buf = make([]T, MaxPoints+1)
+		r.buf = make([]T, MaxPoints)
 	}
-	if r.n == len(r.buf) {
-		r.pop()
-	}
-	r.buf[(r.start+r.n)%len(r.buf)] = v
 	r.n++
+	*r.at(r.n - 1) = v
 }
 
 func (r *ring[T]) pop() {
-	if r.n > 0 {
-		r.start = (r.start + 1) % len(r.buf)
-		r.n--
-	}
+	r.start = (r.start + 1) % len(r.buf)
+	r.n--
 }
 
-func (r *ring[T]) first() *T { return &r.buf[r.start] }
+func (r *ring[T]) at(i int) *T { return &r.buf[(r.start+i)%len(r.buf)] }
+
+func (r *ring[T]) first() *T { return r.at(0) }
 
 func (r *ring[T]) last() (*T, bool) {
 	if r.n == 0 {
 		return nil, false
 	}
-	return &r.buf[(r.start+r.n-1)%len(r.buf)], true
+	return r.at(r.n - 1), true
+}
+
+func (r *ring[T]) contains(wanted func(*T) bool) bool {
+	for i := range r.n {
+		if wanted(r.at(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // slice copies the elements, oldest first.
 func (r *ring[T]) slice() []T {
 	out := make([]T, r.n)
 	for i := range out {
-		out[i] = r.buf[(r.start+i)%len(r.buf)]
+		out[i] = *r.at(i)
 	}
 	return out
 }

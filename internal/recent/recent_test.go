@@ -1,0 +1,208 @@
+package recent
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC) // begins a bucket
+
+// card has the utilization, which may be absent, and no other reading.
+func card(uuid string, index int, util gpu.Reading[gpu.Percent]) gpu.Device {
+	d := gpu.Device{Identity: gpu.Identity{Node: "n", UUID: uuid, Name: "Card " + uuid, Index: index}}
+	d.Utilization.GPU = util
+	return d
+}
+
+func at(after time.Duration, devices ...gpu.Device) *gpu.Snapshot {
+	return &gpu.Snapshot{Time: start.Add(after), Devices: devices}
+}
+
+func busy(v gpu.Percent) gpu.Reading[gpu.Percent] { return gpu.Of(v) }
+
+// equal compares values of which NaN is one.
+func equal(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
+}
+
+func TestManyReadingsBecomeFewPoints(t *testing.T) {
+	s := New()
+	const step = 250 * time.Millisecond
+	perPoint := int(bucket / step)
+	for i := range int(20 * time.Minute / step) {
+		s.Add(at(time.Duration(i)*step, card("GPU-a", 0, busy(gpu.Percent(i%perPoint)))))
+		if i%perPoint > 0 {
+			continue
+		}
+		if n := len(s.View(nil).Times); n > MaxPoints {
+			t.Fatalf("%d points after %d readings", n, i+1)
+		}
+	}
+	v := s.View(nil)
+	if len(v.Times) != MaxPoints {
+		t.Errorf("%d points, want %d", len(v.Times), MaxPoints)
+	}
+	if span := v.Times[len(v.Times)-1].Sub(v.Times[0]); span > Span || span < Span-2*bucket {
+		t.Errorf("the view spans %v, want about %v", span, Span)
+	}
+	mean := float64(perPoint-1) / 2
+	for i, got := range v.Series[0].Values[Utilization] {
+		if got != mean {
+			t.Fatalf("point %d is %v, want the mean of its readings, %v", i, got, mean)
+		}
+	}
+	if n := len(v.Series[0].Values[Power]); n != MaxPoints {
+		t.Errorf("a metric that was never read has %d points, want %d gaps", n, MaxPoints)
+	}
+}
+
+func TestGaps(t *testing.T) {
+	const step = 5 * time.Second
+	absent := gpu.Absent[gpu.Percent](gpu.Stale)
+	nan := math.NaN()
+	s := New()
+	s.Add(at(0*step, card("GPU-a", 0, busy(10))))
+	s.Add(at(1*step, card("GPU-a", 0, absent), card("GPU-b", 1, busy(0))))
+	s.Add(at(2*step, card("GPU-b", 1, busy(5))))
+	s.Add(at(3*step, card("GPU-b", 1, busy(7)), card("GPU-a", 0, busy(0))))
+	v := s.View(nil)
+	for i, want := range [][]float64{{10, nan, nan, 0}, {nan, 0, 5, 7}} {
+		if got := v.Series[i].Values[Utilization]; !equal(got, want) {
+			t.Errorf("device %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// An absent reading takes nothing from the mean of the others in its point.
+func TestMeanOfWhatWasRead(t *testing.T) {
+	s := New()
+	s.Add(at(0, card("GPU-a", 0, busy(30))))
+	s.Add(at(time.Second, card("GPU-a", 0, gpu.Reading[gpu.Percent]{})))
+	s.Add(at(2*time.Second, card("GPU-a", 0, busy(0))))
+	v := s.View(nil)
+	if got := v.Series[0].Values[Utilization]; !equal(got, []float64{15}) {
+		t.Errorf("%v, want the mean of 30 and 0", got)
+	}
+	if !v.Times[0].Equal(start) {
+		t.Errorf("the point is at %v, want its first reading's time, %v", v.Times[0], start)
+	}
+}
+
+func TestAllMetrics(t *testing.T) {
+	d := card("GPU-a", 0, busy(1))
+	d.Memory.Total, d.Memory.Used = gpu.Of[gpu.Bytes](200), gpu.Of[gpu.Bytes](4)
+	d.Thermal.GPU = gpu.Of[gpu.Celsius](3)
+	d.Power.Draw = gpu.Of[gpu.Watts](4)
+	d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0)}, {Commanded: gpu.Of[gpu.Percent](5)}}
+	d.Clocks.SM = gpu.Of[gpu.Megahertz](6)
+	s := New()
+	s.Add(at(0, d))
+	want := [metrics]float64{Utilization: 1, Memory: 2, Temperature: 3, Power: 4, Fan: 5, SMClock: 6}
+	for _, m := range Metrics() {
+		if got := s.View(nil).Series[0].Values[m][0]; got != want[m] {
+			t.Errorf("%v is %v, want %v", m, got, want[m])
+		}
+	}
+}
+
+func TestForgetsAfterSpan(t *testing.T) {
+	s := New()
+	const step = 5 * time.Second
+	s.Add(at(0, card("GPU-gone", 0, busy(99)), card("GPU-a", 1, busy(1))))
+	for after := step; after <= Span; after += step {
+		s.Add(at(after, card("GPU-a", 1, busy(1))))
+	}
+	if v := s.View(nil); len(v.Series) != 2 || !v.Times[0].Equal(start) {
+		t.Fatalf("after exactly %v there are %d devices since %v, want both since the start", Span, len(v.Series), v.Times[0])
+	}
+	s.Add(at(Span+step, card("GPU-a", 1, busy(1))))
+	v := s.View(nil)
+	if len(v.Series) != 1 || v.Series[0].UUID != "GPU-a" {
+		t.Errorf("%d devices, want GPU-a alone", len(v.Series))
+	}
+	if !v.Times[0].Equal(start.Add(step)) {
+		t.Errorf("the oldest point is of %v, want %v", v.Times[0], start.Add(step))
+	}
+
+	s.Add(at(time.Hour, card("GPU-b", 2, busy(2))))
+	if v := s.View(nil); len(v.Times) != 1 || len(v.Series) != 1 || v.Series[0].UUID != "GPU-b" {
+		t.Errorf("after a long pause %d points of %d devices are left, want the new one", len(v.Times), len(v.Series))
+	}
+}
+
+// A device of which nothing is left goes also where points are dropped for their
+// number, not their age.
+func TestForgetsWhenFull(t *testing.T) {
+	s := New()
+	s.Add(at(0, card("GPU-gone", 0, busy(99))))
+	for i := range MaxPoints {
+		s.Add(at(time.Duration(i+1)*bucket, card("GPU-a", 1, busy(1))))
+	}
+	if v := s.View(nil); len(v.Series) != 1 || len(v.Times) != MaxPoints {
+		t.Errorf("%d devices and %d points, want 1 and %d", len(v.Series), len(v.Times), MaxPoints)
+	}
+}
+
+func TestIgnoresWhatIsOlder(t *testing.T) {
+	s := New()
+	s.Add(at(10*time.Second, card("GPU-a", 0, busy(1))))
+	before := s.Generation()
+	s.Add(at(0, card("GPU-a", 0, busy(99))))
+	if v := s.View(nil); !equal(v.Series[0].Values[Utilization], []float64{1}) {
+		t.Errorf("%v, want the newer reading alone", v.Series[0].Values[Utilization])
+	}
+	if s.Generation() != before {
+		t.Error("what was ignored changed the generation")
+	}
+	s.Add(at(10*time.Second, card("GPU-a", 0, busy(3))))
+	if s.Generation() == before {
+		t.Error("what was taken in left the generation as it was")
+	}
+}
+
+func TestViewOrderAndChoice(t *testing.T) {
+	s := New()
+	s.Add(at(0, card("GPU-c", 2, busy(1)), card("GPU-a", 0, busy(1)), card("GPU-b", 1, busy(1))))
+	uuids := func(v View) (out []string) {
+		for _, series := range v.Series {
+			out = append(out, series.UUID)
+		}
+		return out
+	}
+	if got, want := uuids(s.View(nil)), []string{"GPU-a", "GPU-b", "GPU-c"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	some := s.View(func(node, uuid string, index int) bool { return node == "n" && (uuid == "GPU-b" || index == 2) })
+	if got, want := uuids(some), []string{"GPU-b", "GPU-c"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if v := New().View(nil); len(v.Times) != 0 || len(v.Series) != 0 {
+		t.Errorf("an empty store has a past: %v", v)
+	}
+}
+
+// A view is a copy: nothing that is added later shows in it.
+func TestViewStaysAsItIs(t *testing.T) {
+	s := New()
+	s.Add(at(0, card("GPU-a", 0, busy(1))))
+	v := s.View(nil)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for j := range 50 {
+				s.Add(at(time.Duration(i*50+j)*100*time.Millisecond, card("GPU-a", 0, busy(50))))
+				_ = s.View(nil)
+				_ = s.Generation()
+			}
+		})
+	}
+	all.Wait()
+	if !equal(v.Series[0].Values[Utilization], []float64{1}) || len(v.Times) != 1 {
+		t.Errorf("the view changed: %v", v)
+	}
+}
