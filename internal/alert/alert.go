@@ -96,8 +96,12 @@ func (e *Engine) Observe(s *gpu.Snapshot) []Alert {
 		}
 	}
 	for k, st := range e.devices {
-		if !seen[k] && st.alert == nil {
+		switch {
+		case seen[k]:
+		case st.alert == nil:
 			delete(e.devices, k)
+		default:
+			st.below = time.Time{}
 		}
 	}
 	return changes

@@ -1,0 +1,261 @@
+package alert
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// absent is a utilization that is not reported.
+const absent = -1
+
+// missing is a device that is not in the snapshot at all.
+const missing = -2
+
+func at(seconds int, utils ...float64) *gpu.Snapshot {
+	s := &gpu.Snapshot{Time: start.Add(time.Duration(seconds) * time.Second)}
+	for i, util := range utils {
+		if util == missing {
+			continue
+		}
+		d := gpu.Device{Identity: gpu.Identity{Node: "n", UUID: string(rune('a' + i)), Name: "Card", Index: i}, State: gpu.StateOK}
+		if util != absent {
+			d.Utilization.GPU = gpu.Of(gpu.Percent(util))
+		}
+		s.Devices = append(s.Devices, d)
+	}
+	return s
+}
+
+// said is what an alert said, briefly: "firing a", "resolved b".
+func said(changes []Alert) []string {
+	out := []string{}
+	for _, c := range changes {
+		out = append(out, string(c.State)+" "+c.Device.UUID)
+	}
+	return out
+}
+
+// A step is the utilization of one device from a second on, read each second
+// until the next step.
+type step struct {
+	from int
+	util float64
+}
+
+// play reads one device each second until the end and returns what was said
+// when: "12 firing a".
+func play(e *Engine, steps []step, end int) []string {
+	out := []string{}
+	util := 0.0
+	for second := range end {
+		for _, st := range steps {
+			if st.from == second {
+				util = st.util
+			}
+		}
+		for _, text := range said(e.Observe(at(second, util))) {
+			out = append(out, time.Duration(second*int(time.Second)).String()+" "+text)
+		}
+	}
+	return out
+}
+
+// With the default rule: above 50 % for 10 s, until 45 % or less for 15 s.
+func TestHoldAndClear(t *testing.T) {
+	tests := []struct {
+		name  string
+		steps []step
+		want  []string
+	}{
+		{"idle", []step{{0, 0}}, nil},
+		{"at the threshold is not above it", []step{{0, 50}}, nil},
+		{"just above", []step{{5, 50.1}}, []string{"15s firing a"}},
+		{"not long enough", []step{{5, 99}, {15, 50}}, nil},
+		{"a dip begins the hold anew", []step{{0, 99}, {9, 50}, {10, 99}}, []string{"20s firing a"}},
+		{"over", []step{{0, 99}, {20, 45}}, []string{"10s firing a", "35s resolved a"}},
+		{"between the lines it stands", []step{{0, 99}, {20, 45.1}}, []string{"10s firing a"}},
+		{"a rise between the lines begins the clear anew", []step{{0, 99}, {20, 0}, {34, 46}, {35, 45}}, []string{"10s firing a", "50s resolved a"}},
+		{"absent begins the hold anew", []step{{0, 99}, {9, absent}, {10, 99}}, []string{"20s firing a"}},
+		{"absent resolves nothing", []step{{0, 99}, {20, absent}}, []string{"10s firing a"}},
+		{"absent begins the clear anew", []step{{0, 99}, {20, 0}, {34, absent}, {35, 0}}, []string{"10s firing a", "50s resolved a"}},
+		{"missing begins the hold anew", []step{{0, 99}, {9, missing}, {10, 99}}, []string{"20s firing a"}},
+		{"missing resolves nothing", []step{{0, 99}, {20, missing}}, []string{"10s firing a"}},
+		{"missing begins the clear anew", []step{{0, 99}, {20, 0}, {34, missing}, {35, 0}}, []string{"10s firing a", "50s resolved a"}},
+		{"and again", []step{{0, 99}, {11, 0}, {40, 99}, {60, 0}}, []string{"10s firing a", "26s resolved a", "50s firing a", "1m15s resolved a"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := play(New(DefaultRule()), tt.steps, 120); !slices.Equal(got, tt.want) {
+				t.Errorf("said %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// However utilization moves between the two lines, nothing is said.
+func TestHoveringSaysNothing(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	rule := DefaultRule()
+	hovering := func() float64 { return float64(rule.Threshold) - random.Float64()*float64(rule.Margin)*0.999 }
+	for _, firing := range []bool{false, true} {
+		e := New(rule)
+		second := 0
+		if firing {
+			for ; len(e.Standing()) == 0; second++ {
+				e.Observe(at(second, 100))
+			}
+		}
+		for range 2000 {
+			second++
+			if changes := e.Observe(at(second, hovering())); len(changes) > 0 {
+				t.Fatalf("firing %v: said %q while utilization was between the lines", firing, said(changes))
+			}
+		}
+		if got := len(e.Standing()) == 1; got != firing {
+			t.Errorf("firing is %v after hovering, was %v", got, firing)
+		}
+	}
+}
+
+// The rule as it is written, over any utilization: an alert fires only after
+// Hold above the threshold, and is over only after Clear under the lower line;
+// the two alternate, and name the same alert.
+func TestAnyUtilization(t *testing.T) {
+	rule := DefaultRule()
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		e := New(rule)
+		var firing *Alert
+		var above, below time.Time // since, in readings without a gap
+		util, changes := 0.0, 0
+		for second := 0; second < 2000; second += 1 + random.IntN(4) {
+			switch random.IntN(8) {
+			case 0:
+				util = 100 * random.Float64()
+			case 1:
+				util = absent
+			case 2:
+				util = missing
+			case 3:
+				util = 40 + 15*random.Float64()
+			}
+			now := start.Add(time.Duration(second) * time.Second)
+			since(&above, now, util > float64(rule.Threshold))
+			since(&below, now, util >= 0 && util <= float64(rule.Threshold-rule.Margin))
+
+			said := e.Observe(at(second, util))
+			switch {
+			case len(said) == 0:
+				if firing == nil && !above.IsZero() && now.Sub(above) >= rule.Hold {
+					t.Fatalf("seed %d, %ds: nothing said after %v above the threshold", seed, second, now.Sub(above))
+				}
+			case len(said) > 1:
+				t.Fatalf("seed %d, %ds: %d messages about one device", seed, second, len(said))
+			case said[0].State == Firing:
+				if firing != nil || above.IsZero() || now.Sub(above) < rule.Hold || !said[0].Since.Equal(above) {
+					t.Fatalf("seed %d, %ds: fires since %v, above the threshold since %v, firing before: %v", seed, second, said[0].Since, above, firing)
+				}
+				firing = &said[0]
+				below = time.Time{}
+			default:
+				if firing == nil || firing.ID != said[0].ID || below.IsZero() || now.Sub(below) < rule.Clear {
+					t.Fatalf("seed %d, %ds: %q is over, under the line since %v, firing before: %v", seed, second, said[0].ID, below, firing)
+				}
+				firing = nil
+				above = time.Time{}
+			}
+			changes += len(said)
+			if (firing != nil) != (len(e.Standing()) == 1) {
+				t.Fatalf("seed %d, %ds: %d alerts stand, firing: %v", seed, second, len(e.Standing()), firing)
+			}
+		}
+		if changes == 0 {
+			t.Errorf("seed %d tests nothing: nothing was ever said", seed)
+		}
+	}
+}
+
+func since(begin *time.Time, now time.Time, holds bool) {
+	switch {
+	case !holds:
+		*begin = time.Time{}
+	case begin.IsZero():
+		*begin = now
+	}
+}
+
+func TestOrderOfDevices(t *testing.T) {
+	e := New(Rule{Threshold: 50, Margin: 5})
+	if got, want := said(e.Observe(at(0, 99, 1, 99, 99))), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	if got, want := said(e.Observe(at(1, 1, 99, 99, 1))), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	if got, want := said(e.Standing()), []string{"firing b", "firing c"}; !slices.Equal(got, want) {
+		t.Errorf("standing are %q, want %q", got, want)
+	}
+}
+
+// The same UUID on two nodes is two devices.
+func TestNodesAreApart(t *testing.T) {
+	e := New(Rule{Threshold: 50, Margin: 5})
+	s := at(0, 99, 0)
+	s.Devices[1].UUID, s.Devices[1].Node = s.Devices[0].UUID, "other"
+	changes := e.Observe(s)
+	if len(changes) != 1 || changes[0].Device.Node != "n" {
+		t.Errorf("said %q, want one about the device of node n", said(changes))
+	}
+}
+
+func TestMessages(t *testing.T) {
+	process := func(pid int, name string, sm gpu.Percent) gpu.Process {
+		return gpu.Process{PID: pid, Type: gpu.TypeCompute, SM: gpu.Of(sm), Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of("alice")}}
+	}
+	e := New(DefaultRule())
+	see := func(second int, util float64, processes ...gpu.Process) []Alert {
+		s := at(second, util)
+		s.Devices[0].Processes = gpu.Of(processes)
+		return e.Observe(s)
+	}
+	standing := func() string { return e.Standing()[0].Message }
+	see(0, 99, process(1, "python", 90))
+	fired := see(10, 98, process(1, "python", 90))
+	if want := "GPU 0 (Card) is at 98 % now and has been busy, above 50 %, for 10s: python (pid 1, alice) uses it."; fired[0].Message != want {
+		t.Errorf("firing: %q, want %q", fired[0].Message, want)
+	}
+	see(20, 60, process(1, "python", 10), process(2, "blender", 50))
+	if want := "blender (pid 2, alice) uses it most, of 2 processes."; !strings.HasSuffix(standing(), want) {
+		t.Errorf("with two processes: %q, want it to end with %q", standing(), want)
+	}
+	see(30, 60)
+	if want := "; no process is listed that explains it."; !strings.HasSuffix(standing(), want) {
+		t.Errorf("without a process: %q, want it to end with %q", standing(), want)
+	}
+	see(40, 70, process(2, "blender", 50))
+	see(45, absent)
+	if want := "does not report its utilization now"; !strings.Contains(standing(), want) {
+		t.Errorf("absent: %q, want %q in it", standing(), want)
+	}
+	if e.Standing()[0].Utilization.Present() {
+		t.Error("an absent utilization came to stand as a value")
+	}
+	see(50, 0)
+	over := see(65, 0)
+	if want := "GPU 0 (Card) is at 0 % now: it is over, 1m5s after utilization first was above 50 %."; over[0].Message != want {
+		t.Errorf("resolved: %q, want %q", over[0].Message, want)
+	}
+	if len(over[0].Processes) != 1 || over[0].Processes[0].PID != 2 {
+		t.Errorf("resolved names %v, want those of the last moment above the threshold", over[0].Processes)
+	}
+	if over[0].ID != fired[0].ID || !over[0].Since.Equal(start) {
+		t.Errorf("resolved is %q since %v, want %q since %v", over[0].ID, over[0].Since, fired[0].ID, start)
+	}
+}
