@@ -256,4 +256,3 @@ func TestGreetingThenFrames(t *testing.T) {
 		t.Errorf("2 snapshots were encoded %d times", n)
 	}
 }
-

@@ -123,16 +123,21 @@ func (v *viewer) write() {
 	}
 	ping := time.NewTimer(v.hub.cfg.PingEvery)
 	defer ping.Stop()
-	for ok := v.send(message{head: greeting.bytes}); ok; {
+	if !v.send(message{head: greeting.bytes}) {
+		return
+	}
+	for {
 		now := v.hub.now.Load()
-		if ok = v.drain(now); !ok {
+		if !v.drain(now) {
 			return
 		}
 		select {
 		case <-now.newer:
 		case <-v.mail.kick:
 		case <-ping.C:
-			ok = v.ping(ping)
+			if !v.ping(ping) {
+				return
+			}
 		case <-v.ctx.Done():
 			return
 		}
@@ -155,7 +160,7 @@ func (v *viewer) drain(now *moment) bool {
 	}
 }
 
-// send returns false when the connection has ended.
+// send writes one message, and returns false when the connection has ended.
 func (v *viewer) send(msg message) bool {
 	n, err := v.wire.send(msg.head, msg.tail)
 	v.hub.counts.bytes.Add(uint64(n))

@@ -1,0 +1,280 @@
+package hub
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// newTestHub returns a hub whose snapshots are encoded as their devices' UUIDs.
+// A device named "bad" can't be encoded.
+func newTestHub(t testing.TB) *Hub {
+	return New(Config{
+		Encode: func(s *gpu.Snapshot) ([]byte, error) {
+			uuids := []string{}
+			for _, d := range s.Devices {
+				if d.UUID == "bad" {
+					return nil, errors.New("a bad device")
+				}
+				uuids = append(uuids, d.UUID)
+			}
+			return json.Marshal(map[string]any{"seq": s.Seq, "gpus": uuids})
+		},
+		Status: func(*gpu.Snapshot, []byte) ([]byte, error) { return []byte("{}"), nil },
+		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+}
+
+func devices(seq uint64, uuids ...string) *gpu.Snapshot {
+	s := &gpu.Snapshot{Seq: seq}
+	for i, uuid := range uuids {
+		s.Devices = append(s.Devices, gpu.Device{Identity: gpu.Identity{UUID: uuid, Index: i, Node: "n"}})
+	}
+	return s
+}
+
+func (h *Hub) newTestMailbox(standing ...announcement) *mailbox {
+	m := newMailbox(h.cfg.EventQueue, new(atomic.Uint64))
+	m.start(h.now.Load(), standing)
+	return &m
+}
+
+// body is the JSON of a message.
+func body(t testing.TB, m message) string {
+	t.Helper()
+	whole := append(bytes.Clone(m.head), m.tail...)
+	start := 2 // of the payload, by the length of its length
+	switch whole[1] {
+	case 126:
+		start = 4
+	case 127:
+		start = 10
+	}
+	if !json.Valid(whole[start:]) {
+		t.Fatalf("%q is not a frame with JSON", whole)
+	}
+	if got := appendHeader(nil, len(whole)-start); !bytes.Equal(got, whole[:start]) {
+		t.Fatalf("the header of %q is % x, want % x", whole, whole[:start], got)
+	}
+	return string(whole[start:])
+}
+
+// owed takes all that the mailbox says is owed now: the names of events with
+// their data.
+func owed(t testing.TB, h *Hub, m *mailbox) (out []string) {
+	t.Helper()
+	for {
+		msg, ok := m.next(h.now.Load())
+		if !ok {
+			return out
+		}
+		var parts struct {
+			Event string
+			Data  json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(body(t, msg)), &parts); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, parts.Event+" "+string(parts.Data))
+	}
+}
+
+func alerts(kind kind, events ...Event) []announcement {
+	for i := range events {
+		events[i].Name = "alert"
+		events[i].Data = fmt.Appendf(nil, "%q", events[i].UUID)
+	}
+	return announcements(events, kind)
+}
+
+func frameText(seq int, uuids ...string) string {
+	return fmt.Sprintf(`gpu_status_update {"gpus":["%s"],"seq":%d}`, strings.Join(uuids, `","`), seq)
+}
+
+func TestEventsComeBeforeTheNewestFrame(t *testing.T) {
+	h := newTestHub(t)
+	m := h.newTestMailbox(alerts(kindStanding, Event{UUID: "a"})...)
+	h.Publish(devices(1, "a"))
+	h.Publish(devices(2, "a"))
+	m.announce(alerts(kindEvent, Event{UUID: "b"}, Event{UUID: "c"}))
+	h.Publish(devices(3, "a"))
+	m.announce(alerts(kindEvent, Event{UUID: "d"}))
+
+	want := []string{`alert "a"`, `alert "b"`, `alert "c"`, `alert "d"`, frameText(3, "a")}
+	if diff := cmp.Diff(want, owed(t, h, m)); diff != "" {
+		t.Errorf("what is owed (-want +got):\n%s", diff)
+	}
+	if got := owed(t, h, m); got != nil {
+		t.Errorf("and then again %q", got)
+	}
+	if got := m.skipped.Load(); got != 2 {
+		t.Errorf("%d frames were skipped, want 2", got)
+	}
+}
+
+func TestFilterTakesEffectWithItsReply(t *testing.T) {
+	h := newTestHub(t)
+	m := h.newTestMailbox()
+	subscribe := func(f *filter) {
+		m.subscribe(f, newPacket(eventSubscribed, f.terms).reply(eventSubscribed, nil))
+	}
+	a, b := Event{UUID: "a", Index: 0}, Event{UUID: "b", Index: 1}
+
+	m.announce(alerts(kindEvent, a, b))
+	subscribe(mustFilter(filterTerms{GPUs: []any{1}}))
+	m.announce(alerts(kindEvent, a, b, Event{}))
+	h.Publish(devices(1, "a", "b"))
+	want := []string{
+		`alert "a"`, `alert "b"`, // before the filter
+		`subscribed {"events":null,"gpus":[1],"nodes":null}`,
+		`alert "b"`, `alert ""`, // one of no device passes
+		frameText(1, "b"),
+	}
+	if diff := cmp.Diff(want, owed(t, h, m)); diff != "" {
+		t.Errorf("what is owed (-want +got):\n%s", diff)
+	}
+
+	subscribe(mustFilter(filterTerms{Events: []string{"alert"}}))
+	h.Publish(devices(2, "a", "b"))
+	m.announce(alerts(kindEvent, a))
+	want = []string{`subscribed {"events":["alert"],"gpus":null,"nodes":null}`, `alert "a"`}
+	if diff := cmp.Diff(want, owed(t, h, m)); diff != "" {
+		t.Errorf("without frames (-want +got):\n%s", diff)
+	}
+}
+
+func TestMailboxIsBounded(t *testing.T) {
+	h := newTestHub(t)
+	m := h.newTestMailbox(alerts(kindStanding, make([]Event, 100)...)...)
+	if !m.announce(alerts(kindEvent, make([]Event, 200)...)) {
+		t.Fatal("what is announced at once did not fit an empty queue")
+	}
+	if m.announce(alerts(kindEvent, Event{UUID: "more"})) {
+		t.Error("one more found room")
+	}
+	if got := len(owed(t, h, m)); got != 300 {
+		t.Errorf("%d events came, want the 300 that had room", got)
+	}
+	for range h.cfg.EventQueue {
+		if !m.announce(alerts(kindEvent, Event{})) {
+			t.Fatal("the queue is full too early")
+		}
+	}
+	if m.announce(alerts(kindEvent, Event{})) {
+		t.Error("the queue has no bound")
+	}
+	m.close()
+	if !m.announce(alerts(kindEvent, Event{})) || len(owed(t, h, m)) != 0 || m.queue != nil {
+		t.Error("a closed mailbox still holds something")
+	}
+}
+
+func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
+	var log bytes.Buffer
+	h := newTestHub(t)
+	for _, told := range []*trouble{h.encoding, h.greeting, h.refreshing} {
+		told.log = slog.New(slog.NewTextHandler(&log, nil))
+	}
+	m := h.newTestMailbox()
+	h.Publish(devices(1, "a"))
+	owed(t, h, m)
+
+	h.Publish(devices(2, "bad"))
+	h.Publish(devices(3, "bad"))
+	if got := owed(t, h, m); got != nil {
+		t.Errorf("a snapshot that can't be encoded is owed: %q", got)
+	}
+	if got := h.Newest().Snapshot.Seq; got != 1 {
+		t.Errorf("the newest frame is %d, want the last good one, 1", got)
+	}
+	for s := range h.Feed(t.Context()) {
+		if s.Seq != 3 {
+			t.Errorf("the feed has %d, want the newest whether or not it can be encoded, 3", s.Seq)
+		}
+		break
+	}
+	if s := h.Stats(); s.Err == nil || s.Failing.IsZero() || s.Encodings != 3 || s.Published != 1 {
+		t.Errorf("stats are %+v", s)
+	}
+	h.Publish(devices(4, "a"))
+	if diff := cmp.Diff([]string{frameText(4, "a")}, owed(t, h, m)); diff != "" {
+		t.Error(diff)
+	}
+	if s := h.Stats(); s.Err != nil || !s.Failing.IsZero() {
+		t.Errorf("stats after it is well again are %+v", s)
+	}
+	if text := log.String(); strings.Count(text, "failing ") != 1 || strings.Count(text, "well again") != 1 {
+		t.Errorf("the log has\n%s", text)
+	}
+}
+
+func TestFrameOfAFilterThatFailsIsSkipped(t *testing.T) {
+	h := newTestHub(t)
+	fail := false
+	h.cfg.Encode = func(s *gpu.Snapshot) ([]byte, error) {
+		if fail && len(s.Devices) == 1 {
+			return nil, errors.New("one is not enough")
+		}
+		return fmt.Appendf(nil, "%d", s.Seq), nil
+	}
+	m := h.newTestMailbox()
+	m.subscribe(mustFilter(filterTerms{GPUs: []any{0}}), message{head: newPacket("x", []byte("1")).bytes})
+	owed(t, h, m)
+	for seq, bad := range []bool{false, true, true, false, false} {
+		fail = bad
+		h.Publish(devices(uint64(seq), "a", "b"))
+		if got := len(owed(t, h, m)) == 0; got != bad {
+			t.Errorf("frame %d: skipped is %t, want %t", seq, got, bad)
+		}
+	}
+	if h.Stats().Err != nil {
+		t.Error("the trouble has not ended")
+	}
+}
+
+func TestFiltersShareEncodings(t *testing.T) {
+	h := newTestHub(t)
+	h.Publish(devices(1, "a", "b", "c"))
+	f := h.Newest()
+	terms := []filterTerms{
+		{},
+		{GPUs: []any{2, 1}},
+		{GPUs: []any{1, 2}, Events: []string{eventUpdate}},
+		{GPUs: []any{"b"}},
+		{Nodes: []string{"n", "m"}}, // all of them: the encoding for everybody
+	}
+	for range 100 {
+		for _, t := range terms {
+			if _, err := f.packet(mustFilter(t)); err != nil {
+				panic(err)
+			}
+		}
+	}
+	if got := h.Stats().Encodings; got != 3 {
+		t.Errorf("%d encodings, want 3: all, two and one device", got)
+	}
+}
+
+func TestPacketSizes(t *testing.T) {
+	for _, n := range []int{0, 60, 120, 126, 5000, 65535, 70_000} {
+		data := []byte(`"` + strings.Repeat("x", n) + `"`)
+		p := newPacket("e", data)
+		if got, want := body(t, message{head: p.bytes}), `{"event":"e","data":`+string(data)+`}`; got != want {
+			t.Errorf("%d bytes: got %.40s", n, got)
+		}
+		if !bytes.Equal(p.data(), data) {
+			t.Errorf("%d bytes: the data is not what was given", n)
+		}
+		if got, want := body(t, p.reply("e", json.RawMessage(`"7"`))), `{"event":"e","id":"7","data":`+string(data)+`}`; got != want {
+			t.Errorf("%d bytes: the reply is %.40s", n, got)
+		}
+	}
+}
