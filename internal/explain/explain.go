@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -154,17 +153,21 @@ func absentees(s *gpu.Snapshot) []string {
 	return out
 }
 
+// sentence begins with a capital where the first word is ours; the name of a
+// process stays as it is.
 func sentence(clauses []string) string {
 	text := strings.Join(clauses, "; ")
 	if text == "" {
 		return ""
 	}
-	first := []rune(text)
-	if strings.HasPrefix(text, "no ") || strings.HasPrefix(text, "the ") {
-		first[0] = unicode.ToUpper(first[0])
+	if strings.HasPrefix(text, unnamed+" (") {
+		text = strings.ToUpper(text[:1]) + text[1:]
 	}
-	return strings.TrimRight(string(first), ".") + "."
+	return strings.TrimRight(text, ".") + "."
 }
+
+// unnamed is how a process is called whose name the host can't see.
+const unnamed = "a process"
 
 // DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
 func DeviceName(d *gpu.Device) string {
@@ -177,7 +180,7 @@ func DeviceName(d *gpu.Device) string {
 // ProcessName is how a sentence calls a process: "python (pid 4242, alice)";
 // a process whose name the host can't see is "a process (pid 4242)".
 func ProcessName(p *gpu.Process) string {
-	name := p.Facts.Name.Or("a process")
+	name := p.Facts.Name.Or(unnamed)
 	if user, ok := p.Facts.User.Get(); ok {
 		return fmt.Sprintf("%s (pid %d, %s)", name, p.PID, user)
 	}
