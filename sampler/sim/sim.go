@@ -36,7 +36,7 @@ type Source struct {
 //
 //   - "rtx-4090": a desktop with one card, where a game, a chat with a language
 //     model, a training run, a render and a film encode take turns. The fans
-//     stand still at rest, and each job but the encode makes them turn.
+//     stand still at rest, and turn for each job and for a minute or two after.
 //   - "dgx-h100": one machine with eight passive H100: training that comes and
 //     goes on four, an inference service, three MIG instances, one card behind
 //     a blocked filter that slows down for heat, and one that within any half
@@ -97,6 +97,10 @@ func driver(version, cuda string) gpu.Driver {
 
 // Name returns "simulated".
 func (s *Source) Name() string { return gpu.SourceSimulated }
+
+// Node is the name of the simulated machine that makes the readings, to be
+// shown in place of the real one's.
+func (s *Source) Node() string { return s.host.name }
 
 // Close does nothing: a simulation holds nothing open.
 func (s *Source) Close() error { return nil }

@@ -240,14 +240,17 @@ func TestDaysStayWithinBounds(t *testing.T) {
 						pids[d.Node][p.PID] = true
 					}
 				}
-				checkHost(t, snap.Host)
+				checkHost(t, snap.Host, s)
 			}
 		})
 	}
 }
 
-func checkHost(t *testing.T, h *gpu.Host) {
+func checkHost(t *testing.T, h *gpu.Host, s *Source) {
 	t.Helper()
+	if h.Hostname != s.Node() || h.Hostname == "" || len(h.Disks) == 0 || len(h.Networks) == 0 {
+		t.Fatalf("host = %+v", h)
+	}
 	if h.MemoryUsed.Or(0)+h.MemoryAvailable.Or(0) != h.MemoryTotal.Or(1) || h.MemoryUsed.Or(0) > h.MemoryTotal.Or(0) {
 		t.Fatalf("memory of the host does not add up: %v + %v of %v", h.MemoryUsed, h.MemoryAvailable, h.MemoryTotal)
 	}

@@ -1,0 +1,124 @@
+package sim
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
+)
+
+// A stage is a simulated machine whose schedule is moved to where a test wants
+// it. It runs on the real clock.
+type stage struct{ *Source }
+
+func (s *stage) open(t *testing.T, profile string) {
+	t.Helper()
+	source, err := New(profile, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Source = source
+}
+
+// Read leaves out what a real source leaves to the host: the CPU share of
+// processes, which may pass 100 %. This package's own tests look at it.
+func (s *stage) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	snap, err := s.Source.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range snap.Devices {
+		for k := range snap.Devices[i].Processes.Or(nil) {
+			snap.Devices[i].Processes.Or(nil)[k].Facts.CPU = gpu.Reading[gpu.Percent]{}
+		}
+	}
+	return snap, nil
+}
+
+func (s *stage) device(t *testing.T, uuid string) *device {
+	t.Helper()
+	for _, d := range s.devices {
+		if d.identity.UUID == uuid {
+			return d
+		}
+	}
+	t.Fatalf("no device %s", uuid)
+	return nil
+}
+
+// move makes it that second of the device's cycle.
+func (d *device) move(second int) {
+	d.offset += time.Duration(float64(second)*float64(time.Second)) - time.Duration(d.moment(time.Now()).second*float64(time.Second))
+}
+
+// begins and ends move the device's schedule to a change of its state.
+func (s *stage) begins(state gpu.State) func(*testing.T, string) {
+	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).from) }
+}
+
+func (s *stage) ends(state gpu.State) func(*testing.T, string) {
+	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).to) }
+}
+
+func failingTimes(t *testing.T, state gpu.State) fault {
+	t.Helper()
+	for _, f := range failing.faults {
+		if f.state == state {
+			return f
+		}
+	}
+	t.Fatalf("the failing card is never %s", state)
+	return fault{}
+}
+
+func TestFailingCardKeepsTheSourcesPromises(t *testing.T) {
+	s := &stage{}
+	sourcetest.Run(t, sourcetest.Fixture{
+		New: func(t *testing.T) sourcetest.Source {
+			s.open(t, "dgx-h100")
+			// The failing card comes first, as it works.
+			s.devices[0], s.devices[7] = s.devices[7], s.devices[0]
+			s.devices[0].move(100)
+			return s
+		},
+		Devices: 8,
+		Vendor:  gpu.NVIDIA,
+		Hang:    s.begins(gpu.StateNotAnswering),
+		Release: s.ends(gpu.StateNotAnswering),
+		Lose:    s.begins(gpu.StateLost),
+		Return:  s.ends(gpu.StateLost),
+		Sleep:   s.begins(gpu.StateAsleep),
+		Wake:    s.ends(gpu.StateAsleep),
+	})
+}
+
+func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
+	s := &stage{}
+	sourcetest.Run(t, sourcetest.Fixture{
+		New:     func(t *testing.T) sourcetest.Source { s.open(t, "rtx-4090"); return s },
+		Devices: 1,
+		Vendor:  gpu.NVIDIA,
+		Idle: func(t *testing.T, uuid string) {
+			d := s.device(t, uuid)
+			tape := d.tapes[d.moment(time.Now()).job]
+			for second := cycleSeconds - 300; second < cycleSeconds-1; second++ {
+				if tape[second].gpu == 0 && tape[second+1].gpu == 0 {
+					d.move(second)
+					return
+				}
+			}
+			t.Fatal("the desktop never rests")
+		},
+	})
+}
+
+func TestFleetKeepsTheSourcesPromises(t *testing.T) {
+	s := &stage{}
+	sourcetest.Run(t, sourcetest.Fixture{
+		New:     func(t *testing.T) sourcetest.Source { s.open(t, "fleet:40"); return s },
+		Devices: 40,
+		Vendor:  gpu.NVIDIA,
+	})
+}
