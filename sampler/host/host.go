@@ -327,7 +327,7 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
 	if err != nil {
 		return err
 	}
-	h.Self.RSS = gpu.Of(s.rss)
+	h.Self.RSS = s.resident()
 	c[selfCPU] = float64(s.ticks)
 	return nil
 }

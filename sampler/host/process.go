@@ -54,6 +54,7 @@ type process struct {
 //   - CPU is since the previous call for the process, absent at the first.
 //   - Command is NotPermitted unless Config.ShowCommands allows it, has the
 //     values of arguments that look like secrets masked, and at most 4 KiB.
+//   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
 //   - A process that has ended has none of the facts (NotReported); one that
 //     the system hides from us has none either (NotPermitted).
 //   - Where pids are those of another namespace (see [Reader.Hint]) nothing is
@@ -98,7 +99,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 		r.refresh(pid, p, stat.comm, now)
 	}
 	p.measure(stat.ticks, now)
-	p.facts.RSS = gpu.Of(stat.rss)
+	p.facts.RSS = stat.resident()
 	p.facts.Started = gpu.Reading[time.Time]{}
 	if !r.boot.IsZero() {
 		p.facts.Started = gpu.Of(r.boot.Add(time.Duration(stat.start) * tick))
@@ -271,6 +272,16 @@ type procStat struct {
 	ticks uint64 // of CPU, user and system
 	start uint64 // ticks since boot
 	rss   gpu.Bytes
+}
+
+// resident is the process's memory. The kernel counts it for each processor
+// and adds up late: a small process can seem to have none at first, which is
+// not true of any program, and says nothing.
+func (s *procStat) resident() gpu.Reading[gpu.Bytes] {
+	if s.rss == 0 {
+		return gpu.Reading[gpu.Bytes]{}
+	}
+	return gpu.Of(s.rss)
 }
 
 // parseStat reads the line of /proc/<pid>/stat. The name in it may contain
