@@ -88,8 +88,9 @@ type load struct {
 	compute                          bool
 }
 
-// at returns the load in that second.
-func (j *job) at(second int) load {
+// at returns the load in that second, for one of several devices that have the
+// job in common.
+func (j *job) at(second, grain int) load {
 	for i := range j.phases {
 		p := &j.phases[i]
 		if second < p.from || second >= p.to {
@@ -102,7 +103,7 @@ func (j *job) at(second int) load {
 		if p.every > 0 && (second-p.from)%p.every >= p.every-p.dip {
 			return l
 		}
-		seed := seedOf(j.name)
+		seed := mix(seedOf(j.name), uint64(grain))
 		if p.gpu > 0 {
 			l.gpu = math.Round(min(100, max(0, p.gpu+p.swing*wobble(seed, second))))
 		}

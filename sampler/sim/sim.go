@@ -175,7 +175,7 @@ func dgxMachine() []*device {
 	}
 	devices := make([]*device, len(parts))
 	for i, part := range parts {
-		d := newDevice("dgx-h100", i, h100, part.site, part.roster, recorded)
+		d := newDevice("dgx-h100", i, h100, part.site.grained(i), part.roster, recorded)
 		d.pci = part.pci
 		devices[i] = d
 	}
@@ -191,7 +191,10 @@ func dgxMachine() []*device {
 // fleet spreads products over nodes of eight. Every other node trains as one;
 // on the rest each device has a schedule of its own.
 func fleet(n int) []*device {
-	const perNode = 8
+	const (
+		perNode = 8
+		grains  = 3 // more would be more tapes
+	)
 	products := [...]*product{h100, a100, l40s, a6000}
 	sites := [...]site{front, rear}
 	recorded := tapes{}
@@ -206,7 +209,7 @@ func fleet(n int) []*device {
 		case i%perNode == 7 && p == h100:
 			roster = []job{serving}
 		}
-		d := newDevice("fleet", i, p, s, fitted(roster, p), recorded)
+		d := newDevice("fleet", i, p, s.grained(i%grains), fitted(roster, p), recorded)
 		d.identity.Node = fmt.Sprintf("node-%03d", node+1)
 		d.pci = fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*(i%perNode))
 		d.slot = i % perNode

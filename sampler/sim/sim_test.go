@@ -281,6 +281,22 @@ func TestSameTimeSameReadings(t *testing.T) {
 	}
 }
 
+// Cards that share a job work together, and yet none is another's copy.
+func TestCardsDiffer(t *testing.T) {
+	s, c := newSource(t, "dgx-h100")
+	c.t = c.t.Add(8 * time.Minute)
+	d := read(t, s).Devices
+	for i := range 3 {
+		a, b := &d[i], &d[i+1]
+		if len(a.Processes.Or(nil)) == 0 || a.Processes.Or(nil)[0].Facts.Command != b.Processes.Or(nil)[0].Facts.Command {
+			t.Errorf("cards %d and %d do not share their work", i, i+1)
+		}
+		if a.Power.Draw == b.Power.Draw || a.Power.Energy == b.Power.Energy {
+			t.Errorf("cards %d and %d both draw %v, %v J", i, i+1, a.Power.Draw, a.Power.Energy)
+		}
+	}
+}
+
 func TestSnapshotsShareNothing(t *testing.T) {
 	s, _ := newSource(t, "dgx-h100")
 	a, b := read(t, s), read(t, s)

@@ -27,16 +27,14 @@ type tape [cycleSeconds + 1]sample
 func record(p *product, s site, j *job) *tape {
 	m := newMachine(p, s)
 	for second := range cycleSeconds {
-		m.step(j.at(second))
+		m.step(j.at(second, s.grain))
 	}
 	t := new(tape)
 	m.energy = 0
-	t[0] = m.sample(j.at(0))
+	t[0] = m.sample(j.at(0, s.grain))
 	for second := range cycleSeconds {
-		l := j.at(second)
-		m.step(l)
-		next := j.at((second + 1) % cycleSeconds)
-		t[second+1] = m.sample(next)
+		m.step(j.at(second, s.grain))
+		t[second+1] = m.sample(j.at((second+1)%cycleSeconds, s.grain))
 	}
 	return t
 }
@@ -106,7 +104,7 @@ func (m *machine) step(l load) {
 	} else {
 		m.quiet++
 	}
-	demand := m.idlePower(l.level) + (m.p.full-m.p.heldIdle)*l.intensity*m.heat*work(l)
+	demand := m.idlePower(l.level) + (m.p.full-m.p.heldIdle)*m.s.appetite()*l.intensity*m.heat*work(l)
 	m.capped = 1
 	if demand > m.p.limit {
 		m.capped = m.p.limit / demand
