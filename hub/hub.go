@@ -131,8 +131,8 @@ func New(cfg Config) *Hub {
 	return h
 }
 
-// Publish makes s the newest snapshot, whatever its Seq, and wakes whoever
-// waits for it. It encodes s and returns without waiting for any viewer. Where
+// Publish makes s, which is not nil, the newest snapshot, whatever its Seq, and
+// wakes whoever waits for it. It encodes s and returns without waiting for any viewer. Where
 // s can't be encoded, viewers and [Hub.Newest] keep the last that could be, and
 // the log says so once.
 func (h *Hub) Publish(s *gpu.Snapshot) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -24,11 +25,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience is how long a test waits for what must come; only failures take it.
 const patience = 10 * time.Second
 
-// A monitor is a hub with working encoders, behind a real listener.
+// A monitor is a hub with working encoders, behind an HTTP server.
 type monitor struct {
 	*hub.Hub
 	url     string // of /ws
-	server  *httptest.Server
+	client  *http.Client
 	encodes atomic.Int64
 }
 
@@ -68,30 +69,91 @@ func (m *monitor) config(t testing.TB) hub.Config {
 	}
 }
 
-// start runs a hub until the test ends. set may change its configuration.
-func start(t testing.TB, set func(*hub.Config)) *monitor {
-	t.Helper()
+func newMonitor(t testing.TB, set func(*hub.Config)) *monitor {
 	m := &monitor{}
 	cfg := m.config(t)
 	if set != nil {
 		set(&cfg)
 	}
 	m.Hub = hub.New(cfg)
+	return m
+}
+
+func (m *monitor) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /ws", m)
-	m.server = httptest.NewServer(mux)
-	m.url = "ws" + strings.TrimPrefix(m.server.URL, "http") + "/ws"
+	return mux
+}
+
+func (m *monitor) stop(t testing.TB) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := m.Shutdown(ctx, "the test is over"); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	m.Wait()
+}
+
+// start runs a hub on a loopback listener until the test ends. set may change
+// its configuration.
+func start(t testing.TB, set func(*hub.Config)) *monitor {
+	t.Helper()
+	m := newMonitor(t, set)
+	server := httptest.NewServer(m.routes())
+	m.url, m.client = server.URL+"/ws", server.Client()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := m.Shutdown(ctx, "the test is over"); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		m.server.Close()
-		m.Wait()
+		m.stop(t)
+		server.Close()
 	})
 	return m
 }
+
+// startPiped is start within a bubble of synctest, over net.Pipe, which has no
+// buffer: who does not read holds the other side up at once.
+func startPiped(t testing.TB, set func(*hub.Config)) *monitor {
+	t.Helper()
+	m := newMonitor(t, set)
+	pipes := pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: m.routes()}
+	go func() { _ = server.Serve(pipes) }()
+	transport := &http.Transport{DialContext: pipes.dial}
+	m.url, m.client = "http://pipe/ws", &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		m.stop(t)
+		transport.CloseIdleConnections()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ours, theirs := net.Pipe()
+	select {
+	case l.conns <- theirs:
+		return ours, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l pipeListener) Close() error   { close(l.closed); return nil }
+func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
 
 // snapshot returns one with two nodes of two devices each.
 func snapshot(seq uint64) *gpu.Snapshot {
@@ -105,8 +167,7 @@ func snapshot(seq uint64) *gpu.Snapshot {
 	return s
 }
 
-// A client is a viewer. It reads in the background when it is told to follow,
-// so that pings are answered.
+// A client is a viewer. It answers pings only while something reads.
 type client struct {
 	t    testing.TB
 	conn *websocket.Conn
@@ -120,11 +181,11 @@ type message struct {
 
 func (m message) String() string { return fmt.Sprintf("%s id=%s %s", m.Event, m.ID, m.Data) }
 
-func dial(t testing.TB, url string) *client {
+func dial(t testing.TB, m *monitor) *client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, url, nil)
+	conn, _, err := websocket.Dial(ctx, m.url, &websocket.DialOptions{HTTPClient: m.client})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,9 +195,9 @@ func dial(t testing.TB, url string) *client {
 }
 
 // connect dials and takes the greeting.
-func connect(t testing.TB, url string) *client {
+func connect(t testing.TB, m *monitor) *client {
 	t.Helper()
-	c := dial(t, url)
+	c := dial(t, m)
 	c.want("gpu_status")
 	return c
 }
@@ -225,7 +286,7 @@ func uuids(d dataJSON) string {
 
 func TestGreetingThenFrames(t *testing.T) {
 	m := start(t, nil)
-	early := dial(t, m.url)
+	early := dial(t, m)
 	if got, want := string(early.want("gpu_status").Data), `{"status":"starting","snapshot":null}`; got != want {
 		t.Errorf("before the first snapshot: %s, want %s", got, want)
 	}
@@ -238,7 +299,7 @@ func TestGreetingThenFrames(t *testing.T) {
 		t.Errorf("Newest().Data() is %s, the viewer got %s", got, frame.Data)
 	}
 
-	late := dial(t, m.url)
+	late := dial(t, m)
 	var greeting struct {
 		Status   string
 		Snapshot dataJSON

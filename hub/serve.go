@@ -39,7 +39,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.unregister(v)
 	h.log.Debug("viewer connected", "remote", r.RemoteAddr)
 	v.run()
-	h.log.Debug("viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
+	h.log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
 }
 
 // admit counts a connection, before it is upgraded and the server forgets it;

@@ -14,7 +14,7 @@ type Stats struct {
 	Refused   uint64            // requests that did not become one
 	Published uint64            // snapshots that could be encoded
 	Encodings uint64            // calls of Config.Encode
-	Messages  uint64            // written to viewers
+	Messages  uint64            // written to viewers, pings included
 	Bytes     uint64            // of them, with their framing
 	Skipped   uint64            // frames that viewers missed, as newer ones were there
 	Ended     map[Reason]uint64 // connections that ended, by why

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -36,7 +37,9 @@ type viewer struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 	ending sync.Once
-	bye    goodbye // once ctx has ended
+	// Once ctx has ended:
+	bye     goodbye
+	cutting *time.Timer // cuts the connection
 }
 
 // A goodbye is why a connection ends: for the client and for [Stats].
@@ -79,6 +82,16 @@ func goodbyeShutdown(reason string) goodbye {
 	return goodbye{ShuttingDown, websocket.StatusGoingAway, reason}
 }
 
+// level is how much a person wants to know of it.
+func (g goodbye) level() slog.Level {
+	switch g.why {
+	case Left, Lost, ShuttingDown:
+		return slog.LevelDebug
+	default:
+		return slog.LevelInfo
+	}
+}
+
 func newViewer(h *Hub) *viewer {
 	v := &viewer{
 		hub:    h,
@@ -96,13 +109,15 @@ func (v *viewer) run() {
 	writer.Go(v.write)
 	v.read()
 	writer.Wait()
+	v.cutting.Stop()
 }
 
 // end begins the connection's end; only the first call counts. The writer says
-// goodbye, and soon after the connection is cut if that was in vain.
+// goodbye, unless it is held up, and after CloseTimeout the connection is cut.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye
+		v.cutting = time.AfterFunc(v.hub.cfg.CloseTimeout, v.cut)
 		v.mail.close()
 		v.cancel()
 		v.hub.counts.end(bye.why)
@@ -115,7 +130,8 @@ func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 // write sends what the mailbox says until the connection ends, then says
 // goodbye.
 func (v *viewer) write() {
-	defer v.sayGoodbye()
+	// An error here says that the client did not answer, or had left.
+	defer func() { _ = v.conn.Close(v.bye.code, v.bye.reason) }()
 	greeting, err := v.mail.sent.frame.greeting()
 	if err != nil {
 		v.end(goodbyeFailed)
@@ -195,12 +211,6 @@ func (v *viewer) ping(timer *time.Timer) bool {
 		timer.Reset(answer)
 		return v.send(message{head: pingFrame})
 	}
-}
-
-func (v *viewer) sayGoodbye() {
-	defer time.AfterFunc(v.hub.cfg.CloseTimeout, v.cut).Stop()
-	// An error here says that the client did not answer, or had left.
-	_ = v.conn.Close(v.bye.code, v.bye.reason)
 }
 
 // read serves the client's messages until the connection ends.
