@@ -41,6 +41,7 @@ func (t tap) Accept() (net.Conn, error) {
 }
 
 func gather(b *testing.B, n int) *crowd {
+	b.Helper()
 	data, err := json.Marshal(map[string]any{"gpus": string(bytes.Repeat([]byte("8 GPUs."), 20_000/7))})
 	if err != nil {
 		b.Fatal(err)
@@ -99,6 +100,7 @@ func gather(b *testing.B, n int) *crowd {
 }
 
 func handshake(b *testing.B, addr string) (net.Conn, *bufio.Reader) {
+	b.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		b.Fatal(err)
@@ -109,6 +111,9 @@ func handshake(b *testing.B, addr string) (net.Conn, *bufio.Reader) {
 	resp, err := http.ReadResponse(br, nil)
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		b.Fatal(resp, err)
+	}
+	if err := resp.Body.Close(); err != nil { // it has none
+		b.Fatal(err)
 	}
 	return conn, br
 }
@@ -122,6 +127,7 @@ func (c *crowd) broadcast() {
 
 // bare writes the same frame straight to the same sockets.
 func (c *crowd) bare(b *testing.B) {
+	b.Helper()
 	c.served.Add(len(c.sockets))
 	for _, s := range c.sockets {
 		if _, err := s.Write(c.frame); err != nil {
@@ -133,6 +139,7 @@ func (c *crowd) bare(b *testing.B) {
 
 // bareEach does the same with a goroutine for each socket.
 func (c *crowd) bareEach(b *testing.B) {
+	b.Helper()
 	c.served.Add(len(c.sockets))
 	for _, s := range c.sockets {
 		go func() {
@@ -145,6 +152,7 @@ func (c *crowd) bareEach(b *testing.B) {
 }
 
 func crowds(b *testing.B, f func(b *testing.B, c *crowd)) {
+	b.Helper()
 	for _, n := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("viewers=%d", n), func(b *testing.B) {
 			c := gather(b, n)
@@ -156,6 +164,7 @@ func crowds(b *testing.B, f func(b *testing.B, c *crowd)) {
 
 func BenchmarkBareWrite(b *testing.B) {
 	crowds(b, func(b *testing.B, c *crowd) {
+		b.Helper()
 		for b.Loop() {
 			c.bare(b)
 		}
@@ -164,6 +173,7 @@ func BenchmarkBareWrite(b *testing.B) {
 
 func BenchmarkBroadcast(b *testing.B) {
 	crowds(b, func(b *testing.B, c *crowd) {
+		b.Helper()
 		for b.Loop() {
 			c.broadcast()
 		}
@@ -174,6 +184,7 @@ func BenchmarkBroadcast(b *testing.B) {
 // machine, and reports how many times as long as each bare one the hub takes.
 func BenchmarkBroadcastToBare(b *testing.B) {
 	crowds(b, func(b *testing.B, c *crowd) {
+		b.Helper()
 		var bare, bareEach, broadcast time.Duration
 		for b.Loop() {
 			t0 := time.Now()

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,7 +98,7 @@ func parseGPU(raw json.RawMessage) (any, error) {
 	}
 	index, err := strconv.ParseUint(string(raw), 10, 31)
 	if err != nil {
-		return nil, fmt.Errorf("an entry is neither an index nor a UUID")
+		return nil, errors.New("an entry is neither an index nor a UUID")
 	}
 	return int(index), nil
 }

@@ -55,7 +55,7 @@ type Config struct {
 	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
 	CloseTimeout time.Duration // for a viewer to answer a goodbye, 5 s by default
 
-	Log *slog.Logger // slog.Default() where it is nil
+	Log *slog.Logger // slog.Default where it is nil
 }
 
 func (c Config) withDefaults() Config {
@@ -117,7 +117,7 @@ type moment struct {
 // It starts no goroutine; each connection has two, and [Hub.Shutdown] ends them.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
-	log := cfg.Log.With("part", "hub")
+	log := cfg.Log
 	h := &Hub{
 		cfg:        cfg,
 		log:        log,

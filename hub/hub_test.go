@@ -58,20 +58,22 @@ func status(newest *gpu.Snapshot, encoded []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"status":%q,"snapshot":%s}`, newest.Status(), encoded), nil
 }
 
-func (m *monitor) config(t testing.TB) hub.Config {
+func (m *monitor) config(tb testing.TB) hub.Config {
+	tb.Helper()
 	return hub.Config{
 		Encode: func(s *gpu.Snapshot) ([]byte, error) {
 			m.encodes.Add(1)
 			return encode(s)
 		},
 		Status: status,
-		Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:    slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
 
-func newMonitor(t testing.TB, set func(*hub.Config)) *monitor {
+func newMonitor(tb testing.TB, set func(*hub.Config)) *monitor {
+	tb.Helper()
 	m := &monitor{}
-	cfg := m.config(t)
+	cfg := m.config(tb)
 	if set != nil {
 		set(&cfg)
 	}
@@ -85,24 +87,25 @@ func (m *monitor) routes() http.Handler {
 	return mux
 }
 
-func (m *monitor) stop(t testing.TB) {
+func (m *monitor) stop(tb testing.TB) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := m.Shutdown(ctx, "the test is over"); err != nil {
-		t.Errorf("Shutdown: %v", err)
+		tb.Errorf("Shutdown: %v", err)
 	}
 	m.Wait()
 }
 
 // start runs a hub on a loopback listener until the test ends. set may change
 // its configuration.
-func start(t testing.TB, set func(*hub.Config)) *monitor {
-	t.Helper()
-	m := newMonitor(t, set)
+func start(tb testing.TB, set func(*hub.Config)) *monitor {
+	tb.Helper()
+	m := newMonitor(tb, set)
 	server := httptest.NewServer(m.routes())
 	m.url, m.client = server.URL+"/ws", server.Client()
-	t.Cleanup(func() {
-		m.stop(t)
+	tb.Cleanup(func() {
+		m.stop(tb)
 		server.Close()
 	})
 	return m
@@ -110,19 +113,19 @@ func start(t testing.TB, set func(*hub.Config)) *monitor {
 
 // startPiped is start within a bubble of synctest, over net.Pipe, which has no
 // buffer: who does not read holds the other side up at once.
-func startPiped(t testing.TB, set func(*hub.Config)) *monitor {
-	t.Helper()
-	m := newMonitor(t, set)
+func startPiped(tb testing.TB, set func(*hub.Config)) *monitor {
+	tb.Helper()
+	m := newMonitor(tb, set)
 	pipes := pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: m.routes()}
 	go func() { _ = server.Serve(pipes) }()
 	transport := &http.Transport{DialContext: pipes.dial}
 	m.url, m.client = "http://pipe/ws", &http.Client{Transport: transport}
-	t.Cleanup(func() {
-		m.stop(t)
+	tb.Cleanup(func() {
+		m.stop(tb)
 		transport.CloseIdleConnections()
 		if err := server.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return m
@@ -181,23 +184,23 @@ type message struct {
 
 func (m message) String() string { return fmt.Sprintf("%s id=%s %s", m.Event, m.ID, m.Data) }
 
-func dial(t testing.TB, m *monitor) *client {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+func dial(tb testing.TB, m *monitor) *client {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, m.url, &websocket.DialOptions{HTTPClient: m.client})
+	conn, _, err := websocket.Dial(ctx, m.url, &websocket.DialOptions{HTTPClient: m.client}) //nolint:bodyclose // Dial says that nobody needs to
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	conn.SetReadLimit(-1)
-	t.Cleanup(func() { conn.CloseNow() })
-	return &client{t, conn}
+	tb.Cleanup(func() { _ = conn.CloseNow() }) // it may be closed already
+	return &client{tb, conn}
 }
 
 // connect dials and takes the greeting.
-func connect(t testing.TB, m *monitor) *client {
-	t.Helper()
-	c := dial(t, m)
+func connect(tb testing.TB, m *monitor) *client {
+	tb.Helper()
+	c := dial(tb, m)
 	c.want("gpu_status")
 	return c
 }

@@ -16,7 +16,8 @@ import (
 
 // newTestHub returns a hub whose snapshots are encoded as their devices' UUIDs.
 // A device named "bad" can't be encoded.
-func newTestHub(t testing.TB) *Hub {
+func newTestHub(tb testing.TB) *Hub {
+	tb.Helper()
 	return New(Config{
 		Encode: func(s *gpu.Snapshot) ([]byte, error) {
 			uuids := []string{}
@@ -29,7 +30,7 @@ func newTestHub(t testing.TB) *Hub {
 			return json.Marshal(map[string]any{"seq": s.Seq, "gpus": uuids})
 		},
 		Status: func(*gpu.Snapshot, []byte) ([]byte, error) { return []byte("{}"), nil },
-		Log:    slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log:    slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 }
 
@@ -48,8 +49,8 @@ func (h *Hub) newTestMailbox(standing ...announcement) *mailbox {
 }
 
 // body is the JSON of a message.
-func body(t testing.TB, m message) string {
-	t.Helper()
+func body(tb testing.TB, m message) string {
+	tb.Helper()
 	whole := append(bytes.Clone(m.head), m.tail...)
 	start := 2 // of the payload, by the length of its length
 	switch whole[1] {
@@ -59,18 +60,18 @@ func body(t testing.TB, m message) string {
 		start = 10
 	}
 	if !json.Valid(whole[start:]) {
-		t.Fatalf("%q is not a frame with JSON", whole)
+		tb.Fatalf("%q is not a frame with JSON", whole)
 	}
 	if got := appendHeader(nil, len(whole)-start); !bytes.Equal(got, whole[:start]) {
-		t.Fatalf("the header of %q is % x, want % x", whole, whole[:start], got)
+		tb.Fatalf("the header of %q is % x, want % x", whole, whole[:start], got)
 	}
 	return string(whole[start:])
 }
 
 // owed takes all that the mailbox says is owed now: the names of events with
 // their data.
-func owed(t testing.TB, h *Hub, m *mailbox) (out []string) {
-	t.Helper()
+func owed(tb testing.TB, h *Hub, m *mailbox) (out []string) {
+	tb.Helper()
 	for {
 		msg, ok := m.next(h.now.Load())
 		if !ok {
@@ -80,8 +81,8 @@ func owed(t testing.TB, h *Hub, m *mailbox) (out []string) {
 			Event string
 			Data  json.RawMessage
 		}
-		if err := json.Unmarshal([]byte(body(t, msg)), &parts); err != nil {
-			t.Fatal(err)
+		if err := json.Unmarshal([]byte(body(tb, msg)), &parts); err != nil {
+			tb.Fatal(err)
 		}
 		out = append(out, parts.Event+" "+string(parts.Data))
 	}

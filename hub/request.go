@@ -3,6 +3,7 @@ package hub
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -112,7 +113,7 @@ func parseID(raw json.RawMessage) (json.RawMessage, error) {
 	case raw[0] == '"' || raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9':
 		return raw, nil
 	default:
-		return nil, fmt.Errorf("id is neither a string nor a number")
+		return nil, errors.New("id is neither a string nor a number")
 	}
 }
 
@@ -122,7 +123,7 @@ func parseID(raw json.RawMessage) (json.RawMessage, error) {
 func members(object json.RawMessage) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return nil, fmt.Errorf("is not a JSON object")
+		return nil, errors.New("is not a JSON object")
 	}
 	fields := make(map[string]json.RawMessage)
 	for d.More() {

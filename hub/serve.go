@@ -118,6 +118,7 @@ type upgrade struct {
 	detail  strings.Builder
 }
 
+// Hijack makes the connection a wire.
 func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffers, err := http.NewResponseController(u.ResponseWriter).Hijack()
 	if err != nil {
@@ -127,6 +128,7 @@ func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return u.v.wire, bufio.NewReadWriter(buffers.Reader, bufio.NewWriterSize(u.v.wire, controlBuffer)), nil
 }
 
+// WriteHeader lets the upgrade pass, and keeps a refusal.
 func (u *upgrade) WriteHeader(status int) {
 	if status >= 400 {
 		u.refused = status
@@ -135,6 +137,7 @@ func (u *upgrade) WriteHeader(status int) {
 	u.ResponseWriter.WriteHeader(status)
 }
 
+// Write keeps what follows a refusal.
 func (u *upgrade) Write(p []byte) (int, error) {
 	if u.refused != 0 {
 		return u.detail.Write(p)

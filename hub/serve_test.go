@@ -3,6 +3,7 @@ package hub_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -133,8 +134,10 @@ func TestBehindTLSAndMiddleware(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.ServeHTTP(unwrapper{w, w}, r)
 	}))
-	defer server.Close()
-	defer m.stop(t)
+	t.Cleanup(func() {
+		m.stop(t)
+		server.Close()
+	})
 	m.url, m.client = server.URL+"/ws", server.Client()
 	c := connect(t, m)
 	c.send(`{"event":"request_gpu_update","id":1}`)
@@ -187,7 +190,7 @@ func TestStandingEvents(t *testing.T) {
 	m.Publish(snapshot(2))
 	for c, want := range map[*client]string{early: "1 2 -1", late: "2"} {
 		var got []string
-		for range strings.Fields(want) {
+		for range strings.FieldsSeq(want) {
 			got = append(got, string(c.want("high_gpu_usage_alert").Data))
 		}
 		if got := strings.Join(got, " "); got != want {
@@ -310,7 +313,7 @@ func TestMessageLimit(t *testing.T) {
 // must be a problem document of this status with a detail.
 func (m *monitor) problem(t *testing.T, status int, headers map[string]string) (detail string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", m.url, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,11 +386,14 @@ func TestOrigins(t *testing.T) {
 		if origin != "" {
 			headers.Set("Origin", origin)
 		}
-		conn, resp, err := websocket.Dial(t.Context(), m.url, &websocket.DialOptions{HTTPClient: m.client, HTTPHeader: headers})
-		if err == nil {
-			conn.CloseNow()
+		conn, resp, err := websocket.Dial(t.Context(), m.url, &websocket.DialOptions{HTTPClient: m.client, HTTPHeader: headers}) //nolint:bodyclose // Dial says that nobody needs to
+		got := err == nil
+		if got {
+			if err := conn.CloseNow(); err != nil {
+				t.Error(err)
+			}
 		}
-		if got := err == nil; got != want {
+		if got != want {
 			t.Errorf("origin %q may connect: %t, want %t (%v)", origin, got, want, err)
 		}
 		if !want && resp.StatusCode != http.StatusForbidden {
@@ -453,7 +459,7 @@ func TestShutdownIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(context.DeadlineExceeded)
-	if err := m.Shutdown(ctx, "now"); err != nil && err != context.DeadlineExceeded {
+	if err := m.Shutdown(ctx, "now"); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown: %v", err)
 	}
 	m.Wait()

@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -161,7 +162,7 @@ func TestPings(t *testing.T) {
 		m := startPiped(t, nil)
 		pings := 0
 		live := connect(t, m)
-		dead, _, err := websocket.Dial(t.Context(), m.url, &websocket.DialOptions{
+		dead, _, err := websocket.Dial(t.Context(), m.url, &websocket.DialOptions{ //nolint:bodyclose // Dial says that nobody needs to
 			HTTPClient: m.client,
 			OnPingReceived: func(context.Context, []byte) bool {
 				pings++
@@ -194,7 +195,9 @@ func TestPings(t *testing.T) {
 		if err := live.conn.CloseNow(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		if err := <-ended; websocket.CloseStatus(err) != -1 {
+			t.Errorf("it was closed by the hub: %v", err)
+		}
 	})
 }
 
@@ -334,7 +337,7 @@ func TestGoodbyeThatIsNotAnswered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		began = time.Now()
-		if err := m.Shutdown(ctx, "bye"); err != context.DeadlineExceeded {
+		if err := m.Shutdown(ctx, "bye"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Shutdown: %v", err)
 		}
 		m.Wait()

@@ -65,7 +65,7 @@ func (w *wire) write(head, tail []byte) (n int64, err error) {
 	if w.goodbye {
 		return 0, errGoodbye
 	}
-	if err := w.Conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+	if err := w.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return 0, err // it is closed
 	}
 	if tail == nil {
@@ -77,7 +77,7 @@ func (w *wire) write(head, tail []byte) (n int64, err error) {
 		n, err = pieces.WriteTo(w.Conn)
 	}
 	if err != nil {
-		_ = w.Conn.Close() // its error is of no use beside err
+		_ = w.Close() // its error is of no use beside err
 	}
 	return n, err
 }
