@@ -57,7 +57,7 @@ func (h *hostRules) allow(entry string) error {
 	name, below := strings.CutPrefix(hostName(entry), "*.")
 	address, err := netip.ParseAddr(name)
 	switch {
-	case name == "" || strings.ContainsAny(name, "*/@? "):
+	case name == "" || strings.Contains(name, "*") || strings.ContainsAny(entry, "/@? "):
 		return &gpu.Advice{
 			What: quote(entry) + " is no host name",
 			Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
@@ -78,8 +78,8 @@ func hostName(hostport string) string {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
-	} else if inner, ok := strings.CutPrefix(hostport, "["); ok {
-		host = strings.TrimSuffix(inner, "]")
+	} else if strings.HasPrefix(hostport, "[") && strings.HasSuffix(hostport, "]") {
+		host = hostport[1 : len(hostport)-1]
 	}
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }

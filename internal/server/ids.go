@@ -19,10 +19,9 @@ type deviceID struct {
 
 var (
 	number = regexp.MustCompile(`^-?[0-9]+$`)
-	// uuidShape is words of letters and digits, joined, the first of which
-	// says what it names ("GPU-5c8f…", "MIG-…", "pci-0000:03:00.0"), or is the
-	// first part of a bare UUID.
-	uuidShape = regexp.MustCompile(`^([A-Za-z]+|[0-9A-Fa-f]{8})([-:./_][0-9A-Za-z]+)+$`)
+	// uuidShape is a word that says what it names, or the first part of a bare
+	// UUID, and then more: "GPU-5c8f…", "pci-0000:03:00.0", "MIG-GPU-5c8f…/7/0".
+	uuidShape = regexp.MustCompile(`^([A-Za-z]+|[0-9A-Fa-f]{8})-[0-9A-Za-z]+([-:./_][0-9A-Za-z]+)*$`)
 	// plainSegment is a part of a path that needs no escaping.
 	plainSegment = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 )

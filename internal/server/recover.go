@@ -28,12 +28,17 @@ func (s *Server) recoverPanics(next http.Handler) http.Handler {
 			if seen.status != 0 || seen.conn != nil {
 				seen.cut()
 			}
-			clear(w.Header())
+			for _, name := range aboutContent {
+				w.Header().Del(name)
+			}
 			s.writeProblem(w, r, http.StatusInternalServerError, gpu.AsAdvice(nil))
 		}()
 		next.ServeHTTP(seen, r)
 	})
 }
+
+// aboutContent are the headers of the answer that was not given.
+var aboutContent = []string{"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Cache-Control"}
 
 // watched is a ResponseWriter that knows what has been written to it. It keeps
 // what lies below within reach of http.ResponseController.

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+var logLevels = []struct {
+	name string
+	log  *slog.Logger
+}{
+	{"info", slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelInfo}))},
+	{"debug", slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))},
+}
+
+func TestRequestsAreLoggedAtDebug(t *testing.T) {
+	for level, lines := range map[slog.Level]int{slog.LevelDebug: 3, slog.LevelInfo: 0} {
+		var out bytes.Buffer
+		_, h := serving(t, func(c *Config) {
+			c.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
+		})
+		get(h, "/gpu/info")
+		get(h, "/nothing")
+		ask(h, "HEAD", "/robots.txt")
+		if got := strings.Count(out.String(), "msg=request"); got != lines {
+			t.Errorf("level %v: %d lines, want %d: %s", level, got, lines, &out)
+		}
+		if lines == 0 {
+			continue
+		}
+		for _, want := range []string{"path=/gpu/info", "path=/nothing", "status=404", "status=200", "method=HEAD", "part=server"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the log has no %s: %s", want, &out)
+			}
+		}
+	}
+}
+
+// A body that nobody asked for is not read to its end.
+func TestBodyLimit(t *testing.T) {
+	var read int64
+	h := limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var err error
+		if read, err = io.Copy(io.Discard, r.Body); err == nil {
+			t.Error("a body over the limit was read to its end")
+		}
+	}))
+	r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxBody+1)))
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if read != maxBody {
+		t.Errorf("%d bytes were read, want %d", read, maxBody)
+	}
+	r = httptest.NewRequest("POST", "/", strings.NewReader("short"))
+	limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, err := io.ReadAll(r.Body); string(b) != "short" || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+	})).ServeHTTP(httptest.NewRecorder(), r)
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+)
+
+func TestCORS(t *testing.T) {
+	_, h := serving(t, func(c *Config) {
+		c.AllowOrigins = []string{"https://board.example.org", "https://*.farm.example", "http://[::1]:3000"}
+	})
+	for origin, allowed := range map[string]bool{
+		"https://board.example.org":      true,
+		"https://a.farm.example":         true,
+		"http://[::1]:3000":              true,
+		"http://board.example.org":       false,
+		"https://board.example.org:8443": false,
+		"https://farm.example":           false,
+		"https://evil.example":           false,
+		"https://evilfarm.example":       false,
+		"null":                           false,
+		"http://:":                       false,
+		"":                               false,
+	} {
+		w := get(h, "/gpu/info", "Origin: "+origin)
+		want := ""
+		if allowed {
+			want = origin
+		}
+		if got := w.Header().Get("Access-Control-Allow-Origin"); got != want || w.Code != 200 {
+			t.Errorf("%q: status %d, allowed %q, want %q", origin, w.Code, got, want)
+		}
+		if !slices.Contains(w.Header().Values("Vary"), "Origin") {
+			t.Errorf("%q: Vary is %q, want Origin in it", origin, w.Header().Values("Vary"))
+		}
+		if w.Header().Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%q may send credentials", origin)
+		}
+
+		preflight := ask(h, http.MethodOptions, "/gpu/info", "Origin: "+origin, "Access-Control-Request-Method: GET")
+		switch {
+		case !allowed:
+			isProblem(t, preflight, http.StatusMethodNotAllowed)
+		case preflight.Code != http.StatusNoContent || preflight.Header().Get("Access-Control-Allow-Methods") != "GET, HEAD" || preflight.Header().Get("Access-Control-Allow-Origin") != origin:
+			t.Errorf("%q: the preflight gives %d with %v", origin, preflight.Code, preflight.Header())
+		}
+	}
+	// Errors are readable too, or a page could not tell why.
+	if got := get(h, "/gpu/metrics", "Origin: https://board.example.org").Header().Get("Access-Control-Allow-Origin"); got == "" {
+		t.Error("an error is hidden from an allowed origin")
+	}
+}
+
+func TestNoCORSUnlessConfigured(t *testing.T) {
+	_, h := serving(t)
+	w := get(h, "/gpu/info", "Origin: https://board.example.org")
+	if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" || slices.Contains(w.Header().Values("Vary"), "Origin") {
+		t.Errorf("allowed %q, Vary %q", got, w.Header().Values("Vary"))
+	}
+}
+
+// A page of another origin can change nothing, also one that may read.
+func TestCrossOriginWrites(t *testing.T) {
+	_, h := serving(t, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
+	for _, headers := range [][]string{
+		{"Origin: https://evil.example"},
+		{"Origin: https://board.example.org"},
+		{"Sec-Fetch-Site: cross-site"},
+		{"Sec-Fetch-Site: same-site"},
+	} {
+		isProblem(t, ask(h, "POST", "/gpu/info", headers...), http.StatusForbidden)
+	}
+	// Of our own page, and of programs, it is answered as all writes are now.
+	isProblem(t, ask(h, "POST", "/gpu/info", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:8003"), http.StatusMethodNotAllowed)
+	isProblem(t, ask(h, "POST", "/gpu/info"), http.StatusMethodNotAllowed)
+}

@@ -1,0 +1,600 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A stage is all that a server looks at, and what it logged.
+type stage struct {
+	mu     sync.Mutex
+	snap   *gpu.Snapshot
+	update []byte
+
+	alerts, whys, pages atomic.Int64
+	recent              *recent.Store
+	log                 logged
+	pageErr             error
+}
+
+// logged is what was logged.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// show makes the snapshot the newest.
+func (st *stage) show(t testing.TB, snap *gpu.Snapshot) {
+	t.Helper()
+	update, err := json.Marshal(contract.NewUpdate(snap, "why"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.recent.Add(snap)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.snap, st.update = snap, update
+}
+
+func (st *stage) newest() (*gpu.Snapshot, []byte) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.snap, st.update
+}
+
+var testMonitor = contract.Monitor{
+	Node: "node", Source: gpu.SourceNVML, Version: "1.2.3", Interval: 5 * time.Second, AlertThreshold: 50, Started: machines.Time,
+}
+
+var testAssets = map[string]Asset{
+	"icon.svg":    {Body: []byte("<svg/>"), ContentType: "image/svg+xml"},
+	"h4sh/app.js": {Body: []byte("import './b.js'"), Gzip: []byte("zipped"), ContentType: "text/javascript; charset=utf-8", Immutable: true},
+}
+
+// newStage returns a server's configuration with working parts, and the stage
+// behind it.
+func newStage() (*stage, Config) {
+	st := &stage{recent: recent.New()}
+	return st, Config{
+		Monitor: testMonitor,
+		Newest:  st.newest,
+		WS: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "the socket")
+		}),
+		Why: func(s *gpu.Snapshot) string {
+			st.whys.Add(1)
+			return explain.Why(s)
+		},
+		Recent:       st.recent,
+		ActiveAlerts: func() int { return int(st.alerts.Load()) },
+		Parts: func() map[string]contract.PartState {
+			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: machines.Time}}
+		},
+		Page: func(_ context.Context, w io.Writer) error {
+			fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
+			return st.pageErr
+		},
+		ErrorPage: func(_ context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
+			_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)
+			return err
+		},
+		Assets: func(path string) (Asset, bool) {
+			a, ok := testAssets[path]
+			return a, ok
+		},
+		Listen: "127.0.0.1:8003",
+		Log:    slog.New(slog.NewTextHandler(&st.log, nil)),
+	}
+}
+
+// serving returns the handler of a server as newStage configures it, changed by
+// change.
+func serving(t testing.TB, change ...func(*Config)) (*stage, http.Handler) {
+	t.Helper()
+	st, cfg := newStage()
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st, s.Handler()
+}
+
+// ask sends a request for the path, with headers as "Name: value".
+func ask(h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "localhost:8003"
+	for _, header := range headers {
+		name, value, _ := strings.Cut(header, ": ")
+		if name == "Host" {
+			r.Host = value
+			continue
+		}
+		r.Header.Add(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func get(h http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
+	return ask(h, http.MethodGet, path, headers...)
+}
+
+// decode reads a JSON body.
+func decode[T any](t *testing.T, w *httptest.ResponseRecorder) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+		t.Fatalf("%v in %q", err, w.Body)
+	}
+	return v
+}
+
+// isProblem checks that an answer is a problem of the status, and returns its
+// detail.
+func isProblem(t *testing.T, w *httptest.ResponseRecorder, status int) string {
+	t.Helper()
+	if w.Code != status {
+		t.Errorf("status %d, want %d", w.Code, status)
+	}
+	if got := w.Header().Get("Content-Type"); got != typeProblem {
+		t.Errorf("content type %q, want %q", got, typeProblem)
+	}
+	p := decode[map[string]any](t, w)
+	if p["status"] != float64(status) || p["title"] != http.StatusText(status) || p["type"] != "about:blank" {
+		t.Errorf("the problem is %v, want status %d with its title", p, status)
+	}
+	detail, _ := p["detail"].(string)
+	if detail == "" {
+		t.Errorf("the problem has no detail: %v", p)
+	}
+	return detail
+}
+
+// want marshals what an answer has to be.
+func want(t *testing.T, answer any) string {
+	t.Helper()
+	b, err := json.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestAnswers(t *testing.T) {
+	server := machines.BrokenServer()
+	for _, tt := range []struct {
+		path   string
+		answer any
+	}{
+		{"/api/gpu/summary", contract.NewSummary(testMonitor, server, explain.Why(server), 0)},
+		{"/api/gpu/metrics", contract.NewUpdate(server, "why")},
+		{"/api/gpu/metrics/3", contract.NewOneGPU(server, &server.Devices[3])},
+		{"/gpu/info", contract.NewGPUInfo(server)},
+		{"/gpu/metrics", contract.NewGPUMetrics(server)},
+		{"/gpu/metrics/7", contract.NewOneGPU(server, &server.Devices[7])},
+		{"/gpu/metrics/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneGPU(server, &server.Devices[2])},
+		{"/health", contract.NewProbe(testMonitor, server)},
+		{"/health/live", contract.NewProbe(testMonitor, server)},
+		{"/health/ready", contract.NewProbe(testMonitor, server)},
+		{"/api/gpu/devices", contract.NewDevices(testMonitor, server)},
+		{"/api/gpu/driver", contract.NewDriverInfo(testMonitor, server)},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			st, h := serving(t)
+			st.show(t, server)
+			w := get(h, tt.path)
+			if w.Code != http.StatusOK || w.Header().Get("Content-Type") != typeJSON {
+				t.Fatalf("status %d, type %q: %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+			}
+			if got, want := w.Body.String(), want(t, tt.answer); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			head := ask(h, http.MethodHead, tt.path)
+			if head.Code != http.StatusOK || head.Body.Len() > 0 {
+				t.Errorf("HEAD: status %d with %d bytes, want 200 with none", head.Code, head.Body.Len())
+			}
+			if got, want := head.Header().Get("Content-Length"), fmt.Sprint(w.Body.Len()); got != want {
+				t.Errorf("HEAD: length %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// Each route before the first reading, without a GPU, and with one.
+func TestStatuses(t *testing.T) {
+	for _, tt := range []struct {
+		path                  string
+		starting, empty, full int
+	}{
+		{"/", 200, 200, 200},
+		{"/ws", 200, 200, 200},
+		{"/api/gpu/summary", 200, 200, 200},
+		{"/api/gpu/metrics", 200, 200, 200},
+		{"/api/gpu/metrics/0", 503, 503, 200},
+		{"/api/gpu/recent", 200, 200, 200},
+		{"/api/gpu/recent?gpu=0", 200, 404, 200},
+		{"/api/gpu/recent?gpu=zero", 422, 422, 422},
+		{"/api/health", 200, 200, 200},
+		{"/gpu/info", 200, 200, 200},
+		{"/gpu/metrics", 503, 503, 200},
+		{"/gpu/metrics/0", 503, 503, 200},
+		{"/gpu/metrics/1", 503, 503, 404},
+		{"/gpu/metrics/one", 422, 422, 422},
+		{"/health", 200, 200, 200},
+		{"/health/detailed", 200, 200, 200},
+		{"/health/ready", 503, 200, 200},
+		{"/health/live", 200, 200, 200},
+		{"/api/gpu/devices", 200, 200, 200},
+		{"/api/gpu/driver", 200, 200, 200},
+		{"/favicon.ico", 200, 200, 200},
+		{"/robots.txt", 200, 200, 200},
+		{"/static/h4sh/app.js", 200, 200, 200},
+		{"/static/nothing.js", 404, 404, 404},
+		{"/static/", 404, 404, 404},
+		{"/static/h4sh/", 404, 404, 404},
+		{"/gpu", 404, 404, 404},
+		{"/gpu/metrics/", 404, 404, 404},
+		{"/nothing", 404, 404, 404},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			st, h := serving(t)
+			check := func(when string, status int) {
+				t.Helper()
+				w := get(h, tt.path)
+				if w.Code != status {
+					t.Errorf("%s: status %d, want %d: %s", when, w.Code, status, w.Body)
+				}
+				if status >= 400 {
+					isProblem(t, w, status)
+				}
+				if retry := w.Header().Get("Retry-After"); (retry == "5") != (status == 503) {
+					t.Errorf("%s: status %d with Retry-After %q", when, status, retry)
+				}
+			}
+			check("starting", tt.starting)
+			st.show(t, machines.Empty())
+			check("empty", tt.empty)
+			st.show(t, machines.Workstation())
+			check("full", tt.full)
+		})
+	}
+}
+
+func TestWhatIsSaidWithoutGPU(t *testing.T) {
+	st, h := serving(t)
+	if got, want := isProblem(t, get(h, "/gpu/metrics"), 503), "the first reading is still under way: try again in a few seconds"; got != want {
+		t.Errorf("starting: %q, want %q", got, want)
+	}
+	if s := decode[contract.Summary](t, get(h, "/api/gpu/summary")); s.Available || s.Status != "starting" || s.Why == "" {
+		t.Errorf("starting: %+v", s)
+	}
+	if u := decode[contract.Update](t, get(h, "/api/gpu/metrics")); u.Available || u.GPUs == nil || len(u.GPUs) > 0 || u.Status != "starting" {
+		t.Errorf("starting: %+v", u)
+	}
+	st.show(t, machines.Empty())
+	tried := "NVIDIA's management library was not found: install the driver, or check that nvidia-smi runs"
+	if got, want := isProblem(t, get(h, "/gpu/metrics"), 503), "no GPU can be read: "+tried; got != want {
+		t.Errorf("empty: %q, want %q", got, want)
+	}
+	if s := decode[contract.Summary](t, get(h, "/api/gpu/summary")); s.Available || s.Status != "no_gpu" || s.Reason != tried {
+		t.Errorf("empty: %+v", s)
+	}
+}
+
+func TestMethods(t *testing.T) {
+	_, h := serving(t)
+	for _, path := range []string{"/", "/ws", "/api/gpu/summary", "/gpu/metrics/0", "/static/x.js", "/health/live", "/favicon.ico"} {
+		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"} {
+			w := ask(h, method, path)
+			isProblem(t, w, http.StatusMethodNotAllowed)
+			if got := w.Header().Get("Allow"); got != "GET, HEAD" {
+				t.Errorf("%s %s: Allow is %q", method, path, got)
+			}
+		}
+	}
+	isProblem(t, ask(h, "POST", "/nothing"), http.StatusNotFound)
+}
+
+// The update's bytes are those that the socket sends, whatever they are.
+func TestUpdateIsNotEncodedAgain(t *testing.T) {
+	_, h := serving(t, func(c *Config) {
+		snap := machines.Workstation()
+		c.Newest = func() (*gpu.Snapshot, []byte) { return snap, []byte("the very bytes") }
+	})
+	if got := get(h, "/api/gpu/metrics").Body.String(); got != "the very bytes" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An answer is made once for a snapshot, however many ask; the summary again
+// when the number of alerts changes.
+func TestMadeOnce(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Workstation())
+	askAll := func() {
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { get(h, "/api/gpu/summary") })
+		}
+		all.Wait()
+	}
+	for _, step := range []struct {
+		what   string
+		change func()
+		whys   int64
+		alerts int
+	}{
+		{"at first", func() {}, 1, 0},
+		{"again", func() {}, 1, 0},
+		{"after an alert", func() { st.alerts.Store(2) }, 2, 2},
+		{"after a snapshot", func() { st.show(t, machines.Server()) }, 3, 2},
+	} {
+		step.change()
+		askAll()
+		if got := st.whys.Load(); got != step.whys {
+			t.Errorf("%s: made %d times, want %d", step.what, got, step.whys)
+		}
+		if got := decode[contract.Summary](t, get(h, "/api/gpu/summary")).ActiveAlerts; got != step.alerts {
+			t.Errorf("%s: %d active alerts, want %d", step.what, got, step.alerts)
+		}
+	}
+}
+
+func TestRecent(t *testing.T) {
+	st, h := serving(t)
+	if got := decode[contract.Recent](t, get(h, "/api/gpu/recent?gpu=0")); len(got.GPUs) != 0 {
+		t.Errorf("before the first reading there is a past: %+v", got)
+	}
+	st.show(t, machines.Server())
+	first := get(h, "/api/gpu/recent")
+	if got, want := first.Body.String(), want(t, contract.NewRecent(testMonitor, machines.Server(), st.recent.View(nil))); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for query, uuids := range map[string]int{"gpu=0": 1, "gpu=0&gpu=3": 2, "gpu=GPU-800c0de0-0000-4000-8000-000000000003&gpu=3": 1, "other=1": 8} {
+		got := decode[contract.Recent](t, get(h, "/api/gpu/recent?"+query))
+		if len(got.GPUs) != uuids {
+			t.Errorf("%s: %d GPUs, want %d", query, len(got.GPUs), uuids)
+		}
+	}
+	isProblem(t, get(h, "/api/gpu/recent?gpu=0&gpu="), 422)
+	isProblem(t, get(h, "/api/gpu/recent?gpu=0&gpu=99"), 404)
+
+	// The store may hear of a snapshot after the first who asks about it.
+	late := machines.Server()
+	late.Time = late.Time.Add(5 * time.Second)
+	st.recent.Add(late)
+	if got := decode[contract.Recent](t, get(h, "/api/gpu/recent")); len(got.OffsetsSeconds) != 2 {
+		t.Errorf("%d points after the store got another, want 2", len(got.OffsetsSeconds))
+	}
+}
+
+func TestHealth(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.BrokenServer())
+	for _, path := range []string{"/api/health", "/health/detailed"} {
+		w := get(h, path)
+		got := decode[contract.MonitorHealth](t, w)
+		if got.Status != "degraded" || got.GPUCount != 8 || got.AnsweringGPUCount != 6 || got.Parts["sampler"].State != "ok" || got.UptimeSeconds <= 0 {
+			t.Errorf("%s: %+v", path, got)
+		}
+		if cache := w.Header().Get("Cache-Control"); cache != "no-store" || w.Header().Get("ETag") != "" {
+			t.Errorf("%s may be kept: Cache-Control %q, ETag %q", path, cache, w.Header().Get("ETag"))
+		}
+	}
+}
+
+func TestHome(t *testing.T) {
+	const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+	st, h := serving(t)
+	st.show(t, machines.Workstation())
+	for _, tt := range []struct {
+		name, contentType string
+		headers           []string
+	}{
+		{"browser", typeHTML, []string{browser}},
+		{"curl", typeHTML, []string{"Accept: */*"}},
+		{"nothing said", typeHTML, nil},
+		{"nothing that we have", typeHTML, []string{"Accept: image/png"}},
+		{"JSON", typeJSON, []string{"Accept: application/json"}},
+		{"JSON before HTML", typeJSON, []string{"Accept: text/html;q=0.5, application/json"}},
+		{"HTML before JSON", typeHTML, []string{"Accept: application/json;q=0.5, text/html;q=0.6"}},
+		{"anything but HTML", typeJSON, []string{"Accept: */*, text/html;q=0"}},
+		{"on two lines", typeJSON, []string{"Accept: text/html;q=0.1", "Accept: application/*"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := get(h, "/", tt.headers...)
+			if w.Code != 200 || w.Header().Get("Content-Type") != tt.contentType {
+				t.Errorf("status %d, type %q, want 200 and %q", w.Code, w.Header().Get("Content-Type"), tt.contentType)
+			}
+			if vary := w.Header().Values("Vary"); len(vary) == 0 || vary[0] != "Accept" {
+				t.Errorf("Vary is %q, want Accept in it", vary)
+			}
+		})
+	}
+	if got := get(h, "/", "Accept: application/json").Body.String(); got != `{"service":"gpuwhy","version":"1.2.3","status":"ok"}` {
+		t.Errorf("the service is %s", got)
+	}
+	if a, b := get(h, "/").Body.String(), get(h, "/").Body.String(); a == b {
+		t.Error("the page was not rendered anew")
+	}
+}
+
+// Of a page that can't be rendered nothing is sent, and its cause is in the log
+// alone, once.
+func TestPageFails(t *testing.T) {
+	st, h := serving(t)
+	st.pageErr = fmt.Errorf("the cause")
+	w := get(h, "/", "Accept: text/html")
+	if w.Code != 500 || strings.Contains(w.Body.String(), "a page") || strings.Contains(w.Body.String(), "the cause") || !strings.Contains(w.Body.String(), "internal error") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	if got := strings.Count(st.log.String(), "the cause"); got != 1 {
+		t.Errorf("the cause is in the log %d times, want once: %s", got, &st.log)
+	}
+}
+
+func TestCompression(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Server())
+	plain := get(h, "/gpu/metrics")
+	for _, accept := range []string{"gzip", "br, gzip;q=0.5", "*", "GZIP", "*;q=0, gzip"} {
+		w := get(h, "/gpu/metrics", "Accept-Encoding: "+accept)
+		if w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {
+			t.Errorf("%q: encoding %q, length %s of %d", accept, w.Header().Get("Content-Encoding"), w.Header().Get("Content-Length"), w.Body.Len())
+			continue
+		}
+		if w.Header().Get("ETag") == plain.Header().Get("ETag") {
+			t.Errorf("%q: two representations have one ETag", accept)
+		}
+		zr, err := gzip.NewReader(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(zr); err != nil || !bytes.Equal(got, plain.Body.Bytes()) {
+			t.Errorf("%q: unzipped differs from plain: %v", accept, err)
+		}
+	}
+	for _, accept := range []string{"identity", "br", "gzip;q=0", "gzip;q=0.0, *", "gzip;q=high", ""} {
+		if w := get(h, "/gpu/metrics", "Accept-Encoding: "+accept); w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%q: encoding %q, Vary %q", accept, w.Header().Get("Content-Encoding"), w.Header().Get("Vary"))
+		}
+	}
+	if w := get(h, "/gpu/info", "Accept-Encoding: gzip"); w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "" {
+		t.Error("a few bytes were compressed")
+	}
+}
+
+func TestRevalidation(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Server())
+	for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/gpu/metrics", "/gpu/metrics/1", "/gpu/info", "/api/gpu/devices", "/api/gpu/recent", "/robots.txt"} {
+		w := get(h, path)
+		etag := w.Header().Get("ETag")
+		if len(etag) < 8 || etag[0] != '"' {
+			t.Errorf("%s: %q is no strong ETag", path, etag)
+		}
+		if got := w.Header().Get("Cache-Control"); got != "no-cache" {
+			t.Errorf("%s: Cache-Control is %q", path, got)
+		}
+		for _, condition := range []string{etag, "W/" + etag, `"other", ` + etag, "*"} {
+			w := get(h, path, "If-None-Match: "+condition)
+			if w.Code != 304 || w.Body.Len() > 0 || w.Header().Get("ETag") != etag || w.Header().Get("Content-Type") != "" {
+				t.Errorf("%s, If-None-Match %s: status %d, %d bytes, ETag %q", path, condition, w.Code, w.Body.Len(), w.Header().Get("ETag"))
+			}
+		}
+		if w := get(h, path, `If-None-Match: "other"`); w.Code != 200 {
+			t.Errorf("%s: status %d for another ETag", path, w.Code)
+		}
+	}
+	before := get(h, "/gpu/metrics").Header().Get("ETag")
+	st.show(t, machines.BrokenServer())
+	if w := get(h, "/gpu/metrics", "If-None-Match: "+before); w.Code != 200 {
+		t.Errorf("status %d after another snapshot, want 200", w.Code)
+	}
+}
+
+func TestStatic(t *testing.T) {
+	_, h := serving(t)
+	w := get(h, "/static/h4sh/app.js")
+	if w.Body.String() != "import './b.js'" || w.Header().Get("Content-Type") != "text/javascript; charset=utf-8" {
+		t.Errorf("%q as %q", w.Body, w.Header().Get("Content-Type"))
+	}
+	if got := w.Header().Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
+		t.Errorf("Cache-Control is %q", got)
+	}
+	if w := get(h, "/static/h4sh/app.js", "Accept-Encoding: gzip"); w.Body.String() != "zipped" || w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Vary") != "Accept-Encoding" {
+		t.Errorf("%q, encoding %q, Vary %q", w.Body, w.Header().Get("Content-Encoding"), w.Header().Get("Vary"))
+	}
+	icon := get(h, "/favicon.ico", "Accept-Encoding: gzip")
+	if icon.Body.String() != "<svg/>" || icon.Header().Get("Content-Type") != "image/svg+xml" || icon.Header().Get("Cache-Control") != "no-cache" {
+		t.Errorf("%q as %q, Cache-Control %q", icon.Body, icon.Header().Get("Content-Type"), icon.Header().Get("Cache-Control"))
+	}
+	if w := get(h, "/static/..%2f..%2fetc/passwd"); w.Code != 404 {
+		t.Errorf("status %d for a path that leads out", w.Code)
+	}
+}
+
+func TestBasePath(t *testing.T) {
+	for _, base := range []string{"/gpu-3/live", "/gpu-3/live/"} {
+		st, h := serving(t, func(c *Config) { c.BasePath = base })
+		st.show(t, machines.Workstation())
+		for path, status := range map[string]int{
+			"/gpu-3/live/": 200, "/gpu-3/live/api/gpu/summary": 200, "/gpu-3/live/gpu/metrics/0": 200, "/gpu-3/live/static/h4sh/app.js": 200,
+			"/gpu-3/live/ws": 200, "/gpu-3/live?a=b": 307, "/gpu-3/live/nothing": 404,
+			"/": 404, "/api/gpu/summary": 404, "/gpu-3": 404, "/gpu-3/liver": 404, "/ws": 404,
+		} {
+			if w := get(h, path); w.Code != status {
+				t.Errorf("%s: status %d, want %d", path, w.Code, status)
+			}
+		}
+		if got := get(h, "/gpu-3/live?a=b").Header().Get("Location"); got != "/gpu-3/live/?a=b" {
+			t.Errorf("%s leads to %q", base, got)
+		}
+		if got := get(h, "/gpu-3/live//api/gpu/summary").Header().Get("Location"); got != "/gpu-3/live/api/gpu/summary" {
+			t.Errorf("a doubled slash leads to %q", got)
+		}
+	}
+	_, h := serving(t, func(c *Config) { c.BasePath = "/" })
+	if w := get(h, "/"); w.Code != 200 {
+		t.Errorf("the base path / gives status %d", w.Code)
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"--base-path":    func(c *Config) { c.BasePath = "/{x}" },
+		"--base-path ..": func(c *Config) { c.BasePath = "/a/../b" },
+		"--base-path //": func(c *Config) { c.BasePath = "/a//b" },
+		"--listen":       func(c *Config) { c.Listen = "localhost" },
+		"--allow-host":   func(c *Config) { c.AllowHosts = []string{"http://gpu.example"} },
+		"--allow-host *": func(c *Config) { c.AllowHosts = []string{"*"} },
+		"--allow-origin": func(c *Config) { c.AllowOrigins = []string{"gpu.example"} },
+	} {
+		_, cfg := newStage()
+		change(&cfg)
+		_, err := New(cfg)
+		advice := gpu.AsAdvice(err)
+		flag, _, _ := strings.Cut(name, " ")
+		if err == nil || !strings.Contains(advice.Try, flag) {
+			t.Errorf("%s: %v, want advice about the flag", name, err)
+		}
+	}
+}
