@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -444,19 +445,59 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A viewer that does not answer the goodbye is cut when the context ends.
-func TestShutdownIsBounded(t *testing.T) {
-	m := start(t, nil)
+// dialRaw returns a connection after its handshake, of which the answer is still
+// to be read.
+func dialRaw(t *testing.T, m *monitor) net.Conn {
+	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(m.url, "http://"), "/ws"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(func() { _ = conn.Close() }) // nothing is left to say
 	fmt.Fprintf(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // the handshake is done
+	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
+	return conn
+}
+
+func readUntil(conn net.Conn, text string) error {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	var got []byte
+	for b := make([]byte, 512); !strings.Contains(string(got), text); {
+		n, err := conn.Read(b)
+		if got = append(got, b[:n]...); err != nil {
+			return fmt.Errorf("%w after %q", err, got)
+		}
+	}
+	return nil
+}
+
+func TestNotWebSocket(t *testing.T) {
+	m := start(t, nil)
+	for name, frame := range map[string]string{
+		"a frame without a mask": "\x81\x02{}",
+		"an unknown opcode":      "\x83\x80\x00\x00\x00\x00",
+		"a ping of 126 bytes":    "\x89\xfe\x00\x7e\x00\x00\x00\x00",
+	} {
+		conn := dialRaw(t, m)
+		if _, err := conn.Write([]byte(frame)); err != nil {
+			t.Fatal(err)
+		}
+		// Reading up to the close frame's code, 1002.
+		if err := readUntil(conn, "\x03\xea"); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
+	}
+}
+
+// A viewer that does not answer the goodbye is cut when the context ends.
+func TestShutdownIsBounded(t *testing.T) {
+	m := start(t, nil)
+	dialRaw(t, m)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(context.DeadlineExceeded)
 	if err := m.Shutdown(ctx, "now"); err != nil && !errors.Is(err, context.DeadlineExceeded) {

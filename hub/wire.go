@@ -11,7 +11,7 @@ import (
 // handshake, the reading, the pongs and the goodbye. Messages go past it: they
 // lie ready as whole frames, the same for every viewer, and one write of such a
 // frame takes one system call, no copy and no allocation. Writing them through
-// the library took 1.5 times as long, as it writes each in two pieces.
+// the library, which writes each in two pieces, took up to 1.5 times as long.
 //
 // Frames don't mix, since both ways end in a single Write under one lock: the
 // library flushes each control frame (125 bytes at most, and nothing else is
