@@ -1,0 +1,248 @@
+// @ts-check
+// One card for each GPU: the twin of views/card.go.
+
+import {
+  absent, between, celsius, clean, counted, dots, list, longestName, longestSentence,
+  megahertz, memory, part, percent, plain, rpm, show, shown, watts,
+} from "./format.js";
+import { byId, setAttribute, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+
+/** @typedef {import("./format.js").Value} Value */
+/** @typedef {import("./message.js").GPU} GPU */
+/** @typedef {import("./message.js").Process} Process */
+/** @typedef {{key: string, value: Value, limit: string, fill: string, level: string}} Meter */
+
+/**
+ * @param {GPU[]} gpus
+ * @param {string} now
+ */
+export function showCards(gpus, now) {
+  const cards = byId("cards");
+  setAttribute(cards, "data-density", density(gpus.length));
+  sync(cards, "t-card", gpus, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
+}
+
+/** @param {number} devices */
+function density(devices) {
+  if (devices <= 2) return "roomy";
+  return devices <= 16 ? "compact" : "dense";
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {GPU} g
+ * @param {string} now
+ */
+function showCard(row, g, now) {
+  const answers = g.state === "ok";
+  const [state, stateText] = cardState(g);
+  setAttribute(row, "data-state", state);
+  const [who, detail] = answers ? whoWorks(g) : [plain(""), ""];
+  setTexts(row, {
+    title: `GPU ${g.gpu_id}`,
+    name: clean(g.gpu_name, longestName),
+    state: stateText,
+    noticeTitle: answers ? "" : `${noticeTitles[g.state] ?? ""} for ${between(g.state_since, now)}`,
+    notice: clean(g.state_reason, longestSentence) || (answers ? "" : notices[g.state] ?? ""),
+    held: answers ? held(g.clock_event_reasons ?? []) : "",
+    detail,
+    speed: answers ? speed(g) : "",
+  });
+  setValue(slot(row, "who"), who);
+  for (const part of row.querySelectorAll(".meters, .by")) setHidden(part, !answers);
+  for (const meter of meters(g)) showMeter(row, meter);
+}
+
+/** @type {Record<string, string>} */
+const noticeTitles = { not_answering: "Not answering", lost: "Lost", asleep: "Asleep" };
+
+/** @type {Record<string, string>} */
+const notices = {
+  not_answering: "A call to the driver has not come back. The other GPUs are read as before; look for driver messages in the kernel log (dmesg).",
+  lost: "The driver no longer finds it. Look for Xid messages in the kernel log (dmesg); restart the machine if it does not come back.",
+  asleep: "The system has powered it down, and gpuwhy leaves it asleep. It shows up again when a program uses it.",
+};
+
+/**
+ * @param {GPU} g
+ * @returns {[string, string]}
+ */
+function cardState(g) {
+  if (g.state !== "ok") return [g.state, (noticeTitles[g.state] ?? "").toLowerCase()];
+  const util = g.utilization.gpu_percent;
+  if (util == null) return ["on", "answering"];
+  return util >= 5 ? ["busy", "busy"] : ["idle", "idle"];
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Meter} m
+ */
+function showMeter(row, m) {
+  const meter = row.querySelector(`[data-meter="${m.key}"]`);
+  if (!meter) return;
+  const [label, bar, value, limit] = meter.children;
+  setAttribute(meter, "data-level", m.level);
+  setValue(value, m.value);
+  setText(limit, m.limit);
+  setBar(meter, m.fill);
+  const known = m.fill !== "";
+  setAttribute(bar, "aria-hidden", known ? "" : "true");
+  setAttribute(bar, "role", known ? "meter" : "");
+  setAttribute(bar, "aria-label", known ? label.textContent ?? "" : "");
+  setAttribute(bar, "aria-valuenow", m.fill);
+  setAttribute(bar, "aria-valuetext", known ? m.value.text + (m.limit && `, ${m.limit}`) : "");
+}
+
+/**
+ * @param {GPU} g
+ * @returns {Meter[]}
+ */
+function meters(g) {
+  return [utilizationMeter(g), memoryMeter(g), temperatureMeter(g), powerMeter(g), fanMeter(g)];
+}
+
+/** @param {GPU} g */
+function utilizationMeter(g) {
+  const util = g.utilization.gpu_percent;
+  return {
+    key: "utilization", limit: "", level: "", fill: part(util, 100),
+    value: show(util, g.quality["utilization.gpu_percent"], percent),
+  };
+}
+
+/** @param {GPU} g */
+function memoryMeter(g) {
+  const { used_mb: used, total_mb: total } = g.memory;
+  const fill = part(used, total);
+  return {
+    key: "memory", fill, level: fill && Number(used) >= 0.95 * Number(total) ? "near" : "",
+    value: show(used, g.quality["memory.used_mb"], memory),
+    limit: total == null ? "" : `of ${memory(total)}`,
+  };
+}
+
+/** @param {GPU} g */
+function temperatureMeter(g) {
+  const { current_celsius: now, margin_celsius: margin } = g.temperature;
+  let limit = g.temperature.slowdown_threshold_celsius;
+  if (limit == null && now != null && margin != null) limit = now + margin;
+  return {
+    key: "temperature", fill: part(now, limit ?? 100),
+    level: now == null || limit == null ? "" : level(now - limit, -10, -3),
+    value: show(now, g.quality["temperature.current_celsius"], celsius),
+    limit: limit == null ? "" : `slows at ${celsius(limit)}`,
+  };
+}
+
+/**
+ * @param {number} v
+ * @param {number} near
+ * @param {number} top
+ */
+function level(v, near, top) {
+  if (v >= top) return "over";
+  return v >= near ? "near" : "";
+}
+
+/** @param {GPU} g */
+function powerMeter(g) {
+  const { power_draw_watts: draw, power_limit_watts: limit } = g.power;
+  const fill = part(draw, limit);
+  return {
+    key: "power", fill, level: fill && Number(draw) >= 0.95 * Number(limit) ? "near" : "",
+    value: show(draw, g.quality["power.power_draw_watts"], watts),
+    limit: limit == null ? "" : `of ${watts(limit)}`,
+  };
+}
+
+/** @param {GPU} g */
+function fanMeter(g) {
+  const speed = g.fan_speed_percent;
+  const quality = g.quality.fan_speed_percent;
+  const meter = { key: "fan", fill: part(speed, 100), level: "", value: show(speed, quality, percent), limit: "" };
+  if (g.fans.length === 0 && speed == null && quality === "not_supported") {
+    meter.value = { text: "no fan of its own", mark: "absent", title: "the chassis cools it, and gpuwhy can't see those fans" };
+    return meter;
+  }
+  const turns = g.fans.map((f) => f.rpm).filter((v) => v != null);
+  const notes = turns.length ? [rpm(Math.max(0, ...turns))] : [];
+  if (g.fans.some((f) => f.policy === "manual")) notes.push("set by hand");
+  meter.limit = notes.join(", ");
+  if (speed != null) meter.level = level(speed, 80, 100);
+  return meter;
+}
+
+/**
+ * Names the process that explains the GPU's work best.
+ * @param {GPU} g
+ * @returns {[Value, string]}
+ */
+function whoWorks(g) {
+  if (!listed(g)) {
+    const why = absent(g.quality.processes);
+    return [{ ...why, text: `processes ${why.text}` }, ""];
+  }
+  if (g.processes.length === 0) {
+    return [{ text: "no process", mark: "absent", title: "no process has a context on it" }, ""];
+  }
+  const p = g.processes.reduce((best, q) => (busier(q, best) < 0 ? q : best));
+  const others = g.processes.length - 1;
+  const who = shown(p.process_name, p.quality?.process_name, longestName);
+  if (who.mark) {
+    who.text = "a process";
+    who.title = "its name can't be seen from here";
+  }
+  return [who, dots(
+    clean(p.user ?? "", longestName),
+    `pid ${p.pid}`,
+    p.used_memory_mb != null && memory(p.used_memory_mb),
+    others > 0 && counted(others, "more process", "more processes"),
+  )];
+}
+
+/**
+ * Whether the driver says which processes there are.
+ * @param {GPU} g
+ */
+export const listed = (g) => g.quality.processes === undefined || g.quality.processes === "doubtful";
+
+/**
+ * @param {Process} a
+ * @param {Process} b
+ */
+function busier(a, b) {
+  return share(b) - share(a) || drawsOnly(a) - drawsOnly(b)
+    || (b.used_memory_mb ?? 0) - (a.used_memory_mb ?? 0) || a.pid - b.pid;
+}
+
+/** @param {Process} p */
+const share = (p) => Math.max(p.sm_percent ?? 0, p.encoder_percent ?? 0, p.decoder_percent ?? 0);
+
+/** @param {Process} p */
+const drawsOnly = (p) => (share(p) <= 0 && p.type === "graphics" ? 1 : 0);
+
+/** @param {GPU} g */
+function speed(g) {
+  const clock = g.clocks.sm_clock_mhz ?? g.clocks.graphics_clock_mhz;
+  return dots(
+    g.performance_state,
+    clock != null && megahertz(clock),
+    g.instances.length > 0 && counted(g.instances.length, "MIG instance", "MIG instances"),
+  );
+}
+
+/** @type {[string, string][]} */
+const heldBy = [
+  ["sw_power_cap", "the power limit"],
+  ["hw_slowdown", "the hardware's own protection"],
+  ["sw_thermal_slowdown", "heat"],
+  ["hw_thermal_slowdown", "heat at the hardware's limit"],
+  ["hw_power_brake_slowdown", "the power supply"],
+];
+
+/** @param {string[]} reasons */
+function held(reasons) {
+  const words = heldBy.filter(([name]) => reasons.includes(name)).map(([, words]) => words);
+  return words.length ? `Slowed by ${list(words)}` : "";
+}

@@ -1,0 +1,168 @@
+// @ts-check
+// Words for values: the twin of views/format.go and views/value.go, which
+// write the same text for the same value in the first paint.
+
+/** @typedef {{text: string, mark: string, title: string}} Value */
+/** @typedef {number | null | undefined} Measured null or undefined: there is none */
+
+/**
+ * Rounds half to even.
+ * @param {number} v
+ * @param {number} [digits]
+ */
+export function decimals(v, digits = 0) {
+  const scale = 10 ** digits;
+  const scaled = v * scale;
+  let r = Math.round(scaled);
+  if (Math.abs(scaled % 1) === 0.5 && r % 2 !== 0) r -= 1;
+  return (r / scale + 0).toFixed(digits);
+}
+
+/** @param {number} v */
+export const percent = (v) => `${decimals(v)} %`;
+/** @param {number} v */
+export const finePercent = (v) => `${decimals(v, 1)} %`;
+/** @param {number} v */
+export const celsius = (v) => `${decimals(v)} °C`;
+/** @param {number} v */
+export const watts = (v) => `${decimals(v)} W`;
+/** @param {number} v */
+export const rpm = (v) => `${decimals(v)} RPM`;
+/** @param {number} v */
+export const megahertz = (v) => `${decimals(v)} MHz`;
+/** @param {number} v */
+export const hundredth = (v) => decimals(v, 2);
+
+/** @param {number} mib */
+export function memory(mib) {
+  if (mib < 1024) return `${decimals(mib)} MiB`;
+  if (mib < 1024 * 1024) return `${decimals(mib / 1024, 1)} GiB`;
+  return `${decimals(mib / 1024 / 1024, 1)} TiB`;
+}
+
+/** @param {number} v bytes a second */
+export function rate(v) {
+  if (v < 1e3) return `${decimals(v)} B/s`;
+  if (v < 1e6) return `${decimals(v / 1e3)} kB/s`;
+  if (v < 1e9) return `${decimals(v / 1e6, 1)} MB/s`;
+  return `${decimals(v / 1e9, 1)} GB/s`;
+}
+
+/** @param {number} seconds */
+export function span(seconds) {
+  const s = Math.max(0, Math.floor(seconds));
+  const part = (/** @type {number} */ unit, /** @type {number} */ of) => Math.floor(s / unit) % of;
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${part(60, 60)} min`;
+  if (s < 86400) return `${part(3600, 24)} h ${part(60, 60)} min`;
+  return `${Math.floor(s / 86400)} d ${part(3600, 24)} h`;
+}
+
+/**
+ * @param {string} from RFC 3339
+ * @param {string} to RFC 3339
+ */
+export function between(from, to) {
+  return span((Date.parse(to) - Date.parse(from)) / 1000);
+}
+
+/**
+ * How much of a bar is filled, "0" to "100".
+ * @param {number} v
+ */
+export function width(v) {
+  return String(Math.floor(Math.min(Math.max(v, 0), 100) * 10 + 0.5) / 10);
+}
+
+/**
+ * How much of a bar value of limit fills; empty where one is not known.
+ * @param {Measured} value
+ * @param {Measured} limit
+ */
+export function part(value, limit) {
+  return value != null && limit != null && limit > 0 ? width((100 * value) / limit) : "";
+}
+
+export const longestName = 80;
+export const longestCommand = 200;
+export const longestSentence = 600;
+
+const steering = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * Makes reported text fit to be shown: not too long, and with a visible mark
+ * in place of characters that steer a terminal or the direction of writing.
+ * @param {string} text
+ * @param {number} limit in characters
+ */
+export function clean(text, limit) {
+  let kept = text;
+  if (text.length > limit) {
+    const characters = Array.from(text);
+    if (characters.length > limit) kept = characters.slice(0, limit).join("") + "…";
+  }
+  return kept.replace(steering, "\ufffd");
+}
+
+/** @param {string[]} words */
+export function list(words) {
+  if (words.length < 2) return words.join("");
+  return `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
+}
+
+/**
+ * @param {number} n
+ * @param {string} one
+ * @param {string} many
+ */
+export const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+/** @param {(string | null | undefined | false)[]} parts */
+export const dots = (...parts) => parts.filter(Boolean).join(" · ");
+
+const missing = {
+  not_reported: ["not reported", "the device or its driver does not say"],
+  not_supported: ["not offered", "this device or its driver does not offer it"],
+  not_permitted: ["not permitted", "it exists, but gpuwhy may not read it"],
+  stale: ["stale", "it was reported before, and the device does not answer now"],
+};
+
+/**
+ * @param {string | undefined} quality why there is no value
+ * @returns {Value}
+ */
+export function absent(quality) {
+  const known = /** @type {Record<string, string[]>} */ (missing)[quality ?? ""] ?? missing.not_reported;
+  return { text: known[0], mark: "absent", title: known[1] };
+}
+
+/**
+ * A value without a mark.
+ * @param {string} text
+ * @returns {Value}
+ */
+export const plain = (text) => ({ text, mark: "", title: "" });
+
+/**
+ * @param {Measured} v
+ * @param {string | undefined} quality as the message gives it: only exceptions
+ * @param {(v: number) => string} format
+ * @returns {Value}
+ */
+export function show(v, quality, format) {
+  if (v == null) return absent(quality);
+  if (quality !== "doubtful") return plain(format(v));
+  return { text: `${format(v)} ?`, mark: "doubtful", title: "reported like this, but it can't be right" };
+}
+
+/**
+ * Text that a process or a device reports about itself.
+ * @param {string | null | undefined} text
+ * @param {string | undefined} quality
+ * @param {number} limit
+ * @returns {Value}
+ */
+export function shown(text, quality, limit) {
+  const kept = clean(text ?? "", limit);
+  return kept ? plain(kept) : absent(quality);
+}

@@ -1,0 +1,103 @@
+// @ts-check
+// The machine around the GPUs: the twin of views/host.go.
+
+import {
+  clean, counted, dots, finePercent, hundredth, longestName, memory, part, percent, plain, rate, show, span,
+} from "./format.js";
+import { byId, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+
+/** @typedef {import("./message.js").Host} Host */
+/** @typedef {import("./format.js").Value} Value */
+/** @typedef {{key: string, label: string, value: Value, note: string, fill: string}} Row */
+
+/** @param {Host | null} host */
+export function showHost(host) {
+  setHidden(byId("host"), host == null);
+  setText(byId("machine"), host ? machine(host) : "");
+  sync(byId("host-rows"), "t-host", host ? rows(host) : [], (r) => r.key, showRow);
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Row} r
+ */
+function showRow(row, r) {
+  setTexts(row, { label: r.label, note: r.note });
+  setValue(slot(row, "value"), r.value);
+  setBar(row, r.fill);
+  const bar = row.querySelector(".bar");
+  if (bar) setHidden(bar, r.fill === "");
+}
+
+/**
+ * @param {Host} h
+ * @returns {Row[]}
+ */
+function rows(h) {
+  return [
+    {
+      key: "cpu", label: "CPU", value: show(h.cpu_percent, undefined, percent), fill: part(h.cpu_percent, 100),
+      note: dots(h.cpu_cores != null && counted(h.cpu_cores, "core", "cores"), clean(h.cpu_model ?? "", longestName)),
+    },
+    {
+      key: "load", label: "Load", value: show(h.load_1, undefined, hundredth), fill: "",
+      note: h.load_5 == null || h.load_15 == null ? ""
+        : `${hundredth(h.load_5)} over 5 min · ${hundredth(h.load_15)} over 15 min`,
+    },
+    usage("memory", "Memory", h.memory_used_mb, h.memory_total_mb),
+    h.swap_total_mb === 0
+      ? { key: "swap", label: "Swap", value: plain("none"), note: "", fill: "" }
+      : usage("swap", "Swap", h.swap_used_mb, h.swap_total_mb),
+    ...h.disks.map(disk),
+    ...h.networks.map(network),
+    {
+      key: "self", label: "gpuwhy itself", value: show(h.self.cpu_percent, undefined, finePercent), fill: "",
+      note: dots("of one core", h.self.memory_mb != null && `${memory(h.self.memory_mb)} of memory`),
+    },
+  ];
+}
+
+/**
+ * @param {string} key
+ * @param {string} label
+ * @param {number | null} used
+ * @param {number | null} total
+ * @returns {Row}
+ */
+function usage(key, label, used, total) {
+  return {
+    key, label, value: show(used, undefined, memory), fill: part(used, total),
+    note: total == null ? "" : `of ${memory(total)}`,
+  };
+}
+
+/** @param {import("./message.js").Disk} d */
+function disk(d) {
+  const row = usage(`disk:${d.device}:${d.mount}`, clean(d.mount, longestName), d.used_mb, d.total_mb);
+  row.note = dots(
+    row.note,
+    d.read_bytes_per_second != null && `reads ${rate(d.read_bytes_per_second)}`,
+    d.write_bytes_per_second != null && `writes ${rate(d.write_bytes_per_second)}`,
+  );
+  return row;
+}
+
+/**
+ * @param {import("./message.js").Network} n
+ * @returns {Row}
+ */
+function network(n) {
+  return {
+    key: `net:${n.name}`, label: clean(n.name, longestName), fill: "",
+    value: show(n.received_bytes_per_second, undefined, rate),
+    note: dots("in", n.sent_bytes_per_second != null && `${rate(n.sent_bytes_per_second)} out`),
+  };
+}
+
+/** @param {Host} h */
+function machine(h) {
+  return dots(
+    clean(h.hostname, longestName), clean(h.os, longestName), clean(h.kernel, longestName),
+    h.uptime_seconds != null && `up ${span(h.uptime_seconds)}`,
+  );
+}

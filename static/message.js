@@ -1,0 +1,129 @@
+// @ts-check
+// The messages of the WebSocket, as far as the page reads them. Types alone.
+
+/** @typedef {number | null} Float null: there is no value, which is unlike 0 */
+
+/**
+ * @typedef {object} Process
+ * @property {number} pid
+ * @property {string} process_name
+ * @property {Float} used_memory_mb
+ * @property {string} type
+ * @property {Float} sm_percent
+ * @property {Float} encoder_percent
+ * @property {Float} decoder_percent
+ * @property {string | null} user
+ * @property {string | null} command
+ * @property {string | null} started_at
+ * @property {Float} gpu_instance_id
+ * @property {Record<string, string>} [quality]
+ */
+
+/**
+ * @typedef {object} GPU
+ * @property {number} gpu_id
+ * @property {string} gpu_name
+ * @property {string} gpu_uuid
+ * @property {string} node
+ * @property {string} source
+ * @property {string} state
+ * @property {string} state_since
+ * @property {string} state_reason
+ * @property {{gpu_percent: Float}} utilization
+ * @property {{used_mb: Float, total_mb: Float, utilization_percent: Float}} memory
+ * @property {{current_celsius: Float, slowdown_threshold_celsius: Float, margin_celsius: Float}} temperature
+ * @property {{power_draw_watts: Float, power_limit_watts: Float}} power
+ * @property {{sm_clock_mhz: Float, graphics_clock_mhz: Float}} clocks
+ * @property {string | null} performance_state
+ * @property {Float} fan_speed_percent
+ * @property {{rpm: Float, policy: string | null}[]} fans
+ * @property {string[] | null} clock_event_reasons
+ * @property {Process[]} processes
+ * @property {unknown[]} instances
+ * @property {Record<string, string>} quality
+ */
+
+/**
+ * @typedef {object} Disk
+ * @property {string} device
+ * @property {string} mount
+ * @property {Float} total_mb
+ * @property {Float} used_mb
+ * @property {Float} read_bytes_per_second
+ * @property {Float} write_bytes_per_second
+ */
+
+/**
+ * @typedef {object} Network
+ * @property {string} name
+ * @property {Float} received_bytes_per_second
+ * @property {Float} sent_bytes_per_second
+ */
+
+/**
+ * @typedef {object} Host
+ * @property {string} hostname
+ * @property {string} os
+ * @property {string} kernel
+ * @property {Float} uptime_seconds
+ * @property {string | null} cpu_model
+ * @property {Float} cpu_cores
+ * @property {Float} cpu_percent
+ * @property {Float} load_1
+ * @property {Float} load_5
+ * @property {Float} load_15
+ * @property {Float} memory_total_mb
+ * @property {Float} memory_used_mb
+ * @property {Float} swap_total_mb
+ * @property {Float} swap_used_mb
+ * @property {Disk[]} disks
+ * @property {Network[]} networks
+ * @property {{cpu_percent: Float, memory_mb: Float}} self
+ */
+
+/**
+ * @typedef {object} Update
+ * @property {number} seq
+ * @property {string} timestamp
+ * @property {string} node
+ * @property {string} source
+ * @property {string} status
+ * @property {string} why
+ * @property {number} gpu_count
+ * @property {number} answering_gpu_count
+ * @property {number} busy_gpu_count
+ * @property {number} process_count
+ * @property {Float} total_memory_used_mb
+ * @property {Float} total_memory_total_mb
+ * @property {Float} total_power_draw_watts
+ * @property {GPU[]} gpus
+ * @property {Host | null} host
+ * @property {{driver_version: string | null, cuda_driver_version: string | null}[]} drivers
+ * @property {{source: string, since: string, what: string, try: string, next_try: string | null}[]} failures
+ */
+
+/**
+ * @typedef {object} Status
+ * @property {string} version
+ * @property {number} interval_seconds
+ * @property {Update | null} snapshot
+ */
+
+/**
+ * @typedef {object} Alert
+ * @property {string} alert_id
+ * @property {string} state
+ * @property {string} since
+ * @property {string} timestamp
+ * @property {string} message
+ */
+
+/**
+ * What GET api/gpu/recent answers: all series share the times.
+ * @typedef {object} Recent
+ * @property {string} start
+ * @property {number[]} offsets_seconds
+ * @property {{gpu_id: number, gpu_uuid: string, node: string, values: Record<string, Float[]>}[]} gpus
+ */
+
+export {};

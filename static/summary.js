@@ -1,0 +1,99 @@
+// @ts-check
+// All that is said of the machine as a whole: the twin of views/page.go.
+
+import { between, celsius, clean, counted, dots, longestName, longestSentence, memory, percent, plain, show, watts } from "./format.js";
+import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+
+/** @typedef {import("./message.js").Update} Update */
+/** @typedef {import("./message.js").GPU} GPU */
+
+/** @param {Update} u */
+export function showSummary(u) {
+  setAttribute(document.body, "data-status", u.status);
+  setText(byId("node"), clean(u.node, longestName));
+  setText(byId("source"), u.source);
+  setText(byId("driver"), driver(u.drivers));
+  setText(byId("why"), clean(u.why, longestSentence));
+  setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
+  setHidden(byId("waiting"), true);
+  setHidden(byId("gpus"), u.gpus.length === 0);
+  showTotals(u);
+  showFailures(u);
+}
+
+/**
+ * What a narrow tab can hold: the highest utilization and temperature.
+ * @param {Update} u
+ */
+export function showTitle(u) {
+  const answering = u.gpus.filter((g) => g.state === "ok");
+  const util = highest(answering.map((g) => g.utilization.gpu_percent));
+  const heat = highest(answering.map((g) => g.temperature.current_celsius));
+  const title = dots(util != null && percent(util), heat != null && celsius(heat), "gpuwhy");
+  if (document.title !== title) document.title = title;
+}
+
+/** @param {(number | null)[]} values */
+function highest(values) {
+  const known = values.filter((v) => v != null);
+  return known.length ? Math.max(...known) : null;
+}
+
+/** @param {Update["drivers"]} drivers */
+function driver(drivers) {
+  return dots(...drivers.flatMap((d) => [
+    d.driver_version && `driver ${clean(d.driver_version, longestName)}`,
+    d.cuda_driver_version && `CUDA ${clean(d.cuda_driver_version, longestName)}`,
+  ]));
+}
+
+/** @param {Update} u */
+function showTotals(u) {
+  const hottest = u.gpus.reduce(hotter, /** @type {GPU | null} */ (null));
+  const away = u.gpu_count - u.answering_gpu_count;
+  const some = u.gpus.length > 0;
+  total("memory", show(u.total_memory_used_mb, undefined, memory),
+    u.total_memory_total_mb == null ? "" : `of ${memory(u.total_memory_total_mb)}`);
+  total("power", show(u.total_power_draw_watts, undefined, watts), "");
+  total("busy", plain(String(u.busy_gpu_count)),
+    `of ${counted(u.gpu_count, "GPU", "GPUs")}${away > 0 ? `, ${away} not read` : ""}`);
+  total("processes", plain(String(u.process_count)), "");
+  total("hottest", show(some && hottest ? hottest.temperature.current_celsius : null,
+    hottest?.quality["temperature.current_celsius"], celsius),
+    hottest && u.gpus.length > 1 ? `GPU ${hottest.gpu_id}` : "");
+}
+
+/**
+ * @param {GPU | null} best
+ * @param {GPU} g
+ */
+function hotter(best, g) {
+  const heat = g.temperature.current_celsius;
+  if (g.state !== "ok" || heat == null) return best;
+  return best == null || heat > Number(best.temperature.current_celsius) ? g : best;
+}
+
+/**
+ * @param {string} key
+ * @param {import("./format.js").Value} value
+ * @param {string} note
+ */
+function total(key, value, note) {
+  const row = document.querySelector(`#totals [data-key="${key}"]`);
+  if (!row) return;
+  setValue(slot(row, "value"), value);
+  setText(slot(row, "note"), note);
+}
+
+/** @param {Update} u */
+function showFailures(u) {
+  setHidden(byId("failures"), u.failures.length === 0);
+  setText(byId("failures-title"), u.gpus.length === 0 ? "No GPU can be read" : "Not everything can be read");
+  sync(byId("failure-list"), "t-failure", u.failures, (f) => f.source, (row, f) => setTexts(row, {
+    source: f.source,
+    since: `for ${between(f.since, u.timestamp)}`,
+    what: clean(f.what, longestSentence),
+    try: clean(f.try, longestSentence),
+    next: f.next_try == null ? "" : `tried again in ${between(u.timestamp, f.next_try)}`,
+  }));
+}

@@ -1,0 +1,29 @@
+package views
+
+import (
+	"context"
+	"io"
+	"strconv"
+)
+
+// An ErrorPage tells a person what happened and what to do.
+type ErrorPage struct {
+	Code     int    // the HTTP status
+	Title    string // "There is no such page"
+	What     string // what happened, in a sentence
+	Try      string // what to do, in a sentence; may be empty
+	BasePath string // begins and ends with "/"
+	Asset    func(name string) string
+}
+
+// Render writes the whole page as HTML.
+func (p ErrorPage) Render(ctx context.Context, w io.Writer) error {
+	h := head{
+		Title: p.Title + " · gpuwhy",
+		Style: []string{p.Asset("app.css")},
+		Icon:  p.Asset("icon.svg"),
+	}
+	return document(h, errorBody(p)).Render(ctx, w)
+}
+
+func (p ErrorPage) code() string { return strconv.Itoa(p.Code) }

@@ -1,0 +1,175 @@
+package views
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// The functions here have twins in static/format.js that write the same text
+// for the same value.
+
+// A number is a reading whose unit is known by who asks for it, rounded to two
+// decimals as it is on the wire.
+type number struct {
+	value   float64
+	quality gpu.Quality
+}
+
+func (n number) ok() bool { return n.quality >= gpu.Doubtful }
+
+type measured interface {
+	~float64 | ~int
+}
+
+func num[T measured](r gpu.Reading[T]) number {
+	return newNumber(float64(r.Or(0)), r.Quality())
+}
+
+// mebi is a reading of memory in MiB.
+func mebi(r gpu.Reading[gpu.Bytes]) number {
+	return newNumber(r.Or(0).MiB(), r.Quality())
+}
+
+func newNumber(v float64, q gpu.Quality) number {
+	if q < gpu.Doubtful {
+		return number{quality: q}
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return number{quality: gpu.NotReported}
+	}
+	return number{math.Round(v*100) / 100, q}
+}
+
+// whole rounds half to even, as fmt's %.0f does in the sentence above the
+// cards.
+func whole(v float64) string { return decimals(v, 0) }
+
+// tenth keeps one decimal.
+func tenth(v float64) string { return decimals(v, 1) }
+
+// hundredth keeps two.
+func hundredth(v float64) string { return decimals(v, 2) }
+
+func decimals(v float64, n int) string {
+	scale := math.Pow10(n)
+	r := math.RoundToEven(v*scale) / scale
+	if r == 0 {
+		r = 0 // not -0
+	}
+	return strconv.FormatFloat(r, 'f', n, 64)
+}
+
+func percent(v float64) string   { return whole(v) + " %" }
+func celsius(v float64) string   { return whole(v) + " °C" }
+func watts(v float64) string     { return whole(v) + " W" }
+func rpm(v float64) string       { return whole(v) + " RPM" }
+func megahertz(v float64) string { return whole(v) + " MHz" }
+
+// memory writes MiB in the unit that keeps it short.
+func memory(mib float64) string {
+	switch {
+	case mib < 1024:
+		return whole(mib) + " MiB"
+	case mib < 1024*1024:
+		return tenth(mib/1024) + " GiB"
+	default:
+		return tenth(mib/1024/1024) + " TiB"
+	}
+}
+
+// rate writes bytes a second, in thousands as networks and disks are sold.
+func rate(v float64) string {
+	switch {
+	case v < 1e3:
+		return whole(v) + " B/s"
+	case v < 1e6:
+		return whole(v/1e3) + " kB/s"
+	case v < 1e9:
+		return tenth(v/1e6) + " MB/s"
+	default:
+		return tenth(v/1e9) + " GB/s"
+	}
+}
+
+// span writes how long something takes, in its two largest units.
+func span(seconds float64) string {
+	s := int64(max(0, math.Floor(seconds)))
+	switch {
+	case s < 60:
+		return strconv.FormatInt(s, 10) + " s"
+	case s < 3600:
+		return strconv.FormatInt(s/60, 10) + " min"
+	case s < 86400:
+		return strconv.FormatInt(s/3600, 10) + " h " + strconv.FormatInt(s/60%60, 10) + " min"
+	default:
+		return strconv.FormatInt(s/86400, 10) + " d " + strconv.FormatInt(s/3600%24, 10) + " h"
+	}
+}
+
+// between is the span from one moment to a later one, in whole milliseconds
+// as a browser counts them.
+func between(from, to time.Time) string {
+	return span(float64(to.UnixMilli()-from.UnixMilli()) / 1000)
+}
+
+// width is how much of a bar is filled, 0 to 100 with one decimal.
+func width(v float64) string {
+	return strconv.FormatFloat(math.Floor(min(max(v, 0), 100)*10+0.5)/10, 'f', -1, 64)
+}
+
+// The longest texts that are shown of what devices and processes report.
+const (
+	longestName     = 80
+	longestCommand  = 200
+	longestSentence = 600
+)
+
+// clean makes reported text fit to be shown: at most limit characters, and in
+// place of those that steer a terminal or the direction of writing a mark that
+// can be seen.
+func clean(text string, limit int) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range text {
+		if n == limit {
+			b.WriteRune('…')
+			break
+		}
+		if steers(r) {
+			r = '\uFFFD'
+		}
+		b.WriteRune(r)
+		n++
+	}
+	return b.String()
+}
+
+func steers(r rune) bool {
+	return r < 0x20 || r >= 0x7f && r < 0xa0 ||
+		r == 0x061c || r == 0x200e || r == 0x200f ||
+		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// list joins words as a sentence does: "a, b and c".
+func list(words []string) string {
+	switch n := len(words); n {
+	case 0:
+		return ""
+	case 1:
+		return words[0]
+	default:
+		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+	}
+}
+
+// counted is a number of things: "1 GPU", "2 GPUs".
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

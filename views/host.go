@@ -1,0 +1,135 @@
+package views
+
+import (
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A HostRow is one fact about the machine around the devices.
+type HostRow struct {
+	Key   string
+	Label string
+	Value Value
+	Note  string
+	Fill  string // of the bar, "0" to "100"; empty where there is none
+}
+
+func newHostRows(h *gpu.Host) []HostRow {
+	if h == nil {
+		return nil
+	}
+	rows := []HostRow{cpuRow(h), loadRow(h), memoryRow(h), swapRow(h)}
+	for _, d := range h.Disks {
+		rows = append(rows, diskRow(d))
+	}
+	for _, n := range h.Networks {
+		rows = append(rows, networkRow(n))
+	}
+	return append(rows, selfRow(h.Self))
+}
+
+func cpuRow(h *gpu.Host) HostRow {
+	var notes []string
+	if cores := num(h.Cores); cores.ok() {
+		notes = append(notes, counted(int(cores.value), "core", "cores"))
+	}
+	if model := clean(h.CPUModel.Or(""), longestName); model != "" {
+		notes = append(notes, model)
+	}
+	cpu := num(h.CPU)
+	return HostRow{Key: "cpu", Label: "CPU", Value: show(cpu, percent), Note: dots(notes), Fill: part(cpu, full)}
+}
+
+func loadRow(h *gpu.Host) HostRow {
+	row := HostRow{Key: "load", Label: "Load", Value: show(num(h.Load1), hundredth)}
+	five, fifteen := num(h.Load5), num(h.Load15)
+	if five.ok() && fifteen.ok() {
+		row.Note = hundredth(five.value) + " over 5 min · " + hundredth(fifteen.value) + " over 15 min"
+	}
+	return row
+}
+
+func memoryRow(h *gpu.Host) HostRow {
+	return usage("memory", "Memory", mebi(h.MemoryUsed), mebi(h.MemoryTotal))
+}
+
+func swapRow(h *gpu.Host) HostRow {
+	total := mebi(h.SwapTotal)
+	if total.ok() && total.value == 0 {
+		return HostRow{Key: "swap", Label: "Swap", Value: Value{Text: "none"}}
+	}
+	return usage("swap", "Swap", mebi(h.SwapUsed), total)
+}
+
+func usage(key, label string, used, total number) HostRow {
+	row := HostRow{Key: key, Label: label, Value: show(used, memory), Fill: part(used, total)}
+	if total.ok() {
+		row.Note = "of " + memory(total.value)
+	}
+	return row
+}
+
+func diskRow(d gpu.Disk) HostRow {
+	row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), mebi(d.Used), mebi(d.Total))
+	var notes []string
+	if row.Note != "" {
+		notes = append(notes, row.Note)
+	}
+	if r := num(d.Read); r.ok() {
+		notes = append(notes, "reads "+rate(r.value))
+	}
+	if w := num(d.Write); w.ok() {
+		notes = append(notes, "writes "+rate(w.value))
+	}
+	row.Note = dots(notes)
+	return row
+}
+
+func networkRow(n gpu.Interface) HostRow {
+	row := HostRow{Key: "net:" + n.Name, Label: clean(n.Name, longestName), Value: show(num(n.Received), rate), Note: "in"}
+	if sent := num(n.Sent); sent.ok() {
+		row.Note = "in · " + rate(sent.value) + " out"
+	}
+	return row
+}
+
+func selfRow(s gpu.Self) HostRow {
+	row := HostRow{Key: "self", Label: "gpuwhy itself", Value: show(num(s.CPU), func(v float64) string { return tenth(v) + " %" }), Note: "of one core"}
+	if held := mebi(s.RSS); held.ok() {
+		row.Note += " · " + memory(held.value) + " of memory"
+	}
+	return row
+}
+
+// part is the width of a bar for value of total; empty where one is absent.
+func part(value, total number) string {
+	return Meter{}.fill(value, total).Fill
+}
+
+func dots(parts []string) string { return strings.Join(parts, " · ") }
+
+// newMachine is the machine in one line: name, system, time since its start.
+func newMachine(h *gpu.Host) string {
+	if h == nil {
+		return ""
+	}
+	var parts []string
+	for _, text := range []string{h.Hostname, h.OS, h.Kernel} {
+		if text = clean(text, longestName); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if up := num(gpu.Map(h.Uptime, time.Duration.Seconds)); up.ok() {
+		parts = append(parts, "up "+span(up.value))
+	}
+	return dots(parts)
+}
+
+func (r HostRow) fill() string {
+	if r.Fill == "" {
+		return "0"
+	}
+	return r.Fill
+}

@@ -1,0 +1,304 @@
+package views
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// An Input is all that a page is made of.
+type Input struct {
+	// Snapshot is the newest one; nil before the first reading.
+	Snapshot *gpu.Snapshot
+	// Why answers the page's question in one sentence.
+	Why     string
+	Version string
+	// Node and Source are what was asked for; the snapshot knows better
+	// once there is one.
+	Node, Source string
+	// Interval is the time between two readings.
+	Interval time.Duration
+	// AlertThreshold is the utilization above which alerts fire.
+	AlertThreshold gpu.Percent
+	// BasePath is where the page is served; it begins and ends with "/".
+	BasePath string
+	// Asset gives the address of a file of package static by its name.
+	Asset func(name string) string
+	// Alerts are those that are firing.
+	Alerts []Alert
+	// Now is the server's clock.
+	Now time.Time
+}
+
+// An Alert is one high-usage alert that is firing.
+type Alert struct {
+	ID      string
+	GPU     int // the device's index
+	Message string
+	Since   time.Time
+}
+
+// A Page is the page's view model: words and numbers, ready to be placed.
+type Page struct {
+	Version, Node, Source, Status string
+	Title                         string // of the browser's tab
+	BasePath                      string
+	Interval                      string // seconds
+	Now, Taken                    string // milliseconds since 1970; Taken is empty before the first reading
+	AsOf                          string // when the reading was taken, in words
+	Footer                        string
+
+	Simulated bool
+	Starting  bool
+	Driver    string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
+	Why       string
+
+	Totals    []Total
+	Cards     []Card
+	Density   Density
+	Failures  []Failure
+	FailTitle string
+	Alerts    []AlertRow
+	Processes []Process
+	Unlisted  string
+	Machine   string
+	Host      []HostRow
+
+	asset func(string) string
+}
+
+// Density is how much room each card gets.
+type Density string
+
+// The densities, by the number of devices.
+const (
+	Roomy   Density = "roomy"   // one or two
+	Compact Density = "compact" // up to 16
+	Dense   Density = "dense"
+)
+
+func density(devices int) Density {
+	switch {
+	case devices <= 2:
+		return Roomy
+	case devices <= 16:
+		return Compact
+	default:
+		return Dense
+	}
+}
+
+// A Total is one figure over all devices.
+type Total struct {
+	Key, Label string
+	Value      Value
+	Note       string
+}
+
+// A Failure is a source that can't be read.
+type Failure struct {
+	Key, Source, Since, What, Try, Next string
+}
+
+// An AlertRow is an alert as the page shows it.
+type AlertRow struct {
+	Key, State, Label, Message, Since string
+}
+
+// NewPage makes the view model.
+func NewPage(in Input) Page {
+	p := Page{
+		Version:  in.Version,
+		Node:     clean(in.Node, longestName),
+		Source:   in.Source,
+		Status:   string(in.Snapshot.Status()),
+		Title:    "gpuwhy",
+		BasePath: in.BasePath,
+		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
+		Now:      strconv.FormatInt(in.Now.UnixMilli(), 10),
+		AsOf:     "no reading yet",
+		Starting: in.Snapshot == nil,
+		Why:      clean(in.Why, longestSentence),
+		Footer:   newFooter(in),
+		asset:    in.Asset,
+	}
+	s := in.Snapshot
+	if s == nil {
+		s = &gpu.Snapshot{Node: in.Node, Source: in.Source, Time: in.Now}
+	} else {
+		p.Taken = strconv.FormatInt(s.Time.UnixMilli(), 10)
+		p.AsOf = "as of " + s.Time.UTC().Format("2006-01-02 15:04:05 UTC")
+		p.Node, p.Source = clean(s.Node, longestName), s.Source
+	}
+	p.Simulated = s.Simulated()
+	p.Title = newTitle(s)
+	p.Driver = newDriver(s.Drivers)
+	p.Totals = newTotals(s)
+	p.Density = density(len(s.Devices))
+	for i := range s.Devices {
+		p.Cards = append(p.Cards, newCard(&s.Devices[i], s.Time))
+	}
+	p.FailTitle = failTitle(len(s.Devices))
+	for i := range s.Failures {
+		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
+	}
+	for _, a := range in.Alerts {
+		p.Alerts = append(p.Alerts, newAlertRow(a, s.Time))
+	}
+	p.Processes = newProcesses(s)
+	p.Unlisted = newUnlisted(s)
+	p.Machine = newMachine(s.Host)
+	p.Host = newHostRows(s.Host)
+	return p
+}
+
+// Render writes the whole page as HTML. Write it into a buffer first: an
+// error leaves half a page.
+func (p Page) Render(ctx context.Context, w io.Writer) error {
+	return document(p.head(), dashboard(p)).Render(ctx, w)
+}
+
+func (p Page) head() head {
+	return head{
+		Title:   p.Title,
+		Style:   []string{p.asset("vendor/uplot/uPlot.min.css"), p.asset("app.css")},
+		Icon:    p.asset("icon.svg"),
+		Script:  p.asset("page.js"),
+		Preload: []string{p.asset("format.js"), p.asset("dom.js"), p.asset("cards.js"), p.asset("processes.js"), p.asset("summary.js"), p.asset("host.js"), p.asset("alerts.js"), p.asset("stream.js"), p.asset("age.js")},
+	}
+}
+
+// head is what a document is besides its body.
+type head struct {
+	Title   string
+	Style   []string
+	Icon    string
+	Script  string // a module; none where it is empty
+	Preload []string
+}
+
+// newTitle has what a narrow tab can hold: the highest utilization and
+// temperature.
+func newTitle(s *gpu.Snapshot) string {
+	var util, heat number
+	for i := range s.Devices {
+		if d := &s.Devices[i]; d.State == gpu.StateOK {
+			util = higher(util, num(d.Utilization.GPU))
+			heat = higher(heat, num(d.Thermal.GPU))
+		}
+	}
+	var parts []string
+	if util.ok() {
+		parts = append(parts, percent(util.value))
+	}
+	if heat.ok() {
+		parts = append(parts, celsius(heat.value))
+	}
+	return dots(append(parts, "gpuwhy"))
+}
+
+func higher(a, b number) number {
+	if !a.ok() || b.ok() && b.value > a.value {
+		return b
+	}
+	return a
+}
+
+func newDriver(drivers []gpu.Driver) string {
+	var parts []string
+	for _, d := range drivers {
+		if v := clean(d.Version.Or(""), longestName); v != "" {
+			parts = append(parts, "driver "+v)
+		}
+		if v := clean(d.CUDA.Or(""), longestName); v != "" {
+			parts = append(parts, "CUDA "+v)
+		}
+	}
+	return dots(parts)
+}
+
+func newTotals(s *gpu.Snapshot) []Total {
+	t := s.Totals()
+	return []Total{
+		memoryTotal(t),
+		{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts)},
+		busyTotal(t),
+		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
+		hottest(s),
+	}
+}
+
+func memoryTotal(t gpu.Totals) Total {
+	out := Total{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory)}
+	if total := mebi(t.MemoryTotal); total.ok() {
+		out.Note = "of " + memory(total.value)
+	}
+	return out
+}
+
+func busyTotal(t gpu.Totals) Total {
+	out := Total{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Note: "of " + counted(t.Devices, "GPU", "GPUs")}
+	if away := t.Devices - t.Answering; away > 0 {
+		out.Note += ", " + strconv.Itoa(away) + " not read"
+	}
+	return out
+}
+
+func hottest(s *gpu.Snapshot) Total {
+	var heat number
+	index := 0
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if t := num(d.Thermal.GPU); d.State == gpu.StateOK && t.ok() && (!heat.ok() || t.value > heat.value) {
+			heat, index = t, d.Index
+		}
+	}
+	out := Total{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
+	if heat.ok() && len(s.Devices) > 1 {
+		out.Note = "GPU " + strconv.Itoa(index)
+	}
+	return out
+}
+
+func failTitle(devices int) string {
+	if devices == 0 {
+		return "No GPU can be read"
+	}
+	return "Not everything can be read"
+}
+
+func newFailure(f *gpu.Failure, now time.Time) Failure {
+	out := Failure{
+		Key:    f.Source,
+		Source: f.Source,
+		Since:  "for " + between(f.Since, now),
+		What:   clean(f.Advice.What, longestSentence),
+		Try:    clean(f.Advice.Try, longestSentence),
+	}
+	if !f.Next.IsZero() {
+		out.Next = "tried again in " + between(now, f.Next)
+	}
+	return out
+}
+
+func newAlertRow(a Alert, now time.Time) AlertRow {
+	return AlertRow{
+		Key:     a.ID,
+		State:   "firing",
+		Label:   "High usage",
+		Message: clean(a.Message, longestSentence),
+		Since:   "for " + between(a.Since, now),
+	}
+}
+
+func newFooter(in Input) string {
+	return strings.Join([]string{
+		"gpuwhy " + in.Version,
+		"a reading every " + strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64) + " s",
+		"alerts above " + percent(float64(in.AlertThreshold)),
+	}, " · ")
+}
