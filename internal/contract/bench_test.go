@@ -13,6 +13,7 @@ func BenchmarkEncode8(b *testing.B)  { benchmarkEncode(b, machines.H100s(8)) }
 func BenchmarkEncode64(b *testing.B) { benchmarkEncode(b, machines.H100s(64)) }
 
 func benchmarkEncode(b *testing.B, s *gpu.Snapshot) {
+	b.Helper()
 	b.ReportAllocs()
 	var encoded []byte
 	var err error

@@ -11,7 +11,7 @@ import (
 // readable says why there is no GPU in the snapshot to be read, if so.
 func (s *Server) readable(snap *gpu.Snapshot) error {
 	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", "")
-	e.retryAfter = s.Monitor.Interval
+	e.retryAfter = s.cfg.Monitor.Interval
 	switch {
 	case snap == nil:
 		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}

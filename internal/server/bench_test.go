@@ -34,12 +34,14 @@ func BenchmarkConstant(b *testing.B) {
 }
 
 func benchmarkRoute(b *testing.B, path string) {
+	b.Helper()
 	st, h := serving(b)
 	st.show(b, machines.Server())
 	benchmark(b, h, path)
 }
 
 func benchmark(b *testing.B, h http.Handler, path string) {
+	b.Helper()
 	b.Run("loopback", func(b *testing.B) {
 		ts := httptest.NewServer(h)
 		defer ts.Close()

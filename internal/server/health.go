@@ -10,7 +10,7 @@ import (
 // probe answers GET /health and /health/live: that there is an answer is what
 // they ask for.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewProbe(s.Monitor, s.snapshot()))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.snapshot()))
 }
 
 // ready answers GET /health/ready. The verdict that no GPU can be had is as
@@ -20,12 +20,12 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if snap == nil {
 		return s.readable(snap)
 	}
-	return serveJSON(w, r, contract.NewProbe(s.Monitor, snap))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, snap))
 }
 
 // monitorHealth answers GET /api/health and /health/detailed.
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewMonitorHealth(s.Monitor, s.snapshot(), s.Parts(), time.Now()))
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.snapshot(), s.cfg.Parts(), time.Now()))
 }
 
 // serveJSON is for answers about this very moment, which nobody may keep.

@@ -48,6 +48,7 @@ func (l *pipeListener) dial() net.Conn {
 
 // timed runs a test against a server of ours in its own time.
 func timed(t *testing.T, h http.HandlerFunc, test func(t *testing.T, dial func() net.Conn)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipeListener()
 		srv := HTTPServer(h, slog.New(slog.DiscardHandler))
@@ -80,6 +81,7 @@ func TestSlowClients(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, strings.Repeat("x", 1<<20))
 	}, func(t *testing.T, dial func() net.Conn) {
+		t.Helper()
 		silent := dial()
 		if took := ended(t, silent); took > 10*time.Second {
 			t.Errorf("who says nothing was kept for %v", took)
@@ -135,6 +137,7 @@ func TestDeadlinesEndWithHijack(t *testing.T) {
 			t.Error(err)
 		}
 	}, func(t *testing.T, dial func() net.Conn) {
+		t.Helper()
 		conn := dial()
 		defer conn.Close()
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

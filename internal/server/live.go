@@ -8,7 +8,7 @@ import (
 )
 
 func (s *Server) snapshot() *gpu.Snapshot {
-	snap, _ := s.Newest()
+	snap, _ := s.cfg.Newest()
 	return snap
 }
 
@@ -35,9 +35,9 @@ func (s *Server) update() handler {
 	return kept(s.snapshot, func(*gpu.Snapshot) (*body, error) {
 		// A newer one may have come since the key was read. It does no harm:
 		// its own key is another.
-		snap, encoded := s.Newest()
+		snap, encoded := s.cfg.Newest()
 		if snap == nil {
-			return jsonBody(contract.EmptyUpdate(s.Monitor, s.Why(nil)))
+			return jsonBody(contract.EmptyUpdate(s.cfg.Monitor, s.cfg.Why(nil)))
 		}
 		return newBody(typeJSON, encoded), nil
 	})
@@ -50,9 +50,9 @@ func (s *Server) summary() handler {
 		snap   *gpu.Snapshot
 		alerts int
 	}
-	now := func() basis { return basis{s.snapshot(), s.ActiveAlerts()} }
+	now := func() basis { return basis{s.snapshot(), s.cfg.ActiveAlerts()} }
 	return kept(now, func(of basis) (*body, error) {
-		return jsonBody(contract.NewSummary(s.Monitor, of.snap, s.Why(of.snap), of.alerts))
+		return jsonBody(contract.NewSummary(s.cfg.Monitor, of.snap, s.cfg.Why(of.snap), of.alerts))
 	})
 }
 
@@ -63,9 +63,9 @@ func (s *Server) past() handler {
 		snap       *gpu.Snapshot
 		generation uint64
 	}
-	now := func() basis { return basis{s.snapshot(), s.Recent.Generation()} }
+	now := func() basis { return basis{s.snapshot(), s.cfg.Recent.Generation()} }
 	all := kept(now, func(of basis) (*body, error) {
-		return jsonBody(contract.NewRecent(s.Monitor, of.snap, s.Recent.View(nil)))
+		return jsonBody(contract.NewRecent(s.cfg.Monitor, of.snap, s.cfg.Recent.View(nil)))
 	})
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if names := r.URL.Query()["gpu"]; len(names) > 0 {
@@ -93,8 +93,8 @@ func (s *Server) pastOf(names []string, w http.ResponseWriter, r *http.Request) 
 		}
 		wanted[key{snap.Devices[i].Node, snap.Devices[i].UUID}] = true
 	}
-	view := s.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
-	b, err := jsonBody(contract.NewRecent(s.Monitor, snap, view))
+	view := s.cfg.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
+	b, err := jsonBody(contract.NewRecent(s.cfg.Monitor, snap, view))
 	if err != nil {
 		return err
 	}

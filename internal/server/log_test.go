@@ -10,13 +10,7 @@ import (
 	"testing"
 )
 
-var logLevels = []struct {
-	name string
-	log  *slog.Logger
-}{
-	{"info", slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelInfo}))},
-	{"debug", slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))},
-}
+var logLevels = []slog.Level{slog.LevelInfo, slog.LevelDebug}
 
 func TestRequestsAreLoggedAtDebug(t *testing.T) {
 	for level, lines := range map[slog.Level]int{slog.LevelDebug: 3, slog.LevelInfo: 0} {
@@ -44,19 +38,19 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 // A body that nobody asked for is not read to its end.
 func TestBodyLimit(t *testing.T) {
 	var read int64
-	h := limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := limitBody(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var err error
 		if read, err = io.Copy(io.Discard, r.Body); err == nil {
 			t.Error("a body over the limit was read to its end")
 		}
 	}))
-	r := httptest.NewRequest("POST", "/", strings.NewReader(strings.Repeat("x", maxBody+1)))
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", maxBody+1)))
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	if read != maxBody {
 		t.Errorf("%d bytes were read, want %d", read, maxBody)
 	}
-	r = httptest.NewRequest("POST", "/", strings.NewReader("short"))
-	limitBody(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	r = httptest.NewRequest(http.MethodPost, "/", strings.NewReader("short"))
+	limitBody(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if b, err := io.ReadAll(r.Body); string(b) != "short" || err != nil {
 			t.Errorf("%q, %v", b, err)
 		}

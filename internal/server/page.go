@@ -12,14 +12,14 @@ import (
 
 // home answers with the dashboard, or for a program with what this is.
 func (s *Server) home() handler {
-	service := s.derived(func(snap *gpu.Snapshot) any { return contract.NewService(s.Monitor, snap) })
+	service := s.derived(func(snap *gpu.Snapshot) any { return contract.NewService(s.cfg.Monitor, snap) })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		addVary(w.Header(), "Accept")
 		if preferred(r.Header, typeHTML, typeJSON) == typeJSON {
 			return service(w, r)
 		}
 		var page bytes.Buffer
-		if err := s.Page(r.Context(), &page); err != nil {
+		if err := s.cfg.Page(r.Context(), &page); err != nil {
 			return fmt.Errorf("render the page: %w", err)
 		}
 		return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
@@ -45,9 +45,9 @@ func (s *Server) favicon() handler {
 func (s *Server) assetBodies() func(w http.ResponseWriter, r *http.Request, path string) error {
 	var made sync.Map // path to *body
 	return func(w http.ResponseWriter, r *http.Request, path string) error {
-		asset, ok := s.Assets(path)
+		asset, ok := s.cfg.Assets(path)
 		if !ok {
-			return notFound(w, r)
+			return s.notFound(w, r)
 		}
 		b, ok := made.Load(path)
 		if !ok {
@@ -79,7 +79,7 @@ func robots(w http.ResponseWriter, r *http.Request) error {
 
 // toBase leads from the base path to the page, which has a slash at its end.
 func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
-	to := s.BasePath + "/"
+	to := s.cfg.BasePath + "/"
 	if r.URL.RawQuery != "" {
 		to += "?" + r.URL.RawQuery
 	}

@@ -65,7 +65,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int
 	contentType, content := typeProblem, problemJSON(status, advice)
 	if preferred(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
 		var page bytes.Buffer
-		if err := s.ErrorPage(r.Context(), &page, status, http.StatusText(status), advice); err != nil {
+		if err := s.cfg.ErrorPage(r.Context(), &page, status, http.StatusText(status), advice); err != nil {
 			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
 		} else {
 			contentType, content = typeHTML, page.Bytes()
@@ -90,11 +90,11 @@ func problemJSON(status int, advice gpu.Advice) []byte {
 
 // The errors that any route may answer with.
 
-func notFound(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's own page, /")
+func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
+	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
-func methodNotAllowed(_ http.ResponseWriter, r *http.Request) error {
+func methodNotAllowed(http.ResponseWriter, *http.Request) error {
 	e := refuse(http.StatusMethodNotAllowed, "this address can only be read", "use GET or HEAD")
 	e.allow = "GET, HEAD"
 	return e

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -27,7 +28,7 @@ func panicking(t *testing.T, h http.HandlerFunc) (*stage, *httptest.Server) {
 }
 
 func TestPanicBeforeTheAnswer(t *testing.T) {
-	st, ts := panicking(t, func(w http.ResponseWriter, r *http.Request) {
+	st, ts := panicking(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		panic("at the disco")
 	})
@@ -38,7 +39,7 @@ func TestPanicBeforeTheAnswer(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != 500 || strings.Contains(string(body), "disco") || !strings.Contains(string(body), "internal error") {
+		if err != nil || resp.StatusCode != http.StatusInternalServerError || strings.Contains(string(body), "disco") || !strings.Contains(string(body), "internal error") {
 			t.Errorf("status %d: %s, %v", resp.StatusCode, body, err)
 		}
 		if resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("Content-Type") != typeProblem {
@@ -56,7 +57,7 @@ func TestPanicBeforeTheAnswer(t *testing.T) {
 
 // Half an answer must not look like a whole one.
 func TestPanicInTheAnswer(t *testing.T) {
-	st, ts := panicking(t, func(w http.ResponseWriter, r *http.Request) {
+	st, ts := panicking(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half an ")
 		_ = http.NewResponseController(w).Flush()
 		panic("at the disco")
@@ -119,14 +120,14 @@ func TestPanicAfterHijack(t *testing.T) {
 func TestWebSocketThroughMiddleware(t *testing.T) {
 	for _, level := range logLevels {
 		_, h := serving(t, func(c *Config) {
-			c.Log = level.log
+			c.Log = slog.New(slog.NewTextHandler(new(logged), &slog.HandlerOptions{Level: level}))
 			c.WS = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				conn, err := websocket.Accept(w, r, nil)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				defer conn.CloseNow()
+				defer func() { _ = conn.CloseNow() }() // it is closed already, unless the test fails
 				kind, message, err := conn.Read(r.Context())
 				if err != nil {
 					t.Error(err)
@@ -138,18 +139,18 @@ func TestWebSocketThroughMiddleware(t *testing.T) {
 			})
 		})
 		ts := httptest.NewServer(h)
-		conn, _, err := websocket.Dial(t.Context(), ts.URL+"/ws", nil)
+		conn, _, err := websocket.Dial(t.Context(), ts.URL+"/ws", nil) //nolint:bodyclose // a socket's response has none
 		if err != nil {
-			t.Fatalf("%s: %v", level.name, err)
+			t.Fatalf("%v: %v", level, err)
 		}
 		if err := conn.Write(t.Context(), websocket.MessageText, []byte("echo")); err != nil {
 			t.Error(err)
 		}
 		if _, got, err := conn.Read(t.Context()); string(got) != "echo" {
-			t.Errorf("%s: %q, %v", level.name, got, err)
+			t.Errorf("%v: %q, %v", level, got, err)
 		}
 		if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusNormalClosure {
-			t.Errorf("%s: %v, want the goodbye", level.name, err)
+			t.Errorf("%v: %v, want the goodbye", level, err)
 		}
 		ts.Close()
 	}

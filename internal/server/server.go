@@ -71,7 +71,7 @@ const faviconPath = "icon.svg"
 
 // A Server answers all routes.
 type Server struct {
-	Config
+	cfg     Config
 	log     *slog.Logger
 	hosts   *hostRules
 	origins originRules
@@ -93,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.BasePath = base
-	s := &Server{Config: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, origins: origins}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, origins: origins}
 	s.cross = http.NewCrossOriginProtection()
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil
@@ -120,8 +120,8 @@ func cleanBasePath(path string) (string, error) {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	get := func(path string, h handler) {
-		mux.Handle("GET "+s.BasePath+path, s.handle(h)) // and HEAD
-		mux.Handle(s.BasePath+path, s.handle(methodNotAllowed))
+		mux.Handle("GET "+s.cfg.BasePath+path, s.handle(h)) // and HEAD
+		mux.Handle(s.cfg.BasePath+path, s.handle(methodNotAllowed))
 	}
 
 	// The page.
@@ -131,8 +131,8 @@ func (s *Server) Handler() http.Handler {
 	get("/robots.txt", robots)
 
 	// The live dashboard.
-	mux.Handle("GET "+s.BasePath+"/ws", s.WS)
-	mux.Handle(s.BasePath+"/ws", s.handle(methodNotAllowed))
+	mux.Handle("GET "+s.cfg.BasePath+"/ws", s.cfg.WS)
+	mux.Handle(s.cfg.BasePath+"/ws", s.handle(methodNotAllowed))
 	get("/api/gpu/summary", s.summary())
 	get("/api/gpu/metrics", s.update())
 	get("/api/gpu/metrics/{id}", s.device())
@@ -149,13 +149,13 @@ func (s *Server) Handler() http.Handler {
 	get("/health/live", s.probe)
 
 	// The GPU manager.
-	get("/api/gpu/devices", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDevices(s.Monitor, snap) }))
-	get("/api/gpu/driver", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDriverInfo(s.Monitor, snap) }))
+	get("/api/gpu/devices", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDevices(s.cfg.Monitor, snap) }))
+	get("/api/gpu/driver", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDriverInfo(s.cfg.Monitor, snap) }))
 
-	if s.BasePath != "" {
+	if s.cfg.BasePath != "" {
 		get("", s.toBase)
 	}
-	mux.Handle("/", s.handle(notFound))
+	mux.Handle("/", s.handle(s.notFound))
 	return s.wrap(mux)
 }
 

@@ -58,11 +58,11 @@ func (l *logged) String() string {
 }
 
 // show makes the snapshot the newest.
-func (st *stage) show(t testing.TB, snap *gpu.Snapshot) {
-	t.Helper()
+func (st *stage) show(tb testing.TB, snap *gpu.Snapshot) {
+	tb.Helper()
 	update, err := json.Marshal(contract.NewUpdate(snap, "why"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	st.recent.Add(snap)
 	st.mu.Lock()
@@ -123,15 +123,15 @@ func newStage() (*stage, Config) {
 
 // serving returns the handler of a server as newStage configures it, changed by
 // change.
-func serving(t testing.TB, change ...func(*Config)) (*stage, http.Handler) {
-	t.Helper()
+func serving(tb testing.TB, change ...func(*Config)) (*stage, http.Handler) {
+	tb.Helper()
 	st, cfg := newStage()
 	for _, c := range change {
 		c(&cfg)
 	}
 	s, err := New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return st, s.Handler()
 }
@@ -576,6 +576,43 @@ func TestBasePath(t *testing.T) {
 	if w := get(h, "/"); w.Code != 200 {
 		t.Errorf("the base path / gives status %d", w.Code)
 	}
+}
+
+// While snapshots come, answers are whole, and nobody is sent back in time.
+func TestWhileSnapshotsChange(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Server())
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/gpu/metrics", "/gpu/metrics/3", "/api/gpu/devices", "/api/gpu/recent", "/api/health"} {
+		for range 2 {
+			all.Go(func() {
+				last := ""
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					var got struct{ Timestamp string }
+					w := get(h, path)
+					if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || got.Timestamp < last {
+						t.Errorf("%s: status %d, %v, %s after %s", path, w.Code, err, got.Timestamp, last)
+						return
+					}
+					last = got.Timestamp
+				}
+			})
+		}
+	}
+	for i := range 40 {
+		next := machines.Server()
+		next.Time = next.Time.Add(time.Duration(i) * time.Second)
+		st.show(t, next)
+		st.alerts.Store(int64(i % 3))
+	}
+	close(stop)
+	all.Wait()
 }
 
 func TestBadConfig(t *testing.T) {

@@ -1,0 +1,47 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+)
+
+// Invented readings say so in every answer and event that has any.
+func TestSimulatedSaysSo(t *testing.T) {
+	s := machines.Workstation()
+	s.Source = gpu.SourceSimulated
+	s.Devices[0].Source = gpu.SourceSimulated
+	past := recent.New()
+	past.Add(s)
+	engine := alert.New(alert.Rule{Threshold: 50, Hold: 0, Margin: 5, Clear: time.Second})
+	firing := engine.Observe(s)
+	if len(firing) != 1 {
+		t.Fatalf("%d alerts, want one", len(firing))
+	}
+	for name, answer := range map[string]any{
+		"update":      contract.NewUpdate(s, ""),
+		"gpu_status":  contract.NewGPUStatus(monitor, s, []byte("null")),
+		"summary":     contract.NewSummary(monitor, s, "", 0),
+		"gpu_metrics": contract.NewGPUMetrics(s),
+		"one":         contract.NewOneGPU(s, &s.Devices[0]),
+		"devices":     contract.NewDevices(monitor, s),
+		"driver":      contract.NewDriverInfo(monitor, s),
+		"recent":      contract.NewRecent(monitor, s, past.View(nil)),
+		"alert":       contract.NewAlert(&firing[0]),
+	} {
+		encoded, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(encoded), `"source":"simulated"`) {
+			t.Errorf("%s does not say that it is simulated: %s", name, encoded)
+		}
+	}
+}
