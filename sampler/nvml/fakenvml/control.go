@@ -28,7 +28,17 @@ func createControl(dir string) error {
 
 // control is the file that the library maps: pages of the same cache, so that
 // plain reads and writes see what it does, and it them.
-type control struct{ path string }
+type control struct {
+	path string
+	base []byte // the file when the machine began; counting starts there
+}
+
+// openControl counts from now on.
+func openControl(dir string) (control, error) {
+	path := filepath.Join(dir, "control")
+	base, err := os.ReadFile(path)
+	return control{path, base}, err
+}
 
 // publish tells the library that the state file was replaced.
 func (c control) publish() error {
@@ -68,14 +78,15 @@ func (c control) calls(gpu int, functions []string) (int, error) {
 		wanted[f] = true
 	}
 	total := 0
-	for row := b[atRows:]; len(row) >= rowSize; row = row[rowSize:] {
+	for at := atRows; at+rowSize <= len(b); at += rowSize {
+		row, base := b[at:], c.base[at:]
 		name, _, _ := bytes.Cut(row[:nameSize], []byte{0})
 		if len(name) == 0 || len(wanted) > 0 && !wanted[string(name)] {
 			continue
 		}
 		for i := range maxGPUs + 1 {
 			if gpu == anyGPU || gpu == i {
-				total += int(binary.NativeEndian.Uint64(row[nameSize+8*i:]))
+				total += int(binary.NativeEndian.Uint64(row[nameSize+8*i:]) - binary.NativeEndian.Uint64(base[nameSize+8*i:]))
 			}
 		}
 	}

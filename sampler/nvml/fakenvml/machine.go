@@ -60,10 +60,14 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	if len(gpus) > maxGPUs {
 		tb.Fatalf("fakenvml: %d GPUs, at most %d", len(gpus), maxGPUs)
 	}
+	control, err := openControl(l.dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	m := &Machine{
 		tb:      tb,
 		lib:     l,
-		control: control{filepath.Join(l.dir, "control")},
+		control: control,
 		facts:   map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1"},
 	}
 	for i, g := range gpus {
@@ -127,7 +131,7 @@ func (m *Machine) Heal() {
 }
 
 // Calls is how often the functions were called on any device: all for none.
-// It counts from the library's beginning, over all processes.
+// It counts from the machine's beginning, over all processes.
 func (m *Machine) Calls(functions ...string) int {
 	n, err := m.control.calls(anyGPU, functions)
 	m.check(err)

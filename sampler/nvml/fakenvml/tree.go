@@ -29,6 +29,7 @@ func (t *tree) create(tb testing.TB, gpus []*Device) {
 			os.WriteFile(filepath.Join(dir, "device"), []byte("0x2684\n"), 0o644),
 			os.WriteFile(filepath.Join(dir, "class"), []byte("0x030000\n"), 0o644),
 			os.Symlink(driver, filepath.Join(dir, "driver")),
+			os.Symlink(dir, filepath.Join(driver, d.facts[PCI])),
 			t.setStatus(d.facts[PCI], "active"),
 			t.setControl(d.facts[PCI], "on"),
 			os.MkdirAll(filepath.Join(t.proc, "driver/nvidia/gpus", d.facts[PCI]), 0o755),

@@ -1,0 +1,139 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+// device reads one device of a session. One goroutine at a time calls it.
+type device struct {
+	handle
+	attach func() (nvml.Device, code) // nil once attached
+	driver gpu.Reading[string]
+
+	// before is the identity until the device has told its own.
+	before    gpu.Identity
+	identity  gpu.Identity
+	readings  gpu.Readings
+	due       map[string]time.Time // by group
+	instances []*instance
+	samples   samples
+}
+
+func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), window time.Duration, log *slog.Logger) *device {
+	return &device{
+		handle:   newHandle(l, nil, log),
+		attach:   attach,
+		before:   identity,
+		identity: gpu.Identity{PCI: identity.PCI},
+		due:      map[string]time.Time{},
+		samples:  newSamples(window),
+	}
+}
+
+// read attaches the device if need be, and reads every group that is due.
+func (d *device) read() (perdevice.Result, error) {
+	d.begin()
+	now := time.Now()
+	if c := d.attached(); c != success {
+		return perdevice.Result{}, failed(c)
+	}
+	if d.isDue("identity", now) {
+		d.identify()
+	}
+	for _, g := range groups {
+		if g.every == 0 || d.isDue(g.name, now) {
+			g.read(d, &d.readings)
+			d.due[g.name] = now.Add(g.every)
+		}
+	}
+	if c := d.failure(); c != success {
+		clear(d.due) // what was read by halves is read again
+		return perdevice.Result{}, failed(c)
+	}
+	return perdevice.Result{Identity: d.identity, Readings: d.readings}, nil
+}
+
+func (d *device) isDue(group string, now time.Time) bool { return !now.Before(d.due[group]) }
+
+// attached makes sure that there is a handle.
+func (d *device) attached() code {
+	if d.attach == nil {
+		return success
+	}
+	dev, c := d.attach()
+	if c == success {
+		d.dev, d.attach = dev, nil
+	}
+	return c
+}
+
+// identify reads who the device is.
+func (d *device) identify() {
+	h := &d.handle
+	text := func(symbol string, method func(nvml.Device) (string, nvml.Return)) gpu.Reading[string] {
+		return textOf(ask(h, symbol, method))
+	}
+	id := &d.identity
+	if info, c := ask(h, "nvmlDeviceGetPciInfo_v3", nvml.Device.GetPciInfo); c == success && id.PCI == "" {
+		id.PCI = fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device)
+	}
+	id.Vendor, id.Source, id.DriverVersion = gpu.NVIDIA, gpu.SourceNVML, d.driver
+	id.UUID = text("nvmlDeviceGetUUID", nvml.Device.GetUUID).Or(cmp.Or(id.UUID, provisionalUUID(id.PCI)))
+	id.Name = text("nvmlDeviceGetName", nvml.Device.GetName).Or("NVIDIA GPU")
+	id.VendorIndex = reading(h, "nvmlDeviceGetIndex", nvml.Device.GetIndex, plain[int])
+	id.Serial = text("nvmlDeviceGetSerial", nvml.Device.GetSerial)
+	id.VBIOS = text("nvmlDeviceGetVbiosVersion", nvml.Device.GetVbiosVersion)
+	id.Architecture = reading(h, "nvmlDeviceGetArchitecture", nvml.Device.GetArchitecture, architecture)
+	d.due["identity"] = time.Now().Add(seldom)
+}
+
+// failed is the error of a reading that gave nothing. The code is in it, for
+// codeOf.
+func failed(c code) error {
+	if c == gpuIsLost {
+		return fmt.Errorf("%w: %w", perdevice.ErrLost, c)
+	}
+	return c.advice()
+}
+
+func architecture(a nvml.DeviceArchitecture) gpu.Reading[string] {
+	names := map[nvml.DeviceArchitecture]string{
+		nvml.DEVICE_ARCH_KEPLER:    "Kepler",
+		nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
+		nvml.DEVICE_ARCH_PASCAL:    "Pascal",
+		nvml.DEVICE_ARCH_VOLTA:     "Volta",
+		nvml.DEVICE_ARCH_TURING:    "Turing",
+		nvml.DEVICE_ARCH_AMPERE:    "Ampere",
+		nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
+		nvml.DEVICE_ARCH_HOPPER:    "Hopper",
+		nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
+		nvml.DEVICE_ARCH_RUBIN:     "Rubin",
+	}
+	if name, ok := names[a]; ok {
+		return gpu.Of(name)
+	}
+	return gpu.Absent[string](gpu.NotReported)
+}
+
+// codeOf is the driver's code for which a device is not read, success where
+// there is none: it is read, asleep, or hangs.
+func codeOf(d *gpu.Device) code {
+	if c, ok := errors.AsType[code](&d.Reason); ok {
+		return c
+	}
+	return success
+}
+
+// indexKey is a device's key where its address is not known beforehand.
+func indexKey(i int) string { return fmt.Sprintf("index %d", i) }

@@ -1,0 +1,400 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A group is some readings that are read together, by one function, as often as
+// they can change.
+type group struct {
+	name  string
+	every time.Duration // 0: at each reading
+	read  func(d *device, r *gpu.Readings)
+}
+
+const (
+	sometimes = 10 * time.Second
+	seldom    = time.Minute
+)
+
+// groups are all readings of a device. The seldom ones come first: others are
+// held against them.
+var groups = []group{
+	{"power limits", seldom, readPowerLimits},
+	{"thresholds", seldom, readThresholds},
+	{"maximal clocks", seldom, readMaxClocks},
+	{"maximal link", seldom, readMaxLink},
+	{"BAR1", seldom, readBAR1},
+	{"retired pages", seldom, readRetiredPages},
+
+	{"ECC", sometimes, readECC},
+	{"remapped rows", sometimes, readRemappedRows},
+	{"modes", sometimes, readModes},
+	{"fan policies", sometimes, readFanPolicies},
+	{"MIG instances", sometimes, readInstances},
+
+	{"utilization", 0, readUtilization},
+	{"memory", 0, readMemory},
+	{"temperature", 0, readTemperature},
+	{"fans", 0, readFans},
+	{"power", 0, readPower},
+	{"clocks", 0, readClocks},
+	{"link", 0, readLink},
+	{"instance memory", 0, readInstanceMemory},
+	{"processes", 0, readProcesses},
+}
+
+func readUtilization(d *device, r *gpu.Readings) {
+	rates, c := ask(&d.handle, "nvmlDeviceGetUtilizationRates", nvml.Device.GetUtilizationRates)
+	r.Utilization = gpu.Utilization{
+		GPU:     converted(rates.Gpu, c, share),
+		Memory:  converted(rates.Memory, c, share),
+		Encoder: reading(&d.handle, "nvmlDeviceGetEncoderUtilization", first(nvml.Device.GetEncoderUtilization), share),
+		Decoder: reading(&d.handle, "nvmlDeviceGetDecoderUtilization", first(nvml.Device.GetDecoderUtilization), share),
+		JPEG:    reading(&d.handle, "nvmlDeviceGetJpgUtilization", first(nvml.Device.GetJpgUtilization), share),
+		OFA:     reading(&d.handle, "nvmlDeviceGetOfaUtilization", first(nvml.Device.GetOfaUtilization), share),
+	}
+}
+
+func readMemory(d *device, r *gpu.Readings) {
+	bar1Total, bar1Used := r.Memory.BAR1Total, r.Memory.BAR1Used
+	r.Memory = memoryOf(&d.handle)
+	r.Memory.BAR1Total, r.Memory.BAR1Used = bar1Total, bar1Used
+}
+
+// memoryOf asks the call that keeps the driver's own reserve apart, as
+// nvidia-smi does, and an older driver the one that counts it as used.
+func memoryOf(h *handle) gpu.Memory {
+	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
+	if !c.older() {
+		return gpu.Memory{
+			Total:    converted(m.Total, c, plain[gpu.Bytes]),
+			Used:     converted(m.Used, c, plain[gpu.Bytes]),
+			Free:     converted(m.Free, c, plain[gpu.Bytes]),
+			Reserved: converted(m.Reserved, c, plain[gpu.Bytes]),
+		}
+	}
+	v1, c := ask(h, "nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo)
+	return gpu.Memory{
+		Total:    converted(v1.Total, c, plain[gpu.Bytes]),
+		Used:     converted(v1.Used, c, plain[gpu.Bytes]),
+		Free:     converted(v1.Free, c, plain[gpu.Bytes]),
+		Reserved: gpu.Absent[gpu.Bytes](gpu.NotSupported),
+	}
+}
+
+func readBAR1(d *device, r *gpu.Readings) {
+	m, c := ask(&d.handle, "nvmlDeviceGetBAR1MemoryInfo", nvml.Device.GetBAR1MemoryInfo)
+	r.Memory.BAR1Total = converted(m.Bar1Total, c, plain[gpu.Bytes])
+	r.Memory.BAR1Used = converted(m.Bar1Used, c, plain[gpu.Bytes])
+}
+
+func readTemperature(d *device, r *gpu.Readings) {
+	h := &d.handle
+	t, c := ask(h, "nvmlDeviceGetTemperatureV", func(dev nvml.Device) (nvml.Temperature, nvml.Return) {
+		return dev.GetTemperatureV().V1()
+	})
+	if c.older() {
+		var old uint32
+		old, c = ask(h, "nvmlDeviceGetTemperature", at(nvml.TEMPERATURE_GPU, nvml.Device.GetTemperature))
+		t.Temperature = int32(old)
+	}
+	margin := func(m nvml.MarginTemperature) gpu.Reading[gpu.Celsius] {
+		if m.MarginTemperature == -1 { // a margin may be negative, and this is one
+			return gpu.Of(gpu.Celsius(-1))
+		}
+		return degrees(int64(m.MarginTemperature))
+	}
+	r.Thermal.GPU = converted(int64(t.Temperature), c, degrees)
+	r.Thermal.Memory = fieldOf(h, nvml.FI_DEV_MEMORY_TEMP, degrees)
+	r.Thermal.Margin = reading(h, "nvmlDeviceGetMarginTemperature", nvml.Device.GetMarginTemperature, margin)
+}
+
+// fieldOf asks for one of the numbered fields.
+func fieldOf[U any](h *handle, id uint32, convert func(int64) gpu.Reading[U]) gpu.Reading[U] {
+	v, c := ask(h, "nvmlDeviceGetFieldValues", func(dev nvml.Device) (nvml.FieldValue, nvml.Return) {
+		one := []nvml.FieldValue{{FieldId: id}}
+		ret := dev.GetFieldValues(one)
+		return one[0], ret
+	})
+	if c == success {
+		c = code(v.NvmlReturn)
+	}
+	if c != success {
+		return gpu.Absent[U](c.quality())
+	}
+	n, ok := fieldValue(v)
+	if !ok {
+		return gpu.Absent[U](gpu.NotReported)
+	}
+	return convert(n)
+}
+
+// fieldValue is a field's number; not ok where the driver marks it as unknown.
+func fieldValue(v nvml.FieldValue) (n int64, ok bool) {
+	raw := binary.NativeEndian.Uint64(v.Value[:])
+	switch nvml.ValueType(v.ValueType) {
+	case nvml.VALUE_TYPE_UNSIGNED_INT:
+		u := binary.NativeEndian.Uint32(v.Value[:])
+		return int64(u), known(u)
+	case nvml.VALUE_TYPE_SIGNED_INT:
+		return int64(int32(binary.NativeEndian.Uint32(v.Value[:]))), true
+	case nvml.VALUE_TYPE_UNSIGNED_SHORT:
+		return int64(binary.NativeEndian.Uint16(v.Value[:])), true
+	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
+		return int64(raw), raw <= math.MaxInt64
+	case nvml.VALUE_TYPE_SIGNED_LONG_LONG:
+		return int64(raw), true
+	case nvml.VALUE_TYPE_DOUBLE:
+		f := math.Float64frombits(raw)
+		return int64(f), !math.IsNaN(f) && math.Abs(f) < math.MaxInt64
+	default:
+		return 0, false
+	}
+}
+
+func readThresholds(d *device, r *gpu.Readings) {
+	threshold := func(which nvml.TemperatureThresholds) gpu.Reading[gpu.Celsius] {
+		return reading(&d.handle, "nvmlDeviceGetTemperatureThreshold", at(which, nvml.Device.GetTemperatureThreshold), limitDegrees)
+	}
+	r.Thermal.Shutdown = threshold(nvml.TEMPERATURE_THRESHOLD_SHUTDOWN)
+	r.Thermal.Slowdown = threshold(nvml.TEMPERATURE_THRESHOLD_SLOWDOWN)
+	r.Thermal.MemoryMax = threshold(nvml.TEMPERATURE_THRESHOLD_MEM_MAX)
+	r.Thermal.Target = threshold(nvml.TEMPERATURE_THRESHOLD_ACOUSTIC_CURR)
+}
+
+// limitDegrees is a limit: 0 stands for none.
+func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
+	if v == 0 {
+		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
+	}
+	return degrees(int64(int32(v)))
+}
+
+// readFans reads what each fan does, and keeps its policy, which is read less
+// often.
+func readFans(d *device, r *gpu.Readings) {
+	h := &d.handle
+	before := r.Fans.Fans
+	r.Fans = gpu.Fans{Count: fanCount(h)}
+	for i := range r.Fans.Count.Or(0) {
+		fan := gpu.Fan{
+			Commanded: reading(h, "nvmlDeviceGetFanSpeed_v2", at(i, nvml.Device.GetFanSpeed_v2), speed),
+			RPM:       fanRPM(h, i),
+			Target:    reading(h, "nvmlDeviceGetTargetFanSpeed", at(i, nvml.Device.GetTargetFanSpeed), speed),
+		}
+		if !fan.Commanded.Present() && i == 0 {
+			fan.Commanded = reading(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed, speed)
+		}
+		if i < len(before) {
+			fan.Policy = before[i].Policy
+		} else {
+			fan.Policy = fanPolicy(h, i)
+		}
+		r.Fans.Fans = append(r.Fans.Fans, fan)
+	}
+}
+
+// fanCount is the number of fans. A driver that can't count them can still tell
+// the speed of one where there is one.
+func fanCount(h *handle) gpu.Reading[int] {
+	const most = 16
+	n, c := ask(h, "nvmlDeviceGetNumFans", nvml.Device.GetNumFans)
+	if c == functionNotFound {
+		if _, c = ask(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed); c == success {
+			n = 1
+		}
+	}
+	return converted(n, c, func(n int) gpu.Reading[int] {
+		if n < 0 || n > most {
+			return gpu.Absent[int](gpu.NotReported)
+		}
+		return gpu.Of(n)
+	})
+}
+
+func fanRPM(h *handle, i int) gpu.Reading[gpu.RPM] {
+	v, c := askRaw(h, "nvmlDeviceGetFanSpeedRPM", func(function, device unsafe.Pointer) (uint32, code) {
+		return rawFanRPM(function, device, i)
+	})
+	return converted(v, c, plain[gpu.RPM])
+}
+
+func readFanPolicies(d *device, r *gpu.Readings) {
+	for i := range r.Fans.Fans {
+		r.Fans.Fans[i].Policy = fanPolicy(&d.handle, i)
+	}
+}
+
+func fanPolicy(h *handle, i int) gpu.Reading[string] {
+	return reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), func(p nvml.FanControlPolicy) gpu.Reading[string] {
+		switch p {
+		case nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW:
+			return gpu.Of("automatic")
+		case nvml.FAN_POLICY_MANUAL:
+			return gpu.Of("manual")
+		default:
+			return gpu.Absent[string](gpu.NotReported)
+		}
+	})
+}
+
+func readPower(d *device, r *gpu.Readings) {
+	h := &d.handle
+	r.Power.Draw = plausible(reading(h, "nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage, watts), r.Power.MaxLimit)
+	r.Power.EnforcedLimit = reading(h, "nvmlDeviceGetEnforcedPowerLimit", nvml.Device.GetEnforcedPowerLimit, watts)
+	r.Power.Energy = reading(h, "nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption, joules)
+}
+
+// plausible marks a power as doubtful that is far above what the device may
+// draw at most. Short peaks above the limit are real.
+func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
+	const far = 2
+	v, ok := draw.Get()
+	limit, known := most.Get()
+	if ok && known && limit > 0 && v > far*limit {
+		return gpu.DoubtfulOf(v)
+	}
+	return draw
+}
+
+func readPowerLimits(d *device, r *gpu.Readings) {
+	h := &d.handle
+	r.Power.DefaultLimit = reading(h, "nvmlDeviceGetPowerManagementDefaultLimit", nvml.Device.GetPowerManagementDefaultLimit, watts)
+	limits, c := ask(h, "nvmlDeviceGetPowerManagementLimitConstraints", both(nvml.Device.GetPowerManagementLimitConstraints))
+	r.Power.MinLimit = converted(limits.a, c, watts)
+	r.Power.MaxLimit = converted(limits.b, c, watts)
+}
+
+func readClocks(d *device, r *gpu.Readings) {
+	h := &d.handle
+	clock := func(which nvml.ClockType) gpu.Reading[gpu.Megahertz] {
+		return reading(h, "nvmlDeviceGetClockInfo", at(which, nvml.Device.GetClockInfo), plain[gpu.Megahertz])
+	}
+	r.Clocks.Graphics = clock(nvml.CLOCK_GRAPHICS)
+	r.Clocks.SM = clock(nvml.CLOCK_SM)
+	r.Clocks.Memory = clock(nvml.CLOCK_MEM)
+	r.Clocks.Video = clock(nvml.CLOCK_VIDEO)
+	r.Clocks.PerformanceState = reading(h, "nvmlDeviceGetPerformanceState", nvml.Device.GetPerformanceState, performanceState)
+	r.Clocks.EventReasons = eventReasons(h)
+}
+
+func performanceState(p nvml.Pstates) gpu.Reading[int] {
+	if p < nvml.PSTATE_0 || p > nvml.PSTATE_15 {
+		return gpu.Absent[int](gpu.NotReported)
+	}
+	return gpu.Of(int(p))
+}
+
+func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
+	bits, c := ask(h, "nvmlDeviceGetCurrentClocksEventReasons", nvml.Device.GetCurrentClocksEventReasons)
+	if c.older() {
+		bits, c = ask(h, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.Device.GetCurrentClocksThrottleReasons)
+	}
+	return converted(bits, c, func(bits uint64) gpu.Reading[gpu.ClockEventReasons] {
+		if !known(bits) {
+			return gpu.Absent[gpu.ClockEventReasons](gpu.NotReported)
+		}
+		return gpu.Of(gpu.ClockEventReasons(bits))
+	})
+}
+
+func readMaxClocks(d *device, r *gpu.Readings) {
+	clock := func(which nvml.ClockType) gpu.Reading[gpu.Megahertz] {
+		return reading(&d.handle, "nvmlDeviceGetMaxClockInfo", at(which, nvml.Device.GetMaxClockInfo), plain[gpu.Megahertz])
+	}
+	r.Clocks.MaxGraphics = clock(nvml.CLOCK_GRAPHICS)
+	r.Clocks.MaxSM = clock(nvml.CLOCK_SM)
+	r.Clocks.MaxMemory = clock(nvml.CLOCK_MEM)
+	r.Clocks.MaxVideo = clock(nvml.CLOCK_VIDEO)
+}
+
+func readLink(d *device, r *gpu.Readings) {
+	h := &d.handle
+	r.PCIe.Generation = reading(h, "nvmlDeviceGetCurrPcieLinkGeneration", nvml.Device.GetCurrPcieLinkGeneration, plain[int])
+	r.PCIe.Width = reading(h, "nvmlDeviceGetCurrPcieLinkWidth", nvml.Device.GetCurrPcieLinkWidth, plain[int])
+	r.PCIe.Replays = reading(h, "nvmlDeviceGetPcieReplayCounter", nvml.Device.GetPcieReplayCounter, plain[uint64])
+}
+
+func readMaxLink(d *device, r *gpu.Readings) {
+	h := &d.handle
+	r.PCIe.MaxGeneration = reading(h, "nvmlDeviceGetMaxPcieLinkGeneration", nvml.Device.GetMaxPcieLinkGeneration, plain[int])
+	r.PCIe.MaxWidth = reading(h, "nvmlDeviceGetMaxPcieLinkWidth", nvml.Device.GetMaxPcieLinkWidth, plain[int])
+}
+
+func readECC(d *device, r *gpu.Readings) {
+	h := &d.handle
+	mode, c := ask(h, "nvmlDeviceGetEccMode", both(nvml.Device.GetEccMode))
+	r.Health.ECCMode = converted(mode.a, c, enabled)
+	r.Health.ECCModePending = converted(mode.b, c, enabled)
+	errors := func(kind nvml.MemoryErrorType, since nvml.EccCounterType) gpu.Reading[uint64] {
+		return reading(h, "nvmlDeviceGetTotalEccErrors", func(dev nvml.Device) (uint64, nvml.Return) {
+			return dev.GetTotalEccErrors(kind, since)
+		}, plain[uint64])
+	}
+	r.Health.CorrectedVolatile = errors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC)
+	r.Health.UncorrectedVolatile = errors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+	r.Health.CorrectedAggregate = errors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC)
+	r.Health.UncorrectedAggregate = errors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC)
+}
+
+func readRemappedRows(d *device, r *gpu.Readings) {
+	type rows struct {
+		correctable, uncorrectable int
+		pending, failed            bool
+	}
+	v, c := ask(&d.handle, "nvmlDeviceGetRemappedRows", func(dev nvml.Device) (v rows, ret nvml.Return) {
+		v.correctable, v.uncorrectable, v.pending, v.failed, ret = dev.GetRemappedRows()
+		return v, ret
+	})
+	r.Health.RemappedCorrectable = converted(v.correctable, c, plain[uint64])
+	r.Health.RemappedUncorrectable = converted(v.uncorrectable, c, plain[uint64])
+	r.Health.RemapPending = converted(v.pending, c, gpu.Of)
+	r.Health.RemapFailed = converted(v.failed, c, gpu.Of)
+}
+
+func readRetiredPages(d *device, r *gpu.Readings) {
+	h := &d.handle
+	pages := func(cause nvml.PageRetirementCause) gpu.Reading[uint64] {
+		return reading(h, "nvmlDeviceGetRetiredPages_v2", func(dev nvml.Device) (uint64, nvml.Return) {
+			addresses, _, ret := dev.GetRetiredPages_v2(cause)
+			return uint64(len(addresses)), ret
+		}, gpu.Of)
+	}
+	r.Health.RetiredSingleBit = pages(nvml.PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS)
+	r.Health.RetiredDoubleBit = pages(nvml.PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
+	r.Health.RetirementPending = reading(h, "nvmlDeviceGetRetiredPagesPendingStatus", nvml.Device.GetRetiredPagesPendingStatus, enabled)
+}
+
+func readModes(d *device, r *gpu.Readings) {
+	h := &d.handle
+	r.Modes.Persistence = reading(h, "nvmlDeviceGetPersistenceMode", nvml.Device.GetPersistenceMode, enabled)
+	r.Modes.Compute = reading(h, "nvmlDeviceGetComputeMode", nvml.Device.GetComputeMode, computeMode)
+	r.Modes.DisplayActive = reading(h, "nvmlDeviceGetDisplayActive", nvml.Device.GetDisplayActive, enabled)
+	mig, c := ask(h, "nvmlDeviceGetMigMode", both(nvml.Device.GetMigMode))
+	on := func(v int) gpu.Reading[bool] { return gpu.Of(v == nvml.DEVICE_MIG_ENABLE) }
+	r.Modes.MIG = converted(mig.a, c, on)
+	r.Modes.MIGPending = converted(mig.b, c, on)
+}
+
+func computeMode(m nvml.ComputeMode) gpu.Reading[string] {
+	names := map[nvml.ComputeMode]string{
+		nvml.COMPUTEMODE_DEFAULT:           "default",
+		nvml.COMPUTEMODE_EXCLUSIVE_THREAD:  "exclusive_thread",
+		nvml.COMPUTEMODE_PROHIBITED:        "prohibited",
+		nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+	}
+	if name, ok := names[m]; ok {
+		return gpu.Of(name)
+	}
+	return gpu.Absent[string](gpu.NotReported)
+}

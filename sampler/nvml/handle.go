@@ -1,0 +1,197 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"log/slog"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// handle is a device of the driver, or a MIG instance of one, and how its calls
+// went. It belongs to the goroutine that reads the device.
+type handle struct {
+	lib *library
+	dev nvml.Device
+	log *slog.Logger
+
+	// fatal is the code after which nothing more is asked in this reading:
+	// the device is lost or the driver gone. Success where neither is.
+	fatal code
+	// answered counts the calls of this reading after which the device can
+	// be thought well, refused is the code of the last other one.
+	answered int
+	refused  code
+	// failing has the functions whose last call failed, so that the log
+	// tells when that begins and ends, and not at each reading.
+	failing map[string]code
+}
+
+func newHandle(l *library, dev nvml.Device, log *slog.Logger) handle {
+	return handle{lib: l, dev: dev, log: log, failing: map[string]code{}}
+}
+
+// begin forgets how the last reading went.
+func (h *handle) begin() { h.fatal, h.answered, h.refused = success, 0, success }
+
+// ask makes one call for a device. Symbol is the name of the library's function
+// that the binding's method calls.
+func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return)) (T, code) {
+	if h.fatal != success {
+		var none T
+		return none, h.fatal
+	}
+	v, c := invoke(h.lib, symbol, h.dev, method)
+	h.note(symbol, c)
+	return v, c
+}
+
+// askRaw makes one of the calls that go past the binding.
+func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.Pointer) (T, code)) (T, code) {
+	var none T
+	if h.fatal != success {
+		return none, h.fatal
+	}
+	function := h.lib.function(symbol)
+	if function == nil {
+		return none, functionNotFound
+	}
+	v, c := call(function, pointerOf(h.dev))
+	h.note(symbol, c)
+	return v, c
+}
+
+// note keeps account of a call.
+func (h *handle) note(symbol string, c code) {
+	switch {
+	case c == gpuIsLost, c == uninitialized, c == driverNotLoaded, c == versionMismatch:
+		h.fatal, h.refused = c, c
+		return
+	case c.answered():
+		h.answered++
+		if _, was := h.failing[symbol]; was {
+			delete(h.failing, symbol)
+			h.log.Info("a reading works again", "function", symbol)
+		}
+	default:
+		h.refused = c
+		if h.failing[symbol] != c {
+			h.failing[symbol] = c
+			h.log.Warn("a reading fails", "function", symbol, "err", c)
+		}
+	}
+}
+
+// failure is why the reading as a whole is none: success if it is one.
+func (h *handle) failure() code {
+	switch {
+	case h.fatal != success:
+		return h.fatal
+	case h.answered == 0:
+		return h.refused
+	default:
+		return success
+	}
+}
+
+// reading asks and converts what a device reports; what it does not report is
+// absent with a reason.
+func reading[T, U any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return), convert func(T) gpu.Reading[U]) gpu.Reading[U] {
+	v, c := ask(h, symbol, method)
+	return converted(v, c, convert)
+}
+
+func converted[T, U any](v T, c code, convert func(T) gpu.Reading[U]) gpu.Reading[U] {
+	if c != success {
+		return gpu.Absent[U](c.quality())
+	}
+	return convert(v)
+}
+
+// integer is what the binding gives counts as.
+type integer interface {
+	~int | ~int32 | ~uint32 | ~uint64
+}
+
+// known reports whether a number is one, not NVML's mark for one that it does
+// not know.
+func known[T integer](v T) bool {
+	if n, wide := any(v).(int); wide && n == blank { // the binding's int for 32 bits
+		return false
+	}
+	return v != ^T(0)
+}
+
+// plain is a number as it is reported.
+func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | int | uint64, T integer](v T) gpu.Reading[U] {
+	if !known(v) {
+		return gpu.Absent[U](gpu.NotReported)
+	}
+	return gpu.Of(U(v))
+}
+
+// share is a percentage. One above 100 can't be right; it is cut to 100 and
+// doubtful, so that it misleads no sum.
+func share[T integer](v T) gpu.Reading[gpu.Percent] {
+	switch {
+	case !known(v):
+		return gpu.Absent[gpu.Percent](gpu.NotReported)
+	case v > 100:
+		return gpu.DoubtfulOf(gpu.Percent(100))
+	default:
+		return gpu.Of(gpu.Percent(v))
+	}
+}
+
+// speed is a fan's percentage of its noise limit, which it may pass.
+func speed[T integer](v T) gpu.Reading[gpu.Percent] {
+	if !known(v) {
+		return gpu.Absent[gpu.Percent](gpu.NotReported)
+	}
+	return gpu.Of(gpu.Percent(v))
+}
+
+// degrees is a temperature. The largest numbers of 32 bits are marks for "not
+// known", and what no chip survives is doubtful.
+func degrees(v int64) gpu.Reading[gpu.Celsius] {
+	const coldest, hottest, marks = -60, 200, 0x7ffffff0
+	switch {
+	case v == -1 || v >= marks || v <= -marks:
+		return gpu.Absent[gpu.Celsius](gpu.NotReported)
+	case v < coldest || v > hottest:
+		return gpu.DoubtfulOf(gpu.Celsius(v))
+	default:
+		return gpu.Of(gpu.Celsius(v))
+	}
+}
+
+// watts is a power in milliwatts.
+func watts(milli uint32) gpu.Reading[gpu.Watts] {
+	if !known(milli) {
+		return gpu.Absent[gpu.Watts](gpu.NotReported)
+	}
+	return gpu.Of(gpu.Watts(milli) / 1000)
+}
+
+// joules is an energy in millijoules.
+func joules(milli uint64) gpu.Reading[gpu.Joules] {
+	if !known(milli) {
+		return gpu.Absent[gpu.Joules](gpu.NotReported)
+	}
+	return gpu.Of(gpu.Joules(milli) / 1000)
+}
+
+// enabled is a switch.
+func enabled(v nvml.EnableState) gpu.Reading[bool] {
+	switch v {
+	case nvml.FEATURE_ENABLED:
+		return gpu.Of(true)
+	case nvml.FEATURE_DISABLED:
+		return gpu.Of(false)
+	default:
+		return gpu.Absent[bool](gpu.NotReported)
+	}
+}

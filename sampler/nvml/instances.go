@@ -1,0 +1,70 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// instance is a MIG instance, with a handle of its own: what goes wrong with
+// it is no matter of the device.
+type instance struct {
+	handle
+	facts gpu.Instance
+}
+
+// readInstances lists the MIG instances, with all that stays the same about
+// each while it exists.
+func readInstances(d *device, r *gpu.Readings) {
+	d.instances, r.Instances = nil, nil
+	if !r.Modes.MIG.Or(false) {
+		return
+	}
+	most, c := ask(&d.handle, "nvmlDeviceGetMaxMigDeviceCount", nvml.Device.GetMaxMigDeviceCount)
+	if c != success {
+		return
+	}
+	for i := range most {
+		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", at(i, nvml.Device.GetMigDeviceHandleByIndex))
+		if c != success { // not found: that place is empty
+			continue
+		}
+		in := &instance{handle: newHandle(d.lib, dev, d.log)}
+		if in.identify() {
+			d.instances = append(d.instances, in)
+		}
+	}
+}
+
+// identify reads who the instance is; false if it has gone meanwhile.
+func (in *instance) identify() bool {
+	h := &in.handle
+	uuid, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID)
+	if c != success {
+		return false
+	}
+	name := textOf(ask(h, "nvmlDeviceGetName", nvml.Device.GetName))
+	attributes, c := ask(h, "nvmlDeviceGetAttributes_v2", nvml.Device.GetAttributes)
+	in.facts = gpu.Instance{
+		UUID:              uuid,
+		Name:              name.Or("MIG instance"),
+		GPUInstance:       reading(h, "nvmlDeviceGetGpuInstanceId", nvml.Device.GetGpuInstanceId, plain[int]),
+		ComputeInstance:   reading(h, "nvmlDeviceGetComputeInstanceId", nvml.Device.GetComputeInstanceId, plain[int]),
+		Multiprocessors:   converted(attributes.MultiprocessorCount, c, plain[int]),
+		MemorySlices:      converted(attributes.GpuInstanceSliceCount, c, plain[int]),
+		ComputeSliceCount: converted(attributes.ComputeInstanceSliceCount, c, plain[int]),
+	}
+	return true
+}
+
+func readInstanceMemory(d *device, r *gpu.Readings) {
+	r.Instances = nil
+	for _, in := range d.instances {
+		in.begin()
+		facts := in.facts
+		facts.Memory = memoryOf(&in.handle)
+		r.Instances = append(r.Instances, facts)
+	}
+}

@@ -1,0 +1,212 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// libraryPaths are where the library is looked for: first wherever the system's
+// loader finds it, then where containers, WSL and NixOS have it.
+var libraryPaths = []string{
+	"libnvidia-ml.so.1",
+	"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+	"/run/nvidia/driver/usr/lib64/libnvidia-ml.so.1",
+	"/usr/lib/wsl/lib/libnvidia-ml.so.1",
+	"/run/opengl-driver/lib/libnvidia-ml.so.1",
+}
+
+// required are the functions without which a library is of no use: every
+// driver since 319 has them.
+var required = []string{
+	"nvmlInit_v2",
+	"nvmlShutdown",
+	"nvmlErrorString",
+	"nvmlDeviceGetCount_v2",
+	"nvmlDeviceGetHandleByIndex_v2",
+	"nvmlDeviceGetUUID",
+	"nvmlDeviceGetName",
+}
+
+// library is the loaded library. It stays loaded as long as the process lives.
+type library struct {
+	path    string
+	api     nvml.Interface
+	symbols map[string]unsafe.Pointer // nil where the library lacks one
+}
+
+// load loads the library and looks every function up that gpuwhy may call.
+func load(path string) (*library, error) {
+	paths := libraryPaths
+	if path != "" {
+		paths = []string{path}
+	}
+	var tried []error
+	for _, p := range paths {
+		handle, err := open(p)
+		if err != nil {
+			tried = append(tried, fmt.Errorf("%s: %w", p, err))
+			continue
+		}
+		return examine(p, handle)
+	}
+	return nil, &gpu.Advice{
+		What: "no NVIDIA management library was found (tried " + strings.Join(paths, ", ") + ")",
+		Try:  "install the NVIDIA driver, and check that nvidia-smi runs; in a container, start it with the NVIDIA runtime (--gpus all)",
+		Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, errors.Join(tried...)),
+	}
+}
+
+func examine(path string, handle unsafe.Pointer) (*library, error) {
+	l := &library{path: path, api: nvml.New(nvml.WithLibraryPath(path)), symbols: map[string]unsafe.Pointer{}}
+	for _, name := range symbols {
+		l.symbols[name] = find(handle, name)
+	}
+	for _, name := range required {
+		if l.symbols[name] == nil {
+			return nil, &gpu.Advice{
+				What: path + " is no usable NVIDIA management library: it lacks " + name,
+				Try:  "install the NVIDIA driver again",
+				Err:  gpu.ErrNoDriver,
+			}
+		}
+	}
+	return l, nil
+}
+
+// missing lists the functions that the library lacks, for the log.
+func (l *library) missing() []string {
+	var out []string
+	for _, name := range symbols {
+		if l.symbols[name] == nil {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// function is a function's address, nil if the library lacks it. A name that
+// was not looked up is a mistake of ours.
+func (l *library) function(symbol string) unsafe.Pointer {
+	f, known := l.symbols[symbol]
+	if !known {
+		panic("nvml: " + symbol + " is not in the table of symbols")
+	}
+	return f
+}
+
+// invoke makes one call of the binding, unless the library lacks its function.
+// It is the only way to call the binding: a test holds every use of it against
+// the function that the binding calls in the end.
+func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
+	if l.function(symbol) == nil {
+		var none T
+		return none, functionNotFound
+	}
+	v, ret := call(on)
+	return v, code(ret)
+}
+
+// turn is held while the library is initialized or shut down: the binding keeps
+// notes about that which all its users in a process share.
+var turn sync.Mutex
+
+// initialize initializes the library, which attaches no GPU yet.
+func (l *library) initialize() code {
+	turn.Lock()
+	defer turn.Unlock()
+	_, c := invoke(l, "nvmlInit_v2", l.api, alone(nvml.Interface.Init))
+	return c
+}
+
+// shutdown undoes one initialize.
+func (l *library) shutdown() code {
+	turn.Lock()
+	defer turn.Unlock()
+	_, c := invoke(l, "nvmlShutdown", l.api, alone(nvml.Interface.Shutdown))
+	return c
+}
+
+// count is how many GPUs the driver lists.
+func (l *library) count() (int, code) {
+	return invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
+}
+
+// byIndex attaches a GPU, which wakes it.
+func (l *library) byIndex(i int) (nvml.Device, code) {
+	return invoke(l, "nvmlDeviceGetHandleByIndex_v2", l.api, at(i, nvml.Interface.DeviceGetHandleByIndex))
+}
+
+// byAddress attaches a GPU, which wakes it.
+func (l *library) byAddress(address string) (nvml.Device, code) {
+	return invoke(l, "nvmlDeviceGetHandleByPciBusId_v2", l.api, at(address, nvml.Interface.DeviceGetHandleByPciBusId))
+}
+
+// driver is what the library says of the driver and itself.
+func (l *library) driver() gpu.Driver {
+	text := func(symbol string, call func(nvml.Interface) (string, nvml.Return)) gpu.Reading[string] {
+		return textOf(invoke(l, symbol, l.api, call))
+	}
+	version := func(v int, c code) gpu.Reading[string] {
+		if c != success {
+			return gpu.Absent[string](c.quality())
+		}
+		return gpu.Of(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
+	}
+	return gpu.Driver{
+		Source:  gpu.SourceNVML,
+		Version: text("nvmlSystemGetDriverVersion", nvml.Interface.SystemGetDriverVersion),
+		Library: text("nvmlSystemGetNVMLVersion", nvml.Interface.SystemGetNVMLVersion),
+		CUDA:    version(invoke(l, "nvmlSystemGetCudaDriverVersion_v2", l.api, nvml.Interface.SystemGetCudaDriverVersion_v2)),
+	}
+}
+
+func textOf(s string, c code) gpu.Reading[string] {
+	if c != success {
+		return gpu.Absent[string](c.quality())
+	}
+	if s = strings.TrimSpace(s); s == "" || strings.EqualFold(s, "N/A") {
+		return gpu.Absent[string](gpu.NotReported)
+	}
+	return gpu.Of(s)
+}
+
+// The adapters below bring the binding's methods into the shape of invoke.
+
+// alone is for a method that returns nothing but its code.
+func alone[R any](f func(R) nvml.Return) func(R) (struct{}, nvml.Return) {
+	return func(on R) (struct{}, nvml.Return) { return struct{}{}, f(on) }
+}
+
+// at is for a method with an argument.
+func at[R, A, T any](a A, f func(R, A) (T, nvml.Return)) func(R) (T, nvml.Return) {
+	return func(on R) (T, nvml.Return) { return f(on, a) }
+}
+
+// first is for a method with two results of which the first matters.
+func first[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (T, nvml.Return) {
+	return func(on R) (T, nvml.Return) { v, _, ret := f(on); return v, ret }
+}
+
+// pair is two results of one method.
+type pair[T, U any] struct {
+	a T
+	b U
+}
+
+// both is for a method with two results.
+func both[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (pair[T, U], nvml.Return) {
+	return func(on R) (pair[T, U], nvml.Return) { a, b, ret := f(on); return pair[T, U]{a, b}, ret }
+}
+
+// blank is what NVML writes where it does not know a 32-bit number.
+const blank = math.MaxUint32

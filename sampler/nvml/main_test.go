@@ -1,0 +1,137 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// lib is the one library that this process uses. Tests of another one run in a
+// process of their own, see child_test.go.
+var lib *fakenvml.Library
+
+func TestMain(m *testing.M) {
+	if scenario := os.Getenv(childScenario); scenario != "" {
+		child(scenario)
+		return
+	}
+	var err error
+	if lib, err = fakenvml.New(fakenvml.Options{}); err != nil {
+		slog.Error("no fake library", "err", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		slog.Error("goroutines are left", "err", err)
+		code = 1
+	}
+	lib.Remove()
+	os.Exit(code)
+}
+
+// testDeadline is after how long a call hangs in these tests.
+const testDeadline = 500 * time.Millisecond
+
+// machine describes the process's library anew. When the test ends, the library
+// must have been shut down.
+func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
+	tb.Helper()
+	m := lib.Machine(tb, gpus...)
+	tb.Cleanup(func() {
+		m.Heal()
+		m.AwaitInitialized(0)
+	})
+	return m
+}
+
+// source is a source of the machine, closed when the test ends.
+func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source {
+	tb.Helper()
+	cfg := Config{
+		LibraryPath: lib.Path(),
+		SysfsRoot:   m.SysfsRoot(),
+		ProcRoot:    m.ProcRoot(),
+		Deadline:    testDeadline,
+		Log:         slog.New(slog.NewTextHandler(tb.Output(), nil)),
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s := New(cfg)
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
+	return s
+}
+
+// withoutSysfs makes the kernel show no PCI devices, as under WSL.
+func withoutSysfs(c *Config) { c.SysfsRoot = c.SysfsRoot + "/none" }
+
+// try reads with the patience of a program that has time.
+func try(tb testing.TB, s *Source) (*gpu.Snapshot, error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	defer cancel()
+	return s.Read(ctx)
+}
+
+// read is a reading that has to succeed.
+func read(tb testing.TB, s *Source) *gpu.Snapshot {
+	tb.Helper()
+	snap, err := try(tb, s)
+	if err != nil {
+		tb.Fatalf("Read: %v", err)
+	}
+	return snap
+}
+
+// readOne is the only device of a reading that has to succeed.
+func readOne(tb testing.TB, s *Source) *gpu.Device {
+	tb.Helper()
+	snap := read(tb, s)
+	if len(snap.Devices) != 1 {
+		tb.Fatalf("%d devices, want 1", len(snap.Devices))
+	}
+	return &snap.Devices[0]
+}
+
+// until reads until the condition holds.
+func until(tb testing.TB, s *Source, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
+	tb.Helper()
+	end := time.Now().Add(20 * time.Second)
+	pause := time.NewTicker(2 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		snap, err := try(tb, s)
+		if holds(snap, err) {
+			return snap
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("never: %s; the last reading is %+v, %v", what, snap, err)
+		}
+		<-pause.C
+	}
+}
+
+func allOK(snap *gpu.Snapshot, err error) bool {
+	if err != nil || snap == nil || len(snap.Devices) == 0 {
+		return false
+	}
+	for _, d := range snap.Devices {
+		if d.State != gpu.StateOK {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// kernel is what the system knows of PCI devices without asking the driver.
+// Reading it wakes no card.
+type kernel struct{ sysfs, proc string }
+
+// card is a GPU that the NVIDIA driver serves, as the kernel lists it.
+type card struct {
+	address string // "0000:01:00.0"
+	dir     string
+}
+
+// cards are the GPUs bound to the NVIDIA driver and visible here, by address;
+// none where there is no such driver, or no PCI, as under WSL.
+func (k kernel) cards() []card {
+	entries, err := os.ReadDir(filepath.Join(k.sysfs, "bus/pci/drivers/nvidia"))
+	if err != nil {
+		return nil
+	}
+	var out []card
+	for _, e := range entries {
+		c := card{address: e.Name(), dir: filepath.Join(k.sysfs, "bus/pci/devices", e.Name())}
+		if strings.Count(c.address, ":") == 2 && c.isGPU() && k.visible(c.address) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// visible reports whether the driver shows the card here: a container sees all
+// cards of the machine in /sys, and its own in /proc. Listing the folder is
+// harmless; reading the information file in it would wake the card.
+func (k kernel) visible(address string) bool {
+	gpus := filepath.Join(k.proc, "driver/nvidia/gpus")
+	if _, err := os.Stat(gpus); err != nil {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(gpus, address))
+	return err == nil
+}
+
+// isGPU tells display controllers (PCI class 03) from the switches and bridges
+// that the driver serves too.
+func (c card) isGPU() bool {
+	return c.read("vendor") == "0x10de" && strings.HasPrefix(c.read("class"), "0x03")
+}
+
+// asleep reports whether the card is powered down, or on its way there.
+func (c card) asleep() bool {
+	switch c.read("power/runtime_status") {
+	case "suspended", "suspending":
+		return true
+	}
+	return false
+}
+
+// mayDoze reports whether the system powers the card down when it is idle.
+func (c card) mayDoze() bool { return c.read("power/control") == "auto" }
+
+// read returns a file of the card's folder, "" if there is none.
+func (c card) read(name string) string {
+	b, err := os.ReadFile(filepath.Join(c.dir, name))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// identity is what is known of a card that was never asked.
+func (c card) identity() gpu.Identity {
+	id := func(name string) string { return strings.TrimPrefix(c.read(name), "0x") }
+	return gpu.Identity{
+		UUID:   provisionalUUID(c.address),
+		Vendor: gpu.NVIDIA,
+		Source: gpu.SourceNVML,
+		Name:   "NVIDIA GPU " + id("vendor") + ":" + id("device"),
+		PCI:    c.address,
+	}
+}
+
+// provisionalUUID is the key of a device whose UUID is not known: the sampler
+// recognizes the device by it when it has got its own.
+func provisionalUUID(address string) string { return "PCI-" + address }
+
+func addresses(cards []card) []string {
+	out := make([]string, len(cards))
+	for i, c := range cards {
+		out[i] = c.address
+	}
+	return out
+}

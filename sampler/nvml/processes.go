@@ -1,0 +1,206 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"cmp"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// processLists are the driver's lists of processes, each with its functions
+// from the newest to the oldest.
+var processLists = []struct {
+	kind    gpu.ProcessType
+	symbols []string
+}{
+	{gpu.TypeCompute, []string{
+		"nvmlDeviceGetComputeRunningProcesses_v3",
+		"nvmlDeviceGetComputeRunningProcesses_v2",
+		"nvmlDeviceGetComputeRunningProcesses",
+	}},
+	{gpu.TypeGraphics, []string{
+		"nvmlDeviceGetGraphicsRunningProcesses_v3",
+		"nvmlDeviceGetGraphicsRunningProcesses_v2",
+		"nvmlDeviceGetGraphicsRunningProcesses",
+	}},
+	{gpu.TypeMPS, []string{
+		"nvmlDeviceGetMPSComputeRunningProcesses_v3",
+		"nvmlDeviceGetMPSComputeRunningProcesses_v2",
+		"nvmlDeviceGetMPSComputeRunningProcesses",
+	}},
+}
+
+func readProcesses(d *device, r *gpu.Readings) {
+	table, c := listProcesses(&d.handle)
+	if c == noPermission && len(d.instances) > 0 {
+		table, c = listByInstance(d.instances)
+	}
+	if c != success {
+		r.Processes = gpu.Absent[[]gpu.Process](c.quality())
+		return
+	}
+	supported := d.takeSamples(time.Now())
+	r.Processes = gpu.Of(table.processes(r.Memory.Total, func(p *gpu.Process) {
+		d.samples.fill(p, supported)
+	}))
+}
+
+// takeSamples asks what processes used since it was asked last. The quality is
+// why there is nothing to be had, Good where there is.
+func (d *device) takeSamples(now time.Time) gpu.Quality {
+	since := d.samples.since(now)
+	rows, c := askRaw(&d.handle, "nvmlDeviceGetProcessUtilization", func(function, device unsafe.Pointer) ([]rawSample, code) {
+		return rawSamples(function, device, since)
+	})
+	switch c {
+	case success, notFound: // not found: nobody used anything
+		d.samples.add(now, rows)
+		return gpu.Good
+	default:
+		return c.quality()
+	}
+}
+
+// listProcesses asks for every list. The code is success if one of them
+// answered, else that of the first.
+func listProcesses(h *handle) (processTable, code) {
+	table, worst := processTable{}, success
+	answered := false
+	for _, list := range processLists {
+		rows, c := listOf(h, list.symbols)
+		if c == success {
+			answered = true
+			table.add(list.kind, rows)
+		} else if worst == success {
+			worst = c
+		}
+	}
+	if answered {
+		return table, success
+	}
+	return table, worst
+}
+
+// listByInstance asks each MIG instance, where the device's own lists are not
+// permitted.
+func listByInstance(instances []*instance) (processTable, code) {
+	all, result := processTable{}, noPermission
+	for _, in := range instances {
+		table, c := listProcesses(&in.handle)
+		if c == success {
+			all.merge(table)
+			result = success
+		}
+	}
+	return all, result
+}
+
+// listOf asks the newest function that the driver has for a list.
+func listOf(h *handle, symbols []string) (rows []rawProcess, c code) {
+	for _, symbol := range symbols {
+		rows, c = askRaw(h, symbol, rawProcesses)
+		if !c.older() {
+			break
+		}
+	}
+	return rows, c
+}
+
+// processTable holds the rows of all lists by process and MIG instance.
+type processTable map[processKey]processRow
+
+type processKey struct{ pid, gpuInstance, computeInstance uint32 }
+
+type processRow struct {
+	kind   gpu.ProcessType
+	memory gpu.Reading[gpu.Bytes]
+}
+
+// add adds a list's rows. One that can't be right is left out, and hides no
+// other.
+func (t processTable) add(kind gpu.ProcessType, rows []rawProcess) {
+	const mostPID = 1 << 22 // the kernel gives no larger one
+	for _, raw := range rows {
+		if raw.pid == 0 || raw.pid > mostPID {
+			continue
+		}
+		t.put(processKey{raw.pid, raw.gpuInstance, raw.computeInstance}, processRow{kind, plain[gpu.Bytes](raw.memory)})
+	}
+}
+
+func (t processTable) merge(other processTable) {
+	for k, row := range other {
+		t.put(k, row)
+	}
+}
+
+// put adds a row, or what it says more about a process that is there already:
+// lists repeat a process's memory, they don't split it.
+func (t processTable) put(k processKey, row processRow) {
+	if old, ok := t[k]; ok {
+		row.kind = combine(old.kind, row.kind)
+		if v, ok := old.memory.Get(); ok && v > row.memory.Or(0) {
+			row.memory = old.memory
+		}
+	}
+	t[k] = row
+}
+
+func combine(a, b gpu.ProcessType) gpu.ProcessType {
+	switch {
+	case a == b:
+		return a
+	case a == gpu.TypeMPS || b == gpu.TypeMPS:
+		return gpu.TypeMPS
+	default:
+		return gpu.TypeComputeGraphics
+	}
+}
+
+// processes are the table's, busiest first. Fill adds what each uses.
+func (t processTable) processes(total gpu.Reading[gpu.Bytes], fill func(*gpu.Process)) []gpu.Process {
+	out := make([]gpu.Process, 0, len(t))
+	for k, row := range t {
+		p := gpu.Process{
+			PID:             int(k.pid),
+			Type:            row.kind,
+			Memory:          within(row.memory, total),
+			GPUInstance:     plain[int](k.gpuInstance),
+			ComputeInstance: plain[int](k.computeInstance),
+		}
+		fill(&p)
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b gpu.Process) int {
+		return cmp.Or(
+			cmp.Compare(trusted(b.SM), trusted(a.SM)),
+			cmp.Compare(trusted(b.Memory), trusted(a.Memory)),
+			cmp.Compare(a.PID, b.PID),
+			cmp.Compare(a.GPUInstance.Or(-1), b.GPUInstance.Or(-1)),
+			cmp.Compare(a.ComputeInstance.Or(-1), b.ComputeInstance.Or(-1)),
+		)
+	})
+	return out
+}
+
+// within marks memory as doubtful that is more than the device has.
+func within(memory, total gpu.Reading[gpu.Bytes]) gpu.Reading[gpu.Bytes] {
+	v, ok := memory.Get()
+	most, known := total.Get()
+	if ok && known && v > most {
+		return gpu.DoubtfulOf(v)
+	}
+	return memory
+}
+
+// trusted is a reading's value for sorting: a doubtful one puts nobody first.
+func trusted[T gpu.Percent | gpu.Bytes](r gpu.Reading[T]) T {
+	if r.Quality() != gpu.Good {
+		return 0
+	}
+	return r.Or(0)
+}

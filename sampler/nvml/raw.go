@@ -1,0 +1,155 @@
+//go:build linux && cgo
+
+package nvml
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+
+typedef int (*processes_fn)(void *device, unsigned int *count, void *rows);
+typedef int (*samples_fn)(void *device, void *samples, unsigned int *count, unsigned long long since);
+typedef int (*argument_fn)(void *device, void *argument);
+
+static int processes(void *f, void *device, unsigned int *count, void *rows) {
+	return ((processes_fn)f)(device, count, rows);
+}
+static int samples(void *f, void *device, void *out, unsigned int *count, unsigned long long since) {
+	return ((samples_fn)f)(device, out, count, since);
+}
+static int argument(void *f, void *device, void *argument) {
+	return ((argument_fn)f)(device, argument);
+}
+*/
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"reflect"
+	"runtime"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// These are the calls that go past the binding; doc.go says why. They go
+// through pointers that were looked up, so that none can be missing.
+
+// open loads a library as the binding does, and keeps it loaded.
+func open(path string) (unsafe.Pointer, error) {
+	runtime.LockOSThread() // the loader's error belongs to the thread
+	defer runtime.UnlockOSThread()
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	if h := C.dlopen(name, C.RTLD_LAZY|C.RTLD_GLOBAL); h != nil {
+		return h, nil
+	}
+	return nil, errors.New(C.GoString(C.dlerror()))
+}
+
+// find returns a function of an open library, nil if it has none of the name.
+func find(library unsafe.Pointer, symbol string) unsafe.Pointer {
+	name := C.CString(symbol)
+	defer C.free(unsafe.Pointer(name))
+	return C.dlsym(library, name)
+}
+
+// pointerOf is the driver's own handle of a device.
+func pointerOf(d nvml.Device) unsafe.Pointer {
+	return reflect.ValueOf(d).FieldByName("Handle").UnsafePointer()
+}
+
+const (
+	firstRows = 64      // that many processes need one call
+	mostRows  = 1 << 16 // no machine has more; a count beyond it is wrong
+	widest    = 32      // bytes of the widest row
+	unwritten = 0xa5    // what the driver has not written reads as that
+)
+
+// rawProcess is a row of a process list. What it lacks is all ones.
+type rawProcess struct {
+	pid                          uint32
+	memory                       uint64
+	gpuInstance, computeInstance uint32
+}
+
+// rawProcesses calls a process list. There is room for rows of the widest kind,
+// and how wide they are is measured by how far the driver has written.
+func rawProcesses(function, device unsafe.Pointer) ([]rawProcess, code) {
+	for room := firstRows; room <= mostRows; {
+		buf := make([]byte, room*widest)
+		for i := range buf {
+			buf[i] = unwritten
+		}
+		count := C.uint(room)
+		switch c := code(C.processes(function, device, &count, unsafe.Pointer(&buf[0]))); {
+		case c == insufficientSize:
+			room = max(2*room, int(count)+firstRows)
+		case c != success:
+			return nil, c
+		case int(count) > room:
+			return nil, unknown
+		default:
+			return splitRows(buf, int(count)), success
+		}
+	}
+	return nil, insufficientSize
+}
+
+// splitRows reads the rows of a buffer that was all unwritten before. A row's
+// last byte is never the mark: it is the high end of a size or an instance.
+func splitRows(buf []byte, count int) []rawProcess {
+	if count == 0 {
+		return nil
+	}
+	written := len(buf)
+	for written > 0 && buf[written-1] == unwritten {
+		written--
+	}
+	width := 16
+	for width < widest && count*width < written {
+		width += 8
+	}
+	rows := make([]rawProcess, count)
+	for i := range rows {
+		row := buf[i*width:]
+		rows[i] = rawProcess{
+			pid:             binary.NativeEndian.Uint32(row),
+			memory:          binary.NativeEndian.Uint64(row[8:]),
+			gpuInstance:     math.MaxUint32,
+			computeInstance: math.MaxUint32,
+		}
+		if width >= 24 {
+			rows[i].gpuInstance = binary.NativeEndian.Uint32(row[16:])
+			rows[i].computeInstance = binary.NativeEndian.Uint32(row[20:])
+		}
+	}
+	return rows
+}
+
+// rawSamples returns what processes used after since, in microseconds.
+func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
+	for room := firstRows; room <= mostRows; {
+		buf := make([]rawSample, room)
+		count := C.uint(room)
+		switch c := code(C.samples(function, device, unsafe.Pointer(&buf[0]), &count, C.ulonglong(since))); {
+		case c == insufficientSize:
+			room = max(2*room, int(count)+firstRows)
+		case c != success:
+			return nil, c
+		default:
+			return buf[:min(int(count), room)], success
+		}
+	}
+	return nil, insufficientSize
+}
+
+// rawFanRPM returns what the fan's tachometer says.
+func rawFanRPM(function, device unsafe.Pointer, fan int) (uint32, code) {
+	info := nvml.FanSpeedInfo{Fan: uint32(fan)}
+	info.Version = nvml.STRUCT_VERSION(info, 1)
+	c := code(C.argument(function, device, unsafe.Pointer(&info)))
+	return info.Speed, c
+}

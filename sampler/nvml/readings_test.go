@@ -1,0 +1,373 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+var everything = cmp.Exporter(func(reflect.Type) bool { return true })
+
+func no[T any](q gpu.Quality) gpu.Reading[T] { return gpu.Absent[T](q) }
+
+const mib = 1 << 20
+
+// TestIdleCard: a card whose fans stand still and that does nothing reports
+// zeros, which are readings.
+func TestIdleCard(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	d := readOne(t, source(t, m))
+	still := gpu.Fan{Commanded: gpu.Of(gpu.Percent(0)), RPM: gpu.Of(gpu.RPM(0)), Target: gpu.Of(gpu.Percent(0)), Policy: gpu.Of("automatic")}
+	zero := gpu.Of(gpu.Percent(0))
+	want := gpu.Readings{
+		Utilization: gpu.Utilization{GPU: zero, Memory: zero, Encoder: zero, Decoder: zero, JPEG: zero, OFA: zero},
+		Memory: gpu.Memory{
+			Total: gpu.Of(gpu.Bytes(24564 * mib)), Used: gpu.Of(gpu.Bytes(421 * mib)),
+			Free: gpu.Of(gpu.Bytes((24564 - 421 - 345) * mib)), Reserved: gpu.Of(gpu.Bytes(345 * mib)),
+			BAR1Total: gpu.Of(gpu.Bytes(32768 * mib)), BAR1Used: gpu.Of(gpu.Bytes(6 * mib)),
+		},
+		Thermal: gpu.Thermal{
+			GPU: gpu.Of(gpu.Celsius(34)), Memory: no[gpu.Celsius](gpu.NotSupported),
+			Slowdown: gpu.Of(gpu.Celsius(95)), Shutdown: gpu.Of(gpu.Celsius(98)), Target: gpu.Of(gpu.Celsius(83)),
+			MemoryMax: no[gpu.Celsius](gpu.NotSupported), Margin: gpu.Of(gpu.Celsius(49)),
+		},
+		Fans: gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{still, still}},
+		Power: gpu.Power{
+			Draw: gpu.Of(gpu.Watts(17.34)), EnforcedLimit: gpu.Of(gpu.Watts(450)), DefaultLimit: gpu.Of(gpu.Watts(450)),
+			MinLimit: gpu.Of(gpu.Watts(150)), MaxLimit: gpu.Of(gpu.Watts(600)), Energy: gpu.Of(gpu.Joules(912345.678)),
+		},
+		Clocks: gpu.Clocks{
+			Graphics: gpu.Of(gpu.Megahertz(210)), SM: gpu.Of(gpu.Megahertz(210)), Memory: gpu.Of(gpu.Megahertz(405)), Video: gpu.Of(gpu.Megahertz(1185)),
+			MaxGraphics: gpu.Of(gpu.Megahertz(3120)), MaxSM: gpu.Of(gpu.Megahertz(3120)), MaxMemory: gpu.Of(gpu.Megahertz(10501)), MaxVideo: gpu.Of(gpu.Megahertz(2415)),
+			PerformanceState: gpu.Of(8), EventReasons: gpu.Of(gpu.ReasonIdle),
+		},
+		PCIe: gpu.PCIe{Generation: gpu.Of(1), MaxGeneration: gpu.Of(4), Width: gpu.Of(16), MaxWidth: gpu.Of(16), Replays: gpu.Of(uint64(0))},
+		Health: gpu.Health{
+			ECCMode: no[bool](gpu.NotSupported), ECCModePending: no[bool](gpu.NotSupported),
+			CorrectedVolatile: no[uint64](gpu.NotSupported), UncorrectedVolatile: no[uint64](gpu.NotSupported),
+			CorrectedAggregate: no[uint64](gpu.NotSupported), UncorrectedAggregate: no[uint64](gpu.NotSupported),
+			RemappedCorrectable: no[uint64](gpu.NotSupported), RemappedUncorrectable: no[uint64](gpu.NotSupported),
+			RemapPending: no[bool](gpu.NotSupported), RemapFailed: no[bool](gpu.NotSupported),
+			RetiredSingleBit: no[uint64](gpu.NotSupported), RetiredDoubleBit: no[uint64](gpu.NotSupported), RetirementPending: no[bool](gpu.NotSupported),
+		},
+		Modes: gpu.Modes{
+			Persistence: gpu.Of(false), Compute: gpu.Of("default"), DisplayActive: gpu.Of(true),
+			MIG: no[bool](gpu.NotSupported), MIGPending: no[bool](gpu.NotSupported),
+		},
+		Processes: gpu.Of([]gpu.Process{{
+			PID: 1612, Type: gpu.TypeGraphics, Memory: gpu.Of(gpu.Bytes(262 * mib)), SM: zero, MemoryBandwidth: zero, Encoder: zero, Decoder: zero,
+		}}),
+	}
+	if diff := cmp.Diff(want, d.Readings, everything); diff != "" {
+		t.Errorf("readings (-want +got):\n%s", diff)
+	}
+	identity := gpu.Identity{
+		UUID: "GPU-4e0a6b6c-5d1f-4c3a-9c0e-000000000001", Name: "NVIDIA GeForce RTX 4090", PCI: "0000:01:00.0",
+		VendorIndex: gpu.Of(0), Vendor: gpu.NVIDIA, Source: gpu.SourceNVML, Architecture: gpu.Of("Ada Lovelace"),
+		Serial: no[string](gpu.NotSupported), VBIOS: gpu.Of("95.02.18.80.87"), DriverVersion: gpu.Of("550.54.15"),
+	}
+	if diff := cmp.Diff(identity, d.Identity, everything); diff != "" {
+		t.Errorf("identity (-want +got):\n%s", diff)
+	}
+}
+
+func TestServerCard(t *testing.T) {
+	m := machine(t, fakenvml.H100())
+	snap := read(t, source(t, m))
+	d := &snap.Devices[0]
+	for what, check := range map[string]bool{
+		"no fan is not a fan at 0": d.Fans.Count.Quality() == gpu.NotSupported && d.Fans.Commanded().Quality() == gpu.NotSupported,
+		"memory temperature":       d.Thermal.Memory == gpu.Of(gpu.Celsius(66)),
+		"ECC is on":                d.Health.ECCMode == gpu.Of(true),
+		"errors of its life":       d.Health.CorrectedAggregate == gpu.Of(uint64(3)),
+		"no remapped rows":         d.Health.RemappedCorrectable == gpu.Of(uint64(0)) && d.Health.RemapPending == gpu.Of(false),
+		"MIG is off":               d.Modes.MIG == gpu.Of(false) && len(d.Instances) == 0,
+		"the set of reasons is empty, and a reading": d.Clocks.EventReasons == gpu.Of(gpu.ClockEventReasons(0)),
+		"serial": d.Serial == gpu.Of("1652123456789"),
+	} {
+		if !check {
+			t.Errorf("not so: %s", what)
+		}
+	}
+	want := []gpu.Driver{{Source: gpu.SourceNVML, Version: gpu.Of("550.54.15"), CUDA: gpu.Of("12.4"), Library: gpu.Of("12.550.54.15")}}
+	if diff := cmp.Diff(want, snap.Drivers, everything); diff != "" {
+		t.Errorf("drivers (-want +got):\n%s", diff)
+	}
+}
+
+// TestValues: what the driver writes where it does not know, and what can't be
+// right, reaches nobody as a good number.
+func TestValues(t *testing.T) {
+	const blank32, blank64 = uint32(math.MaxUint32), uint64(math.MaxUint64)
+	percent := func(get func(*gpu.Device) gpu.Reading[gpu.Percent]) func(*gpu.Device) string {
+		return func(d *gpu.Device) string { return get(d).String() }
+	}
+	util := percent(func(d *gpu.Device) gpu.Reading[gpu.Percent] { return d.Utilization.GPU })
+	encoder := percent(func(d *gpu.Device) gpu.Reading[gpu.Percent] { return d.Utilization.Encoder })
+	fan := percent(func(d *gpu.Device) gpu.Reading[gpu.Percent] { return d.Fans.Commanded() })
+	temperature := func(d *gpu.Device) string { return d.Thermal.GPU.String() }
+	memoryTemperature := func(d *gpu.Device) string { return d.Thermal.Memory.String() }
+	margin := func(d *gpu.Device) string { return d.Thermal.Margin.String() }
+	slowdown := func(d *gpu.Device) string { return d.Thermal.Slowdown.String() }
+	draw := func(d *gpu.Device) string { return d.Power.Draw.String() }
+	limit := func(d *gpu.Device) string { return d.Power.EnforcedLimit.String() }
+	energy := func(d *gpu.Device) string { return d.Power.Energy.String() }
+	used := func(d *gpu.Device) string { return d.Memory.Used.String() }
+	pstate := func(d *gpu.Device) string { return d.Clocks.PerformanceState.String() }
+	clock := func(d *gpu.Device) string { return d.Clocks.SM.String() }
+	replays := func(d *gpu.Device) string { return d.PCIe.Replays.String() }
+	serial := func(d *gpu.Device) string { return d.Serial.String() }
+	fans := func(d *gpu.Device) string { return d.Fans.Count.String() }
+	compute := func(d *gpu.Device) string { return d.Modes.Compute.String() }
+
+	tests := map[string]struct {
+		key  fakenvml.Key
+		set  any
+		get  func(*gpu.Device) string
+		want string
+	}{
+		"utilization 0":            {fakenvml.Utilization, 0, util, "0"},
+		"utilization 100":          {fakenvml.Utilization, 100, util, "100"},
+		"utilization 54321":        {fakenvml.Utilization, 54321, util, "100 (doubtful)"},
+		"utilization unknown":      {fakenvml.Utilization, blank32, util, "not_reported"},
+		"utilization unsupported":  {fakenvml.Utilization, fakenvml.Error(fakenvml.NotSupported), util, "not_supported"},
+		"utilization forbidden":    {fakenvml.Utilization, fakenvml.Error(fakenvml.NoPermission), util, "not_permitted"},
+		"utilization fails":        {fakenvml.Utilization, fakenvml.Error(fakenvml.Unknown), util, "not_reported"},
+		"encoder 101":              {fakenvml.Encoder, 101, encoder, "100 (doubtful)"},
+		"fan 0":                    {fakenvml.FanSpeed(0), 0, fan, "0"},
+		"fan above 100":            {fakenvml.FanSpeed(0), 130, fan, "130"},
+		"fans unknown":             {fakenvml.Fans, blank32, fans, "not_reported"},
+		"fans none":                {fakenvml.Fans, 0, fan, "not_supported"},
+		"temperature 0":            {fakenvml.Temperature, 0, temperature, "0"},
+		"temperature below 0":      {fakenvml.Temperature, -12, temperature, "-12"},
+		"temperature unknown":      {fakenvml.Temperature, blank32, temperature, "not_reported"},
+		"temperature marked":       {fakenvml.Temperature, 0x7ffffff0, temperature, "not_reported"},
+		"temperature 3000":         {fakenvml.Temperature, 3000, temperature, "3000 (doubtful)"},
+		"memory temperature":       {fakenvml.MemoryTemperature, 71, memoryTemperature, "71"},
+		"memory temperature blank": {fakenvml.MemoryTemperature, blank32, memoryTemperature, "not_reported"},
+		"margin below 0":           {fakenvml.Margin, -1, margin, "-1"},
+		"no slowdown limit":        {fakenvml.SlowdownThreshold, 0, slowdown, "not_supported"},
+		"slowdown not understood":  {fakenvml.SlowdownThreshold, fakenvml.Error(fakenvml.InvalidArgument), slowdown, "not_supported"},
+		"power 0":                  {fakenvml.Power, 0, draw, "0"},
+		"power above the limit":    {fakenvml.Power, 640_000, draw, "640"},
+		"power impossible":         {fakenvml.Power, 1_300_000, draw, "1300 (doubtful)"},
+		"power unknown":            {fakenvml.Power, blank32, draw, "not_reported"},
+		"limit unknown":            {fakenvml.PowerLimit, blank32, limit, "not_reported"},
+		"energy unknown":           {fakenvml.Energy, blank64, energy, "not_reported"},
+		"energy of 32 bits":        {fakenvml.Energy, uint64(blank32), energy, "4.294967295e+06"},
+		"memory unknown":           {fakenvml.MemoryUsed, blank64, used, "not_reported"},
+		"memory 0":                 {fakenvml.MemoryUsed, 0, used, "0"},
+		"performance state 0":      {fakenvml.PerformanceState, 0, pstate, "0"},
+		"performance state 32":     {fakenvml.PerformanceState, 32, pstate, "not_reported"},
+		"clock unknown":            {fakenvml.SMClock, blank32, clock, "not_reported"},
+		"replays unknown":          {fakenvml.PCIeReplays, blank32, replays, "not_reported"},
+		"serial N/A":               {fakenvml.Serial, "N/A", serial, "not_reported"},
+		"exclusive":                {fakenvml.ComputeMode, 3, compute, "exclusive_process"},
+		"a mode of the future":     {fakenvml.ComputeMode, 9, compute, "not_reported"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, fakenvml.RTX4090().With(tt.key, tt.set))
+			if got := tt.get(readOne(t, source(t, m))); got != tt.want {
+				t.Errorf("%s = %v reads as %s, want %s", tt.key, tt.set, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestNewerCallsFallBack: a newer function that is there and does not work is
+// as good as none.
+func TestNewerCallsFallBack(t *testing.T) {
+	for _, c := range []int{fakenvml.NotSupported, fakenvml.FunctionNotFound, fakenvml.ArgumentVersionMismatch} {
+		t.Run(code(c).String(), func(t *testing.T) {
+			m := machine(t, fakenvml.RTX4090())
+			m.Answer(c, "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons",
+				"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")
+			d := readOne(t, source(t, m))
+			if got, want := d.Memory.Used, gpu.Of(gpu.Bytes((421+345)*mib)); got != want {
+				t.Errorf("used memory %v, want the older call's %v, which counts what is reserved", got, want)
+			}
+			if d.Memory.Reserved.Quality() != gpu.NotSupported {
+				t.Errorf("reserved memory %v, want not_supported", d.Memory.Reserved)
+			}
+			if d.Thermal.GPU != gpu.Of(gpu.Celsius(34)) || d.Clocks.EventReasons != gpu.Of(gpu.ReasonIdle) || len(d.Processes.Or(nil)) != 1 {
+				t.Errorf("temperature %v, reasons %v, processes %v", d.Thermal.GPU, d.Clocks.EventReasons, d.Processes)
+			}
+		})
+	}
+}
+
+// TestForbiddenIsNotOlder: an older function is no way around a refusal.
+func TestForbiddenIsNotOlder(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	m.Answer(fakenvml.NoPermission, "nvmlDeviceGetMemoryInfo_v2")
+	d := readOne(t, source(t, m))
+	if d.Memory.Used.Quality() != gpu.NotPermitted || m.Calls("nvmlDeviceGetMemoryInfo") != 0 {
+		t.Errorf("used memory %v after %d calls of the older function", d.Memory.Used, m.Calls("nvmlDeviceGetMemoryInfo"))
+	}
+}
+
+// TestOneCallFails: a reading that fails takes no other with it, and the log
+// tells once.
+func TestOneCallFails(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	log := &recorder{}
+	s := source(t, m, log.use)
+	m.Answer(fakenvml.Unknown, "nvmlDeviceGetPowerUsage")
+	for range 3 {
+		d := readOne(t, s)
+		if d.State != gpu.StateOK || d.Power.Draw.Quality() != gpu.NotReported || !d.Thermal.GPU.Present() {
+			t.Fatalf("%s, power %v, temperature %v", d.State, d.Power.Draw, d.Thermal.GPU)
+		}
+	}
+	m.Heal()
+	if d := readOne(t, s); !d.Power.Draw.Present() {
+		t.Errorf("power %v after it works again", d.Power.Draw)
+	}
+	if got := log.count("a reading fails"); got != 1 {
+		t.Errorf("the log says %d times that a reading fails, want once", got)
+	}
+	if got := log.count("a reading works again"); got != 1 {
+		t.Errorf("the log says %d times that a reading works again, want once", got)
+	}
+}
+
+// TestSeldomReadings: what hardly changes is not asked at each reading, and
+// stays.
+func TestSeldomReadings(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	readOne(t, s)
+	seldom, each := m.Calls("nvmlDeviceGetTemperatureThreshold"), m.Calls("nvmlDeviceGetPowerUsage")
+	d := readOne(t, s)
+	if m.Calls("nvmlDeviceGetTemperatureThreshold") != seldom || m.Calls("nvmlDeviceGetPowerUsage") != each+1 {
+		t.Error("thresholds were asked again, or power was not")
+	}
+	if !d.Thermal.Slowdown.Present() || !d.Fans.Fans[0].Policy.Present() || d.Name == "" {
+		t.Error("what was not asked again is gone")
+	}
+}
+
+func TestInstances(t *testing.T) {
+	m := machine(t, fakenvml.H100().With(fakenvml.Utilization, fakenvml.Error(fakenvml.NotSupported)))
+	m.GPU(0).SetInstances(
+		fakenvml.Instance{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", GPUInstance: 7, MemoryTotal: 9856 * mib, MemoryUsed: 12 * mib, Multiprocessors: 16, MemorySlices: 1, ComputeSlices: 1},
+		fakenvml.Instance{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: 2, MemoryTotal: 40192 * mib, MemoryUsed: 0, Multiprocessors: 60, MemorySlices: 4, ComputeSlices: 3},
+	)
+	m.GPU(0).SetProcesses(
+		fakenvml.Process{PID: 900, Type: "compute", Memory: mib, MIG: true, GPUInstance: 7},
+		fakenvml.Process{PID: 900, Type: "compute", Memory: 2 * mib, MIG: true, GPUInstance: 2},
+	)
+	s := source(t, m)
+	d := readOne(t, s)
+	if d.Modes.MIG != gpu.Of(true) || d.Utilization.GPU.Quality() != gpu.NotSupported {
+		t.Errorf("MIG %v, utilization %v; want on, and not_supported", d.Modes.MIG, d.Utilization.GPU)
+	}
+	want := []gpu.Instance{
+		{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", GPUInstance: gpu.Of(7), ComputeInstance: gpu.Of(0), Memory: memory(9856, 12),
+			Multiprocessors: gpu.Of(16), MemorySlices: gpu.Of(1), ComputeSliceCount: gpu.Of(1)},
+		{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: gpu.Of(2), ComputeInstance: gpu.Of(0), Memory: memory(40192, 0),
+			Multiprocessors: gpu.Of(60), MemorySlices: gpu.Of(4), ComputeSliceCount: gpu.Of(3)},
+	}
+	if diff := cmp.Diff(want, d.Instances, everything); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	processes := d.Processes.Or(nil)
+	if len(processes) != 2 || processes[0].GPUInstance != gpu.Of(2) || processes[1].GPUInstance != gpu.Of(7) {
+		t.Errorf("processes %+v, want one in each instance, the one with more memory first", processes)
+	}
+}
+
+func memory(total, used gpu.Bytes) gpu.Memory {
+	return gpu.Memory{Total: gpu.Of(total * mib), Used: gpu.Of(used * mib), Free: gpu.Of((total - used) * mib), Reserved: gpu.Of(gpu.Bytes(0))}
+}
+
+func TestCodes(t *testing.T) {
+	for c := range codeNames {
+		if strings.Contains(c.String(), "NVML code") {
+			t.Errorf("code %d has no name", int(c))
+		}
+		if a := c.advice(); a.What == "" || a.Try == "" || !errors.Is(a, c) {
+			t.Errorf("the advice for %v is %+v", c, a)
+		}
+	}
+	if got := code(4711).String(); got != "NVML code 4711" {
+		t.Errorf("an unknown code is %q", got)
+	}
+}
+
+// TestStaleFadesEverything: a type of reading that stale does not know panics
+// here.
+func TestStaleFadesEverything(t *testing.T) {
+	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.FanSpeed(0), 30).With(fakenvml.RetiredSingleBit, 0))
+	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+	d := readOne(t, source(t, m))
+	before := d.Fans.Fans[0].Commanded
+	faded := stale(d.Readings)
+	for name, q := range map[string]gpu.Quality{
+		"utilization": faded.Utilization.GPU.Quality(),
+		"fan":         faded.Fans.Fans[0].Commanded.Quality(),
+		"energy":      faded.Power.Energy.Quality(),
+		"reasons":     faded.Clocks.EventReasons.Quality(),
+		"processes":   faded.Processes.Quality(),
+		"instance":    faded.Instances[0].Memory.Total.Quality(),
+	} {
+		if q != gpu.Stale {
+			t.Errorf("%s is %v, want stale", name, q)
+		}
+	}
+	if q := faded.Thermal.Target.Quality(); q != gpu.NotSupported {
+		t.Errorf("what was not supported is %v", q)
+	}
+	if d.Fans.Fans[0].Commanded != before {
+		t.Error("the readings that stale was given have changed")
+	}
+}
+
+func TestFieldTypes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		kind  uint32
+		value [8]byte
+		want  int64
+		ok    bool
+	}{
+		"unsigned":          {1, [8]byte{71}, 71, true},
+		"unsigned, blank":   {1, [8]byte{255, 255, 255, 255}, 0, false},
+		"signed":            {5, [8]byte{0xfe, 255, 255, 255}, -2, true},
+		"short":             {6, [8]byte{1, 1}, 257, true},
+		"long":              {3, [8]byte{9}, 9, true},
+		"long, blank":       {3, [8]byte{255, 255, 255, 255, 255, 255, 255, 255}, 0, false},
+		"signed long":       {4, [8]byte{0xfe, 255, 255, 255, 255, 255, 255, 255}, -2, true},
+		"double":            {0, [8]byte{0, 0, 0, 0, 0, 0, 0x45, 0x40}, 42, true},
+		"double, no number": {0, [8]byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f}, 0, false},
+		"of the future":     {77, [8]byte{1}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := fieldValue(fieldOfType(tt.kind, tt.value))
+			if ok != tt.ok || ok && got != tt.want {
+				t.Errorf("%d, %v; want %d, %v", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+// TestSampledAt: a reading is as old as its beginning.
+func TestSampledAt(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	m.Slow(20*time.Millisecond, "nvmlDeviceGetPowerUsage")
+	begun := time.Now()
+	d := readOne(t, source(t, m))
+	if age := time.Since(d.SampledAt); age < 20*time.Millisecond || d.SampledAt.Before(begun) {
+		t.Errorf("sampled %v ago", age)
+	}
+}

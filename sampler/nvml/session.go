@@ -1,0 +1,96 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+// A session is the library while it is initialized, and the devices that it
+// lists.
+type session struct {
+	lib       *library
+	driver    gpu.Driver
+	cards     []string // addresses of the kernel's cards when it began
+	byAddress bool
+	places    []place
+
+	began    time.Time
+	answered bool // a device was read
+}
+
+// place is where a device is: on the bus, or in the driver's list.
+type place struct {
+	key    string
+	card   *card // nil where the address is not known
+	device *device
+}
+
+// begin initializes the library and lists the devices. It attaches none: that
+// happens when each is read for the first time, one by one, since it can take
+// long or hang.
+func begin(l *library, cards []card, byIndex bool, window time.Duration, log *slog.Logger) (*session, error) {
+	if c := l.initialize(); c != success {
+		return nil, c.advice()
+	}
+	count, c := l.count()
+	if c == success && count > 0 {
+		s := &session{lib: l, driver: l.driver(), cards: addresses(cards), began: time.Now()}
+		s.byAddress = !byIndex && addressable(cards, count)
+		s.list(cards, count, window, log)
+		return s, nil
+	}
+	l.shutdown()
+	if c != success {
+		return nil, c.advice()
+	}
+	return nil, &gpu.Advice{
+		What: "the NVIDIA driver is loaded and finds no GPU",
+		Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
+		Err:  gpu.ErrNoDevices,
+	}
+}
+
+// addressable reports whether devices are taken by their address on the bus:
+// where the kernel and the driver list the same, so that each is known before
+// it has answered, and in any case where one sleeps, which going through the
+// driver's list would wake.
+func addressable(cards []card, count int) bool {
+	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
+}
+
+func (s *session) list(cards []card, count int, window time.Duration, log *slog.Logger) {
+	add := func(key string, c *card, identity gpu.Identity, attach func() (nvml.Device, code)) {
+		d := newDevice(s.lib, identity, attach, window, log.With("device", key))
+		d.driver = s.driver.Version
+		s.places = append(s.places, place{key, c, d})
+	}
+	if s.byAddress {
+		for _, c := range cards {
+			add(c.address, &c, c.identity(), func() (nvml.Device, code) { return s.lib.byAddress(c.address) })
+		}
+		return
+	}
+	for i := range count {
+		add(indexKey(i), nil, gpu.Identity{}, func() (nvml.Device, code) { return s.lib.byIndex(i) })
+	}
+}
+
+// devices is what there is to read.
+func (s *session) devices() []perdevice.Device {
+	out := make([]perdevice.Device, len(s.places))
+	for i, p := range s.places {
+		out[i] = perdevice.Device{Key: p.key, Identity: p.device.before, Read: p.device.read}
+		if p.card != nil {
+			out[i].Asleep = p.card.asleep
+		}
+	}
+	return out
+}

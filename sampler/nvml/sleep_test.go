@@ -1,0 +1,216 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+func TestAllAsleep(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Sleep()
+	s := source(t, m)
+	before := m.Calls()
+	for range 3 {
+		d := readOne(t, s)
+		if d.State != gpu.StateAsleep || d.UUID != "PCI-0000:01:00.0" || d.PCI != "0000:01:00.0" || d.Name != "NVIDIA GPU 10de:2684" {
+			t.Errorf("%s %q at %s is %s", d.UUID, d.Name, d.PCI, d.State)
+		}
+	}
+	if n := m.Calls() - before; n != 0 {
+		t.Errorf("%d calls of the library while the only card sleeps", n)
+	}
+	m.GPU(0).Wake()
+	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID() {
+		t.Errorf("awake, %s is %s", d.UUID, d.State)
+	}
+	// Asleep again, it is still known by name.
+	m.GPU(0).Sleep()
+	before = m.Calls()
+	if d := readOne(t, s); d.State != gpu.StateAsleep || d.UUID != m.GPU(0).UUID() || d.Name != "NVIDIA GeForce RTX 4090" {
+		t.Errorf("asleep again, %s %q is %s", d.UUID, d.Name, d.State)
+	}
+	if n := m.Calls() - before; n != 0 {
+		t.Errorf("%d calls of the library after it fell asleep", n)
+	}
+}
+
+// TestSomeAsleep: the library is initialized for the card that is awake, and
+// the other is not touched.
+func TestSomeAsleep(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	m.GPU(0).Sleep()
+	s := source(t, m)
+	snap := read(t, s)
+	if a, b := snap.Devices[0], snap.Devices[1]; a.State != gpu.StateAsleep || b.State != gpu.StateOK {
+		t.Errorf("the cards are %s and %s, want asleep and ok", a.State, b.State)
+	}
+	if n := m.GPU(0).Calls(); n != 0 {
+		t.Errorf("%d calls of the card that sleeps", n)
+	}
+	if n := m.Calls("nvmlDeviceGetHandleByIndex_v2"); n != 0 {
+		t.Errorf("%d handles taken by index, which attaches whatever is there", n)
+	}
+	m.GPU(0).Wake()
+	if snap := read(t, s); !allOK(snap, nil) {
+		t.Errorf("awake, the cards are %s and %s", snap.Devices[0].State, snap.Devices[1].State)
+	}
+}
+
+// TestDriverFailsBesideSleeper: a card that sleeps is no less there where the
+// driver fails.
+func TestDriverFailsBesideSleeper(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	m.GPU(0).Sleep()
+	m.Unload()
+	snap, err := try(t, source(t, m))
+	if err == nil || snap == nil || len(snap.Devices) != 1 || snap.Devices[0].State != gpu.StateAsleep {
+		t.Errorf("%+v, %v; want the sleeping card and an error", snap, err)
+	}
+}
+
+// clock is a time that a test moves.
+type clock struct{ now time.Time }
+
+func (c *clock) use(s *Source) { s.now = func() time.Time { return c.now } }
+
+// laptop is a machine whose only card may fall asleep, idle, with a source that
+// goes by the clock.
+func laptop(t *testing.T) (*fakenvml.Machine, *Source, *clock) {
+	m := machine(t, fakenvml.RTX4090().With(fakenvml.DisplayActive, 0))
+	m.GPU(0).AllowSleep(true)
+	s, c := source(t, m), &clock{time.Now()}
+	c.use(s)
+	return m, s, c
+}
+
+// calm reads until the source lets go of the machine.
+func calm(t *testing.T, m *fakenvml.Machine, s *Source, c *clock) {
+	t.Helper()
+	for range calmReadings {
+		readOne(t, s)
+		c.now = c.now.Add(calmTime / 2)
+	}
+	m.AwaitInitialized(0)
+}
+
+func TestLeftAlone(t *testing.T) {
+	m, s, c := laptop(t)
+	calm(t, m, s, c)
+	before := m.Calls()
+	d := readOne(t, s)
+	if d.State != gpu.StateOK || d.Reason.IsZero() || !d.SampledAt.IsZero() || d.UUID != m.GPU(0).UUID() {
+		t.Errorf("left alone, %s is %s, sampled at %v, reason %q", d.UUID, d.State, d.SampledAt, d.Reason.Text())
+	}
+	if q := d.Thermal.GPU.Quality(); q != gpu.Stale {
+		t.Errorf("its temperature is %v, want stale", q)
+	}
+	if q := d.Thermal.Memory.Quality(); q != gpu.NotSupported {
+		t.Errorf("what it never had is %v, want not_supported", q)
+	}
+	if n := m.Calls() - before; n != 0 {
+		t.Errorf("%d calls while it is left alone", n)
+	}
+
+	m.GPU(0).Sleep()
+	if d := readOne(t, s); d.State != gpu.StateAsleep {
+		t.Errorf("asleep, it is %s", d.State)
+	}
+	c.now = c.now.Add(time.Hour)
+	if d := readOne(t, s); d.State != gpu.StateAsleep || m.Calls() != before {
+		t.Errorf("an hour later it is %s, after %d calls", d.State, m.Calls()-before)
+	}
+
+	// Somebody uses it: it is read at once.
+	m.GPU(0).Wake()
+	m.GPU(0).Set(fakenvml.Utilization, 80)
+	if d := readOne(t, s); d.Utilization.GPU != gpu.Of(gpu.Percent(80)) || !d.Reason.IsZero() {
+		t.Errorf("in use it reads %v, reason %q", d.Utilization.GPU, d.Reason.Text())
+	}
+}
+
+// TestLeftAloneInVain: a card that stays awake is read again, and left alone
+// for longer next time.
+func TestLeftAloneInVain(t *testing.T) {
+	m, s, c := laptop(t)
+	calm(t, m, s, c)
+	for _, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, longestPause, longestPause} {
+		before := m.Calls("nvmlDeviceGetPowerUsage")
+		c.now = c.now.Add(pause - calmTime/2 - time.Second)
+		if d := readOne(t, s); d.Reason.IsZero() {
+			t.Fatalf("a second before %v have passed it is read", pause)
+		}
+		c.now = c.now.Add(calmTime/2 + time.Second)
+		if d := readOne(t, s); !d.Reason.IsZero() {
+			t.Fatalf("after %v it is not read: %s", pause, d.Reason.Text())
+		}
+		if n := m.Calls("nvmlDeviceGetPowerUsage") - before; n != 1 {
+			t.Errorf("read %d times after %v, want once", n, pause)
+		}
+		m.AwaitInitialized(0)
+		c.now = c.now.Add(calmTime / 2)
+	}
+}
+
+// TestNotLeftAlone: a card that works, shows a picture or may not sleep is read
+// at each reading.
+func TestNotLeftAlone(t *testing.T) {
+	tests := map[string]func(*fakenvml.Machine){
+		"may not sleep": func(m *fakenvml.Machine) { m.GPU(0).AllowSleep(false) },
+		"works":         func(m *fakenvml.Machine) { m.GPU(0).Set(fakenvml.Utilization, 1) },
+		"can't say":     func(m *fakenvml.Machine) { m.GPU(0).Unset(fakenvml.Utilization) },
+		"has a display": func(m *fakenvml.Machine) { m.GPU(0).Set(fakenvml.DisplayActive, 1) },
+		"has a process": func(m *fakenvml.Machine) { m.GPU(0).SetProcesses(fakenvml.Process{PID: 5, Type: "compute"}) },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, s, c := laptop(t)
+			change(m)
+			for range 20 {
+				if d := readOne(t, s); d.State != gpu.StateOK || d.SampledAt.IsZero() {
+					t.Fatalf("%s, sampled at %v", d.State, d.SampledAt)
+				}
+				c.now = c.now.Add(calmTime)
+			}
+			if n := m.Calls("nvmlDeviceGetPowerUsage"); n < 20 {
+				t.Errorf("read %d times of 20", n)
+			}
+		})
+	}
+}
+
+// TestOtherCardWakes: a pause ends when one of several cards is used again.
+func TestOtherCardWakes(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090().With(fakenvml.DisplayActive, 0), fakenvml.H100().With(fakenvml.Utilization, 0))
+	m.GPU(1).SetProcesses()
+	for _, d := range m.GPUs() {
+		d.AllowSleep(true)
+	}
+	s, c := source(t, m), &clock{time.Now()}
+	c.use(s)
+	for range calmReadings {
+		read(t, s)
+		c.now = c.now.Add(calmTime / 2)
+	}
+	m.AwaitInitialized(0)
+	m.GPU(1).Sleep()
+	states := func() (out []gpu.State) {
+		for _, d := range read(t, s).Devices {
+			out = append(out, d.State)
+		}
+		return out
+	}
+	if got := states(); !slices.Equal(got, []gpu.State{gpu.StateOK, gpu.StateAsleep}) || m.Initialized() != 0 {
+		t.Errorf("the cards are %v", got)
+	}
+	m.GPU(1).Wake()
+	snap := read(t, s)
+	if !allOK(snap, nil) || snap.Devices[1].SampledAt.IsZero() {
+		t.Errorf("awake, the second card is %s, sampled at %v", snap.Devices[1].State, snap.Devices[1].SampledAt)
+	}
+}

@@ -1,0 +1,451 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+// A Source reads all NVIDIA GPUs of this machine. Only one in a process can be
+// of use at a time: the library is the process's.
+type Source struct {
+	cfg    Config
+	kernel kernel
+	set    *perdevice.Set
+	now    func() time.Time // for pauses
+
+	// Read's own.
+	rest      rest
+	driver    gpu.Driver
+	last      map[string]gpu.Device // as last read, by key
+	announced string
+
+	mu      sync.Mutex
+	lib     *library // nil until it is loaded
+	session *session // nil while the library is not initialized
+	job     *job     // nil while the library is left as it is
+	byIndex bool     // the driver knows none of the kernel's addresses
+	closed  bool
+}
+
+// job is a call that changes the library's state, on a goroutine of its own.
+type job struct {
+	began time.Time
+	done  chan struct{}
+	err   error // once done is closed
+}
+
+// New returns a source that has done nothing yet. The library is loaded when it
+// is read, and looked for again while it can't be.
+func New(cfg Config) *Source {
+	cfg = cfg.withDefaults()
+	return &Source{
+		cfg:    cfg,
+		kernel: kernel{sysfs: cfg.SysfsRoot, proc: cfg.ProcRoot},
+		set:    perdevice.New(cfg.Deadline),
+		now:    time.Now,
+		last:   map[string]gpu.Device{},
+	}
+}
+
+// Name is the source's name on the wire.
+func (s *Source) Name() string { return gpu.SourceNVML }
+
+// Read reads every device once, and comes back when all have answered or soon
+// after ctx ends; see [perdevice.Set.Read] for devices that are slow. Loading
+// and initializing the driver is waited for up to the deadline.
+//
+// Where there is no driver, it returns an error with a *gpu.Advice in it that
+// wraps gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted,
+// gpu.ErrNotAnswering or gpu.ErrNoDevices. Devices that sleep come beside it.
+func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	cards := s.kernel.cards()
+	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
+		s.rest = rest{}
+		return s.snapshot(s.set.Read(ctx, s.sleepers(cards))), nil
+	}
+	if s.rest.resting(s.now(), cards) {
+		return s.snapshot(s.leaveAlone(ctx, cards)), nil
+	}
+	sess, err := s.attach(ctx, cards)
+	if err != nil {
+		return s.beside(ctx, cards), err
+	}
+	devices := s.set.Read(ctx, sess.devices())
+	return s.judge(sess, cards, devices)
+}
+
+func awake(c card) bool { return !c.asleep() }
+
+// sleepers is what to read of cards of which nothing may be asked: the ones
+// that sleep.
+func (s *Source) sleepers(cards []card) []perdevice.Device {
+	var out []perdevice.Device
+	for _, c := range cards {
+		if c.asleep() {
+			out = append(out, perdevice.Device{
+				Key:      c.address,
+				Identity: s.identity(c),
+				Asleep:   func() bool { return true },
+			})
+		}
+	}
+	return out
+}
+
+// identity is who a card is: as it told us, if it ever did.
+func (s *Source) identity(c card) gpu.Identity {
+	for _, d := range s.last {
+		if d.PCI == c.address {
+			return d.Identity
+		}
+	}
+	return c.identity()
+}
+
+// beside is what can be had without a driver: the cards that sleep, if any.
+func (s *Source) beside(ctx context.Context, cards []card) *gpu.Snapshot {
+	if asleep := s.sleepers(cards); len(asleep) > 0 {
+		return s.snapshot(s.set.Read(ctx, asleep))
+	}
+	return nil
+}
+
+// leaveAlone returns the devices as they are known, without a driver call.
+func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
+	devices := make([]perdevice.Device, len(cards))
+	for i, c := range cards {
+		known := s.last[c.address]
+		devices[i] = perdevice.Device{
+			Key:      c.address,
+			Identity: known.Identity,
+			Asleep:   c.asleep,
+			Read: func() (perdevice.Result, error) {
+				return perdevice.Result{Identity: known.Identity, Readings: stale(known.Readings), Reason: leftAlone}, nil
+			},
+		}
+	}
+	out := s.set.Read(ctx, devices)
+	for i := range out {
+		out[i].SampledAt = time.Time{}
+	}
+	return out
+}
+
+// judge decides what a reading of all devices means for the session, and
+// returns the snapshot.
+func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.Snapshot, error) {
+	for i, p := range sess.places {
+		if devices[i].State == gpu.StateOK {
+			s.last[p.key] = devices[i]
+			sess.answered = true
+		}
+	}
+	now := s.now()
+	if driverGone(devices) && (sess.answered || now.Sub(sess.began) > sometimes) {
+		s.letGo()
+	}
+	if idle := s.mayDoze(sess, cards, devices); s.rest.note(now, idle) {
+		s.letGo()
+	}
+	listed, err := s.listed(sess, devices)
+	if len(listed) == 0 && err != nil {
+		return nil, err
+	}
+	return s.snapshot(listed), err
+}
+
+// mayDoze reports whether the system would power all cards down if we let go
+// of them.
+func (s *Source) mayDoze(sess *session, cards []card, devices []gpu.Device) bool {
+	return sess.byAddress &&
+		!slices.ContainsFunc(cards, func(c card) bool { return !c.mayDoze() }) &&
+		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !idle(&d) })
+}
+
+// driverGone reports whether every device fails as if the driver had been taken
+// away.
+func driverGone(devices []gpu.Device) bool {
+	gone := 0
+	for _, d := range devices {
+		switch {
+		case codeOf(&d).ofDriver():
+			gone++
+		case d.State != gpu.StateAsleep:
+			return false
+		}
+	}
+	return gone > 0
+}
+
+// listed are the devices that are ours, and an error for those that can't be
+// named. One is not ours that the kernel shows and the driver does not know,
+// or does not permit while it permits others, as in a container.
+func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
+	var out []gpu.Device
+	var refused code
+	var nameless *gpu.Advice
+	for i, d := range devices {
+		switch c := codeOf(&d); {
+		case c == notFound || c == invalidArgument || c == noPermission:
+			refused = c
+		case d.UUID == "":
+			nameless = namelessAdvice(sess.places[i].key, d.Reason)
+		default:
+			out = append(out, d)
+		}
+	}
+	switch {
+	case nameless != nil:
+		return out, nameless
+	case len(out) > 0 || refused == success:
+		return out, nil
+	case refused == noPermission:
+		return nil, refused.advice()
+	default:
+		return nil, s.distrustAddresses(sess, refused)
+	}
+}
+
+// namelessAdvice is for a device that the driver lists by a number alone, and
+// that has never said who it is.
+func namelessAdvice(key string, reason gpu.Advice) *gpu.Advice {
+	return &gpu.Advice{
+		What: fmt.Sprintf("the NVIDIA GPU with %s can't be read: %s", key, reason.What),
+		Try:  reason.Try,
+		Err:  reason.Err,
+	}
+}
+
+// distrustAddresses makes the next session go by the driver's own list.
+func (s *Source) distrustAddresses(sess *session, c code) error {
+	s.mu.Lock()
+	s.byIndex = true
+	s.mu.Unlock()
+	s.letGo()
+	return &gpu.Advice{
+		What: "the NVIDIA driver does not know the GPUs that the kernel lists",
+		Try:  "wait a moment: they are looked for in the driver's own list next",
+		Err:  fmt.Errorf("%w: %w: %v", gpu.ErrNoDevices, c, sess.cards),
+	}
+}
+
+func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
+	snap := &gpu.Snapshot{Source: gpu.SourceNVML, Devices: devices}
+	if s.driver.Source != "" {
+		snap.Drivers = []gpu.Driver{s.driver}
+	}
+	return snap
+}
+
+// attach returns the session, and begins one if there is none.
+func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
+	for {
+		sess, j, err := s.next(cards)
+		if err != nil {
+			return nil, err
+		}
+		if sess != nil {
+			s.announce(sess)
+			return sess, nil
+		}
+		if !s.await(ctx, j) {
+			return nil, hanging(j.began)
+		}
+		if j.err != nil {
+			return nil, j.err
+		}
+	}
+}
+
+// next returns the session as it is, or the job that has to end before there
+// is one.
+func (s *Source) next(cards []card) (*session, *job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, nil, errClosed
+	}
+	if s.job != nil {
+		return nil, s.job, nil
+	}
+	if s.session != nil && !slices.Equal(s.session.cards, addresses(cards)) && s.set.Flying() == 0 {
+		s.byIndex = false
+		s.startEnd()
+		return nil, s.job, nil
+	}
+	if s.session == nil {
+		s.startBegin(cards)
+		return nil, s.job, nil
+	}
+	return s.session, nil, nil
+}
+
+var errClosed = &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
+
+func hanging(since time.Time) *gpu.Advice {
+	return &gpu.Advice{
+		What: fmt.Sprintf("the NVIDIA driver has not answered since %s, while it was being initialized", since.UTC().Format("15:04:05 UTC")),
+		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+		Err:  gpu.ErrNotAnswering,
+	}
+}
+
+// startBegin loads the library and begins a session. The caller holds mu.
+func (s *Source) startBegin(cards []card) {
+	lib, byIndex := s.lib, s.byIndex
+	s.start(func() error {
+		if lib == nil {
+			var err error
+			if lib, err = load(s.cfg.LibraryPath); err != nil {
+				return err
+			}
+		}
+		sess, err := begin(lib, cards, byIndex, s.cfg.Window, s.cfg.Log)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		loaded := s.lib != nil
+		s.lib, s.session = lib, sess
+		if loaded {
+			err = afterUpdate(err)
+		}
+		return err
+	})
+}
+
+// afterUpdate says of versions that differ what the likely reason is when the
+// library was loaded before: it is still that of the driver before an update.
+func afterUpdate(err error) error {
+	if a, ok := errors.AsType[*gpu.Advice](err); ok && errors.Is(err, gpu.ErrVersionMismatch) {
+		return &gpu.Advice{
+			What: a.What,
+			Try:  "restart gpuwhy, which still has the library that it was started with; if that does not help, restart the machine",
+			Err:  a.Err,
+		}
+	}
+	return err
+}
+
+// startEnd ends the session. The caller holds mu, and has seen that no call is
+// under way.
+func (s *Source) startEnd() {
+	sess := s.session
+	s.session = nil
+	s.start(func() error {
+		if c := sess.lib.shutdown(); c != success {
+			s.cfg.Log.Warn("the driver's library did not shut down", "err", c)
+		}
+		return nil
+	})
+}
+
+// start runs a job. The caller holds mu. A session that a job brings after
+// Close is ended at once.
+func (s *Source) start(work func() error) {
+	j := &job{began: time.Now(), done: make(chan struct{})}
+	s.job = j
+	go func() {
+		defer close(j.done)
+		j.err = work()
+		s.mu.Lock()
+		s.job = nil
+		orphan := s.session
+		if s.closed {
+			s.session = nil
+		}
+		closed := s.closed
+		s.mu.Unlock()
+		if closed && orphan != nil {
+			orphan.lib.shutdown()
+		}
+	}()
+}
+
+// letGo ends the session, unless a call is under way.
+func (s *Source) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil && s.job == nil && !s.closed && s.set.Flying() == 0 {
+		s.startEnd()
+	}
+}
+
+// await waits for a job up to the deadline, whatever patience ctx has: nothing
+// can be read before. A ctx that is cancelled ends the wait.
+func (s *Source) await(ctx context.Context, j *job) bool {
+	overdue := time.NewTimer(time.Until(j.began.Add(s.cfg.Deadline)))
+	defer overdue.Stop()
+	select {
+	case <-j.done:
+		return true
+	case <-overdue.C:
+		return false
+	case <-ctx.Done():
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	select {
+	case <-j.done:
+		return true
+	case <-overdue.C:
+		return false
+	}
+}
+
+// announce logs which driver it is, when that is news.
+func (s *Source) announce(sess *session) {
+	s.driver = sess.driver
+	news := fmt.Sprint(sess.driver.Version, len(sess.places))
+	if s.announced == news {
+		return
+	}
+	s.announced = news
+	s.cfg.Log.Info("the NVIDIA driver answers", "library", sess.lib.path, "driver", sess.driver.Version,
+		"devices", len(sess.places), "lacking", len(sess.lib.missing()))
+	s.cfg.Log.Debug("functions that the driver lacks", "functions", sess.lib.missing())
+}
+
+// Close lets go of the driver. It does not wait for a call that hangs; what
+// can be shut down in a moment is. Read returns an error from then on.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.set.Close(s.end)
+	s.mu.Lock()
+	j := s.job
+	s.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	const moment = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), moment)
+	defer cancel()
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// end ends the session when no call is under way any more.
+func (s *Source) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil && s.job == nil {
+		s.startEnd()
+	}
+}

@@ -1,0 +1,381 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// recorder is a log that a test can look into.
+type recorder struct {
+	mu       sync.Mutex
+	messages []string
+}
+
+func (r *recorder) use(c *Config)                            { c.Log = slog.New(r) }
+func (r *recorder) Enabled(context.Context, slog.Level) bool { return true }
+func (r *recorder) WithAttrs([]slog.Attr) slog.Handler       { return r }
+func (r *recorder) WithGroup(string) slog.Handler            { return r }
+func (r *recorder) Handle(_ context.Context, record slog.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.messages = append(r.messages, record.Message)
+	return nil
+}
+
+func (r *recorder) count(message string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.messages {
+		if m == message {
+			n++
+		}
+	}
+	return n
+}
+
+func TestInitErrors(t *testing.T) {
+	tests := map[int]error{
+		fakenvml.DriverNotLoaded:      gpu.ErrNoDriver,
+		fakenvml.LibRMVersionMismatch: gpu.ErrVersionMismatch,
+		fakenvml.NoPermission:         gpu.ErrNotPermitted,
+		fakenvml.Unknown:              gpu.ErrNoDriver,
+		fakenvml.Timeout:              gpu.ErrNotAnswering,
+	}
+	for c, want := range tests {
+		t.Run(code(c).String(), func(t *testing.T) {
+			m := machine(t, fakenvml.RTX4090())
+			s := source(t, m)
+			m.Answer(c, "nvmlInit_v2")
+			snap, err := try(t, s)
+			advice, ok := errors.AsType[*gpu.Advice](err)
+			if snap != nil || !errors.Is(err, want) || !ok || advice.What == "" || advice.Try == "" {
+				t.Fatalf("%v, %v; want advice that wraps %v", snap, err, want)
+			}
+			m.Heal()
+			if d := readOne(t, s); d.State != gpu.StateOK {
+				t.Errorf("after that it is %s", d.State)
+			}
+		})
+	}
+}
+
+func TestNoDevices(t *testing.T) {
+	m := machine(t)
+	if _, err := try(t, source(t, m)); !errors.Is(err, gpu.ErrNoDevices) {
+		t.Errorf("a driver without GPUs: %v", err)
+	}
+}
+
+// TestUpdate: after a driver update the process still has the old library, and
+// only a restart helps.
+func TestUpdate(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	read(t, s)
+	m.Reload()
+	m.Answer(fakenvml.LibRMVersionMismatch, "nvmlInit_v2")
+	var err error
+	until(t, s, "the versions differ", func(_ *gpu.Snapshot, e error) bool {
+		err = e
+		return errors.Is(e, gpu.ErrVersionMismatch)
+	})
+	if a, _ := errors.AsType[*gpu.Advice](err); !strings.HasPrefix(a.Try, "restart gpuwhy") {
+		t.Errorf("the advice is %q", a.Text())
+	}
+}
+
+func TestReload(t *testing.T) {
+	for name, change := range map[string]func(*Config){"by address": func(*Config) {}, "by index": withoutSysfs} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+			s := source(t, m, change)
+			read(t, s)
+			m.Reload()
+			snap := read(t, s)
+			for _, d := range snap.Devices {
+				if d.State != gpu.StateNotAnswering {
+					t.Errorf("%s is %s while the driver is loaded again", d.UUID, d.State)
+				}
+			}
+			until(t, s, "all answer again", allOK)
+			if n := m.Initialized(); n != 1 {
+				t.Errorf("the library is initialized %d times", n)
+			}
+		})
+	}
+}
+
+func TestUnload(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	read(t, s)
+	m.Unload()
+	until(t, s, "an error", func(snap *gpu.Snapshot, err error) bool { return snap == nil && errors.Is(err, gpu.ErrNoDriver) })
+	m.Load()
+	until(t, s, "it answers again", allOK)
+}
+
+// TestBadFromTheStart: a driver that can't attach its only device is not
+// initialized anew at each reading.
+func TestBadFromTheStart(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	m.Answer(fakenvml.Unknown, "nvmlDeviceGetHandleByPciBusId_v2")
+	for range 5 {
+		if d := readOne(t, s); d.State != gpu.StateNotAnswering || d.UUID != "PCI-0000:01:00.0" {
+			t.Errorf("%s is %s", d.UUID, d.State)
+		}
+	}
+	if n := m.Calls("nvmlInit_v2"); n != 1 {
+		t.Errorf("%d initializations, want 1", n)
+	}
+	m.Heal()
+	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID() {
+		t.Errorf("after that %s is %s", d.UUID, d.State)
+	}
+}
+
+func TestInitHangs(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	m.Hang("nvmlInit_v2")
+	begun := time.Now()
+	if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "since") {
+		t.Errorf("while init hangs: %v", err)
+	}
+	if took := time.Since(begun); took < testDeadline || took > 10*testDeadline {
+		t.Errorf("the first Read took %v, want about the deadline of %v", took, testDeadline)
+	}
+	for range 5 {
+		begun = time.Now()
+		if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) {
+			t.Errorf("while init hangs: %v", err)
+		}
+		if took := time.Since(begun); took > testDeadline {
+			t.Errorf("a later Read took %v: it waited for what hangs", took)
+		}
+	}
+	if n := m.Calls("nvmlInit_v2"); n != 1 {
+		t.Errorf("%d calls of init while the first hangs", n)
+	}
+	m.Heal()
+	until(t, s, "it answers", allOK)
+}
+
+func TestInitHangsAndNobodyWaits(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m, func(c *Config) { c.Deadline = time.Hour })
+	m.Hang("nvmlInit_v2")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Read(ctx)
+		done <- err
+	}()
+	m.AwaitHeld(1)
+	cancel()
+	if err := <-done; !errors.Is(err, gpu.ErrNotAnswering) {
+		t.Errorf("after cancelling: %v", err)
+	}
+}
+
+// TestHangAtAttach: a card that hangs when it is first touched holds up no
+// other, and is known by its address.
+func TestHangAtAttach(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	s := source(t, m)
+	m.GPU(1).Hang()
+	snap := read(t, s)
+	if d := snap.Devices[0]; d.State != gpu.StateOK {
+		t.Errorf("the healthy card is %s", d.State)
+	}
+	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != "PCI-0000:18:00.0" {
+		t.Errorf("the hanging card %s is %s", d.UUID, d.State)
+	}
+	for range 5 {
+		read(t, s)
+	}
+	if n := m.GPU(1).Calls(); n != 1 {
+		t.Errorf("%d calls of the hanging card, want the one that hangs", n)
+	}
+	m.GPU(1).Back()
+	until(t, s, "both answer", allOK)
+}
+
+// TestHangAtAttachByIndex: a device that is no more than a number is not
+// listed; the error beside the others says so.
+func TestHangAtAttachByIndex(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	s := source(t, m, withoutSysfs)
+	m.GPU(1).Hang()
+	snap, err := try(t, s)
+	if !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "index 1") {
+		t.Errorf("error %v, want one about index 1", err)
+	}
+	if snap == nil || len(snap.Devices) != 1 || snap.Devices[0].UUID != m.GPU(0).UUID() {
+		t.Errorf("snapshot %+v, want the healthy card", snap)
+	}
+	m.GPU(1).Back()
+	until(t, s, "both answer", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
+}
+
+func TestSlowCard(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	first := readOne(t, s)
+	m.GPU(0).Slow(200*time.Millisecond, "nvmlDeviceGetPowerUsage")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	snap, err := s.Read(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := snap.Devices[0]
+	if d.State != gpu.StateOK || !d.SampledAt.Equal(first.SampledAt) || d.Power.Draw != first.Power.Draw {
+		t.Errorf("a slow card is %s, sampled at %v; want ok with what was sampled at %v", d.State, d.SampledAt, first.SampledAt)
+	}
+}
+
+func TestPermissions(t *testing.T) {
+	t.Run("of no card", func(t *testing.T) {
+		for name, change := range map[string]func(*Config){"by address": func(*Config) {}, "by index": withoutSysfs} {
+			t.Run(name, func(t *testing.T) {
+				m := machine(t, fakenvml.RTX4090())
+				s := source(t, m, change)
+				m.Answer(fakenvml.NoPermission, "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByIndex_v2")
+				if snap, err := try(t, s); snap != nil || !errors.Is(err, gpu.ErrNotPermitted) {
+					t.Errorf("%+v, %v", snap, err)
+				}
+			})
+		}
+	})
+	t.Run("of one card", func(t *testing.T) {
+		m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+		s := source(t, m)
+		m.GPU(0).Answer(fakenvml.NoPermission, "nvmlDeviceGetHandleByPciBusId_v2")
+		if d := readOne(t, s); d.UUID != m.GPU(1).UUID() {
+			t.Errorf("lists %s, want the permitted card alone", d.UUID)
+		}
+	})
+	t.Run("of a reading", func(t *testing.T) {
+		m := machine(t, fakenvml.RTX4090())
+		m.Answer(fakenvml.NoPermission, "nvmlDeviceGetPowerUsage")
+		if d := readOne(t, source(t, m)); d.Power.Draw.Quality() != gpu.NotPermitted {
+			t.Errorf("power %v", d.Power.Draw)
+		}
+	})
+}
+
+// TestStrangeAddresses: the kernel lists cards that the driver does not know by
+// their address.
+func TestStrangeAddresses(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	m.GPU(0).Set(fakenvml.PCI, "0000:77:00.0")
+	if snap, err := try(t, s); snap != nil || !errors.Is(err, gpu.ErrNoDevices) {
+		t.Errorf("at first %+v, %v", snap, err)
+	}
+	snap := until(t, s, "it is found in the driver's list", allOK)
+	if d := snap.Devices[0]; d.UUID != m.GPU(0).UUID() || d.PCI != "0000:77:00.0" {
+		t.Errorf("found %s at %s", d.UUID, d.PCI)
+	}
+}
+
+// TestFewerThanTheKernel: a container sees all cards in /sys, and is given some.
+func TestFewerThanTheKernel(t *testing.T) {
+	whole := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot(), whole.ProcRoot() }
+	m := machine(t, fakenvml.H100())
+	if d := readOne(t, source(t, m, kernel)); d.UUID != m.GPU(0).UUID() {
+		t.Errorf("lists %s", d.UUID)
+	}
+}
+
+func TestFailingCard(t *testing.T) {
+	for c, want := range map[int]string{
+		fakenvml.Timeout: "gave up waiting",
+		16:               "must be reset", // reset required
+		8:                "enough power",  // insufficient power
+	} {
+		t.Run(want, func(t *testing.T) {
+			m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+			s := source(t, m)
+			read(t, s)
+			m.GPU(0).Answer(c)
+			snap := read(t, s)
+			if d := snap.Devices[0]; d.State != gpu.StateNotAnswering || !strings.Contains(d.Reason.What, want) {
+				t.Errorf("%s because %q, want %q", d.State, d.Reason.What, want)
+			}
+			if d := snap.Devices[1]; d.State != gpu.StateOK {
+				t.Errorf("the other card is %s", d.State)
+			}
+		})
+	}
+}
+
+func TestCloseWhileHanging(t *testing.T) {
+	t.Run("a device", func(t *testing.T) {
+		m := machine(t, fakenvml.RTX4090())
+		s := source(t, m)
+		read(t, s)
+		m.GPU(0).Hang()
+		read(t, s)
+		begun := time.Now()
+		if err := s.Close(); err != nil || time.Since(begun) > testDeadline {
+			t.Errorf("Close: %v after %v", err, time.Since(begun))
+		}
+		if m.Initialized() != 1 {
+			t.Error("the library was shut down under a call")
+		}
+		if _, err := try(t, s); err == nil {
+			t.Error("a closed source reads")
+		}
+		m.Heal()
+		m.AwaitInitialized(0)
+	})
+	t.Run("init", func(t *testing.T) {
+		m := machine(t, fakenvml.RTX4090())
+		s := source(t, m)
+		m.Hang("nvmlInit_v2")
+		if _, err := try(t, s); err == nil {
+			t.Fatal("it reads")
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		m.Heal()
+		m.AwaitCalls(1, "nvmlShutdown") // what init brought in the end
+	})
+	t.Run("shutdown", func(t *testing.T) {
+		m := machine(t, fakenvml.RTX4090())
+		s := source(t, m)
+		read(t, s)
+		m.Hang("nvmlShutdown")
+		begun := time.Now()
+		if err := s.Close(); err != nil || time.Since(begun) > 10*time.Second {
+			t.Errorf("Close: %v after %v", err, time.Since(begun))
+		}
+	})
+}
+
+func TestCards(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	k := kernel{m.SysfsRoot(), m.ProcRoot()}
+	if got, want := addresses(k.cards()), []string{"0000:01:00.0", "0000:18:00.0"}; !slices.Equal(got, want) {
+		t.Errorf("cards %v, want %v", got, want)
+	}
+	if got := (kernel{sysfs: "/nonexistent"}).cards(); len(got) != 0 {
+		t.Errorf("cards %v where there is no /sys", got)
+	}
+}
