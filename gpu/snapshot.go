@@ -48,10 +48,24 @@ type Snapshot struct {
 	Failures []Failure
 	// Host is nil where its facts were not read.
 	Host *Host
+	// Notes say what this monitor can't see, and what would change that,
+	// such as the names of processes in another pid namespace.
+	Notes []Advice
+
+	whole *Snapshot // of a filtered one
 }
 
-// Status sums the snapshot up.
+// Whole is the snapshot that s was filtered from, or s itself.
+func (s *Snapshot) Whole() *Snapshot {
+	if s != nil && s.whole != nil {
+		return s.whole
+	}
+	return s
+}
+
+// Status sums the whole snapshot up, whatever s is filtered to.
 func (s *Snapshot) Status() Status {
+	s = s.Whole()
 	switch {
 	case s == nil:
 		return StatusStarting
@@ -83,10 +97,11 @@ func (s *Snapshot) Device(uuid string) (*Device, bool) {
 	return &s.Devices[i], true
 }
 
-// Filtered returns a copy with the devices that keep allows; the rest is
-// shared with s.
+// Filtered returns a copy with the devices that keep allows, and so with their
+// totals; what is said of the machine as a whole, such as its Status, stays.
 func (s *Snapshot) Filtered(keep func(*Device) bool) *Snapshot {
 	out := *s
+	out.whole = s.Whole()
 	out.Devices = make([]Device, 0, len(s.Devices))
 	for i := range s.Devices {
 		if keep(&s.Devices[i]) {

@@ -43,6 +43,8 @@ type Config struct {
 	Interval time.Duration
 	Sources  []Source
 	Host     Host // nil: snapshots have no host and processes no facts
+	// Notes go into each snapshot.
+	Notes []gpu.Advice
 	// Deadline is how long a source may take to answer for one device. A
 	// source that has not come back that long after its patience ended is
 	// itself not answering.
@@ -228,7 +230,7 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	wg.Wait()
 
 	s.seq++
-	snap := &gpu.Snapshot{Seq: s.seq, Time: begun.UTC(), Node: s.cfg.Node}
+	snap := &gpu.Snapshot{Seq: s.seq, Time: begun.UTC(), Node: s.cfg.Node, Notes: s.cfg.Notes}
 	for _, src := range s.sources {
 		snap.Drivers = append(snap.Drivers, src.last.Drivers...)
 		if src.last.Host != nil {

@@ -27,6 +27,8 @@ type Update struct {
 	Host     *Host     `json:"host"`
 	Drivers  []Driver  `json:"drivers"`
 	Failures []Failure `json:"failures"`
+	// Notes say what this monitor can't see, and what would change that.
+	Notes []string `json:"notes"`
 }
 
 // Host is the machine around the devices.
@@ -106,7 +108,7 @@ func NewUpdate(s *gpu.Snapshot, why string) Update {
 		InstanceID: s.Node,
 		Source:     s.Source,
 		Status:     string(s.Status()),
-		Available:  len(s.Devices) > 0,
+		Available:  len(s.Whole().Devices) > 0,
 		Reason:     Reason(s),
 		Why:        why,
 		Totals:     newTotals(s),
@@ -114,13 +116,14 @@ func NewUpdate(s *gpu.Snapshot, why string) Update {
 		Host:       newHost(s.Host),
 		Drivers:    newDrivers(s.Drivers),
 		Failures:   newFailures(s.Failures),
+		Notes:      newNotes(s.Notes),
 	}
 }
 
 // Reason is what failed and what to do about it, for each source that can't
 // be read; empty where all can and there is a device.
 func Reason(s *gpu.Snapshot) string {
-	if len(s.Failures) == 0 && len(s.Devices) == 0 {
+	if len(s.Failures) == 0 && len(s.Whole().Devices) == 0 {
 		none := gpu.Advice{What: "the driver (" + s.Source + ") finds no GPU", Try: "check that one is installed and that this machine may use it"}
 		return none.Text()
 	}
@@ -176,6 +179,14 @@ func newFailures(list []gpu.Failure) []Failure {
 	out := make([]Failure, len(list))
 	for i, f := range list {
 		out[i] = Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, optionalTime(f.Next)}
+	}
+	return out
+}
+
+func newNotes(list []gpu.Advice) []string {
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = list[i].Text()
 	}
 	return out
 }

@@ -1,0 +1,119 @@
+package gpu
+
+import (
+	"testing"
+)
+
+func ok(uuid string, change func(*Device)) Device {
+	d := Device{Identity: Identity{UUID: uuid}, State: StateOK}
+	if change != nil {
+		change(&d)
+	}
+	return d
+}
+
+func TestStatus(t *testing.T) {
+	lost := Device{State: StateLost}
+	asleep := Device{State: StateAsleep}
+	for _, tt := range []struct {
+		name string
+		s    *Snapshot
+		want Status
+	}{
+		{"before the first", nil, StatusStarting},
+		{"none", &Snapshot{Failures: []Failure{{}}}, StatusNoGPU},
+		{"one", &Snapshot{Devices: []Device{ok("a", nil)}}, StatusOK},
+		{"one asleep", &Snapshot{Devices: []Device{ok("a", nil), asleep}}, StatusOK},
+		{"one lost", &Snapshot{Devices: []Device{ok("a", nil), lost}}, StatusDegraded},
+		{"one source failed", &Snapshot{Devices: []Device{ok("a", nil)}, Failures: []Failure{{}}}, StatusDegraded},
+	} {
+		if got := tt.s.Status(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestFilteredNarrowsDevicesNotTheMachine(t *testing.T) {
+	s := &Snapshot{Devices: []Device{ok("a", nil), ok("b", nil)}}
+	none := s.Filtered(func(d *Device) bool { return d.UUID == "c" })
+	if len(none.Devices) != 0 || none.Status() != StatusOK || none.Whole() != s {
+		t.Errorf("filtered to nothing: %d devices, status %s", len(none.Devices), none.Status())
+	}
+	one := s.Filtered(func(d *Device) bool { return d.UUID != "a" }).Filtered(func(*Device) bool { return true })
+	if len(one.Devices) != 1 || one.Devices[0].UUID != "b" || one.Whole() != s || len(s.Devices) != 2 {
+		t.Errorf("filtered twice: %+v", one.Devices)
+	}
+}
+
+func TestTotals(t *testing.T) {
+	s := &Snapshot{Devices: []Device{
+		ok("a", func(d *Device) {
+			d.Utilization.GPU = Of[Percent](0)
+			d.Memory.Used, d.Memory.Total = Of[Bytes](10), Of[Bytes](100)
+			d.Power.Draw = Of[Watts](50)
+			d.Thermal.GPU = Of[Celsius](40)
+			d.Processes = Of([]Process{{PID: 1}})
+		}),
+		ok("b", func(d *Device) {
+			d.Utilization.GPU = Of[Percent](90)
+			d.Thermal.GPU = Of[Celsius](60)
+		}),
+		ok("c", nil), // reports nothing
+		{State: StateLost, Readings: Readings{Power: Power{Draw: Of[Watts](1000)}}},
+	}}
+	got := s.Totals()
+	want := Totals{
+		Devices: 4, Answering: 3, Busy: 1, Processes: 1,
+		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](100), PowerDraw: Of[Watts](50),
+		Utilization: Of[Percent](45), MemoryUtilization: Of[Percent](10),
+		Temperature: Of[Celsius](50), MaxTemperature: Of[Celsius](60),
+	}
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if empty := (&Snapshot{Devices: []Device{ok("c", nil)}}).Totals(); empty.PowerDraw.Present() || empty.Utilization.Present() || empty.MaxTemperature.Present() {
+		t.Errorf("a sum over nothing is a number: %+v", empty)
+	}
+}
+
+func TestReading(t *testing.T) {
+	var none Reading[int]
+	if v, ok := none.Get(); ok || v != 0 || none.Quality() != NotReported || none.Or(7) != 7 {
+		t.Errorf("the zero reading is %v", none)
+	}
+	if v, ok := Of(0).Get(); !ok || v != 0 {
+		t.Error("a reported 0 is not there")
+	}
+	if r := DoubtfulOf(600); !r.Present() || r.String() != "600 (doubtful)" {
+		t.Errorf("doubtful: %v", r)
+	}
+	if r := Map(Absent[int](NotPermitted), func(int) string { return "x" }); r.Present() || r.Quality() != NotPermitted {
+		t.Errorf("mapped: %v", r)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an absent reading can be good")
+		}
+	}()
+	Absent[int](Good)
+}
+
+func TestCommandedFan(t *testing.T) {
+	fan := func(r Reading[Percent]) Fan { return Fan{Commanded: r} }
+	for _, tt := range []struct {
+		name string
+		fans Fans
+		want Reading[Percent]
+	}{
+		{"nothing known", Fans{}, Reading[Percent]{}},
+		{"no fan", Fans{Count: Of(0)}, Absent[Percent](NotSupported)},
+		{"fans not offered", Fans{Count: Absent[int](NotSupported)}, Absent[Percent](NotSupported)},
+		{"the fastest", Fans{Fans: []Fan{fan(Of[Percent](0)), fan(Of[Percent](30)), fan(Absent[Percent](NotPermitted))}}, Of[Percent](30)},
+		{"standing still", Fans{Fans: []Fan{fan(Absent[Percent](NotPermitted)), fan(Of[Percent](0))}}, Of[Percent](0)},
+		{"not permitted", Fans{Fans: []Fan{fan(Absent[Percent](NotPermitted))}}, Absent[Percent](NotPermitted)},
+	} {
+		if got := tt.fans.Commanded(); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
