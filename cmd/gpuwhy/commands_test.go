@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// result is how a command ended.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// command runs gpuwhy to its end.
+func command(t *testing.T, env []string, args ...string) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, tt := range []struct {
+		name string
+		env  []string
+		args []string
+		says string
+		code int
+	}{
+		{"unknown flag", nil, []string{"--colour", "red"}, "--colour", exitUsage},
+		{"unknown command", nil, []string{"dance"}, "dance", exitUsage},
+		{"interval too short", nil, []string{"--interval", "10ms"}, "250ms to 1h", exitUsage},
+		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
+		{"environment", []string{"GPUWHY_INTERVAL=2h"}, nil, "250ms to 1h", exitUsage},
+		{"threshold", nil, []string{"--alert-utilization", "100"}, "less than 100", exitUsage},
+		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},
+		{"source", nil, []string{"--source", "magic"}, "simulate:PROFILE", exitUsage},
+		{"profile", nil, []string{"--source", "simulate:toaster"}, "rtx-4090", exitUsage},
+		{"fleet", nil, []string{"--source", "simulate:fleet:0"}, "fleet:0", exitUsage},
+		{"listen without a port", nil, []string{"--listen", "127.0.0.1"}, "127.0.0.1:8003", exitUsage},
+		{"listen port", nil, []string{"--listen", "127.0.0.1:99999"}, "65535", exitUsage},
+		{"base path", nil, []string{"--base-path", "gpu"}, "slash", exitUsage},
+		{"origin", nil, []string{"--allow-origin", "example.org"}, "does not begin with http", exitUsage},
+		{"host", nil, []string{"--allow-host", "http://x"}, "allow-host", exitUsage},
+		{"log level", nil, []string{"--log-level", "loud"}, "log-level", exitUsage},
+		{"state dir", nil, []string{"--state-dir", "/proc/nowhere"}, "state-dir", exitUsage},
+		{"no file", nil, []string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml", exitUsage},
+		{"unknown key", nil, []string{"--config", write("key.yaml", "intervall: 5s\n")}, `unknown key "intervall"`, exitUsage},
+		{"bad value in a file", nil, []string{"--config", write("value.yaml", "interval: 1ms\n")}, "250ms to 1h", exitUsage},
+		{"a map in a file", nil, []string{"--config", write("map.yaml", "interval: {a: b}\n")}, "interval", exitUsage},
+		{"broken YAML", nil, []string{"--config", write("broken.yaml", "a: [\n")}, "broken.yaml", exitUsage},
+		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "one YAML document", exitUsage},
+		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program listens", exitError},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := command(t, tt.env, tt.args...)
+			if r.code != tt.code || !strings.Contains(r.stderr, tt.says) {
+				t.Errorf("exit status %d (want %d), said %q (want %q in it)", r.code, tt.code, r.stderr, tt.says)
+			}
+			if lines := strings.Count(r.stderr, "\n"); lines != 1 || !strings.HasPrefix(r.stderr, "gpuwhy: ") {
+				t.Errorf("%d lines, want one that begins with gpuwhy:\n%s", lines, r.stderr)
+			}
+		})
+	}
+}
+
+func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "gpuwhy.yaml")
+	text := "node: from-file\nalert-utilization: 61\nsource: simulate:rtx-4090\nallow-host: [a.example, b.example]\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, []string{"GPUWHY_ALERT_UTILIZATION=62", "GPUWHY_INTERVAL=7s", "GPUWHY_CONFIG=" + name}, "--interval=3s")
+	var status contract.GPUStatus
+	p.dial().next("gpu_status", &status)
+	if status.Node != "from-file" || status.AlertThreshold != 62 || status.Interval != 3 || status.Source != "simulated" {
+		t.Errorf("got %+v", status)
+	}
+}
+
+func TestSnapshotPrintsATable(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, "RTX\x1b[31m 4090"))
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 12})
+	r := command(t, lib.Env(), "snapshot")
+	if r.code != exitOK || !strings.Contains(r.stdout, "UTIL") || !strings.Contains(r.stdout, "1024 MiB") || !strings.Contains(r.stdout, ".test") {
+		t.Errorf("exit status %d:\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if strings.Contains(r.stdout, "\x1b") {
+		t.Error("a device's name moves the terminal's cursor")
+	}
+}
+
+func TestSnapshotPrintsJSON(t *testing.T) {
+	lib, _ := machine(t, fakenvml.H100())
+	r := command(t, lib.Env(), "snapshot", "--json")
+	var u contract.Update
+	if err := json.Unmarshal([]byte(r.stdout), &u); err != nil || r.code != exitOK || u.GPUCount != 1 || u.Source != "nvml" {
+		t.Errorf("exit status %d, %v, %+v", r.code, err, u)
+	}
+}
+
+func TestSnapshotWithoutADriverSaysWhy(t *testing.T) {
+	r := command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir()}, "snapshot")
+	if r.code != exitError || !strings.Contains(r.stderr, "libnvidia-ml.so.1") {
+		t.Errorf("exit status %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestSimulatedSaysSo(t *testing.T) {
+	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
+	if r.code != exitOK || !strings.Contains(r.stdout, "SIMULATED") || strings.Count(r.stdout, "NVIDIA H100") < 8 {
+		t.Errorf("exit status %d:\n%s", r.code, r.stdout)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	p := start(t, nil, "--source=simulate:rtx-4090", "--base-path=/x/")
+	p.dial().next("gpu_status", nil)
+	p.await("there is a reading", func(contract.Update) bool { return true })
+	if r := command(t, nil, "healthcheck", p.url); r.code != exitOK || r.stdout != "ready\n" {
+		t.Errorf("exit status %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	listen := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/x/")
+	if r := command(t, []string{"GPUWHY_LISTEN=" + listen, "GPUWHY_BASE_PATH=/x/"}, "healthcheck"); r.code != exitOK {
+		t.Errorf("by its configuration: exit status %d: %s", r.code, r.stderr)
+	}
+	p.stop(os.Interrupt)
+	if r := command(t, nil, "healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {
+		t.Errorf("of one that ended: exit status %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
+		t.Errorf("exit status %d: %s", r.code, r.stdout)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	r := command(t, nil, "--help")
+	if r.code != exitOK || !strings.Contains(r.stdout, "--nvml-library") || !strings.Contains(r.stdout, "snapshot") {
+		t.Errorf("exit status %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// file is a configuration file: a resolver of flags that neither the command
+// line nor the environment set.
+type file struct {
+	name   string
+	values map[string]any
+}
+
+// loadFile reads a YAML file whose keys are the names of flags.
+func loadFile(name string) (*file, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	f := &file{name: name}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&f.values); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("--config %s: %w", name, err)
+	}
+	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("--config %s: one YAML document is read, and there are more", name)
+	}
+	return f, nil
+}
+
+// Validate refuses keys that no flag has.
+func (f *file) Validate(app *kong.Application) error {
+	known := map[string]bool{}
+	for _, flag := range app.Flags {
+		known[flag.Name] = flag.Name != "help" && flag.Name != "config"
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.values)) {
+		if !known[key] {
+			return fmt.Errorf("%s: unknown key %q; 'gpuwhy --help' lists the flags, and their names are the keys", f.name, key)
+		}
+	}
+	return nil
+}
+
+// Resolve gives the file's value of a flag, unless its environment variable
+// is set.
+func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, ok := f.values[flag.Name]
+	if !ok {
+		return nil, nil //nolint:nilnil // kong's way to say that there is none
+	}
+	for _, name := range flag.Tag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return nil, nil //nolint:nilnil // as above
+		}
+	}
+	switch value := value.(type) {
+	case nil:
+		return nil, fmt.Errorf("%s: %s has no value", f.name, flag.Name)
+	case []any:
+		texts := make([]string, len(value))
+		for i, v := range value {
+			texts[i] = fmt.Sprint(v)
+		}
+		return strings.Join(texts, ","), nil
+	case map[string]any:
+		return nil, fmt.Errorf("%s: %s must be one value, not a map", f.name, flag.Name)
+	default:
+		return fmt.Sprint(value), nil
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/gpuwhy/gpuwhy/"
+
+// allowed says which of our packages each may import, as docs/architecture.md
+// does. A folder that ends in /… stands for all below it.
+var allowed = map[string][]string{
+	"gpu":                        {},
+	"static":                     {},
+	"hub":                        {"gpu"},
+	"views":                      {"gpu"},
+	"sampler":                    {"gpu"},
+	"sampler/perdevice":          {"gpu"},
+	"sampler/nvml":               {"gpu", "sampler/perdevice"},
+	"sampler/nvml/fakenvml":      {},
+	"sampler/sim":                {"gpu"},
+	"sampler/host":               {"gpu"},
+	"sampler/sourcetest":         {"gpu"},
+	"internal/explain":           {"gpu"},
+	"internal/alert":             {"gpu", "internal/explain"},
+	"internal/recent":            {"gpu"},
+	"internal/contract":          {"gpu", "internal/alert", "internal/recent"},
+	"internal/contract/machines": {"gpu"},
+	"internal/metrics":           {"gpu"},
+	"internal/server":            {"gpu", "internal/contract", "internal/recent"},
+	"cmd/gpuwhy":                 nil, // everything
+}
+
+func TestImportsPointDown(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	seen := 0
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := decoder.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(p.ImportPath, module)
+		may, known := allowed[name]
+		if !known {
+			t.Errorf("%s is not in the table of this test: say there, and in docs/architecture.md, what it may import", name)
+			continue
+		}
+		seen++
+		for _, imported := range p.Imports {
+			ours, is := strings.CutPrefix(imported, module)
+			if is && name != "cmd/gpuwhy" && !slices.Contains(may, ours) {
+				t.Errorf("%s imports %s: imports point down, see docs/architecture.md", name, ours)
+			}
+		}
+	}
+	if seen != len(allowed) {
+		t.Errorf("%d packages checked, the table has %d", seen, len(allowed))
+	}
+}

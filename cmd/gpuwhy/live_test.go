@@ -1,0 +1,375 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+const fast = "--interval=250ms"
+
+func TestReadingsOfTheDriverReachEveryAddress(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
+	m.GPU(0).Set(fakenvml.Utilization, 0)
+	p := start(t, lib.Env(), fast)
+	u := p.await("both GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+
+	card, h100 := u.GPUs[0], u.GPUs[1]
+	if got := value(t, "utilization", card.Utilization.GPU); got != 0 {
+		t.Errorf("an idle GPU's utilization is %v, want a reported 0", got)
+	}
+	if got := value(t, "fan speed", card.FanSpeedPercent); got != 0 || len(card.Fans) != 2 {
+		t.Errorf("the RTX 4090's two fans stand still, which is a reading: got %v of %d fans", got, len(card.Fans))
+	}
+	if _, ok := h100.FanSpeedPercent.Get(); ok || h100.Quality["fan_speed_percent"] != "not_supported" {
+		t.Errorf("the H100 has no fan: got %v, quality %q", h100.FanSpeedPercent, h100.Quality["fan_speed_percent"])
+	}
+	if u.Source != "nvml" || u.Status != "ok" || !u.Available || len(u.Drivers) != 1 || u.Host == nil {
+		t.Errorf("source %q, status %q, drivers %v, host %v", u.Source, u.Status, u.Drivers, u.Host)
+	}
+
+	for _, path := range []string{
+		"/gpu/metrics", "/gpu/metrics/0", "/gpu/metrics/" + h100.UUID, "/gpu/info", "/api/gpu/summary", "/api/gpu/metrics/1",
+		"/api/gpu/recent", "/api/gpu/devices", "/api/gpu/driver", "/api/health", "/health", "/health/live", "/health/ready", "/health/detailed",
+	} {
+		var answer map[string]any
+		if code := p.get(path, &answer); code != http.StatusOK {
+			t.Errorf("GET %s: %d %v", path, code, answer)
+		}
+	}
+	var devices contract.Devices
+	p.get("/api/gpu/devices", &devices)
+	if devices.Count != 2 || !devices.Devices[1].Available || devices.Devices[1].UUID != h100.UUID {
+		t.Errorf("devices: %+v", devices)
+	}
+
+	m.GPU(0).Set(fakenvml.Temperature, 83)
+	p.await("the temperature has changed", func(u contract.Update) bool {
+		v, ok := u.GPUs[0].Temperature.Current.Get()
+		return ok && v == 83
+	})
+}
+
+func TestTheProcessBehindTheHeatIsNamed(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Utilization, 97)
+	m.GPU(0).SetProcesses(
+		fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 2 << 30, SM: 95},
+		fakenvml.Process{PID: 4_000_000, Type: "compute", Memory: fakenvml.NotAvailable},
+	)
+	p := start(t, lib.Env(), fast)
+	u := p.await("the processes are there", func(u contract.Update) bool {
+		return len(u.GPUs) == 1 && len(u.GPUs[0].Processes) == 2
+	})
+	me, stranger := u.GPUs[0].Processes[0], u.GPUs[0].Processes[1]
+	if me.PID != os.Getpid() || !strings.HasSuffix(me.Name, ".test") {
+		t.Errorf("the test's own process is called %q (pid %d)", me.Name, me.PID)
+	}
+	who, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if me.User == nil || *me.User != who.Username {
+		t.Errorf("user %v, want %s", me.User, who.Username)
+	}
+	if me.StartedAt == nil || me.Command == nil {
+		t.Errorf("started %v, command %v", me.StartedAt, me.Command)
+	} else if at, err := time.Parse(time.RFC3339, *me.StartedAt); err != nil || time.Since(at) > time.Hour || time.Until(at) > time.Second {
+		t.Errorf("started at %s (%v)", *me.StartedAt, err)
+	}
+	if stranger.Name != "" || stranger.User != nil {
+		t.Errorf("a pid that does not exist is called %q of %v", stranger.Name, stranger.User)
+	}
+	if _, ok := stranger.UsedMemory.Get(); ok {
+		t.Errorf("unknown memory is %v", stranger.UsedMemory)
+	}
+	if !strings.Contains(u.Why, me.Name) || !strings.Contains(u.Why, "97 %") {
+		t.Errorf("why: %s", u.Why)
+	}
+}
+
+func TestEventsOfTheLiveDashboard(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), "--interval=1h") // nothing comes by itself
+	v := p.dial()
+	var status contract.GPUStatus
+	if first, err := v.read(); err != nil || first.Event != "gpu_status" || json.Unmarshal(first.Data, &status) != nil {
+		t.Fatalf("the first message is %v, %v", first, err)
+	}
+	if status.Interval != 3600 || status.AlertThreshold != 50 || status.Version == "" || status.Node == "" {
+		t.Errorf("gpu_status: %+v", status)
+	}
+	m.GPU(0).Set(fakenvml.Temperature, 77)
+	asked := time.Now().UTC()
+	v.send(`{"event":"request_gpu_update","id":"a1"}`)
+	for {
+		var u contract.Update
+		reply := v.next("gpu_status_update", &u)
+		if string(reply.ID) == "" {
+			continue // the first reading, if it came after gpu_status
+		}
+		at, err := time.Parse(time.RFC3339, u.Timestamp)
+		if string(reply.ID) != `"a1"` || err != nil || at.Before(asked.Truncate(time.Microsecond)) || value(t, "temperature", u.GPUs[0].Temperature.Current) != 77 {
+			t.Errorf("reply %s from a reading at %s, asked at %s: %v", reply.ID, u.Timestamp, asked, u.GPUs[0].Temperature.Current)
+		}
+		break
+	}
+	v.send(`{"event":"make_coffee","id":7}`)
+	var refusal struct{ Code, Message string }
+	if m := v.next("error", &refusal); refusal.Code != "unknown_event" || string(m.ID) != "7" {
+		t.Errorf("error: %+v, id %s", refusal, m.ID)
+	}
+}
+
+func TestAlertFiresOnceAndIsResolved(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Utilization, 98)
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 96})
+	p := start(t, lib.Env(), fast)
+	v := p.dial()
+	var fired contract.Alert
+	v.next("high_gpu_usage_alert", &fired)
+	if fired.State != "firing" || len(fired.Processes) != 1 || fired.Processes[0].PID != os.Getpid() || value(t, "utilization", fired.Utilization) != 98 {
+		t.Fatalf("alert: %+v", fired)
+	}
+	var late contract.Alert
+	p.dial().next("high_gpu_usage_alert", &late)
+	if late.ID != fired.ID || late.State != "firing" {
+		t.Errorf("one who connects later is sent %s %s, want %s", late.ID, late.State, fired.ID)
+	}
+	var summary contract.Summary
+	if p.get("/api/gpu/summary", &summary); summary.ActiveAlerts != 1 {
+		t.Errorf("active_alerts %d, want 1", summary.ActiveAlerts)
+	}
+	m.GPU(0).Set(fakenvml.Utilization, 1)
+	var over contract.Alert
+	v.next("high_gpu_usage_alert", &over)
+	if over.ID != fired.ID || over.State != "resolved" {
+		t.Errorf("then came %s %s, want %s resolved", over.ID, over.State, fired.ID)
+	}
+	if p.get("/api/gpu/summary", &summary); summary.ActiveAlerts != 0 {
+		t.Errorf("active_alerts %d, want 0", summary.ActiveAlerts)
+	}
+}
+
+func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
+	p := start(t, lib.Env(), fast, "--deadline=500ms")
+	p.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+
+	m.GPU(1).Hang()
+	m.GPU(0).Set(fakenvml.Temperature, 66)
+	v := p.dial()
+	u := v.await("one is not answering", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
+	if value(t, "temperature of the other", u.GPUs[0].Temperature.Current) != 66 {
+		t.Errorf("the other GPU was held up: %+v", u.GPUs[0].Temperature)
+	}
+	if hung := u.GPUs[1]; hung.StateReason == "" || hung.Name == "" {
+		t.Errorf("it has no reason or no name: %+v", hung)
+	} else if _, ok := hung.Temperature.Current.Get(); ok {
+		t.Errorf("it has readings: %+v", hung.Temperature)
+	}
+	if u.Status != "degraded" || u.GPUCount != 2 || u.AnsweringGPUCount != 1 {
+		t.Errorf("status %s, %d GPUs, %d answer", u.Status, u.GPUCount, u.AnsweringGPUCount)
+	}
+	calls := m.GPU(1).Calls()
+	v.send(`{"event":"request_gpu_update","id":1}`)
+	for string(v.next("gpu_status_update", nil).ID) != "1" {
+	}
+	if now := m.GPU(1).Calls(); now != calls {
+		t.Errorf("%d calls were made while one hangs", now-calls)
+	}
+	var devices contract.Devices
+	if p.get("/api/gpu/devices", &devices); devices.Devices[1].Available || devices.Devices[1].Error == nil {
+		t.Errorf("devices: %+v", devices.Devices[1])
+	}
+
+	m.GPU(1).Back()
+	v.await("it is live again", func(u contract.Update) bool { return u.GPUs[1].State == "ok" && u.Status == "ok" })
+
+	m.GPU(1).Hang()
+	m.AwaitHeld(1)
+	if took, err := p.stop(syscall.SIGTERM); err != nil || took > 2*time.Second {
+		t.Errorf("with a hanging driver it ended after %v: %v", took, err)
+	}
+}
+
+func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
+	p := start(t, lib.Env(), fast)
+	v := p.dial()
+	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	m.GPU(0).Lost()
+	u := v.await("one is lost", func(u contract.Update) bool { return u.GPUs[0].State == "lost" })
+	if u.GPUs[1].State != "ok" || u.GPUs[0].ID != 0 || u.GPUs[0].UUID != m.GPU(0).UUID() {
+		t.Errorf("%+v", u.GPUs)
+	}
+	m.GPU(0).Back()
+	v.await("it is back", func(u contract.Update) bool { return u.GPUs[0].State == "ok" && u.GPUs[0].ID == 0 })
+}
+
+func TestNoDriverAtStartThenOne(t *testing.T) {
+	lib, _ := machine(t, fakenvml.RTX4090())
+	if err := lib.Hide(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, lib.Env(), fast)
+	v := p.dial()
+	u := v.await("there is a verdict", func(u contract.Update) bool { return u.Status == "no_gpu" })
+	if u.Available || u.GPUCount != 0 || !strings.Contains(u.Reason, "libnvidia-ml.so.1") || len(u.Failures) != 1 || u.Failures[0].Try == "" {
+		t.Errorf("no driver: %+v", u)
+	}
+	var summary contract.Summary
+	if code := p.get("/api/gpu/summary", &summary); code != http.StatusOK || summary.Status != "no_gpu" || summary.Reason == "" {
+		t.Errorf("summary: %d %+v", code, summary)
+	}
+	var problem struct{ Detail string }
+	if code := p.get("/gpu/metrics", &problem); code != http.StatusServiceUnavailable || problem.Detail == "" {
+		t.Errorf("/gpu/metrics: %d %+v", code, problem)
+	}
+	if code := p.get("/health/ready", nil); code != http.StatusOK {
+		t.Errorf("/health/ready: %d; the verdict that none can be had is an answer", code)
+	}
+	if _, page := p.fetch("/", http.Header{"Accept": {"text/html"}}); !strings.Contains(string(page), "libnvidia-ml.so.1") {
+		t.Error("the page does not say what was tried")
+	}
+	if err := lib.Show(); err != nil {
+		t.Fatal(err)
+	}
+	v.await("the driver is found", func(u contract.Update) bool { return u.Status == "ok" && u.AnsweringGPUCount == 1 })
+}
+
+func TestAnOlderDriverWithoutNewerFunctions(t *testing.T) {
+	newer := []string{
+		"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons",
+		"nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetMarginTemperature", "nvmlDeviceGetFanControlPolicy_v2",
+		"nvmlDeviceGetTargetFanSpeed", "nvmlDeviceGetJpgUtilization", "nvmlDeviceGetOfaUtilization",
+		"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3",
+	}
+	lib := fakenvml.Build(t, fakenvml.Options{Without: newer})
+	lib.Machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), fast)
+	u := p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	g := u.GPUs[0]
+	for what, f := range map[string]contract.Float{
+		"temperature": g.Temperature.Current, "memory": g.Memory.Used, "fan": g.FanSpeedPercent, "utilization": g.Utilization.GPU,
+	} {
+		value(t, what, f)
+	}
+	if g.Quality["utilization.jpeg_percent"] != "not_supported" {
+		t.Errorf("a function that is missing: %v", g.Quality)
+	}
+}
+
+func TestTextOfProcessesIsText(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, `<script>alert("gpu")</script>`))
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1, SM: 3})
+	p := start(t, lib.Env(), fast)
+	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	_, page := p.fetch("/", http.Header{"Accept": {"text/html"}})
+	if strings.Contains(string(page), "<script>alert") || !strings.Contains(string(page), "&lt;script&gt;alert") {
+		t.Error("a device's name is markup on the page")
+	}
+}
+
+func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
+	lib, _ := machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), "--allow-host=gpu.example.org", "--allow-origin=https://board.example.org")
+	for _, tt := range []struct {
+		host string
+		ok   bool
+	}{{"evil.example", false}, {"gpu.example.org", true}, {"localhost:8003", true}, {"127.0.0.1", true}} {
+		answer, body := p.fetch("/api/gpu/summary", http.Header{"Host": {tt.host}})
+		if ok := answer.StatusCode == http.StatusOK; ok != tt.ok {
+			t.Errorf("Host %s: %s\n%s", tt.host, answer.Status, body)
+		}
+	}
+	for _, tt := range []struct {
+		origin string
+		ok     bool
+	}{{"https://evil.example", false}, {"https://board.example.org", true}, {strings.TrimSuffix(p.url, "/"), true}} {
+		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"ws",
+			&websocket.DialOptions{HTTPHeader: http.Header{"Origin": {tt.origin}}})
+		if (err == nil) != tt.ok {
+			t.Errorf("Origin %s: %v", tt.origin, err)
+		}
+		if conn != nil {
+			conn.CloseNow()
+		}
+	}
+}
+
+func TestEverythingWorksUnderABasePath(t *testing.T) {
+	lib, _ := machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), fast, "--base-path=/gpu/why")
+	if !strings.HasSuffix(p.url, "/gpu/why/") {
+		t.Fatalf("it says it is at %s", p.url)
+	}
+	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	answer, page := p.fetch("/", http.Header{"Accept": {"text/html"}})
+	if answer.StatusCode != http.StatusOK || !strings.Contains(string(page), `"/gpu/why/static/`) {
+		t.Errorf("the page: %s", answer.Status)
+	}
+	if code := p.get("/health/live", nil); code != http.StatusOK {
+		t.Errorf("/health/live: %d", code)
+	}
+}
+
+func TestTheEnd(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		lib, _ := machine(t, fakenvml.RTX4090())
+		p := start(t, lib.Env(), fast, "--state-dir="+t.TempDir())
+		v := p.dial()
+		v.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+		closed := make(chan error, 1)
+		go func() {
+			for {
+				if _, err := v.read(); err != nil {
+					closed <- err
+					return
+				}
+			}
+		}()
+		if took, err := p.stop(signal); err != nil || took > 2*time.Second {
+			t.Errorf("%v: ended after %v: %v", signal, took, err)
+		}
+		var goodbye websocket.CloseError
+		if err := <-closed; !errors.As(err, &goodbye) || goodbye.Code != websocket.StatusGoingAway || goodbye.Reason == "" {
+			t.Errorf("%v: the viewer was told %v, want 1001 and a reason", signal, err)
+		}
+	}
+}
+
+func TestTheLastMinutesSurviveARestart(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Temperature, 71)
+	dir := t.TempDir()
+	p := start(t, lib.Env(), fast, "--state-dir="+dir)
+	p.await("three readings were made", func(u contract.Update) bool { return u.Seq >= 3 })
+	if _, err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	m.GPU(0).Set(fakenvml.Temperature, 42)
+	p = start(t, lib.Env(), "--interval=1h", "--state-dir="+dir)
+	p.dial().next("gpu_status", nil)
+	var recent contract.Recent
+	p.get("/api/gpu/recent", &recent)
+	if len(recent.GPUs) != 1 || !slices.ContainsFunc(recent.GPUs[0].Values["temperature_celsius"], func(v contract.Int) bool {
+		got, ok := v.Get()
+		return ok && got == 71
+	}) {
+		t.Errorf("the past is gone: %+v", recent)
+	}
+}

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// The program that these tests drive is the real one, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "gpuwhy-test-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "gpuwhy")
+		if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// patience is how long anything that a test waits for may take on a machine
+// that is busy with other things.
+const patience = 30 * time.Second
+
+// program is a gpuwhy that runs.
+type program struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	url string // ends with a slash
+	log *logBuffer
+	end chan error
+}
+
+// logBuffer collects what a program writes.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// start runs gpuwhy on a free port with the environment given beside our own,
+// and waits until it says where it is. It ends with the test.
+func start(t testing.TB, env []string, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, log: &logBuffer{}, end: make(chan error, 1)}
+	if !strings.Contains(strings.Join(args, " "), "--listen") {
+		args = append(args, "--listen", "127.0.0.1:0")
+	}
+	p.cmd = exec.Command(binary, args...)
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stderr = p.log
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	go func() { p.end <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			p.stop(syscall.SIGKILL)
+		}
+		if t.Failed() {
+			t.Logf("gpuwhy said:\n%s", p.log)
+		}
+	})
+	if err != nil {
+		t.Fatalf("gpuwhy did not say where it listens: %v\n%s", err, p.log)
+	}
+	_, p.url, _ = strings.Cut(strings.TrimSpace(line), ": ")
+	return p
+}
+
+// stop sends a signal and returns how long the program took to end, and how.
+func (p *program) stop(signal os.Signal) (time.Duration, error) {
+	p.t.Helper()
+	begun := time.Now()
+	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+	select {
+	case err := <-p.end:
+		return time.Since(begun), err
+	case <-time.After(patience):
+		p.cmd.Process.Kill()
+		p.t.Fatalf("it did not end after %v", signal)
+		return 0, nil
+	}
+}
+
+// get asks for a path and decodes the answer; it returns the status.
+func (p *program) get(path string, into any) int {
+	p.t.Helper()
+	answer, body := p.fetch(path, nil)
+	if into != nil {
+		if err := json.Unmarshal(body, into); err != nil {
+			p.t.Fatalf("GET %s: %v\n%s", path, err, body)
+		}
+	}
+	return answer.StatusCode
+}
+
+func (p *program) fetch(path string, header http.Header) (*http.Response, []byte) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.url, "/")+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for k, v := range header {
+		request.Header[k] = v
+	}
+	if host := header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		p.t.Fatalf("GET %s: %v\n%s", path, err, p.log)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return answer, body
+}
+
+// update is the newest snapshot as a client sees it.
+func (p *program) update() contract.Update {
+	p.t.Helper()
+	var u contract.Update
+	if code := p.get("/api/gpu/metrics", &u); code != http.StatusOK {
+		p.t.Fatalf("GET /api/gpu/metrics: %d", code)
+	}
+	return u
+}
+
+// await reads snapshots as they come over the socket until one satisfies the
+// condition, and returns it.
+func (p *program) await(what string, condition func(contract.Update) bool) contract.Update {
+	p.t.Helper()
+	return p.dial().await(what, condition)
+}
+
+// viewer is a client of /ws.
+type viewer struct {
+	t    testing.TB
+	conn *websocket.Conn
+}
+
+type message struct {
+	Event string          `json:"event"`
+	ID    json.RawMessage `json:"id"`
+	Data  json.RawMessage `json:"data"`
+}
+
+func (p *program) dial() *viewer {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(p.url, "http")+"ws", nil)
+	if err != nil {
+		p.t.Fatalf("dial: %v", err)
+	}
+	conn.SetReadLimit(64 << 20)
+	p.t.Cleanup(func() { conn.CloseNow() })
+	return &viewer{p.t, conn}
+}
+
+func (v *viewer) read() (message, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, data, err := v.conn.Read(ctx)
+	if err != nil {
+		return message{}, err
+	}
+	var m message
+	return m, json.Unmarshal(data, &m)
+}
+
+// next returns the next message of an event, whatever comes between.
+func (v *viewer) next(event string, into any) message {
+	v.t.Helper()
+	for {
+		m, err := v.read()
+		if err != nil {
+			v.t.Fatalf("waiting for %s: %v", event, err)
+		}
+		if m.Event != event {
+			continue
+		}
+		if into != nil {
+			if err := json.Unmarshal(m.Data, into); err != nil {
+				v.t.Fatalf("%s: %v\n%s", event, err, m.Data)
+			}
+		}
+		return m
+	}
+}
+
+func (v *viewer) send(text string) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := v.conn.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v *viewer) await(what string, condition func(contract.Update) bool) contract.Update {
+	v.t.Helper()
+	deadline := time.Now().Add(patience)
+	var u contract.Update
+	for time.Now().Before(deadline) {
+		v.next("gpu_status_update", &u)
+		if condition(u) {
+			return u
+		}
+	}
+	v.t.Fatalf("no snapshot in %v in which %s; the last:\n%+v", patience, what, u)
+	return u
+}
+
+// machine is a fake driver with GPUs, and the arguments that make gpuwhy use
+// it: its made-up /sys instead of this machine's is not needed, since the
+// addresses on the bus are not found there.
+func machine(t testing.TB, gpus ...fakenvml.GPU) (*fakenvml.Library, *fakenvml.Machine) {
+	t.Helper()
+	lib := fakenvml.Build(t, fakenvml.Options{})
+	return lib, lib.Machine(t, gpus...)
+}
+
+func value(t testing.TB, what string, f contract.Float) float64 {
+	t.Helper()
+	v, ok := f.Get()
+	if !ok {
+		t.Fatalf("%s is null", what)
+	}
+	return v
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // it was tried and failed
+	exitUsage = 2 // the command line, the environment or the file is wrong
+)
+
+// commands is the command line: a command and the configuration that all of
+// them share.
+type commands struct {
+	Config
+
+	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
+	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
+}
+
+// environment is what a command is given.
+type environment struct {
+	ctx            context.Context
+	cfg            *Config
+	stdout, stderr io.Writer
+}
+
+// usageError is an error in what was asked for, found only when it was put to
+// use.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// errQuiet is an error that has been told already.
+var errQuiet = errors.New("told already")
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var cmd commands
+	parsed, code := parse(&cmd, args, stdout, stderr)
+	if parsed == nil {
+		return code
+	}
+	if err := cmd.check(); err != nil {
+		tell(stderr, err)
+		return exitUsage
+	}
+	switch err := parsed.Run(&environment{ctx: ctx, cfg: &cmd.Config, stdout: stdout, stderr: stderr}); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errQuiet):
+		return exitError
+	default:
+		tell(stderr, err)
+		if _, ok := errors.AsType[usageError](err); ok {
+			return exitUsage
+		}
+		return exitError
+	}
+}
+
+// parse reads the command line and the environment, then the file that they
+// may name. It returns nil and an exit code where there is nothing to run.
+func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Context, int) {
+	exited := -1
+	options := []kong.Option{
+		kong.Name("gpuwhy"),
+		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.DefaultEnvars("GPUWHY"),
+		kong.Exit(func(code int) { exited = code }),
+	}
+	once := func(more ...kong.Option) (*kong.Context, int) {
+		*cmd = commands{}
+		parser, err := kong.New(cmd, append(options, more...)...)
+		if err != nil {
+			tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
+			return nil, exitError
+		}
+		parsed, err := parser.Parse(args)
+		if exited >= 0 { // --help
+			return nil, exited
+		}
+		if err != nil {
+			tell(stderr, err)
+			return nil, exitUsage
+		}
+		return parsed, exitOK
+	}
+	parsed, code := once()
+	if parsed == nil || cmd.File == "" {
+		return parsed, code
+	}
+	file, err := loadFile(cmd.File)
+	if err != nil {
+		tell(stderr, err)
+		return nil, exitUsage
+	}
+	return once(kong.Resolvers(file))
+}
+
+// tell prints an error for a person: one line, and what to do where it is
+// known.
+func tell(w io.Writer, err error) {
+	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
+		fmt.Fprintf(w, "gpuwhy: %s\n", advice.Text())
+		return
+	}
+	fmt.Fprintf(w, "gpuwhy: %s\n", err)
+}

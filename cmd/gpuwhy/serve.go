@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/sampler"
+)
+
+// goodbye bounds how long viewers and answers under way have at the end.
+const goodbye = 1500 * time.Millisecond
+
+type serveCommand struct{}
+
+// Run serves until the context ends.
+func (serveCommand) Run(env *environment) error {
+	log := newLogger(env.stderr, env.cfg)
+	a, err := newApp(env.cfg, log)
+	if err != nil {
+		return err
+	}
+	ln, err := listen(env.ctx, env.cfg.Listen)
+	if err != nil {
+		return errors.Join(err, a.closeSources())
+	}
+	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), env.cfg.BasePath))
+	return a.run(env.ctx, ln)
+}
+
+// listen opens the address, or says what is wrong with it.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, &gpu.Advice{
+			What: "another program listens on " + address,
+			Try:  "end it, or choose another port with --listen (port 0 takes a free one)",
+			Err:  err,
+		}
+	case errors.Is(err, syscall.EACCES):
+		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose a port above 1023 with --listen", Err: err}
+	default:
+		return nil, &gpu.Advice{What: "can't listen on " + address, Try: "give --listen an address of this machine (" + err.Error() + ")", Err: err}
+	}
+}
+
+// app is the running program: who reads, who remembers, who answers.
+type app struct {
+	cfg     *Config
+	log     *slog.Logger
+	started time.Time
+
+	inputs  *inputs
+	sampler *sampler.Sampler
+	hub     *hub.Hub
+	recent  *recent.Store
+	alerts  *alert.Engine
+	firing  atomic.Pointer[[]alert.Alert] // as they stand
+	server  *http.Server
+}
+
+// newApp wires everything and starts nothing.
+func newApp(cfg *Config, log *slog.Logger) (*app, error) {
+	in, err := newInputs(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, recent: recent.New()}
+	rule := alert.DefaultRule()
+	rule.Threshold = gpu.Percent(cfg.AlertUtilization)
+	a.alerts = alert.New(rule)
+	a.firing.Store(&[]alert.Alert{})
+	a.hub = hub.New(hub.Config{
+		Encode:     encodeUpdate,
+		Status:     a.encodeStatus,
+		Refresh:    a.refresh,
+		Origins:    cfg.AllowOrigin,
+		MaxViewers: cfg.MaxViewers,
+		Log:        log.With("part", "hub"),
+	})
+	a.sampler = sampler.New(sampler.Config{
+		Node:     in.node,
+		Interval: cfg.Interval,
+		Deadline: cfg.Deadline,
+		Sources:  in.sources,
+		Host:     in.host,
+		Notes:    in.notes,
+		Publish:  a.hub.Publish,
+		Log:      log.With("part", "sampler"),
+	})
+	if a.server, err = a.newServer(); err != nil {
+		return nil, errors.Join(err, a.closeSources())
+	}
+	return a, nil
+}
+
+func (a *app) closeSources() error {
+	var errs []error
+	for _, s := range a.inputs.sources {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) monitor() contract.Monitor {
+	return contract.Monitor{
+		Node:           a.inputs.node,
+		Source:         a.inputs.sources[0].Name(),
+		Version:        versionText(),
+		Interval:       a.cfg.Interval,
+		AlertThreshold: gpu.Percent(a.cfg.AlertUtilization),
+		Started:        a.started,
+	}
+}
+
+// encodeUpdate is the one place where snapshots become JSON.
+func encodeUpdate(s *gpu.Snapshot) ([]byte, error) {
+	return json.Marshal(contract.NewUpdate(s, explain.Why(s.Whole())))
+}
+
+func (a *app) encodeStatus(newest *gpu.Snapshot, encoded []byte) ([]byte, error) {
+	return json.Marshal(contract.NewGPUStatus(a.monitor(), newest, encoded))
+}
+
+func (a *app) refresh(ctx context.Context) (*gpu.Snapshot, error) { return a.sampler.Refresh(ctx) }
+
+// run reads and serves until ctx ends. It does not wait for a driver.
+func (a *app) run(ctx context.Context, ln net.Listener) error {
+	if a.cfg.StateDir != "" {
+		if err := a.recent.Load(a.cfg.recentFile(), a.cfg.Source, time.Now()); err != nil {
+			a.log.Warn("the last minutes can't be shown", "err", err)
+		}
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.sampler.Run(ctx) })
+	g.Go(func() error { a.remember(ctx); return nil })
+	g.Go(func() error { a.watch(ctx); return nil })
+	g.Go(func() error { a.announceStart(ctx); return nil })
+	g.Go(func() error {
+		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		return a.shutdown(context.WithoutCancel(ctx))
+	})
+	err := g.Wait()
+	if a.cfg.StateDir != "" {
+		err = errors.Join(err, a.recent.Save(a.cfg.recentFile(), a.cfg.Source))
+	}
+	return err
+}
+
+// shutdown says goodbye to viewers and lets answers under way end.
+func (a *app) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, goodbye)
+	defer cancel()
+	var g errgroup.Group
+	g.Go(func() error {
+		if err := a.hub.Shutdown(ctx, "gpuwhy is shutting down"); err != nil {
+			a.log.Debug("viewers were cut off", "err", err)
+		}
+		a.hub.Wait()
+		return nil
+	})
+	g.Go(func() error {
+		if err := a.server.Shutdown(ctx); err != nil {
+			a.log.Debug("answers were cut off", "err", err)
+			return a.server.Close()
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// remember keeps each snapshot for the charts.
+func (a *app) remember(ctx context.Context) {
+	for snap := range a.hub.Feed(ctx) {
+		a.recent.Add(snap)
+	}
+}
+
+// watch tells viewers of alerts.
+func (a *app) watch(ctx context.Context) {
+	for snap := range a.hub.Feed(ctx) {
+		changes, standing := a.alerts.Observe(snap), a.alerts.Standing()
+		a.firing.Store(&standing)
+		a.hub.Announce(a.events(changes), a.events(standing))
+	}
+}
+
+func (a *app) events(alerts []alert.Alert) []hub.Event {
+	events := make([]hub.Event, 0, len(alerts))
+	for i := range alerts {
+		data, err := json.Marshal(contract.NewAlert(&alerts[i]))
+		if err != nil {
+			a.log.Error("an alert can't be encoded", "alert", alerts[i].ID, "err", err)
+			continue
+		}
+		d := &alerts[i].Device
+		events = append(events, hub.Event{Name: contract.HighGPUUsage, Node: d.Node, UUID: d.UUID, Index: d.Index, Data: data})
+	}
+	return events
+}
+
+// announceStart says in one line what is read, or what failed and what to do.
+func (a *app) announceStart(ctx context.Context) {
+	for snap := range a.hub.Feed(ctx) {
+		if len(snap.Devices) == 0 {
+			a.log.Warn("no GPU can be read", "source", snap.Source, "reason", contract.Reason(snap))
+			return
+		}
+		attrs := []any{"source", snap.Source, "gpus", len(snap.Devices)}
+		for _, d := range snap.Drivers {
+			attrs = append(attrs, "driver", d.Version.String())
+		}
+		a.log.Info("reading", attrs...)
+		return
+	}
+}

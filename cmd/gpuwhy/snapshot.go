@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/sampler"
+)
+
+type snapshotCommand struct {
+	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
+}
+
+// Run reads every GPU once and prints what it reports. Where none can be read
+// it says why and fails.
+func (c snapshotCommand) Run(env *environment) error {
+	snap, err := readOnce(env)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(env.stdout)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(contract.NewUpdate(snap, explain.Why(snap))); err != nil {
+			return err
+		}
+	} else if err := writeTable(env.stdout, snap); err != nil {
+		return err
+	}
+	if len(snap.Devices) == 0 {
+		fmt.Fprintln(env.stderr, "gpuwhy: "+printable(explain.Why(snap)))
+		return errQuiet
+	}
+	return nil
+}
+
+func readOnce(env *environment) (*gpu.Snapshot, error) {
+	log := newLogger(env.stderr, env.cfg)
+	in, err := newInputs(env.cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(env.ctx)
+	defer cancel()
+	got := make(chan *gpu.Snapshot, 1)
+	s := sampler.New(sampler.Config{
+		Node: in.node, Interval: time.Hour, Deadline: env.cfg.Deadline,
+		Sources: in.sources, Host: in.host, Notes: in.notes, Log: log,
+		Publish: func(s *gpu.Snapshot) {
+			got <- s
+			cancel() // one is enough
+		},
+	})
+	if err := s.Run(ctx); err != nil {
+		return nil, err
+	}
+	select {
+	case snap := <-got:
+		return snap, nil
+	default:
+		return nil, context.Cause(env.ctx)
+	}
+}
+
+// writeTable prints a snapshot for a terminal.
+func writeTable(w io.Writer, s *gpu.Snapshot) error {
+	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	if s.Simulated() {
+		t.row("SIMULATED: none of these readings is real.")
+	}
+	if len(s.Devices) > 0 {
+		t.row(explain.Why(s))
+		t.row("")
+		t.row("GPU", "NAME", "UTIL", "MEMORY", "TEMP", "POWER", "FAN", "STATE")
+	}
+	for i := range s.Devices {
+		t.device(&s.Devices[i])
+	}
+	header := false
+	for i := range s.Devices {
+		for _, p := range s.Devices[i].Processes.Or(nil) {
+			if !header {
+				t.row("")
+				t.row("GPU", "PID", "USER", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
+				header = true
+			}
+			t.process(s.Devices[i].Index, &p)
+		}
+	}
+	return t.Flush()
+}
+
+type table struct{ *tabwriter.Writer }
+
+// row writes cells; what devices and processes call themselves can't move the
+// terminal's cursor or its columns.
+func (t *table) row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = printable(c)
+	}
+	fmt.Fprintln(t, strings.Join(cells, "\t")) // an error comes back from Flush
+}
+
+func (t *table) device(d *gpu.Device) {
+	memory := text(d.Memory.Used, func(b gpu.Bytes) string { return fmt.Sprintf("%.0f", b.MiB()) }) +
+		" / " + text(d.Memory.Total, mebibytes)
+	power := text(d.Power.Draw, watts)
+	if d.Power.EnforcedLimit.Present() {
+		power += " / " + text(d.Power.EnforcedLimit, watts)
+	}
+	t.row(fmt.Sprint(d.Index), d.Name, text(d.Utilization.GPU, percent), memory,
+		text(d.Thermal.GPU, func(c gpu.Celsius) string { return fmt.Sprintf("%.0f °C", float64(c)) }),
+		power, text(d.Fans.Commanded(), percent), string(d.State))
+}
+
+func (t *table) process(index int, p *gpu.Process) {
+	what := p.Facts.Command
+	if !what.Present() {
+		what = p.Facts.Name
+	}
+	t.row(fmt.Sprint(index), fmt.Sprint(p.PID), text(p.Facts.User, same), string(p.Type),
+		text(p.Memory, mebibytes), text(p.SM, percent),
+		text(p.Facts.Started, func(at time.Time) string { return at.Local().Format("01-02 15:04") }),
+		text(what, same))
+}
+
+// text is a reading for a table: "-" where there is none.
+func text[T any](r gpu.Reading[T], format func(T) string) string {
+	if v, ok := r.Get(); ok {
+		return format(v)
+	}
+	return "-"
+}
+
+func same(s string) string         { return s }
+func percent(p gpu.Percent) string { return fmt.Sprintf("%.0f %%", float64(p)) }
+func watts(w gpu.Watts) string     { return fmt.Sprintf("%.0f W", float64(w)) }
+func mebibytes(b gpu.Bytes) string { return fmt.Sprintf("%.0f MiB", b.MiB()) }
+
+// printable replaces what would act on a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"cmp"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/host"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml"
+	"github.com/gpuwhy/gpuwhy/sampler/sim"
+)
+
+// inputs is where readings come from.
+type inputs struct {
+	node    string
+	sources []sampler.Source
+	host    sampler.Host // nil where a simulation brings its own
+	notes   []gpu.Advice
+}
+
+// newInputs has the table of sources, in the order in which their devices are
+// listed. "auto" reads all that a machine may have; a simulation is never among
+// them.
+func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
+	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
+		source, err := sim.New(profile, time.Now)
+		if err != nil {
+			return nil, err
+		}
+		return &inputs{node: cmp.Or(cfg.Node, source.Node()), sources: []sampler.Source{source}}, nil
+	}
+	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
+	in := &inputs{node: cmp.Or(cfg.Node, cfg.hostname), host: local}
+	if hint := local.Hint(); !hint.IsZero() {
+		in.notes = append(in.notes, hint)
+	}
+	for _, row := range []struct {
+		name string
+		auto bool
+		open func() sampler.Source
+	}{
+		{gpu.SourceNVML, true, func() sampler.Source { return newNVML(cfg, log) }},
+	} {
+		if cfg.Source == row.name || (cfg.Source == "auto" && row.auto) {
+			in.sources = append(in.sources, row.open())
+		}
+	}
+	return in, nil
+}
+
+func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
+	return nvml.New(nvml.Config{
+		LibraryPath: cfg.NVMLLibrary,
+		Deadline:    cfg.Deadline,
+		// Work between two readings is seen whole; at short intervals the
+		// driver's own samples, up to a second apart, are.
+		Window: max(cfg.Interval, 2*time.Second),
+		Log:    log.With("part", "nvml"),
+	})
+}
