@@ -149,7 +149,6 @@ func (e *Engine) rise(st *state, d *gpu.Device, util gpu.Percent, now time.Time)
 	st.blamed = explain.Culprits(d.Processes.Or(nil))
 	id := fmt.Sprintf("high_gpu_usage-%s-%d", d.UUID, st.since.UnixMilli())
 	st.alert = e.message(&Alert{ID: id, State: Firing, Since: st.since}, d, now, st.blamed)
-	st.below = time.Time{}
 	return st.alert
 }
 

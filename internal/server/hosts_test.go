@@ -24,7 +24,7 @@ func TestHosts(t *testing.T) {
 		{":8003", nil, [][]string{loopback, ours, hostname}, [][]string{foreign, {"gpu.example.org", "gpubox.example.org"}}},
 		{"0.0.0.0:8003", nil, [][]string{loopback, ours, hostname}, [][]string{foreign}},
 		{"[::]:8003", nil, [][]string{loopback, ours, hostname}, [][]string{foreign}},
-		{"192.168.1.5:8003", nil, [][]string{loopback, {"192.168.1.5:8003"}}, [][]string{foreign, {"10.0.0.1"}, hostname}},
+		{"192.168.1.5:8003", nil, [][]string{loopback, {"192.168.1.5:8003", "[::ffff:192.168.1.5]:8003"}}, [][]string{foreign, {"10.0.0.1"}, hostname}},
 		{"[fd00:0::5]:8003", nil, [][]string{loopback, {"[fd00::5]:8003"}}, [][]string{foreign, {"[fd00::6]"}}},
 		{"gpubox:8003", nil, [][]string{loopback, {"gpubox:8003"}}, [][]string{foreign, ours}},
 		{

@@ -61,6 +61,7 @@ func timed(t *testing.T, h http.HandlerFunc, test func(t *testing.T, dial func()
 		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
+		time.Sleep(time.Second) // of the bubble's time: refused connections linger for half of one
 	})
 }
 
@@ -116,6 +117,24 @@ func TestSlowClients(t *testing.T) {
 		_, _ = io.WriteString(idle, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if took := ended(t, idle); took < time.Minute || took > 5*time.Minute {
 			t.Errorf("an idle connection was kept for %v", took)
+		}
+	})
+}
+
+func TestLongHeaders(t *testing.T) {
+	timed(t, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, dial func() net.Conn) {
+		t.Helper()
+		for length, status := range map[int]string{16 << 10: "200 OK", 64 << 10: "431 Request Header Fields Too Large"} {
+			conn := dial()
+			go func() {
+				// It fails where the server stops reading.
+				_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", length)+"\r\n\r\n")
+			}()
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			if !strings.Contains(line, status) {
+				t.Errorf("a header of %d bytes: %q, %v, want %s", length, line, err, status)
+			}
+			_ = conn.Close()
 		}
 	})
 }

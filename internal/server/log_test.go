@@ -37,22 +37,24 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 
 // A body that nobody asked for is not read to its end.
 func TestBodyLimit(t *testing.T) {
-	var read int64
-	h := limitBody(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var err error
-		if read, err = io.Copy(io.Discard, r.Body); err == nil {
-			t.Error("a body over the limit was read to its end")
-		}
-	}))
-	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", maxBody+1)))
-	h.ServeHTTP(httptest.NewRecorder(), r)
-	if read != maxBody {
-		t.Errorf("%d bytes were read, want %d", read, maxBody)
+	_, cfg := newStage()
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
-	r = httptest.NewRequest(http.MethodPost, "/", strings.NewReader("short"))
-	limitBody(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if b, err := io.ReadAll(r.Body); string(b) != "short" || err != nil {
-			t.Errorf("%q, %v", b, err)
-		}
-	})).ServeHTTP(httptest.NewRecorder(), r)
+	var read []byte
+	h := s.wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		read, err = io.ReadAll(r.Body)
+	}))
+	post := func(body string) {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Host = "localhost"
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if post(strings.Repeat("x", maxBody+1)); err == nil || len(read) != maxBody {
+		t.Errorf("%d bytes were read with %v, want %d and an error", len(read), err, maxBody)
+	}
+	if post("short"); err != nil || string(read) != "short" {
+		t.Errorf("%q, %v", read, err)
+	}
 }

@@ -383,6 +383,7 @@ func TestRecent(t *testing.T) {
 	if got := decode[contract.Recent](t, get(h, "/api/gpu/recent?gpu=0")); len(got.GPUs) != 0 {
 		t.Errorf("before the first reading there is a past: %+v", got)
 	}
+	isProblem(t, get(h, "/api/gpu/recent?gpu=0&gpu=zero"), 422)
 	st.show(t, machines.Server())
 	first := get(h, "/api/gpu/recent")
 	if got, want := first.Body.String(), want(t, contract.NewRecent(testMonitor, machines.Server(), st.recent.View(nil))); got != want {
@@ -496,6 +497,10 @@ func TestCompression(t *testing.T) {
 		if w := get(h, "/gpu/metrics", "Accept-Encoding: "+accept); w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q: encoding %q, Vary %q", accept, w.Header().Get("Content-Encoding"), w.Header().Get("Vary"))
 		}
+	}
+	once := newBody(typeJSON, bytes.Repeat([]byte("x"), worthZipping))
+	if first, second := once.zipped(), once.zipped(); &first.bytes[0] != &second.bytes[0] {
+		t.Error("a body was compressed twice")
 	}
 	if w := get(h, "/gpu/info", "Accept-Encoding: gzip"); w.Header().Get("Content-Encoding") != "" || w.Header().Get("Vary") != "" {
 		t.Error("a few bytes were compressed")
