@@ -91,6 +91,10 @@ func Workstation() *gpu.Snapshot {
 		Devices: []gpu.Device{d},
 		Drivers: []gpu.Driver{driver("550.54.15", "12.4", "12.550.54.15")},
 		Host:    host("workstation"),
+		Notes: []gpu.Advice{{
+			What: "processes of other pid namespaces have no names",
+			Try:  "run gpuwhy in the host's pid namespace",
+		}},
 	}
 }
 
