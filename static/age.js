@@ -66,5 +66,6 @@ export function showAge(interval) {
   const age = Math.max(0, Date.now() - ahead - taken);
   const stale = age > 3 * interval;
   document.body.toggleAttribute("data-stale", stale);
-  setText(byId("age"), stale ? `no reading for ${span(age / 1000)}` : `updated ${span(age / 1000)} ago`);
+  const words = age < 1500 ? "just now" : `${span(age / 1000)} ago`;
+  setText(byId("age"), stale ? `no reading for ${span(age / 1000)}` : `updated ${words}`);
 }

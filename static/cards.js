@@ -237,12 +237,12 @@ const heldBy = [
   ["sw_power_cap", "the power limit"],
   ["hw_slowdown", "the hardware's own protection"],
   ["sw_thermal_slowdown", "heat"],
-  ["hw_thermal_slowdown", "heat at the hardware's limit"],
+  ["hw_thermal_slowdown", "heat"],
   ["hw_power_brake_slowdown", "the power supply"],
 ];
 
 /** @param {string[]} reasons */
 function held(reasons) {
-  const words = heldBy.filter(([name]) => reasons.includes(name)).map(([, words]) => words);
-  return words.length ? `Slowed by ${list(words)}` : "";
+  const words = new Set(heldBy.filter(([name]) => reasons.includes(name)).map(([, why]) => why));
+  return words.size ? `Slowed by ${list([...words])}` : "";
 }

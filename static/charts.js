@@ -122,8 +122,8 @@ const dash = (index) => dashes[Math.floor(index / colours) % dashes.length];
 /** @param {string} name */
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** @param {number} t seconds since 1970 */
-const clock = (t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const toMinutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const toSeconds = new Intl.DateTimeFormat([], { timeStyle: "medium", hourCycle: "h23" });
 
 /** @param {Chart} c */
 function options(c) {
@@ -146,7 +146,7 @@ function options(c) {
       y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(c.metric, min, max) },
     },
     axes: [
-      { ...axis, size: 22, gap: 4, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })) },
+      { ...axis, size: 22, gap: 4, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => toMinutes.format(t * 1000)) },
       { ...axis, size: 36, gap: 4, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) },
     ],
     series: [{}, ...lines.map((s) => line(s))],
@@ -213,7 +213,8 @@ function showReadout(c) {
   const shown = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
   const top = shown.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
-  let text = v == null ? "no reading" : `${decimals(v)} ${c.unit}`;
+  const never = lines.every((s) => s.values[c.metric].every((n) => n == null));
+  let text = v == null ? (never ? "not reported" : "no reading") : `${decimals(v)} ${c.unit}`;
   if (top && lines.length > 1) text = shown.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
-  setText(slot(c.figure, "readout"), hovered ? `${text} · ${clock(past.times[i])}` : text);
+  setText(slot(c.figure, "readout"), hovered ? `${text} · ${toSeconds.format(past.times[i] * 1000)}` : text);
 }

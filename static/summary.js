@@ -13,12 +13,19 @@ export function showSummary(u) {
   setText(byId("node"), clean(u.node, longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
-  setText(byId("why"), clean(u.why, longestSentence));
+  showWhy(clean(u.why, longestSentence));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
   setHidden(byId("waiting"), true);
   setHidden(byId("gpus"), u.gpus.length === 0);
   showTotals(u);
   showFailures(u);
+}
+
+/** @param {string} why */
+function showWhy(why) {
+  const el = byId("why");
+  setText(el, why);
+  el.toggleAttribute("data-long", Array.from(why).length > 150);
 }
 
 /**
@@ -91,9 +98,9 @@ function showFailures(u) {
   setText(byId("failures-title"), u.gpus.length === 0 ? "No GPU can be read" : "Not everything can be read");
   sync(byId("failure-list"), "t-failure", u.failures, (f) => f.source, (row, f) => setTexts(row, {
     source: f.source,
-    since: `for ${between(f.since, u.timestamp)}`,
+    since: `failing for ${between(f.since, u.timestamp)}`,
     what: clean(f.what, longestSentence),
     try: clean(f.try, longestSentence),
-    next: f.next_try == null ? "" : `tried again in ${between(u.timestamp, f.next_try)}`,
+    next: f.next_try == null ? "" : `trying again in ${between(u.timestamp, f.next_try)}`,
   }));
 }

@@ -264,14 +264,14 @@ var heldBy = []struct {
 	{gpu.ReasonPowerCap, "the power limit"},
 	{gpu.ReasonHardwareSlowdown, "the hardware's own protection"},
 	{gpu.ReasonThermalSlowdown, "heat"},
-	{gpu.ReasonHardwareThermal, "heat at the hardware's limit"},
+	{gpu.ReasonHardwareThermal, "heat"},
 	{gpu.ReasonHardwarePowerBrake, "the power supply"},
 }
 
 func newHeld(reasons gpu.ClockEventReasons) string {
 	var words []string
 	for _, h := range heldBy {
-		if reasons&h.reason != 0 {
+		if reasons&h.reason != 0 && !slices.Contains(words, h.words) {
 			words = append(words, h.words)
 		}
 	}

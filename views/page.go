@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -56,6 +57,7 @@ type Page struct {
 	Starting  bool
 	Driver    string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
 	Why       string
+	LongWhy   bool // it takes a smaller type
 
 	Totals    []Total
 	Cards     []Card
@@ -109,6 +111,10 @@ type AlertRow struct {
 	Key, State, Label, Message, Since string
 }
 
+// longWhy is the number of characters from which the answer takes a smaller
+// type.
+const longWhy = 150
+
 // NewPage makes the view model.
 func NewPage(in Input) Page {
 	p := Page{
@@ -126,6 +132,7 @@ func NewPage(in Input) Page {
 		Footer:   newFooter(in),
 		asset:    in.Asset,
 	}
+	p.LongWhy = utf8.RuneCountInString(p.Why) > longWhy
 	s := in.Snapshot
 	if s == nil {
 		s = &gpu.Snapshot{Node: in.Node, Source: in.Source, Time: in.Now}
@@ -275,12 +282,12 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
 		Key:    f.Source,
 		Source: f.Source,
-		Since:  "for " + between(f.Since, now),
+		Since:  "failing for " + between(f.Since, now),
 		What:   clean(f.Advice.What, longestSentence),
 		Try:    clean(f.Advice.Try, longestSentence),
 	}
 	if !f.Next.IsZero() {
-		out.Next = "tried again in " + between(now, f.Next)
+		out.Next = "trying again in " + between(now, f.Next)
 	}
 	return out
 }

@@ -1,0 +1,115 @@
+package static_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/static"
+)
+
+func open(t *testing.T, a *static.Assets, name string) static.Asset {
+	t.Helper()
+	asset, ok := a.Open(strings.TrimPrefix(a.URL("/", name), "/static/"))
+	if !ok {
+		t.Fatalf("%s is not there", name)
+	}
+	return asset
+}
+
+func TestAssets(t *testing.T) {
+	a := static.New()
+	if b := static.New(); a.URL("/x/", "page.js") != b.URL("/x/", "page.js") {
+		t.Error("addresses differ from start to start")
+	}
+	if url := a.URL("/x/", "page.js"); !regexp.MustCompile(`^/x/static/[0-9a-f]{12}/page\.js$`).MatchString(url) {
+		t.Errorf("got %q", url)
+	}
+	for name, kind := range map[string]string{
+		"page.js": "text/javascript; charset=utf-8", "app.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"vendor/uplot/LICENSE": "text/plain; charset=utf-8", "vendor/uplot/uPlot.esm.js": "text/javascript; charset=utf-8",
+	} {
+		asset := open(t, a, name)
+		if asset.ContentType != kind {
+			t.Errorf("%s is %q", name, asset.ContentType)
+		}
+		if want, err := os.ReadFile(name); err != nil || !bytes.Equal(asset.Bytes, want) {
+			t.Errorf("%s is not the file: %v", name, err)
+		}
+		if asset.Gzip == nil {
+			continue
+		}
+		r, err := gzip.NewReader(bytes.NewReader(asset.Gzip))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, asset.Bytes) {
+			t.Errorf("%s is another when unpacked: %v", name, err)
+		}
+	}
+	for _, path := range []string{"", "page.js", "000000000000/page.js", strings.TrimPrefix(a.URL("", "nothing.js"), "static/"), strings.TrimPrefix(a.URL("", "../embed.go"), "static/"), strings.TrimPrefix(a.URL("", "embed.go"), "static/")} {
+		if _, ok := a.Open(path); ok {
+			t.Errorf("%q is there", path)
+		}
+	}
+}
+
+// Scripts may import only what is there, by relative paths.
+func TestImportsResolve(t *testing.T) {
+	a := static.New()
+	imports := regexp.MustCompile(`(?m)(?:from |import\()"([^"]+)"`)
+	found := 0
+	for _, name := range scripts(t) {
+		for _, m := range imports.FindAllStringSubmatch(string(open(t, a, name).Bytes), -1) {
+			target, relative := strings.CutPrefix(m[1], "./")
+			if !relative {
+				t.Errorf("%s imports %q", name, m[1])
+				continue
+			}
+			open(t, a, target)
+			found++
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d imports found", found)
+	}
+}
+
+func scripts(t *testing.T) []string {
+	t.Helper()
+	names, err := fs.Glob(os.DirFS("."), "*.js")
+	if err != nil || len(names) < 10 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	return names
+}
+
+// The page stays light, and its scripts never make markup of text.
+func TestOwnFilesAreSmallAndSafe(t *testing.T) {
+	a := static.New()
+	total := 0
+	unsafe := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser`)
+	for _, name := range scripts(t) {
+		asset := open(t, a, name)
+		total += len(asset.Gzip)
+		if !bytes.HasPrefix(asset.Bytes, []byte("// @ts-check\n")) {
+			t.Errorf("%s is not type-checked", name)
+		}
+		if found := unsafe.Find(asset.Bytes); found != nil {
+			t.Errorf("%s has %s", name, found)
+		}
+	}
+	style := len(open(t, a, "app.css").Gzip)
+	t.Logf("scripts %d, style %d bytes compressed", total, style)
+	if total > 25<<10 {
+		t.Errorf("the scripts have %d bytes compressed, more than 25 kB", total)
+	}
+	if style > 8<<10 {
+		t.Errorf("the style has %d bytes compressed, more than 8 kB", style)
+	}
+}

@@ -1,0 +1,83 @@
+package views
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testdata/format.json holds what both languages must write; the browser test
+// of package static runs the same file through format.js.
+type formatCase struct {
+	Function string
+	Value    float64
+	Text     string // for functions of texts: what goes in
+	Limit    int
+	Want     string
+}
+
+func formatCases(t *testing.T) []formatCase {
+	t.Helper()
+	content, err := os.ReadFile("testdata/format.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []formatCase
+	if err := json.Unmarshal(content, &cases); err != nil {
+		t.Fatal(err)
+	}
+	return cases
+}
+
+func TestFormat(t *testing.T) {
+	functions := map[string]func(float64) string{
+		"percent": percent, "celsius": celsius, "watts": watts, "rpm": rpm, "megahertz": megahertz,
+		"memory": memory, "rate": rate, "span": span, "width": width, "hundredth": hundredth,
+		"finePercent": func(v float64) string { return tenth(v) + " %" },
+	}
+	cases := formatCases(t)
+	if len(cases) < 50 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	for _, c := range cases {
+		got := ""
+		if c.Function == "clean" {
+			got = clean(c.Text, c.Limit)
+		} else {
+			got = functions[c.Function](c.Value)
+		}
+		if got != c.Want {
+			t.Errorf("%s of %v%q: %q, want %q", c.Function, c.Value, c.Text, got, c.Want)
+		}
+	}
+}
+
+func TestCleanBoundsWhatIsNotText(t *testing.T) {
+	got := clean("\xff\xfe"+strings.Repeat("a", 10_000), longestName)
+	if want := "\ufffd\ufffd" + strings.Repeat("a", longestName-2) + "…"; got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestBetween(t *testing.T) {
+	from := time.Date(2026, 1, 2, 3, 4, 5, 999_999_999, time.UTC)
+	if got := between(from, from.Add(-time.Hour)); got != "0 s" {
+		t.Errorf("a moment that is still to come: %q", got)
+	}
+	// A browser knows no less than a millisecond.
+	if got := between(from, from.Add(time.Second-500*time.Microsecond)); got != "1 s" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestList(t *testing.T) {
+	for want, words := range map[string][]string{
+		"": nil, "a": {"a"}, "a and b": {"a", "b"}, "a, b and c": {"a", "b", "c"},
+	} {
+		if got := list(words); got != want {
+			t.Errorf("%v: %q, want %q", words, got, want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package views
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Gallery is a document with every component in every state, of made-up
+// values: for those who work on the page, without a GPU. asset is as in
+// [Input].
+func Gallery(asset func(name string) string, now time.Time) templ.Component {
+	h := head{
+		Title: "gallery · gpuwhy",
+		Style: []string{asset("vendor/uplot/uPlot.min.css"), asset("app.css")},
+		Icon:  asset("icon.svg"),
+	}
+	return document(h, galleryBody(newGallery(now)))
+}
+
+type gallery struct {
+	Cards     []Card
+	Totals    []Total
+	Alerts    []AlertRow
+	Failures  []Failure
+	Processes []Process
+	Host      []HostRow
+}
+
+func newGallery(now time.Time) gallery {
+	one, eight, none := exampleOne(now), exampleEight(now), exampleNone(now)
+	g := gallery{
+		Totals: newTotals(eight),
+		Alerts: []AlertRow{
+			{Key: "1", State: "firing", Label: "High usage", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42s: python (pid 48213, alice) uses it.", Since: "for 42 s"},
+			{Key: "2", State: "resolved", Label: "Over", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9m12s after utilization first was above 50 %."},
+		},
+		Host: newHostRows(one.Host),
+	}
+	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {
+		d.UUID += "-" + strconv.Itoa(i)
+		g.Cards = append(g.Cards, newCard(&d, now))
+	}
+	for i := range none.Failures {
+		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
+	}
+	g.Processes = append(newProcesses(one), newProcesses(oddSnapshot(now))...)
+	return g
+}
+
+// oddDevices have what the examples of machines lack: nothing reported, all
+// zero, all at the limit, long and hostile texts.
+func oddDevices(now time.Time) []gpu.Device {
+	silent := exampleDevice(now, 20, "", 0, 0)
+	silent.Readings = gpu.Readings{}
+
+	zero := exampleDevice(now, 21, "all zero", 8<<30, 0)
+	zero.Memory.Used, zero.Thermal.GPU, zero.Power.Draw = gpu.Of(gpu.Bytes(0)), gpu.Of[gpu.Celsius](0), gpu.Of[gpu.Watts](0)
+	zero.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0), RPM: gpu.Of[gpu.RPM](0)}}}
+
+	top := exampleDevice(now, 22, "all at the limit", 8<<30, 100)
+	top.Memory.Used = top.Memory.Total
+	top.Thermal.GPU = gpu.Of[gpu.Celsius](91)
+	top.Power.Draw = gpu.Of[gpu.Watts](704)
+	top.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](108), RPM: gpu.Of[gpu.RPM](3480), Policy: gpu.Of("manual")}}}
+	top.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap | gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake)
+	top.Processes = gpu.Of([]gpu.Process{
+		exampleProcess(1, gpu.TypeMPS, "<script>alert(1)</script>", "<b>mallory</b>", "/bin/\u202egnp.exe --name "+string(make([]byte, 300)), 7<<30, 100, now.Add(-time.Second)),
+		{PID: 2, Type: gpu.TypeUnknown},
+	})
+
+	resting := exampleDevice(now, 23, "left alone to fall asleep", 8<<30, 0)
+	resting.Readings = gpu.Readings{}
+	resting.Reason = gpu.Advice{What: "it is idle, and left alone so that the system can power it down"}
+	return []gpu.Device{silent, zero, top, resting}
+}
+
+func oddSnapshot(now time.Time) *gpu.Snapshot {
+	return exampleSnapshot(now, "gallery", oddDevices(now))
+}

@@ -1,0 +1,412 @@
+package views
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-h/templ"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func asset(name string) string { return "/static/0123456789ab/" + name }
+
+func input(s *gpu.Snapshot, why string) Input {
+	return Input{
+		Snapshot: s, Why: why, Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second,
+		AlertThreshold: 50, BasePath: "/", Asset: asset, Now: noon,
+	}
+}
+
+func render(t *testing.T, c templ.Component) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Render(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func device(change func(*gpu.Device)) *gpu.Device {
+	d := &gpu.Device{State: gpu.StateOK, Since: noon.Add(-time.Hour), Identity: gpu.Identity{UUID: "GPU-1", Node: "n", Index: 3, Name: "Card"}}
+	change(d)
+	return d
+}
+
+func TestMeters(t *testing.T) {
+	plain := func(text string) Value { return Value{Text: text} }
+	for name, c := range map[string]struct {
+		change func(*gpu.Device)
+		meter  int
+		want   Meter
+	}{
+		"utilization of zero is a value": {
+			func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](0) }, 0,
+			Meter{Key: "utilization", Label: "Utilization", Value: plain("0 %"), Fill: "0"},
+		},
+		"utilization that is not there has no bar": {
+			func(*gpu.Device) {}, 0,
+			Meter{Key: "utilization", Label: "Utilization", Value: absent(gpu.NotReported)},
+		},
+		"not permitted says so": {
+			func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotPermitted) }, 0,
+			Meter{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy may not read it"}},
+		},
+		"memory": {
+			func(d *gpu.Device) { d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(0)), gpu.Of(gpu.Bytes(8<<30)) }, 1,
+			Meter{Key: "memory", Label: "Memory", Value: plain("0 MiB"), Limit: "of 8.0 GiB", Fill: "0"},
+		},
+		"memory that is nearly full": {
+			func(d *gpu.Device) {
+				d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(95<<20)), gpu.Of(gpu.Bytes(100<<20))
+			}, 1,
+			Meter{Key: "memory", Label: "Memory", Value: plain("95 MiB"), Limit: "of 100 MiB", Fill: "95", Level: Near},
+		},
+		"a total alone": {
+			func(d *gpu.Device) { d.Memory.Total = gpu.Of(gpu.Bytes(8 << 30)) }, 1,
+			Meter{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported), Limit: "of 8.0 GiB"},
+		},
+		"temperature against where it slows down": {
+			func(d *gpu.Device) {
+				d.Thermal.GPU, d.Thermal.Slowdown = gpu.Of[gpu.Celsius](77), gpu.Of[gpu.Celsius](87)
+			}, 2,
+			Meter{Key: "temperature", Label: "Temperature", Value: plain("77 °C"), Limit: "slows at 87 °C", Fill: "88.5", Level: Near},
+		},
+		"temperature against its margin": {
+			func(d *gpu.Device) { d.Thermal.GPU, d.Thermal.Margin = gpu.Of[gpu.Celsius](60), gpu.Of[gpu.Celsius](2) }, 2,
+			Meter{Key: "temperature", Label: "Temperature", Value: plain("60 °C"), Limit: "slows at 62 °C", Fill: "96.8", Level: AtTop},
+		},
+		"temperature without a limit": {
+			func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }, 2,
+			Meter{Key: "temperature", Label: "Temperature", Value: plain("60 °C"), Fill: "60"},
+		},
+		"power that can't be right": {
+			func(d *gpu.Device) {
+				d.Power.Draw, d.Power.EnforcedLimit = gpu.DoubtfulOf[gpu.Watts](600), gpu.Of[gpu.Watts](160)
+			}, 3,
+			Meter{Key: "power", Label: "Power", Value: Value{"600 W ?", Doubtful, "reported like this, but it can't be right"}, Limit: "of 160 W", Fill: "100", Level: Near},
+		},
+		"power without a limit has no bar": {
+			func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](60), gpu.Of[gpu.Watts](0) }, 3,
+			Meter{Key: "power", Label: "Power", Value: plain("60 W"), Limit: "of 0 W"},
+		},
+		"a fan that stands still": {
+			func(d *gpu.Device) {
+				d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0), RPM: gpu.Of[gpu.RPM](0)}}}
+			}, 4,
+			Meter{Key: "fan", Label: "Fan", Value: plain("0 %"), Limit: "0 RPM", Fill: "0"},
+		},
+		"a fan above its noise limit, set by hand": {
+			func(d *gpu.Device) {
+				d.Fans = gpu.Fans{Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](30)}, {Commanded: gpu.Of[gpu.Percent](108), RPM: gpu.Of[gpu.RPM](3480), Policy: gpu.Of("manual")}}}
+			}, 4,
+			Meter{Key: "fan", Label: "Fan", Value: plain("108 %"), Limit: "3480 RPM, set by hand", Fill: "100", Level: AtTop},
+		},
+		"a passive card": {
+			func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, 4,
+			Meter{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans"}},
+		},
+		"fans that are not reported": {
+			func(*gpu.Device) {}, 4,
+			Meter{Key: "fan", Label: "Fan", Value: absent(gpu.NotReported)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := newCard(device(c.change), noon).Meters[c.meter]
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestCardStates(t *testing.T) {
+	for name, c := range map[string]struct {
+		change                           func(*gpu.Device)
+		state, text, noticeTitle, notice string
+	}{
+		"busy":    {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](5) }, "busy", "busy", "", ""},
+		"idle":    {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](4) }, "idle", "idle", "", ""},
+		"unknown": {func(*gpu.Device) {}, "on", "answering", "", ""},
+		"resting": {func(d *gpu.Device) { d.Reason = gpu.Advice{What: "left alone"} }, "on", "answering", "", "left alone"},
+		"stuck": {
+			func(d *gpu.Device) {
+				d.State, d.Reason = gpu.StateNotAnswering, gpu.Advice{What: "a call hangs", Try: "look at dmesg"}
+			},
+			"not_answering", "not answering", "Not answering for 1 h 0 min", "a call hangs: look at dmesg",
+		},
+		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "Lost for 1 h 0 min", notices[gpu.StateLost]},
+		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "Asleep for 1 h 0 min", notices[gpu.StateAsleep]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := device(c.change)
+			got := newCard(d, noon)
+			if got.State != c.state || got.StateText != c.text || got.NoticeTitle != c.noticeTitle || got.Notice != c.notice {
+				t.Errorf("got %q %q %q %q", got.State, got.StateText, got.NoticeTitle, got.Notice)
+			}
+			if got.Answers != (d.State == gpu.StateOK) {
+				t.Errorf("answers: %v", got.Answers)
+			}
+		})
+	}
+}
+
+func TestWho(t *testing.T) {
+	named := func(pid int, kind gpu.ProcessType, held gpu.Bytes, sm gpu.Reading[gpu.Percent]) gpu.Process {
+		return gpu.Process{PID: pid, Type: kind, Memory: gpu.Of(held), SM: sm, Facts: gpu.ProcessFacts{Name: gpu.Of("p"), User: gpu.Of("u")}}
+	}
+	none := gpu.Reading[gpu.Percent]{}
+	for name, c := range map[string]struct {
+		list        gpu.Reading[[]gpu.Process]
+		who, detail string
+	}{
+		"not listed":               {gpu.Absent[[]gpu.Process](gpu.NotPermitted), "processes not permitted", ""},
+		"none":                     {gpu.Of([]gpu.Process{}), "no process", ""},
+		"the largest share":        {gpu.Of([]gpu.Process{named(1, "compute", 9<<30, gpu.Of[gpu.Percent](0)), named(2, "graphics", 1<<30, gpu.Of[gpu.Percent](3))}), "p", "u · pid 2 · 1.0 GiB · 1 more process"},
+		"compute before graphics":  {gpu.Of([]gpu.Process{named(1, "graphics", 9<<30, none), named(2, "compute", 1<<30, none), named(3, "compute", 1<<29, none)}), "p", "u · pid 2 · 1.0 GiB · 2 more processes"},
+		"a process without a name": {gpu.Of([]gpu.Process{{PID: 7}}), "a process", "pid 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			card := newCard(device(func(d *gpu.Device) { d.Processes = c.list }), noon)
+			if card.Who.Text != c.who || card.Detail != c.detail {
+				t.Errorf("got %q %q", card.Who.Text, card.Detail)
+			}
+		})
+	}
+}
+
+func TestHeld(t *testing.T) {
+	for reasons, want := range map[gpu.ClockEventReasons]string{
+		0: "", gpu.ReasonIdle: "", gpu.ReasonApplicationClocks: "",
+		gpu.ReasonPowerCap: "Slowed by the power limit",
+		gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal:     "Slowed by heat",
+		gpu.ReasonPowerCap | gpu.ReasonHardwareThermal | 1<<40:    "Slowed by the power limit and heat",
+		gpu.ReasonHardwareSlowdown | gpu.ReasonHardwarePowerBrake: "Slowed by the hardware's own protection and the power supply",
+	} {
+		if got := newHeld(reasons); got != want {
+			t.Errorf("%b: %q, want %q", reasons, got, want)
+		}
+		if reasons.Throttled() != (want != "") {
+			t.Errorf("%b: %q, though throttled is %v", reasons, want, reasons.Throttled())
+		}
+	}
+}
+
+func TestProcessRow(t *testing.T) {
+	s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{*device(func(d *gpu.Device) {
+		d.Processes = gpu.Of([]gpu.Process{
+			{PID: 7, Type: gpu.TypeCompute, GPUInstance: gpu.Of(0), SM: gpu.Of[gpu.Percent](0), Facts: gpu.ProcessFacts{
+				Command: gpu.Absent[string](gpu.NotPermitted), Started: gpu.Of(noon.Add(-90 * time.Second)),
+			}},
+		})
+	})}}
+	missing := absent(gpu.NotReported)
+	want := []Process{{
+		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", PID: "7", Type: "compute", Name: missing, User: missing, Memory: missing,
+		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it"},
+		SM:      Value{Text: "0 %"},
+		Running: Value{Text: "1 min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
+	}}
+	if diff := cmp.Diff(want, newProcesses(s)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUnlisted(t *testing.T) {
+	s := &gpu.Snapshot{Devices: []gpu.Device{
+		*device(func(d *gpu.Device) { d.Index = 0 }),
+		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
+		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
+	}}
+	if got, want := newUnlisted(s), "The driver does not list the processes of GPU 0."; got != want {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHostRows(t *testing.T) {
+	if rows := newHostRows(nil); rows != nil {
+		t.Errorf("of no host: %v", rows)
+	}
+	if got := newMachine(nil); got != "" {
+		t.Errorf("of no host: %q", got)
+	}
+	rows := newHostRows(&gpu.Host{SwapTotal: gpu.Of(gpu.Bytes(0)), CPU: gpu.Of[gpu.Percent](0)})
+	want := []HostRow{
+		{Key: "cpu", Label: "CPU", Value: Value{Text: "0 %"}, Fill: "0"},
+		{Key: "load", Label: "Load", Value: absent(gpu.NotReported)},
+		{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported)},
+		{Key: "swap", Label: "Swap", Value: Value{Text: "none"}},
+		{Key: "self", Label: "gpuwhy itself", Value: absent(gpu.NotReported), Note: "of one core"},
+	}
+	if diff := cmp.Diff(want, rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPageBeforeTheFirstReading(t *testing.T) {
+	p := NewPage(input(nil, "The first reading is still under way."))
+	if !p.Starting || p.Taken != "" || p.Status != "starting" || p.Node != "asked" || p.Title != "gpuwhy" || len(p.Cards) != 0 {
+		t.Errorf("got %+v", p)
+	}
+	html := render(t, p)
+	if !strings.Contains(html, `id="waiting">`) || !strings.Contains(html, `id="failures" hidden`) || !strings.Contains(html, `id="gpus" hidden`) {
+		t.Error("the page does not wait for the first reading")
+	}
+}
+
+func TestPageWithoutGPU(t *testing.T) {
+	p := NewPage(input(exampleNone(noon), "No GPU can be read."))
+	want := Failure{
+		Key: "nvml", Source: "nvml", Since: "failing for 20 min", Next: "trying again in 12 s",
+		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
+		Try:  "install the driver, or check that nvidia-smi runs on this machine",
+	}
+	if p.Status != "no_gpu" || p.FailTitle != "No GPU can be read" || len(p.Failures) != 2 || p.Failures[0] != want {
+		t.Errorf("got %q %q %+v", p.Status, p.FailTitle, p.Failures)
+	}
+	for _, total := range p.Totals {
+		if strings.HasPrefix(total.Value.Text, "0 ") {
+			t.Errorf("%s is %q of nothing", total.Label, total.Value.Text)
+		}
+	}
+}
+
+func TestPageOfEight(t *testing.T) {
+	s := exampleEight(noon)
+	in := input(s, "why")
+	in.Alerts = []Alert{{ID: "a1", GPU: 0, Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)}}
+	p := NewPage(in)
+	if p.Status != "degraded" || p.Density != Compact || p.Title != "99 % · 85 °C · gpuwhy" || p.Simulated {
+		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
+	}
+	if want := (AlertRow{"a1", "firing", "High usage", "GPU 0 is busy", "for 42 s"}); len(p.Alerts) != 1 || p.Alerts[0] != want {
+		t.Errorf("got %+v", p.Alerts)
+	}
+	i := slices.IndexFunc(p.Totals, func(t Total) bool { return t.Key == "busy" })
+	if got := p.Totals[i]; got.Value.Text != "3" || got.Note != "of 8 GPUs, 3 not read" {
+		t.Errorf("got %+v", got)
+	}
+	if got := p.Totals[4]; got.Value.Text != "85 °C" || got.Note != "GPU 1" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSimulatedSaysSo(t *testing.T) {
+	html := render(t, NewPage(input(exampleMany(noon, 64), "why")))
+	if !strings.Contains(html, `id="simulated"><strong>Simulated data.`) {
+		t.Error("no banner over simulated data")
+	}
+	if p := NewPage(input(exampleMany(noon, 64), "why")); p.Density != Dense || len(p.Cards) != 64 {
+		t.Errorf("got %q, %d cards", p.Density, len(p.Cards))
+	}
+}
+
+// What a device or a process says about itself is text, and not too much.
+func TestHostileTexts(t *testing.T) {
+	const script = `<script>alert("1")</script>`
+	long := strings.Repeat("x", 10_000)
+	s := exampleOne(noon)
+	s.Node = script
+	s.Devices[0].Name = `"><img src=x onerror=alert(1)>` + long
+	s.Devices[0].Reason = gpu.Advice{What: script}
+	s.Devices[0].Processes = gpu.Of([]gpu.Process{
+		exampleProcess(1, gpu.TypeCompute, script, "\u202eadmin", "</td><style>*{display:none}</style>"+long, 0, 0, noon),
+	})
+	s.Host.Disks[0].Mount = script
+	html := render(t, NewPage(input(s, script+long)))
+	if strings.Contains(html, "<script>alert") || strings.Contains(html, "<img") || strings.Contains(html, "<style") {
+		t.Error("markup came through")
+	}
+	if strings.Contains(html, "\u202e") {
+		t.Error("the direction of writing can be turned")
+	}
+	if strings.Contains(html, strings.Repeat("x", longestSentence)) {
+		t.Error("texts are as long as they like")
+	}
+	if !strings.Contains(html, "&lt;script&gt;alert(") || !strings.Contains(html, "\ufffdadmin") {
+		t.Error("the texts are not shown at all")
+	}
+}
+
+// Every page must work under a policy that allows nothing inline.
+func TestNothingInline(t *testing.T) {
+	inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|javascript:|<script(?:>|[^>]*[^>]>[^<])`)
+	pages := map[string]string{
+		"error":   render(t, ErrorPage{Code: 404, Title: "There is no such page", What: "what", Try: "try", BasePath: "/", Asset: asset}),
+		"gallery": render(t, Gallery(asset, noon)),
+	}
+	for _, e := range Examples(noon) {
+		pages[e.Name] = render(t, NewPage(input(e.Snapshot, e.Why)))
+	}
+	for name, html := range pages {
+		if found := inline.FindString(html); found != "" {
+			t.Errorf("%s: %q", name, found)
+		}
+		for _, url := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(html, -1) {
+			if !strings.HasPrefix(url[1], "/") || strings.HasPrefix(url[1], "//") {
+				t.Errorf("%s: %q is elsewhere", name, url[1])
+			}
+		}
+	}
+	if !inline.MatchString(`<p onclick="x">`) || !inline.MatchString(`<script type="module">x</script>`) || inline.MatchString(`<script type="module" src="/x"></script>`) {
+		t.Error("the test's own pattern is wrong")
+	}
+}
+
+func TestGalleryHasEveryState(t *testing.T) {
+	html := render(t, Gallery(asset, noon))
+	for _, state := range []string{"busy", "idle", "on", "not_answering", "lost", "asleep", "firing", "resolved"} {
+		if !strings.Contains(html, `data-state="`+state+`"`) {
+			t.Errorf("nothing is %s", state)
+		}
+	}
+	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", " W ?", "Simulated data", "Waiting for", "nothing here was measured"} {
+		if !strings.Contains(html, text) {
+			t.Errorf("%q is missing", text)
+		}
+	}
+}
+
+func TestErrorPage(t *testing.T) {
+	html := render(t, ErrorPage{Code: 404, Title: "There is no such page", What: "Nothing is at <here>.", Try: "Go back.", BasePath: "/base/", Asset: asset})
+	for _, part := range []string{"404", "There is no such page</h1>", "Nothing is at &lt;here&gt;.", "Go back.", `href="/base/"`} {
+		if !strings.Contains(html, part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+}
+
+func TestPageIsSmall(t *testing.T) {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(render(t, NewPage(input(exampleEight(noon), "why"))))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", b.Len())
+	if b.Len() > 8<<10 {
+		t.Errorf("the page of eight GPUs has %d bytes compressed, more than 8 kB", b.Len())
+	}
+}
+
+func BenchmarkPageOfEight(b *testing.B) {
+	in := input(exampleEight(noon), "why")
+	var buf bytes.Buffer
+	for b.Loop() {
+		buf.Reset()
+		if err := NewPage(in).Render(b.Context(), &buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
