@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"text/template"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+)
+
+type families = []*dto.MetricFamily
+
+func newLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
+// A metric is a row of a table, as docs/metrics.md has it.
+type metric struct {
+	Name, Type, Unit, Labels, Help, Absent, From, DCGM, OTel string
+
+	hasGetter, dcgmNeedsValue bool
+}
+
+func describe[T any](rows []row[T]) []metric {
+	var out []metric
+	for _, r := range rows {
+		m := metric{
+			Name: r.name, Type: r.kind.String(), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
+			Help: r.help, Absent: r.absent, From: r.from, OTel: r.otel,
+			hasGetter: (r.value == nil) != (r.each == nil) || r.name == doubtfulRow.name,
+		}
+		if r.dcgm != nil {
+			m.DCGM = r.dcgm.name
+			m.dcgmNeedsValue = r.value == nil && r.dcgm.value == nil
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+type chapter struct {
+	Title, Labels string
+	Metrics       []metric
+}
+
+func chapters() []chapter {
+	return []chapter{
+		{"gpuwhy itself", "node", describe(ownRows)},
+		{"The machine", "node", append(describe(nodeRows), describe(hostRows)...)},
+		{"Each GPU", "node, uuid", append(describe(deviceRows), describe([]row[*device]{doubtfulRow})...)},
+	}
+}
+
+func document() []metric {
+	var out []metric
+	for _, c := range chapters() {
+		out = append(out, c.Metrics...)
+	}
+	return out
+}
+
+type dcgmLine struct{ Name, Type, Help, From string }
+
+func dcgmLines() []dcgmLine {
+	var out []dcgmLine
+	for _, r := range deviceRows {
+		if r.dcgm != nil {
+			out = append(out, dcgmLine{r.dcgm.name, r.dcgm.kind.String(), r.dcgmHelp(), r.name})
+		}
+	}
+	return out
+}
+
+// docs/metrics.md is made of the tables.
+func TestDocument(t *testing.T) {
+	const path = "../../docs/metrics.md"
+	tmpl, err := template.New("metrics.md.tmpl").Funcs(template.FuncMap{
+		"cell": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
+		"code": func(s string) string {
+			if s == "" {
+				return ""
+			}
+			return "`" + s + "`"
+		},
+	}).ParseFiles("testdata/metrics.md.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err = tmpl.Execute(&out, map[string]any{
+		"Chapters": chapters(), "DCGM": dcgmLines(), "Missing": dcgmMissing, "MaxGroups": maxGroups,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(out.String(), string(got)); diff != "" {
+		t.Errorf("docs/metrics.md is out of date (go test ./internal/metrics -run Document -update):\n%s", diff)
+	}
+}

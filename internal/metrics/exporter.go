@@ -1,0 +1,312 @@
+package metrics
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// The families of names, as in Config.Families.
+const (
+	FamilyGPUWhy = "gpuwhy" // gpuwhy_*, and process_* and go_* of gpuwhy itself
+	FamilyDCGM   = "dcgm"   // DCGM_FI_*, as dcgm-exporter writes them
+)
+
+// Families lists the names that Config.Families takes.
+func Families() []string { return []string{FamilyGPUWhy, FamilyDCGM} }
+
+const (
+	// staleAfter is how many intervals a snapshot's readings are served.
+	staleAfter = 3
+	// maxAge bounds how long an answer is served again. It matters for what
+	// gpuwhy says about itself while no new snapshot comes.
+	maxAge = 5 * time.Second
+)
+
+// Config is what an exporter needs. The functions are called by one goroutine
+// at a time.
+type Config struct {
+	// Newest returns the newest snapshot; nil before the first. It never goes
+	// back to an older one.
+	Newest func() *gpu.Snapshot
+	// Self says how the program itself does.
+	Self func() Self
+	// Interval is the time between readings. Three of them are how long a
+	// snapshot is fresh.
+	Interval time.Duration
+	// Families are the families of names to serve, both where it is empty.
+	Families []string
+	// Node is this machine's name, Version the program's.
+	Node, Version string
+
+	Now func() time.Time // time.Now where it is nil
+	Log *slog.Logger     // slog.Default() where it is nil
+}
+
+// An Exporter answers GET and HEAD with the newest snapshot as Prometheus text
+// or OpenMetrics, compressed where the client takes gzip. A snapshot is encoded
+// once for each format, however many ask at the same time.
+type Exporter struct {
+	cfg     Config
+	ours    bool
+	dcgm    bool
+	runtime prometheus.Gatherer
+	log     *slog.Logger
+
+	mu             sync.Mutex
+	answer         *answer
+	scrapes        uint64
+	encodings      uint64
+	size           int // of the text before, a guess at the next one's
+	runtimeFailing bool
+	zip            *gzip.Writer
+}
+
+// An answer is what one snapshot came to, in each format that was asked for.
+type answer struct {
+	snap     *gpu.Snapshot
+	stale    bool
+	made     time.Time
+	families []*dto.MetricFamily
+	bodies   map[encoding][]byte
+}
+
+type encoding struct {
+	format expfmt.Format
+	gzip   bool
+}
+
+// New checks the configuration. An unknown family is a [gpu.Advice] that names
+// those there are.
+func New(cfg Config) (*Exporter, error) {
+	if cfg.Newest == nil || cfg.Self == nil || cfg.Interval <= 0 {
+		return nil, errors.New("metrics: a Config needs Newest, Self and an Interval")
+	}
+	for _, name := range cfg.Families {
+		if !slices.Contains(Families(), name) {
+			return nil, &gpu.Advice{
+				What: "there is no family of metrics " + strconv.Quote(name),
+				Try:  "give --metrics-families one or more of " + strings.Join(Families(), ", "),
+			}
+		}
+	}
+	if len(cfg.Families) == 0 {
+		cfg.Families = Families()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	zip, err := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a scrape crosses a local network once
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return &Exporter{
+		cfg:     cfg,
+		ours:    slices.Contains(cfg.Families, FamilyGPUWhy),
+		dcgm:    slices.Contains(cfg.Families, FamilyDCGM),
+		runtime: newRuntime(),
+		log:     cfg.Log.With("part", "metrics"),
+		zip:     zip,
+	}, nil
+}
+
+// newRuntime gathers what the program costs: process_* whole, and of go_* the
+// few that say something to whoever runs it.
+func newRuntime() prometheus.Gatherer {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(
+			collectors.WithGoCollectorMemStatsMetricsDisabled(),
+			collectors.WithoutGoCollectorRuntimeMetrics(collectors.MetricsAll.Matcher),
+		),
+	)
+	return r
+}
+
+// ServeHTTP answers GET and HEAD.
+func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "metrics are read with GET", http.StatusMethodNotAllowed)
+		return
+	}
+	enc := negotiate(r.Header)
+	body, err := e.body(enc)
+	if err != nil {
+		e.log.Error("can't encode metrics", "err", err)
+		http.Error(w, "the metrics can't be encoded: see gpuwhy's log", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", string(enc.format))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Add("Vary", "Accept")
+	h.Add("Vary", "Accept-Encoding")
+	if enc.gzip {
+		h.Set("Content-Encoding", "gzip")
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	_, _ = w.Write(body) // a client that has gone is no error of ours
+}
+
+// body returns the newest snapshot in an encoding. Those who ask for what is
+// being made wait for it.
+func (e *Exporter) body(enc encoding) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.scrapes++
+	a := e.current()
+	if body, ok := a.bodies[enc]; ok {
+		return body, nil
+	}
+	plain := encoding{format: enc.format}
+	text, ok := a.bodies[plain]
+	if !ok {
+		var err error
+		if text, err = encode(a.families, enc.format, e.size); err != nil {
+			return nil, err
+		}
+		e.encodings++
+		e.size = len(text)
+		a.bodies[plain] = text
+	}
+	if !enc.gzip {
+		return text, nil
+	}
+	packed, err := e.compress(text)
+	if err != nil {
+		return nil, err
+	}
+	a.bodies[enc] = packed
+	return packed, nil
+}
+
+// current returns the answer for the newest snapshot, and makes it where there
+// is none yet.
+func (e *Exporter) current() *answer {
+	snap, now := e.cfg.Newest(), e.cfg.Now()
+	stale := snap != nil && now.Sub(snap.Time) > staleAfter*e.cfg.Interval
+	if a := e.answer; a != nil && a.snap == snap && a.stale == stale && now.Sub(a.made) < maxAge {
+		return a
+	}
+	e.answer = &answer{
+		snap: snap, stale: stale, made: now,
+		families: e.gather(snap, stale),
+		bodies:   make(map[encoding][]byte),
+	}
+	return e.answer
+}
+
+// gather makes all families, ordered by name.
+func (e *Exporter) gather(snap *gpu.Snapshot, stale bool) []*dto.MetricFamily {
+	b := newBuilder()
+	if e.ours {
+		collect(b, ownRows, &own{
+			config: &e.cfg, snapshot: snap, fresh: snap != nil && !stale, Self: e.cfg.Self(),
+			scrapes: e.scrapes, encodings: e.encodings,
+		}, e.cfg.Node)
+		b.families = append(b.families, e.gatherRuntime()...)
+	}
+	if snap != nil && !stale {
+		b.snapshot(snap, e.ours, e.dcgm)
+	}
+	slices.SortFunc(b.families, func(x, y *dto.MetricFamily) int { return strings.Compare(x.GetName(), y.GetName()) })
+	return b.families
+}
+
+// gatherRuntime returns what could be had, and says once what could not.
+func (e *Exporter) gatherRuntime() []*dto.MetricFamily {
+	families, err := e.runtime.Gather()
+	if err != nil && !e.runtimeFailing {
+		e.log.Warn("metrics of this process are missing", "err", err)
+	}
+	e.runtimeFailing = err != nil
+	return families
+}
+
+func (e *Exporter) compress(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	e.zip.Reset(&out)
+	if _, err := e.zip.Write(text); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	if err := e.zip.Close(); err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// encode writes the families in a format, to about size bytes.
+func encode(families []*dto.MetricFamily, format expfmt.Format, size int) ([]byte, error) {
+	var out bytes.Buffer
+	out.Grow(size + size/16)
+	// Our names need no escaping; saying so spares a copy of everything.
+	enc := expfmt.NewEncoder(&out, format+"; escaping=allow-utf-8")
+	open := format.FormatType() == expfmt.TypeOpenMetrics
+	for _, f := range families {
+		if open {
+			f = keepName(f)
+		}
+		if err := enc.Encode(f); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", f.GetName(), err)
+		}
+	}
+	if c, ok := enc.(expfmt.Closer); ok {
+		if err := c.Close(); err != nil {
+			return nil, fmt.Errorf("encode: %w", err)
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// formats are those that we write, by preference.
+var formats = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText}
+
+func negotiate(h http.Header) encoding {
+	enc := encoding{format: expfmt.FmtText, gzip: takesGzip(h)}
+	got := expfmt.NegotiateAccept(h, formats...) // with an escaping, which we have no use for
+	for _, f := range formats {
+		if strings.HasPrefix(string(got), string(f)) {
+			enc.format = f
+		}
+	}
+	return enc
+}
+
+// takesGzip reports whether the client takes gzip (RFC 9110, 12.5.3).
+func takesGzip(h http.Header) bool {
+	for _, line := range h.Values("Accept-Encoding") {
+		for part := range strings.SplitSeq(line, ",") {
+			name, params, _ := strings.Cut(part, ";")
+			if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+				continue
+			}
+			q, given := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
+			weight, err := strconv.ParseFloat(q, 64)
+			return !given || err == nil && weight > 0
+		}
+	}
+	return false
+}

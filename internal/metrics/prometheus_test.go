@@ -1,0 +1,551 @@
+package metrics
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	rulesFile = "../../deploy/prometheus/gpuwhy-rules.yml"
+	boardFile = "../../deploy/grafana/gpuwhy.json"
+)
+
+// program finds one of Prometheus' programs.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is missing; make test installs it, or on Debian: apt-get install --no-install-recommends prometheus", name)
+	}
+	return path
+}
+
+// promtool runs it and returns its exit status and all that it said.
+func promtool(t *testing.T, stdin string, args ...string) (status int, output string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), string(out)
+	}
+	if err != nil {
+		t.Fatalf("promtool %v: %v", args, err)
+	}
+	return 0, string(out)
+}
+
+func TestPromtoolTakesWhatWeServe(t *testing.T) {
+	for name, snap := range map[string]*gpu.Snapshot{"zero": zeros(), "rtx4090": desktop(), "h100": server(), "no_gpu": bare(), "starting": nil} {
+		if status, out := promtool(t, text(t, exporterOf(t, snap, FamilyGPUWhy)), "check", "metrics"); status != 0 {
+			t.Errorf("%s: promtool check metrics: %s", name, out)
+		}
+	}
+	// DCGM's names are not as promtool would have them, which is 3; what
+	// can't be parsed is 1.
+	if status, out := promtool(t, text(t, exporterOf(t, zeros(), FamilyDCGM)), "check", "metrics"); status != 3 {
+		t.Errorf("promtool check metrics of the DCGM family: %d: %s", status, out)
+	}
+}
+
+func TestPromtoolTakesOurFiles(t *testing.T) {
+	for _, args := range [][]string{
+		{"check", "rules", rulesFile},
+		{"test", "rules", "../../deploy/prometheus/gpuwhy-rules_test.yml"},
+		{"check", "config", "../../deploy/prometheus/prometheus.yml"},
+	} {
+		if status, out := promtool(t, "", args...); status != 0 {
+			t.Errorf("promtool %s: %d: %s", strings.Join(args, " "), status, out)
+		}
+	}
+}
+
+type rule struct {
+	Alert, Expr string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct {
+		Groups []struct{ Rules []rule }
+	}
+	decode(t, rulesFile, yaml.Unmarshal, &file)
+	var out []rule
+	for _, g := range file.Groups {
+		out = append(out, g.Rules...)
+	}
+	if len(out) == 0 {
+		t.Fatal("no rules")
+	}
+	return out
+}
+
+func decode(t *testing.T, path string, unmarshal func([]byte, any) error, v any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unmarshal(data, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// Each alert has a unit test in which it fires, one in which it doesn't, and
+// says what to do.
+func TestEachAlertIsTested(t *testing.T) {
+	var file struct {
+		Tests []struct {
+			Cases []struct {
+				Name   string `yaml:"alertname"`
+				Alerts []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	decode(t, "../../deploy/prometheus/gpuwhy-rules_test.yml", yaml.Unmarshal, &file)
+	fires, quiet := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, c := range test.Cases {
+			fires[c.Name] = fires[c.Name] || len(c.Alerts) > 0
+			quiet[c.Name] = quiet[c.Name] || len(c.Alerts) == 0
+		}
+	}
+	for _, r := range rules(t) {
+		if !fires[r.Alert] || !quiet[r.Alert] {
+			t.Errorf("%s: tested firing %v, quiet %v", r.Alert, fires[r.Alert], quiet[r.Alert])
+		}
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+			t.Errorf("%s: severity %q", r.Alert, r.Labels["severity"])
+		}
+		for _, name := range []string{"summary", "description"} {
+			if r.Annotations[name] == "" {
+				t.Errorf("%s has no %s", r.Alert, name)
+			}
+		}
+	}
+}
+
+// A board is what we need to know of a Grafana dashboard.
+type board struct {
+	Panels []struct {
+		ID         int
+		Type       string
+		Title      string
+		Datasource struct{ UID string }
+		GridPos    struct{ X, Y, W, H int }
+		Targets    []struct{ Expr string }
+	}
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+}
+
+func ourBoard(t *testing.T) board {
+	t.Helper()
+	var b board
+	decode(t, boardFile, json.Unmarshal, &b)
+	if len(b.Panels) == 0 {
+		t.Fatal("no panels")
+	}
+	return b
+}
+
+func TestBoardIsWellFormed(t *testing.T) {
+	ids := map[int]bool{}
+	type cell struct{ x, y int }
+	taken := map[cell]string{}
+	for _, p := range ourBoard(t).Panels {
+		if ids[p.ID] {
+			t.Errorf("%s: the id %d is there twice", p.Title, p.ID)
+		}
+		ids[p.ID] = true
+		if p.Type != "row" && (p.Datasource.UID != "${datasource}" || len(p.Targets) == 0) {
+			t.Errorf("%s: data source %q, %d targets", p.Title, p.Datasource.UID, len(p.Targets))
+		}
+		at := p.GridPos
+		if at.X+at.W > 24 {
+			t.Errorf("%s is beyond the edge", p.Title)
+		}
+		for x := at.X; x < at.X+at.W; x++ {
+			for y := at.Y; y < at.Y+at.H; y++ {
+				if other, ok := taken[cell{x, y}]; ok {
+					t.Fatalf("%s lies over %s", p.Title, other)
+				}
+				taken[cell{x, y}] = p.Title
+			}
+		}
+	}
+}
+
+// nvidiaBoard has every expression of NVIDIA's board for dcgm-exporter, number
+// 12239 on grafana.com, and whether we have data for it.
+var nvidiaBoard = map[string]bool{
+	`DCGM_FI_DEV_GPU_TEMP{instance=~"$instance", gpu=~"$gpu"}`:            true,
+	`avg(DCGM_FI_DEV_GPU_TEMP{instance=~"$instance", gpu=~"$gpu"})`:       true,
+	`DCGM_FI_DEV_POWER_USAGE{instance=~"$instance", gpu=~"$gpu"}`:         true,
+	`sum(DCGM_FI_DEV_POWER_USAGE{instance=~"$instance", gpu=~"$gpu"})`:    true,
+	`DCGM_FI_DEV_SM_CLOCK{instance=~"$instance", gpu=~"$gpu"} * 1000000`:  true,
+	`DCGM_FI_DEV_GPU_UTIL{instance=~"$instance", gpu=~"$gpu"}`:            true,
+	`DCGM_FI_DEV_FB_USED{instance=~"$instance", gpu=~"$gpu"}`:             true,
+	`DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{instance=~"$instance", gpu=~"$gpu"}`: false, // a profiling counter
+	`group by (instance) (DCGM_FI_DEV_GPU_TEMP{})`:                        true,  // its variables
+	`group by (gpu) (DCGM_FI_DEV_GPU_TEMP{})`:                             true,
+}
+
+var (
+	labelValues = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	variables   = strings.NewReplacer("$instance", ".*", "$node", ".*", "$gpu", ".*", "$__rate_interval", "1m", "$__range", "1m")
+)
+
+// A real Prometheus scrapes us while the machine is well, while it is ill,
+// while it can't be read, and while we are down, and is asked for all that the
+// boards and the rules ask.
+func TestPrometheus(t *testing.T) {
+	m := &machine{scraped: make(chan struct{}, 1)}
+	m.set(wellMachine)
+	e, err := New(Config{
+		Newest: m.newest, Self: m.self, Interval: 5 * time.Second, Node: "desk", Version: "v1.2.3", Log: newLogger(t.Output()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.exporter = e
+	srv := httptest.NewServer(m)
+	t.Cleanup(srv.Close)
+	p := startPrometheus(t, srv.Listener.Addr().String())
+
+	fired := map[string]bool{}
+	alerts := func() (names []string) {
+		for _, r := range rules(t) {
+			if p.query(t, r.Expr) > 0 {
+				names = append(names, r.Alert)
+				fired[r.Alert] = true
+			}
+		}
+		return names
+	}
+
+	m.wait(t, 5)
+	t.Run("our board", func(t *testing.T) {
+		b := ourBoard(t)
+		for _, panel := range b.Panels {
+			for _, target := range panel.Targets {
+				p.wantData(t, m, panel.Title, target.Expr, true)
+			}
+		}
+		for _, v := range b.Templating.List {
+			if v.Type == "query" {
+				p.wantData(t, m, "variable "+v.Name, labelValues.ReplaceAllString(v.Definition, "group by ($2) ($1)"), true)
+			}
+		}
+	})
+	t.Run("NVIDIA's board", func(t *testing.T) {
+		for expr, want := range nvidiaBoard {
+			p.wantData(t, m, "12239", expr, want)
+		}
+	})
+	t.Run("rules", func(t *testing.T) {
+		p.wantRulesHealthy(t, m)
+		// One of the eight is lost, and the desktop is at its power limit.
+		if diff := cmp.Diff([]string{"GPULost", "GPUThrottledByPower"}, alerts()); diff != "" {
+			t.Errorf("while all is well:\n%s", diff)
+		}
+		for _, state := range []func(int) state{illMachine, unreadableMachine, goneMachine} {
+			m.set(state)
+			m.wait(t, 3)
+			alerts()
+		}
+		for _, r := range rules(t) {
+			if !fired[r.Alert] {
+				t.Errorf("%s: no data in any state of the machine: %s", r.Alert, r.Expr)
+			}
+		}
+	})
+}
+
+// A state is what a machine shows at one scrape; no snapshot and no Self is
+// that it does not answer.
+type state struct {
+	snapshot *gpu.Snapshot
+	self     *Self
+}
+
+// wellMachine is a desktop that has also the server's cards, working.
+func wellMachine(n int) state {
+	s := desktop()
+	s.Devices = append(s.Devices, server().Devices...)
+	now := time.Now()
+	s.Time = now
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Since = now.Add(-time.Hour)
+		if d.State == gpu.StateOK {
+			d.SampledAt = now
+			d.Power.Energy = gpu.Map(d.Power.Energy, func(j gpu.Joules) gpu.Joules { return j + gpu.Joules(30*n) })
+		}
+	}
+	s.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: 1, Last: now.Add(-time.Hour)}})
+	self := healthy()
+	return state{s, &self}
+}
+
+// illMachine has besides one device that hangs, and one with every fault that
+// a device can have.
+func illMachine(n int) state {
+	st := wellMachine(n)
+	now := st.snapshot.Time
+	hanging := h100(8)
+	hanging.State, hanging.Readings = gpu.StateNotAnswering, gpu.Readings{}
+
+	ill := desktop().Devices[0]
+	ill.UUID, ill.Index = "GPU-ill", 9
+	ill.Thermal.Margin = gpu.Of(gpu.Celsius(-1))
+	ill.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake | gpu.ReasonPowerCap)
+	ill.Health = gpu.Health{
+		XIDs:                gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: now}, {Code: 31, Count: 1, Last: now}}),
+		UncorrectedVolatile: gpu.Of(uint64(n)), RemapFailed: gpu.Of(true), RemapPending: gpu.Of(true),
+	}
+	ill.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(60)), RPM: gpu.Of(gpu.RPM(0))}}
+	ill.Utilization.GPU = gpu.Of(gpu.Percent(0))
+	st.snapshot.Devices = append(st.snapshot.Devices, hanging, ill)
+	return st
+}
+
+// unreadableMachine was read an hour ago.
+func unreadableMachine(n int) state {
+	st := wellMachine(n)
+	st.snapshot.Time = time.Now().Add(-time.Hour)
+	st.self.Sources = []Source{{Name: gpu.SourceNVML, Failing: true, LastSuccess: st.snapshot.Time}}
+	return st
+}
+
+func goneMachine(int) state { return state{} }
+
+// A machine is scraped, and in another state each time.
+type machine struct {
+	exporter *Exporter
+	scraped  chan struct{} // a scrape has begun
+
+	mu   sync.Mutex
+	n    int
+	next func(n int) state
+	now  state
+}
+
+func (m *machine) set(next func(n int) state) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next = next
+}
+
+func (m *machine) newest() *gpu.Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now.snapshot
+}
+
+func (m *machine) self() Self {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *m.now.self
+}
+
+func (m *machine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	m.n++
+	m.now = m.next(m.n)
+	gone := m.now.snapshot == nil
+	m.mu.Unlock()
+	select {
+	case m.scraped <- struct{}{}:
+	default:
+	}
+	if gone {
+		http.Error(w, "gone", http.StatusServiceUnavailable)
+		return
+	}
+	m.exporter.ServeHTTP(w, r)
+}
+
+// wait returns when n scrapes that began after the call are in Prometheus'
+// store: it stores one before it begins the next.
+func (m *machine) wait(t *testing.T, n int) {
+	t.Helper()
+	select {
+	case <-m.scraped: // of before
+	default:
+	}
+	patience := time.After(time.Minute)
+	for range n + 2 {
+		select {
+		case <-m.scraped:
+		case <-patience:
+			t.Fatal("Prometheus does not scrape")
+		}
+	}
+}
+
+// A prom is a running Prometheus.
+type prom struct{ url string }
+
+// startPrometheus starts one that scrapes a target four times a second and
+// evaluates our rules as often, and ends it with the test.
+func startPrometheus(t *testing.T, target string) *prom {
+	t.Helper()
+	dir := t.TempDir()
+	abs, err := filepath.Abs(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf(`
+global: {scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}
+rule_files: [%q]
+scrape_configs:
+  - job_name: gpuwhy
+    static_configs: [{targets: [%q]}]
+`, abs, target)
+	configFile := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program(t, "prometheus"),
+		"--config.file="+configFile, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := make(chan string, 1)
+	var log bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(address)
+		listening := regexp.MustCompile(`msg="Listening on" address=(\S+)`)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			fmt.Fprintln(&log, lines.Text())
+			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
+				address <- m[1]
+			}
+		}
+	}()
+	t.Cleanup(func() { // the test's context has ended, and with it Prometheus
+		<-read
+		if err := cmd.Wait(); t.Failed() {
+			t.Logf("Prometheus: %v\n%s", err, log.String())
+		}
+	})
+	at, ok := <-address
+	if !ok {
+		t.Fatal("Prometheus ended at once")
+	}
+	return &prom{url: "http://" + at}
+}
+
+// get asks Prometheus' API and decodes what is under "data".
+func (p *prom) get(t *testing.T, path string, values url.Values, data any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path+"?"+values.Encode(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	if answer.Status != "success" {
+		t.Fatalf("%s %v: %s", path, values, answer.Error)
+	}
+}
+
+// query returns how many series an expression gives now.
+func (p *prom) query(t *testing.T, expr string) int {
+	t.Helper()
+	var data struct{ Result []any }
+	p.get(t, "/api/v1/query", url.Values{"query": {expr}}, &data)
+	return len(data.Result)
+}
+
+// wantData checks that an expression gives data, or doesn't. On a busy machine
+// a scrape may have timed out, so it looks again after further ones.
+func (p *prom) wantData(t *testing.T, m *machine, where, expr string, want bool) {
+	t.Helper()
+	expr = variables.Replace(expr)
+	if strings.Contains(expr, "$") {
+		t.Errorf("%s: a variable is left in %s", where, expr)
+	}
+	for range 3 {
+		if p.query(t, expr) > 0 == want {
+			return
+		}
+		m.wait(t, 2)
+	}
+	t.Errorf("%s: data %v, want %v: %s", where, !want, want, expr)
+}
+
+// wantRulesHealthy waits until each rule has been evaluated, and checks that
+// none failed.
+func (p *prom) wantRulesHealthy(t *testing.T, m *machine) {
+	t.Helper()
+	for {
+		var data struct {
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
+		}
+		p.get(t, "/api/v1/rules", nil, &data)
+		health := map[string]string{}
+		for _, g := range data.Groups {
+			for _, r := range g.Rules {
+				health[r.Name] = r.Health
+				if r.LastError != "" {
+					t.Errorf("%s: %s", r.Name, r.LastError)
+				}
+			}
+		}
+		if len(health) != len(rules(t)) {
+			t.Fatalf("%d rules, want %d", len(health), len(rules(t)))
+		}
+		if !slices.Contains(slices.Collect(maps.Values(health)), "unknown") {
+			return
+		}
+		m.wait(t, 1)
+	}
+}
