@@ -97,6 +97,7 @@
  * @property {Float} total_memory_total_mb
  * @property {Float} total_power_draw_watts
  * @property {GPU[]} gpus
+ * @property {string[]} notes
  * @property {Host | null} host
  * @property {{driver_version: string | null, cuda_driver_version: string | null}[]} drivers
  * @property {{source: string, since: string, what: string, try: string, next_try: string | null}[]} failures

@@ -19,6 +19,9 @@ export function showSummary(u) {
   setHidden(byId("gpus"), u.gpus.length === 0);
   showTotals(u);
   showFailures(u);
+  const notes = u.notes.map((text) => clean(text, longestSentence));
+  setHidden(byId("limits"), notes.length === 0);
+  sync(byId("notes"), "t-note", notes, (text) => text, setText);
 }
 
 /** @param {string} why */

@@ -32,19 +32,19 @@ func newHostRows(h *gpu.Host) []HostRow {
 
 func cpuRow(h *gpu.Host) HostRow {
 	var notes []string
-	if cores := num(h.Cores); cores.ok() {
+	if cores := fact(h.Cores); cores.ok() {
 		notes = append(notes, counted(int(cores.value), "core", "cores"))
 	}
 	if model := clean(h.CPUModel.Or(""), longestName); model != "" {
 		notes = append(notes, model)
 	}
-	cpu := num(h.CPU)
+	cpu := fact(h.CPU)
 	return HostRow{Key: "cpu", Label: "CPU", Value: show(cpu, percent), Note: dots(notes), Fill: part(cpu, full)}
 }
 
 func loadRow(h *gpu.Host) HostRow {
-	row := HostRow{Key: "load", Label: "Load", Value: show(num(h.Load1), hundredth)}
-	five, fifteen := num(h.Load5), num(h.Load15)
+	row := HostRow{Key: "load", Label: "Load", Value: show(fact(h.Load1), hundredth)}
+	five, fifteen := fact(h.Load5), fact(h.Load15)
 	if five.ok() && fifteen.ok() {
 		row.Note = hundredth(five.value) + " over 5 min · " + hundredth(fifteen.value) + " over 15 min"
 	}
@@ -52,15 +52,15 @@ func loadRow(h *gpu.Host) HostRow {
 }
 
 func memoryRow(h *gpu.Host) HostRow {
-	return usage("memory", "Memory", mebi(h.MemoryUsed), mebi(h.MemoryTotal))
+	return usage("memory", "Memory", factMiB(h.MemoryUsed), factMiB(h.MemoryTotal))
 }
 
 func swapRow(h *gpu.Host) HostRow {
-	total := mebi(h.SwapTotal)
+	total := factMiB(h.SwapTotal)
 	if total.ok() && total.value == 0 {
 		return HostRow{Key: "swap", Label: "Swap", Value: Value{Text: "none"}}
 	}
-	return usage("swap", "Swap", mebi(h.SwapUsed), total)
+	return usage("swap", "Swap", factMiB(h.SwapUsed), total)
 }
 
 func usage(key, label string, used, total number) HostRow {
@@ -72,15 +72,15 @@ func usage(key, label string, used, total number) HostRow {
 }
 
 func diskRow(d gpu.Disk) HostRow {
-	row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), mebi(d.Used), mebi(d.Total))
+	row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), factMiB(d.Used), factMiB(d.Total))
 	var notes []string
 	if row.Note != "" {
 		notes = append(notes, row.Note)
 	}
-	if r := num(d.Read); r.ok() {
+	if r := fact(d.Read); r.ok() {
 		notes = append(notes, "reads "+rate(r.value))
 	}
-	if w := num(d.Write); w.ok() {
+	if w := fact(d.Write); w.ok() {
 		notes = append(notes, "writes "+rate(w.value))
 	}
 	row.Note = dots(notes)
@@ -88,16 +88,16 @@ func diskRow(d gpu.Disk) HostRow {
 }
 
 func networkRow(n gpu.Interface) HostRow {
-	row := HostRow{Key: "net:" + n.Name, Label: clean(n.Name, longestName), Value: show(num(n.Received), rate), Note: "in"}
-	if sent := num(n.Sent); sent.ok() {
+	row := HostRow{Key: "net:" + n.Name, Label: clean(n.Name, longestName), Value: show(fact(n.Received), rate), Note: "in"}
+	if sent := fact(n.Sent); sent.ok() {
 		row.Note = "in · " + rate(sent.value) + " out"
 	}
 	return row
 }
 
 func selfRow(s gpu.Self) HostRow {
-	row := HostRow{Key: "self", Label: "gpuwhy itself", Value: show(num(s.CPU), func(v float64) string { return tenth(v) + " %" }), Note: "of one core"}
-	if held := mebi(s.RSS); held.ok() {
+	row := HostRow{Key: "self", Label: "gpuwhy itself", Value: show(fact(s.CPU), func(v float64) string { return tenth(v) + " %" }), Note: "of one core"}
+	if held := factMiB(s.RSS); held.ok() {
 		row.Note += " · " + memory(held.value) + " of memory"
 	}
 	return row
@@ -121,7 +121,7 @@ func newMachine(h *gpu.Host) string {
 			parts = append(parts, text)
 		}
 	}
-	if up := num(gpu.Map(h.Uptime, time.Duration.Seconds)); up.ok() {
+	if up := fact(gpu.Map(h.Uptime, time.Duration.Seconds)); up.ok() {
 		parts = append(parts, "up "+span(up.value))
 	}
 	return dots(parts)
@@ -132,4 +132,18 @@ func (r HostRow) fill() string {
 		return "0"
 	}
 	return r.Fill
+}
+
+// fact is a reading of the host. The messages that keep the page live do not
+// say why one is absent, so neither does the first paint.
+func fact[T measured](r gpu.Reading[T]) number { return unexplained(num(r)) }
+
+// factMiB is the same of memory, in MiB.
+func factMiB(r gpu.Reading[gpu.Bytes]) number { return unexplained(mebi(r)) }
+
+func unexplained(n number) number {
+	if n.ok() {
+		return number{n.value, gpu.Good}
+	}
+	return number{}
 }

@@ -67,6 +67,7 @@ type Page struct {
 	Alerts    []AlertRow
 	Processes []Process
 	Unlisted  string
+	Notes     []string // what gpuwhy can't see here, and what would change that
 	Machine   string
 	Host      []HostRow
 
@@ -158,6 +159,9 @@ func NewPage(in Input) Page {
 	}
 	p.Processes = newProcesses(s)
 	p.Unlisted = newUnlisted(s)
+	for i := range s.Notes {
+		p.Notes = append(p.Notes, clean(s.Notes[i].Text(), longestSentence))
+	}
 	p.Machine = newMachine(s.Host)
 	p.Host = newHostRows(s.Host)
 	return p

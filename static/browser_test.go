@@ -1,0 +1,272 @@
+package static_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/static"
+	"github.com/gpuwhy/gpuwhy/views"
+)
+
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const base = "/gpu-why/"
+
+// A site serves the page as a server would: the page itself from the newest
+// snapshot, the files, a WebSocket, and the recent past.
+type site struct {
+	*httptest.Server
+	assets   *static.Assets
+	interval time.Duration
+	past     *recent.Store
+
+	mu       sync.Mutex
+	snapshot *gpu.Snapshot
+	why      string
+	alerts   []contract.Alert
+	viewers  map[*websocket.Conn]chan struct{}
+	refuse   bool
+	arrived  chan struct{} // one for each viewer that was greeted
+}
+
+func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
+	t.Helper()
+	site := &site{
+		assets: static.New(), interval: time.Second, past: recent.New(),
+		snapshot: s, why: why,
+		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100),
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+base+"{$}", site.page)
+	mux.HandleFunc("GET "+base+"static/", site.file)
+	mux.HandleFunc("GET "+base+"ws", site.stream)
+	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
+	site.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		site.cut()
+		site.Close()
+	})
+	return site
+}
+
+func (s *site) monitor() contract.Monitor {
+	return contract.Monitor{Node: "node", Source: gpu.SourceNVML, Version: "v0", Interval: s.interval, AlertThreshold: 50, Started: time.Now()}
+}
+
+func (s *site) page(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.snapshot != nil {
+		now = s.snapshot.Time
+	}
+	var b bytes.Buffer
+	err := views.NewPage(views.Input{
+		Snapshot: s.snapshot, Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
+		Interval: s.interval, AlertThreshold: 50, BasePath: base,
+		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
+	}).Render(r.Context(), &b)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", policy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(b.Bytes()) // the browser has gone
+}
+
+func (s *site) file(w http.ResponseWriter, r *http.Request) {
+	asset, ok := s.assets.Open(strings.TrimPrefix(r.URL.Path, base+"static/"))
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", asset.ContentType)
+	_, _ = w.Write(asset.Bytes) // the browser has gone
+}
+
+func (s *site) recent(w http.ResponseWriter, _ *http.Request) {
+	_ = json.NewEncoder(w).Encode(contract.NewRecent(s.monitor(), nil, s.past.View(nil))) // the browser has gone
+}
+
+func (s *site) stream(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	refuse := s.refuse
+	s.mu.Unlock()
+	if refuse {
+		http.Error(w, "away", http.StatusServiceUnavailable)
+		return
+	}
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer conn.CloseNow()
+	gone := make(chan struct{})
+	s.mu.Lock()
+	var encoded []byte
+	if s.snapshot != nil {
+		encoded = encode(contract.NewUpdate(s.snapshot, s.why))
+	}
+	greeting := message("gpu_status", contract.NewGPUStatus(s.monitor(), s.snapshot, encoded))
+	err = conn.Write(r.Context(), websocket.MessageText, greeting)
+	for _, a := range s.alerts {
+		if err == nil {
+			err = conn.Write(r.Context(), websocket.MessageText, message("high_gpu_usage_alert", a))
+		}
+	}
+	s.viewers[conn] = gone
+	s.mu.Unlock()
+	s.arrived <- struct{}{}
+	for err == nil { // requests are read and not answered: the next update is soon
+		_, _, err = conn.Read(r.Context())
+	}
+	s.mu.Lock()
+	delete(s.viewers, conn)
+	s.mu.Unlock()
+	close(gone)
+}
+
+// await waits for a viewer that has been greeted.
+func (s *site) await(t *testing.T) {
+	t.Helper()
+	select {
+	case <-s.arrived:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no WebSocket came")
+	}
+}
+
+// send gives every viewer a message.
+func (s *site) send(t *testing.T, event string, data any) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.viewers {
+		if err := conn.Write(t.Context(), websocket.MessageText, message(event, data)); err != nil {
+			t.Fatalf("the page does not read: %v", err)
+		}
+	}
+}
+
+// publish makes snap the newest snapshot and sends it.
+func (s *site) publish(t *testing.T, snap *gpu.Snapshot, why string) {
+	t.Helper()
+	s.mu.Lock()
+	s.snapshot, s.why = snap, why
+	s.mu.Unlock()
+	s.send(t, "gpu_status_update", contract.NewUpdate(snap, why))
+}
+
+// cut ends every connection without a goodbye, and waits until they are gone.
+func (s *site) cut() {
+	s.mu.Lock()
+	var gone []chan struct{}
+	for conn, done := range s.viewers {
+		_ = conn.CloseNow() // it may have gone by itself
+		gone = append(gone, done)
+	}
+	s.mu.Unlock()
+	for _, done := range gone {
+		<-done
+	}
+}
+
+func (s *site) setRefuse(refuse bool) {
+	s.mu.Lock()
+	s.refuse = refuse
+	s.mu.Unlock()
+}
+
+func message(event string, data any) []byte {
+	return encode(map[string]any{"event": event, "data": data})
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// browse returns a tab of a browser that fails the test for whatever it
+// complains about: errors, refusals of the policy, files that are not there.
+func browse(t *testing.T, width, height int) context.Context {
+	t.Helper()
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true),
+		chromedp.WindowSize(width, height),
+	)
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), opts...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func do(t *testing.T, ctx context.Context, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ask[T any](t *testing.T, ctx context.Context, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// pastOf makes a quarter of an hour up that ends at the snapshot.
+func pastOf(store *recent.Store, s *gpu.Snapshot) {
+	for n := 300; n > 0; n-- {
+		then := *s
+		then.Time = s.Time.Add(-time.Duration(n) * 3 * time.Second)
+		then.Devices = append([]gpu.Device(nil), s.Devices...)
+		for i := range then.Devices {
+			d := &then.Devices[i]
+			wave := 0.75 + 0.25*math.Sin(float64(n)/(9+3*float64(i%7)))
+			d.Utilization.GPU = gpu.Map(d.Utilization.GPU, func(p gpu.Percent) gpu.Percent { return p * gpu.Percent(wave) })
+			d.Thermal.GPU = gpu.Map(d.Thermal.GPU, func(c gpu.Celsius) gpu.Celsius { return c - 8 + gpu.Celsius(8*wave) })
+			d.Power.Draw = gpu.Map(d.Power.Draw, func(w gpu.Watts) gpu.Watts { return w * gpu.Watts(wave) })
+			if n > 120 && n < 150 && i == 0 {
+				d.Readings = gpu.Readings{}
+			}
+		}
+		store.Add(&then)
+	}
+}
+
+func exampleNamed(t *testing.T, name string, now time.Time) views.Example {
+	t.Helper()
+	for _, e := range views.Examples(now) {
+		if e.Name == name {
+			return e
+		}
+	}
+	t.Fatal(fmt.Sprintf("no example %q", name))
+	return views.Example{}
+}
