@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// server8 is a fake driver with eight GPUs and four processes on each.
+func server8(b *testing.B) *fakenvml.Library {
+	gpus := make([]fakenvml.GPU, 8)
+	for i := range gpus {
+		gpus[i] = fakenvml.H100().At(i + 1)
+	}
+	lib, m := machine(b, gpus...)
+	for _, g := range m.GPUs() {
+		var list []fakenvml.Process
+		for i := range 4 {
+			list = append(list, fakenvml.Process{PID: uint32(os.Getpid() + i), Type: "compute", Memory: 1 << 30, SM: 20})
+		}
+		g.SetProcesses(list...)
+	}
+	return lib
+}
+
+// BenchmarkTimeToFirstAnswer is from the start of the process to the first
+// answer of /api/gpu/summary with readings of eight GPUs in it.
+func BenchmarkTimeToFirstAnswer(b *testing.B) {
+	lib := server8(b)
+	for b.Loop() {
+		p := start(b, lib.Env())
+		for {
+			var summary contract.Summary
+			if p.get("/api/gpu/summary", &summary) == http.StatusOK && summary.AnsweringGPUCount == 8 {
+				break
+			}
+		}
+		b.StopTimer()
+		if _, err := p.stop(syscall.SIGTERM); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// BenchmarkIdle is what gpuwhy costs while it reads eight GPUs every 5 s (or
+// every 250 ms) and nobody looks: resident memory, and CPU in percent of one
+// core over 20 s.
+func BenchmarkIdle(b *testing.B) {
+	for _, interval := range []time.Duration{5 * time.Second, 250 * time.Millisecond} {
+		b.Run(interval.String(), func(b *testing.B) {
+			p := start(b, server8(b).Env(), "--interval="+interval.String())
+			p.await("eight GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 8 })
+			pid := p.cmd.Process.Pid
+			for b.Loop() {
+				begun, before := time.Now(), cpuTime(b, pid)
+				time.Sleep(20 * time.Second) // what is measured is a span of time
+				b.ReportMetric(100*(cpuTime(b, pid)-before).Seconds()/time.Since(begun).Seconds(), "%cpu")
+				b.ReportMetric(rss(b, pid)/(1<<20), "MiB-rss")
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkSnapshotCommand is `gpuwhy snapshot --json` of eight GPUs as a whole
+// process.
+func BenchmarkSnapshotCommand(b *testing.B) {
+	lib := server8(b)
+	for b.Loop() {
+		cmd := exec.CommandContext(b.Context(), binary, "snapshot", "--json")
+		cmd.Env = append(os.Environ(), lib.Env()...)
+		if err := cmd.Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// cpuTime is user and system time of a process and its threads.
+func cpuTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:]))
+	var ticks int
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+func rss(b *testing.B, pid int) float64 {
+	b.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(pages * os.Getpagesize())
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/static"
+	"github.com/gpuwhy/gpuwhy/views"
+)
+
+// newServer wires the routes to what they show.
+func (a *app) newServer() (*http.Server, error) {
+	pages := &pages{app: a, assets: static.New()}
+	s, err := server.New(server.Config{
+		Monitor:      a.monitor(),
+		Newest:       a.newest,
+		WS:           a.hub,
+		Why:          explain.Why,
+		Recent:       a.recent,
+		ActiveAlerts: func() int { return len(*a.firing.Load()) },
+		Parts:        a.parts,
+		Page:         pages.dashboard,
+		ErrorPage:    pages.problem,
+		Assets:       pages.asset,
+		BasePath:     a.cfg.BasePath,
+		Listen:       a.cfg.Listen,
+		Hostname:     a.cfg.hostname,
+		AllowHosts:   a.cfg.AllowHost,
+		AllowOrigins: a.cfg.AllowOrigin,
+		Log:          a.log,
+	})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return server.HTTPServer(s.Handler(), a.log), nil
+}
+
+func (a *app) newest() (*gpu.Snapshot, []byte) {
+	frame := a.hub.Newest()
+	if frame == nil {
+		return nil, nil
+	}
+	return frame.Snapshot, frame.Data()
+}
+
+// parts is how each part of the program does.
+func (a *app) parts() map[string]contract.PartState {
+	health := a.sampler.Health()
+	parts := map[string]contract.PartState{
+		"sampler": {State: "ok", LastSuccess: health.LastReading},
+		"hub":     {State: "ok"},
+	}
+	if health.LastReading.IsZero() {
+		parts["sampler"] = contract.PartState{State: "starting"}
+	}
+	if frame := a.hub.Newest(); frame != nil {
+		parts["hub"] = contract.PartState{State: "ok", LastSuccess: frame.Snapshot.Time}
+	}
+	for _, s := range a.inputs.sources {
+		parts[s.Name()] = contract.PartState{State: "starting"}
+	}
+	for _, s := range health.Sources {
+		part := contract.PartState{State: "ok", LastSuccess: s.LastSuccess}
+		if s.Failure != nil {
+			part.State, part.LastError, part.LastErrorAt = "failed", &s.Failure.Advice, s.Failure.Since
+		}
+		parts[s.Name] = part
+	}
+	return parts
+}
+
+// pages renders what browsers see.
+type pages struct {
+	app    *app
+	assets *static.Assets
+}
+
+func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
+	snap, _ := p.app.newest()
+	monitor := p.app.monitor()
+	in := views.Input{
+		Snapshot:       snap,
+		Why:            explain.Why(snap),
+		Version:        monitor.Version,
+		Node:           monitor.Node,
+		Source:         monitor.Source,
+		Interval:       monitor.Interval,
+		AlertThreshold: monitor.AlertThreshold,
+		BasePath:       p.app.cfg.BasePath,
+		Asset:          p.url,
+		Now:            time.Now(),
+	}
+	for _, alert := range *p.app.firing.Load() {
+		in.Alerts = append(in.Alerts, views.Alert{
+			ID: alert.ID, GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
+		})
+	}
+	return views.NewPage(in).Render(ctx, w)
+}
+
+func (p *pages) problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
+	page := views.ErrorPage{Code: status, Title: title, What: advice.What, Try: advice.Try, BasePath: p.app.cfg.BasePath, Asset: p.url}
+	return page.Render(ctx, w)
+}
+
+func (p *pages) url(name string) string { return p.assets.URL(p.app.cfg.BasePath, name) }
+
+// asset finds a file under the hash of all files, and the icon under its plain
+// name too, for browsers that ask for /favicon.ico.
+func (p *pages) asset(path string) (server.Asset, bool) {
+	immutable := true
+	if path == "icon.svg" {
+		path, immutable = strings.TrimPrefix(p.assets.URL("/", path), "/static/"), false
+	}
+	file, ok := p.assets.Open(path)
+	return server.Asset{Body: file.Bytes, Gzip: file.Gzip, ContentType: file.ContentType, Immutable: immutable}, ok
+}
