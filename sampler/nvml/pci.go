@@ -11,8 +11,13 @@ import (
 )
 
 // kernel is what the system knows of PCI devices without asking the driver.
-// Reading it wakes no card.
-type kernel struct{ sysfs, proc string }
+// Reading it wakes no card. It belongs to one goroutine.
+type kernel struct {
+	sysfs, proc string
+	// ours says of each address seen whether it is a GPU that is visible
+	// here, which does not change while the driver serves it.
+	ours map[string]bool
+}
 
 // card is a GPU that the NVIDIA driver serves, as the kernel lists it.
 type card struct {
@@ -20,17 +25,30 @@ type card struct {
 	dir     string
 }
 
+func newKernel(sysfs, proc string) *kernel {
+	return &kernel{sysfs: sysfs, proc: proc, ours: map[string]bool{}}
+}
+
 // cards are the GPUs bound to the NVIDIA driver and visible here, by address;
 // none where there is no such driver, or no PCI, as under WSL.
-func (k kernel) cards() []card {
+func (k *kernel) cards() []card {
 	entries, err := os.ReadDir(filepath.Join(k.sysfs, "bus/pci/drivers/nvidia"))
 	if err != nil {
+		clear(k.ours)
 		return nil
 	}
 	var out []card
 	for _, e := range entries {
 		c := card{address: e.Name(), dir: filepath.Join(k.sysfs, "bus/pci/devices", e.Name())}
-		if strings.Count(c.address, ":") == 2 && c.isGPU() && k.visible(c.address) {
+		if strings.Count(c.address, ":") != 2 { // a file of the driver's
+			continue
+		}
+		ours, known := k.ours[c.address]
+		if !known {
+			ours = c.isGPU() && k.visible(c.address)
+			k.ours[c.address] = ours
+		}
+		if ours {
 			out = append(out, c)
 		}
 	}
@@ -40,7 +58,7 @@ func (k kernel) cards() []card {
 // visible reports whether the driver shows the card here: a container sees all
 // cards of the machine in /sys, and its own in /proc. Listing the folder is
 // harmless; reading the information file in it would wake the card.
-func (k kernel) visible(address string) bool {
+func (k *kernel) visible(address string) bool {
 	gpus := filepath.Join(k.proc, "driver/nvidia/gpus")
 	if _, err := os.Stat(gpus); err != nil {
 		return true

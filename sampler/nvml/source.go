@@ -18,7 +18,7 @@ import (
 // of use at a time: the library is the process's.
 type Source struct {
 	cfg    Config
-	kernel kernel
+	kernel *kernel
 	set    *perdevice.Set
 	now    func() time.Time // for pauses
 
@@ -49,7 +49,7 @@ func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	return &Source{
 		cfg:    cfg,
-		kernel: kernel{sysfs: cfg.SysfsRoot, proc: cfg.ProcRoot},
+		kernel: newKernel(cfg.SysfsRoot, cfg.ProcRoot),
 		set:    perdevice.New(cfg.Deadline),
 		now:    time.Now,
 		last:   map[string]gpu.Device{},
@@ -432,11 +432,11 @@ func (s *Source) Close() error {
 		return nil
 	}
 	const moment = time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), moment)
-	defer cancel()
+	enough := time.NewTimer(min(moment, time.Until(j.began.Add(s.cfg.Deadline))))
+	defer enough.Stop()
 	select {
 	case <-j.done:
-	case <-ctx.Done():
+	case <-enough.C:
 	}
 	return nil
 }

@@ -1,0 +1,111 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// rack is a server with eight cards, and four processes on each.
+func rack(tb testing.TB) *fakenvml.Machine {
+	var gpus []fakenvml.GPU
+	for i := range 8 {
+		gpus = append(gpus, fakenvml.H100().At(0x18+8*i))
+	}
+	m := machine(tb, gpus...)
+	for _, d := range m.GPUs() {
+		var processes []fakenvml.Process
+		for pid := range uint32(4) {
+			processes = append(processes, fakenvml.Process{PID: 1000 + pid, Type: "compute", Memory: 1 << 30, SM: 20})
+		}
+		d.SetProcesses(processes...)
+	}
+	return m
+}
+
+// BenchmarkRead8 is a reading of eight cards as the sampler gets it.
+func BenchmarkRead8(b *testing.B) {
+	m := rack(b)
+	s := source(b, m)
+	read(b, s)
+	calls := m.Calls()
+	b.ReportAllocs()
+	for b.Loop() {
+		read(b, s)
+	}
+	b.ReportMetric(float64(m.Calls()-calls)/float64(b.N), "calls/op")
+}
+
+// BenchmarkBareCalls8 makes the same calls one after the other, and nothing of
+// what they tell: what a reading can cost at least.
+func BenchmarkBareCalls8(b *testing.B) {
+	m := rack(b)
+	s := source(b, m)
+	read(b, s)
+	var devices []*device
+	for _, p := range s.session.places {
+		devices = append(devices, p.device)
+	}
+	bare(devices)
+	calls := m.Calls()
+	b.ReportAllocs()
+	for b.Loop() {
+		bare(devices)
+	}
+	b.ReportMetric(float64(m.Calls()-calls)/float64(b.N), "calls/op")
+}
+
+func bare(devices []*device) {
+	for _, d := range devices {
+		dev := d.dev
+		dev.GetUtilizationRates()
+		dev.GetEncoderUtilization()
+		dev.GetDecoderUtilization()
+		dev.GetJpgUtilization()
+		dev.GetOfaUtilization()
+		dev.GetMemoryInfo_v2()
+		dev.GetTemperatureV().V1()
+		dev.GetFieldValues([]nvml.FieldValue{{FieldId: nvml.FI_DEV_MEMORY_TEMP}})
+		dev.GetMarginTemperature()
+		dev.GetNumFans()
+		dev.GetPowerUsage()
+		dev.GetEnforcedPowerLimit()
+		dev.GetTotalEnergyConsumption()
+		for _, clock := range []nvml.ClockType{nvml.CLOCK_GRAPHICS, nvml.CLOCK_SM, nvml.CLOCK_MEM, nvml.CLOCK_VIDEO} {
+			dev.GetClockInfo(clock)
+		}
+		dev.GetPerformanceState()
+		dev.GetCurrentClocksEventReasons()
+		dev.GetCurrPcieLinkGeneration()
+		dev.GetCurrPcieLinkWidth()
+		dev.GetPcieReplayCounter()
+		device := pointerOf(dev)
+		for _, list := range processLists {
+			rawProcesses(d.lib.function(list.symbols[0]), device)
+		}
+		rawSamples(d.lib.function("nvmlDeviceGetProcessUtilization"), unsafe.Pointer(device), 1)
+	}
+}
+
+// TestCallsOfAReading: how many calls a reading makes is what doc.go says, and
+// what the benchmarks compare.
+func TestCallsOfAReading(t *testing.T) {
+	m := rack(t)
+	s := source(t, m)
+	read(t, s)
+	before := m.Calls()
+	read(t, s)
+	of := m.Calls() - before
+	before = m.Calls()
+	for _, p := range s.session.places {
+		bare([]*device{p.device})
+	}
+	if bare := m.Calls() - before; of != bare || of != 8*26 {
+		t.Errorf("%d calls of a reading and %d bare ones for eight cards, want %d", of, bare, 8*26)
+	}
+}

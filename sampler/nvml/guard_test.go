@@ -1,0 +1,250 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The binding ends the process when it calls a function that the library lacks.
+// TestCallsAreGuarded reads the binding's source and ours, and holds each use of
+// a method of the binding against the name that stands beside it: it has to be
+// that of the function which the method calls in the end.
+func TestCallsAreGuarded(t *testing.T) {
+	b := readBinding(t)
+	named := map[string]bool{}
+	uses := 0
+	for _, file := range ourFiles(t) {
+		ast.PreorderStack(file, nil, func(n ast.Node, stack []ast.Node) bool {
+			if name, ok := literal(n); ok && strings.HasPrefix(name, "nvml") && !strings.Contains(name, ":") {
+				named[name] = true
+			}
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Name == "nvml" {
+				if b.functions[sel.Sel.Name] && sel.Sel.Name != "New" && sel.Sel.Name != "WithLibraryPath" && sel.Sel.Name != "STRUCT_VERSION" {
+					t.Errorf("nvml.%s is called past invoke", sel.Sel.Name)
+				}
+				return true
+			}
+			calls := b.calls[sel.Sel.Name]
+			if len(calls) == 0 || assigned(sel, stack) {
+				return true
+			}
+			uses++
+			if guard := guardOf(stack); !slices.Equal(calls, []string{guard}) {
+				t.Errorf("%s stands beside %q, and calls %q", sel.Sel.Name, guard, calls)
+			}
+			return true
+		})
+	}
+	const least = 50
+	if uses < least {
+		t.Errorf("found %d uses of the binding, want at least %d: does the test still see them?", uses, least)
+	}
+	for _, name := range symbols {
+		if !named[name] {
+			t.Errorf("%s is looked up and never called", name)
+		}
+		delete(named, name)
+	}
+	for name := range named {
+		t.Errorf("%s is called and not in the table of symbols", name)
+	}
+}
+
+// assigned reports whether a selector is a field that is set, and no use of a
+// method that has the same name.
+func assigned(sel ast.Expr, stack []ast.Node) bool {
+	set, ok := stack[len(stack)-1].(*ast.AssignStmt)
+	return ok && slices.Contains(set.Lhs, sel)
+}
+
+// guardOf is the function's name in the innermost call around a use.
+func guardOf(stack []ast.Node) string {
+	for _, n := range slices.Backward(stack) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			continue
+		}
+		for _, arg := range call.Args {
+			if name, ok := literal(arg); ok && strings.HasPrefix(name, "nvml") {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func literal(n ast.Node) (string, bool) {
+	lit, ok := n.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return "", false
+	}
+	s, err := strconv.Unquote(lit.Value)
+	return s, err == nil
+}
+
+// binding is what go-nvml's methods call.
+type binding struct {
+	calls     map[string][]string // by method: the library's functions
+	functions map[string]bool     // the package's own, that are exported
+}
+
+// readBinding reads go-nvml's source. A function with versions goes through a
+// variable that is set to the newest one the library has: where that is there,
+// as our guard demands, it is the one that is called.
+func readBinding(t *testing.T) binding {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml/pkg/nvml").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := strings.TrimSpace(string(out))
+	newest := map[string]string{}
+	b := binding{calls: map[string][]string{}, functions: map[string]bool{}}
+	byType := map[string][]string{} // of all methods of a handler
+	returns := map[string]string{}  // handlers, by the method that gives one
+	files := parse(t, dir, "lib.go", "device.go", "system.go", "init.go", "return.go", "gpm.go", "const_static.go")
+	for _, f := range files {
+		for _, assign := range inFunction[*ast.AssignStmt](f, "updateVersionedSymbols") {
+			left, ok := assign.Lhs[0].(*ast.Ident)
+			right, ok2 := assign.Rhs[0].(*ast.Ident)
+			if ok && ok2 {
+				newest[left.Name] = right.Name
+			}
+		}
+	}
+	for _, f := range files {
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Body == nil {
+				continue
+			}
+			if fn.Recv == nil {
+				b.functions[fn.Name.Name] = fn.Name.IsExported()
+				continue
+			}
+			calls := callsOf(fn, newest)
+			switch receiver := typeName(fn.Recv.List[0].Type); {
+			case receiver == "nvmlDevice" || receiver == "library":
+				b.calls[fn.Name.Name] = calls
+				if handler := handlerOf(fn); handler != "" && len(calls) == 0 {
+					returns[fn.Name.Name] = handler
+				}
+			case strings.HasSuffix(receiver, "Handler"):
+				byType[receiver] = append(byType[receiver], calls...)
+			}
+		}
+	}
+	for method, handler := range returns {
+		b.calls[method] = slices.Compact(slices.Sorted(slices.Values(byType[handler])))
+	}
+	return b
+}
+
+// handlerOf is the type of what a method returns that leaves the call to it.
+func handlerOf(fn *ast.FuncDecl) string {
+	if fn.Type.Results == nil {
+		return ""
+	}
+	if result := typeName(fn.Type.Results.List[0].Type); strings.HasSuffix(result, "Handler") {
+		return result
+	}
+	return ""
+}
+
+// callsOf lists the library's functions that a method calls.
+func callsOf(fn *ast.FuncDecl, newest map[string]string) (out []string) {
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name, ok := call.Fun.(*ast.Ident)
+		if !ok {
+			return true
+		}
+		if v, ok := newest[name.Name]; ok {
+			out = append(out, v)
+		} else if strings.HasPrefix(name.Name, "nvml") {
+			out = append(out, name.Name)
+		}
+		return true
+	})
+	return slices.Compact(out)
+}
+
+func inFunction[T ast.Node](f *ast.File, name string) (out []T) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if fn, ok := n.(*ast.FuncDecl); ok && fn.Name.Name != name {
+			return false
+		}
+		if found, ok := n.(T); ok {
+			out = append(out, found)
+		}
+		return true
+	})
+	return out
+}
+
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.Ident:
+		return e.Name
+	default:
+		return ""
+	}
+}
+
+func ourFiles(t *testing.T) []*ast.File {
+	t.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasSuffix(n, "_test.go") })
+	return parse(t, ".", names...)
+}
+
+func parse(t *testing.T, dir string, names ...string) (files []*ast.File) {
+	t.Helper()
+	for _, name := range names {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	return files
+}
+
+// TestGuardSeesTheBinding: what the guard takes from the binding's source is
+// what is known of a few of its methods.
+func TestGuardSeesTheBinding(t *testing.T) {
+	b := readBinding(t)
+	for method, want := range map[string]string{
+		"Init":                       "nvmlInit_v2",
+		"DeviceGetHandleByIndex":     "nvmlDeviceGetHandleByIndex_v2",
+		"GetPciInfo":                 "nvmlDeviceGetPciInfo_v3",
+		"GetComputeRunningProcesses": "deviceGetComputeRunningProcesses_v3",
+		"GetTemperatureV":            "nvmlDeviceGetTemperatureV",
+		"GetPowerUsage":              "nvmlDeviceGetPowerUsage",
+	} {
+		if got := b.calls[method]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s calls %q, want %q", method, got, want)
+		}
+	}
+}
