@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo test check bench fuzz generate fmt lint help clean
+.PHONY: build run demo test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -24,7 +24,7 @@ run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--int
 demo: build ## start with a simulated machine, for a look without a GPU
 	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
 
-test: needs-chromium ## all tests, with the race detector; installs what they need
+test: needs-chromium needs-prometheus ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 15m ./...
 
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
@@ -56,6 +56,10 @@ $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 # Chromium shows the page in the tests. On Debian, as root, it is installed.
 needs-chromium:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || tools/install chromium
+
+# A real Prometheus reads /metrics in the tests. Its service is not wanted.
+needs-prometheus:
+	@command -v prometheus >/dev/null && command -v promtool >/dev/null || tools/install prometheus
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -37,6 +37,8 @@ type Config struct {
 	AllowHost   []string `placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
 	MaxViewers  int      `default:"1000" help:"WebSocket connections at most."`
 
+	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
+
 	ShowCommands string `default:"own" enum:"own,all,none" help:"Whose command lines are shown: own, all or none. Arguments that look like secrets are masked."`
 	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes are kept over a restart. By default nothing is kept."`
 

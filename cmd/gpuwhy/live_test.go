@@ -49,6 +49,9 @@ func TestReadingsOfTheDriverReachEveryAddress(t *testing.T) {
 			t.Errorf("GET %s: %d %v", path, code, answer)
 		}
 	}
+	if _, text := p.fetch("/metrics", nil); !strings.Contains(string(text), "gpuwhy_gpu_info{") || !strings.Contains(string(text), "DCGM_FI_DEV_GPU_TEMP{") {
+		t.Errorf("/metrics lacks a family:\n%s", text)
+	}
 	var devices contract.Devices
 	p.get("/api/gpu/devices", &devices)
 	if devices.Count != 2 || !devices.Devices[1].Available || devices.Devices[1].UUID != h100.UUID {

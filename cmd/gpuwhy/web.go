@@ -10,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
 	"github.com/gpuwhy/gpuwhy/views"
@@ -18,6 +19,18 @@ import (
 // newServer wires the routes to what they show.
 func (a *app) newServer() (*http.Server, error) {
 	pages := &pages{app: a, assets: static.New()}
+	exporter, err := metrics.New(metrics.Config{
+		Newest:   func() *gpu.Snapshot { snap, _ := a.newest(); return snap },
+		Self:     a.self,
+		Interval: a.cfg.Interval,
+		Families: a.cfg.MetricsFamilies,
+		Node:     a.inputs.node,
+		Version:  versionText(),
+		Log:      a.log.With("part", "metrics"),
+	})
+	if err != nil {
+		return nil, usageError{err}
+	}
 	s, err := server.New(server.Config{
 		Monitor:      a.monitor(),
 		Newest:       a.newest,
@@ -25,6 +38,7 @@ func (a *app) newServer() (*http.Server, error) {
 		Why:          explain.Why,
 		Recent:       a.recent,
 		ActiveAlerts: func() int { return len(*a.firing.Load()) },
+		Metrics:      exporter,
 		Parts:        a.parts,
 		Page:         pages.dashboard,
 		ErrorPage:    pages.problem,
@@ -74,6 +88,30 @@ func (a *app) parts() map[string]contract.PartState {
 		parts[s.Name] = part
 	}
 	return parts
+}
+
+// self is what gpuwhy says of itself on /metrics.
+func (a *app) self() metrics.Self {
+	health, stats := a.sampler.Health(), a.hub.Stats()
+	self := metrics.Self{
+		Took:          health.Took,
+		Viewers:       stats.Viewers,
+		Refused:       stats.Refused,
+		Ended:         map[string]uint64{},
+		Published:     stats.Published,
+		Encodings:     stats.Encodings,
+		Messages:      stats.Messages,
+		Bytes:         stats.Bytes,
+		Skipped:       stats.Skipped,
+		EncodingFails: stats.Err != nil,
+	}
+	for reason, n := range stats.Ended {
+		self.Ended[string(reason)] = n
+	}
+	for _, s := range health.Sources {
+		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
+	}
+	return self
 }
 
 // pages renders what browsers see.

@@ -27,6 +27,8 @@ type Config struct {
 	Recent *recent.Store
 	// ActiveAlerts is how many alerts are firing.
 	ActiveAlerts func() int
+	// Metrics answers /metrics.
+	Metrics http.Handler
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.PartState
 
@@ -138,6 +140,10 @@ func (s *Server) Handler() http.Handler {
 	get("/api/gpu/metrics/{id}", s.device())
 	get("/api/gpu/recent", s.past())
 	get("/api/health", s.monitorHealth)
+
+	// Prometheus.
+	mux.Handle("GET "+s.cfg.BasePath+"/metrics", s.cfg.Metrics)
+	mux.Handle(s.cfg.BasePath+"/metrics", s.handle(methodNotAllowed))
 
 	// The resource agent.
 	get("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(snap) }))
