@@ -22,8 +22,8 @@ type session struct {
 	byAddress bool
 	places    []place
 
-	began    time.Time
-	answered bool // a device was read
+	began    time.Time // by the source's clock
+	answered bool      // a device was read
 }
 
 // place is where a device is: on the bus, or in the driver's list.
@@ -42,7 +42,7 @@ func begin(l *library, cards []card, byIndex bool, window time.Duration, log *sl
 	}
 	count, c := l.count()
 	if c == success && count > 0 {
-		s := &session{lib: l, driver: l.driver(), cards: addresses(cards), began: time.Now()}
+		s := &session{lib: l, driver: l.driver(), cards: addresses(cards)}
 		s.byAddress = !byIndex && addressable(cards, count)
 		s.list(cards, count, window, log)
 		return s, nil

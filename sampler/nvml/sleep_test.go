@@ -79,6 +79,32 @@ type clock struct{ now time.Time }
 
 func (c *clock) use(s *Source) { s.now = func() time.Time { return c.now } }
 
+// TestLostIsLookedForAgain: a library that found a device lost has to be
+// initialized anew to find it again.
+func TestLostIsLookedForAgain(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	s, c := source(t, m), &clock{time.Now()}
+	c.use(s)
+	read(t, s)
+	m.GPU(0).Lost()
+	for range 3 {
+		read(t, s)
+		c.now = c.now.Add(seldom/3 - time.Second)
+	}
+	if n := m.Calls("nvmlInit_v2"); n != 1 {
+		t.Errorf("%d initializations within the minute, want the first", n)
+	}
+	c.now = c.now.Add(time.Minute)
+	read(t, s)
+	snap := read(t, s)
+	if n := m.Calls("nvmlInit_v2"); n != 2 {
+		t.Errorf("%d initializations after the minute, want another one", n)
+	}
+	if a, b := snap.Devices[0].State, snap.Devices[1].State; a != gpu.StateLost || b != gpu.StateOK {
+		t.Errorf("the cards are %s and %s, want lost and ok", a, b)
+	}
+}
+
 // laptop is a machine whose only card may fall asleep, idle, with a source that
 // goes by the clock.
 func laptop(t *testing.T) (*fakenvml.Machine, *Source, *clock) {

@@ -38,6 +38,7 @@ type Source struct {
 
 // job is a call that changes the library's state, on a goroutine of its own.
 type job struct {
+	what  string // "being initialized"
 	began time.Time
 	done  chan struct{}
 	err   error // once done is closed
@@ -123,13 +124,13 @@ func (s *Source) beside(ctx context.Context, cards []card) *gpu.Snapshot {
 func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
-		known := s.last[c.address]
+		identity, known := s.identity(c), s.last[c.address].Readings
 		devices[i] = perdevice.Device{
 			Key:      c.address,
-			Identity: known.Identity,
+			Identity: identity,
 			Asleep:   c.asleep,
 			Read: func() (perdevice.Result, error) {
-				return perdevice.Result{Identity: known.Identity, Readings: stale(known.Readings), Reason: leftAlone}, nil
+				return perdevice.Result{Identity: identity, Readings: stale(known), Reason: leftAlone}, nil
 			},
 		}
 	}
@@ -150,7 +151,8 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 		}
 	}
 	now := s.now()
-	if driverGone(devices) && (sess.answered || now.Sub(sess.began) > sometimes) {
+	age := now.Sub(sess.began)
+	if driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && slices.ContainsFunc(devices, failing) {
 		s.letGo()
 	}
 	if idle := s.mayDoze(sess, cards, devices); s.rest.note(now, idle) {
@@ -161,6 +163,17 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 		return nil, err
 	}
 	return s.snapshot(listed), err
+}
+
+// failing reports whether the driver refuses a device that it lists. A library
+// that has found a device lost may say so forever; it is initialized anew once a
+// minute to see whether the device is back.
+func failing(d gpu.Device) bool {
+	switch codeOf(&d) {
+	case success, notFound, invalidArgument, noPermission:
+		return false
+	}
+	return true
 }
 
 // mayDoze reports whether the system would power all cards down if we let go
@@ -258,7 +271,7 @@ func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 			return sess, nil
 		}
 		if !s.await(ctx, j) {
-			return nil, hanging(j.began)
+			return nil, hanging(j)
 		}
 		if j.err != nil {
 			return nil, j.err
@@ -291,9 +304,9 @@ func (s *Source) next(cards []card) (*session, *job, error) {
 
 var errClosed = &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
 
-func hanging(since time.Time) *gpu.Advice {
+func hanging(j *job) *gpu.Advice {
 	return &gpu.Advice{
-		What: fmt.Sprintf("the NVIDIA driver has not answered since %s, while it was being initialized", since.UTC().Format("15:04:05 UTC")),
+		What: fmt.Sprintf("the NVIDIA driver has not answered since %s, while its library was %s", j.began.UTC().Format("15:04:05 UTC"), j.what),
 		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
 		Err:  gpu.ErrNotAnswering,
 	}
@@ -302,7 +315,7 @@ func hanging(since time.Time) *gpu.Advice {
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
 	lib, byIndex := s.lib, s.byIndex
-	s.start(func() error {
+	s.start("being initialized", func() error {
 		if lib == nil {
 			var err error
 			if lib, err = load(s.cfg.LibraryPath); err != nil {
@@ -310,6 +323,9 @@ func (s *Source) startBegin(cards []card) {
 			}
 		}
 		sess, err := begin(lib, cards, byIndex, s.cfg.Window, s.cfg.Log)
+		if sess != nil {
+			sess.began = s.now()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		loaded := s.lib != nil
@@ -339,7 +355,7 @@ func afterUpdate(err error) error {
 func (s *Source) startEnd() {
 	sess := s.session
 	s.session = nil
-	s.start(func() error {
+	s.start("being shut down", func() error {
 		if c := sess.lib.shutdown(); c != success {
 			s.cfg.Log.Warn("the driver's library did not shut down", "err", c)
 		}
@@ -349,8 +365,8 @@ func (s *Source) startEnd() {
 
 // start runs a job. The caller holds mu. A session that a job brings after
 // Close is ended at once.
-func (s *Source) start(work func() error) {
-	j := &job{began: time.Now(), done: make(chan struct{})}
+func (s *Source) start(what string, work func() error) {
+	j := &job{what: what, began: time.Now(), done: make(chan struct{})}
 	s.job = j
 	go func() {
 		defer close(j.done)
