@@ -18,8 +18,9 @@ let interval = 1000 * Number(document.body.dataset.interval);
 /** What the header says of the connection. */
 const words = { connecting: "connecting", live: "live", waiting: "connection lost, trying again" };
 
-/** @type {Update | null} the newest update; null once it is shown */
-let pending = null;
+/** @type {Update | null} */
+let newest = null;
+let drawn = true;
 let planned = false;
 let connections = 0;
 
@@ -40,6 +41,7 @@ document.addEventListener("visibilitychange", () => {
 import("./charts.js").then((module) => {
   charts = module;
   module.startCharts(interval);
+  if (newest) module.addToCharts(newest);
   return loadPast();
 }).catch(pastFailed);
 
@@ -98,7 +100,8 @@ function take(update, fresh) {
   setTaken(update.timestamp, fresh);
   showTitle(update);
   charts?.addToCharts(update);
-  pending = update;
+  newest = update;
+  drawn = false;
   plan();
 }
 
@@ -113,13 +116,12 @@ function plan() {
 }
 
 function draw() {
-  if (pending) {
-    const u = pending;
-    pending = null;
-    showSummary(u);
-    showCards(u.gpus, u.timestamp);
-    showProcesses(u.gpus, u.timestamp);
-    showHost(u.host);
+  if (newest && !drawn) {
+    drawn = true;
+    showSummary(newest);
+    showCards(newest.gpus, newest.timestamp);
+    showProcesses(newest.gpus, newest.timestamp);
+    showHost(newest.host);
     showAge(interval);
   }
   charts?.drawCharts();

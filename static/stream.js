@@ -66,7 +66,7 @@ export function connect({ url, silence, onMessage, onState }) {
   function wake() {
     if (socket === null || Date.now() - heard >= silence()) {
       failures = 0;
-      socket = null;
+      socket?.close();
       open();
     } else if (socket.readyState === WebSocket.OPEN) {
       socket.send(JSON.stringify({ event: "request_gpu_update" }));

@@ -35,7 +35,7 @@ func newGallery(now time.Time) gallery {
 	g := gallery{
 		Totals: newTotals(eight),
 		Alerts: []AlertRow{
-			{Key: "1", State: "firing", Label: "High usage", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42s: python (pid 48213, alice) uses it.", Since: "for 42 s"},
+			{Key: "1", State: "firing", Label: "High usage", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42s: python (pid 48213, alice) uses it.", Since: "since 2026-01-02 11:59:18 UTC"},
 			{Key: "2", State: "resolved", Label: "Over", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9m12s after utilization first was above 50 %."},
 		},
 		Host: newHostRows(one.Host),

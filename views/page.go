@@ -109,7 +109,8 @@ type Failure struct {
 
 // An AlertRow is an alert as the page shows it.
 type AlertRow struct {
-	Key, State, Label, Message, Since string
+	Key, State, Label, Message string
+	Since                      string // the moment, for those who point at the row
 }
 
 // longWhy is the number of characters from which the answer takes a smaller
@@ -155,7 +156,7 @@ func NewPage(in Input) Page {
 		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
 	}
 	for _, a := range in.Alerts {
-		p.Alerts = append(p.Alerts, newAlertRow(a, s.Time))
+		p.Alerts = append(p.Alerts, newAlertRow(a))
 	}
 	p.Processes = newProcesses(s)
 	p.Unlisted = newUnlisted(s)
@@ -296,13 +297,13 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
-func newAlertRow(a Alert, now time.Time) AlertRow {
+func newAlertRow(a Alert) AlertRow {
 	return AlertRow{
 		Key:     a.ID,
 		State:   "firing",
 		Label:   "High usage",
 		Message: clean(a.Message, longestSentence),
-		Since:   "for " + between(a.Since, now),
+		Since:   "since " + a.Since.UTC().Format("2006-01-02 15:04:05 UTC"),
 	}
 }
 

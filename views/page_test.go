@@ -288,7 +288,7 @@ func TestPageOfEight(t *testing.T) {
 	if p.Status != "degraded" || p.Density != Compact || p.Title != "99 % · 85 °C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
-	if want := (AlertRow{"a1", "firing", "High usage", "GPU 0 is busy", "for 42 s"}); len(p.Alerts) != 1 || p.Alerts[0] != want {
+	if want := (AlertRow{"a1", "firing", "High usage", "GPU 0 is busy", "since 2026-01-02 11:59:18 UTC"}); len(p.Alerts) != 1 || p.Alerts[0] != want {
 		t.Errorf("got %+v", p.Alerts)
 	}
 	i := slices.IndexFunc(p.Totals, func(t Total) bool { return t.Key == "busy" })
