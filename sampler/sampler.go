@@ -276,7 +276,7 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 	if s.cfg.Host == nil || snap.Host != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.patience())
+	ctx, cancel := context.WithTimeout(ctx, min(s.cfg.Interval, maxPatience))
 	defer cancel()
 	processes := make([][]gpu.Process, len(snap.Devices))
 	for i := range snap.Devices {

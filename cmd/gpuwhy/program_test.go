@@ -24,8 +24,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// The program that these tests drive is the real one, built once.
-var binary string
+// The program that these tests drive is the real one, built once, and with the
+// race detector where the tests have it.
+var (
+	binary     string
+	buildFlags []string
+)
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
@@ -36,7 +40,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		binary = filepath.Join(dir, "gpuwhy")
-		if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		args := append([]string{"build", "-o", binary}, buildFlags...)
+		if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 			return 1
 		}
@@ -84,7 +89,8 @@ func start(t testing.TB, env []string, args ...string) *program {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
 	p.cmd = exec.Command(binary, args...)
-	p.cmd.Env = append(os.Environ(), env...)
+	// The race detector would wait a second before it lets a program end.
+	p.cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -98,6 +104,9 @@ func start(t testing.TB, env []string, args ...string) *program {
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
 			p.stop(syscall.SIGKILL)
+		}
+		if strings.Contains(p.log.String(), "DATA RACE") {
+			t.Error("the program has a data race")
 		}
 		if t.Failed() {
 			t.Logf("gpuwhy said:\n%s", p.log)

@@ -24,7 +24,7 @@ import (
 )
 
 // goodbye bounds how long viewers and answers under way have at the end.
-const goodbye = 1500 * time.Millisecond
+const goodbye = time.Second
 
 type serveCommand struct{}
 
