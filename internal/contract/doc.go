@@ -5,6 +5,8 @@
 //	agent.go    resource agent: /gpu/info, /gpu/metrics
 //	health.go   probes: /health…, /api/health, and / for programs
 //	live.go     live dashboard: the WebSocket events' data, /api/gpu/…
+//	fleet.go    fleet manager: /api/v1/monitoring/gpu-metrics
+//	cluster.go  cluster observability: /api/v1/gpu/…
 //	manager.go  GPU manager: /api/gpu/devices, /api/gpu/driver
 //
 // Fields may be added, never renamed, removed or given another type. Every

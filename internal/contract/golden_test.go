@@ -36,6 +36,10 @@ var machinesByName = map[string]*gpu.Snapshot{
 	"zeros":       machines.Zeros(),
 	"empty":       machines.Empty(),
 	"mig":         machines.Partitioned(),
+	"a100":        machines.A100s(8),
+	"b200":        machines.B200s(8),
+	"mixed":       machines.Mixed(),
+	"fleet":       machines.Fleet(),
 	"starting":    nil,
 }
 
@@ -54,6 +58,13 @@ type answers struct {
 	Health     contract.MonitorHealth `json:"health"`
 	Recent     contract.Recent        `json:"recent"`
 	RecentNone contract.Recent        `json:"recent_none"`
+
+	Fleet          contract.Fleet            `json:"fleet"`
+	Nodes          []contract.ClusterNode    `json:"cluster_nodes"`
+	Node           *contract.ClusterNode     `json:"cluster_node,omitempty"`
+	Processes      []contract.ClusterProcess `json:"cluster_processes"`
+	ClusterSummary contract.ClusterSummary   `json:"cluster_summary"`
+	FleetSummary   contract.ClusterSummary   `json:"fleet_summary"`
 }
 
 func newAnswers(s *gpu.Snapshot) answers {
@@ -74,6 +85,14 @@ func newAnswers(s *gpu.Snapshot) answers {
 		Health:     contract.NewMonitorHealth(monitor, s, parts, machines.Time),
 		RecentNone: contract.NewRecent(monitor, s, recent.View{}),
 	}
+	a.Fleet = contract.NewFleet(monitor, s)
+	a.Nodes = contract.NewClusterNodes(s)
+	if len(a.Nodes) > 0 {
+		a.Node = &a.Nodes[0]
+	}
+	a.Processes = contract.NewClusterProcesses(a.Nodes)
+	a.ClusterSummary = contract.NewClusterSummary(monitor, s, new(contract.LocalCluster))
+	a.FleetSummary = contract.NewClusterSummary(monitor, s, nil)
 	encoded := json.RawMessage(`"the update"`)
 	a.Status = contract.NewGPUStatus(monitor, s, encoded)
 	past := recent.New()

@@ -33,6 +33,10 @@ func TestSimulatedSaysSo(t *testing.T) {
 		"one":         contract.NewOneGPU(s, &s.Devices[0]),
 		"devices":     contract.NewDevices(monitor, s),
 		"driver":      contract.NewDriverInfo(monitor, s),
+		"fleet":       contract.NewFleet(monitor, s),
+		"nodes":       contract.NewClusterNodes(s),
+		"processes":   contract.NewClusterProcesses(contract.NewClusterNodes(s)),
+		"cluster":     contract.NewClusterSummary(monitor, s, nil),
 		"recent":      contract.NewRecent(monitor, s, past.View(nil)),
 		"alert":       contract.NewAlert(&firing[0]),
 	} {

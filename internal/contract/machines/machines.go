@@ -272,6 +272,93 @@ func Partitioned() *gpu.Snapshot {
 	return s
 }
 
+// A100s is n A100 SXM with 80 GB.
+func A100s(n int) *gpu.Snapshot {
+	return others(n, "dgx-a100", func(i int, d *gpu.Device) {
+		d.UUID, d.Name, d.Architecture = fmt.Sprintf("GPU-a100c0de-0000-4000-8000-%012d", i), "NVIDIA A100-SXM4-80GB", gpu.Of("Ampere")
+		d.VBIOS = gpu.Of("92.00.45.00.05")
+		d.Memory = gpu.Memory{
+			Total: gpu.Of(81920 * mib), Used: gpu.Of(40123 * mib), Free: gpu.Of(41212 * mib), Reserved: gpu.Of(585 * mib),
+			BAR1Total: gpu.Of(131072 * mib), BAR1Used: gpu.Of(40130 * mib),
+		}
+		d.Thermal.Slowdown, d.Thermal.Shutdown = gpu.Of[gpu.Celsius](89), gpu.Of[gpu.Celsius](92)
+		d.Power.Draw = gpu.Of(345.6 + gpu.Watts(i%10))
+		for _, limit := range []*gpu.Reading[gpu.Watts]{&d.Power.EnforcedLimit, &d.Power.DefaultLimit, &d.Power.MaxLimit} {
+			*limit = gpu.Of[gpu.Watts](400)
+		}
+		d.Power.MinLimit = gpu.Of[gpu.Watts](100)
+		d.Clocks.Graphics, d.Clocks.SM, d.Clocks.Memory, d.Clocks.Video = gpu.Of[gpu.Megahertz](1410), gpu.Of[gpu.Megahertz](1410), gpu.Of[gpu.Megahertz](1593), gpu.Of[gpu.Megahertz](1275)
+		d.Clocks.MaxGraphics, d.Clocks.MaxSM, d.Clocks.MaxMemory, d.Clocks.MaxVideo = gpu.Of[gpu.Megahertz](1410), gpu.Of[gpu.Megahertz](1410), gpu.Of[gpu.Megahertz](1593), gpu.Of[gpu.Megahertz](1290)
+		d.PCIe.Generation, d.PCIe.MaxGeneration = gpu.Of(4), gpu.Of(4)
+	})
+}
+
+// B200s is n B200 SXM. Their drivers give the temperature that is left, and no
+// threshold to compare it with.
+func B200s(n int) *gpu.Snapshot {
+	return others(n, "dgx-b200", func(i int, d *gpu.Device) {
+		d.UUID, d.Name, d.Architecture = fmt.Sprintf("GPU-b200c0de-0000-4000-8000-%012d", i), "NVIDIA B200", gpu.Of("Blackwell")
+		d.VBIOS = gpu.Of("97.00.82.00.1f")
+		d.Memory = gpu.Memory{
+			Total: gpu.Of(183359 * mib), Used: gpu.Of(160123 * mib), Free: gpu.Of(22511 * mib), Reserved: gpu.Of(725 * mib),
+			BAR1Total: gpu.Of(262144 * mib), BAR1Used: gpu.Of(160130 * mib),
+		}
+		d.Thermal.Slowdown, d.Thermal.Shutdown = gpu.Absent[gpu.Celsius](gpu.NotSupported), gpu.Absent[gpu.Celsius](gpu.NotSupported)
+		d.Thermal.MemoryMax = gpu.Absent[gpu.Celsius](gpu.NotSupported)
+		d.Power.Draw = gpu.Of(913.5 + gpu.Watts(i%10))
+		for _, limit := range []*gpu.Reading[gpu.Watts]{&d.Power.EnforcedLimit, &d.Power.DefaultLimit, &d.Power.MaxLimit} {
+			*limit = gpu.Of[gpu.Watts](1000)
+		}
+		d.Clocks.Graphics, d.Clocks.SM, d.Clocks.Memory, d.Clocks.Video = gpu.Of[gpu.Megahertz](1965), gpu.Of[gpu.Megahertz](1965), gpu.Of[gpu.Megahertz](3996), gpu.Of[gpu.Megahertz](1642)
+		d.Clocks.MaxGraphics, d.Clocks.MaxSM, d.Clocks.MaxMemory, d.Clocks.MaxVideo = d.Clocks.Graphics, d.Clocks.SM, d.Clocks.Memory, gpu.Of[gpu.Megahertz](1965)
+		d.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap)
+	})
+}
+
+// others is n devices on a node, each changed from an H100.
+func others(n int, node string, change func(i int, d *gpu.Device)) *gpu.Snapshot {
+	s := H100s(n)
+	s.Node, s.Host = node, host(node)
+	for i := range s.Devices {
+		s.Devices[i].Node = node
+		change(i, &s.Devices[i])
+	}
+	return s
+}
+
+// Mixed is one machine with a card with fans, one without, one in MIG mode, one
+// that is lost and one asleep. The one without fans shares its process between
+// compute and graphics.
+func Mixed() *gpu.Snapshot {
+	s := Workstation()
+	s.Node, s.Host = "mixed", host("mixed")
+	lost := BrokenServer().Devices[3]
+	asleep := Workstation().Devices[0]
+	asleep.UUID, asleep.State, asleep.Readings, asleep.SampledAt = "GPU-4090c0de-0000-4000-8000-000000000002", gpu.StateAsleep, gpu.Readings{}, time.Time{}
+	s.Devices = append(s.Devices, H100s(1).Devices[0], Partitioned().Devices[0], lost, asleep)
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Node, d.Index, d.VendorIndex, d.PCI = "mixed", i, gpu.Of(i), fmt.Sprintf("0000:%02x:00.0", i+1)
+	}
+	s.Devices[1].Processes = gpu.Of([]gpu.Process{
+		process(500, "blender", gpu.TypeComputeGraphics, 900, 12),
+		process(501, "nvidia-cuda-mps-server", gpu.TypeMPS, 30, 0),
+		{PID: 502, Type: gpu.TypeUnknown},
+	})
+	return s
+}
+
+// Fleet is three simulated machines, of which the first name is not the first
+// to be listed.
+func Fleet() *gpu.Snapshot {
+	s := H100s(4)
+	s.Node, s.Host, s.Source, s.Drivers = "simulated", nil, gpu.SourceSimulated, nil
+	for i, node := range []string{"node-002", "node-001", "node-002", "node-003"} {
+		s.Devices[i].Node, s.Devices[i].Source = node, gpu.SourceSimulated
+	}
+	return s
+}
+
 func instance(uuid, name string, id int, total, used gpu.Bytes, multiprocessors, slices int) gpu.Instance {
 	return gpu.Instance{
 		UUID: uuid, Name: name, GPUInstance: gpu.Of(id), ComputeInstance: gpu.Of(0),

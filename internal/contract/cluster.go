@@ -1,0 +1,272 @@
+package contract
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// LocalCluster is the name of the cluster that a snapshot's machines are in.
+const LocalCluster = "local"
+
+// ClusterNode is a machine with GPUs: an element of GET /api/v1/gpu/nodes, and
+// the answer of GET /api/v1/gpu/nodes/{cluster}/{node}.
+type ClusterNode struct {
+	// Name of the machine.
+	Name string `json:"node_name"`
+	// Name of the machine's cluster; "local" for what gpuwhy reads itself.
+	Cluster string `json:"cluster_id"`
+	// How many GPUs it has, those that do not answer included.
+	GPUCount int `json:"gpu_count"`
+	// Memory of its GPUs together.
+	TotalMemory Int `json:"total_memory_mb"`
+	// Labels that the cluster gives the machine; empty outside Kubernetes.
+	Labels map[string]string `json:"labels"`
+	// Its GPUs, by index.
+	GPUs []ClusterGPU `json:"gpus"`
+
+	// Time of the snapshot.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	// Where the readings come from.
+	Source string `json:"source" enum:"source"`
+}
+
+// ClusterGPU is one GPU of a node. One that does not answer stays in the list
+// with null readings.
+type ClusterGPU struct {
+	// Place among the GPUs of its node, by PCI address.
+	Index int `json:"index"`
+	// The GPU's key, the same after a restart.
+	UUID string `json:"uuid"`
+	// Product name.
+	Name string `json:"name"`
+	// Version of the kernel driver that serves the GPU.
+	DriverVersion *string `json:"driver_version"`
+	// Of the die.
+	Temperature Int `json:"temperature_celsius"`
+	// Share of the last sample period in which a kernel ran.
+	Utilization Int `json:"utilization_gpu_percent"`
+	// Share of the last sample period in which memory was read or written.
+	MemoryUtilization Int `json:"utilization_memory_percent"`
+	// All of its memory.
+	MemoryTotal Int `json:"memory_total_mb"`
+	// Memory that programs hold, without what the driver reserves for itself.
+	MemoryUsed Int `json:"memory_used_mb"`
+	// Memory that is left.
+	MemoryFree Int `json:"memory_free_mb"`
+	// Power drawn.
+	PowerDraw Float `json:"power_draw_watts"`
+	// The lowest of all limits in force.
+	PowerLimit Float `json:"power_limit_watts"`
+	// What the driver asks of the fastest fan, not what it turns. Null for a
+	// GPU without a fan of its own.
+	FanSpeed Int `json:"fan_speed_percent" max:"none"`
+	// Generation of the PCIe link now, which falls while the GPU is idle.
+	PCIeGeneration Int `json:"pcie_generation" min:"1"`
+	// Lanes of the PCIe link now.
+	PCIeWidth Int `json:"pcie_link_width" min:"1"`
+	// Processes with a context on the GPU, busiest first; empty also where the
+	// driver can't say.
+	Processes []ClusterProcess `json:"processes"`
+
+	// Whether the GPU can be read.
+	State string `json:"state" enum:"state"`
+}
+
+// ClusterProcess is a process on a GPU, as nvidia-smi pmon lists it: an element
+// of GET /api/v1/gpu/processes.
+type ClusterProcess struct {
+	// Process id on its machine.
+	PID int `json:"pid"`
+	// The GPU's place among those of its node.
+	GPUIndex int `json:"gpu_index"`
+	// Kind of context; compute where there is also a graphics one.
+	Type string `json:"process_type" enum:"compute,graphics,unknown"`
+	// Share of the multiprocessors' time.
+	SM Int `json:"sm_utilization" unit:"percent"`
+	// Share of the time in which it used the memory.
+	Memory Int `json:"memory_utilization" unit:"percent"`
+	// Share of the video encoder's time.
+	Encoder Int `json:"encoder_utilization" unit:"percent"`
+	// Share of the video decoder's time.
+	Decoder Int `json:"decoder_utilization" unit:"percent"`
+	// GPU memory that it holds.
+	FBMemory Int `json:"fb_memory_mb"`
+	// Name of the process; empty where the host can't see it.
+	Command string `json:"command"`
+	// Name of the machine.
+	Node string `json:"node_name"`
+	// Name of the machine's cluster.
+	Cluster string `json:"cluster_id"`
+
+	// Key of the GPU.
+	GPUUUID string `json:"gpu_uuid"`
+	// Time of the snapshot.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	// Where the readings come from.
+	Source string `json:"source" enum:"source"`
+}
+
+// ClusterSummary answers GET /api/v1/gpu/summary: sums and averages over the
+// GPUs that answer.
+type ClusterSummary struct {
+	// The cluster that was asked for; null for all of them.
+	Cluster *string `json:"cluster_id"`
+	// How many machines have GPUs.
+	NodeCount int `json:"node_count"`
+	// How many GPUs there are, those that do not answer included.
+	GPUCount int `json:"gpu_count"`
+	// Memory of all GPUs; 0 without GPUs, null where none of them reports it.
+	TotalMemory Int `json:"total_memory_mb"`
+	// Memory that programs hold; 0 without GPUs, null where none of them reports it.
+	UsedMemory Int `json:"used_memory_mb"`
+	// Used of total. Null where there is none.
+	MemoryUtilization Float `json:"memory_utilization_percent"`
+	// Average over the GPUs that report it. Null where none does.
+	Utilization Float `json:"average_gpu_utilization_percent"`
+	// Average over the GPUs that report it. Null where none does.
+	Temperature Float `json:"average_temperature_celsius"`
+
+	// Time of the snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	// Where the readings come from.
+	Source string `json:"source" enum:"source"`
+}
+
+// NewClusterNodes makes the list of machines, by name; never nil. s may be nil.
+func NewClusterNodes(s *gpu.Snapshot) []ClusterNode {
+	out := []ClusterNode{}
+	if s == nil {
+		return out
+	}
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		at := slices.IndexFunc(out, func(n ClusterNode) bool { return n.Name == d.Node })
+		if at < 0 {
+			at = len(out)
+			out = append(out, ClusterNode{
+				Name: d.Node, Cluster: LocalCluster, Labels: map[string]string{}, GPUs: []ClusterGPU{},
+				Timestamp: timestamp(s.Time), Source: d.Source,
+			})
+		}
+		out[at].add(s, d)
+	}
+	slices.SortStableFunc(out, func(a, b ClusterNode) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// add appends a device of the snapshot.
+func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
+	index := len(n.GPUs)
+	g := ClusterGPU{
+		Index:             index,
+		UUID:              d.UUID,
+		Name:              d.Name,
+		DriverVersion:     pointer(d.DriverVersion),
+		Temperature:       integer(d.Thermal.GPU),
+		Utilization:       integer(d.Utilization.GPU),
+		MemoryUtilization: integer(d.Utilization.Memory),
+		MemoryTotal:       mibInteger(d.Memory.Total),
+		MemoryUsed:        mibInteger(d.Memory.Used),
+		MemoryFree:        mibInteger(d.Memory.Free),
+		PowerDraw:         float(d.Power.Draw),
+		PowerLimit:        float(d.Power.EnforcedLimit),
+		FanSpeed:          integer(d.Fans.Commanded()),
+		PCIeGeneration:    count(d.PCIe.Generation),
+		PCIeWidth:         count(d.PCIe.Width),
+		Processes:         []ClusterProcess{},
+		State:             string(d.State),
+	}
+	processes := d.Processes.Or(nil)
+	for i := range processes {
+		g.Processes = append(g.Processes, newClusterProcess(s, d, index, &processes[i]))
+	}
+	n.GPUs = append(n.GPUs, g)
+	n.GPUCount = len(n.GPUs)
+	n.TotalMemory = n.TotalMemory.plus(g.MemoryTotal)
+	if n.Source != d.Source {
+		n.Source = gpu.SourceMixed
+	}
+}
+
+// plus adds what is there.
+func (i Int) plus(other Int) Int {
+	return Int{i.value + other.value, i.ok || other.ok}
+}
+
+func newClusterProcess(s *gpu.Snapshot, d *gpu.Device, index int, p *gpu.Process) ClusterProcess {
+	return ClusterProcess{
+		PID:       p.PID,
+		GPUIndex:  index,
+		Type:      clusterType(p.Type),
+		SM:        integer(p.SM),
+		Memory:    integer(p.MemoryBandwidth),
+		Encoder:   integer(p.Encoder),
+		Decoder:   integer(p.Decoder),
+		FBMemory:  mibInteger(p.Memory),
+		Command:   p.Facts.Name.Or(""),
+		Node:      d.Node,
+		Cluster:   LocalCluster,
+		GPUUUID:   d.UUID,
+		Timestamp: timestamp(s.Time),
+		Source:    d.Source,
+	}
+}
+
+// clusterType is pmon's word: it writes C+G for both, and M+C for compute
+// through the multi-process service.
+func clusterType(t gpu.ProcessType) string {
+	switch t {
+	case gpu.TypeCompute, gpu.TypeComputeGraphics, gpu.TypeMPS:
+		return "compute"
+	case gpu.TypeGraphics:
+		return "graphics"
+	default:
+		return "unknown"
+	}
+}
+
+// NewClusterProcesses makes the list of processes of the nodes; never nil.
+func NewClusterProcesses(nodes []ClusterNode) []ClusterProcess {
+	out := []ClusterProcess{}
+	for i := range nodes {
+		for j := range nodes[i].GPUs {
+			out = append(out, nodes[i].GPUs[j].Processes...)
+		}
+	}
+	return out
+}
+
+// NewClusterSummary makes it for the cluster asked for, nil for the whole
+// fleet; s may be nil.
+func NewClusterSummary(m Monitor, s *gpu.Snapshot, cluster *string) ClusterSummary {
+	out := ClusterSummary{
+		Cluster: cluster, TotalMemory: Int{ok: true}, UsedMemory: Int{ok: true},
+		Timestamp: timestamp(m.Started), Source: m.Source,
+	}
+	if s == nil {
+		return out
+	}
+	out.Timestamp, out.Source = timestamp(s.Time), s.Source
+	if len(s.Devices) == 0 {
+		return out
+	}
+	nodes := map[string]bool{}
+	for i := range s.Devices {
+		nodes[s.Devices[i].Node] = true
+	}
+	totals := s.Totals()
+	used, total := mib(totals.MemoryUsed), mib(totals.MemoryTotal)
+	out.NodeCount, out.GPUCount = len(nodes), totals.Devices
+	out.TotalMemory, out.UsedMemory = whole(total.value, total.ok), whole(used.value, used.ok)
+	if used.ok && total.ok && total.value > 0 {
+		out.MemoryUtilization = tenth(Float{100 * used.value / total.value, true})
+	}
+	out.Utilization, out.Temperature = tenth(float(totals.Utilization)), tenth(float(totals.Temperature))
+	return out
+}
+
+// tenth rounds to one decimal.
+func tenth(f Float) Float { return Float{math.Round(10*f.value) / 10, f.ok} }

@@ -1,0 +1,88 @@
+package contract
+
+import (
+	"strconv"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Fleet answers GET /api/v1/monitoring/gpu-metrics.
+type Fleet struct {
+	// Time of the snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	// Every GPU of the snapshot; empty where there is none.
+	GPUs []FleetGPU `json:"gpus"`
+	// Where the readings come from.
+	Source string `json:"source" enum:"source"`
+}
+
+// FleetGPU is one GPU in the fleet manager's words. One that does not answer
+// stays in the list with null readings.
+type FleetGPU struct {
+	// "gpu-" and the GPU's gpu_id.
+	ID string `json:"id"`
+	// Product name.
+	Name string `json:"name"`
+	// The GPU's key, the same after a restart.
+	UUID string `json:"uuid"`
+	// Share of the last sample period in which a kernel ran.
+	Utilization Int `json:"utilization" unit:"percent"`
+	// The GPU's own memory.
+	Memory FleetMemory `json:"memory"`
+	// Of the die.
+	Temperature Int `json:"temperature" unit:"celsius"`
+	// Power drawn.
+	PowerUsage Float `json:"power_usage" unit:"watts"`
+	// Frequencies now.
+	Clocks FleetClocks `json:"clock_speeds"`
+
+	// Whether the GPU can be read.
+	State string `json:"state" enum:"state"`
+	// Name of the machine that the GPU is in.
+	Node string `json:"node"`
+}
+
+// FleetMemory is a GPU's memory.
+type FleetMemory struct {
+	// All of it.
+	Total Int `json:"total" unit:"mib"`
+	// What programs hold, without what the driver reserves for itself.
+	Used Int `json:"used" unit:"mib"`
+	// What is left.
+	Free Int `json:"free" unit:"mib"`
+}
+
+// FleetClocks are a GPU's frequencies.
+type FleetClocks struct {
+	// Of the graphics engine.
+	Graphics Int `json:"graphics" unit:"megahertz"`
+	// Of the memory.
+	Memory Int `json:"memory" unit:"megahertz"`
+}
+
+// NewFleet makes it; s may be nil.
+func NewFleet(m Monitor, s *gpu.Snapshot) Fleet {
+	if s == nil {
+		return Fleet{Timestamp: timestamp(m.Started), GPUs: []FleetGPU{}, Source: m.Source}
+	}
+	out := Fleet{Timestamp: timestamp(s.Time), GPUs: make([]FleetGPU, len(s.Devices)), Source: s.Source}
+	for i := range s.Devices {
+		out.GPUs[i] = newFleetGPU(&s.Devices[i])
+	}
+	return out
+}
+
+func newFleetGPU(d *gpu.Device) FleetGPU {
+	return FleetGPU{
+		ID:          "gpu-" + strconv.Itoa(d.Index),
+		Name:        d.Name,
+		UUID:        d.UUID,
+		Utilization: integer(d.Utilization.GPU),
+		Memory:      FleetMemory{mibInteger(d.Memory.Total), mibInteger(d.Memory.Used), mibInteger(d.Memory.Free)},
+		Temperature: integer(d.Thermal.GPU),
+		PowerUsage:  float(d.Power.Draw),
+		Clocks:      FleetClocks{integer(d.Clocks.Graphics), integer(d.Clocks.Memory)},
+		State:       string(d.State),
+		Node:        d.Node,
+	}
+}
