@@ -488,6 +488,10 @@ func newModes(m gpu.Modes, q qualities) Modes {
 // the contract walk the list.
 func newProcesses(r gpu.Reading[[]gpu.Process], q qualities) []Process {
 	list := note(q, "processes", r).Or(nil)
+	if r.Quality() == gpu.NotReported {
+		// An empty list has no null to say that it is no reading.
+		q["processes"] = r.Quality().String()
+	}
 	out := make([]Process, len(list))
 	for i := range list {
 		out[i] = newProcess(&list[i])
