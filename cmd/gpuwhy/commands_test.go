@@ -38,6 +38,7 @@ func command(t *testing.T, env []string, args ...string) result {
 }
 
 func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -50,7 +51,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer busy.Close()
+	t.Cleanup(func() { busy.Close() }) // after the parallel subtests
 	for _, tt := range []struct {
 		name string
 		env  []string
@@ -85,6 +86,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program listens", exitError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			r := command(t, tt.env, tt.args...)
 			if r.code != tt.code || !strings.Contains(r.stderr, tt.says) {
 				t.Errorf("exit status %d (want %d), said %q (want %q in it)", r.code, tt.code, r.stderr, tt.says)
@@ -97,6 +99,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 }
 
 func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
+	t.Parallel()
 	name := filepath.Join(t.TempDir(), "gpuwhy.yaml")
 	text := "node: from-file\nalert-utilization: 61\nsource: simulate:rtx-4090\nallow-host: [a.example, b.example]\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -111,6 +114,7 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 }
 
 func TestSnapshotPrintsATable(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, "RTX\x1b[31m 4090"))
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 12})
 	r := command(t, lib.Env(), "snapshot")
@@ -123,6 +127,7 @@ func TestSnapshotPrintsATable(t *testing.T) {
 }
 
 func TestSnapshotPrintsJSON(t *testing.T) {
+	t.Parallel()
 	lib, _ := machine(t, fakenvml.H100())
 	r := command(t, lib.Env(), "snapshot", "--json")
 	var u contract.Update
@@ -132,6 +137,7 @@ func TestSnapshotPrintsJSON(t *testing.T) {
 }
 
 func TestSnapshotWithoutADriverSaysWhy(t *testing.T) {
+	t.Parallel()
 	r := command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir()}, "snapshot")
 	if r.code != exitError || !strings.Contains(r.stderr, "libnvidia-ml.so.1") {
 		t.Errorf("exit status %d: %s", r.code, r.stderr)
@@ -139,6 +145,7 @@ func TestSnapshotWithoutADriverSaysWhy(t *testing.T) {
 }
 
 func TestSimulatedSaysSo(t *testing.T) {
+	t.Parallel()
 	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
 	if r.code != exitOK || !strings.Contains(r.stdout, "SIMULATED") || strings.Count(r.stdout, "NVIDIA H100") < 8 {
 		t.Errorf("exit status %d:\n%s", r.code, r.stdout)
@@ -146,6 +153,7 @@ func TestSimulatedSaysSo(t *testing.T) {
 }
 
 func TestHealthcheck(t *testing.T) {
+	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--base-path=/x/")
 	p.dial().next("gpu_status", nil)
 	p.await("there is a reading", func(contract.Update) bool { return true })
@@ -163,12 +171,14 @@ func TestHealthcheck(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
 		t.Errorf("exit status %d: %s", r.code, r.stdout)
 	}
 }
 
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	r := command(t, nil, "--help")
 	if r.code != exitOK || !strings.Contains(r.stdout, "--nvml-library") || !strings.Contains(r.stdout, "snapshot") {
 		t.Errorf("exit status %d: %s%s", r.code, r.stdout, r.stderr)

@@ -21,6 +21,7 @@ import (
 const fast = "--interval=250ms"
 
 func TestReadingsOfTheDriverReachEveryAddress(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
 	m.GPU(0).Set(fakenvml.Utilization, 0)
 	p := start(t, lib.Env(), fast)
@@ -66,6 +67,7 @@ func TestReadingsOfTheDriverReachEveryAddress(t *testing.T) {
 }
 
 func TestTheProcessBehindTheHeatIsNamed(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Utilization, 97)
 	m.GPU(0).SetProcesses(
@@ -104,6 +106,7 @@ func TestTheProcessBehindTheHeatIsNamed(t *testing.T) {
 }
 
 func TestEventsOfTheLiveDashboard(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), "--interval=1h") // nothing comes by itself
 	v := p.dial()
@@ -137,6 +140,7 @@ func TestEventsOfTheLiveDashboard(t *testing.T) {
 }
 
 func TestAlertFiresOnceAndIsResolved(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Utilization, 98)
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 96})
@@ -168,6 +172,7 @@ func TestAlertFiresOnceAndIsResolved(t *testing.T) {
 }
 
 func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	p := start(t, lib.Env(), fast, "--deadline=500ms")
 	p.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
@@ -210,6 +215,7 @@ func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
 }
 
 func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	p := start(t, lib.Env(), fast)
 	v := p.dial()
@@ -224,6 +230,7 @@ func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
 }
 
 func TestNoDriverAtStartThenOne(t *testing.T) {
+	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	if err := lib.Hide(); err != nil {
 		t.Fatal(err)
@@ -255,6 +262,7 @@ func TestNoDriverAtStartThenOne(t *testing.T) {
 }
 
 func TestAnOlderDriverWithoutNewerFunctions(t *testing.T) {
+	t.Parallel()
 	newer := []string{
 		"nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons",
 		"nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetMarginTemperature", "nvmlDeviceGetFanControlPolicy_v2",
@@ -277,6 +285,7 @@ func TestAnOlderDriverWithoutNewerFunctions(t *testing.T) {
 }
 
 func TestTextOfProcessesIsText(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, `<script>alert("gpu")</script>`))
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1, SM: 3})
 	p := start(t, lib.Env(), fast)
@@ -288,6 +297,7 @@ func TestTextOfProcessesIsText(t *testing.T) {
 }
 
 func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
+	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), "--allow-host=gpu.example.org", "--allow-origin=https://board.example.org")
 	for _, tt := range []struct {
@@ -315,6 +325,7 @@ func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
 }
 
 func TestEverythingWorksUnderABasePath(t *testing.T) {
+	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast, "--base-path=/gpu/why")
 	if !strings.HasSuffix(p.url, "/gpu/why/") {
@@ -331,6 +342,7 @@ func TestEverythingWorksUnderABasePath(t *testing.T) {
 }
 
 func TestTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		lib, _ := machine(t, fakenvml.RTX4090())
 		p := start(t, lib.Env(), fast, "--state-dir="+t.TempDir())
@@ -356,6 +368,7 @@ func TestTheEnd(t *testing.T) {
 }
 
 func TestTheLastMinutesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Temperature, 71)
 	dir := t.TempDir()
