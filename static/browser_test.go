@@ -267,6 +267,6 @@ func exampleNamed(t *testing.T, name string, now time.Time) views.Example {
 			return e
 		}
 	}
-	t.Fatal(fmt.Sprintf("no example %q", name))
+	t.Fatalf("no example %q", name)
 	return views.Example{}
 }

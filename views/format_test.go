@@ -42,7 +42,7 @@ func TestFormat(t *testing.T) {
 		t.Fatalf("only %d cases", len(cases))
 	}
 	for _, c := range cases {
-		got := ""
+		var got string
 		if c.Function == "clean" {
 			got = clean(c.Text, c.Limit)
 		} else {

@@ -59,7 +59,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		says string
 		code int
 	}{
-		{"unknown flag", nil, []string{"--colour", "red"}, "--colour", exitUsage},
+		{"unknown flag", nil, []string{"--paint", "red"}, "--paint", exitUsage},
 		{"unknown command", nil, []string{"dance"}, "dance", exitUsage},
 		{"interval too short", nil, []string{"--interval", "10ms"}, "250ms to 1h", exitUsage},
 		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
@@ -164,7 +164,9 @@ func TestHealthcheck(t *testing.T) {
 	if r := command(t, []string{"GPUWHY_LISTEN=" + listen, "GPUWHY_BASE_PATH=/x/"}, "healthcheck"); r.code != exitOK {
 		t.Errorf("by its configuration: exit status %d: %s", r.code, r.stderr)
 	}
-	p.stop(os.Interrupt)
+	if _, err := p.stop(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
 	if r := command(t, nil, "healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {
 		t.Errorf("of one that ended: exit status %d: %s", r.code, r.stderr)
 	}

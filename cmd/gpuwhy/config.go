@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ func (c *Config) checkListen() error {
 	if err != nil {
 		return bad("listen", c.Listen, "give an address and a port, such as 127.0.0.1:8003")
 	}
-	if _, err := net.LookupPort("tcp", port); err != nil {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return bad("listen", c.Listen, "the port must be a number from 0 to 65535")
 	}
 	if strings.ContainsAny(host, "/@") {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -103,7 +104,7 @@ func start(t testing.TB, env []string, args ...string) *program {
 	go func() { p.end <- p.cmd.Wait() }()
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
-			p.stop(syscall.SIGKILL)
+			_, _ = p.stop(syscall.SIGKILL) // it ends as one that was killed
 		}
 		if strings.Contains(p.log.String(), "DATA RACE") {
 			t.Error("the program has a data race")
@@ -130,7 +131,7 @@ func (p *program) stop(signal os.Signal) (time.Duration, error) {
 	case err := <-p.end:
 		return time.Since(begun), err
 	case <-time.After(patience):
-		p.cmd.Process.Kill()
+		_ = p.cmd.Process.Kill() // the test has failed already
 		p.t.Fatalf("it did not end after %v", signal)
 		return 0, nil
 	}
@@ -156,9 +157,7 @@ func (p *program) fetch(path string, header http.Header) (*http.Response, []byte
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for k, v := range header {
-		request.Header[k] = v
-	}
+	maps.Copy(request.Header, header)
 	if host := header.Get("Host"); host != "" {
 		request.Host = host
 	}
@@ -172,16 +171,6 @@ func (p *program) fetch(path string, header http.Header) (*http.Response, []byte
 		p.t.Fatal(err)
 	}
 	return answer, body
-}
-
-// update is the newest snapshot as a client sees it.
-func (p *program) update() contract.Update {
-	p.t.Helper()
-	var u contract.Update
-	if code := p.get("/api/gpu/metrics", &u); code != http.StatusOK {
-		p.t.Fatalf("GET /api/gpu/metrics: %d", code)
-	}
-	return u
 }
 
 // await reads snapshots as they come over the socket until one satisfies the

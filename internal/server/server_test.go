@@ -101,7 +101,7 @@ func newStage() (*stage, Config) {
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
-		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "up 1\n") }),
+		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 		Parts: func() map[string]contract.PartState {
 			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: machines.Time}}
 		},

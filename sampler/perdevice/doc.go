@@ -1,5 +1,5 @@
 // Package perdevice reads devices one by one where a driver call can hang and
-// can't be cancelled: each device has at most one call under way, on a
+// can't be canceled: each device has at most one call under way, on a
 // goroutine of its own, and a deadline. A device that hangs holds up neither
 // the others nor the reader.
 //

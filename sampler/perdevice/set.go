@@ -61,7 +61,7 @@ func New(deadline time.Duration) *Set {
 //   - One whose call is under way for less than the deadline keeps its last
 //     readings, with the older SampledAt that they have, and its state. One
 //     that has never been heard of is waited for up to the deadline, even where
-//     ctx has a shorter one; a ctx that is cancelled ends that too.
+//     ctx has a shorter one; a ctx that is canceled ends that too.
 //   - One whose call is under way for longer is in StateNotAnswering since it
 //     began, has no readings, and is not waited for. What the call returns in
 //     the end is dropped, and the next Read starts another.

@@ -5,11 +5,11 @@ import "github.com/gpuwhy/gpuwhy/gpu"
 const mib = 1 << 20
 
 // A product is a model of GPU: what its data sheet and its driver say, and
-// the few constants from which its behaviour follows.
+// the few constants from which its behavior follows.
 type product struct {
 	name, architecture string
 	vbios              string
-	serial             bool // a board of the data centre reports one
+	serial             bool // a board of the data center reports one
 	displayable        bool // can drive a display
 
 	total, reserved gpu.Bytes

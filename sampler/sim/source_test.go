@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -20,21 +19,6 @@ func (s *stage) open(t *testing.T, profile string) {
 		t.Fatal(err)
 	}
 	s.Source = source
-}
-
-// Read leaves out what a real source leaves to the host: the CPU share of
-// processes, which may pass 100 %. This package's own tests look at it.
-func (s *stage) Read(ctx context.Context) (*gpu.Snapshot, error) {
-	snap, err := s.Source.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range snap.Devices {
-		for k := range snap.Devices[i].Processes.Or(nil) {
-			snap.Devices[i].Processes.Or(nil)[k].Facts.CPU = gpu.Reading[gpu.Percent]{}
-		}
-	}
-	return snap, nil
 }
 
 func (s *stage) device(t *testing.T, uuid string) *device {

@@ -49,7 +49,7 @@ func TestTapesJoin(t *testing.T) {
 }
 
 func TestPowerFollowsWork(t *testing.T) {
-	recordings(t, func(t *testing.T, p *product, j *job, tp *tape) {
+	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
 		for k := 20; k < cycleSeconds; k++ {
 			idle, busy := true, true
 			for _, s := range tp[k-20 : k] {
@@ -127,7 +127,7 @@ func TestFansOutlastTheWork(t *testing.T) {
 
 // Fans start and stop at different temperatures, with lag behind the die.
 func TestFansHaveHysteresis(t *testing.T) {
-	recordings(t, func(t *testing.T, p *product, j *job, tp *tape) {
+	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
 		if p.fanOn == 0 {
 			return
 		}
@@ -148,7 +148,7 @@ func TestFansHaveHysteresis(t *testing.T) {
 
 func TestClocksAndTheirReasons(t *testing.T) {
 	capped, hot := 0, 0
-	recordings(t, func(t *testing.T, p *product, j *job, tp *tape) {
+	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
 		for k := range tp {
 			s := &tp[k]
 			fail := func(what string) { t.Fatalf("second %d: %s: %+v", k, what, *s) }

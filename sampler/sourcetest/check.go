@@ -83,6 +83,9 @@ func (c *checker) walk(path string, v reflect.Value) {
 		if strings.Contains(path, ".Fans[") {
 			most = 1000 // of a noise limit, and not clamped
 		}
+		if strings.HasSuffix(path, ".Facts.CPU") {
+			most = 100_000 // of one core
+		}
 		bounded(c, path, r, 0, most)
 	case gpu.Reading[gpu.Celsius]:
 		bounded(c, path, r, -100, 200)

@@ -15,14 +15,17 @@ func TestCheck(t *testing.T) {
 		change func(*gpu.Device)
 		want   string // in a problem; "" for none
 	}{
-		"nothing wrong":         {func(*gpu.Device) {}, ""},
-		"zero":                  {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(0)) }, ""},
-		"above 100":             {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(101)) }, "Utilization.GPU"},
-		"above 100, doubtful":   {func(d *gpu.Device) { d.Utilization.GPU = gpu.DoubtfulOf(gpu.Percent(101)) }, ""},
-		"not a number":          {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(math.NaN())) }, "Power.Draw"},
-		"a sentinel as heat":    {func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(9.2e18)) }, "Thermal.Memory"},
-		"a sentinel as memory":  {func(d *gpu.Device) { d.Memory.Used = gpu.Of(gpu.Bytes(math.MaxUint64)) }, "Memory.Used"},
-		"used above total":      {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Used: gpu.Of(gpu.Bytes(2))} }, "2 bytes used of 1"},
+		"nothing wrong":        {func(*gpu.Device) {}, ""},
+		"zero":                 {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(0)) }, ""},
+		"above 100":            {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(101)) }, "Utilization.GPU"},
+		"above 100, doubtful":  {func(d *gpu.Device) { d.Utilization.GPU = gpu.DoubtfulOf(gpu.Percent(101)) }, ""},
+		"not a number":         {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(math.NaN())) }, "Power.Draw"},
+		"a sentinel as heat":   {func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(9.2e18)) }, "Thermal.Memory"},
+		"a sentinel as memory": {func(d *gpu.Device) { d.Memory.Used = gpu.Of(gpu.Bytes(math.MaxUint64)) }, "Memory.Used"},
+		"used above total":     {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Used: gpu.Of(gpu.Bytes(2))} }, "2 bytes used of 1"},
+		"a process on two cores": {func(d *gpu.Device) {
+			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{CPU: gpu.Of(gpu.Percent(200))}}})
+		}, ""},
 		"a fan at 130":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(130))}} }, ""},
 		"performance state":     {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(32) }, "PerformanceState"},
 		"never begun":           {func(d *gpu.Device) { d.Since = time.Time{} }, "since"},

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,11 +142,12 @@ func describe(snap *gpu.Snapshot) string {
 	if snap == nil {
 		return "none"
 	}
-	out := fmt.Sprintf("%d devices:", len(snap.Devices))
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d devices:", len(snap.Devices))
 	for _, d := range snap.Devices {
-		out += fmt.Sprintf(" %s %s (%s);", d.UUID, d.State, d.Reason.Text())
+		fmt.Fprintf(&out, " %s %s (%s);", d.UUID, d.State, d.Reason.Text())
 	}
-	return out
+	return out.String()
 }
 
 // inState waits until the device is in the state.
@@ -219,14 +221,14 @@ func (f Fixture) patience(t *testing.T) {
 	within := func(what string, limit time.Duration, ctx context.Context) {
 		t.Helper()
 		begun := time.Now()
-		src.Read(ctx) // whether it could read anything is not the question
+		_, _ = src.Read(ctx) // whether it could read anything is not the question
 		if took := time.Since(begun); took > limit+slack {
 			t.Errorf("with %s Read took %v", what, took)
 		}
 	}
-	cancelled, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	within("a cancelled context", 0, cancelled)
+	within("a canceled context", 0, canceled)
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	within("a context of 1ms", time.Millisecond, short)
@@ -272,7 +274,9 @@ func (f Fixture) close(t *testing.T) {
 		done <- struct{}{}
 	}()
 	go func() {
-		src.Close()
+		if err := src.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
 		done <- struct{}{}
 	}()
 	end := time.After(eventually)
