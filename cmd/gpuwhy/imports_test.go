@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"internal/recent":            {"gpu"},
 	"internal/contract":          {"gpu", "internal/alert", "internal/recent"},
 	"internal/contract/machines": {"gpu"},
+	"internal/browsertest":       {},
 	"internal/metrics":           {"gpu"},
 	"internal/server":            {"gpu", "internal/contract", "internal/recent"},
 	"cmd/gpuwhy":                 nil, // everything

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// live is when a page follows the server.
+const live = `document.getElementById("connection").dataset.state === "live"`
+
+func shows(text string) string {
+	return `document.body.innerText.includes("` + text + `")`
+}
+
+func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, "<b>Card</b>"))
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 9})
+	p := start(t, lib.Env(), fast, "--base-path=/gpus/")
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Visit(p.url)
+	tab.Until(live)
+	tab.Until(shows(`<b>Card</b>`))
+	tab.Until(shows("pid " + strconv.Itoa(os.Getpid())))
+	browsertest.Ask[any](tab, `window.loadedOnce = true`)
+
+	m.GPU(0).Set(fakenvml.Temperature, 79)
+	tab.Until(shows("79 °C"))
+	m.GPU(0).Set(fakenvml.Utilization, 93)
+	tab.Until(`document.getElementById("why").textContent.includes("93 %")`)
+	m.GPU(0).Lost()
+	tab.Until(`/lost/i.test(document.getElementById("cards").innerText)`)
+	m.GPU(0).Back()
+	tab.Until(shows("79 °C"))
+	if !browsertest.Ask[bool](tab, `window.loadedOnce === true`) {
+		t.Error("the page was loaded again")
+	}
+	tab.Quiet()
+}
+
+func TestThePageFindsARestartedServerAgain(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), fast)
+	tab := browsertest.Open(t, 390, 844)
+	tab.Visit(p.url)
+	tab.Until(live)
+	tab.Until(`document.querySelector(".uplot") !== null`) // the charts have been loaded
+	if took, err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatalf("after %v: %v", took, err)
+	}
+	tab.Until("!(" + live + ")")
+	m.GPU(0).Set(fakenvml.Temperature, 64)
+	again := start(t, lib.Env(), fast, "--listen", strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/"))
+	tab.Until(live)
+	tab.Until(shows("64 °C"))
+	if again.url != p.url {
+		t.Errorf("the second one is at %s", again.url)
+	}
+	tab.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED") // while it was away
+}
+
+func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	if err := lib.Hide(); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, lib.Env(), fast)
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Visit(p.url)
+	tab.Until(shows("libnvidia-ml.so.1"))
+	if err := lib.Show(); err != nil {
+		t.Fatal(err)
+	}
+	tab.Until(shows("RTX 4090"))
+	tab.Quiet()
+}
