@@ -28,9 +28,12 @@ type device struct {
 	due       map[string]time.Time // by group
 	instances []*instance
 	samples   samples
+	events    nvml.EventSet // nil while not listening, for the reason deaf
+	deaf      code
+	xids      xids
 }
 
-func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), window time.Duration, log *slog.Logger) *device {
+func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), seen xids, window time.Duration, log *slog.Logger) *device {
 	return &device{
 		handle:   newHandle(l, nil, log),
 		attach:   attach,
@@ -38,6 +41,7 @@ func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, co
 		identity: gpu.Identity{PCI: identity.PCI},
 		due:      map[string]time.Time{},
 		samples:  newSamples(window),
+		xids:     seen,
 	}
 }
 

@@ -28,8 +28,9 @@
 // and optical flow utilization, memory, temperature, memory temperature, margin;
 // number of fans, and for each its speed, tachometer and target; power, limit in
 // force, energy; four clocks, performance state, event reasons; PCIe generation,
-// width and replays; three process lists and the process samples; memory of each
-// MIG instance. That is 26 calls for a card without fans.
+// width and replays; three process lists and the process samples; the events that
+// tell of XIDs; memory of each MIG instance. That is 27 calls for a card without
+// fans.
 //
 // Every ten seconds: ECC errors and modes, remapped rows, persistence, compute,
 // MIG and display modes, fan policies, MIG instances. Every minute: limits,

@@ -51,6 +51,7 @@ var groups = []group{
 	{"link", 0, readLink},
 	{"instance memory", 0, readInstanceMemory},
 	{"processes", 0, readProcesses},
+	{"XIDs", 0, readXIDs},
 }
 
 func readUtilization(d *device, r *gpu.Readings) {

@@ -59,6 +59,7 @@ func TestIdleCard(t *testing.T) {
 			RemappedCorrectable: no[uint64](gpu.NotSupported), RemappedUncorrectable: no[uint64](gpu.NotSupported),
 			RemapPending: no[bool](gpu.NotSupported), RemapFailed: no[bool](gpu.NotSupported),
 			RetiredSingleBit: no[uint64](gpu.NotSupported), RetiredDoubleBit: no[uint64](gpu.NotSupported), RetirementPending: no[bool](gpu.NotSupported),
+			XIDs: gpu.Of([]gpu.XID{}),
 		},
 		Modes: gpu.Modes{
 			Persistence: gpu.Of(false), Compute: gpu.Of("default"), DisplayActive: gpu.Of(true),
@@ -248,10 +249,13 @@ func TestSeldomReadings(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	readOne(t, s)
-	seldom, each := m.Calls("nvmlDeviceGetTemperatureThreshold"), m.Calls("nvmlDeviceGetPowerUsage")
+	count := func() (seldom, each int) {
+		return m.Calls("nvmlDeviceGetTemperatureThreshold", "nvmlDeviceGetFanControlPolicy_v2", "nvmlDeviceGetUUID"), m.Calls("nvmlDeviceGetPowerUsage")
+	}
+	seldom, each := count()
 	d := readOne(t, s)
-	if m.Calls("nvmlDeviceGetTemperatureThreshold") != seldom || m.Calls("nvmlDeviceGetPowerUsage") != each+1 {
-		t.Error("thresholds were asked again, or power was not")
+	if a, b := count(); a != seldom || b != each+1 {
+		t.Errorf("%d calls for what hardly changes, and %d for power; want none and 1", a-seldom, b-each)
 	}
 	if !d.Thermal.Slowdown.Present() || !d.Fans.Fans[0].Policy.Present() || d.Name == "" {
 		t.Error("what was not asked again is gone")
@@ -306,10 +310,10 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestStaleFadesEverything: a type of reading that stale does not know panics
-// here.
-func TestStaleFadesEverything(t *testing.T) {
-	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.FanSpeed(0), 30).With(fakenvml.RetiredSingleBit, 0))
+// TestStale: whatever had a value has none any more, and says why; the rest
+// stays as it is.
+func TestStale(t *testing.T) {
+	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.FanSpeed(0), 30))
 	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	d := readOne(t, source(t, m))
 	before := d.Fans.Fans[0].Commanded
@@ -332,6 +336,27 @@ func TestStaleFadesEverything(t *testing.T) {
 	if d.Fans.Fans[0].Commanded != before {
 		t.Error("the readings that stale was given have changed")
 	}
+}
+
+// TestEveryReadingCanBeStale finds types of readings that absent does not know.
+func TestEveryReadingCanBeStale(t *testing.T) {
+	readings := gpu.Readings{Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}, Instances: make([]gpu.Instance, 1)}
+	var walk func(path string, v reflect.Value)
+	walk = func(path string, v reflect.Value) {
+		switch {
+		case v.Kind() == reflect.Slice:
+			walk(path, v.Index(0))
+		case v.Type().Implements(reflect.TypeFor[interface{ Quality() gpu.Quality }]()):
+			if q := absent(v.Interface()).(interface{ Quality() gpu.Quality }).Quality(); q != gpu.Stale {
+				t.Errorf("%s of type %v turns %v, not stale", path, v.Type(), q)
+			}
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				walk(path+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+		}
+	}
+	walk("Readings", reflect.ValueOf(readings))
 }
 
 func TestFieldTypes(t *testing.T) {

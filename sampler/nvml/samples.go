@@ -38,7 +38,7 @@ func (s *samples) oldest(now time.Time) uint64 {
 func (s *samples) add(now time.Time, rows []rawSample) {
 	oldest, ahead := s.oldest(now), uint64(now.Add(s.window).UnixMicro())
 	for _, row := range rows {
-		if row.Pid == 0 || row.TimeStamp < oldest || row.TimeStamp > ahead {
+		if row.Pid == 0 || row.TimeStamp > ahead {
 			continue
 		}
 		s.seen = max(s.seen, row.TimeStamp)

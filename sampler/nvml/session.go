@@ -36,7 +36,7 @@ type place struct {
 // begin initializes the library and lists the devices. It attaches none: that
 // happens when each is read for the first time, one by one, since it can take
 // long or hang.
-func begin(l *library, cards []card, byIndex bool, window time.Duration, log *slog.Logger) (*session, error) {
+func begin(l *library, cards []card, byIndex bool, seen map[string]xids, window time.Duration, log *slog.Logger) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
 	}
@@ -44,7 +44,7 @@ func begin(l *library, cards []card, byIndex bool, window time.Duration, log *sl
 	if c == success && count > 0 {
 		s := &session{lib: l, driver: l.driver(), cards: addresses(cards)}
 		s.byAddress = !byIndex && addressable(cards, count)
-		s.list(cards, count, window, log)
+		s.list(cards, count, seen, window, log)
 		return s, nil
 	}
 	l.shutdown()
@@ -66,9 +66,12 @@ func addressable(cards []card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
 }
 
-func (s *session) list(cards []card, count int, window time.Duration, log *slog.Logger) {
+func (s *session) list(cards []card, count int, seen map[string]xids, window time.Duration, log *slog.Logger) {
 	add := func(key string, c *card, identity gpu.Identity, attach func() (nvml.Device, code)) {
-		d := newDevice(s.lib, identity, attach, window, log.With("device", key))
+		if seen[key] == nil {
+			seen[key] = xids{}
+		}
+		d := newDevice(s.lib, identity, attach, seen[key], window, log.With("device", key))
 		d.driver = s.driver.Version
 		s.places = append(s.places, place{key, c, d})
 	}
@@ -81,6 +84,14 @@ func (s *session) list(cards []card, count int, window time.Duration, log *slog.
 	for i := range count {
 		add(indexKey(i), nil, gpu.Identity{}, func() (nvml.Device, code) { return s.lib.byIndex(i) })
 	}
+}
+
+// end shuts the library down. No call may be under way.
+func (s *session) end() code {
+	for _, p := range s.places {
+		p.device.stopListening()
+	}
+	return s.lib.shutdown()
 }
 
 // devices is what there is to read.

@@ -29,10 +29,11 @@ type Source struct {
 	announced string
 
 	mu      sync.Mutex
-	lib     *library // nil until it is loaded
-	session *session // nil while the library is not initialized
-	job     *job     // nil while the library is left as it is
-	byIndex bool     // the driver knows none of the kernel's addresses
+	lib     *library        // nil until it is loaded
+	session *session        // nil while the library is not initialized
+	job     *job            // nil while the library is left as it is
+	xids    map[string]xids // by key; a job's to change
+	byIndex bool            // the driver knows none of the kernel's addresses
 	closed  bool
 }
 
@@ -54,6 +55,7 @@ func New(cfg Config) *Source {
 		set:    perdevice.New(cfg.Deadline),
 		now:    time.Now,
 		last:   map[string]gpu.Device{},
+		xids:   map[string]xids{},
 	}
 }
 
@@ -322,7 +324,7 @@ func (s *Source) startBegin(cards []card) {
 				return err
 			}
 		}
-		sess, err := begin(lib, cards, byIndex, s.cfg.Window, s.cfg.Log)
+		sess, err := begin(lib, cards, byIndex, s.xids, s.cfg.Window, s.cfg.Log)
 		if sess != nil {
 			sess.began = s.now()
 		}
@@ -356,7 +358,7 @@ func (s *Source) startEnd() {
 	sess := s.session
 	s.session = nil
 	s.start("being shut down", func() error {
-		if c := sess.lib.shutdown(); c != success {
+		if c := sess.end(); c != success {
 			s.cfg.Log.Warn("the driver's library did not shut down", "err", c)
 		}
 		return nil
@@ -380,7 +382,7 @@ func (s *Source) start(what string, work func() error) {
 		closed := s.closed
 		s.mu.Unlock()
 		if closed && orphan != nil {
-			orphan.lib.shutdown()
+			orphan.end()
 		}
 	}()
 }

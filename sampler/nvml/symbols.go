@@ -92,4 +92,9 @@ var symbols = []string{
 	"nvmlDeviceGetMPSComputeRunningProcesses_v2", // 470
 	"nvmlDeviceGetMPSComputeRunningProcesses_v3", // 510
 	"nvmlDeviceGetProcessUtilization",
+
+	"nvmlEventSetCreate",
+	"nvmlEventSetFree",
+	"nvmlEventSetWait_v2",
+	"nvmlDeviceRegisterEvents",
 }

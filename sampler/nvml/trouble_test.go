@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -321,6 +323,110 @@ func TestFailingCard(t *testing.T) {
 				t.Errorf("the other card is %s", d.State)
 			}
 		})
+	}
+}
+
+// TestLostHalfway: a device can fall off the bus in the middle of a reading.
+func TestLostHalfway(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m)
+	read(t, s)
+	m.GPU(0).Answer(fakenvml.GPUIsLost, "nvmlDeviceGetClockInfo")
+	if d := readOne(t, s); d.State != gpu.StateLost || d.Utilization.GPU.Present() {
+		t.Errorf("it is %s, with a utilization of %v", d.State, d.Utilization.GPU)
+	}
+}
+
+// TestNoShutdownUnderACall: while one device hangs, nothing that happens to the
+// others takes the library away below it.
+func TestNoShutdownUnderACall(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	s, c := source(t, m), &clock{time.Now()}
+	c.use(s)
+	read(t, s)
+	m.GPU(0).Hang()
+	m.GPU(1).Lost()
+	for range 3 {
+		read(t, s)
+		c.now = c.now.Add(2 * seldom)
+	}
+	if n := m.Calls("nvmlShutdown"); n != 0 {
+		t.Errorf("the library was shut down %d times under a call", n)
+	}
+	m.GPU(0).Back()
+	until(t, s, "the library is initialized anew", func(*gpu.Snapshot, error) bool {
+		c.now = c.now.Add(2 * seldom)
+		return m.Calls("nvmlInit_v2") > 1
+	})
+}
+
+// TestCardAppears: the driver takes another card over while gpuwhy runs.
+func TestCardAppears(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	bound := filepath.Join(m.SysfsRoot(), "bus/pci/drivers/nvidia", m.GPU(1).PCI())
+	device, err := os.Readlink(bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(bound); err != nil {
+		t.Fatal(err)
+	}
+	s := source(t, m)
+	read(t, s)
+	if s.session.byAddress {
+		t.Error("devices are taken by address, and the kernel does not list them all")
+	}
+	if err := os.Symlink(device, bound); err != nil {
+		t.Fatal(err)
+	}
+	if snap := read(t, s); !allOK(snap, nil) || len(snap.Devices) != 2 || !s.session.byAddress {
+		t.Errorf("%d devices, by address: %v", len(snap.Devices), s.session.byAddress)
+	}
+}
+
+func TestXIDs(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).RaiseXID(31) // before anyone listens
+	s := source(t, m)
+	if d := readOne(t, s); d.Health.XIDs.Quality() != gpu.Good || len(d.Health.XIDs.Or(nil)) != 0 {
+		t.Errorf("at first %v, want a reported none", d.Health.XIDs)
+	}
+	begun := time.Now()
+	for _, code := range []int{79, 13, 13} {
+		m.GPU(0).RaiseXID(code)
+	}
+	check := func(when string) {
+		t.Helper()
+		got := readOne(t, s).Health.XIDs.Or(nil)
+		if len(got) != 2 || got[0].Code != 13 || got[0].Count != 2 || got[1].Code != 79 || got[1].Count != 1 || got[0].Last.Before(begun) {
+			t.Errorf("%s: %+v, want 13 twice and 79 once", when, got)
+		}
+	}
+	check("after three")
+	check("again")
+	m.Reload()
+	until(t, s, "the driver is loaded again", func(snap *gpu.Snapshot, err error) bool { return m.Calls("nvmlInit_v2") == 2 && allOK(snap, err) })
+	check("after the driver was loaded again")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.AwaitInitialized(0)
+	if n := m.EventSets(); n != 0 {
+		t.Errorf("%d sets of events were not given back", n)
+	}
+}
+
+func TestXIDsNotSupported(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	m.Answer(fakenvml.NotSupported, "nvmlDeviceRegisterEvents")
+	s := source(t, m)
+	for range 3 {
+		if d := readOne(t, s); d.Health.XIDs.Quality() != gpu.NotSupported {
+			t.Errorf("XIDs %v, want not_supported", d.Health.XIDs)
+		}
+	}
+	if n, sets := m.Calls("nvmlDeviceRegisterEvents"), m.EventSets(); n != 1 || sets != 0 {
+		t.Errorf("asked %d times, %d sets kept; want once and none", n, sets)
 	}
 }
 

@@ -115,6 +115,7 @@ func clone(r gpu.Readings) gpu.Readings {
 	r.Fans.Fans = slices.Clone(r.Fans.Fans)
 	r.Instances = slices.Clone(r.Instances)
 	r.Processes = gpu.Map(r.Processes, slices.Clone)
+	r.Health.XIDs = gpu.Map(r.Health.XIDs, slices.Clone)
 	return r
 }
 

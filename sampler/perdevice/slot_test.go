@@ -126,6 +126,7 @@ func TestReadingsAreTheCallers(t *testing.T) {
 	s.begin(at)
 	s.finish(at, testDeadline, Result{Readings: gpu.Readings{
 		Processes: gpu.Of([]gpu.Process{{PID: 7}}),
+		Health:    gpu.Health{XIDs: gpu.Of([]gpu.XID{{Code: 13}})},
 		Fans:      gpu.Fans{Fans: make([]gpu.Fan, 1)},
 		Instances: []gpu.Instance{{UUID: "MIG-1"}},
 	}}, nil)
@@ -133,8 +134,9 @@ func TestReadingsAreTheCallers(t *testing.T) {
 	first.Processes.Or(nil)[0].PID = 8
 	first.Fans.Fans[0].Target = gpu.Of(gpu.Percent(1))
 	first.Instances[0].UUID = "MIG-2"
+	first.Health.XIDs.Or(nil)[0].Code = 31
 	second := s.device(at, testDeadline)
-	if second.Processes.Or(nil)[0].PID != 7 || second.Fans.Fans[0].Target.Present() || second.Instances[0].UUID != "MIG-1" {
+	if second.Processes.Or(nil)[0].PID != 7 || second.Fans.Fans[0].Target.Present() || second.Instances[0].UUID != "MIG-1" || second.Health.XIDs.Or(nil)[0].Code != 13 {
 		t.Error("two returned devices share their lists")
 	}
 }

@@ -259,6 +259,7 @@ func clone(s *gpu.Snapshot) *gpu.Snapshot {
 		d.Fans.Fans = slices.Clone(d.Fans.Fans)
 		d.Instances = slices.Clone(d.Instances)
 		d.Processes = gpu.Map(d.Processes, slices.Clone)
+		d.Health.XIDs = gpu.Map(d.Health.XIDs, slices.Clone)
 	}
 	return &out
 }

@@ -15,6 +15,7 @@ const (
 	atGeneration  = 0
 	atHeld        = 8
 	atInitialized = 16
+	atEventSets   = 24
 	atRows        = 32
 
 	nameSize    = 64

@@ -161,6 +161,13 @@ func (m *Machine) Initialized() int {
 	return n
 }
 
+// EventSets is how many sets of events were created and not freed.
+func (m *Machine) EventSets() int {
+	n, err := m.control.number(atEventSets)
+	m.check(err)
+	return n
+}
+
 // AwaitInitialized waits until Initialized is n.
 func (m *Machine) AwaitInitialized(n int) {
 	m.await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Initialized() == n })
@@ -257,6 +264,7 @@ type Device struct {
 	m     *Machine
 	index int
 	facts GPU
+	xids  int // raised so far
 }
 
 // Set changes a reading. Numbers are in NVML's own units; see the keys.
@@ -297,6 +305,15 @@ func (d *Device) SetInstances(instances ...Instance) {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	d.facts.setInstances(instances)
+	d.m.write()
+}
+
+// RaiseXID makes the driver report an error of the device, such as 79.
+func (d *Device) RaiseXID(code int) {
+	d.m.mu.Lock()
+	defer d.m.mu.Unlock()
+	d.facts[Key(fmt.Sprintf("xid%03d", d.xids))] = fmt.Sprint(code)
+	d.xids++
 	d.m.write()
 }
 

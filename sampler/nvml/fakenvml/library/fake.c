@@ -44,7 +44,7 @@ struct control {
   _Atomic unsigned long long generation; // the tests add one when state is replaced
   _Atomic unsigned long long held;       // calls that hang now
   _Atomic unsigned long long initialized; // successful inits less shutdowns
-  unsigned long long reserved;
+  _Atomic unsigned long long event_sets;  // created and not freed
   struct row rows[MAX_FUNCTIONS];
 };
 
@@ -784,4 +784,57 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
   *n = found;
   if (found == 0) return NVML_ERROR_NOT_FOUND;
   return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+// ---- Events ----
+
+// A GPU's XIDs are "xid000", "xid001" … in the order in which they happen. A set
+// delivers those that came after the GPU was registered in it.
+struct event_set { int next[MAX_GPUS]; }; // -1: not registered
+
+static int xid(int gpu, int i) {
+  char key[32];
+  snprintf(key, sizeof key, "xid%03d", i);
+  const char *v = fact(now(), gpu, key);
+  return v ? atoi(v) : 0;
+}
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *out) {
+  ENTER(nvmlEventSetCreate);
+  struct event_set *set = malloc(sizeof *set);
+  for (int i = 0; i < MAX_GPUS; i++) set->next[i] = -1;
+  *out = (nvmlEventSet_t){(struct nvmlEventSet_st *)set};
+  if (control) control->event_sets++;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+  ENTER_WITH(enter, nvmlEventSetFree, ANY);
+  free(set.handle);
+  if (control) control->event_sets--;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types, nvmlEventSet_t set) {
+  ENTER_DEVICE(nvmlDeviceRegisterEvents);
+  if (types != nvmlEventTypeXidCriticalError) return NVML_ERROR_NOT_SUPPORTED;
+  int *next = &((struct event_set *)set.handle)->next[HANDLE(d)->gpu];
+  for (*next = 0; xid(HANDLE(d)->gpu, *next);) ++*next;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *out, unsigned int timeout) {
+  ENTER(nvmlEventSetWait_v2);
+  for (unsigned int waited = 0;; waited++, nap(1)) {
+    for (int gpu = 0; gpu < MAX_GPUS; gpu++) {
+      int *next = &((struct event_set *)set.handle)->next[gpu];
+      int code = *next < 0 ? 0 : xid(gpu, *next);
+      if (!code) continue;
+      ++*next;
+      *out = (nvmlEventData_t){.device = handle(gpu, ANY), .eventType = nvmlEventTypeXidCriticalError, .eventData = code,
+                               .gpuInstanceId = 0xffffffff, .computeInstanceId = 0xffffffff};
+      return NVML_SUCCESS;
+    }
+    if (waited >= timeout) return NVML_ERROR_TIMEOUT;
+  }
 }

@@ -1,0 +1,84 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// xids counts the errors that the driver has reported about a device. It is
+// older than a session and outlives it.
+type xids map[int]gpu.XID
+
+func (x xids) add(code int, now time.Time) {
+	x[code] = gpu.XID{Code: code, Count: x[code].Count + 1, Last: now.UTC()}
+}
+
+// list returns the counts by code; never nil.
+func (x xids) list() []gpu.XID {
+	out := make([]gpu.XID, 0, len(x))
+	return slices.AppendSeq(out, maps.Values(x))
+}
+
+// readXIDs takes in the errors that were reported since the last reading.
+// Events wait in the driver until they are asked for, each device's in a set of
+// its own, so that a device that hangs holds up its own alone.
+func readXIDs(d *device, r *gpu.Readings) {
+	if d.events == nil {
+		if c := d.listen(); c != success {
+			r.Health.XIDs = gpu.Absent[[]gpu.XID](c.quality())
+			return
+		}
+	}
+	const most = 256 // in one reading; the rest is for the next
+	for range most {
+		event, c := invoke(d.lib, "nvmlEventSetWait_v2", d.events, at(uint32(0), nvml.EventSet.Wait))
+		if c != success { // a timeout: there is no more
+			break
+		}
+		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
+			d.xids.add(int(event.EventData), time.Now())
+		}
+	}
+	list := d.xids.list()
+	slices.SortFunc(list, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
+	r.Health.XIDs = gpu.Of(list)
+}
+
+// listen makes the driver keep the device's errors for us. Where it won't, it
+// is asked again after a while.
+func (d *device) listen() code {
+	if now := time.Now(); now.Before(d.due["listen"]) {
+		return d.deaf
+	} else {
+		d.due["listen"] = now.Add(seldom)
+	}
+	set, c := invoke(d.lib, "nvmlEventSetCreate", d.lib.api, nvml.Interface.EventSetCreate)
+	if c != success {
+		d.deaf = c
+		return c
+	}
+	_, d.deaf = ask(&d.handle, "nvmlDeviceRegisterEvents", func(dev nvml.Device) (struct{}, nvml.Return) {
+		return struct{}{}, dev.RegisterEvents(nvml.EventTypeXidCriticalError, set)
+	})
+	d.events = set
+	if d.deaf != success {
+		d.stopListening()
+	}
+	return d.deaf
+}
+
+// stopListening gives the set of events back.
+func (d *device) stopListening() {
+	if d.events != nil {
+		invoke(d.lib, "nvmlEventSetFree", d.events, alone(nvml.EventSet.Free))
+		d.events = nil
+	}
+}
