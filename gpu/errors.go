@@ -18,6 +18,9 @@ var (
 	ErrNotAnswering = errors.New("the driver is not answering")
 	// ErrNoDevices: the driver answers and knows no device.
 	ErrNoDevices = errors.New("the driver finds no device")
+	// ErrForeignPIDs: the pids that drivers report are of another pid
+	// namespace than ours, so that none can be looked up.
+	ErrForeignPIDs = errors.New("pids are of another namespace")
 )
 
 // Advice is an error for people: what happened and what to do. It is found

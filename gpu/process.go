@@ -44,7 +44,74 @@ type ProcessFacts struct {
 	Started Reading[time.Time] // whole clock ticks (10 ms), UTC
 	CPU     Reading[Percent]   // of one core, since the last reading; may pass 100
 	RSS     Reading[Bytes]     // resident memory
+	// Exists is a reported false where the system has no process of this
+	// pid any more: what it holds on the device is held by nobody. Absent
+	// where that can't be told.
+	Exists Reading[bool]
+
+	// What the process belongs to, from its control group
+	// (/proc/<pid>/cgroup). A reported zero means: to none, which is not the
+	// same as not known.
+	Container Reading[Container]
+	Pod       Reading[Pod]
+	Unit      Reading[Unit]
+	Job       Reading[Job]
 }
+
+// A Container is what a process runs in. The outermost one, where they are
+// nested: that is the one which this machine's runtime knows.
+type Container struct {
+	ID      string // 64 hexadecimal digits; the name where the runtime goes by names (LXC, nspawn); empty: none
+	Runtime string // see the constants; empty: can't be told from the control group
+	// Name and Image are what the runtime says. They come some readings
+	// later than the ID: it is asked beside the readings. NotPermitted where
+	// its socket or files may not be read, NotSupported where there is no
+	// way to ask it, NotReported where it has not answered, or knows nothing.
+	Name, Image Reading[string]
+}
+
+// None reports whether it stands for "in no container".
+func (c Container) None() bool { return c.ID == "" }
+
+// The runtimes of a [Container].
+const (
+	RuntimeDocker     = "docker"
+	RuntimePodman     = "podman"
+	RuntimeContainerd = "containerd"
+	RuntimeCRIO       = "cri-o"
+	RuntimeLXC        = "lxc" // LXD and Incus too
+	RuntimeNspawn     = "systemd-nspawn"
+)
+
+// A Pod is the Kubernetes pod that a process belongs to.
+type Pod struct {
+	UID string // as in the pod's metadata; empty: in no pod
+	// Namespace, Name and Container (the container's name within the pod)
+	// are what the container runtime says; see [Container].
+	Namespace, Name, Container Reading[string]
+}
+
+// None reports whether it stands for "in no pod".
+func (p Pod) None() bool { return p.UID == "" }
+
+// A Unit is the systemd unit that a process belongs to.
+type Unit struct {
+	Name  string // a service or scope, such as "ollama.service"; empty: directly in its slice
+	Slice string // such as "system.slice"
+	User  bool   // of a user's own service manager (systemctl --user)
+}
+
+// None reports whether it stands for "in no unit".
+func (u Unit) None() bool { return u == Unit{} }
+
+// A Job is the Slurm job that a process belongs to.
+type Job struct {
+	ID   int    // 0: in no job
+	Step string // "0", "batch", "extern", "interactive"; empty: not in a step
+}
+
+// None reports whether it stands for "in no job".
+func (j Job) None() bool { return j.ID == 0 }
 
 // A Host is the machine around the devices.
 type Host struct {

@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A machine is a root directory made up for a test, with its clock.
 type machine struct {

@@ -65,6 +65,9 @@ type Reader struct {
 	now   func() time.Time // wall clock
 	hint  gpu.Advice       // why processes can't be told; zero if they can
 	users users
+	names *names
+	// privateCgroups: we are in a control group namespace of our own.
+	privateCgroups bool
 
 	reading sync.Mutex // held by Read; guards what follows
 	static  *static
@@ -93,10 +96,13 @@ func New(cfg Config) *Reader {
 		r.show = ShowOwn
 	}
 	r.users = users{passwd: r.path("etc/passwd"), local: r.root == ""}
+	r.names = newNames(r.root, cfg.Log)
+	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))
 	if pidsAreOfAnotherNamespace(r.path("proc")) {
 		r.hint = gpu.Advice{
 			What: "the processes' names can't be seen from this container",
 			Try:  "start it with --pid=host (in Kubernetes: hostPID: true)",
+			Err:  gpu.ErrForeignPIDs,
 		}
 		if cfg.Log != nil {
 			cfg.Log.Warn("processes can't be told apart by pid here", "what", r.hint.What, "try", r.hint.Try)
@@ -109,6 +115,18 @@ func New(cfg Config) *Reader {
 // to do about it: gpuwhy runs in a pid namespace of its own, and the pids that
 // a driver reports are the host's. It is zero where all is well.
 func (r *Reader) Hint() gpu.Advice { return r.hint }
+
+// Settle waits until the containers of the processes that were described have
+// their names, as far as their runtimes tell; a program that reads only once
+// then describes them again. The error is ctx's.
+func (r *Reader) Settle(ctx context.Context) error { return r.names.settle(ctx) }
+
+// Close ends what is asked of container runtimes. Names that are not known by
+// then stay unknown.
+func (r *Reader) Close() error {
+	r.names.close()
+	return nil
+}
 
 func (r *Reader) path(name string) string { return r.root + "/" + name }
 
@@ -352,4 +370,13 @@ func pidsAreOfAnotherNamespace(proc string) bool {
 		return false // a kernel without pid namespaces
 	}
 	return namespace != first && len(fieldsOf(status, "NSpid:")) < 2
+}
+
+// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in
+// this /proc begin at our own group, and not at the machine's first
+// (PROC_CGROUP_INIT_INO).
+func cgroupsAreOfAnotherNamespace(proc string) bool {
+	const first = "cgroup:[4026531835]"
+	namespace, err := os.Readlink(filepath.Join(proc, "self/ns/cgroup"))
+	return err == nil && namespace != first
 }

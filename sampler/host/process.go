@@ -20,9 +20,9 @@ const (
 	// times for programs: 100 on all that GPUs run in.
 	ticksPerSecond = 100
 	tick           = time.Second / ticksPerSecond
-	// refreshAfter is how long a process's name, user and command are kept:
-	// a program may change all three. It is longer by up to as much again,
-	// so that not all are read anew at once.
+	// refreshAfter is how long a process's name, user, command and control
+	// group are kept: all may change. It is longer by up to as much again, so
+	// that not all are read anew at once.
 	refreshAfter = 30 * time.Second
 	// sweepEvery is how often processes that are no longer asked about are
 	// looked at, and forgotten once they have ended, and how often the clock
@@ -39,7 +39,8 @@ type process struct {
 	start uint64 // ticks since boot: with the pid, the process's identity
 	comm  string // as the facts were read
 	facts gpu.ProcessFacts
-	due   time.Time // when to read name, user and command again
+	place place     // what it belongs to
+	due   time.Time // when to read name, user, command and place again
 
 	at    time.Time // of ticks
 	ticks uint64
@@ -55,15 +56,19 @@ type process struct {
 //   - Command is NotPermitted unless Config.ShowCommands allows it, has the
 //     values of arguments that look like secrets masked, and at most 4 KiB.
 //   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
-//   - A process that has ended has none of the facts (NotReported); one that
-//     the system hides from us has none either (NotPermitted).
+//   - A process that has ended has none of the facts (NotReported) but that it
+//     does not exist; one that the system hides from us has none either
+//     (NotPermitted), and where that can't be told apart, nothing is said.
+//   - The names of containers and pods come from their runtime, which is asked
+//     beside the readings: they are there some readings later.
 //   - Where pids are those of another namespace (see [Reader.Hint]) nothing is
 //     filled in, and when ctx ends nothing more.
 //
 // Looking up a user who is not in /etc/passwd asks the system's name service,
 // which may take a while, once in a while.
 //
-// Sources: /proc/<pid>/stat at each call; status and cmdline now and then.
+// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup now and
+// then; what runtimes say of containers (see names).
 func (r *Reader) Describe(ctx context.Context, ps []gpu.Process) {
 	r.describing.Lock()
 	defer r.describing.Unlock()
@@ -87,7 +92,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	stat, err := r.stat(pid)
 	if err != nil {
 		delete(r.known, pid)
-		return factsAbsent(err)
+		return r.factsAbsent(pid, err)
 	}
 	p := r.known[pid]
 	if p == nil || p.start != stat.start {
@@ -104,6 +109,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	if !r.boot.IsZero() {
 		p.facts.Started = gpu.Of(r.boot.Add(time.Duration(stat.start) * tick))
 	}
+	r.names.fill(&p.facts, &p.place, now)
 	return p.facts
 }
 
@@ -137,7 +143,7 @@ func (r *Reader) noteBoot(now time.Time) {
 	}
 }
 
-// refresh reads what changes rarely: name, user and command.
+// refresh reads what changes rarely: name, user, command and control group.
 func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	p.comm = comm
 	p.due = now.Add(refreshAfter + time.Duration(pid%30)*time.Second)
@@ -147,6 +153,8 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	} else {
 		p.facts.User = gpu.Of(r.users.name(uid, now))
 	}
+	p.facts.Exists = gpu.Of(true)
+	r.locate(pid, p)
 	args, argsErr := r.arguments(pid)
 	p.facts.Name = gpu.Of(clean(fullName(comm, args)))
 	switch {
@@ -175,12 +183,47 @@ func fullName(comm string, args []string) string {
 	return comm
 }
 
+// locate reads what the process belongs to.
+func (r *Reader) locate(pid int, p *process) {
+	f := &p.facts
+	text, err := r.read(pid, "cgroup")
+	if err != nil {
+		p.place = place{}
+		f.Container, f.Pod = absentFor[gpu.Container](err), absentFor[gpu.Pod](err)
+		f.Unit, f.Job = absentFor[gpu.Unit](err), absentFor[gpu.Job](err)
+		return
+	}
+	p.place = parseCgroup(string(text), r.privateCgroups)
+	p.place.fill(f)
+}
+
 // factsAbsent says of all facts why they are absent.
-func factsAbsent(err error) gpu.ProcessFacts {
+func (r *Reader) factsAbsent(pid int, err error) gpu.ProcessFacts {
 	return gpu.ProcessFacts{
 		Name: absentFor[string](err), User: absentFor[string](err), Command: absentFor[string](err),
 		Started: absentFor[time.Time](err), CPU: absentFor[gpu.Percent](err), RSS: absentFor[gpu.Bytes](err),
+		Container: absentFor[gpu.Container](err), Pod: absentFor[gpu.Pod](err),
+		Unit: absentFor[gpu.Unit](err), Job: absentFor[gpu.Job](err),
+		Exists: r.exists(pid, err),
 	}
+}
+
+// exists tells from the error of reading a process's stat whether there is such
+// a process. A proc file system mounted with hidepid=invisible shows no process
+// of others, the first one neither: nothing can be told then.
+func (r *Reader) exists(pid int, err error) gpu.Reading[bool] {
+	switch {
+	case pid <= 0:
+		return gpu.Reading[bool]{}
+	case errors.Is(err, os.ErrPermission):
+		return gpu.Of(true)
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, noSuchProcess):
+		return gpu.Reading[bool]{}
+	}
+	if _, err := os.Stat(r.path("proc/1")); err != nil {
+		return gpu.Reading[bool]{}
+	}
+	return gpu.Of(false)
 }
 
 func absentFor[T any](err error) gpu.Reading[T] {
@@ -198,6 +241,7 @@ func (r *Reader) sweep(now time.Time) {
 	}
 	r.swept = now
 	r.noteBoot(now)
+	r.names.forget(now)
 	for pid, p := range r.known {
 		if p.asked {
 			p.asked = false

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -73,7 +74,7 @@ func TestDescribeRealProcess(t *testing.T) {
 	}
 
 	end()
-	if got := facts(t, r, pid); got != (gpu.ProcessFacts{}) {
+	if got := facts(t, r, pid); got != (gpu.ProcessFacts{Exists: gpu.Of(false)}) {
 		t.Errorf("after its end: %+v", got)
 	}
 	if r.known[pid] != nil {
@@ -261,12 +262,22 @@ func TestAbsentProcesses(t *testing.T) {
 	m := newMachine(t)
 	m.write("proc/12/stat", "12 (broken")
 	r := m.reader(ShowAll)
-	for _, pid := range []int{0, -1, 99, 12} {
+	for pid, exists := range map[int]gpu.Reading[bool]{0: {}, -1: {}, 99: gpu.Of(false), 12: {}} {
 		ps := []gpu.Process{{PID: pid, Facts: gpu.ProcessFacts{Name: gpu.Of("stale")}}}
 		r.Describe(t.Context(), ps)
-		if ps[0].Facts != (gpu.ProcessFacts{}) {
+		if ps[0].Facts != (gpu.ProcessFacts{Exists: exists}) {
 			t.Errorf("pid %d: %+v", pid, ps[0].Facts)
 		}
+	}
+}
+
+// Where the system shows no process of others, one that is not shown may well
+// be there.
+func TestHiddenProcessesMayExist(t *testing.T) {
+	m := newMachine(t)
+	m.remove("proc/1")
+	if f := facts(t, m.reader(ShowAll), 99); f != (gpu.ProcessFacts{}) {
+		t.Errorf("facts = %+v", f)
 	}
 }
 
@@ -277,11 +288,16 @@ func TestReasonsOfAbsence(t *testing.T) {
 		&fs.PathError{Op: "open", Path: "/proc/1/stat", Err: syscall.ENOENT}: gpu.NotReported,
 		&fs.PathError{Op: "read", Path: "/proc/1/stat", Err: syscall.ESRCH}:  gpu.NotReported,
 	} {
-		f := factsAbsent(err)
-		for _, got := range []gpu.Quality{f.Name.Quality(), f.User.Quality(), f.Command.Quality(), f.Started.Quality(), f.CPU.Quality(), f.RSS.Quality()} {
+		r := thisMachine(ShowAll)
+		f := r.factsAbsent(os.Getpid(), err)
+		for _, got := range []gpu.Quality{f.Name.Quality(), f.User.Quality(), f.Command.Quality(), f.Started.Quality(), f.CPU.Quality(), f.RSS.Quality(),
+			f.Container.Quality(), f.Pod.Quality(), f.Unit.Quality(), f.Job.Quality()} {
 			if got != want {
 				t.Errorf("%v: %v, want %v", err, got, want)
 			}
+		}
+		if exists := gpu.Of(want == gpu.NotPermitted); f.Exists != exists {
+			t.Errorf("%v: exists = %v, want %v", err, f.Exists, exists)
 		}
 	}
 }
@@ -322,7 +338,7 @@ func TestPidNamespaces(t *testing.T) {
 		prepare func(m *machine)
 		hinted  bool
 	}{
-		"the machine's own": {func(m *machine) {}, false},
+		"the machine's own": {func(*machine) {}, false},
 		"private": {func(m *machine) {
 			m.link("proc/self/ns/pid", private)
 			m.write("proc/self/status", "Name:\tgpuwhy\nNSpid:\t1\n")
@@ -344,7 +360,7 @@ func TestPidNamespaces(t *testing.T) {
 			tt.prepare(m)
 			r := m.reader(ShowAll)
 			hint := r.Hint()
-			if hint.IsZero() == tt.hinted || tt.hinted && !strings.Contains(hint.Text(), "--pid=host") {
+			if hint.IsZero() == tt.hinted || errors.Is(&hint, gpu.ErrForeignPIDs) != tt.hinted || tt.hinted && !strings.Contains(hint.Text(), "--pid=host") {
 				t.Errorf("hint = %q", hint.Text())
 			}
 			if f := facts(t, r, 10); (f == gpu.ProcessFacts{}) != tt.hinted {

@@ -1,0 +1,265 @@
+package host
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A place is what a process belongs to, as its control groups tell. A zero in
+// it means: to none.
+type place struct {
+	container gpu.Container
+	pod       gpu.Pod
+	unit      gpu.Unit
+	job       gpu.Job
+	// owner is the user in whose part of the tree (user-<uid>.slice) the
+	// process runs, -1 where it is in none: a rootless container's runtime
+	// is that user's.
+	owner int
+	// parent is the control group above that of the container. For
+	// containerd it is the namespace ("default") where a container is not
+	// managed by systemd.
+	parent string
+	// cut says that the paths begin at a control group of our own: what is
+	// above it can't be seen, and an empty answer is no answer.
+	cut bool
+	// inside says that a path is our own control group or below it, where
+	// not even the container can be seen.
+	inside bool
+}
+
+// parseCgroup reads /proc/<pid>/cgroup, of version 1 (a path for each
+// hierarchy), 2 (one path) or both. A path looks like
+// "/system.slice/docker-4f3a….scope".
+//
+// Private says that we are in a control group namespace of our own. Paths then
+// begin where we are: "/" is our own, "/../docker-4f3a….scope" one beside it.
+func parseCgroup(text string, private bool) place {
+	out := place{owner: -1}
+	var chosen int // how much the unit's hierarchy is preferred
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		p := parsePath(fields[2], private)
+		// Of several hierarchies each may know something: Slurm has no group
+		// in that of systemd.
+		if out.container.None() && !p.container.None() {
+			out.container, out.parent = p.container, p.parent
+		}
+		if out.pod.None() {
+			out.pod = p.pod
+		}
+		if out.job.None() {
+			out.job = p.job
+		}
+		if out.owner < 0 {
+			out.owner = p.owner
+		}
+		// Units are systemd's own: in its hierarchy, or the only one.
+		rank := 1
+		if fields[1] == "name=systemd" || fields[1] == "" {
+			rank = 2
+		}
+		if !p.unit.None() && rank > chosen {
+			out.unit, chosen = p.unit, rank
+		}
+		out.cut = out.cut || p.cut
+		out.inside = out.inside || p.inside
+	}
+	return out
+}
+
+var (
+	// containerScope is the group of a container as the runtimes name it:
+	// "docker-<id>.scope" under systemd, "libpod-<id>", "crio-<id>".
+	containerScope = regexp.MustCompile(`^(docker|libpod|libpod-payload|cri-containerd|nerdctl|crio)-([0-9a-f]{64})(?:\.scope)?$`)
+	// misplacedScope is what containerd makes of systemd's names where it
+	// was not told to use systemd.
+	misplacedScope = regexp.MustCompile(`^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice:cri-containerd:([0-9a-f]{64})$`)
+	bareID         = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	lxcGroup       = regexp.MustCompile(`^lxc\.payload\.(.+)$`)
+	nspawnService  = regexp.MustCompile(`^systemd-nspawn@(.+)\.service$`)
+	podSlice       = regexp.MustCompile(`^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice$`)
+	podGroup       = regexp.MustCompile(`^pod([0-9A-Fa-f-]{32,36})$`)
+	slurmJob       = regexp.MustCompile(`^job_([0-9]{1,10})$`)
+	slurmStep      = regexp.MustCompile(`^step_([0-9A-Za-z+_.-]{1,32})$`)
+	slurmAbove     = regexp.MustCompile(`^(?:slurm(?:_[^/]*)?|(?:[^/]*_)?slurmstepd\.scope)$`)
+	userSlice      = regexp.MustCompile(`^user-([0-9]{1,10})\.slice$`)
+	userManager    = regexp.MustCompile(`^user@[0-9]+\.service$`)
+	unitName       = regexp.MustCompile(`^[^/]+\.(?:service|scope)$`)
+)
+
+var runtimes = map[string]string{
+	"docker":         gpu.RuntimeDocker,
+	"libpod":         gpu.RuntimePodman,
+	"libpod-payload": gpu.RuntimePodman,
+	"cri-containerd": gpu.RuntimeContainerd,
+	"nerdctl":        gpu.RuntimeContainerd,
+	"crio":           gpu.RuntimeCRIO,
+}
+
+// maxName bounds what is shown of a group's name. The kernel's own bound is
+// 255 bytes.
+const maxName = 255
+
+// parsePath reads one path, from the root downwards, until it has come to the
+// container: what is below is the container's own affair, but for a pod, which
+// may be inside of one (a Kubernetes node that is itself a container).
+func parsePath(path string, private bool) place {
+	out := place{owner: -1}
+	path = strings.TrimSuffix(path, " (deleted)")
+	if !strings.HasPrefix(path, "/") {
+		return out
+	}
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	above := 0
+	for above < len(segments) && segments[above] == ".." {
+		above++
+	}
+	out.cut = above > 0 || private
+	out.inside = private && above == 0
+	segments = segments[above:]
+	var kubernetes, slurm bool
+	for i, s := range segments {
+		before := ""
+		if i > 0 {
+			before = segments[i-1]
+		}
+		kubernetes = kubernetes || strings.Contains(s, "kubepods") // "kubelet-kubepods.slice" on a node in a container
+		slurm = slurm || slurmAbove.MatchString(s)
+		if out.pod.None() {
+			out.pod.UID = podUID(s, kubernetes || out.cut)
+		}
+		if out.job.None() && (slurm || out.cut) {
+			out.job.ID = number(slurmJob, s)
+		} else if !out.job.None() && out.job.Step == "" {
+			out.job.Step = submatch(slurmStep, s)
+		}
+		if !out.container.None() {
+			continue
+		}
+		if out.container = containerOf(s, before, kubernetes); !out.container.None() {
+			out.parent = clean(before)
+			continue
+		}
+		out.climb(s)
+	}
+	return out
+}
+
+// climb notes the systemd unit, slice and user of one step of a path.
+func (p *place) climb(s string) {
+	if strings.HasSuffix(s, ".slice") {
+		p.unit.Slice = clean(s)
+		if uid := number(userSlice, s); uid > 0 {
+			p.owner = uid
+		}
+		return
+	}
+	if len(s) > maxName || !unitName.MatchString(s) {
+		return
+	}
+	// What is below user@1000.service is a unit of that user's manager.
+	if userManager.MatchString(p.unit.Name) {
+		p.unit.User = true
+	}
+	p.unit.Name = clean(s)
+}
+
+// containerOf tells a container from the name of its group, and of the one
+// above.
+func containerOf(s, before string, kubernetes bool) gpu.Container {
+	if m := containerScope.FindStringSubmatch(s); m != nil {
+		return gpu.Container{ID: m[2], Runtime: runtimes[m[1]]}
+	}
+	if m := misplacedScope.FindStringSubmatch(s); m != nil {
+		return gpu.Container{ID: m[2], Runtime: gpu.RuntimeContainerd}
+	}
+	if bareID.MatchString(s) {
+		return gpu.Container{ID: s, Runtime: runtimeAbove(before, kubernetes)}
+	}
+	name := submatch(lxcGroup, s)
+	if name == "" && (before == "lxc" || before == "lxc.payload") {
+		name = s
+	}
+	runtime := gpu.RuntimeLXC
+	if name == "" {
+		name, runtime = submatch(nspawnService, s), gpu.RuntimeNspawn
+	}
+	if name == "" || len(name) > maxName {
+		return gpu.Container{}
+	}
+	return gpu.Container{ID: clean(name), Runtime: runtime}
+}
+
+// runtimeAbove tells whose a group is that has the bare id for its name. In a
+// pod it is not told: containerd and Docker name theirs alike.
+func runtimeAbove(before string, kubernetes bool) string {
+	switch {
+	case kubernetes:
+		return ""
+	case before == "docker":
+		return gpu.RuntimeDocker
+	case before == "libpod_parent":
+		return gpu.RuntimePodman
+	case before == "default" || before == "k8s.io" || before == "moby":
+		return gpu.RuntimeContainerd // the names of its namespaces
+	}
+	return ""
+}
+
+// podUID returns the uid as Kubernetes writes it; systemd's names have
+// underscores for its dashes. Pods from a file on the node have a hash.
+func podUID(s string, kubernetes bool) string {
+	if m := podSlice.FindStringSubmatch(s); m != nil {
+		return strings.ReplaceAll(m[1], "_", "-")
+	}
+	if m := misplacedScope.FindStringSubmatch(s); m != nil {
+		return strings.ReplaceAll(m[1], "_", "-")
+	}
+	if kubernetes {
+		return submatch(podGroup, s)
+	}
+	return ""
+}
+
+func submatch(pattern *regexp.Regexp, s string) string {
+	if m := pattern.FindStringSubmatch(s); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+func number(pattern *regexp.Regexp, s string) int {
+	n, err := strconv.Atoi(submatch(pattern, s))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// fill sets the facts that follow from the place.
+func (p *place) fill(f *gpu.ProcessFacts) {
+	f.Container, f.Pod = gpu.Of(p.container), gpu.Of(p.pod)
+	f.Unit, f.Job = gpu.Of(p.unit), gpu.Of(p.job)
+	if p.container.None() && p.inside {
+		f.Container = gpu.Reading[gpu.Container]{}
+	}
+	if !p.cut {
+		return
+	}
+	if p.pod.None() {
+		f.Pod = gpu.Reading[gpu.Pod]{}
+	}
+	if p.unit.None() {
+		f.Unit = gpu.Reading[gpu.Unit]{}
+	}
+	if p.job.None() {
+		f.Job = gpu.Reading[gpu.Job]{}
+	}
+}

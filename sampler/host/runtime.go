@@ -1,0 +1,449 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	// askFor is how long a runtime may take to answer about one container.
+	askFor = 2 * time.Second
+	// namesFor is how long an answer is kept, also that a runtime knows no
+	// such container. A container may be given another name.
+	namesFor = 10 * time.Minute
+	// restFor is how long a socket that is dead, closed to us or silent is
+	// left alone, and how soon a container is asked about again for which
+	// nobody answered.
+	restFor = time.Minute
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 4 << 20
+)
+
+// names knows what containers are called, by asking their runtimes. It never
+// makes a reading wait: a container that it has not heard of is put in a queue,
+// and its name is there some readings later.
+//
+// Runtimes are asked over their unix sockets with GET alone (Docker's API,
+// which Podman speaks too, and CRI-O's inspection), or their files are read
+// (containerd's bundles, root alone may). Nothing else is asked: containerd's
+// own API and the kubelet's list of pod resources speak gRPC.
+type names struct {
+	root string
+	log  *slog.Logger
+	wait time.Duration // askFor
+
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	known   map[namesKey]*named
+	queue   []question
+	working chan struct{}        // closed when the queue is done; nil while nobody works
+	resting map[string]time.Time // sockets, until when
+	told    map[string]bool      // sockets of which the log knows
+}
+
+type namesKey struct {
+	id, runtime, parent string
+	owner               int
+	pod                 bool
+}
+
+// named is what is known of a container.
+type named struct {
+	answer
+	due   time.Time // when to ask anew
+	asked time.Time // by a reading
+}
+
+// An answer is what a runtime says of a container and its pod.
+type answer struct {
+	name, image                      gpu.Reading[string]
+	podNamespace, podName, podMember gpu.Reading[string]
+}
+
+// A question is one container to ask about. It carries the time of the reading
+// that asked.
+type question struct {
+	key namesKey
+	now time.Time
+}
+
+func newNames(root string, log *slog.Logger) *names {
+	n := &names{
+		root: root, log: log, wait: askFor,
+		known: map[namesKey]*named{}, resting: map[string]time.Time{}, told: map[string]bool{},
+	}
+	n.ctx, n.stop = context.WithCancel(context.Background())
+	return n
+}
+
+// close ends what is under way, and waits for it.
+func (n *names) close() {
+	n.stop()
+	_ = n.settle(context.Background()) // its work ends with n.ctx
+}
+
+// settle waits until every container that was asked about has its answer, or
+// none. The error is ctx's.
+func (n *names) settle(ctx context.Context) error {
+	n.mu.Lock()
+	working := n.working
+	n.mu.Unlock()
+	if working == nil {
+		return nil
+	}
+	select {
+	case <-working:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// fill sets what is known of the container's and the pod's names.
+func (n *names) fill(f *gpu.ProcessFacts, p *place, now time.Time) {
+	if p.container.None() {
+		return
+	}
+	a := n.of(p, now)
+	c := p.container
+	c.Name, c.Image = a.name, a.image
+	f.Container = gpu.Of(c)
+	if pod := p.pod; !pod.None() {
+		pod.Namespace, pod.Name, pod.Container = a.podNamespace, a.podName, a.podMember
+		f.Pod = gpu.Of(pod)
+	}
+}
+
+// of returns what is known of a container, and sees to it that more will be.
+func (n *names) of(p *place, now time.Time) answer {
+	if p.container.Runtime == gpu.RuntimeLXC || p.container.Runtime == gpu.RuntimeNspawn {
+		return answer{name: gpu.Of(p.container.ID), image: gpu.Absent[string](gpu.NotSupported)}
+	}
+	key := namesKey{p.container.ID, p.container.Runtime, p.parent, p.owner, !p.pod.None()}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.known[key]
+	if k == nil {
+		k = &named{}
+		n.known[key] = k
+	}
+	k.asked = now
+	if !now.Before(k.due) && n.ctx.Err() == nil {
+		k.due = now.Add(restFor) // until there is an answer
+		n.queue = append(n.queue, question{key, now})
+		if n.working == nil {
+			n.working = make(chan struct{})
+			go n.work(n.working)
+		}
+	}
+	return k.answer
+}
+
+// forget drops containers of which nobody has asked for a while.
+func (n *names) forget(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, k := range n.known {
+		if now.Sub(k.asked).Abs() > namesFor {
+			delete(n.known, key)
+		}
+	}
+}
+
+// work asks until there is nothing left to ask. One at a time is enough:
+// containers live long, and a dead socket costs its deadline once.
+func (n *names) work(done chan struct{}) {
+	defer close(done)
+	for {
+		n.mu.Lock()
+		if len(n.queue) == 0 || n.ctx.Err() != nil {
+			n.queue, n.working = nil, nil
+			n.mu.Unlock()
+			return
+		}
+		q := n.queue[0]
+		n.queue = n.queue[1:]
+		n.mu.Unlock()
+
+		a, final := n.ask(q)
+
+		n.mu.Lock()
+		if k := n.known[q.key]; k != nil {
+			keep := restFor
+			if final {
+				keep = namesFor
+			}
+			// What was known stays while nobody answers.
+			if final || !k.name.Present() {
+				k.answer = a
+			}
+			k.due = q.now.Add(keep)
+		}
+		n.mu.Unlock()
+	}
+}
+
+// errUnknown is a runtime's answer that it has no such container.
+var errUnknown = errors.New("the runtime knows no such container")
+
+// ask asks each runtime that may know the container. It is final where one
+// knew it, or all that could be asked said that they don't.
+func (n *names) ask(q question) (a answer, final bool) {
+	final = true
+	quality := gpu.NotReported
+	for _, w := range n.ways(&q.key) {
+		if n.rests(w.path, q.now) {
+			final = false
+			continue
+		}
+		a, err := n.try(w, &q.key)
+		switch {
+		case err == nil:
+			return a, true
+		case errors.Is(err, errUnknown), errors.Is(err, fs.ErrNotExist):
+			continue // asked in vain, or not installed
+		case errors.Is(err, fs.ErrPermission):
+			quality = gpu.NotPermitted
+		}
+		final = false
+		n.rest(w.path, q.now, err)
+	}
+	none := gpu.Absent[string](quality)
+	return answer{none, none, none, none, none}, final
+}
+
+// A way is one place where a container may be known.
+type way struct {
+	path  string // of a socket or a file, below the root
+	ask   func(ctx context.Context, path, id string) (answer, error)
+	owner int // of whom the socket must be; -1: whoever may put one there
+}
+
+// ways lists who may know a container, the likeliest first.
+func (n *names) ways(k *namesKey) []way {
+	var out []way
+	add := func(owner int, ask func(context.Context, string, string) (answer, error), paths ...string) {
+		for _, p := range paths {
+			out = append(out, way{n.root + "/" + p, ask, owner})
+		}
+	}
+	// A user's containers are known to that user's runtime alone, and the
+	// machine's are not asked: anyone can give a control group of his own
+	// the name of someone else's container.
+	if k.owner >= 0 {
+		own := "run/user/" + strconv.Itoa(k.owner)
+		if k.runtime != gpu.RuntimePodman {
+			add(k.owner, askDocker, own+"/docker.sock")
+		}
+		add(k.owner, askDocker, own+"/podman/podman.sock")
+		return out
+	}
+	is := func(runtime string) bool { return k.runtime == runtime || k.runtime == "" }
+	if is(gpu.RuntimeContainerd) {
+		add(-1, readBundle, k.bundles()...)
+	}
+	if is(gpu.RuntimeDocker) {
+		add(-1, askDocker, "run/docker.sock", "var/run/docker.sock")
+	}
+	if is(gpu.RuntimePodman) {
+		add(-1, askDocker, "run/podman/podman.sock")
+	}
+	if is(gpu.RuntimeCRIO) {
+		add(-1, askCRIO, "run/crio/crio.sock", "var/run/crio/crio.sock")
+	}
+	return out
+}
+
+var namespaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,75}$`)
+
+// bundles is where containerd keeps what it made of the container. K3s brings a
+// containerd of its own.
+func (k *namesKey) bundles() []string {
+	const tasks = "io.containerd.runtime.v2.task/"
+	if k.pod {
+		return []string{
+			"run/containerd/" + tasks + "k8s.io/" + k.id + "/config.json",
+			"run/k3s/containerd/" + tasks + "k8s.io/" + k.id + "/config.json",
+		}
+	}
+	namespace := "default"
+	if namespaceName.MatchString(k.parent) && !strings.HasSuffix(k.parent, ".slice") {
+		namespace = k.parent
+	}
+	return []string{"run/containerd/" + tasks + namespace + "/" + k.id + "/config.json"}
+}
+
+// rests reports whether a socket is left alone.
+func (n *names) rests(path string, now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	until, ok := n.resting[path]
+	return ok && now.Before(until)
+}
+
+// rest leaves a socket alone for a while, and says so once.
+func (n *names) rest(path string, now time.Time, err error) {
+	if n.ctx.Err() != nil {
+		return // it is we who gave up
+	}
+	n.mu.Lock()
+	n.resting[path] = now.Add(restFor)
+	told := n.told[path]
+	n.told[path] = true
+	n.mu.Unlock()
+	if !told && n.log != nil {
+		n.log.Info("containers' names can't be read", "from", path, "err", err)
+	}
+}
+
+func (n *names) try(w way, k *namesKey) (answer, error) {
+	if w.owner >= 0 {
+		if err := ownSocket(w.path, w.owner); err != nil {
+			return answer{}, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(n.ctx, n.wait)
+	defer cancel()
+	return w.ask(ctx, w.path, k.id)
+}
+
+// ownSocket refuses what a user has put in place of a socket of his own, such
+// as a link to another service's.
+func ownSocket(path string, uid int) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if owner, ok := ownerOf(info); info.Mode().Type() != fs.ModeSocket || !ok || owner != uid {
+		return fmt.Errorf("%s is no socket of user %d", path, uid)
+	}
+	return nil
+}
+
+// askDocker asks Docker's API: GET /containers/{id}/json.
+func askDocker(ctx context.Context, socket, id string) (answer, error) {
+	var c struct {
+		Name   string
+		Config struct {
+			Image  string
+			Labels map[string]string
+		}
+	}
+	if err := get(ctx, socket, "/containers/"+id+"/json", &c); err != nil {
+		return answer{}, err
+	}
+	return newAnswer(strings.TrimPrefix(c.Name, "/"), c.Config.Image, c.Config.Labels), nil
+}
+
+// askCRIO asks CRI-O's inspection: GET /containers/{id}.
+func askCRIO(ctx context.Context, socket, id string) (answer, error) {
+	var c struct {
+		Name   string            `json:"name"`
+		Image  string            `json:"image"`
+		Labels map[string]string `json:"labels"`
+	}
+	if err := get(ctx, socket, "/containers/"+id, &c); err != nil {
+		return answer{}, err
+	}
+	return newAnswer(c.Name, c.Image, c.Labels), nil
+}
+
+// readBundle reads the annotations that containerd gave the container. The
+// rest of the file, with the environment in it, is not looked at.
+func readBundle(_ context.Context, path, _ string) (answer, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return answer{}, err
+	}
+	defer file.Close()
+	var spec struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := json.NewDecoder(io.LimitReader(file, maxAnswer)).Decode(&spec); err != nil {
+		return answer{}, fmt.Errorf("%s: %w", path, err)
+	}
+	a := spec.Annotations
+	const cri = "io.kubernetes.cri."
+	return newAnswer(cmp.Or(a[cri+"container-name"], a["nerdctl/name"]), a[cri+"image-name"], map[string]string{
+		podNamespaceLabel: a[cri+"sandbox-namespace"],
+		podNameLabel:      a[cri+"sandbox-name"],
+		podMemberLabel:    a[cri+"container-name"],
+	}), nil
+}
+
+// The labels that the kubelet gives its containers.
+const (
+	podNamespaceLabel = "io.kubernetes.pod.namespace"
+	podNameLabel      = "io.kubernetes.pod.name"
+	podMemberLabel    = "io.kubernetes.container.name"
+)
+
+// newAnswer makes an answer of what a runtime says. The kubelet's name for a
+// container is shorter than the one that it gave the runtime.
+func newAnswer(name, image string, labels map[string]string) answer {
+	return answer{
+		name: said(cmp.Or(labels[podMemberLabel], name)), image: said(image),
+		podNamespace: said(labels[podNamespaceLabel]), podName: said(labels[podNameLabel]), podMember: said(labels[podMemberLabel]),
+	}
+}
+
+func said(text string) gpu.Reading[string] {
+	if text == "" {
+		return gpu.Reading[string]{}
+	}
+	return gpu.Of(cut(clean(text), maxName))
+}
+
+// get asks over a unix socket, and decodes the JSON of the answer.
+func get(ctx context.Context, socket, path string, into any) error {
+	client := http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			},
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusOK:
+	case resp.StatusCode == http.StatusNotFound:
+		return errUnknown
+	case slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden}, resp.StatusCode):
+		return fmt.Errorf("%s: %s: %w", socket, resp.Status, fs.ErrPermission)
+	default:
+		return fmt.Errorf("%s: %s", socket, resp.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", socket, err)
+	}
+	return nil
+}
