@@ -8,10 +8,10 @@ import (
 
 // GPUInfo answers GET /gpu/info.
 type GPUInfo struct {
-	Available bool `json:"available"`
-	GPUCount  int  `json:"gpu_count"`
-	// PynvmlInstalled means: NVIDIA's management library could be loaded.
-	PynvmlInstalled bool `json:"pynvml_installed"`
+	Available bool `json:"available"` // whether there is a GPU
+	// How many GPUs there are, those that do not answer included.
+	GPUCount        int  `json:"gpu_count"`
+	PynvmlInstalled bool `json:"pynvml_installed"` // whether NVIDIA's management library could be loaded
 }
 
 // NewGPUInfo makes it; s may be nil.
@@ -28,11 +28,11 @@ func NewGPUInfo(s *gpu.Snapshot) GPUInfo {
 
 // GPUMetrics answers GET /gpu/metrics.
 type GPUMetrics struct {
-	Timestamp  string `json:"timestamp"`
-	InstanceID string `json:"instance_id"` // the node's name
-	Source     string `json:"source"`
+	Timestamp  string `json:"timestamp" format:"date-time"` // time of the snapshot
+	InstanceID string `json:"instance_id"`                  // name of the machine
+	Source     string `json:"source" enum:"source"`         // where the readings come from
 	Totals
-	GPUs []GPU `json:"gpus"`
+	GPUs []GPU `json:"gpus"` // every GPU, by gpu_id
 }
 
 // NewGPUMetrics makes it.
@@ -49,7 +49,7 @@ func NewGPUMetrics(s *gpu.Snapshot) GPUMetrics {
 // OneGPU answers GET /gpu/metrics/{id}: an element of gpus, with the time of
 // its snapshot.
 type OneGPU struct {
-	Timestamp string `json:"timestamp"`
+	Timestamp string `json:"timestamp" format:"date-time"` // time of the snapshot
 	GPU
 }
 
@@ -61,17 +61,19 @@ func NewOneGPU(s *gpu.Snapshot, d *gpu.Device) OneGPU {
 // Totals are sums and averages over the devices that answer. GPUCount counts
 // the others too.
 type Totals struct {
-	GPUCount            int   `json:"gpu_count"`
-	AnsweringGPUCount   int   `json:"answering_gpu_count"`
-	BusyGPUCount        int   `json:"busy_gpu_count"` // GPU utilization of 5 % or more
+	// How many GPUs there are, those that do not answer included.
+	GPUCount          int `json:"gpu_count"`
+	AnsweringGPUCount int `json:"answering_gpu_count"` // how many of them answer
+	BusyGPUCount      int `json:"busy_gpu_count"`      // how many have a GPU utilization of 5 % or more
+	// How many processes have a context on a GPU; one on two GPUs counts twice.
 	ProcessCount        int   `json:"process_count"`
-	TotalMemoryUsedMB   Float `json:"total_memory_used_mb"`
-	TotalMemoryTotalMB  Float `json:"total_memory_total_mb"`
-	AverageUtilization  Float `json:"average_gpu_utilization"`
-	AverageMemory       Float `json:"average_memory_utilization"` // used / total
-	AverageTemperature  Float `json:"average_temperature"`
-	MaxTemperature      Float `json:"max_temperature"`
-	TotalPowerDrawWatts Float `json:"total_power_draw_watts"`
+	TotalMemoryUsedMB   Float `json:"total_memory_used_mb"`                      // sum of what programs hold
+	TotalMemoryTotalMB  Float `json:"total_memory_total_mb"`                     // sum of all memory
+	AverageUtilization  Float `json:"average_gpu_utilization" unit:"percent"`    // average over the GPUs that report it
+	AverageMemory       Float `json:"average_memory_utilization" unit:"percent"` // average of used / total
+	AverageTemperature  Float `json:"average_temperature" unit:"celsius"`        // average over the GPUs that report it
+	MaxTemperature      Float `json:"max_temperature" unit:"celsius"`            // the hottest
+	TotalPowerDrawWatts Float `json:"total_power_draw_watts"`                    // sum of the power drawn
 }
 
 func newTotals(s *gpu.Snapshot) Totals {
@@ -93,191 +95,199 @@ func newTotals(s *gpu.Snapshot) Totals {
 
 // GPU is one device, an element of gpus. The first part is the contract, the rest gpuwhy's own.
 type GPU struct {
-	ID            int         `json:"gpu_id"` // place by PCI address, for people
-	Name          string      `json:"gpu_name"`
-	UUID          string      `json:"gpu_uuid"`
-	DriverVersion *string     `json:"driver_version"`
-	Utilization   Utilization `json:"utilization"`
-	Memory        Memory      `json:"memory"`
-	Temperature   Temperature `json:"temperature"`
-	Power         Power       `json:"power"`
-	Clocks        Clocks      `json:"clocks"`
-	Processes     []Process   `json:"processes"`
-	// PerformanceState is "P0" (fastest) to "P15".
-	PerformanceState *string `json:"performance_state"`
-	// FanSpeedPercent is what the driver asks of the fastest fan, not what
-	// it turns; it may pass 100.
-	FanSpeedPercent Float `json:"fan_speed_percent"`
+	// Place by PCI address, for people; never given to another GPU while gpuwhy runs.
+	ID            int         `json:"gpu_id"`
+	Name          string      `json:"gpu_name"`       // product name
+	UUID          string      `json:"gpu_uuid"`       // the GPU's key, the same after a restart
+	DriverVersion *string     `json:"driver_version"` // version of the kernel driver that serves the GPU
+	Utilization   Utilization `json:"utilization"`    // how busy its engines are
+	Memory        Memory      `json:"memory"`         // its own memory
+	Temperature   Temperature `json:"temperature"`    // how hot it is, and its limits
+	Power         Power       `json:"power"`          // what it draws and may draw
+	Clocks        Clocks      `json:"clocks"`         // frequencies
+	// Processes with a context on it, busiest first; empty also where the driver can't say, with the
+	// reason under quality.
+	Processes        []Process `json:"processes"`
+	PerformanceState *string   `json:"performance_state"` // "P0", the fastest, to "P15"
+	// What the driver asks of the fastest fan, not what it turns; may pass 100.
+	FanSpeedPercent Float `json:"fan_speed_percent" max:"none"`
 
-	Node        string  `json:"node"`
-	Source      string  `json:"source"`
-	Vendor      string  `json:"vendor"`
-	PCIBusID    string  `json:"pci_bus_id"`
-	VendorIndex Int     `json:"vendor_index"`
-	State       string  `json:"state"` // ok, not_answering, lost, asleep
-	StateSince  string  `json:"state_since"`
-	StateReason string  `json:"state_reason"` // empty while all is well
-	SampledAt   *string `json:"sampled_at"`
+	Node   string `json:"node"`                           // name of the machine that the GPU is in
+	Source string `json:"source" enum:"source"`           // where its readings come from
+	Vendor string `json:"vendor" enum:"nvidia,amd,intel"` // who made it
+	// Bus address as the kernel writes it; empty where there is none.
+	PCIBusID string `json:"pci_bus_id"`
+	// The driver's own index, which may change when the machine restarts.
+	VendorIndex Int    `json:"vendor_index"`
+	State       string `json:"state" enum:"state"`             // whether it can be read
+	StateSince  string `json:"state_since" format:"date-time"` // since when
+	// Why it is not ok, and what to do; empty while all is well.
+	StateReason string  `json:"state_reason"`
+	SampledAt   *string `json:"sampled_at" format:"date-time"` // when the readings were taken; null where there are none
 
-	Architecture *string    `json:"architecture"`
-	Serial       *string    `json:"serial"`
-	VBIOS        *string    `json:"vbios_version"`
-	Fans         []Fan      `json:"fans"`
-	FanCount     Int        `json:"fan_count"`
-	EventReasons []string   `json:"clock_event_reasons"` // null: not reported; empty: nothing holds the clocks
-	Throttled    *bool      `json:"throttled"`
-	PCIe         PCIe       `json:"pcie"`
-	Health       Health     `json:"health"`
-	Modes        Modes      `json:"modes"`
-	Instances    []Instance `json:"instances"`
-	// Quality says why a reading is null, or not to be trusted, by its path
-	// in this object; only the exceptions are listed.
-	Quality map[string]string `json:"quality"`
+	Architecture *string `json:"architecture"`  // such as Hopper
+	Serial       *string `json:"serial"`        // the board's serial number
+	VBIOS        *string `json:"vbios_version"` // version of its firmware
+	Fans         []Fan   `json:"fans"`          // its fans, by fan index; empty for a passive GPU
+	FanCount     Int     `json:"fan_count"`     // how many fans it has; 0 for a passive GPU
+	// What holds the clocks down. Null where it is not reported; empty where nothing does.
+	EventReasons []string   `json:"clock_event_reasons" null:"yes"`
+	Throttled    *bool      `json:"throttled"` // whether heat or power slows it down
+	PCIe         PCIe       `json:"pcie"`      // its link to the host
+	Health       Health     `json:"health"`    // what has gone wrong in it
+	Modes        Modes      `json:"modes"`     // an administrator's switches
+	Instances    []Instance `json:"instances"` // its MIG instances, which count in no total
+	// Why a reading is null, or not to be trusted, by its path in this object; only the exceptions are
+	// listed.
+	Quality map[string]string `json:"quality" enum:"not_supported,not_permitted,stale,doubtful"`
 }
 
 // Utilization in percent of the last sample period.
 type Utilization struct {
-	GPU     Float `json:"gpu_percent"`
-	Memory  Float `json:"memory_percent"`
-	Encoder Float `json:"encoder_percent"`
-	Decoder Float `json:"decoder_percent"`
-	JPEG    Float `json:"jpeg_percent"`
-	OFA     Float `json:"ofa_percent"`
+	GPU     Float `json:"gpu_percent"`     // time in which a kernel ran
+	Memory  Float `json:"memory_percent"`  // time in which memory was read or written
+	Encoder Float `json:"encoder_percent"` // of the video encoder
+	Decoder Float `json:"decoder_percent"` // of the video decoder
+	JPEG    Float `json:"jpeg_percent"`    // of the JPEG decoder
+	OFA     Float `json:"ofa_percent"`     // of the optical flow engine
 }
 
 // Memory in MiB.
 type Memory struct {
-	Total       Float `json:"total_mb"`
+	Total Float `json:"total_mb"` // all of it
+	// What programs hold, without what the driver reserves for itself.
 	Used        Float `json:"used_mb"`
-	Free        Float `json:"free_mb"`
-	Reserved    Float `json:"reserved_mb"`
+	Free        Float `json:"free_mb"`             // what is left
+	Reserved    Float `json:"reserved_mb"`         // what the driver keeps for itself
 	Utilization Float `json:"utilization_percent"` // used / total
-	BAR1Total   Float `json:"bar1_total_mb"`
-	BAR1Used    Float `json:"bar1_used_mb"`
+	BAR1Total   Float `json:"bar1_total_mb"`       // window through which the host maps it
+	BAR1Used    Float `json:"bar1_used_mb"`        // part of the window that is in use
 }
 
 // Temperature in degrees Celsius.
 type Temperature struct {
-	Current   Float `json:"current_celsius"`
-	Memory    Float `json:"memory_celsius"`
-	Slowdown  Float `json:"slowdown_threshold_celsius"`
-	Shutdown  Float `json:"shutdown_threshold_celsius"`
-	Target    Float `json:"target_celsius"`
-	MemoryMax Float `json:"memory_max_celsius"`
-	Margin    Float `json:"margin_celsius"` // left until the hardware slows itself down
+	Current   Float `json:"current_celsius"`            // of the die
+	Memory    Float `json:"memory_celsius"`             // of the memory
+	Slowdown  Float `json:"slowdown_threshold_celsius"` // where the hardware slows itself down
+	Shutdown  Float `json:"shutdown_threshold_celsius"` // where it switches itself off
+	Target    Float `json:"target_celsius"`             // what the driver steers towards
+	MemoryMax Float `json:"memory_max_celsius"`         // where hot memory slows it down
+	// Degrees left until the hardware slows itself down; may be negative.
+	Margin Float `json:"margin_celsius"`
 }
 
 // Power in watts.
 type Power struct {
-	Draw         Float `json:"power_draw_watts"`
-	Limit        Float `json:"power_limit_watts"` // enforced
-	DefaultLimit Float `json:"default_limit_watts"`
-	MinLimit     Float `json:"min_limit_watts"`
-	MaxLimit     Float `json:"max_limit_watts"`
-	Usage        Float `json:"power_usage_percent"` // draw / limit
-	Energy       Float `json:"total_energy_joules"`
+	Draw         Float `json:"power_draw_watts"`               // drawn now, or over the last second, by product
+	Limit        Float `json:"power_limit_watts"`              // the lowest of all limits in force
+	DefaultLimit Float `json:"default_limit_watts"`            // limit that it starts with
+	MinLimit     Float `json:"min_limit_watts"`                // lowest limit that can be set
+	MaxLimit     Float `json:"max_limit_watts"`                // highest limit that can be set
+	Usage        Float `json:"power_usage_percent" max:"none"` // draw / limit; may pass 100
+	Energy       Float `json:"total_energy_joules"`            // energy used since the driver was loaded
 }
 
 // Clocks in MHz.
 type Clocks struct {
-	Graphics    Float `json:"graphics_clock_mhz"`
-	SM          Float `json:"sm_clock_mhz"`
-	Memory      Float `json:"memory_clock_mhz"`
-	Video       Float `json:"video_clock_mhz"`
-	MaxGraphics Float `json:"max_graphics_clock_mhz"`
-	MaxSM       Float `json:"max_sm_clock_mhz"`
-	MaxMemory   Float `json:"max_memory_clock_mhz"`
-	MaxVideo    Float `json:"max_video_clock_mhz"`
+	Graphics    Float `json:"graphics_clock_mhz"`     // of the graphics engine
+	SM          Float `json:"sm_clock_mhz"`           // of the multiprocessors
+	Memory      Float `json:"memory_clock_mhz"`       // of the memory
+	Video       Float `json:"video_clock_mhz"`        // of the video engines
+	MaxGraphics Float `json:"max_graphics_clock_mhz"` // highest of the graphics engine
+	MaxSM       Float `json:"max_sm_clock_mhz"`       // highest of the multiprocessors
+	MaxMemory   Float `json:"max_memory_clock_mhz"`   // highest of the memory
+	MaxVideo    Float `json:"max_video_clock_mhz"`    // highest of the video engines
 }
 
 // Fan is one fan of a device.
 type Fan struct {
-	Percent Float   `json:"percent"` // commanded
-	RPM     Float   `json:"rpm"`     // measured
-	Target  Float   `json:"target_percent"`
-	Policy  *string `json:"policy"` // automatic, manual
+	Percent Float   `json:"percent" max:"none"`             // what the driver asks for; may pass 100
+	RPM     Float   `json:"rpm"`                            // what the fan's tachometer says
+	Target  Float   `json:"target_percent" max:"none"`      // what the driver steers towards; may pass 100
+	Policy  *string `json:"policy" enum:"automatic,manual"` // who decides
 }
 
 // PCIe is the link to the host.
 type PCIe struct {
-	Generation    Int `json:"generation"`
-	MaxGeneration Int `json:"max_generation"`
-	Width         Int `json:"width"`
-	MaxWidth      Int `json:"max_width"`
-	Replays       Int `json:"replay_count"`
+	Generation    Int `json:"generation"`     // now; falls while the GPU is idle
+	MaxGeneration Int `json:"max_generation"` // highest that GPU and host can do
+	Width         Int `json:"width"`          // lanes now
+	MaxWidth      Int `json:"max_width"`      // most lanes that GPU and host can do
+	Replays       Int `json:"replay_count"`   // packets sent again since the driver was loaded
 }
 
 // Health is what has gone wrong in the device's memory; counts since the
 // driver was loaded (volatile) and in the device's life (aggregate).
 type Health struct {
-	ECC                   *bool `json:"ecc_enabled"`
-	ECCPending            *bool `json:"ecc_pending"`
-	CorrectedVolatile     Int   `json:"ecc_corrected_volatile"`
-	UncorrectedVolatile   Int   `json:"ecc_uncorrected_volatile"`
-	CorrectedAggregate    Int   `json:"ecc_corrected_aggregate"`
-	UncorrectedAggregate  Int   `json:"ecc_uncorrected_aggregate"`
-	RemappedCorrectable   Int   `json:"remapped_rows_correctable"`
-	RemappedUncorrectable Int   `json:"remapped_rows_uncorrectable"`
-	RemapPending          *bool `json:"remapped_rows_pending"`
-	RemapFailed           *bool `json:"remapped_rows_failed"`
-	RetiredSingleBit      Int   `json:"retired_pages_single_bit"`
-	RetiredDoubleBit      Int   `json:"retired_pages_double_bit"`
-	RetirementPending     *bool `json:"retired_pages_pending"`
-	XIDs                  []XID `json:"xids"` // null: nobody listens; empty: there were none
+	ECC                   *bool `json:"ecc_enabled"`                              // whether memory errors are corrected
+	ECCPending            *bool `json:"ecc_pending"`                              // whether they will be after a restart
+	CorrectedVolatile     Int   `json:"ecc_corrected_volatile" unit:"count"`      // corrected errors since the driver was loaded
+	UncorrectedVolatile   Int   `json:"ecc_uncorrected_volatile" unit:"count"`    // uncorrected errors since the driver was loaded
+	CorrectedAggregate    Int   `json:"ecc_corrected_aggregate" unit:"count"`     // corrected errors in the GPU's life
+	UncorrectedAggregate  Int   `json:"ecc_uncorrected_aggregate" unit:"count"`   // uncorrected errors in the GPU's life
+	RemappedCorrectable   Int   `json:"remapped_rows_correctable" unit:"count"`   // rows replaced because of corrected errors
+	RemappedUncorrectable Int   `json:"remapped_rows_uncorrectable" unit:"count"` // rows replaced because of uncorrected errors
+	RemapPending          *bool `json:"remapped_rows_pending"`                    // whether a row is replaced at the next restart
+	RemapFailed           *bool `json:"remapped_rows_failed"`                     // whether a row could not be replaced
+	RetiredSingleBit      Int   `json:"retired_pages_single_bit" unit:"count"`    // pages given up because of corrected errors
+	RetiredDoubleBit      Int   `json:"retired_pages_double_bit" unit:"count"`    // pages given up because of uncorrected errors
+	RetirementPending     *bool `json:"retired_pages_pending"`                    // whether a page is given up at the next restart
+	// Errors that the driver reported, by code. Null where nobody listens; empty where there were none.
+	XIDs []XID `json:"xids" null:"yes"`
 }
 
 // XID counts one kind of error that the driver reported.
 type XID struct {
-	Code  int    `json:"code"`
-	Count uint64 `json:"count"` // since gpuwhy began to listen
-	Last  string `json:"last"`  // time of the newest
+	Code  int    `json:"code" unit:"count"`       // the driver's number for the error, such as 79
+	Count uint64 `json:"count"`                   // how often since gpuwhy began to listen
+	Last  string `json:"last" format:"date-time"` // time of the newest
 }
 
 // Modes are an administrator's switches.
 type Modes struct {
-	Persistence   *bool   `json:"persistence"`
-	Compute       *string `json:"compute"`
-	MIG           *bool   `json:"mig"`
-	MIGPending    *bool   `json:"mig_pending"`
-	DisplayActive *bool   `json:"display_active"`
+	Persistence   *bool   `json:"persistence"`                                                          // whether the driver stays loaded without programs
+	Compute       *string `json:"compute" enum:"default,exclusive_thread,prohibited,exclusive_process"` // who may use it for compute
+	MIG           *bool   `json:"mig"`                                                                  // whether it is divided into instances
+	MIGPending    *bool   `json:"mig_pending"`                                                          // whether it will be after a restart
+	DisplayActive *bool   `json:"display_active"`                                                       // whether a display server draws on it
 }
 
 // Process is one process with a context on the device.
 type Process struct {
-	PID        int    `json:"pid"`
-	Name       string `json:"process_name"` // empty where the host can't see the process
-	UsedMemory Float  `json:"used_memory_mb"`
+	PID int `json:"pid"` // process id on its machine
+	// Name of the program; empty where the host can't see the process.
+	Name       string `json:"process_name"`
+	UsedMemory Float  `json:"used_memory_mb"` // GPU memory that it holds
 
-	Type            string  `json:"type"`
-	SM              Float   `json:"sm_percent"`
-	MemoryBandwidth Float   `json:"memory_percent"`
-	Encoder         Float   `json:"encoder_percent"`
-	Decoder         Float   `json:"decoder_percent"`
-	User            *string `json:"user"`
+	Type            string  `json:"type" enum:"compute,graphics,compute+graphics,mps,unknown"` // kind of context that it has on the GPU
+	SM              Float   `json:"sm_percent"`                                                // share of the multiprocessors' time
+	MemoryBandwidth Float   `json:"memory_percent"`                                            // share of the time in which it used the memory
+	Encoder         Float   `json:"encoder_percent"`                                           // share of the video encoder's time
+	Decoder         Float   `json:"decoder_percent"`                                           // share of the video decoder's time
+	User            *string `json:"user"`                                                      // who runs it
+	// Its command line; null where it is not permitted to be shown, or not known.
 	Command         *string `json:"command"`
-	StartedAt       *string `json:"started_at"`
-	CPU             Float   `json:"cpu_percent"` // of one core
-	RSS             Float   `json:"host_memory_mb"`
-	GPUInstance     Int     `json:"gpu_instance_id"`
-	ComputeInstance Int     `json:"compute_instance_id"`
-	// Quality says why a reading is null; left out where there is nothing
-	// to say.
-	Quality map[string]string `json:"quality,omitempty"`
+	StartedAt       *string `json:"started_at" format:"date-time"` // when it was started
+	CPU             Float   `json:"cpu_percent" max:"none"`        // of one core since the last reading; may pass 100
+	RSS             Float   `json:"host_memory_mb"`                // resident memory on the host
+	GPUInstance     Int     `json:"gpu_instance_id"`               // MIG GPU instance. Null outside MIG mode
+	ComputeInstance Int     `json:"compute_instance_id"`           // MIG compute instance. Null outside MIG mode
+	// Why a reading is null; left out where there is nothing to say.
+	Quality map[string]string `json:"quality,omitempty" enum:"not_supported,not_permitted,stale,doubtful"`
 }
 
 // Instance is a MIG instance: nested under its device, never in totals.
 type Instance struct {
-	UUID            string `json:"uuid"`
-	Name            string `json:"name"`
-	GPUInstance     Int    `json:"gpu_instance_id"`
-	ComputeInstance Int    `json:"compute_instance_id"`
-	Memory          Memory `json:"memory"`
-	Multiprocessors Int    `json:"multiprocessor_count"`
-	MemorySlices    Int    `json:"memory_slice_count"`
-	ComputeSlices   Int    `json:"compute_slice_count"`
-	// Quality says why a reading is null; left out where there is nothing
-	// to say.
-	Quality map[string]string `json:"quality,omitempty"`
+	UUID            string `json:"uuid"`                 // the instance's key
+	Name            string `json:"name"`                 // product and profile
+	GPUInstance     Int    `json:"gpu_instance_id"`      // GPU instance
+	ComputeInstance Int    `json:"compute_instance_id"`  // compute instance
+	Memory          Memory `json:"memory"`               // its part of the memory
+	Multiprocessors Int    `json:"multiprocessor_count"` // its multiprocessors
+	MemorySlices    Int    `json:"memory_slice_count"`   // its slices of the GPU's memory
+	ComputeSlices   Int    `json:"compute_slice_count"`  // its slices of the GPU's multiprocessors
+	// Why a reading is null; left out where there is nothing to say.
+	Quality map[string]string `json:"quality,omitempty" enum:"not_supported,not_permitted,stale,doubtful"`
 }
 
 // NewGPUs makes the gpus list; never nil.

@@ -13,19 +13,19 @@ const HighGPUUsage = "high_gpu_usage_alert"
 
 // Alert is the data of high_gpu_usage_alert.
 type Alert struct {
-	ID          string    `json:"alert_id"`
-	State       string    `json:"state"` // firing, resolved
-	Node        string    `json:"node"`
-	Source      string    `json:"source"`
-	GPUID       int       `json:"gpu_id"`
-	GPUUUID     string    `json:"gpu_uuid"`
-	GPUName     string    `json:"gpu_name"`
-	Utilization Float     `json:"utilization_percent"` // null while the device does not answer
-	Threshold   float64   `json:"threshold_percent"`
-	Since       string    `json:"since"`
-	Timestamp   string    `json:"timestamp"`
-	Processes   []Process `json:"processes"` // those that cause it, busiest first
-	Message     string    `json:"message"`
+	ID          string    `json:"alert_id"`                     // the alert's key, the same when it is over
+	State       string    `json:"state" enum:"firing,resolved"` // whether it is still so
+	Node        string    `json:"node"`                         // name of the machine
+	Source      string    `json:"source" enum:"source"`         // where the readings come from
+	GPUID       int       `json:"gpu_id"`                       // place by PCI address
+	GPUUUID     string    `json:"gpu_uuid"`                     // the GPU's key
+	GPUName     string    `json:"gpu_name"`                     // product name
+	Utilization Float     `json:"utilization_percent"`          // now. Null while the GPU does not answer
+	Threshold   float64   `json:"threshold_percent"`            // above which the alert fires
+	Since       string    `json:"since" format:"date-time"`     // when utilization rose above the threshold
+	Timestamp   string    `json:"timestamp" format:"date-time"` // time of the snapshot
+	Processes   []Process `json:"processes"`                    // those that cause it, busiest first
+	Message     string    `json:"message"`                      // one sentence for people
 }
 
 // NewAlert makes it.
@@ -54,24 +54,25 @@ func NewAlert(a *alert.Alert) Alert {
 // Recent answers GET /api/gpu/recent: what the page's charts start with. All
 // series share the times: Start plus each of OffsetsSeconds.
 type Recent struct {
-	Node     string  `json:"node"`
-	Source   string  `json:"source"`
-	Interval float64 `json:"interval_seconds"`
-	// Start is the time of the first point; the monitor's own start where
-	// there is none.
-	Start          string         `json:"start"`
-	OffsetsSeconds []float64      `json:"offsets_seconds"`
-	GPUs           []RecentSeries `json:"gpus"`
+	Node     string  `json:"node"`                 // name of the machine
+	Source   string  `json:"source" enum:"source"` // where the readings come from
+	Interval float64 `json:"interval_seconds"`     // time between readings
+	// Time of the first point; the monitor's own start where there is none.
+	Start          string         `json:"start" format:"date-time"`
+	OffsetsSeconds []float64      `json:"offsets_seconds"` // time of each point after start
+	GPUs           []RecentSeries `json:"gpus"`            // one entry a GPU
 }
 
 // RecentSeries is one device's past; a value is null where there was no
 // reading.
 type RecentSeries struct {
-	GPUID   int              `json:"gpu_id"`
-	GPUUUID string           `json:"gpu_uuid"`
-	GPUName string           `json:"gpu_name"`
-	Node    string           `json:"node"`
-	Values  map[string][]Int `json:"values"` // by metric, such as "power_watts", rounded
+	GPUID   int    `json:"gpu_id"`   // place by PCI address
+	GPUUUID string `json:"gpu_uuid"` // the GPU's key
+	GPUName string `json:"gpu_name"` // product name
+	Node    string `json:"node"`     // name of the machine that the GPU is in
+	// By metric, whose name ends in its unit: whole numbers, one for each offset, null where there was
+	// no reading.
+	Values map[string][]Int `json:"values" unit:"any"`
 }
 
 // NewRecent makes it; newest may be nil.

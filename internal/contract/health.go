@@ -9,9 +9,9 @@ import (
 
 // Service answers GET / for a client that asks for JSON.
 type Service struct {
-	Service string `json:"service"` // always "gpuwhy"
-	Version string `json:"version"`
-	Status  string `json:"status"`
+	Service string `json:"service"`              // always "gpuwhy"
+	Version string `json:"version"`              // gpuwhy's version
+	Status  string `json:"status" enum:"status"` // the machine as a whole
 }
 
 // NewService makes it; newest may be nil.
@@ -21,11 +21,12 @@ func NewService(m Monitor, newest *gpu.Snapshot) Service {
 
 // Probe answers GET /health, /health/ready and /health/live.
 type Probe struct {
-	Status     string `json:"status"`
-	InstanceID string `json:"instance_id"` // the node's name
-	Version    string `json:"version"`
-	Source     string `json:"source"`
-	Timestamp  string `json:"timestamp"` // the monitor's start, before the first reading
+	Status     string `json:"status" enum:"status"` // the machine as a whole
+	InstanceID string `json:"instance_id"`          // name of the machine
+	Version    string `json:"version"`              // gpuwhy's version
+	Source     string `json:"source" enum:"source"` // where the readings come from
+	// Time of the newest snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
 // NewProbe makes it; newest may be nil.
@@ -46,20 +47,22 @@ func NewProbe(m Monitor, newest *gpu.Snapshot) Probe {
 // MonitorHealth answers GET /api/health and GET /health/detailed.
 type MonitorHealth struct {
 	Probe
-	Node              string          `json:"node"`
-	UptimeSeconds     float64         `json:"uptime_seconds"`
-	Reason            string          `json:"reason"` // what failed and what to do; empty while all is well
-	GPUCount          int             `json:"gpu_count"`
-	AnsweringGPUCount int             `json:"answering_gpu_count"`
-	Parts             map[string]Part `json:"parts"`
+	Node              string  `json:"node"`                // name of the machine
+	UptimeSeconds     float64 `json:"uptime_seconds"`      // since gpuwhy started
+	Reason            string  `json:"reason"`              // what failed and what to do; empty while all is well
+	GPUCount          int     `json:"gpu_count"`           // how many GPUs there are
+	AnsweringGPUCount int     `json:"answering_gpu_count"` // how many of them answer
+	// The parts of the program by name: sampler, hub, each source.
+	Parts map[string]Part `json:"parts"`
 }
 
 // Part is one part of the program: the sampler, a source, the hub.
 type Part struct {
-	State       string  `json:"state"`
-	LastSuccess *string `json:"last_success"` // null before the first
-	LastError   *string `json:"last_error"`   // the newest one, also when it is over; null if there was none
-	LastErrorAt *string `json:"last_error_at"`
+	State       string  `json:"state" enum:"ok,starting,failed"` // how it does
+	LastSuccess *string `json:"last_success" format:"date-time"` // when it last did its work. Null before the first time
+	// The newest error, also when it is over. Null if there was none.
+	LastError   *string `json:"last_error"`
+	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
 }
 
 // A PartState is what a part says of itself. Times are zero where there is

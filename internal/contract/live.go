@@ -11,92 +11,91 @@ import (
 // Update is a whole snapshot: the data of gpu_status_update and the answer of
 // GET /api/gpu/metrics.
 type Update struct {
-	Seq       uint64 `json:"seq"`
-	Timestamp string `json:"timestamp"`
-	Node      string `json:"node"`
-	// InstanceID is Node by the resource agent's name for it.
-	InstanceID string `json:"instance_id"`
-	Source     string `json:"source"`
-	Status     string `json:"status"`
-	Available  bool   `json:"available"`
-	// Reason says what failed and what to do; empty while all is well.
-	Reason string `json:"reason"`
-	Why    string `json:"why"` // one sentence
+	Seq uint64 `json:"seq" unit:"count"` // grows with every reading; gaps are normal
+	// When the reading began; the monitor's start, before the first.
+	Timestamp  string `json:"timestamp" format:"date-time"`
+	Node       string `json:"node"`                 // name of the machine whose monitor made the snapshot
+	InstanceID string `json:"instance_id"`          // the same by the resource agent's name for it
+	Source     string `json:"source" enum:"source"` // where the readings come from
+	Status     string `json:"status" enum:"status"` // the machine as a whole
+	Available  bool   `json:"available"`            // whether there is a GPU
+	Reason     string `json:"reason"`               // what failed and what to do; empty while all is well
+	Why        string `json:"why"`                  // what the snapshot shows, in one sentence
 	Totals
-	GPUs     []GPU     `json:"gpus"`
-	Host     *Host     `json:"host"`
-	Drivers  []Driver  `json:"drivers"`
-	Failures []Failure `json:"failures"`
-	// Notes say what this monitor can't see, and what would change that.
-	Notes []string `json:"notes"`
+	GPUs     []GPU     `json:"gpus"`     // every GPU, by gpu_id
+	Host     *Host     `json:"host"`     // the machine around the GPUs. Null where it was not read
+	Drivers  []Driver  `json:"drivers"`  // what answers for the GPUs, one entry a source
+	Failures []Failure `json:"failures"` // sources that can't be read now
+	Notes    []string  `json:"notes"`    // what this monitor can't see, and what would change that
 }
 
 // Host is the machine around the devices.
 type Host struct {
-	Hostname string `json:"hostname"`
-	OS       string `json:"os"`
-	Kernel   string `json:"kernel"`
-	Uptime   Float  `json:"uptime_seconds"`
+	Hostname string `json:"hostname"`       // name of the machine
+	OS       string `json:"os"`             // distribution and version
+	Kernel   string `json:"kernel"`         // version of the kernel
+	Uptime   Float  `json:"uptime_seconds"` // since the machine started
 
-	CPUModel *string `json:"cpu_model"`
-	Cores    Int     `json:"cpu_cores"`
-	CPU      Float   `json:"cpu_percent"` // of all cores
-	Load1    Float   `json:"load_1"`
-	Load5    Float   `json:"load_5"`
-	Load15   Float   `json:"load_15"`
+	CPUModel *string `json:"cpu_model"`              // name of the processor
+	Cores    Int     `json:"cpu_cores" unit:"count"` // logical cores
+	CPU      Float   `json:"cpu_percent"`            // of all cores since the last reading
+	Load1    Float   `json:"load_1" unit:"count"`    // average of runnable processes over a minute
+	Load5    Float   `json:"load_5" unit:"count"`    // the same over five minutes
+	Load15   Float   `json:"load_15" unit:"count"`   // the same over fifteen minutes
 
-	MemoryTotal     Float `json:"memory_total_mb"`
-	MemoryUsed      Float `json:"memory_used_mb"`
-	MemoryAvailable Float `json:"memory_available_mb"`
-	SwapTotal       Float `json:"swap_total_mb"`
-	SwapUsed        Float `json:"swap_used_mb"`
+	MemoryTotal     Float `json:"memory_total_mb"`     // the machine's memory
+	MemoryUsed      Float `json:"memory_used_mb"`      // what programs hold of it
+	MemoryAvailable Float `json:"memory_available_mb"` // what programs could get of it
+	SwapTotal       Float `json:"swap_total_mb"`       // swap space
+	SwapUsed        Float `json:"swap_used_mb"`        // swap space in use
 
-	Disks    []Disk    `json:"disks"`
-	Networks []Network `json:"networks"`
-	Self     Self      `json:"self"`
+	Disks    []Disk    `json:"disks"`    // mounted file systems on real block devices
+	Networks []Network `json:"networks"` // interfaces that are up, without the loopback
+	Self     Self      `json:"self"`     // what gpuwhy itself costs
 }
 
 // Disk is a mounted file system with its device's traffic.
 type Disk struct {
-	Device string `json:"device"`
-	Mount  string `json:"mount"`
-	Type   string `json:"type"`
-	Total  Float  `json:"total_mb"`
-	Used   Float  `json:"used_mb"`
-	Read   Float  `json:"read_bytes_per_second"`
-	Write  Float  `json:"write_bytes_per_second"`
+	Device string `json:"device"`                 // block device
+	Mount  string `json:"mount"`                  // where it is mounted
+	Type   string `json:"type"`                   // file system
+	Total  Float  `json:"total_mb"`               // size
+	Used   Float  `json:"used_mb"`                // part in use
+	Read   Float  `json:"read_bytes_per_second"`  // since the last reading
+	Write  Float  `json:"write_bytes_per_second"` // since the last reading
 }
 
 // Network is an interface with its traffic.
 type Network struct {
-	Name          string `json:"name"`
-	Received      Float  `json:"received_bytes_per_second"`
-	Sent          Float  `json:"sent_bytes_per_second"`
-	ReceivedTotal Float  `json:"received_mb"`
-	SentTotal     Float  `json:"sent_mb"`
+	Name          string `json:"name"`                      // name of the interface
+	Received      Float  `json:"received_bytes_per_second"` // since the last reading
+	Sent          Float  `json:"sent_bytes_per_second"`     // since the last reading
+	ReceivedTotal Float  `json:"received_mb"`               // since the machine started
+	SentTotal     Float  `json:"sent_mb"`                   // since the machine started
 }
 
 // Self is what gpuwhy itself costs.
 type Self struct {
-	CPU Float `json:"cpu_percent"` // of one core
-	RSS Float `json:"memory_mb"`
+	CPU Float `json:"cpu_percent" max:"none"` // of one core since the last reading; may pass 100
+	RSS Float `json:"memory_mb"`              // resident memory
 }
 
 // Driver is what answers for a source's devices.
 type Driver struct {
-	Source  string  `json:"source"`
-	Version *string `json:"driver_version"`
+	Source  string  `json:"source" enum:"source"` // whose GPUs it serves
+	Version *string `json:"driver_version"`       // of the kernel driver
+	// Newest CUDA that the driver supports, not the toolkit's version.
 	CUDA    *string `json:"cuda_driver_version"`
-	Library *string `json:"library_version"`
+	Library *string `json:"library_version"` // of the management library
 }
 
 // Failure is a source that can't be read now.
 type Failure struct {
-	Source string  `json:"source"`
-	Since  string  `json:"since"`
-	What   string  `json:"what"`
-	Try    string  `json:"try"`
-	Next   *string `json:"next_try"`
+	Source string  `json:"source" enum:"source"`        // what was tried
+	Since  string  `json:"since" format:"date-time"`    // when it began to fail
+	What   string  `json:"what"`                        // what happened
+	Try    string  `json:"try"`                         // what to do about it
+	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
 // NewUpdate makes it.
@@ -204,13 +203,13 @@ type Monitor struct {
 
 // GPUStatus is the data of gpu_status.
 type GPUStatus struct {
-	Status         string          `json:"status"`
-	Source         string          `json:"source"`
-	Version        string          `json:"version"`
-	Interval       float64         `json:"interval_seconds"`
-	AlertThreshold float64         `json:"alert_threshold_percent"`
-	Node           string          `json:"node"`
-	Snapshot       json.RawMessage `json:"snapshot"` // an Update, or null before the first reading
+	Status         string          `json:"status" enum:"status"`     // the machine as a whole
+	Source         string          `json:"source" enum:"source"`     // where the readings come from
+	Version        string          `json:"version"`                  // gpuwhy's version
+	Interval       float64         `json:"interval_seconds"`         // time between readings
+	AlertThreshold float64         `json:"alert_threshold_percent"`  // utilization above which high_gpu_usage_alert fires
+	Node           string          `json:"node"`                     // name of the machine
+	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading
 }
 
 // NewGPUStatus makes it from the newest snapshot, which may be nil, and the
@@ -233,15 +232,16 @@ func NewGPUStatus(m Monitor, newest *gpu.Snapshot, encoded []byte) GPUStatus {
 
 // Summary answers GET /api/gpu/summary: totals, cheap enough to poll.
 type Summary struct {
-	Available bool   `json:"available"`
-	Status    string `json:"status"`
-	Source    string `json:"source"`
-	Node      string `json:"node"`
-	Timestamp string `json:"timestamp"` // the monitor's start, before the first reading
-	Reason    string `json:"reason"`
+	Available bool   `json:"available"`            // whether there is a GPU
+	Status    string `json:"status" enum:"status"` // the machine as a whole
+	Source    string `json:"source" enum:"source"` // where the readings come from
+	Node      string `json:"node"`                 // name of the machine
+	// Time of the snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
 	Totals
-	ActiveAlerts int    `json:"active_alerts"`
-	Why          string `json:"why"`
+	ActiveAlerts int    `json:"active_alerts" unit:"count"` // how many alerts are firing
+	Why          string `json:"why"`                        // what the snapshot shows, in one sentence
 }
 
 // NewSummary makes it; newest may be nil.

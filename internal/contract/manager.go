@@ -4,27 +4,29 @@ import "github.com/gpuwhy/gpuwhy/gpu"
 
 // Devices answers GET /api/gpu/devices.
 type Devices struct {
-	Devices   []ManagedDevice `json:"devices"`
-	Count     int             `json:"count"`
-	Timestamp string          `json:"timestamp"` // the monitor's start, before the first reading
-	Source    string          `json:"source"`
+	Devices []ManagedDevice `json:"devices"` // every GPU, by index
+	Count   int             `json:"count"`   // how many there are
+	// Time of the snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	Source    string `json:"source" enum:"source"` // where the readings come from
 }
 
 // ManagedDevice is one device of it. Metrics are null where the device does
 // not report them or does not answer.
 type ManagedDevice struct {
-	Index       int     `json:"index"`
-	Name        string  `json:"name"`
-	TotalMemory Int     `json:"total_memory_mb"`
-	FreeMemory  Int     `json:"free_memory_mb"`
-	UsedMemory  Int     `json:"used_memory_mb"`
-	Utilization Int     `json:"utilization_percent"`
-	Temperature Int     `json:"temperature_c"`
-	Available   bool    `json:"is_available"`
-	Error       *string `json:"error_message"`
+	Index       int    `json:"index"`                        // place by PCI address
+	Name        string `json:"name"`                         // product name
+	TotalMemory Int    `json:"total_memory_mb"`              // all of its memory
+	FreeMemory  Int    `json:"free_memory_mb"`               // what is left of it
+	UsedMemory  Int    `json:"used_memory_mb"`               // what programs hold of it
+	Utilization Int    `json:"utilization_percent"`          // time in which a kernel ran
+	Temperature Int    `json:"temperature_c" unit:"celsius"` // of the die
+	Available   bool   `json:"is_available"`                 // whether it answers
+	// Why it does not answer, and what to do. Null while it does.
+	Error *string `json:"error_message"`
 
-	UUID string `json:"uuid"`
-	Node string `json:"node"`
+	UUID string `json:"uuid"` // the GPU's key
+	Node string `json:"node"` // name of the machine that it is in
 }
 
 // NewDevices makes it; s may be nil.
@@ -77,13 +79,13 @@ func stateText(d *gpu.Device) string {
 
 // DriverInfo answers GET /api/gpu/driver; null where no driver answers.
 type DriverInfo struct {
-	DriverVersion *string `json:"driver_version"`
-	// CUDADriverVersion is the newest CUDA that the driver supports, not
-	// the toolkit's version.
+	DriverVersion *string `json:"driver_version"` // of the kernel driver. Null where no driver answers
+	// Newest CUDA that the driver supports, not the toolkit's version. Null where no driver answers.
 	CUDADriverVersion *string `json:"cuda_driver_version"`
-	NVMLVersion       *string `json:"nvml_version"`
-	Timestamp         string  `json:"timestamp"`
-	Source            string  `json:"source"`
+	NVMLVersion       *string `json:"nvml_version"` // of the management library. Null where no driver answers
+	// Time of the snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
+	Source    string `json:"source" enum:"source"` // where the readings come from
 }
 
 // NewDriverInfo makes it from the first driver that answers; s may be nil.
