@@ -62,6 +62,22 @@ func TestSomeAsleep(t *testing.T) {
 	}
 }
 
+// TestSomeAsleepAndFewerListed: where a card sleeps, the driver's own list is
+// not gone through, also if it is another one than the kernel's.
+func TestSomeAsleepAndFewerListed(t *testing.T) {
+	whole := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	whole.GPU(0).Sleep()
+	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot(), whole.ProcRoot() }
+	m := machine(t, fakenvml.H100())
+	snap := read(t, source(t, m, kernel))
+	if len(snap.Devices) != 2 || snap.Devices[0].State != gpu.StateAsleep || snap.Devices[1].State != gpu.StateOK {
+		t.Errorf("%+v, want one asleep and one ok", snap.Devices)
+	}
+	if n := m.Calls("nvmlDeviceGetHandleByIndex_v2"); n != 0 {
+		t.Errorf("%d handles taken by index", n)
+	}
+}
+
 // TestDriverFailsBesideSleeper: a card that sleeps is no less there where the
 // driver fails.
 func TestDriverFailsBesideSleeper(t *testing.T) {
