@@ -33,18 +33,28 @@ type place struct {
 	device *device
 }
 
+// plan is what a session is made of.
+type plan struct {
+	cards      []card
+	identities []gpu.Identity // of the cards, as far as they are known
+	byIndex    bool           // go by the driver's own list
+	xids       map[string]xids
+	window     time.Duration
+	log        *slog.Logger
+}
+
 // begin initializes the library and lists the devices. It attaches none: that
 // happens when each is read for the first time, one by one, since it can take
 // long or hang.
-func begin(l *library, cards []card, byIndex bool, seen map[string]xids, window time.Duration, log *slog.Logger) (*session, error) {
+func begin(l *library, p plan) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
 	}
 	count, c := l.count()
 	if c == success && count > 0 {
-		s := &session{lib: l, driver: l.driver(), cards: addresses(cards)}
-		s.byAddress = !byIndex && addressable(cards, count)
-		s.list(cards, count, seen, window, log)
+		s := &session{lib: l, driver: l.driver(), cards: addresses(p.cards)}
+		s.byAddress = !p.byIndex && addressable(p.cards, count)
+		s.list(p, count)
 		return s, nil
 	}
 	l.shutdown()
@@ -66,18 +76,18 @@ func addressable(cards []card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
 }
 
-func (s *session) list(cards []card, count int, seen map[string]xids, window time.Duration, log *slog.Logger) {
+func (s *session) list(p plan, count int) {
 	add := func(key string, c *card, identity gpu.Identity, attach func() (nvml.Device, code)) {
-		if seen[key] == nil {
-			seen[key] = xids{}
+		if p.xids[key] == nil {
+			p.xids[key] = xids{}
 		}
-		d := newDevice(s.lib, identity, attach, seen[key], window, log.With("device", key))
+		d := newDevice(s.lib, identity, attach, p.xids[key], p.window, p.log.With("device", key))
 		d.driver = s.driver.Version
 		s.places = append(s.places, place{key, c, d})
 	}
 	if s.byAddress {
-		for _, c := range cards {
-			add(c.address, &c, c.identity(), func() (nvml.Device, code) { return s.lib.byAddress(c.address) })
+		for i, c := range p.cards {
+			add(c.address, &c, p.identities[i], func() (nvml.Device, code) { return s.lib.byAddress(c.address) })
 		}
 		return
 	}

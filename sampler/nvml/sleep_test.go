@@ -90,6 +90,23 @@ func TestDriverFailsBesideSleeper(t *testing.T) {
 	}
 }
 
+// TestKnownWhileItHangs: a device that has told its UUID keeps it, also where
+// the driver was gone in between and the device hangs when it is attached again.
+func TestKnownWhileItHangs(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	m.GPU(0).Sleep()
+	s := source(t, m)
+	read(t, s)
+	m.Unload()
+	until(t, s, "an error", func(_ *gpu.Snapshot, err error) bool { return err != nil })
+	m.GPU(1).Hang()
+	m.Load()
+	snap := until(t, s, "no error", func(_ *gpu.Snapshot, err error) bool { return err == nil })
+	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != m.GPU(1).UUID() {
+		t.Errorf("%s is %s, want %s not answering", d.UUID, d.State, m.GPU(1).UUID())
+	}
+}
+
 // clock is a time that a test moves.
 type clock struct{ now time.Time }
 

@@ -316,7 +316,10 @@ func hanging(j *job) *gpu.Advice {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, byIndex := s.lib, s.byIndex
+	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, xids: s.xids, window: s.cfg.Window, log: s.cfg.Log}
+	for _, c := range cards {
+		p.identities = append(p.identities, s.identity(c))
+	}
 	s.start("being initialized", func() error {
 		if lib == nil {
 			var err error
@@ -324,7 +327,7 @@ func (s *Source) startBegin(cards []card) {
 				return err
 			}
 		}
-		sess, err := begin(lib, cards, byIndex, s.xids, s.cfg.Window, s.cfg.Log)
+		sess, err := begin(lib, p)
 		if sess != nil {
 			sess.began = s.now()
 		}
