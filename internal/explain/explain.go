@@ -1,6 +1,3 @@
-// Package explain says in words what a snapshot shows: pure functions from
-// snapshots to plain English sentences. It knows no clock, no driver and no
-// wire format.
 package explain
 
 import (
@@ -12,126 +9,160 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// idleBelow is the utilization under which a device is not called busy.
-const idleBelow gpu.Percent = 5
-
-// Why answers "why is my GPU fan running?" in one sentence that names the
-// busiest device and process. s may be nil: nothing was read yet.
-func Why(s *gpu.Snapshot) string {
+// answer finds all causes. memoryOf returns what is known of a device's past,
+// with the snapshot's own reading in it.
+func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 	if s == nil {
-		return "The first reading is still under way."
+		return starting()
 	}
-	if len(s.Devices) == 0 {
-		return "No GPU can be read" + because(s.Failures) + "."
+	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
+	memories := make([]*memory, len(s.Devices))
+	for i := range s.Devices {
+		memories[i] = memoryOf(&s.Devices[i])
 	}
-	answering := devicesIn(s, gpu.StateOK)
-	if len(answering) == 0 {
-		return sentence(absentees(s))
+	near := newPeers(s, memories)
+	for i := range s.Devices {
+		out.Devices[i] = explainDevice(&s.Devices[i], s, memories[i], near)
 	}
-	busiest := slices.MaxFunc(answering, busier)
-	return sentence(append([]string{deviceClause(busiest)}, absentees(s)...))
+	out.rank()
+	out.Machine = machineCauses(s, out.Devices, memories)
+	out.Sentence = out.say(s)
+	return out
+}
+
+func starting() Answer {
+	const text = "The first reading is still under way."
+	return Answer{Sentence: text, Machine: []Cause{{ID: string(Starting), Kind: Starting, Sentence: text, Confidence: High}}}
+}
+
+// rank orders the devices, the loudest first. One that does not answer is
+// never the one that the sentence is about while another does.
+func (a *Answer) rank() {
+	a.ranked = make([]int, len(a.Devices))
+	for i := range a.ranked {
+		a.ranked[i] = i
+	}
+	slices.SortStableFunc(a.ranked, func(i, j int) int {
+		x, y := &a.Devices[i], &a.Devices[j]
+		return cmp.Or(
+			cmp.Compare(present(y), present(x)),
+			cmp.Compare(y.loudness, x.loudness),
+			cmp.Compare(y.Device.Utilization.GPU.Or(-1), x.Device.Utilization.GPU.Or(-1)),
+			cmp.Compare(x.Device.Index, y.Device.Index),
+		)
+	})
+}
+
+// present ranks devices that report something before those that don't.
+func present(d *DeviceAnswer) int {
+	switch {
+	case d.Device.State != gpu.StateOK:
+		return 0
+	case len(d.Causes) > 0 && d.Causes[0].Kind == NoReadings:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// machineCauses are those that are about no single device.
+func machineCauses(s *gpu.Snapshot, devices []DeviceAnswer, memories []*memory) []Cause {
+	var out []Cause
+	if c := warmAir(s, devices, memories); c != nil {
+		out = append(out, *c)
+	}
+	if len(devices) == 0 {
+		out = append(out, noDevice(s))
+	} else {
+		for i := range s.Failures {
+			out = append(out, sourceFailed(&s.Failures[i]))
+		}
+	}
+	for i := range s.Notes {
+		out = append(out, note(i, &s.Notes[i]))
+	}
+	return out
+}
+
+func noDevice(s *gpu.Snapshot) Cause {
+	c := Cause{ID: string(NoDevice), Kind: NoDevice, Sentence: sentence("No GPU can be read" + because(s.Failures)), Confidence: High}
+	if len(s.Failures) > 0 {
+		f := &s.Failures[0]
+		c.Since = f.Since
+		c.Evidence = []Evidence{fact("failed: "+f.Source, textOf(f.Advice.What), f.Since)}
+		if f.Advice.Try != "" {
+			c.Advice = sentence(capital(f.Advice.Try))
+		}
+	}
+	return c
 }
 
 func because(failures []gpu.Failure) string {
 	if len(failures) == 0 {
 		return ""
 	}
-	return ": " + strings.TrimRight(failures[0].Advice.Text(), ".")
+	return ": " + strings.TrimRight(textOf(failures[0].Advice.Text()), ".")
 }
 
-func devicesIn(s *gpu.Snapshot, state gpu.State) []*gpu.Device {
-	var out []*gpu.Device
-	for i := range s.Devices {
-		if s.Devices[i].State == state {
-			out = append(out, &s.Devices[i])
+func sourceFailed(f *gpu.Failure) Cause {
+	c := Cause{
+		ID: string(SourceFailed) + ":" + f.Source, Kind: SourceFailed,
+		Sentence:   sentence(textOf(f.Source) + " can't be read: " + textOf(f.Advice.What)),
+		Confidence: High, Since: f.Since,
+		Evidence: []Evidence{fact("failed", textOf(f.Advice.What), f.Since)},
+	}
+	if f.Advice.Try != "" {
+		c.Advice = sentence(capital(f.Advice.Try))
+	}
+	return c
+}
+
+func note(i int, n *gpu.Advice) Cause {
+	c := Cause{
+		ID: fmt.Sprintf("%s:%d", Note, i), Kind: Note,
+		Sentence: sentence(capital(n.What)), Confidence: High,
+		Evidence: []Evidence{},
+	}
+	if n.Try != "" {
+		c.Advice = sentence(capital(n.Try))
+	}
+	return c
+}
+
+// say is the machine's sentence: the loudest device's, how many others work,
+// and who is missing. Those who are missing are never left out, since they may
+// be the reason.
+func (a *Answer) say(s *gpu.Snapshot) string {
+	if len(a.Devices) == 0 {
+		return sentence("No GPU can be read" + because(s.Failures))
+	}
+	lead := &a.Devices[a.ranked[0]]
+	if lead.Device.State != gpu.StateOK {
+		return sentence(absentees(s)...)
+	}
+	clauses := []string{strings.TrimRight(lead.Sentence, ".")}
+	busy := 0
+	for i := range a.Devices {
+		if a.Devices[i].working && &a.Devices[i] != lead {
+			busy++
 		}
 	}
-	return out
-}
-
-// busier orders devices by utilization, then power, then temperature. A
-// device that doesn't report one of them ranks lowest in it.
-func busier(a, b *gpu.Device) int {
-	return cmp.Or(
-		cmp.Compare(a.Utilization.GPU.Or(-1), b.Utilization.GPU.Or(-1)),
-		cmp.Compare(a.Power.Draw.Or(-1), b.Power.Draw.Or(-1)),
-		cmp.Compare(a.Thermal.GPU.Or(-300), b.Thermal.GPU.Or(-300)),
-		cmp.Compare(b.Index, a.Index),
-	)
-}
-
-// deviceClause says what the device does and who makes it.
-func deviceClause(d *gpu.Device) string {
-	util, known := d.Utilization.GPU.Get()
-	if !known {
-		if !hasFigures(d) {
-			return DeviceName(d) + " has no readings now" + reason(d)
-		}
-		return join(DeviceName(d)+" does not report its utilization", "it is at ", figures(d))
-	}
-	if util < idleBelow {
-		return join(fmt.Sprintf("%s is idle at %.0f %%", DeviceName(d), float64(util)), "", figures(d))
-	}
-	busy := fmt.Sprintf("%s busy at %.0f %%", DeviceName(d), float64(util))
-	list, listed := d.Processes.Get()
-	if culprits := Culprits(list); len(culprits) > 0 {
-		return join(ProcessName(&culprits[0])+others(len(culprits)-1)+" keeps "+busy, "", figures(d))
-	}
-	blame := "no process is listed that explains it"
-	if !listed {
-		blame = "the driver does not say which process it is"
-	}
-	return join(fmt.Sprintf("%s is busy at %.0f %%", DeviceName(d), float64(util)), "", figures(d)) + ", and " + blame
-}
-
-func reason(d *gpu.Device) string {
-	if text := d.Reason.Text(); text != "" {
-		return ": " + text
-	}
-	return ""
-}
-
-func hasFigures(d *gpu.Device) bool { return len(figures(d)) > 0 }
-
-// figures are the heat, power and fan of a device, as far as it reports them.
-func figures(d *gpu.Device) []string {
-	var out []string
-	if t, ok := d.Thermal.GPU.Get(); ok {
-		out = append(out, fmt.Sprintf("%.0f °C", float64(t)))
-	}
-	if w, ok := d.Power.Draw.Get(); ok {
-		text := fmt.Sprintf("%.0f W", float64(w))
-		if limit, ok := d.Power.EnforcedLimit.Get(); ok {
-			text += fmt.Sprintf(" of %.0f W", float64(limit))
-		}
-		out = append(out, text)
-	}
-	if f, ok := d.Fans.Commanded().Get(); ok {
-		out = append(out, fmt.Sprintf("fan at %.0f %%", float64(f)))
-	}
-	return out
-}
-
-func join(clause, lead string, figures []string) string {
-	if len(figures) == 0 {
-		return clause
-	}
-	return clause + ", " + lead + strings.Join(figures, ", ")
-}
-
-func others(n int) string {
-	switch n {
+	switch busy {
 	case 0:
-		return ""
 	case 1:
-		return " with 1 other process"
+		clauses = append(clauses, "1 other GPU is at work")
 	default:
-		return fmt.Sprintf(" with %d other processes", n)
+		clauses = append(clauses, fmt.Sprintf("%d other GPUs are at work", busy))
 	}
+	for i := range a.Machine {
+		if a.Machine[i].Kind == WarmAir {
+			clauses = append(clauses, strings.TrimRight(a.Machine[i].Sentence, "."))
+		}
+	}
+	return strings.Join(append(clauses, absentees(s)...), "; ") + "."
 }
 
-// absentees has a clause for each way in which devices are not there: these
-// are never left out of an answer, since they may be the reason.
+// absentees has a clause for each way in which devices are not there.
 func absentees(s *gpu.Snapshot) []string {
 	var out []string
 	for _, in := range []struct {
@@ -142,70 +173,22 @@ func absentees(s *gpu.Snapshot) []string {
 		{gpu.StateLost, "is lost", "are lost"},
 		{gpu.StateAsleep, "is asleep", "are asleep"},
 	} {
-		switch list := devicesIn(s, in.state); len(list) {
+		var first *gpu.Device
+		n := 0
+		for i := range s.Devices {
+			if s.Devices[i].State == in.state {
+				if n++; n == 1 {
+					first = &s.Devices[i]
+				}
+			}
+		}
+		switch n {
 		case 0:
 		case 1:
-			out = append(out, DeviceName(list[0])+" "+in.one)
+			out = append(out, DeviceName(first)+" "+in.one)
 		default:
-			out = append(out, fmt.Sprintf("%d GPUs %s", len(list), in.many))
+			out = append(out, fmt.Sprintf("%d GPUs %s", n, in.many))
 		}
 	}
 	return out
-}
-
-// sentence begins with a capital where the first word is ours; the name of a
-// process stays as it is.
-func sentence(clauses []string) string {
-	text := strings.Join(clauses, "; ")
-	if text == "" {
-		return ""
-	}
-	if strings.HasPrefix(text, unnamed+" (") {
-		text = strings.ToUpper(text[:1]) + text[1:]
-	}
-	return strings.TrimRight(text, ".") + "."
-}
-
-// unnamed is how a process is called whose name the host can't see.
-const unnamed = "a process"
-
-// DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
-func DeviceName(d *gpu.Device) string {
-	if d.Name == "" {
-		return fmt.Sprintf("GPU %d", d.Index)
-	}
-	return fmt.Sprintf("GPU %d (%s)", d.Index, d.Name)
-}
-
-// ProcessName is how a sentence calls a process: "python (pid 4242, alice)";
-// a process whose name the host can't see is "a process (pid 4242)".
-func ProcessName(p *gpu.Process) string {
-	name := p.Facts.Name.Or(unnamed)
-	if user, ok := p.Facts.User.Get(); ok {
-		return fmt.Sprintf("%s (pid %d, %s)", name, p.PID, user)
-	}
-	return fmt.Sprintf("%s (pid %d)", name, p.PID)
-}
-
-// Culprits are the processes that have work on the device, busiest first.
-// Where none has a share (the driver takes no samples, or the work fell
-// between two) they are those with a compute context, by memory.
-func Culprits(list []gpu.Process) []gpu.Process {
-	working := slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return share(&p) <= 0 })
-	if len(working) == 0 {
-		working = slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return p.Type == gpu.TypeGraphics })
-	}
-	slices.SortStableFunc(working, func(a, b gpu.Process) int {
-		return cmp.Or(
-			cmp.Compare(share(&b), share(&a)),
-			cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)),
-			cmp.Compare(a.PID, b.PID),
-		)
-	})
-	return working
-}
-
-// share is the largest of a process's engine shares; 0 where it has none.
-func share(p *gpu.Process) gpu.Percent {
-	return max(p.SM.Or(0), p.Encoder.Or(0), p.Decoder.Or(0))
 }

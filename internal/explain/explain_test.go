@@ -4,128 +4,238 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 )
 
-// card is a device that answers, with 71 °C, 431 W of 450 W, and a fan at 66 %.
-func card(index int, util gpu.Reading[gpu.Percent], processes gpu.Reading[[]gpu.Process]) gpu.Device {
-	d := gpu.Device{Identity: gpu.Identity{Index: index, Name: "RTX 4090"}, State: gpu.StateOK}
-	d.Utilization.GPU = util
-	d.Thermal.GPU = gpu.Of[gpu.Celsius](71)
-	d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](431.4), gpu.Of[gpu.Watts](450)
-	d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](64)}, {Commanded: gpu.Of[gpu.Percent](66)}}
-	d.Processes = processes
-	return d
-}
+// start is when every story begins.
+var start = time.Date(2026, 3, 14, 15, 0, 0, 0, time.UTC)
 
-func in(state gpu.State, index int) gpu.Device {
-	return gpu.Device{Identity: gpu.Identity{Index: index, Name: "RTX 4090"}, State: state}
-}
+const model = "RTX 4090"
 
-func process(pid int, name string, sm gpu.Percent) gpu.Process {
-	return gpu.Process{
-		PID: pid, Type: gpu.TypeCompute, SM: gpu.Of(sm),
-		Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of("alice")},
+// restingCard is a card with two fans that stand still: 34 °C, 17 W of 450 W,
+// nothing runs on it.
+func restingCard() gpu.Device {
+	return gpu.Device{
+		Identity: gpu.Identity{UUID: "GPU-0", Node: "desk", Name: model, Vendor: gpu.NVIDIA},
+		State:    gpu.StateOK,
+		Readings: gpu.Readings{
+			Utilization: gpu.Utilization{GPU: gpu.Of[gpu.Percent](0), Encoder: gpu.Of[gpu.Percent](0), Decoder: gpu.Of[gpu.Percent](0)},
+			Thermal:     gpu.Thermal{GPU: gpu.Of[gpu.Celsius](34), Slowdown: gpu.Of[gpu.Celsius](95)},
+			Fans: gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{
+				fan(0, 0), fan(0, 0),
+			}},
+			Power: gpu.Power{
+				Draw: gpu.Of[gpu.Watts](17.3), EnforcedLimit: gpu.Of[gpu.Watts](450), MinLimit: gpu.Of[gpu.Watts](150), MaxLimit: gpu.Of[gpu.Watts](600),
+			},
+			Clocks:    gpu.Clocks{SM: gpu.Of[gpu.Megahertz](210), MaxSM: gpu.Of[gpu.Megahertz](3120), PerformanceState: gpu.Of(8), EventReasons: gpu.Of(gpu.ReasonIdle)},
+			Modes:     gpu.Modes{Persistence: gpu.Of(true), DisplayActive: gpu.Of(false)},
+			Processes: gpu.Of([]gpu.Process{}),
+		},
 	}
 }
 
-func percent(v gpu.Percent) gpu.Reading[gpu.Percent] { return gpu.Of(v) }
+// fan is one that does what it is told: 32 RPM for each percent.
+func fan(percent gpu.Percent, rpm gpu.RPM) gpu.Fan {
+	return gpu.Fan{Commanded: gpu.Of(percent), RPM: gpu.Of(rpm), Target: gpu.Of(percent), Policy: gpu.Of("automatic")}
+}
 
+func fansAt(d *gpu.Device, percent gpu.Percent) {
+	d.Fans = gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{fan(percent, gpu.RPM(32*percent)), fan(percent, gpu.RPM(32*percent))}}
+}
+
+// busy puts the card to work: 71 °C, 431 W, fans at 66 %.
+func busy(d *gpu.Device, util gpu.Percent, processes ...gpu.Process) {
+	d.Utilization.GPU = gpu.Of(util)
+	d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](71), gpu.Of[gpu.Watts](431.4)
+	d.Clocks.SM, d.Clocks.PerformanceState, d.Clocks.EventReasons = gpu.Of[gpu.Megahertz](2715), gpu.Of(2), gpu.Of(gpu.ClockEventReasons(0))
+	fansAt(d, 66)
+	d.Processes = gpu.Of(processes)
+}
+
+// held is a card without work whose clocks stay up.
+func held(d *gpu.Device) {
+	d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](44), gpu.Of[gpu.Watts](63)
+	d.Clocks.SM, d.Clocks.PerformanceState, d.Clocks.EventReasons = gpu.Of[gpu.Megahertz](2745), gpu.Of(0), gpu.Of(gpu.ClockEventReasons(0))
+}
+
+// passive takes the card's fans away.
+func passive(d *gpu.Device) { d.Fans = gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)} }
+
+func process(pid int, name string, sm gpu.Percent) gpu.Process {
+	return gpu.Process{
+		PID: pid, Type: gpu.TypeCompute, SM: gpu.Of(sm), Memory: gpu.Of[gpu.Bytes](2 << 30),
+		Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of("alice"), Started: gpu.Of(start.Add(-time.Hour))},
+	}
+}
+
+var (
+	python   = process(4242, "python", 95)
+	blender  = process(77, "blender", 30)
+	shell    = gpu.Process{PID: 9, Type: gpu.TypeGraphics, SM: gpu.Of[gpu.Percent](1), Facts: gpu.ProcessFacts{Name: gpu.Of("gnome-shell"), User: gpu.Of("alice")}}
+	stranger = gpu.Process{PID: 7, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](50)}
+)
+
+// made is a card after some changes.
+func made(changes ...func(*gpu.Device)) gpu.Device {
+	d := restingCard()
+	for _, change := range changes {
+		change(&d)
+	}
+	return d
+}
+
+func working(util gpu.Percent, processes ...gpu.Process) func(*gpu.Device) {
+	return func(d *gpu.Device) { busy(d, util, processes...) }
+}
+
+func at(index int) func(*gpu.Device) {
+	return func(d *gpu.Device) { d.Index, d.UUID = index, "GPU-"+string(rune('0'+index)) }
+}
+
+func in(state gpu.State, index int) gpu.Device {
+	return gpu.Device{Identity: gpu.Identity{UUID: "GPU-" + string(rune('0'+index)), Index: index, Name: model, Node: "desk"}, State: state, Since: start}
+}
+
+func snapshot(devices ...gpu.Device) *gpu.Snapshot {
+	return &gpu.Snapshot{Time: start, Node: "desk", Devices: devices}
+}
+
+// One reading, without a past.
 func TestWhy(t *testing.T) {
-	none := gpu.Of([]gpu.Process{})
-	unlisted := gpu.Absent[[]gpu.Process](gpu.NotPermitted)
-	python, blender := process(4242, "python", 90), process(77, "blender", 8)
-	stranger := gpu.Process{PID: 7, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](50)}
-	graphics := gpu.Process{PID: 9, Type: gpu.TypeGraphics, SM: gpu.Of[gpu.Percent](0), Facts: gpu.ProcessFacts{Name: gpu.Of("Xorg")}}
-	noLimit := card(0, percent(0), none)
-	noLimit.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{}
+	unlisted := func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) }
+	noUtil := func(d *gpu.Device) { d.Utilization = gpu.Utilization{} }
 	bare := gpu.Device{Identity: gpu.Identity{Index: 2}, State: gpu.StateOK}
 	leftAlone := bare
 	leftAlone.Reason = gpu.Advice{What: "it is left alone to fall asleep", Try: "open the page to wake it"}
 	busyBare := bare
-	busyBare.Utilization.GPU, busyBare.Processes = percent(50), gpu.Of([]gpu.Process{python})
+	busyBare.Utilization.GPU, busyBare.Processes = gpu.Of[gpu.Percent](50), gpu.Of([]gpu.Process{python})
 
 	tests := []struct {
 		name    string
 		devices []gpu.Device
 		want    string
 	}{
-		{"idle", []gpu.Device{card(0, percent(0), none)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"a little is idle too", []gpu.Device{card(0, percent(4.9), gpu.Of([]gpu.Process{python}))},
-			"GPU 0 (RTX 4090) is idle at 5 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"no power limit", []gpu.Device{noLimit},
-			"GPU 0 (RTX 4090) is idle at 0 %, 71 °C, 431 W, fan at 66 %."},
-		{"busy", []gpu.Device{card(0, percent(98), gpu.Of([]gpu.Process{python}))},
+		{"idle", []gpu.Device{made()},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still."},
+		{"a little is idle too", []gpu.Device{made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](4.9) })},
+			"GPU 0 (RTX 4090) is idle at 5 %, 34 °C, 17 W of 450 W, fan still."},
+		{"no power limit", []gpu.Device{made(func(d *gpu.Device) { d.Power = gpu.Power{Draw: d.Power.Draw} })},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W, fan still."},
+		{"the fan turns a little", []gpu.Device{made(func(d *gpu.Device) { fansAt(d, 30) })},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan at 30 %."},
+
+		{"busy", []gpu.Device{made(working(98, python))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"with another", []gpu.Device{card(0, percent(98), gpu.Of([]gpu.Process{blender, python}))},
+		{"with another", []gpu.Device{made(working(98, blender, python))},
 			"python (pid 4242, alice) with 1 other process keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"with others", []gpu.Device{card(0, percent(98), gpu.Of([]gpu.Process{blender, python, stranger}))},
+		{"a desktop that draws a little is no culprit", []gpu.Device{made(working(98, shell, python))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %."},
+		{"with others", []gpu.Device{made(working(98, blender, python, stranger))},
 			"python (pid 4242, alice) with 2 other processes keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"by one that the host can't see", []gpu.Device{card(0, percent(98), gpu.Of([]gpu.Process{stranger}))},
+		{"by one that the host can't see", []gpu.Device{made(working(98, stranger))},
 			"A process (pid 7) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %."},
+		{"with video", []gpu.Device{made(working(9, python), func(d *gpu.Device) { d.Utilization.Encoder = gpu.Of[gpu.Percent](74) })},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy with video at 74 %, 71 °C, 431 W of 450 W, fan at 66 %."},
 		{"nothing else is reported", []gpu.Device{busyBare},
 			"python (pid 4242, alice) keeps GPU 2 busy at 50 %."},
-		{"no process is listed", []gpu.Device{card(0, percent(98), none)},
+		{"no process is listed", []gpu.Device{made(working(98))},
 			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process is listed that explains it."},
-		{"only an idle desktop is listed", []gpu.Device{card(0, percent(98), gpu.Of([]gpu.Process{graphics}))},
-			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process is listed that explains it."},
-		{"the driver can't say which process", []gpu.Device{card(0, percent(98), unlisted)},
+		{"the driver can't say which process", []gpu.Device{made(working(98), unlisted)},
 			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and the driver does not say which process it is."},
-		{"no utilization", []gpu.Device{card(0, gpu.Reading[gpu.Percent]{}, none)},
-			"GPU 0 (RTX 4090) does not report its utilization, it is at 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"no reading", []gpu.Device{bare},
-			"GPU 2 has no readings now."},
+		{"shares alone tell work", []gpu.Device{made(working(0, python), noUtil)},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W, fan at 66 %."},
+		{"power alone tells work", []gpu.Device{made(working(0, gpu.Process{PID: 5, Type: gpu.TypeCompute, Facts: python.Facts}), noUtil)},
+			"python (pid 5, alice) probably keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W, fan at 66 %."},
+		{"no utilization", []gpu.Device{made(noUtil)},
+			"GPU 0 (RTX 4090) does not report its utilization, it is at 34 °C, 17 W of 450 W, fan still."},
+
+		{"a passive card", []gpu.Device{made(working(98, python), passive)},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear."},
+		{"a passive card that rests makes no noise", []gpu.Device{made(passive)},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W."},
+		{"power without work", []gpu.Device{made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) })},
+			"GPU 0 (RTX 4090) draws power without work, 71 °C, 431 W of 450 W, fan at 66 %, and nothing that it reports explains it."},
+		{"no reading", []gpu.Device{bare}, "GPU 2 has no readings now."},
 		{"no reading on purpose", []gpu.Device{leftAlone},
 			"GPU 2 has no readings now: it is left alone to fall asleep: open the page to wake it."},
 
-		{"the busiest", []gpu.Device{card(0, percent(10), none), card(1, percent(60), gpu.Of([]gpu.Process{python})), bare},
-			"python (pid 4242, alice) keeps GPU 1 (RTX 4090) busy at 60 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"the first of equals", []gpu.Device{card(0, percent(0), none), card(1, percent(0), none)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"one is missing", []gpu.Device{card(0, percent(0), none), in(gpu.StateNotAnswering, 1)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 71 °C, 431 W of 450 W, fan at 66 %; GPU 1 (RTX 4090) is not answering."},
-		{"all kinds are missing", []gpu.Device{card(0, percent(0), none), in(gpu.StateAsleep, 1), in(gpu.StateLost, 2), in(gpu.StateNotAnswering, 3), in(gpu.StateLost, 4)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 71 °C, 431 W of 450 W, fan at 66 %; GPU 3 (RTX 4090) is not answering; 2 GPUs are lost; GPU 1 (RTX 4090) is asleep."},
+		{"the loudest, not the busiest", []gpu.Device{
+			made(func(d *gpu.Device) {
+				d.Utilization.GPU, d.Processes = gpu.Of[gpu.Percent](100), gpu.Of([]gpu.Process{blender})
+			}, func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](2000) }),
+			made(at(1), working(60, python)),
+			bare,
+		}, "python (pid 4242, alice) keeps GPU 1 (RTX 4090) busy at 60 %, 71 °C, 431 W of 450 W, fan at 66 %; 1 other GPU is at work."},
+		{"others work too", []gpu.Device{made(working(90, python)), made(at(1), working(95, blender)), made(at(2), working(80, blender))},
+			"blender (pid 77, alice) keeps GPU 1 (RTX 4090) busy at 95 %, 71 °C, 431 W of 450 W, fan at 66 %; 2 other GPUs are at work."},
+		{"the first of equals", []gpu.Device{made(), made(at(1))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still."},
+		{"one is missing", []gpu.Device{made(), in(gpu.StateNotAnswering, 1)},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; GPU 1 (RTX 4090) is not answering."},
+		{"all kinds are missing", []gpu.Device{made(), in(gpu.StateAsleep, 1), in(gpu.StateLost, 2), in(gpu.StateNotAnswering, 3), in(gpu.StateLost, 4)},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; GPU 3 (RTX 4090) is not answering; 2 GPUs are lost; GPU 1 (RTX 4090) is asleep."},
 		{"hung", []gpu.Device{in(gpu.StateNotAnswering, 0)}, "GPU 0 (RTX 4090) is not answering."},
 		{"lost", []gpu.Device{in(gpu.StateLost, 0)}, "GPU 0 (RTX 4090) is lost."},
 		{"asleep", []gpu.Device{in(gpu.StateAsleep, 0), in(gpu.StateAsleep, 1)}, "2 GPUs are asleep."},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := explain.Why(&gpu.Snapshot{Devices: tt.devices})
+			got := explain.Why(snapshot(tt.devices...))
 			if got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
-			isSentence(t, got)
 		})
 	}
 }
 
 func TestWhyWithoutDevices(t *testing.T) {
-	failure := gpu.Failure{Advice: gpu.Advice{What: "NVIDIA's library was not found", Try: "install the driver."}}
+	failure := gpu.Failure{Source: "nvml", Since: start, Advice: gpu.Advice{What: "NVIDIA's library was not found", Try: "install the driver."}}
 	for _, tt := range []struct {
-		snap *gpu.Snapshot
-		want string
+		name   string
+		snap   *gpu.Snapshot
+		want   string
+		kind   explain.Kind
+		advice string
 	}{
-		{nil, "The first reading is still under way."},
-		{&gpu.Snapshot{}, "No GPU can be read."},
-		{&gpu.Snapshot{Failures: []gpu.Failure{failure, {}}}, "No GPU can be read: NVIDIA's library was not found: install the driver."},
+		{"no snapshot", nil, "The first reading is still under way.", explain.Starting, ""},
+		{"no device", &gpu.Snapshot{}, "No GPU can be read.", explain.NoDevice, ""},
+		{"a failure", &gpu.Snapshot{Failures: []gpu.Failure{failure, {}}},
+			"No GPU can be read: NVIDIA's library was not found: install the driver.", explain.NoDevice, "Install the driver."},
 	} {
-		got := explain.Why(tt.snap)
-		if got != tt.want {
-			t.Errorf("got %q, want %q", got, tt.want)
-		}
-		isSentence(t, got)
+		t.Run(tt.name, func(t *testing.T) {
+			got := explain.Explain(tt.snap)
+			if got.Sentence != tt.want {
+				t.Errorf("got %q, want %q", got.Sentence, tt.want)
+			}
+			if len(got.Machine) != 1 || got.Machine[0].Kind != tt.kind || got.Machine[0].Advice != tt.advice {
+				t.Errorf("causes of the machine: %+v", got.Machine)
+			}
+		})
 	}
 }
 
-func isSentence(t *testing.T, s string) {
-	t.Helper()
-	if strings.HasSuffix(s, "..") || !strings.HasSuffix(s, ".") || strings.Contains(s, "  ") {
-		t.Errorf("%q is no sentence", s)
+func TestCausesOfTheMachine(t *testing.T) {
+	s := snapshot(made())
+	s.Failures = []gpu.Failure{{Source: "amdgpu", Since: start, Advice: gpu.Advice{What: "/sys can't be read", Try: "run it as root"}}}
+	s.Notes = []gpu.Advice{{What: "processes of other pid namespaces have no names", Try: "start gpuwhy with --pid=host"}}
+	got := explain.Explain(s)
+	var lines []string
+	for _, c := range got.Causes() {
+		lines = append(lines, c.ID+" "+c.Confidence.String()+": "+c.Sentence+" > "+c.Advice)
+	}
+	want := []string{
+		"source_failed:amdgpu high: amdgpu can't be read: /sys can't be read. > Run it as root.",
+		"note:0 high: Processes of other pid namespaces have no names. > Start gpuwhy with --pid=host.",
+		"idle:GPU-0 high: GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still. > ",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	if got.Of("desk", "GPU-0") != &got.Devices[0] || got.Of("elsewhere", "GPU-0") != nil {
+		t.Error("a device's answer is not found by its node and UUID")
 	}
 }
 
@@ -157,8 +267,45 @@ func TestCulprits(t *testing.T) {
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
-			if !slices.Equal(before, tt.list) {
+			if !slices.EqualFunc(before, tt.list, func(a, b gpu.Process) bool { return a.PID == b.PID }) {
 				t.Error("the list that was given has changed: it belongs to a published snapshot")
+			}
+		})
+	}
+}
+
+func TestNamesAreFitForASentence(t *testing.T) {
+	p := process(1, "evil\x1b[31m\nname", 50)
+	p.Facts.User = gpu.Of(strings.Repeat("x", 500))
+	got := explain.ProcessName(&p)
+	if strings.ContainsAny(got, "\x1b\n") || len([]rune(got)) > 120 || !strings.HasSuffix(got, "…)") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestWhatAProcessBelongsTo(t *testing.T) {
+	container := gpu.Container{ID: strings.Repeat("0123456789ab", 5) + "cdef"}
+	named := container
+	named.Name = gpu.Of("trainer")
+	for _, tt := range []struct {
+		name  string
+		facts gpu.ProcessFacts
+		want  string
+	}{
+		{"nothing is known", gpu.ProcessFacts{}, "a process (pid 1)"},
+		{"nothing", gpu.ProcessFacts{Container: gpu.Of(gpu.Container{}), Pod: gpu.Of(gpu.Pod{}), Job: gpu.Of(gpu.Job{}), Unit: gpu.Of(gpu.Unit{})}, "a process (pid 1)"},
+		{"a container by name", gpu.ProcessFacts{Container: gpu.Of(named)}, "a process (pid 1, container trainer)"},
+		{"a container by id", gpu.ProcessFacts{Container: gpu.Of(container)}, "a process (pid 1, container 0123456789ab)"},
+		{"a container with a short id", gpu.ProcessFacts{Container: gpu.Of(gpu.Container{ID: "web"})}, "a process (pid 1, container web)"},
+		{"a pod before its container", gpu.ProcessFacts{Container: gpu.Of(named), Pod: gpu.Of(gpu.Pod{UID: "u", Namespace: gpu.Of("ml"), Name: gpu.Of("train-0")})}, "a process (pid 1, pod ml/train-0)"},
+		{"a pod without a name", gpu.ProcessFacts{Pod: gpu.Of(gpu.Pod{UID: "3f2a"})}, "a process (pid 1, pod 3f2a)"},
+		{"a job", gpu.ProcessFacts{Job: gpu.Of(gpu.Job{ID: 812})}, "a process (pid 1, job 812)"},
+		{"a service", gpu.ProcessFacts{Unit: gpu.Of(gpu.Unit{Name: "ollama.service"})}, "a process (pid 1, ollama.service)"},
+		{"somebody's session", gpu.ProcessFacts{Unit: gpu.Of(gpu.Unit{Name: "session-3.scope"})}, "a process (pid 1)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := explain.ProcessName(&gpu.Process{PID: 1, Facts: tt.facts}); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

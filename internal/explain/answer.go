@@ -1,0 +1,144 @@
+package explain
+
+import (
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Kind is which rule found a cause. Of a device there is at most one cause of
+// each kind.
+type Kind string
+
+// The kinds, in the order in which they are told of one device.
+const (
+	Lost          Kind = "lost"
+	NotAnswering  Kind = "not_answering"
+	Asleep        Kind = "asleep"
+	NoReadings    Kind = "no_readings"        // it answers, and reports nothing now
+	StuckCounter  Kind = "busy_counter_stuck" // "100 % busy" with nothing running
+	FanFailing    Kind = "fan_failing"        // it does not turn as it is told to
+	FanByHand     Kind = "fan_set_by_hand"    // it does not follow the temperature
+	Work          Kind = "work"               // somebody uses the device
+	CoolingDown   Kind = "cooling_down"       // work has ended, its heat has not
+	HeldAwake     Kind = "held_awake"         // no work, and yet fast clocks or more power than at rest
+	LimitedByHeat Kind = "limited_by_heat"    // its clocks are held down
+	LimitedPower  Kind = "limited_by_power"   // its clocks are held down
+	HotForPower   Kind = "hot_for_its_power"  // hotter than it was, or than its neighbors
+	Unexplained   Kind = "unexplained"        // power without any work that is reported
+	Idle          Kind = "idle"               // nothing to explain
+	ChassisFans   Kind = "chassis_fans"       // it has none of its own
+	Doubtful      Kind = "doubtful_reading"   // a reading that can't be right
+	NotKnowable   Kind = "not_knowable"       // what can't be told here, and what is missing
+	WarmAir       Kind = "warm_air"           // of the machine: all its cards run hotter than they did
+	NoDevice      Kind = "no_gpu"             // of the machine: nothing can be read
+	Starting      Kind = "starting"           // of the machine: nothing was read yet
+	SourceFailed  Kind = "source_failed"      // of the machine: a source of several
+	Note          Kind = "note"               // of the machine: what can't be seen from here
+)
+
+// Confidence is how likely a cause is the true one, from 0 to 1. It is a
+// judgment, not a measured frequency: the rules give one of three.
+type Confidence float64
+
+// The confidences that rules give.
+const (
+	// High: the device says so itself, or several readings that do not
+	// depend on one another agree.
+	High Confidence = 0.95
+	// Medium: the readings fit, and something else could look the same.
+	Medium Confidence = 0.7
+	// Low: the best guess where the readings that would decide are absent.
+	Low Confidence = 0.4
+)
+
+// String is "high", "medium" or "low".
+func (c Confidence) String() string {
+	switch {
+	case c >= High:
+		return "high"
+	case c >= Medium:
+		return "medium"
+	default:
+		return "low"
+	}
+}
+
+// Evidence is one figure that a cause rests on.
+type Evidence struct {
+	Name string // "power draw"
+	// Value in Unit; absent where the evidence is a text.
+	Value gpu.Reading[float64]
+	Unit  string // "W", "°C", "%", "RPM", "MHz", "MiB", "s"; empty for a plain number or a text
+	Text  string // for people, with its unit: "431 W"; "manual"
+	// At is when it was read, or when it happened; zero where that is not
+	// known.
+	At time.Time
+}
+
+// A Cause is one reason why a device is hot, loud or busy, or why that can't be
+// told.
+type Cause struct {
+	// ID is the same for as long as the cause stands: its kind, and the
+	// device's UUID where it is about one.
+	ID   string
+	Kind Kind
+	// Device is nil where the cause is about the machine. It belongs to the
+	// snapshot, which nobody changes.
+	Device     *gpu.Device
+	Sentence   string // ends with a full stop
+	Confidence Confidence
+	// Since is when it began; zero where that was not seen.
+	Since    time.Time
+	Evidence []Evidence
+	// Advice is what would stop it, a sentence; empty where there is nothing
+	// to do.
+	Advice string
+}
+
+// A DeviceAnswer is why one device is as it is.
+type DeviceAnswer struct {
+	Device *gpu.Device
+	// Sentence has the main causes in one sentence.
+	Sentence string
+	Causes   []Cause // in the order in which they are told; never empty
+	loudness float64 // for ranking
+	working  bool
+}
+
+// An Answer is why a machine's fans run.
+type Answer struct {
+	Time time.Time // of the snapshot; zero where there is none
+	// Sentence is about the device that is loudest and hottest, and says how
+	// many others work, and what is missing.
+	Sentence string
+	// Machine has the causes that are about no single device; may be empty.
+	Machine []Cause
+	// Devices, in the order of the snapshot.
+	Devices []DeviceAnswer
+	ranked  []int // places in Devices, loudest first
+}
+
+// Causes are all causes: the machine's, then those of each device, the loudest
+// device first.
+func (a *Answer) Causes() []Cause {
+	n := len(a.Machine)
+	for i := range a.Devices {
+		n += len(a.Devices[i].Causes)
+	}
+	out := append(make([]Cause, 0, n), a.Machine...)
+	for _, i := range a.ranked {
+		out = append(out, a.Devices[i].Causes...)
+	}
+	return out
+}
+
+// Of returns the answer about one device, or nil where there is none.
+func (a *Answer) Of(node, uuid string) *DeviceAnswer {
+	for i := range a.Devices {
+		if d := a.Devices[i].Device; d.Node == node && d.UUID == uuid {
+			return &a.Devices[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package explain
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// forgetAfter is how long a device that is in no snapshot is remembered.
+const forgetAfter = time.Hour
+
+// A History remembers what the rules need of each device's past: some kilobytes
+// a device, however long it runs. One goroutine feeds it; its answers may be
+// asked for by many.
+type History struct {
+	mu       sync.Mutex
+	devices  map[key]*remembered
+	snapshot *gpu.Snapshot // the newest
+	answer   Answer        // about it
+}
+
+type key struct{ node, uuid string }
+
+type remembered struct {
+	memory
+	seen time.Time
+}
+
+// NewHistory returns a history of nothing.
+func NewHistory() *History { return &History{devices: map[key]*remembered{}} }
+
+// Add takes the next snapshot in, and finds its answer.
+func (h *History) Add(s *gpu.Snapshot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		k := key{d.Node, d.UUID}
+		r := h.devices[k]
+		if r == nil {
+			r = new(remembered)
+			h.devices[k] = r
+		}
+		r.step(d, sampledAt(d, s))
+		r.seen = s.Time
+	}
+	for k, r := range h.devices {
+		if s.Time.Sub(r.seen) > forgetAfter {
+			delete(h.devices, k)
+		}
+	}
+	h.snapshot = s
+	h.answer = answer(s, func(d *gpu.Device) *memory { return &h.devices[key{d.Node, d.UUID}].memory })
+}
+
+// Explain answers for a snapshot: the newest that was added, one that was read
+// beside it, or one of which only a part is looked at, for which the answer is
+// that of the whole. s may be nil: nothing was read yet. The history does not
+// change.
+func (h *History) Explain(s *gpu.Snapshot) Answer {
+	s = s.Whole()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s != nil && s == h.snapshot {
+		return h.answer
+	}
+	return answer(s, func(d *gpu.Device) *memory {
+		m := new(memory)
+		if r := h.devices[key{d.Node, d.UUID}]; r != nil {
+			*m = r.memory
+		}
+		m.step(d, sampledAt(d, s))
+		return m
+	})
+}
+
+// Explain answers for a snapshot without a past: what only time can tell, such
+// as that work has ended, is not found. s may be nil.
+func Explain(s *gpu.Snapshot) Answer { return NewHistory().Explain(s) }
+
+// Why is the answer in one sentence, without a past.
+func Why(s *gpu.Snapshot) string { return Explain(s).Sentence }
+
+// sampledAt is when a device was read.
+func sampledAt(d *gpu.Device, s *gpu.Snapshot) time.Time {
+	if d.SampledAt.IsZero() {
+		return s.Time
+	}
+	return d.SampledAt
+}

@@ -1,0 +1,335 @@
+package explain_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// A scene lasts some time, in which a machine reports one thing.
+type scene struct {
+	lasts   time.Duration
+	devices []gpu.Device
+}
+
+// play shows the scenes to a history, a reading every five seconds, and returns
+// the answer to the last one.
+func play(t *testing.T, scenes ...scene) explain.Answer {
+	t.Helper()
+	h := explain.NewHistory()
+	now := start
+	var last *gpu.Snapshot
+	for _, sc := range scenes {
+		for end := now.Add(sc.lasts); now.Before(end); now = now.Add(5 * time.Second) {
+			last = &gpu.Snapshot{Time: now, Node: "desk", Devices: append([]gpu.Device{}, sc.devices...)}
+			h.Add(last)
+			check(t, h.Explain(last))
+		}
+	}
+	return h.Explain(last)
+}
+
+// during is a scene.
+func during(lasts time.Duration, devices ...gpu.Device) scene { return scene{lasts, devices} }
+
+// coolingDown is a minute and a half in which a card gets cooler and its fans
+// slower, then two minutes at rest.
+func coolingDown() []scene {
+	var out []scene
+	for i := range 18 {
+		left := float64(18-i) / 18
+		out = append(out, during(5*time.Second, made(func(d *gpu.Device) {
+			d.Thermal.GPU, d.Power.Draw = gpu.Of(gpu.Celsius(36+35*left)), gpu.Of[gpu.Watts](22)
+			fansAt(d, gpu.Percent(60*left))
+		})))
+	}
+	return append(out, during(2*time.Minute, made()))
+}
+
+// Minutes of a machine, and what is said at their end: the machine's sentence,
+// and the kinds and confidences of the causes behind it.
+func TestStories(t *testing.T) {
+	const minute = time.Minute
+	warm := made(func(d *gpu.Device) {
+		d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](63), gpu.Of[gpu.Watts](30)
+		fansAt(d, 48)
+	})
+	heldBy := func(processes ...gpu.Process) gpu.Device {
+		return made(held, func(d *gpu.Device) { d.Processes = gpu.Of(processes) })
+	}
+	idler := process(4242, "python", 0)
+	reasons := func(r gpu.ClockEventReasons) func(*gpu.Device) {
+		return func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(r) }
+	}
+	still := func(d *gpu.Device) { d.Fans.Fans[1].RPM = gpu.Of[gpu.RPM](0) }
+	slow := func(d *gpu.Device) { d.Fans.Fans[0].RPM = gpu.Of[gpu.RPM](900) }
+	loose := func(d *gpu.Device) { d.Fans.Fans[0].RPM = gpu.Of[gpu.RPM](1500) }
+	manual := func(d *gpu.Device) {
+		fansAt(d, 80)
+		d.Fans.Fans[0].Policy, d.Fans.Fans[1].Policy = gpu.Of("manual"), gpu.Of("manual")
+	}
+	elsewhere := func(d *gpu.Device) {
+		fansAt(d, 80)
+		for i := range d.Fans.Fans {
+			d.Fans.Fans[i].Policy, d.Fans.Fans[i].Target = gpu.Absent[string](gpu.NotSupported), gpu.Of[gpu.Percent](30)
+		}
+	}
+	stuck := func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }
+	hotter := func(by gpu.Celsius) func(*gpu.Device) {
+		return func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + by) }
+	}
+	mig := func(d *gpu.Device) {
+		d.Utilization.GPU, d.Modes.MIG = gpu.Absent[gpu.Percent](gpu.NotSupported), gpu.Of(true)
+		d.Utilization.Encoder, d.Utilization.Decoder = gpu.Reading[gpu.Percent]{}, gpu.Reading[gpu.Percent]{}
+	}
+	display := func(d *gpu.Device) { d.Modes.DisplayActive = gpu.Of(true) }
+	polled := func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }
+	row := func(changes ...func(*gpu.Device)) []gpu.Device { // four passive cards at the same work
+		var out []gpu.Device
+		for i := range 4 {
+			out = append(out, made(append([]func(*gpu.Device){at(i), working(98, python), passive}, changes...)...))
+		}
+		return out
+	}
+	oneHot := row()
+	hotter(14)(&oneHot[2])
+
+	for _, tt := range []struct {
+		name   string
+		scenes []scene
+		want   string
+		causes string
+	}{
+		{"work is timed", []scene{during(minute, made()), during(12*minute+5*time.Second, made(working(98, python)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 12 min, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"work high"},
+		{"work that was there first is not", []scene{during(12*minute, made(working(98, python)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"work high"},
+		{"a pause does not end it", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(20*time.Second, heldBy(idler)), during(minute, made(working(98, python)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 6 min, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"work high"},
+
+		{"cooling down, for the first time", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, warm)},
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"cooling_down high"},
+		{"cooling down, as before", append(append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
+			during(5*minute, made(working(98, blender, python))), during(25*time.Second, warm)),
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 20 s ago, 63 °C, 30 W of 450 W, fan at 48 %; about 70 s more, going by earlier times.",
+			"cooling_down high"},
+		{"longer than before", append(append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
+			during(5*minute, made(working(98, python))), during(55*time.Second, warm), during(55*time.Second, made(hotter(20)))),
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 2 min ago, 54 °C, 17 W of 450 W, fan still; it takes longer than the 2 min of earlier times.",
+			"cooling_down high"},
+		{"paused", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, heldBy(idler))},
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which has paused its work 5 s ago, 44 °C, 63 W of 450 W, fan still; how long it takes is not known yet.",
+			"cooling_down high"},
+		{"who did most, not who was last", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, made(working(8, shell))), during(10*time.Second, warm)},
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 5 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"cooling_down high"},
+		{"nobody was listed", []scene{during(minute, made()), during(5*minute, made(working(98))), during(10*time.Second, warm)},
+			"GPU 0 (RTX 4090) is cooling down after work that ended 5 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"cooling_down high"},
+		{"cool again", append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still.",
+			"idle high"},
+		{"work that warmed nothing", []scene{during(minute, made()), during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](6) })), during(10*time.Second, made())},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still.",
+			"idle high"},
+
+		{"held awake by a process", []scene{during(2*minute, made()), during(3*minute, heldBy(idler, shell))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan still, 46 W more than at rest.",
+			"held_awake high"},
+		{"held awake since it was first seen", []scene{during(3*minute, heldBy(idler))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan still.",
+			"held_awake medium"},
+		{"held awake by a display", []scene{during(2*minute, made(display)), during(3*minute, made(held, display, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{shell}) }))},
+			"A display keeps GPU 0 (RTX 4090) awake, 44 °C, 63 W of 450 W, fan still, 46 W more than at rest.",
+			"held_awake medium"},
+		{"held awake by being asked", []scene{during(2*minute, made(polled)), during(3*minute, made(held, polled))},
+			"Being asked for readings (by gpuwhy, or by another monitor) keeps GPU 0 (RTX 4090) awake, since persistence mode is off, 44 °C, 63 W of 450 W, fan still, 46 W more than at rest.",
+			"held_awake medium"},
+		{"held awake by nobody knows what", []scene{during(2*minute, made()), during(3*minute, made(held))},
+			"GPU 0 (RTX 4090) is awake without work, 44 °C, 63 W of 450 W, fan still, 46 W more than at rest, and nothing that is listed explains it.",
+			"held_awake low"},
+		{"cooling down and held awake", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(held, hotter(16), func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago, 60 °C, 63 W of 450 W, fan still; how long it takes is not known yet; python (pid 4242, alice) keeps it awake without using it, 46 W more than at rest.",
+			"cooling_down high, held_awake high"},
+
+		{"fan set by hand", []scene{during(minute, made(manual))},
+			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (34 °C); the GPU is idle at 0 %.",
+			"fan_set_by_hand high, idle high"},
+		{"fan set by hand, and work", []scene{during(minute, made(working(98, python), manual))},
+			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (71 °C); python (pid 4242, alice) keeps the GPU busy at 98 %.",
+			"fan_set_by_hand high, work high"},
+		{"fan that goes elsewhere", []scene{during(2*minute, made(elsewhere))},
+			"The fan of GPU 0 (RTX 4090) stays at 80 %, which is not what the driver steers to (34 °C); the GPU is idle at 0 %.",
+			"fan_set_by_hand medium, idle high"},
+		{"fan on its way", []scene{during(20*time.Second, made(elsewhere))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan at 80 %.",
+			"idle high"},
+
+		{"fan that stands still", []scene{during(2*minute, made(working(98, python))), during(15*time.Second, made(working(98, python), still))},
+			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.",
+			"fan_failing high, work high"},
+		{"fan that starts", []scene{during(minute, made()), during(10*time.Second, made(working(98, python), still))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"work high"},
+		{"fan that is slower than it was", []scene{during(3*minute, made(working(98, python))), during(15*time.Second, made(working(98, python), slow))},
+			"Fan 1 of GPU 0 (RTX 4090) turns at 900 RPM, where 2112 RPM are usual at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.",
+			"fan_failing medium, work high"},
+		{"fan that turns unasked", []scene{during(minute, made(loose))},
+			"Fan 1 of GPU 0 (RTX 4090) turns at 1500 RPM, though the driver asks for 0 %; the GPU is idle at 0 %.",
+			"fan_failing medium, idle high"},
+
+		{"at its power limit", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonPowerCap)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %; it is held back by its power limit (450 W).",
+			"work high, limited_by_power high"},
+		{"too hot", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonThermalSlowdown), hotter(19)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 90 °C, 431 W of 450 W, fan at 66 %; it is held back by its heat (90 °C).",
+			"work high, limited_by_heat high"},
+		{"far too hot", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonHardwareSlowdown|gpu.ReasonHardwareThermal), hotter(25)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 96 °C, 431 W of 450 W, fan at 66 %; it slows itself down hard, because it is too hot (96 °C).",
+			"work high, limited_by_heat high"},
+		{"heat and power", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonThermalSlowdown|gpu.ReasonPowerCap)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %; it is held back by its heat (71 °C); it is held back by its power limit (450 W).",
+			"work high, limited_by_heat high, limited_by_power high"},
+		{"the power supply", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonHardwareSlowdown|gpu.ReasonHardwarePowerBrake)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %; it is slowed down because the power supply asks it to draw less.",
+			"work high, limited_by_power high"},
+		{"its own hardware", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonHardwareSlowdown)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %; it is slowed down by its own hardware: heat, or the power supply.",
+			"work high, limited_by_power medium"},
+
+		{"hotter than it was", []scene{during(12*minute, made(working(98, python))), during(2*minute, made(working(98, python), hotter(12)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 83 °C, 431 W of 450 W, fan at 66 %; it is hot for its power: 11 °C hotter than it was at 431 W.",
+			"work high, hot_for_its_power medium"},
+		{"hotter than its neighbors", []scene{during(2*minute, oneHot...)},
+			"python (pid 4242, alice) keeps GPU 2 (RTX 4090) busy at 98 %, 85 °C, 431 W of 450 W; it is hot for its power: 14 °C hotter than its neighbors at 431 W; it has no fan of its own: the chassis fans are what you hear; 3 other GPUs are at work.",
+			"work high, hot_for_its_power medium, chassis_fans medium"},
+		{"all are hotter than they were", []scene{during(12*minute, row()...), during(2*minute, row(hotter(6))...)},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 77 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear; 3 other GPUs are at work; 4 of 4 GPUs run hotter than they did at the same power, by 6 °C on average: the air that reaches them is warmer.",
+			"work high, chassis_fans medium"},
+
+		{"stuck counter", []scene{during(30*time.Second, made(stuck))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 34 °C, 17 W of 450 W, fan still.",
+			"busy_counter_stuck high"},
+		{"a counter that is ahead of the work", []scene{during(time.Minute, made()), during(5*time.Second, made(stuck))},
+			"GPU 0 (RTX 4090) is busy at 100 %, 34 °C, 17 W of 450 W, fan still, and no process is listed that explains it.",
+			"work low"},
+		{"impossible power", []scene{during(minute, made(func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](2000) }))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, fan still.",
+			"idle high, doubtful_reading high"},
+		{"cut into instances", []scene{during(minute, made(working(0, gpu.Process{PID: 5, Type: gpu.TypeCompute, Facts: python.Facts}), mig, passive))},
+			"python (pid 5, alice) probably keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear.",
+			"work low, chassis_fans medium, not_knowable high"},
+		{"hidden processes", []scene{during(minute, made(working(98, stranger)))},
+			"A process (pid 7) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"work high, not_knowable high"},
+		{"it hangs", []scene{during(minute, made(working(98, python))), during(minute, in(gpu.StateNotAnswering, 0))},
+			"GPU 0 (RTX 4090) is not answering.", "not_answering high"},
+		{"it is back after a long time", []scene{during(minute, made()), during(minute, made(working(98, python))), during(10*minute, in(gpu.StateLost, 0)), during(10*time.Second, warm)},
+			"GPU 0 (RTX 4090) is idle at 0 %, 63 °C, 30 W of 450 W, fan at 48 %.", "idle high"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := play(t, tt.scenes...)
+			if got.Sentence != tt.want {
+				t.Errorf("got  %q\nwant %q", got.Sentence, tt.want)
+			}
+			if causes := told(loudest(&got)); causes != tt.causes {
+				t.Errorf("causes are %q, want %q", causes, tt.causes)
+			}
+		})
+	}
+}
+
+// loudest is the device that the machine's sentence is about.
+func loudest(a *explain.Answer) []explain.Cause {
+	causes := a.Causes()[len(a.Machine):]
+	for i := range causes {
+		if causes[i].Device != causes[0].Device {
+			return causes[:i]
+		}
+	}
+	return causes
+}
+
+func told(causes []explain.Cause) string {
+	var out []string
+	for _, c := range causes {
+		out = append(out, string(c.Kind)+" "+c.Confidence.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// Every figure that a sentence names is among its evidence, and each says when.
+func TestEvidence(t *testing.T) {
+	a := play(t,
+		during(2*time.Minute, made()), during(5*time.Minute, made(working(98, python))),
+		during(45*time.Second, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) })))
+	var got []string
+	for _, c := range a.Devices[0].Causes {
+		got = append(got, string(c.Kind)+" since "+c.Since.Format(time.TimeOnly)+": "+c.Advice)
+		for _, e := range c.Evidence {
+			line := "  " + e.Name + ": " + e.Text
+			if !e.At.IsZero() {
+				line += " @" + e.At.Format(time.TimeOnly)
+			}
+			got = append(got, line)
+		}
+	}
+	want := `cooling_down since 15:07:00: Nothing needs to be done: it gets quiet by itself.
+  temperature: 44 °C @15:07:40
+  power draw: 63 W @15:07:40
+  power limit: 450 W @15:07:40
+  fan, as commanded: 0 % @15:07:40
+  last work: python (pid 4242, alice) @15:07:00
+  work ended: 15:07:00 UTC @15:07:00
+  temperature when it ended: 71 °C @15:07:00
+  fan when it ended: 66 % @15:07:00
+held_awake since 15:07:00: End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload).
+  temperature: 44 °C @15:07:40
+  power draw: 63 W @15:07:40
+  power limit: 450 W @15:07:40
+  fan, as commanded: 0 % @15:07:40
+  utilization: 0 % @15:07:40
+  performance state (0 is the fastest): 0 @15:07:40
+  SM clock: 2745 MHz @15:07:40
+  fastest SM clock: 3120 MHz @15:07:40
+  power at rest: 17 W @15:00:20
+  memory held by python (pid 4242, alice): 2048 MiB @15:07:40`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
+// A reading beside the feed is answered with the past that there is, and
+// changes nothing of it.
+func TestAReadingOnDemand(t *testing.T) {
+	h := explain.NewHistory()
+	h.Add(snapshot(made()))
+	newest := snapshot(made(working(98, python)))
+	newest.Time = start.Add(time.Minute)
+	h.Add(newest)
+	beside := snapshot(made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](70); fansAt(d, 60) }))
+	beside.Time = start.Add(2 * time.Minute)
+	const want = "GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended just now, 70 °C, 17 W of 450 W, fan at 60 %; how long it takes is not known yet."
+	for range 2 {
+		if got := h.Explain(beside).Sentence; got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+	if got := h.Explain(newest).Sentence; !strings.HasPrefix(got, "python (pid 4242, alice) keeps") {
+		t.Errorf("the newest: %q", got)
+	}
+	part := newest.Filtered(func(*gpu.Device) bool { return false })
+	if got := h.Explain(part).Sentence; got != h.Explain(newest).Sentence {
+		t.Errorf("a part of it: %q", got)
+	}
+	old := snapshot(made())
+	old.Time = start.Add(-time.Hour)
+	check(t, h.Explain(old))
+}

@@ -1,0 +1,86 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// The family of readings that can't be right.
+
+// stuckFor is how long everything must speak against the busy counter. When
+// work begins, the counter may be ahead of the power by a second or so.
+const stuckFor = 3 * time.Second
+
+// stuckLongEnough reports whether what stuck looks for is no passing moment. Of
+// a device that was seen for less long, all that was seen must be so.
+func (c *card) stuckLongEnough() bool {
+	return c.m.at.IsZero() || c.m.lasted(c.m.stuck) >= min(stuckFor, c.m.at.Sub(c.m.first))
+}
+
+func stuckCounter(c *card) *finding {
+	if !c.stuck {
+		return nil
+	}
+	confidence := Medium
+	if c.m.lasted(c.m.stuck) >= stuckFor {
+		confidence = High
+	}
+	f := c.heat().figure("busy counter", c.v.util, "%").
+		figure("power at rest", c.floor, "W").
+		figure("SM clock", c.v.clock, "MHz").
+		figure("fastest SM clock", c.v.top, "MHz").
+		figure("processes listed", float64(len(c.d.Processes.Or(nil))), "")
+	return &finding{
+		clause: func(it string) string {
+			return c.figured(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: nothing runs on it", it, withUnit(c.v.util, "%")))
+		},
+		confidence: confidence,
+		since:      c.m.stuck,
+		evidence:   f,
+		advice:     "Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature.",
+	}
+}
+
+// doubtful lists readings that came with a value that can't be right.
+func doubtful(c *card) *finding {
+	p := &proofs{at: c.at}
+	suspect(p, "utilization", c.d.Utilization.GPU, "%", 0, 100)
+	suspect(p, "temperature", c.d.Thermal.GPU, "°C", coldest, hottest)
+	suspect(p, "memory temperature", c.d.Thermal.Memory, "°C", coldest, hottest)
+	suspect(p, "power draw", c.d.Power.Draw, "W", 0, mostWatts)
+	suspect(p, "fan, as commanded", c.d.Fans.Commanded(), "%", 0, mostPercent)
+	suspect(p, "SM clock", c.d.Clocks.SM, "MHz", 0, mostMegahertz)
+	suspect(p, "memory used", gpu.Map(c.d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
+	if len(p.list) == 0 {
+		return nil
+	}
+	texts := make([]string, len(p.list))
+	for i, e := range p.list {
+		texts[i] = e.Name + " (" + e.Text + ")"
+	}
+	return &finding{
+		clause: func(it string) string {
+			return it + " reports what can't be right, and it is not gone by here: " + strings.Join(texts, ", ")
+		},
+		confidence: High,
+		evidence:   p,
+		advice:     "If it stays so, restart the machine, or update the driver; a sensor may be broken.",
+		aside:      true,
+	}
+}
+
+// suspect adds a reading to the evidence that has a value and isn't believed.
+func suspect[T ~float64 | ~int](p *proofs, name string, r gpu.Reading[T], unit string, least, most float64) {
+	v, ok := r.Get()
+	if !ok || has(believed(r, least, most)) {
+		return
+	}
+	if f := float64(v); f >= -1e12 && f <= 1e12 {
+		p.figure(name, f, unit)
+		return
+	}
+	p.fact(name, "no number that can be shown")
+}

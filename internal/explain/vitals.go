@@ -1,0 +1,180 @@
+package explain
+
+import (
+	"math"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// vitals are the readings of one device that the rules go by, as plain numbers;
+// NaN where there is none that can be believed.
+type vitals struct {
+	util, video float64 // percent; video: the busiest of the video engines
+	temp        float64 // °C
+	slowdown    float64 // °C: where it slows itself down, or the nearest that is known
+	power       float64 // W
+	limit       float64 // W
+	fan         float64 // percent, as commanded; the fastest fan's
+	rpm         float64 // the fastest fan's
+	clock, top  float64 // MHz: of the SMs, now and at most
+	state       float64 // the performance state, 0 the fastest
+	reasons     gpu.ClockEventReasons
+	reasoned    bool // reasons is a reading
+}
+
+var none = math.NaN()
+
+func has(v float64) bool { return !math.IsNaN(v) }
+
+// believed is the number of a good reading. One that can't be right counts for
+// nothing, whether the source said so or not.
+func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 {
+	v, ok := r.Get()
+	if f := float64(v); ok && r.Quality() == gpu.Good && f >= least && f <= most {
+		return f
+	}
+	return none
+}
+
+// What no device reports: beyond it a reading is not believed.
+const (
+	coldest, hottest = -60, 150 // °C
+	mostWatts        = 100_000  // W
+	mostPercent      = 1000     // of a fan's noise limit, which it may pass
+	mostRPM          = 100_000  // revolutions a minute
+	mostMegahertz    = 100_000  // MHz
+	mostState        = 15       // P15
+	mostBytes        = 1 << 50  // of memory
+	mostSeconds      = 100 * 365 * 86400
+)
+
+func vitalsOf(d *gpu.Device) vitals {
+	v := vitals{
+		util:  believed(d.Utilization.GPU, 0, 100),
+		video: highest(believed(d.Utilization.Encoder, 0, 100), believed(d.Utilization.Decoder, 0, 100)),
+		temp:  believed(d.Thermal.GPU, coldest, hottest),
+		power: believed(d.Power.Draw, 0, mostWatts),
+		limit: believed(d.Power.EnforcedLimit, 1, mostWatts),
+		fan:   none, rpm: none,
+		clock: believed(d.Clocks.SM, 0, mostMegahertz),
+		top:   believed(d.Clocks.MaxSM, 1, mostMegahertz),
+		state: believed(d.Clocks.PerformanceState, 0, mostState),
+	}
+	if !has(v.limit) {
+		v.limit = believed(d.Power.DefaultLimit, 1, mostWatts)
+	}
+	if !has(v.clock) {
+		v.clock, v.top = believed(d.Clocks.Graphics, 0, mostMegahertz), believed(d.Clocks.MaxGraphics, 1, mostMegahertz)
+	}
+	for i := range d.Fans.Fans {
+		v.fan = highest(v.fan, commanded(&d.Fans.Fans[i]))
+		v.rpm = highest(v.rpm, revolutions(&d.Fans.Fans[i]))
+	}
+	v.slowdown = believed(d.Thermal.Slowdown, 1, hottest)
+	if margin := believed(d.Thermal.Margin, -hottest, hottest); !has(v.slowdown) && has(margin) {
+		v.slowdown = v.temp + margin
+	}
+	v.reasons, v.reasoned = d.Clocks.EventReasons.Get()
+	return v
+}
+
+func commanded(f *gpu.Fan) float64   { return believed(f.Commanded, 0, mostPercent) }
+func revolutions(f *gpu.Fan) float64 { return believed(f.RPM, 0, mostRPM) }
+func target(f *gpu.Fan) float64      { return believed(f.Target, 0, mostPercent) }
+
+// highest is the larger of two numbers, of which either may be none.
+func highest(a, b float64) float64 {
+	if !has(a) || b > a {
+		return b
+	}
+	return a
+}
+
+// lowest is the smaller of two numbers, of which either may be none.
+func lowest(a, b float64) float64 {
+	if !has(a) || b < a {
+		return b
+	}
+	return a
+}
+
+// turning reports whether a tachometer says that a fan turns.
+func (v *vitals) turning() bool { return v.rpm > 0 }
+
+// load is the power as a part of the limit, 0 to 1 and somewhat more.
+func (v *vitals) load() float64 { return v.power / v.limit }
+
+// speed is the SM clock as a part of the fastest.
+func (v *vitals) speed() float64 { return v.clock / v.top }
+
+// An activity is what a device does.
+type activity uint8
+
+const (
+	unknown activity = iota // it does not report enough to tell
+	resting                 // no engine has work worth the name
+	working
+)
+
+// idleBelow is the utilization under which a device is not called busy: a
+// desktop's own drawing is the usual cause.
+const idleBelow = 5.0
+
+// activityOf tells work from rest. floor is what the device draws at rest, or
+// none. Where the device doesn't report how busy it is, its processes' shares
+// do; where they have none either, its power tells work, though not whose.
+func activityOf(d *gpu.Device, v *vitals, floor float64) activity {
+	busy, complete := highest(v.util, v.video), has(v.util)
+	if !complete {
+		list := d.Processes.Or(nil)
+		complete = len(list) > 0
+		for i := range list {
+			share := processShare(&list[i])
+			busy, complete = highest(busy, share), complete && has(share)
+		}
+	}
+	switch {
+	case busy >= idleBelow:
+		return working
+	case has(busy) && complete:
+		return resting
+	case has(floor) && v.power > 1.5*floor+10, !has(floor) && v.load() > 0.4:
+		return working
+	case has(floor) && has(v.power):
+		return resting
+	default:
+		return unknown
+	}
+}
+
+// processShare is the largest of a process's engine shares, or none.
+func processShare(p *gpu.Process) float64 {
+	return highest(believed(p.SM, 0, 100), highest(believed(p.Encoder, 0, 100), believed(p.Decoder, 0, 100)))
+}
+
+// stuck reports whether the busy counter says "all the time" while nothing else
+// does: power and clocks are those of rest, and no process has a share.
+func stuck(d *gpu.Device, v *vitals, floor float64) bool {
+	const nearlyAlways = 90
+	if !(v.util >= nearlyAlways) || !has(v.power) {
+		return false
+	}
+	atRest := v.load() < 0.15
+	if has(floor) {
+		atRest = v.power <= 1.15*floor+3
+	}
+	slow := v.speed() < 0.5 || v.state >= 5
+	if !atRest || !slow || v.video >= idleBelow {
+		return false
+	}
+	list, listed := d.Processes.Get()
+	if !listed {
+		return false
+	}
+	for i := range list {
+		if processShare(&list[i]) >= 1 || (list[i].Type != gpu.TypeGraphics && !has(processShare(&list[i]))) {
+			return false
+		}
+	}
+	return true
+}
