@@ -4,7 +4,6 @@ package nvml
 
 import (
 	"testing"
-	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -89,7 +88,7 @@ func bare(devices []*device) {
 		for _, list := range processLists {
 			rawProcesses(d.lib.function(list.symbols[0]), device)
 		}
-		rawSamples(d.lib.function("nvmlDeviceGetProcessUtilization"), unsafe.Pointer(device), 1)
+		rawSamples(d.lib.function("nvmlDeviceGetProcessUtilization"), device, 1)
 	}
 }
 

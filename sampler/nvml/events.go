@@ -78,7 +78,9 @@ func (d *device) listen() code {
 // stopListening gives the set of events back.
 func (d *device) stopListening() {
 	if d.events != nil {
-		invoke(d.lib, "nvmlEventSetFree", d.events, alone(nvml.EventSet.Free))
+		if _, c := invoke(d.lib, "nvmlEventSetFree", d.events, alone(nvml.EventSet.Free)); c != success {
+			d.log.Debug("a set of events was not freed", "err", c)
+		}
 		d.events = nil
 	}
 }

@@ -239,7 +239,7 @@ func readFanPolicies(d *device, r *gpu.Readings) {
 func fanPolicy(h *handle, i int) gpu.Reading[string] {
 	return reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), func(p nvml.FanControlPolicy) gpu.Reading[string] {
 		switch p {
-		case nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW:
+		case nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW: //nolint:misspell // the driver's own spelling
 			return gpu.Of("automatic")
 		case nvml.FAN_POLICY_MANUAL:
 			return gpu.Of("manual")

@@ -5,6 +5,7 @@ package nvml
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"sync"
@@ -128,12 +129,13 @@ func (l *library) initialize() code {
 	return c
 }
 
-// shutdown undoes one initialize.
-func (l *library) shutdown() code {
+// shutdown undoes one initialize. Nothing can be done where it fails.
+func (l *library) shutdown(log *slog.Logger) {
 	turn.Lock()
 	defer turn.Unlock()
-	_, c := invoke(l, "nvmlShutdown", l.api, alone(nvml.Interface.Shutdown))
-	return c
+	if _, c := invoke(l, "nvmlShutdown", l.api, alone(nvml.Interface.Shutdown)); c != success {
+		log.Warn("the driver's library did not shut down", "err", c)
+	}
 }
 
 // count is how many GPUs the driver lists.

@@ -4,6 +4,8 @@ package nvml
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"testing"
@@ -24,18 +26,23 @@ func TestMain(m *testing.M) {
 		child(scenario)
 		return
 	}
-	var err error
-	if lib, err = fakenvml.New(fakenvml.Options{}); err != nil {
-		slog.Error("no fake library", "err", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
-		slog.Error("goroutines are left", "err", err)
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
-	lib.Remove()
 	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	if lib, err = fakenvml.New(fakenvml.Options{}); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, lib.Remove()) }()
+	if code = m.Run(); code == 0 {
+		err = goleak.Find()
+	}
+	return code, err
 }
 
 // testDeadline is after how long a call hangs in these tests.

@@ -102,7 +102,7 @@ func fade(v reflect.Value) {
 			fade(v.Index(i))
 		}
 	case reflect.Struct:
-		if r, ok := v.Addr().Interface().(interface{ Present() bool }); ok {
+		if r, ok := reflect.TypeAssert[interface{ Present() bool }](v.Addr()); ok {
 			if r.Present() {
 				v.Set(reflect.ValueOf(absent(v.Interface())))
 			}

@@ -57,7 +57,7 @@ func begin(l *library, p plan) (*session, error) {
 		s.list(p, count)
 		return s, nil
 	}
-	l.shutdown()
+	l.shutdown(p.log)
 	if c != success {
 		return nil, c.advice()
 	}
@@ -97,11 +97,11 @@ func (s *session) list(p plan, count int) {
 }
 
 // end shuts the library down. No call may be under way.
-func (s *session) end() code {
+func (s *session) end(log *slog.Logger) {
 	for _, p := range s.places {
 		p.device.stopListening()
 	}
-	return s.lib.shutdown()
+	s.lib.shutdown(log)
 }
 
 // devices is what there is to read.

@@ -361,9 +361,7 @@ func (s *Source) startEnd() {
 	sess := s.session
 	s.session = nil
 	s.start("being shut down", func() error {
-		if c := sess.end(); c != success {
-			s.cfg.Log.Warn("the driver's library did not shut down", "err", c)
-		}
+		sess.end(s.cfg.Log)
 		return nil
 	})
 }
@@ -385,7 +383,7 @@ func (s *Source) start(what string, work func() error) {
 		closed := s.closed
 		s.mu.Unlock()
 		if closed && orphan != nil {
-			orphan.end()
+			orphan.end(s.cfg.Log)
 		}
 	}()
 }
@@ -400,7 +398,7 @@ func (s *Source) letGo() {
 }
 
 // await waits for a job up to the deadline, whatever patience ctx has: nothing
-// can be read before. A ctx that is cancelled ends the wait.
+// can be read before. A ctx that is canceled ends the wait.
 func (s *Source) await(ctx context.Context, j *job) bool {
 	overdue := time.NewTimer(time.Until(j.began.Add(s.cfg.Deadline)))
 	defer overdue.Stop()

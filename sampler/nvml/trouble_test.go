@@ -188,7 +188,7 @@ func TestInitHangsAndNobodyWaits(t *testing.T) {
 	m.AwaitHeld(1)
 	cancel()
 	if err := <-done; !errors.Is(err, gpu.ErrNotAnswering) {
-		t.Errorf("after cancelling: %v", err)
+		t.Errorf("after canceling: %v", err)
 	}
 }
 

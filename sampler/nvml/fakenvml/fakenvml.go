@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,7 +59,11 @@ func Build(tb testing.TB, o Options) *Library {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { lib.Remove() })
+	tb.Cleanup(func() {
+		if err := lib.Remove(); err != nil {
+			tb.Error(err)
+		}
+	})
 	return lib
 }
 
@@ -74,8 +79,7 @@ func New(o Options) (*Library, error) {
 	}
 	lib := &Library{dir: dir}
 	if err := cmp.Or(os.WriteFile(lib.Path(), image, 0o755), createControl(dir)); err != nil {
-		lib.Remove()
-		return nil, err
+		return nil, errors.Join(err, lib.Remove())
 	}
 	return lib, nil
 }

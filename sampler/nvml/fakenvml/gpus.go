@@ -162,7 +162,7 @@ func RTX4090() GPU {
 	}, Process{PID: 1612, Type: "graphics", Memory: 262 * mib})
 }
 
-// H100 is a data-centre card at work: no fan of its own, ECC, MIG capable.
+// H100 is a data center card at work: no fan of its own, ECC, MIG capable.
 func H100() GPU {
 	return describe(map[Key]any{
 		UUID: "GPU-8c1d2f70-77aa-4b21-b1d4-000000000018", Name: "NVIDIA H100 80GB HBM3", PCI: "0000:18:00.0",
