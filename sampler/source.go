@@ -2,7 +2,6 @@ package sampler
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -93,7 +92,8 @@ func (s *source) fail(now time.Time, err error) {
 		s.lastSuccess = now.UTC()
 	}
 	if s.failure == nil || s.failure.Advice.Text() != advice.Text() {
-		s.log.Warn("the source can't be read", "what", advice.What, "try", advice.Try, "err", errors.Unwrap(err))
+		s.log.Warn("the source can't be read", "what", advice.What, "try", advice.Try)
+		s.log.Debug("why the source can't be read", "err", err)
 	}
 	s.failure = &next
 }

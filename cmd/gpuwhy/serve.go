@@ -223,12 +223,12 @@ func (a *app) events(alerts []alert.Alert) []hub.Event {
 	return events
 }
 
-// announceStart says in one line what is read, or what failed and what to do.
+// announceStart says in one line what is read. What can't be read, its source
+// has said, and what to do.
 func (a *app) announceStart(ctx context.Context) {
 	for snap := range a.hub.Feed(ctx) {
 		if len(snap.Devices) == 0 {
-			a.log.Warn("no GPU can be read", "source", snap.Source, "reason", contract.Reason(snap))
-			return
+			continue
 		}
 		attrs := []any{"source", snap.Source, "gpus", len(snap.Devices)}
 		for _, d := range snap.Drivers {
