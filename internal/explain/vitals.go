@@ -129,8 +129,8 @@ func activityOf(d *gpu.Device, v *vitals, floor float64) activity {
 		list := d.Processes.Or(nil)
 		complete = len(list) > 0
 		for i := range list {
-			share := processShare(&list[i])
-			busy, complete = highest(busy, share), complete && has(share)
+			busy = highest(busy, processShare(&list[i]))
+			complete = complete && has(believed(list[i].SM, 0, 100))
 		}
 	}
 	switch {
