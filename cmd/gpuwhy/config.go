@@ -28,6 +28,7 @@ type Config struct {
 	Interval    time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
 	Source      string        `default:"auto" help:"Where readings come from: auto, nvml, or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N)."`
 	NVMLLibrary string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
+	SysfsRoot   string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: sleeping cards are looked for there."`
 	Deadline    time.Duration `default:"2s" help:"How long a device may take to answer before it counts as not answering."`
 	Node        string        `help:"This machine's name; the host name by default."`
 

@@ -229,6 +229,27 @@ func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
 	v.await("it is back", func(u contract.Update) bool { return u.GPUs[0].State == "ok" && u.GPUs[0].ID == 0 })
 }
 
+func TestASleepingCardIsLeftAsleep(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
+	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot())
+	v := p.dial()
+	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	m.GPU(1).Sleep()
+	u := v.await("one is asleep", func(u contract.Update) bool { return u.GPUs[1].State == "asleep" })
+	if u.Status != "ok" || u.GPUs[1].StateReason == "" || u.GPUs[0].State != "ok" {
+		t.Errorf("status %s, %+v", u.Status, u.GPUs[1])
+	}
+	calls := m.GPU(1).Calls()
+	seq := u.Seq
+	v.await("three more readings were made", func(u contract.Update) bool { return u.Seq > seq+3 })
+	if now := m.GPU(1).Calls(); now != calls {
+		t.Errorf("the driver was asked %d times about a card that sleeps", now-calls)
+	}
+	m.GPU(1).Wake()
+	v.await("it is awake", func(u contract.Update) bool { return u.GPUs[1].State == "ok" })
+}
+
 func TestNoDriverAtStartThenOne(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())

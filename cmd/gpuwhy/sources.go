@@ -54,6 +54,7 @@ func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
 func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
 	return nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary,
+		SysfsRoot:   cfg.SysfsRoot,
 		Deadline:    cfg.Deadline,
 		// Work between two readings is seen whole; at short intervals the
 		// driver's own samples, up to a second apart, are.

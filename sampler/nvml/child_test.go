@@ -157,7 +157,7 @@ func TestLibraryAppears(t *testing.T) {
 	}
 	p := start(t, later.Path())
 	for range 2 {
-		if got := p.read(t); !strings.Contains(got, "no NVIDIA management library was found") || !strings.Contains(got, later.Path()) {
+		if got := p.read(t); !strings.Contains(got, "management library was not found") || !strings.Contains(got, later.Path()) {
 			t.Errorf("without a library: %q", got)
 		}
 	}

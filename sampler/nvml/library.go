@@ -60,8 +60,12 @@ func load(path string) (*library, error) {
 		}
 		return examine(p, handle)
 	}
+	what := "NVIDIA's management library was not found: tried " + paths[0]
+	if others := len(paths) - 1; others > 0 {
+		what += fmt.Sprintf(" and %d places beside the loader's own", others)
+	}
 	return nil, &gpu.Advice{
-		What: "no NVIDIA management library was found (tried " + strings.Join(paths, ", ") + ")",
+		What: what,
 		Try:  "install the NVIDIA driver, and check that nvidia-smi runs; in a container, start it with the NVIDIA runtime (--gpus all)",
 		Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, errors.Join(tried...)),
 	}
