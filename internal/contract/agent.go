@@ -139,7 +139,7 @@ type GPU struct {
 	Instances    []Instance `json:"instances"` // its MIG instances, which count in no total
 	// Why a reading is null, or not to be trusted, by its path in this object; only the exceptions are
 	// listed.
-	Quality map[string]string `json:"quality" enum:"not_supported,not_permitted,stale,doubtful"`
+	Quality map[string]string `json:"quality" enum:"quality"`
 }
 
 // Utilization in percent of the last sample period.
@@ -273,7 +273,7 @@ type Process struct {
 	GPUInstance     Int     `json:"gpu_instance_id"`               // MIG GPU instance. Null outside MIG mode
 	ComputeInstance Int     `json:"compute_instance_id"`           // MIG compute instance. Null outside MIG mode
 	// Why a reading is null; left out where there is nothing to say.
-	Quality map[string]string `json:"quality,omitempty" enum:"not_supported,not_permitted,stale,doubtful"`
+	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
 
 // Instance is a MIG instance: nested under its device, never in totals.
@@ -287,7 +287,7 @@ type Instance struct {
 	MemorySlices    Int    `json:"memory_slice_count"`   // its slices of the GPU's memory
 	ComputeSlices   Int    `json:"compute_slice_count"`  // its slices of the GPU's multiprocessors
 	// Why a reading is null; left out where there is nothing to say.
-	Quality map[string]string `json:"quality,omitempty" enum:"not_supported,not_permitted,stale,doubtful"`
+	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
 
 // NewGPUs makes the gpus list; never nil.
