@@ -64,9 +64,9 @@ type ClusterGPU struct {
 	// GPU without a fan of its own.
 	FanSpeed Int `json:"fan_speed_percent" max:"none"`
 	// Generation of the PCIe link now, which falls while the GPU is idle.
-	PCIeGeneration Int `json:"pcie_generation" min:"1"`
+	PCIeGeneration Int `json:"pcie_generation"`
 	// Lanes of the PCIe link now.
-	PCIeWidth Int `json:"pcie_link_width" min:"1"`
+	PCIeWidth Int `json:"pcie_link_width"`
 	// Processes with a context on the GPU, busiest first; empty also where the
 	// driver can't say.
 	Processes []ClusterProcess `json:"processes"`
