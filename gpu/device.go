@@ -39,6 +39,10 @@ type Device struct {
 	// there are none. It is older than the snapshot's Time where the device
 	// was slow to answer.
 	SampledAt time.Time
+	// IdleFloor is the lowest steady draw that this very device was seen to
+	// have while it had no work. No source reports it: it is learned while
+	// gpuwhy runs, absent until then.
+	IdleFloor Reading[Watts]
 	Readings
 }
 

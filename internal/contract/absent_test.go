@@ -113,6 +113,8 @@ var readings = []reading{
 	number("power.max_limit_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.Power.MaxLimit }),
 	number("power.total_energy_joules", func(d *gpu.Device) *gpu.Reading[gpu.Joules] { return &d.Power.Energy }),
 
+	number("attribution.idle_floor_watts", func(d *gpu.Device) *gpu.Reading[gpu.Watts] { return &d.IdleFloor }),
+
 	number("clocks.graphics_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.Graphics }),
 	number("clocks.sm_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.SM }),
 	number("clocks.memory_clock_mhz", func(d *gpu.Device) *gpu.Reading[gpu.Megahertz] { return &d.Clocks.Memory }),

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 )
 
 // GPUInfo answers GET /gpu/info.
@@ -55,7 +56,7 @@ type OneGPU struct {
 
 // NewOneGPU makes it for a device of s.
 func NewOneGPU(s *gpu.Snapshot, d *gpu.Device) OneGPU {
-	return OneGPU{Timestamp: timestamp(s.Time), GPU: NewGPU(d)}
+	return OneGPU{Timestamp: timestamp(s.Time), GPU: newGPU(d, new(attribute.Of(d, attribute.ForeignPIDs(s))))}
 }
 
 // Totals are sums and averages over the devices that answer. GPUCount counts
@@ -137,6 +138,8 @@ type GPU struct {
 	Health       Health     `json:"health"`    // what has gone wrong in it
 	Modes        Modes      `json:"modes"`     // an administrator's switches
 	Instances    []Instance `json:"instances"` // its MIG instances, which count in no total
+	// Whose its memory, work and watts are.
+	Attribution Attribution `json:"attribution"`
 	// Why a reading is null, or not to be trusted, by its path in this object; only the exceptions are
 	// listed.
 	Quality map[string]string `json:"quality" enum:"quality"`
@@ -266,12 +269,23 @@ type Process struct {
 	Decoder         Float   `json:"decoder_percent"`                                           // share of the video decoder's time
 	User            *string `json:"user"`                                                      // who runs it
 	// Its command line; null where it is not permitted to be shown, or not known.
-	Command         *string `json:"command"`
-	StartedAt       *string `json:"started_at" format:"date-time"` // when it was started
-	CPU             Float   `json:"cpu_percent" max:"none"`        // of one core since the last reading; may pass 100
-	RSS             Float   `json:"host_memory_mb"`                // resident memory on the host
-	GPUInstance     Int     `json:"gpu_instance_id"`               // MIG GPU instance. Null outside MIG mode
-	ComputeInstance Int     `json:"compute_instance_id"`           // MIG compute instance. Null outside MIG mode
+	Command   *string `json:"command"`
+	StartedAt *string `json:"started_at" format:"date-time"` // when it was started
+	CPU       Float   `json:"cpu_percent" max:"none"`        // of one core since the last reading; may pass 100
+	RSS       Float   `json:"host_memory_mb"`                // resident memory on the host
+	Power     Float   `json:"power_watts"`                   // estimated part of the power drawn; how it is split is in the GPU's attribution
+	// Whether the system has such a process. False: what it holds is held by nobody. Null where that can't be told.
+	Exists *bool `json:"exists"`
+	// Container that it runs in. Null where that is not known; in none has an empty id.
+	Container *Container `json:"container"`
+	// Kubernetes pod. Null where that is not known; in none has an empty uid.
+	Pod *Pod `json:"pod"`
+	// Systemd unit. Null where that is not known; in none has an empty name.
+	Unit *Unit `json:"unit"`
+	// Slurm job. Null where that is not known; in none has the id 0.
+	SlurmJob        *SlurmJob `json:"slurm_job"`
+	GPUInstance     Int       `json:"gpu_instance_id"`     // MIG GPU instance. Null outside MIG mode
+	ComputeInstance Int       `json:"compute_instance_id"` // MIG compute instance. Null outside MIG mode
 	// Why a reading is null; left out where there is nothing to say.
 	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
@@ -291,16 +305,23 @@ type Instance struct {
 }
 
 // NewGPUs makes the gpus list; never nil.
-func NewGPUs(s *gpu.Snapshot) []GPU {
+func NewGPUs(s *gpu.Snapshot) []GPU { return newGPUs(s, attribute.Snapshot(s)) }
+
+func newGPUs(s *gpu.Snapshot, attributed []attribute.Attribution) []GPU {
 	out := make([]GPU, len(s.Devices))
 	for i := range s.Devices {
-		out[i] = NewGPU(&s.Devices[i])
+		out[i] = newGPU(&s.Devices[i], &attributed[i])
 	}
 	return out
 }
 
-// NewGPU makes one element of it.
+// NewGPU makes one element of it, of a device alone.
 func NewGPU(d *gpu.Device) GPU {
+	a := attribute.Of(d, false)
+	return newGPU(d, &a)
+}
+
+func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 	q := qualities{}
 	g := GPU{
 		ID:               d.Index,
@@ -312,7 +333,7 @@ func NewGPU(d *gpu.Device) GPU {
 		Temperature:      newTemperature(d.Thermal, q),
 		Power:            newPower(d.Power, q),
 		Clocks:           newClocks(d.Clocks, q),
-		Processes:        newProcesses(d.Processes, q),
+		Processes:        newProcesses(d.Processes, a.Shares, q),
 		PerformanceState: pointer(gpu.Map(d.Clocks.PerformanceState, pState)),
 		FanSpeedPercent:  float(note(q, "fan_speed_percent", d.Fans.Commanded())),
 		Node:             d.Node,
@@ -335,6 +356,7 @@ func NewGPU(d *gpu.Device) GPU {
 		Health:           newHealth(d.Health, q),
 		Modes:            newModes(d.Modes, q),
 		Instances:        newInstances(d.Instances),
+		Attribution:      newAttribution(d, a, q),
 		Quality:          q,
 	}
 	note(q, "performance_state", d.Clocks.PerformanceState)
@@ -496,7 +518,7 @@ func newModes(m gpu.Modes, q qualities) Modes {
 // newProcesses gives an empty list where the driver can't say which processes
 // there are, with the reason under "processes" in the qualities: clients of
 // the contract walk the list.
-func newProcesses(r gpu.Reading[[]gpu.Process], q qualities) []Process {
+func newProcesses(r gpu.Reading[[]gpu.Process], shares []attribute.Share, q qualities) []Process {
 	list := note(q, "processes", r).Or(nil)
 	if r.Quality() == gpu.NotReported {
 		// An empty list has no null to say that it is no reading.
@@ -504,12 +526,12 @@ func newProcesses(r gpu.Reading[[]gpu.Process], q qualities) []Process {
 	}
 	out := make([]Process, len(list))
 	for i := range list {
-		out[i] = newProcess(&list[i])
+		out[i] = newProcess(&list[i], shares[i].Power)
 	}
 	return out
 }
 
-func newProcess(p *gpu.Process) Process {
+func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 	q := qualities{}
 	f := &p.Facts
 	return Process{
@@ -526,6 +548,12 @@ func newProcess(p *gpu.Process) Process {
 		StartedAt:       pointer(gpu.Map(note(q, "started_at", f.Started), timestamp)),
 		CPU:             float(note(q, "cpu_percent", f.CPU)),
 		RSS:             mib(note(q, "host_memory_mb", f.RSS)),
+		Power:           float(note(q, "power_watts", power)),
+		Exists:          pointer(note(q, "exists", f.Exists)),
+		Container:       newContainer(f.Container, q),
+		Pod:             newPod(f.Pod, q),
+		Unit:            newUnit(f.Unit, q),
+		SlurmJob:        newSlurmJob(f.Job, q),
 		GPUInstance:     count(p.GPUInstance),
 		ComputeInstance: count(p.ComputeInstance),
 		Quality:         q.orNil(),

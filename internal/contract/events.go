@@ -46,7 +46,7 @@ func NewAlert(a *alert.Alert) Alert {
 		Message:     a.Message,
 	}
 	for i := range a.Processes {
-		out.Processes[i] = newProcess(&a.Processes[i])
+		out.Processes[i] = newProcess(&a.Processes[i], gpu.Reading[gpu.Watts]{})
 	}
 	return out
 }

@@ -36,6 +36,7 @@ var machinesByName = map[string]*gpu.Snapshot{
 	"zeros":       machines.Zeros(),
 	"empty":       machines.Empty(),
 	"mig":         machines.Partitioned(),
+	"orphaned":    machines.Orphaned(),
 	"a100":        machines.A100s(8),
 	"b200":        machines.B200s(8),
 	"mixed":       machines.Mixed(),

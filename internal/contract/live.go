@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 )
 
 // Update is a whole snapshot: the data of gpu_status_update and the answer of
@@ -23,6 +24,7 @@ type Update struct {
 	Why        string `json:"why"`                  // what the snapshot shows, in one sentence
 	Totals
 	GPUs     []GPU     `json:"gpus"`     // every GPU, by gpu_id
+	Usage    Usage     `json:"usage"`    // who has how much of them
 	Host     *Host     `json:"host"`     // the machine around the GPUs. Null where it was not read
 	Drivers  []Driver  `json:"drivers"`  // what answers for the GPUs, one entry a source
 	Failures []Failure `json:"failures"` // sources that can't be read now
@@ -100,6 +102,7 @@ type Failure struct {
 
 // NewUpdate makes it.
 func NewUpdate(s *gpu.Snapshot, why string) Update {
+	attributed := attribute.Snapshot(s)
 	return Update{
 		Seq:        s.Seq,
 		Timestamp:  timestamp(s.Time),
@@ -111,7 +114,8 @@ func NewUpdate(s *gpu.Snapshot, why string) Update {
 		Reason:     Reason(s),
 		Why:        why,
 		Totals:     newTotals(s),
-		GPUs:       NewGPUs(s),
+		GPUs:       newGPUs(s, attributed),
+		Usage:      newUsage(s, attributed),
 		Host:       newHost(s.Host),
 		Drivers:    newDrivers(s.Drivers),
 		Failures:   newFailures(s.Failures),

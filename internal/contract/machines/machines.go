@@ -36,6 +36,7 @@ func Workstation() *gpu.Snapshot {
 		State:     gpu.StateOK,
 		Since:     Time.Add(-2 * time.Hour),
 		SampledAt: Time,
+		IdleFloor: gpu.Of[gpu.Watts](21.5),
 		Readings: gpu.Readings{
 			Utilization: gpu.Utilization{
 				GPU: gpu.Of[gpu.Percent](98), Memory: gpu.Of[gpu.Percent](61),
@@ -77,7 +78,7 @@ func Workstation() *gpu.Snapshot {
 				MIGPending: gpu.Absent[bool](gpu.NotSupported), DisplayActive: gpu.Of(true),
 			},
 			Processes: gpu.Of([]gpu.Process{
-				process(48213, "python", gpu.TypeCompute, 18432, 97),
+				inDocker(process(48213, "python", gpu.TypeCompute, 18432, 97)),
 				process(1877, "Xorg", gpu.TypeGraphics, 412, 1),
 				// Of another pid namespace: the host can't see it.
 				{PID: 7, Type: gpu.TypeCompute, Memory: gpu.Of(256 * mib), SM: gpu.Of[gpu.Percent](0), Facts: gpu.ProcessFacts{
@@ -105,8 +106,38 @@ func process(pid int, name string, kind gpu.ProcessType, memory gpu.Bytes, sm gp
 		Facts: gpu.ProcessFacts{
 			Name: gpu.Of(name), User: gpu.Of("alice"), Command: gpu.Of(name + " train.py --epochs 40"),
 			Started: gpu.Of(Time.Add(-90 * time.Minute)), CPU: gpu.Of[gpu.Percent](103.5), RSS: gpu.Of(5120 * mib),
+			Exists: gpu.Of(true), Container: gpu.Of(gpu.Container{}), Pod: gpu.Of(gpu.Pod{}),
+			Unit: gpu.Of(gpu.Unit{Name: "session-2.scope", Slice: "user-1000.slice"}), Job: gpu.Of(gpu.Job{}),
 		},
 	}
+}
+
+// containerID is a container's.
+const containerID = "4f3a9c1e7b25d806f1c4a3b2e5d69788c0a1b2c3d4e5f60718293a4b5c6d7e8f"
+
+// inDocker puts a process into a container.
+func inDocker(p gpu.Process) gpu.Process {
+	p.Facts.Container = gpu.Of(gpu.Container{
+		ID: containerID, Runtime: gpu.RuntimeDocker, Name: gpu.Of("trainer"), Image: gpu.Of("pytorch/pytorch:2.6.0-cuda12.4-cudnn9-runtime"),
+	})
+	p.Facts.Unit = gpu.Of(gpu.Unit{Slice: "system.slice"})
+	return p
+}
+
+// inPod puts a process into a pod, whose names gpuwhy may not read.
+func inPod(p gpu.Process) gpu.Process {
+	no := gpu.Absent[string](gpu.NotPermitted)
+	p.Facts.Container = gpu.Of(gpu.Container{ID: containerID, Runtime: gpu.RuntimeContainerd, Name: no, Image: no})
+	p.Facts.Pod = gpu.Of(gpu.Pod{UID: "0b5e3a1c-6f2d-4c8e-9a71-2d4f6b8c0e13", Namespace: no, Name: no, Container: no})
+	p.Facts.Unit = gpu.Of(gpu.Unit{Slice: "kubepods-pod0b5e3a1c_6f2d_4c8e_9a71_2d4f6b8c0e13.slice"})
+	return p
+}
+
+// inJob puts a process into a Slurm job.
+func inJob(p gpu.Process) gpu.Process {
+	p.Facts.Job = gpu.Of(gpu.Job{ID: 280678, Step: "0"})
+	p.Facts.Unit = gpu.Of(gpu.Unit{Name: "slurmstepd.scope", Slice: "system.slice"})
+	return p
 }
 
 func driver(version, cuda, library string) gpu.Driver {
@@ -170,6 +201,7 @@ func h100(i int) gpu.Device {
 		State:     gpu.StateOK,
 		Since:     Time.Add(-48 * time.Hour),
 		SampledAt: Time.Add(time.Duration(i) * time.Millisecond),
+		IdleFloor: gpu.Of[gpu.Watts](72),
 		Readings: gpu.Readings{
 			Utilization: gpu.Utilization{
 				GPU: gpu.Of(gpu.Percent(90 + i%10)), Memory: gpu.Of(gpu.Percent(40 + i%10)),
@@ -210,7 +242,7 @@ func h100(i int) gpu.Device {
 			Modes: gpu.Modes{
 				Persistence: gpu.Of(true), Compute: gpu.Of("default"), MIG: gpu.Of(false), MIGPending: gpu.Of(false), DisplayActive: gpu.Of(false),
 			},
-			Processes: gpu.Of([]gpu.Process{process(10_000+i, "pt_main_thread", gpu.TypeCompute, gpu.Bytes(69500+i), gpu.Percent(90+i%10))}),
+			Processes: gpu.Of([]gpu.Process{inJob(process(10_000+i, "pt_main_thread", gpu.TypeCompute, gpu.Bytes(69500+i), gpu.Percent(90+i%10)))}),
 		},
 	}
 }
@@ -243,6 +275,21 @@ func stale() gpu.Readings {
 	}
 }
 
+// Orphaned is one H100 that idles: a process was killed, and the driver still
+// holds its memory.
+func Orphaned() *gpu.Snapshot {
+	s := H100s(1)
+	d := &s.Devices[0]
+	d.Utilization.GPU, d.Utilization.Memory = gpu.Of[gpu.Percent](0), gpu.Of[gpu.Percent](0)
+	d.Memory.Used, d.Memory.Free = gpu.Of(38_501*mib), gpu.Of(42_487*mib)
+	d.Power.Draw = gpu.Of[gpu.Watts](113.4)
+	d.Processes = gpu.Of([]gpu.Process{{
+		PID: 9171, Type: gpu.TypeCompute, Memory: gpu.Of(38_412 * mib), SM: gpu.Of[gpu.Percent](0),
+		Facts: gpu.ProcessFacts{Exists: gpu.Of(false)},
+	}})
+	return s
+}
+
 // Partitioned is an A100 in MIG mode with two instances. In that mode the driver
 // gives no utilization of the whole device.
 func Partitioned() *gpu.Snapshot {
@@ -261,7 +308,7 @@ func Partitioned() *gpu.Snapshot {
 	d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](151), gpu.Of[gpu.Watts](400)
 	d.Power.DefaultLimit, d.Power.MaxLimit, d.Power.MinLimit = gpu.Of[gpu.Watts](400), gpu.Of[gpu.Watts](400), gpu.Of[gpu.Watts](100)
 	d.Modes.MIG, d.Modes.MIGPending = gpu.Of(true), gpu.Of(true)
-	p := process(333, "jupyter-lab", gpu.TypeCompute, 4800, 0)
+	p := inPod(process(333, "jupyter-lab", gpu.TypeCompute, 4800, 0))
 	p.SM, p.MemoryBandwidth = gpu.Absent[gpu.Percent](gpu.NotSupported), gpu.Absent[gpu.Percent](gpu.NotSupported)
 	p.GPUInstance, p.ComputeInstance = gpu.Of(7), gpu.Of(0)
 	d.Processes = gpu.Of([]gpu.Process{p})

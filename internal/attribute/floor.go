@@ -1,0 +1,128 @@
+package attribute
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	// idleBelow is the utilization under which no work is said to run: a
+	// desktop draws its windows now and then.
+	idleBelow = 3
+	// A draw is steady that stays that long, for that many readings, within
+	// a band around its mean: a part of it, or some watts where that is more.
+	steadyFor      = 10 * time.Second
+	steadyReadings = 3
+	steadyPart     = 0.05
+	steadyWatts    = 2
+	// longest is how long a run of readings is looked at as one: a slow
+	// fall is followed.
+	longest = time.Minute
+	// leastWatts is what no powered device falls below: less is a sensor
+	// that says nothing.
+	leastWatts = 0.5
+)
+
+// A Floor learns the idle draw of one device: the lowest that it was seen to
+// draw steadily while no work ran. It only ever falls. Its zero has learned
+// nothing.
+type Floor struct {
+	floor float64 // 0: not known
+
+	last  time.Time // reading
+	begun time.Time // of the run of idle readings
+	n     int
+	sum   float64
+}
+
+// Watts is the floor, absent until it is known.
+func (f *Floor) Watts() gpu.Reading[gpu.Watts] {
+	if f.floor == 0 {
+		return gpu.Reading[gpu.Watts]{}
+	}
+	return gpu.Of(gpu.Watts(f.floor))
+}
+
+// Observe takes a reading in. The same one once more, or an older one, changes
+// nothing.
+func (f *Floor) Observe(d *gpu.Device) {
+	if !d.SampledAt.After(f.last) {
+		return
+	}
+	f.last = d.SampledAt
+	draw, ok := d.Power.Draw.Get()
+	w := float64(draw)
+	if !ok || d.Power.Draw.Quality() != gpu.Good || !(w >= leastWatts) || math.IsInf(w, 0) || !idle(d) {
+		f.n = 0
+		return
+	}
+	if f.n > 0 {
+		mean := f.sum / float64(f.n)
+		if math.Abs(w-mean) > max(steadyWatts, steadyPart*mean) || f.last.Sub(f.begun) > longest {
+			f.n = 0
+		}
+	}
+	if f.n == 0 {
+		f.begun, f.sum = f.last, 0
+	}
+	f.n++
+	f.sum += w
+	if f.n >= steadyReadings && f.last.Sub(f.begun) >= steadyFor {
+		if mean := f.sum / float64(f.n); f.floor == 0 || mean < f.floor {
+			f.floor = mean
+		}
+	}
+}
+
+// idle reports whether no work runs, as far as it is known that none does.
+func idle(d *gpu.Device) bool {
+	list, listed := d.Processes.Get()
+	if u, ok := d.Utilization.GPU.Get(); !ok && (!listed || len(list) > 0) || u >= idleBelow {
+		return false
+	}
+	if d.Utilization.Encoder.Or(0) > 0 || d.Utilization.Decoder.Or(0) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(list, func(p gpu.Process) bool {
+		return p.SM.Or(0) >= idleBelow || p.Encoder.Or(0) > 0 || p.Decoder.Or(0) > 0
+	})
+}
+
+// Floors learns the floors of all devices. Its zero is ready, and its methods
+// may be called by several goroutines.
+type Floors struct {
+	mu      sync.Mutex
+	devices map[deviceKey]*Floor
+}
+
+type deviceKey struct{ node, uuid string }
+
+// Note learns from a snapshot, and returns a copy of it in which devices have
+// their floors, as far as they are known. The snapshot itself is not changed.
+func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
+	out := *s
+	out.Devices = slices.Clone(s.Devices)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.devices == nil {
+		f.devices = map[deviceKey]*Floor{}
+	}
+	for i := range out.Devices {
+		d := &out.Devices[i]
+		k := deviceKey{d.Node, d.UUID}
+		floor := f.devices[k]
+		if floor == nil {
+			floor = new(Floor)
+			f.devices[k] = floor
+		}
+		if d.State == gpu.StateOK {
+			floor.Observe(d)
+		}
+		d.IdleFloor = floor.Watts()
+	}
+	return &out
+}

@@ -1,0 +1,217 @@
+package contract
+
+import (
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
+)
+
+// Attribution says whose a GPU's memory, work and watts are, and how much of
+// them no process explains.
+type Attribution struct {
+	// How watts were split between processes: by their shares of the multiprocessors, or by the memory
+	// that they hold where there are no such shares. Null where they were not split.
+	Method *string `json:"method" enum:"sm_share,memory"`
+	// Lowest steady power that this GPU was seen to draw without work. Null until it was.
+	IdleFloor   Float                 `json:"idle_floor_watts"`
+	Memory      AttributedMemory      `json:"memory"`      // used memory, split; the parts add up to it
+	Utilization AttributedUtilization `json:"utilization"` // GPU utilization, split
+	Power       AttributedPower       `json:"power"`       // power drawn, split; the parts add up to it
+	// Processes that do not exist any more and whose memory is still held.
+	Orphans []Orphan `json:"orphans"`
+}
+
+// AttributedMemory splits the used memory.
+type AttributedMemory struct {
+	Processes Float `json:"processes_mb"`   // held by processes
+	Orphans   Float `json:"orphans_mb"`     // held by processes that do not exist any more
+	Rest      Float `json:"unexplained_mb"` // held by nobody who is listed
+	// Part that is not unexplained. Null where nothing is used.
+	Coverage Float `json:"coverage_percent"`
+	Unexplained
+}
+
+// AttributedUtilization splits the GPU utilization.
+type AttributedUtilization struct {
+	Processes Float `json:"processes_percent"`   // sum of the processes' shares, as far as it explains the whole
+	Rest      Float `json:"unexplained_percent"` // what they do not explain
+	// Part that is not unexplained. Null where the GPU has no work.
+	Coverage Float `json:"coverage_percent"`
+	Unexplained
+}
+
+// AttributedPower splits the power drawn. What is a process's is an estimate.
+type AttributedPower struct {
+	// What the GPU would draw without work. Null until the idle floor is known; it is part of the rest then.
+	Idle      Float `json:"idle_watts"`
+	Processes Float `json:"processes_watts"`   // sum of the processes' parts
+	Rest      Float `json:"unexplained_watts"` // above the idle floor and nobody's who is listed
+	Coverage  Float `json:"coverage_percent"`  // part that is not unexplained
+	Unexplained
+}
+
+// Unexplained is why no process explains something.
+type Unexplained struct {
+	// Why something is unexplained. Null where nothing is.
+	Reason     *string `json:"reason" enum:"other_pid_namespace,not_permitted,no_process_list,not_listed,no_process_memory,no_process_samples,driver,different_moments,orphans,at_rest"`
+	ReasonText string  `json:"reason_text"` // the same in words, and what to do about it; empty where nothing is
+}
+
+// Orphan is memory held by a process that does not exist any more.
+type Orphan struct {
+	PID         int   `json:"pid"`             // the process id that it had
+	UsedMemory  Float `json:"used_memory_mb"`  // GPU memory that is still held
+	GPUInstance Int   `json:"gpu_instance_id"` // MIG GPU instance. Null outside MIG mode
+}
+
+// Container is what a process runs in, the outermost where they are nested.
+type Container struct {
+	// 64 hexadecimal digits, or the name where the runtime goes by names; empty: the process is in none.
+	ID      string `json:"id"`
+	Runtime string `json:"runtime"` // docker, podman, containerd, cri-o, lxc or systemd-nspawn; empty where it can't be told
+	// What the runtime calls it. Null until the runtime was asked, and where it may not be.
+	Name  *string `json:"name"`
+	Image *string `json:"image"` // image that it was made of
+}
+
+// Pod is the Kubernetes pod of a process.
+type Pod struct {
+	UID       string  `json:"uid"`       // as in the pod's metadata; empty: the process is in none
+	Namespace *string `json:"namespace"` // the pod's namespace
+	Name      *string `json:"name"`      // the pod's name
+	Container *string `json:"container"` // the container's name in the pod
+}
+
+// Unit is the systemd unit of a process.
+type Unit struct {
+	Name  string `json:"name"`  // service or scope; empty: the process is in none
+	Slice string `json:"slice"` // slice that it is in
+	User  bool   `json:"user"`  // whether it is one of a user's own service manager
+}
+
+// SlurmJob is the Slurm job of a process.
+type SlurmJob struct {
+	ID   int    `json:"id" unit:"count"` // job id; 0: the process is in none
+	Step string `json:"step"`            // a number, batch, extern or interactive
+}
+
+// Usage is who has how much of all GPUs, most watts first. What processes hold
+// that do not exist any more is in no sum.
+type Usage struct {
+	Users      []UserUsage      `json:"users"`      // by user
+	Containers []ContainerUsage `json:"containers"` // by container
+	Pods       []PodUsage       `json:"pods"`       // by pod
+}
+
+// UserUsage is what one user has on one machine.
+type UserUsage struct {
+	User *string `json:"user"` // who. Null for processes of which it is not known
+	Holding
+}
+
+// ContainerUsage is what one container has.
+type ContainerUsage struct {
+	// Which container; one with an empty id stands for processes in none. Null for processes of which
+	// it is not known.
+	Container *Container `json:"container"`
+	Holding
+}
+
+// PodUsage is what one pod has.
+type PodUsage struct {
+	// Which pod; one with an empty uid stands for processes in none. Null for processes of which it is
+	// not known.
+	Pod *Pod `json:"pod"`
+	Holding
+}
+
+// Holding is what somebody has of a machine's GPUs.
+type Holding struct {
+	Node      string `json:"node"`           // name of the machine
+	Processes int    `json:"process_count"`  // processes, each once on however many GPUs it is
+	GPUs      int    `json:"gpu_count"`      // GPUs that they are on
+	Memory    Float  `json:"used_memory_mb"` // GPU memory that they hold
+	Power     Float  `json:"power_watts"`    // estimated power that they cause
+}
+
+func newAttribution(d *gpu.Device, a *attribute.Attribution, q qualities) Attribution {
+	out := Attribution{
+		IdleFloor: float(note(q, "attribution.idle_floor_watts", d.IdleFloor)),
+		Memory: AttributedMemory{
+			Processes: mib(a.Memory.Processes), Orphans: mib(a.Memory.Orphans), Rest: mib(a.Memory.Remainder),
+			Coverage: float(a.Memory.Coverage), Unexplained: newUnexplained(a.Memory.Reason),
+		},
+		Utilization: AttributedUtilization{
+			Processes: float(a.Utilization.Processes), Rest: float(a.Utilization.Remainder),
+			Coverage: float(a.Utilization.Coverage), Unexplained: newUnexplained(a.Utilization.Reason),
+		},
+		Power: AttributedPower{
+			Idle: float(a.Power.Idle), Processes: float(a.Power.Processes), Rest: float(a.Power.Remainder),
+			Coverage: float(a.Power.Coverage), Unexplained: newUnexplained(a.Power.Reason),
+		},
+		Orphans: []Orphan{},
+	}
+	if a.Power.Method != "" {
+		out.Method = new(string(a.Power.Method))
+	}
+	for i, p := range d.Processes.Or(nil) {
+		if a.Shares[i].Orphan {
+			out.Orphans = append(out.Orphans, Orphan{p.PID, mib(a.Shares[i].Memory), count(p.GPUInstance)})
+		}
+	}
+	return out
+}
+
+func newUnexplained(r attribute.Reason) Unexplained {
+	if r == "" {
+		return Unexplained{}
+	}
+	advice := r.Advice()
+	return Unexplained{new(string(r)), advice.Text()}
+}
+
+func newContainer(r gpu.Reading[gpu.Container], q qualities) *Container {
+	c, ok := note(q, "container", r).Get()
+	if !ok {
+		return nil
+	}
+	return &Container{c.ID, c.Runtime, pointer(note(q, "container.name", c.Name)), pointer(note(q, "container.image", c.Image))}
+}
+
+func newPod(r gpu.Reading[gpu.Pod], q qualities) *Pod {
+	p, ok := note(q, "pod", r).Get()
+	if !ok {
+		return nil
+	}
+	return &Pod{
+		UID:       p.UID,
+		Namespace: pointer(note(q, "pod.namespace", p.Namespace)),
+		Name:      pointer(note(q, "pod.name", p.Name)),
+		Container: pointer(note(q, "pod.container", p.Container)),
+	}
+}
+
+func newUnit(r gpu.Reading[gpu.Unit], q qualities) *Unit {
+	return pointer(gpu.Map(note(q, "unit", r), func(u gpu.Unit) Unit { return Unit(u) }))
+}
+
+func newSlurmJob(r gpu.Reading[gpu.Job], q qualities) *SlurmJob {
+	return pointer(gpu.Map(note(q, "slurm_job", r), func(j gpu.Job) SlurmJob { return SlurmJob(j) }))
+}
+
+func newUsage(s *gpu.Snapshot, as []attribute.Attribution) Usage {
+	out := Usage{Users: []UserUsage{}, Containers: []ContainerUsage{}, Pods: []PodUsage{}}
+	for _, sum := range attribute.ByUser(s, as) {
+		out.Users = append(out.Users, UserUsage{pointer(sum.Of), newHolding(&sum)})
+	}
+	for _, sum := range attribute.ByContainer(s, as) {
+		out.Containers = append(out.Containers, ContainerUsage{newContainer(sum.Of, qualities{}), newHolding(&sum)})
+	}
+	for _, sum := range attribute.ByPod(s, as) {
+		out.Pods = append(out.Pods, PodUsage{newPod(sum.Of, qualities{}), newHolding(&sum)})
+	}
+	return out
+}
+
+func newHolding[K any](sum *attribute.Sum[K]) Holding {
+	return Holding{sum.Node, sum.Processes, sum.Devices, mib(sum.Memory), float(sum.Power)}
+}
