@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/alert":             {"gpu", "internal/explain"},
 	"internal/recent":            {"gpu"},
 	"internal/attribute":         {"gpu"},
-	"internal/contract":          {"gpu", "internal/alert", "internal/attribute", "internal/recent"},
+	"internal/contract":          {"gpu", "internal/alert", "internal/attribute", "internal/explain", "internal/recent"},
 	"internal/contract/machines": {"gpu"},
 	"internal/browsertest":       {},
 	"internal/metrics":           {"gpu"},

@@ -7,6 +7,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
 )
 
 func BenchmarkEncode8(b *testing.B)  { benchmarkEncode(b, machines.H100s(8)) }
@@ -17,8 +18,11 @@ func benchmarkEncode(b *testing.B, s *gpu.Snapshot) {
 	b.ReportAllocs()
 	var encoded []byte
 	var err error
+	answer := explain.Explain(s)
 	for b.Loop() {
-		if encoded, err = json.Marshal(contract.NewUpdate(s, "why")); err != nil {
+		u := contract.NewUpdate(s, "why")
+		u.Explain(s, &answer)
+		if encoded, err = json.Marshal(u); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@
 //
 //	agent.go    resource agent: /gpu/info, /gpu/metrics
 //	health.go   probes: /health…, /api/health, and / for programs
+//	why.go      the answer in words: /api/gpu/why, and the causes in events
 //	live.go     live dashboard: the WebSocket events' data, /api/gpu/…
 //	fleet.go    fleet manager: /api/v1/monitoring/gpu-metrics
 //	cluster.go  cluster observability: /api/v1/gpu/…

@@ -26,9 +26,11 @@ type Alert struct {
 	Timestamp   string    `json:"timestamp" format:"date-time"` // time of the snapshot
 	Processes   []Process `json:"processes"`                    // those that cause it, busiest first
 	Message     string    `json:"message"`                      // one sentence for people
+	Why         string    `json:"why"`                          // why the GPU is as it is now, in one sentence; empty where it is gone
+	Causes      []Cause   `json:"causes"`                       // what makes it so, in the order in which they are told
 }
 
-// NewAlert makes it.
+// NewAlert makes it; [Alert.Explain] adds the causes.
 func NewAlert(a *alert.Alert) Alert {
 	out := Alert{
 		ID:          a.ID,
@@ -44,6 +46,7 @@ func NewAlert(a *alert.Alert) Alert {
 		Timestamp:   timestamp(a.Time),
 		Processes:   make([]Process, len(a.Processes)),
 		Message:     a.Message,
+		Causes:      []Cause{},
 	}
 	for i := range a.Processes {
 		out.Processes[i] = newProcess(&a.Processes[i], gpu.Reading[gpu.Watts]{})

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,8 +38,15 @@ var contractFields = map[string][]string{
 		"total_power_draw_watts float?", "process_count int", "active_alerts int", "why sentence",
 	},
 	"update": append([]string{
-		"seq int", "timestamp time", "node string", "source string", "available bool", "gpu_count int",
-	}, under("gpus[].", gpuFields)...),
+		"seq int", "timestamp time", "node string", "source string", "available bool", "gpu_count int", "why sentence",
+	}, slices.Concat(under("gpus[].", gpuFields), under("causes[].", causeFields))...),
+	"why": append([]string{
+		"timestamp time", "node string", "source string", "why sentence",
+		"gpus[].gpu_id int", "gpus[].gpu_uuid string", "gpus[].gpu_name string", "gpus[].node string", "gpus[].source string", "gpus[].state string", "gpus[].why sentence",
+	}, under("causes[].", causeFields)...),
+	"why_0": append([]string{
+		"timestamp time", "gpu_id int", "gpu_uuid string", "gpu_name string", "node string", "source string", "state string", "why sentence",
+	}, under("causes[].", causeFields)...),
 	"gpu_status": {
 		"status string", "source string", "version string", "interval_seconds number", "alert_threshold_percent number", "node string",
 	},
@@ -86,6 +94,12 @@ var clusterProcessFields = []string{
 var clusterSummaryFields = []string{
 	"node_count int", "gpu_count int", "total_memory_mb int?", "used_memory_mb int?", "memory_utilization_percent float?",
 	"average_gpu_utilization_percent float?", "average_temperature_celsius float?", "timestamp time", "source string",
+}
+
+var causeFields = []string{
+	"id string", "kind string", "node string", "gpu_id int?", "gpu_uuid string?", "gpu_name string?",
+	"sentence sentence", "confidence number", "certainty string", "since time?", "advice string",
+	"evidence[].name string", "evidence[].value float?", "evidence[].unit string", "evidence[].text string", "evidence[].at time?",
 }
 
 func under(prefix string, fields []string) []string {

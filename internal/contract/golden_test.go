@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,6 +50,8 @@ type answers struct {
 	Update     contract.Update        `json:"update"`
 	Status     contract.GPUStatus     `json:"gpu_status"`
 	Summary    contract.Summary       `json:"summary"`
+	Why        *contract.Why          `json:"why,omitempty"`
+	OneWhy     *contract.OneWhy       `json:"why_0,omitempty"`
 	Info       contract.GPUInfo       `json:"gpu_info"`
 	Metrics    *contract.GPUMetrics   `json:"gpu_metrics,omitempty"`
 	One        *contract.OneGPU       `json:"gpu_metrics_0,omitempty"`
@@ -68,8 +71,27 @@ type answers struct {
 	FleetSummary   contract.ClusterSummary   `json:"fleet_summary"`
 }
 
+// explained is the answer about a machine that was without work before.
+func explained(s *gpu.Snapshot) explain.Answer {
+	history := explain.NewHistory()
+	if s != nil {
+		before := *s
+		before.Time = s.Time.Add(-5 * time.Second)
+		before.Devices = slices.Clone(s.Devices)
+		for i := range before.Devices {
+			d := &before.Devices[i]
+			d.SampledAt = before.Time
+			d.Utilization.GPU = gpu.Map(d.Utilization.GPU, func(gpu.Percent) gpu.Percent { return 0 })
+		}
+		history.Add(&before)
+		history.Add(s)
+	}
+	return history.Explain(s)
+}
+
 func newAnswers(s *gpu.Snapshot) answers {
-	why := explain.Why(s)
+	answer := explained(s)
+	why := answer.Sentence
 	parts := map[string]contract.PartState{
 		"sampler": {State: "ok", LastSuccess: machines.Time},
 		"nvml":    {State: "failed", LastError: &gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, LastErrorAt: machines.Time},
@@ -95,10 +117,14 @@ func newAnswers(s *gpu.Snapshot) answers {
 	a.ClusterSummary = contract.NewClusterSummary(monitor, s, new(contract.LocalCluster))
 	a.FleetSummary = contract.NewClusterSummary(monitor, s, nil)
 	encoded := json.RawMessage(`"the update"`)
+	if s == nil || len(s.Devices) < 8 { // eight alike show no more
+		a.Why = new(contract.NewWhy(monitor, s, &answer))
+	}
 	a.Status = contract.NewGPUStatus(monitor, s, encoded)
 	past := recent.New()
 	if s != nil {
 		a.Update = contract.NewUpdate(s, why)
+		a.Update.Explain(s, &answer)
 		a.Metrics = new(contract.NewGPUMetrics(s))
 		before := *s
 		before.Time = s.Time.Add(-5 * time.Second)
@@ -108,6 +134,7 @@ func newAnswers(s *gpu.Snapshot) answers {
 	a.Recent = contract.NewRecent(monitor, s, past.View(nil))
 	if s != nil && len(s.Devices) > 0 {
 		a.One = new(contract.NewOneGPU(s, &s.Devices[0]))
+		a.OneWhy = new(contract.NewOneWhy(s, &answer.Devices[0]))
 	}
 	return a
 }
@@ -126,7 +153,10 @@ func TestGoldenAlert(t *testing.T) {
 		s.Time = machines.Time.Add(after)
 		s.Devices[0].Utilization.GPU = gpu.Of(util)
 		for _, a := range engine.Observe(s) {
-			messages = append(messages, contract.NewAlert(&a))
+			message := contract.NewAlert(&a)
+			answer := explain.Explain(s)
+			message.Explain(answer.Of(a.Device.Node, a.Device.UUID))
+			messages = append(messages, message)
 		}
 	}
 	see(0, 98)

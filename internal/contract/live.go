@@ -22,6 +22,9 @@ type Update struct {
 	Available  bool   `json:"available"`            // whether there is a GPU
 	Reason     string `json:"reason"`               // what failed and what to do; empty while all is well
 	Why        string `json:"why"`                  // what the snapshot shows, in one sentence
+	// What makes the GPUs hot and loud, the loudest first; at most 64, all
+	// are at /api/gpu/why.
+	Causes []Cause `json:"causes"`
 	Totals
 	GPUs     []GPU     `json:"gpus"`     // every GPU, by gpu_id
 	Usage    Usage     `json:"usage"`    // who has how much of them
@@ -100,7 +103,7 @@ type Failure struct {
 	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
-// NewUpdate makes it.
+// NewUpdate makes it; [Update.Explain] adds the causes.
 func NewUpdate(s *gpu.Snapshot, why string) Update {
 	attributed := attribute.Snapshot(s)
 	return Update{
@@ -113,6 +116,7 @@ func NewUpdate(s *gpu.Snapshot, why string) Update {
 		Available:  len(s.Whole().Devices) > 0,
 		Reason:     Reason(s),
 		Why:        why,
+		Causes:     []Cause{},
 		Totals:     newTotals(s),
 		GPUs:       newGPUs(s, attributed),
 		Usage:      newUsage(s, attributed),

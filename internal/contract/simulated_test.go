@@ -10,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -25,7 +26,10 @@ func TestSimulatedSaysSo(t *testing.T) {
 	if len(firing) != 1 {
 		t.Fatalf("%d alerts, want one", len(firing))
 	}
+	why := explain.Explain(s)
 	for name, answer := range map[string]any{
+		"why":         contract.NewWhy(monitor, s, &why),
+		"why_0":       contract.NewOneWhy(s, &why.Devices[0]),
 		"update":      contract.NewUpdate(s, ""),
 		"gpu_status":  contract.NewGPUStatus(monitor, s, []byte("null")),
 		"summary":     contract.NewSummary(monitor, s, "", 0),

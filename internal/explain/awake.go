@@ -11,7 +11,7 @@ import (
 
 // awake reports whether a device without work is not at rest: its clocks are
 // fast, or it draws clearly more than this very card does at rest.
-func awake(v *vitals, m *memory) bool { return fast(v, m) || costs(v, m) }
+func awake(v *vitals, m *memory, floor float64) bool { return fast(v, m) || costs(v, floor) }
 
 // fast reports whether the clocks are those of work. Some products stay in P0
 // at rest, so the state alone says it only of those that were seen in a slower
@@ -32,9 +32,7 @@ func fast(v *vitals, m *memory) bool {
 }
 
 // costs reports whether the power is clearly above that at rest.
-func costs(v *vitals, m *memory) bool {
-	return m.rest.known && v.power > 1.25*m.rest.power+15
-}
+func costs(v *vitals, floor float64) bool { return v.power > 1.25*floor+15 }
 
 // heldAwake is about a device without work that is kept from rest: by a process
 // that keeps a context, by a display, or by being asked again and again while
@@ -44,7 +42,7 @@ func heldAwake(c *card) *finding {
 		return nil
 	}
 	f := &finding{
-		since: c.m.awake,
+		since: c.began(c.m.awake),
 		evidence: c.heat().figure("utilization", c.v.util, "%").
 			figure("performance state (0 is the fastest)", c.v.state, "").
 			figure("SM clock", c.v.clock, "MHz").figure("fastest SM clock", c.v.top, "MHz"),
@@ -55,7 +53,7 @@ func heldAwake(c *card) *finding {
 		f.evidence.add(figure("power at rest", c.floor, "W", c.m.rest.at))
 		extra = ", " + withUnit(c.v.power-c.floor, "W") + " more than at rest"
 	}
-	if fast(&c.v, c.m) && costs(&c.v, c.m) {
+	if fast(&c.v, c.m) && costs(&c.v, c.floor) {
 		f.confidence = High
 	}
 	blame := func(who, how string) {
@@ -103,7 +101,7 @@ func (c *card) quiet() bool {
 // isAwake reports whether something keeps a device from rest. A hot one draws
 // more, so that while it cools down its power says nothing.
 func (c *card) isAwake() bool {
-	return c.quiet() && (fast(&c.v, c.m) || !c.cooling() && costs(&c.v, c.m))
+	return c.quiet() && (fast(&c.v, c.m) || !c.cooling() && costs(&c.v, c.floor))
 }
 
 func (c *card) isUnexplained() bool {

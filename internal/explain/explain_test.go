@@ -293,6 +293,7 @@ func TestWhatAProcessBelongsTo(t *testing.T) {
 		want  string
 	}{
 		{"nothing is known", gpu.ProcessFacts{}, "a process (pid 1)"},
+		{"it is gone", gpu.ProcessFacts{Exists: gpu.Of(false)}, "a process that has ended (pid 1)"},
 		{"nothing", gpu.ProcessFacts{Container: gpu.Of(gpu.Container{}), Pod: gpu.Of(gpu.Pod{}), Job: gpu.Of(gpu.Job{}), Unit: gpu.Of(gpu.Unit{})}, "a process (pid 1)"},
 		{"a container by name", gpu.ProcessFacts{Container: gpu.Of(named)}, "a process (pid 1, container trainer)"},
 		{"a container by id", gpu.ProcessFacts{Container: gpu.Of(container)}, "a process (pid 1, container 0123456789ab)"},

@@ -32,13 +32,13 @@ func (c *card) failing(i int) *finding {
 	usual := m.usual()
 	switch {
 	case stands(told, rpm) && c.age(m.still) >= fanSettles:
-		f.since = m.still
+		f.since = c.began(m.still)
 		f.clause = func(it string) string {
 			return fmt.Sprintf("%s of %s stands still, though it is told to turn at %s", name, it, withUnit(told, "%"))
 		}
 		f.advice = "Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
 	case slower(told, rpm, usual) && c.age(m.slow) >= fanSettles:
-		f.since = m.slow
+		f.since = c.began(m.slow)
 		f.clause = func(it string) string {
 			return fmt.Sprintf("%s of %s turns at %s, where %s are usual at %s", name, it, withUnit(rpm, "RPM"), withUnit(usual*told, "RPM"), withUnit(told, "%"))
 		}
@@ -46,7 +46,7 @@ func (c *card) failing(i int) *finding {
 		f.confidence = Medium
 		f.advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
 	case turnsUnasked(told, rpm) && c.age(m.loose) >= 3*fanSettles:
-		f.since = m.loose
+		f.since = c.began(m.loose)
 		f.clause = func(it string) string {
 			return fmt.Sprintf("%s of %s turns at %s, though the driver asks for 0 %%", name, it, withUnit(rpm, "RPM"))
 		}
@@ -83,7 +83,7 @@ func byHand(d *gpu.Device) string {
 func fanByHand(c *card) *finding {
 	how := byHand(c.d)
 	f := &finding{
-		since:    c.m.byHand,
+		since:    c.began(c.m.byHand),
 		evidence: &proofs{at: c.at},
 		advice:   "Give the fan back to the driver: end the fan tool that has set it, or choose automatic control in it (nvidia-settings, or the tool's own switch).",
 	}

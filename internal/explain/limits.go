@@ -18,7 +18,7 @@ func limitedByHeat(c *card) *finding {
 		return nil
 	}
 	f := c.limited()
-	f.since = c.m.hot
+	f.since = c.began(c.m.hot)
 	f.evidence.figure("slows itself down at", c.v.slowdown, "°C").
 		figure("target temperature", believed(c.d.Thermal.Target, 1, hottest), "°C").
 		figure("memory temperature", believed(c.d.Thermal.Memory, coldest, hottest), "°C")
@@ -43,7 +43,7 @@ func limitedByPower(c *card) *finding {
 		return nil
 	}
 	f := c.limited()
-	f.since = c.m.capped
+	f.since = c.began(c.m.capped)
 	switch {
 	case alone:
 		f.confidence = Medium

@@ -56,7 +56,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	m.at = at
 	v := vitalsOf(d)
 	m.trail.add(point{at, v.temp, v.power, v.fan})
-	floor := m.floor()
+	floor := m.floor(d)
 	isStuck := stuck(d, &v, floor)
 	doing := activityOf(d, &v, floor)
 	if isStuck {
@@ -76,7 +76,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	last(&m.stuck, isStuck, at)
 	last(&m.hot, v.reasoned && v.reasons&reasonsOfHeat != 0, at)
 	last(&m.capped, v.reasoned && v.reasons&reasonsOfPower != 0, at)
-	last(&m.awake, doing == resting && awake(&v, m), at)
+	last(&m.awake, doing == resting && awake(&v, m, floor), at)
 	last(&m.byHand, byHand(d) != "", at)
 }
 
@@ -106,12 +106,14 @@ func (m *memory) lasted(since time.Time) time.Duration {
 	return m.at.Sub(since)
 }
 
-// floor is what the device draws at rest, as it was seen; or none.
-func (m *memory) floor() float64 {
-	if !m.rest.known {
-		return none
+// floor is what the device draws at rest, as its reading says or as it was
+// seen; or none.
+func (m *memory) floor(d *gpu.Device) float64 {
+	floor := believed(d.IdleFloor, 1, mostWatts)
+	if m.rest.known {
+		floor = lowest(floor, m.rest.power)
 	}
-	return m.rest.power
+	return floor
 }
 
 // restsFor reports whether there has been no work for that long.

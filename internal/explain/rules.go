@@ -76,7 +76,7 @@ type card struct {
 func newCard(d *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *card {
 	c := &card{d: d, s: s, m: m, peers: p, name: DeviceName(d), at: sampledAt(d, s)}
 	c.v = vitalsOf(d)
-	c.floor = m.floor()
+	c.floor = m.floor(d)
 	c.doing = activityOf(d, &c.v, c.floor)
 	if c.stuck = stuck(d, &c.v, c.floor) && c.stuckLongEnough(); c.stuck {
 		c.doing = resting
@@ -100,6 +100,14 @@ func (c *card) age(since time.Time) time.Duration {
 		return 0
 	}
 	return max(c.at.Sub(since), 0)
+}
+
+// began is since when something is so, if its beginning was seen.
+func (c *card) began(since time.Time) time.Time {
+	if !since.After(c.m.first) {
+		return time.Time{}
+	}
+	return since
 }
 
 // longestSentence is how many causes a device's sentence has at most.

@@ -146,6 +146,12 @@ func TestStories(t *testing.T) {
 		{"held awake since it was first seen", []scene{during(3*minute, heldBy(idler))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan still.",
 			"held_awake medium"},
+		{"held awake, with a floor that is known from before", []scene{during(minute, made(held, func(d *gpu.Device) {
+			d.IdleFloor = gpu.Of[gpu.Watts](21.4)
+			d.Processes = gpu.Of([]gpu.Process{{PID: 7, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Exists: gpu.Of(false)}}})
+		}))},
+			"A process that has ended (pid 7) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan still, 42 W more than at rest.",
+			"held_awake high"},
 		{"held awake by a display", []scene{during(2*minute, made(display)), during(3*minute, made(held, display, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{shell}) }))},
 			"A display keeps GPU 0 (RTX 4090) awake, 44 °C, 63 W of 450 W, fan still, 46 W more than at rest.",
 			"held_awake medium"},

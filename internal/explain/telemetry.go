@@ -38,7 +38,7 @@ func stuckCounter(c *card) *finding {
 			return c.figured(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: nothing runs on it", it, withUnit(c.v.util, "%")))
 		},
 		confidence: confidence,
-		since:      c.m.stuck,
+		since:      c.began(c.m.stuck),
 		evidence:   f,
 		advice:     "Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature.",
 	}

@@ -12,8 +12,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// unnamed is how a process is called whose name the host can't see.
-const unnamed = "a process"
+// How a process is called whose name the host can't see, and one that does not
+// exist any more.
+const (
+	unnamed = "a process"
+	ended   = "a process that has ended"
+)
 
 // DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
 func DeviceName(d *gpu.Device) string {
@@ -25,9 +29,13 @@ func DeviceName(d *gpu.Device) string {
 
 // ProcessName is how a sentence calls a process: "python (pid 4242, alice)", or
 // "python (pid 4242, alice, container trainer)". One whose name the host can't
-// see is "a process (pid 4242)".
+// see is "a process (pid 4242)", one that is gone "a process that has ended
+// (pid 4242)".
 func ProcessName(p *gpu.Process) string {
 	name := unnamed
+	if exists, told := p.Facts.Exists.Get(); told && !exists {
+		name = ended
+	}
 	if n, ok := p.Facts.Name.Get(); ok && n != "" {
 		name = nameOf(n)
 	}
@@ -95,7 +103,7 @@ func clean(s string, longest int) string {
 // first word is ours; the name of a process stays as it is.
 func sentence(clauses ...string) string {
 	text := strings.TrimRight(strings.Join(clauses, "; "), ".")
-	for _, ours := range []string{unnamed + " (", "a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't "} {
+	for _, ours := range []string{unnamed + " (", ended + " (", "a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't "} {
 		if strings.HasPrefix(text, ours) {
 			text = strings.ToUpper(text[:1]) + text[1:]
 			break

@@ -78,7 +78,7 @@ func (c *card) guessed() bool {
 	if has(c.v.util) || has(c.v.video) {
 		return false
 	}
-	return !slices.ContainsFunc(c.culprits, func(p *gpu.Process) bool { return has(processShare(p)) })
+	return !slices.ContainsFunc(c.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
 }
 
 // blame is how sure it is that the first of the culprits does the work.

@@ -1,0 +1,143 @@
+package contract
+
+import (
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// Cause is one reason why a GPU is hot, loud or busy, or why that can't be told.
+type Cause struct {
+	ID         string     `json:"id"`                               // the same for as long as the cause stands
+	Kind       string     `json:"kind"`                             // which rule found it; docs/why.md lists them
+	Node       string     `json:"node"`                             // name of the machine
+	GPUID      *int       `json:"gpu_id" unit:"count"`              // place by PCI address. Null where it is about the machine
+	GPUUUID    *string    `json:"gpu_uuid"`                         // the GPU's key. Null where it is about the machine
+	GPUName    *string    `json:"gpu_name"`                         // product name. Null where it is about the machine
+	Sentence   string     `json:"sentence"`                         // for people, in plain English
+	Confidence float64    `json:"confidence" unit:"count"`          // how likely it is the true one, 0 to 1: a judgment
+	Certainty  string     `json:"certainty" enum:"high,medium,low"` // the same as a word
+	Since      *string    `json:"since" format:"date-time"`         // when it began. Null where that was not seen
+	Evidence   []Evidence `json:"evidence"`                         // the figures that it rests on
+	Advice     string     `json:"advice"`                           // what would stop it; empty where there is nothing to do
+}
+
+// Evidence is one figure that a cause rests on.
+type Evidence struct {
+	Name  string  `json:"name"`                  // what was read
+	Value Float   `json:"value" unit:"any"`      // in the unit beside it. Null where the evidence is a text
+	Unit  string  `json:"unit"`                  // empty for a plain number or a text
+	Text  string  `json:"text"`                  // the value for people, with its unit
+	At    *string `json:"at" format:"date-time"` // when it was read or happened. Null where that is not known
+}
+
+// Why answers GET /api/gpu/why: why the machine's fans run.
+type Why struct {
+	Timestamp string   `json:"timestamp" format:"date-time"` // of the snapshot; the monitor's start, before the first
+	Node      string   `json:"node"`                         // name of the machine
+	Source    string   `json:"source" enum:"source"`         // where the readings come from
+	Why       string   `json:"why"`                          // the answer in one sentence
+	Causes    []Cause  `json:"causes"`                       // all causes: of the machine, then of each GPU, the loudest first
+	GPUs      []GPUWhy `json:"gpus"`                         // each GPU's answer in one sentence, by gpu_id
+}
+
+// GPUWhy is the answer about one GPU, in one sentence.
+type GPUWhy struct {
+	GPUID   int    `json:"gpu_id"`               // place by PCI address
+	GPUUUID string `json:"gpu_uuid"`             // the GPU's key
+	GPUName string `json:"gpu_name"`             // product name
+	Node    string `json:"node"`                 // name of the machine
+	Source  string `json:"source" enum:"source"` // where the readings come from
+	State   string `json:"state" enum:"state"`   // whether the GPU can be read
+	Why     string `json:"why"`                  // the answer in one sentence
+}
+
+// OneWhy answers GET /api/gpu/why/{id}: one GPU's answer with its causes.
+type OneWhy struct {
+	Timestamp string `json:"timestamp" format:"date-time"` // of the snapshot
+	GPUWhy
+	Causes []Cause `json:"causes"` // in the order in which they are told
+}
+
+// NewWhy makes it of the answer about newest, which may be nil.
+func NewWhy(m Monitor, newest *gpu.Snapshot, a *explain.Answer) Why {
+	out := Why{
+		Timestamp: timestamp(m.Started), Node: m.Node, Source: m.Source,
+		Why: a.Sentence, Causes: newCauses(m.Node, a.Causes()), GPUs: make([]GPUWhy, len(a.Devices)),
+	}
+	if newest != nil {
+		out.Timestamp, out.Node, out.Source = timestamp(newest.Time), newest.Node, newest.Source
+	}
+	for i := range a.Devices {
+		out.GPUs[i] = newGPUWhy(&a.Devices[i])
+	}
+	return out
+}
+
+// NewOneWhy makes it of the answer about a device of s.
+func NewOneWhy(s *gpu.Snapshot, a *explain.DeviceAnswer) OneWhy {
+	return OneWhy{timestamp(s.Time), newGPUWhy(a), newCauses(s.Node, a.Causes)}
+}
+
+func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
+	d := a.Device
+	return GPUWhy{d.Index, d.UUID, d.Name, d.Node, d.Source, string(d.State), a.Sentence}
+}
+
+// mostCauses is how many causes a live update has room for: the loudest GPUs'.
+// /api/gpu/why has all.
+const mostCauses = 64
+
+// Explain adds the answer to the update of s, of which a filter may have left
+// a part. The sentence is that of the whole machine, the causes are those of
+// the devices that are left.
+func (u *Update) Explain(s *gpu.Snapshot, a *explain.Answer) {
+	u.Why = a.Sentence
+	causes := a.Causes()
+	if s.Whole() != s {
+		kept := make(map[[2]string]bool, len(s.Devices))
+		for i := range s.Devices {
+			kept[[2]string{s.Devices[i].Node, s.Devices[i].UUID}] = true
+		}
+		left := causes[:0]
+		for _, c := range causes {
+			if c.Device == nil || kept[[2]string{c.Device.Node, c.Device.UUID}] {
+				left = append(left, c)
+			}
+		}
+		causes = left
+	}
+	u.Causes = newCauses(s.Node, causes[:min(len(causes), mostCauses)])
+}
+
+// Explain adds the answer about the alert's device, as it is now; nil where the
+// device is gone.
+func (al *Alert) Explain(a *explain.DeviceAnswer) {
+	if a != nil {
+		al.Why, al.Causes = a.Sentence, newCauses(al.Node, a.Causes)
+	}
+}
+
+func newCauses(node string, causes []explain.Cause) []Cause {
+	out := make([]Cause, len(causes))
+	for i := range causes {
+		c := &causes[i]
+		out[i] = Cause{
+			ID: c.ID, Kind: string(c.Kind), Node: node, Sentence: c.Sentence,
+			Confidence: float64(c.Confidence), Certainty: c.Confidence.String(),
+			Since: optionalTime(c.Since), Evidence: newEvidence(c.Evidence), Advice: c.Advice,
+		}
+		if d := c.Device; d != nil {
+			out[i].Node, out[i].GPUID, out[i].GPUUUID, out[i].GPUName = d.Node, new(d.Index), new(d.UUID), new(d.Name)
+		}
+	}
+	return out
+}
+
+func newEvidence(list []explain.Evidence) []Evidence {
+	out := make([]Evidence, len(list))
+	for i := range list {
+		e := &list[i]
+		out[i] = Evidence{e.Name, float(e.Value), e.Unit, e.Text, optionalTime(e.At)}
+	}
+	return out
+}
