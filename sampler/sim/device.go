@@ -379,13 +379,20 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 		SM: part(s.gpu), MemoryBandwidth: part(s.memory),
 		Encoder: part(0), Decoder: part(0),
 		GPUInstance: notSupported[int](), ComputeInstance: notSupported[int](),
-		Facts: gpu.ProcessFacts{
-			Name: gpu.Of(p.name), User: gpu.Of(p.user), Command: gpu.Of(p.command),
-			Started: gpu.Of(d.startOf(p, i, m)),
-			CPU:     gpu.Of(gpu.Percent(cpuOf(p, s))),
-			RSS:     gpu.Of(p.rss),
-		},
 	}
+	if p.remains {
+		out.PID = d.pid(&d.roster[m.job].processes[0], len(d.services), m)
+		out.Facts.Exists = gpu.Of(false)
+		return out
+	}
+	out.Facts = gpu.ProcessFacts{
+		Name: gpu.Of(p.name), User: gpu.Of(p.user), Command: gpu.Of(p.command),
+		Started: gpu.Of(d.startOf(p, i, m)),
+		CPU:     gpu.Of(gpu.Percent(cpuOf(p, s))),
+		RSS:     gpu.Of(p.rss),
+		Exists:  gpu.Of(true),
+	}
+	p.in.tell(&out.Facts, d.slurmJob(p, m))
 	if video {
 		out.Encoder, out.Decoder = gpu.Of(gpu.Percent(s.enc)), gpu.Of(gpu.Percent(s.dec))
 	}
@@ -409,6 +416,16 @@ func (d *device) pid(p *process, i int, m moment) int {
 	}
 	_, generation := floorDiv(m.number, 60_000)
 	return int(4000 + 64*generation + slot)
+}
+
+// slurmJob is the number of the Slurm job that is on the device, and on all
+// that keep the same schedule.
+func (d *device) slurmJob(p *process, m moment) int {
+	number := uint64(m.number)
+	if p.service() {
+		number = 0
+	}
+	return 100_000 + int(mix(d.seed, number)%900_000)
 }
 
 // startOf is in whole clock ticks of 10 ms, as the kernel counts.

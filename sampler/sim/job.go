@@ -56,6 +56,10 @@ type process struct {
 	cpu, cpuIdle        float64 // percent of one core: with the device at 100 %, and at 0 %
 	rss                 gpu.Bytes
 	instance            int // MIG: the GPU instance's id; 0: the whole device
+	in                  place
+	// remains: the job's first process is dead, and this is its memory,
+	// which the driver still holds.
+	remains bool
 }
 
 func (p *process) service() bool { return p.to == 0 }
@@ -129,11 +133,14 @@ func (j *job) computes(second int) bool {
 // The desktop's services and jobs.
 var desktopServices = []process{
 	{name: "Xorg", user: "root", command: "/usr/lib/xorg/Xorg vt2 -displayfd 3 -auth /run/user/1000/gdm/Xauthority -nolisten tcp -background none -noreset -keeptty -novtswitch -verbose 3",
-		kind: gpu.TypeGraphics, memory: 402 * mib, share: 0.02, cpu: 9, cpuIdle: 1.4, rss: 142 * mib},
+		kind: gpu.TypeGraphics, memory: 402 * mib, share: 0.02, cpu: 9, cpuIdle: 1.4, rss: 142 * mib,
+		in: session("session-2.scope", "user-1000.slice")},
 	{name: "gnome-shell", user: "alex", command: "/usr/bin/gnome-shell",
-		kind: gpu.TypeGraphics, memory: 118 * mib, share: 0.02, cpu: 14, cpuIdle: 2.1, rss: 318 * mib},
+		kind: gpu.TypeGraphics, memory: 118 * mib, share: 0.02, cpu: 14, cpuIdle: 2.1, rss: 318 * mib,
+		in: session("org.gnome.Shell@x11.service", "session.slice")},
 	{name: "firefox", user: "alex", command: "/usr/lib/firefox/firefox",
-		kind: gpu.TypeGraphics, memory: 236 * mib, share: 0.01, cpu: 22, cpuIdle: 3.2, rss: 1124 * mib},
+		kind: gpu.TypeGraphics, memory: 236 * mib, share: 0.01, cpu: 22, cpuIdle: 3.2, rss: 1124 * mib,
+		in: session("app-gnome-firefox-3104.scope", "app.slice")},
 }
 
 // drawing is a desktop at rest: windows move now and then.
@@ -154,7 +161,7 @@ var desktopJobs = []job{
 		processes: []process{{name: "Cyberpunk2077.exe", user: "alex",
 			command: `Z:\home\alex\.steam\steam\steamapps\common\Cyberpunk 2077\bin\x64\Cyberpunk2077.exe`,
 			kind:    gpu.TypeComputeGraphics, from: 75, to: 1080, memory: 11742 * mib, ramp: 40, share: 0.94,
-			cpu: 640, cpuIdle: 60, rss: 9421 * mib}},
+			cpu: 640, cpuIdle: 60, rss: 9421 * mib, in: session("app-gnome-steam-5120.scope", "app.slice")}},
 	},
 	{name: "chat",
 		phases: []phase{
@@ -169,7 +176,7 @@ var desktopJobs = []job{
 		processes: []process{{name: "ollama", user: "ollama",
 			command: "/usr/local/bin/ollama runner --ollama-engine --model /usr/share/ollama/.ollama/models/blobs/sha256-e7b273f9636059a689e3ddcab3716e4f65abe0143ac978e46673ad0e52d09efb --port 41233",
 			kind:    gpu.TypeCompute, from: 60, to: 960, memory: 14228 * mib, ramp: 7, share: 0.97,
-			cpu: 102, cpuIdle: 0.3, rss: 1418 * mib}},
+			cpu: 102, cpuIdle: 0.3, rss: 1418 * mib, in: service("ollama.service")}},
 	},
 	{name: "training",
 		phases: []phase{
@@ -181,7 +188,8 @@ var desktopJobs = []job{
 		processes: []process{{name: "python", user: "alex",
 			command: "python train.py --config configs/vit_small.yaml --batch-size 192 --amp",
 			kind:    gpu.TypeCompute, from: 45, to: 1150, memory: 20894 * mib, ramp: 30, share: 0.97,
-			cpu: 385, cpuIdle: 180, rss: 6210 * mib}},
+			cpu: 385, cpuIdle: 180, rss: 6210 * mib,
+			in: rootless("vit-small", "docker.io/pytorch/pytorch:2.7.0-cuda12.8-cudnn9-runtime")}},
 	},
 	{name: "render",
 		phases: []phase{
@@ -192,7 +200,7 @@ var desktopJobs = []job{
 		processes: []process{{name: "blender", user: "alex",
 			command: "blender -b scenes/harbour.blend -E CYCLES -s 1 -e 240 -a -- --cycles-device OPTIX",
 			kind:    gpu.TypeComputeGraphics, from: 84, to: 900, memory: 8312 * mib, ramp: 6, share: 0.97,
-			cpu: 118, cpuIdle: 95, rss: 5120 * mib}},
+			cpu: 118, cpuIdle: 95, rss: 5120 * mib, in: session("app-org.gnome.Terminal-6233.scope", "app.slice")}},
 	},
 	{name: "encode",
 		phases: []phase{
@@ -203,7 +211,7 @@ var desktopJobs = []job{
 		processes: []process{{name: "ffmpeg", user: "alex",
 			command: "ffmpeg -hwaccel cuda -hwaccel_output_format cuda -i holiday.mov -c:v av1_nvenc -preset p6 -b:v 8M holiday.mkv",
 			kind:    gpu.TypeCompute, from: 60, to: 780, memory: 642 * mib, ramp: 1, share: 0.9,
-			cpu: 46, cpuIdle: 38, rss: 412 * mib}},
+			cpu: 46, cpuIdle: 38, rss: 412 * mib, in: session("app-org.gnome.Terminal-6233.scope", "app.slice")}},
 	},
 }
 
@@ -219,7 +227,7 @@ var (
 		processes: []process{{name: "python3", user: "mchen",
 			command: "/opt/venv/bin/python3 -u pretrain.py --model llama-8b --tensor-parallel 4 --data /raid/tokens --wandb-project llama-8b",
 			kind:    gpu.TypeCompute, from: 40, to: 1290, memory: 74652 * mib, ramp: 50, share: 1,
-			cpu: 128, cpuIdle: 104, rss: 18240 * mib}},
+			cpu: 128, cpuIdle: 104, rss: 18240 * mib, in: slurm("0")}},
 	}
 
 	finetuning = job{name: "finetuning",
@@ -231,7 +239,7 @@ var (
 		processes: []process{{name: "python", user: "agarcia",
 			command: "/home/agarcia/miniconda3/envs/ft/bin/python -m ipykernel_launcher -f /home/agarcia/.local/share/jupyter/runtime/kernel-7f21.json",
 			kind:    gpu.TypeCompute, from: 25, to: 1020, memory: 41218 * mib, ramp: 30, share: 1,
-			cpu: 101, cpuIdle: 0.4, rss: 9120 * mib}},
+			cpu: 101, cpuIdle: 0.4, rss: 9120 * mib, in: service("jupyter-agarcia.service")}},
 	}
 
 	// serving and diffusion never end: the tape of one cycle joins itself.
@@ -246,7 +254,7 @@ var (
 		processes: []process{{name: "VLLM::EngineCore", user: "svc-llm",
 			command: "/usr/bin/python3 /usr/local/bin/vllm serve meta-llama/Llama-3.1-70B-Instruct --quantization fp8 --gpu-memory-utilization 0.92 --port 8000",
 			kind:    gpu.TypeCompute, memory: 75310 * mib, share: 1,
-			cpu: 112, cpuIdle: 3, rss: 14380 * mib}},
+			cpu: 112, cpuIdle: 3, rss: 14380 * mib, in: docker("vllm-llama-70b", "vllm/vllm-openai:v0.8.4")}},
 	}
 
 	diffusion = job{name: "diffusion",
@@ -254,7 +262,7 @@ var (
 		processes: []process{{name: "python3", user: "jokafor",
 			command: "/opt/venv/bin/python3 train_sdxl.py --train-data-dir /raid/laion --mixed-precision bf16 --resume latest",
 			kind:    gpu.TypeCompute, memory: 68914 * mib, share: 1,
-			cpu: 240, cpuIdle: 120, rss: 22410 * mib}},
+			cpu: 240, cpuIdle: 120, rss: 22410 * mib, in: slurm("batch")}},
 	}
 
 	// notebooks run in MIG instances.
@@ -266,26 +274,33 @@ var (
 		},
 		processes: []process{
 			{name: "tritonserver", user: "svc-llm", command: "tritonserver --model-repository=/models --http-port 8100",
-				kind: gpu.TypeCompute, memory: 21206 * mib, share: 0.4, cpu: 34, cpuIdle: 2, rss: 3122 * mib, instance: 1},
+				kind: gpu.TypeCompute, memory: 21206 * mib, share: 0.4, cpu: 34, cpuIdle: 2, rss: 3122 * mib, instance: 1,
+				in: pod("inference", "triton-6c9f7d5b8-x2kq4", "triton", "nvcr.io/nvidia/tritonserver:25.03-py3")},
 			{name: "python", user: "lfischer", command: "/home/lfischer/.venv/bin/python -m ipykernel_launcher -f kernel-19ab.json",
-				kind: gpu.TypeCompute, from: 180, to: 1100, memory: 8342 * mib, ramp: 20, share: 0.6, cpu: 98, cpuIdle: 0.3, rss: 2840 * mib, instance: 5},
+				kind: gpu.TypeCompute, from: 180, to: 1100, memory: 8342 * mib, ramp: 20, share: 0.6, cpu: 98, cpuIdle: 0.3, rss: 2840 * mib, instance: 5,
+				in: pod("jupyterhub", "jupyter-lfischer", "notebook", "quay.io/jupyter/pytorch-notebook:cuda12-2025-04-14")},
 		},
 	}
 
 	// failing is a card with a bad day: within each cycle it works, stops
-	// answering, comes back, is lost, comes back, is put to sleep and wakes.
+	// answering, comes back with the memory of a process that was killed, is
+	// lost, comes back, is put to sleep and wakes.
 	failing = job{name: "failing",
 		phases: []phase{
 			{from: 20, to: 45, level: held},
 			{from: 45, to: 420, level: held, gpu: 94, swing: 5, memory: 60, intensity: 0.85},
+			{from: 600, to: 650, level: held},
 			{from: 660, to: 690, level: held},
 			{from: 690, to: 1020, level: held, gpu: 95, swing: 4, memory: 60, intensity: 0.85},
 		},
 		processes: []process{
 			{name: "python3", user: "mchen", command: "/opt/venv/bin/python3 -u evaluate.py --checkpoint /raid/ckpt/llama-8b/latest",
-				kind: gpu.TypeCompute, from: 20, to: 420, memory: 38112 * mib, ramp: 25, share: 1, cpu: 110, cpuIdle: 90, rss: 11200 * mib},
+				kind: gpu.TypeCompute, from: 20, to: 420, memory: 38112 * mib, ramp: 25, share: 1, cpu: 110, cpuIdle: 90, rss: 11200 * mib,
+				in: slurm("0")},
 			{name: "python3", user: "mchen", command: "/opt/venv/bin/python3 -u evaluate.py --checkpoint /raid/ckpt/llama-8b/latest --retry",
-				kind: gpu.TypeCompute, from: 660, to: 1020, memory: 38112 * mib, ramp: 25, share: 1, cpu: 110, cpuIdle: 90, rss: 11200 * mib},
+				kind: gpu.TypeCompute, from: 660, to: 1020, memory: 38112 * mib, ramp: 25, share: 1, cpu: 110, cpuIdle: 90, rss: 11200 * mib,
+				in: slurm("1")},
+			{remains: true, kind: gpu.TypeCompute, from: 600, to: 650, memory: 38112 * mib},
 		},
 		faults: []fault{
 			{from: 420, to: 600, state: gpu.StateNotAnswering, reason: gpu.Advice{

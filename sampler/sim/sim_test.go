@@ -187,6 +187,16 @@ func checkProcesses(t *testing.T, d *gpu.Device, now time.Time) {
 			t.Fatalf("not busiest first: %+v", processes)
 		}
 		f := p.Facts
+		if f.Exists == gpu.Of(false) { // of a dead one its pid alone is known
+			if f != (gpu.ProcessFacts{Exists: gpu.Of(false)}) || p.Memory.Or(0) == 0 || p.SM.Or(0) > 0 {
+				t.Fatalf("dead: %+v", p)
+			}
+			continue
+		}
+		if c := f.Container.Or(gpu.Container{}); !f.Container.Present() || !f.Pod.Present() || !f.Unit.Present() || !f.Job.Present() ||
+			!c.None() && (len(c.ID) != 64 || !c.Name.Present() || !c.Image.Present()) {
+			t.Fatalf("%d belongs to %+v", p.PID, f)
+		}
 		if !f.Name.Present() || !f.User.Present() || !f.Command.Present() || f.CPU.Or(-1) < 0 || f.RSS.Or(0) == 0 {
 			t.Fatalf("facts of %d = %+v", p.PID, f)
 		}
@@ -373,7 +383,8 @@ func TestDGXShowsEverythingElse(t *testing.T) {
 func showsEverything(t *testing.T, offset time.Duration) {
 	s, c := newSource(t, "dgx-h100")
 	c.t = start.Add(offset)
-	want := map[string]bool{"power cap": false, "heat": false, "idle": false, "held awake": false, "instances": false, "errors corrected": false}
+	want := map[string]bool{"power cap": false, "heat": false, "idle": false, "held awake": false, "instances": false, "errors corrected": false,
+		"container": false, "pod": false, "job": false, "unit": false, "memory of the dead": false}
 	for ; c.t.Before(start.Add(offset + 3*cycle)); c.t = c.t.Add(20 * time.Second) {
 		for _, d := range read(t, s).Devices {
 			reasons := d.Clocks.EventReasons.Or(0)
@@ -384,12 +395,46 @@ func showsEverything(t *testing.T, offset time.Duration) {
 			note("held awake", d.Utilization.GPU == gpu.Of[gpu.Percent](0) && len(d.Processes.Or(nil)) > 0 && d.Power.Draw.Or(0) > 1.5*gpu.Watts(h100.deepIdle))
 			note("instances", len(d.Instances) == 3)
 			note("errors corrected", d.Health.CorrectedVolatile.Or(0) > 0)
+			for _, p := range d.Processes.Or(nil) {
+				f := &p.Facts
+				note("container", !f.Container.Or(gpu.Container{}).None())
+				note("pod", f.Pod.Or(gpu.Pod{}).Name.Present())
+				note("job", !f.Job.Or(gpu.Job{}).None())
+				note("unit", f.Unit.Or(gpu.Unit{}).Name != "")
+				note("memory of the dead", !f.Exists.Or(true))
+			}
 		}
 	}
 	for what, seen := range want {
 		if !seen {
 			t.Errorf("never seen: %s", what)
 		}
+	}
+}
+
+// Cards that share a Slurm job are in the same one, and the next has a number
+// of its own.
+func TestSlurmJobs(t *testing.T) {
+	s, c := newSource(t, "dgx-h100")
+	jobs := map[int]bool{}
+	for ; c.t.Before(start.Add(12 * time.Hour)); c.t = c.t.Add(10 * time.Minute) {
+		var ids []int
+		for _, d := range read(t, s).Devices[:4] {
+			for _, p := range d.Processes.Or(nil) {
+				if j := p.Facts.Job.Or(gpu.Job{}); !j.None() {
+					ids = append(ids, j.ID)
+				}
+			}
+		}
+		for _, id := range ids {
+			if id != ids[0] || len(ids) != 4 {
+				t.Fatalf("jobs %v on four cards that train together", ids)
+			}
+			jobs[id] = true
+		}
+	}
+	if len(jobs) < 6 {
+		t.Errorf("%d jobs in twelve hours", len(jobs))
 	}
 }
 
@@ -438,6 +483,15 @@ func TestProcessesKeepTheirIdentity(t *testing.T) {
 			for _, d := range read(t, s).Devices {
 				for _, p := range d.Processes.Or(nil) {
 					was, known := lives[p.PID]
+					if p.Facts.Exists == gpu.Of(false) {
+						if !known || was.last.After(c.t) {
+							t.Fatalf("%s: pid %d is dead, and was never alive", profile, p.PID)
+						}
+						continue
+					}
+					if known && (was.facts.Container != p.Facts.Container || was.facts.Pod != p.Facts.Pod || was.facts.Unit != p.Facts.Unit || was.facts.Job != p.Facts.Job) {
+						t.Fatalf("%s: pid %d was in %+v, is in %+v", profile, p.PID, was.facts, p.Facts)
+					}
 					if known && (was.facts.Started != p.Facts.Started || was.facts.Command != p.Facts.Command) {
 						t.Fatalf("%s: pid %d was %v, is %v", profile, p.PID, was.facts, p.Facts)
 					}
