@@ -17,6 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -72,6 +73,7 @@ type app struct {
 	sampler *sampler.Sampler
 	hub     *hub.Hub
 	recent  *recent.Store
+	floors  attribute.Floors // what each device draws without work
 	alerts  *alert.Engine
 	firing  atomic.Pointer[[]alert.Alert] // as they stand
 	server  *http.Server
@@ -103,7 +105,7 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 		Sources:  in.sources,
 		Host:     in.host,
 		Notes:    in.notes,
-		Publish:  a.hub.Publish,
+		Publish:  a.publish,
 		Log:      log.With("part", "sampler"),
 	})
 	if a.server, err = a.newServer(); err != nil {
@@ -140,7 +142,16 @@ func (a *app) encodeStatus(newest *gpu.Snapshot, encoded []byte) ([]byte, error)
 	return json.Marshal(contract.NewGPUStatus(a.monitor(), newest, encoded))
 }
 
-func (a *app) refresh(ctx context.Context) (*gpu.Snapshot, error) { return a.sampler.Refresh(ctx) }
+// publish hands a reading on, with what is known of its devices by now.
+func (a *app) publish(s *gpu.Snapshot) { a.hub.Publish(a.floors.Note(s)) }
+
+func (a *app) refresh(ctx context.Context) (*gpu.Snapshot, error) {
+	snap, err := a.sampler.Refresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.floors.Note(snap), nil
+}
 
 // run reads and serves until ctx ends. It does not wait for a driver.
 func (a *app) run(ctx context.Context, ln net.Listener) error {
@@ -164,7 +175,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 		<-ctx.Done()
 		return a.shutdown(context.WithoutCancel(ctx))
 	})
-	err := g.Wait()
+	err := errors.Join(g.Wait(), a.inputs.close())
 	if a.cfg.StateDir != "" {
 		err = errors.Join(err, a.recent.Save(a.cfg.recentFile(), a.cfg.Source))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,7 +66,8 @@ func readOnce(env *environment) (*gpu.Snapshot, error) {
 	}
 	select {
 	case snap := <-got:
-		return snap, nil
+		in.settle(env.ctx, snap)
+		return snap, in.close()
 	default:
 		return nil, context.Cause(env.ctx)
 	}
@@ -90,7 +92,7 @@ func writeTable(w io.Writer, s *gpu.Snapshot) error {
 		for _, p := range s.Devices[i].Processes.Or(nil) {
 			if !header {
 				t.row("")
-				t.row("GPU", "PID", "USER", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
+				t.row("GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
 				header = true
 			}
 			t.process(s.Devices[i].Index, &p)
@@ -127,11 +129,39 @@ func (t *table) process(index int, p *gpu.Process) {
 	if !what.Present() {
 		what = p.Facts.Name
 	}
-	t.row(fmt.Sprint(index), fmt.Sprint(p.PID), text(p.Facts.User, same), string(p.Type),
+	if !p.Facts.Exists.Or(true) {
+		what = gpu.Of("(no such process any more)")
+	}
+	t.row(fmt.Sprint(index), fmt.Sprint(p.PID), text(p.Facts.User, same), runsIn(&p.Facts), string(p.Type),
 		text(p.Memory, mebibytes), text(p.SM, percent),
 		text(p.Facts.Started, func(at time.Time) string { return at.Local().Format("01-02 15:04") }),
 		text(what, same))
 }
+
+// runsIn says what a process belongs to, the most telling first: its pod or
+// container and its job, or else its unit. It is "-" for none, and where
+// nothing is known.
+func runsIn(f *gpu.ProcessFacts) string {
+	var in []string
+	switch c, p := f.Container.Or(gpu.Container{}), f.Pod.Or(gpu.Pod{}); {
+	case p.Name.Present():
+		in = append(in, "pod "+p.Namespace.Or("?")+"/"+p.Name.Or(""))
+	case !p.None():
+		in = append(in, "pod "+short(p.UID))
+	case !c.None():
+		in = append(in, cmp.Or(c.Runtime, "container")+" "+c.Name.Or(short(c.ID)))
+	}
+	if j := f.Job.Or(gpu.Job{}); !j.None() {
+		in = append(in, fmt.Sprintf("job %d", j.ID))
+	}
+	if u := f.Unit.Or(gpu.Unit{}); len(in) == 0 && u.Name != "" {
+		in = append(in, u.Name)
+	}
+	return cmp.Or(strings.Join(in, ", "), "-")
+}
+
+// short is an id as far as people read it.
+func short(id string) string { return id[:min(len(id), 12)] }
 
 // text is a reading for a table: "-" where there is none.
 func text[T any](r gpu.Reading[T], format func(T) string) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type inputs struct {
 	node    string
 	sources []sampler.Source
 	host    sampler.Host // nil where a simulation brings its own
+	reader  *host.Reader // the same; nil too
 	notes   []gpu.Advice
 }
 
@@ -33,7 +35,7 @@ func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
 		return &inputs{node: cmp.Or(cfg.Node, source.Node()), sources: []sampler.Source{source}}, nil
 	}
 	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
-	in := &inputs{node: cmp.Or(cfg.Node, cfg.hostname), host: local}
+	in := &inputs{node: cmp.Or(cfg.Node, cfg.hostname), host: local, reader: local}
 	if hint := local.Hint(); !hint.IsZero() {
 		in.notes = append(in.notes, hint)
 	}
@@ -49,6 +51,31 @@ func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
 		}
 	}
 	return in, nil
+}
+
+// close lets go of what the sampler does not.
+func (in *inputs) close() error {
+	if in.reader == nil {
+		return nil
+	}
+	return in.reader.Close()
+}
+
+// settle waits a moment for what containers are called, and puts it into a
+// snapshot that nobody has seen yet. A name that is not there by then is left
+// out.
+func (in *inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
+	if in.reader == nil {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := in.reader.Settle(waiting); err != nil && ctx.Err() != nil {
+		return
+	}
+	for i := range snap.Devices {
+		in.reader.Describe(ctx, snap.Devices[i].Processes.Or(nil))
+	}
 }
 
 func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
