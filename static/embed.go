@@ -1,5 +1,6 @@
-// Package static holds the files that the page loads: styles, scripts and an
-// icon of our own, and uPlot, all embedded.
+// Package static holds the files that the pages load: styles, scripts and an
+// icon of our own, uPlot for the charts and RapiDoc for the API's
+// documentation, all embedded.
 //
 // The scripts are ES modules without a build step. They import one another by
 // relative paths, so all files are served under one folder that is named by
@@ -14,6 +15,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -51,6 +53,10 @@ func New() *Assets {
 			return err
 		}
 		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
+		if plain, packed := strings.CutSuffix(name, ".gz"); packed {
+			a.byName[plain] = newPackedAsset(plain, content)
+			return nil
+		}
 		a.byName[name] = newAsset(name, content)
 		return nil
 	})
@@ -62,12 +68,32 @@ func New() *Assets {
 }
 
 func newAsset(name string, content []byte) Asset {
-	sum := sha256.Sum256(content)
-	asset := Asset{Bytes: content, ContentType: contentType(name), ETag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+	asset := plainAsset(name, content)
 	if packed := compress(content); len(packed) < len(content) {
 		asset.Gzip = packed
 	}
 	return asset
+}
+
+// newPackedAsset is a file that is embedded compressed, as a large library is:
+// compressing it at every start would take longer than all the rest.
+func newPackedAsset(name string, packed []byte) Asset {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic("static: " + name + ".gz: " + err.Error())
+	}
+	content, err := io.ReadAll(r)
+	if err != nil {
+		panic("static: " + name + ".gz: " + err.Error())
+	}
+	asset := plainAsset(name, content)
+	asset.Gzip = packed
+	return asset
+}
+
+func plainAsset(name string, content []byte) Asset {
+	sum := sha256.Sum256(content)
+	return Asset{Bytes: content, ContentType: contentType(name), ETag: `"` + hex.EncodeToString(sum[:8]) + `"`}
 }
 
 // compress can't fail: it writes to memory, at a level that exists.

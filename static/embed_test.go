@@ -3,6 +3,8 @@ package static_test
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"io/fs"
 	"os"
@@ -56,6 +58,20 @@ func TestAssets(t *testing.T) {
 		if _, ok := a.Open(path); ok {
 			t.Errorf("%q is there", path)
 		}
+	}
+}
+
+// A file that is embedded compressed is served under its plain name, in both
+// forms.
+func TestPackedAsset(t *testing.T) {
+	asset := open(t, static.New(), "vendor/rapidoc/rapidoc-min.js")
+	if len(asset.Bytes) < 800_000 || len(asset.Gzip) > 230_000 || asset.ContentType != "text/javascript; charset=utf-8" {
+		t.Errorf("%d bytes, %d compressed, %q", len(asset.Bytes), len(asset.Gzip), asset.ContentType)
+	}
+	sum := sha256.Sum256(asset.Bytes)
+	readme, err := os.ReadFile("vendor/rapidoc/README.md")
+	if err != nil || !strings.Contains(string(readme), hex.EncodeToString(sum[:])) {
+		t.Errorf("the library is not the one that its README names: %v", err)
 	}
 }
 
