@@ -32,8 +32,9 @@ var allowed = map[string][]string{
 	"internal/contract":          {"gpu", "internal/alert", "internal/attribute", "internal/explain", "internal/recent"},
 	"internal/contract/machines": {"gpu"},
 	"internal/browsertest":       {},
+	"internal/apidoc":            {"internal/contract"},
 	"internal/metrics":           {"gpu"},
-	"internal/server":            {"gpu", "internal/contract", "internal/recent"},
+	"internal/server":            {"gpu", "internal/apidoc", "internal/contract", "internal/recent"},
 	"cmd/gpuwhy":                 nil, // everything
 }
 

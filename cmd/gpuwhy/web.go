@@ -42,6 +42,11 @@ func (a *app) newServer() (*http.Server, error) {
 		Parts:        a.parts,
 		Page:         pages.dashboard,
 		ErrorPage:    pages.problem,
+
+		DocsPage:      pages.docs,
+		ReferencePage: pages.reference,
+		EventsPage:    pages.events,
+
 		Assets:       pages.asset,
 		BasePath:     a.cfg.BasePath,
 		Listen:       a.cfg.Listen,

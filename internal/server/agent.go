@@ -30,7 +30,7 @@ func (s *Server) metrics() handler {
 			return nil, err
 		}
 		return jsonBody(contract.NewGPUMetrics(snap))
-	})
+	}, s.untilNext)
 }
 
 // device answers with one device, made when it is first asked for.
@@ -69,6 +69,6 @@ func (s *Server) device() handler {
 		if err != nil {
 			return err
 		}
-		return b.serve(w, r, cacheRevalidate)
+		return b.serve(w, r, s.untilNext(all.snap))
 	}
 }

@@ -1,5 +1,6 @@
 // Package server answers HTTP: every route, the errors, and the middleware in
-// front of them. All routes stand in [Server.Handler].
+// front of them. All routes stand in [Server.routes], with what the API's
+// documents say of each.
 //
 // It answers from the newest snapshot and knows neither who reads it nor how
 // pages are made: it is handed functions. What a contract's answer looks like is

@@ -5,11 +5,16 @@ import (
 	"net/http"
 )
 
-// The page may load what it is made of from here, and nothing else from
-// anywhere; 'self' covers the socket too. Answers are for pages of this origin.
+// policy is a Content-Security-Policy: a page may load what it is made of from
+// here, and nothing else from anywhere; 'self' covers the socket too.
+func policy(style string) string {
+	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; " +
+		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// Answers are for pages of this origin.
 var fixedHeaders = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
-		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"Content-Security-Policy":      policy("'self'"),
 	"Cross-Origin-Opener-Policy":   "same-origin",
 	"Cross-Origin-Resource-Policy": "same-origin",
 	"Referrer-Policy":              "no-referrer",

@@ -2,6 +2,8 @@ package server
 
 import (
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -12,22 +14,47 @@ func (s *Server) snapshot() *gpu.Snapshot {
 	return snap
 }
 
-// kept answers with what build makes for the key of now, once for each key.
-func kept[K comparable](key func() K, build func(K) (*body, error)) handler {
-	var made slot[K, *body]
+// kept answers with what build makes for the key of now, once for each key;
+// cache says how long a client may keep it.
+func kept[K comparable](key func() K, build func(K) (*body, error), cache func(K) string) handler {
+	type made struct {
+		of   K
+		body *body
+	}
+	var newest slot[K, made]
 	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := made.get(key, build)
+		m, err := newest.get(key, func(k K) (made, error) {
+			b, err := build(k)
+			return made{k, b}, err
+		})
 		if err != nil {
 			return err
 		}
-		return b.serve(w, r, cacheRevalidate)
+		return m.body.serve(w, r, cache(m.of))
 	}
+}
+
+// revalidate is for answers that may change at any time.
+func revalidate[K any](K) string { return cacheRevalidate }
+
+// untilNext is how long an answer about the snapshot alone may be kept: until
+// the next reading is due, since there can be no newer one before that. It is
+// rounded down to seconds, the unit of the header.
+func (s *Server) untilNext(snap *gpu.Snapshot) string {
+	if snap == nil {
+		return cacheRevalidate
+	}
+	left := time.Until(snap.Time.Add(s.cfg.Monitor.Interval))
+	if left < time.Second || left > s.cfg.Monitor.Interval { // the clock was set back
+		return cacheRevalidate
+	}
+	return "private, max-age=" + strconv.Itoa(int(left/time.Second))
 }
 
 // derived answers with what build makes of the newest snapshot, which may be
 // nil.
 func (s *Server) derived(build func(*gpu.Snapshot) any) handler {
-	return kept(s.snapshot, func(snap *gpu.Snapshot) (*body, error) { return jsonBody(build(snap)) })
+	return kept(s.snapshot, func(snap *gpu.Snapshot) (*body, error) { return jsonBody(build(snap)) }, s.untilNext)
 }
 
 // update answers with the newest snapshot in the bytes that the socket sends.
@@ -40,7 +67,7 @@ func (s *Server) update() handler {
 			return jsonBody(contract.EmptyUpdate(s.cfg.Monitor, s.cfg.Why(nil)))
 		}
 		return newBody(typeJSON, encoded), nil
-	})
+	}, revalidate)
 }
 
 // summary answers with the totals. Alerts begin and end a moment after the
@@ -53,7 +80,7 @@ func (s *Server) summary() handler {
 	now := func() basis { return basis{s.snapshot(), s.cfg.ActiveAlerts()} }
 	return kept(now, func(of basis) (*body, error) {
 		return jsonBody(contract.NewSummary(s.cfg.Monitor, of.snap, s.cfg.Why(of.snap), of.alerts))
-	})
+	}, revalidate)
 }
 
 // past answers with the recent past: of all devices, or of those that the
@@ -66,7 +93,7 @@ func (s *Server) past() handler {
 	now := func() basis { return basis{s.snapshot(), s.cfg.Recent.Generation()} }
 	all := kept(now, func(of basis) (*body, error) {
 		return jsonBody(contract.NewRecent(s.cfg.Monitor, of.snap, s.cfg.Recent.View(nil)))
-	})
+	}, revalidate)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if names := r.URL.Query()["gpu"]; len(names) > 0 {
 			return s.pastOf(names, w, r)

@@ -41,7 +41,9 @@ func TestCORS(t *testing.T) {
 		preflight := ask(h, http.MethodOptions, "/gpu/info", "Origin: "+origin, "Access-Control-Request-Method: GET")
 		switch {
 		case !allowed:
-			isProblem(t, preflight, http.StatusMethodNotAllowed)
+			if preflight.Header().Get("Access-Control-Allow-Methods") != "" || preflight.Header().Get("Access-Control-Allow-Origin") != "" {
+				t.Errorf("%q: the preflight allows %v", origin, preflight.Header())
+			}
 		case preflight.Code != http.StatusNoContent || preflight.Header().Get("Access-Control-Allow-Methods") != "GET, HEAD" || preflight.Header().Get("Access-Control-Allow-Origin") != origin:
 			t.Errorf("%q: the preflight gives %d with %v", origin, preflight.Code, preflight.Header())
 		}

@@ -15,10 +15,10 @@ import (
 
 // A problem is an error on the wire (RFC 9457).
 type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
+	Type   string `json:"type"`                // always about:blank: the status says it
+	Title  string `json:"title"`               // the status in words
+	Status int    `json:"status" unit:"count"` // the HTTP status
+	Detail string `json:"detail"`              // what happened, and what to do
 }
 
 // A statusError is advice with the status that it is answered with.
@@ -94,10 +94,20 @@ func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
+// allowedMethods are those of every address: nothing can be written.
+const allowedMethods = "GET, HEAD, OPTIONS"
+
 func methodNotAllowed(http.ResponseWriter, *http.Request) error {
 	e := refuse(http.StatusMethodNotAllowed, "this address can only be read", "use GET or HEAD")
-	e.allow = "GET, HEAD"
+	e.allow = allowedMethods
 	return e
+}
+
+// options answers which methods there are.
+func options(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Allow", allowedMethods)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {

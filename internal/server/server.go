@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
@@ -36,6 +37,12 @@ type Config struct {
 	// problem+json. Nothing of what they wrote is sent if they fail.
 	Page      func(ctx context.Context, w io.Writer) error
 	ErrorPage func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
+	// DocsPage writes the interactive documentation, ReferencePage the OpenAPI
+	// document as a page to read, EventsPage the WebSocket protocol. What they
+	// wrote is kept.
+	DocsPage      func(ctx context.Context, w io.Writer) error
+	ReferencePage func(ctx context.Context, w io.Writer, doc *apidoc.Document) error
+	EventsPage    func(ctx context.Context, w io.Writer, doc *apidoc.Events) error
 	// Assets finds what is served under /static/. "icon.svg" is the page's
 	// icon.
 	Assets func(path string) (Asset, bool)
@@ -118,48 +125,19 @@ func cleanBasePath(path string) (string, error) {
 	return "/" + strings.TrimPrefix(base, "/"), nil
 }
 
-// Handler returns all routes behind all middleware.
+// Handler returns all routes behind all middleware; [Server.routes] lists them.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	get := func(path string, h handler) {
-		mux.Handle("GET "+s.cfg.BasePath+path, s.handle(h)) // and HEAD
+	mount := func(path string, answer http.Handler) {
+		mux.Handle("GET "+s.cfg.BasePath+path, answer) // and HEAD
+		mux.Handle("OPTIONS "+s.cfg.BasePath+path, s.handle(options))
 		mux.Handle(s.cfg.BasePath+path, s.handle(methodNotAllowed))
 	}
-
-	// The page.
-	get("/{$}", s.home())
-	get("/static/{path...}", s.static())
-	get("/favicon.ico", s.favicon())
-	get("/robots.txt", robots)
-
-	// The live dashboard.
-	mux.Handle("GET "+s.cfg.BasePath+"/ws", s.cfg.WS)
-	mux.Handle(s.cfg.BasePath+"/ws", s.handle(methodNotAllowed))
-	get("/api/gpu/summary", s.summary())
-	get("/api/gpu/metrics", s.update())
-	get("/api/gpu/metrics/{id}", s.device())
-	get("/api/gpu/recent", s.past())
-	get("/api/health", s.monitorHealth)
-
-	// Prometheus.
-	mux.Handle("GET "+s.cfg.BasePath+"/metrics", s.cfg.Metrics)
-	mux.Handle(s.cfg.BasePath+"/metrics", s.handle(methodNotAllowed))
-
-	// The resource agent.
-	get("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(snap) }))
-	get("/gpu/metrics", s.metrics())
-	get("/gpu/metrics/{id}", s.device())
-	get("/health", s.probe)
-	get("/health/detailed", s.monitorHealth)
-	get("/health/ready", s.ready)
-	get("/health/live", s.probe)
-
-	// The GPU manager.
-	get("/api/gpu/devices", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDevices(s.cfg.Monitor, snap) }))
-	get("/api/gpu/driver", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDriverInfo(s.cfg.Monitor, snap) }))
-
+	for _, r := range s.routes() {
+		mount(r.path, r.answer)
+	}
 	if s.cfg.BasePath != "" {
-		get("", s.toBase)
+		mount("", s.handle(s.toBase))
 	}
 	mux.Handle("/", s.handle(s.notFound))
 	return s.wrap(mux)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
@@ -101,7 +102,10 @@ func newStage() (*stage, Config) {
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
-		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			send(w, r, []byte("up 1\n"))
+		}),
 		Parts: func() map[string]contract.PartState {
 			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: machines.Time}}
 		},
@@ -111,6 +115,18 @@ func newStage() (*stage, Config) {
 		},
 		ErrorPage: func(_ context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
 			_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)
+			return err
+		},
+		DocsPage: func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, "<!doctype html><title>docs</title>")
+			return err
+		},
+		ReferencePage: func(_ context.Context, w io.Writer, doc *apidoc.Document) error {
+			_, err := fmt.Fprintf(w, "<!doctype html><title>%d addresses</title>", len(doc.Paths))
+			return err
+		},
+		EventsPage: func(_ context.Context, w io.Writer, doc *apidoc.Events) error {
+			_, err := fmt.Fprintf(w, "<!doctype html><title>%d operations</title>", len(doc.Operations))
 			return err
 		},
 		Assets: func(path string) (Asset, bool) {
@@ -217,6 +233,16 @@ func TestAnswers(t *testing.T) {
 		{"/health/ready", contract.NewProbe(testMonitor, server)},
 		{"/api/gpu/devices", contract.NewDevices(testMonitor, server)},
 		{"/api/gpu/driver", contract.NewDriverInfo(testMonitor, server)},
+		{"/api/v1/monitoring/gpu-metrics", contract.NewFleet(testMonitor, server)},
+		{"/api/v1/gpu/nodes", contract.NewClusterNodes(server)},
+		{"/api/v1/gpu/nodes?cluster_id=local", contract.NewClusterNodes(server)},
+		{"/api/v1/gpu/nodes/dgx-1", contract.NewClusterNodes(server)[0]},
+		{"/api/v1/gpu/nodes/local/dgx-1", contract.NewClusterNodes(server)[0]},
+		{"/api/v1/gpu/processes", contract.NewClusterProcesses(contract.NewClusterNodes(server))},
+		{"/api/v1/gpu/processes?node_name=dgx-1&cluster_id=local", contract.NewClusterProcesses(contract.NewClusterNodes(server))},
+		{"/api/v1/gpu/processes?node_name=dgx-2", []contract.ClusterProcess{}},
+		{"/api/v1/gpu/summary", contract.NewClusterSummary(testMonitor, server, nil)},
+		{"/api/v1/gpu/summary?cluster_id=local", contract.NewClusterSummary(testMonitor, server, new(contract.LocalCluster))},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
 			st, h := serving(t)
@@ -265,6 +291,34 @@ func TestStatuses(t *testing.T) {
 		{"/health/live", 200, 200, 200},
 		{"/api/gpu/devices", 200, 200, 200},
 		{"/api/gpu/driver", 200, 200, 200},
+		{"/api/v1/monitoring/gpu-metrics", 200, 200, 200},
+		{"/api/v1/gpu/nodes", 200, 200, 200},
+		{"/api/v1/gpu/nodes?cluster_id=", 200, 200, 200},
+		{"/api/v1/gpu/nodes?cluster_id=local", 503, 400, 200},
+		{"/api/v1/gpu/nodes?cluster_id=remote", 404, 404, 404},
+		{"/api/v1/gpu/nodes/local/workstation", 503, 404, 200},
+		{"/api/v1/gpu/nodes/local/other", 503, 404, 404},
+		{"/api/v1/gpu/nodes/remote/workstation", 404, 404, 404},
+		{"/api/v1/gpu/nodes/workstation", 503, 404, 200},
+		{"/api/v1/gpu/nodes/workstation?cluster_id=local", 503, 404, 200},
+		{"/api/v1/gpu/nodes/workstation?cluster_id=remote", 404, 404, 404},
+		{"/api/v1/gpu/nodes/", 404, 404, 404},
+		{"/api/v1/gpu/processes", 200, 200, 200},
+		{"/api/v1/gpu/processes?cluster_id=local", 503, 400, 200},
+		{"/api/v1/gpu/processes?cluster_id=remote", 404, 404, 404},
+		{"/api/v1/gpu/processes?node_name=workstation", 200, 200, 200},
+		{"/api/v1/gpu/processes?node_name=other", 200, 200, 200},
+		{"/api/v1/gpu/summary", 200, 200, 200},
+		{"/api/v1/gpu/summary?cluster_id=local", 503, 400, 200},
+		{"/api/v1/gpu/summary?cluster_id=remote", 404, 404, 404},
+		{"/metrics", 200, 200, 200},
+		{"/docs", 200, 200, 200},
+		{"/docs/", 404, 404, 404},
+		{"/docs/events", 200, 200, 200},
+		{"/redoc", 200, 200, 200},
+		{"/openapi.json", 200, 200, 200},
+		{"/openapi.yaml", 200, 200, 200},
+		{"/asyncapi.json", 200, 200, 200},
 		{"/favicon.ico", 200, 200, 200},
 		{"/robots.txt", 200, 200, 200},
 		{"/static/h4sh/app.js", 200, 200, 200},
@@ -323,12 +377,16 @@ func TestWhatIsSaidWithoutGPU(t *testing.T) {
 func TestMethods(t *testing.T) {
 	_, h := serving(t)
 	for _, path := range []string{"/", "/ws", "/api/gpu/summary", "/gpu/metrics/0", "/static/x.js", "/health/live", "/favicon.ico"} {
-		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"} {
+		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "BREW"} {
 			w := ask(h, method, path)
 			isProblem(t, w, http.StatusMethodNotAllowed)
-			if got := w.Header().Get("Allow"); got != "GET, HEAD" {
+			if got := w.Header().Get("Allow"); got != "GET, HEAD, OPTIONS" {
 				t.Errorf("%s %s: Allow is %q", method, path, got)
 			}
+		}
+		w := ask(h, http.MethodOptions, path)
+		if w.Code != http.StatusNoContent || w.Body.Len() > 0 || w.Header().Get("Allow") != "GET, HEAD, OPTIONS" {
+			t.Errorf("OPTIONS %s: status %d, %d bytes, Allow %q", path, w.Code, w.Body.Len(), w.Header().Get("Allow"))
 		}
 	}
 	isProblem(t, ask(h, "POST", "/nothing"), http.StatusNotFound)

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/coder/websocket"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// openAPI is the program's own document, as a stranger's tools read it.
+type openAPI struct {
+	t        testing.TB
+	doc      map[string]any
+	compiler *jsonschema.Compiler
+}
+
+func readDocument(p *program, path string) *openAPI {
+	p.t.Helper()
+	_, text := p.fetch(path, nil)
+	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	d := &openAPI{t: p.t, doc: parsed.(map[string]any), compiler: jsonschema.NewCompiler()}
+	for _, schema := range d.at("components", "schemas").(map[string]any) {
+		schema.(map[string]any)["additionalProperties"] = false // nothing that is not documented
+	}
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource("https://example.org/document", d.doc); err != nil {
+		p.t.Fatal(err)
+	}
+	return d
+}
+
+// at walks into the document, through references.
+func (d *openAPI) at(steps ...string) any {
+	var here any = d.doc
+	for _, step := range steps {
+		object, ok := here.(map[string]any)
+		if !ok {
+			return nil
+		}
+		here = object[step]
+		if next, ok := here.(map[string]any); ok {
+			if ref, ok := next["$ref"].(string); ok {
+				here = d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+			}
+		}
+	}
+	return here
+}
+
+// validate holds JSON to the schema at a place of the document.
+func (d *openAPI) validate(what string, text []byte, steps ...string) {
+	d.t.Helper()
+	var pointer strings.Builder
+	for _, step := range steps {
+		pointer.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace(step))
+	}
+	schema, err := d.compiler.Compile("https://example.org/document#" + pointer.String())
+	if err != nil {
+		d.t.Fatalf("%s: %v", what, err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		d.t.Errorf("%s: %v", what, err)
+		return
+	}
+	if err := schema.Validate(value); err != nil {
+		d.t.Errorf("%s: %v\n%.1500s", what, err, text)
+	}
+}
+
+// check asks for a documented path and holds the answer to the document.
+func (d *openAPI) check(p *program, path, address string, want int) {
+	d.t.Helper()
+	answer, body := p.fetch(address, nil)
+	what := fmt.Sprintf("GET %s: %d", address, answer.StatusCode)
+	if want != 0 && answer.StatusCode != want {
+		d.t.Errorf("%s, want %d", what, want)
+	}
+	status := fmt.Sprint(answer.StatusCode)
+	responses := d.at("paths", path, "get", "responses").(map[string]any)
+	if responses[status] == nil {
+		d.t.Errorf("%s is not documented", what)
+		return
+	}
+	contentType, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	content, _ := d.at("paths", path, "get", "responses", status, "content").(map[string]any)
+	media, ok := content[contentType].(map[string]any)
+	if !ok {
+		d.t.Errorf("%s: %q is not documented", what, contentType)
+		return
+	}
+	if media["schema"] != nil {
+		d.validate(what, body, "paths", path, "get", "responses", status, "content", contentType, "schema")
+	}
+}
+
+// Every request of the document, on the running program, is answered as the
+// document says: of a machine with GPUs in all states, and of one without.
+func TestEveryAnswerIsAsDocumented(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2), fakenvml.H100().At(3))
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 90})
+	m.GPU(0).Set(fakenvml.Utilization, 97)
+	full := start(t, lib.Env(), fast, "--node=box", "--base-path=/gpu")
+	full.await("all GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 3 })
+	m.GPU(2).Lost()
+	u := full.await("one GPU is lost", func(u contract.Update) bool { return u.GPUCount == 3 && u.AnsweringGPUCount == 2 })
+
+	none := start(t, []string{"GPUWHY_NVML_LIBRARY=/nowhere/libnvidia-ml.so.1"}, fast, "--node=box", "--base-path=/gpu")
+	none.await("there is no GPU", func(u contract.Update) bool { return u.Status == "no_gpu" })
+
+	d := readDocument(full, "/openapi.json")
+	paths := d.at("paths").(map[string]any)
+	if len(paths) < 24 {
+		t.Fatalf("only %d paths are documented", len(paths))
+	}
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for _, tt := range []struct {
+			values     []string // of the path's parameters
+			query      string
+			full, none int // the status; 0 for any that is documented
+		}{
+			{values: []string{"{id}", "0", "{cluster}", "local", "{node}", "box"}, full: 200},
+			{values: []string{"{id}", u.GPUs[2].UUID, "{cluster}", "local", "{node}", "box"}, query: "?cluster_id=local&node_name=box&gpu=" + u.GPUs[1].UUID, full: 200},
+			{values: []string{"{id}", "99", "{cluster}", "other", "{node}", "other"}, query: "?cluster_id=other"},
+			{values: []string{"{id}", "%ff%00/..", "{cluster}", "%ff", "{node}", "%00"}, query: "?gpu=%ff"},
+			{values: []string{"{id}", "-1", "{cluster}", strings.Repeat("9", 400), "{node}", "%2e%2e%2f"}, query: "?gpu=-1&cluster_id="},
+		} {
+			address := strings.NewReplacer(tt.values...).Replace(path)
+			if strings.Contains(address, "/..") {
+				address = strings.ReplaceAll(address, "/..", url.PathEscape("/.."))
+			}
+			d.check(full, path, address+tt.query, tt.full)
+			d.check(none, path, address+tt.query, tt.none)
+		}
+	}
+}
+
+// What comes over the socket is what the AsyncAPI document says, and so is what
+// is answered to each message that it says a client may send.
+func TestEveryEventIsAsDocumented(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 90})
+	m.GPU(0).Set(fakenvml.Utilization, 97)
+	p := start(t, lib.Env(), fast)
+	d := readDocument(p, "/asyncapi.json")
+
+	messages := d.at("components", "messages").(map[string]any)
+	for name, message := range messages {
+		for _, example := range message.(map[string]any)["examples"].([]any) {
+			text, err := json.Marshal(example.(map[string]any)["payload"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.validate("the example of "+name, text, "components", "messages", name, "payload")
+		}
+	}
+
+	ends := strings.TrimSuffix(p.url, "/")
+	if address := d.at("channels", "socket", "address"); address != "/ws" {
+		t.Errorf("the socket is documented at %v", address)
+	}
+	v := p.dial()
+	sent := []string{
+		`{"event":"subscribe","id":"s","data":{"gpus":[0,"GPU-none"],"nodes":null}}`,
+		`{"event":"unsubscribe","id":1.5}`,
+		`{"event":"request_gpu_update","id":"r"}`,
+	}
+	for _, text := range sent {
+		var m message
+		if err := json.Unmarshal([]byte(text), &m); err != nil {
+			t.Fatal(err)
+		}
+		d.validate(text, []byte(text), "components", "messages", m.Event, "payload")
+		v.send(text)
+	}
+	for _, text := range []string{"{", `{"event":"make_coffee","id":7}`, `{"event":"subscribe","id":"x","data":{"gpus":7}}`} {
+		v.send(text)
+	}
+
+	waiting := map[string]int{"gpu_status": 1, "gpu_status_update": 3, "high_gpu_usage_alert": 1, "subscribed": 2, "error": 3}
+	for left := 10; left > 0; {
+		text := v.readRaw()
+		var m message
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Fatal(err)
+		}
+		if messages[m.Event] == nil {
+			t.Fatalf("%s is not documented", m.Event)
+		}
+		d.validate(m.Event, text, "components", "messages", m.Event, "payload")
+		if waiting[m.Event] > 0 {
+			waiting[m.Event]--
+			left--
+		}
+	}
+	if answer, _ := p.fetch("/ws", http.Header{"Host": {strings.TrimPrefix(ends, "http://")}}); answer.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("a GET that is no handshake: %d", answer.StatusCode)
+	}
+}
+
+// readRaw returns the next message as it came.
+func (v *viewer) readRaw() []byte {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	kind, text, err := v.conn.Read(ctx)
+	if err != nil || kind != websocket.MessageText {
+		v.t.Fatalf("a message of kind %v: %v", kind, err)
+	}
+	return text
+}
+
+// The documents open in a browser, ask nobody else for anything, and trying an
+// address out shows its answer.
+func TestTheDocumentsOpenInABrowser(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), fast, "--base-path=/gpu-why/")
+	p.await("the GPU answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	const ownOnly = `performance.getEntriesByType("resource").every((r) => r.name.startsWith(location.origin + "/gpu-why/"))`
+	check := func(path, condition string) *browsertest.Tab {
+		tab := browsertest.Open(t, 1440, 900)
+		tab.Visit(strings.TrimSuffix(p.url, "/") + path)
+		tab.Do(chromedp.WaitReady("body"))
+		tab.Until(condition)
+		if !browsertest.Ask[bool](tab, ownOnly) {
+			t.Errorf("%s asks others: %s", path, browsertest.Ask[string](tab, `performance.getEntriesByType("resource").map((r) => r.name).join(" ")`))
+		}
+		return tab
+	}
+	check("/redoc", `document.getElementById("get-api-gpu-metrics-id") !== null && document.querySelectorAll("h3").length > 60`).Quiet()
+	check("/docs/events", `document.getElementById("message-gpu_status") !== null && document.getElementById("limits") !== null`).Quiet()
+
+	// The viewer keeps its parts in shadow trees.
+	const request = `document.querySelector("rapi-doc").shadowRoot?.querySelector("[id='get-/gpu/info'] api-request")?.shadowRoot`
+	docs := check("/docs#get-/gpu/info", request+`?.querySelector("[part~=btn-try]") != null`)
+	browsertest.Ask[any](docs, request+`.querySelector("[part~=btn-try]").click()`)
+	docs.Until(`/Status:.*200/i.test(` + request + `.textContent)`)
+	docs.Until(`[...` + request + `.querySelectorAll("*")].some((e) => /pynvml_installed/.test(e.textContent + (e.shadowRoot?.textContent ?? "")))`)
+	docs.Quiet()
+}

@@ -1,0 +1,38 @@
+package apidoc
+
+// What the socket's messages carry beside the contracts' types. The hub writes
+// and reads these; a test of the program holds them to what it sends.
+
+// Filter is what a viewer gets: GPUs pass both gpus and nodes. It answers
+// subscribe and unsubscribe.
+type Filter struct {
+	// Names of the events that come. Null: all; empty: none but replies.
+	Events []string `json:"events" null:"yes"`
+	// GPUs by index, a number, or UUID, a string; snapshots have only these in
+	// gpus and in the totals. Null: all.
+	GPUs []any `json:"gpus" null:"yes" unit:"any"`
+	// Machines by name. Null: all.
+	Nodes []string `json:"nodes" null:"yes"`
+}
+
+// Subscription replaces the filter. A list that is left out or null restricts
+// nothing; one has at most 256 entries of 128 bytes.
+type Subscription struct {
+	// Names of the events that are to come. Null: all.
+	Events []string `json:"events,omitempty" null:"yes"`
+	// GPUs by index, a number, or UUID, a string. Null: all.
+	GPUs []any `json:"gpus,omitempty" null:"yes" unit:"any"`
+	// Machines by name. Null: all.
+	Nodes []string `json:"nodes,omitempty" null:"yes"`
+}
+
+// Refusal says why a message could not be served. It changed nothing, and the
+// connection stays open.
+type Refusal struct {
+	// For programs.
+	Code string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable"`
+	// For people; it may change.
+	Message string `json:"message"`
+	// The id of the message; missing where it had none, or could not be read.
+	ID any `json:"id,omitempty" unit:"any"`
+}

@@ -1,0 +1,378 @@
+package apidoc
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+)
+
+// A Schema is a JSON Schema (2020-12), as far as the API needs it.
+type Schema struct {
+	Ref         string           `json:"$ref,omitempty"`
+	Type        Types            `json:"type,omitempty"`
+	Format      string           `json:"format,omitempty"`
+	Description string           `json:"description,omitempty"`
+	Text        string           `json:"-"`                // the description without the unit
+	Unit        string           `json:"x-unit,omitempty"` // as people write it: "MiB"
+	Const       any              `json:"const,omitempty"`
+	Enum        []any            `json:"enum,omitempty"`
+	Minimum     *float64         `json:"minimum,omitempty"`
+	Maximum     *float64         `json:"maximum,omitempty"`
+	MaxItems    int              `json:"maxItems,omitempty"`
+	MaxLength   int              `json:"maxLength,omitempty"`
+	Items       *Schema          `json:"items,omitempty"`
+	Properties  Members[*Schema] `json:"properties,omitempty"`
+	Required    []string         `json:"required,omitempty"`
+	// Values are what an object with any names has.
+	Values *Schema   `json:"additionalProperties,omitempty"`
+	OneOf  []*Schema `json:"oneOf,omitempty"`
+	AllOf  []*Schema `json:"allOf,omitempty"`
+}
+
+// Types are the JSON types that a value may have. One alone is written as a
+// string.
+type Types []string
+
+// MarshalJSON implements [json.Marshaler].
+func (t Types) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 {
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]string(t))
+}
+
+// Nullable reports whether null is one of the values.
+func (s *Schema) Nullable() bool {
+	for _, t := range s.Type {
+		if t == "null" {
+			return true
+		}
+	}
+	for _, one := range s.OneOf {
+		if one.Nullable() {
+			return true
+		}
+	}
+	return false
+}
+
+// Members are the members of an object in an order of their own, which a map
+// has not.
+type Members[T any] []Member[T]
+
+// A Member is one of them.
+type Member[T any] struct {
+	Name  string
+	Value T
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (m Members[T]) MarshalJSON() ([]byte, error) {
+	out := []byte{'{'}
+	for i, member := range m {
+		value, err := json.Marshal(member.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", member.Name, err)
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		name, err := json.Marshal(member.Name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	return append(out, '}'), nil
+}
+
+// Get returns the member of that name, or the zero value.
+func (m Members[T]) Get(name string) T {
+	for _, member := range m {
+		if member.Name == name {
+			return member.Value
+		}
+	}
+	var none T
+	return none
+}
+
+//go:embed comments.json
+var commentsFile []byte
+
+// comments are those of the source, by "Type" and "Type.json_name".
+func comments() map[string]string {
+	var out map[string]string
+	if err := json.Unmarshal(commentsFile, &out); err != nil {
+		panic(fmt.Sprintf("apidoc: the embedded comments are no JSON: %v", err))
+	}
+	return out
+}
+
+// A unit is what a number counts, and between which bounds it lies.
+type unit struct {
+	text     string // as people write it; empty for plain numbers
+	min, max *float64
+}
+
+// units by the name that a struct tag gives: unit:"mib".
+var units = map[string]unit{
+	"percent":          {"%", new(0.0), new(100.0)},
+	"mib":              {"MiB", new(0.0), nil},
+	"bytes_per_second": {"B/s", new(0.0), nil},
+	"celsius":          {"°C", nil, nil},
+	"watts":            {"W", new(0.0), nil},
+	"joules":           {"J", new(0.0), nil},
+	"megahertz":        {"MHz", new(0.0), nil},
+	"seconds":          {"s", new(0.0), nil},
+	"rpm":              {"1/min", new(0.0), nil},
+	"lanes":            {"lanes", new(0.0), nil},
+	"count":            {"", new(0.0), nil},
+	"any":              {}, // it depends
+}
+
+// unitOfSuffix says what the end of a field's name promises. The first that
+// fits is it.
+var unitOfSuffix = []struct{ suffix, unit string }{
+	{"percent", "percent"},
+	{"_mb", "mib"},
+	{"_bytes_per_second", "bytes_per_second"},
+	{"_celsius", "celsius"},
+	{"_watts", "watts"},
+	{"_joules", "joules"},
+	{"_mhz", "megahertz"},
+	{"_seconds", "seconds"},
+	{"rpm", "rpm"},
+	{"width", "lanes"},
+	{"count", "count"},
+	{"_id", "count"},
+	{"index", "count"},
+	{"pid", "count"},
+	{"generation", "count"},
+}
+
+// Enumerations that several fields share, by the name in their tag.
+var enumerations = map[string]string{
+	"quality": "not_reported,not_supported,not_permitted,stale,doubtful",
+	"source":  "nvml,nvidia-smi,amdgpu,intel,kubernetes,simulated,mixed",
+	"state":   "ok,not_answering,lost,asleep",
+	"status":  "starting,ok,degraded,no_gpu",
+}
+
+// Schemas are the schemas of Go types. Those of structs have names, under which
+// the others refer to them.
+type Schemas struct {
+	prefix   string // of references, such as "#/components/schemas/"
+	comments map[string]string
+	named    Members[*Schema]
+	// faults are fields that say too little of themselves.
+	faults []string
+}
+
+// NewSchemas returns an empty set, whose references begin with the prefix.
+func NewSchemas(prefix string) *Schemas {
+	return &Schemas{prefix: prefix, comments: comments()}
+}
+
+// Named are the schemas of all structs that were seen, in that order.
+func (s *Schemas) Named() Members[*Schema] { return s.named }
+
+// Faults are the fields that say too little of themselves: no description, or a
+// number without a unit.
+func (s *Schemas) Faults() []string { return s.faults }
+
+// Of returns the schema of a type: of a struct, a reference to it.
+func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
+
+var (
+	typeFloat = reflect.TypeFor[contract.Float]()
+	typeInt   = reflect.TypeFor[contract.Int]()
+)
+
+func (s *Schemas) of(t reflect.Type, format string) *Schema {
+	switch t {
+	case typeFloat:
+		return &Schema{Type: Types{"number", "null"}}
+	case typeInt:
+		return &Schema{Type: Types{"integer", "null"}}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return &Schema{Type: Types{"boolean"}}
+	case reflect.Int, reflect.Uint64, reflect.Int64:
+		return &Schema{Type: Types{"integer"}}
+	case reflect.Float64:
+		return &Schema{Type: Types{"number"}}
+	case reflect.String:
+		return &Schema{Type: Types{"string"}, Format: format}
+	case reflect.Interface: // a GPU's index or UUID, a message's id
+		return &Schema{Type: Types{"integer", "string"}}
+	case reflect.Slice:
+		return &Schema{Type: Types{"array"}, Items: s.of(t.Elem(), format)}
+	case reflect.Map:
+		return &Schema{Type: Types{"object"}, Values: s.of(t.Elem(), format)}
+	case reflect.Pointer:
+		return orNull(s.of(t.Elem(), format))
+	case reflect.Struct:
+		return s.ref(t)
+	default:
+		panic(fmt.Sprintf("apidoc: no schema for %v", t))
+	}
+}
+
+func orNull(s *Schema) *Schema {
+	if s.Ref != "" {
+		return &Schema{OneOf: []*Schema{s, {Type: Types{"null"}}}}
+	}
+	s.Type = append(s.Type, "null")
+	return s
+}
+
+// ref describes a struct when it is first seen.
+func (s *Schemas) ref(t reflect.Type) *Schema {
+	name := typeName(t)
+	ref := &Schema{Ref: s.prefix + name}
+	if s.named.Get(name) != nil {
+		return ref
+	}
+	schema := &Schema{Type: Types{"object"}, Description: sentence(s.comments[t.Name()])}
+	s.named = append(s.named, Member[*Schema]{name, schema}) // before its fields, which may refer to it
+	s.fields(t, schema)
+	return ref
+}
+
+// typeName is the name of the schema; that of an unexported type begins with a
+// capital too.
+func typeName(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
+
+// fields adds those of t, and those of what it embeds.
+func (s *Schemas) fields(t reflect.Type, into *Schema) {
+	for f := range t.Fields() {
+		if f.Anonymous {
+			s.fields(f.Type, into)
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		into.Properties = append(into.Properties, Member[*Schema]{name, s.field(t, f, name)})
+		if options != "omitempty" {
+			into.Required = append(into.Required, name)
+		}
+	}
+}
+
+func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) *Schema {
+	var schema *Schema
+	if named, ok := f.Tag.Lookup("schema"); ok {
+		schema = orNull(&Schema{Ref: s.prefix + named})
+	} else {
+		schema = s.of(f.Type, f.Tag.Get("format"))
+	}
+	at := owner.Name() + "." + name
+	comment := s.comments[at]
+	if comment == "" {
+		s.faults = append(s.faults, at+" has no comment")
+	}
+	if f.Tag.Get("null") != "" {
+		schema = orNull(schema)
+	}
+	s.number(at, innermost(schema), f, name)
+	s.enumerate(innermost(schema), f)
+	description := sentence(comment)
+	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
+		description += " Null where it is not reported."
+	}
+	if schema.Ref != "" { // what stands beside a $ref is lost on some readers
+		schema = &Schema{AllOf: []*Schema{schema}}
+	}
+	schema.Text = strings.TrimSpace(description)
+	schema.Description = schema.Text
+	if unit := innermost(schema).Unit; unit != "" { // few readers show x-unit
+		schema.Description += " Unit: " + unit + "."
+	}
+	return schema
+}
+
+// innermost is the schema of a list's elements, or of an object's values.
+func innermost(s *Schema) *Schema {
+	for {
+		switch {
+		case s.Items != nil:
+			s = s.Items
+		case s.Values != nil:
+			s = s.Values
+		default:
+			return s
+		}
+	}
+}
+
+// number gives a number its unit and bounds.
+func (s *Schemas) number(at string, schema *Schema, f reflect.StructField, name string) {
+	if len(schema.Type) == 0 || schema.Type[0] != "number" && schema.Type[0] != "integer" {
+		return
+	}
+	unitName := f.Tag.Get("unit")
+	for _, candidate := range unitOfSuffix {
+		if unitName == "" && strings.HasSuffix(name, candidate.suffix) {
+			unitName = candidate.unit
+		}
+	}
+	u, known := units[unitName]
+	if !known {
+		s.faults = append(s.faults, fmt.Sprintf("%s is a number of the unknown unit %q", at, unitName))
+	}
+	schema.Unit, schema.Minimum, schema.Maximum = u.text, u.min, u.max
+	s.bound(at, &schema.Minimum, f.Tag.Get("min"))
+	s.bound(at, &schema.Maximum, f.Tag.Get("max"))
+}
+
+// bound takes what a tag says instead: a number, or that there is none.
+func (s *Schemas) bound(at string, bound **float64, tag string) {
+	switch tag {
+	case "":
+	case "none":
+		*bound = nil
+	default:
+		v, err := strconv.ParseFloat(tag, 64)
+		if err != nil {
+			s.faults = append(s.faults, fmt.Sprintf("%s: the bound %q is no number", at, tag))
+		}
+		*bound = &v
+	}
+}
+
+func (s *Schemas) enumerate(schema *Schema, f reflect.StructField) {
+	values, ok := f.Tag.Lookup("enum")
+	if !ok {
+		return
+	}
+	if shared, ok := enumerations[values]; ok {
+		values = shared
+	}
+	for value := range strings.SplitSeq(values, ",") {
+		schema.Enum = append(schema.Enum, value)
+	}
+	if schema.Nullable() {
+		schema.Enum = append(schema.Enum, nil)
+	}
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}

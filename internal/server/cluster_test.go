@@ -1,0 +1,134 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+)
+
+// A fleet's nodes are found one by one, and processes by their node.
+func TestClusterOfManyNodes(t *testing.T) {
+	st, h := serving(t)
+	fleet := machines.Fleet()
+	st.show(t, fleet)
+	if nodes := decode[[]contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes")); len(nodes) != 3 {
+		t.Errorf("%d nodes, want 3", len(nodes))
+	}
+	for name, gpus := range map[string]int{"node-001": 1, "node-002": 2, "node-003": 1} {
+		node := decode[contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes/local/"+name))
+		if node.Name != name || node.GPUCount != gpus {
+			t.Errorf("%s: %s with %d GPUs, want %d", name, node.Name, node.GPUCount, gpus)
+		}
+		processes := decode[[]contract.ClusterProcess](t, get(h, "/api/v1/gpu/processes?node_name="+name))
+		if len(processes) != gpus || processes[0].Node != name {
+			t.Errorf("%s: %d processes, want %d", name, len(processes), gpus)
+		}
+	}
+}
+
+// Whatever is written for a node or a cluster, the answer says what is known.
+func TestClusterNames(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Workstation())
+	for _, name := range []string{
+		"-1", strings.Repeat("9", 5000), "WORKSTATION", "work station", "a/b", "\xff\xfe", "\x00", "%77orkstation", "..", "<script>", "null",
+	} {
+		escaped := url.PathEscape(name)
+		for path, status := range map[string]int{
+			"/api/v1/gpu/nodes/" + escaped:                                      http.StatusNotFound,
+			"/api/v1/gpu/nodes/local/" + escaped:                                http.StatusNotFound,
+			"/api/v1/gpu/nodes/" + escaped + "/workstation":                     http.StatusNotFound,
+			"/api/v1/gpu/nodes?cluster_id=" + url.QueryEscape(name):             http.StatusNotFound,
+			"/api/v1/gpu/summary?cluster_id=" + url.QueryEscape(name):           http.StatusNotFound,
+			"/api/v1/gpu/processes?cluster_id=" + url.QueryEscape(name):         http.StatusNotFound,
+			"/api/v1/gpu/nodes/workstation?cluster_id=" + url.QueryEscape(name): http.StatusNotFound,
+		} {
+			if name == ".." && strings.Contains(path, "/..") {
+				continue // leads to another address
+			}
+			if detail := isProblem(t, get(h, path), status); len(detail) > 400 {
+				t.Errorf("%.60q: the detail has %d bytes", path, len(detail))
+			}
+		}
+		if got := get(h, "/api/v1/gpu/processes?node_name="+url.QueryEscape(name)).Body.String(); got != "[]" {
+			t.Errorf("%q has the processes %s", name, got)
+		}
+	}
+	if w := get(h, "/api/v1/gpu/nodes/%6Cocal/work%73tation"); w.Code != 200 {
+		t.Errorf("a name that is written with escapes: status %d", w.Code)
+	}
+}
+
+// An answer about the snapshot may be kept until the next reading is due, and
+// not a moment longer; what may change in between is asked for each time.
+func TestCacheFitsTheInterval(t *testing.T) {
+	for _, tt := range []struct {
+		age, interval time.Duration
+		want          string
+	}{
+		{0, time.Minute, "private, max-age=59"},
+		{18500 * time.Millisecond, time.Minute, "private, max-age=41"},
+		{59500 * time.Millisecond, time.Minute, "no-cache"},
+		{61 * time.Second, time.Minute, "no-cache"},
+		{0, 250 * time.Millisecond, "no-cache"},
+		{-time.Hour, time.Minute, "no-cache"}, // the clock was set back
+	} {
+		st, h := serving(t, func(c *Config) { c.Monitor.Interval = tt.interval })
+		check := func(path, want string) {
+			t.Helper()
+			if got := get(h, path).Header().Get("Cache-Control"); got != want {
+				t.Errorf("%v old, each %v: %s has %q, want %q", tt.age, tt.interval, path, got, want)
+			}
+		}
+		check("/gpu/info", "no-cache")
+		snap := machines.Workstation()
+		snap.Time = time.Now().Add(-tt.age)
+		st.show(t, snap)
+		for _, path := range []string{
+			"/gpu/info", "/gpu/metrics", "/gpu/metrics/0", "/api/gpu/devices", "/api/v1/monitoring/gpu-metrics",
+			"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary",
+		} {
+			check(path, tt.want)
+		}
+		for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/", "/openapi.json", "/docs"} {
+			check(path, "no-cache")
+		}
+		check("/health", "no-store")
+	}
+}
+
+// Each answer of the cluster has its own ETag, kept until there is another
+// snapshot.
+func TestClusterRevalidation(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Server())
+	tags := map[string]string{}
+	for _, path := range []string{
+		"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/dgx-1", "/api/v1/gpu/processes", "/api/v1/gpu/summary", "/api/v1/gpu/summary?cluster_id=local",
+		"/api/v1/monitoring/gpu-metrics",
+	} {
+		tag := get(h, path).Header().Get("ETag")
+		if other, taken := tags[tag]; taken || tag == "" {
+			t.Errorf("%s has the ETag %q of %s", path, tag, other)
+		}
+		tags[tag] = path
+		if w := get(h, path, "If-None-Match: "+tag); w.Code != http.StatusNotModified {
+			t.Errorf("%s: status %d for its own ETag", path, w.Code)
+		}
+	}
+	st.show(t, machines.BrokenServer())
+	for tag, path := range tags {
+		if w := get(h, path, "If-None-Match: "+tag); w.Code != http.StatusOK {
+			t.Errorf("%s: status %d after another snapshot", path, w.Code)
+		}
+	}
+	if got := fmt.Sprint(len(decode[[]contract.ClusterProcess](t, get(h, "/api/v1/gpu/processes")))); got != "6" {
+		t.Errorf("%s processes, want 6", got)
+	}
+}

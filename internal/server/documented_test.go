@@ -1,0 +1,180 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+)
+
+// documented is the OpenAPI document as a stranger reads it: from its bytes,
+// with a validator that knows nothing of ours.
+type documented struct {
+	paths    map[string]documentedPath
+	compiler *jsonschema.Compiler
+
+	mu      sync.Mutex
+	schemas map[string]*jsonschema.Schema
+}
+
+type documentedPath struct {
+	Get struct {
+		Responses map[string]documentedResponse
+	}
+}
+
+type documentedResponse struct {
+	Ref     string `json:"$ref"`
+	Content map[string]struct {
+		Examples map[string]struct{ Value json.RawMessage }
+	}
+}
+
+const documentURL = "https://example.org/openapi.json"
+
+func newDocumented(t testing.TB) *documented {
+	t.Helper()
+	_, h := serving(t)
+	text := get(h, "/openapi.json").Body.Bytes()
+	var doc struct {
+		Paths      map[string]documentedPath
+		Components struct{ Responses map[string]documentedResponse }
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range doc.Paths {
+		for status, response := range item.Get.Responses {
+			if name, is := strings.CutPrefix(response.Ref, "#/components/responses/"); is {
+				common := doc.Components.Responses[name]
+				common.Ref = response.Ref
+				item.Get.Responses[status] = common
+			}
+		}
+	}
+	d := &documented{paths: doc.Paths, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+	d.compiler.DefaultDraft(jsonschema.Draft2020)
+	d.compiler.AssertFormat()
+	if err := d.compiler.AddResource(documentURL, closed(unmarshal(t, text))); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// closed makes the objects of the document's schemas have the members that it
+// names and no others: clients are to ignore what they don't know, but gpuwhy
+// should not send it.
+func closed(document any) any {
+	schemas := document.(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
+	for _, schema := range schemas {
+		schema.(map[string]any)["additionalProperties"] = false
+	}
+	return document
+}
+
+// schema returns that of an answer.
+func (d *documented) schema(t testing.TB, path, status, contentType string) *jsonschema.Schema {
+	t.Helper()
+	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace
+	at := fmt.Sprintf("/paths/%s/get/responses/%s", escape(path), status)
+	if ref := d.paths[path].Get.Responses[status].Ref; ref != "" {
+		at = strings.TrimPrefix(ref, "#")
+	}
+	at += "/content/" + escape(contentType) + "/schema"
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if schema := d.schemas[at]; schema != nil {
+		return schema
+	}
+	schema, err := d.compiler.Compile(documentURL + "#" + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.schemas[at] = schema
+	return schema
+}
+
+// check holds an answer to a GET of the path to what is documented.
+func (d *documented) check(t testing.TB, path string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	item, ok := d.paths[path]
+	if !ok {
+		t.Errorf("%s is not documented", path)
+		return
+	}
+	status := fmt.Sprint(w.Code)
+	response, ok := item.Get.Responses[status]
+	if !ok {
+		status = "default"
+		response = item.Get.Responses[status]
+		if w.Code < 400 {
+			t.Errorf("%s: status %d is not documented", path, w.Code)
+		}
+	}
+	contentType, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
+	if len(response.Content) == 0 {
+		if w.Body.Len() > 0 {
+			t.Errorf("%s: status %d has a body", path, w.Code)
+		}
+		return
+	}
+	if contentType == "text/html" && w.Code >= 400 {
+		return // a page, for a browser
+	}
+	if _, ok := response.Content[contentType]; !ok {
+		t.Errorf("%s: status %d as %q is not documented", path, w.Code, contentType)
+		return
+	}
+	if !strings.HasSuffix(contentType, "json") || strings.HasSuffix(path, "api.json") || w.Header().Get("Content-Encoding") != "" || w.Body.Len() == 0 {
+		return
+	}
+	if err := d.schema(t, path, status, contentType).Validate(unmarshal(t, w.Body.Bytes())); err != nil {
+		t.Errorf("%s: status %d: %v\n%.2000s", path, w.Code, err, w.Body)
+	}
+}
+
+// machinesOf are those of which the API is asked, by what they are like.
+func machinesOf() map[string]*gpu.Snapshot {
+	return map[string]*gpu.Snapshot{
+		"starting":    nil,
+		"empty":       machines.Empty(),
+		"workstation": machines.Workstation(),
+		"broken":      machines.BrokenServer(),
+		"mixed":       machines.Mixed(),
+		"zeros":       machines.Zeros(),
+		"fleet":       machines.Fleet(),
+		"b200":        machines.B200s(2),
+	}
+}
+
+// Every answer about every machine is what the document says.
+func TestAnswersAreDocumented(t *testing.T) {
+	d := newDocumented(t)
+	for name, snap := range machinesOf() {
+		st, h := serving(t)
+		if snap != nil {
+			st.show(t, snap)
+		}
+		for path := range d.paths {
+			for _, values := range [][]string{
+				{"{id}", "0", "{cluster}", "local", "{node}", "workstation"},
+				{"{id}", "5", "{cluster}", "local", "{node}", "dgx-1"},
+				{"{id}", "99", "{cluster}", "other", "{node}", "other"},
+				{"{id}", "zero", "{cluster}", "x y", "{node}", "x y"},
+			} {
+				address := (&url.URL{Path: strings.NewReplacer(values...).Replace(path)}).String()
+				for _, query := range []string{"", "?cluster_id=local", "?cluster_id=other", "?gpu=0", "?gpu=zero", "?node_name=dgx-1"} {
+					t.Run(name+" "+address+query, func(t *testing.T) { d.check(t, path, get(h, address+query)) })
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+)
+
+const typeYAML = "application/yaml"
+
+// docsPolicy is that of /docs alone: the viewer that it embeds styles its parts
+// with style elements. Scripts are as restricted as everywhere.
+var docsPolicy = policy("'self' 'unsafe-inline'")
+
+// once answers with what build makes when it is first asked for.
+func once(build func() (*body, error)) handler {
+	return kept(func() struct{} { return struct{}{} }, func(struct{}) (*body, error) { return build() }, revalidate)
+}
+
+func (s *Server) openAPI() handler {
+	return once(func() (*body, error) {
+		doc, _ := s.document()
+		return jsonBody(doc)
+	})
+}
+
+func (s *Server) openAPIYAML() handler {
+	return once(func() (*body, error) {
+		doc, _ := s.document()
+		encoded, err := json.Marshal(doc)
+		if err != nil {
+			return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
+		}
+		text, err := apidoc.YAML(encoded)
+		if err != nil {
+			return nil, err
+		}
+		return newBody(typeYAML, text), nil
+	})
+}
+
+func (s *Server) asyncAPI() handler {
+	return once(func() (*body, error) {
+		doc, _ := s.events()
+		return jsonBody(doc)
+	})
+}
+
+// events makes the AsyncAPI document of the socket.
+func (s *Server) events() (*apidoc.Events, []string) {
+	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws")
+}
+
+// docsPage is the interactive documentation.
+func (s *Server) docsPage() handler {
+	answer := rendered(s.cfg.DocsPage)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		return answer(w, r)
+	}
+}
+
+// referencePage is the OpenAPI document as a page to read.
+func (s *Server) referencePage() handler {
+	return rendered(func(ctx context.Context, w io.Writer) error {
+		doc, _ := s.document()
+		return s.cfg.ReferencePage(ctx, w, doc)
+	})
+}
+
+// eventsPage is the AsyncAPI document as a page to read.
+func (s *Server) eventsPage() handler {
+	return rendered(func(ctx context.Context, w io.Writer) error {
+		doc, _ := s.events()
+		return s.cfg.EventsPage(ctx, w, doc)
+	})
+}
+
+// rendered answers with a page that is always the same.
+func rendered(page func(context.Context, io.Writer) error) handler {
+	return once(func() (*body, error) {
+		var text bytes.Buffer
+		if err := page(context.Background(), &text); err != nil {
+			return nil, fmt.Errorf("render the page: %w", err)
+		}
+		return newBody(typeHTML, text.Bytes()), nil
+	})
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Whatever is asked for, by any method, with any headers, of a machine in any
+// state: the answer is one that the document has, no error is the server's own
+// fault, and what is no GET changes nothing and says which methods there are.
+func FuzzAPI(f *testing.F) {
+	documented := newDocumented(f)
+	for path := range documented.paths {
+		path = strings.NewReplacer("{id}", "0", "{cluster}", "local", "{node}", "workstation").Replace(path)
+		f.Add("GET", path, "", "", "")
+		f.Add("HEAD", path, "cluster_id=local", "Accept", "text/html")
+		f.Add("OPTIONS", path, "", "Origin", "https://board.example.org")
+		f.Add("DELETE", path, "", "If-None-Match", "*")
+	}
+	f.Add("GET", "/api/gpu/recent", "gpu=0&gpu=%ff", "Accept-Encoding", "gzip")
+	f.Add("GET", "/api/v1/gpu/processes", "node_name=dgx-1;cluster_id=", "Accept", "application/openmetrics-text")
+	f.Add("GET", "/api/v1/gpu/nodes/%2e%2e/\x00", "cluster_id=%", "Host", "evil.example")
+	f.Add("BREW", "*", "?", "Range", "bytes=0-1")
+
+	handlers := map[string]http.Handler{}
+	for name, snap := range machinesOf() {
+		st, h := serving(f, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
+		if snap != nil {
+			st.show(f, snap)
+		}
+		handlers[name] = h
+	}
+	f.Fuzz(func(t *testing.T, method, path, query, name, value string) {
+		for machine, h := range handlers {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.Method, r.Host = method, "localhost"
+			r.URL = &url.URL{Path: path, RawPath: path, RawQuery: query}
+			r.Header.Set(name, value)
+			if http.CanonicalHeaderKey(name) == "Host" {
+				r.Host = value
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			checkDocumented(t, documented, machine, r, w)
+		}
+	})
+}
+
+func checkDocumented(t *testing.T, d *documented, machine string, r *http.Request, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code >= 500 && (w.Code != http.StatusServiceUnavailable || machine != "starting" && machine != "empty") {
+		t.Errorf("%s %s of a machine that is %s: status %d: %s", r.Method, r.URL, machine, w.Code, w.Body)
+	}
+	method, path, _ := strings.Cut(r.Pattern, " ")
+	if _, ok := d.paths[path]; !ok || w.Code == http.StatusTemporaryRedirect { // to the same path, without // and ..
+		return
+	}
+	switch {
+	case method == http.MethodGet && r.Method == http.MethodGet:
+		d.check(t, path, w)
+	case method == http.MethodGet && w.Body.Len() > 0:
+		t.Errorf("%s %s has a body", r.Method, r.URL)
+	case method == http.MethodOptions && (w.Header().Get("Allow") == "") != (w.Header().Get("Access-Control-Allow-Methods") != ""):
+		t.Errorf("OPTIONS %s: %v", r.URL, w.Header())
+	}
+}
