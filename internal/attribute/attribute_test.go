@@ -459,16 +459,19 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Eight cards with twenty-five processes each.
-func BenchmarkSnapshot8x25(b *testing.B) {
+// Eight cards with two hundred processes among them, and with so many each.
+func BenchmarkSnapshot8x25(b *testing.B)  { benchmarkSnapshot(b, 25) }
+func BenchmarkSnapshot8x200(b *testing.B) { benchmarkSnapshot(b, 200) }
+
+func benchmarkSnapshot(b *testing.B, each int) {
 	s := &gpu.Snapshot{}
 	for i := range 8 {
 		c := card{used: 70 * gib, draw: 600, floor: 70, util: 97}
-		for j := range 25 {
-			p := proc(1000*i+j, gpu.Bytes(1+j)*100*mib, gpu.Percent(j%5))
+		for j := range each {
+			p := proc(1000*i+j, gpu.Bytes(1+j)*mib, gpu.Percent(j%5))
 			p.Facts.User = gpu.Of("user" + string(rune('a'+j%7)))
-			p.Facts.Container = gpu.Of(gpu.Container{ID: string(rune('a' + j))})
-			p.Facts.Pod = gpu.Of(gpu.Pod{UID: string(rune('a' + j))})
+			p.Facts.Container = gpu.Of(gpu.Container{ID: string(rune('a' + j%25))})
+			p.Facts.Pod = gpu.Of(gpu.Pod{UID: string(rune('a' + j%25))})
 			c.processes = append(c.processes, p)
 		}
 		s.Devices = append(s.Devices, *c.device())

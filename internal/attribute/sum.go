@@ -51,18 +51,15 @@ func sums[K any](s *gpu.Snapshot, as []Attribution, of func(*gpu.ProcessFacts) (
 		node, id string
 		known    bool
 	}
-	type counted struct {
-		key
-		pid int
-	}
+	type counted struct{ sum, pid int }
 	var out []Sum[K]
 	var ids []string
+	var last []int // device that counts in the sum
 	at := map[key]int{}
 	seen := map[counted]bool{}
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		list := d.Processes.Or(nil)
-		here := map[key]bool{}
 		for j := range list {
 			share := &as[i].Shares[j]
 			if share.Orphan || share.Repeated {
@@ -74,15 +71,15 @@ func sums[K any](s *gpu.Snapshot, as []Attribution, of func(*gpu.ProcessFacts) (
 			if !ok {
 				n = len(out)
 				at[k] = n
-				out, ids = append(out, Sum[K]{Of: who, Node: d.Node}), append(ids, id)
+				out, ids, last = append(out, Sum[K]{Of: who, Node: d.Node}), append(ids, id), append(last, -1)
 			}
 			sum := &out[n]
-			if c := (counted{k, list[j].PID}); !seen[c] {
+			if c := (counted{n, list[j].PID}); !seen[c] {
 				seen[c] = true
 				sum.Processes++
 			}
-			if !here[k] {
-				here[k] = true
+			if last[n] != i {
+				last[n] = i
 				sum.Devices++
 			}
 			sum.Memory = add(sum.Memory, share.Memory)
