@@ -197,11 +197,10 @@ func (m event) message(schemas *Schemas) *Message {
 		},
 	}
 	example := map[string]any{"event": m.name}
-	switch {
-	case m.data == nil:
+	if m.data == nil {
 		payload.Properties = append(payload.Properties, Member[*Schema]{"data", &Schema{Type: Types{"object", "null"}, Description: "May be left out."}})
 		example["id"] = 7
-	default:
+	} else {
 		data := schemas.Of(reflect.TypeOf(m.data))
 		if m.sent {
 			payload.Required = append(payload.Required, "data")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,17 +49,7 @@ func (t Types) MarshalJSON() ([]byte, error) {
 
 // Nullable reports whether null is one of the values.
 func (s *Schema) Nullable() bool {
-	for _, t := range s.Type {
-		if t == "null" {
-			return true
-		}
-	}
-	for _, one := range s.OneOf {
-		if one.Nullable() {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.Type, "null") || slices.ContainsFunc(s.OneOf, (*Schema).Nullable)
 }
 
 // Members are the members of an object in an order of their own, which a map
