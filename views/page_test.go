@@ -302,7 +302,7 @@ func TestPageOfEight(t *testing.T) {
 
 func TestSimulatedSaysSo(t *testing.T) {
 	html := render(t, NewPage(input(exampleMany(noon, 64), "why")))
-	if !strings.Contains(html, `id="simulated"><strong>Simulated data.`) {
+	if !strings.Contains(html, `id="simulated" aria-label="Simulated data"><strong>Simulated data.`) {
 		t.Error("no banner over simulated data")
 	}
 	if p := NewPage(input(exampleMany(noon, 64), "why")); p.Density != Dense || len(p.Cards) != 64 {

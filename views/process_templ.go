@@ -29,7 +29,7 @@ func processTable(rows []Process) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"processes-title\"><table")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"processes-title\"><table")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
