@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus
+.PHONY: build run demo gallery screenshots test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -24,7 +24,13 @@ run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--int
 demo: build ## start with a simulated machine, for a look without a GPU
 	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
 
-test: needs-chromium needs-prometheus ## all tests, with the race detector; installs what they need
+gallery: build ## show every component of the page in every state, with made-up values
+	exec $(BIN)/gpuwhy gallery $(ARGS)
+
+screenshots: needs-chromium ## take the pictures in docs/screenshots anew
+	$(GO) test ./cmd/gpuwhy -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
+
+test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 15m ./...
 
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
@@ -60,6 +66,14 @@ needs-chromium:
 # A real Prometheus reads /metrics in the tests. Its service is not wanted.
 needs-prometheus:
 	@command -v prometheus >/dev/null && command -v promtool >/dev/null || tools/install prometheus
+
+# nginx stands before gpuwhy in the tests; none but theirs is started.
+needs-nginx:
+	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || tools/install nginx-light
+
+# systemd-analyze checks the unit; systemd itself need not run.
+needs-systemd:
+	@command -v systemd-analyze >/dev/null || tools/install systemd
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -27,6 +27,7 @@ type commands struct {
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
+	Gallery     galleryCommand     `cmd:"" hidden:"" help:"Serve every component of the page in every state, made up, for those who work on it."`
 }
 
 // environment is what a command is given.

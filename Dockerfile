@@ -1,0 +1,37 @@
+# docker build --build-arg VERSION="$(git describe --tags --always)" -t gpuwhy .
+#
+# Both stages are Debian with glibc: the NVIDIA runtime mounts the host's
+# libnvidia-ml.so.1 into the container, and it can't be loaded by musl.
+
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=
+RUN CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" \
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/gpuwhy ./cmd/gpuwhy
+
+FROM debian:bookworm-slim
+LABEL org.opencontainers.image.title="gpuwhy" \
+      org.opencontainers.image.description="Why is my GPU fan running? A live dashboard that names the process behind the heat." \
+      org.opencontainers.image.source="https://github.com/gpuwhy/gpuwhy" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN groupadd --system --gid 10003 gpuwhy \
+ && useradd --system --uid 10003 --gid gpuwhy --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin gpuwhy \
+ && install -d -o gpuwhy -g gpuwhy -m 0700 /var/lib/gpuwhy
+COPY LICENSE /usr/share/doc/gpuwhy/LICENSE
+COPY --from=build /out/gpuwhy /usr/local/bin/gpuwhy
+
+# What NVIDIA's runtime mounts: every GPU, and of the driver only what reads it.
+ENV NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=utility
+# Loopback inside of a container is nobody's: publish the port on the host's
+# loopback (-p 127.0.0.1:8003:8003), or put a proxy that asks who it is before it.
+ENV GPUWHY_LISTEN=0.0.0.0:8003
+
+# A number, so that Kubernetes can see that it is not root.
+USER 10003:10003
+EXPOSE 8003
+HEALTHCHECK --interval=30s --timeout=6s --start-period=15s --retries=3 CMD ["/usr/local/bin/gpuwhy", "healthcheck"]
+ENTRYPOINT ["/usr/local/bin/gpuwhy"]

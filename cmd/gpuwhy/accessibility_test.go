@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+)
+
+// quietTab is a tab that must have said nothing, and have asked no other host,
+// when the test ends.
+func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *browsertest.Tab {
+	t.Helper()
+	b := browsertest.Open(t, width, height, more...)
+	t.Cleanup(func() { b.Quiet() })
+	return b
+}
+
+// axe returns what axe-core finds wrong with the page as it is, one a line.
+func axe(t *testing.T, b *browsertest.Tab) string {
+	t.Helper()
+	if !browsertest.Ask[bool](b, `typeof window.axe === "object"`) {
+		b.Do(chromedp.Evaluate[chromedp.Void](readTop(t, "cmd/gpuwhy/testdata/axe-core/axe.min.js") + "\n;void 0"))
+	}
+	return browsertest.Ask[string](b, `axe.run(document, {
+	    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], resultTypes: ["violations"],
+	  }).then((found) => found.violations.map((v) =>
+	    v.id + ": " + v.help + "\n" + v.nodes.slice(0, 4).map((n) => "    " + n.target + " " + n.html.slice(0, 160) + "\n      " + n.failureSummary.replace(/\n/g, " ")).join("\n")).join("\n"))`)
+}
+
+// accessible asks axe-core about the page as it is in light and in dark.
+func accessible(t *testing.T, b *browsertest.Tab, what string) {
+	t.Helper()
+	for _, look := range []string{"prefers-color-scheme: light", "prefers-color-scheme: dark"} {
+		b.Prefer(look)
+		b.Settle()
+		if found := axe(t, b); found != "" {
+			t.Errorf("%s, %s:\n%s", what, look, found)
+		}
+	}
+}
+
+// axe-core finds nothing on any page in any state.
+func TestPagesAreAccessible(t *testing.T) {
+	t.Run("the dashboard", func(t *testing.T) {
+		b := quietTab(t, 1440, 900)
+		for _, name := range []string{"starting", "one", "eight", "many", "none"} {
+			s := newStage(t)
+			s.show(name)
+			b.Visit(s.url)
+			b.Until(live)
+			accessible(t, b, name)
+			if name == "eight" {
+				b.Resize(390, 844)
+				accessible(t, b, name+" on a phone")
+				b.Resize(1440, 900)
+				b.Prefer("prefers-contrast: more")
+				if found := axe(t, b); found != "" {
+					t.Errorf("%s, with more contrast:\n%s", name, found)
+				}
+			}
+		}
+	})
+	t.Run("a simulated machine", func(t *testing.T) {
+		p, b := start(t, nil, fast, "--source=simulate:dgx-h100"), quietTab(t, 1440, 900)
+		b.Visit(p.url)
+		b.Until(live)
+		b.Until(`document.querySelectorAll("#cards > li").length === 8`)
+		accessible(t, b, "simulated")
+	})
+	t.Run("readings that are old", func(t *testing.T) {
+		s, b := newStage(t, "--interval=250ms"), quietTab(t, 1440, 900)
+		s.show("eight")
+		b.Visit(s.url)
+		b.Until(live)
+		b.Until(`document.body.hasAttribute("data-stale")`)
+		accessible(t, b, "stale")
+	})
+	t.Run("errors", func(t *testing.T) {
+		s, b := newStage(t), browsertest.Open(t, 1440, 900)
+		b.Visit(s.url + "nowhere")
+		b.Until(`document.body.innerText.includes("404")`)
+		accessible(t, b, "404")
+		b.Quiet("404 (Not Found)") // which is what was asked for
+	})
+	t.Run("without its scripts", func(t *testing.T) {
+		s, b := newStage(t), quietTab(t, 1440, 900)
+		s.show("eight")
+		b.Before(`window.WebSocket = class { close() {} send() {} };`) // the page as the server sent it
+		b.Visit(s.url)
+		accessible(t, b, "as served")
+	})
+	t.Run("the gallery", func(t *testing.T) {
+		b := quietTab(t, 1440, 900)
+		b.Visit(gallery(t))
+		b.Until(`document.querySelectorAll(".cards > li").length > 20`)
+		accessible(t, b, "gallery")
+	})
+}
+
+// gallery starts the gallery and returns where it is.
+func gallery(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(binary, "gallery", "--listen=127.0.0.1:0")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	_, address, ok := strings.Cut(strings.TrimSpace(line), "gpuwhy gallery: ")
+	if err != nil || !ok {
+		t.Fatalf("it said %q: %v", line, err)
+	}
+	return address
+}
+
+// A stop is what has the focus after a press of the Tab key.
+type stop struct {
+	Name    string `json:"name"`
+	Visible bool   `json:"visible"` // that it has the focus, and itself
+}
+
+// walk presses Tab until the focus has been everywhere and leaves the page.
+func walk(t *testing.T, b *browsertest.Tab) []stop {
+	t.Helper()
+	var stops []stop
+	for range 500 {
+		b.Do(chromedp.KeyEvent(kb.Tab))
+		at := browsertest.Ask[*stop](b, `(() => {
+		  const e = document.activeElement;
+		  if (!e || e === document.body || e.dataset.walked) return null;
+		  e.dataset.walked = "yes";
+		  const style = getComputedStyle(e), box = e.getBoundingClientRect();
+		  const ring = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+		  const name = (e.getAttribute("aria-label") || e.innerText || e.title || e.id || e.className || e.tagName).trim().slice(0, 60);
+		  return { name: e.tagName.toLowerCase() + " " + name,
+		    visible: ring && box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight };
+		})()`)
+		if at == nil {
+			return stops
+		}
+		stops = append(stops, *at)
+	}
+	t.Fatalf("the focus never leaves the page: %v", stops[:10])
+	return nil
+}
+
+// Every control is reached with the Tab key, in view and marked, and works with
+// the keys that its role promises.
+func TestKeyboardAlone(t *testing.T) {
+	s, b := newStage(t), quietTab(t, 1440, 900)
+	s.show("eight")
+	b.Visit(s.url)
+	b.Until(live)
+	b.Until(`document.querySelectorAll("#series button").length === 8`)
+	stops := walk(t, b)
+	for _, at := range stops {
+		if !at.Visible {
+			t.Errorf("%s has the focus, and it can't be seen", at.Name)
+		}
+	}
+	if missed := browsertest.Ask[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
+	  .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0 && !e.dataset.walked && !e.closest("template"))
+	  .filter((e) => !(e.type === "radio" && document.querySelector('[name="' + e.name + '"][data-walked]')))
+	  .map((e) => e.outerHTML.slice(0, 160))`); len(missed) > 0 {
+		t.Errorf("the Tab key does not reach:\n%s", strings.Join(missed, "\n"))
+	}
+	t.Logf("%d stops: %v", len(stops), stops)
+
+	// One GPU alone in the charts, and all again.
+	for _, key := range []string{kb.Enter, " "} {
+		b.Do(chromedp.Focus(chromedp.CSS("#series > li:nth-child(3) button")), chromedp.KeyEvent(key))
+		b.Until(`document.querySelector("#series > li:nth-child(3) button").getAttribute("aria-pressed") === "true"`)
+		b.Do(chromedp.KeyEvent(key))
+		b.Until(`document.querySelector("#series > li:nth-child(3) button").getAttribute("aria-pressed") === "false"`)
+	}
+	// What the focus is on stays when the next reading comes.
+	s.show("eight")
+	b.Settle()
+	if !browsertest.Ask[bool](b, `document.activeElement === document.querySelector("#series > li:nth-child(3) button")`) {
+		t.Error("an update takes the focus away")
+	}
+}

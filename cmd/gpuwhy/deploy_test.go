@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// top is the repository's root.
+const top = "../.."
+
+func readTop(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What is written about how to run gpuwhy names only settings that it has.
+func TestDeploymentsNameSettingsThatExist(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
+	variable := regexp.MustCompile(`GPUWHY_[A-Z_]+`)
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"snapshot", "--help"}, {"healthcheck", "--help"}} {
+		r := command(t, nil, args...)
+		if r.code != exitOK {
+			t.Fatalf("%v: %s", args, r.stderr)
+		}
+		for _, name := range append(flag.FindAllString(r.stdout, -1), variable.FindAllString(r.stdout, -1)...) {
+			known[name] = true
+		}
+	}
+	if !known["--listen"] || !known["GPUWHY_LISTEN"] {
+		t.Fatalf("the help does not name its settings: %v", known)
+	}
+	// Of docker, apt, git, useradd and the like.
+	for _, name := range strings.Fields(`--abbrev --always --build --build-arg --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
+		--no-healthcheck --pid --read-only --restart --retries --shell --source --start-period --system --tags --timeout --uid --offline`) {
+		known[name] = true
+	}
+	for _, name := range []string{
+		"Dockerfile", "README.md", "docs/deploy.md", "deploy/compose.yaml", "deploy/gpuwhy.service",
+		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf",
+	} {
+		text := readTop(t, name)
+		for _, used := range append(flag.FindAllString(text, -1), variable.FindAllString(text, -1)...) {
+			if !known[strings.TrimRight(used, "_-")] {
+				t.Errorf("%s names %s, which gpuwhy does not have", name, used)
+			}
+		}
+	}
+}
+
+// compose is what deploy/compose.yaml may have: an unknown key is an error.
+type compose struct {
+	Services map[string]struct {
+		Build       struct{ Context string }
+		Image       string
+		Restart     string
+		PID         string `yaml:"pid"`
+		Ports       []string
+		Environment map[string]string
+		Volumes     []string
+		Deploy      struct {
+			Resources struct {
+				Reservations struct {
+					Devices []struct {
+						Driver, Count string
+						Capabilities  []string
+					}
+				}
+			}
+		}
+		ReadOnly    bool     `yaml:"read_only"`
+		CapDrop     []string `yaml:"cap_drop"`
+		SecurityOpt []string `yaml:"security_opt"`
+	}
+	Volumes map[string]any
+}
+
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	var file compose
+	decoder := yaml.NewDecoder(strings.NewReader(readTop(t, "deploy/compose.yaml")))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	service, ok := file.Services["gpuwhy"]
+	if !ok {
+		t.Fatal("it has no service gpuwhy")
+	}
+	if gpus := service.Deploy.Resources.Reservations.Devices; len(gpus) != 1 || gpus[0].Driver != "nvidia" || gpus[0].Count != "all" || gpus[0].Capabilities[0] != "gpu" {
+		t.Errorf("it does not ask for every GPU: %+v", gpus)
+	}
+	for _, port := range service.Ports {
+		if !strings.HasPrefix(port, "127.0.0.1:") {
+			t.Errorf("the port %s is published on more than loopback", port)
+		}
+	}
+	if service.PID != "host" {
+		t.Errorf("pid is %q", service.PID)
+	}
+	for _, volume := range service.Volumes {
+		name, _, _ := strings.Cut(volume, ":")
+		if _, ok := file.Volumes[name]; !ok && !strings.HasPrefix(name, "/") {
+			t.Errorf("the volume %s is not declared", name)
+		}
+	}
+
+	// Its settings start a gpuwhy whose health can be asked for from inside.
+	env := []string{"HOSTNAME="}
+	for name, value := range service.Environment {
+		switch name {
+		case "GPUWHY_LISTEN":
+			if value != "0.0.0.0:8003" {
+				t.Errorf("inside of the container it listens on %s", value)
+			}
+			value = "0.0.0.0:0"
+		case "GPUWHY_STATE_DIR":
+			value = t.TempDir()
+		}
+		env = append(env, name+"="+value)
+	}
+	p := start(t, env, "--listen=127.0.0.1:0", "--source=simulate:dgx-h100")
+	p.dial().next("gpu_status_update", nil)
+	address := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/")
+	if r := command(t, append(env, "GPUWHY_LISTEN="+address), "healthcheck"); r.code != exitOK || r.stdout != "ready\n" {
+		t.Errorf("healthcheck: %+v", r)
+	}
+}
+
+// The image is built from what .dockerignore lets through: all that the program
+// imports and embeds is in it.
+func TestDockerContextIsEnoughToBuild(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for line := range strings.Lines(readTop(t, ".dockerignore")) {
+		name, let := strings.CutPrefix(strings.TrimSpace(line), "!")
+		if !let {
+			continue
+		}
+		if err := filepath.WalkDir(filepath.Join(top, name), func(path string, entry os.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case entry.Name() == "testdata":
+				return filepath.SkipDir
+			case entry.IsDir() || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			to := filepath.Join(dir, strings.TrimPrefix(path, top))
+			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(to, content, 0o600)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var says bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if .Error}}{{.Error}}{{end}}", "./cmd/gpuwhy")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &says, &says
+	if err := cmd.Run(); err != nil || strings.TrimSpace(says.String()) != "" {
+		t.Errorf("%v\n%s", err, says.String())
+	}
+}
+
+// systemd itself reads the unit.
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	text := readTop(t, "deploy/gpuwhy.service")
+	unit := filepath.Join(t.TempDir(), "gpuwhy.service")
+	here := strings.Replace(text, "ExecStart=/usr/local/bin/gpuwhy ", "ExecStart="+binary+" ", 1)
+	if here == text {
+		t.Fatal("it starts another program")
+	}
+	if err := os.WriteFile(unit, []byte(here), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
+	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// What would hide processes, the host's figures or the driver's nodes.
+	for _, line := range strings.Split(text, "\n") {
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "DeviceAllow", "DevicePolicy", "ProtectClock", "PrivateUsers", "PrivateNetwork":
+			t.Errorf("the unit sets %s", line)
+		case "ProcSubset":
+			if value != "all" {
+				t.Errorf("the unit sets %s", line)
+			}
+		case "ProtectProc":
+			if value != "default" {
+				t.Errorf("the unit sets %s", line)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// Nothing that a device or a process says becomes markup or turns the text
+// around it, however long it is: through the driver, the hub and the scripts.
+func TestAHostileMachineShowsAsText(t *testing.T) {
+	marked := `<img src=x onerror="document.title='owned'"><script>document.title="owned"</script>`
+	turned := "\u202egpj.exe\u202c \u200f\u2067 RTL"
+	names := []string{marked, turned, strings.Repeat("W", 90), "🚀👩‍👩‍👧‍👦 \x1b[31mred\x07", `"><svg onload=alert(1)> {{7*7}} ${1}`}
+	gpus := make([]fakenvml.GPU, len(names))
+	for i, name := range names {
+		gpus[i] = fakenvml.RTX4090().At(i+1).With(fakenvml.Name, name)
+	}
+	lib, m := machine(t, gpus...)
+	for i, name := range []string{marked, turned, strings.Repeat("long ", 2000), "🚀 \x1b[31m\xff", "</script><style>*{display:none}</style>"} {
+		pid := processNamed(t, name, strings.Repeat("x", 10_000), marked)
+		m.GPU(i).SetProcesses(fakenvml.Process{PID: uint32(pid), Type: "compute", Memory: 1 << 30, SM: 40})
+	}
+	p, b := start(t, lib.Env(), fast, "--show-commands=all"), quietTab(t, 1440, 900)
+	u := p.await("every process has a command", func(u contract.Update) bool {
+		for _, g := range u.GPUs {
+			if len(g.Processes) != 1 || g.Processes[0].Command == nil {
+				return false
+			}
+		}
+		return len(u.GPUs) == len(names)
+	})
+	if u.GPUs[0].Name != marked {
+		t.Errorf("the device's name is %q", u.GPUs[0].Name)
+	}
+	check := func(how string) {
+		t.Helper()
+		if title := browsertest.Ask[string](b, `document.title`); strings.Contains(title, "owned") {
+			t.Errorf("%s: the title is %q", how, title)
+		}
+		if n := browsertest.Ask[int](b, `document.querySelectorAll("img, main script, main style, [onerror], [onload]").length`); n != 0 {
+			t.Errorf("%s: %d elements are of a device's or a process's making", how, n)
+		}
+		if !browsertest.Ask[bool](b, `document.body.innerText.includes("<img src=x onerror=")`) {
+			t.Errorf("%s: the text itself is not shown", how)
+		}
+		if wide := browsertest.Ask[int](b, `document.documentElement.scrollWidth`); wide > 1440 {
+			t.Errorf("%s: the page is %d wide", how, wide)
+		}
+		if turns := browsertest.Ask[[]string](b, `(() => {
+		  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+		  while (walk.nextNode()) {
+		    const text = walk.currentNode.data, of = walk.currentNode.parentElement;
+		    if (/[\u202a-\u202e\u2066-\u2069\u200e\u200f\x00-\x08\x0b-\x1f\x7f]/.test(text) && !of.closest("bdi, [dir=auto], script, style"))
+		      found.push(of.outerHTML.slice(0, 200));
+		  }
+		  return found;
+		})()`); len(turns) > 0 {
+			t.Errorf("%s: these may turn the text around them, or are no text:\n%s", how, strings.Join(turns, "\n"))
+		}
+	}
+	b.Visit(p.url)
+	b.Until(live)
+	b.Until(`document.querySelectorAll("#processes > tr").length === 5`)
+	check("as served")
+	// All of it once more by the scripts, from nothing.
+	b.Do(chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("#cards > li, #processes > tr").forEach((e) => e.remove())`))
+	b.Until(fmt.Sprintf(`document.querySelectorAll("#cards > li").length === %d && document.querySelectorAll("#processes > tr").length === 5`, len(names)))
+	check("by the scripts")
+}
+
+// Without JavaScript the page is a picture of the moment: cards, processes and
+// the machine.
+func TestPageWithoutJavaScript(t *testing.T) {
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
+	pid := processNamed(t, "trainer")
+	m.GPU(0).Set(fakenvml.Temperature, 83)
+	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(pid), Type: "compute", Memory: 2 << 30, SM: 95})
+	p, b := start(t, lib.Env(), fast), quietTab(t, 1440, 900)
+	p.await("the process is there", func(u contract.Update) bool { return len(u.GPUs) == 2 && len(u.GPUs[0].Processes) == 1 })
+	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.Visit(p.url)
+	text := browsertest.Ask[string](b, `document.querySelector("main").innerText`)
+	for _, want := range []string{"RTX 4090", "H100", "83 °C", "trainer", fmt.Sprint(pid)} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not on the page:\n%s", want, text)
+		}
+	}
+	if n := browsertest.Ask[int](b, `document.querySelectorAll("#cards > li").length`); n != 2 {
+		t.Errorf("%d cards", n)
+	}
+	if !browsertest.Ask[bool](b, `document.body.innerText.includes("Without JavaScript")`) {
+		t.Error("it does not say that it stands still")
+	}
+	if browsertest.Ask[string](b, `document.getElementById("connection").dataset.state`) != "off" {
+		t.Error("a script has run")
+	}
+}
+
+// processNamed starts a process of this name and with these arguments, which
+// ends with the test.
+func processNamed(t *testing.T, name string, args ...string) int {
+	t.Helper()
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), strings.ReplaceAll(name[:min(len(name), 200)], "/", "\u2215"))
+	if err := os.WriteFile(program, shell, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"-c", "read end"}, args...)...)
+	cmd.Args[0] = name
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		_ = cmd.Wait() // the test's context may have killed it
+	})
+	return cmd.Process.Pid
+}

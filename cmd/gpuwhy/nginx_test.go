@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+)
+
+// A proxy is Debian's nginx with one of our files.
+type proxy struct {
+	t    testing.TB
+	dir  string
+	addr string // where it listens
+	cmd  *exec.Cmd
+	said *logBuffer
+}
+
+// surroundings are what a file in conf.d stands in, with all that nginx writes
+// in a folder of the test.
+const surroundings = `daemon off;
+pid nginx.pid;
+error_log stderr notice;
+%s
+events {}
+http {
+  access_log off;
+  client_body_temp_path body;
+  proxy_temp_path proxy;
+  fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi;
+  scgi_temp_path scgi;
+  include site.conf;
+}
+`
+
+// newProxy makes an nginx of a file of deploy/nginx that leads to the address,
+// with more replacements in it, and starts it. It ends with the test.
+func newProxy(t testing.TB, file, to string, replace ...string) *proxy {
+	t.Helper()
+	p := &proxy{t: t, dir: t.TempDir(), addr: freeAddress(t)}
+	text := readTop(t, "deploy/nginx/"+file)
+	replace = append([]string{"127.0.0.1:8003", to, "listen 80", "listen " + p.addr}, replace...)
+	for i := 0; i < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("%s has no %q", file, replace[i])
+		}
+	}
+	user := ""
+	if os.Geteuid() == 0 {
+		user = "user root;" // whose the folder is
+	}
+	for name, text := range map[string]string{
+		"nginx.conf": fmt.Sprintf(surroundings, user),
+		"site.conf":  strings.NewReplacer(replace...).Replace(text),
+	} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.start()
+	t.Cleanup(p.stop)
+	return p
+}
+
+// freeAddress is one of loopback that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// start starts nginx and waits until it serves.
+func (p *proxy) start() {
+	p.t.Helper()
+	program, err := exec.LookPath("nginx")
+	if err != nil {
+		program = "/usr/sbin/nginx" // not in everyone's PATH
+	}
+	p.cmd = exec.Command(program, "-p", p.dir, "-c", "nginx.conf", "-e", "stderr")
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatalf("%v: make needs-nginx installs it on Debian", err)
+	}
+	p.said = &logBuffer{}
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		fmt.Fprintln(p.said, lines.Text())
+		if strings.Contains(lines.Text(), "start worker process ") {
+			go func() { // until nginx ends
+				for lines.Scan() {
+					fmt.Fprintln(p.said, lines.Text())
+				}
+			}()
+			return
+		}
+	}
+	p.t.Fatalf("nginx did not start:\n%s", p.said)
+}
+
+// stop ends nginx at once, and every connection with it.
+func (p *proxy) stop() {
+	p.t.Helper()
+	if p.cmd == nil {
+		return
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Error(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Errorf("nginx: %v\n%s", err, p.said)
+	}
+	p.cmd = nil
+}
+
+// through is the program as it is reached through the proxy.
+func (p *proxy) through(behind *program, path string) *program {
+	return &program{t: behind.t, cmd: behind.cmd, log: behind.log, end: behind.end, url: "http://" + p.addr + path}
+}
+
+// hostport is where something with this address listens.
+func hostport(t testing.TB, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// The page, the socket and REST go through nginx with the files of
+// deploy/nginx, at the root and below a path.
+func TestBehindNginx(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ file, path, name, flag string }{
+		{"gpuwhy.conf", "/", "gpu.example.org", "--base-path=/"},
+		{"gpuwhy-below.conf", "/gpuwhy/", "www.example.org", "--base-path=/gpuwhy"},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			t.Parallel()
+			behind := start(t, nil, fast, "--source=simulate:dgx-h100", tt.flag, "--allow-host="+tt.name)
+			p := newProxy(t, tt.file, hostport(t, behind.url)).through(behind, tt.path)
+			p.await("eight GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 8 })
+			v := p.dial()
+			v.send(`{"event":"request_gpu_update","id":"x"}`)
+			for {
+				m, err := v.read()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(m.ID) == `"x"` {
+					if m.Event != "gpu_status_update" {
+						t.Errorf("the reply is %s: %s", m.Event, m.Data)
+					}
+					break
+				}
+			}
+			for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/health/ready"} {
+				if code := p.get(path, new(map[string]any)); code != http.StatusOK {
+					t.Errorf("GET %s: %d", path, code)
+				}
+			}
+			answer, page := p.fetch("/", http.Header{"Accept": {"text/html"}, "Host": {tt.name}})
+			if answer.StatusCode != http.StatusOK || !strings.Contains(string(page), `src="`+tt.path+"static/") {
+				t.Errorf("the page: %s\n%.400s", answer.Status, page)
+			}
+			if answer.Header.Get("Content-Security-Policy") == "" {
+				t.Error("nginx drops our headers")
+			}
+			// A browser that asked for the name sends it as its origin.
+			for origin, ok := range map[string]bool{"http://" + tt.name: true, "http://evil.example": false} {
+				conn, answer, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"ws",
+					&websocket.DialOptions{Host: tt.name, HTTPHeader: http.Header{"Origin": {origin}}})
+				if (err == nil) != ok {
+					t.Errorf("origin %s: %v", origin, err)
+				}
+				if err == nil {
+					conn.CloseNow()
+				} else if answer.StatusCode != http.StatusForbidden {
+					t.Errorf("origin %s: %s", origin, answer.Status)
+				}
+			}
+		})
+	}
+}
+
+// A proxy that sends its own Host makes every page a foreign one, until its
+// origin is allowed.
+func TestBehindAProxyThatChangesTheHost(t *testing.T) {
+	t.Parallel()
+	behind := start(t, nil, fast, "--source=simulate:rtx-4090", "--base-path=/gpuwhy", "--allow-origin=https://gpu.example.org")
+	p := newProxy(t, "gpuwhy-below.conf", hostport(t, behind.url), "    proxy_set_header Host $http_host;\n", "").through(behind, "/gpuwhy/")
+	for origin, ok := range map[string]bool{"https://gpu.example.org": true, "http://other.example.org": false} {
+		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"ws",
+			&websocket.DialOptions{HTTPHeader: http.Header{"Origin": {origin}}})
+		if (err == nil) != ok {
+			t.Errorf("origin %s: %v", origin, err)
+		}
+		if conn != nil {
+			conn.CloseNow()
+		}
+	}
+}
+
+// The pings keep a connection open on which nothing is said for longer than the
+// proxy's read timeout. Here both are short: nginx cuts after 1 s instead of
+// 60 s, the hub pings each 400 ms instead of each 20 s, and a hub that does not
+// ping shows that nginx does cut.
+func TestPingsOutliveTheProxysTimeout(t *testing.T) {
+	t.Parallel()
+	newHub := func(pingEvery time.Duration) (*hub.Hub, *websocket.Conn) {
+		h := hub.New(hub.Config{
+			Encode:    func(*gpu.Snapshot) ([]byte, error) { return []byte("{}"), nil },
+			Status:    func(*gpu.Snapshot, []byte) ([]byte, error) { return []byte("{}"), nil },
+			PingEvery: pingEvery, WriteTimeout: 300 * time.Millisecond,
+		})
+		site := httptest.NewServer(h)
+		t.Cleanup(func() {
+			if err := h.Shutdown(context.Background(), "the end"); err != nil {
+				t.Error(err)
+			}
+			h.Wait()
+			site.Close()
+		})
+		p := newProxy(t, "gpuwhy.conf", strings.TrimPrefix(site.URL, "http://"),
+			"proxy_http_version 1.1;", "proxy_http_version 1.1; proxy_read_timeout 1s;")
+		return h, dialQuiet(t, p)
+	}
+	pinging, kept := newHub(400 * time.Millisecond)
+	heard := make(chan error, 1)
+	go func() {
+		_, _, err := kept.Read(context.Background()) // and answers pings
+		heard <- err
+	}()
+	for range 3 { // three timeouts, one after the other
+		_, quiet := newHub(time.Hour)
+		begun := time.Now()
+		if _, _, err := quiet.Read(t.Context()); err == nil {
+			t.Fatal("a quiet hub has spoken")
+		} else if took := time.Since(begun); took < 900*time.Millisecond {
+			t.Fatalf("nginx cut after %v: %v", took, err)
+		}
+		select {
+		case err := <-heard:
+			t.Fatalf("the connection with pings ended: %v", err)
+		default:
+		}
+	}
+	pinging.Publish(&gpu.Snapshot{})
+	if err := <-heard; err != nil {
+		t.Errorf("after three times the timeout: %v", err)
+	}
+}
+
+// dialQuiet connects and reads the greeting; nothing comes after it.
+func dialQuiet(t *testing.T, p *proxy) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), "ws://"+p.addr+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.CloseNow() })
+	if _, _, err := conn.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// A page that is open while nginx restarts says that it is cut off, and comes
+// back by itself with what is new.
+func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
+	s, b := newStage(t, "--base-path=/gpuwhy"), browsertest.Open(t, 1440, 900)
+	s.show("one")
+	p := newProxy(t, "gpuwhy-below.conf", hostport(t, s.url))
+	b.Visit("http://" + p.addr + "/gpuwhy/")
+	b.Until(live)
+	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
+	b.Until(`performance.getEntriesByType("resource").some((e) => e.name.includes("/api/gpu/recent") && e.responseEnd > 0)`)
+	b.Settle()
+	p.stop()
+	b.Until(`document.getElementById("connection").dataset.state === "waiting"`)
+	if _, err := net.Dial("tcp", p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("somebody listens where nginx was: %v", err)
+	}
+	s.show("eight")
+	p.start()
+	b.Until(`document.getElementById("connection").dataset.state === "live" && document.querySelectorAll("#cards > li").length === 8`)
+	if !browsertest.Ask[bool](b, `window.sameDocument === true`) {
+		t.Error("it was loaded anew")
+	}
+	b.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED", "502 (Bad Gateway)") // while it was away
+}
