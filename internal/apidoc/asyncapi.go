@@ -84,47 +84,49 @@ type event struct {
 }
 
 // messages are all kinds, those that gpuwhy sends first.
-var messages = []event{
-	{
-		name: "gpu_status", sent: true, data: contract.GPUStatus{}, example: statusExample(),
-		summary:     "The state of the monitor",
-		description: "Once, first: the state of the monitor, and the newest snapshot, which does not come again as a gpu_status_update. Then each alert that is firing is sent as it stands.",
-	},
-	{
-		name: "gpu_status_update", sent: true, data: contract.Update{}, example: contract.Example("update"),
-		summary:     "A whole snapshot",
-		description: "Every interval: what GET /api/gpu/metrics answers at that moment. Snapshots may be skipped, so seq may have gaps. With an id it is the reply to request_gpu_update.",
-	},
-	{
-		name: contract.HighGPUUsage, sent: true, data: contract.Alert{}, example: contract.Example("alert"),
-		summary:     "A GPU is busy, or is no more",
-		description: "When a GPU's utilization is above the threshold, and again, with the same alert_id, when it is over. Alerts are never skipped.",
-	},
-	{
-		name: "subscribed", sent: true, data: Filter{}, example: Filter{GPUs: []any{0}},
-		summary:     "The filter in force",
-		description: "The reply to subscribe and unsubscribe; what follows obeys it.",
-	},
-	{
-		name: "error", sent: true, data: Refusal{}, example: Refusal{Code: "bad_request", Message: "gpus is not a list", ID: "a"},
-		summary:     "A message could not be served",
-		description: "The id is beside data and in it.",
-	},
-	{
-		name: "request_gpu_update", reply: []string{"gpu_status_update", "error"},
-		summary:     "Read the GPUs now",
-		description: "Answered, to this client alone, from a reading that began after the request arrived. It may wait up to 250 ms, which all who ask meanwhile share. 5 at once, 2 a second after that.",
-	},
-	{
-		name: "subscribe", data: Subscription{}, example: Subscription{GPUs: []any{0}}, reply: []string{"subscribed", "error"},
-		summary:     "Narrow what comes",
-		description: "Replaces the filter. Replies, gpu_status and error always come.",
-	},
-	{
-		name: "unsubscribe", reply: []string{"subscribed", "error"},
-		summary:     "Let everything come again",
-		description: "As at the start.",
-	},
+func messages() []event {
+	return []event{
+		{
+			name: "gpu_status", sent: true, data: contract.GPUStatus{}, example: statusExample(),
+			summary:     "The state of the monitor",
+			description: "Once, first: the state of the monitor, and the newest snapshot, which does not come again as a gpu_status_update. Then each alert that is firing is sent as it stands.",
+		},
+		{
+			name: "gpu_status_update", sent: true, data: contract.Update{}, example: contract.Example("update"),
+			summary:     "A whole snapshot",
+			description: "Every interval: what GET /api/gpu/metrics answers at that moment. Snapshots may be skipped, so seq may have gaps. With an id it is the reply to request_gpu_update.",
+		},
+		{
+			name: contract.HighGPUUsage, sent: true, data: contract.Alert{}, example: contract.Example("alert"),
+			summary:     "A GPU is busy, or is no more",
+			description: "When a GPU's utilization is above the threshold, and again, with the same alert_id, when it is over. Alerts are never skipped.",
+		},
+		{
+			name: "subscribed", sent: true, data: Filter{}, example: Filter{GPUs: []any{0}},
+			summary:     "The filter in force",
+			description: "The reply to subscribe and unsubscribe; what follows obeys it.",
+		},
+		{
+			name: "error", sent: true, data: Refusal{}, example: Refusal{Code: "bad_request", Message: "gpus is not a list", ID: "a"},
+			summary:     "A message could not be served",
+			description: "The id is beside data and in it.",
+		},
+		{
+			name: "request_gpu_update", reply: []string{"gpu_status_update", "error"},
+			summary:     "Read the GPUs now",
+			description: "Answered, to this client alone, from a reading that began after the request arrived. It may wait up to 250 ms, which all who ask meanwhile share. 5 at once, 2 a second after that.",
+		},
+		{
+			name: "subscribe", data: Subscription{}, example: Subscription{GPUs: []any{0}}, reply: []string{"subscribed", "error"},
+			summary:     "Narrow what comes",
+			description: "Replaces the filter. Replies, gpu_status and error always come.",
+		},
+		{
+			name: "unsubscribe", reply: []string{"subscribed", "error"},
+			summary:     "Let everything come again",
+			description: "As at the start.",
+		},
+	}
 }
 
 // statusExample is the golden gpu_status with a whole snapshot in it.
@@ -171,7 +173,7 @@ func AsyncAPI(version, address string) (*Events, []string) {
 		}
 		return refs
 	}
-	for _, m := range messages {
+	for _, m := range messages() {
 		channel.Messages = append(channel.Messages, Member[*Schema]{m.name, &Schema{Ref: messageRef + m.name}})
 		doc.Components.Messages = append(doc.Components.Messages, Member[*Message]{m.name, m.message(schemas)})
 		op := &ChannelOperation{Action: "receive", Channel: &Schema{Ref: channelRef}, Summary: m.summary, Messages: inChannel(m.name)}

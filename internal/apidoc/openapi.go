@@ -11,6 +11,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
 // An Operation is what a route answers to GET.
@@ -41,8 +43,9 @@ type Answer struct {
 	ContentType string
 	// Of is a value of the type that is encoded, nil where it is no JSON of
 	// ours.
-	Of      any
-	Example json.RawMessage
+	Of any
+	// Example is the name of one of package contract's; empty for none.
+	Example string
 }
 
 // A Route is an address with what it answers.
@@ -150,11 +153,8 @@ type Example struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// examples has one, or none.
+// examples has one.
 func examples(summary string, value json.RawMessage) Members[Example] {
-	if value == nil {
-		return nil
-	}
 	return Members[Example]{{"example", Example{summary, value}}}
 }
 
@@ -265,7 +265,10 @@ func response(schemas *Schemas, answers []Answer, problem Members[*Media], reval
 		}
 	}
 	for _, a := range answers {
-		media := &Media{Examples: examples("Of a made-up machine", a.Example)}
+		media := &Media{}
+		if a.Example != "" {
+			media.Examples = examples("Of a made-up machine", contract.Example(a.Example))
+		}
 		if a.Of != nil {
 			media.Schema = schemas.Of(reflect.TypeOf(a.Of))
 		}

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"sync"
 )
 
 // Two of the golden files are in the program, as examples for its documents.
@@ -15,26 +16,28 @@ var goldens embed.FS
 // it: "summary", "gpu_metrics"; the names are those in the file. "alert" is an
 // alert that fires.
 func Example(name string) json.RawMessage {
-	if name == "alert" {
-		var alerts []json.RawMessage
-		readGolden(name, &alerts)
-		return alerts[0]
-	}
-	var answers map[string]json.RawMessage
-	readGolden("workstation", &answers)
-	example, ok := answers[name]
+	example, ok := examples()[name]
 	if !ok {
 		panic("contract: no example " + name)
 	}
 	return example
 }
 
-func readGolden(name string, into any) {
+// examples are read when the first is asked for.
+var examples = sync.OnceValue(func() map[string]json.RawMessage {
+	all := readGolden[map[string]json.RawMessage]("workstation")
+	all["alert"] = readGolden[[]json.RawMessage]("alert")[0]
+	return all
+})
+
+func readGolden[T any](name string) T {
+	var into T
 	text, err := goldens.ReadFile("testdata/" + name + ".golden.json")
 	if err == nil {
-		err = json.Unmarshal(text, into)
+		err = json.Unmarshal(text, &into)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("contract: the golden file %s can't be read: %v", name, err))
 	}
+	return into
 }

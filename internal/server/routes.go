@@ -183,7 +183,7 @@ func (s *Server) routes() []route {
 }
 
 func ok(description string, of any, example string) apidoc.Answer {
-	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: contract.Example(example)}
+	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: example}
 }
 
 // What several operations have in common.
