@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
@@ -35,7 +34,7 @@ func (a *app) newServer() (*http.Server, error) {
 		Monitor:      a.monitor(),
 		Newest:       a.newest,
 		WS:           a.hub,
-		Why:          explain.Why,
+		Explain:      a.history.Explain,
 		Recent:       a.recent,
 		ActiveAlerts: func() int { return len(*a.firing.Load()) },
 		Metrics:      exporter,
@@ -130,7 +129,7 @@ func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
 	monitor := p.app.monitor()
 	in := views.Input{
 		Snapshot:       snap,
-		Why:            explain.Why(snap),
+		Why:            p.app.history.Explain(snap).Sentence,
 		Version:        monitor.Version,
 		Node:           monitor.Node,
 		Source:         monitor.Source,

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -23,9 +24,10 @@ type Config struct {
 	Newest func() (snap *gpu.Snapshot, update []byte)
 	// WS answers /ws.
 	WS http.Handler
-	// Why says in one sentence what a snapshot shows, which may be nil.
-	Why    func(*gpu.Snapshot) string
-	Recent *recent.Store
+	// Explain says why the machine of a snapshot is as it is; the snapshot may
+	// be nil.
+	Explain func(*gpu.Snapshot) explain.Answer
+	Recent  *recent.Store
 	// ActiveAlerts is how many alerts are firing.
 	ActiveAlerts func() int
 	// Metrics answers /metrics.

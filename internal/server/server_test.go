@@ -96,9 +96,9 @@ func newStage() (*stage, Config) {
 		WS: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "the socket")
 		}),
-		Why: func(s *gpu.Snapshot) string {
+		Explain: func(s *gpu.Snapshot) explain.Answer {
 			st.whys.Add(1)
-			return explain.Why(s)
+			return explain.Explain(s)
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
@@ -217,6 +217,7 @@ func want(t *testing.T, answer any) string {
 
 func TestAnswers(t *testing.T) {
 	server := machines.BrokenServer()
+	answer := explain.Explain(server)
 	for _, tt := range []struct {
 		path   string
 		answer any
@@ -224,6 +225,9 @@ func TestAnswers(t *testing.T) {
 		{"/api/gpu/summary", contract.NewSummary(testMonitor, server, explain.Why(server), 0)},
 		{"/api/gpu/metrics", contract.NewUpdate(server, "why")},
 		{"/api/gpu/metrics/3", contract.NewOneGPU(server, &server.Devices[3])},
+		{"/api/gpu/why", contract.NewWhy(testMonitor, server, &answer)},
+		{"/api/gpu/why/3", contract.NewOneWhy(server, &answer.Devices[3])},
+		{"/api/gpu/why/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneWhy(server, &answer.Devices[2])},
 		{"/gpu/info", contract.NewGPUInfo(server)},
 		{"/gpu/metrics", contract.NewGPUMetrics(server)},
 		{"/gpu/metrics/7", contract.NewOneGPU(server, &server.Devices[7])},
@@ -279,6 +283,10 @@ func TestStatuses(t *testing.T) {
 		{"/api/gpu/recent", 200, 200, 200},
 		{"/api/gpu/recent?gpu=0", 200, 404, 200},
 		{"/api/gpu/recent?gpu=zero", 422, 422, 422},
+		{"/api/gpu/why", 200, 200, 200},
+		{"/api/gpu/why/0", 503, 503, 200},
+		{"/api/gpu/why/1", 503, 503, 404},
+		{"/api/gpu/why/one", 422, 422, 422},
 		{"/api/health", 200, 200, 200},
 		{"/gpu/info", 200, 200, 200},
 		{"/gpu/metrics", 503, 503, 200},
