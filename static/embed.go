@@ -5,7 +5,8 @@
 // The scripts are ES modules without a build step. They import one another by
 // relative paths, so all files are served under one folder that is named by
 // the hash of the whole tree: a browser may keep them for ever, and a new
-// version is never mixed with an old one.
+// version is never mixed with an old one. Our own files are sent without their
+// comments.
 package static
 
 import (
@@ -51,6 +52,9 @@ func New() *Assets {
 		content, err := files.ReadFile(name)
 		if err != nil {
 			return err
+		}
+		if ext := path.Ext(name); path.Dir(name) == "." && (ext == ".js" || ext == ".css") {
+			content = strip(content)
 		}
 		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
 		if plain, packed := strings.CutSuffix(name, ".gz"); packed {
