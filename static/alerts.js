@@ -1,7 +1,7 @@
 // @ts-check
 // High-usage alerts, as they fire and as they are over.
 
-import { clean, longestSentence } from "./format.js";
+import { clean, longestSentence, moment } from "./format.js";
 import { byId, clone, setAttribute, setTexts } from "./dom.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
@@ -29,7 +29,7 @@ export function showAlert(a) {
   }
   unconfirmed.delete(row);
   setAttribute(row, "data-state", a.state);
-  setAttribute(row, "title", `since ${a.since.slice(0, 19).replace("T", " ")} UTC`);
+  setAttribute(row, "title", `since ${moment(a.since)}`);
   setTexts(row, { label: over ? "Over" : "High usage", message: clean(a.message, longestSentence) });
   if (over) setTimeout(() => row.dataset.state === "resolved" && row.remove(), staysFor);
 }

@@ -52,6 +52,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base+"{$}", site.page)
+	mux.HandleFunc("GET "+base+"gpu/{uuid}", site.page)
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
@@ -75,12 +76,21 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		now = s.snapshot.Time
 	}
 	var b bytes.Buffer
-	err := views.NewPage(views.Input{
+	in := views.Input{
 		Snapshot: s.snapshot, Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
 		Interval: s.interval, AlertThreshold: 50, BasePath: base,
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
-	}).Render(r.Context(), &b)
-	if err != nil {
+	}
+	page := views.NewPage(in)
+	if uuid := r.PathValue("uuid"); uuid != "" {
+		d, ok := s.snapshot.Device(uuid)
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		page = views.NewDevicePage(in, d)
+	}
+	if err := page.Render(r.Context(), &b); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

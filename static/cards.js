@@ -22,6 +22,12 @@ export function showCards(gpus, now) {
   sync(cards, "t-card", gpus, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
 }
 
+/**
+ * The address of a GPU's own page.
+ * @param {GPU} g
+ */
+export const pageOf = (g) => `${document.body.dataset.base}gpu/${encodeURIComponent(g.gpu_uuid).replaceAll("%3A", ":")}`;
+
 /** @param {number} devices */
 function density(devices) {
   if (devices <= 2) return "roomy";
@@ -48,13 +54,14 @@ function showCard(row, g, now) {
     detail,
     speed: answers ? speed(g) : "",
   });
+  setAttribute(slot(row, "title"), "href", pageOf(g));
   setValue(slot(row, "who"), who);
   for (const part of row.querySelectorAll(".meters, .by")) setHidden(part, !answers);
   for (const meter of meters(g)) showMeter(row, meter);
 }
 
 /** @type {Record<string, string>} */
-const noticeTitles = { not_answering: "Not answering", lost: "Lost", asleep: "Asleep" };
+export const noticeTitles = { not_answering: "Not answering", lost: "Lost", asleep: "Asleep" };
 
 /** @type {Record<string, string>} */
 const notices = {

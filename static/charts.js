@@ -44,11 +44,11 @@ export function startCharts(interval) {
 
 /**
  * Fetches what the server kept: at the start, and after a connection was lost.
- * @param {string} base
+ * @param {string} url
  */
-export async function loadCharts(base) {
-  const answer = await fetch(`${base}api/gpu/recent`, { cache: "no-store" });
-  if (!answer.ok) throw new Error(`api/gpu/recent: ${answer.status}`);
+export async function loadCharts(url) {
+  const answer = await fetch(url, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
   past.replace(await answer.json());
   dirty = true;
   drawCharts();

@@ -12,6 +12,7 @@ import { byId, setBar, setHidden, setText, setTexts, setValue, slot, sync } from
 
 /** @param {Host | null} host */
 export function showHost(host) {
+  if (!document.getElementById("host")) return; // a GPU's own page
   setHidden(byId("host"), host == null);
   setText(byId("machine"), host ? machine(host) : "");
   sync(byId("host-rows"), "t-host", host ? rows(host) : [], (r) => r.key, showRow);

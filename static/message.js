@@ -29,6 +29,7 @@
  * @property {string} state
  * @property {string} state_since
  * @property {string} state_reason
+ * @property {string | null} sampled_at
  * @property {{gpu_percent: Float}} utilization
  * @property {{used_mb: Float, total_mb: Float, utilization_percent: Float}} memory
  * @property {{current_celsius: Float, slowdown_threshold_celsius: Float, margin_celsius: Float}} temperature
@@ -113,6 +114,7 @@
 /**
  * @typedef {object} Alert
  * @property {string} alert_id
+ * @property {string} gpu_uuid
  * @property {string} state
  * @property {string} since
  * @property {string} timestamp

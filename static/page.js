@@ -4,7 +4,8 @@
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { showCards } from "./cards.js";
-import { byId, setAttribute, setText } from "./dom.js";
+import { byId, setAttribute, setHidden, setText } from "./dom.js";
+import { showFacts } from "./facts.js";
 import { showHost } from "./host.js";
 import { showProcesses } from "./processes.js";
 import { connect } from "./stream.js";
@@ -12,7 +13,7 @@ import { showSummary, showTitle } from "./summary.js";
 
 /** @typedef {import("./message.js").Update} Update */
 
-const { base = "/", version = "" } = document.body.dataset;
+const { base = "/", version = "", gpu: only } = document.body.dataset;
 let interval = 1000 * Number(document.body.dataset.interval);
 
 /** What the header says of the connection. */
@@ -29,6 +30,7 @@ let charts = null;
 
 const stream = connect({
   url: address(`${base}ws`),
+  greeting: only ? [{ event: "subscribe", data: { gpus: [only] } }] : [],
   silence: () => 4 * interval + 10_000,
   onMessage,
   onState,
@@ -66,7 +68,7 @@ function onMessage(event, data) {
       dropForgotten();
       break;
     case "high_gpu_usage_alert":
-      showAlert(data);
+      if (!only || data.gpu_uuid === only) showAlert(data);
       break;
   }
 }
@@ -98,7 +100,12 @@ function reloadOnce(newer) {
  */
 function take(update, fresh) {
   setTaken(update.timestamp, fresh);
-  showTitle(update);
+  if (only) {
+    update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
+    setHidden(byId("gone"), update.gpus.length > 0);
+    if (update.gpus.length === 0) return;
+  }
+  showTitle(update, only ? `GPU ${update.gpus[0].gpu_id}` : "");
   charts?.addToCharts(update);
   newest = update;
   drawn = false;
@@ -118,10 +125,12 @@ function plan() {
 function draw() {
   if (newest && !drawn) {
     drawn = true;
+    document.body.dataset.taken = String(Date.parse(newest.timestamp));
     showSummary(newest);
     showCards(newest.gpus, newest.timestamp);
     showProcesses(newest.gpus, newest.timestamp);
     showHost(newest.host);
+    if (only) showFacts(newest.gpus[0]);
     showAge(interval);
   }
   charts?.drawCharts();
@@ -139,7 +148,7 @@ function onState(state) {
 /** Fills the charts with what the server kept, also of the time without a connection. */
 async function loadPast() {
   if (!charts) return;
-  await charts.loadCharts(base);
+  await charts.loadCharts(`${base}api/gpu/recent${only ? `?gpu=${encodeURIComponent(only)}` : ""}`);
   setText(byId("charts-title"), "Last 15 minutes");
 }
 

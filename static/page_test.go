@@ -90,7 +90,7 @@ const differences = `(async () => {
     const out = [doc.title];
     const walk = (el, depth) => {
       if (el.matches("#charts, #alerts, noscript, template, #age, #connection")) return;
-      const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|taken|stale)$/.test(a.name)))
+      const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
       out.push(" ".repeat(depth) + el.tagName.toLowerCase() + " " + attributes + " " + text);
@@ -152,6 +152,44 @@ func TestLivePageIsTheServedPage(t *testing.T) {
 		t.Error("the page was loaded anew, or has another script")
 	}
 	console.none(t)
+}
+
+// So is the page of one GPU, of which anything may be reported.
+func TestLiveDevicePageIsTheServedPage(t *testing.T) {
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	random := rand.New(rand.NewPCG(3, 4))
+	now := time.Now()
+	machine := func() *gpu.Snapshot {
+		now = now.Add(time.Second)
+		s := randomSnapshot(random, now)
+		s.Devices = append(s.Devices[:0], randomDevice(random, 7, s.Node, now), randomDevice(random, 8, s.Node, now))
+		return s
+	}
+	site := newSite(t, machine(), "why")
+	do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/GPU-7"))
+	site.await(t)
+	for i := range 60 {
+		s := machine()
+		site.publish(t, s, "why")
+		until(t, ctx, fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.UnixMilli()))
+		if !sameAsServed(t, ctx) {
+			t.Fatalf("machine %d", i)
+		}
+	}
+	none := machine()
+	none.Devices = none.Devices[1:]
+	site.publish(t, none, "gone")
+	until(t, ctx, `!document.getElementById("gone").hidden && document.querySelectorAll("#cards > li").length === 1`)
+	console.none(t)
+}
+
+// twoFrames waits until what came before is drawn.
+func twoFrames(t *testing.T, ctx context.Context) {
+	t.Helper()
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The same table of values goes through both languages; package views has it.
@@ -413,7 +451,13 @@ func randomDevice(r *rand.Rand, i int, node string, now time.Time) gpu.Device {
 		d.Fans.Fans = append(d.Fans.Fans, gpu.Fan{Commanded: reading[gpu.Percent](r, 120), RPM: reading[gpu.RPM](r, 4000), Policy: maybe(r, pick(r, "automatic", "manual"))})
 	}
 	d.Clocks = gpu.Clocks{SM: reading[gpu.Megahertz](r, 3000), Graphics: reading[gpu.Megahertz](r, 3000), PerformanceState: maybe(r, r.IntN(16)), EventReasons: maybe(r, gpu.ClockEventReasons(r.Uint64N(1<<10)))}
-	d.Instances = make([]gpu.Instance, r.IntN(2)*r.IntN(7))
+	for n := range r.IntN(2) * r.IntN(7) {
+		d.Instances = append(d.Instances, gpu.Instance{
+			UUID: fmt.Sprint("MIG-", n), Name: pick(r, "", "1g.5gb", "<b>"), Memory: gpu.Memory{Used: bytesOf(r), Total: bytesOf(r)},
+			Multiprocessors: maybe(r, r.IntN(100)), MemorySlices: maybe(r, r.IntN(8)), ComputeSliceCount: maybe(r, r.IntN(8)),
+		})
+	}
+	randomRest(r, &d, now)
 	var list []gpu.Process
 	for range r.IntN(4) {
 		list = append(list, randomProcess(r, now))
@@ -424,6 +468,50 @@ func randomDevice(r *rand.Rand, i int, node string, now time.Time) gpu.Device {
 		d.Processes = gpu.Absent[[]gpu.Process](gpu.NotSupported)
 	}
 	return d
+}
+
+// randomRest fills in what only a device's own page shows.
+func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
+	d.SampledAt = now.Add(-time.Duration(r.Int64N(1e12)))
+	d.PCI = pick(r, "", "0000:01:00.0")
+	d.VendorIndex, d.Architecture, d.Serial = maybe(r, r.IntN(9)), maybe(r, "Hopper"), maybe(r, pick(r, "", "16<b>"))
+	d.VBIOS, d.DriverVersion = maybe(r, "96.00"), maybe(r, "550.54.15")
+	u, m, t, p, c := &d.Utilization, &d.Memory, &d.Thermal, &d.Power, &d.Clocks
+	for _, field := range []*gpu.Reading[gpu.Percent]{&u.Memory, &u.Encoder, &u.Decoder, &u.JPEG, &u.OFA} {
+		*field = reading[gpu.Percent](r, 100)
+	}
+	for _, field := range []*gpu.Reading[gpu.Bytes]{&m.Free, &m.Reserved, &m.BAR1Total, &m.BAR1Used} {
+		*field = bytesOf(r)
+	}
+	for _, field := range []*gpu.Reading[gpu.Celsius]{&t.Memory, &t.Shutdown, &t.Target, &t.MemoryMax} {
+		*field = reading[gpu.Celsius](r, 100)
+	}
+	for _, field := range []*gpu.Reading[gpu.Watts]{&p.DefaultLimit, &p.MinLimit, &p.MaxLimit} {
+		*field = reading[gpu.Watts](r, 900)
+	}
+	p.Energy = reading[gpu.Joules](r, 1e10)
+	for _, field := range []*gpu.Reading[gpu.Megahertz]{&c.Memory, &c.Video, &c.MaxGraphics, &c.MaxSM, &c.MaxMemory, &c.MaxVideo} {
+		*field = reading[gpu.Megahertz](r, 3000)
+	}
+	for i := range d.Fans.Fans {
+		d.Fans.Fans[i].Target = reading[gpu.Percent](r, 100)
+	}
+	d.PCIe = gpu.PCIe{Generation: maybe(r, r.IntN(6)), MaxGeneration: maybe(r, 5), Width: maybe(r, 8), MaxWidth: maybe(r, 16), Replays: maybe(r, r.Uint64N(1e9))}
+	h := &d.Health
+	for _, field := range []*gpu.Reading[uint64]{
+		&h.CorrectedVolatile, &h.UncorrectedVolatile, &h.CorrectedAggregate, &h.UncorrectedAggregate,
+		&h.RemappedCorrectable, &h.RemappedUncorrectable, &h.RetiredSingleBit, &h.RetiredDoubleBit,
+	} {
+		*field = maybe(r, r.Uint64N(100))
+	}
+	o := &d.Modes
+	for _, field := range []*gpu.Reading[bool]{
+		&h.ECCMode, &h.ECCModePending, &h.RemapPending, &h.RemapFailed, &h.RetirementPending, &o.Persistence, &o.MIG, &o.MIGPending, &o.DisplayActive,
+	} {
+		*field = maybe(r, r.IntN(2) == 0)
+	}
+	o.Compute = maybe(r, "exclusive_process")
+	h.XIDs = maybe(r, []gpu.XID{{Code: 79, Count: 1 + r.Uint64N(5), Last: now}, {Code: 31, Count: 2, Last: now}}[:r.IntN(3)])
 }
 
 func randomProcess(r *rand.Rand, now time.Time) gpu.Process {

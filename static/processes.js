@@ -1,7 +1,7 @@
 // @ts-check
 // The process table: the twin of views/process.go.
 
-import { absent, between, clean, list, longestCommand, longestName, memory, percent, show, shown } from "./format.js";
+import { absent, between, clean, list, longestCommand, longestName, memory, moment, percent, show, shown } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 import { listed } from "./cards.js";
 
@@ -56,6 +56,6 @@ function showProcess(row, g, p, now) {
     return;
   }
   const started = p.started_at.slice(0, 19);
-  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${started.replace("T", " ")} UTC` });
+  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${moment(started)}` });
   setAttribute(running, "datetime", `${started}Z`);
 }

@@ -10,11 +10,12 @@ const longestWait = 30_000;
 /**
  * @param {object} options
  * @param {string} options.url
+ * @param {object[]} options.greeting what is sent first
  * @param {() => number} options.silence milliseconds without a message after which the connection counts as dead
  * @param {(event: string, data: any) => void} options.onMessage
  * @param {(state: State) => void} options.onState
  */
-export function connect({ url, silence, onMessage, onState }) {
+export function connect({ url, greeting, silence, onMessage, onState }) {
   /** @type {WebSocket | null} */
   let socket = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -31,6 +32,7 @@ export function connect({ url, silence, onMessage, onState }) {
     socket = s;
     heard = Date.now();
     watch();
+    s.onopen = () => greeting.forEach((message) => s.send(JSON.stringify(message)));
     s.onmessage = (e) => {
       if (s !== socket) return;
       heard = Date.now();

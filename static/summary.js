@@ -13,7 +13,8 @@ export function showSummary(u) {
   setText(byId("node"), clean(u.node, longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
-  showWhy(clean(u.why, longestSentence));
+  const why = document.getElementById("why"); // a GPU's own page has none
+  if (why) showWhy(why, clean(u.why, longestSentence));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
   setHidden(byId("waiting"), true);
   setHidden(byId("gpus"), u.gpus.length === 0);
@@ -24,9 +25,11 @@ export function showSummary(u) {
   sync(byId("notes"), "t-note", notes, (text) => text, setText);
 }
 
-/** @param {string} why */
-function showWhy(why) {
-  const el = byId("why");
+/**
+ * @param {HTMLElement} el
+ * @param {string} why
+ */
+function showWhy(el, why) {
   setText(el, why);
   el.toggleAttribute("data-long", Array.from(why).length > 150);
 }
@@ -34,12 +37,13 @@ function showWhy(why) {
 /**
  * What a narrow tab can hold: the highest utilization and temperature.
  * @param {Update} u
+ * @param {string} name of the page
  */
-export function showTitle(u) {
+export function showTitle(u, name) {
   const answering = u.gpus.filter((g) => g.state === "ok");
   const util = highest(answering.map((g) => g.utilization.gpu_percent));
   const heat = highest(answering.map((g) => g.temperature.current_celsius));
-  const title = dots(util != null && percent(util), heat != null && celsius(heat), "gpuwhy");
+  const title = dots(util != null && percent(util), heat != null && celsius(heat), name, "gpuwhy");
   if (document.title !== title) document.title = title;
 }
 

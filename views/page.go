@@ -3,10 +3,13 @@ package views
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -71,7 +74,19 @@ type Page struct {
 	Machine   string
 	Host      []HostRow
 
+	// Device is set on a device's own page; Cards and Processes are then its
+	// alone, and there are no Totals and no Host.
+	Device *DevicePage
+
 	asset func(string) string
+}
+
+// A DevicePage is what a device's own page has more.
+type DevicePage struct {
+	UUID  string
+	Title string // "GPU 0"
+	Name  string
+	Facts []FactGroup
 }
 
 // Density is how much room each card gets.
@@ -149,7 +164,7 @@ func NewPage(in Input) Page {
 	p.Totals = newTotals(s)
 	p.Density = density(len(s.Devices))
 	for i := range s.Devices {
-		p.Cards = append(p.Cards, newCard(&s.Devices[i], s.Time))
+		p.Cards = append(p.Cards, newCard(&s.Devices[i], in.BasePath, s.Time))
 	}
 	p.FailTitle = failTitle(len(s.Devices))
 	for i := range s.Failures {
@@ -166,6 +181,31 @@ func NewPage(in Input) Page {
 	p.Machine = newMachine(s.Host)
 	p.Host = newHostRows(s.Host)
 	return p
+}
+
+// NewDevicePage makes the view model of the page of one device, which is in the
+// input's snapshot.
+func NewDevicePage(in Input, d *gpu.Device) Page {
+	in.Snapshot = in.Snapshot.Filtered(func(other *gpu.Device) bool { return other.Node == d.Node && other.UUID == d.UUID })
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.GPU != d.Index })
+	p := NewPage(in)
+	p.Device = &DevicePage{
+		UUID:  d.UUID,
+		Title: "GPU " + strconv.Itoa(d.Index),
+		Name:  clean(d.Name, longestName),
+		Facts: newFacts(d),
+	}
+	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
+	p.Totals, p.Host, p.Machine = nil, nil, ""
+	return p
+}
+
+// body are the attributes that only some pages' bodies have.
+func (p Page) body() templ.Attributes {
+	if p.Device == nil {
+		return nil
+	}
+	return templ.Attributes{"data-gpu": p.Device.UUID}
 }
 
 // Render writes the whole page as HTML. Write it into a buffer first: an

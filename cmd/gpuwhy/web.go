@@ -40,6 +40,7 @@ func (a *app) newServer() (*http.Server, error) {
 		Metrics:      exporter,
 		Parts:        a.parts,
 		Page:         pages.dashboard,
+		DevicePage:   pages.device,
 		ErrorPage:    pages.problem,
 
 		DocsPage:      pages.docs,
@@ -126,6 +127,15 @@ type pages struct {
 
 func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
 	snap, _ := p.app.newest()
+	return views.NewPage(p.input(snap)).Render(ctx, w)
+}
+
+func (p *pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error {
+	return views.NewDevicePage(p.input(snap), d).Render(ctx, w)
+}
+
+// input is what pages of that snapshot are made of.
+func (p *pages) input(snap *gpu.Snapshot) views.Input {
 	monitor := p.app.monitor()
 	in := views.Input{
 		Snapshot:       snap,
@@ -144,7 +154,7 @@ func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
 			ID: alert.ID, GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
 		})
 	}
-	return views.NewPage(in).Render(ctx, w)
+	return in
 }
 
 func (p *pages) problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {

@@ -113,6 +113,10 @@ func newStage() (*stage, Config) {
 			fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
 			return st.pageErr
 		},
+		DevicePage: func(_ context.Context, w io.Writer, _ *gpu.Snapshot, d *gpu.Device) error {
+			fmt.Fprintf(w, "<!doctype html><title>%s</title>", d.UUID)
+			return st.pageErr
+		},
 		ErrorPage: func(_ context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
 			_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)
 			return err
@@ -334,6 +338,9 @@ func TestStatuses(t *testing.T) {
 		{"/static/", 404, 404, 404},
 		{"/static/h4sh/", 404, 404, 404},
 		{"/gpu", 404, 404, 404},
+		{"/gpu/0", 503, 503, 307},
+		{"/gpu/1", 503, 503, 404},
+		{"/gpu/one", 422, 422, 422},
 		{"/gpu/metrics/", 404, 404, 404},
 		{"/nothing", 404, 404, 404},
 	} {
@@ -347,6 +354,9 @@ func TestStatuses(t *testing.T) {
 				}
 				if status >= 400 {
 					isProblem(t, w, status)
+				}
+				if to, want := w.Header().Get("Location"), "/gpu/"+machines.Workstation().Devices[0].UUID; status == 307 && to != want {
+					t.Errorf("%s: leads to %q, want %q", when, to, want)
 				}
 				if retry := w.Header().Get("Retry-After"); (retry == "5") != (status == 503) {
 					t.Errorf("%s: status %d with Retry-After %q", when, status, retry)
@@ -382,9 +392,27 @@ func TestWhatIsSaidWithoutGPU(t *testing.T) {
 	}
 }
 
+func TestDevicePage(t *testing.T) {
+	st, h := serving(t, func(c *Config) { c.BasePath = "/base" })
+	snap := machines.Server()
+	st.show(t, snap)
+	uuid := snap.Devices[3].UUID
+	w := get(h, "/base/gpu/"+uuid)
+	if w.Code != 200 || w.Header().Get("Content-Type") != typeHTML || !strings.Contains(w.Body.String(), uuid) {
+		t.Errorf("status %d, %s", w.Code, w.Body)
+	}
+	for _, id := range []string{"3", strings.ToLower(uuid)} {
+		if w := get(h, "/base/gpu/"+id+"?sort=memory"); w.Code != 307 || w.Header().Get("Location") != "/base/gpu/"+uuid+"?sort=memory" {
+			t.Errorf("%s: status %d to %q", id, w.Code, w.Header().Get("Location"))
+		}
+	}
+	st.pageErr = io.ErrUnexpectedEOF
+	isProblem(t, get(h, "/base/gpu/"+uuid), 500)
+}
+
 func TestMethods(t *testing.T) {
 	_, h := serving(t)
-	for _, path := range []string{"/", "/ws", "/api/gpu/summary", "/gpu/metrics/0", "/static/x.js", "/health/live", "/favicon.ico"} {
+	for _, path := range []string{"/", "/ws", "/api/gpu/summary", "/gpu/metrics/0", "/gpu/info", "/gpu/0", "/static/x.js", "/health/live", "/favicon.ico"} {
 		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "BREW"} {
 			w := ask(h, method, path)
 			isProblem(t, w, http.StatusMethodNotAllowed)
