@@ -16,6 +16,9 @@
  * @property {string | null} command
  * @property {string | null} started_at
  * @property {Float} gpu_instance_id
+ * @property {{id: string, name: string | null} | null} [container]
+ * @property {{uid: string, name: string | null} | null} [pod]
+ * @property {{name: string} | null} [unit]
  * @property {Record<string, string>} [quality]
  */
 

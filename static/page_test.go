@@ -89,7 +89,7 @@ const differences = `(async () => {
   const lines = (doc) => {
     const out = [doc.title];
     const walk = (el, depth) => {
-      if (el.matches("#charts, #alerts, noscript, template, #age, #connection")) return;
+      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog")) return;
       const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
@@ -341,6 +341,111 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	}
 	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))
 	until(t, ctx, readout("temperature_celsius")+` === "85 °C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
+	console.none(t)
+}
+
+// The rows that are shown, as "name pid".
+const processNames = `[...document.querySelectorAll("#processes > tr")].map((r) => r.className === "of" ? r.innerText.trim().replace(/\s+/g, " ") : r.querySelector("[data-f=name]").textContent + " " + r.querySelector("[data-f=pid]").textContent).join(", ")`
+
+func TestProcessesAreSortedNarrowedAndGrouped(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "eight", now)
+	running := func(pid int, name, user string, held gpu.Bytes) gpu.Process {
+		return gpu.Process{PID: pid, Memory: gpu.Of(held), Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of(user), Command: gpu.Of("/opt/" + name)}}
+	}
+	for i := range e.Snapshot.Devices {
+		e.Snapshot.Devices[i].Processes = gpu.Of([]gpu.Process{})
+	}
+	e.Snapshot.Devices[0].Processes = gpu.Of([]gpu.Process{running(10, "b", "carol", 1<<30), running(9, "a", "dave", 3<<30), {PID: 7}})
+	e.Snapshot.Devices[1].Processes = gpu.Of([]gpu.Process{running(11, "c", "carol", 2<<30)})
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	shows := func(want string) {
+		t.Helper()
+		until(t, ctx, fmt.Sprintf("%s === %q", processNames, want))
+	}
+	address := func(want string) {
+		t.Helper()
+		if got := ask[string](t, ctx, `location.search`); got != want {
+			t.Errorf("the address has %q, want %q", got, want)
+		}
+	}
+	shows("b 10, a 9, not reported 7, c 11")
+	click := func(sel string) { do(t, ctx, chromedp.Click(sel)) }
+	click("[data-sort=memory]")
+	shows("a 9, c 11, b 10, not reported 7")
+	address("?sort=-memory")
+	if got := ask[string](t, ctx, `document.querySelector("[aria-sort]").textContent + document.querySelector("[aria-sort]").ariaSort`); got != "VRAMdescending" {
+		t.Errorf("what is sorted: %q", got)
+	}
+	click("[data-sort=memory]")
+	shows("b 10, c 11, a 9, not reported 7")
+	click("[data-sort=memory]")
+	shows("b 10, a 9, not reported 7, c 11")
+	address("")
+
+	do(t, ctx, chromedp.SendKeys("#by-text", "/OPT/c"))
+	shows("c 11")
+	if got := ask[string](t, ctx, `document.getElementById("process-count").textContent`); got != "1 of 4 processes" {
+		t.Errorf("the count is %q", got)
+	}
+	click("#show-all")
+	shows("b 10, a 9, not reported 7, c 11")
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-user").value = "carol", document.getElementById("by-user").onchange())`))
+	shows("b 10, c 11")
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-gpu").value = "1", document.getElementById("by-gpu").onchange())`))
+	shows("c 11")
+	address("?user=carol&gpu=1")
+
+	// The address has it all, for another who opens it.
+	do(t, ctx, chromedp.Navigate(site.URL+base+"?gpu=0&group=user&sort=name"))
+	site.await(t)
+	shows("dave 1 process · 3.0 GiB · 1 GPU, a 9, carol 1 process · 1.0 GiB · 1 GPU, b 10, not reported 1 process · 1 GPU, not reported 7")
+	// How one likes it is remembered; what one looked for, and what another
+	// sent, is not.
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	site.await(t)
+	shows("b 10, a 9, not reported 7, c 11")
+	click("[data-sort=name]")
+	click("#by-group")
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	site.await(t)
+	shows("dave 1 process · 3.0 GiB · 1 GPU, a 9, carol 2 processes · 3.0 GiB · 2 GPUs, b 10, c 11, not reported 1 process · 1 GPU, not reported 7")
+	console.none(t)
+}
+
+func TestProcessDetails(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	// By the keyboard alone.
+	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
+	until(t, ctx, `document.getElementById("process").open && document.getElementById("process-title").textContent === "python"`)
+	text := ask[string](t, ctx, `document.getElementById("process").innerText`)
+	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2 h 14 min", "train.py", "48213", "17.0 GiB", "93 %", "Encoder", "not reported"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in %s", part, text)
+		}
+	}
+	if strings.Contains(text, "Pod") {
+		t.Error("what there is nothing to say of is shown")
+	}
+	// It goes on while it is open, and says when the process is gone.
+	next := exampleNamed(t, "one", now.Add(time.Second)).Snapshot
+	next.Devices[0].Processes.Or(nil)[0].SM = gpu.Of[gpu.Percent](41)
+	site.publish(t, next, "next")
+	until(t, ctx, `document.querySelector("#process [data-path=sm_percent]").textContent === "41 %"`)
+	next = exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot
+	next.Devices[0].Processes = gpu.Of([]gpu.Process{})
+	site.publish(t, next, "ended")
+	until(t, ctx, `document.getElementById("process-state").textContent.startsWith("It is no longer")`)
+	do(t, ctx, chromedp.KeyEvent("\u001b"))
+	until(t, ctx, `!document.getElementById("process").open && location.search === ""`)
 	console.none(t)
 }
 

@@ -69,6 +69,7 @@ type Page struct {
 	FailTitle string
 	Alerts    []AlertRow
 	Processes []Process
+	Count     string // how many processes are left out
 	Unlisted  string
 	Notes     []string // what gpuwhy can't see here, and what would change that
 	Machine   string
@@ -174,6 +175,8 @@ func NewPage(in Input) Page {
 		p.Alerts = append(p.Alerts, newAlertRow(a))
 	}
 	p.Processes = newProcesses(s)
+	p.Count = newCount(len(p.Processes))
+	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(s)
 	for i := range s.Notes {
 		p.Notes = append(p.Notes, clean(s.Notes[i].Text(), longestSentence))
@@ -220,7 +223,7 @@ func (p Page) head() head {
 		Style:   []string{p.asset("vendor/uplot/uPlot.min.css"), p.asset("app.css")},
 		Icon:    p.asset("icon.svg"),
 		Script:  p.asset("page.js"),
-		Preload: []string{p.asset("format.js"), p.asset("dom.js"), p.asset("cards.js"), p.asset("processes.js"), p.asset("summary.js"), p.asset("host.js"), p.asset("alerts.js"), p.asset("stream.js"), p.asset("age.js")},
+		Preload: []string{p.asset("format.js"), p.asset("dom.js"), p.asset("cards.js"), p.asset("processes.js"), p.asset("summary.js"), p.asset("host.js"), p.asset("alerts.js"), p.asset("stream.js"), p.asset("age.js"), p.asset("state.js"), p.asset("facts.js")},
 	}
 }
 
