@@ -37,7 +37,7 @@
  * @property {{used_mb: Float, total_mb: Float, utilization_percent: Float}} memory
  * @property {{current_celsius: Float, slowdown_threshold_celsius: Float, margin_celsius: Float}} temperature
  * @property {{power_draw_watts: Float, power_limit_watts: Float}} power
- * @property {{sm_clock_mhz: Float, graphics_clock_mhz: Float}} clocks
+ * @property {{sm_clock_mhz: Float, graphics_clock_mhz: Float, max_sm_clock_mhz: Float}} clocks
  * @property {string | null} performance_state
  * @property {Float} fan_speed_percent
  * @property {{rpm: Float, policy: string | null}[]} fans
@@ -118,6 +118,8 @@
  * @typedef {object} Alert
  * @property {string} alert_id
  * @property {string} gpu_uuid
+ * @property {string} node
+ * @property {number} gpu_id
  * @property {string} state
  * @property {string} since
  * @property {string} timestamp

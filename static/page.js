@@ -27,6 +27,8 @@ let connections = 0;
 
 /** @type {typeof import("./charts.js") | null} */
 let charts = null;
+/** @type {import("./message.js").Alert[]} that came before the charts */
+const early = [];
 
 const stream = connect({
   url: address(`${base}ws`),
@@ -44,6 +46,7 @@ import("./charts.js").then((module) => {
   charts = module;
   module.startCharts(interval);
   if (newest) module.addToCharts(newest);
+  early.forEach(module.markAlert);
   return loadPast();
 }).catch(pastFailed);
 
@@ -68,7 +71,10 @@ function onMessage(event, data) {
       dropForgotten();
       break;
     case "high_gpu_usage_alert":
-      if (!only || data.gpu_uuid === only) showAlert(data);
+      if (only && data.gpu_uuid !== only) break;
+      showAlert(data);
+      if (charts) charts.markAlert(data);
+      else early.push(data);
       break;
   }
 }
@@ -147,13 +153,10 @@ function onState(state) {
 
 /** Fills the charts with what the server kept, also of the time without a connection. */
 async function loadPast() {
-  if (!charts) return;
-  await charts.loadCharts(`${base}api/gpu/recent${only ? `?gpu=${encodeURIComponent(only)}` : ""}`);
-  setText(byId("charts-title"), "Last 15 minutes");
+  await charts?.loadCharts(`${base}api/gpu/recent${only ? `?gpu=${encodeURIComponent(only)}` : ""}`);
 }
 
 /** @param {unknown} problem */
 function pastFailed(problem) {
-  console.warn("charts:", problem);
-  setText(byId("charts-title"), "Last minutes: what was before could not be loaded");
+  console.warn("charts:", problem); // they begin with what comes from now on
 }

@@ -288,7 +288,7 @@ func TestElementsDoNotGrow(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
 	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot").length === 5`)
+	until(t, ctx, `document.querySelectorAll(".uplot").length === 6`)
 	update := func(n int) {
 		s := exampleNamed(t, "eight", now.Add(time.Duration(n)*time.Second)).Snapshot
 		busy := &s.Devices[n%4]
@@ -327,7 +327,7 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
 	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 5 && document.querySelectorAll("#series > li").length === 8`)
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6 && document.querySelectorAll("#series > li").length === 8`)
 
 	next := exampleNamed(t, "eight", now.Add(time.Second)).Snapshot
 	next.Devices[2].Thermal.GPU = gpu.Of[gpu.Celsius](93)
@@ -341,6 +341,65 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	}
 	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))
 	until(t, ctx, readout("temperature_celsius")+` === "85 °C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
+	console.none(t)
+}
+
+func TestLargeChart(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "eight", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, e.Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+	if got := ask[string](t, ctx, `document.querySelector("[data-metric=utilization_percent] [data-f=stats]").textContent`); !strings.HasPrefix(got, "min 0 · avg ") || !strings.HasSuffix(got, " · max 99") {
+		t.Errorf("the range of utilization is %q", got)
+	}
+	// By the keyboard alone, with a second metric over it.
+	do(t, ctx, chromedp.Focus("[data-metric=power_watts] .plain"), chromedp.KeyEvent("\r"))
+	until(t, ctx, `document.getElementById("large").open && document.querySelector("#large .uplot canvas") && document.getElementById("large-title").textContent === "Power, W"`)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("large-over").value = "temperature_celsius", document.getElementById("large-over").onchange())`))
+	until(t, ctx, `document.getElementById("large-title").textContent === "Power, W · dashed: Temperature, °C"`)
+	if got := ask[string](t, ctx, `location.search`); got != "?chart=power_watts&over=temperature_celsius" {
+		t.Errorf("the address has %q", got)
+	}
+
+	// What happens is marked, and told in words: an alert, a process that
+	// goes and one that comes.
+	site.send(t, "high_gpu_usage_alert", contract.Alert{ID: "a", State: "firing", Node: e.Snapshot.Node, GPUID: 2, GPUUUID: e.Snapshot.Devices[2].UUID, Since: now.UTC().Format(time.RFC3339Nano), Timestamp: now.UTC().Format(time.RFC3339Nano), Message: "m"})
+	next := exampleNamed(t, "eight", now.Add(time.Second)).Snapshot
+	next.Devices[0].Processes = gpu.Of([]gpu.Process{{PID: 77, Facts: gpu.ProcessFacts{Name: gpu.Of("<i>new"), User: gpu.Of("zoe")}}})
+	site.publish(t, next, "next")
+	until(t, ctx, `document.querySelectorAll("#large-marks > li").length === 3`)
+	text := ask[string](t, ctx, `document.getElementById("large-marks").textContent`)
+	for _, part := range []string{"alert on GPU 2", "went: python (pid 9001, carol) on GPU 0", "came: <i>new (pid 77, zoe) on GPU 0"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in %q", part, text)
+		}
+	}
+
+	// What is saved is what is shown.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (HTMLAnchorElement.prototype.click = function () {}, URL.createObjectURL = (blob) => { window.saved = blob; return "#"; })`))
+	save := func(button, what string) string {
+		t.Helper()
+		do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.saved = null, document.getElementById(%q).click())`, button)))
+		until(t, ctx, `window.saved !== null`)
+		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](what, chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	lines := strings.Split(save("large-csv", `window.saved.text()`), "\r\n")
+	if len(lines) < 300 || !strings.HasPrefix(lines[0], "time,GPU 0 power_watts,GPU 1 power_watts,") || !strings.HasSuffix(lines[0], ",GPU 7 temperature_celsius") || !strings.Contains(lines[len(lines)-2], ",698.7,") {
+		t.Errorf("the CSV has %d lines, from %q to %q", len(lines), lines[0], lines[len(lines)-2])
+	}
+	if got := save("large-png", `window.saved.arrayBuffer().then((b) => String.fromCharCode(...new Uint8Array(b).slice(1, 4)) + (b.byteLength > 10000))`); got != "PNGtrue" {
+		t.Errorf("the picture is %q", got)
+	}
+	do(t, ctx, chromedp.KeyEvent("\u001b"))
+	until(t, ctx, `!document.getElementById("large").open && !document.querySelector("#large .uplot") && location.search === "?over=temperature_celsius"`)
 	console.none(t)
 }
 

@@ -1,0 +1,47 @@
+// @ts-check
+// Files and texts of what is shown, made in the browser.
+
+/** @typedef {{title: string, stats: string, plot: any, times: number[], columns: {name: string, values: (number | null)[]}[]}} Shown */
+
+/**
+ * @param {Blob} blob
+ * @param {string} ending
+ */
+function save(blob, ending) {
+  const a = document.createElement("a");
+  a.href = URL.createObjectURL(blob);
+  a.download = `gpuwhy-${new Date().toISOString().slice(0, 19).replaceAll(":", "")}.${ending}`;
+  a.click();
+  setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
+}
+
+/** @param {Shown} shown */
+export function saveCSV({ times, columns }) {
+  const rows = times.map((t, i) => [new Date(t * 1000).toISOString(), ...columns.map((c) => c.values[i] ?? "")]);
+  save(new Blob([[["time", ...columns.map((c) => c.name)], ...rows].map((row) => `${row.join(",")}\r\n`).join("")], { type: "text/csv" }), "csv");
+}
+
+/** @param {Shown} shown */
+export function savePNG({ title, stats, plot }) {
+  const chart = /** @type {HTMLCanvasElement} */ (plot.ctx.canvas);
+  const canvas = document.createElement("canvas");
+  const px = devicePixelRatio;
+  canvas.width = chart.width + 32 * px;
+  canvas.height = chart.height + 72 * px;
+  const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  const { backgroundColor, color, fontFamily } = getComputedStyle(/** @type {Element} */ (chart.closest("dialog")));
+  ctx.fillStyle = backgroundColor;
+  ctx.fillRect(0, 0, canvas.width, canvas.height);
+  ctx.fillStyle = color;
+  ctx.font = `600 ${15 * px}px ${fontFamily}`;
+  ctx.fillText(title, 16 * px, 26 * px);
+  ctx.font = `${12 * px}px ${fontFamily}`;
+  ctx.fillText(stats, 16 * px, canvas.height - 14 * px);
+  ctx.drawImage(chart, 16 * px, 36 * px);
+  canvas.toBlob((blob) => blob && save(blob, "png"));
+}
+
+/** @param {import("./message.js").Update} u */
+export function saveJSON(u) {
+  save(new Blob([JSON.stringify(u, null, 2)], { type: "application/json" }), "json");
+}
