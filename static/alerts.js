@@ -2,6 +2,7 @@
 // High-usage alerts, as they fire and as they are over.
 
 import { clean, longestSentence, moment } from "./format.js";
+import { tell } from "./tools.js";
 import { byId, clone, setAttribute, setTexts } from "./dom.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
@@ -16,13 +17,21 @@ const staysFor = 60_000;
 const unconfirmed = new Set();
 
 /** @returns {Iterable<HTMLElement>} */
-const rows = () => /** @type {any} */ (byId("alerts").children);
+const alertRows = () => /** @type {any} */ (byId("alerts").children);
 
-/** @param {Alert} a */
-export function showAlert(a) {
+/** How many are firing. */
+export const firing = () => [...alertRows()].filter((r) => r.dataset.state !== "resolved").length;
+
+/**
+ * @param {Alert} a
+ * @param {boolean} [quietly] it is not new
+ */
+export function showAlert(a, quietly) {
   const over = a.state === "resolved";
-  let row = [...rows()].find((r) => r.dataset.key === a.alert_id);
+  let row = [...alertRows()].find((r) => r.dataset.key === a.alert_id);
   if (!row) {
+    if (over) return;
+    if (!quietly) tell(a);
     row = clone("t-alert");
     setAttribute(row, "data-key", a.alert_id);
     byId("alerts").append(row);
@@ -36,7 +45,7 @@ export function showAlert(a) {
 
 /** A connection begins: whatever still fires will be sent again. */
 export function expectAlerts() {
-  for (const row of rows()) if (row.dataset.state !== "resolved") unconfirmed.add(row);
+  for (const row of alertRows()) if (row.dataset.state !== "resolved") unconfirmed.add(row);
 }
 
 /** The first update after that: what was not sent again is over. */

@@ -41,6 +41,7 @@ type site struct {
 	viewers  map[*websocket.Conn]chan struct{}
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
+	requests chan string   // what viewers send
 }
 
 func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
@@ -48,7 +49,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	site := &site{
 		assets: static.New(), interval: time.Second, past: recent.New(),
 		snapshot: s, why: why,
-		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100),
+		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100), requests: make(chan string, 1000),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base+"{$}", site.page)
@@ -56,6 +57,16 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
+	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		_, _ = w.Write(encode(contract.NewSummary(site.monitor(), site.snapshot, site.why, len(site.alerts)))) // the browser has gone
+	})
+	mux.HandleFunc("GET "+base+"api/gpu/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		_, _ = w.Write(encode(contract.NewUpdate(site.snapshot, site.why))) // the browser has gone
+	})
 	site.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
 		site.cut()
@@ -143,7 +154,12 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	s.arrived <- struct{}{}
 	for err == nil { // requests are read and not answered: the next update is soon
-		_, _, err = conn.Read(r.Context())
+		var request []byte
+		_, request, err = conn.Read(r.Context())
+		select {
+		case s.requests <- string(request):
+		default:
+		}
 	}
 	s.mu.Lock()
 	delete(s.viewers, conn)

@@ -42,6 +42,8 @@ function density(devices) {
 function showCard(row, g, now) {
   const answers = g.state === "ok";
   const [state, stateText] = cardState(g);
+  const before = row.dataset.state ?? "";
+  if (before && before !== state && (noticeTitles[before] || noticeTitles[state])) setText(byId("said"), `GPU ${g.gpu_id} is ${stateText}`);
   setAttribute(row, "data-state", state);
   const [who, detail] = answers ? whoWorks(g) : [plain(""), ""];
   setTexts(row, {
@@ -130,7 +132,7 @@ function memoryMeter(g) {
 }
 
 /** @param {GPU} g */
-function temperatureMeter(g) {
+export function temperatureMeter(g) {
   const { current_celsius: now, margin_celsius: margin } = g.temperature;
   let limit = g.temperature.slowdown_threshold_celsius;
   if (limit == null && now != null && margin != null) limit = now + margin;

@@ -21,7 +21,7 @@ const units = {};
 const labels = {};
 
 /** @type {Chart[]} */
-const charts = [...document.querySelectorAll(".chart")].map((el) => {
+const pictures = [...document.querySelectorAll(".chart")].map((el) => {
   const figure = /** @type {HTMLElement} */ (el);
   const { metric = "", unit = "" } = figure.dataset;
   const box = /** @type {HTMLElement} */ (figure.querySelector(".plot"));
@@ -64,8 +64,8 @@ export function startCharts(interval) {
     large.plot?.destroy();
     large.plot = null;
   };
-  byId("large-csv").onclick = async () => (await import("./export.js")).saveCSV(shownLarge());
-  byId("large-png").onclick = async () => (await import("./export.js")).savePNG(shownLarge());
+  byId("large-csv").onclick = async () => (await import("./export.js")).saveCSV(shownData());
+  byId("large-png").onclick = async () => (await import("./export.js")).savePNG(shownData());
 }
 
 /**
@@ -104,8 +104,8 @@ export function drawCharts() {
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.index === lines[i].index);
   lines = now;
   if (past.times.length) setText(byId("charts-title"), `Last ${span(past.times[past.times.length - 1] - start())}`);
-  if (!same || !charts[0].plot) rebuild();
-  for (const c of [...charts, large]) redraw(c);
+  if (!same || !pictures[0].plot) rebuild();
+  for (const c of [...pictures, large]) redraw(c);
   if (chosen("chart") && (!dialog.open || !same)) showLarge();
   else if (dialog.open) showMarks();
 }
@@ -131,7 +131,7 @@ function rebuild() {
   sync(byId("series"), "t-series", lines, (s) => s.key, showSeries);
   setHidden(byId("series"), lines.length < 2);
   setHidden(byId("chart-key"), lines.length === 0);
-  charts.forEach(build);
+  pictures.forEach(build);
 }
 
 /** @param {Chart} c */
@@ -143,7 +143,7 @@ function build(c) {
 }
 
 function resize() {
-  for (const c of [...charts, large]) c.plot?.setSize({ width: c.box.clientWidth, height: c.height });
+  for (const c of [...pictures, large]) c.plot?.setSize({ width: c.box.clientWidth, height: c.height });
   drawCharts();
 }
 
@@ -164,11 +164,18 @@ function showMarks() {
   sync(byId("large-marks"), "t-note", marks, (m) => m.t + m.text, (row, m) => setText(row, `${toSeconds.format(m.t * 1000)} ${m.text}`));
 }
 
-/** What the large chart shows, for those who save it. */
-function shownLarge() {
-  return { title: dialog.innerText.split("\n")[0], stats: large.stats.textContent ?? "", plot: large.plot, times: past.times,
-    columns: [large.metric, large.over].filter(Boolean).flatMap((m) => lines.filter(visible).map((s) => ({ name: `GPU ${s.index} ${m}`, values: s.values[m] }))) };
+/**
+ * What the large chart shows, or all charts do, for those who save it.
+ * @param {string[]} [metrics]
+ */
+export function shownData(metrics = [large.metric, large.over].filter(Boolean)) {
+  return {
+    title: byId("large-title").textContent ?? "", stats: large.stats.textContent ?? "", plot: large.plot, times: past.times,
+    columns: metrics.flatMap((m) => lines.filter(visible).map((s) => ({ name: `GPU ${s.index} ${m}`, values: s.values[m] }))),
+  };
 }
+
+export const allShown = () => shownData(Object.keys(labels));
 
 /**
  * @param {HTMLElement} row
@@ -229,7 +236,7 @@ function options(c) {
     },
     scales: { x: { range: () => [start(), past.times.at(-1) ?? 0] }, y: scale(c.metric), over: scale(c.over) },
     axes: [
-      { ...axis, size: 22, gap: 4, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => toMinutes.format(t * 1000)) },
+      { ...axis, size: 22, gap: 4, space: 80, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000)) },
       numbers,
       ...(c.over ? [{ ...numbers, scale: "over", side: 1, grid: { show: false } }] : []),
     ],
@@ -358,12 +365,12 @@ function showReadout(c) {
   const i = hovered ? at : past.times.length - 1;
   const one = hovered && c.near != null ? lines[(c.near - 1) % lines.length] : undefined;
   const value = (/** @type {Series} */ s) => s.values[c.metric][i];
-  const shown = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
-  const top = shown.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
+  const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
+  const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
   const all = lines.filter(visible).flatMap((s) => s.values[c.metric]).filter((n) => n != null);
   let text = v == null ? (all.length ? "no reading" : "not reported") : `${decimals(v)} ${units[c.metric]}`;
-  if (top && lines.length > 1) text = shown.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
+  if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
   if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))} ${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
   const [low, high] = all.reduce(([a, b], n) => [Math.min(a, n), Math.max(b, n)], [Infinity, -Infinity]);
   const stats = all.length ? `min ${decimals(low)} · avg ${decimals(all.reduce((a, b) => a + b) / all.length)} · max ${decimals(high)}` : "";

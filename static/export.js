@@ -15,8 +15,9 @@ function save(blob, ending) {
   setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
 }
 
-/** @param {Shown} shown */
-export function saveCSV({ times, columns }) {
+/** @param {Shown | undefined} shown */
+export function saveCSV(shown) {
+  const { times, columns } = shown ?? { times: [], columns: [] };
   const rows = times.map((t, i) => [new Date(t * 1000).toISOString(), ...columns.map((c) => c.values[i] ?? "")]);
   save(new Blob([[["time", ...columns.map((c) => c.name)], ...rows].map((row) => `${row.join(",")}\r\n`).join("")], { type: "text/csv" }), "csv");
 }
@@ -41,7 +42,30 @@ export function savePNG({ title, stats, plot }) {
   canvas.toBlob((blob) => blob && save(blob, "png"));
 }
 
-/** @param {import("./message.js").Update} u */
+/** @param {import("./message.js").Update | null} u */
 export function saveJSON(u) {
   save(new Blob([JSON.stringify(u, null, 2)], { type: "application/json" }), "json");
+}
+
+/**
+ * Copies what others need to know, without names of users and commands.
+ * @param {import("./message.js").Update | null} u
+ */
+export async function copyReport(u) {
+  const lines = [
+    `gpuwhy ${document.body.dataset.version}, ${navigator.userAgent}`,
+    u ? `${u.timestamp}, source ${u.source}, status ${u.status}` : "no reading yet",
+    ...(u?.drivers ?? []).map((d) => `driver ${d.driver_version}, CUDA ${d.cuda_driver_version}`),
+    u?.host ? `${u.host.os}, ${u.host.kernel}` : "",
+    ...(u?.failures ?? []).map((f) => `${f.source} failed: ${f.what}`),
+    ...(u?.notes ?? []),
+    ...(u?.gpus ?? []).map(({ processes, gpu_uuid, node, ...g }) => JSON.stringify({ ...g, serial: undefined, processes: processes.length })),
+  ];
+  try {
+    await navigator.clipboard.writeText(lines.filter(Boolean).join("\n"));
+    return "Copied. It has no names of users, processes or machines.";
+  } catch {
+    save(new Blob([lines.filter(Boolean).join("\n")], { type: "text/plain" }), "txt");
+    return "The browser does not let pages copy here: it was saved as a file.";
+  }
 }

@@ -89,7 +89,7 @@ const differences = `(async () => {
   const lines = (doc) => {
     const out = [doc.title];
     const walk = (el, depth) => {
-      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog")) return;
+      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said")) return;
       const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
@@ -206,7 +206,7 @@ func TestFormatAgreesWithGo(t *testing.T) {
 	  const format = await import(%q);
 	  return %s.map((c) => ({ ...c, got: format[c.Function](c.Text === undefined ? c.Value : c.Text, c.Limit) }))
 	    .filter((c) => c.got !== c.Want).map((c) => JSON.stringify(c)).join("\n");
-	})()`, site.assets.URL(base, "format.js"), table), chromedp.EvalAwaitPromise))
+	})()`, site.assets.URL(base, "page.js"), table), chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,6 +238,109 @@ func TestReconnects(t *testing.T) {
 	untilWhy(t, ctx, e.Why)
 	until(t, ctx, `!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
 	console.none(t, "WebSocket connection to")
+}
+
+// Where something cuts WebSockets, the page asks by itself, until it may.
+func TestAsksWithoutSocket(t *testing.T) {
+	e := exampleNamed(t, "one", time.Now())
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	site.setRefuse(true)
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	until(t, ctx, `document.getElementById("connection").dataset.state === "polling"`)
+	site.mu.Lock()
+	e = exampleNamed(t, "eight", time.Now())
+	site.snapshot, site.why, site.alerts = e.Snapshot, "asked for", []contract.Alert{{ID: "a"}}
+	site.mu.Unlock()
+	untilWhy(t, ctx, "asked for")
+	until(t, ctx, `!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
+	until(t, ctx, `document.getElementById("alerts").innerText.includes("1 alert is firing")`)
+
+	site.setRefuse(false)
+	site.await(t)
+	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "live again")
+	untilWhy(t, ctx, "live again")
+	until(t, ctx, `!document.getElementById("alerts").innerText.includes("1 alert is firing")`)
+	console.none(t, "WebSocket connection to")
+}
+
+func TestPauseAndReadNow(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Click("#ask"))
+	if got := <-site.requests; !strings.Contains(got, `"event":"request_gpu_update"`) {
+		t.Errorf("it asks %s", got)
+	}
+	do(t, ctx, chromedp.Click("#pause"))
+	site.publish(t, exampleNamed(t, "eight", now.Add(time.Second)).Snapshot, "not yet")
+	until(t, ctx, `document.title.startsWith("99 %")`) // it has come
+	until(t, ctx, `document.getElementById("age").textContent.startsWith("paused, ") && !document.body.hasAttribute("data-stale")`)
+	if got := ask[int](t, ctx, `document.querySelectorAll("#cards > li").length`); got != 1 {
+		t.Errorf("%d cards while it is paused, want 1", got)
+	}
+	do(t, ctx, chromedp.Click("#pause"))
+	untilWhy(t, ctx, "not yet")
+	console.none(t)
+}
+
+// Whoever asks for it is told of alerts that fire from then on.
+func TestTellsOfAlerts(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	at := now.UTC().Format(time.RFC3339Nano)
+	uuid := e.Snapshot.Devices[0].UUID
+	site.alerts = []contract.Alert{{ID: "old", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "it was firing before"}}
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.tones = 0,
+	  window.Notification = class { static permission = "granted"; static requestPermission = async () => "granted"; constructor(title, o) { told.push(title + ": " + o.body); } },
+	  OscillatorNode.prototype.start = function () { tones++; }, OscillatorNode.prototype.stop = () => {})`))
+	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	until(t, ctx, `localStorage.getItem("gpuwhy notify") === "on" && localStorage.getItem("gpuwhy sound") === "on" && tones === 2`)
+	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	alert := contract.Alert{ID: "new", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "<b>busy</b>"}
+	site.send(t, "high_gpu_usage_alert", alert)
+	site.send(t, "high_gpu_usage_alert", alert)
+	alert.State = "resolved"
+	site.send(t, "high_gpu_usage_alert", alert)
+	until(t, ctx, `document.querySelector("#alerts > [data-state=resolved]") !== null`)
+	if got := ask[string](t, ctx, `told.join("; ") + " " + tones`); got != "High GPU usage: <b>busy</b> 4" {
+		t.Errorf("it tells %q", got)
+	}
+	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "last")
+	until(t, ctx, `document.title.startsWith("▲ 97 %") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
+	console.none(t)
+}
+
+func TestReportHasNoNames(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Now())
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.copied = text; } } }))`))
+	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#copy"))
+	until(t, ctx, `document.getElementById("told").textContent.startsWith("Copied.")`)
+	text := ask[string](t, ctx, `copied`)
+	for _, part := range []string{"gpuwhy v0, Mozilla", "driver 550.54.15, CUDA 12.4", "Debian", `"state":"lost"`, `"processes":1`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+	for _, part := range []string{"carol", "dgx-07", "GPU-0000"} {
+		if strings.Contains(text, part) {
+			t.Errorf("%q is in it", part)
+		}
+	}
+	console.none(t)
 }
 
 func TestAlertsComeAndGo(t *testing.T) {

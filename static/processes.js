@@ -1,6 +1,6 @@
 // @ts-check
 // The process table: the twin of views/process.go. Sorted, narrowed and grouped
-// as was chosen; the details of one in a dialog.
+// as was chosen; the details of one in a details.
 
 import {
   absent, between, clean, counted, dots, list, longestCommand, longestName, memory, moment, percent, show, shown,
@@ -19,7 +19,7 @@ import { choose, chosen } from "./state.js";
 const most = 200;
 
 const body = byId("processes");
-const dialog = /** @type {HTMLDialogElement} */ (byId("process"));
+const details = /** @type {HTMLDialogElement} */ (byId("process"));
 const search = /** @type {HTMLInputElement} */ (byId("by-text"));
 const grouped = /** @type {HTMLInputElement} */ (byId("by-group"));
 const selects = /** @type {Record<string, HTMLSelectElement>} */ (
@@ -58,8 +58,8 @@ body.onclick = (/** @type {MouseEvent} */ e) => {
   choose("process", row.dataset.key ?? "");
   showDetails();
 };
-byId("process-close").onclick = () => dialog.close();
-dialog.onclose = () => choose("process", "");
+byId("process-close").onclick = () => details.close();
+details.onclose = () => choose("process", "");
 
 /**
  * @param {string} name
@@ -247,12 +247,12 @@ function showDetails() {
     const name = shown(p.process_name, p.quality?.process_name, longestName);
     setText(byId("process-title"), name.mark ? `Process ${p.pid}` : name.text);
     setText(byId("process-state"), dots(`GPU ${g.gpu_id}`, clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
-    for (const el of /** @type {NodeListOf<HTMLElement>} */ (dialog.querySelectorAll("[data-path]"))) {
+    for (const el of /** @type {NodeListOf<HTMLElement>} */ (details.querySelectorAll("[data-path]"))) {
       const value = valueFor(el, { ...p, peak_mb: peaks.get(key) || null }, p.quality);
       setValue(el, value);
       const row = /** @type {HTMLElement} */ (el.parentElement);
       setHidden(row, "optional" in row.dataset && value.mark === "absent");
     }
   }
-  if (!dialog.open && byId("process-title").textContent) dialog.showModal();
+  if (!details.open && byId("process-title").textContent) details.showModal();
 }

@@ -25,9 +25,11 @@ func strip(source []byte) []byte {
 		case bytes.HasPrefix(text, []byte("/*")) && !bytes.Contains(text, []byte("*/")):
 			inside = true
 		default:
-			out.Write(comment.ReplaceAll(text, nil))
+			if text = comment.ReplaceAll(text, nil); len(text) > 0 {
+				out.Write(text)
+				out.WriteByte('\n')
+			}
 		}
-		out.WriteByte('\n')
 	}
 	return out.Bytes()
 }

@@ -4,6 +4,9 @@
 import { between, celsius, clean, counted, dots, longestName, longestSentence, memory, percent, plain, show, watts } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
+import { firing } from "./alerts.js";
+import { temperatureMeter } from "./cards.js";
+
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
 
@@ -35,7 +38,8 @@ function showWhy(el, why) {
 }
 
 /**
- * What a narrow tab can hold: the highest utilization and temperature.
+ * What a narrow tab can hold: alerts, the highest utilization and temperature;
+ * its icon shows the same.
  * @param {Update} u
  * @param {string} name of the page
  */
@@ -43,9 +47,30 @@ export function showTitle(u, name) {
   const answering = u.gpus.filter((g) => g.state === "ok");
   const util = highest(answering.map((g) => g.utilization.gpu_percent));
   const heat = highest(answering.map((g) => g.temperature.current_celsius));
-  const title = dots(util != null && percent(util), heat != null && celsius(heat), name, "gpuwhy");
+  const alerts = firing() > 0;
+  showIcon(Math.ceil((util ?? 0) / 20), answering.reduce((worst, g) => Math.max(worst, ["", "near", "over"].indexOf(temperatureMeter(g).level)), 0), alerts);
+  const title = (alerts ? "▲ " : "") + dots(util != null && percent(util), heat != null && celsius(heat), name, "gpuwhy");
   if (document.title !== title) document.title = title;
 }
+
+/**
+ * A column as high as the load, in the colour of the heat, with a triangle
+ * while alerts fire; drawn when one of them is another.
+ * @param {number} load 0 to 5
+ * @param {number} heat 0 to 2
+ * @param {boolean} alerts
+ */
+function showIcon(load, heat, alerts) {
+  const look = `${load}${heat}${alerts}`;
+  if (look === icon) return;
+  icon = look;
+  const colour = ["#2e9c8f", "#e88a2c", "#e5484d"][heat];
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="6" fill="#20282c"/>`
+    + `<rect x="5" y="${27 - 4 * load}" width="22" height="${2 + 4 * load}" rx="2" fill="${colour}"/>${alerts ? `<path d="M21 2l9 15H12z" fill="#fff" stroke="#20282c"/>` : ""}</svg>`;
+  document.querySelector("link[rel=icon]")?.setAttribute("href", `data:image/svg+xml,${encodeURIComponent(svg)}`);
+}
+
+let icon = "";
 
 /** @param {(number | null)[]} values */
 function highest(values) {

@@ -87,7 +87,7 @@ func TestDevicePage(t *testing.T) {
 	in := input(s, "why")
 	in.Alerts = []Alert{{ID: "a", GPU: 0, Message: "of GPU 0", Since: noon}, {ID: "b", GPU: 1, Message: "of GPU 1", Since: noon}}
 	p := NewDevicePage(in, &s.Devices[1])
-	if p.Title != "93 % · 85 °C · GPU 1 · gpuwhy" || len(p.Cards) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU 1" || p.Totals != nil {
+	if p.Title != "▲ 93 % · 85 °C · GPU 1 · gpuwhy" || len(p.Cards) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU 1" || p.Totals != nil {
 		t.Errorf("got %+v", p)
 	}
 	if len(in.Alerts) != 2 || in.Alerts[1].ID != "b" {

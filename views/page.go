@@ -161,6 +161,9 @@ func NewPage(in Input) Page {
 	}
 	p.Simulated = s.Simulated()
 	p.Title = newTitle(s)
+	if len(in.Alerts) > 0 {
+		p.Title = "▲ " + p.Title
+	}
 	p.Driver = newDriver(s.Drivers)
 	p.Totals = newTotals(s)
 	p.Density = density(len(s.Devices))
@@ -223,7 +226,7 @@ func (p Page) head() head {
 		Style:   []string{p.asset("vendor/uplot/uPlot.min.css"), p.asset("app.css")},
 		Icon:    p.asset("icon.svg"),
 		Script:  p.asset("page.js"),
-		Preload: []string{p.asset("format.js"), p.asset("dom.js"), p.asset("cards.js"), p.asset("processes.js"), p.asset("summary.js"), p.asset("host.js"), p.asset("alerts.js"), p.asset("stream.js"), p.asset("age.js"), p.asset("state.js"), p.asset("facts.js")},
+		Preload: []string{p.asset("charts.js"), p.asset("vendor/uplot/uPlot.esm.js")},
 	}
 }
 

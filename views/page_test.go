@@ -285,7 +285,7 @@ func TestPageOfEight(t *testing.T) {
 	in := input(s, "why")
 	in.Alerts = []Alert{{ID: "a1", GPU: 0, Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)}}
 	p := NewPage(in)
-	if p.Status != "degraded" || p.Density != Compact || p.Title != "99 % · 85 °C · gpuwhy" || p.Simulated {
+	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99 % · 85 °C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
 	if want := (AlertRow{"a1", "firing", "High usage", "GPU 0 is busy", "since 2026-01-02 11:59:18 UTC"}); len(p.Alerts) != 1 || p.Alerts[0] != want {
