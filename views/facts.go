@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Fact is one reading, what it means, and where it comes from.
-type Fact struct {
+// A DeviceFact is one reading, what it means, and where it comes from.
+type DeviceFact struct {
 	Path   string // of the reading in the JSON of a device
 	Format string // how it is written; scripts know the formats by name
 	Label  string
@@ -21,7 +21,7 @@ type Fact struct {
 }
 
 // cellAttrs are attrs of a fact that stands in a table.
-func (f Fact) cellAttrs() templ.Attributes {
+func (f DeviceFact) cellAttrs() templ.Attributes {
 	out := f.attrs()
 	if f.Format != "text" && f.Format != "moment" {
 		out["class"] = "n"
@@ -30,7 +30,7 @@ func (f Fact) cellAttrs() templ.Attributes {
 }
 
 // headAttrs are those of the head over the fact's cells.
-func (f Fact) headAttrs() templ.Attributes {
+func (f DeviceFact) headAttrs() templ.Attributes {
 	if class, ok := f.cellAttrs()["class"]; ok {
 		return templ.Attributes{"class": class}
 	}
@@ -38,7 +38,7 @@ func (f Fact) headAttrs() templ.Attributes {
 }
 
 // attrs are what scripts need to keep the fact's value new.
-func (f Fact) attrs() templ.Attributes {
+func (f DeviceFact) attrs() templ.Attributes {
 	out := f.Value.attrs()
 	out["data-path"], out["data-format"] = f.Path, f.Format
 	if f.Format == "reasons" {
@@ -51,7 +51,7 @@ func (f Fact) attrs() templ.Attributes {
 // parts that have the same readings each.
 type FactGroup struct {
 	Title string
-	Facts []Fact
+	Facts []DeviceFact
 	List  *FactList
 }
 
@@ -59,8 +59,8 @@ type FactGroup struct {
 type FactList struct {
 	Key   string // of the list in the JSON of a device
 	Heads []string
-	Rows  [][]Fact
-	Blank []Fact // a row to be filled in
+	Rows  [][]DeviceFact
+	Blank []DeviceFact // a row to be filled in
 	Means string
 	From  string
 }
@@ -221,8 +221,8 @@ func newFacts(d *gpu.Device) []FactGroup {
 	return groups
 }
 
-func (f factSpec) of(d *gpu.Device) Fact {
-	return Fact{f.path, f.format, f.label, onFact(d, f.value(d)), f.means, f.from}
+func (f factSpec) of(d *gpu.Device) DeviceFact {
+	return DeviceFact{f.path, f.format, f.label, onFact(d, f.value(d)), f.means, f.from}
 }
 
 // onFact says since when a value is missing, where that is known.
@@ -245,12 +245,12 @@ func parts[T any](key string, list []T, columns []column[T], means, from string)
 	out := &FactList{Key: key, Means: means, From: from}
 	for _, c := range columns {
 		out.Heads = append(out.Heads, c.label)
-		out.Blank = append(out.Blank, Fact{Path: c.path, Format: c.format})
+		out.Blank = append(out.Blank, DeviceFact{Path: c.path, Format: c.format})
 	}
 	for i := range list {
-		var row []Fact
+		var row []DeviceFact
 		for _, c := range columns {
-			row = append(row, Fact{Path: c.path, Format: c.format, Value: c.value(&list[i])})
+			row = append(row, DeviceFact{Path: c.path, Format: c.format, Value: c.value(&list[i])})
 		}
 		out.Rows = append(out.Rows, row)
 	}

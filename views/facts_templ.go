@@ -353,7 +353,7 @@ func factList(l FactList) templ.Component {
 	})
 }
 
-func factRow(i int, row []Fact) templ.Component {
+func factRow(i int, row []DeviceFact) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

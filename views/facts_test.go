@@ -9,7 +9,7 @@ import (
 )
 
 // factOf finds a fact by its path.
-func factOf(t *testing.T, d *gpu.Device, path string) Fact {
+func factOf(t *testing.T, d *gpu.Device, path string) DeviceFact {
 	t.Helper()
 	for _, g := range newFacts(d) {
 		for _, f := range g.Facts {
@@ -19,7 +19,7 @@ func factOf(t *testing.T, d *gpu.Device, path string) Fact {
 		}
 	}
 	t.Fatalf("no fact %s", path)
-	return Fact{}
+	return DeviceFact{}
 }
 
 func TestFacts(t *testing.T) {
