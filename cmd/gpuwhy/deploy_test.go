@@ -43,7 +43,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		t.Fatalf("the help does not name its settings: %v", known)
 	}
 	// Of docker, apt, git, useradd and the like.
-	for _, name := range strings.Fields(`--abbrev --always --build --build-arg --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
+	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
 		--no-healthcheck --pid --read-only --restart --retries --shell --source --start-period --system --tags --timeout --uid --offline`) {
 		known[name] = true
 	}
@@ -196,7 +196,7 @@ func TestSystemdUnit(t *testing.T) {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
 	// What would hide processes, the host's figures or the driver's nodes.
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		key, value, _ := strings.Cut(line, "=")
 		switch key {
 		case "DeviceAllow", "DevicePolicy", "ProtectClock", "PrivateUsers", "PrivateNetwork":

@@ -79,8 +79,8 @@ func TestThousandsOfUpdatesLeaveNothingBehind(t *testing.T) {
 	const first, rest = 1, 10 // thousand
 	s, b := newStage(t), quietTab(t, 1440, 900, chromedp.Flag("disable-frame-rate-limit", true), chromedp.Flag("disable-gpu-vsync", true))
 	begin := time.Now()
-	snap := newActor(t, "dgx-h100", begin).next(t, 0)
-	s.hub.Publish(snap)
+	snap := newActor(t, "dgx-h100", begin, begin).next(t, 0)
+	s.publish(snap)
 	update, err := json.Marshal(contract.NewUpdate(snap, explain.Why(snap)))
 	if err != nil {
 		t.Fatal(err)

@@ -29,10 +29,9 @@ func (c snapshotCommand) Run(env *environment) error {
 		return err
 	}
 	if c.JSON {
-		answer := explain.Explain(snap)
-		update := contract.NewUpdate(snap, answer.Sentence)
-		update.Explain(snap, &answer)
-		if err := writeJSON(env.stdout, update); err != nil {
+		encoder := json.NewEncoder(env.stdout)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(contract.NewUpdate(snap, explain.Why(snap))); err != nil {
 			return err
 		}
 	} else if err := writeTable(env.stdout, snap); err != nil {
@@ -43,14 +42,6 @@ func (c snapshotCommand) Run(env *environment) error {
 		return errQuiet
 	}
 	return nil
-}
-
-// writeJSON prints an answer for people and programs.
-func writeJSON(w io.Writer, answer any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(answer)
 }
 
 func readOnce(env *environment) (*gpu.Snapshot, error) {
@@ -82,13 +73,11 @@ func readOnce(env *environment) (*gpu.Snapshot, error) {
 	}
 }
 
-const simulatedNote = "SIMULATED: none of these readings is real."
-
 // writeTable prints a snapshot for a terminal.
 func writeTable(w io.Writer, s *gpu.Snapshot) error {
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if s.Simulated() {
-		t.row(simulatedNote)
+		t.row("SIMULATED: none of these readings is real.")
 	}
 	if len(s.Devices) > 0 {
 		t.row(explain.Why(s))

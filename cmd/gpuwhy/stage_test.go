@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,7 +36,7 @@ func newStage(t testing.TB, args ...string) *stage {
 	if err := cmd.check(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := newApp(&cmd.Config, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	a, err := newApp(&cmd.Config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func (s *stage) show(name string) {
 	for _, e := range views.Examples(time.Now()) {
 		if e.Name == name {
 			if e.Snapshot != nil {
-				s.hub.Publish(e.Snapshot)
+				s.publish(e.Snapshot)
 			}
 			return
 		}
@@ -77,16 +76,19 @@ func (s *stage) show(name string) {
 	s.t.Fatalf("there is no example %q", name)
 }
 
-// An actor plays a simulated machine, one moment after the other.
+// An actor plays a simulated machine, one moment after the other. Its day may
+// be another than ours: what it says is of our time.
 type actor struct {
 	source *sim.Source
-	now    time.Time
+	now    time.Time     // of its play
+	ahead  time.Duration // our time less that of its play
 	seq    uint64
 }
 
-func newActor(t testing.TB, profile string, begin time.Time) *actor {
+// newActor begins its play at a moment, as if that were this one of ours.
+func newActor(t testing.TB, profile string, moment, ours time.Time) *actor {
 	t.Helper()
-	a := &actor{now: begin}
+	a := &actor{now: moment, ahead: ours.Sub(moment)}
 	source, err := sim.New(profile, func() time.Time { return a.now })
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +106,36 @@ func (a *actor) next(t testing.TB, later time.Duration) *gpu.Snapshot {
 		t.Fatal(err)
 	}
 	a.seq++
-	snap.Seq, snap.Time, snap.Node, snap.Source = a.seq, a.now.UTC(), a.source.Node(), gpu.SourceSimulated
+	snap.Seq, snap.Time, snap.Node, snap.Source = a.seq, a.now.Add(a.ahead).UTC(), a.source.Node(), gpu.SourceSimulated
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		d.Index, d.Node = i, snap.Node
+		d.Since, d.SampledAt = a.moved(d.Since), a.moved(d.SampledAt)
+		for j := range d.Processes.Or(nil) {
+			facts := &d.Processes.Or(nil)[j].Facts
+			facts.Started = gpu.Map(facts.Started, a.moved)
+		}
+	}
 	return snap
+}
+
+// moved is a time of its play as one of ours.
+func (a *actor) moved(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(a.ahead)
+}
+
+// playPast publishes what a simulated machine was like until now: the moment of
+// its play, and the span before it.
+func (s *stage) playPast(profile string, moment time.Time, span, interval time.Duration) *actor {
+	s.t.Helper()
+	a := newActor(s.t, profile, moment.Add(-span), time.Now().Add(-span))
+	for range span / interval {
+		snap := a.next(s.t, interval)
+		s.recent.Add(snap)
+		s.publish(snap)
+	}
+	return a
 }
