@@ -64,8 +64,9 @@ export function setTaken(timestamp, fresh) {
 export function showAge(interval) {
   if (!taken) return;
   const age = Math.max(0, Date.now() - ahead - taken);
-  const stale = age > 3 * interval;
+  const paused = "paused" in document.body.dataset;
+  const stale = !paused && age > 3 * interval;
   document.body.toggleAttribute("data-stale", stale);
   const words = age < 1500 ? "just now" : `${span(age / 1000)} ago`;
-  setText(byId("age"), stale ? `no reading for ${span(age / 1000)}` : `updated ${words}`);
+  setText(byId("age"), paused ? `paused, ${words}` : stale ? `no reading for ${span(age / 1000)}` : `updated ${words}`);
 }

@@ -1,7 +1,8 @@
 // @ts-check
 // High-usage alerts, as they fire and as they are over.
 
-import { clean, longestSentence } from "./format.js";
+import { clean, longestSentence, moment } from "./format.js";
+import { tell } from "./tools.js";
 import { byId, clone, setAttribute, setTexts } from "./dom.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
@@ -16,27 +17,35 @@ const staysFor = 60_000;
 const unconfirmed = new Set();
 
 /** @returns {Iterable<HTMLElement>} */
-const rows = () => /** @type {any} */ (byId("alerts").children);
+const alertRows = () => /** @type {any} */ (byId("alerts").children);
 
-/** @param {Alert} a */
-export function showAlert(a) {
+/** How many are firing. */
+export const firing = () => [...alertRows()].filter((r) => r.dataset.state !== "resolved").length;
+
+/**
+ * @param {Alert} a
+ * @param {boolean} [quietly] it is not new
+ */
+export function showAlert(a, quietly) {
   const over = a.state === "resolved";
-  let row = [...rows()].find((r) => r.dataset.key === a.alert_id);
+  let row = [...alertRows()].find((r) => r.dataset.key === a.alert_id);
   if (!row) {
+    if (over) return;
+    if (!quietly) tell(a);
     row = clone("t-alert");
     setAttribute(row, "data-key", a.alert_id);
     byId("alerts").append(row);
   }
   unconfirmed.delete(row);
   setAttribute(row, "data-state", a.state);
-  setAttribute(row, "title", `since ${a.since.slice(0, 19).replace("T", " ")} UTC`);
+  setAttribute(row, "title", `since ${moment(a.since)}`);
   setTexts(row, { label: over ? "Over" : "High usage", message: clean(a.message, longestSentence) });
   if (over) setTimeout(() => row.dataset.state === "resolved" && row.remove(), staysFor);
 }
 
 /** A connection begins: whatever still fires will be sent again. */
 export function expectAlerts() {
-  for (const row of rows()) if (row.dataset.state !== "resolved") unconfirmed.add(row);
+  for (const row of alertRows()) if (row.dataset.state !== "resolved") unconfirmed.add(row);
 }
 
 /** The first update after that: what was not sent again is over. */

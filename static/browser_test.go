@@ -41,6 +41,7 @@ type site struct {
 	viewers  map[*websocket.Conn]chan struct{}
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
+	requests chan string   // what viewers send
 }
 
 func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
@@ -48,13 +49,24 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	site := &site{
 		assets: static.New(), interval: time.Second, past: recent.New(),
 		snapshot: s, why: why,
-		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100),
+		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100), requests: make(chan string, 1000),
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base+"{$}", site.page)
+	mux.HandleFunc("GET "+base+"gpu/{uuid}", site.page)
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
+	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		_, _ = w.Write(encode(contract.NewSummary(site.monitor(), site.snapshot, site.why, len(site.alerts)))) // the browser has gone
+	})
+	mux.HandleFunc("GET "+base+"api/gpu/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		_, _ = w.Write(encode(contract.NewUpdate(site.snapshot, site.why))) // the browser has gone
+	})
 	site.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
 		site.cut()
@@ -75,12 +87,21 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		now = s.snapshot.Time
 	}
 	var b bytes.Buffer
-	err := views.NewPage(views.Input{
+	in := views.Input{
 		Snapshot: s.snapshot, Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
 		Interval: s.interval, AlertThreshold: 50, BasePath: base,
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
-	}).Render(r.Context(), &b)
-	if err != nil {
+	}
+	page := views.NewPage(in)
+	if uuid := r.PathValue("uuid"); uuid != "" {
+		d, ok := s.snapshot.Device(uuid)
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		page = views.NewDevicePage(in, d)
+	}
+	if err := page.Render(r.Context(), &b); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -133,7 +154,12 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	s.arrived <- struct{}{}
 	for err == nil { // requests are read and not answered: the next update is soon
-		_, _, err = conn.Read(r.Context())
+		var request []byte
+		_, request, err = conn.Read(r.Context())
+		select {
+		case s.requests <- string(request):
+		default:
+		}
 	}
 	s.mu.Lock()
 	delete(s.viewers, conn)

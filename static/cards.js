@@ -22,6 +22,12 @@ export function showCards(gpus, now) {
   sync(cards, "t-card", gpus, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
 }
 
+/**
+ * The address of a GPU's own page.
+ * @param {GPU} g
+ */
+export const pageOf = (g) => `${document.body.dataset.base}gpu/${encodeURIComponent(g.gpu_uuid).replaceAll("%3A", ":")}`;
+
 /** @param {number} devices */
 function density(devices) {
   if (devices <= 2) return "roomy";
@@ -36,6 +42,8 @@ function density(devices) {
 function showCard(row, g, now) {
   const answers = g.state === "ok";
   const [state, stateText] = cardState(g);
+  const before = row.dataset.state ?? "";
+  if (before && before !== state && (noticeTitles[before] || noticeTitles[state])) setText(byId("said"), `GPU ${g.gpu_id} is ${stateText}`);
   setAttribute(row, "data-state", state);
   const [who, detail] = answers ? whoWorks(g) : [plain(""), ""];
   setTexts(row, {
@@ -48,13 +56,14 @@ function showCard(row, g, now) {
     detail,
     speed: answers ? speed(g) : "",
   });
+  setAttribute(slot(row, "title"), "href", pageOf(g));
   setValue(slot(row, "who"), who);
   for (const part of row.querySelectorAll(".meters, .by")) setHidden(part, !answers);
   for (const meter of meters(g)) showMeter(row, meter);
 }
 
 /** @type {Record<string, string>} */
-const noticeTitles = { not_answering: "Not answering", lost: "Lost", asleep: "Asleep" };
+export const noticeTitles = { not_answering: "Not answering", lost: "Lost", asleep: "Asleep" };
 
 /** @type {Record<string, string>} */
 const notices = {
@@ -123,7 +132,7 @@ function memoryMeter(g) {
 }
 
 /** @param {GPU} g */
-function temperatureMeter(g) {
+export function temperatureMeter(g) {
   const { current_celsius: now, margin_celsius: margin } = g.temperature;
   let limit = g.temperature.slowdown_threshold_celsius;
   if (limit == null && now != null && margin != null) limit = now + margin;

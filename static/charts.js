@@ -1,38 +1,52 @@
 // @ts-check
-// Pictures of the last minutes, one line for each GPU.
+// Pictures of the last minutes, one line for each GPU: small ones side by side,
+// and one with all the room there is.
 
 // @ts-ignore: vendored without types
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { decimals } from "./format.js";
+import { decimals, dots, span } from "./format.js";
 import { byId, setAttribute, setHidden, setText, slot, sync } from "./dom.js";
 import { Past, reach } from "./past.js";
+import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./past.js").Series} Series */
-/** @typedef {{figure: HTMLElement, box: HTMLElement, metric: string, unit: string, plot: any, near: number | null}} Chart */
+/** @typedef {{box: HTMLElement, readout: HTMLElement | null, stats: HTMLElement, metric: string, over: string, height: number, plot: any, near: number | null}} Chart */
 
 const colours = 8;
 const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [1, 2], [14, 4], [7, 2, 1, 2]];
-const height = 148;
+
+/** @type {Record<string, string>} */
+const units = {};
+/** @type {Record<string, string>} */
+const labels = {};
 
 /** @type {Chart[]} */
-const charts = [...document.querySelectorAll(".chart")].map((el) => {
+const pictures = [...document.querySelectorAll(".chart")].map((el) => {
   const figure = /** @type {HTMLElement} */ (el);
-  return {
-    figure,
-    box: /** @type {HTMLElement} */ (figure.querySelector(".plot")),
-    metric: figure.dataset.metric ?? "",
-    unit: figure.dataset.unit ?? "",
-    plot: null,
-    near: null,
+  const { metric = "", unit = "" } = figure.dataset;
+  const box = /** @type {HTMLElement} */ (figure.querySelector(".plot"));
+  units[metric] = unit;
+  labels[metric] = figure.querySelector("h3")?.textContent ?? "";
+  figure.onclick = () => {
+    choose("chart", metric);
+    showLarge();
   };
+  return { box, readout: slot(figure, "readout"), stats: slot(figure, "stats"), metric, over: "", height: 148, plot: null, near: null };
 });
 
+const dialog = /** @type {HTMLDialogElement} */ (byId("large"));
+const over = /** @type {HTMLSelectElement} */ (byId("large-over"));
+
+/** @type {Chart} */
+const large = {
+  box: /** @type {HTMLElement} */ (dialog.querySelector(".plot")),
+  readout: null, stats: byId("large-stats"), metric: "", over: "", height: 300, plot: null, near: null,
+};
+
 /** @type {Past} */
-let past;
+export let past;
 /** @type {Series[]} */
 let lines = [];
-/** The key of the one GPU that is shown alone; empty: all are. */
-let alone = "";
 let dirty = false;
 
 /** @param {number} interval milliseconds between readings */
@@ -40,15 +54,27 @@ export function startCharts(interval) {
   past = new Past(Math.max(3 * interval, 10_000) / 1000);
   new ResizeObserver(resize).observe(byId("charts"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
+  over.onchange = () => {
+    choose("over", over.value);
+    showLarge();
+  };
+  byId("large-close").onclick = () => dialog.close();
+  dialog.onclose = () => {
+    choose("chart", "");
+    large.plot?.destroy();
+    large.plot = null;
+  };
+  byId("large-csv").onclick = async () => (await import("./export.js")).saveCSV(shownData());
+  byId("large-png").onclick = async () => (await import("./export.js")).savePNG(shownData());
 }
 
 /**
  * Fetches what the server kept: at the start, and after a connection was lost.
- * @param {string} base
+ * @param {string} url
  */
-export async function loadCharts(base) {
-  const answer = await fetch(`${base}api/gpu/recent`, { cache: "no-store" });
-  if (!answer.ok) throw new Error(`api/gpu/recent: ${answer.status}`);
+export async function loadCharts(url) {
+  const answer = await fetch(url, { cache: "no-store" });
+  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
   past.replace(await answer.json());
   dirty = true;
   drawCharts();
@@ -60,6 +86,16 @@ export function addToCharts(u) {
   dirty = true;
 }
 
+/** @param {import("./message.js").Alert} a */
+export function markAlert(a) {
+  const key = `${a.node}/${a.gpu_uuid}`;
+  const fired = a.state === "firing";
+  const t = Date.parse(fired ? a.since : a.timestamp) / 1000;
+  if (past.marks.some((m) => m.t === t && m.key === key)) return; // it was sent again
+  past.mark({ t, key, kind: fired ? "alert" : "over", text: `${fired ? "alert on" : "alert over on"} GPU ${a.gpu_id}` });
+  dirty = true;
+}
+
 /** Draws what was added since; nothing where nobody can see it. */
 export function drawCharts() {
   if (!dirty || document.hidden || byId("charts").clientWidth === 0) return;
@@ -67,29 +103,79 @@ export function drawCharts() {
   const now = past.ordered();
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.index === lines[i].index);
   lines = now;
-  if (!same || !charts[0].plot) rebuild();
-  for (const c of charts) {
-    c.plot.setData([past.times, ...lines.map((s) => s.values[c.metric])]);
-    showReadout(c);
-  }
+  if (past.times.length) setText(byId("charts-title"), `Last ${span(past.times[past.times.length - 1] - start())}`);
+  if (!same || !pictures[0].plot) rebuild();
+  for (const c of [...pictures, large]) redraw(c);
+  if (chosen("chart") && (!dialog.open || !same)) showLarge();
+  else if (dialog.open) showMarks();
+}
+
+/** @param {Chart} c */
+function redraw(c) {
+  if (!c.plot) return;
+  c.plot.setData(data(c));
+  showReadout(c);
+}
+
+/** @param {Chart} c */
+const data = (c) => [past.times, ...[c.metric, c.over].filter(Boolean).flatMap((m) => lines.map((s) => s.values[m]))];
+
+/** The first moment that is shown: a page that was just opened shows a minute. */
+function start() {
+  const last = past.times.at(-1) ?? 0;
+  return Math.max(last - reach, Math.min(past.times[0] ?? 0, last - 60));
 }
 
 /** Makes the charts anew: for other GPUs, or in other colours. */
 function rebuild() {
-  if (!lines.some((s) => s.key === alone)) alone = "";
   sync(byId("series"), "t-series", lines, (s) => s.key, showSeries);
   setHidden(byId("series"), lines.length < 2);
-  for (const c of charts) {
-    c.plot?.destroy();
-    c.near = null;
-    c.plot = new (/** @type {any} */ (uPlot))(options(c), [past.times, ...lines.map((s) => s.values[c.metric])], c.box);
-  }
+  setHidden(byId("chart-key"), lines.length === 0);
+  pictures.forEach(build);
+}
+
+/** @param {Chart} c */
+function build(c) {
+  c.plot?.destroy();
+  c.near = null;
+  c.plot = new (/** @type {any} */ (uPlot))(options(c), data(c), c.box);
+  showReadout(c);
 }
 
 function resize() {
-  for (const c of charts) if (c.plot) c.plot.setSize({ width: c.box.clientWidth, height });
+  for (const c of [...pictures, large]) c.plot?.setSize({ width: c.box.clientWidth, height: c.height });
   drawCharts();
 }
+
+/** Opens the chosen chart, or makes it anew with another metric over it. */
+function showLarge() {
+  const metric = chosen("chart");
+  if (!labels[metric]) return;
+  over.value = chosen("over") === metric ? "" : chosen("over");
+  Object.assign(large, { metric, over: over.value, height: Math.max(180, Math.min(520, innerHeight - 330)) });
+  setText(byId("large-title"), `${labels[metric]}, ${units[metric]}${large.over && ` · dashed: ${labels[large.over]}, ${units[large.over]}`}`);
+  if (!dialog.open) dialog.showModal();
+  build(large);
+  showMarks();
+}
+
+function showMarks() {
+  const marks = past.marks.filter((m) => visible(m)).reverse();
+  sync(byId("large-marks"), "t-note", marks, (m) => m.t + m.text, (row, m) => setText(row, `${toSeconds.format(m.t * 1000)} ${m.text}`));
+}
+
+/**
+ * What the large chart shows, or all charts do, for those who save it.
+ * @param {string[]} [metrics]
+ */
+export function shownData(metrics = [large.metric, large.over].filter(Boolean)) {
+  return {
+    title: byId("large-title").textContent ?? "", stats: large.stats.textContent ?? "", plot: large.plot, times: past.times,
+    columns: metrics.flatMap((m) => lines.filter(visible).map((s) => ({ name: `GPU ${s.index} ${m}`, values: s.values[m] }))),
+  };
+}
+
+export const allShown = () => shownData(Object.keys(labels));
 
 /**
  * @param {HTMLElement} row
@@ -104,17 +190,21 @@ function showSeries(row, s) {
   }
   const button = row.querySelector("button");
   if (!button) return;
-  setAttribute(button, "aria-pressed", String(alone === s.key));
+  setAttribute(button, "aria-pressed", String(chosen("line") === String(s.index)));
   button.onclick = () => {
-    alone = alone === s.key ? "" : s.key;
-    for (const c of charts) lines.forEach((l, i) => c.plot.setSeries(i + 1, { show: visible(l) }));
-    for (const c of charts) showReadout(c);
-    sync(byId("series"), "t-series", lines, (l) => l.key, showSeries);
+    choose("line", chosen("line") === String(s.index) ? "" : String(s.index));
+    rebuild();
   };
 }
 
-/** @param {Series} s */
-const visible = (s) => alone === "" || alone === s.key;
+/**
+ * Whether a line, or a mark of one, is shown: all are, or one alone.
+ * @param {{key: string}} of
+ */
+function visible(of) {
+  const one = lines.find((s) => String(s.index) === chosen("line"));
+  return !one || one.key === of.key;
+}
 
 /** @param {number} index */
 const dash = (index) => dashes[Math.floor(index / colours) % dashes.length];
@@ -122,15 +212,18 @@ const dash = (index) => dashes[Math.floor(index / colours) % dashes.length];
 /** @param {string} name */
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-const toMinutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const toSeconds = new Intl.DateTimeFormat([], { timeStyle: "medium", hourCycle: "h23" });
+const toMinutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const toSeconds = new Intl.DateTimeFormat([], { timeStyle: "medium" });
 
 /** @param {Chart} c */
 function options(c) {
   const axis = { stroke: style("--muted"), font: `11px ${style("--font")}`, ticks: { show: false }, grid: { stroke: style("--grid"), width: 1 } };
+  const numbers = { ...axis, size: 36, gap: 4, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) };
+  const scale = (/** @type {string} */ metric) => ({ range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(metric, min, max) });
+  const colour = { limit: style("--muted"), alert: style("--near"), mark: style("--ink") };
   return {
     width: c.box.clientWidth,
-    height,
+    height: c.height,
     padding: [8, 6, 0, 0],
     legend: { show: false },
     focus: { alpha: 0.2 },
@@ -141,16 +234,15 @@ function options(c) {
       y: false,
       points: { size: 7 },
     },
-    scales: {
-      x: { range: () => [(past.times.at(-1) ?? 0) - reach, past.times.at(-1) ?? 0] },
-      y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(c.metric, min, max) },
-    },
+    scales: { x: { range: () => [start(), past.times.at(-1) ?? 0] }, y: scale(c.metric), over: scale(c.over) },
     axes: [
-      { ...axis, size: 22, gap: 4, space: 70, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => toMinutes.format(t * 1000)) },
-      { ...axis, size: 36, gap: 4, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) },
+      { ...axis, size: 22, gap: 4, space: 80, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000)) },
+      numbers,
+      ...(c.over ? [{ ...numbers, scale: "over", side: 1, grid: { show: false } }] : []),
     ],
-    series: [{}, ...lines.map((s) => line(s))],
+    series: [{}, ...lines.map((s) => line(s)), ...(c.over ? lines.map((s) => ({ ...line(s), scale: "over", dash: [3, 4], fill: undefined })) : [])],
     hooks: {
+      draw: [(/** @type {any} */ u) => annotate(u, c.metric, colour)],
       setCursor: [() => showReadout(c)],
       setSeries: [(/** @type {any} */ _, /** @type {number | null} */ i, /** @type {any} */ o) => {
         if (o.focus != null) c.near = i;
@@ -189,18 +281,81 @@ function lonely(u, i) {
 }
 
 /**
+ * The limits of the lines that are shown; alike for most machines.
+ * @param {string} metric
+ */
+const limitsOf = (metric) => [...new Set(lines.filter(visible).map((s) => s.limits[metric]).filter((v) => v != null))];
+
+/**
  * @param {string} metric
  * @param {number} min
  * @param {number} max
  */
 function range(metric, min, max) {
-  if (metric.endsWith("_percent")) return [0, Math.max(100, max ?? 0)];
-  if (metric === "temperature_celsius") return [Math.min(20, Math.floor((min ?? 20) / 10) * 10), Math.max(90, (max ?? 0) + 5)];
-  return [0, Math.max(50, (max ?? 0) * 1.15)];
+  const top = Math.max(max ?? 0, ...limitsOf(metric));
+  if (metric.endsWith("_percent")) return [0, Math.max(100, top)];
+  if (metric === "temperature_celsius") return [Math.min(20, Math.floor((min ?? 20) / 10) * 10), Math.max(90, top + 5)];
+  return [0, Math.max(50, top * 1.1)];
 }
 
 /**
- * The value under the pointer, or the newest: of one GPU, or the highest.
+ * Draws the limits, and marks of what happened.
+ * @param {any} u
+ * @param {string} metric
+ * @param {{limit: string, alert: string, mark: string}} colour
+ */
+function annotate(u, metric, colour) {
+  const { ctx, bbox: { left, top, width, height } } = u;
+  const right = left + width;
+  const bottom = top + height;
+  const px = devicePixelRatio;
+  ctx.save();
+  ctx.lineWidth = px;
+  ctx.strokeStyle = colour.limit;
+  ctx.setLineDash([6 * px, 4 * px]);
+  for (const limit of limitsOf(metric).slice(0, 4)) {
+    const y = Math.round(u.valToPos(limit, "y", true));
+    stroke(ctx, left, y, right, y);
+  }
+  ctx.setLineDash([]);
+  ctx.strokeStyle = colour.alert;
+  for (const m of past.marks) {
+    const x = Math.round(u.valToPos(m.t, "x", true));
+    if (x < left || x > right || !visible(m)) continue;
+    if (m.kind === "alert" || m.kind === "over") {
+      ctx.globalAlpha = m.kind === "alert" ? 1 : 0.4;
+      stroke(ctx, x, top, x, bottom);
+    } else {
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = colour.mark;
+      const [from, to] = m.kind === "came" ? [bottom, bottom - 7 * px] : [bottom - 7 * px, bottom];
+      ctx.beginPath();
+      ctx.moveTo(x, to);
+      ctx.lineTo(x - 4 * px, from);
+      ctx.lineTo(x + 4 * px, from);
+      ctx.fill();
+    }
+  }
+  ctx.restore();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {number} x1
+ * @param {number} y1
+ * @param {number} x2
+ * @param {number} y2
+ */
+function stroke(ctx, x1, y1, x2, y2) {
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  ctx.lineTo(x2, y2);
+  ctx.stroke();
+}
+
+/**
+ * The value under the pointer, or the newest: of one GPU, or the highest. And
+ * the range and mean of all that is shown.
  * @param {Chart} c
  */
 function showReadout(c) {
@@ -208,13 +363,17 @@ function showReadout(c) {
   const at = c.plot.cursor.idx;
   const hovered = at != null && past.times[at] != null;
   const i = hovered ? at : past.times.length - 1;
-  const one = hovered && c.near != null ? lines[c.near - 1] : undefined;
+  const one = hovered && c.near != null ? lines[(c.near - 1) % lines.length] : undefined;
   const value = (/** @type {Series} */ s) => s.values[c.metric][i];
-  const shown = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
-  const top = shown.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
+  const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
+  const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
-  const never = lines.every((s) => s.values[c.metric].every((n) => n == null));
-  let text = v == null ? (never ? "not reported" : "no reading") : `${decimals(v)} ${c.unit}`;
-  if (top && lines.length > 1) text = shown.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
-  setText(slot(c.figure, "readout"), hovered ? `${text} · ${toSeconds.format(past.times[i] * 1000)}` : text);
+  const all = lines.filter(visible).flatMap((s) => s.values[c.metric]).filter((n) => n != null);
+  let text = v == null ? (all.length ? "no reading" : "not reported") : `${decimals(v)} ${units[c.metric]}`;
+  if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
+  if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))} ${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
+  const [low, high] = all.reduce(([a, b], n) => [Math.min(a, n), Math.max(b, n)], [Infinity, -Infinity]);
+  const stats = all.length ? `min ${decimals(low)} · avg ${decimals(all.reduce((a, b) => a + b) / all.length)} · max ${decimals(high)}` : "";
+  if (c.readout) setText(c.readout, text);
+  setText(c.stats, c.readout ? stats : dots(text, stats));
 }

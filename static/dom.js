@@ -95,7 +95,7 @@ export function clone(id) {
  * by key, cloned where they are new, removed where they are gone.
  * @template T
  * @param {Element} parent
- * @param {string} template
+ * @param {string | ((item: T) => string)} template
  * @param {T[]} items
  * @param {(item: T) => string} keyOf
  * @param {(row: HTMLElement, item: T) => void} update
@@ -112,7 +112,7 @@ export function sync(parent, template, items, keyOf, update) {
   let place = parent.firstElementChild;
   for (const item of items) {
     const key = keyOf(item);
-    const row = old.get(key)?.shift() ?? clone(template);
+    const row = old.get(key)?.shift() ?? clone(typeof template === "string" ? template : template(item));
     setAttribute(row, "data-key", key);
     update(row, item);
     if (row === place) place = place.nextElementSibling;

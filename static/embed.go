@@ -5,7 +5,8 @@
 // The scripts are ES modules without a build step. They import one another by
 // relative paths, so all files are served under one folder that is named by
 // the hash of the whole tree: a browser may keep them for ever, and a new
-// version is never mixed with an old one.
+// version is never mixed with an old one. Our own files are sent without their
+// comments, and modules that are loaded together as one.
 package static
 
 import (
@@ -17,7 +18,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -43,25 +46,37 @@ type Assets struct {
 // New reads and compresses the embedded files.
 func New() *Assets {
 	a := &Assets{byName: map[string]Asset{}}
-	tree := sha256.New()
+	contents, modules := map[string][]byte{}, map[string][]byte{}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := files.ReadFile(name)
-		if err != nil {
-			return err
+		switch {
+		case path.Dir(name) != ".":
+			contents[name] = content
+		case path.Ext(name) == ".js":
+			modules[name] = strip(content)
+		case path.Ext(name) == ".css":
+			contents[name] = strip(content)
+		default:
+			contents[name] = content
 		}
-		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
-		if plain, packed := strings.CutSuffix(name, ".gz"); packed {
-			a.byName[plain] = newPackedAsset(plain, content)
-			return nil
-		}
-		a.byName[name] = newAsset(name, content)
-		return nil
+		return err
 	})
 	if err != nil {
 		panic("static: the embedded files can't be read: " + err.Error())
+	}
+	maps.Copy(contents, join(modules))
+	tree := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(contents)) {
+		content := contents[name]
+		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
+		if plain, packed := strings.CutSuffix(name, ".gz"); packed {
+			a.byName[plain] = newPackedAsset(plain, content)
+			continue
+		}
+		a.byName[name] = newAsset(name, content)
 	}
 	a.tree = hex.EncodeToString(tree.Sum(nil))[:12]
 	return a

@@ -33,6 +33,15 @@ export const megahertz = (v) => `${decimals(v)} MHz`;
 /** @param {number} v */
 export const hundredth = (v) => decimals(v, 2);
 
+/** @param {number} joules */
+export function energy(joules) {
+  const wh = joules / 3600;
+  return wh < 1000 ? `${decimals(wh)} Wh` : `${decimals(wh / 1000, 1)} kWh`;
+}
+
+/** @param {string} time RFC 3339, UTC */
+export const moment = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
+
 /** @param {number} mib */
 export function memory(mib) {
   if (mib < 1024) return `${decimals(mib)} MiB`;

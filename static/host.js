@@ -12,9 +12,10 @@ import { byId, setBar, setHidden, setText, setTexts, setValue, slot, sync } from
 
 /** @param {Host | null} host */
 export function showHost(host) {
+  if (!document.getElementById("host")) return; // a GPU's own page
   setHidden(byId("host"), host == null);
   setText(byId("machine"), host ? machine(host) : "");
-  sync(byId("host-rows"), "t-host", host ? rows(host) : [], (r) => r.key, showRow);
+  sync(byId("host-rows"), "t-host", host ? hostRows(host) : [], (r) => r.key, showRow);
 }
 
 /**
@@ -33,7 +34,7 @@ function showRow(row, r) {
  * @param {Host} h
  * @returns {Row[]}
  */
-function rows(h) {
+function hostRows(h) {
   return [
     {
       key: "cpu", label: "CPU", value: show(h.cpu_percent, undefined, percent), fill: part(h.cpu_percent, 100),

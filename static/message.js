@@ -16,6 +16,9 @@
  * @property {string | null} command
  * @property {string | null} started_at
  * @property {Float} gpu_instance_id
+ * @property {{id: string, name: string | null} | null} [container]
+ * @property {{uid: string, name: string | null} | null} [pod]
+ * @property {{name: string} | null} [unit]
  * @property {Record<string, string>} [quality]
  */
 
@@ -29,11 +32,12 @@
  * @property {string} state
  * @property {string} state_since
  * @property {string} state_reason
+ * @property {string | null} sampled_at
  * @property {{gpu_percent: Float}} utilization
  * @property {{used_mb: Float, total_mb: Float, utilization_percent: Float}} memory
  * @property {{current_celsius: Float, slowdown_threshold_celsius: Float, margin_celsius: Float}} temperature
  * @property {{power_draw_watts: Float, power_limit_watts: Float}} power
- * @property {{sm_clock_mhz: Float, graphics_clock_mhz: Float}} clocks
+ * @property {{sm_clock_mhz: Float, graphics_clock_mhz: Float, max_sm_clock_mhz: Float}} clocks
  * @property {string | null} performance_state
  * @property {Float} fan_speed_percent
  * @property {{rpm: Float, policy: string | null}[]} fans
@@ -113,6 +117,9 @@
 /**
  * @typedef {object} Alert
  * @property {string} alert_id
+ * @property {string} gpu_uuid
+ * @property {string} node
+ * @property {number} gpu_id
  * @property {string} state
  * @property {string} since
  * @property {string} timestamp

@@ -4,35 +4,57 @@
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { showCards } from "./cards.js";
-import { byId, setAttribute, setText } from "./dom.js";
+import { counted } from "./format.js";
+import { byId, setAttribute, setHidden, setText } from "./dom.js";
+import { showFacts } from "./facts.js";
 import { showHost } from "./host.js";
 import { showProcesses } from "./processes.js";
 import { connect } from "./stream.js";
+import { startTools } from "./tools.js";
 import { showSummary, showTitle } from "./summary.js";
 
 /** @typedef {import("./message.js").Update} Update */
 
-const { base = "/", version = "" } = document.body.dataset;
+const { base = "/", version = "", gpu: only } = document.body.dataset;
 let interval = 1000 * Number(document.body.dataset.interval);
 
 /** What the header says of the connection. */
-const words = { connecting: "connecting", live: "live", waiting: "connection lost, trying again" };
+const stateWords = { connecting: "connecting", live: "live", waiting: "connection lost, trying again", polling: "asking now and then: no live connection" };
 
 /** @type {Update | null} */
-let newest = null;
+let latest = null;
 let drawn = true;
 let planned = false;
+let paused = false;
 let connections = 0;
+let updated = false;
 
 /** @type {typeof import("./charts.js") | null} */
 let charts = null;
+/** @type {import("./message.js").Alert[]} that came before the charts */
+const early = [];
+
+const noAlert = { gpu_uuid: "", node: "", gpu_id: 0, since: new Date().toISOString(), timestamp: "" };
 
 const stream = connect({
   url: address(`${base}ws`),
+  greeting: only ? [{ event: "subscribe", data: { gpus: [only] } }] : [],
+  api: `${base}api/gpu/`,
+  interval: () => interval,
   silence: () => 4 * interval + 10_000,
   onMessage,
   onState,
 });
+startTools(() => latest, () => charts?.allShown());
+byId("ask").onclick = () => stream.wake();
+byId("pause").onclick = () => {
+  paused = !paused;
+  document.body.toggleAttribute("data-paused", paused);
+  byId("pause").setAttribute("aria-pressed", String(paused));
+  if (!paused && latest) setTaken(latest.timestamp, false);
+  showAge(interval);
+  plan();
+};
 startAge({ interval: () => interval, onWake: stream.wake });
 document.addEventListener("visibilitychange", () => {
   plan();
@@ -41,7 +63,8 @@ document.addEventListener("visibilitychange", () => {
 import("./charts.js").then((module) => {
   charts = module;
   module.startCharts(interval);
-  if (newest) module.addToCharts(newest);
+  if (latest) module.addToCharts(latest);
+  early.forEach(module.markAlert);
   return loadPast();
 }).catch(pastFailed);
 
@@ -62,11 +85,21 @@ function onMessage(event, data) {
       begin(data);
       break;
     case "gpu_status_update":
+      updated = true;
       take(data, true);
       dropForgotten();
       break;
+    case "active_alerts": // as they are counted where they are not sent
+      showAlert({
+        ...noAlert, alert_id: "counted", state: data > 0 ? "firing" : "resolved",
+        message: `${counted(data, "alert is", "alerts are")} firing. Which they are is said with the live connection.`,
+      }, true);
+      break;
     case "high_gpu_usage_alert":
-      showAlert(data);
+      if (only && data.gpu_uuid !== only) break;
+      showAlert(data, connections < 2 && !updated);
+      if (charts) charts.markAlert(data);
+      else early.push(data);
       break;
   }
 }
@@ -97,31 +130,38 @@ function reloadOnce(newer) {
  * @param {boolean} fresh
  */
 function take(update, fresh) {
-  setTaken(update.timestamp, fresh);
-  showTitle(update);
+  if (!paused) setTaken(update.timestamp, fresh);
+  if (only) {
+    update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
+    setHidden(byId("gone"), update.gpus.length > 0);
+    if (update.gpus.length === 0) return;
+  }
+  showTitle(update, only ? `GPU ${update.gpus[0].gpu_id}` : "");
   charts?.addToCharts(update);
-  newest = update;
+  latest = update;
   drawn = false;
   plan();
 }
 
 /** Draws in the next frame; in a tab that nobody sees, when it is seen again. */
 function plan() {
-  if (planned || document.hidden) return;
+  if (planned || paused || document.hidden) return;
   planned = true;
   requestAnimationFrame(() => {
     planned = false;
-    draw();
+    drawPage();
   });
 }
 
-function draw() {
-  if (newest && !drawn) {
+function drawPage() {
+  if (latest && !drawn) {
     drawn = true;
-    showSummary(newest);
-    showCards(newest.gpus, newest.timestamp);
-    showProcesses(newest.gpus, newest.timestamp);
-    showHost(newest.host);
+    document.body.dataset.taken = String(Date.parse(latest.timestamp));
+    showSummary(latest);
+    showCards(latest.gpus, latest.timestamp);
+    showProcesses(latest.gpus, latest.timestamp);
+    showHost(latest.host);
+    if (only) showFacts(latest.gpus[0]);
     showAge(interval);
   }
   charts?.drawCharts();
@@ -130,21 +170,18 @@ function draw() {
 /** @param {import("./stream.js").State} state */
 function onState(state) {
   const el = byId("connection");
-  // What was lost stays lost in words until it is live again.
+  // What was lost stays lost in stateWords until it is live again.
   if (state === "connecting" && el.dataset.state === "waiting") return;
   setAttribute(el, "data-state", state);
-  setText(el, words[state]);
+  setText(el, stateWords[state]);
 }
 
 /** Fills the charts with what the server kept, also of the time without a connection. */
 async function loadPast() {
-  if (!charts) return;
-  await charts.loadCharts(base);
-  setText(byId("charts-title"), "Last 15 minutes");
+  await charts?.loadCharts(`${base}api/gpu/recent${only ? `?gpu=${encodeURIComponent(only)}` : ""}`);
 }
 
 /** @param {unknown} problem */
 function pastFailed(problem) {
-  console.warn("charts:", problem);
-  setText(byId("charts-title"), "Last minutes: what was before could not be loaded");
+  console.warn("charts:", problem); // they begin with what comes from now on
 }

@@ -89,8 +89,8 @@ const differences = `(async () => {
   const lines = (doc) => {
     const out = [doc.title];
     const walk = (el, depth) => {
-      if (el.matches("#charts, #alerts, noscript, template, #age, #connection")) return;
-      const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|taken|stale)$/.test(a.name)))
+      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said")) return;
+      const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
       out.push(" ".repeat(depth) + el.tagName.toLowerCase() + " " + attributes + " " + text);
@@ -154,6 +154,44 @@ func TestLivePageIsTheServedPage(t *testing.T) {
 	console.none(t)
 }
 
+// So is the page of one GPU, of which anything may be reported.
+func TestLiveDevicePageIsTheServedPage(t *testing.T) {
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	random := rand.New(rand.NewPCG(3, 4))
+	now := time.Now()
+	machine := func() *gpu.Snapshot {
+		now = now.Add(time.Second)
+		s := randomSnapshot(random, now)
+		s.Devices = append(s.Devices[:0], randomDevice(random, 7, s.Node, now), randomDevice(random, 8, s.Node, now))
+		return s
+	}
+	site := newSite(t, machine(), "why")
+	do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/GPU-7"))
+	site.await(t)
+	for i := range 60 {
+		s := machine()
+		site.publish(t, s, "why")
+		until(t, ctx, fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.UnixMilli()))
+		if !sameAsServed(t, ctx) {
+			t.Fatalf("machine %d", i)
+		}
+	}
+	none := machine()
+	none.Devices = none.Devices[1:]
+	site.publish(t, none, "gone")
+	until(t, ctx, `!document.getElementById("gone").hidden && document.querySelectorAll("#cards > li").length === 1`)
+	console.none(t)
+}
+
+// twoFrames waits until what came before is drawn.
+func twoFrames(t *testing.T, ctx context.Context) {
+	t.Helper()
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, chromedp.EvalAwaitPromise)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The same table of values goes through both languages; package views has it.
 func TestFormatAgreesWithGo(t *testing.T) {
 	table, err := os.ReadFile("../views/testdata/format.json")
@@ -168,7 +206,7 @@ func TestFormatAgreesWithGo(t *testing.T) {
 	  const format = await import(%q);
 	  return %s.map((c) => ({ ...c, got: format[c.Function](c.Text === undefined ? c.Value : c.Text, c.Limit) }))
 	    .filter((c) => c.got !== c.Want).map((c) => JSON.stringify(c)).join("\n");
-	})()`, site.assets.URL(base, "format.js"), table), chromedp.EvalAwaitPromise))
+	})()`, site.assets.URL(base, "page.js"), table), chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +238,109 @@ func TestReconnects(t *testing.T) {
 	untilWhy(t, ctx, e.Why)
 	until(t, ctx, `!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
 	console.none(t, "WebSocket connection to")
+}
+
+// Where something cuts WebSockets, the page asks by itself, until it may.
+func TestAsksWithoutSocket(t *testing.T) {
+	e := exampleNamed(t, "one", time.Now())
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	site.setRefuse(true)
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	until(t, ctx, `document.getElementById("connection").dataset.state === "polling"`)
+	site.mu.Lock()
+	e = exampleNamed(t, "eight", time.Now())
+	site.snapshot, site.why, site.alerts = e.Snapshot, "asked for", []contract.Alert{{ID: "a"}}
+	site.mu.Unlock()
+	untilWhy(t, ctx, "asked for")
+	until(t, ctx, `!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
+	until(t, ctx, `document.getElementById("alerts").innerText.includes("1 alert is firing")`)
+
+	site.setRefuse(false)
+	site.await(t)
+	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "live again")
+	untilWhy(t, ctx, "live again")
+	until(t, ctx, `!document.getElementById("alerts").innerText.includes("1 alert is firing")`)
+	console.none(t, "WebSocket connection to")
+}
+
+func TestPauseAndReadNow(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Click("#ask"))
+	if got := <-site.requests; !strings.Contains(got, `"event":"request_gpu_update"`) {
+		t.Errorf("it asks %s", got)
+	}
+	do(t, ctx, chromedp.Click("#pause"))
+	site.publish(t, exampleNamed(t, "eight", now.Add(time.Second)).Snapshot, "not yet")
+	until(t, ctx, `document.title.startsWith("99 %")`) // it has come
+	until(t, ctx, `document.getElementById("age").textContent.startsWith("paused, ") && !document.body.hasAttribute("data-stale")`)
+	if got := ask[int](t, ctx, `document.querySelectorAll("#cards > li").length`); got != 1 {
+		t.Errorf("%d cards while it is paused, want 1", got)
+	}
+	do(t, ctx, chromedp.Click("#pause"))
+	untilWhy(t, ctx, "not yet")
+	console.none(t)
+}
+
+// Whoever asks for it is told of alerts that fire from then on.
+func TestTellsOfAlerts(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	at := now.UTC().Format(time.RFC3339Nano)
+	uuid := e.Snapshot.Devices[0].UUID
+	site.alerts = []contract.Alert{{ID: "old", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "it was firing before"}}
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.tones = 0,
+	  window.Notification = class { static permission = "granted"; static requestPermission = async () => "granted"; constructor(title, o) { told.push(title + ": " + o.body); } },
+	  OscillatorNode.prototype.start = function () { tones++; }, OscillatorNode.prototype.stop = () => {})`))
+	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	until(t, ctx, `localStorage.getItem("gpuwhy notify") === "on" && localStorage.getItem("gpuwhy sound") === "on" && tones === 2`)
+	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	alert := contract.Alert{ID: "new", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "<b>busy</b>"}
+	site.send(t, "high_gpu_usage_alert", alert)
+	site.send(t, "high_gpu_usage_alert", alert)
+	alert.State = "resolved"
+	site.send(t, "high_gpu_usage_alert", alert)
+	until(t, ctx, `document.querySelector("#alerts > [data-state=resolved]") !== null`)
+	if got := ask[string](t, ctx, `told.join("; ") + " " + tones`); got != "High GPU usage: <b>busy</b> 4" {
+		t.Errorf("it tells %q", got)
+	}
+	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "last")
+	until(t, ctx, `document.title.startsWith("▲ 97 %") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
+	console.none(t)
+}
+
+func TestReportHasNoNames(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Now())
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.copied = text; } } }))`))
+	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#copy"))
+	until(t, ctx, `document.getElementById("told").textContent.startsWith("Copied.")`)
+	text := ask[string](t, ctx, `copied`)
+	for _, part := range []string{"gpuwhy v0, Mozilla", "driver 550.54.15, CUDA 12.4", "Debian", `"state":"lost"`, `"processes":1`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+	for _, part := range []string{"carol", "dgx-07", "GPU-0000"} {
+		if strings.Contains(text, part) {
+			t.Errorf("%q is in it", part)
+		}
+	}
+	console.none(t)
 }
 
 func TestAlertsComeAndGo(t *testing.T) {
@@ -250,7 +391,7 @@ func TestElementsDoNotGrow(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
 	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot").length === 5`)
+	until(t, ctx, `document.querySelectorAll(".uplot").length === 6`)
 	update := func(n int) {
 		s := exampleNamed(t, "eight", now.Add(time.Duration(n)*time.Second)).Snapshot
 		busy := &s.Devices[n%4]
@@ -289,7 +430,7 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
 	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 5 && document.querySelectorAll("#series > li").length === 8`)
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6 && document.querySelectorAll("#series > li").length === 8`)
 
 	next := exampleNamed(t, "eight", now.Add(time.Second)).Snapshot
 	next.Devices[2].Thermal.GPU = gpu.Of[gpu.Celsius](93)
@@ -303,6 +444,170 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	}
 	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))
 	until(t, ctx, readout("temperature_celsius")+` === "85 °C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
+	console.none(t)
+}
+
+func TestLargeChart(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "eight", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, e.Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+	if got := ask[string](t, ctx, `document.querySelector("[data-metric=utilization_percent] [data-f=stats]").textContent`); !strings.HasPrefix(got, "min 0 · avg ") || !strings.HasSuffix(got, " · max 99") {
+		t.Errorf("the range of utilization is %q", got)
+	}
+	// By the keyboard alone, with a second metric over it.
+	do(t, ctx, chromedp.Focus("[data-metric=power_watts] .plain"), chromedp.KeyEvent("\r"))
+	until(t, ctx, `document.getElementById("large").open && document.querySelector("#large .uplot canvas") && document.getElementById("large-title").textContent === "Power, W"`)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("large-over").value = "temperature_celsius", document.getElementById("large-over").onchange())`))
+	until(t, ctx, `document.getElementById("large-title").textContent === "Power, W · dashed: Temperature, °C"`)
+	if got := ask[string](t, ctx, `location.search`); got != "?chart=power_watts&over=temperature_celsius" {
+		t.Errorf("the address has %q", got)
+	}
+
+	// What happens is marked, and told in words: an alert, a process that
+	// goes and one that comes.
+	site.send(t, "high_gpu_usage_alert", contract.Alert{ID: "a", State: "firing", Node: e.Snapshot.Node, GPUID: 2, GPUUUID: e.Snapshot.Devices[2].UUID, Since: now.UTC().Format(time.RFC3339Nano), Timestamp: now.UTC().Format(time.RFC3339Nano), Message: "m"})
+	next := exampleNamed(t, "eight", now.Add(time.Second)).Snapshot
+	next.Devices[0].Processes = gpu.Of([]gpu.Process{{PID: 77, Facts: gpu.ProcessFacts{Name: gpu.Of("<i>new"), User: gpu.Of("zoe")}}})
+	site.publish(t, next, "next")
+	until(t, ctx, `document.querySelectorAll("#large-marks > li").length === 3`)
+	text := ask[string](t, ctx, `document.getElementById("large-marks").textContent`)
+	for _, part := range []string{"alert on GPU 2", "went: python (pid 9001, carol) on GPU 0", "came: <i>new (pid 77, zoe) on GPU 0"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in %q", part, text)
+		}
+	}
+
+	// What is saved is what is shown.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (HTMLAnchorElement.prototype.click = function () {}, URL.createObjectURL = (blob) => { window.saved = blob; return "#"; })`))
+	save := func(button, what string) string {
+		t.Helper()
+		do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.saved = null, document.getElementById(%q).click())`, button)))
+		until(t, ctx, `window.saved !== null`)
+		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](what, chromedp.EvalAwaitPromise))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	lines := strings.Split(save("large-csv", `window.saved.text()`), "\r\n")
+	if len(lines) < 300 || !strings.HasPrefix(lines[0], "time,GPU 0 power_watts,GPU 1 power_watts,") || !strings.HasSuffix(lines[0], ",GPU 7 temperature_celsius") || !strings.Contains(lines[len(lines)-2], ",698.7,") {
+		t.Errorf("the CSV has %d lines, from %q to %q", len(lines), lines[0], lines[len(lines)-2])
+	}
+	if got := save("large-png", `window.saved.arrayBuffer().then((b) => String.fromCharCode(...new Uint8Array(b).slice(1, 4)) + (b.byteLength > 10000))`); got != "PNGtrue" {
+		t.Errorf("the picture is %q", got)
+	}
+	do(t, ctx, chromedp.KeyEvent("\u001b"))
+	until(t, ctx, `!document.getElementById("large").open && !document.querySelector("#large .uplot") && location.search === "?over=temperature_celsius"`)
+	console.none(t)
+}
+
+// The rows that are shown, as "name pid".
+const processNames = `[...document.querySelectorAll("#processes > tr")].map((r) => r.className === "of" ? r.innerText.trim().replace(/\s+/g, " ") : r.querySelector("[data-f=name]").textContent + " " + r.querySelector("[data-f=pid]").textContent).join(", ")`
+
+func TestProcessesAreSortedNarrowedAndGrouped(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "eight", now)
+	running := func(pid int, name, user string, held gpu.Bytes) gpu.Process {
+		return gpu.Process{PID: pid, Memory: gpu.Of(held), Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of(user), Command: gpu.Of("/opt/" + name)}}
+	}
+	for i := range e.Snapshot.Devices {
+		e.Snapshot.Devices[i].Processes = gpu.Of([]gpu.Process{})
+	}
+	e.Snapshot.Devices[0].Processes = gpu.Of([]gpu.Process{running(10, "b", "carol", 1<<30), running(9, "a", "dave", 3<<30), {PID: 7}})
+	e.Snapshot.Devices[1].Processes = gpu.Of([]gpu.Process{running(11, "c", "carol", 2<<30)})
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	shows := func(want string) {
+		t.Helper()
+		until(t, ctx, fmt.Sprintf("%s === %q", processNames, want))
+	}
+	address := func(want string) {
+		t.Helper()
+		if got := ask[string](t, ctx, `location.search`); got != want {
+			t.Errorf("the address has %q, want %q", got, want)
+		}
+	}
+	shows("b 10, a 9, not reported 7, c 11")
+	click := func(sel string) { do(t, ctx, chromedp.Click(sel)) }
+	click("[data-sort=memory]")
+	shows("a 9, c 11, b 10, not reported 7")
+	address("?sort=-memory")
+	if got := ask[string](t, ctx, `document.querySelector("[aria-sort]").textContent + document.querySelector("[aria-sort]").ariaSort`); got != "VRAMdescending" {
+		t.Errorf("what is sorted: %q", got)
+	}
+	click("[data-sort=memory]")
+	shows("b 10, c 11, a 9, not reported 7")
+	click("[data-sort=memory]")
+	shows("b 10, a 9, not reported 7, c 11")
+	address("")
+
+	do(t, ctx, chromedp.SendKeys("#by-text", "/OPT/c"))
+	shows("c 11")
+	if got := ask[string](t, ctx, `document.getElementById("process-count").textContent`); got != "1 of 4 processes" {
+		t.Errorf("the count is %q", got)
+	}
+	click("#show-all")
+	shows("b 10, a 9, not reported 7, c 11")
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-user").value = "carol", document.getElementById("by-user").onchange())`))
+	shows("b 10, c 11")
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-gpu").value = "1", document.getElementById("by-gpu").onchange())`))
+	shows("c 11")
+	address("?user=carol&gpu=1")
+
+	// The address has it all, for another who opens it.
+	do(t, ctx, chromedp.Navigate(site.URL+base+"?gpu=0&group=user&sort=name"))
+	site.await(t)
+	shows("dave 1 process · 3.0 GiB · 1 GPU, a 9, carol 1 process · 1.0 GiB · 1 GPU, b 10, not reported 1 process · 1 GPU, not reported 7")
+	// How one likes it is remembered; what one looked for, and what another
+	// sent, is not.
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	site.await(t)
+	shows("b 10, a 9, not reported 7, c 11")
+	click("[data-sort=name]")
+	click("#by-group")
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	site.await(t)
+	shows("dave 1 process · 3.0 GiB · 1 GPU, a 9, carol 2 processes · 3.0 GiB · 2 GPUs, b 10, c 11, not reported 1 process · 1 GPU, not reported 7")
+	console.none(t)
+}
+
+func TestProcessDetails(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	// By the keyboard alone.
+	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
+	until(t, ctx, `document.getElementById("process").open && document.getElementById("process-title").textContent === "python"`)
+	text := ask[string](t, ctx, `document.getElementById("process").innerText`)
+	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2 h 14 min", "train.py", "48213", "17.0 GiB", "93 %", "Encoder", "not reported"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in %s", part, text)
+		}
+	}
+	if strings.Contains(text, "Pod") {
+		t.Error("what there is nothing to say of is shown")
+	}
+	// It goes on while it is open, and says when the process is gone.
+	next := exampleNamed(t, "one", now.Add(time.Second)).Snapshot
+	next.Devices[0].Processes.Or(nil)[0].SM = gpu.Of[gpu.Percent](41)
+	site.publish(t, next, "next")
+	until(t, ctx, `document.querySelector("#process [data-path=sm_percent]").textContent === "41 %"`)
+	next = exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot
+	next.Devices[0].Processes = gpu.Of([]gpu.Process{})
+	site.publish(t, next, "ended")
+	until(t, ctx, `document.getElementById("process-state").textContent.startsWith("It is no longer")`)
+	do(t, ctx, chromedp.KeyEvent("\u001b"))
+	until(t, ctx, `!document.getElementById("process").open && location.search === ""`)
 	console.none(t)
 }
 
@@ -413,7 +718,13 @@ func randomDevice(r *rand.Rand, i int, node string, now time.Time) gpu.Device {
 		d.Fans.Fans = append(d.Fans.Fans, gpu.Fan{Commanded: reading[gpu.Percent](r, 120), RPM: reading[gpu.RPM](r, 4000), Policy: maybe(r, pick(r, "automatic", "manual"))})
 	}
 	d.Clocks = gpu.Clocks{SM: reading[gpu.Megahertz](r, 3000), Graphics: reading[gpu.Megahertz](r, 3000), PerformanceState: maybe(r, r.IntN(16)), EventReasons: maybe(r, gpu.ClockEventReasons(r.Uint64N(1<<10)))}
-	d.Instances = make([]gpu.Instance, r.IntN(2)*r.IntN(7))
+	for n := range r.IntN(2) * r.IntN(7) {
+		d.Instances = append(d.Instances, gpu.Instance{
+			UUID: fmt.Sprint("MIG-", n), Name: pick(r, "", "1g.5gb", "<b>"), Memory: gpu.Memory{Used: bytesOf(r), Total: bytesOf(r)},
+			Multiprocessors: maybe(r, r.IntN(100)), MemorySlices: maybe(r, r.IntN(8)), ComputeSliceCount: maybe(r, r.IntN(8)),
+		})
+	}
+	randomRest(r, &d, now)
 	var list []gpu.Process
 	for range r.IntN(4) {
 		list = append(list, randomProcess(r, now))
@@ -424,6 +735,50 @@ func randomDevice(r *rand.Rand, i int, node string, now time.Time) gpu.Device {
 		d.Processes = gpu.Absent[[]gpu.Process](gpu.NotSupported)
 	}
 	return d
+}
+
+// randomRest fills in what only a device's own page shows.
+func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
+	d.SampledAt = now.Add(-time.Duration(r.Int64N(1e12)))
+	d.PCI = pick(r, "", "0000:01:00.0")
+	d.VendorIndex, d.Architecture, d.Serial = maybe(r, r.IntN(9)), maybe(r, "Hopper"), maybe(r, pick(r, "", "16<b>"))
+	d.VBIOS, d.DriverVersion = maybe(r, "96.00"), maybe(r, "550.54.15")
+	u, m, t, p, c := &d.Utilization, &d.Memory, &d.Thermal, &d.Power, &d.Clocks
+	for _, field := range []*gpu.Reading[gpu.Percent]{&u.Memory, &u.Encoder, &u.Decoder, &u.JPEG, &u.OFA} {
+		*field = reading[gpu.Percent](r, 100)
+	}
+	for _, field := range []*gpu.Reading[gpu.Bytes]{&m.Free, &m.Reserved, &m.BAR1Total, &m.BAR1Used} {
+		*field = bytesOf(r)
+	}
+	for _, field := range []*gpu.Reading[gpu.Celsius]{&t.Memory, &t.Shutdown, &t.Target, &t.MemoryMax} {
+		*field = reading[gpu.Celsius](r, 100)
+	}
+	for _, field := range []*gpu.Reading[gpu.Watts]{&p.DefaultLimit, &p.MinLimit, &p.MaxLimit} {
+		*field = reading[gpu.Watts](r, 900)
+	}
+	p.Energy = reading[gpu.Joules](r, 1e10)
+	for _, field := range []*gpu.Reading[gpu.Megahertz]{&c.Memory, &c.Video, &c.MaxGraphics, &c.MaxSM, &c.MaxMemory, &c.MaxVideo} {
+		*field = reading[gpu.Megahertz](r, 3000)
+	}
+	for i := range d.Fans.Fans {
+		d.Fans.Fans[i].Target = reading[gpu.Percent](r, 100)
+	}
+	d.PCIe = gpu.PCIe{Generation: maybe(r, r.IntN(6)), MaxGeneration: maybe(r, 5), Width: maybe(r, 8), MaxWidth: maybe(r, 16), Replays: maybe(r, r.Uint64N(1e9))}
+	h := &d.Health
+	for _, field := range []*gpu.Reading[uint64]{
+		&h.CorrectedVolatile, &h.UncorrectedVolatile, &h.CorrectedAggregate, &h.UncorrectedAggregate,
+		&h.RemappedCorrectable, &h.RemappedUncorrectable, &h.RetiredSingleBit, &h.RetiredDoubleBit,
+	} {
+		*field = maybe(r, r.Uint64N(100))
+	}
+	o := &d.Modes
+	for _, field := range []*gpu.Reading[bool]{
+		&h.ECCMode, &h.ECCModePending, &h.RemapPending, &h.RemapFailed, &h.RetirementPending, &o.Persistence, &o.MIG, &o.MIGPending, &o.DisplayActive,
+	} {
+		*field = maybe(r, r.IntN(2) == 0)
+	}
+	o.Compute = maybe(r, "exclusive_process")
+	h.XIDs = maybe(r, []gpu.XID{{Code: 79, Count: 1 + r.Uint64N(5), Last: now}, {Code: 31, Count: 2, Last: now}}[:r.IntN(3)])
 }
 
 func randomProcess(r *rand.Rand, now time.Time) gpu.Process {

@@ -1,11 +1,14 @@
 // @ts-check
 // The last minutes of every GPU: what the server kept, and what came since.
 
+import { clean, longestName } from "./format.js";
+
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./message.js").Recent} Recent */
 /** @typedef {(number | null)[]} Values */
-/** @typedef {{key: string, index: number, values: Record<string, Values>}} Series */
+/** @typedef {{key: string, index: number, values: Record<string, Values>, limits: Record<string, number | null>}} Series */
+/** @typedef {{t: number, key: string, kind: "alert" | "over" | "came" | "went", text: string}} Mark t in seconds, key of the GPU */
 
 /** Seconds that are kept. */
 export const reach = 15 * 60;
@@ -17,7 +20,21 @@ const readings = {
   temperature_celsius: (g) => g.temperature.current_celsius,
   power_watts: (g) => g.power.power_draw_watts,
   fan_percent: (g) => g.fan_speed_percent,
+  sm_clock_mhz: (g) => g.clocks.sm_clock_mhz,
 };
+
+/**
+ * What the readings are held against.
+ * @param {GPU} g
+ */
+function limits({ temperature: t, power, clocks }) {
+  const margin = t.current_celsius != null && t.margin_celsius != null ? t.current_celsius + t.margin_celsius : null;
+  return {
+    temperature_celsius: t.slowdown_threshold_celsius ?? margin,
+    power_watts: power.power_limit_watts,
+    sm_clock_mhz: clocks.max_sm_clock_mhz,
+  };
+}
 
 const metrics = Object.keys(readings);
 
@@ -26,6 +43,10 @@ export class Past {
   times = [];
   /** @type {Map<string, Series>} */
   series = new Map();
+  /** @type {Mark[]} in the order in which they were seen */
+  marks = [];
+  /** @type {Map<string, {g: string, text: string}> | undefined} processes of the newest update */
+  #running;
 
   /** @param {number} gap seconds without a reading from which a line is broken */
   constructor(gap) {
@@ -51,7 +72,7 @@ export class Past {
     times.forEach((t, i) => {
       if (t <= newest) return;
       this.#moment(t);
-      for (const s of series.values()) this.#put(s.key, s.index, (metric) => s.values[metric][i]);
+      for (const s of series.values()) this.#put(s.key, s.index, (metric) => s.values[metric][i], s.limits);
     });
   }
 
@@ -61,8 +82,40 @@ export class Past {
     if (t <= (this.times.at(-1) ?? 0)) return;
     this.#moment(t);
     for (const g of u.gpus) {
-      this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => readings[metric](g));
+      this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => readings[metric](g), limits(g));
     }
+    this.#compare(u.gpus, t);
+  }
+
+  /**
+   * Marks the processes that came and went; of the first update, those that
+   * say when they began.
+   * @param {GPU[]} gpus
+   * @param {number} t
+   */
+  #compare(gpus, t) {
+    /** @type {Map<string, {g: string, text: string}>} */
+    const running = new Map();
+    for (const g of gpus) {
+      const gKey = `${g.node}/${g.gpu_uuid}`;
+      for (const p of g.processes) {
+        const key = `${gKey}/${p.pid}`;
+        const text = `${clean(p.process_name, longestName) || "a process"} (pid ${p.pid}${p.user ? `, ${clean(p.user, longestName)}` : ""}) on GPU ${g.gpu_id}`;
+        running.set(key, { g: gKey, text });
+        if (this.#running?.has(key)) continue;
+        const began = p.started_at ? Date.parse(p.started_at) / 1000 : this.#running ? t : 0;
+        if (began > t - reach) this.mark({ t: this.#running ? Math.max(began, t - 60) : began, key: gKey, kind: "came", text: `came: ${text}` });
+      }
+    }
+    for (const [key, { g, text }] of this.#running ?? []) {
+      if (!running.has(key)) this.mark({ t, key: g, kind: "went", text: `went: ${text}` });
+    }
+    this.#running = running;
+  }
+
+  /** @param {Mark} mark */
+  mark(mark) {
+    this.marks = [...this.marks.slice(-200), mark].filter((m) => m.t > (this.times.at(-1) ?? 0) - reach);
   }
 
   /** Series in the order of their devices. */
@@ -99,15 +152,17 @@ export class Past {
    * @param {string} key
    * @param {number} index
    * @param {(metric: string) => number | null} value
+   * @param {Series["limits"]} [limits]
    */
-  #put(key, index, value) {
+  #put(key, index, value, limits) {
     let s = this.series.get(key);
     if (!s) {
-      s = { key, index, values: {} };
+      s = { key, index, values: {}, limits: {} };
       for (const m of metrics) s.values[m] = this.times.map(() => null);
       this.series.set(key, s);
     }
     s.index = index;
+    if (limits) s.limits = limits;
     for (const m of metrics) s.values[m][this.times.length - 1] = value(m);
   }
 }

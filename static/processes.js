@@ -1,41 +1,216 @@
 // @ts-check
-// The process table: the twin of views/process.go.
+// The process table: the twin of views/process.go. Sorted, narrowed and grouped
+// as was chosen; the details of one in a details.
 
-import { absent, between, clean, list, longestCommand, longestName, memory, percent, show, shown } from "./format.js";
+import {
+  absent, between, clean, counted, dots, list, longestCommand, longestName, memory, moment, percent, show, shown,
+} from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 import { listed } from "./cards.js";
+import { valueFor } from "./facts.js";
+import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./message.js").Process} Process */
+/** @typedef {{key: string, g: GPU, p: Process}} Row */
+/** @typedef {{key: string, user: string, sum: string}} Group */
+
+/** How many rows there are at most. */
+const most = 200;
+
+const body = byId("processes");
+const details = /** @type {HTMLDialogElement} */ (byId("process"));
+const search = /** @type {HTMLInputElement} */ (byId("by-text"));
+const grouped = /** @type {HTMLInputElement} */ (byId("by-group"));
+const selects = /** @type {Record<string, HTMLSelectElement>} */ (
+  Object.fromEntries(["gpu", "user", "place"].map((name) => [name, byId(`by-${name}`)])));
+
+/** The most memory that each process was seen to hold. */
+/** @type {Map<string, number>} */
+let peaks = new Map();
+
+/** @type {GPU[]} */
+let newest = [];
+let now = "";
+
+search.value = chosen("q");
+grouped.checked = chosen("group") === "user";
+search.oninput = () => change("q", search.value.trim());
+grouped.onchange = () => change("group", grouped.checked ? "user" : "");
+for (const name in selects) selects[name].onchange = () => change(name, selects[name].value);
+byId("show-all").onclick = () => {
+  search.value = "";
+  for (const name of ["q", "gpu", "user", "place"]) choose(name, "");
+  draw();
+  search.focus();
+};
+const heads = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("#processes-title, [data-sort]"));
+for (const head of heads) {
+  const key = head.dataset.sort;
+  if (!key) continue;
+  const first = ["gpu", "name", "user", "type"].includes(key) ? key : `-${key}`;
+  const second = first === key ? `-${key}` : key;
+  head.onclick = () => change("sort", chosen("sort") === first ? second : chosen("sort") === second ? "" : first);
+}
+body.onclick = (/** @type {MouseEvent} */ e) => {
+  const row = /** @type {HTMLElement | null} */ (/** @type {HTMLElement} */ (e.target).closest("tr[data-key]"));
+  if (!row || row.className || getSelection()?.toString()) return;
+  choose("process", row.dataset.key ?? "");
+  showDetails();
+};
+byId("process-close").onclick = () => details.close();
+details.onclose = () => choose("process", "");
+
+/**
+ * @param {string} name
+ * @param {string} value
+ */
+function change(name, value) {
+  choose(name, value);
+  draw();
+}
 
 /**
  * @param {GPU[]} gpus
- * @param {string} now
+ * @param {string} time
  */
-export function showProcesses(gpus, now) {
-  const rows = gpus.flatMap((g) => g.processes.map((p) => ({ g, p })));
-  const body = byId("processes");
-  sync(body, "t-process", rows, keyOf, (row, { g, p }) => showProcess(row, g, p, now));
-  const table = body.closest("table");
-  if (table) setHidden(table, rows.length === 0);
-  setHidden(byId("no-process"), rows.length > 0);
-  const unlisted = gpus.filter((g) => g.state === "ok" && !listed(g)).map((g) => `GPU ${g.gpu_id}`);
-  setText(byId("unlisted"), unlisted.length ? `The driver does not list the processes of ${list(unlisted)}.` : "");
+export function showProcesses(gpus, time) {
+  newest = gpus;
+  now = time;
+  draw();
 }
 
-/** @param {{g: GPU, p: Process}} row */
-function keyOf({ g, p }) {
+function draw() {
+  const all = newest.flatMap((g) => g.processes.map((p) => ({ key: keyOf(g, p), g, p })));
+  peaks = new Map(all.map(({ key, p }) => [key, Math.max(peaks.get(key) ?? 0, p.used_memory_mb ?? 0)]));
+  showChoices(all);
+  const rows = sorted(all.filter(wanted));
+  const shownRows = rows.slice(0, most);
+  sync(body, (item) => ("p" in item ? "t-process" : "t-group"), chosen("group") ? byUser(shownRows) : shownRows, (item) => item.key, showItem);
+  const table = body.closest("table");
+  if (table) setHidden(table, all.length === 0);
+  setHidden(byId("no-process"), all.length > 0);
+  setText(byId("process-count"), rows.length > most
+    ? `The first ${most} of ${rows.length} processes: sort or narrow to see others.`
+    : rows.length < all.length ? `${rows.length} of ${counted(all.length, "process", "processes")}` : "");
+  setHidden(byId("show-all"), rows.length === all.length);
+  const unlisted = newest.filter((g) => g.state === "ok" && !listed(g)).map((g) => `GPU ${g.gpu_id}`);
+  setText(byId("unlisted"), unlisted.length ? `The driver does not list the processes of ${list(unlisted)}.` : "");
+  showDetails();
+}
+
+/**
+ * @param {GPU} g
+ * @param {Process} p
+ */
+function keyOf(g, p) {
   const key = `${g.node}/${g.gpu_uuid}/${p.pid}`;
   return p.gpu_instance_id == null ? key : `${key}/${p.gpu_instance_id}`;
 }
 
 /**
- * @param {HTMLElement} row
- * @param {GPU} g
+ * Where a process runs, by the name that a person knows best.
  * @param {Process} p
- * @param {string} now
  */
-function showProcess(row, g, p, now) {
+function placeOf({ pod, container, unit }) {
+  return pod?.name ?? pod?.uid ?? container?.name ?? container?.id?.slice(0, 12) ?? unit?.name ?? "";
+}
+
+/** @param {Row} row */
+function wanted({ g, p }) {
+  const text = chosen("q").toLowerCase();
+  return (!chosen("gpu") || String(g.gpu_id) === chosen("gpu"))
+    && (!chosen("user") || (p.user ?? "") === chosen("user"))
+    && (!chosen("place") || placeOf(p) === chosen("place"))
+    && (!text || [p.process_name, p.command, p.pid].some((v) => String(v ?? "").toLowerCase().includes(text)));
+}
+
+/**
+ * What can be chosen, as far as there is more than one of it.
+ * @param {Row[]} rows
+ */
+function showChoices(rows) {
+  const numeric = (/** @type {string} */ a, /** @type {string} */ b) => a.localeCompare(b, "en", { numeric: true });
+  const of = {
+    gpu: rows.map(({ g }) => String(g.gpu_id)),
+    user: rows.map(({ p }) => p.user ?? ""),
+    place: rows.map(({ p }) => placeOf(p)),
+  };
+  for (const [name, values] of Object.entries(of)) {
+    const select = selects[name];
+    const choices = ["", ...[...new Set([...values, chosen(name)])].filter(Boolean).sort(numeric)];
+    if (choices.length !== select.length || choices.some((v, i) => select.options[i].value !== v)) {
+      const label = name === "gpu" ? "GPU " : "";
+      select.replaceChildren(select.options[0], ...choices.slice(1).map((v) => new Option(label + clean(v, longestName), v)));
+    }
+    if (select.value !== chosen(name)) select.value = chosen(name);
+    setHidden(select, choices.length < 3 && !chosen(name));
+  }
+}
+
+/** @type {Record<string, (row: Row) => string>} */
+const texts = { name: ({ p }) => p.process_name, user: ({ p }) => p.user ?? "", type: ({ p }) => p.type };
+
+/** @type {Record<string, (row: Row) => number | null>} */
+const figures = {
+  gpu: ({ g }) => g.gpu_id,
+  pid: ({ p }) => p.pid,
+  memory: ({ p }) => p.used_memory_mb,
+  sm: ({ p }) => p.sm_percent,
+  running: ({ p }) => (p.started_at ? -Date.parse(p.started_at) : null),
+};
+
+/**
+ * In the order that was chosen; what has no value comes last.
+ * @param {Row[]} rows
+ */
+function sorted(rows) {
+  const down = chosen("sort").startsWith("-");
+  const key = chosen("sort").replace("-", "");
+  for (const head of heads) {
+    setAttribute(head.closest("th") ?? head, "aria-sort", head.dataset.sort === key && key ? (down ? "descending" : "ascending") : "");
+  }
+  const sign = down ? -1 : 1;
+  const text = texts[key];
+  const figure = figures[key];
+  if (text) rows.sort((a, b) => Number(!text(a)) - Number(!text(b)) || sign * text(a).localeCompare(text(b)));
+  if (figure) {
+    rows.sort((a, b) => {
+      const [x, y] = [figure(a), figure(b)];
+      return x == null || y == null ? Number(x == null) - Number(y == null) : sign * (x - y);
+    });
+  }
+  return rows;
+}
+
+/**
+ * @param {Row[]} rows
+ * @returns {(Row | Group)[]}
+ */
+function byUser(rows) {
+  const groups = Map.groupBy(rows, ({ p }) => p.user ?? "");
+  return [...groups].flatMap(([user, of]) => {
+    const held = of.map(({ p }) => p.used_memory_mb).filter((v) => v != null);
+    const sum = dots(counted(of.length, "process", "processes"), held.length > 0 && memory(held.reduce((a, b) => a + b)),
+      counted(new Set(of.map(({ g }) => g.gpu_uuid)).size, "GPU", "GPUs"));
+    return [{ key: `user ${user}`, user: clean(user, longestName) || "not reported", sum }, ...of];
+  });
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Row | Group} item
+ */
+function showItem(row, item) {
+  if ("p" in item) showProcess(row, item);
+  else setTexts(row, { user: item.user, sum: item.sum });
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Row} of
+ */
+function showProcess(row, { g, p }) {
   const q = p.quality ?? {};
   const command = shown(p.command, q.command, longestCommand);
   if (command.mark) command.text = `command ${command.text}`;
@@ -56,6 +231,28 @@ function showProcess(row, g, p, now) {
     return;
   }
   const started = p.started_at.slice(0, 19);
-  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${started.replace("T", " ")} UTC` });
+  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${moment(started)}` });
   setAttribute(running, "datetime", `${started}Z`);
+}
+
+/** Shows the chosen process's details, or that it has ended. */
+function showDetails() {
+  const key = chosen("process");
+  if (!key || newest.length === 0) return;
+  const g = newest.find((of) => key.startsWith(`${of.node}/${of.gpu_uuid}/`));
+  const p = g?.processes.find((of) => keyOf(g, of) === key);
+  if (!g || !p) {
+    setText(byId("process-state"), "It is no longer on this GPU. What is shown is what was last known.");
+  } else {
+    const name = shown(p.process_name, p.quality?.process_name, longestName);
+    setText(byId("process-title"), name.mark ? `Process ${p.pid}` : name.text);
+    setText(byId("process-state"), dots(`GPU ${g.gpu_id}`, clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
+    for (const el of /** @type {NodeListOf<HTMLElement>} */ (details.querySelectorAll("[data-path]"))) {
+      const value = valueFor(el, { ...p, peak_mb: peaks.get(key) || null }, p.quality);
+      setValue(el, value);
+      const row = /** @type {HTMLElement} */ (el.parentElement);
+      setHidden(row, "optional" in row.dataset && value.mark === "absent");
+    }
+  }
+  if (!details.open && byId("process-title").textContent) details.showModal();
 }

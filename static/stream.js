@@ -2,27 +2,36 @@
 // The WebSocket: one connection, tried again for ever, and at once when the
 // machine wakes up or the network comes back.
 
-/** @typedef {"connecting" | "live" | "waiting"} State */
+/** @typedef {"connecting" | "live" | "waiting" | "polling"} State */
 
 const shortestWait = 500;
 const longestWait = 30_000;
 
+/** Failures in a row from which the page asks by itself meanwhile. */
+const tolerated = 3;
+
 /**
  * @param {object} options
  * @param {string} options.url
+ * @param {object[]} options.greeting what is sent first
+ * @param {string} options.api where to ask while there is no socket
+ * @param {() => number} options.interval milliseconds between readings
  * @param {() => number} options.silence milliseconds without a message after which the connection counts as dead
  * @param {(event: string, data: any) => void} options.onMessage
  * @param {(state: State) => void} options.onState
  */
-export function connect({ url, silence, onMessage, onState }) {
+export function connect({ url, greeting, api, interval, silence, onMessage, onState }) {
   /** @type {WebSocket | null} */
   let socket = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let retry;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let watchdog;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let poller;
   let failures = 0;
   let heard = 0;
+  let seen = "";
 
   function open() {
     clearTimeout(retry);
@@ -31,10 +40,12 @@ export function connect({ url, silence, onMessage, onState }) {
     socket = s;
     heard = Date.now();
     watch();
+    s.onopen = () => greeting.forEach((message) => s.send(JSON.stringify(message)));
     s.onmessage = (e) => {
       if (s !== socket) return;
       heard = Date.now();
       failures = 0;
+      stopPolling();
       onState("live");
       const message = JSON.parse(e.data);
       onMessage(message.event, message.data);
@@ -50,11 +61,42 @@ export function connect({ url, silence, onMessage, onState }) {
     socket = null;
     const wait = Math.min(longestWait, shortestWait * 2 ** failures);
     failures += 1;
-    onState("waiting");
+    if (failures < tolerated) onState("waiting");
+    else poller ??= setTimeout(poll);
     clearTimeout(retry);
     // Half of the wait is by chance, so that the viewers of a server that
     // comes back do not all return in the same moment.
     retry = setTimeout(open, wait / 2 + (Math.random() * wait) / 2);
+  }
+
+  /** Asks for what does not come by itself, where something cuts sockets. */
+  async function poll() {
+    try {
+      const summary = await ask("summary");
+      if (summary.timestamp !== seen && summary.status !== "starting") {
+        const update = await ask("metrics");
+        if (!poller) return; // the socket is back
+        onMessage("gpu_status_update", update);
+        seen = summary.timestamp;
+      }
+      onMessage("active_alerts", summary.active_alerts);
+      onState("polling");
+    } catch {
+      if (poller) onState("waiting");
+    }
+    if (poller) poller = setTimeout(poll, interval());
+  }
+
+  /** @param {string} what */
+  async function ask(what) {
+    const answer = await fetch(api + what, { cache: "no-store" });
+    if (!answer.ok) throw new Error(`${what}: ${answer.status}`);
+    return answer.json();
+  }
+
+  function stopPolling() {
+    clearTimeout(poller);
+    poller = undefined;
   }
 
   function watch() {

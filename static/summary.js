@@ -4,6 +4,9 @@
 import { between, celsius, clean, counted, dots, longestName, longestSentence, memory, percent, plain, show, watts } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
+import { firing } from "./alerts.js";
+import { temperatureMeter } from "./cards.js";
+
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
 
@@ -13,7 +16,8 @@ export function showSummary(u) {
   setText(byId("node"), clean(u.node, longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
-  showWhy(clean(u.why, longestSentence));
+  const why = document.getElementById("why"); // a GPU's own page has none
+  if (why) showWhy(why, clean(u.why, longestSentence));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
   setHidden(byId("waiting"), true);
   setHidden(byId("gpus"), u.gpus.length === 0);
@@ -24,24 +28,49 @@ export function showSummary(u) {
   sync(byId("notes"), "t-note", notes, (text) => text, setText);
 }
 
-/** @param {string} why */
-function showWhy(why) {
-  const el = byId("why");
+/**
+ * @param {HTMLElement} el
+ * @param {string} why
+ */
+function showWhy(el, why) {
   setText(el, why);
   el.toggleAttribute("data-long", Array.from(why).length > 150);
 }
 
 /**
- * What a narrow tab can hold: the highest utilization and temperature.
+ * What a narrow tab can hold: alerts, the highest utilization and temperature;
+ * its icon shows the same.
  * @param {Update} u
+ * @param {string} name of the page
  */
-export function showTitle(u) {
+export function showTitle(u, name) {
   const answering = u.gpus.filter((g) => g.state === "ok");
   const util = highest(answering.map((g) => g.utilization.gpu_percent));
   const heat = highest(answering.map((g) => g.temperature.current_celsius));
-  const title = dots(util != null && percent(util), heat != null && celsius(heat), "gpuwhy");
+  const alerts = firing() > 0;
+  showIcon(Math.ceil((util ?? 0) / 20), answering.reduce((worst, g) => Math.max(worst, ["", "near", "over"].indexOf(temperatureMeter(g).level)), 0), alerts);
+  const title = (alerts ? "▲ " : "") + dots(util != null && percent(util), heat != null && celsius(heat), name, "gpuwhy");
   if (document.title !== title) document.title = title;
 }
+
+/**
+ * A column as high as the load, in the colour of the heat, with a triangle
+ * while alerts fire; drawn when one of them is another.
+ * @param {number} load 0 to 5
+ * @param {number} heat 0 to 2
+ * @param {boolean} alerts
+ */
+function showIcon(load, heat, alerts) {
+  const look = `${load}${heat}${alerts}`;
+  if (look === icon) return;
+  icon = look;
+  const colour = ["#2e9c8f", "#e88a2c", "#e5484d"][heat];
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="6" fill="#20282c"/>`
+    + `<rect x="5" y="${27 - 4 * load}" width="22" height="${2 + 4 * load}" rx="2" fill="${colour}"/>${alerts ? `<path d="M21 2l9 15H12z" fill="#fff" stroke="#20282c"/>` : ""}</svg>`;
+  document.querySelector("link[rel=icon]")?.setAttribute("href", `data:image/svg+xml,${encodeURIComponent(svg)}`);
+}
+
+let icon = "";
 
 /** @param {(number | null)[]} values */
 function highest(values) {

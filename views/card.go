@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -14,6 +16,7 @@ import (
 type Card struct {
 	Key       string // node and UUID
 	Title     string // "GPU 0"
+	Page      string // the address of the device's own page
 	Name      string
 	State     string // the device's state; "busy", "idle" or "on" while it answers
 	StateText string
@@ -30,13 +33,22 @@ type Card struct {
 	Notice      string // why, and what to do
 }
 
+// link is empty for a card that is still to be filled in.
+func (c Card) link() templ.Attributes {
+	if c.Page == "" {
+		return nil
+	}
+	return templ.Attributes{"href": c.Page}
+}
+
 // busyFrom is the utilization from which a device is called busy.
 const busyFrom = 5
 
-func newCard(d *gpu.Device, now time.Time) Card {
+func newCard(d *gpu.Device, base string, now time.Time) Card {
 	c := Card{
 		Key:     d.Node + "/" + d.UUID,
 		Title:   "GPU " + strconv.Itoa(d.Index),
+		Page:    base + devicePath(d.UUID),
 		Name:    clean(d.Name, longestName),
 		Answers: d.State == gpu.StateOK,
 		Notice:  clean(d.Reason.Text(), longestSentence),

@@ -13,5 +13,6 @@ func chartList() []chart {
 		{"temperature_celsius", "Temperature", "°C"},
 		{"power_watts", "Power", "W"},
 		{"fan_percent", "Fan", "%"},
+		{"sm_clock_mhz", "Clock", "MHz"},
 	}
 }

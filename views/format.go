@@ -2,6 +2,7 @@ package views
 
 import (
 	"math"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,14 @@ func celsius(v float64) string   { return whole(v) + " °C" }
 func watts(v float64) string     { return whole(v) + " W" }
 func rpm(v float64) string       { return whole(v) + " RPM" }
 func megahertz(v float64) string { return whole(v) + " MHz" }
+
+// energy writes joules as people pay for them.
+func energy(joules float64) string {
+	if wh := joules / 3600; wh < 1000 {
+		return whole(wh) + " Wh"
+	}
+	return tenth(joules/3600/1000) + " kWh"
+}
 
 // memory writes MiB in the unit that keeps it short.
 func memory(mib float64) string {
@@ -152,6 +161,11 @@ func steers(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r < 0xa0 ||
 		r == 0x061c || r == 0x200e || r == 0x200f ||
 		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// devicePath is where a device's page is, below the base path.
+func devicePath(uuid string) string {
+	return "gpu/" + url.PathEscape(uuid)
 }
 
 // list joins words as a sentence does: "a, b and c".

@@ -42,7 +42,7 @@ func newGallery(now time.Time) gallery {
 	}
 	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {
 		d.UUID += "-" + strconv.Itoa(i)
-		g.Cards = append(g.Cards, newCard(&d, now))
+		g.Cards = append(g.Cards, newCard(&d, "/", now))
 	}
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))

@@ -3,10 +3,13 @@ package views
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -66,12 +69,25 @@ type Page struct {
 	FailTitle string
 	Alerts    []AlertRow
 	Processes []Process
+	Count     string // how many processes are left out
 	Unlisted  string
 	Notes     []string // what gpuwhy can't see here, and what would change that
 	Machine   string
 	Host      []HostRow
 
+	// Device is set on a device's own page; Cards and Processes are then its
+	// alone, and there are no Totals and no Host.
+	Device *DevicePage
+
 	asset func(string) string
+}
+
+// A DevicePage is what a device's own page has more.
+type DevicePage struct {
+	UUID  string
+	Title string // "GPU 0"
+	Name  string
+	Facts []FactGroup
 }
 
 // Density is how much room each card gets.
@@ -145,11 +161,14 @@ func NewPage(in Input) Page {
 	}
 	p.Simulated = s.Simulated()
 	p.Title = newTitle(s)
+	if len(in.Alerts) > 0 {
+		p.Title = "▲ " + p.Title
+	}
 	p.Driver = newDriver(s.Drivers)
 	p.Totals = newTotals(s)
 	p.Density = density(len(s.Devices))
 	for i := range s.Devices {
-		p.Cards = append(p.Cards, newCard(&s.Devices[i], s.Time))
+		p.Cards = append(p.Cards, newCard(&s.Devices[i], in.BasePath, s.Time))
 	}
 	p.FailTitle = failTitle(len(s.Devices))
 	for i := range s.Failures {
@@ -159,6 +178,8 @@ func NewPage(in Input) Page {
 		p.Alerts = append(p.Alerts, newAlertRow(a))
 	}
 	p.Processes = newProcesses(s)
+	p.Count = newCount(len(p.Processes))
+	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(s)
 	for i := range s.Notes {
 		p.Notes = append(p.Notes, clean(s.Notes[i].Text(), longestSentence))
@@ -166,6 +187,31 @@ func NewPage(in Input) Page {
 	p.Machine = newMachine(s.Host)
 	p.Host = newHostRows(s.Host)
 	return p
+}
+
+// NewDevicePage makes the view model of the page of one device, which is in the
+// input's snapshot.
+func NewDevicePage(in Input, d *gpu.Device) Page {
+	in.Snapshot = in.Snapshot.Filtered(func(other *gpu.Device) bool { return other.Node == d.Node && other.UUID == d.UUID })
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.GPU != d.Index })
+	p := NewPage(in)
+	p.Device = &DevicePage{
+		UUID:  d.UUID,
+		Title: "GPU " + strconv.Itoa(d.Index),
+		Name:  clean(d.Name, longestName),
+		Facts: newFacts(d),
+	}
+	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
+	p.Totals, p.Host, p.Machine = nil, nil, ""
+	return p
+}
+
+// body are the attributes that only some pages' bodies have.
+func (p Page) body() templ.Attributes {
+	if p.Device == nil {
+		return nil
+	}
+	return templ.Attributes{"data-gpu": p.Device.UUID}
 }
 
 // Render writes the whole page as HTML. Write it into a buffer first: an
@@ -180,7 +226,7 @@ func (p Page) head() head {
 		Style:   []string{p.asset("vendor/uplot/uPlot.min.css"), p.asset("app.css")},
 		Icon:    p.asset("icon.svg"),
 		Script:  p.asset("page.js"),
-		Preload: []string{p.asset("format.js"), p.asset("dom.js"), p.asset("cards.js"), p.asset("processes.js"), p.asset("summary.js"), p.asset("host.js"), p.asset("alerts.js"), p.asset("stream.js"), p.asset("age.js")},
+		Preload: []string{p.asset("charts.js"), p.asset("vendor/uplot/uPlot.esm.js")},
 	}
 }
 

@@ -121,7 +121,7 @@ func TestMeters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newCard(device(c.change), noon).Meters[c.meter]
+			got := newCard(device(c.change), "/", noon).Meters[c.meter]
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -149,7 +149,7 @@ func TestCardStates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)
-			got := newCard(d, noon)
+			got := newCard(d, "/", noon)
 			if got.State != c.state || got.StateText != c.text || got.NoticeTitle != c.noticeTitle || got.Notice != c.notice {
 				t.Errorf("got %q %q %q %q", got.State, got.StateText, got.NoticeTitle, got.Notice)
 			}
@@ -176,7 +176,7 @@ func TestWho(t *testing.T) {
 		"a process without a name": {gpu.Of([]gpu.Process{{PID: 7}}), "a process", "pid 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			card := newCard(device(func(d *gpu.Device) { d.Processes = c.list }), noon)
+			card := newCard(device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
 			if card.Who.Text != c.who || card.Detail != c.detail {
 				t.Errorf("got %q %q", card.Who.Text, card.Detail)
 			}
@@ -285,7 +285,7 @@ func TestPageOfEight(t *testing.T) {
 	in := input(s, "why")
 	in.Alerts = []Alert{{ID: "a1", GPU: 0, Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)}}
 	p := NewPage(in)
-	if p.Status != "degraded" || p.Density != Compact || p.Title != "99 % · 85 °C · gpuwhy" || p.Simulated {
+	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99 % · 85 °C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
 	if want := (AlertRow{"a1", "firing", "High usage", "GPU 0 is busy", "since 2026-01-02 11:59:18 UTC"}); len(p.Alerts) != 1 || p.Alerts[0] != want {
@@ -346,6 +346,9 @@ func TestNothingInline(t *testing.T) {
 	}
 	for _, e := range Examples(noon) {
 		pages[e.Name] = render(t, NewPage(input(e.Snapshot, e.Why)))
+		if e.Snapshot != nil && len(e.Snapshot.Devices) > 0 {
+			pages[e.Name+"'s first GPU"] = render(t, NewDevicePage(input(e.Snapshot, e.Why), &e.Snapshot.Devices[0]))
+		}
 	}
 	for name, html := range pages {
 		if found := inline.FindString(html); found != "" {

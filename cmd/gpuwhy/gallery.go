@@ -48,7 +48,7 @@ func galleryHandler(cfg *Config, log *slog.Logger) (http.Handler, error) {
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: versionText(), Interval: cfg.Interval},
 		Newest:       func() (*gpu.Snapshot, []byte) { return nil, nil },
 		WS:           http.NotFoundHandler(),
-		Why:          explain.Why,
+		Explain:      explain.Explain,
 		Recent:       recent.New(),
 		ActiveAlerts: func() int { return 0 },
 		Metrics:      http.NotFoundHandler(),

@@ -25,6 +25,7 @@ type commands struct {
 
 	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
+	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Gallery     galleryCommand     `cmd:"" hidden:"" help:"Serve every component of the page in every state, made up, for those who work on it."`

@@ -72,6 +72,7 @@ type app struct {
 	inputs  *inputs
 	sampler *sampler.Sampler
 	hub     *hub.Hub
+	history *explain.History
 	recent  *recent.Store
 	floors  attribute.Floors // what each device draws without work
 	alerts  *alert.Engine
@@ -85,13 +86,13 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, recent: recent.New()}
+	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
 	rule := alert.DefaultRule()
 	rule.Threshold = gpu.Percent(cfg.AlertUtilization)
 	a.alerts = alert.New(rule)
 	a.firing.Store(&[]alert.Alert{})
 	a.hub = hub.New(hub.Config{
-		Encode:     encodeUpdate,
+		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
 		Refresh:    a.refresh,
 		Origins:    cfg.AllowOrigin,
@@ -134,16 +135,24 @@ func (a *app) monitor() contract.Monitor {
 }
 
 // encodeUpdate is the one place where snapshots become JSON.
-func encodeUpdate(s *gpu.Snapshot) ([]byte, error) {
-	return json.Marshal(contract.NewUpdate(s, explain.Why(s.Whole())))
+func (a *app) encodeUpdate(s *gpu.Snapshot) ([]byte, error) {
+	answer := a.history.Explain(s)
+	update := contract.NewUpdate(s, answer.Sentence)
+	update.Explain(s, &answer)
+	return json.Marshal(update)
 }
 
 func (a *app) encodeStatus(newest *gpu.Snapshot, encoded []byte) ([]byte, error) {
 	return json.Marshal(contract.NewGPUStatus(a.monitor(), newest, encoded))
 }
 
-// publish hands a reading on, with what is known of its devices by now.
-func (a *app) publish(s *gpu.Snapshot) { a.hub.Publish(a.floors.Note(s)) }
+// publish hands a reading on, with what is known of its devices by now, and
+// once it is explained: who gets it, gets the answer with it.
+func (a *app) publish(s *gpu.Snapshot) {
+	s = a.floors.Note(s)
+	a.history.Add(s)
+	a.hub.Publish(s)
+}
 
 func (a *app) refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	snap, err := a.sampler.Refresh(ctx)
@@ -216,19 +225,22 @@ func (a *app) watch(ctx context.Context) {
 	for snap := range a.hub.Feed(ctx) {
 		changes, standing := a.alerts.Observe(snap), a.alerts.Standing()
 		a.firing.Store(&standing)
-		a.hub.Announce(a.events(changes), a.events(standing))
+		answer := a.history.Explain(snap)
+		a.hub.Announce(a.events(changes, &answer), a.events(standing, &answer))
 	}
 }
 
-func (a *app) events(alerts []alert.Alert) []hub.Event {
+func (a *app) events(alerts []alert.Alert, answer *explain.Answer) []hub.Event {
 	events := make([]hub.Event, 0, len(alerts))
 	for i := range alerts {
-		data, err := json.Marshal(contract.NewAlert(&alerts[i]))
+		d := &alerts[i].Device
+		message := contract.NewAlert(&alerts[i])
+		message.Explain(answer.Of(d.Node, d.UUID))
+		data, err := json.Marshal(message)
 		if err != nil {
 			a.log.Error("an alert can't be encoded", "alert", alerts[i].ID, "err", err)
 			continue
 		}
-		d := &alerts[i].Device
 		events = append(events, hub.Event{Name: contract.HighGPUUsage, Node: d.Node, UUID: d.UUID, Index: d.Index, Data: data})
 	}
 	return events

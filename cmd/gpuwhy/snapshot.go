@@ -29,9 +29,10 @@ func (c snapshotCommand) Run(env *environment) error {
 		return err
 	}
 	if c.JSON {
-		encoder := json.NewEncoder(env.stdout)
-		encoder.SetIndent("", "  ")
-		if err := encoder.Encode(contract.NewUpdate(snap, explain.Why(snap))); err != nil {
+		answer := explain.Explain(snap)
+		update := contract.NewUpdate(snap, answer.Sentence)
+		update.Explain(snap, &answer)
+		if err := writeJSON(env.stdout, update); err != nil {
 			return err
 		}
 	} else if err := writeTable(env.stdout, snap); err != nil {
@@ -42,6 +43,14 @@ func (c snapshotCommand) Run(env *environment) error {
 		return errQuiet
 	}
 	return nil
+}
+
+// writeJSON prints an answer for people and programs.
+func writeJSON(w io.Writer, answer any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(answer)
 }
 
 func readOnce(env *environment) (*gpu.Snapshot, error) {
@@ -73,11 +82,13 @@ func readOnce(env *environment) (*gpu.Snapshot, error) {
 	}
 }
 
+const simulatedNote = "SIMULATED: none of these readings is real."
+
 // writeTable prints a snapshot for a terminal.
 func writeTable(w io.Writer, s *gpu.Snapshot) error {
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if s.Simulated() {
-		t.row("SIMULATED: none of these readings is real.")
+		t.row(simulatedNote)
 	}
 	if len(s.Devices) > 0 {
 		t.row(explain.Why(s))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
@@ -35,12 +34,13 @@ func (a *app) newServer() (*http.Server, error) {
 		Monitor:      a.monitor(),
 		Newest:       a.newest,
 		WS:           a.hub,
-		Why:          explain.Why,
+		Explain:      a.history.Explain,
 		Recent:       a.recent,
 		ActiveAlerts: func() int { return len(*a.firing.Load()) },
 		Metrics:      exporter,
 		Parts:        a.parts,
 		Page:         pages.dashboard,
+		DevicePage:   pages.device,
 		ErrorPage:    pages.problem,
 
 		DocsPage:      pages.docs,
@@ -127,10 +127,19 @@ type pages struct {
 
 func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
 	snap, _ := p.app.newest()
+	return views.NewPage(p.input(snap)).Render(ctx, w)
+}
+
+func (p *pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error {
+	return views.NewDevicePage(p.input(snap), d).Render(ctx, w)
+}
+
+// input is what pages of that snapshot are made of.
+func (p *pages) input(snap *gpu.Snapshot) views.Input {
 	monitor := p.app.monitor()
 	in := views.Input{
 		Snapshot:       snap,
-		Why:            explain.Why(snap),
+		Why:            p.app.history.Explain(snap).Sentence,
 		Version:        monitor.Version,
 		Node:           monitor.Node,
 		Source:         monitor.Source,
@@ -145,7 +154,7 @@ func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
 			ID: alert.ID, GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
 		})
 	}
-	return views.NewPage(in).Render(ctx, w)
+	return in
 }
 
 func (p *pages) problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {

@@ -14,10 +14,16 @@ const forgetAfter = time.Hour
 // a device, however long it runs. One goroutine feeds it; its answers may be
 // asked for by many.
 type History struct {
-	mu       sync.Mutex
-	devices  map[key]*remembered
-	snapshot *gpu.Snapshot // the newest
-	answer   Answer        // about it
+	mu      sync.Mutex
+	devices map[key]*remembered
+	// The newest snapshot with its answer, and the one before, which is still
+	// asked about while the newest is being handed out.
+	newest, before found
+}
+
+type found struct {
+	snapshot *gpu.Snapshot
+	answer   Answer
 }
 
 type key struct{ node, uuid string }
@@ -50,20 +56,22 @@ func (h *History) Add(s *gpu.Snapshot) {
 			delete(h.devices, k)
 		}
 	}
-	h.snapshot = s
-	h.answer = answer(s, func(d *gpu.Device) *memory { return &h.devices[key{d.Node, d.UUID}].memory })
+	h.before = h.newest
+	h.newest = found{s, answer(s, func(d *gpu.Device) *memory { return &h.devices[key{d.Node, d.UUID}].memory })}
 }
 
-// Explain answers for a snapshot: the newest that was added, one that was read
-// beside it, or one of which only a part is looked at, for which the answer is
-// that of the whole. s may be nil: nothing was read yet. The history does not
+// Explain answers for a snapshot: the newest that was added or the one before,
+// one that was read beside them, or one of which only a part is looked at, for
+// which the answer is that of the whole. s may be nil: nothing was read yet. The history does not
 // change.
 func (h *History) Explain(s *gpu.Snapshot) Answer {
 	s = s.Whole()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s != nil && s == h.snapshot {
-		return h.answer
+	for _, f := range []*found{&h.newest, &h.before} {
+		if s != nil && s == f.snapshot {
+			return f.answer
+		}
 	}
 	return answer(s, func(d *gpu.Device) *memory {
 		m := new(memory)

@@ -33,8 +33,16 @@ func (s *Server) metrics() handler {
 	}, s.untilNext)
 }
 
-// device answers with one device, made when it is first asked for.
+// device answers with one device.
 func (s *Server) device() handler {
+	return s.each(func(snap *gpu.Snapshot) func(i int) any {
+		return func(i int) any { return contract.NewOneGPU(snap, &snap.Devices[i]) }
+	})
+}
+
+// each answers for one device with what build makes of a snapshot and of the
+// device's place in it, made when it is first asked for.
+func (s *Server) each(build func(*gpu.Snapshot) func(i int) any) handler {
 	type devices struct {
 		snap   *gpu.Snapshot
 		bodies []func() (*body, error)
@@ -45,10 +53,9 @@ func (s *Server) device() handler {
 			return devices{}, err
 		}
 		all := devices{snap, make([]func() (*body, error), len(snap.Devices))}
+		answer := build(snap)
 		for i := range all.bodies {
-			all.bodies[i] = sync.OnceValues(func() (*body, error) {
-				return jsonBody(contract.NewOneGPU(snap, &snap.Devices[i]))
-			})
+			all.bodies[i] = sync.OnceValues(func() (*body, error) { return jsonBody(answer(i)) })
 		}
 		return all, nil
 	}

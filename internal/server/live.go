@@ -64,7 +64,7 @@ func (s *Server) update() handler {
 		// its own key is another.
 		snap, encoded := s.cfg.Newest()
 		if snap == nil {
-			return jsonBody(contract.EmptyUpdate(s.cfg.Monitor, s.cfg.Why(nil)))
+			return jsonBody(contract.EmptyUpdate(s.cfg.Monitor, s.cfg.Explain(nil).Sentence))
 		}
 		return newBody(typeJSON, encoded), nil
 	}, revalidate)
@@ -79,7 +79,7 @@ func (s *Server) summary() handler {
 	}
 	now := func() basis { return basis{s.snapshot(), s.cfg.ActiveAlerts()} }
 	return kept(now, func(of basis) (*body, error) {
-		return jsonBody(contract.NewSummary(s.cfg.Monitor, of.snap, s.cfg.Why(of.snap), of.alerts))
+		return jsonBody(contract.NewSummary(s.cfg.Monitor, of.snap, s.cfg.Explain(of.snap).Sentence, of.alerts))
 	}, revalidate)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -24,6 +25,42 @@ func (s *Server) home() handler {
 		}
 		return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
 	}
+}
+
+// devicePage answers with the page of one device. Its address has the UUID:
+// an index leads there.
+func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	snap := s.snapshot()
+	if err := s.readable(snap); err != nil {
+		return err
+	}
+	i, err := id.find(snap)
+	if err != nil {
+		return err
+	}
+	d := &snap.Devices[i]
+	if d.UUID != id.text {
+		w.Header().Set("Cache-Control", "no-store")
+		http.Redirect(w, r, s.cfg.BasePath+"/gpu/"+url.PathEscape(d.UUID)+query(r), http.StatusTemporaryRedirect)
+		return nil
+	}
+	var page bytes.Buffer
+	if err := s.cfg.DevicePage(r.Context(), &page, snap, d); err != nil {
+		return fmt.Errorf("render the page of a device: %w", err)
+	}
+	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+}
+
+// query is that of the request with its question mark, or empty.
+func query(r *http.Request) string {
+	if r.URL.RawQuery == "" {
+		return ""
+	}
+	return "?" + r.URL.RawQuery
 }
 
 // static answers with an asset. It lists nothing.
@@ -79,10 +116,6 @@ func robots(w http.ResponseWriter, r *http.Request) error {
 
 // toBase leads from the base path to the page, which has a slash at its end.
 func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
-	to := s.cfg.BasePath + "/"
-	if r.URL.RawQuery != "" {
-		to += "?" + r.URL.RawQuery
-	}
-	http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+	http.Redirect(w, r, s.cfg.BasePath+"/"+query(r), http.StatusTemporaryRedirect)
 	return nil
 }

@@ -110,6 +110,20 @@ func options(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// readOnly answers reading requests with h, and others as every address does.
+func readOnly(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+			return h(w, r)
+		case http.MethodOptions:
+			return options(w, r)
+		default:
+			return methodNotAllowed(w, r)
+		}
+	}
+}
+
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
 }

@@ -77,6 +77,17 @@ func (s *Server) routes() []route {
 			Answers:     []apidoc.Answer{ok("One entry a GPU.", contract.Recent{}, "recent"), unknownDevice, badDevice},
 		}),
 
+		api("/api/gpu/why", s.why(), apidoc.Operation{
+			ID: "getWhy", Tag: tagLive, Summary: "Why the fans run",
+			Description: "The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it.",
+			Answers:     []apidoc.Answer{ok("The answer; without a GPU it says what was tried.", contract.Why{}, "why")},
+		}),
+		api("/api/gpu/why/{id}", s.whyOne(), apidoc.Operation{
+			ID: "getWhyOfOne", Tag: tagLive, Summary: "Why one GPU's fan runs",
+			Params:  []apidoc.Param{deviceParam},
+			Answers: []apidoc.Answer{ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), unknownDevice, badDevice, nothingToRead},
+		}),
+
 		api("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(snap) }), apidoc.Operation{
 			ID: "getInfo", Tag: tagAgent, Summary: "Whether there are GPUs",
 			Answers: []apidoc.Answer{ok("How many there are.", contract.GPUInfo{}, "gpu_info")},

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -23,9 +24,10 @@ type Config struct {
 	Newest func() (snap *gpu.Snapshot, update []byte)
 	// WS answers /ws.
 	WS http.Handler
-	// Why says in one sentence what a snapshot shows, which may be nil.
-	Why    func(*gpu.Snapshot) string
-	Recent *recent.Store
+	// Explain says why the machine of a snapshot is as it is; the snapshot may
+	// be nil.
+	Explain func(*gpu.Snapshot) explain.Answer
+	Recent  *recent.Store
 	// ActiveAlerts is how many alerts are firing.
 	ActiveAlerts func() int
 	// Metrics answers /metrics.
@@ -35,8 +37,10 @@ type Config struct {
 
 	// Page writes the dashboard, ErrorPage what a browser sees instead of
 	// problem+json. Nothing of what they wrote is sent if they fail.
-	Page      func(ctx context.Context, w io.Writer) error
-	ErrorPage func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
+	Page func(ctx context.Context, w io.Writer) error
+	// DevicePage writes the page of a device of a snapshot.
+	DevicePage func(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error
+	ErrorPage  func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
 	// DocsPage writes the interactive documentation, ReferencePage the OpenAPI
 	// document as a page to read, EventsPage the WebSocket protocol. What they
 	// wrote is kept.
@@ -136,6 +140,9 @@ func (s *Server) Handler() http.Handler {
 	for _, r := range s.routes() {
 		mount(r.path, r.answer)
 	}
+	// The page of a device. Its pattern names no method, which would make it
+	// conflict with those of /gpu/info.
+	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.handle(readOnly(s.devicePage)))
 	if s.cfg.BasePath != "" {
 		mount("", s.handle(s.toBase))
 	}

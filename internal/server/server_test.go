@@ -96,9 +96,9 @@ func newStage() (*stage, Config) {
 		WS: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "the socket")
 		}),
-		Why: func(s *gpu.Snapshot) string {
+		Explain: func(s *gpu.Snapshot) explain.Answer {
 			st.whys.Add(1)
-			return explain.Why(s)
+			return explain.Explain(s)
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
@@ -111,6 +111,10 @@ func newStage() (*stage, Config) {
 		},
 		Page: func(_ context.Context, w io.Writer) error {
 			fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
+			return st.pageErr
+		},
+		DevicePage: func(_ context.Context, w io.Writer, _ *gpu.Snapshot, d *gpu.Device) error {
+			fmt.Fprintf(w, "<!doctype html><title>%s</title>", d.UUID)
 			return st.pageErr
 		},
 		ErrorPage: func(_ context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
@@ -217,6 +221,7 @@ func want(t *testing.T, answer any) string {
 
 func TestAnswers(t *testing.T) {
 	server := machines.BrokenServer()
+	answer := explain.Explain(server)
 	for _, tt := range []struct {
 		path   string
 		answer any
@@ -224,6 +229,9 @@ func TestAnswers(t *testing.T) {
 		{"/api/gpu/summary", contract.NewSummary(testMonitor, server, explain.Why(server), 0)},
 		{"/api/gpu/metrics", contract.NewUpdate(server, "why")},
 		{"/api/gpu/metrics/3", contract.NewOneGPU(server, &server.Devices[3])},
+		{"/api/gpu/why", contract.NewWhy(testMonitor, server, &answer)},
+		{"/api/gpu/why/3", contract.NewOneWhy(server, &answer.Devices[3])},
+		{"/api/gpu/why/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneWhy(server, &answer.Devices[2])},
 		{"/gpu/info", contract.NewGPUInfo(server)},
 		{"/gpu/metrics", contract.NewGPUMetrics(server)},
 		{"/gpu/metrics/7", contract.NewOneGPU(server, &server.Devices[7])},
@@ -279,6 +287,10 @@ func TestStatuses(t *testing.T) {
 		{"/api/gpu/recent", 200, 200, 200},
 		{"/api/gpu/recent?gpu=0", 200, 404, 200},
 		{"/api/gpu/recent?gpu=zero", 422, 422, 422},
+		{"/api/gpu/why", 200, 200, 200},
+		{"/api/gpu/why/0", 503, 503, 200},
+		{"/api/gpu/why/1", 503, 503, 404},
+		{"/api/gpu/why/one", 422, 422, 422},
 		{"/api/health", 200, 200, 200},
 		{"/gpu/info", 200, 200, 200},
 		{"/gpu/metrics", 503, 503, 200},
@@ -326,6 +338,9 @@ func TestStatuses(t *testing.T) {
 		{"/static/", 404, 404, 404},
 		{"/static/h4sh/", 404, 404, 404},
 		{"/gpu", 404, 404, 404},
+		{"/gpu/0", 503, 503, 307},
+		{"/gpu/1", 503, 503, 404},
+		{"/gpu/one", 422, 422, 422},
 		{"/gpu/metrics/", 404, 404, 404},
 		{"/nothing", 404, 404, 404},
 	} {
@@ -339,6 +354,9 @@ func TestStatuses(t *testing.T) {
 				}
 				if status >= 400 {
 					isProblem(t, w, status)
+				}
+				if to, want := w.Header().Get("Location"), "/gpu/"+machines.Workstation().Devices[0].UUID; status == 307 && to != want {
+					t.Errorf("%s: leads to %q, want %q", when, to, want)
 				}
 				if retry := w.Header().Get("Retry-After"); (retry == "5") != (status == 503) {
 					t.Errorf("%s: status %d with Retry-After %q", when, status, retry)
@@ -374,9 +392,27 @@ func TestWhatIsSaidWithoutGPU(t *testing.T) {
 	}
 }
 
+func TestDevicePage(t *testing.T) {
+	st, h := serving(t, func(c *Config) { c.BasePath = "/base" })
+	snap := machines.Server()
+	st.show(t, snap)
+	uuid := snap.Devices[3].UUID
+	w := get(h, "/base/gpu/"+uuid)
+	if w.Code != 200 || w.Header().Get("Content-Type") != typeHTML || !strings.Contains(w.Body.String(), uuid) {
+		t.Errorf("status %d, %s", w.Code, w.Body)
+	}
+	for _, id := range []string{"3", strings.ToLower(uuid)} {
+		if w := get(h, "/base/gpu/"+id+"?sort=memory"); w.Code != 307 || w.Header().Get("Location") != "/base/gpu/"+uuid+"?sort=memory" {
+			t.Errorf("%s: status %d to %q", id, w.Code, w.Header().Get("Location"))
+		}
+	}
+	st.pageErr = io.ErrUnexpectedEOF
+	isProblem(t, get(h, "/base/gpu/"+uuid), 500)
+}
+
 func TestMethods(t *testing.T) {
 	_, h := serving(t)
-	for _, path := range []string{"/", "/ws", "/api/gpu/summary", "/gpu/metrics/0", "/static/x.js", "/health/live", "/favicon.ico"} {
+	for _, path := range []string{"/", "/ws", "/api/gpu/summary", "/gpu/metrics/0", "/gpu/info", "/gpu/0", "/static/x.js", "/health/live", "/favicon.ico"} {
 		for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "BREW"} {
 			w := ask(h, method, path)
 			isProblem(t, w, http.StatusMethodNotAllowed)

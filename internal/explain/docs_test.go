@@ -1,0 +1,38 @@
+package explain
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// docs/why.md has every kind, and none that there is not.
+func TestEveryKindIsDocumented(t *testing.T) {
+	kinds := []Kind{WarmAir, NoDevice, SourceFailed, Note, Starting}
+	for _, r := range slices.Concat(absentRules, presentRules) {
+		kinds = append(kinds, r.kind)
+	}
+	text, err := os.ReadFile("../../docs/why.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[Kind]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\|").FindAllSubmatch(text, -1) {
+		for _, name := range regexp.MustCompile("`([a-z_]+)`").FindAllSubmatch(row[1], -1) {
+			documented[Kind(name[1])] = true
+		}
+	}
+	for _, c := range []Confidence{High, Medium, Low} {
+		delete(documented, Kind(c.String())) // of the other table
+	}
+	for _, kind := range kinds {
+		if !documented[kind] {
+			t.Errorf("%s is not in docs/why.md", kind)
+		}
+		delete(documented, kind)
+	}
+	for kind := range documented {
+		t.Errorf("docs/why.md has %s, which no rule finds", kind)
+	}
+}

@@ -1,0 +1,76 @@
+// @ts-check
+// Everything that one GPU reports: the twin of views/facts.go, which writes
+// beside each value where it is in the message, and how it is written.
+
+import {
+  absent, celsius, clean, counted, decimals, energy, longestName, longestSentence, megahertz, memory, moment, percent, plain, rpm, show, shown, watts,
+} from "./format.js";
+import { byId, setHidden, setText, setValue, sync } from "./dom.js";
+import { noticeTitles } from "./cards.js";
+
+/** @typedef {import("./message.js").GPU} GPU */
+/** @typedef {import("./format.js").Value} Value */
+
+/** @type {Record<string, (v: number) => string>} */
+const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, whole: decimals };
+
+/** @type {Record<string, (v: any, el: HTMLElement) => string>} */
+const words = {
+  moment,
+  yesNo: (v) => (v ? "yes" : "no"),
+  kinds: (v) => (v.length ? counted(v.length, "kind", "kinds") : "none"),
+  reasons: (v, el) => {
+    const texts = Object.fromEntries((el.dataset.words ?? "").split("\n").map((line) => line.split("=")));
+    return v.map((/** @type {string} */ name) => texts[name]).filter(Boolean).join("; ") || "nothing";
+  },
+};
+
+/**
+ * @param {any} object
+ * @param {string} path
+ */
+const at = (object, path) => path.split(".").reduce((o, name) => o?.[name], object);
+
+/**
+ * The value that an element has to show of an object.
+ * @param {HTMLElement} el
+ * @param {any} object
+ * @param {Record<string, string> | undefined} quality
+ * @param {string} [prefix] of the object's paths in quality
+ * @returns {Value}
+ */
+export function valueFor(el, object, quality, prefix = "") {
+  const { path = "", format = "" } = el.dataset;
+  const v = at(object, path);
+  const why = quality?.[prefix + path];
+  if (numbers[format]) return show(v, why, (n) => numbers[format](n));
+  if (format === "text") return shown(v, why, longestSentence);
+  return v == null ? absent(why) : plain(clean(words[format](v, el), longestSentence));
+}
+
+/** @param {GPU} g */
+export function showFacts(g) {
+  setText(byId("device"), clean(g.gpu_name, longestName));
+  for (const el of /** @type {NodeListOf<HTMLElement>} */ (byId("facts").querySelectorAll("dd[data-path]"))) {
+    const value = valueFor(el, g, g.quality);
+    if (value.mark === "absent" && g.state !== "ok") {
+      value.text = `not read since ${moment(g.state_since)}`;
+      value.title = (noticeTitles[g.state] ?? "").toLowerCase();
+    } else if (value.text === "stale" && g.sampled_at) {
+      value.text = `stale since ${moment(g.sampled_at)}`;
+    }
+    setValue(el, value);
+  }
+  for (const list of /** @type {NodeListOf<HTMLElement>} */ (byId("facts").querySelectorAll("[data-list]"))) {
+    const name = list.dataset.list ?? "";
+    /** @type {any[]} */
+    const items = at(g, name) ?? [];
+    const outer = list.closest(".list");
+    if (outer) setHidden(outer, items.length === 0);
+    sync(list, `t-${name}`, items.map((item, i) => ({ item, i })), ({ i }) => String(i), (row, { item, i }) => {
+      for (const el of /** @type {NodeListOf<HTMLElement>} */ (row.querySelectorAll("[data-path]"))) {
+        setValue(el, item.quality ? valueFor(el, item, item.quality) : valueFor(el, item, g.quality, `${name}.${i}.`));
+      }
+    });
+  }
+}

@@ -1,0 +1,108 @@
+package views
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// factOf finds a fact by its path.
+func factOf(t *testing.T, d *gpu.Device, path string) DeviceFact {
+	t.Helper()
+	for _, g := range newFacts(d) {
+		for _, f := range g.Facts {
+			if f.Path == path {
+				return f
+			}
+		}
+	}
+	t.Fatalf("no fact %s", path)
+	return DeviceFact{}
+}
+
+func TestFacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		change     func(*gpu.Device)
+		path, want string
+	}{
+		"a value":         {func(d *gpu.Device) { d.Thermal.Shutdown = gpu.Of[gpu.Celsius](92) }, "temperature.shutdown_threshold_celsius", "92 °C"},
+		"zero is a value": {func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of(uint64(0)) }, "health.ecc_uncorrected_volatile", "0"},
+		"not reported":    {func(*gpu.Device) {}, "serial", "not reported"},
+		"not offered":     {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotSupported) }, "serial", "not offered"},
+		"not permitted":   {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotPermitted) }, "serial", "not permitted"},
+		"stale":           {func(d *gpu.Device) { d.Power.Draw = gpu.Absent[gpu.Watts](gpu.Stale) }, "power.power_draw_watts", "stale"},
+		"stale since": {func(d *gpu.Device) {
+			d.Power.Draw, d.SampledAt = gpu.Absent[gpu.Watts](gpu.Stale), noon.Add(-time.Minute)
+		}, "power.power_draw_watts", "stale since 2026-01-02 11:59:00 UTC"},
+		"doubtful":          {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](1890) }, "power.power_draw_watts", "1890 W ?"},
+		"of a lost device":  {func(d *gpu.Device) { d.State = gpu.StateLost }, "power.power_draw_watts", "not read since 2026-01-02 11:00:00 UTC"},
+		"who a lost one is": {func(d *gpu.Device) { d.State = gpu.StateLost }, "gpu_name", "Card"},
+		"energy":            {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](9e6) }, "power.total_energy_joules", "2.5 kWh"},
+		"a little energy":   {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](7200) }, "power.total_energy_joules", "2 Wh"},
+		"held by nothing":   {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ClockEventReasons(0)) }, "clock_event_reasons", "nothing"},
+		"held":              {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle | gpu.ReasonDisplayClockSetting) }, "clock_event_reasons", "there is nothing to do; a display needs it"},
+		"performance state": {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(8) }, "performance_state", "P8"},
+		"a mode":            {func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }, "modes.persistence", "no"},
+		"no errors":         {func(d *gpu.Device) { d.Health.XIDs = gpu.Of([]gpu.XID{}) }, "health.xids", "none"},
+		"errors":            {func(d *gpu.Device) { d.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79}}) }, "health.xids", "1 kind"},
+		"no fan":            {func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, "fan_count", "0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := factOf(t, device(c.change), c.path).Value.Text; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Every fact has a label and one place, and those that people get wrong are
+// explained.
+func TestFactsAreExplained(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range newFacts(device(func(*gpu.Device) {})) {
+		if g.Title == "" || len(g.Facts) == 0 {
+			t.Errorf("an empty group %q", g.Title)
+		}
+		for _, f := range g.Facts {
+			if f.Label == "" || f.Path == "" || f.Format == "" || seen[f.Path] {
+				t.Errorf("%q is not whole, or there twice: %+v", f.Path, f)
+			}
+			seen[f.Path] = true
+		}
+	}
+	for path, words := range map[string]string{
+		"utilization.gpu_percent": "100 % can be one small kernel", "fan_speed_percent": "not what it turns",
+		"memory.used_mb": "used or not", "power.power_draw_watts": "heat",
+	} {
+		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.From == "" {
+			t.Errorf("%s: %q from %q", path, f.Means, f.From)
+		}
+	}
+}
+
+func TestDevicePage(t *testing.T) {
+	s := exampleEight(noon)
+	in := input(s, "why")
+	in.Alerts = []Alert{{ID: "a", GPU: 0, Message: "of GPU 0", Since: noon}, {ID: "b", GPU: 1, Message: "of GPU 1", Since: noon}}
+	p := NewDevicePage(in, &s.Devices[1])
+	if p.Title != "▲ 93 % · 85 °C · GPU 1 · gpuwhy" || len(p.Cards) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU 1" || p.Totals != nil {
+		t.Errorf("got %+v", p)
+	}
+	if len(in.Alerts) != 2 || in.Alerts[1].ID != "b" {
+		t.Error("the input was changed")
+	}
+	html := render(t, p)
+	for _, part := range []string{`data-gpu="` + s.Devices[1].UUID + `"`, "Everything it reports", `id="gone" hidden`, `href="/gpu/` + s.Devices[1].UUID + `"`} {
+		if !strings.Contains(html, part) {
+			t.Errorf("%q is missing", part)
+		}
+	}
+	if strings.Contains(html, `id="host"`) || strings.Contains(html, `id="totals"`) {
+		t.Error("it shows the machine")
+	}
+	if lost := render(t, NewDevicePage(in, &s.Devices[6])); !strings.Contains(lost, "not read since 2025-12-31 10:00:00 UTC") || !strings.Contains(lost, "Lost for 2 d 2 h") {
+		t.Error("a lost device is not said to be")
+	}
+}
