@@ -31,12 +31,12 @@ var contractFields = map[string][]string{
 		"devices[].is_available bool", "devices[].error_message string?",
 	},
 	"driver": {"driver_version string?", "cuda_driver_version string?", "nvml_version string?", "timestamp time"},
-	"summary": {
+	"summary": append([]string{
 		"available bool", "status string", "source string", "node string", "timestamp time", "gpu_count int",
 		"average_gpu_utilization float?", "average_memory_utilization float?", "average_temperature float?",
 		"max_temperature float?", "total_memory_used_mb float?", "total_memory_total_mb float?",
 		"total_power_draw_watts float?", "process_count int", "active_alerts int", "why sentence",
-	},
+	}, under("causes[].", causeFields)...),
 	"update": append([]string{
 		"seq int", "timestamp time", "node string", "source string", "available bool", "gpu_count int", "why sentence",
 	}, slices.Concat(under("gpus[].", gpuFields), under("causes[].", causeFields))...),

@@ -116,6 +116,7 @@ func newAnswers(s *gpu.Snapshot) answers {
 	a.Processes = contract.NewClusterProcesses(a.Nodes)
 	a.ClusterSummary = contract.NewClusterSummary(monitor, s, new(contract.LocalCluster))
 	a.FleetSummary = contract.NewClusterSummary(monitor, s, nil)
+	a.Summary.Explain(&answer)
 	encoded := json.RawMessage(`"the update"`)
 	if s == nil || len(s.Devices) < 8 { // eight alike show no more
 		a.Why = new(contract.NewWhy(monitor, s, &answer))

@@ -248,14 +248,15 @@ type Summary struct {
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
 	Totals
-	ActiveAlerts int    `json:"active_alerts" unit:"count"` // how many alerts are firing
-	Why          string `json:"why"`                        // what the snapshot shows, in one sentence
+	ActiveAlerts int     `json:"active_alerts" unit:"count"` // how many alerts are firing
+	Why          string  `json:"why"`                        // what the snapshot shows, in one sentence
+	Causes       []Cause `json:"causes"`                     // what is behind that sentence; /api/gpu/why has the causes of every GPU
 }
 
-// NewSummary makes it; newest may be nil.
+// NewSummary makes it; newest may be nil. [Summary.Explain] adds the causes.
 func NewSummary(m Monitor, newest *gpu.Snapshot, why string, activeAlerts int) Summary {
 	if newest == nil {
-		return Summary{Status: string(gpu.StatusStarting), Source: m.Source, Node: m.Node, Timestamp: timestamp(m.Started), Why: why}
+		return Summary{Status: string(gpu.StatusStarting), Source: m.Source, Node: m.Node, Timestamp: timestamp(m.Started), Why: why, Causes: []Cause{}}
 	}
 	return Summary{
 		Available:    len(newest.Devices) > 0,
@@ -267,6 +268,7 @@ func NewSummary(m Monitor, newest *gpu.Snapshot, why string, activeAlerts int) S
 		Totals:       newTotals(newest),
 		ActiveAlerts: activeAlerts,
 		Why:          why,
+		Causes:       []Cause{},
 	}
 }
 

@@ -109,6 +109,11 @@ func (u *Update) Explain(s *gpu.Snapshot, a *explain.Answer) {
 	u.Causes = newCauses(s.Node, causes[:min(len(causes), mostCauses)])
 }
 
+// Explain adds the answer, with the causes behind its sentence.
+func (s *Summary) Explain(a *explain.Answer) {
+	s.Why, s.Causes = a.Sentence, newCauses(s.Node, a.Main())
+}
+
 // Explain adds the answer about the alert's device, as it is now; nil where the
 // device is gone.
 func (al *Alert) Explain(a *explain.DeviceAnswer) {

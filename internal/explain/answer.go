@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -131,6 +132,15 @@ func (a *Answer) Causes() []Cause {
 		out = append(out, a.Devices[i].Causes...)
 	}
 	return out
+}
+
+// Main are the causes behind the sentence: the machine's, and those of the
+// device that the sentence is about.
+func (a *Answer) Main() []Cause {
+	if len(a.ranked) == 0 {
+		return a.Machine
+	}
+	return slices.Concat(a.Machine, a.Devices[a.ranked[0]].Causes)
 }
 
 // Of returns the answer about one device, or nil where there is none.

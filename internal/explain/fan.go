@@ -22,6 +22,9 @@ func fanFailing(c *card) *finding {
 func (c *card) failing(i int) *finding {
 	fan, m := &c.d.Fans.Fans[i], &c.m.fans[i]
 	told, rpm := commanded(fan), revolutions(fan)
+	if m.still.IsZero() && m.slow.IsZero() && m.loose.IsZero() {
+		return nil
+	}
 	name := "a fan"
 	if len(c.d.Fans.Fans) > 1 {
 		name = fmt.Sprintf("fan %d", i+1)
@@ -82,6 +85,9 @@ func byHand(d *gpu.Device) string {
 
 func fanByHand(c *card) *finding {
 	how := byHand(c.d)
+	if how == "" {
+		return nil
+	}
 	f := &finding{
 		since:    c.began(c.m.byHand),
 		evidence: &proofs{at: c.at},

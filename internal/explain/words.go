@@ -112,10 +112,9 @@ func sentence(clauses ...string) string {
 	return text + "."
 }
 
-// number is a value rounded for people: "431", never "-0".
-func number(v float64) string {
-	return strconv.FormatFloat(math.Round(v)+0, 'f', -1, 64)
-}
+// number is a value rounded for people: "431", never "-0". Evidence has the
+// value itself.
+func number(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
 
 func withUnit(v float64, unit string) string {
 	if unit == "" {

@@ -79,7 +79,10 @@ func (s *Server) summary() handler {
 	}
 	now := func() basis { return basis{s.snapshot(), s.cfg.ActiveAlerts()} }
 	return kept(now, func(of basis) (*body, error) {
-		return jsonBody(contract.NewSummary(s.cfg.Monitor, of.snap, s.cfg.Explain(of.snap).Sentence, of.alerts))
+		answer := s.cfg.Explain(of.snap)
+		summary := contract.NewSummary(s.cfg.Monitor, of.snap, answer.Sentence, of.alerts)
+		summary.Explain(&answer)
+		return jsonBody(summary)
 	}, revalidate)
 }
 

@@ -222,11 +222,13 @@ func want(t *testing.T, answer any) string {
 func TestAnswers(t *testing.T) {
 	server := machines.BrokenServer()
 	answer := explain.Explain(server)
+	summary := contract.NewSummary(testMonitor, server, "", 0)
+	summary.Explain(&answer)
 	for _, tt := range []struct {
 		path   string
 		answer any
 	}{
-		{"/api/gpu/summary", contract.NewSummary(testMonitor, server, explain.Why(server), 0)},
+		{"/api/gpu/summary", summary},
 		{"/api/gpu/metrics", contract.NewUpdate(server, "why")},
 		{"/api/gpu/metrics/3", contract.NewOneGPU(server, &server.Devices[3])},
 		{"/api/gpu/why", contract.NewWhy(testMonitor, server, &answer)},
