@@ -30,7 +30,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
 	variable := regexp.MustCompile(`GPUWHY_[A-Z_]+`)
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"snapshot", "--help"}, {"healthcheck", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"snapshot", "--help"}, {"why", "--help"}, {"healthcheck", "--help"}} {
 		r := command(t, nil, args...)
 		if r.code != exitOK {
 			t.Fatalf("%v: %s", args, r.stderr)
