@@ -91,7 +91,8 @@ func operationDoc(doc *apidoc.Document, path string, op *apidoc.OperationObject)
 			value = doc.Components.Responses.Get(lastPart(value.Ref))
 		}
 		answer := views.AnswerDoc{Status: r.Name, Text: value.Description}
-		for _, media := range value.Content {
+		if len(value.Content) > 0 { // the first is what programs get
+			media := value.Content[0]
 			answer.Type = views.TypeRef{Name: media.Name}
 			if media.Value.Schema != nil {
 				answer.Type, _ = typeRef(media.Value.Schema)

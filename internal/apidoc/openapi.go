@@ -181,7 +181,10 @@ func OpenAPI(api API, routes []Route) (*Document, []string) {
 		Servers: []Server{{api.Base + "/"}},
 		Tags:    api.Tags,
 	}
-	problem := Members[*Media]{{typeProblem, &Media{schemas.Of(reflect.TypeOf(api.Problem)), examples("An error", api.ProblemExample)}}}
+	problem := Members[*Media]{
+		{typeProblem, &Media{schemas.Of(reflect.TypeOf(api.Problem)), examples("An error", api.ProblemExample)}},
+		{"text/html", &Media{}}, // for a browser
+	}
 	for _, route := range routes {
 		doc.Paths = append(doc.Paths, Member[*PathItem]{route.Path, &PathItem{operation(schemas, route, problem)}})
 	}

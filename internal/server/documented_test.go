@@ -127,9 +127,6 @@ func (d *documented) check(t testing.TB, path string, w *httptest.ResponseRecord
 		}
 		return
 	}
-	if contentType == "text/html" && w.Code >= 400 {
-		return // a page, for a browser
-	}
 	if _, ok := response.Content[contentType]; !ok {
 		t.Errorf("%s: status %d as %q is not documented", path, w.Code, contentType)
 		return
