@@ -18,8 +18,11 @@ import { byId, setAttribute, setBar, setHidden, setText, setTexts, setValue, slo
  */
 export function showCards(gpus, now) {
   const cards = byId("cards");
+  const seen = standingOut(gpus);
   setAttribute(cards, "data-density", density(gpus.length));
-  sync(cards, "t-card", gpus, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
+  setText(byId("card-count"), seen.length === gpus.length ? ""
+    : `${seen.length} of ${gpus.length} GPUs stand out: those that are lost or don’t answer, then those nearest to the limit of their heat.`);
+  sync(cards, "t-card", seen, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
 }
 
 /**
@@ -28,10 +31,35 @@ export function showCards(gpus, now) {
  */
 export const pageOf = (g) => `${document.body.dataset.base}gpu/${encodeURIComponent(g.gpu_uuid).replaceAll("%3A", ":")}`;
 
+/** Up to how many GPUs each has a card. */
+export const mostCards = 128;
+
 /** @param {number} devices */
 function density(devices) {
   if (devices <= 2) return "roomy";
-  return devices <= 16 ? "compact" : "dense";
+  if (devices <= 16) return "compact";
+  return devices <= mostCards ? "dense" : "wall";
+}
+
+/**
+ * The GPUs that have cards: all, or the few that stand out of very many.
+ * @param {GPU[]} gpus
+ */
+export function standingOut(gpus) {
+  if (gpus.length <= mostCards) return gpus;
+  const rank = (/** @type {GPU} */ g) => (isAway(g) ? 1000 : heat(g));
+  return gpus.map((g) => ({ g, r: rank(g) })).sort((a, b) => (a.r === b.r ? 0 : b.r - a.r)).slice(0, 24).map(({ g }) => g);
+}
+
+/** @param {GPU} g */
+const isAway = (g) => g.state === "lost" || g.state === "not_answering";
+
+/** @param {GPU} g */
+const heat = (g) => Number(g.temperature.current_celsius ?? -Infinity) - (heatLimit(g) ?? Infinity);
+
+/** @param {GPU} g */
+function heatLimit({ temperature: { current_celsius: now, slowdown_threshold_celsius: slowdown, margin_celsius: margin } }) {
+  return slowdown ?? (now != null && margin != null ? now + margin : null);
 }
 
 /**
@@ -76,7 +104,7 @@ const notices = {
  * @param {GPU} g
  * @returns {[string, string]}
  */
-function cardState(g) {
+export function cardState(g) {
   if (g.state !== "ok") return [g.state, (noticeTitles[g.state] ?? "").toLowerCase()];
   const util = g.utilization.gpu_percent;
   if (util == null) return ["on", "answering"];
@@ -107,7 +135,7 @@ function showMeter(row, m) {
  * @param {GPU} g
  * @returns {Meter[]}
  */
-function meters(g) {
+export function meters(g) {
   return [utilizationMeter(g), memoryMeter(g), temperatureMeter(g), powerMeter(g), fanMeter(g)];
 }
 
@@ -133,9 +161,8 @@ function memoryMeter(g) {
 
 /** @param {GPU} g */
 export function temperatureMeter(g) {
-  const { current_celsius: now, margin_celsius: margin } = g.temperature;
-  let limit = g.temperature.slowdown_threshold_celsius;
-  if (limit == null && now != null && margin != null) limit = now + margin;
+  const now = g.temperature.current_celsius;
+  const limit = heatLimit(g);
   return {
     key: "temperature", fill: part(now, limit ?? 100),
     level: now == null || limit == null ? "" : level(now - limit, -10, -3),
@@ -187,7 +214,7 @@ function fanMeter(g) {
  * @param {GPU} g
  * @returns {[Value, string]}
  */
-function whoWorks(g) {
+export function whoWorks(g) {
   if (!listed(g)) {
     const why = absent(g.quality.processes);
     return [{ ...why, text: `processes ${why.text}` }, ""];

@@ -3,7 +3,7 @@
 
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
-import { showCards } from "./cards.js";
+import { mostCards, showCards, standingOut } from "./cards.js";
 import { counted } from "./format.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
@@ -28,6 +28,11 @@ let planned = false;
 let paused = false;
 let connections = 0;
 let updated = false;
+/** @type {string[] | undefined} */
+let picked;
+
+/** @type {typeof import("./wall.js") | null} */
+let wall = null;
 
 /** @type {typeof import("./charts.js") | null} */
 let charts = null;
@@ -63,7 +68,7 @@ document.addEventListener("visibilitychange", () => {
 import("./charts.js").then((module) => {
   charts = module;
   module.startCharts(interval);
-  if (latest) module.addToCharts(latest);
+  if (latest) module.addToCharts(charted(latest));
   early.forEach(module.markAlert);
   return loadPast();
 }).catch(pastFailed);
@@ -111,7 +116,17 @@ function begin(status) {
   connections += 1;
   expectAlerts();
   if (status.snapshot) take(status.snapshot, false);
-  if (connections > 1) loadPast().catch(pastFailed);
+  if (connections > 1 || picked) loadPast().catch(pastFailed);
+}
+
+/**
+ * Of very many GPUs only some are charted: those that stood out at first.
+ * @param {Update} update
+ */
+function charted(update) {
+  if (update.gpus.length <= mostCards) return update;
+  picked ??= standingOut(update.gpus).slice(0, 8).map((g) => g.gpu_uuid);
+  return { ...update, gpus: update.gpus.filter((g) => picked?.includes(g.gpu_uuid)) };
 }
 
 /**
@@ -137,7 +152,7 @@ function take(update, fresh) {
     if (update.gpus.length === 0) return;
   }
   showTitle(update, only ? `GPU ${update.gpus[0].gpu_id}` : "");
-  charts?.addToCharts(update);
+  charts?.addToCharts(charted(update));
   latest = update;
   drawn = false;
   plan();
@@ -162,6 +177,7 @@ function drawPage() {
     showProcesses(latest.gpus, latest.timestamp);
     showHost(latest.host);
     if (only) showFacts(latest.gpus[0]);
+    showWhole(latest);
     showAge(interval);
   }
   charts?.drawCharts();
@@ -176,9 +192,27 @@ function onState(state) {
   setText(el, stateWords[state]);
 }
 
+/**
+ * The wall, where there are very many GPUs.
+ * @param {Update} update
+ */
+function showWhole({ gpus }) {
+  setHidden(byId("wall"), gpus.length <= mostCards);
+  if (gpus.length <= mostCards) return;
+  if (wall) wall.showWall(gpus);
+  else {
+    import("./wall.js").then((module) => {
+      wall = module;
+      module.showWall(latest?.gpus ?? []);
+    });
+  }
+}
+
 /** Fills the charts with what the server kept, also of the time without a connection. */
 async function loadPast() {
-  await charts?.loadCharts(`${base}api/gpu/recent${only ? `?gpu=${encodeURIComponent(only)}` : ""}`);
+  if (!latest && !byId("wall").hidden) return; // which of them is not known yet
+  const of = only ? [only] : picked ?? [];
+  await charts?.loadCharts(`${base}api/gpu/recent${of.length ? "?" : ""}${of.map((id) => `gpu=${encodeURIComponent(id)}`).join("&")}`);
 }
 
 /** @param {unknown} problem */

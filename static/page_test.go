@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -89,7 +91,7 @@ const differences = `(async () => {
   const lines = (doc) => {
     const out = [doc.title];
     const walk = (el, depth) => {
-      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said")) return;
+      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said, #wall-canvas")) return;
       const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
@@ -129,7 +131,7 @@ func TestLivePageIsTheServedPage(t *testing.T) {
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
 	sameAsServed(t, ctx)
 	now := time.Now()
-	for _, name := range []string{"eight", "many", "one", "none", "eight", "one"} {
+	for _, name := range []string{"eight", "many", "fleet", "one", "none", "fleet", "eight", "one"} {
 		t.Run(name, func(t *testing.T) {
 			now = now.Add(time.Second)
 			e := exampleNamed(t, name, now)
@@ -608,6 +610,85 @@ func TestProcessDetails(t *testing.T) {
 	until(t, ctx, `document.getElementById("process-state").textContent.startsWith("It is no longer")`)
 	do(t, ctx, chromedp.KeyEvent("\u001b"))
 	until(t, ctx, `!document.getElementById("process").open && location.search === ""`)
+	console.none(t)
+}
+
+func TestWall(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "fleet", now)
+	e.Snapshot.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, exampleNamed(t, "eight", now).Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	until(t, ctx, `document.getElementById("wall-canvas").width > 1000 && document.querySelectorAll("#cards > li").length === 24 && document.querySelectorAll("#processes > tr").length === 200`)
+	if got := ask[string](t, ctx, `[...document.querySelectorAll("#cards h3")].slice(0, 2).map((e) => e.textContent).join(", ")`); got != "GPU 500, GPU 7" {
+		t.Errorf("what stands out begins with %s", got)
+	}
+	// By the keyboard: from cell to cell, and into a GPU's page.
+	do(t, ctx, chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\u0303"), chromedp.KeyEvent("\u0303"))
+	until(t, ctx, `document.getElementById("wall-readout").textContent.startsWith("GPU 1 · NVIDIA H200 · busy · utilization 69 %")`)
+	// Sorted by heat, the hottest is the first; the address says so.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (["by", "order"].forEach((name, i) => { const s = document.getElementById("wall-" + name); s.value = ["temperature", "value"][i]; s.onchange(); }))`))
+	do(t, ctx, chromedp.KeyEvent("\u0302"))
+	until(t, ctx, `document.getElementById("wall-readout").textContent.startsWith("GPU 7 ")`)
+	if got := ask[string](t, ctx, `location.search`); got != "?by=temperature&order=value" {
+		t.Errorf("the address has %q", got)
+	}
+	// The same as a list.
+	do(t, ctx, chromedp.Click("#wall-list"))
+	until(t, ctx, `document.querySelectorAll("#wall-rows > tr").length === 100 && document.querySelector("#wall-rows a").textContent === "GPU 7" && document.getElementById("wall-canvas").hidden`)
+	do(t, ctx, chromedp.Click("#wall-more"))
+	until(t, ctx, `document.querySelectorAll("#wall-rows > tr").length === 200`)
+	do(t, ctx, chromedp.Click("#wall-list"), chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\r"))
+	site.await(t)
+	until(t, ctx, `location.pathname.endsWith("/gpu/GPU-00000000-0000-4000-8000-000000000007") && document.getElementById("wall").hidden`)
+	console.none(t)
+}
+
+// The main tasks work without a pointer: what can be clicked can be reached,
+// in the order of the page, and shows that it is.
+func TestKeyboardReachesAll(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+	reached := map[string]bool{}
+	for range 120 {
+		do(t, ctx, chromedp.KeyEvent("\t"))
+		what := ask[string](t, ctx, `(() => { const e = document.activeElement; return e.id || e.dataset.sort || e.closest("[data-metric]")?.dataset.metric || e.closest("#cards, #processes, #series, footer, .scroll")?.id || e.tagName; })()`)
+		if what == "BODY" {
+			break
+		}
+		if !ask[bool](t, ctx, `getComputedStyle(document.activeElement).outlineStyle !== "none" || document.activeElement.matches("input, select")`) {
+			t.Errorf("%s does not show that it is reached", what)
+		}
+		reached[what] = true
+	}
+	for _, what := range []string{"ask", "pause", "cards", "series", "utilization_percent", "sm_clock_mhz", "by-text", "by-gpu", "by-user", "by-group", "gpu", "memory", "processes"} {
+		if !reached[what] {
+			t.Errorf("%s can't be reached by the keyboard: %v", what, reached)
+		}
+	}
+	console.none(t)
+}
+
+func TestPrints(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+		return err
+	}))
+	if got := ask[string](t, ctx, `[getComputedStyle(document.getElementById("page-tools")).display, getComputedStyle(document.querySelector(".why")).color, getComputedStyle(document.documentElement).backgroundColor].join(" ")`); got != "none rgb(0, 0, 0) rgb(255, 255, 255)" {
+		t.Errorf("printed: %s", got)
+	}
 	console.none(t)
 }
 

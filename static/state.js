@@ -5,7 +5,7 @@
 const query = new URLSearchParams(location.search);
 
 /** Choices that are remembered. */
-const lasting = ["sort", "group", "wall", "by"];
+const lasting = ["sort", "group", "wall", "by", "order"];
 
 for (const name of lasting) {
   const kept = stored(name);

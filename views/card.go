@@ -2,6 +2,7 @@ package views
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,10 +127,7 @@ func memoryMeter(m gpu.Memory) Meter {
 // temperatureMeter is near its limit 10 degrees before the hardware slows
 // itself down, and at the top 3 degrees before.
 func temperatureMeter(t gpu.Thermal) Meter {
-	now, limit := num(t.GPU), num(t.Slowdown)
-	if margin := num(t.Margin); !limit.ok() && now.ok() && margin.ok() {
-		limit = newNumber(now.value+margin.value, gpu.Good)
-	}
+	now, limit := num(t.GPU), heatLimit(t)
 	out := Meter{Key: "temperature", Label: "Temperature", Value: show(now, celsius)}
 	if !limit.ok() {
 		return out.fill(now, full)
@@ -139,6 +137,24 @@ func temperatureMeter(t gpu.Thermal) Meter {
 		out.Level = level(now.value-limit.value, -10, -3)
 	}
 	return out.fill(now, limit)
+}
+
+func heatLimit(t gpu.Thermal) number {
+	now, limit := num(t.GPU), num(t.Slowdown)
+	if margin := num(t.Margin); !limit.ok() && now.ok() && margin.ok() {
+		return newNumber(now.value+margin.value, gpu.Good)
+	}
+	return limit
+}
+
+// heat is how many degrees a device is above the limit of its heat, which is
+// below 0 but for trouble.
+func heat(t gpu.Thermal) float64 {
+	now, limit := num(t.GPU), heatLimit(t)
+	if !now.ok() || !limit.ok() {
+		return math.Inf(-1)
+	}
+	return now.value - limit.value
 }
 
 func level(v, near, top float64) Level {

@@ -21,6 +21,7 @@ func Examples(now time.Time) []Example {
 		{"one", "python (pid 48213, alice) with 1 other process keeps GPU 0 (NVIDIA GeForce RTX 4090) busy at 97 %, 71 °C, 412 W of 450 W, fan at 68 %.", exampleOne(now)},
 		{"eight", "python (pid 9001, carol) keeps GPU 0 (NVIDIA H100 80GB HBM3) busy at 99 %, 74 °C, 699 W of 700 W; GPU 5 (NVIDIA H100 80GB HBM3) is not answering; GPU 6 (NVIDIA H100 80GB HBM3) is lost; GPU 7 (NVIDIA H100 80GB HBM3) is asleep.", exampleEight(now)},
 		{"many", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W.", exampleMany(now, 64)},
+		{"fleet", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W; 199 other GPUs are at work.", exampleMany(now, 1000)},
 		{"none", "No GPU can be read: the NVIDIA driver is not loaded: install it, or check that nvidia-smi runs on this machine.", exampleNone(now)},
 		{"starting", "The first reading is still under way.", nil},
 	}

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -64,6 +65,7 @@ type Page struct {
 
 	Totals    []Total
 	Cards     []Card
+	CardCount string // how many devices have none
 	Density   Density
 	Failures  []Failure
 	FailTitle string
@@ -98,6 +100,16 @@ const (
 	Roomy   Density = "roomy"   // one or two
 	Compact Density = "compact" // up to 16
 	Dense   Density = "dense"
+	// Wall is beyond what cards can show: a canvas has all devices, and only
+	// those that stand out have cards.
+	Wall Density = "wall"
+)
+
+// mostCards is up to how many devices each has a card, and fewCards how many
+// have one beside the wall.
+const (
+	mostCards = 128
+	fewCards  = 24
 )
 
 func density(devices int) Density {
@@ -106,9 +118,40 @@ func density(devices int) Density {
 		return Roomy
 	case devices <= 16:
 		return Compact
-	default:
+	case devices <= mostCards:
 		return Dense
+	default:
+		return Wall
 	}
+}
+
+// standingOut are the devices that have cards: all, or of very many those that
+// are lost or don't answer, then those nearest to the limit of their heat.
+func standingOut(devices []gpu.Device) []*gpu.Device {
+	out := make([]*gpu.Device, len(devices))
+	for i := range devices {
+		out[i] = &devices[i]
+	}
+	if len(out) <= mostCards {
+		return out
+	}
+	away := func(d *gpu.Device) int {
+		if d.State == gpu.StateLost || d.State == gpu.StateNotAnswering {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(out, func(a, b *gpu.Device) int {
+		return cmp.Or(cmp.Compare(away(b), away(a)), cmp.Compare(heat(b.Thermal), heat(a.Thermal)))
+	})
+	return out[:fewCards]
+}
+
+func newCardCount(devices int) string {
+	if devices <= mostCards {
+		return ""
+	}
+	return strconv.Itoa(fewCards) + " of " + strconv.Itoa(devices) + " GPUs stand out: those that are lost or don’t answer, then those nearest to the limit of their heat."
 }
 
 // A Total is one figure over all devices.
@@ -167,8 +210,9 @@ func NewPage(in Input) Page {
 	p.Driver = newDriver(s.Drivers)
 	p.Totals = newTotals(s)
 	p.Density = density(len(s.Devices))
-	for i := range s.Devices {
-		p.Cards = append(p.Cards, newCard(&s.Devices[i], in.BasePath, s.Time))
+	p.CardCount = newCardCount(len(s.Devices))
+	for _, d := range standingOut(s.Devices) {
+		p.Cards = append(p.Cards, newCard(d, in.BasePath, s.Time))
 	}
 	p.FailTitle = failTitle(len(s.Devices))
 	for i := range s.Failures {

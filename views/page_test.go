@@ -388,18 +388,39 @@ func TestErrorPage(t *testing.T) {
 	}
 }
 
+// The page is light; that of very many devices has what stands out, and the
+// scripts fetch the rest.
 func TestPageIsSmall(t *testing.T) {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := w.Write([]byte(render(t, NewPage(input(exampleEight(noon), "why"))))); err != nil {
-		t.Fatal(err)
+	for name, limit := range map[string]int{"eight": 8000, "many": 24_000, "fleet": 24_000} {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		for _, e := range Examples(noon) {
+			if e.Name != name {
+				continue
+			}
+			if _, err := w.Write([]byte(render(t, NewPage(input(e.Snapshot, e.Why))))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes", name, b.Len())
+		if b.Len() > limit || b.Len() < 1000 {
+			t.Errorf("the page of %s has %d bytes compressed, more than %d", name, b.Len(), limit)
+		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
+}
+
+func TestVeryMany(t *testing.T) {
+	s := exampleMany(noon, 1000)
+	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
+	p := NewPage(input(s, "why"))
+	if p.Density != Wall || len(p.Cards) != 24 || p.Cards[0].Title != "GPU 500" || p.Cards[1].Title != "GPU 7" || len(p.Processes) != mostProcesses {
+		t.Errorf("%q, %d cards from %+v, %d processes", p.Density, len(p.Cards), p.Cards[0], len(p.Processes))
 	}
-	t.Logf("%d bytes", b.Len())
-	if b.Len() > 8<<10 {
-		t.Errorf("the page of eight GPUs has %d bytes compressed, more than 8 kB", b.Len())
+	if !strings.HasPrefix(p.CardCount, "24 of 1000 GPUs stand out") || !strings.HasPrefix(p.Count, "The first 200 of 9") {
+		t.Errorf("%q %q", p.CardCount, p.Count)
 	}
 }
 

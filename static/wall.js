@@ -1,0 +1,135 @@
+// @ts-check
+// Very many GPUs: a canvas with a cell for each, and the same as a list.
+
+import { clean, dots, longestName } from "./format.js";
+import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+import { cardState, meters, pageOf, whoWorks } from "./cards.js";
+import { choose, chosen } from "./state.js";
+
+/** @typedef {import("./message.js").GPU} GPU */
+/** @typedef {{g: GPU, text: string, part: number, level: string}} Cell */
+
+const canvas = /** @type {HTMLCanvasElement} */ (byId("wall-canvas"));
+const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+const inputs = /** @type {Record<string, any>} */ ({ by: byId("wall-by"), order: byId("wall-order"), wall: byId("wall-list") });
+
+/** @type {GPU[]} */
+let gpus = [];
+/** @type {Cell[]} */
+let cells = [];
+let columns = 1;
+let wide = 0;
+let high = 0;
+/** The cell that is pointed at. */
+let pointed = -1;
+let rowsListed = 100;
+
+inputs.by.value = chosen("by") || "utilization";
+inputs.order.value = chosen("order");
+inputs.wall.checked = chosen("wall") === "list";
+for (const [name, input] of Object.entries(inputs)) {
+  input.onchange = () => {
+    choose(name, name === "wall" ? (input.checked ? "list" : "") : input.value);
+    showWall(gpus);
+  };
+}
+byId("wall-more").onclick = () => {
+  rowsListed += 100;
+  showWall(gpus);
+};
+canvas.onmousemove = (/** @type {MouseEvent} */ e) => point(Math.floor(e.offsetY / high) * columns + Math.floor(e.offsetX / wide));
+canvas.onmouseleave = () => point(-1);
+canvas.onclick = open;
+canvas.onkeydown = (/** @type {KeyboardEvent} */ e) => {
+  const step = new Map([["ArrowRight", 1], ["ArrowLeft", -1], ["ArrowDown", columns], ["ArrowUp", -columns]]).get(e.key);
+  if (e.key === "Enter") open();
+  if (!step) return;
+  e.preventDefault();
+  point(pointed < 0 ? 0 : Math.min(Math.max(pointed + step, 0), cells.length - 1));
+};
+new ResizeObserver(drawWall).observe(byId("wall"));
+
+/** @param {GPU[]} newest */
+export function showWall(newest) {
+  gpus = newest;
+  cells = gpus.map((g) => {
+    const { value, fill, level } = /** @type {ReturnType<typeof meters>[0]} */ (meters(g).find((m) => m.key === inputs.by.value));
+    return { g, text: value.mark === "absent" ? "" : value.text, part: fill === "" ? -1 : Number(fill), level };
+  });
+  if (inputs.order.value) cells.sort((a, b) => b.part - a.part);
+  setHidden(canvas, inputs.wall.checked);
+  setHidden(byId("wall-table"), !inputs.wall.checked);
+  setHidden(byId("wall-more"), cells.length <= rowsListed);
+  sync(byId("wall-rows"), "t-wall", inputs.wall.checked ? cells.slice(0, rowsListed) : [], ({ g }) => `${g.node}/${g.gpu_uuid}`, showWallRow);
+  drawWall();
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Cell} cell
+ */
+function showWallRow(row, { g }) {
+  setTexts(row, { title: `GPU ${g.gpu_id}`, name: clean(g.gpu_name, longestName), state: cardState(g)[1], who: g.state === "ok" ? dots(whoWorks(g)[0].text, whoWorks(g)[1]) : "" });
+  setAttribute(slot(row, "title"), "href", pageOf(g));
+  for (const m of meters(g)) setValue(slot(row, m.key), m.value);
+}
+
+function open() {
+  if (cells[pointed]) location.href = pageOf(cells[pointed].g);
+}
+
+/** @param {number} i */
+function point(i) {
+  if (i === pointed) return;
+  pointed = cells[i] ? i : -1;
+  drawWall();
+}
+
+function drawWall() {
+  const width = byId("wall").clientWidth;
+  if (canvas.hidden || !width || !cells.length) return;
+  const room = Math.min(0.8 * innerHeight, Math.max(400, innerHeight - 40 - canvas.getBoundingClientRect().top - scrollY));
+  for (wide = 72; wide > 12; wide -= 1) {
+    high = Math.round(0.55 * wide);
+    columns = Math.floor(width / wide);
+    if (Math.ceil(cells.length / columns) * high <= room) break;
+  }
+  wide = width / columns;
+  const px = devicePixelRatio;
+  const height = Math.ceil(cells.length / columns) * high;
+  if (canvas.width !== Math.round(width * px) || canvas.height !== Math.round(height * px)) {
+    canvas.width = Math.round(width * px);
+    canvas.height = Math.round(height * px);
+  }
+  ctx.setTransform(px, 0, 0, px, 0, 0);
+  ctx.clearRect(0, 0, width, height);
+  const all = getComputedStyle(document.documentElement);
+  const [track, bar, near, over, ink, paper] = ["track", "bar", "near", "over", "ink", "paper"].map((name) => all.getPropertyValue(`--${name}`));
+  ctx.font = `${Math.min(13, Math.floor(high * 0.55))}px ${all.getPropertyValue("--font")}`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  cells.forEach(({ g, text, part, level }, i) => {
+    const x = (i % columns) * wide;
+    const y = Math.floor(i / columns) * high;
+    const away = g.state !== "ok";
+    const strong = part > 55 || level !== "";
+    ctx.fillStyle = track;
+    ctx.fillRect(x, y, wide - 1, high - 1);
+    if (part >= 0) {
+      ctx.globalAlpha = level ? 1 : 0.1 + part / 111;
+      ctx.fillStyle = { near, over }[level] ?? bar;
+      ctx.fillRect(x, y, wide - 1, high - 1);
+      ctx.globalAlpha = 1;
+    }
+    ctx.strokeStyle = away && g.state !== "asleep" ? over : ink;
+    ctx.lineWidth = 2;
+    if (away) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
+    if (i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
+    if (wide < 22) return;
+    ctx.fillStyle = away ? ctx.strokeStyle : strong ? paper : ink;
+    ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(" ")[0] || "–"), x + wide / 2, y + high / 2);
+  });
+  const at = cells[pointed];
+  setText(byId("wall-readout"), !at ? "\u00a0" : dots(`GPU ${at.g.gpu_id}`, clean(at.g.gpu_name, longestName), cardState(at.g)[1],
+    ...meters(at.g).filter((m) => !m.value.mark).map((m) => `${m.key} ${m.value.text}`), at.g.state === "ok" && whoWorks(at.g)[0].text));
+}
