@@ -66,6 +66,9 @@ func heldAwake(c *card) *finding {
 		who := ProcessName(holders[0])
 		blame(who+others(len(holders)-1), " without using it")
 		f.advice = "End " + who + ", or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."
+		if gone(holders[0]) {
+			f.advice = "Nothing that runs holds it any more: reset the GPU (nvidia-smi --gpu-reset -i " + nameOf(c.d.UUID) + ", as root), or restart the machine."
+		}
 		for _, p := range firsts(holders, 4) {
 			f.evidence.figure("memory held by "+ProcessName(p), believed(gpu.Map(p.Memory, gpu.Bytes.MiB), 0, mostBytes), "MiB")
 		}
@@ -108,13 +111,26 @@ func (c *card) isUnexplained() bool {
 	return c.quiet() && !c.cooling() && !c.isAwake() && c.v.load() > 0.35
 }
 
-// holders are the processes that keep a compute context, by memory.
+// holders are the processes that keep a compute context, by memory; those that
+// are gone, whose context the driver still has, come last.
 func (c *card) holders() []*gpu.Process {
 	found := those(c.d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
-		return cmp.Or(cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
+		return cmp.Or(compareBool(gone(a), gone(b)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
 	})
 	return found
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
 }
 
 // unexplained is about power without any work that is reported.

@@ -283,6 +283,34 @@ func TestNamesAreFitForASentence(t *testing.T) {
 	}
 }
 
+// What would stop it depends on who it is.
+func TestAdvice(t *testing.T) {
+	gone := gpu.Process{PID: 7, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](0), Memory: gpu.Of[gpu.Bytes](8 << 30), Facts: gpu.ProcessFacts{Exists: gpu.Of(false)}}
+	idler := process(4242, "python", 0)
+	holding := func(list ...gpu.Process) gpu.Device {
+		return made(held, func(d *gpu.Device) { d.Processes = gpu.Of(list) })
+	}
+	for _, tt := range []struct {
+		name   string
+		device gpu.Device
+		want   string
+	}{
+		{"work", made(working(98, python)), "End or pause python (pid 4242, alice). Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i GPU-0 -pl 360, as root."},
+		{"work of nobody", made(working(98)), "End or pause the work. Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i GPU-0 -pl 360, as root."},
+		{"a limit that can't be lower", made(working(98, python), func(d *gpu.Device) { d.Power.MinLimit = gpu.Of[gpu.Watts](400) }), "End or pause python (pid 4242, alice)."},
+		{"another vendor's", made(working(98, python), func(d *gpu.Device) { d.Vendor = gpu.AMD }), "End or pause python (pid 4242, alice)."},
+		{"held", holding(gone, idler), "End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
+		{"held by nobody any more", holding(gone), "Nothing that runs holds it any more: reset the GPU (nvidia-smi --gpu-reset -i GPU-0, as root), or restart the machine."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := explain.Explain(snapshot(tt.device))
+			if got := a.Devices[0].Causes[0].Advice; got != tt.want {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestWhatAProcessBelongsTo(t *testing.T) {
 	container := gpu.Container{ID: strings.Repeat("0123456789ab", 5) + "cdef"}
 	named := container

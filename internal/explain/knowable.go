@@ -74,7 +74,7 @@ func (c *card) strangers() []string {
 	list := c.d.Processes.Or(nil)
 	for i := range list {
 		switch {
-		case list[i].Facts.Name.Present(), !list[i].Facts.Exists.Or(true):
+		case list[i].Facts.Name.Present(), gone(&list[i]):
 		case len(pids) < most:
 			pids = append(pids, fmt.Sprintf("pid %d", list[i].PID))
 		default:

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
-	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
 // check holds an answer to what every answer promises.
@@ -182,55 +181,6 @@ func TestAnyReadings(t *testing.T) {
 				t.Fatal("the order is another")
 			}
 		}
-	}
-}
-
-// The simulated machines go through all that they have to show.
-func TestSimulatedMachines(t *testing.T) {
-	for _, tt := range []struct {
-		profile string
-		want    []explain.Kind
-	}{
-		{"rtx-4090", []explain.Kind{explain.Work, explain.CoolingDown, explain.HeldAwake, explain.LimitedPower, explain.Idle}},
-		{"dgx-h100", []explain.Kind{
-			explain.Work, explain.CoolingDown, explain.HeldAwake, explain.LimitedPower, explain.LimitedByHeat, explain.HotForPower,
-			explain.ChassisFans, explain.NotKnowable, explain.Idle, explain.Lost, explain.NotAnswering, explain.Asleep,
-		}},
-	} {
-		t.Run(tt.profile, func(t *testing.T) {
-			now := start
-			source, err := sim.New(tt.profile, func() time.Time { return now })
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := explain.NewHistory()
-			seen := map[explain.Kind]bool{}
-			for range 3 * 3600 / 5 {
-				s, err := source.Read(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range s.Devices {
-					s.Devices[i].Index = i
-				}
-				h.Add(s)
-				a := h.Explain(s)
-				check(t, a)
-				for _, c := range a.Causes() {
-					seen[c.Kind] = true
-				}
-				now = now.Add(5 * time.Second)
-			}
-			for _, kind := range tt.want {
-				if !seen[kind] {
-					t.Errorf("in three hours nothing was %s", kind)
-				}
-				delete(seen, kind)
-			}
-			for kind := range seen {
-				t.Errorf("%s was told, which the simulation does not play", kind)
-			}
-		})
 	}
 }
 

@@ -245,7 +245,7 @@ func TestStories(t *testing.T) {
 			if got.Sentence != tt.want {
 				t.Errorf("got  %q\nwant %q", got.Sentence, tt.want)
 			}
-			if causes := told(loudest(&got)); causes != tt.causes {
+			if causes := kindsOf(loudest(&got)); causes != tt.causes {
 				t.Errorf("causes are %q, want %q", causes, tt.causes)
 			}
 		})
@@ -263,7 +263,7 @@ func loudest(a *explain.Answer) []explain.Cause {
 	return causes
 }
 
-func told(causes []explain.Cause) string {
+func kindsOf(causes []explain.Cause) string {
 	var out []string
 	for _, c := range causes {
 		out = append(out, string(c.Kind)+" "+c.Confidence.String())

@@ -33,7 +33,7 @@ func DeviceName(d *gpu.Device) string {
 // (pid 4242)".
 func ProcessName(p *gpu.Process) string {
 	name := unnamed
-	if exists, told := p.Facts.Exists.Get(); told && !exists {
+	if gone(p) {
 		name = ended
 	}
 	if n, ok := p.Facts.Name.Get(); ok && n != "" {
@@ -48,6 +48,9 @@ func ProcessName(p *gpu.Process) string {
 	}
 	return name + " (" + strings.Join(parts, ", ") + ")"
 }
+
+// gone reports whether a process is known to exist no more.
+func gone(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }
 
 // belongsTo is what a process is part of, as people know it best: its pod, its
 // container, its job, or the service that it belongs to; empty where it is

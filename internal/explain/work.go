@@ -128,7 +128,7 @@ func (c *card) nameCulprits(p *proofs) {
 // lessWork says what makes a device at work quieter.
 func (c *card) lessWork() string {
 	text := "End or pause the work"
-	if len(c.culprits) > 0 {
+	if len(c.culprits) > 0 && !gone(c.culprits[0]) {
 		text = "End or pause " + ProcessName(c.culprits[0])
 	}
 	least := believed(c.d.Power.MinLimit, 1, mostWatts)
