@@ -2,6 +2,7 @@ package apidoc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -178,7 +179,7 @@ func OpenAPI(api API, routes []Route) (*Document, []string) {
 	doc := &Document{
 		OpenAPI: "3.1.0",
 		Info:    Info{api.Title, api.Version, api.Description, License{api.License, api.License}},
-		Servers: []Server{{api.Base + "/"}},
+		Servers: []Server{{cmp.Or(api.Base, "/")}},
 		Tags:    api.Tags,
 	}
 	problem := Members[*Media]{

@@ -45,6 +45,7 @@ func (s *Server) routes() []route {
 	api := func(path string, h handler, doc apidoc.Operation) route { return route{path, s.handle(h), &doc} }
 	page := func(path string, h handler) route { return route{path, s.handle(h), nil} }
 	cluster := s.cluster()
+	nodeParam := apidoc.Param{Name: "node", In: "path", Description: "Name of the machine.", Example: s.cfg.Monitor.Node}
 	return []route{
 		page("/{$}", s.home()),
 		page("/static/{path...}", s.static()),
@@ -199,9 +200,7 @@ func ok(description string, of any, example string) apidoc.Answer {
 
 // What several operations have in common.
 var (
-	deviceParam = apidoc.Param{Name: "id", In: "path", Description: "The GPU's index, or its UUID.", Example: "0"}
-	nodeParam   = apidoc.Param{Name: "node", In: "path", Description: "Name of the machine.", Example: "workstation"}
-
+	deviceParam  = apidoc.Param{Name: "id", In: "path", Description: "The GPU's index, or its UUID.", Example: "0"}
 	clusterParam = apidoc.Param{Name: "cluster_id", In: "query", Description: "Narrows to a cluster; all of them if it is left out.", Example: contract.LocalCluster}
 
 	unknownDevice  = apidoc.Answer{Status: http.StatusNotFound, Description: "There is no such GPU."}
