@@ -51,9 +51,16 @@ func (r *roster) admit(sources []*source) {
 		device gpu.Device
 	}
 	var arrivals []arrival
+	seen := map[key]bool{}
 	for _, src := range sources {
 		for _, d := range src.last.Devices {
 			d.Node = cmp.Or(d.Node, r.node)
+			if seen[key{d.Node, d.UUID}] && d.PCI != "" {
+				// Two devices that claim one UUID are told apart by
+				// their places.
+				d.UUID = provisionalUUID(d.PCI)
+			}
+			seen[key{d.Node, d.UUID}] = true
 			if e := r.find(&d); e != nil {
 				d.Index = e.device.Index
 				delete(r.byKey, key{d.Node, e.device.UUID})

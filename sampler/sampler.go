@@ -122,6 +122,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			}
 			begun = time.Now()
 			serve(waiters, s.read(ctx))
+			tick.Reset(time.Until(s.wake(next)))
 		case <-tick.C:
 			waiters := s.waiters()
 			begun = time.Now()
@@ -132,10 +133,23 @@ func (s *Sampler) Run(ctx context.Context) error {
 			}
 			s.cfg.Publish(snap)
 			serve(waiters, snap)
-			next = following(next, s.cfg.Interval, time.Now())
-			tick.Reset(time.Until(next))
+			if now := time.Now(); !now.Before(next) { // not only to try a source again
+				next = following(next, s.cfg.Interval, now)
+			}
+			tick.Reset(time.Until(s.wake(next)))
 		}
 	}
+}
+
+// wake is when to read again: at the next moment of the grid, or when a source
+// that failed is to be tried again before that.
+func (s *Sampler) wake(next time.Time) time.Time {
+	for _, src := range s.sources {
+		if src.failure != nil && !src.failure.Next.IsZero() && src.failure.Next.Before(next) {
+			next = src.failure.Next
+		}
+	}
+	return next
 }
 
 // following is the next moment on the grid of the interval that is still to

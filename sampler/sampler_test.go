@@ -245,6 +245,45 @@ func TestNoDriverThenOne(t *testing.T) {
 	})
 }
 
+func TestALongIntervalDoesNotDelayARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "nvml", answer: fails(&gpu.Advice{What: "no library", Err: gpu.ErrNoDriver})}
+		out := &published{}
+		s := New(Config{Node: "n", Interval: time.Hour, Sources: []Source{src}, Publish: out.add, Log: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(3 * time.Minute)
+		src.set(answers(device("a", "")))
+		time.Sleep(lastRetry)
+		if got := out.last().Status(); got != gpu.StatusOK {
+			t.Errorf("%v after the driver appeared: %s", lastRetry, got)
+		}
+		n := len(out.all())
+		time.Sleep(59 * time.Minute)
+		if got := len(out.all()); got > n+1 {
+			t.Errorf("%d readings in an hour with an interval of one", got-n)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestTwoDevicesOfOneUUIDAreToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "nvml", answer: answers(device("a", "0000:01:00.0"), device("a", "0000:02:00.0"))}
+		_, out := start(t, nil, src)
+		time.Sleep(11 * time.Second)
+		var got []string
+		for _, d := range out.last().Devices {
+			got = append(got, fmt.Sprintf("%d %s %s", d.Index, d.UUID, d.State))
+		}
+		if diff := cmp.Diff([]string{"0 a ok", "1 PCI-0000:02:00.0 ok"}, got); diff != "" {
+			t.Errorf("devices (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestVanishedDevicesStayAndKeepTheirIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := device("a", "0000:01:00.0"), device("b", "0000:02:00.0")
