@@ -112,11 +112,11 @@ type Memory struct {
 	BAR1Total, BAR1Used Reading[Bytes]
 }
 
-// Utilization is used / total, absent where one of them is.
+// Utilization is used / total; absent where one of them is, or can't be right.
 func (m Memory) Utilization() Reading[Percent] {
-	used, ok := m.Used.Get()
-	total, ok2 := m.Total.Get()
-	if !ok || !ok2 || total == 0 {
+	used, ok := m.Used.Trusted()
+	total, ok2 := m.Total.Trusted()
+	if !ok || !ok2 || total == 0 || used > total {
 		return Reading[Percent]{}
 	}
 	return Of(Percent(100 * float64(used) / float64(total)))

@@ -61,6 +61,10 @@ func Absent[T any](q Quality) Reading[T] {
 // Get returns the value, and whether there is one. A doubtful value counts.
 func (r Reading[T]) Get() (v T, ok bool) { return r.value, r.Present() }
 
+// Trusted returns the value if it is good: sums and decisions leave doubtful
+// ones out.
+func (r Reading[T]) Trusted() (v T, ok bool) { return r.value, r.quality == Good }
+
 // Or returns the value, or instead where there is none.
 func (r Reading[T]) Or(instead T) T {
 	if r.Present() {

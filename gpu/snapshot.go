@@ -136,7 +136,8 @@ type Failure struct {
 }
 
 // Totals are the sums and averages over a snapshot's devices. Devices that
-// don't answer count in Devices alone; MIG instances never do.
+// don't answer count in Devices alone; MIG instances never do, and doubtful
+// readings are left out.
 type Totals struct {
 	Devices     int
 	Answering   int
@@ -167,16 +168,16 @@ func (s *Snapshot) Totals() Totals {
 			continue
 		}
 		t.Answering++
-		if v, ok := d.Utilization.GPU.Get(); ok && v >= busyFrom {
+		if v, ok := d.Utilization.GPU.Trusted(); ok && v >= busyFrom {
 			t.Busy++
 		}
 		t.Processes += len(d.Processes.Or(nil))
 		t.MemoryUsed = plus(t.MemoryUsed, d.Memory.Used)
 		t.MemoryTotal = plus(t.MemoryTotal, d.Memory.Total)
 		t.PowerDraw = plus(t.PowerDraw, d.Power.Draw)
-		util.add(d.Utilization.GPU.Get())
-		mem.add(d.Memory.Utilization().Get())
-		if v, ok := d.Thermal.GPU.Get(); ok {
+		util.add(d.Utilization.GPU.Trusted())
+		mem.add(d.Memory.Utilization().Trusted())
+		if v, ok := d.Thermal.GPU.Trusted(); ok {
 			temp.add(Percent(v), true)
 			t.MaxTemperature = Of(max(v, t.MaxTemperature.Or(v)))
 		}
@@ -187,7 +188,7 @@ func (s *Snapshot) Totals() Totals {
 }
 
 func plus[T Bytes | Watts](sum, r Reading[T]) Reading[T] {
-	v, ok := r.Get()
+	v, ok := r.Trusted()
 	if !ok {
 		return sum
 	}

@@ -59,11 +59,18 @@ func TestTotals(t *testing.T) {
 			d.Thermal.GPU = Of[Celsius](60)
 		}),
 		ok("c", nil), // reports nothing
+		ok("d", func(d *Device) { // and this one nothing that can be right
+			d.Utilization.GPU = DoubtfulOf[Percent](100)
+			d.Memory.Used = DoubtfulOf[Bytes](1 << 60)
+			d.Memory.Total = DoubtfulOf[Bytes](100)
+			d.Power.Draw = DoubtfulOf[Watts](4e6)
+			d.Thermal.GPU = DoubtfulOf[Celsius](5000)
+		}),
 		{State: StateLost, Readings: Readings{Power: Power{Draw: Of[Watts](1000)}}},
 	}}
 	got := s.Totals()
 	want := Totals{
-		Devices: 4, Answering: 3, Busy: 1, Processes: 1,
+		Devices: 5, Answering: 4, Busy: 1, Processes: 1,
 		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](100), PowerDraw: Of[Watts](50),
 		Utilization: Of[Percent](45), MemoryUtilization: Of[Percent](10),
 		Temperature: Of[Celsius](50), MaxTemperature: Of[Celsius](60),

@@ -29,6 +29,10 @@ func DefaultRule() Rule {
 	return Rule{Threshold: 50, Hold: 10 * time.Second, Margin: 5, Clear: 15 * time.Second}
 }
 
+// lower is the line at which an alert is over. With a threshold so low that
+// the margin reaches below zero it is half the threshold.
+func (r Rule) lower() gpu.Percent { return max(r.Threshold-r.Margin, r.Threshold/2) }
+
 // State is what an alert says.
 type State string
 
@@ -121,7 +125,7 @@ func (e *Engine) Standing() []Alert {
 }
 
 func (e *Engine) step(st *state, d *gpu.Device, now time.Time) *Alert {
-	util, ok := d.Utilization.GPU.Get()
+	util, ok := d.Utilization.GPU.Trusted()
 	if !ok {
 		st.since, st.below = time.Time{}, time.Time{}
 		if st.alert != nil {
@@ -157,7 +161,7 @@ func (e *Engine) fall(st *state, d *gpu.Device, util gpu.Percent, now time.Time)
 		st.blamed = explain.Culprits(d.Processes.Or(nil))
 	}
 	st.alert = e.message(st.alert, d, now, st.blamed)
-	if util > e.rule.Threshold-e.rule.Margin {
+	if util > e.rule.lower() {
 		st.below = time.Time{}
 		return nil
 	}
@@ -190,7 +194,7 @@ func (e *Engine) sentence(a *Alert) string {
 	device := explain.DeviceName(&gpu.Device{Identity: a.Device})
 	span := a.Time.Sub(a.Since).Round(time.Second)
 	now := "does not report its utilization now"
-	if u, ok := a.Utilization.Get(); ok {
+	if u, ok := a.Utilization.Trusted(); ok {
 		now = fmt.Sprintf("is at %.0f %% now", float64(u))
 	}
 	if a.State == Resolved {

@@ -215,6 +215,34 @@ func TestNodesAreApart(t *testing.T) {
 	}
 }
 
+// A threshold lower than the margin leaves room for an alert to be over.
+func TestLowThresholds(t *testing.T) {
+	for _, threshold := range []gpu.Percent{0, 1, 3, 5, 8} {
+		e := New(Rule{Threshold: threshold, Margin: 5})
+		fired, over := said(e.Observe(at(0, 98))), said(e.Observe(at(1, 0)))
+		if !slices.Equal(fired, []string{"firing a"}) || !slices.Equal(over, []string{"resolved a"}) {
+			t.Errorf("threshold %v: said %q at 98 %%, %q at 0 %%", threshold, fired, over)
+		}
+	}
+}
+
+// A reading that can't be right neither fires nor resolves.
+func TestDoubtfulDecidesNothing(t *testing.T) {
+	e := New(Rule{Threshold: 50, Margin: 5})
+	doubtful := func(second int, util gpu.Percent) []Alert {
+		s := at(second, 0)
+		s.Devices[0].Utilization.GPU = gpu.DoubtfulOf(util)
+		return e.Observe(s)
+	}
+	if changes := doubtful(0, 100); len(changes) != 0 {
+		t.Errorf("fired for a doubtful 100 %%: %q", said(changes))
+	}
+	e.Observe(at(1, 99))
+	if changes := doubtful(2, 0); len(changes) != 0 {
+		t.Errorf("resolved by a doubtful 0 %%: %q", said(changes))
+	}
+}
+
 func TestMessages(t *testing.T) {
 	process := func(pid int, name string, sm gpu.Percent) gpu.Process {
 		return gpu.Process{PID: pid, Type: gpu.TypeCompute, SM: gpu.Of(sm), Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of("alice")}}

@@ -178,7 +178,14 @@ func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 	return out
 }
 
-// share is the largest of a process's engine shares; 0 where it has none.
+// share is the largest of a process's engine shares that can be believed; 0
+// where it has none.
 func share(p *gpu.Process) gpu.Percent {
-	return max(p.SM.Or(0), p.Encoder.Or(0), p.Decoder.Or(0))
+	var most gpu.Percent
+	for _, r := range []gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder} {
+		if v, ok := r.Trusted(); ok {
+			most = max(most, v)
+		}
+	}
+	return most
 }
