@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -127,16 +128,26 @@ func NewUpdate(s *gpu.Snapshot, why string) Update {
 	}
 }
 
-// Reason is what failed and what to do about it, for each source that can't
-// be read; empty where all can and there is a device.
+// Reason is what is not as it should be and what to do about it: each source
+// that can't be read, and each device that is lost or does not answer though
+// its source can; empty where all is well.
 func Reason(s *gpu.Snapshot) string {
-	if len(s.Failures) == 0 && len(s.Whole().Devices) == 0 {
+	whole := s.Whole()
+	if len(s.Failures) == 0 && len(whole.Devices) == 0 {
 		none := gpu.Advice{What: "the driver (" + s.Source + ") finds no GPU", Try: "check that one is installed and that this machine may use it"}
 		return none.Text()
 	}
-	texts := make([]string, len(s.Failures))
+	var texts []string
+	failed := map[string]bool{}
 	for i := range s.Failures {
-		texts[i] = s.Failures[i].Advice.Text()
+		texts = append(texts, s.Failures[i].Advice.Text())
+		failed[s.Failures[i].Advice.What] = true
+	}
+	for i := range whole.Devices {
+		d := &whole.Devices[i]
+		if (d.State == gpu.StateLost || d.State == gpu.StateNotAnswering) && !failed[d.Reason.What] {
+			texts = append(texts, "GPU "+strconv.Itoa(d.Index)+": "+stateText(d))
+		}
 	}
 	return strings.Join(texts, "; ")
 }

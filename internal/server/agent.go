@@ -3,15 +3,20 @@ package server
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
+// mostRetry is how far off a client is sent at most: a driver that appears is
+// found within 30 s, whatever the interval.
+const mostRetry = 30 * time.Second
+
 // readable says why there is no GPU in the snapshot to be read, if so.
 func (s *Server) readable(snap *gpu.Snapshot) error {
 	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", "")
-	e.retryAfter = s.cfg.Monitor.Interval
+	e.retryAfter = min(s.cfg.Monitor.Interval, mostRetry)
 	switch {
 	case snap == nil:
 		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
