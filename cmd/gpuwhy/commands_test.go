@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,6 +84,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"unknown key", nil, []string{"--config", write("key.yaml", "intervall: 5s\n")}, `unknown key "intervall"`, exitUsage},
 		{"bad value in a file", nil, []string{"--config", write("value.yaml", "interval: 1ms\n")}, "250ms to 1h", exitUsage},
 		{"a map in a file", nil, []string{"--config", write("map.yaml", "interval: {a: b}\n")}, "interval", exitUsage},
+		{"a value of another type in a file", nil, []string{"--config", write("type.yaml", "- interval\n- 5s\n")}, "type.yaml", exitUsage},
 		{"broken YAML", nil, []string{"--config", write("broken.yaml", "a: [\n")}, "broken.yaml", exitUsage},
 		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "one YAML document", exitUsage},
 		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program listens", exitError},
@@ -128,11 +132,15 @@ func TestSnapshotPrintsATable(t *testing.T) {
 
 func TestSnapshotPrintsJSON(t *testing.T) {
 	t.Parallel()
-	lib, _ := machine(t, fakenvml.H100())
+	const name = "H100 \u009b31m\u202e red"
+	lib, _ := machine(t, fakenvml.H100().With(fakenvml.Name, name))
 	r := command(t, lib.Env(), "snapshot", "--json")
 	var u contract.Update
 	if err := json.Unmarshal([]byte(r.stdout), &u); err != nil || r.code != exitOK || u.GPUCount != 1 || u.Source != "nvml" {
-		t.Errorf("exit status %d, %v, %+v", r.code, err, u)
+		t.Fatalf("exit status %d, %v, %+v", r.code, err, u)
+	}
+	if strings.ContainsAny(r.stdout, "\u009b\u202e") || u.GPUs[0].Name != name {
+		t.Errorf("the name %q is printed raw, or is lost", u.GPUs[0].Name)
 	}
 }
 
@@ -172,8 +180,35 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
+func TestAVariableWithoutAValueIsNotSet(t *testing.T) {
+	t.Parallel()
+	if r := command(t, []string{"GPUWHY_INTERVAL=", "GPUWHY_ALLOW_HOST="}, "snapshot", "--source=simulate:rtx-4090"); r.code != exitOK {
+		t.Errorf("exit status %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestHealthcheckPrintsNothingThatActsOnATerminal(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"detail":"\u001b[31mred\u009b"}`)
+	}))
+	t.Cleanup(site.Close)
+	r := command(t, nil, "healthcheck", site.URL)
+	if r.code != exitError || strings.ContainsAny(r.stderr, "\x1b\u009b") || !strings.Contains(r.stderr, "red") {
+		t.Errorf("exit status %d: %q", r.code, r.stderr)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "state")
+	if r := command(t, []string{"GPUWHY_STATE_DIR=" + dir}, "version"); r.code != exitOK {
+		t.Errorf("exit status %d: %s", r.code, r.stderr)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a command that keeps nothing made the state directory")
+	}
 	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
 		t.Errorf("exit status %d: %s", r.code, r.stdout)
 	}

@@ -63,7 +63,7 @@ const (
 // values into one form: the base path begins and ends with a slash.
 func (c *Config) check() error {
 	for _, check := range []func() error{
-		c.checkListen, c.checkTimes, c.checkAlert, c.checkSource, c.checkBasePath, c.checkAllowed, c.checkStateDir, c.checkNode,
+		c.checkListen, c.checkTimes, c.checkAlert, c.checkSource, c.checkBasePath, c.checkAllowed, c.checkNode,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -151,7 +151,8 @@ func (c *Config) checkAllowed() error {
 	return nil
 }
 
-func (c *Config) checkStateDir() error {
+// prepareStateDir makes sure that the last minutes can be kept.
+func (c *Config) prepareStateDir() error {
 	if c.StateDir == "" {
 		return nil
 	}

@@ -48,7 +48,7 @@ func (c healthcheckCommand) Run(env *environment) error {
 func detail(body []byte) string {
 	var problem struct{ Detail string }
 	if err := json.Unmarshal(body, &problem); err == nil && problem.Detail != "" {
-		return problem.Detail
+		return printable(problem.Detail)
 	}
 	return printable(strings.TrimSpace(string(body)))
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -49,6 +51,10 @@ var errQuiet = errors.New("told already")
 
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := unsetEmpty(); err != nil {
+		tell(stderr, err)
+		return exitError
+	}
 	var cmd commands
 	parsed, code := parse(&cmd, args, stdout, stderr)
 	if parsed == nil {
@@ -117,9 +123,21 @@ func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Contex
 // tell prints an error for a person: one line, and what to do where it is
 // known.
 func tell(w io.Writer, err error) {
+	text := err.Error()
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
-		fmt.Fprintf(w, "gpuwhy: %s\n", advice.Text())
-		return
+		text = advice.Text()
 	}
-	fmt.Fprintf(w, "gpuwhy: %s\n", err)
+	fmt.Fprintf(w, "gpuwhy: %s\n", printable(strings.Join(strings.Fields(text), " ")))
+}
+
+// unsetEmpty takes variables of ours away that are there without a value, as
+// compose files pass those that nobody set.
+func unsetEmpty() error {
+	var errs []error
+	for _, entry := range os.Environ() {
+		if name, ok := strings.CutSuffix(entry, "="); ok && strings.HasPrefix(name, "GPUWHY_") {
+			errs = append(errs, os.Unsetenv(name))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,6 +32,9 @@ type serveCommand struct{}
 
 // Run serves until the context ends.
 func (serveCommand) Run(env *environment) error {
+	if err := env.cfg.prepareStateDir(); err != nil {
+		return usageError{err}
+	}
 	log := newLogger(env.stderr, env.cfg)
 	a, err := newApp(env.cfg, log)
 	if err != nil {
@@ -78,7 +82,12 @@ type app struct {
 	alerts  *alert.Engine
 	firing  atomic.Pointer[[]alert.Alert] // as they stand
 	server  *http.Server
+
+	encoders chan struct{} // holds one for each encoding under way
+	ending   chan struct{} // closed when the end begins
 }
+
+var errEnding = errors.New("gpuwhy is shutting down")
 
 // newApp wires everything and starts nothing.
 func newApp(cfg *Config, log *slog.Logger) (*app, error) {
@@ -87,6 +96,7 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 		return nil, err
 	}
 	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
+	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	rule := alert.DefaultRule()
 	rule.Threshold = gpu.Percent(cfg.AlertUtilization)
 	a.alerts = alert.New(rule)
@@ -134,8 +144,16 @@ func (a *app) monitor() contract.Monitor {
 	}
 }
 
-// encodeUpdate is the one place where snapshots become JSON.
+// encodeUpdate is the one place where snapshots become JSON. Many filters on a
+// large fleet ask for many at once: as many as there are processors are made at
+// a time, and none any more once the program ends.
 func (a *app) encodeUpdate(s *gpu.Snapshot) ([]byte, error) {
+	select {
+	case a.encoders <- struct{}{}:
+		defer func() { <-a.encoders }()
+	case <-a.ending:
+		return nil, errEnding
+	}
 	answer := a.history.Explain(s)
 	update := contract.NewUpdate(s, answer.Sentence)
 	update.Explain(s, &answer)
@@ -193,6 +211,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 
 // shutdown says goodbye to viewers and lets answers under way end.
 func (a *app) shutdown(ctx context.Context) error {
+	close(a.ending)
 	ctx, cancel := context.WithTimeout(ctx, goodbye)
 	defer cancel()
 	var g errgroup.Group

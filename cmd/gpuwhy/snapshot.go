@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -47,7 +48,7 @@ func (c snapshotCommand) Run(env *environment) error {
 
 // writeJSON prints an answer for people and programs.
 func writeJSON(w io.Writer, answer any) error {
-	encoder := json.NewEncoder(w)
+	encoder := json.NewEncoder(escaping{w})
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(answer)
@@ -83,6 +84,26 @@ func readOnce(env *environment) (*gpu.Snapshot, error) {
 }
 
 const simulatedNote = "SIMULATED: none of these readings is real."
+
+// escaping writes JSON with everything escaped that would act on a terminal,
+// which can only stand inside its strings.
+type escaping struct{ io.Writer }
+
+// Write writes whole JSON texts.
+func (e escaping) Write(p []byte) (int, error) {
+	var b strings.Builder
+	for _, r := range string(p) {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	_, err := io.WriteString(e.Writer, b.String())
+	return len(p), err
+}
 
 // writeTable prints a snapshot for a terminal.
 func writeTable(w io.Writer, s *gpu.Snapshot) error {

@@ -118,7 +118,7 @@ func (c whyCommand) printNews(w io.Writer, before, next said) error {
 	var err error
 	switch {
 	case c.JSON && next.at != before.at:
-		err = json.NewEncoder(w).Encode(next.json)
+		err = json.NewEncoder(escaping{w}).Encode(next.json)
 	case !c.JSON && next.why != before.why:
 		_, err = fmt.Fprintf(w, "%s  %s\n", clock(next.at), printable(next.why))
 	}
