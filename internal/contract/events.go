@@ -60,6 +60,8 @@ type Recent struct {
 	Node     string  `json:"node"`                 // name of the machine
 	Source   string  `json:"source" enum:"source"` // where the readings come from
 	Interval float64 `json:"interval_seconds"`     // time between readings
+	// Time of the newest snapshot; the monitor's own start before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
 	// Time of the first point; the monitor's own start where there is none.
 	Start          string         `json:"start" format:"date-time"`
 	OffsetsSeconds []float64      `json:"offsets_seconds"` // time of each point after start
@@ -84,12 +86,13 @@ func NewRecent(m Monitor, newest *gpu.Snapshot, v recent.View) Recent {
 		Node:           m.Node,
 		Source:         m.Source,
 		Interval:       m.Interval.Seconds(),
+		Timestamp:      timestamp(m.Started),
 		Start:          timestamp(m.Started),
 		OffsetsSeconds: make([]float64, len(v.Times)),
 		GPUs:           make([]RecentSeries, len(v.Series)),
 	}
 	if newest != nil {
-		out.Source = newest.Source
+		out.Source, out.Timestamp = newest.Source, timestamp(newest.Time)
 	}
 	if len(v.Times) > 0 {
 		out.Start = timestamp(v.Times[0])
