@@ -76,27 +76,25 @@ func readMemory(d *device, r *gpu.Readings) {
 // nvidia-smi does, and an older driver the one that counts it as used.
 func memoryOf(h *handle) gpu.Memory {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
-	if !c.older() {
-		return gpu.Memory{
-			Total:    converted(m.Total, c, plain[gpu.Bytes]),
-			Used:     converted(m.Used, c, plain[gpu.Bytes]),
-			Free:     converted(m.Free, c, plain[gpu.Bytes]),
-			Reserved: converted(m.Reserved, c, plain[gpu.Bytes]),
-		}
+	reserved := converted(m.Reserved, c, plain[gpu.Bytes])
+	if c.older() {
+		var v1 nvml.Memory
+		v1, c = ask(h, "nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo)
+		m.Total, m.Used, m.Free = v1.Total, v1.Used, v1.Free
 	}
-	v1, c := ask(h, "nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo)
+	total := within(converted(m.Total, c, plain[gpu.Bytes]), gpu.Of(mostMemory))
 	return gpu.Memory{
-		Total:    converted(v1.Total, c, plain[gpu.Bytes]),
-		Used:     converted(v1.Used, c, plain[gpu.Bytes]),
-		Free:     converted(v1.Free, c, plain[gpu.Bytes]),
-		Reserved: gpu.Absent[gpu.Bytes](gpu.NotSupported),
+		Total:    total,
+		Used:     within(converted(m.Used, c, plain[gpu.Bytes]), total),
+		Free:     within(converted(m.Free, c, plain[gpu.Bytes]), total),
+		Reserved: within(reserved, total),
 	}
 }
 
 func readBAR1(d *device, r *gpu.Readings) {
 	m, c := ask(&d.handle, "nvmlDeviceGetBAR1MemoryInfo", nvml.Device.GetBAR1MemoryInfo)
 	r.Memory.BAR1Total = converted(m.Bar1Total, c, plain[gpu.Bytes])
-	r.Memory.BAR1Used = converted(m.Bar1Used, c, plain[gpu.Bytes])
+	r.Memory.BAR1Used = within(converted(m.Bar1Used, c, plain[gpu.Bytes]), r.Memory.BAR1Total)
 }
 
 func readTemperature(d *device, r *gpu.Readings) {
@@ -227,7 +225,7 @@ func fanRPM(h *handle, i int) gpu.Reading[gpu.RPM] {
 	v, c := askRaw(h, "nvmlDeviceGetFanSpeedRPM", func(function, device unsafe.Pointer) (uint32, code) {
 		return rawFanRPM(function, device, i)
 	})
-	return converted(v, c, plain[gpu.RPM])
+	return within(converted(v, c, plain[gpu.RPM]), gpu.Of(fastestFan))
 }
 
 func readFanPolicies(d *device, r *gpu.Readings) {
@@ -279,7 +277,7 @@ func readPowerLimits(d *device, r *gpu.Readings) {
 func readClocks(d *device, r *gpu.Readings) {
 	h := &d.handle
 	clock := func(which nvml.ClockType) gpu.Reading[gpu.Megahertz] {
-		return reading(h, "nvmlDeviceGetClockInfo", at(which, nvml.Device.GetClockInfo), plain[gpu.Megahertz])
+		return reading(h, "nvmlDeviceGetClockInfo", at(which, nvml.Device.GetClockInfo), clockRate)
 	}
 	r.Clocks.Graphics = clock(nvml.CLOCK_GRAPHICS)
 	r.Clocks.SM = clock(nvml.CLOCK_SM)
@@ -311,7 +309,7 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 
 func readMaxClocks(d *device, r *gpu.Readings) {
 	clock := func(which nvml.ClockType) gpu.Reading[gpu.Megahertz] {
-		return reading(&d.handle, "nvmlDeviceGetMaxClockInfo", at(which, nvml.Device.GetMaxClockInfo), plain[gpu.Megahertz])
+		return reading(&d.handle, "nvmlDeviceGetMaxClockInfo", at(which, nvml.Device.GetMaxClockInfo), clockRate)
 	}
 	r.Clocks.MaxGraphics = clock(nvml.CLOCK_GRAPHICS)
 	r.Clocks.MaxSM = clock(nvml.CLOCK_SM)

@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"cmp"
 	"log/slog"
 	"unsafe"
 
@@ -146,12 +147,37 @@ func share[T integer](v T) gpu.Reading[gpu.Percent] {
 	}
 }
 
+// What is above these is no reading of any device, today's or one to come.
+const (
+	mostMemory   gpu.Bytes     = 1 << 50
+	mostPower    gpu.Watts     = 10_000
+	fastestClock gpu.Megahertz = 100_000
+	fastestFan   gpu.RPM       = 100_000
+	loudestFan   gpu.Percent   = 1000 // of its noise limit
+)
+
+// within marks a reading as doubtful that is above the most it can be, where
+// that is known.
+func within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
+	v, ok := r.Get()
+	limit, known := most.Get()
+	if ok && known && v > limit {
+		return gpu.DoubtfulOf(v)
+	}
+	return r
+}
+
 // speed is a fan's percentage of its noise limit, which it may pass.
 func speed[T integer](v T) gpu.Reading[gpu.Percent] {
 	if !known(v) {
 		return gpu.Absent[gpu.Percent](gpu.NotReported)
 	}
-	return gpu.Of(gpu.Percent(v))
+	return within(gpu.Of(gpu.Percent(v)), gpu.Of(loudestFan))
+}
+
+// clockRate is a frequency in megahertz.
+func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
+	return within(plain[gpu.Megahertz](v), gpu.Of(fastestClock))
 }
 
 // degrees is a temperature. The largest numbers of 32 bits are marks for "not
@@ -173,7 +199,7 @@ func watts(milli uint32) gpu.Reading[gpu.Watts] {
 	if !known(milli) {
 		return gpu.Absent[gpu.Watts](gpu.NotReported)
 	}
-	return gpu.Of(gpu.Watts(milli) / 1000)
+	return within(gpu.Of(gpu.Watts(milli)/1000), gpu.Of(mostPower))
 }
 
 // joules is an energy in millijoules.

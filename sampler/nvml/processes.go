@@ -187,16 +187,6 @@ func (t processTable) processes(total gpu.Reading[gpu.Bytes], fill func(*gpu.Pro
 	return out
 }
 
-// within marks memory as doubtful that is more than the device has.
-func within(memory, total gpu.Reading[gpu.Bytes]) gpu.Reading[gpu.Bytes] {
-	v, ok := memory.Get()
-	most, known := total.Get()
-	if ok && known && v > most {
-		return gpu.DoubtfulOf(v)
-	}
-	return memory
-}
-
 // trusted is a reading's value for sorting: a doubtful one puts nobody first.
 func trusted[T gpu.Percent | gpu.Bytes](r gpu.Reading[T]) T {
 	if r.Quality() != gpu.Good {

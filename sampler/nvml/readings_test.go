@@ -123,6 +123,11 @@ func TestValues(t *testing.T) {
 	draw := func(d *gpu.Device) string { return d.Power.Draw.String() }
 	limit := func(d *gpu.Device) string { return d.Power.EnforcedLimit.String() }
 	energy := func(d *gpu.Device) string { return d.Power.Energy.String() }
+	total := func(d *gpu.Device) string { return d.Memory.Total.String() }
+	free := func(d *gpu.Device) string { return d.Memory.Free.String() }
+	bar1 := func(d *gpu.Device) string { return d.Memory.BAR1Used.String() }
+	maxClock := func(d *gpu.Device) string { return d.Clocks.MaxSM.String() }
+	rpm := func(d *gpu.Device) string { return d.Fans.Fans[0].RPM.String() }
 	used := func(d *gpu.Device) string { return d.Memory.Used.String() }
 	pstate := func(d *gpu.Device) string { return d.Clocks.PerformanceState.String() }
 	clock := func(d *gpu.Device) string { return d.Clocks.SM.String() }
@@ -168,6 +173,15 @@ func TestValues(t *testing.T) {
 		"energy of 32 bits":        {fakenvml.Energy, uint64(blank32), energy, "4.294967295e+06"},
 		"memory unknown":           {fakenvml.MemoryUsed, blank64, used, "not_reported"},
 		"memory 0":                 {fakenvml.MemoryUsed, 0, used, "0"},
+		"memory above the total":   {fakenvml.MemoryUsed, 24565 * mib, used, "25758269440 (doubtful)"},
+		"more free than the total": {fakenvml.MemoryUsed, 24564*mib - 344*mib, free, "18446744073708503040 (doubtful)"},
+		"BAR1 above its total":     {fakenvml.BAR1Used, 32769 * mib, bar1, "34360786944 (doubtful)"},
+		"memory of an exabyte":     {fakenvml.MemoryTotal, uint64(1) << 60, total, "1152921504606846976 (doubtful)"},
+		"clock of 5 THz":           {fakenvml.SMClock, 5_000_000, clock, "5e+06 (doubtful)"},
+		"maximal clock of 5 THz":   {fakenvml.MaxSMClock, 5_000_000, maxClock, "5e+06 (doubtful)"},
+		"fan at 5000 %":            {fakenvml.FanSpeed(0), 5000, fan, "5000 (doubtful)"},
+		"fan of 3 million turns":   {fakenvml.FanRPM(0), 3_000_000, rpm, "3e+06 (doubtful)"},
+		"limit of 4 MW":            {fakenvml.PowerLimit, 4_000_000_000, limit, "4e+06 (doubtful)"},
 		"performance state 0":      {fakenvml.PerformanceState, 0, pstate, "0"},
 		"performance state 32":     {fakenvml.PerformanceState, 32, pstate, "not_reported"},
 		"clock unknown":            {fakenvml.SMClock, blank32, clock, "not_reported"},

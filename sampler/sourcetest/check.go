@@ -147,8 +147,9 @@ func bounded[T quantity](c *checker, path string, r gpu.Reading[T], least, most 
 
 func (c *checker) memory(path string, m gpu.Memory) {
 	total, ok := m.Total.Get()
-	used, ok2 := m.Used.Get()
-	if ok && ok2 && used > total {
-		c.add("%s: %d bytes used of %d", path, used, total)
+	for name, part := range map[string]gpu.Reading[gpu.Bytes]{"used": m.Used, "free": m.Free, "reserved": m.Reserved} {
+		if v := part.Or(0); ok && part.Quality() == gpu.Good && v > total {
+			c.add("%s: %d bytes %s of %d", path, v, name, total)
+		}
 	}
 }

@@ -23,6 +23,10 @@ func TestCheck(t *testing.T) {
 		"a sentinel as heat":   {func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(9.2e18)) }, "Thermal.Memory"},
 		"a sentinel as memory": {func(d *gpu.Device) { d.Memory.Used = gpu.Of(gpu.Bytes(math.MaxUint64)) }, "Memory.Used"},
 		"used above total":     {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Used: gpu.Of(gpu.Bytes(2))} }, "2 bytes used of 1"},
+		"free above total":     {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Free: gpu.Of(gpu.Bytes(2))} }, "2 bytes free of 1"},
+		"used above total, doubtful": {func(d *gpu.Device) {
+			d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Used: gpu.DoubtfulOf(gpu.Bytes(2))}
+		}, ""},
 		"a process on two cores": {func(d *gpu.Device) {
 			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{CPU: gpu.Of(gpu.Percent(200))}}})
 		}, ""},
