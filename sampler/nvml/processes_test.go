@@ -253,6 +253,9 @@ func TestSamples(t *testing.T) {
 			t.Errorf("it counts: asks since %d, reads as %s", got, of(&s, 1))
 		}
 	})
+	for _, by := range []time.Duration{2 * time.Second, time.Hour} {
+		t.Run(fmt.Sprint("the clock is set back by ", by), func(t *testing.T) { samplesOfAClockSetBack(t, now, by) })
+	}
 	t.Run("no process", func(t *testing.T) {
 		s := newSamples(window)
 		s.add(now, []rawSample{{Pid: 0, TimeStamp: ago(0), SmUtil: 30}})
@@ -260,6 +263,45 @@ func TestSamples(t *testing.T) {
 			t.Error("a sample of pid 0 is kept")
 		}
 	})
+}
+
+// samplesOfAClockSetBack: what was kept is of a time that is still to come, and
+// so are stamps that the driver remembers. Neither stands for the present, and no
+// sample is not a 0 either, until a window has passed.
+func samplesOfAClockSetBack(t *testing.T, before time.Time, by time.Duration) {
+	const window = 5 * time.Second
+	sample := func(pid uint32, at time.Time, sm uint32) rawSample {
+		return rawSample{Pid: pid, TimeStamp: uint64(at.UnixMicro()), SmUtil: sm}
+	}
+	s := newSamples(window)
+	check := func(when, known, fresh string) {
+		t.Helper()
+		for pid, want := range map[int]string{1: known, 2: fresh} {
+			p := gpu.Process{PID: pid}
+			s.fill(&p, gpu.Good)
+			if got := p.SM.String(); got != want {
+				t.Errorf("%s process %d reads as %s, want %s", when, pid, got, want)
+			}
+		}
+	}
+	old := []rawSample{sample(1, before.Add(-by-time.Second), 70), sample(1, before.Add(-by+time.Second), 80), sample(1, before, 90)}
+	s.add(before, old)
+	check("before,", "90", "0")
+
+	now := before.Add(-by)
+	if got, want := s.since(now), uint64(now.Add(-window).UnixMicro()); got != want {
+		t.Errorf("asks since %d, want the window's beginning %d", got, want)
+	}
+	s.add(now, old)
+	check("at once,", "not_reported", "not_reported")
+	s.add(now.Add(time.Second), append(old, sample(1, now.Add(500*time.Millisecond), 30)))
+	check("with a new sample,", "30", "not_reported")
+	s.add(now.Add(2*time.Second), append(old, sample(1, now.Add(1500*time.Millisecond), 31)))
+	check("beside old stamps that are not ahead any more,", "31", "not_reported")
+	s.add(now.Add(window), old)
+	check("after a window,", "31", "0")
+	s.add(now.Add(2*window), old)
+	check("after two,", "0", "0")
 }
 
 // TestSamplesAcrossReadings: the driver gives a sample out once, and readings
