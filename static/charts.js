@@ -10,7 +10,7 @@ import { Past, reach } from "./past.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./past.js").Series} Series */
-/** @typedef {{box: HTMLElement, readout: HTMLElement | null, stats: HTMLElement, metric: string, over: string, height: number, plot: any, near: number | null}} Chart */
+/** @typedef {{box: HTMLElement, readout: HTMLElement | null, stats: HTMLElement, metric: string, over: string, height: number, plot: any, near: number | null, range: string}} Chart */
 
 const colours = 8;
 const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [1, 2], [14, 4], [7, 2, 1, 2]];
@@ -31,7 +31,7 @@ const pictures = [...document.querySelectorAll(".chart")].map((el) => {
     choose("chart", metric);
     showLarge();
   };
-  return { box, readout: slot(figure, "readout"), stats: slot(figure, "stats"), metric, over: "", height: 148, plot: null, near: null };
+  return { box, readout: slot(figure, "readout"), stats: slot(figure, "stats"), metric, over: "", height: 148, plot: null, near: null, range: "" };
 });
 
 const dialog = /** @type {HTMLDialogElement} */ (byId("large"));
@@ -40,7 +40,7 @@ const over = /** @type {HTMLSelectElement} */ (byId("large-over"));
 /** @type {Chart} */
 const large = {
   box: /** @type {HTMLElement} */ (dialog.querySelector(".plot")),
-  readout: null, stats: byId("large-stats"), metric: "", over: "", height: 300, plot: null, near: null,
+  readout: null, stats: byId("large-stats"), metric: "", over: "", height: 300, plot: null, near: null, range: "",
 };
 
 /** @type {Past} */
@@ -114,7 +114,7 @@ export function drawCharts() {
 function redraw(c) {
   if (!c.plot) return;
   c.plot.setData(data(c));
-  showReadout(c);
+  measure(c);
 }
 
 /** @param {Chart} c */
@@ -139,7 +139,7 @@ function build(c) {
   c.plot?.destroy();
   c.near = null;
   c.plot = new (/** @type {any} */ (uPlot))(options(c), data(c), c.box);
-  showReadout(c);
+  measure(c);
 }
 
 function resize() {
@@ -354,8 +354,7 @@ function stroke(ctx, x1, y1, x2, y2) {
 }
 
 /**
- * The value under the pointer, or the newest: of one GPU, or the highest. And
- * the range and mean of all that is shown.
+ * The value under the pointer, or the newest: of one GPU, or the highest.
  * @param {Chart} c
  */
 function showReadout(c) {
@@ -368,12 +367,29 @@ function showReadout(c) {
   const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
   const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
-  const all = lines.filter(visible).flatMap((s) => s.values[c.metric]).filter((n) => n != null);
-  let text = v == null ? (all.length ? "no reading" : "not reported") : `${decimals(v)} ${units[c.metric]}`;
+  let text = v == null ? (c.range ? "no reading" : "not reported") : `${decimals(v)} ${units[c.metric]}`;
   if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
   if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))} ${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
-  const [low, high] = all.reduce(([a, b], n) => [Math.min(a, n), Math.max(b, n)], [Infinity, -Infinity]);
-  const stats = all.length ? `min ${decimals(low)} · avg ${decimals(all.reduce((a, b) => a + b) / all.length)} · max ${decimals(high)}` : "";
   if (c.readout) setText(c.readout, text);
-  setText(c.stats, c.readout ? stats : dots(text, stats));
+  setText(c.stats, c.readout ? c.range : dots(text, c.range));
+}
+
+/**
+ * The range and mean of all that is shown.
+ * @param {Chart} c
+ */
+function measure(c) {
+  let [low, high, sum, n] = [Infinity, -Infinity, 0, 0];
+  for (const s of lines) {
+    if (!visible(s)) continue;
+    for (const v of s.values[c.metric]) {
+      if (v == null) continue;
+      low = Math.min(low, v);
+      high = Math.max(high, v);
+      sum += v;
+      n += 1;
+    }
+  }
+  c.range = n ? `min ${decimals(low)} · avg ${decimals(sum / n)} · max ${decimals(high)}` : "";
+  showReadout(c);
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // Very many GPUs: a canvas with a cell for each, and the same as a list.
 
-import { clean, dots, longestName } from "./format.js";
+import { clean, decimals, dots, longestName } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 import { cardState, meters, pageOf, whoWorks } from "./cards.js";
 import { choose, chosen } from "./state.js";
@@ -53,8 +53,8 @@ new ResizeObserver(drawWall).observe(byId("wall"));
 export function showWall(newest) {
   gpus = newest;
   cells = gpus.map((g) => {
-    const { value, fill, level } = /** @type {ReturnType<typeof meters>[0]} */ (meters(g).find((m) => m.key === inputs.by.value));
-    return { g, text: value.mark === "absent" ? "" : value.text, part: fill === "" ? -1 : Number(fill), level };
+    const { key, value, fill, level } = /** @type {ReturnType<typeof meters>[0]} */ (meters(g).find((m) => m.key === inputs.by.value));
+    return { g, text: value.mark === "absent" ? "" : key === "memory" ? decimals(Number(fill)) : value.text, part: fill === "" ? -1 : Number(fill), level };
   });
   if (inputs.order.value) cells.sort((a, b) => b.part - a.part);
   setHidden(canvas, inputs.wall.checked);
