@@ -36,12 +36,13 @@ const fakeSocket = `window.WebSocket = class extends EventTarget {
 // which everything moves and processes come and go, and lets the page draw each
 // twentieth.
 const play = `(async (n) => {
-  const { update, socket } = window;
+  const { test, socket } = window;
+  const { update } = test;
   const frame = () => new Promise(requestAnimationFrame);
   for (let i = 0; i < n; i++) {
-    const at = (window.said = (window.said ?? 0) + 1);
+    const at = (test.said += 1);
     update.seq = at;
-    update.timestamp = new Date(window.begin + 10_000 * at).toISOString();
+    update.timestamp = new Date(test.begin + 10_000 * at).toISOString();
     update.why = "Update " + at + ".";
     for (const g of update.gpus) {
       g.sampled_at = update.timestamp;
@@ -88,7 +89,7 @@ func TestThousandsOfUpdatesLeaveNothingBehind(t *testing.T) {
 	b.Before(fakeSocket)
 	b.Visit(s.url)
 	b.Until(`window.socket !== undefined && document.querySelectorAll(".uplot").length > 0`)
-	b.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.update = %s, window.begin = %d)`, update, begin.UnixMilli())))
+	b.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.test = { update: %s, begin: %d, said: 0 })`, update, begin.UnixMilli())))
 	said := 0
 	say := func(thousands int) {
 		t.Helper()
