@@ -18,8 +18,13 @@ import (
 // device reads one device of a session. One goroutine at a time calls it.
 type device struct {
 	handle
-	attach func() (nvml.Device, code) // nil once attached
+	attach func() (nvml.Device, code)
 	driver gpu.Reading[string]
+
+	// failed is set while readings fail as a whole, again is when the device
+	// is attached anew then.
+	failed bool
+	again  time.Time
 
 	// before is the identity until the device has told its own.
 	before    gpu.Identity
@@ -49,7 +54,7 @@ func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, co
 func (d *device) read() (perdevice.Result, error) {
 	d.begin()
 	now := time.Now()
-	if c := d.attached(); c != success {
+	if c := d.attached(now); c != success {
 		return perdevice.Result{}, failed(c)
 	}
 	if d.isDue("identity", now) {
@@ -61,7 +66,9 @@ func (d *device) read() (perdevice.Result, error) {
 			d.due[g.name] = now.Add(g.every)
 		}
 	}
-	if c := d.failure(); c != success {
+	c := d.failure()
+	d.failed = c != success
+	if d.failed {
 		clear(d.due) // what was read by halves is read again
 		return perdevice.Result{}, failed(c)
 	}
@@ -70,14 +77,21 @@ func (d *device) read() (perdevice.Result, error) {
 
 func (d *device) isDue(group string, now time.Time) bool { return !now.Before(d.due[group]) }
 
-// attached makes sure that there is a handle.
-func (d *device) attached() code {
-	if d.attach == nil {
+// attached makes sure that there is a handle. That of a device that fails is
+// tried at each reading, and replaced once a minute, if the driver gives a new
+// one: it may be all that is missing.
+func (d *device) attached(now time.Time) code {
+	if d.dev != nil && (!d.failed || now.Before(d.again)) {
 		return success
 	}
+	d.again = now.Add(seldom)
 	dev, c := d.attach()
-	if c == success {
-		d.dev, d.attach = dev, nil
+	switch {
+	case c == success:
+		d.stopListening() // that was for the old handle
+		d.dev = dev
+	case d.dev != nil:
+		return success
 	}
 	return c
 }

@@ -65,4 +65,14 @@
 // Loading, initializing and reading run on goroutines of their own, see package
 // perdevice. While one hangs no second call is made in its place, and the
 // library is neither shut down nor initialized again.
+//
+// # Lost and failing devices
+//
+// The calls of a device that is lost or fails are tried at each reading, and its
+// handle is taken anew once a minute. That may not be enough: a library that has
+// found a device lost can say so until it is initialized again. It is, once a
+// minute, where no device answers, and when the kernel shows a card that was not
+// there before. Beside a device that answers it is not, since initializing can
+// take long or hang: there a device that was repaired in place may stay lost until
+// gpuwhy is started again.
 package nvml

@@ -55,11 +55,14 @@ func readXIDs(d *device, r *gpu.Readings) {
 // listen makes the driver keep the device's errors for us. Where it won't, it
 // is asked again after a while.
 func (d *device) listen() code {
-	if now := time.Now(); now.Before(d.due["listen"]) {
+	now := time.Now()
+	switch {
+	case d.fatal != success:
+		return d.fatal
+	case now.Before(d.due["listen"]):
 		return d.deaf
-	} else {
-		d.due["listen"] = now.Add(seldom)
 	}
+	d.due["listen"] = now.Add(seldom)
 	set, c := invoke(d.lib, "nvmlEventSetCreate", d.lib.api, nvml.Interface.EventSetCreate)
 	if c != success {
 		d.deaf = c

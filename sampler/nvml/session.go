@@ -18,7 +18,7 @@ import (
 type session struct {
 	lib       *library
 	driver    gpu.Driver
-	cards     []string // addresses of the kernel's cards when it began
+	cards     []string // addresses of the kernel's cards when it began, less those that have gone
 	byAddress bool
 	places    []place
 
@@ -94,6 +94,15 @@ func (s *session) list(p plan, count int) {
 	for i := range count {
 		add(indexKey(i), nil, gpu.Identity{}, func() (nvml.Device, code) { return s.lib.byIndex(i) })
 	}
+}
+
+// lacks reports whether there is a card that came after the session began: only
+// a new one can know it. One that goes is no reason to end the session, which the
+// others need; where it comes back, it is new.
+func (s *session) lacks(cards []card) bool {
+	now := addresses(cards)
+	s.cards = slices.DeleteFunc(s.cards, func(address string) bool { return !slices.Contains(now, address) })
+	return len(now) > len(s.cards)
 }
 
 // end shuts the library down. No call may be under way.

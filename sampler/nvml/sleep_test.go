@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -112,14 +113,15 @@ type clock struct{ now time.Time }
 
 func (c *clock) use(s *Source) { s.now = func() time.Time { return c.now } }
 
-// TestLostIsLookedForAgain: a library that found a device lost has to be
-// initialized anew to find it again.
-func TestLostIsLookedForAgain(t *testing.T) {
+// TestAllLostAreLookedForAgain: a library that found a device lost has to be
+// initialized anew to find it again, and is where no other device answers.
+func TestAllLostAreLookedForAgain(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s, c := source(t, m), &clock{time.Now()}
 	c.use(s)
 	read(t, s)
 	m.GPU(0).Lost()
+	m.GPU(1).Lost()
 	for range 3 {
 		read(t, s)
 		c.now = c.now.Add(seldom/3 - time.Second)
@@ -133,8 +135,56 @@ func TestLostIsLookedForAgain(t *testing.T) {
 	if n := m.Calls("nvmlInit_v2"); n != 2 {
 		t.Errorf("%d initializations after the minute, want another one", n)
 	}
-	if a, b := snap.Devices[0].State, snap.Devices[1].State; a != gpu.StateLost || b != gpu.StateOK {
-		t.Errorf("the cards are %s and %s, want lost and ok", a, b)
+	if a, b := snap.Devices[0].State, snap.Devices[1].State; a != gpu.StateLost || b != gpu.StateLost {
+		t.Errorf("the cards are %s and %s, want both lost", a, b)
+	}
+}
+
+// TestFailingHoldsUpNobody: a device that is lost or fails takes the library
+// from no device that answers. Its own handle is tried at each reading, and taken
+// anew once a minute.
+func TestFailingHoldsUpNobody(t *testing.T) {
+	for name, change := range map[string]func(*Config){"by address": func(*Config) {}, "by index": withoutSysfs} {
+		for _, answer := range []int{fakenvml.GPUIsLost, fakenvml.Timeout, fakenvml.Unknown} {
+			t.Run(fmt.Sprint(name, ", ", code(answer)), func(t *testing.T) {
+				m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+				s, c := source(t, m, change), &clock{time.Now()}
+				c.use(s)
+				read(t, s)
+				m.GPU(1).Answer(answer)
+				m.Hang("nvmlInit_v2")
+				attach := []string{"nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByIndex_v2"}
+				attached := m.GPU(1).Calls(attach...)
+				for minute := range 3 {
+					c.now = c.now.Add(seldom + time.Second)
+					s.session.places[1].device.again = time.Time{}
+					for range 2 {
+						begun, calls := time.Now(), m.GPU(1).Calls()
+						snap := read(t, s)
+						if d := snap.Devices[0]; d.State != gpu.StateOK || d.SampledAt.Before(begun) {
+							t.Fatalf("in minute %d the healthy card is %s, sampled at %v", minute, d.State, d.SampledAt)
+						}
+						if d := snap.Devices[1]; d.State == gpu.StateOK || d.UUID != m.GPU(1).UUID() || m.GPU(1).Calls() == calls {
+							t.Errorf("in minute %d %s is %s after %d calls", minute, d.UUID, d.State, m.GPU(1).Calls()-calls)
+						}
+					}
+				}
+				if n := m.Calls("nvmlShutdown"); n != 0 {
+					t.Errorf("the library was shut down %d times beside a card that answers", n)
+				}
+				if n := m.GPU(1).Calls(attach...) - attached; n < 2 || n > 3 {
+					t.Errorf("attached anew %d times in three minutes, want once in each in which it had failed before", n)
+				}
+				m.GPU(1).Back()
+				if !allOK(read(t, s), nil) {
+					t.Error("the card is not back")
+				}
+				m.GPU(1).RaiseXID(79)
+				if got := read(t, s).Devices[1].Health.XIDs.Or(nil); len(got) != 1 {
+					t.Errorf("XIDs %v of the card that is back, want one", got)
+				}
+			})
+		}
 	}
 }
 

@@ -154,7 +154,7 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	}
 	now := s.now()
 	age := now.Sub(sess.began)
-	if driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && slices.ContainsFunc(devices, failing) {
+	if driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && allFail(devices) {
 		s.letGo()
 	}
 	if idle := s.mayDoze(sess, cards, devices); s.rest.note(now, idle) {
@@ -167,9 +167,16 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	return s.snapshot(listed), err
 }
 
-// failing reports whether the driver refuses a device that it lists. A library
-// that has found a device lost may say so forever; it is initialized anew once a
-// minute to see whether the device is back.
+// allFail reports whether no device answers, and one of them is refused. A
+// library that has found a device lost may say so forever; it is initialized anew
+// once a minute to see whether the device is back. Beside one that answers it is
+// not: initializing can take long or hang, and nobody else is to wait for that.
+func allFail(devices []gpu.Device) bool {
+	answers := func(d gpu.Device) bool { return d.State == gpu.StateOK }
+	return slices.ContainsFunc(devices, failing) && !slices.ContainsFunc(devices, answers)
+}
+
+// failing reports whether the driver refuses a device that it lists.
 func failing(d gpu.Device) bool {
 	switch codeOf(&d) {
 	case success, notFound, invalidArgument, noPermission:
@@ -292,7 +299,7 @@ func (s *Source) next(cards []card) (*session, *job, error) {
 	if s.job != nil {
 		return nil, s.job, nil
 	}
-	if s.session != nil && !slices.Equal(s.session.cards, addresses(cards)) && s.set.Flying() == 0 {
+	if s.session != nil && s.session.lacks(cards) && s.set.Flying() == 0 {
 		s.byIndex = false
 		s.startEnd()
 		return nil, s.job, nil

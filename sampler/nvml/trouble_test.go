@@ -354,6 +354,7 @@ func TestNoShutdownUnderACall(t *testing.T) {
 		t.Errorf("the library was shut down %d times under a call", n)
 	}
 	m.GPU(0).Back()
+	m.GPU(0).Lost()
 	until(t, s, "the library is initialized anew", func(*gpu.Snapshot, error) bool {
 		c.now = c.now.Add(2 * seldom)
 		return m.Calls("nvmlInit_v2") > 1
@@ -381,6 +382,39 @@ func TestCardAppears(t *testing.T) {
 	}
 	if snap := read(t, s); !allOK(snap, nil) || len(snap.Devices) != 2 || !s.session.byAddress {
 		t.Errorf("%d devices, by address: %v", len(snap.Devices), s.session.byAddress)
+	}
+}
+
+// TestCardVanishes: a card that the kernel takes away takes the library from no
+// other; where it comes back, it is looked for anew.
+func TestCardVanishes(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	bound := filepath.Join(m.SysfsRoot(), "bus/pci/drivers/nvidia", m.GPU(1).PCI())
+	device, err := os.Readlink(bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := source(t, m)
+	read(t, s)
+	m.GPU(1).Lost()
+	if err := os.Remove(bound); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		snap := read(t, s)
+		if len(snap.Devices) != 2 || snap.Devices[0].State != gpu.StateOK || snap.Devices[1].State != gpu.StateLost {
+			t.Errorf("without the card: %+v, want one ok and one lost", snap.Devices)
+		}
+	}
+	if n := m.Calls("nvmlInit_v2"); n != 1 {
+		t.Errorf("%d initializations after a card has gone, want the first", n)
+	}
+	m.GPU(1).Back()
+	if err := os.Symlink(device, bound); err != nil {
+		t.Fatal(err)
+	}
+	if snap := read(t, s); !allOK(snap, nil) || m.Calls("nvmlInit_v2") != 2 {
+		t.Errorf("with the card again: %+v after %d initializations", snap.Devices, m.Calls("nvmlInit_v2"))
 	}
 }
 
