@@ -15,6 +15,9 @@ import { choose, chosen } from "./state.js";
 /** @typedef {{key: string, g: GPU, p: Process}} Row */
 /** @typedef {{key: string, user: string, sum: string}} Group */
 
+/** Numbers in names count as numbers. */
+const byName = new Intl.Collator("en", { numeric: true }).compare;
+
 /** How many rows there are at most. */
 const most = 200;
 
@@ -130,7 +133,6 @@ function wanted({ g, p }) {
  * @param {Row[]} rows
  */
 function showChoices(rows) {
-  const numeric = (/** @type {string} */ a, /** @type {string} */ b) => a.localeCompare(b, "en", { numeric: true });
   const of = {
     gpu: rows.map(({ g }) => String(g.gpu_id)),
     user: rows.map(({ p }) => p.user ?? ""),
@@ -138,7 +140,7 @@ function showChoices(rows) {
   };
   for (const [name, values] of Object.entries(of)) {
     const select = selects[name];
-    const choices = ["", ...[...new Set([...values, chosen(name)])].filter(Boolean).sort(numeric)];
+    const choices = ["", ...[...new Set([...values, chosen(name)])].filter(Boolean).sort(byName)];
     if (choices.length !== select.length || choices.some((v, i) => select.options[i].value !== v)) {
       const label = name === "gpu" ? "GPU " : "";
       select.replaceChildren(select.options[0], ...choices.slice(1).map((v) => new Option(label + clean(v, longestName), v)));
@@ -173,7 +175,7 @@ function sorted(rows) {
   const sign = down ? -1 : 1;
   const text = texts[key];
   const figure = figures[key];
-  if (text) rows.sort((a, b) => Number(!text(a)) - Number(!text(b)) || sign * text(a).localeCompare(text(b)));
+  if (text) rows.sort((a, b) => Number(!text(a)) - Number(!text(b)) || sign * byName(text(a), text(b)));
   if (figure) {
     rows.sort((a, b) => {
       const [x, y] = [figure(a), figure(b)];

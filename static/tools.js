@@ -27,6 +27,17 @@ async function mayNotify() {
   return granted;
 }
 
+// The menu closes as menus do.
+const menu = /** @type {HTMLDetailsElement} */ (document.querySelector(".menu"));
+addEventListener("click", (e) => {
+  if (!menu.contains(/** @type {Node} */ (e.target))) menu.open = false;
+});
+menu.onkeydown = (/** @type {KeyboardEvent} */ e) => {
+  if (e.key !== "Escape") return;
+  menu.open = false;
+  menu.querySelector("summary")?.focus();
+};
+
 /**
  * Tells of an alert that has just fired, as far as that was asked for.
  * @param {import("./message.js").Alert} a

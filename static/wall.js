@@ -23,6 +23,10 @@ let high = 0;
 /** The cell that is pointed at. */
 let pointed = -1;
 let rowsListed = 100;
+/** How the wall and each of its cells were drawn: only what is another is drawn again. */
+let frame = "";
+/** @type {string[]} */
+let looks = [];
 
 inputs.by.value = chosen("by") || "utilization";
 inputs.order.value = chosen("order");
@@ -102,17 +106,27 @@ function drawWall() {
     canvas.height = Math.round(height * px);
   }
   ctx.setTransform(px, 0, 0, px, 0, 0);
-  ctx.clearRect(0, 0, width, height);
   const all = getComputedStyle(document.documentElement);
   const [track, bar, near, over, ink, paper] = ["track", "bar", "near", "over", "ink", "paper"].map((name) => all.getPropertyValue(`--${name}`));
   ctx.font = `${Math.min(13, Math.floor(high * 0.55))}px ${all.getPropertyValue("--font")}`;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches ? 55 : 84; // from where the other colour can be read better
+  const now = [width, height, wide, px, cells.length, ink, track].join();
+  if (now !== frame) {
+    ctx.clearRect(0, 0, width, height);
+    looks = [];
+    frame = now;
+  }
   cells.forEach(({ g, text, part, level }, i) => {
+    const look = [g.state, text, part, level, i === pointed].join();
+    if (look === looks[i]) return;
+    looks[i] = look;
     const x = (i % columns) * wide;
     const y = Math.floor(i / columns) * high;
     const away = g.state !== "ok";
-    const strong = part > 55 || level !== "";
+    const strong = part > dark || level !== "";
+    ctx.clearRect(x, y, wide, high);
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
     if (part >= 0) {
