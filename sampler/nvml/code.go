@@ -94,6 +94,16 @@ func (c code) answered() bool {
 	return c == success || c.quality() != gpu.NotReported || c == notFound || c == insufficientSize
 }
 
+// failure reports whether a device that answers this at all calls fails. One
+// that the driver does not know or permit is not ours.
+func (c code) failure() bool {
+	switch c {
+	case success, notFound, invalidArgument, noPermission:
+		return false
+	}
+	return true
+}
+
 // ofDriver reports whether the driver as a whole may have gone, not just a
 // reading or a device.
 func (c code) ofDriver() bool {

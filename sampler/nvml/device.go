@@ -35,27 +35,33 @@ type device struct {
 	samples   samples
 	events    nvml.EventSet // nil while not listening, for the reason deaf
 	deaf      code
-	xids      xids
+	*record
+	log *slog.Logger
 }
 
-func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), seen xids, window time.Duration, log *slog.Logger) *device {
+func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, window time.Duration, log *slog.Logger) *device {
 	return &device{
-		handle:   newHandle(l, nil, log),
+		handle:   handle{lib: l, failing: failures{}},
 		attach:   attach,
 		before:   identity,
 		identity: gpu.Identity{PCI: identity.PCI},
 		due:      map[string]time.Time{},
 		samples:  newSamples(window),
-		xids:     seen,
+		record:   known,
+		log:      log,
 	}
 }
 
 // read attaches the device if need be, and reads every group that is due.
 func (d *device) read() (perdevice.Result, error) {
-	d.begin()
 	now := time.Now()
+	d.begin(now)
 	if c := d.attached(now); c != success {
+		d.report(c)
 		return perdevice.Result{}, failed(c)
+	}
+	if len(d.due) == 0 { // everything is asked
+		clear(d.failing)
 	}
 	if d.isDue("identity", now) {
 		d.identify()
@@ -67,12 +73,26 @@ func (d *device) read() (perdevice.Result, error) {
 		}
 	}
 	c := d.failure()
+	d.report(c)
 	d.failed = c != success
 	if d.failed {
 		clear(d.due) // what was read by halves is read again
 		return perdevice.Result{}, failed(c)
 	}
 	return perdevice.Result{Identity: d.identity, Readings: d.readings}, nil
+}
+
+// report tells the log how the reading went. A device that is not ours is no
+// failure.
+func (d *device) report(c code) {
+	switch {
+	case c == success:
+		d.failing.forget(d.began.Add(-2 * seldom))
+		functions, first := d.failing.functions()
+		d.tell(d.log, functions, first)
+	case c.failure():
+		d.tell(d.log, allFunctions, c)
+	}
 }
 
 func (d *device) isDue(group string, now time.Time) bool { return !now.Before(d.due[group]) }

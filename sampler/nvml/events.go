@@ -13,8 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// xids counts the errors that the driver has reported about a device. It is
-// older than a session and outlives it.
+// xids counts the errors that the driver has reported about a device.
 type xids map[int]gpu.XID
 
 func (x xids) add(code int, now time.Time) {

@@ -4,7 +4,7 @@ package nvml
 
 import (
 	"cmp"
-	"log/slog"
+	"time"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -17,7 +17,6 @@ import (
 type handle struct {
 	lib *library
 	dev nvml.Device
-	log *slog.Logger
 
 	// fatal is the code after which nothing more is asked in this reading:
 	// the device is lost or the driver gone. Success where neither is.
@@ -26,17 +25,18 @@ type handle struct {
 	// be thought well, refused is the code of the last other one.
 	answered int
 	refused  code
-	// failing has the functions whose last call failed, so that the log
-	// tells when that begins and ends, and not at each reading.
-	failing map[string]code
-}
+	began    time.Time
 
-func newHandle(l *library, dev nvml.Device, log *slog.Logger) handle {
-	return handle{lib: l, dev: dev, log: log, failing: map[string]code{}}
+	// failing is the device's, and has the functions under who they are
+	// called for: "" for the device, "MIG 0 " for an instance.
+	failing failures
+	who     string
 }
 
 // begin forgets how the last reading went.
-func (h *handle) begin() { h.fatal, h.answered, h.refused = success, 0, success }
+func (h *handle) begin(now time.Time) {
+	h.fatal, h.answered, h.refused, h.began = success, 0, success, now
+}
 
 // ask makes one call for a device. Symbol is the name of the library's function
 // that the binding's method calls.
@@ -73,16 +73,10 @@ func (h *handle) note(symbol string, c code) {
 		return
 	case c.answered():
 		h.answered++
-		if _, was := h.failing[symbol]; was {
-			delete(h.failing, symbol)
-			h.log.Info("a reading works again", "function", symbol)
-		}
+		delete(h.failing, h.who+symbol)
 	default:
 		h.refused = c
-		if h.failing[symbol] != c {
-			h.failing[symbol] = c
-			h.log.Warn("a reading fails", "function", symbol, "err", c)
-		}
+		h.failing[h.who+symbol] = failure{c, h.began}
 	}
 }
 

@@ -3,6 +3,10 @@
 package nvml
 
 import (
+	"fmt"
+	"maps"
+	"strings"
+
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -15,10 +19,14 @@ type instance struct {
 	facts gpu.Instance
 }
 
+// instancePrefix stands before the functions that are called for an instance.
+const instancePrefix = "MIG "
+
 // readInstances lists the MIG instances, with all that stays the same about
 // each while it exists.
 func readInstances(d *device, r *gpu.Readings) {
 	d.instances, r.Instances = nil, nil
+	maps.DeleteFunc(d.failing, func(name string, _ failure) bool { return strings.HasPrefix(name, instancePrefix) })
 	if !r.Modes.MIG.Or(false) {
 		return
 	}
@@ -31,7 +39,7 @@ func readInstances(d *device, r *gpu.Readings) {
 		if c != success { // not found: that place is empty
 			continue
 		}
-		in := &instance{handle: newHandle(d.lib, dev, d.log)}
+		in := &instance{handle: handle{lib: d.lib, dev: dev, began: d.began, failing: d.failing, who: fmt.Sprint(instancePrefix, i, " ")}}
 		if in.identify() {
 			d.instances = append(d.instances, in)
 		}
@@ -62,7 +70,7 @@ func (in *instance) identify() bool {
 func readInstanceMemory(d *device, r *gpu.Readings) {
 	r.Instances = nil
 	for _, in := range d.instances {
-		in.begin()
+		in.begin(d.began)
 		facts := in.facts
 		facts.Memory = memoryOf(&in.handle)
 		r.Instances = append(r.Instances, facts)

@@ -43,6 +43,7 @@ type library struct {
 	path    string
 	api     nvml.Interface
 	symbols map[string]unsafe.Pointer // nil where the library lacks one
+	stuck   code                      // of the last shutdown
 }
 
 // load loads the library and looks every function up that gpuwhy may call.
@@ -133,13 +134,16 @@ func (l *library) initialize() code {
 	return c
 }
 
-// shutdown undoes one initialize. Nothing can be done where it fails.
+// shutdown undoes one initialize. Nothing can be done where it fails; the log
+// does not repeat why.
 func (l *library) shutdown(log *slog.Logger) {
 	turn.Lock()
 	defer turn.Unlock()
-	if _, c := invoke(l, "nvmlShutdown", l.api, alone(nvml.Interface.Shutdown)); c != success {
+	_, c := invoke(l, "nvmlShutdown", l.api, alone(nvml.Interface.Shutdown))
+	if c != success && c != l.stuck {
 		log.Warn("the driver's library did not shut down", "err", c)
 	}
+	l.stuck = c
 }
 
 // count is how many GPUs the driver lists.

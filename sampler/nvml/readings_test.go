@@ -249,11 +249,11 @@ func TestOneCallFails(t *testing.T) {
 	if d := readOne(t, s); !d.Power.Draw.Present() {
 		t.Errorf("power %v after it works again", d.Power.Draw)
 	}
-	if got := log.count("a reading fails"); got != 1 {
-		t.Errorf("the log says %d times that a reading fails, want once", got)
+	if got := log.count("readings fail"); got != 1 {
+		t.Errorf("the log says %d times that readings fail, want once", got)
 	}
-	if got := log.count("a reading works again"); got != 1 {
-		t.Errorf("the log says %d times that a reading works again, want once", got)
+	if got := log.count("all readings work again"); got != 1 {
+		t.Errorf("the log says %d times that they work again, want once", got)
 	}
 }
 

@@ -36,9 +36,9 @@ type place struct {
 // plan is what a session is made of.
 type plan struct {
 	cards      []card
-	identities []gpu.Identity // of the cards, as far as they are known
-	byIndex    bool           // go by the driver's own list
-	xids       map[string]xids
+	identities []gpu.Identity     // of the cards, as far as they are known
+	byIndex    bool               // go by the driver's own list
+	records    map[string]*record // by key
 	window     time.Duration
 	log        *slog.Logger
 }
@@ -78,10 +78,10 @@ func addressable(cards []card, count int) bool {
 
 func (s *session) list(p plan, count int) {
 	add := func(key string, c *card, identity gpu.Identity, attach func() (nvml.Device, code)) {
-		if p.xids[key] == nil {
-			p.xids[key] = xids{}
+		if p.records[key] == nil {
+			p.records[key] = newRecord()
 		}
-		d := newDevice(s.lib, identity, attach, p.xids[key], p.window, p.log.With("device", key))
+		d := newDevice(s.lib, identity, attach, p.records[key], p.window, p.log.With("device", key))
 		d.driver = s.driver.Version
 		s.places = append(s.places, place{key, c, d})
 	}

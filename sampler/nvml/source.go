@@ -29,11 +29,11 @@ type Source struct {
 	announced string
 
 	mu      sync.Mutex
-	lib     *library        // nil until it is loaded
-	session *session        // nil while the library is not initialized
-	job     *job            // nil while the library is left as it is
-	xids    map[string]xids // by key; a job's to change
-	byIndex bool            // the driver knows none of the kernel's addresses
+	lib     *library           // nil until it is loaded
+	session *session           // nil while the library is not initialized
+	job     *job               // nil while the library is left as it is
+	records map[string]*record // by key; a job's to change
+	byIndex bool               // the driver knows none of the kernel's addresses
 	closed  bool
 }
 
@@ -50,12 +50,12 @@ type job struct {
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	return &Source{
-		cfg:    cfg,
-		kernel: newKernel(cfg.SysfsRoot, cfg.ProcRoot),
-		set:    perdevice.New(cfg.Deadline),
-		now:    time.Now,
-		last:   map[string]gpu.Device{},
-		xids:   map[string]xids{},
+		cfg:     cfg,
+		kernel:  newKernel(cfg.SysfsRoot, cfg.ProcRoot),
+		set:     perdevice.New(cfg.Deadline),
+		now:     time.Now,
+		last:    map[string]gpu.Device{},
+		records: map[string]*record{},
 	}
 }
 
@@ -177,13 +177,7 @@ func allFail(devices []gpu.Device) bool {
 }
 
 // failing reports whether the driver refuses a device that it lists.
-func failing(d gpu.Device) bool {
-	switch codeOf(&d) {
-	case success, notFound, invalidArgument, noPermission:
-		return false
-	}
-	return true
-}
+func failing(d gpu.Device) bool { return codeOf(&d).failure() }
 
 // mayDoze reports whether the system would power all cards down if we let go
 // of them.
@@ -323,7 +317,7 @@ func hanging(j *job) *gpu.Advice {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, xids: s.xids, window: s.cfg.Window, log: s.cfg.Log}
+	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, window: s.cfg.Window, log: s.cfg.Log}
 	for _, c := range cards {
 		p.identities = append(p.identities, s.identity(c))
 	}

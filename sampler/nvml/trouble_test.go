@@ -20,8 +20,8 @@ import (
 
 // recorder is a log that a test can look into.
 type recorder struct {
-	mu       sync.Mutex
-	messages []string
+	mu      sync.Mutex
+	records []slog.Record
 }
 
 func (r *recorder) use(c *Config)                            { c.Log = slog.New(r) }
@@ -31,19 +31,126 @@ func (r *recorder) WithGroup(string) slog.Handler            { return r }
 func (r *recorder) Handle(_ context.Context, record slog.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.messages = append(r.messages, record.Message)
+	r.records = append(r.records, record)
 	return nil
 }
 
 func (r *recorder) count(message string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.messages {
-		if m == message {
+	for _, record := range r.records {
+		if record.Message == message {
 			n++
 		}
 	}
 	return n
+}
+
+// loud counts what an operator sees at the usual level, from the warnings on.
+func (r *recorder) loud() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, record := range r.records {
+		if record.Level >= slog.LevelWarn {
+			n++
+		}
+	}
+	return n
+}
+
+// TestOneLinePerDevice: however many functions fail, the log has one line for
+// each device when that begins and one when it is over, and initializing the
+// library again repeats none.
+func TestOneLinePerDevice(t *testing.T) {
+	four := func() (gpus []fakenvml.GPU) {
+		for i := range 4 {
+			gpus = append(gpus, fakenvml.H100().At(0x18+i))
+		}
+		return gpus
+	}
+	open := func(t *testing.T) (*fakenvml.Machine, *Source, *recorder, *clock) {
+		m, log, c := machine(t, four()...), &recorder{}, &clock{time.Now()}
+		s := source(t, m, log.use)
+		c.use(s)
+		read(t, s)
+		return m, s, log, c
+	}
+	check := func(t *testing.T, log *recorder, when string, begun, over int) {
+		t.Helper()
+		if a, b, all := log.count("readings fail"), log.count("all readings work again"), log.loud(); a != begun || b != over || all != begun {
+			t.Errorf("%s the log has %d lines of readings that fail and %d that they work, %d warnings in all; want %d, %d, %d", when, a, b, all, begun, over, begun)
+		}
+	}
+	t.Run("a device", func(t *testing.T) {
+		m, s, log, _ := open(t)
+		m.GPU(2).Answer(fakenvml.Timeout)
+		for range 3 {
+			read(t, s)
+		}
+		check(t, log, "while it fails", 1, 0)
+		m.GPU(2).Back()
+		read(t, s)
+		check(t, log, "then", 1, 1)
+	})
+	t.Run("all devices, initialized anew", func(t *testing.T) {
+		m, s, log, c := open(t)
+		for _, d := range m.GPUs() {
+			d.Answer(fakenvml.Timeout)
+		}
+		for range 8 {
+			read(t, s)
+			c.now = c.now.Add(seldom + time.Second)
+		}
+		if n := m.Calls("nvmlInit_v2"); n < 3 {
+			t.Fatalf("%d initializations, want several", n)
+		}
+		check(t, log, "while they fail", 4, 0)
+		m.Heal()
+		until(t, s, "all answer", allOK)
+		check(t, log, "then", 4, 4)
+	})
+	t.Run("the driver is taken away", func(t *testing.T) {
+		m, s, log, c := open(t)
+		for range 3 {
+			m.Unload()
+			until(t, s, "an error", func(_ *gpu.Snapshot, err error) bool { return err != nil })
+			c.now = c.now.Add(seldom + time.Second)
+		}
+		check(t, log, "without the driver", 4, 0)
+		m.Load()
+		until(t, s, "all answer", allOK)
+		check(t, log, "with it", 4, 4)
+	})
+	t.Run("a few functions, asked now and then", func(t *testing.T) {
+		m, s, log, _ := open(t)
+		m.GPU(0).Answer(fakenvml.Unknown, "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode", "nvmlDeviceGetClockInfo")
+		s.session.places[0].device.due["modes"] = time.Time{}
+		for range 3 {
+			read(t, s)
+		}
+		m.GPU(0).Back()
+		read(t, s)
+		check(t, log, "while one was not asked again", 1, 0)
+		s.session.places[0].device.due["modes"] = time.Time{}
+		read(t, s)
+		check(t, log, "then", 1, 1)
+	})
+}
+
+// TestFallbackIsForgotten: a function that is asked only where another fails is
+// no failure for good.
+func TestFallbackIsForgotten(t *testing.T) {
+	f := failures{}
+	now := time.Now()
+	f["nvmlDeviceGetFanSpeed"] = failure{unknown, now}
+	f.forget(now)
+	if names, c := f.functions(); len(names) != 1 || c != unknown {
+		t.Errorf("at once %v, %v; want the function", names, c)
+	}
+	f.forget(now.Add(time.Second))
+	if names, c := f.functions(); len(names) != 0 || c != success {
+		t.Errorf("later %v, %v; want none", names, c)
+	}
 }
 
 func TestInitErrors(t *testing.T) {
