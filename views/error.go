@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// An ErrorPage tells a person what happened and what to do.
+// An ErrorPage tells a person what happened and what to do. One that says that
+// something is not there yet (503) asks again by itself.
 type ErrorPage struct {
 	Code     int    // the HTTP status
 	Title    string // "There is no such page"
@@ -22,6 +23,7 @@ func (p ErrorPage) Render(ctx context.Context, w io.Writer) error {
 		Title: p.Title + " · gpuwhy",
 		Style: []string{p.Asset("app.css")},
 		Icon:  p.Asset("icon.svg"),
+		Again: p.Code == 503,
 	}
 	return document(h, errorBody(p)).Render(ctx, w)
 }

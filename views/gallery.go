@@ -28,6 +28,7 @@ type gallery struct {
 	Failures  []Failure
 	Processes []Process
 	Host      []HostRow
+	Facts     []FactGroup
 }
 
 func newGallery(now time.Time) gallery {
@@ -44,6 +45,7 @@ func newGallery(now time.Time) gallery {
 		d.UUID += "-" + strconv.Itoa(i)
 		g.Cards = append(g.Cards, newCard(&d, "/", now))
 	}
+	g.Facts = newFacts(&one.Devices[0])
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
 	}

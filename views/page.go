@@ -281,6 +281,7 @@ type head struct {
 	Icon    string
 	Script  string // a module; none where it is empty
 	Preload []string
+	Again   bool // the browser asks again in a few seconds
 }
 
 // newTitle has what a narrow tab can hold: the highest utilization and

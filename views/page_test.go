@@ -355,7 +355,7 @@ func TestNothingInline(t *testing.T) {
 			t.Errorf("%s: %q", name, found)
 		}
 		for _, url := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(html, -1) {
-			if !strings.HasPrefix(url[1], "/") || strings.HasPrefix(url[1], "//") {
+			if !strings.HasPrefix(url[1], "#") && !strings.HasPrefix(url[1], "/") || strings.HasPrefix(url[1], "//") {
 				t.Errorf("%s: %q is elsewhere", name, url[1])
 			}
 		}
@@ -384,6 +384,12 @@ func TestErrorPage(t *testing.T) {
 	for _, part := range []string{"404", "There is no such page</h1>", "Nothing is at &lt;here&gt;.", "Go back.", `href="/base/"`} {
 		if !strings.Contains(html, part) {
 			t.Errorf("%q is missing", part)
+		}
+	}
+	for code, again := range map[int]bool{404: false, 503: true} {
+		html := render(t, ErrorPage{Code: code, BasePath: "/", Asset: asset})
+		if strings.Contains(html, `http-equiv="refresh"`) != again {
+			t.Errorf("%d: asks again: %v", code, !again)
 		}
 	}
 }
