@@ -41,9 +41,10 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s is %q", name, asset.ContentType)
 		}
 		want, err := os.ReadFile(name)
-		if name == "page.js" {
+		switch name {
+		case "page.js":
 			want = asset.Bytes // it is put together
-		} else if name == "app.css" {
+		case "app.css":
 			want = static.Strip(want)
 		}
 		if err != nil || !bytes.Equal(asset.Bytes, want) {

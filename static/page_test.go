@@ -193,14 +193,6 @@ func TestLiveDevicePageIsTheServedPage(t *testing.T) {
 	console.none(t)
 }
 
-// twoFrames waits until what came before is drawn.
-func twoFrames(t *testing.T, ctx context.Context) {
-	t.Helper()
-	if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`, chromedp.EvalAwaitPromise)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The same table of values goes through both languages; package views has it.
 func TestFormatAgreesWithGo(t *testing.T) {
 	table, err := os.ReadFile("../views/testdata/format.json")
