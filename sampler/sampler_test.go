@@ -265,7 +265,9 @@ func TestALongIntervalDoesNotDelayARetry(t *testing.T) {
 			t.Errorf("%d readings in an hour with an interval of one", got-n)
 		}
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
 	})
 }
 
