@@ -50,7 +50,7 @@ type Device struct {
 type Identity struct {
 	// UUID is the device's key, such as "GPU-5c8f…"
 	// (nvmlDeviceGetUUID; a source whose devices have none makes a stable one of
-	// the PCI address).
+	// the PCI address, or, until the device answers, of the driver's index).
 	UUID string
 	// Node is the name of the machine that the device is in.
 	Node string

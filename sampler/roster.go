@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,17 +44,33 @@ func (r *roster) merge(sources []*source, now time.Time) []gpu.Device {
 	return out
 }
 
+// arrival is a device that is new, and where it belongs: its place on the bus, or
+// that of the one before it in its source's list where its own is not known.
+type arrival struct {
+	source string
+	device gpu.Device
+	place  string
+}
+
+// compare orders arrivals by their place in the machine.
+func (a arrival) compare(b arrival) int {
+	return cmp.Or(
+		strings.Compare(a.device.Node, b.device.Node),
+		strings.Compare(a.place, b.place),
+		cmp.Compare(a.device.VendorIndex.Or(-1), b.device.VendorIndex.Or(-1)),
+		strings.Compare(a.device.UUID, b.device.UUID),
+	)
+}
+
 // admit brings the entries up to date, and adds devices that are new in the
 // order of their place in the machine.
 func (r *roster) admit(sources []*source) {
-	type arrival struct {
-		source string
-		device gpu.Device
-	}
 	var arrivals []arrival
 	seen := map[key]bool{}
 	for _, src := range sources {
+		place := ""
 		for _, d := range src.last.Devices {
+			place = cmp.Or(d.PCI, place)
 			d.Node = cmp.Or(d.Node, r.node)
 			if seen[key{d.Node, d.UUID}] && d.PCI != "" {
 				// Two devices that claim one UUID are told apart by
@@ -68,16 +85,10 @@ func (r *roster) admit(sources []*source) {
 				e.device, e.updated = d, true
 				continue
 			}
-			arrivals = append(arrivals, arrival{src.Name(), d})
+			arrivals = append(arrivals, arrival{src.Name(), d, place})
 		}
 	}
-	slices.SortFunc(arrivals, func(a, b arrival) int {
-		return cmp.Or(
-			strings.Compare(a.device.Node, b.device.Node),
-			strings.Compare(a.device.PCI, b.device.PCI),
-			strings.Compare(a.device.UUID, b.device.UUID),
-		)
-	})
+	slices.SortFunc(arrivals, arrival.compare)
 	for _, a := range arrivals {
 		a.device.Index = len(r.entries)
 		e := &entry{source: a.source, device: a.device, updated: true}
@@ -87,17 +98,31 @@ func (r *roster) admit(sources []*source) {
 }
 
 // find returns the entry of a device: by node and UUID, or, for one whose UUID
-// was not known while it slept, by its place on the bus.
+// was not known while it slept or hung, by its place on the bus, or by its index in
+// the driver's list.
 func (r *roster) find(d *gpu.Device) *entry {
 	if e := r.byKey[key{d.Node, d.UUID}]; e != nil {
 		return e
 	}
-	return r.byKey[key{d.Node, provisionalUUID(d.PCI)}]
+	if e := r.byKey[key{d.Node, provisionalUUID(d.PCI)}]; e != nil {
+		return e
+	}
+	i, ok := d.VendorIndex.Get()
+	if !ok {
+		return nil
+	}
+	return r.byKey[key{d.Node, provisionalByIndex(d.Source, i)}]
 }
 
 // provisionalUUID is what a source that may not wake a sleeping device to ask
 // for its UUID calls it.
 func provisionalUUID(pci string) string { return "PCI-" + pci }
+
+// provisionalByIndex is what a source calls a device of which it knows nothing but
+// that the driver lists it.
+func provisionalByIndex(source string, index int) string {
+	return fmt.Sprintf("%s-index-%d", source, index)
+}
 
 // miss says why a device has no reading: its source failed, or no longer lists
 // it.

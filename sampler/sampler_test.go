@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -499,6 +500,47 @@ func TestAProvisionalUUIDGivesWayToTheRealOne(t *testing.T) {
 		snap := out.last()
 		if len(snap.Devices) != 1 || snap.Devices[0].UUID != "GPU-1" || snap.Devices[0].Index != 0 {
 			t.Errorf("got %+v", snap.Devices)
+		}
+	})
+}
+
+// A device that hangs from the start may be no more than a number in the driver's
+// list. It has its place from then on, and nobody else gets it.
+func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := func(i int, uuid, pci string) gpu.Device {
+			d := device(uuid, pci)
+			d.VendorIndex = gpu.Of(i)
+			if pci == "" {
+				d.State = gpu.StateNotAnswering
+			}
+			return d
+		}
+		a, b, c, e := at(0, "GPU-a", "0000:01:00.0"), at(1, "GPU-b", "0000:02:00.0"), at(2, "GPU-c", "0000:03:00.0"), at(3, "GPU-e", "0000:04:00.0")
+		nameless := func(i int) gpu.Device { return at(i, fmt.Sprint("nvml-index-", i), "") }
+		src := &fakeSource{name: "nvml", answer: answers(a, nameless(1), nameless(2), e)}
+		_, out := start(t, nil, src)
+		for _, step := range []struct {
+			answer []gpu.Device
+			want   []string
+		}{
+			{[]gpu.Device{a, nameless(1), nameless(2), e}, []string{"GPU-a", "nvml-index-1", "nvml-index-2", "GPU-e"}},
+			{[]gpu.Device{a, nameless(1), c, e}, []string{"GPU-a", "nvml-index-1", "GPU-c", "GPU-e"}},
+			{[]gpu.Device{a, b, c, e}, []string{"GPU-a", "GPU-b", "GPU-c", "GPU-e"}},
+			{[]gpu.Device{a, b, c, e, at(4, "GPU-f", "0000:00:00.0")}, []string{"GPU-a", "GPU-b", "GPU-c", "GPU-e", "GPU-f"}},
+		} {
+			src.set(answers(step.answer...))
+			time.Sleep(10 * time.Second)
+			var got []string
+			for i, d := range out.last().Devices {
+				got = append(got, d.UUID)
+				if d.Index != i {
+					t.Errorf("%s has index %d in place %d", d.UUID, d.Index, i)
+				}
+			}
+			if !slices.Equal(got, step.want) {
+				t.Errorf("the devices are %q, want %q", got, step.want)
+			}
 		}
 	})
 }

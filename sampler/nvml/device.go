@@ -41,14 +41,13 @@ type device struct {
 
 func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, window time.Duration, log *slog.Logger) *device {
 	return &device{
-		handle:   handle{lib: l, failing: failures{}},
-		attach:   attach,
-		before:   identity,
-		identity: gpu.Identity{PCI: identity.PCI},
-		due:      map[string]time.Time{},
-		samples:  newSamples(window),
-		record:   known,
-		log:      log,
+		handle:  handle{lib: l, failing: failures{}},
+		attach:  attach,
+		before:  identity,
+		due:     map[string]time.Time{},
+		samples: newSamples(window),
+		record:  known,
+		log:     log,
 	}
 }
 
@@ -127,9 +126,16 @@ func (d *device) identify() {
 		id.PCI = fmt.Sprintf("%04x:%02x:%02x.0", info.Domain, info.Bus, info.Device)
 	}
 	id.Vendor, id.Source, id.DriverVersion = gpu.NVIDIA, gpu.SourceNVML, d.driver
-	id.UUID = text("nvmlDeviceGetUUID", nvml.Device.GetUUID).Or(cmp.Or(id.UUID, provisionalUUID(id.PCI)))
+	provisional := d.before.UUID
+	if id.PCI != "" {
+		provisional = provisionalUUID(id.PCI)
+	}
+	id.UUID = text("nvmlDeviceGetUUID", nvml.Device.GetUUID).Or(cmp.Or(id.UUID, provisional))
 	id.Name = text("nvmlDeviceGetName", nvml.Device.GetName).Or("NVIDIA GPU")
 	id.VendorIndex = reading(h, "nvmlDeviceGetIndex", nvml.Device.GetIndex, plain[int])
+	if !id.VendorIndex.Present() && d.before.VendorIndex.Present() {
+		id.VendorIndex = d.before.VendorIndex
+	}
 	id.Serial = text("nvmlDeviceGetSerial", nvml.Device.GetSerial)
 	id.VBIOS = text("nvmlDeviceGetVbiosVersion", nvml.Device.GetVbiosVersion)
 	id.Architecture = reading(h, "nvmlDeviceGetArchitecture", nvml.Device.GetArchitecture, architecture)
@@ -175,3 +181,15 @@ func codeOf(d *gpu.Device) code {
 
 // indexKey is a device's key where its address is not known beforehand.
 func indexKey(i int) string { return fmt.Sprintf("index %d", i) }
+
+// identityByIndex is what is known of a device that the driver lists by a number
+// alone, until it answers. The sampler recognizes it by its index then.
+func identityByIndex(i int) gpu.Identity {
+	return gpu.Identity{
+		UUID:        fmt.Sprintf("%s-index-%d", gpu.SourceNVML, i),
+		VendorIndex: gpu.Of(i),
+		Vendor:      gpu.NVIDIA,
+		Source:      gpu.SourceNVML,
+		Name:        "NVIDIA GPU",
+	}
+}

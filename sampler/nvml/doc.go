@@ -66,6 +66,10 @@
 // perdevice. While one hangs no second call is made in its place, and the
 // library is neither shut down nor initialized again.
 //
+// A device that hangs from the start is listed all the same: by its address, its
+// UUID being "PCI-" and the address; or, where the kernel shows no addresses, as in
+// many containers, by its index, as "nvml-index-1".
+//
 // # Lost and failing devices
 //
 // The calls of a device that is lost or fails are tried at each reading, and its

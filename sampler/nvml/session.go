@@ -35,12 +35,12 @@ type place struct {
 
 // plan is what a session is made of.
 type plan struct {
-	cards      []card
-	identities []gpu.Identity     // of the cards, as far as they are known
-	byIndex    bool               // go by the driver's own list
-	records    map[string]*record // by key
-	window     time.Duration
-	log        *slog.Logger
+	cards   []card
+	known   map[string]gpu.Identity // of devices, by key; of each card
+	byIndex bool                    // go by the driver's own list
+	records map[string]*record      // by key
+	window  time.Duration
+	log     *slog.Logger
 }
 
 // begin initializes the library and lists the devices. It attaches none: that
@@ -83,16 +83,23 @@ func (s *session) list(p plan, count int) {
 		}
 		d := newDevice(s.lib, identity, attach, p.records[key], p.window, p.log.With("device", key))
 		d.driver = s.driver.Version
+		if c != nil {
+			d.identity.PCI = c.address
+		}
 		s.places = append(s.places, place{key, c, d})
 	}
 	if s.byAddress {
-		for i, c := range p.cards {
-			add(c.address, &c, p.identities[i], func() (nvml.Device, code) { return s.lib.byAddress(c.address) })
+		for _, c := range p.cards {
+			add(c.address, &c, p.known[c.address], func() (nvml.Device, code) { return s.lib.byAddress(c.address) })
 		}
 		return
 	}
 	for i := range count {
-		add(indexKey(i), nil, gpu.Identity{}, func() (nvml.Device, code) { return s.lib.byIndex(i) })
+		identity, known := p.known[indexKey(i)]
+		if !known {
+			identity = identityByIndex(i)
+		}
+		add(indexKey(i), nil, identity, func() (nvml.Device, code) { return s.lib.byIndex(i) })
 	}
 }
 

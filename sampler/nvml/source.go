@@ -160,6 +160,7 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	if idle := s.mayDoze(sess, cards, devices); s.rest.note(now, idle) {
 		s.letGo()
 	}
+	tellApart(sess.places, devices)
 	listed, err := s.listed(sess, devices)
 	if len(listed) == 0 && err != nil {
 		return nil, err
@@ -202,42 +203,49 @@ func driverGone(devices []gpu.Device) bool {
 	return gone > 0
 }
 
-// listed are the devices that are ours, and an error for those that can't be
-// named. One is not ours that the kernel shows and the driver does not know,
-// or does not permit while it permits others, as in a container.
+// tellApart gives a device without an answer, known from an earlier session by its
+// index, the name of a device not known, where another one has turned out to be
+// the one that it was taken for.
+func tellApart(places []place, devices []gpu.Device) {
+	claimed := map[string]bool{}
+	for _, d := range devices {
+		if d.State == gpu.StateOK {
+			claimed[d.UUID] = true
+		}
+	}
+	for i := range devices {
+		d := &devices[i]
+		if d.State == gpu.StateOK || places[i].card != nil {
+			continue
+		}
+		if claimed[d.UUID] {
+			d.Identity = identityByIndex(i)
+		}
+		claimed[d.UUID] = true
+	}
+}
+
+// listed are the devices that are ours. One is not that the kernel shows and the
+// driver does not know, or does not permit while it permits others, as in a
+// container. The error says why there is none.
 func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
 	var out []gpu.Device
 	var refused code
-	var nameless *gpu.Advice
-	for i, d := range devices {
-		switch c := codeOf(&d); {
-		case c == notFound || c == invalidArgument || c == noPermission:
+	for _, d := range devices {
+		switch c := codeOf(&d); c {
+		case notFound, invalidArgument, noPermission:
 			refused = c
-		case d.UUID == "":
-			nameless = namelessAdvice(sess.places[i].key, d.Reason)
 		default:
 			out = append(out, d)
 		}
 	}
 	switch {
-	case nameless != nil:
-		return out, nameless
 	case len(out) > 0 || refused == success:
 		return out, nil
 	case refused == noPermission:
 		return nil, refused.advice()
 	default:
 		return nil, s.distrustAddresses(sess, refused)
-	}
-}
-
-// namelessAdvice is for a device that the driver lists by a number alone, and
-// that has never said who it is.
-func namelessAdvice(key string, reason gpu.Advice) *gpu.Advice {
-	return &gpu.Advice{
-		What: fmt.Sprintf("the NVIDIA GPU with %s can't be read: %s", key, reason.What),
-		Try:  reason.Try,
-		Err:  reason.Err,
 	}
 }
 
@@ -318,8 +326,12 @@ func hanging(j *job) *gpu.Advice {
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
 	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, window: s.cfg.Window, log: s.cfg.Log}
+	p.known = make(map[string]gpu.Identity, len(s.last)+len(cards))
+	for key, d := range s.last {
+		p.known[key] = d.Identity
+	}
 	for _, c := range cards {
-		p.identities = append(p.identities, s.identity(c))
+		p.known[c.address] = s.identity(c)
 	}
 	s.start("being initialized", func() error {
 		if lib == nil {

@@ -5,6 +5,7 @@ package nvml
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -322,21 +323,76 @@ func TestHangAtAttach(t *testing.T) {
 	until(t, s, "both answer", allOK)
 }
 
-// TestHangAtAttachByIndex: a device that is no more than a number is not
-// listed; the error beside the others says so.
+// TestHangAtAttachByIndex: a device that is no more than a number is listed as
+// one, until it says who it is.
 func TestHangAtAttachByIndex(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	s := source(t, m, withoutSysfs)
-	m.GPU(1).Hang()
-	snap, err := try(t, s)
-	if !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "index 1") {
-		t.Errorf("error %v, want one about index 1", err)
+	hanging := func(snap *gpu.Snapshot, i int) {
+		t.Helper()
+		if len(snap.Devices) != 2 {
+			t.Fatalf("%d devices, want both", len(snap.Devices))
+		}
+		d := snap.Devices[i]
+		if d.State != gpu.StateNotAnswering || d.UUID != fmt.Sprint("nvml-index-", i) || d.VendorIndex != gpu.Of(i) || d.Name == "" || d.Vendor != gpu.NVIDIA {
+			t.Errorf("the hanging card is %+v, %s", d.Identity, d.State)
+		}
 	}
-	if snap == nil || len(snap.Devices) != 1 || snap.Devices[0].UUID != m.GPU(0).UUID() {
-		t.Errorf("snapshot %+v, want the healthy card", snap)
+	m.GPU(0).Hang()
+	m.GPU(1).Hang()
+	snap := read(t, s)
+	hanging(snap, 0)
+	hanging(snap, 1)
+	m.GPU(0).Back()
+	snap = until(t, s, "the first answers", func(snap *gpu.Snapshot, _ error) bool { return snap.Devices[0].State == gpu.StateOK })
+	hanging(snap, 1)
+	if d := snap.Devices[0]; d.UUID != m.GPU(0).UUID() {
+		t.Errorf("the healthy card is %s", d.UUID)
 	}
 	m.GPU(1).Back()
-	until(t, s, "both answer", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
+	snap = until(t, s, "both answer", allOK)
+	if d := snap.Devices[1]; len(snap.Devices) != 2 || d.UUID != m.GPU(1).UUID() || d.VendorIndex != gpu.Of(1) {
+		t.Errorf("then it is %+v", d.Identity)
+	}
+	// Known once, it keeps its name, also where it hangs in a new session.
+	m.Unload()
+	until(t, s, "an error", func(_ *gpu.Snapshot, err error) bool { return err != nil })
+	m.GPU(1).Hang()
+	m.Load()
+	snap = until(t, s, "the first answers", func(snap *gpu.Snapshot, err error) bool { return err == nil && snap.Devices[0].State == gpu.StateOK })
+	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != m.GPU(1).UUID() {
+		t.Errorf("in a new session %s is %s", d.UUID, d.State)
+	}
+}
+
+// TestTellApart: a driver that was loaded again may list its devices in another
+// order, and one that hangs is not taken for one that answers.
+func TestTellApart(t *testing.T) {
+	is := func(state gpu.State, uuid string) gpu.Device {
+		return gpu.Device{State: state, Identity: gpu.Identity{UUID: uuid}}
+	}
+	here := &card{address: "0000:01:00.0"}
+	for name, tt := range map[string]struct {
+		places  []place
+		devices []gpu.Device
+		want    []string
+	}{
+		"all answer":              {make([]place, 2), []gpu.Device{is(gpu.StateOK, "a"), is(gpu.StateOK, "b")}, []string{"a", "b"}},
+		"one hangs":               {make([]place, 2), []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateOK, "b")}, []string{"a", "b"}},
+		"taken for a later one":   {make([]place, 2), []gpu.Device{is(gpu.StateNotAnswering, "b"), is(gpu.StateOK, "b")}, []string{"nvml-index-0", "b"}},
+		"taken for an earlier":    {make([]place, 2), []gpu.Device{is(gpu.StateOK, "a"), is(gpu.StateLost, "a")}, []string{"a", "nvml-index-1"}},
+		"both taken for the same": {make([]place, 2), []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateNotAnswering, "a")}, []string{"a", "nvml-index-1"}},
+		"known by its address":    {[]place{{card: here}, {}}, []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateOK, "a")}, []string{"a", "a"}},
+	} {
+		tellApart(tt.places, tt.devices)
+		var got []string
+		for _, d := range tt.devices {
+			got = append(got, d.UUID)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
 }
 
 func TestSlowCard(t *testing.T) {
