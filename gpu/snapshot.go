@@ -131,6 +131,9 @@ type Failure struct {
 	Source string
 	Since  time.Time
 	Advice Advice
+	// LibraryLoaded says that the driver's library is there and was loaded:
+	// what fails lies behind it.
+	LibraryLoaded bool
 	// Next is when it is tried again.
 	Next time.Time
 }

@@ -28,6 +28,14 @@ type Source interface {
 	Close() error
 }
 
+// A Loader is a Source that reads through a library of its driver's.
+type Loader interface {
+	Source
+	// LibraryLoaded reports whether the library could be loaded, whatever
+	// came of it then. It may be called at any time.
+	LibraryLoaded() bool
+}
+
 // A Host knows the machine around the devices.
 type Host interface {
 	// Read returns what it could, even beside an error.

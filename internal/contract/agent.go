@@ -24,6 +24,9 @@ func NewGPUInfo(s *gpu.Snapshot) GPUInfo {
 	for _, d := range s.Drivers {
 		info.PynvmlInstalled = info.PynvmlInstalled || d.Source == gpu.SourceNVML
 	}
+	for _, f := range s.Failures {
+		info.PynvmlInstalled = info.PynvmlInstalled || f.Source == gpu.SourceNVML && f.LibraryLoaded
+	}
 	return info
 }
 

@@ -26,5 +26,8 @@ func (*Source) Read(context.Context) (*gpu.Snapshot, error) {
 	}
 }
 
+// LibraryLoaded is false.
+func (*Source) LibraryLoaded() bool { return false }
+
 // Close does nothing.
 func (*Source) Close() error { return nil }

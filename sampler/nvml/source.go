@@ -62,6 +62,14 @@ func New(cfg Config) *Source {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceNVML }
 
+// LibraryLoaded reports whether NVIDIA's management library could be loaded, also
+// where it can't be initialized.
+func (s *Source) LibraryLoaded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lib != nil
+}
+
 // Read reads every device once, and comes back when all have answered or soon
 // after ctx ends; see [perdevice.Set.Read] for devices that are slow. Loading
 // and initializing the driver is waited for up to the deadline.
@@ -335,24 +343,33 @@ func (s *Source) startBegin(cards []card) {
 	}
 	s.start("being initialized", func() error {
 		if lib == nil {
-			var err error
-			if lib, err = load(s.cfg.LibraryPath); err != nil {
-				return err
-			}
+			return s.beginWithNew(p)
 		}
-		sess, err := begin(lib, p)
-		if sess != nil {
-			sess.began = s.now()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		loaded := s.lib != nil
-		s.lib, s.session = lib, sess
-		if loaded {
-			err = afterUpdate(err)
-		}
-		return err
+		return afterUpdate(s.beginWith(lib, p))
 	})
+}
+
+// beginWithNew loads the library first.
+func (s *Source) beginWithNew(p plan) error {
+	lib, err := load(s.cfg.LibraryPath)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.lib = lib
+	s.mu.Unlock()
+	return s.beginWith(lib, p)
+}
+
+func (s *Source) beginWith(lib *library, p plan) error {
+	sess, err := begin(lib, p)
+	if sess != nil {
+		sess.began = s.now()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.session = sess
+	return err
 }
 
 // afterUpdate says of versions that differ what the likely reason is when the

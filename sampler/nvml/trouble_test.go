@@ -169,6 +169,9 @@ func TestInitErrors(t *testing.T) {
 			m.Answer(c, "nvmlInit_v2")
 			snap, err := try(t, s)
 			advice, ok := errors.AsType[*gpu.Advice](err)
+			if !s.LibraryLoaded() {
+				t.Error("the library counts as not loaded")
+			}
 			if snap != nil || !errors.Is(err, want) || !ok || advice.What == "" || advice.Try == "" {
 				t.Fatalf("%v, %v; want advice that wraps %v", snap, err, want)
 			}
@@ -232,6 +235,9 @@ func TestUnload(t *testing.T) {
 	read(t, s)
 	m.Unload()
 	until(t, s, "an error", func(snap *gpu.Snapshot, err error) bool { return snap == nil && errors.Is(err, gpu.ErrNoDriver) })
+	if !s.LibraryLoaded() {
+		t.Error("without the driver, the library counts as not loaded")
+	}
 	m.Load()
 	until(t, s, "it answers again", allOK)
 }
@@ -256,13 +262,28 @@ func TestBadFromTheStart(t *testing.T) {
 	}
 }
 
+// TestNoLibrary: what is not there is not loaded.
+func TestNoLibrary(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090())
+	s := source(t, m, func(c *Config) { c.LibraryPath = "/nonexistent/libnvidia-ml.so.1" })
+	if _, err := try(t, s); !errors.Is(err, gpu.ErrNoDriver) || s.LibraryLoaded() {
+		t.Errorf("%v, loaded: %v; want no driver and no library", err, s.LibraryLoaded())
+	}
+}
+
 func TestInitHangs(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	m.Hang("nvmlInit_v2")
+	if s.LibraryLoaded() {
+		t.Error("the library counts as loaded before anything was read")
+	}
 	begun := time.Now()
 	if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "since") {
 		t.Errorf("while init hangs: %v", err)
+	}
+	if !s.LibraryLoaded() {
+		t.Error("while init hangs, the library counts as not loaded")
 	}
 	if took := time.Since(begun); took < testDeadline || took > 10*testDeadline {
 		t.Errorf("the first Read took %v, want about the deadline of %v", took, testDeadline)
