@@ -13,14 +13,20 @@ type GPUInfo struct {
 	// How many GPUs there are, those that do not answer included.
 	GPUCount        int  `json:"gpu_count"`
 	PynvmlInstalled bool `json:"pynvml_installed"` // whether NVIDIA's management library could be loaded
+
+	Source string `json:"source" enum:"source"` // where the readings come from
+	// Time of the newest snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
 // NewGPUInfo makes it; s may be nil.
-func NewGPUInfo(s *gpu.Snapshot) GPUInfo {
+func NewGPUInfo(m Monitor, s *gpu.Snapshot) GPUInfo {
+	info := GPUInfo{Source: m.Source, Timestamp: timestamp(m.Started)}
 	if s == nil {
-		return GPUInfo{}
+		return info
 	}
-	info := GPUInfo{Available: len(s.Devices) > 0, GPUCount: len(s.Devices)}
+	info.Source, info.Timestamp = s.Source, timestamp(s.Time)
+	info.Available, info.GPUCount = len(s.Devices) > 0, len(s.Devices)
 	for _, d := range s.Drivers {
 		info.PynvmlInstalled = info.PynvmlInstalled || d.Source == gpu.SourceNVML
 	}

@@ -22,7 +22,7 @@ func TestPynvmlInstalled(t *testing.T) {
 		"the driver fails":         {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceNVML, LibraryLoaded: true}}}, true},
 		"another library":          {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceAMD, LibraryLoaded: true}}}, false},
 	} {
-		if got := contract.NewGPUInfo(tt.s).PynvmlInstalled; got != tt.want {
+		if got := contract.NewGPUInfo(contract.Monitor{}, tt.s).PynvmlInstalled; got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}

@@ -100,7 +100,7 @@ func newAnswers(s *gpu.Snapshot) answers {
 	a := answers{
 		Update:     contract.EmptyUpdate(monitor, why),
 		Summary:    contract.NewSummary(monitor, s, why, 2),
-		Info:       contract.NewGPUInfo(s),
+		Info:       contract.NewGPUInfo(monitor, s),
 		Devices:    contract.NewDevices(monitor, s),
 		Driver:     contract.NewDriverInfo(monitor, s),
 		Service:    contract.NewService(monitor, s),

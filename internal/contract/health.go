@@ -12,11 +12,15 @@ type Service struct {
 	Service string `json:"service"`              // always "gpuwhy"
 	Version string `json:"version"`              // gpuwhy's version
 	Status  string `json:"status" enum:"status"` // the machine as a whole
+	Source  string `json:"source" enum:"source"` // where the readings come from
+	// Time of the newest snapshot; the monitor's start, before the first reading.
+	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
 // NewService makes it; newest may be nil.
 func NewService(m Monitor, newest *gpu.Snapshot) Service {
-	return Service{Service: "gpuwhy", Version: m.Version, Status: string(newest.Status())}
+	p := NewProbe(m, newest)
+	return Service{Service: "gpuwhy", Version: p.Version, Status: p.Status, Source: p.Source, Timestamp: p.Timestamp}
 }
 
 // Probe answers GET /health, /health/ready and /health/live.

@@ -89,7 +89,7 @@ func (s *Server) routes() []route {
 			Answers: []apidoc.Answer{ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), unknownDevice, badDevice, nothingToRead},
 		}),
 
-		api("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(snap) }), apidoc.Operation{
+		api("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(s.cfg.Monitor, snap) }), apidoc.Operation{
 			ID: "getInfo", Tag: tagAgent, Summary: "Whether there are GPUs",
 			Answers: []apidoc.Answer{ok("How many there are.", contract.GPUInfo{}, "gpu_info")},
 		}),

@@ -234,7 +234,7 @@ func TestAnswers(t *testing.T) {
 		{"/api/gpu/why", contract.NewWhy(testMonitor, server, &answer)},
 		{"/api/gpu/why/3", contract.NewOneWhy(server, &answer.Devices[3])},
 		{"/api/gpu/why/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneWhy(server, &answer.Devices[2])},
-		{"/gpu/info", contract.NewGPUInfo(server)},
+		{"/gpu/info", contract.NewGPUInfo(testMonitor, server)},
 		{"/gpu/metrics", contract.NewGPUMetrics(server)},
 		{"/gpu/metrics/7", contract.NewOneGPU(server, &server.Devices[7])},
 		{"/gpu/metrics/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneGPU(server, &server.Devices[2])},
