@@ -547,7 +547,7 @@ func TestHome(t *testing.T) {
 			}
 		})
 	}
-	if got := get(h, "/", "Accept: application/json").Body.String(); got != `{"service":"gpuwhy","version":"1.2.3","status":"ok"}` {
+	if got := get(h, "/", "Accept: application/json").Body.String(); got != `{"service":"gpuwhy","version":"1.2.3","status":"ok","source":"nvml","timestamp":"2026-03-14T15:09:26.535897Z"}` {
 		t.Errorf("the service is %s", got)
 	}
 	if a, b := get(h, "/").Body.String(), get(h, "/").Body.String(); a == b {
