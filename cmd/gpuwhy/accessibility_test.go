@@ -53,7 +53,7 @@ func accessible(t *testing.T, b *browsertest.Tab, what string) {
 func TestPagesAreAccessible(t *testing.T) {
 	t.Run("the dashboard", func(t *testing.T) {
 		b := quietTab(t, 1440, 900)
-		for _, name := range []string{"starting", "one", "eight", "many", "none"} {
+		for _, name := range []string{"starting", "one", "eight", "many", "fleet", "none"} {
 			s := newStage(t)
 			s.show(name)
 			b.Visit(s.url)
