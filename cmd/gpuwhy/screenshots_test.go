@@ -33,7 +33,7 @@ func TestScreenshots(t *testing.T) {
 	}{
 		{"server.png", "dgx-h100", "light", 1440, 900},
 		{"workstation.png", "rtx-4090", "dark", 1440, 900},
-		{"wall.png", "fleet:64", "light", 1440, 900},
+		{"wall.png", "fleet:1000", "light", 1440, 900},
 		{"phone.png", "rtx-4090", "light", 390, 844},
 	} {
 		t.Run(shot.name, func(t *testing.T) {
