@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/static"
 	"github.com/gpuwhy/gpuwhy/views"
@@ -65,7 +68,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"api/gpu/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
-		_, _ = w.Write(encode(contract.NewUpdate(site.snapshot, site.why))) // the browser has gone
+		_, _ = w.Write(encode(newUpdate(site.snapshot, site.why))) // the browser has gone
 	})
 	site.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -92,6 +95,8 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		Interval: s.interval, AlertThreshold: 50, BasePath: base,
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
+	answer := explained(s.snapshot)
+	in.Causes = viewCauses(answer.Causes())
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {
 		d, ok := s.snapshot.Device(uuid)
@@ -141,7 +146,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	var encoded []byte
 	if s.snapshot != nil {
-		encoded = encode(contract.NewUpdate(s.snapshot, s.why))
+		encoded = encode(newUpdate(s.snapshot, s.why))
 	}
 	greeting := message("gpu_status", contract.NewGPUStatus(s.monitor(), s.snapshot, encoded))
 	err = conn.Write(r.Context(), websocket.MessageText, greeting)
@@ -195,7 +200,57 @@ func (s *site) publish(t *testing.T, snap *gpu.Snapshot, why string) {
 	s.mu.Lock()
 	s.snapshot, s.why = snap, why
 	s.mu.Unlock()
-	s.send(t, "gpu_status_update", contract.NewUpdate(snap, why))
+	s.send(t, "gpu_status_update", newUpdate(snap, why))
+}
+
+// newUpdate is the update with its causes, and with another sentence.
+func newUpdate(s *gpu.Snapshot, why string) contract.Update {
+	u, answer := contract.NewUpdate(s, why), explained(s)
+	u.Explain(s, &answer)
+	u.Why = why
+	return u
+}
+
+// explained is why the snapshot is as it is, with times and texts that differ
+// from one snapshot to the next, and are the same for one.
+func explained(s *gpu.Snapshot) explain.Answer {
+	answer := explain.Explain(s)
+	if s == nil {
+		return answer
+	}
+	r := rand.New(rand.NewPCG(uint64(s.Time.UnixNano()), 5))
+	vary := func(causes []explain.Cause) {
+		for i := range causes {
+			c := &causes[i]
+			c.Confidence = pick(r, explain.High, explain.Medium, explain.Low)
+			c.Since = pick(r, time.Time{}, s.Time, s.Time.Add(-time.Duration(r.Int64N(1e15))))
+			c.Advice = pick(r, "", c.Advice, "End <b>it</b>\u202e.")
+			c.Evidence = slices.Clone(c.Evidence)
+			for j := range c.Evidence {
+				c.Evidence[j].At = pick(r, time.Time{}, s.Time, s.Time.Add(-time.Duration(r.Int64N(4e9))), s.Time.Add(-time.Duration(r.Int64N(1e15))))
+			}
+		}
+	}
+	vary(answer.Machine)
+	for i := range answer.Devices {
+		vary(answer.Devices[i].Causes)
+	}
+	return answer
+}
+
+// viewCauses are the causes as pages take them.
+func viewCauses(causes []explain.Cause) []views.Cause {
+	out := make([]views.Cause, len(causes))
+	for i, c := range causes {
+		out[i] = views.Cause{ID: c.ID, Sentence: c.Sentence, Certainty: c.Confidence.String(), Since: c.Since, Advice: c.Advice}
+		if c.Device != nil {
+			out[i].Node, out[i].UUID = c.Device.Node, c.Device.UUID
+		}
+		for _, e := range c.Evidence {
+			out[i].Evidence = append(out[i].Evidence, views.Evidence{Name: e.Name, Text: e.Text, At: e.At})
+		}
+	}
+	return out
 }
 
 // cut ends every connection without a goodbye, and waits until they are gone.

@@ -86,6 +86,18 @@
  */
 
 /**
+ * @typedef {object} Cause
+ * @property {string} id
+ * @property {string} node
+ * @property {string | null} gpu_uuid null: it is about the machine
+ * @property {string} sentence
+ * @property {"high" | "medium" | "low"} certainty
+ * @property {string | null} since
+ * @property {{name: string, text: string, at: string | null}[]} evidence
+ * @property {string} advice
+ */
+
+/**
  * @typedef {object} Update
  * @property {number} seq
  * @property {string} timestamp
@@ -93,6 +105,7 @@
  * @property {string} source
  * @property {string} status
  * @property {string} why
+ * @property {Cause[]} causes at most 64, those of the loudest GPUs
  * @property {number} gpu_count
  * @property {number} answering_gpu_count
  * @property {number} busy_gpu_count

@@ -4,6 +4,7 @@
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { mostCards, showCards, standingOut } from "./cards.js";
+import { showCauses } from "./causes.js";
 import { counted } from "./format.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
@@ -173,6 +174,7 @@ function drawPage() {
     drawn = true;
     document.body.dataset.taken = String(Date.parse(latest.timestamp));
     showSummary(latest);
+    showCauses(latest, only);
     showCards(latest.gpus, latest.timestamp);
     showProcesses(latest.gpus, latest.timestamp);
     showHost(latest.host);

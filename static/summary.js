@@ -16,8 +16,6 @@ export function showSummary(u) {
   setText(byId("node"), clean(u.node, longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
-  const why = document.getElementById("why"); // a GPU's own page has none
-  if (why) showWhy(why, clean(u.why, longestSentence));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
   setHidden(byId("waiting"), true);
   setHidden(byId("gpus"), u.gpus.length === 0);
@@ -26,15 +24,6 @@ export function showSummary(u) {
   const notes = u.notes.map((text) => clean(text, longestSentence));
   setHidden(byId("limits"), notes.length === 0);
   sync(byId("notes"), "t-note", notes, (text) => text, setText);
-}
-
-/**
- * @param {HTMLElement} el
- * @param {string} why
- */
-function showWhy(el, why) {
-  setText(el, why);
-  el.toggleAttribute("data-long", Array.from(why).length > 150);
 }
 
 /**

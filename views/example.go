@@ -2,6 +2,7 @@ package views
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -12,18 +13,59 @@ import (
 type Example struct {
 	Name     string
 	Why      string
+	Causes   []Cause       // behind Why
 	Snapshot *gpu.Snapshot // nil: no reading yet
 }
 
 // Examples are machines in the states that a page can meet, at the time now.
 func Examples(now time.Time) []Example {
-	return []Example{
-		{"one", "python (pid 48213, alice) with 1 other process keeps GPU 0 (NVIDIA GeForce RTX 4090) busy at 97 %, 71 °C, 412 W of 450 W, fan at 68 %.", exampleOne(now)},
-		{"eight", "python (pid 9001, carol) keeps GPU 0 (NVIDIA H100 80GB HBM3) busy at 99 %, 74 °C, 699 W of 700 W; GPU 5 (NVIDIA H100 80GB HBM3) is not answering; GPU 6 (NVIDIA H100 80GB HBM3) is lost; GPU 7 (NVIDIA H100 80GB HBM3) is asleep.", exampleEight(now)},
-		{"many", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W.", exampleMany(now, 64)},
-		{"fleet", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W; 199 other GPUs are at work.", exampleMany(now, 1000)},
-		{"none", "No GPU can be read: the NVIDIA driver is not loaded: install it, or check that nvidia-smi runs on this machine.", exampleNone(now)},
-		{"starting", "The first reading is still under way.", nil},
+	list := []Example{
+		{"one", "python (pid 48213, alice) with 1 other process keeps GPU 0 (NVIDIA GeForce RTX 4090) busy at 97 %, 71 °C, 412 W of 450 W, fan at 68 %.", nil, exampleOne(now)},
+		{"eight", "python (pid 9001, carol) keeps GPU 0 (NVIDIA H100 80GB HBM3) busy at 99 %, 74 °C, 699 W of 700 W; GPU 5 (NVIDIA H100 80GB HBM3) is not answering; GPU 6 (NVIDIA H100 80GB HBM3) is lost; GPU 7 (NVIDIA H100 80GB HBM3) is asleep.", nil, exampleEight(now)},
+		{"many", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W.", nil, exampleMany(now, 64)},
+		{"fleet", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W; 199 other GPUs are at work.", nil, exampleMany(now, 1000)},
+		{"none", "No GPU can be read: the NVIDIA driver is not loaded: install it, or check that nvidia-smi runs on this machine.", nil, exampleNone(now)},
+		{"starting", "The first reading is still under way.", nil, nil},
+	}
+	for i := range list {
+		list[i].Causes = exampleCauses(&list[i], now)
+	}
+	return list
+}
+
+// exampleCauses are what an example's sentence could rest on.
+func exampleCauses(e *Example, now time.Time) []Cause {
+	first, _, _ := strings.Cut(e.Why, ";")
+	cause := Cause{ID: "starting", Sentence: strings.TrimSuffix(first, ".") + ".", Certainty: "high"}
+	if e.Snapshot == nil {
+		return []Cause{cause}
+	}
+	if len(e.Snapshot.Devices) == 0 {
+		cause.ID, cause.Since, cause.Advice = "no_gpu", now.Add(-20*time.Minute), "Install the driver, or check that nvidia-smi runs on this machine."
+		cause.Evidence = []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", cause.Since}}
+		return []Cause{cause}
+	}
+	d := &e.Snapshot.Devices[0]
+	cause.ID, cause.Node, cause.UUID, cause.Since = "work:"+d.UUID, d.Node, d.UUID, now.Add(-134*time.Minute)
+	cause.Advice = "End it, or let it run with less power (nvidia-smi -pl)."
+	cause.Evidence = []Evidence{
+		{"utilization", show(num(d.Utilization.GPU), percent).Text, now},
+		{"temperature", show(num(d.Thermal.GPU), celsius).Text, now},
+		{"power draw", show(num(d.Power.Draw), watts).Text, now},
+		{"work began", cause.Since.UTC().Format(time.TimeOnly) + " UTC", cause.Since},
+	}
+	return []Cause{
+		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Certainty: "high", Advice: "Start gpuwhy with --show-commands."},
+		cause,
+		{
+			ID: "limited_by_power:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "medium",
+			Sentence: "GPU 0 is at its power limit, which holds its clocks down.",
+			Evidence: []Evidence{{"clocks held down by", "the power limit", now}},
+		},
+		{
+			ID: "not_knowable:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "low",
+			Sentence: "What can't be told: the temperature of its memory, which this product does not report.",
+		},
 	}
 }
 

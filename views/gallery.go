@@ -29,6 +29,7 @@ type gallery struct {
 	Processes []Process
 	Host      []HostRow
 	Facts     []FactGroup
+	Causes    []CauseRow
 }
 
 func newGallery(now time.Time) gallery {
@@ -45,6 +46,7 @@ func newGallery(now time.Time) gallery {
 		d.UUID += "-" + strconv.Itoa(i)
 		g.Cards = append(g.Cards, newCard(&d, "/", now))
 	}
+	g.Causes = newCauses(Examples(now)[0].Causes, now)
 	g.Facts = newFacts(&one.Devices[0])
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))

@@ -20,7 +20,10 @@ type Input struct {
 	// Snapshot is the newest one; nil before the first reading.
 	Snapshot *gpu.Snapshot
 	// Why answers the page's question in one sentence.
-	Why     string
+	Why string
+	// Causes are those behind it, in the order in which they are told; on a
+	// GPU's own page those of that GPU.
+	Causes  []Cause
 	Version string
 	// Node and Source are what was asked for; the snapshot knows better
 	// once there is one.
@@ -62,6 +65,7 @@ type Page struct {
 	Driver    string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
 	Why       string
 	LongWhy   bool // it takes a smaller type
+	Causes    []CauseRow
 
 	Totals    []Total
 	Cards     []Card
@@ -202,6 +206,7 @@ func NewPage(in Input) Page {
 		p.AsOf = "as of " + s.Time.UTC().Format("2006-01-02 15:04:05 UTC")
 		p.Node, p.Source = clean(s.Node, longestName), s.Source
 	}
+	p.Causes = newCauses(in.Causes, s.Time)
 	p.Simulated = s.Simulated()
 	p.Title = newTitle(s)
 	if len(in.Alerts) > 0 {
@@ -238,6 +243,8 @@ func NewPage(in Input) Page {
 func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.Snapshot = in.Snapshot.Filtered(func(other *gpu.Device) bool { return other.Node == d.Node && other.UUID == d.UUID })
 	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.GPU != d.Index })
+	in.Causes = causesOf(in.Causes, d)
+	in.Why = firstSentence(in.Causes)
 	p := NewPage(in)
 	p.Device = &DevicePage{
 		UUID:  d.UUID,

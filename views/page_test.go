@@ -404,7 +404,9 @@ func TestPageIsSmall(t *testing.T) {
 			if e.Name != name {
 				continue
 			}
-			if _, err := w.Write([]byte(render(t, NewPage(input(e.Snapshot, e.Why))))); err != nil {
+			in := input(e.Snapshot, e.Why)
+			in.Causes = e.Causes
+			if _, err := w.Write([]byte(render(t, NewPage(in)))); err != nil {
 				t.Fatal(err)
 			}
 		}

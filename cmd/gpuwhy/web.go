@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
@@ -127,19 +128,42 @@ type pages struct {
 
 func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
 	snap, _ := p.app.newest()
-	return views.NewPage(p.input(snap)).Render(ctx, w)
+	answer := p.app.history.Explain(snap)
+	in := p.input(snap)
+	in.Why, in.Causes = answer.Sentence, newCauses(answer.Main())
+	return views.NewPage(in).Render(ctx, w)
 }
 
 func (p *pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error {
-	return views.NewDevicePage(p.input(snap), d).Render(ctx, w)
+	answer := p.app.history.Explain(snap)
+	in := p.input(snap)
+	if own := answer.Of(d.Node, d.UUID); own != nil {
+		in.Causes = newCauses(own.Causes)
+	}
+	return views.NewDevicePage(in, d).Render(ctx, w)
 }
 
-// input is what pages of that snapshot are made of.
+// newCauses are the causes as pages take them.
+func newCauses(causes []explain.Cause) []views.Cause {
+	out := make([]views.Cause, len(causes))
+	for i := range causes {
+		c := &causes[i]
+		out[i] = views.Cause{ID: c.ID, Sentence: c.Sentence, Certainty: c.Confidence.String(), Since: c.Since, Advice: c.Advice}
+		if c.Device != nil {
+			out[i].Node, out[i].UUID = c.Device.Node, c.Device.UUID
+		}
+		for _, e := range c.Evidence {
+			out[i].Evidence = append(out[i].Evidence, views.Evidence{Name: e.Name, Text: e.Text, At: e.At})
+		}
+	}
+	return out
+}
+
+// input is what pages of that snapshot are made of, but for why it is so.
 func (p *pages) input(snap *gpu.Snapshot) views.Input {
 	monitor := p.app.monitor()
 	in := views.Input{
 		Snapshot:       snap,
-		Why:            p.app.history.Explain(snap).Sentence,
 		Version:        monitor.Version,
 		Node:           monitor.Node,
 		Source:         monitor.Source,

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// Pages have the evidence as the server sends them, and as they are live.
+func TestPageHasEvidence(t *testing.T) {
+	s := newStage(t)
+	a := newActor(t, "dgx-h100", time.Now(), time.Now())
+	snap := a.next(t, 0)
+	s.publish(snap)
+	answer := s.history.Explain(snap)
+	fourth := answer.Devices[3].Causes
+	for _, page := range []struct {
+		path, why string
+		causes    []explain.Cause
+	}{
+		{"", answer.Sentence, answer.Main()},
+		{"gpu/" + snap.Devices[3].UUID, fourth[0].Sentence, fourth},
+	} {
+		path, body := page.path, pageAt(t, s.url+page.path)
+		if !strings.Contains(body, `id="why"`) || !strings.Contains(body, ">"+html.EscapeString(page.why)+"</p>") {
+			t.Errorf("%q lacks %q", path, page.why)
+		}
+		for _, c := range page.causes {
+			if !strings.Contains(body, `data-key="`+c.ID+`"`) || !strings.Contains(body, html.EscapeString(c.Sentence)) || !strings.Contains(body, html.EscapeString(c.Advice)) {
+				t.Errorf("%q lacks %q, %q", path, c.Sentence, c.Advice)
+			}
+			for _, e := range c.Evidence {
+				if !strings.Contains(body, ">"+html.EscapeString(e.Text)+"</b>") {
+					t.Errorf("%q lacks %s, %s", path, e.Name, e.Text)
+				}
+			}
+		}
+	}
+	b := quietTab(t, 1440, 900)
+	b.Visit(s.url + "gpu/" + snap.Devices[3].UUID)
+	b.Until(live)
+	next := a.next(t, time.Second)
+	next.Devices[3].State, next.Devices[3].Since, next.Devices[3].Readings = gpu.StateLost, next.Time, gpu.Readings{}
+	s.publish(next)
+	want := s.history.Explain(next).Devices[3].Causes[0].Sentence
+	b.Until(`document.getElementById("why").textContent === ` + strconv.Quote(want))
+	if got := browsertest.Ask[string](b, `document.querySelector(".says").textContent`); got != want {
+		t.Errorf("the first cause is %q, want %q", got, want)
+	}
+}
+
+// pageAt is a page as the server sends it.
+func pageAt(t *testing.T, url string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, answer.Status, err)
+	}
+	return string(body)
+}

@@ -1,0 +1,46 @@
+// @ts-check
+// Why, and the evidence for it: the twin of views/cause.go.
+
+import { between, clean, dots, longestName, longestSentence, moment } from "./format.js";
+import { byId, setHidden, setText, setTexts, slot, sync } from "./dom.js";
+
+/** @typedef {import("./message.js").Cause} Cause */
+
+/** How sure a cause is. */
+const sureness = { high: "sure", medium: "likely, though something else could look the same", low: "a guess: what would decide is not reported" };
+
+/**
+ * The main causes: of the GPU that is told of first, then of the machine; of
+ * one GPU alone on its own page, which begins with its first.
+ * @param {import("./message.js").Update} update
+ * @param {string | undefined} only that page's GPU
+ */
+export function showCauses({ why, causes, timestamp }, only) {
+  const lead = causes.find((c) => c.gpu_uuid && (!only || c.gpu_uuid === only));
+  if (only && !lead) return; // of very many GPUs a first message has the loudest ones' alone
+  const rows = causes.filter((c) => lead && c.gpu_uuid === lead.gpu_uuid && c.node === lead.node);
+  if (!only) rows.push(...causes.filter((c) => !c.gpu_uuid));
+  const sentence = clean(only ? rows[0].sentence : why, longestSentence);
+  setText(byId("why"), sentence);
+  byId("why").toggleAttribute("data-long", Array.from(sentence).length > 150);
+  setHidden(byId("evidence"), rows.length === 0);
+  sync(byId("causes"), "t-cause", rows, (c) => c.id, (row, c) => showCause(row, c, timestamp));
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Cause} c
+ * @param {string} now
+ */
+function showCause(row, c, now) {
+  setTexts(row, {
+    sentence: clean(c.sentence, longestSentence),
+    about: dots(`How sure: ${sureness[c.certainty]}`, c.since && `since ${moment(c.since)}, for ${between(c.since, now)}`),
+    advice: clean(c.advice, longestSentence),
+  });
+  sync(slot(row, "evidence"), "t-evidence", c.evidence.map((e, i) => ({ e, i })), ({ i }) => String(i), (line, { e }) => setTexts(line, {
+    name: clean(e.name, longestName),
+    text: clean(e.text, longestSentence),
+    seen: e.at && Date.parse(now) - Date.parse(e.at) >= 2000 ? `${between(e.at, now)} ago` : "",
+  }));
+}

@@ -1,0 +1,112 @@
+package views
+
+import (
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Cause is one reason why a GPU is hot, loud or busy, or why that can't be
+// told.
+type Cause struct {
+	ID string // the same for as long as the cause stands
+	// Node and UUID name the GPU; UUID is empty where the cause is about the
+	// machine.
+	Node, UUID string
+	Sentence   string
+	Certainty  string    // "high", "medium" or "low"
+	Since      time.Time // when it began; zero where that was not seen
+	Evidence   []Evidence
+	Advice     string // what would stop it; empty where there is nothing to do
+}
+
+// Evidence is one figure that a cause rests on.
+type Evidence struct {
+	Name string // "power draw"
+	Text string // "431 W"
+	// At is when it was read, or when it happened; zero where that is not
+	// known.
+	At time.Time
+}
+
+// A CauseRow is a cause as the page shows it.
+type CauseRow struct {
+	Key, Sentence string
+	Evidence      []EvidenceRow
+	About         string // how sure it is, and since when it is so
+	Advice        string
+}
+
+// An EvidenceRow is a figure, and how long before the reading it was seen where
+// it was not seen with it.
+type EvidenceRow struct {
+	Name, Text, Seen string
+}
+
+// seenApart is how long before the reading evidence was seen that has a time of
+// its own.
+const seenApart = 2 * time.Second
+
+// sureness says in words how sure a cause is.
+var sureness = map[string]string{
+	"high":   "sure",
+	"medium": "likely, though something else could look the same",
+	"low":    "a guess: what would decide is not reported",
+}
+
+// newCauses are the main causes: of the GPU that is told of first, then of the
+// machine.
+func newCauses(causes []Cause, now time.Time) []CauseRow {
+	var lead *Cause
+	var own, machine []CauseRow
+	for i := range causes {
+		c := &causes[i]
+		switch {
+		case c.UUID == "":
+			machine = append(machine, newCause(c, now))
+		case lead == nil || c.Node == lead.Node && c.UUID == lead.UUID:
+			lead = c
+			own = append(own, newCause(c, now))
+		}
+	}
+	return append(own, machine...)
+}
+
+func newCause(c *Cause, now time.Time) CauseRow {
+	out := CauseRow{
+		Key:      c.ID,
+		Sentence: clean(c.Sentence, longestSentence),
+		About:    "How sure: " + sureness[c.Certainty],
+		Advice:   clean(c.Advice, longestSentence),
+	}
+	if !c.Since.IsZero() {
+		out.About += " · since " + c.Since.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + between(c.Since, now)
+	}
+	for _, e := range c.Evidence {
+		row := EvidenceRow{Name: clean(e.Name, longestName), Text: clean(e.Text, longestSentence)}
+		if !e.At.IsZero() && now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
+			row.Seen = between(e.At, now) + " ago"
+		}
+		out.Evidence = append(out.Evidence, row)
+	}
+	return out
+}
+
+// causesOf are those of one device.
+func causesOf(causes []Cause, d *gpu.Device) []Cause {
+	var own []Cause
+	for _, c := range causes {
+		if c.Node == d.Node && c.UUID == d.UUID {
+			own = append(own, c)
+		}
+	}
+	return own
+}
+
+// firstSentence is the first cause's; empty where there is none.
+func firstSentence(causes []Cause) string {
+	if len(causes) == 0 {
+		return ""
+	}
+	return causes[0].Sentence
+}
