@@ -193,12 +193,12 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 		d.validate(text, []byte(text), "components", "messages", m.Event, "payload")
 		v.send(text)
 	}
-	for _, text := range []string{"{", `{"event":"make_coffee","id":7}`, `{"event":"subscribe","id":"x","data":{"gpus":7}}`} {
+	for _, text := range []string{"{", `{"event":"make_coffee","id":7}`, `{"event":"make_coffee","id":1.5}`, `{"event":"subscribe","id":"x","data":{"gpus":7}}`} {
 		v.send(text)
 	}
 
-	waiting := map[string]int{"gpu_status": 1, "gpu_status_update": 3, "high_gpu_usage_alert": 1, "subscribed": 2, "error": 3}
-	for left := 10; left > 0; {
+	waiting := map[string]int{"gpu_status": 1, "gpu_status_update": 3, "high_gpu_usage_alert": 1, "subscribed": 2, "error": 4}
+	for left := 11; left > 0; {
 		text := v.readRaw()
 		var m message
 		if err := json.Unmarshal(text, &m); err != nil {

@@ -34,5 +34,8 @@ type Refusal struct {
 	// For people; it may change.
 	Message string `json:"message"`
 	// The id of the message; missing where it had none, or could not be read.
-	ID any `json:"id,omitempty" unit:"any"`
+	ID messageID `json:"id,omitempty" unit:"any"`
 }
+
+// A messageID is what a client tells its messages apart by: any number or text.
+type messageID any

@@ -181,12 +181,15 @@ func (s *Schemas) Faults() []string { return s.faults }
 func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 
 var (
-	typeFloat = reflect.TypeFor[contract.Float]()
-	typeInt   = reflect.TypeFor[contract.Int]()
+	typeFloat     = reflect.TypeFor[contract.Float]()
+	typeInt       = reflect.TypeFor[contract.Int]()
+	typeMessageID = reflect.TypeFor[messageID]()
 )
 
 func (s *Schemas) of(t reflect.Type, format string) *Schema {
 	switch t {
+	case typeMessageID:
+		return &Schema{Type: Types{"number", "string"}}
 	case typeFloat:
 		return &Schema{Type: Types{"number", "null"}}
 	case typeInt:
@@ -201,7 +204,7 @@ func (s *Schemas) of(t reflect.Type, format string) *Schema {
 		return &Schema{Type: Types{"number"}}
 	case reflect.String:
 		return &Schema{Type: Types{"string"}, Format: format}
-	case reflect.Interface: // a GPU's index or UUID, a message's id
+	case reflect.Interface: // a GPU's index or UUID
 		return &Schema{Type: Types{"integer", "string"}}
 	case reflect.Slice:
 		return &Schema{Type: Types{"array"}, Items: s.of(t.Elem(), format)}
