@@ -2,6 +2,7 @@ package apidoc_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -43,5 +44,33 @@ func TestOrder(t *testing.T) {
 	}
 	if _, err := apidoc.YAML([]byte("{")); err == nil {
 		t.Error("what is no JSON is written as YAML")
+	}
+}
+
+// What a reader of YAML 1.1 takes for a number, a date or a truth value is
+// quoted where it is text, as a value and as a name.
+func TestOldReadersOfYAML(t *testing.T) {
+	for text, quoted := range map[string]bool{
+		"0000:01:00.0": true, "1:30": true, "-190:20:30": true, "00000000:65:00.0": true, // to the base 60
+		"007": true, "0o7": true, "0x1f": true, "0b1": true, "1_000": true, "+12": true, "1e3": true, ".5": true, "-.5": true, "1.": true,
+		"2026-11-21": true, "2026-11-21T00:00:00Z": true, "2026-11-21 0:00:00": true,
+		"y": true, "No": true, "ON": true, "off": true, "True": true, "null": true, "~": true, "": true, ".inf": true, "-.INF": true, ".NaN": true, "=": true, "<<": true,
+		"gpu-0": false, "GPU-5c8f0e9b": false, "Of the die.": false, "Null where it is not reported.": false, "nobody": false, "v1.2": false,
+	} {
+		name, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := apidoc.YAML(fmt.Appendf(nil, `{%s:%s}`, name, name))
+		want := fmt.Sprintf("%s: %[1]s\n", text)
+		if quoted {
+			want = fmt.Sprintf("%q: %[1]q\n", text)
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("%q is written as %q, %v", text, got, err)
+		}
+	}
+	if got, err := apidoc.YAML([]byte(`{"a":[7,1.5,true,null]}`)); err != nil || string(got) != "a:\n  - 7\n  - 1.5\n  - true\n  - null\n" {
+		t.Errorf("what is no text: %q, %v", got, err)
 	}
 }

@@ -329,13 +329,14 @@ func YAML(document []byte) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// oldTruth is what readers of YAML 1.1 take for a truth value unless it is
-// quoted.
-var oldTruth = regexp.MustCompile(`^(?i:y|n|yes|no|on|off)$`)
+// notText is what readers of YAML 1.1 may take for something other than text
+// unless it is quoted: truth values, null, numbers to the base 8 or 60, dates.
+// Of what begins as a number all is quoted, since readers differ.
+var notText = regexp.MustCompile(`^([-+]?\.?[0-9].*|(?i:y|n|yes|no|on|off|true|false|null|[-+]?\.(inf|nan))|~|=|<<)?$`)
 
 // block takes away how JSON looks.
 func block(node *yaml.Node) {
-	if node.Kind != yaml.ScalarNode || !oldTruth.MatchString(node.Value) {
+	if node.Kind != yaml.ScalarNode || !notText.MatchString(node.Value) {
 		node.Style = 0
 	}
 	for _, child := range node.Content {
