@@ -15,7 +15,8 @@ const (
 // State is whether a device can be read.
 type State string
 
-// The states of a device. Only a device in StateOK has readings.
+// The states of a device. Only a device in StateOK has readings; what the
+// driver reported as events ([Health].XIDs) stays known in the others.
 const (
 	StateOK           State = "ok"
 	StateNotAnswering State = "not_answering" // a driver call has not come back, or every call fails

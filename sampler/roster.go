@@ -140,5 +140,7 @@ func (e *entry) miss(sources []*source, now time.Time) {
 	if d.State == state {
 		since = d.Since
 	}
+	xids := d.Health.XIDs // events stay known
 	*d = gpu.Device{Identity: d.Identity, State: state, Since: since, Reason: reason}
+	d.Health.XIDs = xids
 }

@@ -220,10 +220,17 @@ func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
 	p := start(t, lib.Env(), fast)
 	v := p.dial()
 	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	m.GPU(0).RaiseXID(79)
 	m.GPU(0).Lost()
 	u := v.await("one is lost", func(u contract.Update) bool { return u.GPUs[0].State == "lost" })
 	if u.GPUs[1].State != "ok" || u.GPUs[0].ID != 0 || u.GPUs[0].UUID != m.GPU(0).UUID() {
 		t.Errorf("%+v", u.GPUs)
+	}
+	if x := u.GPUs[0].Health.XIDs; len(x) != 1 || x[0].Code != 79 {
+		t.Errorf("the driver's error that says why: %+v", x)
+	}
+	if _, text := p.fetch("/metrics", nil); !strings.Contains(string(text), `xid="79"`) {
+		t.Error("/metrics does not have it while the GPU is lost")
 	}
 	m.GPU(0).Back()
 	v.await("it is back", func(u contract.Update) bool { return u.GPUs[0].State == "ok" && u.GPUs[0].ID == 0 })

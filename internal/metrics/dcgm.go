@@ -24,7 +24,7 @@ func (b *builder) dcgm(devices []*device) {
 		}
 		f := newFamily(r.dcgm.name, r.dcgmHelp(), r.dcgm.kind, len(devices))
 		for _, d := range devices {
-			if d.State != gpu.StateOK || d.Vendor != gpu.NVIDIA {
+			if d.State != gpu.StateOK && !r.always || d.Vendor != gpu.NVIDIA {
 				continue
 			}
 			if r.dcgm.part != nil && len(d.parts) > 0 { // as dcgm-exporter: the parts, not the whole

@@ -370,7 +370,8 @@ var deviceRows = []row[*device]{
 
 	// Health.
 	{
-		name: "gpuwhy_gpu_xid_errors_total", kind: counter, unit: number, labels: []string{"xid"}, absent: noXID + ", or heard none of this code",
+		always: true,
+		name:   "gpuwhy_gpu_xid_errors_total", kind: counter, unit: number, labels: []string{"xid"}, absent: noXID + ", or heard none of this code",
 		help: "Error events of the driver about the device since gpuwhy began to listen, by code.",
 		from: "nvmlEventTypeXidCriticalError", otel: "hw.errors",
 		each: func(d *device, emit emit) {
@@ -380,7 +381,8 @@ var deviceRows = []row[*device]{
 		},
 	},
 	{
-		name: "gpuwhy_gpu_xid_last_timestamp_seconds", unit: timestamp, labels: []string{"xid"}, absent: noXID + ", or heard none of this code",
+		always: true,
+		name:   "gpuwhy_gpu_xid_last_timestamp_seconds", unit: timestamp, labels: []string{"xid"}, absent: noXID + ", or heard none of this code",
 		help: "When the newest error event of this code was.", from: "nvmlEventTypeXidCriticalError",
 		each: func(d *device, emit emit) {
 			for _, x := range d.Health.XIDs.Or(nil) {
@@ -389,7 +391,8 @@ var deviceRows = []row[*device]{
 		},
 	},
 	{
-		name: "gpuwhy_gpu_xids_total", kind: counter, unit: number, absent: noXID,
+		always: true,
+		name:   "gpuwhy_gpu_xids_total", kind: counter, unit: number, absent: noXID,
 		help: "Error events of the driver about the device, of all codes; 0 while there were none.", from: "nvmlEventTypeXidCriticalError",
 		dcgm: &dcgmForm{name: "DCGM_FI_DEV_XID_ERRORS", help: "Code of the driver's newest error event about the device, 0 where there was none.",
 			value: func(d *device) gpu.Reading[float64] { return gpu.Map(d.Health.XIDs, lastXID) }},

@@ -182,8 +182,9 @@ func TestDeviceThatIsNotOK(t *testing.T) {
 				}
 			}
 			for _, name := range names(all) {
-				if strings.HasPrefix(name, "DCGM_") || strings.HasPrefix(name, "gpuwhy_gpu_") && !slices.ContainsFunc(deviceRows, func(r row[*device]) bool {
-					return r.name == name && r.always
+				ofDevice := strings.HasPrefix(name, "DCGM_") || strings.HasPrefix(name, "gpuwhy_gpu_")
+				if ofDevice && !slices.ContainsFunc(deviceRows, func(r row[*device]) bool {
+					return r.always && (r.name == name || r.dcgm != nil && r.dcgm.name == name)
 				}) {
 					t.Errorf("%s of a device that is %s", name, state)
 				}

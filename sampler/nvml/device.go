@@ -57,7 +57,7 @@ func (d *device) read() (perdevice.Result, error) {
 	d.begin(now)
 	if c := d.attached(now); c != success {
 		d.report(c)
-		return perdevice.Result{}, failed(c)
+		return d.heard(), failed(c)
 	}
 	if len(d.due) == 0 { // everything is asked
 		clear(d.failing)
@@ -76,9 +76,15 @@ func (d *device) read() (perdevice.Result, error) {
 	d.failed = c != success
 	if d.failed {
 		clear(d.due) // what was read by halves is read again
-		return perdevice.Result{}, failed(c)
+		return d.heard(), failed(c)
 	}
 	return perdevice.Result{Identity: d.identity, Readings: d.readings}, nil
+}
+
+// heard is what is known of a device that fails: the errors that the driver has
+// reported about it, which may be why.
+func (d *device) heard() perdevice.Result {
+	return perdevice.Result{Readings: gpu.Readings{Health: gpu.Health{XIDs: d.readings.Health.XIDs}}}
 }
 
 // report tells the log how the reading went. A device that is not ours is no

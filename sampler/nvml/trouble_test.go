@@ -622,9 +622,18 @@ func TestXIDs(t *testing.T) {
 	}
 	check("after three")
 	check("again")
+	m.GPU(0).Lost()
+	m.GPU(0).RaiseXID(79)
+	if d := readOne(t, s); d.State != gpu.StateLost || len(d.Health.XIDs.Or(nil)) != 2 || d.Health.XIDs.Or(nil)[1].Count != 2 || d.Thermal.GPU.Present() {
+		t.Errorf("lost: %s, %+v", d.State, d.Health.XIDs)
+	}
+	m.GPU(0).Back()
+	until(t, s, "it is back", allOK)
 	m.Reload()
 	until(t, s, "the driver is loaded again", func(snap *gpu.Snapshot, err error) bool { return m.Calls("nvmlInit_v2") == 2 && allOK(snap, err) })
-	check("after the driver was loaded again")
+	if got := readOne(t, s).Health.XIDs.Or(nil); len(got) != 2 || got[1].Count != 2 {
+		t.Errorf("after the driver was loaded again: %+v, want 79 twice", got)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,9 @@ type slot struct {
 	identity gpu.Identity
 	good     *Result // of the last call that answered in time, while in StateOK
 	sampled  time.Time
+	// xids are events, and no readings: they stay known while the device is
+	// not in StateOK.
+	xids gpu.Reading[[]gpu.XID]
 }
 
 // begin notes that a call starts.
@@ -52,6 +55,9 @@ func (s *slot) sleep(now time.Time) {
 // dropped: it tells of a time that has passed.
 func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error) {
 	s.flying = false
+	if xids := r.Readings.Health.XIDs; xids.Present() {
+		s.xids = xids
+	}
 	switch took := now.Sub(s.began); {
 	case took >= deadline:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
@@ -101,6 +107,9 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 		}}
 	}
 	d := gpu.Device{Identity: s.identity, State: s.state, Since: s.since.UTC(), Reason: s.reason}
+	if s.good == nil && s.xids.Present() {
+		d.Health.XIDs = gpu.Map(s.xids, slices.Clone)
+	}
 	if s.good != nil {
 		d.SampledAt = s.sampled.UTC()
 		d.Readings = clone(s.good.Readings)

@@ -67,7 +67,9 @@ func (c *checker) state(d *gpu.Device) {
 		if d.Reason.What == "" {
 			c.add("%s without a reason", d.State)
 		}
-		if !d.SampledAt.IsZero() || !reflect.DeepEqual(d.Readings, gpu.Readings{}) {
+		readings := d.Readings
+		readings.Health.XIDs = gpu.Reading[[]gpu.XID]{} // events: they may say why
+		if !d.SampledAt.IsZero() || !reflect.DeepEqual(readings, gpu.Readings{}) {
 			c.add("%s, and has readings", d.State)
 		}
 	default:
