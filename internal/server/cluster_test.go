@@ -103,6 +103,25 @@ func TestCacheFitsTheInterval(t *testing.T) {
 	}
 }
 
+// A source that failed is tried again before the next reading.
+func TestNothingIsKeptWhileASourceFails(t *testing.T) {
+	st, h := serving(t, func(c *Config) { c.Monitor.Interval = time.Hour })
+	for what, change := range map[string]func(*gpu.Snapshot){
+		"a failure": func(s *gpu.Snapshot) { s.Failures = []gpu.Failure{{Source: gpu.SourceNVML}} },
+		"no device": func(s *gpu.Snapshot) { s.Devices = nil },
+	} {
+		snap := machines.Workstation()
+		snap.Time = time.Now()
+		change(snap)
+		st.show(t, snap)
+		for _, path := range []string{"/gpu/info", "/api/gpu/devices", "/api/gpu/driver", "/api/v1/gpu/nodes"} {
+			if got := get(h, path).Header().Get("Cache-Control"); got != "no-cache" {
+				t.Errorf("%s: %s has %q", what, path, got)
+			}
+		}
+	}
+}
+
 // Each answer of the cluster has its own ETag, kept until there is another
 // snapshot.
 func TestClusterRevalidation(t *testing.T) {

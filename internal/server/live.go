@@ -38,10 +38,11 @@ func kept[K comparable](key func() K, build func(K) (*body, error), cache func(K
 func revalidate[K any](K) string { return cacheRevalidate }
 
 // untilNext is how long an answer about the snapshot alone may be kept: until
-// the next reading is due, since there can be no newer one before that. It is
-// rounded down to seconds, the unit of the header.
+// the next reading is due, since there can be no newer one before that, unless
+// a source is about to be tried again. It is rounded down to seconds, the unit
+// of the header.
 func (s *Server) untilNext(snap *gpu.Snapshot) string {
-	if snap == nil {
+	if snap == nil || len(snap.Failures) > 0 || len(snap.Devices) == 0 {
 		return cacheRevalidate
 	}
 	left := time.Until(snap.Time.Add(s.cfg.Monitor.Interval))
