@@ -31,7 +31,7 @@ screenshots: needs-chromium ## take the pictures in docs/screenshots anew
 	$(GO) test ./cmd/gpuwhy -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
-	$(GO) test -race -timeout 15m ./...
+	$(GO) test -race -timeout 25m ./...
 
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
 	@git diff --exit-code --stat -- '*_templ.go' go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
