@@ -186,6 +186,11 @@ func TestBoardIsWellFormed(t *testing.T) {
 		if p.Type != "row" && (p.Datasource.UID != "${datasource}" || len(p.Targets) == 0) {
 			t.Errorf("%s: data source %q, %d targets", p.Title, p.Datasource.UID, len(p.Targets))
 		}
+		for _, target := range p.Targets {
+			if strings.Contains(target.Expr, "gpuwhy_gpu_xid_errors_total[") {
+				t.Errorf("%s: a code's series begins with its first event, which no increase shows: %s", p.Title, target.Expr)
+			}
+		}
 		at := p.GridPos
 		if at.X+at.W > 24 {
 			t.Errorf("%s is beyond the edge", p.Title)
