@@ -19,7 +19,8 @@ const (
 	// Stale: it was reported before, and the device does not answer now.
 	Stale
 	// Doubtful: a value was reported that can't be right (outside the
-	// device's own limits, say). It is given as reported.
+	// device's own limits, say). It is given as reported, but a utilization
+	// above 100 % as 100, so that it misleads no sum.
 	Doubtful
 	// Good: a value as the device reported it.
 	Good

@@ -60,7 +60,7 @@ var allReasons = gpu.ClockEventReasons(^uint64(0)).Names()
 // doubtfulRow is filled in from all others.
 var doubtfulRow = row[*device]{
 	name: "gpuwhy_gpu_reading_doubtful", unit: yesNo, labels: []string{"metric"},
-	help:   "The device reported a value for this metric that can't be right; it is given as reported. Always 1.",
+	help:   "The device reported a value for this metric that can't be right; it is given as reported, but a utilization above 100 % as 100. Always 1.",
 	absent: "no value of the metric is doubtful",
 }
 
