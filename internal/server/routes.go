@@ -219,7 +219,7 @@ known. Units are in the names: ` + "`*_mb`" + ` is MiB (2^20 bytes). Times are R
 be ignored: more may come, none goes.
 
 Every address answers HEAD and OPTIONS too. An answer has an ETag; asked for with If-None-Match it is a 304 until there is
-another. Errors are application/problem+json whose ` + "`detail`" + ` says what to do. The live events are [a document of their
+another. Health and metrics are about this very moment, and have none. Errors are application/problem+json whose ` + "`detail`" + ` says what to do. The live events are [a document of their
 own](docs/events).`
 
 // document makes the OpenAPI document of the routes.
