@@ -73,6 +73,8 @@ type ClusterGPU struct {
 
 	// Whether the GPU can be read.
 	State string `json:"state" enum:"state"`
+	// Where the GPU's readings come from.
+	Source string `json:"source" enum:"source"`
 }
 
 // ClusterProcess is a process on a GPU, as nvidia-smi pmon lists it: an element
@@ -178,6 +180,7 @@ func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
 		PCIeWidth:         count(d.PCIe.Width),
 		Processes:         []ClusterProcess{},
 		State:             string(d.State),
+		Source:            d.Source,
 	}
 	processes := d.Processes.Or(nil)
 	for i := range processes {

@@ -28,7 +28,7 @@ var contractFields = map[string][]string{
 		"devices[].index int", "devices[].name string",
 		"devices[].total_memory_mb int?", "devices[].free_memory_mb int?", "devices[].used_memory_mb int?",
 		"devices[].utilization_percent int?", "devices[].temperature_c int?",
-		"devices[].is_available bool", "devices[].error_message string?",
+		"devices[].is_available bool", "devices[].error_message string?", "devices[].source string",
 	},
 	"driver": {"driver_version string?", "cuda_driver_version string?", "nvml_version string?", "timestamp time"},
 	"summary": append([]string{
@@ -52,7 +52,7 @@ var contractFields = map[string][]string{
 	},
 	"fleet": {
 		"timestamp time", "source string",
-		"gpus[].id string", "gpus[].name string", "gpus[].uuid string", "gpus[].utilization int?",
+		"gpus[].id string", "gpus[].name string", "gpus[].uuid string", "gpus[].source string", "gpus[].utilization int?",
 		"gpus[].memory.total int?", "gpus[].memory.used int?", "gpus[].memory.free int?",
 		"gpus[].temperature int?", "gpus[].power_usage float?",
 		"gpus[].clock_speeds.graphics int?", "gpus[].clock_speeds.memory int?",
@@ -63,7 +63,7 @@ var contractFields = map[string][]string{
 		"gpus[].temperature_celsius int?", "gpus[].utilization_gpu_percent int?", "gpus[].utilization_memory_percent int?",
 		"gpus[].memory_total_mb int?", "gpus[].memory_used_mb int?", "gpus[].memory_free_mb int?",
 		"gpus[].power_draw_watts float?", "gpus[].power_limit_watts float?", "gpus[].fan_speed_percent int?",
-		"gpus[].pcie_generation int?", "gpus[].pcie_link_width int?",
+		"gpus[].pcie_generation int?", "gpus[].pcie_link_width int?", "gpus[].source string",
 		"timestamp time", "source string",
 	}, under("gpus[].processes[].", clusterProcessFields)...),
 	"cluster_summary": append([]string{"cluster_id string"}, clusterSummaryFields...),

@@ -40,6 +40,8 @@ type FleetGPU struct {
 	State string `json:"state" enum:"state"`
 	// Name of the machine that the GPU is in.
 	Node string `json:"node"`
+	// Where the GPU's readings come from.
+	Source string `json:"source" enum:"source"`
 }
 
 // FleetMemory is a GPU's memory.
@@ -84,5 +86,6 @@ func newFleetGPU(d *gpu.Device) FleetGPU {
 		Clocks:      FleetClocks{integer(d.Clocks.Graphics), integer(d.Clocks.Memory)},
 		State:       string(d.State),
 		Node:        d.Node,
+		Source:      d.Source,
 	}
 }

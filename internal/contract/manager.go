@@ -25,8 +25,9 @@ type ManagedDevice struct {
 	// Why it does not answer, and what to do. Null while it does.
 	Error *string `json:"error_message"`
 
-	UUID string `json:"uuid"` // the GPU's key
-	Node string `json:"node"` // name of the machine that it is in
+	UUID   string `json:"uuid"`                 // the GPU's key
+	Node   string `json:"node"`                 // name of the machine that it is in
+	Source string `json:"source" enum:"source"` // where its readings come from
 }
 
 // NewDevices makes it; s may be nil.
@@ -55,6 +56,7 @@ func newManagedDevice(d *gpu.Device) ManagedDevice {
 		Available:   d.State == gpu.StateOK,
 		UUID:        d.UUID,
 		Node:        d.Node,
+		Source:      d.Source,
 	}
 	if !m.Available {
 		m.Error = new(stateText(d))
