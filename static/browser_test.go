@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -97,6 +98,13 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := explained(s.snapshot)
 	in.Causes = viewCauses(answer.Causes())
+	in.ProcessPower = func(d *gpu.Device) []gpu.Reading[gpu.Watts] {
+		var out []gpu.Reading[gpu.Watts]
+		for _, share := range attribute.Of(d, attribute.ForeignPIDs(s.snapshot)).Shares {
+			out = append(out, share.Power)
+		}
+		return out
+	}
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {
 		d, ok := s.snapshot.Device(uuid)

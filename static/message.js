@@ -19,6 +19,8 @@
  * @property {{id: string, name: string | null} | null} [container]
  * @property {{uid: string, name: string | null} | null} [pod]
  * @property {{name: string} | null} [unit]
+ * @property {{id: number} | null} [slurm_job]
+ * @property {Float} power_watts
  * @property {Record<string, string>} [quality]
  */
 

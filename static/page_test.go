@@ -650,6 +650,9 @@ func TestProcessesAreSortedNarrowedAndGrouped(t *testing.T) {
 func TestProcessDetails(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
+	facts := &e.Snapshot.Devices[0].Processes.Or(nil)[0].Facts
+	facts.Pod, facts.Job = gpu.Of(gpu.Pod{}), gpu.Of(gpu.Job{}) // it is in none
+	facts.Container = gpu.Of(gpu.Container{ID: strings.Repeat("ab", 32), Runtime: "docker", Name: gpu.Of("trainer")})
 	site := newSite(t, e.Snapshot, e.Why)
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
@@ -658,13 +661,13 @@ func TestProcessDetails(t *testing.T) {
 	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
 	until(t, ctx, `document.getElementById("process").open && document.getElementById("process-title").textContent === "python"`)
 	text := ask[string](t, ctx, `document.getElementById("process").innerText`)
-	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2 h 14 min", "train.py", "48213", "17.0 GiB", "93 %", "Encoder", "not reported"} {
+	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2 h 14 min", "train.py", "48213", "17.0 GiB", "93 %", "Encoder", "Power", "not reported", "trainer", "docker"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in %s", part, text)
 		}
 	}
-	if strings.Contains(text, "Pod") {
-		t.Error("what there is nothing to say of is shown")
+	if strings.Contains(text, "Pod") || strings.Contains(text, "Slurm") {
+		t.Errorf("what there is nothing to say of is shown: %s", text)
 	}
 	// It goes on while it is open, and says when the process is gone.
 	next := exampleNamed(t, "one", now.Add(time.Second)).Snapshot
@@ -936,6 +939,10 @@ func randomProcess(r *rand.Rand, now time.Time) gpu.Process {
 		Facts: gpu.ProcessFacts{
 			Name: maybe(r, pick(r, "", "python", "\x1b[31m\xff🚀", strings.Repeat("🚀", 90))), User: maybe(r, "alice"),
 			Command: maybe(r, pick(r, "python x.py", strings.Repeat("a ", 400))), Started: maybe(r, now.Add(-time.Duration(r.Int64N(1e15)))),
+			Pod:       maybe(r, pick(r, gpu.Pod{}, gpu.Pod{UID: "1-2"}, gpu.Pod{UID: "1-2", Name: maybe(r, pick(r, "", "pod<b>"))})),
+			Container: maybe(r, pick(r, gpu.Container{}, gpu.Container{ID: strings.Repeat("ab", 32), Name: maybe(r, "trainer\u202e")})),
+			Job:       maybe(r, gpu.Job{ID: r.IntN(2) * 77}),
+			Unit:      maybe(r, pick(r, gpu.Unit{}, gpu.Unit{Name: "a.service"}, gpu.Unit{Slice: "system.slice"})),
 		},
 	}
 }

@@ -3,7 +3,7 @@
 // as was chosen; the details of one in a details.
 
 import {
-  absent, between, clean, counted, dots, list, longestCommand, longestName, memory, moment, percent, show, shown,
+  absent, between, clean, counted, dots, list, longestCommand, longestName, memory, moment, percent, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 import { listed } from "./cards.js";
@@ -51,7 +51,7 @@ const heads = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(
 for (const head of heads) {
   const key = head.dataset.sort;
   if (!key) continue;
-  const first = ["gpu", "name", "user", "type"].includes(key) ? key : `-${key}`;
+  const first = ["gpu", "name", "user", "type", "place"].includes(key) ? key : `-${key}`;
   const second = first === key ? `-${key}` : key;
   head.onclick = () => change("sort", chosen("sort") === first ? second : chosen("sort") === second ? "" : first);
 }
@@ -112,11 +112,14 @@ function keyOf(g, p) {
 }
 
 /**
- * Where a process runs, by the name that a person knows best.
+ * Where a process runs, by what people know best; empty where it is in nothing
+ * of the kind, or that is not known.
  * @param {Process} p
  */
-function placeOf({ pod, container, unit }) {
-  return pod?.name ?? pod?.uid ?? container?.name ?? container?.id?.slice(0, 12) ?? unit?.name ?? "";
+function placeOf({ pod, container, slurm_job: job, unit }) {
+  if (pod?.uid) return `pod ${pod.name || pod.uid}`;
+  if (container?.id) return `container ${container.name || Array.from(container.id).slice(0, 12).join("")}`;
+  return job?.id ? `job ${job.id}` : unit?.name ?? "";
 }
 
 /** @param {Row} row */
@@ -125,7 +128,7 @@ function wanted({ g, p }) {
   return (!chosen("gpu") || String(g.gpu_id) === chosen("gpu"))
     && (!chosen("user") || (p.user ?? "") === chosen("user"))
     && (!chosen("place") || placeOf(p) === chosen("place"))
-    && (!text || [p.process_name, p.command, p.pid].some((v) => String(v ?? "").toLowerCase().includes(text)));
+    && (!text || [p.process_name, p.command, p.pid, placeOf(p)].some((v) => String(v ?? "").toLowerCase().includes(text)));
 }
 
 /**
@@ -151,7 +154,7 @@ function showChoices(rows) {
 }
 
 /** @type {Record<string, (row: Row) => string>} */
-const texts = { name: ({ p }) => p.process_name, user: ({ p }) => p.user ?? "", type: ({ p }) => p.type };
+const texts = { name: ({ p }) => p.process_name, user: ({ p }) => p.user ?? "", type: ({ p }) => p.type, place: ({ p }) => placeOf(p) };
 
 /** @type {Record<string, (row: Row) => number | null>} */
 const figures = {
@@ -159,6 +162,7 @@ const figures = {
   pid: ({ p }) => p.pid,
   memory: ({ p }) => p.used_memory_mb,
   sm: ({ p }) => p.sm_percent,
+  power: ({ p }) => p.power_watts,
   running: ({ p }) => (p.started_at ? -Date.parse(p.started_at) : null),
 };
 
@@ -226,6 +230,8 @@ function showProcess(row, { g, p }) {
   setValue(slot(row, "user"), shown(p.user, q.user, longestName));
   setValue(slot(row, "memory"), show(p.used_memory_mb, q.used_memory_mb, memory));
   setValue(slot(row, "sm"), show(p.sm_percent, q.sm_percent, percent));
+  setValue(slot(row, "power"), show(p.power_watts, q.power_watts, watts));
+  setValue(slot(row, "place"), shown(placeOf(p) || (p.unit ? "none" : ""), q.unit, longestName));
   const running = slot(row, "running");
   if (p.started_at == null) {
     setValue(running, absent(q.started_at));
@@ -250,7 +256,7 @@ function showDetails() {
     setText(byId("process-title"), name.mark ? `Process ${p.pid}` : name.text);
     setText(byId("process-state"), dots(`GPU ${g.gpu_id}`, clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
     for (const el of /** @type {NodeListOf<HTMLElement>} */ (details.querySelectorAll("[data-path]"))) {
-      const value = valueFor(el, { ...p, peak_mb: peaks.get(key) || null }, p.quality);
+      const value = valueFor(el, { ...p, peak_mb: peaks.get(key) || null, slurm_job: p.slurm_job?.id ? p.slurm_job : null }, p.quality);
       setValue(el, value);
       const row = /** @type {HTMLElement} */ (el.parentElement);
       setHidden(row, "optional" in row.dataset && value.mark === "absent");

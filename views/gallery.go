@@ -51,7 +51,7 @@ func newGallery(now time.Time) gallery {
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
 	}
-	g.Processes = append(newProcesses(one), newProcesses(oddSnapshot(now))...)
+	g.Processes = append(newProcesses(one, nil), newProcesses(oddSnapshot(now), nil)...)
 	return g
 }
 

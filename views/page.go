@@ -36,6 +36,9 @@ type Input struct {
 	BasePath string
 	// Asset gives the address of a file of package static by its name.
 	Asset func(name string) string
+	// ProcessPower gives the part of a device's power that each of its
+	// processes causes, in their order; nil where it is not known.
+	ProcessPower func(*gpu.Device) []gpu.Reading[gpu.Watts]
 	// Alerts are those that are firing.
 	Alerts []Alert
 	// Now is the server's clock.
@@ -226,7 +229,7 @@ func NewPage(in Input) Page {
 	for _, a := range in.Alerts {
 		p.Alerts = append(p.Alerts, newAlertRow(a))
 	}
-	p.Processes = newProcesses(s)
+	p.Processes = newProcesses(s, in.ProcessPower)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(s)

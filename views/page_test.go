@@ -206,6 +206,7 @@ func TestProcessRow(t *testing.T) {
 		d.Processes = gpu.Of([]gpu.Process{
 			{PID: 7, Type: gpu.TypeCompute, GPUInstance: gpu.Of(0), SM: gpu.Of[gpu.Percent](0), Facts: gpu.ProcessFacts{
 				Command: gpu.Absent[string](gpu.NotPermitted), Started: gpu.Of(noon.Add(-90 * time.Second)),
+				Pod: gpu.Of(gpu.Pod{UID: "1-2", Name: gpu.Of("trainer-0")}),
 			}},
 		})
 	})}}
@@ -214,10 +215,40 @@ func TestProcessRow(t *testing.T) {
 		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", PID: "7", Type: "compute", Name: missing, User: missing, Memory: missing,
 		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it"},
 		SM:      Value{Text: "0 %"},
+		Power:   Value{Text: "42 W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1 min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
-	if diff := cmp.Diff(want, newProcesses(s)); diff != "" {
+	if diff := cmp.Diff(want, newProcesses(s, func(*gpu.Device) []gpu.Reading[gpu.Watts] {
+		return []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}
+	})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestPlace(t *testing.T) {
+	id := strings.Repeat("ab", 32)
+	none := gpu.ProcessFacts{Pod: gpu.Of(gpu.Pod{}), Container: gpu.Of(gpu.Container{}), Job: gpu.Of(gpu.Job{}), Unit: gpu.Of(gpu.Unit{})}
+	in := func(change func(*gpu.ProcessFacts)) gpu.ProcessFacts {
+		f := none
+		change(&f)
+		return f
+	}
+	for _, c := range []struct {
+		facts gpu.ProcessFacts
+		want  Value
+	}{
+		{gpu.ProcessFacts{}, absent(gpu.NotReported)},
+		{gpu.ProcessFacts{Unit: gpu.Absent[gpu.Unit](gpu.NotPermitted)}, absent(gpu.NotPermitted)},
+		{none, Value{Text: "none"}},
+		{in(func(f *gpu.ProcessFacts) { f.Unit = gpu.Of(gpu.Unit{Name: "a.service"}) }), Value{Text: "a.service"}},
+		{in(func(f *gpu.ProcessFacts) { f.Job, f.Unit = gpu.Of(gpu.Job{ID: 7}), gpu.Of(gpu.Unit{Name: "a.service"}) }), Value{Text: "job 7"}},
+		{in(func(f *gpu.ProcessFacts) { f.Container = gpu.Of(gpu.Container{ID: id}) }), Value{Text: "container abababababab"}},
+		{in(func(f *gpu.ProcessFacts) { f.Container = gpu.Of(gpu.Container{ID: id, Name: gpu.Of("<b>\u202e")}) }), Value{Text: "container <b>\ufffd"}},
+		{in(func(f *gpu.ProcessFacts) { f.Pod = gpu.Of(gpu.Pod{UID: "1-2"}) }), Value{Text: "pod 1-2"}},
+	} {
+		if got := newPlace(&c.facts); got != c.want {
+			t.Errorf("got %+v, want %+v", got, c.want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -20,6 +21,8 @@ type Process struct {
 	Type    string
 	Memory  Value
 	SM      Value
+	Power   Value  // an estimate
+	Place   Value  // where it runs: a pod, a container, a job or a unit
 	Running Value  // for how long
 	Started string // RFC 3339; empty where that is not known
 }
@@ -30,7 +33,7 @@ var processColumns = []struct {
 	number     bool
 }{
 	{"gpu", "GPU", true}, {"name", "Process", false}, {"pid", "PID", true}, {"user", "User", false}, {"type", "Type", false},
-	{"memory", "VRAM", true}, {"sm", "SM", true}, {"running", "Running for", true},
+	{"place", "Runs in", false}, {"memory", "VRAM", true}, {"sm", "SM", true}, {"power", "Power", true}, {"running", "Running for", true},
 }
 
 // mostProcesses is how many rows the table has at most.
@@ -62,7 +65,7 @@ var processFacts = []struct {
 	{"Memory controller", "memory_percent", "percent", "", "nvmlDeviceGetProcessUtilization", false},
 	{"Encoder", "encoder_percent", "percent", "", "nvmlDeviceGetProcessUtilization", false},
 	{"Decoder", "decoder_percent", "percent", "", "nvmlDeviceGetProcessUtilization", false},
-	{"Power", "power_watts", "watts", "An estimate: its part of what the GPU draws.", "", true},
+	{"Power", "power_watts", "watts", "An estimate: its part of what the GPU draws.", "", false},
 	{"CPU", "cpu_percent", "percent", "Of one core; several cores add up past 100 %.", "/proc/PID/stat", false},
 	{"Memory of the machine", "host_memory_mb", "memory", "", "/proc/PID/statm", false},
 	{"Container", "container.name", "text", "", "", true},
@@ -79,18 +82,24 @@ var processFacts = []struct {
 	{"Compute instance", "compute_instance_id", "whole", "", "", true},
 }
 
-func newProcesses(s *gpu.Snapshot) []Process {
+// newProcesses are all processes. power may be nil; see [Input].
+func newProcesses(s *gpu.Snapshot, power func(*gpu.Device) []gpu.Reading[gpu.Watts]) []Process {
 	var out []Process
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		for j := range d.Processes.Or(nil) {
-			out = append(out, newProcess(d, &d.Processes.Or(nil)[j], s.Time))
+		list := d.Processes.Or(nil)
+		watts := make([]gpu.Reading[gpu.Watts], len(list))
+		if power != nil {
+			watts = power(d)
+		}
+		for j := range list {
+			out = append(out, newProcess(d, &list[j], watts[j], s.Time))
 		}
 	}
 	return out
 }
 
-func newProcess(d *gpu.Device, p *gpu.Process, now time.Time) Process {
+func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now time.Time) Process {
 	f := &p.Facts
 	out := Process{
 		Key:     d.Node + "/" + d.UUID + "/" + strconv.Itoa(p.PID),
@@ -102,6 +111,8 @@ func newProcess(d *gpu.Device, p *gpu.Process, now time.Time) Process {
 		Type:    string(p.Type),
 		Memory:  show(mebi(p.Memory), memory),
 		SM:      show(num(p.SM), percent),
+		Power:   show(num(power), watts),
+		Place:   newPlace(f),
 		Running: absent(f.Started.Quality()),
 	}
 	if gi, ok := p.GPUInstance.Get(); ok {
@@ -116,6 +127,28 @@ func newProcess(d *gpu.Device, p *gpu.Process, now time.Time) Process {
 		out.Running = Value{Text: between(started, now), Title: "since " + started.UTC().Format("2006-01-02 15:04:05 UTC")}
 	}
 	return out
+}
+
+// newPlace is where a process runs, by what people know best; "none" where it
+// is known to be in nothing of the kind.
+func newPlace(f *gpu.ProcessFacts) Value {
+	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
+	text := ""
+	switch {
+	case !pod.None():
+		text = "pod " + cmp.Or(pod.Name.Or(""), pod.UID)
+	case !container.None():
+		text = "container " + cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)])
+	case !job.None():
+		text = "job " + strconv.Itoa(job.ID)
+	case unit.Name != "":
+		text = unit.Name
+	case f.Unit.Present():
+		text = "none"
+	default:
+		return absent(f.Unit.Quality())
+	}
+	return Value{Text: clean(text, longestName)}
 }
 
 // newUnlisted names the devices whose processes can't be listed, which is not

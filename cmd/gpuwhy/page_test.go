@@ -4,6 +4,7 @@ import (
 	"html"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,6 +45,9 @@ func TestPageHasEvidence(t *testing.T) {
 			}
 		}
 	}
+	if body := pageAt(t, s.url); !wattsOfProcess.MatchString(body) || !strings.Contains(body, `data-f="place">job `) {
+		t.Error("no process has its watts, or says where it runs")
+	}
 	b := quietTab(t, 1440, 900)
 	b.Visit(s.url + "gpu/" + snap.Devices[3].UUID)
 	b.Until(live)
@@ -75,3 +79,5 @@ func pageAt(t *testing.T, url string) string {
 	}
 	return string(body)
 }
+
+var wattsOfProcess = regexp.MustCompile(`data-f="power" data-label="Power">\d+ W</td>`)

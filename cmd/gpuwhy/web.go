@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
@@ -143,6 +144,23 @@ func (p *pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *
 	return views.NewDevicePage(in, d).Render(ctx, w)
 }
 
+// processPower is the part of a device's power that each of its processes
+// causes; nothing before the first snapshot.
+func processPower(snap *gpu.Snapshot) func(*gpu.Device) []gpu.Reading[gpu.Watts] {
+	if snap == nil {
+		return nil
+	}
+	foreign := attribute.ForeignPIDs(snap)
+	return func(d *gpu.Device) []gpu.Reading[gpu.Watts] {
+		shares := attribute.Of(d, foreign).Shares
+		out := make([]gpu.Reading[gpu.Watts], len(shares))
+		for i := range shares {
+			out[i] = shares[i].Power
+		}
+		return out
+	}
+}
+
 // newCauses are the causes as pages take them.
 func newCauses(causes []explain.Cause) []views.Cause {
 	out := make([]views.Cause, len(causes))
@@ -172,6 +190,7 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 		BasePath:       p.app.cfg.BasePath,
 		Asset:          p.url,
 		Now:            time.Now(),
+		ProcessPower:   processPower(snap),
 	}
 	for _, alert := range *p.app.firing.Load() {
 		in.Alerts = append(in.Alerts, views.Alert{
