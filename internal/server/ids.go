@@ -19,6 +19,8 @@ type deviceID struct {
 
 var (
 	number = regexp.MustCompile(`^-?[0-9]+$`)
+	// plainNumber is a number as an index is written.
+	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 	// uuidShape is a word that says what it names, or the first part of a bare
 	// UUID, and then more: "GPU-5c8f…", "pci-0000:03:00.0", "MIG-GPU-5c8f…/7/0".
 	uuidShape = regexp.MustCompile(`^([A-Za-z]+|[0-9A-Fa-f]{8})-[0-9A-Za-z]+([-:./_][0-9A-Za-z]+)*$`)
@@ -31,10 +33,11 @@ const longestUUID = 128
 func parseID(text string) (deviceID, error) {
 	id := deviceID{text: text, index: -1}
 	switch {
-	case number.MatchString(text):
+	case plainNumber.MatchString(text):
 		if i, err := strconv.Atoi(text); err == nil {
 			id.index = i // an overflow stays a number that no device has
 		}
+	case number.MatchString(text): // -1, 007: no device has it either
 	case len(text) <= longestUUID && uuidShape.MatchString(text):
 		id.uuid = text
 	default:
