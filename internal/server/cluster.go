@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 
@@ -90,16 +91,21 @@ func (s *Server) named(c *cluster, id string) error {
 }
 
 func (s *Server) clusterNodes(c *cluster, r *http.Request) (lazy, error) {
-	return c.nodes, s.named(c, r.URL.Query().Get("cluster_id"))
+	query, err := parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	return c.nodes, s.named(c, query.Get("cluster_id"))
 }
 
 // clusterNode finds the node in the path, in the cluster of the path or of the
 // query.
 func (s *Server) clusterNode(c *cluster, r *http.Request) (lazy, error) {
-	id := r.PathValue("cluster")
-	if id == "" {
-		id = r.URL.Query().Get("cluster_id")
+	query, err := parseQuery(r)
+	if err != nil {
+		return nil, err
 	}
+	id := cmp.Or(r.PathValue("cluster"), query.Get("cluster_id"))
 	if id != "" && id != contract.LocalCluster {
 		return nil, s.named(c, id)
 	}
@@ -117,7 +123,10 @@ func (s *Server) clusterNode(c *cluster, r *http.Request) (lazy, error) {
 // clusterProcesses narrows to a node too. As with any filter, one that nothing
 // passes is no error.
 func (s *Server) clusterProcesses(c *cluster, r *http.Request) (lazy, error) {
-	query := r.URL.Query()
+	query, err := parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.named(c, query.Get("cluster_id")); err != nil {
 		return nil, err
 	}
@@ -134,7 +143,11 @@ func (s *Server) clusterProcesses(c *cluster, r *http.Request) (lazy, error) {
 var noProcesses = lazyJSON(func() any { return []contract.ClusterProcess{} })
 
 func (s *Server) clusterSummary(c *cluster, r *http.Request) (lazy, error) {
-	id := r.URL.Query().Get("cluster_id")
+	query, err := parseQuery(r)
+	if err != nil {
+		return nil, err
+	}
+	id := query.Get("cluster_id")
 	if id == "" {
 		return c.fleet, nil
 	}

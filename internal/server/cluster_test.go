@@ -152,3 +152,23 @@ func TestClusterRevalidation(t *testing.T) {
 		t.Errorf("%s processes, want 6", got)
 	}
 }
+
+// A query that can't be read is refused, and not taken for none.
+func TestQueriesThatCanNotBeRead(t *testing.T) {
+	st, h := serving(t)
+	st.show(t, machines.Workstation())
+	for _, path := range []string{
+		"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/nodes/local/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary", "/api/gpu/recent",
+	} {
+		for _, query := range []string{"a=1;cluster_id=nope", "gpu=0;gpu=1", ";", "cluster_id=%", "cluster_id=local&gpu=%zz", "node_name=a;b"} {
+			if detail := isProblem(t, get(h, path+"?"+query), http.StatusUnprocessableEntity); !strings.Contains(detail, "the query") || !strings.Contains(detail, "%3B") {
+				t.Errorf("%s?%s: %q", path, query, detail)
+			}
+		}
+		for _, query := range []string{"", "a=1&cluster_id=local", "unknown=%3B%25", "&&", "a"} {
+			if w := get(h, path+"?"+query); w.Code != http.StatusOK {
+				t.Errorf("%s?%s: status %d: %s", path, query, w.Code, w.Body)
+			}
+		}
+	}
+}

@@ -165,7 +165,7 @@ func TestAnswersAreDocumented(t *testing.T) {
 			queries := []string{""}
 			for _, p := range item.Get.Parameters {
 				if p.In == "query" {
-					queries = append(queries, "?"+p.Name+"=local", "?"+p.Name+"=other", "?"+p.Name+"=0")
+					queries = append(queries, "?"+p.Name+"=local", "?"+p.Name+"=other", "?"+p.Name+"=0", "?"+p.Name+"=a;b")
 				}
 			}
 			for _, values := range [][]string{

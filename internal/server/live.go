@@ -99,7 +99,11 @@ func (s *Server) past() handler {
 		return jsonBody(contract.NewRecent(s.cfg.Monitor, of.snap, s.cfg.Recent.View(nil)))
 	}, revalidate)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if names := r.URL.Query()["gpu"]; len(names) > 0 {
+		query, err := parseQuery(r)
+		if err != nil {
+			return err
+		}
+		if names := query["gpu"]; len(names) > 0 {
 			return s.pastOf(names, w, r)
 		}
 		return all(w, r)

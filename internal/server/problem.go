@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -126,6 +127,17 @@ func readOnly(h handler) handler {
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
+}
+
+// parseQuery reads the whole query. What net/url alone drops in silence, such as
+// a part with a semicolon, would widen a request to all that there is.
+func parseQuery(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refuse(http.StatusUnprocessableEntity, "the query "+quote(r.URL.RawQuery)+" can't be read",
+			"put & between parameters, and write %3B for a semicolon and %25 for a percent sign in a value")
+	}
+	return query, nil
 }
 
 // quote makes text of a client fit for a sentence: valid UTF-8, without

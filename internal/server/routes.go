@@ -75,7 +75,7 @@ func (s *Server) routes() []route {
 			ID: "getRecent", Tag: tagLive, Summary: "The last 15 minutes",
 			Description: "What charts start with: at most 300 points a series, which all share their times.",
 			Params:      []apidoc.Param{{Name: "gpu", In: "query", Description: "Narrows to a GPU, by index or UUID; may be given several times.", Example: "0", Repeated: true}},
-			Answers:     []apidoc.Answer{ok("One entry a GPU.", contract.Recent{}, "recent"), unknownDevice, badDevice},
+			Answers:     []apidoc.Answer{ok("One entry a GPU.", contract.Recent{}, "recent"), unknownDevice, badDeviceQuery},
 		}),
 
 		api("/api/gpu/why", s.why(), apidoc.Operation{
@@ -111,7 +111,7 @@ func (s *Server) routes() []route {
 		api("/api/v1/gpu/nodes", cluster(s.clusterNodes), apidoc.Operation{
 			ID: "listNodes", Tag: tagCluster, Summary: "Machines with GPUs",
 			Params:  []apidoc.Param{clusterParam},
-			Answers: []apidoc.Answer{ok("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), emptyCluster, unknownCluster, notReadYet},
+			Answers: []apidoc.Answer{ok("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), emptyCluster, unknownCluster, badQuery, notReadYet},
 		}),
 		api("/api/v1/gpu/nodes/{cluster}/{node}", cluster(s.clusterNode), apidoc.Operation{
 			ID: "getNodeOfCluster", Tag: tagCluster, Summary: "One machine of a cluster",
@@ -119,12 +119,12 @@ func (s *Server) routes() []route {
 				{Name: "cluster", In: "path", Description: "Name of the cluster.", Example: contract.LocalCluster},
 				nodeParam,
 			},
-			Answers: []apidoc.Answer{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, notReadYet},
+			Answers: []apidoc.Answer{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet},
 		}),
 		api("/api/v1/gpu/nodes/{node}", cluster(s.clusterNode), apidoc.Operation{
 			ID: "getNode", Tag: tagCluster, Summary: "One machine",
 			Params:  []apidoc.Param{nodeParam, clusterParam},
-			Answers: []apidoc.Answer{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, notReadYet},
+			Answers: []apidoc.Answer{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet},
 		}),
 		api("/api/v1/gpu/processes", cluster(s.clusterProcesses), apidoc.Operation{
 			ID: "listProcesses", Tag: tagCluster, Summary: "Processes on GPUs",
@@ -132,12 +132,12 @@ func (s *Server) routes() []route {
 				clusterParam,
 				{Name: "node_name", In: "query", Description: "Narrows to a machine. One that is not known has no processes."},
 			},
-			Answers: []apidoc.Answer{ok("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"), emptyCluster, unknownCluster, notReadYet},
+			Answers: []apidoc.Answer{ok("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"), emptyCluster, unknownCluster, badQuery, notReadYet},
 		}),
 		api("/api/v1/gpu/summary", cluster(s.clusterSummary), apidoc.Operation{
 			ID: "getClusterSummary", Tag: tagCluster, Summary: "Totals of a cluster, or of all",
 			Params:  []apidoc.Param{clusterParam},
-			Answers: []apidoc.Answer{ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"), emptyCluster, unknownCluster, notReadYet},
+			Answers: []apidoc.Answer{ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"), emptyCluster, unknownCluster, badQuery, notReadYet},
 		}),
 
 		api("/api/gpu/devices", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDevices(s.cfg.Monitor, snap) }), apidoc.Operation{
@@ -205,6 +205,8 @@ var (
 
 	unknownDevice  = apidoc.Answer{Status: http.StatusNotFound, Description: "There is no such GPU."}
 	badDevice      = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "It is neither an index nor a UUID."}
+	badDeviceQuery = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "It is neither an index nor a UUID, or the query can't be read."}
+	badQuery       = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "The query can't be read, as where it has a semicolon."}
 	nothingToRead  = apidoc.Answer{Status: http.StatusServiceUnavailable, Description: "No GPU can be read, or none was read yet; detail says why."}
 	notReadYet     = apidoc.Answer{Status: http.StatusServiceUnavailable, Description: "The first reading is still under way."}
 	emptyCluster   = apidoc.Answer{Status: http.StatusBadRequest, Description: "The cluster that was named has no node with a GPU."}
