@@ -133,7 +133,7 @@ func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now
 // is known to be in nothing of the kind.
 func newPlace(f *gpu.ProcessFacts) Value {
 	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
-	text := ""
+	var text string
 	switch {
 	case !pod.None():
 		text = "pod " + cmp.Or(pod.Name.Or(""), pod.UID)
