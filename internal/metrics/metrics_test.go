@@ -381,6 +381,18 @@ func TestMethods(t *testing.T) {
 	}
 }
 
+// What is kept on the way depends on these, and on what was named before.
+func TestVary(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		w := httptest.NewRecorder()
+		w.Header().Set("Vary", "Origin")
+		exporterOf(t, desktop()).ServeHTTP(w, httptest.NewRequest(method, "/metrics", nil))
+		if diff := cmp.Diff([]string{"Origin", "Accept", "Accept-Encoding"}, w.Header().Values("Vary")); diff != "" {
+			t.Errorf("%s: Vary:\n%s", method, diff)
+		}
+	}
+}
+
 func TestProcessesAreBounded(t *testing.T) {
 	var processes []gpu.Process
 	for i := range 500 {
