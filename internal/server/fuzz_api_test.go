@@ -54,11 +54,18 @@ func checkDocumented(t *testing.T, d *documented, machine string, r *http.Reques
 	if w.Code >= 500 && (w.Code != http.StatusServiceUnavailable || machine != "starting" && machine != "empty") {
 		t.Errorf("%s %s of a machine that is %s: status %d: %s", r.Method, r.URL, machine, w.Code, w.Body)
 	}
-	method, path, _ := strings.Cut(r.Pattern, " ")
+	method, path, named := strings.Cut(r.Pattern, " ")
+	if !named { // the pattern of all other methods
+		method, path = "", r.Pattern
+	}
 	if _, ok := d.paths[path]; !ok || w.Code == http.StatusTemporaryRedirect { // to the same path, without // and ..
 		return
 	}
 	switch {
+	case method == "":
+		if allow := w.Header().Get("Allow"); w.Code != http.StatusMethodNotAllowed || allow != allowedMethods {
+			t.Errorf("%s %s: status %d, Allow %q", r.Method, r.URL, w.Code, allow)
+		}
 	case method == http.MethodGet && r.Method == http.MethodGet:
 		d.check(t, path, w)
 	case method == http.MethodGet && w.Body.Len() > 0:
