@@ -40,10 +40,10 @@ check: generate fmt lint test ## what a reviewer runs: generate (no diff), forma
 bench: ## measure; figures and what they mean are in docs/performance.md (BENCH=regexp, COUNT=n)
 	$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
 
-fuzz: ## fuzz every target for FUZZTIME (default 20s)
+fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	@for f in $$(grep -rlE --include='*_test.go' '^func Fuzz' .); do \
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
-	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(or $(FUZZTIME),20s) $$(dirname $$f) || exit 1; done; done
+	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
 generate: ## write *_templ.go from *.templ
 	$(GO) tool templ generate -path views
