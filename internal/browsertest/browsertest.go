@@ -39,17 +39,7 @@ type Option = chromedp.ExecAllocatorOption
 // installed fails the test.
 func Open(t testing.TB, width, height int, more ...Option) *Tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true),
-		chromedp.WindowSize(width, height),
-	)
-	options = append(options, more...)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
+	ctx := Start(t, width, height, more...)
 	tab := &Tab{t: t, ctx: ctx, visited: map[string]bool{}, asked: map[string]bool{}}
 	// The browser lives as long as the context of the first step.
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
@@ -74,6 +64,25 @@ func Open(t testing.TB, width, height int, more ...Option) *Tab {
 		done.Wait()
 	})
 	return tab
+}
+
+// Start starts a browser for steps of chromedp's own. It begins at the first
+// step, lives as long as that step's context, and ends with the test. A browser
+// that is not installed fails the test.
+func Start(t testing.TB, width, height int, more ...Option) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true),
+		chromedp.WindowSize(width, height),
+	)
+	options = append(options, more...)
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func find(t testing.TB) string {
