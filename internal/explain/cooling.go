@@ -43,9 +43,9 @@ func coolingDown(c *card) *finding {
 	ends := "; how long it takes is not known yet"
 	if seen > 0 {
 		f.evidence.add(figure("earlier cool-downs took", took.Seconds(), "s", time.Time{}), figure("cool-downs seen", float64(seen), "", time.Time{}))
-		ends = "; it takes longer than the " + span(took) + " of earlier times"
+		ends = "; it takes longer than the " + Span(took) + " of earlier times"
 		if left := took - since; left > 0 {
-			ends = "; about " + span(roundUp(left)) + " more, going by earlier times"
+			ends = "; about " + Span(roundUp(left)) + " more, going by earlier times"
 		}
 	}
 	f.clause = func(it string) string {
@@ -68,7 +68,7 @@ func ago(d time.Duration) string {
 	if d < 2*time.Second {
 		return "just now"
 	}
-	return span(d) + " ago"
+	return Span(d) + " ago"
 }
 
 // lists reports whether the driver still lists a process.

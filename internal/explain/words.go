@@ -126,8 +126,8 @@ func withUnit(v float64, unit string) string {
 	return number(v) + " " + unit
 }
 
-// span is how long something takes, as people say it: "40 s", "12 min".
-func span(d time.Duration) string {
+// Span is how long something takes, as people say it: "40 s", "12 min".
+func Span(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 90*time.Second:
 		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"

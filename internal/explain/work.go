@@ -38,7 +38,7 @@ func (c *card) workClause(it string) string {
 		how += " with video at " + withUnit(c.v.video, "%")
 	}
 	if lasts := c.age(c.m.work.since); c.m.work.on && lasts >= time.Minute {
-		how += " for " + span(lasts)
+		how += " for " + Span(lasts)
 	}
 	if len(c.culprits) > 0 {
 		keeps := " keeps "
