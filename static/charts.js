@@ -10,7 +10,21 @@ import { Past, reach } from "./past.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./past.js").Series} Series */
-/** @typedef {{box: HTMLElement, readout: HTMLElement | null, stats: HTMLElement, metric: string, over: string, height: number, plot: any, near: number | null, range: string}} Chart */
+/**
+ * @typedef {object} Chart
+ * @property {HTMLElement} box
+ * @property {HTMLElement | null} readout
+ * @property {HTMLElement} stats
+ * @property {string} metric
+ * @property {string} over another metric, laid over it
+ * @property {number} width of the box, as it was last laid out; 0: it is not shown
+ * @property {number} height
+ * @property {boolean} seen whether it is on the screen, or near
+ * @property {boolean} old whether there is more to be drawn than is
+ * @property {any} plot
+ * @property {number | null} near the line under the pointer
+ * @property {string} range
+ */
 
 const colours = 8;
 const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [1, 2], [14, 4], [7, 2, 1, 2]];
@@ -19,6 +33,8 @@ const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [1, 2], [14, 4], [7, 
 const units = {};
 /** @type {Record<string, string>} */
 const labels = {};
+
+const blank = { over: "", width: 0, height: 148, seen: false, old: false, plot: null, near: null, range: "" };
 
 /** @type {Chart[]} */
 const pictures = [...document.querySelectorAll(".chart")].map((el) => {
@@ -31,17 +47,16 @@ const pictures = [...document.querySelectorAll(".chart")].map((el) => {
     choose("chart", metric);
     showLarge();
   };
-  return { box, readout: slot(figure, "readout"), stats: slot(figure, "stats"), metric, over: "", height: 148, plot: null, near: null, range: "" };
+  return { ...blank, box, readout: slot(figure, "readout"), stats: slot(figure, "stats"), metric };
 });
 
 const dialog = /** @type {HTMLDialogElement} */ (byId("large"));
 const over = /** @type {HTMLSelectElement} */ (byId("large-over"));
 
 /** @type {Chart} */
-const large = {
-  box: /** @type {HTMLElement} */ (dialog.querySelector(".plot")),
-  readout: null, stats: byId("large-stats"), metric: "", over: "", height: 300, plot: null, near: null, range: "",
-};
+const large = { ...blank, box: /** @type {HTMLElement} */ (dialog.querySelector(".plot")), readout: null, stats: byId("large-stats"), metric: "", seen: true };
+
+const all = [...pictures, large];
 
 /** @type {Past} */
 export let past;
@@ -52,7 +67,19 @@ let dirty = false;
 /** @param {number} interval milliseconds between readings */
 export function startCharts(interval) {
   past = new Past(Math.max(3 * interval, 10_000) / 1000);
-  new ResizeObserver(resize).observe(byId("charts"));
+  // The browser says where the charts are, once it has laid the page out: to
+  // ask it would have it do so twice for each reading.
+  const sizes = new ResizeObserver((entries) => entries.forEach(({ target, contentRect }) => resize(chartIn(target), contentRect.width)));
+  const sights = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) chartIn(target).seen = isIntersecting;
+    drawCharts();
+  }, { rootMargin: "200px" });
+  for (const c of all) sizes.observe(c.box);
+  for (const c of pictures) sights.observe(c.box);
+  addEventListener("beforeprint", () => {
+    for (const c of all) c.seen = true;
+    drawCharts();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
   over.onchange = () => {
     choose("over", over.value);
@@ -96,25 +123,35 @@ export function markAlert(a) {
   dirty = true;
 }
 
+/** @param {Element} box */
+const chartIn = (box) => /** @type {Chart} */ (all.find((c) => c.box === box));
+
 /** Draws what was added since; nothing where nobody can see it. */
 export function drawCharts() {
-  if (!dirty || document.hidden || byId("charts").clientWidth === 0) return;
+  if (document.hidden || !pictures[0].width) return;
+  if (dirty) renew();
+  for (const c of all) {
+    if (!c.plot || !c.old || !c.seen) continue;
+    c.old = false;
+    c.plot.setData(data(c));
+  }
+}
+
+/** What is said of the charts is new at once, seen or not. */
+function renew() {
   dirty = false;
   const now = past.ordered();
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.index === lines[i].index);
   lines = now;
   if (past.times.length) setText(byId("charts-title"), `Last ${span(past.times[past.times.length - 1] - start())}`);
   if (!same || !pictures[0].plot) rebuild();
-  for (const c of [...pictures, large]) redraw(c);
+  for (const c of all) {
+    if (!c.plot) continue;
+    c.old = true;
+    measure(c);
+  }
   if (chosen("chart") && (!dialog.open || !same)) showLarge();
   else if (dialog.open) showMarks();
-}
-
-/** @param {Chart} c */
-function redraw(c) {
-  if (!c.plot) return;
-  c.plot.setData(data(c));
-  measure(c);
 }
 
 /** @param {Chart} c */
@@ -138,12 +175,18 @@ function rebuild() {
 function build(c) {
   c.plot?.destroy();
   c.near = null;
+  c.old = false;
   c.plot = new (/** @type {any} */ (uPlot))(options(c), data(c), c.box);
   measure(c);
 }
 
-function resize() {
-  for (const c of [...pictures, large]) c.plot?.setSize({ width: c.box.clientWidth, height: c.height });
+/**
+ * @param {Chart} c
+ * @param {number} width
+ */
+function resize(c, width) {
+  c.width = width;
+  if (width && c.plot && c.plot.width !== width) c.plot.setSize({ width, height: c.height });
   drawCharts();
 }
 
@@ -222,7 +265,7 @@ function options(c) {
   const scale = (/** @type {string} */ metric) => ({ range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(metric, min, max) });
   const colour = { limit: style("--muted"), alert: style("--near"), mark: style("--ink") };
   return {
-    width: c.box.clientWidth,
+    width: c.width || c.box.clientWidth,
     height: c.height,
     padding: [8, 6, 0, 0],
     legend: { show: false },

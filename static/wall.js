@@ -20,6 +20,8 @@ let cells = [];
 let columns = 1;
 let wide = 0;
 let high = 0;
+/** The room for all of them, as the page was last laid out. */
+const room = { width: 0, height: 0 };
 /** The cell that is pointed at. */
 let pointed = -1;
 let rowsListed = 100;
@@ -51,7 +53,11 @@ canvas.onkeydown = (/** @type {KeyboardEvent} */ e) => {
   e.preventDefault();
   point(pointed < 0 ? 0 : Math.min(Math.max(pointed + step, 0), cells.length - 1));
 };
-new ResizeObserver(drawWall).observe(byId("wall"));
+new ResizeObserver(() => {
+  room.width = byId("wall").clientWidth;
+  room.height = Math.min(0.8 * innerHeight, Math.max(400, innerHeight - 40 - canvas.getBoundingClientRect().top - scrollY));
+  drawWall();
+}).observe(byId("wall"));
 
 /** @param {GPU[]} newest */
 export function showWall(newest) {
@@ -90,13 +96,12 @@ function point(i) {
 }
 
 function drawWall() {
-  const width = byId("wall").clientWidth;
+  const { width } = room;
   if (canvas.hidden || !width || !cells.length) return;
-  const room = Math.min(0.8 * innerHeight, Math.max(400, innerHeight - 40 - canvas.getBoundingClientRect().top - scrollY));
   for (wide = 72; wide > 12; wide -= 1) {
     high = Math.round(0.55 * wide);
     columns = Math.floor(width / wide);
-    if (Math.ceil(cells.length / columns) * high <= room) break;
+    if (Math.ceil(cells.length / columns) * high <= room.height) break;
   }
   wide = width / columns;
   const px = devicePixelRatio;

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/performance"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+)
+
+// A reading makes the browser lay the page out once: nothing asks where things
+// are while they are being written. The clock that moves the age of what is
+// shown stands still here.
+func TestAReadingIsLaidOutOnce(t *testing.T) {
+	for _, profile := range []string{"dgx-h100", "fleet:64", "fleet:1000"} {
+		t.Run(profile, func(t *testing.T) {
+			s := newStage(t, "--interval=5s")
+			a := s.playPast(profile, time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC), 15*time.Minute, 5*time.Second)
+			tab := quietTab(t, 1440, 900)
+			tab.Before(countDraws + "; window.setInterval = () => 0")
+			tab.Visit(s.url)
+			tab.Until(live)
+			tab.Until(`document.querySelectorAll(".uplot").length === 6`)
+			browsertest.Call(tab, performance.Enable, performance.EnableParams{})
+			// The first that is drawn may bring what was not there before: the wall.
+			const warm, counted = 2, 8
+			var before float64
+			for n := 1; n <= warm+counted; n++ {
+				s.publish(a.next(t, 5*time.Second))
+				browsertest.Ask[bool](tab, fmt.Sprintf("drawn(%d)", n))
+				after := durations(tab)["LayoutCount"]
+				if laidOut := after - before; n > warm && laidOut != 1 {
+					t.Errorf("reading %d: laid out %v times", n, laidOut)
+				}
+				if n == warm+counted/2 {
+					browsertest.Ask[bool](tab, `document.getElementById("charts").scrollIntoView() === undefined`)
+					tab.Settle()
+					after = durations(tab)["LayoutCount"]
+				}
+				before = after
+			}
+		})
+	}
+}
