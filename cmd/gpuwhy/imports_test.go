@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"sampler/host":               {"gpu"},
 	"sampler/sourcetest":         {"gpu"},
 	"internal/explain":           {"gpu"},
-	"internal/alert":             {"gpu", "internal/explain"},
+	"internal/alert":             {"gpu", "internal/attribute", "internal/explain"},
 	"internal/recent":            {"gpu"},
 	"internal/attribute":         {"gpu"},
 	"internal/contract":          {"gpu", "internal/alert", "internal/attribute", "internal/explain", "internal/recent"},

@@ -97,9 +97,9 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 	}
 	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
-	rule := alert.DefaultRule()
-	rule.Threshold = gpu.Percent(cfg.AlertUtilization)
-	a.alerts = alert.New(rule)
+	rules := alert.Defaults()
+	rules[0].Threshold = cfg.AlertUtilization
+	a.alerts = alert.New(rules)
 	a.firing.Store(&[]alert.Alert{})
 	a.hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
@@ -242,27 +242,36 @@ func (a *app) remember(ctx context.Context) {
 // watch tells viewers of alerts.
 func (a *app) watch(ctx context.Context) {
 	for snap := range a.hub.Feed(ctx) {
-		changes, standing := a.alerts.Observe(snap), a.alerts.Standing()
-		a.firing.Store(&standing)
 		answer := a.history.Explain(snap)
-		a.hub.Announce(a.events(changes, &answer), a.events(standing, &answer))
+		changes, standing := a.alerts.Observe(snap, &answer), a.alerts.Standing()
+		a.firing.Store(&standing)
+		a.announce(changes, standing, &answer)
 	}
 }
 
-func (a *app) events(alerts []alert.Alert, answer *explain.Answer) []hub.Event {
-	events := make([]hub.Event, 0, len(alerts))
-	for i := range alerts {
-		d := &alerts[i].Device
-		message := contract.NewAlert(&alerts[i])
-		message.Explain(answer.Of(d.Node, d.UUID))
-		data, err := json.Marshal(message)
-		if err != nil {
-			a.log.Error("an alert can't be encoded", "alert", alerts[i].ID, "err", err)
-			continue
+// announce hands viewers the changes, and those who come later what stands.
+func (a *app) announce(changes []alert.Change, standing []alert.Alert, answer *explain.Answer) {
+	var news, stand []hub.Event
+	for i := range changes {
+		if c := &changes[i]; c.News != alert.Repeated {
+			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, answer)
 		}
-		events = append(events, hub.Event{Name: contract.HighGPUUsage, Node: d.Node, UUID: d.UUID, Index: d.Index, Data: data})
 	}
-	return events
+	for i := range standing {
+		stand = a.appendEvent(stand, contract.StandingNameOf(&standing[i]), &standing[i], answer)
+	}
+	a.hub.Announce(news, stand)
+}
+
+func (a *app) appendEvent(events []hub.Event, name string, of *alert.Alert, answer *explain.Answer) []hub.Event {
+	message := contract.NewAlert(of)
+	message.Explain(answer.Of(of.Device.Node, of.Device.UUID))
+	data, err := json.Marshal(message)
+	if err != nil {
+		a.log.Error("an alert can't be encoded", "alert", of.ID, "err", err)
+		return events
+	}
+	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
 }
 
 // announceStart says in one line what is read. What can't be read, its source

@@ -1,37 +1,14 @@
-// Package alert decides when a device's utilization is worth a message: once
-// when it has been high for a while, once when that is over, and not each time
-// it crosses a line. It is told of snapshots and keeps no clock; whoever calls
-// it sends the messages.
 package alert
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 )
-
-// Rule is when an alert fires, and when it is over.
-type Rule struct {
-	// Threshold: utilization above it, for Hold, fires.
-	Threshold gpu.Percent
-	Hold      time.Duration
-	// Margin: utilization lower than Threshold by Margin or more, for
-	// Clear, resolves. Between the two lines nothing changes.
-	Margin gpu.Percent
-	Clear  time.Duration
-}
-
-// DefaultRule is above 50 % for 10 s, until 45 % or less for 15 s.
-func DefaultRule() Rule {
-	return Rule{Threshold: 50, Hold: 10 * time.Second, Margin: 5, Clear: 15 * time.Second}
-}
-
-// lower is the line at which an alert is over. With a threshold so low that
-// the margin reaches below zero it is half the threshold.
-func (r Rule) lower() gpu.Percent { return max(r.Threshold-r.Margin, r.Threshold/2) }
 
 // State is what an alert says.
 type State string
@@ -39,174 +16,156 @@ type State string
 // The states of an alert.
 const (
 	Firing   State = "firing"
+	NoData   State = "no_data" // it fired, and what it is about is not reported now: that ends nothing
 	Resolved State = "resolved"
 )
 
-// An Alert is one message about one device.
+// An Alert is what one rule says of one device, or of the machine. It does not
+// change: how it stands later is another Alert with the same ID.
 type Alert struct {
-	ID     string // the same when it fires, stands and is resolved
-	State  State
+	ID       string // the same when it fires, stands and is resolved
+	Rule     string
+	Watch    Watch
+	Severity Severity
+	State    State
+	// Device is what it is about. Of an alert about the machine only the Node
+	// and Source are set.
 	Device gpu.Identity
-	// Utilization is absent where the device does not answer now: that
-	// resolves nothing.
+	// Utilization of the device; absent where it does not answer now.
 	Utilization gpu.Reading[gpu.Percent]
-	Threshold   gpu.Percent
-	Since       time.Time // when utilization first was above the threshold
-	Time        time.Time // of the snapshot that this message is about
-	// Processes that cause it, busiest first; those of the last moment
-	// above the threshold where it is resolved.
+	// Value of what is watched, in Unit; absent for conditions, and in the
+	// state NoData.
+	Value     gpu.Reading[float64]
+	Unit      string
+	Threshold gpu.Reading[float64] // absent for conditions
+	Since     time.Time            // when it first was so
+	Time      time.Time            // of the snapshot that this is about
+	// Processes that cause it, busiest first; those of the last moment at which
+	// it was so where it is no more.
 	Processes []gpu.Process
 	Message   string
+	Advice    string // what to do, a sentence; empty where the causes of the device say it
+	// Acknowledged is nil where nobody has.
+	Acknowledged *Acknowledgment
+	// SilencedUntil is when the silence ends that covers it; zero for none.
+	SilencedUntil time.Time
+	// Targets are the rule's.
+	Targets []string
 }
 
-// An Engine holds the state of one rule on every device. It belongs to one
-// goroutine.
-type Engine struct {
-	rule    Rule
-	devices map[key]*state
+// About reports whether the alert is about a device, not the machine.
+func (a *Alert) About() bool { return a.Device.UUID != "" }
+
+// An Acknowledgment says that somebody knows: the alert is not repeated.
+type Acknowledgment struct {
+	By      string    `json:"by"`      // who, as they call themselves; may be empty
+	Comment string    `json:"comment"` // may be empty
+	At      time.Time `json:"at"`
 }
 
-type key struct{ node, uuid string }
+// News is what changed about an alert.
+type News string
 
-type state struct {
-	alert  *Alert    // non-nil while firing
-	since  time.Time // above the threshold since, while not firing yet
-	below  time.Time // under the lower line since, while firing
-	blamed []gpu.Process
+// What can change.
+const (
+	Fired    News = "fired"
+	Repeated News = "repeated" // nothing changed, for long enough to say it again
+	DataGone News = "data_gone"
+	DataBack News = "data_back"
+	Marked   News = "marked" // acknowledged or silenced, or not any more
+	Over     News = "over"
+)
+
+// A Change is an alert with what is new about it.
+type Change struct {
+	Alert
+	News News
+	// Tell says that those who want to be told of alerts are to be told.
+	Tell bool
 }
 
-// New returns an engine that has seen nothing.
-func New(rule Rule) *Engine {
-	return &Engine{rule: rule, devices: map[key]*state{}}
+// told fills in an alert's words.
+func (a *Alert) told(w *watch, detail, advice string) {
+	name := explain.DeviceName(&gpu.Device{Identity: a.Device})
+	if w.machine {
+		name = "The driver (" + a.Device.Source + ")"
+	}
+	a.Message = name + " " + a.reads(w, detail) + a.past(w) + a.culprit() + "."
+	a.Advice = w.words.advice
+	if advice != "" {
+		a.Advice = advice
+	}
 }
 
-// Observe takes the next snapshot and returns what changed, in the order of
-// the devices. A device that is missing, or does not report its utilization,
-// changes nothing but a hold time under way, which begins anew.
-func (e *Engine) Observe(s *gpu.Snapshot) []Alert {
-	var changes []Alert
-	seen := make(map[key]bool, len(s.Devices))
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		k := key{d.Node, d.UUID}
-		seen[k] = true
-		st := e.devices[k]
-		if st == nil {
-			st = &state{}
-			e.devices[k] = st
-		}
-		if change := e.step(st, d, s.Time); change != nil {
-			changes = append(changes, *change)
-		}
+// reads is what is so now: "is at 98 % now".
+func (a *Alert) reads(w *watch, detail string) string {
+	v, ok := a.Value.Get()
+	switch {
+	case a.State == NoData:
+		return "does not report its " + w.words.what + " now"
+	case w.kind == condition && v == 0:
+		return w.words.over + " now"
+	case w.kind == condition:
+		return w.words.now + detail
+	case !ok:
+		return "does not report its " + w.words.what + " now"
+	case w.kind == counter:
+		return fmt.Sprintf(w.words.now, plural(v, "error")) + detail
+	default:
+		return fmt.Sprintf(w.words.now, amount(v, w.unit)) + detail
 	}
-	for k, st := range e.devices {
-		switch {
-		case seen[k]:
-		case st.alert == nil:
-			delete(e.devices, k)
-		default:
-			st.below = time.Time{}
-		}
-	}
-	return changes
 }
 
-// Standing returns the alerts that are firing, as they stand at the newest
-// snapshot, in the order of the devices.
-func (e *Engine) Standing() []Alert {
-	var out []Alert
-	for _, st := range e.devices {
-		if st.alert != nil {
-			out = append(out, *st.alert)
-		}
-	}
-	slices.SortFunc(out, func(a, b Alert) int { return a.Device.Index - b.Device.Index })
-	return out
-}
-
-func (e *Engine) step(st *state, d *gpu.Device, now time.Time) *Alert {
-	util, ok := d.Utilization.GPU.Trusted()
-	if !ok {
-		st.since, st.below = time.Time{}, time.Time{}
-		if st.alert != nil {
-			st.alert = e.message(st.alert, d, now, st.blamed)
-		}
-		return nil
-	}
-	if st.alert == nil {
-		return e.rise(st, d, util, now)
-	}
-	return e.fall(st, d, util, now)
-}
-
-func (e *Engine) rise(st *state, d *gpu.Device, util gpu.Percent, now time.Time) *Alert {
-	if util <= e.rule.Threshold {
-		st.since = time.Time{}
-		return nil
-	}
-	if st.since.IsZero() {
-		st.since = now
-	}
-	if now.Sub(st.since) < e.rule.Hold {
-		return nil
-	}
-	st.blamed = explain.Culprits(d.Processes.Or(nil))
-	id := fmt.Sprintf("high_gpu_usage-%s-%d", d.UUID, st.since.UnixMilli())
-	st.alert = e.message(&Alert{ID: id, State: Firing, Since: st.since}, d, now, st.blamed)
-	return st.alert
-}
-
-func (e *Engine) fall(st *state, d *gpu.Device, util gpu.Percent, now time.Time) *Alert {
-	if util > e.rule.Threshold {
-		st.blamed = explain.Culprits(d.Processes.Or(nil))
-	}
-	st.alert = e.message(st.alert, d, now, st.blamed)
-	if util > e.rule.lower() {
-		st.below = time.Time{}
-		return nil
-	}
-	if st.below.IsZero() {
-		st.below = now
-	}
-	if now.Sub(st.below) < e.rule.Clear {
-		return nil
-	}
-	over := *st.alert
-	over.State = Resolved
-	over.Message = e.sentence(&over)
-	*st = state{}
-	return &over
-}
-
-// message returns the alert as it stands now.
-func (e *Engine) message(a *Alert, d *gpu.Device, now time.Time, blamed []gpu.Process) *Alert {
-	next := *a
-	next.Device = d.Identity
-	next.Utilization = d.Utilization.GPU
-	next.Threshold = e.rule.Threshold
-	next.Time = now
-	next.Processes = blamed
-	next.Message = e.sentence(&next)
-	return &next
-}
-
-func (e *Engine) sentence(a *Alert) string {
-	device := explain.DeviceName(&gpu.Device{Identity: a.Device})
-	span := a.Time.Sub(a.Since).Round(time.Second)
-	now := "does not report its utilization now"
-	if u, ok := a.Utilization.Trusted(); ok {
-		now = fmt.Sprintf("is at %.0f %% now", float64(u))
+// past is since when, and whether it is over.
+func (a *Alert) past(w *watch) string {
+	span := explain.Span(a.Time.Sub(a.Since))
+	began := "it began"
+	switch {
+	case w.kind == level && w.below:
+		began = "it went below " + amount(a.Threshold.Or(0), w.unit)
+	case w.kind == level:
+		began = "it went above " + amount(a.Threshold.Or(0), w.unit)
+	case w.kind == counter:
+		began = "the first came"
 	}
 	if a.State == Resolved {
-		return fmt.Sprintf("%s %s: it is over, %s after utilization first was above %.0f %%.", device, now, span, float64(a.Threshold))
+		return ": it is over, " + span + " after " + began
 	}
-	text := fmt.Sprintf("%s %s and has been busy, above %.0f %%, for %s", device, now, float64(a.Threshold), span)
-	switch len(a.Processes) {
-	case 0:
-		return text + "; no process is listed that explains it."
-	case 1:
-		return text + ": " + explain.ProcessName(&a.Processes[0]) + " uses it."
-	default:
-		return fmt.Sprintf("%s: %s uses it most, of %d processes.", text, explain.ProcessName(&a.Processes[0]), len(a.Processes))
+	return "; " + began + " " + span + " ago"
+}
+
+// culprit names who causes it, if that is known and it still is so.
+func (a *Alert) culprit() string {
+	if a.State == Resolved || len(a.Processes) == 0 {
+		return ""
 	}
+	first := explain.ProcessName(&a.Processes[0])
+	does := "uses"
+	if a.Unit == "MiB" {
+		does = "holds"
+	}
+	if n := len(a.Processes); n > 1 {
+		return fmt.Sprintf("; %s %s most of it, of %d processes", first, does, n)
+	}
+	return "; " + first + " " + does + " it"
+}
+
+func amount(v float64, unit string) string {
+	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits(v), 64) + " " + unit)
+}
+
+// digits is how many decimals a value is told with: those of small thresholds
+// that are no whole numbers.
+func digits(v float64) int {
+	if v != float64(int64(v)) && v > -10 && v < 10 {
+		return 1
+	}
+	return 0
+}
+
+func plural(n float64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatFloat(n, 'f', 0, 64) + " " + noun + "s"
 }

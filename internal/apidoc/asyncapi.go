@@ -102,6 +102,11 @@ func messages() []event {
 			description: "When a GPU's utilization is above the threshold, and again, with the same alert_id, when it is over. Alerts are never skipped.",
 		},
 		{
+			name: contract.AlertEvent, sent: true, data: contract.Alert{}, example: contract.Example("alert"),
+			summary:     "News of an alert",
+			description: "When an alert of any other rule fires or is over; and of all rules, when what they watch is not reported any more or is again, and when an alert is acknowledged or silenced, or is not any more. The alert_id stays the same.",
+		},
+		{
 			name: "subscribed", sent: true, data: Filter{}, example: Filter{GPUs: []any{0}},
 			summary:     "The filter in force",
 			description: "The reply to subscribe and unsubscribe; what follows obeys it.",

@@ -8,45 +8,100 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
-// HighGPUUsage is the name of the event that an [Alert] is sent as.
-const HighGPUUsage = "high_gpu_usage_alert"
+// The names of the events that an [Alert] is sent as.
+const (
+	// HighGPUUsage is when utilization is above the threshold, and when that is
+	// over.
+	HighGPUUsage = "high_gpu_usage_alert"
+	// AlertEvent is all other news of alerts.
+	AlertEvent = "alert"
+)
 
-// Alert is the data of high_gpu_usage_alert.
+// NameOf is the event that a change is sent as.
+func NameOf(c *alert.Change) string {
+	if c.Rule == alert.HighGPUUsage && (c.News == alert.Fired || c.News == alert.Over) {
+		return HighGPUUsage
+	}
+	return AlertEvent
+}
+
+// StandingNameOf is the event that an alert is sent as to those who connect
+// while it stands.
+func StandingNameOf(a *alert.Alert) string {
+	if a.Rule == alert.HighGPUUsage {
+		return HighGPUUsage
+	}
+	return AlertEvent
+}
+
+// Alert is the data of high_gpu_usage_alert and of alert.
 type Alert struct {
-	ID          string    `json:"alert_id"`                     // the alert's key, the same when it is over
-	State       string    `json:"state" enum:"firing,resolved"` // whether it is still so
-	Node        string    `json:"node"`                         // name of the machine
-	Source      string    `json:"source" enum:"source"`         // where the readings come from
-	GPUID       int       `json:"gpu_id"`                       // place by PCI address
-	GPUUUID     string    `json:"gpu_uuid"`                     // the GPU's key
-	GPUName     string    `json:"gpu_name"`                     // product name
-	Utilization Float     `json:"utilization_percent"`          // now. Null while the GPU does not answer
-	Threshold   float64   `json:"threshold_percent"`            // above which the alert fires
-	Since       string    `json:"since" format:"date-time"`     // when utilization rose above the threshold
-	Timestamp   string    `json:"timestamp" format:"date-time"` // time of the snapshot
-	Processes   []Process `json:"processes"`                    // those that cause it, busiest first
-	Message     string    `json:"message"`                      // one sentence for people
-	Why         string    `json:"why"`                          // why the GPU is as it is now, in one sentence; empty where it is gone
-	Causes      []Cause   `json:"causes"`                       // what makes it so, in the order in which they are told
+	ID          string    `json:"alert_id"`                              // the alert's key, the same when it is over
+	Rule        string    `json:"rule"`                                  // name of the rule that it is of
+	Severity    string    `json:"severity" enum:"info,warning,critical"` // how much it matters
+	State       string    `json:"state" enum:"firing,no_data,resolved"`  // whether it is still so; no_data: it was, and nothing is reported now that could end it
+	Node        string    `json:"node"`                                  // name of the machine
+	Source      string    `json:"source" enum:"source"`                  // where the readings come from
+	GPUID       int       `json:"gpu_id" unit:"any"`                     // place by PCI address; -1 where it is about the machine
+	GPUUUID     string    `json:"gpu_uuid"`                              // the GPU's key; empty where it is about the machine
+	GPUName     string    `json:"gpu_name"`                              // product name; empty where it is about the machine
+	Utilization Float     `json:"utilization_percent"`                   // now. Null while the GPU does not answer
+	Threshold   Float     `json:"threshold_percent"`                     // the same as threshold, where that is in percent; null elsewhere
+	Watch       string    `json:"watch"`                                 // what the rule looks at
+	Value       Float     `json:"value" unit:"any"`                      // of what the rule looks at, now. Null where it either is so or not, and where it is not reported
+	Unit        string    `json:"unit"`                                  // of value and threshold: "%", "°C", "W", "MiB"; empty for what is counted
+	Limit       Float     `json:"threshold" unit:"any"`                  // beyond which the alert fires; null where it either is so or not
+	Since       string    `json:"since" format:"date-time"`              // when it first was so
+	Timestamp   string    `json:"timestamp" format:"date-time"`          // time of the snapshot
+	Processes   []Process `json:"processes"`                             // those that cause it, busiest first
+	Message     string    `json:"message"`                               // one sentence for people
+	Advice      string    `json:"advice"`                                // what to do, a sentence; empty where the causes say it
+	Why         string    `json:"why"`                                   // why the GPU is as it is now, in one sentence; empty where it is gone
+	Causes      []Cause   `json:"causes"`                                // what makes it so, in the order in which they are told
+	// Who said that they know of it; null where nobody has. Such an alert is not repeated.
+	Acknowledged *Acknowledgment `json:"acknowledged"`
+	// Until when nobody is told of it; null where no silence covers it.
+	SilencedUntil *string `json:"silenced_until" format:"date-time"`
+}
+
+// Acknowledgment says that somebody knows of an alert.
+type Acknowledgment struct {
+	By        string `json:"by"`                           // who, as they call themselves; may be empty
+	Comment   string `json:"comment"`                      // what they say of it; may be empty
+	Timestamp string `json:"timestamp" format:"date-time"` // when
 }
 
 // NewAlert makes it; [Alert.Explain] adds the causes.
 func NewAlert(a *alert.Alert) Alert {
 	out := Alert{
-		ID:          a.ID,
-		State:       string(a.State),
-		Node:        a.Device.Node,
-		Source:      a.Device.Source,
-		GPUID:       a.Device.Index,
-		GPUUUID:     a.Device.UUID,
-		GPUName:     a.Device.Name,
-		Utilization: float(a.Utilization),
-		Threshold:   float64(a.Threshold),
-		Since:       timestamp(a.Since),
-		Timestamp:   timestamp(a.Time),
-		Processes:   make([]Process, len(a.Processes)),
-		Message:     a.Message,
-		Causes:      []Cause{},
+		ID:            a.ID,
+		Rule:          a.Rule,
+		Severity:      string(a.Severity),
+		State:         string(a.State),
+		Node:          a.Device.Node,
+		Source:        a.Device.Source,
+		GPUID:         -1,
+		Utilization:   float(a.Utilization),
+		Watch:         string(a.Watch),
+		Value:         float(a.Value),
+		Unit:          a.Unit,
+		Limit:         float(a.Threshold),
+		Since:         timestamp(a.Since),
+		Timestamp:     timestamp(a.Time),
+		Processes:     make([]Process, len(a.Processes)),
+		Message:       a.Message,
+		Advice:        a.Advice,
+		Causes:        []Cause{},
+		SilencedUntil: optionalTime(a.SilencedUntil),
+	}
+	if a.About() {
+		out.GPUID, out.GPUUUID, out.GPUName = a.Device.Index, a.Device.UUID, a.Device.Name
+	}
+	if a.Unit == "%" {
+		out.Threshold = out.Limit
+	}
+	if by := a.Acknowledged; by != nil {
+		out.Acknowledged = &Acknowledgment{by.By, by.Comment, timestamp(by.At)}
 	}
 	for i := range a.Processes {
 		out.Processes[i] = newProcess(&a.Processes[i], gpu.Reading[gpu.Watts]{})

@@ -147,15 +147,15 @@ func TestGolden(t *testing.T) {
 }
 
 func TestGoldenAlert(t *testing.T) {
-	engine := alert.New(alert.DefaultRule())
+	engine := alert.New(alert.Defaults())
 	var messages []contract.Alert
 	see := func(after time.Duration, util gpu.Percent) {
 		s := machines.Workstation()
 		s.Time = machines.Time.Add(after)
 		s.Devices[0].Utilization.GPU = gpu.Of(util)
-		for _, a := range engine.Observe(s) {
-			message := contract.NewAlert(&a)
-			answer := explain.Explain(s)
+		answer := explain.Explain(s)
+		for _, a := range engine.Observe(s, &answer) {
+			message := contract.NewAlert(&a.Alert)
 			message.Explain(answer.Of(a.Device.Node, a.Device.UUID))
 			messages = append(messages, message)
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -21,8 +20,8 @@ func TestSimulatedSaysSo(t *testing.T) {
 	s.Devices[0].Source = gpu.SourceSimulated
 	past := recent.New()
 	past.Add(s)
-	engine := alert.New(alert.Rule{Threshold: 50, Hold: 0, Margin: 5, Clear: time.Second})
-	firing := engine.Observe(s)
+	engine := alert.New([]alert.Rule{{Name: "busy", Watch: alert.Utilization, Threshold: 50, Enabled: true}})
+	firing := engine.Observe(s, nil)
 	if len(firing) != 1 {
 		t.Fatalf("%d alerts, want one", len(firing))
 	}
@@ -42,7 +41,7 @@ func TestSimulatedSaysSo(t *testing.T) {
 		"processes":   contract.NewClusterProcesses(contract.NewClusterNodes(s)),
 		"cluster":     contract.NewClusterSummary(monitor, s, nil),
 		"recent":      contract.NewRecent(monitor, s, past.View(nil)),
-		"alert":       contract.NewAlert(&firing[0]),
+		"alert":       contract.NewAlert(&firing[0].Alert),
 	} {
 		encoded, err := json.Marshal(answer)
 		if err != nil {

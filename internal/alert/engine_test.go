@@ -3,7 +3,6 @@ package alert
 import (
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +10,15 @@ import (
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// usage is the rule about utilization that there always was: above 50 % for
+// 10 s, until 45 % or less for 15 s.
+func usage() Rule { return Defaults()[0] }
+
+// busy is one without times.
+func busy(threshold float64) Rule {
+	return Rule{Name: "busy", Watch: Utilization, Threshold: threshold, Margin: 5, Severity: Info, Enabled: true}
+}
 
 // absent is a utilization that is not reported.
 const absent = -1
@@ -34,10 +42,24 @@ func at(seconds int, utils ...float64) *gpu.Snapshot {
 }
 
 // said is what an alert said, briefly: "firing a", "resolved b".
-func said(changes []Alert) []string {
+func said(changes []Change) []string {
 	out := []string{}
-	for _, c := range changes {
+	for _, c := range turns(changes) {
 		out = append(out, string(c.State)+" "+c.Device.UUID)
+	}
+	return out
+}
+
+// turns are the changes by which an alert begins or ends.
+func turns(changes []Change) []Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return c.News != Fired && c.News != Over })
+}
+
+// standing is what stands, in the same words.
+func standing(e *Engine) []string {
+	out := []string{}
+	for _, a := range e.Standing() {
+		out = append(out, string(a.State)+" "+a.Device.UUID)
 	}
 	return out
 }
@@ -60,7 +82,7 @@ func play(e *Engine, steps []step, end int) []string {
 				util = st.util
 			}
 		}
-		for _, text := range said(e.Observe(at(second, util))) {
+		for _, text := range said(e.Observe(at(second, util), nil)) {
 			out = append(out, time.Duration(second*int(time.Second)).String()+" "+text)
 		}
 	}
@@ -92,7 +114,7 @@ func TestHoldAndClear(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := play(New(DefaultRule()), tt.steps, 120); !slices.Equal(got, tt.want) {
+			if got := play(New([]Rule{usage()}), tt.steps, 120); !slices.Equal(got, tt.want) {
 				t.Errorf("said %q, want %q", got, tt.want)
 			}
 		})
@@ -102,19 +124,19 @@ func TestHoldAndClear(t *testing.T) {
 // However utilization moves between the two lines, nothing is said.
 func TestHoveringSaysNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	rule := DefaultRule()
+	rule := usage()
 	hovering := func() float64 { return float64(rule.Threshold) - random.Float64()*float64(rule.Margin)*0.999 }
 	for _, firing := range []bool{false, true} {
-		e := New(rule)
+		e := New([]Rule{rule})
 		second := 0
 		if firing {
 			for ; len(e.Standing()) == 0; second++ {
-				e.Observe(at(second, 100))
+				e.Observe(at(second, 100), nil)
 			}
 		}
 		for range 2000 {
 			second++
-			if changes := e.Observe(at(second, hovering())); len(changes) > 0 {
+			if changes := e.Observe(at(second, hovering()), nil); len(changes) > 0 {
 				t.Fatalf("firing %v: said %q while utilization was between the lines", firing, said(changes))
 			}
 		}
@@ -128,11 +150,11 @@ func TestHoveringSaysNothing(t *testing.T) {
 // Hold above the threshold, and is over only after Clear under the lower line;
 // the two alternate, and name the same alert.
 func TestAnyUtilization(t *testing.T) {
-	rule := DefaultRule()
+	rule := usage()
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 5))
-		e := New(rule)
-		var firing *Alert
+		e := New([]Rule{rule})
+		var firing *Change
 		var above, below time.Time // since, in readings without a gap
 		util, changes := 0.0, 0
 		for second := 0; second < 2000; second += 1 + random.IntN(4) {
@@ -150,7 +172,7 @@ func TestAnyUtilization(t *testing.T) {
 			since(&above, now, util > float64(rule.Threshold))
 			since(&below, now, util >= 0 && util <= float64(rule.Threshold-rule.Margin))
 
-			said := e.Observe(at(second, util))
+			said := turns(e.Observe(at(second, util), nil))
 			switch {
 			case len(said) == 0:
 				if firing == nil && !above.IsZero() && now.Sub(above) >= rule.Hold {
@@ -192,24 +214,24 @@ func since(begin *time.Time, now time.Time, holds bool) {
 }
 
 func TestOrderOfDevices(t *testing.T) {
-	e := New(Rule{Threshold: 50, Margin: 5})
-	if got, want := said(e.Observe(at(0, 99, 1, 99, 99))), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
+	e := New([]Rule{busy(50)})
+	if got, want := said(e.Observe(at(0, 99, 1, 99, 99), nil)), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
-	if got, want := said(e.Observe(at(1, 1, 99, 99, 1))), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
+	if got, want := said(e.Observe(at(1, 1, 99, 99, 1), nil)), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
-	if got, want := said(e.Standing()), []string{"firing b", "firing c"}; !slices.Equal(got, want) {
+	if got, want := standing(e), []string{"firing b", "firing c"}; !slices.Equal(got, want) {
 		t.Errorf("standing are %q, want %q", got, want)
 	}
 }
 
 // The same UUID on two nodes is two devices.
 func TestNodesAreApart(t *testing.T) {
-	e := New(Rule{Threshold: 50, Margin: 5})
+	e := New([]Rule{busy(50)})
 	s := at(0, 99, 0)
 	s.Devices[1].UUID, s.Devices[1].Node = s.Devices[0].UUID, "other"
-	changes := e.Observe(s)
+	changes := e.Observe(s, nil)
 	if len(changes) != 1 || changes[0].Device.Node != "n" {
 		t.Errorf("said %q, want one about the device of node n", said(changes))
 	}
@@ -217,9 +239,9 @@ func TestNodesAreApart(t *testing.T) {
 
 // A threshold lower than the margin leaves room for an alert to be over.
 func TestLowThresholds(t *testing.T) {
-	for _, threshold := range []gpu.Percent{0, 1, 3, 5, 8} {
-		e := New(Rule{Threshold: threshold, Margin: 5})
-		fired, over := said(e.Observe(at(0, 98))), said(e.Observe(at(1, 0)))
+	for _, threshold := range []float64{0, 1, 3, 5, 8} {
+		e := New([]Rule{busy(threshold)})
+		fired, over := said(e.Observe(at(0, 98), nil)), said(e.Observe(at(1, 0), nil))
 		if !slices.Equal(fired, []string{"firing a"}) || !slices.Equal(over, []string{"resolved a"}) {
 			t.Errorf("threshold %v: said %q at 98 %%, %q at 0 %%", threshold, fired, over)
 		}
@@ -228,62 +250,18 @@ func TestLowThresholds(t *testing.T) {
 
 // A reading that can't be right neither fires nor resolves.
 func TestDoubtfulDecidesNothing(t *testing.T) {
-	e := New(Rule{Threshold: 50, Margin: 5})
-	doubtful := func(second int, util gpu.Percent) []Alert {
+	e := New([]Rule{busy(50)})
+	doubtful := func(second int, util gpu.Percent) []Change {
 		s := at(second, 0)
 		s.Devices[0].Utilization.GPU = gpu.DoubtfulOf(util)
-		return e.Observe(s)
+		return e.Observe(s, nil)
 	}
 	if changes := doubtful(0, 100); len(changes) != 0 {
 		t.Errorf("fired for a doubtful 100 %%: %q", said(changes))
 	}
-	e.Observe(at(1, 99))
-	if changes := doubtful(2, 0); len(changes) != 0 {
+	e.Observe(at(1, 99), nil)
+	if changes := turns(doubtful(2, 0)); len(changes) != 0 {
 		t.Errorf("resolved by a doubtful 0 %%: %q", said(changes))
 	}
 }
 
-func TestMessages(t *testing.T) {
-	process := func(pid int, name string, sm gpu.Percent) gpu.Process {
-		return gpu.Process{PID: pid, Type: gpu.TypeCompute, SM: gpu.Of(sm), Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of("alice")}}
-	}
-	e := New(DefaultRule())
-	see := func(second int, util float64, processes ...gpu.Process) []Alert {
-		s := at(second, util)
-		s.Devices[0].Processes = gpu.Of(processes)
-		return e.Observe(s)
-	}
-	standing := func() string { return e.Standing()[0].Message }
-	see(0, 99, process(1, "python", 90))
-	fired := see(10, 98, process(1, "python", 90))
-	if want := "GPU 0 (Card) is at 98 % now and has been busy, above 50 %, for 10s: python (pid 1, alice) uses it."; fired[0].Message != want {
-		t.Errorf("firing: %q, want %q", fired[0].Message, want)
-	}
-	see(20, 60, process(1, "python", 10), process(2, "blender", 50))
-	if want := "blender (pid 2, alice) uses it most, of 2 processes."; !strings.HasSuffix(standing(), want) {
-		t.Errorf("with two processes: %q, want it to end with %q", standing(), want)
-	}
-	see(30, 60)
-	if want := "; no process is listed that explains it."; !strings.HasSuffix(standing(), want) {
-		t.Errorf("without a process: %q, want it to end with %q", standing(), want)
-	}
-	see(40, 70, process(2, "blender", 50))
-	see(45, absent)
-	if want := "does not report its utilization now"; !strings.Contains(standing(), want) {
-		t.Errorf("absent: %q, want %q in it", standing(), want)
-	}
-	if e.Standing()[0].Utilization.Present() {
-		t.Error("an absent utilization came to stand as a value")
-	}
-	see(50, 0)
-	over := see(65, 0)
-	if want := "GPU 0 (Card) is at 0 % now: it is over, 1m5s after utilization first was above 50 %."; over[0].Message != want {
-		t.Errorf("resolved: %q, want %q", over[0].Message, want)
-	}
-	if len(over[0].Processes) != 1 || over[0].Processes[0].PID != 2 {
-		t.Errorf("resolved names %v, want those of the last moment above the threshold", over[0].Processes)
-	}
-	if over[0].ID != fired[0].ID || !over[0].Since.Equal(start) {
-		t.Errorf("resolved is %q since %v, want %q since %v", over[0].ID, over[0].Since, fired[0].ID, start)
-	}
-}

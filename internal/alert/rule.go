@@ -1,0 +1,272 @@
+package alert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Severity says how much an alert matters.
+type Severity string
+
+// The severities.
+const (
+	Info     Severity = "info"     // worth knowing
+	Warning  Severity = "warning"  // look at it today
+	Critical Severity = "critical" // work is lost, or hardware is in danger
+)
+
+// Severities lists them, the mildest first.
+func Severities() []Severity { return []Severity{Info, Warning, Critical} }
+
+// Least reports whether s matters as much as least, or more.
+func (s Severity) Least(least Severity) bool {
+	all := Severities()
+	return slices.Index(all, s) >= slices.Index(all, least)
+}
+
+// A Rule is when an alert fires, when it is over, and how often it is told.
+type Rule struct {
+	// Name is the rule's key, such as "too_hot": letters, digits, '_' and '-'.
+	Name  string
+	Watch Watch
+	// Threshold is in the unit of what is watched: beyond it, for Hold, an
+	// alert fires. Conditions, such as being lost, have none.
+	Threshold float64
+	Hold      time.Duration
+	// Margin: back by Margin or more from Threshold, for Clear, and the alert
+	// is over. Between the two lines nothing changes. What is counted, such
+	// as XIDs, is over once nothing more came for Clear.
+	Margin float64
+	Clear  time.Duration
+	// Cooldown is how long the rule leaves a device alone after an alert was
+	// over. What is beyond the threshold then has to stay so for Hold.
+	Cooldown time.Duration
+	// Repeat is after how long an alert that still fires, and that nobody
+	// acknowledged, is told again; 0: never.
+	Repeat   time.Duration
+	Severity Severity
+	Scope    Scope
+	// Codes are the XIDs that an XID rule counts, all where there are none;
+	// IgnoreCodes those that it leaves to others.
+	Codes, IgnoreCodes []int
+	Enabled            bool
+	// Targets are the names of those who are told; all where there are none.
+	Targets []string
+}
+
+// A Scope narrows a rule. Each list has patterns, of which one must match
+// (path.Match: * is any text without a slash, ? one character); an empty list
+// matches everything.
+type Scope struct {
+	Nodes []string
+	GPUs  []string // UUIDs: an index may be another card's after a restart
+	// Users and Processes (their names) narrow utilization, memory and
+	// idle_held to what such processes use.
+	Users, Processes []string
+}
+
+var ruleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// The longest times that a rule may give, and the shortest repeat.
+const (
+	longestTime = 30 * 24 * time.Hour
+	leastRepeat = time.Minute
+)
+
+// An Invalid is what is wrong with one field of a rule. Field is its name in a
+// file of rules.
+type Invalid struct {
+	Field string
+	What  string // "must be …"
+}
+
+func (e *Invalid) Error() string { return e.Field + ": " + e.What }
+
+func invalid(field, format string, args ...any) error {
+	return &Invalid{Field: field, What: fmt.Sprintf(format, args...)}
+}
+
+// Check returns all that is wrong with a rule, as [Invalid] errors joined.
+func (r *Rule) Check() error {
+	s, known := watches[r.Watch]
+	if !known {
+		return invalid("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
+	}
+	return errors.Join(
+		r.checkName(), r.checkLevel(s), r.checkTimes(s), r.checkScope(s), r.checkCodes(),
+	)
+}
+
+func (r *Rule) checkName() error {
+	if !ruleName.MatchString(r.Name) {
+		return invalid("name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
+	}
+	if !slices.Contains(Severities(), r.Severity) {
+		return invalid("severity", "%q must be one of %v", string(r.Severity), Severities())
+	}
+	return nil
+}
+
+// A NaN fails all of these comparisons, and is refused.
+func (r *Rule) checkLevel(s *watch) error {
+	field := s.thresholdField()
+	if s.kind == condition {
+		if r.Threshold != 0 || r.Margin != 0 {
+			return invalid(field, "%s either is so or not: it has no threshold and no margin", r.Watch)
+		}
+		return nil
+	}
+	if !(r.Threshold >= s.least && r.Threshold <= s.most) {
+		return invalid(field, "must be from %g to %g%s", s.least, s.most, unitAfter(s.unit))
+	}
+	switch {
+	case s.kind == counter && r.Margin != 0:
+		return invalid("margin", "%s is counted: it is over once nothing more comes", r.Watch)
+	case !(r.Margin >= 0 && r.Margin <= s.most-s.least):
+		return invalid("margin", "must be from 0 to %g%s", s.most-s.least, unitAfter(s.unit))
+	}
+	return nil
+}
+
+func unitAfter(unit string) string {
+	if unit == "" {
+		return ""
+	}
+	return " " + unit
+}
+
+func (r *Rule) checkTimes(s *watch) error {
+	for _, t := range []struct {
+		field string
+		d     time.Duration
+	}{{"hold", r.Hold}, {"clear", r.Clear}, {"cooldown", r.Cooldown}, {"repeat", r.Repeat}} {
+		if t.d < 0 || t.d > longestTime {
+			return invalid(t.field, "must be from 0s to %s", "720h")
+		}
+	}
+	if r.Repeat > 0 && r.Repeat < leastRepeat {
+		return invalid("repeat", "must be 0s, for never, or at least %s", "1m")
+	}
+	if s.kind == counter && r.Hold > 0 {
+		return invalid("hold", "%s is counted, and does not stay: it can't be held", r.Watch)
+	}
+	return nil
+}
+
+func (r *Rule) checkScope(s *watch) error {
+	lists := []struct {
+		field    string
+		patterns []string
+		allowed  bool
+	}{
+		{"scope.nodes", r.Scope.Nodes, true},
+		{"scope.gpus", r.Scope.GPUs, !s.machine},
+		{"scope.users", r.Scope.Users, s.shares},
+		{"scope.processes", r.Scope.Processes, s.shares},
+	}
+	for _, l := range lists {
+		if len(l.patterns) > 0 && !l.allowed {
+			return invalid(l.field, "%s can't be narrowed so", r.Watch)
+		}
+		for _, p := range l.patterns {
+			if p == "" || !validPattern(p) {
+				return invalid(l.field, "%q is no pattern", p)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Rule) checkCodes() error {
+	for _, l := range []struct {
+		field string
+		codes []int
+	}{{"codes", r.Codes}, {"ignore_codes", r.IgnoreCodes}} {
+		if len(l.codes) > 0 && r.Watch != XID {
+			return invalid(l.field, "only rules that watch xid have codes")
+		}
+		if slices.ContainsFunc(l.codes, func(c int) bool { return c < 0 }) {
+			return invalid(l.field, "a code is 0 or more")
+		}
+	}
+	return nil
+}
+
+// cleared reports whether a value is back far enough. With a threshold so low
+// that the margin reaches below what can be, halfway to that is enough.
+func (r *Rule) cleared(s *watch, value float64) bool {
+	switch {
+	case s.kind == condition:
+		return value == 0
+	case s.below:
+		return value >= min(r.Threshold+r.Margin, (r.Threshold+s.most)/2)
+	default:
+		return value <= max(r.Threshold-r.Margin, (r.Threshold+s.least)/2)
+	}
+}
+
+// beyond reports whether a value is on the wrong side of the threshold.
+func (r *Rule) beyond(s *watch, value float64) bool {
+	if s.below {
+		return value < r.Threshold
+	}
+	return value > r.Threshold
+}
+
+// covers reports whether the rule looks at a device.
+func (s *Scope) covers(node, uuid string) bool {
+	return matches(s.Nodes, node) && matches(s.GPUs, uuid)
+}
+
+// narrows reports whether the rule looks at a part of the processes alone.
+func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0 }
+
+// has reports whether the rule looks at a process. One whose user or name is
+// not known is looked at only by rules that don't ask for it.
+func (s *Scope) has(p *gpu.Process) bool {
+	return matchesReading(s.Users, p.Facts.User) && matchesReading(s.Processes, p.Facts.Name)
+}
+
+func matchesReading(patterns []string, r gpu.Reading[string]) bool {
+	text, ok := r.Get()
+	return len(patterns) == 0 || ok && matches(patterns, text)
+}
+
+func validPattern(p string) bool {
+	_, err := path.Match(p, "")
+	return err == nil
+}
+
+// matches reports whether one of the patterns matches, or there is none. The
+// patterns have been checked.
+func matches(patterns []string, text string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		ok, err := path.Match(p, text)
+		return ok && err == nil
+	})
+}
+
+// counts reports whether an XID rule counts a code.
+func (r *Rule) counts(code int) bool {
+	return (len(r.Codes) == 0 || slices.Contains(r.Codes, code)) && !slices.Contains(r.IgnoreCodes, code)
+}
+
+// compareAlerts orders alerts: by severity, the worst first, then by node,
+// device and rule.
+func compareAlerts(a, b *Alert) int {
+	all := Severities()
+	return cmp.Or(
+		cmp.Compare(slices.Index(all, b.Severity), slices.Index(all, a.Severity)),
+		cmp.Compare(a.Device.Node, b.Device.Node),
+		cmp.Compare(a.Device.Index, b.Device.Index),
+		cmp.Compare(a.Rule, b.Rule),
+		cmp.Compare(a.ID, b.ID),
+	)
+}

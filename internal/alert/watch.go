@@ -1,0 +1,413 @@
+package alert
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// A Watch is what a rule looks at.
+type Watch string
+
+// What can be watched.
+const (
+	Utilization       Watch = "utilization"        // of the GPU, in percent
+	Temperature       Watch = "temperature"        // of the die
+	TemperatureMargin Watch = "temperature_margin" // degrees left to the card's own slowdown limit; fires below the threshold
+	MemoryTemperature Watch = "memory_temperature" // of the memory
+	Memory            Watch = "memory"             // used, in percent
+	Power             Watch = "power"              // draw in watts
+	PowerShare        Watch = "power_share"        // draw in percent of the limit in force
+	Fan               Watch = "fan"                // the highest commanded speed, in percent
+	FanFailing        Watch = "fan_failing"        // a fan does not turn as it is told to
+	ThrottledByHeat   Watch = "throttled_by_heat"
+	ThrottledByPower  Watch = "throttled_by_power"
+	XID               Watch = "xid"       // errors that the driver reported
+	ECC               Watch = "ecc"       // uncorrected memory errors
+	RowRemap          Watch = "row_remap" // memory that waits to be replaced, or can't be
+	Lost              Watch = "lost"      // gone from the bus
+	NotAnswering      Watch = "not_answering"
+	DriverGone        Watch = "driver_gone"   // a source that worked fails; about the machine
+	IdleHeld          Watch = "idle_held"     // MiB that processes hold while the GPU has no work
+	OrphanMemory      Watch = "orphan_memory" // MiB held by processes that don't exist any more
+)
+
+// Watches lists what can be watched, by name.
+func Watches() []Watch { return slices.Sorted(maps.Keys(watches)) }
+
+// Unit is the unit of the watch's threshold and value; empty for what is
+// counted, and for conditions.
+func (w Watch) Unit() string {
+	if s := watches[w]; s != nil {
+		return s.unit
+	}
+	return ""
+}
+
+// Below reports whether the watch fires below its threshold.
+func (w Watch) Below() bool { s := watches[w]; return s != nil && s.below }
+
+// Condition reports whether the watch either is so or not, and so has no
+// threshold.
+func (w Watch) Condition() bool { s := watches[w]; return s != nil && s.kind == condition }
+
+// kind is how a watch's values are looked at.
+type kind uint8
+
+const (
+	level     kind = iota // against a threshold
+	condition             // is so (1) or not (0)
+	counter               // how many more since the last look
+)
+
+// A watch is how something is measured, and how it is told.
+type watch struct {
+	kind        kind
+	unit        string
+	below       bool
+	least, most float64 // of thresholds
+	machine     bool    // about the machine, not a device
+	shares      bool    // can be narrowed to users and processes
+	// sinceStart: the counter begins at 0 with this program, so what it shows
+	// at the first look is new.
+	sinceStart bool
+	// measure returns the value of a device; not where it is absent, or can't
+	// be trusted.
+	measure func(*subject) (float64, bool)
+	// blame returns the processes that cause it; nil where it has nothing to
+	// do with processes.
+	blame func(*subject) []gpu.Process
+	// detail says more of a value and what to do about it, where it is not nil.
+	detail func(*subject) (text, advice string)
+	words  words
+}
+
+// words tell a watch of a device. In now, %s is the value with its unit.
+type words struct {
+	what string // "utilization"
+	now  string // "is at %s now"; of a condition that is so: "is lost"
+	over string // of a condition that is not, or not any more: "is there"
+	// advice is what to do, a sentence; empty where the causes of the device
+	// say it.
+	advice string
+}
+
+func (s *watch) thresholdField() string {
+	if s.below {
+		return "below"
+	}
+	return "above"
+}
+
+// A subject is what a measurement looks at.
+type subject struct {
+	d       *gpu.Device
+	rule    *Rule
+	answer  *explain.DeviceAnswer // nil where the device is not explained
+	foreign bool                  // pids are of another namespace
+}
+
+const (
+	mib         = 1 << 20
+	idlePercent = 5 // utilization below which a device has no work
+	largest     = 1e9
+)
+
+var watches = map[Watch]*watch{
+	Utilization: {
+		unit: "%", most: 100, shares: true, measure: utilization, blame: workers,
+		words: words{what: "utilization", now: "is at %s now"},
+	},
+	Temperature: {
+		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.GPU) }, blame: workers,
+		words: words{what: "temperature", now: "is at %s now"},
+	},
+	TemperatureMargin: {
+		unit: "°C", below: true, least: -100, most: 200, measure: margin, blame: workers,
+		words: words{what: "distance to its slowdown temperature", now: "is %s away from where it slows itself down"},
+	},
+	MemoryTemperature: {
+		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.Memory) }, blame: workers,
+		words: words{what: "memory temperature", now: "has memory at %s now"},
+	},
+	Memory: {
+		unit: "%", most: 100, shares: true, measure: memoryShare, blame: holders,
+		words: words{what: "memory", now: "has %s of its memory in use now"},
+	},
+	Power: {
+		unit: "W", most: 10_000, measure: func(s *subject) (float64, bool) { return trusted(s.d.Power.Draw) }, blame: workers,
+		words: words{what: "power draw", now: "draws %s now"},
+	},
+	PowerShare: {
+		unit: "%", most: 200, measure: powerShare, blame: workers,
+		words: words{what: "power draw or limit", now: "draws %s of its power limit now"},
+	},
+	Fan: {
+		unit: "%", most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Fans.Commanded()) }, blame: workers,
+		words: words{what: "fan speed", now: "has its fan told to turn at %s now"},
+	},
+	FanFailing: {
+		kind: condition, measure: cause(explain.FanFailing),
+		words: words{what: "fans", now: "has a fan that does not turn as it is told to", over: "has fans that turn as they are told to",
+			advice: "Look whether something blocks the fan or its cable is loose, and watch the temperature."},
+	},
+	ThrottledByHeat: {
+		kind: condition, measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), blame: workers,
+		words: words{what: "clock event reasons", now: "is held back by its heat", over: "is not held back by its heat"},
+	},
+	ThrottledByPower: {
+		kind: condition, measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), blame: workers,
+		words: words{what: "clock event reasons", now: "is held back by its power limit or supply", over: "is not held back by power"},
+	},
+	XID: {
+		kind: counter, most: largest, sinceStart: true, measure: xids, detail: newestXID,
+		words: words{what: "driver errors", now: "has had %s of the driver"},
+	},
+	ECC: {
+		kind: counter, most: largest, measure: uncorrected,
+		words: words{what: "memory errors", now: "has had %s of its memory that could not be corrected",
+			advice: "What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."},
+	},
+	RowRemap: {
+		kind: condition, measure: remap,
+		words: words{what: "memory repair", now: "has broken memory that waits to be replaced by spares, or has no spares left", over: "has no memory that waits to be replaced",
+			advice: "Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."},
+	},
+	Lost: {
+		kind: condition, measure: inState(gpu.StateLost),
+		words: words{what: "state", now: "is lost: the driver does not find it any more", over: "is there",
+			advice: "Look for Xid messages in the kernel log (dmesg), check its power cables and seating, and restart the machine."},
+	},
+	NotAnswering: {
+		kind: condition, measure: inState(gpu.StateNotAnswering),
+		words: words{what: "state", now: "is not answering", over: "answers",
+			advice: "Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
+	},
+	DriverGone: {
+		kind: condition, machine: true,
+		words: words{what: "driver", now: "can't be read any more", over: "can be read"},
+	},
+	IdleHeld: {
+		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders,
+		words: words{what: "utilization or processes", now: "has processes without work that hold %s of its memory",
+			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
+	},
+	OrphanMemory: {
+		unit: "MiB", most: largest, measure: orphans, blame: gone,
+		words: words{what: "processes", now: "has %s of memory held by processes that do not exist any more",
+			advice: "Look for children of those processes that still run, also in containers. If there are none, reset the GPU while nothing uses it."},
+	},
+}
+
+func trusted[T ~float64 | ~int](r gpu.Reading[T]) (float64, bool) {
+	v, ok := r.Trusted()
+	return float64(v), ok
+}
+
+// utilization is the device's, or the sum of the multiprocessor shares of those
+// that the rule looks at.
+func utilization(s *subject) (float64, bool) {
+	if !s.rule.Scope.narrows() {
+		return trusted(s.d.Utilization.GPU)
+	}
+	sum := 0.0
+	known, ok := s.each(func(p *gpu.Process) bool {
+		v, ok := p.SM.Trusted()
+		sum += float64(v)
+		return ok
+	})
+	return min(sum, 100), ok && known
+}
+
+// memoryShare is the device's, or of those that the rule looks at.
+func memoryShare(s *subject) (float64, bool) {
+	if !s.rule.Scope.narrows() {
+		return trusted(s.d.Memory.Utilization())
+	}
+	held, ok := s.held(func(*gpu.Process) bool { return true })
+	total, known := s.d.Memory.Total.Trusted()
+	if !ok || !known || total == 0 {
+		return 0, false
+	}
+	return min(100*float64(held)/float64(total), 100), true
+}
+
+// each calls visit for the processes that the rule looks at. It is known where
+// the driver lists processes, ok where visit was so for each.
+func (s *subject) each(visit func(*gpu.Process) bool) (known, ok bool) {
+	list, known := s.d.Processes.Trusted()
+	ok = true
+	for i := range list {
+		if s.rule.Scope.has(&list[i]) && !visit(&list[i]) {
+			ok = false
+		}
+	}
+	return known, ok
+}
+
+// held sums the memory of the processes that the rule looks at and which are
+// wanted. It is not ok where one of them does not say.
+func (s *subject) held(wanted func(*gpu.Process) bool) (gpu.Bytes, bool) {
+	var sum gpu.Bytes
+	known, ok := s.each(func(p *gpu.Process) bool {
+		if !wanted(p) {
+			return true
+		}
+		v, ok := p.Memory.Trusted()
+		sum += v
+		return ok
+	})
+	return sum, known && ok
+}
+
+// margin is what the device says, or the distance to its slowdown limit.
+func margin(s *subject) (float64, bool) {
+	if v, ok := s.d.Thermal.Margin.Trusted(); ok {
+		return float64(v), true
+	}
+	temperature, ok := s.d.Thermal.GPU.Trusted()
+	limit, known := s.d.Thermal.Slowdown.Trusted()
+	return float64(limit - temperature), ok && known
+}
+
+func powerShare(s *subject) (float64, bool) {
+	draw, ok := s.d.Power.Draw.Trusted()
+	limit, known := s.d.Power.EnforcedLimit.Trusted()
+	if !ok || !known || limit <= 0 {
+		return 0, false
+	}
+	return 100 * float64(draw/limit), true
+}
+
+func is(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}
+
+// cause is whether a device has a cause of a kind.
+func cause(k explain.Kind) func(*subject) (float64, bool) {
+	return func(s *subject) (float64, bool) {
+		if s.answer == nil || s.d.State != gpu.StateOK {
+			return 0, false
+		}
+		return is(slices.ContainsFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == k })), true
+	}
+}
+
+func reasons(of gpu.ClockEventReasons) func(*subject) (float64, bool) {
+	return func(s *subject) (float64, bool) {
+		r, ok := s.d.Clocks.EventReasons.Trusted()
+		return is(r&of != 0), ok
+	}
+}
+
+func inState(wanted gpu.State) func(*subject) (float64, bool) {
+	return func(s *subject) (float64, bool) { return is(s.d.State == wanted), true }
+}
+
+func xids(s *subject) (float64, bool) {
+	list, ok := s.d.Health.XIDs.Trusted()
+	var n uint64
+	for _, x := range list {
+		if s.rule.counts(x.Code) {
+			n += x.Count
+		}
+	}
+	return float64(n), ok
+}
+
+func uncorrected(s *subject) (float64, bool) {
+	n, ok := s.d.Health.UncorrectedVolatile.Trusted()
+	return float64(n), ok
+}
+
+// remap is about rows, and on older products about pages.
+func remap(s *subject) (float64, bool) {
+	so, known := false, false
+	for _, r := range []gpu.Reading[bool]{s.d.Health.RemapPending, s.d.Health.RemapFailed, s.d.Health.RetirementPending} {
+		v, ok := r.Trusted()
+		so, known = so || v && ok, known || ok
+	}
+	return is(so), known
+}
+
+// idleHeld counts what programs that compute hold; what a display server holds
+// is no reservation.
+func idleHeld(s *subject) (float64, bool) {
+	util, ok := s.d.Utilization.GPU.Trusted()
+	if !ok {
+		return 0, false
+	}
+	if util >= idlePercent {
+		return 0, true
+	}
+	held, ok := s.held(func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) })
+	return float64(held) / mib, ok
+}
+
+func orphans(s *subject) (float64, bool) {
+	list, ok := s.d.Processes.Trusted()
+	if !ok || s.foreign {
+		return 0, false
+	}
+	if !slices.ContainsFunc(list, func(p gpu.Process) bool { return !p.Facts.Exists.Or(true) }) {
+		return 0, true
+	}
+	held, ok := attribute.Of(s.d, s.foreign).Memory.Orphans.Trusted()
+	return float64(held) / mib, ok
+}
+
+// workers are those whose work it is, busiest first.
+func workers(s *subject) []gpu.Process {
+	return explain.Culprits(s.those(func(*gpu.Process) bool { return true }))
+}
+
+// holders are those who hold most memory.
+func holders(s *subject) []gpu.Process {
+	return byMemory(s.those(func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }))
+}
+
+// gone are those who hold memory and do not exist any more.
+func gone(s *subject) []gpu.Process {
+	return byMemory(s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }))
+}
+
+func (s *subject) those(wanted func(*gpu.Process) bool) []gpu.Process {
+	var out []gpu.Process
+	list := s.d.Processes.Or(nil)
+	for i := range list {
+		if s.rule.Scope.has(&list[i]) && wanted(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+func byMemory(list []gpu.Process) []gpu.Process {
+	slices.SortStableFunc(list, func(a, b gpu.Process) int {
+		return cmp.Or(cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
+	})
+	return list
+}
+
+// newestXID names the newest of the errors that the rule counts.
+func newestXID(s *subject) (text, advice string) {
+	var newest *gpu.XID
+	list := s.d.Health.XIDs.Or(nil)
+	for i := range list {
+		if s.rule.counts(list[i].Code) && (newest == nil || list[i].Last.After(newest.Last)) {
+			newest = &list[i]
+		}
+	}
+	if newest == nil {
+		return "", ""
+	}
+	what, try := explain.XID(newest.Code)
+	return ", the newest " + what, try
+}
