@@ -27,6 +27,7 @@ var allowed = map[string][]string{
 	"sampler/sourcetest":         {"gpu"},
 	"internal/explain":           {"gpu"},
 	"internal/alert":             {"gpu", "internal/attribute", "internal/explain"},
+	"internal/alert/rulefile":    {"internal/alert"},
 	"internal/recent":            {"gpu"},
 	"internal/attribute":         {"gpu"},
 	"internal/contract":          {"gpu", "internal/alert", "internal/attribute", "internal/explain", "internal/recent"},

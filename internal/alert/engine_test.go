@@ -264,4 +264,3 @@ func TestDoubtfulDecidesNothing(t *testing.T) {
 		t.Errorf("resolved by a doubtful 0 %%: %q", said(changes))
 	}
 }
-
