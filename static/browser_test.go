@@ -99,13 +99,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := explained(s.snapshot)
 	in.Causes = viewCauses(answer.Causes())
-	in.ProcessPower = func(d *gpu.Device) []gpu.Reading[gpu.Watts] {
-		var out []gpu.Reading[gpu.Watts]
-		for _, share := range attribute.Of(d, attribute.ForeignPIDs(s.snapshot)).Shares {
-			out = append(out, share.Power)
-		}
-		return out
-	}
+	in.Attribution = func(d *gpu.Device) views.Attribution { return attributed(d, s.snapshot) }
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {
 		d, ok := s.snapshot.Device(uuid)
@@ -245,6 +239,22 @@ func explained(s *gpu.Snapshot) explain.Answer {
 		vary(answer.Devices[i].Causes)
 	}
 	return answer
+}
+
+// attributed is whose a device's memory, work and watts are, as pages take it.
+func attributed(d *gpu.Device, s *gpu.Snapshot) views.Attribution {
+	a := attribute.Of(d, attribute.ForeignPIDs(s))
+	text := func(r attribute.Reason) string { return new(r.Advice()).Text() }
+	out := views.Attribution{
+		Method:      string(a.Power.Method),
+		Memory:      views.Split[gpu.Bytes]{Processes: a.Memory.Processes, Orphans: a.Memory.Orphans, Rest: a.Memory.Remainder, Coverage: a.Memory.Coverage, Reason: text(a.Memory.Reason)},
+		Utilization: views.Split[gpu.Percent]{Processes: a.Utilization.Processes, Rest: a.Utilization.Remainder, Coverage: a.Utilization.Coverage, Reason: text(a.Utilization.Reason)},
+		Power:       views.Split[gpu.Watts]{Idle: a.Power.Idle, Processes: a.Power.Processes, Rest: a.Power.Remainder, Coverage: a.Power.Coverage, Reason: text(a.Power.Reason)},
+	}
+	for _, share := range a.Shares {
+		out.ProcessPower = append(out.ProcessPower, share.Power)
+	}
+	return out
 }
 
 // viewCauses are the causes as pages take them.

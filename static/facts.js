@@ -3,27 +3,32 @@
 // beside each value where it is in the message, and how it is written.
 
 import {
-  absent, celsius, clean, counted, decimals, energy, longestName, longestSentence, megahertz, memory, moment, percent, plain, rpm, show, shown, watts,
+  absent, celsius, clean, counted, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rpm, show, shown, watts,
 } from "./format.js";
-import { byId, setHidden, setText, setValue, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText, setValue, sync } from "./dom.js";
 import { noticeTitles } from "./cards.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./format.js").Value} Value */
 
 /** @type {Record<string, (v: number) => string>} */
-const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, whole: decimals };
+const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, whole: decimals, some: (v) => (v ? memory(v) : "") };
 
 /** @type {Record<string, (v: any, el: HTMLElement) => string>} */
 const words = {
   moment,
   yesNo: (v) => (v ? "yes" : "no"),
   kinds: (v) => (v.length ? counted(v.length, "kind", "kinds") : "none"),
-  reasons: (v, el) => {
-    const texts = Object.fromEntries((el.dataset.words ?? "").split("\n").map((line) => line.split("=")));
-    return v.map((/** @type {string} */ name) => texts[name]).filter(Boolean).join("; ") || "nothing";
-  },
+  word: (v, el) => named(el)[v] ?? "",
+  reasons: (v, el) => v.map((/** @type {string} */ name) => named(el)[name]).filter(Boolean).join("; ") || "nothing",
 };
+
+/**
+ * The words that the markup has for names.
+ * @param {HTMLElement} el
+ * @returns {Record<string, string>}
+ */
+const named = (el) => Object.fromEntries((el.dataset.words ?? "").split("\n").map((line) => line.split("=")));
 
 /**
  * @param {any} object
@@ -51,15 +56,22 @@ export function valueFor(el, object, quality, prefix = "") {
 /** @param {GPU} g */
 export function showFacts(g) {
   setText(byId("device"), clean(g.gpu_name, longestName));
-  for (const el of /** @type {NodeListOf<HTMLElement>} */ (byId("facts").querySelectorAll("dd[data-path]"))) {
+  for (const el of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("main dd[data-path]"))) {
     const value = valueFor(el, g, g.quality);
-    if (value.mark === "absent" && g.state !== "ok") {
+    if (value.mark === "absent" && el.dataset.else != null) {
+      Object.assign(value, { text: el.dataset.else, mark: el.dataset.else && "absent", title: "" });
+    } else if (value.mark === "absent" && g.state !== "ok") {
       value.text = `not read since ${moment(g.state_since)}`;
       value.title = (noticeTitles[g.state] ?? "").toLowerCase();
     } else if (value.text === "stale" && g.sampled_at) {
       value.text = `stale since ${moment(g.sampled_at)}`;
     }
     setValue(el, value);
+  }
+  for (const bar of /** @type {NodeListOf<SVGElement>} */ (document.querySelectorAll("[data-sum]"))) {
+    const { sum = "", of = "" } = bar.dataset;
+    const value = sum.split(" ").reduce((total, path) => total + (at(g, path) ?? 0), 0);
+    setAttribute(bar, "width", part(Math.round(value * 100) / 100, Number(of) || at(g, of)) || "0");
   }
   for (const list of /** @type {NodeListOf<HTMLElement>} */ (byId("facts").querySelectorAll("[data-list]"))) {
     const name = list.dataset.list ?? "";

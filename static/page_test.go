@@ -891,6 +891,7 @@ func randomDevice(r *rand.Rand, i int, node string, now time.Time) gpu.Device {
 // randomRest fills in what only a device's own page shows.
 func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
 	d.SampledAt = now.Add(-time.Duration(r.Int64N(1e12)))
+	d.IdleFloor = maybe(r, gpu.Watts(100*r.Float64()))
 	d.PCI = pick(r, "", "0000:01:00.0")
 	d.VendorIndex, d.Architecture, d.Serial = maybe(r, r.IntN(9)), maybe(r, "Hopper"), maybe(r, pick(r, "", "16<b>"))
 	d.VBIOS, d.DriverVersion = maybe(r, "96.00"), maybe(r, "550.54.15")
@@ -939,6 +940,7 @@ func randomProcess(r *rand.Rand, now time.Time) gpu.Process {
 		Facts: gpu.ProcessFacts{
 			Name: maybe(r, pick(r, "", "python", "\x1b[31m\xff🚀", strings.Repeat("🚀", 90))), User: maybe(r, "alice"),
 			Command: maybe(r, pick(r, "python x.py", strings.Repeat("a ", 400))), Started: maybe(r, now.Add(-time.Duration(r.Int64N(1e15)))),
+			Exists:    maybe(r, r.IntN(3) > 0),
 			Pod:       maybe(r, pick(r, gpu.Pod{}, gpu.Pod{UID: "1-2"}, gpu.Pod{UID: "1-2", Name: maybe(r, pick(r, "", "pod<b>"))})),
 			Container: maybe(r, pick(r, gpu.Container{}, gpu.Container{ID: strings.Repeat("ab", 32), Name: maybe(r, "trainer\u202e")})),
 			Job:       maybe(r, gpu.Job{ID: r.IntN(2) * 77}),

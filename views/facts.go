@@ -18,6 +18,8 @@ type DeviceFact struct {
 	Value  Value
 	Means  string
 	From   string // the driver's call; empty where there is none
+	// Else is what is shown where there is no value; nil: why there is none.
+	Else *string
 }
 
 // cellAttrs are attrs of a fact that stands in a table.
@@ -41,8 +43,14 @@ func (f DeviceFact) headAttrs() templ.Attributes {
 func (f DeviceFact) attrs() templ.Attributes {
 	out := f.Value.attrs()
 	out["data-path"], out["data-format"] = f.Path, f.Format
-	if f.Format == "reasons" {
+	switch f.Format {
+	case "reasons":
 		out["data-words"] = reasonWords()
+	case "word":
+		out["data-words"] = methodWords()
+	}
+	if f.Else != nil {
+		out["data-else"] = *f.Else
 	}
 	return out
 }
@@ -222,7 +230,21 @@ func newFacts(d *gpu.Device) []FactGroup {
 }
 
 func (f factSpec) of(d *gpu.Device) DeviceFact {
-	return DeviceFact{f.path, f.format, f.label, onFact(d, f.value(d)), f.means, f.from}
+	return ownFact(d, DeviceFact{Path: f.path, Format: f.format, Label: f.label, Value: f.value(d), Means: f.means, From: f.from})
+}
+
+// ownFact is the fact with what is said of it where it has no value.
+func ownFact(d *gpu.Device, f DeviceFact) DeviceFact {
+	switch {
+	case f.Value.Mark != Missing:
+	case f.Else == nil:
+		f.Value = onFact(d, f.Value)
+	case *f.Else == "":
+		f.Value = Value{}
+	default:
+		f.Value = Value{Text: *f.Else, Mark: Missing}
+	}
+	return f
 }
 
 // onFact says since when a value is missing, where that is known.

@@ -28,6 +28,7 @@ type gallery struct {
 	Failures  []Failure
 	Processes []Process
 	Host      []HostRow
+	Uses      []Use
 	Facts     []FactGroup
 	Causes    []CauseRow
 }
@@ -47,6 +48,12 @@ func newGallery(now time.Time) gallery {
 		g.Cards = append(g.Cards, newCard(&d, "/", now))
 	}
 	g.Causes = newCauses(Examples(now)[0].Causes, now)
+	g.Uses = newUses(&one.Devices[0], &Attribution{
+		Method:      "sm_share",
+		Memory:      Split[gpu.Bytes]{Processes: gpu.Of(gpu.Bytes(15 << 30)), Orphans: gpu.Of(gpu.Bytes(3 << 30)), Rest: gpu.Of(gpu.Bytes(500 << 20)), Coverage: gpu.Of[gpu.Percent](97.4), Reason: "the driver keeps it for itself"},
+		Power:       Split[gpu.Watts]{Idle: gpu.Of[gpu.Watts](22), Processes: gpu.Of[gpu.Watts](301), Rest: gpu.Of[gpu.Watts](89), Coverage: gpu.Of[gpu.Percent](78.4), Reason: "processes of another pid namespace are not listed"},
+		Utilization: Split[gpu.Percent]{},
+	})
 	g.Facts = newFacts(&one.Devices[0])
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))

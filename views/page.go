@@ -36,9 +36,9 @@ type Input struct {
 	BasePath string
 	// Asset gives the address of a file of package static by its name.
 	Asset func(name string) string
-	// ProcessPower gives the part of a device's power that each of its
-	// processes causes, in their order; nil where it is not known.
-	ProcessPower func(*gpu.Device) []gpu.Reading[gpu.Watts]
+	// Attribution says whose a device's memory, work and watts are; nil where
+	// it is not known.
+	Attribution func(*gpu.Device) Attribution
 	// Alerts are those that are firing.
 	Alerts []Alert
 	// Now is the server's clock.
@@ -96,6 +96,7 @@ type DevicePage struct {
 	UUID  string
 	Title string // "GPU 0"
 	Name  string
+	Uses  []Use // none where nothing is attributed
 	Facts []FactGroup
 }
 
@@ -229,7 +230,7 @@ func NewPage(in Input) Page {
 	for _, a := range in.Alerts {
 		p.Alerts = append(p.Alerts, newAlertRow(a))
 	}
-	p.Processes = newProcesses(s, in.ProcessPower)
+	p.Processes = newProcesses(s, in.Attribution)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(s)
@@ -254,6 +255,10 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		Title: "GPU " + strconv.Itoa(d.Index),
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
+	}
+	if in.Attribution != nil {
+		a := in.Attribution(d)
+		p.Device.Uses = newUses(d, &a)
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
 	p.Totals, p.Host, p.Machine = nil, nil, ""

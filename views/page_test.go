@@ -218,8 +218,8 @@ func TestProcessRow(t *testing.T) {
 		Power:   Value{Text: "42 W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1 min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
-	if diff := cmp.Diff(want, newProcesses(s, func(*gpu.Device) []gpu.Reading[gpu.Watts] {
-		return []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}
+	if diff := cmp.Diff(want, newProcesses(s, func(*gpu.Device) Attribution {
+		return Attribution{ProcessPower: []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}}
 	})); diff != "" {
 		t.Error(diff)
 	}

@@ -82,15 +82,15 @@ var processFacts = []struct {
 	{"Compute instance", "compute_instance_id", "whole", "", "", true},
 }
 
-// newProcesses are all processes. power may be nil; see [Input].
-func newProcesses(s *gpu.Snapshot, power func(*gpu.Device) []gpu.Reading[gpu.Watts]) []Process {
+// newProcesses are all processes. attribution may be nil; see [Input].
+func newProcesses(s *gpu.Snapshot, attribution func(*gpu.Device) Attribution) []Process {
 	var out []Process
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		list := d.Processes.Or(nil)
 		watts := make([]gpu.Reading[gpu.Watts], len(list))
-		if power != nil {
-			watts = power(d)
+		if attribution != nil {
+			watts = attribution(d).ProcessPower
 		}
 		for j := range list {
 			out = append(out, newProcess(d, &list[j], watts[j], s.Time))

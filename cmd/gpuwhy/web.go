@@ -144,21 +144,33 @@ func (p *pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *
 	return views.NewDevicePage(in, d).Render(ctx, w)
 }
 
-// processPower is the part of a device's power that each of its processes
-// causes; nothing before the first snapshot.
-func processPower(snap *gpu.Snapshot) func(*gpu.Device) []gpu.Reading[gpu.Watts] {
+// attribution says whose a device's memory, work and watts are; nothing before
+// the first snapshot.
+func attribution(snap *gpu.Snapshot) func(*gpu.Device) views.Attribution {
 	if snap == nil {
 		return nil
 	}
 	foreign := attribute.ForeignPIDs(snap)
-	return func(d *gpu.Device) []gpu.Reading[gpu.Watts] {
-		shares := attribute.Of(d, foreign).Shares
-		out := make([]gpu.Reading[gpu.Watts], len(shares))
-		for i := range shares {
-			out[i] = shares[i].Power
+	return func(d *gpu.Device) views.Attribution {
+		a := attribute.Of(d, foreign)
+		m, u, p := &a.Memory, &a.Utilization, &a.Power
+		out := views.Attribution{
+			Method:       string(p.Method),
+			Memory:       views.Split[gpu.Bytes]{Processes: m.Processes, Orphans: m.Orphans, Rest: m.Remainder, Coverage: m.Coverage, Reason: inWords(m.Reason)},
+			Utilization:  views.Split[gpu.Percent]{Processes: u.Processes, Rest: u.Remainder, Coverage: u.Coverage, Reason: inWords(u.Reason)},
+			Power:        views.Split[gpu.Watts]{Idle: p.Idle, Processes: p.Processes, Rest: p.Remainder, Coverage: p.Coverage, Reason: inWords(p.Reason)},
+			ProcessPower: make([]gpu.Reading[gpu.Watts], len(a.Shares)),
+		}
+		for i := range a.Shares {
+			out.ProcessPower[i] = a.Shares[i].Power
 		}
 		return out
 	}
+}
+
+func inWords(r attribute.Reason) string {
+	advice := r.Advice()
+	return advice.Text()
 }
 
 // newCauses are the causes as pages take them.
@@ -190,7 +202,7 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 		BasePath:       p.app.cfg.BasePath,
 		Asset:          p.url,
 		Now:            time.Now(),
-		ProcessPower:   processPower(snap),
+		Attribution:    attribution(snap),
 	}
 	for _, alert := range *p.app.firing.Load() {
 		in.Alerts = append(in.Alerts, views.Alert{

@@ -1,0 +1,144 @@
+package views
+
+import (
+	"strings"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// An Attribution says whose a device's memory, work and watts are.
+type Attribution struct {
+	// Method is how watts were split between processes: "sm_share" or
+	// "memory"; empty where they were not.
+	Method      string
+	Memory      Split[gpu.Bytes]
+	Utilization Split[gpu.Percent]
+	Power       Split[gpu.Watts]
+	// ProcessPower is the part of the power that each of the device's
+	// processes causes, in their order.
+	ProcessPower []gpu.Reading[gpu.Watts]
+}
+
+// A Split is whose something is. Parts that can't be told, and those that
+// there are none of, are absent.
+type Split[T any] struct {
+	Idle      gpu.Reading[T] // of watts: what there would be without work
+	Processes gpu.Reading[T]
+	Orphans   gpu.Reading[T] // of memory: of processes that do not exist any more
+	Rest      gpu.Reading[T] // what nobody is named for
+	Coverage  gpu.Reading[gpu.Percent]
+	Reason    string // for the rest, in words; empty where there is none
+}
+
+// A Use is whose one thing of a device is, as its page shows it.
+type Use struct {
+	Title string
+	Bar   []UseBar
+	Facts []UseFact
+}
+
+// A UseFact is a figure, and why it is what it is.
+type UseFact struct {
+	DeviceFact
+	Kind string // of part of the bar; empty where it is none
+	Why  *DeviceFact
+}
+
+// A UseBar reaches from the beginning to the end of a part: the longest comes
+// first, and the others lie over it.
+type UseBar struct {
+	Kind  string
+	Sum   string // paths of what is added up, in the JSON of a device
+	Of    string // the path of what the whole width stands for, or a number
+	Width string // "0" to "100"
+}
+
+func (b UseBar) attrs() templ.Attributes {
+	return templ.Attributes{"data-kind": b.Kind, "data-sum": b.Sum, "data-of": b.Of, "width": b.Width}
+}
+
+// A usePart is one of the parts that something is split into.
+type usePart struct {
+	kind, path, label, means string
+	value                    number
+	format                   string
+	orElse                   *string // what is shown where it is absent
+}
+
+// newUses are those of a device; none where its attribution is not known.
+func newUses(d *gpu.Device, a *Attribution) []Use {
+	m, p, u := &a.Memory, &a.Power, &a.Utilization
+	power := newUse(d, "Power", "power.power_limit_watts", num(d.Power.EnforcedLimit), []usePart{
+		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work since gpuwhy was started.", num(p.Idle), "watts", new("not known")},
+		{"processes", "power.processes_watts", "Processes", "An estimate: processes with the same share may draw differently.", num(p.Processes), "watts", nil},
+		{"rest", "power.unexplained_watts", nobody, "", num(p.Rest), "watts", nil},
+	}, p.Reason, p.Coverage)
+	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
+		Path: "attribution.method", Format: "word", Label: "Split by", Value: shown(gpu.Of(methodTexts[a.Method]), longestName), Else: new("nothing: not split"),
+	})})
+	return []Use{
+		newUse(d, "Memory", "memory.total_mb", mebi(d.Memory.Total), []usePart{
+			{"processes", "memory.processes_mb", "Processes", "", mebi(m.Processes), "memory", nil},
+			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
+			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Rest), "memory", nil},
+		}, m.Reason, m.Coverage),
+		power,
+		newUse(d, "Utilization", "100", full, []usePart{
+			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, as far as it explains the whole.", num(u.Processes), "percent", nil},
+			{"rest", "utilization.unexplained_percent", nobody, "", num(u.Rest), "percent", nil},
+		}, u.Reason, u.Coverage),
+	}
+}
+
+const nobody = "Nobody who is listed"
+
+// methodTexts are in words by what watts were split.
+var methodTexts = map[string]string{
+	"sm_share": "shares of the multiprocessors’ time",
+	"memory":   "the memory that they hold",
+}
+
+func methodWords() string {
+	return "sm_share=" + methodTexts["sm_share"] + "\nmemory=" + methodTexts["memory"] + "\n"
+}
+
+// newUse puts parts beside one another. The last one is what nobody is named
+// for.
+func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason string, coverage gpu.Reading[gpu.Percent]) Use {
+	const root = "attribution."
+	out := Use{Title: title}
+	var sum float64
+	var paths []string
+	for _, p := range parts {
+		sum += p.value.value
+		paths = append(paths, root+p.path)
+		bar := UseBar{Kind: p.kind, Sum: strings.Join(paths, " "), Of: of, Width: "0"}
+		if fill := part(newNumber(sum, gpu.Good), whole); fill != "" {
+			bar.Width = fill
+		}
+		out.Bar = append([]UseBar{bar}, out.Bar...)
+		out.Facts = append(out.Facts, UseFact{Kind: p.kind, DeviceFact: ownFact(d, DeviceFact{
+			Path: root + p.path, Format: p.format, Label: p.label, Value: show(unexplained(p.value), formats[p.format]), Means: p.means, Else: p.orElse,
+		})})
+	}
+	from, _, _ := strings.Cut(parts[0].path, ".")
+	out.Facts[len(parts)-1].Why = new(ownFact(d, DeviceFact{
+		Path: root + from + ".reason_text", Format: "text", Value: shown(gpu.Of(reason), longestSentence), Else: new(""),
+	}))
+	out.Facts = append(out.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
+		Path: root + from + ".coverage_percent", Format: "percent", Label: "Explained", Value: show(unexplained(num(coverage)), percent), Else: new(""),
+	})})
+	return out
+}
+
+var formats = map[string]func(float64) string{"memory": memory, "some": some, "watts": watts, "percent": percent}
+
+// some writes memory, if there is any.
+func some(mib float64) string {
+	if mib == 0 {
+		return ""
+	}
+	return memory(mib)
+}

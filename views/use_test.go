@@ -1,0 +1,91 @@
+package views
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// said is what the page says of whose something is: label, value and reason of
+// each line, and how far each part of the bar reaches.
+func said(u Use) string {
+	var lines []string
+	for _, f := range u.Facts {
+		line := f.Label + ": " + f.Value.Text
+		if f.Why != nil && f.Why.Value.Text != "" {
+			line += " (" + f.Why.Value.Text + ")"
+		}
+		lines = append(lines, line)
+	}
+	for _, b := range u.Bar {
+		lines = append(lines, b.Kind+" to "+b.Width)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestUses(t *testing.T) {
+	working := device(func(d *gpu.Device) {
+		d.Memory.Total, d.Power.EnforcedLimit = gpu.Of(gpu.Bytes(80<<30)), gpu.Of[gpu.Watts](500)
+	})
+	whole := Attribution{
+		Method: "sm_share",
+		Memory: Split[gpu.Bytes]{
+			Processes: gpu.Of(gpu.Bytes(40 << 30)), Orphans: gpu.Of(gpu.Bytes(8 << 30)), Rest: gpu.Of(gpu.Bytes(8 << 30)),
+			Coverage: gpu.Of[gpu.Percent](85.7), Reason: "processes are not listed: look with root's eyes",
+		},
+		Power: Split[gpu.Watts]{
+			Idle: gpu.Of[gpu.Watts](50), Processes: gpu.DoubtfulOf[gpu.Watts](200), Rest: gpu.Of[gpu.Watts](0), Coverage: gpu.Of[gpu.Percent](100),
+		},
+		Utilization: Split[gpu.Percent]{Processes: gpu.Of[gpu.Percent](90), Rest: gpu.Of[gpu.Percent](0), Coverage: gpu.Of[gpu.Percent](100)},
+	}
+	for name, c := range map[string]struct {
+		d    *gpu.Device
+		a    Attribution
+		want [3]string
+	}{
+		"all is known": {working, whole, [3]string{
+			"Processes: 40.0 GiB\nProcesses that are gone: 8.0 GiB\nNobody who is listed: 8.0 GiB (processes are not listed: look with root's eyes)\nExplained: 86 %\nrest to 70\norphans to 60\nprocesses to 50",
+			"Without work: 50 W\nProcesses: 200 W\nNobody who is listed: 0 W\nExplained: 100 %\nSplit by: shares of the multiprocessors’ time\nrest to 50\nprocesses to 50\nidle to 10",
+			"Processes: 90 %\nNobody who is listed: 0 %\nExplained: 100 %\nrest to 90\nprocesses to 90",
+		}},
+		"nothing is": {working, Attribution{}, [3]string{
+			"Processes: not reported\nProcesses that are gone: \nNobody who is listed: not reported\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
+			"Without work: not known\nProcesses: not reported\nNobody who is listed: not reported\nExplained: \nSplit by: nothing: not split\nrest to 0\nprocesses to 0\nidle to 0",
+			"Processes: not reported\nNobody who is listed: not reported\nExplained: \nrest to 0\nprocesses to 0",
+		}},
+		"of a lost one": {device(func(d *gpu.Device) { d.State = gpu.StateLost }), Attribution{}, [3]string{
+			"Processes: not read since 2026-01-02 11:00:00 UTC\nProcesses that are gone: \nNobody who is listed: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
+			"Without work: not known\nProcesses: not read since 2026-01-02 11:00:00 UTC\nNobody who is listed: not read since 2026-01-02 11:00:00 UTC\nExplained: \nSplit by: nothing: not split\nrest to 0\nprocesses to 0\nidle to 0",
+			"Processes: not read since 2026-01-02 11:00:00 UTC\nNobody who is listed: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\nprocesses to 0",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i, u := range newUses(c.d, &c.a) {
+				if got := said(u); got != c.want[i] {
+					t.Errorf("%s: got\n%s\nwant\n%s", u.Title, got, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+// A page of a GPU says whose it is; the page of all does not.
+func TestOnlyDevicePagesHaveUses(t *testing.T) {
+	s := exampleEight(noon)
+	in := input(s, "why")
+	in.Attribution = func(d *gpu.Device) Attribution {
+		return Attribution{Method: "memory", ProcessPower: make([]gpu.Reading[gpu.Watts], len(d.Processes.Or(nil)))}
+	}
+	const title = `id="use-title"`
+	if html := render(t, NewDevicePage(in, &s.Devices[0])); !strings.Contains(html, title) || !strings.Contains(html, "the memory that they hold") {
+		t.Error("the device's page lacks it")
+	}
+	if strings.Contains(render(t, NewPage(in)), title) {
+		t.Error("the page of all GPUs has it")
+	}
+	in.Attribution = nil
+	if strings.Contains(render(t, NewDevicePage(in, &s.Devices[0])), title) {
+		t.Error("it is there without an attribution")
+	}
+}
