@@ -44,7 +44,22 @@ type Device struct {
 	// have while it had no work. No source reports it: it is learned while
 	// gpuwhy runs, absent until then.
 	IdleFloor Reading[Watts]
+	// Reservations are for whom the machine's scheduler keeps the device,
+	// used or not, as the kubelet tells (v1.PodResourcesLister/List); an
+	// empty list where it keeps it for nobody. Absent where there is no
+	// kubelet or it has not answered (NotReported), where its socket is
+	// closed to us (NotPermitted), and where it names devices in a way that
+	// does not tell which they are (NotSupported).
+	Reservations Reading[[]Reservation]
 	Readings
+}
+
+// A Reservation is one container for which a device, or a MIG instance of it,
+// is kept. Several may share one.
+type Reservation struct {
+	Namespace, Pod, Container string
+	Resource                  string // what it asked for, such as "nvidia.com/gpu"
+	Instance                  string // UUID of the MIG instance; empty: the device
 }
 
 // Identity is what stays the same about a device while it is in the machine.

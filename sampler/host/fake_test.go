@@ -13,7 +13,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	quietGRPC() // before the tests' own servers
+	goleak.VerifyTestMain(m)
+}
 
 // A machine is a root directory made up for a test, with its clock.
 type machine struct {

@@ -66,6 +66,8 @@ type Reader struct {
 	hint  gpu.Advice       // why processes can't be told; zero if they can
 	users users
 	names *names
+	// reservations are the kubelet's.
+	reservations *reservations
 	// privateCgroups: we are in a control group namespace of our own.
 	privateCgroups bool
 
@@ -84,6 +86,7 @@ type Reader struct {
 // New returns a reader of one machine. Nothing can fail here: what can't be
 // read is said by Read.
 func New(cfg Config) *Reader {
+	quietGRPC()
 	r := &Reader{
 		root:  strings.TrimRight(cfg.Root, "/"),
 		show:  cfg.ShowCommands,
@@ -97,6 +100,7 @@ func New(cfg Config) *Reader {
 	}
 	r.users = users{passwd: r.path("etc/passwd"), local: r.root == ""}
 	r.names = newNames(r.root, cfg.Log)
+	r.reservations = newReservations(r.root, cfg.Log)
 	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))
 	if pidsAreOfAnotherNamespace(r.path("proc")) {
 		r.hint = gpu.Advice{
@@ -117,16 +121,29 @@ func New(cfg Config) *Reader {
 func (r *Reader) Hint() gpu.Advice { return r.hint }
 
 // Settle waits until the containers of the processes that were described have
-// their names, as far as their runtimes tell; a program that reads only once
-// then describes them again. The error is ctx's.
-func (r *Reader) Settle(ctx context.Context) error { return r.names.settle(ctx) }
+// their names, and devices their reservations, as far as runtimes and the
+// kubelet tell; a program that reads only once then describes them again. The
+// error is ctx's.
+func (r *Reader) Settle(ctx context.Context) error {
+	return errors.Join(r.names.settle(ctx), r.reservations.settle(ctx))
+}
 
-// Close ends what is asked of container runtimes. Names that are not known by
-// then stay unknown.
+// Close ends what is asked of container runtimes and of the kubelet. What is
+// not known by then stays unknown.
 func (r *Reader) Close() error {
 	r.names.close()
+	r.reservations.close()
 	return nil
 }
+
+// Reserve fills in for whom the machine's devices are kept, in place; the lists
+// are not to be changed. The kubelet is asked beside the readings, every ten
+// seconds, so that the first time nothing is known; what it said holds for a
+// minute.
+//
+// Source: v1.PodResourcesLister/List on the kubelet's socket
+// (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open.
+func (r *Reader) Reserve(devices []gpu.Device) { r.reservations.fill(devices, r.now()) }
 
 func (r *Reader) path(name string) string { return r.root + "/" + name }
 

@@ -40,10 +40,10 @@ const (
 // makes a reading wait: a container that it has not heard of is put in a queue,
 // and its name is there some readings later.
 //
-// Runtimes are asked over their unix sockets with GET alone (Docker's API,
-// which Podman speaks too, and CRI-O's inspection), or their files are read
-// (containerd's bundles, root alone may). Nothing else is asked: containerd's
-// own API and the kubelet's list of pod resources speak gRPC.
+// Runtimes are only asked, over their unix sockets: Docker's API, which Podman
+// speaks too, and CRI-O's inspection, with GET; the container runtime interface
+// (CRI) of containerd and CRI-O and containerd's own API, over gRPC. Or their
+// files are read: containerd's bundles.
 type names struct {
 	root string
 	log  *slog.Logger
@@ -56,8 +56,8 @@ type names struct {
 	known   map[namesKey]*named
 	queue   []question
 	working chan struct{}        // closed when the queue is done; nil while nobody works
-	resting map[string]time.Time // sockets, until when
-	told    map[string]bool      // sockets of which the log knows
+	resting map[string]time.Time // ways, until when
+	told    map[string]bool      // ways of which the log knows
 }
 
 type namesKey struct {
@@ -211,7 +211,7 @@ func (n *names) ask(q question) (a answer, final bool) {
 	final = true
 	quality := gpu.NotReported
 	for _, w := range n.ways(&q.key) {
-		if n.rests(w.path, q.now) {
+		if n.rests(w.name, q.now) {
 			final = false
 			continue
 		}
@@ -225,7 +225,7 @@ func (n *names) ask(q question) (a answer, final bool) {
 			quality = gpu.NotPermitted
 		}
 		final = false
-		n.rest(w.path, q.now, err)
+		n.rest(w.name, q.now, err)
 	}
 	none := gpu.Absent[string](quality)
 	return answer{none, none, none, none, none}, final
@@ -233,17 +233,33 @@ func (n *names) ask(q question) (a answer, final bool) {
 
 // A way is one place where a container may be known.
 type way struct {
+	// name is what rests when it fails: the service on a socket, or the
+	// folder of a file.
+	name  string
 	path  string // of a socket or a file, below the root
-	ask   func(ctx context.Context, path, id string) (answer, error)
+	ask   func(ctx context.Context, path string, k *namesKey) (answer, error)
 	owner int // of whom the socket must be; -1: whoever may put one there
 }
+
+// Where the machine's runtimes listen, below the root. K3s, RKE2, k0s and
+// MicroK8s bring a containerd of their own.
+var (
+	dockerSockets     = []string{"run/docker.sock", "var/run/docker.sock"}
+	podmanSockets     = []string{"run/podman/podman.sock"}
+	crioSockets       = []string{"run/crio/crio.sock", "var/run/crio/crio.sock"}
+	containerdSockets = []string{
+		"run/containerd/containerd.sock", "run/k3s/containerd/containerd.sock",
+		"run/k0s/containerd.sock", "var/snap/microk8s/common/run/containerd.sock",
+	}
+)
 
 // ways lists who may know a container, the likeliest first.
 func (n *names) ways(k *namesKey) []way {
 	var out []way
-	add := func(owner int, ask func(context.Context, string, string) (answer, error), paths ...string) {
+	add := func(owner int, kind string, ask func(context.Context, string, *namesKey) (answer, error), paths ...string) {
 		for _, p := range paths {
-			out = append(out, way{n.root + "/" + p, ask, owner})
+			p = n.root + "/" + p
+			out = append(out, way{kind + " " + p, p, ask, owner})
 		}
 	}
 	// A user's containers are known to that user's runtime alone, and the
@@ -252,66 +268,88 @@ func (n *names) ways(k *namesKey) []way {
 	if k.owner >= 0 {
 		own := "run/user/" + strconv.Itoa(k.owner)
 		if k.runtime != gpu.RuntimePodman {
-			add(k.owner, askDocker, own+"/docker.sock")
+			add(k.owner, "Docker's API", askDocker, own+"/docker.sock")
 		}
-		add(k.owner, askDocker, own+"/podman/podman.sock")
+		add(k.owner, "Podman's API", askDocker, own+"/podman/podman.sock")
 		return out
 	}
 	is := func(runtime string) bool { return k.runtime == runtime || k.runtime == "" }
 	if is(gpu.RuntimeContainerd) {
-		add(-1, readBundle, k.bundles()...)
+		if k.pod {
+			add(-1, "CRI", askCRI, containerdSockets...)
+		} else {
+			add(-1, "containerd's API", askContainerd, containerdSockets...)
+		}
+		for _, folder := range k.bundles() {
+			folder = n.root + "/" + folder
+			out = append(out, way{"bundles in " + folder, folder + "/" + k.id + "/config.json", readBundle, -1})
+		}
 	}
-	if is(gpu.RuntimeDocker) {
-		add(-1, askDocker, "run/docker.sock", "var/run/docker.sock")
+	if is(gpu.RuntimeDocker) || k.parent == dockersNamespace {
+		add(-1, "Docker's API", askDocker, dockerSockets...)
 	}
 	if is(gpu.RuntimePodman) {
-		add(-1, askDocker, "run/podman/podman.sock")
+		add(-1, "Podman's API", askDocker, podmanSockets...)
 	}
 	if is(gpu.RuntimeCRIO) {
-		add(-1, askCRIO, "run/crio/crio.sock", "var/run/crio/crio.sock")
+		add(-1, "CRI-O's inspection", askCRIO, crioSockets...)
+		add(-1, "CRI", askCRI, crioSockets...)
 	}
 	return out
 }
 
+const (
+	kubernetesNamespace = "k8s.io"
+	dockersNamespace    = "moby"
+	defaultNamespace    = "default"
+)
+
 var namespaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,75}$`)
 
-// bundles is where containerd keeps what it made of the container. K3s brings a
-// containerd of its own.
-func (k *namesKey) bundles() []string {
-	const tasks = "io.containerd.runtime.v2.task/"
-	if k.pod {
-		return []string{
-			"run/containerd/" + tasks + "k8s.io/" + k.id + "/config.json",
-			"run/k3s/containerd/" + tasks + "k8s.io/" + k.id + "/config.json",
-		}
+// namespaces are those of containerd's that the container may be in: the one
+// that its control group names, or else those in use everywhere.
+func (k *namesKey) namespaces() []string {
+	switch {
+	case k.pod:
+		return []string{kubernetesNamespace}
+	case namespaceName.MatchString(k.parent) && !strings.HasSuffix(k.parent, ".slice"):
+		return []string{k.parent}
+	default:
+		return []string{defaultNamespace, kubernetesNamespace, dockersNamespace}
 	}
-	namespace := "default"
-	if namespaceName.MatchString(k.parent) && !strings.HasSuffix(k.parent, ".slice") {
-		namespace = k.parent
-	}
-	return []string{"run/containerd/" + tasks + namespace + "/" + k.id + "/config.json"}
 }
 
-// rests reports whether a socket is left alone.
-func (n *names) rests(path string, now time.Time) bool {
+// bundles are the folders where containerd keeps what it made of containers.
+func (k *namesKey) bundles() []string {
+	var out []string
+	for _, state := range []string{"run/containerd", "run/k3s/containerd"} {
+		for _, namespace := range k.namespaces() {
+			out = append(out, state+"/io.containerd.runtime.v2.task/"+namespace)
+		}
+	}
+	return out
+}
+
+// rests reports whether a way is left alone.
+func (n *names) rests(name string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	until, ok := n.resting[path]
+	until, ok := n.resting[name]
 	return ok && now.Before(until)
 }
 
-// rest leaves a socket alone for a while, and says so once.
-func (n *names) rest(path string, now time.Time, err error) {
+// rest leaves a way alone for a while, and says so once.
+func (n *names) rest(name string, now time.Time, err error) {
 	if n.ctx.Err() != nil {
 		return // it is we who gave up
 	}
 	n.mu.Lock()
-	n.resting[path] = now.Add(restFor)
-	told := n.told[path]
-	n.told[path] = true
+	n.resting[name] = now.Add(restFor)
+	told := n.told[name]
+	n.told[name] = true
 	n.mu.Unlock()
 	if !told && n.log != nil {
-		n.log.Info("containers' names can't be read", "from", path, "err", err)
+		n.log.Info("containers' names can't be read", "from", name, "err", err)
 	}
 }
 
@@ -323,7 +361,7 @@ func (n *names) try(w way, k *namesKey) (answer, error) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, n.wait)
 	defer cancel()
-	return w.ask(ctx, w.path, k.id)
+	return w.ask(ctx, w.path, k)
 }
 
 // ownSocket refuses what a user has put in place of a socket of his own, such
@@ -340,7 +378,7 @@ func ownSocket(path string, uid int) error {
 }
 
 // askDocker asks Docker's API: GET /containers/{id}/json.
-func askDocker(ctx context.Context, socket, id string) (answer, error) {
+func askDocker(ctx context.Context, socket string, k *namesKey) (answer, error) {
 	var c struct {
 		Name   string
 		Config struct {
@@ -348,20 +386,20 @@ func askDocker(ctx context.Context, socket, id string) (answer, error) {
 			Labels map[string]string
 		}
 	}
-	if err := get(ctx, socket, "/containers/"+id+"/json", &c); err != nil {
+	if err := get(ctx, socket, "/containers/"+k.id+"/json", &c); err != nil {
 		return answer{}, err
 	}
 	return newAnswer(strings.TrimPrefix(c.Name, "/"), c.Config.Image, c.Config.Labels), nil
 }
 
 // askCRIO asks CRI-O's inspection: GET /containers/{id}.
-func askCRIO(ctx context.Context, socket, id string) (answer, error) {
+func askCRIO(ctx context.Context, socket string, k *namesKey) (answer, error) {
 	var c struct {
 		Name   string            `json:"name"`
 		Image  string            `json:"image"`
 		Labels map[string]string `json:"labels"`
 	}
-	if err := get(ctx, socket, "/containers/"+id, &c); err != nil {
+	if err := get(ctx, socket, "/containers/"+k.id, &c); err != nil {
 		return answer{}, err
 	}
 	return newAnswer(c.Name, c.Image, c.Labels), nil
@@ -369,7 +407,7 @@ func askCRIO(ctx context.Context, socket, id string) (answer, error) {
 
 // readBundle reads the annotations that containerd gave the container. The
 // rest of the file, with the environment in it, is not looked at.
-func readBundle(_ context.Context, path, _ string) (answer, error) {
+func readBundle(_ context.Context, path string, _ *namesKey) (answer, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return answer{}, err

@@ -1,0 +1,83 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	containerd "github.com/containerd/containerd/api/services/containers/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// askCRI asks what the kubelet asks too: RuntimeService/ListContainers, and
+// where the container's labels don't name its pod, ListPodSandbox.
+func askCRI(ctx context.Context, socket string, k *namesKey) (a answer, err error) {
+	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
+		runtime := runtimev1.NewRuntimeServiceClient(conn)
+		list, err := runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{Filter: &runtimev1.ContainerFilter{Id: k.id}})
+		if err != nil {
+			return err
+		}
+		// A filter is a wish: what comes back is looked through.
+		i := slices.IndexFunc(list.GetContainers(), func(c *runtimev1.Container) bool { return c.GetId() == k.id })
+		if i < 0 {
+			return status.Error(codes.NotFound, "no such container")
+		}
+		c := list.GetContainers()[i]
+		labels := c.GetLabels()
+		if id := c.GetPodSandboxId(); labels[podNameLabel] == "" && id != "" {
+			if labels, err = sandboxLabels(ctx, runtime, id, c.GetMetadata().GetName()); err != nil {
+				return err
+			}
+		}
+		image := c.GetImage()
+		a = newAnswer(c.GetMetadata().GetName(), cmp.Or(image.GetUserSpecifiedImage(), image.GetImage(), c.GetImageRef()), labels)
+		return nil
+	})
+	return a, err
+}
+
+// sandboxLabels are the kubelet's labels as they would be, made of what the
+// runtime knows of the pod.
+func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, id, member string) (map[string]string, error) {
+	list, err := runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{Id: id}})
+	if err != nil {
+		return nil, err
+	}
+	for _, sandbox := range list.GetItems() {
+		if m := sandbox.GetMetadata(); sandbox.GetId() == id {
+			return map[string]string{podNamespaceLabel: m.GetNamespace(), podNameLabel: m.GetName(), podMemberLabel: member}, nil
+		}
+	}
+	return nil, nil
+}
+
+// askContainerd asks containerd's own API, Containers/Get, about a container
+// that no kubelet made: of nerdctl, of ctr, of Docker. What it was started with
+// comes with the answer, and is not looked at.
+func askContainerd(ctx context.Context, socket string, k *namesKey) (a answer, err error) {
+	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
+		containers := containerd.NewContainersClient(conn)
+		for _, namespace := range k.namespaces() {
+			ctx := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace)
+			got, err := containers.Get(ctx, &containerd.GetContainerRequest{ID: k.id})
+			switch {
+			case status.Code(err) == codes.NotFound:
+				continue
+			case err != nil:
+				return err
+			case got.GetContainer().GetID() != k.id:
+				return status.Error(codes.NotFound, "it answers about another container")
+			}
+			c := got.GetContainer()
+			a = newAnswer(c.GetLabels()["nerdctl/name"], c.GetImage(), c.GetLabels())
+			return nil
+		}
+		return status.Error(codes.NotFound, "no such container")
+	})
+	return a, err
+}

@@ -1,0 +1,240 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"google.golang.org/grpc"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+const (
+	// reservedEvery is how often the kubelet is asked: a pod keeps its GPU
+	// for its life.
+	reservedEvery = 10 * time.Second
+	// reservedFor is how long an answer holds while none follows.
+	reservedFor = time.Minute
+	// maxReservations bounds what is kept of an answer.
+	maxReservations = 4096
+)
+
+// kubeletSockets are where the kubelet lists who holds what, below the root:
+// as everybody has it, k0s and MicroK8s.
+var kubeletSockets = []string{
+	"var/lib/kubelet/pod-resources/kubelet.sock",
+	"var/lib/k0s/kubelet/pod-resources/kubelet.sock",
+	"var/snap/microk8s/common/var/lib/kubelet/pod-resources/kubelet.sock",
+}
+
+// reservations knows for which containers the kubelet keeps devices. It asks
+// beside the readings, and never makes one wait.
+type reservations struct {
+	root string
+	log  *slog.Logger
+	wait time.Duration // askFor
+
+	ctx  context.Context // ends with close
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	held    holders
+	at      time.Time     // of held: the reading that asked
+	quality gpu.Quality   // why there are none
+	due     time.Time     // when to ask anew
+	working chan struct{} // closed when the answer is there; nil while nobody asks
+	told    bool          // the log knows that it fails
+}
+
+// holders are who holds which device, by the UUID or PCI address that the
+// device plugin calls it by.
+type holders struct {
+	byID map[string][]gpu.Reservation
+	// unnamed: a GPU is held whose name tells nothing, so that of the others
+	// it can't be told that nobody holds them.
+	unnamed bool
+}
+
+func newReservations(root string, log *slog.Logger) *reservations {
+	r := &reservations{root: root, log: log, wait: askFor}
+	r.ctx, r.stop = context.WithCancel(context.Background())
+	return r
+}
+
+// close ends what is under way, and waits for it.
+func (r *reservations) close() {
+	r.stop()
+	_ = r.settle(context.Background()) // its work ends with r.ctx
+}
+
+// settle waits until an answer that is under way is there. The error is ctx's.
+func (r *reservations) settle(ctx context.Context) error {
+	r.mu.Lock()
+	working := r.working
+	r.mu.Unlock()
+	if working == nil {
+		return nil
+	}
+	select {
+	case <-working:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// fill sets who the devices are kept for, as far as it is known by now, and
+// sees to it that more will be.
+func (r *reservations) fill(devices []gpu.Device, now time.Time) {
+	if len(devices) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !now.Before(r.due) && r.working == nil && r.ctx.Err() == nil {
+		r.working = make(chan struct{})
+		go r.work(r.working, now)
+	}
+	known := !r.at.IsZero() && now.Sub(r.at).Abs() <= reservedFor
+	for i := range devices {
+		if known {
+			devices[i].Reservations = r.held.of(&devices[i])
+		} else {
+			devices[i].Reservations = gpu.Absent[[]gpu.Reservation](r.quality)
+		}
+	}
+}
+
+// work asks once.
+func (r *reservations) work(done chan struct{}, now time.Time) {
+	held, err := r.ask()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer close(done)
+	r.working = nil
+	switch {
+	case err == nil:
+		r.held, r.at, r.due, r.told = held, now, now.Add(reservedEvery), false
+		return
+	case r.ctx.Err() != nil:
+		return // it is we who gave up
+	}
+	r.due = now.Add(restFor)
+	r.quality = gpu.NotReported
+	if errors.Is(err, fs.ErrPermission) {
+		r.quality = gpu.NotPermitted
+	}
+	if !errors.Is(err, fs.ErrNotExist) && !r.told && r.log != nil {
+		r.told = true
+		r.log.Info("the kubelet's list of who holds GPUs can't be read", "err", err)
+	}
+}
+
+// ask asks the first kubelet that listens: PodResourcesLister/List. The error
+// is fs.ErrNotExist where there is none.
+func (r *reservations) ask() (holders, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.wait)
+	defer cancel()
+	for _, path := range kubeletSockets {
+		var list *podresources.ListPodResourcesResponse
+		err := callSocket(ctx, r.root+"/"+path, func(conn grpc.ClientConnInterface) (err error) {
+			list, err = podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+			return err
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		return newHolders(list.GetPodResources()), err
+	}
+	return holders{}, fs.ErrNotExist
+}
+
+func newHolders(pods []*podresources.PodResources) holders {
+	h := holders{byID: map[string][]gpu.Reservation{}}
+	left := maxReservations
+	for _, pod := range pods {
+		for _, container := range pod.GetContainers() {
+			for _, devices := range container.GetDevices() {
+				if !isGPU(devices.GetResourceName()) {
+					continue
+				}
+				for _, id := range devices.GetDeviceIds() {
+					if left--; left < 0 {
+						h.unnamed = true
+						return h
+					}
+					h.add(id, gpu.Reservation{
+						Namespace: cut(clean(pod.GetNamespace()), maxName), Pod: cut(clean(pod.GetName()), maxName),
+						Container: cut(clean(container.GetName()), maxName), Resource: cut(clean(devices.GetResourceName()), maxName),
+					})
+				}
+			}
+			// A claim (DRA) names a device by its driver's own counting.
+			for _, claim := range container.GetDynamicResources() {
+				for _, resource := range claim.GetClaimResources() {
+					h.unnamed = h.unnamed || isGPU(resource.GetDriverName()+"/")
+				}
+			}
+		}
+	}
+	return h
+}
+
+// isGPU reports whether a resource is one of a GPU's: "nvidia.com/gpu",
+// "nvidia.com/mig-1g.10gb", "amd.com/gpu", and so by the name of a driver.
+func isGPU(resource string) bool {
+	vendor, what, _ := strings.Cut(resource, "/")
+	switch vendor {
+	case "nvidia.com", "gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com":
+		return true
+	case "amd.com":
+		return strings.HasPrefix(what, "gpu")
+	}
+	return false
+}
+
+// add notes who holds a device. One that is shared between several (time
+// slices, MPS) has "::" and a number after its UUID, and may be held twice by
+// the same. Old drivers name an instance "MIG-GPU-<uuid>/1/0".
+func (h *holders) add(id string, r gpu.Reservation) {
+	id, _, _ = strings.Cut(id, "::")
+	switch {
+	case strings.HasPrefix(id, "MIG-GPU-"):
+		r.Instance = cut(clean(id), maxName)
+		id, _, _ = strings.Cut(strings.TrimPrefix(id, "MIG-"), "/")
+	case strings.HasPrefix(id, "MIG-"):
+		r.Instance = cut(clean(id), maxName)
+	case !strings.HasPrefix(id, "GPU-") && strings.Count(id, ":") != 2:
+		h.unnamed = true
+		return
+	}
+	if id = strings.ToLower(id); !slices.Contains(h.byID[id], r) {
+		h.byID[id] = append(h.byID[id], r)
+	}
+}
+
+// of returns who holds a device, or an instance of it.
+func (h *holders) of(d *gpu.Device) gpu.Reading[[]gpu.Reservation] {
+	out := h.byID[strings.ToLower(d.UUID)]
+	if d.PCI != "" {
+		out = slices.Concat(out, h.byID[strings.ToLower(d.PCI)])
+	}
+	for i := range d.Instances {
+		out = slices.Concat(out, h.byID[strings.ToLower(d.Instances[i].UUID)])
+	}
+	switch {
+	case len(out) > 0:
+		return gpu.Of(slices.Clip(out))
+	case h.unnamed:
+		return gpu.Absent[[]gpu.Reservation](gpu.NotSupported)
+	case d.Modes.MIG.Or(false) && len(d.Instances) == 0:
+		return gpu.Reading[[]gpu.Reservation]{} // its instances have names that we don't know
+	}
+	return gpu.Of([]gpu.Reservation{})
+}
