@@ -54,14 +54,6 @@ type Device struct {
 	Readings
 }
 
-// A Reservation is one container for which a device, or a MIG instance of it,
-// is kept. Several may share one.
-type Reservation struct {
-	Namespace, Pod, Container string
-	Resource                  string // what it asked for, such as "nvidia.com/gpu"
-	Instance                  string // UUID of the MIG instance; empty: the device
-}
-
 // Identity is what stays the same about a device while it is in the machine.
 type Identity struct {
 	// UUID is the device's key, such as "GPU-5c8f…"

@@ -175,6 +175,8 @@ var factSpecs = []struct {
 		reads("serial", "Serial number", func(d *dev) gpu.Reading[string] { return d.Serial }, "On professional cards.", "nvmlDeviceGetSerial"),
 		reads("vbios_version", "VBIOS", func(d *dev) gpu.Reading[string] { return d.VBIOS }, "", "nvmlDeviceGetVbiosVersion"),
 		reads("driver_version", "Driver", func(d *dev) gpu.Reading[string] { return d.DriverVersion }, "", "nvmlSystemGetDriverVersion"),
+		reads("reserved_by", "Kept for", func(d *dev) gpu.Reading[string] { return d.ReservedBy() },
+			"The pod that Kubernetes has given it to, whether it uses it or not.", "v1.PodResourcesLister/List"),
 		told("source", "Read through", func(d *dev) string { return d.Source }, "", ""),
 		told("node", "Machine", func(d *dev) string { return d.Node }, "", ""),
 		told("state_since", "Like this since", func(d *dev) string { return moment(d.Since) }, "When it was first seen, came back or went away.", "").as("moment"),

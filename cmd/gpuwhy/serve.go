@@ -167,7 +167,7 @@ func (a *app) encodeStatus(newest *gpu.Snapshot, encoded []byte) ([]byte, error)
 // publish hands a reading on, with what is known of its devices by now, and
 // once it is explained: who gets it, gets the answer with it.
 func (a *app) publish(s *gpu.Snapshot) {
-	s = a.floors.Note(s)
+	s = a.note(s)
 	a.history.Add(s)
 	a.hub.Publish(s)
 }
@@ -177,7 +177,15 @@ func (a *app) refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.floors.Note(snap), nil
+	return a.note(snap), nil
+}
+
+// note returns a copy of a reading with what is known beside it: what devices
+// draw at rest, and for whom they are kept.
+func (a *app) note(s *gpu.Snapshot) *gpu.Snapshot {
+	s = a.floors.Note(s)
+	a.inputs.reserve(s)
+	return s
 }
 
 // run reads and serves until ctx ends. It does not wait for a driver.

@@ -61,18 +61,28 @@ func (in *inputs) close() error {
 	return in.reader.Close()
 }
 
-// settle waits a moment for what containers are called, and puts it into a
-// snapshot that nobody has seen yet. A name that is not there by then is left
-// out.
+// reserve says for whom devices are kept, in a snapshot that nobody has seen
+// yet. A simulation brings its own.
+func (in *inputs) reserve(snap *gpu.Snapshot) {
+	if in.reader != nil {
+		in.reader.Reserve(snap.Devices)
+	}
+}
+
+// settle waits a moment for what containers are called and for whom devices
+// are kept, and puts it into a snapshot that nobody has seen yet. What is not
+// there by then is left out.
 func (in *inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if in.reader == nil {
 		return
 	}
+	in.reserve(snap)
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := in.reader.Settle(waiting); err != nil && ctx.Err() != nil {
 		return
 	}
+	in.reserve(snap)
 	for i := range snap.Devices {
 		in.reader.Describe(ctx, snap.Devices[i].Processes.Or(nil))
 	}

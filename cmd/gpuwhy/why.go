@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -271,11 +272,14 @@ func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error
 	}
 	ctx, cancel := context.WithCancel(env.ctx)
 	history := explain.NewHistory()
+	var floors attribute.Floors
 	read := make(chan *gpu.Snapshot)
 	s := sampler.New(sampler.Config{
 		Node: in.node, Interval: ownInterval, Deadline: env.cfg.Deadline,
 		Sources: in.sources, Host: in.host, Notes: in.notes, Log: log,
 		Publish: func(s *gpu.Snapshot) {
+			s = floors.Note(s)
+			in.reserve(s)
 			history.Add(s)
 			select {
 			case read <- s:

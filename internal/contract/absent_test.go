@@ -149,6 +149,10 @@ var readings = []reading{
 	field("health.xids", func(d *gpu.Device) *gpu.Reading[[]gpu.XID] { return &d.Health.XIDs },
 		[]gpu.XID{{Code: 79, Count: 2, Last: machines.Time}}, "[]", `[{"code":79,"count":2,"last":"2026-03-14T15:09:26.535897Z"}]`),
 
+	field("reservations", func(d *gpu.Device) *gpu.Reading[[]gpu.Reservation] { return &d.Reservations },
+		[]gpu.Reservation{{Namespace: "ml", Pod: "train-0", Container: "cuda", Resource: "nvidia.com/gpu"}}, "[]",
+		`[{"namespace":"ml","pod":"train-0","container":"cuda","resource":"nvidia.com/gpu","mig_instance_uuid":null}]`),
+
 	truth("modes.persistence", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.Persistence }),
 	text("modes.compute", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.Compute }),
 	truth("modes.mig", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.MIG }),

@@ -149,6 +149,11 @@ type GPU struct {
 	Instances    []Instance `json:"instances"` // its MIG instances, which count in no total
 	// Whose its memory, work and watts are.
 	Attribution Attribution `json:"attribution"`
+	// For whom the machine's scheduler keeps it, used or not, in words; nobody where for none. Null where
+	// there is no kubelet that tells.
+	ReservedBy *string `json:"reserved_by"`
+	// The same as a list. Null where it is not known; empty where it is kept for nobody.
+	Reservations []Reservation `json:"reservations" null:"yes"`
 	// Why a reading is null, or not to be trusted, by its path in this object; only the exceptions are
 	// listed.
 	Quality map[string]string `json:"quality" enum:"quality"`
@@ -366,6 +371,8 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		Modes:            newModes(d.Modes, q),
 		Instances:        newInstances(d.Instances),
 		Attribution:      newAttribution(d, a, q),
+		ReservedBy:       pointer(note(q, "reserved_by", d.ReservedBy())),
+		Reservations:     newReservations(note(q, "reservations", d.Reservations)),
 		Quality:          q,
 	}
 	note(q, "performance_state", d.Clocks.PerformanceState)

@@ -94,6 +94,31 @@ type SlurmJob struct {
 	Step string `json:"step"`            // a number, batch, extern or interactive
 }
 
+// Reservation is a container for which a GPU, or a MIG instance of it, is kept.
+type Reservation struct {
+	Namespace string  `json:"namespace"`         // the pod's namespace
+	Pod       string  `json:"pod"`               // the pod's name
+	Container string  `json:"container"`         // the container's name in the pod
+	Resource  string  `json:"resource"`          // what it asked for, such as nvidia.com/gpu
+	Instance  *string `json:"mig_instance_uuid"` // the MIG instance. Null where it is the whole GPU
+}
+
+// newReservations is nil where nothing is known.
+func newReservations(r gpu.Reading[[]gpu.Reservation]) []Reservation {
+	list, ok := r.Get()
+	if !ok {
+		return nil
+	}
+	out := make([]Reservation, len(list))
+	for i, r := range list {
+		out[i] = Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
+		if r.Instance != "" {
+			out[i].Instance = &r.Instance
+		}
+	}
+	return out
+}
+
 // Usage is who has how much of all GPUs, most watts first. What processes hold
 // that do not exist any more is in no sum.
 type Usage struct {

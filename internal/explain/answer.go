@@ -28,6 +28,7 @@ const (
 	HotForPower   Kind = "hot_for_its_power"  // hotter than it was, or than its neighbors
 	Unexplained   Kind = "unexplained"        // power without any work that is reported
 	Idle          Kind = "idle"               // nothing to explain
+	Reserved      Kind = "reserved_unused"    // kept for a pod that has no process on it
 	ChassisFans   Kind = "chassis_fans"       // it has none of its own
 	Doubtful      Kind = "doubtful_reading"   // a reading that can't be right
 	NotKnowable   Kind = "not_knowable"       // what can't be told here, and what is missing

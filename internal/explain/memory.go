@@ -39,7 +39,7 @@ type memory struct {
 	before  float64 // the newest temperature
 
 	// Since when something is so, without a gap; zero while it isn't.
-	stuck, hot, capped, awake, byHand time.Time
+	stuck, hot, capped, awake, byHand, unused time.Time
 }
 
 // step takes a device's reading at a time in. Time does not run backwards: an
@@ -78,6 +78,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	last(&m.capped, v.reasoned && v.reasons&reasonsOfPower != 0, at)
 	last(&m.awake, doing == resting && awake(&v, m, floor), at)
 	last(&m.byHand, byHand(d) != "", at)
+	last(&m.unused, doing == resting && unused(d), at)
 }
 
 // restart forgets what was going on, and keeps what was learned.

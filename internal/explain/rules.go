@@ -36,6 +36,7 @@ var (
 		{HotForPower, hotForPower},
 		{Unexplained, unexplained},
 		{Idle, idle},
+		{Reserved, reserved},
 		{ChassisFans, chassisFans},
 		{Doubtful, doubtful},
 		{NotKnowable, notKnowable},

@@ -32,6 +32,18 @@ func play(t *testing.T, scenes ...scene) explain.Answer {
 	return h.Explain(last)
 }
 
+// reservedBy keeps a card for pods.
+func reservedBy(pods ...string) func(*gpu.Device) {
+	return func(d *gpu.Device) {
+		var list []gpu.Reservation
+		for _, pod := range pods {
+			namespace, name, _ := strings.Cut(pod, "/")
+			list = append(list, gpu.Reservation{Namespace: namespace, Pod: name, Container: "main", Resource: "nvidia.com/gpu"})
+		}
+		d.Reservations = gpu.Of(list)
+	}
+}
+
 // during is a scene.
 func during(lasts time.Duration, devices ...gpu.Device) scene { return scene{lasts, devices} }
 
@@ -60,6 +72,8 @@ func TestStories(t *testing.T) {
 	heldBy := func(processes ...gpu.Process) gpu.Device {
 		return made(held, func(d *gpu.Device) { d.Processes = gpu.Of(processes) })
 	}
+	reservedWarm := warm
+	reservedBy("ml/train-0")(&reservedWarm)
 	idler := process(4242, "python", 0)
 	reasons := func(r gpu.ClockEventReasons) func(*gpu.Device) {
 		return func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(r) }
@@ -164,6 +178,43 @@ func TestStories(t *testing.T) {
 		{"cooling down and held awake", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(held, hotter(16), func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
 			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago, 60 °C, 63 W of 450 W, fan still; how long it takes is not known yet; python (pid 4242, alice) keeps it awake without using it, 46 W more than at rest.",
 			"cooling_down high, held_awake high"},
+
+		{"reserved, and not used", []scene{during(30*time.Second, made(reservedBy("ml/train-0")))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; it is reserved by pod ml/train-0, which has no process on it.",
+			"idle high, reserved_unused high"},
+		{"reserved for a while", []scene{during(12*minute+5*time.Second, made(reservedBy("ml/train-0")))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; it is reserved by pod ml/train-0, which has had no process on it for 12 min.",
+			"idle high, reserved_unused high"},
+		{"shared by several", []scene{during(30*time.Second, made(reservedBy("ml/train-0", "ml/train-0", "ml/eval", "web/llm")))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; it is reserved by pods ml/train-0, ml/eval and web/llm, which have no process on it.",
+			"idle high, reserved_unused high"},
+		{"shared by many", []scene{during(30*time.Second, made(reservedBy("a/1", "a/2", "a/3", "a/4", "a/5")))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; it is reserved by 5 pods (a/1, a/2, …), which have no process on it.",
+			"idle high, reserved_unused high"},
+		{"an instance is reserved", []scene{during(30*time.Second, made(reservedBy("ml/train-0"), func(d *gpu.Device) {
+			d.Reservations = gpu.Of([]gpu.Reservation{{Namespace: "ml", Pod: "train-0", Container: "main", Instance: "MIG-1"}})
+		}))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; a part of it is reserved by pod ml/train-0, which has no process on it.",
+			"idle high, reserved_unused high"},
+		{"reserved, with a desktop on it", []scene{during(30*time.Second, made(reservedBy("ml/train-0"), func(d *gpu.Device) {
+			ours := shell
+			ours.Facts.Pod = gpu.Of(gpu.Pod{})
+			d.Processes = gpu.Of([]gpu.Process{ours})
+		}))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; it is reserved by pod ml/train-0, which has no process on it.",
+			"idle high, reserved_unused high"},
+		{"reserved, with a process of nobody knows whom", []scene{during(30*time.Second, made(reservedBy("ml/train-0"), func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{shell}) }))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still.",
+			"idle high"},
+		{"reserved, while the driver lists nothing", []scene{during(30*time.Second, made(reservedBy("ml/train-0"), func(d *gpu.Device) { d.Processes = gpu.Reading[[]gpu.Process]{} }))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still.",
+			"idle high"},
+		{"reserved, and work of nobody", []scene{during(30*time.Second, made(working(98), reservedBy("ml/train-0")))},
+			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process is listed that explains it (it is reserved by pod ml/train-0).",
+			"work low"},
+		{"cooling down, and reserved", []scene{during(minute, made()), during(5*minute, made(working(98, python), reservedBy("ml/train-0"))), during(10*time.Second, warm), during(5*time.Second, reservedWarm)},
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 10 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet; it is reserved by pod ml/train-0, which has no process on it.",
+			"cooling_down high, reserved_unused high"},
 
 		{"fan set by hand", []scene{during(minute, made(manual))},
 			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (34 °C); the GPU is idle at 0 %.",

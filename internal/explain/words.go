@@ -106,7 +106,7 @@ func clean(s string, longest int) string {
 // first word is ours; the name of a process stays as it is.
 func sentence(clauses ...string) string {
 	text := strings.TrimRight(strings.Join(clauses, "; "), ".")
-	for _, ours := range []string{unnamed + " (", ended + " (", "a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't "} {
+	for _, ours := range []string{unnamed + " (", ended + " (", "a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU "} {
 		if strings.HasPrefix(text, ours) {
 			text = strings.ToUpper(text[:1]) + text[1:]
 			break

@@ -51,6 +51,9 @@ func (c *card) workClause(it string) string {
 	if !c.listed {
 		blame = "the driver does not say which process it is"
 	}
+	if by := c.reservedBy("it"); by != "" {
+		blame += " (" + by + ")"
+	}
 	return c.figured(it, it+" is "+how) + ", and " + blame
 }
 

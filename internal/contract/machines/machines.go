@@ -290,8 +290,8 @@ func Orphaned() *gpu.Snapshot {
 	return s
 }
 
-// Partitioned is an A100 in MIG mode with two instances. In that mode the driver
-// gives no utilization of the whole device.
+// Partitioned is an A100 in MIG mode with two instances, kept for two pods. In
+// that mode the driver gives no utilization of the whole device.
 func Partitioned() *gpu.Snapshot {
 	s := H100s(1)
 	s.Node = "mig-1"
@@ -316,6 +316,10 @@ func Partitioned() *gpu.Snapshot {
 		instance("MIG-a100c0de-0000-5000-8000-000000000007", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", 7, 4864, 4803, 14, 1),
 		instance("MIG-a100c0de-0000-5000-8000-000000000002", "NVIDIA A100-SXM4-40GB MIG 2g.10gb", 2, 9856, 13, 28, 2),
 	}
+	d.Reservations = gpu.Of([]gpu.Reservation{
+		{Namespace: "research", Pod: "jupyter-bob-0", Container: "notebook", Resource: "nvidia.com/mig-1g.5gb", Instance: d.Instances[0].UUID},
+		{Namespace: "research", Pod: "eval-7", Container: "main", Resource: "nvidia.com/mig-2g.10gb", Instance: d.Instances[1].UUID},
+	})
 	return s
 }
 

@@ -1,0 +1,38 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Reservation is one container for which a device, or a MIG instance of it,
+// is kept. Several may share one.
+type Reservation struct {
+	Namespace, Pod, Container string
+	Resource                  string // what it asked for, such as "nvidia.com/gpu"
+	Instance                  string // UUID of the MIG instance; empty: the device
+}
+
+// ReservedBy says for people who a device is kept for: "pod ml/train-0",
+// "pod ml/train-0, pod ml/eval and 3 more", or "nobody". It is absent where
+// Reservations are.
+func (d *Device) ReservedBy() Reading[string] {
+	return Map(d.Reservations, func(list []Reservation) string {
+		const most = 3
+		var pods []string
+		for _, r := range list {
+			if pod := "pod " + r.Namespace + "/" + r.Pod; !slices.Contains(pods, pod) {
+				pods = append(pods, pod)
+			}
+		}
+		switch {
+		case len(pods) == 0:
+			return "nobody"
+		case len(pods) > most:
+			return fmt.Sprintf("%s and %d more", strings.Join(pods[:most-1], ", "), len(pods)-most+1)
+		default:
+			return strings.Join(pods, ", ")
+		}
+	})
+}

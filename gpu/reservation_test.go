@@ -1,0 +1,30 @@
+package gpu
+
+import "testing"
+
+func TestReservedBy(t *testing.T) {
+	of := func(pods ...string) Reading[[]Reservation] {
+		var list []Reservation
+		for _, pod := range pods {
+			list = append(list, Reservation{Namespace: "ml", Pod: pod, Container: "main"})
+		}
+		return Of(list)
+	}
+	for _, tt := range []struct {
+		name string
+		r    Reading[[]Reservation]
+		want Reading[string]
+	}{
+		{"not known", Reading[[]Reservation]{}, Reading[string]{}},
+		{"not permitted", Absent[[]Reservation](NotPermitted), Absent[string](NotPermitted)},
+		{"nobody", of(), Of("nobody")},
+		{"one", of("a"), Of("pod ml/a")},
+		{"one, twice", of("a", "a"), Of("pod ml/a")},
+		{"three", of("a", "b", "c"), Of("pod ml/a, pod ml/b, pod ml/c")},
+		{"many", of("a", "b", "c", "d", "e"), Of("pod ml/a, pod ml/b and 3 more")},
+	} {
+		if got := (&Device{Reservations: tt.r}).ReservedBy(); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
