@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -35,7 +36,7 @@ func (m *machine) serveGRPC(socket string, register func(*grpc.Server)) {
 	go func() { done <- server.Serve(ln) }()
 	m.t.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
+		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			m.t.Error(err)
 		}
 	})

@@ -26,10 +26,15 @@ type kubelet struct {
 	hangs atomic.Bool
 	empty atomic.Bool // it has let everything go
 	asked atomic.Int32
+	// comes has who asks; nil: nobody looks.
+	comes chan struct{}
 }
 
 func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequest) (*podresources.ListPodResourcesResponse, error) {
 	k.asked.Add(1)
+	if k.comes != nil {
+		k.comes <- struct{}{}
+	}
 	if k.hangs.Load() {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -215,17 +220,18 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 // Close ends a question that is under way, and none follows.
 func TestCloseEndsTheKubeletsQuestion(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
-	k := &kubelet{}
+	k := &kubelet{comes: make(chan struct{}, 1)}
 	k.hangs.Store(true)
 	k.on(m, kubeletSocket)
 	r := m.reader(ShowAll)
 	r.reservations.wait = time.Hour
 	r.Reserve(someDevices()) // the test would hang here
+	<-k.comes
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
 	r.Reserve(someDevices())
-	if err := r.Settle(t.Context()); err != nil || k.asked.Load() > 1 {
+	if err := r.Settle(t.Context()); err != nil || k.asked.Load() != 1 {
 		t.Errorf("asked after Close: %d times, %v", k.asked.Load(), err)
 	}
 }
