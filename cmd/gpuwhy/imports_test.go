@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"internal/explain":           {"gpu"},
 	"internal/alert":             {"gpu", "internal/attribute", "internal/explain"},
 	"internal/alert/rulefile":    {"internal/alert"},
+	"internal/alert/notify":      {"gpu", "internal/alert", "internal/explain"},
 	"internal/recent":            {"gpu"},
 	"internal/attribute":         {"gpu"},
 	"internal/contract":          {"gpu", "internal/alert", "internal/attribute", "internal/explain", "internal/recent"},

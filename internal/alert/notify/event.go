@@ -1,0 +1,185 @@
+package notify
+
+import (
+	"cmp"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// What an event says is new.
+const (
+	fired    = "fired"
+	repeated = "repeated"
+	over     = "over"
+	brief    = "brief" // it fired and was over before a message went out
+)
+
+// An Event is one alert in a message: what templates see of it, and what is
+// kept over a restart. All of it is text that may be told.
+type Event struct {
+	ID       string `json:"id"`   // the alert's: the same when it fires and is over
+	News     string `json:"news"` // fired, repeated (it stands still), over, or brief (fired and over already)
+	Rule     string `json:"rule"` // "too_hot"
+	Severity string `json:"severity"`
+	State    string `json:"state"`  // firing, no_data or resolved
+	Node     string `json:"node"`   // the machine's name
+	Device   string `json:"device"` // "GPU 0 (NVIDIA H100 PCIe)", or "The driver (nvml)"
+	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
+	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
+	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
+	// Value and Threshold have their unit, "98 %"; they are empty where the
+	// rule has none or there is no reading.
+	Value     string    `json:"value"`
+	Threshold string    `json:"threshold"`
+	Since     time.Time `json:"since"` // when it began
+	Time      time.Time `json:"time"`  // when this was so
+	Message   string    `json:"message"`
+	// Why is the answer to why the GPU is as it is, one sentence; empty where
+	// it is over or there is none.
+	Why    string `json:"why"`
+	Advice string `json:"advice"` // what to do, a sentence; may be empty
+	Link   string `json:"-"`      // to the GPU's page; empty without a public_url
+}
+
+// The longest texts that are kept of an alert, in characters.
+const (
+	longestName     = 120
+	longestSentence = 600
+)
+
+// event makes an event of a change; false where it is none to be told.
+func event(c *alert.Change, why string) (Event, bool) {
+	news := map[alert.News]string{alert.Fired: fired, alert.Repeated: repeated, alert.Over: over}[c.News]
+	e := Event{
+		ID: c.ID, News: news, Rule: cut(c.Rule, longestName), Severity: string(c.Severity), State: string(c.State),
+		Node: cut(c.Device.Node, longestName), Index: -1,
+		Value: amount(c.Value, c.Unit), Threshold: amount(c.Threshold, c.Unit),
+		Since: c.Since, Time: c.Time,
+		Message: cut(c.Message, longestSentence), Why: cut(why, longestSentence), Advice: cut(c.Advice, longestSentence),
+		Device: "The driver (" + cut(c.Device.Source, longestName) + ")",
+	}
+	if c.About() {
+		e.Index, e.UUID, e.Name = c.Device.Index, cut(c.Device.UUID, longestName), cut(c.Device.Name, longestName)
+		e.Device = explain.DeviceName(&gpu.Device{Identity: c.Device})
+	}
+	if news == over {
+		e.Why, e.Advice = "", ""
+	}
+	return e, news != ""
+}
+
+// amount is a value with its unit, with one decimal at most.
+func amount(r gpu.Reading[float64], unit string) string {
+	v, ok := r.Get()
+	if !ok {
+		return ""
+	}
+	return strings.TrimSpace(strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + unit)
+}
+
+// About reports whether it is about a GPU, not the machine.
+func (e Event) About() bool { return e.UUID != "" }
+
+// IsOver reports whether nothing is wrong any more.
+func (e Event) IsOver() bool { return e.News == over || e.News == brief }
+
+// For is how long it has been so, or was: "12 min".
+func (e Event) For() string { return explain.Span(e.Time.Sub(e.Since)) }
+
+// What is the rule as words: "too hot".
+func (e Event) What() string { return strings.ReplaceAll(e.Rule, "_", " ") }
+
+// Short is the device without its name: "GPU 0", "driver".
+func (e Event) Short() string {
+	if !e.About() {
+		return "driver"
+	}
+	return "GPU " + strconv.Itoa(e.Index)
+}
+
+// merge makes one event of two about the same alert, of which neither was sent.
+func (e Event) merge(newer Event) Event {
+	switch {
+	case newer.News == over && (e.News == fired || e.News == brief):
+		newer.News = brief
+	case newer.News == repeated && e.News == fired:
+		newer.News = fired
+	}
+	return newer
+}
+
+// A Message is what templates make a title and a message of.
+type Message struct {
+	// Events are in the order in which they came, each alert once. There is at
+	// least one.
+	Events []Event
+	// More is how many events there are beside those, for which there is no
+	// room.
+	More int
+	// Firing is how many alerts are not over, Over how many are, of all.
+	Firing, Over int
+	// Severity is the worst of all.
+	Severity string
+	// Dropped is how many events before these were never told: the target did
+	// not take them in time.
+	Dropped int
+	Link    string // to the page; empty without a public_url
+	Test    bool   // a message that somebody sends to see whether it arrives
+}
+
+// message puts events into a message, of which the first n have room.
+func message(events []Event, n, dropped int, publicURL string) Message {
+	m := Message{Events: slices.Clone(events[:n]), More: len(events) - n, Dropped: dropped, Link: publicURL}
+	all := alert.Severities()
+	worst := slices.MaxFunc(events, func(a, b Event) int {
+		return cmp.Compare(slices.Index(all, alert.Severity(a.Severity)), slices.Index(all, alert.Severity(b.Severity)))
+	})
+	m.Severity = worst.Severity
+	for i := range events {
+		if events[i].IsOver() {
+			m.Over++
+		} else {
+			m.Firing++
+		}
+	}
+	if publicURL == "" {
+		return m
+	}
+	page := strings.TrimRight(publicURL, "/") + "/"
+	m.Link = page
+	for i := range m.Events {
+		if e := &m.Events[i]; e.About() {
+			e.Link = page + "gpu/" + url.PathEscape(e.UUID)
+		}
+	}
+	if len(events) == 1 && m.Events[0].Link != "" {
+		m.Link = m.Events[0].Link
+	}
+	return m
+}
+
+// One reports whether the message is about one alert alone.
+func (m Message) One() bool { return len(m.Events) == 1 && m.More == 0 }
+
+// cut shortens text to a number of characters.
+func cut(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	n := 0
+	for i := range text {
+		if n == most-1 && len(text)-i > 1 {
+			if rest := text[i:]; len([]rune(rest)) > 1 {
+				return text[:i] + "…"
+			}
+		}
+		n++
+	}
+	return text
+}

@@ -1,0 +1,176 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+)
+
+// The title is for phones: what is wrong, where, and what else there is.
+const defaultTitle = `{{with index .Events 0 -}}
+	{{if .IsOver}}Over: {{end}}{{.Node}} {{.Short}}: {{.What}}{{if and .Value (not .IsOver)}} ({{.Value}}){{end}}
+{{- end}}{{if not .One}} and {{add (len .Events) .More -1}} more{{end}}`
+
+const defaultMessage = `{{$one := .One}}{{$text := false}}{{range .Events -}}
+	{{if not $one}}- {{if .IsOver}}[over] {{else}}[{{.Severity}}] {{end}}{{end}}{{.Node}}: {{if eq .News "repeated"}}Still: {{end}}{{.Message}}
+{{- if eq .News "brief"}} It began and ended before this was sent.{{end}}
+{{- with .Why}} {{.}}{{end}}{{with .Advice}} {{.}}{{end}}
+{{end}}{{if .More}}… and {{.More}} more.
+{{end}}{{if .Dropped}}{{.Dropped}} earlier events were not told: they could not be delivered in time.
+{{end}}{{with .Link}}{{.}}
+{{end}}`
+
+// The most that a template may write; what is longer is cut.
+const (
+	longestTitle = 120   // characters
+	mostOutput   = 16384 // bytes, before it is cut to what the service takes
+)
+
+var functions = template.FuncMap{
+	"add": func(terms ...int) (sum int) {
+		for _, n := range terms {
+			sum += n
+		}
+		return sum
+	},
+	"upper": func(text string) (string, error) { return bounded(strings.ToUpper(text)) },
+	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+
+	// Of those that text/template has, these make much of little.
+	"print":    func(args ...any) (string, error) { return bounded(fmt.Sprint(args...)) },
+	"println":  func(args ...any) (string, error) { return bounded(fmt.Sprintln(args...)) },
+	"html":     func(args ...any) (string, error) { return bounded(template.HTMLEscaper(args...)) },
+	"urlquery": func(args ...any) (string, error) { return bounded(template.URLQueryEscaper(args...)) },
+	"printf":   func(...any) (string, error) { return "", errors.New("printf is not for these templates: use print") },
+	"js":       func(...any) (string, error) { return "", errors.New("js is not for these templates") },
+}
+
+func bounded(text string) (string, error) {
+	if len(text) > mostOutput {
+		return "", fmt.Errorf("makes more than %d bytes", mostOutput)
+	}
+	return text, nil
+}
+
+// parseTemplate parses a template, or the fallback where it is empty, and tries
+// it on examples.
+func parseTemplate(text, fallback string) (*template.Template, error) {
+	if text == "" {
+		text = fallback
+	}
+	if len(text) > longestTemplate {
+		return nil, fmt.Errorf("is longer than %d bytes", longestTemplate)
+	}
+	t, err := template.New("template").Funcs(functions).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("is no template: %w", err)
+	}
+	if t.Tree != nil {
+		if err := bounds(t.Root, 0); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range examples() {
+		if _, err := execute(t, m); err != nil {
+			return nil, fmt.Errorf("fails on an example: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// bounds refuses what could go on for ever: a template may range over its
+// events alone, once within another, and calls no templates.
+func bounds(n parse.Node, ranges int) error {
+	var branch *parse.BranchNode
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return nil
+		}
+		for _, n := range n.Nodes {
+			if err := bounds(n, ranges); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *parse.TemplateNode:
+		return errors.New("calls a template with template or block: write it in place")
+	case *parse.IfNode:
+		branch = &n.BranchNode
+	case *parse.WithNode:
+		branch = &n.BranchNode
+	case *parse.RangeNode:
+		if branch, ranges = &n.BranchNode, ranges+1; !ofEvents(n.Pipe) || ranges > 2 {
+			return errors.New("ranges over something else than .Events or $.Events, or more than twice within another")
+		}
+	default:
+		return nil
+	}
+	return errors.Join(bounds(branch.List, ranges), bounds(branch.ElseList, ranges))
+}
+
+func ofEvents(p *parse.PipeNode) bool {
+	if len(p.Cmds) != 1 || len(p.Cmds[0].Args) != 1 {
+		return false
+	}
+	what := p.Cmds[0].Args[0].String()
+	return what == ".Events" || what == "$.Events"
+}
+
+// execute runs a template. What it writes beyond mostOutput ends it, without an
+// error.
+func execute(t *template.Template, m Message) (string, error) {
+	out := limited{left: mostOutput}
+	if err := t.Execute(&out, m); err != nil && !errors.Is(err, errFull) {
+		return "", err
+	}
+	return strings.ToValidUTF8(out.String(), ""), nil
+}
+
+var errFull = errors.New("full")
+
+// limited keeps what is written first.
+type limited struct {
+	strings.Builder
+	left int
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.left -= n
+	l.Builder.Write(p[:n])
+	if n < len(p) {
+		return n, errFull
+	}
+	return n, nil
+}
+
+// examples are messages to try templates on: one alert, and many of each kind.
+func examples() []Message {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	one := Event{
+		ID: "too_hot-GPU-1-0", News: fired, Rule: "too_hot", Severity: string(alert.Critical), State: string(alert.Firing),
+		Node: "node-1", Device: "GPU 0 (NVIDIA H100 PCIe)", Index: 0, UUID: "GPU-1", Name: "NVIDIA H100 PCIe",
+		Value: "3 °C", Threshold: "5 °C", Since: at.Add(-time.Minute), Time: at,
+		Message: "GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago.",
+		Why:     "GPU 0 works.", Advice: "Look at its fans.",
+	}
+	ended, again, both := one, one, one
+	ended.News, ended.State, ended.Value, ended.Why, ended.Advice = over, string(alert.Resolved), "", "", ""
+	again.News, both.News = repeated, brief
+	driver := Event{
+		ID: "driver_gone-nvml-0", News: fired, Rule: "driver_gone", Severity: string(alert.Warning), State: string(alert.Firing),
+		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: at, Time: at, Message: "The driver (nvml) can't be read any more now.",
+	}
+	all := []Event{one, ended, again, both, driver}
+	return []Message{
+		message(all[:1], 1, 0, ""),
+		message(all[4:], 1, 0, "https://gpus.example.org/"),
+		message(all, 4, 2, "https://gpus.example.org/"),
+	}
+}
