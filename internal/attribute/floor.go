@@ -33,6 +33,7 @@ const (
 type Floor struct {
 	floor float64 // 0: not known
 
+	kept  time.Time // what an earlier run knew is of this time; zero: nothing
 	last  time.Time // reading
 	begun time.Time // of the run of idle readings
 	n     int
@@ -99,7 +100,11 @@ type Floors struct {
 	devices map[deviceKey]*Floor
 }
 
-type deviceKey struct{ node, uuid string }
+// What was learned of a simulation never serves a real device.
+type deviceKey struct {
+	node, uuid string
+	simulated  bool
+}
 
 // Note learns from a snapshot, and returns a copy of it in which devices have
 // their floors, as far as they are known. The snapshot itself is not changed.
@@ -113,7 +118,7 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
-		k := deviceKey{d.Node, d.UUID}
+		k := deviceKey{d.Node, d.UUID, d.Source == gpu.SourceSimulated}
 		floor := f.devices[k]
 		if floor == nil {
 			floor = new(Floor)

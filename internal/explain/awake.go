@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -50,7 +51,7 @@ func heldAwake(c *card) *finding {
 	}
 	extra := ""
 	if has(c.floor) && c.v.power > c.floor+3 {
-		f.evidence.add(figure("power at rest", c.floor, "W", c.m.rest.at))
+		f.evidence.add(figure("power at rest", c.floor, "W", time.Time{}))
 		extra = ", " + withUnit(c.v.power-c.floor, "W") + " more than at rest"
 	}
 	if fast(&c.v, c.m) && costs(&c.v, c.floor) {

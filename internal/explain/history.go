@@ -7,7 +7,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// forgetAfter is how long a device that is in no snapshot is remembered.
+// forgetAfter is how long what was going on is remembered of a device that is
+// in no snapshot.
 const forgetAfter = time.Hour
 
 // A History remembers what the rules need of each device's past: some kilobytes
@@ -16,6 +17,9 @@ const forgetAfter = time.Hour
 type History struct {
 	mu      sync.Mutex
 	devices map[key]*remembered
+	// absent are devices that are not in the snapshots now, with what was
+	// learned of them, in an earlier run or this one.
+	absent map[key]keptDevice
 	// The newest snapshot with its answer, and the one before, which is still
 	// asked about while the newest is being handed out.
 	newest, before found
@@ -26,7 +30,13 @@ type found struct {
 	answer   Answer
 }
 
-type key struct{ node, uuid string }
+// What was learned of a simulation never serves a real device.
+type key struct {
+	node, uuid string
+	simulated  bool
+}
+
+func keyOf(d *gpu.Device) key { return key{d.Node, d.UUID, d.Source == gpu.SourceSimulated} }
 
 type remembered struct {
 	memory
@@ -34,7 +44,9 @@ type remembered struct {
 }
 
 // NewHistory returns a history of nothing.
-func NewHistory() *History { return &History{devices: map[key]*remembered{}} }
+func NewHistory() *History {
+	return &History{devices: map[key]*remembered{}, absent: map[key]keptDevice{}}
+}
 
 // Add takes the next snapshot in, and finds its answer.
 func (h *History) Add(s *gpu.Snapshot) {
@@ -42,10 +54,12 @@ func (h *History) Add(s *gpu.Snapshot) {
 	defer h.mu.Unlock()
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		k := key{d.Node, d.UUID}
+		k := keyOf(d)
 		r := h.devices[k]
 		if r == nil {
-			r = new(remembered)
+			past := h.absent[k]
+			delete(h.absent, k)
+			r = &remembered{memory: past.memory()}
 			h.devices[k] = r
 		}
 		r.step(d, sampledAt(d, s))
@@ -53,11 +67,13 @@ func (h *History) Add(s *gpu.Snapshot) {
 	}
 	for k, r := range h.devices {
 		if s.Time.Sub(r.seen) > forgetAfter {
-			delete(h.devices, k)
+			if delete(h.devices, k); len(h.absent) < maxKept {
+				h.absent[k] = r.keep(k)
+			}
 		}
 	}
 	h.before = h.newest
-	h.newest = found{s, answer(s, func(d *gpu.Device) *memory { return &h.devices[key{d.Node, d.UUID}].memory })}
+	h.newest = found{s, answer(s, func(d *gpu.Device) *memory { return &h.devices[keyOf(d)].memory })}
 }
 
 // Explain answers for a snapshot: the newest that was added or the one before,
@@ -75,8 +91,11 @@ func (h *History) Explain(s *gpu.Snapshot) Answer {
 	}
 	return answer(s, func(d *gpu.Device) *memory {
 		m := new(memory)
-		if r := h.devices[key{d.Node, d.UUID}]; r != nil {
+		k := keyOf(d)
+		if r := h.devices[k]; r != nil {
 			*m = r.memory
+		} else if past, ok := h.absent[k]; ok {
+			*m = past.memory()
 		}
 		m.step(d, sampledAt(d, s))
 		return m

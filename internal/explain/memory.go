@@ -56,7 +56,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	m.at = at
 	v := vitalsOf(d)
 	m.trail.add(point{at, v.temp, v.power, v.fan})
-	floor := m.floor(d)
+	floor := floorOf(d)
 	isStuck := stuck(d, &v, floor)
 	doing := activityOf(d, &v, floor)
 	if isStuck {
@@ -65,7 +65,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	since = min(since, settling) // what a single reading may count for
 	m.follow(doing, d, &v, since)
 	if doing == resting && m.restsFor(settling) {
-		m.rest.learn(&v, at)
+		m.rest.learn(&v)
 	}
 	m.cool(doing, &v)
 	m.before = v.temp
@@ -107,15 +107,8 @@ func (m *memory) lasted(since time.Time) time.Duration {
 	return m.at.Sub(since)
 }
 
-// floor is what the device draws at rest, as its reading says or as it was
-// seen; or none.
-func (m *memory) floor(d *gpu.Device) float64 {
-	floor := believed(d.IdleFloor, 1, mostWatts)
-	if m.rest.known {
-		floor = lowest(floor, m.rest.power)
-	}
-	return floor
-}
+// floorOf is what the device draws at rest, or none.
+func floorOf(d *gpu.Device) float64 { return believed(d.IdleFloor, 1, mostWatts) }
 
 // restsFor reports whether there has been no work for that long.
 func (m *memory) restsFor(d time.Duration) bool {
@@ -199,20 +192,17 @@ func (w *session) who() *gpu.Process {
 	return &w.workers[best].process
 }
 
-// A rest is what a device is like without work.
+// A rest is what a device is like without work. What it draws then is its idle
+// floor.
 type rest struct {
-	known            bool
-	power, temp, fan float64 // the lowest that were seen
-	state            float64 // the slowest performance state
-	at               time.Time
+	known     bool
+	temp, fan float64 // the lowest that were seen
+	state     float64 // the slowest performance state
 }
 
-func (r *rest) learn(v *vitals, at time.Time) {
+func (r *rest) learn(v *vitals) {
 	if !r.known {
-		*r = rest{known: true, power: none, temp: none, fan: none, state: none}
-	}
-	if v.power > 0 && !(r.power <= v.power) {
-		r.power, r.at = v.power, at
+		*r = rest{known: true, temp: none, fan: none, state: none}
 	}
 	r.temp, r.fan = lowest(r.temp, v.temp), lowest(r.fan, v.fan)
 	r.state = highest(r.state, v.state)

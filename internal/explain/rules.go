@@ -77,7 +77,7 @@ type card struct {
 func newCard(d *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *card {
 	c := &card{d: d, s: s, m: m, peers: p, name: DeviceName(d), at: sampledAt(d, s)}
 	c.v = vitalsOf(d)
-	c.floor = m.floor(d)
+	c.floor = floorOf(d)
 	c.doing = activityOf(d, &c.v, c.floor)
 	if c.stuck = stuck(d, &c.v, c.floor) && c.stuckLongEnough(); c.stuck {
 		c.doing = resting

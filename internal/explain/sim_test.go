@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -26,6 +27,7 @@ func simulated(t *testing.T, profile string, lasts time.Duration, see func(time.
 		t.Fatal(err)
 	}
 	h := explain.NewHistory()
+	var floors attribute.Floors
 	for ; now.Before(start.Add(lasts)); now = now.Add(5 * time.Second) {
 		s, err := source.Read(t.Context())
 		if err != nil {
@@ -34,6 +36,7 @@ func simulated(t *testing.T, profile string, lasts time.Duration, see func(time.
 		for i := range s.Devices {
 			s.Devices[i].Index = i
 		}
+		s = floors.Note(s)
 		h.Add(s)
 		a := h.Explain(s)
 		check(t, a)

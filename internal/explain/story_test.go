@@ -1,11 +1,13 @@
 package explain_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 )
 
@@ -19,12 +21,21 @@ type scene struct {
 // the answer to the last one.
 func play(t *testing.T, scenes ...scene) explain.Answer {
 	t.Helper()
-	h := explain.NewHistory()
-	now := start
+	return playOn(t, explain.NewHistory(), new(attribute.Floors), start, scenes...)
+}
+
+// playOn goes on with a history, and with what is known of devices at rest.
+func playOn(t *testing.T, h *explain.History, floors *attribute.Floors, now time.Time, scenes ...scene) explain.Answer {
+	t.Helper()
 	var last *gpu.Snapshot
 	for _, sc := range scenes {
 		for end := now.Add(sc.lasts); now.Before(end); now = now.Add(5 * time.Second) {
-			last = &gpu.Snapshot{Time: now, Node: "desk", Devices: append([]gpu.Device{}, sc.devices...)}
+			last = floors.Note(&gpu.Snapshot{Time: now, Node: "desk", Devices: sampled(sc.devices, now)})
+			for i := range last.Devices {
+				if floor := sc.devices[i].IdleFloor; floor.Present() { // known from before
+					last.Devices[i].IdleFloor = floor
+				}
+			}
 			h.Add(last)
 			check(t, h.Explain(last))
 		}
@@ -42,6 +53,15 @@ func reservedBy(pods ...string) func(*gpu.Device) {
 		}
 		d.Reservations = gpu.Of(list)
 	}
+}
+
+// sampled are devices that were read at a time.
+func sampled(devices []gpu.Device, at time.Time) []gpu.Device {
+	out := slices.Clone(devices)
+	for i := range out {
+		out[i].SampledAt = at
+	}
+	return out
 }
 
 // during is a scene.
@@ -356,7 +376,7 @@ held_awake since 15:07:00: End python (pid 4242, alice), or have it give the GPU
   performance state (0 is the fastest): 0 @15:07:40
   SM clock: 2745 MHz @15:07:40
   fastest SM clock: 3120 MHz @15:07:40
-  power at rest: 17 W @15:00:20
+  power at rest: 17 W
   memory held by python (pid 4242, alice): 2048 MiB @15:07:40`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)

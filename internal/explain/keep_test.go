@@ -1,0 +1,185 @@
+package explain_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// A past is what a run of the program has learned.
+type past struct {
+	history *explain.History
+	floors  *attribute.Floors
+}
+
+func newPast() past { return past{explain.NewHistory(), new(attribute.Floors)} }
+
+// restarted is the next run's past, with what this one kept.
+func (p past) restarted(t *testing.T, now time.Time) past {
+	t.Helper()
+	next := newPast()
+	learned, err := p.history.Keep()
+	if err == nil {
+		err = next.history.Restore(learned, now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	floors, err := p.floors.Keep()
+	if err == nil {
+		err = next.floors.Restore(floors, now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+func (p past) play(t *testing.T, now time.Time, scenes ...scene) explain.Answer {
+	t.Helper()
+	return playOn(t, p.history, p.floors, now, scenes...)
+}
+
+func simulatedCard(d *gpu.Device) { d.Source = gpu.SourceSimulated }
+
+// What only a past can tell is told after a restart too, and no simulation's
+// past tells anything of a real card.
+func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
+	const minute = time.Minute
+	hotter := func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + 12) }
+	holding := func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }
+	warm := func(d *gpu.Device) {
+		d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](63), gpu.Of[gpu.Watts](30)
+		fansAt(d, 48)
+	}
+	slow := func(d *gpu.Device) { d.Fans.Fans[0].RPM = gpu.Of[gpu.RPM](900) }
+	learning := append([]scene{during(minute, made()), during(12*minute, made(working(98, python)))}, coolingDown()...)
+	for _, tt := range []struct {
+		name          string
+		after         []scene
+		known, afresh string // the ends of what is said with and without a past
+	}{
+		{"hot for its power", []scene{during(2*minute, made(working(98, python), hotter))},
+			"; it is hot for its power: 11 °C hotter than it was at 431 W.", "fan at 66 %."},
+		{"cooling down", []scene{during(minute, made(working(98, python))), during(25*time.Second, made(warm))},
+			"; about 70 s more, going by earlier times.", "; how long it takes is not known yet."},
+		{"held awake", []scene{during(minute, made(held, holding))},
+			", 46 W more than at rest.", "fan still."},
+		{"a worn fan", []scene{during(30*time.Second, made(working(98, python), slow))},
+			"where 2112 RPM are usual at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.", "fan at 66 %."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			later := start.Add(8 * time.Hour)
+			real, simulated := newPast(), newPast()
+			real.play(t, start, learning...)
+			var simulatedLearning []scene
+			for _, sc := range learning {
+				d := sc.devices[0]
+				simulatedCard(&d)
+				simulatedLearning = append(simulatedLearning, during(sc.lasts, d))
+			}
+			simulated.play(t, start, simulatedLearning...)
+			ends := func(p past, want string) {
+				t.Helper()
+				if got := p.play(t, later, tt.after...).Sentence; !strings.HasSuffix(got, want) {
+					t.Errorf("got  %q\nwant … %q", got, want)
+				}
+			}
+			ends(real.restarted(t, later), tt.known)
+			ends(real.restarted(t, later).restarted(t, later), tt.known) // in a run that never saw it
+			ends(simulated.restarted(t, later), tt.afresh)
+			ends(newPast(), tt.afresh)
+		})
+	}
+}
+
+// A device that is away for hours, and then back, is known.
+func TestADeviceThatComesBackIsKnown(t *testing.T) {
+	p := newPast()
+	p.play(t, start, append([]scene{during(time.Minute, made()), during(12*time.Minute, made(working(98, python)))}, coolingDown()...)...)
+	p.play(t, start.Add(time.Hour), during(3*time.Hour, made(at(1))))
+	got := p.play(t, start.Add(5*time.Hour), during(time.Minute, made(working(98, python))),
+		during(10*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))).Sentence
+	if !strings.Contains(got, "going by earlier times") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDamagedPast(t *testing.T) {
+	device := func(uuid, seen, rest string) string {
+		return fmt.Sprintf(`{"node":"desk","uuid":%q,"seen":%q%s}`, uuid, seen, rest)
+	}
+	all := func(devices ...string) string { return `{"version":1,"devices":[` + strings.Join(devices, ",") + `]}` }
+	const fresh = "2026-03-14T14:00:00Z"
+	good := device("GPU-9", fresh, `,"cooldowns":[{"from_celsius":70,"seconds":60}]`)
+	for name, tt := range map[string]struct{ text, says string }{
+		"nothing":               {"", "not what was kept"},
+		"cut off":               {all(good)[:60], "not what was kept"},
+		"another form":          {`"hello"`, "not what was kept"},
+		"of another version":    {`{"version":7}`, "version 7"},
+		"no device":             {all(device("", fresh, ""), good), "of 1 of 2"},
+		"of the future":         {all(device("GPU-0", "2036-01-01T00:00:00Z", ""), good), "of 1 of 2"},
+		"a rest that can't be":  {all(device("GPU-0", fresh, `,"rest":{"celsius":9000}`), good), "of 1 of 2"},
+		"a curve of no steps":   {all(device("GPU-0", fresh, `,"curve":{"step_watts":0,"celsius":[],"seconds":[]}`), good), "of 1 of 2"},
+		"a curve too short":     {all(device("GPU-0", fresh, `,"curve":{"step_watts":25,"celsius":[1],"seconds":[1]}`), good), "of 1 of 2"},
+		"a cool-down of a year": {all(device("GPU-0", fresh, `,"cooldowns":[{"from_celsius":70,"seconds":3e7}]`), good), "of 1 of 2"},
+		"too many cool-downs":   {all(device("GPU-0", fresh, `,"cooldowns":[`+strings.Repeat(`{"from_celsius":70,"seconds":60},`, 20)+`{"from_celsius":70,"seconds":60}]`), good), "of 1 of 2"},
+		"too many fans":         {all(device("GPU-0", fresh, `,"fans":[`+strings.Repeat(`{},`, 20)+`{}]`), good), "of 1 of 2"},
+		"a fan that flies":      {all(device("GPU-0", fresh, `,"fans":[{"rpm_per_percent":1e9,"seconds":100}]`), good), "of 1 of 2"},
+		"of a year ago":         {all(device("GPU-0", "2025-03-14T14:00:00Z", ""), good), ""},
+		"well":                  {all(good), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := explain.NewHistory()
+			err := h.Restore([]byte(tt.text), start)
+			if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error: %v, want one that says %q", err, tt.says)
+			}
+			text, err := h.Keep()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(text), "GPU-0") {
+				t.Errorf("it was believed: %s", text)
+			}
+			if strings.Contains(tt.text, `"GPU-9"`) && tt.says != "not what was kept" && !strings.Contains(string(text), "GPU-9") {
+				t.Errorf("what is good beside it is lost: %s", text)
+			}
+			playOn(t, h, new(attribute.Floors), start, during(time.Minute, made(working(98, python)))) // goes on
+		})
+	}
+}
+
+// Whatever a file says: it is refused, or what follows is sound, and is kept
+// the same.
+func FuzzRestore(f *testing.F) {
+	p := newPast()
+	p.history.Add(&gpu.Snapshot{Time: start, Devices: []gpu.Device{made()}})
+	text, err := p.history.Keep()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"version":1,"devices":[{"node":"desk","uuid":"GPU-0","seen":"2026-03-14T14:00:00Z","rest":{"celsius":30},"cooldowns":[{"from_celsius":70,"seconds":60}],"fans":[{"rpm_per_percent":30,"seconds":100}]}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h := explain.NewHistory()
+		_ = h.Restore(text, start) // beside an error the rest is good
+		once, err := h.Keep()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := explain.NewHistory()
+		if err := again.Restore(once, start); err != nil {
+			t.Errorf("what was kept is refused: %v", err)
+		}
+		if twice, err := again.Keep(); err != nil || string(twice) != string(once) {
+			t.Errorf("kept %s, then %s: %v", once, twice, err)
+		}
+		playOn(t, h, new(attribute.Floors), start, during(15*time.Second, made()), during(15*time.Second, made(working(98, python))))
+	})
+}
