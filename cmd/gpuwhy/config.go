@@ -42,7 +42,7 @@ type Config struct {
 	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
 
 	ShowCommands string `default:"own" enum:"own,all,none" help:"Whose command lines are shown: own, all or none. Arguments that look like secrets are masked."`
-	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes are kept over a restart. By default nothing is kept."`
+	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes, and what was learned of each GPU, are kept over a restart. By default nothing is kept."`
 
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
@@ -151,7 +151,7 @@ func (c *Config) checkAllowed() error {
 	return nil
 }
 
-// prepareStateDir makes sure that the last minutes can be kept.
+// prepareStateDir makes sure that something can be kept.
 func (c *Config) prepareStateDir() error {
 	if c.StateDir == "" {
 		return nil

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -415,5 +417,53 @@ func TestTheLastMinutesSurviveARestart(t *testing.T) {
 		return ok && got > 42 // 71, or a mean with it where both fell into one point
 	}) {
 		t.Errorf("the past is gone: %+v", recent)
+	}
+}
+
+// What is known of a card at rest is known at once after a restart, a file that
+// is damaged is said to be and written anew, and a simulation's is another.
+func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	dir := t.TempDir()
+	floors := filepath.Join(dir, "floors.json")
+	learned := fmt.Sprintf(`{"version":1,"floors":[{"node":"box","uuid":%q,"watts":11.5,"seen":%q}]}`, m.GPU(0).UUID(), time.Now().UTC().Format(time.RFC3339))
+	for name, text := range map[string]string{
+		floors:                                 learned,
+		filepath.Join(dir, "baselines.json"):   `{"version":1,"devi`,
+		filepath.Join(dir, "simulated-x.json"): "another's",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		p := start(t, lib.Env(), fast, "--node=box", "--state-dir="+dir)
+		p.await("the idle floor is known", func(u contract.Update) bool {
+			if len(u.GPUs) == 0 {
+				return false
+			}
+			watts, ok := u.GPUs[0].Attribution.IdleFloor.Get()
+			return ok && watts == 11.5
+		})
+		if _, err := p.stop(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "baselines.json"))
+	if err != nil || !json.Valid(text) {
+		t.Errorf("a damaged file was not written anew: %s, %v", text, err)
+	}
+
+	p := start(t, nil, fast, "--node=box", "--source=simulate:rtx-4090", "--state-dir="+dir)
+	p.await("it reads", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	if _, err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(floors); err != nil || !strings.Contains(string(text), "11.5") {
+		t.Errorf("a simulation has written over what is known of a card: %s, %v", text, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "simulated-floors.json")); err != nil {
+		t.Error(err)
 	}
 }

@@ -195,9 +195,12 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 			a.log.Warn("the last minutes can't be shown", "err", err)
 		}
 	}
+	learned := newLearned(a.cfg, &a.floors, a.history, a.log)
+	learned.restore()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.sampler.Run(ctx) })
 	g.Go(func() error { a.remember(ctx); return nil })
+	g.Go(func() error { learned.keepOn(ctx); return nil })
 	g.Go(func() error { a.watch(ctx); return nil })
 	g.Go(func() error { a.announceStart(ctx); return nil })
 	g.Go(func() error {
@@ -210,7 +213,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 		<-ctx.Done()
 		return a.shutdown(context.WithoutCancel(ctx))
 	})
-	err := errors.Join(g.Wait(), a.inputs.close())
+	err := errors.Join(g.Wait(), a.inputs.close(), learned.keep())
 	if a.cfg.StateDir != "" {
 		err = errors.Join(err, a.recent.Save(a.cfg.recentFile(), a.cfg.Source))
 	}

@@ -69,8 +69,8 @@ func TestASimulationsFloorServesNoRealDevice(t *testing.T) {
 	if err := after.Restore(kept(t, &before), noon); err != nil {
 		t.Fatal(err)
 	}
-	if real, simulated := floorOf(&after, gpu.SourceNVML), floorOf(&after, gpu.SourceSimulated); real.Present() || simulated != gpu.Of[gpu.Watts](14) {
-		t.Errorf("real %v, simulated %v", real, simulated)
+	if card, simulated := floorOf(&after, gpu.SourceNVML), floorOf(&after, gpu.SourceSimulated); card.Present() || simulated != gpu.Of[gpu.Watts](14) {
+		t.Errorf("real %v, simulated %v", card, simulated)
 	}
 }
 
