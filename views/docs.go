@@ -42,10 +42,11 @@ type OperationGroup struct {
 
 // An OperationDoc is one address.
 type OperationDoc struct {
-	Anchor, Path, Summary, Text string
-	Params                      []FieldDoc
-	Answers                     []AnswerDoc
-	Example                     string // of the answer, as JSON; may be empty
+	Anchor, Method, Path, Summary, Text string
+	Body                                TypeRef // what a client sends; empty for nothing
+	Params                              []FieldDoc
+	Answers                             []AnswerDoc
+	Example                             string // of the answer, as JSON; may be empty
 }
 
 // An AnswerDoc is one status that an address answers with.

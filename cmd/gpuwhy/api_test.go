@@ -133,6 +133,9 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 		t.Fatalf("only %d paths are documented", len(paths))
 	}
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		if d.at("paths", path, "get") == nil {
+			continue // TestWhatPeopleSayOfAlerts
+		}
 		for _, tt := range []struct {
 			values     []string // of the path's parameters
 			query      string

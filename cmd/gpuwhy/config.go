@@ -33,6 +33,7 @@ type Config struct {
 	Node        string        `help:"This machine's name; the host name by default."`
 
 	AlertUtilization float64 `default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
+	AlertRules       string  `placeholder:"FILE" help:"Rules of alerts, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints its schema."`
 
 	BasePath    string   `default:"/" help:"Path under which everything is served, behind a proxy."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Web origin, such as https://example.org, whose pages may connect; repeatable."`
@@ -42,7 +43,7 @@ type Config struct {
 	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
 
 	ShowCommands string `default:"own" enum:"own,all,none" help:"Whose command lines are shown: own, all or none. Arguments that look like secrets are masked."`
-	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes, and what was learned of each GPU, are kept over a restart. By default nothing is kept."`
+	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes, what was learned of each GPU, alerts and silences are kept over a restart. By default nothing is kept."`
 
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
@@ -178,6 +179,8 @@ func (c *Config) checkNode() error {
 	}
 	return nil
 }
+
+func (c *Config) alertsFile() string { return filepath.Join(c.StateDir, "alerts.json") }
 
 func (c *Config) recentFile() string { return filepath.Join(c.StateDir, "recent.json") }
 

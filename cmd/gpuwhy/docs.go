@@ -31,8 +31,10 @@ func (p *pages) reference(ctx context.Context, w io.Writer, doc *apidoc.Document
 	for _, tag := range doc.Tags {
 		group := views.OperationGroup{Anchor: anchor("group", tag.Name), Name: tag.Name, Text: tag.Description}
 		for _, path := range doc.Paths {
-			if op := path.Value.Get; slices.Contains(op.Tags, tag.Name) {
-				group.Operations = append(group.Operations, operationDoc(doc, path.Name, op))
+			for _, op := range path.Value.Operations {
+				if slices.Contains(op.Value.Tags, tag.Name) {
+					group.Operations = append(group.Operations, operationDoc(doc, op.Name, path.Name, op.Value))
+				}
 			}
 		}
 		page.Groups = append(page.Groups, group)
@@ -75,8 +77,8 @@ func facts(title string, rows []apidoc.Fact) views.FactTable {
 	return table
 }
 
-func operationDoc(doc *apidoc.Document, path string, op *apidoc.OperationObject) views.OperationDoc {
-	out := views.OperationDoc{Anchor: anchor("get", path), Path: path, Summary: op.Summary, Text: op.Description}
+func operationDoc(doc *apidoc.Document, method, path string, op *apidoc.OperationObject) views.OperationDoc {
+	out := views.OperationDoc{Anchor: anchor(method, path), Method: strings.ToUpper(method), Path: path, Summary: op.Summary, Text: op.Description}
 	for _, p := range op.Parameters {
 		field := fieldDoc(p.Name, p.Schema)
 		field.Text = p.Description
@@ -84,6 +86,9 @@ func operationDoc(doc *apidoc.Document, path string, op *apidoc.OperationObject)
 			field.Range += ", optional"
 		}
 		out.Params = append(out.Params, field)
+	}
+	if op.Body != nil {
+		out.Body, _ = typeRef(op.Body.Content[0].Value.Schema)
 	}
 	for _, r := range op.Responses {
 		value := r.Value

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"internal/browsertest":       {},
 	"internal/apidoc":            {"internal/contract"},
 	"internal/metrics":           {"gpu"},
-	"internal/server":            {"gpu", "internal/apidoc", "internal/contract", "internal/explain", "internal/recent"},
+	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/contract", "internal/explain", "internal/recent"},
 	"cmd/gpuwhy":                 nil, // everything
 }
 

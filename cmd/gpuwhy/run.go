@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 )
 
 // Exit codes.
@@ -29,6 +30,7 @@ type commands struct {
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
 	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
+	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Gallery     galleryCommand     `cmd:"" hidden:"" help:"Serve every component of the page in every state, made up, for those who work on it."`
 }
@@ -123,11 +125,31 @@ func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Contex
 // tell prints an error for a person: one line, and what to do where it is
 // known.
 func tell(w io.Writer, err error) {
+	if lines := errorLines(err); len(lines) > 1 {
+		for _, line := range lines {
+			fmt.Fprintf(w, "gpuwhy: %s\n", printable(line))
+		}
+		return
+	}
 	text := err.Error()
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		text = advice.Text()
 	}
 	fmt.Fprintf(w, "gpuwhy: %s\n", printable(strings.Join(strings.Fields(text), " ")))
+}
+
+// errorLines are the lines of a file of rules that are wrong, or the error
+// itself.
+func errorLines(err error) []string {
+	all, ok := errors.AsType[rulefile.Errors](err)
+	if !ok {
+		return []string{err.Error()}
+	}
+	lines := make([]string, len(all))
+	for i := range all {
+		lines[i] = all[i].Error()
+	}
+	return lines
 }
 
 // unsetEmpty takes variables of ours away that are there without a value, as

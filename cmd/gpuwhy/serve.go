@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
@@ -79,8 +77,7 @@ type app struct {
 	history *explain.History
 	recent  *recent.Store
 	floors  attribute.Floors // what each device draws without work
-	alerts  *alert.Engine
-	firing  atomic.Pointer[[]alert.Alert] // as they stand
+	alerts  *alerting
 	server  *http.Server
 
 	encoders chan struct{} // holds one for each encoding under way
@@ -97,10 +94,9 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 	}
 	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
-	rules := alert.Defaults()
-	rules[0].Threshold = cfg.AlertUtilization
-	a.alerts = alert.New(rules)
-	a.firing.Store(&[]alert.Alert{})
+	if a.alerts, err = newAlerting(cfg, a.history, log.With("part", "alerts")); err != nil {
+		return nil, errors.Join(err, a.closeSources())
+	}
 	a.hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
@@ -109,6 +105,7 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 		MaxViewers: cfg.MaxViewers,
 		Log:        log.With("part", "hub"),
 	})
+	a.alerts.hub = a.hub
 	a.sampler = sampler.New(sampler.Config{
 		Node:     in.node,
 		Interval: cfg.Interval,
@@ -139,7 +136,7 @@ func (a *app) monitor() contract.Monitor {
 		Source:         a.inputs.sources[0].Name(),
 		Version:        versionText(),
 		Interval:       a.cfg.Interval,
-		AlertThreshold: gpu.Percent(a.cfg.AlertUtilization),
+		AlertThreshold: a.alerts.threshold(),
 		Started:        a.started,
 	}
 }
@@ -197,11 +194,14 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 	}
 	learned := newLearned(a.cfg, &a.floors, a.history, a.log)
 	learned.restore()
+	a.alerts.restore()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.sampler.Run(ctx) })
 	g.Go(func() error { a.remember(ctx); return nil })
 	g.Go(func() error { learned.keepOn(ctx); return nil })
-	g.Go(func() error { a.watch(ctx); return nil })
+	g.Go(func() error { a.alerts.watch(ctx); return nil })
+	g.Go(func() error { a.alerts.keeper(ctx); return nil })
+	g.Go(func() error { a.alerts.reloadOnHangup(ctx); return nil })
 	g.Go(func() error { a.announceStart(ctx); return nil })
 	g.Go(func() error {
 		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
@@ -215,7 +215,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 	})
 	err := errors.Join(g.Wait(), a.inputs.close(), learned.keep())
 	if a.cfg.StateDir != "" {
-		err = errors.Join(err, a.recent.Save(a.cfg.recentFile(), a.cfg.Source))
+		err = errors.Join(err, a.recent.Save(a.cfg.recentFile(), a.cfg.Source), a.alerts.keep())
 	}
 	return err
 }
@@ -248,41 +248,6 @@ func (a *app) remember(ctx context.Context) {
 	for snap := range a.hub.Feed(ctx) {
 		a.recent.Add(snap)
 	}
-}
-
-// watch tells viewers of alerts.
-func (a *app) watch(ctx context.Context) {
-	for snap := range a.hub.Feed(ctx) {
-		answer := a.history.Explain(snap)
-		changes, standing := a.alerts.Observe(snap, &answer), a.alerts.Standing()
-		a.firing.Store(&standing)
-		a.announce(changes, standing, &answer)
-	}
-}
-
-// announce hands viewers the changes, and those who come later what stands.
-func (a *app) announce(changes []alert.Change, standing []alert.Alert, answer *explain.Answer) {
-	var news, stand []hub.Event
-	for i := range changes {
-		if c := &changes[i]; c.News != alert.Repeated {
-			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, answer)
-		}
-	}
-	for i := range standing {
-		stand = a.appendEvent(stand, contract.StandingNameOf(&standing[i]), &standing[i], answer)
-	}
-	a.hub.Announce(news, stand)
-}
-
-func (a *app) appendEvent(events []hub.Event, name string, of *alert.Alert, answer *explain.Answer) []hub.Event {
-	message := contract.NewAlert(of)
-	message.Explain(answer.Of(of.Device.Node, of.Device.UUID))
-	data, err := json.Marshal(message)
-	if err != nil {
-		a.log.Error("an alert can't be encoded", "alert", of.ID, "err", err)
-		return events
-	}
-	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
 }
 
 // announceStart says in one line what is read. What can't be read, its source

@@ -38,7 +38,8 @@ func (a *app) newServer() (*http.Server, error) {
 		WS:           a.hub,
 		Explain:      a.history.Explain,
 		Recent:       a.recent,
-		ActiveAlerts: func() int { return len(*a.firing.Load()) },
+		ActiveAlerts: a.alerts.Firing,
+		Alerts:       a.alerts,
 		Metrics:      exporter,
 		Parts:        a.parts,
 		Page:         pages.dashboard,
@@ -204,7 +205,7 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 		Now:            time.Now(),
 		Attribution:    attribution(snap),
 	}
-	for _, alert := range *p.app.firing.Load() {
+	for _, alert := range p.app.alerts.Standing() {
 		in.Alerts = append(in.Alerts, views.Alert{
 			ID: alert.ID, GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
 		})

@@ -131,6 +131,9 @@ func (a *Alert) past(w *watch) string {
 	if a.State == Resolved {
 		return ": it is over, " + span + " after " + began
 	}
+	if a.Time.Sub(a.Since) < time.Second {
+		return "; " + began + " just now"
+	}
 	return "; " + began + " " + span + " ago"
 }
 

@@ -438,6 +438,21 @@ func (e *Engine) Standing() []Alert {
 	return out
 }
 
+// Firing is how many alerts stand.
+func (e *Engine) Firing() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := 0
+	for _, t := range e.tracked {
+		for i := range t.states {
+			if t.states[i].alert != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // Past returns the last alerts that are over, the newest first.
 func (e *Engine) Past() []Alert {
 	e.mu.Lock()

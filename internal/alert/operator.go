@@ -2,7 +2,6 @@ package alert
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -16,6 +15,8 @@ var (
 	// ErrReported: an alert whose device reports what is watched can't be
 	// dismissed.
 	ErrReported = errors.New("what it is about is still reported")
+	// ErrTooMany: no more silences can be made.
+	ErrTooMany = errors.New("there are too many silences")
 )
 
 // Bounds of what people may write and make.
@@ -85,7 +86,7 @@ func (e *Engine) Silence(x Silence, now time.Time) (Silence, []Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.silences) >= mostSilences {
-		return Silence{}, nil, fmt.Errorf("there are %d silences, and can be no more: end some", mostSilences)
+		return Silence{}, nil, ErrTooMany
 	}
 	e.silenced++
 	x.ID = strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(e.silenced, 36)

@@ -6,27 +6,36 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// An Operation is what a route answers to GET.
+// An Operation is what a route answers to a method.
 type Operation struct {
+	Method      string // GET where it is empty
 	ID          string // a name for programs that generate clients
 	Tag         string // the client whose contract it is
 	Summary     string // a few words
 	Description string
 	Params      []Param
-	Answers     []Answer
+	// Body is a value of the type that the request's body is decoded to; nil
+	// where it has none. BodyRequired says that there must be one.
+	Body         any
+	BodyRequired bool
+	Answers      []Answer
 	// Fresh says that the answer is about this very moment: it has no ETag.
 	Fresh bool
 }
+
+func (o *Operation) method() string { return cmp.Or(o.Method, http.MethodGet) }
 
 // A Param is a parameter in the path or in the query.
 type Param struct {
@@ -103,10 +112,13 @@ type Server struct {
 	URL string `json:"url"`
 }
 
-// PathItem is what a path answers.
+// PathItem is what a path answers, by method in small letters.
 type PathItem struct {
-	Get *OperationObject `json:"get"`
+	Operations Members[*OperationObject]
 }
+
+// MarshalJSON implements [json.Marshaler].
+func (p *PathItem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Operations) }
 
 // OperationObject is one method of it.
 type OperationObject struct {
@@ -115,7 +127,14 @@ type OperationObject struct {
 	Description string                     `json:"description,omitempty"`
 	ID          string                     `json:"operationId"`
 	Parameters  []*Parameter               `json:"parameters,omitempty"`
+	Body        *RequestBody               `json:"requestBody,omitempty"`
 	Responses   Members[*ResponseOrRefObj] `json:"responses"`
+}
+
+// RequestBody is what a client sends.
+type RequestBody struct {
+	Required bool            `json:"required,omitempty"`
+	Content  Members[*Media] `json:"content"`
 }
 
 // Parameter is one of its parameters.
@@ -187,7 +206,12 @@ func OpenAPI(api API, routes []Route) (*Document, []string) {
 		{"text/html", &Media{}}, // for a browser
 	}
 	for _, route := range routes {
-		doc.Paths = append(doc.Paths, Member[*PathItem]{route.Path, &PathItem{operation(schemas, route, problem)}})
+		item := doc.Paths.Get(route.Path)
+		if item == nil {
+			item = &PathItem{}
+			doc.Paths = append(doc.Paths, Member[*PathItem]{route.Path, item})
+		}
+		item.Operations = append(item.Operations, Member[*OperationObject]{strings.ToLower(route.method()), operation(schemas, route, problem)})
 	}
 	doc.Components = Components{Schemas: schemas.Named(), Responses: commonResponses(problem)}
 	return doc, schemas.Faults()
@@ -211,9 +235,13 @@ func operation(schemas *Schemas, route Route, problem Members[*Media]) *Operatio
 	for _, p := range route.Params {
 		op.Parameters = append(op.Parameters, parameter(p))
 	}
+	if route.Body != nil {
+		op.Body = &RequestBody{route.BodyRequired, Members[*Media]{{"application/json", &Media{Schema: schemas.Of(reflect.TypeOf(route.Body))}}}}
+	}
+	revalidated := !route.Fresh && route.method() == http.MethodGet
 	for _, a := range byStatus(route.Answers) {
-		op.Responses = append(op.Responses, response(schemas, a, problem, !route.Fresh))
-		if a[0].Status == 200 && !route.Fresh {
+		op.Responses = append(op.Responses, response(schemas, a, problem, revalidated))
+		if a[0].Status == 200 && revalidated {
 			op.Responses = append(op.Responses, Member[*ResponseOrRefObj]{"304", &ResponseOrRefObj{Ref: responseRefs + "NotModified"}})
 		}
 	}

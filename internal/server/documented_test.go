@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
@@ -25,11 +26,10 @@ type documented struct {
 	schemas map[string]*jsonschema.Schema
 }
 
-type documentedPath struct {
-	Get struct {
-		Parameters []struct{ Name, In string }
-		Responses  map[string]documentedResponse
-	}
+// documentedPath has the operations of a path by method, in small letters.
+type documentedPath map[string]*struct {
+	Parameters []struct{ Name, In string }
+	Responses  map[string]documentedResponse
 }
 
 type documentedResponse struct {
@@ -53,11 +53,13 @@ func newDocumented(t testing.TB) *documented {
 		t.Fatal(err)
 	}
 	for _, item := range doc.Paths {
-		for status, response := range item.Get.Responses {
-			if name, is := strings.CutPrefix(response.Ref, "#/components/responses/"); is {
-				common := doc.Components.Responses[name]
-				common.Ref = response.Ref
-				item.Get.Responses[status] = common
+		for _, op := range item {
+			for status, response := range op.Responses {
+				if name, is := strings.CutPrefix(response.Ref, "#/components/responses/"); is {
+					common := doc.Components.Responses[name]
+					common.Ref = response.Ref
+					op.Responses[status] = common
+				}
 			}
 		}
 	}
@@ -82,11 +84,11 @@ func closed(document any) any {
 }
 
 // schema returns that of an answer.
-func (d *documented) schema(t testing.TB, path, status, contentType string) *jsonschema.Schema {
+func (d *documented) schema(t testing.TB, method, path, status, contentType string) *jsonschema.Schema {
 	t.Helper()
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace
-	at := fmt.Sprintf("/paths/%s/get/responses/%s", escape(path), status)
-	if ref := d.paths[path].Get.Responses[status].Ref; ref != "" {
+	at := fmt.Sprintf("/paths/%s/%s/responses/%s", escape(path), method, status)
+	if ref := d.paths[path][method].Responses[status].Ref; ref != "" {
 		at = strings.TrimPrefix(ref, "#")
 	}
 	at += "/content/" + escape(contentType) + "/schema"
@@ -103,19 +105,20 @@ func (d *documented) schema(t testing.TB, path, status, contentType string) *jso
 	return schema
 }
 
-// check holds an answer to a GET of the path to what is documented.
-func (d *documented) check(t testing.TB, path string, w *httptest.ResponseRecorder) {
+// check holds an answer to what is documented of the path and the method.
+func (d *documented) check(t testing.TB, method, path string, w *httptest.ResponseRecorder) {
 	t.Helper()
-	item, ok := d.paths[path]
-	if !ok {
-		t.Errorf("%s is not documented", path)
+	method = strings.ToLower(method)
+	op := d.paths[path][method]
+	if op == nil {
+		t.Errorf("%s %s is not documented", method, path)
 		return
 	}
 	status := fmt.Sprint(w.Code)
-	response, ok := item.Get.Responses[status]
+	response, ok := op.Responses[status]
 	if !ok {
 		status = "default"
-		response = item.Get.Responses[status]
+		response = op.Responses[status]
 		if w.Code < 400 {
 			t.Errorf("%s: status %d is not documented", path, w.Code)
 		}
@@ -134,7 +137,7 @@ func (d *documented) check(t testing.TB, path string, w *httptest.ResponseRecord
 	if !strings.HasSuffix(contentType, "json") || strings.HasSuffix(path, "api.json") || w.Header().Get("Content-Encoding") != "" || w.Body.Len() == 0 {
 		return
 	}
-	if err := d.schema(t, path, status, contentType).Validate(unmarshal(t, w.Body.Bytes())); err != nil {
+	if err := d.schema(t, method, path, status, contentType).Validate(unmarshal(t, w.Body.Bytes())); err != nil {
 		t.Errorf("%s: status %d: %v\n%.2000s", path, w.Code, err, w.Body)
 	}
 }
@@ -162,8 +165,11 @@ func TestAnswersAreDocumented(t *testing.T) {
 			st.show(t, snap)
 		}
 		for path, item := range d.paths {
+			if item["get"] == nil {
+				continue
+			}
 			queries := []string{""}
-			for _, p := range item.Get.Parameters {
+			for _, p := range item["get"].Parameters {
 				if p.In == "query" {
 					queries = append(queries, "?"+p.Name+"=local", "?"+p.Name+"=other", "?"+p.Name+"=0", "?"+p.Name+"=a;b")
 				}
@@ -176,7 +182,7 @@ func TestAnswersAreDocumented(t *testing.T) {
 			} {
 				address := (&url.URL{Path: strings.NewReplacer(values...).Replace(path)}).String()
 				for _, query := range queries {
-					t.Run(name+" "+address+query, func(t *testing.T) { d.check(t, path, get(h, address+query)) })
+					t.Run(name+" "+address+query, func(t *testing.T) { d.check(t, http.MethodGet, path, get(h, address+query)) })
 				}
 			}
 		}

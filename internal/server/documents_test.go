@@ -124,13 +124,15 @@ func TestExamplesAreValid(t *testing.T) {
 	d := newDocumented(t)
 	seen := 0
 	for path, item := range d.paths {
-		for status, response := range item.Get.Responses {
-			for contentType, media := range response.Content {
-				for name, example := range media.Examples {
-					seen++
-					schema := d.schema(t, path, status, contentType)
-					if err := schema.Validate(unmarshal(t, example.Value)); err != nil {
-						t.Errorf("%s %s %s: %v", path, status, name, err)
+		for method, op := range item {
+			for status, response := range op.Responses {
+				for contentType, media := range response.Content {
+					for name, example := range media.Examples {
+						seen++
+						schema := d.schema(t, method, path, status, contentType)
+						if err := schema.Validate(unmarshal(t, example.Value)); err != nil {
+							t.Errorf("%s %s %s %s: %v", method, path, status, name, err)
+						}
 					}
 				}
 			}

@@ -2,7 +2,7 @@ package server
 
 import "net/http"
 
-// maxBody is more than any request needs: none has a body yet.
+// maxBody is more than any request needs.
 const maxBody = 64 << 10
 
 // limitBody ends reading a body that is longer. It is the outermost middleware

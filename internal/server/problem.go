@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,20 +96,34 @@ func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
-// allowedMethods are those of every address: nothing can be written.
-const allowedMethods = "GET, HEAD, OPTIONS"
+// allowed lists the methods of an address, of which routes have some.
+func allowed(methods []string) string {
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(slices.Clone(methods), http.MethodHead)
+	}
+	methods = append(slices.Clone(methods), http.MethodOptions)
+	slices.Sort(methods)
+	return strings.Join(methods, ", ")
+}
 
-func methodNotAllowed(http.ResponseWriter, *http.Request) error {
-	e := refuse(http.StatusMethodNotAllowed, "this address can only be read", "use GET or HEAD")
-	e.allow = allowedMethods
-	return e
+// readMethods are those of most addresses.
+var readMethods = allowed([]string{http.MethodGet})
+
+func methodNotAllowed(allow string) handler {
+	return func(_ http.ResponseWriter, r *http.Request) error {
+		e := refuse(http.StatusMethodNotAllowed, "this address does not take "+quote(r.Method), "use one of "+allow)
+		e.allow = allow
+		return e
+	}
 }
 
 // options answers which methods there are.
-func options(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Allow", allowedMethods)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+func options(allow string) handler {
+	return func(w http.ResponseWriter, _ *http.Request) error {
+		w.Header().Set("Allow", allow)
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
 }
 
 // readOnly answers reading requests with h, and others as every address does.
@@ -118,9 +133,9 @@ func readOnly(h handler) handler {
 		case http.MethodGet, http.MethodHead:
 			return h(w, r)
 		case http.MethodOptions:
-			return options(w, r)
+			return options(readMethods)(w, r)
 		default:
-			return methodNotAllowed(w, r)
+			return methodNotAllowed(readMethods)(w, r)
 		}
 	}
 }

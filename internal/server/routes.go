@@ -10,7 +10,9 @@ import (
 )
 
 // A route is an address, what answers there, and what the documents say of it.
+// What answers to GET answers to HEAD too.
 type route struct {
+	method string
 	path   string
 	answer http.Handler
 	// doc is left out for what is no part of the API: pages and their files.
@@ -20,6 +22,7 @@ type route struct {
 // The clients whose contracts the operations are.
 const (
 	tagLive       = "Live dashboard"
+	tagAlerts     = "Alerts"
 	tagAgent      = "Resource agent"
 	tagFleet      = "Fleet manager"
 	tagCluster    = "Cluster"
@@ -31,6 +34,7 @@ const (
 
 var tags = []apidoc.Tag{
 	{Name: tagLive, Description: "What the dashboard and bots read: the newest snapshot, its totals, and the last minutes. The same comes over the WebSocket at /ws; see /docs/events."},
+	{Name: tagAlerts, Description: "What fires, and what people say of it. News of alerts comes over the WebSocket too."},
 	{Name: tagAgent, Description: "One machine's GPUs, as the resource agent served them."},
 	{Name: tagFleet, Description: "The fleet manager's list."},
 	{Name: tagCluster, Description: "GPUs and processes by cluster and node. What gpuwhy reads itself is the cluster \"local\"."},
@@ -42,11 +46,11 @@ var tags = []apidoc.Tag{
 
 // routes are all addresses, in the order of the documents.
 func (s *Server) routes() []route {
-	api := func(path string, h handler, doc apidoc.Operation) route { return route{path, s.handle(h), &doc} }
-	page := func(path string, h handler) route { return route{path, s.handle(h), nil} }
+	api := func(path string, h handler, doc apidoc.Operation) route { return s.route(http.MethodGet, path, h, doc) }
+	page := func(path string, h handler) route { return route{http.MethodGet, path, s.handle(h), nil} }
 	cluster := s.cluster()
 	nodeParam := apidoc.Param{Name: "node", In: "path", Description: "Name of the machine.", Example: s.cfg.Monitor.Node}
-	return []route{
+	routes := []route{
 		page("/{$}", s.home()),
 		page("/static/{path...}", s.static()),
 		page("/favicon.ico", s.favicon()),
@@ -55,7 +59,7 @@ func (s *Server) routes() []route {
 		page("/docs/events", s.eventsPage()),
 		page("/redoc", s.referencePage()),
 
-		{"/ws", s.cfg.WS, nil}, // AsyncAPI describes it
+		{http.MethodGet, "/ws", s.cfg.WS, nil}, // AsyncAPI describes it
 		api("/api/gpu/summary", s.summary(), apidoc.Operation{
 			ID: "getSummary", Tag: tagLive, Summary: "Totals of the newest snapshot, and why",
 			Description: "Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do.",
@@ -170,7 +174,7 @@ func (s *Server) routes() []route {
 			Answers: []apidoc.Answer{ok("The parts.", contract.MonitorHealth{}, "health")},
 		}),
 
-		{"/metrics", s.cfg.Metrics, &apidoc.Operation{
+		{http.MethodGet, "/metrics", s.cfg.Metrics, &apidoc.Operation{
 			ID: "getPrometheus", Tag: tagPrometheus, Summary: "Metrics for Prometheus", Fresh: true,
 			Description: "Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names.",
 			Answers: []apidoc.Answer{
@@ -192,6 +196,16 @@ func (s *Server) routes() []route {
 			Answers: []apidoc.Answer{{Status: 200, Description: "AsyncAPI 3.0.", ContentType: typeJSON}},
 		}),
 	}
+	if s.cfg.Alerts != nil {
+		routes = append(routes, s.alertRoutes()...)
+	}
+	return routes
+}
+
+// route is one of the API's.
+func (s *Server) route(method, path string, h handler, doc apidoc.Operation) route {
+	doc.Method = method
+	return route{method, path, s.handle(h), &doc}
 }
 
 func ok(description string, of any, example string) apidoc.Answer {
@@ -220,7 +234,7 @@ Every **measured value may be null**, which is not 0: the device does not report
 known. Units are in the names: ` + "`*_mb`" + ` is MiB (2^20 bytes). Times are RFC 3339, UTC. Members that are not known to a client are to
 be ignored: more may come, none goes.
 
-Every address answers HEAD and OPTIONS too. An answer has an ETag; asked for with If-None-Match it is a 304 until there is
+Every address that can be read answers HEAD too, and all answer OPTIONS. An answer has an ETag; asked for with If-None-Match it is a 304 until there is
 another. Health and metrics are about this very moment, and have none. Errors are application/problem+json whose ` + "`detail`" + ` says what to do. The live events are [a document of their
 own](docs/events).`
 

@@ -30,6 +30,9 @@ type Config struct {
 	Recent  *recent.Store
 	// ActiveAlerts is how many alerts are firing.
 	ActiveAlerts func() int
+	// Alerts are what fires, and what people say of it; their addresses are not
+	// there where it is nil.
+	Alerts Alerts
 	// Metrics answers /metrics.
 	Metrics http.Handler
 	// Parts says how each part of the program does, by name.
@@ -132,19 +135,24 @@ func cleanBasePath(path string) (string, error) {
 // Handler returns all routes behind all middleware; [Server.routes] lists them.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mount := func(path string, answer http.Handler) {
-		mux.Handle("GET "+s.cfg.BasePath+path, answer) // and HEAD
-		mux.Handle("OPTIONS "+s.cfg.BasePath+path, s.handle(options))
-		mux.Handle(s.cfg.BasePath+path, s.handle(methodNotAllowed))
+	methods := map[string][]string{} // by path
+	mount := func(method, path string, answer http.Handler) {
+		mux.Handle(method+" "+s.cfg.BasePath+path, answer)
+		methods[path] = append(methods[path], method)
 	}
 	for _, r := range s.routes() {
-		mount(r.path, r.answer)
+		mount(r.method, r.path, r.answer)
 	}
 	// The page of a device. Its pattern names no method, which would make it
 	// conflict with those of /gpu/info.
 	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.handle(readOnly(s.devicePage)))
 	if s.cfg.BasePath != "" {
-		mount("", s.handle(s.toBase))
+		mount(http.MethodGet, "", s.handle(s.toBase))
+	}
+	for path, of := range methods {
+		allow := allowed(of)
+		mux.Handle("OPTIONS "+s.cfg.BasePath+path, s.handle(options(allow)))
+		mux.Handle(s.cfg.BasePath+path, s.handle(methodNotAllowed(allow)))
 	}
 	mux.Handle("/", s.handle(s.notFound))
 	return s.wrap(mux)

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
@@ -34,6 +35,7 @@ type stage struct {
 	snap   *gpu.Snapshot
 	update []byte
 
+	engine              *alert.Engine
 	alerts, whys, pages atomic.Int64
 	recent              *recent.Store
 	log                 logged
@@ -66,6 +68,7 @@ func (st *stage) show(tb testing.TB, snap *gpu.Snapshot) {
 		tb.Fatal(err)
 	}
 	st.recent.Add(snap)
+	st.engine.Observe(snap, nil)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.snap, st.update = snap, update
@@ -75,6 +78,30 @@ func (st *stage) newest() (*gpu.Snapshot, []byte) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.snap, st.update
+}
+
+// A desk is where people say something of an engine's alerts.
+type desk struct{ *alert.Engine }
+
+func (d desk) Acknowledge(id string, by *alert.Acknowledgment) (alert.Alert, error) {
+	change, err := d.Engine.Acknowledge(id, by)
+	return change.Alert, err
+}
+
+func (d desk) Dismiss(id string) (alert.Alert, error) {
+	change, err := d.Engine.Dismiss(id, machines.Time)
+	return change.Alert, err
+}
+
+func (d desk) Silence(s alert.Silence, span time.Duration) (alert.Silence, error) {
+	s.Until = machines.Time.Add(span)
+	made, _, err := d.Engine.Silence(s, machines.Time)
+	return made, err
+}
+
+func (d desk) Unsilence(id string) error {
+	_, err := d.Engine.Unsilence(id)
+	return err
 }
 
 var testMonitor = contract.Monitor{
@@ -89,7 +116,8 @@ var testAssets = map[string]Asset{
 // newStage returns a server's configuration with working parts, and the stage
 // behind it.
 func newStage() (*stage, Config) {
-	st := &stage{recent: recent.New()}
+	busy := alert.Rule{Name: "busy", Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}
+	st := &stage{recent: recent.New(), engine: alert.New([]alert.Rule{busy})}
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
@@ -102,6 +130,7 @@ func newStage() (*stage, Config) {
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
+		Alerts:       desk{st.engine},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			send(w, r, []byte("up 1\n"))

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// rulesFile writes a file of rules.
+func rulesFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "alerts.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// ask sends a request with a JSON body, and decodes the answer into into unless
+// that is nil.
+func (p *program) ask(method, path, content string, into any) int {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, strings.TrimSuffix(p.url, "/")+path, strings.NewReader(content))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if into != nil {
+		if err := json.Unmarshal(text, into); err != nil {
+			p.t.Fatalf("%s %s: %v\n%s", method, path, err, text)
+		}
+	}
+	return answer.StatusCode
+}
+
+// nextAlert waits for news of an alert that is as it is asked for.
+func (v *viewer) nextAlert(what string, is func(contract.Alert) bool) contract.Alert {
+	v.t.Helper()
+	for {
+		m, err := v.read()
+		if err != nil {
+			v.t.Fatalf("waiting until %s: %v", what, err)
+		}
+		if m.Event != contract.AlertEvent && m.Event != contract.HighGPUUsage {
+			continue
+		}
+		var a contract.Alert
+		if err := json.Unmarshal(m.Data, &a); err != nil {
+			v.t.Fatal(err)
+		}
+		if is(a) {
+			return a
+		}
+	}
+}
+
+// Every kind of trouble that the fake card can have comes as an alert with its
+// rule, its severity and a sentence, on the program itself.
+func TestTroubleFiresAlerts(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.H100(), fakenvml.RTX4090().At(2))
+	rules := rulesFile(t, "rules:\n"+
+		"- {name: too_hot, hold: 0s, clear: 0s}\n"+
+		"- {name: hot, above: 80, hold: 0s, clear: 0s, enabled: true, severity: critical}\n"+
+		"- {name: lost, clear: 0s}\n")
+	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	v := p.dial()
+	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	state := func(rule, state string) func(contract.Alert) bool {
+		return func(a contract.Alert) bool { return a.Rule == rule && a.State == state }
+	}
+
+	m.GPU(1).Set(fakenvml.Temperature, 88)
+	a := v.nextAlert("it is hot", state("hot", "firing"))
+	if a.Severity != "critical" || a.GPUUUID != m.GPU(1).UUID() || value(t, "value", a.Value) != 88 || a.Unit != "°C" || value(t, "threshold", a.Limit) != 80 || a.Message == "" || a.Why == "" {
+		t.Errorf("hot: %+v", a)
+	}
+	if _, ok := a.Threshold.Get(); ok {
+		t.Errorf("a threshold in percent: %+v", a.Threshold)
+	}
+	m.GPU(1).Set(fakenvml.Temperature, 60)
+	v.nextAlert("it is not hot any more", state("hot", "resolved"))
+
+	m.GPU(0).RaiseXID(79)
+	a = v.nextAlert("the driver had an error", state("xid", "firing"))
+	if !strings.Contains(a.Message, "XID 79 (the GPU has fallen off the bus)") || a.Advice == "" || a.Severity != "critical" {
+		t.Errorf("xid: %q, %q", a.Message, a.Advice)
+	}
+	m.GPU(0).Lost()
+	a = v.nextAlert("it is lost", state("lost", "firing"))
+	if a.GPUUUID != m.GPU(0).UUID() || !strings.Contains(a.Message, "is lost") {
+		t.Errorf("lost: %+v", a)
+	}
+	m.GPU(0).Back()
+	v.nextAlert("it is back", state("lost", "resolved"))
+}
+
+// What people say of an alert reaches every viewer, and the API.
+func TestWhatPeopleSayOfAlerts(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Temperature, 88)
+	p := start(t, lib.Env(), fast, "--alert-rules="+rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}]"))
+	v := p.dial()
+	fired := v.nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" })
+	d := readDocument(p, "/openapi.json")
+
+	var list contract.Alerts
+	if p.get("/api/alerts", &list); len(list.Alerts) != 1 || list.Alerts[0].ID != fired.ID {
+		t.Fatalf("%+v", list.Alerts)
+	}
+	var a contract.Alert
+	path := "/api/alerts/" + fired.ID + "/acknowledge"
+	if status := p.ask("POST", path, `{"by":"ann","comment":"a new fan is on its way"}`, &a); status != 200 || a.Acknowledged == nil || a.Acknowledged.By != "ann" {
+		t.Errorf("acknowledge: %d, %+v", status, a)
+	}
+	v.nextAlert("it is acknowledged", func(a contract.Alert) bool { return a.ID == fired.ID && a.Acknowledged != nil })
+	p.ask("DELETE", path, "", &a)
+	v.nextAlert("that is taken back", func(a contract.Alert) bool { return a.ID == fired.ID && a.Acknowledged == nil })
+
+	var silence contract.Silence
+	if status := p.ask("POST", "/api/silences", `{"gpu_uuid":"`+fired.GPUUUID+`","duration_seconds":60}`, &silence); status != 201 {
+		t.Errorf("silence: %d", status)
+	}
+	v.nextAlert("it is silenced", func(a contract.Alert) bool { return a.ID == fired.ID && a.SilencedUntil != nil })
+	if status := p.ask("DELETE", "/api/silences/"+silence.ID, "", nil); status != 204 {
+		t.Errorf("end of the silence: %d", status)
+	}
+	v.nextAlert("the silence is over", func(a contract.Alert) bool { return a.ID == fired.ID && a.SilencedUntil == nil })
+	if status := p.ask("DELETE", "/api/alerts/"+fired.ID, "", nil); status != 409 {
+		t.Errorf("dismissed although it is hot: %d", status)
+	}
+	for _, documented := range []string{"/api/alerts", "/api/alert-rules"} {
+		d.check(p, documented, documented, 200)
+	}
+}
+
+// What stands, what was, and the silences are there again after a restart; an
+// alert that goes on keeps its name, and is not told twice.
+func TestAlertsSurviveARestart(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Temperature, 88)
+	dir := t.TempDir()
+	args := []string{fast, "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]")}
+	p := start(t, lib.Env(), args...)
+	fired := p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" })
+	p.ask("POST", "/api/alerts/"+fired.ID+"/acknowledge", `{"by":"ann"}`, nil)
+	p.ask("POST", "/api/silences", `{"rule":"ecc","duration_seconds":3600}`, nil)
+	if _, err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+
+	p = start(t, lib.Env(), args...)
+	v := p.dial()
+	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	var list contract.Alerts
+	if p.get("/api/alerts", &list); len(list.Alerts) != 1 || list.Alerts[0].ID != fired.ID || list.Alerts[0].Acknowledged == nil || len(list.Silences) != 1 {
+		t.Fatalf("after the restart: %+v", list)
+	}
+	m.GPU(0).Set(fakenvml.Temperature, 50)
+	v.nextAlert("it is over", func(a contract.Alert) bool { return a.ID == fired.ID && a.State == "resolved" })
+	if p.get("/api/alerts", &list); len(list.Alerts) != 0 || len(list.Past) != 1 || list.Past[0].ID != fired.ID {
+		t.Errorf("past: %+v", list)
+	}
+
+	// A file that is damaged is said, and keeps nothing from working.
+	if _, err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "alerts.json"), []byte(`{"version":1,`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, lib.Env(), args...)
+	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	if !strings.Contains(p.log.String(), "the alerts of before can't be restored") {
+		t.Error("nothing is said of a damaged file")
+	}
+}
+
+// A good file takes effect at SIGHUP, a bad one changes nothing and says where
+// it is wrong.
+func TestRulesAreReadAgainOnHangup(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Temperature, 70)
+	name := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}]")
+	p := start(t, lib.Env(), fast, "--alert-rules="+name)
+	v := p.dial()
+	v.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	write := func(text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	threshold := func() float64 {
+		var rules contract.AlertRules
+		p.get("/api/alert-rules", &rules)
+		for _, r := range rules.Rules {
+			if r.Name == "hot" {
+				return value(t, "threshold", r.Threshold)
+			}
+		}
+		return -1
+	}
+	write("rules:\n- name: hot\n  above: 900\n")
+	for !strings.Contains(p.log.String(), name+":3: rules[0] (hot): above: must be from -50 to 200 °C") {
+		v.next("gpu_status_update", nil)
+	}
+	if got := threshold(); got != 80 {
+		t.Errorf("a bad file changed the threshold to %v", got)
+	}
+	write("rules: [{name: hot, above: 60, hold: 0s, enabled: true}]")
+	v.nextAlert("it is hotter than the new threshold", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "firing" })
+	if got := threshold(); got != 60 {
+		t.Errorf("the threshold is %v", got)
+	}
+	write("rules: []")
+	v.nextAlert("the rule is not in force any more", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "resolved" })
+}
+
+func TestCheckConfig(t *testing.T) {
+	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
+	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 20 rules of alerts, 17 of them enabled.") {
+		t.Errorf("%+v", r)
+	}
+	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")
+	want := fmt.Sprintf("gpuwhy: %[1]s:3: rules[0] (hot): above: must be from -50 to 200 °C\ngpuwhy: %[1]s:4: rules[1]: unknown key \"nam\"", bad)
+	for _, args := range [][]string{{"check-config"}, {"serve", "--listen=127.0.0.1:0"}} {
+		if r := command(t, nil, append(args, "--alert-rules", bad)...); r.code != exitUsage || !strings.HasPrefix(r.stderr, want) {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := command(t, nil, "check-config", "--alert-rules", "/nowhere/rules.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "/nowhere/rules.yaml") {
+		t.Errorf("%+v", r)
+	}
+	if r := command(t, nil, "check-config", "--schema"); r.code != exitOK || !json.Valid([]byte(r.stdout)) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,125 @@
+package contract
+
+import (
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// Alerts answers GET /api/alerts: what stands, what was, and what nobody is told
+// of.
+type Alerts struct {
+	Node   string `json:"node"`                 // name of the machine
+	Source string `json:"source" enum:"source"` // where the readings come from
+	// Time of the newest snapshot; the monitor's own start before the first reading.
+	Timestamp string    `json:"timestamp" format:"date-time"`
+	Alerts    []Alert   `json:"alerts"`   // that fire, the worst first
+	Past      []Alert   `json:"past"`     // the last hundred that are over, the newest first; they have no causes
+	Silences  []Silence `json:"silences"` // in force, the one that ends first, first
+}
+
+// NewAlerts makes it; newest may be nil.
+func NewAlerts(m Monitor, newest *gpu.Snapshot, answer *explain.Answer, standing, past []alert.Alert, silences []alert.Silence) Alerts {
+	out := Alerts{
+		Node: m.Node, Source: m.Source, Timestamp: timestamp(m.Started),
+		Alerts: make([]Alert, len(standing)), Past: make([]Alert, len(past)), Silences: make([]Silence, len(silences)),
+	}
+	if newest != nil {
+		out.Source, out.Timestamp = newest.Source, timestamp(newest.Time)
+	}
+	for i := range standing {
+		out.Alerts[i] = NewAlert(&standing[i])
+		out.Alerts[i].Explain(answer.Of(standing[i].Device.Node, standing[i].Device.UUID))
+	}
+	for i := range past {
+		out.Past[i] = NewAlert(&past[i])
+	}
+	for i := range silences {
+		out.Silences[i] = NewSilence(&silences[i])
+	}
+	return out
+}
+
+// Silence keeps alerts from being told to targets; they fire all the same.
+type Silence struct {
+	ID      string `json:"silence_id"`               // the silence's key
+	Rule    string `json:"rule"`                     // pattern of rules' names; empty for all
+	Node    string `json:"node"`                     // pattern of machines' names; empty for all
+	GPUUUID string `json:"gpu_uuid"`                 // pattern of GPUs' UUIDs; empty for all, and for what is about the machine
+	By      string `json:"by"`                       // who, as they call themselves; may be empty
+	Comment string `json:"comment"`                  // what they say of it; may be empty
+	Since   string `json:"since" format:"date-time"` // when it began
+	Until   string `json:"until" format:"date-time"` // when it ends
+}
+
+// NewSilence makes it.
+func NewSilence(s *alert.Silence) Silence {
+	return Silence{s.ID, s.Rule, s.Node, s.GPU, s.By, s.Comment, timestamp(s.Since), timestamp(s.Until)}
+}
+
+// Note is the body of POST /api/alerts/{id}/acknowledge.
+type Note struct {
+	By      string `json:"by,omitempty"`      // who, as they call themselves
+	Comment string `json:"comment,omitempty"` // what they say of it
+}
+
+// SilenceRequest is the body of POST /api/silences.
+type SilenceRequest struct {
+	Rule     string  `json:"rule,omitempty"`     // pattern of rules' names: * is any text, ? one character; empty for all
+	Node     string  `json:"node,omitempty"`     // pattern of machines' names; empty for all
+	GPUUUID  string  `json:"gpu_uuid,omitempty"` // pattern of GPUs' UUIDs; empty for all
+	By       string  `json:"by,omitempty"`       // who, as they call themselves
+	Comment  string  `json:"comment,omitempty"`  // what they say of it
+	Duration float64 `json:"duration_seconds"`   // for how long
+}
+
+// AlertRules answers GET /api/alert-rules.
+type AlertRules struct {
+	Rules []AlertRule `json:"rules"` // also those that are not enabled
+}
+
+// AlertRule is when an alert fires, when it is over, and how often it is told.
+type AlertRule struct {
+	Name        string   `json:"name"`                                  // the rule's key
+	Watch       string   `json:"watch"`                                 // what it looks at
+	Enabled     bool     `json:"enabled"`                               // whether it is in force
+	Severity    string   `json:"severity" enum:"info,warning,critical"` // how much its alerts matter
+	Threshold   Float    `json:"threshold" unit:"any"`                  // beyond which it fires; null where what it looks at either is so or not
+	Unit        string   `json:"unit"`                                  // of threshold and margin: "%", "°C", "W", "MiB"; empty for what is counted
+	Below       bool     `json:"below"`                                 // it fires below the threshold, not above
+	Margin      float64  `json:"margin" unit:"any"`                     // how far back from the threshold it must be to be over
+	Hold        float64  `json:"hold_seconds"`                          // how long it must be beyond the threshold to fire
+	Clear       float64  `json:"clear_seconds"`                         // how long it must be back to be over
+	Cooldown    float64  `json:"cooldown_seconds"`                      // how long no other alert fires after that
+	Repeat      float64  `json:"repeat_seconds"`                        // after how long it is told again; 0: never
+	Nodes       []string `json:"nodes"`                                 // patterns of the machines that it looks at; all where there are none
+	GPUs        []string `json:"gpus"`                                  // patterns of GPUs' UUIDs; all where there are none
+	Users       []string `json:"users"`                                 // patterns of the users whose processes it looks at; all where there are none
+	Processes   []string `json:"processes"`                             // patterns of the processes' names; all where there are none
+	Codes       []int    `json:"codes" unit:"any"`                      // XIDs that it counts; all where there are none
+	IgnoreCodes []int    `json:"ignore_codes" unit:"any"`               // XIDs that it does not count
+	Targets     []string `json:"notify"`                                // names of the targets that are told; all where there are none
+}
+
+// NewAlertRules makes it.
+func NewAlertRules(rules []alert.Rule) AlertRules {
+	out := AlertRules{Rules: make([]AlertRule, len(rules))}
+	for i := range rules {
+		r := &rules[i]
+		threshold := gpu.Of(r.Threshold)
+		if r.Watch.Condition() {
+			threshold = gpu.Reading[float64]{}
+		}
+		out.Rules[i] = AlertRule{
+			Name: r.Name, Watch: string(r.Watch), Enabled: r.Enabled, Severity: string(r.Severity),
+			Threshold: float(threshold), Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
+			Hold: r.Hold.Seconds(), Clear: r.Clear.Seconds(), Cooldown: r.Cooldown.Seconds(), Repeat: r.Repeat.Seconds(),
+			Nodes: listed(r.Scope.Nodes), GPUs: listed(r.Scope.GPUs), Users: listed(r.Scope.Users), Processes: listed(r.Scope.Processes),
+			Codes: listed(r.Codes), IgnoreCodes: listed(r.IgnoreCodes), Targets: listed(r.Targets),
+		}
+	}
+	return out
+}
+
+// listed is a list that is never null.
+func listed[T any](list []T) []T { return append([]T{}, list...) }

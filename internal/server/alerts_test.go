@@ -1,0 +1,212 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+)
+
+// say sends a body to an address.
+func say(h http.Handler, method, path, contentType, content string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(content))
+	r.Host = "localhost"
+	if contentType != "" {
+		r.Header.Set("Content-Type", contentType)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// alerting is a server of which one alert stands.
+func alerting(t *testing.T) (h http.Handler, doc *documented, id string) {
+	t.Helper()
+	st, h := serving(t)
+	st.show(t, machines.Workstation())
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if len(list.Alerts) != 1 || list.Alerts[0].Why == "" || list.Node != "node" || list.Timestamp == "" {
+		t.Fatalf("%+v", list)
+	}
+	return h, newDocumented(t), list.Alerts[0].ID
+}
+
+func TestAlertsAreAcknowledged(t *testing.T) {
+	h, doc, id := alerting(t)
+	path := "/api/alerts/" + id + "/acknowledge"
+	const documentedPath = "/api/alerts/{id}/acknowledge"
+	w := say(h, "POST", path, "application/json; charset=utf-8", `{"by":"ann","comment":"<b>mine</b>"}`)
+	doc.check(t, "POST", documentedPath, w)
+	if a := decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "ann" || a.Acknowledged.Comment != "<b>mine</b>" {
+		t.Errorf("status %d: %+v", w.Code, a.Acknowledged)
+	}
+	if at, err := time.Parse(time.RFC3339, decode[contract.Alerts](t, get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || time.Since(at) > time.Minute {
+		t.Errorf("acknowledged at %v: %v", at, err)
+	}
+	w = say(h, "DELETE", path, "", "")
+	doc.check(t, "DELETE", documentedPath, w)
+	if a := decode[contract.Alert](t, w); w.Code != 200 || a.Acknowledged != nil {
+		t.Errorf("taken back: status %d, %+v", w.Code, a.Acknowledged)
+	}
+	if w := say(h, "POST", path, "", ""); w.Code != 200 || decode[contract.Alert](t, w).Acknowledged == nil {
+		t.Errorf("without a body: status %d: %s", w.Code, w.Body)
+	}
+	for _, method := range []string{"POST", "DELETE"} {
+		w := say(h, method, "/api/alerts/none/acknowledge", "", "")
+		doc.check(t, method, documentedPath, w)
+		isProblem(t, w, http.StatusNotFound)
+	}
+	w = say(h, "DELETE", "/api/alerts/"+id, "", "")
+	doc.check(t, "DELETE", "/api/alerts/{id}", w)
+	isProblem(t, w, http.StatusConflict)
+}
+
+func TestAlertsAreSilenced(t *testing.T) {
+	h, doc, id := alerting(t)
+	w := say(h, "POST", "/api/silences", typeJSON, `{"rule":"bu*","by":"ann","comment":"a test","duration_seconds":3600}`)
+	doc.check(t, "POST", "/api/silences", w)
+	made := decode[contract.Silence](t, w)
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	doc.check(t, "GET", "/api/alerts", get(h, "/api/alerts"))
+	if w.Code != http.StatusCreated || len(list.Silences) != 1 || list.Silences[0] != made || made.ID == "" || made.Since >= made.Until {
+		t.Fatalf("status %d: %+v of %+v", w.Code, made, list.Silences)
+	}
+	if a := list.Alerts[0]; a.ID != id || a.State != "firing" || a.SilencedUntil == nil || *a.SilencedUntil != made.Until {
+		t.Errorf("the alert: %+v", a)
+	}
+	w = say(h, "DELETE", "/api/silences/"+made.ID, "", "")
+	doc.check(t, "DELETE", "/api/silences/{id}", w)
+	list = decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if w.Code != http.StatusNoContent || len(list.Silences) != 0 || list.Alerts[0].SilencedUntil != nil {
+		t.Errorf("ended: status %d: %+v", w.Code, list)
+	}
+	w = say(h, "DELETE", "/api/silences/"+made.ID, "", "")
+	doc.check(t, "DELETE", "/api/silences/{id}", w)
+	isProblem(t, w, http.StatusNotFound)
+	for range 500 {
+		say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
+	}
+	w = say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
+	doc.check(t, "POST", "/api/silences", w)
+	isProblem(t, w, http.StatusConflict)
+}
+
+// What a browser sends without a script leads back to the page.
+func TestForms(t *testing.T) {
+	h, _, id := alerting(t)
+	for path, fields := range map[string]url.Values{
+		"/api/alerts/" + id + "/acknowledge": {"by": {"ann"}, "comment": {"& so on"}},
+		"/api/silences":                      {"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}},
+	} {
+		w := say(h, "POST", path, typeForm, fields.Encode())
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/#alerts" {
+			t.Errorf("%s: status %d to %q: %s", path, w.Code, w.Header().Get("Location"), w.Body)
+		}
+	}
+	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	if a := list.Alerts[0]; a.Acknowledged == nil || a.Acknowledged.Comment != "& so on" || a.SilencedUntil == nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestBadBodies(t *testing.T) {
+	h, doc, id := alerting(t)
+	ack := "/api/alerts/" + id + "/acknowledge"
+	long := strings.Repeat("x", 201)
+	for _, tt := range []struct {
+		path, contentType, content string
+		status                     int
+	}{
+		{ack, "text/plain", "hello", http.StatusUnsupportedMediaType},
+		{ack, "", `{"by":"ann"}`, http.StatusUnsupportedMediaType},
+		{ack, typeJSON, `{"by":`, http.StatusBadRequest},
+		{ack, typeJSON, `{} {}`, http.StatusBadRequest},
+		{ack, typeJSON, `{"by":7}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `[]`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"who":"ann"}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"by":"` + long + `"}`, http.StatusUnprocessableEntity},
+		{ack, typeForm, "%zz", http.StatusBadRequest},
+		{ack, typeForm, "who=ann", http.StatusUnprocessableEntity},
+		{"/api/silences", "", "", http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":-1}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":1e300}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":34000000}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":60,"rule":"["}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":60,"comment":"` + long + `"}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeForm, "duration_seconds=NaN", http.StatusUnprocessableEntity},
+		{"/api/silences", typeForm, "duration_seconds=soon", http.StatusUnprocessableEntity},
+	} {
+		w := say(h, "POST", tt.path, tt.contentType, tt.content)
+		doc.check(t, "POST", strings.Replace(tt.path, id, "{id}", 1), w)
+		if detail := isProblem(t, w, tt.status); detail == "" {
+			t.Errorf("%s %.60q: no detail", tt.path, tt.content)
+		}
+	}
+	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
+		t.Errorf("something of that was taken: %+v", list)
+	}
+	large := httptest.NewServer(h)
+	defer large.Close()
+	resp, err := large.Client().Post(large.URL+ack, typeJSON, io.LimitReader(endless{}, maxBody+1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large body: status %d", resp.StatusCode)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+// A page of another site can't say anything of alerts, whatever it may read.
+func TestOnlyOwnPagesAct(t *testing.T) {
+	st, h := serving(t, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
+	st.show(t, machines.Workstation())
+	for _, origin := range []string{"https://evil.example", "https://board.example.org", "null"} {
+		r := httptest.NewRequest(http.MethodPost, "/api/silences", strings.NewReader(`{"duration_seconds":60}`))
+		r.Host = "localhost"
+		r.Header.Set("Content-Type", typeJSON)
+		r.Header.Set("Origin", origin)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		isProblem(t, w, http.StatusForbidden)
+	}
+	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); len(list.Silences) != 0 {
+		t.Errorf("%+v", list.Silences)
+	}
+}
+
+func TestMethodsOfActions(t *testing.T) {
+	h, _, id := alerting(t)
+	for path, allow := range map[string]string{
+		"/api/alerts":                        "GET, HEAD, OPTIONS",
+		"/api/alerts/" + id:                  "DELETE, OPTIONS",
+		"/api/alerts/" + id + "/acknowledge": "DELETE, OPTIONS, POST",
+		"/api/silences":                      "OPTIONS, POST",
+		"/api/silences/x":                    "DELETE, OPTIONS",
+	} {
+		if w := ask(h, "OPTIONS", path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != allow {
+			t.Errorf("OPTIONS %s: status %d, Allow %q, want %q", path, w.Code, w.Header().Get("Allow"), allow)
+		}
+		w := ask(h, "BREW", path)
+		isProblem(t, w, http.StatusMethodNotAllowed)
+		if w.Header().Get("Allow") != allow {
+			t.Errorf("BREW %s: Allow %q, want %q", path, w.Header().Get("Allow"), allow)
+		}
+	}
+}
