@@ -1,14 +1,16 @@
 // @ts-check
-// High-usage alerts, as they fire and as they are over.
+// Alerts, as they fire and as they are over: the worst, and all if asked for.
 
 import { clean, longestSentence, moment } from "./format.js";
 import { tell } from "./tools.js";
-import { byId, clone, setAttribute, setTexts } from "./dom.js";
+import { byId, clone, setAttribute, setHidden, setText, setTexts } from "./dom.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
 
 /** How long an alert that is over stays to be read, in milliseconds. */
 const staysFor = 60_000;
+
+const severities = ["info", "warning", "critical"];
 
 /**
  * Rows that were there before the connection and were not sent again yet.
@@ -16,11 +18,20 @@ const staysFor = 60_000;
  */
 const unconfirmed = new Set();
 
-/** @returns {Iterable<HTMLElement>} */
-const alertRows = () => /** @type {any} */ (byId("alerts").children);
+/** @returns {HTMLElement[]} */
+const alertRows = () => /** @type {any} */ ([...byId("alerts").children]);
 
-/** How many are firing. */
-export const firing = () => [...alertRows()].filter((r) => r.dataset.state !== "resolved").length;
+/** @param {HTMLElement} row */
+const isOver = (row) => row.dataset.state === "resolved";
+
+/** How many stand. */
+export const firing = () => alertRows().filter((r) => !isOver(r)).length;
+
+byId("more-alerts").onclick = () => {
+  byId("alerts").toggleAttribute("data-open");
+  arrange();
+};
+arrange();
 
 /**
  * @param {Alert} a
@@ -28,28 +39,57 @@ export const firing = () => [...alertRows()].filter((r) => r.dataset.state !== "
  */
 export function showAlert(a, quietly) {
   const over = a.state === "resolved";
-  let row = [...alertRows()].find((r) => r.dataset.key === a.alert_id);
+  let row = alertRows().find((r) => r.dataset.key === a.alert_id);
   if (!row) {
     if (over) return;
-    if (!quietly) tell(a);
+    if (!quietly && !a.acknowledged && !a.silenced_until) tell(a, label(a));
     row = clone("t-alert");
     setAttribute(row, "data-key", a.alert_id);
     byId("alerts").append(row);
   }
   unconfirmed.delete(row);
   setAttribute(row, "data-state", a.state);
+  setAttribute(row, "data-severity", a.severity);
   setAttribute(row, "title", `since ${moment(a.since)}`);
-  setTexts(row, { label: over ? "Over" : "High usage", message: clean(a.message, longestSentence) });
-  if (over) setTimeout(() => row.dataset.state === "resolved" && row.remove(), staysFor);
+  setTexts(row, { label: label(a), message: clean(a.message, longestSentence) });
+  arrange();
+  if (over) setTimeout(() => isOver(row) && drop(row), staysFor);
 }
 
-/** A connection begins: whatever still fires will be sent again. */
+/** @param {Alert} a */
+function label(a) {
+  if (a.state === "resolved") return "Over";
+  if (a.state === "no_data") return "No data";
+  if (a.rule === "high_gpu_usage") return "High usage";
+  return { critical: "Critical", info: "Note" }[a.severity] ?? "Warning";
+}
+
+/** What matters most comes first, and what is over last; else they are as they came. */
+function arrange() {
+  const box = byId("alerts");
+  const rank = (/** @type {HTMLElement} */ r) => (isOver(r) ? -2 : severities.indexOf(r.dataset.severity ?? ""));
+  const rows = alertRows().sort((a, b) => rank(b) - rank(a));
+  rows.forEach((row, i) => row !== box.children[i] && box.insertBefore(row, box.children[i]));
+  const more = byId("more-alerts");
+  const open = "open" in box.dataset;
+  setHidden(more, rows.length < 2);
+  setAttribute(more, "aria-expanded", String(open));
+  setText(more, rows.length < 2 ? "" : open ? "Show the first alone" : `and ${rows.length - 1} more`);
+}
+
+/** @param {HTMLElement} row */
+function drop(row) {
+  row.remove();
+  arrange();
+}
+
+/** A connection begins: whatever still stands will be sent again. */
 export function expectAlerts() {
-  for (const row of alertRows()) if (row.dataset.state !== "resolved") unconfirmed.add(row);
+  for (const row of alertRows()) if (!isOver(row)) unconfirmed.add(row);
 }
 
 /** The first update after that: what was not sent again is over. */
 export function dropForgotten() {
-  for (const row of unconfirmed) row.remove();
+  unconfirmed.forEach(drop);
   unconfirmed.clear();
 }

@@ -280,5 +280,5 @@ const heldBy = [
 /** @param {string[]} reasons */
 function held(reasons) {
   const words = new Set(heldBy.filter(([name]) => reasons.includes(name)).map(([, why]) => why));
-  return words.size ? `Slowed by ${list([...words])}` : "";
+  return list([...words]);
 }

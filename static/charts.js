@@ -115,11 +115,12 @@ export function addToCharts(u) {
 
 /** @param {import("./message.js").Alert} a */
 export function markAlert(a) {
+  if (a.state === "no_data") return; // it is neither
   const key = `${a.node}/${a.gpu_uuid}`;
   const fired = a.state === "firing";
   const t = Date.parse(fired ? a.since : a.timestamp) / 1000;
   if (past.marks.some((m) => m.t === t && m.key === key)) return; // it was sent again
-  past.mark({ t, key, kind: fired ? "alert" : "over", text: `${fired ? "alert on" : "alert over on"} GPU ${a.gpu_id}` });
+  past.mark({ t, key, kind: fired ? "alert" : "over", text: `${fired ? "alert" : "alert over"}${a.gpu_id < 0 ? "" : ` on GPU ${a.gpu_id}`}` });
   dirty = true;
 }
 

@@ -132,6 +132,10 @@
 /**
  * @typedef {object} Alert
  * @property {string} alert_id
+ * @property {string} rule
+ * @property {string} severity
+ * @property {object | null} [acknowledged]
+ * @property {string | null} [silenced_until]
  * @property {string} gpu_uuid
  * @property {string} node
  * @property {number} gpu_id

@@ -40,7 +40,7 @@ let charts = null;
 /** @type {import("./message.js").Alert[]} that came before the charts */
 const early = [];
 
-const noAlert = { gpu_uuid: "", node: "", gpu_id: 0, since: new Date().toISOString(), timestamp: "" };
+const noAlert = { rule: "", severity: "", gpu_uuid: "", node: "", gpu_id: 0, since: new Date().toISOString(), timestamp: "" };
 
 const stream = connect({
   url: address(`${base}ws`),
@@ -101,6 +101,7 @@ function onMessage(event, data) {
         message: `${counted(data, "alert is", "alerts are")} firing. Which they are is said with the live connection.`,
       }, true);
       break;
+    case "alert":
     case "high_gpu_usage_alert":
       if (only && data.gpu_uuid !== only) break;
       showAlert(data, connections < 2 && !updated);

@@ -372,13 +372,13 @@ func TestTellsOfAlerts(t *testing.T) {
 	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
 	until(t, ctx, `localStorage.getItem("gpuwhy notify") === "on" && localStorage.getItem("gpuwhy sound") === "on" && tones === 2`)
 	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
-	alert := contract.Alert{ID: "new", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "<b>busy</b>"}
+	alert := contract.Alert{ID: "new", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "<b>busy</b>", Rule: "high_gpu_usage", Severity: "warning"}
 	site.send(t, "high_gpu_usage_alert", alert)
 	site.send(t, "high_gpu_usage_alert", alert)
 	alert.State = "resolved"
 	site.send(t, "high_gpu_usage_alert", alert)
 	until(t, ctx, `document.querySelector("#alerts > [data-state=resolved]") !== null`)
-	if got := ask[string](t, ctx, `told.join("; ") + " " + tones`); got != "High GPU usage: <b>busy</b> 4" {
+	if got := ask[string](t, ctx, `told.join("; ") + " " + tones`); got != "High usage: <b>busy</b> 4" {
 		t.Errorf("it tells %q", got)
 	}
 	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "last")
@@ -420,7 +420,7 @@ func TestAlertsComeAndGo(t *testing.T) {
 	visit(t, ctx, site)
 
 	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339Nano) }
-	alert := contract.Alert{ID: "a1", State: "firing", Since: at(-42 * time.Second), Timestamp: at(0), Message: "<b>busy</b>"}
+	alert := contract.Alert{ID: "a1", State: "firing", Since: at(-42 * time.Second), Timestamp: at(0), Message: "<b>busy</b>", Rule: "high_gpu_usage", Severity: "warning"}
 	site.send(t, "high_gpu_usage_alert", alert)
 	until(t, ctx, `document.querySelector("#alerts > [data-key=a1]")?.innerText.replace(/\s+/g, " ") .trim() === "High usage <b>busy</b>"`)
 

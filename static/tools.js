@@ -41,10 +41,11 @@ menu.onkeydown = (/** @type {KeyboardEvent} */ e) => {
 /**
  * Tells of an alert that has just fired, as far as that was asked for.
  * @param {import("./message.js").Alert} a
+ * @param {string} title
  */
-export function tell(a) {
+export function tell(a, title) {
   if (stored("notify") && "Notification" in window && Notification.permission === "granted") {
-    new Notification("High GPU usage", { body: clean(a.message, longestSentence), tag: a.alert_id });
+    new Notification(title, { body: clean(a.message, longestSentence), tag: a.alert_id });
   }
   if (stored("sound")) ring();
 }

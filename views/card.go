@@ -303,10 +303,7 @@ func newHeld(reasons gpu.ClockEventReasons) string {
 			words = append(words, h.words)
 		}
 	}
-	if len(words) == 0 {
-		return ""
-	}
-	return "Slowed by " + list(words)
+	return list(words)
 }
 
 // blankMeters are those of a card that is still to be filled in.

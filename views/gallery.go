@@ -37,10 +37,12 @@ func newGallery(now time.Time) gallery {
 	one, eight, none := exampleOne(now), exampleEight(now), exampleNone(now)
 	g := gallery{
 		Totals: newTotals(eight),
-		Alerts: []AlertRow{
-			{Key: "1", State: "firing", Label: "High usage", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42s: python (pid 48213, alice) uses it.", Since: "since 2026-01-02 11:59:18 UTC"},
-			{Key: "2", State: "resolved", Label: "Over", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9m12s after utilization first was above 50 %."},
-		},
+		Alerts: append(newAlertRows([]Alert{
+			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42 s: python (pid 48213, alice) uses it."},
+			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost."},
+			{ID: "3", Rule: "hot", Severity: "warning", State: "no_data", Since: now.Add(-time.Minute), Message: "GPU 5 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing is reported now."},
+			{ID: "4", Rule: "new", Severity: "info", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 7 (NVIDIA H100 80GB HBM3) is new."},
+		}), AlertRow{Key: "5", State: "resolved", Label: "Over", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9 min 12 s after utilization first was above 50 %."}),
 		Host: newHostRows(one.Host),
 	}
 	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {

@@ -45,12 +45,15 @@ type Input struct {
 	Now time.Time
 }
 
-// An Alert is one high-usage alert that is firing.
+// An Alert is one that stands.
 type Alert struct {
-	ID      string
-	GPU     int // the device's index
-	Message string
-	Since   time.Time
+	ID       string
+	Rule     string
+	Severity string // "info", "warning" or "critical"
+	State    string // "firing", or "no_data" where nothing is reported now that could end it
+	GPU      int    // the device's index; below 0 where it is about the machine
+	Message  string
+	Since    time.Time
 }
 
 // A Page is the page's view model: words and numbers, ready to be placed.
@@ -176,8 +179,8 @@ type Failure struct {
 
 // An AlertRow is an alert as the page shows it.
 type AlertRow struct {
-	Key, State, Label, Message string
-	Since                      string // the moment, for those who point at the row
+	Key, State, Severity, Label, Message string
+	Since                                string // the moment, for those who point at the row
 }
 
 // longWhy is the number of characters from which the answer takes a smaller
@@ -227,9 +230,7 @@ func NewPage(in Input) Page {
 	for i := range s.Failures {
 		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
 	}
-	for _, a := range in.Alerts {
-		p.Alerts = append(p.Alerts, newAlertRow(a))
-	}
+	p.Alerts = newAlertRows(in.Alerts)
 	p.Processes = newProcesses(s, in.Attribution)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
@@ -403,13 +404,46 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
-func newAlertRow(a Alert) AlertRow {
-	return AlertRow{
-		Key:     a.ID,
-		State:   "firing",
-		Label:   "High usage",
-		Message: clean(a.Message, longestSentence),
-		Since:   "since " + a.Since.UTC().Format("2006-01-02 15:04:05 UTC"),
+// newAlertRows puts what matters most first, and of that what has been so for
+// longest.
+func newAlertRows(alerts []Alert) []AlertRow {
+	sorted := slices.SortedStableFunc(slices.Values(alerts), func(a, b Alert) int {
+		return cmp.Or(severity(b.Severity)-severity(a.Severity), a.Since.Compare(b.Since))
+	})
+	var rows []AlertRow
+	for _, a := range sorted {
+		rows = append(rows, AlertRow{
+			Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(a),
+			Message: clean(a.Message, longestSentence),
+			Since:   "since " + a.Since.UTC().Format("2006-01-02 15:04:05 UTC"),
+		})
+	}
+	return rows
+}
+
+// moreAlerts stands beside the first.
+func moreAlerts(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return "and " + strconv.Itoa(n-1) + " more"
+}
+
+func severity(name string) int { return slices.Index([]string{"info", "warning", "critical"}, name) }
+
+// alertLabel is an alert in a word or two.
+func alertLabel(a Alert) string {
+	switch {
+	case a.State == "no_data":
+		return "No data"
+	case a.Rule == "high_gpu_usage":
+		return "High usage"
+	case a.Severity == "critical":
+		return "Critical"
+	case a.Severity == "info":
+		return "Note"
+	default:
+		return "Warning"
 	}
 }
 

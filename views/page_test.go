@@ -187,10 +187,10 @@ func TestWho(t *testing.T) {
 func TestHeld(t *testing.T) {
 	for reasons, want := range map[gpu.ClockEventReasons]string{
 		0: "", gpu.ReasonIdle: "", gpu.ReasonApplicationClocks: "",
-		gpu.ReasonPowerCap: "Slowed by the power limit",
-		gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal:     "Slowed by heat",
-		gpu.ReasonPowerCap | gpu.ReasonHardwareThermal | 1<<40:    "Slowed by the power limit and heat",
-		gpu.ReasonHardwareSlowdown | gpu.ReasonHardwarePowerBrake: "Slowed by the hardware's own protection and the power supply",
+		gpu.ReasonPowerCap: "the power limit",
+		gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal:     "heat",
+		gpu.ReasonPowerCap | gpu.ReasonHardwareThermal | 1<<40:    "the power limit and heat",
+		gpu.ReasonHardwareSlowdown | gpu.ReasonHardwarePowerBrake: "the hardware's own protection and the power supply",
 	} {
 		if got := newHeld(reasons); got != want {
 			t.Errorf("%b: %q, want %q", reasons, got, want)
@@ -314,13 +314,23 @@ func TestPageWithoutGPU(t *testing.T) {
 func TestPageOfEight(t *testing.T) {
 	s := exampleEight(noon)
 	in := input(s, "why")
-	in.Alerts = []Alert{{ID: "a1", GPU: 0, Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)}}
+	in.Alerts = []Alert{
+		{ID: "a1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)},
+		{ID: "a2", Rule: "lost", Severity: "critical", State: "firing", Message: "GPU 6 is lost", Since: noon},
+		{ID: "a3", Rule: "hot", Severity: "warning", State: "no_data", Message: "GPU 5 was hot", Since: noon.Add(-time.Hour)},
+		{ID: "a4", Rule: "new", Severity: "info", State: "firing", Message: "GPU 7 is new", Since: noon.Add(-time.Hour)},
+	}
 	p := NewPage(in)
 	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99 % · 85 °C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
-	if want := (AlertRow{"a1", "firing", "High usage", "GPU 0 is busy", "since 2026-01-02 11:59:18 UTC"}); len(p.Alerts) != 1 || p.Alerts[0] != want {
-		t.Errorf("got %+v", p.Alerts)
+	if diff := cmp.Diff([]AlertRow{ // what matters most comes first, and of that the oldest
+		{"a2", "firing", "critical", "Critical", "GPU 6 is lost", "since 2026-01-02 12:00:00 UTC"},
+		{"a3", "no_data", "warning", "No data", "GPU 5 was hot", "since 2026-01-02 11:00:00 UTC"},
+		{"a1", "firing", "warning", "High usage", "GPU 0 is busy", "since 2026-01-02 11:59:18 UTC"},
+		{"a4", "firing", "info", "Note", "GPU 7 is new", "since 2026-01-02 11:00:00 UTC"},
+	}, p.Alerts); diff != "" {
+		t.Error(diff)
 	}
 	i := slices.IndexFunc(p.Totals, func(t Total) bool { return t.Key == "busy" })
 	if got := p.Totals[i]; got.Value.Text != "3" || got.Note != "of 8 GPUs, 3 not read" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 )
@@ -41,6 +42,42 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 				}
 				before = after
 			}
+		})
+	}
+}
+
+// All GPUs are on one screen, with what stands of alerts in one line above
+// them: the worst, and how many more there are.
+func TestAllGPUsAreOnOneScreen(t *testing.T) {
+	for _, profile := range []string{"dgx-h100", "fleet:64"} {
+		t.Run(profile, func(t *testing.T) {
+			s := newStage(t, "--interval=5s")
+			s.playPast(profile, loudest(t, profile), 5*time.Minute, 5*time.Second)
+			standing := len(s.alerts.Standing())
+			if standing < 3 {
+				t.Fatalf("only %d alerts stand", standing)
+			}
+			tab := quietTab(t, 1440, 900)
+			tab.Resize(1440, 900)
+			tab.Visit(s.url)
+			tab.Until(live)
+			tab.Settle()
+			const end = `document.getElementById("cards").getBoundingClientRect().bottom`
+			if got := browsertest.Ask[float64](tab, end); got > 900 {
+				t.Errorf("the cards end at %v of 900", got)
+			}
+			if cut := browsertest.Ask[string](tab, `[...document.querySelectorAll("#cards .value")].filter((v) => v.getBoundingClientRect().right > v.closest(".card").getBoundingClientRect().right).map((v) => v.closest(".card").innerText).join("; ")`); cut != "" {
+				t.Errorf("values leave their cards: %s", cut)
+			}
+			const seen = `[...document.querySelectorAll("#alerts > .alert")].filter((a) => a.checkVisibility()).length`
+			if got := browsertest.Ask[int](tab, seen); got != 1 {
+				t.Errorf("%d alerts are shown", got)
+			}
+			tab.Until(fmt.Sprintf(`document.getElementById("more-alerts").textContent === "and %d more"`, standing-1))
+			tab.Do(chromedp.Focus("#more-alerts"), chromedp.KeyEvent("\r"))
+			tab.Until(fmt.Sprintf(seen+` === %d`, standing))
+			tab.Do(chromedp.KeyEvent("\r"))
+			tab.Until(seen + ` === 1`)
 		})
 	}
 }

@@ -207,7 +207,8 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 	}
 	for _, alert := range p.app.alerts.Standing() {
 		in.Alerts = append(in.Alerts, views.Alert{
-			ID: alert.ID, GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
+			ID: alert.ID, Rule: alert.Rule, Severity: string(alert.Severity), State: string(alert.State),
+			GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
 		})
 	}
 	return in
