@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"sampler/sourcetest":         {"gpu"},
 	"internal/explain":           {"gpu"},
 	"internal/alert":             {"gpu", "internal/attribute", "internal/explain"},
-	"internal/alert/rulefile":    {"internal/alert"},
+	"internal/alert/rulefile":    {"internal/alert", "internal/alert/notify"},
 	"internal/alert/notify":      {"gpu", "internal/alert", "internal/explain"},
 	"internal/recent":            {"gpu"},
 	"internal/attribute":         {"gpu"},

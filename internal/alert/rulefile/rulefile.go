@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
 // largest is how long a file may be.
@@ -29,9 +30,11 @@ type File struct {
 	// Rules are all rules: the defaults as far as the file leaves them, and the
 	// file's own.
 	Rules []alert.Rule
+	// Notify is whom they tell.
+	Notify notify.Config
 }
 
-// Load reads a file. Rules whose name is that of one of the defaults change
+// Load reads a file, and checks that the addresses are where it says. Rules whose name is that of one of the defaults change
 // what they write and leave the rest.
 func Load(name string, defaults []alert.Rule) (*File, error) {
 	f, err := os.Open(name)
@@ -43,7 +46,7 @@ func Load(name string, defaults []alert.Rule) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	file, err := Parse(text, defaults)
+	file, err := parse(text, defaults, (*notify.Config).Resolve)
 	if err != nil {
 		return nil, inFile(name, err)
 	}
@@ -90,10 +93,15 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads the text of a file. Its error is an [Errors].
+// Parse reads the text of a file alone, no environment and no other files. Its
+// error is an [Errors].
 func Parse(text []byte, defaults []alert.Rule) (*File, error) {
+	return parse(text, defaults, func(*notify.Config) error { return nil })
+}
+
+func parse(text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
 	p := &parser{}
-	file := p.file(text, defaults)
+	file := p.file(text, defaults, resolve)
 	if len(p.errs) > 0 {
 		slices.SortStableFunc(p.errs, func(a, b Error) int { return a.Line - b.Line })
 		return nil, p.errs
@@ -103,7 +111,11 @@ func Parse(text []byte, defaults []alert.Rule) (*File, error) {
 
 // document is the form of a file.
 type document struct {
-	Rules []yaml.Node `yaml:"rules"`
+	Rules         []yaml.Node `yaml:"rules"`
+	Targets       []yaml.Node `yaml:"targets"`
+	GroupWait     *duration   `yaml:"group_wait"`
+	GroupInterval *duration   `yaml:"group_interval"`
+	PublicURL     *string     `yaml:"public_url"`
 }
 
 // entry is a rule as it is written. What is nil is left as it was.
@@ -152,22 +164,78 @@ func (p *parser) wrong(line int, format string, args ...any) {
 	p.errs = append(p.errs, Error{Line: max(line, 1), What: fmt.Sprintf(format, args...)})
 }
 
-func (p *parser) file(text []byte, defaults []alert.Rule) *File {
+func (p *parser) file(text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) *File {
 	if len(text) > largest {
 		p.wrong(1, "the file is longer than 1 MiB")
 		return nil
 	}
+	out := &File{Rules: slices.Clone(defaults), Notify: notify.Defaults()}
 	root := p.root(text)
 	if root == nil {
-		return &File{Rules: slices.Clone(defaults)}
+		return out
 	}
 	var doc document
 	if !p.decode(root, "", &doc) {
 		return nil
 	}
-	out := &File{Rules: slices.Clone(defaults)}
 	p.rules(doc.Rules, out)
+	if p.notify(root, &doc, &out.Notify) {
+		p.invalid(root, doc.Targets, resolve(&out.Notify))
+	}
+	p.routes(doc.Rules, out)
 	return out
+}
+
+// notify reads whom to tell. It reports whether that is good.
+func (p *parser) notify(root *yaml.Node, doc *document, out *notify.Config) bool {
+	before := len(p.errs)
+	set((*duration)(&out.GroupWait), doc.GroupWait)
+	set((*duration)(&out.GroupInterval), doc.GroupInterval)
+	set(&out.PublicURL, doc.PublicURL)
+	out.Targets = make([]notify.Target, len(doc.Targets))
+	for i := range doc.Targets {
+		p.decode(&doc.Targets[i], fmt.Sprintf("targets[%d]", i), &out.Targets[i])
+	}
+	if len(p.errs) == before {
+		p.invalid(root, doc.Targets, out.Check())
+	}
+	return len(p.errs) == before
+}
+
+// invalid says what is wrong with whom to tell, with its line.
+func (p *parser) invalid(root *yaml.Node, targets []yaml.Node, err error) {
+	for _, err := range flatten(err) {
+		bad, ok := errors.AsType[*alert.Invalid](err)
+		if !ok {
+			p.wrong(1, "%v", err)
+			continue
+		}
+		line := lineOf(root, bad.Field)
+		var i int
+		var field string
+		if n, err := fmt.Sscanf(bad.Field, "targets[%d].%s", &i, &field); err == nil && n == 2 && i < len(targets) {
+			line = lineOf(&targets[i], field)
+		}
+		p.wrong(line, "%v", err)
+	}
+}
+
+// routes says which rules tell somebody who is not there.
+func (p *parser) routes(nodes []yaml.Node, out *File) {
+	if len(p.errs) > 0 {
+		return
+	}
+	for i := range nodes {
+		var e entry
+		if nodes[i].Decode(&e) != nil || e.Notify == nil {
+			continue
+		}
+		for _, name := range *e.Notify {
+			if !slices.ContainsFunc(out.Notify.Targets, func(t notify.Target) bool { return t.Name == name }) {
+				p.wrong(lineOf(&nodes[i], "notify"), "rules[%d] (%s): notify: there is no target %q", i, e.Name, name)
+			}
+		}
+	}
 }
 
 // root is the one document of the text; nil where there is nothing in it.
@@ -299,7 +367,11 @@ func set[T any](to, from *T) {
 // flatten takes joined errors apart.
 func flatten(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
+		var all []error
+		for _, err := range joined.Unwrap() {
+			all = append(all, flatten(err)...)
+		}
+		return all
 	}
 	if err == nil {
 		return nil

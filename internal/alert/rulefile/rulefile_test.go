@@ -46,7 +46,7 @@ func TestFiles(t *testing.T) {
 		"a default is switched on": {"rules: [{name: hot, enabled: true}]", change("hot", func(r *alert.Rule) { r.Enabled = true })},
 		"zero is a value":          {"rules: [{name: too_hot, below: 0, margin: 0}]", change("too_hot", func(r *alert.Rule) { r.Threshold, r.Margin = 0, 0 })},
 		"a rule of one's own": {
-			"rules:\n- name: alice_busy\n  watch: utilization\n  above: 90\n  hold: 1h30m\n  severity: critical\n  scope: {users: [alice, bob*], gpus: [GPU-1]}\n  notify: [ops]\n",
+			"rules:\n- name: alice_busy\n  watch: utilization\n  above: 90\n  hold: 1h30m\n  severity: critical\n  scope: {users: [alice, bob*], gpus: [GPU-1]}\n  notify: [ops]\ntargets: [{name: ops, url_env: OPS}]\n",
 			added("alice_busy", alert.Utilization, func(r *alert.Rule) {
 				r.Threshold, r.Hold, r.Severity = 90, 90*time.Minute, alert.Critical
 				r.Scope = alert.Scope{Users: []string{"alice", "bob*"}, GPUs: []string{"GPU-1"}}
@@ -91,7 +91,7 @@ func TestBadFiles(t *testing.T) {
 		{"no YAML", "rules:\n\t- x", false, "line 2: no valid YAML: found character that cannot start any token"},
 		{"two documents", "rules: []\n---\nrules: []", false, "line 1: one YAML document is read, and there are more"},
 		{"a list", "- a", structural, "line 1: must be a map of keys and values"},
-		{"unknown key", "rule: []", structural, `line 1: unknown key "rule"; there are rules`},
+		{"unknown key", "rule: []", structural, `line 1: unknown key "rule"; there are rules, targets, group_wait, group_interval, public_url`},
 		{"unknown key of a rule", "rules:\n- name: hot\n  hodl: 3s\n", structural,
 			`line 3: rules[0]: unknown key "hodl"; there are name, watch, above, below, margin, hold, clear, cooldown, repeat, severity, scope, codes, ignore_codes, enabled, notify`},
 		{"unknown key of a scope", "rules:\n- name: hot\n  scope:\n    gpu: [a]\n", structural, `line 4: rules[0]: scope: unknown key "gpu"; there are nodes, gpus, users, processes`},
@@ -122,6 +122,14 @@ func TestBadFiles(t *testing.T) {
 		{"codes of others", "rules:\n- name: hot\n  codes: [1]\n", false, "line 3: rules[0] (hot): codes: only rules that watch xid have codes"},
 		{"a negative code", "rules:\n- name: xid\n  codes: [-1]\n", structural, "line 3: rules[0] (xid): codes: a code is 0 or more"},
 		{"a bad severity", "rules:\n- name: hot\n  severity: fatal\n", structural, `line 3: rules[0] (hot): severity: "fatal" must be one of [info warning critical]`},
+		{"a target that is not there", "rules:\n- name: hot\n  notify: [ops]\n", false, `line 3: rules[0] (hot): notify: there is no target "ops"`},
+		{"a target without a name", "targets:\n- url_env: OPS\n", structural, "line 2: targets[0].name: must be letters, digits, '_' and '-', at most 64 of them"},
+		{"no address", "targets:\n- name: ops\n", structural, "line 2: targets[0].url: give exactly one of url, url_env and url_file"},
+		{"two addresses", "targets:\n- name: ops\n  url_env: OPS\n  url_file: /run/ops\n", structural, "line 2: targets[0].url: give exactly one of url, url_env and url_file"},
+		{"unknown key of a target", "targets:\n- name: ops\n  uri: x\n", structural, `line 3: targets[0]: unknown key "uri"; there are name, url, url_env, url_file, severity, title, message`},
+		{"a bad template", "targets:\n- name: ops\n  url_env: OPS\n  title: '{{'\n", false, "line 4: targets[0].title: "},
+		{"a bad wait", "group_wait: 30\n", structural, `line 1: "30" is no time: write it as 30s, 5m or 1h30m`},
+		{"a long wait", "# first\ngroup_wait: 1h\n", false, "line 2: group_wait: must be from 0s to 10m"},
 		{"all at once", "rules:\n- name: hot\n  above: 900\n- name: xid\n  hold: 1m\n- nam: x\n", structural,
 			"line 3: rules[0] (hot): above: must be from -50 to 200 °C\nline 5: rules[1] (xid): hold: xid is counted, and does not stay: it can't be held\n" +
 				`line 6: rules[2]: unknown key "nam"; there are name, watch, above, below, margin, hold, clear, cooldown, repeat, severity, scope, codes, ignore_codes, enabled, notify`},
@@ -132,8 +140,8 @@ func TestBadFiles(t *testing.T) {
 			if err == nil {
 				t.Fatalf("it was taken: %+v", file)
 			}
-			if diff := cmp.Diff(tt.want, err.Error()); diff != "" {
-				t.Error(diff)
+			if got := err.Error(); got != tt.want && !(strings.HasSuffix(tt.want, ": ") && strings.HasPrefix(got, tt.want)) {
+				t.Error(cmp.Diff(tt.want, got))
 			}
 			if refused := bySchema(t, tt.text) != nil; tt.structural && !refused {
 				t.Error("the schema takes it")
@@ -142,11 +150,15 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// bySchema is the schema's verdict on a file; nil too where it is no YAML.
+// bySchema is the schema's verdict on a file, of which it takes one that has
+// nothing in it.
 func bySchema(t *testing.T, text string) error {
 	t.Helper()
 	var instance any
-	if yaml.Unmarshal([]byte(text), &instance) != nil || instance == nil {
+	if err := yaml.Unmarshal([]byte(text), &instance); err != nil {
+		return err
+	}
+	if instance == nil {
 		return nil
 	}
 	schema, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema))
@@ -192,6 +204,15 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(name, alert.Defaults()); err == nil || !strings.Contains(err.Error(), "longer than 1 MiB") {
 		t.Errorf("a long file: %v", err)
 	}
+	write("targets:\n- {name: a, url_env: GPUWHY_TEST_NOWHERE}\n- {name: b, url_env: GPUWHY_TEST_SECRET}\n")
+	t.Setenv("GPUWHY_TEST_SECRET", "hunter2://secret")
+	if _, err := Load(name, alert.Defaults()); err == nil || !strings.Contains(err.Error(), name+":2: targets[0].url_env: ") || !strings.Contains(err.Error(), name+":3: targets[1].url_env: ") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("addresses that are not there: %v", err)
+	}
+	write("targets:\n- {name: a, url: 'generic://127.0.0.1:1/'}\n")
+	if f, err := Load(name, alert.Defaults()); err != nil || len(f.Notify.Targets) != 1 {
+		t.Errorf("a target: %+v, %v", f, err)
+	}
 	write("rules: []")
 	if f, err := Load(name, alert.Defaults()); err != nil || len(f.Rules) != len(alert.Defaults()) {
 		t.Errorf("%+v, %v", f, err)
@@ -204,7 +225,7 @@ func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"rules:\n- name: hot\n  above: 80\n", "rules: [{name: a, watch: xid, codes: [79]}]", "rules: &a [*a]", "{", "- a",
 		"rules:\n- name: a\n  watch: lost\n  scope: &where {nodes: [n1]}\n- name: memory_full\n  scope: *where\n",
-		"rules:\n- {name: too_hot, below: .inf}\n", "rules:\n- <<: {name: hot}\n",
+		"rules:\n- {name: too_hot, below: .inf}\n", "targets: [{name: a, url: 'ntfy://127.0.0.1/x', title: '{{.Rule}}'}]\ngroup_wait: 1s\n", "rules:\n- <<: {name: hot}\n",
 	} {
 		f.Add([]byte(seed))
 	}
