@@ -67,6 +67,11 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 		defer site.mu.Unlock()
 		_, _ = w.Write(encode(contract.NewSummary(site.monitor(), site.snapshot, site.why, len(site.alerts)))) // the browser has gone
 	})
+	mux.HandleFunc("GET "+base+"api/alerts", func(w http.ResponseWriter, _ *http.Request) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		_, _ = w.Write(encode(contract.Alerts{Alerts: append([]contract.Alert{}, site.alerts...)})) // the browser has gone
+	})
 	mux.HandleFunc("GET "+base+"api/gpu/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()

@@ -5,7 +5,6 @@ import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { mostCards, showCards, standingOut } from "./cards.js";
 import { showCauses } from "./causes.js";
-import { counted } from "./format.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
 import { showHost } from "./host.js";
@@ -40,12 +39,10 @@ let charts = null;
 /** @type {import("./message.js").Alert[]} that came before the charts */
 const early = [];
 
-const noAlert = { rule: "", severity: "", gpu_uuid: "", node: "", gpu_id: 0, since: new Date().toISOString(), timestamp: "" };
-
 const stream = connect({
   url: address(`${base}ws`),
   greeting: only ? [{ event: "subscribe", data: { gpus: [only] } }] : [],
-  api: `${base}api/gpu/`,
+  api: `${base}api/`,
   interval: () => interval,
   silence: () => 4 * interval + 10_000,
   onMessage,
@@ -95,11 +92,10 @@ function onMessage(event, data) {
       take(data, true);
       dropForgotten();
       break;
-    case "active_alerts": // as they are counted where they are not sent
-      showAlert({
-        ...noAlert, alert_id: "counted", state: data > 0 ? "firing" : "resolved",
-        message: `${counted(data, "alert is", "alerts are")} firing. Which they are is said with the live connection.`,
-      }, true);
+    case "standing_alerts": // as they are asked for where they are not sent
+      expectAlerts();
+      for (const a of data) onMessage("alert", a);
+      dropForgotten();
       break;
     case "alert":
     case "high_gpu_usage_alert":

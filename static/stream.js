@@ -72,14 +72,13 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
   /** Asks for what does not come by itself, where something cuts sockets. */
   async function poll() {
     try {
-      const summary = await ask("summary");
-      if (summary.timestamp !== seen && summary.status !== "starting") {
-        const update = await ask("metrics");
-        if (!poller) return; // the socket is back
-        onMessage("gpu_status_update", update);
-        seen = summary.timestamp;
-      }
-      onMessage("active_alerts", summary.active_alerts);
+      const summary = await ask("gpu/summary");
+      const { alerts } = await ask("alerts");
+      const update = summary.timestamp !== seen && summary.status !== "starting" ? await ask("gpu/metrics") : null;
+      if (!poller) return; // the socket is back
+      if (update) onMessage("gpu_status_update", update);
+      seen = summary.timestamp;
+      onMessage("standing_alerts", alerts);
       onState("polling");
     } catch {
       if (poller) onState("waiting");
