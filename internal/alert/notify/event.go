@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -46,6 +47,7 @@ type Event struct {
 	// it is over or there is none.
 	Why    string `json:"why"`
 	Advice string `json:"advice"` // what to do, a sentence; may be empty
+	What   string `json:"-"`      // the rule as words: "too hot"
 	Link   string `json:"-"`      // to the GPU's page; empty without a public_url
 }
 
@@ -58,17 +60,18 @@ const (
 // event makes an event of a change; false where it is none to be told.
 func event(c *alert.Change, why string) (Event, bool) {
 	news := map[alert.News]string{alert.Fired: fired, alert.Repeated: repeated, alert.Over: over}[c.News]
+	name := func(text string) string { return cut(clean(text), longestName) }
+	sentence := func(text string) string { return cut(clean(text), longestSentence) }
 	e := Event{
-		ID: c.ID, News: news, Rule: cut(c.Rule, longestName), Severity: string(c.Severity), State: string(c.State),
-		Node: cut(c.Device.Node, longestName), Index: -1,
+		ID: cut(c.ID, 2*longestName), News: news, Rule: name(c.Rule), Severity: string(c.Severity), State: string(c.State),
+		Node: name(c.Device.Node), Device: "The driver (" + name(c.Device.Source) + ")", Index: -1,
 		Value: amount(c.Value, c.Unit), Threshold: amount(c.Threshold, c.Unit),
 		Since: c.Since, Time: c.Time,
-		Message: cut(c.Message, longestSentence), Why: cut(why, longestSentence), Advice: cut(c.Advice, longestSentence),
-		Device: "The driver (" + cut(c.Device.Source, longestName) + ")",
+		Message: sentence(c.Message), Why: sentence(why), Advice: sentence(c.Advice),
 	}
 	if c.About() {
-		e.Index, e.UUID, e.Name = c.Device.Index, cut(c.Device.UUID, longestName), cut(c.Device.Name, longestName)
-		e.Device = explain.DeviceName(&gpu.Device{Identity: c.Device})
+		e.Index, e.UUID, e.Name = c.Device.Index, name(c.Device.UUID), name(c.Device.Name)
+		e.Device = name(explain.DeviceName(&gpu.Device{Identity: c.Device}))
 	}
 	if news == over {
 		e.Why, e.Advice = "", ""
@@ -93,9 +96,6 @@ func (e Event) IsOver() bool { return e.News == over || e.News == brief }
 
 // For is how long it has been so, or was: "12 min".
 func (e Event) For() string { return explain.Span(e.Time.Sub(e.Since)) }
-
-// What is the rule as words: "too hot".
-func (e Event) What() string { return strings.ReplaceAll(e.Rule, "_", " ") }
 
 // Short is the device without its name: "GPU 0", "driver".
 func (e Event) Short() string {
@@ -143,6 +143,9 @@ func message(events []Event, n, dropped int, publicURL string) Message {
 		return cmp.Compare(slices.Index(all, alert.Severity(a.Severity)), slices.Index(all, alert.Severity(b.Severity)))
 	})
 	m.Severity = worst.Severity
+	for i := range m.Events {
+		m.Events[i].What = strings.ReplaceAll(m.Events[i].Rule, "_", " ")
+	}
 	for i := range events {
 		if events[i].IsOver() {
 			m.Over++
@@ -156,7 +159,8 @@ func message(events []Event, n, dropped int, publicURL string) Message {
 	page := strings.TrimRight(publicURL, "/") + "/"
 	m.Link = page
 	for i := range m.Events {
-		if e := &m.Events[i]; e.About() {
+		e := &m.Events[i]
+		if e.About() {
 			e.Link = page + "gpu/" + url.PathEscape(e.UUID)
 		}
 	}
@@ -171,15 +175,8 @@ func (m Message) One() bool { return len(m.Events) == 1 && m.More == 0 }
 
 // cut shortens text to a number of characters.
 func cut(text string, most int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	n := 0
-	for i := range text {
-		if n == most-1 && len(text)-i > 1 {
-			if rest := text[i:]; len([]rune(rest)) > 1 {
-				return text[:i] + "…"
-			}
-		}
-		n++
+	if utf8.RuneCountInString(text) <= most {
+		return text
 	}
-	return text
+	return string([]rune(text)[:most-1]) + "…"
 }

@@ -103,6 +103,5 @@ func (s Secret) usable() error {
 	case s.scheme() == "unknown":
 		return errUnknownService
 	}
-	_, err := open(s)
-	return err
+	return check(s)
 }
