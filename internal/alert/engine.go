@@ -410,9 +410,9 @@ func (o *observation) as(a *Alert, st *state, r *Rule, w *watch, l look) *Alert 
 func (e *Engine) loud(a *Alert) bool { return a.SilencedUntil.IsZero() && a.Acknowledged == nil }
 
 // remind says an alert again that has stood for long enough, and for the first
-// time one whose silence is over.
+// time one whose silence is over; not while nothing is reported.
 func (o *observation) remind(st *state, r *Rule) {
-	if !o.loud(st.alert) || st.told.Equal(o.now) {
+	if st.alert.State != Firing || !o.loud(st.alert) || st.told.Equal(o.now) {
 		return
 	}
 	if st.told.IsZero() || r.Repeat > 0 && o.now.Sub(st.told) >= r.Repeat {

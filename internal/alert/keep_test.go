@@ -1,0 +1,155 @@
+package alert
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// restarted is an engine as it comes back after a restart.
+func restarted(t *testing.T, e *Engine) *Engine {
+	t.Helper()
+	text, err := e.Keep("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := New(e.Rules())
+	if err := next.Restore(text, "test"); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+// A restart at any point is the same as a moment without data: no alert is
+// lost, told twice, or out of order.
+func TestARestartIsAMomentWithoutData(t *testing.T) {
+	for seed := range uint64(12) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		rules := []Rule{usage(), Default("ecc", ECC), Default("hot", Temperature)}
+		rules[0].Repeat, rules[0].Cooldown = 10*time.Minute, 2*time.Minute
+		steady, broken := New(rules), New(rules)
+		var a, b []string
+		util, errors := 0.0, uint64(0)
+		note := func(into *[]string, changes []Change) {
+			for _, c := range changes {
+				if c.News == Fired || c.News == Over || c.News == Repeated {
+					*into = append(*into, fmt.Sprintf("%s %s tell %v %s", c.News, c.ID, c.Tell, c.Time.Format(time.TimeOnly)))
+				}
+			}
+		}
+		for second := 0; second < 6000; second += 5 {
+			switch random.IntN(12) {
+			case 0:
+				util = 100 * random.Float64()
+			case 1:
+				errors++
+			}
+			d := card()
+			d.Utilization.GPU, d.Health.UncorrectedVolatile = gpu.Of(gpu.Percent(util)), gpu.Of(errors)
+			d.Thermal.GPU = gpu.Of(gpu.Celsius(60 + util/3))
+			switch random.IntN(200) {
+			case 0: // somebody looks away
+				note(&a, steady.Observe(snapshotOf(second), nil))
+				broken = restarted(t, broken)
+				continue
+			case 1:
+				x := Silence{Rule: "hot", Until: start.Add(time.Duration(second+300) * time.Second)}
+				for _, e := range []*Engine{steady, broken} {
+					if _, _, err := e.Silence(x, start.Add(time.Duration(second)*time.Second)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			case 2:
+				for _, alert := range steady.Standing() {
+					for _, e := range []*Engine{steady, broken} {
+						if _, err := e.Acknowledge(alert.ID, &Acknowledgment{By: "ann", At: start}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			}
+			note(&a, steady.Observe(snapshotOf(second, d), nil))
+			note(&b, broken.Observe(snapshotOf(second, d), nil))
+			if diff := cmp.Diff(a, b); diff != "" {
+				t.Fatalf("seed %d, %d s: with restarts (+) it says something else:\n%s", seed, second, diff)
+			}
+		}
+		if len(a) < 10 {
+			t.Errorf("seed %d tests little: %q", seed, a)
+		}
+	}
+}
+
+func TestRestore(t *testing.T) {
+	e := New([]Rule{hourly(), Default("lost", Lost)})
+	lost := card()
+	lost.UUID, lost.State, lost.Index = "GPU-b", gpu.StateLost, 1
+	hot := card()
+	hot.Utilization.GPU = gpu.Of(gpu.Percent(99))
+	e.Observe(snapshotOf(0, hot, lost), nil)
+	if _, _, err := e.Silence(Silence{GPU: "GPU-b", Until: start.Add(time.Hour)}, start); err != nil {
+		t.Fatal(err)
+	}
+	next := restarted(t, e)
+	standing := next.Standing()
+	if len(standing) != 2 || standing[0].State != NoData || standing[0].Rule != "lost" || standing[0].Device.Name != "Card" ||
+		!standing[0].SilencedUntil.Equal(start.Add(time.Hour)) || standing[1].Threshold.Or(0) != 50 || len(next.Silences()) != 1 {
+		t.Fatalf("%+v", standing)
+	}
+	changes := next.Observe(snapshotOf(10, hot), nil)
+	if len(changes) != 1 || changes[0].News != DataBack || changes[0].Tell {
+		t.Errorf("%+v", changes)
+	}
+	if standing := next.Standing(); len(standing) != 2 || standing[1].State != Firing || standing[0].State != NoData {
+		t.Errorf("%+v", standing)
+	}
+
+	text, err := e.Keep("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, from := range map[string]string{"another source": "simulate:rtx-4090"} {
+		other := New(e.Rules())
+		if err := other.Restore(text, from); err != nil || len(other.Standing()) != 0 {
+			t.Errorf("%s: %v, %+v", what, err, other.Standing())
+		}
+	}
+	fewer := New([]Rule{hourly()})
+	if err := fewer.Restore(text, "test"); err != nil || len(fewer.Standing()) != 1 || len(fewer.Past()) != 1 || fewer.Past()[0].Rule != "lost" {
+		t.Errorf("without the rule: %v, %+v, %+v", err, fewer.Standing(), fewer.Past())
+	}
+	for _, damaged := range []string{"", "{", "[]", `{"version":1,"source":"test","tracked":[{"alert":7}]}`} {
+		if err := New(e.Rules()).Restore([]byte(damaged), "test"); err == nil {
+			t.Errorf("%q is taken", damaged)
+		}
+	}
+}
+
+// What is kept does not grow with time.
+func TestPastIsBounded(t *testing.T) {
+	e := New([]Rule{busy(50)})
+	for n := range 1000 {
+		e.Observe(at(n, float64(n%2*100)), nil)
+	}
+	past := e.Past()
+	if len(past) != keptPast || !slices.IsSortedFunc(past, func(a, b Alert) int { return b.Time.Compare(a.Time) }) {
+		t.Errorf("%d are remembered", len(past))
+	}
+	if next := restarted(t, e).Past(); len(next) != keptPast || next[0].ID != past[0].ID {
+		t.Errorf("%d are restored", len(next))
+	}
+	for n := range 5000 { // devices that come and go
+		s := at(n, 0)
+		s.Devices[0].UUID = fmt.Sprint(n)
+		e.Observe(s, nil)
+	}
+	if n := len(e.tracked); n > 2 {
+		t.Errorf("%d devices are remembered", n)
+	}
+}

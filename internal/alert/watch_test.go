@@ -1,0 +1,364 @@
+package alert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// card is a healthy device at rest, which reports everything that is watched.
+func card() gpu.Device {
+	d := gpu.Device{Identity: gpu.Identity{Node: "n", UUID: "GPU-a", Name: "Card"}, State: gpu.StateOK}
+	d.Utilization.GPU = gpu.Of(gpu.Percent(0))
+	d.Memory.Total, d.Memory.Used = gpu.Of[gpu.Bytes](100*mib), gpu.Of[gpu.Bytes](0)
+	d.Thermal = gpu.Thermal{GPU: gpu.Of(gpu.Celsius(40)), Memory: gpu.Of(gpu.Celsius(40)), Slowdown: gpu.Of(gpu.Celsius(90))}
+	d.Power = gpu.Power{Draw: gpu.Of(gpu.Watts(20)), EnforcedLimit: gpu.Of(gpu.Watts(400))}
+	d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(30))}}}
+	d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle)
+	d.Health = gpu.Health{XIDs: gpu.Of([]gpu.XID{}), UncorrectedVolatile: gpu.Of[uint64](0), RemapPending: gpu.Of(false)}
+	d.Processes = gpu.Of([]gpu.Process{})
+	return d
+}
+
+func process(pid int, name, user string, sm gpu.Percent, memory gpu.Bytes) gpu.Process {
+	return gpu.Process{
+		PID: pid, Type: gpu.TypeCompute, SM: gpu.Of(sm), Memory: gpu.Of(memory),
+		Facts: gpu.ProcessFacts{Name: gpu.Of(name), User: gpu.Of(user), Exists: gpu.Of(true)},
+	}
+}
+
+// snapshotOf has devices at a second.
+func snapshotOf(second int, devices ...gpu.Device) *gpu.Snapshot {
+	return &gpu.Snapshot{Time: start.Add(time.Duration(second) * time.Second), Node: "n", Devices: devices}
+}
+
+// Each watch fires when what it watches goes wrong, says so in these words, and
+// is over when it is right again; and says nothing while it is not reported.
+func TestWatches(t *testing.T) {
+	trainer := func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(7, "python", "alice", 90, 97*mib)}) }
+	tests := map[Watch]struct {
+		rule        func(*Rule)
+		wrong       func(*gpu.Device)
+		absent      func(*gpu.Device)
+		fired, over string
+	}{
+		Utilization: {
+			wrong:  func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(97)); trainer(d) },
+			absent: func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) },
+			fired:  "GPU 0 (Card) is at 97 % now; it went above 50 % 30 s ago; python (pid 7, alice) uses it.",
+			over:   "GPU 0 (Card) is at 0 % now: it is over, 4 min after it went above 50 %.",
+		},
+		Temperature: {
+			wrong:  func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(gpu.Celsius(88)) },
+			absent: func(d *gpu.Device) { d.Thermal.GPU = gpu.Reading[gpu.Celsius]{} },
+			fired:  "GPU 0 (Card) is at 88 °C now; it went above 85 °C 30 s ago.",
+			over:   "GPU 0 (Card) is at 40 °C now: it is over, 4 min after it went above 85 °C.",
+		},
+		TemperatureMargin: {
+			wrong:  func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(gpu.Celsius(87)); trainer(d) },
+			absent: func(d *gpu.Device) { d.Thermal.Slowdown = gpu.Reading[gpu.Celsius]{} },
+			fired:  "GPU 0 (Card) is 3 °C away from where it slows itself down; it went below 5 °C 30 s ago; python (pid 7, alice) uses it.",
+			over:   "GPU 0 (Card) is 50 °C away from where it slows itself down: it is over, 4 min after it went below 5 °C.",
+		},
+		MemoryTemperature: {
+			wrong:  func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(99)) },
+			absent: func(d *gpu.Device) { d.Thermal.Memory = gpu.DoubtfulOf(gpu.Celsius(40)) },
+			fired:  "GPU 0 (Card) has memory at 99 °C now; it went above 95 °C 30 s ago.",
+			over:   "GPU 0 (Card) has memory at 40 °C now: it is over, 4 min after it went above 95 °C.",
+		},
+		Memory: {
+			wrong:  func(d *gpu.Device) { d.Memory.Used = gpu.Of[gpu.Bytes](98 * mib); trainer(d) },
+			absent: func(d *gpu.Device) { d.Memory.Total = gpu.Reading[gpu.Bytes]{} },
+			fired:  "GPU 0 (Card) has 98 % of its memory in use now; it went above 95 % 30 s ago; python (pid 7, alice) uses it.",
+			over:   "GPU 0 (Card) has 0 % of its memory in use now: it is over, 4 min after it went above 95 %.",
+		},
+		Power: {
+			wrong:  func(d *gpu.Device) { d.Power.Draw = gpu.Of(gpu.Watts(390)) },
+			absent: func(d *gpu.Device) { d.Power.Draw = gpu.Reading[gpu.Watts]{} },
+			fired:  "GPU 0 (Card) draws 390 W now; it went above 300 W 30 s ago.",
+			over:   "GPU 0 (Card) draws 20 W now: it is over, 4 min after it went above 300 W.",
+		},
+		PowerShare: {
+			wrong:  func(d *gpu.Device) { d.Power.Draw = gpu.Of(gpu.Watts(396)) },
+			absent: func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Of(gpu.Watts(0)) },
+			fired:  "GPU 0 (Card) draws 99 % of its power limit now; it went above 98 % 30 s ago.",
+			over:   "GPU 0 (Card) draws 5 % of its power limit now: it is over, 4 min after it went above 98 %.",
+		},
+		Fan: {
+			rule:   func(r *Rule) { r.Hold = 30 * time.Second },
+			wrong:  func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(100))}} },
+			absent: func(d *gpu.Device) { d.Fans = gpu.Fans{} },
+			fired:  "GPU 0 (Card) has its fan told to turn at 100 % now; it went above 90 % 30 s ago.",
+			over:   "GPU 0 (Card) has its fan told to turn at 30 % now: it is over, 4 min after it went above 90 %.",
+		},
+		FanFailing: {
+			wrong: func(d *gpu.Device) {
+				d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(80)), RPM: gpu.Of(gpu.RPM(0))}}
+			},
+			absent: func(d *gpu.Device) { d.State = gpu.StateNotAnswering },
+			fired:  "GPU 0 (Card) has a fan that does not turn as it is told to; it began 30 s ago.",
+			over:   "GPU 0 (Card) has fans that turn as they are told to now: it is over, 4 min after it began.",
+		},
+		ThrottledByHeat: {
+			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown) },
+			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
+			fired:  "GPU 0 (Card) is held back by its heat; it began 30 s ago.",
+			over:   "GPU 0 (Card) is not held back by its heat now: it is over, 4 min after it began.",
+		},
+		ThrottledByPower: {
+			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap) },
+			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
+			fired:  "GPU 0 (Card) is held back by its power limit or supply; it began 30 s ago.",
+			over:   "GPU 0 (Card) is not held back by power now: it is over, 4 min after it began.",
+		},
+		XID: {
+			rule: func(r *Rule) { r.Clear = 4 * time.Minute },
+			wrong: func(d *gpu.Device) {
+				d.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 2, Last: start.Add(time.Minute)}, {Code: 31, Count: 1, Last: start}})
+			},
+			absent: func(d *gpu.Device) { d.Health.XIDs = gpu.Reading[[]gpu.XID]{} },
+			fired:  "GPU 0 (Card) has had 3 errors of the driver, the newest XID 79 (the GPU has fallen off the bus); the first came just now.",
+			over:   "GPU 0 (Card) has had 3 errors of the driver: it is over, 4 min after the first came.",
+		},
+		ECC: {
+			rule:   func(r *Rule) { r.Clear = 4 * time.Minute },
+			wrong:  func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of[uint64](1) },
+			absent: func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Absent[uint64](gpu.NotSupported) },
+			fired:  "GPU 0 (Card) has had 1 error of its memory that could not be corrected; the first came just now.",
+			over:   "GPU 0 (Card) has had 1 error of its memory that could not be corrected: it is over, 4 min after the first came.",
+		},
+		RowRemap: {
+			wrong:  func(d *gpu.Device) { d.Health.RemapPending = gpu.Of(true) },
+			absent: func(d *gpu.Device) { d.Health.RemapPending = gpu.Reading[bool]{} },
+			fired:  "GPU 0 (Card) has broken memory that waits to be replaced by spares, or has no spares left; it began 30 s ago.",
+			over:   "GPU 0 (Card) has no memory that waits to be replaced now: it is over, 4 min after it began.",
+		},
+		Lost: {
+			rule:   func(r *Rule) { r.Hold = 30 * time.Second },
+			wrong:  func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateLost} },
+			absent: nil, // the state of a device that is there is always known
+			fired:  "GPU 0 (Card) is lost: the driver does not find it any more; it began 30 s ago.",
+			over:   "GPU 0 (Card) is there now: it is over, 4 min after it began.",
+		},
+		NotAnswering: {
+			wrong: func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateNotAnswering} },
+			fired: "GPU 0 (Card) is not answering; it began 30 s ago.",
+			over:  "GPU 0 (Card) answers now: it is over, 4 min after it began.",
+		},
+		IdleHeld: {
+			rule: func(r *Rule) { r.Threshold, r.Hold = 50, 30*time.Second },
+			wrong: func(d *gpu.Device) {
+				d.Processes = gpu.Of([]gpu.Process{process(8, "vllm", "bob", 0, 60*mib), process(7, "python", "alice", 0, 20*mib)})
+			},
+			absent: func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
+			fired:  "GPU 0 (Card) has processes without work that hold 80 MiB of its memory; it went above 50 MiB 30 s ago; vllm (pid 8, bob) holds most of it, of 2 processes.",
+			over:   "GPU 0 (Card) has processes without work that hold 0 MiB of its memory: it is over, 4 min after it went above 50 MiB.",
+		},
+		OrphanMemory: {
+			rule: func(r *Rule) { r.Threshold = 50 },
+			wrong: func(d *gpu.Device) {
+				p := process(9, "", "", 0, 70*mib)
+				p.Facts = gpu.ProcessFacts{Exists: gpu.Of(false)}
+				d.Processes, d.Memory.Used = gpu.Of([]gpu.Process{p}), gpu.Of[gpu.Bytes](70*mib)
+			},
+			absent: func(d *gpu.Device) { d.Processes = gpu.Reading[[]gpu.Process]{} },
+			fired:  "GPU 0 (Card) has 70 MiB of memory held by processes that do not exist any more; it went above 50 MiB 30 s ago; a process that has ended (pid 9) holds it.",
+			over:   "GPU 0 (Card) has 0 MiB of memory held by processes that do not exist any more: it is over, 4 min after it went above 50 MiB.",
+		},
+	}
+	for _, w := range Watches() {
+		tt, tested := tests[w]
+		if !tested {
+			if w != DriverGone { // TestDriverGone
+				t.Errorf("%s is not tested", w)
+			}
+			continue
+		}
+		t.Run(string(w), func(t *testing.T) {
+			rule := Default("rule", w)
+			if tt.rule != nil {
+				tt.rule(&rule)
+			}
+			if err := rule.Check(); err != nil {
+				t.Fatal(err)
+			}
+			e, history := New([]Rule{rule}), explain.NewHistory()
+			see := func(second int, change func(*gpu.Device)) []Change {
+				d := card()
+				if change != nil {
+					change(&d)
+				}
+				s := snapshotOf(second, d)
+				history.Add(s)
+				answer := history.Explain(s)
+				return e.Observe(s, &answer)
+			}
+			var said []string
+			second := 0
+			play := func(until int, change func(*gpu.Device)) {
+				for ; second < until; second += 5 {
+					for _, c := range see(second, change) {
+						said = append(said, string(c.News)+": "+c.Message)
+						if c.News == Fired && c.Severity != rule.Severity {
+							t.Errorf("severity %q", c.Severity)
+						}
+					}
+				}
+			}
+			play(60, nil)
+			play(240, tt.wrong)
+			if tt.absent != nil {
+				play(270, func(d *gpu.Device) { tt.wrong(d); tt.absent(d) })
+			}
+			for len(said) < 10 && second < 600 && (len(said) == 0 || !strings.HasPrefix(said[len(said)-1], "over")) {
+				play(second+5, nil)
+			}
+			var turns []string
+			for _, text := range said {
+				if strings.HasPrefix(text, "fired") || strings.HasPrefix(text, "over") {
+					turns = append(turns, text)
+				}
+			}
+			if len(turns) != 2 {
+				t.Fatalf("said %q, want one alert that fires and is over", said)
+			}
+			// The durations differ by how long a watch needs to be sure.
+			want := []string{"fired: " + tt.fired, "over: " + tt.over}
+			for i := range want {
+				if got := durations.Replace(turns[i]); got != durations.Replace(want[i]) {
+					t.Errorf("said\n%q, want\n%q", turns[i], want[i])
+				}
+			}
+			gone := slices.ContainsFunc(said, func(s string) bool {
+				return strings.HasPrefix(s, "data_gone: ") && strings.Contains(s, "does not report its ")
+			})
+			if gone != (tt.absent != nil) {
+				t.Errorf("said %q; that it was absent: %v", said, gone)
+			}
+		})
+	}
+}
+
+// durations takes away what depends on when somebody looked.
+var durations = strings.NewReplacer("3 min", "4 min", "5 min", "4 min", "6 min", "4 min", "35 s", "30 s", "40 s", "30 s", "55 s", "30 s", "just now", "30 s ago")
+
+// A rule that is narrowed to users or processes looks at what those use.
+func TestScopes(t *testing.T) {
+	d := card()
+	d.Utilization.GPU = gpu.Of(gpu.Percent(99))
+	d.Processes = gpu.Of([]gpu.Process{process(1, "python", "alice", 60, 60*mib), process(2, "blender", "bob", 39, 30*mib)})
+	unknown := card()
+	unknown.UUID, unknown.Node = "GPU-b", "other"
+	unknown.Processes = gpu.Of([]gpu.Process{{PID: 3, SM: gpu.Of(gpu.Percent(99))}})
+	tests := []struct {
+		watch Watch
+		scope Scope
+		want  map[string]float64 // by UUID, the value of those that fire
+	}{
+		{Utilization, Scope{}, map[string]float64{"GPU-a": 99}},
+		{Utilization, Scope{Users: []string{"alice"}}, map[string]float64{"GPU-a": 60}},
+		{Utilization, Scope{Users: []string{"a*", "b?b"}}, map[string]float64{"GPU-a": 99}},
+		{Utilization, Scope{Processes: []string{"blender"}}, map[string]float64{"GPU-a": 39}},
+		{Utilization, Scope{Users: []string{"alice"}, Processes: []string{"blender"}}, map[string]float64{}},
+		{Utilization, Scope{Users: []string{"*"}, GPUs: []string{"GPU-b"}}, map[string]float64{}}, // whose is not known
+		{Memory, Scope{Users: []string{"bob"}}, map[string]float64{"GPU-a": 30}},
+		{Temperature, Scope{GPUs: []string{"GPU-?"}}, map[string]float64{"GPU-a": 40, "GPU-b": 40}},
+		{Temperature, Scope{Nodes: []string{"other"}}, map[string]float64{"GPU-b": 40}},
+		{Temperature, Scope{Nodes: []string{"other"}, GPUs: []string{"GPU-a"}}, map[string]float64{}},
+	}
+	for _, tt := range tests {
+		rule := Rule{Name: "r", Watch: tt.watch, Threshold: 10, Severity: Info, Enabled: true, Scope: tt.scope}
+		if err := rule.Check(); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, c := range New([]Rule{rule}).Observe(snapshotOf(0, d, unknown), nil) {
+			got[c.Device.UUID] = c.Value.Or(-1)
+			if len(tt.scope.Users) == 1 && len(c.Processes) != 1 && tt.scope.Users[0] != "*" {
+				t.Errorf("%+v names %d processes", tt.scope, len(c.Processes))
+			}
+		}
+		if !maps.Equal(got, tt.want) {
+			t.Errorf("%s of %+v: %v, want %v", tt.watch, tt.scope, got, tt.want)
+		}
+	}
+}
+
+// Counters: what was there before is no news, what restarts is, and each rule
+// counts its own codes.
+func TestCounters(t *testing.T) {
+	program := Default("program", XID)
+	program.Codes = []int{13, 31}
+	hardware := Default("hardware", XID)
+	hardware.IgnoreCodes = []int{13, 31}
+	e := New([]Rule{Default("ecc", ECC), program, hardware})
+	see := func(second int, errors uint64, list ...gpu.XID) (out []string) {
+		d := card()
+		d.Health.UncorrectedVolatile = gpu.Of(errors)
+		d.Health.XIDs = gpu.Of(list)
+		for _, c := range e.Observe(snapshotOf(second, d), nil) {
+			out = append(out, fmt.Sprintf("%s %s %v", c.News, c.Rule, c.Value.Or(-1)))
+		}
+		return out
+	}
+	for _, step := range []struct {
+		second int
+		errors uint64
+		xids   []gpu.XID
+		want   []string
+	}{
+		{0, 3, nil, nil}, // they were there before
+		{5, 3, []gpu.XID{{Code: 31, Count: 1}}, []string{"fired program 1"}},
+		{10, 4, []gpu.XID{{Code: 31, Count: 3}}, []string{"fired ecc 1"}},
+		{15, 6, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"fired hardware 1"}},
+		{605, 6, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, nil},
+		{610, 6, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"over program 3"}},
+		{3700, 2, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"over hardware 1"}}, // the driver was loaded anew: two more
+		{7300, 2, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"over ecc 5"}},
+		{7305, 3, []gpu.XID{{Code: 31, Count: 4}, {Code: 79, Count: 1}}, []string{"fired ecc 1", "fired program 1"}},
+	} {
+		if got := see(step.second, step.errors, step.xids...); !slices.Equal(got, step.want) {
+			t.Errorf("at %d s: %q, want %q", step.second, got, step.want)
+		}
+	}
+}
+
+// A source that worked and fails is gone; one that never worked is not.
+func TestDriverGone(t *testing.T) {
+	rule := Default("driver_gone", DriverGone)
+	e := New([]Rule{rule})
+	works := func(s *gpu.Snapshot) { s.Drivers = []gpu.Driver{{Source: gpu.SourceNVML}} }
+	fails := func(s *gpu.Snapshot) {
+		s.Failures = []gpu.Failure{{Source: gpu.SourceNVML, Advice: gpu.Advice{What: "the library was replaced", Try: "restart gpuwhy"}}}
+	}
+	see := func(second int, how func(*gpu.Snapshot)) []Change {
+		s := snapshotOf(second)
+		how(s)
+		return e.Observe(s, nil)
+	}
+	for second := 0; second < 300; second += 10 {
+		if changes := see(second, fails); len(changes) > 0 {
+			t.Fatalf("a driver that never answered is gone: %q", changes[0].Message)
+		}
+	}
+	see(300, works)
+	see(310, fails)
+	changes := see(340, fails)
+	if len(changes) != 1 || changes[0].About() || changes[0].Device.Node != "n" ||
+		changes[0].Message != "The driver (nvml) can't be read any more: the library was replaced; it began 30 s ago." || changes[0].Advice != "Restart gpuwhy." {
+		t.Fatalf("%+v", changes)
+	}
+	if changes := see(350, func(*gpu.Snapshot) {}); len(changes) != 1 || changes[0].State != NoData {
+		t.Errorf("nothing is said of it: %+v", changes)
+	}
+	see(360, works)
+	if changes := see(375, works); len(changes) != 1 || changes[0].State != Resolved || !strings.HasPrefix(changes[0].Message, "The driver (nvml) can be read now: it is over") {
+		t.Errorf("%+v", changes)
+	}
+}
