@@ -87,7 +87,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
 	v := p.dial()
-	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still")
+	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off")
 
 	toWork(m)
 	u := v.awaitWhy(self(t), "keeps GPU 0 (NVIDIA GeForce RTX 4090) busy at 97 %, 71 °C, 449 W of 450 W, fan at 60 %", "it is held back by its power limit (450 W)")
@@ -125,7 +125,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	}
 
 	card(m, map[fakenvml.Key]any{fakenvml.Utilization: 100, fakenvml.Power: 17_000, fakenvml.Temperature: 35}, 0, 0)
-	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 35 °C, 17 W of 450 W, fan still")
+	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 35 °C, 17 W of 450 W, fan off")
 }
 
 // Who asks for a reading of this moment is told of this moment.

@@ -79,7 +79,8 @@ func (f *Floor) Observe(d *gpu.Device) {
 	}
 }
 
-// idle reports whether no work runs, as far as it is known that none does.
+// idle reports whether no work runs, as far as it is known that none does, and
+// no program keeps the device from rest.
 func idle(d *gpu.Device) bool {
 	list, listed := d.Processes.Get()
 	if u, ok := d.Utilization.GPU.Get(); !ok && (!listed || len(list) > 0) || u >= idleBelow {
@@ -89,8 +90,16 @@ func idle(d *gpu.Device) bool {
 		return false
 	}
 	return !slices.ContainsFunc(list, func(p gpu.Process) bool {
-		return p.SM.Or(0) >= idleBelow || p.Encoder.Or(0) > 0 || p.Decoder.Or(0) > 0
+		holds := p.Type != gpu.TypeGraphics && !slow(d)
+		return holds || p.SM.Or(0) >= idleBelow || p.Encoder.Or(0) > 0 || p.Decoder.Or(0) > 0
 	})
+}
+
+// slow reports whether a device says that it has let its clocks go. Where a
+// program holds a context and they stay up, what it draws is no rest.
+func slow(d *gpu.Device) bool {
+	const atRest = 5 // performance states from here on are those of rest
+	return d.Clocks.EventReasons.Or(0)&gpu.ReasonIdle != 0 || d.Clocks.PerformanceState.Or(0) >= atRest
 }
 
 // Floors learns the floors of all devices. Its zero is ready, and its methods

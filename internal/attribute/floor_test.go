@@ -76,6 +76,10 @@ func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 			d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
 			d.Processes = gpu.Of([]gpu.Process{{PID: 1}})
 		},
+		"held awake": func(d *gpu.Device) {
+			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](0)}})
+			d.Clocks.PerformanceState, d.Clocks.EventReasons = gpu.Of(0), gpu.Of(gpu.ReasonPowerCap)
+		},
 		"the same reading again": func(d *gpu.Device) { d.SampledAt = noon },
 	} {
 		var f attribute.Floor
@@ -97,6 +101,24 @@ func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 	}
 	if f.Watts() != gpu.Of[gpu.Watts](20) {
 		t.Errorf("MIG without processes: floor = %v", f.Watts())
+	}
+	for name, change := range map[string]func(d *gpu.Device){
+		"in a slow state":   func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(8) },
+		"as it says itself": func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle) },
+		"with a desktop": func(d *gpu.Device) {
+			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeGraphics, SM: gpu.Of[gpu.Percent](1)}})
+		},
+	} {
+		var f attribute.Floor
+		for i := range 20 {
+			d := reading(float64(i), 0, 20)
+			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](0)}})
+			change(d)
+			f.Observe(d)
+		}
+		if f.Watts() != gpu.Of[gpu.Watts](20) {
+			t.Errorf("at rest %s, with a context: floor = %v", name, f.Watts())
+		}
 	}
 }
 

@@ -54,8 +54,11 @@ func heldAwake(c *card) *finding {
 		f.evidence.add(figure("power at rest", c.floor, "W", time.Time{}))
 		extra = ", " + withUnit(c.v.power-c.floor, "W") + " more than at rest"
 	}
-	if fast(&c.v, c.m) && costs(&c.v, c.floor) {
+	switch quick := fast(&c.v, c.m); {
+	case quick && costs(&c.v, c.floor):
 		f.confidence = High
+	case quick && c.v.power <= c.floor+3:
+		extra = ": its clocks are up, though it draws no more than at rest"
 	}
 	blame := func(who, how string) {
 		f.clause = func(it string) string { return c.figured(it, who+" keeps "+it+" awake"+how) + extra }
@@ -65,7 +68,11 @@ func heldAwake(c *card) *finding {
 	switch {
 	case len(holders) > 0:
 		who := ProcessName(holders[0])
-		blame(who+others(len(holders)-1), " without using it")
+		if gone(holders[0]) {
+			blame("what "+who+" left behind", "")
+		} else {
+			blame(who+others(len(holders)-1), " without using it")
+		}
 		f.advice = "End " + who + ", or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."
 		if gone(holders[0]) {
 			f.advice = "Nothing that runs holds it any more: reset the GPU (nvidia-smi --gpu-reset -i " + nameOf(c.d.UUID) + ", as root), or restart the machine."
@@ -159,24 +166,48 @@ func idle(c *card) *finding {
 	case unknown:
 		return &finding{
 			clause: func(it string) string {
-				if figures := c.figures(); figures != "" {
-					return it + " does not report its utilization, it is at " + figures
-				}
-				return it + " does not report its utilization"
+				return c.figured(it, it+" does not report how busy it is")
 			},
 			confidence: Low,
 			evidence:   c.heat(),
 			aside:      byHand(c.d) == "policy",
 		}
 	case resting:
-		return &finding{
+		f := &finding{
 			clause:     func(it string) string { return c.figured(it, it+" is idle"+c.atShare()) },
 			confidence: High,
 			evidence:   c.heat().figure("utilization", c.v.util, "%").figure("power at rest", c.floor, "W"),
 		}
+		if c.warm() {
+			c.tellWarmth(f)
+		}
+		return f
 	default:
 		return nil
 	}
+}
+
+// warm reports whether a resting device is warmer than rest explains. Cards
+// whose fan stays off until then may well rest at 55 °C.
+func (c *card) warm() bool {
+	if c.v.fan > 0 || c.v.turning() {
+		return c.v.temp >= 50
+	}
+	return c.v.temp >= 60
+}
+
+// tellWarmth says what can be said of heat whose work was not seen: that it
+// falls, or may, or that it stays.
+func (c *card) tellWarmth(f *finding) {
+	f.confidence = Medium
+	rest := "; it is still warm, probably from work that ended before gpuwhy was watching"
+	f.advice = "Nothing needs to be done if it gets cooler: look again in some minutes."
+	if c.m.trail.flat(c.m.at, 1, none) || c.age(c.m.first) > longestCooling {
+		f.confidence = Low
+		rest = "; it stays warm without work, and nothing that it reports explains it"
+		f.advice = "Look at the air that reaches it: cards beside it that work, a full case, something before the intake."
+	}
+	f.clause = func(it string) string { return c.figured(it, it+" is idle"+c.atShare()) + rest }
 }
 
 func (c *card) atShare() string {

@@ -54,7 +54,7 @@ func coolingDown(c *card) *finding {
 		case p == nil:
 			clause += " that ended " + ago(since)
 		case since < pause && c.lists(p.PID):
-			clause += ", which has paused its work " + ago(since)
+			clause += ", which stopped working " + ago(since)
 		default:
 			clause += ", whose work ended " + ago(since)
 		}

@@ -119,11 +119,11 @@ func TestWhy(t *testing.T) {
 		want    string
 	}{
 		{"idle", []gpu.Device{made()},
-			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still."},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off."},
 		{"a little is idle too", []gpu.Device{made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](4.9) })},
-			"GPU 0 (RTX 4090) is idle at 5 %, 34 °C, 17 W of 450 W, fan still."},
+			"GPU 0 (RTX 4090) is idle at 5 %, 34 °C, 17 W of 450 W, fan off."},
 		{"no power limit", []gpu.Device{made(func(d *gpu.Device) { d.Power = gpu.Power{Draw: d.Power.Draw} })},
-			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W, fan still."},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W, fan off."},
 		{"the fan turns a little", []gpu.Device{made(func(d *gpu.Device) { fansAt(d, 30) })},
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan at 30 %."},
 
@@ -150,7 +150,7 @@ func TestWhy(t *testing.T) {
 		{"power alone tells work", []gpu.Device{made(working(0, gpu.Process{PID: 5, Type: gpu.TypeCompute, Facts: python.Facts}), noUtil)},
 			"python (pid 5, alice) probably keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W, fan at 66 %."},
 		{"no utilization", []gpu.Device{made(noUtil)},
-			"GPU 0 (RTX 4090) does not report its utilization, it is at 34 °C, 17 W of 450 W, fan still."},
+			"GPU 0 (RTX 4090) does not report how busy it is, 34 °C, 17 W of 450 W, fan off."},
 
 		{"a passive card", []gpu.Device{made(working(98, python), passive)},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear."},
@@ -172,11 +172,11 @@ func TestWhy(t *testing.T) {
 		{"others work too", []gpu.Device{made(working(90, python)), made(at(1), working(95, blender)), made(at(2), working(80, blender))},
 			"blender (pid 77, alice) keeps GPU 1 (RTX 4090) busy at 95 %, 71 °C, 431 W of 450 W, fan at 66 %; 2 other GPUs are at work."},
 		{"the first of equals", []gpu.Device{made(), made(at(1))},
-			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still."},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off."},
 		{"one is missing", []gpu.Device{made(), in(gpu.StateNotAnswering, 1)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; GPU 1 (RTX 4090) is not answering."},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off; GPU 1 (RTX 4090) is not answering."},
 		{"all kinds are missing", []gpu.Device{made(), in(gpu.StateAsleep, 1), in(gpu.StateLost, 2), in(gpu.StateNotAnswering, 3), in(gpu.StateLost, 4)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still; GPU 3 (RTX 4090) is not answering; 2 GPUs are lost; GPU 1 (RTX 4090) is asleep."},
+			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off; GPU 3 (RTX 4090) is not answering; 2 GPUs are lost; GPU 1 (RTX 4090) is asleep."},
 		{"hung", []gpu.Device{in(gpu.StateNotAnswering, 0)}, "GPU 0 (RTX 4090) is not answering."},
 		{"lost", []gpu.Device{in(gpu.StateLost, 0)}, "GPU 0 (RTX 4090) is lost."},
 		{"asleep", []gpu.Device{in(gpu.StateAsleep, 0), in(gpu.StateAsleep, 1)}, "2 GPUs are asleep."},
@@ -229,7 +229,7 @@ func TestCausesOfTheMachine(t *testing.T) {
 	want := []string{
 		"source_failed:amdgpu high: amdgpu can't be read: /sys can't be read. > Run it as root.",
 		"note:0 high: Processes of other pid namespaces have no names. > Start gpuwhy with --pid=host.",
-		"idle:GPU-0 high: GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan still. > ",
+		"idle:GPU-0 high: GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off. > ",
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -37,13 +38,13 @@ func (c *card) failing(i int) *finding {
 	case stands(told, rpm) && c.age(m.still) >= fanSettles:
 		f.since = c.began(m.still)
 		f.clause = func(it string) string {
-			return fmt.Sprintf("%s of %s stands still, though it is told to turn at %s", name, it, withUnit(told, "%"))
+			return fmt.Sprintf("%s stands still, though it is told to turn at %s", theFan(name, it), withUnit(told, "%"))
 		}
 		f.advice = "Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
 	case slower(told, rpm, usual) && c.age(m.slow) >= fanSettles:
 		f.since = c.began(m.slow)
 		f.clause = func(it string) string {
-			return fmt.Sprintf("%s of %s turns at %s, where %s are usual at %s", name, it, withUnit(rpm, "RPM"), withUnit(usual*told, "RPM"), withUnit(told, "%"))
+			return fmt.Sprintf("%s turns at %s, where %s are usual at %s", theFan(name, it), withUnit(rpm, "RPM"), withUnit(usual*told, "RPM"), withUnit(told, "%"))
 		}
 		f.evidence.figure("usual speed", usual*told, "RPM")
 		f.confidence = Medium
@@ -51,7 +52,7 @@ func (c *card) failing(i int) *finding {
 	case turnsUnasked(told, rpm) && c.age(m.loose) >= 3*fanSettles:
 		f.since = c.began(m.loose)
 		f.clause = func(it string) string {
-			return fmt.Sprintf("%s of %s turns at %s, though the driver asks for 0 %%", name, it, withUnit(rpm, "RPM"))
+			return fmt.Sprintf("%s turns at %s, though the driver asks for 0 %%", theFan(name, it), withUnit(rpm, "RPM"))
 		}
 		f.confidence = Medium
 		f.advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
@@ -59,6 +60,14 @@ func (c *card) failing(i int) *finding {
 		return nil
 	}
 	return f
+}
+
+// theFan is a fan of a device that is called so: "fan 2 of GPU 0", "its fan 2".
+func theFan(name, it string) string {
+	if it == "it" {
+		return "its " + strings.TrimPrefix(strings.TrimPrefix(name, "the "), "a ")
+	}
+	return name + " of " + it
 }
 
 // manual is the fan control policy of a fan that a person or a program sets.
@@ -107,19 +116,28 @@ func fanByHand(c *card) *finding {
 		f.confidence = High
 		f.clause = func(it string) string {
 			if !has(c.v.fan) {
-				return "the fan of " + it + " is set by hand, and does not follow the temperature"
+				return theFan("the fan", it) + " is set by hand, and does not follow the temperature"
 			}
-			return fmt.Sprintf("the fan of %s is set by hand, to %s, and does not follow the temperature%s", it, withUnit(c.v.fan, "%"), c.atTemperature())
+			return fmt.Sprintf("%s is set by hand, to %s, and does not follow the temperature%s", theFan("the fan", it), withUnit(c.v.fan, "%"), c.atTemperature())
 		}
 	case how == "target" && c.age(c.m.byHand) >= 3*fanSettles && c.fansHold():
 		f.confidence = Medium
 		f.clause = func(it string) string {
-			return fmt.Sprintf("the fan of %s stays at %s, which is not what the driver steers to%s", it, withUnit(c.v.fan, "%"), c.atTemperature())
+			return fmt.Sprintf("%s stays at %s, though the driver wants %s%s", theFan("the fan", it), withUnit(c.v.fan, "%"), withUnit(c.wanted(), "%"), c.atTemperature())
 		}
 	default:
 		return nil
 	}
 	return f
+}
+
+// wanted is the speed that the driver steers to; the highest of all fans.
+func (c *card) wanted() float64 {
+	most := none
+	for i := range c.d.Fans.Fans {
+		most = highest(most, target(&c.d.Fans.Fans[i]))
+	}
+	return most
 }
 
 func (c *card) atTemperature() string {

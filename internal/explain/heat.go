@@ -164,7 +164,7 @@ func warmAir(s *gpu.Snapshot, devices []DeviceAnswer, memories []*memory) *Cause
 	}
 	return &Cause{
 		ID: string(WarmAir), Kind: WarmAir,
-		Sentence: sentence(fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: the air that reaches them is warmer",
+		Sentence: sentence(fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: probably the air that reaches them is warmer",
 			hot, known, withUnit(more/float64(hot), "°C"))),
 		Confidence: Medium,
 		Evidence:   p.list,

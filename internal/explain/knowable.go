@@ -29,7 +29,7 @@ func notKnowable(c *card) *finding {
 		if len(c.s.Notes) == 0 {
 			try = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
 		}
-		miss("whose "+plural(len(pids), "process", "processes")+" without a name "+isAre(len(pids)), try)
+		miss("who runs "+plural(len(pids), "process", "processes")+" without a name", try)
 	}
 	whole := c.d.Utilization.GPU.Quality()
 	if whole == gpu.NotSupported && c.d.Modes.MIG.Or(false) {
@@ -92,13 +92,6 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
-}
-
-func isAre(n int) string {
-	if n == 1 {
-		return "is"
-	}
-	return "are"
 }
 
 // capital begins a text with a capital.

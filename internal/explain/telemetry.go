@@ -63,7 +63,7 @@ func doubtful(c *card) *finding {
 	}
 	return &finding{
 		clause: func(it string) string {
-			return it + " reports what can't be right, and it is not gone by here: " + strings.Join(texts, ", ")
+			return it + " reports what can't be right, and it is left out here: " + strings.Join(texts, ", ")
 		},
 		confidence: High,
 		evidence:   p,

@@ -17,6 +17,8 @@ import (
 const (
 	unnamed = "a process"
 	ended   = "a process that has ended"
+	// leftBy begins a clause about what one has left behind.
+	leftBy = "what a process that has ended"
 )
 
 // DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
@@ -106,7 +108,7 @@ func clean(s string, longest int) string {
 // first word is ours; the name of a process stays as it is.
 func sentence(clauses ...string) string {
 	text := strings.TrimRight(strings.Join(clauses, "; "), ".")
-	for _, ours := range []string{unnamed + " (", ended + " (", "a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU "} {
+	for _, ours := range []string{unnamed + " (", ended + " (", "a fan ", "a display ", leftBy, "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU "} {
 		if strings.HasPrefix(text, ours) {
 			text = strings.ToUpper(text[:1]) + text[1:]
 			break
@@ -169,7 +171,7 @@ func (c *card) figures() string {
 	switch {
 	case !has(c.v.fan):
 	case c.v.fan == 0 && !c.v.turning():
-		out = append(out, "fan still")
+		out = append(out, "fan off")
 	default:
 		out = append(out, "fan at "+withUnit(c.v.fan, "%"))
 	}

@@ -1,0 +1,146 @@
+package explain_test
+
+import (
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/explain"
+)
+
+// One sentence and one advice of each kind of cause, as a person reads them.
+// The stories have the variants.
+func TestASentenceOfEachKind(t *testing.T) {
+	const minute = time.Minute
+	of := func(scenes ...scene) func() explain.Answer {
+		return func() explain.Answer { return play(t, scenes...) }
+	}
+	at0 := func(s *gpu.Snapshot) func() explain.Answer {
+		return func() explain.Answer { return explain.Explain(s) }
+	}
+	noLibrary := gpu.Failure{Source: "nvml", Since: start, Advice: gpu.Advice{What: "NVIDIA's library was not found", Try: "install the driver"}}
+	beside := snapshot(made())
+	beside.Failures = []gpu.Failure{{Source: "amdgpu", Since: start, Advice: gpu.Advice{What: "/sys can't be read", Try: "run it as root"}}}
+	noted := snapshot(made())
+	noted.Notes = []gpu.Advice{{What: "the processes' names can't be seen from this container", Try: "start it with --pid=host"}}
+	alone := made(func(d *gpu.Device) {
+		d.Readings = gpu.Readings{}
+		d.Reason = gpu.Advice{What: "it is left alone to fall asleep", Try: "open the page to wake it"}
+	})
+	hot := made(working(98, python), func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](84) })
+	four := func(more gpu.Celsius) []gpu.Device {
+		var out []gpu.Device
+		for i := range 4 {
+			out = append(out, made(at(i), working(98, python), func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + more) }))
+		}
+		return out
+	}
+	reasons := func(r gpu.ClockEventReasons) gpu.Device {
+		return made(working(98, python), func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(r) })
+	}
+	manual := made(func(d *gpu.Device) {
+		fansAt(d, 80)
+		d.Fans.Fans[0].Policy = gpu.Of("manual")
+	})
+	still := made(working(98, python), func(d *gpu.Device) { d.Fans.Fans[1].RPM = gpu.Of[gpu.RPM](0) })
+	left := documented(t)
+	for kind, tt := range map[explain.Kind]struct {
+		answer       func() explain.Answer
+		says, advice string
+	}{
+		explain.Lost: {at0(snapshot(in(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost.",
+			"Look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine."},
+		explain.NotAnswering: {at0(snapshot(in(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
+			"Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
+		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep.", ""},
+		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep: open the page to wake it.", ""},
+		explain.StuckCounter: {of(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 34 °C, 17 W of 450 W, fan off.",
+			"Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature."},
+		explain.FanFailing: {of(during(2*minute, made(working(98, python))), during(15*time.Second, still)),
+			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %.",
+			"Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."},
+		explain.FanByHand: {of(during(minute, manual)),
+			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (34 °C).",
+			"Give the fan back to the driver: end the fan tool that has set it, or choose automatic control in it (nvidia-settings, or the tool's own switch)."},
+		explain.Work: {of(during(minute, made()), during(12*minute+5*time.Second, made(working(98, python)))),
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 12 min, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"End or pause python (pid 4242, alice). Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i GPU-0 -pl 360, as root."},
+		explain.CoolingDown: {of(during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))),
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago, 60 °C, 17 W of 450 W, fan off; how long it takes is not known yet.",
+			"Nothing needs to be done: it gets quiet by itself."},
+		explain.HeldAwake: {of(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan off, 46 W more than at rest.",
+			"End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
+		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by its heat (71 °C).",
+			"Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. A lower power limit makes less heat."},
+		explain.LimitedPower: {at0(snapshot(reasons(gpu.ReasonPowerCap))), "GPU 0 (RTX 4090) is held back by its power limit (450 W).",
+			"This is normal at full work: the limit keeps heat and noise down. It may be raised to 600 W, for more speed, heat and noise."},
+		explain.HotForPower: {of(during(12*minute, made(working(98, python))), during(2*minute, hot)),
+			"GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it was at 431 W.",
+			"Clean its fans and filters, and look whether something blocks the air before or behind it."},
+		explain.Unexplained: {at0(snapshot(made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
+			"GPU 0 (RTX 4090) draws power without work, 71 °C, 431 W of 450 W, fan at 66 %, and nothing that it reports explains it.",
+			"Look again in a few seconds: work that has just begun or ended shows in the power first."},
+		explain.Idle: {at0(snapshot(made())), "GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.", ""},
+		explain.Reserved: {of(during(12*minute+5*time.Second, made(reservedBy("ml/train-0")))),
+			"GPU 0 (RTX 4090) is reserved by pod ml/train-0, which has had no process on it for 12 min.",
+			"If the pod does not need it, delete the pod: until then nobody else gets the GPU."},
+		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: the chassis fans are what you hear.",
+			"The chassis' fans follow its hottest part: see the machine's management controller for what they go by."},
+		explain.Doubtful: {at0(snapshot(made(func(d *gpu.Device) {
+			d.Power.Draw, d.Thermal.GPU = gpu.DoubtfulOf[gpu.Watts](2000), gpu.Of[gpu.Celsius](511)
+		}))),
+			"GPU 0 (RTX 4090) reports what can't be right, and it is left out here: temperature (511 °C), power draw (2000 W).",
+			"If it stays so, restart the machine, or update the driver; a sensor may be broken."},
+		explain.NotKnowable: {at0(snapshot(made(working(98, stranger), func(d *gpu.Device) { d.Thermal.GPU = gpu.Absent[gpu.Celsius](gpu.NotSupported) }))),
+			"What can't be told of GPU 0 (RTX 4090) here: who runs 1 process without a name; how hot it is (not offered by this product or driver).",
+			"Start gpuwhy with a view of the host's processes (in a container: --pid=host)."},
+		explain.WarmAir: {of(during(12*minute, four(0)...), during(2*minute, four(6)...)),
+			"4 of 4 GPUs run hotter than they did at the same power, by 6 °C on average: probably the air that reaches them is warmer.",
+			"Look at the room's cooling, and at the chassis' fans and filters."},
+		explain.NoDevice:     {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found: install the driver.", "Install the driver."},
+		explain.SourceFailed: {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
+		explain.Note:         {at0(noted), "The processes' names can't be seen from this container.", "Start it with --pid=host."},
+		explain.Starting:     {at0(nil), "The first reading is still under way.", ""},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			a := tt.answer()
+			causes := a.Causes()
+			i := slices.IndexFunc(causes, func(c explain.Cause) bool { return c.Kind == kind })
+			if i < 0 {
+				t.Fatalf("it is not among the causes: %s", kindsOf(causes))
+			}
+			if c := causes[i]; c.Sentence != tt.says || c.Advice != tt.advice {
+				t.Errorf("got  %q\n     %q\nwant %q\n     %q", c.Sentence, c.Advice, tt.says, tt.advice)
+			}
+		})
+		delete(left, kind)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(left)) {
+		t.Errorf("there is no sentence here of %s", kind)
+	}
+}
+
+// documented are the kinds in docs/why.md, which another test compares with the
+// rules.
+func documented(t *testing.T) map[explain.Kind]bool {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/why.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[explain.Kind]bool{}
+	_, causes, _ := strings.Cut(string(text), "## Causes of a device")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\|").FindAllStringSubmatch(causes, -1) {
+		for name := range strings.SplitSeq(row[1], ", ") {
+			kinds[explain.Kind(strings.Trim(name, "`"))] = true
+		}
+	}
+	return kinds
+}
