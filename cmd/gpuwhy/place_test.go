@@ -107,10 +107,11 @@ func TestIdleFloorReachesViewers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		s := machines.Orphaned() // idles at 113.4 W
+		s := machines.Orphaned() // draws 113.4 W
 		s.Seq = uint64(i)
 		s.Devices[0].SampledAt = s.Time.Add(time.Duration(i) * 5 * time.Second)
 		s.Devices[0].IdleFloor = gpu.Reading[gpu.Watts]{}
+		s.Devices[0].Processes = gpu.Of([]gpu.Process{}) // nobody holds it
 		a.publish(s)
 	}
 	snap, encoded := a.newest()
