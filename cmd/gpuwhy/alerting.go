@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -18,19 +19,21 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
 )
 
-// alerting is what becomes of alerts: rules from a file, news to viewers, what
-// people say of them, and what is kept over a restart.
+// alerting is what becomes of alerts: rules from a file, news to viewers and to
+// targets, what people say of them, and what is kept over a restart.
 type alerting struct {
 	*alert.Engine
-	cfg     *Config
-	log     *slog.Logger
-	history *explain.History
-	hub     *hub.Hub
+	cfg      *Config
+	log      *slog.Logger
+	history  *explain.History
+	hub      *hub.Hub
+	notifier *notify.Notifier
 
 	// order makes what viewers are told come in the order in which it happened.
 	order sync.Mutex
@@ -47,7 +50,7 @@ func loadRules(cfg *Config) (*rulefile.File, error) {
 		}
 	}
 	if cfg.AlertRules == "" {
-		return &rulefile.File{Rules: rules}, nil
+		return &rulefile.File{Rules: rules, Notify: notify.Defaults()}, nil
 	}
 	return rulefile.Load(cfg.AlertRules, rules)
 }
@@ -57,8 +60,12 @@ func newAlerting(cfg *Config, history *explain.History, log *slog.Logger) (*aler
 	if err != nil {
 		return nil, usageError{err}
 	}
+	notifier, err := notify.New(file.Notify, log)
+	if err != nil {
+		return nil, usageError{err}
+	}
 	return &alerting{
-		Engine: alert.New(file.Rules), cfg: cfg, log: log, history: history,
+		Engine: alert.New(file.Rules), cfg: cfg, log: log, history: history, notifier: notifier,
 		changed: make(chan struct{}, 1),
 	}, nil
 }
@@ -83,9 +90,15 @@ func (a *alerting) watch(ctx context.Context) {
 	}
 }
 
-// announce hands viewers the changes, and those who come later what stands. The
-// caller holds order.
+// announce hands viewers and targets the changes, and viewers who come later
+// what stands. The caller holds order.
 func (a *alerting) announce(changes []alert.Change, answer *explain.Answer) {
+	a.notifier.Notify(changes, func(of *alert.Alert) string {
+		if d := answer.Of(of.Device.Node, of.Device.UUID); d != nil {
+			return d.Sentence
+		}
+		return ""
+	})
 	var news, stand []hub.Event
 	for i := range changes {
 		if c := &changes[i]; c.News != alert.Repeated {
@@ -203,6 +216,10 @@ func (a *alerting) reload() {
 		}
 		return
 	}
+	if err := a.notifier.Reload(file.Notify); err != nil {
+		a.log.Error("the rules of alerts stay as they were", "err", err)
+		return
+	}
 	a.order.Lock()
 	defer a.order.Unlock()
 	answer := a.newest()
@@ -215,28 +232,46 @@ func (a *alerting) restore() {
 	if a.cfg.StateDir == "" {
 		return
 	}
-	text, err := os.ReadFile(a.cfg.alertsFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err == nil {
-		err = a.Restore(text, a.cfg.Source)
-	}
-	if err != nil {
-		a.log.Warn("the alerts of before can't be restored", "err", err)
+	for name, restore := range map[string]func([]byte) error{
+		alertsFile:        func(text []byte) error { return a.Restore(text, a.cfg.Source) },
+		notificationsFile: a.notifier.Restore,
+	} {
+		text, err := os.ReadFile(filepath.Join(a.cfg.StateDir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = restore(text)
+		}
+		if err != nil {
+			a.log.Warn("the alerts of before can't be restored", "file", name, "err", err)
+		}
 	}
 }
+
+// The files of what is kept, below the state directory.
+const (
+	alertsFile        = "alerts.json"
+	notificationsFile = "notifications.json"
+)
 
 // keep writes what is to be kept over a restart.
 func (a *alerting) keep() error {
 	if a.cfg.StateDir == "" {
 		return nil
 	}
-	text, err := a.Keep(a.cfg.Source)
+	alerts, err := a.Keep(a.cfg.Source)
 	if err != nil {
 		return err
 	}
-	return atomic.WriteFile(a.cfg.alertsFile(), bytes.NewReader(text))
+	waiting, err := a.notifier.Keep()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		atomic.WriteFile(filepath.Join(a.cfg.StateDir, alertsFile), bytes.NewReader(alerts)),
+		atomic.WriteFile(filepath.Join(a.cfg.StateDir, notificationsFile), bytes.NewReader(waiting)),
+	)
 }
 
 func (a *alerting) keepSoon() {

@@ -180,8 +180,6 @@ func (c *Config) checkNode() error {
 	return nil
 }
 
-func (c *Config) alertsFile() string { return filepath.Join(c.StateDir, "alerts.json") }
-
 func (c *Config) recentFile() string { return filepath.Join(c.StateDir, "recent.json") }
 
 func (c *Config) level() slog.Level {

@@ -201,6 +201,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 	g.Go(func() error { learned.keepOn(ctx); return nil })
 	g.Go(func() error { a.alerts.watch(ctx); return nil })
 	g.Go(func() error { a.alerts.keeper(ctx); return nil })
+	g.Go(func() error { return a.alerts.notifier.Run(ctx) })
 	g.Go(func() error { a.alerts.reloadOnHangup(ctx); return nil })
 	g.Go(func() error { a.announceStart(ctx); return nil })
 	g.Go(func() error {

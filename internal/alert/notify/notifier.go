@@ -103,7 +103,7 @@ func (w *worker) remove() {
 }
 
 // Run tells targets until ctx ends. Then it gives messages under way, and those
-// that wait for others to join them, two seconds. A service that does not come
+// that wait for others to join them, a second. A service that does not come
 // back by then keeps one goroutine for its target, which ends with the program
 // or when the service's server answers.
 func (n *Notifier) Run(ctx context.Context) error {

@@ -14,7 +14,7 @@ const (
 	// failed. It is waited for still: only the one under way may be out.
 	sendTime = 30 * time.Second
 	// endTime is how long the end of the program waits for a message.
-	endTime = 2 * time.Second
+	endTime = time.Second
 )
 
 // A settings is what a worker goes by. It does not change.
