@@ -31,6 +31,7 @@ type commands struct {
 	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
+	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Gallery     galleryCommand     `cmd:"" hidden:"" help:"Serve every component of the page in every state, made up, for those who work on it."`
 }

@@ -23,6 +23,16 @@ type Self struct {
 	Skipped   uint64            // snapshots that slow viewers missed
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool
+
+	Targets []Target // of notifications
+}
+
+// A Target is one place that notifications are sent to, and how that goes.
+type Target struct {
+	Name                  string
+	Sent, Failed, Dropped uint64 // messages that were taken, tries that failed, events that were given up
+	Queued                int    // events that wait
+	Failing               bool   // the newest try failed
 }
 
 // A Source is how one source of devices does.
@@ -44,7 +54,10 @@ type own struct {
 
 func count(n uint64) gpu.Reading[float64] { return gpu.Of(float64(n)) }
 
-const noSnapshot = "nothing has been read yet"
+const (
+	noSnapshot = "nothing has been read yet"
+	noTarget   = "the rules of alerts have no targets"
+)
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
 var ownRows = []row[*own]{
@@ -150,6 +163,35 @@ var ownRows = []row[*own]{
 	{
 		name: "gpuwhy_sent_bytes_total", kind: counter, unit: bytesUnit, help: "Bytes written to viewers.",
 		value: func(o *own) gpu.Reading[float64] { return count(o.Bytes) },
+	},
+	{
+		name: "gpuwhy_notifications_total", kind: counter, unit: number, labels: []string{"target", "result"}, absent: noTarget,
+		help: "What became of notifications: messages that were sent, tries that failed, and alerts that were dropped because they could not be told in time.",
+		each: func(o *own, emit emit) {
+			for _, t := range o.Targets {
+				emit(count(t.Sent), t.Name, "sent")
+				emit(count(t.Failed), t.Name, "failed")
+				emit(count(t.Dropped), t.Name, "dropped")
+			}
+		},
+	},
+	{
+		name: "gpuwhy_notifications_queued", unit: number, labels: []string{"target"}, absent: noTarget,
+		help: "Alerts that the target is still to be told.",
+		each: func(o *own, emit emit) {
+			for _, t := range o.Targets {
+				emit(count(uint64(max(t.Queued, 0))), t.Name)
+			}
+		},
+	},
+	{
+		name: "gpuwhy_notification_target_failing", unit: yesNo, labels: []string{"target"}, absent: noTarget,
+		help: "Whether the newest try to tell the target failed.",
+		each: func(o *own, emit emit) {
+			for _, t := range o.Targets {
+				emit(gpu.Of(zeroOne(t.Failing)), t.Name)
+			}
+		},
 	},
 	{
 		name: "gpuwhy_scrapes_total", kind: counter, unit: number, help: "Requests for these metrics.",

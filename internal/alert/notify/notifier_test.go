@@ -451,6 +451,7 @@ func TestReload(t *testing.T) {
 		if err := r.Reload(c); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		r.tell(change("c", alert.Fired))
 		time.Sleep(2 * time.Minute)
 		// What was under way to the old address goes to the new one.

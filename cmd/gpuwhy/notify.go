@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+)
+
+type notifyCommand struct {
+	Test notifyTestCommand `cmd:"" help:"Send a message to the targets of the rules of alerts, at once, and say which took it."`
+}
+
+type notifyTestCommand struct {
+	Targets []string `arg:"" optional:"" name:"target" help:"Names of targets; all by default."`
+}
+
+// Run tries each target once. It fails where one does not take the message.
+func (c notifyTestCommand) Run(env *environment) error {
+	targets, err := c.targets(env.cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	var result error
+	for i, failure := range tryTargets(env.ctx, targets) {
+		said := "ok"
+		if failure != nil {
+			said, result = "failed: "+printable(failure.Error()), errQuiet
+		}
+		if _, err := fmt.Fprintf(env.stdout, "%s: %s\n", targets[i].Name, said); err != nil {
+			return err
+		}
+	}
+	return result
+}
+
+// targets returns those that are asked for.
+func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
+	if cfg.AlertRules == "" {
+		return nil, errors.New("no targets are known: name the file that has them with --alert-rules")
+	}
+	file, err := loadRules(cfg)
+	if err != nil {
+		return nil, err
+	}
+	all := file.Notify.Targets
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s has no targets: docs/notifications.md says how they are written", cfg.AlertRules)
+	}
+	if len(c.Targets) == 0 {
+		return all, nil
+	}
+	var out []notify.Target
+	for _, name := range c.Targets {
+		i := slices.IndexFunc(all, func(t notify.Target) bool { return t.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no target %q; there are %s", name, strings.Join(names(all), ", "))
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+func names(targets []notify.Target) []string {
+	out := make([]string, len(targets))
+	for i := range targets {
+		out[i] = targets[i].Name
+	}
+	return out
+}
+
+// tryTargets sends to all at the same time and returns what failed, in their
+// order.
+func tryTargets(ctx context.Context, targets []notify.Target) []error {
+	out := make([]error, len(targets))
+	var all sync.WaitGroup
+	for i := range targets {
+		all.Go(func() { out[i] = notify.Test(ctx, targets[i]) })
+	}
+	all.Wait()
+	return out
+}
