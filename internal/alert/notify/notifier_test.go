@@ -48,6 +48,13 @@ func (w *wire) send(title, body string) error {
 	return err
 }
 
+// now makes it fail in another way.
+func (w *wire) now(fail func(int, string) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail = fail
+}
+
 func (w *wire) all() []sent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -355,7 +362,7 @@ func TestEnd(t *testing.T) {
 		}
 		close(free)
 		synctest.Wait()
-		hangs.fail = nil
+		hangs.now(nil)
 		next := newRig(t, config("hangs", "well"), wires, text)
 		defer next.stop()
 		time.Sleep(time.Minute)
@@ -381,7 +388,7 @@ func TestRestartWhileFailing(t *testing.T) {
 		r := newRig(t, config("ops", "leaves"), wires, nil)
 		r.tell(change("a", alert.Fired))
 		time.Sleep(30 * time.Minute)
-		r.wires[address("leaves")].fail = func(int, string) error { return &failure{text: "no"} }
+		r.wires[address("leaves")].now(func(int, string) error { return &failure{text: "no"} })
 		r.tell(change("b", alert.Fired))
 		time.Sleep(30 * time.Second)
 		before := r.Status()[0]
