@@ -242,7 +242,7 @@ func TestRulesAreReadAgainOnHangup(t *testing.T) {
 
 func TestCheckConfig(t *testing.T) {
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
-	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 20 rules of alerts, 17 of them enabled; 0 targets are told.") {
+	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 21 rules of alerts, 18 of them enabled; 0 targets are told.") {
 		t.Errorf("%+v", r)
 	}
 	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")

@@ -45,6 +45,9 @@ func Default(name string, w Watch) Rule {
 	case NotAnswering, DriverGone:
 		r.Clear = 15 * time.Second
 		r.Severity = Critical
+	case IdleReserved:
+		r.Hold, r.Repeat = 30*time.Minute, 24*time.Hour
+		r.Severity = Info
 	case IdleHeld:
 		r.Threshold, r.Hold, r.Repeat = 1024, 30*time.Minute, 24*time.Hour
 		r.Severity = Info
@@ -84,6 +87,6 @@ func Defaults() []Rule {
 		xid, program,
 		Default("ecc", ECC), Default("row_remap", RowRemap),
 		Default("lost", Lost), Default("not_answering", NotAnswering), Default("driver_gone", DriverGone),
-		Default("idle_held", IdleHeld), Default("orphan_memory", OrphanMemory),
+		Default("idle_held", IdleHeld), Default("idle_reserved", IdleReserved), Default("orphan_memory", OrphanMemory),
 	}
 }

@@ -33,6 +33,7 @@ const (
 	NotAnswering      Watch = "not_answering"
 	DriverGone        Watch = "driver_gone"   // a source that worked fails; about the machine
 	IdleHeld          Watch = "idle_held"     // MiB that processes hold while the GPU has no work
+	IdleReserved      Watch = "idle_reserved" // the scheduler keeps the GPU for somebody, and it has no work
 	OrphanMemory      Watch = "orphan_memory" // MiB held by processes that don't exist any more
 )
 
@@ -81,7 +82,8 @@ type watch struct {
 	// blame returns the processes that cause it; nil where it has nothing to
 	// do with processes.
 	blame func(*subject) []gpu.Process
-	// detail says more of a value and what to do about it, where it is not nil.
+	// detail says more of what is beyond the threshold and what to do about it,
+	// where it is not nil.
 	detail func(*subject) (text, advice string)
 	words  words
 }
@@ -195,6 +197,10 @@ var watches = map[Watch]*watch{
 		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders,
 		words: words{what: "utilization or processes", now: "has processes without work that hold %s of its memory",
 			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
+	},
+	IdleReserved: {
+		kind: condition, measure: idleReserved, detail: reservedBy,
+		words: words{what: "utilization or reservations", now: "is reserved, and has no work", over: "is not reserved without work"},
 	},
 	OrphanMemory: {
 		unit: "MiB", most: largest, measure: orphans, blame: gone,
@@ -349,6 +355,22 @@ func idleHeld(s *subject) (float64, bool) {
 	}
 	held, ok := s.held(func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) })
 	return float64(held) / mib, ok
+}
+
+// idleReserved is about a device that a scheduler keeps for somebody. Work of
+// others on it counts as work.
+func idleReserved(s *subject) (float64, bool) {
+	util, ok := s.d.Utilization.GPU.Trusted()
+	list, known := s.d.Reservations.Trusted()
+	return is(len(list) > 0 && util < idlePercent), ok && known
+}
+
+func reservedBy(s *subject) (text, advice string) {
+	who, ok := s.d.ReservedBy().Get()
+	if !ok || who == "" {
+		return "", ""
+	}
+	return ": it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
 }
 
 func orphans(s *subject) (float64, bool) {

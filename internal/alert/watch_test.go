@@ -22,7 +22,7 @@ func card() gpu.Device {
 	d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(30))}}}
 	d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle)
 	d.Health = gpu.Health{XIDs: gpu.Of([]gpu.XID{}), UncorrectedVolatile: gpu.Of[uint64](0), RemapPending: gpu.Of(false)}
-	d.Processes = gpu.Of([]gpu.Process{})
+	d.Processes, d.Reservations = gpu.Of([]gpu.Process{}), gpu.Of([]gpu.Reservation{})
 	return d
 }
 
@@ -159,6 +159,15 @@ func TestWatches(t *testing.T) {
 			absent: func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
 			fired:  "GPU 0 (Card) has processes without work that hold 80 MiB of its memory; it went above 50 MiB 30 s ago; vllm (pid 8, bob) holds most of it, of 2 processes.",
 			over:   "GPU 0 (Card) has processes without work that hold 0 MiB of its memory: it is over, 4 min after it went above 50 MiB.",
+		},
+		IdleReserved: {
+			rule: func(r *Rule) { r.Hold = 30 * time.Second },
+			wrong: func(d *gpu.Device) {
+				d.Reservations = gpu.Of([]gpu.Reservation{{Namespace: "ml", Pod: "notebook-0", Container: "main"}})
+			},
+			absent: func(d *gpu.Device) { d.Utilization.GPU = gpu.Reading[gpu.Percent]{} },
+			fired:  "GPU 0 (Card) is reserved, and has no work: it is kept for pod ml/notebook-0; it began 30 s ago.",
+			over:   "GPU 0 (Card) is not reserved without work now: it is over, 4 min after it began.",
 		},
 		OrphanMemory: {
 			rule: func(r *Rule) { r.Threshold = 50 },
