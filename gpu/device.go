@@ -85,6 +85,7 @@ type Identity struct {
 // Readings are what a device reports, group by group.
 type Readings struct {
 	Utilization Utilization
+	Activity    Activity
 	Memory      Memory
 	Thermal     Thermal
 	Fans        Fans
@@ -109,6 +110,30 @@ type Utilization struct {
 	Decoder Reading[Percent] // nvmlDeviceGetDecoderUtilization
 	JPEG    Reading[Percent] // nvmlDeviceGetJpgUtilization
 	OFA     Reading[Percent] // optical flow (nvmlDeviceGetOfaUtilization)
+}
+
+// Activity is how much of the chip worked, and what went over its links: means
+// of the time between the reading before and this one, from counters of the
+// hardware that need neither a profiling session nor special rights (NVML's GPM:
+// nvmlGpmSampleGet, nvmlGpmMetricsGet). NVIDIA has them from Hopper on; they are
+// not supported on other products and while MIG mode is on, and not reported at
+// a device's first reading, which has nothing to compare with.
+type Activity struct {
+	Engine    Reading[Percent] // of the time, a compute or graphics engine worked (NVML_GPM_METRIC_GRAPHICS_UTIL)
+	SM        Reading[Percent] // of the SMs had work, over the time (NVML_GPM_METRIC_SM_UTIL)
+	Occupancy Reading[Percent] // of the warps that the SMs can hold were there (NVML_GPM_METRIC_SM_OCCUPANCY)
+	// Of the time, the SMs' tensor cores (NVML_GPM_METRIC_ANY_TENSOR_UTIL) or
+	// their units for other arithmetic worked (NVML_GPM_METRIC_FP64_UTIL,
+	// …_FP32_UTIL, …_FP16_UTIL, …_INTEGER_UTIL).
+	Tensor, FP64, FP32, FP16, Integer Reading[Percent]
+	// MemoryBandwidth is the share of the device memory's bandwidth in use
+	// (NVML_GPM_METRIC_DRAM_BW_UTIL).
+	MemoryBandwidth Reading[Percent]
+	// Traffic over PCIe (NVML_GPM_METRIC_PCIE_TX_PER_SEC, …_RX_…) and over all
+	// NVLinks together (NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, …_RX_…), as the
+	// device sends and receives.
+	PCIeSent, PCIeReceived     Reading[BytesPerSecond]
+	NVLinkSent, NVLinkReceived Reading[BytesPerSecond]
 }
 
 // Memory is the device's own memory, as nvidia-smi reports it: what the

@@ -33,6 +33,7 @@ type device struct {
 	due       map[string]time.Time // by group
 	instances []*instance
 	samples   samples
+	activity  activity
 	events    nvml.EventSet // nil while not listening, for the reason deaf
 	deaf      code
 	*record
@@ -41,13 +42,14 @@ type device struct {
 
 func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, window time.Duration, log *slog.Logger) *device {
 	return &device{
-		handle:  handle{lib: l, failing: failures{}},
-		attach:  attach,
-		before:  identity,
-		due:     map[string]time.Time{},
-		samples: newSamples(window),
-		record:  known,
-		log:     log,
+		handle:   handle{lib: l, failing: failures{}},
+		attach:   attach,
+		before:   identity,
+		due:      map[string]time.Time{},
+		samples:  newSamples(window),
+		activity: activity{window: window},
+		record:   known,
+		log:      log,
 	}
 }
 
@@ -113,12 +115,18 @@ func (d *device) attached(now time.Time) code {
 	dev, c := d.attach()
 	switch {
 	case c == success:
-		d.stopListening() // that was for the old handle
+		d.release() // that was for the old handle
 		d.dev = dev
 	case d.dev != nil:
 		return success
 	}
 	return c
+}
+
+// release gives back what the driver holds for the device.
+func (d *device) release() {
+	d.stopListening()
+	d.stopComparing()
 }
 
 // identify reads who the device is.

@@ -25,19 +25,32 @@
 // # What is called when
 //
 // At each reading, for each device: utilization rates, encoder, decoder, JPEG
-// and optical flow utilization, memory, temperature, memory temperature, margin;
+// and optical flow utilization; a sample of the hardware's counters, and what lies
+// between it and the last; memory, temperature, memory temperature, margin;
 // number of fans, and for each its speed, tachometer and target; power, limit in
 // force, energy; four clocks, performance state, event reasons; PCIe generation,
 // width and replays; three process lists and the process samples; the events that
-// tell of XIDs; memory of each MIG instance. That is 27 calls for a card without
-// fans.
+// tell of XIDs; memory of each MIG instance. That is 29 calls for a card without
+// fans that has such counters.
 //
 // Every ten seconds: ECC errors and modes, remapped rows, persistence, compute,
 // MIG and display modes, fan policies, MIG instances. Every minute: limits,
 // thresholds, maximal clocks and link, BAR1, retired pages, name, serial number,
 // VBIOS. The intervals are in the table of groups (groups.go).
 //
-// PCIe throughput is not read: each direction keeps the driver busy for 20 ms.
+// PCIe throughput is what the counters say. Where there are none it is not read:
+// nvmlDeviceGetPcieThroughput keeps the driver busy for 20 ms each direction.
+//
+// # Counters
+//
+// From Hopper on the hardware counts what its units do, for anybody to see (GPM);
+// on products before, the same takes a profiling session, which only one program
+// can have and often only root, and is not read. Two samples are compared, this
+// reading's and the last one's, of which the driver keeps one buffer each for us.
+// Samples less than 150 ms apart are not compared, as the counters are renewed
+// each 100 ms: a reading on demand says what the one before said. Nor are samples
+// further apart than two windows, since their mean says nothing of the present. In MIG
+// mode the counters are each instance's own, and are not read.
 //
 // # Sleep
 //

@@ -43,6 +43,7 @@ var groups = []group{
 	{"MIG instances", sometimes, readInstances},
 
 	{"utilization", 0, readUtilization},
+	{"activity", 0, readActivity},
 	{"memory", 0, readMemory},
 	{"temperature", 0, readTemperature},
 	{"fans", 0, readFans},

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"iter"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -131,8 +132,12 @@ func readBinding(t *testing.T) binding {
 	b := binding{calls: map[string][]string{}, functions: map[string]bool{}}
 	byType := map[string][]string{} // of all methods of a handler
 	returns := map[string]string{}  // handlers, by the method that gives one
-	files := parse(t, dir, "lib.go", "device.go", "system.go", "init.go", "return.go", "event_set.go", "const_static.go")
+	files := parse(t, dir, "lib.go", "device.go", "system.go", "init.go", "return.go", "event_set.go", "gpm.go", "const_static.go")
+	within := map[string][]string{} // calls of functions and samples' methods that others go through
 	for _, f := range files {
+		for _, decl := range f.Decls {
+			addStandIns(newest, decl)
+		}
 		for _, assign := range inFunction[*ast.AssignStmt](f, "updateVersionedSymbols") {
 			left, ok := assign.Lhs[0].(*ast.Ident)
 			right, ok2 := assign.Rhs[0].(*ast.Ident)
@@ -141,26 +146,30 @@ func readBinding(t *testing.T) binding {
 			}
 		}
 	}
-	for _, f := range files {
-		for _, decl := range f.Decls {
-			fn, ok := decl.(*ast.FuncDecl)
-			if !ok || fn.Body == nil {
-				continue
+	for fn := range functionsOf(files) {
+		if fn.Recv == nil {
+			within[fn.Name.Name] = nil
+		}
+	}
+	for fn := range functionsOf(files) {
+		if fn.Recv == nil || typeName(fn.Recv.List[0].Type) == "nvmlGpmSample" {
+			within[fn.Name.Name] = callsOf(fn, newest, within)
+		}
+	}
+	for fn := range functionsOf(files) {
+		if fn.Recv == nil {
+			b.functions[fn.Name.Name] = fn.Name.IsExported()
+			continue
+		}
+		calls := callsOf(fn, newest, within)
+		switch receiver := typeName(fn.Recv.List[0].Type); {
+		case receiver == "nvmlDevice" || receiver == "library" || receiver == "nvmlEventSet":
+			b.calls[fn.Name.Name] = calls
+			if handler := handlerOf(fn); handler != "" && len(calls) == 0 {
+				returns[fn.Name.Name] = handler
 			}
-			if fn.Recv == nil {
-				b.functions[fn.Name.Name] = fn.Name.IsExported()
-				continue
-			}
-			calls := callsOf(fn, newest)
-			switch receiver := typeName(fn.Recv.List[0].Type); {
-			case receiver == "nvmlDevice" || receiver == "library" || receiver == "nvmlEventSet":
-				b.calls[fn.Name.Name] = calls
-				if handler := handlerOf(fn); handler != "" && len(calls) == 0 {
-					returns[fn.Name.Name] = handler
-				}
-			case strings.HasSuffix(receiver, "Handler"):
-				byType[receiver] = append(byType[receiver], calls...)
-			}
+		case strings.HasSuffix(receiver, "Handler"):
+			byType[receiver] = append(byType[receiver], calls...)
 		}
 	}
 	for method, handler := range returns {
@@ -180,19 +189,57 @@ func handlerOf(fn *ast.FuncDecl) string {
 	return ""
 }
 
-// callsOf lists the library's functions that a method calls.
-func callsOf(fn *ast.FuncDecl, newest map[string]string) (out []string) {
+// functionsOf walks the functions and methods of some files.
+func functionsOf(files []*ast.File) iter.Seq[*ast.FuncDecl] {
+	return func(yield func(*ast.FuncDecl) bool) {
+		for _, f := range files {
+			for _, decl := range f.Decls {
+				if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil && !yield(fn) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// addStandIns adds variables that stand for one of the library's functions, such
+// as nvmlGpmMetricsGetStub, which the binding has for its own tests.
+func addStandIns(newest map[string]string, decl ast.Decl) {
+	variables, ok := decl.(*ast.GenDecl)
+	if !ok {
+		return
+	}
+	for _, spec := range variables.Specs {
+		v, ok := spec.(*ast.ValueSpec)
+		if !ok || len(v.Values) != 1 {
+			continue
+		}
+		if function, ok := v.Values[0].(*ast.Ident); ok && strings.HasSuffix(v.Names[0].Name, "Stub") {
+			newest[v.Names[0].Name] = function.Name
+		}
+	}
+}
+
+// callsOf lists the library's functions that a method calls, itself or through
+// what within knows.
+func callsOf(fn *ast.FuncDecl, newest map[string]string, within map[string][]string) (out []string) {
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
 		name, ok := call.Fun.(*ast.Ident)
+		if method, is := call.Fun.(*ast.SelectorExpr); is {
+			on, isName := method.X.(*ast.Ident)
+			name, ok = method.Sel, isName && on.Name == "gpmSample"
+		}
 		if !ok {
 			return true
 		}
 		if v, ok := newest[name.Name]; ok {
 			out = append(out, v)
+		} else if calls, ok := within[name.Name]; ok {
+			out = append(out, calls...)
 		} else if strings.HasPrefix(name.Name, "nvml") {
 			out = append(out, name.Name)
 		}
@@ -259,6 +306,11 @@ func TestGuardSeesTheBinding(t *testing.T) {
 		"GetTemperatureV":            "nvmlDeviceGetTemperatureV",
 		"GetPowerUsage":              "nvmlDeviceGetPowerUsage",
 		"Wait":                       "nvmlEventSetWait_v2",
+		"GpmQueryDeviceSupport":      "nvmlGpmQueryDeviceSupport",
+		"GpmSampleAlloc":             "nvmlGpmSampleAlloc",
+		"GpmSampleGet":               "nvmlGpmSampleGet",
+		"GpmSampleFree":              "nvmlGpmSampleFree",
+		"GpmMetricsGet":              "nvmlGpmMetricsGet",
 	} {
 		if got := b.calls[method]; !slices.Equal(got, []string{want}) {
 			t.Errorf("%s calls %q, want %q", method, got, want)

@@ -56,6 +56,9 @@ func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
 	tb.Cleanup(func() {
 		m.Heal()
 		m.AwaitInitialized(0)
+		if n := m.Samples(); n != 0 {
+			tb.Errorf("%d samples of counters are left", n)
+		}
 	})
 	return m
 }

@@ -134,6 +134,8 @@ func absent(r any) any {
 		return gpu.Absent[gpu.Megahertz](gpu.Stale)
 	case gpu.Reading[gpu.RPM]:
 		return gpu.Absent[gpu.RPM](gpu.Stale)
+	case gpu.Reading[gpu.BytesPerSecond]:
+		return gpu.Absent[gpu.BytesPerSecond](gpu.Stale)
 	case gpu.Reading[gpu.ClockEventReasons]:
 		return gpu.Absent[gpu.ClockEventReasons](gpu.Stale)
 	case gpu.Reading[int]:

@@ -115,7 +115,7 @@ func (s *session) lacks(cards []card) bool {
 // end shuts the library down. No call may be under way.
 func (s *session) end(log *slog.Logger) {
 	for _, p := range s.places {
-		p.device.stopListening()
+		p.device.release()
 	}
 	s.lib.shutdown(log)
 }

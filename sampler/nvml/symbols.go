@@ -30,6 +30,12 @@ var symbols = []string{
 	"nvmlDeviceGetJpgUtilization", // 525
 	"nvmlDeviceGetOfaUtilization", // 525
 
+	"nvmlGpmQueryDeviceSupport", // 520, and the next four
+	"nvmlGpmSampleAlloc",
+	"nvmlGpmSampleGet",
+	"nvmlGpmSampleFree",
+	"nvmlGpmMetricsGet",
+
 	"nvmlDeviceGetMemoryInfo",
 	"nvmlDeviceGetMemoryInfo_v2", // 510
 	"nvmlDeviceGetBAR1MemoryInfo",

@@ -16,7 +16,8 @@ const (
 	atHeld        = 8
 	atInitialized = 16
 	atEventSets   = 24
-	atRows        = 32
+	atSamples     = 32
+	atRows        = 40
 
 	nameSize    = 64
 	rowSize     = nameSize + 8*(maxGPUs+1)

@@ -27,6 +27,24 @@ const (
 	JPEG              Key = "jpeg"
 	OFA               Key = "ofa"
 
+	// GPM is 1 where the device has counters to compare (nvmlGpmSampleGet), from
+	// Hopper on. What two samples say is in percent, or MiB a second, and may
+	// have decimals (nvmlGpmMetricsGet).
+	GPM            Key = "gpm"
+	EngineActive   Key = "gpm1"
+	SMActive       Key = "gpm2"
+	SMOccupancy    Key = "gpm3"
+	IntegerActive  Key = "gpm4"
+	TensorActive   Key = "gpm5"
+	DRAMActive     Key = "gpm10"
+	FP64Active     Key = "gpm11"
+	FP32Active     Key = "gpm12"
+	FP16Active     Key = "gpm13"
+	PCIeSent       Key = "gpm20"
+	PCIeReceived   Key = "gpm21"
+	NVLinkReceived Key = "gpm60"
+	NVLinkSent     Key = "gpm61"
+
 	MemoryTotal    Key = "memory_total" // bytes (nvmlDeviceGetMemoryInfo_v2)
 	MemoryUsed     Key = "memory_used"  // without the reserved ones
 	MemoryReserved Key = "memory_reserved"
@@ -168,6 +186,9 @@ func H100() GPU {
 		UUID: "GPU-8c1d2f70-77aa-4b21-b1d4-000000000018", Name: "NVIDIA H100 80GB HBM3", PCI: "0000:18:00.0",
 		Serial: "1652123456789", VBIOS: "96.00.61.00.01", Architecture: 9,
 		Utilization: 97, MemoryUtilization: 54, Encoder: 0, Decoder: 0, JPEG: 0, OFA: 0,
+		GPM: 1, EngineActive: 96.8, SMActive: 88.4, SMOccupancy: 41.7, TensorActive: 52.3, DRAMActive: 54.9,
+		FP64Active: 0, FP32Active: 3.1, FP16Active: 1.2, IntegerActive: 12.6,
+		PCIeSent: 212.5, PCIeReceived: 1184, NVLinkSent: 41250, NVLinkReceived: 41262.25,
 		MemoryTotal: 81559 * mib, MemoryUsed: 61440 * mib, MemoryReserved: 551 * mib, BAR1Total: 128 * gib, BAR1Used: 61444 * mib,
 		Temperature: 58, MemoryTemperature: 66, ShutdownThreshold: 92, SlowdownThreshold: 89, MemoryThreshold: 95, Margin: 29,
 		Fans:  Error(NotSupported),

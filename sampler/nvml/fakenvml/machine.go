@@ -168,6 +168,13 @@ func (m *Machine) EventSets() int {
 	return n
 }
 
+// Samples is how many samples of counters were made and not freed.
+func (m *Machine) Samples() int {
+	n, err := m.control.number(atSamples)
+	m.check(err)
+	return n
+}
+
 // AwaitInitialized waits until Initialized is n.
 func (m *Machine) AwaitInitialized(n int) {
 	m.await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Initialized() == n })

@@ -45,6 +45,7 @@ struct control {
   _Atomic unsigned long long held;       // calls that hang now
   _Atomic unsigned long long initialized; // successful inits less shutdowns
   _Atomic unsigned long long event_sets;  // created and not freed
+  _Atomic unsigned long long samples;     // of counters: made and not freed
   struct row rows[MAX_FUNCTIONS];
 };
 
@@ -784,6 +785,76 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
   *n = found;
   if (found == 0) return NVML_ERROR_NOT_FOUND;
   return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+// ---- Counters (GPM) ----
+
+// A sample knows whose it is and when it was taken; what two of them say is what
+// the GPU's keys "gpm<metric>" say when they are compared.
+struct gpm_sample { int gpu; unsigned long long taken; }; // gpu: ANY until it is filled; microseconds
+#define SAMPLE(s) ((struct gpm_sample *)(s).handle)
+
+nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *out) {
+  ENTER_DEVICE(nvmlGpmQueryDeviceSupport);
+  if (out->version != NVML_GPM_SUPPORT_VERSION) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  nvmlReturn_t ret = get_uint(d, "gpm", &out->isSupportedDevice);
+  if (ret == NVML_ERROR_NOT_SUPPORTED) { // that is an answer here
+    out->isSupportedDevice = 0;
+    ret = NVML_SUCCESS;
+  }
+  return ret;
+}
+
+nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *out) {
+  ENTER(nvmlGpmSampleAlloc);
+  struct gpm_sample *sample = malloc(sizeof *sample);
+  *sample = (struct gpm_sample){ANY, 0};
+  *out = (nvmlGpmSample_t){(struct nvmlGpmSample_st *)sample};
+  if (control) control->samples++;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample) {
+  ENTER_WITH(enter, nvmlGpmSampleFree, ANY);
+  if (!sample.handle) return NVML_ERROR_INVALID_ARGUMENT;
+  free(sample.handle);
+  if (control) control->samples--;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample) {
+  ENTER_DEVICE(nvmlGpmSampleGet);
+  if (!sample.handle) return NVML_ERROR_INVALID_ARGUMENT;
+  unsigned int supported = 0, mig = 0;
+  nvmlReturn_t ret = get_uint(d, "gpm", &supported);
+  if (ret != NVML_SUCCESS) return ret;
+  get_uint(d, "mig", &mig);
+  if (!supported || mig) return NVML_ERROR_NOT_SUPPORTED;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  *SAMPLE(sample) = (struct gpm_sample){HANDLE(d)->gpu, t.tv_sec * 1000000ull + t.tv_nsec / 1000};
+  return NVML_SUCCESS;
+}
+
+// Samples that are no pair are refused, and so are those less than 100 ms apart,
+// for which the documentation promises nothing.
+nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
+  ENTER(nvmlGpmMetricsGet);
+  if (get->version != NVML_GPM_METRICS_GET_VERSION) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  struct gpm_sample *before = SAMPLE(get->sample1), *after = SAMPLE(get->sample2);
+  if (!before || !after || before->gpu == ANY || before->gpu != after->gpu || get->numMetrics > NVML_GPM_METRIC_MAX)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  if (after->taken < before->taken + 100000) return NVML_ERROR_UNKNOWN;
+  for (unsigned int i = 0; i < get->numMetrics; i++) {
+    nvmlGpmMetric_t *m = &get->metrics[i];
+    char key[32];
+    snprintf(key, sizeof key, "gpm%u", m->metricId);
+    const char *v = fact(now(), before->gpu, key);
+    m->nvmlReturn = !v ? NVML_ERROR_NOT_SUPPORTED : *v == '!' ? atoi(v + 1) : NVML_SUCCESS;
+    m->value = m->nvmlReturn == NVML_SUCCESS ? strtod(v, NULL) : 0;
+    m->metricInfo.shortName = m->metricInfo.longName = m->metricInfo.unit = NULL;
+  }
+  return NVML_SUCCESS;
 }
 
 // ---- Events ----

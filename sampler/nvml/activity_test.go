@@ -1,0 +1,207 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// awaitRenewed returns when the counters have been renewed since a sample that
+// was taken before: the driver's time, for which there is nothing to wait for.
+func awaitRenewed() { <-time.After(soonest) }
+
+// later is a reading that is compared with the one before.
+func later(t *testing.T, s *Source) *gpu.Device {
+	t.Helper()
+	awaitRenewed()
+	return readOne(t, s)
+}
+
+func TestActivity(t *testing.T) {
+	m := machine(t, fakenvml.H100())
+	s := source(t, m)
+	if d := readOne(t, s); d.Activity != (gpu.Activity{}) {
+		t.Errorf("a first reading has nothing to compare with, and says %+v", d.Activity)
+	}
+	if d := readOne(t, s); d.Activity != (gpu.Activity{}) || m.Calls("nvmlGpmSampleGet") != 1 {
+		t.Errorf("a reading at once says %+v with %d samples", d.Activity, m.Calls("nvmlGpmSampleGet"))
+	}
+	const mib = 1 << 20
+	want := gpu.Activity{
+		Engine: gpu.Of(gpu.Percent(96.8)), SM: gpu.Of(gpu.Percent(88.4)), Occupancy: gpu.Of(gpu.Percent(41.7)), Tensor: gpu.Of(gpu.Percent(52.3)),
+		FP64: gpu.Of(gpu.Percent(0)), FP32: gpu.Of(gpu.Percent(3.1)), FP16: gpu.Of(gpu.Percent(1.2)), Integer: gpu.Of(gpu.Percent(12.6)),
+		MemoryBandwidth: gpu.Of(gpu.Percent(54.9)),
+		PCIeSent:        gpu.Of(gpu.BytesPerSecond(212.5 * mib)), PCIeReceived: gpu.Of(gpu.BytesPerSecond(1184 * mib)),
+		NVLinkSent: gpu.Of(gpu.BytesPerSecond(41250 * mib)), NVLinkReceived: gpu.Of(gpu.BytesPerSecond(41262.25 * mib)),
+	}
+	if diff := cmp.Diff(want, later(t, s).Activity, everything); diff != "" {
+		t.Errorf("activity (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, readOne(t, s).Activity, everything); diff != "" {
+		t.Errorf("a reading too soon to be compared has the last comparison (-want +got):\n%s", diff)
+	}
+	m.GPU(0).Set(fakenvml.TensorActive, 7.5)
+	for range 3 {
+		if got := later(t, s).Activity.Tensor; got != gpu.Of(gpu.Percent(7.5)) {
+			t.Errorf("tensor cores at %v, want 7.5", got)
+		}
+	}
+	if n := m.Samples(); n != 2 {
+		t.Errorf("%d samples are kept, want 2", n)
+	}
+	if n := m.Calls("nvmlGpmQueryDeviceSupport"); n != 1 {
+		t.Errorf("asked %d times whether the device has the counters, want once a minute", n)
+	}
+}
+
+// TestActivityValues: what a counter says wrong reaches nobody as a good number.
+func TestActivityValues(t *testing.T) {
+	tensor := func(a *gpu.Activity) string { return a.Tensor.String() }
+	nvlink := func(a *gpu.Activity) string { return a.NVLinkSent.String() }
+	for name, tt := range map[string]struct {
+		key  fakenvml.Key
+		set  any
+		get  func(*gpu.Activity) string
+		want string
+	}{
+		"0":                     {fakenvml.TensorActive, 0, tensor, "0"},
+		"100":                   {fakenvml.TensorActive, 100, tensor, "100"},
+		"a grain more than all": {fakenvml.TensorActive, 100.4, tensor, "100"},
+		"more than all":         {fakenvml.TensorActive, 140, tensor, "100 (doubtful)"},
+		"less than nothing":     {fakenvml.TensorActive, -3, tensor, "not_reported"},
+		"no number":             {fakenvml.TensorActive, "nan", tensor, "not_reported"},
+		"endless":               {fakenvml.TensorActive, "inf", tensor, "not_reported"},
+		"not supported":         {fakenvml.TensorActive, fakenvml.Error(fakenvml.NotSupported), tensor, "not_supported"},
+		"forbidden":             {fakenvml.TensorActive, fakenvml.Error(fakenvml.NoPermission), tensor, "not_permitted"},
+		"no NVLink":             {fakenvml.NVLinkSent, fakenvml.Error(fakenvml.NotSupported), nvlink, "not_supported"},
+		"idle NVLink":           {fakenvml.NVLinkSent, 0, nvlink, "0"},
+		"faster than light":     {fakenvml.NVLinkSent, 1e12, nvlink, "1.048576e+18 (doubtful)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := source(t, machine(t, fakenvml.H100().With(tt.key, tt.set)))
+			readOne(t, s)
+			if got := tt.get(&later(t, s).Activity); got != tt.want {
+				t.Errorf("%v reads as %s, want %s", tt.set, got, tt.want)
+			}
+		})
+	}
+}
+
+// TestActivityAbsent: where there are no counters, nothing is asked for them, and
+// the reason is said.
+func TestActivityAbsent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gpu    fakenvml.GPU
+		change func(*fakenvml.Machine)
+		want   gpu.Quality
+		calls  int // of nvmlGpmSampleGet, in two readings
+	}{
+		"older product": {fakenvml.RTX4090(), func(*fakenvml.Machine) {}, gpu.NotSupported, 0},
+		"MIG mode": {fakenvml.H100(), func(m *fakenvml.Machine) {
+			m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+		}, gpu.NotSupported, 0},
+		"may not ask": {fakenvml.H100(), func(m *fakenvml.Machine) {
+			m.Answer(fakenvml.NoPermission, "nvmlGpmQueryDeviceSupport")
+		}, gpu.NotPermitted, 0},
+		"may not sample": {fakenvml.H100(), func(m *fakenvml.Machine) {
+			m.Answer(fakenvml.NoPermission, "nvmlGpmSampleGet")
+		}, gpu.NotPermitted, 2},
+		"no buffers": {fakenvml.H100(), func(m *fakenvml.Machine) {
+			m.Answer(fakenvml.Unknown, "nvmlGpmSampleAlloc")
+		}, gpu.NotReported, 0},
+		"can't compare": {fakenvml.H100(), func(m *fakenvml.Machine) {
+			m.Answer(fakenvml.NotSupported, "nvmlGpmMetricsGet")
+		}, gpu.NotSupported, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, tt.gpu)
+			tt.change(m)
+			s := source(t, m)
+			readOne(t, s)
+			d := later(t, s)
+			if diff := cmp.Diff(noActivity(tt.want), d.Activity, everything); diff != "" || d.State != gpu.StateOK || !d.Power.Draw.Present() {
+				t.Errorf("%s, power %v, activity (-want +got):\n%s", d.State, d.Power.Draw, diff)
+			}
+			if n := m.Calls("nvmlGpmSampleGet"); n != tt.calls {
+				t.Errorf("%d samples were taken, want %d", n, tt.calls)
+			}
+		})
+	}
+}
+
+// TestActivityIsOfThePresent: a sample from before a long pause is not compared
+// with, and a device that answered no more begins anew.
+func TestActivityIsOfThePresent(t *testing.T) {
+	m := machine(t, fakenvml.H100())
+	s := source(t, m, func(c *Config) { c.Window = soonest / 3 })
+	readOne(t, s)
+	if d := later(t, s); d.Activity != (gpu.Activity{}) {
+		t.Errorf("compared with what is older than two windows: %+v", d.Activity)
+	}
+	if m.Calls("nvmlGpmMetricsGet") != 0 {
+		t.Error("the driver was asked to compare")
+	}
+}
+
+// TestActivityInMIGMode: the buffers are given back when MIG mode is turned on,
+// and made anew when it is over.
+func TestActivityInMIGMode(t *testing.T) {
+	m := machine(t, fakenvml.H100())
+	s := source(t, m)
+	readOne(t, s)
+	d := s.session.places[0].device
+	forget := func() { clear(d.due) } // what is asked seldom is asked at the next reading
+	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+	forget()
+	if got := later(t, s).Activity; got != noActivity(gpu.NotSupported) || m.Samples() != 0 {
+		t.Errorf("in MIG mode: %+v, %d buffers", got, m.Samples())
+	}
+	m.GPU(0).SetInstances()
+	forget()
+	if got := later(t, s).Activity; got != (gpu.Activity{}) || m.Samples() != 2 {
+		t.Errorf("the first reading after it: %+v, %d buffers", got, m.Samples())
+	}
+	if got := later(t, s).Activity.Tensor; got != gpu.Of(gpu.Percent(52.3)) {
+		t.Errorf("the second reading after it: tensor cores at %v", got)
+	}
+}
+
+// TestActivityHangs: a call for the counters that hangs holds its own device up
+// alone, and what comes of it is not compared with what is new.
+func TestActivityHangs(t *testing.T) {
+	m := machine(t, fakenvml.H100(), fakenvml.H100().At(0x2a))
+	s := source(t, m)
+	read(t, s)
+	m.GPU(0).Hang("nvmlGpmSampleGet")
+	snap := until(t, s, "not answering", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && snap.Devices[0].State == gpu.StateNotAnswering
+	})
+	if d := snap.Devices[1]; d.State != gpu.StateOK || !d.Activity.Tensor.Present() {
+		t.Errorf("the other device is %s, its tensor cores at %v", d.State, d.Activity.Tensor)
+	}
+	m.GPU(0).Back()
+	until(t, s, "both well, and compared", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].Activity.Tensor.Present()
+	})
+}
+
+// TestActivityAfterReload: what the old session's driver gave is not handed to
+// the new one.
+func TestActivityAfterReload(t *testing.T) {
+	m := machine(t, fakenvml.H100())
+	s := source(t, m)
+	readOne(t, s)
+	m.Reload()
+	until(t, s, "well again, and compared", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].Activity.Tensor.Present()
+	})
+	if n := m.Samples(); n != 2 {
+		t.Errorf("%d samples are kept after a reload, want 2", n)
+	}
+}
