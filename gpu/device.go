@@ -136,6 +136,15 @@ type Activity struct {
 	NVLinkSent, NVLinkReceived Reading[BytesPerSecond]
 }
 
+// AbsentActivity is an activity of which nothing is there, for one reason.
+func AbsentActivity(q Quality) Activity {
+	part, rate := Absent[Percent](q), Absent[BytesPerSecond](q)
+	return Activity{
+		Engine: part, SM: part, Occupancy: part, Tensor: part, FP64: part, FP32: part, FP16: part, Integer: part,
+		MemoryBandwidth: part, PCIeSent: rate, PCIeReceived: rate, NVLinkSent: rate, NVLinkReceived: rate,
+	}
+}
+
 // Memory is the device's own memory, as nvidia-smi reports it: what the
 // driver reserves for itself is not in Used (nvmlDeviceGetMemoryInfo_v2).
 type Memory struct {

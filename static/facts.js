@@ -3,7 +3,7 @@
 // beside each value where it is in the message, and how it is written.
 
 import {
-  absent, celsius, clean, counted, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rpm, show, shown, watts,
+  absent, celsius, clean, counted, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rate, rpm, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue, sync } from "./dom.js";
 import { noticeTitles } from "./cards.js";
@@ -47,7 +47,7 @@ const at = (object, path) => path.split(".").reduce((o, name) => o?.[name], obje
 export function valueFor(el, object, quality, prefix = "") {
   const { path = "", format = "" } = el.dataset;
   const v = at(object, path);
-  const why = quality?.[prefix + path];
+  const why = quality?.[prefix + path] ?? quality?.[path.split(".")[0]]; // a group that is null has one reason
   if (numbers[format]) return show(v, why, (n) => numbers[format](n));
   if (format === "text") return shown(v, why, longestSentence);
   return v == null ? absent(why) : plain(clean(words[format](v, el), longestSentence));

@@ -105,6 +105,8 @@ func formatOf[T any]() string {
 		return "memory"
 	case gpu.Joules:
 		return "energy"
+	case gpu.BytesPerSecond:
+		return "rate"
 	case time.Time:
 		return "moment"
 	case gpu.ClockEventReasons:
@@ -136,6 +138,8 @@ func written[T any](r gpu.Reading[T]) Value {
 		return show(mebi(r), memory)
 	case gpu.Reading[gpu.Joules]:
 		return show(num(r), energy)
+	case gpu.Reading[gpu.BytesPerSecond]:
+		return show(num(r), rate)
 	case gpu.Reading[int]:
 		return show(num(r), whole)
 	case gpu.Reading[uint64]:

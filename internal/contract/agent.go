@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"maps"
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -138,8 +139,11 @@ type GPU struct {
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
 	VBIOS        *string `json:"vbios_version"` // version of its firmware
-	Fans         []Fan   `json:"fans"`          // its fans, by fan index; empty for a passive GPU
-	FanCount     Int     `json:"fan_count"`     // how many fans it has; 0 for a passive GPU
+	// How much of the chip worked, and what went over its links. Null where none of it is
+	// reported, with the reason under quality: NVIDIA has it from Hopper on, not in MIG mode.
+	Activity *Activity `json:"activity"`
+	Fans     []Fan     `json:"fans"`      // its fans, by fan index; empty for a passive GPU
+	FanCount Int       `json:"fan_count"` // how many fans it has; 0 for a passive GPU
 	// What holds the clocks down. Null where it is not reported; empty where nothing does.
 	EventReasons []string   `json:"clock_event_reasons" null:"yes"`
 	Throttled    *bool      `json:"throttled"` // whether heat or power slows it down
@@ -167,6 +171,23 @@ type Utilization struct {
 	Decoder Float `json:"decoder_percent"` // of the video decoder
 	JPEG    Float `json:"jpeg_percent"`    // of the JPEG decoder
 	OFA     Float `json:"ofa_percent"`     // of the optical flow engine
+}
+
+// Activity is a mean of the time since the reading before, from counters of the hardware.
+type Activity struct {
+	Engine          Float `json:"engine_percent"`                   // of the time, a compute or graphics engine worked
+	SM              Float `json:"sm_percent"`                       // of the multiprocessors had work, over the time
+	Occupancy       Float `json:"sm_occupancy_percent"`             // of the warps that the multiprocessors can hold were there
+	Tensor          Float `json:"tensor_percent"`                   // of the time, tensor cores worked
+	FP64            Float `json:"fp64_percent"`                     // of the time, units for 64-bit floating point worked
+	FP32            Float `json:"fp32_percent"`                     // of the time, units for 32-bit floating point worked
+	FP16            Float `json:"fp16_percent"`                     // of the time, units for 16-bit floating point worked, tensor cores aside
+	Integer         Float `json:"integer_percent"`                  // of the time, units for integers worked
+	MemoryBandwidth Float `json:"memory_bandwidth_percent"`         // of the memory's bandwidth was in use
+	PCIeSent        Float `json:"pcie_sent_bytes_per_second"`       // to the host
+	PCIeReceived    Float `json:"pcie_received_bytes_per_second"`   // from the host
+	NVLinkSent      Float `json:"nvlink_sent_bytes_per_second"`     // over all NVLinks
+	NVLinkReceived  Float `json:"nvlink_received_bytes_per_second"` // over all NVLinks
 }
 
 // Memory in MiB.
@@ -362,6 +383,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		Architecture:     pointer(note(q, "architecture", d.Architecture)),
 		Serial:           pointer(note(q, "serial", d.Serial)),
 		VBIOS:            pointer(note(q, "vbios_version", d.VBIOS)),
+		Activity:         newActivity(d.Activity, q),
 		Fans:             newFans(d.Fans, q),
 		FanCount:         count(note(q, "fan_count", d.Fans.Count)),
 		EventReasons:     d.Clocks.EventReasons.Or(0).Names(),
@@ -412,6 +434,33 @@ func newUtilization(d *gpu.Device, q qualities) Utilization {
 		JPEG:    float(note(q, "utilization.jpeg_percent", u.JPEG)),
 		OFA:     float(note(q, "utilization.ofa_percent", u.OFA)),
 	}
+}
+
+// newActivity is nil where there is no reading at all: most products have none,
+// and the reason is said once then, not for each.
+func newActivity(a gpu.Activity, q qualities) *Activity {
+	own := qualities{}
+	out := Activity{
+		Engine:          float(note(own, "activity.engine_percent", a.Engine)),
+		SM:              float(note(own, "activity.sm_percent", a.SM)),
+		Occupancy:       float(note(own, "activity.sm_occupancy_percent", a.Occupancy)),
+		Tensor:          float(note(own, "activity.tensor_percent", a.Tensor)),
+		FP64:            float(note(own, "activity.fp64_percent", a.FP64)),
+		FP32:            float(note(own, "activity.fp32_percent", a.FP32)),
+		FP16:            float(note(own, "activity.fp16_percent", a.FP16)),
+		Integer:         float(note(own, "activity.integer_percent", a.Integer)),
+		MemoryBandwidth: float(note(own, "activity.memory_bandwidth_percent", a.MemoryBandwidth)),
+		PCIeSent:        float(note(own, "activity.pcie_sent_bytes_per_second", a.PCIeSent)),
+		PCIeReceived:    float(note(own, "activity.pcie_received_bytes_per_second", a.PCIeReceived)),
+		NVLinkSent:      float(note(own, "activity.nvlink_sent_bytes_per_second", a.NVLinkSent)),
+		NVLinkReceived:  float(note(own, "activity.nvlink_received_bytes_per_second", a.NVLinkReceived)),
+	}
+	if !a.Engine.Present() && a == gpu.AbsentActivity(a.Engine.Quality()) {
+		note(q, "activity", a.Engine)
+		return nil
+	}
+	maps.Copy(q, own)
+	return &out
 }
 
 func newMemory(m gpu.Memory, q qualities) Memory {

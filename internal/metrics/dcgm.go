@@ -141,13 +141,6 @@ func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 // dcgmMissing are the metrics that dcgm-exporter exports by default and that
 // have no reading here, with the reason. They have no series: none is invented.
 var dcgmMissing = map[string]string{
-	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": "NVLink is not read",
+	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": "the counters of the links are not read; their traffic is `DCGM_FI_PROF_NVLINK_TX_BYTES` and `…_RX_BYTES`",
 	"DCGM_FI_DEV_VGPU_LICENSE_STATUS":    "vGPU licenses are not read",
-	"DCGM_FI_PROF_GR_ENGINE_ACTIVE":      profiling,
-	"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE":    profiling,
-	"DCGM_FI_PROF_DRAM_ACTIVE":           profiling,
-	"DCGM_FI_PROF_PCIE_TX_BYTES":         profiling,
-	"DCGM_FI_PROF_PCIE_RX_BYTES":         profiling,
 }
-
-const profiling = "profiling counters may need the GPU for themselves, and are not read"

@@ -65,15 +65,16 @@ var doubtfulRow = row[*device]{
 }
 
 const (
-	noMemory  = "the driver can't say, as on products that share the host's memory"
-	noECC     = "the product has no ECC, or it is off"
-	noFan     = "the product has no fan, as most of the data center"
-	noEngine  = "the product has no such engine"
-	noRetired = "the product remaps rows instead"
-	noRemap   = "the product retires pages instead, or neither"
-	noMIG     = "the product has no MIG"
-	noXID     = "gpuwhy can't listen to the driver's events"
-	noProcess = "the driver can't list processes, or there are none"
+	noMemory   = "the driver can't say, as on products that share the host's memory"
+	noECC      = "the product has no ECC, or it is off"
+	noFan      = "the product has no fan, as most of the data center"
+	noEngine   = "the product has no such engine"
+	noCounters = "the product is older than Hopper, MIG mode is on, or it is the first reading"
+	noRetired  = "the product remaps rows instead"
+	noRemap    = "the product retires pages instead, or neither"
+	noMIG      = "the product has no MIG"
+	noXID      = "gpuwhy can't listen to the driver's events"
+	noProcess  = "the driver can't list processes, or there are none"
 )
 
 // deviceRows are the metrics of a device, as docs/metrics.md lists them.
@@ -143,6 +144,85 @@ var deviceRows = []row[*device]{
 		name: "gpuwhy_gpu_ofa_utilization_ratio", unit: percent, absent: noEngine,
 		help: "Share of the last sample period in which the optical flow engine worked.", from: "nvmlDeviceGetOfaUtilization",
 		value: func(d *device) gpu.Reading[float64] { return num(d.Utilization.OFA) },
+	},
+
+	// Activity.
+	{
+		name: "gpuwhy_gpu_engine_active_ratio", unit: active, absent: noCounters,
+		help: "Share of the time since the reading before in which a compute or graphics engine worked.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_GRAPHICS_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.Engine) },
+	},
+	{
+		name: "gpuwhy_gpu_sm_active_ratio", unit: active, absent: noCounters,
+		help: "Share of the SMs that had work, over the time since the reading before.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_SM_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_SM_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.SM) },
+	},
+	{
+		name: "gpuwhy_gpu_sm_occupancy_ratio", unit: active, absent: noCounters,
+		help: "Share of the warps that the SMs can hold that were there, over that time.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_SM_OCCUPANCY",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_SM_OCCUPANCY"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.Occupancy) },
+	},
+	{
+		name: "gpuwhy_gpu_tensor_active_ratio", unit: active, absent: noCounters,
+		help: "Share of that time in which the tensor cores worked.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_ANY_TENSOR_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.Tensor) },
+	},
+	{
+		name: "gpuwhy_gpu_fp64_active_ratio", unit: active, absent: noCounters,
+		help: "Share of that time in which the units for 64-bit floating point worked.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_FP64_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.FP64) },
+	},
+	{
+		name: "gpuwhy_gpu_fp32_active_ratio", unit: active, absent: noCounters,
+		help: "Share of that time in which the units for 32-bit floating point worked.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_FP32_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.FP32) },
+	},
+	{
+		name: "gpuwhy_gpu_fp16_active_ratio", unit: active, absent: noCounters,
+		help: "Share of that time in which the units for 16-bit floating point worked, tensor cores aside.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_FP16_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.FP16) },
+	},
+	{
+		name: "gpuwhy_gpu_integer_active_ratio", unit: active, absent: noCounters,
+		help: "Share of that time in which the units for integers worked.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_INTEGER_UTIL",
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.Integer) },
+	},
+	{
+		name: "gpuwhy_gpu_memory_bandwidth_ratio", unit: active, absent: noCounters,
+		help: "Share of the memory's bandwidth in use, over that time.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_DRAM_BW_UTIL",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_DRAM_ACTIVE"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.MemoryBandwidth) },
+	},
+	{
+		name: "gpuwhy_gpu_pcie_sent_bytes_per_second", unit: rate, absent: noCounters,
+		help: "Traffic over PCIe from the device, over that time.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_PCIE_TX_PER_SEC",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PCIE_TX_BYTES"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.PCIeSent) },
+	},
+	{
+		name: "gpuwhy_gpu_pcie_received_bytes_per_second", unit: rate, absent: noCounters,
+		help: "Traffic over PCIe to the device, over that time.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_PCIE_RX_PER_SEC",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PCIE_RX_BYTES"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.PCIeReceived) },
+	},
+	{
+		name: "gpuwhy_gpu_nvlink_sent_bytes_per_second", unit: rate, absent: noCounters,
+		help: "Traffic over all NVLinks from the device, over that time.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_NVLINK_TX_BYTES"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.NVLinkSent) },
+	},
+	{
+		name: "gpuwhy_gpu_nvlink_received_bytes_per_second", unit: rate, absent: noCounters,
+		help: "Traffic over all NVLinks to the device, over that time.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC",
+		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_NVLINK_RX_BYTES"},
+		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.NVLinkReceived) },
 	},
 
 	// Memory.

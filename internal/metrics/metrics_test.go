@@ -619,6 +619,31 @@ func TestDCGMUnits(t *testing.T) {
 	}
 }
 
+// Profiling metrics are ratios and bytes a second, as dcgm-exporter has them; of a
+// device without the counters there are none.
+func TestDCGMProfiling(t *testing.T) {
+	all := samples(t, exporterOf(t, server(), FamilyDCGM))
+	const labels = `{gpu="0",UUID="GPU-h100-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3",hostname="dgx",DCGM_FI_DRIVER_VERSION="550.54.15"}`
+	for name, want := range map[string]float64{
+		"DCGM_FI_PROF_GR_ENGINE_ACTIVE": 0.004, "DCGM_FI_PROF_SM_ACTIVE": 0.002, "DCGM_FI_PROF_SM_OCCUPANCY": 0,
+		"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": 0.125, "DCGM_FI_PROF_DRAM_ACTIVE": 0.25, "DCGM_FI_PROF_PCIE_TX_BYTES": 1 << 20,
+	} {
+		if got, ok := all[name+labels]; !ok || got != want {
+			t.Errorf("%s is %v (%v), want %v", name, got, ok, want)
+		}
+	}
+	for name := range all {
+		if strings.HasPrefix(name, "DCGM_FI_PROF_") && strings.Contains(name, "GPU-h100-f") {
+			t.Errorf("in MIG mode: %s", name)
+		}
+	}
+	for name := range samples(t, exporterOf(t, desktop())) {
+		if strings.HasPrefix(name, "DCGM_FI_PROF_") || strings.HasPrefix(name, "gpuwhy_gpu_tensor_") {
+			t.Errorf("of a product without counters: %s", name)
+		}
+	}
+}
+
 // What dcgm-exporter exports by default is served, or said not to be had.
 func TestDCGMDefaults(t *testing.T) {
 	for _, name := range []string{

@@ -207,7 +207,8 @@ func TestBoardIsWellFormed(t *testing.T) {
 }
 
 // nvidiaBoard has every expression of NVIDIA's board for dcgm-exporter, number
-// 12239 on grafana.com, and whether we have data for it.
+// 12239 on grafana.com, and whether there is data for it on any card, or from
+// Hopper on.
 var nvidiaBoard = map[string]bool{
 	`DCGM_FI_DEV_GPU_TEMP{instance=~"$instance", gpu=~"$gpu"}`:            true,
 	`avg(DCGM_FI_DEV_GPU_TEMP{instance=~"$instance", gpu=~"$gpu"})`:       true,
@@ -216,7 +217,7 @@ var nvidiaBoard = map[string]bool{
 	`DCGM_FI_DEV_SM_CLOCK{instance=~"$instance", gpu=~"$gpu"} * 1000000`:  true,
 	`DCGM_FI_DEV_GPU_UTIL{instance=~"$instance", gpu=~"$gpu"}`:            true,
 	`DCGM_FI_DEV_FB_USED{instance=~"$instance", gpu=~"$gpu"}`:             true,
-	`DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{instance=~"$instance", gpu=~"$gpu"}`: false, // a profiling counter
+	`DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{instance=~"$instance", gpu=~"$gpu"}`: false, // counters
 	`group by (instance) (DCGM_FI_DEV_GPU_TEMP{})`:                        true,  // its variables
 	`group by (gpu) (DCGM_FI_DEV_GPU_TEMP{})`:                             true,
 }
@@ -269,6 +270,14 @@ func TestPrometheus(t *testing.T) {
 		}
 	})
 	t.Run("NVIDIA's board", func(t *testing.T) {
+		for expr := range nvidiaBoard {
+			p.wantData(t, m, "12239", expr, true)
+		}
+	})
+	t.Run("NVIDIA's board without a Hopper", func(t *testing.T) {
+		m.set(desktopMachine)
+		defer m.set(wellMachine)
+		m.wait(t, 2)
 		for expr, want := range nvidiaBoard {
 			p.wantData(t, m, "12239", expr, want)
 		}
@@ -322,6 +331,13 @@ func wellMachine(n int) state {
 	s.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: 1, Last: now.Add(-time.Hour)}})
 	self := healthy()
 	return state{s, &self}
+}
+
+// desktopMachine is the desktop alone.
+func desktopMachine(n int) state {
+	st := wellMachine(n)
+	st.snapshot.Devices = st.snapshot.Devices[:1]
+	return st
 }
 
 // illMachine has besides one device that hangs, and one with every fault that

@@ -44,6 +44,7 @@ func desktop() *gpu.Snapshot {
 			State: gpu.StateOK, Since: noon.Add(-time.Hour), SampledAt: noon,
 			Readings: gpu.Readings{
 				Utilization: gpu.Utilization{GPU: gpu.Of(gpu.Percent(57)), Memory: gpu.Of(gpu.Percent(31)), Encoder: gpu.Of(gpu.Percent(0)), Decoder: gpu.Of(gpu.Percent(4)), JPEG: gpu.Of(gpu.Percent(0)), OFA: gpu.Of(gpu.Percent(0))},
+				Activity:    gpu.AbsentActivity(gpu.NotSupported),
 				Memory: gpu.Memory{
 					Total: gpu.Of(gpu.Bytes(24564 * mib)), Used: gpu.Of(gpu.Bytes(8200*mib + 4096)), Free: gpu.Of(gpu.Bytes(15996 * mib)), Reserved: gpu.Of(gpu.Bytes(367 * mib)),
 					BAR1Total: gpu.Of(gpu.Bytes(32768 * mib)), BAR1Used: gpu.Of(gpu.Bytes(24 * mib)),
@@ -89,11 +90,18 @@ func h100(index int) gpu.Device {
 		State: gpu.StateOK, Since: noon.Add(-time.Hour), SampledAt: noon,
 		Readings: gpu.Readings{
 			Utilization: gpu.Utilization{GPU: gpu.Of(gpu.Percent(0)), Memory: gpu.Of(gpu.Percent(0))},
-			Memory:      gpu.Memory{Total: gpu.Of(gpu.Bytes(81559 * mib)), Used: gpu.Of(gpu.Bytes(1 * mib)), Free: gpu.Of(gpu.Bytes(81079 * mib)), Reserved: gpu.Of(gpu.Bytes(479 * mib))},
-			Thermal:     gpu.Thermal{GPU: gpu.Of(gpu.Celsius(31)), Memory: gpu.Of(gpu.Celsius(40)), Slowdown: gpu.Of(gpu.Celsius(87))},
-			Fans:        gpu.Fans{Count: gpu.Of(0)},
-			Power:       gpu.Power{Draw: gpu.Of(gpu.Watts(72.25)), Energy: gpu.Of(gpu.Joules(1e9))},
-			Clocks:      gpu.Clocks{SM: gpu.Of(gpu.Megahertz(345)), Memory: gpu.Of(gpu.Megahertz(2619)), EventReasons: gpu.Of(gpu.ReasonIdle)},
+			Activity: gpu.Activity{
+				Engine: gpu.Of(gpu.Percent(0.4)), SM: gpu.Of(gpu.Percent(0.2)), Occupancy: gpu.Of(gpu.Percent(0)), Tensor: gpu.Of(gpu.Percent(12.5)),
+				FP64: gpu.Of(gpu.Percent(0)), FP32: gpu.Of(gpu.Percent(0)), FP16: gpu.Of(gpu.Percent(0)), Integer: gpu.Of(gpu.Percent(0)),
+				MemoryBandwidth: gpu.Of(gpu.Percent(25)),
+				PCIeSent:        gpu.Of(gpu.BytesPerSecond(1 << 20)), PCIeReceived: gpu.Of(gpu.BytesPerSecond(0)),
+				NVLinkSent: gpu.Absent[gpu.BytesPerSecond](gpu.NotSupported), NVLinkReceived: gpu.Absent[gpu.BytesPerSecond](gpu.NotSupported),
+			},
+			Memory:  gpu.Memory{Total: gpu.Of(gpu.Bytes(81559 * mib)), Used: gpu.Of(gpu.Bytes(1 * mib)), Free: gpu.Of(gpu.Bytes(81079 * mib)), Reserved: gpu.Of(gpu.Bytes(479 * mib))},
+			Thermal: gpu.Thermal{GPU: gpu.Of(gpu.Celsius(31)), Memory: gpu.Of(gpu.Celsius(40)), Slowdown: gpu.Of(gpu.Celsius(87))},
+			Fans:    gpu.Fans{Count: gpu.Of(0)},
+			Power:   gpu.Power{Draw: gpu.Of(gpu.Watts(72.25)), Energy: gpu.Of(gpu.Joules(1e9))},
+			Clocks:  gpu.Clocks{SM: gpu.Of(gpu.Megahertz(345)), Memory: gpu.Of(gpu.Megahertz(2619)), EventReasons: gpu.Of(gpu.ReasonIdle)},
 			Health: gpu.Health{
 				ECCMode: gpu.Of(true), CorrectedVolatile: gpu.Of(uint64(0)), UncorrectedVolatile: gpu.Of(uint64(0)),
 				CorrectedAggregate: gpu.Of(uint64(3)), UncorrectedAggregate: gpu.Of(uint64(0)),
@@ -120,6 +128,7 @@ func server() *gpu.Snapshot {
 	parted := &s.Devices[5]
 	parted.Modes.MIG = gpu.Of(true)
 	parted.Utilization = gpu.Utilization{GPU: gpu.Absent[gpu.Percent](gpu.NotSupported)}
+	parted.Activity = gpu.AbsentActivity(gpu.NotSupported)
 	for i, name := range []string{"1c.3g.40gb", "2c.3g.40gb", "1g.10gb"} {
 		parted.Instances = append(parted.Instances, gpu.Instance{
 			UUID: "MIG-" + name, Name: "NVIDIA H100 80GB HBM3 MIG " + name,

@@ -41,6 +41,8 @@ var (
 	seconds   = unit{name: "s", ours: as, dcgm: as}
 	timestamp = unit{name: "s since 1970", ours: as, dcgm: as}
 	percent   = unit{name: "ratio", ours: func(v float64) float64 { return v / 100 }, dcgmName: "%", dcgm: as}
+	active    = unit{name: "ratio", ours: percent.ours, dcgm: percent.ours} // a share in DCGM's family too
+	rate      = unit{name: "bytes/s", ours: as, dcgmName: "bytes/s", dcgm: as}
 	bytesUnit = unit{name: "bytes", ours: as, dcgmName: "MiB", dcgm: func(v float64) float64 { return math.Trunc(v / (1 << 20)) }}
 	joules    = unit{name: "J", ours: as, dcgmName: "mJ", dcgm: func(v float64) float64 { return math.Round(v * 1000) }}
 	megahertz = unit{name: "Hz", ours: func(v float64) float64 { return v * 1e6 }, dcgmName: "MHz", dcgm: as}

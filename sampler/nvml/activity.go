@@ -38,12 +38,12 @@ func readActivity(d *device, r *gpu.Readings) {
 	a := &d.activity
 	if r.Modes.MIG.Or(false) { // the counters are the instances' then
 		d.stopComparing()
-		r.Activity = noActivity(gpu.NotSupported)
+		r.Activity = gpu.AbsentActivity(gpu.NotSupported)
 		return
 	}
 	if c := d.compares(); c != success {
 		d.stopComparing()
-		r.Activity = noActivity(c.quality())
+		r.Activity = gpu.AbsentActivity(c.quality())
 		return
 	}
 	now := time.Now()
@@ -58,7 +58,7 @@ func readActivity(d *device, r *gpu.Readings) {
 	fresh := !a.taken.IsZero() && age <= 2*a.window
 	switch {
 	case c != success:
-		a.taken, a.result = time.Time{}, noActivity(c.quality())
+		a.taken, a.result = time.Time{}, gpu.AbsentActivity(c.quality())
 	case fresh:
 		a.result = compare(&d.handle, a.last, a.next)
 	default:
@@ -149,22 +149,13 @@ func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 		return struct{}{}, h.lib.api.GpmMetricsGet(&get)
 	})
 	if c != success {
-		return noActivity(c.quality())
+		return gpu.AbsentActivity(c.quality())
 	}
 	var out gpu.Activity
 	for i, m := range metrics {
 		m.set(&out, get.Metrics[i].Value, code(get.Metrics[i].NvmlReturn))
 	}
 	return out
-}
-
-// noActivity is absent for one reason.
-func noActivity(q gpu.Quality) gpu.Activity {
-	part, rate := gpu.Absent[gpu.Percent](q), gpu.Absent[gpu.BytesPerSecond](q)
-	return gpu.Activity{
-		Engine: part, SM: part, Occupancy: part, Tensor: part, FP64: part, FP32: part, FP16: part, Integer: part,
-		MemoryBandwidth: part, PCIeSent: rate, PCIeReceived: rate, NVLinkSent: rate, NVLinkReceived: rate,
-	}
 }
 
 // activePart is a share in percent. A little more than all of it is the counters'

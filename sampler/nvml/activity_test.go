@@ -125,7 +125,7 @@ func TestActivityAbsent(t *testing.T) {
 			s := source(t, m)
 			readOne(t, s)
 			d := later(t, s)
-			if diff := cmp.Diff(noActivity(tt.want), d.Activity, everything); diff != "" || d.State != gpu.StateOK || !d.Power.Draw.Present() {
+			if diff := cmp.Diff(gpu.AbsentActivity(tt.want), d.Activity, everything); diff != "" || d.State != gpu.StateOK || !d.Power.Draw.Present() {
 				t.Errorf("%s, power %v, activity (-want +got):\n%s", d.State, d.Power.Draw, diff)
 			}
 			if n := m.Calls("nvmlGpmSampleGet"); n != tt.calls {
@@ -159,7 +159,7 @@ func TestActivityInMIGMode(t *testing.T) {
 	forget := func() { clear(d.due) } // what is asked seldom is asked at the next reading
 	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	forget()
-	if got := later(t, s).Activity; got != noActivity(gpu.NotSupported) || m.Samples() != 0 {
+	if got := later(t, s).Activity; got != gpu.AbsentActivity(gpu.NotSupported) || m.Samples() != 0 {
 		t.Errorf("in MIG mode: %+v, %d buffers", got, m.Samples())
 	}
 	m.GPU(0).SetInstances()

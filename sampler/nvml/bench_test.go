@@ -61,7 +61,7 @@ func BenchmarkBareCalls8(b *testing.B) {
 
 func bare(devices []*device) {
 	for _, d := range devices {
-		dev, api := d.dev, d.lib.api
+		dev := d.dev
 		dev.GetUtilizationRates()
 		dev.GetEncoderUtilization()
 		dev.GetDecoderUtilization()
@@ -83,8 +83,6 @@ func bare(devices []*device) {
 		dev.GetCurrPcieLinkGeneration()
 		dev.GetCurrPcieLinkWidth()
 		dev.GetPcieReplayCounter()
-		dev.GpmSampleGet(d.activity.next)
-		api.GpmMetricsGet(&nvml.GpmMetricsGetType{Sample1: d.activity.last, Sample2: d.activity.next, NumMetrics: uint32(len(metrics))})
 		d.events.Wait(0)
 		device := pointerOf(dev)
 		for _, list := range processLists {
@@ -131,7 +129,8 @@ func TestCallsOfAReading(t *testing.T) {
 	for _, p := range s.session.places {
 		bare([]*device{p.device})
 	}
-	if bare := m.Calls() - before; of != bare || of != 8*29 {
-		t.Errorf("%d calls of a reading and %d bare ones for eight cards, want %d", of, bare, 8*29)
+	const counters = 8 * 2 // which a benchmark's readings leave out: they come too soon
+	if bare := m.Calls() - before; of != bare+counters || of != 8*29 {
+		t.Errorf("%d calls of a reading and %d bare ones for eight cards, want %d and %d less", of, bare, 8*29, counters)
 	}
 }

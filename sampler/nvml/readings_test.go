@@ -31,7 +31,7 @@ func TestIdleCard(t *testing.T) {
 	zero := gpu.Of(gpu.Percent(0))
 	want := gpu.Readings{
 		Utilization: gpu.Utilization{GPU: zero, Memory: zero, Encoder: zero, Decoder: zero, JPEG: zero, OFA: zero},
-		Activity:    noActivity(gpu.NotSupported),
+		Activity:    gpu.AbsentActivity(gpu.NotSupported),
 		Memory: gpu.Memory{
 			Total: gpu.Of(gpu.Bytes(24564 * mib)), Used: gpu.Of(gpu.Bytes(421 * mib)),
 			Free: gpu.Of(gpu.Bytes((24564 - 421 - 345) * mib)), Reserved: gpu.Of(gpu.Bytes(345 * mib)),

@@ -151,6 +151,7 @@ func (d *device) read(dev *gpu.Device, now time.Time) {
 	dev.SampledAt = now
 	s := d.tapes[m.job].at(m.second)
 	dev.Utilization = d.utilization(&s)
+	dev.Activity = d.activity(&s)
 	dev.Thermal = d.thermal(&s)
 	dev.Fans = d.fans(&s)
 	dev.Power = d.power(&s, now)
@@ -189,6 +190,28 @@ func (d *device) utilization(s *sample) gpu.Utilization {
 		Decoder: supported(whole, gpu.Percent(s.dec)),
 		JPEG:    supported(engines, gpu.Percent(0)),
 		OFA:     supported(engines, gpu.Percent(0)),
+	}
+}
+
+// activity goes with how busy the device is, and how much power the work takes:
+// that is high where the tensor cores have it.
+func (d *device) activity(s *sample) gpu.Activity {
+	if !d.product.counters || d.instances != nil {
+		return gpu.AbsentActivity(gpu.NotSupported)
+	}
+	busy := float64(s.gpu)
+	hard := min(max((float64(s.power)-d.product.heldIdle)/(d.product.full-d.product.heldIdle), 0), 1)
+	sm := busy * (0.55 + 0.4*hard)
+	part := func(v float64) gpu.Reading[gpu.Percent] { return gpu.Of(gpu.Percent(tenth(v))) }
+	rate := func(megabytes float64) gpu.Reading[gpu.BytesPerSecond] {
+		return gpu.Of(gpu.BytesPerSecond(math.Round(megabytes * 1e6)))
+	}
+	return gpu.Activity{
+		Engine: part(busy), SM: part(sm), Occupancy: part(0.47 * sm),
+		Tensor: part(0.62 * sm * hard), FP64: part(0), FP32: part(0.05 * sm), FP16: part(0.02 * sm), Integer: part(0.14 * sm),
+		MemoryBandwidth: part(0.97 * float64(s.memory)),
+		PCIeSent:        rate(0.5 + 2.3*busy), PCIeReceived: rate(0.5 + 12.5*busy),
+		NVLinkSent: rate(430 * busy * hard), NVLinkReceived: rate(430 * busy * hard),
 	}
 }
 

@@ -24,6 +24,7 @@ type product struct {
 	ecc                           bool
 	mig                           bool // MIG mode exists, on or off
 	engines                       bool // has JPEG and optical flow engines
+	counters                      bool // counts what its units do: from Hopper on
 	powerStates                   bool // goes to P5 and P8 when idle; others stay in P0
 	idleClock, boostClock         float64
 	maxClock, maxMemory, maxVideo float64 // MHz
@@ -75,7 +76,7 @@ var (
 		name: "NVIDIA H100 80GB HBM3", architecture: "Hopper", vbios: "96.00.89.00.01", serial: true,
 		total: 85520809984, reserved: 502267904, ownUse: 1 * mib, bar1: 131072 * mib,
 		deepIdle: 72, heldIdle: 116, full: 722, limit: 700, minLimit: 200, maxLimit: 700,
-		ecc: true, mig: true, engines: true,
+		ecc: true, mig: true, engines: true, counters: true,
 		idleClock: 345, boostClock: 1980, maxClock: 1980, maxMemory: 2619, maxVideo: 1545,
 		idleMemory: 2619, computeMemory: 2619, idleVideo: 765,
 		slowdown: 87, shutdown: 92, memoryMax: 95, operating: 85,

@@ -43,6 +43,7 @@ func Workstation() *gpu.Snapshot {
 				Encoder: gpu.Of[gpu.Percent](0), Decoder: gpu.Of[gpu.Percent](0),
 				JPEG: gpu.Of[gpu.Percent](0), OFA: gpu.Of[gpu.Percent](0),
 			},
+			Activity: gpu.AbsentActivity(gpu.NotSupported),
 			Memory: gpu.Memory{
 				Total: gpu.Of(24564 * mib), Used: gpu.Of(19231 * mib), Free: gpu.Of(4938 * mib), Reserved: gpu.Of(395 * mib),
 				BAR1Total: gpu.Of(32768 * mib), BAR1Used: gpu.Of(19266 * mib),
@@ -208,6 +209,13 @@ func h100(i int) gpu.Device {
 				Encoder: gpu.Absent[gpu.Percent](gpu.NotSupported), Decoder: gpu.Of[gpu.Percent](0),
 				JPEG: gpu.Of[gpu.Percent](0), OFA: gpu.Of[gpu.Percent](0),
 			},
+			Activity: gpu.Activity{
+				Engine: gpu.Of(90.5 + gpu.Percent(i%10)), SM: gpu.Of(81.25 + gpu.Percent(i%10)), Occupancy: gpu.Of[gpu.Percent](38.4),
+				Tensor: gpu.Of(47.75 + gpu.Percent(i%10)), FP64: gpu.Of[gpu.Percent](0), FP32: gpu.Of[gpu.Percent](3.1), FP16: gpu.Of[gpu.Percent](1.2),
+				Integer: gpu.Of[gpu.Percent](12.6), MemoryBandwidth: gpu.Of(42.5 + gpu.Percent(i%10)),
+				PCIeSent: gpu.Of[gpu.BytesPerSecond](220e6), PCIeReceived: gpu.Of[gpu.BytesPerSecond](1.24e9),
+				NVLinkSent: gpu.Of[gpu.BytesPerSecond](43.2e9), NVLinkReceived: gpu.Of[gpu.BytesPerSecond](43.3e9),
+			},
 			Memory: gpu.Memory{
 				Total: gpu.Of(81559 * mib), Used: gpu.Of(gpu.Bytes(70000+i) * mib), Free: gpu.Of(gpu.Bytes(10988-i) * mib), Reserved: gpu.Of(571 * mib),
 				BAR1Total: gpu.Of(131072 * mib), BAR1Used: gpu.Of(70012 * mib),
@@ -268,6 +276,7 @@ func BrokenServer() *gpu.Snapshot {
 func stale() gpu.Readings {
 	return gpu.Readings{
 		Utilization: gpu.Utilization{GPU: gpu.Absent[gpu.Percent](gpu.Stale)},
+		Activity:    gpu.AbsentActivity(gpu.Stale),
 		Memory:      gpu.Memory{Total: gpu.Absent[gpu.Bytes](gpu.Stale), Used: gpu.Absent[gpu.Bytes](gpu.Stale), Free: gpu.Absent[gpu.Bytes](gpu.Stale)},
 		Thermal:     gpu.Thermal{GPU: gpu.Absent[gpu.Celsius](gpu.Stale)},
 		Power:       gpu.Power{Draw: gpu.Absent[gpu.Watts](gpu.Stale)},
@@ -282,6 +291,7 @@ func Orphaned() *gpu.Snapshot {
 	d := &s.Devices[0]
 	d.Utilization.GPU, d.Utilization.Memory = gpu.Of[gpu.Percent](0), gpu.Of[gpu.Percent](0)
 	d.Memory.Used, d.Memory.Free = gpu.Of(38_501*mib), gpu.Of(42_487*mib)
+	d.Activity = gpu.Activity{Engine: gpu.Of[gpu.Percent](0), SM: gpu.Of[gpu.Percent](0), Tensor: gpu.Of[gpu.Percent](0)}
 	d.Power.Draw = gpu.Of[gpu.Watts](113.4)
 	d.Processes = gpu.Of([]gpu.Process{{
 		PID: 9171, Type: gpu.TypeCompute, Memory: gpu.Of(38_412 * mib), SM: gpu.Of[gpu.Percent](0),
@@ -304,6 +314,7 @@ func Partitioned() *gpu.Snapshot {
 		Encoder: gpu.Absent[gpu.Percent](gpu.NotSupported), Decoder: gpu.Absent[gpu.Percent](gpu.NotSupported),
 		JPEG: gpu.Absent[gpu.Percent](gpu.NotSupported), OFA: gpu.Absent[gpu.Percent](gpu.NotSupported),
 	}
+	d.Activity = gpu.AbsentActivity(gpu.NotSupported)
 	d.Memory = gpu.Memory{Total: gpu.Of(40960 * mib), Used: gpu.Of(5012 * mib), Free: gpu.Of(35508 * mib), Reserved: gpu.Of(440 * mib)}
 	d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](151), gpu.Of[gpu.Watts](400)
 	d.Power.DefaultLimit, d.Power.MaxLimit, d.Power.MinLimit = gpu.Of[gpu.Watts](400), gpu.Of[gpu.Watts](400), gpu.Of[gpu.Watts](100)
@@ -328,6 +339,7 @@ func A100s(n int) *gpu.Snapshot {
 	return others(n, "dgx-a100", func(i int, d *gpu.Device) {
 		d.UUID, d.Name, d.Architecture = fmt.Sprintf("GPU-a100c0de-0000-4000-8000-%012d", i), "NVIDIA A100-SXM4-80GB", gpu.Of("Ampere")
 		d.VBIOS = gpu.Of("92.00.45.00.05")
+		d.Activity = gpu.AbsentActivity(gpu.NotSupported)
 		d.Memory = gpu.Memory{
 			Total: gpu.Of(81920 * mib), Used: gpu.Of(40123 * mib), Free: gpu.Of(41212 * mib), Reserved: gpu.Of(585 * mib),
 			BAR1Total: gpu.Of(131072 * mib), BAR1Used: gpu.Of(40130 * mib),
@@ -443,10 +455,15 @@ func Zeros() *gpu.Snapshot {
 			State: gpu.StateOK, Since: Time, SampledAt: Time,
 			Readings: gpu.Readings{
 				Utilization: gpu.Utilization{GPU: zero[gpu.Percent](), Memory: zero[gpu.Percent](), Encoder: zero[gpu.Percent](), Decoder: zero[gpu.Percent](), JPEG: zero[gpu.Percent](), OFA: zero[gpu.Percent]()},
-				Memory:      gpu.Memory{Total: zero[gpu.Bytes](), Used: zero[gpu.Bytes](), Free: zero[gpu.Bytes](), Reserved: zero[gpu.Bytes](), BAR1Total: zero[gpu.Bytes](), BAR1Used: zero[gpu.Bytes]()},
-				Thermal:     gpu.Thermal{GPU: zero[gpu.Celsius](), Memory: zero[gpu.Celsius](), Slowdown: zero[gpu.Celsius](), Shutdown: zero[gpu.Celsius](), Target: zero[gpu.Celsius](), MemoryMax: zero[gpu.Celsius](), Margin: zero[gpu.Celsius]()},
-				Fans:        gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: zero[gpu.Percent](), RPM: zero[gpu.RPM](), Target: zero[gpu.Percent](), Policy: gpu.Of("automatic")}}},
-				Power:       gpu.Power{Draw: zero[gpu.Watts](), EnforcedLimit: zero[gpu.Watts](), DefaultLimit: zero[gpu.Watts](), MinLimit: zero[gpu.Watts](), MaxLimit: zero[gpu.Watts](), Energy: zero[gpu.Joules]()},
+				Activity: gpu.Activity{
+					Engine: zero[gpu.Percent](), SM: zero[gpu.Percent](), Occupancy: zero[gpu.Percent](), Tensor: zero[gpu.Percent](),
+					FP64: zero[gpu.Percent](), FP32: zero[gpu.Percent](), FP16: zero[gpu.Percent](), Integer: zero[gpu.Percent](), MemoryBandwidth: zero[gpu.Percent](),
+					PCIeSent: zero[gpu.BytesPerSecond](), PCIeReceived: zero[gpu.BytesPerSecond](), NVLinkSent: zero[gpu.BytesPerSecond](), NVLinkReceived: zero[gpu.BytesPerSecond](),
+				},
+				Memory:  gpu.Memory{Total: zero[gpu.Bytes](), Used: zero[gpu.Bytes](), Free: zero[gpu.Bytes](), Reserved: zero[gpu.Bytes](), BAR1Total: zero[gpu.Bytes](), BAR1Used: zero[gpu.Bytes]()},
+				Thermal: gpu.Thermal{GPU: zero[gpu.Celsius](), Memory: zero[gpu.Celsius](), Slowdown: zero[gpu.Celsius](), Shutdown: zero[gpu.Celsius](), Target: zero[gpu.Celsius](), MemoryMax: zero[gpu.Celsius](), Margin: zero[gpu.Celsius]()},
+				Fans:    gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: zero[gpu.Percent](), RPM: zero[gpu.RPM](), Target: zero[gpu.Percent](), Policy: gpu.Of("automatic")}}},
+				Power:   gpu.Power{Draw: zero[gpu.Watts](), EnforcedLimit: zero[gpu.Watts](), DefaultLimit: zero[gpu.Watts](), MinLimit: zero[gpu.Watts](), MaxLimit: zero[gpu.Watts](), Energy: zero[gpu.Joules]()},
 				Clocks: gpu.Clocks{
 					Graphics: zero[gpu.Megahertz](), SM: zero[gpu.Megahertz](), Memory: zero[gpu.Megahertz](), Video: zero[gpu.Megahertz](),
 					MaxGraphics: zero[gpu.Megahertz](), MaxSM: zero[gpu.Megahertz](), MaxMemory: zero[gpu.Megahertz](), MaxVideo: zero[gpu.Megahertz](),
