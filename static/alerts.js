@@ -1,7 +1,7 @@
 // @ts-check
 // Alerts, as they fire and as they are over: the worst, and all if asked for.
 
-import { clean, longestSentence, moment } from "./format.js";
+import { moment, sentence } from "./format.js";
 import { tell } from "./tools.js";
 import { byId, clone, setAttribute, setHidden, setText, setTexts } from "./dom.js";
 
@@ -51,7 +51,7 @@ export function showAlert(a, quietly) {
   setAttribute(row, "data-state", a.state);
   setAttribute(row, "data-severity", a.severity);
   setAttribute(row, "title", `since ${moment(a.since)}`);
-  setTexts(row, { label: label(a), message: clean(a.message, longestSentence) });
+  setTexts(row, { label: label(a), message: sentence(a.message) });
   arrange();
   if (over) setTimeout(() => isOver(row) && drop(row), staysFor);
 }

@@ -2,8 +2,8 @@
 // One card for each GPU: the twin of views/card.go.
 
 import {
-  absent, between, celsius, clean, counted, dots, list, longestName, longestSentence,
-  megahertz, memory, part, percent, plain, rpm, show, shown, watts,
+  absent, between, celsius, clean, counted, dots, list, longestName,
+  megahertz, memory, part, percent, plain, rpm, sentence, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
@@ -79,7 +79,7 @@ function showCard(row, g, now) {
     name: clean(g.gpu_name, longestName),
     state: stateText,
     noticeTitle: answers ? "" : `${noticeTitles[g.state] ?? ""} for ${between(g.state_since, now)}`,
-    notice: clean(g.state_reason, longestSentence) || (answers ? "" : notices[g.state] ?? ""),
+    notice: sentence(g.state_reason) || (answers ? "" : notices[g.state] ?? ""),
     held: answers ? held(g.clock_event_reasons ?? []) : "",
     detail,
     speed: answers ? speed(g) : "",

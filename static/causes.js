@@ -1,7 +1,7 @@
 // @ts-check
 // Why, and the evidence for it: the twin of views/cause.go.
 
-import { between, clean, dots, longestName, longestSentence, moment } from "./format.js";
+import { between, clean, dots, longestName, moment, sentence } from "./format.js";
 import { byId, setHidden, setText, setTexts, slot, sync } from "./dom.js";
 
 /** @typedef {import("./message.js").Cause} Cause */
@@ -20,9 +20,9 @@ export function showCauses({ why, causes, timestamp }, only) {
   if (only && !lead) return; // of very many GPUs a first message has the loudest ones' alone
   const rows = causes.filter((c) => lead && c.gpu_uuid === lead.gpu_uuid && c.node === lead.node);
   if (!only) rows.push(...causes.filter((c) => !c.gpu_uuid));
-  const sentence = clean(only ? rows[0].sentence : why, longestSentence);
-  setText(byId("why"), sentence);
-  byId("why").toggleAttribute("data-long", Array.from(sentence).length > 150);
+  const answer = sentence(only ? rows[0].sentence : why);
+  setText(byId("why"), answer);
+  byId("why").toggleAttribute("data-long", Array.from(answer).length > 150);
   setHidden(byId("evidence"), rows.length === 0);
   sync(byId("causes"), "t-cause", rows, (c) => c.id, (row, c) => showCause(row, c, timestamp));
 }
@@ -34,13 +34,13 @@ export function showCauses({ why, causes, timestamp }, only) {
  */
 function showCause(row, c, now) {
   setTexts(row, {
-    sentence: clean(c.sentence, longestSentence),
+    sentence: sentence(c.sentence),
     about: dots(`How sure: ${sureness[c.certainty]}`, c.since && `since ${moment(c.since)}, for ${between(c.since, now)}`),
-    advice: clean(c.advice, longestSentence),
+    advice: sentence(c.advice),
   });
   sync(slot(row, "evidence"), "t-evidence", c.evidence.map((e, i) => ({ e, i })), ({ i }) => String(i), (line, { e }) => setTexts(line, {
     name: clean(e.name, longestName),
-    text: clean(e.text, longestSentence),
+    text: sentence(e.text),
     seen: e.at && Date.parse(now) - Date.parse(e.at) >= 2000 ? `${between(e.at, now)} ago` : "",
   }));
 }

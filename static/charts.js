@@ -411,9 +411,9 @@ function showReadout(c) {
   const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
   const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
-  let text = v == null ? (c.range ? "no reading" : "not reported") : `${decimals(v)} ${units[c.metric]}`;
+  let text = v == null ? (c.range ? "no reading" : "not reported") : `${decimals(v)}\u00a0${units[c.metric]}`;
   if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
-  if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))} ${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
+  if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))}\u00a0${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
   if (c.readout) setText(c.readout, text);
   setText(c.stats, c.readout ? c.range : dots(text, c.range));
 }

@@ -19,24 +19,24 @@ export function decimals(v, digits = 0) {
 }
 
 /** @param {number} v */
-export const percent = (v) => `${decimals(v)} %`;
+export const percent = (v) => `${decimals(v)}\u00a0%`;
 /** @param {number} v */
-export const finePercent = (v) => `${decimals(v, 1)} %`;
+export const finePercent = (v) => `${decimals(v, 1)}\u00a0%`;
 /** @param {number} v */
-export const celsius = (v) => `${decimals(v)} °C`;
+export const celsius = (v) => `${decimals(v)}\u00a0°C`;
 /** @param {number} v */
-export const watts = (v) => `${decimals(v)} W`;
+export const watts = (v) => `${decimals(v)}\u00a0W`;
 /** @param {number} v */
-export const rpm = (v) => `${decimals(v)} RPM`;
+export const rpm = (v) => `${decimals(v)}\u00a0RPM`;
 /** @param {number} v */
-export const megahertz = (v) => `${decimals(v)} MHz`;
+export const megahertz = (v) => `${decimals(v)}\u00a0MHz`;
 /** @param {number} v */
 export const hundredth = (v) => decimals(v, 2);
 
 /** @param {number} joules */
 export function energy(joules) {
   const wh = joules / 3600;
-  return wh < 1000 ? `${decimals(wh)} Wh` : `${decimals(wh / 1000, 1)} kWh`;
+  return wh < 1000 ? `${decimals(wh)}\u00a0Wh` : `${decimals(wh / 1000, 1)}\u00a0kWh`;
 }
 
 /** @param {string} time RFC 3339, UTC */
@@ -44,27 +44,27 @@ export const moment = (time) => `${time.slice(0, 19).replace("T", " ")} UTC`;
 
 /** @param {number} mib */
 export function memory(mib) {
-  if (mib < 1024) return `${decimals(mib)} MiB`;
-  if (mib < 1024 * 1024) return `${decimals(mib / 1024, 1)} GiB`;
-  return `${decimals(mib / 1024 / 1024, 1)} TiB`;
+  if (mib < 1024) return `${decimals(mib)}\u00a0MiB`;
+  if (mib < 1024 * 1024) return `${decimals(mib / 1024, 1)}\u00a0GiB`;
+  return `${decimals(mib / 1024 / 1024, 1)}\u00a0TiB`;
 }
 
 /** @param {number} v bytes a second */
 export function rate(v) {
-  if (v < 1e3) return `${decimals(v)} B/s`;
-  if (v < 1e6) return `${decimals(v / 1e3)} kB/s`;
-  if (v < 1e9) return `${decimals(v / 1e6, 1)} MB/s`;
-  return `${decimals(v / 1e9, 1)} GB/s`;
+  if (v < 1e3) return `${decimals(v)}\u00a0B/s`;
+  if (v < 1e6) return `${decimals(v / 1e3)}\u00a0kB/s`;
+  if (v < 1e9) return `${decimals(v / 1e6, 1)}\u00a0MB/s`;
+  return `${decimals(v / 1e9, 1)}\u00a0GB/s`;
 }
 
 /** @param {number} seconds */
 export function span(seconds) {
   const s = Math.max(0, Math.floor(seconds));
   const part = (/** @type {number} */ unit, /** @type {number} */ of) => Math.floor(s / unit) % of;
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${part(60, 60)} min`;
-  if (s < 86400) return `${part(3600, 24)} h ${part(60, 60)} min`;
-  return `${Math.floor(s / 86400)} d ${part(3600, 24)} h`;
+  if (s < 60) return `${s}\u00a0s`;
+  if (s < 3600) return `${part(60, 60)}\u00a0min`;
+  if (s < 86400) return `${part(3600, 24)}\u00a0h ${part(60, 60)}\u00a0min`;
+  return `${Math.floor(s / 86400)}\u00a0d ${part(3600, 24)}\u00a0h`;
 }
 
 /**
@@ -111,6 +111,17 @@ export function clean(text, limit) {
     if (characters.length > limit) kept = characters.slice(0, limit).join("") + "…";
   }
   return kept.replace(steering, "\ufffd");
+}
+
+/**
+ * A sentence of gpuwhy's own, not too long, whose numbers stay on a line with
+ * their units and with what they number.
+ * @param {string | null | undefined} text
+ */
+export function sentence(text) {
+  return clean(text ?? "", longestSentence)
+    .replace(/(\d) (%|°C|(?:W|k?Wh|RPM|MHz|[KMGT]iB|[kMG]?B\/s|s|min|h|d)\b)/g, "$1\u00a0$2")
+    .replace(/\b(GPU|pid) (\d)/g, "$1\u00a0$2");
 }
 
 /** @param {string[]} words */

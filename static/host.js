@@ -43,7 +43,7 @@ function hostRows(h) {
     {
       key: "load", label: "Load", value: show(h.load_1, undefined, hundredth), fill: "",
       note: h.load_5 == null || h.load_15 == null ? ""
-        : `${hundredth(h.load_5)} over 5 min · ${hundredth(h.load_15)} over 15 min`,
+        : `${hundredth(h.load_5)} over 5\u00a0min · ${hundredth(h.load_15)} over 15\u00a0min`,
     },
     usage("memory", "Memory", h.memory_used_mb, h.memory_total_mb),
     h.swap_total_mb === 0

@@ -80,7 +80,7 @@ func until(t *testing.T, ctx context.Context, condition string) {
 
 func untilWhy(t *testing.T, ctx context.Context, why string) {
 	t.Helper()
-	until(t, ctx, fmt.Sprintf(`document.getElementById("why").textContent === %q`, why))
+	until(t, ctx, fmt.Sprintf(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === %q`, why))
 }
 
 // visit opens the page and waits until it is live.
@@ -220,7 +220,7 @@ func TestEvidenceStaysOpen(t *testing.T) {
 		site.publish(t, machine(n), why)
 		untilWhy(t, ctx, why)
 		text := ask[string](t, ctx, `document.getElementById("causes").innerText`)
-		for _, part := range []string{fmt.Sprintf("%d %%", 90+n), "<b>mallory (pid 4242)", "How sure: "} {
+		for _, part := range []string{fmt.Sprintf("%d\u00a0%%", 90+n), "<b>mallory (pid\u00a04242)", "How sure: "} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is missing in %s", part, text)
 			}
@@ -243,7 +243,7 @@ func TestEvidenceStaysOpen(t *testing.T) {
 	// A GPU's own page has it open, of that GPU alone, under its first cause.
 	do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/"+machine(0).Devices[0].UUID))
 	site.await(t)
-	until(t, ctx, `document.getElementById("evidence").open && document.getElementById("why").textContent === document.querySelector(".says").textContent && document.getElementById("why").textContent.includes("GPU 0")`)
+	until(t, ctx, `document.getElementById("evidence").open && document.getElementById("why").textContent === document.querySelector(".says").textContent && document.getElementById("why").textContent.includes("GPU\u00a00")`)
 	if text := ask[string](t, ctx, `document.getElementById("evidence").innerText`); strings.Contains(text, "GPU 1") || strings.Contains(text, "mallory") {
 		t.Errorf("the page of GPU 0 has %s", text)
 	}
@@ -252,7 +252,7 @@ func TestEvidenceStaysOpen(t *testing.T) {
 	u.Causes = u.Causes[:1]
 	site.send(t, "gpu_status_update", u)
 	until(t, ctx, fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.Add(5*time.Second).UnixMilli()))
-	if !ask[bool](t, ctx, `document.getElementById("why").textContent.includes("GPU 0") && document.querySelectorAll("#causes > li").length > 0`) {
+	if !ask[bool](t, ctx, `document.getElementById("why").textContent.includes("GPU\u00a00") && document.querySelectorAll("#causes > li").length > 0`) {
 		t.Error("its causes are gone")
 	}
 	console.none(t)
@@ -349,7 +349,7 @@ func TestPauseAndReadNow(t *testing.T) {
 	}
 	do(t, ctx, chromedp.Click("#pause"))
 	site.publish(t, exampleNamed(t, "eight", now.Add(time.Second)).Snapshot, "not yet")
-	until(t, ctx, `document.title.startsWith("99 %")`) // it has come
+	until(t, ctx, `document.title.startsWith("99\u00a0%")`) // it has come
 	until(t, ctx, `document.getElementById("age").textContent.startsWith("paused, ") && !document.body.hasAttribute("data-stale")`)
 	if got := ask[int](t, ctx, `document.querySelectorAll("#cards > li").length`); got != 1 {
 		t.Errorf("%d cards while it is paused, want 1", got)
@@ -386,7 +386,7 @@ func TestTellsOfAlerts(t *testing.T) {
 		t.Errorf("it tells %q", got)
 	}
 	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "last")
-	until(t, ctx, `document.title.startsWith("▲ 97 %") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
+	until(t, ctx, `document.title.startsWith("▲ 97\u00a0%") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
 	console.none(t)
 }
 
@@ -511,12 +511,12 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	readout := func(metric string) string {
 		return fmt.Sprintf(`document.querySelector("[data-metric=%s] [data-f=readout]").textContent`, metric)
 	}
-	until(t, ctx, readout("temperature_celsius")+` === "highest 93 °C · GPU 2"`)
+	until(t, ctx, readout("temperature_celsius")+` === "highest 93\u00a0°C · GPU 2"`)
 	if got := ask[string](t, ctx, readout("fan_percent")); got != "not reported" {
 		t.Errorf("of cards without fans: %q", got)
 	}
 	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))
-	until(t, ctx, readout("temperature_celsius")+` === "85 °C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
+	until(t, ctx, readout("temperature_celsius")+` === "85\u00a0°C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
 	console.none(t)
 }
 
@@ -665,7 +665,7 @@ func TestProcessDetails(t *testing.T) {
 	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
 	until(t, ctx, `document.getElementById("process").open && document.getElementById("process-title").textContent === "python"`)
 	text := ask[string](t, ctx, `document.getElementById("process").innerText`)
-	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2 h 14 min", "train.py", "48213", "17.0 GiB", "93 %", "Encoder", "Power", "not reported", "trainer", "docker"} {
+	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2\u00a0h 14\u00a0min", "train.py", "48213", "17.0\u00a0GiB", "93\u00a0%", "Encoder", "Power", "not reported", "trainer", "docker"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in %s", part, text)
 		}
@@ -677,7 +677,7 @@ func TestProcessDetails(t *testing.T) {
 	next := exampleNamed(t, "one", now.Add(time.Second)).Snapshot
 	next.Devices[0].Processes.Or(nil)[0].SM = gpu.Of[gpu.Percent](41)
 	site.publish(t, next, "next")
-	until(t, ctx, `document.querySelector("#process [data-path=sm_percent]").textContent === "41 %"`)
+	until(t, ctx, `document.querySelector("#process [data-path=sm_percent]").textContent === "41\u00a0%"`)
 	next = exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot
 	next.Devices[0].Processes = gpu.Of([]gpu.Process{})
 	site.publish(t, next, "ended")
@@ -702,7 +702,7 @@ func TestWall(t *testing.T) {
 	}
 	// By the keyboard: from cell to cell, and into a GPU's page.
 	do(t, ctx, chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\u0303"), chromedp.KeyEvent("\u0303"))
-	until(t, ctx, `document.getElementById("wall-readout").textContent.startsWith("GPU 1 · NVIDIA H200 · busy · utilization 69 %")`)
+	until(t, ctx, `document.getElementById("wall-readout").textContent.startsWith("GPU 1 · NVIDIA H200 · busy · utilization 69\u00a0%")`)
 	// Sorted by heat, the hottest is the first; the address says so.
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (["by", "order"].forEach((name, i) => { const s = document.getElementById("wall-" + name); s.value = ["temperature", "value"][i]; s.onchange(); }))`))
 	do(t, ctx, chromedp.KeyEvent("\u0302"))
@@ -782,7 +782,7 @@ func TestHiddenTabIsNotDrawn(t *testing.T) {
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.changes = 0, new MutationObserver((list) => { window.changes += list.length; }).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true }))`))
 	one := exampleNamed(t, "one", now.Add(time.Second))
 	site.publish(t, one.Snapshot, one.Why)
-	until(t, ctx, `document.title === "97 % · 71 °C · gpuwhy"`)
+	until(t, ctx, `document.title === "97\u00a0% · 71\u00a0°C · gpuwhy"`)
 	twoFrames := `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(window.changes))))`
 	got, err := chromedp.Run(ctx, chromedp.Evaluate[int](twoFrames, chromedp.EvalAwaitPromise))
 	if err != nil {

@@ -1,7 +1,7 @@
 // @ts-check
 // All that is said of the machine as a whole: the twin of views/page.go.
 
-import { between, celsius, clean, counted, dots, longestName, longestSentence, memory, percent, plain, show, watts } from "./format.js";
+import { between, celsius, clean, counted, dots, longestName, memory, percent, plain, sentence, show, watts } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
 import { firing } from "./alerts.js";
@@ -21,7 +21,7 @@ export function showSummary(u) {
   setHidden(byId("gpus"), u.gpus.length === 0);
   showTotals(u);
   showFailures(u);
-  const notes = u.notes.map((text) => clean(text, longestSentence));
+  const notes = u.notes.map(sentence);
   setHidden(byId("limits"), notes.length === 0);
   sync(byId("notes"), "t-note", notes, (text) => text, setText);
 }
@@ -120,8 +120,8 @@ function showFailures(u) {
   sync(byId("failure-list"), "t-failure", u.failures, (f) => f.source, (row, f) => setTexts(row, {
     source: f.source,
     since: `failing for ${between(f.since, u.timestamp)}`,
-    what: clean(f.what, longestSentence),
-    try: clean(f.try, longestSentence),
+    what: sentence(f.what),
+    try: sentence(f.try),
     next: f.next_try == null ? "" : `trying again in ${between(u.timestamp, f.next_try)}`,
   }));
 }

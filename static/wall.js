@@ -146,7 +146,7 @@ function drawWall() {
     if (i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
     if (wide < 22) return;
     ctx.fillStyle = away ? ctx.strokeStyle : strong ? paper : ink;
-    ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(" ")[0] || "–"), x + wide / 2, y + high / 2);
+    ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);
   });
   const at = cells[pointed];
   setText(byId("wall-readout"), !at ? "\u00a0" : dots(`GPU ${at.g.gpu_id}`, clean(at.g.gpu_name, longestName), cardState(at.g)[1],

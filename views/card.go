@@ -52,7 +52,7 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 		Page:    base + devicePath(d.UUID),
 		Name:    clean(d.Name, longestName),
 		Answers: d.State == gpu.StateOK,
-		Notice:  clean(d.Reason.Text(), longestSentence),
+		Notice:  sentence(d.Reason.Text()),
 		Meters:  newMeters(d),
 	}
 	c.State, c.StateText = cardState(d)

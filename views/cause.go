@@ -75,15 +75,15 @@ func newCauses(causes []Cause, now time.Time) []CauseRow {
 func newCause(c *Cause, now time.Time) CauseRow {
 	out := CauseRow{
 		Key:      c.ID,
-		Sentence: clean(c.Sentence, longestSentence),
+		Sentence: sentence(c.Sentence),
 		About:    "How sure: " + sureness[c.Certainty],
-		Advice:   clean(c.Advice, longestSentence),
+		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
 		out.About += " · since " + c.Since.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + between(c.Since, now)
 	}
 	for _, e := range c.Evidence {
-		row := EvidenceRow{Name: clean(e.Name, longestName), Text: clean(e.Text, longestSentence)}
+		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
 		if !e.At.IsZero() && now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
 			row.Seen = between(e.At, now) + " ago"
 		}

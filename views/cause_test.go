@@ -12,7 +12,7 @@ func TestCauses(t *testing.T) {
 	causes := []Cause{
 		{ID: "note:0", Sentence: "Of the machine.", Certainty: "high"},
 		{ID: "work:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "p keeps it busy.", Certainty: "medium", Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []Evidence{
-			{"power draw", "431 W", noon},
+			{"power draw", "431\u00a0W", noon},
 			{"read a second ago", "1", noon.Add(-time.Second)},
 			{"work began", "11:58:30 UTC", noon.Add(-90 * time.Second)},
 			{"when is not known", "2", time.Time{}},
@@ -24,9 +24,9 @@ func TestCauses(t *testing.T) {
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "How sure: likely, though something else could look the same · since 2026-01-02 11:58:30 UTC, for 1 min",
+			About: "How sure: likely, though something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min",
 			Evidence: []EvidenceRow{
-				{"power draw", "431 W", ""}, {"read a second ago", "1", ""}, {"work began", "11:58:30 UTC", "1 min ago"}, {"when is not known", "2", ""},
+				{"power draw", "431\u00a0W", ""}, {"read a second ago", "1", ""}, {"work began", "11:58:30 UTC", "1\u00a0min ago"}, {"when is not known", "2", ""},
 			},
 		},
 		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "How sure: a guess: what would decide is not reported"},

@@ -329,9 +329,9 @@ func means(text, from string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var12 string
-			templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(text)
+			templ_7745c5c3_Var12, templ_7745c5c3_Err = templ.JoinStringErrs(sentence(text))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `facts.templ`, Line: 69, Col: 9}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `facts.templ`, Line: 69, Col: 19}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var12))
 			if templ_7745c5c3_Err != nil {

@@ -27,7 +27,7 @@ func TestFacts(t *testing.T) {
 		change     func(*gpu.Device)
 		path, want string
 	}{
-		"a value":         {func(d *gpu.Device) { d.Thermal.Shutdown = gpu.Of[gpu.Celsius](92) }, "temperature.shutdown_threshold_celsius", "92 °C"},
+		"a value":         {func(d *gpu.Device) { d.Thermal.Shutdown = gpu.Of[gpu.Celsius](92) }, "temperature.shutdown_threshold_celsius", "92\u00a0°C"},
 		"zero is a value": {func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of(uint64(0)) }, "health.ecc_uncorrected_volatile", "0"},
 		"not reported":    {func(*gpu.Device) {}, "serial", "not reported"},
 		"not offered":     {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotSupported) }, "serial", "not offered"},
@@ -36,11 +36,11 @@ func TestFacts(t *testing.T) {
 		"stale since": {func(d *gpu.Device) {
 			d.Power.Draw, d.SampledAt = gpu.Absent[gpu.Watts](gpu.Stale), noon.Add(-time.Minute)
 		}, "power.power_draw_watts", "stale since 2026-01-02 11:59:00 UTC"},
-		"doubtful":          {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](1890) }, "power.power_draw_watts", "1890 W ?"},
+		"doubtful":          {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](1890) }, "power.power_draw_watts", "1890\u00a0W ?"},
 		"of a lost device":  {func(d *gpu.Device) { d.State = gpu.StateLost }, "power.power_draw_watts", "not read since 2026-01-02 11:00:00 UTC"},
 		"who a lost one is": {func(d *gpu.Device) { d.State = gpu.StateLost }, "gpu_name", "Card"},
-		"energy":            {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](9e6) }, "power.total_energy_joules", "2.5 kWh"},
-		"a little energy":   {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](7200) }, "power.total_energy_joules", "2 Wh"},
+		"energy":            {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](9e6) }, "power.total_energy_joules", "2.5\u00a0kWh"},
+		"a little energy":   {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](7200) }, "power.total_energy_joules", "2\u00a0Wh"},
 		"held by nothing":   {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ClockEventReasons(0)) }, "clock_event_reasons", "nothing"},
 		"held":              {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle | gpu.ReasonDisplayClockSetting) }, "clock_event_reasons", "there is nothing to do; a display needs it"},
 		"performance state": {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(8) }, "performance_state", "P8"},
@@ -87,7 +87,7 @@ func TestDevicePage(t *testing.T) {
 	in := input(s, "why")
 	in.Alerts = []Alert{{ID: "a", GPU: 0, Message: "of GPU 0", Since: noon}, {ID: "b", GPU: 1, Message: "of GPU 1", Since: noon}}
 	p := NewDevicePage(in, &s.Devices[1])
-	if p.Title != "▲ 93 % · 85 °C · GPU 1 · gpuwhy" || len(p.Cards) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU 1" || p.Totals != nil {
+	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Cards) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {
 		t.Errorf("got %+v", p)
 	}
 	if len(in.Alerts) != 2 || in.Alerts[1].ID != "b" {
@@ -102,7 +102,7 @@ func TestDevicePage(t *testing.T) {
 	if strings.Contains(html, `id="host"`) || strings.Contains(html, `id="totals"`) {
 		t.Error("it shows the machine")
 	}
-	if lost := render(t, NewDevicePage(in, &s.Devices[6])); !strings.Contains(lost, "not read since 2025-12-31 10:00:00 UTC") || !strings.Contains(lost, "Lost for 2 d 2 h") {
+	if lost := render(t, NewDevicePage(in, &s.Devices[6])); !strings.Contains(lost, "not read since 2025-12-31 10:00:00 UTC") || !strings.Contains(lost, "Lost for 2\u00a0d 2\u00a0h") {
 		t.Error("a lost device is not said to be")
 	}
 }

@@ -3,6 +3,7 @@ package views
 import (
 	"math"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ func newNumber(v float64, q gpu.Quality) number {
 	return number{math.Round(v*100) / 100, q}
 }
 
+// nbsp keeps a number and its unit on one line.
+const nbsp = "\u00a0"
+
 // whole rounds half to even, as fmt's %.0f does in the sentence above the
 // cards.
 func whole(v float64) string { return decimals(v, 0) }
@@ -64,29 +68,29 @@ func decimals(v float64, n int) string {
 	return strconv.FormatFloat(r, 'f', n, 64)
 }
 
-func percent(v float64) string   { return whole(v) + " %" }
-func celsius(v float64) string   { return whole(v) + " °C" }
-func watts(v float64) string     { return whole(v) + " W" }
-func rpm(v float64) string       { return whole(v) + " RPM" }
-func megahertz(v float64) string { return whole(v) + " MHz" }
+func percent(v float64) string   { return whole(v) + nbsp + "%" }
+func celsius(v float64) string   { return whole(v) + nbsp + "°C" }
+func watts(v float64) string     { return whole(v) + nbsp + "W" }
+func rpm(v float64) string       { return whole(v) + nbsp + "RPM" }
+func megahertz(v float64) string { return whole(v) + nbsp + "MHz" }
 
 // energy writes joules as people pay for them.
 func energy(joules float64) string {
 	if wh := joules / 3600; wh < 1000 {
-		return whole(wh) + " Wh"
+		return whole(wh) + nbsp + "Wh"
 	}
-	return tenth(joules/3600/1000) + " kWh"
+	return tenth(joules/3600/1000) + nbsp + "kWh"
 }
 
 // memory writes MiB in the unit that keeps it short.
 func memory(mib float64) string {
 	switch {
 	case mib < 1024:
-		return whole(mib) + " MiB"
+		return whole(mib) + nbsp + "MiB"
 	case mib < 1024*1024:
-		return tenth(mib/1024) + " GiB"
+		return tenth(mib/1024) + nbsp + "GiB"
 	default:
-		return tenth(mib/1024/1024) + " TiB"
+		return tenth(mib/1024/1024) + nbsp + "TiB"
 	}
 }
 
@@ -94,28 +98,29 @@ func memory(mib float64) string {
 func rate(v float64) string {
 	switch {
 	case v < 1e3:
-		return whole(v) + " B/s"
+		return whole(v) + nbsp + "B/s"
 	case v < 1e6:
-		return whole(v/1e3) + " kB/s"
+		return whole(v/1e3) + nbsp + "kB/s"
 	case v < 1e9:
-		return tenth(v/1e6) + " MB/s"
+		return tenth(v/1e6) + nbsp + "MB/s"
 	default:
-		return tenth(v/1e9) + " GB/s"
+		return tenth(v/1e9) + nbsp + "GB/s"
 	}
 }
 
 // span writes how long something takes, in its two largest units.
 func span(seconds float64) string {
 	s := int64(max(0, math.Floor(seconds)))
+	unit := func(v int64, name string) string { return strconv.FormatInt(v, 10) + nbsp + name }
 	switch {
 	case s < 60:
-		return strconv.FormatInt(s, 10) + " s"
+		return unit(s, "s")
 	case s < 3600:
-		return strconv.FormatInt(s/60, 10) + " min"
+		return unit(s/60, "min")
 	case s < 86400:
-		return strconv.FormatInt(s/3600, 10) + " h " + strconv.FormatInt(s/60%60, 10) + " min"
+		return unit(s/3600, "h") + " " + unit(s/60%60, "min")
 	default:
-		return strconv.FormatInt(s/86400, 10) + " d " + strconv.FormatInt(s/3600%24, 10) + " h"
+		return unit(s/86400, "d") + " " + unit(s/3600%24, "h")
 	}
 }
 
@@ -166,6 +171,17 @@ func steers(r rune) bool {
 // devicePath is where a device's page is, below the base path.
 func devicePath(uuid string) string {
 	return "gpu/" + url.PathEscape(uuid)
+}
+
+var (
+	beforeUnit  = regexp.MustCompile(`(\d) (%|°C|(?:W|k?Wh|RPM|MHz|[KMGT]iB|[kMG]?B/s|s|min|h|d)\b)`)
+	beforeCount = regexp.MustCompile(`\b(GPU|pid) (\d)`)
+)
+
+// sentence is a sentence of gpuwhy's own, not too long, whose numbers stay on a
+// line with their units and with what they number.
+func sentence(text string) string {
+	return beforeCount.ReplaceAllString(beforeUnit.ReplaceAllString(clean(text, longestSentence), "$1"+nbsp+"$2"), "$1"+nbsp+"$2")
 }
 
 // list joins words as a sentence does: "a, b and c".

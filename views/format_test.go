@@ -35,7 +35,7 @@ func TestFormat(t *testing.T) {
 	functions := map[string]func(float64) string{
 		"percent": percent, "celsius": celsius, "watts": watts, "rpm": rpm, "megahertz": megahertz,
 		"memory": memory, "rate": rate, "span": span, "width": width, "hundredth": hundredth,
-		"finePercent": func(v float64) string { return tenth(v) + " %" },
+		"finePercent": func(v float64) string { return tenth(v) + nbsp + "%" },
 	}
 	cases := formatCases(t)
 	if len(cases) < 50 {
@@ -43,9 +43,12 @@ func TestFormat(t *testing.T) {
 	}
 	for _, c := range cases {
 		var got string
-		if c.Function == "clean" {
+		switch c.Function {
+		case "clean":
 			got = clean(c.Text, c.Limit)
-		} else {
+		case "sentence":
+			got = sentence(c.Text)
+		default:
 			got = functions[c.Function](c.Value)
 		}
 		if got != c.Want {
@@ -63,11 +66,11 @@ func TestCleanBoundsWhatIsNotText(t *testing.T) {
 
 func TestBetween(t *testing.T) {
 	from := time.Date(2026, 1, 2, 3, 4, 5, 999_999_999, time.UTC)
-	if got := between(from, from.Add(-time.Hour)); got != "0 s" {
+	if got := between(from, from.Add(-time.Hour)); got != "0\u00a0s" {
 		t.Errorf("a moment that is still to come: %q", got)
 	}
 	// A browser knows no less than a millisecond.
-	if got := between(from, from.Add(time.Second-500*time.Microsecond)); got != "1 s" {
+	if got := between(from, from.Add(time.Second-500*time.Microsecond)); got != "1\u00a0s" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -46,7 +46,7 @@ func loadRow(h *gpu.Host) HostRow {
 	row := HostRow{Key: "load", Label: "Load", Value: show(fact(h.Load1), hundredth)}
 	five, fifteen := fact(h.Load5), fact(h.Load15)
 	if five.ok() && fifteen.ok() {
-		row.Note = hundredth(five.value) + " over 5 min · " + hundredth(fifteen.value) + " over 15 min"
+		row.Note = hundredth(five.value) + " over 5" + nbsp + "min · " + hundredth(fifteen.value) + " over 15" + nbsp + "min"
 	}
 	return row
 }
@@ -96,7 +96,7 @@ func networkRow(n gpu.Interface) HostRow {
 }
 
 func selfRow(s gpu.Self) HostRow {
-	row := HostRow{Key: "self", Label: "gpuwhy itself", Value: show(fact(s.CPU), func(v float64) string { return tenth(v) + " %" }), Note: "of one core"}
+	row := HostRow{Key: "self", Label: "gpuwhy itself", Value: show(fact(s.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }), Note: "of one core"}
 	if held := factMiB(s.RSS); held.ok() {
 		row.Note += " · " + memory(held.value) + " of memory"
 	}

@@ -200,7 +200,7 @@ func NewPage(in Input) Page {
 		Now:      strconv.FormatInt(in.Now.UnixMilli(), 10),
 		AsOf:     "no reading yet",
 		Starting: in.Snapshot == nil,
-		Why:      clean(in.Why, longestSentence),
+		Why:      sentence(in.Why),
 		Footer:   newFooter(in),
 		asset:    in.Asset,
 	}
@@ -236,7 +236,7 @@ func NewPage(in Input) Page {
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(s)
 	for i := range s.Notes {
-		p.Notes = append(p.Notes, clean(s.Notes[i].Text(), longestSentence))
+		p.Notes = append(p.Notes, sentence(s.Notes[i].Text()))
 	}
 	p.Machine = newMachine(s.Host)
 	p.Host = newHostRows(s.Host)
@@ -395,8 +395,8 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 		Key:    f.Source,
 		Source: f.Source,
 		Since:  "failing for " + between(f.Since, now),
-		What:   clean(f.Advice.What, longestSentence),
-		Try:    clean(f.Advice.Try, longestSentence),
+		What:   sentence(f.Advice.What),
+		Try:    sentence(f.Advice.Try),
 	}
 	if !f.Next.IsZero() {
 		out.Next = "trying again in " + between(now, f.Next)
@@ -414,7 +414,7 @@ func newAlertRows(alerts []Alert) []AlertRow {
 	for _, a := range sorted {
 		rows = append(rows, AlertRow{
 			Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(a),
-			Message: clean(a.Message, longestSentence),
+			Message: sentence(a.Message),
 			Since:   "since " + a.Since.UTC().Format("2006-01-02 15:04:05 UTC"),
 		})
 	}
@@ -450,7 +450,7 @@ func alertLabel(a Alert) string {
 func newFooter(in Input) string {
 	return strings.Join([]string{
 		"gpuwhy " + in.Version,
-		"a reading every " + strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64) + " s",
+		"a reading every " + strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64) + nbsp + "s",
 		"alerts above " + percent(float64(in.AlertThreshold)),
 	}, " · ")
 }

@@ -51,7 +51,7 @@ func TestMeters(t *testing.T) {
 	}{
 		"utilization of zero is a value": {
 			func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](0) }, 0,
-			Meter{Key: "utilization", Label: "Utilization", Value: plain("0 %"), Fill: "0"},
+			Meter{Key: "utilization", Label: "Utilization", Value: plain("0\u00a0%"), Fill: "0"},
 		},
 		"utilization that is not there has no bar": {
 			func(*gpu.Device) {}, 0,
@@ -63,53 +63,53 @@ func TestMeters(t *testing.T) {
 		},
 		"memory": {
 			func(d *gpu.Device) { d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(0)), gpu.Of(gpu.Bytes(8<<30)) }, 1,
-			Meter{Key: "memory", Label: "Memory", Value: plain("0 MiB"), Limit: "of 8.0 GiB", Fill: "0"},
+			Meter{Key: "memory", Label: "Memory", Value: plain("0\u00a0MiB"), Limit: "of 8.0\u00a0GiB", Fill: "0"},
 		},
 		"memory that is nearly full": {
 			func(d *gpu.Device) {
 				d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(95<<20)), gpu.Of(gpu.Bytes(100<<20))
 			}, 1,
-			Meter{Key: "memory", Label: "Memory", Value: plain("95 MiB"), Limit: "of 100 MiB", Fill: "95", Level: Near},
+			Meter{Key: "memory", Label: "Memory", Value: plain("95\u00a0MiB"), Limit: "of 100\u00a0MiB", Fill: "95", Level: Near},
 		},
 		"a total alone": {
 			func(d *gpu.Device) { d.Memory.Total = gpu.Of(gpu.Bytes(8 << 30)) }, 1,
-			Meter{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported), Limit: "of 8.0 GiB"},
+			Meter{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported), Limit: "of 8.0\u00a0GiB"},
 		},
 		"temperature against where it slows down": {
 			func(d *gpu.Device) {
 				d.Thermal.GPU, d.Thermal.Slowdown = gpu.Of[gpu.Celsius](77), gpu.Of[gpu.Celsius](87)
 			}, 2,
-			Meter{Key: "temperature", Label: "Temperature", Value: plain("77 °C"), Limit: "slows at 87 °C", Fill: "88.5", Level: Near},
+			Meter{Key: "temperature", Label: "Temperature", Value: plain("77\u00a0°C"), Limit: "slows at 87\u00a0°C", Fill: "88.5", Level: Near},
 		},
 		"temperature against its margin": {
 			func(d *gpu.Device) { d.Thermal.GPU, d.Thermal.Margin = gpu.Of[gpu.Celsius](60), gpu.Of[gpu.Celsius](2) }, 2,
-			Meter{Key: "temperature", Label: "Temperature", Value: plain("60 °C"), Limit: "slows at 62 °C", Fill: "96.8", Level: AtTop},
+			Meter{Key: "temperature", Label: "Temperature", Value: plain("60\u00a0°C"), Limit: "slows at 62\u00a0°C", Fill: "96.8", Level: AtTop},
 		},
 		"temperature without a limit": {
 			func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }, 2,
-			Meter{Key: "temperature", Label: "Temperature", Value: plain("60 °C"), Fill: "60"},
+			Meter{Key: "temperature", Label: "Temperature", Value: plain("60\u00a0°C"), Fill: "60"},
 		},
 		"power that can't be right": {
 			func(d *gpu.Device) {
 				d.Power.Draw, d.Power.EnforcedLimit = gpu.DoubtfulOf[gpu.Watts](600), gpu.Of[gpu.Watts](160)
 			}, 3,
-			Meter{Key: "power", Label: "Power", Value: Value{"600 W ?", Doubtful, "reported like this, but it can't be right"}, Limit: "of 160 W", Fill: "100", Level: Near},
+			Meter{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, but it can't be right"}, Limit: "of 160\u00a0W", Fill: "100", Level: Near},
 		},
 		"power without a limit has no bar": {
 			func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](60), gpu.Of[gpu.Watts](0) }, 3,
-			Meter{Key: "power", Label: "Power", Value: plain("60 W"), Limit: "of 0 W"},
+			Meter{Key: "power", Label: "Power", Value: plain("60\u00a0W"), Limit: "of 0\u00a0W"},
 		},
 		"a fan that stands still": {
 			func(d *gpu.Device) {
 				d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0), RPM: gpu.Of[gpu.RPM](0)}}}
 			}, 4,
-			Meter{Key: "fan", Label: "Fan", Value: plain("0 %"), Limit: "0 RPM", Fill: "0"},
+			Meter{Key: "fan", Label: "Fan", Value: plain("0\u00a0%"), Limit: "0\u00a0RPM", Fill: "0"},
 		},
 		"a fan above its noise limit, set by hand": {
 			func(d *gpu.Device) {
 				d.Fans = gpu.Fans{Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](30)}, {Commanded: gpu.Of[gpu.Percent](108), RPM: gpu.Of[gpu.RPM](3480), Policy: gpu.Of("manual")}}}
 			}, 4,
-			Meter{Key: "fan", Label: "Fan", Value: plain("108 %"), Limit: "3480 RPM, set by hand", Fill: "100", Level: AtTop},
+			Meter{Key: "fan", Label: "Fan", Value: plain("108\u00a0%"), Limit: "3480\u00a0RPM, set by hand", Fill: "100", Level: AtTop},
 		},
 		"a passive card": {
 			func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, 4,
@@ -142,10 +142,10 @@ func TestCardStates(t *testing.T) {
 			func(d *gpu.Device) {
 				d.State, d.Reason = gpu.StateNotAnswering, gpu.Advice{What: "a call hangs", Try: "look at dmesg"}
 			},
-			"not_answering", "not answering", "Not answering for 1 h 0 min", "a call hangs: look at dmesg",
+			"not_answering", "not answering", "Not answering for 1\u00a0h 0\u00a0min", "a call hangs: look at dmesg",
 		},
-		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "Lost for 1 h 0 min", notices[gpu.StateLost]},
-		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "Asleep for 1 h 0 min", notices[gpu.StateAsleep]},
+		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "Lost for 1\u00a0h 0\u00a0min", notices[gpu.StateLost]},
+		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "Asleep for 1\u00a0h 0\u00a0min", notices[gpu.StateAsleep]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)
@@ -171,8 +171,8 @@ func TestWho(t *testing.T) {
 	}{
 		"not listed":               {gpu.Absent[[]gpu.Process](gpu.NotPermitted), "processes not permitted", ""},
 		"none":                     {gpu.Of([]gpu.Process{}), "no process", ""},
-		"the largest share":        {gpu.Of([]gpu.Process{named(1, "compute", 9<<30, gpu.Of[gpu.Percent](0)), named(2, "graphics", 1<<30, gpu.Of[gpu.Percent](3))}), "p", "u · pid 2 · 1.0 GiB · 1 more process"},
-		"compute before graphics":  {gpu.Of([]gpu.Process{named(1, "graphics", 9<<30, none), named(2, "compute", 1<<30, none), named(3, "compute", 1<<29, none)}), "p", "u · pid 2 · 1.0 GiB · 2 more processes"},
+		"the largest share":        {gpu.Of([]gpu.Process{named(1, "compute", 9<<30, gpu.Of[gpu.Percent](0)), named(2, "graphics", 1<<30, gpu.Of[gpu.Percent](3))}), "p", "u · pid 2 · 1.0\u00a0GiB · 1 more process"},
+		"compute before graphics":  {gpu.Of([]gpu.Process{named(1, "graphics", 9<<30, none), named(2, "compute", 1<<30, none), named(3, "compute", 1<<29, none)}), "p", "u · pid 2 · 1.0\u00a0GiB · 2 more processes"},
 		"a process without a name": {gpu.Of([]gpu.Process{{PID: 7}}), "a process", "pid 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,9 +214,9 @@ func TestProcessRow(t *testing.T) {
 	want := []Process{{
 		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", PID: "7", Type: "compute", Name: missing, User: missing, Memory: missing,
 		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it"},
-		SM:      Value{Text: "0 %"},
-		Power:   Value{Text: "42 W"}, Place: Value{Text: "pod trainer-0"},
-		Running: Value{Text: "1 min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
+		SM:      Value{Text: "0\u00a0%"},
+		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
+		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
 	if diff := cmp.Diff(want, newProcesses(s, func(*gpu.Device) Attribution {
 		return Attribution{ProcessPower: []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}}
@@ -272,7 +272,7 @@ func TestHostRows(t *testing.T) {
 	}
 	rows := newHostRows(&gpu.Host{SwapTotal: gpu.Of(gpu.Bytes(0)), CPU: gpu.Of[gpu.Percent](0)})
 	want := []HostRow{
-		{Key: "cpu", Label: "CPU", Value: Value{Text: "0 %"}, Fill: "0"},
+		{Key: "cpu", Label: "CPU", Value: Value{Text: "0\u00a0%"}, Fill: "0"},
 		{Key: "load", Label: "Load", Value: absent(gpu.NotReported)},
 		{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported)},
 		{Key: "swap", Label: "Swap", Value: Value{Text: "none"}},
@@ -297,7 +297,7 @@ func TestPageBeforeTheFirstReading(t *testing.T) {
 func TestPageWithoutGPU(t *testing.T) {
 	p := NewPage(input(exampleNone(noon), "No GPU can be read."))
 	want := Failure{
-		Key: "nvml", Source: "nvml", Since: "failing for 20 min", Next: "trying again in 12 s",
+		Key: "nvml", Source: "nvml", Since: "failing for 20\u00a0min", Next: "trying again in 12\u00a0s",
 		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
 		Try:  "install the driver, or check that nvidia-smi runs on this machine",
 	}
@@ -321,14 +321,14 @@ func TestPageOfEight(t *testing.T) {
 		{ID: "a4", Rule: "new", Severity: "info", State: "firing", Message: "GPU 7 is new", Since: noon.Add(-time.Hour)},
 	}
 	p := NewPage(in)
-	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99 % · 85 °C · gpuwhy" || p.Simulated {
+	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
 	if diff := cmp.Diff([]AlertRow{ // what matters most comes first, and of that the oldest
-		{"a2", "firing", "critical", "Critical", "GPU 6 is lost", "since 2026-01-02 12:00:00 UTC"},
-		{"a3", "no_data", "warning", "No data", "GPU 5 was hot", "since 2026-01-02 11:00:00 UTC"},
-		{"a1", "firing", "warning", "High usage", "GPU 0 is busy", "since 2026-01-02 11:59:18 UTC"},
-		{"a4", "firing", "info", "Note", "GPU 7 is new", "since 2026-01-02 11:00:00 UTC"},
+		{"a2", "firing", "critical", "Critical", "GPU\u00a06 is lost", "since 2026-01-02 12:00:00 UTC"},
+		{"a3", "no_data", "warning", "No data", "GPU\u00a05 was hot", "since 2026-01-02 11:00:00 UTC"},
+		{"a1", "firing", "warning", "High usage", "GPU\u00a00 is busy", "since 2026-01-02 11:59:18 UTC"},
+		{"a4", "firing", "info", "Note", "GPU\u00a07 is new", "since 2026-01-02 11:00:00 UTC"},
 	}, p.Alerts); diff != "" {
 		t.Error(diff)
 	}
@@ -336,7 +336,7 @@ func TestPageOfEight(t *testing.T) {
 	if got := p.Totals[i]; got.Value.Text != "3" || got.Note != "of 8 GPUs, 3 not read" {
 		t.Errorf("got %+v", got)
 	}
-	if got := p.Totals[4]; got.Value.Text != "85 °C" || got.Note != "GPU 1" {
+	if got := p.Totals[4]; got.Value.Text != "85\u00a0°C" || got.Note != "GPU 1" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -413,7 +413,7 @@ func TestGalleryHasEveryState(t *testing.T) {
 			t.Errorf("nothing is %s", state)
 		}
 	}
-	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", " W ?", "Simulated data", "Waiting for", "nothing here was measured"} {
+	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated data", "Waiting for", "nothing here was measured"} {
 		if !strings.Contains(html, text) {
 			t.Errorf("%q is missing", text)
 		}

@@ -45,9 +45,9 @@ func TestUses(t *testing.T) {
 		want [3]string
 	}{
 		"all is known": {working, whole, [3]string{
-			"Processes: 40.0 GiB\nProcesses that are gone: 8.0 GiB\nNobody who is listed: 8.0 GiB (processes are not listed: look with root's eyes)\nExplained: 86 %\nrest to 70\norphans to 60\nprocesses to 50",
-			"Without work: 50 W\nProcesses: 200 W\nNobody who is listed: 0 W\nExplained: 100 %\nSplit by: shares of the multiprocessors’ time\nrest to 50\nprocesses to 50\nidle to 10",
-			"Processes: 90 %\nNobody who is listed: 0 %\nExplained: 100 %\nrest to 90\nprocesses to 90",
+			"Processes: 40.0\u00a0GiB\nProcesses that are gone: 8.0\u00a0GiB\nNobody who is listed: 8.0\u00a0GiB (processes are not listed: look with root's eyes)\nExplained: 86\u00a0%\nrest to 70\norphans to 60\nprocesses to 50",
+			"Without work: 50\u00a0W\nProcesses: 200\u00a0W\nNobody who is listed: 0\u00a0W\nExplained: 100\u00a0%\nSplit by: shares of the multiprocessors’ time\nrest to 50\nprocesses to 50\nidle to 10",
+			"Processes: 90\u00a0%\nNobody who is listed: 0\u00a0%\nExplained: 100\u00a0%\nrest to 90\nprocesses to 90",
 		}},
 		"nothing is": {working, Attribution{}, [3]string{
 			"Processes: not reported\nProcesses that are gone: \nNobody who is listed: not reported\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",

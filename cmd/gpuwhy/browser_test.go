@@ -31,13 +31,13 @@ func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
 	browsertest.Ask[any](tab, `window.loadedOnce = true`)
 
 	m.GPU(0).Set(fakenvml.Temperature, 79)
-	tab.Until(shows("79 °C"))
+	tab.Until(shows("79\u00a0°C"))
 	m.GPU(0).Set(fakenvml.Utilization, 93)
-	tab.Until(`document.getElementById("why").textContent.includes("93 %")`)
+	tab.Until(`document.getElementById("why").textContent.includes("93\u00a0%")`)
 	m.GPU(0).Lost()
 	tab.Until(`/lost/i.test(document.getElementById("cards").innerText)`)
 	m.GPU(0).Back()
-	tab.Until(shows("79 °C"))
+	tab.Until(shows("79\u00a0°C"))
 	if !browsertest.Ask[bool](tab, `window.loadedOnce === true`) {
 		t.Error("the page was loaded again")
 	}
@@ -59,7 +59,7 @@ func TestThePageFindsARestartedServerAgain(t *testing.T) {
 	m.GPU(0).Set(fakenvml.Temperature, 64)
 	again := start(t, lib.Env(), fast, "--listen", strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/"))
 	tab.Until(live)
-	tab.Until(shows("64 °C"))
+	tab.Until(shows("64\u00a0°C"))
 	if again.url != p.url {
 		t.Errorf("the second one is at %s", again.url)
 	}

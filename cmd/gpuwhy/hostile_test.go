@@ -91,7 +91,7 @@ func TestPageWithoutJavaScript(t *testing.T) {
 	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.Visit(p.url)
 	text := browsertest.Ask[string](b, `document.querySelector("main").innerText`)
-	for _, want := range []string{"RTX 4090", "H100", "83 °C", "trainer", fmt.Sprint(pid)} {
+	for _, want := range []string{"RTX 4090", "H100", "83\u00a0°C", "trainer", fmt.Sprint(pid)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not on the page:\n%s", want, text)
 		}

@@ -55,8 +55,8 @@ func TestPageHasEvidence(t *testing.T) {
 	next.Devices[3].State, next.Devices[3].Since, next.Devices[3].Readings = gpu.StateLost, next.Time, gpu.Readings{}
 	s.publish(next)
 	want := s.history.Explain(next).Devices[3].Causes[0].Sentence
-	b.Until(`document.getElementById("why").textContent === ` + strconv.Quote(want))
-	if got := browsertest.Ask[string](b, `document.querySelector(".says").textContent`); got != want {
+	b.Until(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === ` + strconv.Quote(want))
+	if got := browsertest.Ask[string](b, `document.querySelector(".says").textContent.replaceAll("\u00a0", " ")`); got != want {
 		t.Errorf("the first cause is %q, want %q", got, want)
 	}
 }
@@ -77,7 +77,7 @@ func pageAt(t *testing.T, url string) string {
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s, %v", url, answer.Status, err)
 	}
-	return string(body)
+	return strings.ReplaceAll(string(body), "\u00a0", " ") // the page binds numbers to their units
 }
 
 var wattsOfProcess = regexp.MustCompile(`data-f="power" data-label="Power">\d+ W</td>`)
