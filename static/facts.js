@@ -12,7 +12,7 @@ import { noticeTitles } from "./cards.js";
 /** @typedef {import("./format.js").Value} Value */
 
 /** @type {Record<string, (v: number) => string>} */
-const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, whole: decimals, some: (v) => (v ? memory(v) : "") };
+const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, rate, whole: decimals, some: (v) => (v ? memory(v) : "") };
 
 /** @type {Record<string, (v: any, el: HTMLElement) => string>} */
 const words = {

@@ -903,6 +903,12 @@ func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
 	for _, field := range []*gpu.Reading[gpu.Percent]{&u.Memory, &u.Encoder, &u.Decoder, &u.JPEG, &u.OFA} {
 		*field = reading[gpu.Percent](r, 100)
 	}
+	for _, field := range []*gpu.Reading[gpu.Percent]{&d.Activity.Engine, &d.Activity.Tensor, &d.Activity.MemoryBandwidth} {
+		*field = reading[gpu.Percent](r, 100)
+	}
+	for _, field := range []*gpu.Reading[gpu.BytesPerSecond]{&d.Activity.PCIeSent, &d.Activity.NVLinkReceived} {
+		*field = reading[gpu.BytesPerSecond](r, 1e10)
+	}
 	for _, field := range []*gpu.Reading[gpu.Bytes]{&m.Free, &m.Reserved, &m.BAR1Total, &m.BAR1Used} {
 		*field = bytesOf(r)
 	}
