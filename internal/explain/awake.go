@@ -63,7 +63,7 @@ func heldAwake(c *card) *finding {
 	blame := func(who, how string) {
 		f.clause = func(it string) string { return c.figured(it, who+" keeps "+it+" awake"+how) + extra }
 	}
-	holders := c.holders()
+	holders := holders(c.d)
 	persistence, known := c.d.Modes.Persistence.Get()
 	switch {
 	case len(holders) > 0:
@@ -112,7 +112,12 @@ func (c *card) quiet() bool {
 // isAwake reports whether something keeps a device from rest. A hot one draws
 // more, so that while it cools down its power says nothing.
 func (c *card) isAwake() bool {
-	return c.quiet() && (fast(&c.v, c.m) || !c.cooling() && costs(&c.v, c.floor))
+	return c.quiet() && !c.justLetGo() && (fast(&c.v, c.m) || !c.cooling() && costs(&c.v, c.floor))
+}
+
+// justLetGo reports whether the last who held the device has gone a moment ago.
+func (c *card) justLetGo() bool {
+	return !c.began(c.m.unheld).IsZero() && c.age(c.m.unheld) < settling
 }
 
 func (c *card) isUnexplained() bool {
@@ -121,8 +126,8 @@ func (c *card) isUnexplained() bool {
 
 // holders are the processes that keep a compute context, by memory; those that
 // are gone, whose context the driver still has, come last.
-func (c *card) holders() []*gpu.Process {
-	found := those(c.d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
+func holders(d *gpu.Device) []*gpu.Process {
+	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
 		return cmp.Or(compareBool(gone(a), gone(b)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
 	})

@@ -49,7 +49,11 @@ func coolingDown(c *card) *finding {
 		}
 	}
 	f.clause = func(it string) string {
-		clause := fmt.Sprintf("%s is cooling down after %s", it, who)
+		does := "is cooling down"
+		if since < settling && c.v.load() > 0.35 {
+			does = "begins to cool down" // its power is a mean, and follows
+		}
+		clause := fmt.Sprintf("%s %s after %s", it, does, who)
 		switch {
 		case p == nil:
 			clause += " that ended " + ago(since)

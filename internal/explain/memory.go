@@ -39,7 +39,7 @@ type memory struct {
 	before  float64 // the newest temperature
 
 	// Since when something is so, without a gap; zero while it isn't.
-	stuck, hot, capped, awake, byHand, unused time.Time
+	stuck, hot, capped, awake, byHand, unused, unheld time.Time
 }
 
 // step takes a device's reading at a time in. Time does not run backwards: an
@@ -64,10 +64,10 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	}
 	since = min(since, settling) // what a single reading may count for
 	m.follow(doing, d, &v, since)
-	if doing == resting && m.restsFor(settling) {
+	m.cool(doing, &v)
+	if doing == resting && !m.cooling.on && m.restsFor(settling) {
 		m.rest.learn(&v)
 	}
-	m.cool(doing, &v)
 	m.before = v.temp
 	m.curve.learn(m, &v, since)
 	for i := range min(len(d.Fans.Fans), maxFans) {
@@ -78,6 +78,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	last(&m.capped, v.reasoned && v.reasons&reasonsOfPower != 0, at)
 	last(&m.awake, doing == resting && awake(&v, m, floor), at)
 	last(&m.byHand, byHand(d) != "", at)
+	last(&m.unheld, len(holders(d)) == 0, at)
 	last(&m.unused, doing == resting && unused(d), at)
 }
 
@@ -234,11 +235,23 @@ func (m *memory) cool(doing activity, v *vitals) {
 		c.on = m.warmed(v)
 	case c.on && since > longestCooling:
 		c.on = false
+	case c.on && m.isCool(v):
+		c.over(w.endTemp, since)
 	case c.on && since > steady && m.trail.flat(m.at, 1, none):
-		c.on = false
-		copy(c.learned[:], c.learned[1:])
-		c.learned[maxCooldowns-1] = cooldown{w.endTemp, since - steady}
+		c.over(w.endTemp, since-steady)
 	}
+}
+
+// isCool reports whether a card is about as cool and as quiet as it was seen at
+// rest.
+func (m *memory) isCool(v *vitals) bool {
+	return m.rest.known && v.temp <= m.rest.temp+2 && !(v.fan > m.rest.fan)
+}
+
+func (c *cooling) over(from float64, took time.Duration) {
+	c.on = false
+	copy(c.learned[:], c.learned[1:])
+	c.learned[maxCooldowns-1] = cooldown{from, took}
 }
 
 // warmed reports whether the work that has just ended left heat behind.

@@ -92,6 +92,9 @@ func scramble(random *rand.Rand, v reflect.Value) {
 			*r = [...]gpu.Reading[string]{{}, gpu.Absent[string](gpu.NotPermitted), gpu.Of(""), gpu.Of("manual"), gpu.Of("automatic"), gpu.Of("a.b."), gpu.Of("\xff\n")}[random.IntN(7)]
 		case *gpu.Reading[time.Time]:
 			*r = [...]gpu.Reading[time.Time]{{}, gpu.Of(start), gpu.Of(time.Time{})}[random.IntN(3)]
+		case *gpu.Reading[[]gpu.Reservation]:
+			*r = [...]gpu.Reading[[]gpu.Reservation]{{}, gpu.Absent[[]gpu.Reservation](gpu.NotPermitted), gpu.Of([]gpu.Reservation{}),
+				gpu.Of([]gpu.Reservation{{}, {Namespace: "\x1b", Pod: strings.Repeat("p", 300), Instance: "MIG-\n"}})}[random.IntN(4)]
 		case *gpu.Reading[[]gpu.Process]:
 			*r = [...]gpu.Reading[[]gpu.Process]{{}, gpu.Absent[[]gpu.Process](gpu.NotSupported), gpu.Absent[[]gpu.Process](gpu.NotPermitted), gpu.Of(scrambledProcesses(random))}[random.IntN(4)]
 		}

@@ -17,8 +17,11 @@ func work(c *card) *finding {
 	}
 	f := &finding{
 		since:    c.m.work.since,
-		evidence: c.heat().figure("utilization", c.v.util, "%").figure("busiest video engine", c.v.video, "%"),
+		evidence: c.heat().figure("utilization", c.v.util, "%"),
 		advice:   c.lessWork(),
+	}
+	if c.v.video > 0 {
+		f.evidence.figure("busiest video engine", c.v.video, "%")
 	}
 	if c.m.work.on && !f.since.IsZero() {
 		f.evidence.add(fact("work began", f.since.UTC().Format(time.TimeOnly)+" UTC", f.since))
