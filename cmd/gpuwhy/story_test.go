@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -111,10 +112,35 @@ public_url: https://gpus.example.org/
 	if p.get("/api/alerts", &list); len(list.Alerts) != 0 || len(list.Past) != 1 || list.Past[0].ID != fired.ID {
 		t.Errorf("it fired more than once: %+v", list)
 	}
+	p.awaitMetrics(bot,
+		`gpuwhy_alerts_firing{rule="high_gpu_usage",severity="info"} 0`,
+		`gpuwhy_notifications_total{result="failed",target="phone"} 2`,
+		`gpuwhy_notifications_total{result="sent",target="phone"} 2`,
+	)
 	select {
 	case more := <-phone.messages:
 		t.Errorf("one message too many: %q", more)
 	default:
 	}
 	tab.Quiet()
+}
+
+// awaitMetrics waits until /metrics has the lines, from reading to reading.
+func (p *program) awaitMetrics(v *viewer, lines ...string) {
+	p.t.Helper()
+	var missing []string
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		_, text := p.fetch("/metrics", nil)
+		missing = missing[:0]
+		for _, line := range lines {
+			if !strings.Contains(string(text), "\n"+line+"\n") {
+				missing = append(missing, line)
+			}
+		}
+		if len(missing) == 0 {
+			return
+		}
+		v.next("gpu_status_update", nil)
+	}
+	p.t.Errorf("/metrics lacks %q", missing)
 }

@@ -119,6 +119,14 @@ func (a *app) self() metrics.Self {
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
 	}
+	for _, r := range a.alerts.Counts() {
+		self.Rules = append(self.Rules, metrics.Rule{Name: r.Name, Severity: string(r.Severity), Firing: r.Firing})
+	}
+	for _, t := range a.alerts.notifier.Status() {
+		self.Targets = append(self.Targets, metrics.Target{
+			Name: t.Name, Sent: t.Sent, Failed: t.Failed, Dropped: t.Dropped, Queued: t.Queued, Failing: !t.FailingSince.IsZero(),
+		})
+	}
 	return self
 }
 

@@ -453,6 +453,34 @@ func (e *Engine) Firing() int {
 	return n
 }
 
+// A Count is how many alerts of a rule stand.
+type Count struct {
+	Name     string
+	Severity Severity
+	Firing   int
+}
+
+// Counts returns the count of each rule that is enabled, in their order.
+func (e *Engine) Counts() []Count {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	firing := make([]int, len(e.rules))
+	for _, t := range e.tracked {
+		for i := range t.states {
+			if t.states[i].alert != nil {
+				firing[i]++
+			}
+		}
+	}
+	var out []Count
+	for i := range e.rules {
+		if r := &e.rules[i]; r.Enabled {
+			out = append(out, Count{r.Name, r.Severity, firing[i]})
+		}
+	}
+	return out
+}
+
 // Past returns the last alerts that are over, the newest first.
 func (e *Engine) Past() []Alert {
 	e.mu.Lock()

@@ -24,7 +24,14 @@ type Self struct {
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool
 
+	Rules   []Rule   // of alerts, that are in force
 	Targets []Target // of notifications
+}
+
+// A Rule is one of alerts, with how many of its alerts stand.
+type Rule struct {
+	Name, Severity string
+	Firing         int
 }
 
 // A Target is one place that notifications are sent to, and how that goes.
@@ -163,6 +170,15 @@ var ownRows = []row[*own]{
 	{
 		name: "gpuwhy_sent_bytes_total", kind: counter, unit: bytesUnit, help: "Bytes written to viewers.",
 		value: func(o *own) gpu.Reading[float64] { return count(o.Bytes) },
+	},
+	{
+		name: "gpuwhy_alerts_firing", unit: number, labels: []string{"rule", "severity"}, absent: "no rule of alerts is in force",
+		help: "Alerts that stand, by rule; 0 where the rule is in force and none does.",
+		each: func(o *own, emit emit) {
+			for _, r := range o.Rules {
+				emit(count(uint64(max(r.Firing, 0))), r.Name, r.Severity)
+			}
+		},
 	},
 	{
 		name: "gpuwhy_notifications_total", kind: counter, unit: number, labels: []string{"target", "result"}, absent: noTarget,

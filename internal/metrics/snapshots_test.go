@@ -241,6 +241,7 @@ func healthy() Self {
 		Viewers: 2, Refused: 1, Published: 70, Encodings: 75, Messages: 140, Bytes: 1 << 20, Skipped: 3,
 		Ended:   map[string]uint64{"left": 4, "slow": 1},
 		Targets: []Target{{Name: "ops", Sent: 3}, {Name: "phone", Sent: 1, Failed: 12, Dropped: 2, Queued: 5, Failing: true}},
+		Rules:   []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
 	}
 }
 
