@@ -148,6 +148,9 @@ type Totals struct {
 	Processes   int
 	MemoryUsed  Reading[Bytes]
 	MemoryTotal Reading[Bytes]
+	// MemoryShare is used / total over those devices that report both; the sums
+	// above can be over different ones.
+	MemoryShare Reading[Percent]
 	PowerDraw   Reading[Watts]
 	// Averages over the devices that report the reading.
 	Utilization       Reading[Percent]
@@ -165,6 +168,7 @@ const busyFrom Percent = 5
 func (s *Snapshot) Totals() Totals {
 	t := Totals{Devices: len(s.Devices)}
 	var util, mem, temp mean
+	var both Memory // summed over the devices that report both
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		if d.State != StateOK {
@@ -177,6 +181,9 @@ func (s *Snapshot) Totals() Totals {
 		t.Processes += len(d.Processes.Or(nil))
 		t.MemoryUsed = plus(t.MemoryUsed, d.Memory.Used)
 		t.MemoryTotal = plus(t.MemoryTotal, d.Memory.Total)
+		if d.Memory.Utilization().Present() {
+			both.Used, both.Total = plus(both.Used, d.Memory.Used), plus(both.Total, d.Memory.Total)
+		}
 		t.PowerDraw = plus(t.PowerDraw, d.Power.Draw)
 		util.add(d.Utilization.GPU.Trusted())
 		mem.add(d.Memory.Utilization().Trusted())
@@ -185,6 +192,7 @@ func (s *Snapshot) Totals() Totals {
 			t.MaxTemperature = Of(max(v, t.MaxTemperature.Or(v)))
 		}
 	}
+	t.MemoryShare = both.Utilization()
 	t.Utilization, t.MemoryUtilization = util.reading(), mem.reading()
 	t.Temperature = Map(temp.reading(), func(p Percent) Celsius { return Celsius(p) })
 	return t

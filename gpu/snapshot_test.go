@@ -71,7 +71,7 @@ func TestTotals(t *testing.T) {
 	got := s.Totals()
 	want := Totals{
 		Devices: 5, Answering: 4, Busy: 1, Processes: 1,
-		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](100), PowerDraw: Of[Watts](50),
+		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](100), MemoryShare: Of[Percent](10), PowerDraw: Of[Watts](50),
 		Utilization: Of[Percent](45), MemoryUtilization: Of[Percent](10),
 		Temperature: Of[Celsius](50), MaxTemperature: Of[Celsius](60),
 	}

@@ -221,7 +221,7 @@ type Power struct {
 	DefaultLimit Float `json:"default_limit_watts"`            // limit that it starts with
 	MinLimit     Float `json:"min_limit_watts"`                // lowest limit that can be set
 	MaxLimit     Float `json:"max_limit_watts"`                // highest limit that can be set
-	Usage        Float `json:"power_usage_percent" max:"none"` // draw / limit; may pass 100
+	Usage        Float `json:"power_usage_percent" max:"none"` // draw / limit; may pass 100. Null where one of them is, or is doubtful
 	Energy       Float `json:"total_energy_joules"`            // energy used since the driver was loaded
 }
 
@@ -496,8 +496,9 @@ func newPower(p gpu.Power, q qualities) Power {
 		MaxLimit:     float(note(q, "power.max_limit_watts", p.MaxLimit)),
 		Energy:       float(note(q, "power.total_energy_joules", p.Energy)),
 	}
-	if out.Draw.ok && out.Limit.ok && out.Limit.value > 0 {
-		out.Usage = Float{100 * out.Draw.value / out.Limit.value, true}
+	draw, good := p.Draw.Trusted()
+	if limit, ok := p.EnforcedLimit.Trusted(); good && ok && limit > 0 {
+		out.Usage = Float{100 * float64(draw) / float64(limit), true}
 	}
 	return out
 }

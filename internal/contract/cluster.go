@@ -20,7 +20,7 @@ type ClusterNode struct {
 	Cluster string `json:"cluster_id"`
 	// How many GPUs it has, those that do not answer included.
 	GPUCount int `json:"gpu_count"`
-	// Memory of its GPUs together.
+	// Memory of its GPUs together; null where none of them reports it.
 	TotalMemory Int `json:"total_memory_mb"`
 	// Labels that the cluster gives the machine; empty outside Kubernetes.
 	Labels map[string]string `json:"labels"`
@@ -124,7 +124,7 @@ type ClusterSummary struct {
 	TotalMemory Int `json:"total_memory_mb"`
 	// Memory that programs hold; 0 without GPUs, null where none of them reports it.
 	UsedMemory Int `json:"used_memory_mb"`
-	// Used of total. Null where there is none.
+	// Used of total, over the GPUs that report both. Null where none does.
 	MemoryUtilization Float `json:"memory_utilization_percent"`
 	// Average over the GPUs that report it. Null where none does.
 	Utilization Float `json:"average_gpu_utilization_percent"`
@@ -188,7 +188,9 @@ func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
 	}
 	n.GPUs = append(n.GPUs, g)
 	n.GPUCount = len(n.GPUs)
-	n.TotalMemory = n.TotalMemory.plus(g.MemoryTotal)
+	if _, good := d.Memory.Total.Trusted(); good {
+		n.TotalMemory = n.TotalMemory.plus(g.MemoryTotal)
+	}
 	if n.Source != d.Source {
 		n.Source = gpu.SourceMixed
 	}
@@ -264,9 +266,7 @@ func NewClusterSummary(m Monitor, s *gpu.Snapshot, cluster *string) ClusterSumma
 	used, total := mib(totals.MemoryUsed), mib(totals.MemoryTotal)
 	out.NodeCount, out.GPUCount = len(nodes), totals.Devices
 	out.TotalMemory, out.UsedMemory = whole(total.value, total.ok), whole(used.value, used.ok)
-	if used.ok && total.ok && total.value > 0 {
-		out.MemoryUtilization = tenth(Float{100 * used.value / total.value, true})
-	}
+	out.MemoryUtilization = tenth(float(totals.MemoryShare))
 	out.Utilization, out.Temperature = tenth(float(totals.Utilization)), tenth(float(totals.Temperature))
 	return out
 }

@@ -1,9 +1,11 @@
 package contract_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
 )
@@ -89,5 +91,86 @@ func TestClusterWithoutGPU(t *testing.T) {
 	}
 	if nodes := contract.NewClusterNodes(machines.Empty()); nodes == nil || len(nodes) > 0 {
 		t.Errorf("nodes: %v", nodes)
+	}
+}
+
+// What is divided by something comes from the same GPUs, and what can't be right
+// is in no sum.
+func TestSumsAreOfTheSameGPUs(t *testing.T) {
+	const none = -1
+	type memory struct{ used, total gpu.Reading[gpu.Bytes] }
+	good, doubtful := func(n gpu.Bytes) gpu.Reading[gpu.Bytes] { return gpu.Of(n << 20) }, func(n gpu.Bytes) gpu.Reading[gpu.Bytes] { return gpu.DoubtfulOf(n << 20) }
+	absent := gpu.Absent[gpu.Bytes](gpu.NotSupported)
+	for name, tt := range map[string]struct {
+		gpus                         []memory
+		used, total, percent, ofNode float64
+	}{
+		"both report both":           {[]memory{{good(10), good(100)}, {good(50), good(100)}}, 60, 200, 30, 200},
+		"one does not say its used":  {[]memory{{good(10), good(100)}, {absent, good(300)}}, 10, 400, 10, 400},
+		"one does not say its total": {[]memory{{good(10), good(100)}, {good(90), absent}}, 100, 100, 10, 100},
+		"one used can't be right":    {[]memory{{good(10), good(100)}, {doubtful(500), good(100)}}, 10, 200, 10, 200},
+		"one total can't be right":   {[]memory{{good(10), good(100)}, {good(90), doubtful(1 << 40)}}, 100, 100, 10, 100},
+		"each says the other half":   {[]memory{{good(10), absent}, {absent, good(100)}}, 10, 100, none, 100},
+		"nobody says anything":       {[]memory{{absent, absent}}, none, none, none, none},
+		"nothing in use":             {[]memory{{good(0), good(100)}}, 0, 100, 0, 100},
+		"no memory of their own":     {[]memory{{good(0), good(0)}}, 0, 0, none, 0},
+		"size beside a lost one":     {[]memory{{good(10), good(100)}, {}}, 10, 100, 10, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &gpu.Snapshot{Node: "n"}
+			for _, m := range tt.gpus {
+				d := gpu.Device{Identity: gpu.Identity{Node: "n"}, State: gpu.StateOK}
+				d.Memory.Used, d.Memory.Total = m.used, m.total
+				if m == (memory{}) {
+					d.State = gpu.StateLost
+				}
+				s.Devices = append(s.Devices, d)
+			}
+			check := func(what string, got float64, ok bool, want float64) {
+				t.Helper()
+				if !ok {
+					got = none
+				}
+				if math.Abs(got-want) > 1e-9 {
+					t.Errorf("%s is %v, want %v", what, got, want)
+				}
+			}
+			whole := func(i contract.Int) (float64, bool) { v, ok := i.Get(); return float64(v), ok }
+			summary := contract.NewClusterSummary(monitor, s, nil)
+			v, ok := whole(summary.UsedMemory)
+			check("used_memory_mb", v, ok, tt.used)
+			v, ok = whole(summary.TotalMemory)
+			check("total_memory_mb", v, ok, tt.total)
+			v, ok = summary.MemoryUtilization.Get()
+			check("memory_utilization_percent", v, ok, tt.percent)
+			v, ok = whole(contract.NewClusterNodes(s)[0].TotalMemory)
+			check("a node's total_memory_mb", v, ok, tt.ofNode)
+			metrics := contract.NewGPUMetrics(s)
+			v, ok = metrics.TotalMemoryUsedMB.Get()
+			check("total_memory_used_mb", v, ok, tt.used)
+			v, ok = metrics.TotalMemoryTotalMB.Get()
+			check("total_memory_total_mb", v, ok, tt.total)
+		})
+	}
+}
+
+// A share of a limit is one of two readings that can be right.
+func TestPowerUsage(t *testing.T) {
+	for name, tt := range map[string]struct {
+		draw, limit gpu.Reading[gpu.Watts]
+		want        string
+	}{
+		"half":                        {gpu.Of(gpu.Watts(100)), gpu.Of(gpu.Watts(200)), "50.0"},
+		"above":                       {gpu.Of(gpu.Watts(210)), gpu.Of(gpu.Watts(200)), "105.0"},
+		"a draw that can't be right":  {gpu.DoubtfulOf(gpu.Watts(9999)), gpu.Of(gpu.Watts(200)), "null"},
+		"a limit that can't be right": {gpu.Of(gpu.Watts(100)), gpu.DoubtfulOf(gpu.Watts(4e6)), "null"},
+		"no limit":                    {gpu.Of(gpu.Watts(100)), gpu.Absent[gpu.Watts](gpu.NotSupported), "null"},
+		"a limit of nothing":          {gpu.Of(gpu.Watts(0)), gpu.Of(gpu.Watts(0)), "null"},
+	} {
+		d := gpu.Device{Readings: gpu.Readings{Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}}}
+		d.Power.Draw, d.Power.EnforcedLimit = tt.draw, tt.limit
+		if got := flatten(t, contract.NewGPU(&d))["power.power_usage_percent"]; got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
 	}
 }
