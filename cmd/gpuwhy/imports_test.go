@@ -35,8 +35,9 @@ var allowed = map[string][]string{
 	"internal/contract/machines": {"gpu"},
 	"internal/browsertest":       {},
 	"internal/apidoc":            {"internal/contract"},
-	"internal/metrics":           {"gpu"},
-	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/contract", "internal/explain", "internal/recent"},
+	"internal/negotiate":         {},
+	"internal/metrics":           {"gpu", "internal/negotiate"},
+	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/contract", "internal/explain", "internal/negotiate", "internal/recent"},
 	"cmd/gpuwhy":                 nil, // everything
 }
 

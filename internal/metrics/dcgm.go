@@ -64,7 +64,7 @@ type part struct {
 
 // dcgmLabels returns the labels in the order in which dcgm-exporter writes
 // them. Simulated devices say so in one more.
-func (b *builder) dcgmLabels(s *gpu.Snapshot, d *gpu.Device, profile, id string) []*dto.LabelPair {
+func (b *builder) dcgmLabels(d *gpu.Device, profile, id string) []*dto.LabelPair {
 	simulated := ""
 	if d.Source == gpu.SourceSimulated {
 		simulated = "true"
@@ -79,12 +79,12 @@ func (b *builder) dcgmLabels(s *gpu.Snapshot, d *gpu.Device, profile, id string)
 	}
 	return b.labels(nil, names, []string{
 		strconv.Itoa(d.Index), d.UUID, busID(d.PCI), index, d.Name, profile, id,
-		nodeOf(s, d), d.DriverVersion.Or(""), simulated,
+		d.Node, d.DriverVersion.Or(""), simulated,
 	})
 }
 
 // parts lists the GPU instances of a device.
-func (b *builder) parts(s *gpu.Snapshot, d *gpu.Device) []part {
+func (b *builder) parts(d *gpu.Device) []part {
 	var out []part
 	var seen []int
 	for i := range d.Instances {
@@ -94,7 +94,7 @@ func (b *builder) parts(s *gpu.Snapshot, d *gpu.Device) []part {
 			continue
 		}
 		seen = append(seen, id)
-		out = append(out, part{instance: in, labels: b.dcgmLabels(s, d, profile(in.Name), strconv.Itoa(id))})
+		out = append(out, part{instance: in, labels: b.dcgmLabels(d, profile(in.Name), strconv.Itoa(id))})
 	}
 	return out
 }

@@ -18,15 +18,6 @@ type device struct {
 	parts      []part
 }
 
-// nodeOf is the machine that a device is in; devices of the snapshot's own
-// machine may leave it empty.
-func nodeOf(s *gpu.Snapshot, d *gpu.Device) string {
-	if d.Node != "" {
-		return d.Node
-	}
-	return s.Node
-}
-
 // devices prepares a snapshot's devices. One that is listed twice, which would
 // spoil the whole answer, is taken once.
 func (b *builder) devices(s *gpu.Snapshot, dcgm bool) []*device {
@@ -35,17 +26,16 @@ func (b *builder) devices(s *gpu.Snapshot, dcgm bool) []*device {
 	seen := make(map[key]bool, len(s.Devices))
 	for i := range s.Devices {
 		d := &device{Device: &s.Devices[i]}
-		node := nodeOf(s, d.Device)
-		if k := (key{node, d.UUID}); seen[k] {
+		if k := (key{d.Node, d.UUID}); seen[k] {
 			continue
 		} else {
 			seen[k] = true
 		}
 		d.groups = groupsOf(d.Processes.Or(nil))
-		d.labels = []*dto.LabelPair{b.pair("node", node), b.pair("uuid", d.UUID)}
+		d.labels = []*dto.LabelPair{b.pair("node", d.Node), b.pair("uuid", d.UUID)}
 		if dcgm {
-			d.dcgmLabels = b.dcgmLabels(s, d.Device, "", "")
-			d.parts = b.parts(s, d.Device)
+			d.dcgmLabels = b.dcgmLabels(d.Device, "", "")
+			d.parts = b.parts(d.Device)
 		}
 		out = append(out, d)
 	}

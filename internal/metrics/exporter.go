@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // The families of names, as in Config.Families.
@@ -142,20 +143,10 @@ func newRuntime() prometheus.Gatherer {
 	return r
 }
 
-// ServeHTTP answers GET and HEAD.
+// ServeHTTP answers GET and HEAD; its caller lets no other method through.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "metrics are read with GET", http.StatusMethodNotAllowed)
-		return
-	}
-	enc := negotiate(r.Header)
-	body, err := e.body(enc)
-	if err != nil {
-		e.log.Error("can't encode metrics", "err", err)
-		http.Error(w, "the metrics can't be encoded: see gpuwhy's log", http.StatusInternalServerError)
-		return
-	}
+	enc := accepted(r.Header)
+	body := e.body(enc)
 	h := w.Header()
 	h.Set("Content-Type", string(enc.format))
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -173,34 +164,26 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // body returns the newest snapshot in an encoding. Those who ask for what is
 // being made wait for it.
-func (e *Exporter) body(enc encoding) ([]byte, error) {
+func (e *Exporter) body(enc encoding) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.scrapes++
 	a := e.current()
 	if body, ok := a.bodies[enc]; ok {
-		return body, nil
+		return body
 	}
 	plain := encoding{format: enc.format}
 	text, ok := a.bodies[plain]
 	if !ok {
-		var err error
-		if text, err = encode(a.families, enc.format, e.size); err != nil {
-			return nil, err
-		}
+		text = encode(a.families, enc.format, e.size)
 		e.encodings++
 		e.size = len(text)
 		a.bodies[plain] = text
 	}
-	if !enc.gzip {
-		return text, nil
+	if enc.gzip {
+		a.bodies[enc] = e.compress(text)
 	}
-	packed, err := e.compress(text)
-	if err != nil {
-		return nil, err
-	}
-	a.bodies[enc] = packed
-	return packed, nil
+	return a.bodies[enc]
 }
 
 // current returns the answer for the newest snapshot, and makes it where there
@@ -246,20 +229,18 @@ func (e *Exporter) gatherRuntime() []*dto.MetricFamily {
 	return families
 }
 
-func (e *Exporter) compress(text []byte) ([]byte, error) {
+func (e *Exporter) compress(text []byte) []byte {
 	var out bytes.Buffer
 	e.zip.Reset(&out)
-	if _, err := e.zip.Write(text); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	if err := e.zip.Close(); err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
-	}
-	return out.Bytes(), nil
+	// Writing to a buffer can't fail.
+	_, _ = e.zip.Write(text)
+	_ = e.zip.Close()
+	return out.Bytes()
 }
 
-// encode writes the families in a format, to about size bytes.
-func encode(families []*dto.MetricFamily, format expfmt.Format, size int) ([]byte, error) {
+// encode writes the families in a format, to about size bytes. They are of our
+// own making: one that can't be written is a mistake, and a panic.
+func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte {
 	var out bytes.Buffer
 	out.Grow(size + size/16)
 	// Our names need no escaping; saying so spares a copy of everything.
@@ -270,22 +251,20 @@ func encode(families []*dto.MetricFamily, format expfmt.Format, size int) ([]byt
 			f = keepName(f)
 		}
 		if err := enc.Encode(f); err != nil {
-			return nil, fmt.Errorf("encode %s: %w", f.GetName(), err)
+			panic(fmt.Sprintf("metrics: %s can't be written: %v", f.GetName(), err))
 		}
 	}
 	if c, ok := enc.(expfmt.Closer); ok {
-		if err := c.Close(); err != nil {
-			return nil, fmt.Errorf("encode: %w", err)
-		}
+		_ = c.Close() // it writes the end to the buffer
 	}
-	return out.Bytes(), nil
+	return out.Bytes()
 }
 
 // formats are those that we write, by preference.
 var formats = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText}
 
-func negotiate(h http.Header) encoding {
-	enc := encoding{format: expfmt.FmtText, gzip: takesGzip(h)}
+func accepted(h http.Header) encoding {
+	enc := encoding{format: expfmt.FmtText, gzip: negotiate.Gzip(h)}
 	got := expfmt.NegotiateAccept(h, formats...) // with an escaping, which we have no use for
 	for _, f := range formats {
 		if strings.HasPrefix(string(got), string(f)) {
@@ -293,20 +272,4 @@ func negotiate(h http.Header) encoding {
 		}
 	}
 	return enc
-}
-
-// takesGzip reports whether the client takes gzip (RFC 9110, 12.5.3).
-func takesGzip(h http.Header) bool {
-	for _, line := range h.Values("Accept-Encoding") {
-		for part := range strings.SplitSeq(line, ",") {
-			name, params, _ := strings.Cut(part, ";")
-			if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
-				continue
-			}
-			q, given := strings.CutPrefix(strings.ReplaceAll(params, " ", ""), "q=")
-			weight, err := strconv.ParseFloat(q, 64)
-			return !given || err == nil && weight > 0
-		}
-	}
-	return false
 }

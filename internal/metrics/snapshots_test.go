@@ -150,7 +150,7 @@ func bare() *gpu.Snapshot {
 // zeros is a device that reports everything, and everything is zero.
 func zeros() *gpu.Snapshot {
 	d := gpu.Device{
-		Identity: gpu.Identity{UUID: "GPU-0", Vendor: gpu.NVIDIA, Name: "NVIDIA Zero", Source: gpu.SourceNVML},
+		Identity: gpu.Identity{UUID: "GPU-0", Node: "zero", Vendor: gpu.NVIDIA, Name: "NVIDIA Zero", Source: gpu.SourceNVML},
 		State:    gpu.StateOK, SampledAt: noon, Since: noon,
 	}
 	d.Fans.Fans = make([]gpu.Fan, 1)
@@ -229,7 +229,7 @@ func zeroReading(v reflect.Value) bool {
 // silent is a device that reports nothing.
 func silent() *gpu.Snapshot {
 	return &gpu.Snapshot{Time: noon, Node: "n", Host: &gpu.Host{}, Devices: []gpu.Device{{
-		Identity: gpu.Identity{UUID: "GPU-s", Vendor: gpu.NVIDIA}, State: gpu.StateOK, Since: noon,
+		Identity: gpu.Identity{UUID: "GPU-s", Node: "n", Vendor: gpu.NVIDIA}, State: gpu.StateOK, Since: noon,
 	}}}
 }
 

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+
+	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // The content types of what the server makes itself.
@@ -98,7 +100,7 @@ func (b *body) serve(w http.ResponseWriter, r *http.Request, cache string) error
 	e := b.plain
 	if b.zipped != nil {
 		addVary(h, "Accept-Encoding")
-		if acceptsGzip(r.Header) {
+		if negotiate.Gzip(r.Header) {
 			e = b.zipped()
 		}
 	}

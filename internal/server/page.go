@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // home answers with the dashboard, or for a program with what this is.
@@ -16,7 +17,7 @@ func (s *Server) home() handler {
 	service := s.derived(func(snap *gpu.Snapshot) any { return contract.NewService(s.cfg.Monitor, snap) })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		addVary(w.Header(), "Accept")
-		if preferred(r.Header, typeHTML, typeJSON) == typeJSON {
+		if negotiate.Type(r.Header, typeHTML, typeJSON) == typeJSON {
 			return service(w, r)
 		}
 		var page bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // A problem is an error on the wire (RFC 9457).
@@ -65,7 +66,7 @@ func ceilSeconds(d time.Duration) int {
 // writeProblem answers with a page if the client prefers one.
 func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int, advice gpu.Advice) {
 	contentType, content := typeProblem, problemJSON(status, advice)
-	if preferred(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
+	if negotiate.Type(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
 		var page bytes.Buffer
 		if err := s.cfg.ErrorPage(r.Context(), &page, status, http.StatusText(status), advice); err != nil {
 			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
