@@ -6,7 +6,7 @@
 // relative paths, so all files are served under one folder that is named by
 // the hash of the whole tree: a browser may keep them for ever, and a new
 // version is never mixed with an old one. Our own files are sent without their
-// comments, and modules that are loaded together as one.
+// comments, and modules that are loaded together as one, made small.
 package static
 
 import (
@@ -67,7 +67,9 @@ func New() *Assets {
 	if err != nil {
 		panic("static: the embedded files can't be read: " + err.Error())
 	}
-	maps.Copy(contents, join(modules))
+	for name, content := range join(modules) {
+		contents[name] = shorten(name, content)
+	}
 	tree := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
 		content := contents[name]

@@ -85,7 +85,7 @@ func TestPackedAsset(t *testing.T) {
 // Scripts may import only what is there, by relative paths.
 func TestImportsResolve(t *testing.T) {
 	a := static.New()
-	imports := regexp.MustCompile(`(?m)(?:from |import\()"([^"]+)"`)
+	imports := regexp.MustCompile(`(?:from|import\() ?"([^"]+)"`)
 	found := 0
 	for _, name := range scripts(t) {
 		asset, ok := a.Open(strings.TrimPrefix(a.URL("/", name), "/static/"))

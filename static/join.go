@@ -13,7 +13,8 @@ import (
 // modules that no other imports at its top: the page's own, and those that it
 // loads when they are needed. Each has before it what it imports, as far as
 // the page's does not have that already; in that case it is imported from
-// there.
+// there. The script of another page has all that it imports in itself: that page
+// does not load the first one's.
 //
 // Top-level names are therefore unique among modules, which a test sees to.
 func join(sources map[string][]byte) map[string][]byte {
@@ -26,12 +27,20 @@ func join(sources map[string][]byte) map[string][]byte {
 	j := joiner{sources: sources, home: map[string]string{}}
 	joined := map[string][]byte{}
 	for _, name := range slices.SortedFunc(maps.Keys(sources), pageFirst) {
-		if !imported[name] {
+		switch {
+		case imported[name]:
+		case slices.Contains(otherPages, name):
+			own := joiner{sources: sources, home: map[string]string{}}
+			joined[name] = own.entry(name)
+		default:
 			joined[name] = j.entry(name)
 		}
 	}
 	return joined
 }
+
+// otherPages are the scripts of pages that don't load page.js.
+var otherPages = []string{"alertpage.js", "docs.js"}
 
 func pageFirst(a, b string) int {
 	if (a == "page.js") != (b == "page.js") {

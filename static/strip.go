@@ -6,8 +6,7 @@ import (
 )
 
 // strip leaves comments and indentation out of a script or style sheet of our
-// own, which are a third of what would be sent. Lines stay lines, so that what
-// a browser says of a place in the file is true of the source.
+// own, which are a third of what would be sent. Lines stay lines.
 //
 // It knows just what our files hold: comments that begin a line, and types in
 // one-line comments that begin with two stars. No text in them spans lines or

@@ -54,10 +54,12 @@ func TestJoin(t *testing.T) {
 		"b.js":    []byte("export const b = 1;\n"),
 		"late.js": []byte("import { a } from \"./a.js\";\nimport { c } from \"./c.js\";\nexport const late = a(c);\n"),
 		"c.js":    []byte("export class c {}\n"),
+		"docs.js": []byte("import { b } from \"./b.js\";\ndocs(b);\n"), // of another page
 	})
 	want := map[string]string{
 		"page.js": "const b = 1;\nfunction a() {}\na(b);\nimport(\"./late.js\");\nexport { b, a };\n",
 		"late.js": "import { a } from \"./page.js\";\nclass c {}\nconst late = a(c);\nexport { c, late };\n",
+		"docs.js": "const b = 1;\ndocs(b);\nexport { b };\n",
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d files", len(got))
