@@ -62,7 +62,7 @@ group_wait: 0s
 group_interval: 1s
 public_url: https://gpus.example.org/
 `, phone.target()))
-	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	p := start(t, lib.Env(), fast, "--node=vm", "--alert-rules="+rules)
 	bot := p.dial()
 	tab := browsertest.Open(t, 1440, 900)
 	tab.Visit(p.url)
@@ -113,9 +113,9 @@ public_url: https://gpus.example.org/
 		t.Errorf("it fired more than once: %+v", list)
 	}
 	p.awaitMetrics(bot,
-		`gpuwhy_alerts_firing{rule="high_gpu_usage",severity="info"} 0`,
-		`gpuwhy_notifications_total{result="failed",target="phone"} 2`,
-		`gpuwhy_notifications_total{result="sent",target="phone"} 2`,
+		`gpuwhy_alerts_firing{node="vm",rule="high_gpu_usage",severity="info"} 0`,
+		`gpuwhy_notifications_total{node="vm",target="phone",result="failed"} 2`,
+		`gpuwhy_notifications_total{node="vm",target="phone",result="sent"} 2`,
 	)
 	select {
 	case more := <-phone.messages:
