@@ -278,6 +278,56 @@ func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 	}
 }
 
+// A connection on which nothing is said for longer than nginx's own 60 s stays
+// open, with the timeouts as they are: the hub's pings, each 20 s, are enough.
+func TestAnIdleConnectionOutlivesNginxsDefault(t *testing.T) {
+	t.Parallel()
+	const timeout = 60 * time.Second
+	behind := start(t, nil, "--interval=1h", "--source=simulate:rtx-4090")
+	p := newProxy(t, "gpuwhy.conf", hostport(t, behind.url))
+	if config := readTop(t, "deploy/nginx/gpuwhy.conf"); strings.Contains(config, "\n    proxy_read_timeout ") {
+		t.Fatal("the file has a timeout of its own")
+	}
+	pinged := make(chan struct{}, 100)
+	conn, _, err := websocket.Dial(t.Context(), "ws://"+p.addr+"/ws", &websocket.DialOptions{
+		OnPingReceived: func(context.Context, []byte) bool { pinged <- struct{}{}; return true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(1 << 20)
+	said := make(chan string, 100) // ended by an error
+	go func() {
+		defer close(said)
+		for {
+			_, m, err := conn.Read(context.Background()) // until it is closed
+			if err != nil {
+				return
+			}
+			said <- string(m)
+		}
+	}()
+	for m := range said {
+		if strings.Contains(m, `"gpu_status_update"`) || strings.Contains(m, `"status":"ok"`) {
+			break // the only reading of this hour
+		}
+	}
+	for begun := time.Now(); time.Since(begun) <= timeout; {
+		select {
+		case <-pinged:
+		case m, open := <-said:
+			t.Fatalf("after %v of quiet: open %v, %.200s", time.Since(begun), open, m)
+		}
+	}
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"event":"request_gpu_update","id":"still there"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-said; !strings.Contains(m, `"still there"`) || !strings.Contains(m, `"gpu_status_update"`) {
+		t.Errorf("it is answered with %.300s", m)
+	}
+}
+
 // dialQuiet connects and reads the greeting; nothing comes after it.
 func dialQuiet(t *testing.T, p *proxy) *websocket.Conn {
 	t.Helper()
