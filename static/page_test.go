@@ -133,6 +133,7 @@ func sameAsServed(t *testing.T, ctx context.Context) bool {
 func TestLivePageIsTheServedPage(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
+	readIn(t, ctx, "sv-SE", "UTC") // where moments are written as the server does
 	site := newSite(t, nil, "The first reading is still under way.")
 	visit(t, ctx, site)
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
@@ -167,6 +168,7 @@ func TestLivePageIsTheServedPage(t *testing.T) {
 func TestLiveDevicePageIsTheServedPage(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
+	readIn(t, ctx, "sv-SE", "UTC")
 	random := rand.New(rand.NewPCG(3, 4))
 	now := time.Now()
 	machine := func() *gpu.Snapshot {
@@ -191,6 +193,39 @@ func TestLiveDevicePageIsTheServedPage(t *testing.T) {
 	site.publish(t, none, "gone")
 	until(t, ctx, `!document.getElementById("gone").hidden && document.querySelectorAll("#cards > li").length === 1`)
 	console.none(t)
+}
+
+// readIn makes the page's reader one of that language and place.
+func readIn(t *testing.T, ctx context.Context, locale, zone string) {
+	t.Helper()
+	if _, err := chromedp.Call(ctx, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: locale}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Once it is live, moments are written as the reader writes them, where they
+// are.
+func TestMomentsAreTheReaders(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	e := exampleNamed(t, "one", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	for _, reader := range []struct{ locale, zone, began, state string }{
+		{"de-DE", "Europe/Berlin", "02.01.2026, 10:46:00 MEZ", "30.12.2025, 10:00:00 MEZ"},
+		{"en-US", "America/New_York", "01/02/2026, 04:46:00 AM EST", "12/30/2025, 04:00:00 AM EST"},
+	} {
+		ctx := browse(t, 1440, 900)
+		console := listen(t, ctx)
+		readIn(t, ctx, reader.locale, reader.zone)
+		visit(t, ctx, site)
+		until(t, ctx, fmt.Sprintf(`document.querySelector("#processes time").title.replace(/\s/g, " ") === "since %s"`, reader.began))
+		do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/"+e.Snapshot.Devices[0].UUID))
+		site.await(t)
+		until(t, ctx, fmt.Sprintf(`document.querySelector("[data-path=state_since]").textContent.replace(/\s/g, " ") === %q`, reader.state))
+		console.none(t)
+	}
 }
 
 // The evidence is there to be opened, stays open while it changes, and what

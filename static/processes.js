@@ -238,9 +238,8 @@ function showProcess(row, { g, p }) {
     setAttribute(running, "datetime", "");
     return;
   }
-  const started = p.started_at.slice(0, 19);
-  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${moment(started)}` });
-  setAttribute(running, "datetime", `${started}Z`);
+  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${moment(p.started_at)}` });
+  setAttribute(running, "datetime", `${p.started_at.slice(0, 19)}Z`);
 }
 
 /** Shows the chosen process's details, or that it has ended. */
