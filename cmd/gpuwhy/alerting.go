@@ -1,20 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/natefinch/atomic"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
@@ -227,74 +221,10 @@ func (a *alerting) reload() {
 	a.log.Info("the rules of alerts were read again", "file", a.cfg.AlertRules, "rules", len(file.Rules))
 }
 
-// restore takes in what was kept before.
-func (a *alerting) restore() {
-	if a.cfg.StateDir == "" {
-		return
-	}
-	for name, restore := range map[string]func([]byte) error{
-		alertsFile:        func(text []byte) error { return a.Restore(text, a.cfg.Source) },
-		notificationsFile: a.notifier.Restore,
-	} {
-		text, err := os.ReadFile(filepath.Join(a.cfg.StateDir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = restore(text)
-		}
-		if err != nil {
-			a.log.Warn("the alerts of before can't be restored", "file", name, "err", err)
-		}
-	}
-}
-
-// The files of what is kept, below the state directory.
-const (
-	alertsFile        = "alerts.json"
-	notificationsFile = "notifications.json"
-)
-
-// keep writes what is to be kept over a restart.
-func (a *alerting) keep() error {
-	if a.cfg.StateDir == "" {
-		return nil
-	}
-	alerts, err := a.Keep(a.cfg.Source)
-	if err != nil {
-		return err
-	}
-	waiting, err := a.notifier.Keep()
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		atomic.WriteFile(filepath.Join(a.cfg.StateDir, alertsFile), bytes.NewReader(alerts)),
-		atomic.WriteFile(filepath.Join(a.cfg.StateDir, notificationsFile), bytes.NewReader(waiting)),
-	)
-}
-
+// keepSoon has what changed written.
 func (a *alerting) keepSoon() {
 	select {
 	case a.changed <- struct{}{}:
 	default:
-	}
-}
-
-// keeper writes soon after each change, so that a crash loses little. A disk
-// that is slow holds nobody up.
-func (a *alerting) keeper(ctx context.Context) {
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.changed:
-		}
-		err := a.keep()
-		if err != nil && !failing {
-			a.log.Warn("alerts can't be kept over a restart", "err", err)
-		}
-		failing = err != nil
 	}
 }

@@ -191,7 +191,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	}
 	p = start(t, lib.Env(), args...)
 	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
-	if !strings.Contains(p.log.String(), "the alerts of before can't be restored") {
+	if !strings.Contains(p.log.String(), `what="alerts and silences"`) {
 		t.Error("nothing is said of a damaged file")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,8 +178,6 @@ func (c *Config) checkNode() error {
 	}
 	return nil
 }
-
-func (c *Config) recentFile() string { return filepath.Join(c.StateDir, "recent.json") }
 
 func (c *Config) level() slog.Level {
 	names := []string{"debug", "info", "warn", "error"}

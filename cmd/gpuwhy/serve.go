@@ -187,20 +187,13 @@ func (a *app) note(s *gpu.Snapshot) *gpu.Snapshot {
 
 // run reads and serves until ctx ends. It does not wait for a driver.
 func (a *app) run(ctx context.Context, ln net.Listener) error {
-	if a.cfg.StateDir != "" {
-		if err := a.recent.Load(a.cfg.recentFile(), a.cfg.Source, time.Now()); err != nil {
-			a.log.Warn("the last minutes can't be shown", "err", err)
-		}
-	}
-	learned := newLearned(a.cfg, &a.floors, a.history, a.log)
-	learned.restore()
-	a.alerts.restore()
+	kept := a.kept()
+	kept.restore()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.sampler.Run(ctx) })
 	g.Go(func() error { a.remember(ctx); return nil })
-	g.Go(func() error { learned.keepOn(ctx); return nil })
+	g.Go(func() error { kept.keepOn(ctx); return nil })
 	g.Go(func() error { a.alerts.watch(ctx); return nil })
-	g.Go(func() error { a.alerts.keeper(ctx); return nil })
 	g.Go(func() error { return a.alerts.notifier.Run(ctx) })
 	g.Go(func() error { a.alerts.reloadOnHangup(ctx); return nil })
 	g.Go(func() error { a.announceStart(ctx); return nil })
@@ -214,11 +207,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 		<-ctx.Done()
 		return a.shutdown(context.WithoutCancel(ctx))
 	})
-	err := errors.Join(g.Wait(), a.inputs.close(), learned.keep())
-	if a.cfg.StateDir != "" {
-		err = errors.Join(err, a.recent.Save(a.cfg.recentFile(), a.cfg.Source), a.alerts.keep())
-	}
-	return err
+	return errors.Join(g.Wait(), a.inputs.close(), kept.write(atEnd))
 }
 
 // shutdown says goodbye to viewers and lets answers under way end.

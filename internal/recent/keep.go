@@ -2,17 +2,13 @@ package recent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// saved is the form of a store's file.
+// saved is the form in which a store is kept.
 type saved struct {
 	// Origin is what the readings were taken from; those of a simulation
 	// are never shown for a real machine.
@@ -30,8 +26,9 @@ type savedDevice struct {
 	Values map[string][]*float64 `json:"values"`
 }
 
-// Save writes the store to a file, whole or not at all.
-func (s *Store) Save(name, origin string) error {
+// Keep returns the store for [Store.Restore]. Origin says what the readings
+// were taken from.
+func (s *Store) Keep(origin string) ([]byte, error) {
 	view := s.View(nil)
 	out := saved{Origin: origin, Times: view.Times}
 	for i := range view.Series {
@@ -42,22 +39,7 @@ func (s *Store) Save(name, origin string) error {
 		}
 		out.Devices = append(out.Devices, d)
 	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		return fmt.Errorf("recent: %w", err)
-	}
-	temp, err := os.CreateTemp(filepath.Dir(name), ".recent-*")
-	if err != nil {
-		return fmt.Errorf("recent: %w", err)
-	}
-	_, err = temp.Write(text)
-	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), name)
-	}
-	if err != nil {
-		return fmt.Errorf("recent: %w", errors.Join(err, os.Remove(temp.Name())))
-	}
-	return nil
+	return json.Marshal(out)
 }
 
 func nullable(values []float64) []*float64 {
@@ -70,20 +52,13 @@ func nullable(values []float64) []*float64 {
 	return out
 }
 
-// Load fills an empty store from a file that Save wrote for the same origin,
-// with what is not older than Span at now. A file that does not exist, or is
-// another origin's, fills in nothing.
-func (s *Store) Load(name, origin string, now time.Time) error {
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("recent: %w", err)
-	}
+// Restore fills an empty store with what Keep returned for the same origin, as
+// far as it is not older than Span at now. What is another origin's fills in
+// nothing.
+func (s *Store) Restore(text []byte, origin string, now time.Time) error {
 	var in saved
 	if err := json.Unmarshal(text, &in); err != nil {
-		return fmt.Errorf("recent: %s is not a file of ours: %w", name, err)
+		return fmt.Errorf("recent: what was kept can't be read: %w", err)
 	}
 	if in.Origin != origin {
 		return nil

@@ -2,9 +2,6 @@ package recent
 
 import (
 	"math"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,29 +25,29 @@ func filled(start time.Time) *Store {
 	return s
 }
 
-func TestSavedIsLoadedAgain(t *testing.T) {
+func TestWhatIsKeptIsRestored(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	name := filepath.Join(t.TempDir(), "recent.json")
 	before := filled(start)
-	if err := before.Save(name, "auto"); err != nil {
+	text, err := before.Keep("auto")
+	if err != nil {
 		t.Fatal(err)
 	}
 	after := New()
-	if err := after.Load(name, "auto", start.Add(time.Minute)); err != nil {
+	if err := after.Restore(text, "auto", start.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before.View(nil), after.View(nil), cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
-		t.Errorf("loaded differs from saved (-want +got):\n%s", diff)
+		t.Errorf("restored differs from kept (-want +got):\n%s", diff)
 	}
 	if v := after.View(nil).Series[0].Values[Temperature][0]; !math.IsNaN(v) {
 		t.Errorf("a temperature that was never read came back as %v", v)
 	}
 }
 
-func TestLoadTakesNothingOldAndNothingForeign(t *testing.T) {
+func TestNothingOldAndNothingForeignIsRestored(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	name := filepath.Join(t.TempDir(), "recent.json")
-	if err := filled(start).Save(name, "simulate:rtx-4090"); err != nil {
+	text, err := filled(start).Keep("simulate:rtx-4090")
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -64,32 +61,19 @@ func TestLoadTakesNothingOldAndNothingForeign(t *testing.T) {
 		{"from the future", "simulate:rtx-4090", start.Add(-time.Hour), 0},
 	} {
 		s := New()
-		if err := s.Load(name, tt.origin, tt.now); err != nil {
+		if err := s.Restore(text, tt.origin, tt.now); err != nil {
 			t.Errorf("%s: %v", tt.why, err)
 		}
 		if got := len(s.View(nil).Times); got != tt.want {
-			t.Errorf("%s: %d moments loaded, want %d", tt.why, got, tt.want)
+			t.Errorf("%s: %d moments restored, want %d", tt.why, got, tt.want)
 		}
 	}
 }
 
-func TestLoadOfABadFileSaysSo(t *testing.T) {
-	dir := t.TempDir()
-	if err := New().Load(filepath.Join(dir, "none.json"), "auto", time.Now()); err != nil {
-		t.Errorf("a file that does not exist: %v", err)
-	}
-	name := filepath.Join(dir, "recent.json")
-	if err := os.WriteFile(name, []byte(`{"times":[`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := New().Load(name, "auto", time.Now()); err == nil || !strings.Contains(err.Error(), name) {
-		t.Errorf("a torn file: %v", err)
-	}
-	if err := New().Save(filepath.Join(dir, "missing", "recent.json"), "auto"); err == nil {
-		t.Error("Save into a folder that does not exist succeeded")
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("left behind: %v, %v", entries, err)
+func TestADamagedPastIsAnError(t *testing.T) {
+	for _, text := range []string{"", `{"times":[`, `[]`} {
+		if err := New().Restore([]byte(text), "auto", time.Now()); err == nil {
+			t.Errorf("%q is taken", text)
+		}
 	}
 }
