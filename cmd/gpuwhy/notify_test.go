@@ -6,9 +6,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
 func TestNotifyTest(t *testing.T) {
@@ -68,4 +71,36 @@ targets:
 	if strings.Contains(r.stdout+r.stderr, secret) || strings.Contains(r.stdout+r.stderr, host) {
 		t.Errorf("the address is told: %+v", r)
 	}
+}
+
+// A target that is dead is seen on /metrics, by its name alone.
+func TestNotificationMetrics(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	host := strings.TrimPrefix(gone.URL, "http://")
+	gone.Close()
+	rules := rulesFile(t, `
+rules:
+  - {name: busy, watch: utilization, above: 0, hold: 0s}
+targets:
+  - {name: dead, url: "generic://`+host+`/hook?disabletls=yes"}
+group_wait: 0s
+`)
+	p := start(t, nil, "--source=simulate:dgx-h100", fast, "--alert-rules="+rules)
+	p.await("the target to be seen as failing", func(contract.Update) bool {
+		_, text := p.fetch("/metrics", nil)
+		for _, line := range []string{
+			`gpuwhy_notifications_total{node="NODE",target="dead",result="sent"} 0`,
+			`gpuwhy_notification_target_failing{node="NODE",target="dead"} 1`,
+		} {
+			name, rest, _ := strings.Cut(line, `{node="NODE"`)
+			if !regexp.MustCompile(`(?m)^` + name + `\{node="[^"]*"` + regexp.QuoteMeta(rest) + `$`).Match(text) {
+				return false
+			}
+		}
+		if strings.Contains(string(text), host) {
+			t.Error("the address is on /metrics")
+		}
+		return true
+	})
 }

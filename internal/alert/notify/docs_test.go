@@ -1,0 +1,84 @@
+package notify
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func document(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/notifications.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// part is what stands between two marks of the document.
+func part(t *testing.T, name string) string {
+	t.Helper()
+	_, rest, begins := strings.Cut(document(t), "<!-- "+name+" -->")
+	text, _, ends := strings.Cut(rest, "<!-- /"+name+" -->")
+	if !begins || !ends {
+		t.Fatalf("the document has no part %q", name)
+	}
+	return text
+}
+
+// The addresses in the document are understood by their services.
+func TestDocumentedAddresses(t *testing.T) {
+	found := 0
+	for _, m := range regexp.MustCompile("`([a-z]+://[^`]+)`").FindAllStringSubmatch(part(t, "services"), -1) {
+		if strings.HasPrefix(m[1], "https://") {
+			continue
+		}
+		found++
+		if err := Secret(m[1]).usable(); err != nil {
+			t.Errorf("%s: %v", m[1], err)
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d addresses were found", found)
+	}
+}
+
+// The document's example is good.
+func TestDocumentedFile(t *testing.T) {
+	_, rest, _ := strings.Cut(document(t), "```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the document has no example")
+	}
+	c := load(t, text)
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What templates can see is in the document, and nothing else is.
+func TestDocumentedFields(t *testing.T) {
+	for name, of := range map[string]reflect.Type{"fields": reflect.TypeFor[Message](), "event": reflect.TypeFor[Event]()} {
+		var has, says []string
+		for field := range of.Fields() {
+			has = append(has, field.Name)
+		}
+		for method := range of.Methods() {
+			has = append(has, method.Name)
+		}
+		for row := range strings.Lines(part(t, name)) {
+			first, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
+			for _, m := range regexp.MustCompile("`\\.(\\w+)`").FindAllStringSubmatch(first, -1) {
+				says = append(says, m[1])
+			}
+		}
+		slices.Sort(has)
+		slices.Sort(says)
+		if !slices.Equal(has, says) {
+			t.Errorf("templates see %v, the document has %v", has, says)
+		}
+	}
+}
