@@ -132,7 +132,7 @@ func scrub(s Secret, text string) string {
 	hidden := s.pieces()
 	text = addresses.ReplaceAllString(text, "(address)")
 	for _, piece := range hidden {
-		text = strings.ReplaceAll(text, piece, "…")
+		text = hide(text, piece)
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 	if leaks(text, hidden) {
@@ -140,6 +140,22 @@ func scrub(s Secret, text string) string {
 	}
 	return cut(text, longestSaid)
 }
+
+// hide takes a piece out of text: a short one only where it is no part of a word,
+// as "hook" is of "webhook".
+func hide(text, piece string) string {
+	if len(piece) >= shortest || !words.MatchString(piece) {
+		return strings.ReplaceAll(text, piece, "…")
+	}
+	whole, err := regexp.Compile(`(^|[^A-Za-z0-9])` + regexp.QuoteMeta(piece) + `($|[^A-Za-z0-9])`)
+	if err != nil {
+		return strings.ReplaceAll(text, piece, "…")
+	}
+	return whole.ReplaceAllString(text, "$1…$2")
+}
+
+// shortest is how long a word is that is hidden wherever it stands.
+const shortest = 6
 
 // pieces are the parts of a URL in all the forms in which they may be quoted,
 // the longest first.
@@ -186,10 +202,11 @@ func (s Secret) pieces() []string {
 		}
 	}
 	var out []string
+	scheme := s.scheme()
 	for piece := range set {
 		out = append(out, piece)
 		for _, word := range words.FindAllString(piece, -1) {
-			if len(word) >= 6 {
+			if len(word) >= shortest && word != scheme {
 				out = append(out, word)
 			}
 		}

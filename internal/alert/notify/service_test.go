@@ -406,6 +406,13 @@ func TestScrub(t *testing.T) {
 	if got := scrub(s, "unexpected status: 503 Service Unavailable\r\n\x1b[31m"); got != "unexpected status: 503 Service Unavailable [31m" {
 		t.Errorf("it says %q", got)
 	}
+	said := "failed to send notification to generic webhook: 503"
+	if got := scrub("generic://127.0.0.1:9/hook", said); got != said {
+		t.Errorf("it says %q", got)
+	}
+	if got := scrub("generic://u:abc@127.0.0.1:9/hook", "the key abc, abcd, xabc and (hook)"); got != "the key …, abcd, xabc and (…)" {
+		t.Errorf("it says %q", got)
+	}
 	if got := scrub(s, strings.Repeat("long ", 1000)); len([]rune(got)) > longestSaid {
 		t.Errorf("%d characters", len(got))
 	}
