@@ -178,6 +178,7 @@ func TestBoardIsWellFormed(t *testing.T) {
 	ids := map[int]bool{}
 	type cell struct{ x, y int }
 	taken := map[cell]string{}
+	byCode := false
 	for _, p := range ourBoard(t).Panels {
 		if ids[p.ID] {
 			t.Errorf("%s: the id %d is there twice", p.Title, p.ID)
@@ -187,6 +188,7 @@ func TestBoardIsWellFormed(t *testing.T) {
 			t.Errorf("%s: data source %q, %d targets", p.Title, p.Datasource.UID, len(p.Targets))
 		}
 		for _, target := range p.Targets {
+			byCode = byCode || p.Type == "table" && strings.Contains(target.Expr, "by (node, gpu, xid)")
 			if strings.Contains(target.Expr, "gpuwhy_gpu_xid_errors_total[") {
 				t.Errorf("%s: a code's series begins with its first event, which no increase shows: %s", p.Title, target.Expr)
 			}
@@ -202,6 +204,22 @@ func TestBoardIsWellFormed(t *testing.T) {
 				}
 				taken[cell{x, y}] = p.Title
 			}
+		}
+	}
+	if !byCode {
+		t.Error("no table has the driver's errors by their code")
+	}
+}
+
+// Alerts on errors of the driver say which code it was.
+func TestAlertsHaveTheCode(t *testing.T) {
+	for _, r := range rules(t) {
+		if !strings.Contains(r.Expr, "xid") && !slices.Contains([]string{"GPULost", "GPUNotAnswering", "GPUUncorrectedMemoryErrors"}, r.Alert) {
+			continue
+		}
+		text := r.Annotations["summary"] + r.Annotations["description"]
+		if !strings.Contains(text, "$labels.xid") && !strings.Contains(text, ".Labels.xid") {
+			t.Errorf("%s: the code is in no annotation: %s", r.Alert, text)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func h100(index int) gpu.Device {
 				FP64: gpu.Of(gpu.Percent(0)), FP32: gpu.Of(gpu.Percent(0)), FP16: gpu.Of(gpu.Percent(0)), Integer: gpu.Of(gpu.Percent(0)),
 				MemoryBandwidth: gpu.Of(gpu.Percent(25)),
 				PCIeSent:        gpu.Of(gpu.BytesPerSecond(1 << 20)), PCIeReceived: gpu.Of(gpu.BytesPerSecond(0)),
-				NVLinkSent: gpu.Absent[gpu.BytesPerSecond](gpu.NotSupported), NVLinkReceived: gpu.Absent[gpu.BytesPerSecond](gpu.NotSupported),
+				NVLinkSent: gpu.Of(gpu.BytesPerSecond(1.5e9)), NVLinkReceived: gpu.Of(gpu.BytesPerSecond(0)),
 			},
 			Memory:  gpu.Memory{Total: gpu.Of(gpu.Bytes(81559 * mib)), Used: gpu.Of(gpu.Bytes(1 * mib)), Free: gpu.Of(gpu.Bytes(81079 * mib)), Reserved: gpu.Of(gpu.Bytes(479 * mib))},
 			Thermal: gpu.Thermal{GPU: gpu.Of(gpu.Celsius(31)), Memory: gpu.Of(gpu.Celsius(40)), Slowdown: gpu.Of(gpu.Celsius(87))},
