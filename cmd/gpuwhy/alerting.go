@@ -59,7 +59,7 @@ func newAlerting(cfg *Config, history *explain.History, log *slog.Logger) (*aler
 		return nil, usageError{err}
 	}
 	return &alerting{
-		Engine: alert.New(file.Rules), cfg: cfg, log: log, history: history, notifier: notifier,
+		Engine: alert.New(file.Rules), cfg: cfg, log: log.With("part", "alerts"), history: history, notifier: notifier,
 		changed: make(chan struct{}, 1),
 	}, nil
 }

@@ -94,7 +94,7 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 	}
 	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
-	if a.alerts, err = newAlerting(cfg, a.history, log.With("part", "alerts")); err != nil {
+	if a.alerts, err = newAlerting(cfg, a.history, log); err != nil {
 		return nil, errors.Join(err, a.closeSources())
 	}
 	a.hub = hub.New(hub.Config{

@@ -1,0 +1,28 @@
+package host
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// bound is set where the test runs as one whom closed files are closed to.
+const bound = "GPUWHY_TEST_BOUND_BY_PERMISSIONS"
+
+// boundByPermissions reports whether closed files are closed to who runs the
+// test. To root nothing is: then it runs the test again as a root that has lost
+// that right, and fails as that fails.
+func boundByPermissions(t *testing.T) bool {
+	t.Helper()
+	if os.Geteuid() != 0 || os.Getenv(bound) != "" {
+		return true
+	}
+	const rights = "-dac_override,-dac_read_search"
+	again := exec.CommandContext(t.Context(), "setpriv", "--bounding-set="+rights, "--inh-caps="+rights,
+		os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+	again.Env = append(os.Environ(), bound+"=1")
+	if out, err := again.CombinedOutput(); err != nil {
+		t.Errorf("without root's rights: %v\n%s", err, out)
+	}
+	return false
+}
