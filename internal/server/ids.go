@@ -21,9 +21,11 @@ var (
 	number = regexp.MustCompile(`^-?[0-9]+$`)
 	// plainNumber is a number as an index is written.
 	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
-	// uuidShape is a word that says what it names, or the first part of a bare
-	// UUID, and then more: "GPU-5c8f…", "pci-0000:03:00.0", "MIG-GPU-5c8f…/7/0".
-	uuidShape = regexp.MustCompile(`^([A-Za-z]+|[0-9A-Fa-f]{8})-[0-9A-Za-z]+([-:./_][0-9A-Za-z]+)*$`)
+	// uuidShape is words that say what it names, and then hexadecimal numbers
+	// alone, of which anyDigit has to find one: "GPU-5c8f…", "pci-0000:03:00.0",
+	// "nvml-index-1", "MIG-GPU-5c8f…/7/0"; or the numbers of a bare UUID.
+	uuidShape = regexp.MustCompile(`^([A-Za-z]+-)*[0-9A-Fa-f]+([-:./_][0-9A-Fa-f]+)*$`)
+	anyDigit  = regexp.MustCompile(`-.*[0-9]|[0-9].*-`)
 	// plainSegment is a part of a path that needs no escaping.
 	plainSegment = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 )
@@ -38,7 +40,7 @@ func parseID(text string) (deviceID, error) {
 			id.index = i // an overflow stays a number that no device has
 		}
 	case number.MatchString(text): // -1, 007: no device has it either
-	case len(text) <= longestUUID && uuidShape.MatchString(text):
+	case len(text) <= longestUUID && uuidShape.MatchString(text) && anyDigit.MatchString(text):
 		id.uuid = text
 	default:
 		return id, refuse(http.StatusUnprocessableEntity, quote(text)+" is neither a GPU's index nor its UUID",

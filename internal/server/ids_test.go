@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -39,9 +40,18 @@ func TestIDs(t *testing.T) {
 		{"GPU-00000000-0000-4000-8000-000000000000", 404, 0},
 		{"5c8f0e9b-0000-4000-8000-000000000000", 404, 0},
 		{"MIG-a100c0de-0000-5000-8000-000000000007", 404, 0},
+		{"nvml-index-3", 404, 0}, // of a device that was never heard of
 		{"MIG-GPU-5c8f0e9b-0000-4000-8000-000000000000/7/0", 404, 0},
 
 		{"zero", 422, 0},
+		{"hello-world", 422, 0},
+		{"hello-world-1-of-2", 422, 0},
+		{"dead-beef", 422, 0}, // words: a UUID has a digit
+		{"cafe", 422, 0},
+		{"5c8f0e9b", 422, 0},
+		{"GPU-1--2", 422, 0},
+		{"null", 422, 0},
+		{"NaN", 422, 0},
 		{"GPU-", 422, 0},
 		{"GPU", 422, 0},
 		{"-", 422, 0},
@@ -60,11 +70,17 @@ func TestIDs(t *testing.T) {
 		{"%30", 422, 0}, // "0" encoded twice
 		{"GPU-" + strings.Repeat("a", 125), 422, 0},
 	} {
-		for _, path := range []string{"/gpu/metrics/", "/api/gpu/metrics/"} {
-			w := get(h, path+url.PathEscape(tt.id))
+		for _, path := range []string{"/gpu/metrics/", "/api/gpu/metrics/", "/api/gpu/why/", "/api/gpu/recent?gpu=", "/gpu/"} {
+			escaped := url.PathEscape(tt.id)
+			if strings.Contains(path, "?") {
+				escaped = url.QueryEscape(tt.id)
+			}
+			w := get(h, path+escaped)
 			switch {
+			case path == "/gpu/" && w.Code == http.StatusTemporaryRedirect && tt.status == 200: // to the page by UUID
 			case w.Code != tt.status:
-				t.Errorf("%q: status %d, want %d: %s", tt.id, w.Code, tt.status, w.Body)
+				t.Errorf("%s%q: status %d, want %d: %s", path, tt.id, w.Code, tt.status, w.Body)
+			case tt.status == 200 && (path == "/gpu/" || strings.Contains(path, "?")): // the page; a list
 			case tt.status == 200:
 				if got := decode[map[string]any](t, w)["gpu_id"]; got != float64(tt.index) {
 					t.Errorf("%q is GPU %v, want %d", tt.id, got, tt.index)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
@@ -115,5 +116,34 @@ func TestAnswerThatCannotBeEncoded(t *testing.T) {
 	broken = false
 	if w := get(h, "/"); w.Code != 200 {
 		t.Errorf("status %d after the cause is gone", w.Code)
+	}
+}
+
+// Retry-After is the interval in whole seconds, rounded up; never more than 30,
+// however seldom readings are: a driver that appears is found by then.
+func TestRetryAfter(t *testing.T) {
+	for interval, want := range map[time.Duration]string{
+		250 * time.Millisecond:   "1",
+		time.Second:              "1",
+		1001 * time.Millisecond:  "2",
+		5 * time.Second:          "5",
+		29500 * time.Millisecond: "30",
+		30 * time.Second:         "30",
+		31 * time.Second:         "30",
+		time.Hour:                "30",
+	} {
+		st, h := serving(t, func(c *Config) { c.Monitor.Interval = interval })
+		check := func(when string) {
+			t.Helper()
+			for _, path := range []string{"/gpu/metrics", "/gpu/metrics/0", "/api/gpu/metrics/GPU-5c8f0e9b-0000-4000-8000-000000000000", "/api/gpu/why/0"} {
+				w := get(h, path)
+				if got := w.Header().Get("Retry-After"); w.Code != http.StatusServiceUnavailable || got != want {
+					t.Errorf("%s, each %v: %s has status %d, Retry-After %q, want %q", when, interval, path, w.Code, got, want)
+				}
+			}
+		}
+		check("starting")
+		st.show(t, machines.Empty())
+		check("without a GPU")
 	}
 }
