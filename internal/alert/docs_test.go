@@ -84,10 +84,10 @@ func watchesTable() string {
 			subject = "The driver"
 		}
 		unit := s.unit
-		switch {
-		case s.kind == condition:
+		switch s.kind {
+		case condition:
 			unit = "is so or not"
-		case s.kind == counter:
+		case counter:
 			unit = "how many more"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s %s |\n", w, unit, subject, says)

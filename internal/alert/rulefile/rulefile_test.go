@@ -140,7 +140,11 @@ func TestBadFiles(t *testing.T) {
 			if err == nil {
 				t.Fatalf("it was taken: %+v", file)
 			}
-			if got := err.Error(); got != tt.want && !(strings.HasSuffix(tt.want, ": ") && strings.HasPrefix(got, tt.want)) {
+			got := err.Error()
+			if strings.HasSuffix(tt.want, ": ") { // what follows is a library's
+				got = got[:min(len(got), len(tt.want))]
+			}
+			if got != tt.want {
 				t.Error(cmp.Diff(tt.want, got))
 			}
 			if refused := bySchema(t, tt.text) != nil; tt.structural && !refused {
