@@ -1,7 +1,7 @@
 // @ts-check
 // Alerts, as they fire and as they are over: the worst, and all if asked for.
 
-import { moment, sentence } from "./format.js";
+import { moment, say, sentence } from "./format.js";
 import { tell } from "./tools.js";
 import { byId, clone, setAttribute, setHidden, setText, setTexts } from "./dom.js";
 
@@ -50,19 +50,14 @@ export function showAlert(a, quietly) {
   unconfirmed.delete(row);
   setAttribute(row, "data-state", a.state);
   setAttribute(row, "data-severity", a.severity);
-  setAttribute(row, "title", `since ${moment(a.since)}`);
+  setAttribute(row, "title", say("since", moment(a.since)));
   setTexts(row, { label: label(a), message: sentence(a.message) });
   arrange();
   if (over) setTimeout(() => isOver(row) && drop(row), staysFor);
 }
 
 /** @param {Alert} a */
-function label(a) {
-  if (a.state === "resolved") return "Over";
-  if (a.state === "no_data") return "No data";
-  if (a.rule === "high_gpu_usage") return "High usage";
-  return { critical: "Critical", info: "Note" }[a.severity] ?? "Warning";
-}
+const label = (a) => (a.state === "firing" ? say(`alert ${a.rule}`) || say(`alert ${a.severity}`) : say(`alert ${a.state}`));
 
 /** What matters most comes first, and what is over last; else they are as they came. */
 function arrange() {
@@ -74,7 +69,7 @@ function arrange() {
   const open = "open" in box.dataset;
   setHidden(more, rows.length < 2);
   setAttribute(more, "aria-expanded", String(open));
-  setText(more, rows.length < 2 ? "" : open ? "Show the first alone" : `and ${rows.length - 1} more`);
+  setText(more, rows.length < 2 ? "" : open ? "Show the first alone" : say("more", rows.length - 1));
 }
 
 /** @param {HTMLElement} row */

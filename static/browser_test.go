@@ -52,7 +52,7 @@ type site struct {
 func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	t.Helper()
 	site := &site{
-		assets: static.New(), interval: time.Second, past: recent.New(),
+		assets: static.New(views.Words()), interval: time.Second, past: recent.New(),
 		snapshot: s, why: why,
 		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100), requests: make(chan string, 1000),
 	}

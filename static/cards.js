@@ -2,8 +2,8 @@
 // One card for each GPU: the twin of views/card.go.
 
 import {
-  absent, between, celsius, clean, counted, dots, list, longestName,
-  megahertz, memory, part, percent, plain, rpm, sentence, show, shown, watts,
+  absent, between, celsius, clean, count, dots, list, longestName,
+  megahertz, memory, missing, part, percent, plain, rpm, say, sentence, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
@@ -21,7 +21,7 @@ export function showCards(gpus, now) {
   const seen = standingOut(gpus);
   setAttribute(cards, "data-density", density(gpus.length));
   setText(byId("card-count"), seen.length === gpus.length ? ""
-    : `${seen.length} of ${gpus.length} GPUs stand out: those that are lost or don’t answer, then those nearest to the limit of their heat.`);
+    : say("stand out", seen.length, gpus.length));
   sync(cards, "t-card", seen, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
 }
 
@@ -71,15 +71,15 @@ function showCard(row, g, now) {
   const answers = g.state === "ok";
   const [state, stateText] = cardState(g);
   const before = row.dataset.state ?? "";
-  if (before && before !== state && (noticeTitles[before] || noticeTitles[state])) setText(byId("said"), `GPU ${g.gpu_id} is ${stateText}`);
+  if (before && before !== state && (say(`do ${before}`) || say(`do ${state}`))) setText(byId("said"), `${gpuName(g)} is ${stateText}`);
   setAttribute(row, "data-state", state);
   const [who, detail] = answers ? whoWorks(g) : [plain(""), ""];
   setTexts(row, {
-    title: `GPU ${g.gpu_id}`,
+    title: gpuName(g),
     name: clean(g.gpu_name, longestName),
     state: stateText,
-    noticeTitle: answers ? "" : `${noticeTitles[g.state] ?? ""} for ${between(g.state_since, now)}`,
-    notice: sentence(g.state_reason) || (answers ? "" : notices[g.state] ?? ""),
+    noticeTitle: answers ? "" : say("for", say(`state ${g.state}`), between(g.state_since, now)),
+    notice: sentence(g.state_reason) || (answers ? "" : say(`do ${g.state}`)),
     held: answers ? held(g.clock_event_reasons ?? []) : "",
     detail,
     speed: answers ? speed(g) : "",
@@ -90,25 +90,24 @@ function showCard(row, g, now) {
   for (const meter of meters(g)) showMeter(row, meter);
 }
 
-/** @type {Record<string, string>} */
-export const noticeTitles = { not_answering: "Not answering", lost: "Lost", asleep: "Asleep" };
+/** @param {GPU} g */
+export const gpuName = (g) => say("gpu", g.gpu_id);
 
-/** @type {Record<string, string>} */
-const notices = {
-  not_answering: "A call to the driver has not come back. The other GPUs are read as before; look for driver messages in the kernel log (dmesg).",
-  lost: "The driver no longer finds it. Look for Xid messages in the kernel log (dmesg); restart the machine if it does not come back.",
-  asleep: "The system has powered it down, and gpuwhy leaves it asleep. It shows up again when a program uses it.",
-};
+/**
+ * The state of one that does not answer, within a sentence.
+ * @param {GPU} g
+ */
+export const awayText = (g) => say(`state ${g.state}`).toLowerCase();
 
 /**
  * @param {GPU} g
  * @returns {[string, string]}
  */
 export function cardState(g) {
-  if (g.state !== "ok") return [g.state, (noticeTitles[g.state] ?? "").toLowerCase()];
+  if (g.state !== "ok") return [g.state, awayText(g)];
   const util = g.utilization.gpu_percent;
-  if (util == null) return ["on", "answering"];
-  return util >= 5 ? ["busy", "busy"] : ["idle", "idle"];
+  const state = util == null ? "on" : util >= 5 ? "busy" : "idle";
+  return [state, say(`state ${state}`)];
 }
 
 /**
@@ -155,7 +154,7 @@ function memoryMeter(g) {
   return {
     key: "memory", fill, level: fill && Number(used) >= 0.95 * Number(total) ? "near" : "",
     value: show(used, g.quality["memory.used_mb"], memory),
-    limit: total == null ? "" : `of ${memory(total)}`,
+    limit: total == null ? "" : say("of", memory(total)),
   };
 }
 
@@ -167,7 +166,7 @@ export function temperatureMeter(g) {
     key: "temperature", fill: part(now, limit ?? 100),
     level: now == null || limit == null ? "" : level(now - limit, -10, -3),
     value: show(now, g.quality["temperature.current_celsius"], celsius),
-    limit: limit == null ? "" : `slows at ${celsius(limit)}`,
+    limit: limit == null ? "" : say("slows at", celsius(limit)),
   };
 }
 
@@ -188,7 +187,7 @@ function powerMeter(g) {
   return {
     key: "power", fill, level: fill && Number(draw) >= 0.95 * Number(limit) ? "near" : "",
     value: show(draw, g.quality["power.power_draw_watts"], watts),
-    limit: limit == null ? "" : `of ${watts(limit)}`,
+    limit: limit == null ? "" : say("of", watts(limit)),
   };
 }
 
@@ -198,12 +197,12 @@ function fanMeter(g) {
   const quality = g.quality.fan_speed_percent;
   const meter = { key: "fan", fill: part(speed, 100), level: "", value: show(speed, quality, percent), limit: "" };
   if (g.fans.length === 0 && speed == null && quality === "not_supported") {
-    meter.value = { text: "no fan of its own", mark: "absent", title: "the chassis cools it, and gpuwhy can't see those fans" };
+    meter.value = missing("no fan");
     return meter;
   }
   const turns = g.fans.map((f) => f.rpm).filter((v) => v != null);
   const notes = turns.length ? [rpm(Math.max(0, ...turns))] : [];
-  if (g.fans.some((f) => f.policy === "manual")) notes.push("set by hand");
+  if (g.fans.some((f) => f.policy === "manual")) notes.push(say("by hand"));
   meter.limit = notes.join(", ");
   if (speed != null) meter.level = level(speed, 80, 100);
   return meter;
@@ -217,23 +216,20 @@ function fanMeter(g) {
 export function whoWorks(g) {
   if (!listed(g)) {
     const why = absent(g.quality.processes);
-    return [{ ...why, text: `processes ${why.text}` }, ""];
+    return [{ ...why, text: say("unlisted", why.text) }, ""];
   }
   if (g.processes.length === 0) {
-    return [{ text: "no process", mark: "absent", title: "no process has a context on it" }, ""];
+    return [missing("no process"), ""];
   }
   const p = g.processes.reduce((best, q) => (busier(q, best) < 0 ? q : best));
   const others = g.processes.length - 1;
-  const who = shown(p.process_name, p.quality?.process_name, longestName);
-  if (who.mark) {
-    who.text = "a process";
-    who.title = "its name can't be seen from here";
-  }
+  const name = shown(p.process_name, p.quality?.process_name, longestName);
+  const who = name.mark ? missing("someone") : name;
   return [who, dots(
     clean(p.user ?? "", longestName),
-    `pid ${p.pid}`,
+    say("pid", p.pid),
     p.used_memory_mb != null && memory(p.used_memory_mb),
-    others > 0 && counted(others, "more process", "more processes"),
+    others > 0 && count("more processes", others),
   )];
 }
 
@@ -264,21 +260,12 @@ function speed(g) {
   return dots(
     g.performance_state,
     clock != null && megahertz(clock),
-    g.instances.length > 0 && counted(g.instances.length, "MIG instance", "MIG instances"),
+    g.instances.length > 0 && count("MIG instances", g.instances.length),
   );
 }
 
-/** @type {[string, string][]} */
-const heldBy = [
-  ["sw_power_cap", "the power limit"],
-  ["hw_slowdown", "the hardware's own protection"],
-  ["sw_thermal_slowdown", "heat"],
-  ["hw_thermal_slowdown", "heat"],
-  ["hw_power_brake_slowdown", "the power supply"],
-];
-
-/** @param {string[]} reasons */
-function held(reasons) {
-  const words = new Set(heldBy.filter(([name]) => reasons.includes(name)).map(([, why]) => why));
-  return list([...words]);
-}
+/**
+ * What costs the work something.
+ * @param {string[]} reasons
+ */
+const held = (reasons) => list([...new Set(reasons.map((name) => say(`held ${name}`)).filter(Boolean))]);

@@ -1,13 +1,10 @@
 // @ts-check
 // Why, and the evidence for it: the twin of views/cause.go.
 
-import { between, clean, dots, longestName, moment, sentence } from "./format.js";
+import { between, clean, dots, longestName, moment, say, sentence } from "./format.js";
 import { byId, setHidden, setText, setTexts, slot, sync } from "./dom.js";
 
 /** @typedef {import("./message.js").Cause} Cause */
-
-/** How sure a cause is. */
-const sureness = { high: "sure", medium: "likely, though something else could look the same", low: "a guess: what would decide is not reported" };
 
 /**
  * The main causes: of the GPU that is told of first, then of the machine; of
@@ -35,12 +32,12 @@ export function showCauses({ why, causes, timestamp }, only) {
 function showCause(row, c, now) {
   setTexts(row, {
     sentence: sentence(c.sentence),
-    about: dots(`How sure: ${sureness[c.certainty]}`, c.since && `since ${moment(c.since)}, for ${between(c.since, now)}`),
+    about: dots(say(`sure ${c.certainty}`), c.since && say("since, for", moment(c.since), between(c.since, now))),
     advice: sentence(c.advice),
   });
   sync(slot(row, "evidence"), "t-evidence", c.evidence.map((e, i) => ({ e, i })), ({ i }) => String(i), (line, { e }) => setTexts(line, {
     name: clean(e.name, longestName),
     text: sentence(e.text),
-    seen: e.at && Date.parse(now) - Date.parse(e.at) >= 2000 ? `${between(e.at, now)} ago` : "",
+    seen: e.at && Date.parse(now) - Date.parse(e.at) >= 2000 ? say("ago", between(e.at, now)) : "",
   }));
 }

@@ -4,7 +4,7 @@
 
 // @ts-ignore: vendored without types
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { decimals, dots, span } from "./format.js";
+import { decimals, dots, say, span } from "./format.js";
 import { byId, setAttribute, setHidden, setText, slot, sync } from "./dom.js";
 import { Past, reach } from "./past.js";
 import { choose, chosen } from "./state.js";
@@ -226,7 +226,7 @@ export const allShown = () => shownData(Object.keys(labels));
  * @param {Series} s
  */
 function showSeries(row, s) {
-  setText(slot(row, "label"), `GPU ${s.index}`);
+  setText(slot(row, "label"), say("gpu", s.index));
   const line = /** @type {SVGElement | null} */ (row.querySelector("line"));
   if (line) {
     line.style.stroke = `var(--line-${s.index % colours})`;

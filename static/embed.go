@@ -43,10 +43,11 @@ type Assets struct {
 	byName map[string]Asset
 }
 
-// New reads and compresses the embedded files.
-func New() *Assets {
+// New reads and compresses the embedded files. The module words.js is handed
+// in: it has the texts that pages are written with.
+func New(words []byte) *Assets {
 	a := &Assets{byName: map[string]Asset{}}
-	contents, modules := map[string][]byte{}, map[string][]byte{}
+	contents, modules := map[string][]byte{}, map[string][]byte{"words.js": words}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/static"
+	"github.com/gpuwhy/gpuwhy/views"
 )
 
 func open(t *testing.T, a *static.Assets, name string) static.Asset {
@@ -25,8 +26,8 @@ func open(t *testing.T, a *static.Assets, name string) static.Asset {
 }
 
 func TestAssets(t *testing.T) {
-	a := static.New()
-	if b := static.New(); a.URL("/x/", "page.js") != b.URL("/x/", "page.js") {
+	a := static.New(views.Words())
+	if b := static.New(views.Words()); a.URL("/x/", "page.js") != b.URL("/x/", "page.js") {
 		t.Error("addresses differ from start to start")
 	}
 	if url := a.URL("/x/", "page.js"); !regexp.MustCompile(`^/x/static/[0-9a-f]{12}/page\.js$`).MatchString(url) {
@@ -71,7 +72,7 @@ func TestAssets(t *testing.T) {
 // A file that is embedded compressed is served under its plain name, in both
 // forms.
 func TestPackedAsset(t *testing.T) {
-	asset := open(t, static.New(), "vendor/rapidoc/rapidoc-min.js")
+	asset := open(t, static.New(views.Words()), "vendor/rapidoc/rapidoc-min.js")
 	if len(asset.Bytes) < 800_000 || len(asset.Gzip) > 230_000 || asset.ContentType != "text/javascript; charset=utf-8" {
 		t.Errorf("%d bytes, %d compressed, %q", len(asset.Bytes), len(asset.Gzip), asset.ContentType)
 	}
@@ -84,7 +85,7 @@ func TestPackedAsset(t *testing.T) {
 
 // Scripts may import only what is there, by relative paths.
 func TestImportsResolve(t *testing.T) {
-	a := static.New()
+	a := static.New(views.Words())
 	imports := regexp.MustCompile(`(?:from|import\() ?"([^"]+)"`)
 	found := 0
 	for _, name := range scripts(t) {
@@ -118,7 +119,7 @@ func scripts(t *testing.T) []string {
 
 // The page stays light, and its scripts never make markup of text.
 func TestOwnFilesAreSmallAndSafe(t *testing.T) {
-	a := static.New()
+	a := static.New(views.Words())
 	total := 0
 	unsafe := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser`)
 	for _, name := range scripts(t) {

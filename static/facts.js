@@ -3,10 +3,10 @@
 // beside each value where it is in the message, and how it is written.
 
 import {
-  absent, celsius, clean, counted, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rate, rpm, show, shown, watts,
+  absent, celsius, clean, count, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rate, rpm, say, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue, sync } from "./dom.js";
-import { noticeTitles } from "./cards.js";
+import { awayText } from "./cards.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./format.js").Value} Value */
@@ -14,21 +14,14 @@ import { noticeTitles } from "./cards.js";
 /** @type {Record<string, (v: number) => string>} */
 const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, rate, whole: decimals, some: (v) => (v ? memory(v) : "") };
 
-/** @type {Record<string, (v: any, el: HTMLElement) => string>} */
-const words = {
+/** @type {Record<string, (v: any) => string>} */
+const sayings = {
   moment,
-  yesNo: (v) => (v ? "yes" : "no"),
-  kinds: (v) => (v.length ? counted(v.length, "kind", "kinds") : "none"),
-  word: (v, el) => named(el)[v] ?? "",
-  reasons: (v, el) => v.map((/** @type {string} */ name) => named(el)[name]).filter(Boolean).join("; ") || "nothing",
+  yesNo: (v) => say(v ? "yes" : "no"),
+  kinds: (v) => (v.length ? count("kinds", v.length) : say("none")),
+  split: (v) => say(`split ${v}`),
+  reasons: (v) => v.map((/** @type {string} */ name) => say(`reason ${name}`)).filter(Boolean).join("; ") || say("nothing"),
 };
-
-/**
- * The words that the markup has for names.
- * @param {HTMLElement} el
- * @returns {Record<string, string>}
- */
-const named = (el) => Object.fromEntries((el.dataset.words ?? "").split("\n").map((line) => line.split("=")));
 
 /**
  * @param {any} object
@@ -50,7 +43,7 @@ export function valueFor(el, object, quality, prefix = "") {
   const why = quality?.[prefix + path] ?? quality?.[path.split(".")[0]]; // a group that is null has one reason
   if (numbers[format]) return show(v, why, (n) => numbers[format](n));
   if (format === "text") return shown(v, why, longestSentence);
-  return v == null ? absent(why) : plain(clean(words[format](v, el), longestSentence));
+  return v == null ? absent(why) : plain(clean(sayings[format](v), longestSentence));
 }
 
 /** @param {GPU} g */
@@ -61,10 +54,10 @@ export function showFacts(g) {
     if (value.mark === "absent" && el.dataset.else != null) {
       Object.assign(value, { text: el.dataset.else, mark: el.dataset.else && "absent", title: "" });
     } else if (value.mark === "absent" && g.state !== "ok") {
-      value.text = `not read since ${moment(g.state_since)}`;
-      value.title = (noticeTitles[g.state] ?? "").toLowerCase();
-    } else if (value.text === "stale" && g.sampled_at) {
-      value.text = `stale since ${moment(g.sampled_at)}`;
+      value.text = say("not read since", moment(g.state_since));
+      value.title = awayText(g);
+    } else if (value.text === say("stale") && g.sampled_at) {
+      value.text = say("stale since", moment(g.sampled_at));
     }
     setValue(el, value);
   }

@@ -2,6 +2,8 @@
 // Words for values: the twin of views/format.go and views/value.go, which
 // write the same text for the same value in the first paint.
 
+import { words } from "./words.js";
+
 /** @typedef {{text: string, mark: string, title: string}} Value */
 /** @typedef {number | null | undefined} Measured null or undefined: there is none */
 
@@ -132,37 +134,48 @@ export function sentence(text) {
     .replace(/\b(GPU|pid) (\d)/g, "$1\u00a0$2");
 }
 
-/** @param {string[]} words */
-export function list(words) {
-  if (words.length < 2) return words.join("");
-  return `${words.slice(0, -1).join(", ")} and ${words[words.length - 1]}`;
+/** @param {string[]} parts */
+export function list(parts) {
+  if (parts.length < 2) return parts.join("");
+  return say("and", parts.slice(0, -1).join(", "), parts[parts.length - 1]);
 }
 
 /**
- * @param {number} n
- * @param {string} one
- * @param {string} many
+ * The text of that name with the values in it; empty where there is no such
+ * text.
+ * @param {string} name
+ * @param {(string | number)[]} values
  */
-export const counted = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+export const say = (name, ...values) => fill(words[name] ?? "", values);
+
+/**
+ * A number of things: "1 GPU", "2 GPUs".
+ * @param {string} name
+ * @param {number} n
+ */
+export const count = (name, n) => fill(words[name].split("|")[n === 1 ? 0 : 1], [n]);
+
+/**
+ * Puts values where there are braces.
+ * @param {string} text
+ * @param {(string | number)[]} values
+ */
+const fill = (text, [...values]) => text.replace(/{}/g, () => String(values.shift() ?? ""));
 
 /** @param {(string | null | undefined | false)[]} parts */
 export const dots = (...parts) => parts.filter(Boolean).join(" · ");
-
-const missing = {
-  not_reported: ["not reported", "the device or its driver does not say"],
-  not_supported: ["not offered", "this device or its driver does not offer it"],
-  not_permitted: ["not permitted", "it exists, but gpuwhy may not read it"],
-  stale: ["stale", "it was reported before, and the device does not answer now"],
-};
 
 /**
  * @param {string | undefined} quality why there is no value
  * @returns {Value}
  */
-export function absent(quality) {
-  const known = /** @type {Record<string, string[]>} */ (missing)[quality ?? ""] ?? missing.not_reported;
-  return { text: known[0], mark: "absent", title: known[1] };
-}
+export const absent = (quality) => missing(quality && words[`${quality} why`] ? quality : "not_reported");
+
+/**
+ * @param {string} name of the text that says so
+ * @returns {Value}
+ */
+export const missing = (name) => ({ text: say(name), mark: "absent", title: say(`${name} why`) });
 
 /**
  * A value without a mark.
@@ -180,7 +193,7 @@ export const plain = (text) => ({ text, mark: "", title: "" });
 export function show(v, quality, format) {
   if (v == null) return absent(quality);
   if (quality !== "doubtful") return plain(format(v));
-  return { text: `${format(v)} ?`, mark: "doubtful", title: "reported like this, but it can't be right" };
+  return { text: `${format(v)} ?`, mark: "doubtful", title: say("doubtful why") };
 }
 
 /**

@@ -2,7 +2,7 @@
 // The machine around the GPUs: the twin of views/host.go.
 
 import {
-  clean, counted, dots, finePercent, hundredth, longestName, memory, part, percent, plain, rate, show, span,
+  clean, count, dots, finePercent, hundredth, longestName, memory, part, percent, plain, rate, say, show, span,
 } from "./format.js";
 import { byId, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
@@ -37,23 +37,23 @@ function showRow(row, r) {
 function hostRows(h) {
   return [
     {
-      key: "cpu", label: "CPU", value: show(h.cpu_percent, undefined, percent), fill: part(h.cpu_percent, 100),
-      note: dots(h.cpu_cores != null && counted(h.cpu_cores, "core", "cores"), clean(h.cpu_model ?? "", longestName)),
+      key: "cpu", label: say("CPU"), value: show(h.cpu_percent, undefined, percent), fill: part(h.cpu_percent, 100),
+      note: dots(h.cpu_cores != null && count("cores", h.cpu_cores), clean(h.cpu_model ?? "", longestName)),
     },
     {
-      key: "load", label: "Load", value: show(h.load_1, undefined, hundredth), fill: "",
+      key: "load", label: say("load"), value: show(h.load_1, undefined, hundredth), fill: "",
       note: h.load_5 == null || h.load_15 == null ? ""
-        : `${hundredth(h.load_5)} over 5\u00a0min · ${hundredth(h.load_15)} over 15\u00a0min`,
+        : say("loads", hundredth(h.load_5), hundredth(h.load_15)),
     },
-    usage("memory", "Memory", h.memory_used_mb, h.memory_total_mb),
+    usage("memory", say("memory"), h.memory_used_mb, h.memory_total_mb),
     h.swap_total_mb === 0
-      ? { key: "swap", label: "Swap", value: plain("none"), note: "", fill: "" }
-      : usage("swap", "Swap", h.swap_used_mb, h.swap_total_mb),
+      ? { key: "swap", label: say("swap"), value: plain(say("none")), note: "", fill: "" }
+      : usage("swap", say("swap"), h.swap_used_mb, h.swap_total_mb),
     ...h.disks.map(disk),
     ...h.networks.map(network),
     {
-      key: "self", label: "gpuwhy itself", value: show(h.self.cpu_percent, undefined, finePercent), fill: "",
-      note: dots("of one core", h.self.memory_mb != null && `${memory(h.self.memory_mb)} of memory`),
+      key: "self", label: say("self"), value: show(h.self.cpu_percent, undefined, finePercent), fill: "",
+      note: dots(say("of one core"), h.self.memory_mb != null && say("of memory", memory(h.self.memory_mb))),
     },
   ];
 }
@@ -68,7 +68,7 @@ function hostRows(h) {
 function usage(key, label, used, total) {
   return {
     key, label, value: show(used, undefined, memory), fill: part(used, total),
-    note: total == null ? "" : `of ${memory(total)}`,
+    note: total == null ? "" : say("of", memory(total)),
   };
 }
 
@@ -77,8 +77,8 @@ function disk(d) {
   const row = usage(`disk:${d.device}:${d.mount}`, clean(d.mount, longestName), d.used_mb, d.total_mb);
   row.note = dots(
     row.note,
-    d.read_bytes_per_second != null && `reads ${rate(d.read_bytes_per_second)}`,
-    d.write_bytes_per_second != null && `writes ${rate(d.write_bytes_per_second)}`,
+    d.read_bytes_per_second != null && say("reads", rate(d.read_bytes_per_second)),
+    d.write_bytes_per_second != null && say("writes", rate(d.write_bytes_per_second)),
   );
   return row;
 }
@@ -91,7 +91,7 @@ function network(n) {
   return {
     key: `net:${n.name}`, label: clean(n.name, longestName), fill: "",
     value: show(n.received_bytes_per_second, undefined, rate),
-    note: dots("in", n.sent_bytes_per_second != null && `${rate(n.sent_bytes_per_second)} out`),
+    note: dots(say("in"), n.sent_bytes_per_second != null && say("out", rate(n.sent_bytes_per_second))),
   };
 }
 
@@ -99,6 +99,6 @@ function network(n) {
 function machine(h) {
   return dots(
     clean(h.hostname, longestName), clean(h.os, longestName), clean(h.kernel, longestName),
-    h.uptime_seconds != null && `up ${span(h.uptime_seconds)}`,
+    h.uptime_seconds != null && say("up", span(h.uptime_seconds)),
   );
 }

@@ -3,10 +3,10 @@
 // as was chosen; the details of one in a details.
 
 import {
-  absent, between, clean, counted, dots, list, longestCommand, longestName, memory, moment, percent, show, shown, watts,
+  absent, between, clean, count, dots, list, longestCommand, longestName, memory, moment, percent, say, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
-import { listed } from "./cards.js";
+import { gpuName, listed } from "./cards.js";
 import { valueFor } from "./facts.js";
 import { choose, chosen } from "./state.js";
 
@@ -94,11 +94,11 @@ function draw() {
   if (table) setHidden(table, all.length === 0);
   setHidden(byId("no-process"), all.length > 0);
   setText(byId("process-count"), rows.length > most
-    ? `The first ${most} of ${rows.length} processes: sort or narrow to see others.`
-    : rows.length < all.length ? `${rows.length} of ${counted(all.length, "process", "processes")}` : "");
+    ? say("first processes", most, rows.length)
+    : rows.length < all.length ? `${rows.length} ${say("of", count("processes", all.length))}` : "");
   setHidden(byId("show-all"), rows.length === all.length);
-  const unlisted = newest.filter((g) => g.state === "ok" && !listed(g)).map((g) => `GPU ${g.gpu_id}`);
-  setText(byId("unlisted"), unlisted.length ? `The driver does not list the processes of ${list(unlisted)}.` : "");
+  const unlisted = newest.filter((g) => g.state === "ok" && !listed(g)).map(gpuName);
+  setText(byId("unlisted"), unlisted.length ? say("not listed", list(unlisted)) : "");
   showDetails();
 }
 
@@ -117,9 +117,9 @@ function keyOf(g, p) {
  * @param {Process} p
  */
 function placeOf({ pod, container, slurm_job: job, unit }) {
-  if (pod?.uid) return `pod ${pod.name || pod.uid}`;
-  if (container?.id) return `container ${container.name || Array.from(container.id).slice(0, 12).join("")}`;
-  return job?.id ? `job ${job.id}` : unit?.name ?? "";
+  if (pod?.uid) return say("pod", pod.name || pod.uid);
+  if (container?.id) return say("container", container.name || Array.from(container.id).slice(0, 12).join(""));
+  return job?.id ? say("job", job.id) : unit?.name ?? "";
 }
 
 /** @param {Row} row */
@@ -197,9 +197,9 @@ function byUser(rows) {
   const groups = Map.groupBy(rows, ({ p }) => p.user ?? "");
   return [...groups].flatMap(([user, of]) => {
     const held = of.map(({ p }) => p.used_memory_mb).filter((v) => v != null);
-    const sum = dots(counted(of.length, "process", "processes"), held.length > 0 && memory(held.reduce((a, b) => a + b)),
-      counted(new Set(of.map(({ g }) => g.gpu_uuid)).size, "GPU", "GPUs"));
-    return [{ key: `user ${user}`, user: clean(user, longestName) || "not reported", sum }, ...of];
+    const sum = dots(count("processes", of.length), held.length > 0 && memory(held.reduce((a, b) => a + b)),
+      count("GPUs", new Set(of.map(({ g }) => g.gpu_uuid)).size));
+    return [{ key: `user ${user}`, user: clean(user, longestName) || say("not_reported"), sum }, ...of];
   });
 }
 
@@ -219,9 +219,9 @@ function showItem(row, item) {
 function showProcess(row, { g, p }) {
   const q = p.quality ?? {};
   const command = shown(p.command, q.command, longestCommand);
-  if (command.mark) command.text = `command ${command.text}`;
+  if (command.mark) command.text = say("command", command.text);
   setTexts(row, {
-    gpu: p.gpu_instance_id == null ? `${g.gpu_id}` : `${g.gpu_id} · MIG ${p.gpu_instance_id}`,
+    gpu: p.gpu_instance_id == null ? `${g.gpu_id}` : say("MIG", g.gpu_id, p.gpu_instance_id),
     pid: `${p.pid}`,
     type: clean(p.type, longestName),
   });
@@ -231,14 +231,14 @@ function showProcess(row, { g, p }) {
   setValue(slot(row, "memory"), show(p.used_memory_mb, q.used_memory_mb, memory));
   setValue(slot(row, "sm"), show(p.sm_percent, q.sm_percent, percent));
   setValue(slot(row, "power"), show(p.power_watts, q.power_watts, watts));
-  setValue(slot(row, "place"), shown(placeOf(p) || (p.unit ? "none" : ""), q.unit, longestName));
+  setValue(slot(row, "place"), shown(placeOf(p) || (p.unit ? say("none") : ""), q.unit, longestName));
   const running = slot(row, "running");
   if (p.started_at == null) {
     setValue(running, absent(q.started_at));
     setAttribute(running, "datetime", "");
     return;
   }
-  setValue(running, { text: between(p.started_at, now), mark: "", title: `since ${moment(p.started_at)}` });
+  setValue(running, { text: between(p.started_at, now), mark: "", title: say("since", moment(p.started_at)) });
   setAttribute(running, "datetime", `${p.started_at.slice(0, 19)}Z`);
 }
 
@@ -253,7 +253,7 @@ function showDetails() {
   } else {
     const name = shown(p.process_name, p.quality?.process_name, longestName);
     setText(byId("process-title"), name.mark ? `Process ${p.pid}` : name.text);
-    setText(byId("process-state"), dots(`GPU ${g.gpu_id}`, clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
+    setText(byId("process-state"), dots(gpuName(g), clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
     for (const el of /** @type {NodeListOf<HTMLElement>} */ (details.querySelectorAll("[data-path]"))) {
       const value = valueFor(el, { ...p, peak_mb: peaks.get(key) || null, slurm_job: p.slurm_job?.id ? p.slurm_job : null }, p.quality);
       setValue(el, value);

@@ -1,11 +1,11 @@
 // @ts-check
 // All that is said of the machine as a whole: the twin of views/page.go.
 
-import { between, celsius, clean, counted, dots, longestName, memory, percent, plain, sentence, show, watts } from "./format.js";
+import { between, celsius, clean, count, dots, longestName, memory, percent, plain, say, sentence, show, watts } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
 
 import { firing } from "./alerts.js";
-import { temperatureMeter } from "./cards.js";
+import { gpuName, temperatureMeter } from "./cards.js";
 
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
@@ -70,8 +70,8 @@ function highest(values) {
 /** @param {Update["drivers"]} drivers */
 function driver(drivers) {
   return dots(...drivers.flatMap((d) => [
-    d.driver_version && `driver ${clean(d.driver_version, longestName)}`,
-    d.cuda_driver_version && `CUDA ${clean(d.cuda_driver_version, longestName)}`,
+    d.driver_version && say("driver", clean(d.driver_version, longestName)),
+    d.cuda_driver_version && say("CUDA", clean(d.cuda_driver_version, longestName)),
   ]));
 }
 
@@ -80,15 +80,16 @@ function showTotals(u) {
   const hottest = u.gpus.reduce(hotter, /** @type {GPU | null} */ (null));
   const away = u.gpu_count - u.answering_gpu_count;
   const some = u.gpus.length > 0;
+  const all = say("of", count("GPUs", u.gpu_count));
   total("memory", show(u.total_memory_used_mb, undefined, memory),
-    u.total_memory_total_mb == null ? "" : `of ${memory(u.total_memory_total_mb)}`);
+    u.total_memory_total_mb == null ? "" : say("of", memory(u.total_memory_total_mb)));
   total("power", show(u.total_power_draw_watts, undefined, watts), "");
   total("busy", plain(String(u.busy_gpu_count)),
-    `of ${counted(u.gpu_count, "GPU", "GPUs")}${away > 0 ? `, ${away} not read` : ""}`);
+    away > 0 ? say("not read", all, away) : all);
   total("processes", plain(String(u.process_count)), "");
   total("hottest", show(some && hottest ? hottest.temperature.current_celsius : null,
     hottest?.quality["temperature.current_celsius"], celsius),
-    hottest && u.gpus.length > 1 ? `GPU ${hottest.gpu_id}` : "");
+    hottest && u.gpus.length > 1 ? gpuName(hottest) : "");
 }
 
 /**
@@ -116,12 +117,12 @@ function total(key, value, note) {
 /** @param {Update} u */
 function showFailures(u) {
   setHidden(byId("failures"), u.failures.length === 0);
-  setText(byId("failures-title"), u.gpus.length === 0 ? "No GPU can be read" : "Not everything can be read");
+  setText(byId("failures-title"), say(u.gpus.length === 0 ? "no GPU read" : "not all read"));
   sync(byId("failure-list"), "t-failure", u.failures, (f) => f.source, (row, f) => setTexts(row, {
     source: f.source,
-    since: `failing for ${between(f.since, u.timestamp)}`,
+    since: say("failing", between(f.since, u.timestamp)),
     what: sentence(f.what),
     try: sentence(f.try),
-    next: f.next_try == null ? "" : `trying again in ${between(u.timestamp, f.next_try)}`,
+    next: f.next_try == null ? "" : say("again", between(u.timestamp, f.next_try)),
   }));
 }

@@ -3,7 +3,7 @@
 
 import { clean, decimals, dots, longestName } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
-import { cardState, meters, pageOf, whoWorks } from "./cards.js";
+import { cardState, gpuName, meters, pageOf, whoWorks } from "./cards.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
@@ -79,7 +79,7 @@ export function showWall(newest) {
  * @param {Cell} cell
  */
 function showWallRow(row, { g }) {
-  setTexts(row, { title: `GPU ${g.gpu_id}`, name: clean(g.gpu_name, longestName), state: cardState(g)[1], who: g.state === "ok" ? dots(whoWorks(g)[0].text, whoWorks(g)[1]) : "" });
+  setTexts(row, { title: gpuName(g), name: clean(g.gpu_name, longestName), state: cardState(g)[1], who: g.state === "ok" ? dots(whoWorks(g)[0].text, whoWorks(g)[1]) : "" });
   setAttribute(slot(row, "title"), "href", pageOf(g));
   for (const m of meters(g)) setValue(slot(row, m.key), m.value);
 }
@@ -149,6 +149,6 @@ function drawWall() {
     ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);
   });
   const at = cells[pointed];
-  setText(byId("wall-readout"), !at ? "\u00a0" : dots(`GPU ${at.g.gpu_id}`, clean(at.g.gpu_name, longestName), cardState(at.g)[1],
+  setText(byId("wall-readout"), !at ? "\u00a0" : dots(gpuName(at.g), clean(at.g.gpu_name, longestName), cardState(at.g)[1],
     ...meters(at.g).filter((m) => !m.value.mark).map((m) => `${m.key} ${m.value.text}`), at.g.state === "ok" && whoWorks(at.g)[0].text));
 }

@@ -48,7 +48,7 @@ const busyFrom = 5
 func newCard(d *gpu.Device, base string, now time.Time) Card {
 	c := Card{
 		Key:     d.Node + "/" + d.UUID,
-		Title:   "GPU " + strconv.Itoa(d.Index),
+		Title:   say("gpu", strconv.Itoa(d.Index)),
 		Page:    base + devicePath(d.UUID),
 		Name:    clean(d.Name, longestName),
 		Answers: d.State == gpu.StateOK,
@@ -57,8 +57,8 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 	}
 	c.State, c.StateText = cardState(d)
 	if !c.Answers {
-		c.NoticeTitle = noticeTitles[d.State] + " for " + between(d.Since, now)
-		c.Notice = cmp.Or(c.Notice, notices[d.State])
+		c.NoticeTitle = say("for", say("state "+string(d.State)), between(d.Since, now))
+		c.Notice = cmp.Or(c.Notice, say("do "+string(d.State)))
 		return c
 	}
 	c.Who, c.Detail = newWho(d)
@@ -67,30 +67,17 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 	return c
 }
 
-var noticeTitles = map[gpu.State]string{
-	gpu.StateNotAnswering: "Not answering",
-	gpu.StateLost:         "Lost",
-	gpu.StateAsleep:       "Asleep",
-}
-
-// notices say what to do where the source gave no reason.
-var notices = map[gpu.State]string{
-	gpu.StateNotAnswering: "A call to the driver has not come back. The other GPUs are read as before; look for driver messages in the kernel log (dmesg).",
-	gpu.StateLost:         "The driver no longer finds it. Look for Xid messages in the kernel log (dmesg); restart the machine if it does not come back.",
-	gpu.StateAsleep:       "The system has powered it down, and gpuwhy leaves it asleep. It shows up again when a program uses it.",
-}
-
 func cardState(d *gpu.Device) (state, text string) {
 	if d.State != gpu.StateOK {
-		return string(d.State), strings.ToLower(noticeTitles[d.State])
+		return string(d.State), strings.ToLower(say("state " + string(d.State)))
 	}
 	switch util := num(d.Utilization.GPU); {
 	case !util.ok():
-		return "on", "answering"
+		return "on", say("state on")
 	case util.value >= busyFrom:
-		return "busy", "busy"
+		return "busy", say("state busy")
 	default:
-		return "idle", "idle"
+		return "idle", say("state idle")
 	}
 }
 
@@ -116,7 +103,7 @@ func memoryMeter(m gpu.Memory) Meter {
 	used, total := mebi(m.Used), mebi(m.Total)
 	out := Meter{Key: "memory", Label: "Memory", Value: show(used, memory)}.fill(used, total)
 	if total.ok() {
-		out.Limit = "of " + memory(total.value)
+		out.Limit = say("of", memory(total.value))
 	}
 	if out.Fill != "" && used.value >= 0.95*total.value {
 		out.Level = Near
@@ -132,7 +119,7 @@ func temperatureMeter(t gpu.Thermal) Meter {
 	if !limit.ok() {
 		return out.fill(now, full)
 	}
-	out.Limit = "slows at " + celsius(limit.value)
+	out.Limit = say("slows at", celsius(limit.value))
 	if now.ok() {
 		out.Level = level(now.value-limit.value, -10, -3)
 	}
@@ -172,7 +159,7 @@ func powerMeter(p gpu.Power) Meter {
 	draw, limit := num(p.Draw), num(p.EnforcedLimit)
 	out := Meter{Key: "power", Label: "Power", Value: show(draw, watts)}.fill(draw, limit)
 	if limit.ok() {
-		out.Limit = "of " + watts(limit.value)
+		out.Limit = say("of", watts(limit.value))
 	}
 	if out.Fill != "" && draw.value >= 0.95*limit.value {
 		out.Level = Near
@@ -186,7 +173,7 @@ func fanMeter(f gpu.Fans) Meter {
 	speed := num(f.Commanded())
 	out := Meter{Key: "fan", Label: "Fan", Value: show(speed, percent)}.fill(speed, full)
 	if len(f.Fans) == 0 && speed.quality == gpu.NotSupported {
-		out.Value = Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans"}
+		out.Value = missing("no fan")
 		return out
 	}
 	var notes []string
@@ -194,7 +181,7 @@ func fanMeter(f gpu.Fans) Meter {
 		notes = append(notes, rpm(turns))
 	}
 	if slices.ContainsFunc(f.Fans, func(fan gpu.Fan) bool { return fan.Policy.Or("") == "manual" }) {
-		notes = append(notes, "set by hand")
+		notes = append(notes, say("by hand"))
 	}
 	out.Limit = strings.Join(notes, ", ")
 	if speed.ok() {
@@ -217,28 +204,27 @@ func newWho(d *gpu.Device) (Value, string) {
 	list, listed := d.Processes.Get()
 	if !listed {
 		v := absent(d.Processes.Quality())
-		v.Text = "processes " + v.Text
+		v.Text = say("unlisted", v.Text)
 		return v, ""
 	}
 	if len(list) == 0 {
-		return Value{Text: "no process", Mark: Missing, Title: "no process has a context on it"}, ""
+		return missing("no process"), ""
 	}
 	p := slices.MinFunc(list, busierProcess)
 	var parts []string
 	if user := clean(p.Facts.User.Or(""), longestName); user != "" {
 		parts = append(parts, user)
 	}
-	parts = append(parts, "pid "+strconv.Itoa(p.PID))
+	parts = append(parts, say("pid", strconv.Itoa(p.PID)))
 	if held := mebi(p.Memory); held.ok() {
 		parts = append(parts, memory(held.value))
 	}
 	if n := len(list) - 1; n > 0 {
-		parts = append(parts, counted(n, "more process", "more processes"))
+		parts = append(parts, count("more processes", n))
 	}
 	who := shown(p.Facts.Name, longestName)
 	if who.Mark == Missing {
-		who.Text = "a process"
-		who.Title = "its name can't be seen from here"
+		who = missing("someone")
 	}
 	return who, strings.Join(parts, " · ")
 }
@@ -279,31 +265,20 @@ func newSpeed(d *gpu.Device) string {
 		parts = append(parts, megahertz(clock.value))
 	}
 	if n := len(d.Instances); n > 0 {
-		parts = append(parts, counted(n, "MIG instance", "MIG instances"))
+		parts = append(parts, count("MIG instances", n))
 	}
 	return strings.Join(parts, " · ")
 }
 
-// heldBy has the reasons that cost the work something, in words.
-var heldBy = []struct {
-	reason gpu.ClockEventReasons
-	words  string
-}{
-	{gpu.ReasonPowerCap, "the power limit"},
-	{gpu.ReasonHardwareSlowdown, "the hardware's own protection"},
-	{gpu.ReasonThermalSlowdown, "heat"},
-	{gpu.ReasonHardwareThermal, "heat"},
-	{gpu.ReasonHardwarePowerBrake, "the power supply"},
-}
-
+// newHeld says what costs the work something.
 func newHeld(reasons gpu.ClockEventReasons) string {
-	var words []string
-	for _, h := range heldBy {
-		if reasons&h.reason != 0 && !slices.Contains(words, h.words) {
-			words = append(words, h.words)
+	var by []string
+	for _, name := range reasons.Names() {
+		if text := say("held " + name); text != "" && !slices.Contains(by, text) {
+			by = append(by, text)
 		}
 	}
-	return list(words)
+	return list(by)
 }
 
 // blankMeters are those of a card that is still to be filled in.

@@ -47,13 +47,6 @@ type EvidenceRow struct {
 // its own.
 const seenApart = 2 * time.Second
 
-// sureness says in words how sure a cause is.
-var sureness = map[string]string{
-	"high":   "sure",
-	"medium": "likely, though something else could look the same",
-	"low":    "a guess: what would decide is not reported",
-}
-
 // newCauses are the main causes: of the GPU that is told of first, then of the
 // machine.
 func newCauses(causes []Cause, now time.Time) []CauseRow {
@@ -76,16 +69,16 @@ func newCause(c *Cause, now time.Time) CauseRow {
 	out := CauseRow{
 		Key:      c.ID,
 		Sentence: sentence(c.Sentence),
-		About:    "How sure: " + sureness[c.Certainty],
+		About:    say("sure " + c.Certainty),
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
-		out.About += " · since " + c.Since.UTC().Format("2006-01-02 15:04:05 UTC") + ", for " + between(c.Since, now)
+		out.About += " · " + say("since, for", moment(c.Since), between(c.Since, now))
 	}
 	for _, e := range c.Evidence {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
 		if !e.At.IsZero() && now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
-			row.Seen = between(e.At, now) + " ago"
+			row.Seen = say("ago", between(e.At, now))
 		}
 		out.Evidence = append(out.Evidence, row)
 	}

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -43,12 +44,6 @@ func (f DeviceFact) headAttrs() templ.Attributes {
 func (f DeviceFact) attrs() templ.Attributes {
 	out := f.Value.attrs()
 	out["data-path"], out["data-format"] = f.Path, f.Format
-	switch f.Format {
-	case "reasons":
-		out["data-words"] = reasonWords()
-	case "word":
-		out["data-words"] = methodWords()
-	}
 	if f.Else != nil {
 		out["data-else"] = *f.Else
 	}
@@ -168,55 +163,28 @@ func worded[T any](r gpu.Reading[T], format func(T) string) Value {
 
 func yesNo(b bool) string {
 	if b {
-		return "yes"
+		return say("yes")
 	}
-	return "no"
+	return say("no")
 }
 
 func kinds(list []gpu.XID) string {
 	if len(list) == 0 {
-		return "none"
+		return say("none")
 	}
-	return counted(len(list), "kind", "kinds")
+	return count("kinds", len(list))
 }
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// reasonTexts say in words what holds the clocks, by the names on the wire.
-var reasonTexts = []struct{ name, text string }{
-	{"gpu_idle", "there is nothing to do"},
-	{"applications_clocks_setting", "somebody set the clocks"},
-	{"sw_power_cap", "the power limit"},
-	{"hw_slowdown", "the hardware's own protection"},
-	{"sync_boost", "in step with another GPU"},
-	{"sw_thermal_slowdown", "heat, says the driver"},
-	{"hw_thermal_slowdown", "heat, says the hardware"},
-	{"hw_power_brake_slowdown", "the power supply asks for less"},
-	{"display_clock_setting", "a display needs it"},
-}
-
 func reasonsInWords(r gpu.ClockEventReasons) string {
 	var words []string
 	for _, name := range r.Names() {
-		for _, t := range reasonTexts {
-			if t.name == name {
-				words = append(words, t.text)
-			}
+		if text := say("reason " + name); text != "" {
+			words = append(words, text)
 		}
 	}
-	if len(words) == 0 {
-		return "nothing"
-	}
-	return strings.Join(words, "; ")
-}
-
-// reasonWords hands the same words to the scripts: name=text, one a line.
-func reasonWords() string {
-	var b strings.Builder
-	for _, t := range reasonTexts {
-		b.WriteString(t.name + "=" + t.text + "\n")
-	}
-	return b.String()
+	return cmp.Or(strings.Join(words, "; "), say("nothing"))
 }
 
 func newFacts(d *gpu.Device) []FactGroup {
@@ -257,10 +225,10 @@ func onFact(d *gpu.Device, v Value) Value {
 	case v.Mark != Missing:
 		return v
 	case d.State != gpu.StateOK:
-		v.Text = "not read since " + moment(d.Since)
-		v.Title = strings.ToLower(noticeTitles[d.State])
-	case v.Text == "stale" && !d.SampledAt.IsZero():
-		v.Text = "stale since " + moment(d.SampledAt)
+		v.Text = say("not read since", moment(d.Since))
+		v.Title = strings.ToLower(say("state " + string(d.State)))
+	case v.Text == say("stale") && !d.SampledAt.IsZero():
+		v.Text = say("stale since", moment(d.SampledAt))
 	}
 	return v
 }

@@ -192,14 +192,6 @@ func list(words []string) string {
 	case 1:
 		return words[0]
 	default:
-		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+		return say("and", strings.Join(words[:n-1], ", "), words[n-1])
 	}
-}
-
-// counted is a number of things: "1 GPU", "2 GPUs".
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + many
 }

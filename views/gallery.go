@@ -42,7 +42,7 @@ func newGallery(now time.Time) gallery {
 			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost."},
 			{ID: "3", Rule: "hot", Severity: "warning", State: "no_data", Since: now.Add(-time.Minute), Message: "GPU 5 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing is reported now."},
 			{ID: "4", Rule: "new", Severity: "info", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 7 (NVIDIA H100 80GB HBM3) is new."},
-		}), AlertRow{Key: "5", State: "resolved", Label: "Over", Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9 min 12 s after utilization first was above 50 %."}),
+		}), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9 min 12 s after utilization first was above 50 %."}),
 		Host: newHostRows(one.Host),
 	}
 	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {

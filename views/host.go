@@ -33,40 +33,40 @@ func newHostRows(h *gpu.Host) []HostRow {
 func cpuRow(h *gpu.Host) HostRow {
 	var notes []string
 	if cores := fact(h.Cores); cores.ok() {
-		notes = append(notes, counted(int(cores.value), "core", "cores"))
+		notes = append(notes, count("cores", int(cores.value)))
 	}
 	if model := clean(h.CPUModel.Or(""), longestName); model != "" {
 		notes = append(notes, model)
 	}
 	cpu := fact(h.CPU)
-	return HostRow{Key: "cpu", Label: "CPU", Value: show(cpu, percent), Note: dots(notes), Fill: part(cpu, full)}
+	return HostRow{Key: "cpu", Label: say("CPU"), Value: show(cpu, percent), Note: dots(notes), Fill: part(cpu, full)}
 }
 
 func loadRow(h *gpu.Host) HostRow {
-	row := HostRow{Key: "load", Label: "Load", Value: show(fact(h.Load1), hundredth)}
+	row := HostRow{Key: "load", Label: say("load"), Value: show(fact(h.Load1), hundredth)}
 	five, fifteen := fact(h.Load5), fact(h.Load15)
 	if five.ok() && fifteen.ok() {
-		row.Note = hundredth(five.value) + " over 5" + nbsp + "min · " + hundredth(fifteen.value) + " over 15" + nbsp + "min"
+		row.Note = say("loads", hundredth(five.value), hundredth(fifteen.value))
 	}
 	return row
 }
 
 func memoryRow(h *gpu.Host) HostRow {
-	return usage("memory", "Memory", factMiB(h.MemoryUsed), factMiB(h.MemoryTotal))
+	return usage("memory", say("memory"), factMiB(h.MemoryUsed), factMiB(h.MemoryTotal))
 }
 
 func swapRow(h *gpu.Host) HostRow {
 	total := factMiB(h.SwapTotal)
 	if total.ok() && total.value == 0 {
-		return HostRow{Key: "swap", Label: "Swap", Value: Value{Text: "none"}}
+		return HostRow{Key: "swap", Label: say("swap"), Value: Value{Text: say("none")}}
 	}
-	return usage("swap", "Swap", factMiB(h.SwapUsed), total)
+	return usage("swap", say("swap"), factMiB(h.SwapUsed), total)
 }
 
 func usage(key, label string, used, total number) HostRow {
 	row := HostRow{Key: key, Label: label, Value: show(used, memory), Fill: part(used, total)}
 	if total.ok() {
-		row.Note = "of " + memory(total.value)
+		row.Note = say("of", memory(total.value))
 	}
 	return row
 }
@@ -78,27 +78,27 @@ func diskRow(d gpu.Disk) HostRow {
 		notes = append(notes, row.Note)
 	}
 	if r := fact(d.Read); r.ok() {
-		notes = append(notes, "reads "+rate(r.value))
+		notes = append(notes, say("reads", rate(r.value)))
 	}
 	if w := fact(d.Write); w.ok() {
-		notes = append(notes, "writes "+rate(w.value))
+		notes = append(notes, say("writes", rate(w.value)))
 	}
 	row.Note = dots(notes)
 	return row
 }
 
 func networkRow(n gpu.Interface) HostRow {
-	row := HostRow{Key: "net:" + n.Name, Label: clean(n.Name, longestName), Value: show(fact(n.Received), rate), Note: "in"}
+	row := HostRow{Key: "net:" + n.Name, Label: clean(n.Name, longestName), Value: show(fact(n.Received), rate), Note: say("in")}
 	if sent := fact(n.Sent); sent.ok() {
-		row.Note = "in · " + rate(sent.value) + " out"
+		row.Note = dots([]string{say("in"), say("out", rate(sent.value))})
 	}
 	return row
 }
 
 func selfRow(s gpu.Self) HostRow {
-	row := HostRow{Key: "self", Label: "gpuwhy itself", Value: show(fact(s.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }), Note: "of one core"}
+	row := HostRow{Key: "self", Label: say("self"), Value: show(fact(s.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }), Note: say("of one core")}
 	if held := factMiB(s.RSS); held.ok() {
-		row.Note += " · " + memory(held.value) + " of memory"
+		row.Note += " · " + say("of memory", memory(held.value))
 	}
 	return row
 }
@@ -122,7 +122,7 @@ func newMachine(h *gpu.Host) string {
 		}
 	}
 	if up := fact(gpu.Map(h.Uptime, time.Duration.Seconds)); up.ok() {
-		parts = append(parts, "up "+span(up.value))
+		parts = append(parts, say("up", span(up.value)))
 	}
 	return dots(parts)
 }

@@ -162,7 +162,7 @@ func newCardCount(devices int) string {
 	if devices <= mostCards {
 		return ""
 	}
-	return strconv.Itoa(fewCards) + " of " + strconv.Itoa(devices) + " GPUs stand out: those that are lost or don’t answer, then those nearest to the limit of their heat."
+	return say("stand out", strconv.Itoa(fewCards), strconv.Itoa(devices))
 }
 
 // A Total is one figure over all devices.
@@ -253,7 +253,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	p := NewPage(in)
 	p.Device = &DevicePage{
 		UUID:  d.UUID,
-		Title: "GPU " + strconv.Itoa(d.Index),
+		Title: say("gpu", strconv.Itoa(d.Index)),
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
 	}
@@ -331,10 +331,10 @@ func newDriver(drivers []gpu.Driver) string {
 	var parts []string
 	for _, d := range drivers {
 		if v := clean(d.Version.Or(""), longestName); v != "" {
-			parts = append(parts, "driver "+v)
+			parts = append(parts, say("driver", v))
 		}
 		if v := clean(d.CUDA.Or(""), longestName); v != "" {
-			parts = append(parts, "CUDA "+v)
+			parts = append(parts, say("CUDA", v))
 		}
 	}
 	return dots(parts)
@@ -354,15 +354,15 @@ func newTotals(s *gpu.Snapshot) []Total {
 func memoryTotal(t gpu.Totals) Total {
 	out := Total{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory)}
 	if total := mebi(t.MemoryTotal); total.ok() {
-		out.Note = "of " + memory(total.value)
+		out.Note = say("of", memory(total.value))
 	}
 	return out
 }
 
 func busyTotal(t gpu.Totals) Total {
-	out := Total{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Note: "of " + counted(t.Devices, "GPU", "GPUs")}
+	out := Total{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Note: say("of", count("GPUs", t.Devices))}
 	if away := t.Devices - t.Answering; away > 0 {
-		out.Note += ", " + strconv.Itoa(away) + " not read"
+		out.Note = say("not read", out.Note, strconv.Itoa(away))
 	}
 	return out
 }
@@ -378,28 +378,28 @@ func hottest(s *gpu.Snapshot) Total {
 	}
 	out := Total{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
 	if heat.ok() && len(s.Devices) > 1 {
-		out.Note = "GPU " + strconv.Itoa(index)
+		out.Note = say("gpu", strconv.Itoa(index))
 	}
 	return out
 }
 
 func failTitle(devices int) string {
 	if devices == 0 {
-		return "No GPU can be read"
+		return say("no GPU read")
 	}
-	return "Not everything can be read"
+	return say("not all read")
 }
 
 func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
 		Key:    f.Source,
 		Source: f.Source,
-		Since:  "failing for " + between(f.Since, now),
+		Since:  say("failing", between(f.Since, now)),
 		What:   sentence(f.Advice.What),
 		Try:    sentence(f.Advice.Try),
 	}
 	if !f.Next.IsZero() {
-		out.Next = "trying again in " + between(now, f.Next)
+		out.Next = say("again", between(now, f.Next))
 	}
 	return out
 }
@@ -415,7 +415,7 @@ func newAlertRows(alerts []Alert) []AlertRow {
 		rows = append(rows, AlertRow{
 			Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(a),
 			Message: sentence(a.Message),
-			Since:   "since " + a.Since.UTC().Format("2006-01-02 15:04:05 UTC"),
+			Since:   say("since", moment(a.Since)),
 		})
 	}
 	return rows
@@ -426,25 +426,17 @@ func moreAlerts(n int) string {
 	if n < 2 {
 		return ""
 	}
-	return "and " + strconv.Itoa(n-1) + " more"
+	return say("more", strconv.Itoa(n-1))
 }
 
 func severity(name string) int { return slices.Index([]string{"info", "warning", "critical"}, name) }
 
 // alertLabel is an alert in a word or two.
 func alertLabel(a Alert) string {
-	switch {
-	case a.State == "no_data":
-		return "No data"
-	case a.Rule == "high_gpu_usage":
-		return "High usage"
-	case a.Severity == "critical":
-		return "Critical"
-	case a.Severity == "info":
-		return "Note"
-	default:
-		return "Warning"
+	if a.State != "firing" {
+		return say("alert " + a.State)
 	}
+	return cmp.Or(say("alert "+a.Rule), say("alert "+a.Severity))
 }
 
 func newFooter(in Input) string {

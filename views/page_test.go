@@ -144,8 +144,8 @@ func TestCardStates(t *testing.T) {
 			},
 			"not_answering", "not answering", "Not answering for 1\u00a0h 0\u00a0min", "a call hangs: look at dmesg",
 		},
-		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "Lost for 1\u00a0h 0\u00a0min", notices[gpu.StateLost]},
-		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "Asleep for 1\u00a0h 0\u00a0min", notices[gpu.StateAsleep]},
+		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "Lost for 1\u00a0h 0\u00a0min", say("do lost")},
+		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "Asleep for 1\u00a0h 0\u00a0min", say("do asleep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)

@@ -44,7 +44,7 @@ func newCount(rows int) string {
 	if rows <= mostProcesses {
 		return ""
 	}
-	return "The first " + strconv.Itoa(mostProcesses) + " of " + strconv.Itoa(rows) + " processes: sort or narrow to see others."
+	return say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(rows))
 }
 
 // processFacts is what the details of a process have, for the scripts to fill
@@ -116,15 +116,15 @@ func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now
 		Running: absent(f.Started.Quality()),
 	}
 	if gi, ok := p.GPUInstance.Get(); ok {
-		out.GPU += " · MIG " + strconv.Itoa(gi)
+		out.GPU = say("MIG", out.GPU, strconv.Itoa(gi))
 		out.Key += "/" + strconv.Itoa(gi)
 	}
 	if out.Command.Mark == Missing {
-		out.Command.Text = "command " + out.Command.Text
+		out.Command.Text = say("command", out.Command.Text)
 	}
 	if started, ok := f.Started.Get(); ok {
 		out.Started = started.UTC().Format("2006-01-02T15:04:05Z")
-		out.Running = Value{Text: between(started, now), Title: "since " + started.UTC().Format("2006-01-02 15:04:05 UTC")}
+		out.Running = Value{Text: between(started, now), Title: say("since", moment(started))}
 	}
 	return out
 }
@@ -136,15 +136,15 @@ func newPlace(f *gpu.ProcessFacts) Value {
 	var text string
 	switch {
 	case !pod.None():
-		text = "pod " + cmp.Or(pod.Name.Or(""), pod.UID)
+		text = say("pod", cmp.Or(pod.Name.Or(""), pod.UID))
 	case !container.None():
-		text = "container " + cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)])
+		text = say("container", cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)]))
 	case !job.None():
-		text = "job " + strconv.Itoa(job.ID)
+		text = say("job", strconv.Itoa(job.ID))
 	case unit.Name != "":
 		text = unit.Name
 	case f.Unit.Present():
-		text = "none"
+		text = say("none")
 	default:
 		return absent(f.Unit.Quality())
 	}
@@ -157,13 +157,13 @@ func newUnlisted(s *gpu.Snapshot) string {
 	var names []string
 	for i := range s.Devices {
 		if d := &s.Devices[i]; d.State == gpu.StateOK && !d.Processes.Present() {
-			names = append(names, "GPU "+strconv.Itoa(d.Index))
+			names = append(names, say("gpu", strconv.Itoa(d.Index)))
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "The driver does not list the processes of " + list(names) + "."
+	return say("not listed", list(names))
 }
 
 func (p Process) running() templ.Attributes {

@@ -76,7 +76,7 @@ func newUses(d *gpu.Device, a *Attribution) []Use {
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Rest), "watts", nil},
 	}, p.Reason, p.Coverage)
 	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
-		Path: "attribution.method", Format: "word", Label: "Split by", Value: shown(gpu.Of(methodTexts[a.Method]), longestName), Else: new("nothing: not split"),
+		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(say("split "+a.Method)), longestName), Else: new("nothing: not split"),
 	})})
 	return []Use{
 		newUse(d, "Memory", "memory.total_mb", mebi(d.Memory.Total), []usePart{
@@ -93,16 +93,6 @@ func newUses(d *gpu.Device, a *Attribution) []Use {
 }
 
 const nobody = "Nobody who is listed"
-
-// methodTexts are in words by what watts were split.
-var methodTexts = map[string]string{
-	"sm_share": "shares of the multiprocessors’ time",
-	"memory":   "the memory that they hold",
-}
-
-func methodWords() string {
-	return "sm_share=" + methodTexts["sm_share"] + "\nmemory=" + methodTexts["memory"] + "\n"
-}
 
 // newUse puts parts beside one another. The last one is what nobody is named
 // for.

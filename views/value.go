@@ -29,24 +29,27 @@ func show(n number, format func(float64) string) Value {
 	case gpu.Good:
 		return Value{Text: format(n.value)}
 	case gpu.Doubtful:
-		return Value{format(n.value) + " ?", Doubtful, "reported like this, but it can't be right"}
+		return Value{format(n.value) + " ?", Doubtful, say("doubtful why")}
 	default:
 		return absent(n.quality)
 	}
 }
 
 func absent(q gpu.Quality) Value {
+	name := "not_reported"
 	switch q {
 	case gpu.NotSupported:
-		return Value{"not offered", Missing, "this device or its driver does not offer it"}
+		name = "not_supported"
 	case gpu.NotPermitted:
-		return Value{"not permitted", Missing, "it exists, but gpuwhy may not read it"}
+		name = "not_permitted"
 	case gpu.Stale:
-		return Value{"stale", Missing, "it was reported before, and the device does not answer now"}
-	default:
-		return Value{"not reported", Missing, "the device or its driver does not say"}
+		name = "stale"
 	}
+	return missing(name)
 }
+
+// missing says that there is no value, and why.
+func missing(name string) Value { return Value{say(name), Missing, say(name + " why")} }
 
 // shown is text that a process or a device reports about itself.
 func shown(r gpu.Reading[string], limit int) Value {

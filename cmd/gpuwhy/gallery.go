@@ -43,7 +43,7 @@ func (galleryCommand) Run(env *environment) error {
 
 // galleryHandler is the server with its headers and assets, without a machine.
 func galleryHandler(cfg *Config, log *slog.Logger) (http.Handler, error) {
-	pages := &pages{app: &app{cfg: cfg}, assets: static.New()}
+	pages := &pages{app: &app{cfg: cfg}, assets: static.New(views.Words())}
 	s, err := server.New(server.Config{
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: versionText(), Interval: cfg.Interval},
 		Newest:       func() (*gpu.Snapshot, []byte) { return nil, nil },
