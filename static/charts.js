@@ -21,6 +21,7 @@ import { choose, chosen } from "./state.js";
  * @property {number} height
  * @property {boolean} seen whether it is on the screen, or near
  * @property {boolean} old whether there is more to be drawn than is
+ * @property {number} drawn when it was drawn, in milliseconds since 1970
  * @property {any} plot
  * @property {number | null} near the line under the pointer
  * @property {string} range
@@ -34,7 +35,13 @@ const units = {};
 /** @type {Record<string, string>} */
 const labels = {};
 
-const blank = { over: "", width: 0, height: 148, seen: false, old: false, plot: null, near: null, range: "" };
+/**
+ * How far a chart that is off the screen may be behind, in milliseconds: a
+ * picture of the whole page has it too.
+ */
+const mayLag = 30_000;
+
+const blank = { over: "", width: 0, height: 148, seen: false, old: false, drawn: 0, plot: null, near: null, range: "" };
 
 /** @type {Chart[]} */
 const pictures = [...document.querySelectorAll(".chart")].map((el) => {
@@ -132,8 +139,9 @@ export function drawCharts() {
   if (document.hidden || !pictures[0].width) return;
   if (dirty) renew();
   for (const c of all) {
-    if (!c.plot || !c.old || !c.seen) continue;
+    if (!c.plot || !c.old || !(c.seen || Date.now() - c.drawn > mayLag)) continue;
     c.old = false;
+    c.drawn = Date.now();
     c.plot.setData(data(c));
   }
 }

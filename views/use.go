@@ -71,7 +71,7 @@ type usePart struct {
 func newUses(d *gpu.Device, a *Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
 	power := newUse(d, "Power", "power.power_limit_watts", num(d.Power.EnforcedLimit), []usePart{
-		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work since gpuwhy was started.", num(p.Idle), "watts", new("not known")},
+		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work.", num(p.Idle), "watts", new("not known")},
 		{"processes", "power.processes_watts", "Processes", "An estimate: processes with the same share may draw differently.", num(p.Processes), "watts", nil},
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Rest), "watts", nil},
 	}, p.Reason, p.Coverage)
