@@ -1,9 +1,10 @@
 // @ts-check
 // Alerts, as they fire and as they are over: the worst, and all if asked for.
 
-import { moment, say, sentence } from "./format.js";
+import { clean, dots, longestName, longestSentence, moment, say, sentence } from "./format.js";
+import { sendForms } from "./forms.js";
 import { tell } from "./tools.js";
-import { byId, clone, setAttribute, setHidden, setText, setTexts } from "./dom.js";
+import { byId, clone, setAttribute, setHidden, setText, setTexts, slot } from "./dom.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
 
@@ -32,6 +33,7 @@ byId("more-alerts").onclick = () => {
   arrange();
 };
 arrange();
+sendForms();
 
 /**
  * @param {Alert} a
@@ -51,13 +53,32 @@ export function showAlert(a, quietly) {
   setAttribute(row, "data-state", a.state);
   setAttribute(row, "data-severity", a.severity);
   setAttribute(row, "title", say("since", moment(a.since)));
-  setTexts(row, { label: label(a), message: sentence(a.message) });
+  setTexts(row, { label: label(a), message: sentence(a.message), said: said(a) });
+  for (const button of row.querySelectorAll("button")) {
+    const what = button.dataset.do ?? "";
+    setAttribute(button, "formaction", `${document.body.dataset.base}api/alerts/${encodeURIComponent(a.alert_id)}/${what}`);
+    const had = button === document.activeElement;
+    setHidden(button, over || Boolean(what === "silence" ? a.silenced_until : a.acknowledged));
+    if (had && button.hidden) slot(row, "said").focus();
+  }
   arrange();
   if (over) setTimeout(() => isOver(row) && drop(row), staysFor);
 }
 
 /** @param {Alert} a */
 const label = (a) => (a.state === "firing" ? say(`alert ${a.rule}`) || say(`alert ${a.severity}`) : say(`alert ${a.state}`));
+
+/**
+ * What people said of it.
+ * @param {Alert} a
+ */
+function said({ acknowledged: by, silenced_until: until }) {
+  const today = until?.slice(0, 10) === new Date().toISOString().slice(0, 10);
+  let known = by && say("acknowledged");
+  if (known && by?.by) known = say("by", known, clean(by.by, longestName));
+  if (known && by?.comment) known = say("says", known, clean(by.comment, longestSentence));
+  return dots(known, until && say("silenced", `${until.slice(today ? 11 : 0, 16).replace("T", " ")}\u00a0UTC`));
+}
 
 /** What matters most comes first, and what is over last; else they are as they came. */
 function arrange() {

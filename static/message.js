@@ -134,7 +134,7 @@
  * @property {string} alert_id
  * @property {string} rule
  * @property {string} severity
- * @property {object | null} [acknowledged]
+ * @property {{by: string, comment: string} | null} [acknowledged]
  * @property {string | null} [silenced_until]
  * @property {string} gpu_uuid
  * @property {string} node

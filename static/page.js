@@ -9,7 +9,7 @@ import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
 import { showHost } from "./host.js";
 import { showProcesses } from "./processes.js";
-import { connect } from "./stream.js";
+import { connect, stateWords } from "./stream.js";
 import { startTools } from "./tools.js";
 import { showSummary, showTitle } from "./summary.js";
 
@@ -17,9 +17,6 @@ import { showSummary, showTitle } from "./summary.js";
 
 const { base = "/", version = "", gpu: only } = document.body.dataset;
 let interval = 1000 * Number(document.body.dataset.interval);
-
-/** What the header says of the connection. */
-const stateWords = { connecting: "connecting", live: "live", waiting: "connection lost, trying again", polling: "asking now and then: no live connection" };
 
 /** @type {Update | null} */
 let latest = null;

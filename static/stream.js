@@ -4,6 +4,9 @@
 
 /** @typedef {"connecting" | "live" | "waiting" | "polling"} State */
 
+/** What pages say of the connection. */
+export const stateWords = { connecting: "connecting", live: "live", waiting: "connection lost, trying again", polling: "asking now and then: no live connection" };
+
 const shortestWait = 500;
 const longestWait = 30_000;
 

@@ -31,18 +31,21 @@ type gallery struct {
 	Uses      []Use
 	Facts     []FactGroup
 	Causes    []CauseRow
+	AlertPage AlertsPage
 }
 
 func newGallery(now time.Time) gallery {
 	one, eight, none := exampleOne(now), exampleEight(now), exampleNone(now)
 	g := gallery{
 		Totals: newTotals(eight),
-		Alerts: append(newAlertRows([]Alert{
+		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []Alert{
 			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42 s: python (pid 48213, alice) uses it."},
 			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost."},
 			{ID: "3", Rule: "hot", Severity: "warning", State: "no_data", Since: now.Add(-time.Minute), Message: "GPU 5 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing is reported now."},
 			{ID: "4", Rule: "new", Severity: "info", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 7 (NVIDIA H100 80GB HBM3) is new."},
-		}), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9 min 12 s after utilization first was above 50 %."}),
+			{ID: "6", Rule: "hot", Severity: "warning", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C now; it went above 85 °C 1 h ago.", Acknowledged: &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}},
+			{ID: "7", Rule: "fan_loud", Severity: "info", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) has its fan told to turn at 97 % now; it went above 90 % 1 h ago.", Acknowledged: &Note{}, SilencedUntil: now.Add(3 * time.Hour)},
+		}}, ""), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9 min 12 s after utilization first was above 50 %."}),
 		Host: newHostRows(one.Host),
 	}
 	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {
@@ -57,11 +60,43 @@ func newGallery(now time.Time) gallery {
 		Utilization: Split[gpu.Percent]{},
 	})
 	g.Facts = newFacts(&one.Devices[0])
+	g.AlertPage = NewAlertsPage(exampleAlerts(now))
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
 	}
 	g.Processes = append(newProcesses(one, nil), newProcesses(oddSnapshot(now), nil)...)
 	return g
+}
+
+// exampleAlerts is a page of alerts with everything that one can have.
+func exampleAlerts(now time.Time) AlertsInput {
+	uuid := exampleEight(now).Devices[1].UUID
+	hot := Alert{
+		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", GPU: 1, UUID: uuid, Since: now.Add(-9 * time.Minute), At: now,
+		Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C now; it went above 85 °C 9 min ago.",
+		Why:     "python (pid 9001, carol) keeps GPU 1 (NVIDIA H100 80GB HBM3) busy at 99 %, 91 °C.", Advice: "look at its fans and at the air around it",
+	}
+	known, gone, over := hot, hot, hot
+	known.ID, known.Severity, known.Acknowledged, known.SilencedUntil = "p2", "warning", &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}, now.Add(30*time.Hour)
+	gone.ID, gone.Severity, gone.State, gone.Why, gone.UUID = "p3", "info", "no_data", "", ""
+	over.ID, over.State, over.At = "p4", "resolved", now.Add(-time.Minute)
+	return AlertsInput{
+		Input: Input{Snapshot: exampleEight(now), Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
+		Past:  []Alert{over},
+		Silences: []Silence{
+			{ID: "s1", Rule: "hot", GPU: uuid, Note: *known.Acknowledged, Until: now.Add(30 * time.Hour)},
+			{ID: "s2", GPU: "GPU-5c*", Node: "other", Until: now.Add(time.Hour)},
+		},
+		Rules: []Rule{
+			{Name: "hot", Watch: "temperature", Severity: "critical", Enabled: true, Threshold: gpu.Of(85.0), Unit: "°C", Margin: 5, Hold: 30 * time.Second, Clear: time.Minute, Cooldown: 5 * time.Minute, Repeat: 4 * time.Hour},
+			{Name: "alice_too_much", Watch: "utilization", Severity: "info", Threshold: gpu.Of(90.0), Unit: "%", Hold: 2 * time.Hour, Clear: time.Minute, Scope: []string{"user alice"}, Targets: []string{"chat", "phone"}},
+			{Name: "lost", Watch: "lost", Severity: "critical", Enabled: true, Clear: 30 * time.Second},
+		},
+		Targets: []Target{
+			{Name: "chat", Service: "slack", Severity: "warning", LastSuccess: now.Add(-time.Minute)},
+			{Name: "phone", Service: "ntfy", Queued: 3, LastError: "it answered 503", FailingSince: now.Add(-time.Hour)},
+		},
+	}
 }
 
 // oddDevices have what the examples of machines lack: nothing reported, all

@@ -45,17 +45,6 @@ type Input struct {
 	Now time.Time
 }
 
-// An Alert is one that stands.
-type Alert struct {
-	ID       string
-	Rule     string
-	Severity string // "info", "warning" or "critical"
-	State    string // "firing", or "no_data" where nothing is reported now that could end it
-	GPU      int    // the device's index; below 0 where it is about the machine
-	Message  string
-	Since    time.Time
-}
-
 // A Page is the page's view model: words and numbers, ready to be placed.
 type Page struct {
 	Version, Node, Source, Status string
@@ -177,12 +166,6 @@ type Failure struct {
 	Key, Source, Since, What, Try, Next string
 }
 
-// An AlertRow is an alert as the page shows it.
-type AlertRow struct {
-	Key, State, Severity, Label, Message string
-	Since                                string // the moment, for those who point at the row
-}
-
 // longWhy is the number of characters from which the answer takes a smaller
 // type.
 const longWhy = 150
@@ -230,7 +213,7 @@ func NewPage(in Input) Page {
 	for i := range s.Failures {
 		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
 	}
-	p.Alerts = newAlertRows(in.Alerts)
+	p.Alerts = newAlertRows(&in, "")
 	p.Processes = newProcesses(s, in.Attribution)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
@@ -251,6 +234,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.Causes = causesOf(in.Causes, d)
 	in.Why = firstSentence(in.Causes)
 	p := NewPage(in)
+	p.Alerts = newAlertRows(&in, "gpu/"+d.UUID)
 	p.Device = &DevicePage{
 		UUID:  d.UUID,
 		Title: say("gpu", strconv.Itoa(d.Index)),
@@ -272,6 +256,14 @@ func (p Page) body() templ.Attributes {
 		return nil
 	}
 	return templ.Attributes{"data-gpu": p.Device.UUID}
+}
+
+// formsOn is what forms say of the page that they are on.
+func (p Page) formsOn() string {
+	if p.Device == nil {
+		return ""
+	}
+	return "gpu/" + p.Device.UUID
 }
 
 // Render writes the whole page as HTML. Write it into a buffer first: an
@@ -404,21 +396,21 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
-// newAlertRows puts what matters most first, and of that what has been so for
-// longest.
-func newAlertRows(alerts []Alert) []AlertRow {
-	sorted := slices.SortedStableFunc(slices.Values(alerts), func(a, b Alert) int {
-		return cmp.Or(severity(b.Severity)-severity(a.Severity), a.Since.Compare(b.Since))
-	})
+// newAlertRows are the alerts on the page that page names, as forms do.
+func newAlertRows(in *Input, page string) []AlertRow {
 	var rows []AlertRow
-	for _, a := range sorted {
-		rows = append(rows, AlertRow{
-			Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(a),
-			Message: sentence(a.Message),
-			Since:   say("since", moment(a.Since)),
-		})
+	for _, a := range sortedAlerts(in.Alerts) {
+		rows = append(rows, newAlertRow(&a, in, page))
 	}
 	return rows
+}
+
+// sortedAlerts puts what matters most first, and of that what has been so for
+// longest.
+func sortedAlerts(alerts []Alert) []Alert {
+	return slices.SortedStableFunc(slices.Values(alerts), func(a, b Alert) int {
+		return cmp.Or(severity(b.Severity)-severity(a.Severity), a.Since.Compare(b.Since))
+	})
 }
 
 // moreAlerts stands beside the first.

@@ -324,11 +324,14 @@ func TestPageOfEight(t *testing.T) {
 	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
+	row := func(key, state, severity, label, message, since string) AlertRow {
+		return AlertRow{Key: key, State: state, Severity: severity, Label: label, Message: message, Since: since, Say: "/api/alerts/" + key + "/"}
+	}
 	if diff := cmp.Diff([]AlertRow{ // what matters most comes first, and of that the oldest
-		{"a2", "firing", "critical", "Critical", "GPU\u00a06 is lost", "since 2026-01-02 12:00:00 UTC"},
-		{"a3", "no_data", "warning", "No data", "GPU\u00a05 was hot", "since 2026-01-02 11:00:00 UTC"},
-		{"a1", "firing", "warning", "High usage", "GPU\u00a00 is busy", "since 2026-01-02 11:59:18 UTC"},
-		{"a4", "firing", "info", "Note", "GPU\u00a07 is new", "since 2026-01-02 11:00:00 UTC"},
+		row("a2", "firing", "critical", "Critical", "GPU\u00a06 is lost", "since 2026-01-02 12:00:00 UTC"),
+		row("a3", "no_data", "warning", "No data", "GPU\u00a05 was hot", "since 2026-01-02 11:00:00 UTC"),
+		row("a1", "firing", "warning", "High usage", "GPU\u00a00 is busy", "since 2026-01-02 11:59:18 UTC"),
+		row("a4", "firing", "info", "Note", "GPU\u00a07 is new", "since 2026-01-02 11:00:00 UTC"),
 	}, p.Alerts); diff != "" {
 		t.Error(diff)
 	}

@@ -105,6 +105,10 @@ var texts = map[string]string{
 	"alert no_data":        "No data",
 	"alert resolved":       "Over",
 	"more":                 "and {} more",
+	"acknowledged":         "acknowledged",
+	"by":                   "{} by {}",
+	"says":                 "{}: {}",
+	"silenced":             "silenced until {}",
 
 	// processes
 	"first processes": "The first {} of {} processes: sort or narrow to see others.",

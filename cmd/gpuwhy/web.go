@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/explain"
@@ -40,6 +42,7 @@ func (a *app) newServer() (*http.Server, error) {
 		Recent:       a.recent,
 		ActiveAlerts: a.alerts.Firing,
 		Alerts:       a.alerts,
+		AlertsPage:   pages.alerts,
 		Metrics:      exporter,
 		Parts:        a.parts,
 		Page:         pages.dashboard,
@@ -213,13 +216,89 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 		Now:            time.Now(),
 		Attribution:    attribution(snap),
 	}
-	for _, alert := range p.app.alerts.Standing() {
-		in.Alerts = append(in.Alerts, views.Alert{
-			ID: alert.ID, Rule: alert.Rule, Severity: string(alert.Severity), State: string(alert.State),
-			GPU: alert.Device.Index, Message: alert.Message, Since: alert.Since,
-		})
+	for _, a := range p.app.alerts.Standing() {
+		in.Alerts = append(in.Alerts, newViewAlert(&a))
 	}
 	return in
+}
+
+func newViewAlert(a *alert.Alert) views.Alert {
+	out := views.Alert{
+		ID: a.ID, Rule: a.Rule, Severity: string(a.Severity), State: string(a.State),
+		GPU: a.Device.Index, UUID: a.Device.UUID, Message: a.Message, Advice: a.Advice,
+		Since: a.Since, At: a.Time, SilencedUntil: a.SilencedUntil,
+	}
+	if by := a.Acknowledged; by != nil {
+		out.Acknowledged = &views.Note{By: by.By, Comment: by.Comment}
+	}
+	return out
+}
+
+// alerts writes the page of alerts.
+func (p *pages) alerts(ctx context.Context, w io.Writer) error {
+	snap, _ := p.app.newest()
+	answer := p.app.history.Explain(snap)
+	in := views.AlertsInput{Input: p.input(snap)}
+	in.Alerts = nil
+	for _, a := range p.app.alerts.Standing() {
+		shown := newViewAlert(&a)
+		if of := answer.Of(a.Device.Node, a.Device.UUID); of != nil {
+			shown.Why = of.Sentence
+			if shown.Advice == "" && len(of.Causes) > 0 {
+				shown.Advice = of.Causes[0].Advice
+			}
+		}
+		in.Alerts = append(in.Alerts, shown)
+	}
+	for _, a := range p.app.alerts.Past() {
+		in.Past = append(in.Past, newViewAlert(&a))
+	}
+	for _, x := range p.app.alerts.Silences() {
+		in.Silences = append(in.Silences, views.Silence{
+			ID: x.ID, Rule: x.Rule, Node: x.Node, GPU: x.GPU, Note: views.Note{By: x.By, Comment: x.Comment}, Until: x.Until,
+		})
+	}
+	for _, r := range p.app.alerts.Rules() {
+		in.Rules = append(in.Rules, newViewRule(&r))
+	}
+	for _, t := range p.app.alerts.notifier.Status() {
+		in.Targets = append(in.Targets, views.Target{
+			Name: t.Name, Service: t.Service, Severity: string(t.Severity), Queued: t.Queued,
+			LastSuccess: t.LastSuccess, LastError: t.LastError, FailingSince: t.FailingSince,
+		})
+	}
+	return views.NewAlertsPage(in).Render(ctx, w)
+}
+
+func newViewRule(r *alert.Rule) views.Rule {
+	out := views.Rule{
+		Name: r.Name, Watch: string(r.Watch), Severity: string(r.Severity), Enabled: r.Enabled,
+		Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
+		Hold: r.Hold, Clear: r.Clear, Cooldown: r.Cooldown, Repeat: r.Repeat, Targets: r.Targets,
+	}
+	if !r.Watch.Condition() {
+		out.Threshold = gpu.Of(r.Threshold)
+	}
+	for _, of := range []struct {
+		what string
+		list []string
+	}{
+		{"machine ", r.Scope.Nodes}, {"GPU ", r.Scope.GPUs}, {"user ", r.Scope.Users}, {"process ", r.Scope.Processes},
+		{"XID ", numerals(r.Codes)}, {"all XIDs but ", numerals(r.IgnoreCodes)},
+	} {
+		if len(of.list) > 0 {
+			out.Scope = append(out.Scope, of.what+strings.Join(of.list, " or "))
+		}
+	}
+	return out
+}
+
+func numerals(numbers []int) []string {
+	out := make([]string, len(numbers))
+	for i, n := range numbers {
+		out[i] = strconv.Itoa(n)
+	}
+	return out
 }
 
 func (p *pages) problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -37,6 +38,11 @@ type Silence struct {
 	Comment string    `json:"comment"`
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`
+}
+
+// Literally is the pattern that matches this very text, such as a UUID.
+func Literally(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }
 
 func (x *Silence) matches(a *Alert) bool {

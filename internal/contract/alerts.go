@@ -73,6 +73,13 @@ type SilenceRequest struct {
 	Duration float64 `json:"duration_seconds"`   // for how long
 }
 
+// SilenceSpan is the body of POST /api/alerts/{id}/silence.
+type SilenceSpan struct {
+	By       string  `json:"by,omitempty"`      // who, as they call themselves
+	Comment  string  `json:"comment,omitempty"` // what they say of it
+	Duration float64 `json:"duration_seconds"`  // for how long
+}
+
 // AlertRules answers GET /api/alert-rules.
 type AlertRules struct {
 	Rules []AlertRule `json:"rules"` // also those that are not enabled

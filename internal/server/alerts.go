@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,6 +59,25 @@ func (s *Server) alertRoutes() []route {
 			Params:      []apidoc.Param{alertParam},
 			Answers:     []apidoc.Answer{ok("The alert, resolved.", contract.Alert{}, ""), unknownAlert, stillReported},
 		}),
+		s.route(http.MethodPost, "/api/alerts/{id}/unacknowledge", s.unacknowledge, apidoc.Operation{
+			ID: "postWithdrawAcknowledgment", Tag: tagAlerts, Summary: "Take an acknowledgment back", Description: forForms,
+			Params:  []apidoc.Param{alertParam},
+			Answers: []apidoc.Answer{ok("The alert as it stands.", contract.Alert{}, ""), unknownAlert},
+		}),
+		s.route(http.MethodPost, "/api/alerts/{id}/dismiss", s.dismiss, apidoc.Operation{
+			ID: "postDismissAlert", Tag: tagAlerts, Summary: "End an alert that nothing can end any more", Description: forForms,
+			Params:  []apidoc.Param{alertParam},
+			Answers: []apidoc.Answer{ok("The alert, resolved.", contract.Alert{}, ""), unknownAlert, stillReported},
+		}),
+		s.route(http.MethodPost, "/api/alerts/{id}/silence", s.silenceOne, apidoc.Operation{
+			ID: "silenceAlert", Tag: tagAlerts, Summary: "Keep one alert from being told for a while",
+			Description: "A silence of its rule and its GPU, as if made at /api/silences.",
+			Params:      []apidoc.Param{alertParam}, Body: contract.SilenceSpan{}, BodyRequired: true,
+			Answers: []apidoc.Answer{
+				{Status: http.StatusCreated, Description: "The silence.", ContentType: typeJSON, Of: contract.Silence{}},
+				badBody, unknownAlert, tooMany, badMedia, badFields,
+			},
+		}),
 		s.route(http.MethodGet, "/api/alert-rules", s.alertRules, apidoc.Operation{
 			ID: "getAlertRules", Tag: tagAlerts, Summary: "When alerts fire",
 			Answers: []apidoc.Answer{ok("The rules, also those that are not enabled.", contract.AlertRules{}, "")},
@@ -76,8 +96,17 @@ func (s *Server) alertRoutes() []route {
 			Params:  []apidoc.Param{silenceParam},
 			Answers: []apidoc.Answer{{Status: http.StatusNoContent, Description: "It has ended."}, unknownSilence},
 		}),
+		s.route(http.MethodPost, "/api/silences/{id}/end", s.unsilence, apidoc.Operation{
+			ID: "postEndSilence", Tag: tagAlerts, Summary: "End a silence", Description: forForms,
+			Params:  []apidoc.Param{silenceParam},
+			Answers: []apidoc.Answer{{Status: http.StatusNoContent, Description: "It has ended."}, unknownSilence},
+		}),
+		{http.MethodGet, "/alerts", s.handle(s.alertsPage), nil},
 	}
 }
+
+// forForms is why what DELETE does can be done with POST too.
+const forForms = "The same as with DELETE, for pages whose forms know POST alone."
 
 var (
 	alertParam   = apidoc.Param{Name: "id", In: "path", Description: "The alert's alert_id."}
@@ -111,6 +140,15 @@ func (s *Server) alertRules(w http.ResponseWriter, r *http.Request) error {
 	return b.serve(w, r, cacheRevalidate)
 }
 
+// alertsPage answers with the page of alerts.
+func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
+	var page bytes.Buffer
+	if err := s.cfg.AlertsPage(r.Context(), &page); err != nil {
+		return fmt.Errorf("render the page of alerts: %w", err)
+	}
+	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+}
+
 func (s *Server) acknowledge(w http.ResponseWriter, r *http.Request) error {
 	var note contract.Note
 	form, err := readBody(r, &note)
@@ -123,23 +161,31 @@ func (s *Server) acknowledge(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) unacknowledge(w http.ResponseWriter, r *http.Request) error {
+	form, err := readBody(r, &struct{}{})
+	if err != nil {
+		return err
+	}
 	a, err := s.cfg.Alerts.Acknowledge(r.PathValue("id"), nil)
-	return s.changed(w, r, false, a, err)
+	return s.changed(w, r, form, a, err)
 }
 
 func (s *Server) dismiss(w http.ResponseWriter, r *http.Request) error {
+	form, err := readBody(r, &struct{}{})
+	if err != nil {
+		return err
+	}
 	a, err := s.cfg.Alerts.Dismiss(r.PathValue("id"))
-	return s.changed(w, r, false, a, err)
+	return s.changed(w, r, form, a, err)
 }
 
 // changed answers with an alert as it stands after what was asked for; a form
 // with the page that it came from.
-func (s *Server) changed(w http.ResponseWriter, r *http.Request, form bool, a alert.Alert, err error) error {
+func (s *Server) changed(w http.ResponseWriter, r *http.Request, form *sentForm, a alert.Alert, err error) error {
 	switch {
 	case err != nil:
 		return alertError(err)
-	case form:
-		return s.toAlerts(w, r)
+	case form != nil:
+		return s.back(w, r, form)
 	}
 	message := contract.NewAlert(&a)
 	answer := s.cfg.Explain(s.snapshot())
@@ -153,34 +199,77 @@ func (s *Server) silence(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	of := alert.Silence{Rule: ask.Rule, Node: ask.Node, GPU: ask.GPUUUID, By: ask.By, Comment: ask.Comment}
+	return s.makeSilence(w, r, form, of, ask.Duration)
+}
+
+// silenceOne makes a silence of the rule and the device of an alert.
+func (s *Server) silenceOne(w http.ResponseWriter, r *http.Request) error {
+	var ask contract.SilenceSpan
+	form, err := readBody(r, &ask)
+	if err != nil {
+		return err
+	}
+	standing := s.cfg.Alerts.Standing()
+	i := slices.IndexFunc(standing, func(a alert.Alert) bool { return a.ID == r.PathValue("id") })
+	if i < 0 {
+		return alertError(alert.ErrUnknown)
+	}
+	d := &standing[i].Device
+	of := alert.Silence{
+		Rule: standing[i].Rule, Node: alert.Literally(d.Node), GPU: alert.Literally(d.UUID), By: ask.By, Comment: ask.Comment,
+	}
+	return s.makeSilence(w, r, form, of, ask.Duration)
+}
+
+func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request, form *sentForm, of alert.Silence, seconds float64) error {
 	const longest = 400 * 24 * 60 * 60 // more than may be, and no more than a time.Duration holds
-	if !(ask.Duration > 0 && ask.Duration < longest) {
+	if !(seconds > 0 && seconds < longest) {
 		return refuse(http.StatusUnprocessableEntity, "duration_seconds must be more than 0, and 366 days at most", "give the seconds for which nobody is to be told")
 	}
-	made, err := s.cfg.Alerts.Silence(
-		alert.Silence{Rule: ask.Rule, Node: ask.Node, GPU: ask.GPUUUID, By: ask.By, Comment: ask.Comment},
-		time.Duration(ask.Duration*float64(time.Second)))
+	made, err := s.cfg.Alerts.Silence(of, time.Duration(seconds*float64(time.Second)))
 	switch {
 	case err != nil:
 		return alertError(err)
-	case form:
-		return s.toAlerts(w, r)
+	case form != nil:
+		return s.back(w, r, form)
 	default:
 		return answerNow(w, r, http.StatusCreated, contract.NewSilence(&made))
 	}
 }
 
 func (s *Server) unsilence(w http.ResponseWriter, r *http.Request) error {
+	form, err := readBody(r, &struct{}{})
+	if err != nil {
+		return err
+	}
 	if err := s.cfg.Alerts.Unsilence(r.PathValue("id")); err != nil {
 		return alertError(err)
+	}
+	if form != nil {
+		return s.back(w, r, form)
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// toAlerts leads a browser that has sent a form back to the page.
-func (s *Server) toAlerts(w http.ResponseWriter, r *http.Request) error {
-	http.Redirect(w, r, s.cfg.BasePath+"/#alerts", http.StatusSeeOther)
+// A sentForm is what a browser sends without a script.
+type sentForm struct {
+	// page is the one that the form is on: "alerts", "gpu/" and a UUID, or the
+	// dashboard for all else.
+	page string
+}
+
+// back leads a browser that has sent a form to the page that the form is on:
+// one of ours, whatever the form says.
+func (s *Server) back(w http.ResponseWriter, r *http.Request, form *sentForm) error {
+	path := "/#alerts"
+	if uuid, ok := strings.CutPrefix(form.page, "gpu/"); ok {
+		path = "/gpu/" + url.PathEscape(uuid) + "#alerts"
+	} else if form.page == "alerts" {
+		path = "/alerts"
+	}
+	http.Redirect(w, r, s.cfg.BasePath+path, http.StatusSeeOther)
 	return nil
 }
 
@@ -216,44 +305,49 @@ func alertError(err error) error {
 }
 
 // readBody reads JSON into a struct, or a form whose fields have the same names;
-// nothing where there is no body. It reports whether it was a form.
-func readBody(r *http.Request, into any) (form bool, err error) {
+// nothing where there is no body. It returns the form if it was one.
+func readBody(r *http.Request, into any) (*sentForm, error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
-		return false, refuse(http.StatusRequestEntityTooLarge, "the body can't be read: "+err.Error(), "send one of 64 KiB at most")
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the body can't be read: "+err.Error(), "send one of 64 KiB at most")
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var form *sentForm
+	if kind == typeForm {
+		form = &sentForm{}
+	}
 	switch {
 	case len(content) == 0:
-		return kind == typeForm, nil
+		return form, nil
 	case err != nil || kind != typeJSON && kind != typeForm:
-		return false, refuse(http.StatusUnsupportedMediaType, "the body is "+quote(r.Header.Get("Content-Type")), "send it as "+typeJSON)
-	case kind == typeForm:
-		if content, err = formAsJSON(string(content)); err != nil {
-			return false, err
+		return nil, refuse(http.StatusUnsupportedMediaType, "the body is "+quote(r.Header.Get("Content-Type")), "send it as "+typeJSON)
+	case form != nil:
+		if content, err = form.asJSON(string(content)); err != nil {
+			return nil, err
 		}
-		form = true
 	}
 	if !json.Valid(content) {
-		return false, refuse(http.StatusBadRequest, "the body is no JSON", "send an object, such as {}")
+		return nil, refuse(http.StatusBadRequest, "the body is no JSON", "send an object, such as {}")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return false, refuse(http.StatusUnprocessableEntity, "the body is not what it must be: "+strings.TrimPrefix(err.Error(), "json: "), "/docs says what it may have")
+		return nil, refuse(http.StatusUnprocessableEntity, "the body is not what it must be: "+strings.TrimPrefix(err.Error(), "json: "), "/docs says what it may have")
 	}
 	return form, nil
 }
 
 const typeForm = "application/x-www-form-urlencoded"
 
-// formAsJSON makes an object of a form's fields. The one that is a number
-// becomes one.
-func formAsJSON(content string) ([]byte, error) {
+// asJSON makes an object of the form's fields but for the one that says which
+// page it is on. The one that is a number becomes one.
+func (f *sentForm) asJSON(content string) ([]byte, error) {
 	values, err := url.ParseQuery(content)
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, "the form can't be read", "send it as a browser does")
 	}
+	f.page = values.Get("page")
+	values.Del("page")
 	object := map[string]any{}
 	for name := range values {
 		object[name] = values.Get(name)

@@ -97,21 +97,79 @@ func TestAlertsAreSilenced(t *testing.T) {
 	isProblem(t, w, http.StatusConflict)
 }
 
-// What a browser sends without a script leads back to the page.
+// What a browser sends without a script leads back to the page that it is on,
+// and to no other site.
 func TestForms(t *testing.T) {
 	h, _, id := alerting(t)
-	for path, fields := range map[string]url.Values{
-		"/api/alerts/" + id + "/acknowledge": {"by": {"ann"}, "comment": {"& so on"}},
-		"/api/silences":                      {"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}},
-	} {
+	post := func(path, page string, fields url.Values) {
+		t.Helper()
+		want := map[string]string{
+			"": "/#alerts", "alerts": "/alerts", "gpu/GPU-1": "/gpu/GPU-1#alerts",
+			"//evil.example": "/#alerts", "https://evil.example/": "/#alerts", "gpu///evil.example": "/gpu/%2F%2Fevil.example#alerts",
+		}[page]
+		fields.Set("page", page)
 		w := say(h, "POST", path, typeForm, fields.Encode())
-		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/#alerts" {
-			t.Errorf("%s: status %d to %q: %s", path, w.Code, w.Header().Get("Location"), w.Body)
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+			t.Errorf("%s: status %d to %q, want %q: %s", path, w.Code, w.Header().Get("Location"), want, w.Body)
+		}
+	}
+	of := "/api/alerts/" + id
+	standing := func() contract.Alerts { return decode[contract.Alerts](t, get(h, "/api/alerts")) }
+	post(of+"/acknowledge", "", url.Values{"by": {"ann"}, "comment": {"& so on"}})
+	post("/api/silences", "alerts", url.Values{"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}})
+	if a := standing().Alerts[0]; a.Acknowledged == nil || a.Acknowledged.Comment != "& so on" || a.SilencedUntil == nil {
+		t.Errorf("%+v", a)
+	}
+	post(of+"/unacknowledge", "gpu/GPU-1", url.Values{})
+	post("/api/silences/"+standing().Silences[0].ID+"/end", "//evil.example", url.Values{})
+	if list := standing(); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
+		t.Errorf("not taken back: %+v", list)
+	}
+	post(of+"/silence", "https://evil.example/", url.Values{"duration_seconds": {"60"}, "by": {"bob"}})
+	if list := standing(); list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID || list.Silences[0].By != "bob" {
+		t.Errorf("of one alert: %+v", list.Silences)
+	}
+	post(of+"/acknowledge", "gpu///evil.example", url.Values{})
+	if w := say(h, "POST", of+"/dismiss", typeForm, "page=alerts"); w.Code != http.StatusConflict {
+		t.Errorf("dismissed although it is reported: status %d", w.Code)
+	}
+	if w := say(h, "POST", of+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
+		t.Errorf("an empty form: status %d", w.Code)
+	}
+}
+
+// What can be taken back with DELETE can be with POST.
+func TestTakenBackWithPost(t *testing.T) {
+	h, doc, id := alerting(t)
+	of := "/api/alerts/" + id
+	for _, step := range []struct {
+		path, documented, content string
+		status                    int
+	}{
+		{of + "/acknowledge", "/api/alerts/{id}/acknowledge", "", 200},
+		{of + "/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 200},
+		{of + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 201},
+		{of + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":0}`, 422},
+		{of + "/dismiss", "/api/alerts/{id}/dismiss", "", 409},
+		{"/api/alerts/none/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 404},
+		{"/api/alerts/none/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 404},
+		{"/api/alerts/none/dismiss", "/api/alerts/{id}/dismiss", "", 404},
+		{"/api/silences/none/end", "/api/silences/{id}/end", "", 404},
+	} {
+		w := say(h, "POST", step.path, typeJSON, step.content)
+		doc.check(t, "POST", step.documented, w)
+		if w.Code != step.status {
+			t.Errorf("%s: status %d, want %d: %s", step.path, w.Code, step.status, w.Body)
 		}
 	}
 	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
-	if a := list.Alerts[0]; a.Acknowledged == nil || a.Acknowledged.Comment != "& so on" || a.SilencedUntil == nil {
-		t.Errorf("%+v", a)
+	if list.Alerts[0].Acknowledged != nil || len(list.Silences) != 1 {
+		t.Fatalf("%+v", list)
+	}
+	w := say(h, "POST", "/api/silences/"+list.Silences[0].ID+"/end", "", "")
+	doc.check(t, "POST", "/api/silences/{id}/end", w)
+	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); w.Code != http.StatusNoContent || len(list.Silences) != 0 {
+		t.Errorf("status %d: %+v", w.Code, list.Silences)
 	}
 }
 
@@ -197,6 +255,8 @@ func TestMethodsOfActions(t *testing.T) {
 		"/api/alerts":                        "GET, HEAD, OPTIONS",
 		"/api/alerts/" + id:                  "DELETE, OPTIONS",
 		"/api/alerts/" + id + "/acknowledge": "DELETE, OPTIONS, POST",
+		"/api/alerts/" + id + "/dismiss":     "OPTIONS, POST",
+		"/alerts":                            "GET, HEAD, OPTIONS",
 		"/api/silences":                      "OPTIONS, POST",
 		"/api/silences/x":                    "DELETE, OPTIONS",
 	} {

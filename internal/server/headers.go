@@ -9,7 +9,7 @@ import (
 // here, and nothing else from anywhere; 'self' covers the socket too.
 func policy(style string) string {
 	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; " +
-		"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }
 
 // Answers are for pages of this origin.
@@ -17,7 +17,7 @@ var fixedHeaders = map[string]string{
 	"Content-Security-Policy":      policy("'self'"),
 	"Cross-Origin-Opener-Policy":   "same-origin",
 	"Cross-Origin-Resource-Policy": "same-origin",
-	"Referrer-Policy":              "no-referrer",
+	"Referrer-Policy":              "same-origin", // without, forms would not say where they come from
 	"X-Content-Type-Options":       "nosniff",
 	"X-Frame-Options":              "DENY",
 }

@@ -31,8 +31,9 @@ type Config struct {
 	// ActiveAlerts is how many alerts are firing.
 	ActiveAlerts func() int
 	// Alerts are what fires, and what people say of it; their addresses are not
-	// there where it is nil.
-	Alerts Alerts
+	// there where it is nil. AlertsPage writes their page.
+	Alerts     Alerts
+	AlertsPage func(ctx context.Context, w io.Writer) error
 	// Metrics answers /metrics.
 	Metrics http.Handler
 	// Parts says how each part of the program does, by name.

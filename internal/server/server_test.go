@@ -131,6 +131,10 @@ func newStage() (*stage, Config) {
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
 		Alerts:       desk{st.engine},
+		AlertsPage: func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, "<!doctype html><title>alerts</title>")
+			return err
+		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			send(w, r, []byte("up 1\n"))

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// hotCard starts the program on one card that is too hot, and waits for its
+// alert.
+func hotCard(t *testing.T, args ...string) (*program, *fakenvml.Machine, contract.Alert) {
+	t.Helper()
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Temperature, 88)
+	m.GPU(0).SetProcesses()
+	rules := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, cooldown: 0s, enabled: true}, {name: too_hot, enabled: false}, {name: high_gpu_usage, enabled: false}, {name: lost, enabled: false}]")
+	p := start(t, lib.Env(), append([]string{fast, "--alert-rules=" + rules}, args...)...)
+	return p, m, p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "firing" })
+}
+
+// alerts is what the API says of alerts.
+func (p *program) alerts() (list contract.Alerts) {
+	p.t.Helper()
+	p.get("/api/alerts", &list)
+	return list
+}
+
+func click(sel string) chromedp.Action[chromedp.Void] { return chromedp.Click(chromedp.CSS(sel)) }
+
+// press presses the first button of that text.
+func press(b *browsertest.Tab, in, label string) {
+	find := fmt.Sprintf(`[...document.querySelectorAll(%q)].find((e) => e.checkVisibility() && e.textContent.replace(/\s+/g, " ").trim() === %q)`, in+" button", label)
+	b.Until(find + ` !== undefined`)
+	browsertest.Ask[bool](b, `(`+find+`.click(), true)`)
+}
+
+// What is said of an alert on its page is known to the API, to another tab and
+// to the dashboard, and can be taken back.
+func TestThePageOfAlerts(t *testing.T) {
+	t.Parallel()
+	p, m, fired := hotCard(t, "--base-path=/gpus/")
+	tab, second, front := quietTab(t, 1440, 900), quietTab(t, 390, 844), quietTab(t, 1440, 900)
+	for _, b := range []*browsertest.Tab{tab, second} {
+		b.Visit(p.url + "alerts")
+		b.Until(live)
+	}
+	front.Visit(p.url)
+	front.Until(live)
+	everywhere := func(text string, there bool) {
+		t.Helper()
+		for _, b := range []*browsertest.Tab{tab, second, front} {
+			b.Until(fmt.Sprintf(`document.querySelector("main").textContent.replaceAll("\u00a0", " ").includes(%q) === %t`, text, there))
+		}
+	}
+	// While one is typing in another form, which stays as it is.
+	tab.Do(click("#new-silence summary"), chromedp.Focus(chromedp.CSS("#new-silence [name=comment]")), chromedp.SendKeys(chromedp.CSS("#new-silence [name=comment]"), "half a sen"))
+	second.Do(chromedp.SendKeys(chromedp.CSS(".firing [name=by]"), "ann"))
+	browsertest.Ask[bool](second, `(document.querySelector(".firing [name=comment]").value = "<b>soon</b> \u202etxet", true)`)
+	press(second, ".firing", "Acknowledge")
+	everywhere("acknowledged by ann: <b>soon</b> \ufffdtxet", true)
+	if !browsertest.Ask[bool](tab, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
+		t.Error("what was being typed is gone, or has lost the focus")
+	}
+	if a := p.alerts().Alerts; len(a) != 1 || a[0].Acknowledged == nil || a[0].Acknowledged.Comment != "<b>soon</b> \u202etxet" {
+		t.Errorf("the API: %+v", a)
+	}
+	press(tab, ".firing", "Take the acknowledgment back")
+	everywhere("acknowledged by", false)
+
+	press(tab, ".firing", "8 h")
+	everywhere("silenced until ", true)
+	if list := p.alerts(); len(list.Silences) != 1 || list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != "hot" || list.Silences[0].GPUUUID != fired.GPUUUID {
+		t.Errorf("the API: %+v", list.Silences)
+	}
+	press(second, "#silences", "End it")
+	everywhere("silenced until ", false)
+
+	// A silence of more, with what was typed before.
+	browsertest.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
+	press(tab, "#new-silence", "Silence")
+	tab.Until(`document.querySelector("#silences").textContent.includes("made: half a sen")`)
+	if list := p.alerts(); len(list.Silences) != 1 || list.Silences[0].GPUUUID != "" || list.Silences[0].Comment != "half a sen" {
+		t.Errorf("the API: %+v", list.Silences)
+	}
+	press(tab, "#silences", "End it")
+
+	// Its card is gone: nothing ends the alert but a person.
+	m.GPU(0).Lost()
+	p.dial().nextAlert("nothing is reported", func(a contract.Alert) bool { return a.ID == fired.ID && a.State == "no_data" })
+	press(tab, ".firing", "Dismiss: its GPU is gone for good")
+	for _, b := range []*browsertest.Tab{tab, second} {
+		b.Until(`document.querySelectorAll(".firing").length === 0 && document.querySelector("[role=status].why").textContent === "Nothing fires."`)
+		b.Until(`document.querySelector("[aria-labelledby=past-title]").textContent.includes("Dismissed by hand")`)
+	}
+}
+
+// The line above the cards does the same, there and on the card's own page.
+func TestAlertsAreAnsweredWhereTheyStand(t *testing.T) {
+	t.Parallel()
+	p, _, fired := hotCard(t)
+	for _, path := range []string{"", "gpu/" + fired.GPUUUID} {
+		b := quietTab(t, 1440, 900)
+		b.Visit(p.url + path)
+		b.Until(live)
+		b.Do(chromedp.Focus(chromedp.CSS("[data-do=acknowledge]")), chromedp.KeyEvent("\r"))
+		b.Until(`document.querySelector("#alerts .said").textContent === "acknowledged"`)
+		b.Until(`document.activeElement.matches("#alerts .said") && document.querySelector("[data-do=acknowledge]").hidden`)
+		press(b, "#alerts", "Silence 1 h")
+		b.Until(`/^acknowledged · silenced until (\d{4}-\d\d-\d\d )?\d\d:\d\d\sUTC$/.test(document.querySelector("#alerts .said").textContent)`)
+		// The script writes what the server writes.
+		said := browsertest.Ask[string](b, `document.querySelector("#alerts .said").textContent`)
+		if served := pageAt(t, p.url+path); !strings.Contains(served, strings.ReplaceAll(said, "\u00a0", " ")) {
+			t.Errorf("%q: the server does not say %q", path, said)
+		}
+		p.ask("DELETE", "/api/silences/"+p.alerts().Silences[0].ID, "", nil)
+		p.ask("DELETE", "/api/alerts/"+fired.ID+"/acknowledge", "", nil)
+		b.Until(`document.querySelector("#alerts .said").textContent === "" && !document.querySelector("[data-do=silence]").hidden`)
+	}
+	// A page that can't reach the server says so where one has pressed.
+	b := quietTab(t, 1440, 900)
+	b.Visit(p.url)
+	b.Until(live)
+	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.fetch = async () => { throw new Error("cut"); })`))
+	press(b, "#alerts", "Acknowledge")
+	b.Until(`document.querySelector("#alerts output").textContent.includes("does not answer")`)
+}
+
+// Without JavaScript forms lead back to the page that they are on, also where
+// the browser does not say that a request is of the same site, as it does not on
+// plain HTTP.
+func TestAlertsWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	p, _, fired := hotCard(t, "--allow-host=gpubox.test")
+	b := browsertest.Open(t, 1440, 900, chromedp.Flag("host-resolver-rules", "MAP gpubox.test 127.0.0.1"))
+	t.Cleanup(func() { b.Quiet("Cross-Origin-Opener-Policy header has been ignored") }) // as it is on plain HTTP
+	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	site := strings.Replace(p.url, "127.0.0.1", "gpubox.test", 1)
+	// sends presses what sends a form, and waits for what only the page has to
+	// which its answer leads.
+	sends := func(press, then, path string) {
+		t.Helper()
+		b.Do(click(press), chromedp.WaitReady(chromedp.CSS(then)))
+		if at := browsertest.Ask[string](b, `location.pathname`); at != path {
+			t.Errorf("%s leads to %s, want %s", press, at, path)
+		}
+	}
+	b.Visit(site + "alerts")
+	b.Do(chromedp.SendKeys(chromedp.CSS(".firing [name=by]"), "ann"))
+	sends("[formaction$='/acknowledge']", "[action$='/unacknowledge']", "/alerts")
+	if a := p.alerts().Alerts; len(a) != 1 || a[0].Acknowledged == nil || a[0].Acknowledged.By != "ann" {
+		t.Errorf("acknowledged: %+v", a)
+	}
+	sends("[action$='/unacknowledge'] button", "[formaction$='/acknowledge']", "/alerts")
+	sends("[formaction$='/silence']", "#silences button", "/alerts")
+	sends("#silences button", "[formaction$='/silence']", "/alerts")
+	if list := p.alerts(); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
+		t.Errorf("taken back: %+v", list)
+	}
+	b.Visit(site)
+	sends("[data-do=silence]", "#alerts [data-do=silence][hidden]", "/")
+	b.Visit(site + "gpu/" + fired.GPUUUID)
+	sends("[data-do=acknowledge]", "#alerts [data-do=acknowledge][hidden]", "/gpu/"+fired.GPUUUID)
+	if text := browsertest.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "acknowledged · silenced until ") {
+		t.Errorf("the page shows %q", text)
+	}
+}
+
+// The page of a machine where nothing fires says how many rules would, and is
+// accessible; so is one with everything on it.
+func TestThePageOfAlertsIsAccessible(t *testing.T) {
+	t.Run("nothing fires", func(t *testing.T) {
+		s, b := newStage(t), quietTab(t, 1440, 900)
+		b.Visit(s.url + "alerts")
+		b.Until(shows("Nothing is known yet"))
+		s.show("one")
+		b.Visit(s.url + "alerts")
+		b.Until(live)
+		b.Until(shows("Nothing fires.") + ` && /\d+ rules are in force/.test(document.body.innerText)`)
+		accessible(t, b, "nothing fires")
+		b.Visit("about:blank")
+	})
+	t.Run("much", func(t *testing.T) {
+		s, b := newStage(t, "--interval=5s"), quietTab(t, 1440, 900)
+		s.playPast("dgx-h100", loudest(t, "dgx-h100"), 5*time.Minute, 5*time.Second)
+		standing := s.alerts.Standing()
+		for _, width := range []int64{390, 768, 1440, 3840} {
+			b.Resize(width, 900)
+			b.Visit(s.url + "alerts")
+			b.Until(live)
+			b.Until(fmt.Sprintf(`document.querySelectorAll(".firing").length === %d`, len(standing)))
+			if wide := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); wide > width {
+				t.Errorf("it is %d wide of %d", wide, width)
+			}
+			if width < 3840 {
+				accessible(t, b, fmt.Sprint(width))
+			}
+		}
+		b.Prefer("prefers-contrast: more")
+		if found := axe(t, b); found != "" {
+			t.Errorf("with more contrast:\n%s", found)
+		}
+		b.Resize(1440, 900)
+		for _, at := range walk(t, b) {
+			if !at.Visible {
+				t.Errorf("%s has the focus, and it can't be seen", at.Name)
+			}
+		}
+		b.Visit("about:blank")
+	})
+}
+
+// How the targets do is on the page; where they are is nowhere.
+func TestThePageShowsTargets(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	phone := newReceiver(t, 0)
+	rules := rulesFile(t, fmt.Sprintf("targets: [{name: phone, severity: warning, url: '%s'}]\nrules: [{name: hot, above: 20, hold: 0s, enabled: true}]\ngroup_wait: 0s\n", phone.target()))
+	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
+	<-phone.messages
+	answer, err := http.Get(p.url + "alerts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Who is told", ">phone<", ">generic<", ">Warning<"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not on the page", want)
+		}
+	}
+	if strings.Contains(string(text), strings.TrimPrefix(phone.URL, "http://")) {
+		t.Error("the page has the address of a target")
+	}
+}

@@ -1,0 +1,88 @@
+// @ts-check
+// The page of alerts: on news the server is asked for the page once more, and
+// what differs is put in place. What somebody types or has open stays.
+
+import { byId, setAttribute, setText } from "./dom.js";
+import { sendForms } from "./forms.js";
+import { connect, stateWords } from "./stream.js";
+
+const { base: root = "/", interval: seconds } = document.body.dataset;
+const socketURL = new URL(`${root}ws`, location.href);
+socketURL.protocol = socketURL.protocol.replace("http", "ws");
+
+let asking = false;
+let behind = false;
+let heardOf = "";
+
+/** Asks for the page; while nobody sees it, once it is seen again. */
+function refresh() {
+  behind = true;
+  if (asking || document.hidden) return;
+  asking = true;
+  behind = false;
+  const page = new XMLHttpRequest();
+  page.responseType = "document"; // as a visit would: its scripts do not run
+  page.open("GET", location.pathname);
+  page.onload = () => {
+    const main = page.status === 200 && page.response?.querySelector("main");
+    if (!main) return;
+    become(/** @type {Element} */ (document.querySelector("main")), main);
+    document.title = page.response.title;
+  };
+  page.onloadend = () => {
+    asking = false;
+    if (behind) refresh();
+  };
+  page.send();
+}
+
+/**
+ * Makes an element what the server says now. Rows are the same by their key.
+ * @param {Element} now
+ * @param {Element} next
+ */
+function become(now, next) {
+  if (now.isEqualNode(next)) return;
+  for (const { name } of [...now.attributes]) if (name !== "open") setAttribute(now, name, next.getAttribute(name) ?? "");
+  for (const { name, value } of next.attributes) now.getAttribute(name) !== value && now.setAttribute(name, value);
+  if (![...now.children, ...next.children].length) return setText(now, next.textContent ?? "");
+  const old = [...now.childNodes];
+  let place = now.firstChild;
+  for (const child of [...next.childNodes]) {
+    const i = old.findIndex((o) => alike(o, child));
+    const kept = i < 0 ? child : old.splice(i, 1)[0];
+    if (kept instanceof Element && kept !== child) become(kept, /** @type {Element} */ (child));
+    else if (kept !== child && kept.nodeValue !== child.nodeValue) kept.nodeValue = child.nodeValue;
+    if (kept === place) place = place.nextSibling;
+    else now.insertBefore(kept, place);
+  }
+  for (const gone of old) gone.remove();
+}
+
+/**
+ * @param {any} a
+ * @param {any} b
+ */
+const alike = (a, b) => a.nodeName === b.nodeName && a.id === b.id && a.dataset?.key === b.dataset?.key && a.getAttribute?.("action") === b.getAttribute?.("action");
+
+connect({
+  url: socketURL.href,
+  greeting: [{ event: "subscribe", data: { events: ["alert", "high_gpu_usage_alert"] } }],
+  api: `${root}api/`,
+  interval: () => 1000 * Number(seconds),
+  silence: () => 2 ** 30, // hours without an alert are no reason to connect again
+  onMessage(event, data) {
+    if (event === "gpu_status_update") return;
+    const text = JSON.stringify(data);
+    if (event !== "standing_alerts" || text !== heardOf) refresh();
+    heardOf = text;
+  },
+  onState(state) {
+    const el = byId("connection");
+    if (state === "connecting" && el.dataset.state === "waiting") return;
+    setAttribute(el, "data-state", state);
+    setText(el, stateWords[state]);
+  },
+});
+sendForms(refresh);
+document.addEventListener("visibilitychange", () => behind && refresh());

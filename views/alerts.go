@@ -1,0 +1,404 @@
+package views
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// An Alert is one that stands, or stood.
+type Alert struct {
+	ID       string
+	Rule     string
+	Severity string // "info", "warning" or "critical"
+	State    string // "firing", "resolved", or "no_data" where nothing is reported now that could end it
+	GPU      int    // the device's index; below 0 where it is about the machine
+	UUID     string // of the device; empty where it is about the machine
+	Message  string
+	Advice   string // what to do; may be empty
+	Why      string // why the device is as it is; may be empty
+	Since    time.Time
+	// At is when it was so, or when it was over.
+	At time.Time
+	// Acknowledged is nil where nobody has.
+	Acknowledged *Note
+	// SilencedUntil is zero where no silence covers it.
+	SilencedUntil time.Time
+}
+
+// A Note is what somebody says.
+type Note struct {
+	By, Comment string // as they call themselves, and may be empty
+}
+
+// A Silence keeps alerts from being told.
+type Silence struct {
+	ID              string
+	Rule, Node, GPU string // patterns, of which an empty one matches everything; GPU is of UUIDs
+	Note
+	Until time.Time
+}
+
+// A Rule is when an alert fires.
+type Rule struct {
+	Name, Watch, Severity string
+	Enabled               bool
+	Threshold             gpu.Reading[float64] // absent where what it watches either is so or not
+	Unit                  string               // of Threshold and Margin
+	Below                 bool                 // it fires below the threshold
+	Margin                float64
+	Hold, Clear           time.Duration
+	Cooldown, Repeat      time.Duration // Repeat is 0 for never
+	Scope                 []string      // patterns in words, such as "user alice"; everything where there are none
+	Targets               []string      // names of those who are told; all where there are none
+}
+
+// A Target is somebody who is told of alerts, and how that goes.
+type Target struct {
+	Name, Service, Severity string // Severity is the least that it is told of
+	Queued                  int    // events that wait
+	LastSuccess             time.Time
+	LastError               string // of the last try; empty where it worked
+	FailingSince            time.Time
+}
+
+// An AlertsInput is all that the page of alerts is made of. Of Input it takes no
+// causes and no sentence.
+type AlertsInput struct {
+	Input
+	Past     []Alert // newest first
+	Silences []Silence
+	Rules    []Rule
+	Targets  []Target
+}
+
+// An AlertRow is an alert as the page shows it.
+type AlertRow struct {
+	Key, State, Severity, Label, Message string
+	Since                                string // the moment, for those who point at the row
+	Said                                 string // what people said of it
+	Known, Silenced                      bool
+	Say                                  string // where forms about it go, with a slash at its end
+	Page                                 string // what forms say of where they are
+}
+
+// An AlertCard is an alert with all that is known of it.
+type AlertCard struct {
+	AlertRow
+	Rule, Device, DevicePath string
+	Advice, Why              string
+	Span                     string // how long it has been so, or was
+	At                       string
+	Ended                    bool
+	NoData                   bool
+}
+
+// A SilenceRow is a silence as the page shows it.
+type SilenceRow struct {
+	Key, Of, Said, Until, End string
+}
+
+// A RuleRow is a rule as the page shows it.
+type RuleRow struct {
+	Key, Fires, Hold, Over, Cooldown, Repeat, Severity, Scope, Tells string
+	Enabled                                                          bool
+}
+
+// A TargetRow is a target as the page shows it.
+type TargetRow struct {
+	Key, Service, Severity, Success, Error, Queued string
+	Failing                                        bool
+}
+
+// A Choice is one of a list in a form.
+type Choice struct{ Value, Label string }
+
+// An AlertsPage is the view model of the page of alerts.
+type AlertsPage struct {
+	Title, Version, Node, Source, BasePath, Interval string
+	Simulated                                        bool
+	Sentence, AsOf                                   string
+	Firing                                           []AlertCard
+	Silences                                         []SilenceRow
+	Past                                             []AlertCard
+	Rules                                            []RuleRow
+	RuleCount                                        string
+	Targets                                          []TargetRow
+	// GPUChoices and NodeChoices are what can be silenced; none where there are
+	// too many to choose from, or where there is nothing to choose.
+	GPUChoices, NodeChoices []Choice
+
+	asset func(string) string
+}
+
+// silenceSpans are for how long a silence can be made.
+var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "h"}, {"86400", "1" + nbsp + "day"}, {"604800", "1" + nbsp + "week"}}
+
+// NewAlertsPage makes the view model.
+func NewAlertsPage(in AlertsInput) AlertsPage {
+	p := AlertsPage{
+		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
+		Interval:  strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
+		Simulated: in.Snapshot != nil && in.Snapshot.Simulated(),
+		AsOf:      "as of " + moment(in.Now),
+		asset:     in.Asset,
+	}
+	if in.Snapshot != nil {
+		p.Node, p.Source = clean(in.Snapshot.Node, longestName), in.Snapshot.Source
+		p.GPUChoices, p.NodeChoices = silenceChoices(in.Snapshot.Devices)
+	}
+	for _, a := range sortedAlerts(in.Alerts) {
+		p.Firing = append(p.Firing, newAlertCard(&a, &in.Input))
+	}
+	for i := range in.Past {
+		p.Past = append(p.Past, newAlertCard(&in.Past[i], &in.Input))
+	}
+	for i := range in.Silences {
+		p.Silences = append(p.Silences, newSilence(&in.Silences[i], &in.Input))
+	}
+	enabled := 0
+	for i := range in.Rules {
+		p.Rules = append(p.Rules, newRule(&in.Rules[i]))
+		if in.Rules[i].Enabled {
+			enabled++
+		}
+	}
+	p.RuleCount = plural(enabled, "rule is", "rules are") + " in force"
+	for i := range in.Targets {
+		p.Targets = append(p.Targets, newTarget(&in.Targets[i]))
+	}
+	p.Sentence = firingSentence(in.Alerts, in.Snapshot)
+	p.Title = "Alerts · gpuwhy"
+	if n := len(in.Alerts); n > 0 {
+		p.Title = "▲ " + strconv.Itoa(n) + " · " + p.Title
+	}
+	return p
+}
+
+// Render writes the whole page as HTML, as [Page.Render] does.
+func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
+	h := head{Title: p.Title, Style: []string{p.asset("app.css")}, Icon: p.asset("icon.svg"), Script: p.asset("alertpage.js")}
+	return document(h, alertsBody(p)).Render(ctx, w)
+}
+
+// firingSentence says how many alerts fire, or whether it can be known that
+// none does.
+func firingSentence(alerts []Alert, s *gpu.Snapshot) string {
+	if len(alerts) == 0 {
+		switch s.Status() {
+		case gpu.StatusStarting:
+			return "Nothing is known yet: the first reading is under way."
+		case gpu.StatusNoGPU:
+			return "Nothing fires, and no GPU can be read."
+		default:
+			return "Nothing fires."
+		}
+	}
+	var parts []string
+	for _, of := range []struct{ severity, one, many string }{
+		{"critical", "critical", "critical"}, {"warning", "warning", "warnings"}, {"info", "note", "notes"},
+	} {
+		n := 0
+		for i := range alerts {
+			if alerts[i].Severity == of.severity {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, plural(n, of.one, of.many))
+		}
+	}
+	return plural(len(alerts), "alert stands", "alerts stand") + ": " + list(parts) + "."
+}
+
+func newAlertCard(a *Alert, in *Input) AlertCard {
+	out := AlertCard{
+		AlertRow: newAlertRow(a, in, "alerts"),
+		Rule:     a.Rule, Device: "the machine",
+		Advice: sentence(a.Advice), Why: sentence(a.Why),
+		Span: "for " + between(a.Since, in.Now), At: moment(a.Since),
+		Ended: a.State == "resolved", NoData: a.State == "no_data",
+	}
+	if a.UUID != "" {
+		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.GPU)), in.BasePath+devicePath(a.UUID)
+	}
+	if out.Ended {
+		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.At)
+	}
+	return out
+}
+
+// severityName is a severity in a word.
+func severityName(severity string) string {
+	if severity == "" {
+		return ""
+	}
+	return say("alert " + severity)
+}
+
+func newSilence(s *Silence, in *Input) SilenceRow {
+	of := []string{"every rule"}
+	if s.Rule != "" {
+		of[0] = "rule " + clean(s.Rule, longestName)
+	}
+	switch i := deviceOf(in.Snapshot, s.GPU); {
+	case i >= 0:
+		of = append(of, say("gpu", strconv.Itoa(i)))
+	case s.GPU != "":
+		of = append(of, "GPUs "+clean(s.GPU, longestName))
+	}
+	if s.Node != "" && (in.Snapshot == nil || s.Node != in.Snapshot.Node) {
+		of = append(of, "machine "+clean(s.Node, longestName))
+	}
+	var made string
+	if s.Note != (Note{}) {
+		made = saying("made", &s.Note)
+	}
+	return SilenceRow{
+		Key: s.ID, Of: dots(of), Said: made,
+		Until: until(s.Until, in.Now), End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end",
+	}
+}
+
+// deviceOf is the index of the device whose UUID a pattern is; below 0 where it
+// is of none.
+func deviceOf(s *gpu.Snapshot, uuid string) int {
+	if s == nil || uuid == "" {
+		return -1
+	}
+	if d, ok := s.Device(uuid); ok {
+		return d.Index
+	}
+	return -1
+}
+
+func newRule(r *Rule) RuleRow {
+	fires := strings.ReplaceAll(r.Watch, "_", " ")
+	amount := func(v float64) string {
+		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', -1, 64)+nbsp+r.Unit, nbsp)
+	}
+	over := "after " + length(r.Clear)
+	if threshold, ok := r.Threshold.Get(); ok {
+		side := " above "
+		if r.Below {
+			side = " below "
+		}
+		fires += side + amount(threshold)
+		if r.Margin > 0 {
+			over = "back by " + amount(r.Margin) + " for " + length(r.Clear)
+		}
+	}
+	out := RuleRow{
+		Key: r.Name, Fires: fires, Hold: length(r.Hold), Over: over, Cooldown: length(r.Cooldown), Repeat: "never",
+		Severity: severityName(r.Severity), Scope: "everything", Tells: "all", Enabled: r.Enabled,
+	}
+	if r.Hold == 0 {
+		out.Hold = "at once"
+	}
+	if r.Repeat > 0 {
+		out.Repeat = "every " + length(r.Repeat)
+	}
+	if len(r.Scope) > 0 {
+		out.Scope = clean(strings.Join(r.Scope, ", "), longestSentence)
+	}
+	if len(r.Targets) > 0 {
+		out.Tells = strings.Join(r.Targets, ", ")
+	}
+	return out
+}
+
+func newTarget(t *Target) TargetRow {
+	out := TargetRow{
+		Key: t.Name, Service: t.Service, Severity: severityName(t.Severity), Success: "not yet", Error: "none",
+		Queued: strconv.Itoa(t.Queued), Failing: !t.FailingSince.IsZero(),
+	}
+	if out.Severity == "" {
+		out.Severity = "everything"
+	}
+	if !t.LastSuccess.IsZero() {
+		out.Success = moment(t.LastSuccess)
+	}
+	if t.LastError != "" {
+		out.Error = clean(t.LastError, longestSentence)
+	}
+	if out.Failing {
+		out.Error += ", since " + moment(t.FailingSince)
+	}
+	return out
+}
+
+// silenceChoices are the GPUs and machines that can be chosen.
+func silenceChoices(devices []gpu.Device) (gpus, nodes []Choice) {
+	if len(devices) > mostCards {
+		return nil, nil
+	}
+	for i := range devices {
+		d := &devices[i]
+		gpus = append(gpus, Choice{d.UUID, dots([]string{say("gpu", strconv.Itoa(d.Index)), clean(d.Name, longestName)})})
+		if !slices.ContainsFunc(nodes, func(c Choice) bool { return c.Value == d.Node }) {
+			nodes = append(nodes, Choice{d.Node, clean(d.Node, longestName)})
+		}
+	}
+	if len(nodes) < 2 {
+		nodes = nil
+	}
+	return gpus, nodes
+}
+
+// newAlertRow is an alert on the page that page names, as forms do.
+func newAlertRow(a *Alert, in *Input, page string) AlertRow {
+	out := AlertRow{
+		Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(*a), Message: sentence(a.Message),
+		Since: say("since", moment(a.Since)), Known: a.Acknowledged != nil, Silenced: !a.SilencedUntil.IsZero(),
+		Say: in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
+	}
+	var parts []string
+	if out.Known {
+		parts = append(parts, saying(say("acknowledged"), a.Acknowledged))
+	}
+	if out.Silenced {
+		parts = append(parts, say("silenced", until(a.SilencedUntil, in.Now)))
+	}
+	out.Said = dots(parts)
+	return out
+}
+
+// saying is what somebody did, who that was, and what they say of it.
+func saying(did string, n *Note) string {
+	if by := clean(n.By, longestName); by != "" {
+		did = say("by", did, by)
+	}
+	if comment := clean(n.Comment, longestSentence); comment != "" {
+		did = say("says", did, comment)
+	}
+	return did
+}
+
+// until writes a time ahead: without the day if that is today's.
+func until(t, now time.Time) string {
+	layout := "2006-01-02 15:04"
+	if t.UTC().Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
+		layout = "15:04"
+	}
+	return t.UTC().Format(layout) + nbsp + "UTC"
+}
+
+// length writes a time that somebody has set, such as "4 h".
+func length(d time.Duration) string {
+	text, _, _ := strings.Cut(span(d.Seconds()), " 0")
+	return text
+}
+
+// plural is a number of things: "1 note", "2 notes".
+func plural(n int, one, many string) string {
+	if n != 1 {
+		one = many
+	}
+	return strconv.Itoa(n) + " " + one
+}
