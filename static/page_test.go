@@ -461,7 +461,15 @@ func TestAlertsComeAndGo(t *testing.T) {
 	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339Nano) }
 	alert := contract.Alert{ID: "a1", State: "firing", Since: at(-42 * time.Second), Timestamp: at(0), Message: "<b>busy</b>", Rule: "high_gpu_usage", Severity: "warning"}
 	site.send(t, "high_gpu_usage_alert", alert)
-	until(t, ctx, `document.querySelector("#alerts > [data-key=a1]")?.innerText.replace(/\s+/g, " ") .trim() === "High usage <b>busy</b>"`)
+	until(t, ctx, `document.querySelector("#alerts > [data-key=a1]")?.innerText.replace(/\s+/g, " ") .trim() === "High usage <b>busy</b> Acknowledge Silence 1 h"`)
+
+	// What people say of it stands beside it, as text, and can't be said twice.
+	today := now.UTC().Add(time.Hour).Truncate(time.Hour).Format(time.RFC3339Nano)
+	alert.Acknowledged, alert.SilencedUntil = &contract.Acknowledgment{By: "<i>ann</i>", Comment: "\u202enot yet"}, &today
+	site.send(t, "alert", alert)
+	until(t, ctx, `/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*\d\d:00\sUTC$/.test(document.querySelector("#alerts .said").textContent)`)
+	until(t, ctx, `[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "` + base + `api/alerts/a1/silence"`)
+	alert.Acknowledged, alert.SilencedUntil = nil, nil
 
 	// It stands again after the connection was lost, once.
 	site.mu.Lock()

@@ -28,13 +28,14 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, shot := range []struct {
-		name, profile, look string
-		width, height       int
+		name, path, profile, look string
+		width, height             int
 	}{
-		{"server.png", "dgx-h100", "light", 1440, 900},
-		{"workstation.png", "rtx-4090", "dark", 1440, 900},
-		{"wall.png", "fleet:1000", "light", 1440, 900},
-		{"phone.png", "rtx-4090", "light", 390, 844},
+		{"server.png", "", "dgx-h100", "light", 1440, 900},
+		{"workstation.png", "", "rtx-4090", "dark", 1440, 900},
+		{"wall.png", "", "fleet:1000", "light", 1440, 900},
+		{"phone.png", "", "rtx-4090", "light", 390, 844},
+		{"alerts.png", "alerts", "dgx-h100", "light", 1440, 900},
 	} {
 		t.Run(shot.name, func(t *testing.T) {
 			s := newStage(t, "--interval=5s")
@@ -42,9 +43,9 @@ func TestScreenshots(t *testing.T) {
 			b := quietTab(t, shot.width, shot.height)
 			b.Resize(int64(shot.width), int64(shot.height))
 			b.Prefer("prefers-color-scheme: " + shot.look)
-			b.Visit(s.url)
+			b.Visit(s.url + shot.path)
 			b.Until(live)
-			b.Until(`performance.getEntriesByType("resource").some((e) => e.name.includes("/api/gpu/recent") && e.responseEnd > 0)`)
+			b.Until(`document.getElementById("charts") === null || performance.getEntriesByType("resource").some((e) => e.name.includes("/api/gpu/recent") && e.responseEnd > 0)`)
 			b.Settle()
 			picture := browsertest.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
 			if len(picture) == 0 || len(picture) > largestScreenshot {
