@@ -468,7 +468,7 @@ func TestAlertsComeAndGo(t *testing.T) {
 	alert.Acknowledged, alert.SilencedUntil = &contract.Acknowledgment{By: "<i>ann</i>", Comment: "\u202enot yet"}, &today
 	site.send(t, "alert", alert)
 	until(t, ctx, `/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*\d\d:00\sUTC$/.test(document.querySelector("#alerts .said").textContent)`)
-	until(t, ctx, `[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "` + base + `api/alerts/a1/silence"`)
+	until(t, ctx, `[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "`+base+`api/alerts/a1/silence"`)
 	alert.Acknowledged, alert.SilencedUntil = nil, nil
 
 	// It stands again after the connection was lost, once.
