@@ -63,7 +63,12 @@ func (a *app) kept() *kept {
 		}
 		return filepath.Join(a.cfg.StateDir, name)
 	}
-	origin := a.cfg.Source
+	// However a real machine is read, it is the same machine.
+	origin := "auto"
+	if strings.HasPrefix(a.cfg.Source, "simulate:") {
+		origin = a.cfg.Source
+	}
+	node := a.inputs.node
 	k.files = []keptFile{
 		{
 			file("recent.json"), "the last minutes", atEnd,
@@ -74,8 +79,8 @@ func (a *app) kept() *kept {
 		{file("baselines.json"), "how devices are at work and after it", hourly, a.history.Keep, a.history.Restore},
 		{
 			file("alerts.json"), "alerts and silences", promptly,
-			func() ([]byte, error) { return a.alerts.Keep(origin) },
-			func(text []byte, _ time.Time) error { return a.alerts.Restore(text, origin) },
+			func() ([]byte, error) { return a.alerts.Keep(origin, node) },
+			func(text []byte, now time.Time) error { return a.alerts.Restore(text, origin, node, now) },
 		},
 		{
 			file("notifications.json"), "what targets are still to be told", promptly, a.alerts.notifier.Keep,

@@ -49,8 +49,16 @@ type Alert struct {
 	Acknowledged *Acknowledgment
 	// SilencedUntil is when the silence ends that covers it; zero for none.
 	SilencedUntil time.Time
+
+	now present // of one that fires
 	// Targets are the rule's.
 	Targets []string
+}
+
+// present is how what an alert is about does now, while the alert fires.
+type present struct {
+	beyond bool          // it is as it was when the alert fired
+	clear  time.Duration // it is back, and has to stay so for that long; 0 where it is not
 }
 
 // About reports whether the alert is about a device, not the machine.
@@ -131,15 +139,19 @@ func (a *Alert) past(w *watch) string {
 	if a.State == Resolved {
 		return ": it is over, " + span + " after " + began
 	}
+	text := "; " + began + " " + span + " ago"
 	if a.Time.Sub(a.Since) < time.Second {
-		return "; " + began + " just now"
+		text = "; " + began + " just now"
 	}
-	return "; " + began + " " + span + " ago"
+	if a.State == Firing && a.now.clear > 0 && w.kind != counter {
+		text += ", and is over once it stays as it is for " + explain.Span(a.now.clear)
+	}
+	return text
 }
 
 // culprit names who causes it, if that is known and it still is so.
 func (a *Alert) culprit() string {
-	if a.State == Resolved || len(a.Processes) == 0 {
+	if a.State != Firing || !a.now.beyond || len(a.Processes) == 0 {
 		return ""
 	}
 	first := explain.ProcessName(&a.Processes[0])

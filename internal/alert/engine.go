@@ -23,9 +23,10 @@ type Engine struct {
 	watches  []*watch // of the rules
 	tracked  map[key]*tracked
 	silences []Silence
-	silenced uint64  // silences ever made, for their IDs
-	round    uint64  // of Observe
-	past     []Alert // over, the newest last
+	silenced uint64   // silences ever made, for their IDs
+	round    uint64   // of Observe
+	past     []Alert  // over, the newest last
+	pending  []Change // found when what was kept was restored
 }
 
 // key is what rules look at: a device, or a source of a machine.
@@ -45,6 +46,7 @@ type state struct {
 	back    time.Time // on the right side of the line since, while an alert stands
 	over    time.Time // the last alert was
 	told    time.Time // those who want to be told were, of the alert that stands; zero: never
+	hushed  bool      // a silence covered it since
 
 	// Of counters: what was read last, if anything, and how many came lately.
 	read    float64
@@ -97,15 +99,20 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 				continue
 			}
 			if a := old[i].alert; a != nil {
-				over := *a
-				over.State, over.Time = Resolved, now
-				over.Message = "The rule " + a.Rule + " is not in force any more. Before: " + a.Message
-				changes = append(changes, e.end(&over, !old[i].told.IsZero()))
+				changes = append(changes, e.end(withoutRule(a, now), !old[i].told.IsZero()))
 			}
 		}
 	}
 	sortChanges(changes)
 	return changes
+}
+
+// withoutRule is the end of an alert whose rule is not in force any more.
+func withoutRule(a *Alert, now time.Time) *Alert {
+	over := *a
+	over.State, over.Time = Resolved, now
+	over.Message = "The rule " + a.Rule + " is not in force any more. Before: " + a.Message
+	return &over
 }
 
 // newStates has a state for each rule, of what is k.
@@ -136,14 +143,15 @@ func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.round++
-	o := observation{Engine: e, now: s.Time}
+	o := observation{Engine: e, now: s.Time, changes: e.pending}
+	e.pending = nil
 	e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return !s.Time.Before(x.Until) })
 	foreign := attribute.ForeignPIDs(s)
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		t := e.track(key{node: d.Node, uuid: d.UUID})
 		t.seen, t.device = e.round, d.Identity
-		sub := subject{d: d, foreign: foreign}
+		sub := subject{d: d, foreign: foreign, driverGone: o.gone(s, d.Source)}
 		if answer != nil && i < len(answer.Devices) && answer.Devices[i].Device.UUID == d.UUID {
 			sub.answer = &answer.Devices[i]
 		}
@@ -159,6 +167,14 @@ func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	o.missing()
 	sortChanges(o.changes)
 	return o.changes
+}
+
+// gone reports whether an alert about the source as a whole tells of its
+// devices too.
+func (o *observation) gone(s *gpu.Snapshot, source string) bool {
+	return len(s.Failures) > 0 &&
+		slices.ContainsFunc(s.Failures, func(f gpu.Failure) bool { return f.Source == source }) &&
+		slices.ContainsFunc(o.rules, func(r Rule) bool { return r.Watch == DriverGone && r.Enabled })
 }
 
 // sortChanges puts what matters most first.
@@ -232,6 +248,7 @@ func (o *observation) missing() {
 // step takes one look at one thing for one rule.
 func (o *observation) step(st *state, rule int, l look) {
 	r, w := &o.rules[rule], o.watches[rule]
+	st.notAfter(o.now)
 	if w.kind == counter {
 		o.count(st, r, w, &l)
 	}
@@ -248,6 +265,18 @@ func (o *observation) step(st *state, rule int, l look) {
 	}
 	if st.alert != nil {
 		o.remind(st, r)
+	}
+}
+
+// notAfter takes times back that lie ahead, as after the clock was set back.
+func (st *state) notAfter(now time.Time) {
+	for _, t := range []*time.Time{&st.since, &st.back, &st.told, &st.newest} {
+		if t.After(now) {
+			*t = now
+		}
+	}
+	if st.over.After(now) {
+		st.over = time.Time{}
 	}
 }
 
@@ -294,7 +323,7 @@ func (o *observation) rise(st *state, r *Rule, w *watch, l look) {
 		ID:   fmt.Sprintf("%s-%s-%d", r.Name, device.UUID+sourceOf(&device), st.since.UnixMilli()),
 		Rule: r.Name, Watch: r.Watch, State: Firing, Since: st.since, Device: device,
 	}
-	st.back, st.told = time.Time{}, time.Time{}
+	st.back, st.told, st.hushed = time.Time{}, time.Time{}, false
 	st.blamed = blame(w, l)
 	st.alert = o.as(&base, st, r, w, l)
 	tell := o.loud(st.alert)
@@ -353,13 +382,15 @@ func (o *observation) fall(st *state, r *Rule, w *watch, l look) {
 	*st = state{covered: true, over: o.now, read: st.read, counted: st.counted, newest: st.newest}
 }
 
-// end remembers an alert that is over, and makes the news of it. Only who was
-// told that it began is told that it is over.
+// end remembers an alert that is over, and makes the news of it. Who was told
+// that it began is told that it is over, whatever was silenced since; nobody
+// else is.
 func (e *Engine) end(over *Alert, told bool) Change {
+	over.now = present{}
 	if e.past = append(e.past, *over); len(e.past) > keptPast {
 		e.past = slices.Delete(e.past, 0, len(e.past)-keptPast)
 	}
-	return Change{Alert: *over, News: Over, Tell: told && over.SilencedUntil.IsZero()}
+	return Change{Alert: *over, News: Over, Tell: told}
 }
 
 // blind is about an alert whose device does not report what is watched.
@@ -398,6 +429,10 @@ func (o *observation) as(a *Alert, st *state, r *Rule, w *watch, l look) *Alert 
 		}
 	}
 	next.Processes = st.blamed
+	next.now.beyond, next.now.clear = r.beyond(w, l.value), 0
+	if r.cleared(w, l.value) {
+		next.now.clear = r.Clear
+	}
 	next.SilencedUntil = o.silencedUntil(&next)
 	next.told(w, detail, advice)
 	if w.kind == condition {
@@ -409,14 +444,15 @@ func (o *observation) as(a *Alert, st *state, r *Rule, w *watch, l look) *Alert 
 // loud reports whether somebody wants to hear of an alert that fires.
 func (e *Engine) loud(a *Alert) bool { return a.SilencedUntil.IsZero() && a.Acknowledged == nil }
 
-// remind says an alert again that has stood for long enough, and for the first
-// time one whose silence is over; not while nothing is reported.
+// remind says an alert again that has stood for long enough, and one whose
+// silence is over; not while nothing is reported.
 func (o *observation) remind(st *state, r *Rule) {
+	st.hushed = st.hushed || !st.alert.SilencedUntil.IsZero()
 	if st.alert.State != Firing || !o.loud(st.alert) || st.told.Equal(o.now) {
 		return
 	}
-	if st.told.IsZero() || r.Repeat > 0 && o.now.Sub(st.told) >= r.Repeat {
-		st.told = o.now
+	if st.told.IsZero() || st.hushed || r.Repeat > 0 && o.now.Sub(st.told) >= r.Repeat {
+		st.told, st.hushed = o.now, false
 		o.changes = append(o.changes, Change{Alert: *st.alert, News: Repeated, Tell: true})
 	}
 }

@@ -14,6 +14,7 @@ import (
 type kept struct {
 	Version  int         `json:"version"`
 	Source   string      `json:"source"`
+	Node     string      `json:"node"` // the machine's name at that time
 	Tracked  []keptThing `json:"tracked"`
 	Silences []Silence   `json:"silences"`
 	Past     []keptAlert `json:"past"`
@@ -28,6 +29,7 @@ type keptThing struct {
 	Alert   *keptAlert `json:"alert,omitempty"`
 	Over    time.Time  `json:"over,omitzero"`
 	Told    time.Time  `json:"told,omitzero"`
+	Hushed  bool       `json:"hushed,omitzero"`
 	Read    float64    `json:"read,omitzero"`
 	Counted bool       `json:"counted,omitzero"`
 	Lately  float64    `json:"lately,omitzero"`
@@ -90,11 +92,12 @@ func (k *keptAlert) alert(s State) *Alert {
 }
 
 // Keep returns what is to be remembered over a restart. Source says where
-// readings come from: what is kept of one is not for another.
-func (e *Engine) Keep(source string) ([]byte, error) {
+// readings come from: what is kept of one is not for another. Node is the
+// machine's name.
+func (e *Engine) Keep(source, node string) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := kept{Version: keptVersion, Source: source, Tracked: []keptThing{}, Silences: e.silences, Past: []keptAlert{}}
+	out := kept{Version: keptVersion, Source: source, Node: node, Tracked: []keptThing{}, Silences: e.silences, Past: []keptAlert{}}
 	for _, t := range e.tracked {
 		for i := range t.states {
 			st := &t.states[i]
@@ -102,7 +105,7 @@ func (e *Engine) Keep(source string) ([]byte, error) {
 			if st.alert == nil && !counted && st.over.IsZero() {
 				continue
 			}
-			thing := keptThing{Rule: e.rules[i].Name, Watch: e.rules[i].Watch, keptIdentity: keepIdentity(&t.device), Over: st.over, Told: st.told}
+			thing := keptThing{Rule: e.rules[i].Name, Watch: e.rules[i].Watch, keptIdentity: keepIdentity(&t.device), Over: st.over, Told: st.told, Hushed: st.hushed}
 			if st.alert != nil {
 				thing.Alert = keepAlert(st.alert)
 				thing.Lately, thing.Newest = st.lately, st.newest
@@ -120,16 +123,20 @@ func (e *Engine) Keep(source string) ([]byte, error) {
 }
 
 // Restore fills an engine that has seen nothing with what Keep returned for the
-// same source; what is another's is left out. Alerts that stood are in the state
-// [NoData] until their device reports again; those whose rule is not in force
-// any more are over.
-func (e *Engine) Restore(text []byte, source string) error {
+// same source; what is another's is an error. What was the machine's is, under
+// whatever name it has now. Alerts that stood are in the state [NoData] until
+// their device reports again; those whose rule is not in force any more are
+// over, which the next Observe says.
+func (e *Engine) Restore(text []byte, source, node string, now time.Time) error {
 	var in kept
 	if err := json.Unmarshal(text, &in); err != nil {
 		return fmt.Errorf("alert: what was kept can't be read: %w", err)
 	}
-	if in.Version != keptVersion || in.Source != source {
-		return nil
+	switch {
+	case in.Version != keptVersion:
+		return fmt.Errorf("alert: what was kept is of version %d, not %d", in.Version, keptVersion)
+	case in.Source != source:
+		return fmt.Errorf("alert: what was kept is about %q, not %q", in.Source, source)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,13 +145,25 @@ func (e *Engine) Restore(text []byte, source string) error {
 	}
 	e.past = e.past[max(0, len(e.past)-keptPast):]
 	e.silences = in.Silences[:min(len(in.Silences), mostSilences)]
+	for i := range e.silences { // the clock may have been set back
+		if last := now.Add(longestSilence); e.silences[i].Until.After(last) {
+			e.silences[i].Until = last
+		}
+	}
 	for i := range in.Tracked {
-		e.restore(&in.Tracked[i])
+		thing := &in.Tracked[i]
+		if thing.Node == in.Node {
+			thing.Node = node
+		}
+		if a := thing.Alert; a != nil && a.Node == in.Node {
+			a.Node = node
+		}
+		e.restore(thing, now)
 	}
 	return nil
 }
 
-func (e *Engine) restore(thing *keptThing) {
+func (e *Engine) restore(thing *keptThing, now time.Time) {
 	device := thing.identity()
 	k := key{node: device.Node, uuid: device.UUID, source: sourceOf(&device)}
 	j := slices.IndexFunc(e.rules, func(r Rule) bool { return r.Name == thing.Rule && r.Watch == thing.Watch })
@@ -152,15 +171,19 @@ func (e *Engine) restore(thing *keptThing) {
 	t.device = device
 	if j < 0 || !t.states[j].covered {
 		if thing.Alert != nil {
-			e.end(thing.Alert.alert(Resolved), false)
+			e.pending = append(e.pending, e.end(withoutRule(thing.Alert.alert(Firing), now), !thing.Told.IsZero()))
 		}
 		return
 	}
 	st := &t.states[j]
-	st.over, st.told = thing.Over, thing.Told
+	st.over, st.told, st.hushed = thing.Over, thing.Told, thing.Hushed
+	defer st.notAfter(now)
 	st.read, st.counted, st.lately, st.newest = thing.Read, thing.Counted, thing.Lately, thing.Newest
 	if thing.Alert != nil {
 		st.alert = thing.Alert.alert(NoData)
+		if st.alert.Since.After(now) {
+			st.alert.Since = now
+		}
 		st.alert.SilencedUntil = e.silencedUntil(st.alert)
 	}
 }

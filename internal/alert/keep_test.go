@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,12 +16,12 @@ import (
 // restarted is an engine as it comes back after a restart.
 func restarted(t *testing.T, e *Engine) *Engine {
 	t.Helper()
-	text, err := e.Keep("test")
+	text, err := e.Keep("test", "n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := New(e.Rules())
-	if err := next.Restore(text, "test"); err != nil {
+	if err := next.Restore(text, "test", "n", start.Add(24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	return next
@@ -110,22 +111,34 @@ func TestRestore(t *testing.T) {
 		t.Errorf("%+v", standing)
 	}
 
-	text, err := e.Keep("test")
+	text, err := e.Keep("test", "n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, from := range map[string]string{"another source": "simulate:rtx-4090"} {
-		other := New(e.Rules())
-		if err := other.Restore(text, from); err != nil || len(other.Standing()) != 0 {
-			t.Errorf("%s: %v, %+v", what, err, other.Standing())
-		}
+	other := New(e.Rules())
+	if err := other.Restore(text, "simulate:rtx-4090", "n", start); err == nil || len(other.Standing()) != 0 {
+		t.Errorf("another source: %v, %+v", err, other.Standing())
 	}
 	fewer := New([]Rule{hourly()})
-	if err := fewer.Restore(text, "test"); err != nil || len(fewer.Standing()) != 1 || len(fewer.Past()) != 1 || fewer.Past()[0].Rule != "lost" {
+	if err := fewer.Restore(text, "test", "n", start); err != nil || len(fewer.Standing()) != 1 || len(fewer.Past()) != 1 || fewer.Past()[0].Rule != "lost" {
 		t.Errorf("without the rule: %v, %+v, %+v", err, fewer.Standing(), fewer.Past())
 	}
+	changes = fewer.Observe(snapshotOf(10, hot), nil)
+	i := slices.IndexFunc(changes, func(c Change) bool { return c.Rule == "lost" })
+	if i < 0 || changes[i].News != Over || !strings.HasPrefix(changes[i].Message, "The rule lost is not in force any more.") {
+		t.Errorf("its end is not said: %+v", changes)
+	}
+
+	renamed := New(e.Rules())
+	if err := renamed.Restore(text, "test", "another-name", start); err != nil {
+		t.Fatal(err)
+	}
+	hot.Node = "another-name"
+	if changes := renamed.Observe(snapshotOf(10, hot), nil); len(changes) != 1 || changes[0].News != DataBack {
+		t.Errorf("under another name: %+v", changes)
+	}
 	for _, damaged := range []string{"", "{", "[]", `{"version":1,"source":"test","tracked":[{"alert":7}]}`} {
-		if err := New(e.Rules()).Restore([]byte(damaged), "test"); err == nil {
+		if err := New(e.Rules()).Restore([]byte(damaged), "test", "n", start); err == nil {
 			t.Errorf("%q is taken", damaged)
 		}
 	}

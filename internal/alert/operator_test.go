@@ -132,6 +132,19 @@ func TestSilences(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 	})
+	t.Run("after it was told", func(t *testing.T) {
+		never := busy(50)
+		e := New([]Rule{never})
+		tellings(e, 0, 1, always(99))
+		silence(e, Silence{}, 1, 30)
+		if got := tellings(e, 1, 60, always(99)); !slices.Equal(got, []string{"30m repeated a"}) {
+			t.Errorf("told %q, want it told again at the end, once", got)
+		}
+		silence(e, Silence{}, 61, 90)
+		if got := tellings(e, 61, 10, always(0)); !slices.Equal(got, []string{"61m over a"}) {
+			t.Errorf("told %q: who was told that it began is told that it is over", got)
+		}
+	})
 	t.Run("ended by hand", func(t *testing.T) {
 		e := New([]Rule{hourly()})
 		made := silence(e, Silence{Node: "n", GPU: "a"}, 0, 3000)
@@ -193,6 +206,23 @@ func TestDismiss(t *testing.T) {
 	}
 	if got := tellings(e, 2, 1, always(99)); !slices.Equal(got, []string{"2m fired a"}) {
 		t.Errorf("back again, told %q", got)
+	}
+}
+
+// A clock that was wrong for a while silences nothing for long.
+func TestAClockThatWasWrong(t *testing.T) {
+	rule := hourly()
+	rule.Cooldown = time.Hour
+	e := New([]Rule{rule})
+	const year = 60 * 24 * 365 // in minutes
+	tellings(e, year, 1, always(99))
+	tellings(e, year+1, 1, always(0))
+	if got := tellings(e, 0, 2, always(99)); !slices.Equal(got, []string{"0m fired a"}) {
+		t.Errorf("set back while nothing stood, told %q", got)
+	}
+	tellings(e, year, 1, always(99))
+	if got := tellings(e, 10, 62, always(99)); !slices.Equal(got, []string{"70m repeated a"}) {
+		t.Errorf("set back while it stood, told %q", got)
 	}
 }
 

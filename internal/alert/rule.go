@@ -126,6 +126,9 @@ func (r *Rule) checkLevel(s *watch) error {
 	if !(r.Threshold >= s.least && r.Threshold <= s.most) {
 		return invalid(field, "must be from %g to %g%s", s.least, s.most, unitAfter(s.unit))
 	}
+	if s.unit == "%" && r.Threshold == 100 && s.most == 100 {
+		return invalid(field, "must be less than 100 %%: nothing is above that")
+	}
 	switch {
 	case s.kind == counter && r.Margin != 0:
 		return invalid("margin", "%s is counted: it is over once nothing more comes", r.Watch)
@@ -154,8 +157,11 @@ func (r *Rule) checkTimes(s *watch) error {
 	if r.Repeat > 0 && r.Repeat < leastRepeat {
 		return invalid("repeat", "must be 0s, for never, or at least %s", "1m")
 	}
-	if s.kind == counter && r.Hold > 0 {
+	switch {
+	case s.kind == counter && r.Hold > 0:
 		return invalid("hold", "%s is counted, and does not stay: it can't be held", r.Watch)
+	case s.kind == counter && r.Cooldown > 0:
+		return invalid("cooldown", "%s is counted: what came during a cool-down would be lost; give a longer clear instead", r.Watch)
 	}
 	return nil
 }
@@ -195,6 +201,9 @@ func (r *Rule) checkCodes() error {
 		if slices.ContainsFunc(l.codes, func(c int) bool { return c < 0 }) {
 			return invalid(l.field, "a code is 0 or more")
 		}
+	}
+	if len(r.Codes) > 0 && !slices.ContainsFunc(r.Codes, r.counts) {
+		return invalid("ignore_codes", "leaves none of the codes that are counted")
 	}
 	return nil
 }

@@ -111,6 +111,8 @@ type subject struct {
 	rule    *Rule
 	answer  *explain.DeviceAnswer // nil where the device is not explained
 	foreign bool                  // pids are of another namespace
+	// driverGone: an alert about its source says why it does not answer.
+	driverGone bool
 }
 
 const (
@@ -314,7 +316,7 @@ func reasons(of gpu.ClockEventReasons) func(*subject) (float64, bool) {
 }
 
 func inState(wanted gpu.State) func(*subject) (float64, bool) {
-	return func(s *subject) (float64, bool) { return is(s.d.State == wanted), true }
+	return func(s *subject) (float64, bool) { return is(s.d.State == wanted), !s.driverGone }
 }
 
 func xids(s *subject) (float64, bool) {

@@ -299,6 +299,66 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// While an alert waits to be over nobody is blamed any more, and the sentence
+// says what it waits for.
+func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
+	e := New([]Rule{usage()})
+	see := func(second int, util gpu.Percent) string {
+		d := card()
+		d.Utilization.GPU = gpu.Of(util)
+		d.Processes = gpu.Of([]gpu.Process{process(7, "python", "alice", util, mib)})
+		e.Observe(snapshotOf(second, d), nil)
+		if standing := e.Standing(); len(standing) == 1 {
+			return standing[0].Message
+		}
+		return ""
+	}
+	see(0, 99)
+	for _, step := range []struct {
+		second int
+		util   gpu.Percent
+		want   string
+	}{
+		{10, 99, "GPU 0 (Card) is at 99 % now; it went above 50 % 10 s ago; python (pid 7, alice) uses it."},
+		{15, 47, "GPU 0 (Card) is at 47 % now; it went above 50 % 15 s ago."},
+		{20, 3, "GPU 0 (Card) is at 3 % now; it went above 50 % 20 s ago, and is over once it stays as it is for 15 s."},
+		{25, 60, "GPU 0 (Card) is at 60 % now; it went above 50 % 25 s ago; python (pid 7, alice) uses it."},
+	} {
+		if got := see(step.second, step.util); got != step.want {
+			t.Errorf("at %d s: %q, want %q", step.second, got, step.want)
+		}
+	}
+	e.Observe(snapshotOf(30), nil)
+	if got, want := e.Standing()[0].Message, "GPU 0 (Card) does not report its utilization now; it went above 50 % 30 s ago."; got != want {
+		t.Errorf("without data: %q, want %q", got, want)
+	}
+}
+
+// A driver that is gone is one alert, not one more for each of its devices.
+func TestDevicesOfADriverThatIsGone(t *testing.T) {
+	for _, rules := range [][]Rule{{Default("lost", Lost), Default("not_answering", NotAnswering), Default("driver_gone", DriverGone)}, {Default("lost", Lost)}} {
+		e := New(rules)
+		var fired []string
+		for second := 0; second < 200; second += 10 {
+			d := card()
+			d.Source = gpu.SourceNVML
+			s := snapshotOf(second, d)
+			s.Drivers = []gpu.Driver{{Source: gpu.SourceNVML}}
+			if second > 50 {
+				s.Devices[0].State, s.Devices[0].Readings = gpu.StateLost, gpu.Readings{}
+				s.Drivers, s.Failures = nil, []gpu.Failure{{Source: gpu.SourceNVML, Advice: gpu.Advice{What: "the driver was unloaded"}}}
+			}
+			for _, c := range e.Observe(s, nil) {
+				fired = append(fired, string(c.News)+" "+c.Rule)
+			}
+		}
+		want := "fired " + rules[len(rules)-1].Name
+		if !slices.Equal(fired, []string{want}) {
+			t.Errorf("said %q, want %q alone", fired, want)
+		}
+	}
+}
+
 // Counters: what was there before is no news, what restarts is, and each rule
 // counts its own codes.
 func TestCounters(t *testing.T) {
