@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -169,6 +167,9 @@ func (a *alerting) Silence(s alert.Silence, span time.Duration) (alert.Silence, 
 	return made, nil
 }
 
+// Silences implements [server.Alerts].
+func (a *alerting) Silences() []alert.Silence { return a.Engine.Silences(time.Now()) }
+
 // Unsilence implements [server.Alerts].
 func (a *alerting) Unsilence(id string) error {
 	a.order.Lock()
@@ -183,26 +184,24 @@ func (a *alerting) Unsilence(id string) error {
 	return nil
 }
 
-// reloadOnHangup reads the rules again each time that the program is sent
-// SIGHUP. A file that is not good changes nothing.
-func (a *alerting) reloadOnHangup(ctx context.Context) {
-	if a.cfg.AlertRules == "" {
-		return
-	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+// reloadOn reads the rules again at each signal. A file that is not good changes
+// nothing.
+func (a *alerting) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hangups:
+		case <-signals:
 			a.reload()
 		}
 	}
 }
 
 func (a *alerting) reload() {
+	if a.cfg.AlertRules == "" {
+		a.log.Info("there are no rules of alerts to read again: --alert-rules is not set")
+		return
+	}
 	file, err := loadRules(a.cfg)
 	if err != nil {
 		for _, line := range errorLines(err) {

@@ -240,9 +240,23 @@ func TestRulesAreReadAgainOnHangup(t *testing.T) {
 	v.nextAlert("the rule is not in force any more", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "resolved" })
 }
 
+// Who asks a gpuwhy without rules to read them again does not end it.
+func TestAHangupWithoutRules(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	p := start(t, lib.Env(), fast)
+	v := p.dial()
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(p.log.String(), "there are no rules of alerts to read again") {
+		v.next("gpu_status_update", nil)
+	}
+}
+
 func TestCheckConfig(t *testing.T) {
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
-	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 21 rules of alerts, 18 of them enabled; 0 targets are told.") {
+	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 21 rules of alerts, 18 of them enabled; targets that are told: 0.") {
 		t.Errorf("%+v", r)
 	}
 	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")

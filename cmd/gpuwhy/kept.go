@@ -46,6 +46,8 @@ const (
 const (
 	// keepEvery is how often what took hours is written.
 	keepEvery = 10 * time.Minute
+	// writePause is the least time between two writes, whatever changes.
+	writePause = time.Second
 	// maxKept bounds what is read of a file, in bytes.
 	maxKept = 64 << 20
 )
@@ -157,5 +159,8 @@ func (k *kept) keepOn(ctx context.Context) {
 			k.log.Warn("a restart would lose something", "err", err)
 		}
 		failing = err != nil
+		if pause(ctx, writePause) != nil {
+			return
+		}
 	}
 }

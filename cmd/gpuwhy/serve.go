@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -30,6 +32,11 @@ type serveCommand struct{}
 
 // Run serves until the context ends.
 func (serveCommand) Run(env *environment) error {
+	hangups := make(chan os.Signal, 1)
+	if env.cfg.AlertRules != "" || !onTerminal() {
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+	}
 	if err := env.cfg.prepareStateDir(); err != nil {
 		return usageError{err}
 	}
@@ -43,7 +50,18 @@ func (serveCommand) Run(env *environment) error {
 		return errors.Join(err, a.closeSources())
 	}
 	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), env.cfg.BasePath))
-	return a.run(env.ctx, ln)
+	return a.run(env.ctx, ln, hangups)
+}
+
+// onTerminal reports whether the program belongs to a terminal: without rules
+// to read again, it ends with it.
+func onTerminal() bool {
+	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	terminal.Close()
+	return true
 }
 
 // listen opens the address, or says what is wrong with it.
@@ -185,8 +203,9 @@ func (a *app) note(s *gpu.Snapshot) *gpu.Snapshot {
 	return s
 }
 
-// run reads and serves until ctx ends. It does not wait for a driver.
-func (a *app) run(ctx context.Context, ln net.Listener) error {
+// run reads and serves until ctx ends. It does not wait for a driver. At each
+// hangup the rules of alerts are read again.
+func (a *app) run(ctx context.Context, ln net.Listener, hangups <-chan os.Signal) error {
 	kept := a.kept()
 	kept.restore()
 	g, ctx := errgroup.WithContext(ctx)
@@ -195,7 +214,7 @@ func (a *app) run(ctx context.Context, ln net.Listener) error {
 	g.Go(func() error { kept.keepOn(ctx); return nil })
 	g.Go(func() error { a.alerts.watch(ctx); return nil })
 	g.Go(func() error { return a.alerts.notifier.Run(ctx) })
-	g.Go(func() error { a.alerts.reloadOnHangup(ctx); return nil })
+	g.Go(func() error { a.alerts.reloadOn(ctx, hangups); return nil })
 	g.Go(func() error { a.announceStart(ctx); return nil })
 	g.Go(func() error {
 		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

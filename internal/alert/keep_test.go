@@ -100,7 +100,7 @@ func TestRestore(t *testing.T) {
 	next := restarted(t, e)
 	standing := next.Standing()
 	if len(standing) != 2 || standing[0].State != NoData || standing[0].Rule != "lost" || standing[0].Device.Name != "Card" ||
-		!standing[0].SilencedUntil.Equal(start.Add(time.Hour)) || standing[1].Threshold.Or(0) != 50 || len(next.Silences()) != 1 {
+		!standing[0].SilencedUntil.Equal(start.Add(time.Hour)) || standing[1].Threshold.Or(0) != 50 || len(next.Silences(start)) != 1 {
 		t.Fatalf("%+v", standing)
 	}
 	changes := next.Observe(snapshotOf(10, hot), nil)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -64,8 +65,8 @@ func (x *Silence) check() error {
 
 func checkNotes(by, comment string) error {
 	for field, text := range map[string]string{"by": by, "comment": comment} {
-		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestNote {
-			return invalid(field, "must be text of at most %d characters", longestNote)
+		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestNote || strings.ContainsFunc(text, unicode.IsControl) {
+			return invalid(field, "must be one line of text, of at most %d characters", longestNote)
 		}
 	}
 	return nil
@@ -114,10 +115,10 @@ func (e *Engine) Unsilence(id string) ([]Change, error) {
 }
 
 // Silences returns the silences in force, the one that ends first, first.
-func (e *Engine) Silences() []Silence {
+func (e *Engine) Silences(now time.Time) []Silence {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := slices.Clone(e.silences)
+	out := slices.DeleteFunc(slices.Clone(e.silences), func(x Silence) bool { return !now.Before(x.Until) })
 	slices.SortStableFunc(out, func(a, b Silence) int { return a.Until.Compare(b.Until) })
 	return out
 }

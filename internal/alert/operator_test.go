@@ -121,7 +121,7 @@ func TestSilences(t *testing.T) {
 		if got := tellings(e, 30, 70, always(99)); !slices.Equal(got, []string{"30m repeated a", "90m repeated a"}) {
 			t.Errorf("afterwards told %q", got)
 		}
-		if len(e.Silences()) != 0 {
+		if len(e.Silences(minute(30))) != 0 {
 			t.Error("the silence is still there")
 		}
 	})
@@ -178,6 +178,8 @@ func TestSilences(t *testing.T) {
 			"a pattern": {Until: minute(1), Rule: "["},
 			"a comment": {Until: minute(1), Comment: strings.Repeat("ü", 201)},
 			"no text":   {Until: minute(1), By: "\xff"},
+			"two lines": {Until: minute(1), Comment: "a\nb"},
+			"a NUL":     {Until: minute(1), By: "a\x00"},
 		} {
 			if _, _, err := e.Silence(x, start); err == nil {
 				t.Errorf("%s is taken", what)

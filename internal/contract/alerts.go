@@ -13,15 +13,22 @@ type Alerts struct {
 	Source string `json:"source" enum:"source"` // where the readings come from
 	// Time of the newest snapshot; the monitor's own start before the first reading.
 	Timestamp string    `json:"timestamp" format:"date-time"`
-	Alerts    []Alert   `json:"alerts"`   // that fire, the worst first
-	Past      []Alert   `json:"past"`     // the last hundred that are over, the newest first; they have no causes
-	Silences  []Silence `json:"silences"` // in force, the one that ends first, first
+	Count     int       `json:"alert_count"` // how many fire
+	Alerts    []Alert   `json:"alerts"`      // that fire, the worst first; a thousand at most
+	Past      []Alert   `json:"past"`        // the last hundred that are over, the newest first; they have no causes
+	Silences  []Silence `json:"silences"`    // in force, the one that ends first, first
 }
+
+// mostAlerts is how many alerts are listed: what a person can't read, and a
+// program can count, is left out.
+const mostAlerts = 1000
 
 // NewAlerts makes it; newest may be nil.
 func NewAlerts(m Monitor, newest *gpu.Snapshot, answer *explain.Answer, standing, past []alert.Alert, silences []alert.Silence) Alerts {
+	count := len(standing)
+	standing = standing[:min(count, mostAlerts)]
 	out := Alerts{
-		Node: m.Node, Source: m.Source, Timestamp: timestamp(m.Started),
+		Node: m.Node, Source: m.Source, Timestamp: timestamp(m.Started), Count: count,
 		Alerts: make([]Alert, len(standing)), Past: make([]Alert, len(past)), Silences: make([]Silence, len(silences)),
 	}
 	if newest != nil {
@@ -55,6 +62,20 @@ type Silence struct {
 // NewSilence makes it.
 func NewSilence(s *alert.Silence) Silence {
 	return Silence{s.ID, s.Rule, s.Node, s.GPU, s.By, s.Comment, timestamp(s.Since), timestamp(s.Until)}
+}
+
+// Silences answers GET /api/silences.
+type Silences struct {
+	Silences []Silence `json:"silences"` // in force, the one that ends first, first
+}
+
+// NewSilences makes it.
+func NewSilences(silences []alert.Silence) Silences {
+	out := Silences{Silences: make([]Silence, len(silences))}
+	for i := range silences {
+		out.Silences[i] = NewSilence(&silences[i])
+	}
+	return out
 }
 
 // Note is the body of POST /api/alerts/{id}/acknowledge.

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,10 @@ func (s *Server) alertRoutes() []route {
 			ID: "getAlertRules", Tag: tagAlerts, Summary: "When alerts fire",
 			Answers: []apidoc.Answer{ok("The rules, also those that are not enabled.", contract.AlertRules{}, "")},
 		}),
+		s.route(http.MethodGet, "/api/silences", s.silences, apidoc.Operation{
+			ID: "getSilences", Tag: tagAlerts, Summary: "The silences in force",
+			Answers: []apidoc.Answer{ok("The silences, the one that ends first, first.", contract.Silences{}, "")},
+		}),
 		s.route(http.MethodPost, "/api/silences", s.silence, apidoc.Operation{
 			ID: "silenceAlerts", Tag: tagAlerts, Summary: "Keep alerts from being told for a while",
 			Description: "They fire all the same, and viewers see them; targets are not told. What still fires at the end is told then.",
@@ -126,6 +131,14 @@ func (s *Server) alerts(w http.ResponseWriter, r *http.Request) error {
 	answer := s.cfg.Explain(snap)
 	a := s.cfg.Alerts
 	b, err := jsonBody(contract.NewAlerts(s.cfg.Monitor, snap, &answer, a.Standing(), a.Past(), a.Silences()))
+	if err != nil {
+		return err
+	}
+	return b.serve(w, r, cacheRevalidate)
+}
+
+func (s *Server) silences(w http.ResponseWriter, r *http.Request) error {
+	b, err := jsonBody(contract.NewSilences(s.cfg.Alerts.Silences()))
 	if err != nil {
 		return err
 	}
@@ -223,9 +236,9 @@ func (s *Server) silenceOne(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request, form *sentForm, of alert.Silence, seconds float64) error {
-	const longest = 400 * 24 * 60 * 60 // more than may be, and no more than a time.Duration holds
-	if !(seconds > 0 && seconds < longest) {
-		return refuse(http.StatusUnprocessableEntity, "duration_seconds must be more than 0, and 366 days at most", "give the seconds for which nobody is to be told")
+	const longest = 366 * 24 * 60 * 60
+	if !(seconds >= 1 && seconds <= longest) {
+		return refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days", "give the seconds for which nobody is to be told")
 	}
 	made, err := s.cfg.Alerts.Silence(of, time.Duration(seconds*float64(time.Second)))
 	switch {
@@ -304,6 +317,21 @@ func alertError(err error) error {
 	}
 }
 
+// mismatch says which member of a body is not what it must be.
+func mismatch(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		wanted := "a text"
+		if wrong.Type.Kind() == reflect.Float64 {
+			wanted = "a number"
+		}
+		if wrong.Field == "" {
+			return "the body is no object but a JSON " + wrong.Value
+		}
+		return wrong.Field + " is a " + wrong.Value + " and must be " + wanted
+	}
+	return "the body has an " + strings.TrimPrefix(err.Error(), "json: ")
+}
+
 // readBody reads JSON into a struct, or a form whose fields have the same names;
 // nothing where there is no body. It returns the form if it was one.
 func readBody(r *http.Request, into any) (*sentForm, error) {
@@ -332,7 +360,7 @@ func readBody(r *http.Request, into any) (*sentForm, error) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, "the body is not what it must be: "+strings.TrimPrefix(err.Error(), "json: "), "/docs says what it may have")
+		return nil, refuse(http.StatusUnprocessableEntity, mismatch(err), "/docs says what the body may have")
 	}
 	return form, nil
 }

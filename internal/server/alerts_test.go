@@ -188,12 +188,15 @@ func TestBadBodies(t *testing.T) {
 		{ack, typeJSON, `{"by":7}`, http.StatusUnprocessableEntity},
 		{ack, typeJSON, `[]`, http.StatusUnprocessableEntity},
 		{ack, typeJSON, `{"who":"ann"}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"by":"a\nb"}`, http.StatusUnprocessableEntity},
 		{ack, typeJSON, `{"by":"` + long + `"}`, http.StatusUnprocessableEntity},
 		{ack, typeForm, "%zz", http.StatusBadRequest},
 		{ack, typeForm, "who=ann", http.StatusUnprocessableEntity},
 		{"/api/silences", "", "", http.StatusUnprocessableEntity},
 		{"/api/silences", typeJSON, `{}`, http.StatusUnprocessableEntity},
 		{"/api/silences", typeJSON, `{"duration_seconds":-1}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":1e-7}`, http.StatusUnprocessableEntity},
+		{"/api/silences", typeJSON, `{"duration_seconds":"60"}`, http.StatusUnprocessableEntity},
 		{"/api/silences", typeJSON, `{"duration_seconds":1e300}`, http.StatusUnprocessableEntity},
 		{"/api/silences", typeJSON, `{"duration_seconds":34000000}`, http.StatusUnprocessableEntity},
 		{"/api/silences", typeJSON, `{"duration_seconds":60,"rule":"["}`, http.StatusUnprocessableEntity},
@@ -203,8 +206,8 @@ func TestBadBodies(t *testing.T) {
 	} {
 		w := say(h, "POST", tt.path, tt.contentType, tt.content)
 		doc.check(t, "POST", strings.Replace(tt.path, id, "{id}", 1), w)
-		if detail := isProblem(t, w, tt.status); detail == "" {
-			t.Errorf("%s %.60q: no detail", tt.path, tt.content)
+		if detail := isProblem(t, w, tt.status); detail == "" || strings.Contains(detail, "Go ") || strings.Contains(detail, "json:") {
+			t.Errorf("%s %.60q: the detail is %q", tt.path, tt.content, detail)
 		}
 	}
 	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
@@ -257,7 +260,7 @@ func TestMethodsOfActions(t *testing.T) {
 		"/api/alerts/" + id + "/acknowledge": "DELETE, OPTIONS, POST",
 		"/api/alerts/" + id + "/dismiss":     "OPTIONS, POST",
 		"/alerts":                            "GET, HEAD, OPTIONS",
-		"/api/silences":                      "OPTIONS, POST",
+		"/api/silences":                      "GET, HEAD, OPTIONS, POST",
 		"/api/silences/x":                    "DELETE, OPTIONS",
 	} {
 		if w := ask(h, "OPTIONS", path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != allow {

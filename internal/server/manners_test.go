@@ -43,7 +43,9 @@ func TestManners(t *testing.T) {
 			if full.Code != http.StatusOK {
 				t.Fatalf("status %d: %s", full.Code, full.Body)
 			}
-			mannersOfMethods(t, h, path)
+			if path != "/api/silences" { // TestMethodsOfActions
+				mannersOfMethods(t, h, path)
+			}
 			mannersOfOrigins(t, h, path)
 			if path == "/ws" || path == "/metrics" || path == "/" {
 				return // answered by others, or anew each time

@@ -99,6 +99,8 @@ func (d desk) Silence(s alert.Silence, span time.Duration) (alert.Silence, error
 	return made, err
 }
 
+func (d desk) Silences() []alert.Silence { return d.Engine.Silences(machines.Time) }
+
 func (d desk) Unsilence(id string) error {
 	_, err := d.Engine.Unsilence(id)
 	return err

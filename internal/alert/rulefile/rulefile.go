@@ -37,6 +37,10 @@ type File struct {
 // Load reads a file, and checks that the addresses are where it says. Rules whose name is that of one of the defaults change
 // what they write and leave the rest.
 func Load(name string, defaults []alert.Rule) (*File, error) {
+	// A pipe would be waited for, and could not be read again.
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
