@@ -126,7 +126,7 @@ func collect[T any](b *builder, rows []row[T], subject T, node string) {
 		r := &rows[i]
 		f := newFamily(r.name, r.help, r.kind, 1)
 		r.readings(subject, func(v gpu.Reading[float64], values ...string) {
-			if n, ok := v.Get(); ok {
+			if n, ok := v.Trusted(); ok {
 				f.add(b.labels(base, r.labels, values), r.unit.ours(n))
 			}
 		})
@@ -158,7 +158,9 @@ func (b *builder) snapshot(s *gpu.Snapshot, ours, dcgm bool) {
 	}
 }
 
-// ours makes the gpuwhy_gpu_* families, row by row over all devices.
+// ours makes the gpuwhy_gpu_* families, row by row over all devices. What can't
+// be right has no series but the one that says so: a rule or a board would take
+// it for a reading.
 func (b *builder) ours(devices []*device) {
 	doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, doubtfulRow.kind, 0)
 	for i := range deviceRows {
@@ -170,11 +172,9 @@ func (b *builder) ours(devices []*device) {
 			}
 			doubted := false
 			r.readings(d, func(v gpu.Reading[float64], values ...string) {
-				n, ok := v.Get()
-				if !ok {
-					return
+				if n, ok := v.Trusted(); ok {
+					f.add(b.labels(d.labels, r.labels, values), r.unit.ours(n))
 				}
-				f.add(b.labels(d.labels, r.labels, values), r.unit.ours(n))
 				doubted = doubted || v.Quality() == gpu.Doubtful
 			})
 			if doubted {

@@ -29,13 +29,13 @@ func (b *builder) dcgm(devices []*device) {
 			}
 			if r.dcgm.part != nil && len(d.parts) > 0 { // as dcgm-exporter: the parts, not the whole
 				for _, p := range d.parts {
-					if n, ok := r.dcgm.part(p.instance).Get(); ok {
+					if n, ok := r.dcgm.part(p.instance).Trusted(); ok {
 						f.add(p.labels, r.unit.dcgm(n))
 					}
 				}
 				continue
 			}
-			if n, ok := value(d).Get(); ok {
+			if n, ok := value(d).Trusted(); ok {
 				f.add(d.dcgmLabels, r.unit.dcgm(n))
 			}
 		}

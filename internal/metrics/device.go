@@ -50,7 +50,7 @@ var allReasons = gpu.ClockEventReasons(^uint64(0)).Names()
 // doubtfulRow is filled in from all others.
 var doubtfulRow = row[*device]{
 	name: "gpuwhy_gpu_reading_doubtful", unit: yesNo, labels: []string{"metric"},
-	help:   "The device reported a value for this metric that can't be right; it is given as reported, but a utilization above 100 % as 100. Always 1.",
+	help:   "The device reported a value for this metric that can't be right, and which therefore has no series. Always 1.",
 	absent: "no value of the metric is doubtful",
 }
 
@@ -552,9 +552,7 @@ var deviceRows = []row[*device]{
 		name: "gpuwhy_gpu_compute_mode", unit: number, labels: []string{"mode"},
 		help: "Who may compute: default, exclusive_process or prohibited. Always 1.", from: "nvmlDeviceGetComputeMode",
 		each: func(d *device, emit emit) {
-			if mode, ok := d.Modes.Compute.Get(); ok {
-				emit(one, mode)
-			}
+			emit(gpu.Map(d.Modes.Compute, func(string) float64 { return 1 }), d.Modes.Compute.Or(""))
 		},
 	},
 	{
@@ -657,7 +655,7 @@ func eachReason(d *device, emit emit) {
 		if in {
 			names = names[1:]
 		}
-		emit(gpu.Of(zeroOne(in)), name)
+		emit(gpu.Map(d.Clocks.EventReasons, func(gpu.ClockEventReasons) float64 { return zeroOne(in) }), name)
 	}
 }
 

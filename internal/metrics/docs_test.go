@@ -24,11 +24,19 @@ type metric struct {
 	hasGetter, dcgmNeedsValue bool
 }
 
+// typeOf is the kind as Prometheus calls it.
+func typeOf(k kind) string {
+	if k == counter {
+		return "counter"
+	}
+	return "gauge"
+}
+
 func describe[T any](rows []row[T]) []metric {
 	var out []metric
 	for _, r := range rows {
 		m := metric{
-			Name: r.name, Type: r.kind.String(), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
+			Name: r.name, Type: typeOf(r.kind), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
 			Help: r.help, Absent: r.absent, From: r.from, OTel: r.otel,
 			hasGetter: (r.value == nil) != (r.each == nil) || r.name == doubtfulRow.name,
 		}
@@ -68,7 +76,7 @@ func dcgmLines() []dcgmLine {
 	var out []dcgmLine
 	for _, r := range deviceRows {
 		if r.dcgm != nil {
-			out = append(out, dcgmLine{r.dcgm.name, r.dcgm.kind.String(), r.dcgmHelp(), r.name})
+			out = append(out, dcgmLine{r.dcgm.name, typeOf(r.dcgm.kind), r.dcgmHelp(), r.name})
 		}
 	}
 	return out

@@ -473,20 +473,78 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
+// What can't be right has no series in either family but the one that says so;
+// what stands beside it has.
 func TestDoubtful(t *testing.T) {
 	s := desktop()
-	s.Devices[0].Power.Draw = gpu.DoubtfulOf(gpu.Watts(9999))
-	s.Devices[0].Fans.Fans[1].RPM = gpu.DoubtfulOf(gpu.RPM(1e6))
+	d := &s.Devices[0]
+	d.Thermal.GPU = gpu.DoubtfulOf(gpu.Celsius(500))
+	d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(9999))
+	d.Fans.Fans[1].RPM = gpu.DoubtfulOf(gpu.RPM(1e6))
+	d.Clocks.EventReasons = gpu.DoubtfulOf(gpu.ReasonPowerCap)
+	d.Modes.Compute = gpu.DoubtfulOf("anything")
+	doubted := process("python", "anna", 3*gib, 1)
+	doubted.Memory = gpu.DoubtfulOf(gpu.Bytes(1 << 60))
+	d.Processes = gpu.Of([]gpu.Process{doubted, process("python", "anna", 3*gib, 1), process("Xorg", "root", gib, 2)})
 	all := samples(t, exporterOf(t, s))
-	if got := all[`gpuwhy_gpu_power_watts{node="desk",uuid="GPU-4090"}`]; got != 9999 {
-		t.Errorf("a doubtful value is given as reported, got %v", got)
-	}
-	want := map[string]float64{
-		`{node="desk",uuid="GPU-4090",metric="gpuwhy_gpu_power_watts"}`: 1,
-		`{node="desk",uuid="GPU-4090",metric="gpuwhy_gpu_fan_rpm"}`:     1,
+
+	const device = `{node="desk",uuid="GPU-4090"`
+	want := map[string]float64{}
+	for _, name := range []string{
+		"temperature_celsius", "power_watts", "fan_rpm", "clock_event", "compute_mode", "process_memory_bytes",
+	} {
+		want[device+`,metric="gpuwhy_gpu_`+name+`"}`] = 1
 	}
 	if diff := cmp.Diff(want, withName(all, doubtfulRow.name)); diff != "" {
 		t.Error(diff)
+	}
+	for _, name := range []string{
+		"gpuwhy_gpu_temperature_celsius", "gpuwhy_gpu_power_watts", "gpuwhy_gpu_clock_event", "gpuwhy_gpu_compute_mode",
+		"DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_POWER_USAGE",
+	} {
+		if got := withName(all, name); len(got) > 0 {
+			t.Errorf("%s has what can't be right: %v", name, got)
+		}
+	}
+	if diff := cmp.Diff(map[string]float64{device + `,name="Xorg",user="root"}`: gib}, withName(all, "gpuwhy_gpu_process_memory_bytes")); diff != "" {
+		t.Error(diff)
+	}
+	if got := withName(all, "gpuwhy_gpu_fan_rpm"); len(got) != len(d.Fans.Fans)-1 || got[device+`,fan="1"}`] != 0 {
+		t.Errorf("the other fans: %v", got)
+	}
+	if len(withName(all, "DCGM_FI_DEV_GPU_UTIL")) != 1 || len(withName(all, "gpuwhy_gpu_utilization_ratio")) != 1 {
+		t.Error("other readings are gone too")
+	}
+}
+
+// A process whose memory can't be right takes no other's place among those that
+// have series.
+func TestDoubtfulWeighsNothing(t *testing.T) {
+	var processes []gpu.Process
+	for i := range maxGroups + 1 {
+		processes = append(processes, process(fmt.Sprint("p", i), "anna", gpu.Bytes(gib*(i+1)), 0))
+	}
+	processes[0].Memory = gpu.DoubtfulOf(gpu.Bytes(1 << 60))
+	for _, g := range groupsOf(processes)[:maxGroups] {
+		if g.name == "p0" {
+			t.Error("it is among the heaviest")
+		}
+	}
+}
+
+// A part's reading that can't be right is absent too.
+func TestDoubtfulPart(t *testing.T) {
+	in := &gpu.Instance{UUID: "MIG-1", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: gpu.Of(1)}
+	in.Memory.Used = gpu.DoubtfulOf(gpu.Bytes(1 << 60))
+	in.Memory.Total = gpu.Of(gpu.Bytes(40 * gib))
+	s := desktop()
+	s.Devices[0].Instances = []gpu.Instance{*in}
+	all := samples(t, exporterOf(t, s))
+	if got := withName(all, "DCGM_FI_DEV_FB_USED"); len(got) > 0 {
+		t.Errorf("%v", got)
+	}
+	if got := withName(all, "DCGM_FI_DEV_FB_TOTAL"); len(got) != 1 {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -76,16 +76,17 @@ func groupsOf(processes []gpu.Process) []group {
 }
 
 // fold keeps the heaviest groups and makes one of the others. A group weighs
-// its share of all processes' memory, or of the SMs' time where that is more.
+// its share of all processes' memory, or of the SMs' time where that is more;
+// what can't be right weighs nothing.
 func fold(all []group) []group {
 	memory := 0.0
 	for _, g := range all {
-		memory += g.memory.Or(0)
+		memory += trusted(g.memory)
 	}
 	weight := func(g group) float64 {
-		w := g.sm.Or(0) / 100
+		w := trusted(g.sm) / 100
 		if memory > 0 {
-			w = max(w, g.memory.Or(0)/memory)
+			w = max(w, trusted(g.memory)/memory)
 		}
 		return w
 	}
@@ -106,4 +107,13 @@ func fold(all []group) []group {
 		return kept
 	}
 	return append(kept, rest)
+}
+
+// trusted is the value, or 0 where there is none that can be right.
+func trusted(r gpu.Reading[float64]) float64 {
+	v, ok := r.Trusted()
+	if !ok {
+		return 0
+	}
+	return v
 }

@@ -25,6 +25,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
 const (
@@ -145,6 +146,31 @@ func TestEachAlertIsTested(t *testing.T) {
 			if r.Annotations[name] == "" {
 				t.Errorf("%s has no %s", r.Alert, name)
 			}
+		}
+	}
+}
+
+// Which errors are a program's own, and how much memory is held, is the same
+// here as for gpuwhy's own alerts.
+func TestRulesAreTheProgramsOwn(t *testing.T) {
+	program, held := "", 0.0
+	for _, r := range alert.Defaults() {
+		switch {
+		case r.Watch == alert.XID && len(r.Codes) > 0:
+			program = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.Codes), " ", "|"), "[]")
+		case r.Watch == alert.IdleHeld:
+			held = r.Threshold // MiB
+		}
+	}
+	for name, part := range map[string]string{
+		"GPUXid":          fmt.Sprintf(`{xid!~%q}`, program),
+		"GPUXidOfProgram": fmt.Sprintf(`{xid=~%q}`, program),
+		"GPUIdleButHeld":  fmt.Sprintf(`> %v*1024*1024 and`, held),
+	} {
+		all := rules(t)
+		i := slices.IndexFunc(all, func(r rule) bool { return r.Alert == name })
+		if i < 0 || !strings.Contains(all[i].Expr, part) {
+			t.Errorf("%s does not ask %s", name, part)
 		}
 	}
 }
@@ -287,6 +313,12 @@ func TestPrometheus(t *testing.T) {
 			}
 		}
 	})
+	t.Run("what can't be right", func(t *testing.T) {
+		p.wantData(t, m, "the mark", `gpuwhy_gpu_reading_doubtful{metric="gpuwhy_gpu_temperature_celsius"}`, true)
+		for _, name := range []string{"gpuwhy_gpu_temperature_celsius", "DCGM_FI_DEV_GPU_TEMP"} {
+			p.wantData(t, m, "the hottest", "max("+name+") < 500", true)
+		}
+	})
 	t.Run("NVIDIA's board", func(t *testing.T) {
 		for expr := range nvidiaBoard {
 			p.wantData(t, m, "12239", expr, true)
@@ -347,6 +379,13 @@ func wellMachine(n int) state {
 		}
 	}
 	s.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: 1, Last: now.Add(-time.Hour)}})
+	nonsense := desktop().Devices[0] // it works, and says what can't be right
+	nonsense.UUID, nonsense.Index, nonsense.State = "GPU-nonsense", len(s.Devices), gpu.StateOK
+	nonsense.Since, nonsense.SampledAt = now.Add(-time.Hour), now
+	nonsense.Thermal.GPU, nonsense.Thermal.Margin = gpu.DoubtfulOf(gpu.Celsius(500)), gpu.Reading[gpu.Celsius]{}
+	nonsense.Thermal.Slowdown = gpu.Of(gpu.Celsius(90))
+	nonsense.Clocks.EventReasons = gpu.DoubtfulOf(gpu.ReasonHardwareThermal)
+	s.Devices = append(s.Devices, nonsense)
 	self := healthy()
 	return state{s, &self}
 }

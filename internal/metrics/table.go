@@ -14,13 +14,6 @@ const (
 	counter
 )
 
-func (k kind) String() string {
-	if k == counter {
-		return "counter"
-	}
-	return "gauge"
-}
-
 // A unit says how a reading, in the vocabulary's unit, is written in each
 // family.
 type unit struct {
