@@ -79,6 +79,7 @@ func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
 		panic(err) // strings and an int can always be marshaled
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {

@@ -340,6 +340,9 @@ func (m *monitor) problem(t *testing.T, status int, headers map[string]string) (
 	if after := resp.Header.Get("Retry-After"); (after != "") != (status == http.StatusServiceUnavailable) {
 		t.Errorf("Retry-After is %q", after)
 	}
+	if cache := resp.Header.Get("Cache-Control"); cache != "no-store" {
+		t.Errorf("it may be kept: %q", cache)
+	}
 	return p.Detail
 }
 

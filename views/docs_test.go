@@ -24,7 +24,7 @@ func TestDocumentPages(t *testing.T) {
 		"redoc": ReferencePage{
 			Title: hostile, Version: hostile, Intro: []string{hostile}, Types: kinds, BasePath: "/base/", Asset: asset,
 			Groups: []OperationGroup{{Anchor: "g", Name: hostile, Text: hostile, Operations: []OperationDoc{{
-				Anchor: "o", Path: "/x", Summary: hostile, Text: hostile, Params: []FieldDoc{field}, Example: hostile,
+				Anchor: "o", Method: "POST", Path: "/x", Summary: hostile, Text: hostile, Params: []FieldDoc{field}, Example: hostile,
 				Answers: []AnswerDoc{{Status: "200", Text: hostile, Type: field.Type}},
 			}}}},
 		},
@@ -49,6 +49,9 @@ func TestDocumentPages(t *testing.T) {
 		}
 		if !strings.Contains(html, `href="/base/`+name+`" aria-current="page"`) {
 			t.Errorf("%s does not say where it is", name)
+		}
+		if name == "docs" && !strings.Contains(html, `show-method-in-nav-bar="as-plain-text"`) || name == "redoc" && !strings.Contains(html, `<a href="#o">POST /x</a>`) {
+			t.Errorf("%s lists addresses without their methods", name)
 		}
 		if name == "docs" {
 			continue

@@ -185,7 +185,7 @@ func TestAbsentIsNullAndZeroIsZero(t *testing.T) {
 			chosen[i] = random.IntN(kinds)
 			r.set(&d, chosen[i])
 		}
-		got := flatten(t, contract.NewGPU(&d))
+		got := flatten(t, one(&d))
 		for i, r := range readings {
 			want := "null"
 			switch chosen[i] {
@@ -285,7 +285,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 		if _, ok := devices.Devices[0].Utilization.Get(); ok {
 			t.Errorf("the whole number of %v is %v, want none", v, devices.Devices[0].Utilization)
 		}
-		if n, ok := contract.NewGPU(&d).Health.CorrectedVolatile.Get(); ok {
+		if n, ok := one(&d).Health.CorrectedVolatile.Get(); ok {
 			t.Errorf("a count beyond all numbers is %d, want none", n)
 		}
 	}
@@ -316,4 +316,9 @@ func TestNumbersRoundTrip(t *testing.T) {
 	if json.Unmarshal([]byte(`"5"`), &f) == nil || json.Unmarshal([]byte(`"5"`), &i) == nil {
 		t.Error("text is taken for a number")
 	}
+}
+
+// one is the answer about a device alone.
+func one(d *gpu.Device) contract.GPU {
+	return contract.NewGPUs(&gpu.Snapshot{Devices: []gpu.Device{*d}})[0]
 }

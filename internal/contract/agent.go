@@ -350,12 +350,6 @@ func newGPUs(s *gpu.Snapshot, attributed []attribute.Attribution) []GPU {
 	return out
 }
 
-// NewGPU makes one element of it, of a device alone.
-func NewGPU(d *gpu.Device) GPU {
-	a := attribute.Of(d, false)
-	return newGPU(d, &a)
-}
-
 func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 	q := qualities{}
 	g := GPU{

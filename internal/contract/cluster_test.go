@@ -169,7 +169,7 @@ func TestPowerUsage(t *testing.T) {
 	} {
 		d := gpu.Device{Readings: gpu.Readings{Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}}}
 		d.Power.Draw, d.Power.EnforcedLimit = tt.draw, tt.limit
-		if got := flatten(t, contract.NewGPU(&d))["power.power_usage_percent"]; got != tt.want {
+		if got := flatten(t, one(&d))["power.power_usage_percent"]; got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}

@@ -123,4 +123,12 @@ func TestNothingThere(t *testing.T) {
 		h.ServeHTTP(w, r)
 		isProblem(t, w, http.StatusNotFound)
 	}
+	for _, base := range []string{"", "/gpu-3"} {
+		_, h := serving(t, func(c *Config) { c.BasePath = base })
+		for _, method := range []string{"GET", "HEAD", "OPTIONS", "POST", "DELETE", "BREW"} {
+			if w := ask(h, method, base+"/static"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
+				t.Errorf("%s %s/static: status %d to %q", method, base, w.Code, w.Header().Get("Location"))
+			}
+		}
+	}
 }

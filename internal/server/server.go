@@ -147,6 +147,8 @@ func (s *Server) Handler() http.Handler {
 	// The page of a device. Its pattern names no method, which would make it
 	// conflict with those of /gpu/info.
 	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.handle(readOnly(s.devicePage)))
+	// Without this, whoever asks for it is led to /static/, where nothing is.
+	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
 	if s.cfg.BasePath != "" {
 		mount(http.MethodGet, "", s.handle(s.toBase))
 	}
