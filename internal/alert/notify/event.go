@@ -42,6 +42,7 @@ type Event struct {
 	Threshold string    `json:"threshold"`
 	Since     time.Time `json:"since"` // when it began
 	Time      time.Time `json:"time"`  // when this was so
+	Sent      time.Time `json:"-"`     // when the message is sent that says so
 	Message   string    `json:"message"`
 	// Why is the answer to why the GPU is as it is, one sentence; empty where
 	// it is over or there is none.
@@ -88,6 +89,17 @@ func amount(r gpu.Reading[float64], unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + unit)
 }
 
+// weight is how much it matters that an event is told: by its severity, and of
+// one severity what is wrong more than what is not any more. Who was told that
+// something is wrong is to hear of its end before anything that is not worse.
+func (e *Event) weight() int {
+	by := []string{brief, repeated, fired, over}
+	return rank(e)*len(by) + slices.Index(by, e.News)
+}
+
+// rank is how bad it is, from 0.
+func rank(e *Event) int { return slices.Index(alert.Severities(), alert.Severity(e.Severity)) }
+
 // About reports whether it is about a GPU, not the machine.
 func (e Event) About() bool { return e.UUID != "" }
 
@@ -96,6 +108,27 @@ func (e Event) IsOver() bool { return e.News == over || e.News == brief }
 
 // For is how long it has been so, or was: "12 min".
 func (e Event) For() string { return explain.Span(e.Time.Sub(e.Since)) }
+
+// notNow is after how long what was so is not told as if it were so now.
+const notNow = 30 * time.Second
+
+// Late reports whether the message is sent more than half a minute after what it
+// tells was so.
+func (e Event) Late() bool { return e.Sent.Sub(e.Time) > notNow }
+
+// Age is how long before the message is sent it was so: "12 min".
+func (e Event) Age() string { return explain.Span(e.Sent.Sub(e.Time)) }
+
+// When is when it was so: "12 min ago (14:05:06 UTC)", with the date where that
+// was another day's.
+func (e Event) When() string {
+	at, sent := e.Time.UTC(), e.Sent.UTC()
+	layout := "15:04:05 UTC"
+	if at.YearDay() != sent.YearDay() || at.Year() != sent.Year() {
+		layout = time.DateOnly + " " + layout
+	}
+	return e.Age() + " ago (" + at.Format(layout) + ")"
+}
 
 // Short is the device without its name: "GPU 0", "driver".
 func (e Event) Short() string {
@@ -118,33 +151,46 @@ func (e Event) merge(newer Event) Event {
 
 // A Message is what templates make a title and a message of.
 type Message struct {
-	// Events are in the order in which they came, each alert once. There is at
-	// least one.
+	// Events are first what is wrong, the worst first, then what is over; those
+	// alike in the order in which they came. Each alert is there once. There is
+	// at least one.
 	Events []Event
 	// More is how many events there are beside those, for which there is no
-	// room.
+	// room, and Rest which: "3 critical, 40 warning, 2 over"; empty for none.
 	More int
+	Rest string
 	// Firing is how many alerts are not over, Over how many are, of all.
 	Firing, Over int
 	// Severity is the worst of all.
 	Severity string
-	// Dropped is how many events before these were never told: the target did
-	// not take them in time.
-	Dropped int
-	Link    string // to the page; empty without a public_url
-	Test    bool   // a message that somebody sends to see whether it arrives
+	// Dropped is how many events beside these were never told: TooMany, for
+	// worse ones waited, and TooLate, for the target took nothing for a day.
+	Dropped, TooMany, TooLate int
+	Link                      string // to the page of alerts; empty without a public_url
+	Test                      bool   // a message that somebody sends to see whether it arrives
 }
 
-// message puts events into a message, of which the first n have room.
-func message(events []Event, n, dropped int, publicURL string) Message {
-	m := Message{Events: slices.Clone(events[:n]), More: len(events) - n, Dropped: dropped, Link: publicURL}
-	all := alert.Severities()
-	worst := slices.MaxFunc(events, func(a, b Event) int {
-		return cmp.Compare(slices.Index(all, alert.Severity(a.Severity)), slices.Index(all, alert.Severity(b.Severity)))
+// The circumstances are what a message tells beside its events.
+type circumstances struct {
+	dropped   dropped
+	publicURL string
+	now       time.Time // it is sent
+}
+
+// message puts events into a message, of which the n that matter most have room.
+func message(events []Event, n int, about circumstances) Message {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b Event) int {
+		return cmp.Or(compareBool(a.IsOver(), b.IsOver()), cmp.Compare(rank(&b), rank(&a)))
 	})
+	m := Message{
+		Events: events[:n], More: len(events) - n, Rest: rest(events[n:]),
+		TooMany: about.dropped.crowded, TooLate: about.dropped.late, Dropped: about.dropped.crowded + about.dropped.late,
+	}
+	worst := slices.MaxFunc(events, func(a, b Event) int { return cmp.Compare(rank(&a), rank(&b)) })
 	m.Severity = worst.Severity
 	for i := range m.Events {
-		m.Events[i].What = strings.ReplaceAll(m.Events[i].Rule, "_", " ")
+		m.Events[i].What, m.Events[i].Sent = strings.ReplaceAll(m.Events[i].Rule, "_", " "), about.now
 	}
 	for i := range events {
 		if events[i].IsOver() {
@@ -153,21 +199,51 @@ func message(events []Event, n, dropped int, publicURL string) Message {
 			m.Firing++
 		}
 	}
-	if publicURL == "" {
+	if about.publicURL == "" {
 		return m
 	}
-	page := strings.TrimRight(publicURL, "/") + "/"
-	m.Link = page
+	page := strings.TrimRight(about.publicURL, "/") + "/"
+	m.Link = page + "alerts"
 	for i := range m.Events {
 		e := &m.Events[i]
 		if e.About() {
 			e.Link = page + "gpu/" + url.PathEscape(e.UUID)
 		}
 	}
-	if len(events) == 1 && m.Events[0].Link != "" {
-		m.Link = m.Events[0].Link
-	}
 	return m
+}
+
+// compareBool puts what is not so first.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// rest counts events by what they are: "3 critical, 40 warning, 2 over".
+func rest(events []Event) string {
+	var parts []string
+	count := func(what string, is func(Event) bool) {
+		n := 0
+		for _, e := range events {
+			if is(e) {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+what)
+		}
+	}
+	for _, s := range slices.Backward(alert.Severities()) {
+		count(string(s), func(e Event) bool { return e.Severity == string(s) && !e.IsOver() })
+	}
+	count("over", Event.IsOver)
+	return strings.Join(parts, ", ")
 }
 
 // One reports whether the message is about one alert alone.

@@ -15,6 +15,8 @@ import (
 type Notifier struct {
 	log  *slog.Logger
 	dial func(Secret) sender
+	// changed has room for one.
+	changed chan struct{}
 
 	mu      sync.Mutex
 	workers []*worker // in the order of the configuration
@@ -27,12 +29,18 @@ type Notifier struct {
 func New(cfg Config, log *slog.Logger) (*Notifier, error) { return build(cfg, newCourier, log) }
 
 func build(cfg Config, dial func(Secret) sender, log *slog.Logger) (*Notifier, error) {
-	n := &Notifier{log: log.With("part", "notify"), dial: dial, start: func(*worker) {}}
+	n := &Notifier{log: log.With("part", "notify"), dial: dial, changed: make(chan struct{}, 1), start: func(*worker) {}}
 	if err := n.Reload(cfg); err != nil {
 		return nil, err
 	}
 	return n, nil
 }
+
+// Changed returns a channel that says that [Notifier.Keep] has something new to
+// keep of which nobody else knows: a message was taken or was not, or a
+// configuration is in force. It is for one reader, and has no value for each
+// change. Keep soon after it: a crash until then repeats a message.
+func (n *Notifier) Changed() <-chan struct{} { return n.changed }
 
 // Reload puts another configuration in force, and reads the addresses anew.
 // Targets keep what waits for them; what waits for one that is gone is dropped.
@@ -52,7 +60,7 @@ func (n *Notifier) Reload(cfg Config) error {
 			next = append(next, n.workers[i])
 			continue
 		}
-		w := newWorker(s, n.dial, n.log)
+		w := newWorker(s, n.dial, n.changed, n.log)
 		next = append(next, w)
 		n.start(w)
 	}
@@ -62,6 +70,7 @@ func (n *Notifier) Reload(cfg Config) error {
 		}
 	}
 	n.workers = next
+	poke(n.changed)
 	return nil
 }
 
@@ -131,27 +140,32 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
-// Notify queues the changes that are to be told. Why answers, in a sentence, why
+// News are of an event.
+type news struct {
+	event   Event
+	targets []string // of its rule; empty: all
+	tell    bool     // false: it is over, and nobody is to be told
+}
+
+// Notify queues the changes that are to be told. Who was told that an alert
+// began is told that it is over, whatever the rule and the target say by then.
+// Of too many the mildest are dropped. Why answers, in a sentence, why
 // the alert's device is as it is; it may be nil. Notify never waits for a
 // target.
 func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string) {
 	now := time.Now()
-	type told struct {
-		event   Event
-		targets []string
-	}
-	var all []told
+	var all []news
 	for i := range changes {
 		c := &changes[i]
-		if !c.Tell {
+		if !c.Tell && c.News != alert.Over {
 			continue
 		}
 		sentence := ""
-		if why != nil && c.About() {
+		if c.Tell && why != nil && c.About() {
 			sentence = why(&c.Alert)
 		}
 		if e, ok := event(c, sentence); ok {
-			all = append(all, told{e, c.Targets})
+			all = append(all, news{e, c.Targets, c.Tell})
 		}
 	}
 	if len(all) == 0 {
@@ -160,13 +174,7 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, w := range n.workers {
-		var events []Event
-		for i := range all {
-			if len(all[i].targets) == 0 || slices.Contains(all[i].targets, w.name) {
-				events = append(events, all[i].event)
-			}
-		}
-		w.add(events, now)
+		w.add(all, now)
 	}
 }
 
@@ -220,7 +228,8 @@ func test(ctx context.Context, t Target, dial func(Secret) sender) error {
 		return withoutPath(err)
 	}
 	s := &all[0]
-	m := message([]Event{testEvent(time.Now())}, 1, 0, "")
+	now := time.Now()
+	m := message([]Event{testEvent(now)}, 1, circumstances{now: now})
 	m.Test = true
 	title, body, err := s.templates.one(s.style, m)
 	if err != nil {

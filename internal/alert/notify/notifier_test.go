@@ -168,7 +168,7 @@ func TestGrouping(t *testing.T) {
 		}
 		body := got[0].body
 		a, b, c := strings.Index(body, "<a over>"), strings.Index(body, "<b fired>"), strings.Index(body, "<c fired>")
-		if a < 0 || a >= b || b >= c || strings.Contains(body, "<a fired>") || !strings.Contains(body, "<a over> It began and ended before this was sent.") {
+		if b < 0 || b >= c || c >= a || strings.Contains(body, "<a fired>") || !strings.Contains(body, "<a over> It began and ended before this was sent.") {
 			t.Errorf("it says %q", body)
 		}
 		r.tell(change("b", alert.Over))
@@ -289,13 +289,13 @@ func TestGiveUp(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		all := dead.all()
 		last := all[len(all)-1]
-		if last.err != nil || !strings.Contains(last.body, "<c fired>") || !strings.Contains(last.body, "2 earlier events were not told") {
+		if last.err != nil || !strings.Contains(last.body, "<c fired>") || !strings.Contains(last.body, "2 events were not told: they could not be delivered in time.") {
 			t.Errorf("the last message is %+v", last)
 		}
 		r.tell(change("d", alert.Fired))
 		time.Sleep(time.Hour)
 		all = dead.all()
-		if strings.Contains(all[len(all)-1].body, "earlier") {
+		if strings.Contains(all[len(all)-1].body, "not told") {
 			t.Error("what was dropped is told twice")
 		}
 	})
@@ -495,8 +495,8 @@ func TestBounds(t *testing.T) {
 		if len(got) != 1 || len(got[0].title)+len(got[0].body) > mostBytes {
 			t.Fatalf("%d messages, of %d bytes", len(got), len(got[0].body))
 		}
-		shown := strings.Count(got[0].body, "- [warning]")
-		for _, want := range []string{fmt.Sprintf("… and %d more.", mostPending-shown), "7 earlier events were not told"} {
+		shown := strings.Count(got[0].body, "- [warning too_hot]")
+		for _, want := range []string{fmt.Sprintf("… and %[1]d more: %[1]d warning.", mostPending-shown), "7 events were not told: there were too many."} {
 			if !strings.Contains(got[0].body, want) {
 				t.Errorf("%q is not in %q", want, got[0].body)
 			}
@@ -526,7 +526,7 @@ func TestKeepIsBounded(t *testing.T) {
 		if err != nil || len(text) > mostKept {
 			t.Errorf("%d bytes are kept, %v", len(text), err)
 		}
-		if !strings.Contains(r.log.String(), "not kept over a restart") || !strings.Contains(string(text), `"dropped":`) {
+		if !strings.Contains(r.log.String(), "not kept over a restart") || !strings.Contains(string(text), `"crowded":`) {
 			t.Error("nobody is told")
 		}
 	})
@@ -606,10 +606,11 @@ func checkTold(t *testing.T, all []sent, want map[string]alert.News, order []str
 		if m.err != nil {
 			continue
 		}
+		begins := len(begun)
 		for line := range strings.Lines(m.body) {
 			_, rest, ok := strings.Cut(line, "<")
 			if !ok {
-				if strings.Contains(line, " more.") {
+				if strings.Contains(line, " more: ") {
 					hidden++
 				}
 				continue
@@ -623,6 +624,8 @@ func checkTold(t *testing.T, all []sent, want map[string]alert.News, order []str
 			}
 			last[id] = alert.News(news)
 		}
+		// Within one message what is over comes last.
+		slices.SortFunc(begun[begins:], func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
 	}
 	if hidden > 0 {
 		return // a message had no room for all, and said so

@@ -21,7 +21,9 @@ const (
 type keptTarget struct {
 	Name         string    `json:"name"`
 	Pending      []pending `json:"pending"`
-	Dropped      int       `json:"dropped,omitzero"`
+	Known        []known   `json:"known,omitzero"`   // alerts that it knows, or was not told of
+	Dropped      int       `json:"dropped,omitzero"` // events that were not told: too late
+	Crowded      int       `json:"crowded,omitzero"` // and too many
 	Last         time.Time `json:"last,omitzero"`
 	Retry        time.Time `json:"retry,omitzero"`
 	Fails        int       `json:"fails,omitzero"`
@@ -30,31 +32,51 @@ type keptTarget struct {
 
 // Keep returns what waits to be told, for [Notifier.Restore]: a message under
 // way too, which may so be sent twice. It is at most 4 MiB; where there is more,
-// the oldest events are left out, and the next message says how many.
+// what matters least is left out, and the next message says how many.
 func (n *Notifier) Keep() ([]byte, error) {
-	out := kept{Version: keptVersion, Targets: []keptTarget{}}
+	var all []keeping
 	n.mu.Lock()
 	for _, w := range n.workers {
-		out.Targets = append(out.Targets, w.keep())
+		all = append(all, w.keep())
 	}
 	n.mu.Unlock()
 	for most := mostPending; ; most /= 2 {
+		out := kept{Version: keptVersion, Targets: []keptTarget{}}
+		for i := range all {
+			out.Targets = append(out.Targets, all[i].target())
+		}
 		text, err := json.Marshal(out)
 		if err != nil || len(text) <= mostKept || most == 0 {
 			return text, err
 		}
 		left := 0
-		for i := range out.Targets {
-			t := &out.Targets[i]
-			if more := len(t.Pending) - most/2; more > 0 {
-				t.Pending, t.Dropped, left = t.Pending[more:], t.Dropped+more, left+more
-			}
+		for i := range all {
+			q := &all[i].queue
+			left += q.trim(most / 2)
+			q.known = q.known[max(0, len(q.known)-most):]
 		}
-		n.log.Warn("events are not kept over a restart: there are too many", "events", left)
+		if left > 0 {
+			n.log.Warn("events are not kept over a restart: there are too many", "events", left)
+		}
 	}
 }
 
-func (w *worker) keep() keptTarget {
+// A keeping is what is kept of a worker.
+type keeping struct {
+	name         string
+	queue        queue
+	failingSince time.Time
+}
+
+func (k *keeping) target() keptTarget {
+	q := &k.queue
+	return keptTarget{
+		Name: k.name, Pending: q.pending, Known: q.known, Dropped: q.dropped.late, Crowded: q.dropped.crowded,
+		Last: q.last, Retry: q.retry, Fails: q.fails, FailingSince: k.failingSince,
+	}
+}
+
+func (w *worker) keep() keeping {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select { // one that came back after the end
@@ -63,11 +85,7 @@ func (w *worker) keep() keptTarget {
 		w.signal()
 	default:
 	}
-	q := &w.queue
-	return keptTarget{
-		Name: w.name, Pending: slices.Clone(q.pending), Dropped: q.dropped,
-		Last: q.last, Retry: q.retry, Fails: q.fails, FailingSince: w.state.FailingSince,
-	}
+	return keeping{w.name, w.queue.clone(), w.state.FailingSince}
 }
 
 // Restore puts what Keep returned before what waits already. Call it before
@@ -100,27 +118,30 @@ func (w *worker) restore(t *keptTarget, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	newer := w.queue.pending
-	w.queue = queue{dropped: max(t.Dropped, 0), fails: min(max(t.Fails, 0), 64)}
+	w.queue = queue{dropped: dropped{crowded: max(t.Crowded, 0), late: max(t.Dropped, 0)}, fails: min(max(t.Fails, 0), 64)}
+	for _, k := range t.Known {
+		w.queue.know(cut(k.ID, 2*longestName), k.Told)
+	}
 	if !t.Last.After(now) {
 		w.queue.last = t.Last
 	}
 	if t.Retry.Before(now.Add(longestRefuse)) {
 		w.queue.retry = t.Retry
 	}
-	dropped := 0
+	many := 0
 	for _, p := range t.Pending {
 		if p.Queued.After(now) { // the clock was set back
 			p.Queued = now
 		}
-		dropped += w.queue.add(p.sane(), p.Queued)
+		many += w.queue.add(p.sane(), p.Queued)
 	}
 	for _, p := range newer {
-		dropped += w.queue.add(p.Event, p.Queued)
+		many += w.queue.add(p.Event, p.Queued)
 	}
 	if w.queue.fails > 0 {
 		w.state.FailingSince, w.kind = t.FailingSince, failing
 	}
-	w.drop(dropped, tooMany)
+	w.drop(many, tooMany)
 	w.signal()
 }
 

@@ -151,9 +151,9 @@ const mostEvents = 20
 
 // write makes the title and the text of a message of events, which has as many
 // of them as there is room for.
-func (t templates) write(s style, events []Event, dropped int, publicURL string) (title, body string, err error) {
+func (t templates) write(s style, events []Event, about circumstances) (title, body string, err error) {
 	for n := min(len(events), mostEvents); n > 0; n-- {
-		if title, body, err = t.one(s, message(events, n, dropped, publicURL)); err != nil {
+		if title, body, err = t.one(s, message(events, n, about)); err != nil {
 			return "", "", err
 		}
 		if len(title)+len(body) < s.most {

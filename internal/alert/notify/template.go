@@ -16,12 +16,14 @@ const defaultTitle = `{{with index .Events 0 -}}
 	{{if .IsOver}}Over: {{end}}{{.Node}} {{.Short}}: {{.What}}{{if and .Value (not .IsOver)}} ({{.Value}}){{end}}
 {{- end}}{{if not .One}} and {{add (len .Events) .More -1}} more{{end}}`
 
-const defaultMessage = `{{$one := .One}}{{$text := false}}{{range .Events -}}
-	{{if not $one}}- {{if .IsOver}}[over] {{else}}[{{.Severity}}] {{end}}{{end}}{{.Node}}: {{if eq .News "repeated"}}Still: {{end}}{{.Message}}
+// The message names rules and severities, so that people know what to silence.
+const defaultMessage = `{{$one := .One}}{{range .Events -}}
+	{{if not $one}}- {{end}}{{if .Late}}{{.When}}: {{end}}[{{.Severity}} {{.Rule}}{{if .IsOver}}, over{{end}}] {{.Node}}: {{if eq .News "repeated"}}Still: {{end}}{{.Message}}
 {{- if eq .News "brief"}} It began and ended before this was sent.{{end}}
 {{- with .Why}} {{.}}{{end}}{{with .Advice}} {{.}}{{end}}
-{{end}}{{if .More}}… and {{.More}} more.
-{{end}}{{if .Dropped}}{{.Dropped}} earlier events were not told: they could not be delivered in time.
+{{end}}{{if .More}}… and {{.More}} more: {{.Rest}}.
+{{end}}{{with .TooMany}}{{if eq . 1}}1 event was{{else}}{{.}} events were{{end}} not told: there were too many.
+{{end}}{{with .TooLate}}{{if eq . 1}}1 event was not told: it{{else}}{{.}} events were not told: they{{end}} could not be delivered in time.
 {{end}}{{with .Link}}{{.}}
 {{end}}`
 
@@ -169,8 +171,8 @@ func examples() []Message {
 	}
 	all := []Event{one, ended, again, both, driver}
 	return []Message{
-		message(all[:1], 1, 0, ""),
-		message(all[4:], 1, 0, "https://gpus.example.org/"),
-		message(all, 4, 2, "https://gpus.example.org/"),
+		message(all[:1], 1, circumstances{now: at.Add(10 * time.Second)}),
+		message(all[4:], 1, circumstances{publicURL: "https://gpus.example.org/", now: at.Add(12 * time.Minute)}),
+		message(all, 4, circumstances{dropped: dropped{crowded: 2, late: 1}, publicURL: "https://gpus.example.org/", now: at}),
 	}
 }

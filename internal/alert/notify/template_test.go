@@ -20,21 +20,22 @@ func TestDefaultTemplates(t *testing.T) {
 	}{
 		{
 			"one", all[0], "node-1 GPU 0: too hot (3 °C)",
-			"node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.",
+			"[critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.",
 		},
 		{
-			"the driver, with a link", all[1], "node-1 driver: driver gone",
-			"node-1: The driver (nvml) can't be read any more now.\nhttps://gpus.example.org/",
+			"the driver, late, with a link", all[1], "node-1 driver: driver gone",
+			"12 min ago (03:04:05 UTC): [warning driver_gone] node-1: The driver (nvml) can't be read any more now.\nhttps://gpus.example.org/alerts",
 		},
 		{
 			"many", all[2], "node-1 GPU 0: too hot (3 °C) and 4 more",
-			`- [critical] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.
-- [over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago.
-- [critical] node-1: Still: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.
-- [over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. It began and ended before this was sent. GPU 0 works. Look at its fans.
-… and 1 more.
-2 earlier events were not told: they could not be delivered in time.
-https://gpus.example.org/`,
+			`- [critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.
+- [critical too_hot] node-1: Still: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.
+- [warning driver_gone] node-1: The driver (nvml) can't be read any more now.
+- [critical too_hot, over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago.
+… and 1 more: 1 over.
+2 events were not told: there were too many.
+1 event was not told: it could not be delivered in time.
+https://gpus.example.org/alerts`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,22 +55,25 @@ https://gpus.example.org/`,
 
 // Each documented field and function, in a template.
 func TestTemplateFields(t *testing.T) {
-	text := `{{upper .Severity}} {{.Firing}} {{.Over}} {{.More}} {{.Dropped}} {{.Link}} {{.Test}} {{.One}} {{add 1 2}}` +
+	text := `{{upper .Severity}} {{.Firing}} {{.Over}} {{.More}} {{.Rest}} {{.Dropped}} {{.TooMany}} {{.TooLate}} {{.Link}} {{.Test}} {{.One}} {{add 1 2}}` +
 		`{{range .Events}} {{.ID}} {{.News}} {{.Rule}} {{.What}} {{.Severity}} {{.State}} {{.Node}} {{.Device}} {{.Short}} {{.Index}} {{.UUID}} {{.Name}}` +
-		` {{.Value}} {{.Threshold}} {{clock .Since}} {{.Time.Year}} {{.For}} {{.Message}} {{.Why}} {{.Advice}} {{.Link}} {{.About}} {{.IsOver}}{{end}}`
+		` {{.Value}} {{.Threshold}} {{clock .Since}} {{.Time.Year}} {{.For}} {{.Message}} {{.Why}} {{.Advice}} {{.Link}} {{.About}} {{.IsOver}} {{.Late}} {{.Age}} {{.When}} {{clock .Sent}}{{end}}`
 	parsed, err := parseTemplate(text, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := examples()[0]
-	m = message(m.Events, 1, 0, "https://gpus.example.org")
+	events := examples()[0].Events
+	events = append(events, events[0])
+	late := circumstances{dropped: dropped{crowded: 2, late: 1}, publicURL: "https://gpus.example.org", now: events[0].Time.Add(21 * time.Hour)}
+	m := message(events, 1, late)
 	got, err := execute(parsed, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "CRITICAL 1 0 0 0 https://gpus.example.org/gpu/GPU-1 false true 3" +
+	want := "CRITICAL 2 0 1 1 critical 3 2 1 https://gpus.example.org/alerts false false 3" +
 		" too_hot-GPU-1-0 fired too_hot too hot critical firing node-1 GPU 0 (NVIDIA H100 PCIe) GPU 0 0 GPU-1 NVIDIA H100 PCIe" +
-		" 3 °C 5 °C 2026-01-02 03:03:05 UTC 2026 60 s " + m.Events[0].Message + " GPU 0 works. Look at its fans. https://gpus.example.org/gpu/GPU-1 true false"
+		" 3 °C 5 °C 2026-01-02 03:03:05 UTC 2026 60 s " + m.Events[0].Message + " GPU 0 works. Look at its fans. https://gpus.example.org/gpu/GPU-1 true false" +
+		" true 21 h 21 h ago (2026-01-02 03:04:05 UTC) 2026-01-03 00:04:05 UTC"
 	if got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
 	}
@@ -94,11 +98,11 @@ func TestMarkup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, body, err := templates{message: custom}.write(styleOf(address), []Event{e}, 0, "")
+		_, body, err := templates{message: custom}.write(styleOf(address), []Event{e}, circumstances{})
 		if err != nil || body != "<mine>"+want {
 			t.Errorf("%s: %q, want %q, %v", styleOf(address).escape("x"), body, want, err)
 		}
-		_, body, err = templates{}.write(styleOf(address), []Event{e}, 0, "")
+		_, body, err = templates{}.write(styleOf(address), []Event{e}, circumstances{})
 		if err != nil || !strings.Contains(body, want) {
 			t.Errorf("by default %q, want %q, %v", body, want, err)
 		}
@@ -116,7 +120,7 @@ func TestNames(t *testing.T) {
 	if e.Name != "H100 Bcc: x@y [31m" || e.Node != "node 1" || e.Message != "one two\uFFFD" || e.Why != "why not" {
 		t.Errorf("the event is %+v", e)
 	}
-	title, _, err := templates{}.write(styleOf("smtp://h/?from=a@b&to=c@d"), []Event{e}, 0, "")
+	title, _, err := templates{}.write(styleOf("smtp://h/?from=a@b&to=c@d"), []Event{e}, circumstances{})
 	if err != nil || strings.ContainsFunc(title, unicode.IsControl) {
 		t.Errorf("the title is %q, %v", title, err)
 	}
@@ -147,7 +151,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		s := styleOf("discord://t@1")
-		title, body, err := templates{parsed, parsed}.write(s, events, 3, "https://gpus.example.org/")
+		title, body, err := templates{parsed, parsed}.write(s, events, circumstances{dropped: dropped{3, 4}, publicURL: "https://gpus.example.org/"})
 		if err != nil {
 			return // the default one is used
 		}
@@ -173,13 +177,13 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		w := n.workers[0]
-		if len(w.queue.pending) > mostPending || w.queue.dropped < 0 || w.queue.fails < 0 {
+		if len(w.queue.pending) > mostPending || w.queue.dropped.crowded < 0 || w.queue.dropped.late < 0 || len(w.queue.known) > mostKnown || w.queue.fails < 0 {
 			t.Errorf("restored: %+v", w.queue)
 		}
 		if len(w.queue.pending) == 0 {
 			return
 		}
-		title, body, err := templates{}.write(w.set.style, w.queue.take(), w.queue.dropped, "")
+		title, body, err := templates{}.write(w.set.style, w.queue.take(), circumstances{dropped: w.queue.dropped})
 		if err != nil || strings.ContainsFunc(title, unicode.IsControl) || len(title)+len(body) > mostBytes {
 			t.Errorf("it makes %q and %q, %v", title, body, err)
 		}

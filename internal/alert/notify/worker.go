@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type worker struct {
 	log  *slog.Logger
 	dial func(Secret) sender
 	wake chan struct{} // there is something new to look at
+	// changed is the notifier's.
+	changed chan<- struct{}
 
 	mu     sync.Mutex
 	set    settings
@@ -40,7 +43,7 @@ type worker struct {
 	queue  queue
 	state  Status
 	begun  time.Time   // the message under way was; zero: none is
-	told   int         // dropped events that it tells of
+	told   dropped     // events that it says were not told
 	result chan error  // of the message under way
 	silent bool        // it has not been answered in time
 	kind   failureKind // that was logged last
@@ -55,8 +58,8 @@ const (
 	refusing
 )
 
-func newWorker(s settings, dial func(Secret) sender, log *slog.Logger) *worker {
-	w := &worker{name: s.target.Name, dial: dial, wake: make(chan struct{}, 1)}
+func newWorker(s settings, dial func(Secret) sender, changed chan<- struct{}, log *slog.Logger) *worker {
+	w := &worker{name: s.target.Name, dial: dial, wake: make(chan struct{}, 1), changed: changed}
 	w.log = log.With("target", w.name, "service", s.url.scheme())
 	w.put(s)
 	return w
@@ -77,25 +80,41 @@ func (w *worker) put(s settings) {
 	w.signal()
 }
 
-func (w *worker) signal() {
+func (w *worker) signal() { poke(w.wake) }
+
+// poke says on a channel with room for one that there is something new.
+func poke(c chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// add takes events to be told.
-func (w *worker) add(events []Event, now time.Time) {
+// add takes those news that are for this target.
+func (w *worker) add(all []news, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	dropped := 0
-	for i := range events {
-		if alert.Severity(events[i].Severity).Least(w.set.least()) {
-			dropped += w.queue.add(events[i], now)
+	many := 0
+	for i := range all {
+		switch n := &all[i]; {
+		case !n.tell:
+			w.queue.forget(n.event.ID)
+		case w.wants(n):
+			many += w.queue.add(n.event, now)
 		}
 	}
-	w.drop(dropped, tooMany)
+	w.drop(many, tooMany)
 	w.signal()
+}
+
+// wants reports whether a target is to be told some news: what its rule and its
+// own severity say, and the end of whatever it was told of.
+func (w *worker) wants(n *news) bool {
+	if n.event.IsOver() && w.queue.expects(n.event.ID) {
+		return true
+	}
+	routed := len(n.targets) == 0 || slices.Contains(n.targets, w.name)
+	return routed && alert.Severity(n.event.Severity).Least(w.set.least())
 }
 
 func (s *settings) least() alert.Severity {
@@ -180,10 +199,11 @@ func (w *worker) watch(now time.Time) time.Time {
 // stop. There is one at a time.
 func (w *worker) begin(now time.Time) {
 	events := w.queue.take()
-	title, body, err := w.set.templates.write(w.set.style, events, w.queue.dropped, w.set.publicURL)
+	about := circumstances{dropped: w.queue.dropped, publicURL: w.set.publicURL, now: now}
+	title, body, err := w.set.templates.write(w.set.style, events, about)
 	if err != nil { // on an example it worked
 		w.log.Warn("the target's template fails: the default one is used", "err", err)
-		title, body, err = templates{}.write(w.set.style, events, w.queue.dropped, w.set.publicURL)
+		title, body, err = templates{}.write(w.set.style, events, about)
 	}
 	result, sender := make(chan error, 1), w.sender
 	w.result, w.begun, w.told = result, now, w.queue.dropped
@@ -212,6 +232,7 @@ func (w *worker) done(of <-chan error, err error, now time.Time) {
 func (w *worker) land(err error, now time.Time) {
 	silent := w.silent
 	w.landed()
+	defer poke(w.changed)
 	if err == nil {
 		w.queue.taken(now, w.told)
 		w.state.Sent++
