@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/natefinch/atomic"
@@ -21,8 +22,11 @@ import (
 type kept struct {
 	files []keptFile
 	log   *slog.Logger
-	// soon says that something changed that is to be written at once.
-	soon chan struct{}
+	// soon and told say that something changed that is to be written at once:
+	// an alert, or what targets were told.
+	soon, told <-chan struct{}
+	// news is held while alerts change and what is to be told of them.
+	news sync.Locker
 }
 
 // A keptFile is one of them.
@@ -52,10 +56,12 @@ const (
 	maxKept = 64 << 20
 )
 
-// kept lists what the program keeps. A simulation has files of its own, so that
-// it writes over nothing that is known of real devices.
+// kept lists what the program keeps, in the order in which it is written: an end
+// between what targets are to be told and the alerts repeats a message, and
+// loses none. A simulation has files of its own, so that it writes over nothing
+// that is known of real devices.
 func (a *app) kept() *kept {
-	k := &kept{log: a.log, soon: a.alerts.changed}
+	k := &kept{log: a.log, soon: a.alerts.changed, told: a.alerts.notifier.Changed(), news: &a.alerts.order}
 	if a.cfg.StateDir == "" {
 		return k
 	}
@@ -80,13 +86,13 @@ func (a *app) kept() *kept {
 		{file("floors.json"), "what devices draw at rest", hourly, a.floors.Keep, a.floors.Restore},
 		{file("baselines.json"), "how devices are at work and after it", hourly, a.history.Keep, a.history.Restore},
 		{
+			file("notifications.json"), "what targets are still to be told", promptly, a.alerts.notifier.Keep,
+			func(text []byte, _ time.Time) error { return a.alerts.notifier.Restore(text) },
+		},
+		{
 			file("alerts.json"), "alerts and silences", promptly,
 			func() ([]byte, error) { return a.alerts.Keep(origin, node) },
 			func(text []byte, now time.Time) error { return a.alerts.Restore(text, origin, node, now) },
-		},
-		{
-			file("notifications.json"), "what targets are still to be told", promptly, a.alerts.notifier.Keep,
-			func(text []byte, _ time.Time) error { return a.alerts.notifier.Restore(text) },
 		},
 	}
 	return k
@@ -125,19 +131,54 @@ func readKept(name string) ([]byte, error) {
 // write writes the files of which it is time, each whole or not at all.
 func (k *kept) write(now keepWhen) error {
 	var errs []error
-	for _, f := range k.files {
-		if f.when < now {
-			continue
-		}
-		text, err := f.keep()
-		if err == nil {
-			err = atomic.WriteFile(f.name, bytes.NewReader(text))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s can't be kept: %w", f.what, err))
+	for _, t := range k.promptly() {
+		errs = append(errs, t.write())
+	}
+	for i := range k.files {
+		if f := &k.files[i]; f.when != promptly && f.when >= now {
+			errs = append(errs, f.now().write())
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// promptly returns what goes into the files that must not be lost, all of one
+// moment: what the alerts say was told is among what is to be told.
+func (k *kept) promptly() (out []keptText) {
+	if len(k.files) == 0 {
+		return nil
+	}
+	k.news.Lock()
+	defer k.news.Unlock()
+	for i := range k.files {
+		if f := &k.files[i]; f.when == promptly {
+			out = append(out, f.now())
+		}
+	}
+	return out
+}
+
+// A keptText is what goes into a file.
+type keptText struct {
+	*keptFile
+	text []byte
+	err  error
+}
+
+func (f *keptFile) now() keptText {
+	text, err := f.keep()
+	return keptText{f, text, err}
+}
+
+func (t keptText) write() error {
+	err := t.err
+	if err == nil {
+		err = atomic.WriteFile(t.name, bytes.NewReader(t.text))
+	}
+	if err != nil {
+		return fmt.Errorf("%s can't be kept: %w", t.what, err)
+	}
+	return nil
 }
 
 // keepOn writes until ctx ends. A disk that is slow holds nobody up.
@@ -151,6 +192,7 @@ func (k *kept) keepOn(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-k.soon:
+		case <-k.told:
 		case <-ticks.C:
 			now = hourly
 		}

@@ -2,16 +2,21 @@ package main
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
 func TestNotifyTest(t *testing.T) {
@@ -103,4 +108,91 @@ group_wait: 0s
 		}
 		return true
 	})
+}
+
+// What a target was told is kept soon after it was: a program that is killed
+// later does not tell it again, and still tells when it is over.
+func TestToldOnceOverACrash(t *testing.T) {
+	t.Parallel()
+	messages := make(chan string, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		messages <- string(body)
+	}))
+	t.Cleanup(server.Close)
+	next := func() string {
+		t.Helper()
+		select {
+		case text := <-messages:
+			return text
+		case <-time.After(patience):
+			t.Fatal("no message came")
+			return ""
+		}
+	}
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).Set(fakenvml.Temperature, 88)
+	dir := t.TempDir()
+	args := []string{fast, "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, `
+rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]
+targets: [{name: hook, url: "generic://`+strings.TrimPrefix(server.URL, "http://")+`/?disabletls=yes"}]
+group_wait: 1s
+group_interval: 1s
+`)}
+	p := start(t, lib.Env(), args...)
+	if text := next(); !strings.Contains(text, "[warning hot] ") {
+		t.Fatalf("told: %q", text)
+	}
+	p.await("it is kept that the target was told", func(contract.Update) bool {
+		text, err := os.ReadFile(filepath.Join(dir, "notifications.json"))
+		return err == nil && strings.Contains(string(text), `"pending":[]`) && strings.Contains(string(text), `"told":true`)
+	})
+	if _, err := p.stop(syscall.SIGKILL); err == nil {
+		t.Fatal("it ended well")
+	}
+
+	p = start(t, lib.Env(), args...)
+	v := p.dial()
+	v.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	m.GPU(0).Set(fakenvml.Temperature, 50)
+	v.nextAlert("it is over", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "resolved" })
+	if text := next(); !strings.Contains(text, ", over] ") || strings.Contains(text, "now; ") {
+		t.Errorf("told: %q", text)
+	}
+}
+
+// What is to be told is written before the alerts, and both are of one moment:
+// an end between the two repeats a message and loses none.
+func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
+	t.Parallel()
+	cfg := &Config{StateDir: t.TempDir(), Source: "nvml"}
+	alerts, err := newAlerting(cfg, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := (&app{cfg: cfg, alerts: alerts, inputs: &inputs{node: "box"}}).kept()
+	var order []string
+	for i := range k.files {
+		f := &k.files[i]
+		f.keep = func() ([]byte, error) {
+			if held := !alerts.order.TryLock(); held != (f.when == promptly) {
+				t.Errorf("%s: news are held up: %v", f.name, held)
+			} else if !held {
+				alerts.order.Unlock()
+			}
+			return []byte("{}"), nil
+		}
+	}
+	for _, f := range k.promptly() {
+		order = append(order, filepath.Base(f.name))
+	}
+	if !slices.Equal(order, []string{"notifications.json", "alerts.json"}) {
+		t.Errorf("written in the order %v", order)
+	}
+	if err := k.write(atEnd); err != nil {
+		t.Error(err)
+	}
 }
