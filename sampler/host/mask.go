@@ -13,8 +13,11 @@ const mask = "***"
 
 // commandLine makes one line of arguments, fit to be shown: without control
 // characters, without the values of what looks like a secret, and not longer
-// than maxCommand. Masking is a help, not a promise: a secret that looks like
-// any other word ("mysql -phunter2") can't be told.
+// than maxCommand. Masking is a help, not a promise. A secret is told by the
+// name before it (--token X, api_key=X, Authorization: X), by its shape (hf_…,
+// eyJ….….…), by the address that it is a part of (a webhook's), or by the
+// program that takes it (see passwordOptions): a bare word that looks like any
+// other, for a program that is not known, stays.
 func commandLine(args []string) string {
 	args = slices.Clone(args)
 	for i := range args {
@@ -26,63 +29,259 @@ func commandLine(args []string) string {
 
 // maskSecrets masks in place.
 func maskSecrets(args []string) {
+	done := make([]bool, len(args)) // masked whole, for the name before it
 	for i, arg := range args {
 		name, value, assigns := strings.Cut(arg, "=")
 		switch {
-		case assigns && value != "" && plainName(name) && secretName(name):
+		case done[i]:
+		case assigns && value != "" && plainName(name) && secret(name, value):
 			args[i] = name + "=" + mask // --password=…, HF_TOKEN=…
-		case !assigns && strings.HasPrefix(arg, "-") && plainName(arg) && secretName(arg) &&
-			i+1 < len(args) && !isFlag(args[i+1]):
-			args[i+1] = mask // --token …
+		case !assigns && strings.HasPrefix(arg, "-") && plainName(arg) &&
+			i+1 < len(args) && !isFlag(args[i+1]) && secret(arg, args[i+1]):
+			args[i+1], done[i+1] = mask, true // --token …
+		}
+	}
+	maskOptions(args)
+	for i := range args {
+		if strings.ContainsRune(args[i], ' ') {
+			args[i] = maskCommand(args[i])
+		}
+		args[i] = maskWithin(args[i])
+	}
+}
+
+// Patterns of names with values within an argument, which may be a whole command
+// ("sh -c …"), a header, a URL or JSON.
+var (
+	assignment = nameValue{
+		regexp.MustCompile(`([A-Za-z0-9_.-]+)=`),
+		regexp.MustCompile(`^(?:"[^"]*"|'[^']*'|[^\s&;"']+)`),
+	}
+	header = nameValue{
+		regexp.MustCompile(`([A-Za-z][A-Za-z0-9_-]*)"?'?\s*:\s*`),
+		regexp.MustCompile(`^(?:"[^"]*"|'[^']*'|(?:(?i:bearer|basic)\s+)?[^\s"',}]+)`),
+	}
+	flag = nameValue{
+		regexp.MustCompile(`(--?[A-Za-z][A-Za-z0-9_.-]*)\s+`),
+		regexp.MustCompile(`^(?:"[^"]*"|'[^']*'|[^\s"']+)`),
+	}
+)
+
+// A nameValue has a name and what stands between it and its value, and the
+// value, which is looked for only where the name is that of a secret: so time
+// goes with the length of a text, whoever wrote it.
+type nameValue struct{ name, value *regexp.Regexp }
+
+// Patterns of which all but the first group is masked.
+var secretParts = []*regexp.Regexp{
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:)[^\s/]+@`),                  // a password in a URL
+	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[A-Za-z0-9_.~%-]{20,}@`),              // a token in the user's place
+	regexp.MustCompile(`(?i)(\b(?:proxy-)?authorization\s*:\s*)[^"']+`),                   // a header, whatever its scheme
+	regexp.MustCompile(`(?i)(\b(?:set-)?cookie\s*:\s*)[^"']+`),                            //
+	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}`),               //
+	regexp.MustCompile(`(?i)([?&;](?:[a-z0-9]+-)*(?:sig|signature|se?cret)=)[^\s&;#"']+`), // of a signed address
+	regexp.MustCompile(`(?i)(hooks\.slack\.com/[a-z]+/)[^\s?#"']+`),
+	regexp.MustCompile(`(?i)(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[^\s?#"']+`),
+	regexp.MustCompile(`(?i)(api\.telegram\.org/(?:file/)?bot)[^\s/?#"']+`),
+	regexp.MustCompile(`(?i)(office\.com/webhook[a-z0-9]*/)[^\s?#"']+`),
+	regexp.MustCompile(`(?i)(hooks\.zapier\.com/hooks/catch/)[^\s?#"']+`),
+	regexp.MustCompile(`(?i)(maker\.ifttt\.com/\S*/key/)[^\s?#"']+`),
+	regexp.MustCompile(`(?i)(/open-apis/bot/v\d+/hook/)[^\s?#"']+`), // Feishu, Lark
+	regexp.MustCompile(`(?i)(hc-ping\.com/)[^\s?#"']+`),
+	regexp.MustCompile(`(/hooks/)[A-Za-z0-9]{20,}`), // Mattermost, Rocket.Chat
+	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----).*`),
+}
+
+// shaped are tokens that are known by their shape. The group "word" may be a
+// word of somebody's own as well ("hf_finetune"): see random.
+var shaped = regexp.MustCompile(`\b(?:` + strings.Join([]string{
+	`sk-(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{8,}`, // OpenAI, Anthropic and others
+	`sk-[A-Za-z0-9]{12,}`,                  // OpenAI, of before
+	`(?:sk|rk|pk)_(?:live|test)_\w{8,}`,    // Stripe
+	`(?P<word>hf_[A-Za-z0-9]{8,})`,         // Hugging Face
+	`gh[pousr]_\w{8,}`,                     // GitHub
+	`github_pat_\w{8,}`,                    // GitHub
+	`glpat-[A-Za-z0-9_-]{8,}`,              // GitLab
+	`xox[abeprs]-[A-Za-z0-9-]{8,}`,         // Slack
+	`(?:AKIA|ASIA)[A-Z0-9]{12,}`,           // AWS
+	`AIza[A-Za-z0-9_-]{20,}`,               // Google
+	`ya29\.[A-Za-z0-9_-]{20,}`,             // Google
+	`nvapi-[A-Za-z0-9_-]{8,}`,              // NVIDIA
+	`(?:gsk|r8|npm|dckr_pat)_[\w-]{20,}`,   // Groq, Replicate, npm, Docker
+	`eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)+`, // a JSON Web Token
+}, "|") + `)`)
+
+func maskWithin(text string) string {
+	for _, pattern := range secretParts {
+		text = pattern.ReplaceAllStringFunc(text, func(found string) string {
+			end := ""
+			if strings.HasSuffix(found, "@") {
+				end = "@"
+			}
+			return pattern.FindStringSubmatch(found)[1] + mask + end
+		})
+	}
+	for _, pattern := range []nameValue{assignment, header, flag} {
+		text = pattern.mask(text)
+	}
+	return shaped.ReplaceAllStringFunc(text, func(found string) string {
+		if word := shaped.FindStringSubmatch(found)[shaped.SubexpIndex("word")]; word != "" && len(word) < 20 && !random(word[3:]) {
+			return found
+		}
+		return mask
+	})
+}
+
+// mask masks the values of secrets. Of what is none, the value is looked at in
+// turn: "--env=HF_TOKEN=…", "--verbose --token …".
+func (n nameValue) mask(text string) string {
+	var out strings.Builder
+	for {
+		at := n.name.FindStringSubmatchIndex(text)
+		if at == nil {
+			return out.String() + text
+		}
+		name := text[at[2]:at[3]]
+		out.WriteString(text[:at[1]])
+		text = text[at[1]:]
+		if !mayBeSecret(name) {
+			continue
+		}
+		value := n.value.FindString(text)
+		text = text[len(value):]
+		if secret(name, value) && value != "" && !isFlag(value) && !strings.Contains(value, mask) {
+			value = mask
+		} else if isFlag(value) { // the next name
+			value, text = "", value+text
+		}
+		out.WriteString(value)
+	}
+}
+
+// A passwordOption is a short option whose value is a password.
+type passwordOption struct {
+	option   string // "-p"
+	attached bool   // "-pX"
+	apart    bool   // "-p X"
+	after    string // only after this word, a command of the program's own
+}
+
+// passwordOptions are those of programs by name. What "-p" means is the
+// program's own matter: a port, a partition, a prompt, a precision. So it is
+// the program that tells. mysql's "-p X" is a prompt for the password, and a
+// database.
+var passwordOptions = func() map[string]passwordOption {
+	out := map[string]passwordOption{}
+	for names, o := range map[string]passwordOption{
+		"sshpass": {option: "-p", attached: true, apart: true},
+		"mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlslap mysqlpump mysqlbinlog mysqlsh mycli " +
+			"mariadb mariadb-dump mariadb-admin mariadb-import mariadb-show mariadb-check mariadb-binlog": {option: "-p", attached: true},
+		"mongo mongosh mongodump mongorestore mongoexport mongoimport mongostat rabbitmqadmin racadm": {option: "-p", attached: true, apart: true},
+		"7z 7za 7zr 7zz rar unrar":                             {option: "-p", attached: true},
+		"docker podman nerdctl buildah skopeo helm az oc oras": {option: "-p", attached: true, apart: true, after: "login"},
+		"redis-cli valkey-cli":                                 {option: "-a", attached: true, apart: true},
+		"ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami":  {option: "-w", attached: true, apart: true},
+		"zip unzip ipmitool sqlcmd":                            {option: "-P", attached: true, apart: true},
+	} {
+		for name := range strings.FieldsSeq(names) {
+			out[name] = o
+		}
+	}
+	return out
+}()
+
+// maskOptions masks what short options hand over, in place: the password of a
+// program that is known, the password in "-u name:X", and after "-p" of any
+// other program what looks like no word, number, port, path or name.
+func maskOptions(words []string) {
+	var program passwordOption
+	command := true // the word that program.after asks for was there
+	for i, word := range words {
+		if o, ok := passwordOptions[word[strings.LastIndexByte(word, '/')+1:]]; ok {
+			program, command = o, o.after == ""
+			continue
+		}
+		command = command || word == program.after
+		before := ""
+		if i > 0 {
+			before = words[i-1]
+		}
+		value, attached := strings.CutPrefix(word, program.option)
+		switch {
+		case program.option != "" && command && program.apart && before == program.option:
+			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
+		case program.option != "" && command && program.attached && attached && value != "":
+			words[i], program = program.option+mask, passwordOption{}
+		case before == "-p" && passwordLike(word):
+			words[i] = mask
+		case strings.HasPrefix(before, "-pass") && strings.HasPrefix(word, "pass:"):
+			words[i] = "pass:" + mask // openssl
+		case before == "-u" || before == "-U" || before == "--user" || before == "--proxy-user":
+			words[i] = maskLogin(word)
 		default:
-			args[i] = maskWithin(arg)
+			for _, option := range []string{"--user=", "--proxy-user=", "-u"} {
+				if login, ok := strings.CutPrefix(word, option); ok {
+					words[i] = option + maskLogin(login)
+					break
+				}
+			}
 		}
 	}
 }
 
-// Patterns of secrets within an argument, which may be a whole command ("sh -c
-// …"), a header, a URL or JSON. The groups named "name" have to be names of
-// secrets for the group "value" to be masked.
-var (
-	userInURL  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*):[^\s/@]+@`)
-	bearer     = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{6,}`)
-	assignment = regexp.MustCompile(`([A-Za-z0-9_.-]+)(=)("[^"]*"|'[^']*'|[^\s&;"']+)`)
-	header     = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_-]*)("?'?\s*:\s*)("[^"]*"|'[^']*'|(?:(?i:bearer|basic)\s+)?[^\s"',}]+)`)
-	flag       = regexp.MustCompile(`(--?[A-Za-z][A-Za-z0-9_.-]*)(\s+)("[^"]*"|'[^']*'|[^\s"']+)`)
-	shaped     = regexp.MustCompile(`\b(?:` + strings.Join([]string{
-		`sk-[A-Za-z0-9_-]{8,}`,               // OpenAI, Anthropic
-		`(?:sk|rk|pk)_(?:live|test)_\w{8,}`,  // Stripe
-		`hf_[A-Za-z0-9]{8,}`,                 // Hugging Face
-		`gh[pousr]_\w{8,}`,                   // GitHub
-		`github_pat_\w{8,}`,                  // GitHub
-		`glpat-[A-Za-z0-9_-]{8,}`,            // GitLab
-		`xox[abeprs]-[A-Za-z0-9-]{8,}`,       // Slack
-		`(?:AKIA|ASIA)[A-Z0-9]{12,}`,         // AWS
-		`AIza[A-Za-z0-9_-]{20,}`,             // Google
-		`nvapi-[A-Za-z0-9_-]{8,}`,            // NVIDIA
-		`eyJ[\w-]{8,}\.[\w-]{4,}\.[\w-]{4,}`, // a JSON Web Token
-	}, "|") + `)`)
-)
-
-func maskWithin(text string) string {
-	text = userInURL.ReplaceAllString(text, "$1:"+mask+"@")
-	for _, pattern := range []*regexp.Regexp{assignment, header, flag} {
-		text = pattern.ReplaceAllStringFunc(text, func(found string) string {
-			g := pattern.FindStringSubmatch(found)
-			if !secretName(g[1]) || isFlag(g[3]) || strings.Contains(g[3], mask) {
-				return found
-			}
-			return g[1] + g[2] + mask
-		})
+// maskLogin masks the password of "name:password", but not the group of
+// "1000:1000", nor an address.
+func maskLogin(login string) string {
+	name, password, ok := strings.Cut(strings.Trim(login, `"'`), ":")
+	if !ok || name == "" || password == "" || name == password || strings.HasPrefix(password, "//") ||
+		strings.Trim(password, "0123456789") == "" && strings.Trim(name, "0123456789") == "" {
+		return login
 	}
-	text = bearer.ReplaceAllString(text, "$1 "+mask)
-	return shaped.ReplaceAllString(text, mask)
+	return name + ":" + mask
 }
 
-// plainName reports whether a text can be the name of an option or a variable.
+// passwordLike reports whether a word looks like a password and like nothing
+// else that programs take after "-p": it has letters, digits and a sign that
+// only passwords have, or small letters, capitals and digits with no sign.
+func passwordLike(word string) bool {
+	if len(word) < 8 || strings.ContainsAny(word, " /\\=:") {
+		return false
+	}
+	odd := strings.ContainsAny(word, "!@#$%^&*?+~")
+	plain := !strings.ContainsAny(word, "-_.,")
+	small, capital, digit := kinds(word)
+	return digit && (odd && (small || capital) || plain && small && capital)
+}
+
+// random reports whether letters and digits are no word of any language.
+func random(word string) bool {
+	small, capital, digit := kinds(word)
+	return small && capital && digit || digit && len(word) >= 16
+}
+
+func kinds(word string) (small, capital, digit bool) {
+	return strings.ContainsFunc(word, unicode.IsLower), strings.ContainsFunc(word, unicode.IsUpper), strings.ContainsFunc(word, unicode.IsDigit)
+}
+
+// shellWord is a word of a command in one argument.
+var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
+
+// maskCommand does what maskOptions does, in a command in one argument.
+func maskCommand(text string) string {
+	words := shellWord.FindAllString(text, -1)
+	maskOptions(words)
+	i := -1
+	return shellWord.ReplaceAllStringFunc(text, func(string) string {
+		i++
+		return words[i]
+	})
+}
+
+// plainName reports whether a text can be the name of an option or a variable,
+// or a key of a configuration ("+trainer.api_key").
 func plainName(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+", r)
 	}) < 0
 }
 
@@ -93,26 +292,50 @@ func isFlag(arg string) bool {
 
 // Words of names: of a secret wherever they stand, and at the end of a name
 // alone, since "--token-ids" and "--auth-type" are none. What ends in
-// harmlessWords says where a secret is kept.
+// harmlessWords says where a secret is kept. Models have tokens and data has
+// keys, which ordinaryTokens and ordinaryKeys stand before.
 var (
-	secretWords   = []string{"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"}
-	lastWords     = []string{"token", "key", "pass", "pwd", "auth", "authorization", "bearer", "cookie", "authtoken", "accesstoken", "accesskey", "secretkey"}
-	harmlessWords = []string{"file", "path", "dir", "name", "env"}
+	secretWords    = []string{"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"}
+	lastWords      = []string{"token", "key", "pass", "pwd", "auth", "authorization", "bearer", "cookie", "jwt", "authtoken", "accesstoken", "accesskey", "secretkey"}
+	harmlessWords  = []string{"file", "path", "dir", "name", "env"}
+	ordinaryTokens = []string{"max", "min", "num", "pad", "eos", "bos", "unk", "mask", "sep", "cls", "per", "image", "video", "stop", "end", "start", "new", "next", "special"}
+	ordinaryKeys   = []string{"sort", "primary", "foreign", "group", "partition", "cache", "public", "input", "output", "label", "text", "image", "prompt", "data", "reward", "target", "feature", "state", "index", "json"}
 )
 
-// secretName reports whether a name such as "--hf-token" or "apiKey" is that
-// of a secret.
-func secretName(name string) bool {
+// secret reports whether a value of that name is one. How many passes there are
+// is none, and what an API is, is told from its key by its looks.
+func secret(name, value string) bool {
+	words := wordsOf(name)
+	switch {
+	case !mayBeSecret(name), words[len(words)-1] == "pass" && len(value) == 1:
+		return false
+	case words[len(words)-1] == "api":
+		return !strings.Contains(value, "://") && (slices.Contains(words, "wandb") || random(value))
+	}
+	return true
+}
+
+// mayBeSecret reports whether a name such as "--hf-token", "apiKey" or
+// "wandb.api" is one that a secret can have.
+func mayBeSecret(name string) bool {
 	words := wordsOf(name)
 	if len(words) == 0 {
 		return false
 	}
-	last := words[len(words)-1]
-	if slices.Contains(harmlessWords, last) {
-		return false
+	last, before := words[len(words)-1], ""
+	if len(words) > 1 {
+		before = words[len(words)-2]
 	}
-	return slices.Contains(lastWords, last) ||
-		slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) })
+	switch {
+	case slices.Contains(harmlessWords, last):
+		return false
+	case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) }):
+		return true
+	case last == "token" && slices.Contains(ordinaryTokens, before), last == "key" && slices.Contains(ordinaryKeys, before):
+		return false
+	default:
+		return last == "api" && before != "" || slices.Contains(lastWords, last)
+	}
 }
 
 // wordsOf takes a name apart at signs, and where small letters meet a capital.
@@ -121,7 +344,7 @@ func wordsOf(name string) []string {
 	var before rune
 	for _, r := range name {
 		switch {
-		case r == '-' || r == '_' || r == '.':
+		case r == '-' || r == '_' || r == '.' || r == '+':
 			r = ' '
 		case unicode.IsUpper(r) && unicode.IsLower(before):
 			spaced.WriteByte(' ')

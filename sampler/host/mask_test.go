@@ -33,7 +33,7 @@ func TestCommandLine(t *testing.T) {
 		"header with a key":     {[]string{"curl", "-H", "X-Api-Key: abc"}, "curl -H X-Api-Key: ***"},
 		"JSON":                  {[]string{"x", `{"model": "m", "api_key": "abc"}`}, `x {"model": "m", "api_key": ***}`},
 		"looks like OpenAI":     {[]string{"x", "sk-proj-abcDEF123456"}, "x ***"},
-		"looks like HF":         {[]string{"x", "--login", "hf_abcdefghijkl"}, "x --login ***"},
+		"looks like HF":         {[]string{"x", "--login", "hf_AbcdefGhijkl12"}, "x --login ***"},
 		"looks like GitHub":     {[]string{"git", "https://ghp_abcdefghijkl@github.com/a/b"}, "git https://***@github.com/a/b"},
 		"looks like AWS":        {[]string{"x", "AKIAIOSFODNN7EXAMPLE"}, "x ***"},
 		"looks like a JWT":      {[]string{"x", "eyJhbGciOiJI.eyJzdWIi.SflKxwRJ"}, "x ***"},
@@ -49,6 +49,112 @@ func TestCommandLine(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// What a person who reads every command line must not learn.
+func TestSecretsThatAreNotNamed(t *testing.T) {
+	const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"sshpass":                    {[]string{"sshpass", "-p", "hunter2", "ssh", "-p", "22", "h"}, "sshpass -p *** ssh -p 22 h"},
+		"sshpass, attached":          {[]string{"sudo", "/usr/bin/sshpass", "-phunter2", "ssh", "h"}, "sudo /usr/bin/sshpass -p*** ssh h"},
+		"mysql":                      {[]string{"mysql", "-uroot", "-phunter2", "db"}, "mysql -uroot -p*** db"},
+		"mysql asks, and a database": {[]string{"mysql", "-p", "db"}, "mysql -p db"},
+		"mysql in a shell":           {[]string{"sh", "-c", "cd /x && mysqldump -u root -p'hunter 2' db | gzip"}, "sh -c cd /x && mysqldump -u root -p*** db | gzip"},
+		"mongo":                      {[]string{"mongosh", "-u", "bob", "-p", "hunter2"}, "mongosh -u bob -p ***"},
+		"docker login":               {[]string{"docker", "login", "-u", "bob", "-p", "hunter2", "r.example"}, "docker login -u bob -p *** r.example"},
+		"redis":                      {[]string{"redis-cli", "-a", "hunter2", "ping"}, "redis-cli -a *** ping"},
+		"ipmitool":                   {[]string{"ipmitool", "-U", "admin", "-P", "hunter2", "sdr"}, "ipmitool -U admin -P *** sdr"},
+		"-p of another program":      {[]string{"backup", "-p", "Tr0ub4dor&3"}, "backup -p ***"},
+		"curl -u":                    {[]string{"curl", "-u", "bob:hunter2", "https://h"}, "curl -u bob:*** https://h"},
+		"curl -u, attached":          {[]string{"curl", "-ubob:hunter2", "https://h"}, "curl -ubob:*** https://h"},
+		"curl --user":                {[]string{"curl", "--user", "bob:hunter2", "--proxy-user=bob:hunter3"}, "curl --user bob:*** --proxy-user=bob:***"},
+		"curl in a shell":            {[]string{"bash", "-c", "curl -sf -u bob:hunter2 https://h"}, "bash -c curl -sf -u bob:*** https://h"},
+		"openssl":                    {[]string{"openssl", "rsa", "-passin", "pass:hunter2"}, "openssl rsa -passin pass:***"},
+		"--jwt":                      {[]string{"x", "--jwt", "abc", "y"}, "x --jwt *** y"},
+		"a JWT":                      {[]string{"x", "--with=" + jwt, jwt}, "x --with=*** ***"},
+		"a JWT without a signature":  {[]string{"x", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."}, "x ***"},
+		"Slack":                      {[]string{"curl", "https://hooks.slack.com/services/T00/B00/XXXX"}, "curl https://hooks.slack.com/services/***"},
+		"Slack, named":               {[]string{"x", "--url=https://hooks.slack.com/services/T00/B00/XXXX", "y"}, "x --url=https://hooks.slack.com/services/*** y"},
+		"Discord":                    {[]string{"x", "https://discord.com/api/webhooks/123/abcdef-XYZ"}, "x https://discord.com/api/webhooks/***"},
+		"Telegram":                   {[]string{"x", "https://api.telegram.org/bot123:AbC-def/sendMessage?chat_id=1"}, "x https://api.telegram.org/bot***/sendMessage?chat_id=1"},
+		"Teams":                      {[]string{"x", "https://acme.webhook.office.com/webhookb2/1-2@3/IncomingWebhook/4"}, "x https://acme.webhook.office.com/webhookb2/***"},
+		"Mattermost":                 {[]string{"x", "https://chat.example/hooks/abcdefghijklmnopqrstuvwxyz"}, "x https://chat.example/hooks/***"},
+		"?sig=":                      {[]string{"x", "https://h/c?sv=2024&sig=abc%3D&se=1"}, "x https://h/c?sv=2024&sig=***&se=1"},
+		"?token=":                    {[]string{"x", "https://h/c?token=abc#a"}, "x https://h/c?token=***"},
+		"?token=, named":             {[]string{"x", "--url=https://h/c?token=abc"}, "x --url=https://h/c?token=***"},
+		"S3":                         {[]string{"x", "https://b.s3/o?X-Amz-Credential=AKIAIOSFODNN7EXAMPLE&X-Amz-Expires=60&X-Amz-Signature=0a1b"}, "x https://b.s3/o?X-Amz-Credential=***&X-Amz-Expires=60&X-Amz-Signature=***"},
+		"Weights & Biases":           {[]string{"python", "t.py", "wandb.api=0a1b2c", "+logger.api=0123456789abcdef0123"}, "python t.py wandb.api=*** +logger.api=***"},
+		"Hydra":                      {[]string{"python", "t.py", "a.api_key=x", "++b.c.api_key=y&z"}, "python t.py a.api_key=*** ++b.c.api_key=***"},
+		"a variable for a container": {[]string{"docker", "run", "--env=WANDB_API_KEY=abc", "-e", "HF_TOKEN=d"}, "docker run --env=WANDB_API_KEY=*** -e HF_TOKEN=***"},
+		"a flag before":              {[]string{"sh", "-c", "x --verbose --token abc"}, "sh -c x --verbose --token ***"},
+		"another scheme":             {[]string{"curl", "-H", "Authorization: token abc def"}, "curl -H Authorization: ***"},
+		"a header in a shell":        {[]string{"sh", "-c", "curl -H 'Authorization: Bearer abc' https://h"}, "sh -c curl -H 'Authorization: ***' https://h"},
+		"cookies":                    {[]string{"curl", "-H", "Cookie: a=b; c=d"}, "curl -H Cookie: ***"},
+		"AWS":                        {[]string{"x", "--id=AKIAIOSFODNN7EXAMPLE"}, "x --id=***"},
+		"GitHub":                     {[]string{"x", "a=github_pat_11ABCDEF0_abc", "ghp_abcdef123456"}, "x a=*** ***"},
+		"Hugging Face":               {[]string{"x", "login:hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}, "x login:***"},
+		"OpenAI":                     {[]string{"x", "-k=sk-abcdefghijkl1234", "sk-ant-api03-abc_def"}, "x -k=*** ***"},
+		"a password with an @":       {[]string{"x", "postgres://bob:p@55@db/x"}, "x postgres://bob:***@db/x"},
+		"a token as a user":          {[]string{"git", "https://0123456789abcdef0123@h/a"}, "git https://***@h/a"},
+		"a private key":              {[]string{"x", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n"}, "x -----BEGIN RSA PRIVATE KEY-----***"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := commandLine(tt.args); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Command lines without a secret stay as they are.
+func TestOrdinaryCommandLines(t *testing.T) {
+	for _, line := range []string{
+		"python train.py --lr 1e-4 --tokenizer x --epochs 3",
+		"python -u train.py -p 8080 -u user",
+		"python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B --port 8000 --api-server-count 2",
+		"vllm serve m --token-limit 4096 --max-token 512 --max_new_tokens=64 --pad_token 0 --eos-token </s>",
+		"llama-cli -m /models/q4.gguf -p Tell me a story about GPUs. -ngl 99",
+		"llama-server --host 0.0.0.0:8080 -np 4 -c 4096",
+		"srun -p gpu --gres=gpu:8 python t.py",
+		"sbatch -p A100-80gb_long job.sh",
+		"ssh -p 2222 bob@host",
+		"docker run -p 8080:80 -u 1000:1000 --gpus all -v /data:/data nvcr.io/nvidia/pytorch:24.05-py3",
+		"docker run -u www-data:www-data nginx",
+		"pytest -p no:cacheprovider -k test_token_limit tests/",
+		"mkdir -p /var/lib/x/Run1Data",
+		"ffmpeg -hwaccel cuda -i in.mp4 -pass 1 -passlogfile /tmp/log out.mp4",
+		"deepspeed --num_gpus 8 train.py --input-key question --label_key answer --apply-chat-template",
+		"torchrun --nproc_per_node=8 --rdzv_endpoint=10.0.0.1:29500 t.py model=hf_transformers script=hf_finetune.py",
+		"accelerate launch --mixed_precision bf16 run.py trainer.api=rest --lora_rank=64",
+		"curl -u https://h:8080/x -o sk-learn-env.tar.gz https://h/hooks/list?page=2&signal=1",
+		"blender -b scene.blend -o //out/frame_#### -f 1..250",
+		"mysql -h db -P 3306 -u root",
+		"/usr/lib/xorg/Xorg -core :0 -seat seat0 -auth-type none -nolisten tcp vt7",
+		"nvidia-cuda-mps-server -p 0123456789abcdef",
+		"git clone git@github.com:a/b.git https://bob@example.com/x",
+		"tar xzf sha256-0123456789abcdef0123456789abcdef.tgz",
+	} {
+		if got := commandLine(strings.Fields(line)); got != line {
+			t.Errorf("got  %s\nwant %s", got, line)
+		}
+		if got := commandLine([]string{"sh", "-c", line}); got != "sh -c "+line {
+			t.Errorf("in one argument\ngot  %s\nwant sh -c %s", got, line)
+		}
+	}
+}
+
+// As long as a command line is read, of what begins like a secret and never is
+// one: a time that grew with the square of the length would be seen here.
+func TestLongCommandLines(t *testing.T) {
+	for _, part := range []string{"a:", "a=", "-a ", "x.api=", "token=", "--token ", "http://", "eyJ.", "'"} {
+		got := commandLine([]string{"x", strings.Repeat(part, 64<<10/len(part))})
+		if len(got) > maxCommand || !strings.HasPrefix(got, "x ") {
+			t.Errorf("%q: %d bytes: %.40s", part, len(got), got)
+		}
 	}
 }
 
