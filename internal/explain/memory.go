@@ -63,7 +63,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 		doing = resting
 	}
 	since = min(since, settling) // what a single reading may count for
-	m.follow(doing, d, &v, since)
+	m.follow(doing, d, &v, floor, since)
 	m.cool(doing, &v)
 	if doing == resting && !m.cooling.on && m.restsFor(settling) {
 		m.rest.learn(&v)
@@ -135,7 +135,7 @@ type worker struct {
 	done    float64 // share × seconds; 0: no worker
 }
 
-func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, since time.Duration) {
+func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, floor float64, since time.Duration) {
 	w := &m.work
 	switch {
 	case doing == working && !w.on && !w.ended.IsZero() && m.at.Sub(w.ended) < pause:
@@ -152,7 +152,7 @@ func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, since time.Dur
 		return
 	}
 	w.endTemp, w.endFan, w.endPower = v.temp, v.fan, v.power
-	for _, p := range firsts(culprits(d.Processes.Or(nil)), maxWorkers) {
+	for _, p := range firsts(workers(d, v, floor), maxWorkers) {
 		share := highest(processShare(p), 0)
 		w.credit(p, (share+0.1)*max(since.Seconds(), 0.1))
 	}

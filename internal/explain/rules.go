@@ -82,10 +82,9 @@ func newCard(d *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *card {
 	if c.stuck = stuck(d, &c.v, c.floor) && c.stuckLongEnough(); c.stuck {
 		c.doing = resting
 	}
-	list, listed := d.Processes.Get()
-	c.listed = listed
+	c.listed = d.Processes.Present()
 	if c.doing == working {
-		c.culprits = culprits(list)
+		c.culprits = workers(d, &c.v, c.floor)
 	}
 	return c
 }
@@ -121,7 +120,7 @@ func explainDevice(d *gpu.Device, s *gpu.Snapshot, m *memory, p peers) DeviceAns
 		rules = absentRules
 	}
 	c := newCard(d, s, m, p)
-	out := DeviceAnswer{Device: d, working: c.doing == working}
+	out := DeviceAnswer{Device: d, working: c.doing == working && !c.unproven()}
 	it := "it"
 	var clauses []string
 	for _, r := range rules {

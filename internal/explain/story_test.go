@@ -113,6 +113,16 @@ func TestStories(t *testing.T) {
 		}
 	}
 	stuck := func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }
+	sleeper := gpu.Process{PID: 4711, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Name: gpu.Of("sleep")}}
+	listing := func(n int, like gpu.Process) func(*gpu.Device) {
+		return func(d *gpu.Device) {
+			list := slices.Repeat([]gpu.Process{like}, n)
+			for i := range list {
+				list[i].PID += i
+			}
+			d.Processes = gpu.Of(list)
+		}
+	}
 	hotter := func(by gpu.Celsius) func(*gpu.Device) {
 		return func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + by) }
 	}
@@ -333,8 +343,35 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 34 °C, 17 W of 450 W, fan off.",
 			"busy_counter_stuck high"},
 		{"a counter that is ahead of the work", []scene{during(time.Minute, made()), during(5*time.Second, made(stuck))},
-			"GPU 0 (RTX 4090) is busy at 100 %, 34 °C, 17 W of 450 W, fan off, and no process is listed that explains it.",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
 			"work low"},
+		{"stuck counter, and many who do nothing", []scene{during(30*time.Second, made(stuck, listing(36, idler)))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything, 34 °C, 17 W of 450 W, fan off.",
+			"busy_counter_stuck medium"},
+		{"stuck counter, and one who does nothing", []scene{during(30*time.Second, made(stuck, listing(1, idler)))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: the one process on it does nothing, 34 °C, 17 W of 450 W, fan off.",
+			"busy_counter_stuck medium"},
+		{"stuck counter, at the first reading", []scene{during(5*time.Second, made(stuck, listing(36, idler)))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything, 34 °C, 17 W of 450 W, fan off.",
+			"busy_counter_stuck low"},
+		{"stuck counter, and a desktop without a share", []scene{during(30*time.Second, made(stuck, listing(2, gpu.Process{PID: 9, Type: gpu.TypeGraphics, Facts: shell.Facts})))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: no process on it is seen to do anything, 34 °C, 17 W of 450 W, fan off.",
+			"busy_counter_stuck medium"},
+		{"busy, at rest, and a process without a share, at the first reading", []scene{during(5*time.Second, made(stuck, listing(1, sleeper)))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
+			"work low"},
+		{"busy, at rest, and one who has just come", []scene{during(minute, made()), during(5*time.Second, made(stuck, listing(1, idler)))},
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
+			"work low"},
+		{"who had no share is not blamed for the heat", []scene{during(minute, made()), during(2*minute, made(stuck, listing(1, sleeper))), during(45*time.Second, warm)},
+			"GPU 0 (RTX 4090) is cooling down after work that ended 40 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"cooling_down medium"},
+		{"busy, at rest, and the driver gives one a share", []scene{during(minute, made()), during(5*time.Second, made(stuck, listing(1, python)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 100 %, 34 °C, 17 W of 450 W, fan off.",
+			"work medium"},
+		{"another that only says it is busy is not at work", []scene{during(minute, made(), made(at(1))), during(5*time.Second, made(working(98, python)), made(at(1), stuck, listing(1, idler)))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
+			"work high"},
 		{"impossible power", []scene{during(minute, made(func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](2000) }))},
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, fan off.",
 			"idle high, doubtful_reading high"},

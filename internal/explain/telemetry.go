@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,23 +25,44 @@ func stuckCounter(c *card) *finding {
 	if !c.stuck {
 		return nil
 	}
-	confidence := Medium
-	if c.m.lasted(c.m.stuck) >= stuckFor {
+	// Shares are samples: a process that has none may have worked between two.
+	confidence, list := Medium, c.d.Processes.Or(nil)
+	lasts := c.m.lasted(c.m.stuck) >= stuckFor
+	switch {
+	case lasts && len(list) == 0:
 		confidence = High
+	case !lasts && len(list) > 0:
+		confidence = Low
 	}
 	f := c.heat().figure("busy counter", c.v.util, "%").
 		figure("power at rest", c.floor, "W").
 		figure("SM clock", c.v.clock, "MHz").
 		figure("fastest SM clock", c.v.top, "MHz").
-		figure("processes listed", float64(len(c.d.Processes.Or(nil))), "")
+		figure("processes listed", float64(len(list)), "")
 	return &finding{
 		clause: func(it string) string {
-			return c.figured(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: nothing runs on it", it, withUnit(c.v.util, "%")))
+			return c.figured(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: %s", it, withUnit(c.v.util, "%"), idleness(list)))
 		},
 		confidence: confidence,
 		since:      c.began(c.m.stuck),
 		evidence:   f,
 		advice:     "Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature.",
+	}
+}
+
+// idleness says of the processes of a device that rests that they do too, as far
+// as they have shares.
+func idleness(list []gpu.Process) string {
+	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !has(processShare(&p)) })
+	switch {
+	case len(list) == 0:
+		return "nothing runs on it"
+	case !known:
+		return "no process on it is seen to do anything"
+	case len(list) == 1:
+		return "the one process on it does nothing"
+	default:
+		return fmt.Sprintf("none of the %d processes on it does anything", len(list))
 	}
 }
 

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -152,29 +153,38 @@ func processShare(p *gpu.Process) float64 {
 	return highest(believed(p.SM, 0, 100), highest(believed(p.Encoder, 0, 100), believed(p.Decoder, 0, 100)))
 }
 
-// stuck reports whether the busy counter says "all the time" while nothing else
-// does: power and clocks are those of rest, and no process has a share.
-func stuck(d *gpu.Device, v *vitals, floor float64) bool {
+// contradicted reports whether the busy counter says "all the time" while power
+// and clocks are those of rest: it is ahead of work that has just begun, or it
+// is stuck. What is at rest is told by the floor, or by the limit where no floor
+// is known.
+func contradicted(v *vitals, floor float64) bool {
 	const nearlyAlways = 90
-	if !(v.util >= nearlyAlways) || !has(v.power) {
+	if !(v.util >= nearlyAlways) || !has(v.power) || v.video >= idleBelow {
 		return false
 	}
 	atRest := v.load() < 0.15
 	if has(floor) {
 		atRest = v.power <= 1.15*floor+3
 	}
-	slow := v.speed() < 0.5 || v.state >= 5
-	if !atRest || !slow || v.video >= idleBelow {
-		return false
-	}
+	slow := v.speed() < 0.5 || v.state >= 5 || v.reasons&gpu.ReasonIdle != 0
+	return atRest && slow
+}
+
+// stuck reports whether nothing at all goes with the busy counter: neither
+// power nor clocks, nor a share of any process.
+func stuck(d *gpu.Device, v *vitals, floor float64) bool {
 	list, listed := d.Processes.Get()
-	if !listed {
-		return false
+	return listed && contradicted(v, floor) && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !has(processShare(&p))
+	})
+}
+
+// workers are who works on a device at work, or could. Where the busy counter
+// is contradicted, to be there is no sign of work: then it takes a share.
+func workers(d *gpu.Device, v *vitals, floor float64) []*gpu.Process {
+	list := d.Processes.Or(nil)
+	if contradicted(v, floor) {
+		list = slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return !(processShare(&p) >= idleBelow) })
 	}
-	for i := range list {
-		if processShare(&list[i]) >= 1 || (list[i].Type != gpu.TypeGraphics && !has(processShare(&list[i]))) {
-			return false
-		}
-	}
-	return true
+	return culprits(list)
 }

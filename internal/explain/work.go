@@ -20,6 +20,11 @@ func work(c *card) *finding {
 		evidence: c.heat().figure("utilization", c.v.util, "%"),
 		advice:   c.lessWork(),
 	}
+	if c.unproven() {
+		f.evidence.figure("power at rest", c.floor, "W").figure("SM clock", c.v.clock, "MHz").figure("fastest SM clock", c.v.top, "MHz").
+			figure("processes listed", float64(len(c.d.Processes.Or(nil))), "")
+		f.advice = "Look again in a few seconds: work that has just begun shows in the counter first. If it stays so, go by power and temperature."
+	}
 	if c.v.video > 0 {
 		f.evidence.figure("busiest video engine", c.v.video, "%")
 	}
@@ -32,7 +37,17 @@ func work(c *card) *finding {
 	return f
 }
 
+// unproven reports whether there is nothing but the busy counter that speaks
+// for work, and power and clocks speak against it.
+func (c *card) unproven() bool {
+	return c.doing == working && len(c.culprits) == 0 && contradicted(&c.v, c.floor)
+}
+
 func (c *card) workClause(it string) string {
+	if c.unproven() {
+		return c.figured(it, fmt.Sprintf("%s says that it is busy at %s", it, withUnit(c.v.util, "%"))) +
+			", but its power and clocks are those of rest: whether anybody works on it can't be told yet"
+	}
 	how := "busy"
 	switch {
 	case c.v.util >= idleBelow && !(c.v.video > c.v.util):
@@ -94,7 +109,7 @@ func (c *card) blame() Confidence {
 	}
 	share := processShare(c.culprits[0])
 	switch {
-	case has(share) && share*2 >= highest(c.v.util, c.v.video):
+	case has(share) && share*2 >= highest(c.v.util, c.v.video) && !contradicted(&c.v, c.floor):
 		return High
 	case share >= 1, len(c.culprits) == 1:
 		return Medium
