@@ -77,7 +77,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.HeldAwake: {of(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan off, 46 W more than at rest.",
 			"End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
-		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by its heat (71 °C).",
+		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by its heat (71 °C, 24 °C below where its hardware slows itself down).",
 			"Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. A lower power limit makes less heat."},
 		explain.LimitedPower: {at0(snapshot(reasons(gpu.ReasonPowerCap))), "GPU 0 (RTX 4090) is held back by its power limit (450 W).",
 			"This is normal at full work: the limit keeps heat and noise down. It may be raised to 600 W, for more speed, heat and noise."},

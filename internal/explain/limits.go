@@ -19,14 +19,19 @@ func limitedByHeat(c *card) *finding {
 	}
 	f := c.limited()
 	f.since = c.began(c.m.hot)
-	f.evidence.figure("slows itself down at", c.v.slowdown, "°C").
+	f.evidence.figure("hardware slows itself down at", c.v.slowdown, "°C").
+		figure("margin to the nearest limit", believed(c.d.Thermal.Margin, -hottest, hottest), "°C").
 		figure("target temperature", believed(c.d.Thermal.Target, 1, hottest), "°C").
 		figure("memory temperature", believed(c.d.Thermal.Memory, coldest, hottest), "°C")
-	at := ""
+	at, below := "", ""
 	if has(c.v.temp) {
-		at = " (" + withUnit(c.v.temp, "°C") + ")"
+		at = withUnit(c.v.temp, "°C")
+		if left := c.v.slowdown - c.v.temp; left >= 1 { // the driver acts first
+			below = ", " + withUnit(left, "°C") + " below where its hardware slows itself down"
+		}
+		at, below = " ("+at+")", " ("+at+below+")"
 	}
-	by := " is held back by its heat" + at
+	by := " is held back by its heat" + below
 	if c.v.reasons&gpu.ReasonHardwareThermal != 0 {
 		by = " slows itself down hard, because it is too hot" + at
 	}

@@ -241,7 +241,7 @@ func (d *device) thermal(s *sample) gpu.Thermal {
 		Shutdown:  gpu.Of(gpu.Celsius(p.shutdown)),
 		Target:    supported(p.target > 0, gpu.Celsius(p.target)),
 		MemoryMax: supported(p.memoryMax > 0, gpu.Celsius(p.memoryMax)),
-		Margin:    gpu.Of(gpu.Celsius(p.operating - temp)),
+		Margin:    gpu.Of(gpu.Celsius(p.slowdown - temp)),
 	}
 }
 

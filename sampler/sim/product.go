@@ -35,7 +35,7 @@ type product struct {
 	slowdown, shutdown float64 // °C
 	target             float64 // 0: not reported
 	memoryMax          float64 // 0: not reported, and the memory has no sensor
-	operating          float64 // °C from which the driver slows down
+	operating          float64 // °C from which the driver slows it down, before the hardware does
 
 	fans           int // 0: passive, the chassis blows
 	fanMax         float64

@@ -153,6 +153,9 @@ func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
 	within("encoder", float64(d.Utilization.Encoder.Or(0)), 0, 100)
 	within("draw", float64(d.Power.Draw.Or(-1)), 0.8*p.deepIdle, p.limit)
 	within("temperature", float64(d.Thermal.GPU.Or(-1)), 26, p.slowdown)
+	if left := d.Thermal.Slowdown.Or(0) - d.Thermal.GPU.Or(0); d.Thermal.Margin != gpu.Of(left) {
+		t.Fatalf("%v: a margin of %v, where %v °C are left", now, d.Thermal.Margin, left)
+	}
 	within("memory temperature", float64(d.Thermal.Memory.Or(30)), 20, 95)
 	within("graphics clock", float64(d.Clocks.Graphics.Or(-1)), p.idleClock, p.maxClock)
 	within("memory clock", float64(d.Clocks.Memory.Or(-1)), p.idleMemory, p.maxMemory)
