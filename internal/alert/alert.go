@@ -166,6 +166,9 @@ func (a *Alert) culprit() string {
 }
 
 func amount(v float64, unit string) string {
+	if unit == "MiB" && v >= 1024 { // as the page has it
+		return strconv.FormatFloat(v/1024, 'f', 1, 64) + " GiB"
+	}
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits(v), 64) + " " + unit)
 }
 

@@ -455,7 +455,7 @@ held_awake since 15:07:00: End python (pid 4242, alice), or have it give the GPU
   SM clock: 2745 MHz @15:07:40
   fastest SM clock: 3120 MHz @15:07:40
   power at rest: 17 W
-  memory held by python (pid 4242, alice): 2048 MiB @15:07:40`
+  memory held by python (pid 4242, alice): 2.0 GiB @15:07:40`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}

@@ -189,7 +189,11 @@ func (c *card) figured(it, clause string) string {
 
 // figure is evidence that is a number.
 func figure(name string, value float64, unit string, at time.Time) Evidence {
-	return Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: withUnit(value, unit), At: at}
+	text := withUnit(value, unit)
+	if unit == "MiB" && value >= 1024 { // as the page has it
+		text = strconv.FormatFloat(value/1024, 'f', 1, 64) + " GiB"
+	}
+	return Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: at}
 }
 
 // fact is evidence that is a text.
