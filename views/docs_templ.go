@@ -554,7 +554,7 @@ func operationDoc(o OperationDoc) templ.Component {
 			}
 		}
 		if o.Body.Name != "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "<h4>Body</h4><p>JSON:")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 43, "<h4>Body</h4><p>JSON, or a form with the same members:")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

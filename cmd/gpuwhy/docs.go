@@ -87,7 +87,7 @@ func operationDoc(doc *apidoc.Document, method, path string, op *apidoc.Operatio
 		}
 		out.Params = append(out.Params, field)
 	}
-	if op.Body != nil {
+	if op.Body != nil && op.Body.Content[0].Name == "application/json" { // a form has the same members
 		out.Body, _ = typeRef(op.Body.Content[0].Value.Schema)
 	}
 	for _, r := range op.Responses {
@@ -102,7 +102,7 @@ func operationDoc(doc *apidoc.Document, method, path string, op *apidoc.Operatio
 			if media.Value.Schema != nil {
 				answer.Type, _ = typeRef(media.Value.Schema)
 			}
-			if r.Name == "200" && len(media.Value.Examples) > 0 {
+			if (r.Name == "200" || r.Name == "201") && len(media.Value.Examples) > 0 {
 				out.Example = indented(media.Value.Examples[0].Value.Value)
 			}
 		}
@@ -187,6 +187,8 @@ func rangeText(s *apidoc.Schema) string {
 		return number(*s.Minimum) + " to " + number(*s.Maximum)
 	case s.Minimum != nil:
 		return "from " + number(*s.Minimum)
+	case s.MaxLength > 0:
+		return "at most " + strconv.Itoa(s.MaxLength) + " characters"
 	default:
 		return ""
 	}

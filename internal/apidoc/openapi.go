@@ -30,7 +30,11 @@ type Operation struct {
 	// where it has none. BodyRequired says that there must be one.
 	Body         any
 	BodyRequired bool
-	Answers      []Answer
+	// BodyExample is the name of one of package contract's; empty for none.
+	BodyExample string
+	// Form says that a browser's form is taken too, with the members of Body.
+	Form    bool
+	Answers []Answer
 	// Fresh says that the answer is about this very moment: it has no ETag.
 	Fresh bool
 }
@@ -56,6 +60,8 @@ type Answer struct {
 	Of any
 	// Example is the name of one of package contract's; empty for none.
 	Example string
+	// Detail is what an error may say, for its example.
+	Detail string
 }
 
 // A Route is an address with what it answers.
@@ -73,8 +79,10 @@ type API struct {
 	Tags []Tag
 	// Problem is a value of the type that errors are encoded from.
 	Problem any
-	// ProblemExample is one of them.
-	ProblemExample json.RawMessage
+	// ProblemExample makes one of them.
+	ProblemExample func(status int, detail string) json.RawMessage
+	// OtherProblem is one that any route may answer with.
+	OtherProblem Answer
 }
 
 // A Tag groups operations.
@@ -201,9 +209,11 @@ func OpenAPI(api API, routes []Route) (*Document, []string) {
 		Servers: []Server{{cmp.Or(api.Base, "/")}},
 		Tags:    api.Tags,
 	}
-	problem := Members[*Media]{
-		{typeProblem, &Media{schemas.Of(reflect.TypeOf(api.Problem)), examples("An error", api.ProblemExample)}},
-		{"text/html", &Media{}}, // for a browser
+	problem := func(a Answer) Members[*Media] {
+		return Members[*Media]{
+			{typeProblem, &Media{schemas.Of(reflect.TypeOf(api.Problem)), examples(a.Description, api.ProblemExample(a.Status, a.Detail))}},
+			{"text/html", &Media{}}, // for a browser
+		}
 	}
 	for _, route := range routes {
 		item := doc.Paths.Get(route.Path)
@@ -213,31 +223,29 @@ func OpenAPI(api API, routes []Route) (*Document, []string) {
 		}
 		item.Operations = append(item.Operations, Member[*OperationObject]{strings.ToLower(route.method()), operation(schemas, route, problem)})
 	}
-	doc.Components = Components{Schemas: schemas.Named(), Responses: commonResponses(problem)}
+	doc.Components = Components{Schemas: schemas.Named(), Responses: commonResponses(api.OtherProblem.Description, problem(api.OtherProblem))}
 	return doc, schemas.Faults()
 }
 
 // commonResponses are those of every route.
-func commonResponses(problem Members[*Media]) Members[*ResponseOrRefObj] {
+func commonResponses(description string, problem Members[*Media]) Members[*ResponseOrRefObj] {
 	return Members[*ResponseOrRefObj]{
 		{"NotModified", &ResponseOrRefObj{Description: "The client has this very answer already: the request's If-None-Match names its ETag."}},
 		{"Problem", &ResponseOrRefObj{
-			Description: "Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
+			Description: description,
 			Content:     problem,
 		}},
 	}
 }
 
-func operation(schemas *Schemas, route Route, problem Members[*Media]) *OperationObject {
+func operation(schemas *Schemas, route Route, problem func(Answer) Members[*Media]) *OperationObject {
 	op := &OperationObject{
 		Tags: []string{route.Tag}, Summary: route.Summary, Description: route.Description, ID: route.ID,
 	}
 	for _, p := range route.Params {
 		op.Parameters = append(op.Parameters, parameter(p))
 	}
-	if route.Body != nil {
-		op.Body = &RequestBody{route.BodyRequired, Members[*Media]{{"application/json", &Media{Schema: schemas.Of(reflect.TypeOf(route.Body))}}}}
-	}
+	op.Body = requestBody(schemas, route)
 	revalidated := !route.Fresh && route.method() == http.MethodGet
 	for _, a := range byStatus(route.Answers) {
 		op.Responses = append(op.Responses, response(schemas, a, problem, revalidated))
@@ -247,6 +255,27 @@ func operation(schemas *Schemas, route Route, problem Members[*Media]) *Operatio
 	}
 	op.Responses = append(op.Responses, Member[*ResponseOrRefObj]{"default", &ResponseOrRefObj{Ref: responseRefs + "Problem"}})
 	return op
+}
+
+// requestBody is nil where a client sends none.
+func requestBody(schemas *Schemas, route Route) *RequestBody {
+	if route.Body == nil && !route.Form {
+		return nil
+	}
+	out := &RequestBody{Required: route.BodyRequired}
+	var example Members[Example]
+	if route.BodyExample != "" {
+		example = examples(route.Summary, contract.Example(route.BodyExample))
+	}
+	var body reflect.Type
+	if route.Body != nil {
+		body = reflect.TypeOf(route.Body)
+		out.Content = Members[*Media]{{"application/json", &Media{schemas.OfBody(body), example}}}
+	}
+	if route.Form {
+		out.Content = append(out.Content, Member[*Media]{"application/x-www-form-urlencoded", &Media{schemas.OfForm(body), example}})
+	}
+	return out
 }
 
 // byStatus puts the answers of one status together: they differ in their
@@ -279,17 +308,19 @@ func parameter(p Param) *Parameter {
 	return out
 }
 
-func response(schemas *Schemas, answers []Answer, problem Members[*Media], revalidated bool) Member[*ResponseOrRefObj] {
+func response(schemas *Schemas, answers []Answer, problem func(Answer) Members[*Media], revalidated bool) Member[*ResponseOrRefObj] {
 	first := answers[0]
 	out := &ResponseOrRefObj{Description: first.Description}
 	text := Schema{Type: Types{"string"}}
 	switch {
 	case first.Status >= 400:
-		out.Content = problem
+		out.Content = problem(first)
 		if first.Status == 503 {
 			out.Headers = Members[Header]{{"Retry-After", Header{"Seconds until another try is worth it.", &Schema{Type: Types{"integer"}}}}}
 		}
 		return Member[*ResponseOrRefObj]{strconv.Itoa(first.Status), out}
+	case first.Status == http.StatusSeeOther:
+		out.Headers = Members[Header]{{"Location", Header{"Where the browser goes.", &text}}}
 	case revalidated:
 		out.Headers = Members[Header]{
 			{"ETag", Header{"Of this answer; give it back in If-None-Match.", &text}},
@@ -297,6 +328,9 @@ func response(schemas *Schemas, answers []Answer, problem Members[*Media], reval
 		}
 	}
 	for _, a := range answers {
+		if a.ContentType == "" {
+			continue // it has no body
+		}
 		media := &Media{}
 		if a.Example != "" {
 			media.Examples = examples("Of a made-up machine", contract.Example(a.Example))
@@ -313,7 +347,7 @@ var inBraces = regexp.MustCompile(`\{([^}]+)\}`)
 
 // Faults says where routes are documented badly: a parameter of the path that
 // is not described, or the other way around, an operation without a name or one
-// that another has.
+// that another has, an error without an example.
 func Faults(routes []Route) []string {
 	var faults []string
 	seen := map[string]bool{}
@@ -337,6 +371,11 @@ func Faults(routes []Route) []string {
 			faults = append(faults, fmt.Sprintf("%s: its operation is not whole, or another has its name %q", r.Path, r.ID))
 		}
 		seen[r.ID] = true
+		for _, a := range r.Answers {
+			if a.Status >= 400 && a.Detail == "" {
+				faults = append(faults, fmt.Sprintf("%s: status %d has no example", r.Path, a.Status))
+			}
+		}
 	}
 	return faults
 }

@@ -29,10 +29,28 @@ type Schema struct {
 	Items       *Schema          `json:"items,omitempty"`
 	Properties  Members[*Schema] `json:"properties,omitempty"`
 	Required    []string         `json:"required,omitempty"`
-	// Values are what an object with any names has.
-	Values *Schema   `json:"additionalProperties,omitempty"`
+	// Values are what an object with any names has. A closed one has none but
+	// its properties. Both are written as additionalProperties.
+	Values *Schema   `json:"-"`
+	Closed bool      `json:"-"`
 	OneOf  []*Schema `json:"oneOf,omitempty"`
 	AllOf  []*Schema `json:"allOf,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (s *Schema) MarshalJSON() ([]byte, error) {
+	type plain Schema
+	out := struct {
+		*plain
+		Additional any `json:"additionalProperties,omitempty"`
+	}{plain: (*plain)(s)}
+	switch {
+	case s.Values != nil:
+		out.Additional = s.Values
+	case s.Closed:
+		out.Additional = false
+	}
+	return json.Marshal(out)
 }
 
 // Types are the JSON types that a value may have. One alone is written as a
@@ -180,6 +198,32 @@ func (s *Schemas) Faults() []string { return s.faults }
 // Of returns the schema of a type: of a struct, a reference to it.
 func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 
+// OfBody returns the schema of a struct that a client sends: it may have no
+// members but those.
+func (s *Schemas) OfBody(t reflect.Type) *Schema {
+	ref := s.Of(t)
+	s.named.Get(typeName(t)).Closed = true
+	return ref
+}
+
+// pageOfForm is what a form may have beside the members of a body.
+var pageOfForm = Member[*Schema]{"page", &Schema{
+	Type: Types{"string"}, Description: "The page that the form is on, to which the answer leads: alerts, or gpu/ and a UUID; the dashboard for all else.",
+}}
+
+// OfForm returns the schema of the form that has the members of a struct; with
+// nil, of one that has none.
+func (s *Schemas) OfForm(t reflect.Type) *Schema {
+	form := &Schema{Type: Types{"object"}, Closed: true}
+	if t != nil {
+		body := s.named.Get(typeName(t))
+		form.Properties = slices.Clone(body.Properties)
+		form.Required = body.Required
+	}
+	form.Properties = append(form.Properties, pageOfForm)
+	return form
+}
+
 var (
 	typeFloat     = reflect.TypeFor[contract.Float]()
 	typeInt       = reflect.TypeFor[contract.Int]()
@@ -279,6 +323,7 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	}
 	s.number(at, innermost(schema), f, name)
 	s.enumerate(innermost(schema), f)
+	s.length(at, innermost(schema), f)
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
 		description += " Null where it is not reported."
@@ -326,6 +371,19 @@ func (s *Schemas) number(at string, schema *Schema, f reflect.StructField, name 
 	schema.Unit, schema.Minimum, schema.Maximum = u.text, u.min, u.max
 	s.bound(at, &schema.Minimum, f.Tag.Get("min"))
 	s.bound(at, &schema.Maximum, f.Tag.Get("max"))
+}
+
+// length takes how long a text may be, in characters, from its tag.
+func (s *Schemas) length(at string, schema *Schema, f reflect.StructField) {
+	tag, ok := f.Tag.Lookup("maxlength")
+	if !ok {
+		return
+	}
+	n, err := strconv.Atoi(tag)
+	if err != nil || n <= 0 {
+		s.faults = append(s.faults, fmt.Sprintf("%s: the length %q is no number above 0", at, tag))
+	}
+	schema.MaxLength = n
 }
 
 // bound takes what a tag says instead: a number, or that there is none.

@@ -80,25 +80,25 @@ func NewSilences(silences []alert.Silence) Silences {
 
 // Note is the body of POST /api/alerts/{id}/acknowledge.
 type Note struct {
-	By      string `json:"by,omitempty"`      // who, as they call themselves
-	Comment string `json:"comment,omitempty"` // what they say of it
+	By      string `json:"by,omitempty" maxlength:"200"`      // who, as they call themselves
+	Comment string `json:"comment,omitempty" maxlength:"200"` // what they say of it
 }
 
 // SilenceRequest is the body of POST /api/silences.
 type SilenceRequest struct {
-	Rule     string  `json:"rule,omitempty"`     // pattern of rules' names: * is any text, ? one character; empty for all
-	Node     string  `json:"node,omitempty"`     // pattern of machines' names; empty for all
-	GPUUUID  string  `json:"gpu_uuid,omitempty"` // pattern of GPUs' UUIDs; empty for all
-	By       string  `json:"by,omitempty"`       // who, as they call themselves
-	Comment  string  `json:"comment,omitempty"`  // what they say of it
-	Duration float64 `json:"duration_seconds"`   // for how long
+	Rule     string  `json:"rule,omitempty" maxlength:"253"`          // pattern of rules' names: * is any text, ? one character; empty for all
+	Node     string  `json:"node,omitempty" maxlength:"253"`          // pattern of machines' names; empty for all
+	GPUUUID  string  `json:"gpu_uuid,omitempty" maxlength:"253"`      // pattern of GPUs' UUIDs; empty for all
+	By       string  `json:"by,omitempty" maxlength:"200"`            // who, as they call themselves
+	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // what they say of it
+	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
 }
 
 // SilenceSpan is the body of POST /api/alerts/{id}/silence.
 type SilenceSpan struct {
-	By       string  `json:"by,omitempty"`      // who, as they call themselves
-	Comment  string  `json:"comment,omitempty"` // what they say of it
-	Duration float64 `json:"duration_seconds"`  // for how long
+	By       string  `json:"by,omitempty" maxlength:"200"`            // who, as they call themselves
+	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // what they say of it
+	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
 }
 
 // AlertRules answers GET /api/alert-rules.

@@ -4,17 +4,19 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 )
 
-// Two of the golden files are in the program, as examples for its documents.
+// Three of the golden files are in the program, as examples for its documents.
 //
-//go:embed testdata/workstation.golden.json testdata/alert.golden.json
+//go:embed testdata/workstation.golden.json testdata/alert.golden.json testdata/alerts.golden.json
 var goldens embed.FS
 
 // Example returns an answer about a made-up workstation, as its golden file has
 // it: "summary", "gpu_metrics"; the names are those in the file. "alert" is an
-// alert that fires.
+// alert that fires, and those of what is asked and said of alerts are in
+// alerts.golden.json.
 func Example(name string) json.RawMessage {
 	example, ok := examples()[name]
 	if !ok {
@@ -26,6 +28,7 @@ func Example(name string) json.RawMessage {
 // examples are read when the first is asked for.
 var examples = sync.OnceValue(func() map[string]json.RawMessage {
 	all := readGolden[map[string]json.RawMessage]("workstation")
+	maps.Copy(all, readGolden[map[string]json.RawMessage]("alerts"))
 	all["alert"] = readGolden[[]json.RawMessage]("alert")[0]
 	return all
 })

@@ -167,6 +167,57 @@ func TestGoldenAlert(t *testing.T) {
 	golden(t, "alert", messages)
 }
 
+// TestGoldenAlerts has what is asked about alerts, and what people say of them.
+func TestGoldenAlerts(t *testing.T) {
+	rules := alert.Defaults()
+	engine := alert.New(rules)
+	s := machines.Workstation()
+	s.Devices[0].Utilization.GPU = gpu.Of(gpu.Percent(98))
+	answer := explain.Explain(s)
+	engine.Observe(s, &answer)
+	s = new(*s)
+	s.Time = s.Time.Add(10 * time.Second)
+	engine.Observe(s, &answer)
+	message := func(a alert.Alert) contract.Alert {
+		out := contract.NewAlert(&a)
+		out.Explain(answer.Of(a.Device.Node, a.Device.UUID))
+		return out
+	}
+	fires := engine.Standing()[0]
+	note := contract.Note{By: "anna", Comment: "the nightly training"}
+	known, err := engine.Acknowledge(fires.ID, &alert.Acknowledgment{By: note.By, Comment: note.Comment, At: s.Time})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := contract.SilenceRequest{Rule: fires.Rule, GPUUUID: fires.Device.UUID, By: note.By, Comment: note.Comment, Duration: 3600}
+	silence, _, err := engine.Silence(alert.Silence{
+		Rule: ask.Rule, GPU: ask.GPUUUID, By: ask.By, Comment: ask.Comment, Until: s.Time.Add(time.Hour),
+	}, s.Time)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silence.ID = "silence-1" // it is random
+	list := contract.NewAlerts(monitor, s, &answer, engine.Standing(), engine.Past(), []alert.Silence{silence})
+	gone := new(*s)
+	gone.Time, gone.Devices = s.Time.Add(time.Minute), nil
+	engine.Observe(gone, nil)
+	dismissed, err := engine.Dismiss(fires.ID, gone.Time)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "alerts", map[string]any{
+		"alerts":             list,
+		"alert_rules":        contract.NewAlertRules(rules),
+		"alert_acknowledged": message(known.Alert),
+		"alert_dismissed":    contract.NewAlert(&dismissed.Alert),
+		"note":               note,
+		"silence":            contract.NewSilence(&silence),
+		"silences":           contract.NewSilences([]alert.Silence{silence}),
+		"silence_request":    ask,
+		"silence_span":       contract.SilenceSpan{By: note.By, Comment: note.Comment, Duration: 3600},
+	})
+}
+
 // golden compares what v is encoded to with its file.
 func golden(t *testing.T, name string, v any) {
 	t.Helper()

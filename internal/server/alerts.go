@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,70 +42,64 @@ func (s *Server) alertRoutes() []route {
 	return []route{
 		s.route(http.MethodGet, "/api/alerts", s.alerts, apidoc.Operation{
 			ID: "getAlerts", Tag: tagAlerts, Summary: "What fires, what was, and what is silenced",
-			Answers: []apidoc.Answer{ok("The alerts.", contract.Alerts{}, "")},
+			Answers: []apidoc.Answer{ok("The alerts.", contract.Alerts{}, "alerts")},
 		}),
 		s.route(http.MethodPost, "/api/alerts/{id}/acknowledge", s.acknowledge, apidoc.Operation{
 			ID: "acknowledgeAlert", Tag: tagAlerts, Summary: "Say that somebody knows of an alert",
 			Description: "It is not repeated to targets then. It still fires, and they are told when it is over.",
-			Params:      []apidoc.Param{alertParam}, Body: contract.Note{},
-			Answers: []apidoc.Answer{ok("The alert as it stands.", contract.Alert{}, ""), badBody, unknownAlert, badMedia, badFields},
+			Params:      []apidoc.Param{alertParam}, Body: contract.Note{}, BodyExample: "note", Form: true,
+			Answers: sent(ok("The alert as it stands.", contract.Alert{}, "alert_acknowledged"), unknownAlert),
 		}),
 		s.route(http.MethodDelete, "/api/alerts/{id}/acknowledge", s.unacknowledge, apidoc.Operation{
 			ID: "withdrawAcknowledgment", Tag: tagAlerts, Summary: "Take that back",
 			Params:  []apidoc.Param{alertParam},
-			Answers: []apidoc.Answer{ok("The alert as it stands.", contract.Alert{}, ""), unknownAlert},
+			Answers: []apidoc.Answer{ok("The alert as it stands.", contract.Alert{}, "alert"), foreignPage, unknownAlert},
 		}),
 		s.route(http.MethodDelete, "/api/alerts/{id}", s.dismiss, apidoc.Operation{
 			ID: "dismissAlert", Tag: tagAlerts, Summary: "End an alert that nothing can end any more",
 			Description: "Only one in the state no_data: its GPU does not report what it is about, perhaps because it was taken out.",
 			Params:      []apidoc.Param{alertParam},
-			Answers:     []apidoc.Answer{ok("The alert, resolved.", contract.Alert{}, ""), unknownAlert, stillReported},
+			Answers:     []apidoc.Answer{ok("The alert, resolved.", contract.Alert{}, "alert_dismissed"), foreignPage, unknownAlert, stillReported},
 		}),
 		s.route(http.MethodPost, "/api/alerts/{id}/unacknowledge", s.unacknowledge, apidoc.Operation{
-			ID: "postWithdrawAcknowledgment", Tag: tagAlerts, Summary: "Take an acknowledgment back", Description: forForms,
+			ID: "postWithdrawAcknowledgment", Tag: tagAlerts, Summary: "Take an acknowledgment back", Description: forForms, Form: true,
 			Params:  []apidoc.Param{alertParam},
-			Answers: []apidoc.Answer{ok("The alert as it stands.", contract.Alert{}, ""), unknownAlert},
+			Answers: sent(ok("The alert as it stands.", contract.Alert{}, "alert"), unknownAlert),
 		}),
 		s.route(http.MethodPost, "/api/alerts/{id}/dismiss", s.dismiss, apidoc.Operation{
-			ID: "postDismissAlert", Tag: tagAlerts, Summary: "End an alert that nothing can end any more", Description: forForms,
+			ID: "postDismissAlert", Tag: tagAlerts, Summary: "End an alert that nothing can end any more", Description: forForms, Form: true,
 			Params:  []apidoc.Param{alertParam},
-			Answers: []apidoc.Answer{ok("The alert, resolved.", contract.Alert{}, ""), unknownAlert, stillReported},
+			Answers: sent(ok("The alert, resolved.", contract.Alert{}, "alert_dismissed"), unknownAlert, stillReported),
 		}),
 		s.route(http.MethodPost, "/api/alerts/{id}/silence", s.silenceOne, apidoc.Operation{
 			ID: "silenceAlert", Tag: tagAlerts, Summary: "Keep one alert from being told for a while",
 			Description: "A silence of its rule and its GPU, as if made at /api/silences.",
-			Params:      []apidoc.Param{alertParam}, Body: contract.SilenceSpan{}, BodyRequired: true,
-			Answers: []apidoc.Answer{
-				{Status: http.StatusCreated, Description: "The silence.", ContentType: typeJSON, Of: contract.Silence{}},
-				badBody, unknownAlert, tooMany, badMedia, badFields,
-			},
+			Params:      []apidoc.Param{alertParam}, Body: contract.SilenceSpan{}, BodyRequired: true, BodyExample: "silence_span", Form: true,
+			Answers: sent(silenced, unknownAlert, tooMany),
 		}),
 		s.route(http.MethodGet, "/api/alert-rules", s.alertRules, apidoc.Operation{
 			ID: "getAlertRules", Tag: tagAlerts, Summary: "When alerts fire",
-			Answers: []apidoc.Answer{ok("The rules, also those that are not enabled.", contract.AlertRules{}, "")},
+			Answers: []apidoc.Answer{ok("The rules, also those that are not enabled.", contract.AlertRules{}, "alert_rules")},
 		}),
 		s.route(http.MethodGet, "/api/silences", s.silences, apidoc.Operation{
 			ID: "getSilences", Tag: tagAlerts, Summary: "The silences in force",
-			Answers: []apidoc.Answer{ok("The silences, the one that ends first, first.", contract.Silences{}, "")},
+			Answers: []apidoc.Answer{ok("The silences, the one that ends first, first.", contract.Silences{}, "silences")},
 		}),
 		s.route(http.MethodPost, "/api/silences", s.silence, apidoc.Operation{
 			ID: "silenceAlerts", Tag: tagAlerts, Summary: "Keep alerts from being told for a while",
 			Description: "They fire all the same, and viewers see them; targets are not told. What still fires at the end is told then.",
-			Body:        contract.SilenceRequest{}, BodyRequired: true,
-			Answers: []apidoc.Answer{
-				{Status: http.StatusCreated, Description: "The silence.", ContentType: typeJSON, Of: contract.Silence{}},
-				badBody, tooMany, badMedia, badFields,
-			},
+			Body:        contract.SilenceRequest{}, BodyRequired: true, BodyExample: "silence_request", Form: true,
+			Answers: sent(silenced, tooMany),
 		}),
 		s.route(http.MethodDelete, "/api/silences/{id}", s.unsilence, apidoc.Operation{
 			ID: "endSilence", Tag: tagAlerts, Summary: "End a silence",
 			Params:  []apidoc.Param{silenceParam},
-			Answers: []apidoc.Answer{{Status: http.StatusNoContent, Description: "It has ended."}, unknownSilence},
+			Answers: []apidoc.Answer{overNow, foreignPage, unknownSilence},
 		}),
 		s.route(http.MethodPost, "/api/silences/{id}/end", s.unsilence, apidoc.Operation{
-			ID: "postEndSilence", Tag: tagAlerts, Summary: "End a silence", Description: forForms,
+			ID: "postEndSilence", Tag: tagAlerts, Summary: "End a silence", Description: forForms, Form: true,
 			Params:  []apidoc.Param{silenceParam},
-			Answers: []apidoc.Answer{{Status: http.StatusNoContent, Description: "It has ended."}, unknownSilence},
+			Answers: sent(overNow, unknownSilence),
 		}),
 		{http.MethodGet, "/alerts", s.handle(s.alertsPage), nil},
 	}
@@ -114,17 +109,44 @@ func (s *Server) alertRoutes() []route {
 const forForms = "The same as with DELETE, for pages whose forms know POST alone."
 
 var (
-	alertParam   = apidoc.Param{Name: "id", In: "path", Description: "The alert's alert_id."}
-	silenceParam = apidoc.Param{Name: "id", In: "path", Description: "The silence's silence_id."}
+	alertParam   = apidoc.Param{Name: "id", In: "path", Description: "The alert's alert_id.", Example: "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535"}
+	silenceParam = apidoc.Param{Name: "id", In: "path", Description: "The silence's silence_id.", Example: "silence-1"}
 
-	unknownAlert   = apidoc.Answer{Status: http.StatusNotFound, Description: "No such alert stands."}
-	unknownSilence = apidoc.Answer{Status: http.StatusNotFound, Description: "There is no such silence."}
-	stillReported  = apidoc.Answer{Status: http.StatusConflict, Description: "What it is about is still reported: it ends by itself."}
-	badBody        = apidoc.Answer{Status: http.StatusBadRequest, Description: "The body is no JSON."}
-	tooMany        = apidoc.Answer{Status: http.StatusConflict, Description: "There are too many already."}
-	badMedia       = apidoc.Answer{Status: http.StatusUnsupportedMediaType, Description: "The body is neither JSON nor a form."}
-	badFields      = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "A member is unknown, or has a value that it can't have."}
+	silenced = apidoc.Answer{Status: http.StatusCreated, Description: "The silence.", ContentType: typeJSON, Of: contract.Silence{}, Example: "silence"}
+	overNow  = apidoc.Answer{Status: http.StatusNoContent, Description: "It has ended."}
+	seeOther = apidoc.Answer{Status: http.StatusSeeOther, Description: "A form was sent, and is done: back to the page that it is on."}
+
+	foreignPage    = refused(http.StatusForbidden, "A page of another site asks; programs may.", crossOriginDenied(nil, nil))
+	unknownAlert   = refused(http.StatusNotFound, "No such alert stands.", alertError(alert.ErrUnknown))
+	unknownSilence = refused(http.StatusNotFound, "There is no such silence.", alertError(alert.ErrUnknown))
+	stillReported  = refused(http.StatusConflict, "What it is about is still reported: it ends by itself.", alertError(alert.ErrReported))
+	tooMany        = refused(http.StatusConflict, "There are too many already.", alertError(alert.ErrTooMany))
+	badBody        = refused(http.StatusBadRequest, "The body is no JSON.", errNoJSON)
+	tooLarge       = refused(http.StatusRequestEntityTooLarge, "The body has more than 64 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody}))
+	badMedia       = refused(http.StatusUnsupportedMediaType, "The body is neither JSON nor a form.", badContent("text/plain"))
+	badFields      = refused(http.StatusUnprocessableEntity, "A member is unknown, or has a value that it can't have.", errDuration)
 )
+
+// sent are the answers to what has a body: its own, and those to any.
+func sent(own ...apidoc.Answer) []apidoc.Answer {
+	all := append(own, seeOther, badBody, foreignPage, tooLarge, badMedia, badFields)
+	slices.SortStableFunc(all, func(a, b apidoc.Answer) int { return cmp.Compare(a.Status, b.Status) })
+	return all
+}
+
+// What is wrong with a body.
+var (
+	errNoJSON   = refuse(http.StatusBadRequest, "the body is no JSON", "send an object, such as {}")
+	errDuration = refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days", "give the seconds for which nobody is to be told")
+)
+
+func unreadable(err error) error {
+	return refuse(http.StatusRequestEntityTooLarge, "the body can't be read: "+err.Error(), "send one of 64 KiB at most")
+}
+
+func badContent(contentType string) error {
+	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
+}
 
 func (s *Server) alerts(w http.ResponseWriter, r *http.Request) error {
 	snap := s.snapshot()
@@ -238,7 +260,7 @@ func (s *Server) silenceOne(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) makeSilence(w http.ResponseWriter, r *http.Request, form *sentForm, of alert.Silence, seconds float64) error {
 	const longest = 366 * 24 * 60 * 60
 	if !(seconds >= 1 && seconds <= longest) {
-		return refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days", "give the seconds for which nobody is to be told")
+		return errDuration
 	}
 	made, err := s.cfg.Alerts.Silence(of, time.Duration(seconds*float64(time.Second)))
 	switch {
@@ -337,7 +359,7 @@ func mismatch(err error) string {
 func readBody(r *http.Request, into any) (*sentForm, error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the body can't be read: "+err.Error(), "send one of 64 KiB at most")
+		return nil, unreadable(err)
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	var form *sentForm
@@ -348,14 +370,17 @@ func readBody(r *http.Request, into any) (*sentForm, error) {
 	case len(content) == 0:
 		return form, nil
 	case err != nil || kind != typeJSON && kind != typeForm:
-		return nil, refuse(http.StatusUnsupportedMediaType, "the body is "+quote(r.Header.Get("Content-Type")), "send it as "+typeJSON)
+		return nil, badContent(r.Header.Get("Content-Type"))
 	case form != nil:
 		if content, err = form.asJSON(string(content)); err != nil {
 			return nil, err
 		}
 	}
 	if !json.Valid(content) {
-		return nil, refuse(http.StatusBadRequest, "the body is no JSON", "send an object, such as {}")
+		return nil, errNoJSON
+	}
+	if string(bytes.TrimSpace(content)) == "null" { // a decoder would take it for nothing
+		return nil, refuse(http.StatusUnprocessableEntity, "the body is null", "send an object, such as {}")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()

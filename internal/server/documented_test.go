@@ -28,8 +28,9 @@ type documented struct {
 
 // documentedPath has the operations of a path by method, in small letters.
 type documentedPath map[string]*struct {
-	Parameters []struct{ Name, In string }
-	Responses  map[string]documentedResponse
+	Parameters  []struct{ Name, In string }
+	RequestBody documentedResponse
+	Responses   map[string]documentedResponse
 }
 
 type documentedResponse struct {
@@ -83,11 +84,14 @@ func closed(document any) any {
 	return document
 }
 
-// schema returns that of an answer.
+// schema returns that of an answer, or without a status of the request's body.
 func (d *documented) schema(t testing.TB, method, path, status, contentType string) *jsonschema.Schema {
 	t.Helper()
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace
 	at := fmt.Sprintf("/paths/%s/%s/responses/%s", escape(path), method, status)
+	if status == "" {
+		at = fmt.Sprintf("/paths/%s/%s/requestBody", escape(path), method)
+	}
 	if ref := d.paths[path][method].Responses[status].Ref; ref != "" {
 		at = strings.TrimPrefix(ref, "#")
 	}

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
@@ -119,27 +122,108 @@ func TestYAMLIsTheJSON(t *testing.T) {
 	}
 }
 
-// Every example is what its schema says.
+// Every example is what its schema says, one of an error fits its status, and
+// what is asked and said of alerts has some.
 func TestExamplesAreValid(t *testing.T) {
 	d := newDocumented(t)
 	seen := 0
 	for path, item := range d.paths {
 		for method, op := range item {
+			op.Responses[""] = op.RequestBody
 			for status, response := range op.Responses {
 				for contentType, media := range response.Content {
 					for name, example := range media.Examples {
 						seen++
-						schema := d.schema(t, method, path, status, contentType)
-						if err := schema.Validate(unmarshal(t, example.Value)); err != nil {
+						value := unmarshal(t, example.Value)
+						if err := d.schema(t, method, path, status, contentType).Validate(value); err != nil {
 							t.Errorf("%s %s %s %s: %v", method, path, status, name, err)
 						}
+						if contentType == typeProblem {
+							exampleFits(t, method+" "+path, cmp.Or(strings.TrimPrefix(status, "default"), "421"), value)
+						}
+					}
+					isPage := strings.HasPrefix(contentType, "text/") // for browsers
+					if len(media.Examples) == 0 && strings.Contains(path, "alert") && !isPage && len(op.RequestBody.Content) != 1 {
+						t.Errorf("%s %s %s has no example as %s", method, path, status, contentType)
 					}
 				}
 			}
 		}
 	}
-	if seen < 40 {
+	if seen < 150 {
 		t.Errorf("only %d examples", seen)
+	}
+}
+
+func exampleFits(t *testing.T, operation, status string, value any) {
+	t.Helper()
+	p := value.(map[string]any)
+	if code, err := strconv.Atoi(status); err != nil || fmt.Sprint(p["status"]) != status || p["title"] != http.StatusText(code) {
+		t.Errorf("%s: the example of %s is %v", operation, status, p)
+	}
+}
+
+// The examples of errors are what those who do so are told.
+func TestExamplesOfErrorsAreTold(t *testing.T) {
+	h, doc, id := alerting(t)
+	for _, tt := range []struct{ method, path, at, contentType, content string }{
+		{"GET", "/gpu/metrics/{id}", "7", "", ""},
+		{"GET", "/gpu/metrics/{id}", "first", "", ""},
+		{"GET", "/api/v1/gpu/nodes/{node}", "other", "", ""},
+		{"POST", "/api/alerts/{id}/acknowledge", "none", "", ""},
+		{"POST", "/api/alerts/{id}/acknowledge", id, "text/plain", "hello"},
+		{"POST", "/api/alerts/{id}/acknowledge", id, typeJSON, "{"},
+		{"POST", "/api/alerts/{id}/acknowledge", id, typeJSON, strings.Repeat(" ", maxBody+1)},
+		{"POST", "/api/alerts/{id}/dismiss", id, "", ""},
+		{"POST", "/api/alerts/{id}/silence", id, typeJSON, `{"duration_seconds":0}`},
+		{"DELETE", "/api/silences/{id}", "none", "", ""},
+	} {
+		w := say(h, tt.method, strings.NewReplacer("{id}", tt.at, "{node}", tt.at).Replace(tt.path), tt.contentType, tt.content)
+		doc.check(t, tt.method, tt.path, w)
+		example := doc.paths[tt.path][strings.ToLower(tt.method)].Responses[fmt.Sprint(w.Code)].Content[typeProblem].Examples["example"].Value
+		if diff := gocmp.Diff(unmarshal(t, example), unmarshal(t, w.Body.Bytes())); diff != "" {
+			t.Errorf("%s %s at %s (-example +told):\n%s", tt.method, tt.path, tt.at, diff)
+		}
+	}
+}
+
+// What may be sent is what is taken: bodies that the document refuses are
+// refused, and the others are not.
+func TestBodiesAreDocumented(t *testing.T) {
+	h, doc, id := alerting(t)
+	text := func(n int) string { return strings.Repeat("ä", n) }
+	for _, path := range []string{"/api/silences", "/api/alerts/{id}/silence", "/api/alerts/{id}/acknowledge"} {
+		for _, content := range []string{
+			`{}`, `[]`, `null`, `{"duration_seconds":0}`, `{"duration_seconds":1}`, `{"duration_seconds":31622400}`, `{"duration_seconds":31622401}`,
+			`{"duration_seconds":"60"}`, `{"duration_seconds":60,"by":"` + text(200) + `"}`, `{"duration_seconds":60,"by":"` + text(201) + `"}`,
+			`{"by":"` + text(200) + `"}`, `{"comment":"` + text(201) + `"}`, `{"duration_seconds":60,"who":"anna"}`, `{"who":"anna"}`, `{"by":7}`,
+		} {
+			refused := doc.schema(t, "post", path, "", typeJSON).Validate(unmarshal(t, []byte(content))) != nil
+			w := say(h, "POST", strings.Replace(path, "{id}", id, 1), typeJSON, content)
+			doc.check(t, "POST", path, w)
+			if took := w.Code < 300; took == refused {
+				t.Errorf("%s %.60s: status %d, and the document refuses it: %v", path, content, w.Code, refused)
+			}
+		}
+		for _, form := range []string{"duration_seconds=60&by=anna&page=alerts", "who=anna&duration_seconds=60"} {
+			w := say(h, "POST", strings.Replace(path, "{id}", id, 1), typeForm, form)
+			doc.check(t, "POST", path, w)
+		}
+	}
+	w := say(h, "POST", "/api/alerts/"+id+"/acknowledge", typeForm, "by=anna&page=alerts")
+	doc.check(t, "POST", "/api/alerts/{id}/acknowledge", w)
+	if w.Code != http.StatusSeeOther {
+		t.Errorf("a form: status %d", w.Code)
+	}
+	raw := unmarshal(t, get(h, "/openapi.json").Body.Bytes()).(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
+	for _, name := range []string{"Note", "SilenceRequest", "SilenceSpan"} {
+		if others := raw[name].(map[string]any)["additionalProperties"]; others != false {
+			t.Errorf("%s: other members are %v", name, others)
+		}
+	}
+	form := doc.schema(t, "post", "/api/alerts/{id}/acknowledge", "", typeForm)
+	if form.Validate(map[string]any{"by": "anna", "page": "alerts"}) != nil || form.Validate(map[string]any{"who": "anna"}) == nil {
+		t.Error("the document takes other forms")
 	}
 }
 

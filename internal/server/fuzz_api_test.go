@@ -8,37 +8,58 @@ import (
 	"testing"
 )
 
-// Whatever is asked for, by any method, with any headers, of a machine in any
-// state: the answer is one that the document has, no error is the server's own
+// Whatever is asked for, by any method, with any headers and any body, of a
+// machine in any state: the answer is one that the document has, no error is the server's own
 // fault, and what is no GET changes nothing and says which methods there are.
 func FuzzAPI(f *testing.F) {
 	documented := newDocumented(f)
 	for path := range documented.paths {
-		path = strings.NewReplacer("{id}", "0", "{cluster}", "local", "{node}", "workstation").Replace(path)
-		f.Add("GET", path, "", "", "")
-		f.Add("HEAD", path, "cluster_id=local", "Accept", "text/html")
-		f.Add("OPTIONS", path, "", "Origin", "https://board.example.org")
-		f.Add("DELETE", path, "", "If-None-Match", "*")
-		f.Add("POST", path, "", "Content-Type", "application/json")
+		if !strings.Contains(path, "/alerts/") { // there {id} is an alert that stands
+			path = strings.Replace(path, "{id}", "0", 1)
+		}
+		path = strings.NewReplacer("{cluster}", "local", "{node}", "workstation").Replace(path)
+		f.Add("GET", path, "", "", "", "", "")
+		f.Add("HEAD", path, "cluster_id=local", "Accept", "text/html", "", "")
+		f.Add("OPTIONS", path, "", "Origin", "https://board.example.org", "", "")
+		f.Add("DELETE", path, "", "If-None-Match", "*", "", "")
+		f.Add("POST", path, "", "Sec-Fetch-Site", "cross-site", typeJSON, "{}")
+		for _, body := range []struct{ contentType, content string }{
+			{typeJSON, `{"by":"anna","comment":"\u00e4","duration_seconds":60}`},
+			{typeJSON + "; charset=utf-8", `{"rule":"*","node":"[a-","gpu_uuid":"\\","duration_seconds":1e308}`},
+			{typeForm, "by=anna&comment=%c3%28&duration_seconds=60&page=gpu/GPU-1"},
+			{typeForm, "page=//evil.example&duration_seconds=0x1p-2;by=%"},
+			{"text/plain", "{}"},
+			{"multipart/form-data; boundary=a; boundary=b", "--a--"},
+		} {
+			f.Add("POST", path, "", "Accept", "text/html", body.contentType, body.content)
+		}
 	}
-	f.Add("GET", "/api/gpu/recent", "gpu=0&gpu=%ff", "Accept-Encoding", "gzip")
-	f.Add("GET", "/api/v1/gpu/processes", "node_name=dgx-1;cluster_id=", "Accept", "application/openmetrics-text")
-	f.Add("GET", "/api/v1/gpu/nodes/%2e%2e/\x00", "cluster_id=%", "Host", "evil.example")
-	f.Add("BREW", "*", "?", "Range", "bytes=0-1")
+	f.Add("GET", "/api/gpu/recent", "gpu=0&gpu=%ff", "Accept-Encoding", "gzip", "", "")
+	f.Add("GET", "/api/v1/gpu/processes", "node_name=dgx-1;cluster_id=", "Accept", "application/openmetrics-text", "", "")
+	f.Add("GET", "/api/v1/gpu/nodes/%2e%2e/\x00", "cluster_id=%", "Host", "evil.example", "", "")
+	f.Add("BREW", "*", "?", "Range", "bytes=0-1", typeJSON, "null")
 
-	handlers := map[string]http.Handler{}
+	handlers, standing := map[string]http.Handler{}, map[string]string{} // by machine
 	for name, snap := range machinesOf() {
 		st, h := serving(f, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
 		if snap != nil {
 			st.show(f, snap)
 		}
 		handlers[name] = h
+		for _, a := range st.engine.Standing() {
+			standing[name] = a.ID
+		}
 	}
-	f.Fuzz(func(t *testing.T, method, path, query, name, value string) {
+	if standing["workstation"] == "" {
+		f.Fatal("no alert stands")
+	}
+	f.Fuzz(func(t *testing.T, method, path, query, name, value, contentType, content string) {
 		for machine, h := range handlers {
-			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(content))
+			path := strings.Replace(path, "{id}", standing[machine], 1)
 			r.Method, r.Host = method, "localhost"
 			r.URL = &url.URL{Path: path, RawPath: path, RawQuery: query}
+			r.Header.Set("Content-Type", contentType)
 			r.Header.Set(name, value)
 			if http.CanonicalHeaderKey(name) == "Host" {
 				r.Host = value

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
@@ -217,16 +218,27 @@ var (
 	deviceParam  = apidoc.Param{Name: "id", In: "path", Description: "The GPU's index, or its UUID.", Example: "0"}
 	clusterParam = apidoc.Param{Name: "cluster_id", In: "query", Description: "Narrows to a cluster; all of them if it is left out.", Example: contract.LocalCluster}
 
-	unknownDevice  = apidoc.Answer{Status: http.StatusNotFound, Description: "There is no such GPU."}
-	badDevice      = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "It is neither an index nor a UUID."}
-	badDeviceQuery = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "It is neither an index nor a UUID, or the query can't be read."}
-	badQuery       = apidoc.Answer{Status: http.StatusUnprocessableEntity, Description: "The query can't be read, as where it has a semicolon."}
-	nothingToRead  = apidoc.Answer{Status: http.StatusServiceUnavailable, Description: "No GPU can be read, or none was read yet; detail says why."}
-	notReadYet     = apidoc.Answer{Status: http.StatusServiceUnavailable, Description: "The first reading is still under way."}
-	emptyCluster   = apidoc.Answer{Status: http.StatusBadRequest, Description: "The cluster that was named has no node with a GPU."}
-	unknownCluster = apidoc.Answer{Status: http.StatusNotFound, Description: "There is no such cluster."}
-	unknownNode    = apidoc.Answer{Status: http.StatusNotFound, Description: "There is no such cluster, or no such machine with a GPU in it."}
+	noGPU = &gpu.Snapshot{Source: gpu.SourceNVML}
+
+	unknownDevice  = refused(http.StatusNotFound, "There is no such GPU.", refuse(http.StatusNotFound, `there is no GPU "7"`, "/api/gpu/devices lists all"))
+	badDevice      = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID.", errOf(parseID("first")))
+	badDeviceQuery = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
+	badQuery       = refused(http.StatusUnprocessableEntity, "The query can't be read, as where it has a semicolon.", errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
+	nothingToRead  = refused(http.StatusServiceUnavailable, "No GPU can be read, or none was read yet; detail says why.", refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
+	notReadYet     = refused(http.StatusServiceUnavailable, "The first reading is still under way.", new(Server).readable(nil))
+	emptyCluster   = refused(http.StatusBadRequest, "The cluster that was named has no node with a GPU.", refuse(http.StatusBadRequest, `the cluster "local" has no node with a GPU`, contract.Reason(noGPU)))
+	unknownCluster = refused(http.StatusNotFound, "There is no such cluster.", refuse(http.StatusNotFound, `there is no cluster "other"`, `leave cluster_id out, or use "local"`))
+	unknownNode    = refused(http.StatusNotFound, "There is no such cluster, or no such machine with a GPU in it.", refuse(http.StatusNotFound, `there is no node "other" with a GPU`, "/api/v1/gpu/nodes lists all"))
+	otherProblem   = refused(http.StatusMisdirectedRequest, "Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.", foreignHost("gpu.example.org"))
 )
+
+// refused is an answer with an error, which is its example.
+func refused(status int, description string, err error) apidoc.Answer {
+	advice := gpu.AsAdvice(err)
+	return apidoc.Answer{Status: status, Description: description, Detail: advice.Text()}
+}
+
+func errOf[T any](_ T, err error) error { return err }
 
 const introduction = `What gpuwhy knows of a machine's GPUs, from the newest snapshot: no request waits for a driver.
 
@@ -234,7 +246,8 @@ Every **measured value may be null**, which is not 0: the device does not report
 known. Units are in the names: ` + "`*_mb`" + ` is MiB (2^20 bytes). Times are RFC 3339, UTC. Members that are not known to a client are to
 be ignored: more may come, none goes.
 
-Every address that can be read answers HEAD too, and all answer OPTIONS. An answer has an ETag; asked for with If-None-Match it is a 304 until there is
+What says something of alerts and silences is a POST or a DELETE, from gpuwhy's own pages and from programs alone: JSON with no
+members but those named, or a browser's form, which is answered with a 303. Every address that can be read answers HEAD too, and all answer OPTIONS. An answer has an ETag; asked for with If-None-Match it is a 304 until there is
 another. Health and metrics are about this very moment, and have none. Errors are application/problem+json whose ` + "`detail`" + ` says what to do. The live events are [a document of their
 own](docs/events).`
 
@@ -249,8 +262,8 @@ func (s *Server) document() (*apidoc.Document, []string) {
 	doc, faults := apidoc.OpenAPI(apidoc.API{
 		Title: "gpuwhy", Description: introduction, Version: s.cfg.Monitor.Version, License: "Apache-2.0",
 		Base: s.cfg.BasePath, Tags: tags,
-		Problem:        problem{},
-		ProblemExample: json.RawMessage(problemJSON(http.StatusNotFound, gpu.Advice{What: `there is no GPU "7"`, Try: "/api/gpu/devices lists all"})),
+		Problem: problem{}, OtherProblem: otherProblem,
+		ProblemExample: func(status int, detail string) json.RawMessage { return problemJSON(status, gpu.Advice{What: detail}) },
 	}, routes)
 	return doc, append(faults, apidoc.Faults(routes)...)
 }
