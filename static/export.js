@@ -47,6 +47,11 @@ export function saveJSON(u) {
   save(new Blob([JSON.stringify(u, null, 2)], { type: "application/json" }), "json");
 }
 
+/** What is told of a GPU: members whose texts name no one and nothing of a person's. */
+const told = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
+  "utilization", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
+  "pcie", "health", "modes", "quality"];
+
 /**
  * Copies what others need to know, without names of users and commands.
  * @param {import("./message.js").Update | null} u
@@ -59,7 +64,9 @@ export async function copyReport(u) {
     u?.host ? `${u.host.os}, ${u.host.kernel}` : "",
     ...(u?.failures ?? []).map((f) => `${f.source} failed: ${f.what}`),
     ...(u?.notes ?? []),
-    ...(u?.gpus ?? []).map(({ processes, gpu_uuid, node, ...g }) => JSON.stringify({ ...g, serial: undefined, processes: processes.length })),
+    ...(u?.gpus ?? []).map((/** @type {any} */ g) => JSON.stringify({
+      ...Object.fromEntries(told.map((name) => [name, g[name]])), processes: g.processes.length, instances: g.instances.length,
+    })),
   ];
   try {
     await navigator.clipboard.writeText(lines.filter(Boolean).join("\n"));
