@@ -4,7 +4,8 @@
 import { clean, dots, longestName, longestSentence, moment, say, sentence } from "./format.js";
 import { sendForms } from "./forms.js";
 import { tell } from "./tools.js";
-import { byId, clone, setAttribute, setHidden, setText, setTexts, slot } from "./dom.js";
+import { byId, setAttribute, setHidden, setText } from "./dom.js";
+import { clone, setTexts, slot } from "./rows.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
 

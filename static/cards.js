@@ -5,7 +5,8 @@ import {
   absent, between, celsius, clean, count, dots, list, longestName,
   megahertz, memory, missing, part, percent, plain, rpm, say, sentence, show, shown, watts,
 } from "./format.js";
-import { byId, setAttribute, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
+import { setBar, setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./format.js").Value} Value */
 /** @typedef {import("./message.js").GPU} GPU */

@@ -2,7 +2,8 @@
 // Why, and the evidence for it: the twin of views/cause.go.
 
 import { between, clean, dots, longestName, moment, say, sentence } from "./format.js";
-import { byId, setHidden, setText, setTexts, slot, sync } from "./dom.js";
+import { byId, setHidden, setText } from "./dom.js";
+import { setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./message.js").Cause} Cause */
 

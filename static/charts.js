@@ -5,7 +5,8 @@
 // @ts-ignore: vendored without types
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { decimals, dots, say, span } from "./format.js";
-import { byId, setAttribute, setHidden, setText, slot, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText } from "./dom.js";
+import { slot, sync } from "./rows.js";
 import { Past, reach } from "./past.js";
 import { choose, chosen } from "./state.js";
 

@@ -1,28 +1,6 @@
 // @ts-check
 // Changes to the page, made only where something differs, and always as text.
 
-/** @type {WeakMap<Element, Map<string, HTMLElement>>} */
-const known = new WeakMap();
-
-/**
- * The element of a row that holds the named value.
- * @param {Element} row
- * @param {string} name
- */
-export function slot(row, name) {
-  let slots = known.get(row);
-  if (!slots) {
-    slots = new Map();
-    for (const el of row.querySelectorAll("[data-f]")) {
-      slots.set(/** @type {HTMLElement} */ (el).dataset.f ?? "", /** @type {HTMLElement} */ (el));
-    }
-    known.set(row, slots);
-  }
-  const el = slots.get(name);
-  if (!el) throw new Error(`no slot ${name}`);
-  return el;
-}
-
 /**
  * @param {string} id
  * @returns {HTMLElement}
@@ -68,64 +46,4 @@ export function setValue(el, value) {
   setText(el, value.text);
   setAttribute(el, "data-mark", value.mark);
   setAttribute(el, "title", value.title);
-}
-
-/**
- * @param {Element} row
- * @param {Record<string, string>} texts by slot
- */
-export function setTexts(row, texts) {
-  for (const name in texts) setText(slot(row, name), texts[name]);
-}
-
-/**
- * The first row of a template, copied.
- * @param {string} id
- * @returns {HTMLElement}
- */
-export function clone(id) {
-  const template = /** @type {HTMLTemplateElement} */ (byId(id));
-  const first = template.content.firstElementChild;
-  if (!first) throw new Error(`template #${id} is empty`);
-  return /** @type {HTMLElement} */ (document.importNode(first, true));
-}
-
-/**
- * Makes the children of parent match the items, in their order: rows are kept
- * by key, cloned where they are new, removed where they are gone.
- * @template T
- * @param {Element} parent
- * @param {string | ((item: T) => string)} template
- * @param {T[]} items
- * @param {(item: T) => string} keyOf
- * @param {(row: HTMLElement, item: T) => void} update
- */
-export function sync(parent, template, items, keyOf, update) {
-  /** @type {Map<string, HTMLElement[]>} */
-  const old = new Map();
-  for (const row of /** @type {Iterable<HTMLElement>} */ (parent.children)) {
-    const key = row.dataset.key ?? "";
-    const same = old.get(key);
-    if (same) same.push(row);
-    else old.set(key, [row]);
-  }
-  let place = parent.firstElementChild;
-  for (const item of items) {
-    const key = keyOf(item);
-    const row = old.get(key)?.shift() ?? clone(typeof template === "string" ? template : template(item));
-    setAttribute(row, "data-key", key);
-    update(row, item);
-    if (row === place) place = place.nextElementSibling;
-    else parent.insertBefore(row, place);
-  }
-  for (const rows of old.values()) for (const row of rows) row.remove();
-}
-
-/**
- * @param {Element} row holds one bar
- * @param {string} fill "0" to "100", or empty
- */
-export function setBar(row, fill) {
-  const rect = row.querySelector("rect");
-  if (rect) setAttribute(rect, "width", fill || "0");
 }

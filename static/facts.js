@@ -5,7 +5,8 @@
 import {
   absent, celsius, clean, count, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rate, rpm, say, show, shown, watts,
 } from "./format.js";
-import { byId, setAttribute, setHidden, setText, setValue, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
+import { sync } from "./rows.js";
 import { awayText } from "./cards.js";
 
 /** @typedef {import("./message.js").GPU} GPU */

@@ -4,7 +4,8 @@
 import {
   clean, count, dots, finePercent, hundredth, longestName, memory, part, percent, plain, rate, say, show, span,
 } from "./format.js";
-import { byId, setBar, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+import { byId, setHidden, setText, setValue } from "./dom.js";
+import { setBar, setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./message.js").Host} Host */
 /** @typedef {import("./format.js").Value} Value */

@@ -2,7 +2,8 @@
 // Very many GPUs: a canvas with a cell for each, and the same as a list.
 
 import { clean, decimals, dots, longestName } from "./format.js";
-import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
+import { setTexts, slot, sync } from "./rows.js";
 import { cardState, gpuName, meters, pageOf, whoWorks } from "./cards.js";
 import { choose, chosen } from "./state.js";
 

@@ -1,0 +1,119 @@
+// @ts-check
+// Rows of tables and lists, made of the page's templates.
+
+import { byId, setAttribute, setText } from "./dom.js";
+
+/** @type {WeakMap<Element, Map<string, HTMLElement>>} */
+const known = new WeakMap();
+
+/**
+ * The element of a row that holds the named value.
+ * @param {Element} row
+ * @param {string} name
+ */
+export function slot(row, name) {
+  let slots = known.get(row);
+  if (!slots) {
+    slots = new Map();
+    for (const el of row.querySelectorAll("[data-f]")) {
+      slots.set(/** @type {HTMLElement} */ (el).dataset.f ?? "", /** @type {HTMLElement} */ (el));
+    }
+    known.set(row, slots);
+  }
+  const el = slots.get(name);
+  if (!el) throw new Error(`no slot ${name}`);
+  return el;
+}
+
+/**
+ * @param {Element} row
+ * @param {Record<string, string>} texts by slot
+ */
+export function setTexts(row, texts) {
+  for (const name in texts) setText(slot(row, name), texts[name]);
+}
+
+/**
+ * The first row of a template, copied.
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function clone(id) {
+  const template = /** @type {HTMLTemplateElement} */ (byId(id));
+  const first = template.content.firstElementChild;
+  if (!first) throw new Error(`template #${id} is empty`);
+  return /** @type {HTMLElement} */ (document.importNode(first, true));
+}
+
+/**
+ * Makes the children of parent match the items, in their order: rows are kept
+ * by key, cloned where they are new, removed where they are gone. The row that
+ * holds the focus keeps it.
+ * @template T
+ * @param {Element} parent
+ * @param {string | ((item: T) => string)} template
+ * @param {T[]} items
+ * @param {(item: T) => string} keyOf
+ * @param {(row: HTMLElement, item: T) => void} update
+ */
+export function sync(parent, template, items, keyOf, update) {
+  /** @type {Map<string, HTMLElement[]>} */
+  const old = new Map();
+  for (const row of /** @type {Iterable<HTMLElement>} */ (parent.children)) {
+    const key = row.dataset.key ?? "";
+    const same = old.get(key);
+    if (same) same.push(row);
+    else old.set(key, [row]);
+  }
+  const rows = items.map((item) => {
+    const key = keyOf(item);
+    const row = old.get(key)?.shift() ?? clone(typeof template === "string" ? template : template(item));
+    setAttribute(row, "data-key", key);
+    update(row, item);
+    return row;
+  });
+  for (const gone of old.values()) for (const row of gone) row.remove();
+  order(parent, rows);
+}
+
+/**
+ * Puts the rows in their order by the fewest moves that leave the row with the
+ * focus where it is: one that is moved loses it. What stays is the longest
+ * part that is in order already, with that row in it.
+ * @param {Element} parent
+ * @param {Element[]} rows all that it holds, and new ones
+ */
+function order(parent, rows) {
+  const places = new Map([...parent.children].map((row, i) => [row, i]));
+  const held = rows.findIndex((row) => row.contains(document.activeElement));
+  const anchor = places.get(rows[held]) ?? -1;
+  /** @type {Element[]} of the runs of each length, the last row that comes first */
+  const ends = [];
+  /** @type {Map<Element, Element>} the row before it in its run */
+  const previous = new Map();
+  rows.forEach((row, i) => {
+    const place = places.get(row);
+    if (place === undefined || Math.sign(place - anchor) !== Math.sign(i - held)) return;
+    let n = ends.length;
+    while (n > 0 && Number(places.get(ends[n - 1])) > place) n -= 1;
+    previous.set(row, ends[n - 1]);
+    ends[n] = row;
+  });
+  let stays = ends.at(-1);
+  /** @type {Element | null} */
+  let next = null;
+  for (const row of rows.reverse()) {
+    if (row === stays) stays = previous.get(row);
+    else parent.insertBefore(row, next);
+    next = row;
+  }
+}
+
+/**
+ * @param {Element} row holds one bar
+ * @param {string} fill "0" to "100", or empty
+ */
+export function setBar(row, fill) {
+  const rect = row.querySelector("rect");
+  if (rect) setAttribute(rect, "width", fill || "0");
+}
