@@ -47,6 +47,10 @@ export class Past {
   marks = [];
   /** @type {Map<string, {g: string, text: string}> | undefined} processes of the newest update */
   #running;
+  /** @type {Map<string, Series["limits"]>} of the newest update, by GPU */
+  #limits = new Map();
+  /** @type {Set<number>} times that stand for none, and break the lines */
+  #breaks = new Set();
 
   /** @param {number} gap seconds without a reading from which a line is broken */
   constructor(gap) {
@@ -54,35 +58,46 @@ export class Past {
   }
 
   /**
-   * Starts again from what the server kept; what is newer stays.
+   * Starts again from what the server kept. Where it kept nothing, as before
+   * it was started, what the page saw itself stays.
    * @param {Recent} recent
    */
   replace(recent) {
     const { times, series } = this;
+    const breaks = this.#breaks;
     this.times = [];
     this.series = new Map();
+    this.#breaks = new Set();
     const start = Date.parse(recent.start) / 1000;
-    recent.offsets_seconds.forEach((offset, i) => {
-      this.#moment(start + offset);
+    const kept = recent.offsets_seconds.map((offset) => start + offset);
+    let own = 0;
+    /** @param {number} from @param {number} to not with it */
+    const fill = (from, to) => {
+      for (; times[own] < to; own += 1) {
+        if (times[own] <= from || breaks.has(times[own])) continue;
+        this.#moment(times[own]);
+        for (const s of series.values()) this.#put(s.key, s.index, (metric) => s.values[metric][own]);
+      }
+    };
+    kept.forEach((t, i) => {
+      const before = kept[i - 1] ?? 0;
+      fill(t - before > this.gap ? before : t, t);
+      this.#moment(t);
       for (const g of recent.gpus) {
         this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => g.values[metric]?.[i] ?? null);
       }
     });
-    const newest = this.times.at(-1) ?? 0;
-    times.forEach((t, i) => {
-      if (t <= newest) return;
-      this.#moment(t);
-      for (const s of series.values()) this.#put(s.key, s.index, (metric) => s.values[metric][i], s.limits);
-    });
+    fill(kept.at(-1) ?? 0, Infinity);
   }
 
   /** @param {Update} u */
   add(u) {
     const t = Date.parse(u.timestamp) / 1000;
+    for (const g of u.gpus) Object.assign(this.#limitsOf(`${g.node}/${g.gpu_uuid}`), limits(g));
     if (t <= (this.times.at(-1) ?? 0)) return;
     this.#moment(t);
     for (const g of u.gpus) {
-      this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => readings[metric](g), limits(g));
+      this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => readings[metric](g));
     }
     this.#compare(u.gpus, t);
   }
@@ -123,10 +138,20 @@ export class Past {
     return [...this.series.values()].sort((a, b) => a.index - b.index);
   }
 
+  /** @param {string} key */
+  #limitsOf(key) {
+    const known = this.#limits.get(key) ?? {};
+    this.#limits.set(key, known);
+    return known;
+  }
+
   /** @param {number} t */
   #moment(t) {
     const last = this.times.at(-1);
-    if (last !== undefined && t - last > this.gap) this.#push((last + t) / 2);
+    if (last !== undefined && t - last > this.gap) {
+      this.#breaks.add((last + t) / 2);
+      this.#push((last + t) / 2);
+    }
     this.#push(t);
     let old = 0;
     while (this.times[old] < t - reach) old += 1;
@@ -152,17 +177,15 @@ export class Past {
    * @param {string} key
    * @param {number} index
    * @param {(metric: string) => number | null} value
-   * @param {Series["limits"]} [limits]
    */
-  #put(key, index, value, limits) {
+  #put(key, index, value) {
     let s = this.series.get(key);
     if (!s) {
-      s = { key, index, values: {}, limits: {} };
+      s = { key, index, values: {}, limits: this.#limitsOf(key) };
       for (const m of metrics) s.values[m] = this.times.map(() => null);
       this.series.set(key, s);
     }
     s.index = index;
-    if (limits) s.limits = limits;
     for (const m of metrics) s.values[m][this.times.length - 1] = value(m);
   }
 }
