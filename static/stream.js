@@ -38,7 +38,7 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
 
   function open() {
     clearTimeout(retry);
-    onState("connecting");
+    if (!poller) onState("connecting"); // to ask meanwhile is to be connected enough
     const s = new WebSocket(url);
     socket = s;
     heard = Date.now();
@@ -64,7 +64,7 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
     socket = null;
     const wait = Math.min(longestWait, shortestWait * 2 ** failures);
     failures += 1;
-    if (failures < tolerated) onState("waiting");
+    if (!poller && failures < tolerated) onState("waiting");
     else poller ??= setTimeout(poll);
     clearTimeout(retry);
     // Half of the wait is by chance, so that the viewers of a server that
@@ -86,7 +86,13 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
     } catch {
       if (poller) onState("waiting");
     }
-    if (poller) poller = setTimeout(poll, interval());
+    if (poller) pollIn(interval());
+  }
+
+  /** @param {number} wait milliseconds */
+  function pollIn(wait) {
+    clearTimeout(poller);
+    poller = setTimeout(poll, wait);
   }
 
   /** @param {string} what */
@@ -108,6 +114,7 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
 
   /** Makes sure that what is shown is new: after sleep, in a tab that is shown again. */
   function wake() {
+    if (poller) pollIn(0);
     if (socket === null || Date.now() - heard >= silence()) {
       failures = 0;
       socket?.close();
