@@ -19,27 +19,33 @@ let unsure = false;
 /** @type {ReturnType<typeof setInterval> | undefined} */
 let timer;
 
+/** Tells that what is shown has become stale, or is no longer. */
+let changed = () => {};
+
 /**
  * @param {object} options
  * @param {() => number} options.interval milliseconds between readings
  * @param {() => void} options.onWake when the clock shows that the machine slept
+ * @param {() => void} options.onStale when what is shown becomes stale, and when it no longer is
  */
-export function startAge({ interval, onWake }) {
+export function startAge({ interval, onWake, onStale }) {
+  changed = onStale;
   const { now, taken: first } = document.body.dataset;
   ahead = Date.now() - Number(now);
   taken = Number(first);
   const tick = () => {
-    const gap = Date.now() - ticked;
-    ticked = Date.now();
-    if (gap < -1000 || gap > 10_000) {
-      unsure = true;
-      onWake();
+    if (!document.hidden) { // else the browser lets it wait for minutes
+      const gap = Date.now() - ticked;
+      ticked = Date.now();
+      if (gap < -1000 || gap > 10_000) {
+        unsure = true;
+        onWake();
+      }
     }
     showAge(interval());
   };
   const run = () => {
     clearInterval(timer);
-    if (document.hidden) return;
     tick();
     timer = setInterval(tick, 1000);
   };
@@ -60,13 +66,20 @@ export function setTaken(timestamp, fresh) {
   unsure = false;
 }
 
+/** Whether what is shown is too old to be trusted. */
+export const isStale = () => "stale" in document.body.dataset;
+
 /** @param {number} interval milliseconds */
 export function showAge(interval) {
   if (!taken) return;
   const age = Math.max(0, Date.now() - ahead - taken);
   const paused = "paused" in document.body.dataset;
   const stale = !paused && age > 3 * interval;
-  document.body.toggleAttribute("data-stale", stale);
+  if (isStale() !== stale) {
+    document.body.toggleAttribute("data-stale", stale);
+    changed();
+  }
+  if (document.hidden) return;
   const words = age < 1500 ? "just now" : `${span(age / 1000)} ago`;
   setText(byId("age"), paused ? `paused, ${words}` : stale ? `no reading for ${span(age / 1000)}` : `updated ${words}`);
 }

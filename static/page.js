@@ -55,7 +55,7 @@ byId("pause").onclick = () => {
   showAge(interval);
   plan();
 };
-startAge({ interval: () => interval, onWake: stream.wake });
+startAge({ interval: () => interval, onWake: stream.wake, onStale: title });
 document.addEventListener("visibilitychange", () => {
   plan();
   if (!document.hidden) stream.wake();
@@ -146,11 +146,16 @@ function take(update, fresh) {
     setHidden(byId("gone"), update.gpus.length > 0);
     if (update.gpus.length === 0) return;
   }
-  showTitle(update, only ? `GPU ${update.gpus[0].gpu_id}` : "");
   charts?.addToCharts(charted(update));
   latest = update;
+  showAge(interval);
+  title();
   drawn = false;
   plan();
+}
+
+function title() {
+  if (latest) showTitle(latest, only ? `GPU ${latest.gpus[0].gpu_id}` : "");
 }
 
 /** Draws in the next frame; in a tab that nobody sees, when it is seen again. */
@@ -174,7 +179,6 @@ function drawPage() {
     showHost(latest.host);
     if (only) showFacts(latest.gpus[0]);
     showWhole(latest);
-    showAge(interval);
   }
   charts?.drawCharts();
 }

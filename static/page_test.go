@@ -96,7 +96,7 @@ func visit(t *testing.T, ctx context.Context, site *site) {
 const differences = `(async () => {
   const served = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
   const lines = (doc) => {
-    const out = [doc.title];
+    const out = [document.body.hasAttribute("data-stale") ? "" : doc.title];
     const walk = (el, depth) => {
       if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said, #wall-canvas")) return;
       const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))

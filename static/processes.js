@@ -5,7 +5,8 @@
 import {
   absent, between, clean, count, dots, list, longestCommand, longestName, memory, moment, percent, say, show, shown, watts,
 } from "./format.js";
-import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
+import { setTexts, slot, sync } from "./rows.js";
 import { gpuName, listed } from "./cards.js";
 import { valueFor } from "./facts.js";
 import { choose, chosen } from "./state.js";
@@ -248,9 +249,15 @@ function showDetails() {
   if (!key || newest.length === 0) return;
   const g = newest.find((of) => key.startsWith(`${of.node}/${of.gpu_uuid}/`));
   const p = g?.processes.find((of) => keyOf(g, of) === key);
+  const facts = /** @type {HTMLElement} */ (details.querySelector("dl"));
   if (!g || !p) {
-    setText(byId("process-state"), "It is no longer on this GPU. What is shown is what was last known.");
+    if (!byId("process-title").textContent) { // a link to what has ended
+      setText(byId("process-title"), `Process ${clean(key.split("/")[2] ?? "", longestName)}`);
+      facts.hidden = true;
+    }
+    setText(byId("process-state"), `It is no longer on this GPU. ${facts.hidden ? "Nothing else is known of it." : "What is shown is what was last known."}`);
   } else {
+    facts.hidden = false;
     const name = shown(p.process_name, p.quality?.process_name, longestName);
     setText(byId("process-title"), name.mark ? `Process ${p.pid}` : name.text);
     setText(byId("process-state"), dots(gpuName(g), clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
@@ -261,5 +268,5 @@ function showDetails() {
       setHidden(row, "optional" in row.dataset && value.mark === "absent");
     }
   }
-  if (!details.open && byId("process-title").textContent) details.showModal();
+  if (!details.open) details.showModal();
 }

@@ -2,8 +2,10 @@
 // All that is said of the machine as a whole: the twin of views/page.go.
 
 import { between, celsius, clean, count, dots, longestName, memory, percent, plain, say, sentence, show, watts } from "./format.js";
-import { byId, setAttribute, setHidden, setText, setTexts, setValue, slot, sync } from "./dom.js";
+import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
+import { setTexts, slot, sync } from "./rows.js";
 
+import { isStale } from "./age.js";
 import { firing } from "./alerts.js";
 import { gpuName, temperatureMeter } from "./cards.js";
 
@@ -28,34 +30,40 @@ export function showSummary(u) {
 
 /**
  * What a narrow tab can hold: alerts, the highest utilization and temperature;
- * its icon shows the same.
+ * its icon shows the same. What is stale is not said there, but that it is.
  * @param {Update} u
  * @param {string} name of the page
  */
 export function showTitle(u, name) {
+  if (isStale()) {
+    showIcon(0, 3, "M6 8l2-2 8 8 8-8 2 2-8 8 8 8-2 2-8-8-8 8-2-2 8-8z");
+    document.title = dots("× no reading", name, "gpuwhy");
+    return;
+  }
   const answering = u.gpus.filter((g) => g.state === "ok");
   const util = highest(answering.map((g) => g.utilization.gpu_percent));
   const heat = highest(answering.map((g) => g.temperature.current_celsius));
   const alerts = firing() > 0;
-  showIcon(Math.ceil((util ?? 0) / 20), answering.reduce((worst, g) => Math.max(worst, ["", "near", "over"].indexOf(temperatureMeter(g).level)), 0), alerts);
+  showIcon(Math.ceil((util ?? 0) / 20), answering.reduce((worst, g) => Math.max(worst, ["", "near", "over"].indexOf(temperatureMeter(g).level)), 0), alerts ? "M21 2l9 15H12z" : "");
   const title = (alerts ? "▲ " : "") + dots(util != null && percent(util), heat != null && celsius(heat), name, "gpuwhy");
   if (document.title !== title) document.title = title;
 }
 
 /**
  * A column as high as the load, in the colour of the heat, with a triangle
- * while alerts fire; drawn when one of them is another.
+ * while alerts fire, or a cross where all that is not known; drawn when one of
+ * them is another.
  * @param {number} load 0 to 5
- * @param {number} heat 0 to 2
- * @param {boolean} alerts
+ * @param {number} heat 0 to 2; 3: not known
+ * @param {string} sign the outline of what lies over it, or empty
  */
-function showIcon(load, heat, alerts) {
-  const look = `${load}${heat}${alerts}`;
+function showIcon(load, heat, sign) {
+  const look = `${load}${heat}${sign}`;
   if (look === icon) return;
   icon = look;
-  const colour = ["#2e9c8f", "#e88a2c", "#e5484d"][heat];
+  const colour = ["#2e9c8f", "#e88a2c", "#e5484d", "#8a9499"][heat];
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="6" fill="#20282c"/>`
-    + `<rect x="5" y="${27 - 4 * load}" width="22" height="${2 + 4 * load}" rx="2" fill="${colour}"/>${alerts ? `<path d="M21 2l9 15H12z" fill="#fff" stroke="#20282c"/>` : ""}</svg>`;
+    + `<rect x="5" y="${27 - 4 * load}" width="22" height="${2 + 4 * load}" rx="2" fill="${colour}"/><path d="${sign}" fill="#fff" stroke="#20282c"/></svg>`;
   document.querySelector("link[rel=icon]")?.setAttribute("href", `data:image/svg+xml,${encodeURIComponent(svg)}`);
 }
 

@@ -1,0 +1,344 @@
+package static_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+)
+
+// answer is what the promise in the page comes to.
+func answer[T any](t *testing.T, ctx context.Context, promise string) T {
+	t.Helper()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](promise, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", promise, err)
+	}
+	return v
+}
+
+// fill makes every text in v one that says where it stands.
+func fill(v reflect.Value, path string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("«" + path + "»")
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), path)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), path)
+	case reflect.Map:
+		text := reflect.New(v.Type().Elem()).Elem()
+		fill(text, path)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf(path), text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			at := path
+			if f := v.Type().Field(i); !f.Anonymous {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				at = strings.TrimPrefix(path+"."+name, ".")
+			}
+			fill(v.Field(i), at)
+		}
+	default: // numbers name nobody
+	}
+}
+
+// Whatever an update has, and will have, only these texts of it are in a
+// report: those that name no person, process or machine.
+func TestReportHasOnlyWhatIsListed(t *testing.T) {
+	ctx := browse(t, 800, 600)
+	console := listen(t, ctx)
+	site := newSite(t, nil, "why")
+	visit(t, ctx, site)
+	var u contract.Update
+	fill(reflect.ValueOf(&u).Elem(), "")
+	report := answer[string](t, ctx, fmt.Sprintf(`(async () => {
+	  let copied = "";
+	  Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { copied = text; } } });
+	  await (await import(%q)).copyReport(%s);
+	  return copied;
+	})()`, site.assets.URL(base, "export.js"), encode(u)))
+	var got []string
+	for _, m := range regexp.MustCompile(`«([^»]*)»`).FindAllStringSubmatch(report, -1) {
+		got = append(got, m[1])
+	}
+	slices.Sort(got)
+	want := []string{
+		"drivers.cuda_driver_version", "drivers.driver_version", "failures.source", "failures.what",
+		"gpus.architecture", "gpus.clock_event_reasons", "gpus.driver_version", "gpus.fans.policy", "gpus.gpu_name",
+		"gpus.health.xids.last", "gpus.modes.compute", "gpus.performance_state", "gpus.quality", "gpus.sampled_at", "gpus.source", "gpus.state",
+		"gpus.state_reason", "gpus.state_since", "gpus.vbios_version", "gpus.vendor", "host.kernel", "host.os", "notes", "source", "status", "timestamp",
+	}
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("it has %q,\nwant %q", got, want)
+	}
+	console.none(t)
+}
+
+// running is a process with so much memory.
+func running(pid int, held gpu.Bytes) gpu.Process {
+	return gpu.Process{PID: pid, Memory: gpu.Of(held), Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Name: gpu.Of("python")}}
+}
+
+// Who stands on a row of a table that is sorted by what changes stays there.
+func TestUpdatesLeaveTheFocus(t *testing.T) {
+	now := time.Now()
+	machine := func(second int, list ...gpu.Process) *gpu.Snapshot {
+		s := exampleNamed(t, "one", now.Add(time.Duration(second)*time.Second)).Snapshot
+		s.Devices[0].Processes = gpu.Of(list)
+		return s
+	}
+	site := newSite(t, machine(0, running(1, 5<<30), running(2, 4<<30), running(3, 3<<30), running(4, 2<<30)), "why")
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	do(t, ctx, chromedp.Navigate(site.URL+base+"?sort=-memory"))
+	site.await(t)
+	shows := func(want string) {
+		t.Helper()
+		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#processes [data-f=pid]")].map((e) => e.textContent).join(" ") === %q`, want))
+		if got := ask[string](t, ctx, `document.activeElement.closest("tr")?.querySelector("[data-f=pid]").textContent ?? document.activeElement.tagName`); got != "3" {
+			t.Errorf("with the rows %s the focus is on %q", want, got)
+		}
+	}
+	until(t, ctx, `document.querySelectorAll("#processes > tr").length === 4`)
+	do(t, ctx, chromedp.Focus("#processes > tr:nth-child(3) .plain"))
+	shows("1 2 3 4")
+	site.publish(t, machine(1, running(1, 1<<30), running(2, 4<<30), running(3, 9<<30), running(4, 2<<30)), "it rises")
+	shows("3 2 4 1")
+	site.publish(t, machine(2, running(1, 4<<30), running(2, 3<<30), running(3, 1<<30), running(4, 2<<30)), "it falls")
+	shows("1 2 4 3")
+	site.publish(t, machine(3, running(5, 8<<30), running(2, 3<<30), running(3, 1<<30)), "others end and begin")
+	shows("5 2 3")
+	console.none(t)
+}
+
+// After any change the rows are as they should be, those that stayed are the
+// same elements, the focus is where it was, and little was moved.
+func TestRowsAreMovedLittle(t *testing.T) {
+	ctx := browse(t, 800, 600)
+	console := listen(t, ctx)
+	site := newSite(t, nil, "why")
+	visit(t, ctx, site)
+	if problems := answer[string](t, ctx, fmt.Sprintf(`(async () => {
+	  const { sync } = await import(%q);
+	  const list = document.body.appendChild(document.createElement("ul"));
+	  const show = (keys) => sync(list, "t-note", keys, (k) => k, (row, k) => { row.textContent = k; row.tabIndex = 0; });
+	  const seen = new MutationObserver(() => {});
+	  seen.observe(list, { childList: true });
+	  const problems = [];
+	  const moves = (want, keys, focus) => {
+	    if (focus) list.querySelector("[data-key=" + focus + "]").focus();
+	    seen.takeRecords();
+	    show(keys.split(""));
+	    const added = seen.takeRecords().filter((r) => r.addedNodes.length).length;
+	    if (added !== want || list.textContent !== keys) problems.push(keys + " shows " + list.textContent + " after " + added + " moves, want " + want);
+	    if (focus && document.activeElement.textContent !== focus) problems.push("the focus has left " + focus + " for " + document.activeElement.tagName);
+	    document.activeElement.blur();
+	  };
+	  moves(8, "abcdefgh");
+	  moves(0, "abcdefgh");
+	  moves(1, "bcdefgha");
+	  moves(1, "abcdefgh");
+	  moves(7, "bcdefgha", "a");
+	  moves(0, "cdefgha", "d");
+	  moves(6, "ahgfedc", "g");
+	  moves(1, "ahxgfedc", "c");
+	  let random = 1;
+	  const below = (n) => (random = (random * 48271) %% 2147483647) %% n;
+	  for (let round = 0; round < 500; round++) {
+	    const keys = Array.from({ length: 26 }, (_, i) => String.fromCharCode(97 + i)).filter(() => below(3)).sort(() => below(3) - 1);
+	    const rows = new Map([...list.children].map((row) => [row.textContent, row]));
+	    const held = list.children[below(list.children.length)];
+	    held?.focus();
+	    show(keys);
+	    if (list.textContent !== keys.join("")) problems.push(list.textContent + " is not " + keys.join(""));
+	    if (held?.isConnected && document.activeElement !== held) problems.push("the focus is gone");
+	    if ([...list.children].some((row) => rows.has(row.textContent) && rows.get(row.textContent) !== row)) problems.push("a row was made anew");
+	  }
+	  return problems.slice(0, 10).join("\n");
+	})()`, site.assets.URL(base, "page.js"))); problems != "" {
+		t.Error(problems)
+	}
+	console.none(t)
+}
+
+// What the page saw before its server was started anew stays in its charts.
+func TestChartsOutliveTheServer(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "eight", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, e.Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	charts := site.assets.URL(base, "charts.js")
+	of := func(what string) string { return fmt.Sprintf(`import(%q).then(({ past }) => %s)`, charts, what) }
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+	before := answer[int](t, ctx, of(`past.times.length`))
+
+	again := exampleNamed(t, "eight", now.Add(3*time.Second)).Snapshot
+	site.mu.Lock()
+	site.past = recent.New()
+	site.past.Add(again)
+	site.snapshot = again
+	site.mu.Unlock()
+	loads := fmt.Sprintf(`performance.getEntriesByType("resource").filter((e) => e.name.includes(%q) && e.responseEnd > 0).length`, "api/gpu/recent")
+	had := ask[int](t, ctx, loads)
+	site.cut()
+	site.await(t)
+	until(t, ctx, fmt.Sprintf(`%s > %d`, loads, had))
+	site.publish(t, exampleNamed(t, "eight", now.Add(6*time.Second)).Snapshot, "after it")
+	untilWhy(t, ctx, "after it")
+	if got := answer[int](t, ctx, of(`past.times.length`)); before < 290 || got < before-5 {
+		t.Errorf("%d readings before the server was started anew, %d after", before, got)
+	}
+	console.none(t, "WebSocket connection to")
+}
+
+// The server's readings where it has them, the page's own where not; what
+// breaks a line is no reading, however often it is loaded.
+func TestPastIsMerged(t *testing.T) {
+	ctx := browse(t, 800, 600)
+	console := listen(t, ctx)
+	site := newSite(t, nil, "why")
+	visit(t, ctx, site)
+	got := answer[string](t, ctx, fmt.Sprintf(`(async () => {
+	  const { Past } = await import(%q);
+	  const past = new Past(10);
+	  const at = (t) => new Date(1e12 + 1000 * t).toISOString();
+	  const load = (offsets, v) => past.replace({ start: at(0), offsets_seconds: offsets, gpus: [{ gpu_id: 0, gpu_uuid: "u", node: "n", values: { power_watts: offsets.map(() => v) } }] });
+	  const add = (t, v) => past.add({ timestamp: at(t), gpus: [{ gpu_id: 0, gpu_uuid: "u", node: "n", utilization: {}, memory: {}, temperature: { slowdown_threshold_celsius: 90 }, power: { power_draw_watts: v, power_limit_watts: 300 }, clocks: {}, processes: [] }] });
+	  const text = () => past.times.map((t, i) => t - 1e9 + ":" + (past.ordered()[0].values.power_watts[i] ?? "-")).join(" ");
+	  for (const t of [3, 6, 9, 30, 33, 53, 56]) add(t, 1);
+	  const out = [text()];
+	  for (let n = 0; n < 3; n++) load([6, 8, 32, 34, 54], 2);
+	  out.push(text(), past.ordered()[0].limits.power_watts);
+	  load([], 2);
+	  out.push(text());
+	  return out.join("\n");
+	})()`, site.assets.URL(base, "charts.js")))
+	const want = "3:1 6:1 9:1 19.5:- 30:1 33:1 43:- 53:1 56:1\n" +
+		"3:1 6:2 8:2 9:1 19.5:- 30:1 32:2 34:2 43.5:- 53:1 54:2 56:1\n300\n" +
+		"3:1 6:2 8:2 9:1 19.5:- 30:1 32:2 34:2 43.5:- 53:1 54:2 56:1"
+	if got != want {
+		t.Errorf("it is\n%s\nwant\n%s", got, want)
+	}
+	console.none(t)
+}
+
+// The limits are there with the first picture, before anything is read anew.
+func TestLimitsAreThereAtOnce(t *testing.T) {
+	e := exampleNamed(t, "one", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, e.Snapshot)
+	site.past.Add(e.Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+	until(t, ctx, fmt.Sprintf(`import(%q).then(({ past }) => past.times.length > 290 && past.ordered()[0].limits.power_watts > 0)`, site.assets.URL(base, "charts.js")))
+	console.none(t)
+}
+
+// While the page asks by itself, it tries for a socket without a word, and
+// who wants a reading now has it now.
+func TestPollingIsQuiet(t *testing.T) {
+	e := exampleNamed(t, "one", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	site.interval = time.Hour // it does not ask again by itself
+	site.setRefuse(true)
+	tried := make(chan struct{}, 100)
+	handler := site.Config.Handler
+	site.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/ws") {
+			tried <- struct{}{}
+		}
+	})
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	do(t, ctx, chromedp.Navigate(site.URL+base))
+	until(t, ctx, `document.getElementById("connection").dataset.state === "polling"`)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.said = [], new MutationObserver(() => said.push(document.getElementById("connection").textContent)).observe(document.getElementById("connection"), { childList: true, characterData: true, subtree: true }))`))
+	for len(tried) > 0 {
+		<-tried
+	}
+	for n := range 5 {
+		why := fmt.Sprintf("asked for %d", n)
+		site.mu.Lock()
+		site.snapshot, site.why = exampleNamed(t, "one", time.Now()).Snapshot, why
+		site.mu.Unlock()
+		do(t, ctx, chromedp.Click("#ask"))
+		untilWhy(t, ctx, why)
+		select {
+		case <-tried:
+		case <-time.After(20 * time.Second):
+			t.Fatal("it does not try for a socket")
+		}
+	}
+	if said := ask[string](t, ctx, `said.join("; ")`); said != "" {
+		t.Errorf("it announces %s", said)
+	}
+	console.none(t, "WebSocket connection to")
+}
+
+// A tab whose server is gone says so in its title and icon, seen or not.
+func TestTitleSaysThatItIsStale(t *testing.T) {
+	for _, hidden := range []bool{false, true} {
+		t.Run(fmt.Sprintf("hidden %v", hidden), func(t *testing.T) {
+			now := time.Now()
+			e := exampleNamed(t, "one", now)
+			site := newSite(t, e.Snapshot, e.Why)
+			site.interval = 200 * time.Millisecond
+			ctx := browse(t, 1440, 900)
+			console := listen(t, ctx)
+			visit(t, ctx, site)
+			do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (Object.defineProperty(document, "hidden", { value: %v, configurable: true }), document.dispatchEvent(new Event("visibilitychange")))`, hidden)))
+			site.setRefuse(true)
+			site.cut()
+			until(t, ctx, `document.title === "× no reading · gpuwhy" && decodeURIComponent(document.querySelector("link[rel=icon]").href).includes("#8a9499")`)
+			site.setRefuse(false)
+			site.await(t)
+			site.publish(t, exampleNamed(t, "one", time.Now().Add(time.Minute)).Snapshot, "back")
+			until(t, ctx, `document.title === "97\u00a0% · 71\u00a0°C · gpuwhy" && !decodeURIComponent(document.querySelector("link[rel=icon]").href).includes("#8a9499")`)
+			console.none(t, "WebSocket connection to", "Failed to load resource")
+		})
+	}
+}
+
+// A link to a process that has ended opens, and says so.
+func TestLinkToAnEndedProcess(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	d := &e.Snapshot.Devices[0]
+	do(t, ctx, chromedp.Navigate(site.URL+base+"?process="+d.Node+"/"+d.UUID+"/999"))
+	site.await(t)
+	for n := range 2 { // and goes on to
+		until(t, ctx, `document.getElementById("process").open && document.getElementById("process").innerText.replace(/\s+/g, " ").trim() === "Process 999 × It is no longer on this GPU. Nothing else is known of it."`)
+		why := fmt.Sprintf("again %d", n)
+		site.publish(t, exampleNamed(t, "one", now.Add(time.Duration(n+1)*time.Second)).Snapshot, why)
+		untilWhy(t, ctx, why)
+	}
+	do(t, ctx, chromedp.KeyEvent("\u001b"))
+	until(t, ctx, `!document.getElementById("process").open && location.search === ""`)
+	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
+	until(t, ctx, `document.getElementById("process").open && document.getElementById("process").innerText.includes("48213")`)
+	console.none(t)
+}
