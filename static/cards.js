@@ -79,7 +79,7 @@ function showCard(row, g, now) {
     title: gpuName(g),
     name: clean(g.gpu_name, longestName),
     state: stateText,
-    noticeTitle: answers ? "" : say("for", say(`state ${g.state}`), between(g.state_since, now)),
+    noticeTitle: answers ? "" : say("for", between(g.state_since, now)),
     notice: sentence(g.state_reason) || (answers ? "" : say(`do ${g.state}`)),
     held: answers ? held(g.clock_event_reasons ?? []) : "",
     detail,
@@ -98,16 +98,15 @@ export const gpuName = (g) => say("gpu", g.gpu_id);
  * The state of one that does not answer, within a sentence.
  * @param {GPU} g
  */
-export const awayText = (g) => say(`state ${g.state}`).toLowerCase();
+export const awayText = (g) => say(`state ${g.state}`);
 
 /**
  * @param {GPU} g
  * @returns {[string, string]}
  */
 export function cardState(g) {
-  if (g.state !== "ok") return [g.state, awayText(g)];
   const util = g.utilization.gpu_percent;
-  const state = util == null ? "on" : util >= 5 ? "busy" : "idle";
+  const state = g.state !== "ok" ? g.state : util == null ? "on" : util >= 5 ? "busy" : "idle";
   return [state, say(`state ${state}`)];
 }
 

@@ -29,7 +29,7 @@ import { choose, chosen } from "./state.js";
  */
 
 const colours = 8;
-const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [4, 2], [1, 2], [14, 4], [7, 2, 1, 2]];
+const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [14, 4]];
 
 /** @type {Record<string, string>} */
 const units = {};
@@ -42,7 +42,7 @@ const labels = {};
  */
 const mayLag = 30_000;
 
-const blank = { over: "", width: 0, height: 148, seen: false, old: false, drawn: 0, plot: null, near: null, range: "" };
+const blank = { over: "", width: 0, height: 0, seen: false, old: false, drawn: 0, plot: null, near: null, range: "" };
 
 /** @type {Chart[]} */
 const pictures = [...document.querySelectorAll(".chart")].map((el) => {
@@ -82,7 +82,10 @@ export function startCharts(interval) {
     for (const { target, isIntersecting } of entries) chartIn(target).seen = isIntersecting;
     drawCharts();
   }, { rootMargin: "200px" });
-  for (const c of all) sizes.observe(c.box);
+  for (const c of all) {
+    sizes.observe(c.box);
+    (c.readout ? c.box.parentElement : c.box)?.addEventListener("keydown", (e) => step(c, e));
+  }
   for (const c of pictures) sights.observe(c.box);
   addEventListener("beforeprint", () => {
     for (const c of all) c.seen = true;
@@ -112,7 +115,22 @@ export async function loadCharts(url) {
   if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
   past.replace(await answer.json());
   dirty = true;
+  for (const c of all) c.drawn = 0;
   drawCharts();
+}
+
+/**
+ * The arrow keys move the cursor of the chart that has the focus.
+ * @param {Chart} c
+ * @param {KeyboardEvent} e
+ */
+function step({ plot }, e) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+  if (!plot || !by) return;
+  e.preventDefault();
+  const last = past.times.length - 1;
+  const at = Math.min(Math.max((plot.cursor.idx ?? last) + by, 0), last);
+  plot.setCursor({ left: plot.valToPos(past.times[at], "x"), top: 0 });
 }
 
 /** @param {import("./message.js").Update} u */
@@ -186,6 +204,7 @@ function build(c) {
   c.plot?.destroy();
   c.near = null;
   c.old = false;
+  if (c.readout) c.height = Math.round(9.87 * rem());
   c.plot = new (/** @type {any} */ (uPlot))(options(c), data(c), c.box);
   measure(c);
 }
@@ -213,7 +232,7 @@ function showLarge() {
 }
 
 function showMarks() {
-  const marks = past.marks.filter((m) => visible(m)).reverse();
+  const marks = past.marks.filter((m) => visible(m)).sort((a, b) => b.t - a.t);
   sync(byId("large-marks"), "t-note", marks, (m) => m.t + m.text, (row, m) => setText(row, `${toSeconds.format(m.t * 1000)} ${m.text}`));
 }
 
@@ -265,19 +284,45 @@ const dash = (index) => dashes[Math.floor(index / colours) % dashes.length];
 /** @param {string} name */
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** The size of the page's text in pixels, which is larger on large screens. */
+const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+
+/**
+ * Whose each line of the large chart is, over the lines: where the picture goes,
+ * it goes too.
+ * @param {any} u
+ * @param {number} columns
+ * @param {number} size
+ */
+function drawKey({ ctx, bbox }, columns, size) {
+  ctx.lineWidth = size / 8;
+  lines.filter(visible).forEach((s, i) => {
+    const x = bbox.left + (i % columns) * 6 * size;
+    const y = (Math.floor(i / columns) + 0.6) * 1.3 * size;
+    ctx.strokeStyle = style(`--line-${s.index % colours}`);
+    ctx.setLineDash(dash(s.index).map((d) => d * devicePixelRatio));
+    stroke(ctx, x, y, x + 2 * size, y);
+    ctx.fillText(say("gpu", s.index), x + 2.4 * size, y);
+  });
+  ctx.setLineDash([]);
+}
+
 const toMinutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
 const toSeconds = new Intl.DateTimeFormat([], { timeStyle: "medium" });
 
 /** @param {Chart} c */
 function options(c) {
-  const axis = { stroke: style("--muted"), font: `11px ${style("--font")}`, ticks: { show: false }, grid: { stroke: style("--grid"), width: 1 } };
-  const numbers = { ...axis, size: 36, gap: 4, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) };
+  const size = rem();
+  const width = c.width || c.box.clientWidth;
+  const columns = Math.max(1, Math.floor(width / 6 / size - 1));
+  const rows = c === large ? Math.ceil(lines.filter(visible).length / columns) : 0;
+  const axis = { stroke: style("--muted"), font: `${Math.round(0.733 * size)}px ${style("--font")}`, ticks: { show: false }, grid: { stroke: style("--grid"), width: 1 } };
+  const numbers = { ...axis, size: 2.4 * size, gap: 4, space: 2.3 * size, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) };
   const scale = (/** @type {string} */ metric) => ({ range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(metric, min, max) });
-  const colour = { limit: style("--muted"), alert: style("--near"), mark: style("--ink") };
   return {
-    width: c.width || c.box.clientWidth,
+    width,
     height: c.height,
-    padding: [8, 6, 0, 0],
+    padding: [8 + Math.min(rows * 1.3 * size, c.height / 3), 6, 0, 0],
     legend: { show: false },
     focus: { alpha: 0.2 },
     cursor: {
@@ -289,13 +334,16 @@ function options(c) {
     },
     scales: { x: { range: () => [start(), past.times.at(-1) ?? 0] }, y: scale(c.metric), over: scale(c.over) },
     axes: [
-      { ...axis, size: 22, gap: 4, space: 80, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((t) => (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000)) },
+      { ...axis, size: 1.5 * size, gap: 4, space: 5.3 * size, values: (/** @type {any} */ u, /** @type {number[]} */ at) => at.map((t) => (u.valToPos(t, "x") > u.bbox.width / devicePixelRatio - 2 * size ? "" : (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000))) },
       numbers,
       ...(c.over ? [{ ...numbers, scale: "over", side: 1, grid: { show: false } }] : []),
     ],
     series: [{}, ...lines.map((s) => line(s)), ...(c.over ? lines.map((s) => ({ ...line(s), scale: "over", dash: [3, 4], fill: undefined })) : [])],
     hooks: {
-      draw: [(/** @type {any} */ u) => annotate(u, c.metric, colour)],
+      draw: [(/** @type {any} */ u) => {
+        annotate(u, c.metric);
+        if (rows) drawKey(u, columns, size * devicePixelRatio);
+      }],
       setCursor: [() => showReadout(c)],
       setSeries: [(/** @type {any} */ _, /** @type {number | null} */ i, /** @type {any} */ o) => {
         if (o.focus != null) c.near = i;
@@ -355,32 +403,35 @@ function range(metric, min, max) {
  * Draws the limits, and marks of what happened.
  * @param {any} u
  * @param {string} metric
- * @param {{limit: string, alert: string, mark: string}} colour
  */
-function annotate(u, metric, colour) {
+function annotate(u, metric) {
   const { ctx, bbox: { left, top, width, height } } = u;
   const right = left + width;
   const bottom = top + height;
   const px = devicePixelRatio;
   ctx.save();
   ctx.lineWidth = px;
-  ctx.strokeStyle = colour.limit;
+  ctx.strokeStyle = ctx.fillStyle = style("--muted");
   ctx.setLineDash([6 * px, 4 * px]);
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  const half = (px % 2) / 2; // a line between pixels is a blurred one
   for (const limit of limitsOf(metric).slice(0, 4)) {
-    const y = Math.round(u.valToPos(limit, "y", true));
+    const y = Math.round(u.valToPos(limit, "y", true)) + half;
     stroke(ctx, left, y, right, y);
+    ctx.fillText("limit", left + 4 * px, y - 7 * px);
   }
   ctx.setLineDash([]);
-  ctx.strokeStyle = colour.alert;
+  ctx.strokeStyle = style("--near");
   for (const m of past.marks) {
-    const x = Math.round(u.valToPos(m.t, "x", true));
+    const x = Math.round(u.valToPos(m.t, "x", true)) + half;
     if (x < left || x > right || !visible(m)) continue;
     if (m.kind === "alert" || m.kind === "over") {
       ctx.globalAlpha = m.kind === "alert" ? 1 : 0.4;
       stroke(ctx, x, top, x, bottom);
     } else {
       ctx.globalAlpha = 1;
-      ctx.fillStyle = colour.mark;
+      ctx.fillStyle = style("--ink");
       const [from, to] = m.kind === "came" ? [bottom, bottom - 7 * px] : [bottom - 7 * px, bottom];
       ctx.beginPath();
       ctx.moveTo(x, to);
@@ -420,7 +471,7 @@ function showReadout(c) {
   const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
   const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
-  let text = v == null ? (c.range ? "no reading" : "not reported") : `${decimals(v)}\u00a0${units[c.metric]}`;
+  let text = v == null ? (c.range ? "no reading" : document.querySelector(`#cards [data-meter="${c.metric.split("_")[0]}"] [data-mark="absent"]`)?.textContent || "not reported") : `${decimals(v)}\u00a0${units[c.metric]}`;
   if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
   if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))}\u00a0${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
   if (c.readout) setText(c.readout, text);

@@ -27,7 +27,7 @@ export const finePercent = (v) => `${decimals(v, 1)}\u00a0%`;
 /** @param {number} v */
 export const celsius = (v) => `${decimals(v)}\u00a0°C`;
 /** @param {number} v */
-export const watts = (v) => `${decimals(v)}\u00a0W`;
+export const watts = (v) => (v < 10_000 ? `${decimals(v)}\u00a0W` : `${decimals(v / 1000, 1)}\u00a0kW`);
 /** @param {number} v */
 export const rpm = (v) => `${decimals(v)}\u00a0RPM`;
 /** @param {number} v */
@@ -130,7 +130,7 @@ export function clean(text, limit) {
  */
 export function sentence(text) {
   return clean(text ?? "", longestSentence)
-    .replace(/(\d) (%|°C|(?:W|k?Wh|RPM|MHz|[KMGT]iB|[kMG]?B\/s|s|min|h|d)\b)/g, "$1\u00a0$2")
+    .replace(/(\d) (%|°C|(?:k?Wh?|RPM|MHz|[KMGT]iB|[kMG]?B\/s|s|min|h|d)\b)/g, "$1\u00a0$2")
     .replace(/\b(GPU|pid) (\d)/g, "$1\u00a0$2");
 }
 

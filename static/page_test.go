@@ -255,7 +255,7 @@ func TestEvidenceStaysOpen(t *testing.T) {
 		site.publish(t, machine(n), why)
 		untilWhy(t, ctx, why)
 		text := ask[string](t, ctx, `document.getElementById("causes").innerText`)
-		for _, part := range []string{fmt.Sprintf("%d\u00a0%%", 90+n), "<b>mallory (pid\u00a04242)", "How sure: "} {
+		for _, part := range []string{fmt.Sprintf("%d\u00a0%%", 90+n), "<b>mallory (pid\u00a04242)", "Certainty: "} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is missing in %s", part, text)
 			}
@@ -555,7 +555,7 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 		return fmt.Sprintf(`document.querySelector("[data-metric=%s] [data-f=readout]").textContent`, metric)
 	}
 	until(t, ctx, readout("temperature_celsius")+` === "highest 93\u00a0°C · GPU 2"`)
-	if got := ask[string](t, ctx, readout("fan_percent")); got != "not reported" {
+	if got := ask[string](t, ctx, readout("fan_percent")); got != "no fan of its own" {
 		t.Errorf("of cards without fans: %q", got)
 	}
 	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))
@@ -583,6 +583,10 @@ func TestLargeChart(t *testing.T) {
 	if got := ask[string](t, ctx, `location.search`); got != "?chart=power_watts&over=temperature_celsius" {
 		t.Errorf("the address has %q", got)
 	}
+
+	// The arrow keys move the cursor: back by one reading.
+	do(t, ctx, chromedp.Focus("#large .plot"), chromedp.KeyEvent("\u0302"))
+	until(t, ctx, `/ · GPU \d.* · \d+:\d\d:\d\d/.test(document.getElementById("large-stats").textContent)`)
 
 	// What happens is marked, and told in words: an alert, a process that
 	// goes and one that comes.

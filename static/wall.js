@@ -23,13 +23,12 @@ let wide = 0;
 let high = 0;
 /** The room for all of them, as the page was last laid out. */
 const room = { width: 0, height: 0 };
-/** The cell that is pointed at. */
+/** Where the cells begin: beside the numbers of the first of each row. */
+let left = 0;
+/** The cell that is pointed at, and that which a finger has touched. */
 let pointed = -1;
+let touched = -1;
 let rowsListed = 100;
-/** How the wall and each of its cells were drawn: only what is another is drawn again. */
-let frame = "";
-/** @type {string[]} */
-let looks = [];
 
 inputs.by.value = chosen("by") || "utilization";
 inputs.order.value = chosen("order");
@@ -44,11 +43,14 @@ byId("wall-more").onclick = () => {
   rowsListed += 100;
   showWall(gpus);
 };
-canvas.onmousemove = (/** @type {MouseEvent} */ e) => point(Math.floor(e.offsetY / high) * columns + Math.floor(e.offsetX / wide));
+canvas.onmousemove = (/** @type {MouseEvent} */ e) => point(Math.floor(e.offsetY / high) * columns + Math.floor(Math.max(e.offsetX - left, 0) / wide));
 canvas.onmouseleave = () => point(-1);
-canvas.onclick = open;
+canvas.onclick = (/** @type {any} */ e) => {
+  if (e.pointerType !== "touch" || touched === pointed) open();
+  touched = pointed;
+};
 canvas.onkeydown = (/** @type {KeyboardEvent} */ e) => {
-  const step = new Map([["ArrowRight", 1], ["ArrowLeft", -1], ["ArrowDown", columns], ["ArrowUp", -columns]]).get(e.key);
+  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[e.key];
   if (e.key === "Enter") open();
   if (!step) return;
   e.preventDefault();
@@ -99,40 +101,32 @@ function point(i) {
 function drawWall() {
   const { width } = room;
   if (canvas.hidden || !width || !cells.length) return;
-  for (wide = 72; wide > 12; wide -= 1) {
+  const all = getComputedStyle(document.documentElement);
+  const size = parseFloat(all.fontSize);
+  left = inputs.order.value ? 0 : 2.6 * size;
+  for (wide = 5 * size; wide > (width < 700 ? 30 : 12); wide -= 1) {
     high = Math.round(0.55 * wide);
-    columns = Math.floor(width / wide);
+    columns = Math.floor((width - left) / wide);
     if (Math.ceil(cells.length / columns) * high <= room.height) break;
   }
-  wide = width / columns;
+  wide = (width - left) / columns;
   const px = devicePixelRatio;
   const height = Math.ceil(cells.length / columns) * high;
-  if (canvas.width !== Math.round(width * px) || canvas.height !== Math.round(height * px)) {
-    canvas.width = Math.round(width * px);
-    canvas.height = Math.round(height * px);
-  }
-  ctx.setTransform(px, 0, 0, px, 0, 0);
-  const all = getComputedStyle(document.documentElement);
-  const [track, bar, near, over, ink, paper] = ["track", "bar", "near", "over", "ink", "paper"].map((name) => all.getPropertyValue(`--${name}`));
-  ctx.font = `${Math.min(13, Math.floor(high * 0.55))}px ${all.getPropertyValue("--font")}`;
+  canvas.width = Math.round(width * px);
+  canvas.height = Math.round(height * px); // which clears it
+  ctx.scale(px, px);
+  const [track, bar, near, over, ink, paper, muted] = ["track", "bar", "near", "over", "ink", "paper", "muted"].map((name) => all.getPropertyValue(`--${name}`));
+  ctx.font = `${Math.floor(Math.min(0.87 * size, high * 0.55))}px ${all.getPropertyValue("--font")}`;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   const dark = matchMedia("(prefers-color-scheme: dark)").matches ? 55 : 84; // from where the other colour can be read better
-  const now = [width, height, wide, px, cells.length, ink, track].join();
-  if (now !== frame) {
-    ctx.clearRect(0, 0, width, height);
-    looks = [];
-    frame = now;
-  }
+  ctx.fillStyle = muted;
+  if (left) for (let i = 0; i < cells.length; i += columns) ctx.fillText(String(cells[i].g.gpu_id), left / 2, (i / columns + 0.5) * high);
   cells.forEach(({ g, text, part, level }, i) => {
-    const look = [g.state, text, part, level, i === pointed].join();
-    if (look === looks[i]) return;
-    looks[i] = look;
-    const x = (i % columns) * wide;
+    const x = left + (i % columns) * wide;
     const y = Math.floor(i / columns) * high;
     const away = g.state !== "ok";
     const strong = part > dark || level !== "";
-    ctx.clearRect(x, y, wide, high);
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
     if (part >= 0) {
@@ -141,12 +135,12 @@ function drawWall() {
       ctx.fillRect(x, y, wide - 1, high - 1);
       ctx.globalAlpha = 1;
     }
-    ctx.strokeStyle = away && g.state !== "asleep" ? over : ink;
+    const asleep = g.state === "asleep";
+    ctx.strokeStyle = away && !asleep ? over : ink;
     ctx.lineWidth = 2;
-    if (away) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
-    if (i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
+    if (away && !asleep || i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
     if (wide < 22) return;
-    ctx.fillStyle = away ? ctx.strokeStyle : strong ? paper : ink;
+    ctx.fillStyle = asleep ? muted : away ? over : strong ? paper : ink;
     ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);
   });
   const at = cells[pointed];

@@ -30,7 +30,7 @@ type Card struct {
 	Speed  string // performance state and clock
 	Held   string // what holds the clocks down; empty where nothing does
 
-	NoticeTitle string // "Lost for 12 min"; empty while the device answers
+	NoticeTitle string // "for 12 min", beside the state; empty while the device answers
 	Notice      string // why, and what to do
 }
 
@@ -57,7 +57,7 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 	}
 	c.State, c.StateText = cardState(d)
 	if !c.Answers {
-		c.NoticeTitle = say("for", say("state "+string(d.State)), between(d.Since, now))
+		c.NoticeTitle = say("for", between(d.Since, now))
 		c.Notice = cmp.Or(c.Notice, say("do "+string(d.State)))
 		return c
 	}
@@ -69,7 +69,7 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 
 func cardState(d *gpu.Device) (state, text string) {
 	if d.State != gpu.StateOK {
-		return string(d.State), strings.ToLower(say("state " + string(d.State)))
+		return string(d.State), say("state " + string(d.State))
 	}
 	switch util := num(d.Utilization.GPU); {
 	case !util.ok():

@@ -24,13 +24,13 @@ func TestCauses(t *testing.T) {
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "How sure: likely, though something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min",
+			About: "Certainty: medium, something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min",
 			Evidence: []EvidenceRow{
 				{"power draw", "431\u00a0W", ""}, {"read a second ago", "1", ""}, {"work began", "11:58:30 UTC", "1\u00a0min ago"}, {"when is not known", "2", ""},
 			},
 		},
-		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "How sure: a guess: what would decide is not reported"},
-		{Key: "note:0", Sentence: "Of the machine.", About: "How sure: sure"},
+		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "Certainty: low, what would decide is not reported"},
+		{Key: "note:0", Sentence: "Of the machine.", About: "Certainty: high"},
 	}
 	if diff := cmp.Diff(want, newCauses(causes, noon)); diff != "" {
 		t.Error(diff)

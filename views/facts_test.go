@@ -102,7 +102,7 @@ func TestDevicePage(t *testing.T) {
 	if strings.Contains(html, `id="host"`) || strings.Contains(html, `id="totals"`) {
 		t.Error("it shows the machine")
 	}
-	if lost := render(t, NewDevicePage(in, &s.Devices[6])); !strings.Contains(lost, "not read since 2025-12-31 10:00:00 UTC") || !strings.Contains(lost, "Lost for 2\u00a0d 2\u00a0h") {
+	if lost := render(t, NewDevicePage(in, &s.Devices[6])); !strings.Contains(lost, "not read since 2025-12-31 10:00:00 UTC") || !strings.Contains(lost, "for 2\u00a0d 2\u00a0h") {
 		t.Error("a lost device is not said to be")
 	}
 }

@@ -70,9 +70,16 @@ func decimals(v float64, n int) string {
 
 func percent(v float64) string   { return whole(v) + nbsp + "%" }
 func celsius(v float64) string   { return whole(v) + nbsp + "°C" }
-func watts(v float64) string     { return whole(v) + nbsp + "W" }
 func rpm(v float64) string       { return whole(v) + nbsp + "RPM" }
 func megahertz(v float64) string { return whole(v) + nbsp + "MHz" }
+
+// watts writes what many devices draw in kilowatts.
+func watts(v float64) string {
+	if v < 10_000 {
+		return whole(v) + nbsp + "W"
+	}
+	return tenth(v/1000) + nbsp + "kW"
+}
 
 // energy writes joules as people pay for them.
 func energy(joules float64) string {
@@ -174,7 +181,7 @@ func devicePath(uuid string) string {
 }
 
 var (
-	beforeUnit  = regexp.MustCompile(`(\d) (%|°C|(?:W|k?Wh|RPM|MHz|[KMGT]iB|[kMG]?B/s|s|min|h|d)\b)`)
+	beforeUnit  = regexp.MustCompile(`(\d) (%|°C|(?:k?Wh?|RPM|MHz|[KMGT]iB|[kMG]?B/s|s|min|h|d)\b)`)
 	beforeCount = regexp.MustCompile(`\b(GPU|pid) (\d)`)
 )
 

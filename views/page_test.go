@@ -142,10 +142,10 @@ func TestCardStates(t *testing.T) {
 			func(d *gpu.Device) {
 				d.State, d.Reason = gpu.StateNotAnswering, gpu.Advice{What: "a call hangs", Try: "look at dmesg"}
 			},
-			"not_answering", "not answering", "Not answering for 1\u00a0h 0\u00a0min", "a call hangs: look at dmesg",
+			"not_answering", "not answering", "for 1\u00a0h 0\u00a0min", "a call hangs: look at dmesg",
 		},
-		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "Lost for 1\u00a0h 0\u00a0min", say("do lost")},
-		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "Asleep for 1\u00a0h 0\u00a0min", say("do asleep")},
+		"lost":   {func(d *gpu.Device) { d.State = gpu.StateLost }, "lost", "lost", "for 1\u00a0h 0\u00a0min", say("do lost")},
+		"asleep": {func(d *gpu.Device) { d.State = gpu.StateAsleep }, "asleep", "asleep", "for 1\u00a0h 0\u00a0min", say("do asleep")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)

@@ -84,7 +84,7 @@ func wall(hidden bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</select></label> <label>in order of <select id=\"wall-order\"><option value=\"\">number</option> <option value=\"value\">what is shown</option></select></label> <label><input type=\"checkbox\" id=\"wall-list\"> as a list</label></div></div><canvas id=\"wall-canvas\" tabindex=\"0\" role=\"application\" aria-roledescription=\"wall of GPUs\" aria-label=\"All GPUs: arrow keys go from one to the next, Enter opens its page. There is a list, too.\" aria-describedby=\"wall-readout\"></canvas><p class=\"note\" id=\"wall-readout\" role=\"status\">&#160;</p><div class=\"list\" id=\"wall-table\" hidden><div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"wall-title\"><table><thead><tr><th scope=\"col\">GPU</th><th scope=\"col\">State</th>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "</select></label> <label>in order of <select id=\"wall-order\"><option value=\"\">number</option> <option value=\"value\">what is shown</option></select></label> <label><input type=\"checkbox\" id=\"wall-list\"> as a list</label></div></div><canvas id=\"wall-canvas\" tabindex=\"0\" role=\"application\" aria-roledescription=\"wall of GPUs\" aria-label=\"All GPUs: arrow keys go from one to the next, Enter opens its page. There is a list, too.\" aria-describedby=\"wall-readout\"></canvas><p class=\"note\" id=\"wall-readout\" role=\"status\">&#160;</p><p class=\"note\" id=\"wall-key\">× lost, ! not answering, z asleep, – no value. At the left: the number of the first GPU in each row.</p><div class=\"list\" id=\"wall-table\" hidden><div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-labelledby=\"wall-title\"><table><thead><tr><th scope=\"col\">GPU</th><th scope=\"col\">State</th>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -96,7 +96,7 @@ func wall(hidden bool) templ.Component {
 			var templ_7745c5c3_Var4 string
 			templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(m.Label)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `wall.templ`, Line: 38, Col: 43}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `wall.templ`, Line: 39, Col: 43}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 			if templ_7745c5c3_Err != nil {
@@ -148,7 +148,7 @@ func wallRow() templ.Component {
 			var templ_7745c5c3_Var6 string
 			templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinStringErrs(m.Key)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `wall.templ`, Line: 56, Col: 31}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `wall.templ`, Line: 57, Col: 31}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 			if templ_7745c5c3_Err != nil {
@@ -161,7 +161,7 @@ func wallRow() templ.Component {
 			var templ_7745c5c3_Var7 string
 			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(m.Label)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `wall.templ`, Line: 56, Col: 54}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `wall.templ`, Line: 57, Col: 54}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 			if templ_7745c5c3_Err != nil {

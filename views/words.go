@@ -37,18 +37,18 @@ var texts = map[string]string{
 	"state busy":          "busy",
 	"state idle":          "idle",
 	"state on":            "answering",
-	"state lost":          "Lost",
-	"state asleep":        "Asleep",
-	"state not_answering": "Not answering",
-	"for":                 "{} for {}",
+	"state lost":          "lost",
+	"state asleep":        "asleep",
+	"state not_answering": "not answering",
+	"for":                 "for {}",
 
 	// What to do where the source gave no reason for a state.
-	"do not_answering": "A call to the driver has not come back. The other GPUs are read as before; look for driver messages in the kernel log (dmesg).",
-	"do lost":          "The driver no longer finds it. Look for Xid messages in the kernel log (dmesg); restart the machine if it does not come back.",
-	"do asleep":        "The system has powered it down, and gpuwhy leaves it asleep. It shows up again when a program uses it.",
+	"do not_answering": "A call to the driver has not come back; the other GPUs are read as before. See the kernel log (dmesg).",
+	"do lost":          "The driver no longer finds it. Look for Xid in the kernel log (dmesg); restart the machine if it stays away.",
+	"do asleep":        "The system has powered it down, and gpuwhy leaves it so until a program uses it.",
 
 	// cards
-	"stand out":      "{} of {} GPUs stand out: those that are lost or don’t answer, then those nearest to the limit of their heat.",
+	"stand out":      "{} of {} GPUs stand out: first the lost and those that don’t answer, then the nearest to their limit of heat.",
 	"slows at":       "slows at {}",
 	"no fan":         "no fan of its own",
 	"no fan why":     "the chassis cools it, and gpuwhy can't see those fans",
@@ -92,9 +92,9 @@ var texts = map[string]string{
 	"up":           "up {}",
 
 	// causes, by how sure they are
-	"sure high":   "How sure: sure",
-	"sure medium": "How sure: likely, though something else could look the same",
-	"sure low":    "How sure: a guess: what would decide is not reported",
+	"sure high":   "Certainty: high",
+	"sure medium": "Certainty: medium, something else could look the same",
+	"sure low":    "Certainty: low, what would decide is not reported",
 	"since, for":  "since {}, for {}",
 
 	// alerts, by their rule, or else their severity

@@ -16,7 +16,7 @@ func TestSay(t *testing.T) {
 	for want, got := range map[string]string{
 		"of 5": say("of", "5"), " of ": fill("{} of {}"), "GPU {}": say("gpu", "{}"),
 		"1 GPU": count("GPUs", 1), "0 GPUs": count("GPUs", 0), "2 GPUs": count("GPUs", 2), "": say("nobody has said this", "x"),
-		"{} for 5 s": say("for", "{}", "5 s"),
+		"for 5 s": say("for", "5 s"),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
