@@ -29,7 +29,7 @@ import { choose, chosen } from "./state.js";
  */
 
 const colours = 8;
-const dashes = [[], [7, 4], [2, 3], [10, 3, 2, 3], [14, 4]];
+const dashes = [[], [7, 4], [2, 3], [14, 4]];
 
 /** @type {Record<string, string>} */
 const units = {};
@@ -126,11 +126,10 @@ export async function loadCharts(url) {
  */
 function step({ plot }, e) {
   const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
-  if (!plot || !by) return;
+  if (!by) return;
   e.preventDefault();
-  const last = past.times.length - 1;
-  const at = Math.min(Math.max((plot.cursor.idx ?? last) + by, 0), last);
-  plot.setCursor({ left: plot.valToPos(past.times[at], "x"), top: 0 });
+  const t = past.times[(plot?.cursor.idx ?? past.times.length - 1) + by];
+  if (t) plot?.setCursor({ left: plot.valToPos(t, "x"), top: 0 });
 }
 
 /** @param {import("./message.js").Update} u */
@@ -255,13 +254,10 @@ export const allShown = () => shownData(Object.keys(labels));
  */
 function showSeries(row, s) {
   setText(slot(row, "label"), say("gpu", s.index));
-  const line = /** @type {SVGElement | null} */ (row.querySelector("line"));
-  if (line) {
-    line.style.stroke = `var(--line-${s.index % colours})`;
-    line.style.strokeDasharray = dash(s.index).join(" ");
-  }
-  const button = row.querySelector("button");
-  if (!button) return;
+  const line = /** @type {SVGElement} */ (row.querySelector("line"));
+  line.style.stroke = `var(--line-${s.index % colours})`;
+  line.style.strokeDasharray = dash(s.index).join(" ");
+  const button = /** @type {HTMLElement} */ (row.querySelector("button"));
   setAttribute(button, "aria-pressed", String(chosen("line") === String(s.index)));
   button.onclick = () => {
     choose("line", chosen("line") === String(s.index) ? "" : String(s.index));
@@ -304,7 +300,6 @@ function drawKey({ ctx, bbox }, columns, size) {
     stroke(ctx, x, y, x + 2 * size, y);
     ctx.fillText(say("gpu", s.index), x + 2.4 * size, y);
   });
-  ctx.setLineDash([]);
 }
 
 const toMinutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
@@ -315,26 +310,26 @@ function options(c) {
   const size = rem();
   const width = c.width || c.box.clientWidth;
   const columns = Math.max(1, Math.floor(width / 6 / size - 1));
-  const rows = c === large ? Math.ceil(lines.filter(visible).length / columns) : 0;
-  const axis = { stroke: style("--muted"), font: `${Math.round(0.733 * size)}px ${style("--font")}`, ticks: { show: false }, grid: { stroke: style("--grid"), width: 1 } };
-  const numbers = { ...axis, size: 2.4 * size, gap: 4, space: 2.3 * size, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) };
+  const rows = c === large ? Math.min(6, Math.ceil(lines.length / columns)) : 0;
+  const axis = { stroke: style("--muted"), font: `${Math.round(0.733 * size)}px ${style("--font")}`, ticks: { show: false }, gap: 4, grid: { stroke: style("--grid"), width: 1 } };
+  const numbers = { ...axis, size: 2.4 * size, space: 2.3 * size, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) };
   const scale = (/** @type {string} */ metric) => ({ range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(metric, min, max) });
   return {
     width,
     height: c.height,
-    padding: [8 + Math.min(rows * 1.3 * size, c.height / 3), 6, 0, 0],
+    padding: [8 + rows * 1.3 * size, 6, 0, 0],
     legend: { show: false },
     focus: { alpha: 0.2 },
     cursor: {
       sync: { key: "gpuwhy", setSeries: true },
-      drag: { x: false, y: false, setScale: false },
+      drag: { x: false },
       focus: { prox: lines.length > 1 ? 20 : -1 },
       y: false,
       points: { size: 7 },
     },
     scales: { x: { range: () => [start(), past.times.at(-1) ?? 0] }, y: scale(c.metric), over: scale(c.over) },
     axes: [
-      { ...axis, size: 1.5 * size, gap: 4, space: 5.3 * size, values: (/** @type {any} */ u, /** @type {number[]} */ at) => at.map((t) => (u.valToPos(t, "x") > u.bbox.width / devicePixelRatio - 2 * size ? "" : (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000))) },
+      { ...axis, size: 1.5 * size, space: 5.3 * size, values: (/** @type {any} */ u, /** @type {number[]} */ at) => at.map((t) => (u.valToPos(t, "x") > u.bbox.width / devicePixelRatio - 2 * size ? "" : (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000))) },
       numbers,
       ...(c.over ? [{ ...numbers, scale: "over", side: 1, grid: { show: false } }] : []),
     ],
@@ -362,7 +357,6 @@ function line(s) {
     width: lines.length > 16 ? 1 : 1.5,
     dash: dash(s.index),
     fill: lines.length === 1 ? style("--fill") : undefined,
-    spanGaps: false,
     points: { show: true, size: 4, width: 0, fill: stroke, filter: lonely },
   };
 }
@@ -373,12 +367,7 @@ function line(s) {
  * @param {number} i
  */
 function lonely(u, i) {
-  const values = u.data[i];
-  const found = [];
-  for (let n = 0; n < values.length; n++) {
-    if (values[n] != null && values[n - 1] == null && values[n + 1] == null) found.push(n);
-  }
-  return found;
+  return u.data[i].flatMap((/** @type {any} */ v, /** @type {number} */ n, /** @type {any[]} */ all) => (v != null && all[n - 1] == null && all[n + 1] == null ? n : []));
 }
 
 /**
@@ -415,8 +404,8 @@ function annotate(u, metric) {
   ctx.setLineDash([6 * px, 4 * px]);
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  const half = (px % 2) / 2; // a line between pixels is a blurred one
-  for (const limit of limitsOf(metric).slice(0, 4)) {
+  const half = (px % 2) / 2; // a line between pixels is blurred
+  for (const limit of limitsOf(metric)) {
     const y = Math.round(u.valToPos(limit, "y", true)) + half;
     stroke(ctx, left, y, right, y);
     ctx.fillText("limit", left + 4 * px, y - 7 * px);
@@ -426,18 +415,12 @@ function annotate(u, metric) {
   for (const m of past.marks) {
     const x = Math.round(u.valToPos(m.t, "x", true)) + half;
     if (x < left || x > right || !visible(m)) continue;
-    if (m.kind === "alert" || m.kind === "over") {
-      ctx.globalAlpha = m.kind === "alert" ? 1 : 0.4;
-      stroke(ctx, x, top, x, bottom);
-    } else {
-      ctx.globalAlpha = 1;
+    ctx.globalAlpha = m.kind === "over" ? 0.4 : 1;
+    if (m.kind === "alert" || m.kind === "over") stroke(ctx, x, top, x, bottom);
+    else {
       ctx.fillStyle = style("--ink");
-      const [from, to] = m.kind === "came" ? [bottom, bottom - 7 * px] : [bottom - 7 * px, bottom];
-      ctx.beginPath();
-      ctx.moveTo(x, to);
-      ctx.lineTo(x - 4 * px, from);
-      ctx.lineTo(x + 4 * px, from);
-      ctx.fill();
+      ctx.textAlign = "center";
+      ctx.fillText(m.kind === "came" ? "▴" : "▾", x, bottom - 5 * px);
     }
   }
   ctx.restore();
@@ -471,7 +454,7 @@ function showReadout(c) {
   const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
   const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
   const v = top && value(top);
-  let text = v == null ? (c.range ? "no reading" : document.querySelector(`#cards [data-meter="${c.metric.split("_")[0]}"] [data-mark="absent"]`)?.textContent || "not reported") : `${decimals(v)}\u00a0${units[c.metric]}`;
+  let text = v == null ? "no reading" : `${decimals(v)}\u00a0${units[c.metric]}`;
   if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
   if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))}\u00a0${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
   if (c.readout) setText(c.readout, text);

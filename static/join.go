@@ -31,7 +31,7 @@ func join(sources map[string][]byte) map[string][]byte {
 		case imported[name]:
 		case slices.Contains(otherPages, name):
 			own := joiner{sources: sources, home: map[string]string{}}
-			joined[name] = own.entry(name)
+			joined[name] = alone(own.entry(name))
 		default:
 			joined[name] = j.entry(name)
 		}
@@ -41,6 +41,16 @@ func join(sources map[string][]byte) map[string][]byte {
 
 // otherPages are the scripts of pages that don't load page.js.
 var otherPages = []string{"alertpage.js", "docs.js"}
+
+// alone is a script that nobody imports: in a function, so that its names can be
+// shortened too.
+func alone(script []byte) []byte {
+	at := bytes.LastIndex(script, []byte("export {"))
+	if at < 0 {
+		at = len(script)
+	}
+	return slices.Concat([]byte("(async () => {\n"), script[:at], []byte("})();\n"))
+}
 
 func pageFirst(a, b string) int {
 	if (a == "page.js") != (b == "page.js") {

@@ -555,7 +555,7 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 		return fmt.Sprintf(`document.querySelector("[data-metric=%s] [data-f=readout]").textContent`, metric)
 	}
 	until(t, ctx, readout("temperature_celsius")+` === "highest 93\u00a0°C · GPU 2"`)
-	if got := ask[string](t, ctx, readout("fan_percent")); got != "no fan of its own" {
+	if got := ask[string](t, ctx, readout("fan_percent")); got != "no reading" {
 		t.Errorf("of cards without fans: %q", got)
 	}
 	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))

@@ -59,7 +59,7 @@ func TestJoin(t *testing.T) {
 	want := map[string]string{
 		"page.js": "const b = 1;\nfunction a() {}\na(b);\nimport(\"./late.js\");\nexport { b, a };\n",
 		"late.js": "import { a } from \"./page.js\";\nclass c {}\nconst late = a(c);\nexport { c, late };\n",
-		"docs.js": "const b = 1;\ndocs(b);\nexport { b };\n",
+		"docs.js": "(async () => {\nconst b = 1;\ndocs(b);\n})();\n",
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d files", len(got))

@@ -23,7 +23,7 @@ let wide = 0;
 let high = 0;
 /** The room for all of them, as the page was last laid out. */
 const room = { width: 0, height: 0 };
-/** Where the cells begin: beside the numbers of the first of each row. */
+/** Where the cells begin: beside the number of the first of each row. */
 let left = 0;
 /** The cell that is pointed at, and that which a finger has touched. */
 let pointed = -1;
@@ -43,7 +43,7 @@ byId("wall-more").onclick = () => {
   rowsListed += 100;
   showWall(gpus);
 };
-canvas.onmousemove = (/** @type {MouseEvent} */ e) => point(Math.floor(e.offsetY / high) * columns + Math.floor(Math.max(e.offsetX - left, 0) / wide));
+canvas.onmousemove = (/** @type {MouseEvent} */ e) => point(Math.floor(e.offsetY / high) * columns + Math.max(0, Math.floor((e.offsetX - left) / wide)));
 canvas.onmouseleave = () => point(-1);
 canvas.onclick = (/** @type {any} */ e) => {
   if (e.pointerType !== "touch" || touched === pointed) open();
@@ -103,7 +103,7 @@ function drawWall() {
   if (canvas.hidden || !width || !cells.length) return;
   const all = getComputedStyle(document.documentElement);
   const size = parseFloat(all.fontSize);
-  left = inputs.order.value ? 0 : 2.6 * size;
+  left = 2.6 * size;
   for (wide = 5 * size; wide > (width < 700 ? 30 : 12); wide -= 1) {
     high = Math.round(0.55 * wide);
     columns = Math.floor((width - left) / wide);
@@ -116,17 +116,17 @@ function drawWall() {
   canvas.height = Math.round(height * px); // which clears it
   ctx.scale(px, px);
   const [track, bar, near, over, ink, paper, muted] = ["track", "bar", "near", "over", "ink", "paper", "muted"].map((name) => all.getPropertyValue(`--${name}`));
-  ctx.font = `${Math.floor(Math.min(0.87 * size, high * 0.55))}px ${all.getPropertyValue("--font")}`;
+  ctx.font = `${Math.min(0.87 * size, high * 0.55)}px ${all.getPropertyValue("--font")}`;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   const dark = matchMedia("(prefers-color-scheme: dark)").matches ? 55 : 84; // from where the other colour can be read better
-  ctx.fillStyle = muted;
-  if (left) for (let i = 0; i < cells.length; i += columns) ctx.fillText(String(cells[i].g.gpu_id), left / 2, (i / columns + 0.5) * high);
   cells.forEach(({ g, text, part, level }, i) => {
     const x = left + (i % columns) * wide;
     const y = Math.floor(i / columns) * high;
-    const away = g.state !== "ok";
-    const strong = part > dark || level !== "";
+    const asleep = g.state === "asleep";
+    const away = g.state !== "ok" && !asleep;
+    ctx.fillStyle = muted;
+    if (x === left) ctx.fillText(String(g.gpu_id), left / 2, y + high / 2);
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
     if (part >= 0) {
@@ -135,12 +135,11 @@ function drawWall() {
       ctx.fillRect(x, y, wide - 1, high - 1);
       ctx.globalAlpha = 1;
     }
-    const asleep = g.state === "asleep";
-    ctx.strokeStyle = away && !asleep ? over : ink;
+    ctx.strokeStyle = away ? over : ink;
     ctx.lineWidth = 2;
-    if (away && !asleep || i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
+    if (away || i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
     if (wide < 22) return;
-    ctx.fillStyle = asleep ? muted : away ? over : strong ? paper : ink;
+    ctx.fillStyle = asleep ? muted : away ? over : part > dark || level ? paper : ink;
     ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);
   });
   const at = cells[pointed];

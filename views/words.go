@@ -13,7 +13,7 @@ var texts = map[string]string{
 	"not_reported":        "not reported",
 	"not_reported why":    "the device or its driver does not say",
 	"not_supported":       "not offered",
-	"not_supported why":   "this device or its driver does not offer it",
+	"not_supported why":   "the device or its driver does not offer it",
 	"not_permitted":       "not permitted",
 	"not_permitted why":   "it exists, but gpuwhy may not read it",
 	"stale":               "stale",
@@ -43,12 +43,12 @@ var texts = map[string]string{
 	"for":                 "for {}",
 
 	// What to do where the source gave no reason for a state.
-	"do not_answering": "A call to the driver has not come back; the other GPUs are read as before. See the kernel log (dmesg).",
-	"do lost":          "The driver no longer finds it. Look for Xid in the kernel log (dmesg); restart the machine if it stays away.",
-	"do asleep":        "The system has powered it down, and gpuwhy leaves it so until a program uses it.",
+	"do not_answering": "A call to the driver has not come back. See the kernel log (dmesg).",
+	"do lost":          "The driver no longer finds it. See the kernel log (dmesg); restart the machine if it stays away.",
+	"do asleep":        "The system has powered it down until a program uses it.",
 
 	// cards
-	"stand out":      "{} of {} GPUs stand out: first the lost and those that don’t answer, then the nearest to their limit of heat.",
+	"stand out":      "{} of {} GPUs stand out: the lost, those that don’t answer, those nearest to their limit of heat.",
 	"slows at":       "slows at {}",
 	"no fan":         "no fan of its own",
 	"no fan why":     "the chassis cools it, and gpuwhy can't see those fans",
