@@ -416,7 +416,7 @@ func TestGalleryHasEveryState(t *testing.T) {
 			t.Errorf("nothing is %s", state)
 		}
 	}
-	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated data", "Waiting for", "nothing here was measured"} {
+	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated data", "Waiting for", "no longer knows this GPU", `id="wall-canvas"`, `data-metric="fan_percent"`, "nothing here was measured"} {
 		if !strings.Contains(html, text) {
 			t.Errorf("%q is missing", text)
 		}
