@@ -186,11 +186,13 @@ func (v *viewer) send(msg message) bool {
 		return true
 	case errors.Is(err, errGoodbye):
 		<-v.ctx.Done() // the reader knows why
+		return false
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		v.end(goodbyeSlow)
 	default:
 		v.end(goodbyeLost)
 	}
+	_ = v.wire.Close() // nobody is left to tell
 	return false
 }
 

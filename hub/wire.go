@@ -45,6 +45,9 @@ func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, err := w.write(p, nil)
+	if err != nil {
+		_ = w.Close() // its error is of no use beside err
+	}
 	if len(p) > 0 && p[0]&opcodeBits == closeOpcode {
 		w.goodbye = true
 	}
@@ -53,8 +56,8 @@ func (w *wire) Write(p []byte) (int, error) {
 
 // send writes a whole frame, in one or two pieces. It fails with errGoodbye
 // after a close frame, and with os.ErrDeadlineExceeded when the viewer did not
-// take it in time. After any other error than errGoodbye the connection is cut,
-// as half a frame may have been written.
+// take it in time. After any other error than errGoodbye the caller has to cut
+// the connection, as half a frame may have been written; it knows first why.
 func (w *wire) send(head, tail []byte) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,9 +78,6 @@ func (w *wire) write(head, tail []byte) (n int64, err error) {
 	} else {
 		pieces := net.Buffers{head, tail}
 		n, err = pieces.WriteTo(w.Conn)
-	}
-	if err != nil {
-		_ = w.Close() // its error is of no use beside err
 	}
 	return n, err
 }

@@ -177,7 +177,9 @@ func TestActivityInMIGMode(t *testing.T) {
 func TestActivityHangs(t *testing.T) {
 	m := machine(t, fakenvml.H100(), fakenvml.H100().At(0x2a))
 	s := source(t, m)
-	read(t, s)
+	until(t, s, "both compared", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].Activity.Tensor.Present() && snap.Devices[1].Activity.Tensor.Present()
+	})
 	m.GPU(0).Hang("nvmlGpmSampleGet")
 	snap := until(t, s, "not answering", func(snap *gpu.Snapshot, err error) bool {
 		return err == nil && snap.Devices[0].State == gpu.StateNotAnswering
