@@ -43,7 +43,7 @@ bench: ## measure; figures and what they mean are in docs/performance.md (BENCH=
 fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	@for f in $$(grep -rlE --include='*_test.go' '^func Fuzz' .); do \
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
-	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
+	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
 generate: ## write *_templ.go from *.templ
 	$(GO) tool templ generate -path views
