@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -32,7 +33,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 const base = "/gpu-why/"
 
 // A site serves the page as a server would: the page itself from the newest
-// snapshot, the files, a WebSocket, and the recent past.
+// snapshot, the files, a WebSocket, and the recent past. Beside it are the
+// modules as they are written, for tests of one alone.
 type site struct {
 	*httptest.Server
 	assets   *static.Assets
@@ -60,6 +62,11 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"{$}", site.page)
 	mux.HandleFunc("GET "+base+"gpu/{uuid}", site.page)
 	mux.HandleFunc("GET "+base+"static/", site.file)
+	mux.Handle("GET "+base+"source/", http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))))
+	mux.HandleFunc("GET "+base+"source/words.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = w.Write(views.Words()) // the browser has gone
+	})
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
 	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {

@@ -2,10 +2,9 @@
 // Pictures of the last minutes, one line for each GPU: small ones side by side,
 // and one with all the room there is.
 
-// @ts-ignore: vendored without types
-import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { decimals, dots, say, span } from "./format.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
+import { saveCSV, savePNG } from "./export.js";
 import { slot, sync } from "./rows.js";
 import { Past, reach } from "./past.js";
 import { choose, chosen } from "./state.js";
@@ -67,7 +66,11 @@ const large = { ...blank, box: /** @type {HTMLElement} */ (dialog.querySelector(
 const all = [...pictures, large];
 
 /** @type {Past} */
-export let past;
+let past;
+
+/** @type {any} the library, once it is there: until then nothing is drawn */
+let uPlot;
+
 /** @type {Series[]} */
 let lines = [];
 let dirty = false;
@@ -102,8 +105,14 @@ export function startCharts(interval) {
     large.plot?.destroy();
     large.plot = null;
   };
-  byId("large-csv").onclick = async () => (await import("./export.js")).saveCSV(shownData());
-  byId("large-png").onclick = async () => (await import("./export.js")).savePNG(shownData());
+  byId("large-csv").onclick = () => saveCSV(shownData());
+  byId("large-png").onclick = () => savePNG(shownData());
+}
+
+/** Fetches what draws them, which is as large as all the rest of the page. */
+export async function loadLibrary() {
+  // @ts-ignore: vendored without types
+  uPlot = (await import("./vendor/uplot/uPlot.esm.js")).default;
 }
 
 /**
@@ -154,7 +163,7 @@ const chartIn = (box) => /** @type {Chart} */ (all.find((c) => c.box === box));
 
 /** Draws what was added since; nothing where nobody can see it. */
 export function drawCharts() {
-  if (document.hidden || !pictures[0].width) return;
+  if (document.hidden || !pictures[0].width || !uPlot) return;
   if (dirty) renew();
   for (const c of all) {
     if (!c.plot || !c.old || !(c.seen || Date.now() - c.drawn > mayLag)) continue;
@@ -204,7 +213,7 @@ function build(c) {
   c.near = null;
   c.old = false;
   if (c.readout) c.height = Math.round(9.87 * rem());
-  c.plot = new (/** @type {any} */ (uPlot))(options(c), data(c), c.box);
+  c.plot = new uPlot(options(c), data(c), c.box);
   measure(c);
 }
 

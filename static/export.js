@@ -15,9 +15,8 @@ function save(blob, ending) {
   setTimeout(() => URL.revokeObjectURL(a.href), 10_000);
 }
 
-/** @param {Shown | undefined} shown */
-export function saveCSV(shown) {
-  const { times, columns } = shown ?? { times: [], columns: [] };
+/** @param {Shown} shown */
+export function saveCSV({ times, columns }) {
   const rows = times.map((t, i) => [new Date(t * 1000).toISOString(), ...columns.map((c) => c.values[i] ?? "")]);
   save(new Blob([[["time", ...columns.map((c) => c.name)], ...rows].map((row) => `${row.join(",")}\r\n`).join("")], { type: "text/csv" }), "csv");
 }

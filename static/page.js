@@ -5,6 +5,7 @@ import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { mostCards, showCards, standingOut } from "./cards.js";
 import { showCauses } from "./causes.js";
+import { addToCharts, allShown, drawCharts, loadCharts, loadLibrary, markAlert, startCharts } from "./charts.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
 import { showHost } from "./host.js";
@@ -12,6 +13,7 @@ import { showProcesses } from "./processes.js";
 import { connect, stateWords } from "./stream.js";
 import { startTools } from "./tools.js";
 import { showSummary, showTitle } from "./summary.js";
+import { showWall } from "./wall.js";
 
 /** @typedef {import("./message.js").Update} Update */
 
@@ -28,14 +30,6 @@ let updated = false;
 /** @type {string[] | undefined} */
 let picked;
 
-/** @type {typeof import("./wall.js") | null} */
-let wall = null;
-
-/** @type {typeof import("./charts.js") | null} */
-let charts = null;
-/** @type {import("./message.js").Alert[]} that came before the charts */
-const early = [];
-
 const stream = connect({
   url: address(`${base}ws`),
   greeting: only ? [{ event: "subscribe", data: { gpus: [only] } }] : [],
@@ -45,7 +39,8 @@ const stream = connect({
   onMessage,
   onState,
 });
-startTools(() => latest, () => charts?.allShown());
+startTools(() => latest, allShown);
+startCharts(interval);
 byId("ask").onclick = () => stream.wake();
 byId("pause").onclick = () => {
   paused = !paused;
@@ -60,13 +55,7 @@ document.addEventListener("visibilitychange", () => {
   plan();
   if (!document.hidden) stream.wake();
 });
-import("./charts.js").then((module) => {
-  charts = module;
-  module.startCharts(interval);
-  if (latest) module.addToCharts(charted(latest));
-  early.forEach(module.markAlert);
-  return loadPast();
-}).catch(pastFailed);
+loadLibrary().then(loadPast).catch(pastFailed);
 
 /** @param {string} path */
 function address(path) {
@@ -98,8 +87,7 @@ function onMessage(event, data) {
     case "high_gpu_usage_alert":
       if (only && data.gpu_uuid !== only) break;
       showAlert(data, connections < 2 && !updated);
-      if (charts) charts.markAlert(data);
-      else early.push(data);
+      markAlert(data);
       break;
   }
 }
@@ -146,7 +134,7 @@ function take(update, fresh) {
     setHidden(byId("gone"), update.gpus.length > 0);
     if (update.gpus.length === 0) return;
   }
-  charts?.addToCharts(charted(update));
+  addToCharts(charted(update));
   latest = update;
   showAge(interval);
   title();
@@ -180,7 +168,7 @@ function drawPage() {
     if (only) showFacts(latest.gpus[0]);
     showWhole(latest);
   }
-  charts?.drawCharts();
+  drawCharts();
 }
 
 /** @param {import("./stream.js").State} state */
@@ -198,21 +186,14 @@ function onState(state) {
  */
 function showWhole({ gpus }) {
   setHidden(byId("wall"), gpus.length <= mostCards);
-  if (gpus.length <= mostCards) return;
-  if (wall) wall.showWall(gpus);
-  else {
-    import("./wall.js").then((module) => {
-      wall = module;
-      module.showWall(latest?.gpus ?? []);
-    });
-  }
+  if (gpus.length > mostCards) showWall(gpus);
 }
 
 /** Fills the charts with what the server kept, also of the time without a connection. */
 async function loadPast() {
   if (!latest && !byId("wall").hidden) return; // which of them is not known yet
   const of = only ? [only] : picked ?? [];
-  await charts?.loadCharts(`${base}api/gpu/recent${of.length ? "?" : ""}${of.map((id) => `gpu=${encodeURIComponent(id)}`).join("&")}`);
+  await loadCharts(`${base}api/gpu/recent${of.length ? "?" : ""}${of.map((id) => `gpu=${encodeURIComponent(id)}`).join("&")}`);
 }
 
 /** @param {unknown} problem */

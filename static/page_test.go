@@ -307,7 +307,7 @@ func TestFormatAgreesWithGo(t *testing.T) {
 	  const format = await import(%q);
 	  return %s.map((c) => ({ ...c, got: format[c.Function](c.Text === undefined ? c.Value : c.Text, c.Limit) }))
 	    .filter((c) => c.got !== c.Want).map((c) => JSON.stringify(c)).join("\n");
-	})()`, site.assets.URL(base, "page.js"), table), chromedp.EvalAwaitPromise))
+	})()`, base+"source/format.js", table), chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,17 +49,17 @@ func TestStripKnowsOurFiles(t *testing.T) {
 
 func TestJoin(t *testing.T) {
 	got := join(map[string][]byte{
-		"page.js": []byte("import { a } from \"./a.js\";\nimport { b } from \"./b.js\";\na(b);\nimport(\"./late.js\");\n"),
-		"a.js":    []byte("import { b } from \"./b.js\";\nexport function a() {}\n"),
-		"b.js":    []byte("export const b = 1;\n"),
-		"late.js": []byte("import { a } from \"./a.js\";\nimport { c } from \"./c.js\";\nexport const late = a(c);\n"),
-		"c.js":    []byte("export class c {}\n"),
-		"docs.js": []byte("import { b } from \"./b.js\";\ndocs(b);\n"), // of another page
+		"page.js":      []byte("import { a } from \"./a.js\";\nimport {\n  b,\n} from \"./b.js\";\na(b);\nimport(\"./vendor/late.js\");\n"),
+		"a.js":         []byte("import { b } from \"./b.js\";\nexport function a() {}\n"),
+		"b.js":         []byte("export const b = 1;\n"),
+		"alertpage.js": []byte("import { a } from \"./a.js\";\na();\n"),
+		"docs.js":      []byte("docs();\n"),
+		"c.js":         []byte("export class c {}\n"), // nobody's
 	})
 	want := map[string]string{
-		"page.js": "const b = 1;\nfunction a() {}\na(b);\nimport(\"./late.js\");\nexport { b, a };\n",
-		"late.js": "import { a } from \"./page.js\";\nclass c {}\nconst late = a(c);\nexport { c, late };\n",
-		"docs.js": "(async () => {\nconst b = 1;\ndocs(b);\n})();\n",
+		"page.js":      "(async () => {\nconst b = 1;\nfunction a() {}\na(b);\nimport(\"./vendor/late.js\");\n})();\n",
+		"alertpage.js": "(async () => {\nconst b = 1;\nfunction a() {}\na();\n})();\n",
+		"docs.js":      "(async () => {\ndocs();\n})();\n",
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d files", len(got))

@@ -4,6 +4,7 @@
 
 import { clean, longestSentence } from "./format.js";
 import { byId, setText } from "./dom.js";
+import { copyReport, saveCSV, saveJSON } from "./export.js";
 import { store, stored } from "./state.js";
 
 /** @typedef {import("./message.js").Update} Update */
@@ -66,13 +67,10 @@ function ring() {
 
 /**
  * @param {() => Update | null} newest
- * @param {() => import("./export.js").Shown | undefined} charts
+ * @param {() => import("./export.js").Shown} charts
  */
 export function startTools(newest, charts) {
-  const run = (/** @type {string} */ id, /** @type {(e: typeof import("./export.js")) => unknown} */ what) => {
-    byId(id).onclick = async () => what(await import("./export.js"));
-  };
-  run("save-json", (e) => e.saveJSON(newest()));
-  run("save-csv", (e) => e.saveCSV(charts()));
-  run("copy", async (e) => setText(byId("told"), await e.copyReport(newest())));
+  byId("save-json").onclick = () => saveJSON(newest());
+  byId("save-csv").onclick = () => saveCSV(charts());
+  byId("copy").onclick = async () => setText(byId("told"), await copyReport(newest()));
 }
