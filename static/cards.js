@@ -14,17 +14,24 @@ import { setBar, setTexts, slot, sync } from "./rows.js";
 /** @typedef {{key: string, value: Value, limit: string, fill: string, level: string}} Meter */
 
 /**
- * @param {GPU[]} gpus
- * @param {string} now
+ * @param {import("./message.js").Update} update
  */
-export function showCards(gpus, now) {
+export function showCards({ gpus, timestamp, causes }) {
   const cards = byId("cards");
+  const lead = gpus.length > 1 ? causes.find((c) => c.gpu_uuid) : undefined;
+  const answer = lead && !lead.id.startsWith("idle:") ? `${lead.node}/${lead.gpu_uuid}` : "";
   const seen = standingOut(gpus);
   setAttribute(cards, "data-density", density(gpus.length));
   setText(byId("card-count"), seen.length === gpus.length ? ""
     : say("stand out", seen.length, gpus.length));
-  sync(cards, "t-card", seen, (g) => `${g.node}/${g.gpu_uuid}`, (row, g) => showCard(row, g, now));
+  sync(cards, "t-card", seen, cardKey, (row, g) => {
+    row.toggleAttribute("data-answer", cardKey(g) === answer);
+    showCard(row, g, timestamp);
+  });
 }
+
+/** @param {GPU} g */
+export const cardKey = (g) => `${g.node}/${g.gpu_uuid}`;
 
 /**
  * The address of a GPU's own page.
@@ -84,6 +91,7 @@ function showCard(row, g, now) {
     held: answers ? held(g.clock_event_reasons ?? []) : "",
     detail,
     speed: answers ? speed(g) : "",
+    bus: answers ? bus(g) : "",
   });
   setAttribute(slot(row, "title"), "href", pageOf(g));
   setValue(slot(row, "who"), who);
@@ -262,6 +270,11 @@ function speed(g) {
     clock != null && megahertz(clock),
     g.instances.length > 0 && count("MIG instances", g.instances.length),
   );
+}
+
+/** @param {GPU} g */
+function bus({ clocks: { memory_clock_mhz: clock }, pcie: { generation, width } }) {
+  return dots(clock != null && say("memory at", megahertz(clock)), generation != null && width != null && say("pcie", generation, width));
 }
 
 /**

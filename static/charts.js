@@ -186,6 +186,9 @@ function renew() {
     c.old = true;
     measure(c);
   }
+  for (const path of document.querySelectorAll(".cards:is([data-density=roomy], [data-density=compact]) .trend path")) {
+    setAttribute(path, "d", past.trend(/** @type {HTMLElement} */ (path.closest(".card")).dataset.key ?? ""));
+  }
   if (chosen("chart") && (!dialog.open || !same)) showLarge();
   else if (dialog.open) showMarks();
 }

@@ -369,3 +369,47 @@ func TestLinkToAnEndedProcess(t *testing.T) {
 	until(t, ctx, `document.getElementById("process").open && document.getElementById("process").innerText.includes("48213")`)
 	console.none(t)
 }
+
+// The course of a GPU's utilization: of each quarter of a minute the highest,
+// broken where nothing was read.
+func TestTrend(t *testing.T) {
+	ctx := browse(t, 800, 600)
+	console := listen(t, ctx)
+	site := newSite(t, nil, "why")
+	visit(t, ctx, site)
+	got := answer[[]string](t, ctx, fmt.Sprintf(`(async () => {
+	  const { Past } = await import(%q);
+	  const past = new Past(60);
+	  const at = (t) => new Date(1e12 + 1000 * t).toISOString();
+	  const add = (t, v) => past.add({ timestamp: at(t), gpus: [{ gpu_id: 0, gpu_uuid: "u", node: "n", utilization: { gpu_percent: v }, memory: {}, temperature: {}, power: {}, clocks: {}, processes: [] }] });
+	  const out = [past.trend("n/u")];
+	  for (const [t, v] of [[0, 10], [5, 30.4], [10, 20], [15, 0], [30, null], [45, 100], [60, 50], [400, 40]]) add(t, v);
+	  out.push(past.trend("n/u"));
+	  add(1000, 7);
+	  out.push(past.trend("n/u"), past.trend("n/other"));
+	  return out;
+	})()`, base+"source/past.js"))
+	// The newest is at 59; 60 s before it is four steps to the left.
+	if want := []string{"", "M33 70L34 100M36 0L37 50M59 60", "M19 60M59 93", ""}; !slices.Equal(got, want) {
+		t.Errorf("it is %q, want %q", got, want)
+	}
+	console.none(t)
+}
+
+// Each card has its course beside its utilization, as long as there are few.
+func TestCardsHaveTrends(t *testing.T) {
+	for name, want := range map[string]bool{"eight": true, "many": false} {
+		e := exampleNamed(t, name, time.Now())
+		site := newSite(t, e.Snapshot, e.Why)
+		pastOf(site.past, e.Snapshot)
+		ctx := browse(t, 1440, 900)
+		console := listen(t, ctx)
+		visit(t, ctx, site)
+		until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+		const drawn = `document.querySelector("#cards .trend path").getAttribute("d")?.split("L").length ?? 0`
+		if got := ask[int](t, ctx, drawn); got > 30 != want {
+			t.Errorf("%s: a line of %d points", name, got)
+		}
+		console.none(t)
+	}
+}

@@ -162,7 +162,7 @@ function drawPage() {
     document.body.dataset.taken = String(Date.parse(latest.timestamp));
     showSummary(latest);
     showCauses(latest, only);
-    showCards(latest.gpus, latest.timestamp);
+    showCards(latest);
     showProcesses(latest.gpus, latest.timestamp);
     showHost(latest.host);
     if (only) showFacts(latest.gpus[0]);

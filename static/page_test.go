@@ -98,7 +98,7 @@ const differences = `(async () => {
   const lines = (doc) => {
     const out = [document.body.hasAttribute("data-stale") ? "" : doc.title];
     const walk = (el, depth) => {
-      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said, #wall-canvas")) return;
+      if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said, #wall-canvas, .trend")) return;
       const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");

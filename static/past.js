@@ -133,6 +133,29 @@ export class Past {
     this.marks = [...this.marks.slice(-200), mark].filter((m) => m.t > (this.times.at(-1) ?? 0) - reach);
   }
 
+  /**
+   * The course of a GPU's utilization as the path of a line, 60 wide and 100
+   * high: of each quarter of a minute the highest. It is broken where there was no
+   * reading.
+   * @param {string} key
+   */
+  trend(key) {
+    const last = this.times.at(-1) ?? 0;
+    /** @type {{pen: string, x: number, v: number}[]} */
+    const points = [];
+    let pen = "M";
+    this.series.get(key)?.values.utilization_percent.forEach((v, i) => {
+      if (v !== null) {
+        const x = Math.floor((60 * (this.times[i] - last + reach)) / (reach + 1));
+        const before = points.at(-1);
+        if (before?.x === x) before.v = Math.max(before.v, v);
+        else points.push({ pen, x, v });
+      }
+      pen = v === null ? "M" : "L";
+    });
+    return points.map((p) => `${p.pen}${p.x} ${100 - Math.round(p.v)}`).join("");
+  }
+
   /** Series in the order of their devices. */
   ordered() {
     return [...this.series.values()].sort((a, b) => a.index - b.index);

@@ -88,16 +88,41 @@ function showTotals(u) {
   const hottest = u.gpus.reduce(hotter, /** @type {GPU | null} */ (null));
   const away = u.gpu_count - u.answering_gpu_count;
   const some = u.gpus.length > 0;
-  const all = say("of", count("GPUs", u.gpu_count));
-  total("memory", show(u.total_memory_used_mb, undefined, memory),
-    u.total_memory_total_mb == null ? "" : say("of", memory(u.total_memory_total_mb)));
-  total("power", show(u.total_power_draw_watts, undefined, watts), "");
-  total("busy", plain(String(u.busy_gpu_count)),
-    away > 0 ? say("not read", all, away) : all);
+  const untold = u.gpus.filter((g) => g.state === "ok" && trusted(g, "utilization.gpu_percent") == null).length;
+  let of = say("of", count("GPUs", u.gpu_count));
+  if (untold > 0) of = say("not told", of, untold);
+  if (away > 0) of = say("not read", of, away);
+  total("memory", show(u.total_memory_used_mb, undefined, memory), sumOfLimits(u, "memory.used_mb", "memory.total_mb", memory));
+  total("power", show(u.total_power_draw_watts, undefined, watts), sumOfLimits(u, "power.power_draw_watts", "power.power_limit_watts", watts));
+  total("busy", plain(String(u.busy_gpu_count)), of);
   total("processes", plain(String(u.process_count)), "");
   total("hottest", show(some && hottest ? hottest.temperature.current_celsius : null,
     hottest?.quality["temperature.current_celsius"], celsius),
     hottest && u.gpus.length > 1 ? gpuName(hottest) : "");
+}
+
+/**
+ * A reading of a GPU, unless it can't be right.
+ * @param {any} g
+ * @param {string} path
+ */
+function trusted(g, path) {
+  const [group, member] = path.split(".");
+  return g.quality[path] === "doubtful" ? null : g[group][member];
+}
+
+/**
+ * The limits of all GPUs added up, if those are the same whose values make the
+ * total: sums of different ones can't be held against each other.
+ * @param {Update} u
+ * @param {string} value
+ * @param {string} limit
+ * @param {(sum: number) => string} format
+ */
+function sumOfLimits({ gpus }, value, limit, format) {
+  const of = gpus.filter((g) => g.state === "ok" && (trusted(g, value) ?? trusted(g, limit)) != null);
+  const both = of.filter((g) => trusted(g, value) != null && trusted(g, limit) != null);
+  return of.length && both.length === of.length ? say("of", format(both.reduce((sum, g) => sum + trusted(g, limit), 0))) : "";
 }
 
 /**

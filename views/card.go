@@ -22,12 +22,14 @@ type Card struct {
 	State     string // the device's state; "busy", "idle" or "on" while it answers
 	StateText string
 	Answers   bool // the meters have something to say
+	Answer    bool // it is the one that the page's sentence is about
 
 	Meters []Meter // utilization, memory, temperature, power, fan
 
 	Who    Value  // the process that explains the work best
 	Detail string // whose it is, its number and what it holds
 	Speed  string // performance state and clock
+	Bus    string // the memory's clock and the bus, where there is room for them
 	Held   string // what holds the clocks down; empty where nothing does
 
 	NoticeTitle string // "for 12 min", beside the state; empty while the device answers
@@ -62,7 +64,7 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 		return c
 	}
 	c.Who, c.Detail = newWho(d)
-	c.Speed = newSpeed(d)
+	c.Speed, c.Bus = newSpeed(d), newBus(d)
 	c.Held = newHeld(d.Clocks.EventReasons.Or(0))
 	return c
 }
@@ -266,6 +268,18 @@ func newSpeed(d *gpu.Device) string {
 	}
 	if n := len(d.Instances); n > 0 {
 		parts = append(parts, count("MIG instances", n))
+	}
+	return strings.Join(parts, " · ")
+}
+
+func newBus(d *gpu.Device) string {
+	var parts []string
+	if clock := num(d.Clocks.Memory); clock.ok() {
+		parts = append(parts, say("memory at", megahertz(clock.value)))
+	}
+	generation, width := num(d.PCIe.Generation), num(d.PCIe.Width)
+	if generation.ok() && width.ok() {
+		parts = append(parts, say("pcie", strconv.Itoa(int(generation.value)), strconv.Itoa(int(width.value))))
 	}
 	return strings.Join(parts, " · ")
 }

@@ -1,6 +1,8 @@
 package views
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -83,6 +85,16 @@ func newCause(c *Cause, now time.Time) CauseRow {
 		out.Evidence = append(out.Evidence, row)
 	}
 	return out
+}
+
+// leadOf is the first cause of the device that the sentence is about; nil where
+// it is about none, or about one with nothing to explain.
+func leadOf(causes []Cause) *Cause {
+	i := slices.IndexFunc(causes, func(c Cause) bool { return c.UUID != "" })
+	if i < 0 || strings.HasPrefix(causes[i].ID, "idle:") {
+		return nil
+	}
+	return &causes[i]
 }
 
 // causesOf are those of one device.

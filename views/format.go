@@ -21,7 +21,8 @@ type number struct {
 	quality gpu.Quality
 }
 
-func (n number) ok() bool { return n.quality >= gpu.Doubtful }
+func (n number) ok() bool      { return n.quality >= gpu.Doubtful }
+func (n number) trusted() bool { return n.quality > gpu.Doubtful }
 
 type measured interface {
 	~float64 | ~int

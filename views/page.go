@@ -206,8 +206,11 @@ func NewPage(in Input) Page {
 	p.Totals = newTotals(s)
 	p.Density = density(len(s.Devices))
 	p.CardCount = newCardCount(len(s.Devices))
+	lead := leadOf(in.Causes)
 	for _, d := range standingOut(s.Devices) {
-		p.Cards = append(p.Cards, newCard(d, in.BasePath, s.Time))
+		c := newCard(d, in.BasePath, s.Time)
+		c.Answer = lead != nil && len(s.Devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
+		p.Cards = append(p.Cards, c)
 	}
 	p.FailTitle = failTitle(len(s.Devices))
 	for i := range s.Failures {
@@ -335,24 +338,66 @@ func newDriver(drivers []gpu.Driver) string {
 func newTotals(s *gpu.Snapshot) []Total {
 	t := s.Totals()
 	return []Total{
-		memoryTotal(t),
-		{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts)},
-		busyTotal(t),
+		memoryTotal(s, t),
+		powerTotal(s, t),
+		busyTotal(s, t),
 		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
 		hottest(s),
 	}
 }
 
-func memoryTotal(t gpu.Totals) Total {
+func memoryTotal(s *gpu.Snapshot, t gpu.Totals) Total {
 	out := Total{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory)}
-	if total := mebi(t.MemoryTotal); total.ok() {
+	total := limits(s, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
+	if total.ok() {
 		out.Note = say("of", memory(total.value))
 	}
 	return out
 }
 
-func busyTotal(t gpu.Totals) Total {
+func powerTotal(s *gpu.Snapshot, t gpu.Totals) Total {
+	out := Total{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts)}
+	limit := limits(s, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
+	if limit.ok() {
+		out.Note = say("of", watts(limit.value))
+	}
+	return out
+}
+
+// limits are the limits of all devices added up, if those are the same devices
+// whose values make the total: sums of different ones can't be held against each
+// other.
+func limits(s *gpu.Snapshot, of func(*gpu.Device) (value, limit number)) number {
+	var sum number
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if d.State != gpu.StateOK {
+			continue
+		}
+		value, limit := of(d)
+		if value.trusted() != limit.trusted() {
+			return number{}
+		}
+		if limit.trusted() {
+			sum = newNumber(sum.value+limit.value, gpu.Good)
+		}
+	}
+	return sum
+}
+
+// busyTotal says of how many devices it is not known whether they are busy:
+// those that don't answer, and those whose utilization isn't told, as with MIG.
+func busyTotal(s *gpu.Snapshot, t gpu.Totals) Total {
 	out := Total{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Note: say("of", count("GPUs", t.Devices))}
+	unknown := 0
+	for i := range s.Devices {
+		if d := &s.Devices[i]; d.State == gpu.StateOK && !num(d.Utilization.GPU).trusted() {
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		out.Note = say("not told", out.Note, strconv.Itoa(unknown))
+	}
 	if away := t.Devices - t.Answering; away > 0 {
 		out.Note = say("not read", out.Note, strconv.Itoa(away))
 	}

@@ -336,7 +336,7 @@ func TestPageOfEight(t *testing.T) {
 		t.Error(diff)
 	}
 	i := slices.IndexFunc(p.Totals, func(t Total) bool { return t.Key == "busy" })
-	if got := p.Totals[i]; got.Value.Text != "3" || got.Note != "of 8 GPUs, 3 not read" {
+	if got := p.Totals[i]; got.Value.Text != "3" || got.Note != "of 8 GPUs, 1 not known, 3 not read" {
 		t.Errorf("got %+v", got)
 	}
 	if got := p.Totals[4]; got.Value.Text != "85\u00a0°C" || got.Note != "GPU 1" {
@@ -484,5 +484,68 @@ func BenchmarkPageOfEight(b *testing.B) {
 		if err := NewPage(in).Render(b.Context(), &buf); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// What totals are held against is of the same devices, or not said.
+func TestTotalsAreOfTheSameDevices(t *testing.T) {
+	card := func(change func(*gpu.Device)) gpu.Device {
+		return *device(func(d *gpu.Device) {
+			d.Memory.Used, d.Memory.Total = gpu.Of[gpu.Bytes](2<<30), gpu.Of[gpu.Bytes](8<<30)
+			d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](100), gpu.Of[gpu.Watts](300)
+			d.Utilization.GPU = gpu.Of[gpu.Percent](50)
+			change(d)
+		})
+	}
+	for name, c := range map[string]struct {
+		change func(*gpu.Device)
+		want   [3]string // VRAM, power, busy
+	}{
+		"all known":             {func(*gpu.Device) {}, [3]string{"of 16.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs"}},
+		"a total is missing":    {func(d *gpu.Device) { d.Memory.Total = gpu.Absent[gpu.Bytes](gpu.NotSupported) }, [3]string{"", "of 600\u00a0W", "of 2 GPUs"}},
+		"neither is there":      {func(d *gpu.Device) { d.Memory = gpu.Memory{} }, [3]string{"of 8.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs"}},
+		"no limit":              {func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }, [3]string{"of 16.0\u00a0GiB", "", "of 2 GPUs"}},
+		"a doubtful draw":       {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](9000) }, [3]string{"of 16.0\u00a0GiB", "", "of 2 GPUs"}},
+		"no utilization":        {func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) }, [3]string{"of 16.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs, 1 not known"}},
+		"one that is not there": {func(d *gpu.Device) { d.State, d.Readings = gpu.StateLost, gpu.Readings{} }, [3]string{"of 8.0\u00a0GiB", "of 300\u00a0W", "of 2 GPUs, 1 not read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{card(func(*gpu.Device) {}), card(c.change)}}
+			totals := newTotals(s)
+			if got := [3]string{totals[0].Note, totals[1].Note, totals[2].Note}; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// The card of the GPU that the sentence is about stands out, if it is one of
+// several and has something to explain.
+func TestTheAnswersCard(t *testing.T) {
+	cause := func(kind string) Cause { return Cause{ID: kind + ":GPU-1", Node: "n", UUID: "GPU-1", Sentence: "why"} }
+	first, second := *device(func(*gpu.Device) {}), *device(func(d *gpu.Device) { d.UUID = "GPU-2" })
+	for name, c := range map[string]struct {
+		devices []gpu.Device
+		causes  []Cause
+		want    string
+	}{
+		"work":     {[]gpu.Device{second, first}, []Cause{{ID: "note:0"}, cause("work")}, "GPU-1"},
+		"idle":     {[]gpu.Device{second, first}, []Cause{cause("idle")}, ""},
+		"one GPU":  {[]gpu.Device{first}, []Cause{cause("work")}, ""},
+		"no cause": {[]gpu.Device{second, first}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(&gpu.Snapshot{Time: noon, Devices: c.devices}, "why")
+			in.Causes = c.causes
+			got := ""
+			for _, card := range NewPage(in).Cards {
+				if card.Answer {
+					got += strings.TrimPrefix(card.Key, "n/")
+				}
+			}
+			if got != c.want {
+				t.Errorf("it is %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -50,6 +50,8 @@ var texts = map[string]string{
 	// cards
 	"stand out":      "{} of {} GPUs stand out: the lost, those that don’t answer, those nearest to their limit of heat.",
 	"slows at":       "slows at {}",
+	"memory at":      "memory {}",
+	"pcie":           "PCIe {} ×{}",
 	"no fan":         "no fan of its own",
 	"no fan why":     "the chassis cools it, and gpuwhy can't see those fans",
 	"by hand":        "set by hand",
@@ -73,6 +75,7 @@ var texts = map[string]string{
 	"driver":       "driver {}",
 	"CUDA":         "CUDA {}",
 	"not read":     "{}, {} not read",
+	"not told":     "{}, {} not known",
 	"no GPU read":  "No GPU can be read",
 	"not all read": "Not everything can be read",
 	"failing":      "failing for {}",
