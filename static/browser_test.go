@@ -278,7 +278,7 @@ func viewCauses(causes []explain.Cause) []views.Cause {
 			out[i].Node, out[i].UUID = c.Device.Node, c.Device.UUID
 		}
 		for _, e := range c.Evidence {
-			out[i].Evidence = append(out[i].Evidence, views.Evidence{Name: e.Name, Text: e.Text, At: e.At})
+			out[i].Evidence = append(out[i].Evidence, views.Evidence{Name: e.Name, Text: e.Text, At: e.At, Moment: e.Moment})
 		}
 	}
 	return out

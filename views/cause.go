@@ -29,6 +29,8 @@ type Evidence struct {
 	// At is when it was read, or when it happened; zero where that is not
 	// known.
 	At time.Time
+	// Moment says that At is the evidence, and Text the same in words.
+	Moment bool
 }
 
 // A CauseRow is a cause as the page shows it.

@@ -12,10 +12,10 @@ func TestCauses(t *testing.T) {
 	causes := []Cause{
 		{ID: "note:0", Sentence: "Of the machine.", Certainty: "high"},
 		{ID: "work:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "p keeps it busy.", Certainty: "medium", Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []Evidence{
-			{"power draw", "431\u00a0W", noon},
-			{"read a second ago", "1", noon.Add(-time.Second)},
-			{"work began", "11:58:30 UTC", noon.Add(-90 * time.Second)},
-			{"when is not known", "2", time.Time{}},
+			{"power draw", "431\u00a0W", noon, false},
+			{"read a second ago", "1", noon.Add(-time.Second), false},
+			{"work began", "2026-01-02 11:58:30 UTC", noon.Add(-90 * time.Second), true},
+			{"when is not known", "2", time.Time{}, false},
 		}},
 		{ID: "limited_by_heat:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "\u202eIt is hot.", Certainty: "low"},
 		{ID: "idle:GPU-1", Node: "other", UUID: "GPU-1", Sentence: "Another machine's.", Certainty: "high"},
@@ -26,7 +26,7 @@ func TestCauses(t *testing.T) {
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
 			About: "Certainty: medium, something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min",
 			Evidence: []EvidenceRow{
-				{"power draw", "431\u00a0W", ""}, {"read a second ago", "1", ""}, {"work began", "11:58:30 UTC", "1\u00a0min ago"}, {"when is not known", "2", ""},
+				{"power draw", "431\u00a0W", ""}, {"read a second ago", "1", ""}, {"work began", "2026-01-02 11:58:30 UTC", "1\u00a0min ago"}, {"when is not known", "2", ""},
 			},
 		},
 		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "Certainty: low, what would decide is not reported"},
@@ -47,7 +47,7 @@ func TestEvidenceOnPages(t *testing.T) {
 	in := input(s, "The whole machine.")
 	in.Causes = []Cause{
 		{ID: "a", Sentence: "Of the machine.", Certainty: "high"},
-		{ID: "b", Node: s.Node, UUID: s.Devices[0].UUID, Sentence: "Of the first.", Certainty: "high", Evidence: []Evidence{{"<i>", "</ul>", noon}}},
+		{ID: "b", Node: s.Node, UUID: s.Devices[0].UUID, Sentence: "Of the first.", Certainty: "high", Evidence: []Evidence{{"<i>", "</ul>", noon, false}}},
 		{ID: "c", Node: s.Node, UUID: s.Devices[1].UUID, Sentence: "Of the second.", Certainty: "high"},
 	}
 	html := render(t, NewPage(in))

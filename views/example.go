@@ -42,17 +42,17 @@ func exampleCauses(e *Example, now time.Time) []Cause {
 	}
 	if len(e.Snapshot.Devices) == 0 {
 		cause.ID, cause.Since, cause.Advice = "no_gpu", now.Add(-20*time.Minute), "Install the driver, or check that nvidia-smi runs on this machine."
-		cause.Evidence = []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", cause.Since}}
+		cause.Evidence = []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", cause.Since, false}}
 		return []Cause{cause}
 	}
 	d := &e.Snapshot.Devices[0]
 	cause.ID, cause.Node, cause.UUID, cause.Since = "work:"+d.UUID, d.Node, d.UUID, now.Add(-134*time.Minute)
 	cause.Advice = "End it, or let it run with less power (nvidia-smi -pl)."
 	cause.Evidence = []Evidence{
-		{"utilization", show(num(d.Utilization.GPU), percent).Text, now},
-		{"temperature", show(num(d.Thermal.GPU), celsius).Text, now},
-		{"power draw", show(num(d.Power.Draw), watts).Text, now},
-		{"work began", cause.Since.UTC().Format(time.TimeOnly) + " UTC", cause.Since},
+		{"utilization", show(num(d.Utilization.GPU), percent).Text, now, false},
+		{"temperature", show(num(d.Thermal.GPU), celsius).Text, now, false},
+		{"power draw", show(num(d.Power.Draw), watts).Text, now, false},
+		{"work began", moment(cause.Since), cause.Since, true},
 	}
 	return []Cause{
 		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Certainty: "high", Advice: "Start gpuwhy with --show-commands."},
@@ -60,7 +60,7 @@ func exampleCauses(e *Example, now time.Time) []Cause {
 		{
 			ID: "limited_by_power:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "medium",
 			Sentence: "GPU 0 is at its power limit, which holds its clocks down.",
-			Evidence: []Evidence{{"clocks held down by", "the power limit", now}},
+			Evidence: []Evidence{{"clocks held down by", "the power limit", now, false}},
 		},
 		{
 			ID: "not_knowable:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "low",
@@ -114,7 +114,7 @@ func exampleEight(now time.Time) *gpu.Snapshot {
 	devices[2].Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted)
 	devices[3].Power.Draw = gpu.DoubtfulOf[gpu.Watts](1890)
 	devices[3].Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
-	exampleAway(&devices[5], gpu.StateNotAnswering, now.Add(-14*time.Minute), gpu.Advice{What: "a driver call has not come back since 14 min", Try: "look for Xid messages in dmesg; the other GPUs are read as before"})
+	exampleAway(&devices[5], gpu.StateNotAnswering, now.Add(-14*time.Minute), gpu.Advice{What: "a driver call has not come back", Try: "look for Xid messages in dmesg; the other GPUs are read as before"})
 	exampleAway(&devices[6], gpu.StateLost, now.Add(-50*time.Hour), gpu.Advice{})
 	exampleAway(&devices[7], gpu.StateAsleep, now.Add(-3*time.Hour), gpu.Advice{})
 	return exampleSnapshot(now, "dgx-07", devices)

@@ -39,13 +39,13 @@ func newGallery(now time.Time) gallery {
 	g := gallery{
 		Totals: newTotals(eight),
 		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []Alert{
-			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 97 % now and has been busy, above 50 %, for 42 s: python (pid 48213, alice) uses it."},
-			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost."},
-			{ID: "3", Rule: "hot", Severity: "warning", State: "no_data", Since: now.Add(-time.Minute), Message: "GPU 5 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing is reported now."},
+			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 97 % busy; 42 s ago it rose above 50 %. python (pid 48213, alice) keeps it busy."},
+			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost, the driver no longer finds it; this began 60 s ago."},
+			{ID: "3", Rule: "hot", Severity: "warning", State: "no_data", Since: now.Add(-time.Minute), Message: "GPU 5 (NVIDIA H100 80GB HBM3) now does not report its temperature, so whether this is over can't be told; 60 s ago it rose above 85 °C."},
 			{ID: "4", Rule: "new", Severity: "info", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 7 (NVIDIA H100 80GB HBM3) is new."},
-			{ID: "6", Rule: "hot", Severity: "warning", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C now; it went above 85 °C 1 h ago.", Acknowledged: &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}},
-			{ID: "7", Rule: "fan_loud", Severity: "info", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) has its fan told to turn at 97 % now; it went above 90 % 1 h ago.", Acknowledged: &Note{}, SilencedUntil: now.Add(3 * time.Hour)},
-		}}, ""), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is at 2 % now: it is over, 9 min 12 s after utilization first was above 50 %."}),
+			{ID: "6", Rule: "hot", Severity: "warning", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 1 h ago it rose above 85 °C.", Acknowledged: &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}},
+			{ID: "7", Rule: "fan_loud", Severity: "info", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) has its fan at 97 %; 1 h ago that rose above 90 %.", Acknowledged: &Note{}, SilencedUntil: now.Add(3 * time.Hour)},
+		}}, ""), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 2 % busy, no longer above 50 %. The alert is over after 9 min."}),
 		Host: newHostRows(one.Host),
 	}
 	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {
@@ -73,7 +73,7 @@ func exampleAlerts(now time.Time) AlertsInput {
 	uuid := exampleEight(now).Devices[1].UUID
 	hot := Alert{
 		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", GPU: 1, UUID: uuid, Since: now.Add(-9 * time.Minute), At: now,
-		Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C now; it went above 85 °C 9 min ago.",
+		Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 9 min ago it rose above 85 °C.",
 		Why:     "python (pid 9001, carol) keeps GPU 1 (NVIDIA H100 80GB HBM3) busy at 99 %, 91 °C.", Advice: "look at its fans and at the air around it",
 	}
 	known, gone, over := hot, hot, hot

@@ -80,9 +80,11 @@ func (c whyCommand) print(env *environment, s said) error {
 	} else if err := writeWhy(env.stdout, s); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(s.causes, func(c contract.Cause) bool { return explain.Kind(c.Kind) == explain.NoDevice }) {
-		fmt.Fprintln(env.stderr, "gpuwhy: "+printable(s.why))
-		return errQuiet
+	for i := range s.causes {
+		if c := &s.causes[i]; explain.Kind(c.Kind) == explain.NoDevice {
+			fmt.Fprintln(env.stderr, "gpuwhy: "+printable(c.Sentence))
+			return errQuiet
+		}
 	}
 	return nil
 }
@@ -151,7 +153,11 @@ func writeWhy(w io.Writer, s said) error {
 			fmt.Fprintf(&b, "  since: %s\n", clock(*c.Since))
 		}
 		for _, e := range c.Evidence {
-			fmt.Fprintf(&b, "  %s: %s\n", e.Name, e.Text)
+			text := e.Text
+			if e.Moment && e.At != nil {
+				text = clock(*e.At)
+			}
+			fmt.Fprintf(&b, "  %s: %s\n", e.Name, text)
 		}
 		if c.Advice != "" {
 			fmt.Fprintf(&b, "  what helps: %s\n", c.Advice)

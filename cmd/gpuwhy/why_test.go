@@ -109,7 +109,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	}
 
 	toRest(m)
-	u = v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is cooling down after "+self(t), "whose work ended", "66 °C", "how long it takes is not known yet")
+	u = v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is cooling down after "+self(t), "whose work ended", "66 °C", "how long that takes is not known yet")
 	if u.Causes[0].Kind != "cooling_down" || u.Causes[0].Since == nil {
 		t.Errorf("the first cause: %+v", u.Causes[0])
 	}
@@ -125,7 +125,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	}
 
 	card(m, map[fakenvml.Key]any{fakenvml.Utilization: 100, fakenvml.Power: 17_000, fakenvml.Temperature: 35}, 0, 0)
-	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 35 °C, 17 W of 450 W, fan off")
+	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (35 °C, 17 W of 450 W, fan off)")
 }
 
 // Who asks for a reading of this moment is told of this moment.

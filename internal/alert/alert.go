@@ -1,13 +1,9 @@
 package alert
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
 )
 
 // State is what an alert says.
@@ -58,7 +54,7 @@ type Alert struct {
 // present is how what an alert is about does now, while the alert fires.
 type present struct {
 	beyond bool          // it is as it was when the alert fired
-	clear  time.Duration // it is back, and has to stay so for that long; 0 where it is not
+	rest   time.Duration // it is back, and has to stay so for that long yet; 0 where it is not
 }
 
 // About reports whether the alert is about a device, not the machine.
@@ -90,100 +86,4 @@ type Change struct {
 	News News
 	// Tell says that those who want to be told of alerts are to be told.
 	Tell bool
-}
-
-// told fills in an alert's words.
-func (a *Alert) told(w *watch, detail, advice string) {
-	name := explain.DeviceName(&gpu.Device{Identity: a.Device})
-	if w.machine {
-		name = "The driver (" + a.Device.Source + ")"
-	}
-	a.Message = name + " " + a.reads(w, detail) + a.past(w) + a.culprit() + "."
-	a.Advice = w.words.advice
-	if advice != "" {
-		a.Advice = advice
-	}
-}
-
-// reads is what is so now: "is at 98 % now".
-func (a *Alert) reads(w *watch, detail string) string {
-	v, ok := a.Value.Get()
-	switch {
-	case a.State == NoData:
-		return "does not report its " + w.words.what + " now"
-	case w.kind == condition && v == 0:
-		return w.words.over + " now"
-	case w.kind == condition:
-		return w.words.now + detail
-	case !ok:
-		return "does not report its " + w.words.what + " now"
-	case w.kind == counter:
-		return fmt.Sprintf(w.words.now, plural(v, "error")) + detail
-	default:
-		return fmt.Sprintf(w.words.now, amount(v, w.unit)) + detail
-	}
-}
-
-// past is since when, and whether it is over.
-func (a *Alert) past(w *watch) string {
-	span := explain.Span(a.Time.Sub(a.Since))
-	began := "it began"
-	switch {
-	case w.kind == level && w.below:
-		began = "it went below " + amount(a.Threshold.Or(0), w.unit)
-	case w.kind == level:
-		began = "it went above " + amount(a.Threshold.Or(0), w.unit)
-	case w.kind == counter:
-		began = "the first came"
-	}
-	if a.State == Resolved {
-		return ": it is over, " + span + " after " + began
-	}
-	text := "; " + began + " " + span + " ago"
-	if a.Time.Sub(a.Since) < time.Second {
-		text = "; " + began + " just now"
-	}
-	if a.State == Firing && a.now.clear > 0 && w.kind != counter {
-		text += ", and is over once it stays as it is for " + explain.Span(a.now.clear)
-	}
-	return text
-}
-
-// culprit names who causes it, if that is known and it still is so.
-func (a *Alert) culprit() string {
-	if a.State != Firing || !a.now.beyond || len(a.Processes) == 0 {
-		return ""
-	}
-	first := explain.ProcessName(&a.Processes[0])
-	does := "uses"
-	if a.Unit == "MiB" {
-		does = "holds"
-	}
-	if n := len(a.Processes); n > 1 {
-		return fmt.Sprintf("; %s %s most of it, of %d processes", first, does, n)
-	}
-	return "; " + first + " " + does + " it"
-}
-
-func amount(v float64, unit string) string {
-	if unit == "MiB" && v >= 1024 { // as the page has it
-		return strconv.FormatFloat(v/1024, 'f', 1, 64) + " GiB"
-	}
-	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits(v), 64) + " " + unit)
-}
-
-// digits is how many decimals a value is told with: those of small thresholds
-// that are no whole numbers.
-func digits(v float64) int {
-	if v != float64(int64(v)) && v > -10 && v < 10 {
-		return 1
-	}
-	return 0
-}
-
-func plural(n float64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.FormatFloat(n, 'f', 0, 64) + " " + noun + "s"
 }

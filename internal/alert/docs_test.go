@@ -75,7 +75,8 @@ func watchesTable() string {
 		says := s.words.now
 		switch s.kind {
 		case counter:
-			says = fmt.Sprintf(says, "2 errors")
+			_, says, _ = strings.Cut(says, "|")
+			says = fmt.Sprintf(says, "2")
 		case level:
 			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480}[s.unit], s.unit))
 		}

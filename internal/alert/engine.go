@@ -213,7 +213,7 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 		for i := range s.Failures {
 			if f := &s.Failures[i]; f.Source == k.source {
 				l.ok, l.value = true, 1
-				l.detail, l.advice = ": "+strings.TrimRight(f.Advice.What, "."), capital(f.Advice.Try)
+				l.detail, l.advice = strings.TrimRight(f.Advice.What, "."), capital(f.Advice.Try)
 			}
 		}
 		t.seen = o.round
@@ -256,7 +256,7 @@ func (o *observation) step(st *state, rule int, l look) {
 	case !l.ok:
 		st.since, st.back = time.Time{}, time.Time{}
 		if st.alert != nil {
-			o.blind(st, w, l)
+			o.blind(st, r, w, l)
 		}
 	case st.alert == nil:
 		o.rise(st, r, w, l)
@@ -394,7 +394,7 @@ func (e *Engine) end(over *Alert, told bool) Change {
 }
 
 // blind is about an alert whose device does not report what is watched.
-func (o *observation) blind(st *state, w *watch, l look) {
+func (o *observation) blind(st *state, r *Rule, w *watch, l look) {
 	next := *st.alert
 	was := next.State
 	next.State = NoData
@@ -404,7 +404,7 @@ func (o *observation) blind(st *state, w *watch, l look) {
 	if l.subject != nil {
 		next.Device = l.subject.d.Identity
 	}
-	next.told(w, "", "")
+	next.told(r, w, "", "")
 	st.alert = &next
 	if was != NoData {
 		o.changes = append(o.changes, Change{Alert: next, News: DataGone})
@@ -429,12 +429,15 @@ func (o *observation) as(a *Alert, st *state, r *Rule, w *watch, l look) *Alert 
 		}
 	}
 	next.Processes = st.blamed
-	next.now.beyond, next.now.clear = r.beyond(w, l.value), 0
+	next.now = present{beyond: r.beyond(w, l.value)}
 	if r.cleared(w, l.value) {
-		next.now.clear = r.Clear
+		next.now.rest = r.Clear
+		if !st.back.IsZero() {
+			next.now.rest -= o.now.Sub(st.back)
+		}
 	}
 	next.SilencedUntil = o.silencedUntil(&next)
-	next.told(w, detail, advice)
+	next.told(r, w, detail, advice)
 	if w.kind == condition {
 		next.Value = gpu.Reading[float64]{}
 	}

@@ -215,10 +215,18 @@ func (r *Rule) cleared(s *watch, value float64) bool {
 	case s.kind == condition:
 		return value == 0
 	case s.below:
-		return value >= min(r.Threshold+r.Margin, (r.Threshold+s.most)/2)
+		return value >= r.line(s)
 	default:
-		return value <= max(r.Threshold-r.Margin, (r.Threshold+s.least)/2)
+		return value <= r.line(s)
 	}
+}
+
+// line is the value at which it is back far enough.
+func (r *Rule) line(s *watch) float64 {
+	if s.below {
+		return min(r.Threshold+r.Margin, (r.Threshold+s.most)/2)
+	}
+	return max(r.Threshold-r.Margin, (r.Threshold+s.least)/2)
 }
 
 // beyond reports whether a value is on the wrong side of the threshold.

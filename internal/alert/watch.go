@@ -82,20 +82,11 @@ type watch struct {
 	// blame returns the processes that cause it; nil where it has nothing to
 	// do with processes.
 	blame func(*subject) []gpu.Process
+	holds bool // they cause it by the memory that they hold, not by their work
 	// detail says more of what is beyond the threshold and what to do about it,
 	// where it is not nil.
 	detail func(*subject) (text, advice string)
 	words  words
-}
-
-// words tell a watch of a device. In now, %s is the value with its unit.
-type words struct {
-	what string // "utilization"
-	now  string // "is at %s now"; of a condition that is so: "is lost"
-	over string // of a condition that is not, or not any more: "is there"
-	// advice is what to do, a sentence; empty where the causes of the device
-	// say it.
-	advice string
 }
 
 func (s *watch) thresholdField() string {
@@ -124,89 +115,89 @@ const (
 var watches = map[Watch]*watch{
 	Utilization: {
 		unit: "%", most: 100, shares: true, measure: utilization, blame: workers,
-		words: words{what: "utilization", now: "is at %s now"},
+		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s"},
 	},
 	Temperature: {
 		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.GPU) }, blame: workers,
-		words: words{what: "temperature", now: "is at %s now"},
+		words: words{what: "its temperature", now: "is at %s", began: "it rose above %s", over: "no longer above %s"},
 	},
 	TemperatureMargin: {
 		unit: "°C", below: true, least: -100, most: 200, measure: margin, blame: workers,
-		words: words{what: "distance to its slowdown temperature", now: "is %s away from where it slows itself down"},
+		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it"},
 	},
 	MemoryTemperature: {
 		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.Memory) }, blame: workers,
-		words: words{what: "memory temperature", now: "has memory at %s now"},
+		words: words{what: "the temperature of its memory", now: "has its memory at %s", began: "that rose above %s", over: "no longer above %s"},
 	},
 	Memory: {
-		unit: "%", most: 100, shares: true, measure: memoryShare, blame: holders,
-		words: words{what: "memory", now: "has %s of its memory in use now"},
+		unit: "%", most: 100, shares: true, measure: memoryShare, blame: holders, holds: true,
+		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s"},
 	},
 	Power: {
 		unit: "W", most: 10_000, measure: func(s *subject) (float64, bool) { return trusted(s.d.Power.Draw) }, blame: workers,
-		words: words{what: "power draw", now: "draws %s now"},
+		words: words{what: "what it draws", now: "draws %s", began: "that rose above %s", over: "no longer above %s"},
 	},
 	PowerShare: {
 		unit: "%", most: 200, measure: powerShare, blame: workers,
-		words: words{what: "power draw or limit", now: "draws %s of its power limit now"},
+		words: words{what: "what it draws, or its power limit", now: "draws %s of its power limit", began: "that rose above %s", over: "no longer above %s"},
 	},
 	Fan: {
 		unit: "%", most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Fans.Commanded()) }, blame: workers,
-		words: words{what: "fan speed", now: "has its fan told to turn at %s now"},
+		words: words{what: "its fan speed", now: "has its fan at %s", began: "that rose above %s", over: "no longer above %s"},
 	},
 	FanFailing: {
 		kind: condition, measure: cause(explain.FanFailing),
-		words: words{what: "fans", now: "has a fan that does not turn as it is told to", over: "has fans that turn as they are told to",
+		words: words{what: "its fans", now: "has a fan that does not turn as it should", over: "has fans that turn as they should again",
 			advice: "Look whether something blocks the fan or its cable is loose, and watch the temperature."},
 	},
 	ThrottledByHeat: {
 		kind: condition, measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), blame: workers,
-		words: words{what: "clock event reasons", now: "is held back by its heat", over: "is not held back by its heat"},
+		words: words{what: "what holds its clocks down", now: "is held back by its heat", over: "is no longer held back by its heat"},
 	},
 	ThrottledByPower: {
 		kind: condition, measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), blame: workers,
-		words: words{what: "clock event reasons", now: "is held back by its power limit or supply", over: "is not held back by power"},
+		words: words{what: "what holds its clocks down", now: "is held back by its power limit or power supply", over: "is no longer held back by power"},
 	},
 	XID: {
 		kind: counter, most: largest, sinceStart: true, measure: xids, detail: newestXID,
-		words: words{what: "driver errors", now: "has had %s of the driver"},
+		words: words{what: "its driver errors", now: "had %s driver error|had %s driver errors"},
 	},
 	ECC: {
 		kind: counter, most: largest, measure: uncorrected,
-		words: words{what: "memory errors", now: "has had %s of its memory that could not be corrected",
+		words: words{what: "its memory errors", now: "had %s memory error that could not be corrected|had %s memory errors that could not be corrected",
 			advice: "What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."},
 	},
 	RowRemap: {
 		kind: condition, measure: remap,
-		words: words{what: "memory repair", now: "has broken memory that waits to be replaced by spares, or has no spares left", over: "has no memory that waits to be replaced",
+		words: words{what: "whether it has broken memory", now: "has broken memory that no spare memory has replaced yet", over: "has no broken memory left to replace",
 			advice: "Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."},
 	},
 	Lost: {
 		kind: condition, measure: inState(gpu.StateLost),
-		words: words{what: "state", now: "is lost: the driver does not find it any more", over: "is there",
+		words: words{what: "its state", now: "is lost, the driver no longer finds it", over: "is back",
 			advice: "Look for Xid messages in the kernel log (dmesg), check its power cables and seating, and restart the machine."},
 	},
 	NotAnswering: {
 		kind: condition, measure: inState(gpu.StateNotAnswering),
-		words: words{what: "state", now: "is not answering", over: "answers",
+		words: words{what: "its state", now: "does not answer", over: "answers again",
 			advice: "Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
 	},
 	DriverGone: {
 		kind: condition, machine: true,
-		words: words{what: "driver", now: "can't be read any more", over: "can be read"},
+		words: words{what: "anything", now: "can't be read any more", over: "can be read again"},
 	},
 	IdleHeld: {
-		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders,
-		words: words{what: "utilization or processes", now: "has processes without work that hold %s of its memory",
+		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders, holds: true,
+		words: words{what: "its utilization or its processes", now: "has no work, while processes hold %s of its memory", over: "has work again, or its memory is free",
 			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
 	},
 	IdleReserved: {
 		kind: condition, measure: idleReserved, detail: reservedBy,
-		words: words{what: "utilization or reservations", now: "is reserved, and has no work", over: "is not reserved without work"},
+		words: words{what: "its utilization or who reserved it", now: "is reserved and has no work", over: "has work again, or is no longer reserved"},
 	},
 	OrphanMemory: {
-		unit: "MiB", most: largest, measure: orphans, blame: gone,
-		words: words{what: "processes", now: "has %s of memory held by processes that do not exist any more",
+		unit: "MiB", most: largest, measure: orphans, blame: gone, holds: true,
+		words: words{what: "its processes", now: "has %s of memory that processes left behind when they ended", over: "has got back the memory that processes left behind",
 			advice: "Look for children of those processes that still run, also in containers. If there are none, reset the GPU while nothing uses it."},
 	},
 }
@@ -372,7 +363,7 @@ func reservedBy(s *subject) (text, advice string) {
 	if !ok || who == "" {
 		return "", ""
 	}
-	return ": it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
+	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
 }
 
 func orphans(s *subject) (float64, bool) {
@@ -433,5 +424,5 @@ func newestXID(s *subject) (text, advice string) {
 		return "", ""
 	}
 	what, try := explain.XID(newest.Code)
-	return ", the newest " + what, try
+	return what, try
 }

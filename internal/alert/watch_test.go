@@ -51,71 +51,71 @@ func TestWatches(t *testing.T) {
 		Utilization: {
 			wrong:  func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(97)); trainer(d) },
 			absent: func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) },
-			fired:  "GPU 0 (Card) is at 97 % now; it went above 50 % 30 s ago; python (pid 7, alice) uses it.",
-			over:   "GPU 0 (Card) is at 0 % now: it is over, 4 min after it went above 50 %.",
+			fired:  "GPU 0 (Card) is 97 % busy; 30 s ago it rose above 50 %. python (pid 7, alice) keeps it busy.",
+			over:   "GPU 0 (Card) is 0 % busy, no longer above 50 %. The alert is over after 4 min.",
 		},
 		Temperature: {
 			wrong:  func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(gpu.Celsius(88)) },
 			absent: func(d *gpu.Device) { d.Thermal.GPU = gpu.Reading[gpu.Celsius]{} },
-			fired:  "GPU 0 (Card) is at 88 °C now; it went above 85 °C 30 s ago.",
-			over:   "GPU 0 (Card) is at 40 °C now: it is over, 4 min after it went above 85 °C.",
+			fired:  "GPU 0 (Card) is at 88 °C; 30 s ago it rose above 85 °C.",
+			over:   "GPU 0 (Card) is at 40 °C, no longer above 85 °C. The alert is over after 4 min.",
 		},
 		TemperatureMargin: {
 			wrong:  func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(gpu.Celsius(87)); trainer(d) },
 			absent: func(d *gpu.Device) { d.Thermal.Slowdown = gpu.Reading[gpu.Celsius]{} },
-			fired:  "GPU 0 (Card) is 3 °C away from where it slows itself down; it went below 5 °C 30 s ago; python (pid 7, alice) uses it.",
-			over:   "GPU 0 (Card) is 50 °C away from where it slows itself down: it is over, 4 min after it went below 5 °C.",
+			fired:  "GPU 0 (Card) is 3 °C below the temperature at which it slows itself down; 30 s ago it came within 5 °C of it. python (pid 7, alice) keeps it busy.",
+			over:   "GPU 0 (Card) is 50 °C below the temperature at which it slows itself down, no longer within 5 °C of it. The alert is over after 4 min.",
 		},
 		MemoryTemperature: {
 			wrong:  func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(99)) },
 			absent: func(d *gpu.Device) { d.Thermal.Memory = gpu.DoubtfulOf(gpu.Celsius(40)) },
-			fired:  "GPU 0 (Card) has memory at 99 °C now; it went above 95 °C 30 s ago.",
-			over:   "GPU 0 (Card) has memory at 40 °C now: it is over, 4 min after it went above 95 °C.",
+			fired:  "GPU 0 (Card) has its memory at 99 °C; 30 s ago that rose above 95 °C.",
+			over:   "GPU 0 (Card) has its memory at 40 °C, no longer above 95 °C. The alert is over after 4 min.",
 		},
 		Memory: {
 			wrong:  func(d *gpu.Device) { d.Memory.Used = gpu.Of[gpu.Bytes](98 * mib); trainer(d) },
 			absent: func(d *gpu.Device) { d.Memory.Total = gpu.Reading[gpu.Bytes]{} },
-			fired:  "GPU 0 (Card) has 98 % of its memory in use now; it went above 95 % 30 s ago; python (pid 7, alice) uses it.",
-			over:   "GPU 0 (Card) has 0 % of its memory in use now: it is over, 4 min after it went above 95 %.",
+			fired:  "GPU 0 (Card) has 98 % of its memory in use; 30 s ago that rose above 95 %. python (pid 7, alice) holds 97 MiB.",
+			over:   "GPU 0 (Card) has 0 % of its memory in use, no longer above 95 %. The alert is over after 4 min.",
 		},
 		Power: {
 			wrong:  func(d *gpu.Device) { d.Power.Draw = gpu.Of(gpu.Watts(390)) },
 			absent: func(d *gpu.Device) { d.Power.Draw = gpu.Reading[gpu.Watts]{} },
-			fired:  "GPU 0 (Card) draws 390 W now; it went above 300 W 30 s ago.",
-			over:   "GPU 0 (Card) draws 20 W now: it is over, 4 min after it went above 300 W.",
+			fired:  "GPU 0 (Card) draws 390 W; 30 s ago that rose above 300 W.",
+			over:   "GPU 0 (Card) draws 20 W, no longer above 300 W. The alert is over after 4 min.",
 		},
 		PowerShare: {
 			wrong:  func(d *gpu.Device) { d.Power.Draw = gpu.Of(gpu.Watts(396)) },
 			absent: func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Of(gpu.Watts(0)) },
-			fired:  "GPU 0 (Card) draws 99 % of its power limit now; it went above 98 % 30 s ago.",
-			over:   "GPU 0 (Card) draws 5 % of its power limit now: it is over, 4 min after it went above 98 %.",
+			fired:  "GPU 0 (Card) draws 99 % of its power limit; 30 s ago that rose above 98 %.",
+			over:   "GPU 0 (Card) draws 5 % of its power limit, no longer above 98 %. The alert is over after 4 min.",
 		},
 		Fan: {
 			rule:   func(r *Rule) { r.Hold = 30 * time.Second },
 			wrong:  func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(100))}} },
 			absent: func(d *gpu.Device) { d.Fans = gpu.Fans{} },
-			fired:  "GPU 0 (Card) has its fan told to turn at 100 % now; it went above 90 % 30 s ago.",
-			over:   "GPU 0 (Card) has its fan told to turn at 30 % now: it is over, 4 min after it went above 90 %.",
+			fired:  "GPU 0 (Card) has its fan at 100 %; 30 s ago that rose above 90 %.",
+			over:   "GPU 0 (Card) has its fan at 30 %, no longer above 90 %. The alert is over after 4 min.",
 		},
 		FanFailing: {
 			wrong: func(d *gpu.Device) {
 				d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(80)), RPM: gpu.Of(gpu.RPM(0))}}
 			},
 			absent: func(d *gpu.Device) { d.State = gpu.StateNotAnswering },
-			fired:  "GPU 0 (Card) has a fan that does not turn as it is told to; it began 30 s ago.",
-			over:   "GPU 0 (Card) has fans that turn as they are told to now: it is over, 4 min after it began.",
+			fired:  "GPU 0 (Card) has a fan that does not turn as it should; this began 30 s ago.",
+			over:   "GPU 0 (Card) has fans that turn as they should again. The alert is over after 4 min.",
 		},
 		ThrottledByHeat: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown) },
 			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
-			fired:  "GPU 0 (Card) is held back by its heat; it began 30 s ago.",
-			over:   "GPU 0 (Card) is not held back by its heat now: it is over, 4 min after it began.",
+			fired:  "GPU 0 (Card) is held back by its heat; this began 30 s ago.",
+			over:   "GPU 0 (Card) is no longer held back by its heat. The alert is over after 4 min.",
 		},
 		ThrottledByPower: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap) },
 			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
-			fired:  "GPU 0 (Card) is held back by its power limit or supply; it began 30 s ago.",
-			over:   "GPU 0 (Card) is not held back by power now: it is over, 4 min after it began.",
+			fired:  "GPU 0 (Card) is held back by its power limit or power supply; this began 30 s ago.",
+			over:   "GPU 0 (Card) is no longer held back by power. The alert is over after 4 min.",
 		},
 		XID: {
 			rule: func(r *Rule) { r.Clear = 4 * time.Minute },
@@ -123,33 +123,33 @@ func TestWatches(t *testing.T) {
 				d.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 2, Last: start.Add(time.Minute)}, {Code: 31, Count: 1, Last: start}})
 			},
 			absent: func(d *gpu.Device) { d.Health.XIDs = gpu.Reading[[]gpu.XID]{} },
-			fired:  "GPU 0 (Card) has had 3 errors of the driver, the newest XID 79 (the GPU has fallen off the bus); the first came just now.",
-			over:   "GPU 0 (Card) has had 3 errors of the driver: it is over, 4 min after the first came.",
+			fired:  "GPU 0 (Card) had 3 driver errors, the last one XID 79 (the GPU has fallen off the bus); the first came just now.",
+			over:   "GPU 0 (Card) had 3 driver errors, and no more for 4 min. The alert is over.",
 		},
 		ECC: {
 			rule:   func(r *Rule) { r.Clear = 4 * time.Minute },
 			wrong:  func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of[uint64](1) },
 			absent: func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Absent[uint64](gpu.NotSupported) },
-			fired:  "GPU 0 (Card) has had 1 error of its memory that could not be corrected; the first came just now.",
-			over:   "GPU 0 (Card) has had 1 error of its memory that could not be corrected: it is over, 4 min after the first came.",
+			fired:  "GPU 0 (Card) had 1 memory error that could not be corrected, just now.",
+			over:   "GPU 0 (Card) had 1 memory error that could not be corrected, and no more for 4 min. The alert is over.",
 		},
 		RowRemap: {
 			wrong:  func(d *gpu.Device) { d.Health.RemapPending = gpu.Of(true) },
 			absent: func(d *gpu.Device) { d.Health.RemapPending = gpu.Reading[bool]{} },
-			fired:  "GPU 0 (Card) has broken memory that waits to be replaced by spares, or has no spares left; it began 30 s ago.",
-			over:   "GPU 0 (Card) has no memory that waits to be replaced now: it is over, 4 min after it began.",
+			fired:  "GPU 0 (Card) has broken memory that no spare memory has replaced yet; this began 30 s ago.",
+			over:   "GPU 0 (Card) has no broken memory left to replace. The alert is over after 4 min.",
 		},
 		Lost: {
 			rule:   func(r *Rule) { r.Hold = 30 * time.Second },
 			wrong:  func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateLost} },
 			absent: nil, // the state of a device that is there is always known
-			fired:  "GPU 0 (Card) is lost: the driver does not find it any more; it began 30 s ago.",
-			over:   "GPU 0 (Card) is there now: it is over, 4 min after it began.",
+			fired:  "GPU 0 (Card) is lost, the driver no longer finds it; this began 30 s ago.",
+			over:   "GPU 0 (Card) is back. The alert is over after 4 min.",
 		},
 		NotAnswering: {
 			wrong: func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateNotAnswering} },
-			fired: "GPU 0 (Card) is not answering; it began 30 s ago.",
-			over:  "GPU 0 (Card) answers now: it is over, 4 min after it began.",
+			fired: "GPU 0 (Card) does not answer; this began 30 s ago.",
+			over:  "GPU 0 (Card) answers again. The alert is over after 4 min.",
 		},
 		IdleHeld: {
 			rule: func(r *Rule) { r.Threshold, r.Hold = 50, 30*time.Second },
@@ -157,8 +157,8 @@ func TestWatches(t *testing.T) {
 				d.Processes = gpu.Of([]gpu.Process{process(8, "vllm", "bob", 0, 60*mib), process(7, "python", "alice", 0, 20*mib)})
 			},
 			absent: func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
-			fired:  "GPU 0 (Card) has processes without work that hold 80 MiB of its memory; it went above 50 MiB 30 s ago; vllm (pid 8, bob) holds most of it, of 2 processes.",
-			over:   "GPU 0 (Card) has processes without work that hold 0 MiB of its memory: it is over, 4 min after it went above 50 MiB.",
+			fired:  "GPU 0 (Card) has no work, while processes hold 80 MiB of its memory; this began 30 s ago. Of 2 processes on it, vllm (pid 8, bob) holds the most, 60 MiB.",
+			over:   "GPU 0 (Card) has work again, or its memory is free. The alert is over after 4 min.",
 		},
 		IdleReserved: {
 			rule: func(r *Rule) { r.Hold = 30 * time.Second },
@@ -166,8 +166,8 @@ func TestWatches(t *testing.T) {
 				d.Reservations = gpu.Of([]gpu.Reservation{{Namespace: "ml", Pod: "notebook-0", Container: "main"}})
 			},
 			absent: func(d *gpu.Device) { d.Utilization.GPU = gpu.Reading[gpu.Percent]{} },
-			fired:  "GPU 0 (Card) is reserved, and has no work: it is kept for pod ml/notebook-0; it began 30 s ago.",
-			over:   "GPU 0 (Card) is not reserved without work now: it is over, 4 min after it began.",
+			fired:  "GPU 0 (Card) is reserved and has no work: it is kept for pod ml/notebook-0; this began 30 s ago.",
+			over:   "GPU 0 (Card) has work again, or is no longer reserved. The alert is over after 4 min.",
 		},
 		OrphanMemory: {
 			rule: func(r *Rule) { r.Threshold = 50 },
@@ -177,8 +177,8 @@ func TestWatches(t *testing.T) {
 				d.Processes, d.Memory.Used = gpu.Of([]gpu.Process{p}), gpu.Of[gpu.Bytes](70*mib)
 			},
 			absent: func(d *gpu.Device) { d.Processes = gpu.Reading[[]gpu.Process]{} },
-			fired:  "GPU 0 (Card) has 70 MiB of memory held by processes that do not exist any more; it went above 50 MiB 30 s ago; a process that has ended (pid 9) holds it.",
-			over:   "GPU 0 (Card) has 0 MiB of memory held by processes that do not exist any more: it is over, 4 min after it went above 50 MiB.",
+			fired:  "GPU 0 (Card) has 70 MiB of memory that processes left behind when they ended; this began 30 s ago. A process that has ended (pid 9) left 70 MiB.",
+			over:   "GPU 0 (Card) has got back the memory that processes left behind. The alert is over after 4 min.",
 		},
 	}
 	for _, w := range Watches() {
@@ -245,7 +245,7 @@ func TestWatches(t *testing.T) {
 				}
 			}
 			gone := slices.ContainsFunc(said, func(s string) bool {
-				return strings.HasPrefix(s, "data_gone: ") && strings.Contains(s, "does not report its ")
+				return strings.HasPrefix(s, "data_gone: ") && strings.Contains(s, " now does not report ")
 			})
 			if gone != (tt.absent != nil) {
 				t.Errorf("said %q; that it was absent: %v", said, gone)
@@ -319,17 +319,18 @@ func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 		util   gpu.Percent
 		want   string
 	}{
-		{10, 99, "GPU 0 (Card) is at 99 % now; it went above 50 % 10 s ago; python (pid 7, alice) uses it."},
-		{15, 47, "GPU 0 (Card) is at 47 % now; it went above 50 % 15 s ago."},
-		{20, 3, "GPU 0 (Card) is at 3 % now; it went above 50 % 20 s ago, and is over once it stays as it is for 15 s."},
-		{25, 60, "GPU 0 (Card) is at 60 % now; it went above 50 % 25 s ago; python (pid 7, alice) uses it."},
+		{10, 99, "GPU 0 (Card) is 99 % busy; 10 s ago it rose above 50 %. python (pid 7, alice) keeps it busy."},
+		{15, 47, "GPU 0 (Card) is 47 % busy, no longer above 50 %. The alert ends after 15 s at 45 % or less."},
+		{20, 3, "GPU 0 (Card) is 3 % busy, no longer above 50 %. If it stays so, the alert ends in 15 s."},
+		{22, 3, "GPU 0 (Card) is 3 % busy, no longer above 50 %. If it stays so, the alert ends in 13 s."},
+		{25, 60, "GPU 0 (Card) is 60 % busy; 25 s ago it rose above 50 %. python (pid 7, alice) keeps it busy."},
 	} {
 		if got := see(step.second, step.util); got != step.want {
 			t.Errorf("at %d s: %q, want %q", step.second, got, step.want)
 		}
 	}
 	e.Observe(snapshotOf(30), nil)
-	if got, want := e.Standing()[0].Message, "GPU 0 (Card) does not report its utilization now; it went above 50 % 30 s ago."; got != want {
+	if got, want := e.Standing()[0].Message, "GPU 0 (Card) now does not report its utilization, so whether this is over can't be told; 30 s ago it rose above 50 %."; got != want {
 		t.Errorf("without data: %q, want %q", got, want)
 	}
 }
@@ -420,14 +421,14 @@ func TestDriverGone(t *testing.T) {
 	see(310, fails)
 	changes := see(340, fails)
 	if len(changes) != 1 || changes[0].About() || changes[0].Device.Node != "n" ||
-		changes[0].Message != "The driver (nvml) can't be read any more: the library was replaced; it began 30 s ago." || changes[0].Advice != "Restart gpuwhy." {
+		changes[0].Message != "The driver (nvml) can't be read any more: the library was replaced; this began 30 s ago." || changes[0].Advice != "Restart gpuwhy." {
 		t.Fatalf("%+v", changes)
 	}
 	if changes := see(350, func(*gpu.Snapshot) {}); len(changes) != 1 || changes[0].State != NoData {
 		t.Errorf("nothing is said of it: %+v", changes)
 	}
 	see(360, works)
-	if changes := see(375, works); len(changes) != 1 || changes[0].State != Resolved || !strings.HasPrefix(changes[0].Message, "The driver (nvml) can be read now: it is over") {
+	if changes := see(375, works); len(changes) != 1 || changes[0].State != Resolved || changes[0].Message != "The driver (nvml) can be read again. The alert is over after 65 s." {
 		t.Errorf("%+v", changes)
 	}
 }

@@ -28,6 +28,8 @@ type Evidence struct {
 	Unit  string  `json:"unit"`                  // empty for a plain number or a text
 	Text  string  `json:"text"`                  // the value for people, with its unit
 	At    *string `json:"at" format:"date-time"` // when it was read or happened. Null where that is not known
+	// whether the moment in at is the evidence, and text the same in words; left out where not
+	Moment bool `json:"moment,omitempty"`
 }
 
 // Why answers GET /api/gpu/why: why the machine's fans run.
@@ -142,7 +144,7 @@ func newEvidence(list []explain.Evidence) []Evidence {
 	out := make([]Evidence, len(list))
 	for i := range list {
 		e := &list[i]
-		out[i] = Evidence{e.Name, float(e.Value), e.Unit, e.Text, optionalTime(e.At)}
+		out[i] = Evidence{e.Name, float(e.Value), e.Unit, e.Text, optionalTime(e.At), e.Moment}
 	}
 	return out
 }

@@ -76,6 +76,8 @@ type Evidence struct {
 	// At is when it was read, or when it happened; zero where that is not
 	// known.
 	At time.Time
+	// Moment says that At is the evidence, and Text the same in words.
+	Moment bool
 }
 
 // A Cause is one reason why a device is hot, loud or busy, or why that can't be

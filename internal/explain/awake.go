@@ -171,7 +171,7 @@ func idle(c *card) *finding {
 	case unknown:
 		return &finding{
 			clause: func(it string) string {
-				return c.figured(it, it+" does not report how busy it is")
+				return c.aside(it, it+" does not report how busy it is")
 			},
 			confidence: Low,
 			evidence:   c.heat(),

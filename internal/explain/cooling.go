@@ -32,7 +32,7 @@ func coolingDown(c *card) *finding {
 		who = ProcessName(p)
 		f.evidence.add(fact("last work", who, w.ended))
 	}
-	f.evidence.add(fact("work ended", w.ended.UTC().Format(time.TimeOnly)+" UTC", w.ended))
+	f.evidence.add(happened("work ended", w.ended))
 	if has(w.endTemp) {
 		f.evidence.add(figure("temperature when it ended", w.endTemp, "°C", w.ended))
 	}
@@ -40,10 +40,10 @@ func coolingDown(c *card) *finding {
 		f.evidence.add(figure("fan when it ended", w.endFan, "%", w.ended))
 	}
 	took, seen := c.m.cooling.usual(w.endTemp)
-	ends := "; how long it takes is not known yet"
+	ends := "; how long that takes is not known yet"
 	if seen > 0 {
 		f.evidence.add(figure("earlier cool-downs took", took.Seconds(), "s", time.Time{}), figure("cool-downs seen", float64(seen), "", time.Time{}))
-		ends = "; it takes longer than the " + Span(took) + " of earlier times"
+		ends = "; that takes longer than the " + Span(took) + " of earlier times"
 		if left := took - since; left > 0 {
 			ends = "; about " + Span(roundUp(left)) + " more, going by earlier times"
 		}
@@ -62,7 +62,7 @@ func coolingDown(c *card) *finding {
 		default:
 			clause += ", whose work ended " + ago(since)
 		}
-		return c.figured(it, clause) + ends
+		return c.aside(it, clause) + ends
 	}
 	return f
 }

@@ -86,10 +86,13 @@ func machineCauses(s *gpu.Snapshot, devices []DeviceAnswer, memories []*memory) 
 
 func noDevice(s *gpu.Snapshot) Cause {
 	c := Cause{ID: string(NoDevice), Kind: NoDevice, Sentence: sentence("No GPU can be read" + because(s.Failures)), Confidence: High}
-	if len(s.Failures) > 0 {
-		f := &s.Failures[0]
+	for i := range s.Failures {
+		f := &s.Failures[i]
+		c.Evidence = append(c.Evidence, fact("failed: "+f.Source, textOf(f.Advice.What), f.Since))
+		if i > 0 {
+			continue
+		}
 		c.Since = f.Since
-		c.Evidence = []Evidence{fact("failed: "+f.Source, textOf(f.Advice.What), f.Since)}
 		if f.Advice.Try != "" {
 			c.Advice = sentence(capital(f.Advice.Try))
 		}
@@ -97,11 +100,12 @@ func noDevice(s *gpu.Snapshot) Cause {
 	return c
 }
 
+// because is what has failed; what to do about it is advice.
 func because(failures []gpu.Failure) string {
 	if len(failures) == 0 {
 		return ""
 	}
-	return ": " + strings.TrimRight(textOf(failures[0].Advice.Text()), ".")
+	return ": " + strings.TrimRight(textOf(failures[0].Advice.What), ".")
 }
 
 func sourceFailed(f *gpu.Failure) Cause {
@@ -131,10 +135,10 @@ func note(i int, n *gpu.Advice) Cause {
 
 // say is the machine's sentence: the loudest device's, how many others work,
 // and who is missing. Those who are missing are never left out, since they may
-// be the reason.
+// be the reason. Why there is no GPU at all is told by the cause alone.
 func (a *Answer) say(s *gpu.Snapshot) string {
 	if len(a.Devices) == 0 {
-		return sentence("No GPU can be read" + because(s.Failures))
+		return sentence("No GPU can be read")
 	}
 	lead := &a.Devices[a.ranked[0]]
 	if lead.Device.State != gpu.StateOK {

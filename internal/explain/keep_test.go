@@ -67,7 +67,7 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 		{"hot for its power", []scene{during(2*minute, made(working(98, python), hotter))},
 			"; it is hot for its power: 11 °C hotter than it was at 431 W.", "fan at 66 %."},
 		{"cooling down", []scene{during(minute, made(working(98, python))), during(25*time.Second, made(warm))},
-			"; about 70 s more, going by earlier times.", "; how long it takes is not known yet."},
+			"; about 70 s more, going by earlier times.", "; how long that takes is not known yet."},
 		{"held awake", []scene{during(minute, made(held, holding))},
 			", 46 W more than at rest.", "fan off."},
 		{"a worn fan", []scene{during(30*time.Second, made(working(98, python), slow))},

@@ -159,24 +159,24 @@ func TestStories(t *testing.T) {
 			"work high"},
 
 		{"cooling down, for the first time", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
 			"cooling_down high"},
 		{"cooling down, as before", append(append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
 			during(5*minute, made(working(98, blender, python))), during(25*time.Second, warm)),
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 20 s ago, 63 °C, 30 W of 450 W, fan at 48 %; about 70 s more, going by earlier times.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 20 s ago (63 °C, 30 W of 450 W, fan at 48 %); about 70 s more, going by earlier times.",
 			"cooling_down high"},
 		{"longer than before", append(append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
 			during(5*minute, made(working(98, python))), during(55*time.Second, warm), during(55*time.Second, made(hotter(20)))),
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 2 min ago, 54 °C, 17 W of 450 W, fan off; it takes longer than the 2 min of earlier times.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 2 min ago (54 °C, 17 W of 450 W, fan off); that takes longer than the 2 min of earlier times.",
 			"cooling_down high"},
 		{"paused", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, heldBy(idler))},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which stopped working 5 s ago, 44 °C, 63 W of 450 W, fan off; how long it takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which stopped working 5 s ago (44 °C, 63 W of 450 W, fan off); how long that takes is not known yet.",
 			"cooling_down high"},
 		{"who did most, not who was last", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, made(working(8, shell))), during(10*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 5 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 5 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
 			"cooling_down high"},
 		{"nobody was listed", []scene{during(minute, made()), during(5*minute, made(working(98))), during(10*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after work that ended 5 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after work that ended 5 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
 			"cooling_down high"},
 		{"cool again", append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.",
@@ -207,7 +207,7 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) is awake without work, 44 °C, 63 W of 450 W, fan off, 46 W more than at rest, and nothing that is listed explains it.",
 			"held_awake low"},
 		{"cooling down and held awake", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(held, hotter(16), func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago, 60 °C, 63 W of 450 W, fan off; how long it takes is not known yet; python (pid 4242, alice) keeps it awake without using it, 46 W more than at rest.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago (60 °C, 63 W of 450 W, fan off); how long that takes is not known yet; python (pid 4242, alice) keeps it awake without using it, 46 W more than at rest.",
 			"cooling_down high, held_awake high"},
 
 		{"reserved, and not used", []scene{during(30*time.Second, made(reservedBy("ml/train-0")))},
@@ -244,7 +244,7 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process is listed that explains it (it is reserved by pod ml/train-0).",
 			"work low"},
 		{"cooling down, and reserved", []scene{during(minute, made()), during(5*minute, made(working(98, python), reservedBy("ml/train-0"))), during(10*time.Second, warm), during(5*time.Second, reservedWarm)},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 10 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet; it is reserved by pod ml/train-0, which has no process on it.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 10 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet; it is reserved by pod ml/train-0, which has no process on it.",
 			"cooling_down high, reserved_unused high"},
 
 		{"fan set by hand", []scene{during(minute, made(manual))},
@@ -318,13 +318,13 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) is awake without work, 44 °C, 63 W of 450 W, fan off, 46 W more than at rest, and nothing that is listed explains it.",
 			"held_awake low"},
 		{"work that ended this moment", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(5*time.Second, made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](210) }))},
-			"GPU 0 (RTX 4090) begins to cool down after python (pid 4242, alice), whose work ended just now, 71 °C, 431 W of 450 W, fan at 66 %; how long it takes is not known yet.",
+			"GPU 0 (RTX 4090) begins to cool down after python (pid 4242, alice), whose work ended just now (71 °C, 431 W of 450 W, fan at 66 %); how long that takes is not known yet.",
 			"cooling_down medium"},
 		{"fan set by hand, and cooling down", []scene{during(minute, made(manual)), during(5*minute, made(working(98, python), manual)), during(45*time.Second, warmByHand)},
-			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (63 °C); the GPU is cooling down after python (pid 4242, alice), whose work ended 40 s ago; how long it takes is not known yet.",
+			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (63 °C); the GPU is cooling down after python (pid 4242, alice), whose work ended 40 s ago; how long that takes is not known yet.",
 			"fan_set_by_hand high, cooling_down high"},
 		{"stuck counter, and fan set by hand", []scene{during(30*time.Second, made(stuck, manual))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 34 °C, 17 W of 450 W, fan at 80 %; its fan is set by hand, to 80 %, and does not follow the temperature (34 °C).",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan at 80 %); its fan is set by hand, to 80 %, and does not follow the temperature (34 °C).",
 			"busy_counter_stuck high, fan_set_by_hand high"},
 		{"four causes, of which three are told", []scene{during(12*minute, made(working(98, python), passive)), during(2*minute, made(working(98, python), passive, hotter(12), reasons(gpu.ReasonPowerCap)))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 83 °C, 431 W of 450 W; it is held back by its power limit (450 W); it is hot for its power: 11 °C hotter than it was at 431 W.",
@@ -343,22 +343,22 @@ func TestStories(t *testing.T) {
 			"held_awake medium"},
 
 		{"stuck counter", []scene{during(30*time.Second, made(stuck))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it, 34 °C, 17 W of 450 W, fan off.",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck high"},
 		{"a counter that is ahead of the work", []scene{during(time.Minute, made()), during(5*time.Second, made(stuck))},
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
 			"work low"},
 		{"stuck counter, and many who do nothing", []scene{during(30*time.Second, made(stuck, listing(36, idler)))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything, 34 °C, 17 W of 450 W, fan off.",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck medium"},
 		{"stuck counter, and one who does nothing", []scene{during(30*time.Second, made(stuck, listing(1, idler)))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: the one process on it does nothing, 34 °C, 17 W of 450 W, fan off.",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: the one process on it does nothing (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck medium"},
 		{"stuck counter, at the first reading", []scene{during(5*time.Second, made(stuck, listing(36, idler)))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything, 34 °C, 17 W of 450 W, fan off.",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck low"},
 		{"stuck counter, and a desktop without a share", []scene{during(30*time.Second, made(stuck, listing(2, gpu.Process{PID: 9, Type: gpu.TypeGraphics, Facts: shell.Facts})))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: no process on it is seen to do anything, 34 °C, 17 W of 450 W, fan off.",
+			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: no process on it is seen to do anything (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck medium"},
 		{"busy, at rest, and a process without a share, at the first reading", []scene{during(5*time.Second, made(stuck, listing(1, sleeper)))},
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
@@ -367,7 +367,7 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
 			"work low"},
 		{"who had no share is not blamed for the heat", []scene{during(minute, made()), during(2*minute, made(stuck, listing(1, sleeper))), during(45*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after work that ended 40 s ago, 63 °C, 30 W of 450 W, fan at 48 %; how long it takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after work that ended 40 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
 			"cooling_down medium"},
 		{"busy, at rest, and the driver gives one a share", []scene{during(minute, made()), during(5*time.Second, made(stuck, listing(1, python)))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 100 %, 34 °C, 17 W of 450 W, fan off.",
@@ -430,6 +430,9 @@ func TestEvidence(t *testing.T) {
 		got = append(got, string(c.Kind)+" since "+c.Since.Format(time.TimeOnly)+": "+c.Advice)
 		for _, e := range c.Evidence {
 			line := "  " + e.Name + ": " + e.Text
+			if e.Moment {
+				line = "  " + e.Name + ": the moment"
+			}
 			if !e.At.IsZero() {
 				line += " @" + e.At.Format(time.TimeOnly)
 			}
@@ -442,7 +445,7 @@ func TestEvidence(t *testing.T) {
   power limit: 450 W @15:07:40
   fan, as commanded: 0 % @15:07:40
   last work: python (pid 4242, alice) @15:07:00
-  work ended: 15:07:00 UTC @15:07:00
+  work ended: the moment @15:07:00
   temperature when it ended: 71 °C @15:07:00
   fan when it ended: 66 % @15:07:00
 held_awake since 15:07:00: End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload).
@@ -471,7 +474,7 @@ func TestAReadingOnDemand(t *testing.T) {
 	h.Add(newest)
 	beside := snapshot(made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](70); fansAt(d, 60) }))
 	beside.Time = start.Add(2 * time.Minute)
-	const want = "GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended just now, 70 °C, 17 W of 450 W, fan at 60 %; how long it takes is not known yet."
+	const want = "GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended just now (70 °C, 17 W of 450 W, fan at 60 %); how long that takes is not known yet."
 	for range 2 {
 		if got := h.Explain(beside).Sentence; got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

@@ -41,7 +41,7 @@ func stuckCounter(c *card) *finding {
 		figure("processes listed", float64(len(list)), "")
 	return &finding{
 		clause: func(it string) string {
-			return c.figured(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: %s", it, withUnit(c.v.util, "%"), idleness(list)))
+			return c.aside(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: %s", it, withUnit(c.v.util, "%"), idleness(list)))
 		},
 		confidence: confidence,
 		since:      c.began(c.m.stuck),

@@ -187,6 +187,15 @@ func (c *card) figured(it, clause string) string {
 	return clause
 }
 
+// aside is a clause with the figures in brackets, where it is the first about the
+// device and ends with something else than what they are of.
+func (c *card) aside(it, clause string) string {
+	if f := c.figures(); f != "" && it == c.name {
+		return clause + " (" + f + ")"
+	}
+	return clause
+}
+
 // figure is evidence that is a number.
 func figure(name string, value float64, unit string, at time.Time) Evidence {
 	text := withUnit(value, unit)
@@ -194,6 +203,11 @@ func figure(name string, value float64, unit string, at time.Time) Evidence {
 		text = strconv.FormatFloat(value/1024, 'f', 1, 64) + " GiB"
 	}
 	return Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: at}
+}
+
+// happened is evidence that is a moment.
+func happened(name string, at time.Time) Evidence {
+	return Evidence{Name: name, Text: at.UTC().Format("2006-01-02 15:04:05 UTC"), At: at, Moment: true}
 }
 
 // fact is evidence that is a text.

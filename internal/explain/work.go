@@ -29,7 +29,7 @@ func work(c *card) *finding {
 		f.evidence.figure("busiest video engine", c.v.video, "%")
 	}
 	if c.m.work.on && !f.since.IsZero() {
-		f.evidence.add(fact("work began", f.since.UTC().Format(time.TimeOnly)+" UTC", f.since))
+		f.evidence.add(happened("work began", f.since))
 	}
 	c.nameCulprits(f.evidence)
 	f.confidence = c.blame()
@@ -138,7 +138,7 @@ func (c *card) nameCulprits(p *proofs) {
 			p.figure("memory of "+name, memory, "MiB")
 		}
 		if started, ok := q.Facts.Started.Get(); ok {
-			p.add(fact("start of "+name, started.UTC().Format(time.DateTime)+" UTC", started))
+			p.add(happened("start of "+name, started))
 		}
 	}
 	if named > most {

@@ -325,7 +325,7 @@ var errClosed = &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err
 
 func hanging(j *job) *gpu.Advice {
 	return &gpu.Advice{
-		What: fmt.Sprintf("the NVIDIA driver has not answered since %s, while its library was %s", j.began.UTC().Format("15:04:05 UTC"), j.what),
+		What: "the NVIDIA driver does not answer while its library is " + j.what,
 		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
 		Err:  gpu.ErrNotAnswering,
 	}

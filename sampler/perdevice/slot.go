@@ -98,7 +98,7 @@ func (s *slot) overdue(now time.Time, deadline time.Duration) bool {
 // device is what can be said of the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	if s.overdue(now, deadline) {
-		s.enter(gpu.StateNotAnswering, s.began, hangs(s.began))
+		s.enter(gpu.StateNotAnswering, s.began, hangs())
 	}
 	if s.state == "" {
 		return gpu.Device{Identity: s.identity, State: gpu.StateNotAnswering, Since: now.UTC(), Reason: gpu.Advice{
@@ -128,9 +128,10 @@ func clone(r gpu.Readings) gpu.Readings {
 	return r
 }
 
-func hangs(since time.Time) gpu.Advice {
+// hangs is why a device is not answering; since when is in its Since.
+func hangs() gpu.Advice {
 	return gpu.Advice{
-		What: fmt.Sprintf("a driver call has not come back since %s", since.UTC().Format("15:04:05 UTC")),
+		What: "a driver call has not come back",
 		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
 		Err:  gpu.ErrNotAnswering,
 	}

@@ -36,8 +36,9 @@ type Event struct {
 	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
 	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
 	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
-	// Value and Threshold have their unit, "98 %"; they are empty where the
-	// rule has none or there is no reading.
+	// Value and Threshold have their unit, "98 %", or "3 °C left" of what fires
+	// below its threshold; they are empty where the rule has none or there is no
+	// reading.
 	Value     string    `json:"value"`
 	Threshold string    `json:"threshold"`
 	Since     time.Time `json:"since"` // when it began
@@ -69,6 +70,9 @@ func event(c *alert.Change, why string) (Event, bool) {
 		Value: amount(c.Value, c.Unit), Threshold: amount(c.Threshold, c.Unit),
 		Since: c.Since, Time: c.Time,
 		Message: sentence(c.Message), Why: sentence(why), Advice: sentence(c.Advice),
+	}
+	if e.Value != "" && c.Watch.Below() { // it is what is left of it, not where it is
+		e.Value += " left"
 	}
 	if c.About() {
 		e.Index, e.UUID, e.Name = c.Device.Index, name(c.Device.UUID), name(c.Device.Name)

@@ -168,7 +168,7 @@ func TestGrouping(t *testing.T) {
 		}
 		body := got[0].body
 		a, b, c := strings.Index(body, "<a over>"), strings.Index(body, "<b fired>"), strings.Index(body, "<c fired>")
-		if b < 0 || b >= c || c >= a || strings.Contains(body, "<a fired>") || !strings.Contains(body, "<a over> It began and ended before this was sent.") {
+		if b < 0 || b >= c || c >= a || strings.Contains(body, "<a fired>") || !strings.Contains(body, "<a over> The alert began and ended before this was sent.") {
 			t.Errorf("it says %q", body)
 		}
 		r.tell(change("b", alert.Over))

@@ -19,7 +19,7 @@ const defaultTitle = `{{with index .Events 0 -}}
 // The message names rules and severities, so that people know what to silence.
 const defaultMessage = `{{$one := .One}}{{range .Events -}}
 	{{if not $one}}- {{end}}{{if .Late}}{{.When}}: {{end}}[{{.Severity}} {{.Rule}}{{if .IsOver}}, over{{end}}] {{.Node}}: {{if eq .News "repeated"}}Still: {{end}}{{.Message}}
-{{- if eq .News "brief"}} It began and ended before this was sent.{{end}}
+{{- if eq .News "brief"}} The alert began and ended before this was sent.{{end}}
 {{- with .Why}} {{.}}{{end}}{{with .Advice}} {{.}}{{end}}
 {{end}}{{if .More}}… and {{.More}} more: {{.Rest}}.
 {{end}}{{with .TooMany}}{{if eq . 1}}1 event was{{else}}{{.}} events were{{end}} not told: there were too many.
@@ -158,8 +158,8 @@ func examples() []Message {
 	one := Event{
 		ID: "too_hot-GPU-1-0", News: fired, Rule: "too_hot", Severity: string(alert.Critical), State: string(alert.Firing),
 		Node: "node-1", Device: "GPU 0 (NVIDIA H100 PCIe)", Index: 0, UUID: "GPU-1", Name: "NVIDIA H100 PCIe",
-		Value: "3 °C", Threshold: "5 °C", Since: at.Add(-time.Minute), Time: at,
-		Message: "GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago.",
+		Value: "3 °C left", Threshold: "5 °C", Since: at.Add(-time.Minute), Time: at,
+		Message: "GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.",
 		Why:     "GPU 0 works.", Advice: "Look at its fans.",
 	}
 	ended, again, both := one, one, one
@@ -167,7 +167,7 @@ func examples() []Message {
 	again.News, both.News = repeated, brief
 	driver := Event{
 		ID: "driver_gone-nvml-0", News: fired, Rule: "driver_gone", Severity: string(alert.Warning), State: string(alert.Firing),
-		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: at, Time: at, Message: "The driver (nvml) can't be read any more now.",
+		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: at, Time: at, Message: "The driver (nvml) can't be read any more; this began just now.",
 	}
 	all := []Event{one, ended, again, both, driver}
 	return []Message{

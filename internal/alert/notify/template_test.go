@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
@@ -19,19 +20,19 @@ func TestDefaultTemplates(t *testing.T) {
 		title, body string
 	}{
 		{
-			"one", all[0], "node-1 GPU 0: too hot (3 °C)",
-			"[critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.",
+			"one", all[0], "node-1 GPU 0: too hot (3 °C left)",
+			"[critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it. GPU 0 works. Look at its fans.",
 		},
 		{
 			"the driver, late, with a link", all[1], "node-1 driver: driver gone",
-			"12 min ago (03:04:05 UTC): [warning driver_gone] node-1: The driver (nvml) can't be read any more now.\nhttps://gpus.example.org/alerts",
+			"12 min ago (03:04:05 UTC): [warning driver_gone] node-1: The driver (nvml) can't be read any more; this began just now.\nhttps://gpus.example.org/alerts",
 		},
 		{
-			"many", all[2], "node-1 GPU 0: too hot (3 °C) and 4 more",
-			`- [critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.
-- [critical too_hot] node-1: Still: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago. GPU 0 works. Look at its fans.
-- [warning driver_gone] node-1: The driver (nvml) can't be read any more now.
-- [critical too_hot, over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C away from where it slows itself down now; it went below 5 °C 60 s ago.
+			"many", all[2], "node-1 GPU 0: too hot (3 °C left) and 4 more",
+			`- [critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it. GPU 0 works. Look at its fans.
+- [critical too_hot] node-1: Still: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it. GPU 0 works. Look at its fans.
+- [warning driver_gone] node-1: The driver (nvml) can't be read any more; this began just now.
+- [critical too_hot, over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.
 … and 1 more: 1 over.
 2 events were not told: there were too many.
 1 event was not told: it could not be delivered in time.
@@ -72,7 +73,7 @@ func TestTemplateFields(t *testing.T) {
 	}
 	want := "CRITICAL 2 0 1 1 critical 3 2 1 https://gpus.example.org/alerts false false 3" +
 		" too_hot-GPU-1-0 fired too_hot too hot critical firing node-1 GPU 0 (NVIDIA H100 PCIe) GPU 0 0 GPU-1 NVIDIA H100 PCIe" +
-		" 3 °C 5 °C 2026-01-02 03:03:05 UTC 2026 60 s " + m.Events[0].Message + " GPU 0 works. Look at its fans. https://gpus.example.org/gpu/GPU-1 true false" +
+		" 3 °C left 5 °C 2026-01-02 03:03:05 UTC 2026 60 s " + m.Events[0].Message + " GPU 0 works. Look at its fans. https://gpus.example.org/gpu/GPU-1 true false" +
 		" true 21 h 21 h ago (2026-01-02 03:04:05 UTC) 2026-01-03 00:04:05 UTC"
 	if got != want {
 		t.Errorf("it says\n%s\nwant\n%s", got, want)
@@ -191,4 +192,16 @@ func FuzzRestore(f *testing.F) {
 			t.Errorf("%d bytes, %v", len(again), err)
 		}
 	})
+}
+
+// What is left of a distance is not taken for a temperature.
+func TestWhatIsLeft(t *testing.T) {
+	c := alert.Change{News: alert.Fired, Alert: alert.Alert{Watch: alert.TemperatureMargin, Unit: "°C", Value: gpu.Of(3.0), Threshold: gpu.Of(5.0)}}
+	if e, ok := event(&c, ""); !ok || e.Value != "3 °C left" || e.Threshold != "5 °C" {
+		t.Errorf("%+v", e)
+	}
+	c.Watch = alert.Temperature
+	if e, ok := event(&c, ""); !ok || e.Value != "3 °C" {
+		t.Errorf("%+v", e)
+	}
 }

@@ -1,0 +1,50 @@
+package alert
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// An alert is told in these words where what is watched, or who causes it, is
+// out of the ordinary.
+func TestWords(t *testing.T) {
+	idle := process(8, "vllm", "bob", 0, 3<<30)
+	hidden := process(9, "", "", 0, 0)
+	hidden.Memory = gpu.Reading[gpu.Bytes]{}
+	nameless := process(10, "", "", 40, 0)
+	nameless.Facts = gpu.ProcessFacts{Exists: gpu.Of(true)}
+	for want, a := range map[string]Alert{
+		"GPU 0 (Card) is 2 °C above the temperature at which it slows itself down; 12 min ago it came within 5 °C of it.":           {Watch: TemperatureMargin, Value: gpu.Of(-2.0)},
+		"GPU 0 (Card) is 96 % busy; just now it rose above 5 %. vllm (pid 8, bob) holds 3.0 GiB.":                                   {Watch: Utilization, Value: gpu.Of(96.0), Since: start.Add(12 * time.Minute), Processes: []gpu.Process{idle}},
+		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. Of 2 processes on it, vllm (pid 8, bob) holds the most, 3.0 GiB.": {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{idle, hidden}},
+		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. A process (pid 10) keeps it busy.":                                {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{nameless}},
+		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. Of 2 processes on it, a process (pid 10) works the most.":         {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{nameless, idle}},
+		"GPU 0 (Card) draws 390 W; 12 min ago that rose above 5 W. A process (pid 9) runs on it.":                                   {Watch: Power, Value: gpu.Of(390.0), Processes: []gpu.Process{hidden}},
+	} {
+		w := watches[a.Watch]
+		a.State, a.Device, a.Unit, a.Threshold = Firing, card().Identity, w.unit, gpu.Of(5.0)
+		a.Time = start.Add(12 * time.Minute)
+		if a.Since.IsZero() {
+			a.Since = start
+		}
+		a.now.beyond = true
+		rule := Default("rule", a.Watch)
+		if a.told(&rule, w, "", ""); a.Message != want {
+			t.Errorf("%q, want %q", a.Message, want)
+		}
+	}
+	one, two := Alert{Watch: XID, State: Firing, Device: card().Identity, Value: gpu.Of(1.0), Since: start, Time: start}, Alert{}
+	rule := Default("rule", XID)
+	one.told(&rule, watches[XID], "XID 79 (the GPU has fallen off the bus)", "Look.")
+	if want := "GPU 0 (Card) had 1 driver error: XID 79 (the GPU has fallen off the bus), just now."; one.Message != want || one.Advice != "Look." {
+		t.Errorf("%q, %q, want %q", one.Message, one.Advice, want)
+	}
+	two = one
+	two.Value, two.Time, two.State = gpu.Of(2.0), start.Add(time.Hour), NoData
+	two.told(&rule, watches[XID], "", "")
+	if want := "GPU 0 (Card) now does not report its driver errors, so whether this is over can't be told; the first came 60 min ago."; two.Message != want {
+		t.Errorf("%q, want %q", two.Message, want)
+	}
+}
