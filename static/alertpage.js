@@ -4,6 +4,7 @@
 
 import { byId, setAttribute, setText } from "./dom.js";
 import { sendForms } from "./forms.js";
+import { rewriteMoments } from "./moments.js";
 import { connect, stateWords } from "./stream.js";
 
 const { base: root = "/", interval: seconds } = document.body.dataset;
@@ -26,6 +27,7 @@ function refresh() {
   page.onload = () => {
     const main = page.status === 200 && page.response?.querySelector("main");
     if (!main) return;
+    rewriteMoments(main);
     become(/** @type {Element} */ (document.querySelector("main")), main);
     document.title = page.response.title;
   };

@@ -1,8 +1,9 @@
 // @ts-check
 // Alerts, as they fire and as they are over: the worst, and all if asked for.
 
-import { clean, dots, longestName, longestSentence, moment, say, sentence } from "./format.js";
+import { clean, dots, longestName, longestSentence, say, sentence } from "./format.js";
 import { sendForms } from "./forms.js";
+import { moment } from "./moments.js";
 import { tell } from "./tools.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { clone, setTexts, slot } from "./rows.js";
@@ -74,11 +75,10 @@ const label = (a) => (a.state === "firing" ? say(`alert ${a.rule}`) || say(`aler
  * @param {Alert} a
  */
 function said({ acknowledged: by, silenced_until: until }) {
-  const today = until?.slice(0, 10) === new Date().toISOString().slice(0, 10);
   let known = by && say("acknowledged");
   if (known && by?.by) known = say("by", known, clean(by.by, longestName));
   if (known && by?.comment) known = say("says", known, clean(by.comment, longestSentence));
-  return dots(known, until && say("silenced", `${until.slice(today ? 11 : 0, 16).replace("T", " ")}\u00a0UTC`));
+  return dots(known, until && say("silenced", moment(until)));
 }
 
 /** What matters most comes first, and what is over last; else they are as they came. */

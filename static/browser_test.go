@@ -45,6 +45,8 @@ type site struct {
 	snapshot *gpu.Snapshot
 	why      string
 	alerts   []contract.Alert
+	causes   []views.Cause // of the first paint, in place of the snapshot's
+	standing []views.Alert // in the first paint
 	viewers  map[*websocket.Conn]chan struct{}
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
@@ -110,7 +112,10 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
 	answer := explained(s.snapshot)
-	in.Causes = viewCauses(answer.Causes())
+	in.Causes, in.Alerts = viewCauses(answer.Causes()), s.standing
+	if s.causes != nil {
+		in.Causes = s.causes
+	}
 	in.Attribution = func(d *gpu.Device) views.Attribution { return attributed(d, s.snapshot) }
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {

@@ -1,7 +1,8 @@
 // @ts-check
 // Why, and the evidence for it: the twin of views/cause.go.
 
-import { between, clean, dots, longestName, moment, say, sentence } from "./format.js";
+import { between, clean, dots, longestName, say, sentence } from "./format.js";
+import { moment } from "./moments.js";
 import { byId, setHidden, setText } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
 
@@ -38,7 +39,7 @@ function showCause(row, c, now) {
   });
   sync(slot(row, "evidence"), "t-evidence", c.evidence.map((e, i) => ({ e, i })), ({ i }) => String(i), (line, { e }) => setTexts(line, {
     name: clean(e.name, longestName),
-    text: sentence(e.text),
+    text: e.moment && e.at ? moment(e.at) : sentence(e.text),
     seen: e.at && Date.parse(now) - Date.parse(e.at) >= 2000 ? say("ago", between(e.at, now)) : "",
   }));
 }

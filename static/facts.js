@@ -3,9 +3,10 @@
 // beside each value where it is in the message, and how it is written.
 
 import {
-  absent, celsius, clean, count, decimals, energy, longestName, longestSentence, megahertz, memory, moment, part, percent, plain, rate, rpm, say, show, shown, watts,
+  absent, celsius, clean, count, decimals, energy, longestName, longestSentence, megahertz, memory, part, percent, plain, rate, rpm, say, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
+import { moment } from "./moments.js";
 import { sync } from "./rows.js";
 import { awayText } from "./cards.js";
 

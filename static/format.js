@@ -41,17 +41,6 @@ export function energy(joules) {
   return wh < 1000 ? `${decimals(wh)}\u00a0Wh` : `${decimals(wh / 1000, 1)}\u00a0kWh`;
 }
 
-const clock = new Intl.DateTimeFormat([], {
-  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
-});
-
-/**
- * A moment where the reader is and as they write it; the first paint has it in
- * UTC.
- * @param {string} time RFC 3339
- */
-export const moment = (time) => clock.format(Date.parse(time));
-
 /** @param {number} mib */
 export function memory(mib) {
   if (mib < 1024) return `${decimals(mib)}\u00a0MiB`;

@@ -95,7 +95,7 @@
  * @property {string} sentence
  * @property {"high" | "medium" | "low"} certainty
  * @property {string | null} since
- * @property {{name: string, text: string, at: string | null}[]} evidence
+ * @property {{name: string, text: string, at: string | null, moment?: boolean}[]} evidence
  * @property {string} advice
  */
 

@@ -94,12 +94,13 @@ func visit(t *testing.T, ctx context.Context, site *site) {
 // differences compares the page as it is with the page that the server would
 // send now, element by element; charts and what tells of the connection aside.
 const differences = `(async () => {
+  // data-at is for the script that has written the moment anew.
   const served = new DOMParser().parseFromString(await (await fetch(location.href)).text(), "text/html");
   const lines = (doc) => {
     const out = [document.body.hasAttribute("data-stale") ? "" : doc.title];
     const walk = (el, depth) => {
       if (el.matches("#charts, #alerts, noscript, template, #age, #connection, .tools, dialog, #said, #wall-canvas, .trend")) return;
-      const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)))
+      const attributes = [...el.attributes].filter((a) => !(el === doc.body && /^data-(now|stale)$/.test(a.name)) && a.name !== "data-at")
         .map((a) => a.name + "=" + JSON.stringify(a.value)).sort().join(" ");
       const text = [...el.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data.trim()).join("");
       out.push(" ".repeat(depth) + el.tagName.toLowerCase() + " " + attributes + " " + text);
@@ -226,6 +227,47 @@ func TestMomentsAreTheReaders(t *testing.T) {
 		until(t, ctx, fmt.Sprintf(`document.querySelector("[data-path=state_since]").textContent.replace(/\s/g, " ") === %q`, reader.state))
 		console.none(t)
 	}
+}
+
+// So they are before a message has come, on every page and in every tooltip.
+func TestMomentsAreTheReadersAtOnce(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
+	e.Snapshot.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: e.Snapshot.Time.Add(-time.Hour)}})
+	site := newSite(t, e.Snapshot, e.Why)
+	site.causes = e.Causes
+	site.setRefuse(true)
+	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", UUID: e.Snapshot.Devices[0].UUID, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	readIn(t, ctx, "de-DE", "Europe/Berlin")
+	for path, want := range map[string][]string{
+		"": {
+			`document.querySelector(".alert").title === "since 02.01.2026, 12:59:00 MEZ"`,
+			`document.querySelector(".alert .said").textContent === "silenced until 02.01.2026, 14:00:00 MEZ"`,
+			`document.querySelector("#processes time").title === "since 02.01.2026, 10:00:00 MEZ"`,
+			`document.querySelector("#causes [data-f=about]").textContent.includes("since 02.01.2026, 10:46:00 MEZ, for 2")`,
+			`[...document.querySelectorAll("#causes b")].some((b) => b.textContent === "02.01.2026, 10:46:00 MEZ")`,
+		},
+		"gpu/" + e.Snapshot.Devices[0].UUID: {
+			`document.querySelector("[data-path=state_since]").textContent === "30.12.2025, 10:00:00 MEZ"`,
+			`document.querySelector("[data-list='health.xids'] [data-path=last]").textContent === "02.01.2026, 12:00:00 MEZ"`,
+		},
+		"gpu/" + e.Snapshot.Devices[6].UUID: {
+			`document.querySelector("[data-path='memory.used_mb']").textContent === "not read since 31.12.2025, 11:00:00 MEZ"`,
+		},
+	} {
+		do(t, ctx, chromedp.Navigate(site.URL+base+path))
+		until(t, ctx, `document.getElementById("connection").dataset.state !== "off"`)
+		for _, condition := range want {
+			if !ask[bool](t, ctx, condition) {
+				t.Errorf("%q: not %s", path, condition)
+			}
+		}
+		if left := ask[string](t, ctx, `[...document.querySelectorAll("body *")].flatMap((e) => [e.title ?? "", ...[...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data)]).filter((s) => s.includes("UTC")).join("; ")`); left != "" {
+			t.Errorf("%q still has %s", path, left)
+		}
+	}
+	console.none(t, "WebSocket connection to", "Failed to load resource")
 }
 
 // The evidence is there to be opened, stays open while it changes, and what
@@ -467,7 +509,7 @@ func TestAlertsComeAndGo(t *testing.T) {
 	today := now.UTC().Add(time.Hour).Truncate(time.Hour).Format(time.RFC3339Nano)
 	alert.Acknowledged, alert.SilencedUntil = &contract.Acknowledgment{By: "<i>ann</i>", Comment: "\u202enot yet"}, &today
 	site.send(t, "alert", alert)
-	until(t, ctx, `/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*\d\d:00\sUTC$/.test(document.querySelector("#alerts .said").textContent)`)
+	until(t, ctx, `/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*:00:00.* UTC$/.test(document.querySelector("#alerts .said").textContent)`)
 	until(t, ctx, `[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "`+base+`api/alerts/a1/silence"`)
 	alert.Acknowledged, alert.SilencedUntil = nil, nil
 

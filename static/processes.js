@@ -3,8 +3,9 @@
 // as was chosen; the details of one in a details.
 
 import {
-  absent, between, clean, count, dots, list, longestCommand, longestName, memory, moment, percent, say, show, shown, watts,
+  absent, between, clean, count, dots, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
 } from "./format.js";
+import { moment } from "./moments.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
 import { gpuName, listed } from "./cards.js";

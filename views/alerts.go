@@ -82,7 +82,9 @@ type AlertsInput struct {
 type AlertRow struct {
 	Key, State, Severity, Label, Message string
 	Since                                string // the moment, for those who point at the row
+	Began                                string // the moment in Since, for scripts
 	Said                                 string // what people said of it
+	Until                                string // the moment in Said, for scripts; empty for none
 	Known, Silenced                      bool
 	Say                                  string // where forms about it go, with a slash at its end
 	Page                                 string // what forms say of where they are
@@ -94,14 +96,16 @@ type AlertCard struct {
 	Rule, Device, DevicePath string
 	Advice, Why              string
 	Span                     string // how long it has been so, or was
-	At                       string
+	At                       Moment // when it began
 	Ended                    bool
 	NoData                   bool
 }
 
 // A SilenceRow is a silence as the page shows it.
 type SilenceRow struct {
-	Key, Of, Said, Until, End string
+	Key, Of, Said string
+	Until         Moment
+	End           string // where a form ends it
 }
 
 // A RuleRow is a rule as the page shows it.
@@ -112,8 +116,8 @@ type RuleRow struct {
 
 // A TargetRow is a target as the page shows it.
 type TargetRow struct {
-	Key, Service, Severity, Success, Error, Queued string
-	Failing                                        bool
+	Key, Service, Severity, Error, Queued string
+	Success, Since                        Moment // when it was last told, and since when it fails; empty for never, and while it works
 }
 
 // A Choice is one of a list in a form.
@@ -123,7 +127,8 @@ type Choice struct{ Value, Label string }
 type AlertsPage struct {
 	Title, Version, Node, Source, BasePath, Interval string
 	Simulated                                        bool
-	Sentence, AsOf                                   string
+	Sentence                                         string
+	AsOf                                             Moment
 	Firing                                           []AlertCard
 	Silences                                         []SilenceRow
 	Past                                             []AlertCard
@@ -146,7 +151,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
 		Interval:  strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
 		Simulated: in.Snapshot != nil && in.Snapshot.Simulated(),
-		AsOf:      "as of " + moment(in.Now),
+		AsOf:      newMoment(in.Now),
 		asset:     in.Asset,
 	}
 	if in.Snapshot != nil {
@@ -222,7 +227,7 @@ func newAlertCard(a *Alert, in *Input) AlertCard {
 		AlertRow: newAlertRow(a, in, "alerts"),
 		Rule:     a.Rule, Device: "the machine",
 		Advice: sentence(a.Advice), Why: sentence(a.Why),
-		Span: "for " + between(a.Since, in.Now), At: moment(a.Since),
+		Span: "for " + between(a.Since, in.Now), At: newMoment(a.Since),
 		Ended: a.State == "resolved", NoData: a.State == "no_data",
 	}
 	if a.UUID != "" {
@@ -262,7 +267,7 @@ func newSilence(s *Silence, in *Input) SilenceRow {
 	}
 	return SilenceRow{
 		Key: s.ID, Of: dots(of), Said: made,
-		Until: until(s.Until, in.Now), End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end",
+		Until: newMoment(s.Until), End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end",
 	}
 }
 
@@ -315,20 +320,14 @@ func newRule(r *Rule) RuleRow {
 
 func newTarget(t *Target) TargetRow {
 	out := TargetRow{
-		Key: t.Name, Service: t.Service, Severity: severityName(t.Severity), Success: "not yet", Error: "none",
-		Queued: strconv.Itoa(t.Queued), Failing: !t.FailingSince.IsZero(),
+		Key: t.Name, Service: t.Service, Severity: severityName(t.Severity), Error: "none",
+		Queued: strconv.Itoa(t.Queued), Success: newMoment(t.LastSuccess), Since: newMoment(t.FailingSince),
 	}
 	if out.Severity == "" {
 		out.Severity = "everything"
 	}
-	if !t.LastSuccess.IsZero() {
-		out.Success = moment(t.LastSuccess)
-	}
 	if t.LastError != "" {
 		out.Error = clean(t.LastError, longestSentence)
-	}
-	if out.Failing {
-		out.Error += ", since " + moment(t.FailingSince)
 	}
 	return out
 }
@@ -355,7 +354,7 @@ func silenceChoices(devices []gpu.Device) (gpus, nodes []Choice) {
 func newAlertRow(a *Alert, in *Input, page string) AlertRow {
 	out := AlertRow{
 		Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(*a), Message: sentence(a.Message),
-		Since: say("since", moment(a.Since)), Known: a.Acknowledged != nil, Silenced: !a.SilencedUntil.IsZero(),
+		Since: say("since", moment(a.Since)), Began: stamp(a.Since), Known: a.Acknowledged != nil, Silenced: !a.SilencedUntil.IsZero(),
 		Say: in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
 	}
 	var parts []string
@@ -363,7 +362,8 @@ func newAlertRow(a *Alert, in *Input, page string) AlertRow {
 		parts = append(parts, saying(say("acknowledged"), a.Acknowledged))
 	}
 	if out.Silenced {
-		parts = append(parts, say("silenced", until(a.SilencedUntil, in.Now)))
+		parts = append(parts, say("silenced", moment(a.SilencedUntil)))
+		out.Until = stamp(a.SilencedUntil)
 	}
 	out.Said = dots(parts)
 	return out
@@ -378,15 +378,6 @@ func saying(did string, n *Note) string {
 		did = say("says", did, comment)
 	}
 	return did
-}
-
-// until writes a time ahead: without the day if that is today's.
-func until(t, now time.Time) string {
-	layout := "2006-01-02 15:04"
-	if t.UTC().Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
-		layout = "15:04"
-	}
-	return t.UTC().Format(layout) + nbsp + "UTC"
 }
 
 // length writes a time that somebody has set, such as "4 h".

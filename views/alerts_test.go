@@ -18,7 +18,7 @@ func TestAlertsPage(t *testing.T) {
 	if p.Title != "▲ 3 · Alerts · gpuwhy" || p.Sentence != "3 alerts stand: 1 critical, 1 warning and 1 note." || p.RuleCount != "2 rules are in force" {
 		t.Errorf("%q, %q, %q", p.Title, p.Sentence, p.RuleCount)
 	}
-	if got := p.Firing[1]; got.Said != "acknowledged by <b>ann</b>: a new fan is on its way · silenced until 2026-01-03 18:00\u00a0UTC" || !got.Known || !got.Silenced {
+	if got := p.Firing[1]; got.Said != "acknowledged by <b>ann</b>: a new fan is on its way · silenced until 2026-01-03 18:00:00 UTC" || got.Until != "2026-01-03T18:00:00Z" || !got.Known || !got.Silenced {
 		t.Errorf("%+v", got)
 	}
 	if got := p.Firing[2]; !got.NoData || got.Device != "the machine" || got.DevicePath != "" {
@@ -35,12 +35,12 @@ func TestAlertsPage(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]SilenceRow{
-		{"s1", "rule hot · GPU 1", "made by <b>ann</b>: a new fan is on its way", "2026-01-03 18:00\u00a0UTC", "/api/silences/s1/end"},
-		{"s2", "every rule · GPUs GPU-5c* · machine other", "", "13:00\u00a0UTC", "/api/silences/s2/end"},
+		{"s1", "rule hot · GPU 1", "made by <b>ann</b>: a new fan is on its way", Moment{"2026-01-03 18:00:00 UTC", "2026-01-03T18:00:00Z"}, "/api/silences/s1/end"},
+		{"s2", "every rule · GPUs GPU-5c* · machine other", "", Moment{"2026-01-02 13:00:00 UTC", "2026-01-02T13:00:00Z"}, "/api/silences/s2/end"},
 	}, p.Silences); diff != "" {
 		t.Error(diff)
 	}
-	if got := p.Targets[1]; !got.Failing || got.Error != "it answered 503, since 2026-01-02 11:00:00 UTC" || got.Success != "not yet" || got.Severity != "everything" {
+	if got := p.Targets[1]; got.Since.Text != "2026-01-02 11:00:00 UTC" || got.Error != "it answered 503" || got.Success != (Moment{}) || got.Severity != "everything" {
 		t.Errorf("%+v", got)
 	}
 	var html bytes.Buffer

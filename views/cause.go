@@ -38,6 +38,7 @@ type CauseRow struct {
 	Key, Sentence string
 	Evidence      []EvidenceRow
 	About         string // how sure it is, and since when it is so
+	At            string // the moment in About, for scripts; empty for none
 	Advice        string
 }
 
@@ -45,6 +46,7 @@ type CauseRow struct {
 // it was not seen with it.
 type EvidenceRow struct {
 	Name, Text, Seen string
+	At               string // the moment in Text, for scripts; empty where it is none
 }
 
 // seenApart is how long before the reading evidence was seen that has a time of
@@ -77,10 +79,14 @@ func newCause(c *Cause, now time.Time) CauseRow {
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
+		out.At = stamp(c.Since)
 		out.About += " · " + say("since, for", moment(c.Since), between(c.Since, now))
 	}
 	for _, e := range c.Evidence {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
+		if e.Moment && !e.At.IsZero() {
+			row.Text, row.At = moment(e.At), stamp(e.At)
+		}
 		if !e.At.IsZero() && now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
 			row.Seen = say("ago", between(e.At, now))
 		}

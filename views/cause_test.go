@@ -14,7 +14,7 @@ func TestCauses(t *testing.T) {
 		{ID: "work:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "p keeps it busy.", Certainty: "medium", Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []Evidence{
 			{"power draw", "431\u00a0W", noon, false},
 			{"read a second ago", "1", noon.Add(-time.Second), false},
-			{"work began", "2026-01-02 11:58:30 UTC", noon.Add(-90 * time.Second), true},
+			{"work began", "11:58:30 UTC", noon.Add(-90 * time.Second), true},
 			{"when is not known", "2", time.Time{}, false},
 		}},
 		{ID: "limited_by_heat:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "\u202eIt is hot.", Certainty: "low"},
@@ -24,9 +24,10 @@ func TestCauses(t *testing.T) {
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "Certainty: medium, something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min",
+			About: "Certainty: medium, something else could look the same · since 2026-01-02 11:58:30 UTC, for 1\u00a0min", At: "2026-01-02T11:58:30Z",
 			Evidence: []EvidenceRow{
-				{"power draw", "431\u00a0W", ""}, {"read a second ago", "1", ""}, {"work began", "2026-01-02 11:58:30 UTC", "1\u00a0min ago"}, {"when is not known", "2", ""},
+				{"power draw", "431\u00a0W", "", ""}, {"read a second ago", "1", "", ""},
+				{"work began", "2026-01-02 11:58:30 UTC", "1\u00a0min ago", "2026-01-02T11:58:30Z"}, {"when is not known", "2", "", ""},
 			},
 		},
 		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "Certainty: low, what would decide is not reported"},

@@ -140,7 +140,9 @@ func written[T any](r gpu.Reading[T]) Value {
 	case gpu.Reading[uint64]:
 		return show(newNumber(float64(r.Or(0)), r.Quality()), whole)
 	case gpu.Reading[time.Time]:
-		return worded(r, moment)
+		v := worded(r, moment)
+		v.At = stamp(r.Or(time.Time{}))
+		return v
 	case gpu.Reading[[]gpu.XID]:
 		return worded(r, kinds)
 	case gpu.Reading[bool]:
@@ -174,8 +176,6 @@ func kinds(list []gpu.XID) string {
 	}
 	return count("kinds", len(list))
 }
-
-func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func reasonsInWords(r gpu.ClockEventReasons) string {
 	var words []string
@@ -225,10 +225,10 @@ func onFact(d *gpu.Device, v Value) Value {
 	case v.Mark != Missing:
 		return v
 	case d.State != gpu.StateOK:
-		v.Text = say("not read since", moment(d.Since))
+		v.Text, v.At = say("not read since", moment(d.Since)), stamp(d.Since)
 		v.Title = strings.ToLower(say("state " + string(d.State)))
 	case v.Text == say("stale") && !d.SampledAt.IsZero():
-		v.Text = say("stale since", moment(d.SampledAt))
+		v.Text, v.At = say("stale since", moment(d.SampledAt)), stamp(d.SampledAt)
 	}
 	return v
 }

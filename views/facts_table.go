@@ -207,7 +207,7 @@ var factSpecs = []struct {
 			"The pod that Kubernetes has given it to, whether it uses it or not.", "v1.PodResourcesLister/List"),
 		told("source", "Read through", func(d *dev) string { return d.Source }, "", ""),
 		told("node", "Machine", func(d *dev) string { return d.Node }, "", ""),
-		told("state_since", "Like this since", func(d *dev) string { return moment(d.Since) }, "When it was first seen, came back or went away.", "").as("moment"),
+		reads("state_since", "Like this since", func(d *dev) gpu.Reading[time.Time] { return gpu.Of(d.Since) }, "When it was first seen, came back or went away.", ""),
 		reads("sampled_at", "Read at", sampled, "When the reading of these values began.", ""),
 	}},
 }

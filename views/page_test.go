@@ -59,7 +59,7 @@ func TestMeters(t *testing.T) {
 		},
 		"not permitted says so": {
 			func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotPermitted) }, 0,
-			Meter{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy may not read it"}},
+			Meter{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy may not read it", ""}},
 		},
 		"memory": {
 			func(d *gpu.Device) { d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(0)), gpu.Of(gpu.Bytes(8<<30)) }, 1,
@@ -93,7 +93,7 @@ func TestMeters(t *testing.T) {
 			func(d *gpu.Device) {
 				d.Power.Draw, d.Power.EnforcedLimit = gpu.DoubtfulOf[gpu.Watts](600), gpu.Of[gpu.Watts](160)
 			}, 3,
-			Meter{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, but it can't be right"}, Limit: "of 160\u00a0W", Fill: "100", Level: Near},
+			Meter{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, but it can't be right", ""}, Limit: "of 160\u00a0W", Fill: "100", Level: Near},
 		},
 		"power without a limit has no bar": {
 			func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](60), gpu.Of[gpu.Watts](0) }, 3,
@@ -113,7 +113,7 @@ func TestMeters(t *testing.T) {
 		},
 		"a passive card": {
 			func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, 4,
-			Meter{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans"}},
+			Meter{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans", ""}},
 		},
 		"fans that are not reported": {
 			func(*gpu.Device) {}, 4,
@@ -213,7 +213,7 @@ func TestProcessRow(t *testing.T) {
 	missing := absent(gpu.NotReported)
 	want := []Process{{
 		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", PID: "7", Type: "compute", Name: missing, User: missing, Memory: missing,
-		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it"},
+		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it", ""},
 		SM:      Value{Text: "0\u00a0%"},
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
@@ -325,13 +325,13 @@ func TestPageOfEight(t *testing.T) {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
 	row := func(key, state, severity, label, message, since string) AlertRow {
-		return AlertRow{Key: key, State: state, Severity: severity, Label: label, Message: message, Since: since, Say: "/api/alerts/" + key + "/"}
+		return AlertRow{Key: key, State: state, Severity: severity, Label: label, Message: message, Since: "since 2026-01-02 " + since + " UTC", Began: "2026-01-02T" + since + "Z", Say: "/api/alerts/" + key + "/"}
 	}
 	if diff := cmp.Diff([]AlertRow{ // what matters most comes first, and of that the oldest
-		row("a2", "firing", "critical", "Critical", "GPU\u00a06 is lost", "since 2026-01-02 12:00:00 UTC"),
-		row("a3", "no_data", "warning", "No data", "GPU\u00a05 was hot", "since 2026-01-02 11:00:00 UTC"),
-		row("a1", "firing", "warning", "High usage", "GPU\u00a00 is busy", "since 2026-01-02 11:59:18 UTC"),
-		row("a4", "firing", "info", "Note", "GPU\u00a07 is new", "since 2026-01-02 11:00:00 UTC"),
+		row("a2", "firing", "critical", "Critical", "GPU\u00a06 is lost", "12:00:00"),
+		row("a3", "no_data", "warning", "No data", "GPU\u00a05 was hot", "11:00:00"),
+		row("a1", "firing", "warning", "High usage", "GPU\u00a00 is busy", "11:59:18"),
+		row("a4", "firing", "info", "Note", "GPU\u00a07 is new", "11:00:00"),
 	}, p.Alerts); diff != "" {
 		t.Error(diff)
 	}

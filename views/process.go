@@ -123,7 +123,7 @@ func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now
 		out.Command.Text = say("command", out.Command.Text)
 	}
 	if started, ok := f.Started.Get(); ok {
-		out.Started = started.UTC().Format("2006-01-02T15:04:05Z")
+		out.Started = stamp(started)
 		out.Running = Value{Text: between(started, now), Title: say("since", moment(started))}
 	}
 	return out

@@ -12,6 +12,7 @@ type Value struct {
 	Text  string
 	Mark  Mark
 	Title string // says more, where Mark is set
+	At    string // the moment in Text, for scripts; empty where there is none
 }
 
 // Mark tells values apart that are not simply a value.
@@ -29,7 +30,7 @@ func show(n number, format func(float64) string) Value {
 	case gpu.Good:
 		return Value{Text: format(n.value)}
 	case gpu.Doubtful:
-		return Value{format(n.value) + " ?", Doubtful, say("doubtful why")}
+		return Value{Text: format(n.value) + " ?", Mark: Doubtful, Title: say("doubtful why")}
 	default:
 		return absent(n.quality)
 	}
@@ -49,7 +50,9 @@ func absent(q gpu.Quality) Value {
 }
 
 // missing says that there is no value, and why.
-func missing(name string) Value { return Value{say(name), Missing, say(name + " why")} }
+func missing(name string) Value {
+	return Value{Text: say(name), Mark: Missing, Title: say(name + " why")}
+}
 
 // shown is text that a process or a device reports about itself.
 func shown(r gpu.Reading[string], limit int) Value {
@@ -62,6 +65,9 @@ func shown(r gpu.Reading[string], limit int) Value {
 // attrs are what the value's element carries beside its text.
 func (v Value) attrs() templ.Attributes {
 	out := templ.Attributes{}
+	if v.At != "" {
+		out["data-at"] = v.At
+	}
 	if v.Mark != Plain {
 		out["data-mark"] = string(v.Mark)
 	}

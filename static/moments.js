@@ -1,0 +1,28 @@
+// @ts-check
+// Moments, where the reader is and as they write them.
+
+import { setText } from "./dom.js";
+
+const clock = new Intl.DateTimeFormat([], {
+  year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+});
+
+/** @param {string} time RFC 3339 */
+export const moment = (time) => clock.format(Date.parse(time));
+
+/**
+ * Writes moments anew that the server wrote in UTC (views/moment.go).
+ * @param {ParentNode} root
+ */
+export function rewriteMoments(root) {
+  for (const el of /** @type {NodeListOf<HTMLTimeElement>} */ (root.querySelectorAll("[data-at], time"))) {
+    const at = el.dataset.at ?? el.dateTime;
+    if (!at) continue;
+    const own = (/** @type {string | null} */ text) => (text ?? "").replace(`${at.slice(0, 10)} ${at.slice(11, 19)} UTC`, () => moment(at));
+    if (!el.firstElementChild) setText(el, own(el.textContent));
+    if (el.title) el.title = own(el.title);
+    el.removeAttribute("data-at");
+  }
+}
+
+rewriteMoments(document);

@@ -1,0 +1,41 @@
+package views
+
+import (
+	"time"
+
+	"github.com/a-h/templ"
+)
+
+// Moments are written in UTC, and beside each its element says which it is: a
+// script writes it again where the reader is and as they write it, before
+// anything else (static/moments.js). A text or title has one moment at most.
+
+// moment writes a moment in UTC.
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// stamp is a moment for scripts, in whole seconds; empty for none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// at says which moment stands in an element's text or title; nothing where the
+// stamp is empty.
+func at(stamp string) templ.Attributes {
+	if stamp == "" {
+		return nil
+	}
+	return templ.Attributes{"data-at": stamp}
+}
+
+// A Moment is one in words, and for scripts. Both are empty for none.
+type Moment struct{ Text, Stamp string }
+
+func newMoment(t time.Time) Moment {
+	if t.IsZero() {
+		return Moment{}
+	}
+	return Moment{moment(t), stamp(t)}
+}
