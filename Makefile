@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
+.PHONY: build run demo gallery screenshots looks test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -29,6 +29,10 @@ gallery: build ## show every component of the page in every state, with made-up 
 
 screenshots: needs-chromium ## take the pictures in docs/screenshots anew
 	$(GO) test ./cmd/gpuwhy -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
+
+looks: needs-chromium ## take pictures of every state of the pages, at three widths, light and dark
+	@mkdir -p $(BIN)/looks
+	$(GO) test ./cmd/gpuwhy -run '^TestEveryState$$' -count 1 -artifacts -outputdir $(CURDIR)/$(BIN)/looks
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 25m ./...
