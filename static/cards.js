@@ -269,6 +269,10 @@ function speed(g) {
     g.performance_state,
     clock != null && megahertz(clock),
     g.instances.length > 0 && count("MIG instances", g.instances.length),
+    ...["encoder", "decoder"].map((engine) => {
+      const v = /** @type {any} */ (g.utilization)[`${engine}_percent`];
+      return v > 0 && say(engine, percent(v));
+    }),
   );
 }
 

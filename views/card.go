@@ -269,6 +269,13 @@ func newSpeed(d *gpu.Device) string {
 	if n := len(d.Instances); n > 0 {
 		parts = append(parts, count("MIG instances", n))
 	}
+	// Video heats a card whose utilization says 0 %.
+	if v := num(d.Utilization.Encoder); v.value > 0 {
+		parts = append(parts, say("encoder", percent(v.value)))
+	}
+	if v := num(d.Utilization.Decoder); v.value > 0 {
+		parts = append(parts, say("decoder", percent(v.value)))
+	}
 	return strings.Join(parts, " · ")
 }
 

@@ -52,6 +52,8 @@ var texts = map[string]string{
 	"slows at":       "slows at {}",
 	"memory at":      "memory {}",
 	"pcie":           "PCIe {} ×{}",
+	"encoder":        "encoder {}",
+	"decoder":        "decoder {}",
 	"no fan":         "no fan of its own",
 	"no fan why":     "the chassis cools it, and gpuwhy can't see those fans",
 	"by hand":        "set by hand",

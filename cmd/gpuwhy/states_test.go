@@ -168,7 +168,7 @@ var states = []struct {
 	{name: "gpu", reach: of(0, nil)},
 	{name: "gpu-lost", reach: of(6, nil)},
 	{name: "gpu-asleep", reach: of(7, nil)},
-	{name: "gpu-gone", reach: of(3, func(t *testing.T, s *stage, b *browsertest.Tab) {
+	{name: "gpu-gone", reach: of(3, func(_ *testing.T, s *stage, b *browsertest.Tab) {
 		s.show("one")
 		b.Until(`!document.getElementById("gone").hidden`)
 	})},
