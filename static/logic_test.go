@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
@@ -412,4 +414,42 @@ func TestCardsHaveTrends(t *testing.T) {
 		}
 		console.none(t)
 	}
+}
+
+// A finger has no pointer that hovers: the first touch of a cell says what it is,
+// the second opens it.
+func TestWallByTouch(t *testing.T) {
+	e := exampleNamed(t, "fleet", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 390, 844)
+	console := listen(t, ctx)
+	if _, err := chromedp.Call(ctx, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true}); err != nil {
+		t.Fatal(err)
+	}
+	visit(t, ctx, site)
+	until(t, ctx, `document.getElementById("wall-canvas").height > 200`)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void document.getElementById("wall-canvas").scrollIntoView()`))
+	tap := func(x, y float64) {
+		t.Helper()
+		box := ask[[2]float64](t, ctx, `(({ left, top }) => [left, top])(document.getElementById("wall-canvas").getBoundingClientRect())`)
+		for _, touch := range []input.DispatchTouchEventParams{
+			{Type: input.DispatchTouchEventTypeTouchStart, TouchPoints: []*input.TouchPoint{{X: box[0] + x, Y: box[1] + y}}},
+			{Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{}},
+		} {
+			if _, err := chromedp.Call(ctx, input.DispatchTouchEvent, touch); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const readout = `document.getElementById("wall-readout").textContent`
+	tap(60, 8)
+	until(t, ctx, readout+`.startsWith("GPU 0 ")`)
+	tap(120, 8)
+	until(t, ctx, readout+`.startsWith("GPU ") && !`+readout+`.startsWith("GPU 0 ")`)
+	if at := ask[string](t, ctx, `location.pathname`); at != base {
+		t.Errorf("the first touch of a cell has opened %s", at)
+	}
+	tap(120, 8)
+	until(t, ctx, `location.pathname.includes("/gpu/")`)
+	console.none(t)
 }
