@@ -453,3 +453,47 @@ func TestWallByTouch(t *testing.T) {
 	until(t, ctx, `location.pathname.includes("/gpu/")`)
 	console.none(t)
 }
+
+// The numbers on the wall can be read on every shade, in every look.
+func TestWallCanBeRead(t *testing.T) {
+	for _, look := range []emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}, {Name: "prefers-color-scheme", Value: "dark"}, {Name: "forced-colors", Value: "active"}} {
+		t.Run(look.Name+" "+look.Value, func(t *testing.T) {
+			e := exampleNamed(t, "fleet", time.Now())
+			for i := range 101 { // every shade
+				e.Snapshot.Devices[i].Utilization.GPU = gpu.Of(gpu.Percent(i))
+			}
+			site := newSite(t, e.Snapshot, e.Why)
+			ctx := browse(t, 1440, 900)
+			console := listen(t, ctx)
+			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{&look}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+				window.texts = new Map();
+				const fillText = CanvasRenderingContext2D.prototype.fillText;
+				CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+				  if (this.canvas.id === "wall-canvas" && x > 40 && text !== "×") { // the numbers of rows are on the page itself
+				    const [r, g, b] = this.getImageData(Math.round(x), Math.round(y - 8), 1, 1).data;
+				    const before = this.fillStyle;
+				    this.fillRect(Math.round(x), Math.round(y - 8), 1, 1); // the colour of the text as it comes out
+				    const ink = [...this.getImageData(Math.round(x), Math.round(y - 8), 1, 1).data].slice(0, 3);
+				    this.fillStyle = ` + "`rgb(${r} ${g} ${b})`" + `;
+				    this.fillRect(Math.round(x), Math.round(y - 8), 1, 1);
+				    this.fillStyle = before;
+				    const light = (rgb) => rgb.reduce((sum, v, n) => sum + [0.2126, 0.7152, 0.0722][n] * (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4), 0);
+				    const [a, c] = [light([r, g, b]), light(ink)];
+				    texts.set(text, (Math.max(a, c) + 0.05) / (Math.min(a, c) + 0.05));
+				  }
+				  fillText.call(this, text, x, y);
+				};`}); err != nil {
+				t.Fatal(err)
+			}
+			visit(t, ctx, site)
+			until(t, ctx, `texts.size > 100`)
+			if worst := ask[string](t, ctx, `[...texts].filter(([, contrast]) => contrast < 4.5).map(([text, contrast]) => text + ": " + contrast.toFixed(1)).join(", ")`); worst != "" {
+				t.Errorf("hard to read: %s", worst)
+			}
+			console.none(t, "willReadFrequently")
+		})
+	}
+}

@@ -98,6 +98,23 @@ function point(i) {
   drawWall();
 }
 
+/**
+ * The red, green and blue of a colour, 0 to 255, and how opaque it is if it can
+ * be seen through.
+ * @param {string} colour
+ */
+function channels(colour) {
+  ctx.fillStyle = colour;
+  const text = String(ctx.fillStyle); // "#rrggbb" or "rgba(…)"
+  return text[0] === "#" ? [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16)) : (text.match(/[\d.]+/g) ?? []).map(Number);
+}
+
+/**
+ * How light a colour is to the eye, 0 to 1.
+ * @param {number[]} rgb
+ */
+const light = (rgb) => rgb.reduce((sum, v, n) => sum + [0.2126, 0.7152, 0.0722][n] * (v / 255) ** 2.2, 0);
+
 function drawWall() {
   const { width } = room;
   if (canvas.hidden || !width || !cells.length) return;
@@ -115,11 +132,11 @@ function drawWall() {
   canvas.width = Math.round(width * px);
   canvas.height = Math.round(height * px); // which clears it
   ctx.scale(px, px);
-  const [track, bar, near, over, ink, paper, muted] = ["track", "bar", "near", "over", "ink", "paper", "muted"].map((name) => all.getPropertyValue(`--${name}`));
+  const [track, bar, near, over, ink, muted] = ["track", "bar", "near", "over", "ink", "muted"].map((name) => all.getPropertyValue(`--${name}`));
   ctx.font = `${Math.min(0.87 * size, high * 0.55)}px ${all.getPropertyValue("--font")}`;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches ? 55 : 84; // from where the other colour can be read better
+  const ground = channels(track);
   cells.forEach(({ g, text, part, level }, i) => {
     const x = left + (i % columns) * wide;
     const y = Math.floor(i / columns) * high;
@@ -129,17 +146,19 @@ function drawWall() {
     if (x === left) ctx.fillText(String(g.gpu_id), left / 2, y + high / 2);
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
-    if (part >= 0) {
-      ctx.globalAlpha = level ? 1 : 0.1 + part / 111;
-      ctx.fillStyle = { near, over }[level] ?? bar;
-      ctx.fillRect(x, y, wide - 1, high - 1);
-      ctx.globalAlpha = 1;
-    }
+    const fill = { near, over }[level] ?? bar;
+    const share = part < 0 ? 0 : level ? 1 : Math.min(1, 0.1 + part / 111);
+    ctx.globalAlpha = share;
+    ctx.fillStyle = fill;
+    ctx.fillRect(x, y, wide - 1, high - 1);
+    ctx.globalAlpha = 1;
     ctx.strokeStyle = away ? over : ink;
     ctx.lineWidth = 2;
     if (away || i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
     if (wide < 22) return;
-    ctx.fillStyle = asleep ? muted : away ? over : part > dark || level ? paper : ink;
+    const [red, green, blue, opaque = 1] = channels(fill);
+    const under = light([red, green, blue].map((v, n) => ground[n] + share * opaque * (v - ground[n])));
+    ctx.fillStyle = asleep ? muted : away ? over : under > 0.18 ? "#000" : "#fff"; // from there black can be read better than white
     ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);
   });
   const at = cells[pointed];
