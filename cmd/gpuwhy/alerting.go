@@ -75,11 +75,16 @@ func (a *alerting) threshold() gpu.Percent {
 // watch looks at each snapshot.
 func (a *alerting) watch(ctx context.Context) {
 	for snap := range a.hub.Feed(ctx) {
-		answer := a.history.Explain(snap)
-		a.order.Lock()
-		a.announce(a.Observe(snap, &answer), &answer)
-		a.order.Unlock()
+		a.observe(snap)
 	}
+}
+
+// observe looks at one snapshot, and tells what is new.
+func (a *alerting) observe(snap *gpu.Snapshot) {
+	answer := a.history.Explain(snap)
+	a.order.Lock()
+	defer a.order.Unlock()
+	a.announce(a.Observe(snap, &answer), &answer)
 }
 
 // announce hands viewers and targets the changes, and viewers who come later

@@ -98,6 +98,9 @@ type app struct {
 	alerts  *alerting
 	server  *http.Server
 
+	// reread reads on demand.
+	reread func(context.Context) (*gpu.Snapshot, error)
+
 	encoders chan struct{} // holds one for each encoding under way
 	ending   chan struct{} // closed when the end begins
 }
@@ -110,7 +113,12 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
+	return newAppOf(cfg, in, log)
+}
+
+// newAppOf is newApp with other inputs than the configuration names.
+func newAppOf(cfg *Config, in *inputs, log *slog.Logger) (a *app, err error) {
+	a = &app{cfg: cfg, log: log, started: time.Now().UTC(), inputs: in, history: explain.NewHistory(), recent: recent.New()}
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	if a.alerts, err = newAlerting(cfg, a.history, log); err != nil {
 		return nil, errors.Join(err, a.closeSources())
@@ -134,6 +142,7 @@ func newApp(cfg *Config, log *slog.Logger) (*app, error) {
 		Publish:  a.publish,
 		Log:      log.With("part", "sampler"),
 	})
+	a.reread = a.sampler.Refresh
 	if a.server, err = a.newServer(); err != nil {
 		return nil, errors.Join(err, a.closeSources())
 	}
@@ -188,7 +197,7 @@ func (a *app) publish(s *gpu.Snapshot) {
 }
 
 func (a *app) refresh(ctx context.Context) (*gpu.Snapshot, error) {
-	snap, err := a.sampler.Refresh(ctx)
+	snap, err := a.reread(ctx)
 	if err != nil {
 		return nil, err
 	}

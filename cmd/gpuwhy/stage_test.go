@@ -136,13 +136,7 @@ func (s *stage) playPast(profile string, moment time.Time, span, interval time.D
 		snap := a.next(s.t, interval)
 		s.recent.Add(snap)
 		s.publish(snap)
-		s.watchOne(snap)
+		s.alerts.observe(snap)
 	}
 	return a
-}
-
-// watchOne does with one snapshot what watch does with each that the feed has.
-func (s *stage) watchOne(snap *gpu.Snapshot) {
-	answer := s.history.Explain(snap)
-	s.alerts.announce(s.alerts.Observe(snap, &answer), &answer)
 }
