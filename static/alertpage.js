@@ -40,11 +40,12 @@ function refresh() {
 
 /**
  * Makes an element what the server says now. Rows are the same by their key.
+ * What forms were answered is only here, and stays.
  * @param {Element} now
  * @param {Element} next
  */
 function become(now, next) {
-  if (now.isEqualNode(next)) return;
+  if (now.isEqualNode(next) || now.localName === "output") return;
   for (const { name } of [...now.attributes]) if (name !== "open") setAttribute(now, name, next.getAttribute(name) ?? "");
   for (const { name, value } of next.attributes) now.getAttribute(name) !== value && now.setAttribute(name, value);
   if (![...now.children, ...next.children].length) return setText(now, next.textContent ?? "");

@@ -304,6 +304,7 @@ const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize
  */
 function drawKey({ ctx, bbox }, columns, size) {
   ctx.lineWidth = size / 8;
+  ctx.textAlign = "left"; // it is as the last axis left it
   lines.filter(visible).forEach((s, i) => {
     const x = bbox.left + (i % columns) * 6 * size;
     const y = (Math.floor(i / columns) + 0.6) * 1.3 * size;
