@@ -32,7 +32,7 @@ screenshots: needs-chromium ## take the pictures in docs/screenshots anew
 
 looks: needs-chromium ## take pictures of every state of the pages, at three widths, light and dark
 	@mkdir -p $(BIN)/looks
-	$(GO) test ./cmd/gpuwhy -run '^TestEveryState$$' -count 1 -artifacts -outputdir $(CURDIR)/$(BIN)/looks
+	$(GO) test ./cmd/gpuwhy -run '^TestEveryState$$|^TestGalleryStatesAreAccessible$$' -count 1 -artifacts -outputdir $(CURDIR)/$(BIN)/looks
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 25m ./...

@@ -25,6 +25,9 @@ func Examples(now time.Time) []Example {
 		{"many", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W.", nil, exampleMany(now, 64)},
 		{"fleet", "python (pid 20000, user0) keeps GPU 0 (NVIDIA H200) busy at 98 %, 68 °C, 655 W of 700 W; 199 other GPUs are at work.", nil, exampleMany(now, 1000)},
 		{"none", "No GPU can be read: the NVIDIA driver is not loaded: install it, or check that nvidia-smi runs on this machine.", nil, exampleNone(now)},
+		{"idle", "GPU 0 (NVIDIA GeForce RTX 4090) does nothing: no fan needs to run for it.", nil, exampleIdle(now)},
+		{"odd", "GPU 22 (all at the limit) is at 100 %, 91 °C, 704 W.", nil, exampleSnapshot(now, "gallery", oddDevices(now))},
+		{"silent", "GPU 0 (NVIDIA Tesla K80) reports nothing.", nil, exampleSilent(now)},
 		{"starting", "The first reading is still under way.", nil, nil},
 	}
 	for i := range list {
@@ -84,6 +87,23 @@ func exampleOne(now time.Time) *gpu.Snapshot {
 		exampleProcess(3391, gpu.TypeComputeGraphics, "gnome-shell", "alice", "/usr/bin/gnome-shell", 302<<20, 0, now.Add(-75*time.Hour)),
 	})
 	return exampleSnapshot(now, "workstation", []gpu.Device{d})
+}
+
+func exampleIdle(now time.Time) *gpu.Snapshot {
+	d := exampleDevice(now, 0, "NVIDIA GeForce RTX 4090", 24564<<20, 0)
+	d.Thermal.GPU, d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Celsius](34), gpu.Of[gpu.Watts](18.4), gpu.Of[gpu.Watts](450)
+	d.Fans = gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0), RPM: gpu.Of[gpu.RPM](0), Policy: gpu.Of("automatic")}}}
+	return exampleSnapshot(now, "workstation", []gpu.Device{d})
+}
+
+// exampleSilent has one device that answers, and says nothing.
+func exampleSilent(now time.Time) *gpu.Snapshot {
+	d := exampleDevice(now, 0, "NVIDIA Tesla K80", 0, 0)
+	d.Readings = gpu.Readings{Processes: gpu.Absent[[]gpu.Process](gpu.NotSupported)}
+	s := exampleSnapshot(now, "old-box", []gpu.Device{d})
+	s.Host = &gpu.Host{Hostname: "old-box"}
+	s.Notes = []gpu.Advice{{What: "processes of other users can't be seen from here", Try: "mount /proc without hidepid"}}
+	return s
 }
 
 func exampleEight(now time.Time) *gpu.Snapshot {

@@ -1,24 +1,58 @@
 package views
 
 import (
+	"context"
+	"io"
 	"strconv"
 	"time"
-
-	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Gallery is a document with every component in every state, of made-up
-// values: for those who work on the page, without a GPU. asset is as in
-// [Input].
-func Gallery(asset func(name string) string, now time.Time) templ.Component {
+// A Gallery is a document with every component in every state, of made-up
+// values: for those who work on the page, without a GPU. Components that no
+// script changes are there as they are; the rest is in frames.
+type Gallery struct {
+	Asset  func(name string) string // as in [Input]
+	Script string                   // address of what presses buttons in frames
+	Now    time.Time
+	Frames []FrameGroup
+}
+
+// A FrameGroup is frames of one part of the page.
+type FrameGroup struct {
+	Title  string
+	Frames []Frame
+}
+
+// A Frame shows a whole page in one state.
+type Frame struct {
+	ID    string // "large": of its heading, for links
+	Title string
+	Says  string // what is to be seen; may be empty
+	Press string // CSS selector of what is pressed once it is there; empty for nothing
+	URL   string
+}
+
+// Render writes the whole page as HTML.
+func (g Gallery) Render(ctx context.Context, w io.Writer) error {
 	h := head{
-		Title: "gallery · gpuwhy",
-		Style: []string{asset("vendor/uplot/uPlot.min.css"), asset("app.css")},
-		Icon:  asset("icon.svg"),
+		Title:  "gallery · gpuwhy",
+		Style:  []string{g.Asset("vendor/uplot/uPlot.min.css"), g.Asset("app.css")},
+		Icon:   g.Asset("icon.svg"),
+		Script: g.Script,
 	}
-	return document(h, galleryBody(newGallery(now)))
+	return document(h, galleryBody(newGallery(g.Now), g.Frames)).Render(ctx, w)
+}
+
+// about says of which group a frame is, to those who hear its title alone.
+func (f Frame) about(group FrameGroup) string { return group.Title + ": " + f.Title }
+
+// menuMessages are what the menu may say; the scripts have the same.
+var menuMessages = []string{
+	"The browser does not allow it here: it needs your permission, and https or this very machine.",
+	"Copied. It has no names of users, processes or machines.",
+	"The browser does not let pages copy here: it was saved as a file.",
 }
 
 type gallery struct {

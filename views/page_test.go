@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -386,7 +388,7 @@ func TestNothingInline(t *testing.T) {
 	inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|javascript:|<script(?:>|[^>]*[^>]>[^<])`)
 	pages := map[string]string{
 		"error":   render(t, ErrorPage{Code: 404, Title: "There is no such page", What: "what", Try: "try", BasePath: "/", Asset: asset}),
-		"gallery": render(t, Gallery(asset, noon)),
+		"gallery": render(t, exampleGallery),
 	}
 	for _, e := range Examples(noon) {
 		pages[e.Name] = render(t, NewPage(input(e.Snapshot, e.Why)))
@@ -409,16 +411,29 @@ func TestNothingInline(t *testing.T) {
 	}
 }
 
+var exampleGallery = Gallery{Asset: asset, Script: "/static/gallery.js", Now: noon, Frames: []FrameGroup{
+	{"Machines", []Frame{{ID: "hung", Title: "One that hangs", Says: "It says so.", Press: "#pause", URL: "/state/hung/"}}},
+}}
+
 func TestGalleryHasEveryState(t *testing.T) {
-	html := render(t, Gallery(asset, noon))
+	html := render(t, exampleGallery)
 	for _, state := range []string{"busy", "idle", "on", "not_answering", "lost", "asleep", "firing", "resolved"} {
 		if !strings.Contains(html, `data-state="`+state+`"`) {
 			t.Errorf("nothing is %s", state)
 		}
 	}
-	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated data", "Waiting for", "no longer knows this GPU", `id="wall-canvas"`, `data-metric="fan_percent"`, "nothing here was measured"} {
+	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated data", "Waiting for", "no longer knows this GPU", `src="/state/hung/" title="Machines: One that hangs" data-press="#pause" loading="lazy"`, `href="#hung-state"`, `id="hung-state"`, "nothing here was measured"} {
 		if !strings.Contains(html, text) {
 			t.Errorf("%q is missing", text)
+		}
+	}
+	// What the menu says there, the scripts say.
+	for _, text := range menuMessages {
+		if !slices.ContainsFunc([]string{"../static/tools.js", "../static/export.js"}, func(script string) bool {
+			source, err := os.ReadFile(script)
+			return err == nil && strings.Contains(string(source), strconv.Quote(text))
+		}) {
+			t.Errorf("no script says %q", text)
 		}
 	}
 }

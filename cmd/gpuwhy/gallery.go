@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -24,7 +27,7 @@ type galleryCommand struct{}
 // state where the dashboard would be. Its values are made up: nothing is read.
 func (galleryCommand) Run(env *environment) error {
 	log := newLogger(env.stderr, env.cfg)
-	handler, err := galleryHandler(env.cfg, log)
+	g, err := newGallery(env.ctx, env.cfg, log)
 	if err != nil {
 		return usageError{err}
 	}
@@ -33,16 +36,92 @@ func (galleryCommand) Run(env *environment) error {
 		return err
 	}
 	fmt.Fprintf(env.stdout, "gpuwhy gallery: %s\n", ownURL(ln.Addr().String(), env.cfg.BasePath))
-	srv := server.HTTPServer(handler, log)
+	srv := server.HTTPServer(g, log)
 	defer context.AfterFunc(env.ctx, func() { srv.Close() })()
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	err = srv.Serve(ln)
+	g.running.Wait()
+	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
 }
 
-// galleryHandler is the server with its headers and assets, without a machine.
-func galleryHandler(cfg *Config, log *slog.Logger) (http.Handler, error) {
+// gallery answers with one page of everything. In it are components as they
+// are, and frames with the real page on machines that are made up.
+type gallery struct {
+	ctx     context.Context
+	cfg     *Config
+	log     *slog.Logger
+	front   http.Handler
+	plays   map[string]func() (*playing, error) // by the scene's name
+	running sync.WaitGroup                      // those that have begun
+}
+
+// galleryScript is the gallery's own script: the page has none of it.
+//
+//go:embed gallery.js
+var galleryScript []byte
+
+// newGallery plays nothing yet: a scene begins when it is first asked for, and
+// ends with ctx.
+func newGallery(ctx context.Context, cfg *Config, log *slog.Logger) (*gallery, error) {
+	g := &gallery{ctx: ctx, cfg: cfg, log: log, plays: map[string]func() (*playing, error){}}
+	for name, of := range scenes() {
+		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, of) })
+	}
+	front, err := g.newFront()
+	if err != nil {
+		return nil, err
+	}
+	g.front = front
+	return g, nil
+}
+
+// begin plays a scene until the gallery ends.
+func (g *gallery) begin(name string, of *scene) (*playing, error) {
+	cfg := *g.cfg
+	cfg.BasePath = g.scenePath(name)
+	p, err := perform(name, of, cfg, g.log)
+	if err != nil {
+		return nil, fmt.Errorf("scene %s: %w", name, err)
+	}
+	g.running.Go(func() {
+		if err := p.run(g.ctx); err != nil {
+			g.log.Warn("a scene did not end well", "scene", name, "err", err)
+		}
+	})
+	return p, nil
+}
+
+// scenePath is where a scene's page is.
+func (g *gallery) scenePath(name string) string { return g.cfg.BasePath + "state/" + name + "/" }
+
+// ServeHTTP answers with a scene, or with the page that has them all.
+func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	amend(inFrames, g.find(r.URL.Path)).ServeHTTP(w, r)
+}
+
+// find is what answers a path.
+func (g *gallery) find(path string) http.Handler {
+	rest, ok := strings.CutPrefix(path, g.cfg.BasePath+"state/")
+	name, _, _ := strings.Cut(rest, "/")
+	begin := g.plays[name]
+	if !ok || begin == nil {
+		return g.front
+	}
+	p, err := begin()
+	if err != nil {
+		g.log.Error("a scene can't begin", "err", err)
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "this scene can't begin", http.StatusInternalServerError)
+		})
+	}
+	return p
+}
+
+// newFront is the server with its headers and assets, without a machine.
+func (g *gallery) newFront() (http.Handler, error) {
+	cfg := g.cfg
 	pages := &pages{app: &app{cfg: cfg}, assets: static.New(views.Words())}
 	s, err := server.New(server.Config{
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: versionText(), Interval: cfg.Interval},
@@ -54,18 +133,84 @@ func galleryHandler(cfg *Config, log *slog.Logger) (http.Handler, error) {
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
 		Page: func(ctx context.Context, w io.Writer) error {
-			return views.Gallery(pages.url, time.Now()).Render(ctx, w)
+			page := views.Gallery{Asset: pages.url, Script: cfg.BasePath + "static/gallery.js", Now: time.Now(), Frames: g.frames()}
+			return page.Render(ctx, w)
 		},
-		ErrorPage:  pages.problem,
-		Assets:     pages.asset,
+		ErrorPage: pages.problem,
+		Assets: func(path string) (server.Asset, bool) {
+			if path == "gallery.js" {
+				return server.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
+			}
+			return pages.asset(path)
+		},
 		BasePath:   cfg.BasePath,
 		Listen:     cfg.Listen,
 		Hostname:   cfg.hostname,
 		AllowHosts: cfg.AllowHost,
-		Log:        log,
+		Log:        g.log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return s.Handler(), nil
+}
+
+// frames are the states with their addresses.
+func (g *gallery) frames() []views.FrameGroup {
+	var groups []views.FrameGroup
+	for _, of := range galleryStates() {
+		group := views.FrameGroup{Title: of.title}
+		for _, s := range of.states {
+			group.Frames = append(group.Frames, views.Frame{ID: s.id, Title: s.title, Says: s.says, Press: s.press, URL: g.scenePath(s.scene) + s.path})
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// amend changes the headers of all answers, before they are sent.
+func amend(change func(http.Header), next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &amended{ResponseWriter: w, change: change}
+		next.ServeHTTP(a, r)
+		a.once()
+	})
+}
+
+// amended is a ResponseWriter whose headers are changed once.
+type amended struct {
+	http.ResponseWriter
+	change func(http.Header)
+	done   bool
+}
+
+func (a *amended) once() {
+	if !a.done {
+		a.done = true
+		a.change(a.Header())
+	}
+}
+
+// WriteHeader changes the headers, and sends them.
+func (a *amended) WriteHeader(status int) {
+	a.once()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write changes the headers first, if they have not been sent.
+func (a *amended) Write(p []byte) (int, error) {
+	a.once()
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+const policyHeader = "Content-Security-Policy"
+
+// inFrames lets pages of the gallery stand in frames of the gallery, and have
+// such. No other server's page may.
+func inFrames(h http.Header) {
+	h.Set(policyHeader, strings.Replace(h.Get(policyHeader), "frame-ancestors 'none'", "frame-src 'self'; frame-ancestors 'self'", 1))
+	h.Set("X-Frame-Options", "SAMEORIGIN")
 }

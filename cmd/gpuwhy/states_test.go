@@ -193,28 +193,35 @@ func TestEveryState(t *testing.T) {
 		t.Run(state.name, func(t *testing.T) {
 			b := browsertest.Open(t, 1440, 900)
 			state.reach(t, b)
-			for _, width := range []int64{1440, 768, 390} {
-				b.Resize(width, 900)
-				for _, look := range []string{"light", "dark"} {
-					b.Prefer("prefers-color-scheme: " + look)
-					b.Settle()
-					what := fmt.Sprintf("%s-%d-%s", state.name, width, look)
-					if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
-						t.Errorf("%s is %d wide", what, got)
-					}
-					if width != 768 { // a width between two that are asked about
-						if found := axe(t, b); found != "" {
-							t.Errorf("%s:\n%s", what, found)
-						}
-					}
-					picture := browsertest.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
-					if err := os.WriteFile(filepath.Join(dir, what+".png"), picture, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			lookAt(t, b, dir, state.name, true)
 			b.Visit("about:blank") // before what it is connected to ends
 			b.Quiet(state.allowed...)
 		})
+	}
+}
+
+// lookAt takes pictures of what is shown at each width, in light and in dark,
+// and asks axe-core of it if that is to be asked.
+func lookAt(t *testing.T, b *browsertest.Tab, dir, name string, ask bool) {
+	t.Helper()
+	for _, width := range []int64{1440, 768, 390} {
+		b.Resize(width, 900)
+		for _, look := range []string{"light", "dark"} {
+			b.Prefer("prefers-color-scheme: " + look)
+			b.Settle()
+			what := fmt.Sprintf("%s-%d-%s", name, width, look)
+			if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+				t.Errorf("%s is %d wide", what, got)
+			}
+			if ask && width != 768 { // a width between two that are asked about
+				if found := axe(t, b); found != "" {
+					t.Errorf("%s:\n%s", what, found)
+				}
+			}
+			picture := browsertest.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
+			if err := os.WriteFile(filepath.Join(dir, what+".png"), picture, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

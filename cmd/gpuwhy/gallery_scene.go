@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/views"
+)
+
+// A scene is a machine of the gallery: made up, and in a state. All but its
+// readings is the program's own: pages, routes, hub, alerts and memory.
+type scene struct {
+	// example is the name of one of [views.Examples].
+	example string
+	// past is how long the machine has been read already; zero for no charts
+	// at first. A machine with a past has readings that go up and down.
+	past time.Duration
+	// away is whether nothing was read for a minute of that.
+	away bool
+	// still is the age of the only reading of a machine that is read no
+	// more; zero for one that is read on and on.
+	still time.Duration
+	// change makes the example another; nil for none.
+	change func(*gpu.Snapshot, moment)
+	// rules are those of alerts; nil for the usual ones.
+	rules func() []alert.Rule
+	// begun does what a person has done there; nil for nothing.
+	begun func(*app)
+	// behave is how its server behaves, if not well.
+	behave func(http.Handler) http.Handler
+}
+
+// A moment is when a scene is read.
+type moment struct {
+	born, at time.Time
+	beat     int  // readings since born; negative in the past
+	page     bool // whether the reading is what a page begins with
+}
+
+// madeUp is what the readings of scenes have as their source.
+const madeUp = "made up"
+
+// A playing is a scene that is played.
+type playing struct {
+	*scene
+	*app
+	name string
+	born time.Time
+	base *gpu.Snapshot // nil: there is never a reading
+
+	mu    sync.Mutex // held while a reading is made and shown
+	seq   uint64
+	shown moment // what the newest reading is of
+}
+
+// perform begins a scene with its past, under cfg's base path.
+func perform(name string, of *scene, cfg Config, log *slog.Logger) (*playing, error) {
+	p := &playing{scene: of, name: name, born: time.Now().UTC()}
+	for _, e := range views.Examples(p.born) {
+		if e.Name == of.example {
+			p.base = e.Snapshot
+		}
+	}
+	cfg.AlertRules, cfg.StateDir = "", ""
+	in := &inputs{node: madeUp, sources: []sampler.Source{p}}
+	var err error
+	if p.app, err = newAppOf(&cfg, in, log); err != nil {
+		return nil, err
+	}
+	p.reread = p.Read
+	if of.rules != nil {
+		p.alerts.SetRules(of.rules(), p.born)
+	}
+	for ago := of.past; ago > 0 && p.base != nil; ago -= cfg.Interval {
+		if !of.away || ago < 9*time.Minute || ago > 10*time.Minute {
+			p.show(p.born.Add(-ago), false)
+		}
+	}
+	p.show(p.born.Add(-of.still), false)
+	if of.begun != nil {
+		of.begun(p.app)
+	}
+	return p, nil
+}
+
+// Name implements [sampler.Source].
+func (p *playing) Name() string { return madeUp }
+
+// Close implements [sampler.Source].
+func (p *playing) Close() error { return nil }
+
+// Read is the machine as it is now.
+func (p *playing) Read(context.Context) (*gpu.Snapshot, error) {
+	if p.base == nil || p.still > 0 {
+		return nil, errors.New("this machine of the gallery is read no more")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.snapshot(time.Now().UTC(), false), nil
+}
+
+// show reads the machine, and shows it to everyone.
+func (p *playing) show(at time.Time, page bool) {
+	if p.base == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !page && !p.shown.page && at.Sub(p.shown.at) < p.cfg.Interval {
+		return
+	}
+	snap := p.snapshot(at, page)
+	p.recent.Add(snap)
+	p.publish(snap)
+	p.alerts.observe(snap)
+}
+
+// snapshot is the machine at a moment. The caller holds mu.
+func (p *playing) snapshot(at time.Time, page bool) *gpu.Snapshot {
+	p.shown = moment{p.born, at, int(math.Floor(at.Sub(p.born).Seconds() / p.cfg.Interval.Seconds())), page}
+	s := *p.base
+	p.seq++
+	s.Seq, s.Time, s.Devices = p.seq, at, slices.Clone(s.Devices)
+	if !s.Simulated() {
+		s.Source = madeUp
+	}
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if d.State != gpu.StateOK {
+			continue
+		}
+		d.SampledAt = at
+		if p.past > 0 {
+			sway(d, at)
+		}
+	}
+	if p.change != nil {
+		p.change(&s, p.shown)
+	}
+	return &s
+}
+
+// sway makes readings of a device go up and down, as work does.
+func sway(d *gpu.Device, at time.Time) {
+	wave := 0.75 + 0.25*math.Sin(float64(at.UnixMilli())/1000/float64(29+7*(d.Index%7))+float64(d.Index))
+	d.Utilization.GPU = gpu.Map(d.Utilization.GPU, func(v gpu.Percent) gpu.Percent { return v * gpu.Percent(wave) })
+	d.Thermal.GPU = gpu.Map(d.Thermal.GPU, func(v gpu.Celsius) gpu.Celsius { return v - 9 + gpu.Celsius(9*wave) })
+	d.Power.Draw = gpu.Map(d.Power.Draw, func(v gpu.Watts) gpu.Watts { return v * gpu.Watts(wave) })
+	d.Clocks.SM = gpu.Map(d.Clocks.SM, func(v gpu.Megahertz) gpu.Megahertz { return v * gpu.Megahertz(wave) })
+}
+
+// run reads the machine for those who watch it, until ctx ends.
+func (p *playing) run(ctx context.Context) error {
+	tick := time.NewTicker(p.cfg.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return p.shutdown(context.WithoutCancel(ctx))
+		case <-tick.C:
+			if p.still == 0 && p.hub.Stats().Viewers > 0 {
+				p.show(time.Now().UTC(), false)
+			}
+		}
+	}
+}
+
+// ServeHTTP shows the machine as it is now to those who come.
+func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimPrefix(r.URL.Path, p.cfg.BasePath)
+	page := path == "" || path == "alerts" || strings.HasPrefix(path, "gpu/GPU-")
+	if p.still == 0 && !strings.HasPrefix(path, "static/") {
+		p.show(time.Now().UTC(), page)
+	}
+	h := p.server.Handler
+	if p.behave != nil {
+		h = p.behave(h)
+	}
+	h.ServeHTTP(w, r)
+}
+
+// refusing answers what ends like this as a server does that is away.
+func refusing(ends ...string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }) {
+				http.Error(w, "this state of the gallery refuses it", http.StatusServiceUnavailable)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// mute accepts WebSockets, and says nothing.
+func mute(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/ws") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return // it has been answered
+		}
+		defer conn.CloseNow()
+		for err == nil {
+			_, _, err = conn.Read(r.Context())
+		}
+	})
+}
+
+// forgetful no longer knows the alerts of which something is said.
+func forgetful(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before, after, ok := strings.Cut(r.URL.Path, "/api/alerts/"); ok && r.Method == http.MethodPost {
+			_, what, _ := strings.Cut(after, "/")
+			r.URL.Path = before + "/api/alerts/forgotten/" + what
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// scriptless has browsers run no script.
+func scriptless(next http.Handler) http.Handler {
+	return amend(func(h http.Header) { h.Set(policyHeader, h.Get(policyHeader)+"; sandbox allow-same-origin") }, next)
+}
