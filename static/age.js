@@ -3,10 +3,16 @@
 // has gone, or whose machine has slept, must not look fresh.
 
 import { span } from "./format.js";
-import { byId, setText } from "./dom.js";
+import { byId, setHidden, setText } from "./dom.js";
 
 /** When the reading that is shown was taken, by the server's clock; 0: none. */
 let taken = 0;
+
+/** When the newest was; a page that is paused shows an older one. */
+let arrived = 0;
+
+/** After how many milliseconds a page that is paused is greyed, at least. */
+const longestPause = 60_000;
 
 /** The browser's clock less the server's, and the shortest way of a message. */
 let ahead = 0;
@@ -32,7 +38,7 @@ export function startAge({ interval, onWake, onStale }) {
   changed = onStale;
   const { now, taken: first } = document.body.dataset;
   ahead = Date.now() - Number(now);
-  taken = Number(first);
+  taken = arrived = Number(first);
   const tick = () => {
     if (!document.hidden) { // else the browser lets it wait for minutes
       const gap = Date.now() - ticked;
@@ -54,32 +60,38 @@ export function startAge({ interval, onWake, onStale }) {
 }
 
 /**
- * A reading is shown from now on.
+ * A reading has come.
  * @param {string} timestamp RFC 3339
  * @param {boolean} fresh whether it was sent as soon as it was taken
+ * @param {boolean} shown whether it is shown from now on
  */
-export function setTaken(timestamp, fresh) {
-  taken = Date.parse(timestamp);
+export function setTaken(timestamp, fresh, shown) {
+  arrived = Date.parse(timestamp);
+  if (shown) taken = arrived;
   if (!fresh) return;
-  const apart = Date.now() - taken;
+  const apart = Date.now() - arrived;
   ahead = unsure ? apart : Math.min(ahead, apart);
   unsure = false;
 }
 
-/** Whether what is shown is too old to be trusted. */
+/** Whether no reading has come for too long. */
 export const isStale = () => "stale" in document.body.dataset;
 
 /** @param {number} interval milliseconds */
 export function showAge(interval) {
   if (!taken) return;
-  const age = Math.max(0, Date.now() - ahead - taken);
-  const paused = "paused" in document.body.dataset;
-  const stale = !paused && age > 3 * interval;
+  const age = (/** @type {number} */ time) => Math.max(0, Date.now() - ahead - time);
+  const { body } = document;
+  const paused = "paused" in body.dataset;
+  const stale = age(arrived) > 3 * interval;
+  body.toggleAttribute("data-old", paused && age(taken) > Math.max(longestPause, 3 * interval));
   if (isStale() !== stale) {
-    document.body.toggleAttribute("data-stale", stale);
+    body.toggleAttribute("data-stale", stale);
     changed();
   }
   if (document.hidden) return;
-  const words = age < 1500 ? "just now" : `${span(age / 1000)} ago`;
-  setText(byId("age"), paused ? `paused, ${words}` : stale ? `no reading for ${span(age / 1000)}` : `updated ${words}`);
+  const long = span(age(arrived) / 1000);
+  setText(byId("age"), stale ? `no reading for ${long}` : paused ? "paused" : age(taken) < 1500 ? "updated just now" : `updated ${long} ago`);
+  setHidden(byId("paused"), !paused);
+  setText(byId("paused"), paused ? `Paused: what is shown is ${span(age(taken) / 1000)} old.` : "");
 }

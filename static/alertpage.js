@@ -5,6 +5,7 @@
 import { byId, setAttribute, setText } from "./dom.js";
 import { sendForms } from "./forms.js";
 import { rewriteMoments } from "./moments.js";
+import { order } from "./order.js";
 import { connect, stateWords } from "./stream.js";
 
 const { base: root = "/", interval: seconds } = document.body.dataset;
@@ -23,7 +24,7 @@ function refresh() {
   behind = false;
   const page = new XMLHttpRequest();
   page.responseType = "document"; // as a visit would: its scripts do not run
-  page.open("GET", location.pathname);
+  page.open("GET", location.pathname + location.search);
   page.onload = () => {
     const main = page.status === 200 && page.response?.querySelector("main");
     if (!main) return;
@@ -39,27 +40,28 @@ function refresh() {
 }
 
 /**
- * Makes an element what the server says now. Rows are the same by their key.
- * What forms were answered is only here, and stays.
+ * Makes an element what the server says now. Rows are the same by their key;
+ * what is open is the reader's choice. What forms were answered is only here,
+ * and stays.
  * @param {Element} now
  * @param {Element} next
  */
 function become(now, next) {
   if (now.isEqualNode(next) || now.localName === "output") return;
   for (const { name } of [...now.attributes]) if (name !== "open") setAttribute(now, name, next.getAttribute(name) ?? "");
-  for (const { name, value } of next.attributes) now.getAttribute(name) !== value && now.setAttribute(name, value);
+  for (const { name, value } of next.attributes) if (name !== "open" && now.getAttribute(name) !== value) now.setAttribute(name, value);
   if (![...now.children, ...next.children].length) return setText(now, next.textContent ?? "");
   const old = [...now.childNodes];
-  let place = now.firstChild;
-  for (const child of [...next.childNodes]) {
+  const nodes = [...next.childNodes].map((child) => {
     const i = old.findIndex((o) => alike(o, child));
-    const kept = i < 0 ? child : old.splice(i, 1)[0];
-    if (kept instanceof Element && kept !== child) become(kept, /** @type {Element} */ (child));
-    else if (kept !== child && kept.nodeValue !== child.nodeValue) kept.nodeValue = child.nodeValue;
-    if (kept === place) place = place.nextSibling;
-    else now.insertBefore(kept, place);
-  }
+    if (i < 0) return child;
+    const [kept] = old.splice(i, 1);
+    if (kept instanceof Element) become(kept, /** @type {Element} */ (child));
+    else if (kept.nodeValue !== child.nodeValue) kept.nodeValue = child.nodeValue;
+    return kept;
+  });
   for (const gone of old) gone.remove();
+  order(now, nodes);
 }
 
 /**

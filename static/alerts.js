@@ -6,35 +6,45 @@ import { sendForms } from "./forms.js";
 import { moment } from "./moments.js";
 import { tell } from "./tools.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
-import { clone, setTexts, slot } from "./rows.js";
+import { setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
 
 /** How long an alert that is over stays to be read, in milliseconds. */
 const staysFor = 60_000;
 
+/** How many rows there are at most: the worst. */
+const mostAlerts = 100;
+
 const severities = ["info", "warning", "critical"];
 
 /**
- * Rows that were there before the connection and were not sent again yet.
- * @type {Set<HTMLElement>}
+ * All that stand, and those that are over for a while, by their id. Of those of
+ * the first paint no more is known than their place, until they are sent.
+ * @type {Map<string, Alert>}
  */
+const alerts = new Map();
+
+/** Those that were there before the connection and were not sent again yet. */
 const unconfirmed = new Set();
 
-/** @returns {HTMLElement[]} */
-const alertRows = () => /** @type {any} */ ([...byId("alerts").children]);
+let alertsPlanned = false;
 
-/** @param {HTMLElement} row */
-const isOver = (row) => row.dataset.state === "resolved";
+for (const row of /** @type {Iterable<HTMLElement>} */ (byId("alerts").children)) {
+  const { key: alert_id = "", severity, state } = row.dataset;
+  alerts.set(alert_id, /** @type {any} */ ({ alert_id, severity, state }));
+}
+
+/** @param {Alert} a */
+const isOver = (a) => a.state === "resolved";
 
 /** How many stand. */
-export const firing = () => alertRows().filter((r) => !isOver(r)).length;
+export const firing = () => [...alerts.values()].filter((a) => !isOver(a)).length;
 
 byId("more-alerts").onclick = () => {
   byId("alerts").toggleAttribute("data-open");
-  arrange();
+  showAlerts();
 };
-arrange();
 sendForms();
 
 /**
@@ -42,16 +52,48 @@ sendForms();
  * @param {boolean} [quietly] it is not new
  */
 export function showAlert(a, quietly) {
-  const over = a.state === "resolved";
-  let row = alertRows().find((r) => r.dataset.key === a.alert_id);
-  if (!row) {
-    if (over) return;
+  const id = a.alert_id;
+  if (!alerts.has(id)) {
+    if (isOver(a)) return;
     if (!quietly && !a.acknowledged && !a.silenced_until) tell(a, label(a));
-    row = clone("t-alert");
-    setAttribute(row, "data-key", a.alert_id);
-    byId("alerts").append(row);
   }
-  unconfirmed.delete(row);
+  unconfirmed.delete(id);
+  alerts.set(id, a);
+  if (isOver(a)) setTimeout(() => alerts.get(id) === a && drop(id), staysFor);
+  planAlerts();
+}
+
+/** Of thousands that come in one go the list is made once for each frame. */
+function planAlerts() {
+  if (alertsPlanned) return;
+  alertsPlanned = true;
+  requestAnimationFrame(() => {
+    alertsPlanned = false;
+    showAlerts();
+  });
+}
+
+/** What matters most comes first, and what is over last; else they are as they came. */
+function showAlerts() {
+  const rank = (/** @type {Alert} */ a) => (isOver(a) ? -2 : severities.indexOf(a.severity));
+  const sorted = [...alerts.values()].sort((a, b) => rank(b) - rank(a));
+  const box = byId("alerts");
+  sync(box, "t-alert", sorted.slice(0, mostAlerts), (a) => a.alert_id, showAlertRow);
+  const more = byId("more-alerts");
+  const open = "open" in box.dataset;
+  const n = sorted.length;
+  setHidden(more, n < 2);
+  setAttribute(more, "aria-expanded", String(open));
+  setText(more, n < 2 ? "" : open ? "Show the first alone" : n > mostAlerts ? say("worst", mostAlerts, n) : say("more", n - 1));
+}
+
+/**
+ * @param {HTMLElement} row
+ * @param {Alert} a
+ */
+function showAlertRow(row, a) {
+  if (a.message === undefined) return; // as the first paint has it
+  const over = isOver(a);
   setAttribute(row, "data-state", a.state);
   setAttribute(row, "data-severity", a.severity);
   setAttribute(row, "title", say("since", moment(a.since)));
@@ -63,8 +105,6 @@ export function showAlert(a, quietly) {
     setHidden(button, over || Boolean(what === "silence" ? a.silenced_until : a.acknowledged));
     if (had && button.hidden) slot(row, "said").focus();
   }
-  arrange();
-  if (over) setTimeout(() => isOver(row) && drop(row), staysFor);
 }
 
 /** @param {Alert} a */
@@ -81,28 +121,15 @@ function said({ acknowledged: by, silenced_until: until }) {
   return dots(known, until && say("silenced", moment(until)));
 }
 
-/** What matters most comes first, and what is over last; else they are as they came. */
-function arrange() {
-  const box = byId("alerts");
-  const rank = (/** @type {HTMLElement} */ r) => (isOver(r) ? -2 : severities.indexOf(r.dataset.severity ?? ""));
-  const rows = alertRows().sort((a, b) => rank(b) - rank(a));
-  rows.forEach((row, i) => row !== box.children[i] && box.insertBefore(row, box.children[i]));
-  const more = byId("more-alerts");
-  const open = "open" in box.dataset;
-  setHidden(more, rows.length < 2);
-  setAttribute(more, "aria-expanded", String(open));
-  setText(more, rows.length < 2 ? "" : open ? "Show the first alone" : say("more", rows.length - 1));
-}
-
-/** @param {HTMLElement} row */
-function drop(row) {
-  row.remove();
-  arrange();
+/** @param {string} id */
+function drop(id) {
+  alerts.delete(id);
+  planAlerts();
 }
 
 /** A connection begins: whatever still stands will be sent again. */
 export function expectAlerts() {
-  for (const row of alertRows()) if (!isOver(row)) unconfirmed.add(row);
+  for (const a of alerts.values()) if (!isOver(a)) unconfirmed.add(a.alert_id);
 }
 
 /** The first update after that: what was not sent again is over. */

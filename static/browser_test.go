@@ -63,6 +63,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base+"{$}", site.page)
 	mux.HandleFunc("GET "+base+"gpu/{uuid}", site.page)
+	mux.HandleFunc("GET "+base+"alerts", site.alertsPage)
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.Handle("GET "+base+"source/", http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))))
 	mux.HandleFunc("GET "+base+"source/words.js", func(w http.ResponseWriter, _ *http.Request) {
@@ -133,6 +134,17 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b.Bytes()) // the browser has gone
+}
+
+func (s *site) alertsPage(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	page := views.NewAlertsPage(views.AlertsInput{Input: views.Input{
+		Snapshot: s.snapshot, Interval: s.interval, BasePath: base, Now: s.snapshot.Time, Alerts: s.standing,
+		Asset: func(name string) string { return s.assets.URL(base, name) },
+	}})
+	_ = page.Render(r.Context(), w) // the browser has gone
 }
 
 func (s *site) file(w http.ResponseWriter, r *http.Request) {

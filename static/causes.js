@@ -14,11 +14,12 @@ import { setTexts, slot, sync } from "./rows.js";
  * @param {import("./message.js").Update} update
  * @param {string | undefined} only that page's GPU
  */
-export function showCauses({ why, causes, timestamp }, only) {
+export function showCauses({ why, causes, timestamp, gpus, failures }, only) {
   const lead = causes.find((c) => c.gpu_uuid && (!only || c.gpu_uuid === only));
   if (only && !lead) return; // of very many GPUs a first message has the loudest ones' alone
   const rows = causes.filter((c) => lead && c.gpu_uuid === lead.gpu_uuid && c.node === lead.node);
-  if (!only) rows.push(...causes.filter((c) => !c.gpu_uuid));
+  // Without a GPU what was tried is on the page.
+  if (!only && (gpus.length || !failures.length)) rows.push(...causes.filter((c) => !c.gpu_uuid));
   const answer = sentence(only ? rows[0].sentence : why);
   setText(byId("why"), answer);
   byId("why").toggleAttribute("data-long", Array.from(answer).length > 150);

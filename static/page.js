@@ -46,7 +46,7 @@ byId("pause").onclick = () => {
   paused = !paused;
   document.body.toggleAttribute("data-paused", paused);
   byId("pause").setAttribute("aria-pressed", String(paused));
-  if (!paused && latest) setTaken(latest.timestamp, false);
+  if (!paused && latest) setTaken(latest.timestamp, false, true);
   showAge(interval);
   plan();
 };
@@ -128,7 +128,7 @@ function reloadOnce(newer) {
  * @param {boolean} fresh
  */
 function take(update, fresh) {
-  if (!paused) setTaken(update.timestamp, fresh);
+  setTaken(update.timestamp, fresh, !paused);
   if (only) {
     update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
     setHidden(byId("gone"), update.gpus.length > 0);

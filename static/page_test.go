@@ -427,7 +427,7 @@ func TestPauseAndReadNow(t *testing.T) {
 	do(t, ctx, chromedp.Click("#pause"))
 	site.publish(t, exampleNamed(t, "eight", now.Add(time.Second)).Snapshot, "not yet")
 	until(t, ctx, `document.title.startsWith("99\u00a0%")`) // it has come
-	until(t, ctx, `document.getElementById("age").textContent.startsWith("paused, ") && !document.body.hasAttribute("data-stale")`)
+	until(t, ctx, `document.getElementById("age").textContent === "paused" && /^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText)`)
 	if got := ask[int](t, ctx, `document.querySelectorAll("#cards > li").length`); got != 1 {
 		t.Errorf("%d cards while it is paused, want 1", got)
 	}

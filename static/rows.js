@@ -2,6 +2,7 @@
 // Rows of tables and lists, made of the page's templates.
 
 import { byId, setAttribute, setText } from "./dom.js";
+import { order } from "./order.js";
 
 /** @type {WeakMap<Element, Map<string, HTMLElement>>} */
 const known = new WeakMap();
@@ -74,39 +75,6 @@ export function sync(parent, template, items, keyOf, update) {
   });
   for (const gone of old.values()) for (const row of gone) row.remove();
   order(parent, rows);
-}
-
-/**
- * Puts the rows in their order by the fewest moves that leave the row with the
- * focus where it is: one that is moved loses it. What stays is the longest
- * part that is in order already, with that row in it.
- * @param {Element} parent
- * @param {Element[]} rows all that it holds, and new ones
- */
-function order(parent, rows) {
-  const places = new Map([...parent.children].map((row, i) => [row, i]));
-  const held = rows.findIndex((row) => row.contains(document.activeElement));
-  const anchor = places.get(rows[held]) ?? -1;
-  /** @type {Element[]} of the runs of each length, the last row that comes first */
-  const ends = [];
-  /** @type {Map<Element, Element>} the row before it in its run */
-  const previous = new Map();
-  rows.forEach((row, i) => {
-    const place = places.get(row);
-    if (place === undefined || Math.sign(place - anchor) !== Math.sign(i - held)) return;
-    let n = ends.length;
-    while (n > 0 && Number(places.get(ends[n - 1])) > place) n -= 1;
-    previous.set(row, ends[n - 1]);
-    ends[n] = row;
-  });
-  let stays = ends.at(-1);
-  /** @type {Element | null} */
-  let next = null;
-  for (const row of rows.reverse()) {
-    if (row === stays) stays = previous.get(row);
-    else parent.insertBefore(row, next);
-    next = row;
-  }
 }
 
 /**

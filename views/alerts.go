@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/url"
 	"slices"
@@ -19,6 +20,7 @@ type Alert struct {
 	Severity string // "info", "warning" or "critical"
 	State    string // "firing", "resolved", or "no_data" where nothing is reported now that could end it
 	GPU      int    // the device's index; below 0 where it is about the machine
+	Node     string // name of the machine
 	UUID     string // of the device; empty where it is about the machine
 	Message  string
 	Advice   string // what to do; may be empty
@@ -72,6 +74,11 @@ type Target struct {
 // causes and no sentence.
 type AlertsInput struct {
 	Input
+	// From is how many of the worst alerts are not listed: those of the pages
+	// before this one. What lies beyond the last is the last page.
+	From int
+	// Explain adds why and what to do to an alert that is listed; may be nil.
+	Explain  func(*Alert)
 	Past     []Alert // newest first
 	Silences []Silence
 	Rules    []Rule
@@ -130,11 +137,15 @@ type AlertsPage struct {
 	Sentence                                         string
 	AsOf                                             Moment
 	Firing                                           []AlertCard
-	Silences                                         []SilenceRow
-	Past                                             []AlertCard
-	Rules                                            []RuleRow
-	RuleCount                                        string
-	Targets                                          []TargetRow
+	// Listed says which alerts are listed, Worse and Milder lead to the others;
+	// all are empty where there is room for all.
+	Listed, Worse, Milder string
+	Silences              []SilenceRow
+	Past                  []AlertCard
+	PastCount             string
+	Rules                 []RuleRow
+	RuleCount, RuleTitle  string
+	Targets               []TargetRow
 	// GPUChoices and NodeChoices are what can be silenced; none where there are
 	// too many to choose from, or where there is nothing to choose.
 	GPUChoices, NodeChoices []Choice
@@ -158,9 +169,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 		p.Node, p.Source = clean(in.Snapshot.Node, longestName), in.Snapshot.Source
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Snapshot.Devices)
 	}
-	for _, a := range sortedAlerts(in.Alerts) {
-		p.Firing = append(p.Firing, newAlertCard(&a, &in.Input))
-	}
+	p.list(&in)
 	for i := range in.Past {
 		p.Past = append(p.Past, newAlertCard(&in.Past[i], &in.Input))
 	}
@@ -175,13 +184,15 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 		}
 	}
 	p.RuleCount = plural(enabled, "rule is", "rules are") + " in force"
+	p.RuleTitle = plural(len(in.Rules), "rule", "rules")
+	p.PastCount = plural(len(in.Past), "alert", "alerts")
 	for i := range in.Targets {
 		p.Targets = append(p.Targets, newTarget(&in.Targets[i]))
 	}
 	p.Sentence = firingSentence(in.Alerts, in.Snapshot)
 	p.Title = "Alerts · gpuwhy"
 	if n := len(in.Alerts); n > 0 {
-		p.Title = "▲ " + strconv.Itoa(n) + " · " + p.Title
+		p.Title = "▲ " + plural(n, "alert", "alerts") + " · gpuwhy"
 	}
 	return p
 }
@@ -207,7 +218,7 @@ func firingSentence(alerts []Alert, s *gpu.Snapshot) string {
 	}
 	var parts []string
 	for _, of := range []struct{ severity, one, many string }{
-		{"critical", "critical", "critical"}, {"warning", "warning", "warnings"}, {"info", "note", "notes"},
+		{"critical", "critical alert", "critical alerts"}, {"warning", "warning", "warnings"}, {"info", "note", "notes"},
 	} {
 		n := 0
 		for i := range alerts {
@@ -219,7 +230,32 @@ func firingSentence(alerts []Alert, s *gpu.Snapshot) string {
 			parts = append(parts, plural(n, of.one, of.many))
 		}
 	}
-	return plural(len(alerts), "alert stands", "alerts stand") + ": " + list(parts) + "."
+	return list(parts) + "."
+}
+
+// list puts the alerts of this page of the list on it, the worst first.
+func (p *AlertsPage) list(in *AlertsInput) {
+	all := sortedAlerts(in.Alerts)
+	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
+	to := min(from+mostAlerts, len(all))
+	for i := range all[from:to] {
+		a := &all[from+i]
+		if in.Explain != nil {
+			in.Explain(a)
+		}
+		p.Firing = append(p.Firing, newAlertCard(a, &in.Input))
+	}
+	if len(all) <= mostAlerts {
+		return
+	}
+	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, the worst first", from+1, to, len(all))
+	at := func(n int) string { return in.BasePath + "alerts?from=" + strconv.Itoa(n) }
+	if from > 0 {
+		p.Worse = at(from - mostAlerts)
+	}
+	if to < len(all) {
+		p.Milder = at(to)
+	}
 }
 
 func newAlertCard(a *Alert, in *Input) AlertCard {

@@ -2,6 +2,7 @@ package views
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ func TestAlertsPage(t *testing.T) {
 	in := exampleAlerts(noon)
 	in.Asset = asset
 	p := NewAlertsPage(in)
-	if p.Title != "▲ 3 · Alerts · gpuwhy" || p.Sentence != "3 alerts stand: 1 critical, 1 warning and 1 note." || p.RuleCount != "2 rules are in force" {
+	if p.Title != "▲ 3 alerts · gpuwhy" || p.Sentence != "1 critical alert, 1 warning and 1 note." || p.RuleCount != "2 rules are in force" {
 		t.Errorf("%q, %q, %q", p.Title, p.Sentence, p.RuleCount)
 	}
 	if got := p.Firing[1]; got.Said != "acknowledged by <b>ann</b>: a new fan is on its way · silenced until 2026-01-03 18:00:00 UTC" || got.Until != "2026-01-03T18:00:00Z" || !got.Known || !got.Silenced {
@@ -77,5 +78,59 @@ func TestLength(t *testing.T) {
 		if got := length(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
+	}
+}
+
+// Of thousands of alerts the worst hundred are listed, and the way to the
+// others is there; what costs something is asked of those alone.
+func TestManyAlerts(t *testing.T) {
+	in := AlertsInput{Input: Input{Snapshot: exampleOne(noon), Now: noon, BasePath: "/gpus/", Asset: asset}}
+	for i := range 2345 {
+		in.Alerts = append(in.Alerts, Alert{ID: strconv.Itoa(i), Rule: "hot", Severity: "info", State: "firing", Since: noon.Add(time.Duration(i) * time.Second), Message: "It is hot."})
+	}
+	in.Alerts[2000].Severity, in.Alerts[1000].Severity = "critical", "warning"
+	explained := 0
+	in.Explain = func(a *Alert) {
+		explained++
+		a.Why = "Why " + a.ID + "."
+	}
+	for _, tt := range []struct {
+		from                  int
+		first, last           string
+		listed, worse, milder string
+	}{
+		{0, "2000", "97", "Alerts 1 to 100 of 2345, the worst first", "", "/gpus/alerts?from=100"},
+		{100, "98", "197", "Alerts 101 to 200 of 2345, the worst first", "/gpus/alerts?from=0", "/gpus/alerts?from=200"},
+		{99999, "2300", "2344", "Alerts 2301 to 2345 of 2345, the worst first", "/gpus/alerts?from=2200", ""},
+	} {
+		explained = 0
+		in.From = tt.from
+		p := NewAlertsPage(in)
+		n := len(p.Firing)
+		if p.Firing[0].Key != tt.first || p.Firing[n-1].Key != tt.last || p.Listed != tt.listed || p.Worse != tt.worse || p.Milder != tt.milder || explained != n || p.Firing[0].Why == "" {
+			t.Errorf("from %d: %d of them, %q to %q, %q, %q, %q; %d explained", tt.from, n, p.Firing[0].Key, p.Firing[n-1].Key, p.Listed, p.Worse, p.Milder, explained)
+		}
+		if p.Title != "▲ 2345 alerts · gpuwhy" || p.Sentence != "1 critical alert, 1 warning and 2343 notes." {
+			t.Errorf("%q, %q", p.Title, p.Sentence)
+		}
+	}
+	in.From = 0
+	var html bytes.Buffer
+	if err := NewAlertsPage(in).Render(t.Context(), &html); err != nil {
+		t.Fatal(err)
+	}
+	if n := html.Len(); n > 250_000 {
+		t.Errorf("the page has %d bytes", n)
+	}
+	if !strings.Contains(html.String(), `href="/gpus/alerts?from=100"`) {
+		t.Error("there is no way to the others")
+	}
+	board := NewPage(in.Input)
+	if len(board.Alerts) != 100 || board.MoreAlerts != "Show the worst 100 of 2345" || board.Alerts[0].Key != "2000" {
+		t.Errorf("the dashboard has %d, the first %q; %q", len(board.Alerts), board.Alerts[0].Key, board.MoreAlerts)
+	}
+	in.Alerts = in.Alerts[:100]
+	if p := NewAlertsPage(in); p.Listed != "" || p.Milder != "" || len(p.Firing) != 100 {
+		t.Errorf("of a hundred: %d, %q", len(p.Firing), p.Listed)
 	}
 }

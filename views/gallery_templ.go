@@ -435,7 +435,7 @@ func galleryAlerts(p AlertsPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, a := range p.Firing {
-			templ_7745c5c3_Err = alertCard(a).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = alertCard(a, true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

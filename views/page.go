@@ -68,13 +68,16 @@ type Page struct {
 	Density   Density
 	Failures  []Failure
 	FailTitle string
-	Alerts    []AlertRow
-	Processes []Process
-	Count     string // how many processes are left out
-	Unlisted  string
-	Notes     []string // what gpuwhy can't see here, and what would change that
-	Machine   string
-	Host      []HostRow
+	Alerts    []AlertRow // the worst
+	// MoreAlerts is how many there are beside the first, or in all; empty for
+	// none.
+	MoreAlerts string
+	Processes  []Process
+	Count      string // how many processes are left out
+	Unlisted   string
+	Notes      []string // what gpuwhy can't see here, and what would change that
+	Machine    string
+	Host       []HostRow
 
 	// Device is set on a device's own page; Cards and Processes are then its
 	// alone, and there are no Totals and no Host.
@@ -196,7 +199,9 @@ func NewPage(in Input) Page {
 		p.AsOf = "as of " + s.Time.UTC().Format("2006-01-02 15:04:05 UTC")
 		p.Node, p.Source = clean(s.Node, longestName), s.Source
 	}
-	p.Causes = newCauses(in.Causes, s.Time)
+	if len(s.Devices) > 0 || len(s.Failures) == 0 { // else what was tried is on the page
+		p.Causes = newCauses(in.Causes, s.Time)
+	}
 	p.Simulated = s.Simulated()
 	p.Title = newTitle(s)
 	if len(in.Alerts) > 0 {
@@ -216,7 +221,7 @@ func NewPage(in Input) Page {
 	for i := range s.Failures {
 		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
 	}
-	p.Alerts = newAlertRows(&in, "")
+	p.Alerts, p.MoreAlerts = newAlertRows(&in, ""), moreAlerts(len(in.Alerts))
 	p.Processes = newProcesses(s, in.Attribution)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
@@ -441,10 +446,14 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
+// mostAlerts is how many alerts are listed at once: the worst.
+const mostAlerts = 100
+
 // newAlertRows are the alerts on the page that page names, as forms do.
 func newAlertRows(in *Input, page string) []AlertRow {
 	var rows []AlertRow
-	for _, a := range sortedAlerts(in.Alerts) {
+	sorted := sortedAlerts(in.Alerts)
+	for _, a := range sorted[:min(len(sorted), mostAlerts)] {
 		rows = append(rows, newAlertRow(&a, in, page))
 	}
 	return rows
@@ -460,10 +469,14 @@ func sortedAlerts(alerts []Alert) []Alert {
 
 // moreAlerts stands beside the first.
 func moreAlerts(n int) string {
-	if n < 2 {
+	switch {
+	case n < 2:
 		return ""
+	case n > mostAlerts:
+		return say("worst", strconv.Itoa(mostAlerts), strconv.Itoa(n))
+	default:
+		return say("more", strconv.Itoa(n-1))
 	}
-	return say("more", strconv.Itoa(n-1))
 }
 
 func severity(name string) int { return slices.Index([]string{"info", "warning", "critical"}, name) }
@@ -480,6 +493,6 @@ func newFooter(in Input) string {
 	return strings.Join([]string{
 		"gpuwhy " + in.Version,
 		"a reading every " + strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64) + nbsp + "s",
-		"alerts above " + percent(float64(in.AlertThreshold)),
+		"alerts above " + percent(float64(in.AlertThreshold)) + " utilization",
 	}, " · ")
 }

@@ -303,7 +303,7 @@ func TestPageWithoutGPU(t *testing.T) {
 		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
 		Try:  "install the driver, or check that nvidia-smi runs on this machine",
 	}
-	if p.Status != "no_gpu" || p.FailTitle != "No GPU can be read" || len(p.Failures) != 2 || p.Failures[0] != want {
+	if p.Status != "no_gpu" || p.FailTitle != "What was tried" || len(p.Failures) != 2 || p.Failures[0] != want {
 		t.Errorf("got %q %q %+v", p.Status, p.FailTitle, p.Failures)
 	}
 	for _, total := range p.Totals {

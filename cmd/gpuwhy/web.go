@@ -225,7 +225,7 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 func newViewAlert(a *alert.Alert) views.Alert {
 	out := views.Alert{
 		ID: a.ID, Rule: a.Rule, Severity: string(a.Severity), State: string(a.State),
-		GPU: a.Device.Index, UUID: a.Device.UUID, Message: a.Message, Advice: a.Advice,
+		GPU: a.Device.Index, Node: a.Device.Node, UUID: a.Device.UUID, Message: a.Message, Advice: a.Advice,
 		Since: a.Since, At: a.Time, SilencedUntil: a.SilencedUntil,
 	}
 	if by := a.Acknowledged; by != nil {
@@ -235,20 +235,19 @@ func newViewAlert(a *alert.Alert) views.Alert {
 }
 
 // alerts writes the page of alerts.
-func (p *pages) alerts(ctx context.Context, w io.Writer) error {
+func (p *pages) alerts(ctx context.Context, w io.Writer, from int) error {
 	snap, _ := p.app.newest()
 	answer := p.app.history.Explain(snap)
-	in := views.AlertsInput{Input: p.input(snap)}
-	in.Alerts = nil
-	for _, a := range p.app.alerts.Standing() {
-		shown := newViewAlert(&a)
-		if of := answer.Of(a.Device.Node, a.Device.UUID); of != nil {
-			shown.Why = of.Sentence
-			if shown.Advice == "" && len(of.Causes) > 0 {
-				shown.Advice = of.Causes[0].Advice
-			}
+	in := views.AlertsInput{Input: p.input(snap), From: from}
+	in.Explain = func(a *views.Alert) {
+		of := answer.Of(a.Node, a.UUID)
+		if of == nil {
+			return
 		}
-		in.Alerts = append(in.Alerts, shown)
+		a.Why = of.Sentence
+		if a.Advice == "" && len(of.Causes) > 0 {
+			a.Advice = of.Causes[0].Advice
+		}
 	}
 	for _, a := range p.app.alerts.Past() {
 		in.Past = append(in.Past, newViewAlert(&a))

@@ -136,6 +136,7 @@ func sent(own ...apidoc.Answer) []apidoc.Answer {
 
 // What is wrong with a body.
 var (
+	errFrom     = refuse(http.StatusBadRequest, "from must be how many alerts to leave out", "leave from out of the address")
 	errNoJSON   = refuse(http.StatusBadRequest, "the body is no JSON", "send an object, such as {}")
 	errDuration = refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days", "give the seconds for which nobody is to be told")
 )
@@ -175,10 +176,18 @@ func (s *Server) alertRules(w http.ResponseWriter, r *http.Request) error {
 	return b.serve(w, r, cacheRevalidate)
 }
 
-// alertsPage answers with the page of alerts.
+// alertsPage answers with the page of alerts, or the one of its pages that the
+// query's from is on.
 func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
+	from := 0
+	if text := r.URL.Query().Get("from"); text != "" {
+		var err error
+		if from, err = strconv.Atoi(text); err != nil || from < 0 {
+			return errFrom
+		}
+	}
 	var page bytes.Buffer
-	if err := s.cfg.AlertsPage(r.Context(), &page); err != nil {
+	if err := s.cfg.AlertsPage(r.Context(), &page, from); err != nil {
 		return fmt.Errorf("render the page of alerts: %w", err)
 	}
 	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)

@@ -273,3 +273,18 @@ func TestMethodsOfActions(t *testing.T) {
 		}
 	}
 }
+
+// A page of the list of alerts has an address of its own.
+func TestAlertsPageFrom(t *testing.T) {
+	h, _, _ := alerting(t)
+	for path, want := range map[string]string{"/alerts": "</title>0", "/alerts?from=200": "</title>200"} {
+		if w := get(h, path); w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), want) {
+			t.Errorf("%s: status %d, %q", path, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"/alerts?from=x", "/alerts?from=-1"} {
+		if w := get(h, path); w.Code != http.StatusBadRequest {
+			t.Errorf("%s: status %d", path, w.Code)
+		}
+	}
+}

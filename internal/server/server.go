@@ -31,9 +31,10 @@ type Config struct {
 	// ActiveAlerts is how many alerts are firing.
 	ActiveAlerts func() int
 	// Alerts are what fires, and what people say of it; their addresses are not
-	// there where it is nil. AlertsPage writes their page.
+	// there where it is nil. AlertsPage writes their page; from is how many of the
+	// worst it leaves out.
 	Alerts     Alerts
-	AlertsPage func(ctx context.Context, w io.Writer) error
+	AlertsPage func(ctx context.Context, w io.Writer, from int) error
 	// Metrics answers /metrics.
 	Metrics http.Handler
 	// Parts says how each part of the program does, by name.

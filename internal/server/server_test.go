@@ -133,8 +133,8 @@ func newStage() (*stage, Config) {
 		Recent:       st.recent,
 		ActiveAlerts: func() int { return int(st.alerts.Load()) },
 		Alerts:       desk{st.engine},
-		AlertsPage: func(_ context.Context, w io.Writer) error {
-			_, err := io.WriteString(w, "<!doctype html><title>alerts</title>")
+		AlertsPage: func(_ context.Context, w io.Writer, from int) error {
+			_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
 			return err
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,193 @@
+package static_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/chromedp"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/views"
+)
+
+// firing is an alert as the stream has it.
+func firing(id, severity string, at time.Time) contract.Alert {
+	text := at.UTC().Format(time.RFC3339Nano)
+	return contract.Alert{ID: id, State: "firing", Since: text, Timestamp: text, Message: id + " is so.", Rule: "hot", Severity: severity}
+}
+
+// Who stands on an alert's button stays there, and sees it, whatever comes
+// before it and however the others change places.
+func TestAlertsLeaveTheFocus(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	shows := func(want string) {
+		t.Helper()
+		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#alerts > *")].map((e) => e.dataset.key).join(" ") === %q`, want))
+		if got := ask[string](t, ctx, `(document.activeElement.closest(".alert")?.dataset.key ?? document.activeElement.tagName) + " " + document.activeElement.checkVisibility()`); got != "b true" {
+			t.Errorf("with %s the focus is on %s", want, got)
+		}
+	}
+	site.send(t, "alert", firing("b", "warning", now))
+	until(t, ctx, `document.querySelector("#alerts [data-key=b] button") !== null`)
+	do(t, ctx, chromedp.Focus("#alerts [data-key=b] button"))
+	shows("b")
+	site.send(t, "alert", firing("a", "critical", now))
+	shows("a b")
+	site.send(t, "alert", firing("c", "warning", now))
+	shows("a b c")
+	site.send(t, "alert", firing("b", "info", now))
+	shows("a c b")
+	site.send(t, "alert", firing("b", "critical", now))
+	shows("b a c")
+	console.none(t)
+}
+
+// Nor does the page of alerts take it, when another order comes from the server
+// while somebody types.
+func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	put := func(severities ...string) {
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		site.standing = nil
+		for i, severity := range severities {
+			site.standing = append(site.standing, views.Alert{ID: string(rune('a' + i)), Rule: "hot", Severity: severity, State: "firing", Message: "It is hot.", Since: now.Add(time.Duration(i-9) * time.Minute)})
+		}
+	}
+	put("warning", "warning", "warning")
+	do(t, ctx, chromedp.Navigate(site.URL+base+"alerts"))
+	site.await(t)
+	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	shows := func(want string) {
+		t.Helper()
+		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#firing > li")].map((e) => e.dataset.key).join(" ") === %q`, want))
+		if got := ask[string](t, ctx, `document.activeElement.closest("li")?.dataset.key + " " + document.activeElement.value + " " + document.activeElement.checkVisibility()`); got != "b half a sen true" {
+			t.Errorf("with %s the focus is on %q", want, got)
+		}
+	}
+	do(t, ctx, chromedp.Click("[data-key=b] summary"), chromedp.SendKeys("[data-key=b] [name=comment]", "half a sen"))
+	shows("a b c")
+	for i, tt := range []struct {
+		want       string
+		severities []string
+	}{
+		{"b a c", []string{"warning", "critical", "warning"}},
+		{"a c b", []string{"critical", "info", "warning"}},
+		{"b c a", []string{"info", "critical", "warning"}},
+		{"d b c a", []string{"info", "warning", "warning", "critical"}},
+	} {
+		put(tt.severities...)
+		site.send(t, "alert", firing("news", "info", now.Add(time.Duration(i)*time.Second)))
+		shows(tt.want)
+	}
+	if got := ask[int](t, ctx, `document.querySelectorAll(".firing details[open]").length`); got != 1 {
+		t.Errorf("%d alerts are open, want the one that was opened", got)
+	}
+	console.none(t)
+}
+
+// Of thousands of alerts the worst hundred are listed, and the page stays quick.
+func TestThousandsOfAlerts(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.long = 0, new PerformanceObserver((l) => { for (const e of l.getEntries()) long = Math.max(long, e.duration); }).observe({ type: "longtask" }))`))
+	for i := range 3000 {
+		severity := "info"
+		if i == 2500 {
+			severity = "critical"
+		}
+		site.send(t, "alert", firing(fmt.Sprintf("a%d", i), severity, now))
+	}
+	until(t, ctx, `document.getElementById("more-alerts").textContent === "Show the worst 100 of 3000"`)
+	if got := ask[string](t, ctx, `document.querySelectorAll("#alerts > *").length + " " + document.querySelector("#alerts > *").dataset.key`); got != "100 a2500" {
+		t.Errorf("it lists %s", got)
+	}
+	over := firing("a2500", "critical", now)
+	over.State = "resolved"
+	site.send(t, "alert", over)
+	until(t, ctx, `document.querySelector("#alerts > *").dataset.key === "a0"`)
+	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	untilWhy(t, ctx, "next")
+	if !ask[bool](t, ctx, `document.title.startsWith("▲")`) {
+		t.Error("the title does not tell of them")
+	}
+	t.Logf("the longest task took %.0f ms", ask[float64](t, ctx, `long`))
+	console.none(t)
+}
+
+// A person who comes back to a page that is paused sees that, and how old what
+// is shown is; from a minute on it is greyed.
+func TestAPausedPageGrowsOld(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 390, 844)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	grey := `getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`
+	if ask[bool](t, ctx, `document.getElementById("paused").checkVisibility() || `+grey) {
+		t.Error("it is paused from the beginning")
+	}
+	do(t, ctx, chromedp.Click("#pause"))
+	until(t, ctx, `/^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText) && document.getElementById("age").textContent === "paused"`)
+	later := func(d time.Duration, why string) {
+		t.Helper()
+		do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.realNow ??= Date.now, Date.now = () => realNow.call(Date) + %d)`, d.Milliseconds())))
+		site.publish(t, exampleNamed(t, "one", time.Now().Add(d)).Snapshot, why)
+	}
+	later(30*time.Second, "half a minute later")
+	until(t, ctx, `/ 3\d\ss old/.test(document.getElementById("paused").innerText) && !document.body.hasAttribute("data-stale") && !document.body.hasAttribute("data-old")`)
+	later(3*time.Hour, "three hours later")
+	until(t, ctx, `document.getElementById("paused").innerText.replaceAll("\u00a0", " ") === "Paused: what is shown is 3 h 0 min old." && !document.body.hasAttribute("data-stale") && `+grey)
+	// Also by who has gone down.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`window.scrollTo(0, 1e6)`))
+	if y := ask[float64](t, ctx, `document.getElementById("paused").getBoundingClientRect().top`); y != 0 {
+		t.Errorf("it is at %g of the window", y)
+	}
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`window.scrollTo(0, 0)`), chromedp.Click("#pause"))
+	untilWhy(t, ctx, "three hours later")
+	until(t, ctx, `!document.body.hasAttribute("data-old") && document.getElementById("paused").hidden && document.getElementById("age").textContent.startsWith("updated")`)
+	console.none(t)
+}
+
+// The browser's own notifications and sound, with its permission.
+func TestTheBrowserTells(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	site := newSite(t, e.Snapshot, e.Why)
+	visit(t, ctx, site)
+	if _, err := chromedp.Call(ctx, browser.SetPermission, browser.SetPermissionParams{Origin: site.URL, Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted}); err != nil {
+		t.Fatal(err)
+	}
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.sounds = [],
+	  window.Notification = class extends Notification { constructor(...of) { super(...of); told.push(this); this.onshow = () => { this.seen = true; }; this.onerror = () => { this.refused = true; }; } },
+	  window.AudioContext = class extends AudioContext { constructor() { super(); sounds.push(this); } })`))
+	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	until(t, ctx, `Notification.permission === "granted" && document.getElementById("notify").checked && document.getElementById("told").textContent === ""`)
+	until(t, ctx, `sounds.length === 1 && sounds[0].state === "running" && sounds[0].currentTime > 0.6`)
+	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	untilWhy(t, ctx, "next")
+	site.send(t, "alert", firing("<b>a</b>", "warning", now))
+	until(t, ctx, `told.length === 1 && (told[0].seen || told[0].refused)`)
+	if got := ask[string](t, ctx, `[told[0].title, told[0].body, told[0].tag, told[0].seen === true, sounds.length].join("|")`); got != "Warning|<b>a</b> is so.|<b>a</b>|true|1" {
+		t.Errorf("it tells %s", got)
+	}
+	console.none(t)
+}
