@@ -30,22 +30,24 @@ func TestAlertsLeaveTheFocus(t *testing.T) {
 	shows := func(want string) {
 		t.Helper()
 		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#alerts > *")].map((e) => e.dataset.key).join(" ") === %q`, want))
-		if got := ask[string](t, ctx, `(document.activeElement.closest(".alert")?.dataset.key ?? document.activeElement.tagName) + " " + document.activeElement.checkVisibility()`); got != "b true" {
+		if got := ask[string](t, ctx, `(document.activeElement.closest(".alert")?.dataset.key ?? document.activeElement.tagName) + " " + document.activeElement.checkVisibility()`); got != "c true" {
 			t.Errorf("with %s the focus is on %s", want, got)
 		}
 	}
 	site.send(t, "alert", firing("b", "warning", now))
-	until(t, ctx, `document.querySelector("#alerts [data-key=b] button") !== null`)
-	do(t, ctx, chromedp.Focus("#alerts [data-key=b] button"))
-	shows("b")
-	site.send(t, "alert", firing("a", "critical", now))
-	shows("a b")
 	site.send(t, "alert", firing("c", "warning", now))
+	until(t, ctx, `document.querySelectorAll("#alerts > *").length === 2`)
+	do(t, ctx, chromedp.Click("#more-alerts"), chromedp.Focus("#alerts [data-key=c] button"))
+	shows("b c")
+	site.send(t, "alert", firing("c", "critical", now))
+	shows("c b")
+	site.send(t, "alert", firing("a", "critical", now))
+	shows("c a b")
+	site.send(t, "alert", firing("c", "info", now))
 	shows("a b c")
-	site.send(t, "alert", firing("b", "info", now))
-	shows("a c b")
-	site.send(t, "alert", firing("b", "critical", now))
-	shows("b a c")
+	// Also where only the first is shown.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.getElementById("alerts").removeAttribute("data-open")`))
+	shows("a b c")
 	console.none(t)
 }
 
