@@ -187,7 +187,8 @@ function renew() {
     measure(c);
   }
   for (const path of document.querySelectorAll(".cards:is([data-density=roomy], [data-density=compact]) .trend path")) {
-    setAttribute(path, "d", past.trend(/** @type {HTMLElement} */ (path.closest(".card")).dataset.key ?? ""));
+    const card = /** @type {HTMLElement} */ (path.closest(".card"));
+    setAttribute(path, "d", past.trend(card.dataset.key ?? ""));
   }
   if (chosen("chart") && (!dialog.open || !same)) showLarge();
   else if (dialog.open) showMarks();

@@ -2,6 +2,7 @@ package views
 
 import (
 	"bytes"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -132,5 +133,18 @@ func TestManyAlerts(t *testing.T) {
 	in.Alerts = in.Alerts[:100]
 	if p := NewAlertsPage(in); p.Listed != "" || p.Milder != "" || len(p.Firing) != 100 {
 		t.Errorf("of a hundred: %d, %q", len(p.Firing), p.Listed)
+	}
+}
+
+// Words and moments that stand beside each other have a space between them.
+func TestMomentsStandApart(t *testing.T) {
+	in := exampleAlerts(noon)
+	in.Asset = asset
+	html := render(t, NewAlertsPage(in))
+	if found := regexp.MustCompile(`\w<time[^>]*>`).FindAllString(html, -1); found != nil {
+		t.Errorf("no space before %q", found)
+	}
+	if strings.Count(html, "since <time") < 2 || !strings.Contains(html, "as of <time") {
+		t.Error("the pattern is wrong")
 	}
 }
