@@ -79,6 +79,7 @@ func galleryStates() []stateGroup {
 		}},
 		{"A GPU’s own page", []state{
 			{"gpu", "One that is busy", "", "eight", "gpu/" + busyUUID, ""},
+			{"gpu-fans", "One with fans", "", "one", "gpu/" + busyUUID, ""},
 			{"gpu-hung", "One that does not answer", "", "eight", "gpu/" + silentUUID, ""},
 			{"gpu-lost", "One that is lost", "", "eight", "gpu/" + lostUUID, ""},
 			{"gpu-asleep", "One that is asleep", "", "eight", "gpu/" + asleepUUID, ""},

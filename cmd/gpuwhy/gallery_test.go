@@ -54,6 +54,7 @@ var arrived = map[string]string{
 	"nothing-left": follows("live") + ` && d.querySelectorAll("#processes > tr").length === 0 && !d.getElementById("show-all").hidden`,
 
 	"gpu":        drawn + ` && d.querySelectorAll("[data-path]").length > 50`,
+	"gpu-fans":   drawn + ` && d.querySelectorAll("#facts tr[data-key]").length === 2`,
 	"gpu-hung":   follows("live") + ` && d.querySelector("#cards [data-state=not_answering]") !== null`,
 	"gpu-lost":   follows("live") + ` && d.querySelector("#cards [data-state=lost]") !== null`,
 	"gpu-asleep": follows("live") + ` && d.querySelector("#cards [data-state=asleep]") !== null`,
