@@ -209,6 +209,7 @@ function rebuild() {
   setHidden(byId("series"), lines.length < 2);
   setHidden(byId("chart-key"), lines.length === 0);
   pictures.forEach(build);
+  if (dialog.open) build(large);
 }
 
 /** @param {Chart} c */
