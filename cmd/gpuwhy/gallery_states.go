@@ -91,7 +91,7 @@ func galleryStates() []stateGroup {
 			{"refused", "An answer that is an error", "Somebody pressed “Acknowledge”, and the alert is no longer known.", "refused", "", "#alerts > :first-child [data-do=acknowledge]"},
 			{"alerts", "The page of alerts", "", "alerts", "alerts", ""},
 			{"silencing", "The page of alerts, about to silence", "", "alerts", "alerts", "#new-silence summary"},
-			{"alerts-refused", "The page of alerts, with an answer that is an error", "", "refused", "alerts", "#firing > :first-child [formaction$='/acknowledge']"},
+			{"alerts-refused", "The page of alerts, with an answer that is an error", "", "refused", "alerts", "#firing > :first-child :is(summary, [formaction$='/acknowledge'])"},
 			{"no-alerts", "The page of alerts, without any", "Its tables are empty.", "idle", "alerts", ""},
 		}},
 		{"Other pages", []state{
