@@ -48,8 +48,12 @@ function refresh() {
  */
 function become(now, next) {
   if (now.isEqualNode(next) || now.localName === "output") return;
-  for (const { name } of [...now.attributes]) if (name !== "open") setAttribute(now, name, next.getAttribute(name) ?? "");
-  for (const { name, value } of next.attributes) if (name !== "open" && now.getAttribute(name) !== value) now.setAttribute(name, value);
+  for (const { name } of [...now.attributes, ...next.attributes]) {
+    const value = next.getAttribute(name);
+    if (value === now.getAttribute(name) || name === "open") continue;
+    if (value === null) now.removeAttribute(name);
+    else now.setAttribute(name, value);
+  }
   if (![...now.children, ...next.children].length) return setText(now, next.textContent ?? "");
   const old = [...now.childNodes];
   const nodes = [...next.childNodes].map((child) => {
@@ -90,4 +94,5 @@ connect({
   },
 });
 sendForms(refresh);
+setInterval(() => document.querySelector(".firing") && refresh(), 30_000); // "10 s ago" is true for ten seconds
 document.addEventListener("visibilitychange", () => behind && refresh());

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -96,6 +97,55 @@ func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 	if got := ask[int](t, ctx, `document.querySelectorAll(".firing details[open]").length`); got != 1 {
 		t.Errorf("%d alerts are open, want the one that was opened", got)
 	}
+	console.none(t)
+}
+
+// An alert that stands is told anew: how long ago it began, and how it is now.
+// What is newer than that stays.
+func TestAlertsAreToldAnew(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		Source: `window.setInterval = ((real) => (f, ms) => real(f, ms === 30000 ? 100 : ms))(setInterval)`,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	site := newSite(t, e.Snapshot, e.Why)
+	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Message: "10 s ago.", Since: now}}
+	visit(t, ctx, site)
+	put := func(message string, at time.Time, news bool) {
+		t.Helper()
+		a, b := firing("a", "warning", at), firing("b", "warning", at)
+		a.Message, b.Message = message, message
+		site.mu.Lock()
+		site.alerts, site.standing[0].Message = []contract.Alert{a, b}, message
+		site.mu.Unlock()
+		if news {
+			site.send(t, "alert", a)
+		}
+	}
+	says := func(want string) {
+		t.Helper()
+		until(t, ctx, fmt.Sprintf(`document.querySelector("[data-key=a] [data-f=message]").textContent.replaceAll("\u00a0", " ") === %q`, want))
+	}
+	put("10 s ago.", now, true)
+	says("10 s ago.")
+	put("40 s ago.", now.Add(30*time.Second), false)
+	says("40 s ago.")
+	put("It is newer.", now.Add(time.Hour), true)
+	says("It is newer.")
+	put("It is older.", now.Add(time.Minute), false)
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`new Promise((done) => { const real = fetch; let n = 0; window.fetch = (...of) => { if (++n === 3) done(); return real(...of); }; })`, chromedp.EvalAwaitPromise))
+	says("It is newer.")
+	if got := ask[int](t, ctx, `document.querySelectorAll("#alerts > *").length`); got != 1 {
+		t.Errorf("%d alerts, want the one that was sent", got)
+	}
+	do(t, ctx, chromedp.Navigate(site.URL+base+"alerts"))
+	until(t, ctx, `document.querySelector(".firing .says").textContent === "It is older."`)
+	put("60 s ago.", now, false)
+	until(t, ctx, `document.querySelector(".firing .says").textContent.replaceAll("\u00a0", " ") === "60 s ago."`)
 	console.none(t)
 }
 

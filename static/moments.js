@@ -17,7 +17,6 @@ export const moment = (time) => clock.format(Date.parse(time));
 export function rewriteMoments(root) {
   for (const el of /** @type {NodeListOf<HTMLTimeElement>} */ (root.querySelectorAll("[data-at], time"))) {
     const at = el.dataset.at ?? el.dateTime;
-    if (!at) continue;
     const own = (/** @type {string | null} */ text) => (text ?? "").replace(`${at.slice(0, 10)} ${at.slice(11, 19)} UTC`, () => moment(at));
     if (!el.firstElementChild) setText(el, own(el.textContent));
     if (el.title) el.title = own(el.title);
