@@ -50,7 +50,7 @@ sendForms();
 // "10 s ago" is true for ten seconds: what stands is told anew now and then,
 // unless something newer has come meanwhile.
 setInterval(async () => {
-  if (document.hidden || "paused" in document.body.dataset || !firing() || byId("connection").dataset.state !== "live") return;
+  if (document.hidden || "paused" in document.body.dataset || !firing() || alerts.size > mostAlerts || byId("connection").dataset.state !== "live") return;
   const answer = await fetch(`${document.body.dataset.base}api/alerts`).catch(() => null); // the next one may come
   for (const a of answer?.ok ? (await answer.json()).alerts : []) {
     if (a.timestamp > (alerts.get(a.alert_id)?.timestamp ?? "~")) alerts.set(a.alert_id, a);

@@ -61,7 +61,7 @@ func heldAwake(c *card) *finding {
 		extra = ": its clocks are up, though it draws no more than at rest"
 	}
 	blame := func(who, how string) {
-		f.clause = func(it string) string { return c.figured(it, who+" keeps "+it+" awake"+how) + extra }
+		f.clause = func(it string) string { return c.aside(it, who+" keeps "+it+" awake"+how) + extra }
 	}
 	holders := holders(c.d)
 	persistence, known := c.d.Modes.Persistence.Get()
@@ -92,7 +92,7 @@ func heldAwake(c *card) *finding {
 		f.advice = "Turn persistence mode on (nvidia-smi -pm 1, or the nvidia-persistenced service), or let gpuwhy read less often with a longer --interval."
 	default:
 		f.clause = func(it string) string {
-			return c.figured(it, it+" is awake without work") + extra + ", and nothing that is listed explains it"
+			return c.aside(it, it+" is awake without work") + extra + ", and nothing that is listed explains it"
 		}
 		f.confidence = Low
 		f.advice = "Look with nvidia-smi whether a process holds a context that gpuwhy can't see, such as one of another container."
@@ -153,7 +153,7 @@ func unexplained(c *card) *finding {
 	}
 	return &finding{
 		clause: func(it string) string {
-			return c.figured(it, it+" draws power without work") + ", and nothing that it reports explains it"
+			return c.aside(it, it+" draws power without work") + ", and nothing that it reports explains it"
 		},
 		confidence: Low,
 		evidence:   c.heat().figure("utilization", c.v.util, "%"),

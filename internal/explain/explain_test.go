@@ -157,7 +157,7 @@ func TestWhy(t *testing.T) {
 		{"a passive card that rests makes no noise", []gpu.Device{made(passive)},
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W."},
 		{"power without work", []gpu.Device{made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) })},
-			"GPU 0 (RTX 4090) draws power without work, 71 °C, 431 W of 450 W, fan at 66 %, and nothing that it reports explains it."},
+			"GPU 0 (RTX 4090) draws power without work (71 °C, 431 W of 450 W, fan at 66 %), and nothing that it reports explains it."},
 		{"no reading", []gpu.Device{bare}, "GPU 2 has no readings now."},
 		{"no reading on purpose", []gpu.Device{leftAlone},
 			"GPU 2 has no readings now: it is left alone to fall asleep: open the page to wake it."},

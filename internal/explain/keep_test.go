@@ -69,7 +69,7 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 		{"cooling down", []scene{during(minute, made(working(98, python))), during(25*time.Second, made(warm))},
 			"; about 70 s more, going by earlier times.", "; how long that takes is not known yet."},
 		{"held awake", []scene{during(minute, made(held, holding))},
-			", 46 W more than at rest.", "fan off."},
+			", 46 W more than at rest.", "fan off)."},
 		{"a worn fan", []scene{during(30*time.Second, made(working(98, python), slow))},
 			"where 2112 RPM are usual at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.", "fan at 66 %."},
 	} {

@@ -53,11 +53,11 @@ func TestASentenceOfEachKind(t *testing.T) {
 		answer       func() explain.Answer
 		says, advice string
 	}{
-		explain.Lost: {at0(snapshot(in(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost.",
+		explain.Lost: {at0(snapshot(in(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
 			"Look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine."},
 		explain.NotAnswering: {at0(snapshot(in(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
 			"Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
-		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep.", ""},
+		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
 		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep: open the page to wake it.", ""},
 		explain.StuckCounter: {of(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
@@ -75,7 +75,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago (60 °C, 17 W of 450 W, fan off); how long that takes is not known yet.",
 			"Nothing needs to be done: it gets quiet by itself."},
 		explain.HeldAwake: {of(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it, 44 °C, 63 W of 450 W, fan off, 46 W more than at rest.",
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W more than at rest.",
 			"End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
 		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by its heat (71 °C, 24 °C below where its hardware slows itself down).",
 			"Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. A lower power limit makes less heat."},
@@ -85,7 +85,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it was at 431 W.",
 			"Clean its fans and filters, and look whether something blocks the air before or behind it."},
 		explain.Unexplained: {at0(snapshot(made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
-			"GPU 0 (RTX 4090) draws power without work, 71 °C, 431 W of 450 W, fan at 66 %, and nothing that it reports explains it.",
+			"GPU 0 (RTX 4090) draws power without work (71 °C, 431 W of 450 W, fan at 66 %), and nothing that it reports explains it.",
 			"Look again in a few seconds: work that has just begun or ended shows in the power first."},
 		explain.Idle: {at0(snapshot(made())), "GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.", ""},
 		explain.Reserved: {of(during(12*minute+5*time.Second, made(reservedBy("ml/train-0")))),

@@ -5,7 +5,7 @@ import "github.com/gpuwhy/gpuwhy/gpu"
 // The family of states: a device that can't be read says nothing but why.
 
 func lost(c *card) *finding {
-	return c.inState(gpu.StateLost, " is lost", "look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine")
+	return c.inState(gpu.StateLost, " is lost: the driver no longer finds it", "look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine")
 }
 
 func notAnswering(c *card) *finding {
@@ -13,7 +13,7 @@ func notAnswering(c *card) *finding {
 }
 
 func asleep(c *card) *finding {
-	return c.inState(gpu.StateAsleep, " is asleep", "")
+	return c.inState(gpu.StateAsleep, " is asleep: the system has powered it down", "")
 }
 
 func (c *card) inState(state gpu.State, is, advice string) *finding {
