@@ -564,3 +564,24 @@ func TestTheAnswersCard(t *testing.T) {
 		})
 	}
 }
+
+// Without a driver the headline says so, and the panel what was tried: nothing
+// is said twice.
+func TestNoDriverIsToldOnce(t *testing.T) {
+	for _, e := range Examples(noon) {
+		if e.Name != "none" {
+			continue
+		}
+		in := input(e.Snapshot, e.Why)
+		in.Causes = e.Causes
+		html := render(t, NewPage(in))
+		for _, text := range []string{"No GPU can be read", "libnvidia-ml.so.1 was not found", "install the driver", "What was tried"} {
+			if n := strings.Count(strings.ToLower(html), strings.ToLower(text)); n != 1 {
+				t.Errorf("%q is there %d times", text, n)
+			}
+		}
+		if !strings.Contains(html, `id="evidence" hidden>`) {
+			t.Error("there is evidence beside the panel")
+		}
+	}
+}
