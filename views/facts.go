@@ -26,6 +26,7 @@ type DeviceFact struct {
 // cellAttrs are attrs of a fact that stands in a table.
 func (f DeviceFact) cellAttrs() templ.Attributes {
 	out := f.attrs()
+	out["data-label"] = f.Label
 	if f.Format != "text" && f.Format != "moment" {
 		out["class"] = "n"
 	}
@@ -239,12 +240,12 @@ func parts[T any](key string, list []T, columns []column[T], means, from string)
 	out := &FactList{Key: key, Means: means, From: from}
 	for _, c := range columns {
 		out.Heads = append(out.Heads, c.label)
-		out.Blank = append(out.Blank, DeviceFact{Path: c.path, Format: c.format})
+		out.Blank = append(out.Blank, DeviceFact{Label: c.label, Path: c.path, Format: c.format})
 	}
 	for i := range list {
 		var row []DeviceFact
 		for _, c := range columns {
-			row = append(row, DeviceFact{Path: c.path, Format: c.format, Value: c.value(&list[i])})
+			row = append(row, DeviceFact{Label: c.label, Path: c.path, Format: c.format, Value: c.value(&list[i])})
 		}
 		out.Rows = append(out.Rows, row)
 	}
