@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ func (galleryCommand) Run(env *environment) error {
 	}
 	fmt.Fprintf(env.stdout, "gpuwhy gallery: %s\n", ownURL(ln.Addr().String(), env.cfg.BasePath))
 	srv := server.HTTPServer(g, log)
+	srv.BaseContext = func(net.Listener) context.Context { return env.ctx } // sockets end with it
 	defer context.AfterFunc(env.ctx, func() { srv.Close() })()
 	err = srv.Serve(ln)
 	g.running.Wait()
@@ -81,7 +83,7 @@ func newGallery(ctx context.Context, cfg *Config, log *slog.Logger) (*gallery, e
 func (g *gallery) begin(name string, of *scene) (*playing, error) {
 	cfg := *g.cfg
 	cfg.BasePath = g.scenePath(name)
-	p, err := perform(name, of, cfg, g.log)
+	p, err := perform(of, cfg, g.log)
 	if err != nil {
 		return nil, fmt.Errorf("scene %s: %w", name, err)
 	}

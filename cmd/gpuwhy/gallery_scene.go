@@ -56,7 +56,6 @@ const madeUp = "made up"
 type playing struct {
 	*scene
 	*app
-	name string
 	born time.Time
 	base *gpu.Snapshot // nil: there is never a reading
 
@@ -66,14 +65,14 @@ type playing struct {
 }
 
 // perform begins a scene with its past, under cfg's base path.
-func perform(name string, of *scene, cfg Config, log *slog.Logger) (*playing, error) {
-	p := &playing{scene: of, name: name, born: time.Now().UTC()}
+func perform(of *scene, cfg Config, log *slog.Logger) (*playing, error) {
+	p := &playing{scene: of, born: time.Now().UTC()}
 	for _, e := range views.Examples(p.born) {
 		if e.Name == of.example {
 			p.base = e.Snapshot
 		}
 	}
-	cfg.AlertRules, cfg.StateDir = "", ""
+	cfg.AlertRules, cfg.StateDir = "", "" // what is a person's own is not for what is made up
 	in := &inputs{node: madeUp, sources: []sampler.Source{p}}
 	var err error
 	if p.app, err = newAppOf(&cfg, in, log); err != nil {
@@ -111,14 +110,15 @@ func (p *playing) Read(context.Context) (*gpu.Snapshot, error) {
 	return p.snapshot(time.Now().UTC(), false), nil
 }
 
-// show reads the machine, and shows it to everyone.
+// show reads the machine, and shows it to everyone. Who comes for something
+// else than a page is content with what was read a moment ago.
 func (p *playing) show(at time.Time, page bool) {
 	if p.base == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !page && !p.shown.page && at.Sub(p.shown.at) < p.cfg.Interval {
+	if !page && !p.shown.page && at.Sub(p.shown.at) < p.cfg.Interval/2 {
 		return
 	}
 	snap := p.snapshot(at, page)
