@@ -56,6 +56,7 @@ canvas.onkeydown = (/** @type {KeyboardEvent} */ e) => {
   e.preventDefault();
   point(pointed < 0 ? 0 : Math.min(Math.max(pointed + step, 0), cells.length - 1));
 };
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawWall);
 new ResizeObserver(() => {
   room.width = byId("wall").clientWidth;
   room.height = Math.min(0.8 * innerHeight, Math.max(400, innerHeight - 40 - canvas.getBoundingClientRect().top - scrollY));
