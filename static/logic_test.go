@@ -475,7 +475,7 @@ func TestWallCanBeRead(t *testing.T) {
 				  if (this.canvas.id === "wall-canvas" && x > 40 && text !== "×") { // the numbers of rows are on the page itself
 				    const [r, g, b] = this.getImageData(Math.round(x), Math.round(y - 8), 1, 1).data;
 				    const before = this.fillStyle;
-				    this.fillRect(Math.round(x), Math.round(y - 8), 1, 1); // the colour of the text as it comes out
+				    this.fillRect(Math.round(x), Math.round(y - 8), 1, 1); // the ink as it comes out
 				    const ink = [...this.getImageData(Math.round(x), Math.round(y - 8), 1, 1).data].slice(0, 3);
 				    this.fillStyle = ` + "`rgb(${r} ${g} ${b})`" + `;
 				    this.fillRect(Math.round(x), Math.round(y - 8), 1, 1);

@@ -150,6 +150,7 @@ function total(key, value, note) {
 /** @param {Update} u */
 function showFailures(u) {
   setHidden(byId("failures"), u.failures.length === 0);
+  setHidden(byId("look-around"), u.gpus.length > 0);
   setText(byId("failures-title"), say(u.gpus.length === 0 ? "no GPU read" : "not all read"));
   sync(byId("failure-list"), "t-failure", u.failures, (f) => f.source, (row, f) => setTexts(row, {
     source: f.source,

@@ -76,9 +76,11 @@ func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
 	tab := browsertest.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(shows("libnvidia-ml.so.1"))
+	tab.Until(shows("gpuwhy --source simulate:dgx-h100"))
 	if err := lib.Show(); err != nil {
 		t.Fatal(err)
 	}
 	tab.Until(shows("RTX 4090"))
+	tab.Until("!" + shows("simulate:"))
 	tab.Quiet()
 }
