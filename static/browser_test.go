@@ -118,6 +118,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		in.Causes = s.causes
 	}
 	in.Attribution = func(d *gpu.Device) views.Attribution { return attributed(d, s.snapshot) }
+	in.Kept = s.kept
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {
 		d, ok := s.snapshot.Device(uuid)
@@ -145,6 +146,12 @@ func (s *site) alertsPage(w http.ResponseWriter, r *http.Request) {
 		Asset: func(name string) string { return s.assets.URL(base, name) },
 	}})
 	_ = page.Render(r.Context(), w) // the browser has gone
+}
+
+func (s *site) kept(metric string, of []*gpu.Device) bool {
+	return s.past.Has(metric, func(node, uuid string) bool {
+		return of == nil || slices.ContainsFunc(of, func(d *gpu.Device) bool { return d.Node == node && d.UUID == uuid })
+	})
 }
 
 func (s *site) file(w http.ResponseWriter, r *http.Request) {

@@ -2,9 +2,9 @@
 // Pictures of the last minutes, one line for each GPU: small ones side by side,
 // and one with all the room there is.
 
-import { decimals, dots, say, span } from "./format.js";
+import { decimals, dots, span } from "./format.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
-import { saveCSV, savePNG } from "./export.js";
+import { saveCSV, savePNG, stroke } from "./export.js";
 import { slot, sync } from "./rows.js";
 import { Past, reach } from "./past.js";
 import { choose, chosen } from "./state.js";
@@ -13,7 +13,7 @@ import { choose, chosen } from "./state.js";
 /**
  * @typedef {object} Chart
  * @property {HTMLElement} box
- * @property {HTMLElement | null} readout
+ * @property {HTMLElement} readout
  * @property {HTMLElement} stats
  * @property {string} metric
  * @property {string} over another metric, laid over it
@@ -23,17 +23,16 @@ import { choose, chosen } from "./state.js";
  * @property {boolean} old whether there is more to be drawn than is
  * @property {number} drawn when it was drawn, in milliseconds since 1970
  * @property {any} plot
- * @property {number | null} near the line under the pointer
- * @property {string} range
+ * @property {number | null} near the line that stands out: the one under the pointer
+ * @property {string} range empty: there is no reading
  */
 
 const colours = 8;
+const root = document.documentElement;
 const dashes = [[], [7, 4], [2, 3], [14, 4]];
 
 /** @type {Record<string, string>} */
 const units = {};
-/** @type {Record<string, string>} */
-const labels = {};
 
 /**
  * How far a chart that is off the screen may be behind, in milliseconds: a
@@ -41,27 +40,32 @@ const labels = {};
  */
 const mayLag = 30_000;
 
-const blank = { over: "", width: 0, height: 0, seen: false, old: false, drawn: 0, plot: null, near: null, range: "" };
+/**
+ * @param {Element} el holds it and what is said of it
+ * @returns {Chart}
+ */
+const chartOf = (el) => ({
+  box: /** @type {HTMLElement} */ (el.querySelector(".plot")), readout: slot(el, "readout"), stats: slot(el, "stats"),
+  metric: /** @type {HTMLElement} */ (el).dataset.metric ?? "", over: "", width: 0, height: 0, seen: false, old: false, drawn: 0, plot: null, near: null, range: "",
+});
 
-/** @type {Chart[]} */
 const pictures = [...document.querySelectorAll(".chart")].map((el) => {
   const figure = /** @type {HTMLElement} */ (el);
-  const { metric = "", unit = "" } = figure.dataset;
-  const box = /** @type {HTMLElement} */ (figure.querySelector(".plot"));
-  units[metric] = unit;
-  labels[metric] = figure.querySelector("h3")?.textContent ?? "";
+  const c = chartOf(figure);
+  units[c.metric] = figure.querySelector("small")?.textContent ?? "";
   figure.onclick = () => {
-    choose("chart", metric);
+    choose("chart", c.metric);
     showLarge();
   };
-  return { ...blank, box, readout: slot(figure, "readout"), stats: slot(figure, "stats"), metric };
+  return c;
 });
 
 const dialog = /** @type {HTMLDialogElement} */ (byId("large"));
+const large = chartOf(dialog);
 const over = /** @type {HTMLSelectElement} */ (byId("large-over"));
 
-/** @type {Chart} */
-const large = { ...blank, box: /** @type {HTMLElement} */ (dialog.querySelector(".plot")), readout: null, stats: byId("large-stats"), metric: "", seen: true };
+/** In, out and all: each has by how much it changes the span that is shown. */
+const zooms = /** @type {HTMLButtonElement[]} */ ([...dialog.querySelectorAll("button[value]")]);
 
 const all = [...pictures, large];
 
@@ -74,6 +78,18 @@ let uPlot;
 /** @type {Series[]} */
 let lines = [];
 let dirty = false;
+let loaded = false;
+
+/** The moment that the keys have moved the cursor to, in seconds since 1970; 0: the pointer has it. */
+let pinned = 0;
+/** The line that the keys have gone to, counted from 1; 0: all. */
+let followed = 0;
+/** The moment that what happened is sorted by its distance from; 0: the newest is first. */
+let sought = 0;
+/** @type {[number, number] | null} what the large chart shows, in seconds since 1970; null: all */
+let zoom = null;
+/** The newest moment that was drawn. */
+let ended = 0;
 
 /** @param {number} interval milliseconds between readings */
 export function startCharts(interval) {
@@ -87,13 +103,15 @@ export function startCharts(interval) {
   }, { rootMargin: "200px" });
   for (const c of all) {
     sizes.observe(c.box);
-    (c.readout ? c.box.parentElement : c.box)?.addEventListener("keydown", (e) => step(c, e));
+    (c === large ? c.box : c.box.parentElement)?.addEventListener("keydown", (e) => steer(c, e));
+    // Before the library hears of it: from here on the pointer has the cursor.
+    c.box.addEventListener("mousemove", (e) => {
+      if (e.movementX || e.movementY) pinned = followed = 0;
+    }, true);
   }
   for (const c of pictures) sights.observe(c.box);
-  addEventListener("beforeprint", () => {
-    for (const c of all) c.seen = true;
-    drawCharts();
-  });
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", rebuild);
   over.onchange = () => {
     choose("over", over.value);
@@ -103,10 +121,48 @@ export function startCharts(interval) {
   dialog.onclose = () => {
     choose("chart", "");
     large.plot?.destroy();
-    large.plot = null;
+    large.plot = zoom = null;
+    pinned = followed = sought = 0;
+    setHidden(byId("large-all"), true);
   };
-  byId("large-csv").onclick = () => saveCSV(shownData());
-  byId("large-png").onclick = () => savePNG(shownData());
+  for (const button of zooms) {
+    button.onclick = () => {
+      magnify(Number(button.value));
+      if (button.hidden) large.box.focus();
+    };
+  }
+  byId("large-csv").onclick = () => saveCSV(shownData(metricsOf(large), spanOf(large)));
+  byId("large-png").onclick = () => savePNG({
+    title: byId("large-title").textContent ?? "",
+    notes: [large.range, spanText(), dots(byId("node").textContent, !byId("simulated").hidden && "simulated data", "gpuwhy")],
+    plot: large.plot,
+    key: lines.filter(visible).map((s) => ({ name: nameOf(s), colour: colour(s), dash: dash(s) })),
+  });
+  large.box.onclick = () => {
+    sought = past.times[large.plot.cursor.idx] ?? 0;
+    showMarks();
+  };
+  let begun = NaN; // where a drag began, in pixels from the left
+  large.box.onpointerdown = large.box.onpointermove = large.box.onpointerup = large.box.onpointercancel = (/** @type {PointerEvent} */ e) => {
+    const { plot } = large;
+    const x = e.clientX - plot.rect.left;
+    if (e.type === "pointerdown") begun = x;
+    const left = Math.min(begun, x);
+    const width = Math.abs(begun - x);
+    if (e.type === "pointerup" && width > 8) zoomTo(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+    if (!e.buttons) begun = NaN;
+    plot.setSelect({ left, width: e.buttons ? width : 0 }, false);
+  };
+}
+
+/**
+ * Draws the charts for paper, and again for the screen.
+ * @param {boolean} paper
+ */
+function print(paper) {
+  root.toggleAttribute("data-paper", paper);
+  rebuild();
+  queueMicrotask(() => root.removeAttribute("data-paper")); // drawn by then, in colours and letters for paper
 }
 
 /** Fetches what draws them, which is as large as all the rest of the page. */
@@ -123,22 +179,79 @@ export async function loadCharts(url) {
   const answer = await fetch(url, { cache: "no-store" });
   if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
   past.replace(await answer.json());
-  dirty = true;
-  for (const c of all) c.drawn = 0;
+  loaded = dirty = true;
+  for (const c of pictures) c.drawn = 0;
   drawCharts();
 }
 
 /**
- * The arrow keys move the cursor of the chart that has the focus.
+ * Moves the cursor of the chart that has the focus; in the large one also from
+ * line to line, nearer and further away.
  * @param {Chart} c
  * @param {KeyboardEvent} e
  */
-function step({ plot }, e) {
-  const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
-  if (!by) return;
+function steer(c, e) {
+  const { plot } = c;
+  if (!plot || e.ctrlKey || e.altKey || e.metaKey) return;
+  if (c === large) zooms["+-0".indexOf(e.key)]?.click();
+  const { times } = past;
+  const last = times.length - 1;
+  const now = plot.cursor.idx ?? last;
+  const beside = c === large && { ArrowDown: 1, ArrowUp: -1 }[e.key];
+  const to = beside ? now : { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last, Escape: pinned ? NaN : undefined }[e.key];
+  if (to == null) return;
   e.preventDefault();
-  const t = past.times[(plot?.cursor.idx ?? past.times.length - 1) + by];
-  if (t) plot?.setCursor({ left: plot.valToPos(t, "x"), top: 0 });
+  pinned = times[Math.max(0, Math.min(last, to))] ?? 0;
+  const stops = lines.length + 1;
+  if (beside) do followed = (followed + beside + stops) % stops; while (followed && !visible(lines[followed - 1]));
+  if (!pinned) followed = 0;
+  if (c === large) {
+    sought = pinned;
+    const [from, until] = spanOf(c);
+    const by = pinned && (Math.min(0, pinned - from) || Math.max(0, pinned - until));
+    zoomTo(from + by, until + by);
+  }
+  plot.setCursor({ left: -10, top: -10 }, true, true); // away, or to that moment
+  setText(byId(c === large ? "large-said" : "said"), pinned ? c.readout.textContent ?? "" : "");
+}
+
+/**
+ * Shows a part of the span that is shown, or more, around the cursor or else up
+ * to its end.
+ * @param {number} factor
+ */
+function magnify(factor) {
+  const [from, to] = spanOf(large);
+  const around = pinned || to;
+  zoomTo(around + (from - around) * factor, around + (to - around) * factor);
+  setText(byId("large-said"), large.stats.textContent ?? "");
+}
+
+/**
+ * Has the large chart show what lies between two moments, as far as it is known;
+ * all, where that is no more.
+ * @param {number} from
+ * @param {number} to
+ */
+function zoomTo(from, to) {
+  const [first, last] = spanOf(pictures[0]);
+  const width = Math.max(past.gap, to - from);
+  const begin = Math.max(first, Math.min(from, last - width));
+  zoom = width < 0.97 * (last - first) ? [begin, begin + width] : null;
+  setHidden(byId("large-all"), !zoom);
+  measure(large);
+  showMarks();
+  large.plot.batch(() => large.plot.setData(data(large)));
+}
+
+/**
+ * What a chart shows, in seconds since 1970: a page that was just opened shows a
+ * minute.
+ * @param {Chart} c
+ */
+function spanOf(c) {
+  const last = past.times.at(-1) ?? 0;
+  return (c === large && zoom) || [Math.max(last - reach, Math.min(past.times[0] ?? 0, last - 60)), last];
 }
 
 /** @param {import("./message.js").Update} u */
@@ -163,9 +276,9 @@ const chartIn = (box) => /** @type {Chart} */ (all.find((c) => c.box === box));
 
 /** Draws what was added since; nothing where nobody can see it. */
 export function drawCharts() {
-  if (document.hidden || !pictures[0].width || !uPlot) return;
+  if (document.hidden || !uPlot || !past.times.length) return;
   if (dirty) renew();
-  for (const c of all) {
+  for (const c of pictures) {
     if (!c.plot || !c.old || !(c.seen || Date.now() - c.drawn > mayLag)) continue;
     c.old = false;
     c.drawn = Date.now();
@@ -179,45 +292,69 @@ function renew() {
   const now = past.ordered();
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.index === lines[i].index);
   lines = now;
-  if (past.times.length) setText(byId("charts-title"), `Last ${span(past.times[past.times.length - 1] - start())}`);
-  if (!same || !pictures[0].plot) rebuild();
-  for (const c of all) {
-    if (!c.plot) continue;
+  const [from, to] = spanOf(pictures[0]);
+  setText(byId("charts-title"), `Last ${span(to - from)}`);
+  showOffered();
+  if (!same) rebuild();
+  for (const c of pictures) {
     c.old = true;
-    measure(c);
+    if (!c.plot) build(c);
   }
   for (const path of document.querySelectorAll(".cards:is([data-density=roomy], [data-density=compact]) .trend path")) {
     const card = /** @type {HTMLElement} */ (path.closest(".card"));
     setAttribute(path, "d", past.trend(card.dataset.key ?? ""));
   }
   if (chosen("chart") && (!dialog.open || !same)) showLarge();
-  else if (dialog.open) showMarks();
+  else if (dialog.open) {
+    // A span that ends now goes on with what comes.
+    const [begin, end] = spanOf(large);
+    const by = end < ended ? 0 : to - end;
+    zoomTo(begin + by, end + by);
+  }
+  ended = to;
+}
+
+/**
+ * A chart without a reading takes no room. Until the past is there, those that
+ * the server showed stay: it knows the past.
+ */
+function showOffered() {
+  for (const c of pictures) {
+    measure(c);
+    const figure = /** @type {HTMLElement} */ (c.box.parentElement);
+    if (c.range || loaded) setHidden(figure, !c.range);
+    const option = optionOf(c.metric);
+    option.hidden = option.disabled = figure.hidden || c.metric === large.metric;
+  }
+}
+
+/** Says which span the large chart shows. */
+function spanText() {
+  const [from, to] = spanOf(large);
+  return toSpan.formatRange(1000 * from, 1000 * to);
 }
 
 /** @param {Chart} c */
-const data = (c) => [past.times, ...[c.metric, c.over].filter(Boolean).flatMap((m) => lines.map((s) => s.values[m]))];
+const metricsOf = (c) => [c.metric, c.over].filter(Boolean);
 
-/** The first moment that is shown: a page that was just opened shows a minute. */
-function start() {
-  const last = past.times.at(-1) ?? 0;
-  return Math.max(last - reach, Math.min(past.times[0] ?? 0, last - 60));
-}
+/** @param {Chart} c */
+const data = (c) => [past.times, ...metricsOf(c).flatMap((m) => lines.map((s) => s.values[m]))];
 
 /** Makes the charts anew: for other GPUs, or in other colours. */
 function rebuild() {
-  sync(byId("series"), "t-series", lines, (s) => s.key, showSeries);
-  setHidden(byId("series"), lines.length < 2);
-  setHidden(byId("chart-key"), lines.length === 0);
+  for (const id of ["series", "large-series"]) sync(byId(id), "t-series", lines, (s) => s.key, showSeries);
+  showOffered();
   pictures.forEach(build);
-  if (dialog.open) build(large);
+  if (large.plot) showLarge();
 }
 
 /** @param {Chart} c */
 function build(c) {
   c.plot?.destroy();
-  c.near = null;
+  c.plot = c.near = null;
+  if (!lines.length || c.box.closest("[hidden]")) return;
   c.old = false;
-  if (c.readout) c.height = Math.round(9.87 * rem());
+  if (c !== large) c.height = Math.round(9.87 * rem());
   c.plot = new uPlot(options(c), data(c), c.box);
   measure(c);
 }
@@ -235,49 +372,73 @@ function resize(c, width) {
 /** Opens the chosen chart, or makes it anew with another metric over it. */
 function showLarge() {
   const metric = chosen("chart");
-  if (!labels[metric]) return;
+  if (!pictures.some((c) => c.metric === metric && c.range)) return dialog.close();
   over.value = chosen("over") === metric ? "" : chosen("over");
-  Object.assign(large, { metric, over: over.value, height: Math.max(180, Math.min(520, innerHeight - 330)) });
-  setText(byId("large-title"), `${labels[metric]}, ${units[metric]}${large.over && ` · dashed: ${labels[large.over]}, ${units[large.over]}`}`);
+  Object.assign(large, { metric, over: over.value, height: Math.max(180, Math.min(520, innerHeight - 30 * rem())) });
+  setText(byId("large-title"), dots(titled(metric), large.over && `dashed: ${titled(large.over)}`));
+  showOffered();
   if (!dialog.open) dialog.showModal();
   build(large);
   showMarks();
 }
 
+/** @param {string} metric */
+const optionOf = (metric) => /** @type {HTMLOptionElement} */ (over.querySelector(`[value=${metric}]`));
+
+/**
+ * Its name and unit.
+ * @param {string} metric
+ */
+const titled = (metric) => optionOf(metric).text;
+
 function showMarks() {
-  const marks = past.marks.filter((m) => visible(m)).sort((a, b) => b.t - a.t);
+  const [from, to] = spanOf(large);
+  const away = (/** @type {import("./past.js").Mark} */ m) => Math.abs(m.t - (sought || 9e9));
+  const marks = past.marks.filter((m) => visible(m) && (!zoom || (m.t >= from && m.t <= to))).sort((a, b) => away(a) - away(b));
   sync(byId("large-marks"), "t-note", marks, (m) => m.t + m.text, (row, m) => setText(row, `${toSeconds.format(m.t * 1000)} ${m.text}`));
 }
 
 /**
- * What the large chart shows, or all charts do, for those who save it.
- * @param {string[]} [metrics]
+ * What is shown of some metrics, for those who save it.
+ * @param {string[]} metrics
+ * @param {number[]} span
  */
-export function shownData(metrics = [large.metric, large.over].filter(Boolean)) {
+function shownData(metrics, [from, to]) {
+  const kept = past.times.flatMap((t, i) => (t >= from && t <= to ? [i] : []));
   return {
-    title: byId("large-title").textContent ?? "", stats: large.stats.textContent ?? "", plot: large.plot, times: past.times,
-    columns: metrics.flatMap((m) => lines.filter(visible).map((s) => ({ name: `GPU ${s.index} ${m}`, values: s.values[m] }))),
+    times: kept.map((i) => past.times[i]),
+    columns: metrics.flatMap((m) => lines.filter(visible).map((s) => ({ name: `${nameOf(s)} ${m}`, values: kept.map((i) => s.values[m][i]) }))),
   };
 }
 
-export const allShown = () => shownData(Object.keys(labels));
+export const allShown = () => shownData(pictures.filter((c) => c.range).map((c) => c.metric), [0, Infinity]);
 
 /**
  * @param {HTMLElement} row
  * @param {Series} s
  */
 function showSeries(row, s) {
-  setText(slot(row, "label"), say("gpu", s.index));
+  setText(slot(row, "label"), nameOf(s));
   const line = /** @type {SVGElement} */ (row.querySelector("line"));
   line.style.stroke = `var(--line-${s.index % colours})`;
-  line.style.strokeDasharray = dash(s.index).join(" ");
+  line.style.strokeDasharray = dash(s).join(" ");
   const button = /** @type {HTMLElement} */ (row.querySelector("button"));
-  setAttribute(button, "aria-pressed", String(chosen("line") === String(s.index)));
+  const alone = chosen("line") === String(s.index);
+  setAttribute(button, "aria-pressed", String(alone));
   button.onclick = () => {
-    choose("line", chosen("line") === String(s.index) ? "" : String(s.index));
+    choose("line", alone ? "" : String(s.index));
+    followed = 0;
     rebuild();
   };
+  button.onpointerenter = button.onfocus = () => highlight(lines.findIndex(({ key }) => key === s.key) + 1);
+  button.onpointerleave = button.onblur = () => highlight(null);
 }
+
+/**
+ * Has a line stand out in all charts; none for null.
+ * @param {number | null} i
+ */
+const highlight = (i) => all.forEach((c) => c.plot?.setSeries(i, { focus: true }));
 
 /**
  * Whether a line, or a mark of one, is shown: all are, or one alone.
@@ -288,72 +449,57 @@ function visible(of) {
   return !one || one.key === of.key;
 }
 
-/** @param {number} index */
-const dash = (index) => dashes[Math.floor(index / colours) % dashes.length];
+/** @param {Series} s */
+const nameOf = (s) => `GPU ${s.index}`;
+
+/** @param {Series} s */
+const dash = (s) => dashes[Math.floor(s.index / colours) % dashes.length];
+
+/** @param {Series} s */
+const colour = (s) => style(`--line-${s.index % colours}`);
 
 /** @param {string} name */
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const style = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
 /** The size of the page's text in pixels, which is larger on large screens. */
-const rem = () => parseFloat(getComputedStyle(document.documentElement).fontSize);
+const rem = () => parseFloat(getComputedStyle(root).fontSize);
 
-/**
- * Whose each line of the large chart is, over the lines: where the picture goes,
- * it goes too.
- * @param {any} u
- * @param {number} columns
- * @param {number} size
- */
-function drawKey({ ctx, bbox }, columns, size) {
-  ctx.lineWidth = size / 8;
-  ctx.textAlign = "left"; // it is as the last axis left it
-  lines.filter(visible).forEach((s, i) => {
-    const x = bbox.left + (i % columns) * 6 * size;
-    const y = (Math.floor(i / columns) + 0.6) * 1.3 * size;
-    ctx.strokeStyle = style(`--line-${s.index % colours}`);
-    ctx.setLineDash(dash(s.index).map((d) => d * devicePixelRatio));
-    stroke(ctx, x, y, x + 2 * size, y);
-    ctx.fillText(say("gpu", s.index), x + 2.4 * size, y);
-  });
-}
-
-const toMinutes = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const toMinutes = new Intl.DateTimeFormat([], { timeStyle: "short" });
 const toSeconds = new Intl.DateTimeFormat([], { timeStyle: "medium" });
+const toSpan = new Intl.DateTimeFormat([], { dateStyle: "medium", timeStyle: "medium" });
 
 /** @param {Chart} c */
 function options(c) {
   const size = rem();
-  const width = c.width || c.box.clientWidth;
-  const columns = Math.max(1, Math.floor(width / 6 / size - 1));
-  const rows = c === large ? Math.min(6, Math.ceil(lines.length / columns)) : 0;
-  const axis = { stroke: style("--muted"), font: `${Math.round(0.733 * size)}px ${style("--font")}`, ticks: { show: false }, gap: 4, grid: { stroke: style("--grid"), width: 1 } };
-  const numbers = { ...axis, size: 2.4 * size, space: 2.3 * size, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)) };
+  const font = `${Math.round(0.733 * size)}px ${style("--font")}`;
+  const axis = { stroke: style("--muted"), font, labelFont: font, labelSize: 1.4 * size, ticks: { show: false }, gap: 4, grid: { stroke: style("--grid"), width: 1 } };
+  const numbers = (/** @type {string} */ metric) => ({
+    ...axis, size: 2.4 * size, space: 2.3 * size, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((v) => decimals(v)), label: c.over ? titled(metric) : null,
+  });
   const scale = (/** @type {string} */ metric) => ({ range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => range(metric, min, max) });
   return {
-    width,
+    width: root.hasAttribute("data-paper") ? 20 * size : c.width || c.box.clientWidth,
     height: c.height,
-    padding: [8 + rows * 1.3 * size, 6, 0, 0],
+    padding: [8, 6, 0, 0],
     legend: { show: false },
     focus: { alpha: 0.2 },
     cursor: {
-      sync: { key: "gpuwhy", setSeries: true },
-      drag: { x: false },
-      focus: { prox: lines.length > 1 ? 20 : -1 },
+      ...(c !== large && { sync: { key: "gpuwhy", setSeries: true } }),
+      drag: { x: c === large, setScale: false },
+      move: (/** @type {any} */ u, /** @type {number} */ left, /** @type {number} */ top) => (pinned ? [u.valToPos(pinned, "x"), 0] : [left, top]),
+      focus: { prox: 20, dist: (/** @type {any} */ _, /** @type {number} */ i, /** @type {number} */ __, /** @type {number} */ y, /** @type {number} */ pointer) => (pinned ? Number(i !== followed) * 99 : y - pointer) },
       y: false,
       points: { size: 7 },
     },
-    scales: { x: { range: () => [start(), past.times.at(-1) ?? 0] }, y: scale(c.metric), over: scale(c.over) },
+    scales: { x: { range: () => spanOf(c) }, y: scale(c.metric), over: scale(c.over) },
     axes: [
       { ...axis, size: 1.5 * size, space: 5.3 * size, values: (/** @type {any} */ u, /** @type {number[]} */ at) => at.map((t) => (u.valToPos(t, "x") > u.bbox.width / devicePixelRatio - 2 * size ? "" : (at[1] - at[0] < 60 ? toSeconds : toMinutes).format(t * 1000))) },
-      numbers,
-      ...(c.over ? [{ ...numbers, scale: "over", side: 1, grid: { show: false } }] : []),
+      numbers(c.metric),
+      ...(c.over ? [{ ...numbers(c.over), scale: "over", side: 1, grid: { show: false } }] : []),
     ],
     series: [{}, ...lines.map((s) => line(s)), ...(c.over ? lines.map((s) => ({ ...line(s), scale: "over", dash: [3, 4], fill: undefined })) : [])],
     hooks: {
-      draw: [(/** @type {any} */ u) => {
-        annotate(u, c.metric);
-        if (rows) drawKey(u, columns, size * devicePixelRatio);
-      }],
+      draw: [(/** @type {any} */ u) => annotate(u, c.metric)],
       setCursor: [() => showReadout(c)],
       setSeries: [(/** @type {any} */ _, /** @type {number | null} */ i, /** @type {any} */ o) => {
         if (o.focus != null) c.near = i;
@@ -365,12 +511,12 @@ function options(c) {
 
 /** @param {Series} s */
 function line(s) {
-  const stroke = style(`--line-${s.index % colours}`);
+  const stroke = colour(s);
   return {
     show: visible(s),
     stroke,
     width: lines.length > 16 ? 1 : 1.5,
-    dash: dash(s.index),
+    dash: dash(s),
     fill: lines.length === 1 ? style("--fill") : undefined,
     points: { show: true, size: 4, width: 0, fill: stroke, filter: lonely },
   };
@@ -420,10 +566,11 @@ function annotate(u, metric) {
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
   const half = (px % 2) / 2; // a line between pixels is blurred
-  for (const limit of limitsOf(metric)) {
+  const limits = limitsOf(metric);
+  for (const limit of limits) {
     const y = Math.round(u.valToPos(limit, "y", true)) + half;
     stroke(ctx, left, y, right, y);
-    ctx.fillText("limit", left + 4 * px, y - 7 * px);
+    if (limit === Math.max(...limits)) ctx.fillText("limit", left + 4 * px, y - 7 * px);
   }
   ctx.setLineDash([]);
   ctx.strokeStyle = style("--near");
@@ -442,38 +589,20 @@ function annotate(u, metric) {
 }
 
 /**
- * @param {CanvasRenderingContext2D} ctx
- * @param {number} x1
- * @param {number} y1
- * @param {number} x2
- * @param {number} y2
- */
-function stroke(ctx, x1, y1, x2, y2) {
-  ctx.beginPath();
-  ctx.moveTo(x1, y1);
-  ctx.lineTo(x2, y2);
-  ctx.stroke();
-}
-
-/**
- * The value under the pointer, or the newest: of one GPU, or the highest.
+ * The value under the cursor, or the newest: of one GPU, or the highest.
  * @param {Chart} c
  */
 function showReadout(c) {
   if (!c.plot) return;
-  const at = c.plot.cursor.idx;
-  const hovered = at != null && past.times[at] != null;
-  const i = hovered ? at : past.times.length - 1;
-  const one = hovered && c.near != null ? lines[(c.near - 1) % lines.length] : undefined;
-  const value = (/** @type {Series} */ s) => s.values[c.metric][i];
-  const seen = one ? [one] : lines.filter((s) => visible(s) && value(s) != null);
-  const top = seen.reduce((/** @type {Series | undefined} */ best, s) => (best && Number(value(best)) >= Number(value(s)) ? best : s), undefined);
-  const v = top && value(top);
-  let text = v == null ? "no reading" : `${decimals(v)}\u00a0${units[c.metric]}`;
-  if (top && lines.length > 1) text = seen.length > 1 ? `highest ${text} · GPU ${top.index}` : `${text} · GPU ${top.index}`;
-  if (hovered) text = dots(text, c.over && top && top.values[c.over][i] != null && `${decimals(Number(top.values[c.over][i]))}\u00a0${units[c.over]}`, toSeconds.format(past.times[i] * 1000));
-  if (c.readout) setText(c.readout, text);
-  setText(c.stats, c.readout ? c.range : dots(text, c.range));
+  const t = past.times[c.plot.cursor.idx];
+  const i = t ? c.plot.cursor.idx : past.times.length - 1;
+  const one = followed || c.near;
+  const value = (/** @type {Series} */ s) => Number(s.values[c.metric][i]);
+  const seen = one ? [lines[(one - 1) % lines.length]] : lines.filter((s) => visible(s) && s.values[c.metric][i] != null).sort((a, b) => value(b) - value(a));
+  const [top] = seen;
+  const said = (/** @type {Series | undefined} */ s) => dots(...metricsOf(c).map((m) => (s?.values[m][i] == null ? m === c.metric && "no reading" : `${decimals(Number(s.values[m][i]))}\u00a0${units[m]}`)), s && lines.length > 1 && nameOf(s));
+  setText(c.readout, dots(`${seen.length > 1 ? "highest " : ""}${said(top)}`, c === large && seen.length > 1 && `lowest ${said(seen.at(-1))}`, t && toSeconds.format(t * 1000)));
+  setText(c.stats, dots(c.range, c === large && spanText()));
 }
 
 /**
@@ -482,16 +611,17 @@ function showReadout(c) {
  */
 function measure(c) {
   let [low, high, sum, n] = [Infinity, -Infinity, 0, 0];
+  const [from, to] = spanOf(c);
   for (const s of lines) {
     if (!visible(s)) continue;
-    for (const v of s.values[c.metric]) {
-      if (v == null) continue;
+    s.values[c.metric].forEach((v, i) => {
+      if (v == null || past.times[i] < from || past.times[i] > to) return;
       low = Math.min(low, v);
       high = Math.max(high, v);
       sum += v;
       n += 1;
-    }
+    });
   }
-  c.range = n ? `min ${decimals(low)} · avg ${decimals(sum / n)} · max ${decimals(high)}` : "";
+  c.range = n ? `min ${decimals(low)} · avg ${decimals(sum / n)} · max ${decimals(high)}\u00a0${units[c.metric]}` : "";
   showReadout(c);
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // Files and texts of what is shown, made in the browser.
 
-/** @typedef {{title: string, stats: string, plot: any, times: number[], columns: {name: string, values: (number | null)[]}[]}} Shown */
+/** @typedef {{times: number[], columns: {name: string, values: (number | null)[]}[]}} Shown */
 
 /**
  * @param {Blob} blob
@@ -21,24 +21,56 @@ export function saveCSV({ times, columns }) {
   save(new Blob([[["time", ...columns.map((c) => c.name)], ...rows].map((row) => `${row.join(",")}\r\n`).join("")], { type: "text/csv" }), "csv");
 }
 
-/** @param {Shown} shown */
-export function savePNG({ title, stats, plot }) {
-  const chart = /** @type {HTMLCanvasElement} */ (plot.ctx.canvas);
-  const canvas = document.createElement("canvas");
+/**
+ * A chart with all that is needed to read it where the page is not: what it is
+ * of, whose each line is, and notes under it.
+ * @param {{title: string, notes: string[], plot: any, key: {name: string, colour: string, dash: number[]}[]}} chart
+ */
+export function savePNG({ title, notes, plot, key }) {
+  const picture = /** @type {HTMLCanvasElement} */ (plot.ctx.canvas);
+  const { backgroundColor, color, fontFamily, fontSize } = getComputedStyle(/** @type {Element} */ (picture.closest("dialog")));
   const px = devicePixelRatio;
-  canvas.width = chart.width + 32 * px;
-  canvas.height = chart.height + 72 * px;
+  const size = parseFloat(fontSize) * px;
+  const row = 1.4 * size;
+  const columns = Math.floor(picture.width / size / 5.5);
+  const above = row * (2 + Math.ceil(key.length / columns));
+  const canvas = document.createElement("canvas");
   const ctx = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-  const { backgroundColor, color, fontFamily } = getComputedStyle(/** @type {Element} */ (chart.closest("dialog")));
+  canvas.width = picture.width + 2 * size;
+  canvas.height = picture.height + above + row * (notes.length + 1);
   ctx.fillStyle = backgroundColor;
   ctx.fillRect(0, 0, canvas.width, canvas.height);
+  ctx.drawImage(picture, size, above - row / 2);
   ctx.fillStyle = color;
-  ctx.font = `600 ${15 * px}px ${fontFamily}`;
-  ctx.fillText(title, 16 * px, 26 * px);
-  ctx.font = `${12 * px}px ${fontFamily}`;
-  ctx.fillText(stats, 16 * px, canvas.height - 14 * px);
-  ctx.drawImage(chart, 16 * px, 36 * px);
+  ctx.textBaseline = "middle";
+  ctx.lineWidth = 2 * px;
+  ctx.font = `600 ${size}px ${fontFamily}`;
+  ctx.fillText(title, size, row, picture.width);
+  ctx.font = `${0.8 * size}px ${fontFamily}`;
+  key.forEach(({ name, colour, dash }, i) => {
+    const x = size * (1 + 5.5 * (i % columns));
+    const y = row * (2 + Math.floor(i / columns));
+    ctx.strokeStyle = colour;
+    ctx.setLineDash(dash.map((d) => d * px));
+    stroke(ctx, x, y, x + 1.6 * size, y);
+    ctx.fillText(name, x + 2 * size, y);
+  });
+  notes.forEach((note, i) => ctx.fillText(note, size, above + picture.height + row * i, picture.width));
   canvas.toBlob((blob) => blob && save(blob, "png"));
+}
+
+/**
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {number} x1
+ * @param {number} y1
+ * @param {number} x2
+ * @param {number} y2
+ */
+export function stroke(ctx, x1, y1, x2, y2) {
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  ctx.lineTo(x2, y2);
+  ctx.stroke();
 }
 
 /** @param {import("./message.js").Update | null} u */

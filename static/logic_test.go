@@ -210,7 +210,7 @@ func TestChartsOutliveTheServer(t *testing.T) {
 	ctx := browse(t, 1440, 900)
 	console := listen(t, ctx)
 	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot canvas").length === 6`)
+	until(t, ctx, pastIsThere)
 	readings := func() int { return strings.Count(savedCSV(t, ctx), "\n") - 1 }
 	before := readings()
 

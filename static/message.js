@@ -36,6 +36,7 @@
  * @property {string} state_reason
  * @property {string | null} sampled_at
  * @property {{gpu_percent: Float}} utilization
+ * @property {{memory_bandwidth_percent: Float} | null} activity
  * @property {{used_mb: Float, total_mb: Float, utilization_percent: Float}} memory
  * @property {{current_celsius: Float, slowdown_threshold_celsius: Float, margin_celsius: Float}} temperature
  * @property {{power_draw_watts: Float, power_limit_watts: Float}} power

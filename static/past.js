@@ -21,6 +21,7 @@ const readings = {
   power_watts: (g) => g.power.power_draw_watts,
   fan_percent: (g) => g.fan_speed_percent,
   sm_clock_mhz: (g) => g.clocks.sm_clock_mhz,
+  memory_bandwidth_percent: (g) => g.activity?.memory_bandwidth_percent ?? null,
 };
 
 /**

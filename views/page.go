@@ -39,6 +39,9 @@ type Input struct {
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
 	Attribution func(*gpu.Device) Attribution
+	// Kept says whether there is a reading of that metric in the recent past, of
+	// those devices; nil: of any. It is nil where no past is kept.
+	Kept func(metric string, of []*gpu.Device) bool
 	// Alerts are those that are firing.
 	Alerts []Alert
 	// Now is the server's clock.
@@ -66,6 +69,7 @@ type Page struct {
 	Cards     []Card
 	CardCount string // how many devices have none
 	Density   Density
+	Charts    []Chart
 	Failures  []Failure
 	FailTitle string
 	Alerts    []AlertRow // the worst
@@ -212,11 +216,13 @@ func NewPage(in Input) Page {
 	p.Density = density(len(s.Devices))
 	p.CardCount = newCardCount(len(s.Devices))
 	lead := leadOf(in.Causes)
-	for _, d := range standingOut(s.Devices) {
+	shown := standingOut(s.Devices)
+	for _, d := range shown {
 		c := newCard(d, in.BasePath, s.Time)
 		c.Answer = lead != nil && len(s.Devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
 		p.Cards = append(p.Cards, c)
 	}
+	p.Charts = newCharts(in, shown)
 	p.FailTitle = failTitle(len(s.Devices))
 	for i := range s.Failures {
 		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
@@ -240,6 +246,9 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.Snapshot = in.Snapshot.Filtered(func(other *gpu.Device) bool { return other.Node == d.Node && other.UUID == d.UUID })
 	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.GPU != d.Index })
 	in.Causes = causesOf(in.Causes, d)
+	if kept := in.Kept; kept != nil {
+		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
+	}
 	in.Why = firstSentence(in.Causes)
 	p := NewPage(in)
 	p.Alerts = newAlertRows(&in, "gpu/"+d.UUID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -215,11 +216,23 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 		Asset:          p.url,
 		Now:            time.Now(),
 		Attribution:    attribution(snap),
+		Kept:           p.kept,
 	}
 	for _, a := range p.app.alerts.Standing() {
 		in.Alerts = append(in.Alerts, newViewAlert(&a))
 	}
 	return in
+}
+
+// kept says whether the recent past has a reading of that metric, of those
+// devices or, without any, of all.
+func (p *pages) kept(metric string, of []*gpu.Device) bool {
+	if of == nil {
+		return p.app.recent.Has(metric, nil)
+	}
+	return p.app.recent.Has(metric, func(node, uuid string) bool {
+		return slices.ContainsFunc(of, func(d *gpu.Device) bool { return d.Node == node && d.UUID == uuid })
+	})
 }
 
 func newViewAlert(a *alert.Alert) views.Alert {

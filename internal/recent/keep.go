@@ -94,6 +94,7 @@ func (f *saved) snapshot(i int, at time.Time) *gpu.Snapshot {
 		device.Power.Draw = reading[gpu.Watts](value(Power))
 		device.Fans.Fans = []gpu.Fan{{Commanded: reading[gpu.Percent](value(Fan))}}
 		device.Clocks.SM = reading[gpu.Megahertz](value(SMClock))
+		device.Activity.MemoryBandwidth = reading[gpu.Percent](value(Bandwidth))
 		snap.Devices = append(snap.Devices, device)
 	}
 	return snap

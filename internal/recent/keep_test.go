@@ -19,6 +19,7 @@ func filled(start time.Time) *Store {
 			d.Utilization.GPU = gpu.Of(gpu.Percent(10 * i))
 			d.Memory.Total, d.Memory.Used = gpu.Of[gpu.Bytes](1000), gpu.Of(gpu.Bytes(i))
 			d.Power.Draw = gpu.Of(gpu.Watts(float64(i) + 0.5))
+			d.Activity.MemoryBandwidth = gpu.Of(gpu.Percent(3 * i))
 		}
 		s.Add(&gpu.Snapshot{Time: start.Add(time.Duration(i) * 5 * time.Second), Devices: []gpu.Device{d}})
 	}

@@ -24,11 +24,13 @@ const (
 	Power                     // watts
 	Fan                       // percent, as commanded; the fastest fan's
 	SMClock                   // MHz
+	Bandwidth                 // percent of the memory's bandwidth in use
 	metrics
 )
 
 var metricNames = [metrics]string{
 	"utilization_percent", "memory_percent", "temperature_celsius", "power_watts", "fan_percent", "sm_clock_mhz",
+	"memory_bandwidth_percent",
 }
 
 // String returns the metric's name with its unit, such as "power_watts".
@@ -135,6 +137,7 @@ func (s *Store) addPoints(snap *gpu.Snapshot) {
 		add(p, Power, d.Power.Draw)
 		add(p, Fan, d.Fans.Commanded())
 		add(p, SMClock, d.Clocks.SM)
+		add(p, Bandwidth, d.Activity.MemoryBandwidth)
 	}
 }
 
@@ -151,6 +154,23 @@ func (s *Store) Generation() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generation
+}
+
+// Has says whether there is a reading of the metric of that name, of a device
+// that keep allows; nil allows all. There is none of a name that is no metric's.
+func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
+	m := slices.Index(metricNames[:], metric)
+	if m < 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, d := range s.devices {
+		if (keep == nil || keep(k.node, k.uuid)) && d.points.contains(func(p *point) bool { return p.n[m] > 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 // A View is a copy of the past: for each device one value per metric and time.

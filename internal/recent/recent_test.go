@@ -100,13 +100,47 @@ func TestAllMetrics(t *testing.T) {
 	d.Power.Draw = gpu.Of[gpu.Watts](4)
 	d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0)}, {Commanded: gpu.Of[gpu.Percent](5)}}
 	d.Clocks.SM = gpu.Of[gpu.Megahertz](6)
+	d.Activity.MemoryBandwidth = gpu.Of[gpu.Percent](7)
 	s := New()
 	s.Add(at(0, d))
-	want := [metrics]float64{Utilization: 1, Memory: 2, Temperature: 3, Power: 4, Fan: 5, SMClock: 6}
+	want := [metrics]float64{Utilization: 1, Memory: 2, Temperature: 3, Power: 4, Fan: 5, SMClock: 6, Bandwidth: 7}
 	for _, m := range Metrics() {
 		if got := s.View(nil).Series[0].Values[m][0]; got != want[m] {
 			t.Errorf("%v is %v, want %v", m, got, want[m])
 		}
+	}
+}
+
+// A metric is there as long as one of its readings is kept, of the devices that
+// are asked for.
+func TestHas(t *testing.T) {
+	s := New()
+	fan := card("GPU-a", 0, busy(1))
+	fan.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0)}}
+	s.Add(at(0, fan, card("GPU-b", 1, busy(2))))
+	s.Add(at(5*time.Second, card("GPU-a", 0, busy(1)), card("GPU-b", 1, busy(2))))
+	only := func(uuid string) func(string, string) bool {
+		return func(_, other string) bool { return other == uuid }
+	}
+	for _, tt := range []struct {
+		metric string
+		keep   func(node, uuid string) bool
+		want   bool
+	}{
+		{"fan_percent", nil, true},
+		{"fan_percent", only("GPU-a"), true},
+		{"fan_percent", only("GPU-b"), false},
+		{"utilization_percent", only("GPU-b"), true},
+		{"power_watts", nil, false},
+		{"no_metric", nil, false},
+	} {
+		if got := s.Has(tt.metric, tt.keep); got != tt.want {
+			t.Errorf("%s: %v", tt.metric, got)
+		}
+	}
+	s.Add(at(Span+4*time.Second, card("GPU-a", 0, busy(1))))
+	if s.Has("fan_percent", nil) {
+		t.Error("there is a reading that is forgotten")
 	}
 }
 
