@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -47,6 +48,13 @@ func (g Gallery) Render(ctx context.Context, w io.Writer) error {
 
 // about says of which group a frame is, to those who hear its title alone.
 func (f Frame) about(group FrameGroup) string { return group.Title + ": " + f.Title }
+
+// place is the URL without what it points at, which a frame scrolls to alone: a
+// browser would scroll to it through all pages around.
+func (f Frame) place() (url, at string) {
+	url, at, _ = strings.Cut(f.URL, "#")
+	return url, at
+}
 
 // menuMessages are what the menu may say; the scripts have the same.
 var menuMessages = []string{
@@ -114,9 +122,11 @@ func exampleAlerts(now time.Time) AlertsInput {
 	known.ID, known.Severity, known.Acknowledged, known.SilencedUntil = "p2", "warning", &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}, now.Add(30*time.Hour)
 	gone.ID, gone.Severity, gone.State, gone.Why, gone.UUID = "p3", "info", "no_data", "", ""
 	over.ID, over.State, over.At = "p4", "resolved", now.Add(-time.Minute)
+	dismissed := over
+	dismissed.ID, dismissed.Message = "p5", "GPU 1 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing was reported. Dismissed by hand."
 	return AlertsInput{
 		Input: Input{Snapshot: exampleEight(now), Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
-		Past:  []Alert{over},
+		Past:  []Alert{over, dismissed},
 		Silences: []Silence{
 			{ID: "s1", Rule: "hot", GPU: uuid, Note: *known.Acknowledged, Until: now.Add(30 * time.Hour)},
 			{ID: "s2", GPU: "GPU-5c*", Node: "other", Until: now.Add(time.Hour)},

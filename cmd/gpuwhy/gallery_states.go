@@ -71,6 +71,7 @@ func galleryStates() []stateGroup {
 		}},
 		{"Processes", []state{
 			{"details", "One in detail", "", "eight", "?process=dgx-07/" + busyUUID + "/9001", ""},
+			{"contained", "One in a container", "", "eight", "?process=dgx-07/" + hotUUID + "/7204", ""},
 			{"little-known", "One of which little is known", "", "odd", "?process=gallery/GPU-00000000-0000-4000-8000-000000000022/2", ""},
 			{"ended", "One that has ended", "", "eight", "?process=dgx-07/" + busyUUID + "/4242", ""},
 			{"grouped", "By user, the largest first", "", "eight", "?group=user&sort=-memory#processes-title", ""},

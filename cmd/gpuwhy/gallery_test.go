@@ -47,6 +47,7 @@ var arrived = map[string]string{
 	"wall-list":        follows("live") + ` && d.querySelectorAll("#wall-rows > tr").length === 100`,
 
 	"details":      `d.getElementById("process").open && d.querySelector("#process [data-path=pid]").textContent === "9001"`,
+	"contained":    `d.getElementById("process").open && d.getElementById("process").innerText.includes("registry.example.org/eval:12")`,
 	"little-known": `d.getElementById("process").open && d.getElementById("process-title").textContent === "Process 2"`,
 	"ended":        `d.getElementById("process").open && d.getElementById("process-state").textContent.startsWith("It is no longer")`,
 	"grouped":      follows("live") + ` && d.querySelectorAll("#processes > .of").length > 2`,
@@ -165,9 +166,13 @@ func TestGalleryReachesEveryState(t *testing.T) {
 	look("document")
 	for _, s := range everyState() {
 		frame := fmt.Sprintf(`document.getElementById(%q)`, s.id+"-frame")
-		browsertest.Ask[bool](b, frame+`.scrollIntoView() === undefined`)
+		browsertest.Ask[float64](b, `(`+frame+`.scrollIntoView(), window.readAt = scrollY)`)
 		b.Until(fmt.Sprintf(`(() => { const d = %s.contentDocument; return d.readyState === "complete" && d.location.href !== "about:blank" && (%s); })()`, frame, arrived[s.id]))
 		look(frame + ".contentDocument")
+		b.Settle()
+		if moved := browsertest.Ask[string](b, `Math.abs(scrollY - window.readAt) < 200 && document.activeElement === document.body ? "" : document.activeElement.id + " " + (scrollY - window.readAt)`); moved != "" {
+			t.Errorf("%s: the gallery itself has moved: %s", s.id, moved)
+		}
 	}
 	for name, selector := range missing {
 		t.Errorf("the component %s (%s) can't be seen in any state", name, selector)
