@@ -85,6 +85,7 @@ type Identity struct {
 // Readings are what a device reports, group by group.
 type Readings struct {
 	Utilization Utilization
+	Encoding    Encoding
 	Activity    Activity
 	Memory      Memory
 	Thermal     Thermal
@@ -112,12 +113,23 @@ type Utilization struct {
 	OFA     Reading[Percent] // optical flow (nvmlDeviceGetOfaUtilization)
 }
 
+// Encoding is what the video encoder is asked to do by those who have opened a
+// session on it: recording, streaming, transcoding (nvmlDeviceGetEncoderStats).
+// The rate and the latency are over all sessions, and a reported 0 while there is
+// none. Absent together where the driver or the device does not tell, as with MIG.
+type Encoding struct {
+	Sessions  Reading[int]             // open now
+	FrameRate Reading[FramesPerSecond] // mean of the sessions, over the driver's own trailing time
+	Latency   Reading[Microseconds]    // mean time to encode a picture
+}
+
 // Activity is how much of the chip worked, and what went over its links: means
 // of the time between the reading before and this one, from counters of the
 // hardware that need neither a profiling session nor special rights (NVML's GPM:
 // nvmlGpmSampleGet, nvmlGpmMetricsGet). NVIDIA has them from Hopper on; they are
 // not supported on other products and while MIG mode is on, and not reported at
-// a device's first reading, which has nothing to compare with.
+// a device's first reading, which has nothing to compare with. Traffic over PCIe
+// alone can be had otherwise there, see PCIeMeasuredAt.
 type Activity struct {
 	Engine    Reading[Percent] // of the time, a compute or graphics engine worked (NVML_GPM_METRIC_GRAPHICS_UTIL)
 	SM        Reading[Percent] // of the SMs had work, over the time (NVML_GPM_METRIC_SM_UTIL)
@@ -134,6 +146,13 @@ type Activity struct {
 	// device sends and receives.
 	PCIeSent, PCIeReceived     Reading[BytesPerSecond]
 	NVLinkSent, NVLinkReceived Reading[BytesPerSecond]
+	// PCIeMeasuredAt is there where PCIeSent and PCIeReceived are no such means:
+	// on a device without the counters they can be measured, each for 20 ms, by
+	// a call that keeps the driver busy for so long and is made each ten seconds
+	// at most, and only where it was asked for (nvmlDeviceGetPcieThroughput). It
+	// is when that began; between two measurements the last is given with its
+	// time.
+	PCIeMeasuredAt Reading[time.Time]
 }
 
 // AbsentActivity is an activity of which nothing is there, for one reason.
@@ -142,8 +161,13 @@ func AbsentActivity(q Quality) Activity {
 	return Activity{
 		Engine: part, SM: part, Occupancy: part, Tensor: part, FP64: part, FP32: part, FP16: part, Integer: part,
 		MemoryBandwidth: part, PCIeSent: rate, PCIeReceived: rate, NVLinkSent: rate, NVLinkReceived: rate,
+		PCIeMeasuredAt: Absent[time.Time](q),
 	}
 }
+
+// PCIeMeasured reports whether the traffic over PCIe was measured for a moment
+// and not counted, see PCIeMeasuredAt.
+func (a Activity) PCIeMeasured() bool { return a.PCIeMeasuredAt.Present() }
 
 // Memory is the device's own memory, as nvidia-smi reports it: what the
 // driver reserves for itself is not in Used (nvmlDeviceGetMemoryInfo_v2).

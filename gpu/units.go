@@ -28,3 +28,9 @@ type RPM float64
 
 // BytesPerSecond is a data rate.
 type BytesPerSecond float64
+
+// FramesPerSecond is a rate of pictures of a video.
+type FramesPerSecond float64
+
+// Microseconds is a short duration.
+type Microseconds float64

@@ -82,7 +82,7 @@ func TestReportHasOnlyWhatIsListed(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"drivers.cuda_driver_version", "drivers.driver_version", "failures.source", "failures.what",
-		"gpus.architecture", "gpus.clock_event_reasons", "gpus.driver_version", "gpus.fans.policy", "gpus.gpu_name",
+		"gpus.activity.pcie_measured_at", "gpus.architecture", "gpus.clock_event_reasons", "gpus.driver_version", "gpus.fans.policy", "gpus.gpu_name",
 		"gpus.health.xids.last", "gpus.modes.compute", "gpus.performance_state", "gpus.quality", "gpus.sampled_at", "gpus.source", "gpus.state",
 		"gpus.state_reason", "gpus.state_since", "gpus.vbios_version", "gpus.vendor", "host.kernel", "host.os", "notes", "source", "status", "timestamp",
 	}

@@ -140,6 +140,8 @@ var units = map[string]unit{
 	"megahertz":        {"MHz", new(0.0), nil},
 	"seconds":          {"s", new(0.0), nil},
 	"rpm":              {"1/min", new(0.0), nil},
+	"fps":              {"1/s", new(0.0), nil},
+	"microseconds":     {"µs", new(0.0), nil},
 	"lanes":            {"lanes", new(0.0), nil},
 	"count":            {"", new(0.0), nil},
 	"any":              {}, // it depends
@@ -157,6 +159,8 @@ var unitOfSuffix = []struct{ suffix, unit string }{
 	{"_mhz", "megahertz"},
 	{"_seconds", "seconds"},
 	{"rpm", "rpm"},
+	{"_fps", "fps"},
+	{"_us", "microseconds"},
 	{"width", "lanes"},
 	{"count", "count"},
 	{"_id", "count"},

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -85,6 +86,10 @@ var readings = []reading{
 	number("utilization.jpeg_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.JPEG }),
 	number("utilization.ofa_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.OFA }),
 
+	count("encoder.session_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Encoding.Sessions }),
+	number("encoder.average_fps", func(d *gpu.Device) *gpu.Reading[gpu.FramesPerSecond] { return &d.Encoding.FrameRate }),
+	number("encoder.average_latency_us", func(d *gpu.Device) *gpu.Reading[gpu.Microseconds] { return &d.Encoding.Latency }),
+
 	number("activity.engine_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.Engine }),
 	number("activity.sm_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.SM }),
 	number("activity.sm_occupancy_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Activity.Occupancy }),
@@ -98,6 +103,8 @@ var readings = []reading{
 	number("activity.pcie_received_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.PCIeReceived }),
 	number("activity.nvlink_sent_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.NVLinkSent }),
 	number("activity.nvlink_received_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.Activity.NVLinkReceived }),
+	field("activity.pcie_measured_at", func(d *gpu.Device) *gpu.Reading[time.Time] { return &d.Activity.PCIeMeasuredAt },
+		time.Unix(1, 5e8), `"0001-01-01T00:00:00.000000Z"`, `"1970-01-01T00:00:01.500000Z"`),
 
 	amount("memory.total_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.Total }),
 	amount("memory.used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.Used }),

@@ -139,6 +139,8 @@ type GPU struct {
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
 	VBIOS        *string `json:"vbios_version"` // version of its firmware
+	// What its video encoder is asked to do.
+	Encoder Encoder `json:"encoder"`
 	// How much of the chip worked, and what went over its links. Null where none of it is
 	// reported, with the reason under quality: NVIDIA has it from Hopper on, not in MIG mode.
 	Activity *Activity `json:"activity"`
@@ -173,7 +175,15 @@ type Utilization struct {
 	OFA     Float `json:"ofa_percent"`     // of the optical flow engine
 }
 
-// Activity is a mean of the time since the reading before, from counters of the hardware.
+// Encoder is what the video encoder is asked to do, over all sessions on it; zeros while there is none.
+type Encoder struct {
+	Sessions  Int   `json:"session_count"`      // open now: recording, streaming, transcoding
+	FrameRate Float `json:"average_fps"`        // pictures a second of a session, as a mean
+	Latency   Float `json:"average_latency_us"` // microseconds until a picture is encoded, as a mean
+}
+
+// Activity is a mean of the time since the reading before, from counters of the hardware. Without those, traffic
+// over PCIe may be there alone, see pcie_measured_at.
 type Activity struct {
 	Engine          Float `json:"engine_percent"`                   // of the time, a compute or graphics engine worked
 	SM              Float `json:"sm_percent"`                       // of the multiprocessors had work, over the time
@@ -188,6 +198,9 @@ type Activity struct {
 	PCIeReceived    Float `json:"pcie_received_bytes_per_second"`   // from the host
 	NVLinkSent      Float `json:"nvlink_sent_bytes_per_second"`     // over all NVLinks
 	NVLinkReceived  Float `json:"nvlink_received_bytes_per_second"` // over all NVLinks
+	// When traffic over PCIe was measured, for 20 ms each direction, where no hardware counts it
+	// (--pcie-throughput). Null where it is such a mean, or not there.
+	PCIeMeasuredAt *string `json:"pcie_measured_at" format:"date-time"`
 }
 
 // Memory in MiB.
@@ -377,6 +390,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		Architecture:     pointer(note(q, "architecture", d.Architecture)),
 		Serial:           pointer(note(q, "serial", d.Serial)),
 		VBIOS:            pointer(note(q, "vbios_version", d.VBIOS)),
+		Encoder:          newEncoder(d.Encoding, q),
 		Activity:         newActivity(d.Activity, q),
 		Fans:             newFans(d.Fans, q),
 		FanCount:         count(note(q, "fan_count", d.Fans.Count)),
@@ -430,6 +444,14 @@ func newUtilization(d *gpu.Device, q qualities) Utilization {
 	}
 }
 
+func newEncoder(e gpu.Encoding, q qualities) Encoder {
+	return Encoder{
+		Sessions:  count(note(q, "encoder.session_count", e.Sessions)),
+		FrameRate: float(note(q, "encoder.average_fps", e.FrameRate)),
+		Latency:   float(note(q, "encoder.average_latency_us", e.Latency)),
+	}
+}
+
 // newActivity is nil where there is no reading at all: most products have none,
 // and the reason is said once then, not for each.
 func newActivity(a gpu.Activity, q qualities) *Activity {
@@ -448,6 +470,7 @@ func newActivity(a gpu.Activity, q qualities) *Activity {
 		PCIeReceived:    float(note(own, "activity.pcie_received_bytes_per_second", a.PCIeReceived)),
 		NVLinkSent:      float(note(own, "activity.nvlink_sent_bytes_per_second", a.NVLinkSent)),
 		NVLinkReceived:  float(note(own, "activity.nvlink_received_bytes_per_second", a.NVLinkReceived)),
+		PCIeMeasuredAt:  pointer(gpu.Map(note(own, "activity.pcie_measured_at", a.PCIeMeasuredAt), timestamp)),
 	}
 	if !a.Engine.Present() && a == gpu.AbsentActivity(a.Engine.Quality()) {
 		note(q, "activity", a.Engine)

@@ -80,7 +80,7 @@ func (i *Int) UnmarshalJSON(b []byte) error {
 func (i Int) Get() (int64, bool) { return i.value, i.ok }
 
 type floating interface {
-	gpu.Percent | gpu.Celsius | gpu.Watts | gpu.Joules | gpu.Megahertz | gpu.RPM | gpu.BytesPerSecond | float64
+	gpu.Percent | gpu.Celsius | gpu.Watts | gpu.Joules | gpu.Megahertz | gpu.RPM | gpu.BytesPerSecond | gpu.FramesPerSecond | gpu.Microseconds | float64
 }
 
 func float[T floating](r gpu.Reading[T]) Float {

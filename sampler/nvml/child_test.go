@@ -24,7 +24,7 @@ import (
 const childScenario, childLibrary = "GPUWHY_TEST_CHILD", "GPUWHY_TEST_LIBRARY"
 
 func child(string) {
-	s := New(Config{LibraryPath: os.Getenv(childLibrary), SysfsRoot: "/nonexistent"})
+	s := New(Config{LibraryPath: os.Getenv(childLibrary), SysfsRoot: "/nonexistent", PCIeThroughput: true})
 	defer s.Close()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -35,9 +35,9 @@ func child(string) {
 			continue
 		}
 		d := snap.Devices[0]
-		fmt.Printf("state=%s gpu=%v used=%v reserved=%v temperature=%v margin=%v reasons=%v fans=%v/%v jpeg=%v processes=%v sm=%v driver=%v\n",
+		fmt.Printf("state=%s gpu=%v used=%v reserved=%v temperature=%v margin=%v reasons=%v fans=%v/%v jpeg=%v sessions=%v sent=%v processes=%v sm=%v driver=%v\n",
 			d.State, d.Utilization.GPU, d.Memory.Used, d.Memory.Reserved, d.Thermal.GPU, d.Thermal.Margin, d.Clocks.EventReasons,
-			d.Fans.Count, d.Fans.Commanded(), d.Utilization.JPEG, pids(d), sms(d), d.DriverVersion)
+			d.Fans.Count, d.Fans.Commanded(), d.Utilization.JPEG, d.Encoding.Sessions, d.Activity.PCIeSent, pids(d), sms(d), d.DriverVersion)
 	}
 }
 
@@ -114,9 +114,9 @@ func TestOldDriver(t *testing.T) {
 		without []string
 		want    string
 	}{
-		"new":             {nil, fmt.Sprintf("state=ok gpu=0 used=%d reserved=%d temperature=34 margin=49 reasons=1 fans=2/0 jpeg=0 processes=[77 1612] sm=[50 0] driver=550.54.15", used, reserved)},
-		"450":             {afterR450, fmt.Sprintf("state=ok gpu=0 used=%d reserved=not_supported temperature=34 margin=not_supported reasons=1 fans=1/0 jpeg=not_supported processes=[77 1612] sm=[50 0] driver=550.54.15", used+reserved)},
-		"next to nothing": {everythingBut(required), "state=ok gpu=not_supported used=not_supported reserved=not_supported temperature=not_supported margin=not_supported reasons=not_supported fans=not_supported/not_supported jpeg=not_supported processes=[] sm=[] driver=not_supported"},
+		"new":             {nil, fmt.Sprintf("state=ok gpu=0 used=%d reserved=%d temperature=34 margin=49 reasons=1 fans=2/0 jpeg=0 sessions=0 sent=350000 processes=[77 1612] sm=[50 0] driver=550.54.15", used, reserved)},
+		"450":             {afterR450, fmt.Sprintf("state=ok gpu=0 used=%d reserved=not_supported temperature=34 margin=not_supported reasons=1 fans=1/0 jpeg=not_supported sessions=0 sent=350000 processes=[77 1612] sm=[50 0] driver=550.54.15", used+reserved)},
+		"next to nothing": {everythingBut(required), "state=ok gpu=not_supported used=not_supported reserved=not_supported temperature=not_supported margin=not_supported reasons=not_supported fans=not_supported/not_supported jpeg=not_supported sessions=not_supported sent=not_supported processes=[] sm=[] driver=not_supported"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

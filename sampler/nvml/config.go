@@ -25,7 +25,11 @@ type Config struct {
 	// present; 5 s where 0. It should not be shorter than the interval of
 	// the readings.
 	Window time.Duration
-	Log    *slog.Logger // nil: discard
+	// PCIeThroughput has the traffic over PCIe measured on devices whose
+	// hardware does not count it: each direction for 20 ms, one after the
+	// other, each 10 s at most. The driver is busy meanwhile.
+	PCIeThroughput bool
+	Log            *slog.Logger // nil: discard
 }
 
 func (c Config) withDefaults() Config {

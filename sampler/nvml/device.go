@@ -34,20 +34,22 @@ type device struct {
 	instances []*instance
 	samples   samples
 	activity  activity
+	traffic   throughput
 	events    nvml.EventSet // nil while not listening, for the reason deaf
 	deaf      code
 	*record
 	log *slog.Logger
 }
 
-func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, window time.Duration, log *slog.Logger) *device {
+func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, p plan, log *slog.Logger) *device {
 	return &device{
 		handle:   handle{lib: l, failing: failures{}},
 		attach:   attach,
 		before:   identity,
 		due:      map[string]time.Time{},
-		samples:  newSamples(window),
-		activity: activity{window: window},
+		samples:  newSamples(p.window),
+		activity: activity{window: p.window},
+		traffic:  throughput{wanted: p.throughput},
 		record:   known,
 		log:      log,
 	}

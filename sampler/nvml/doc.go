@@ -25,12 +25,12 @@
 // # What is called when
 //
 // At each reading, for each device: utilization rates, encoder, decoder, JPEG
-// and optical flow utilization; a sample of the hardware's counters, and what lies
+// and optical flow utilization; the encoder's sessions; a sample of the hardware's counters, and what lies
 // between it and the last; memory, temperature, memory temperature, margin;
 // number of fans, and for each its speed, tachometer and target; power, limit in
 // force, energy; four clocks, performance state, event reasons; PCIe generation,
 // width and replays; three process lists and the process samples; the events that
-// tell of XIDs; memory of each MIG instance. That is 29 calls for a card without
+// tell of XIDs; memory of each MIG instance. That is 30 calls for a card without
 // fans that has such counters.
 //
 // Every ten seconds: ECC errors and modes, remapped rows, persistence, compute,
@@ -38,8 +38,11 @@
 // thresholds, maximal clocks and link, BAR1, retired pages, name, serial number,
 // VBIOS. The intervals are in the table of groups (groups.go).
 //
-// PCIe throughput is what the counters say. Where there are none it is not read:
-// nvmlDeviceGetPcieThroughput keeps the driver busy for 20 ms each direction.
+// PCIe throughput is what the counters say. Where there are none it is read only
+// if that was asked for (Config.PCIeThroughput), each ten seconds at most, since
+// nvmlDeviceGetPcieThroughput counts for 20 ms in each direction and comes back
+// after that. Readings between have the last values with the time at which they
+// were measured; a slow rest of a reading is not waited for any longer than else.
 //
 // # Counters
 //

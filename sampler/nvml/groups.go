@@ -43,7 +43,9 @@ var groups = []group{
 	{"MIG instances", sometimes, readInstances},
 
 	{"utilization", 0, readUtilization},
+	{"encoding", 0, readEncoding},
 	{"activity", 0, readActivity},
+	{"PCIe traffic", 0, readTraffic},
 	{"memory", 0, readMemory},
 	{"temperature", 0, readTemperature},
 	{"fans", 0, readFans},
@@ -64,6 +66,22 @@ func readUtilization(d *device, r *gpu.Readings) {
 		Decoder: reading(&d.handle, "nvmlDeviceGetDecoderUtilization", first(nvml.Device.GetDecoderUtilization), share),
 		JPEG:    reading(&d.handle, "nvmlDeviceGetJpgUtilization", first(nvml.Device.GetJpgUtilization), share),
 		OFA:     reading(&d.handle, "nvmlDeviceGetOfaUtilization", first(nvml.Device.GetOfaUtilization), share),
+	}
+}
+
+func readEncoding(d *device, r *gpu.Readings) {
+	type stats struct {
+		sessions           int
+		frameRate, latency uint32
+	}
+	v, c := ask(&d.handle, "nvmlDeviceGetEncoderStats", func(dev nvml.Device) (v stats, ret nvml.Return) {
+		v.sessions, v.frameRate, v.latency, ret = dev.GetEncoderStats()
+		return v, ret
+	})
+	r.Encoding = gpu.Encoding{
+		Sessions:  within(converted(v.sessions, c, plain[int]), gpu.Of(mostSessions)),
+		FrameRate: within(converted(v.frameRate, c, plain[gpu.FramesPerSecond]), gpu.Of(fastestVideo)),
+		Latency:   within(converted(v.latency, c, plain[gpu.Microseconds]), gpu.Of(longestLatency)),
 	}
 }
 

@@ -121,7 +121,7 @@ func known[T integer](v T) bool {
 }
 
 // plain is a number as it is reported.
-func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | int | uint64, T integer](v T) gpu.Reading[U] {
+func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Microseconds | int | uint64, T integer](v T) gpu.Reading[U] {
 	if !known(v) {
 		return gpu.Absent[U](gpu.NotReported)
 	}
@@ -143,11 +143,14 @@ func share[T integer](v T) gpu.Reading[gpu.Percent] {
 
 // What is above these is no reading of any device, today's or one to come.
 const (
-	mostMemory   gpu.Bytes     = 1 << 50
-	mostPower    gpu.Watts     = 10_000
-	fastestClock gpu.Megahertz = 100_000
-	fastestFan   gpu.RPM       = 100_000
-	loudestFan   gpu.Percent   = 1000 // of its noise limit
+	mostMemory     gpu.Bytes           = 1 << 50
+	mostPower      gpu.Watts           = 10_000
+	fastestClock   gpu.Megahertz       = 100_000
+	fastestFan     gpu.RPM             = 100_000
+	loudestFan     gpu.Percent         = 1000 // of its noise limit
+	mostSessions                       = 10_000
+	fastestVideo   gpu.FramesPerSecond = 1_000_000
+	longestLatency gpu.Microseconds    = 60_000_000
 )
 
 // within marks a reading as doubtful that is above the most it can be, where

@@ -31,6 +31,7 @@ func TestIdleCard(t *testing.T) {
 	zero := gpu.Of(gpu.Percent(0))
 	want := gpu.Readings{
 		Utilization: gpu.Utilization{GPU: zero, Memory: zero, Encoder: zero, Decoder: zero, JPEG: zero, OFA: zero},
+		Encoding:    gpu.Encoding{Sessions: gpu.Of(0), FrameRate: gpu.Of(gpu.FramesPerSecond(0)), Latency: gpu.Of(gpu.Microseconds(0))},
 		Activity:    gpu.AbsentActivity(gpu.NotSupported),
 		Memory: gpu.Memory{
 			Total: gpu.Of(gpu.Bytes(24564 * mib)), Used: gpu.Of(gpu.Bytes(421 * mib)),

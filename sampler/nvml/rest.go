@@ -136,6 +136,10 @@ func absent(r any) any {
 		return gpu.Absent[gpu.RPM](gpu.Stale)
 	case gpu.Reading[gpu.BytesPerSecond]:
 		return gpu.Absent[gpu.BytesPerSecond](gpu.Stale)
+	case gpu.Reading[gpu.FramesPerSecond]:
+		return gpu.Absent[gpu.FramesPerSecond](gpu.Stale)
+	case gpu.Reading[gpu.Microseconds]:
+		return gpu.Absent[gpu.Microseconds](gpu.Stale)
 	case gpu.Reading[gpu.ClockEventReasons]:
 		return gpu.Absent[gpu.ClockEventReasons](gpu.Stale)
 	case gpu.Reading[int]:
@@ -146,6 +150,8 @@ func absent(r any) any {
 		return gpu.Absent[bool](gpu.Stale)
 	case gpu.Reading[string]:
 		return gpu.Absent[string](gpu.Stale)
+	case gpu.Reading[time.Time]:
+		return gpu.Absent[time.Time](gpu.Stale)
 	case gpu.Reading[[]gpu.Process]:
 		return gpu.Absent[[]gpu.Process](gpu.Stale)
 	case gpu.Reading[[]gpu.XID]:

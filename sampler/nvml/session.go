@@ -41,6 +41,8 @@ type plan struct {
 	records map[string]*record      // by key
 	window  time.Duration
 	log     *slog.Logger
+
+	throughput bool // see Config.PCIeThroughput
 }
 
 // begin initializes the library and lists the devices. It attaches none: that
@@ -81,7 +83,7 @@ func (s *session) list(p plan, count int) {
 		if p.records[key] == nil {
 			p.records[key] = newRecord()
 		}
-		d := newDevice(s.lib, identity, attach, p.records[key], p.window, p.log.With("device", key))
+		d := newDevice(s.lib, identity, attach, p.records[key], p, p.log.With("device", key))
 		d.driver = s.driver.Version
 		if c != nil {
 			d.identity.PCI = c.address

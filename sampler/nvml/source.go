@@ -333,7 +333,7 @@ func hanging(j *job) *gpu.Advice {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, window: s.cfg.Window, log: s.cfg.Log}
+	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, window: s.cfg.Window, throughput: s.cfg.PCIeThroughput, log: s.cfg.Log}
 	p.known = make(map[string]gpu.Identity, len(s.last)+len(cards))
 	for key, d := range s.last {
 		p.known[key] = d.Identity

@@ -29,6 +29,7 @@ var symbols = []string{
 	"nvmlDeviceGetDecoderUtilization",
 	"nvmlDeviceGetJpgUtilization", // 525
 	"nvmlDeviceGetOfaUtilization", // 525
+	"nvmlDeviceGetEncoderStats",
 
 	"nvmlGpmQueryDeviceSupport", // 520, and the next four
 	"nvmlGpmSampleAlloc",
@@ -70,6 +71,7 @@ var symbols = []string{
 	"nvmlDeviceGetMaxPcieLinkGeneration",
 	"nvmlDeviceGetMaxPcieLinkWidth",
 	"nvmlDeviceGetPcieReplayCounter",
+	"nvmlDeviceGetPcieThroughput",
 
 	"nvmlDeviceGetEccMode",
 	"nvmlDeviceGetTotalEccErrors",

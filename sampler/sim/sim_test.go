@@ -259,6 +259,34 @@ func TestDaysStayWithinBounds(t *testing.T) {
 	}
 }
 
+// TestEncoderSessions: one session while the encoder works, with a pace and a
+// delay, and zeros at rest; none of a GPU in MIG mode.
+func TestEncoderSessions(t *testing.T) {
+	s, c := newSource(t, "rtx-4090")
+	seen := map[int]int{}
+	for range 12 * cycleSeconds / 60 {
+		d := &read(t, s).Devices[0]
+		sessions, ok := d.Encoding.Sessions.Get()
+		working := 0
+		if d.Utilization.Encoder.Or(0) > 0 {
+			working = 1
+		}
+		pace, delay := float64(d.Encoding.FrameRate.Or(-1)), float64(d.Encoding.Latency.Or(-1))
+		if !ok || sessions != working || (pace > 0) != (working > 0) || (delay > 0) != (working > 0) || pace < 0 || delay < 0 || pace > 400 {
+			t.Fatalf("encoder at %v: %+v", d.Utilization.Encoder, d.Encoding)
+		}
+		seen[sessions]++
+		c.t = c.t.Add(time.Minute)
+	}
+	if seen[0] == 0 || seen[1] == 0 {
+		t.Errorf("sessions seen: %v, want with and without", seen)
+	}
+	parted, _ := newSource(t, "dgx-h100")
+	if e := read(t, parted).Devices[5].Encoding; e.Sessions.Quality() != gpu.NotSupported || e.Latency.Quality() != gpu.NotSupported {
+		t.Errorf("in MIG mode: %+v", e)
+	}
+}
+
 func checkHost(t *testing.T, h *gpu.Host, s *Source) {
 	t.Helper()
 	if h.Hostname != s.Node() || h.Hostname == "" || len(h.Disks) == 0 || len(h.Networks) == 0 {

@@ -99,6 +99,12 @@ func (c *checker) walk(path string, v reflect.Value) {
 		bounded(c, path, r, 0, 100_000)
 	case gpu.Reading[gpu.Joules]:
 		bounded(c, path, r, 0, 1e15)
+	case gpu.Reading[gpu.BytesPerSecond]:
+		bounded(c, path, r, 0, 1e14)
+	case gpu.Reading[gpu.FramesPerSecond]:
+		bounded(c, path, r, 0, 1e6)
+	case gpu.Reading[gpu.Microseconds]:
+		bounded(c, path, r, 0, 6e7)
 	case gpu.Reading[gpu.Bytes]:
 		bounded(c, path, r, 0, 1<<50)
 	case gpu.Reading[int]:

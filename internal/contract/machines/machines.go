@@ -43,6 +43,7 @@ func Workstation() *gpu.Snapshot {
 				Encoder: gpu.Of[gpu.Percent](0), Decoder: gpu.Of[gpu.Percent](0),
 				JPEG: gpu.Of[gpu.Percent](0), OFA: gpu.Of[gpu.Percent](0),
 			},
+			Encoding: gpu.Encoding{Sessions: gpu.Of(0), FrameRate: gpu.Of[gpu.FramesPerSecond](0), Latency: gpu.Of[gpu.Microseconds](0)},
 			Activity: gpu.AbsentActivity(gpu.NotSupported),
 			Memory: gpu.Memory{
 				Total: gpu.Of(24564 * mib), Used: gpu.Of(19231 * mib), Free: gpu.Of(4938 * mib), Reserved: gpu.Of(395 * mib),
@@ -209,6 +210,7 @@ func h100(i int) gpu.Device {
 				Encoder: gpu.Absent[gpu.Percent](gpu.NotSupported), Decoder: gpu.Of[gpu.Percent](0),
 				JPEG: gpu.Of[gpu.Percent](0), OFA: gpu.Of[gpu.Percent](0),
 			},
+			Encoding: noEncoder,
 			Activity: gpu.Activity{
 				Engine: gpu.Of(90.5 + gpu.Percent(i%10)), SM: gpu.Of(81.25 + gpu.Percent(i%10)), Occupancy: gpu.Of[gpu.Percent](38.4),
 				Tensor: gpu.Of(47.75 + gpu.Percent(i%10)), FP64: gpu.Of[gpu.Percent](0), FP32: gpu.Of[gpu.Percent](3.1), FP16: gpu.Of[gpu.Percent](1.2),
@@ -300,6 +302,11 @@ func Orphaned() *gpu.Snapshot {
 	return s
 }
 
+// noEncoder is what a product without one says.
+var noEncoder = gpu.Encoding{
+	Sessions: gpu.Absent[int](gpu.NotSupported), FrameRate: gpu.Absent[gpu.FramesPerSecond](gpu.NotSupported), Latency: gpu.Absent[gpu.Microseconds](gpu.NotSupported),
+}
+
 // Partitioned is an A100 in MIG mode with two instances, kept for two pods. In
 // that mode the driver gives no utilization of the whole device.
 func Partitioned() *gpu.Snapshot {
@@ -314,6 +321,7 @@ func Partitioned() *gpu.Snapshot {
 		Encoder: gpu.Absent[gpu.Percent](gpu.NotSupported), Decoder: gpu.Absent[gpu.Percent](gpu.NotSupported),
 		JPEG: gpu.Absent[gpu.Percent](gpu.NotSupported), OFA: gpu.Absent[gpu.Percent](gpu.NotSupported),
 	}
+	d.Encoding = noEncoder
 	d.Activity = gpu.AbsentActivity(gpu.NotSupported)
 	d.Memory = gpu.Memory{Total: gpu.Of(40960 * mib), Used: gpu.Of(5012 * mib), Free: gpu.Of(35508 * mib), Reserved: gpu.Of(440 * mib)}
 	d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](151), gpu.Of[gpu.Watts](400)
@@ -340,6 +348,8 @@ func A100s(n int) *gpu.Snapshot {
 		d.UUID, d.Name, d.Architecture = fmt.Sprintf("GPU-a100c0de-0000-4000-8000-%012d", i), "NVIDIA A100-SXM4-80GB", gpu.Of("Ampere")
 		d.VBIOS = gpu.Of("92.00.45.00.05")
 		d.Activity = gpu.AbsentActivity(gpu.NotSupported)
+		d.Activity.PCIeSent, d.Activity.PCIeReceived = gpu.Of[gpu.BytesPerSecond](181e6), gpu.Of[gpu.BytesPerSecond](2.21e9)
+		d.Activity.PCIeMeasuredAt = gpu.Of(d.SampledAt.Add(-5 * time.Second)) // as with --pcie-throughput
 		d.Memory = gpu.Memory{
 			Total: gpu.Of(81920 * mib), Used: gpu.Of(40123 * mib), Free: gpu.Of(41212 * mib), Reserved: gpu.Of(585 * mib),
 			BAR1Total: gpu.Of(131072 * mib), BAR1Used: gpu.Of(40130 * mib),
@@ -455,6 +465,7 @@ func Zeros() *gpu.Snapshot {
 			State: gpu.StateOK, Since: Time, SampledAt: Time,
 			Readings: gpu.Readings{
 				Utilization: gpu.Utilization{GPU: zero[gpu.Percent](), Memory: zero[gpu.Percent](), Encoder: zero[gpu.Percent](), Decoder: zero[gpu.Percent](), JPEG: zero[gpu.Percent](), OFA: zero[gpu.Percent]()},
+				Encoding:    gpu.Encoding{Sessions: zero[int](), FrameRate: zero[gpu.FramesPerSecond](), Latency: zero[gpu.Microseconds]()},
 				Activity: gpu.Activity{
 					Engine: zero[gpu.Percent](), SM: zero[gpu.Percent](), Occupancy: zero[gpu.Percent](), Tensor: zero[gpu.Percent](),
 					FP64: zero[gpu.Percent](), FP32: zero[gpu.Percent](), FP16: zero[gpu.Percent](), Integer: zero[gpu.Percent](), MemoryBandwidth: zero[gpu.Percent](),

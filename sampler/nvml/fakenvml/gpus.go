@@ -27,6 +27,12 @@ const (
 	JPEG              Key = "jpeg"
 	OFA               Key = "ofa"
 
+	// What nvmlDeviceGetEncoderStats gives: a device without EncoderSessions does
+	// not support it.
+	EncoderSessions Key = "encoder_sessions"
+	EncoderFPS      Key = "encoder_fps"
+	EncoderLatency  Key = "encoder_latency" // microseconds
+
 	// GPM is 1 where the device has counters to compare (nvmlGpmSampleGet), from
 	// Hopper on. What two samples say is in percent, or MiB a second, and may
 	// have decimals (nvmlGpmMetricsGet).
@@ -84,6 +90,8 @@ const (
 	PCIeMaxGeneration Key = "pcie_max_generation"
 	PCIeMaxWidth      Key = "pcie_max_width"
 	PCIeReplays       Key = "pcie_replays"
+	PCIeThroughputTX  Key = "pcie_throughput0" // KB a second (nvmlDeviceGetPcieThroughput)
+	PCIeThroughputRX  Key = "pcie_throughput1"
 
 	ECC                   Key = "ecc" // 0 or 1
 	ECCPending            Key = "ecc_pending"
@@ -168,6 +176,7 @@ func RTX4090() GPU {
 		UUID: "GPU-4e0a6b6c-5d1f-4c3a-9c0e-000000000001", Name: "NVIDIA GeForce RTX 4090", PCI: "0000:01:00.0",
 		VBIOS: "95.02.18.80.87", Architecture: 8,
 		Utilization: 0, MemoryUtilization: 0, Encoder: 0, Decoder: 0, JPEG: 0, OFA: 0,
+		EncoderSessions: 0, EncoderFPS: 0, EncoderLatency: 0,
 		MemoryTotal: 24564 * mib, MemoryUsed: 421 * mib, MemoryReserved: 345 * mib, BAR1Total: 32 * gib, BAR1Used: 6 * mib,
 		Temperature: 34, ShutdownThreshold: 98, SlowdownThreshold: 95, TargetThreshold: 83, Margin: 49,
 		Fans: 2, FanSpeed(0): 0, FanRPM(0): 0, FanTarget(0): 0, FanPolicy(0): 0,
@@ -176,6 +185,7 @@ func RTX4090() GPU {
 		GraphicsClock: 210, SMClock: 210, MemoryClock: 405, VideoClock: 1185,
 		MaxGraphicsClock: 3120, MaxSMClock: 3120, MaxMemoryClock: 10501, MaxVideoClock: 2415, PerformanceState: 8, EventReasons: 1,
 		PCIeGeneration: 1, PCIeWidth: 16, PCIeMaxGeneration: 4, PCIeMaxWidth: 16, PCIeReplays: 0,
+		PCIeThroughputTX: 350, PCIeThroughputRX: 2000,
 		Persistence: 0, ComputeMode: 0, DisplayActive: 1, ProcessLists: 1, ProcessSamples: 1,
 	}, Process{PID: 1612, Type: "graphics", Memory: 262 * mib})
 }
@@ -186,6 +196,7 @@ func H100() GPU {
 		UUID: "GPU-8c1d2f70-77aa-4b21-b1d4-000000000018", Name: "NVIDIA H100 80GB HBM3", PCI: "0000:18:00.0",
 		Serial: "1652123456789", VBIOS: "96.00.61.00.01", Architecture: 9,
 		Utilization: 97, MemoryUtilization: 54, Encoder: 0, Decoder: 0, JPEG: 0, OFA: 0,
+		EncoderSessions: 0, EncoderFPS: 0, EncoderLatency: 0,
 		GPM: 1, EngineActive: 96.8, SMActive: 88.4, SMOccupancy: 41.7, TensorActive: 52.3, DRAMActive: 54.9,
 		FP64Active: 0, FP32Active: 3.1, FP16Active: 1.2, IntegerActive: 12.6,
 		PCIeSent: 212.5, PCIeReceived: 1184, NVLinkSent: 41250, NVLinkReceived: 41262.25,
@@ -196,6 +207,7 @@ func H100() GPU {
 		GraphicsClock: 1755, SMClock: 1755, MemoryClock: 2619, VideoClock: 1395,
 		MaxGraphicsClock: 1980, MaxSMClock: 1980, MaxMemoryClock: 2619, MaxVideoClock: 1545, PerformanceState: 0, EventReasons: 0,
 		PCIeGeneration: 5, PCIeWidth: 16, PCIeMaxGeneration: 5, PCIeMaxWidth: 16, PCIeReplays: 0,
+		PCIeThroughputTX: 222_800, PCIeThroughputRX: 1_241_500,
 		ECC: 1, CorrectedVolatile: 0, CorrectedAggregate: 3, UncorrectedVolatile: 0, UncorrectedAggregate: 0,
 		RemappedCorrectable: 0, RemappedUncorrectable: 0, RemapPending: 0, RemapFailed: 0,
 		Persistence: 1, ComputeMode: 0, DisplayActive: 0, MIG: 0, MIGMax: 7, ProcessLists: 1, ProcessSamples: 1,

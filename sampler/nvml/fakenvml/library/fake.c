@@ -484,6 +484,14 @@ ENGINE(nvmlDeviceGetDecoderUtilization, "decoder")
 ENGINE(nvmlDeviceGetJpgUtilization, "jpeg")
 ENGINE(nvmlDeviceGetOfaUtilization, "ofa")
 
+nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t d, unsigned int *sessions, unsigned int *fps, unsigned int *latency) {
+  ENTER_DEVICE(nvmlDeviceGetEncoderStats);
+  nvmlReturn_t ret = get_uint(d, "encoder_sessions", sessions);
+  if (ret == NVML_SUCCESS) ret = get_uint(d, "encoder_fps", fps);
+  if (ret == NVML_SUCCESS) ret = get_uint(d, "encoder_latency", latency);
+  return ret;
+}
+
 // The first call counts what the driver reserves as used, the second doesn't.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *out) {
   ENTER_DEVICE(nvmlDeviceGetMemoryInfo);
@@ -620,6 +628,11 @@ UINT(nvmlDeviceGetCurrPcieLinkWidth, "pcie_width", unsigned int)
 UINT(nvmlDeviceGetMaxPcieLinkGeneration, "pcie_max_generation", unsigned int)
 UINT(nvmlDeviceGetMaxPcieLinkWidth, "pcie_max_width", unsigned int)
 UINT(nvmlDeviceGetPcieReplayCounter, "pcie_replays", unsigned int)
+
+nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, nvmlPcieUtilCounter_t counter, unsigned int *out) {
+  ENTER_DEVICE(nvmlDeviceGetPcieThroughput);
+  return get_indexed(d, "pcie_throughput%u", counter, out);
+}
 
 // ---- Health and modes ----
 

@@ -1,0 +1,66 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// fastestBus is more bytes a second than PCIe moves.
+const fastestBus gpu.BytesPerSecond = 1e12
+
+// throughput is the last measurement of a device's traffic over PCIe.
+type throughput struct {
+	wanted         bool // see Config.PCIeThroughput
+	sent, received gpu.Reading[gpu.BytesPerSecond]
+	at             gpu.Reading[time.Time]
+}
+
+// readTraffic measures the traffic over PCIe where the counters of readActivity,
+// which comes before, don't give it, and only where that is wanted: NVML counts for
+// 20 ms in each direction, and the call does not come back before. So it is done
+// each ten seconds at most, readings on demand included; what lies between has the
+// last values with their time. A device that fails is measured anew when it is
+// well again.
+func readTraffic(d *device, r *gpu.Readings) {
+	t, a := &d.traffic, &r.Activity
+	if !t.wanted || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {
+		return
+	}
+	if d.isDue("PCIe throughput", d.began) {
+		d.due["PCIe throughput"] = d.began.Add(sometimes)
+		t.measure(&d.handle)
+	}
+	a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt = t.sent, t.received, t.at
+}
+
+// byCounters reports whether the counters give a reading, or will once there is
+// something to compare with.
+func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
+	return r.Quality() != gpu.NotSupported && r.Quality() != gpu.NotPermitted
+}
+
+// measure asks for one direction after the other.
+func (t *throughput) measure(h *handle) {
+	now := time.Now().UTC()
+	t.sent = reading(h, "nvmlDeviceGetPcieThroughput", at(nvml.PCIE_UTIL_TX_BYTES, nvml.Device.GetPcieThroughput), kilobytes)
+	t.received = reading(h, "nvmlDeviceGetPcieThroughput", at(nvml.PCIE_UTIL_RX_BYTES, nvml.Device.GetPcieThroughput), kilobytes)
+	if t.sent.Present() || t.received.Present() {
+		t.at = gpu.Of(now)
+	} else {
+		t.at = gpu.Absent[time.Time](t.sent.Quality())
+	}
+}
+
+// kilobytes is a rate in KB a second, which are taken for 1000 bytes: NVML's
+// documentation does not say, and writes KiB and MiB where it means powers of 2.
+func kilobytes(v uint32) gpu.Reading[gpu.BytesPerSecond] {
+	if !known(v) {
+		return gpu.Absent[gpu.BytesPerSecond](gpu.NotReported)
+	}
+	return within(gpu.Of(1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
+}
