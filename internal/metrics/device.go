@@ -60,12 +60,21 @@ const (
 	noFan      = "the product has no fan, as most of the data center"
 	noEngine   = "the product has no such engine"
 	noCounters = "the product is older than Hopper, MIG mode is on, or it is the first reading"
+	noTraffic  = noCounters + ", without --pcie-throughput"
 	noRetired  = "the product remaps rows instead"
 	noRemap    = "the product retires pages instead, or neither"
 	noMIG      = "the product has no MIG"
 	noXID      = "gpuwhy can't listen to the driver's events"
 	noProcess  = "the driver can't list processes, or there are none"
 )
+
+// counted is traffic that the hardware's counters tell: what DCGM's names promise.
+func counted(d *device, r gpu.Reading[gpu.BytesPerSecond]) gpu.Reading[float64] {
+	if d.Activity.PCIeMeasured() {
+		return gpu.Absent[float64](gpu.NotSupported)
+	}
+	return num(r)
+}
 
 // deviceRows are the metrics of a device, as docs/metrics.md lists them.
 var deviceRows = []row[*device]{
@@ -136,6 +145,22 @@ var deviceRows = []row[*device]{
 		value: func(d *device) gpu.Reading[float64] { return num(d.Utilization.OFA) },
 	},
 
+	{
+		name: "gpuwhy_gpu_encoder_sessions", unit: number, absent: noEngine,
+		help: "Sessions open on the video encoder.", from: "nvmlDeviceGetEncoderStats",
+		value: func(d *device) gpu.Reading[float64] { return num(d.Encoding.Sessions) },
+	},
+	{
+		name: "gpuwhy_gpu_encoder_frames_per_second", unit: frames, absent: noEngine,
+		help: "Pictures that a session encodes, as a mean of all; 0 while there is none.", from: "nvmlDeviceGetEncoderStats",
+		value: func(d *device) gpu.Reading[float64] { return num(d.Encoding.FrameRate) },
+	},
+	{
+		name: "gpuwhy_gpu_encoder_latency_seconds", unit: micros, absent: noEngine,
+		help: "Time until a picture is encoded, as a mean of all sessions; 0 while there is none.", from: "nvmlDeviceGetEncoderStats",
+		value: func(d *device) gpu.Reading[float64] { return num(d.Encoding.Latency) },
+	},
+
 	// Activity.
 	{
 		name: "gpuwhy_gpu_engine_active_ratio", unit: active, absent: noCounters,
@@ -191,16 +216,29 @@ var deviceRows = []row[*device]{
 		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.MemoryBandwidth) },
 	},
 	{
-		name: "gpuwhy_gpu_pcie_sent_bytes_per_second", unit: rate, absent: noCounters,
-		help: "Traffic over PCIe from the device, over the time since the reading before.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_PCIE_TX_PER_SEC",
-		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PCIE_TX_BYTES"},
+		name: "gpuwhy_gpu_pcie_sent_bytes_per_second", unit: rate, absent: noTraffic,
+		help: "Traffic over PCIe from the device, over the time since the reading before; with --pcie-throughput, where no hardware counts it, over 20 ms.",
+		from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_PCIE_TX_PER_SEC; nvmlDeviceGetPcieThroughput",
+		dcgm: &dcgmForm{
+			name: "DCGM_FI_PROF_PCIE_TX_BYTES", help: "Traffic over PCIe from the device, over the time since the reading before. In bytes/s.",
+			value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeSent) },
+		},
 		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.PCIeSent) },
 	},
 	{
-		name: "gpuwhy_gpu_pcie_received_bytes_per_second", unit: rate, absent: noCounters,
-		help: "Traffic over PCIe to the device, over the time since the reading before.", from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_PCIE_RX_PER_SEC",
-		dcgm:  &dcgmForm{name: "DCGM_FI_PROF_PCIE_RX_BYTES"},
+		name: "gpuwhy_gpu_pcie_received_bytes_per_second", unit: rate, absent: noTraffic,
+		help: "Traffic over PCIe to the device, over the time since the reading before; with --pcie-throughput, where no hardware counts it, over 20 ms.",
+		from: "nvmlGpmMetricsGet: NVML_GPM_METRIC_PCIE_RX_PER_SEC; nvmlDeviceGetPcieThroughput",
+		dcgm: &dcgmForm{
+			name: "DCGM_FI_PROF_PCIE_RX_BYTES", help: "Traffic over PCIe to the device, over the time since the reading before. In bytes/s.",
+			value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeReceived) },
+		},
 		value: func(d *device) gpu.Reading[float64] { return num(d.Activity.PCIeReceived) },
+	},
+	{
+		name: "gpuwhy_gpu_pcie_measured_timestamp_seconds", unit: timestamp, absent: "the traffic over PCIe is counted by the hardware, or not there",
+		help: "When the traffic over PCIe was measured, each ten seconds at most.", from: "nvmlDeviceGetPcieThroughput",
+		value: func(d *device) gpu.Reading[float64] { return gpu.Map(d.Activity.PCIeMeasuredAt, seconds1970) },
 	},
 	{
 		name: "gpuwhy_gpu_nvlink_sent_bytes_per_second", unit: rate, absent: noCounters,

@@ -146,6 +146,9 @@ func TestZeroIsASample(t *testing.T) {
 		"gpuwhy_gpu_mig_info", "gpuwhy_gpu_processes", "gpuwhy_gpu_process_pids", "gpuwhy_gpu_compute_mode", "gpuwhy_host_info",
 	}
 	for _, r := range deviceRows {
+		if r.name == "gpuwhy_gpu_pcie_measured_timestamp_seconds" {
+			continue // TestMeasuredTraffic: a device has it or the counters
+		}
 		want(r.name, slices.Contains(notZero, r.name))
 		if r.dcgm != nil {
 			want(r.dcgm.name, false)
@@ -692,6 +695,31 @@ func TestDCGMProfiling(t *testing.T) {
 	}
 	for name := range samples(t, exporterOf(t, desktop())) {
 		if strings.HasPrefix(name, "DCGM_FI_PROF_") || strings.HasPrefix(name, "gpuwhy_gpu_tensor_") {
+			t.Errorf("of a product without counters: %s", name)
+		}
+	}
+}
+
+// Traffic that is measured for a moment, and not counted, has its time, and is not
+// in DCGM's family, whose names promise counters.
+func TestMeasuredTraffic(t *testing.T) {
+	s := desktop()
+	a := &s.Devices[0].Activity
+	a.PCIeSent, a.PCIeReceived = gpu.Of(gpu.BytesPerSecond(350e3)), gpu.Of(gpu.BytesPerSecond(0))
+	a.PCIeMeasuredAt = gpu.Of(noon.Add(-9500 * time.Millisecond))
+	all := samples(t, exporterOf(t, s))
+	const labels = `{node="desk",uuid="GPU-4090"}`
+	for name, want := range map[string]float64{
+		"gpuwhy_gpu_pcie_sent_bytes_per_second": 350e3, "gpuwhy_gpu_pcie_received_bytes_per_second": 0,
+		"gpuwhy_gpu_pcie_measured_timestamp_seconds": float64(noon.UnixMicro())/1e6 - 9.5,
+		"gpuwhy_gpu_encoder_sessions":                1, "gpuwhy_gpu_encoder_frames_per_second": 119, "gpuwhy_gpu_encoder_latency_seconds": 0.00421,
+	} {
+		if got, ok := all[name+labels]; !ok || got != want {
+			t.Errorf("%s is %v (%v), want %v", name, got, ok, want)
+		}
+	}
+	for name := range all {
+		if strings.HasPrefix(name, "DCGM_FI_PROF_") || strings.HasPrefix(name, "gpuwhy_gpu_nvlink_") {
 			t.Errorf("of a product without counters: %s", name)
 		}
 	}

@@ -44,6 +44,7 @@ func desktop() *gpu.Snapshot {
 			State: gpu.StateOK, Since: noon.Add(-time.Hour), SampledAt: noon,
 			Readings: gpu.Readings{
 				Utilization: gpu.Utilization{GPU: gpu.Of(gpu.Percent(57)), Memory: gpu.Of(gpu.Percent(31)), Encoder: gpu.Of(gpu.Percent(0)), Decoder: gpu.Of(gpu.Percent(4)), JPEG: gpu.Of(gpu.Percent(0)), OFA: gpu.Of(gpu.Percent(0))},
+				Encoding:    gpu.Encoding{Sessions: gpu.Of(1), FrameRate: gpu.Of(gpu.FramesPerSecond(119)), Latency: gpu.Of(gpu.Microseconds(4210))},
 				Activity:    gpu.AbsentActivity(gpu.NotSupported),
 				Memory: gpu.Memory{
 					Total: gpu.Of(gpu.Bytes(24564 * mib)), Used: gpu.Of(gpu.Bytes(8200*mib + 4096)), Free: gpu.Of(gpu.Bytes(15996 * mib)), Reserved: gpu.Of(gpu.Bytes(367 * mib)),
@@ -204,6 +205,10 @@ func zeroReading(v reflect.Value) bool {
 		*r = gpu.Of(gpu.Megahertz(0))
 	case *gpu.Reading[gpu.RPM]:
 		*r = gpu.Of(gpu.RPM(0))
+	case *gpu.Reading[gpu.FramesPerSecond]:
+		*r = gpu.Of(gpu.FramesPerSecond(0))
+	case *gpu.Reading[gpu.Microseconds]:
+		*r = gpu.Of(gpu.Microseconds(0))
 	case *gpu.Reading[gpu.ClockEventReasons]:
 		*r = gpu.Of(gpu.ClockEventReasons(0))
 	case *gpu.Reading[time.Duration]:

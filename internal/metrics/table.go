@@ -39,6 +39,8 @@ var (
 	bytesUnit = unit{name: "bytes", ours: as, dcgmName: "MiB", dcgm: func(v float64) float64 { return math.Trunc(v / (1 << 20)) }}
 	joules    = unit{name: "J", ours: as, dcgmName: "mJ", dcgm: func(v float64) float64 { return math.Round(v * 1000) }}
 	megahertz = unit{name: "Hz", ours: func(v float64) float64 { return v * 1e6 }, dcgmName: "MHz", dcgm: as}
+	frames    = unit{name: "1/s", ours: as, dcgm: as}
+	micros    = unit{name: "s", ours: func(v float64) float64 { return v / 1e6 }, dcgm: as}
 	rpm       = unit{name: "1/min", ours: as, dcgm: as}
 )
 
@@ -101,5 +103,7 @@ func unix(t time.Time) gpu.Reading[float64] {
 	if t.IsZero() {
 		return gpu.Reading[float64]{}
 	}
-	return gpu.Of(float64(t.UnixMicro()) / 1e6)
+	return gpu.Of(seconds1970(t))
 }
+
+func seconds1970(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
