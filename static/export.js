@@ -80,7 +80,7 @@ export function saveJSON(u) {
 
 /** What is told of a GPU: members whose texts name no one and nothing of a person's. */
 const told = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
-  "utilization", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
+  "utilization", "encoder", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
   "pcie", "health", "modes", "quality"];
 
 /**

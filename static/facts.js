@@ -3,7 +3,7 @@
 // beside each value where it is in the message, and how it is written.
 
 import {
-  absent, celsius, clean, count, decimals, energy, longestName, longestSentence, megahertz, memory, part, percent, plain, rate, rpm, say, show, shown, watts,
+  absent, celsius, clean, count, decimals, delay, energy, fps, longestName, longestSentence, megahertz, memory, part, percent, plain, rate, rpm, say, show, shown, watts,
 } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { moment } from "./moments.js";
@@ -14,7 +14,7 @@ import { awayText } from "./cards.js";
 /** @typedef {import("./format.js").Value} Value */
 
 /** @type {Record<string, (v: number) => string>} */
-const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, rate, whole: decimals, some: (v) => (v ? memory(v) : "") };
+const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, rate, fps, delay, whole: decimals, some: (v) => (v ? memory(v) : "") };
 
 /** @type {Record<string, (v: any) => string>} */
 const sayings = {
@@ -62,6 +62,10 @@ export function showFacts(g) {
       value.text = say("stale since", moment(g.sampled_at));
     }
     setValue(el, value);
+  }
+  for (const el of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-when]"))) {
+    const { when = "", then = "", or = "" } = el.dataset;
+    setText(el, at(g, when) == null ? or : then);
   }
   for (const bar of /** @type {NodeListOf<SVGElement>} */ (document.querySelectorAll("[data-sum]"))) {
     const { sum = "", of = "" } = bar.dataset;

@@ -33,6 +33,10 @@ export const rpm = (v) => `${decimals(v)}\u00a0RPM`;
 /** @param {number} v */
 export const megahertz = (v) => `${decimals(v)}\u00a0MHz`;
 /** @param {number} v */
+export const fps = (v) => `${decimals(v)}\u00a0fps`;
+/** @param {number} v microseconds */
+export const delay = (v) => `${decimals(v / 1000, 1)}\u00a0ms`;
+/** @param {number} v */
 export const hundredth = (v) => decimals(v, 2);
 
 /** @param {number} joules */

@@ -995,6 +995,8 @@ func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
 	for _, field := range []*gpu.Reading[gpu.BytesPerSecond]{&d.Activity.PCIeSent, &d.Activity.NVLinkReceived} {
 		*field = reading[gpu.BytesPerSecond](r, 1e10)
 	}
+	d.Activity.PCIeMeasuredAt = maybe(r, now.Add(-time.Duration(r.Int64N(1e11))))
+	d.Encoding = gpu.Encoding{Sessions: maybe(r, r.IntN(9)), FrameRate: reading[gpu.FramesPerSecond](r, 500), Latency: reading[gpu.Microseconds](r, 1e5)}
 	for _, field := range []*gpu.Reading[gpu.Bytes]{&m.Free, &m.Reserved, &m.BAR1Total, &m.BAR1Used} {
 		*field = bytesOf(r)
 	}

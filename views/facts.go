@@ -19,8 +19,21 @@ type DeviceFact struct {
 	Value  Value
 	Means  string
 	From   string // the driver's call; empty where there is none
+	Or     *Origin
 	// Else is what is shown where there is no value; nil: why there is none.
 	Else *string
+}
+
+// An Origin is the call that a reading comes from while the one at Path is there,
+// and another while it is not.
+type Origin struct{ Path, Then, Else string }
+
+// fromAttrs are what scripts need to keep the name of the call right.
+func (f DeviceFact) fromAttrs() templ.Attributes {
+	if f.Or == nil {
+		return nil
+	}
+	return templ.Attributes{"data-when": f.Or.Path, "data-then": f.Or.Then, "data-or": f.Or.Else}
 }
 
 // cellAttrs are attrs of a fact that stands in a table.
@@ -73,10 +86,12 @@ type FactList struct {
 type factSpec struct {
 	path, label, format, means, from string
 	value                            func(*gpu.Device) Value
+	instead                          *string // see DeviceFact.Else
+	then                             string  // the call while the traffic over PCIe is measured; empty: from
 }
 
 func reads[T any](path, label string, get func(*gpu.Device) gpu.Reading[T], means, from string) factSpec {
-	return factSpec{path, label, formatOf[T](), means, from, func(d *gpu.Device) Value { return written(get(d)) }}
+	return factSpec{path: path, label: label, format: formatOf[T](), means: means, from: from, value: func(d *gpu.Device) Value { return written(get(d)) }}
 }
 
 // told is for what is always known.
@@ -103,6 +118,10 @@ func formatOf[T any]() string {
 		return "energy"
 	case gpu.BytesPerSecond:
 		return "rate"
+	case gpu.FramesPerSecond:
+		return "fps"
+	case gpu.Microseconds:
+		return "delay"
 	case time.Time:
 		return "moment"
 	case gpu.ClockEventReasons:
@@ -136,6 +155,10 @@ func written[T any](r gpu.Reading[T]) Value {
 		return show(num(r), energy)
 	case gpu.Reading[gpu.BytesPerSecond]:
 		return show(num(r), rate)
+	case gpu.Reading[gpu.FramesPerSecond]:
+		return show(num(r), fps)
+	case gpu.Reading[gpu.Microseconds]:
+		return show(num(r), delay)
 	case gpu.Reading[int]:
 		return show(num(r), whole)
 	case gpu.Reading[uint64]:
@@ -203,7 +226,14 @@ func newFacts(d *gpu.Device) []FactGroup {
 }
 
 func (f factSpec) of(d *gpu.Device) DeviceFact {
-	return ownFact(d, DeviceFact{Path: f.path, Format: f.format, Label: f.label, Value: f.value(d), Means: f.means, From: f.from})
+	out := DeviceFact{Path: f.path, Format: f.format, Label: f.label, Value: f.value(d), Means: f.means, From: f.from, Else: f.instead}
+	if f.then != "" {
+		out.Or = &Origin{Path: measuredAt, Then: f.then, Else: f.from}
+		if d.Activity.PCIeMeasured() {
+			out.From = f.then
+		}
+	}
+	return ownFact(d, out)
 }
 
 // ownFact is the fact with what is said of it where it has no value.

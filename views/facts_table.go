@@ -15,8 +15,13 @@ const (
 	maxClockInfo     = "nvmlDeviceGetMaxClockInfo"
 	eccErrors        = "nvmlDeviceGetTotalEccErrors"
 	remappedRows     = "nvmlDeviceGetRemappedRows"
+	throughput       = "nvmlDeviceGetPcieThroughput"
+	encoderStats     = "nvmlDeviceGetEncoderStats"
 	retiredPages     = "nvmlDeviceGetRetiredPages_v2"
 )
+
+// measuredAt is there while traffic over PCIe is measured, and not counted.
+const measuredAt = "activity.pcie_measured_at"
 
 type dev = gpu.Device
 
@@ -35,6 +40,12 @@ var factSpecs = []struct {
 			"How much of that time memory was read or written, not how full it is.", utilizationRates),
 		reads("utilization.encoder_percent", "Encoder", func(d *dev) gpu.Reading[gpu.Percent] { return d.Utilization.Encoder },
 			"The video encoder (NVENC): recording, streaming.", "nvmlDeviceGetEncoderUtilization"),
+		reads("encoder.session_count", "Encoder sessions", func(d *dev) gpu.Reading[int] { return d.Encoding.Sessions },
+			"Videos being encoded now. Consumer cards allow a few at once.", encoderStats),
+		reads("encoder.average_fps", "Encoder pace", func(d *dev) gpu.Reading[gpu.FramesPerSecond] { return d.Encoding.FrameRate },
+			"Pictures a second in each session, as a mean. Below a live recording’s own rate, pictures are dropped.", encoderStats),
+		reads("encoder.average_latency_us", "Encoder delay", func(d *dev) gpu.Reading[gpu.Microseconds] { return d.Encoding.Latency },
+			"From a picture to its code, as a mean. In a stream this is lag.", encoderStats),
 		reads("utilization.decoder_percent", "Decoder", func(d *dev) gpu.Reading[gpu.Percent] { return d.Utilization.Decoder },
 			"The video decoder (NVDEC): playback, data loaders.", "nvmlDeviceGetDecoderUtilization"),
 		reads("utilization.jpeg_percent", "JPEG", func(d *dev) gpu.Reading[gpu.Percent] { return d.Utilization.JPEG },
@@ -62,9 +73,11 @@ var factSpecs = []struct {
 		reads("activity.memory_bandwidth_percent", "Memory bandwidth", func(d *dev) gpu.Reading[gpu.Percent] { return d.Activity.MemoryBandwidth },
 			"What was moved of what the memory can move. Near 80 % it is the memory that work waits for.", "nvmlGpmMetricsGet (DRAM_BW_UTIL)"),
 		reads("activity.pcie_sent_bytes_per_second", "Sent over PCIe", func(d *dev) gpu.Reading[gpu.BytesPerSecond] { return d.Activity.PCIeSent },
-			"To the host, or to other cards through it.", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)"),
+			"To the host, or to other cards through it.", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)").measured(),
 		reads("activity.pcie_received_bytes_per_second", "Received over PCIe", func(d *dev) gpu.Reading[gpu.BytesPerSecond] { return d.Activity.PCIeReceived },
-			"Data being loaded.", "nvmlGpmMetricsGet (PCIE_RX_PER_SEC)"),
+			"Data being loaded.", "nvmlGpmMetricsGet (PCIE_RX_PER_SEC)").measured(),
+		reads(measuredAt, "PCIe measured at", func(d *dev) gpu.Reading[time.Time] { return d.Activity.PCIeMeasuredAt },
+			"Where no hardware counts, --pcie-throughput has both measured each ten seconds, for 20 ms: a sample, no mean.", throughput).or("not measured"),
 		reads("activity.nvlink_sent_bytes_per_second", "Sent over NVLink", func(d *dev) gpu.Reading[gpu.BytesPerSecond] { return d.Activity.NVLinkSent },
 			"To other GPUs, over all links.", "nvmlGpmMetricsGet (NVLINK_TOTAL_TX_PER_SEC)"),
 		reads("activity.nvlink_received_bytes_per_second", "Received over NVLink", func(d *dev) gpu.Reading[gpu.BytesPerSecond] { return d.Activity.NVLinkReceived },
@@ -214,6 +227,18 @@ var factSpecs = []struct {
 
 func (f factSpec) as(format string) factSpec {
 	f.format = format
+	return f
+}
+
+// or has a text in place of a value that is missing.
+func (f factSpec) or(text string) factSpec {
+	f.instead = &text
+	return f
+}
+
+// measured names the call that traffic over PCIe comes from where it is measured.
+func (f factSpec) measured() factSpec {
+	f.then = throughput
 	return f
 }
 

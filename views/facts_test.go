@@ -47,11 +47,38 @@ func TestFacts(t *testing.T) {
 		"a mode":            {func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }, "modes.persistence", "no"},
 		"no errors":         {func(d *gpu.Device) { d.Health.XIDs = gpu.Of([]gpu.XID{}) }, "health.xids", "none"},
 		"errors":            {func(d *gpu.Device) { d.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79}}) }, "health.xids", "1 kind"},
+		"encoder sessions":  {func(d *gpu.Device) { d.Encoding.Sessions = gpu.Of(2) }, "encoder.session_count", "2"},
+		"encoder pace":      {func(d *gpu.Device) { d.Encoding.FrameRate = gpu.Of[gpu.FramesPerSecond](119) }, "encoder.average_fps", "119\u00a0fps"},
+		"encoder delay":     {func(d *gpu.Device) { d.Encoding.Latency = gpu.Of[gpu.Microseconds](4210) }, "encoder.average_latency_us", "4.2\u00a0ms"},
+		"no session":        {func(d *gpu.Device) { d.Encoding.Latency = gpu.Of[gpu.Microseconds](0) }, "encoder.average_latency_us", "0.0\u00a0ms"},
 		"no fan":            {func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, "fan_count", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := factOf(t, device(c.change), c.path).Value.Text; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Traffic over PCIe names the call that it comes from, which differs by product and
+// setting.
+func TestWhereTrafficOverPCIeComesFrom(t *testing.T) {
+	some := gpu.Of[gpu.BytesPerSecond](2e6)
+	for name, c := range map[string]struct {
+		activity         gpu.Activity
+		text, from, when string
+	}{
+		"counted":       {gpu.Activity{PCIeSent: some}, "2.0\u00a0MB/s", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
+		"measured":      {gpu.Activity{PCIeSent: some, PCIeMeasuredAt: gpu.Of(noon)}, "2.0\u00a0MB/s", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
+		"neither":       {gpu.AbsentActivity(gpu.NotSupported), "not offered", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
+		"one direction": {gpu.Activity{PCIeReceived: some, PCIeMeasuredAt: gpu.Of(noon)}, "not reported", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := device(func(d *gpu.Device) { d.Activity = c.activity })
+			f, when := factOf(t, d, "activity.pcie_sent_bytes_per_second"), factOf(t, d, "activity.pcie_measured_at")
+			if f.Value.Text != c.text || f.From != c.from || when.Value.Text != c.when {
+				t.Errorf("%q from %q, measured at %q; want %+v", f.Value.Text, f.From, when.Value.Text, c)
 			}
 		})
 	}

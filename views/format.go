@@ -73,6 +73,10 @@ func percent(v float64) string   { return whole(v) + nbsp + "%" }
 func celsius(v float64) string   { return whole(v) + nbsp + "°C" }
 func rpm(v float64) string       { return whole(v) + nbsp + "RPM" }
 func megahertz(v float64) string { return whole(v) + nbsp + "MHz" }
+func fps(v float64) string       { return whole(v) + nbsp + "fps" }
+
+// delay writes microseconds as people know them.
+func delay(v float64) string { return tenth(v/1000) + nbsp + "ms" }
 
 // watts writes what many devices draw in kilowatts.
 func watts(v float64) string {

@@ -33,7 +33,7 @@ func formatCases(t *testing.T) []formatCase {
 
 func TestFormat(t *testing.T) {
 	functions := map[string]func(float64) string{
-		"percent": percent, "celsius": celsius, "watts": watts, "rpm": rpm, "megahertz": megahertz,
+		"percent": percent, "celsius": celsius, "watts": watts, "rpm": rpm, "megahertz": megahertz, "fps": fps, "delay": delay,
 		"memory": memory, "rate": rate, "span": span, "width": width, "hundredth": hundredth,
 		"finePercent": func(v float64) string { return tenth(v) + nbsp + "%" },
 	}
