@@ -71,6 +71,8 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},
 		{"source", nil, []string{"--source", "magic"}, "simulate:PROFILE", exitUsage},
 		{"profile", nil, []string{"--source", "simulate:toaster"}, "rtx-4090", exitUsage},
+		{"traffic of a simulation", nil, []string{"--source", "simulate:rtx-4090", "--pcie-throughput"}, "of no use with --source", exitUsage},
+		{"traffic, perhaps", []string{"GPUWHY_PCIE_THROUGHPUT=perhaps"}, nil, "GPUWHY_PCIE_THROUGHPUT", exitUsage},
 		{"fleet", nil, []string{"--source", "simulate:fleet:0"}, "fleet:0", exitUsage},
 		{"listen without a port", nil, []string{"--listen", "127.0.0.1"}, "127.0.0.1:8003", exitUsage},
 		{"listen port", nil, []string{"--listen", "127.0.0.1:99999"}, "65535", exitUsage},
@@ -114,6 +116,43 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 	p.dial().next("gpu_status", &status)
 	if status.Node != "from-file" || status.AlertThreshold != 62 || status.Interval != 3 || status.Source != "simulated" {
 		t.Errorf("got %+v", status)
+	}
+}
+
+// Traffic over PCIe is measured where that is set, in any of the three ways.
+func TestTrafficOverPCIeIsAskedFor(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "gpuwhy.yaml")
+	if err := os.WriteFile(name, []byte("pcie-throughput: true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, tt := range map[string]struct {
+		env, args []string
+		measured  bool
+	}{
+		"not set":         {nil, nil, false},
+		"flag":            {nil, []string{"--pcie-throughput"}, true},
+		"environment":     {[]string{"GPUWHY_PCIE_THROUGHPUT=true"}, nil, true},
+		"file":            {nil, []string{"--config", name}, true},
+		"flag over file":  {nil, []string{"--config", name, "--pcie-throughput=false"}, false},
+		"env over a file": {[]string{"GPUWHY_PCIE_THROUGHPUT=false"}, []string{"--config", name}, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			lib, m := machine(t, fakenvml.RTX4090())
+			r := command(t, append(lib.Env(), tt.env...), append([]string{"snapshot", "--json"}, tt.args...)...)
+			var u contract.Update
+			if err := json.Unmarshal([]byte(r.stdout), &u); err != nil || len(u.GPUs) != 1 {
+				t.Fatalf("exit status %d, %v: %s", r.code, err, r.stderr)
+			}
+			calls := m.Calls("nvmlDeviceGetPcieThroughput")
+			if a := u.GPUs[0].Activity; (a != nil && a.PCIeMeasuredAt != nil) != tt.measured || (calls == 2) != tt.measured || !tt.measured && calls != 0 {
+				t.Errorf("%d calls, activity %+v", calls, a)
+			}
+			if check := command(t, append(lib.Env(), tt.env...), append([]string{"check-config"}, tt.args...)...); check.code != exitOK {
+				t.Errorf("check-config ends with %d: %s", check.code, check.stderr)
+			}
+		})
 	}
 }
 

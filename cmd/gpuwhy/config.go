@@ -23,13 +23,14 @@ import (
 type Config struct {
 	File string `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
 
-	Listen      string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
-	Interval    time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
-	Source      string        `default:"auto" help:"Where readings come from: auto, nvml, or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N)."`
-	NVMLLibrary string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
-	SysfsRoot   string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: sleeping cards are looked for there."`
-	Deadline    time.Duration `default:"2s" help:"How long a device may take to answer before it counts as not answering."`
-	Node        string        `help:"This machine's name; the host name by default."`
+	Listen         string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
+	Interval       time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
+	Source         string        `default:"auto" help:"Where readings come from: auto, nvml, or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N)."`
+	NVMLLibrary    string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
+	SysfsRoot      string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: sleeping cards are looked for there."`
+	Deadline       time.Duration `default:"2s" help:"How long a device may take to answer before it counts as not answering."`
+	PCIeThroughput bool          `name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU."`
+	Node           string        `help:"This machine's name; the host name by default."`
 
 	AlertUtilization float64 `default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
 	AlertRules       string  `placeholder:"FILE" help:"Rules of alerts, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints its schema."`
@@ -120,6 +121,9 @@ func (c *Config) checkSource() error {
 		}
 		if c.NVMLLibrary != "" {
 			return bad("nvml-library", c.NVMLLibrary, "is of no use with --source "+c.Source)
+		}
+		if c.PCIeThroughput {
+			return bad("pcie-throughput", "true", "is of no use with --source "+c.Source)
 		}
 	case c.Source != "auto" && c.Source != gpu.SourceNVML:
 		return bad("source", c.Source, "must be auto, nvml or simulate:PROFILE")

@@ -95,7 +95,8 @@ func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
 		Deadline:    cfg.Deadline,
 		// Work between two readings is seen whole; at short intervals the
 		// driver's own samples, up to a second apart, are.
-		Window: max(cfg.Interval, 2*time.Second),
-		Log:    log.With("part", "nvml"),
+		Window:         max(cfg.Interval, 2*time.Second),
+		PCIeThroughput: cfg.PCIeThroughput,
+		Log:            log.With("part", "nvml"),
 	})
 }
