@@ -34,7 +34,7 @@ var arrived = map[string]string{
 
 	"charts":     drawn + ` && d.querySelectorAll("#series > li").length > 4`,
 	"one-line":   drawn + ` && d.querySelectorAll("#series [aria-pressed=true]").length === 1`,
-	"one-chart":  drawn + ` && d.getElementById("series").hidden`,
+	"one-chart":  drawn + ` && !d.getElementById("series").checkVisibility()`,
 	"no-reading": follows("live") + ` && d.getElementById("cards").innerText.includes("not reported")`,
 	"large":      enlarged + ` && d.querySelectorAll("#large-marks > li").length > 1`,
 	"over":       enlarged + ` && d.getElementById("large-title").textContent.includes("dashed: Fan")`,
@@ -106,7 +106,7 @@ var components = map[string]string{
 	"card":        "li.card", "meter": ".card .meter", "evidence": "details#evidence[open]", "cause": "#causes > li", "evidenceRow": "#causes li li",
 	"docsTop": ".docs > .top", "docsLink": ".docs [aria-current=page]", "docsBody": "body.docs.viewer", "referenceBody": "body.docs main", "operationDoc": ".verb",
 	"typeRef": ".docs td a", "typeDoc": ".docs h3[id]", "fieldTable": ".docs .scroll > table", "eventsBody": ".verb[data-kind]",
-	"document": "html[lang]", "mark": "svg.mark", "errorBody": "body.error", "facts": "#facts", "uses": "#use", "means": "dd.note", "factList": "#facts div.list", "factRow": "#facts tr[data-key]",
+	"document": "html[lang]", "mark": "svg.mark", "errorBody": "body.error", "facts": "#facts", "uses": "#use", "means": "dd.note", "meansBy": "#facts dd.note", "factList": "#facts div.list", "factRow": "#facts tr[data-key]",
 	"galleryBody": "body.gallery", "galleryAlerts": ".gallery #firing", "frame": ".gallery iframe", "hostRow": "#host-rows > [data-key]",
 	"dashboard": "body[data-status]", "deviceHead": "#device", "gone": "body[data-gpu] #gone", "pageTools": "#page-tools", "menu": ".menu[open] > div", "anchor": "a.anchor",
 	"templates": "template#t-card", "totals": "#totals", "failure": "#failure-list > li", "charts": "#charts .uplot", "largeChart": "dialog#large[open]", "series": "#series > li",
