@@ -100,12 +100,12 @@ public_url: https://gpus.example.org/
 
 	toRest(m)
 	tab.Until(why("is cooling down after " + self(t)))
-	over := bot.nextAlert("it is over", func(a contract.Alert) bool { return a.State == "resolved" })
+	over := bot.nextAlert("The alert is over", func(a contract.Alert) bool { return a.State == "resolved" })
 	if over.ID != fired.ID {
 		t.Errorf("%s is over, %s fired", over.ID, fired.ID)
 	}
 	tab.Until(`document.querySelector("#alerts > [data-state=resolved]")?.textContent.includes("Over")`)
-	if text := <-phone.messages; !strings.Contains(text, "it is over") {
+	if text := <-phone.messages; !strings.Contains(text, "The alert is over") {
 		t.Errorf("the end is told so: %q", text)
 	}
 	var list contract.Alerts
