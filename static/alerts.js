@@ -51,11 +51,15 @@ sendForms();
 // unless something newer has come meanwhile.
 setInterval(async () => {
   if (document.hidden || "paused" in document.body.dataset || !firing() || alerts.size > mostAlerts || byId("connection").dataset.state !== "live") return;
-  const answer = await fetch(`${document.body.dataset.base}api/alerts`).catch(() => null); // the next one may come
-  for (const a of answer?.ok ? (await answer.json()).alerts : []) {
-    if (a.timestamp > (alerts.get(a.alert_id)?.timestamp ?? "~")) alerts.set(a.alert_id, a);
+  try {
+    const answer = await fetch(`${document.body.dataset.base}api/alerts`);
+    for (const a of answer.ok ? (await answer.json()).alerts : []) {
+      if (a.timestamp > (alerts.get(a.alert_id)?.timestamp ?? "~")) alerts.set(a.alert_id, a);
+    }
+    planAlerts();
+  } catch {
+    // it does not answer, or a proxy does: the next time may be better
   }
-  planAlerts();
 }, 30_000);
 
 /**

@@ -75,6 +75,8 @@ let past;
 /** @type {any} the library, once it is there: until then nothing is drawn */
 let uPlot;
 
+/** @type {Series | undefined} the line that is shown alone */
+let single;
 /** @type {Series[]} */
 let lines = [];
 let dirty = false;
@@ -292,6 +294,7 @@ function renew() {
   const now = past.ordered();
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.index === lines[i].index);
   lines = now;
+  pick();
   const [from, to] = spanOf(pictures[0]);
   setText(byId("charts-title"), `Last ${span(to - from)}`);
   showOffered();
@@ -322,7 +325,8 @@ function showOffered() {
   for (const c of pictures) {
     measure(c);
     const figure = /** @type {HTMLElement} */ (c.box.parentElement);
-    if (c.range || loaded) setHidden(figure, !c.range);
+    const known = lines.some((s) => s.values[c.metric].some((v) => v !== null));
+    if (known || loaded) setHidden(figure, !known);
     const option = optionOf(c.metric);
     option.hidden = option.disabled = figure.hidden || c.metric === large.metric;
   }
@@ -340,8 +344,14 @@ const metricsOf = (c) => [c.metric, c.over].filter(Boolean);
 /** @param {Chart} c */
 const data = (c) => [past.times, ...metricsOf(c).flatMap((m) => lines.map((s) => s.values[m]))];
 
+/** Finds the one line that was asked for. */
+function pick() {
+  single = lines.find((s) => String(s.index) === chosen("line"));
+}
+
 /** Makes the charts anew: for other GPUs, or in other colours. */
 function rebuild() {
+  pick();
   for (const id of ["series", "large-series"]) sync(byId(id), "t-series", lines, (s) => s.key, showSeries);
   showOffered();
   pictures.forEach(build);
@@ -372,7 +382,7 @@ function resize(c, width) {
 /** Opens the chosen chart, or makes it anew with another metric over it. */
 function showLarge() {
   const metric = chosen("chart");
-  if (!pictures.some((c) => c.metric === metric && c.range)) return dialog.close();
+  if (!pictures.some((c) => c.metric === metric && !c.box.closest("[hidden]"))) return dialog.close();
   over.value = chosen("over") === metric ? "" : chosen("over");
   Object.assign(large, { metric, over: over.value, height: Math.max(180, Math.min(520, innerHeight - 30 * rem())) });
   setText(byId("large-title"), dots(titled(metric), large.over && `dashed: ${titled(large.over)}`));
@@ -411,7 +421,7 @@ function shownData(metrics, [from, to]) {
   };
 }
 
-export const allShown = () => shownData(pictures.filter((c) => c.range).map((c) => c.metric), [0, Infinity]);
+export const allShown = () => shownData(pictures.filter((c) => !c.box.closest("[hidden]")).map((c) => c.metric), [0, Infinity]);
 
 /**
  * @param {HTMLElement} row
@@ -444,10 +454,7 @@ const highlight = (i) => all.forEach((c) => c.plot?.setSeries(i, { focus: true }
  * Whether a line, or a mark of one, is shown: all are, or one alone.
  * @param {{key: string}} of
  */
-function visible(of) {
-  const one = lines.find((s) => String(s.index) === chosen("line"));
-  return !one || one.key === of.key;
-}
+const visible = (of) => !single || single.key === of.key;
 
 /** @param {Series} s */
 const nameOf = (s) => `GPU ${s.index}`;

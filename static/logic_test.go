@@ -497,3 +497,64 @@ func TestWallCanBeRead(t *testing.T) {
 		})
 	}
 }
+
+// A chosen GPU that reports nothing leaves the charts, and the way back, where
+// they are.
+func TestALineWithoutReadingsLeavesTheCharts(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, e.Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	until(t, ctx, `document.querySelectorAll("#charts .uplot").length > 4`)
+	const shown = `[...document.querySelectorAll("#charts .chart")].filter((c) => c.checkVisibility()).length`
+	before := ask[int](t, ctx, shown)
+	do(t, ctx, chromedp.Click("#series > li:nth-child(6) button")) // of one that does not answer
+	until(t, ctx, `document.querySelector("[data-metric=power_watts] [data-f=readout]").textContent === "no reading"`)
+	if got := ask[int](t, ctx, shown); got != before {
+		t.Errorf("%d charts, %d before", got, before)
+	}
+	do(t, ctx, chromedp.Click("#series > li:nth-child(6) button"), chromedp.Click("[data-metric=utilization_percent] button"))
+	until(t, ctx, `document.getElementById("large").open`)
+	do(t, ctx, chromedp.Click("#large-series > li:nth-child(4) button")) // whose utilization is not offered
+	until(t, ctx, `document.querySelector("#large-series > li:nth-child(4) button").getAttribute("aria-pressed") === "true"`)
+	if !ask[bool](t, ctx, `document.getElementById("large").open`) {
+		t.Error("the large chart has closed")
+	}
+	console.none(t)
+}
+
+// A page that is paused stands still, whatever has its charts drawn anew; when it
+// goes on, it has what came meanwhile.
+func TestAPausedPageStandsStill(t *testing.T) {
+	now := time.Now()
+	machine := func(second int, draw gpu.Watts) *gpu.Snapshot {
+		s := exampleNamed(t, "one", now.Add(time.Duration(second)*time.Second)).Snapshot
+		s.Devices[0].Power.Draw, s.Devices[0].Thermal.GPU = gpu.Of(draw), gpu.Of(gpu.Celsius(50+second))
+		return s
+	}
+	site := newSite(t, machine(0, 100), "why")
+	site.past.Add(machine(-3, 99))
+	site.past.Add(machine(0, 100))
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	const readout = `document.querySelector("[data-metric=power_watts] [data-f=readout]").textContent`
+	until(t, ctx, readout+` === "100\u00a0W"`)
+	do(t, ctx, chromedp.Click("#pause"))
+	site.publish(t, machine(3, 333), "later")
+	site.past.Add(machine(3, 333))
+	until(t, ctx, `document.title.includes("53")`) // it has come
+	do(t, ctx, chromedp.EmulateViewport(1000, 700), chromedp.Click("[data-metric=power_watts] button"))
+	until(t, ctx, `document.getElementById("large").open && document.querySelector("#large .uplot") !== null`)
+	if got := ask[string](t, ctx, readout+` + ", " + document.getElementById("large-stats").textContent`); strings.Contains(got, "333") {
+		t.Errorf("the charts of a paused page say %s", got)
+	}
+	if saved := savedCSV(t, ctx); strings.Contains(saved, "333") {
+		t.Errorf("it saves %s", saved)
+	}
+	do(t, ctx, chromedp.Click("#large-close"), chromedp.Click("#pause"))
+	until(t, ctx, readout+` === "333\u00a0W"`)
+	console.none(t)
+}

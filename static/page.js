@@ -22,7 +22,8 @@ let interval = 1000 * Number(document.body.dataset.interval);
 
 /** @type {Update | null} */
 let latest = null;
-let drawn = true;
+/** @type {Update | null} */
+let drawn = null;
 let planned = false;
 let paused = false;
 let connections = 0;
@@ -39,14 +40,18 @@ const stream = connect({
   onMessage,
   onState,
 });
-startTools(() => latest, allShown);
+startTools(() => drawn ?? latest, allShown);
 startCharts(interval);
 byId("ask").onclick = () => stream.wake();
 byId("pause").onclick = () => {
   paused = !paused;
   document.body.toggleAttribute("data-paused", paused);
   byId("pause").setAttribute("aria-pressed", String(paused));
-  if (!paused && latest) setTaken(latest.timestamp, false, true);
+  if (!paused && latest) {
+    setTaken(latest.timestamp, false, true);
+    addToCharts(charted(latest));
+    loadPast().catch(pastFailed); // which has what came meanwhile
+  }
   showAge(interval);
   plan();
 };
@@ -99,7 +104,7 @@ function begin(status) {
   connections += 1;
   expectAlerts();
   if (status.snapshot) take(status.snapshot, false);
-  if (connections > 1 || picked) loadPast().catch(pastFailed);
+  if (!paused && (connections > 1 || picked)) loadPast().catch(pastFailed);
 }
 
 /**
@@ -128,17 +133,16 @@ function reloadOnce(newer) {
  * @param {boolean} fresh
  */
 function take(update, fresh) {
-  setTaken(update.timestamp, fresh, !paused);
   if (only) {
     update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
     setHidden(byId("gone"), update.gpus.length > 0);
-    if (update.gpus.length === 0) return;
+    if (update.gpus.length === 0) return; // what is shown grows old
   }
-  addToCharts(charted(update));
+  setTaken(update.timestamp, fresh, !paused);
+  if (!paused) addToCharts(charted(update));
   latest = update;
   showAge(interval);
   title();
-  drawn = false;
   plan();
 }
 
@@ -157,8 +161,8 @@ function plan() {
 }
 
 function drawPage() {
-  if (latest && !drawn) {
-    drawn = true;
+  if (latest && latest !== drawn) {
+    drawn = latest;
     document.body.dataset.taken = String(Date.parse(latest.timestamp));
     showSummary(latest);
     showCauses(latest, only);

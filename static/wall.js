@@ -138,6 +138,7 @@ function drawWall() {
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";
   const ground = channels(track);
+  const shades = { near: channels(near), over: channels(over), "": channels(bar) };
   cells.forEach(({ g, text, part, level }, i) => {
     const x = left + (i % columns) * wide;
     const y = Math.floor(i / columns) * high;
@@ -148,6 +149,7 @@ function drawWall() {
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
     const fill = { near, over }[level] ?? bar;
+    const [red, green, blue, opaque = 1] = shades[/** @type {"near"} */ (level)];
     const share = part < 0 ? 0 : level ? 1 : Math.min(1, 0.1 + part / 111);
     ctx.globalAlpha = share;
     ctx.fillStyle = fill;
@@ -157,7 +159,6 @@ function drawWall() {
     ctx.lineWidth = 2;
     if (away || i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
     if (wide < 22) return;
-    const [red, green, blue, opaque = 1] = channels(fill);
     const under = light([red, green, blue].map((v, n) => ground[n] + share * opaque * (v - ground[n])));
     ctx.fillStyle = asleep ? muted : away ? over : under > 0.18 ? "#000" : "#fff"; // from there black can be read better than white
     ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);

@@ -28,7 +28,9 @@ type galleryCommand struct{}
 // state where the dashboard would be. Its values are made up: nothing is read.
 func (galleryCommand) Run(env *environment) error {
 	log := newLogger(env.stderr, env.cfg)
-	g, err := newGallery(env.ctx, env.cfg, log)
+	ctx, cancel := context.WithCancel(env.ctx)
+	defer cancel()
+	g, err := newGallery(ctx, env.cfg, log)
 	if err != nil {
 		return usageError{err}
 	}
@@ -39,9 +41,10 @@ func (galleryCommand) Run(env *environment) error {
 	fmt.Fprintf(env.stdout, "gpuwhy gallery: %s\n", ownURL(ln.Addr().String(), env.cfg.BasePath))
 	srv := server.HTTPServer(g, log)
 	srv.BaseContext = func(net.Listener) context.Context { return env.ctx } // sockets end with it
-	defer context.AfterFunc(env.ctx, func() { srv.Close() })()
+	defer context.AfterFunc(ctx, func() { srv.Close() })()
 	err = srv.Serve(ln)
-	g.running.Wait()
+	cancel()
+	g.wait()
 	if !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -51,12 +54,20 @@ func (galleryCommand) Run(env *environment) error {
 // gallery answers with one page of everything. In it are components as they
 // are, and frames with the real page on machines that are made up.
 type gallery struct {
-	ctx     context.Context
-	cfg     *Config
-	log     *slog.Logger
-	front   http.Handler
-	plays   map[string]func() (*playing, error) // by the scene's name
-	running sync.WaitGroup                      // those that have begun
+	ctx       context.Context
+	cfg       *Config
+	log       *slog.Logger
+	front     http.Handler
+	plays     map[string]func() (*playing, error) // by the scene's name
+	beginning sync.Mutex                          // held while a scene begins
+	running   sync.WaitGroup                      // those that have begun
+}
+
+// wait returns when no scene is played and none will be: ctx has ended.
+func (g *gallery) wait() {
+	g.beginning.Lock() // a request that was under way may be about to begin one
+	defer g.beginning.Unlock()
+	g.running.Wait()
 }
 
 // galleryScript is the gallery's own script: the page has none of it.
@@ -81,6 +92,11 @@ func newGallery(ctx context.Context, cfg *Config, log *slog.Logger) (*gallery, e
 
 // begin plays a scene until the gallery ends.
 func (g *gallery) begin(name string, of *scene) (*playing, error) {
+	g.beginning.Lock()
+	defer g.beginning.Unlock()
+	if err := g.ctx.Err(); err != nil {
+		return nil, fmt.Errorf("scene %s: %w", name, err)
+	}
 	cfg := *g.cfg
 	cfg.BasePath = g.scenePath(name)
 	p, err := perform(of, cfg, g.log)
