@@ -36,8 +36,9 @@ type Event struct {
 	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
 	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
 	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
-	// Value and Threshold have their unit, "98 %", or "3 °C left" of what fires
-	// below its threshold; they are empty where the rule has none or there is no
+	// Value and Threshold have their unit, "98 %". Of what fires below its
+	// threshold they are a distance, "3 °C left" and "5 °C", or once that is
+	// passed "2 °C above where it slows itself down". They are empty where the rule has none or there is no
 	// reading.
 	Value     string    `json:"value"`
 	Threshold string    `json:"threshold"`
@@ -67,12 +68,9 @@ func event(c *alert.Change, why string) (Event, bool) {
 	e := Event{
 		ID: cut(c.ID, 2*longestName), News: news, Rule: name(c.Rule), Severity: string(c.Severity), State: string(c.State),
 		Node: name(c.Device.Node), Device: "The driver (" + name(c.Device.Source) + ")", Index: -1,
-		Value: amount(c.Value, c.Unit), Threshold: amount(c.Threshold, c.Unit),
+		Value: told(c, c.Value, " left"), Threshold: told(c, c.Threshold, ""),
 		Since: c.Since, Time: c.Time,
 		Message: sentence(c.Message), Why: sentence(why), Advice: sentence(c.Advice),
-	}
-	if e.Value != "" && c.Watch.Below() { // it is what is left of it, not where it is
-		e.Value += " left"
 	}
 	if c.About() {
 		e.Index, e.UUID, e.Name = c.Device.Index, name(c.Device.UUID), name(c.Device.Name)
@@ -84,13 +82,26 @@ func event(c *alert.Change, why string) (Event, bool) {
 	return e, news != ""
 }
 
-// amount is a value with its unit, with one decimal at most.
-func amount(r gpu.Reading[float64], unit string) string {
+// told is a value of an alert with its unit. What fires below its threshold is
+// what is left of a distance, not where it is, or how far it is past it.
+func told(c *alert.Change, r gpu.Reading[float64], left string) string {
 	v, ok := r.Get()
-	if !ok {
+	v = math.Round(v*10)/10 + 0 // of a zero not its sign
+	switch {
+	case !ok:
 		return ""
+	case c.Watch.Below() && v < 0:
+		return amount(-v, c.Unit) + " above where it slows itself down"
+	case c.Watch.Below():
+		return amount(v, c.Unit) + left
+	default:
+		return amount(v, c.Unit)
 	}
-	return strings.TrimSpace(strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + unit)
+}
+
+// amount is a rounded value with its unit.
+func amount(v float64, unit string) string {
+	return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64) + " " + unit)
 }
 
 // weight is how much it matters that an event is told: by its severity, and of

@@ -200,7 +200,18 @@ func TestWhatIsLeft(t *testing.T) {
 	if e, ok := event(&c, ""); !ok || e.Value != "3 °C left" || e.Threshold != "5 °C" {
 		t.Errorf("%+v", e)
 	}
-	c.Watch = alert.Temperature
+	for value, want := range map[float64]string{
+		0:     "0 °C left",
+		-0.04: "0 °C left",
+		-2:    "2 °C above where it slows itself down",
+		-1.5:  "1.5 °C above where it slows itself down",
+	} {
+		c.Value, c.Threshold = gpu.Of(value), gpu.Of(-1.0)
+		if e, ok := event(&c, ""); !ok || e.Value != want || e.Threshold != "1 °C above where it slows itself down" {
+			t.Errorf("%v: %q, %q, want %q", value, e.Value, e.Threshold, want)
+		}
+	}
+	c.Value, c.Watch = gpu.Of(3.0), alert.Temperature
 	if e, ok := event(&c, ""); !ok || e.Value != "3 °C" {
 		t.Errorf("%+v", e)
 	}
