@@ -54,6 +54,7 @@ type Alert struct {
 // present is how what an alert is about does now, while the alert fires.
 type present struct {
 	beyond bool          // it is as it was when the alert fired
+	back   string        // what is so where it is not, in place of the watch's words; may be empty
 	rest   time.Duration // it is back, and has to stay so for that long yet; 0 where it is not
 }
 

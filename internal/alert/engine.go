@@ -430,6 +430,9 @@ func (o *observation) as(a *Alert, st *state, r *Rule, w *watch, l look) *Alert 
 	}
 	next.Processes = st.blamed
 	next.now = present{beyond: r.beyond(w, l.value)}
+	if w.over != nil && l.subject != nil && !next.now.beyond {
+		next.now.back = w.over(l.subject)
+	}
 	if r.cleared(w, l.value) {
 		next.now.rest = r.Clear
 		if !st.back.IsZero() {

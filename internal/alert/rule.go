@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -244,6 +245,32 @@ func (s *Scope) covers(node, uuid string) bool {
 
 // narrows reports whether the rule looks at a part of the processes alone.
 func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0 }
+
+// whose says which processes the rule looks at, after the word itself: " of
+// alice or bob named python". Empty for all.
+func (s *Scope) whose() string {
+	var text string
+	if len(s.Users) > 0 {
+		text = " of " + anyOf(s.Users, "users that the rule names")
+	}
+	if len(s.Processes) > 0 {
+		text += " named " + anyOf(s.Processes, "as the rule says")
+	}
+	return text
+}
+
+// anyOf lists patterns, or says in other words what they are where they are many.
+func anyOf(patterns []string, many string) string {
+	n := len(patterns)
+	switch {
+	case n > 3:
+		return many
+	case n == 1:
+		return patterns[0]
+	default:
+		return strings.Join(patterns[:n-1], ", ") + " or " + patterns[n-1]
+	}
+}
 
 // has reports whether the rule looks at a process. One whose user or name is
 // not known is looked at only by rules that don't ask for it.

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -86,7 +87,11 @@ type watch struct {
 	// detail says more of what is beyond the threshold and what to do about it,
 	// where it is not nil.
 	detail func(*subject) (text, advice string)
-	words  words
+	// over is what is so of a device that is not beyond the threshold any more,
+	// in place of words.over; empty for that. Nil where there is one way alone to
+	// be back.
+	over  func(*subject) string
+	words words
 }
 
 func (s *watch) thresholdField() string {
@@ -115,7 +120,8 @@ const (
 var watches = map[Watch]*watch{
 	Utilization: {
 		unit: "%", most: 100, shares: true, measure: utilization, blame: workers,
-		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s"},
+		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s",
+			partWhat: "what processes%s use", part: "is kept %s busy by processes%s"},
 	},
 	Temperature: {
 		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.GPU) }, blame: workers,
@@ -123,7 +129,8 @@ var watches = map[Watch]*watch{
 	},
 	TemperatureMargin: {
 		unit: "°C", below: true, least: -100, most: 200, measure: margin, blame: workers,
-		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it"},
+		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it",
+			beganAbove: "it rose more than %s above it", overAbove: "no longer more than %s above it"},
 	},
 	MemoryTemperature: {
 		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.Memory) }, blame: workers,
@@ -131,7 +138,8 @@ var watches = map[Watch]*watch{
 	},
 	Memory: {
 		unit: "%", most: 100, shares: true, measure: memoryShare, blame: holders, holds: true,
-		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s"},
+		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s",
+			partWhat: "what processes%s use", part: "has %s of its memory held by processes%s"},
 	},
 	Power: {
 		unit: "W", most: 10_000, measure: func(s *subject) (float64, bool) { return trusted(s.d.Power.Draw) }, blame: workers,
@@ -146,8 +154,8 @@ var watches = map[Watch]*watch{
 		words: words{what: "its fan speed", now: "has its fan at %s", began: "that rose above %s", over: "no longer above %s"},
 	},
 	FanFailing: {
-		kind: condition, measure: cause(explain.FanFailing),
-		words: words{what: "its fans", now: "has a fan that does not turn as it should", over: "has fans that turn as they should again",
+		kind: condition, measure: fanFailing,
+		words: words{what: "its fans", now: "has a fan that does not turn as it should", over: "has no fan now that is seen to fail",
 			advice: "Look whether something blocks the fan or its cable is loose, and watch the temperature."},
 	},
 	ThrottledByHeat: {
@@ -173,12 +181,12 @@ var watches = map[Watch]*watch{
 			advice: "Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."},
 	},
 	Lost: {
-		kind: condition, measure: inState(gpu.StateLost),
+		kind: condition, measure: inState(gpu.StateLost), over: inOtherState,
 		words: words{what: "its state", now: "is lost, the driver no longer finds it", over: "is back",
 			advice: "Look for Xid messages in the kernel log (dmesg), check its power cables and seating, and restart the machine."},
 	},
 	NotAnswering: {
-		kind: condition, measure: inState(gpu.StateNotAnswering),
+		kind: condition, measure: inState(gpu.StateNotAnswering), over: inOtherState,
 		words: words{what: "its state", now: "does not answer", over: "answers again",
 			advice: "Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
 	},
@@ -187,16 +195,17 @@ var watches = map[Watch]*watch{
 		words: words{what: "anything", now: "can't be read any more", over: "can be read again"},
 	},
 	IdleHeld: {
-		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders, holds: true,
-		words: words{what: "its utilization or its processes", now: "has no work, while processes hold %s of its memory", over: "has work again, or its memory is free",
+		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders, holds: true, over: notHeldIdle,
+		words: words{what: "its utilization or its processes", now: "has no work, while processes hold %s of its memory", over: "has work again",
+			part:   "has no work, while processes%[2]s hold %[1]s of its memory",
 			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
 	},
 	IdleReserved: {
-		kind: condition, measure: idleReserved, detail: reservedBy,
-		words: words{what: "its utilization or who reserved it", now: "is reserved and has no work", over: "has work again, or is no longer reserved"},
+		kind: condition, measure: idleReserved, detail: reservedBy, over: notReservedIdle,
+		words: words{what: "its utilization or who reserved it", now: "is reserved and has no work", over: "has work again"},
 	},
 	OrphanMemory: {
-		unit: "MiB", most: largest, measure: orphans, blame: gone, holds: true,
+		unit: "MiB", most: largest, measure: orphans, blame: gone, holds: true, over: fewerOrphans,
 		words: words{what: "its processes", now: "has %s of memory that processes left behind when they ended", over: "has got back the memory that processes left behind",
 			advice: "Look for children of those processes that still run, also in containers. If there are none, reset the GPU while nothing uses it."},
 	},
@@ -289,14 +298,21 @@ func is(so bool) float64 {
 	return 0
 }
 
-// cause is whether a device has a cause of a kind.
-func cause(k explain.Kind) func(*subject) (float64, bool) {
-	return func(s *subject) (float64, bool) {
-		if s.answer == nil || s.d.State != gpu.StateOK {
-			return 0, false
-		}
-		return is(slices.ContainsFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == k })), true
+// fanFailing is whether that is one of the device's causes. That it is not is
+// known of fans alone which say what they are told and what they do.
+func fanFailing(s *subject) (float64, bool) {
+	if s.answer == nil || s.d.State != gpu.StateOK {
+		return 0, false
 	}
+	if slices.ContainsFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing }) {
+		return 1, true
+	}
+	mute := slices.ContainsFunc(s.d.Fans.Fans, func(f gpu.Fan) bool {
+		_, told := f.Commanded.Trusted()
+		_, turns := f.RPM.Trusted()
+		return !told || !turns
+	})
+	return 0, len(s.d.Fans.Fans) > 0 && !mute
 }
 
 func reasons(of gpu.ClockEventReasons) func(*subject) (float64, bool) {
@@ -308,6 +324,24 @@ func reasons(of gpu.ClockEventReasons) func(*subject) (float64, bool) {
 
 func inState(wanted gpu.State) func(*subject) (float64, bool) {
 	return func(s *subject) (float64, bool) { return is(s.d.State == wanted), !s.driverGone }
+}
+
+// inOtherState is what has become of a device that left a state in which it
+// can't be read.
+func inOtherState(s *subject) string {
+	switch s.d.State {
+	case gpu.StateLost:
+		return "is not merely silent now, it is lost: the driver no longer finds it"
+	case gpu.StateNotAnswering:
+		return "is no longer reported as lost, and does not answer"
+	case gpu.StateAsleep:
+		if s.rule.Watch == Lost {
+			return "is back, and asleep"
+		}
+		return "is asleep now, so that no answer is expected of it"
+	default:
+		return ""
+	}
 }
 
 func xids(s *subject) (float64, bool) {
@@ -350,12 +384,44 @@ func idleHeld(s *subject) (float64, bool) {
 	return float64(held) / mib, ok
 }
 
+// notHeldIdle says whether the device has work, or how little is held without.
+func notHeldIdle(s *subject) string {
+	held, _ := idleHeld(s)
+	switch {
+	case s.works():
+		return ""
+	case held == 0:
+		return "has no work, and no compute process" + s.rule.Scope.whose() + " holds its memory any more"
+	default:
+		return fmt.Sprintf("has no work, while processes%s hold %s of its memory, no longer above %s",
+			s.rule.Scope.whose(), amount(held, "MiB"), amount(s.rule.Threshold, "MiB"))
+	}
+}
+
+// works reports whether the device is seen to have work.
+func (s *subject) works() bool {
+	util, ok := s.d.Utilization.GPU.Trusted()
+	return ok && util >= idlePercent
+}
+
 // idleReserved is about a device that a scheduler keeps for somebody. Work of
 // others on it counts as work.
 func idleReserved(s *subject) (float64, bool) {
 	util, ok := s.d.Utilization.GPU.Trusted()
 	list, known := s.d.Reservations.Trusted()
 	return is(len(list) > 0 && util < idlePercent), ok && known
+}
+
+// notReservedIdle says whether the device has work, or nobody it is kept for.
+func notReservedIdle(s *subject) string {
+	switch {
+	case len(s.d.Reservations.Or(nil)) > 0:
+		return ""
+	case s.works():
+		return "has work again, and is no longer reserved"
+	default:
+		return "is no longer reserved"
+	}
 }
 
 func reservedBy(s *subject) (text, advice string) {
@@ -366,16 +432,31 @@ func reservedBy(s *subject) (text, advice string) {
 	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
 }
 
+// orphans is what those hold that do not exist any more. Where one of them does
+// not say, what the others hold may be enough to be too much, and is never known
+// to be little.
 func orphans(s *subject) (float64, bool) {
-	list, ok := s.d.Processes.Trusted()
-	if !ok || s.foreign {
+	if _, ok := s.d.Processes.Trusted(); !ok || s.foreign {
 		return 0, false
 	}
-	if !slices.ContainsFunc(list, func(p gpu.Process) bool { return !p.Facts.Exists.Or(true) }) {
+	left := gone(s)
+	if len(left) == 0 {
 		return 0, true
 	}
-	held, ok := attribute.Of(s.d, s.foreign).Memory.Orphans.Trusted()
-	return float64(held) / mib, ok
+	memory, ok := attribute.Of(s.d, s.foreign).Memory.Orphans.Trusted()
+	held := float64(memory) / mib
+	mute := slices.ContainsFunc(left, func(p gpu.Process) bool { return !p.Memory.Present() })
+	return held, ok && (!mute || held > s.rule.Threshold)
+}
+
+// fewerOrphans says how much is still left behind.
+func fewerOrphans(s *subject) string {
+	held, _ := orphans(s)
+	if held == 0 {
+		return ""
+	}
+	return fmt.Sprintf("has %s of memory that processes left behind when they ended, no longer above %s",
+		amount(held, "MiB"), amount(s.rule.Threshold, "MiB"))
 }
 
 // workers are those whose work it is, busiest first.

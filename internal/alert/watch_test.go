@@ -19,7 +19,7 @@ func card() gpu.Device {
 	d.Memory.Total, d.Memory.Used = gpu.Of[gpu.Bytes](100*mib), gpu.Of[gpu.Bytes](0)
 	d.Thermal = gpu.Thermal{GPU: gpu.Of(gpu.Celsius(40)), Memory: gpu.Of(gpu.Celsius(40)), Slowdown: gpu.Of(gpu.Celsius(90))}
 	d.Power = gpu.Power{Draw: gpu.Of(gpu.Watts(20)), EnforcedLimit: gpu.Of(gpu.Watts(400))}
-	d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(30))}}}
+	d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(30)), RPM: gpu.Of(gpu.RPM(1000))}}}
 	d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle)
 	d.Health = gpu.Health{XIDs: gpu.Of([]gpu.XID{}), UncorrectedVolatile: gpu.Of[uint64](0), RemapPending: gpu.Of(false)}
 	d.Processes, d.Reservations = gpu.Of([]gpu.Process{}), gpu.Of([]gpu.Reservation{})
@@ -103,7 +103,7 @@ func TestWatches(t *testing.T) {
 			},
 			absent: func(d *gpu.Device) { d.State = gpu.StateNotAnswering },
 			fired:  "GPU 0 (Card) has a fan that does not turn as it should; this began 30 s ago.",
-			over:   "GPU 0 (Card) has fans that turn as they should again. The alert is over after 4 min.",
+			over:   "GPU 0 (Card) has no fan now that is seen to fail. The alert is over after 4 min.",
 		},
 		ThrottledByHeat: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown) },
@@ -157,8 +157,8 @@ func TestWatches(t *testing.T) {
 				d.Processes = gpu.Of([]gpu.Process{process(8, "vllm", "bob", 0, 60*mib), process(7, "python", "alice", 0, 20*mib)})
 			},
 			absent: func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
-			fired:  "GPU 0 (Card) has no work, while processes hold 80 MiB of its memory; this began 30 s ago. Of 2 processes on it, vllm (pid 8, bob) holds the most, 60 MiB.",
-			over:   "GPU 0 (Card) has work again, or its memory is free. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) has no work, while processes hold 80 MiB of its memory; this began 30 s ago. Of 2 compute processes on it, vllm (pid 8, bob) holds the most, 60 MiB.",
+			over:   "GPU 0 (Card) has no work, and no compute process holds its memory any more. The alert is over after 4 min.",
 		},
 		IdleReserved: {
 			rule: func(r *Rule) { r.Hold = 30 * time.Second },
@@ -167,7 +167,7 @@ func TestWatches(t *testing.T) {
 			},
 			absent: func(d *gpu.Device) { d.Utilization.GPU = gpu.Reading[gpu.Percent]{} },
 			fired:  "GPU 0 (Card) is reserved and has no work: it is kept for pod ml/notebook-0; this began 30 s ago.",
-			over:   "GPU 0 (Card) has work again, or is no longer reserved. The alert is over after 4 min.",
+			over:   "GPU 0 (Card) is no longer reserved. The alert is over after 4 min.",
 		},
 		OrphanMemory: {
 			rule: func(r *Rule) { r.Threshold = 50 },

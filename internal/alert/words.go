@@ -20,6 +20,13 @@ type words struct {
 	// began is what happened first, of a threshold: "it rose above %s". Empty
 	// for what just began.
 	began string
+	// beganAbove and overAbove stand for began and over of a distance that is
+	// below the threshold where the threshold is itself a distance passed.
+	beganAbove, overAbove string
+	// part stands for now, and partWhat for what, where the rule looks at some of
+	// the processes alone, whose they are in the last %s. Empty where it looks at
+	// the whole device, or the words fit both.
+	part, partWhat string
 	// over is what is so when it is not so any more. Beside began it stands
 	// after what is so now: "no longer above %s"; else alone: "answers again".
 	over string
@@ -37,15 +44,15 @@ func (a *Alert) told(r *Rule, w *watch, detail, advice string) {
 	}
 	switch {
 	case a.State == NoData:
-		a.Message = name + " now does not report " + w.words.what + ", so whether this is over can't be told; " + a.first(w) + "."
+		a.Message = name + " now does not report " + w.unreported(r) + ", so whether this is over can't be told; " + a.first(w) + "."
 	case w.kind == counter:
 		a.Message = name + " " + a.counted(r, w, detail) + "."
 	case a.State == Resolved:
-		a.Message = name + " " + a.back(w) + ". The alert is over after " + explain.Span(a.Time.Sub(a.Since)) + "."
+		a.Message = name + " " + a.back(r, w) + ". The alert is over after " + explain.Span(a.Time.Sub(a.Since)) + "."
 	case a.now.beyond:
-		a.Message = name + " " + a.beyond(w, detail) + "; " + a.first(w) + "." + a.culprit(w)
+		a.Message = name + " " + a.beyond(r, w, detail) + "; " + a.first(w) + "." + a.culprit(r, w)
 	default:
-		a.Message = name + " " + a.back(w) + ". " + a.ends(r, w) + "."
+		a.Message = name + " " + a.back(r, w) + ". " + a.ends(r, w) + "."
 	}
 	a.Advice = w.words.advice
 	if advice != "" {
@@ -53,22 +60,32 @@ func (a *Alert) told(r *Rule, w *watch, detail, advice string) {
 	}
 }
 
+// unreported is what may not be reported of what the rule looks at.
+func (s *watch) unreported(r *Rule) string {
+	if r.Scope.narrows() && s.words.partWhat != "" {
+		return fmt.Sprintf(s.words.partWhat, r.Scope.whose())
+	}
+	return s.words.what
+}
+
 // beyond is what is so: "is 98 % busy".
-func (a *Alert) beyond(w *watch, detail string) string {
+func (a *Alert) beyond(r *Rule, w *watch, detail string) string {
 	if detail != "" {
 		detail = ": " + detail
 	}
-	return a.reads(w) + detail
+	return a.reads(r, w) + detail
 }
 
 // reads is what the device reports.
-func (a *Alert) reads(w *watch) string {
+func (a *Alert) reads(r *Rule, w *watch) string {
 	v := a.Value.Or(0)
 	switch {
 	case w.kind == condition:
 		return w.words.now
 	case w.below && v < 0: // a distance to what it has passed
 		return fmt.Sprintf(strings.Replace(w.words.now, "below", "above", 1), amount(-v, w.unit))
+	case r.Scope.narrows() && w.words.part != "":
+		return fmt.Sprintf(w.words.part, amount(v, w.unit), r.Scope.whose())
 	default:
 		return fmt.Sprintf(w.words.now, amount(v, w.unit))
 	}
@@ -76,11 +93,29 @@ func (a *Alert) reads(w *watch) string {
 
 // back is what is so once it is as it should be, or on its way there: "is 3 %
 // busy, no longer above 50 %", "answers again".
-func (a *Alert) back(w *watch) string {
-	if w.words.began == "" {
+func (a *Alert) back(r *Rule, w *watch) string {
+	switch {
+	case a.now.back != "":
+		return a.now.back
+	case w.words.began == "":
 		return w.words.over
+	default:
+		return a.reads(r, w) + ", " + a.against(w, w.words.over, w.words.overAbove)
 	}
-	return a.reads(w) + ", " + fmt.Sprintf(w.words.over, amount(a.Threshold.Or(0), w.unit))
+}
+
+// against fills in the threshold: in text, or in above where the threshold is a
+// distance passed.
+func (a *Alert) against(w *watch, text, above string) string {
+	threshold := a.Threshold.Or(0)
+	switch {
+	case !w.below || threshold > 0:
+		return fmt.Sprintf(text, amount(threshold, w.unit))
+	case threshold == 0: // "it rose above it"
+		return strings.Replace(above, "more than %s ", "", 1)
+	default:
+		return fmt.Sprintf(above, amount(-threshold, w.unit))
+	}
 }
 
 // first is how it began: "30 s ago it rose above 50 %".
@@ -91,7 +126,7 @@ func (a *Alert) first(w *watch) string {
 	case w.words.began == "":
 		return "this began " + a.ago()
 	default:
-		return a.ago() + " " + fmt.Sprintf(w.words.began, amount(a.Threshold.Or(0), w.unit))
+		return a.ago() + " " + a.against(w, w.words.began, w.words.beganAbove)
 	}
 }
 
@@ -134,15 +169,19 @@ func (a *Alert) ends(r *Rule, w *watch) string {
 	if a.now.rest > 0 {
 		return "If it stays so, the alert ends in " + explain.Span(max(a.now.rest, time.Second))
 	}
-	side := "less"
-	if w.below {
-		side = "more"
+	line := r.line(w)
+	at, side := amount(line, w.unit), "less"
+	switch {
+	case w.below && line < 0:
+		at = amount(-line, w.unit) + " above it"
+	case w.below:
+		at, side = at+" below it", "more"
 	}
-	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(r.Clear), amount(r.line(w), w.unit), side)
+	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(r.Clear), at, side)
 }
 
 // culprit names who causes it, as far as that is known: a sentence.
-func (a *Alert) culprit(w *watch) string {
+func (a *Alert) culprit(r *Rule, w *watch) string {
 	n := len(a.Processes)
 	if n == 0 {
 		return ""
@@ -158,11 +197,11 @@ func (a *Alert) culprit(w *watch) string {
 	case works(first) && !w.holds && n == 1:
 		text = name + " keeps it busy"
 	case works(first) && !w.holds:
-		text = fmt.Sprintf("Of %d processes on it, %s works the most", n, name)
+		text = fmt.Sprintf("Of %d processes%s that work on it, %s works the most", n, r.Scope.whose(), name)
 	case known && n == 1:
 		text = name + " holds " + memory
 	case known:
-		text = fmt.Sprintf("Of %d processes on it, %s holds the most, %s", n, name, memory)
+		text = fmt.Sprintf("Of %d compute processes%s on it, %s holds the most, %s", n, r.Scope.whose(), name, memory)
 	default:
 		text = name + " runs on it"
 	}
