@@ -72,6 +72,7 @@ export function showAlert(a, quietly) {
     if (isOver(a)) return;
     if (!quietly && !a.acknowledged && !a.silenced_until) tell(a, label(a));
   }
+  if (!quietly && (!alerts.has(id) || isOver(a))) setText(byId("said"), dots(label(a), sentence(a.message)));
   unconfirmed.delete(id);
   alerts.set(id, a);
   if (isOver(a)) setTimeout(() => alerts.get(id) === a && drop(id), staysFor);

@@ -29,7 +29,7 @@ import { choose, chosen } from "./state.js";
 
 const colours = 8;
 const root = document.documentElement;
-const dashes = [[], [7, 4], [2, 3], [14, 4]];
+const dashes = [[], [7, 4], [2, 3], [14, 4], [9, 3, 2, 3], [4, 7], [14, 3, 4, 3], [20, 8]];
 
 /** @type {Record<string, string>} */
 const units = {};
@@ -147,10 +147,11 @@ export function startCharts(interval) {
   let begun = NaN; // where a drag began, in pixels from the left
   large.box.onpointerdown = large.box.onpointermove = large.box.onpointerup = large.box.onpointercancel = (/** @type {PointerEvent} */ e) => {
     const { plot } = large;
-    const x = e.clientX - plot.rect.left;
+    const x = Math.max(0, Math.min(plot.rect.width, e.clientX - plot.rect.left));
     if (e.type === "pointerdown") begun = x;
     const left = Math.min(begun, x);
     const width = Math.abs(begun - x);
+    if (e.buttons && width > 8) large.box.setPointerCapture(e.pointerId); // wherever it is let go
     if (e.type === "pointerup" && width > 8) zoomTo(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
     if (!e.buttons) begun = NaN;
     plot.setSelect({ left, width: e.buttons ? width : 0 }, false);
@@ -295,6 +296,7 @@ function renew() {
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.index === lines[i].index);
   lines = now;
   pick();
+  if (pinned) pinned = Math.max(pinned, past.times[0]); // what it was at may be forgotten
   const [from, to] = spanOf(pictures[0]);
   setText(byId("charts-title"), `Last ${span(to - from)}`);
   showOffered();
@@ -375,16 +377,20 @@ function build(c) {
  */
 function resize(c, width) {
   c.width = width;
-  if (width && c.plot && c.plot.width !== width) c.plot.setSize({ width, height: c.height });
+  if (c === large) c.height = tall();
+  if (width && c.plot && (c.plot.width !== width || c.plot.height !== c.height)) c.plot.setSize({ width, height: c.height });
   drawCharts();
 }
+
+/** The large chart's height, in pixels: the rest of the dialog is to be seen too. */
+const tall = () => Math.max(180, Math.min(520, innerHeight - 30 * rem()));
 
 /** Opens the chosen chart, or makes it anew with another metric over it. */
 function showLarge() {
   const metric = chosen("chart");
   if (!pictures.some((c) => c.metric === metric && !c.box.closest("[hidden]"))) return dialog.close();
   over.value = chosen("over") === metric ? "" : chosen("over");
-  Object.assign(large, { metric, over: over.value, height: Math.max(180, Math.min(520, innerHeight - 30 * rem())) });
+  Object.assign(large, { metric, over: over.value, height: tall() });
   setText(byId("large-title"), dots(titled(metric), large.over && `dashed: ${titled(large.over)}`));
   showOffered();
   if (!dialog.open) dialog.showModal();

@@ -11,7 +11,6 @@ package static
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -22,6 +21,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 //go:embed *.css *.js *.svg vendor

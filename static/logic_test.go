@@ -558,3 +558,64 @@ func TestAPausedPageStandsStill(t *testing.T) {
 	until(t, ctx, readout+` === "333\u00a0W"`)
 	console.none(t)
 }
+
+// A drag that is let go beyond the edge is one up to it; a chart that is large
+// fits the screen however that is turned.
+func TestLargeChartUnderAHand(t *testing.T) {
+	e := exampleNamed(t, "eight", time.Now())
+	site := newSite(t, e.Snapshot, e.Why)
+	pastOf(site.past, e.Snapshot)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	do(t, ctx, chromedp.Navigate(site.URL+base+"?chart=power_watts"))
+	site.await(t)
+	until(t, ctx, `document.querySelector("#large[open] .u-over") !== null && document.getElementById("charts-title").textContent.includes("15")`)
+	over := ask[[4]float64](t, ctx, `(({ left, top, width, height }) => [left, top, width, height])(document.querySelector("#large .u-over").getBoundingClientRect())`)
+	at := func(kind input.DispatchMouseEventType, x float64, buttons int64) {
+		t.Helper()
+		event := input.DispatchMouseEventParams{Type: kind, X: x, Y: over[1] + over[3]/2, Button: "left", Buttons: buttons, ClickCount: 1}
+		if _, err := chromedp.Call(ctx, input.DispatchMouseEvent, event); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const beyond = 8 // pixels
+	at("mousePressed", over[0]+0.6*over[2], 1)
+	at("mouseMoved", over[0]+0.8*over[2], 1)
+	at("mouseMoved", over[0]+over[2]+beyond, 1)
+	at("mouseReleased", over[0]+over[2]+beyond, 0)
+	until(t, ctx, `!document.getElementById("large-all").hidden`)
+	if got := ask[float64](t, ctx, `document.querySelector("#large .u-select").getBoundingClientRect().width`); got != 0 {
+		t.Errorf("%v pixels stay selected", got)
+	}
+	do(t, ctx, chromedp.EmulateViewport(844, 390))
+	until(t, ctx, `document.querySelector("#large .u-over").getBoundingClientRect().height < 200`)
+	console.none(t)
+}
+
+// An alert is said when it comes and when it is over, and not each time that its
+// minutes change.
+func TestAlertsAreSaidOnce(t *testing.T) {
+	now := time.Now()
+	e := exampleNamed(t, "one", now)
+	site := newSite(t, e.Snapshot, e.Why)
+	ctx := browse(t, 1440, 900)
+	console := listen(t, ctx)
+	visit(t, ctx, site)
+	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "later")
+	untilWhy(t, ctx, "later")
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.said = [], new MutationObserver(() => said.push(document.getElementById("said").textContent)).observe(document.getElementById("said"), { childList: true, characterData: true, subtree: true }))`))
+	a := contract.Alert{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Node: "n", Since: now.UTC().Format(time.RFC3339), Timestamp: now.UTC().Format(time.RFC3339), Message: "GPU 0 is hot, 1 min."}
+	site.send(t, "alert", a)
+	a.Message = "GPU 0 is hot, 2 min."
+	site.send(t, "alert", a)
+	a.State, a.Message = "resolved", "GPU 0 was hot. The alert is over."
+	site.send(t, "alert", a)
+	until(t, ctx, `said.at(-1) === "Over · GPU\u00a00 was hot. The alert is over."`)
+	if got := ask[string](t, ctx, `said.join("; ")`); strings.Contains(got, "2\u00a0min") || !strings.Contains(got, "1\u00a0min") {
+		t.Errorf("it said %q", got)
+	}
+	if ask[bool](t, ctx, `document.getElementById("alerts").ariaLive !== null`) {
+		t.Error("and its list speaks too")
+	}
+	console.none(t)
+}

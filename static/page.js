@@ -42,7 +42,10 @@ const stream = connect({
 });
 startTools(() => drawn ?? latest, allShown);
 startCharts(interval);
-byId("ask").onclick = () => stream.wake();
+byId("ask").onclick = () => {
+  if (paused) byId("pause").click();
+  stream.wake();
+};
 byId("pause").onclick = () => {
   paused = !paused;
   document.body.toggleAttribute("data-paused", paused);

@@ -75,6 +75,8 @@ func exampleCauses(e *Example, now time.Time) []Cause {
 func exampleOne(now time.Time) *gpu.Snapshot {
 	d := exampleDevice(now, 0, "NVIDIA GeForce RTX 4090", 24564<<20, 97)
 	d.Memory.Used = gpu.Of(gpu.Bytes(18_812 << 20))
+	d.Clocks.Memory, d.PCIe.Generation, d.PCIe.Width = gpu.Of[gpu.Megahertz](10251), gpu.Of(4), gpu.Of(16)
+	d.Utilization.Encoder = gpu.Of[gpu.Percent](12)
 	d.Thermal.GPU, d.Thermal.Slowdown = gpu.Of[gpu.Celsius](71), gpu.Of[gpu.Celsius](84)
 	d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](412.4), gpu.Of[gpu.Watts](450)
 	d.Fans = gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{
