@@ -149,6 +149,7 @@ func everyState() []state {
 // The gallery has each state in a frame, and the frame reaches it. In them, and
 // beside them, each component of package views can be seen.
 func TestGalleryReachesEveryState(t *testing.T) {
+	t.Parallel()
 	b := browsertest.Open(t, 1440, 900)
 	b.Visit(startGallery(t))
 	missing := map[string]string{}
@@ -208,6 +209,7 @@ func TestGalleryStatesAreAccessible(t *testing.T) {
 			continue
 		}
 		t.Run(s.id, func(t *testing.T) {
+			t.Parallel()
 			b := browsertest.Open(t, 1440, 900)
 			b.Visit(address + "state/" + s.scene + "/" + s.path)
 			if s.press != "" {

@@ -109,7 +109,7 @@ func newGate(t *testing.T, to string) *gate {
 	return g
 }
 
-const charted = `document.querySelectorAll(".uplot canvas").length === document.querySelectorAll(".chart").length`
+const charted = `document.querySelectorAll("#charts .uplot").length > 4 && document.querySelectorAll("#charts .uplot").length === document.querySelectorAll(".chart:not([hidden])").length`
 
 // states are all that a person can meet, and how a page gets there.
 var states = []struct {
@@ -191,6 +191,7 @@ func TestEveryState(t *testing.T) {
 	dir := t.ArtifactDir()
 	for _, state := range states {
 		t.Run(state.name, func(t *testing.T) {
+			t.Parallel()
 			b := browsertest.Open(t, 1440, 900)
 			state.reach(t, b)
 			lookAt(t, b, dir, state.name, true)
