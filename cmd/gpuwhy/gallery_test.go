@@ -203,6 +203,7 @@ func allTemplates(t *testing.T) string {
 // axe-core finds nothing in those states of the gallery that no other test
 // shows. `make looks` keeps the pictures.
 func TestGalleryStatesAreAccessible(t *testing.T) {
+	t.Parallel()
 	address, dir := startGallery(t), t.ArtifactDir()
 	for _, s := range everyState() {
 		if elsewhere[s.id] {

@@ -188,6 +188,7 @@ var states = []struct {
 // Every state is reached, fits every width, and has nothing that axe-core finds
 // wrong, in light and in dark. `make looks` keeps the pictures.
 func TestEveryState(t *testing.T) {
+	t.Parallel()
 	dir := t.ArtifactDir()
 	for _, state := range states {
 		t.Run(state.name, func(t *testing.T) {
