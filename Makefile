@@ -35,7 +35,7 @@ looks: needs-chromium ## take pictures of every state of the pages, at three wid
 	$(GO) test ./cmd/gpuwhy -run '^TestEveryState$$|^TestGalleryStatesAreAccessible$$' -count 1 -artifacts -outputdir $(CURDIR)/$(BIN)/looks
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
-	$(GO) test -race -timeout 25m -parallel 4 ./...
+	$(GO) test -race -timeout 28m ./...
 
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
 	@git diff --exit-code --stat -- '*_templ.go' go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }

@@ -149,7 +149,6 @@ func everyState() []state {
 // The gallery has each state in a frame, and the frame reaches it. In them, and
 // beside them, each component of package views can be seen.
 func TestGalleryReachesEveryState(t *testing.T) {
-	t.Parallel()
 	b := browsertest.Open(t, 1440, 900)
 	b.Visit(startGallery(t))
 	missing := map[string]string{}
@@ -203,14 +202,12 @@ func allTemplates(t *testing.T) string {
 // axe-core finds nothing in those states of the gallery that no other test
 // shows. `make looks` keeps the pictures.
 func TestGalleryStatesAreAccessible(t *testing.T) {
-	t.Parallel()
 	address, dir := startGallery(t), t.ArtifactDir()
 	for _, s := range everyState() {
 		if elsewhere[s.id] {
 			continue
 		}
 		t.Run(s.id, func(t *testing.T) {
-			t.Parallel()
 			b := browsertest.Open(t, 1440, 900)
 			b.Visit(address + "state/" + s.scene + "/" + s.path)
 			if s.press != "" {

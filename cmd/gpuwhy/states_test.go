@@ -188,11 +188,9 @@ var states = []struct {
 // Every state is reached, fits every width, and has nothing that axe-core finds
 // wrong, in light and in dark. `make looks` keeps the pictures.
 func TestEveryState(t *testing.T) {
-	t.Parallel()
 	dir := t.ArtifactDir()
 	for _, state := range states {
 		t.Run(state.name, func(t *testing.T) {
-			t.Parallel()
 			b := browsertest.Open(t, 1440, 900)
 			state.reach(t, b)
 			lookAt(t, b, dir, state.name, true)
