@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // fakeSocket takes the place of the page's WebSocket: what the test says comes

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -107,7 +107,7 @@ func TestIdleFloorReachesViewers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 4 {
-		s := machines.Orphaned() // draws 113.4 W
+		s := fixture.Orphaned() // draws 113.4 W
 		s.Seq = uint64(i)
 		s.Devices[0].SampledAt = s.Time.Add(time.Duration(i) * 5 * time.Second)
 		s.Devices[0].IdleFloor = gpu.Reading[gpu.Watts]{}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // BenchmarkObserve10000 is one look of all default rules at a fleet: 588 GPUs with

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // A reading is where one reading of a device lies, and where it is written.
@@ -168,7 +168,7 @@ var readings = []reading{
 	truth("health.retired_pages_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.RetirementPending }),
 
 	field("health.xids", func(d *gpu.Device) *gpu.Reading[[]gpu.XID] { return &d.Health.XIDs },
-		[]gpu.XID{{Code: 79, Count: 2, Last: machines.Time}}, "[]", `[{"code":79,"count":2,"last":"2026-03-14T15:09:26.535897Z"}]`),
+		[]gpu.XID{{Code: 79, Count: 2, Last: fixture.Time}}, "[]", `[{"code":79,"count":2,"last":"2026-03-14T15:09:26.535897Z"}]`),
 
 	field("reservations", func(d *gpu.Device) *gpu.Reading[[]gpu.Reservation] { return &d.Reservations },
 		[]gpu.Reservation{{Namespace: "ml", Pod: "train-0", Container: "cuda", Resource: "nvidia.com/gpu"}}, "[]",

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // GPUInfo answers GET /gpu/info.

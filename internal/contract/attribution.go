@@ -2,7 +2,7 @@ package contract
 
 import (
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // Attribution says whose a GPU's memory, work and watts are, and how much of

@@ -6,12 +6,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-func BenchmarkEncode8(b *testing.B)  { benchmarkEncode(b, machines.H100s(8)) }
-func BenchmarkEncode64(b *testing.B) { benchmarkEncode(b, machines.H100s(64)) }
+func BenchmarkEncode8(b *testing.B)  { benchmarkEncode(b, fixture.H100s(8)) }
+func BenchmarkEncode64(b *testing.B) { benchmarkEncode(b, fixture.H100s(64)) }
 
 func benchmarkEncode(b *testing.B, s *gpu.Snapshot) {
 	b.Helper()

@@ -7,12 +7,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // A fleet's machines are nodes of their own, whose GPUs are counted from 0.
 func TestClusterNodesOfAFleet(t *testing.T) {
-	nodes := contract.NewClusterNodes(machines.Fleet())
+	nodes := contract.NewClusterNodes(fixture.Fleet())
 	var got []string
 	for _, n := range nodes {
 		got = append(got, n.Name)
@@ -28,7 +28,7 @@ func TestClusterNodesOfAFleet(t *testing.T) {
 	if want := []string{"node-001", "node-002", "node-003"}; !slices.Equal(got, want) {
 		t.Errorf("nodes %v, want %v", got, want)
 	}
-	if summary := contract.NewClusterSummary(monitor, machines.Fleet(), nil); summary.NodeCount != 3 || summary.GPUCount != 4 || summary.Cluster != nil {
+	if summary := contract.NewClusterSummary(monitor, fixture.Fleet(), nil); summary.NodeCount != 3 || summary.GPUCount != 4 || summary.Cluster != nil {
 		t.Errorf("summary: %+v", summary)
 	}
 }
@@ -40,7 +40,7 @@ func value(i contract.Int) int64 {
 
 // A GPU that does not answer is counted, has no readings, and is in no sum.
 func TestClusterOfABrokenServer(t *testing.T) {
-	s := machines.BrokenServer()
+	s := fixture.BrokenServer()
 	node := contract.NewClusterNodes(s)[0]
 	if node.GPUCount != 8 || value(node.TotalMemory) != 6*81559 {
 		t.Errorf("%d GPUs with %v MiB, want 8 of which 6 count", node.GPUCount, node.TotalMemory)
@@ -66,7 +66,7 @@ func TestClusterOfABrokenServer(t *testing.T) {
 // What pmon calls C+G and M+C is compute.
 func TestClusterProcessTypes(t *testing.T) {
 	got := map[string]string{}
-	for _, p := range contract.NewClusterProcesses(contract.NewClusterNodes(machines.Mixed())) {
+	for _, p := range contract.NewClusterProcesses(contract.NewClusterNodes(fixture.Mixed())) {
 		got[p.Command] = p.Type
 	}
 	for command, want := range map[string]string{
@@ -82,14 +82,14 @@ func TestClusterProcessTypes(t *testing.T) {
 func TestClusterWithoutGPU(t *testing.T) {
 	for name, summary := range map[string]contract.ClusterSummary{
 		"starting": contract.NewClusterSummary(monitor, nil, nil),
-		"no GPU":   contract.NewClusterSummary(monitor, machines.Empty(), nil),
+		"no GPU":   contract.NewClusterSummary(monitor, fixture.Empty(), nil),
 	} {
 		memory, ok := summary.TotalMemory.Get()
 		if _, measured := summary.Utilization.Get(); summary.NodeCount != 0 || summary.GPUCount != 0 || memory != 0 || !ok || measured {
 			t.Errorf("%s: %+v", name, summary)
 		}
 	}
-	if nodes := contract.NewClusterNodes(machines.Empty()); nodes == nil || len(nodes) > 0 {
+	if nodes := contract.NewClusterNodes(fixture.Empty()); nodes == nil || len(nodes) > 0 {
 		t.Errorf("nodes: %v", nodes)
 	}
 }

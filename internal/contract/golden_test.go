@@ -16,8 +16,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -26,22 +26,22 @@ var update = flag.Bool("update", false, "write the golden files anew; their diff
 // monitor is the one that reads all machines of the golden files.
 var monitor = contract.Monitor{
 	Node: "asked-node", Source: gpu.SourceNVML, Version: "1.2.3", Interval: 5 * time.Second, AlertThreshold: 50,
-	Started: machines.Time.Add(-time.Hour),
+	Started: fixture.Time.Add(-time.Hour),
 }
 
 // machinesByName are those of the golden files. None was recorded: see package
 // machines. A nil one has not been read yet.
 var machinesByName = map[string]*gpu.Snapshot{
-	"workstation": machines.Workstation(),
-	"broken":      machines.BrokenServer(),
-	"zeros":       machines.Zeros(),
-	"empty":       machines.Empty(),
-	"mig":         machines.Partitioned(),
-	"orphaned":    machines.Orphaned(),
-	"a100":        machines.A100s(8),
-	"b200":        machines.B200s(8),
-	"mixed":       machines.Mixed(),
-	"fleet":       machines.Fleet(),
+	"workstation": fixture.Workstation(),
+	"broken":      fixture.BrokenServer(),
+	"zeros":       fixture.Zeros(),
+	"empty":       fixture.Empty(),
+	"mig":         fixture.Partitioned(),
+	"orphaned":    fixture.Orphaned(),
+	"a100":        fixture.A100s(8),
+	"b200":        fixture.B200s(8),
+	"mixed":       fixture.Mixed(),
+	"fleet":       fixture.Fleet(),
 	"starting":    nil,
 }
 
@@ -93,8 +93,8 @@ func newAnswers(s *gpu.Snapshot) answers {
 	answer := explained(s)
 	why := answer.Sentence
 	parts := map[string]contract.PartState{
-		"sampler": {State: "ok", LastSuccess: machines.Time},
-		"nvml":    {State: "failed", LastError: &gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, LastErrorAt: machines.Time},
+		"sampler": {State: "ok", LastSuccess: fixture.Time},
+		"nvml":    {State: "failed", LastError: &gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, LastErrorAt: fixture.Time},
 		"hub":     {State: "failed", LastError: errors.New("a cause that is for the log alone")},
 	}
 	a := answers{
@@ -105,7 +105,7 @@ func newAnswers(s *gpu.Snapshot) answers {
 		Driver:     contract.NewDriverInfo(monitor, s),
 		Service:    contract.NewService(monitor, s),
 		Probe:      contract.NewProbe(monitor, s),
-		Health:     contract.NewMonitorHealth(monitor, s, parts, machines.Time),
+		Health:     contract.NewMonitorHealth(monitor, s, parts, fixture.Time),
 		RecentNone: contract.NewRecent(monitor, s, recent.View{}),
 	}
 	a.Fleet = contract.NewFleet(monitor, s)
@@ -150,8 +150,8 @@ func TestGoldenAlert(t *testing.T) {
 	engine := alert.New(alert.Defaults())
 	var messages []contract.Alert
 	see := func(after time.Duration, util gpu.Percent) {
-		s := machines.Workstation()
-		s.Time = machines.Time.Add(after)
+		s := fixture.Workstation()
+		s.Time = fixture.Time.Add(after)
 		s.Devices[0].Utilization.GPU = gpu.Of(util)
 		answer := explain.Explain(s)
 		for _, a := range engine.Observe(s, &answer) {
@@ -171,7 +171,7 @@ func TestGoldenAlert(t *testing.T) {
 func TestGoldenAlerts(t *testing.T) {
 	rules := alert.Defaults()
 	engine := alert.New(rules)
-	s := machines.Workstation()
+	s := fixture.Workstation()
 	s.Devices[0].Utilization.GPU = gpu.Of(gpu.Percent(98))
 	answer := explain.Explain(s)
 	engine.Observe(s, &answer)

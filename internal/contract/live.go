@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // Update is a whole snapshot: the data of gpu_status_update and the answer of

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
 // Invented readings say so in every answer and event that has any.
 func TestSimulatedSaysSo(t *testing.T) {
-	s := machines.Workstation()
+	s := fixture.Workstation()
 	s.Source = gpu.SourceSimulated
 	s.Devices[0].Source = gpu.SourceSimulated
 	past := recent.New()

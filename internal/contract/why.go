@@ -2,7 +2,7 @@ package contract
 
 import (
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // Cause is one reason why a GPU is hot, loud or busy, or why that can't be told.

@@ -6,14 +6,14 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // Who asks for some GPUs gets the machine's sentence, and the causes of those
 // and of the machine.
 func TestCausesOfAFilter(t *testing.T) {
-	s := machines.BrokenServer()
+	s := fixture.BrokenServer()
 	s.Notes = []gpu.Advice{{What: "something can't be seen"}}
 	answer := explain.Explain(s)
 	only := s.Filtered(func(d *gpu.Device) bool { return d.Index == 3 })
@@ -33,7 +33,7 @@ func TestCausesOfAFilter(t *testing.T) {
 
 // A live update stays small however many GPUs there are; the loudest come first.
 func TestCausesOfManyGPUs(t *testing.T) {
-	s := machines.H100s(64)
+	s := fixture.H100s(64)
 	s.Devices[50].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	answer := explain.Explain(s)
 	u := contract.NewUpdate(s, "")
@@ -48,7 +48,7 @@ func TestCausesOfManyGPUs(t *testing.T) {
 
 // The GPU of an alert may be gone when it is told of.
 func TestAnAlertOfAGPUThatIsGone(t *testing.T) {
-	answer := explain.Explain(machines.Empty())
+	answer := explain.Explain(fixture.Empty())
 	a := contract.Alert{GPUUUID: "GPU-1", Causes: []contract.Cause{}}
 	a.Explain(answer.Of("node", "GPU-1"))
 	if a.Why != "" || len(a.Causes) != 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // say sends a body to an address.
@@ -29,7 +29,7 @@ func say(h http.Handler, method, path, contentType, content string) *httptest.Re
 func alerting(t *testing.T) (h http.Handler, doc *documented, id string) {
 	t.Helper()
 	st, h := serving(t)
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
 	if len(list.Alerts) != 1 || list.Alerts[0].Why == "" || list.Node != "node" || list.Timestamp == "" {
 		t.Fatalf("%+v", list)
@@ -237,7 +237,7 @@ func (endless) Read(b []byte) (int, error) {
 // A page of another site can't say anything of alerts, whatever it may read.
 func TestOnlyOwnPagesAct(t *testing.T) {
 	st, h := serving(t, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	for _, origin := range []string{"https://evil.example", "https://board.example.org", "null"} {
 		r := httptest.NewRequest(http.MethodPost, "/api/silences", strings.NewReader(`{"duration_seconds":60}`))
 		r.Host = "localhost"

@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // The routes that are polled, on eight GPUs, beside a handler that writes a
@@ -21,7 +21,7 @@ func BenchmarkNotFound(b *testing.B) { benchmarkRoute(b, "/gpu/metrics/99") }
 
 func BenchmarkConstant(b *testing.B) {
 	st, h := serving(b)
-	st.show(b, machines.Server())
+	st.show(b, fixture.Server())
 	for _, path := range []string{"/api/gpu/summary", "/gpu/metrics"} {
 		constant := get(h, path).Body.Bytes()
 		b.Run("like "+path, func(b *testing.B) {
@@ -36,7 +36,7 @@ func BenchmarkConstant(b *testing.B) {
 func benchmarkRoute(b *testing.B, path string) {
 	b.Helper()
 	st, h := serving(b)
-	st.show(b, machines.Server())
+	st.show(b, fixture.Server())
 	benchmark(b, h, path)
 }
 

@@ -10,13 +10,13 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // A fleet's nodes are found one by one, and processes by their node.
 func TestClusterOfManyNodes(t *testing.T) {
 	st, h := serving(t)
-	fleet := machines.Fleet()
+	fleet := fixture.Fleet()
 	st.show(t, fleet)
 	if nodes := decode[[]contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes")); len(nodes) != 3 {
 		t.Errorf("%d nodes, want 3", len(nodes))
@@ -36,7 +36,7 @@ func TestClusterOfManyNodes(t *testing.T) {
 // Whatever is written for a node or a cluster, the answer says what is known.
 func TestClusterNames(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	for _, name := range []string{
 		"-1", strings.Repeat("9", 5000), "WORKSTATION", "work station", "a/b", "\xff\xfe", "\x00", "%77orkstation", "..", "<script>", "null",
 	} {
@@ -88,7 +88,7 @@ func TestCacheFitsTheInterval(t *testing.T) {
 			}
 		}
 		check("/gpu/info", "no-cache")
-		snap := machines.Workstation()
+		snap := fixture.Workstation()
 		snap.Time = time.Now().Add(-tt.age)
 		st.show(t, snap)
 		for _, path := range []string{
@@ -111,7 +111,7 @@ func TestNothingIsKeptWhileASourceFails(t *testing.T) {
 		"a failure": func(s *gpu.Snapshot) { s.Failures = []gpu.Failure{{Source: gpu.SourceNVML}} },
 		"no device": func(s *gpu.Snapshot) { s.Devices = nil },
 	} {
-		snap := machines.Workstation()
+		snap := fixture.Workstation()
 		snap.Time = time.Now()
 		change(snap)
 		st.show(t, snap)
@@ -127,7 +127,7 @@ func TestNothingIsKeptWhileASourceFails(t *testing.T) {
 // snapshot.
 func TestClusterRevalidation(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	tags := map[string]string{}
 	for _, path := range []string{
 		"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/dgx-1", "/api/v1/gpu/processes", "/api/v1/gpu/summary", "/api/v1/gpu/summary?cluster_id=local",
@@ -142,7 +142,7 @@ func TestClusterRevalidation(t *testing.T) {
 			t.Errorf("%s: status %d for its own ETag", path, w.Code)
 		}
 	}
-	st.show(t, machines.BrokenServer())
+	st.show(t, fixture.BrokenServer())
 	for tag, path := range tags {
 		if w := get(h, path, "If-None-Match: "+tag); w.Code != http.StatusOK {
 			t.Errorf("%s: status %d after another snapshot", path, w.Code)
@@ -156,7 +156,7 @@ func TestClusterRevalidation(t *testing.T) {
 // A query that can't be read is refused, and not taken for none.
 func TestQueriesThatCanNotBeRead(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	for _, path := range []string{
 		"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/nodes/local/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary", "/api/gpu/recent",
 	} {

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // documented is the OpenAPI document as a stranger reads it: from its bytes,
@@ -150,13 +150,13 @@ func (d *documented) check(t testing.TB, method, path string, w *httptest.Respon
 func machinesOf() map[string]*gpu.Snapshot {
 	return map[string]*gpu.Snapshot{
 		"starting":    nil,
-		"empty":       machines.Empty(),
-		"workstation": machines.Workstation(),
-		"broken":      machines.BrokenServer(),
-		"mixed":       machines.Mixed(),
-		"zeros":       machines.Zeros(),
-		"fleet":       machines.Fleet(),
-		"b200":        machines.B200s(2),
+		"empty":       fixture.Empty(),
+		"workstation": fixture.Workstation(),
+		"broken":      fixture.BrokenServer(),
+		"mixed":       fixture.Mixed(),
+		"zeros":       fixture.Zeros(),
+		"fleet":       fixture.Fleet(),
+		"b200":        fixture.B200s(2),
 	}
 }
 

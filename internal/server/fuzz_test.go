@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // Whatever is asked for, and however it is to be answered: the answer is one
@@ -20,7 +20,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("1", "*/*;q=", ";;,,q=", "W/", "[::1]:x")
 	f.Add("1", "text/html", "", "", "evil.example")
 	st, h := serving(f)
-	st.show(f, machines.Server())
+	st.show(f, fixture.Server())
 	_, before := serving(f)
 
 	f.Fuzz(func(t *testing.T, id, accept, encoding, ifNoneMatch, host string) {

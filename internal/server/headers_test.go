@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // Every answer has them, errors and refusals too.
 func TestSecurityHeaders(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	for _, path := range []string{"/", "/api/gpu/metrics", "/static/icon.svg", "/nothing", "/gpu/metrics/zero", "/robots.txt"} {
 		for _, host := range []string{"localhost", "evil.example"} {
 			header := get(h, path, "Host: "+host).Header()

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 func TestIDs(t *testing.T) {
 	st, h := serving(t)
-	snap := machines.Server()
-	snap.Devices = append(snap.Devices, machines.Partitioned().Devices...)
+	snap := fixture.Server()
+	snap.Devices = append(snap.Devices, fixture.Partitioned().Devices...)
 	snap.Devices[8].Index = 8
 	snap.Devices = append(snap.Devices, gpu.Device{Identity: gpu.Identity{Index: 12, UUID: "amd-0000:03:00.0"}, State: gpu.StateLost})
 	st.show(t, snap)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 const board = "https://board.example.org"
@@ -21,7 +21,7 @@ func addresses(t *testing.T, cfg Config) map[string]bool {
 		t.Fatal(err)
 	}
 	example := strings.NewReplacer("{$}", "", "{path...}", "h4sh/app.js", "{id}", "0", "{cluster}", "local", "{node}", "dgx-1")
-	out := map[string]bool{"/gpu/" + machines.Server().Devices[0].UUID: false}
+	out := map[string]bool{"/gpu/" + fixture.Server().Devices[0].UUID: false}
 	for _, r := range s.routes() {
 		if r.method != http.MethodGet {
 			continue
@@ -35,7 +35,7 @@ func addresses(t *testing.T, cfg Config) map[string]bool {
 func TestManners(t *testing.T) {
 	allowBoard := func(c *Config) { c.AllowOrigins = []string{board} }
 	st, h := serving(t, allowBoard)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	_, cfg := newStage()
 	for path, fresh := range addresses(t, cfg) {
 		t.Run(path, func(t *testing.T) {
@@ -112,7 +112,7 @@ func mannersOfCaches(t *testing.T, h http.Handler, path string, full *httptest.R
 // What is not there says so, and lists nothing.
 func TestNothingThere(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	for _, path := range []string{
 		"/nothing", "/static/", "/static/h4sh", "/static/h4sh/", "/docs/", "/docs/index.html", "/openapi", "/api", "/api/", "/api/v1/gpu",
 		"/api/v1/gpu/nodes/", "/api/v1/gpu/nodes/local/dgx-1/more", "/gpu/", "/.git/config", "/%2e%2e/etc/passwd", "/\xff", "/favicon.ico/x",

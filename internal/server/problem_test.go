@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
@@ -111,7 +111,7 @@ func TestAnswerThatCannotBeEncoded(t *testing.T) {
 		}
 		return 1
 	})))
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	isProblem(t, get(h, "/"), 500)
 	broken = false
 	if w := get(h, "/"); w.Code != 200 {
@@ -143,7 +143,7 @@ func TestRetryAfter(t *testing.T) {
 			}
 		}
 		check("starting")
-		st.show(t, machines.Empty())
+		st.show(t, fixture.Empty())
 		check("without a GPU")
 	}
 }

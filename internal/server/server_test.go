@@ -22,8 +22,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/contract/machines"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -89,17 +89,17 @@ func (d desk) Acknowledge(id string, by *alert.Acknowledgment) (alert.Alert, err
 }
 
 func (d desk) Dismiss(id string) (alert.Alert, error) {
-	change, err := d.Engine.Dismiss(id, machines.Time)
+	change, err := d.Engine.Dismiss(id, fixture.Time)
 	return change.Alert, err
 }
 
 func (d desk) Silence(s alert.Silence, span time.Duration) (alert.Silence, error) {
-	s.Until = machines.Time.Add(span)
-	made, _, err := d.Engine.Silence(s, machines.Time)
+	s.Until = fixture.Time.Add(span)
+	made, _, err := d.Engine.Silence(s, fixture.Time)
 	return made, err
 }
 
-func (d desk) Silences() []alert.Silence { return d.Engine.Silences(machines.Time) }
+func (d desk) Silences() []alert.Silence { return d.Engine.Silences(fixture.Time) }
 
 func (d desk) Unsilence(id string) error {
 	_, err := d.Engine.Unsilence(id)
@@ -107,7 +107,7 @@ func (d desk) Unsilence(id string) error {
 }
 
 var testMonitor = contract.Monitor{
-	Node: "node", Source: gpu.SourceNVML, Version: "1.2.3", Interval: 5 * time.Second, AlertThreshold: 50, Started: machines.Time,
+	Node: "node", Source: gpu.SourceNVML, Version: "1.2.3", Interval: 5 * time.Second, AlertThreshold: 50, Started: fixture.Time,
 }
 
 var testAssets = map[string]Asset{
@@ -142,7 +142,7 @@ func newStage() (*stage, Config) {
 			send(w, r, []byte("up 1\n"))
 		}),
 		Parts: func() map[string]contract.PartState {
-			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: machines.Time}}
+			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: fixture.Time}}
 		},
 		Page: func(_ context.Context, w io.Writer) error {
 			fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
@@ -255,7 +255,7 @@ func want(t *testing.T, answer any) string {
 }
 
 func TestAnswers(t *testing.T) {
-	server := machines.BrokenServer()
+	server := fixture.BrokenServer()
 	answer := explain.Explain(server)
 	summary := contract.NewSummary(testMonitor, server, "", 0)
 	summary.Explain(&answer)
@@ -392,7 +392,7 @@ func TestStatuses(t *testing.T) {
 				if status >= 400 {
 					isProblem(t, w, status)
 				}
-				if to, want := w.Header().Get("Location"), "/gpu/"+machines.Workstation().Devices[0].UUID; status == 307 && to != want {
+				if to, want := w.Header().Get("Location"), "/gpu/"+fixture.Workstation().Devices[0].UUID; status == 307 && to != want {
 					t.Errorf("%s: leads to %q, want %q", when, to, want)
 				}
 				if retry := w.Header().Get("Retry-After"); (retry == "5") != (status == 503) {
@@ -400,9 +400,9 @@ func TestStatuses(t *testing.T) {
 				}
 			}
 			check("starting", tt.starting)
-			st.show(t, machines.Empty())
+			st.show(t, fixture.Empty())
 			check("empty", tt.empty)
-			st.show(t, machines.Workstation())
+			st.show(t, fixture.Workstation())
 			check("full", tt.full)
 		})
 	}
@@ -419,7 +419,7 @@ func TestWhatIsSaidWithoutGPU(t *testing.T) {
 	if u := decode[contract.Update](t, get(h, "/api/gpu/metrics")); u.Available || u.GPUs == nil || len(u.GPUs) > 0 || u.Status != "starting" {
 		t.Errorf("starting: %+v", u)
 	}
-	st.show(t, machines.Empty())
+	st.show(t, fixture.Empty())
 	tried := "NVIDIA's management library was not found: install the driver, or check that nvidia-smi runs"
 	if got, want := isProblem(t, get(h, "/gpu/metrics"), 503), "no GPU can be read: "+tried; got != want {
 		t.Errorf("empty: %q, want %q", got, want)
@@ -431,7 +431,7 @@ func TestWhatIsSaidWithoutGPU(t *testing.T) {
 
 func TestDevicePage(t *testing.T) {
 	st, h := serving(t, func(c *Config) { c.BasePath = "/base" })
-	snap := machines.Server()
+	snap := fixture.Server()
 	st.show(t, snap)
 	uuid := snap.Devices[3].UUID
 	w := get(h, "/base/gpu/"+uuid)
@@ -468,7 +468,7 @@ func TestMethods(t *testing.T) {
 // The update's bytes are those that the socket sends, whatever they are.
 func TestUpdateIsNotEncodedAgain(t *testing.T) {
 	_, h := serving(t, func(c *Config) {
-		snap := machines.Workstation()
+		snap := fixture.Workstation()
 		c.Newest = func() (*gpu.Snapshot, []byte) { return snap, []byte("the very bytes") }
 	})
 	if got := get(h, "/api/gpu/metrics").Body.String(); got != "the very bytes" {
@@ -480,7 +480,7 @@ func TestUpdateIsNotEncodedAgain(t *testing.T) {
 // when the number of alerts changes.
 func TestMadeOnce(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	askAll := func() {
 		var all sync.WaitGroup
 		for range 20 {
@@ -497,7 +497,7 @@ func TestMadeOnce(t *testing.T) {
 		{"at first", func() {}, 1, 0},
 		{"again", func() {}, 1, 0},
 		{"after an alert", func() { st.alerts.Store(2) }, 2, 2},
-		{"after a snapshot", func() { st.show(t, machines.Server()) }, 3, 2},
+		{"after a snapshot", func() { st.show(t, fixture.Server()) }, 3, 2},
 	} {
 		step.change()
 		askAll()
@@ -516,9 +516,9 @@ func TestRecent(t *testing.T) {
 		t.Errorf("before the first reading there is a past: %+v", got)
 	}
 	isProblem(t, get(h, "/api/gpu/recent?gpu=0&gpu=zero"), 422)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	first := get(h, "/api/gpu/recent")
-	if got, want := first.Body.String(), want(t, contract.NewRecent(testMonitor, machines.Server(), st.recent.View(nil))); got != want {
+	if got, want := first.Body.String(), want(t, contract.NewRecent(testMonitor, fixture.Server(), st.recent.View(nil))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for query, uuids := range map[string]int{"gpu=0": 1, "gpu=0&gpu=3": 2, "gpu=GPU-800c0de0-0000-4000-8000-000000000003&gpu=3": 1, "other=1": 8} {
@@ -531,7 +531,7 @@ func TestRecent(t *testing.T) {
 	isProblem(t, get(h, "/api/gpu/recent?gpu=0&gpu=99"), 404)
 
 	// The store may hear of a snapshot after the first who asks about it.
-	late := machines.Server()
+	late := fixture.Server()
 	late.Time = late.Time.Add(5 * time.Second)
 	st.recent.Add(late)
 	if got := decode[contract.Recent](t, get(h, "/api/gpu/recent")); len(got.OffsetsSeconds) != 2 {
@@ -541,7 +541,7 @@ func TestRecent(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.BrokenServer())
+	st.show(t, fixture.BrokenServer())
 	for _, path := range []string{"/api/health", "/health/detailed"} {
 		w := get(h, path)
 		got := decode[contract.MonitorHealth](t, w)
@@ -557,7 +557,7 @@ func TestHealth(t *testing.T) {
 func TestHome(t *testing.T) {
 	const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 	st, h := serving(t)
-	st.show(t, machines.Workstation())
+	st.show(t, fixture.Workstation())
 	for _, tt := range []struct {
 		name, contentType string
 		headers           []string
@@ -606,7 +606,7 @@ func TestPageFails(t *testing.T) {
 
 func TestCompression(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	plain := get(h, "/gpu/metrics")
 	for _, accept := range []string{"gzip", "br, gzip;q=0.5", "*", "GZIP", "*;q=0, gzip"} {
 		w := get(h, "/gpu/metrics", "Accept-Encoding: "+accept)
@@ -641,7 +641,7 @@ func TestCompression(t *testing.T) {
 
 func TestRevalidation(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/gpu/metrics", "/gpu/metrics/1", "/gpu/info", "/api/gpu/devices", "/api/gpu/recent", "/robots.txt"} {
 		w := get(h, path)
 		etag := w.Header().Get("ETag")
@@ -662,7 +662,7 @@ func TestRevalidation(t *testing.T) {
 		}
 	}
 	before := get(h, "/gpu/metrics").Header().Get("ETag")
-	st.show(t, machines.BrokenServer())
+	st.show(t, fixture.BrokenServer())
 	if w := get(h, "/gpu/metrics", "If-None-Match: "+before); w.Code != 200 {
 		t.Errorf("status %d after another snapshot, want 200", w.Code)
 	}
@@ -692,7 +692,7 @@ func TestStatic(t *testing.T) {
 func TestBasePath(t *testing.T) {
 	for _, base := range []string{"/gpu-3/live", "/gpu-3/live/"} {
 		st, h := serving(t, func(c *Config) { c.BasePath = base })
-		st.show(t, machines.Workstation())
+		st.show(t, fixture.Workstation())
 		for path, status := range map[string]int{
 			"/gpu-3/live/": 200, "/gpu-3/live/api/gpu/summary": 200, "/gpu-3/live/gpu/metrics/0": 200, "/gpu-3/live/static/h4sh/app.js": 200,
 			"/gpu-3/live/ws": 200, "/gpu-3/live?a=b": 307, "/gpu-3/live/nothing": 404,
@@ -718,7 +718,7 @@ func TestBasePath(t *testing.T) {
 // While snapshots come, answers are whole, and nobody is sent back in time.
 func TestWhileSnapshotsChange(t *testing.T) {
 	st, h := serving(t)
-	st.show(t, machines.Server())
+	st.show(t, fixture.Server())
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/gpu/metrics", "/gpu/metrics/3", "/api/gpu/devices", "/api/gpu/recent", "/api/health"} {
@@ -743,7 +743,7 @@ func TestWhileSnapshotsChange(t *testing.T) {
 		}
 	}
 	for i := range 40 {
-		next := machines.Server()
+		next := fixture.Server()
 		next.Time = next.Time.Add(time.Duration(i) * time.Second)
 		st.show(t, next)
 		st.alerts.Store(int64(i % 3))

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuwhy/gpuwhy/internal/attribute"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
@@ -118,6 +118,6 @@ func golden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-want +got); `go test ./internal/explain -update` writes it:\n%s", path, diff)
+		t.Errorf("%s differs (-want +got); `go test ./internal/insight/explain -update` writes it:\n%s", path, diff)
 	}
 }

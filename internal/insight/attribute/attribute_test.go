@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 const (

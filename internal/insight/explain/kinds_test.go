@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // One sentence and one advice of each kind of cause, as a person reads them.
@@ -131,7 +131,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 // rules.
 func documented(t *testing.T) map[explain.Kind]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/why.md")
+	text, err := os.ReadFile("../../../docs/why.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ func TestEveryKindIsDocumented(t *testing.T) {
 	for _, r := range slices.Concat(absentRules, presentRules) {
 		kinds = append(kinds, r.kind)
 	}
-	text, err := os.ReadFile("../../docs/why.md")
+	text, err := os.ReadFile("../../../docs/why.md")
 	if err != nil {
 		t.Fatal(err)
 	}
