@@ -16,7 +16,7 @@ const module = "github.com/gpuwhy/gpuwhy/"
 var allowed = map[string][]string{
 	"gpu":                        {},
 	"static":                     {},
-	"hub":                        {"gpu"},
+	"hub":                        {"gpu", "internal/auth", "internal/strictjson"},
 	"views":                      {"gpu"},
 	"sampler":                    {"gpu"},
 	"sampler/perdevice":          {"gpu"},
@@ -35,9 +35,11 @@ var allowed = map[string][]string{
 	"internal/fixture":           {"gpu"},
 	"internal/browsertest":       {},
 	"internal/apidoc":            {"internal/contract"},
+	"internal/auth":              {},
+	"internal/strictjson":        {},
 	"internal/negotiate":         {},
 	"internal/metrics":           {"gpu", "internal/negotiate"},
-	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/contract", "internal/insight/explain", "internal/negotiate", "internal/recent"},
+	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/contract", "internal/insight/explain", "internal/negotiate", "internal/recent", "internal/strictjson"},
 	"cmd/gpuwhy":                 nil, // everything
 }
 

@@ -127,7 +127,7 @@ func newAppOf(cfg *Config, in *inputs, log *slog.Logger) (a *app, err error) {
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
 		Refresh:    a.refresh,
-		Origins:    cfg.AllowOrigin,
+		Origins:    cfg.origins,
 		MaxViewers: cfg.MaxViewers,
 		Log:        log.With("part", "hub"),
 	})

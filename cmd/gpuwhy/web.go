@@ -59,7 +59,7 @@ func (a *app) newServer() (*http.Server, error) {
 		Listen:       a.cfg.Listen,
 		Hostname:     a.cfg.hostname,
 		AllowHosts:   a.cfg.AllowHost,
-		AllowOrigins: a.cfg.AllowOrigin,
+		AllowOrigins: a.cfg.origins,
 		Log:          a.log,
 	})
 	if err != nil {
