@@ -24,15 +24,16 @@ run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--int
 demo: build ## start with a simulated machine, for a look without a GPU
 	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
 
-gallery: build ## show every component of the page in every state, with made-up values
-	exec $(BIN)/gpuwhy gallery $(ARGS)
+gallery: ## show every component of the page in every state, with made-up values
+	$(GO) build -o $(BIN)/gpuwhy-gallery ./cmd/gpuwhy-gallery
+	exec $(BIN)/gpuwhy-gallery $(ARGS)
 
 screenshots: needs-chromium ## take the pictures in docs/screenshots anew
-	$(GO) test ./cmd/gpuwhy -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
+	$(GO) test ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
 
 looks: needs-chromium ## take pictures of every state of the pages, at three widths, light and dark
 	@mkdir -p $(BIN)/looks
-	$(GO) test ./cmd/gpuwhy -run '^TestEveryState$$|^TestGalleryStatesAreAccessible$$' -count 1 -artifacts -outputdir $(CURDIR)/$(BIN)/looks
+	$(GO) test ./cmd/gpuwhy-gallery -run '^TestEveryState$$|^TestGalleryStatesAreAccessible$$' -count 1 -artifacts -outputdir $(CURDIR)/$(BIN)/looks
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 28m ./...

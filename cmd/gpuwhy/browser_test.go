@@ -14,6 +14,15 @@ import (
 // live is when a page follows the server.
 const live = `document.getElementById("connection").dataset.state === "live"`
 
+// quietTab is a tab that must have said nothing, and have asked no other host,
+// when the test ends.
+func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *browsertest.Tab {
+	t.Helper()
+	b := browsertest.Open(t, width, height, more...)
+	t.Cleanup(func() { b.Quiet() })
+	return b
+}
+
 func shows(text string) string {
 	return `document.body.innerText.includes("` + text + `")`
 }

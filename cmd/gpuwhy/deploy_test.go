@@ -153,7 +153,7 @@ func TestDockerContextIsEnoughToBuild(t *testing.T) {
 			switch {
 			case err != nil:
 				return err
-			case path == filepath.Join(top, "cmd/gpuwhy/testdata"):
+			case path == filepath.Join(top, "cmd/gpuwhy-gallery/testdata"):
 				return filepath.SkipDir
 			case entry.IsDir() || strings.HasSuffix(path, "_test.go"):
 				return nil

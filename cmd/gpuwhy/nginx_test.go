@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,8 +23,10 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 // A proxy is Debian's nginx with one of our files.
@@ -342,12 +345,35 @@ func dialQuiet(t *testing.T, p *proxy) *websocket.Conn {
 	return conn
 }
 
+// serveHere serves without a sampler, in this process, until the test ends.
+func serveHere(t *testing.T, basePath string) (a *app.App, address string) {
+	t.Helper()
+	cfg := &Config{Source: "simulate:rtx-4090", Listen: "127.0.0.1:0", BasePath: basePath, Interval: time.Hour, Deadline: time.Second, MaxViewers: 9}
+	log := slog.New(slog.DiscardHandler)
+	in, err := newInputs(cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err = app.New(cfg.options(), in, log); err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewServer(a.Handler())
+	t.Cleanup(func() {
+		if err := a.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		site.Close()
+	})
+	return a, strings.TrimPrefix(site.URL, "http://")
+}
+
 // A page that is open while nginx restarts says that it is cut off, and comes
 // back by itself with what is new.
 func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
-	s, b := newStage(t, "--base-path=/gpuwhy"), browsertest.Open(t, 1440, 900)
-	s.show("one")
-	p := newProxy(t, "gpuwhy-below.conf", hostport(t, s.url))
+	a, address := serveHere(t, "/gpuwhy/")
+	b := browsertest.Open(t, 1440, 900)
+	a.Publish(fixture.Workstation())
+	p := newProxy(t, "gpuwhy-below.conf", address)
 	b.Visit("http://" + p.addr + "/gpuwhy/")
 	b.Until(live)
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
@@ -358,7 +384,7 @@ func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
 	if _, err := net.Dial("tcp", p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("somebody listens where nginx was: %v", err)
 	}
-	s.show("eight")
+	a.Publish(fixture.Server())
 	p.start()
 	b.Until(`document.getElementById("connection").dataset.state === "live" && document.querySelectorAll("#cards > li").length === 8`)
 	if !browsertest.Ask[bool](b, `window.sameDocument === true`) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
 type notifyCommand struct {
@@ -29,7 +30,7 @@ func (c notifyTestCommand) Run(env *environment) error {
 	for i, failure := range tryTargets(env.ctx, targets) {
 		said := "ok"
 		if failure != nil {
-			said, result = "failed: "+printable(failure.Error()), errQuiet
+			said, result = "failed: "+term.Printable(failure.Error()), errQuiet
 		}
 		if _, err := fmt.Fprintf(env.stdout, "%s: %s\n", targets[i].Name, said); err != nil {
 			return err
@@ -43,7 +44,7 @@ func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
 	if cfg.AlertRules == "" {
 		return nil, errors.New("no targets are known: name the file that has them with --alert-rules")
 	}
-	file, err := loadRules(cfg)
+	file, err := cfg.rules()
 	if err != nil {
 		return nil, err
 	}
@@ -58,19 +59,15 @@ func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
 	for _, name := range c.Targets {
 		i := slices.IndexFunc(all, func(t notify.Target) bool { return t.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no target %q; there are %s", name, strings.Join(names(all), ", "))
+			var names []string
+			for i := range all {
+				names = append(names, all[i].Name)
+			}
+			return nil, fmt.Errorf("there is no target %q; there are %s", name, strings.Join(names, ", "))
 		}
 		out = append(out, all[i])
 	}
 	return out, nil
-}
-
-func names(targets []notify.Target) []string {
-	out := make([]string, len(targets))
-	for i := range targets {
-		out[i] = targets[i].Name
-	}
-	return out
 }
 
 // tryTargets sends to all at the same time and returns what failed, in their

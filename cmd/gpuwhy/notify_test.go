@@ -2,13 +2,11 @@ package main
 
 import (
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -161,38 +159,5 @@ group_interval: 1s
 	v.nextAlert("it is over", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "resolved" })
 	if text := next(); !strings.Contains(text, ", over] ") || strings.Contains(text, "now; ") {
 		t.Errorf("told: %q", text)
-	}
-}
-
-// What is to be told is written before the alerts, and both are of one moment:
-// an end between the two repeats a message and loses none.
-func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
-	t.Parallel()
-	cfg := &Config{StateDir: t.TempDir(), Source: "nvml"}
-	alerts, err := newAlerting(cfg, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := (&app{cfg: cfg, alerts: alerts, inputs: &inputs{node: "box"}}).kept()
-	var order []string
-	for i := range k.files {
-		f := &k.files[i]
-		f.keep = func() ([]byte, error) {
-			if held := !alerts.order.TryLock(); held != (f.when == promptly) {
-				t.Errorf("%s: news are held up: %v", f.name, held)
-			} else if !held {
-				alerts.order.Unlock()
-			}
-			return []byte("{}"), nil
-		}
-	}
-	for _, f := range k.promptly() {
-		order = append(order, filepath.Base(f.name))
-	}
-	if !slices.Equal(order, []string{"notifications.json", "alerts.json"}) {
-		t.Errorf("written in the order %v", order)
-	}
-	if err := k.write(atEnd); err != nil {
-		t.Error(err)
 	}
 }

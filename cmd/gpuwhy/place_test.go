@@ -2,41 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
-
-func TestRunsIn(t *testing.T) {
-	const id = "4f3a9c1e7b25d806f1c4a3b2e5d69788c0a1b2c3d4e5f60718293a4b5c6d7e8f"
-	const uid = "0b5e3a1c-6f2d-4c8e-9a71-2d4f6b8c0e13"
-	service := gpu.Of(gpu.Unit{Name: "ollama.service", Slice: "system.slice"})
-	for want, f := range map[string]gpu.ProcessFacts{
-		"-":                      {},
-		"ollama.service":         {Unit: service, Container: gpu.Of(gpu.Container{}), Pod: gpu.Of(gpu.Pod{}), Job: gpu.Of(gpu.Job{})},
-		"docker vllm":            {Unit: service, Container: gpu.Of(gpu.Container{ID: id, Runtime: gpu.RuntimeDocker, Name: gpu.Of("vllm")})},
-		"podman 4f3a9c1e7b25":    {Container: gpu.Of(gpu.Container{ID: id, Runtime: gpu.RuntimePodman})},
-		"container 4f3a9c1e7b25": {Container: gpu.Of(gpu.Container{ID: id})},
-		"lxc lab":                {Container: gpu.Of(gpu.Container{ID: "lab", Runtime: gpu.RuntimeLXC})},
-		"pod ml/train-0":         {Container: gpu.Of(gpu.Container{ID: id}), Pod: gpu.Of(gpu.Pod{UID: uid, Namespace: gpu.Of("ml"), Name: gpu.Of("train-0")})},
-		"pod 0b5e3a1c-6f2":       {Container: gpu.Of(gpu.Container{ID: id}), Pod: gpu.Of(gpu.Pod{UID: uid})},
-		"job 280678":             {Unit: service, Job: gpu.Of(gpu.Job{ID: 280678, Step: "0"})},
-		"podman sim, job 9":      {Container: gpu.Of(gpu.Container{ID: id, Runtime: gpu.RuntimePodman, Name: gpu.Of("sim")}), Job: gpu.Of(gpu.Job{ID: 9})},
-	} {
-		if got := runsIn(&f); got != want {
-			t.Errorf("%+v runs in %q, want %q", f, got, want)
-		}
-	}
-}
 
 func TestSnapshotShowsWhereProcessesRun(t *testing.T) {
 	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
@@ -91,34 +64,5 @@ func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
 	}
 	if r := command(t, lib.Env(), "snapshot"); !strings.Contains(r.stdout, "no such process") {
 		t.Errorf("the table does not say that it has ended:\n%s", r.stdout)
-	}
-}
-
-func TestIdleFloorReachesViewers(t *testing.T) {
-	var c commands
-	if parsed, _ := parse(&c, []string{"--source=simulate:dgx-h100"}, io.Discard, io.Discard); parsed == nil {
-		t.Fatal("the command line is wrong")
-	}
-	if err := c.check(); err != nil {
-		t.Fatal(err)
-	}
-	a, err := newApp(&c.Config, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 4 {
-		s := fixture.Orphaned() // draws 113.4 W
-		s.Seq = uint64(i)
-		s.Devices[0].SampledAt = s.Time.Add(time.Duration(i) * 5 * time.Second)
-		s.Devices[0].IdleFloor = gpu.Reading[gpu.Watts]{}
-		s.Devices[0].Processes = gpu.Of([]gpu.Process{}) // nobody holds it
-		a.publish(s)
-	}
-	snap, encoded := a.newest()
-	if snap.Devices[0].IdleFloor.Or(0) != 113.4 {
-		t.Errorf("floor = %v", snap.Devices[0].IdleFloor)
-	}
-	if want := `"idle_floor_watts":113.4`; !strings.Contains(string(encoded), want) {
-		t.Errorf("%s is not in %s", want, encoded)
 	}
 }

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
 // Exit codes.
@@ -33,13 +35,13 @@ type commands struct {
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
 	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
-	Gallery     galleryCommand     `cmd:"" hidden:"" help:"Serve every component of the page in every state, made up, for those who work on it."`
 }
 
 // environment is what a command is given.
 type environment struct {
 	ctx            context.Context
 	cfg            *Config
+	log            *slog.Logger
 	stdout, stderr io.Writer
 }
 
@@ -67,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		tell(stderr, err)
 		return exitUsage
 	}
-	switch err := parsed.Run(&environment{ctx: ctx, cfg: &cmd.Config, stdout: stdout, stderr: stderr}); {
+	switch err := parsed.Run(&environment{ctx, &cmd.Config, newLogger(stderr, &cmd.Config), stdout, stderr}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):
@@ -126,9 +128,9 @@ func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Contex
 // tell prints an error for a person: one line, and what to do where it is
 // known.
 func tell(w io.Writer, err error) {
-	if lines := errorLines(err); len(lines) > 1 {
+	if lines := app.ErrorLines(err); len(lines) > 1 {
 		for _, line := range lines {
-			fmt.Fprintf(w, "gpuwhy: %s\n", printable(line))
+			fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(line))
 		}
 		return
 	}
@@ -136,21 +138,7 @@ func tell(w io.Writer, err error) {
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		text = advice.Text()
 	}
-	fmt.Fprintf(w, "gpuwhy: %s\n", printable(strings.Join(strings.Fields(text), " ")))
-}
-
-// errorLines are the lines of a file of rules that are wrong, or the error
-// itself.
-func errorLines(err error) []string {
-	all, ok := errors.AsType[rulefile.Errors](err)
-	if !ok {
-		return []string{err.Error()}
-	}
-	lines := make([]string, len(all))
-	for i := range all {
-		lines[i] = all[i].Error()
-	}
-	return lines
+	fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(strings.Join(strings.Fields(text), " ")))
 }
 
 // unsetEmpty takes variables of ours away that are there without a value, as
@@ -163,4 +151,12 @@ func unsetEmpty() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func newLogger(w io.Writer, cfg *Config) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.level()}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
 }

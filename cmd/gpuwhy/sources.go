@@ -2,42 +2,34 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// inputs is where readings come from.
-type inputs struct {
-	node    string
-	sources []sampler.Source
-	host    sampler.Host // nil where a simulation brings its own
-	reader  *host.Reader // the same; nil too
-	notes   []gpu.Advice
-}
-
 // newInputs has the table of sources, in the order in which their devices are
 // listed. "auto" reads all that a machine may have; a simulation is never among
 // them.
-func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
+func newInputs(cfg *Config, log *slog.Logger) (*app.Inputs, error) {
 	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
 		source, err := sim.New(profile, time.Now)
 		if err != nil {
 			return nil, err
 		}
-		return &inputs{node: cmp.Or(cfg.Node, source.Node()), sources: []sampler.Source{source}}, nil
+		return &app.Inputs{Node: cmp.Or(cfg.Node, source.Node()), Origin: cfg.Source, Sources: []sampler.Source{source}}, nil
 	}
 	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
-	in := &inputs{node: cmp.Or(cfg.Node, cfg.hostname), host: local, reader: local}
+	// However a real machine is read, it is the same machine.
+	in := &app.Inputs{Node: cmp.Or(cfg.Node, cfg.hostname), Origin: "auto", Host: local}
 	if hint := local.Hint(); !hint.IsZero() {
-		in.notes = append(in.notes, hint)
+		in.Notes = append(in.Notes, hint)
 	}
 	for _, row := range []struct {
 		name string
@@ -47,45 +39,10 @@ func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
 		{gpu.SourceNVML, true, func() sampler.Source { return newNVML(cfg, log) }},
 	} {
 		if cfg.Source == row.name || (cfg.Source == "auto" && row.auto) {
-			in.sources = append(in.sources, row.open())
+			in.Sources = append(in.Sources, row.open())
 		}
 	}
 	return in, nil
-}
-
-// close lets go of what the sampler does not.
-func (in *inputs) close() error {
-	if in.reader == nil {
-		return nil
-	}
-	return in.reader.Close()
-}
-
-// reserve says for whom devices are kept, in a snapshot that nobody has seen
-// yet. A simulation brings its own.
-func (in *inputs) reserve(snap *gpu.Snapshot) {
-	if in.reader != nil {
-		in.reader.Reserve(snap.Devices)
-	}
-}
-
-// settle waits a moment for what containers are called and for whom devices
-// are kept, and puts it into a snapshot that nobody has seen yet. What is not
-// there by then is left out.
-func (in *inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
-	if in.reader == nil {
-		return
-	}
-	in.reserve(snap)
-	waiting, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if err := in.reader.Settle(waiting); err != nil && ctx.Err() != nil {
-		return
-	}
-	in.reserve(snap)
-	for i := range snap.Devices {
-		in.reader.Describe(ctx, snap.Devices[i].Processes.Or(nil))
-	}
 }
 
 func newNVML(cfg *Config, log *slog.Logger) sampler.Source {

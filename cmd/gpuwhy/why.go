@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
 type whyCommand struct {
@@ -28,13 +28,21 @@ type whyCommand struct {
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and gpuwhy's own readings where nobody listens there."`
 }
 
-// said is one answer: in words, and as the API gives it.
+// said is one answer: what all of the API's answers have, and the whole.
 type said struct {
-	at     string // when the readings were made: another for each snapshot
-	source string
-	why    string
-	causes []contract.Cause
-	json   any
+	Timestamp string // when the readings were made: another for each snapshot
+	Source    string
+	Why       string
+	Causes    []contract.Cause
+	whole     any
+}
+
+// newSaid reads an answer of the API, for one device or for all.
+func newSaid(body []byte, one bool) (s said, err error) {
+	if s.whole = any(&contract.Why{}); one {
+		s.whole = &contract.OneWhy{}
+	}
+	return s, errors.Join(json.Unmarshal(body, s.whole), json.Unmarshal(body, &s))
 }
 
 // An answerer waits for the next answer and returns it. The first comes as soon
@@ -74,15 +82,15 @@ func (c whyCommand) tell(env *environment, ask answerer, first said, err error) 
 // print writes one answer. It fails where the answer is that there is none.
 func (c whyCommand) print(env *environment, s said) error {
 	if c.JSON {
-		if err := writeJSON(env.stdout, s.json); err != nil {
+		if err := term.JSON(env.stdout, s.whole); err != nil {
 			return err
 		}
-	} else if err := writeWhy(env.stdout, s); err != nil {
+	} else if err := term.Why(env.stdout, s.Source == gpu.SourceSimulated, s.Why, s.Causes); err != nil {
 		return err
 	}
-	for i := range s.causes {
-		if c := &s.causes[i]; explain.Kind(c.Kind) == explain.NoDevice {
-			fmt.Fprintln(env.stderr, "gpuwhy: "+printable(c.Sentence))
+	for i := range s.Causes {
+		if c := &s.Causes[i]; explain.Kind(c.Kind) == explain.NoDevice {
+			fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(c.Sentence))
 			return errQuiet
 		}
 	}
@@ -92,8 +100,8 @@ func (c whyCommand) print(env *environment, s said) error {
 // watch prints each answer that differs from the one before, until the context
 // ends. What fails meanwhile is told once, and tried again.
 func (c whyCommand) watch(env *environment, ask answerer, next said) error {
-	if next.source == gpu.SourceSimulated && !c.JSON {
-		if _, err := fmt.Fprintln(env.stdout, simulatedNote); err != nil {
+	if next.Source == gpu.SourceSimulated && !c.JSON {
+		if _, err := fmt.Fprintln(env.stdout, term.Simulated); err != nil {
 			return err
 		}
 	}
@@ -120,56 +128,12 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 func (c whyCommand) printNews(w io.Writer, before, next said) error {
 	var err error
 	switch {
-	case c.JSON && next.at != before.at:
-		err = json.NewEncoder(escaping{w}).Encode(next.json)
-	case !c.JSON && next.why != before.why:
-		_, err = fmt.Fprintf(w, "%s  %s\n", clock(next.at), printable(next.why))
+	case c.JSON && next.Timestamp != before.Timestamp:
+		err = term.JSONLine(w, next.whole)
+	case !c.JSON && next.Why != before.Why:
+		_, err = fmt.Fprintf(w, "%s  %s\n", term.Clock(next.Timestamp), term.Printable(next.Why))
 	}
 	return err
-}
-
-// clock is the time of day of a timestamp, here.
-func clock(timestamp string) string {
-	at, err := time.Parse(time.RFC3339, timestamp)
-	if err != nil {
-		return timestamp
-	}
-	return at.Local().Format(time.TimeOnly)
-}
-
-// writeWhy prints an answer for a terminal: the sentence, then each cause with
-// what it rests on and what would stop it.
-func writeWhy(w io.Writer, s said) error {
-	var b strings.Builder
-	if s.source == gpu.SourceSimulated {
-		b.WriteString(simulatedNote + "\n")
-	}
-	b.WriteString(s.why + "\n")
-	for i := range s.causes {
-		c := &s.causes[i]
-		fmt.Fprintf(&b, "\n%s\n", c.Sentence)
-		fmt.Fprintf(&b, "  how sure: %s\n", c.Certainty)
-		if c.Since != nil {
-			fmt.Fprintf(&b, "  since: %s\n", clock(*c.Since))
-		}
-		for _, e := range c.Evidence {
-			text := e.Text
-			if e.Moment && e.At != nil {
-				text = clock(*e.At)
-			}
-			fmt.Fprintf(&b, "  %s: %s\n", e.Name, text)
-		}
-		if c.Advice != "" {
-			fmt.Fprintf(&b, "  what helps: %s\n", c.Advice)
-		}
-	}
-	lines := strings.SplitAfter(b.String(), "\n")
-	for _, line := range lines[:len(lines)-1] {
-		if _, err := fmt.Fprintln(w, printable(strings.TrimSuffix(line, "\n"))); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // How often a running gpuwhy is asked, and how long it may take, and how long
@@ -230,24 +194,12 @@ func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool
 	if answer.StatusCode != http.StatusOK {
 		return said{}, answer.StatusCode == http.StatusServiceUnavailable, fmt.Errorf("%s: %s", answer.Status, detail(body))
 	}
-	if one {
-		s, err = decodeWhy(body, func(w *contract.OneWhy) said { return said{w.Timestamp, w.Source, w.Why, w.Causes, w} })
-	} else {
-		s, err = decodeWhy(body, func(w *contract.Why) said { return said{w.Timestamp, w.Source, w.Why, w.Causes, w} })
-	}
-	if err != nil || s.why == "" {
+	s, err = newSaid(body, one)
+	if err != nil || s.Why == "" {
 		return said{}, false, &gpu.Advice{What: "what answers at " + address + " is not gpuwhy", Try: "give its address with --url", Err: err}
 	}
-	starting := len(s.causes) == 1 && explain.Kind(s.causes[0].Kind) == explain.Starting
+	starting := len(s.Causes) == 1 && explain.Kind(s.Causes[0].Kind) == explain.Starting
 	return s, starting, nil
-}
-
-func decodeWhy[T any](body []byte, as func(*T) said) (said, error) {
-	var w T
-	if err := json.Unmarshal(body, &w); err != nil {
-		return said{}, err
-	}
-	return as(&w), nil
 }
 
 // pause waits, or returns why ctx ended.
@@ -271,65 +223,41 @@ const (
 
 // ownReadings reads the GPUs itself. What it returns second ends it.
 func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error) {
-	log := newLogger(env.stderr, env.cfg)
-	in, err := newInputs(env.cfg, log)
+	in, err := newInputs(env.cfg, env.log)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(env.ctx)
-	history := explain.NewHistory()
-	var floors attribute.Floors
-	read := make(chan *gpu.Snapshot)
-	s := sampler.New(sampler.Config{
-		Node: in.node, Interval: ownInterval, Deadline: env.cfg.Deadline,
-		Sources: in.sources, Host: in.host, Notes: in.notes, Log: log,
-		Publish: func(s *gpu.Snapshot) {
-			s = floors.Note(s)
-			in.reserve(s)
-			history.Add(s)
-			select {
-			case read <- s:
-			case <-ctx.Done():
-			}
-		},
-	})
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
-	closeAll := func() error {
-		cancel()
-		return errors.Join(<-ended, in.close())
-	}
+	r := app.NewReader(env.ctx, in, ownInterval, env.cfg.Deadline, env.log)
 	left := ownReadings
 	return func(ctx context.Context) (said, error) {
 		for {
-			select {
-			case snap := <-read:
-				if left--; left <= 0 || len(snap.Devices) == 0 {
-					return c.said(snap, history.Explain(snap))
-				}
-			case err := <-ended:
-				ended <- err
-				if err == nil {
-					err = context.Cause(ctx)
-				}
+			snap, answer, err := r.Next(ctx)
+			if err != nil {
 				return said{}, err
 			}
+			if left--; left <= 0 || len(snap.Devices) == 0 {
+				return c.said(snap, answer)
+			}
 		}
-	}, closeAll, nil
+	}, r.Close, nil
 }
 
 // said turns our own answer into what a server would have said.
 func (c whyCommand) said(snap *gpu.Snapshot, a explain.Answer) (said, error) {
-	if c.GPU == "" || len(snap.Devices) == 0 {
-		w := contract.NewWhy(contract.Monitor{Node: snap.Node, Source: snap.Source}, snap, &a)
-		return said{w.Timestamp, w.Source, w.Why, w.Causes, w}, nil
-	}
-	i := slices.IndexFunc(snap.Devices, func(d gpu.Device) bool {
+	one := c.GPU != "" && len(snap.Devices) > 0
+	var answer any
+	if !one {
+		answer = contract.NewWhy(contract.Monitor{Node: snap.Node, Source: snap.Source}, snap, &a)
+	} else if i := slices.IndexFunc(snap.Devices, func(d gpu.Device) bool {
 		return strings.EqualFold(d.UUID, c.GPU) || strconv.Itoa(d.Index) == c.GPU
-	})
-	if i < 0 {
+	}); i >= 0 {
+		answer = contract.NewOneWhy(snap, &a.Devices[i])
+	} else {
 		return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
 	}
-	w := contract.NewOneWhy(snap, &a.Devices[i])
-	return said{w.Timestamp, w.Source, w.Why, w.Causes, w}, nil
+	body, err := json.Marshal(answer)
+	if err != nil {
+		return said{}, err
+	}
+	return newSaid(body, one)
 }

@@ -66,7 +66,7 @@ func exampleOf(t *testing.T, name string) *gpu.Snapshot {
 // what a person does.
 func on(path string, steps ...any) way {
 	return func(t *testing.T, b *browsertest.Tab) {
-		s := newStage(t, "--interval=5s")
+		s := newStage(t, 5*time.Second)
 		s.playPast("dgx-h100", loudest(t, "dgx-h100"), 15*time.Minute, 5*time.Second)
 		b.Visit(s.url + path)
 		b.Until(live)
@@ -125,20 +125,20 @@ var states = []struct {
 	{name: "no-driver", reach: example("none", `!document.getElementById("failures").hidden`)},
 	{name: "simulated", reach: on("", charted, `!document.getElementById("simulated").hidden`)},
 	{name: "stale", reach: func(t *testing.T, b *browsertest.Tab) {
-		s := newStage(t, "--interval=250ms")
+		s := newStage(t, 250*time.Millisecond)
 		s.show("eight")
 		b.Visit(s.url)
 		b.Until(live)
 		b.Until(`document.body.hasAttribute("data-stale")`)
 	}},
 	{name: "connection-lost", allowed: []string{"502"}, reach: func(t *testing.T, b *browsertest.Tab) {
-		s := newStage(t, "--interval=5s")
+		s := newStage(t, 5*time.Second)
 		s.show("eight")
 		g := newGate(t, s.url)
 		b.Visit(g.URL)
 		b.Until(live)
 		g.all.Store(true)
-		if err := s.hub.Shutdown(t.Context(), "it is cut off"); err != nil {
+		if err := s.Hub.Shutdown(t.Context(), "it is cut off"); err != nil {
 			t.Error(err)
 		}
 		b.Until(`document.getElementById("connection").dataset.state === "waiting"`)

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net"
-	"net/http"
-	"strings"
+	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 	"github.com/gpuwhy/gpuwhy/views"
 )
@@ -19,47 +18,44 @@ import (
 // A stage is the whole program but for its sampler: pages, routes, hub and
 // memory are the real ones, and a test puts on what they show.
 type stage struct {
-	*app
+	*app.App
 	t   testing.TB
 	url string // ends with a slash
 }
 
-// newStage serves on a free port with the flags given, until the test ends.
-func newStage(t testing.TB, args ...string) *stage {
+// newStage serves on a free port until the test ends. A page takes an hour as the
+// time between readings, or the interval given.
+func newStage(t testing.TB, interval ...time.Duration) *stage {
 	t.Helper()
-	var cmd commands
-	var says strings.Builder
-	args = append([]string{"--listen=127.0.0.1:0", "--source=simulate:rtx-4090", "--interval=1h"}, args...)
-	if parsed, _ := parse(&cmd, args, &says, &says); parsed == nil {
-		t.Fatal(says.String())
-	}
-	if err := cmd.check(); err != nil {
-		t.Fatal(err)
-	}
-	a, err := newApp(&cmd.Config, slog.New(slog.DiscardHandler))
+	source, err := sim.New("rtx-4090", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", cmd.Listen)
+	opt := app.Options{
+		Version: "test", Listen: "127.0.0.1:0", BasePath: "/", MaxViewers: 1000,
+		Interval: append(interval, time.Hour)[0], Deadline: 2 * time.Second, AlertUtilization: 50,
+	}
+	a, err := app.New(opt, &app.Inputs{Node: source.Node(), Sources: []sampler.Source{source}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
+	server := httptest.NewServer(a.Handler())
 	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { a.remember(ctx) })
-	running.Go(func() {
-		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			t.Error(err)
+	var remembering sync.WaitGroup
+	remembering.Go(func() {
+		for snap := range a.Hub.Feed(ctx) {
+			a.Recent.Add(snap)
 		}
 	})
 	t.Cleanup(func() {
-		if err := a.shutdown(ctx); err != nil {
+		if err := a.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 		cancel()
-		running.Wait()
+		remembering.Wait()
+		server.Close()
 	})
-	return &stage{app: a, t: t, url: ownURL(ln.Addr().String(), cmd.BasePath)}
+	return &stage{App: a, t: t, url: server.URL + "/"}
 }
 
 // show publishes a made-up machine of package views, as of now.
@@ -68,7 +64,7 @@ func (s *stage) show(name string) {
 	for _, e := range views.Examples(time.Now()) {
 		if e.Name == name {
 			if e.Snapshot != nil {
-				s.publish(e.Snapshot)
+				s.Publish(e.Snapshot)
 			}
 			return
 		}
@@ -134,9 +130,9 @@ func (s *stage) playPast(profile string, moment time.Time, span, interval time.D
 	a := newActor(s.t, profile, moment.Add(-span), time.Now().Add(-span))
 	for range span / interval {
 		snap := a.next(s.t, interval)
-		s.recent.Add(snap)
-		s.publish(snap)
-		s.alerts.observe(snap)
+		s.Recent.Add(snap)
+		s.Publish(snap)
+		s.Alerts.Observe(snap)
 	}
 	return a
 }

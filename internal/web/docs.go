@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"bytes"
@@ -19,14 +19,14 @@ import (
 // The pages of the API's documents: what a document says, in the words of a
 // page.
 
-func (p *pages) docs(ctx context.Context, w io.Writer) error {
-	return views.DocsPage{BasePath: p.app.cfg.BasePath, Asset: p.url}.Render(ctx, w)
+func (p *Pages) docs(ctx context.Context, w io.Writer) error {
+	return views.DocsPage{BasePath: p.cfg.BasePath, Asset: p.URL}.Render(ctx, w)
 }
 
-func (p *pages) reference(ctx context.Context, w io.Writer, doc *apidoc.Document) error {
+func (p *Pages) reference(ctx context.Context, w io.Writer, doc *apidoc.Document) error {
 	page := views.ReferencePage{
 		Title: doc.Info.Title, Version: doc.Info.Version, Intro: paragraphs(doc.Info.Description),
-		Types: typeDocs(doc.Components.Schemas), BasePath: p.app.cfg.BasePath, Asset: p.url,
+		Types: typeDocs(doc.Components.Schemas), BasePath: p.cfg.BasePath, Asset: p.URL,
 	}
 	for _, tag := range doc.Tags {
 		group := views.OperationGroup{Anchor: anchor("group", tag.Name), Name: tag.Name, Text: tag.Description}
@@ -42,13 +42,13 @@ func (p *pages) reference(ctx context.Context, w io.Writer, doc *apidoc.Document
 	return page.Render(ctx, w)
 }
 
-func (p *pages) events(ctx context.Context, w io.Writer, doc *apidoc.Events) error {
+func (p *Pages) events(ctx context.Context, w io.Writer, doc *apidoc.Events) error {
 	channel := doc.Channels[0].Value
 	page := views.EventsPage{
 		Version: doc.Info.Version, Address: channel.Address, Intro: paragraphs(channel.Description),
 		Tables:   []views.FactTable{facts("Limits", apidoc.Limits), facts("When a connection ends", apidoc.CloseCodes)},
 		Types:    typeDocs(doc.Components.Schemas),
-		BasePath: p.app.cfg.BasePath, Asset: p.url,
+		BasePath: p.cfg.BasePath, Asset: p.URL,
 	}
 	for _, op := range doc.Operations {
 		message := doc.Components.Messages.Get(op.Name)

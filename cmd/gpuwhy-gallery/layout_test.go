@@ -17,7 +17,7 @@ import (
 func TestAReadingIsLaidOutOnce(t *testing.T) {
 	for _, profile := range []string{"dgx-h100", "fleet:64", "fleet:1000"} {
 		t.Run(profile, func(t *testing.T) {
-			s := newStage(t, "--interval=5s")
+			s := newStage(t, 5*time.Second)
 			a := s.playPast(profile, time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC), 15*time.Minute, 5*time.Second)
 			tab := quietTab(t, 1440, 900)
 			tab.Before(countDraws + "; window.setInterval = () => 0")
@@ -29,7 +29,7 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 			const warm, counted = 2, 8
 			var before float64
 			for n := 1; n <= warm+counted; n++ {
-				s.publish(a.next(t, 5*time.Second))
+				s.Publish(a.next(t, 5*time.Second))
 				browsertest.Ask[bool](tab, fmt.Sprintf("drawn(%d)", n))
 				after := durations(tab)["LayoutCount"]
 				if laidOut := after - before; n > warm && laidOut != 1 {
@@ -51,9 +51,9 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 func TestAllGPUsAreOnOneScreen(t *testing.T) {
 	for _, profile := range []string{"dgx-h100", "fleet:64"} {
 		t.Run(profile, func(t *testing.T) {
-			s := newStage(t, "--interval=5s")
+			s := newStage(t, 5*time.Second)
 			s.playPast(profile, loudest(t, profile), 5*time.Minute, 5*time.Second)
-			standing := len(s.alerts.Standing())
+			standing := len(s.Alerts.Standing())
 			if standing < 3 {
 				t.Fatalf("only %d alerts stand", standing)
 			}

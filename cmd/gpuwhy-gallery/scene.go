@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/views"
 )
@@ -37,7 +38,7 @@ type scene struct {
 	// rules are those of alerts; nil for the usual ones.
 	rules func() []alert.Rule
 	// begun does what a person has done there; nil for nothing.
-	begun func(*app)
+	begun func(*app.App) error
 	// behave is how its server behaves, if not well.
 	behave func(http.Handler) http.Handler
 }
@@ -55,7 +56,8 @@ const madeUp = "made up"
 // A playing is a scene that is played.
 type playing struct {
 	*scene
-	*app
+	*app.App
+	opt  app.Options
 	born time.Time
 	base *gpu.Snapshot // nil: there is never a reading
 
@@ -64,32 +66,32 @@ type playing struct {
 	shown moment // what the newest reading is of
 }
 
-// perform begins a scene with its past, under cfg's base path.
-func perform(of *scene, cfg Config, log *slog.Logger) (*playing, error) {
-	p := &playing{scene: of, born: time.Now().UTC()}
+// perform begins a scene with its past.
+func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
+	p := &playing{scene: of, opt: opt, born: time.Now().UTC()}
 	for _, e := range views.Examples(p.born) {
 		if e.Name == of.example {
 			p.base = e.Snapshot
 		}
 	}
-	cfg.AlertRules, cfg.StateDir = "", "" // what is a person's own is not for what is made up
-	in := &inputs{node: madeUp, sources: []sampler.Source{p}}
+	in := &app.Inputs{Node: madeUp, Sources: []sampler.Source{p}, Refresh: p.Read}
 	var err error
-	if p.app, err = newAppOf(&cfg, in, log); err != nil {
+	if p.App, err = app.New(opt, in, log); err != nil {
 		return nil, err
 	}
-	p.reread = p.Read
 	if of.rules != nil {
-		p.alerts.SetRules(of.rules(), p.born)
+		p.Alerts.SetRules(of.rules())
 	}
-	for ago := of.past; ago > 0 && p.base != nil; ago -= cfg.Interval {
+	for ago := of.past; ago > 0 && p.base != nil; ago -= opt.Interval {
 		if !of.away || ago < 9*time.Minute || ago > 10*time.Minute {
 			p.show(p.born.Add(-ago), false)
 		}
 	}
 	p.show(p.born.Add(-of.still), false)
 	if of.begun != nil {
-		of.begun(p.app)
+		if err := of.begun(p.App); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
 }
@@ -118,18 +120,18 @@ func (p *playing) show(at time.Time, page bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !page && !p.shown.page && at.Sub(p.shown.at) < p.cfg.Interval/2 {
+	if !page && !p.shown.page && at.Sub(p.shown.at) < p.opt.Interval/2 {
 		return
 	}
 	snap := p.snapshot(at, page)
-	p.recent.Add(snap)
-	p.publish(snap)
-	p.alerts.observe(snap)
+	p.Recent.Add(snap)
+	p.Publish(snap)
+	p.Alerts.Observe(snap)
 }
 
 // snapshot is the machine at a moment. The caller holds mu.
 func (p *playing) snapshot(at time.Time, page bool) *gpu.Snapshot {
-	p.shown = moment{p.born, at, int(math.Floor(at.Sub(p.born).Seconds() / p.cfg.Interval.Seconds())), page}
+	p.shown = moment{p.born, at, int(math.Floor(at.Sub(p.born).Seconds() / p.opt.Interval.Seconds())), page}
 	s := *p.base
 	p.seq++
 	s.Seq, s.Time, s.Devices = p.seq, at, slices.Clone(s.Devices)
@@ -163,14 +165,14 @@ func sway(d *gpu.Device, at time.Time) {
 
 // run reads the machine for those who watch it, until ctx ends.
 func (p *playing) run(ctx context.Context) error {
-	tick := time.NewTicker(p.cfg.Interval)
+	tick := time.NewTicker(p.opt.Interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return p.shutdown(context.WithoutCancel(ctx))
+			return p.Shutdown(context.WithoutCancel(ctx))
 		case <-tick.C:
-			if p.still == 0 && p.hub.Stats().Viewers > 0 {
+			if p.still == 0 && p.Hub.Stats().Viewers > 0 {
 				p.show(time.Now().UTC(), false)
 			}
 		}
@@ -179,12 +181,12 @@ func (p *playing) run(ctx context.Context) error {
 
 // ServeHTTP shows the machine as it is now to those who come.
 func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, p.cfg.BasePath)
+	path := strings.TrimPrefix(r.URL.Path, p.opt.BasePath)
 	page := path == "" || path == "alerts" || strings.HasPrefix(path, "gpu/GPU-")
 	if p.still == 0 && !strings.HasPrefix(path, "static/") {
 		p.show(time.Now().UTC(), page)
 	}
-	h := p.server.Handler
+	h := p.Handler()
 	if p.behave != nil {
 		h = p.behave(h)
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 )
 
 // A stateGroup is states of one part of the page.
@@ -194,17 +196,17 @@ func sudden() []alert.Rule {
 }
 
 // answer is what a person has said of the alerts.
-func answer(a *app) {
-	for i, of := range a.alerts.Standing() {
+func answer(a *app.App) error {
+	var errs []error
+	for i, of := range a.Alerts.Standing() {
 		var err error
 		switch i {
 		case 1:
-			_, err = a.alerts.Acknowledge(of.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
+			_, err = a.Alerts.Acknowledge(of.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
 		case 2:
-			_, err = a.alerts.Silence(alert.Silence{Rule: of.Rule, GPU: alert.Literally(of.Device.UUID), By: "ann", Comment: "known"}, 8*time.Hour)
+			_, err = a.Alerts.Silence(alert.Silence{Rule: of.Rule, GPU: alert.Literally(of.Device.UUID), By: "ann", Comment: "known"}, 8*time.Hour)
 		}
-		if err != nil {
-			a.log.Error("what is said of an alert of the gallery is refused", "err", err)
-		}
+		errs = append(errs, err)
 	}
+	return errors.Join(errs...)
 }

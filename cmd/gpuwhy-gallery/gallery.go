@@ -3,59 +3,29 @@ package main
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
-	"github.com/gpuwhy/gpuwhy/static"
+	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/views"
 )
-
-type galleryCommand struct{}
-
-// Run serves, until the context ends, every component of the page in every
-// state where the dashboard would be. Its values are made up: nothing is read.
-func (galleryCommand) Run(env *environment) error {
-	log := newLogger(env.stderr, env.cfg)
-	ctx, cancel := context.WithCancel(env.ctx)
-	defer cancel()
-	g, err := newGallery(ctx, env.cfg, log)
-	if err != nil {
-		return usageError{err}
-	}
-	ln, err := listen(env.ctx, env.cfg.Listen)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(env.stdout, "gpuwhy gallery: %s\n", ownURL(ln.Addr().String(), env.cfg.BasePath))
-	srv := server.HTTPServer(g, log)
-	srv.BaseContext = func(net.Listener) context.Context { return env.ctx } // sockets end with it
-	defer context.AfterFunc(ctx, func() { srv.Close() })()
-	err = srv.Serve(ln)
-	cancel()
-	g.wait()
-	if !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
 
 // gallery answers with one page of everything. In it are components as they
 // are, and frames with the real page on machines that are made up.
 type gallery struct {
 	ctx       context.Context
-	cfg       *Config
+	opt       app.Options // of every scene, but for the path
 	log       *slog.Logger
 	front     http.Handler
 	plays     map[string]func() (*playing, error) // by the scene's name
@@ -77,8 +47,8 @@ var galleryScript []byte
 
 // newGallery plays nothing yet: a scene begins when it is first asked for, and
 // ends with ctx.
-func newGallery(ctx context.Context, cfg *Config, log *slog.Logger) (*gallery, error) {
-	g := &gallery{ctx: ctx, cfg: cfg, log: log, plays: map[string]func() (*playing, error){}}
+func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*gallery, error) {
+	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}}
 	for name, of := range scenes() {
 		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, of) })
 	}
@@ -97,9 +67,9 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 	if err := g.ctx.Err(); err != nil {
 		return nil, fmt.Errorf("scene %s: %w", name, err)
 	}
-	cfg := *g.cfg
-	cfg.BasePath = g.scenePath(name)
-	p, err := perform(of, cfg, g.log)
+	opt := g.opt
+	opt.BasePath = g.scenePath(name)
+	p, err := perform(of, opt, g.log)
 	if err != nil {
 		return nil, fmt.Errorf("scene %s: %w", name, err)
 	}
@@ -112,7 +82,7 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 }
 
 // scenePath is where a scene's page is.
-func (g *gallery) scenePath(name string) string { return g.cfg.BasePath + "state/" + name + "/" }
+func (g *gallery) scenePath(name string) string { return g.opt.BasePath + "state/" + name + "/" }
 
 // ServeHTTP answers with a scene, or with the page that has them all.
 func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +91,7 @@ func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // find is what answers a path.
 func (g *gallery) find(path string) http.Handler {
-	rest, ok := strings.CutPrefix(path, g.cfg.BasePath+"state/")
+	rest, ok := strings.CutPrefix(path, g.opt.BasePath+"state/")
 	name, _, _ := strings.Cut(rest, "/")
 	begin := g.plays[name]
 	if !ok || begin == nil {
@@ -139,10 +109,9 @@ func (g *gallery) find(path string) http.Handler {
 
 // newFront is the server with its headers and assets, without a machine.
 func (g *gallery) newFront() (http.Handler, error) {
-	cfg := g.cfg
-	pages := &pages{app: &app{cfg: cfg}, assets: static.New(views.Words())}
+	pages := web.New(web.Config{BasePath: g.opt.BasePath})
 	s, err := server.New(server.Config{
-		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: versionText(), Interval: cfg.Interval},
+		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
 		Newest:       func() (*gpu.Snapshot, []byte) { return nil, nil },
 		WS:           http.NotFoundHandler(),
 		Explain:      explain.Explain,
@@ -151,21 +120,19 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
 		Page: func(ctx context.Context, w io.Writer) error {
-			page := views.Gallery{Asset: pages.url, Script: cfg.BasePath + "static/gallery.js", Now: time.Now(), Frames: g.frames()}
+			page := views.Gallery{Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Now: time.Now(), Frames: g.frames()}
 			return page.Render(ctx, w)
 		},
-		ErrorPage: pages.problem,
+		ErrorPage: pages.Problem,
 		Assets: func(path string) (server.Asset, bool) {
 			if path == "gallery.js" {
 				return server.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
 			}
-			return pages.asset(path)
+			return pages.Asset(path)
 		},
-		BasePath:   cfg.BasePath,
-		Listen:     cfg.Listen,
-		Hostname:   cfg.hostname,
-		AllowHosts: cfg.AllowHost,
-		Log:        g.log,
+		BasePath: g.opt.BasePath,
+		Listen:   g.opt.Listen,
+		Log:      g.log,
 	})
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func BenchmarkPageUpdate(b *testing.B) {
 			if gpus == 8 {
 				profile = "dgx-h100"
 			}
-			s := newStage(b, "--interval=5s")
+			s := newStage(b, 5*time.Second)
 			a := s.playPast(profile, time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC), 15*time.Minute, 5*time.Second)
 			tab := quietTab(b, 1440, 900)
 			tab.Before(countDraws)
@@ -52,7 +52,7 @@ func BenchmarkPageUpdate(b *testing.B) {
 			drawn := 0
 			for b.Loop() {
 				drawn++
-				s.publish(a.next(b, 5*time.Second))
+				s.Publish(a.next(b, 5*time.Second))
 				browsertest.Ask[bool](tab, fmt.Sprintf("drawn(%d)", drawn))
 			}
 			after := durations(tab)

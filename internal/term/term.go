@@ -1,8 +1,10 @@
-package main
+// Package term writes for people at a terminal: tables, answers and JSON, in
+// which nothing can act on the terminal, whatever devices and processes call
+// themselves.
+package term
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,75 +17,21 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-type snapshotCommand struct {
-	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
-}
+// Simulated is the line above whatever is simulated.
+const Simulated = "SIMULATED: none of these readings is real."
 
-// Run reads every GPU once and prints what it reports. Where none can be read
-// it says why and fails.
-func (c snapshotCommand) Run(env *environment) error {
-	snap, err := readOnce(env)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		answer := explain.Explain(snap)
-		update := contract.NewUpdate(snap, answer.Sentence)
-		update.Explain(snap, &answer)
-		if err := writeJSON(env.stdout, update); err != nil {
-			return err
-		}
-	} else if err := writeTable(env.stdout, snap); err != nil {
-		return err
-	}
-	if len(snap.Devices) == 0 {
-		fmt.Fprintln(env.stderr, "gpuwhy: "+printable(explain.Why(snap)))
-		return errQuiet
-	}
-	return nil
-}
-
-// writeJSON prints an answer for people and programs.
-func writeJSON(w io.Writer, answer any) error {
+// JSON prints an answer for people and programs.
+func JSON(w io.Writer, answer any) error {
 	encoder := json.NewEncoder(escaping{w})
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(answer)
 }
 
-func readOnce(env *environment) (*gpu.Snapshot, error) {
-	log := newLogger(env.stderr, env.cfg)
-	in, err := newInputs(env.cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(env.ctx)
-	defer cancel()
-	got := make(chan *gpu.Snapshot, 1)
-	s := sampler.New(sampler.Config{
-		Node: in.node, Interval: time.Hour, Deadline: env.cfg.Deadline,
-		Sources: in.sources, Host: in.host, Notes: in.notes, Log: log,
-		Publish: func(s *gpu.Snapshot) {
-			got <- s
-			cancel() // one is enough
-		},
-	})
-	if err := s.Run(ctx); err != nil {
-		return nil, err
-	}
-	select {
-	case snap := <-got:
-		in.settle(env.ctx, snap)
-		return snap, in.close()
-	default:
-		return nil, context.Cause(env.ctx)
-	}
-}
-
-const simulatedNote = "SIMULATED: none of these readings is real."
+// JSONLine prints an answer on a line of its own.
+func JSONLine(w io.Writer, answer any) error { return json.NewEncoder(escaping{w}).Encode(answer) }
 
 // escaping writes JSON with everything escaped that would act on a terminal,
 // which can only stand inside its strings.
@@ -105,11 +53,11 @@ func (e escaping) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// writeTable prints a snapshot for a terminal.
-func writeTable(w io.Writer, s *gpu.Snapshot) error {
+// Table prints a snapshot.
+func Table(w io.Writer, s *gpu.Snapshot) error {
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if s.Simulated() {
-		t.row(simulatedNote)
+		t.row(Simulated)
 	}
 	if len(s.Devices) > 0 {
 		t.row(explain.Why(s))
@@ -139,7 +87,7 @@ type table struct{ *tabwriter.Writer }
 // terminal's cursor or its columns.
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
-		cells[i] = printable(c)
+		cells[i] = Printable(c)
 	}
 	fmt.Fprintln(t, strings.Join(cells, "\t")) // an error comes back from Flush
 }
@@ -208,12 +156,55 @@ func percent(p gpu.Percent) string { return fmt.Sprintf("%.0f %%", float64(p)) }
 func watts(w gpu.Watts) string     { return fmt.Sprintf("%.0f W", float64(w)) }
 func mebibytes(b gpu.Bytes) string { return fmt.Sprintf("%.0f MiB", b.MiB()) }
 
-// printable replaces what would act on a terminal.
-func printable(s string) string {
+// Printable replaces what would act on a terminal.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
 	}, s)
+}
+
+// Why prints an answer: the sentence, then each cause with its evidence and what
+// would help.
+func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) error {
+	var b strings.Builder
+	if simulated {
+		b.WriteString(Simulated + "\n")
+	}
+	b.WriteString(sentence + "\n")
+	for i := range causes {
+		c := &causes[i]
+		fmt.Fprintf(&b, "\n%s\n", c.Sentence)
+		fmt.Fprintf(&b, "  how sure: %s\n", c.Certainty)
+		if c.Since != nil {
+			fmt.Fprintf(&b, "  since: %s\n", Clock(*c.Since))
+		}
+		for _, e := range c.Evidence {
+			text := e.Text
+			if e.Moment && e.At != nil {
+				text = Clock(*e.At)
+			}
+			fmt.Fprintf(&b, "  %s: %s\n", e.Name, text)
+		}
+		if c.Advice != "" {
+			fmt.Fprintf(&b, "  what helps: %s\n", c.Advice)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(w, Printable(strings.TrimSuffix(line, "\n"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clock is the time of day of a timestamp, here.
+func Clock(timestamp string) string {
+	at, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		return timestamp
+	}
+	return at.Local().Format(time.TimeOnly)
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
-	"os/exec"
+	"context"
+	_ "embed"
+	"errors"
+	"io"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -13,6 +15,13 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 )
+
+// live is when a page follows the server.
+const live = `document.getElementById("connection").dataset.state === "live"`
+
+func shows(text string) string {
+	return `document.body.innerText.includes("` + text + `")`
+}
 
 // quietTab is a tab that must have said nothing, and have asked no other host,
 // when the test ends.
@@ -23,11 +32,14 @@ func quietTab(t testing.TB, width, height int, more ...browsertest.Option) *brow
 	return b
 }
 
+//go:embed testdata/axe-core/axe.min.js
+var axeCore string
+
 // axe returns what axe-core finds wrong with the page as it is, one a line.
 func axe(t *testing.T, b *browsertest.Tab) string {
 	t.Helper()
 	if !browsertest.Ask[bool](b, `typeof window.axe === "object"`) {
-		b.Do(chromedp.Evaluate[chromedp.Void](readTop(t, "cmd/gpuwhy/testdata/axe-core/axe.min.js") + "\n;void 0"))
+		b.Do(chromedp.Evaluate[chromedp.Void](axeCore + "\n;void 0"))
 	}
 	return browsertest.Ask[string](b, `axe.run({ exclude: [["rapi-doc"]] }, { // the API's viewer is its makers' own, and has its page's <main>
 	    rules: { "landmark-one-main": { enabled: document.querySelector("rapi-doc") === null } },
@@ -81,26 +93,23 @@ func TestPagesAreAccessible(t *testing.T) {
 	})
 }
 
-// startGallery starts the gallery and returns where it is.
+// startGallery serves the gallery until the test ends, and returns where it is.
 func startGallery(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command(binary, "gallery", "--listen=127.0.0.1:0")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	ctx, end := context.WithCancel(context.Background())
+	said, says := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{"--listen=127.0.0.1:0"}, says, t.Output())
+		ended <- errors.Join(err, says.Close())
+	}()
 	t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
+		end()
+		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := bufio.NewReader(said).ReadString('\n')
 	_, address, ok := strings.Cut(strings.TrimSpace(line), "gpuwhy gallery: ")
 	if err != nil || !ok {
 		t.Fatalf("it said %q: %v", line, err)

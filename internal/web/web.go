@@ -1,9 +1,10 @@
-package main
+// Package web makes the pages that browsers see: it fills the view models of
+// package views from what the program knows, and renders them.
+package web
 
 import (
 	"context"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,145 +12,58 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/metrics"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// newServer wires the routes to what they show.
-func (a *app) newServer() (*http.Server, error) {
-	pages := &pages{app: a, assets: static.New(views.Words())}
-	exporter, err := metrics.New(metrics.Config{
-		Newest:   func() *gpu.Snapshot { snap, _ := a.newest(); return snap },
-		Self:     a.self,
-		Interval: a.cfg.Interval,
-		Families: a.cfg.MetricsFamilies,
-		Node:     a.inputs.node,
-		Version:  versionText(),
-		Log:      a.log.With("part", "metrics"),
-	})
-	if err != nil {
-		return nil, usageError{err}
-	}
-	s, err := server.New(server.Config{
-		Monitor:      a.monitor(),
-		Newest:       a.newest,
-		WS:           a.hub,
-		Explain:      a.history.Explain,
-		Recent:       a.recent,
-		ActiveAlerts: a.alerts.Firing,
-		Alerts:       a.alerts,
-		AlertsPage:   pages.alerts,
-		Metrics:      exporter,
-		Parts:        a.parts,
-		Page:         pages.dashboard,
-		DevicePage:   pages.device,
-		ErrorPage:    pages.problem,
-
-		DocsPage:      pages.docs,
-		ReferencePage: pages.reference,
-		EventsPage:    pages.events,
-
-		Assets:       pages.asset,
-		BasePath:     a.cfg.BasePath,
-		Listen:       a.cfg.Listen,
-		Hostname:     a.cfg.hostname,
-		AllowHosts:   a.cfg.AllowHost,
-		AllowOrigins: a.cfg.origins,
-		Log:          a.log,
-	})
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return server.HTTPServer(s.Handler(), a.log), nil
+// Config is what pages are made of. Many goroutines call its functions at the
+// same time.
+type Config struct {
+	Monitor func() contract.Monitor
+	// Newest returns the newest snapshot; nil before the first.
+	Newest func() *gpu.Snapshot
+	// Explain says why the machine of a snapshot is as it is; the snapshot may
+	// be nil.
+	Explain  func(*gpu.Snapshot) explain.Answer
+	Recent   *recent.Store
+	Alerts   server.Alerts
+	Targets  func() []notify.Status
+	BasePath string // begins and ends with a slash
 }
 
-func (a *app) newest() (*gpu.Snapshot, []byte) {
-	frame := a.hub.Newest()
-	if frame == nil {
-		return nil, nil
-	}
-	return frame.Snapshot, frame.Data()
-}
-
-// parts is how each part of the program does.
-func (a *app) parts() map[string]contract.PartState {
-	health := a.sampler.Health()
-	parts := map[string]contract.PartState{
-		"sampler": {State: "ok", LastSuccess: health.LastReading},
-		"hub":     {State: "ok"},
-	}
-	if health.LastReading.IsZero() {
-		parts["sampler"] = contract.PartState{State: "starting"}
-	}
-	if frame := a.hub.Newest(); frame != nil {
-		parts["hub"] = contract.PartState{State: "ok", LastSuccess: frame.Snapshot.Time}
-	}
-	for _, s := range a.inputs.sources {
-		parts[s.Name()] = contract.PartState{State: "starting"}
-	}
-	for _, s := range health.Sources {
-		part := contract.PartState{State: "ok", LastSuccess: s.LastSuccess}
-		if s.Failure != nil {
-			part.State, part.LastError, part.LastErrorAt = "failed", &s.Failure.Advice, s.Failure.Since
-		}
-		parts[s.Name] = part
-	}
-	return parts
-}
-
-// self is what gpuwhy says of itself on /metrics.
-func (a *app) self() metrics.Self {
-	health, stats := a.sampler.Health(), a.hub.Stats()
-	self := metrics.Self{
-		Took:          health.Took,
-		Viewers:       stats.Viewers,
-		Refused:       stats.Refused,
-		Ended:         map[string]uint64{},
-		Published:     stats.Published,
-		Encodings:     stats.Encodings,
-		Messages:      stats.Messages,
-		Bytes:         stats.Bytes,
-		Skipped:       stats.Skipped,
-		EncodingFails: stats.Err != nil,
-	}
-	for reason, n := range stats.Ended {
-		self.Ended[string(reason)] = n
-	}
-	for _, s := range health.Sources {
-		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
-	}
-	for _, r := range a.alerts.Counts() {
-		self.Rules = append(self.Rules, metrics.Rule{Name: r.Name, Severity: string(r.Severity), Firing: r.Firing})
-	}
-	for _, t := range a.alerts.notifier.Status() {
-		self.Targets = append(self.Targets, metrics.Target{
-			Name: t.Name, Sent: t.Sent, Failed: t.Failed, Dropped: t.Dropped, Queued: t.Queued, Failing: !t.FailingSince.IsZero(),
-		})
-	}
-	return self
-}
-
-// pages renders what browsers see.
-type pages struct {
-	app    *app
+// Pages renders the pages.
+type Pages struct {
+	cfg    Config
 	assets *static.Assets
 }
 
-func (p *pages) dashboard(ctx context.Context, w io.Writer) error {
-	snap, _ := p.app.newest()
-	answer := p.app.history.Explain(snap)
+// New makes the pages. A caller that needs [Pages.Problem] and [Pages.Asset]
+// alone sets BasePath alone.
+func New(cfg Config) *Pages { return &Pages{cfg, static.New(views.Words())} }
+
+// Serve has a server show these pages.
+func (p *Pages) Serve(on *server.Config) {
+	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage = p.dashboard, p.device, p.alerts, p.Problem
+	on.DocsPage, on.ReferencePage, on.EventsPage = p.docs, p.reference, p.events
+	on.Assets = p.Asset
+}
+
+func (p *Pages) dashboard(ctx context.Context, w io.Writer) error {
+	snap := p.cfg.Newest()
+	answer := p.cfg.Explain(snap)
 	in := p.input(snap)
 	in.Why, in.Causes = answer.Sentence, newCauses(answer.Main())
 	return views.NewPage(in).Render(ctx, w)
 }
 
-func (p *pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error {
-	answer := p.app.history.Explain(snap)
+func (p *Pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error {
+	answer := p.cfg.Explain(snap)
 	in := p.input(snap)
 	if own := answer.Of(d.Node, d.UUID); own != nil {
 		in.Causes = newCauses(own.Causes)
@@ -203,8 +117,8 @@ func newCauses(causes []explain.Cause) []views.Cause {
 }
 
 // input is what pages of that snapshot are made of, but for why it is so.
-func (p *pages) input(snap *gpu.Snapshot) views.Input {
-	monitor := p.app.monitor()
+func (p *Pages) input(snap *gpu.Snapshot) views.Input {
+	monitor := p.cfg.Monitor()
 	in := views.Input{
 		Snapshot:       snap,
 		Version:        monitor.Version,
@@ -212,13 +126,13 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 		Source:         monitor.Source,
 		Interval:       monitor.Interval,
 		AlertThreshold: monitor.AlertThreshold,
-		BasePath:       p.app.cfg.BasePath,
-		Asset:          p.url,
+		BasePath:       p.cfg.BasePath,
+		Asset:          p.URL,
 		Now:            time.Now(),
 		Attribution:    attribution(snap),
 		Kept:           p.kept,
 	}
-	for _, a := range p.app.alerts.Standing() {
+	for _, a := range p.cfg.Alerts.Standing() {
 		in.Alerts = append(in.Alerts, newViewAlert(&a))
 	}
 	return in
@@ -226,11 +140,11 @@ func (p *pages) input(snap *gpu.Snapshot) views.Input {
 
 // kept says whether the recent past has a reading of that metric, of those
 // devices or, without any, of all.
-func (p *pages) kept(metric string, of []*gpu.Device) bool {
+func (p *Pages) kept(metric string, of []*gpu.Device) bool {
 	if of == nil {
-		return p.app.recent.Has(metric, nil)
+		return p.cfg.Recent.Has(metric, nil)
 	}
-	return p.app.recent.Has(metric, func(node, uuid string) bool {
+	return p.cfg.Recent.Has(metric, func(node, uuid string) bool {
 		return slices.ContainsFunc(of, func(d *gpu.Device) bool { return d.Node == node && d.UUID == uuid })
 	})
 }
@@ -248,9 +162,9 @@ func newViewAlert(a *alert.Alert) views.Alert {
 }
 
 // alerts writes the page of alerts.
-func (p *pages) alerts(ctx context.Context, w io.Writer, from int) error {
-	snap, _ := p.app.newest()
-	answer := p.app.history.Explain(snap)
+func (p *Pages) alerts(ctx context.Context, w io.Writer, from int) error {
+	snap := p.cfg.Newest()
+	answer := p.cfg.Explain(snap)
 	in := views.AlertsInput{Input: p.input(snap), From: from}
 	in.Explain = func(a *views.Alert) {
 		of := answer.Of(a.Node, a.UUID)
@@ -262,18 +176,18 @@ func (p *pages) alerts(ctx context.Context, w io.Writer, from int) error {
 			a.Advice = of.Causes[0].Advice
 		}
 	}
-	for _, a := range p.app.alerts.Past() {
+	for _, a := range p.cfg.Alerts.Past() {
 		in.Past = append(in.Past, newViewAlert(&a))
 	}
-	for _, x := range p.app.alerts.Silences() {
+	for _, x := range p.cfg.Alerts.Silences() {
 		in.Silences = append(in.Silences, views.Silence{
 			ID: x.ID, Rule: x.Rule, Node: x.Node, GPU: x.GPU, Note: views.Note{By: x.By, Comment: x.Comment}, Until: x.Until,
 		})
 	}
-	for _, r := range p.app.alerts.Rules() {
+	for _, r := range p.cfg.Alerts.Rules() {
 		in.Rules = append(in.Rules, newViewRule(&r))
 	}
-	for _, t := range p.app.alerts.notifier.Status() {
+	for _, t := range p.cfg.Targets() {
 		in.Targets = append(in.Targets, views.Target{
 			Name: t.Name, Service: t.Service, Severity: string(t.Severity), Queued: t.Queued,
 			LastSuccess: t.LastSuccess, LastError: t.LastError, FailingSince: t.FailingSince,
@@ -313,16 +227,18 @@ func numerals(numbers []int) []string {
 	return out
 }
 
-func (p *pages) problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
-	page := views.ErrorPage{Code: status, Title: title, What: advice.What, Try: advice.Try, BasePath: p.app.cfg.BasePath, Asset: p.url}
+// Problem writes what a browser sees instead of an error.
+func (p *Pages) Problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
+	page := views.ErrorPage{Code: status, Title: title, What: advice.What, Try: advice.Try, BasePath: p.cfg.BasePath, Asset: p.URL}
 	return page.Render(ctx, w)
 }
 
-func (p *pages) url(name string) string { return p.assets.URL(p.app.cfg.BasePath, name) }
+// URL is the address of a file of the page.
+func (p *Pages) URL(name string) string { return p.assets.URL(p.cfg.BasePath, name) }
 
-// asset finds a file under the hash of all files, and the icon under its plain
+// Asset finds a file under the hash of all files, and the icon under its plain
 // name too, for browsers that ask for /favicon.ico.
-func (p *pages) asset(path string) (server.Asset, bool) {
+func (p *Pages) Asset(path string) (server.Asset, bool) {
 	immutable := true
 	if path == "icon.svg" {
 		path, immutable = strings.TrimPrefix(p.assets.URL("/", path), "/static/"), false

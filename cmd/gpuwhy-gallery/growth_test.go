@@ -81,7 +81,7 @@ func TestThousandsOfUpdatesLeaveNothingBehind(t *testing.T) {
 	s, b := newStage(t), quietTab(t, 1440, 900, chromedp.Flag("disable-frame-rate-limit", true), chromedp.Flag("disable-gpu-vsync", true))
 	begin := time.Now()
 	snap := newActor(t, "dgx-h100", begin, begin).next(t, 0)
-	s.publish(snap)
+	s.Publish(snap)
 	update, err := json.Marshal(contract.NewUpdate(snap, explain.Why(snap)))
 	if err != nil {
 		t.Fatal(err)

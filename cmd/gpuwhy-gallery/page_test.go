@@ -20,8 +20,10 @@ func TestPageHasEvidence(t *testing.T) {
 	s := newStage(t)
 	a := newActor(t, "dgx-h100", time.Now(), time.Now())
 	snap := a.next(t, 0)
-	s.publish(snap)
-	answer := s.history.Explain(snap)
+	s.Publish(snap)
+	history := explain.NewHistory()
+	history.Add(snap)
+	answer := history.Explain(snap)
 	fourth := answer.Devices[3].Causes
 	for _, page := range []struct {
 		path, why string
@@ -53,8 +55,9 @@ func TestPageHasEvidence(t *testing.T) {
 	b.Until(live)
 	next := a.next(t, time.Second)
 	next.Devices[3].State, next.Devices[3].Since, next.Devices[3].Readings = gpu.StateLost, next.Time, gpu.Readings{}
-	s.publish(next)
-	want := s.history.Explain(next).Devices[3].Causes[0].Sentence
+	s.Publish(next)
+	history.Add(next)
+	want := history.Explain(next).Devices[3].Causes[0].Sentence
 	b.Until(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === ` + strconv.Quote(want))
 	if got := browsertest.Ask[string](b, `document.querySelector(".says").textContent.replaceAll("\u00a0", " ")`); got != want {
 		t.Errorf("the first cause is %q, want %q", got, want)

@@ -1,0 +1,69 @@
+// Gpuwhy-gallery serves every component of gpuwhy's page in every state, for
+// those who work on the page. Its values are made up: it reads nothing.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "gpuwhy-gallery:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves the gallery until ctx ends.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	opt := app.Options{Version: "gallery", MaxViewers: 1000, Deadline: 2 * time.Second, AlertUtilization: 50}
+	flags := flag.NewFlagSet("gpuwhy-gallery", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&opt.Listen, "listen", "127.0.0.1:8003", "address to serve on; port 0 takes a free one")
+	flags.StringVar(&opt.BasePath, "base-path", "/", "path under which everything is served")
+	flags.DurationVar(&opt.Interval, "interval", 5*time.Second, "time between readings")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	opt.BasePath = strings.TrimRight(opt.BasePath, "/") + "/"
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g, err := newGallery(ctx, opt, log)
+	if err != nil {
+		return err
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", opt.Listen)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "gpuwhy gallery: http://%s%s\n", ln.Addr(), opt.BasePath)
+	srv := server.HTTPServer(g, log)
+	srv.BaseContext = func(net.Listener) context.Context { return ctx } // sockets end with it
+	defer context.AfterFunc(ctx, func() { srv.Close() })()
+	err = srv.Serve(ln)
+	cancel()
+	g.wait()
+	if !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/term"
+)
+
+type snapshotCommand struct {
+	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
+}
+
+// Run reads every GPU once and prints what it reports. Where none can be read
+// it says why and fails.
+func (c snapshotCommand) Run(env *environment) error {
+	in, err := newInputs(env.cfg, env.log)
+	if err != nil {
+		return err
+	}
+	snap, err := app.ReadOnce(env.ctx, in, env.cfg.Deadline, env.log)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		answer := explain.Explain(snap)
+		update := contract.NewUpdate(snap, answer.Sentence)
+		update.Explain(snap, &answer)
+		err = term.JSON(env.stdout, update)
+	} else {
+		err = term.Table(env.stdout, snap)
+	}
+	if err != nil {
+		return err
+	}
+	if len(snap.Devices) == 0 {
+		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(explain.Why(snap)))
+		return errQuiet
+	}
+	return nil
+}
+
+type checkConfigCommand struct {
+	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
+}
+
+// Run says whether gpuwhy would start with this configuration. Flags,
+// environment and file were checked before it is called.
+func (c checkConfigCommand) Run(env *environment) error {
+	if c.Schema {
+		_, err := env.stdout.Write(rulefile.Schema)
+		return err
+	}
+	file, err := env.cfg.rules()
+	if err != nil {
+		return usageError{err}
+	}
+	enabled := 0
+	for i := range file.Rules {
+		if file.Rules[i].Enabled {
+			enabled++
+		}
+	}
+	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that are told: %d.\n", len(file.Rules), enabled, len(file.Notify.Targets))
+	return err
+}
+
+type healthcheckCommand struct {
+	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default what --listen and --base-path say."`
+}
+
+// Run asks a running gpuwhy whether it is ready.
+func (c healthcheckCommand) Run(env *environment) error {
+	base := c.URL
+	if base == "" {
+		base = ownURL(env.cfg.Listen, env.cfg.BasePath)
+	}
+	ctx, cancel := context.WithTimeout(env.ctx, 5*time.Second)
+	defer cancel()
+	url := strings.TrimSuffix(base, "/") + "/health/ready"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("%q is no URL: %w", base, err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("gpuwhy does not answer: %w", err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	if err != nil {
+		return fmt.Errorf("gpuwhy does not answer: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s: %s", answer.Status, detail(body))
+	}
+	_, err = fmt.Fprintln(env.stdout, "ready")
+	return err
+}
+
+func detail(body []byte) string {
+	var problem struct{ Detail string }
+	if err := json.Unmarshal(body, &problem); err == nil && problem.Detail != "" {
+		return term.Printable(problem.Detail)
+	}
+	return term.Printable(strings.TrimSpace(string(body)))
+}
+
+// ownURL is where a gpuwhy that listens on this address is reached from the
+// machine itself.
+func ownURL(listen, basePath string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "http://" + listen + basePath
+	}
+	if addr, err := netip.ParseAddr(host); host == "" || (err == nil && addr.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + basePath
+}
+
+// version is set by the build of a release (-ldflags -X main.version=…).
+var version string
+
+func versionText() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return cmp.Or(version, "unknown")
+	}
+	fromModule := info.Main.Version
+	if fromModule == "(devel)" {
+		fromModule = ""
+	}
+	return cmp.Or(version, fromModule, "devel")
+}
+
+type versionCommand struct{}
+
+// Run prints the version.
+func (versionCommand) Run(env *environment) error {
+	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s, %s/%s)\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}

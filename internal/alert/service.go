@@ -1,0 +1,124 @@
+package alert
+
+import (
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// A Service is an [Engine] that announces what it does. Whatever changes an
+// alert, a reading, a person or new rules, goes through the Service, so that
+// announcements come in the order in which the changes happened.
+type Service struct {
+	*Engine
+	cfg   ServiceConfig
+	order sync.Mutex // held from a change until it is announced
+}
+
+// ServiceConfig is what a Service needs; all of it is required.
+type ServiceConfig struct {
+	// Newest returns the newest snapshot; nil before the first.
+	Newest func() *gpu.Snapshot
+	// Explain says why the machine of a snapshot is as it is; the snapshot may
+	// be nil.
+	Explain func(*gpu.Snapshot) explain.Answer
+	// Announce takes the changes, the alerts that stand after them, and why the
+	// machine is as it is. It is called for one announcement at a time and must
+	// not wait for anybody.
+	Announce func(changes []Change, standing []Alert, answer *explain.Answer)
+	// Changed is called after a change that a restart must not lose. It must not
+	// wait for anybody.
+	Changed func()
+}
+
+// NewService makes a Service with these rules.
+func NewService(rules []Rule, cfg ServiceConfig) *Service {
+	return &Service{Engine: New(rules), cfg: cfg}
+}
+
+// Hold calls f while no alert changes and none is announced.
+func (s *Service) Hold(f func()) {
+	s.order.Lock()
+	defer s.order.Unlock()
+	f()
+}
+
+// Observe looks at one snapshot and announces what is new. It hides
+// [Engine.Observe].
+func (s *Service) Observe(snap *gpu.Snapshot) {
+	answer := s.cfg.Explain(snap)
+	s.Hold(func() { s.announce(s.Engine.Observe(snap, &answer), &answer) })
+}
+
+// announce is called while order is held.
+func (s *Service) announce(changes []Change, answer *explain.Answer) {
+	s.cfg.Announce(changes, s.Standing(), answer)
+	if len(changes) > 0 {
+		s.cfg.Changed()
+	}
+}
+
+// act does what somebody asks for, and announces what changes by it.
+func (s *Service) act(what func(now time.Time) ([]Change, error)) error {
+	s.order.Lock()
+	defer s.order.Unlock()
+	changes, err := what(time.Now().UTC())
+	if err != nil {
+		return err
+	}
+	answer := s.cfg.Explain(s.cfg.Newest())
+	s.announce(changes, &answer)
+	s.cfg.Changed() // a silence of nothing that fires is a change as well
+	return nil
+}
+
+// Acknowledge says that somebody knows of an alert; nil takes that back.
+func (s *Service) Acknowledge(id string, by *Acknowledgment) (Alert, error) {
+	return s.one(func(time.Time) (Change, error) { return s.Engine.Acknowledge(id, by) })
+}
+
+// Dismiss ends an alert that nothing can end any more.
+func (s *Service) Dismiss(id string) (Alert, error) {
+	return s.one(func(now time.Time) (Change, error) { return s.Engine.Dismiss(id, now) })
+}
+
+// one does what somebody asks for of one alert, and returns the alert.
+func (s *Service) one(what func(now time.Time) (Change, error)) (of Alert, err error) {
+	err = s.act(func(now time.Time) ([]Change, error) {
+		change, err := what(now)
+		of = change.Alert
+		return []Change{change}, err
+	})
+	if err != nil {
+		return Alert{}, err
+	}
+	return of, nil
+}
+
+// Silence puts a silence in force for a while.
+func (s *Service) Silence(silence Silence, span time.Duration) (made Silence, err error) {
+	err = s.act(func(now time.Time) (changes []Change, err error) {
+		silence.Until = now.Add(span)
+		made, changes, err = s.Engine.Silence(silence, now)
+		return changes, err
+	})
+	if err != nil {
+		return Silence{}, err
+	}
+	return made, nil
+}
+
+// Silences are those in force.
+func (s *Service) Silences() []Silence { return s.Engine.Silences(time.Now()) }
+
+// Unsilence ends a silence.
+func (s *Service) Unsilence(id string) error {
+	return s.act(func(time.Time) ([]Change, error) { return s.Engine.Unsilence(id) })
+}
+
+// SetRules puts other rules in force.
+func (s *Service) SetRules(rules []Rule) {
+	_ = s.act(func(now time.Time) ([]Change, error) { return s.Engine.SetRules(rules, now), nil }) // which can't fail
+}

@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// Rules reads a file of rules of alerts. Without a name it returns the default
+// rules, of which high_gpu_usage_alert fires above that utilization in percent.
+func Rules(name string, utilization float64) (*rulefile.File, error) {
+	rules := alert.Defaults()
+	for i := range rules {
+		if rules[i].Name == alert.HighGPUUsage {
+			rules[i].Threshold = utilization
+		}
+	}
+	if name == "" {
+		return &rulefile.File{Rules: rules, Notify: notify.Defaults()}, nil
+	}
+	return rulefile.Load(name, rules)
+}
+
+// ErrorLines are what is wrong in a file of rules, one line each, or any other
+// error as it is.
+func ErrorLines(err error) []string {
+	all, ok := errors.AsType[rulefile.Errors](err)
+	if !ok {
+		return []string{err.Error()}
+	}
+	lines := make([]string, len(all))
+	for i := range all {
+		lines[i] = all[i].Error()
+	}
+	return lines
+}
+
+func (a *App) wireAlerts() error {
+	file, err := Rules(a.opt.AlertRules, a.opt.AlertUtilization)
+	if err != nil {
+		return err
+	}
+	if a.notifier, err = notify.New(file.Notify, a.log); err != nil {
+		return err
+	}
+	a.Alerts = alert.NewService(file.Rules, alert.ServiceConfig{
+		Newest: a.newest, Explain: a.history.Explain, Announce: a.announceAlerts, Changed: a.keeper.Soon,
+	})
+	return nil
+}
+
+// alertThreshold is the utilization above which high_gpu_usage_alert fires.
+func (a *App) alertThreshold() gpu.Percent {
+	for _, r := range a.Alerts.Rules() {
+		if r.Name == alert.HighGPUUsage {
+			return gpu.Percent(r.Threshold)
+		}
+	}
+	return gpu.Percent(a.opt.AlertUtilization)
+}
+
+// announceAlerts sends the changes to viewers and to targets, and keeps what
+// stands for viewers who come later.
+func (a *App) announceAlerts(changes []alert.Change, standing []alert.Alert, answer *explain.Answer) {
+	a.notifier.Notify(changes, func(of *alert.Alert) string {
+		if d := answer.Of(of.Device.Node, of.Device.UUID); d != nil {
+			return d.Sentence
+		}
+		return ""
+	})
+	var news, stand []hub.Event
+	for i := range changes {
+		if c := &changes[i]; c.News != alert.Repeated {
+			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, answer)
+		}
+	}
+	for i := range standing {
+		stand = a.appendEvent(stand, contract.StandingNameOf(&standing[i]), &standing[i], answer)
+	}
+	a.Hub.Announce(news, stand)
+}
+
+func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, answer *explain.Answer) []hub.Event {
+	message := contract.NewAlert(of)
+	message.Explain(answer.Of(of.Device.Node, of.Device.UUID))
+	data, err := json.Marshal(message)
+	if err != nil {
+		a.log.Error("an alert can't be encoded", "part", "alerts", "alert", of.ID, "err", err)
+		return events
+	}
+	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
+}
+
+// reloadOn reads the rules again at each signal, until ctx ends.
+func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-signals:
+			a.reload()
+		}
+	}
+}
+
+// reload reads the rules again. A file that is wrong changes nothing.
+func (a *App) reload() {
+	log := a.log.With("part", "alerts")
+	if a.opt.AlertRules == "" {
+		log.Info("there are no rules of alerts to read again: --alert-rules is not set")
+		return
+	}
+	file, err := Rules(a.opt.AlertRules, a.opt.AlertUtilization)
+	if err == nil {
+		err = a.notifier.Reload(file.Notify)
+	}
+	if err != nil {
+		for _, line := range ErrorLines(err) {
+			log.Error("the rules of alerts stay as they were", "err", line)
+		}
+		return
+	}
+	a.Alerts.SetRules(file.Rules)
+	log.Info("the rules of alerts were read again", "file", a.opt.AlertRules, "rules", len(file.Rules))
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/sim"
+)
+
+// newApp wires a program that nothing reads for.
+func newApp(t *testing.T, stateDir string) *App {
+	t.Helper()
+	source, err := sim.New("dgx-h100", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{Listen: "127.0.0.1:0", BasePath: "/", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
+	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
+	a, err := New(opt, in, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestIdleFloorReachesViewers(t *testing.T) {
+	a := newApp(t, "")
+	for i := range 4 {
+		s := fixture.Orphaned() // draws 113.4 W
+		s.Seq = uint64(i)
+		s.Devices[0].SampledAt = s.Time.Add(time.Duration(i) * 5 * time.Second)
+		s.Devices[0].IdleFloor = gpu.Reading[gpu.Watts]{}
+		s.Devices[0].Processes = gpu.Of([]gpu.Process{}) // nobody holds it
+		a.Publish(s)
+	}
+	snap, encoded := a.newestUpdate()
+	if snap.Devices[0].IdleFloor.Or(0) != 113.4 {
+		t.Errorf("floor = %v", snap.Devices[0].IdleFloor)
+	}
+	if want := `"idle_floor_watts":113.4`; !strings.Contains(string(encoded), want) {
+		t.Errorf("%s is not in %s", want, encoded)
+	}
+}
+
+// What targets are to be told is written before the alerts, and both are of one
+// moment: a program that is killed between the two repeats a message and loses
+// none.
+func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
+	a := newApp(t, t.TempDir())
+	held := false
+	a.keeper.Hold = func(f func()) {
+		a.Alerts.Hold(func() {
+			held = true
+			f()
+			held = false
+		})
+	}
+	var order []string
+	for i := range a.keeper.Documents {
+		d := &a.keeper.Documents[i]
+		d.Keep = func() ([]byte, error) {
+			if held != (d.When == keep.Promptly) {
+				t.Errorf("%s: alerts are held: %v", d.Name, held)
+			}
+			if held {
+				order = append(order, d.Name)
+			}
+			return []byte("{}"), nil
+		}
+	}
+	if err := a.keeper.Close(); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(order, []string{"notifications.json", "alerts.json"}) {
+		t.Errorf("written in the order %v", order)
+	}
+}

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler"
+)
+
+// Inputs are where the readings of one node come from.
+type Inputs struct {
+	// Node is the name of the machine.
+	Node string
+	// Origin says of what the readings are, for what is kept over a restart:
+	// "auto" for the real machine, or "simulate:PROFILE".
+	Origin string
+	// Sources read the devices, in the order in which these are listed. There
+	// is at least one.
+	Sources []sampler.Source
+	// Host reads the machine itself; nil where a simulation brings its own.
+	Host Host
+	// Notes go into each snapshot.
+	Notes []gpu.Advice
+	// Refresh reads the machine on demand; nil where the sampler does.
+	Refresh func(context.Context) (*gpu.Snapshot, error)
+}
+
+// A Host reads the machine that the devices are in.
+type Host interface {
+	sampler.Host
+	// Reserve says for whom devices are reserved, in place.
+	Reserve([]gpu.Device)
+	// Settle waits until the questions to container runtimes and to the kubelet
+	// that are under way have been answered.
+	Settle(context.Context) error
+	Close() error
+}
+
+// Close lets go of all inputs, of which nobody reads.
+func (in *Inputs) Close() error {
+	errs := []error{in.closeHost()}
+	for _, s := range in.Sources {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closeHost lets go of what the sampler does not close.
+func (in *Inputs) closeHost() error {
+	if in.Host == nil {
+		return nil
+	}
+	return in.Host.Close()
+}
+
+// reserve says for whom devices are reserved, in a snapshot that nobody has
+// seen yet.
+func (in *Inputs) reserve(snap *gpu.Snapshot) {
+	if in.Host != nil {
+		in.Host.Reserve(snap.Devices)
+	}
+}
+
+// settle waits a moment for the names of containers and for reservations, and
+// puts them into a snapshot that nobody has seen yet. It leaves out what is not
+// known by then.
+func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
+	if in.Host == nil {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := in.Host.Settle(waiting); err != nil && ctx.Err() != nil {
+		return
+	}
+	in.reserve(snap)
+	for i := range snap.Devices {
+		in.Host.Describe(ctx, snap.Devices[i].Processes.Or(nil))
+	}
+}

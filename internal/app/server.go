@@ -1,0 +1,134 @@
+package app
+
+import (
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/web"
+)
+
+// wireServer wires the routes to what they show.
+func (a *App) wireServer() error {
+	exporter, err := metrics.New(metrics.Config{
+		Newest:   a.newest,
+		Self:     a.self,
+		Interval: a.opt.Interval,
+		Families: a.opt.MetricsFamilies,
+		Node:     a.inputs.Node,
+		Version:  a.opt.Version,
+		Log:      a.log.With("part", "metrics"),
+	})
+	if err != nil {
+		return err
+	}
+	cfg := server.Config{
+		Monitor:      a.monitor(),
+		Newest:       a.newestUpdate,
+		WS:           a.Hub,
+		Explain:      a.history.Explain,
+		Recent:       a.Recent,
+		ActiveAlerts: a.Alerts.Firing,
+		Alerts:       a.Alerts,
+		Metrics:      exporter,
+		Parts:        a.parts,
+		BasePath:     a.opt.BasePath,
+		Listen:       a.opt.Listen,
+		Hostname:     a.opt.Hostname,
+		AllowHosts:   a.opt.AllowHosts,
+		AllowOrigins: a.opt.AllowOrigins,
+		Log:          a.log,
+	}
+	web.New(web.Config{
+		Monitor:  a.monitor,
+		Newest:   a.newest,
+		Explain:  a.history.Explain,
+		Recent:   a.Recent,
+		Alerts:   a.Alerts,
+		Targets:  a.notifier.Status,
+		BasePath: a.opt.BasePath,
+	}).Serve(&cfg)
+	s, err := server.New(cfg)
+	if err != nil {
+		return err
+	}
+	a.server = server.HTTPServer(s.Handler(), a.log)
+	return nil
+}
+
+func (a *App) monitor() contract.Monitor {
+	return contract.Monitor{
+		Node:           a.inputs.Node,
+		Source:         a.inputs.Sources[0].Name(),
+		Version:        a.opt.Version,
+		Interval:       a.opt.Interval,
+		AlertThreshold: a.alertThreshold(),
+		Started:        a.started,
+	}
+}
+
+func (a *App) newestUpdate() (*gpu.Snapshot, []byte) {
+	frame := a.Hub.Newest()
+	if frame == nil {
+		return nil, nil
+	}
+	return frame.Snapshot, frame.Data()
+}
+
+// parts is the state of each part of the program.
+func (a *App) parts() map[string]contract.PartState {
+	health := a.sampler.Health()
+	parts := map[string]contract.PartState{
+		"sampler": {State: "ok", LastSuccess: health.LastReading},
+		"hub":     {State: "ok"},
+	}
+	if health.LastReading.IsZero() {
+		parts["sampler"] = contract.PartState{State: "starting"}
+	}
+	if snap := a.newest(); snap != nil {
+		parts["hub"] = contract.PartState{State: "ok", LastSuccess: snap.Time}
+	}
+	for _, s := range a.inputs.Sources {
+		parts[s.Name()] = contract.PartState{State: "starting"}
+	}
+	for _, s := range health.Sources {
+		part := contract.PartState{State: "ok", LastSuccess: s.LastSuccess}
+		if s.Failure != nil {
+			part.State, part.LastError, part.LastErrorAt = "failed", &s.Failure.Advice, s.Failure.Since
+		}
+		parts[s.Name] = part
+	}
+	return parts
+}
+
+// self is what gpuwhy says of itself on /metrics.
+func (a *App) self() metrics.Self {
+	health, stats := a.sampler.Health(), a.Hub.Stats()
+	self := metrics.Self{
+		Took:          health.Took,
+		Viewers:       stats.Viewers,
+		Refused:       stats.Refused,
+		Ended:         map[string]uint64{},
+		Published:     stats.Published,
+		Encodings:     stats.Encodings,
+		Messages:      stats.Messages,
+		Bytes:         stats.Bytes,
+		Skipped:       stats.Skipped,
+		EncodingFails: stats.Err != nil,
+	}
+	for reason, n := range stats.Ended {
+		self.Ended[string(reason)] = n
+	}
+	for _, s := range health.Sources {
+		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
+	}
+	for _, r := range a.Alerts.Counts() {
+		self.Rules = append(self.Rules, metrics.Rule{Name: r.Name, Severity: string(r.Severity), Firing: r.Firing})
+	}
+	for _, t := range a.notifier.Status() {
+		self.Targets = append(self.Targets, metrics.Target{
+			Name: t.Name, Sent: t.Sent, Failed: t.Failed, Dropped: t.Dropped, Queued: t.Queued, Failing: !t.FailingSince.IsZero(),
+		})
+	}
+	return self
+}
