@@ -28,11 +28,14 @@ type inputs struct {
 // them.
 func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
 	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
-		source, err := sim.New(profile, time.Now)
+		nodes, err := sim.Nodes(profile, time.Now)
 		if err != nil {
 			return nil, err
 		}
-		return &inputs{node: cmp.Or(cfg.Node, source.Node()), sources: []sampler.Source{source}}, nil
+		if len(nodes) > 1 {
+			return &inputs{node: cmp.Or(cfg.Node, "fleet-monitor"), sources: []sampler.Source{joined(nodes)}}, nil
+		}
+		return &inputs{node: cmp.Or(cfg.Node, nodes[0].Node()), sources: []sampler.Source{nodes[0]}}, nil
 	}
 	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
 	in := &inputs{node: cmp.Or(cfg.Node, cfg.hostname), host: local, reader: local}
@@ -51,6 +54,33 @@ func newInputs(cfg *Config, log *slog.Logger) (*inputs, error) {
 		}
 	}
 	return in, nil
+}
+
+// joined reads all nodes of a simulated fleet as one source, until each node has
+// a sampler of its own.
+type joined []*sim.Source
+
+// Name implements [sampler.Source].
+func (joined) Name() string { return gpu.SourceSimulated }
+
+// Close implements [sampler.Source].
+func (joined) Close() error { return nil }
+
+// Read implements [sampler.Source].
+func (j joined) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	all := &gpu.Snapshot{Source: gpu.SourceSimulated}
+	for _, s := range j {
+		snap, err := s.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range snap.Devices {
+			snap.Devices[i].Node = s.Node()
+		}
+		all.Time, all.Host, all.Drivers = snap.Time, snap.Host, snap.Drivers
+		all.Devices = append(all.Devices, snap.Devices...)
+	}
+	return all, nil
 }
 
 // close lets go of what the sampler does not.
