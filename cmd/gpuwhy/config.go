@@ -117,7 +117,7 @@ func (c *Config) checkSource() error {
 	profile, simulated := strings.CutPrefix(c.Source, "simulate:")
 	switch {
 	case simulated:
-		if _, err := sim.New(profile, time.Now); err != nil {
+		if _, err := sim.Nodes(profile, time.Now); err != nil {
 			return bad("source", c.Source, err.Error())
 		}
 		if c.NVMLLibrary != "" {

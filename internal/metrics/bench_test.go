@@ -14,13 +14,18 @@ import (
 // does.
 func simulated(tb testing.TB, profile string, at time.Time) *gpu.Snapshot {
 	tb.Helper()
-	source, err := sim.New(profile, func() time.Time { return at })
+	nodes, err := sim.Nodes(profile, func() time.Time { return at })
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s, err := source.Read(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
+	s := new(gpu.Snapshot)
+	for _, source := range nodes {
+		snap, err := source.Read(tb.Context())
+		if err != nil {
+			tb.Fatal(err)
+		}
+		snap.Devices = append(s.Devices, snap.Devices...)
+		s = snap
 	}
 	s.Time = at
 	s.Node = "gpu-host"

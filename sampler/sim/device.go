@@ -27,6 +27,7 @@ type device struct {
 	roster   []job
 	tapes    []*tape // of the roster's jobs
 	round    float64 // J: the energy of one round of the roster
+	fails    bool    // a job of the roster has faults
 	services []process
 
 	instances  []gpu.Instance
@@ -43,6 +44,7 @@ func newDevice(profile string, index int, p *product, s site, roster []job, reco
 	a, b := mix(seed, 1), mix(seed, 2)
 	d := &device{
 		product: p, slot: index, roster: roster, seed: seed,
+		fails: slices.ContainsFunc(roster, func(j job) bool { return len(j.faults) > 0 }),
 		tapes: recorded.of(p, s, roster),
 		identity: gpu.Identity{
 			UUID:         fmt.Sprintf("GPU-%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffffffffffff),
@@ -112,6 +114,9 @@ func (d *device) energyAt(t time.Time) float64 {
 // fault returns the fault that the device is in, if any, and else when it came
 // back from the last one, if it had one in this cycle or the one before.
 func (d *device) fault(m moment) (f *fault, since time.Time) {
+	if !d.fails {
+		return nil, since
+	}
 	for i := range d.roster[m.job].faults {
 		f := &d.roster[m.job].faults[i]
 		if m.second < float64(f.from) {

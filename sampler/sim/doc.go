@@ -3,8 +3,8 @@
 // name, never put in place of a source that failed, and every device says
 // [gpu.SourceSimulated].
 //
-// Everything is a function of the profile, the day on which [New] was called
-// and the clock that New was given: there are no goroutines and no state that
+// Everything is a function of the profile, the day on which [Nodes] was called
+// and the clock that it was given: there are no goroutines and no state that
 // a reading changes, so a test may set the clock to any moment and reads the
 // same again when it comes back.
 //

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -56,15 +57,25 @@ var (
 		},
 		networks: []network{{"eno3", 0.4e6, 0.9e6}, {"enp170s0f0np0", 186e6, 24e6}},
 	}
-	// The fleet's own machine has no GPU: it is the one that gathers.
-	fleetHost = host{
-		name: "fleet-monitor", os: "Debian GNU/Linux 12 (bookworm)", kernel: "6.1.0-32-amd64",
-		cpu: "AMD EPYC 9354 32-Core Processor", cores: 64,
-		memory: 251 * gib, memoryBase: 12 * gib, swap: 4 * gib, busyCores: 1.2,
-		disks:    []disk{{"/dev/sda2", "/", "ext4", 878 * gib, 71 * gib, 0.1e6, 1.6e6}},
-		networks: []network{{"eno1", 3.2e6, 0.7e6}},
-	}
 )
+
+// nodeHost is a node of a fleet. All nodes are built alike, and each is used
+// in its own way.
+func nodeHost(number int) host {
+	name := fmt.Sprintf("node-%03d", number)
+	seed := seedOf(name)
+	part := func(which uint64) float64 { return 0.55 + 0.4*signed(mix(seed, which)) }
+	return host{
+		name: name, os: "Ubuntu 22.04.5 LTS", kernel: "5.15.0-1066-nvidia",
+		cpu: "AMD EPYC 9354 32-Core Processor", cores: 64,
+		memory: 1007 * gib, memoryBase: 24 * gib, busyCores: 4 * part(1),
+		disks: []disk{
+			{"/dev/md0", "/", "ext4", 878 * gib, gpu.Bytes(878 * gib * part(2)), 0.2e6, 3e6 * part(3)},
+			{"/dev/md1", "/scratch", "xfs", 14 * tib, gpu.Bytes(14 * tib * part(4)), 800e6 * part(5), 60e6 * part(6)},
+		},
+		networks: []network{{"eno1", 0.6e6 * part(7), 0.9e6 * part(8)}, {"ens3f0np0", 300e6 * part(9), 40e6 * part(10)}},
+	}
+}
 
 func (s *Source) readHost(now time.Time) *gpu.Host {
 	h := &s.host
@@ -104,20 +115,15 @@ func (s *Source) readHost(now time.Time) *gpu.Host {
 	return out
 }
 
-// onThisHost calls f with each process that runs on the host itself; those of
-// a fleet's nodes don't.
-func (s *Source) onThisHost(now time.Time, f func(p *process, at *sample)) {
+// eachProcess calls f with each process that a readable device lists.
+func (s *Source) eachProcess(now time.Time, f func(p *process, at *sample)) {
 	for _, d := range s.devices {
-		if d.identity.Node != "" {
-			return
-		}
 		m := d.moment(now)
 		if fault, _ := d.fault(m); fault != nil {
 			continue
 		}
-		at := d.tapes[m.job].at(m.second)
 		for p := range d.alive(m) {
-			f(p, &at)
+			f(p, &d.tapes[m.job][int(m.second)])
 		}
 	}
 }
@@ -126,7 +132,7 @@ func (s *Source) onThisHost(now time.Time, f func(p *process, at *sample)) {
 func (s *Source) busyCores(now time.Time) float64 {
 	_, second := floorDiv(now.Unix(), cycleSeconds)
 	busy := s.host.busyCores * (1 + 0.4*wobble(seedOf(s.host.name), int(second)))
-	s.onThisHost(now, func(p *process, at *sample) { busy += cpuOf(p, at) / 100 })
+	s.eachProcess(now, func(p *process, at *sample) { busy += cpuOf(p, at) / 100 })
 	return min(busy, float64(s.host.cores))
 }
 
@@ -144,7 +150,7 @@ func (s *Source) load(now time.Time, over time.Duration) float64 {
 // resident is the memory of the processes with a context on a device.
 func (s *Source) resident(now time.Time) gpu.Bytes {
 	var sum gpu.Bytes
-	s.onThisHost(now, func(p *process, _ *sample) { sum += p.rss })
+	s.eachProcess(now, func(p *process, _ *sample) { sum += p.rss })
 	return sum
 }
 

@@ -19,59 +19,72 @@ func Profiles() []string {
 	return []string{"rtx-4090", "dgx-h100", "fleet:N"}
 }
 
-// A Source simulates the machines of one profile. Its methods may be called
+// A Source simulates one machine: a node of a profile. Its methods may be called
 // from several goroutines at once.
 type Source struct {
-	profile string
 	now     func() time.Time
-	started time.Time // of this source
-	booted  time.Time // of the machines: some days before
+	booted  time.Time // some days before the source began
 	driver  gpu.Driver
 	devices []*device
 	host    host
 }
 
-// New returns a simulation of the machines of a profile, at the time that now
-// gives:
+// New returns the simulated machine of a profile that has one node. See [Nodes].
+func New(profile string, now func() time.Time) (*Source, error) {
+	nodes, err := Nodes(profile, now)
+	if err == nil && len(nodes) > 1 {
+		return nil, &gpu.Advice{
+			What: fmt.Sprintf("the simulation %q has %d nodes", profile, len(nodes)),
+			Try:  fmt.Sprintf("use a fleet of at most %d GPUs, which is one node", perNode),
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nodes[0], nil
+}
+
+// Nodes returns a simulation of each machine of a profile, at the time that now
+// gives. The names of the nodes are in ascending order.
 //
 //   - "rtx-4090": a desktop with one card, where a game, a chat with a language
 //     model, a training run, a render and a film encode take turns. The fans
 //     stand still at rest, and turn for each job and for a minute or two after.
 //   - "dgx-h100": one machine with eight passive H100: training that comes and
 //     goes on four, an inference service, three MIG instances, one card behind
-//     a blocked filter that slows down for heat, and one that within any half
-//     hour is in every [gpu.State]. All else that the machine has to show has
-//     been seen after an hour and a half.
+//     a blocked filter that slows down for heat, and one that is in every
+//     [gpu.State] within each half hour. The machine shows everything else that
+//     it has to show within an hour and a half.
 //   - "fleet:N": 1 to [MaxFleet] GPUs of several products on nodes of eight,
 //     "node-001" and on; of each hundred devices about one fails at times.
 //
 // Any other profile is a [gpu.Advice] that lists these.
-func New(profile string, now func() time.Time) (*Source, error) {
-	start := now().UTC()
-	s := &Source{profile: profile, now: now, started: start, booted: bootBefore(start)}
+func Nodes(profile string, now func() time.Time) ([]*Source, error) {
+	var nodes []*Source
 	kind, count, _ := strings.Cut(profile, ":")
 	switch {
 	case profile == "rtx-4090":
-		s.driver = driver("570.133.07", "12.8")
-		s.devices, s.host = desktopMachine(), desktopHost
+		nodes = []*Source{{host: desktopHost, driver: driver("570.133.07", "12.8"), devices: desktopMachine()}}
 	case profile == "dgx-h100":
-		s.driver = driver("550.127.08", "12.4")
-		s.devices, s.host = dgxMachine(), dgxHost
+		nodes = []*Source{{host: dgxHost, driver: driver("550.127.08", "12.4"), devices: dgxMachine()}}
 	case kind == "fleet":
 		n, err := strconv.Atoi(count)
 		if err != nil || n < 1 || n > MaxFleet {
 			return nil, unknown(profile)
 		}
-		s.driver = driver("570.133.20", "12.8")
-		s.devices, s.host = fleet(n), fleetHost
+		nodes = fleet(n)
 	default:
 		return nil, unknown(profile)
 	}
-	for _, d := range s.devices {
-		d.started, d.booted, d.driver = s.started, s.booted, s.driver.Version
-		d.spent = d.energyAt(s.booted)
+	started := now().UTC()
+	for _, s := range nodes {
+		s.now, s.booted = now, bootBefore(started)
+		for _, d := range s.devices {
+			d.started, d.booted, d.driver = started, s.booted, s.driver.Version
+			d.spent = d.energyAt(s.booted)
+		}
 	}
-	return s, nil
+	return nodes, nil
 }
 
 func unknown(profile string) error {
@@ -98,16 +111,16 @@ func driver(version, cuda string) gpu.Driver {
 // Name returns "simulated".
 func (s *Source) Name() string { return gpu.SourceSimulated }
 
-// Node is the name of the simulated machine that makes the readings, to be
-// shown in place of the real one's.
+// Node is the name of the simulated machine, which is shown in place of the real
+// one's.
 func (s *Source) Node() string { return s.host.name }
 
 // Close does nothing: a simulation holds nothing open.
 func (s *Source) Close() error { return nil }
 
-// Read returns what the machines report now: Devices, Drivers, Host and the
-// processes' facts. Devices have no Index; Node is empty but in a fleet. The
-// only error is that of ctx.
+// Read returns what the machine reports now: Devices, Drivers, Host and the
+// processes' facts. The sampler sets Index and Node. The only error is that of
+// ctx.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -188,37 +201,40 @@ func dgxMachine() []*device {
 	return devices
 }
 
-// fleet spreads products over nodes of eight. Every other node trains as one;
-// on the rest each device has a schedule of its own.
-func fleet(n int) []*device {
-	const (
-		perNode = 8
-		grains  = 3 // more would be more tapes
-	)
+// perNode is how many GPUs a node of a fleet has.
+const perNode = 8
+
+// fleet spreads products over nodes. On every other node the devices train
+// together; on the other nodes each device has a schedule of its own.
+func fleet(n int) []*Source {
+	const grains = 3 // more would be more tapes
 	products := [...]*product{h100, a100, l40s, a6000}
 	sites := [...]site{front, rear}
 	recorded := tapes{}
-	devices := make([]*device, n)
+	nodes := make([]*Source, (n+perNode-1)/perNode)
 	for i := range n {
-		node := i / perNode
-		p, s := products[node%len(products)], sites[node/len(products)%len(sites)]
+		number, slot := i/perNode, i%perNode
+		if slot == 0 {
+			nodes[number] = &Source{host: nodeHost(number + 1), driver: driver("570.133.20", "12.8")}
+		}
+		node := nodes[number]
+		p, s := products[number%len(products)], sites[number/len(products)%len(sites)]
 		roster := labRoster
 		switch {
 		case i%97 == 41:
 			roster = []job{failing}
-		case i%perNode == 7 && p == h100:
+		case slot == 7 && p == h100:
 			roster = []job{serving}
 		}
 		d := newDevice("fleet", i, p, s.grained(i%grains), fitted(roster, p), recorded)
-		d.identity.Node = fmt.Sprintf("node-%03d", node+1)
-		d.pci = fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*(i%perNode))
-		d.slot = i % perNode
-		if first := devices[node*perNode]; node%2 == 0 && first != nil && len(d.roster) == len(first.roster) {
+		d.identity.VendorIndex, d.slot = gpu.Of(slot), slot
+		d.pci = fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot)
+		node.devices = append(node.devices, d)
+		if first := node.devices[0]; number%2 == 0 && len(d.roster) == len(first.roster) {
 			d.follow(first)
 		}
-		devices[i] = d
 	}
-	return devices
+	return nodes
 }
 
 // fitted returns the roster with each process's memory within what the

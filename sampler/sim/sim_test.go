@@ -21,19 +21,28 @@ type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time { return c.t }
 
+// newSource returns the first node of a profile.
 func newSource(t testing.TB, profile string) (*Source, *clock) {
 	t.Helper()
+	nodes, c := newNodes(t, profile)
+	return nodes[0], c
+}
+
+func newNodes(t testing.TB, profile string) ([]*Source, *clock) {
+	t.Helper()
 	c := &clock{start}
-	s, err := New(profile, c.now)
+	nodes, err := Nodes(profile, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
+		for _, s := range nodes {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
-	return s, c
+	return nodes, c
 }
 
 func read(t testing.TB, s *Source) *gpu.Snapshot {
@@ -47,17 +56,29 @@ func read(t testing.TB, s *Source) *gpu.Snapshot {
 
 func TestUnknownProfiles(t *testing.T) {
 	for _, profile := range []string{"", "rtx-5090", "fleet", "fleet:", "fleet:0", "fleet:-3", "fleet:4097", "fleet:ten", "rtx-4090:2"} {
-		s, err := New(profile, time.Now)
+		nodes, err := Nodes(profile, time.Now)
 		advice, ok := errors.AsType[*gpu.Advice](err)
-		if !ok || s != nil {
-			t.Errorf("New(%q) = %v, %v; want an advice", profile, s, err)
+		if !ok || nodes != nil {
+			t.Errorf("Nodes(%q) = %v, %v; want an advice", profile, nodes, err)
 			continue
 		}
 		for _, want := range []string{"rtx-4090", "dgx-h100", "fleet:N", "4096"} {
 			if !strings.Contains(advice.Try, want) {
-				t.Errorf("New(%q): %q does not name %q", profile, advice.Try, want)
+				t.Errorf("Nodes(%q): %q does not name %q", profile, advice.Try, want)
 			}
 		}
+	}
+}
+
+func TestNewIsForOneNode(t *testing.T) {
+	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:8"} {
+		if s, err := New(profile, time.Now); err != nil || s == nil {
+			t.Errorf("New(%q) = %v, %v", profile, s, err)
+		}
+	}
+	s, err := New("fleet:9", time.Now)
+	if _, ok := errors.AsType[*gpu.Advice](err); !ok || s != nil {
+		t.Errorf("New of two nodes = %v, %v; want an advice", s, err)
 	}
 }
 
@@ -226,37 +247,46 @@ func TestDaysStayWithinBounds(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.profile, func(t *testing.T) {
-			s, c := newSource(t, tt.profile)
-			energy := make([]gpu.Joules, len(s.devices))
+			nodes, c := newNodes(t, tt.profile)
+			energy := map[string]gpu.Joules{}
 			for ; c.t.Before(start.Add(tt.over)); c.t = c.t.Add(tt.step) {
-				snap := read(t, s)
-				if !snap.Simulated() || snap.Time != c.t || len(snap.Drivers) != 1 {
-					t.Fatalf("snapshot = %v, %v, %v", snap.Source, snap.Time, snap.Drivers)
+				for _, s := range nodes {
+					checkNode(t, s, c.t, energy)
 				}
-				pids := map[string]map[int]bool{}
-				for i := range snap.Devices {
-					d := &snap.Devices[i]
-					checkDevice(t, d, s.devices[i].product, c.t)
-					if e, ok := d.Power.Energy.Get(); ok {
-						if e <= energy[i] {
-							t.Fatalf("energy went from %v to %v J", energy[i], e)
-						}
-						energy[i] = e
-					}
-					if pids[d.Node] == nil {
-						pids[d.Node] = map[int]bool{}
-					}
-					for _, p := range d.Processes.Or(nil) {
-						if pids[d.Node][p.PID] {
-							t.Fatalf("two processes of %q have pid %d", d.Node, p.PID)
-						}
-						pids[d.Node][p.PID] = true
-					}
-				}
-				checkHost(t, snap.Host, s)
 			}
 		})
 	}
+}
+
+// checkNode reads a node and looks for what it can't report. The counters of
+// energy only grow.
+func checkNode(t *testing.T, s *Source, now time.Time, energy map[string]gpu.Joules) {
+	t.Helper()
+	snap := read(t, s)
+	if !snap.Simulated() || snap.Time != now || len(snap.Drivers) != 1 || len(snap.Devices) > perNode {
+		t.Fatalf("snapshot = %v, %v, %v, %d devices", snap.Source, snap.Time, snap.Drivers, len(snap.Devices))
+	}
+	pids := map[int]bool{}
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		checkDevice(t, d, s.devices[i].product, now)
+		if d.VendorIndex != gpu.Of(i) {
+			t.Fatalf("device %d of %s has the index %v", i, s.Node(), d.VendorIndex)
+		}
+		if e, ok := d.Power.Energy.Get(); ok {
+			if e <= energy[d.UUID] {
+				t.Fatalf("energy went from %v to %v J", energy[d.UUID], e)
+			}
+			energy[d.UUID] = e
+		}
+		for _, p := range d.Processes.Or(nil) {
+			if pids[p.PID] {
+				t.Fatalf("two processes of %s have pid %d", s.Node(), p.PID)
+			}
+			pids[p.PID] = true
+		}
+	}
+	checkHost(t, snap.Host, s)
 }
 
 // TestEncoderSessions: one session while the encoder works, with a pace and a
@@ -305,19 +335,22 @@ func checkHost(t *testing.T, h *gpu.Host, s *Source) {
 
 func TestSameTimeSameReadings(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:24"} {
-		a, at := newSource(t, profile)
-		b, bt := newSource(t, profile)
-		first := read(t, a)
-		for i := range 40 {
-			at.t = start.Add(time.Duration(i*i) * 37 * time.Second)
-			bt.t = at.t
-			if !reflect.DeepEqual(read(t, a), read(t, b)) {
-				t.Fatalf("%s: two sources differ at %v", profile, at.t)
+		as, at := newNodes(t, profile)
+		bs, bt := newNodes(t, profile)
+		for k, a := range as {
+			at.t = start
+			first := read(t, a)
+			for i := range 40 {
+				at.t = start.Add(time.Duration(i*i) * 37 * time.Second)
+				bt.t = at.t
+				if !reflect.DeepEqual(read(t, a), read(t, bs[k])) {
+					t.Fatalf("%s: two sources differ at %v", profile, at.t)
+				}
 			}
-		}
-		at.t = start
-		if !reflect.DeepEqual(read(t, a), first) {
-			t.Errorf("%s: the same moment reads differently after others were read", profile)
+			at.t = start
+			if !reflect.DeepEqual(read(t, a), first) {
+				t.Errorf("%s: the same moment reads differently after others were read", profile)
+			}
 		}
 	}
 }
@@ -357,25 +390,38 @@ func TestSnapshotsShareNothing(t *testing.T) {
 }
 
 func TestUUIDsAreStable(t *testing.T) {
-	small, _ := newSource(t, "fleet:9")
-	large, c := newSource(t, "fleet:4096")
+	small, _ := newNodes(t, "fleet:9")
+	large, c := newNodes(t, "fleet:4096")
 	c.t = c.t.Add(99 * 24 * time.Hour)
-	devices := read(t, large).Devices
-	for i, d := range read(t, small).Devices {
-		if d.UUID != devices[i].UUID || d.Node != devices[i].Node {
-			t.Errorf("device %d is %s on %s in a small fleet, %s on %s in a large one", i, d.UUID, d.Node, devices[i].UUID, devices[i].Node)
+	for n, s := range small {
+		devices := read(t, large[n]).Devices
+		for i, d := range read(t, s).Devices {
+			if d.UUID != devices[i].UUID || s.Node() != large[n].Node() {
+				t.Errorf("device %d is %s on %s in a small fleet, %s on %s in a large one", i, d.UUID, s.Node(), devices[i].UUID, large[n].Node())
+			}
 		}
 	}
 	seen := map[string]bool{}
-	nodes := map[string]int{}
-	names := map[string]bool{}
-	for _, d := range devices {
-		seen[d.UUID] = true
-		nodes[d.Node]++
-		names[d.Name] = true
+	products := map[string]bool{}
+	hosts := map[gpu.Reading[gpu.Bytes]]bool{}
+	var names []string
+	for _, s := range large {
+		names = append(names, s.Node())
+		snap := read(t, s)
+		hosts[snap.Host.Disks[0].Used] = true
+		for _, d := range snap.Devices {
+			seen[d.UUID] = true
+			products[d.Name] = true
+		}
 	}
-	if len(seen) != MaxFleet || len(nodes) != MaxFleet/8 || nodes["node-001"] != 8 || nodes["node-512"] != 8 || len(names) < 4 {
-		t.Errorf("%d UUIDs, %d nodes, products %v", len(seen), len(nodes), names)
+	if len(seen) != MaxFleet || len(products) < 4 || len(hosts) < len(large)/2 {
+		t.Errorf("%d UUIDs, products %v, %d different hosts", len(seen), products, len(hosts))
+	}
+	if len(names) != MaxFleet/perNode || names[0] != "node-001" || names[511] != "node-512" || !slices.IsSorted(names) {
+		t.Errorf("nodes %v", names)
+	}
+	if len(small) != 2 || len(small[0].devices) != 8 || len(small[1].devices) != 1 {
+		t.Errorf("9 GPUs are on %d nodes", len(small))
 	}
 }
 
@@ -605,17 +651,19 @@ func TestShuffledIsAPermutationThatChanges(t *testing.T) {
 }
 
 func BenchmarkReadFleet1000(b *testing.B) {
-	s, c := newSource(b, "fleet:1000")
+	nodes, c := newNodes(b, "fleet:1000")
 	b.ReportAllocs()
 	for b.Loop() {
 		c.t = c.t.Add(5 * time.Second)
-		read(b, s)
+		for _, s := range nodes {
+			read(b, s)
+		}
 	}
 }
 
 func BenchmarkNewFleet1000(b *testing.B) {
 	for b.Loop() {
-		if _, err := New("fleet:1000", time.Now); err != nil {
+		if _, err := Nodes("fleet:1000", time.Now); err != nil {
 			b.Fatal(err)
 		}
 	}

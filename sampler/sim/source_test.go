@@ -101,8 +101,8 @@ func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 func TestFleetKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New:     func(t *testing.T) sourcetest.Source { s.open(t, "fleet:40"); return s },
-		Devices: 40,
+		New:     func(t *testing.T) sourcetest.Source { s.open(t, "fleet:8"); return s },
+		Devices: 8,
 		Vendor:  gpu.NVIDIA,
 	})
 }

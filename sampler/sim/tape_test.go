@@ -2,18 +2,32 @@ package sim
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
+// devicesOf goes through the devices of all nodes of a profile.
+func devicesOf(t *testing.T, profile string) iter.Seq[*device] {
+	nodes, _ := newNodes(t, profile)
+	return func(yield func(*device) bool) {
+		for _, s := range nodes {
+			for _, d := range s.devices {
+				if !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // recordings are all tapes of the profiles, each once.
 func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)) {
 	seen := map[*tape]bool{}
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:100"} {
-		s, _ := newSource(t, profile)
-		for _, d := range s.devices {
+		for d := range devicesOf(t, profile) {
 			for i, tp := range d.tapes {
 				if seen[tp] {
 					continue
@@ -33,8 +47,7 @@ func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)
 // where they meet.
 func TestTapesJoin(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:100"} {
-		s, _ := newSource(t, profile)
-		for _, d := range s.devices {
+		for d := range devicesOf(t, profile) {
 			for i, before := range d.tapes {
 				for k, after := range d.tapes {
 					a, b := before[cycleSeconds], after[0]
