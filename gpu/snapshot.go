@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -51,21 +52,10 @@ type Snapshot struct {
 	// Notes say what this monitor can't see, and what would change that,
 	// such as the names of processes in another pid namespace.
 	Notes []Advice
-
-	whole *Snapshot // of a filtered one
 }
 
-// Whole is the snapshot that s was filtered from, or s itself.
-func (s *Snapshot) Whole() *Snapshot {
-	if s != nil && s.whole != nil {
-		return s.whole
-	}
-	return s
-}
-
-// Status sums the whole snapshot up, whatever s is filtered to.
+// Status sums the snapshot up; a nil one says that nothing was read yet.
 func (s *Snapshot) Status() Status {
-	s = s.Whole()
 	switch {
 	case s == nil:
 		return StatusStarting
@@ -95,20 +85,6 @@ func (s *Snapshot) Device(uuid string) (*Device, bool) {
 		return nil, false
 	}
 	return &s.Devices[i], true
-}
-
-// Filtered returns a copy with the devices that keep allows, and so with their
-// totals; what is said of the machine as a whole, such as its Status, stays.
-func (s *Snapshot) Filtered(keep func(*Device) bool) *Snapshot {
-	out := *s
-	out.whole = s.Whole()
-	out.Devices = make([]Device, 0, len(s.Devices))
-	for i := range s.Devices {
-		if keep(&s.Devices[i]) {
-			out.Devices = append(out.Devices, s.Devices[i])
-		}
-	}
-	return &out
 }
 
 // A Driver is what answers for the devices of one source.
@@ -163,14 +139,16 @@ type Totals struct {
 // desktop's own drawing is the usual cause.
 const busyFrom Percent = 5
 
-// Totals adds the snapshot's devices up. A sum over devices of which none
-// reports is absent.
-func (s *Snapshot) Totals() Totals {
-	t := Totals{Devices: len(s.Devices)}
+// Totals adds the snapshot's devices up.
+func (s *Snapshot) Totals() Totals { return Nodes{s}.Totals() }
+
+// TotalsOf adds devices up. A sum over devices of which none reports is absent.
+func TotalsOf(devices iter.Seq[*Device]) Totals {
+	var t Totals
 	var util, mem, temp mean
 	var both Memory // summed over the devices that report both
-	for i := range s.Devices {
-		d := &s.Devices[i]
+	for d := range devices {
+		t.Devices++
 		if d.State != StateOK {
 			continue
 		}

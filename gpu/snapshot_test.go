@@ -33,18 +33,6 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestFilteredNarrowsDevicesNotTheMachine(t *testing.T) {
-	s := &Snapshot{Devices: []Device{ok("a", nil), ok("b", nil)}}
-	none := s.Filtered(func(d *Device) bool { return d.UUID == "c" })
-	if len(none.Devices) != 0 || none.Status() != StatusOK || none.Whole() != s {
-		t.Errorf("filtered to nothing: %d devices, status %s", len(none.Devices), none.Status())
-	}
-	one := s.Filtered(func(d *Device) bool { return d.UUID != "a" }).Filtered(func(*Device) bool { return true })
-	if len(one.Devices) != 1 || one.Devices[0].UUID != "b" || one.Whole() != s || len(s.Devices) != 2 {
-		t.Errorf("filtered twice: %+v", one.Devices)
-	}
-}
-
 func TestTotals(t *testing.T) {
 	s := &Snapshot{Devices: []Device{
 		ok("a", func(d *Device) {

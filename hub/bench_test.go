@@ -15,7 +15,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
+
+// nothing is a Moment without a device.
+var nothing = insight.Of(&gpu.Snapshot{})
 
 // A crowd is a hub with n viewers on loopback sockets, each of which reads
 // frames of one size and says when it has one.
@@ -49,15 +54,15 @@ func gather(b *testing.B, n int) *crowd {
 	c := &crowd{}
 	c.hub = hub.New(hub.Config{
 		MaxViewers: n,
-		Encode:     func(*gpu.Snapshot) ([]byte, error) { return data, nil },
-		Status:     func(*gpu.Snapshot, []byte) ([]byte, error) { return []byte("{}"), nil },
+		Encode:     func(*insight.Moment, auth.Audience, func(*gpu.Device) bool) ([]byte, error) { return data, nil },
+		Status:     func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	accepted := make(chan net.Conn, 1)
-	server := &http.Server{Handler: c.hub}
+	server := &http.Server{Handler: signedIn(c.hub)}
 	var background sync.WaitGroup
 	background.Go(func() { _ = server.Serve(tap{listener, accepted}) })
 	b.Cleanup(func() {
@@ -93,7 +98,7 @@ func gather(b *testing.B, n int) *crowd {
 			}
 		})
 	}
-	c.hub.Publish(&gpu.Snapshot{})
+	c.hub.Publish(nothing)
 	c.served.Wait()
 	c.frame = <-first
 	return c
@@ -121,7 +126,7 @@ func handshake(b *testing.B, addr string) (net.Conn, *bufio.Reader) {
 // broadcast hands every viewer a frame through the hub.
 func (c *crowd) broadcast() {
 	c.served.Add(len(c.sockets))
-	c.hub.Publish(&gpu.Snapshot{})
+	c.hub.Publish(nothing)
 	c.served.Wait()
 }
 

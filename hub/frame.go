@@ -4,89 +4,66 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A Frame is a snapshot with its encodings: for everybody, and for each filter
-// in use. Each is made once, by whoever needs it first.
-type Frame struct {
-	Snapshot *gpu.Snapshot
-
-	hub      *Hub
-	whole    func() (packet, error)
-	greeting func() (packet, error)
-	failed   atomic.Bool // an encoding of it failed
-
-	mu       sync.Mutex
-	filtered map[string]func() (packet, error) // by filter.key
+// A frame is a Moment with its encodings: for each audience and filter in use.
+type frame struct {
+	hub     *Hub
+	moment  *insight.Moment
+	number  uint64      // grows with each frame that viewers may get
+	failed  atomic.Bool // an encoding of it failed
+	packets lazy.Map[view, packet]
 }
 
-func (h *Hub) newFrame(s *gpu.Snapshot) *Frame {
-	f := &Frame{Snapshot: s, hub: h}
-	f.whole = sync.OnceValues(func() (packet, error) { return f.encode(s) })
-	f.greeting = sync.OnceValues(f.greet)
-	return f
+// A view is what of a Moment somebody gets. Filters of one key are the same.
+type view struct {
+	to     auth.Audience
+	filter string
 }
 
-// Data is what Config.Encode made of the snapshot: the data of
-// gpu_status_update, and the very bytes that the viewers get. It must not be
-// changed.
-func (f *Frame) Data() []byte {
-	p, err := f.whole()
-	if err != nil {
-		return nil // never for a frame that Newest returns
+func (h *Hub) newFrame(m *insight.Moment) *frame { return &frame{hub: h, moment: m} }
+
+// whole returns the frame with all devices.
+func (f *frame) whole(to auth.Audience) (packet, error) {
+	return f.packets.Get(view{to: to}, func() (packet, error) { return f.encode(to, nil) })
+}
+
+// packet returns the frame with the devices that a filter keeps.
+func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
+	if f.kept(by) == len(f.moment.Snapshot.Devices) {
+		return f.whole(to)
 	}
-	return p.data()
+	return f.packets.Get(view{to, by.key}, func() (packet, error) { return f.encode(to, by.keeps) })
 }
 
-func (f *Frame) encode(s *gpu.Snapshot) (packet, error) {
-	data, err := f.hub.encode(s)
+// kept is how many devices a filter keeps.
+func (f *frame) kept(by *filter) int {
+	devices := f.moment.Snapshot.Devices
+	if by.key == "" {
+		return len(devices)
+	}
+	n := 0
+	for i := range devices {
+		if by.keeps(&devices[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *frame) encode(to auth.Audience, keep func(*gpu.Device) bool) (packet, error) {
+	data, err := f.hub.encode(f.moment, to, keep)
 	if err != nil {
 		f.failed.Store(true)
 		return packet{}, err
 	}
 	return newPacket(eventUpdate, data), nil
-}
-
-func (f *Frame) greet() (packet, error) {
-	encoded := []byte("null")
-	if f.Snapshot != nil {
-		encoded = f.Data()
-	}
-	data, err := f.hub.status(f.Snapshot, encoded)
-	if err != nil {
-		return packet{}, err
-	}
-	return newPacket(eventStatus, data), nil
-}
-
-// packet returns the frame as a viewer with this filter gets it.
-func (f *Frame) packet(by *filter) (packet, error) {
-	if by.key == "" {
-		return f.whole()
-	}
-	f.mu.Lock()
-	get, ok := f.filtered[by.key]
-	if !ok {
-		get = sync.OnceValues(func() (packet, error) { return f.filter(by) })
-		if f.filtered == nil {
-			f.filtered = make(map[string]func() (packet, error))
-		}
-		f.filtered[by.key] = get
-	}
-	f.mu.Unlock()
-	return get()
-}
-
-func (f *Frame) filter(by *filter) (packet, error) {
-	part := f.Snapshot.Filtered(by.keeps)
-	if len(part.Devices) == len(f.Snapshot.Devices) {
-		return f.whole()
-	}
-	return f.encode(part)
 }
 
 // A packet is one message as it goes over the wire, the same bytes for every
@@ -128,6 +105,10 @@ func (p packet) reply(event string, id json.RawMessage) message {
 type message struct {
 	head, tail []byte
 	kind       kind
+	// node: in place of the bytes above, its newest frame when it is sent, with
+	// the id of the request; empty for none.
+	node string
+	id   json.RawMessage
 }
 
 type kind int
@@ -137,6 +118,7 @@ const (
 	kindEvent                // announced while the viewer was there
 	kindStanding             // announced before
 	kindReply                // to the viewer's own request
+	kindPart                 // of such a reply, which goes on
 )
 
 const (

@@ -1,15 +1,15 @@
-// Package hub keeps the newest snapshot and the events that stand, encodes
-// them once, and serves every WebSocket viewer.
+// Package hub keeps the newest Moment of each node and the events that stand,
+// encodes them once, and serves every WebSocket viewer.
 //
-// State may be skipped, events may not: a slow viewer misses snapshots that
-// newer ones have replaced and delays nobody, but gets every event in order or
-// has its connection closed with a code that says why. docs/protocol.md has
-// the protocol as a client sees it.
+// State may be skipped, events may not. A slow viewer skips the Moments that
+// newer ones of their node replaced, and delays nobody. It gets every event in
+// order, or the hub closes its connection with a code that says why.
+// docs/protocol.md has the protocol as a client sees it.
 //
 // The package knows the envelope {"event", "data", "id"}, the filters and the
-// limits. What is inside data it leaves to the encoders that it is handed, when
-// to read a device to whoever publishes, and what is worth an event to whoever
-// announces.
+// limits. It does not know what data holds: the encoders that it is given decide
+// that. Whoever publishes decides when to read a device, and whoever announces
+// decides what is worth an event.
 package hub
 
 import (
@@ -23,26 +23,32 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // Config is what a hub needs. Encode and Status are required; a zero limit
 // means its default.
 type Config struct {
-	// Encode turns a snapshot into the data of gpu_status_update, a JSON
-	// object. It is called once for each published snapshot and filter in
-	// use, must not change the snapshot, and may be called concurrently.
-	Encode func(*gpu.Snapshot) ([]byte, error)
+	// Encode turns a Moment into the data of gpu_status_update, a JSON object
+	// with the devices that keep allows (nil allows all), as the audience may
+	// see them. The hub calls it once for each published Moment, audience and
+	// filter in use, and may call it concurrently.
+	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
 	// Status makes the data of gpu_status, a JSON object. encoded is what
-	// Encode made of newest; before the first snapshot newest is nil and
-	// encoded is "null". It is called once for each snapshot, when the first
-	// viewer connects after it.
-	Status func(newest *gpu.Snapshot, encoded []byte) ([]byte, error)
-	// Refresh returns a reading begun after the call, for
-	// request_gpu_update. Sharing one reading among those who ask, and how
-	// often there is one, is its own business; the same *gpu.Snapshot is
-	// encoded once. It comes back soon after ctx ends. Where it is nil,
-	// request_gpu_update is an unknown event.
-	Refresh func(ctx context.Context) (*gpu.Snapshot, error)
+	// Encode made of the one node's Moment; it is "null" before the first one,
+	// and with Several. The hub calls it once for each state and audience, when
+	// a viewer connects.
+	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
+	// Refresh reads the nodes whose names wanted allows, for
+	// request_gpu_update. Before it returns their names it has handed the hub a
+	// Moment of each, by Publish or [Hub.Hold], whose reading began after the
+	// call. Those who ask meanwhile may share one. It comes back soon after ctx
+	// ends. Where it is nil, request_gpu_update is an unknown event.
+	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
+	// Several says that there may be more than one node: viewers then get each
+	// node's Moments by themselves, and gpu_status has none.
+	Several bool
 	// Origins are the foreign origins whose pages may connect. The host that was asked always may, and so may whoever
 	// sends no Origin, which browsers always do.
 	Origins auth.Origins
@@ -87,27 +93,69 @@ type Hub struct {
 	log *slog.Logger
 
 	publishing sync.Mutex // one Publish at a time
-	now        atomic.Pointer[moment]
+	now        atomic.Pointer[state]
 
 	mu          sync.Mutex // never held while an encoder runs or a socket is written
 	viewers     map[*viewer]struct{}
 	standing    []announcement
-	onDemand    *Frame // of the last reply to request_gpu_update
-	connections int    // counted from before the upgrade
+	held        map[string]*frame // by node: read on demand since the newest was published
+	connections int               // counted from before the upgrade
 	closing     bool
 	farewell    string
 	gone        sync.WaitGroup // one for each connection
 
-	encoding, greeting, refreshing *trouble
-	counts                         counters
+	encoding, greetings, refreshing *trouble
+	counts                          counters
 }
 
-// A moment is the newest there is, until newer is closed.
-type moment struct {
-	snapshot *gpu.Snapshot
-	frame    *Frame // of snapshot, or of the last one that could be encoded
-	number   uint64 // of frame; 0 before the first
-	newer    chan struct{}
+// A state is the newest there is, until newer is closed.
+type state struct {
+	fleet *insight.Fleet
+	// entries has the nodes, the one whose Moment is newest last.
+	entries   []entry
+	order     uint64 // of the newest entry
+	number    uint64 // of the newest frame; 0 before the first
+	newer     chan struct{}
+	greetings lazy.Map[auth.Audience, packet]
+}
+
+// An entry is the newest of one node.
+type entry struct {
+	node   string
+	moment *insight.Moment
+	order  uint64
+	frame  *frame // of moment, or of the last one that could be encoded; nil if none could
+}
+
+// of returns the frame of a node, nil where there is none.
+func (s *state) of(node string) *frame {
+	for i := range s.entries {
+		if s.entries[i].node == node {
+			return s.entries[i].frame
+		}
+	}
+	return nil
+}
+
+// after returns the oldest frame whose number is above seen, nil where there is
+// none.
+func (s *state) after(seen uint64) (oldest *frame) {
+	if s.number <= seen {
+		return nil
+	}
+	for i := len(s.entries) - 1; i >= 0; i-- {
+		e := &s.entries[i]
+		switch f := e.frame; {
+		case f == nil:
+		case f.number > seen:
+			if oldest == nil || f.number < oldest.number {
+				oldest = f
+			}
+		case f.moment == e.moment:
+			return oldest // the entries before it are older
+		}
+	}
+	return oldest
 }
 
 // New returns a hub without a snapshot. It panics where cfg lacks an encoder.
@@ -119,66 +167,99 @@ func New(cfg Config) *Hub {
 		cfg:        cfg,
 		log:        log,
 		viewers:    make(map[*viewer]struct{}),
+		held:       make(map[string]*frame),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
-		greeting:   &trouble{log: log, what: "encoding the status"},
+		greetings:  &trouble{log: log, what: "encoding the status"},
 		refreshing: &trouble{log: log, what: "readings on demand"},
 	}
-	h.now.Store(&moment{frame: h.newFrame(nil), newer: make(chan struct{})})
+	h.now.Store(&state{newer: make(chan struct{})})
 	return h
 }
 
-// Publish makes s, which is not nil, the newest snapshot, whatever its Seq, and
-// wakes whoever waits for it. It encodes s and returns without waiting for any viewer. Where
-// s can't be encoded, viewers and [Hub.Newest] keep the last that could be, and
+// Publish makes m the newest Moment of its node, whatever its Seq, and wakes
+// whoever waits for one. It encodes m, and returns without waiting for any viewer.
+// Where m can't be encoded, viewers keep the node's last Moment that could be, and
 // the log says so once.
-func (h *Hub) Publish(s *gpu.Snapshot) {
+func (h *Hub) Publish(m *insight.Moment) {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
 
-	old := h.now.Load()
-	next := &moment{snapshot: s, frame: h.frameOf(s), number: old.number + 1, newer: make(chan struct{})}
-	if _, err := next.frame.whole(); err != nil {
-		next.frame, next.number = old.frame, old.number
-	} else if !old.frame.failed.Load() {
-		h.encoding.end()
+	old, node := h.now.Load(), m.Snapshot.Node
+	e := entry{node, m, old.order + 1, old.of(node)}
+	next := &state{fleet: old.fleet.With(m), order: e.order, number: old.number, newer: make(chan struct{})}
+	f := h.newFrame(m)
+	if _, err := f.whole(auth.Everything); err == nil {
+		if e.frame == nil || !e.frame.failed.Load() {
+			h.encoding.end()
+		}
+		next.number++
+		f.number, e.frame = next.number, f
 	}
+	next.entries = make([]entry, 0, len(old.entries)+1)
+	for _, other := range old.entries {
+		if other.node != node {
+			next.entries = append(next.entries, other)
+		}
+	}
+	next.entries = append(next.entries, e)
 	h.now.Store(next)
+	h.mu.Lock()
+	delete(h.held, node)
+	h.mu.Unlock()
 	close(old.newer)
 }
 
-// frameOf returns the frame of s, the one that there is already if it is the
-// newest or the last that was read on demand.
-func (h *Hub) frameOf(s *gpu.Snapshot) *Frame {
-	if now := h.now.Load(); now.frame.Snapshot == s {
-		return now.frame
-	}
+// Hold keeps a Moment that was read on demand, for the replies to those who
+// asked, until a newer one of its node is there. Other viewers do not get it.
+func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.onDemand == nil || h.onDemand.Snapshot != s {
-		h.onDemand = h.newFrame(s)
-	}
-	return h.onDemand
+	h.held[m.Snapshot.Node] = h.newFrame(m)
 }
 
-// Newest returns the newest frame, or nil before the first.
-func (h *Hub) Newest() *Frame {
-	now := h.now.Load()
-	if now.number == 0 {
+// latest is the frame of a node's newest Moment, published or held; nil where
+// there is none.
+func (h *Hub) latest(node string) *frame {
+	h.mu.Lock()
+	f := h.held[node]
+	h.mu.Unlock()
+	if f == nil {
+		f = h.now.Load().of(node)
+	}
+	return f
+}
+
+// Newest returns the newest Moment of each node; nil before the first.
+func (h *Hub) Newest() *insight.Fleet { return h.now.Load().fleet }
+
+// Update returns the data of the newest gpu_status_update about a node, the very
+// bytes that viewers of that audience get; nil where there is none. It must not be
+// changed.
+func (h *Hub) Update(node string, to auth.Audience) []byte {
+	f := h.now.Load().of(node)
+	if f == nil {
 		return nil
 	}
-	return now.frame
+	p, err := f.whole(to)
+	if err != nil {
+		return nil
+	}
+	return p.data()
 }
 
-// Feed yields the newest snapshot, and each newer one as soon as it is there,
-// until ctx ends. Who is slow misses those in between. It does not depend on
-// whether a snapshot can be encoded.
-func (h *Hub) Feed(ctx context.Context) iter.Seq[*gpu.Snapshot] {
-	return func(yield func(*gpu.Snapshot) bool) {
-		for ctx.Err() == nil {
+// Feed yields the newest Moment of each node, and each newer one as soon as it
+// is there, until ctx ends. Who is slow skips those that newer ones of their node
+// replaced. It does not depend on whether a Moment can be encoded.
+func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
+	return func(yield func(*insight.Moment) bool) {
+		for seen := uint64(0); ctx.Err() == nil; {
 			now := h.now.Load()
-			if now.snapshot != nil && !yield(now.snapshot) {
-				return
+			for _, e := range now.entries {
+				if e.order > seen && (ctx.Err() != nil || !yield(e.moment)) {
+					return
+				}
 			}
+			seen = now.order
 			select {
 			case <-now.newer:
 			case <-ctx.Done():
@@ -232,10 +313,11 @@ func announcements(events []Event, k kind) []announcement {
 
 var errNothingEncoded = errors.New("the encoder returned nothing")
 
-// encode is Config.Encode, counted, with its failures told.
-func (h *Hub) encode(s *gpu.Snapshot) ([]byte, error) {
+// encode is Config.Encode. It counts the calls, and the log says when they
+// begin to fail.
+func (h *Hub) encode(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	h.counts.encodings.Add(1)
-	data, err := h.cfg.Encode(s)
+	data, err := h.cfg.Encode(m, to, keep)
 	if err == nil && len(data) == 0 {
 		err = errNothingEncoded
 	}
@@ -246,18 +328,26 @@ func (h *Hub) encode(s *gpu.Snapshot) ([]byte, error) {
 	return data, nil
 }
 
-// status is Config.Status, with its failures told.
-func (h *Hub) status(s *gpu.Snapshot, encoded []byte) ([]byte, error) {
-	data, err := h.cfg.Status(s, encoded)
-	if err == nil && len(data) == 0 {
-		err = errNothingEncoded
-	}
-	if err != nil {
-		h.greeting.begin(err)
-		return nil, err
-	}
-	h.greeting.end()
-	return data, nil
+// greeting is the gpu_status of a state, as an audience may see it.
+func (h *Hub) greeting(s *state, to auth.Audience) (packet, error) {
+	return s.greetings.Get(to, func() (packet, error) {
+		encoded := []byte("null")
+		if len(s.entries) > 0 && !h.cfg.Several {
+			if data := h.Update(s.entries[0].node, to); data != nil {
+				encoded = data
+			}
+		}
+		data, err := h.cfg.Status(s.fleet, encoded)
+		if err == nil && len(data) == 0 {
+			err = errNothingEncoded
+		}
+		if err != nil {
+			h.greetings.begin(err)
+			return packet{}, err
+		}
+		h.greetings.end()
+		return newPacket(eventStatus, data), nil
+	})
 }
 
 // register makes v a viewer: from here on it is owed every event.

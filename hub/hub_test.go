@@ -17,6 +17,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"go.uber.org/goleak"
 )
 
@@ -46,34 +48,55 @@ type dataJSON struct {
 	GPUs  []gpuJSON `json:"gpus"`
 }
 
-func encode(s *gpu.Snapshot) ([]byte, error) {
-	data := dataJSON{Seq: s.Seq, Count: s.Totals().Devices, GPUs: []gpuJSON{}}
+func encode(of *insight.Moment, keep func(*gpu.Device) bool) ([]byte, error) {
+	s := of.Snapshot
+	data := dataJSON{Seq: s.Seq, GPUs: []gpuJSON{}}
 	for _, d := range s.Devices {
+		if keep != nil && !keep(&d) {
+			continue
+		}
+		data.Count++
 		data.GPUs = append(data.GPUs, gpuJSON{d.Index, d.UUID, d.Node})
 	}
 	return json.Marshal(data)
 }
 
-func status(newest *gpu.Snapshot, encoded []byte) ([]byte, error) {
-	return fmt.Appendf(nil, `{"status":%q,"snapshot":%s}`, newest.Status(), encoded), nil
+func status(newest *insight.Fleet, encoded []byte) ([]byte, error) {
+	return fmt.Appendf(nil, `{"status":%q,"snapshot":%s}`, newest.Nodes().Status(), encoded), nil
 }
 
 func (m *monitor) config(tb testing.TB) hub.Config {
 	tb.Helper()
 	return hub.Config{
-		Encode: func(s *gpu.Snapshot) ([]byte, error) {
+		Encode: func(of *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+			if to != auth.Everything {
+				tb.Errorf("encoded for the audience %q", to)
+			}
 			m.encodes.Add(1)
-			return encode(s)
+			return encode(of, keep)
 		},
 		Status: status,
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
 
-func newMonitor(tb testing.TB, set func(*hub.Config)) *monitor {
+// A reader reads on demand.
+type reader func(context.Context) (*gpu.Snapshot, error)
+
+func newMonitor(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
 	m := &monitor{}
 	cfg := m.config(tb)
+	for _, read := range read {
+		cfg.Refresh = func(ctx context.Context, _ func(string) bool) ([]string, error) {
+			s, err := read(ctx)
+			if err != nil || s == nil {
+				return nil, err
+			}
+			m.Hold(insight.Of(s))
+			return []string{s.Node}, nil
+		}
+	}
 	if set != nil {
 		set(&cfg)
 	}
@@ -84,7 +107,15 @@ func newMonitor(tb testing.TB, set func(*hub.Config)) *monitor {
 func (m *monitor) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /ws", m)
-	return mux
+	return signedIn(mux)
+}
+
+// signedIn gives requests the principal that the server gives them.
+func signedIn(h http.Handler) http.Handler {
+	owner := auth.LocalOwner()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &owner)))
+	})
 }
 
 func (m *monitor) stop(tb testing.TB) {
@@ -99,9 +130,9 @@ func (m *monitor) stop(tb testing.TB) {
 
 // start runs a hub on a loopback listener until the test ends. set may change
 // its configuration.
-func start(tb testing.TB, set func(*hub.Config)) *monitor {
+func start(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
-	m := newMonitor(tb, set)
+	m := newMonitor(tb, set, read...)
 	server := httptest.NewServer(m.routes())
 	m.url, m.client = server.URL+"/ws", server.Client()
 	tb.Cleanup(func() {
@@ -113,9 +144,9 @@ func start(tb testing.TB, set func(*hub.Config)) *monitor {
 
 // startPiped is start within a bubble of synctest, over net.Pipe, which has no
 // buffer: who does not read holds the other side up at once.
-func startPiped(tb testing.TB, set func(*hub.Config)) *monitor {
+func startPiped(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()
-	m := newMonitor(tb, set)
+	m := newMonitor(tb, set, read...)
 	pipes := pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: m.routes()}
 	go func() { _ = server.Serve(pipes) }()
@@ -157,6 +188,9 @@ func (l pipeListener) Accept() (net.Conn, error) {
 
 func (l pipeListener) Close() error   { close(l.closed); return nil }
 func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+// publish makes a snapshot the newest.
+func (m *monitor) publish(s *gpu.Snapshot) { m.Publish(insight.Of(s)) }
 
 // snapshot returns one with two nodes of two devices each.
 func snapshot(seq uint64) *gpu.Snapshot {
@@ -296,10 +330,10 @@ func TestGreetingThenFrames(t *testing.T) {
 	if m.Newest() != nil {
 		t.Error("Newest is not nil before the first snapshot")
 	}
-	m.Publish(snapshot(1))
+	m.publish(snapshot(1))
 	frame := early.want("gpu_status_update")
-	if got := string(m.Newest().Data()); got != string(frame.Data) {
-		t.Errorf("Newest().Data() is %s, the viewer got %s", got, frame.Data)
+	if got := string(m.Update("a", auth.Everything)); got != string(frame.Data) {
+		t.Errorf("Update is %s, the viewer got %s", got, frame.Data)
 	}
 
 	late := dial(t, m)
@@ -313,7 +347,7 @@ func TestGreetingThenFrames(t *testing.T) {
 	if greeting.Status != "ok" || greeting.Snapshot.Seq != 1 || greeting.Snapshot.Count != 4 {
 		t.Errorf("greeting is %+v", greeting)
 	}
-	m.Publish(snapshot(2)) // what the greeting had does not come again
+	m.publish(snapshot(2)) // what the greeting had does not come again
 	late.wantFrame(2)
 	early.wantFrame(2)
 	if n := m.encodes.Load(); n != 2 {

@@ -2,15 +2,17 @@ package hub
 
 import (
 	"sync"
-	"sync/atomic"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // A mailbox is what one viewer is owed: its events in order, none skipped, then
-// the newest frame. It knows nothing of sockets and goroutines.
+// the newest frame of each node. It holds no frame, however long the viewer reads
+// nothing. It knows nothing of sockets and goroutines.
 type mailbox struct {
-	limit   int            // of events that wait
-	skipped *atomic.Uint64 // frames that the viewer never had
-	kick    chan struct{}  // told when there may be something new; capacity 1
+	hub  *Hub
+	to   auth.Audience
+	kick chan struct{} // gets a value when there may be something new; capacity 1
 
 	mu      sync.Mutex
 	filter  *filter
@@ -18,19 +20,24 @@ type mailbox struct {
 	waiting int // of kindEvent in queue
 	closed  bool
 
-	sent *moment // the last that the viewer has had; of the one who calls next
+	// Of the one who calls next:
+	greets *state // what the viewer begins with
+	seen   uint64 // number of the last frame that it has had, or did not want
 }
 
-func newMailbox(limit int, skipped *atomic.Uint64) mailbox {
-	return mailbox{limit: limit, skipped: skipped, kick: make(chan struct{}, 1), filter: everything}
+func newMailbox(h *Hub, to auth.Audience) mailbox {
+	return mailbox{hub: h, to: to, kick: make(chan struct{}, 1), filter: everything}
 }
 
-// start begins with what stands. The viewer gets the frame of now with its
-// greeting.
-func (m *mailbox) start(now *moment, standing []announcement) {
+// start begins with what stands. Where there is one node, the greeting has its
+// frame.
+func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sent = now
+	m.greets = now
+	if !m.hub.cfg.Several {
+		m.seen = now.number
+	}
 	for _, a := range standing {
 		m.queue = append(m.queue, a.message)
 	}
@@ -52,7 +59,7 @@ func (m *mailbox) announce(news []announcement) bool {
 		}
 	}
 	added := len(m.queue) - before
-	if added > 0 && m.waiting > 0 && m.waiting+added > m.limit {
+	if added > 0 && m.waiting > 0 && m.waiting+added > m.hub.cfg.EventQueue {
 		clear(m.queue[before:])
 		m.queue = m.queue[:before]
 		return false
@@ -105,30 +112,55 @@ func (m *mailbox) close() {
 }
 
 // next returns what the viewer is owed now: events first, in order, none
-// skipped; then the newest frame, if it has not had that one.
-func (m *mailbox) next(now *moment) (message, bool) {
+// skipped; then the newest frame of each node, if it has not had that one.
+func (m *mailbox) next(now *state) (message, bool) {
 	msg, by, ok := m.pop()
-	if ok || by == nil {
-		return msg, ok
+	if ok {
+		return m.resolve(msg, by), true
 	}
-	if now.number == m.sent.number {
-		return message{}, false
+	for by != nil {
+		f := now.after(m.seen)
+		if f == nil {
+			break
+		}
+		missed := f.number - max(m.seen, min(m.greets.number, f.number-1)) - 1
+		m.seen = f.number
+		if !m.wants(f, by) {
+			continue
+		}
+		m.hub.counts.skipped.Add(missed)
+		if p, err := f.packet(m.to, by); err == nil {
+			return message{head: p.bytes}, true
+		} // the log has the error; the viewer keeps the frame that it has
 	}
-	missed := now.number - m.sent.number - 1
-	m.sent = now
-	if !by.hears(eventUpdate) {
-		return message{}, false
-	}
-	m.skipped.Add(missed)
-	p, err := now.frame.packet(by)
-	if err != nil {
-		return message{}, false // the hub has told; the viewer keeps the frame it has
-	}
-	return message{head: p.bytes}, true
+	return message{}, false
 }
 
-// pop takes the first message of the queue. Where there is none it returns the
-// filter in force, nil once the mailbox is closed.
+// wants reports whether the viewer gets the frame at all: of several nodes it
+// gets those alone that have a device which its filter keeps.
+func (m *mailbox) wants(f *frame, by *filter) bool {
+	return by.hears(eventUpdate) && (!m.hub.cfg.Several || by.key == "" || f.kept(by) > 0)
+}
+
+// resolve puts the newest frame of its node into a reply to request_gpu_update:
+// until then the reply holds nothing.
+func (m *mailbox) resolve(msg message, by *filter) message {
+	if msg.node == "" {
+		return msg
+	}
+	no := refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log")
+	answer := newPacket(eventError, no.data(msg.id)).reply(eventError, msg.id)
+	if f := m.hub.latest(msg.node); f != nil {
+		if p, err := f.packet(m.to, by); err == nil {
+			answer = p.reply(eventUpdate, msg.id)
+		}
+	}
+	answer.kind = msg.kind
+	return answer
+}
+
+// pop takes the first message of the queue, if there is one, and returns the
+// filter in force; nil once the mailbox is closed.
 func (m *mailbox) pop() (msg message, by *filter, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,5 +178,5 @@ func (m *mailbox) pop() (msg message, by *filter, ok bool) {
 	if msg.kind == kindEvent {
 		m.waiting--
 	}
-	return msg, nil, true
+	return msg, m.filter, true
 }

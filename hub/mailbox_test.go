@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // newTestHub returns a hub whose snapshots are encoded as their devices' UUIDs.
@@ -19,31 +20,34 @@ import (
 func newTestHub(tb testing.TB) *Hub {
 	tb.Helper()
 	return New(Config{
-		Encode: func(s *gpu.Snapshot) ([]byte, error) {
+		Encode: func(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 			uuids := []string{}
-			for _, d := range s.Devices {
+			for _, d := range m.Snapshot.Devices {
+				if keep != nil && !keep(&d) {
+					continue
+				}
 				if d.UUID == "bad" {
 					return nil, errors.New("a bad device")
 				}
 				uuids = append(uuids, d.UUID)
 			}
-			return json.Marshal(map[string]any{"seq": s.Seq, "gpus": uuids})
+			return json.Marshal(map[string]any{"seq": m.Snapshot.Seq, "gpus": uuids})
 		},
-		Status: func(*gpu.Snapshot, []byte) ([]byte, error) { return []byte("{}"), nil },
+		Status: func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 }
 
-func devices(seq uint64, uuids ...string) *gpu.Snapshot {
-	s := &gpu.Snapshot{Seq: seq}
+func devices(seq uint64, uuids ...string) *insight.Moment {
+	s := &gpu.Snapshot{Seq: seq, Node: "n"}
 	for i, uuid := range uuids {
 		s.Devices = append(s.Devices, gpu.Device{Identity: gpu.Identity{UUID: uuid, Index: i, Node: "n"}})
 	}
-	return s
+	return insight.Of(s)
 }
 
 func (h *Hub) newTestMailbox(standing ...announcement) *mailbox {
-	m := newMailbox(h.cfg.EventQueue, new(atomic.Uint64))
+	m := newMailbox(h, auth.Everything)
 	m.start(h.now.Load(), standing)
 	return &m
 }
@@ -116,7 +120,7 @@ func TestEventsComeBeforeTheNewestFrame(t *testing.T) {
 	if got := owed(t, h, m); got != nil {
 		t.Errorf("and then again %q", got)
 	}
-	if got := m.skipped.Load(); got != 2 {
+	if got := h.counts.skipped.Load(); got != 2 {
 		t.Errorf("%d frames were skipped, want 2", got)
 	}
 }
@@ -181,7 +185,7 @@ func TestMailboxIsBounded(t *testing.T) {
 func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	var log bytes.Buffer
 	h := newTestHub(t)
-	for _, told := range []*trouble{h.encoding, h.greeting, h.refreshing} {
+	for _, told := range []*trouble{h.encoding, h.greetings, h.refreshing} {
 		told.log = slog.New(slog.NewTextHandler(&log, nil))
 	}
 	m := h.newTestMailbox()
@@ -193,12 +197,12 @@ func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	if got := owed(t, h, m); got != nil {
 		t.Errorf("a snapshot that can't be encoded is owed: %q", got)
 	}
-	if got := h.Newest().Snapshot.Seq; got != 1 {
-		t.Errorf("the newest frame is %d, want the last good one, 1", got)
+	if got := string(h.Update("n", auth.Everything)); got != `{"gpus":["a"],"seq":1}` {
+		t.Errorf("the newest data is %s, want that of the last good one, 1", got)
 	}
-	for s := range h.Feed(t.Context()) {
-		if s.Seq != 3 {
-			t.Errorf("the feed has %d, want the newest whether or not it can be encoded, 3", s.Seq)
+	for m := range h.Feed(t.Context()) {
+		if m.Snapshot.Seq != 3 {
+			t.Errorf("the feed has %d, want the newest whether or not it can be encoded, 3", m.Snapshot.Seq)
 		}
 		break
 	}
@@ -220,11 +224,11 @@ func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 func TestFrameOfAFilterThatFailsIsSkipped(t *testing.T) {
 	h := newTestHub(t)
 	fail := false
-	h.cfg.Encode = func(s *gpu.Snapshot) ([]byte, error) {
-		if fail && len(s.Devices) == 1 {
-			return nil, errors.New("one is not enough")
+	h.cfg.Encode = func(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+		if fail && keep != nil {
+			return nil, errors.New("a part is not enough")
 		}
-		return fmt.Appendf(nil, "%d", s.Seq), nil
+		return fmt.Appendf(nil, "%d", m.Snapshot.Seq), nil
 	}
 	m := h.newTestMailbox()
 	m.subscribe(mustFilter(filterTerms{GPUs: []any{0}}), message{head: newPacket("x", []byte("1")).bytes})
@@ -244,7 +248,7 @@ func TestFrameOfAFilterThatFailsIsSkipped(t *testing.T) {
 func TestFiltersShareEncodings(t *testing.T) {
 	h := newTestHub(t)
 	h.Publish(devices(1, "a", "b", "c"))
-	f := h.Newest()
+	f := h.latest("n")
 	terms := []filterTerms{
 		{},
 		{GPUs: []any{2, 1}},
@@ -254,7 +258,7 @@ func TestFiltersShareEncodings(t *testing.T) {
 	}
 	for range 100 {
 		for _, t := range terms {
-			if _, err := f.packet(mustFilter(t)); err != nil {
+			if _, err := f.packet(auth.Everything, mustFilter(t)); err != nil {
 				panic(err)
 			}
 		}
@@ -277,5 +281,78 @@ func TestPacketSizes(t *testing.T) {
 		if got, want := body(t, p.reply("e", json.RawMessage(`"7"`))), `{"event":"e","id":"7","data":`+string(data)+`}`; got != want {
 			t.Errorf("%d bytes: the reply is %.40s", n, got)
 		}
+	}
+}
+
+func moment(node string, seq uint64, uuids ...string) *insight.Moment {
+	s := &gpu.Snapshot{Seq: seq, Node: node}
+	for i, uuid := range uuids {
+		s.Devices = append(s.Devices, gpu.Device{Identity: gpu.Identity{UUID: uuid, Index: i, Node: node}})
+	}
+	return insight.Of(s)
+}
+
+// Of several nodes a viewer gets the newest of each, whoever was published in
+// between, and of those alone that have what it asked for.
+func TestSeveralNodes(t *testing.T) {
+	h := newTestHub(t)
+	h.cfg.Several = true
+	h.Publish(moment("x", 1, "x0"))
+	h.Publish(moment("y", 1, "y0", "y1"))
+	all, some := h.newTestMailbox(), h.newTestMailbox()
+	some.subscribe(mustFilter(filterTerms{Nodes: []string{"y"}, GPUs: []any{1}}), message{head: newPacket("x", []byte("1")).bytes})
+	if diff := cmp.Diff([]string{frameText(1, "x0"), frameText(1, "y0", "y1")}, owed(t, h, all)); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"x 1", frameText(1, "y1")}, owed(t, h, some)); diff != "" {
+		t.Errorf("at first, of some (-want +got):\n%s", diff)
+	}
+	for seq := range uint64(3) {
+		h.Publish(moment("y", 2+seq, "y0", "y1"))
+		h.Publish(moment("x", 2+seq, "x0"))
+	}
+	if diff := cmp.Diff([]string{frameText(4, "y0", "y1"), frameText(4, "x0")}, owed(t, h, all)); diff != "" {
+		t.Errorf("then (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{frameText(4, "y1")}, owed(t, h, some)); diff != "" {
+		t.Errorf("then, of some (-want +got):\n%s", diff)
+	}
+	if got := h.Newest().Nodes(); len(got) != 2 || got[0].Node != "x" || got[1].Seq != 4 {
+		t.Errorf("the newest are %v", got)
+	}
+	var fed []string
+	for m := range h.Feed(t.Context()) {
+		if fed = append(fed, m.Snapshot.Node); len(fed) == 2 {
+			break
+		}
+	}
+	if diff := cmp.Diff([]string{"y", "x"}, fed); diff != "" {
+		t.Errorf("the feed has (-want +got):\n%s", diff)
+	}
+	if no := h.accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no == nil {
+		t.Error("an index without a node is taken")
+	}
+}
+
+// A viewer that asks and does not read holds no reading: its replies are made
+// when they are sent.
+func TestWaitingRepliesHoldNothing(t *testing.T) {
+	h := newTestHub(t)
+	m := h.newTestMailbox()
+	for id := range 3 {
+		h.Hold(devices(uint64(id+1), "a"))
+		m.reply(message{node: "n", id: fmt.Append(nil, id), kind: kindReply})
+	}
+	for _, waits := range m.queue {
+		if waits.head != nil || waits.tail != nil {
+			t.Errorf("a reply that waits holds %d bytes", len(waits.head)+len(waits.tail))
+		}
+	}
+	want := frameText(3, "a") // of the newest reading, which began after all requests
+	if diff := cmp.Diff([]string{want, want, want}, owed(t, h, m)); diff != "" {
+		t.Errorf("replies (-want +got):\n%s", diff)
+	}
+	if got := h.Stats().Encodings; got != 1 {
+		t.Errorf("%d encodings for three replies, want 1", got)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 func TestParse(t *testing.T) {
@@ -183,12 +183,15 @@ func FuzzClientMessage(f *testing.F) {
 	f.Add([]byte{0, 1, 2}, false)
 
 	h := newTestHub(f)
-	h.cfg.Refresh = func(context.Context) (*gpu.Snapshot, error) { return devices(2, "GPU-0", "GPU-1"), nil }
+	h.cfg.Refresh = func(context.Context, func(string) bool) ([]string, error) {
+		h.Hold(devices(2, "GPU-0", "GPU-1"))
+		return []string{"n"}, nil
+	}
 	h.Publish(devices(1, "GPU-0", "GPU-1"))
 	before := mustFilter(filterTerms{GPUs: []any{1}})
 
 	f.Fuzz(func(t *testing.T, raw []byte, isText bool) {
-		v := newViewer(h)
+		v := newViewer(h, auth.Everything)
 		defer v.cancel()
 		v.mail.start(h.now.Load(), nil)
 		v.mail.filter = before

@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // ServeHTTP upgrades the request to a WebSocket and serves it until it ends.
@@ -27,7 +29,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.leave()
-	v := newViewer(h)
+	v := newViewer(h, auth.FromRequest(r).Audience)
 	defer v.cancel()
 	if err := v.accept(w, r); err != nil {
 		return

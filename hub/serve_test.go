@@ -20,6 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // errorData is the data of the error event.
@@ -42,10 +43,8 @@ func (c *client) wantError(code, id string) {
 
 func TestProtocol(t *testing.T) {
 	var readings atomic.Uint64
-	m := start(t, func(cfg *hub.Config) {
-		cfg.Refresh = func(context.Context) (*gpu.Snapshot, error) { return snapshot(100 + readings.Add(1)), nil }
-	})
-	m.Publish(snapshot(1))
+	m := start(t, nil, func(context.Context) (*gpu.Snapshot, error) { return snapshot(100 + readings.Add(1)), nil })
+	m.publish(snapshot(1))
 
 	t.Run("a request gets a reading of its own", func(t *testing.T) {
 		asks, looks := connect(t, m), connect(t, m)
@@ -58,13 +57,13 @@ func TestProtocol(t *testing.T) {
 		if reply := asks.want("gpu_status_update"); reply.ID != nil || !strings.Contains(string(reply.Data), `"seq":102`) {
 			t.Errorf("the reply is %v", reply)
 		}
-		m.Publish(snapshot(2))
+		m.publish(snapshot(2))
 		looks.wantFrame(2) // and nothing of the other's before
 		asks.wantFrame(2)
 	})
 
 	t.Run("filters", func(t *testing.T) {
-		m.Publish(snapshot(1))
+		m.publish(snapshot(1))
 		c := connect(t, m)
 		for i, tt := range []struct{ send, inForce, want string }{
 			{`{"event":"subscribe","data":{"gpus":[0]},"id":0}`, `{"events":null,"gpus":[0],"nodes":null}`, "GPU-a0 GPU-b0"},
@@ -80,7 +79,7 @@ func TestProtocol(t *testing.T) {
 				t.Errorf("%s: the reply is %v", tt.send, reply)
 			}
 			seq := uint64(10 + i)
-			m.Publish(snapshot(seq))
+			m.publish(snapshot(seq))
 			frame := c.wantFrame(seq)
 			if got := uuids(frame); got != tt.want || frame.Count != len(frame.GPUs) {
 				t.Errorf("%s: the frame has %q and counts %d, want %q", tt.send, got, frame.Count, tt.want)
@@ -92,7 +91,7 @@ func TestProtocol(t *testing.T) {
 		c := connect(t, m)
 		c.send(`{"event":"subscribe","data":{"events":["high_gpu_usage_alert"],"gpus":["GPU-a1"]}}`)
 		c.want("subscribed")
-		m.Publish(snapshot(3)) // not wanted
+		m.publish(snapshot(3)) // not wanted
 		c.send(`{"event":"request_gpu_update","id":1}`)
 		reply := c.want("gpu_status_update")
 		if want := `"gpus":[{"gpu_id":1,"gpu_uuid":"GPU-a1","node":"a"}]`; string(reply.ID) != "1" || !strings.Contains(string(reply.Data), want) {
@@ -121,7 +120,7 @@ func TestProtocol(t *testing.T) {
 		}
 		c.write(websocket.MessageBinary, []byte(`{"event":"unsubscribe"}`))
 		c.wantError("bad_json", "")
-		m.Publish(snapshot(20))
+		m.publish(snapshot(20))
 		if got := uuids(c.wantFrame(20)); got != "GPU-a1" {
 			t.Errorf("afterwards the frame has %q", got)
 		}
@@ -131,12 +130,10 @@ func TestProtocol(t *testing.T) {
 // The same over TLS, where a frame in two pieces takes two writes, and behind a
 // middleware that wraps the ResponseWriter.
 func TestBehindTLSAndMiddleware(t *testing.T) {
-	m := newMonitor(t, func(cfg *hub.Config) {
-		cfg.Refresh = func(context.Context) (*gpu.Snapshot, error) { return snapshot(7), nil }
-	})
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	m := newMonitor(t, nil, func(context.Context) (*gpu.Snapshot, error) { return snapshot(7), nil })
+	server := httptest.NewTLSServer(signedIn(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.ServeHTTP(unwrapper{w, w}, r)
-	}))
+	})))
 	t.Cleanup(func() {
 		m.stop(t)
 		server.Close()
@@ -147,7 +144,7 @@ func TestBehindTLSAndMiddleware(t *testing.T) {
 	if reply := c.want("gpu_status_update"); string(reply.ID) != "1" {
 		t.Errorf("the reply is %v", reply)
 	}
-	m.Publish(snapshot(8))
+	m.publish(snapshot(8))
 	c.wantFrame(8)
 }
 
@@ -168,9 +165,7 @@ func TestRequestWithoutRefresh(t *testing.T) {
 
 func TestRequestThatFails(t *testing.T) {
 	answers := make(chan error, 3)
-	m := start(t, func(cfg *hub.Config) {
-		cfg.Refresh = func(context.Context) (*gpu.Snapshot, error) { return nil, <-answers }
-	})
+	m := start(t, nil, func(context.Context) (*gpu.Snapshot, error) { return nil, <-answers })
 	c := connect(t, m)
 	for _, err := range []error{gpu.ErrNotAnswering, nil} { // nil: no reading and no error
 		answers <- err
@@ -185,12 +180,12 @@ func alert(n int) hub.Event {
 
 func TestStandingEvents(t *testing.T) {
 	m := start(t, nil)
-	m.Publish(snapshot(1))
+	m.publish(snapshot(1))
 	early := connect(t, m)
 	m.Announce([]hub.Event{alert(1), alert(2)}, []hub.Event{alert(1), alert(2)})
 	m.Announce([]hub.Event{alert(-1)}, []hub.Event{alert(2)}) // the first is over
 	late := connect(t, m)
-	m.Publish(snapshot(2))
+	m.publish(snapshot(2))
 	for c, want := range map[*client]string{early: "1 2 -1", late: "2"} {
 		var got []string
 		for range strings.FieldsSeq(want) {
@@ -240,7 +235,7 @@ func TestEncodedOncePerFilter(t *testing.T) {
 		clients = append(clients, c)
 	}
 	for seq := range uint64(frames) {
-		m.Publish(snapshot(seq + 1))
+		m.publish(snapshot(seq + 1))
 		for _, c := range clients {
 			c.wantFrame(seq + 1)
 		}
@@ -264,12 +259,15 @@ func TestSharedRefresh(t *testing.T) {
 	const viewers = 30
 	var asked sync.WaitGroup
 	asked.Add(viewers)
-	reading := snapshot(7)
-	m := start(t, func(cfg *hub.Config) {
-		cfg.Refresh = func(context.Context) (*gpu.Snapshot, error) {
+	reading := insight.Of(snapshot(7))
+	var m *monitor
+	var hold sync.Once
+	m = start(t, func(cfg *hub.Config) {
+		cfg.Refresh = func(context.Context, func(string) bool) ([]string, error) {
 			asked.Done()
 			asked.Wait() // until all have asked
-			return reading, nil
+			hold.Do(func() { m.Hold(reading) })
+			return []string{"a"}, nil
 		}
 	})
 	var clients []*client
@@ -286,11 +284,6 @@ func TestSharedRefresh(t *testing.T) {
 	}
 	if got := m.encodes.Load(); got != 1 {
 		t.Errorf("the reading was encoded %d times", got)
-	}
-	m.Publish(reading) // nor again when it is published after all
-	clients[0].wantFrame(7)
-	if got := m.encodes.Load(); got != 1 {
-		t.Errorf("published, it was encoded again: %d times", got)
 	}
 }
 
@@ -310,7 +303,7 @@ func TestMessageLimit(t *testing.T) {
 		c.wantClose(websocket.StatusMessageTooBig)
 	}
 
-	m.Publish(snapshot(1))
+	m.publish(snapshot(1))
 	other.wantFrame(1)
 	if got := m.Stats().Ended[hub.TooBig]; got != 2 {
 		t.Errorf("%d viewers sent too much, want 2", got)
@@ -501,7 +494,7 @@ func TestShutdownIsBounded(t *testing.T) {
 
 func TestStatusThatCannotBeEncoded(t *testing.T) {
 	m := start(t, func(cfg *hub.Config) {
-		cfg.Status = func(*gpu.Snapshot, []byte) ([]byte, error) { return nil, nil }
+		cfg.Status = func(*insight.Fleet, []byte) ([]byte, error) { return nil, nil }
 	})
 	dial(t, m).wantClose(websocket.StatusInternalError)
 }
@@ -510,14 +503,14 @@ func TestFeedSkipsToTheNewest(t *testing.T) {
 	m := start(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	m.Publish(snapshot(1))
+	m.publish(snapshot(1))
 	var got []uint64
-	for s := range m.Feed(ctx) {
-		got = append(got, s.Seq)
-		switch s.Seq {
+	for of := range m.Feed(ctx) {
+		got = append(got, of.Snapshot.Seq)
+		switch of.Snapshot.Seq {
 		case 1:
-			m.Publish(snapshot(2))
-			m.Publish(snapshot(3))
+			m.publish(snapshot(2))
+			m.publish(snapshot(3))
 		case 3:
 			cancel()
 		}

@@ -12,11 +12,11 @@ import (
 type Stats struct {
 	Viewers   int               // connections now
 	Refused   uint64            // requests that did not become one
-	Published uint64            // snapshots that could be encoded
+	Published uint64            // Moments that could be encoded
 	Encodings uint64            // calls of Config.Encode
 	Messages  uint64            // written to viewers, pings included
 	Bytes     uint64            // of them, with their framing
-	Skipped   uint64            // frames that viewers missed, as newer ones were there
+	Skipped   uint64            // Moments that viewers did not get, as newer ones were there
 	Ended     map[Reason]uint64 // connections that ended, by why
 	// Failing is since when snapshots can't be encoded, and Err why; zero
 	// and nil while they can.

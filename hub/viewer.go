@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // maxReplies is how many of its own requests a viewer may have unanswered; it
@@ -92,10 +94,10 @@ func (g goodbye) level() slog.Level {
 	}
 }
 
-func newViewer(h *Hub) *viewer {
+func newViewer(h *Hub, to auth.Audience) *viewer {
 	v := &viewer{
 		hub:    h,
-		mail:   newMailbox(h.cfg.EventQueue, &h.counts.skipped),
+		mail:   newMailbox(h, to),
 		limits: newLimits(),
 		slots:  make(chan struct{}, maxReplies),
 	}
@@ -132,7 +134,7 @@ func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 func (v *viewer) write() {
 	// An error here says that the client did not answer, or had left.
 	defer func() { _ = v.conn.Close(v.bye.code, v.bye.reason) }()
-	greeting, err := v.mail.sent.frame.greeting()
+	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to)
 	if err != nil {
 		v.end(goodbyeFailed)
 		return
@@ -161,7 +163,7 @@ func (v *viewer) write() {
 }
 
 // drain sends all that the viewer is owed now.
-func (v *viewer) drain(now *moment) bool {
+func (v *viewer) drain(now *state) bool {
 	for {
 		msg, ok := v.mail.next(now)
 		if !ok {
@@ -284,8 +286,8 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 		v.end(goodbyeStorm)
 		return
 	}
-	if no == nil && req.event == eventRequest && v.hub.cfg.Refresh == nil {
-		no = unknownEvent(req.event)
+	if no == nil {
+		no = v.hub.accepts(&req)
 	}
 	switch {
 	case no != nil:
@@ -301,28 +303,40 @@ func (v *viewer) refuse(no *refusal, id json.RawMessage) {
 	v.mail.reply(newPacket(eventError, no.data(id)).reply(eventError, id))
 }
 
-var errNothingRead = errors.New("a reading on demand returned nothing")
+// accepts says why the hub can't serve a request, or nil.
+func (h *Hub) accepts(req *request) *refusal {
+	switch {
+	case req.event == eventRequest && h.cfg.Refresh == nil:
+		return unknownEvent(req.event)
+	case h.cfg.Several && req.filter != nil && len(req.filter.indexes) > 0 && req.filter.nodes == nil:
+		return refuse(codeBadRequest, "gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
+	default:
+		return nil
+	}
+}
 
-// refresh answers request_gpu_update from a reading begun now. The reading's
-// encoding is shared with all who get the same one.
+// refresh answers request_gpu_update from readings that begin now. The replies
+// share one encoding with all who get the same.
 func (v *viewer) refresh(id json.RawMessage) {
-	s, err := v.hub.cfg.Refresh(v.ctx)
-	if v.ctx.Err() != nil {
+	by := v.mail.inForce()
+	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool { return !v.hub.cfg.Several || allows(by.nodes, node) })
+	switch {
+	case v.ctx.Err() != nil:
 		return
-	}
-	if err == nil && s == nil {
-		err = errNothingRead
-	}
-	if err != nil {
+	case err != nil:
 		v.hub.refreshing.begin(err)
 		v.refuse(refuse(codeUnavailable, "no reading could be had now"), id)
 		return
-	}
-	v.hub.refreshing.end()
-	p, err := v.hub.frameOf(s).packet(v.mail.inForce())
-	if err != nil {
-		v.refuse(refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log"), id)
+	case len(nodes) == 0:
+		v.refuse(refuse(codeUnavailable, "there is no node that your filter allows"), id)
 		return
 	}
-	v.mail.reply(p.reply(eventUpdate, id))
+	v.hub.refreshing.end()
+	for i, node := range nodes {
+		kind := kindPart
+		if i == len(nodes)-1 {
+			kind = kindReply
+		}
+		v.mail.reply(message{node: node, id: id, kind: kind})
+	}
 }

@@ -74,7 +74,7 @@ func TestSlowViewerIsDroppedAndDelaysNobody(t *testing.T) {
 		slow, quick := connect(t, m), connect(t, m)
 		began := time.Now()
 		for seq := range uint64(10) {
-			m.Publish(snapshot(seq + 1))
+			m.publish(snapshot(seq + 1))
 			quick.wantFrame(seq + 1)
 		}
 		if took := time.Since(began); took != 0 {
@@ -93,7 +93,7 @@ func TestSlowViewerIsDroppedAndDelaysNobody(t *testing.T) {
 		if _, err := slow.read(); err == nil {
 			t.Error("half a message could be read")
 		}
-		m.Publish(snapshot(11))
+		m.publish(snapshot(11))
 		quick.wantFrame(11)
 	})
 }
@@ -102,10 +102,10 @@ func TestViewerThatReadsAgainGetsEventsThenTheNewestFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, nil)
 		c := connect(t, m)
-		m.Publish(snapshot(1))
+		m.publish(snapshot(1))
 		synctest.Wait() // it is being written
 		for seq := range uint64(5) {
-			m.Publish(snapshot(seq + 2))
+			m.publish(snapshot(seq + 2))
 		}
 		m.Announce([]hub.Event{alert(1)}, nil)
 		m.Announce([]hub.Event{alert(2)}, nil)
@@ -187,7 +187,7 @@ func TestPings(t *testing.T) {
 		if s := m.Stats(); s.Viewers != 1 || s.Ended[hub.NotAnswering] != 1 || s.Messages < 180 {
 			t.Errorf("after an hour: %+v", s)
 		}
-		m.Publish(snapshot(1))
+		m.publish(snapshot(1))
 		synctest.Wait()
 		if diff := cmp.Diff(map[string]int{"gpu_status_update": 1}, counts); diff != "" {
 			t.Error(diff)
@@ -205,8 +205,7 @@ func TestRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := startPiped(t, func(cfg *hub.Config) {
 			cfg.PingEvery = time.Hour // nobody reads between the steps
-			cfg.Refresh = func(context.Context) (*gpu.Snapshot, error) { return snapshot(1), nil }
-		})
+		}, func(context.Context) (*gpu.Snapshot, error) { return snapshot(1), nil })
 		c := connect(t, m)
 		// ask sends n of one message, and returns how many were served.
 		ask := func(n int, text, reply string) (served int) {
@@ -274,7 +273,7 @@ func TestStormIsCut(t *testing.T) {
 		if sent < 551 || counts["error"] < 500 || counts["error"] > 550 {
 			t.Errorf("%d messages went through and %d were answered", sent, counts["error"])
 		}
-		m.Publish(snapshot(1))
+		m.publish(snapshot(1))
 		other.wantFrame(1)
 	})
 }
@@ -304,11 +303,9 @@ func TestRepliesAreBounded(t *testing.T) {
 // A request that a viewer leaves behind does not outlive it.
 func TestRefreshEndsWithItsViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startPiped(t, func(cfg *hub.Config) {
-			cfg.Refresh = func(ctx context.Context) (*gpu.Snapshot, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
+		m := startPiped(t, nil, func(ctx context.Context) (*gpu.Snapshot, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
 		})
 		c := connect(t, m)
 		c.send(`{"event":"request_gpu_update"}`)

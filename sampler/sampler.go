@@ -59,7 +59,10 @@ type Config struct {
 	Deadline time.Duration
 	// Publish takes each periodic reading. It must not wait for anybody.
 	Publish func(*gpu.Snapshot)
-	Log     *slog.Logger
+	// Demanded takes each reading that was asked for between two periodic ones,
+	// before Refresh returns it. It may be nil, and must not wait for anybody.
+	Demanded func(*gpu.Snapshot)
+	Log      *slog.Logger
 }
 
 const (
@@ -129,7 +132,11 @@ func (s *Sampler) Run(ctx context.Context) error {
 				continue
 			}
 			begun = time.Now()
-			serve(waiters, s.read(ctx))
+			snap := s.read(ctx)
+			if s.cfg.Demanded != nil {
+				s.cfg.Demanded(snap)
+			}
+			serve(waiters, snap)
 			tick.Reset(time.Until(s.wake(next)))
 		case <-tick.C:
 			waiters := s.waiters()

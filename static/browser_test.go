@@ -21,6 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -75,7 +76,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
-		_, _ = w.Write(encode(contract.NewSummary(site.monitor(), site.snapshot, site.why, len(site.alerts)))) // the browser has gone
+		_, _ = w.Write(encode(site.summary())) // the browser has gone
 	})
 	mux.HandleFunc("GET "+base+"api/alerts", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
@@ -95,6 +96,20 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	return site
 }
 
+// fleet is what the page is about.
+func (s *site) fleet() *insight.Fleet {
+	if s.snapshot == nil {
+		return nil
+	}
+	return insight.New(s.snapshot, explained(s.snapshot)).Alone()
+}
+
+func (s *site) summary() contract.Summary {
+	out := contract.NewSummary(s.monitor(), s.fleet(), len(s.alerts))
+	out.Why = s.why
+	return out
+}
+
 func (s *site) monitor() contract.Monitor {
 	return contract.Monitor{Node: "node", Source: gpu.SourceNVML, Version: "v0", Interval: s.interval, AlertThreshold: 50, Started: time.Now()}
 }
@@ -108,7 +123,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	}
 	var b bytes.Buffer
 	in := views.Input{
-		Snapshot: s.snapshot, Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
+		Nodes: s.fleet().Nodes(), Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
 		Interval: s.interval, AlertThreshold: 50, BasePath: base,
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
@@ -142,7 +157,7 @@ func (s *site) alertsPage(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	page := views.NewAlertsPage(views.AlertsInput{Input: views.Input{
-		Snapshot: s.snapshot, Interval: s.interval, BasePath: base, Now: s.snapshot.Time, Alerts: s.standing,
+		Nodes: s.fleet().Nodes(), Interval: s.interval, BasePath: base, Now: s.snapshot.Time, Alerts: s.standing,
 		Asset: func(name string) string { return s.assets.URL(base, name) },
 	}})
 	_ = page.Render(r.Context(), w) // the browser has gone
@@ -187,7 +202,7 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request) {
 	if s.snapshot != nil {
 		encoded = encode(newUpdate(s.snapshot, s.why))
 	}
-	greeting := message("gpu_status", contract.NewGPUStatus(s.monitor(), s.snapshot, encoded))
+	greeting := message("gpu_status", contract.NewGPUStatus(s.monitor(), s.fleet(), encoded, time.Now()))
 	err = conn.Write(r.Context(), websocket.MessageText, greeting)
 	for _, a := range s.alerts {
 		if err == nil {
@@ -244,8 +259,7 @@ func (s *site) publish(t *testing.T, snap *gpu.Snapshot, why string) {
 
 // newUpdate is the update with its causes, and with another sentence.
 func newUpdate(s *gpu.Snapshot, why string) contract.Update {
-	u, answer := contract.NewUpdate(s, why), explained(s)
-	u.Explain(s, &answer)
+	u := contract.NewUpdate(insight.New(s, explained(s)), nil)
 	u.Why = why
 	return u
 }
@@ -253,10 +267,10 @@ func newUpdate(s *gpu.Snapshot, why string) contract.Update {
 // explained is why the snapshot is as it is, with times and texts that differ
 // from one snapshot to the next, and are the same for one.
 func explained(s *gpu.Snapshot) explain.Answer {
-	answer := explain.Explain(s)
 	if s == nil {
-		return answer
+		return explain.Combine(nil)
 	}
+	answer := explain.Explain(s)
 	r := rand.New(rand.NewPCG(uint64(s.Time.UnixNano()), 5))
 	vary := func(causes []explain.Cause) {
 		for i := range causes {

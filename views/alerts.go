@@ -161,13 +161,16 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 	p := AlertsPage{
 		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
 		Interval:  strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
-		Simulated: in.Snapshot != nil && in.Snapshot.Simulated(),
+		Simulated: in.Nodes.Simulated(),
 		AsOf:      newMoment(in.Now),
 		asset:     in.Asset,
 	}
-	if in.Snapshot != nil {
-		p.Node, p.Source = clean(in.Snapshot.Node, longestName), in.Snapshot.Source
-		p.GPUChoices, p.NodeChoices = silenceChoices(in.Snapshot.Devices)
+	if len(in.Nodes) > 0 {
+		p.Source = in.Nodes.Source()
+		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
+	}
+	if len(in.Nodes) == 1 {
+		p.Node = clean(in.Nodes[0].Node, longestName)
 	}
 	p.list(&in)
 	for i := range in.Past {
@@ -189,7 +192,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 	for i := range in.Targets {
 		p.Targets = append(p.Targets, newTarget(&in.Targets[i]))
 	}
-	p.Sentence = firingSentence(in.Alerts, in.Snapshot)
+	p.Sentence = firingSentence(in.Alerts, in.Nodes)
 	p.Title = "Alerts · gpuwhy"
 	if n := len(in.Alerts); n > 0 {
 		p.Title = "▲ " + plural(n, "alert", "alerts") + " · gpuwhy"
@@ -205,9 +208,9 @@ func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 
 // firingSentence says how many alerts fire, or whether it can be known that
 // none does.
-func firingSentence(alerts []Alert, s *gpu.Snapshot) string {
+func firingSentence(alerts []Alert, nodes gpu.Nodes) string {
 	if len(alerts) == 0 {
-		switch s.Status() {
+		switch nodes.Status() {
 		case gpu.StatusStarting:
 			return "Nothing is known yet: the first reading is under way."
 		case gpu.StatusNoGPU:
@@ -288,13 +291,13 @@ func newSilence(s *Silence, in *Input) SilenceRow {
 	if s.Rule != "" {
 		of[0] = "rule " + clean(s.Rule, longestName)
 	}
-	switch i := deviceOf(in.Snapshot, s.GPU); {
+	switch i := deviceOf(in.Nodes, s.GPU); {
 	case i >= 0:
 		of = append(of, say("gpu", strconv.Itoa(i)))
 	case s.GPU != "":
 		of = append(of, "GPUs "+clean(s.GPU, longestName))
 	}
-	if s.Node != "" && (in.Snapshot == nil || s.Node != in.Snapshot.Node) {
+	if s.Node != "" && (len(in.Nodes) != 1 || s.Node != in.Nodes[0].Node) {
 		of = append(of, "machine "+clean(s.Node, longestName))
 	}
 	var made string
@@ -309,12 +312,11 @@ func newSilence(s *Silence, in *Input) SilenceRow {
 
 // deviceOf is the index of the device whose UUID a pattern is; below 0 where it
 // is of none.
-func deviceOf(s *gpu.Snapshot, uuid string) int {
-	if s == nil || uuid == "" {
-		return -1
-	}
-	if d, ok := s.Device(uuid); ok {
-		return d.Index
+func deviceOf(nodes gpu.Nodes, uuid string) int {
+	for d := range nodes.Devices() {
+		if d.UUID == uuid {
+			return d.Index
+		}
 	}
 	return -1
 }
@@ -369,12 +371,11 @@ func newTarget(t *Target) TargetRow {
 }
 
 // silenceChoices are the GPUs and machines that can be chosen.
-func silenceChoices(devices []gpu.Device) (gpus, nodes []Choice) {
-	if len(devices) > mostCards {
+func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
+	if of.Totals().Devices > mostCards {
 		return nil, nil
 	}
-	for i := range devices {
-		d := &devices[i]
+	for d := range of.Devices() {
 		gpus = append(gpus, Choice{d.UUID, dots([]string{say("gpu", strconv.Itoa(d.Index)), clean(d.Name, longestName)})})
 		if !slices.ContainsFunc(nodes, func(c Choice) bool { return c.Value == d.Node }) {
 			nodes = append(nodes, Choice{d.Node, clean(d.Node, longestName)})

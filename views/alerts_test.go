@@ -61,12 +61,12 @@ func TestNothingFires(t *testing.T) {
 		"Nothing fires, and no GPU can be read.":                exampleNone(noon),
 		"Nothing fires.":                                        exampleOne(noon),
 	} {
-		p := NewAlertsPage(AlertsInput{Input: Input{Snapshot: s, Now: noon}, Rules: []Rule{{Name: "hot", Enabled: true}}})
+		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []Rule{{Name: "hot", Enabled: true}}})
 		if p.Sentence != want || p.RuleCount != "1 rule is in force" || p.Title != "Alerts · gpuwhy" {
 			t.Errorf("%q, %q, %q, want %q", p.Sentence, p.RuleCount, p.Title, want)
 		}
 	}
-	if p := NewAlertsPage(AlertsInput{Input: Input{Snapshot: exampleMany(noon, 1000), Now: noon}}); p.GPUChoices != nil {
+	if p := NewAlertsPage(AlertsInput{Input: Input{Nodes: gpu.Nodes{exampleMany(noon, 1000)}, Now: noon}}); p.GPUChoices != nil {
 		t.Errorf("%d GPUs to choose from", len(p.GPUChoices))
 	}
 }
@@ -85,7 +85,7 @@ func TestLength(t *testing.T) {
 // Of thousands of alerts the worst hundred are listed, and the way to the
 // others is there; what costs something is asked of those alone.
 func TestManyAlerts(t *testing.T) {
-	in := AlertsInput{Input: Input{Snapshot: exampleOne(noon), Now: noon, BasePath: "/gpus/", Asset: asset}}
+	in := AlertsInput{Input: Input{Nodes: gpu.Nodes{exampleOne(noon)}, Now: noon, BasePath: "/gpus/", Asset: asset}}
 	for i := range 2345 {
 		in.Alerts = append(in.Alerts, Alert{ID: strconv.Itoa(i), Rule: "hot", Severity: "info", State: "firing", Since: noon.Add(time.Duration(i) * time.Second), Message: "It is hot."})
 	}

@@ -32,7 +32,7 @@ const mostCharted = 8
 // newCharts are all charts, of which those are hidden that would be empty.
 func newCharts(in Input, devices []*gpu.Device) []Chart {
 	var only []*gpu.Device
-	if in.Snapshot != nil && len(in.Snapshot.Devices) > mostCards {
+	if len(in.devices()) > mostCards {
 		devices = devices[:mostCharted]
 		only = devices
 	}

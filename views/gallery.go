@@ -3,6 +3,7 @@ package views
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ type gallery struct {
 func newGallery(now time.Time) gallery {
 	one, eight, none := exampleOne(now), exampleEight(now), exampleNone(now)
 	g := gallery{
-		Totals: newTotals(eight),
+		Totals: newTotals(devicesOf(eight)),
 		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []Alert{
 			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 97 % busy; 42 s ago it rose above 50 %. python (pid 48213, alice) keeps it busy."},
 			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost, the driver no longer finds it; this began 60 s ago."},
@@ -106,7 +107,7 @@ func newGallery(now time.Time) gallery {
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
 	}
-	g.Processes = append(newProcesses(one, nil), newProcesses(oddSnapshot(now), nil)...)
+	g.Processes = append(newProcesses(devicesOf(one), nil, now), newProcesses(devicesOf(oddSnapshot(now)), nil, now)...)
 	return g
 }
 
@@ -125,7 +126,7 @@ func exampleAlerts(now time.Time) AlertsInput {
 	dismissed := over
 	dismissed.ID, dismissed.Message = "p5", "GPU 1 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing was reported. Dismissed by hand."
 	return AlertsInput{
-		Input: Input{Snapshot: exampleEight(now), Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
+		Input: Input{Nodes: gpu.Nodes{exampleEight(now)}, Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
 		Past:  []Alert{over, dismissed},
 		Silences: []Silence{
 			{ID: "s1", Rule: "hot", GPU: uuid, Note: *known.Acknowledged, Until: now.Add(30 * time.Hour)},
@@ -173,3 +174,5 @@ func oddDevices(now time.Time) []gpu.Device {
 func oddSnapshot(now time.Time) *gpu.Snapshot {
 	return exampleSnapshot(now, "gallery", oddDevices(now))
 }
+
+func devicesOf(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }

@@ -17,8 +17,8 @@ import (
 
 // An Input is all that a page is made of.
 type Input struct {
-	// Snapshot is the newest one; nil before the first reading.
-	Snapshot *gpu.Snapshot
+	// Nodes are the newest snapshots; none before the first reading.
+	Nodes gpu.Nodes
 	// Why answers the page's question in one sentence.
 	Why string
 	// Causes are those behind it, in the order in which they are told; on a
@@ -46,6 +46,16 @@ type Input struct {
 	Alerts []Alert
 	// Now is the server's clock.
 	Now time.Time
+
+	only *gpu.Device // the device that the page is about; nil: all
+}
+
+// devices are those that the page is about.
+func (in *Input) devices() []*gpu.Device {
+	if in.only != nil {
+		return []*gpu.Device{in.only}
+	}
+	return slices.Collect(in.Nodes.Devices())
 }
 
 // A Page is the page's view model: words and numbers, ready to be placed.
@@ -134,14 +144,11 @@ func density(devices int) Density {
 
 // standingOut are the devices that have cards: all, or of very many those that
 // are lost or don't answer, then those nearest to the limit of their heat.
-func standingOut(devices []gpu.Device) []*gpu.Device {
-	out := make([]*gpu.Device, len(devices))
-	for i := range devices {
-		out[i] = &devices[i]
+func standingOut(devices []*gpu.Device) []*gpu.Device {
+	if len(devices) <= mostCards {
+		return devices
 	}
-	if len(out) <= mostCards {
-		return out
-	}
+	out := slices.Clone(devices)
 	away := func(d *gpu.Device) int {
 		if d.State == gpu.StateLost || d.State == gpu.StateNotAnswering {
 			return 1
@@ -183,68 +190,69 @@ func NewPage(in Input) Page {
 		Version:  in.Version,
 		Node:     clean(in.Node, longestName),
 		Source:   in.Source,
-		Status:   string(in.Snapshot.Status()),
+		Status:   string(in.Nodes.Status()),
 		Title:    "gpuwhy",
 		BasePath: in.BasePath,
 		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
 		Now:      strconv.FormatInt(in.Now.UnixMilli(), 10),
 		AsOf:     "no reading yet",
-		Starting: in.Snapshot == nil,
+		Starting: len(in.Nodes) == 0,
 		Why:      sentence(in.Why),
 		Footer:   newFooter(in),
 		asset:    in.Asset,
 	}
 	p.LongWhy = utf8.RuneCountInString(p.Why) > longWhy
-	s := in.Snapshot
-	if s == nil {
-		s = &gpu.Snapshot{Node: in.Node, Source: in.Source, Time: in.Now}
-	} else {
-		p.Taken = strconv.FormatInt(s.Time.UnixMilli(), 10)
-		p.AsOf = "as of " + s.Time.UTC().Format("2006-01-02 15:04:05 UTC")
-		p.Node, p.Source = clean(s.Node, longestName), s.Source
+	now, devices, failures := in.Now, in.devices(), in.Nodes.Failures()
+	if len(in.Nodes) > 0 {
+		now = in.Nodes.Time()
+		p.Taken = strconv.FormatInt(now.UnixMilli(), 10)
+		p.AsOf = "as of " + now.UTC().Format("2006-01-02 15:04:05 UTC")
+		p.Source = in.Nodes.Source()
 	}
-	if len(s.Devices) > 0 || len(s.Failures) == 0 { // else what was tried is on the page
-		p.Causes = newCauses(in.Causes, s.Time)
+	if len(in.Nodes) == 1 {
+		p.Node = clean(in.Nodes[0].Node, longestName)
+		p.Machine, p.Host = newMachine(in.Nodes[0].Host), newHostRows(in.Nodes[0].Host)
 	}
-	p.Simulated = s.Simulated()
-	p.Title = newTitle(s)
+	if len(devices) > 0 || len(failures) == 0 { // else what was tried is on the page
+		p.Causes = newCauses(in.Causes, now)
+	}
+	p.Simulated = in.Nodes.Simulated()
+	p.Title = newTitle(devices)
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
-	p.Driver = newDriver(s.Drivers)
-	p.Totals = newTotals(s)
-	p.Density = density(len(s.Devices))
-	p.CardCount = newCardCount(len(s.Devices))
+	p.Driver = newDriver(in.Nodes.Drivers())
+	p.Totals = newTotals(devices)
+	p.Density = density(len(devices))
+	p.CardCount = newCardCount(len(devices))
 	lead := leadOf(in.Causes)
-	shown := standingOut(s.Devices)
+	shown := standingOut(devices)
 	for _, d := range shown {
-		c := newCard(d, in.BasePath, s.Time)
-		c.Answer = lead != nil && len(s.Devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
+		c := newCard(d, in.BasePath, now)
+		c.Answer = lead != nil && len(devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
 		p.Cards = append(p.Cards, c)
 	}
 	p.Charts = newCharts(in, shown)
-	p.FailTitle = failTitle(len(s.Devices))
-	for i := range s.Failures {
-		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
+	p.FailTitle = failTitle(len(devices))
+	for i := range failures {
+		p.Failures = append(p.Failures, newFailure(&failures[i], now))
 	}
 	p.Alerts, p.MoreAlerts = newAlertRows(&in, ""), moreAlerts(len(in.Alerts))
-	p.Processes = newProcesses(s, in.Attribution)
+	p.Processes = newProcesses(devices, in.Attribution, now)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
-	p.Unlisted = newUnlisted(s)
-	for i := range s.Notes {
-		p.Notes = append(p.Notes, sentence(s.Notes[i].Text()))
+	p.Unlisted = newUnlisted(devices)
+	for _, note := range in.Nodes.Notes() {
+		p.Notes = append(p.Notes, sentence(note.Text()))
 	}
-	p.Machine = newMachine(s.Host)
-	p.Host = newHostRows(s.Host)
 	return p
 }
 
 // NewDevicePage makes the view model of the page of one device, which is in the
-// input's snapshot.
+// input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
-	in.Snapshot = in.Snapshot.Filtered(func(other *gpu.Device) bool { return other.Node == d.Node && other.UUID == d.UUID })
-	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.GPU != d.Index })
+	in.only = d
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.Node != d.Node || a.UUID != d.UUID })
 	in.Causes = causesOf(in.Causes, d)
 	if kept := in.Kept; kept != nil {
 		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
@@ -311,10 +319,10 @@ type head struct {
 
 // newTitle has what a narrow tab can hold: the highest utilization and
 // temperature.
-func newTitle(s *gpu.Snapshot) string {
+func newTitle(devices []*gpu.Device) string {
 	var util, heat number
-	for i := range s.Devices {
-		if d := &s.Devices[i]; d.State == gpu.StateOK {
+	for _, d := range devices {
+		if d.State == gpu.StateOK {
 			util = higher(util, num(d.Utilization.GPU))
 			heat = higher(heat, num(d.Thermal.GPU))
 		}
@@ -349,29 +357,29 @@ func newDriver(drivers []gpu.Driver) string {
 	return dots(parts)
 }
 
-func newTotals(s *gpu.Snapshot) []Total {
-	t := s.Totals()
+func newTotals(devices []*gpu.Device) []Total {
+	t := gpu.TotalsOf(slices.Values(devices))
 	return []Total{
-		memoryTotal(s, t),
-		powerTotal(s, t),
-		busyTotal(s, t),
+		memoryTotal(devices, t),
+		powerTotal(devices, t),
+		busyTotal(devices, t),
 		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
-		hottest(s),
+		hottest(devices),
 	}
 }
 
-func memoryTotal(s *gpu.Snapshot, t gpu.Totals) Total {
+func memoryTotal(devices []*gpu.Device, t gpu.Totals) Total {
 	out := Total{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory)}
-	total := limits(s, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
+	total := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
 	if total.ok() {
 		out.Note = say("of", memory(total.value))
 	}
 	return out
 }
 
-func powerTotal(s *gpu.Snapshot, t gpu.Totals) Total {
+func powerTotal(devices []*gpu.Device, t gpu.Totals) Total {
 	out := Total{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts)}
-	limit := limits(s, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
+	limit := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
 	if limit.ok() {
 		out.Note = say("of", watts(limit.value))
 	}
@@ -381,10 +389,9 @@ func powerTotal(s *gpu.Snapshot, t gpu.Totals) Total {
 // limits are the limits of all devices added up, if those are the same devices
 // whose values make the total: sums of different ones can't be held against each
 // other.
-func limits(s *gpu.Snapshot, of func(*gpu.Device) (value, limit number)) number {
+func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) number {
 	var sum number
-	for i := range s.Devices {
-		d := &s.Devices[i]
+	for _, d := range devices {
 		if d.State != gpu.StateOK {
 			continue
 		}
@@ -401,11 +408,11 @@ func limits(s *gpu.Snapshot, of func(*gpu.Device) (value, limit number)) number 
 
 // busyTotal says of how many devices it is not known whether they are busy:
 // those that don't answer, and those whose utilization isn't told, as with MIG.
-func busyTotal(s *gpu.Snapshot, t gpu.Totals) Total {
+func busyTotal(devices []*gpu.Device, t gpu.Totals) Total {
 	out := Total{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Note: say("of", count("GPUs", t.Devices))}
 	unknown := 0
-	for i := range s.Devices {
-		if d := &s.Devices[i]; d.State == gpu.StateOK && !num(d.Utilization.GPU).trusted() {
+	for _, d := range devices {
+		if d.State == gpu.StateOK && !num(d.Utilization.GPU).trusted() {
 			unknown++
 		}
 	}
@@ -418,17 +425,16 @@ func busyTotal(s *gpu.Snapshot, t gpu.Totals) Total {
 	return out
 }
 
-func hottest(s *gpu.Snapshot) Total {
+func hottest(devices []*gpu.Device) Total {
 	var heat number
 	index := 0
-	for i := range s.Devices {
-		d := &s.Devices[i]
+	for _, d := range devices {
 		if t := num(d.Thermal.GPU); d.State == gpu.StateOK && t.ok() && (!heat.ok() || t.value > heat.value) {
 			heat, index = t, d.Index
 		}
 	}
 	out := Total{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
-	if heat.ok() && len(s.Devices) > 1 {
+	if heat.ok() && len(devices) > 1 {
 		out.Note = say("gpu", strconv.Itoa(index))
 	}
 	return out

@@ -20,11 +20,19 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
+// nodesOf is none for a machine that was not read yet.
+func nodesOf(s *gpu.Snapshot) gpu.Nodes {
+	if s == nil {
+		return nil
+	}
+	return gpu.Nodes{s}
+}
+
 func asset(name string) string { return "/static/0123456789ab/" + name }
 
 func input(s *gpu.Snapshot, why string) Input {
 	return Input{
-		Snapshot: s, Why: why, Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second,
+		Nodes: nodesOf(s), Why: why, Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second,
 		AlertThreshold: 50, BasePath: "/", Asset: asset, Now: noon,
 	}
 }
@@ -220,9 +228,9 @@ func TestProcessRow(t *testing.T) {
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
-	if diff := cmp.Diff(want, newProcesses(s, func(*gpu.Device) Attribution {
+	if diff := cmp.Diff(want, newProcesses(devicesOf(s), func(*gpu.Device) Attribution {
 		return Attribution{ProcessPower: []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}}
-	})); diff != "" {
+	}, noon)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -260,7 +268,7 @@ func TestUnlisted(t *testing.T) {
 		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
 		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
 	}}
-	if got, want := newUnlisted(s), "The driver does not list the processes of GPU 0."; got != want {
+	if got, want := newUnlisted(devicesOf(s)), "The driver does not list the processes of GPU 0."; got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -526,7 +534,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{card(func(*gpu.Device) {}), card(c.change)}}
-			totals := newTotals(s)
+			totals := newTotals(devicesOf(s))
 			if got := [3]string{totals[0].Note, totals[1].Note, totals[2].Note}; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

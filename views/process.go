@@ -83,17 +83,16 @@ var processFacts = []struct {
 }
 
 // newProcesses are all processes. attribution may be nil; see [Input].
-func newProcesses(s *gpu.Snapshot, attribution func(*gpu.Device) Attribution) []Process {
+func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) Attribution, now time.Time) []Process {
 	var out []Process
-	for i := range s.Devices {
-		d := &s.Devices[i]
+	for _, d := range devices {
 		list := d.Processes.Or(nil)
 		watts := make([]gpu.Reading[gpu.Watts], len(list))
 		if attribution != nil {
 			watts = attribution(d).ProcessPower
 		}
 		for j := range list {
-			out = append(out, newProcess(d, &list[j], watts[j], s.Time))
+			out = append(out, newProcess(d, &list[j], watts[j], now))
 		}
 	}
 	return out
@@ -153,10 +152,10 @@ func newPlace(f *gpu.ProcessFacts) Value {
 
 // newUnlisted names the devices whose processes can't be listed, which is not
 // the same as having none.
-func newUnlisted(s *gpu.Snapshot) string {
+func newUnlisted(devices []*gpu.Device) string {
 	var names []string
-	for i := range s.Devices {
-		if d := &s.Devices[i]; d.State == gpu.StateOK && !d.Processes.Present() {
+	for _, d := range devices {
+		if d.State == gpu.StateOK && !d.Processes.Present() {
 			names = append(names, say("gpu", strconv.Itoa(d.Index)))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/web"
@@ -112,14 +112,13 @@ func (g *gallery) newFront() (http.Handler, error) {
 	pages := web.New(web.Config{BasePath: g.opt.BasePath})
 	s, err := server.New(server.Config{
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
-		Newest:       func() (*gpu.Snapshot, []byte) { return nil, nil },
+		Newest:       func() *insight.Fleet { return nil },
 		WS:           http.NotFoundHandler(),
-		Explain:      explain.Explain,
 		Recent:       recent.New(),
-		ActiveAlerts: func() int { return 0 },
+		ActiveAlerts: func(string) int { return 0 },
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
-		Page: func(ctx context.Context, w io.Writer) error {
+		Page: func(ctx context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
 			page := views.Gallery{Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Now: time.Now(), Frames: g.frames()}
 			return page.Render(ctx, w)
 		},

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // fakeSocket takes the place of the page's WebSocket: what the test says comes
@@ -82,7 +82,7 @@ func TestThousandsOfUpdatesLeaveNothingBehind(t *testing.T) {
 	begin := time.Now()
 	snap := newActor(t, "dgx-h100", begin, begin).next(t, 0)
 	s.Publish(snap)
-	update, err := json.Marshal(contract.NewUpdate(snap, explain.Why(snap)))
+	update, err := json.Marshal(contract.NewUpdate(insight.Of(snap), nil))
 	if err != nil {
 		t.Fatal(err)
 	}

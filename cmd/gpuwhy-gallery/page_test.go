@@ -22,8 +22,7 @@ func TestPageHasEvidence(t *testing.T) {
 	snap := a.next(t, 0)
 	s.Publish(snap)
 	history := explain.NewHistory()
-	history.Add(snap)
-	answer := history.Explain(snap)
+	answer := history.Add(snap)
 	fourth := answer.Devices[3].Causes
 	for _, page := range []struct {
 		path, why string
@@ -56,8 +55,7 @@ func TestPageHasEvidence(t *testing.T) {
 	next := a.next(t, time.Second)
 	next.Devices[3].State, next.Devices[3].Since, next.Devices[3].Readings = gpu.StateLost, next.Time, gpu.Readings{}
 	s.Publish(next)
-	history.Add(next)
-	want := history.Explain(next).Devices[3].Causes[0].Sentence
+	want := history.Add(next).Devices[3].Causes[0].Sentence
 	b.Until(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === ` + strconv.Quote(want))
 	if got := browsertest.Ask[string](b, `document.querySelector(".says").textContent.replaceAll("\u00a0", " ")`); got != want {
 		t.Errorf("the first cause is %q, want %q", got, want)

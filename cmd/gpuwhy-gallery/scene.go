@@ -76,7 +76,7 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	}
 	in := &app.Inputs{Node: madeUp, Sources: []sampler.Source{p}, Refresh: p.Read}
 	var err error
-	if p.App, err = app.New(opt, in, log); err != nil {
+	if p.App, err = app.New(opt, []*app.Inputs{in}, log); err != nil {
 		return nil, err
 	}
 	if of.rules != nil {
@@ -125,8 +125,7 @@ func (p *playing) show(at time.Time, page bool) {
 	}
 	snap := p.snapshot(at, page)
 	p.Recent.Add(snap)
-	p.Publish(snap)
-	p.Alerts.Observe(snap)
+	p.Alerts.Observe(p.Publish(snap))
 }
 
 // snapshot is the machine at a moment. The caller holds mu.

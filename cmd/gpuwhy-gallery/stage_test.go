@@ -35,7 +35,7 @@ func newStage(t testing.TB, interval ...time.Duration) *stage {
 		Version: "test", Listen: "127.0.0.1:0", BasePath: "/", MaxViewers: 1000,
 		Interval: append(interval, time.Hour)[0], Deadline: 2 * time.Second, AlertUtilization: 50,
 	}
-	a, err := app.New(opt, &app.Inputs{Node: source.Node(), Sources: []sampler.Source{source}}, slog.New(slog.DiscardHandler))
+	a, err := app.New(opt, []*app.Inputs{{Node: source.Node(), Sources: []sampler.Source{source}}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func newStage(t testing.TB, interval ...time.Duration) *stage {
 	var remembering sync.WaitGroup
 	remembering.Go(func() {
 		for snap := range a.Hub.Feed(ctx) {
-			a.Recent.Add(snap)
+			a.Recent.Add(snap.Snapshot)
 		}
 	})
 	t.Cleanup(func() {
@@ -131,8 +131,7 @@ func (s *stage) playPast(profile string, moment time.Time, span, interval time.D
 	for range span / interval {
 		snap := a.next(s.t, interval)
 		s.Recent.Add(snap)
-		s.Publish(snap)
-		s.Alerts.Observe(snap)
+		s.Alerts.Observe(s.Publish(snap))
 	}
 	return a
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -28,30 +27,36 @@ type snapshotCommand struct {
 // Run reads every GPU once and prints what it reports. Where none can be read
 // it says why and fails.
 func (c snapshotCommand) Run(env *environment) error {
-	in, err := newInputs(env.cfg, env.log)
+	inputs, err := newInputs(env.cfg, env.log)
 	if err != nil {
 		return err
 	}
-	snap, err := app.ReadOnce(env.ctx, in, env.cfg.Deadline, env.log)
+	f, err := app.ReadOnce(env.ctx, inputs, env.cfg.Deadline, env.log)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		answer := explain.Explain(snap)
-		update := contract.NewUpdate(snap, answer.Sentence)
-		update.Explain(snap, &answer)
-		err = term.JSON(env.stdout, update)
+		err = term.JSON(env.stdout, contract.NewFleetUpdate(env.cfg.monitor(inputs), f))
 	} else {
-		err = term.Table(env.stdout, snap)
+		err = term.Table(env.stdout, f)
 	}
 	if err != nil {
 		return err
 	}
-	if len(snap.Devices) == 0 {
-		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(explain.Why(snap)))
+	if f.Nodes().Totals().Devices == 0 {
+		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(f.Answer().Sentence))
 		return errQuiet
 	}
 	return nil
+}
+
+// monitor is what answers of one reading say of the program.
+func (c *Config) monitor(inputs []*app.Inputs) contract.Monitor {
+	m := contract.Monitor{Node: inputs[0].Node, Source: inputs[0].Sources[0].Name()}
+	if m.Several = len(inputs) > 1; m.Several {
+		m.Node = cmp.Or(c.Node, c.hostname)
+	}
+	return m
 }
 
 type checkConfigCommand struct {

@@ -24,9 +24,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A proxy is Debian's nginx with one of our files.
@@ -239,8 +241,8 @@ func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 	t.Parallel()
 	newHub := func(pingEvery time.Duration) (*hub.Hub, *websocket.Conn) {
 		h := hub.New(hub.Config{
-			Encode:    func(*gpu.Snapshot) ([]byte, error) { return []byte("{}"), nil },
-			Status:    func(*gpu.Snapshot, []byte) ([]byte, error) { return []byte("{}"), nil },
+			Encode:    func(*insight.Moment, auth.Audience, func(*gpu.Device) bool) ([]byte, error) { return []byte("{}"), nil },
+			Status:    func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 			PingEvery: pingEvery, WriteTimeout: 300 * time.Millisecond,
 		})
 		site := httptest.NewServer(h)
@@ -275,7 +277,7 @@ func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 		default:
 		}
 	}
-	pinging.Publish(&gpu.Snapshot{})
+	pinging.Publish(insight.Of(&gpu.Snapshot{}))
 	if err := <-heard; err != nil {
 		t.Errorf("after three times the timeout: %v", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ func (serveCommand) Run(env *environment) error {
 func (c *Config) options() app.Options {
 	return app.Options{
 		Version:          versionText(),
+		Node:             cmp.Or(c.Node, c.hostname),
 		Listen:           c.Listen,
 		Hostname:         c.hostname,
 		BasePath:         c.BasePath,

@@ -14,16 +14,24 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// newInputs has the table of sources, in the order in which their devices are
-// listed. "auto" reads all that a machine may have; a simulation is never among
+// newInputs has the inputs of each node. A real machine is one node; its table of
+// sources is in the order in which their devices are listed. "auto" reads all that a machine may have; a simulation is never among
 // them.
-func newInputs(cfg *Config, log *slog.Logger) (*app.Inputs, error) {
+func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
-		source, err := sim.New(profile, time.Now)
+		nodes, err := sim.Nodes(profile, time.Now)
 		if err != nil {
 			return nil, err
 		}
-		return &app.Inputs{Node: cmp.Or(cfg.Node, source.Node()), Origin: cfg.Source, Sources: []sampler.Source{source}}, nil
+		var all []*app.Inputs
+		for _, source := range nodes {
+			in := &app.Inputs{Node: source.Node(), Origin: cfg.Source, Sources: []sampler.Source{source}}
+			if len(nodes) == 1 {
+				in.Node = cmp.Or(cfg.Node, in.Node)
+			}
+			all = append(all, in)
+		}
+		return all, nil
 	}
 	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
 	// However a real machine is read, it is the same machine.
@@ -42,7 +50,7 @@ func newInputs(cfg *Config, log *slog.Logger) (*app.Inputs, error) {
 			in.Sources = append(in.Sources, row.open())
 		}
 	}
-	return in, nil
+	return []*app.Inputs{in}, nil
 }
 
 func newNVML(cfg *Config, log *slog.Logger) sampler.Source {

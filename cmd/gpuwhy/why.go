@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
@@ -223,36 +223,38 @@ const (
 
 // ownReadings reads the GPUs itself. What it returns second ends it.
 func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error) {
-	in, err := newInputs(env.cfg, env.log)
+	inputs, err := newInputs(env.cfg, env.log)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := app.NewReader(env.ctx, in, ownInterval, env.cfg.Deadline, env.log)
+	r := app.NewReader(env.ctx, inputs, ownInterval, env.cfg.Deadline, env.log)
 	left := ownReadings
 	return func(ctx context.Context) (said, error) {
 		for {
-			snap, answer, err := r.Next(ctx)
+			f, err := r.Next(ctx)
 			if err != nil {
 				return said{}, err
 			}
-			if left--; left <= 0 || len(snap.Devices) == 0 {
-				return c.said(snap, answer)
+			if left--; left <= 0 || f.Nodes().Totals().Devices == 0 {
+				return c.said(env.cfg.monitor(inputs), f)
 			}
 		}
 	}, r.Close, nil
 }
 
 // said turns our own answer into what a server would have said.
-func (c whyCommand) said(snap *gpu.Snapshot, a explain.Answer) (said, error) {
-	one := c.GPU != "" && len(snap.Devices) > 0
-	var answer any
-	if !one {
-		answer = contract.NewWhy(contract.Monitor{Node: snap.Node, Source: snap.Source}, snap, &a)
-	} else if i := slices.IndexFunc(snap.Devices, func(d gpu.Device) bool {
-		return strings.EqualFold(d.UUID, c.GPU) || strconv.Itoa(d.Index) == c.GPU
-	}); i >= 0 {
-		answer = contract.NewOneWhy(snap, &a.Devices[i])
-	} else {
+func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
+	one := c.GPU != "" && f.Nodes().Totals().Devices > 0
+	answer := any(contract.NewWhy(m, f))
+	if one {
+		answer = nil
+		for p := range f.Parts() {
+			if strings.EqualFold(p.Device.UUID, c.GPU) || !m.Several && strconv.Itoa(p.Device.Index) == c.GPU {
+				answer = contract.NewOneWhy(p)
+			}
+		}
+	}
+	if answer == nil {
 		return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
 	}
 	body, err := json.Marshal(answer)

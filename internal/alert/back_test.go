@@ -173,8 +173,7 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 					tt.then(&d)
 				}
 				s := snapshotOf(second, d)
-				history.Add(s)
-				answer := history.Explain(s)
+				answer := history.Add(s)
 				for _, c := range e.Observe(s, &answer) {
 					news = append(news, c.News)
 				}

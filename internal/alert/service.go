@@ -4,8 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A Service is an [Engine] that announces what it does. Whatever changes an
@@ -19,15 +18,12 @@ type Service struct {
 
 // ServiceConfig is what a Service needs; all of it is required.
 type ServiceConfig struct {
-	// Newest returns the newest snapshot; nil before the first.
-	Newest func() *gpu.Snapshot
-	// Explain says why the machine of a snapshot is as it is; the snapshot may
-	// be nil.
-	Explain func(*gpu.Snapshot) explain.Answer
-	// Announce takes the changes, the alerts that stand after them, and why the
-	// machine is as it is. It is called for one announcement at a time and must
-	// not wait for anybody.
-	Announce func(changes []Change, standing []Alert, answer *explain.Answer)
+	// Newest returns the newest Moments; nil before the first.
+	Newest func() *insight.Fleet
+	// Announce takes the changes, the alerts that stand after them, and the newest
+	// Moments. It is called for one announcement at a time and must not wait for
+	// anybody.
+	Announce func(changes []Change, standing []Alert, now *insight.Fleet)
 	// Changed is called after a change that a restart must not lose. It must not
 	// wait for anybody.
 	Changed func()
@@ -45,16 +41,15 @@ func (s *Service) Hold(f func()) {
 	f()
 }
 
-// Observe looks at one snapshot and announces what is new. It hides
+// Observe looks at one Moment and announces what is new. It hides
 // [Engine.Observe].
-func (s *Service) Observe(snap *gpu.Snapshot) {
-	answer := s.cfg.Explain(snap)
-	s.Hold(func() { s.announce(s.Engine.Observe(snap, &answer), &answer) })
+func (s *Service) Observe(m *insight.Moment) {
+	s.Hold(func() { s.announce(s.Engine.Observe(m.Snapshot, &m.Answer)) })
 }
 
 // announce is called while order is held.
-func (s *Service) announce(changes []Change, answer *explain.Answer) {
-	s.cfg.Announce(changes, s.Standing(), answer)
+func (s *Service) announce(changes []Change) {
+	s.cfg.Announce(changes, s.Standing(), s.cfg.Newest())
 	if len(changes) > 0 {
 		s.cfg.Changed()
 	}
@@ -68,8 +63,7 @@ func (s *Service) act(what func(now time.Time) ([]Change, error)) error {
 	if err != nil {
 		return err
 	}
-	answer := s.cfg.Explain(s.cfg.Newest())
-	s.announce(changes, &answer)
+	s.announce(changes)
 	s.cfg.Changed() // a silence of nothing that fires is a change as well
 	return nil
 }
@@ -108,6 +102,20 @@ func (s *Service) Silence(silence Silence, span time.Duration) (made Silence, er
 		return Silence{}, err
 	}
 	return made, nil
+}
+
+// Firing is how many alerts fire on a node; on all, where it is empty.
+func (s *Service) Firing(node string) int {
+	if node == "" {
+		return s.Engine.Firing()
+	}
+	n := 0
+	for _, a := range s.Standing() {
+		if a.Device.Node == node {
+			n++
+		}
+	}
+	return n
 }
 
 // Silences are those in force.

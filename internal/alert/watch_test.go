@@ -204,8 +204,7 @@ func TestWatches(t *testing.T) {
 					change(&d)
 				}
 				s := snapshotOf(second, d)
-				history.Add(s)
-				answer := history.Explain(s)
+				answer := history.Add(s)
 				return e.Observe(s, &answer)
 			}
 			var said []string

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // Rules reads a file of rules of alerts. Without a name it returns the default
@@ -53,7 +53,7 @@ func (a *App) wireAlerts() error {
 		return err
 	}
 	a.Alerts = alert.NewService(file.Rules, alert.ServiceConfig{
-		Newest: a.newest, Explain: a.history.Explain, Announce: a.announceAlerts, Changed: a.keeper.Soon,
+		Newest: a.Hub.Newest, Announce: a.announceAlerts, Changed: a.keeper.Soon,
 	})
 	return nil
 }
@@ -70,29 +70,27 @@ func (a *App) alertThreshold() gpu.Percent {
 
 // announceAlerts sends the changes to viewers and to targets, and keeps what
 // stands for viewers who come later.
-func (a *App) announceAlerts(changes []alert.Change, standing []alert.Alert, answer *explain.Answer) {
+func (a *App) announceAlerts(changes []alert.Change, standing []alert.Alert, now *insight.Fleet) {
 	a.notifier.Notify(changes, func(of *alert.Alert) string {
-		if d := answer.Of(of.Device.Node, of.Device.UUID); d != nil {
-			return d.Sentence
+		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
+			return p.Why.Sentence
 		}
 		return ""
 	})
 	var news, stand []hub.Event
 	for i := range changes {
 		if c := &changes[i]; c.News != alert.Repeated {
-			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, answer)
+			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, now)
 		}
 	}
 	for i := range standing {
-		stand = a.appendEvent(stand, contract.StandingNameOf(&standing[i]), &standing[i], answer)
+		stand = a.appendEvent(stand, contract.StandingNameOf(&standing[i]), &standing[i], now)
 	}
 	a.Hub.Announce(news, stand)
 }
 
-func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, answer *explain.Answer) []hub.Event {
-	message := contract.NewAlert(of)
-	message.Explain(answer.Of(of.Device.Node, of.Device.UUID))
-	data, err := json.Marshal(message)
+func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, now *insight.Fleet) []hub.Event {
+	data, err := json.Marshal(contract.NewAlert(of, now))
 	if err != nil {
 		a.log.Error("an alert can't be encoded", "part", "alerts", "alert", of.ID, "err", err)
 		return events

@@ -23,6 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
@@ -34,6 +35,7 @@ const goodbye = time.Second
 // those that cmd/gpuwhy documents as flags.
 type Options struct {
 	Version string
+	Node    string // names the program where it shows several nodes
 
 	Listen       string // the address of the listener that Run is given
 	Hostname     string // the machine's own name; empty where it has none
@@ -62,7 +64,8 @@ type App struct {
 	Recent *recent.Store
 	Alerts *alert.Service
 
-	*pipeline
+	nodes    []*node
+	stage    *insight.Stage // what all nodes remember
 	opt      Options
 	log      *slog.Logger
 	started  time.Time
@@ -76,26 +79,30 @@ type App struct {
 
 var errEnding = errors.New("gpuwhy is shutting down")
 
-// New wires everything and starts nothing. Its errors say which option is
-// wrong; the inputs are closed then.
-func New(opt Options, in *Inputs, log *slog.Logger) (*App, error) {
+// New wires everything and starts nothing. Each of the inputs is a node. Its
+// errors say which option is wrong; the inputs are closed then.
+func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, started: time.Now().UTC(), Recent: recent.New(), keeper: keep.New()}
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
-	a.pipeline = newPipeline(in, opt.Interval, opt.Deadline, log, func(s *gpu.Snapshot) { a.Hub.Publish(s) })
+	a.stage = insight.NewStage()
 	a.Hub = hub.New(hub.Config{
 		Encode:     a.encodeUpdate,
 		Status:     a.encodeStatus,
 		Refresh:    a.refresh,
+		Several:    len(inputs) > 1,
 		Origins:    opt.AllowOrigins,
 		MaxViewers: opt.MaxViewers,
 		Log:        log.With("part", "hub"),
 	})
+	for _, in := range inputs {
+		a.nodes = append(a.nodes, newNode(in, *a.stage, opt.Interval, opt.Deadline, log, a.Hub.Publish, a.Hub.Hold))
+	}
 	if err := a.wireAlerts(); err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, errors.Join(err, a.Close())
 	}
 	a.wireKeeper()
 	if err := a.wireServer(); err != nil {
-		return nil, errors.Join(err, in.Close())
+		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
@@ -103,38 +110,50 @@ func New(opt Options, in *Inputs, log *slog.Logger) (*App, error) {
 // Handler answers all requests.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
-// Publish hands a reading on that was made elsewhere, as if the sampler had made
-// it. Who gets the reading gets the answer with it.
-func (a *App) Publish(s *gpu.Snapshot) { a.Hub.Publish(a.take(s)) }
-
-// Close lets go of the inputs of an App that was never run.
-func (a *App) Close() error { return a.inputs.Close() }
-
-func (a *App) newest() *gpu.Snapshot {
-	if frame := a.Hub.Newest(); frame != nil {
-		return frame.Snapshot
-	}
-	return nil
+// Publish makes the Moment of a reading that was made elsewhere, and hands it on
+// as if the node's sampler had read it.
+func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
+	m := a.stage.Next(s)
+	a.Hub.Publish(m)
+	return m
 }
 
-// encodeUpdate is the one place where snapshots become JSON. Many filters on a
+// Close lets go of the inputs of an App that was never run.
+func (a *App) Close() error {
+	var errs []error
+	for _, n := range a.nodes {
+		errs = append(errs, n.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// refresh reads the nodes that are wanted, all at once.
+func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names []string, err error) {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, n := range a.nodes {
+		if wanted(n.Node) {
+			names = append(names, n.Node)
+			g.Go(func() error { return n.refresh(ctx, a.Hub.Hold) })
+		}
+	}
+	return names, g.Wait()
+}
+
+// encodeUpdate is the one place where Moments become JSON. Many filters on a
 // large fleet ask for many encodings at once: as many run at a time as there are
 // processors, and none begins once the program ends.
-func (a *App) encodeUpdate(s *gpu.Snapshot) ([]byte, error) {
+func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	select {
 	case a.encoders <- struct{}{}:
 		defer func() { <-a.encoders }()
 	case <-a.ending:
 		return nil, errEnding
 	}
-	answer := a.history.Explain(s)
-	update := contract.NewUpdate(s, answer.Sentence)
-	update.Explain(s, &answer)
-	return json.Marshal(update)
+	return json.Marshal(contract.NewUpdate(m, keep))
 }
 
-func (a *App) encodeStatus(newest *gpu.Snapshot, encoded []byte) ([]byte, error) {
-	return json.Marshal(contract.NewGPUStatus(a.monitor(), newest, encoded))
+func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
+	return json.Marshal(contract.NewGPUStatus(a.monitor(), newest, encoded, time.Now()))
 }
 
 // Run reads and serves until ctx ends. It does not wait for a driver. It reads
@@ -145,9 +164,11 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	start := func(part func(context.Context)) {
 		g.Go(func() error { part(ctx); return nil })
 	}
-	g.Go(func() error { return a.sampler.Run(ctx) })
+	for _, n := range a.nodes {
+		g.Go(func() error { return n.sampler.Run(ctx) })
+	}
 	g.Go(func() error { return a.notifier.Run(ctx) })
-	start(func(ctx context.Context) { a.each(ctx, a.Recent.Add) })
+	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Recent.Add(m.Snapshot) }) })
 	start(func(ctx context.Context) { a.each(ctx, a.Alerts.Observe) })
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	start(a.keeper.Run)
@@ -163,13 +184,22 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), a.inputs.closeHost(), a.keeper.Close())
+	return errors.Join(g.Wait(), a.closeHosts(), a.keeper.Close())
 }
 
-// each calls f with each newer snapshot, until ctx ends.
-func (a *App) each(ctx context.Context, f func(*gpu.Snapshot)) {
-	for snap := range a.Hub.Feed(ctx) {
-		f(snap)
+// closeHosts lets go of what the samplers do not close.
+func (a *App) closeHosts() error {
+	var errs []error
+	for _, n := range a.nodes {
+		errs = append(errs, n.closeHost())
+	}
+	return errors.Join(errs...)
+}
+
+// each calls f with each newer Moment, until ctx ends.
+func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
+	for m := range a.Hub.Feed(ctx) {
+		f(m)
 	}
 }
 
@@ -200,12 +230,16 @@ func (a *App) Shutdown(ctx context.Context) error {
 // announceStart logs in one line what is read. A source says itself what it
 // can't read, and what to do.
 func (a *App) announceStart(ctx context.Context) {
-	for snap := range a.Hub.Feed(ctx) {
-		if len(snap.Devices) == 0 {
+	for m := range a.Hub.Feed(ctx) {
+		s := m.Snapshot
+		if len(s.Devices) == 0 {
 			continue
 		}
-		attrs := []any{"source", snap.Source, "gpus", len(snap.Devices)}
-		for _, d := range snap.Drivers {
+		attrs := []any{"source", s.Source, "gpus", len(s.Devices)}
+		if len(a.nodes) > 1 {
+			attrs = []any{"source", s.Source, "nodes", len(a.nodes)}
+		}
+		for _, d := range s.Drivers {
 			attrs = append(attrs, "driver", d.Version.String())
 		}
 		a.log.Info("reading", attrs...)

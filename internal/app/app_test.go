@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -23,7 +24,7 @@ func newApp(t *testing.T, stateDir string) *App {
 	}
 	opt := Options{Listen: "127.0.0.1:0", BasePath: "/", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
 	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
-	a, err := New(opt, in, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestIdleFloorReachesViewers(t *testing.T) {
 		s.Devices[0].Processes = gpu.Of([]gpu.Process{}) // nobody holds it
 		a.Publish(s)
 	}
-	snap, encoded := a.newestUpdate()
+	snap, encoded := a.firstSnapshot(), a.Hub.Update(fixture.Orphaned().Node, auth.Everything)
 	if snap.Devices[0].IdleFloor.Or(0) != 113.4 {
 		t.Errorf("floor = %v", snap.Devices[0].IdleFloor)
 	}

@@ -55,11 +55,10 @@ func (in *Inputs) closeHost() error {
 	return in.Host.Close()
 }
 
-// reserve says for whom devices are reserved, in a snapshot that nobody has
-// seen yet.
-func (in *Inputs) reserve(snap *gpu.Snapshot) {
+// reserve says for whom devices are reserved, in place.
+func (in *Inputs) reserve(devices []gpu.Device) {
 	if in.Host != nil {
-		in.Host.Reserve(snap.Devices)
+		in.Host.Reserve(devices)
 	}
 }
 
@@ -75,7 +74,7 @@ func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if err := in.Host.Settle(waiting); err != nil && ctx.Err() != nil {
 		return
 	}
-	in.reserve(snap)
+	in.reserve(snap.Devices)
 	for i := range snap.Devices {
 		in.Host.Describe(ctx, snap.Devices[i].Processes.Or(nil))
 	}

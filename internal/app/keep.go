@@ -17,15 +17,15 @@ func (a *App) wireKeeper() {
 	if k.Dir == "" {
 		return
 	}
-	origin, node := a.inputs.Origin, a.inputs.Node
+	origin, node := a.nodes[0].Origin, a.name()
 	k.Documents = []keep.Document{
 		{
 			Name: "recent.json", What: "the last minutes", When: keep.AtEnd,
 			Keep:    func() ([]byte, error) { return a.Recent.Keep(origin) },
 			Restore: func(text []byte, now time.Time) error { return a.Recent.Restore(text, origin, now) },
 		},
-		{Name: "floors.json", What: "what devices draw at rest", When: keep.Hourly, Keep: a.floors.Keep, Restore: a.floors.Restore},
-		{Name: "baselines.json", What: "how devices are at work and after it", When: keep.Hourly, Keep: a.history.Keep, Restore: a.history.Restore},
+		{Name: "floors.json", What: "what devices draw at rest", When: keep.Hourly, Keep: a.stage.Floors.Keep, Restore: a.stage.Floors.Restore},
+		{Name: "baselines.json", What: "how devices are at work and after it", When: keep.Hourly, Keep: a.stage.History.Keep, Restore: a.stage.History.Restore},
 		{
 			Name: "notifications.json", What: "what targets are still to be told", When: keep.Promptly,
 			Keep:    a.notifier.Keep,

@@ -1,21 +1,24 @@
 package app
 
 import (
+	"slices"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/internal/web"
+	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
 // wireServer wires the routes to what they show.
 func (a *App) wireServer() error {
 	exporter, err := metrics.New(metrics.Config{
-		Newest:   a.newest,
+		Newest:   a.firstSnapshot,
 		Self:     a.self,
 		Interval: a.opt.Interval,
 		Families: a.opt.MetricsFamilies,
-		Node:     a.inputs.Node,
+		Node:     a.name(),
 		Version:  a.opt.Version,
 		Log:      a.log.With("part", "metrics"),
 	})
@@ -24,9 +27,9 @@ func (a *App) wireServer() error {
 	}
 	cfg := server.Config{
 		Monitor:      a.monitor(),
-		Newest:       a.newestUpdate,
+		Newest:       a.Hub.Newest,
+		Update:       a.Hub.Update,
 		WS:           a.Hub,
-		Explain:      a.history.Explain,
 		Recent:       a.Recent,
 		ActiveAlerts: a.Alerts.Firing,
 		Alerts:       a.Alerts,
@@ -41,8 +44,7 @@ func (a *App) wireServer() error {
 	}
 	web.New(web.Config{
 		Monitor:  a.monitor,
-		Newest:   a.newest,
-		Explain:  a.history.Explain,
+		Newest:   a.Hub.Newest,
 		Recent:   a.Recent,
 		Alerts:   a.Alerts,
 		Targets:  a.notifier.Status,
@@ -58,8 +60,9 @@ func (a *App) wireServer() error {
 
 func (a *App) monitor() contract.Monitor {
 	return contract.Monitor{
-		Node:           a.inputs.Node,
-		Source:         a.inputs.Sources[0].Name(),
+		Node:           a.name(),
+		Several:        len(a.nodes) > 1,
+		Source:         a.nodes[0].Sources[0].Name(),
 		Version:        a.opt.Version,
 		Interval:       a.opt.Interval,
 		AlertThreshold: a.alertThreshold(),
@@ -67,28 +70,55 @@ func (a *App) monitor() contract.Monitor {
 	}
 }
 
-func (a *App) newestUpdate() (*gpu.Snapshot, []byte) {
-	frame := a.Hub.Newest()
-	if frame == nil {
-		return nil, nil
+// name is that of the one node, or of the program.
+func (a *App) name() string {
+	if len(a.nodes) == 1 {
+		return a.nodes[0].Node
 	}
-	return frame.Snapshot, frame.Data()
+	return a.opt.Node
+}
+
+func (a *App) firstSnapshot() *gpu.Snapshot {
+	for _, s := range a.Hub.Newest().Nodes() {
+		return s
+	}
+	return nil
+}
+
+// health is that of the samplers together: of a source that several nodes have,
+// the one that fails.
+func (a *App) health() sampler.Health {
+	var all sampler.Health
+	for _, n := range a.nodes {
+		h := n.sampler.Health()
+		all.Took = max(all.Took, h.Took)
+		if h.LastReading.After(all.LastReading) {
+			all.LastReading = h.LastReading
+		}
+		for _, s := range h.Sources {
+			i := slices.IndexFunc(all.Sources, func(known sampler.SourceHealth) bool { return known.Name == s.Name })
+			switch {
+			case i < 0:
+				all.Sources = append(all.Sources, s)
+			case all.Sources[i].Failure == nil && (s.Failure != nil || s.LastSuccess.After(all.Sources[i].LastSuccess)):
+				all.Sources[i] = s
+			}
+		}
+	}
+	return all
 }
 
 // parts is the state of each part of the program.
 func (a *App) parts() map[string]contract.PartState {
-	health := a.sampler.Health()
+	health := a.health()
 	parts := map[string]contract.PartState{
 		"sampler": {State: "ok", LastSuccess: health.LastReading},
-		"hub":     {State: "ok"},
+		"hub":     {State: "ok", LastSuccess: a.Hub.Newest().Nodes().Time()},
 	}
 	if health.LastReading.IsZero() {
 		parts["sampler"] = contract.PartState{State: "starting"}
 	}
-	if snap := a.newest(); snap != nil {
-		parts["hub"] = contract.PartState{State: "ok", LastSuccess: snap.Time}
-	}
-	for _, s := range a.inputs.Sources {
+	for _, s := range a.nodes[0].Sources {
 		parts[s.Name()] = contract.PartState{State: "starting"}
 	}
 	for _, s := range health.Sources {
@@ -103,7 +133,7 @@ func (a *App) parts() map[string]contract.PartState {
 
 // self is what gpuwhy says of itself on /metrics.
 func (a *App) self() metrics.Self {
-	health, stats := a.sampler.Health(), a.Hub.Stats()
+	health, stats := a.health(), a.Hub.Stats()
 	self := metrics.Self{
 		Took:          health.Took,
 		Viewers:       stats.Viewers,

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A reading is where one reading of a device lies, and where it is written.
@@ -279,7 +280,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 		d.Utilization.GPU, d.Thermal.GPU = gpu.Of(gpu.Percent(v)), gpu.Of(gpu.Celsius(v))
 		d.Health.CorrectedVolatile = gpu.Of[uint64](math.MaxUint64)
 		s := &gpu.Snapshot{Devices: []gpu.Device{d, d}}
-		for _, answer := range []any{contract.NewUpdate(s, ""), contract.NewDevices(monitor, s)} {
+		for _, answer := range []any{contract.NewUpdate(insight.Of(s), nil), contract.NewDevices(monitor, alone(s))} {
 			encoded, err := json.Marshal(answer)
 			if err != nil {
 				t.Errorf("%v: %v", v, err)
@@ -288,7 +289,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 				t.Errorf("%v is encoded to what is no JSON: %s", v, encoded)
 			}
 		}
-		devices := contract.NewDevices(monitor, s)
+		devices := contract.NewDevices(monitor, alone(s))
 		if _, ok := devices.Devices[0].Utilization.Get(); ok {
 			t.Errorf("the whole number of %v is %v, want none", v, devices.Devices[0].Utilization)
 		}
@@ -327,5 +328,5 @@ func TestNumbersRoundTrip(t *testing.T) {
 
 // one is the answer about a device alone.
 func one(d *gpu.Device) contract.GPU {
-	return contract.NewGPUs(&gpu.Snapshot{Devices: []gpu.Device{*d}})[0]
+	return contract.NewGPUMetrics(monitor, alone(&gpu.Snapshot{Devices: []gpu.Device{*d}})).GPUs[0]
 }

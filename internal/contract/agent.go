@@ -2,9 +2,11 @@ package contract
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
@@ -20,20 +22,13 @@ type GPUInfo struct {
 	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
-// NewGPUInfo makes it; s may be nil.
-func NewGPUInfo(m Monitor, s *gpu.Snapshot) GPUInfo {
-	info := GPUInfo{Source: m.Source, Timestamp: timestamp(m.Started)}
-	if s == nil {
-		return info
-	}
-	info.Source, info.Timestamp = s.Source, timestamp(s.Time)
-	info.Available, info.GPUCount = len(s.Devices) > 0, len(s.Devices)
-	for _, d := range s.Drivers {
-		info.PynvmlInstalled = info.PynvmlInstalled || d.Source == gpu.SourceNVML
-	}
-	for _, f := range s.Failures {
-		info.PynvmlInstalled = info.PynvmlInstalled || f.Source == gpu.SourceNVML && f.LibraryLoaded
-	}
+// NewGPUInfo makes it.
+func NewGPUInfo(m Monitor, f *insight.Fleet) GPUInfo {
+	nodes := f.Nodes()
+	info := GPUInfo{Available: hasDevice(nodes), GPUCount: nodes.Totals().Devices}
+	info.Timestamp, info.Source = m.head(f)
+	info.PynvmlInstalled = slices.ContainsFunc(nodes.Drivers(), func(d gpu.Driver) bool { return d.Source == gpu.SourceNVML }) ||
+		slices.ContainsFunc(nodes.Failures(), func(f gpu.Failure) bool { return f.Source == gpu.SourceNVML && f.LibraryLoaded })
 	return info
 }
 
@@ -47,14 +42,13 @@ type GPUMetrics struct {
 }
 
 // NewGPUMetrics makes it.
-func NewGPUMetrics(s *gpu.Snapshot) GPUMetrics {
-	return GPUMetrics{
-		Timestamp:  timestamp(s.Time),
-		InstanceID: s.Node,
-		Source:     s.Source,
-		Totals:     newTotals(s),
-		GPUs:       NewGPUs(s),
+func NewGPUMetrics(m Monitor, f *insight.Fleet) GPUMetrics {
+	out := GPUMetrics{InstanceID: m.node(f), Totals: newTotals(f.Nodes().Totals()), GPUs: []GPU{}}
+	out.Timestamp, out.Source = m.head(f)
+	for p := range f.Parts() {
+		out.GPUs = append(out.GPUs, newGPU(p.Device, p.Attribution))
 	}
+	return out
 }
 
 // OneGPU answers GET /gpu/metrics/{id}: an element of gpus, with the time of
@@ -64,9 +58,9 @@ type OneGPU struct {
 	GPU
 }
 
-// NewOneGPU makes it for a device of s.
-func NewOneGPU(s *gpu.Snapshot, d *gpu.Device) OneGPU {
-	return OneGPU{Timestamp: timestamp(s.Time), GPU: newGPU(d, new(attribute.Of(d, attribute.ForeignPIDs(s))))}
+// NewOneGPU makes it.
+func NewOneGPU(p insight.Part) OneGPU {
+	return OneGPU{Timestamp: timestamp(p.Snapshot.Time), GPU: newGPU(p.Device, p.Attribution)}
 }
 
 // Totals are sums and averages over the devices that answer. GPUCount counts
@@ -87,8 +81,7 @@ type Totals struct {
 	TotalPowerDrawWatts Float `json:"total_power_draw_watts"`                    // sum of the power drawn
 }
 
-func newTotals(s *gpu.Snapshot) Totals {
-	t := s.Totals()
+func newTotals(t gpu.Totals) Totals {
 	return Totals{
 		GPUCount:            t.Devices,
 		AnsweringGPUCount:   t.Answering,
@@ -352,13 +345,11 @@ type Instance struct {
 	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
 
-// NewGPUs makes the gpus list; never nil.
-func NewGPUs(s *gpu.Snapshot) []GPU { return newGPUs(s, attribute.Snapshot(s)) }
-
-func newGPUs(s *gpu.Snapshot, attributed []attribute.Attribution) []GPU {
-	out := make([]GPU, len(s.Devices))
-	for i := range s.Devices {
-		out[i] = newGPU(&s.Devices[i], &attributed[i])
+// newGPUs makes the gpus list; never nil.
+func newGPUs(devices attribute.Devices) []GPU {
+	out := []GPU{}
+	for d, a := range devices {
+		out = append(out, newGPU(d, a))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // The library is installed where it could be loaded, also where the driver behind
@@ -22,8 +23,16 @@ func TestPynvmlInstalled(t *testing.T) {
 		"the driver fails":         {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceNVML, LibraryLoaded: true}}}, true},
 		"another library":          {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceAMD, LibraryLoaded: true}}}, false},
 	} {
-		if got := contract.NewGPUInfo(contract.Monitor{}, tt.s).PynvmlInstalled; got != tt.want {
+		if got := contract.NewGPUInfo(contract.Monitor{}, fleetOf(tt.s)).PynvmlInstalled; got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
+}
+
+// fleetOf is nil for a machine that was not read yet.
+func fleetOf(s *gpu.Snapshot) *insight.Fleet {
+	if s == nil {
+		return nil
+	}
+	return alone(s)
 }

@@ -3,7 +3,7 @@ package contract
 import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // Alerts answers GET /api/alerts: what stands, what was, and what nobody is told
@@ -23,23 +23,20 @@ type Alerts struct {
 // program can count, is left out.
 const mostAlerts = 1000
 
-// NewAlerts makes it; newest may be nil.
-func NewAlerts(m Monitor, newest *gpu.Snapshot, answer *explain.Answer, standing, past []alert.Alert, silences []alert.Silence) Alerts {
+// NewAlerts makes it.
+func NewAlerts(m Monitor, f *insight.Fleet, standing, past []alert.Alert, silences []alert.Silence) Alerts {
 	count := len(standing)
 	standing = standing[:min(count, mostAlerts)]
 	out := Alerts{
-		Node: m.Node, Source: m.Source, Timestamp: timestamp(m.Started), Count: count,
+		Node: m.Node, Count: count,
 		Alerts: make([]Alert, len(standing)), Past: make([]Alert, len(past)), Silences: make([]Silence, len(silences)),
 	}
-	if newest != nil {
-		out.Source, out.Timestamp = newest.Source, timestamp(newest.Time)
-	}
+	out.Timestamp, out.Source = m.head(f)
 	for i := range standing {
-		out.Alerts[i] = NewAlert(&standing[i])
-		out.Alerts[i].Explain(answer.Of(standing[i].Device.Node, standing[i].Device.UUID))
+		out.Alerts[i] = NewAlert(&standing[i], f)
 	}
 	for i := range past {
-		out.Past[i] = NewAlert(&past[i])
+		out.Past[i] = NewAlert(&past[i], nil)
 	}
 	for i := range silences {
 		out.Silences[i] = NewSilence(&silences[i])

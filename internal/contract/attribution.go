@@ -223,15 +223,15 @@ func newSlurmJob(r gpu.Reading[gpu.Job], q qualities) *SlurmJob {
 	return pointer(gpu.Map(note(q, "slurm_job", r), func(j gpu.Job) SlurmJob { return SlurmJob(j) }))
 }
 
-func newUsage(s *gpu.Snapshot, as []attribute.Attribution) Usage {
+func newUsage(devices attribute.Devices) Usage {
 	out := Usage{Users: []UserUsage{}, Containers: []ContainerUsage{}, Pods: []PodUsage{}}
-	for _, sum := range attribute.ByUser(s, as) {
+	for _, sum := range attribute.ByUser(devices) {
 		out.Users = append(out.Users, UserUsage{pointer(sum.Of), newHolding(&sum)})
 	}
-	for _, sum := range attribute.ByContainer(s, as) {
+	for _, sum := range attribute.ByContainer(devices) {
 		out.Containers = append(out.Containers, ContainerUsage{newContainer(sum.Of, qualities{}), newHolding(&sum)})
 	}
-	for _, sum := range attribute.ByPod(s, as) {
+	for _, sum := range attribute.ByPod(devices) {
 		out.Pods = append(out.Pods, PodUsage{newPod(sum.Of, qualities{}), newHolding(&sum)})
 	}
 	return out

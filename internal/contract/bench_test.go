@@ -7,7 +7,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 func BenchmarkEncode8(b *testing.B)  { benchmarkEncode(b, fixture.H100s(8)) }
@@ -18,11 +18,9 @@ func benchmarkEncode(b *testing.B, s *gpu.Snapshot) {
 	b.ReportAllocs()
 	var encoded []byte
 	var err error
-	answer := explain.Explain(s)
+	m := insight.Of(s)
 	for b.Loop() {
-		u := contract.NewUpdate(s, "why")
-		u.Explain(s, &answer)
-		if encoded, err = json.Marshal(u); err != nil {
+		if encoded, err = json.Marshal(contract.NewUpdate(m, nil)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,11 +1,10 @@
 package contract
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // LocalCluster is the name of the cluster that a snapshot's machines are in.
@@ -137,25 +136,22 @@ type ClusterSummary struct {
 	Source string `json:"source" enum:"source"`
 }
 
-// NewClusterNodes makes the list of machines, by name; never nil. s may be nil.
-func NewClusterNodes(s *gpu.Snapshot) []ClusterNode {
+// NewClusterNodes makes the list of machines with GPUs, by name; never nil.
+func NewClusterNodes(f *insight.Fleet) []ClusterNode {
 	out := []ClusterNode{}
-	if s == nil {
-		return out
-	}
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		at := slices.IndexFunc(out, func(n ClusterNode) bool { return n.Name == d.Node })
-		if at < 0 {
-			at = len(out)
-			out = append(out, ClusterNode{
-				Name: d.Node, Cluster: LocalCluster, Labels: map[string]string{}, GPUs: []ClusterGPU{},
-				Timestamp: timestamp(s.Time), Source: d.Source,
-			})
+	for _, s := range f.Nodes() {
+		if len(s.Devices) == 0 {
+			continue
 		}
-		out[at].add(s, d)
+		n := ClusterNode{
+			Name: s.Node, Cluster: LocalCluster, Labels: map[string]string{}, GPUs: []ClusterGPU{},
+			Timestamp: timestamp(s.Time), Source: s.Source,
+		}
+		for i := range s.Devices {
+			n.add(s, &s.Devices[i])
+		}
+		out = append(out, n)
 	}
-	slices.SortStableFunc(out, func(a, b ClusterNode) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -190,9 +186,6 @@ func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
 	n.GPUCount = len(n.GPUs)
 	if _, good := d.Memory.Total.Trusted(); good {
 		n.TotalMemory = n.TotalMemory.plus(g.MemoryTotal)
-	}
-	if n.Source != d.Source {
-		n.Source = gpu.SourceMixed
 	}
 }
 
@@ -245,26 +238,21 @@ func NewClusterProcesses(nodes []ClusterNode) []ClusterProcess {
 }
 
 // NewClusterSummary makes it for the cluster asked for, nil for the whole
-// fleet; s may be nil.
-func NewClusterSummary(m Monitor, s *gpu.Snapshot, cluster *string) ClusterSummary {
-	out := ClusterSummary{
-		Cluster: cluster, TotalMemory: Int{ok: true}, UsedMemory: Int{ok: true},
-		Timestamp: timestamp(m.Started), Source: m.Source,
-	}
-	if s == nil {
+// fleet.
+func NewClusterSummary(m Monitor, f *insight.Fleet, cluster *string) ClusterSummary {
+	out := ClusterSummary{Cluster: cluster, TotalMemory: Int{ok: true}, UsedMemory: Int{ok: true}}
+	out.Timestamp, out.Source = m.head(f)
+	totals := f.Nodes().Totals()
+	if totals.Devices == 0 {
 		return out
 	}
-	out.Timestamp, out.Source = timestamp(s.Time), s.Source
-	if len(s.Devices) == 0 {
-		return out
+	for _, s := range f.Nodes() {
+		if len(s.Devices) > 0 {
+			out.NodeCount++
+		}
 	}
-	nodes := map[string]bool{}
-	for i := range s.Devices {
-		nodes[s.Devices[i].Node] = true
-	}
-	totals := s.Totals()
 	used, total := mib(totals.MemoryUsed), mib(totals.MemoryTotal)
-	out.NodeCount, out.GPUCount = len(nodes), totals.Devices
+	out.GPUCount = totals.Devices
 	out.TotalMemory, out.UsedMemory = whole(total.value, total.ok), whole(used.value, used.ok)
 	out.MemoryUtilization = tenth(float(totals.MemoryShare))
 	out.Utilization, out.Temperature = tenth(float(totals.Utilization)), tenth(float(totals.Temperature))

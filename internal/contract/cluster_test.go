@@ -12,7 +12,7 @@ import (
 
 // A fleet's machines are nodes of their own, whose GPUs are counted from 0.
 func TestClusterNodesOfAFleet(t *testing.T) {
-	nodes := contract.NewClusterNodes(fixture.Fleet())
+	nodes := contract.NewClusterNodes(explained(fixture.Fleet()...))
 	var got []string
 	for _, n := range nodes {
 		got = append(got, n.Name)
@@ -28,7 +28,7 @@ func TestClusterNodesOfAFleet(t *testing.T) {
 	if want := []string{"node-001", "node-002", "node-003"}; !slices.Equal(got, want) {
 		t.Errorf("nodes %v, want %v", got, want)
 	}
-	if summary := contract.NewClusterSummary(monitor, fixture.Fleet(), nil); summary.NodeCount != 3 || summary.GPUCount != 4 || summary.Cluster != nil {
+	if summary := contract.NewClusterSummary(monitor, explained(fixture.Fleet()...), nil); summary.NodeCount != 3 || summary.GPUCount != 4 || summary.Cluster != nil {
 		t.Errorf("summary: %+v", summary)
 	}
 }
@@ -40,7 +40,7 @@ func value(i contract.Int) int64 {
 
 // A GPU that does not answer is counted, has no readings, and is in no sum.
 func TestClusterOfABrokenServer(t *testing.T) {
-	s := fixture.BrokenServer()
+	s := alone(fixture.BrokenServer())
 	node := contract.NewClusterNodes(s)[0]
 	if node.GPUCount != 8 || value(node.TotalMemory) != 6*81559 {
 		t.Errorf("%d GPUs with %v MiB, want 8 of which 6 count", node.GPUCount, node.TotalMemory)
@@ -66,7 +66,7 @@ func TestClusterOfABrokenServer(t *testing.T) {
 // What pmon calls C+G and M+C is compute.
 func TestClusterProcessTypes(t *testing.T) {
 	got := map[string]string{}
-	for _, p := range contract.NewClusterProcesses(contract.NewClusterNodes(fixture.Mixed())) {
+	for _, p := range contract.NewClusterProcesses(contract.NewClusterNodes(alone(fixture.Mixed()))) {
 		got[p.Command] = p.Type
 	}
 	for command, want := range map[string]string{
@@ -82,14 +82,14 @@ func TestClusterProcessTypes(t *testing.T) {
 func TestClusterWithoutGPU(t *testing.T) {
 	for name, summary := range map[string]contract.ClusterSummary{
 		"starting": contract.NewClusterSummary(monitor, nil, nil),
-		"no GPU":   contract.NewClusterSummary(monitor, fixture.Empty(), nil),
+		"no GPU":   contract.NewClusterSummary(monitor, alone(fixture.Empty()), nil),
 	} {
 		memory, ok := summary.TotalMemory.Get()
 		if _, measured := summary.Utilization.Get(); summary.NodeCount != 0 || summary.GPUCount != 0 || memory != 0 || !ok || measured {
 			t.Errorf("%s: %+v", name, summary)
 		}
 	}
-	if nodes := contract.NewClusterNodes(fixture.Empty()); nodes == nil || len(nodes) > 0 {
+	if nodes := contract.NewClusterNodes(alone(fixture.Empty())); nodes == nil || len(nodes) > 0 {
 		t.Errorf("nodes: %v", nodes)
 	}
 }
@@ -136,16 +136,17 @@ func TestSumsAreOfTheSameGPUs(t *testing.T) {
 				}
 			}
 			whole := func(i contract.Int) (float64, bool) { v, ok := i.Get(); return float64(v), ok }
-			summary := contract.NewClusterSummary(monitor, s, nil)
+			f := alone(s)
+			summary := contract.NewClusterSummary(monitor, f, nil)
 			v, ok := whole(summary.UsedMemory)
 			check("used_memory_mb", v, ok, tt.used)
 			v, ok = whole(summary.TotalMemory)
 			check("total_memory_mb", v, ok, tt.total)
 			v, ok = summary.MemoryUtilization.Get()
 			check("memory_utilization_percent", v, ok, tt.percent)
-			v, ok = whole(contract.NewClusterNodes(s)[0].TotalMemory)
+			v, ok = whole(contract.NewClusterNodes(f)[0].TotalMemory)
 			check("a node's total_memory_mb", v, ok, tt.ofNode)
-			metrics := contract.NewGPUMetrics(s)
+			metrics := contract.NewGPUMetrics(monitor, f)
 			v, ok = metrics.TotalMemoryUsedMB.Get()
 			check("total_memory_used_mb", v, ok, tt.used)
 			v, ok = metrics.TotalMemoryTotalMB.Get()

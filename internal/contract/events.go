@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -71,8 +72,9 @@ type Acknowledgment struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // when
 }
 
-// NewAlert makes it; [Alert.Explain] adds the causes.
-func NewAlert(a *alert.Alert) Alert {
+// NewAlert makes it. The causes are those of the alert's device as it is now;
+// there are none where the device is gone.
+func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	out := Alert{
 		ID:            a.ID,
 		Rule:          a.Rule,
@@ -102,6 +104,9 @@ func NewAlert(a *alert.Alert) Alert {
 	}
 	if by := a.Acknowledged; by != nil {
 		out.Acknowledged = &Acknowledgment{by.By, by.Comment, timestamp(by.At)}
+	}
+	if p, ok := now.Device(a.Device.Node, a.Device.UUID); ok {
+		out.Why, out.Causes = p.Why.Sentence, newCauses(p.Why.Causes)
 	}
 	for i := range a.Processes {
 		out.Processes[i] = newProcess(&a.Processes[i], gpu.Reading[gpu.Watts]{})
@@ -135,20 +140,16 @@ type RecentSeries struct {
 	Values map[string][]Int `json:"values" unit:"any"`
 }
 
-// NewRecent makes it; newest may be nil.
-func NewRecent(m Monitor, newest *gpu.Snapshot, v recent.View) Recent {
+// NewRecent makes it.
+func NewRecent(m Monitor, f *insight.Fleet, v recent.View) Recent {
 	out := Recent{
 		Node:           m.Node,
-		Source:         m.Source,
 		Interval:       m.Interval.Seconds(),
-		Timestamp:      timestamp(m.Started),
 		Start:          timestamp(m.Started),
 		OffsetsSeconds: make([]float64, len(v.Times)),
 		GPUs:           make([]RecentSeries, len(v.Series)),
 	}
-	if newest != nil {
-		out.Source, out.Timestamp = newest.Source, timestamp(newest.Time)
-	}
+	out.Timestamp, out.Source = m.head(f)
 	if len(v.Times) > 0 {
 		out.Start = timestamp(v.Times[0])
 	}

@@ -128,6 +128,9 @@ func TestContractFields(t *testing.T) {
 				}
 				for _, field := range fields {
 					path, kind, _ := strings.Cut(field, " ")
+					if name == "fleet" && answer == "summary" && path == "node" {
+						kind = "null" // it is about several
+					}
 					for _, value := range walk(t, all[answer], path) {
 						if err := checkType(value, kind); err != nil {
 							t.Errorf("%s: %s: %v", answer, path, err)

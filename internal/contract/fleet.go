@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // Fleet answers GET /api/v1/monitoring/gpu-metrics.
@@ -19,7 +20,7 @@ type Fleet struct {
 // FleetGPU is one GPU in the fleet manager's words. One that does not answer
 // stays in the list with null readings.
 type FleetGPU struct {
-	// "gpu-" and the GPU's gpu_id.
+	// "gpu-" and the GPU's gpu_id; its place in the list, where there are several machines.
 	ID string `json:"id"`
 	// Product name.
 	Name string `json:"name"`
@@ -62,21 +63,23 @@ type FleetClocks struct {
 	Memory Int `json:"memory" unit:"megahertz"`
 }
 
-// NewFleet makes it; s may be nil.
-func NewFleet(m Monitor, s *gpu.Snapshot) Fleet {
-	if s == nil {
-		return Fleet{Timestamp: timestamp(m.Started), GPUs: []FleetGPU{}, Source: m.Source}
-	}
-	out := Fleet{Timestamp: timestamp(s.Time), GPUs: make([]FleetGPU, len(s.Devices)), Source: s.Source}
-	for i := range s.Devices {
-		out.GPUs[i] = newFleetGPU(&s.Devices[i])
+// NewFleet makes it. Its ids count over the whole list.
+func NewFleet(m Monitor, f *insight.Fleet) Fleet {
+	out := Fleet{GPUs: []FleetGPU{}}
+	out.Timestamp, out.Source = m.head(f)
+	for d := range f.Nodes().Devices() {
+		id := d.Index
+		if m.Several {
+			id = len(out.GPUs)
+		}
+		out.GPUs = append(out.GPUs, newFleetGPU(id, d))
 	}
 	return out
 }
 
-func newFleetGPU(d *gpu.Device) FleetGPU {
+func newFleetGPU(id int, d *gpu.Device) FleetGPU {
 	return FleetGPU{
-		ID:          "gpu-" + strconv.Itoa(d.Index),
+		ID:          "gpu-" + strconv.Itoa(id),
 		Name:        d.Name,
 		UUID:        d.UUID,
 		Utilization: integer(d.Utilization.GPU),

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -31,16 +31,16 @@ var monitor = contract.Monitor{
 
 // machinesByName are those of the golden files. None was recorded: see package
 // machines. A nil one has not been read yet.
-var machinesByName = map[string]*gpu.Snapshot{
-	"workstation": fixture.Workstation(),
-	"broken":      fixture.BrokenServer(),
-	"zeros":       fixture.Zeros(),
-	"empty":       fixture.Empty(),
-	"mig":         fixture.Partitioned(),
-	"orphaned":    fixture.Orphaned(),
-	"a100":        fixture.A100s(8),
-	"b200":        fixture.B200s(8),
-	"mixed":       fixture.Mixed(),
+var machinesByName = map[string][]*gpu.Snapshot{
+	"workstation": {fixture.Workstation()},
+	"broken":      {fixture.BrokenServer()},
+	"zeros":       {fixture.Zeros()},
+	"empty":       {fixture.Empty()},
+	"mig":         {fixture.Partitioned()},
+	"orphaned":    {fixture.Orphaned()},
+	"a100":        {fixture.A100s(8)},
+	"b200":        {fixture.B200s(8)},
+	"mixed":       {fixture.Mixed()},
 	"fleet":       fixture.Fleet(),
 	"starting":    nil,
 }
@@ -71,10 +71,14 @@ type answers struct {
 	FleetSummary   contract.ClusterSummary   `json:"fleet_summary"`
 }
 
-// explained is the answer about a machine that was without work before.
-func explained(s *gpu.Snapshot) explain.Answer {
-	history := explain.NewHistory()
-	if s != nil {
+// explained is the fleet of machines that were without work before.
+func explained(snaps ...*gpu.Snapshot) *insight.Fleet {
+	if len(snaps) == 0 {
+		return nil
+	}
+	stage := insight.NewStage()
+	var moments []*insight.Moment
+	for _, s := range snaps {
 		before := *s
 		before.Time = s.Time.Add(-5 * time.Second)
 		before.Devices = slices.Clone(s.Devices)
@@ -83,66 +87,77 @@ func explained(s *gpu.Snapshot) explain.Answer {
 			d.SampledAt = before.Time
 			d.Utilization.GPU = gpu.Map(d.Utilization.GPU, func(gpu.Percent) gpu.Percent { return 0 })
 		}
-		history.Add(&before)
-		history.Add(s)
+		stage.History.Add(&before)
+		moments = append(moments, insight.New(s, stage.History.Add(s)))
 	}
-	return history.Explain(s)
+	return insight.NewFleet(moments...)
 }
 
-func newAnswers(s *gpu.Snapshot) answers {
-	answer := explained(s)
-	why := answer.Sentence
+// alone is the fleet of one snapshot without a past.
+func alone(s *gpu.Snapshot) *insight.Fleet { return insight.Of(s).Alone() }
+
+func first(f *insight.Fleet) insight.Part {
+	for p := range f.Parts() {
+		return p
+	}
+	panic("no device")
+}
+
+func newAnswers(snaps ...*gpu.Snapshot) answers {
+	f := explained(snaps...)
+	monitor := monitor
+	monitor.Several = len(f.Moments()) > 1
 	parts := map[string]contract.PartState{
 		"sampler": {State: "ok", LastSuccess: fixture.Time},
 		"nvml":    {State: "failed", LastError: &gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, LastErrorAt: fixture.Time},
 		"hub":     {State: "failed", LastError: errors.New("a cause that is for the log alone")},
 	}
 	a := answers{
-		Update:     contract.EmptyUpdate(monitor, why),
-		Summary:    contract.NewSummary(monitor, s, why, 2),
-		Info:       contract.NewGPUInfo(monitor, s),
-		Devices:    contract.NewDevices(monitor, s),
-		Driver:     contract.NewDriverInfo(monitor, s),
-		Service:    contract.NewService(monitor, s),
-		Probe:      contract.NewProbe(monitor, s),
-		Health:     contract.NewMonitorHealth(monitor, s, parts, fixture.Time),
-		RecentNone: contract.NewRecent(monitor, s, recent.View{}),
+		Update:     contract.NewFleetUpdate(monitor, f),
+		Summary:    contract.NewSummary(monitor, f, 2),
+		Info:       contract.NewGPUInfo(monitor, f),
+		Devices:    contract.NewDevices(monitor, f),
+		Driver:     contract.NewDriverInfo(monitor, f),
+		Service:    contract.NewService(monitor, f),
+		Probe:      contract.NewProbe(monitor, f),
+		Health:     contract.NewMonitorHealth(monitor, f, parts, fixture.Time),
+		RecentNone: contract.NewRecent(monitor, f, recent.View{}),
 	}
-	a.Fleet = contract.NewFleet(monitor, s)
-	a.Nodes = contract.NewClusterNodes(s)
+	a.Fleet = contract.NewFleet(monitor, f)
+	a.Nodes = contract.NewClusterNodes(f)
 	if len(a.Nodes) > 0 {
 		a.Node = &a.Nodes[0]
 	}
 	a.Processes = contract.NewClusterProcesses(a.Nodes)
-	a.ClusterSummary = contract.NewClusterSummary(monitor, s, new(contract.LocalCluster))
-	a.FleetSummary = contract.NewClusterSummary(monitor, s, nil)
-	a.Summary.Explain(&answer)
+	a.ClusterSummary = contract.NewClusterSummary(monitor, f, new(contract.LocalCluster))
+	a.FleetSummary = contract.NewClusterSummary(monitor, f, nil)
 	encoded := json.RawMessage(`"the update"`)
-	if s == nil || len(s.Devices) < 8 { // eight alike show no more
-		a.Why = new(contract.NewWhy(monitor, s, &answer))
+	if f.Nodes().Totals().Devices < 8 { // eight alike show no more
+		a.Why = new(contract.NewWhy(monitor, f))
 	}
-	a.Status = contract.NewGPUStatus(monitor, s, encoded)
+	a.Status = contract.NewGPUStatus(monitor, f, encoded, fixture.Time.Add(time.Second))
 	past := recent.New()
-	if s != nil {
-		a.Update = contract.NewUpdate(s, why)
-		a.Update.Explain(s, &answer)
-		a.Metrics = new(contract.NewGPUMetrics(s))
-		before := *s
-		before.Time = s.Time.Add(-5 * time.Second)
-		past.Add(&before)
-		past.Add(s)
+	if f != nil {
+		a.Metrics = new(contract.NewGPUMetrics(monitor, f))
+		for _, ago := range []time.Duration{5 * time.Second, 0} {
+			for _, s := range f.Nodes() {
+				then := *s
+				then.Time = s.Time.Add(-ago)
+				past.Add(&then)
+			}
+		}
 	}
-	a.Recent = contract.NewRecent(monitor, s, past.View(nil))
-	if s != nil && len(s.Devices) > 0 {
-		a.One = new(contract.NewOneGPU(s, &s.Devices[0]))
-		a.OneWhy = new(contract.NewOneWhy(s, &answer.Devices[0]))
+	a.Recent = contract.NewRecent(monitor, f, past.View(nil))
+	if f.Nodes().Totals().Devices > 0 {
+		a.One = new(contract.NewOneGPU(first(f)))
+		a.OneWhy = new(contract.NewOneWhy(first(f)))
 	}
 	return a
 }
 
 func TestGolden(t *testing.T) {
-	for name, s := range machinesByName {
-		t.Run(name, func(t *testing.T) { golden(t, name, newAnswers(s)) })
+	for name, snaps := range machinesByName {
+		t.Run(name, func(t *testing.T) { golden(t, name, newAnswers(snaps...)) })
 	}
 }
 
@@ -153,11 +168,9 @@ func TestGoldenAlert(t *testing.T) {
 		s := fixture.Workstation()
 		s.Time = fixture.Time.Add(after)
 		s.Devices[0].Utilization.GPU = gpu.Of(util)
-		answer := explain.Explain(s)
-		for _, a := range engine.Observe(s, &answer) {
-			message := contract.NewAlert(&a.Alert)
-			message.Explain(answer.Of(a.Device.Node, a.Device.UUID))
-			messages = append(messages, message)
+		m := insight.Of(s)
+		for _, a := range engine.Observe(s, &m.Answer) {
+			messages = append(messages, contract.NewAlert(&a.Alert, m.Alone()))
 		}
 	}
 	see(0, 98)
@@ -173,16 +186,12 @@ func TestGoldenAlerts(t *testing.T) {
 	engine := alert.New(rules)
 	s := fixture.Workstation()
 	s.Devices[0].Utilization.GPU = gpu.Of(gpu.Percent(98))
-	answer := explain.Explain(s)
-	engine.Observe(s, &answer)
+	engine.Observe(s, nil)
 	s = new(*s)
 	s.Time = s.Time.Add(10 * time.Second)
-	engine.Observe(s, &answer)
-	message := func(a alert.Alert) contract.Alert {
-		out := contract.NewAlert(&a)
-		out.Explain(answer.Of(a.Device.Node, a.Device.UUID))
-		return out
-	}
+	m := insight.Of(s)
+	engine.Observe(s, &m.Answer)
+	message := func(a alert.Alert) contract.Alert { return contract.NewAlert(&a, m.Alone()) }
 	fires := engine.Standing()[0]
 	note := contract.Note{By: "anna", Comment: "the nightly training"}
 	known, err := engine.Acknowledge(fires.ID, &alert.Acknowledgment{By: note.By, Comment: note.Comment, At: s.Time})
@@ -197,7 +206,7 @@ func TestGoldenAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	silence.ID = "silence-1" // it is random
-	list := contract.NewAlerts(monitor, s, &answer, engine.Standing(), engine.Past(), []alert.Silence{silence})
+	list := contract.NewAlerts(monitor, m.Alone(), engine.Standing(), engine.Past(), []alert.Silence{silence})
 	gone := new(*s)
 	gone.Time, gone.Devices = s.Time.Add(time.Minute), nil
 	engine.Observe(gone, nil)
@@ -209,7 +218,7 @@ func TestGoldenAlerts(t *testing.T) {
 		"alerts":             list,
 		"alert_rules":        contract.NewAlertRules(rules),
 		"alert_acknowledged": message(known.Alert),
-		"alert_dismissed":    contract.NewAlert(&dismissed.Alert),
+		"alert_dismissed":    contract.NewAlert(&dismissed.Alert, nil),
 		"note":               note,
 		"silence":            contract.NewSilence(&silence),
 		"silences":           contract.NewSilences([]alert.Silence{silence}),

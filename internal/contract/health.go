@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // Service answers GET / for a client that asks for JSON.
@@ -17,9 +18,9 @@ type Service struct {
 	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
-// NewService makes it; newest may be nil.
-func NewService(m Monitor, newest *gpu.Snapshot) Service {
-	p := NewProbe(m, newest)
+// NewService makes it.
+func NewService(m Monitor, f *insight.Fleet) Service {
+	p := NewProbe(m, f)
 	return Service{Service: "gpuwhy", Version: p.Version, Status: p.Status, Source: p.Source, Timestamp: p.Timestamp}
 }
 
@@ -33,19 +34,10 @@ type Probe struct {
 	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
-// NewProbe makes it; newest may be nil.
-func NewProbe(m Monitor, newest *gpu.Snapshot) Probe {
-	p := Probe{
-		Status:     string(newest.Status()),
-		InstanceID: m.Node,
-		Version:    m.Version,
-		Source:     m.Source,
-		Timestamp:  timestamp(m.Started),
-	}
-	if newest != nil {
-		p.Source, p.Timestamp = newest.Source, timestamp(newest.Time)
-	}
-	return p
+// NewProbe makes it.
+func NewProbe(m Monitor, f *insight.Fleet) Probe {
+	at, source := m.head(f)
+	return Probe{Status: string(f.Nodes().Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: at}
 }
 
 // MonitorHealth answers GET /api/health and GET /health/detailed.
@@ -80,17 +72,15 @@ type PartState struct {
 	LastErrorAt time.Time
 }
 
-// NewMonitorHealth makes it as of now; newest may be nil.
-func NewMonitorHealth(m Monitor, newest *gpu.Snapshot, parts map[string]PartState, now time.Time) MonitorHealth {
+// NewMonitorHealth makes it as of now.
+func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]PartState, now time.Time) MonitorHealth {
+	totals := f.Nodes().Totals()
 	h := MonitorHealth{
-		Probe:         NewProbe(m, newest),
+		Probe:         NewProbe(m, f),
 		Node:          m.Node,
 		UptimeSeconds: math.Round(now.Sub(m.Started).Seconds()*1000) / 1000,
-		Parts:         make(map[string]Part, len(parts)),
-	}
-	if newest != nil {
-		totals := newest.Totals()
-		h.Reason, h.GPUCount, h.AnsweringGPUCount = Reason(newest), totals.Devices, totals.Answering
+		Reason:        Reason(f.Nodes()), GPUCount: totals.Devices, AnsweringGPUCount: totals.Answering,
+		Parts: make(map[string]Part, len(parts)),
 	}
 	for name, state := range parts {
 		h.Parts[name] = newPart(state)

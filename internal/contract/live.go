@@ -2,12 +2,16 @@ package contract
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // Update is a whole snapshot: the data of gpu_status_update and the answer of
@@ -104,52 +108,110 @@ type Failure struct {
 	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
-// NewUpdate makes it; [Update.Explain] adds the causes.
-func NewUpdate(s *gpu.Snapshot, why string) Update {
-	attributed := attribute.Snapshot(s)
-	return Update{
-		Seq:        s.Seq,
-		Timestamp:  timestamp(s.Time),
-		Node:       s.Node,
-		InstanceID: s.Node,
-		Source:     s.Source,
-		Status:     string(s.Status()),
-		Available:  len(s.Whole().Devices) > 0,
-		Reason:     Reason(s),
-		Why:        why,
-		Causes:     []Cause{},
-		Totals:     newTotals(s),
-		GPUs:       newGPUs(s, attributed),
-		Usage:      newUsage(s, attributed),
-		Host:       newHost(s.Host),
-		Drivers:    newDrivers(s.Drivers),
-		Failures:   newFailures(s.Failures),
-		Notes:      newNotes(s.Notes),
+// NewUpdate makes it of a node's Moment. Its list and its totals have the
+// devices that keep allows, its causes are about those and about the machine;
+// nil allows all.
+func NewUpdate(m *insight.Moment, keep func(*gpu.Device) bool) Update {
+	s := m.Snapshot
+	u := newUpdate(m.Alone(), keep)
+	u.Seq, u.Timestamp, u.Node, u.InstanceID, u.Source = s.Seq, timestamp(s.Time), s.Node, s.Node, s.Source
+	u.Host = newHost(s.Host)
+	return u
+}
+
+// NewFleetUpdate makes it of the newest Moments of all nodes.
+func NewFleetUpdate(m Monitor, f *insight.Fleet) Update {
+	if moments := f.Moments(); len(moments) == 1 {
+		return NewUpdate(moments[0], nil)
 	}
+	u := newUpdate(f, nil)
+	u.Timestamp, u.Source = m.head(f)
+	u.Node, u.InstanceID = m.Node, m.Node
+	for _, moment := range f.Moments() {
+		u.Seq += moment.Snapshot.Seq
+	}
+	return u
+}
+
+func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
+	parts := func(yield func(*gpu.Device, *attribute.Attribution) bool) {
+		for p := range f.Parts() {
+			if (keep == nil || keep(p.Device)) && !yield(p.Device, p.Attribution) {
+				return
+			}
+		}
+	}
+	devices := func(yield func(*gpu.Device) bool) {
+		for d := range parts {
+			if !yield(d) {
+				return
+			}
+		}
+	}
+	nodes, answer := f.Nodes(), f.Answer()
+	var causes []explain.Cause
+	if len(nodes) > 0 {
+		causes = answer.Causes()
+	}
+	if keep != nil {
+		causes = slices.DeleteFunc(causes, func(c explain.Cause) bool { return c.Device != nil && !keep(c.Device) })
+	}
+	return Update{
+		Status:    string(nodes.Status()),
+		Available: hasDevice(nodes),
+		Reason:    Reason(nodes),
+		Why:       answer.Sentence,
+		Causes:    newCauses(causes[:min(len(causes), mostCauses)]),
+		Totals:    newTotals(gpu.TotalsOf(devices)),
+		GPUs:      newGPUs(parts),
+		Usage:     newUsage(parts),
+		Drivers:   newDrivers(nodes.Drivers()),
+		Failures:  newFailures(nodes.Failures()),
+		Notes:     newNotes(nodes.Notes()),
+	}
+}
+
+func hasDevice(nodes gpu.Nodes) bool {
+	for range nodes.Devices() {
+		return true
+	}
+	return false
 }
 
 // Reason is what is not as it should be and what to do about it: each source
 // that can't be read, and each device that is lost or does not answer though
-// its source can; empty where all is well.
-func Reason(s *gpu.Snapshot) string {
-	whole := s.Whole()
-	if len(s.Failures) == 0 && len(whole.Devices) == 0 {
-		none := gpu.Advice{What: "the driver (" + s.Source + ") finds no GPU", Try: "check that one is installed and that this machine may use it"}
-		return none.Text()
-	}
+// its source can; empty where all is well, and before the first reading.
+func Reason(nodes gpu.Nodes) string {
 	var texts []string
+	for _, s := range nodes {
+		of := ""
+		if len(nodes) > 1 {
+			of = s.Node + ": "
+		}
+		for _, text := range reasons(s) {
+			texts = append(texts, of+text)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+func reasons(s *gpu.Snapshot) (texts []string) {
+	if len(s.Failures) == 0 && len(s.Devices) == 0 {
+		none := gpu.Advice{What: "the driver (" + s.Source + ") finds no GPU", Try: "check that one is installed and that this machine may use it"}
+		return []string{none.Text()}
+	}
 	failed := map[string]bool{}
 	for i := range s.Failures {
 		texts = append(texts, s.Failures[i].Advice.Text())
 		failed[s.Failures[i].Advice.What] = true
 	}
-	for i := range whole.Devices {
-		d := &whole.Devices[i]
+	for i := range s.Devices {
+		d := &s.Devices[i]
 		if (d.State == gpu.StateLost || d.State == gpu.StateNotAnswering) && !failed[d.Reason.What] {
 			texts = append(texts, "GPU "+strconv.Itoa(d.Index)+": "+stateText(d))
 		}
 	}
-	return strings.Join(texts, "; ")
+	return texts
 }
 
 func newHost(h *gpu.Host) *Host {
@@ -211,13 +273,32 @@ func newNotes(list []gpu.Advice) []string {
 
 // A Monitor is what gpu_status says of gpuwhy itself, beside the snapshot.
 type Monitor struct {
-	Node           string
+	Node           string // the machine's name
+	Several        bool   // it shows several nodes, of which Node need not be one
 	Source         string // what was asked for, until a snapshot says what answers
 	Version        string
 	Interval       time.Duration
 	AlertThreshold gpu.Percent
 	// Started is the time that answers carry until there is a reading.
 	Started time.Time
+}
+
+// head is when the newest reading began and where the readings come from; the
+// monitor's start, and what was asked for, before the first.
+func (m Monitor) head(f *insight.Fleet) (at, source string) {
+	nodes := f.Nodes()
+	if len(nodes) == 0 {
+		return timestamp(m.Started), m.Source
+	}
+	return timestamp(nodes.Time()), nodes.Source()
+}
+
+// node is the name of the one node of a fleet, or the monitor's.
+func (m Monitor) node(f *insight.Fleet) string {
+	if nodes := f.Nodes(); len(nodes) == 1 {
+		return nodes[0].Node
+	}
+	return m.Node
 }
 
 // GPUStatus is the data of gpu_status.
@@ -228,33 +309,52 @@ type GPUStatus struct {
 	Interval       float64         `json:"interval_seconds"`         // time between readings
 	AlertThreshold float64         `json:"alert_threshold_percent"`  // utilization above which high_gpu_usage_alert fires
 	Node           string          `json:"node"`                     // name of the machine
-	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading
+	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading, and where nodes is there
+	Nodes          []NodeState     `json:"nodes,omitempty"`          // the nodes, where there are several; each sends its snapshots by itself
 }
 
-// NewGPUStatus makes it from the newest snapshot, which may be nil, and the
-// bytes that it was encoded to.
-func NewGPUStatus(m Monitor, newest *gpu.Snapshot, encoded []byte) GPUStatus {
+// NodeState is how one node of several does.
+type NodeState struct {
+	Name     string  `json:"name"`                 // the node's name
+	State    string  `json:"state" enum:"status"`  // the node as a whole
+	Age      float64 `json:"age_seconds"`          // since its newest reading began
+	GPUCount int     `json:"gpu_count"`            // how many GPUs it has
+	Source   string  `json:"source" enum:"source"` // where its readings come from
+}
+
+// NewGPUStatus makes it from the newest Moments and, where there is one node,
+// the bytes that its snapshot was encoded to.
+func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GPUStatus {
+	_, source := m.head(f)
 	out := GPUStatus{
-		Status:         string(newest.Status()),
-		Source:         m.Source,
+		Status:         string(f.Nodes().Status()),
+		Source:         source,
 		Version:        m.Version,
 		Interval:       m.Interval.Seconds(),
 		AlertThreshold: float64(m.AlertThreshold),
 		Node:           m.Node,
 		Snapshot:       json.RawMessage("null"),
 	}
-	if newest != nil {
-		out.Source, out.Snapshot = newest.Source, encoded
+	switch {
+	case m.Several:
+		for _, s := range f.Nodes() {
+			age := max(0, now.Sub(s.Time).Seconds())
+			out.Nodes = append(out.Nodes, NodeState{s.Node, string(s.Status()), math.Round(age*1000) / 1000, len(s.Devices), s.Source})
+		}
+	case len(f.Nodes()) > 0:
+		out.Snapshot = encoded
 	}
 	return out
 }
 
 // Summary answers GET /api/gpu/summary: totals, cheap enough to poll.
 type Summary struct {
-	Available bool   `json:"available"`            // whether there is a GPU
-	Status    string `json:"status" enum:"status"` // the machine as a whole
-	Source    string `json:"source" enum:"source"` // where the readings come from
-	Node      string `json:"node"`                 // name of the machine
+	Available bool    `json:"available"`            // whether there is a GPU
+	Status    string  `json:"status" enum:"status"` // the machine as a whole
+	Source    string  `json:"source" enum:"source"` // where the readings come from
+	Node      *string `json:"node"`                 // name of the machine. Null where there are several
+	// How many machines there are; left out where there is one.
+	NodeCount int `json:"node_count,omitempty"`
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
@@ -264,29 +364,21 @@ type Summary struct {
 	Causes       []Cause `json:"causes"`                     // what is behind that sentence; /api/gpu/why has the causes of every GPU
 }
 
-// NewSummary makes it; newest may be nil. [Summary.Explain] adds the causes.
-func NewSummary(m Monitor, newest *gpu.Snapshot, why string, activeAlerts int) Summary {
-	if newest == nil {
-		return Summary{Status: string(gpu.StatusStarting), Source: m.Source, Node: m.Node, Timestamp: timestamp(m.Started), Why: why, Causes: []Cause{}}
+// NewSummary makes it.
+func NewSummary(m Monitor, f *insight.Fleet, activeAlerts int) Summary {
+	nodes, answer := f.Nodes(), f.Answer()
+	out := Summary{
+		Available: hasDevice(nodes), Status: string(nodes.Status()), Reason: Reason(nodes),
+		Totals: newTotals(nodes.Totals()), Why: answer.Sentence, Causes: m.causes(answer.Main()),
 	}
-	return Summary{
-		Available:    len(newest.Devices) > 0,
-		Status:       string(newest.Status()),
-		Source:       newest.Source,
-		Node:         newest.Node,
-		Timestamp:    timestamp(newest.Time),
-		Reason:       Reason(newest),
-		Totals:       newTotals(newest),
-		ActiveAlerts: activeAlerts,
-		Why:          why,
-		Causes:       []Cause{},
+	out.Timestamp, out.Source = m.head(f)
+	if m.Several {
+		out.NodeCount = len(nodes)
+	} else {
+		out.Node = new(m.node(f))
 	}
-}
-
-// EmptyUpdate answers GET /api/gpu/metrics before the first reading.
-func EmptyUpdate(m Monitor, why string) Update {
-	s := &gpu.Snapshot{Node: m.Node, Source: m.Source, Time: m.Started}
-	u := NewUpdate(s, why)
-	u.Status, u.Reason = string(gpu.StatusStarting), ""
-	return u
+	if len(nodes) > 0 {
+		out.ActiveAlerts = activeAlerts
+	}
+	return out
 }

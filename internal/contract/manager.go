@@ -1,6 +1,9 @@
 package contract
 
-import "github.com/gpuwhy/gpuwhy/gpu"
+import (
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
 
 // Devices answers GET /api/gpu/devices.
 type Devices struct {
@@ -30,15 +33,12 @@ type ManagedDevice struct {
 	Source string `json:"source" enum:"source"` // where its readings come from
 }
 
-// NewDevices makes it; s may be nil.
-func NewDevices(m Monitor, s *gpu.Snapshot) Devices {
-	out := Devices{Devices: []ManagedDevice{}, Timestamp: timestamp(m.Started), Source: m.Source}
-	if s == nil {
-		return out
-	}
-	out.Timestamp, out.Source = timestamp(s.Time), s.Source
-	for i := range s.Devices {
-		out.Devices = append(out.Devices, newManagedDevice(&s.Devices[i]))
+// NewDevices makes it.
+func NewDevices(m Monitor, f *insight.Fleet) Devices {
+	out := Devices{Devices: []ManagedDevice{}}
+	out.Timestamp, out.Source = m.head(f)
+	for d := range f.Nodes().Devices() {
+		out.Devices = append(out.Devices, newManagedDevice(d))
 	}
 	out.Count = len(out.Devices)
 	return out
@@ -90,14 +90,12 @@ type DriverInfo struct {
 	Source    string `json:"source" enum:"source"` // where the readings come from
 }
 
-// NewDriverInfo makes it from the first driver that answers; s may be nil.
-func NewDriverInfo(m Monitor, s *gpu.Snapshot) DriverInfo {
-	if s == nil {
-		return DriverInfo{Timestamp: timestamp(m.Started), Source: m.Source}
-	}
-	out := DriverInfo{Timestamp: timestamp(s.Time), Source: s.Source}
-	if len(s.Drivers) > 0 {
-		d := s.Drivers[0]
+// NewDriverInfo makes it from the first driver that answers.
+func NewDriverInfo(m Monitor, f *insight.Fleet) DriverInfo {
+	var out DriverInfo
+	out.Timestamp, out.Source = m.head(f)
+	if drivers := f.Nodes().Drivers(); len(drivers) > 0 {
+		d := drivers[0]
 		out.DriverVersion, out.CUDADriverVersion, out.NVMLVersion = pointer(d.Version), pointer(d.CUDA), pointer(d.Library)
 	}
 	return out

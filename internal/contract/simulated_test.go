@@ -9,7 +9,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -25,23 +24,24 @@ func TestSimulatedSaysSo(t *testing.T) {
 	if len(firing) != 1 {
 		t.Fatalf("%d alerts, want one", len(firing))
 	}
-	why := explain.Explain(s)
+	f := alone(s)
+	one := first(f)
 	for name, answer := range map[string]any{
-		"why":         contract.NewWhy(monitor, s, &why),
-		"why_0":       contract.NewOneWhy(s, &why.Devices[0]),
-		"update":      contract.NewUpdate(s, ""),
-		"gpu_status":  contract.NewGPUStatus(monitor, s, []byte("null")),
-		"summary":     contract.NewSummary(monitor, s, "", 0),
-		"gpu_metrics": contract.NewGPUMetrics(s),
-		"one":         contract.NewOneGPU(s, &s.Devices[0]),
-		"devices":     contract.NewDevices(monitor, s),
-		"driver":      contract.NewDriverInfo(monitor, s),
-		"fleet":       contract.NewFleet(monitor, s),
-		"nodes":       contract.NewClusterNodes(s),
-		"processes":   contract.NewClusterProcesses(contract.NewClusterNodes(s)),
-		"cluster":     contract.NewClusterSummary(monitor, s, nil),
-		"recent":      contract.NewRecent(monitor, s, past.View(nil)),
-		"alert":       contract.NewAlert(&firing[0].Alert),
+		"why":         contract.NewWhy(monitor, f),
+		"why_0":       contract.NewOneWhy(one),
+		"update":      contract.NewUpdate(one.Moment, nil),
+		"gpu_status":  contract.NewGPUStatus(monitor, f, []byte("null"), s.Time),
+		"summary":     contract.NewSummary(monitor, f, 0),
+		"gpu_metrics": contract.NewGPUMetrics(monitor, f),
+		"one":         contract.NewOneGPU(one),
+		"devices":     contract.NewDevices(monitor, f),
+		"driver":      contract.NewDriverInfo(monitor, f),
+		"fleet":       contract.NewFleet(monitor, f),
+		"nodes":       contract.NewClusterNodes(f),
+		"processes":   contract.NewClusterProcesses(contract.NewClusterNodes(f)),
+		"cluster":     contract.NewClusterSummary(monitor, f, nil),
+		"recent":      contract.NewRecent(monitor, f, past.View(nil)),
+		"alert":       contract.NewAlert(&firing[0].Alert, f),
 	} {
 		encoded, err := json.Marshal(answer)
 		if err != nil {

@@ -1,7 +1,9 @@
 package contract
 
 import (
-	"github.com/gpuwhy/gpuwhy/gpu"
+	"cmp"
+
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
@@ -60,24 +62,20 @@ type OneWhy struct {
 	Causes []Cause `json:"causes"` // in the order in which they are told
 }
 
-// NewWhy makes it of the answer about newest, which may be nil.
-func NewWhy(m Monitor, newest *gpu.Snapshot, a *explain.Answer) Why {
-	out := Why{
-		Timestamp: timestamp(m.Started), Node: m.Node, Source: m.Source,
-		Why: a.Sentence, Causes: newCauses(m.Node, a.Causes()), GPUs: make([]GPUWhy, len(a.Devices)),
-	}
-	if newest != nil {
-		out.Timestamp, out.Node, out.Source = timestamp(newest.Time), newest.Node, newest.Source
-	}
+// NewWhy makes it.
+func NewWhy(m Monitor, f *insight.Fleet) Why {
+	a := f.Answer()
+	out := Why{Node: m.node(f), Why: a.Sentence, Causes: m.causes(a.Causes()), GPUs: make([]GPUWhy, len(a.Devices))}
+	out.Timestamp, out.Source = m.head(f)
 	for i := range a.Devices {
 		out.GPUs[i] = newGPUWhy(&a.Devices[i])
 	}
 	return out
 }
 
-// NewOneWhy makes it of the answer about a device of s.
-func NewOneWhy(s *gpu.Snapshot, a *explain.DeviceAnswer) OneWhy {
-	return OneWhy{timestamp(s.Time), newGPUWhy(a), newCauses(s.Node, a.Causes)}
+// NewOneWhy makes it of the answer about one device.
+func NewOneWhy(p insight.Part) OneWhy {
+	return OneWhy{timestamp(p.Snapshot.Time), newGPUWhy(p.Why), newCauses(p.Why.Causes)}
 }
 
 func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
@@ -89,47 +87,22 @@ func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
 // /api/gpu/why has all.
 const mostCauses = 64
 
-// Explain adds the answer to the update of s, of which a filter may have left
-// a part. The sentence is that of the whole machine, the causes are those of
-// the devices that are left.
-func (u *Update) Explain(s *gpu.Snapshot, a *explain.Answer) {
-	u.Why = a.Sentence
-	causes := a.Causes()
-	if s.Whole() != s {
-		kept := make(map[[2]string]bool, len(s.Devices))
-		for i := range s.Devices {
-			kept[[2]string{s.Devices[i].Node, s.Devices[i].UUID}] = true
-		}
-		left := causes[:0]
-		for _, c := range causes {
-			if c.Device == nil || kept[[2]string{c.Device.Node, c.Device.UUID}] {
-				left = append(left, c)
-			}
-		}
-		causes = left
+// causes are newCauses, of which those that are about no node are about the
+// monitor's.
+func (m Monitor) causes(causes []explain.Cause) []Cause {
+	out := newCauses(causes)
+	for i := range out {
+		out[i].Node = cmp.Or(out[i].Node, m.Node)
 	}
-	u.Causes = newCauses(s.Node, causes[:min(len(causes), mostCauses)])
+	return out
 }
 
-// Explain adds the answer, with the causes behind its sentence.
-func (s *Summary) Explain(a *explain.Answer) {
-	s.Why, s.Causes = a.Sentence, newCauses(s.Node, a.Main())
-}
-
-// Explain adds the answer about the alert's device, as it is now; nil where the
-// device is gone.
-func (al *Alert) Explain(a *explain.DeviceAnswer) {
-	if a != nil {
-		al.Why, al.Causes = a.Sentence, newCauses(al.Node, a.Causes)
-	}
-}
-
-func newCauses(node string, causes []explain.Cause) []Cause {
+func newCauses(causes []explain.Cause) []Cause {
 	out := make([]Cause, len(causes))
 	for i := range causes {
 		c := &causes[i]
 		out[i] = Cause{
-			ID: c.ID, Kind: string(c.Kind), Node: node, Sentence: c.Sentence,
+			ID: c.ID, Kind: string(c.Kind), Node: c.Node, Sentence: c.Sentence,
 			Confidence: float64(c.Confidence), Certainty: c.Confidence.String(),
 			Since: optionalTime(c.Since), Evidence: newEvidence(c.Evidence), Advice: c.Advice,
 		}

@@ -5,6 +5,7 @@
 package recent
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -59,6 +60,7 @@ type Store struct {
 	mu         sync.Mutex
 	times      ring[time.Time]
 	devices    map[key]*device
+	newest     map[string]time.Time // by node
 	generation uint64
 }
 
@@ -78,22 +80,22 @@ type point struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{devices: map[key]*device{}}
+	return &Store{devices: map[key]*device{}, newest: map[string]time.Time{}}
 }
 
 // Add takes a snapshot in. Devices that have no readings get a gap.
-// Snapshots older than the newest one are ignored.
+// Snapshots older than the newest one of their node are ignored.
 func (s *Store) Add(snap *gpu.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if last, ok := s.times.last(); ok {
-		if snap.Time.Before(*last) {
-			return
-		}
-		if snap.Time.Truncate(bucket).Equal(last.Truncate(bucket)) {
-			s.addPoints(snap)
-			return
-		}
+	if snap.Time.Before(s.newest[snap.Node]) {
+		return
+	}
+	s.newest[snap.Node] = snap.Time
+	// Nodes are read at about the same time, not in the order of their times.
+	if last, ok := s.times.last(); ok && !snap.Time.Truncate(bucket).After(last.Truncate(bucket)) {
+		s.addPoints(snap)
+		return
 	}
 	for s.times.n > 0 && (s.times.n == MaxPoints || snap.Time.Sub(*s.times.first()) > Span) {
 		s.drop()
@@ -210,7 +212,7 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 		}
 		v.Series = append(v.Series, series)
 	}
-	slices.SortFunc(v.Series, func(a, b Series) int { return a.Index - b.Index })
+	slices.SortFunc(v.Series, func(a, b Series) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
 	return v
 }
 

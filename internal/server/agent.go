@@ -2,26 +2,27 @@ package server
 
 import (
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // mostRetry is how far off a client is sent at most: a driver that appears is
 // found within 30 s, whatever the interval.
 const mostRetry = 30 * time.Second
 
-// readable says why there is no GPU in the snapshot to be read, if so.
-func (s *Server) readable(snap *gpu.Snapshot) error {
+// readable says why there is no GPU to be read, if so.
+func (s *Server) readable(f *insight.Fleet) error {
 	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", "")
 	e.retryAfter = min(s.cfg.Monitor.Interval, mostRetry)
-	switch {
-	case snap == nil:
+	switch nodes := f.Nodes(); {
+	case len(nodes) == 0:
 		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
-	case len(snap.Devices) == 0:
-		e.advice.Try = contract.Reason(snap)
+	case nodes.Totals().Devices == 0:
+		e.advice.Try = contract.Reason(nodes)
 	default:
 		return nil
 	}
@@ -30,57 +31,44 @@ func (s *Server) readable(snap *gpu.Snapshot) error {
 
 // metrics answers with every device, if there is one.
 func (s *Server) metrics() handler {
-	return kept(s.snapshot, func(snap *gpu.Snapshot) (*body, error) {
-		if err := s.readable(snap); err != nil {
+	return kept(s.fleet, func(f *insight.Fleet) (*body, error) {
+		if err := s.readable(f); err != nil {
 			return nil, err
 		}
-		return jsonBody(contract.NewGPUMetrics(snap))
+		return jsonBody(contract.NewGPUMetrics(s.monitor(f), f))
 	}, s.untilNext)
 }
 
 // device answers with one device.
 func (s *Server) device() handler {
-	return s.each(func(snap *gpu.Snapshot) func(i int) any {
-		return func(i int) any { return contract.NewOneGPU(snap, &snap.Devices[i]) }
-	})
+	return s.each(func(p insight.Part) any { return contract.NewOneGPU(p) })
 }
 
-// each answers for one device with what build makes of a snapshot and of the
-// device's place in it, made when it is first asked for.
-func (s *Server) each(build func(*gpu.Snapshot) func(i int) any) handler {
+// each answers for one device with what build makes of it, made when it is
+// first asked for.
+func (s *Server) each(build func(insight.Part) any) handler {
 	type devices struct {
-		snap   *gpu.Snapshot
-		bodies []func() (*body, error)
+		fleet  *insight.Fleet
+		bodies lazy.Map[*gpu.Device, *body]
 	}
-	var newest slot[*gpu.Snapshot, devices]
-	list := func(snap *gpu.Snapshot) (devices, error) {
-		if err := s.readable(snap); err != nil {
-			return devices{}, err
-		}
-		all := devices{snap, make([]func() (*body, error), len(snap.Devices))}
-		answer := build(snap)
-		for i := range all.bodies {
-			all.bodies[i] = sync.OnceValues(func() (*body, error) { return jsonBody(answer(i)) })
-		}
-		return all, nil
-	}
+	var newest slots[*insight.Fleet, *devices]
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id, err := parseID(r.PathValue("id"))
 		if err != nil {
 			return err
 		}
-		all, err := newest.get(s.snapshot, list)
+		all, err := newest.get(r, s.fleet, func(f *insight.Fleet) (*devices, error) { return &devices{fleet: f}, s.readable(f) })
 		if err != nil {
 			return err
 		}
-		i, err := id.find(all.snap)
+		p, err := id.find(all.fleet)
 		if err != nil {
 			return err
 		}
-		b, err := all.bodies[i]()
+		b, err := all.bodies.Get(p.Device, func() (*body, error) { return jsonBody(build(p)) })
 		if err != nil {
 			return err
 		}
-		return b.serve(w, r, s.untilNext(all.snap))
+		return b.serve(w, r, s.untilNext(all.fleet))
 	}
 }

@@ -150,10 +150,8 @@ func badContent(contentType string) error {
 }
 
 func (s *Server) alerts(w http.ResponseWriter, r *http.Request) error {
-	snap := s.snapshot()
-	answer := s.cfg.Explain(snap)
 	a := s.cfg.Alerts
-	b, err := jsonBody(contract.NewAlerts(s.cfg.Monitor, snap, &answer, a.Standing(), a.Past(), a.Silences()))
+	b, err := jsonBody(contract.NewAlerts(s.cfg.Monitor, s.fleet(r), ofNode(r, a.Standing()), ofNode(r, a.Past()), a.Silences()))
 	if err != nil {
 		return err
 	}
@@ -231,9 +229,7 @@ func (s *Server) changed(w http.ResponseWriter, r *http.Request, form *sentForm,
 	case form != nil:
 		return s.back(w, r, form)
 	}
-	message := contract.NewAlert(&a)
-	answer := s.cfg.Explain(s.snapshot())
-	message.Explain(answer.Of(a.Device.Node, a.Device.UUID))
+	message := contract.NewAlert(&a, s.cfg.Newest())
 	return answerNow(w, r, http.StatusOK, message)
 }
 
@@ -418,4 +414,12 @@ func (f *sentForm) asJSON(content string) ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
+}
+
+// ofNode are the alerts of the node that a request is about.
+func ofNode(r *http.Request, alerts []alert.Alert) []alert.Alert {
+	if name := nodeOf(r); name != "" {
+		return slices.DeleteFunc(alerts, func(a alert.Alert) bool { return a.Device.Node != name })
+	}
+	return alerts
 }

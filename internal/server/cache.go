@@ -1,9 +1,17 @@
 package server
 
-import "sync"
+import (
+	"net/http"
+	"sync"
+)
 
-// A slot keeps what was made last, until what it was made from is another. Its
-// zero is empty. While a value is being made, others who want it wait for it.
+// slots keep what was made last, for all nodes and for each, until what it was
+// made from is another. The zero is empty. While a value is being made, others who
+// want it wait for it.
+type slots[K comparable, V any] struct {
+	byNode sync.Map // name, empty for all, to *slot; requests name nodes that there are
+}
+
 type slot[K comparable, V any] struct {
 	mu    sync.Mutex
 	full  bool
@@ -13,10 +21,15 @@ type slot[K comparable, V any] struct {
 
 // get returns the value for the key of now, which is asked for under the lock
 // so that no older one comes after it. A failure is not kept.
-func (s *slot[K, V]) get(key func() K, build func(K) (V, error)) (V, error) {
+func (of *slots[K, V]) get(r *http.Request, key func(*http.Request) K, build func(K) (V, error)) (V, error) {
+	found, ok := of.byNode.Load(nodeOf(r))
+	if !ok {
+		found, _ = of.byNode.LoadOrStore(nodeOf(r), new(slot[K, V]))
+	}
+	s, _ := found.(*slot[K, V])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := key()
+	k := key(r)
 	if s.full && s.key == k {
 		return s.value, nil
 	}

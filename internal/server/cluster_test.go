@@ -16,8 +16,7 @@ import (
 // A fleet's nodes are found one by one, and processes by their node.
 func TestClusterOfManyNodes(t *testing.T) {
 	st, h := serving(t)
-	fleet := fixture.Fleet()
-	st.show(t, fleet)
+	st.show(t, fixture.Fleet()...)
 	if nodes := decode[[]contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes")); len(nodes) != 3 {
 		t.Errorf("%d nodes, want 3", len(nodes))
 	}

@@ -147,26 +147,26 @@ func (d *documented) check(t testing.TB, method, path string, w *httptest.Respon
 }
 
 // machinesOf are those of which the API is asked, by what they are like.
-func machinesOf() map[string]*gpu.Snapshot {
-	return map[string]*gpu.Snapshot{
+func machinesOf() map[string][]*gpu.Snapshot {
+	return map[string][]*gpu.Snapshot{
 		"starting":    nil,
-		"empty":       fixture.Empty(),
-		"workstation": fixture.Workstation(),
-		"broken":      fixture.BrokenServer(),
-		"mixed":       fixture.Mixed(),
-		"zeros":       fixture.Zeros(),
+		"empty":       {fixture.Empty()},
+		"workstation": {fixture.Workstation()},
+		"broken":      {fixture.BrokenServer()},
+		"mixed":       {fixture.Mixed()},
+		"zeros":       {fixture.Zeros()},
 		"fleet":       fixture.Fleet(),
-		"b200":        fixture.B200s(2),
+		"b200":        {fixture.B200s(2)},
 	}
 }
 
 // Every answer about every machine is what the document says.
 func TestAnswersAreDocumented(t *testing.T) {
 	d := newDocumented(t)
-	for name, snap := range machinesOf() {
-		st, h := serving(t)
-		if snap != nil {
-			st.show(t, snap)
+	for name, snaps := range machinesOf() {
+		st, h := serving(t, func(c *Config) { c.Monitor.Several = len(snaps) > 1 })
+		if snaps != nil {
+			st.show(t, snaps...)
 		}
 		for path, item := range d.paths {
 			if item["get"] == nil {

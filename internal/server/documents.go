@@ -19,7 +19,7 @@ var docsPolicy = policy("'self' 'unsafe-inline'")
 
 // once answers with what build makes when it is first asked for.
 func once(build func() (*body, error)) handler {
-	return kept(func() struct{} { return struct{}{} }, func(struct{}) (*body, error) { return build() }, revalidate)
+	return kept(func(*http.Request) struct{} { return struct{}{} }, func(struct{}) (*body, error) { return build() }, revalidate)
 }
 
 func (s *Server) openAPI() handler {

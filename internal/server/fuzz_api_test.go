@@ -43,7 +43,7 @@ func FuzzAPI(f *testing.F) {
 	for name, snap := range machinesOf() {
 		st, h := serving(f, func(c *Config) { c.AllowOrigins = origins(f, board) })
 		if snap != nil {
-			st.show(f, snap)
+			st.show(f, snap...)
 		}
 		handlers[name] = h
 		for _, a := range st.engine.Standing() {

@@ -10,22 +10,22 @@ import (
 // probe answers GET /health and /health/live: that there is an answer is what
 // they ask for.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.snapshot()))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()))
 }
 
 // ready answers GET /health/ready. The verdict that no GPU can be had is as
 // good as a reading: waiting would not help.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	snap := s.snapshot()
-	if snap == nil {
-		return s.readable(snap)
+	f := s.cfg.Newest()
+	if f == nil {
+		return s.readable(f)
 	}
-	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, snap))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, f))
 }
 
 // monitorHealth answers GET /api/health and /health/detailed.
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.snapshot(), s.cfg.Parts(), time.Now()))
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()))
 }
 
 // serveJSON is for answers about this very moment, which nobody may keep.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A deviceID is how a client names a device: by index, or by UUID.
@@ -49,24 +50,27 @@ func parseID(text string) (deviceID, error) {
 	return id, nil
 }
 
-// find returns the place of the device in the snapshot.
-func (id deviceID) find(snap *gpu.Snapshot) (int, error) {
-	i := slices.IndexFunc(snap.Devices, func(d gpu.Device) bool {
-		if id.uuid == "" {
-			return d.Index == id.index
-		}
-		return strings.EqualFold(d.UUID, id.uuid)
-	})
-	if i < 0 {
-		return 0, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text), id.hint(snap))
+// find returns the device. An index is unique within a node alone.
+func (id deviceID) find(f *insight.Fleet) (insight.Part, error) {
+	if id.uuid == "" && len(f.Nodes()) > 1 {
+		return insight.Part{}, ambiguous(id.text)
 	}
-	return i, nil
+	for p := range f.Parts() {
+		if d := p.Device; id.uuid == "" && d.Index == id.index || id.uuid != "" && strings.EqualFold(d.UUID, id.uuid) {
+			return p, nil
+		}
+	}
+	return insight.Part{}, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text), id.hint(f.Nodes()))
+}
+
+// ambiguous refuses an index where there are several nodes.
+func ambiguous(index string) error {
+	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each", "name the GPU by its UUID, or ask below /node/{name}/")
 }
 
 // hint says where to look instead.
-func (id deviceID) hint(snap *gpu.Snapshot) string {
-	for i := range snap.Devices {
-		d := &snap.Devices[i]
+func (id deviceID) hint(nodes gpu.Nodes) string {
+	for d := range nodes.Devices() {
 		if id.uuid != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.uuid) }) {
 			return "it is a MIG instance: ask for its GPU, " + d.UUID + ", and look under instances"
 		}

@@ -1,29 +1,79 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-func (s *Server) snapshot() *gpu.Snapshot {
-	snap, _ := s.cfg.Newest()
-	return snap
+type nodeKey struct{}
+
+// nodeOf is the node that a request is about, empty for all of them.
+func nodeOf(r *http.Request) string {
+	name, _ := r.Context().Value(nodeKey{}).(string)
+	return name
+}
+
+// ofNode answers below /node/{node} as routes does below the base path, about
+// that node alone.
+func (s *Server) ofNode(routes http.Handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		name, path := r.PathValue("node"), "/"+r.PathValue("path")
+		if nodeOf(r) != "" || !aboutANode(path) {
+			return s.notFound(w, r)
+		}
+		f := s.cfg.Newest()
+		if f == nil {
+			return s.readable(f)
+		}
+		if _, ok := f.Node(name); !ok {
+			return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/gpu/summary says what there is")
+		}
+		r = r.WithContext(context.WithValue(r.Context(), nodeKey{}, name))
+		u := *r.URL
+		u.Path, u.RawPath = s.cfg.BasePath+path, ""
+		r.URL = &u
+		routes.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+// aboutANode reports whether an address has something to say of one node.
+func aboutANode(path string) bool {
+	for _, prefix := range []string{"/api/gpu/", "/gpu/", "/api/v1/", "/api/alerts"} {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return path == "/"
+}
+
+// fleet is what a request is about: the newest Moments of all nodes, or that of
+// one. It is nil before the first reading.
+func (s *Server) fleet(r *http.Request) *insight.Fleet {
+	f := s.cfg.Newest()
+	if m, ok := f.Node(nodeOf(r)); ok {
+		return m.Alone()
+	}
+	return f
 }
 
 // kept answers with what build makes for the key of now, once for each key;
 // cache says how long a client may keep it.
-func kept[K comparable](key func() K, build func(K) (*body, error), cache func(K) string) handler {
+func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error), cache func(K) string) handler {
 	type made struct {
 		of   K
 		body *body
 	}
-	var newest slot[K, made]
+	var newest slots[K, made]
 	return func(w http.ResponseWriter, r *http.Request) error {
-		m, err := newest.get(key, func(k K) (made, error) {
+		m, err := newest.get(r, key, func(k K) (made, error) {
 			b, err := build(k)
 			return made{k, b}, err
 		})
@@ -37,37 +87,40 @@ func kept[K comparable](key func() K, build func(K) (*body, error), cache func(K
 // revalidate is for answers that may change at any time.
 func revalidate[K any](K) string { return cacheRevalidate }
 
-// untilNext is how long an answer about the snapshot alone may be kept: until
-// the next reading is due, since there can be no newer one before that, unless
-// a source is about to be tried again. It is rounded down to seconds, the unit
-// of the header.
-func (s *Server) untilNext(snap *gpu.Snapshot) string {
-	if snap == nil || len(snap.Failures) > 0 || len(snap.Devices) == 0 {
+// untilNext is how long an answer about the Moments alone may be kept: until the
+// next reading is due, since there can be no newer one before that, unless a
+// source is about to be tried again. It is rounded down to seconds, the unit of
+// the header.
+func (s *Server) untilNext(f *insight.Fleet) string {
+	nodes := f.Nodes()
+	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
 		return cacheRevalidate
 	}
-	left := time.Until(snap.Time.Add(s.cfg.Monitor.Interval))
+	left := time.Until(nodes[0].Time.Add(s.cfg.Monitor.Interval))
 	if left < time.Second || left > s.cfg.Monitor.Interval { // the clock was set back
 		return cacheRevalidate
 	}
 	return "private, max-age=" + strconv.Itoa(int(left/time.Second))
 }
 
-// derived answers with what build makes of the newest snapshot, which may be
-// nil.
-func (s *Server) derived(build func(*gpu.Snapshot) any) handler {
-	return kept(s.snapshot, func(snap *gpu.Snapshot) (*body, error) { return jsonBody(build(snap)) }, s.untilNext)
+// derived answers with what build makes of the newest Moments; there are none
+// before the first reading.
+func (s *Server) derived(build func(*insight.Fleet) any) handler {
+	return kept(s.fleet, func(f *insight.Fleet) (*body, error) { return jsonBody(build(f)) }, s.untilNext)
 }
 
-// update answers with the newest snapshot in the bytes that the socket sends.
+// update answers with the newest snapshot; that of the one node in the bytes
+// that the socket sends.
 func (s *Server) update() handler {
-	return kept(s.snapshot, func(*gpu.Snapshot) (*body, error) {
-		// A newer one may have come since the key was read. It does no harm:
-		// its own key is another.
-		snap, encoded := s.cfg.Newest()
-		if snap == nil {
-			return jsonBody(contract.EmptyUpdate(s.cfg.Monitor, s.cfg.Explain(nil).Sentence))
+	return kept(s.fleet, func(f *insight.Fleet) (*body, error) {
+		if nodes := f.Nodes(); len(nodes) == 1 {
+			// A newer one may have come since the key was read. It does no
+			// harm: its own key is another.
+			if encoded := s.cfg.Update(nodes[0].Node, auth.Everything); encoded != nil {
+				return newBody(typeJSON, encoded), nil
+			}
 		}
-		return newBody(typeJSON, encoded), nil
+		return jsonBody(contract.NewFleetUpdate(s.cfg.Monitor, f))
 	}, revalidate)
 }
 
@@ -75,28 +128,39 @@ func (s *Server) update() handler {
 // snapshot that they are about, so it is made again when their number changes.
 func (s *Server) summary() handler {
 	type basis struct {
-		snap   *gpu.Snapshot
+		fleet  *insight.Fleet
 		alerts int
 	}
-	now := func() basis { return basis{s.snapshot(), s.cfg.ActiveAlerts()} }
+	now := func(r *http.Request) basis { return basis{s.fleet(r), s.cfg.ActiveAlerts(nodeOf(r))} }
 	return kept(now, func(of basis) (*body, error) {
-		answer := s.cfg.Explain(of.snap)
-		summary := contract.NewSummary(s.cfg.Monitor, of.snap, answer.Sentence, of.alerts)
-		summary.Explain(&answer)
-		return jsonBody(summary)
+		return jsonBody(contract.NewSummary(s.monitor(of.fleet), of.fleet, of.alerts))
 	}, revalidate)
+}
+
+// monitor is what gpuwhy says of itself to who asks for those Moments: below
+// /node/{node} it is the monitor of that node.
+func (s *Server) monitor(f *insight.Fleet) contract.Monitor {
+	m := s.cfg.Monitor
+	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
+		m.Several, m.Node = false, moments[0].Snapshot.Node
+	}
+	return m
 }
 
 // past answers with the recent past: of all devices, or of those that the
 // request names.
 func (s *Server) past() handler {
 	type basis struct {
-		snap       *gpu.Snapshot
+		fleet      *insight.Fleet
 		generation uint64
 	}
-	now := func() basis { return basis{s.snapshot(), s.cfg.Recent.Generation()} }
+	now := func(r *http.Request) basis { return basis{s.fleet(r), s.cfg.Recent.Generation()} }
 	all := kept(now, func(of basis) (*body, error) {
-		return jsonBody(contract.NewRecent(s.cfg.Monitor, of.snap, s.cfg.Recent.View(nil)))
+		var keep func(node, uuid string, _ int) bool
+		if m := s.monitor(of.fleet); s.cfg.Monitor.Several && !m.Several {
+			keep = func(node, _ string, _ int) bool { return node == m.Node }
+		}
+		return jsonBody(contract.NewRecent(s.monitor(of.fleet), of.fleet, s.cfg.Recent.View(keep)))
 	}, revalidate)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		query, err := parseQuery(r)
@@ -112,24 +176,24 @@ func (s *Server) past() handler {
 
 func (s *Server) pastOf(names []string, w http.ResponseWriter, r *http.Request) error {
 	type key struct{ node, uuid string }
-	snap := s.snapshot()
+	f := s.fleet(r)
 	wanted := make(map[key]bool, len(names))
 	for _, name := range names {
 		id, err := parseID(name)
 		if err != nil {
 			return err
 		}
-		if snap == nil {
+		if f == nil {
 			continue // no device is known yet, nor any past
 		}
-		i, err := id.find(snap)
+		p, err := id.find(f)
 		if err != nil {
 			return err
 		}
-		wanted[key{snap.Devices[i].Node, snap.Devices[i].UUID}] = true
+		wanted[key{p.Device.Node, p.Device.UUID}] = true
 	}
 	view := s.cfg.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
-	b, err := jsonBody(contract.NewRecent(s.cfg.Monitor, snap, view))
+	b, err := jsonBody(contract.NewRecent(s.monitor(f), f, view))
 	if err != nil {
 		return err
 	}

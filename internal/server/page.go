@@ -7,21 +7,21 @@ import (
 	"net/url"
 	"sync"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // home answers with the dashboard, or for a program with what this is.
 func (s *Server) home() handler {
-	service := s.derived(func(snap *gpu.Snapshot) any { return contract.NewService(s.cfg.Monitor, snap) })
+	service := s.derived(func(f *insight.Fleet) any { return contract.NewService(s.cfg.Monitor, f) })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		addVary(w.Header(), "Accept")
 		if negotiate.Type(r.Header, typeHTML, typeJSON) == typeJSON {
 			return service(w, r)
 		}
 		var page bytes.Buffer
-		if err := s.cfg.Page(r.Context(), &page); err != nil {
+		if err := s.cfg.Page(r.Context(), &page, s.fleet(r), nodeOf(r)); err != nil {
 			return fmt.Errorf("render the page: %w", err)
 		}
 		return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
@@ -35,22 +35,21 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	snap := s.snapshot()
-	if err := s.readable(snap); err != nil {
+	f := s.fleet(r)
+	if err := s.readable(f); err != nil {
 		return err
 	}
-	i, err := id.find(snap)
+	p, err := id.find(f)
 	if err != nil {
 		return err
 	}
-	d := &snap.Devices[i]
-	if d.UUID != id.text {
+	if p.Device.UUID != id.text {
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, s.cfg.BasePath+"/gpu/"+url.PathEscape(d.UUID)+query(r), http.StatusTemporaryRedirect)
+		http.Redirect(w, r, s.cfg.BasePath+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
 	var page bytes.Buffer
-	if err := s.cfg.DevicePage(r.Context(), &page, snap, d); err != nil {
+	if err := s.cfg.DevicePage(r.Context(), &page, p); err != nil {
 		return fmt.Errorf("render the page of a device: %w", err)
 	}
 	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 const browser = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
@@ -105,7 +106,7 @@ func TestAnswerThatCannotBeEncoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := true
-	h := s.wrap(s.handle(s.derived(func(*gpu.Snapshot) any {
+	h := s.wrap(s.handle(s.derived(func(*insight.Fleet) any {
 		if broken {
 			return func() {}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A route is an address, what answers there, and what the documents say of it.
@@ -74,13 +75,13 @@ func (s *Server) routes() []route {
 		api("/api/gpu/metrics/{id}", s.device(), apidoc.Operation{
 			ID: "getDevice", Tag: tagLive, Summary: "One GPU of the newest snapshot",
 			Params:  []apidoc.Param{deviceParam},
-			Answers: []apidoc.Answer{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), unknownDevice, badDevice, nothingToRead},
+			Answers: []apidoc.Answer{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ambiguousDevice, unknownDevice, badDevice, nothingToRead},
 		}),
 		api("/api/gpu/recent", s.past(), apidoc.Operation{
 			ID: "getRecent", Tag: tagLive, Summary: "The last 15 minutes",
 			Description: "What charts start with: at most 300 points a series, which all share their times.",
 			Params:      []apidoc.Param{{Name: "gpu", In: "query", Description: "Narrows to a GPU, by index or UUID; may be given several times.", Example: "0", Repeated: true}},
-			Answers:     []apidoc.Answer{ok("One entry a GPU.", contract.Recent{}, "recent"), unknownDevice, badDeviceQuery},
+			Answers:     []apidoc.Answer{ok("One entry a GPU.", contract.Recent{}, "recent"), ambiguousDevice, unknownDevice, badDeviceQuery},
 		}),
 
 		api("/api/gpu/why", s.why(), apidoc.Operation{
@@ -91,10 +92,10 @@ func (s *Server) routes() []route {
 		api("/api/gpu/why/{id}", s.whyOne(), apidoc.Operation{
 			ID: "getWhyOfOne", Tag: tagLive, Summary: "Why one GPU's fan runs",
 			Params:  []apidoc.Param{deviceParam},
-			Answers: []apidoc.Answer{ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), unknownDevice, badDevice, nothingToRead},
+			Answers: []apidoc.Answer{ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ambiguousDevice, unknownDevice, badDevice, nothingToRead},
 		}),
 
-		api("/gpu/info", s.derived(func(snap *gpu.Snapshot) any { return contract.NewGPUInfo(s.cfg.Monitor, snap) }), apidoc.Operation{
+		api("/gpu/info", s.derived(func(f *insight.Fleet) any { return contract.NewGPUInfo(s.monitor(f), f) }), apidoc.Operation{
 			ID: "getInfo", Tag: tagAgent, Summary: "Whether there are GPUs",
 			Answers: []apidoc.Answer{ok("How many there are.", contract.GPUInfo{}, "gpu_info")},
 		}),
@@ -105,10 +106,10 @@ func (s *Server) routes() []route {
 		api("/gpu/metrics/{id}", s.device(), apidoc.Operation{
 			ID: "getMetricsOfOne", Tag: tagAgent, Summary: "One GPU of the machine",
 			Params:  []apidoc.Param{deviceParam},
-			Answers: []apidoc.Answer{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), unknownDevice, badDevice, nothingToRead},
+			Answers: []apidoc.Answer{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ambiguousDevice, unknownDevice, badDevice, nothingToRead},
 		}),
 
-		api("/api/v1/monitoring/gpu-metrics", s.derived(func(snap *gpu.Snapshot) any { return contract.NewFleet(s.cfg.Monitor, snap) }), apidoc.Operation{
+		api("/api/v1/monitoring/gpu-metrics", s.derived(func(f *insight.Fleet) any { return contract.NewFleet(s.monitor(f), f) }), apidoc.Operation{
 			ID: "getFleet", Tag: tagFleet, Summary: "Every GPU in short",
 			Answers: []apidoc.Answer{ok("The GPUs; an empty list where there is none.", contract.Fleet{}, "fleet")},
 		}),
@@ -145,11 +146,11 @@ func (s *Server) routes() []route {
 			Answers: []apidoc.Answer{ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"), emptyCluster, unknownCluster, badQuery, notReadYet},
 		}),
 
-		api("/api/gpu/devices", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDevices(s.cfg.Monitor, snap) }), apidoc.Operation{
+		api("/api/gpu/devices", s.derived(func(f *insight.Fleet) any { return contract.NewDevices(s.monitor(f), f) }), apidoc.Operation{
 			ID: "listDevices", Tag: tagManager, Summary: "Devices in short",
 			Answers: []apidoc.Answer{ok("The devices; one that fails says so and has null readings.", contract.Devices{}, "devices")},
 		}),
-		api("/api/gpu/driver", s.derived(func(snap *gpu.Snapshot) any { return contract.NewDriverInfo(s.cfg.Monitor, snap) }), apidoc.Operation{
+		api("/api/gpu/driver", s.derived(func(f *insight.Fleet) any { return contract.NewDriverInfo(s.monitor(f), f) }), apidoc.Operation{
 			ID: "getDriver", Tag: tagManager, Summary: "Versions of driver, CUDA and library",
 			Answers: []apidoc.Answer{ok("The versions; null where no driver answers.", contract.DriverInfo{}, "driver")},
 		}),
@@ -218,18 +219,19 @@ var (
 	deviceParam  = apidoc.Param{Name: "id", In: "path", Description: "The GPU's index, or its UUID.", Example: "0"}
 	clusterParam = apidoc.Param{Name: "cluster_id", In: "query", Description: "Narrows to a cluster; all of them if it is left out.", Example: contract.LocalCluster}
 
-	noGPU = &gpu.Snapshot{Source: gpu.SourceNVML}
+	noGPU = gpu.Nodes{{Source: gpu.SourceNVML}}
 
-	unknownDevice  = refused(http.StatusNotFound, "There is no such GPU.", refuse(http.StatusNotFound, `there is no GPU "7"`, "/api/gpu/devices lists all"))
-	badDevice      = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID.", errOf(parseID("first")))
-	badDeviceQuery = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
-	badQuery       = refused(http.StatusUnprocessableEntity, "The query can't be read, as where it has a semicolon.", errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
-	nothingToRead  = refused(http.StatusServiceUnavailable, "No GPU can be read, or none was read yet; detail says why.", refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
-	notReadYet     = refused(http.StatusServiceUnavailable, "The first reading is still under way.", new(Server).readable(nil))
-	emptyCluster   = refused(http.StatusBadRequest, "The cluster that was named has no node with a GPU.", refuse(http.StatusBadRequest, `the cluster "local" has no node with a GPU`, contract.Reason(noGPU)))
-	unknownCluster = refused(http.StatusNotFound, "There is no such cluster.", refuse(http.StatusNotFound, `there is no cluster "other"`, `leave cluster_id out, or use "local"`))
-	unknownNode    = refused(http.StatusNotFound, "There is no such cluster, or no such machine with a GPU in it.", refuse(http.StatusNotFound, `there is no node "other" with a GPU`, "/api/v1/gpu/nodes lists all"))
-	otherProblem   = refused(http.StatusMisdirectedRequest, "Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.", foreignHost("gpu.example.org"))
+	ambiguousDevice = refused(http.StatusBadRequest, "There are several machines, and an index may be a GPU of each.", ambiguous("7"))
+	unknownDevice   = refused(http.StatusNotFound, "There is no such GPU.", refuse(http.StatusNotFound, `there is no GPU "7"`, "/api/gpu/devices lists all"))
+	badDevice       = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID.", errOf(parseID("first")))
+	badDeviceQuery  = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
+	badQuery        = refused(http.StatusUnprocessableEntity, "The query can't be read, as where it has a semicolon.", errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
+	nothingToRead   = refused(http.StatusServiceUnavailable, "No GPU can be read, or none was read yet; detail says why.", refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
+	notReadYet      = refused(http.StatusServiceUnavailable, "The first reading is still under way.", new(Server).readable(nil))
+	emptyCluster    = refused(http.StatusBadRequest, "The cluster that was named has no node with a GPU.", refuse(http.StatusBadRequest, `the cluster "local" has no node with a GPU`, contract.Reason(noGPU)))
+	unknownCluster  = refused(http.StatusNotFound, "There is no such cluster.", refuse(http.StatusNotFound, `there is no cluster "other"`, `leave cluster_id out, or use "local"`))
+	unknownNode     = refused(http.StatusNotFound, "There is no such cluster, or no such machine with a GPU in it.", refuse(http.StatusNotFound, `there is no node "other" with a GPU`, "/api/v1/gpu/nodes lists all"))
+	otherProblem    = refused(http.StatusMisdirectedRequest, "Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.", foreignHost("gpu.example.org"))
 )
 
 // refused is an answer with an error, which is its example.

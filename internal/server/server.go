@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -19,18 +19,18 @@ import (
 // at the same time.
 type Config struct {
 	Monitor contract.Monitor
-	// Newest returns the newest snapshot and the bytes of the
-	// [contract.Update] that it was encoded to; nil before the first reading.
-	// It never goes back to an older one.
-	Newest func() (snap *gpu.Snapshot, update []byte)
+	// Newest returns the newest Moment of each node; nil before the first
+	// reading. It never goes back to an older one.
+	Newest func() *insight.Fleet
+	// Update returns the bytes of a node's newest [contract.Update], as the
+	// viewers of an audience get them; nil where there is none.
+	Update func(node string, to auth.Audience) []byte
 	// WS answers /ws.
-	WS http.Handler
-	// Explain says why the machine of a snapshot is as it is; the snapshot may
-	// be nil.
-	Explain func(*gpu.Snapshot) explain.Answer
-	Recent  *recent.Store
-	// ActiveAlerts is how many alerts are firing.
-	ActiveAlerts func() int
+	WS     http.Handler
+	Recent *recent.Store
+	// ActiveAlerts is how many alerts are firing on a node; on all, where it is
+	// empty.
+	ActiveAlerts func(node string) int
 	// Alerts are what fires, and what people say of it; their addresses are not
 	// there where it is nil. AlertsPage writes their page; from is how many of the
 	// worst it leaves out.
@@ -41,11 +41,11 @@ type Config struct {
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.PartState
 
-	// Page writes the dashboard, ErrorPage what a browser sees instead of
+	// Page writes the dashboard of a fleet, or of a node where it is named; ErrorPage what a browser sees instead of
 	// problem+json. Nothing of what they wrote is sent if they fail.
-	Page func(ctx context.Context, w io.Writer) error
-	// DevicePage writes the page of a device of a snapshot.
-	DevicePage func(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error
+	Page func(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error
+	// DevicePage writes the page of a device.
+	DevicePage func(ctx context.Context, w io.Writer, p insight.Part) error
 	ErrorPage  func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
 	// DocsPage writes the interactive documentation, ReferencePage the OpenAPI
 	// document as a page to read, EventsPage the WebSocket protocol. What they
@@ -143,6 +143,7 @@ func (s *Server) Handler() http.Handler {
 	// The page of a device. Its pattern names no method, which would make it
 	// conflict with those of /gpu/info.
 	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.handle(readOnly(s.devicePage)))
+	mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.handle(readOnly(s.ofNode(mux))))
 	// Without this, whoever asks for it is led to /static/, where nothing is.
 	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
 	if s.cfg.BasePath != "" {

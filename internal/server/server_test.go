@@ -21,9 +21,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -32,14 +33,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A stage is all that a server looks at, and what it logged.
 type stage struct {
 	mu     sync.Mutex
-	snap   *gpu.Snapshot
-	update []byte
+	fleet  *insight.Fleet
+	update map[string][]byte // by node
 
-	engine              *alert.Engine
-	alerts, whys, pages atomic.Int64
-	recent              *recent.Store
-	log                 logged
-	pageErr             error
+	engine               *alert.Engine
+	alerts, asked, pages atomic.Int64
+	recent               *recent.Store
+	log                  logged
+	pageErr              error
 }
 
 // logged is what was logged.
@@ -60,24 +61,37 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// show makes the snapshot the newest.
-func (st *stage) show(tb testing.TB, snap *gpu.Snapshot) {
+// show makes the snapshots the newest, each of a node.
+func (st *stage) show(tb testing.TB, snaps ...*gpu.Snapshot) {
 	tb.Helper()
-	update, err := json.Marshal(contract.NewUpdate(snap, "why"))
-	if err != nil {
-		tb.Fatal(err)
+	f := insight.NewFleet()
+	updates := map[string][]byte{}
+	for _, snap := range snaps {
+		m := insight.Of(snap)
+		update, err := json.Marshal(contract.NewUpdate(m, nil))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		f, updates[snap.Node] = f.With(m), update
+		st.recent.Add(snap)
+		st.engine.Observe(snap, nil)
 	}
-	st.recent.Add(snap)
-	st.engine.Observe(snap, nil)
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.snap, st.update = snap, update
+	st.fleet, st.update = f, updates
 }
 
-func (st *stage) newest() (*gpu.Snapshot, []byte) {
+func (st *stage) newest() *insight.Fleet {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.snap, st.update
+	return st.fleet
+}
+
+func (st *stage) newestUpdate(node string, _ auth.Audience) []byte {
+	st.asked.Add(1)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.update[node]
 }
 
 // A desk is where people say something of an engine's alerts.
@@ -123,15 +137,12 @@ func newStage() (*stage, Config) {
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
+		Update:  st.newestUpdate,
 		WS: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "the socket")
 		}),
-		Explain: func(s *gpu.Snapshot) explain.Answer {
-			st.whys.Add(1)
-			return explain.Explain(s)
-		},
 		Recent:       st.recent,
-		ActiveAlerts: func() int { return int(st.alerts.Load()) },
+		ActiveAlerts: func(string) int { return int(st.alerts.Load()) },
 		Alerts:       desk{st.engine},
 		AlertsPage: func(_ context.Context, w io.Writer, from int) error {
 			_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
@@ -144,12 +155,12 @@ func newStage() (*stage, Config) {
 		Parts: func() map[string]contract.PartState {
 			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: fixture.Time}}
 		},
-		Page: func(_ context.Context, w io.Writer) error {
+		Page: func(_ context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
 			fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
 			return st.pageErr
 		},
-		DevicePage: func(_ context.Context, w io.Writer, _ *gpu.Snapshot, d *gpu.Device) error {
-			fmt.Fprintf(w, "<!doctype html><title>%s</title>", d.UUID)
+		DevicePage: func(_ context.Context, w io.Writer, p insight.Part) error {
+			fmt.Fprintf(w, "<!doctype html><title>%s</title>", p.Device.UUID)
 			return st.pageErr
 		},
 		ErrorPage: func(_ context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
@@ -256,38 +267,41 @@ func want(t *testing.T, answer any) string {
 
 func TestAnswers(t *testing.T) {
 	server := fixture.BrokenServer()
-	answer := explain.Explain(server)
-	summary := contract.NewSummary(testMonitor, server, "", 0)
-	summary.Explain(&answer)
+	m := insight.Of(server)
+	f := m.Alone()
+	var part []insight.Part
+	for p := range m.Parts() {
+		part = append(part, p)
+	}
 	for _, tt := range []struct {
 		path   string
 		answer any
 	}{
-		{"/api/gpu/summary", summary},
-		{"/api/gpu/metrics", contract.NewUpdate(server, "why")},
-		{"/api/gpu/metrics/3", contract.NewOneGPU(server, &server.Devices[3])},
-		{"/api/gpu/why", contract.NewWhy(testMonitor, server, &answer)},
-		{"/api/gpu/why/3", contract.NewOneWhy(server, &answer.Devices[3])},
-		{"/api/gpu/why/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneWhy(server, &answer.Devices[2])},
-		{"/gpu/info", contract.NewGPUInfo(testMonitor, server)},
-		{"/gpu/metrics", contract.NewGPUMetrics(server)},
-		{"/gpu/metrics/7", contract.NewOneGPU(server, &server.Devices[7])},
-		{"/gpu/metrics/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneGPU(server, &server.Devices[2])},
-		{"/health", contract.NewProbe(testMonitor, server)},
-		{"/health/live", contract.NewProbe(testMonitor, server)},
-		{"/health/ready", contract.NewProbe(testMonitor, server)},
-		{"/api/gpu/devices", contract.NewDevices(testMonitor, server)},
-		{"/api/gpu/driver", contract.NewDriverInfo(testMonitor, server)},
-		{"/api/v1/monitoring/gpu-metrics", contract.NewFleet(testMonitor, server)},
-		{"/api/v1/gpu/nodes", contract.NewClusterNodes(server)},
-		{"/api/v1/gpu/nodes?cluster_id=local", contract.NewClusterNodes(server)},
-		{"/api/v1/gpu/nodes/dgx-1", contract.NewClusterNodes(server)[0]},
-		{"/api/v1/gpu/nodes/local/dgx-1", contract.NewClusterNodes(server)[0]},
-		{"/api/v1/gpu/processes", contract.NewClusterProcesses(contract.NewClusterNodes(server))},
-		{"/api/v1/gpu/processes?node_name=dgx-1&cluster_id=local", contract.NewClusterProcesses(contract.NewClusterNodes(server))},
+		{"/api/gpu/summary", contract.NewSummary(testMonitor, f, 0)},
+		{"/api/gpu/metrics", contract.NewUpdate(m, nil)},
+		{"/api/gpu/metrics/3", contract.NewOneGPU(part[3])},
+		{"/api/gpu/why", contract.NewWhy(testMonitor, f)},
+		{"/api/gpu/why/3", contract.NewOneWhy(part[3])},
+		{"/api/gpu/why/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneWhy(part[2])},
+		{"/gpu/info", contract.NewGPUInfo(testMonitor, f)},
+		{"/gpu/metrics", contract.NewGPUMetrics(testMonitor, f)},
+		{"/gpu/metrics/7", contract.NewOneGPU(part[7])},
+		{"/gpu/metrics/gpu-800C0DE0-0000-4000-8000-000000000002", contract.NewOneGPU(part[2])},
+		{"/health", contract.NewProbe(testMonitor, f)},
+		{"/health/live", contract.NewProbe(testMonitor, f)},
+		{"/health/ready", contract.NewProbe(testMonitor, f)},
+		{"/api/gpu/devices", contract.NewDevices(testMonitor, f)},
+		{"/api/gpu/driver", contract.NewDriverInfo(testMonitor, f)},
+		{"/api/v1/monitoring/gpu-metrics", contract.NewFleet(testMonitor, f)},
+		{"/api/v1/gpu/nodes", contract.NewClusterNodes(f)},
+		{"/api/v1/gpu/nodes?cluster_id=local", contract.NewClusterNodes(f)},
+		{"/api/v1/gpu/nodes/dgx-1", contract.NewClusterNodes(f)[0]},
+		{"/api/v1/gpu/nodes/local/dgx-1", contract.NewClusterNodes(f)[0]},
+		{"/api/v1/gpu/processes", contract.NewClusterProcesses(contract.NewClusterNodes(f))},
+		{"/api/v1/gpu/processes?node_name=dgx-1&cluster_id=local", contract.NewClusterProcesses(contract.NewClusterNodes(f))},
 		{"/api/v1/gpu/processes?node_name=dgx-2", []contract.ClusterProcess{}},
-		{"/api/v1/gpu/summary", contract.NewClusterSummary(testMonitor, server, nil)},
-		{"/api/v1/gpu/summary?cluster_id=local", contract.NewClusterSummary(testMonitor, server, new(contract.LocalCluster))},
+		{"/api/v1/gpu/summary", contract.NewClusterSummary(testMonitor, f, nil)},
+		{"/api/v1/gpu/summary?cluster_id=local", contract.NewClusterSummary(testMonitor, f, new(contract.LocalCluster))},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
 			st, h := serving(t)
@@ -468,41 +482,42 @@ func TestMethods(t *testing.T) {
 // The update's bytes are those that the socket sends, whatever they are.
 func TestUpdateIsNotEncodedAgain(t *testing.T) {
 	_, h := serving(t, func(c *Config) {
-		snap := fixture.Workstation()
-		c.Newest = func() (*gpu.Snapshot, []byte) { return snap, []byte("the very bytes") }
+		f := insight.Of(fixture.Workstation()).Alone()
+		c.Newest = func() *insight.Fleet { return f }
+		c.Update = func(string, auth.Audience) []byte { return []byte("the very bytes") }
 	})
 	if got := get(h, "/api/gpu/metrics").Body.String(); got != "the very bytes" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// An answer is made once for a snapshot, however many ask; the summary again
-// when the number of alerts changes.
+// An answer is made once for the newest Moments, however many ask. The summary
+// follows the number of alerts.
 func TestMadeOnce(t *testing.T) {
 	st, h := serving(t)
 	st.show(t, fixture.Workstation())
 	askAll := func() {
 		var all sync.WaitGroup
 		for range 20 {
-			all.Go(func() { get(h, "/api/gpu/summary") })
+			all.Go(func() { get(h, "/api/gpu/metrics") })
 		}
 		all.Wait()
 	}
 	for _, step := range []struct {
 		what   string
 		change func()
-		whys   int64
+		made   int64
 		alerts int
 	}{
 		{"at first", func() {}, 1, 0},
 		{"again", func() {}, 1, 0},
-		{"after an alert", func() { st.alerts.Store(2) }, 2, 2},
-		{"after a snapshot", func() { st.show(t, fixture.Server()) }, 3, 2},
+		{"after an alert", func() { st.alerts.Store(2) }, 1, 2},
+		{"after a reading", func() { st.show(t, fixture.Server()) }, 2, 2},
 	} {
 		step.change()
 		askAll()
-		if got := st.whys.Load(); got != step.whys {
-			t.Errorf("%s: made %d times, want %d", step.what, got, step.whys)
+		if got := st.asked.Load(); got != step.made {
+			t.Errorf("%s: made %d times, want %d", step.what, got, step.made)
 		}
 		if got := decode[contract.Summary](t, get(h, "/api/gpu/summary")).ActiveAlerts; got != step.alerts {
 			t.Errorf("%s: %d active alerts, want %d", step.what, got, step.alerts)
@@ -518,7 +533,7 @@ func TestRecent(t *testing.T) {
 	isProblem(t, get(h, "/api/gpu/recent?gpu=0&gpu=zero"), 422)
 	st.show(t, fixture.Server())
 	first := get(h, "/api/gpu/recent")
-	if got, want := first.Body.String(), want(t, contract.NewRecent(testMonitor, fixture.Server(), st.recent.View(nil))); got != want {
+	if got, want := first.Body.String(), want(t, contract.NewRecent(testMonitor, st.newest(), st.recent.View(nil))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for query, uuids := range map[string]int{"gpu=0": 1, "gpu=0&gpu=3": 2, "gpu=GPU-800c0de0-0000-4000-8000-000000000003&gpu=3": 1, "other=1": 8} {
@@ -769,5 +784,46 @@ func TestBadConfig(t *testing.T) {
 		if err == nil || !strings.Contains(advice.Try, flag) {
 			t.Errorf("%s: %v, want advice about the flag", name, err)
 		}
+	}
+}
+
+// Of several nodes every answer about all says so, an index alone names no GPU,
+// and each node has addresses of its own.
+func TestSeveralNodes(t *testing.T) {
+	st, h := serving(t, func(c *Config) { c.Monitor.Several = true })
+	st.show(t, fixture.Workstation(), fixture.BrokenServer())
+	summary := decode[map[string]any](t, get(h, "/api/gpu/summary"))
+	if summary["node"] != nil || summary["node_count"] != 2.0 || summary["gpu_count"] != 9.0 {
+		t.Errorf("summary: %v", summary)
+	}
+	if all := decode[contract.Update](t, get(h, "/api/gpu/metrics")); len(all.GPUs) != 9 || all.GPUs[0].Node != "dgx-1" || all.GPUs[8].Node != "workstation" {
+		t.Errorf("%d GPUs, in the order of nodes and indexes", len(all.GPUs))
+	}
+	if list := decode[contract.Fleet](t, get(h, "/api/v1/monitoring/gpu-metrics")); list.GPUs[8].ID != "gpu-8" {
+		t.Errorf("the last one is %q: ids count over the whole list", list.GPUs[8].ID)
+	}
+	for _, path := range []string{"/api/gpu/metrics/0", "/gpu/metrics/0", "/gpu/0", "/api/gpu/why/0", "/api/gpu/recent?gpu=0"} {
+		if detail := isProblem(t, get(h, path), http.StatusBadRequest); !strings.Contains(detail, "/node/{name}/") {
+			t.Errorf("%s: %s", path, detail)
+		}
+	}
+	if one := decode[contract.OneGPU](t, get(h, "/api/gpu/metrics/GPU-800c0de0-0000-4000-8000-000000000002")); one.Node != "dgx-1" {
+		t.Errorf("by UUID: %+v", one)
+	}
+	for path, want := range map[string]int{
+		"/node/workstation/": 200, "/node/workstation/gpu/metrics/0": 200, "/node/workstation/api/gpu/summary": 200, "/node/workstation/api/alerts": 200,
+		"/node/dgx-1/api/gpu/why/3": 200, "/node/workstation/gpu/metrics/3": 404, "/node/dgx-2/api/gpu/summary": 404,
+		"/node/workstation/ws": 404, "/node/workstation/node/dgx-1/": 404, "/node/workstation/metrics": 404,
+	} {
+		if w := get(h, path); w.Code != want {
+			t.Errorf("%s: %d, want %d: %s", path, w.Code, want, w.Body)
+		}
+	}
+	own := decode[map[string]any](t, get(h, "/node/workstation/api/gpu/summary"))
+	if own["node"] != "workstation" || own["gpu_count"] != 1.0 {
+		t.Errorf("a node's summary: %v", own)
+	}
+	if got := decode[contract.Recent](t, get(h, "/node/workstation/api/gpu/recent")); len(got.GPUs) != 1 {
+		t.Errorf("a node's past has %d GPUs, want 1", len(got.GPUs))
 	}
 }

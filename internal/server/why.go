@@ -1,22 +1,16 @@
 package server
 
 import (
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // why answers with every cause of the machine and of its devices.
 func (s *Server) why() handler {
-	return s.derived(func(snap *gpu.Snapshot) any {
-		answer := s.cfg.Explain(snap)
-		return contract.NewWhy(s.cfg.Monitor, snap, &answer)
-	})
+	return s.derived(func(f *insight.Fleet) any { return contract.NewWhy(s.monitor(f), f) })
 }
 
 // whyOne answers with the causes of one device.
 func (s *Server) whyOne() handler {
-	return s.each(func(snap *gpu.Snapshot) func(i int) any {
-		answer := s.cfg.Explain(snap)
-		return func(i int) any { return contract.NewOneWhy(snap, &answer.Devices[i]) }
-	})
+	return s.each(func(p insight.Part) any { return contract.NewOneWhy(p) })
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // Simulated is the line above whatever is simulated.
@@ -53,35 +53,47 @@ func (e escaping) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Table prints a snapshot.
-func Table(w io.Writer, s *gpu.Snapshot) error {
-	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	if s.Simulated() {
+// Table prints the newest readings. Of several nodes it names each device's.
+func Table(w io.Writer, f *insight.Fleet) error {
+	nodes := f.Nodes()
+	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), len(nodes) > 1}
+	if nodes.Simulated() {
 		t.row(Simulated)
 	}
-	if len(s.Devices) > 0 {
-		t.row(explain.Why(s))
+	if nodes.Totals().Devices > 0 {
+		t.row(f.Answer().Sentence)
 		t.row("")
-		t.row("GPU", "NAME", "UTIL", "MEMORY", "TEMP", "POWER", "FAN", "STATE")
+		t.of("NODE", "GPU", "NAME", "UTIL", "MEMORY", "TEMP", "POWER", "FAN", "STATE")
 	}
-	for i := range s.Devices {
-		t.device(&s.Devices[i])
+	for d := range nodes.Devices() {
+		t.device(d)
 	}
 	header := false
-	for i := range s.Devices {
-		for _, p := range s.Devices[i].Processes.Or(nil) {
+	for d := range nodes.Devices() {
+		for _, p := range d.Processes.Or(nil) {
 			if !header {
 				t.row("")
-				t.row("GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
+				t.of("NODE", "GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
 				header = true
 			}
-			t.process(s.Devices[i].Index, &p)
+			t.process(d, &p)
 		}
 	}
 	return t.Flush()
 }
 
-type table struct{ *tabwriter.Writer }
+type table struct {
+	*tabwriter.Writer
+	nodes bool // there are several
+}
+
+// of writes cells about something of a node.
+func (t *table) of(node string, cells ...string) {
+	if t.nodes {
+		cells = append([]string{node}, cells...)
+	}
+	t.row(cells...)
+}
 
 // row writes cells; what devices and processes call themselves can't move the
 // terminal's cursor or its columns.
@@ -99,12 +111,12 @@ func (t *table) device(d *gpu.Device) {
 	if d.Power.EnforcedLimit.Present() {
 		power += " / " + text(d.Power.EnforcedLimit, watts)
 	}
-	t.row(fmt.Sprint(d.Index), d.Name, text(d.Utilization.GPU, percent), memory,
+	t.of(d.Node, fmt.Sprint(d.Index), d.Name, text(d.Utilization.GPU, percent), memory,
 		text(d.Thermal.GPU, func(c gpu.Celsius) string { return fmt.Sprintf("%.0f °C", float64(c)) }),
 		power, text(d.Fans.Commanded(), percent), string(d.State))
 }
 
-func (t *table) process(index int, p *gpu.Process) {
+func (t *table) process(d *gpu.Device, p *gpu.Process) {
 	what := p.Facts.Command
 	if !what.Present() {
 		what = p.Facts.Name
@@ -112,7 +124,7 @@ func (t *table) process(index int, p *gpu.Process) {
 	if !p.Facts.Exists.Or(true) {
 		what = gpu.Of("(no such process any more)")
 	}
-	t.row(fmt.Sprint(index), fmt.Sprint(p.PID), text(p.Facts.User, same), runsIn(&p.Facts), string(p.Type),
+	t.of(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), text(p.Facts.User, same), runsIn(&p.Facts), string(p.Type),
 		text(p.Memory, mebibytes), text(p.SM, percent),
 		text(p.Facts.Started, func(at time.Time) string { return at.Local().Format("01-02 15:04") }),
 		text(what, same))

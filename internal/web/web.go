@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -26,11 +27,8 @@ import (
 // same time.
 type Config struct {
 	Monitor func() contract.Monitor
-	// Newest returns the newest snapshot; nil before the first.
-	Newest func() *gpu.Snapshot
-	// Explain says why the machine of a snapshot is as it is; the snapshot may
-	// be nil.
-	Explain  func(*gpu.Snapshot) explain.Answer
+	// Newest returns the newest Moments; nil before the first.
+	Newest   func() *insight.Fleet
 	Recent   *recent.Store
 	Alerts   server.Alerts
 	Targets  func() []notify.Status
@@ -54,32 +52,26 @@ func (p *Pages) Serve(on *server.Config) {
 	on.Assets = p.Asset
 }
 
-func (p *Pages) dashboard(ctx context.Context, w io.Writer) error {
-	snap := p.cfg.Newest()
-	answer := p.cfg.Explain(snap)
-	in := p.input(snap)
-	in.Why, in.Causes = answer.Sentence, newCauses(answer.Main())
+func (p *Pages) dashboard(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error {
+	in := p.input(f, node)
+	in.Why, in.Causes = f.Answer().Sentence, newCauses(f.Answer().Main())
 	return views.NewPage(in).Render(ctx, w)
 }
 
-func (p *Pages) device(ctx context.Context, w io.Writer, snap *gpu.Snapshot, d *gpu.Device) error {
-	answer := p.cfg.Explain(snap)
-	in := p.input(snap)
-	if own := answer.Of(d.Node, d.UUID); own != nil {
-		in.Causes = newCauses(own.Causes)
-	}
-	return views.NewDevicePage(in, d).Render(ctx, w)
+func (p *Pages) device(ctx context.Context, w io.Writer, of insight.Part) error {
+	in := p.input(of.Alone(), "")
+	in.Causes = newCauses(of.Why.Causes)
+	return views.NewDevicePage(in, of.Device).Render(ctx, w)
 }
 
-// attribution says whose a device's memory, work and watts are; nothing before
-// the first snapshot.
-func attribution(snap *gpu.Snapshot) func(*gpu.Device) views.Attribution {
-	if snap == nil {
-		return nil
-	}
-	foreign := attribute.ForeignPIDs(snap)
+// attribution says whose a device's memory, work and watts are.
+func attribution(f *insight.Fleet) func(*gpu.Device) views.Attribution {
 	return func(d *gpu.Device) views.Attribution {
-		a := attribute.Of(d, foreign)
+		part, ok := f.Device(d.Node, d.UUID)
+		if !ok {
+			return views.Attribution{}
+		}
+		a := part.Attribution
 		m, u, p := &a.Memory, &a.Utilization, &a.Power
 		out := views.Attribution{
 			Method:       string(p.Method),
@@ -116,11 +108,11 @@ func newCauses(causes []explain.Cause) []views.Cause {
 	return out
 }
 
-// input is what pages of that snapshot are made of, but for why it is so.
-func (p *Pages) input(snap *gpu.Snapshot) views.Input {
+// input is what pages of those Moments are made of, but for why it is so.
+func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	monitor := p.cfg.Monitor()
 	in := views.Input{
-		Snapshot:       snap,
+		Nodes:          f.Nodes(),
 		Version:        monitor.Version,
 		Node:           monitor.Node,
 		Source:         monitor.Source,
@@ -129,10 +121,13 @@ func (p *Pages) input(snap *gpu.Snapshot) views.Input {
 		BasePath:       p.cfg.BasePath,
 		Asset:          p.URL,
 		Now:            time.Now(),
-		Attribution:    attribution(snap),
+		Attribution:    attribution(f),
 		Kept:           p.kept,
 	}
 	for _, a := range p.cfg.Alerts.Standing() {
+		if node != "" && a.Device.Node != node {
+			continue
+		}
 		in.Alerts = append(in.Alerts, newViewAlert(&a))
 	}
 	return in
@@ -163,17 +158,16 @@ func newViewAlert(a *alert.Alert) views.Alert {
 
 // alerts writes the page of alerts.
 func (p *Pages) alerts(ctx context.Context, w io.Writer, from int) error {
-	snap := p.cfg.Newest()
-	answer := p.cfg.Explain(snap)
-	in := views.AlertsInput{Input: p.input(snap), From: from}
+	f := p.cfg.Newest()
+	in := views.AlertsInput{Input: p.input(f, ""), From: from}
 	in.Explain = func(a *views.Alert) {
-		of := answer.Of(a.Node, a.UUID)
-		if of == nil {
+		of, ok := f.Device(a.Node, a.UUID)
+		if !ok {
 			return
 		}
-		a.Why = of.Sentence
-		if a.Advice == "" && len(of.Causes) > 0 {
-			a.Advice = of.Causes[0].Advice
+		a.Why = of.Why.Sentence
+		if a.Advice == "" && len(of.Why.Causes) > 0 {
+			a.Advice = of.Why.Causes[0].Advice
 		}
 	}
 	for _, a := range p.cfg.Alerts.Past() {

@@ -408,7 +408,7 @@ func TestSumsAddUp(t *testing.T) {
 		}
 		var gotMemory gpu.Bytes
 		var gotWatts float64
-		users := attribute.ByUser(s, as)
+		users := attribute.ByUser(pairs(s, as))
 		for i, sum := range users {
 			gotMemory += sum.Memory.Or(0)
 			gotWatts += float64(sum.Power.Or(0))
@@ -440,7 +440,7 @@ func TestSums(t *testing.T) {
 	s := &gpu.Snapshot{Devices: []gpu.Device{*first.device(), *second.device()}}
 	as := attribute.Snapshot(s)
 
-	users := attribute.ByUser(s, as)
+	users := attribute.ByUser(pairs(s, as))
 	want := []attribute.Sum[string]{
 		{Of: gpu.Of("alice"), Processes: 1, Devices: 2, Memory: gpu.Of(8 * gib), Power: gpu.Of[gpu.Watts](200)},
 		{Of: gpu.Of("bob"), Processes: 1, Devices: 1, Memory: gpu.Of(2 * gib), Power: gpu.Of[gpu.Watts](100)},
@@ -449,12 +449,12 @@ func TestSums(t *testing.T) {
 	if !reflect.DeepEqual(users, want) {
 		t.Errorf("users:\n%+v\nwant\n%+v", users, want)
 	}
-	containers := attribute.ByContainer(s, as)
+	containers := attribute.ByContainer(pairs(s, as))
 	if len(containers) != 3 || containers[0].Of != gpu.Of(gpu.Container{ID: "c1"}) || containers[0].Devices != 2 ||
 		containers[1].Of != gpu.Of(gpu.Container{}) || containers[2].Of.Present() {
 		t.Errorf("containers: %+v", containers)
 	}
-	if pods := attribute.ByPod(s, as); len(pods) != 3 || pods[0].Of.Or(gpu.Pod{}).UID != "p1" {
+	if pods := attribute.ByPod(pairs(s, as)); len(pods) != 3 || pods[0].Of.Or(gpu.Pod{}).UID != "p1" {
 		t.Errorf("pods: %+v", pods)
 	}
 }
@@ -481,8 +481,19 @@ func benchmarkSnapshot(b *testing.B, each int) {
 	for b.Loop() {
 		noted := floors.Note(s)
 		as := attribute.Snapshot(noted)
-		attribute.ByUser(noted, as)
-		attribute.ByContainer(noted, as)
-		attribute.ByPod(noted, as)
+		attribute.ByUser(pairs(noted, as))
+		attribute.ByContainer(pairs(noted, as))
+		attribute.ByPod(pairs(noted, as))
+	}
+}
+
+// pairs are a snapshot's devices with their attributions.
+func pairs(s *gpu.Snapshot, as []attribute.Attribution) attribute.Devices {
+	return func(yield func(*gpu.Device, *attribute.Attribution) bool) {
+		for i := range as {
+			if !yield(&s.Devices[i], &as[i]) {
+				return
+			}
+		}
 	}
 }

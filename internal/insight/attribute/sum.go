@@ -2,6 +2,7 @@ package attribute
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -21,32 +22,34 @@ type Sum[K any] struct {
 	Power  gpu.Reading[gpu.Watts]
 }
 
+// Devices yields devices, each with its attribution.
+type Devices = iter.Seq2[*gpu.Device, *Attribution]
+
 // ByUser adds up what each user has, most watts first. What is held by
-// processes that don't exist any more is nobody's, and not in it. The
-// attributions are those of the snapshot's devices.
-func ByUser(s *gpu.Snapshot, as []Attribution) []Sum[string] {
-	return sums(s, as, func(f *gpu.ProcessFacts) (gpu.Reading[string], string) {
+// processes that don't exist any more is nobody's, and not in it.
+func ByUser(devices Devices) []Sum[string] {
+	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[string], string) {
 		return f.User, f.User.Or("")
 	})
 }
 
 // ByContainer does the same by container.
-func ByContainer(s *gpu.Snapshot, as []Attribution) []Sum[gpu.Container] {
-	return sums(s, as, func(f *gpu.ProcessFacts) (gpu.Reading[gpu.Container], string) {
+func ByContainer(devices Devices) []Sum[gpu.Container] {
+	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[gpu.Container], string) {
 		return f.Container, f.Container.Or(gpu.Container{}).ID
 	})
 }
 
 // ByPod does the same by pod.
-func ByPod(s *gpu.Snapshot, as []Attribution) []Sum[gpu.Pod] {
-	return sums(s, as, func(f *gpu.ProcessFacts) (gpu.Reading[gpu.Pod], string) {
+func ByPod(devices Devices) []Sum[gpu.Pod] {
+	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[gpu.Pod], string) {
 		return f.Pod, f.Pod.Or(gpu.Pod{}).UID
 	})
 }
 
 // sums adds up by what of says of a process: to whom it belongs, and the text
 // by which that one is known.
-func sums[K any](s *gpu.Snapshot, as []Attribution, of func(*gpu.ProcessFacts) (gpu.Reading[K], string)) []Sum[K] {
+func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], string)) []Sum[K] {
 	type key struct {
 		node, id string
 		known    bool
@@ -57,11 +60,12 @@ func sums[K any](s *gpu.Snapshot, as []Attribution, of func(*gpu.ProcessFacts) (
 	var last []int // device that counts in the sum
 	at := map[key]int{}
 	seen := map[counted]bool{}
-	for i := range s.Devices {
-		d := &s.Devices[i]
+	i := -1
+	for d, a := range devices {
+		i++
 		list := d.Processes.Or(nil)
 		for j := range list {
-			share := &as[i].Shares[j]
+			share := &a.Shares[j]
 			if share.Orphan || share.Repeated {
 				continue
 			}

@@ -87,6 +87,7 @@ type Cause struct {
 	// device's UUID where it is about one.
 	ID   string
 	Kind Kind
+	Node string // the machine's name
 	// Device is nil where the cause is about the machine. It belongs to the
 	// snapshot, which nobody changes.
 	Device     *gpu.Device

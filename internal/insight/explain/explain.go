@@ -12,9 +12,6 @@ import (
 // answer finds all causes. memoryOf returns what is known of a device's past,
 // with the snapshot's own reading in it.
 func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
-	if s == nil {
-		return starting()
-	}
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	memories := make([]*memory, len(s.Devices))
 	for i := range s.Devices {
@@ -26,7 +23,43 @@ func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 	}
 	out.rank()
 	out.Machine = machineCauses(s, out.Devices, memories)
-	out.Sentence = out.say(s)
+	for i := range out.Machine {
+		out.Machine[i].Node = s.Node
+	}
+	out.Sentence = out.say()
+	return out
+}
+
+// Combine answers for several nodes at once: its sentence is about the loudest
+// device of all. One answer alone stays as it is, and none says that nothing was
+// read yet.
+func Combine(of []*Answer) Answer {
+	switch len(of) {
+	case 0:
+		return starting()
+	case 1:
+		return *of[0]
+	}
+	var out Answer
+	for _, a := range of {
+		if a.Time.After(out.Time) {
+			out.Time = a.Time
+		}
+		for _, c := range a.Machine {
+			if !slices.ContainsFunc(out.Machine, func(same Cause) bool { return same.Kind == c.Kind && same.Sentence == c.Sentence }) {
+				c.ID += "@" + c.Node
+				out.Machine = append(out.Machine, c)
+			}
+		}
+		out.Devices = append(out.Devices, a.Devices...)
+	}
+	out.rank()
+	out.Sentence = out.say()
+	if len(out.Devices) > 0 {
+		if lead := out.Devices[out.ranked[0]].Device; lead.State == gpu.StateOK {
+			out.Sentence = "On " + textOf(lead.Node) + ", " + out.Sentence
+		}
+	}
 	return out
 }
 
@@ -136,13 +169,13 @@ func note(i int, n *gpu.Advice) Cause {
 // say is the machine's sentence: the loudest device's, how many others work,
 // and who is missing. Those who are missing are never left out, since they may
 // be the reason. Why there is no GPU at all is told by the cause alone.
-func (a *Answer) say(s *gpu.Snapshot) string {
+func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
 		return sentence("No GPU can be read")
 	}
 	lead := &a.Devices[a.ranked[0]]
 	if lead.Device.State != gpu.StateOK {
-		return sentence(absentees(s)...)
+		return sentence(a.absentees()...)
 	}
 	clauses := []string{strings.TrimRight(lead.Sentence, ".")}
 	busy := 0
@@ -163,11 +196,11 @@ func (a *Answer) say(s *gpu.Snapshot) string {
 			clauses = append(clauses, strings.TrimRight(a.Machine[i].Sentence, "."))
 		}
 	}
-	return strings.Join(append(clauses, absentees(s)...), "; ") + "."
+	return strings.Join(append(clauses, a.absentees()...), "; ") + "."
 }
 
 // absentees has a clause for each way in which devices are not there.
-func absentees(s *gpu.Snapshot) []string {
+func (a *Answer) absentees() []string {
 	var out []string
 	for _, in := range []struct {
 		state     gpu.State
@@ -179,10 +212,10 @@ func absentees(s *gpu.Snapshot) []string {
 	} {
 		var first *gpu.Device
 		n := 0
-		for i := range s.Devices {
-			if s.Devices[i].State == in.state {
+		for i := range a.Devices {
+			if d := a.Devices[i].Device; d.State == in.state {
 				if n++; n == 1 {
-					first = &s.Devices[i]
+					first = d
 				}
 			}
 		}

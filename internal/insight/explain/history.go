@@ -12,22 +12,15 @@ import (
 const forgetAfter = time.Hour
 
 // A History remembers what the rules need of each device's past: some kilobytes
-// a device, however long it runs. One goroutine feeds it; its answers may be
-// asked for by many.
+// a device, however long it runs. Its methods may be called by several
+// goroutines.
 type History struct {
 	mu      sync.Mutex
 	devices map[key]*remembered
 	// absent are devices that are not in the snapshots now, with what was
 	// learned of them, in an earlier run or this one.
 	absent map[key]keptDevice
-	// The newest snapshot with its answer, and the one before, which is still
-	// asked about while the newest is being handed out.
-	newest, before found
-}
-
-type found struct {
-	snapshot *gpu.Snapshot
-	answer   Answer
+	swept  time.Time // when absent devices were looked for last
 }
 
 // What was learned of a simulation never serves a real device.
@@ -48,8 +41,8 @@ func NewHistory() *History {
 	return &History{devices: map[key]*remembered{}, absent: map[key]keptDevice{}}
 }
 
-// Add takes the next snapshot in, and finds its answer.
-func (h *History) Add(s *gpu.Snapshot) {
+// Add learns from the next snapshot of a node, and answers for it.
+func (h *History) Add(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range s.Devices {
@@ -65,30 +58,31 @@ func (h *History) Add(s *gpu.Snapshot) {
 		r.step(d, sampledAt(d, s))
 		r.seen = s.Time
 	}
+	h.forget(s.Time)
+	return answer(s, func(d *gpu.Device) *memory { return &h.devices[keyOf(d)].memory })
+}
+
+// forget puts what was learned of devices that left aside, now and then: the
+// program may have many nodes, and each adds its snapshots.
+func (h *History) forget(now time.Time) {
+	if age := now.Sub(h.swept); 0 <= age && age < time.Minute {
+		return
+	}
+	h.swept = now
 	for k, r := range h.devices {
-		if s.Time.Sub(r.seen) > forgetAfter {
+		if now.Sub(r.seen) > forgetAfter {
 			if delete(h.devices, k); len(h.absent) < maxKept {
 				h.absent[k] = r.keep(k)
 			}
 		}
 	}
-	h.before = h.newest
-	h.newest = found{s, answer(s, func(d *gpu.Device) *memory { return &h.devices[keyOf(d)].memory })}
 }
 
-// Explain answers for a snapshot: the newest that was added or the one before,
-// one that was read beside them, or one of which only a part is looked at, for
-// which the answer is that of the whole. s may be nil: nothing was read yet. The history does not
-// change.
-func (h *History) Explain(s *gpu.Snapshot) Answer {
-	s = s.Whole()
+// Beside answers for a snapshot that was read beside those that are added, such
+// as one on demand. The history does not change.
+func (h *History) Beside(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, f := range []*found{&h.newest, &h.before} {
-		if s != nil && s == f.snapshot {
-			return f.answer
-		}
-	}
 	return answer(s, func(d *gpu.Device) *memory {
 		m := new(memory)
 		k := keyOf(d)
@@ -103,8 +97,8 @@ func (h *History) Explain(s *gpu.Snapshot) Answer {
 }
 
 // Explain answers for a snapshot without a past: what only time can tell, such
-// as that work has ended, is not found. s may be nil.
-func Explain(s *gpu.Snapshot) Answer { return NewHistory().Explain(s) }
+// as that work has ended, is not found.
+func Explain(s *gpu.Snapshot) Answer { return NewHistory().Beside(s) }
 
 // Why is the answer in one sentence, without a past.
 func Why(s *gpu.Snapshot) string { return Explain(s).Sentence }

@@ -21,7 +21,12 @@ func TestASentenceOfEachKind(t *testing.T) {
 		return func() explain.Answer { return play(t, scenes...) }
 	}
 	at0 := func(s *gpu.Snapshot) func() explain.Answer {
-		return func() explain.Answer { return explain.Explain(s) }
+		return func() explain.Answer {
+			if s == nil {
+				return explain.Combine(nil)
+			}
+			return explain.Explain(s)
+		}
 	}
 	noLibrary := gpu.Failure{Source: "nvml", Since: start, Advice: gpu.Advice{What: "NVIDIA's library was not found", Try: "install the driver"}}
 	beside := snapshot(made())

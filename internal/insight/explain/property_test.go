@@ -167,11 +167,9 @@ func TestAnyReadings(t *testing.T) {
 			for i := range random.IntN(4) {
 				s.Devices = append(s.Devices, scrambledDevice(random, i))
 			}
-			beside := one.Explain(s)
+			beside := one.Beside(s)
 			check(t, beside)
-			one.Add(s)
-			two.Add(s)
-			a, b := one.Explain(s), two.Explain(s)
+			a, b := one.Add(s), two.Add(s)
 			check(t, a)
 			check(t, explain.Explain(s))
 			if !reflect.DeepEqual(a, b) {
@@ -199,7 +197,7 @@ func TestConcurrentReaders(t *testing.T) {
 				case <-done:
 					return
 				default:
-					check(t, h.Explain(snapshot(made(working(98, python)))))
+					check(t, h.Beside(snapshot(made(working(98, python)))))
 				}
 			}
 		})

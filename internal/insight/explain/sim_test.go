@@ -37,8 +37,7 @@ func simulated(t *testing.T, profile string, lasts time.Duration, see func(time.
 			s.Devices[i].Index = i
 		}
 		s = floors.Note(s)
-		h.Add(s)
-		a := h.Explain(s)
+		a := h.Add(s)
 		check(t, a)
 		see(now, &a)
 	}

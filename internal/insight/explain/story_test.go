@@ -27,20 +27,20 @@ func play(t *testing.T, scenes ...scene) explain.Answer {
 // playOn goes on with a history, and with what is known of devices at rest.
 func playOn(t *testing.T, h *explain.History, floors *attribute.Floors, now time.Time, scenes ...scene) explain.Answer {
 	t.Helper()
-	var last *gpu.Snapshot
+	var last explain.Answer
 	for _, sc := range scenes {
 		for end := now.Add(sc.lasts); now.Before(end); now = now.Add(5 * time.Second) {
-			last = floors.Note(&gpu.Snapshot{Time: now, Node: "desk", Devices: sampled(sc.devices, now)})
-			for i := range last.Devices {
+			s := floors.Note(&gpu.Snapshot{Time: now, Node: "desk", Devices: sampled(sc.devices, now)})
+			for i := range s.Devices {
 				if floor := sc.devices[i].IdleFloor; floor.Present() { // known from before
-					last.Devices[i].IdleFloor = floor
+					s.Devices[i].IdleFloor = floor
 				}
 			}
-			h.Add(last)
-			check(t, h.Explain(last))
+			last = h.Add(s)
+			check(t, last)
 		}
 	}
-	return h.Explain(last)
+	return last
 }
 
 // reservedBy keeps a card for pods.
@@ -471,23 +471,19 @@ func TestAReadingOnDemand(t *testing.T) {
 	h.Add(snapshot(made()))
 	newest := snapshot(made(working(98, python)))
 	newest.Time = start.Add(time.Minute)
-	h.Add(newest)
+	answer := h.Add(newest)
 	beside := snapshot(made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](70); fansAt(d, 60) }))
 	beside.Time = start.Add(2 * time.Minute)
 	const want = "GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended just now (70 °C, 17 W of 450 W, fan at 60 %); how long that takes is not known yet."
 	for range 2 {
-		if got := h.Explain(beside).Sentence; got != want {
+		if got := h.Beside(beside).Sentence; got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}
-	if got := h.Explain(newest).Sentence; !strings.HasPrefix(got, "python (pid 4242, alice) keeps") {
+	if got := answer.Sentence; !strings.HasPrefix(got, "python (pid 4242, alice) keeps") {
 		t.Errorf("the newest: %q", got)
-	}
-	part := newest.Filtered(func(*gpu.Device) bool { return false })
-	if got := h.Explain(part).Sentence; got != h.Explain(newest).Sentence {
-		t.Errorf("a part of it: %q", got)
 	}
 	old := snapshot(made())
 	old.Time = start.Add(-time.Hour)
-	check(t, h.Explain(old))
+	check(t, h.Beside(old))
 }

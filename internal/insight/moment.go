@@ -1,0 +1,161 @@
+// Package insight makes Moments: what a node was like at one time, whose its
+// devices' memory, work and watts are, and why its fans run. A Moment is made
+// once, by a [Stage], and never changed. Whoever shows, sends, counts or keeps
+// something receives Moments, and computes none of it again.
+package insight
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// A Moment is one node at one time.
+type Moment struct {
+	// Snapshot is what was read, with what was learned of the devices
+	// (IdleFloor) and for whom they are kept (Reservations).
+	Snapshot *gpu.Snapshot
+	// Attribution says whose each device's memory, work and watts are, in the
+	// order of the snapshot's devices.
+	Attribution []attribute.Attribution
+	// Answer says why the node's fans run; its Devices are in the same order.
+	Answer explain.Answer
+
+	alone func() *Fleet
+}
+
+// New makes a Moment of a snapshot and the answer about it.
+func New(s *gpu.Snapshot, a explain.Answer) *Moment {
+	m := &Moment{Snapshot: s, Attribution: attribute.Snapshot(s), Answer: a}
+	m.alone = sync.OnceValue(func() *Fleet { return NewFleet(m) })
+	return m
+}
+
+// Of makes the Moment of a snapshot that has no past: what only time can tell,
+// such as that work has ended, is not found.
+func Of(s *gpu.Snapshot) *Moment { return New(s, explain.Explain(s)) }
+
+// Alone is the fleet of this Moment alone, the same each time.
+func (m *Moment) Alone() *Fleet { return m.alone() }
+
+// A Part is one device of a Moment with what the Moment says of it.
+type Part struct {
+	*Moment
+	Device      *gpu.Device
+	Attribution *attribute.Attribution
+	Why         *explain.DeviceAnswer
+}
+
+func (m *Moment) part(i int) Part {
+	return Part{m, &m.Snapshot.Devices[i], &m.Attribution[i], &m.Answer.Devices[i]}
+}
+
+// Parts yields the Moment's devices.
+func (m *Moment) Parts() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		for i := range m.Snapshot.Devices {
+			if !yield(m.part(i)) {
+				return
+			}
+		}
+	}
+}
+
+// A Fleet is the newest Moment of each node, one or many, in the order of the
+// nodes' names. It is never changed. A nil Fleet says that nothing was read yet.
+type Fleet struct {
+	moments []*Moment
+	nodes   gpu.Nodes
+	answer  func() *explain.Answer
+}
+
+// NewFleet puts Moments of different nodes together.
+func NewFleet(moments ...*Moment) *Fleet {
+	f := &Fleet{moments: slices.Clone(moments)}
+	slices.SortFunc(f.moments, func(a, b *Moment) int { return strings.Compare(a.Snapshot.Node, b.Snapshot.Node) })
+	f.nodes = make(gpu.Nodes, len(f.moments))
+	for i, m := range f.moments {
+		f.nodes[i] = m.Snapshot
+	}
+	f.answer = sync.OnceValue(func() *explain.Answer {
+		all := make([]*explain.Answer, len(f.moments))
+		for i, m := range f.moments {
+			all[i] = &m.Answer
+		}
+		combined := explain.Combine(all)
+		return &combined
+	})
+	return f
+}
+
+var nothing = NewFleet()
+
+// or is the fleet, or the empty one in place of nil.
+func (f *Fleet) or() *Fleet {
+	if f == nil {
+		return nothing
+	}
+	return f
+}
+
+// Moments are the nodes' newest, by name.
+func (f *Fleet) Moments() []*Moment { return f.or().moments }
+
+// Nodes are their snapshots.
+func (f *Fleet) Nodes() gpu.Nodes { return f.or().nodes }
+
+// Answer says why the fans of all nodes run: made when it is first asked for.
+func (f *Fleet) Answer() *explain.Answer { return f.or().answer() }
+
+// Node finds the Moment of a node.
+func (f *Fleet) Node(name string) (*Moment, bool) {
+	moments := f.Moments()
+	i, ok := slices.BinarySearchFunc(moments, name, func(m *Moment, name string) int { return strings.Compare(m.Snapshot.Node, name) })
+	if !ok {
+		return nil, false
+	}
+	return moments[i], true
+}
+
+// Parts yields the devices of all nodes: node by node, by index within a node.
+func (f *Fleet) Parts() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		for _, m := range f.Moments() {
+			for p := range m.Parts() {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Device finds a device by its node and UUID. An empty node stands for any.
+func (f *Fleet) Device(node, uuid string) (Part, bool) {
+	for _, m := range f.Moments() {
+		if node != "" && m.Snapshot.Node != node {
+			continue
+		}
+		if i := slices.IndexFunc(m.Snapshot.Devices, func(d gpu.Device) bool { return d.UUID == uuid }); i >= 0 {
+			return m.part(i), true
+		}
+	}
+	return Part{}, false
+}
+
+// With is the fleet with another Moment of its node, in place of the one that
+// there may be.
+func (f *Fleet) With(m *Moment) *Fleet {
+	moments := make([]*Moment, 0, len(f.Moments())+1)
+	for _, other := range f.Moments() {
+		if other.Snapshot.Node != m.Snapshot.Node {
+			moments = append(moments, other)
+		}
+	}
+	return NewFleet(append(moments, m)...)
+}
