@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -117,6 +118,8 @@ func (c *Config) checkPublicURL() error {
 	return nil
 }
 
+func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
+
 // check is about one target, whose fields are at a path.
 func (t *Target) check(at string) error {
 	var errs []error
@@ -179,17 +182,10 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 func (s Secret) scheme() string {
 	name, _, _ := strings.Cut(string(s), ":")
 	name, _, _ = strings.Cut(strings.ToLower(name), "+")
-	if !slices.Contains(services(), name) {
+	if services[name] == nil {
 		return "unknown"
 	}
 	return name
-}
-
-// harmless are the parameters that an address in the file itself may have.
-var harmless = map[string][]string{
-	"generic": {"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
-	"ntfy":    {"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
-	"smtp":    {"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses", "usehtml", "usestarttls"},
 }
 
 // errSecret is about an address in a file that does not belong there.
@@ -207,8 +203,8 @@ func (s Secret) plain() error {
 	if err != nil {
 		return errors.New("is no address")
 	}
-	allowed, ok := harmless[s.scheme()]
-	if !ok || u.User != nil || s.scheme() != "smtp" && !loopback(u.Hostname()) {
+	allowed := services[s.scheme()].public
+	if allowed == nil || u.User != nil || s.scheme() != "smtp" && !loopback(u.Hostname()) {
 		return errSecret
 	}
 	for key := range u.Query() {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -196,11 +195,11 @@ type circumstances struct {
 func message(events []Event, n int, about circumstances) Message {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(compareBool(a.IsOver(), b.IsOver()), cmp.Compare(rank(&b), rank(&a)))
+		return cmp.Compare(b.place(), a.place())
 	})
 	m := Message{
 		Events: events[:n], More: len(events) - n, Rest: rest(events[n:]),
-		TooMany: about.dropped.crowded, TooLate: about.dropped.late, Dropped: about.dropped.crowded + about.dropped.late,
+		TooMany: about.dropped.Crowded, TooLate: about.dropped.Late, Dropped: about.dropped.Crowded + about.dropped.Late,
 	}
 	worst := slices.MaxFunc(events, func(a, b Event) int { return cmp.Compare(rank(&a), rank(&b)) })
 	m.Severity = worst.Severity
@@ -228,16 +227,13 @@ func message(events []Event, n int, about circumstances) Message {
 	return m
 }
 
-// compareBool puts what is not so first.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
+// place is the higher, the earlier an event stands in a message: what is over
+// comes last.
+func (e *Event) place() int {
+	if e.IsOver() {
+		return rank(e) - len(alert.Severities())
 	}
+	return rank(e)
 }
 
 // rest counts events by what they are: "3 critical, 40 warning, 2 over".
@@ -263,11 +259,3 @@ func rest(events []Event) string {
 
 // One reports whether the message is about one alert alone.
 func (m Message) One() bool { return len(m.Events) == 1 && m.More == 0 }
-
-// cut shortens text to a number of characters.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most-1]) + "…"
-}

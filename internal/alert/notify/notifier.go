@@ -26,7 +26,9 @@ type Notifier struct {
 // New returns a notifier that sends nothing before [Notifier.Run]. What the
 // configuration has wrong is reported as by [Config.Check] and
 // [Config.Resolve].
-func New(cfg Config, log *slog.Logger) (*Notifier, error) { return build(cfg, newCourier, log) }
+func New(cfg Config, log *slog.Logger) (*Notifier, error) {
+	return build(cfg, couriers(newClient()), log)
+}
 
 func build(cfg Config, dial func(Secret) sender, log *slog.Logger) (*Notifier, error) {
 	n := &Notifier{log: log.With("part", "notify"), dial: dial, changed: make(chan struct{}, 1), start: func(*worker) {}}
@@ -102,7 +104,7 @@ func settingsOf(cfg Config) ([]settings, error) {
 func (w *worker) remove() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.queue.pending); n > 0 {
+	if n := len(w.queue.Pending); n > 0 {
 		w.log.Warn("events are not told: the target is not configured any more", "events", n)
 	}
 	w.queue = queue{}
@@ -187,13 +189,11 @@ type Status struct {
 	Sent     uint64         // messages since the start
 	Failed   uint64         // tries that failed, since the start
 	Dropped  uint64         // events that were given up, since the start
-	// LastSuccess and LastFailure are zero where there was none.
-	LastSuccess, LastFailure time.Time
-	LastError                string    // of the last try; empty where it worked
-	FailingSince             time.Time // zero where it does not fail
-	NextTry                  time.Time // zero where nothing waits to be tried
-	// Waiting says that a message is under way which was not answered in time.
-	Waiting bool
+
+	LastSuccess  time.Time // zero where there was none
+	LastError    string    // of the last try; empty where it worked
+	FailingSince time.Time // zero where it does not fail
+	NextTry      time.Time // zero where nothing waits
 }
 
 // Status returns how the targets do, in the order of the configuration.
@@ -211,14 +211,14 @@ func (w *worker) status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.state
-	s.Name, s.Service, s.Severity = w.name, w.set.url.scheme(), w.set.least()
-	s.Queued, s.Waiting = len(w.queue.pending), w.silent
+	s.Name, s.Service, s.Severity, s.Queued = w.name, w.set.url.scheme(), w.set.target.least(), len(w.queue.Pending)
 	s.NextTry, _ = w.queue.due(w.set.wait, w.set.interval)
 	return s
 }
 
-// Test sends one message to a target at once and returns why it was not taken.
-func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier) }
+// Test sends one message to a target at once and returns why the target did not
+// take it.
+func Test(ctx context.Context, t Target) error { return test(ctx, t, couriers(newClient())) }
 
 func test(ctx context.Context, t Target, dial func(Secret) sender) error {
 	cfg := Defaults()
@@ -235,16 +235,9 @@ func test(ctx context.Context, t Target, dial func(Secret) sender) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, &failure{text: "it has not answered for " + sendTime.String()})
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
 	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- dial(s.url).send(title, body) }()
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return dial(s.url).send(ctx, title, body)
 }
 
 // withoutPath leaves out at which place of a configuration of one target the

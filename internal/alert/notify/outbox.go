@@ -19,41 +19,31 @@ const (
 )
 
 type keptTarget struct {
-	Name         string    `json:"name"`
-	Pending      []pending `json:"pending"`
-	Known        []known   `json:"known,omitzero"`   // alerts that it knows, or was not told of
-	Dropped      int       `json:"dropped,omitzero"` // events that were not told: too late
-	Crowded      int       `json:"crowded,omitzero"` // and too many
-	Last         time.Time `json:"last,omitzero"`
-	Retry        time.Time `json:"retry,omitzero"`
-	Fails        int       `json:"fails,omitzero"`
+	Name string `json:"name"`
+	queue
 	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
-// Keep returns what waits to be told, for [Notifier.Restore]: a message under
-// way too, which may so be sent twice. It is at most 4 MiB; where there is more,
-// what matters least is left out, and the next message says how many.
+// Keep returns what waits, for [Notifier.Restore]. A message under way is part
+// of it, and may so be sent twice. It is at most 4 MiB; of more, what matters
+// least is left out, and the next message says how many.
 func (n *Notifier) Keep() ([]byte, error) {
-	var all []keeping
+	out := kept{Version: keptVersion, Targets: []keptTarget{}}
 	n.mu.Lock()
 	for _, w := range n.workers {
-		all = append(all, w.keep())
+		out.Targets = append(out.Targets, w.keep())
 	}
 	n.mu.Unlock()
 	for most := mostPending; ; most /= 2 {
-		out := kept{Version: keptVersion, Targets: []keptTarget{}}
-		for i := range all {
-			out.Targets = append(out.Targets, all[i].target())
-		}
 		text, err := json.Marshal(out)
 		if err != nil || len(text) <= mostKept || most == 0 {
 			return text, err
 		}
 		left := 0
-		for i := range all {
-			q := &all[i].queue
+		for i := range out.Targets {
+			q := &out.Targets[i].queue
 			left += q.trim(most / 2)
-			q.known = q.known[max(0, len(q.known)-most):]
+			q.Known = q.Known[max(0, len(q.Known)-most):]
 		}
 		if left > 0 {
 			n.log.Warn("events are not kept over a restart: there are too many", "events", left)
@@ -61,31 +51,10 @@ func (n *Notifier) Keep() ([]byte, error) {
 	}
 }
 
-// A keeping is what is kept of a worker.
-type keeping struct {
-	name         string
-	queue        queue
-	failingSince time.Time
-}
-
-func (k *keeping) target() keptTarget {
-	q := &k.queue
-	return keptTarget{
-		Name: k.name, Pending: q.pending, Known: q.known, Dropped: q.dropped.late, Crowded: q.dropped.crowded,
-		Last: q.last, Retry: q.retry, Fails: q.fails, FailingSince: k.failingSince,
-	}
-}
-
-func (w *worker) keep() keeping {
+func (w *worker) keep() keptTarget {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select { // one that came back after the end
-	case err := <-w.result:
-		w.land(err, time.Now())
-		w.signal()
-	default:
-	}
-	return keeping{w.name, w.queue.clone(), w.state.FailingSince}
+	return keptTarget{w.name, w.queue.clone(), w.state.FailingSince}
 }
 
 // Restore puts what Keep returned before what waits already. Call it before
@@ -117,19 +86,19 @@ func (n *Notifier) Restore(text []byte) error {
 func (w *worker) restore(t *keptTarget, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	newer := w.queue.pending
-	w.queue = queue{dropped: dropped{crowded: max(t.Crowded, 0), late: max(t.Dropped, 0)}, fails: min(max(t.Fails, 0), 64)}
-	for _, k := range t.Known {
+	newer, old := w.queue.Pending, &t.queue
+	w.queue = queue{dropped: dropped{Crowded: max(old.Crowded, 0), Late: max(old.Late, 0)}, Fails: min(max(old.Fails, 0), 64)}
+	for _, k := range old.Known {
 		w.queue.know(cut(k.ID, 2*longestName), k.Told)
 	}
-	if !t.Last.After(now) {
-		w.queue.last = t.Last
+	if !old.Last.After(now) {
+		w.queue.Last = old.Last
 	}
-	if t.Retry.Before(now.Add(longestRefuse)) {
-		w.queue.retry = t.Retry
+	if old.Retry.Before(now.Add(longestRefuse)) {
+		w.queue.Retry = old.Retry
 	}
 	many := 0
-	for _, p := range t.Pending {
+	for _, p := range old.Pending {
 		if p.Queued.After(now) { // the clock was set back
 			p.Queued = now
 		}
@@ -138,11 +107,11 @@ func (w *worker) restore(t *keptTarget, now time.Time) {
 	for _, p := range newer {
 		many += w.queue.add(p.Event, p.Queued)
 	}
-	if w.queue.fails > 0 {
-		w.state.FailingSince, w.kind = t.FailingSince, failing
+	if w.queue.Fails > 0 {
+		w.state.FailingSince = t.FailingSince
 	}
 	w.drop(many, tooMany)
-	w.signal()
+	poke(w.wake)
 }
 
 // sane bounds an event that was read from a file.

@@ -20,14 +20,15 @@ const (
 // A queue is what a target is still to be told, and when. It keeps no clock and
 // sends nothing.
 type queue struct {
-	pending []pending // the oldest first
-	flying  int       // how many of them, from the oldest, are in a message under way
-	first   time.Time // since when something waits that is in no message under way, if something does
-	last    time.Time // a message was taken; zero: never
-	retry   time.Time // not before; zero where the last message was taken
-	fails   int       // tries in a row
-	dropped dropped   // events that were never told, and nobody was told that they were not
-	known   []known   // what the target knows of alerts that are not over; the oldest first
+	Pending []pending `json:"pending"` // the oldest first
+	Known   []known   `json:"known,omitzero"`
+	dropped
+	Last  time.Time `json:"last,omitzero"`  // when a message was taken; zero: never
+	Retry time.Time `json:"retry,omitzero"` // no try before; zero where the last message was taken
+	Fails int       `json:"fails,omitzero"` // tries in a row
+
+	flying int       // how many events, from the oldest, are in a message under way
+	first  time.Time // since when some event waits that is in no message under way
 }
 
 type pending struct {
@@ -35,8 +36,12 @@ type pending struct {
 	Queued time.Time `json:"queued"`
 }
 
-// A dropped is how many events were dropped, by the reason.
-type dropped struct{ crowded, late int }
+// dropped is how many events were dropped that no message has counted yet, by
+// the reason.
+type dropped struct {
+	Late    int `json:"dropped,omitzero"`
+	Crowded int `json:"crowded,omitzero"`
+}
 
 // A known is an alert that a target has been told of, or was to be.
 type known struct {
@@ -48,42 +53,42 @@ type known struct {
 // many events had to be dropped for it. The end of an alert whose beginning was
 // dropped goes with it.
 func (q *queue) add(e Event, now time.Time) int {
-	for i := len(q.pending) - 1; i >= q.flying; i-- {
-		if p := &q.pending[i]; p.ID == e.ID {
+	for i := len(q.Pending) - 1; i >= q.flying; i-- {
+		if p := &q.Pending[i]; p.ID == e.ID {
 			p.Event = p.merge(e)
 			return 0
 		}
 	}
-	if i := q.find(e.ID); e.News == over && i >= 0 && !q.known[i].Told {
+	if i := q.find(e.ID); e.News == over && i >= 0 && !q.Known[i].Told {
 		q.forget(e.ID)
 		return 0
 	}
-	if len(q.pending) == q.flying {
+	if len(q.Pending) == q.flying {
 		q.first = now
 	}
-	q.pending = append(q.pending, pending{e, now})
+	q.Pending = append(q.Pending, pending{e, now})
 	return q.trim(mostPending)
 }
 
 // trim drops what matters least of what waits until there is room for it: the
 // mildest, and the oldest of those.
 func (q *queue) trim(most int) (n int) {
-	for ; len(q.pending)-q.flying > most; n++ {
+	for ; len(q.Pending)-q.flying > most; n++ {
 		least := q.flying
-		for i := least + 1; i < len(q.pending); i++ {
-			if q.pending[i].weight() < q.pending[least].weight() {
+		for i := least + 1; i < len(q.Pending); i++ {
+			if q.Pending[i].weight() < q.Pending[least].weight() {
 				least = i
 			}
 		}
 		q.drop(least, least+1)
 	}
-	q.dropped.crowded += n
+	q.Crowded += n
 	return n
 }
 
 // drop takes out what is never told.
 func (q *queue) drop(from, to int) {
-	for _, p := range q.pending[from:to] {
+	for _, p := range q.Pending[from:to] {
 		switch i := q.find(p.ID); {
 		case p.IsOver():
 			q.forget(p.ID)
@@ -91,68 +96,68 @@ func (q *queue) drop(from, to int) {
 			q.know(p.ID, false)
 		}
 	}
-	q.pending = slices.Delete(q.pending, from, to)
+	q.Pending = slices.Delete(q.Pending, from, to)
 }
 
 // expects reports whether the target is to be told that an alert is over,
 // whatever else it wants to be told: it knows that it began, or is to.
 func (q *queue) expects(id string) bool {
-	if i := q.find(id); i >= 0 && q.known[i].Told {
+	if i := q.find(id); i >= 0 && q.Known[i].Told {
 		return true
 	}
-	return slices.ContainsFunc(q.pending, func(p pending) bool { return p.ID == id && !p.IsOver() })
+	return slices.ContainsFunc(q.Pending, func(p pending) bool { return p.ID == id && !p.IsOver() })
 }
 
 func (q *queue) find(id string) int {
-	return slices.IndexFunc(q.known, func(k known) bool { return k.ID == id })
+	return slices.IndexFunc(q.Known, func(k known) bool { return k.ID == id })
 }
 
 // know notes what a target knows of an alert. Of too many the oldest are
 // forgotten.
 func (q *queue) know(id string, told bool) {
 	if i := q.find(id); i >= 0 {
-		q.known[i].Told = told
+		q.Known[i].Told = told
 		return
 	}
-	if n := len(q.known) + 1 - mostKnown; n > 0 {
-		q.known = slices.Delete(q.known, 0, n)
+	if n := len(q.Known) + 1 - mostKnown; n > 0 {
+		q.Known = slices.Delete(q.Known, 0, n)
 	}
-	q.known = append(q.known, known{id, told})
+	q.Known = append(q.Known, known{id, told})
 }
 
 func (q *queue) forget(id string) {
-	q.known = slices.DeleteFunc(q.known, func(k known) bool { return k.ID == id })
+	q.Known = slices.DeleteFunc(q.Known, func(k known) bool { return k.ID == id })
 }
 
 // clone is a queue of which nothing is under way, for it to be kept.
 func (q *queue) clone() queue {
 	out := *q
-	out.flying, out.pending, out.known = 0, slices.Clone(q.pending), slices.Clone(q.known)
+	out.flying, out.Pending, out.Known = 0, slices.Clone(q.Pending), slices.Clone(q.Known)
 	return out
 }
 
 // due returns when the next message is to go; false where there is none, or one
 // is under way.
 func (q *queue) due(wait, interval time.Duration) (time.Time, bool) {
-	if len(q.pending) == 0 || q.flying > 0 {
+	if len(q.Pending) == 0 || q.flying > 0 {
 		return time.Time{}, false
 	}
 	at := q.first.Add(wait)
-	if next := q.last.Add(interval); !q.last.IsZero() && next.After(at) {
+	if next := q.Last.Add(interval); !q.Last.IsZero() && next.After(at) {
 		at = next
 	}
-	if q.retry.After(at) {
-		at = q.retry
+	if q.Retry.After(at) {
+		at = q.Retry
 	}
 	return at, true
 }
 
 // take returns what goes into a message that is now under way.
 func (q *queue) take() []Event {
-	q.flying = len(q.pending)
+	q.flying = len(q.Pending)
 	out := make([]Event, q.flying)
 	for i := range out {
-		out[i] = q.pending[i].Event
+		out[i] = q.Pending[i].Event
 	}
 	return out
 }
@@ -160,39 +165,39 @@ func (q *queue) take() []Event {
 // taken notes that the target took the message under way, which said how many
 // were dropped.
 func (q *queue) taken(now time.Time, told dropped) {
-	for _, p := range q.pending[:q.flying] {
+	for _, p := range q.Pending[:q.flying] {
 		if p.IsOver() {
 			q.forget(p.ID)
 		} else {
 			q.know(p.ID, true)
 		}
 	}
-	q.pending = slices.Delete(q.pending, 0, q.flying)
-	q.dropped.crowded -= told.crowded
-	q.dropped.late -= told.late
-	q.flying, q.fails = 0, 0
-	q.last, q.retry = now, time.Time{}
+	q.Pending = slices.Delete(q.Pending, 0, q.flying)
+	q.Crowded -= told.Crowded
+	q.Late -= told.Late
+	q.flying, q.Fails = 0, 0
+	q.Last, q.Retry = now, time.Time{}
 }
 
 // failed notes that the message under way was not taken, and returns how many
 // events are dropped, for there are too many, and for they are too old.
-func (q *queue) failed(now time.Time, permanent bool) (many, old int) {
+func (q *queue) failed(now time.Time, why *failure) (many, old int) {
 	many = q.abandon()
-	q.fails++
-	q.retry = now.Add(backOff(q.fails, permanent))
-	for old < len(q.pending) && now.Sub(q.pending[old].Queued) >= giveUp {
+	q.Fails++
+	q.Retry = now.Add(max(backOff(q.Fails, why.permanent), why.after))
+	for old < len(q.Pending) && now.Sub(q.Pending[old].Queued) >= giveUp {
 		old++
 	}
 	q.drop(0, old)
-	q.dropped.late += old
+	q.Late += old
 	return many, old
 }
 
 // abandon puts what is under way to what waits, and returns how many events had
 // to be dropped for it.
 func (q *queue) abandon() (dropped int) {
-	all := q.pending
-	q.pending, q.flying = nil, 0
+	all := q.Pending
+	q.Pending, q.flying = nil, 0
 	for _, p := range all {
 		dropped += q.add(p.Event, p.Queued)
 	}

@@ -5,22 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"unicode"
-
-	"github.com/nicholas-fedor/shoutrrr/pkg/router"
 )
-
-// services are the names of shoutrrr's services that a target may have. Its
-// "logger" is none: it would write messages into our log.
-var services = sync.OnceValue(func() []string {
-	list := new(router.ServiceRouter).ListServices()
-	list = slices.DeleteFunc(list, func(s string) bool { return s == "logger" })
-	slices.Sort(list)
-	return list
-})
 
 var errUnknownService = errors.New("begins with no known service, such as slack://, ntfy:// or generic+https://")
 

@@ -3,6 +3,7 @@ package notify
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -173,6 +174,83 @@ func examples() []Message {
 	return []Message{
 		message(all[:1], 1, circumstances{now: at.Add(10 * time.Second)}),
 		message(all[4:], 1, circumstances{publicURL: "https://gpus.example.org/", now: at.Add(12 * time.Minute)}),
-		message(all, 4, circumstances{dropped: dropped{crowded: 2, late: 1}, publicURL: "https://gpus.example.org/", now: at}),
+		message(all, 4, circumstances{dropped: dropped{Crowded: 2, Late: 1}, publicURL: "https://gpus.example.org/", now: at}),
 	}
+}
+
+// escaped is a message whose texts are for a service.
+func (m Message) escaped(escape func(string) string) Message {
+	m.Events = slices.Clone(m.Events)
+	for i := range m.Events {
+		e := &m.Events[i]
+		for _, text := range []*string{&e.Rule, &e.What, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold, &e.Message, &e.Why, &e.Advice} {
+			*text = escape(*text)
+		}
+	}
+	return m
+}
+
+// templates make a title and a message; nil: the default ones.
+type templates struct{ title, message *template.Template }
+
+var (
+	titleByDefault   = template.Must(parseTemplate("", defaultTitle))
+	messageByDefault = template.Must(parseTemplate("", defaultMessage))
+)
+
+// templatesOf parses a target's templates, which have been checked.
+func templatesOf(t *Target) (out templates, err error) {
+	if t.Title != "" {
+		if out.title, err = parseTemplate(t.Title, ""); err != nil {
+			return out, err
+		}
+	}
+	if t.Message != "" {
+		out.message, err = parseTemplate(t.Message, "")
+	}
+	return out, err
+}
+
+// mostEvents is how many alerts a message tells one by one.
+const mostEvents = 20
+
+// write makes the title and the text of a message of events, which has as many
+// of them as there is room for.
+func (t templates) write(s style, events []Event, about circumstances) (title, body string, err error) {
+	for n := min(len(events), mostEvents); n > 0; n-- {
+		if title, body, err = t.one(s, message(events, n, about)); err != nil {
+			return "", "", err
+		}
+		if len(title)+len(body) < s.most {
+			break
+		}
+	}
+	return title, shorten(body, s.most-len(title)-1), nil
+}
+
+func (t templates) one(s style, m Message) (title, body string, err error) {
+	if title, err = run(t.title, titleByDefault, s, m); err != nil {
+		return "", "", err
+	}
+	if body, err = run(t.message, messageByDefault, s, m); err != nil {
+		return "", "", err
+	}
+	title, body = oneLine(title), lines(body)
+	if title == "" {
+		title = "gpuwhy"
+	}
+	if body == "" {
+		body = title
+	}
+	return title, body, nil
+}
+
+// run executes a template, whose own text may be markup for the service, or the
+// default one, of which nothing is.
+func run(t, fallback *template.Template, s style, m Message) (string, error) {
+	if t != nil {
+		return execute(t, m.escaped(s.escape))
+	}
+	text, err := execute(fallback, m)
+	return s.escape(text), err
 }
