@@ -1,31 +1,33 @@
 package notify
 
 import (
-	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// An address is a target's URL, taken apart.
+// An address is a target's URL, taken apart. The parameters of its query are
+// read one by one; the URL is good if all of them are known and have a good
+// value.
 type address struct {
 	*url.URL
 	service        *service
 	secure         string // "http" or "https" of a URL such as generic+https://; else empty
 	user, password string
-	parts          []string          // of the path, without the slashes at its ends
-	options        map[string]string // by their first name
-	others         url.Values        // parameters that are no options, of a service that takes any
+	parts          []string // of the path, without the slashes at its ends
+	rest           url.Values
+	bad            bool // a parameter has a value that it can't have
 }
 
-var errNoAddress = errors.New("is not an address")
+var errNoAddress = errors.New("is no address")
 
 // parse takes a URL apart. Its errors do not quote the URL.
 func (s Secret) parse() (*address, error) {
-	svc := services[s.scheme()]
-	if svc == nil {
+	svc, ok := services[s.scheme()]
+	if !ok {
 		return nil, errUnknownService
 	}
 	u, err := url.Parse(string(s))
@@ -36,102 +38,101 @@ func (s Secret) parse() (*address, error) {
 	if custom && (!svc.custom || secure != "http" && secure != "https") {
 		return nil, errNoAddress
 	}
-	a := &address{URL: u, service: svc, secure: secure, others: url.Values{}}
+	u.RawQuery = strings.ReplaceAll(u.RawQuery, ";", "%3b") // ntfy's actions have semicolons between them
+	a := &address{URL: u, service: &svc, secure: secure, rest: u.Query(), user: u.User.Username()}
 	a.parts = strings.Split(strings.Trim(u.Path, "/"), "/")
-	if u.User != nil {
-		a.user = u.User.Username()
-		a.password, _ = u.User.Password()
-	}
-	u.RawQuery = strings.ReplaceAll(u.RawQuery, ";", "%3b") // actions of ntfy have semicolons between them
-	return a, a.parseOptions()
+	a.password, _ = u.User.Password()
+	return a, nil
 }
 
-// parseOptions reads the query by the service's list of options. An entry of
-// the list is NAMES[=DEFAULT][:KIND]; a kind is bool, int, hex, json, or the
-// allowed values: A|B|alias=B.
-func (a *address) parseOptions() error {
-	query := a.Query()
-	a.options = map[string]string{}
-	kinds, first := map[string]string{}, map[string]string{}
-	for entry := range strings.FieldsSeq(a.service.options) {
-		names, kind, _ := strings.Cut(entry, ":")
-		names, value, _ := strings.Cut(names, "=")
-		all := strings.Split(names, ",")
-		for _, name := range all {
-			first[name] = all[0]
-		}
-		kinds[all[0]], a.options[all[0]] = kind, value
+// calls returns the requests that bring a message; none where the URL is not
+// one that its service understands.
+func (a *address) calls(title, text string) []call {
+	a.ignore("title")
+	calls := a.service.calls(a, title, text)
+	if a.bad || len(a.rest) > 0 && !a.service.anyParameter {
+		return nil
 	}
-	for key, values := range query {
-		name := key
-		if !a.service.anyOption {
-			name = strings.ToLower(key)
+	return calls
+}
+
+// has takes a parameter from the rest by one of its names, in lower case.
+func (a *address) has(names ...string) (value string, ok bool) {
+	for _, key := range slices.Sorted(maps.Keys(a.rest)) {
+		if slices.Contains(names, key) || !a.service.anyParameter && slices.Contains(names, strings.ToLower(key)) {
+			value, ok = a.rest.Get(key), true
+			delete(a.rest, key)
 		}
-		name, known := first[name]
-		if !known {
-			if !a.service.anyOption {
-				return errNoAddress
-			}
-			if plain, escaped := strings.CutPrefix(key, "__"); escaped && first[plain] != "" {
-				key = plain // a parameter of the receiver's own that is called like an option
-			}
-			a.others[key] = values
-			continue
-		}
-		value, ok := optionValue(kinds[name], values[0])
-		if !ok {
-			return errNoAddress
-		}
-		a.options[name] = value
+	}
+	return value, ok
+}
+
+// ignore takes parameters that change nothing.
+func (a *address) ignore(names ...string) { _, _ = a.has(names...) }
+
+func (a *address) text(names ...string) string {
+	value, _ := a.has(names...)
+	return value
+}
+
+// or is a text with a value for where the URL has none.
+func (a *address) or(fallback string, names ...string) string {
+	if value, ok := a.has(names...); ok {
+		return value
+	}
+	return fallback
+}
+
+// list is a text with commas between its items.
+func (a *address) list(names ...string) []string {
+	if value := a.text(names...); value != "" {
+		return strings.Split(value, ",")
 	}
 	return nil
 }
 
-// optionValue checks a value and returns its usual spelling.
-func optionValue(kind, value string) (string, bool) {
-	switch kind {
-	case "":
-		return value, true
-	case "bool":
-		kind = "yes|no|y=yes|true=yes|1=yes|n=no|false=no|0=no"
-	case "int":
-		_, err := strconv.Atoi(value)
-		return value, err == nil
-	case "hex":
-		digits := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(value), "0x"), "#")
-		n, err := strconv.ParseUint(digits, 16, 32)
-		return strconv.FormatUint(n, 10), err == nil
-	case "json":
-		return value, json.Valid([]byte(value))
-	}
-	for allowed := range strings.SplitSeq(kind, "|") {
-		alias, name, aliased := strings.Cut(allowed, "=")
-		if !aliased {
-			name = alias
-		}
-		if strings.EqualFold(value, alias) {
-			return name, true
+// oneOf is a text that must be one of some, in any case. Such as "urgent=Max" is
+// another word for the value behind it.
+func (a *address) oneOf(all, fallback string, names ...string) string {
+	value := a.or(fallback, names...)
+	for allowed := range strings.SplitSeq(all, "|") {
+		word, meaning, other := strings.Cut(allowed, "=")
+		if strings.EqualFold(value, word) {
+			if other {
+				return meaning
+			}
+			return word
 		}
 	}
-	return "", false
+	a.bad = true
+	return fallback
 }
 
-func (a *address) is(option string) bool { return a.options[option] == "yes" }
-
-func (a *address) number(option string) int {
-	n, _ := strconv.Atoi(a.options[option]) //nolint:errcheck // the kinds int and hex are checked; empty is 0
-	return n
+func (a *address) yes(fallback string, names ...string) bool {
+	return a.oneOf("yes|y=yes|true=yes|1=yes|no|n=no|false=no|0=no", fallback, names...) == "yes"
 }
 
-// list returns the values of an option that have commas between them.
-func (a *address) list(option string) []string {
-	if a.options[option] == "" {
-		return nil
+// number is a whole number, which may begin with # or 0x in base 16.
+func (a *address) number(base int, fallback string, names ...string) int {
+	text := a.or(fallback, names...)
+	if base == 16 {
+		text = strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(text), "0x"), "#")
 	}
-	return strings.Split(a.options[option], ",")
+	n, err := strconv.ParseInt(text, base, 32)
+	a.bad = a.bad || err != nil
+	return int(n)
 }
 
-// part returns a part of the path; empty where it has fewer.
+// at returns a URL of the target's own server.
+func (a *address) at(path string) string {
+	u := url.URL{Scheme: a.or("https", "scheme"), Host: a.Host, Path: path}
+	if a.yes("no", "disabletls") {
+		u.Scheme = "http"
+	}
+	return u.String()
+}
+
+// part returns a part of the path; empty where the path has fewer.
 func (a *address) part(i int) string {
 	if i >= len(a.parts) {
 		return ""
@@ -139,63 +140,30 @@ func (a *address) part(i int) string {
 	return a.parts[i]
 }
 
-// at returns a URL of the target's own server.
-func (a *address) at(path string) string {
-	u := url.URL{Scheme: "https", Host: a.Host, Path: path}
-	if scheme := a.options["scheme"]; scheme != "" {
-		u.Scheme = scheme
-	}
-	if a.is("disabletls") {
-		u.Scheme = "http"
-	}
-	return u.String()
-}
-
-// hostPort returns the server with its port.
-func (a *address) hostPort(host, port string) string {
-	if a.Hostname() != "" {
-		host = a.Hostname()
-	}
-	if a.Port() != "" {
-		port = a.Port()
-	}
-	return host + ":" + port
-}
-
 // fields are a JSON object.
 type fields map[string]any
 
-// with adds the options that are set, under their own names.
-func (f fields) with(a *address, names ...string) fields {
-	for _, name := range names {
-		f.set(name, a.options[name])
-	}
-	return f
-}
-
-// set adds a text that is not empty.
-func (f fields) set(name, value string) {
+// set adds a value unless it is empty.
+func (f fields) set(name, value string) fields {
 	if value != "" {
 		f[name] = value
 	}
+	return f
 }
 
-// lists adds the options that are lists and set.
-func (f fields) lists(a *address, names ...string) fields {
+// with adds parameters of the URL under their own names.
+func (f fields) with(a *address, names ...string) fields {
 	for _, name := range names {
-		if list := a.list(name); list != nil {
-			f[name] = list
-		}
+		f.set(name, a.text(name))
 	}
 	return f
 }
 
-// icon adds the option "icon", which is a URL or an emoji.
+// icon adds what a chat shows beside the message: a URL or an emoji.
 func (f fields) icon(a *address) fields {
-	name := "icon_emoji"
-	if icon := a.options["icon"]; slices.ContainsFunc([]string{"http://", "https://"}, func(p string) bool { return strings.Contains(icon, p) }) {
-		name = "icon_url"
+	icon := a.text("icon", "icon_emoji", "icon_url")
+	if strings.HasPrefix(icon, "http://") || strings.HasPrefix(icon, "https://") {
+		return f.set("icon_url", icon)
 	}
-	f.set(name, a.options["icon"])
-	return f
+	return f.set("icon_emoji", icon)
 }

@@ -182,10 +182,18 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 func (s Secret) scheme() string {
 	name, _, _ := strings.Cut(string(s), ":")
 	name, _, _ = strings.Cut(strings.ToLower(name), "+")
-	if services[name] == nil {
+	if _, known := services[name]; !known {
 		return "unknown"
 	}
 	return name
+}
+
+// harmless are the parameters that a URL in the file of rules itself may have.
+var harmless = map[string][]string{
+	"generic": {"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
+	"ntfy":    {"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
+	"smtp": {"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses",
+		"usehtml", "usestarttls"},
 }
 
 // errSecret is about an address in a file that does not belong there.
@@ -203,8 +211,8 @@ func (s Secret) plain() error {
 	if err != nil {
 		return errors.New("is no address")
 	}
-	allowed := services[s.scheme()].public
-	if allowed == nil || u.User != nil || s.scheme() != "smtp" && !loopback(u.Hostname()) {
+	allowed, ok := harmless[s.scheme()]
+	if !ok || u.User != nil || s.scheme() != "smtp" && !loopback(u.Hostname()) {
 		return errSecret
 	}
 	for key := range u.Query() {

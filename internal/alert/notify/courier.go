@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,19 +31,14 @@ type sender interface {
 
 // A courier is the sender to the services.
 type courier struct {
-	url     Secret
-	client  *http.Client
-	address *address // nil where the URL is not understood
-	err     error
-	style   style
+	url    Secret
+	client *http.Client
+	titled bool
 }
 
 // couriers returns what makes senders that share an HTTP client.
 func couriers(client *http.Client) func(Secret) sender {
-	return func(s Secret) sender {
-		a, err := s.parse()
-		return &courier{url: s, client: client, address: a, err: err, style: styleOf(s)}
-	}
+	return func(s Secret) sender { return &courier{s, client, styleOf(s).titled} }
 }
 
 // newClient returns a client that ends each exchange in time, uses the proxies
@@ -58,17 +55,19 @@ func newClient() *http.Client {
 }
 
 func (c *courier) send(ctx context.Context, title, text string) error {
-	if c.err != nil {
-		return &failure{text: "its address " + c.err.Error(), permanent: true}
-	}
-	if !c.style.titled {
+	if !c.titled {
 		text = title + "\n" + text
 	}
-	var err error
-	if c.address.service.calls == nil {
-		err = sendMail(ctx, c.address, title, text)
-	} else {
-		err = c.sendAll(ctx, c.address.service.calls(c.address, title, text))
+	a, err := c.url.parse()
+	switch {
+	case err != nil:
+	case a.service.calls == nil:
+		err = sendMail(ctx, a, title, text)
+	default:
+		calls := a.calls(title, text)
+		if err = c.sendAll(ctx, calls); len(calls) == 0 {
+			err = errNoAddress
+		}
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
@@ -91,12 +90,14 @@ func (c *courier) sendAll(ctx context.Context, calls []call) error {
 	return first
 }
 
+type header map[string]string
+
 // A call is one request of a service.
 type call struct {
 	method     string // empty: POST
 	url        string
 	user       *url.Userinfo // for basic authentication; may be nil
-	header     map[string]string
+	header     header
 	body       any              // a text, a form (url.Values), or what is sent as JSON; nil: nothing
 	unverified bool             // any certificate is good
 	took       func(reply) bool // whether an answer with a 2xx status says that the message was taken; nil: always
@@ -166,11 +167,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 			return nil, err
 		}
 	}
-	method := c.method
-	if method == "" {
-		method = http.MethodPost
-	}
-	r, err := http.NewRequestWithContext(ctx, method, c.url, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(c.method, http.MethodPost), c.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +176,9 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 		r.Header.Set("Content-Type", kind)
 	}
 	for name, value := range c.header {
-		r.Header.Set(name, value)
+		if value != "" {
+			r.Header.Set(name, value)
+		}
 	}
 	if c.user != nil {
 		password, _ := c.user.Password()
@@ -194,19 +193,18 @@ func check(s Secret) error {
 	if errors.Is(err, errUnknownService) {
 		return err
 	}
-	good := err == nil
+	good := false
 	switch {
-	case !good:
+	case err != nil:
 	case a.service.calls == nil:
 		_, _, err = newMail(context.Background(), a, "title", "text")
 		good = err == nil
 	default:
-		calls := a.service.calls(a, "title", "text")
-		good = len(calls) > 0
-		for i := range calls {
-			_, err := calls[i].request(context.Background())
-			good = good && err == nil
-		}
+		calls := a.calls("title", "text")
+		good = len(calls) > 0 && !slices.ContainsFunc(calls, func(c call) bool {
+			_, err := c.request(context.Background())
+			return err != nil
+		})
 	}
 	if !good {
 		return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())

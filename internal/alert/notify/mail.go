@@ -15,7 +15,7 @@ import (
 )
 
 func mailStyle(a *address, s *style) {
-	if a.is("usehtml") {
+	if a.yes("no", "usehtml") {
 		s.escape = html.EscapeString
 	}
 }
@@ -41,17 +41,18 @@ var errMail = errors.New("the mail was not sent")
 // client's connection ends with ctx, so that a server that falls silent holds
 // nobody.
 func newMail(ctx context.Context, a *address, title, text string) (*mail.Client, []*mail.Msg, error) {
+	from, name, asHTML := plus(a.text("fromaddress", "from")), a.text("fromname"), a.yes("no", "usehtml")
 	port, err := strconv.Atoi(cmp.Or(a.Port(), "25"))
-	timeout, badTimeout := time.ParseDuration(a.options["timeout"])
+	timeout, badTimeout := time.ParseDuration(a.or("10s", "timeout"))
 	err = errors.Join(err, badTimeout)
 	var mails []*mail.Msg
-	for _, to := range a.list("toaddresses") {
+	for _, to := range a.list("toaddresses", "to") {
 		m := mail.NewMsg()
-		err = errors.Join(err, m.FromFormat(a.options["fromname"], plus(a.options["fromaddress"])), m.To(plus(to)))
+		err = errors.Join(err, m.FromFormat(name, from), m.To(plus(to)))
 		m.SetUserAgent("gpuwhy")
 		m.Subject(title)
 		m.SetBodyString(mail.TypeTextPlain, text)
-		if a.is("usehtml") {
+		if asHTML {
 			m.AddAlternativeString(mail.TypeTextHTML, "<pre>"+text+"</pre>")
 		}
 		mails = append(mails, m)
@@ -61,26 +62,28 @@ func newMail(ctx context.Context, a *address, title, text string) (*mail.Client,
 	}
 	secure := &tls.Config{
 		ServerName: a.Hostname(), MinVersion: tls.VersionTLS12,
-		InsecureSkipVerify: a.is("skiptlsverify"), //nolint:gosec // as the URL asks for
+		InsecureSkipVerify: a.yes("no", "skiptlsverify"), //nolint:gosec // as the URL asks for
 	}
 	dial := (&net.Dialer{}).DialContext
 	options := []mail.Option{
 		mail.WithPort(port), mail.WithTimeout(timeout), mail.WithoutNoop(), mail.WithTLSConfig(secure),
 		mail.WithUsername(a.user), mail.WithPassword(a.password), mail.WithTLSPolicy(mail.TLSOpportunistic),
 	}
-	switch encryption := a.options["encryption"]; {
+	encryption := a.oneOf("None|ExplicitTLS|ImplicitTLS|Auto", "Auto", "encryption")
+	startTLS, mustTLS := a.yes("yes", "usestarttls", "starttls"), a.yes("no", "requirestarttls")
+	switch {
 	case encryption == "ImplicitTLS", encryption == "Auto" && port == 465:
 		dial = (&tls.Dialer{Config: secure}).DialContext
 		options = append(options, mail.WithSSL())
-	case !a.is("usestarttls"):
+	case !startTLS:
 		options = append(options, mail.WithTLSPolicy(mail.NoTLS))
-	case a.is("requirestarttls"):
+	case mustTLS:
 		options = append(options, mail.WithTLSPolicy(mail.TLSMandatory))
 	}
-	if host := a.options["clienthost"]; host != "auto" {
+	if host := a.or("localhost", "clienthost"); host != "auto" {
 		options = append(options, mail.WithHELO(host))
 	}
-	switch auth := a.options["auth"]; {
+	switch auth := a.oneOf("None|Plain|CRAMMD5|OAuth2|Unknown", "Unknown", "auth"); {
 	case auth == "Plain", auth == "Unknown" && a.user != "":
 		options = append(options, mail.WithSMTPAuth(mail.SMTPAuthPlain))
 	case auth == "CRAMMD5":
@@ -95,6 +98,9 @@ func newMail(ctx context.Context, a *address, title, text string) (*mail.Client,
 		}
 		return conn, err
 	}))
+	if a.ignore("subject", "title"); a.bad || len(a.rest) > 0 {
+		return nil, nil, errNoAddress
+	}
 	client, err := mail.NewClient(a.Hostname(), options...)
 	return client, mails, err
 }

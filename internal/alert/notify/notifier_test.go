@@ -327,7 +327,7 @@ func TestSilentService(t *testing.T) {
 		if s := r.Status(); s[0].Failed != 0 || s[0].Queued != 2 || s[1].Sent != 1 {
 			t.Errorf("the status is %+v", s)
 		}
-		time.Sleep(11 * time.Second)
+		time.Sleep(12 * time.Second)
 		if s := r.Status()[0]; s.Failed != 1 || !strings.Contains(r.log.String(), "has not answered for 30s") {
 			t.Errorf("the status is %+v", s)
 		}

@@ -1,12 +1,13 @@
 package notify
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html"
-	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -19,116 +20,112 @@ import (
 
 // A service is how messages reach one kind of target.
 type service struct {
-	options   string // see parseOptions
-	anyOption bool   // parameters that are no options are allowed
-	custom    bool   // a URL may begin with NAME+https:// too
-	// public are the options that a URL in the file of rules itself may have; nil: the file may not have the URL.
-	public []string
-	titled bool // the service has a place for the title
+	titled bool // it has a place for the title
 	most   int  // bytes of a message; 0: mostBytes
+	// escape makes text of the names of devices and processes; nil: breakMarkup.
 	escape func(string) string
 	// style changes how messages are written by what the URL says; may be nil.
 	style func(a *address, s *style)
-	// calls returns the requests that bring a message; none where the URL lacks something. Mail has none.
-	calls func(a *address, title, text string) []call
+	// calls returns the requests that bring a message; none where the URL
+	// lacks something. It reads each parameter of the URL. Mail has none.
+	calls        func(a *address, title, text string) []call
+	custom       bool // a URL may begin with NAME+https:// too
+	anyParameter bool // parameters that calls does not read are allowed; the case of names counts
 }
 
-// services are all of them, by the schemes of their URLs. In what follows "a"
-// is the URL; the names in the bodies are those of the service's own API.
-var services = map[string]*service{
-	"bark":       {options: "title scheme sound badge:int icon group url category copy", titled: true, most: 3000, escape: asIs, calls: bark},
-	"discord":    {options: "title username avatar,avatarurl color=5298687:hex colorerror:hex colorwarn:hex colorinfo:hex colordebug:hex splitlines=yes:bool json:bool thread_id", titled: true, most: 1900, escape: breakMarkup, calls: discord},
-	"generic":    {options: "contenttype=application/json disabletls:bool template title titlekey=title messagekey=message method", anyOption: true, custom: true, public: []string{"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"}, escape: asIs, style: genericStyle, calls: generic},
-	"googlechat": {anyOption: true, escape: breakMarkup, calls: googleChat},
-	"gotify":     {options: "title priority:int disabletls:bool insecureskipverify:bool useheader:bool date extras:json", titled: true, escape: asIs, calls: gotify},
-	"hangouts":   {anyOption: true, escape: breakMarkup, calls: googleChat},
-	"ifttt":      {options: "title events value1 value2 value3 messagevalue=2:1|2|3 titlevalue:0|1|2|3", titled: true, most: 1000, escape: asIs, calls: ifttt},
-	"join":       {options: "title devices icon", titled: true, most: 2000, escape: asIs, calls: join},
-	"lark":       {options: "title secret link", titled: true, escape: breakMarkup, calls: lark},
-	"matrix":     {options: "title disabletls:bool rooms,room", escape: breakMarkup, calls: matrix},
-	"mattermost": {options: "title icon,icon_emoji,icon_url disabletls:bool", escape: breakMarkup, calls: mattermost},
-	"notifiarr":  {options: "name=gpuwhy channel thumbnail image color", anyOption: true, custom: true, escape: breakMarkup, calls: notifiarr},
-	"ntfy":       {options: "title scheme tags priority=Default:Min|Low|Default|High|Max|1=Min|2=Low|3=Default|4=High|5=Max|urgent=Max actions click attach filename delay,at,in email icon cache=yes:bool firebase=yes:bool disabletls:bool disabletlsverification:bool", public: []string{"cache", "disabletls", "firebase", "priority", "scheme", "tags"}, titled: true, escape: asIs, calls: ntfy},
-	"opsgenie":   {options: "title alias description responders visibleto actions tags details entity source priority note user", titled: true, escape: asIs, calls: opsgenie},
-	"pagerduty":  {options: "severity=error:critical|error|warning|info source=default action=trigger:trigger|acknowledge|resolve dedup_key details:json contexts client client_url", most: 1000, escape: asIs, calls: pagerDuty},
-	"pushbullet": {options: "title", titled: true, escape: asIs, calls: pushbullet},
-	"pushover":   {options: "title devices priority:int", titled: true, most: 1000, escape: asIs, calls: pushover},
-	"rocketchat": {anyOption: true, escape: breakMarkup, calls: rocketChat},
-	"signal":     {options: "host port source recipients token disabletls:bool", most: 1900, escape: asIs, calls: signal},
-	"slack":      {options: "title botname,username icon,icon_emoji,icon_url color thread_ts", titled: true, escape: func(text string) string { return breakMarkup(entities.Replace(text)) }, calls: slack},
-	"smtp":       {options: "fromaddress,from fromname toaddresses,to subject,title auth=Unknown:None|Plain|CRAMMD5|OAuth2|Unknown encryption=Auto:None|ExplicitTLS|ImplicitTLS|Auto usestarttls,starttls=yes:bool usehtml:bool clienthost=localhost requirestarttls:bool skiptlsverify:bool timeout=10s", public: []string{"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses", "usehtml", "usestarttls"}, titled: true, escape: asIs, style: mailStyle},
-	"teams":      {options: "title color host", custom: true, titled: true, escape: breakMarkup, calls: teams},
-	"telegram":   {options: "title preview=yes:bool notification=yes:bool parsemode:None|Markdown|HTML|MarkdownV2 chats,channels", titled: true, escape: breakMarkup, style: telegramStyle, calls: telegram},
-	"wecom":      {options: "key mentioned_list mentioned_mobile_list", most: 1900, escape: breakMarkup, calls: weCom},
-	"zulip":      {anyOption: true, escape: breakMarkup, calls: zulip},
+// services are all of them, by the schemes of their URLs.
+var services = map[string]service{
+	"bark":       {titled: true, most: 3000, escape: asIs, calls: bark},
+	"discord":    {titled: true, most: 1900, calls: discord},
+	"generic":    {escape: asIs, style: genericStyle, calls: generic, custom: true, anyParameter: true},
+	"googlechat": {calls: googleChat, anyParameter: true},
+	"gotify":     {titled: true, escape: asIs, calls: gotify},
+	"hangouts":   {calls: googleChat, anyParameter: true},
+	"ifttt":      {titled: true, most: 1000, escape: asIs, calls: ifttt},
+	"join":       {titled: true, most: 2000, escape: asIs, calls: join},
+	"lark":       {titled: true, calls: lark},
+	"matrix":     {calls: matrix},
+	"mattermost": {calls: mattermost},
+	"notifiarr":  {calls: notifiarr, custom: true, anyParameter: true},
+	"ntfy":       {titled: true, escape: asIs, calls: ntfy},
+	"opsgenie":   {titled: true, escape: asIs, calls: opsgenie},
+	"pagerduty":  {most: 1000, escape: asIs, calls: pagerDuty},
+	"pushbullet": {titled: true, escape: asIs, calls: pushbullet},
+	"pushover":   {titled: true, most: 1000, escape: asIs, calls: pushover},
+	"rocketchat": {calls: rocketChat, anyParameter: true},
+	"signal":     {most: 1900, escape: asIs, calls: signal},
+	"slack":      {titled: true, escape: escapeSlack, calls: slack},
+	"smtp":       {titled: true, escape: asIs, style: mailStyle},
+	"teams":      {titled: true, calls: teams, custom: true},
+	"telegram":   {titled: true, style: telegramStyle, calls: telegram},
+	"wecom":      {most: 1900, calls: weCom},
+	"zulip":      {calls: zulip, anyParameter: true},
 }
 
 func bark(a *address, title, text string) []call {
-	body := fields{"body": text, "device_key": a.password, "title": title, "badge": a.number("badge")}
+	body := fields{"body": text, "device_key": a.password, "title": title, "badge": a.number(10, "0", "badge")}
 	body.with(a, "sound", "icon", "group", "url", "category", "copy")
 	return []call{{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)}}
 }
 
 func discord(a *address, title, text string) (out []call) {
+	split, raw := a.yes("yes", "splitlines"), a.yes("no", "json") || a.Path == "/raw"
+	color, thread := a.number(16, "0x50d9ff", "color"), strings.TrimSpace(a.text("thread_id"))
+	name, picture := a.text("username"), a.text("avatar", "avatarurl")
+	a.ignore("colorerror", "colorwarn", "colorinfo", "colordebug")
 	if a.user == "" || a.Host == "" || a.Path != "" && a.Path != "/raw" {
 		return nil
 	}
 	to := "https://discord.com/api/webhooks/" + a.Host + "/" + a.user
-	if thread := strings.TrimSpace(a.options["thread_id"]); thread != "" {
+	if thread != "" {
 		to += "?" + url.Values{"thread_id": {thread}}.Encode()
 	}
-	if a.is("json") || a.Path == "/raw" {
-		return []call{{url: to, body: text, header: map[string]string{"Content-Type": "application/json"}}}
+	if raw {
+		return []call{{url: to, body: text, header: header{"Content-Type": "application/json"}}}
 	}
 	lines := []string{text}
-	if a.is("splitlines") {
+	if split {
 		lines = slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
 	}
 	for batch := range slices.Chunk(lines, 10) {
 		var embeds []fields
 		for _, line := range batch {
-			embeds = append(embeds, fields{"description": line, "color": a.number("color")})
+			embeds = append(embeds, fields{"description": line, "color": color})
 		}
 		embeds[0]["title"] = title
-		body := fields{"embeds": embeds}.with(a, "username")
-		body.set("avatar_url", a.options["avatar"])
-		out = append(out, call{url: to, body: body})
+		out = append(out, call{url: to, body: fields{"embeds": embeds}.set("username", name).set("avatar_url", picture)})
 	}
 	return out
 }
 
-func genericStyle(a *address, s *style) { s.titled = a.options["template"] != "" }
+func genericStyle(a *address, s *style) { s.titled = a.text("template") != "" }
 
 func generic(a *address, title, text string) []call {
+	plain, kind := a.yes("no", "disabletls"), a.or("application/json", "contenttype")
+	body := fields{a.or("title", "titlekey"): title, a.or("message", "messagekey"): text}
+	template := a.text("template")
+	c := call{method: a.text("method"), body: body}
+	if template == "" {
+		c.body, kind = text, "text/plain"
+	}
+	c.header = header{"Content-Type": kind, "Accept": kind}
+	query := url.Values{}
+	for key, values := range a.rest {
+		switch {
+		case len(key) > 1 && key[0] == '@':
+			c.header[dashes(key[1:])] = values[0]
+		case len(key) > 1 && key[0] == '$':
+			body[key[1:]] = values[0]
+		default: // __method is the receiver's own "method"
+			query[strings.TrimPrefix(key, "__")] = values
+		}
+	}
 	to := *a.URL
-	to.Scheme = "https"
-	if a.secure == "http" || a.secure == "" && a.is("disabletls") {
+	to.Scheme, to.RawQuery = "https", query.Encode()
+	if a.secure == "http" || a.secure == "" && plain {
 		to.Scheme = "http"
 	}
-	kind := a.options["contenttype"]
-	if a.options["template"] == "" {
-		kind = "text/plain"
-	}
-	c := call{method: a.options["method"], header: map[string]string{"Content-Type": kind, "Accept": kind}}
-	body, query := fields{a.options["titlekey"]: title, a.options["messagekey"]: text}, maps.Clone(a.others)
-	for key, values := range a.others {
-		if header, ok := strings.CutPrefix(key, "@"); ok && header != "" {
-			c.header[dashes(header)] = values[0]
-			delete(query, key)
-		}
-		if extra, ok := strings.CutPrefix(key, "$"); ok && extra != "" {
-			body[extra] = values[0]
-			delete(query, key)
-		}
-	}
-	to.RawQuery = query.Encode()
-	c.url = to.String()
-	switch a.options["template"] {
-	case "":
-		c.body = text
-	case "json", "JSON":
-		c.body = body
-	default:
+	if c.url = to.String(); template != "" && template != "json" && template != "JSON" {
 		return nil
 	}
 	return []call{c}
@@ -147,12 +144,12 @@ func dashes(name string) string {
 }
 
 func googleChat(a *address, _, text string) []call {
+	query := url.Values{}
 	for _, name := range []string{"key", "token"} {
-		if a.others.Has(name) && a.others.Get(name) == "" {
-			return nil
-		}
+		value, given := a.has(name)
+		query.Set(name, value)
+		a.bad = a.bad || given && value == ""
 	}
-	query := url.Values{"key": {a.others.Get("key")}, "token": {a.others.Get("token")}}
 	return []call{{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}}}
 }
 
@@ -160,19 +157,18 @@ var gotifyToken = regexp.MustCompile(`^A[A-Za-z0-9._-]{14}$`)
 
 func gotify(a *address, title, text string) []call {
 	folder, token := path.Split(strings.TrimSuffix(a.Path, "/"))
-	if priority := a.number("priority"); !gotifyToken.MatchString(token) || priority < -2 || priority > 10 {
-		return nil
-	}
-	c := call{url: a.at(folder + "message"), took: isJSON, unverified: a.is("insecureskipverify")}
-	body := fields{"message": text, "title": title, "priority": a.number("priority"), "extras": nil}
-	if extras := a.options["extras"]; extras != "" {
-		body["extras"] = json.RawMessage(extras)
-	}
-	body.set("date", gotifyDate(a.options["date"]))
-	if c.body = body; a.is("useheader") {
-		c.header = map[string]string{"X-Gotify-Key": token}
+	priority := a.number(10, "0", "priority")
+	extras := json.RawMessage(a.or("null", "extras"))
+	body := fields{"message": text, "title": title, "priority": priority, "extras": extras}
+	c := call{url: a.at(folder + "message"), body: body.set("date", gotifyDate(a.text("date"))), took: isJSON}
+	c.unverified = a.yes("no", "insecureskipverify")
+	if a.yes("no", "useheader") {
+		c.header = header{"X-Gotify-Key": token}
 	} else {
 		c.url += "?" + url.Values{"token": {token}}.Encode()
+	}
+	if !gotifyToken.MatchString(token) || priority < -2 || priority > 10 {
+		return nil
 	}
 	return []call{c}
 }
@@ -191,59 +187,56 @@ func gotifyDate(text string) string {
 }
 
 func ifttt(a *address, title, text string) (out []call) {
-	if a.Hostname() == "" || a.options["titlevalue"] == a.options["messagevalue"] {
-		return nil
+	body := fields{"value1": a.text("value1"), "value2": a.text("value2"), "value3": a.text("value3")}
+	titleAt, textAt := a.oneOf("0|1|2|3", "0", "titlevalue"), a.oneOf("1|2|3", "2", "messagevalue")
+	if titleAt != "0" {
+		body["value"+titleAt] = title
 	}
-	body := fields{"value1": a.options["value1"], "value2": a.options["value2"], "value3": a.options["value3"]}
-	if a.number("titlevalue") > 0 {
-		body["value"+a.options["titlevalue"]] = title
-	}
-	body["value"+a.options["messagevalue"]] = text
+	body["value"+textAt] = text
 	for _, event := range a.list("events") {
 		out = append(out, call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
+	}
+	if a.Hostname() == "" || titleAt == textAt {
+		return nil
 	}
 	return out
 }
 
 func join(a *address, title, text string) []call {
-	if a.options["devices"] == "" || a.password == "" {
-		return nil
-	}
-	query := url.Values{"deviceIds": {a.options["devices"]}, "apikey": {a.password}, "text": {text}, "title": {title}}
-	if icon := a.options["icon"]; icon != "" {
+	query := url.Values{"deviceIds": {a.text("devices")}, "apikey": {a.password}, "text": {text}, "title": {title}}
+	if icon := a.text("icon"); icon != "" {
 		query.Set("icon", icon)
+	}
+	if query.Get("deviceIds") == "" || a.password == "" {
+		return nil
 	}
 	return []call{{
 		url:    "https://joinjoaomgcd.appspot.com/_ah/api/messaging/v1/sendPush?" + query.Encode(),
-		header: map[string]string{"Content-Type": "text/plain"},
+		header: header{"Content-Type": "text/plain"},
 	}}
 }
 
 func lark(a *address, title, text string) []call {
-	if a.Host == "" {
-		a.Host = "open.larksuite.com"
-	}
-	token := strings.Trim(a.Path, "/")
-	if token == "" || a.Host != "open.larksuite.com" && a.Host != "open.feishu.cn" {
+	a.ignore("link")
+	host, token := cmp.Or(a.Host, "open.larksuite.com"), strings.Trim(a.Path, "/")
+	if token == "" || host != "open.larksuite.com" && host != "open.feishu.cn" {
 		return nil
 	}
 	post := fields{"title": title, "content": [][]fields{{{"tag": "text", "text": text}}}}
 	body := fields{"msg_type": "post", "content": fields{"post": fields{"en_us": post}}}
-	if secret := a.options["secret"]; secret != "" {
+	if secret := a.text("secret"); secret != "" {
 		now := strconv.FormatInt(time.Now().Unix(), 10)
 		sign := hmac.New(sha256.New, []byte(now+"\n"+secret)).Sum(nil)
 		body["timestamp"], body["sign"] = now, base64.StdEncoding.EncodeToString(sign)
 	}
-	return []call{{url: a.at("/open-apis/bot/v2/hook/" + token), body: body, took: is("code", 0.0)}}
+	return []call{{url: "https://" + host + "/open-apis/bot/v2/hook/" + token, body: body, took: is("code", 0.0)}}
 }
 
 func mattermost(a *address, _, text string) []call {
 	if a.part(0) == "" {
 		return nil
 	}
-	body := fields{"text": text}.icon(a)
-	body.set("username", a.user)
-	body.set("channel", a.part(1))
+	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", a.part(1))
 	return []call{{url: a.at("/hooks/" + a.part(0)), body: body}}
 }
 
@@ -257,7 +250,7 @@ func notifiarr(a *address, _, text string) []call {
 	if images := (fields{}).with(a, "thumbnail", "image"); len(images) > 0 {
 		show["images"] = images
 	}
-	if channel := a.options["channel"]; channel != "" {
+	if channel := a.text("channel"); channel != "" {
 		id, err := strconv.Atoi(channel)
 		if err != nil {
 			return nil
@@ -266,29 +259,26 @@ func notifiarr(a *address, _, text string) []call {
 	}
 	return []call{{
 		url:    "https://notifiarr.com/api/v1/notification/passthrough/" + key,
-		header: map[string]string{"Accept": "application/json"},
-		body:   fields{"notification": fields{"name": a.options["name"]}, "discord": show},
+		header: header{"Accept": "application/json"},
+		body:   fields{"notification": fields{"name": a.or("gpuwhy", "name")}, "discord": show},
 	}}
 }
 
 func ntfy(a *address, title, text string) []call {
+	c := call{url: a.at(a.Path), user: a.User, body: text, took: isJSON, unverified: a.yes("no", "disabletlsverification")}
+	c.header = header{
+		"Content-Type": "text/plain; charset=utf-8", "Title": title, "Tags": a.text("tags"), "Delay": a.text("delay", "at", "in"),
+		"Actions": a.text("actions"), "Click": a.text("click"), "Attach": a.text("attach"), "X-Icon": a.text("icon"),
+		"Filename": a.text("filename"), "Email": a.text("email"),
+		"Priority": a.oneOf("Min|Low|Default|High|Max|1=Min|2=Low|3=Default|4=High|5=Max|urgent=Max", "Default", "priority"),
+	}
+	for _, name := range []string{"cache", "firebase"} {
+		if !a.yes("yes", name) {
+			c.header[name] = "no"
+		}
+	}
 	if strings.Trim(a.Path, "/") == "" {
 		return nil
-	}
-	c := call{url: a.at(a.Path), user: a.User, body: text, took: isJSON, unverified: a.is("disabletlsverification")}
-	c.header = map[string]string{"Content-Type": "text/plain; charset=utf-8", "Title": title}
-	for option, header := range map[string]string{
-		"priority": "Priority", "tags": "Tags", "delay": "Delay", "actions": "Actions", "click": "Click",
-		"attach": "Attach", "icon": "X-Icon", "filename": "Filename", "email": "Email",
-	} {
-		if value := a.options[option]; value != "" {
-			c.header[header] = value
-		}
-	}
-	for option, header := range map[string]string{"cache": "Cache", "firebase": "Firebase"} {
-		if !a.is(option) {
-			c.header[header] = "no"
-		}
 	}
 	return []call{c}
 }
@@ -296,45 +286,47 @@ func ntfy(a *address, title, text string) []call {
 var opsgenieID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func opsgenie(a *address, title, text string) []call {
-	key := strings.TrimPrefix(a.Path, "/")
-	if key == "" {
-		return nil
-	}
 	body := fields{"message": title, "description": text}.with(a, "alias", "entity", "source", "priority", "note", "user")
-	body.lists(a, "actions", "tags")
-	if more := a.options["description"]; more != "" {
+	if more := a.text("description"); more != "" {
 		body["description"] = text + "\n" + more
 	}
-	for option, name := range map[string]string{"responders": "responders", "visibleto": "visibleTo"} {
+	for _, name := range []string{"actions", "tags"} {
+		if list := a.list(name); list != nil {
+			body[name] = list
+		}
+	}
+	for _, name := range []string{"responders", "visibleTo"} {
 		var all []fields
-		for _, entity := range a.list(option) { // such as team:ops, user:bob
-			kind, who, _ := strings.Cut(entity, ":")
+		for _, entity := range a.list(strings.ToLower(name)) { // such as team:ops, user:bob
+			kind, who := a.pair(entity)
 			by := map[string]string{"team": "name", "user": "username"}[kind]
 			if opsgenieID.MatchString(who) {
 				by = "id"
 			}
-			if by == "" || strings.Contains(who, ":") {
-				return nil
-			}
+			a.bad = a.bad || by == ""
 			all = append(all, fields{"type": kind, by: who})
-		}
-		if all != nil {
 			body[name] = all
 		}
 	}
-	details := map[string]string{}
-	for _, pair := range a.list("details") {
-		name, value, ok := strings.Cut(pair, ":")
-		if !ok || strings.Contains(value, ":") {
-			return nil
-		}
+	details := fields{}
+	for _, detail := range a.list("details") {
+		name, value := a.pair(detail)
 		details[name] = value
 		body["details"] = details
 	}
-	return []call{{
-		url:  "https://" + a.hostPort("api.opsgenie.com", "443") + "/v2/alerts",
-		body: body, header: map[string]string{"Authorization": "GenieKey " + key},
-	}}
+	key := strings.TrimPrefix(a.Path, "/")
+	if key == "" {
+		return nil
+	}
+	to := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
+	return []call{{url: to, body: body, header: header{"Authorization": "GenieKey " + key}}}
+}
+
+// pair takes a text such as team:ops apart.
+func (a *address) pair(text string) (name, value string) {
+	name, value, ok := strings.Cut(text, ":")
+	a.bad = a.bad || !ok || strings.Contains(value, ":")
+	return name, value
 }
 
 var pagerDutyKey = regexp.MustCompile(`^/([a-fA-F0-9]{32})$`)
@@ -344,32 +336,34 @@ func pagerDuty(a *address, _, text string) []call {
 	if key == nil {
 		return nil
 	}
+	severity := a.oneOf("critical|error|warning|info", "error", "severity")
 	body := fields{
-		"payload":     fields{"summary": cut(text, 1024), "severity": a.options["severity"], "source": a.options["source"]},
-		"routing_key": key[1], "event_action": a.options["action"],
+		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
+		"routing_key": key[1], "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),
 	}.with(a, "dedup_key", "client", "client_url")
-	if details := a.options["details"]; details != "" {
+	if details := a.text("details"); details != "" {
 		body["details"] = json.RawMessage(details)
 	}
-	if contexts := a.options["contexts"]; json.Valid([]byte(contexts)) {
+	if contexts := a.text("contexts"); strings.HasPrefix(contexts, "[") {
 		body["contexts"] = json.RawMessage(contexts)
-	} else {
+	} else if contexts != "" {
 		var all []fields
-		for _, entry := range a.list("contexts") { // such as link:https://example.org
+		for entry := range strings.SplitSeq(contexts, ",") { // such as link:https://example.org
 			kind, value, _ := strings.Cut(strings.TrimSpace(entry), ":")
 			name, known := map[string]string{"link": "href", "image": "src", "text": ""}[kind]
-			if !known || value == "" {
-				return nil
-			}
+			a.bad = a.bad || !known || value == ""
 			if name != "" {
 				all = append(all, fields{"type": kind, name: value})
 			}
 		}
-		if all != nil {
-			body["contexts"] = all
-		}
+		body["contexts"] = all
 	}
-	return []call{{url: "https://" + a.hostPort("events.pagerduty.com", "443") + "/v2/enqueue", body: body}}
+	return []call{{url: "https://" + a.server("events.pagerduty.com", "443") + "/v2/enqueue", body: body}}
+}
+
+// server returns the host and the port of the URL, or others where it has none.
+func (a *address) server(host, port string) string {
+	return cmp.Or(a.Hostname(), host) + ":" + cmp.Or(a.Port(), port)
 }
 
 func pushbullet(a *address, title, text string) (out []call) {
@@ -393,7 +387,7 @@ func pushbullet(a *address, title, text string) (out []call) {
 		}
 		out = append(out, call{
 			url: "https://api.pushbullet.com/v2/pushes", body: body, took: is("active", true),
-			header: map[string]string{"Access-Token": a.Hostname()},
+			header: header{"Access-Token": a.Hostname()},
 		})
 	}
 	return out
@@ -403,8 +397,8 @@ func pushover(a *address, title, text string) []call {
 	if a.Host == "" || a.password == "" {
 		return nil
 	}
-	form := url.Values{"device": {a.options["devices"]}, "user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}}
-	if priority := a.number("priority"); priority >= -2 && priority <= 1 {
+	form := url.Values{"device": {a.text("devices")}, "user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}}
+	if priority := a.number(10, "0", "priority"); priority >= -2 && priority <= 1 {
 		form.Set("priority", strconv.Itoa(priority))
 	}
 	return []call{{url: "https://api.pushover.net/1/messages.json", body: form}}
@@ -415,8 +409,7 @@ func rocketChat(a *address, _, text string) []call {
 	if len(parts) < 3 {
 		return nil
 	}
-	body := fields{"text": text}
-	body.set("username", a.user)
+	body := fields{"text": text}.set("username", a.user)
 	if len(parts) > 3 {
 		channel := parts[3]
 		if a.Fragment != "" {
@@ -450,13 +443,10 @@ func signal(a *address, _, text string) []call {
 	if slices.ContainsFunc(to, func(r string) bool { return !signalPhone.MatchString(r) && !signalGroup.MatchString(r) }) {
 		return nil
 	}
-	c := call{body: fields{"message": text, "number": a.part(0), "recipients": to}}
-	a.Host = a.hostPort("localhost", "8080")
-	c.url = a.at("/v2/send")
-	if token := a.options["token"]; token != "" {
-		c.header = map[string]string{"Authorization": "Bearer " + token}
-	} else {
-		c.user = a.User
+	a.Host = a.server("localhost", "8080")
+	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.part(0), "recipients": to}}
+	if token := a.text("token"); token != "" {
+		c.user, c.header = nil, header{"Authorization": "Bearer " + token}
 	}
 	return []call{c}
 }
@@ -465,6 +455,8 @@ var (
 	slackToken = regexp.MustCompile(`(?:(xox.|hook)[-:]|:?)([A-Z0-9]{9,})([-/,])([A-Z0-9]{9,})([-/,])([A-Za-z0-9]{24,})`)
 	entities   = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 )
+
+func escapeSlack(text string) string { return breakMarkup(entities.Replace(text)) }
 
 func slack(a *address, title, text string) []call {
 	token, channel, bot := a.User.String(), a.Hostname(), ""
@@ -480,12 +472,12 @@ func slack(a *address, title, text string) []call {
 		lines = append(lines[:99:99], strings.Join(lines[99:], "\n"))
 	}
 	var attachments []fields
+	color := a.text("color")
 	for _, line := range lines {
-		attachments = append(attachments, fields{"text": line}.with(a, "color"))
+		attachments = append(attachments, fields{"text": line}.set("color", color))
 	}
 	body := fields{"text": title, "attachments": attachments}.with(a, "thread_ts").icon(a)
-	body.set("username", bot)
-	body.set("username", a.options["botname"])
+	body.set("username", a.or(bot, "botname", "username"))
 	if channel != "webhook" {
 		body["channel"] = channel
 	}
@@ -497,7 +489,7 @@ func slack(a *address, title, text string) []call {
 	}
 	return []call{{
 		url: "https://slack.com/api/chat.postMessage", body: body, took: is("ok", true),
-		header: map[string]string{"Authorization": "Bearer " + t[1] + "-" + t[2] + "-" + t[4] + "-" + t[6]},
+		header: header{"Authorization": "Bearer " + t[1] + "-" + t[2] + "-" + t[4] + "-" + t[6]},
 	}}
 }
 
@@ -505,7 +497,7 @@ var teamsHook = regexp.MustCompile(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com
 	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
 
 func teams(a *address, title, text string) []call {
-	to := "https://" + a.options["host"] + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" + strings.Join(a.parts, "/")
+	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" + strings.Join(a.parts, "/")
 	if a.secure != "" {
 		to = "https://" + a.Host + a.Path
 	}
@@ -514,16 +506,13 @@ func teams(a *address, title, text string) []call {
 	}
 	var sections []fields
 	for line := range strings.SplitSeq(text, "\n") {
-		section := fields{}
-		section.set("text", line)
-		sections = append(sections, section)
+		sections = append(sections, fields{}.set("text", line))
 	}
 	body := fields{
 		"@type": "MessageCard", "@context": "http://schema.org/extensions", "markdown": true,
 		"title": title, "summary": title, "sections": sections,
 	}
-	body.set("themeColor", a.options["color"])
-	return []call{{url: to, body: body}}
+	return []call{{url: to, body: body.set("themeColor", a.text("color"))}}
 }
 
 var (
@@ -540,47 +529,53 @@ func escaper(special string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+func telegramMode(a *address) string {
+	return a.oneOf("None|Markdown|HTML|MarkdownV2", "None", "parsemode")
+}
+
 func telegramStyle(a *address, s *style) {
+	mode := telegramMode(a)
 	escape := map[string]func(string) string{"HTML": html.EscapeString, "Markdown": oldMarkdown.Replace, "MarkdownV2": markdown.Replace}
-	if special := escape[a.options["parsemode"]]; special != nil {
-		s.escape = func(text string) string { return breakMarkup(special(text)) }
-		s.titled = a.options["parsemode"] == "HTML"
+	if special := escape[mode]; special != nil {
+		s.titled, s.escape = mode == "HTML", func(text string) string { return breakMarkup(special(text)) }
 	}
 }
 
 func telegram(a *address, title, text string) (out []call) {
-	token := a.user + ":" + a.password
-	if !telegramToken.MatchString(token) {
-		return nil
-	}
-	mode := a.options["parsemode"]
-	if mode == "" || mode == "None" {
+	mode := telegramMode(a)
+	if mode == "None" {
 		mode, text = "HTML", html.EscapeString(text)
 	}
 	if mode == "HTML" {
 		text = "<b>" + html.EscapeString(title) + "</b>\n" + text
 	}
-	for _, chat := range a.list("chats") {
+	token, preview, notification := a.user+":"+a.password, a.yes("yes", "preview"), a.yes("yes", "notification")
+	for _, chat := range a.list("chats", "channels") {
 		chat, thread, _ := strings.Cut(chat, ":")
 		body := fields{
 			"text": text, "chat_id": chat, "parse_mode": mode, "reply_to_message_id": 0,
-			"disable_web_page_preview": !a.is("preview"), "disable_notification": !a.is("notification"),
+			"disable_web_page_preview": !preview, "disable_notification": !notification,
 		}
 		if id, err := strconv.Atoi(thread); err == nil {
 			body["message_thread_id"] = id
 		}
 		out = append(out, call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
 	}
+	if !telegramToken.MatchString(token) {
+		return nil
+	}
 	return out
 }
 
+var weComKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
 func weCom(a *address, _, text string) []call {
-	if a.Host == "" || strings.ContainsFunc(a.Host, func(r rune) bool { return unicode.IsPunct(r) && r != '-' && r != '_' || unicode.IsSymbol(r) }) {
+	if !weComKey.MatchString(a.Host) {
 		return nil
 	}
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
-		if who := a.options[name]; who != "" {
+		if who := a.text(name); who != "" {
 			content[name] = []string{who}
 		}
 	}
@@ -594,27 +589,34 @@ func zulip(a *address, _, text string) []call {
 	if a.user == "" || a.password == "" || a.Hostname() == "" {
 		return nil
 	}
-	form := url.Values{"type": {"stream"}, "to": {a.others.Get("stream")}, "content": {text}}
-	if topic := a.others.Get("topic"); topic != "" {
+	form := url.Values{"type": {"stream"}, "to": {a.text("stream")}, "content": {text}}
+	if topic := a.text("topic"); topic != "" {
 		form.Set("topic", topic)
 	}
 	return []call{{url: "https://" + a.Hostname() + "/api/v1/messages", user: a.User, body: form}}
 }
 
-// matrix takes one request after the other: it logs in where the URL has a
+// matrix sends one request after the other: it logs in where the URL has a
 // user, finds the rooms, and sends to each.
 func matrix(a *address, _, text string) []call {
-	if a.Host == "" {
-		return nil
-	}
+	names, server := a.list("rooms", "room"), a.at("/_matrix/client/r0/")
 	at := func(path, token string) string {
-		return a.at("/_matrix/client/r0/"+path) + "?" + url.Values{"access_token": {token}}.Encode()
+		return server + (&url.URL{Path: path, RawQuery: url.Values{"access_token": {token}}.Encode()}).String()
 	}
 	send := func(token, room string) call {
 		return call{url: at("rooms/"+room+"/send/m.room.message", token), body: fields{"msgtype": "m.text", "body": text}, took: isJSON}
 	}
+	joined := func(token string) []call {
+		return []call{{method: "GET", url: at("joined_rooms", token), took: isJSON, then: func(r reply) (out []call) {
+			rooms, _ := r.json["joined_rooms"].([]any)
+			for _, room := range rooms {
+				out = append(out, send(token, fmt.Sprint(room)))
+			}
+			return out
+		}}}
+	}
 	rooms := func(token string) (out []call) {
-		for _, room := range a.list("rooms") {
+		for _, room := range names {
 			if !strings.HasPrefix(room, "#") && !strings.HasPrefix(room, "!") {
 				room = "#" + room
 			}
@@ -622,25 +624,17 @@ func matrix(a *address, _, text string) []call {
 				return []call{send(token, r.member("room_id"))}
 			}})
 		}
-		if out != nil {
-			return out
-		}
-		return []call{{method: "GET", url: at("joined_rooms", token), took: isJSON, then: func(r reply) (out []call) {
-			joined, _ := r.json["joined_rooms"].([]any)
-			for _, room := range joined {
-				if id, ok := room.(string); ok {
-					out = append(out, send(token, id))
-				}
-			}
-			return out
-		}}}
+		return out
+	}
+	if names == nil {
+		rooms = joined
 	}
 	if a.user == "" {
 		return rooms(a.password)
 	}
-	login := a.at("/_matrix/client/r0/login")
-	return []call{{method: "GET", url: login, took: func(r reply) bool { return strings.Contains(r.text, `"m.login.password"`) }, then: func(reply) []call {
-		body := fields{"type": "m.login.password", "identifier": fields{"type": "m.id.user", "user": a.user}, "password": a.password}
-		return []call{{url: login, body: body, took: isJSON, then: func(r reply) []call { return rooms(r.member("access_token")) }}}
+	password := fields{"type": "m.login.password", "identifier": fields{"type": "m.id.user", "user": a.user}, "password": a.password}
+	offered := func(r reply) bool { return strings.Contains(r.text, `"m.login.password"`) }
+	return []call{{method: "GET", url: server + "login", took: offered, then: func(reply) []call {
+		return []call{{url: server + "login", body: password, took: isJSON, then: func(r reply) []call { return rooms(r.member("access_token")) }}}
 	}}}
 }

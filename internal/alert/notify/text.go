@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,12 +23,9 @@ const mostBytes = 3500
 // styleOf returns how messages to a URL are written.
 func styleOf(s Secret) style {
 	svc := services[s.scheme()]
-	if svc == nil {
-		return style{most: mostBytes, escape: breakMarkup}
-	}
-	out := style{titled: svc.titled, most: mostBytes, escape: svc.escape}
-	if svc.most > 0 {
-		out.most = svc.most
+	out := style{titled: svc.titled, most: cmp.Or(svc.most, mostBytes), escape: svc.escape}
+	if out.escape == nil {
+		out.escape = breakMarkup
 	}
 	if a, err := s.parse(); err == nil && svc.style != nil {
 		svc.style(a, &out)
