@@ -6,8 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -187,29 +185,17 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// check reports whether a service understands its URL, and asks no server.
-func check(s Secret) error {
-	a, err := s.parse()
-	if errors.Is(err, errUnknownService) {
-		return err
+// understood reports whether the URL is one that its service understands.
+func (a *address) understood() bool {
+	if a.service.calls == nil {
+		_, _, err := newMail(context.Background(), a, "title", "text")
+		return err == nil
 	}
-	good := false
-	switch {
-	case err != nil:
-	case a.service.calls == nil:
-		_, _, err = newMail(context.Background(), a, "title", "text")
-		good = err == nil
-	default:
-		calls := a.calls("title", "text")
-		good = len(calls) > 0 && !slices.ContainsFunc(calls, func(c call) bool {
-			_, err := c.request(context.Background())
-			return err != nil
-		})
-	}
-	if !good {
-		return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())
-	}
-	return nil
+	calls := a.calls("title", "text")
+	return len(calls) > 0 && !slices.ContainsFunc(calls, func(c call) bool {
+		_, err := c.request(context.Background())
+		return err != nil
+	})
 }
 
 // retryAfter is how long a server asks to wait; 0 where it does not say.

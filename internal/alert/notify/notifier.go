@@ -88,14 +88,15 @@ func settingsOf(cfg Config) ([]settings, error) {
 	out := make([]settings, len(urls))
 	for i := range out {
 		t := cfg.Targets[i]
-		parsed, err := templatesOf(&t)
-		if err != nil {
+		out[i] = settings{
+			target: t, url: urls[i], style: styleOf(urls[i]), wait: cfg.GroupWait, interval: cfg.GroupInterval, publicURL: cfg.PublicURL,
+		}
+		title, err1 := parseTemplate(t.Title)
+		message, err2 := parseTemplate(t.Message)
+		if err := errors.Join(err1, err2); err != nil {
 			return nil, err
 		}
-		out[i] = settings{
-			target: t, url: urls[i], style: styleOf(urls[i]), templates: parsed,
-			wait: cfg.GroupWait, interval: cfg.GroupInterval, publicURL: cfg.PublicURL,
-		}
+		out[i].templates = templates{title, message}
 	}
 	return out, nil
 }

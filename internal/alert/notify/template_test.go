@@ -59,7 +59,7 @@ func TestTemplateFields(t *testing.T) {
 	text := `{{upper .Severity}} {{.Firing}} {{.Over}} {{.More}} {{.Rest}} {{.Dropped}} {{.TooMany}} {{.TooLate}} {{.Link}} {{.Test}} {{.One}} {{add 1 2}}` +
 		`{{range .Events}} {{.ID}} {{.News}} {{.Rule}} {{.What}} {{.Severity}} {{.State}} {{.Node}} {{.Device}} {{.Short}} {{.Index}} {{.UUID}} {{.Name}}` +
 		` {{.Value}} {{.Threshold}} {{clock .Since}} {{.Time.Year}} {{.For}} {{.Message}} {{.Why}} {{.Advice}} {{.Link}} {{.About}} {{.IsOver}} {{.Late}} {{.Age}} {{.When}} {{clock .Sent}}{{end}}`
-	parsed, err := parseTemplate(text, "")
+	parsed, err := parseTemplate(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestMarkup(t *testing.T) {
 	} {
 		e := testEvent(time.Now())
 		e.Message = evil
-		custom, err := parseTemplate("<mine>{{(index .Events 0).Message}}", "")
+		custom, err := parseTemplate("<mine>{{(index .Events 0).Message}}")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	events := examples()[2].Events
 	f.Fuzz(func(t *testing.T, text string) {
-		parsed, err := parseTemplate(text, "")
+		parsed, err := parseTemplate(text)
 		if err != nil {
 			return
 		}
