@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// kept is what waits, over a restart. It has no addresses.
+// kept is what waits over a restart. It has no addresses.
 type kept struct {
 	Version int          `json:"version"`
 	Targets []keptTarget `json:"targets"`
@@ -24,14 +24,16 @@ type keptTarget struct {
 	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
-// Keep returns what waits, for [Notifier.Restore]. A message under way is part
-// of it, and may so be sent twice. It is at most 4 MiB; of more, what matters
-// least is left out, and the next message says how many.
+// Keep returns what waits, for [Notifier.Restore]. It includes a message under
+// way, which may so be sent twice. It is at most 4 MiB; of more, it leaves out
+// what matters least, and the next message says how many events.
 func (n *Notifier) Keep() ([]byte, error) {
 	out := kept{Version: keptVersion, Targets: []keptTarget{}}
 	n.mu.Lock()
 	for _, w := range n.workers {
-		out.Targets = append(out.Targets, w.keep())
+		w.mu.Lock()
+		out.Targets = append(out.Targets, keptTarget{w.name, w.queue.clone(), w.state.FailingSince})
+		w.mu.Unlock()
 	}
 	n.mu.Unlock()
 	for most := mostPending; ; most /= 2 {
@@ -51,21 +53,15 @@ func (n *Notifier) Keep() ([]byte, error) {
 	}
 }
 
-func (w *worker) keep() keptTarget {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return keptTarget{w.name, w.queue.clone(), w.state.FailingSince}
-}
-
-// Restore puts what Keep returned before what waits already. Call it before
-// Run. Of a target that is not configured any more it is dropped.
+// Restore puts what Keep returned before what waits. Call it before Run. It drops
+// what is for a target that the configuration does not have any more.
 func (n *Notifier) Restore(text []byte) error {
 	var in kept
 	if err := json.Unmarshal(text, &in); err != nil {
 		return fmt.Errorf("notify: what was kept can't be read: %w", err)
 	}
 	if in.Version != keptVersion {
-		n.log.Warn("what waited to be told is of another version of gpuwhy, and is not told", "version", in.Version)
+		n.log.Warn("kept events are of another version of gpuwhy and are not sent", "version", in.Version)
 		return nil
 	}
 	n.mu.Lock()
@@ -73,55 +69,41 @@ func (n *Notifier) Restore(text []byte) error {
 	for i := range in.Targets {
 		t := &in.Targets[i]
 		j := slices.IndexFunc(n.workers, func(w *worker) bool { return w.name == t.Name })
-		switch {
-		case j >= 0:
+		if j >= 0 {
 			n.workers[j].restore(t, time.Now())
-		case len(t.Pending) > 0:
-			n.log.Warn("events are not told: the target is not configured any more", "target", cut(clean(t.Name), longestName), "events", len(t.Pending))
+		} else if len(t.Pending) > 0 {
+			n.log.Warn("events are not sent: the target is not configured any more",
+				"target", cut(clean(t.Name), longestName), "events", len(t.Pending))
 		}
 	}
 	return nil
 }
 
+// restore takes over a queue that was read from a file, within its bounds.
 func (w *worker) restore(t *keptTarget, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	newer, old := w.queue.Pending, &t.queue
-	w.queue = queue{dropped: dropped{Crowded: max(old.Crowded, 0), Late: max(old.Late, 0)}, Fails: min(max(old.Fails, 0), 64)}
-	for _, k := range old.Known {
+	newer := w.queue.Pending
+	w.queue = queue{dropped: dropped{Crowded: max(t.Crowded, 0), Late: max(t.Late, 0)}, Fails: min(max(t.Fails, 0), 64)}
+	for _, k := range t.Known {
 		w.queue.know(cut(k.ID, 2*longestName), k.Told)
 	}
-	if !old.Last.After(now) {
-		w.queue.Last = old.Last
+	if !t.Last.After(now) {
+		w.queue.Last = t.Last
 	}
-	if old.Retry.Before(now.Add(longestRefuse)) {
-		w.queue.Retry = old.Retry
+	if t.Retry.Before(now.Add(longestRefuse)) {
+		w.queue.Retry = t.Retry
 	}
 	many := 0
-	for _, p := range old.Pending {
+	for _, p := range append(t.Pending, newer...) {
 		if p.Queued.After(now) { // the clock was set back
 			p.Queued = now
 		}
-		many += w.queue.add(p.sane(), p.Queued)
-	}
-	for _, p := range newer {
-		many += w.queue.add(p.Event, p.Queued)
+		many += w.queue.add(p.bounded(), p.Queued)
 	}
 	if w.queue.Fails > 0 {
 		w.state.FailingSince = t.FailingSince
 	}
 	w.drop(many, tooMany)
 	poke(w.wake)
-}
-
-// sane bounds an event that was read from a file.
-func (e Event) sane() Event {
-	e.ID = cut(e.ID, 2*longestName)
-	for _, text := range []*string{&e.Rule, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold} {
-		*text = cut(clean(*text), longestName)
-	}
-	for _, text := range []*string{&e.Message, &e.Why, &e.Advice} {
-		*text = cut(clean(*text), longestSentence)
-	}
-	return e
 }

@@ -45,11 +45,11 @@ type worker struct {
 	state    Status
 	refusing bool   // the log says that the target refuses permanently
 	abort    func() // ends the message under way
-	stop     func() // ends run; nil before
+	stop     func() // ends run
 }
 
 func newWorker(s settings, dial func(Secret) sender, changed chan<- struct{}, log *slog.Logger) *worker {
-	w := &worker{name: s.target.Name, dial: dial, wake: make(chan struct{}, 1), changed: changed, abort: func() {}}
+	w := &worker{name: s.target.Name, dial: dial, wake: make(chan struct{}, 1), changed: changed, abort: func() {}, stop: func() {}}
 	w.log = log.With("target", w.name, "service", s.url.scheme())
 	w.put(s)
 	return w
@@ -67,6 +67,34 @@ func (w *worker) put(s settings) {
 	}
 	w.set = s
 	poke(w.wake)
+}
+
+// remove ends a worker whose target is gone.
+func (w *worker) remove() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.queue.Pending); n > 0 {
+		w.log.Warn("events are not sent: the target is not configured any more", "events", n)
+	}
+	w.queue = queue{}
+	w.stop()
+}
+
+// stoppable returns a context for run that ends with ctx or by remove.
+func (w *worker) stoppable(ctx context.Context) context.Context {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, w.stop = context.WithCancel(ctx)
+	return ctx
+}
+
+func (w *worker) status() Status {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.state
+	s.Name, s.Service, s.Severity, s.Queued = w.name, w.set.url.scheme(), w.set.target.least(), len(w.queue.Pending)
+	s.NextTry, _ = w.queue.due(w.set.wait, w.set.interval)
+	return s
 }
 
 // poke puts a value into a channel that has room for one.
