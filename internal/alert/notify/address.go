@@ -19,7 +19,7 @@ type address struct {
 	user, password string
 	parts          []string // of the path, without the slashes at its ends
 	rest           url.Values
-	bad            bool // a parameter has a value that it can't have
+	bad            bool // it lacks something, or a parameter has a bad value
 }
 
 var errNoAddress = errors.New("is no address")
@@ -83,6 +83,9 @@ func (a *address) or(fallback string, names ...string) string {
 	return fallback
 }
 
+// need makes the URL bad unless a condition holds.
+func (a *address) need(good bool) { a.bad = a.bad || !good }
+
 // list is a text with commas between its items.
 func (a *address) list(names ...string) []string {
 	if value := a.text(names...); value != "" {
@@ -119,7 +122,7 @@ func (a *address) number(base int, fallback string, names ...string) int {
 		text = strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(text), "0x"), "#")
 	}
 	n, err := strconv.ParseInt(text, base, 32)
-	a.bad = a.bad || err != nil
+	a.need(err == nil)
 	return int(n)
 }
 

@@ -222,19 +222,14 @@ func (s Secret) pieces() []string {
 	}
 	out := []string{string(s)}
 	for _, part := range parts {
-		quoted, _ := json.Marshal(part) //nolint:errchkjson // a string
-		decoded, err := url.QueryUnescape(part)
-		if err != nil {
-			decoded = part
-		}
+		quoted, _ := json.Marshal(part)       //nolint:errchkjson // a string
+		decoded, _ := url.QueryUnescape(part) //nolint:errcheck // empty is no piece
 		out = append(out, part, decoded, url.QueryEscape(part), url.PathEscape(part), url.QueryEscape(decoded),
 			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)), strings.ToLower(part))
 	}
-	for _, piece := range out {
-		for _, word := range words.FindAllString(piece, -1) {
-			if len(word) >= shortest && word != s.scheme() {
-				out = append(out, word)
-			}
+	for _, word := range words.FindAllString(strings.Join(out, " "), -1) {
+		if len(word) >= shortest && word != s.scheme() {
+			out = append(out, word)
 		}
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })

@@ -26,8 +26,8 @@ type service struct {
 	escape func(string) string
 	// style changes how messages are written by what the URL says; may be nil.
 	style func(a *address, s *style)
-	// calls returns the requests that bring a message; none where the URL
-	// lacks something. It reads each parameter of the URL. Mail has none.
+	// calls returns the requests that bring a message. It reads each parameter
+	// of the URL, and says what the URL needs. Mail has none.
 	calls        func(a *address, title, text string) []call
 	custom       bool // a URL may begin with NAME+https:// too
 	anyParameter bool // parameters that calls does not read are allowed; the case of names counts
@@ -73,9 +73,7 @@ func discord(a *address, title, text string) (out []call) {
 	color, thread := a.number(16, "0x50d9ff", "color"), strings.TrimSpace(a.text("thread_id"))
 	name, picture := a.text("username"), a.text("avatar", "avatarurl")
 	a.ignore("colorerror", "colorwarn", "colorinfo", "colordebug")
-	if a.user == "" || a.Host == "" || a.Path != "" && a.Path != "/raw" {
-		return nil
-	}
+	a.need(a.user != "" && a.Host != "" && (a.Path == "" || a.Path == "/raw"))
 	to := "https://discord.com/api/webhooks/" + a.Host + "/" + a.user
 	if thread != "" {
 		to += "?" + url.Values{"thread_id": {thread}}.Encode()
@@ -125,9 +123,8 @@ func generic(a *address, title, text string) []call {
 	if a.secure == "http" || a.secure == "" && plain {
 		to.Scheme = "http"
 	}
-	if c.url = to.String(); template != "" && template != "json" && template != "JSON" {
-		return nil
-	}
+	c.url = to.String()
+	a.need(template == "" || template == "json" || template == "JSON")
 	return []call{c}
 }
 
@@ -148,7 +145,7 @@ func googleChat(a *address, _, text string) []call {
 	for _, name := range []string{"key", "token"} {
 		value, given := a.has(name)
 		query.Set(name, value)
-		a.bad = a.bad || given && value == ""
+		a.need(!given || value != "")
 	}
 	return []call{{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}}}
 }
@@ -167,9 +164,7 @@ func gotify(a *address, title, text string) []call {
 	} else {
 		c.url += "?" + url.Values{"token": {token}}.Encode()
 	}
-	if !gotifyToken.MatchString(token) || priority < -2 || priority > 10 {
-		return nil
-	}
+	a.need(gotifyToken.MatchString(token) && priority >= -2 && priority <= 10)
 	return []call{c}
 }
 
@@ -196,9 +191,7 @@ func ifttt(a *address, title, text string) (out []call) {
 	for _, event := range a.list("events") {
 		out = append(out, call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
 	}
-	if a.Hostname() == "" || titleAt == textAt {
-		return nil
-	}
+	a.need(a.Hostname() != "" && titleAt != textAt)
 	return out
 }
 
@@ -207,9 +200,7 @@ func join(a *address, title, text string) []call {
 	if icon := a.text("icon"); icon != "" {
 		query.Set("icon", icon)
 	}
-	if query.Get("deviceIds") == "" || a.password == "" {
-		return nil
-	}
+	a.need(query.Get("deviceIds") != "" && a.password != "")
 	return []call{{
 		url:    "https://joinjoaomgcd.appspot.com/_ah/api/messaging/v1/sendPush?" + query.Encode(),
 		header: header{"Content-Type": "text/plain"},
@@ -219,9 +210,7 @@ func join(a *address, title, text string) []call {
 func lark(a *address, title, text string) []call {
 	a.ignore("link")
 	host, token := cmp.Or(a.Host, "open.larksuite.com"), strings.Trim(a.Path, "/")
-	if token == "" || host != "open.larksuite.com" && host != "open.feishu.cn" {
-		return nil
-	}
+	a.need(token != "" && (host == "open.larksuite.com" || host == "open.feishu.cn"))
 	post := fields{"title": title, "content": [][]fields{{{"tag": "text", "text": text}}}}
 	body := fields{"msg_type": "post", "content": fields{"post": fields{"en_us": post}}}
 	if secret := a.text("secret"); secret != "" {
@@ -233,9 +222,7 @@ func lark(a *address, title, text string) []call {
 }
 
 func mattermost(a *address, _, text string) []call {
-	if a.part(0) == "" {
-		return nil
-	}
+	a.need(a.part(0) != "")
 	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", a.part(1))
 	return []call{{url: a.at("/hooks/" + a.part(0)), body: body}}
 }
@@ -252,9 +239,7 @@ func notifiarr(a *address, _, text string) []call {
 	}
 	if channel := a.text("channel"); channel != "" {
 		id, err := strconv.Atoi(channel)
-		if err != nil {
-			return nil
-		}
+		a.need(err == nil)
 		show["ids"] = fields{"channel": id}
 	}
 	return []call{{
@@ -277,9 +262,7 @@ func ntfy(a *address, title, text string) []call {
 			c.header[name] = "no"
 		}
 	}
-	if strings.Trim(a.Path, "/") == "" {
-		return nil
-	}
+	a.need(a.part(0) != "")
 	return []call{c}
 }
 
@@ -303,7 +286,7 @@ func opsgenie(a *address, title, text string) []call {
 			if opsgenieID.MatchString(who) {
 				by = "id"
 			}
-			a.bad = a.bad || by == ""
+			a.need(by != "")
 			all = append(all, fields{"type": kind, by: who})
 			body[name] = all
 		}
@@ -315,9 +298,7 @@ func opsgenie(a *address, title, text string) []call {
 		body["details"] = details
 	}
 	key := strings.TrimPrefix(a.Path, "/")
-	if key == "" {
-		return nil
-	}
+	a.need(key != "")
 	to := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
 	return []call{{url: to, body: body, header: header{"Authorization": "GenieKey " + key}}}
 }
@@ -325,21 +306,19 @@ func opsgenie(a *address, title, text string) []call {
 // pair takes a text such as team:ops apart.
 func (a *address) pair(text string) (name, value string) {
 	name, value, ok := strings.Cut(text, ":")
-	a.bad = a.bad || !ok || strings.Contains(value, ":")
+	a.need(ok && !strings.Contains(value, ":"))
 	return name, value
 }
 
-var pagerDutyKey = regexp.MustCompile(`^/([a-fA-F0-9]{32})$`)
+var pagerDutyKey = regexp.MustCompile(`^[a-fA-F0-9]{32}$`)
 
 func pagerDuty(a *address, _, text string) []call {
-	key := pagerDutyKey.FindStringSubmatch(a.Path)
-	if key == nil {
-		return nil
-	}
+	key := strings.TrimPrefix(a.Path, "/")
+	a.need(pagerDutyKey.MatchString(key))
 	severity := a.oneOf("critical|error|warning|info", "error", "severity")
 	body := fields{
 		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
-		"routing_key": key[1], "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),
+		"routing_key": key, "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),
 	}.with(a, "dedup_key", "client", "client_url")
 	if details := a.text("details"); details != "" {
 		body["details"] = json.RawMessage(details)
@@ -351,7 +330,7 @@ func pagerDuty(a *address, _, text string) []call {
 		for entry := range strings.SplitSeq(contexts, ",") { // such as link:https://example.org
 			kind, value, _ := strings.Cut(strings.TrimSpace(entry), ":")
 			name, known := map[string]string{"link": "href", "image": "src", "text": ""}[kind]
-			a.bad = a.bad || !known || value == ""
+			a.need(known && value != "")
 			if name != "" {
 				all = append(all, fields{"type": kind, name: value})
 			}
@@ -367,9 +346,7 @@ func (a *address) server(host, port string) string {
 }
 
 func pushbullet(a *address, title, text string) (out []call) {
-	if len(a.Hostname()) != 34 {
-		return nil
-	}
+	a.need(len(a.Hostname()) == 34)
 	targets := strings.Split(strings.TrimPrefix(a.Path, "/"), "/")
 	if a.Fragment != "" {
 		targets = append(targets, "#"+a.Fragment)
@@ -394,9 +371,7 @@ func pushbullet(a *address, title, text string) (out []call) {
 }
 
 func pushover(a *address, title, text string) []call {
-	if a.Host == "" || a.password == "" {
-		return nil
-	}
+	a.need(a.Host != "" && a.password != "")
 	form := url.Values{"device": {a.text("devices")}, "user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}}
 	if priority := a.number(10, "0", "priority"); priority >= -2 && priority <= 1 {
 		form.Set("priority", strconv.Itoa(priority))
@@ -429,9 +404,7 @@ var (
 )
 
 func signal(a *address, _, text string) []call {
-	if len(a.parts) < 2 || !signalPhone.MatchString(a.part(0)) {
-		return nil
-	}
+	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.part(0)))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
 		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !strings.HasPrefix(part, "group.") && !strings.HasPrefix(part, "+") {
@@ -440,8 +413,8 @@ func signal(a *address, _, text string) []call {
 		}
 		to = append(to, part)
 	}
-	if slices.ContainsFunc(to, func(r string) bool { return !signalPhone.MatchString(r) && !signalGroup.MatchString(r) }) {
-		return nil
+	for _, recipient := range to {
+		a.need(signalPhone.MatchString(recipient) || signalGroup.MatchString(recipient))
 	}
 	a.Host = a.server("localhost", "8080")
 	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.part(0), "recipients": to}}
@@ -501,9 +474,7 @@ func teams(a *address, title, text string) []call {
 	if a.secure != "" {
 		to = "https://" + a.Host + a.Path
 	}
-	if !teamsHook.MatchString(to) {
-		return nil
-	}
+	a.need(teamsHook.MatchString(to))
 	var sections []fields
 	for line := range strings.SplitSeq(text, "\n") {
 		sections = append(sections, fields{}.set("text", line))
@@ -561,18 +532,14 @@ func telegram(a *address, title, text string) (out []call) {
 		}
 		out = append(out, call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
 	}
-	if !telegramToken.MatchString(token) {
-		return nil
-	}
+	a.need(telegramToken.MatchString(token))
 	return out
 }
 
 var weComKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func weCom(a *address, _, text string) []call {
-	if !weComKey.MatchString(a.Host) {
-		return nil
-	}
+	a.need(weComKey.MatchString(a.Host))
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
 		if who := a.text(name); who != "" {
@@ -586,9 +553,7 @@ func weCom(a *address, _, text string) []call {
 }
 
 func zulip(a *address, _, text string) []call {
-	if a.user == "" || a.password == "" || a.Hostname() == "" {
-		return nil
-	}
+	a.need(a.user != "" && a.password != "" && a.Hostname() != "")
 	form := url.Values{"type": {"stream"}, "to": {a.text("stream")}, "content": {text}}
 	if topic := a.text("topic"); topic != "" {
 		form.Set("topic", topic)
