@@ -1,10 +1,13 @@
 package notify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,22 +17,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
-// Config is who is told of alerts, as a file of rules says it. Decode it over
-// [Defaults]: what is zero was set to zero.
+// Config says who gets messages, as in a file of rules. Decode it over
+// [Defaults]: a zero is a value.
 type Config struct {
 	Targets []Target `yaml:"targets"`
-	// GroupWait is how long the first change waits for others that go in the
+	// GroupWait is how long a first change waits for others that go into the
 	// same message, 0s to 10m.
 	GroupWait time.Duration `yaml:"group_wait"`
 	// GroupInterval is the least time between two messages to a target, 1s to
 	// 24h.
 	GroupInterval time.Duration `yaml:"group_interval"`
 	// PublicURL is where people open the page, such as
-	// https://gpus.example.org/gpuwhy/; empty: messages have no links.
+	// https://gpus.example.org/gpuwhy/; without it messages have no links.
 	PublicURL string `yaml:"public_url"`
 }
 
-// Defaults is the configuration of a file that says nothing.
+// Defaults is the configuration of an empty file.
 func Defaults() Config {
 	return Config{GroupWait: 10 * time.Second, GroupInterval: time.Minute}
 }
@@ -38,17 +41,16 @@ func Defaults() Config {
 type Target struct {
 	// Name is what rules call it: letters, digits, '_' and '-'.
 	Name string `yaml:"name"`
-	// Exactly one of URL, URLEnv and URLFile says where it is, as a service URL
-	// of shoutrrr: itself, or the name of an environment variable, or a file
-	// that has it on its one line. URL is for addresses that carry no secret
-	// alone: see Check.
+	// Exactly one of URL, URLEnv and URLFile says where messages go: the URL
+	// itself, the name of an environment variable that has it, or a file that
+	// has it on its only line. URL itself must not carry a secret: see Check.
 	URL     Secret `yaml:"url"`
 	URLEnv  string `yaml:"url_env"`
 	URLFile string `yaml:"url_file"`
-	// Severity is the least that it is told of; empty: everything.
+	// Severity is the mildest that it is sent; empty: all are.
 	Severity alert.Severity `yaml:"severity"`
-	// Title and Message are templates (text/template) that are given a
-	// [Message]; empty: the default ones.
+	// Title and Message are templates (text/template) of a [Message]; empty:
+	// the default ones.
 	Title   string `yaml:"title"`
 	Message string `yaml:"message"`
 }
@@ -69,100 +71,135 @@ var (
 	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-func invalid(field, format string, args ...any) error {
-	return &alert.Invalid{Field: field, What: fmt.Sprintf(format, args...)}
+// problems collects what is wrong with a configuration.
+type problems []error
+
+func (p *problems) unless(good bool, field, format string, args ...any) {
+	if !good {
+		*p = append(*p, &alert.Invalid{Field: field, What: fmt.Sprintf(format, args...)})
+	}
 }
 
-// Check returns all that is wrong with a configuration, as [alert.Invalid]
-// errors joined, whose fields are paths such as "targets[0].url". It reads
-// neither the environment nor files; [Config.Resolve] does. No error quotes
-// what was given, which may be a secret in the wrong place.
+// Check returns all that is wrong with a configuration: [alert.Invalid] errors,
+// joined, whose fields are paths such as "targets[0].url". It reads neither the
+// environment nor files; [Config.Resolve] does. No error quotes a value, which
+// may be a secret in the wrong place.
 func (c *Config) Check() error {
-	errs := []error{c.checkTimes(), c.checkPublicURL()}
-	if len(c.Targets) > mostTargets {
-		errs = append(errs, invalid("targets", "there can be %d at most", mostTargets))
+	var p problems
+	p.unless(c.GroupWait >= 0 && c.GroupWait <= longestWait, "group_wait", "must be from 0s to 10m")
+	p.unless(c.GroupInterval >= leastInterval && c.GroupInterval <= longestInterval, "group_interval", "must be from 1s to 24h")
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" {
+		good := err == nil && len(c.PublicURL) <= longestPublicURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+		p.unless(good, "public_url", "must be an address such as https://gpus.example.org/")
+		p.unless(!good || u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url",
+			"must be an address without user, query and fragment: it goes into messages")
 	}
+	p.unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
 	for i := range c.Targets {
 		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
-		errs = append(errs, t.check(at))
-		if j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name }); j < i {
-			errs = append(errs, invalid(at+"name", "is the name of targets[%d] too: give each another", j))
-		}
+		t.check(&p, at)
+		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
+		p.unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }
 
-func (c *Config) checkTimes() error {
-	var errs []error
-	if c.GroupWait < 0 || c.GroupWait > longestWait {
-		errs = append(errs, invalid("group_wait", "must be from 0s to 10m"))
-	}
-	if c.GroupInterval < leastInterval || c.GroupInterval > longestInterval {
-		errs = append(errs, invalid("group_interval", "must be from 1s to 24h"))
-	}
-	return errors.Join(errs...)
-}
+// least is the mildest severity that the target is sent.
+func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
-func (c *Config) checkPublicURL() error {
-	if c.PublicURL == "" {
-		return nil
-	}
-	u, err := url.Parse(c.PublicURL)
+// check checks one target, whose fields are at a path.
+func (t *Target) check(p *problems, at string) {
+	p.unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
+	p.unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
+	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
 	switch {
-	case err != nil || len(c.PublicURL) > longestPublicURL || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return invalid("public_url", "must be an address such as https://gpus.example.org/")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return invalid("public_url", "must be an address without user, query and fragment: it goes into messages")
-	}
-	return nil
-}
-
-// check is about one target, whose fields are at a path.
-func (t *Target) check(at string) error {
-	var errs []error
-	wrong := func(field, format string, args ...any) {
-		errs = append(errs, invalid(at+field, format, args...))
-	}
-	if !targetName.MatchString(t.Name) {
-		wrong("name", "must be letters, digits, '_' and '-', at most 64 of them")
-	}
-	if t.Severity != "" && !slices.Contains(alert.Severities(), t.Severity) {
-		wrong("severity", "must be one of %v", alert.Severities())
-	}
-	given := 0
-	for _, way := range []string{string(t.URL), t.URLEnv, t.URLFile} {
-		if way != "" {
-			given++
-		}
-	}
-	switch {
-	case given != 1:
-		wrong("url", "give exactly one of url, url_env and url_file")
+	case len(given) != 1:
+		p.unless(false, at+"url", "give exactly one of url, url_env and url_file")
 	case t.URL != "":
-		if err := t.URL.plain(); err != nil {
-			wrong("url", "%v", err)
-		}
-	case t.URLEnv != "" && !envName.MatchString(t.URLEnv):
-		wrong("url_env", "must be the name of an environment variable, not the address itself")
-	case strings.Contains(t.URLFile, "://") || strings.ContainsFunc(t.URLFile, unicode.IsControl):
-		wrong("url_file", "must be the name of a file, not the address itself")
+		err := t.URL.plain()
+		p.unless(err == nil, at+"url", "%v", err)
+	case t.URLEnv != "":
+		p.unless(envName.MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
+	default:
+		p.unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
+			"must be the name of a file, not the address itself")
 	}
-	for _, text := range []struct{ field, text, fallback string }{
-		{"title", t.Title, defaultTitle}, {"message", t.Message, defaultMessage},
-	} {
-		if _, err := parseTemplate(text.text, text.fallback); err != nil {
-			wrong(text.field, "%v", err)
-		}
-	}
-	return errors.Join(errs...)
+	_, err := parseTemplate(t.Title)
+	p.unless(err == nil, at+"title", "%v", err)
+	_, err = parseTemplate(t.Message)
+	p.unless(err == nil, at+"message", "%v", err)
 }
 
-// A Secret is a service URL. It prints and encodes as what it is not.
+// Resolve reads the targets' URLs from where the configuration says they are,
+// and checks them as far as that is possible without sending anything. Its
+// errors are as those of [Config.Check], which must have passed. Call it to find
+// a bad configuration before it is used; [New] and [Notifier.Reload] call it
+// themselves.
+func (c *Config) Resolve() error {
+	_, err := c.resolve()
+	return err
+}
+
+// resolve returns the URLs of the targets, in their order.
+func (c *Config) resolve() ([]Secret, error) {
+	var p problems
+	urls := make([]Secret, len(c.Targets))
+	for i := range c.Targets {
+		field, s, err := c.Targets[i].resolve()
+		p.unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
+		urls[i] = s
+	}
+	return urls, errors.Join(p...)
+}
+
+// resolve returns a target's URL, and the field that says where it is.
+func (t *Target) resolve() (field string, s Secret, err error) {
+	switch {
+	case t.URLEnv != "":
+		field, s = "url_env", Secret(strings.TrimSpace(os.Getenv(t.URLEnv)))
+		if s == "" {
+			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
+		}
+	case t.URLFile != "":
+		field = "url_file"
+		s, err = readSecret(t.URLFile)
+	default:
+		field, s = "url", t.URL
+	}
+	if err == nil {
+		err = s.usable()
+	}
+	return field, s, err
+}
+
+// readSecret reads a file that has an address on its only line. Its errors do
+// not have the file's name.
+func readSecret(name string) (Secret, error) {
+	f, err := os.Open(name)
+	if err == nil {
+		defer f.Close()
+		var text []byte
+		text, err = io.ReadAll(io.LimitReader(f, longestURL+2))
+		if s := Secret(strings.TrimSpace(string(text))); err == nil && s != "" {
+			return s, nil
+		}
+	}
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	}
+	if err != nil {
+		return "", fmt.Errorf("the file can't be read: %w", err)
+	}
+	return "", errors.New("the file is empty: it must have the address on its only line")
+}
+
+// A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and
+// slog.
 type Secret string
 
 const redacted = "(secret)"
 
-// String hides it, as do the ways below: fmt, encoding/json, yaml and slog.
+// String hides it.
 func (Secret) String() string { return redacted }
 
 // GoString hides it from %#v.
@@ -174,31 +211,47 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // Format hides it from each verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// scheme is the service's name, such as "slack"; "unknown" where it is none
-// of the known ones, which may be a secret in the wrong place.
+// scheme is the service's name, such as "slack"; "unknown" for any other text,
+// which may be a secret in the wrong place.
 func (s Secret) scheme() string {
 	name, _, _ := strings.Cut(string(s), ":")
 	name, _, _ = strings.Cut(strings.ToLower(name), "+")
-	if !slices.Contains(services(), name) {
+	if _, known := services[name]; !known {
 		return "unknown"
 	}
 	return name
 }
 
-// harmless are the parameters that an address in the file itself may have.
+var errUnknownService = errors.New("begins with no known service, such as slack://, ntfy:// or generic+https://")
+
+// usable reports what is wrong with a URL, without quoting it. It asks no server.
+func (s Secret) usable() error {
+	if len(s) > longestURL {
+		return fmt.Errorf("has an address of more than %d bytes", longestURL)
+	}
+	if strings.ContainsFunc(string(s), func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return errors.New("has more than one line, or no text: it must be the address alone")
+	}
+	a, err := s.parse()
+	if errors.Is(err, errUnknownService) || err == nil && a.understood() {
+		return err
+	}
+	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())
+}
+
+// harmless are the parameters that a URL in the file of rules itself may have.
 var harmless = map[string][]string{
 	"generic": {"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
 	"ntfy":    {"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
-	"smtp":    {"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses", "usehtml", "usestarttls"},
+	"smtp": {"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses",
+		"usehtml", "usestarttls"},
 }
 
-// errSecret is about an address in a file that does not belong there.
 var errSecret = errors.New("is an address that carries a secret, or may: put it into an environment variable or a file of its own, and name that with url_env or url_file" +
 	" (allowed here are generic and ntfy on a loopback address and smtp, without user and password)")
 
-// plain reports why a URL may not stand in the file itself: there only those
-// may that are of no use to who reads the file. Elsewhere than on loopback a
-// webhook's path and a topic are passwords.
+// plain reports why a URL must not stand in the file of rules itself. A webhook's
+// path and a topic are passwords, except on loopback.
 func (s Secret) plain() error {
 	if s.scheme() == "unknown" {
 		return errUnknownService

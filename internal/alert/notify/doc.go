@@ -1,14 +1,14 @@
-// Package notify tells people of alerts: it takes changes of alerts, gathers
-// them into messages, and sends these through shoutrrr to chats, phones, mail
-// and webhooks, again and again until they are delivered or a day old.
+// Package notify sends messages about alerts: it takes changes of alerts, gathers
+// them into messages, and sends these to chats, phones, mail and webhooks, again
+// and again until they are delivered or a day old.
 //
-// Whoever is told stands in a [Config]. Each target has a queue and a goroutine
-// of its own, so that one that is dead delays nobody. What waits in the queues
-// can be kept over a restart ([Notifier.Keep]).
+// A [Config] says who gets messages. Each target has a queue and a goroutine of
+// its own, so that a dead target delays no other. What waits in the queues can be
+// kept over a restart ([Notifier.Keep]).
 //
-// A target's address is a secret. It is in the memory of this package alone: no
-// error, log line, status or kept file has it.
+// A target's address is a secret. Only the memory of this package has it, no
+// error, log line, status or kept file.
 //
-// The package leaves to others when something is worth a message (package
-// alert), and where the configuration and what is kept are read from.
+// Package alert decides what is worth a message, and callers where the
+// configuration and the kept file are.
 package notify

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -20,14 +19,14 @@ const (
 	fired    = "fired"
 	repeated = "repeated"
 	over     = "over"
-	brief    = "brief" // it fired and was over before a message went out
+	brief    = "brief" // it fired and was over before a message was sent
 )
 
 // An Event is one alert in a message: what templates see of it, and what is
-// kept over a restart. All of it is text that may be told.
+// kept over a restart. Its texts are for everybody to read.
 type Event struct {
-	ID       string `json:"id"`   // the alert's: the same when it fires and is over
-	News     string `json:"news"` // fired, repeated (it stands still), over, or brief (fired and over already)
+	ID       string `json:"id"`   // the alert's, the same when it fires and when it is over
+	News     string `json:"news"` // fired, repeated (it lasts), over, or brief (fired and over already)
 	Rule     string `json:"rule"` // "too_hot"
 	Severity string `json:"severity"`
 	State    string `json:"state"`  // firing, no_data or resolved
@@ -36,21 +35,21 @@ type Event struct {
 	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
 	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
 	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
-	// Value and Threshold have their unit, "98 %". Of what fires below its
-	// threshold they are a distance, "3 °C left" and "5 °C", or once that is
-	// passed "2 °C above where it slows itself down". They are empty where the rule has none or there is no
-	// reading.
+	// Value and Threshold have their unit, "98 %". For a watch that fires below
+	// its threshold they are a distance, "3 °C left" and "5 °C", or, once that
+	// is passed, "2 °C above where it slows itself down". They are empty where
+	// the rule has none or there is no reading.
 	Value     string    `json:"value"`
 	Threshold string    `json:"threshold"`
-	Since     time.Time `json:"since"` // when it began
-	Time      time.Time `json:"time"`  // when this was so
-	Sent      time.Time `json:"-"`     // when the message is sent that says so
+	Since     time.Time `json:"since"` // when the alert began
+	Time      time.Time `json:"time"`  // the time of the reading
+	Sent      time.Time `json:"-"`     // the time of the message
 	Message   string    `json:"message"`
-	// Why is the answer to why the GPU is as it is, one sentence; empty where
-	// it is over or there is none.
+	// Why says in a sentence why the GPU is as it is; empty where the alert is
+	// over or nobody knows.
 	Why    string `json:"why"`
 	Advice string `json:"advice"` // what to do, a sentence; may be empty
-	What   string `json:"-"`      // the rule as words: "too hot"
+	What   string `json:"-"`      // the rule in words: "too hot"
 	Link   string `json:"-"`      // to the GPU's page; empty without a public_url
 }
 
@@ -60,60 +59,72 @@ const (
 	longestSentence = 600
 )
 
-// event makes an event of a change; false where it is none to be told.
+// event makes an event of a change; false where a change is not for messages.
 func event(c *alert.Change, why string) (Event, bool) {
 	news := map[alert.News]string{alert.Fired: fired, alert.Repeated: repeated, alert.Over: over}[c.News]
-	name := func(text string) string { return cut(clean(text), longestName) }
-	sentence := func(text string) string { return cut(clean(text), longestSentence) }
 	e := Event{
-		ID: cut(c.ID, 2*longestName), News: news, Rule: name(c.Rule), Severity: string(c.Severity), State: string(c.State),
-		Node: name(c.Device.Node), Device: "The driver (" + name(c.Device.Source) + ")", Index: -1,
-		Value: told(c, c.Value, " left"), Threshold: told(c, c.Threshold, ""),
-		Since: c.Since, Time: c.Time,
-		Message: sentence(c.Message), Why: sentence(why), Advice: sentence(c.Advice),
+		ID: c.ID, News: news, Rule: c.Rule, Severity: string(c.Severity), State: string(c.State),
+		Node: c.Device.Node, Device: "The driver (" + c.Device.Source + ")", Index: -1,
+		Value: amount(c, c.Value, " left"), Threshold: amount(c, c.Threshold, ""),
+		Since: c.Since, Time: c.Time, Message: c.Message, Why: why, Advice: c.Advice,
 	}
 	if c.About() {
-		e.Index, e.UUID, e.Name = c.Device.Index, name(c.Device.UUID), name(c.Device.Name)
-		e.Device = name(explain.DeviceName(&gpu.Device{Identity: c.Device}))
+		e.Index, e.UUID, e.Name = c.Device.Index, c.Device.UUID, c.Device.Name
+		e.Device = explain.DeviceName(&gpu.Device{Identity: c.Device})
 	}
 	if news == over {
 		e.Why, e.Advice = "", ""
 	}
-	return e, news != ""
+	return e.bounded(), news != ""
 }
 
-// told is a value of an alert with its unit. What fires below its threshold is
-// what is left of a distance, not where it is, or how far it is past it.
-func told(c *alert.Change, r gpu.Reading[float64], left string) string {
-	v, ok := r.Get()
-	v = math.Round(v*10)/10 + 0 // of a zero not its sign
-	switch {
-	case !ok:
-		return ""
-	case c.Watch.Below() && v < 0:
-		return amount(-v, c.Unit) + " above where it slows itself down"
-	case c.Watch.Below():
-		return amount(v, c.Unit) + left
-	default:
-		return amount(v, c.Unit)
+// bounded cleans and cuts an event's texts.
+func (e Event) bounded() Event {
+	e.ID = cut(e.ID, 2*longestName)
+	for _, text := range []*string{&e.Rule, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold} {
+		*text = cut(clean(*text), longestName)
 	}
+	for _, text := range []*string{&e.Message, &e.Why, &e.Advice} {
+		*text = cut(clean(*text), longestSentence)
+	}
+	return e
 }
 
-// amount is a rounded value with its unit.
-func amount(v float64, unit string) string {
-	return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64) + " " + unit)
+// amount returns a value of an alert with its unit. The value of a watch that
+// fires below its threshold is a distance, which may be negative.
+func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
+	v, ok := r.Get()
+	if !ok {
+		return ""
+	}
+	v = math.Round(v*10)/10 + 0 // not the sign of a zero
+	if !c.Watch.Below() {
+		left = ""
+	} else if v < 0 {
+		v, left = -v, " above where it slows itself down"
+	}
+	return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64)+" "+c.Unit) + left
 }
 
-// weight is how much it matters that an event is told: by its severity, and of
-// one severity what is wrong more than what is not any more. Who was told that
-// something is wrong is to hear of its end before anything that is not worse.
+// weight says how much an event matters: by its severity, and within a severity
+// by its news. The end of an alert matters most, so that nobody who got a message
+// of its beginning misses the end for something that is not worse.
 func (e *Event) weight() int {
 	by := []string{brief, repeated, fired, over}
-	return rank(e)*len(by) + slices.Index(by, e.News)
+	return e.rank()*len(by) + slices.Index(by, e.News)
 }
 
-// rank is how bad it is, from 0.
-func rank(e *Event) int { return slices.Index(alert.Severities(), alert.Severity(e.Severity)) }
+// rank is the severity as a number, from 0.
+func (e *Event) rank() int { return slices.Index(alert.Severities(), alert.Severity(e.Severity)) }
+
+// place is higher for an event that stands earlier in a message. Alerts that are
+// over come last.
+func (e *Event) place() int {
+	if e.IsOver() {
+		return e.rank() - len(alert.Severities())
+	}
+	return e.rank()
+}
 
 // About reports whether it is about a GPU, not the machine.
 func (e Event) About() bool { return e.UUID != "" }
@@ -121,21 +132,21 @@ func (e Event) About() bool { return e.UUID != "" }
 // IsOver reports whether nothing is wrong any more.
 func (e Event) IsOver() bool { return e.News == over || e.News == brief }
 
-// For is how long it has been so, or was: "12 min".
+// For is how long the alert lasts, or lasted: "12 min".
 func (e Event) For() string { return explain.Span(e.Time.Sub(e.Since)) }
 
-// notNow is after how long what was so is not told as if it were so now.
+// notNow is the age from which a message says how old a reading is.
 const notNow = 30 * time.Second
 
-// Late reports whether the message is sent more than half a minute after what it
-// tells was so.
+// Late reports whether the message is sent more than half a minute after the
+// reading.
 func (e Event) Late() bool { return e.Sent.Sub(e.Time) > notNow }
 
-// Age is how long before the message is sent it was so: "12 min".
+// Age is the time from the reading to the message: "12 min".
 func (e Event) Age() string { return explain.Span(e.Sent.Sub(e.Time)) }
 
-// When is when it was so: "12 min ago (14:05:06 UTC)", with the date where that
-// was another day's.
+// When is the time of the reading: "12 min ago (14:05:06 UTC)", with the date if
+// that is not the message's.
 func (e Event) When() string {
 	at, sent := e.Time.UTC(), e.Sent.UTC()
 	layout := "15:04:05 UTC"
@@ -153,7 +164,7 @@ func (e Event) Short() string {
 	return "GPU " + strconv.Itoa(e.Index)
 }
 
-// merge makes one event of two about the same alert, of which neither was sent.
+// merge makes one event of two about the same alert that were not sent.
 func (e Event) merge(newer Event) Event {
 	switch {
 	case newer.News == over && (e.News == fired || e.News == brief):
@@ -164,110 +175,83 @@ func (e Event) merge(newer Event) Event {
 	return newer
 }
 
-// A Message is what templates make a title and a message of.
+// A Message is what templates make a title and a text of.
 type Message struct {
-	// Events are first what is wrong, the worst first, then what is over; those
-	// alike in the order in which they came. Each alert is there once. There is
-	// at least one.
+	// Events are one or more alerts, each of them once: first what is wrong,
+	// the worst first, then what is over. Equal ones keep their order.
 	Events []Event
-	// More is how many events there are beside those, for which there is no
-	// room, and Rest which: "3 critical, 40 warning, 2 over"; empty for none.
+	// More is how many events there is no room for, and Rest which they are:
+	// "3 critical, 40 warning, 2 over"; empty for none.
 	More int
 	Rest string
 	// Firing is how many alerts are not over, Over how many are, of all.
 	Firing, Over int
 	// Severity is the worst of all.
 	Severity string
-	// Dropped is how many events beside these were never told: TooMany, for
-	// worse ones waited, and TooLate, for the target took nothing for a day.
+	// Dropped is how many other events were never sent: TooMany, since worse
+	// ones waited, and TooLate, since the target took nothing for a day.
 	Dropped, TooMany, TooLate int
 	Link                      string // to the page of alerts; empty without a public_url
 	Test                      bool   // a message that somebody sends to see whether it arrives
 }
 
-// The circumstances are what a message tells beside its events.
+// circumstances are what a message says beside its events.
 type circumstances struct {
 	dropped   dropped
 	publicURL string
-	now       time.Time // it is sent
+	now       time.Time // the time of the message
 }
 
-// message puts events into a message, of which the n that matter most have room.
+// message makes a message of events that has room for n of them.
 func message(events []Event, n int, about circumstances) Message {
 	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(compareBool(a.IsOver(), b.IsOver()), cmp.Compare(rank(&b), rank(&a)))
-	})
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(b.place(), a.place()) })
+	worst := slices.MaxFunc(events, func(a, b Event) int { return cmp.Compare(a.rank(), b.rank()) })
 	m := Message{
-		Events: events[:n], More: len(events) - n, Rest: rest(events[n:]),
-		TooMany: about.dropped.crowded, TooLate: about.dropped.late, Dropped: about.dropped.crowded + about.dropped.late,
+		Events: events[:n], More: len(events) - n, Rest: rest(events[n:]), Severity: worst.Severity,
+		TooMany: about.dropped.Crowded, TooLate: about.dropped.Late, Dropped: about.dropped.Crowded + about.dropped.Late,
 	}
-	worst := slices.MaxFunc(events, func(a, b Event) int { return cmp.Compare(rank(&a), rank(&b)) })
-	m.Severity = worst.Severity
-	for i := range m.Events {
-		m.Events[i].What, m.Events[i].Sent = strings.ReplaceAll(m.Events[i].Rule, "_", " "), about.now
+	page := strings.TrimRight(about.publicURL, "/") + "/"
+	if about.publicURL != "" {
+		m.Link = page + "alerts"
 	}
 	for i := range events {
-		if events[i].IsOver() {
+		e := &events[i]
+		e.What, e.Sent = strings.ReplaceAll(e.Rule, "_", " "), about.now
+		if m.Link != "" && e.About() {
+			e.Link = page + "gpu/" + url.PathEscape(e.UUID)
+		}
+		if e.IsOver() {
 			m.Over++
 		} else {
 			m.Firing++
 		}
 	}
-	if about.publicURL == "" {
-		return m
-	}
-	page := strings.TrimRight(about.publicURL, "/") + "/"
-	m.Link = page + "alerts"
-	for i := range m.Events {
-		e := &m.Events[i]
-		if e.About() {
-			e.Link = page + "gpu/" + url.PathEscape(e.UUID)
-		}
-	}
 	return m
 }
 
-// compareBool puts what is not so first.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// rest counts events by what they are: "3 critical, 40 warning, 2 over".
+// rest counts events by their kind: "3 critical, 40 warning, 2 over".
 func rest(events []Event) string {
+	counts := map[string]int{}
+	for i := range events {
+		if e := &events[i]; e.IsOver() {
+			counts[over]++
+		} else {
+			counts[e.Severity]++
+		}
+	}
+	kinds := []string{over}
+	for _, s := range alert.Severities() {
+		kinds = append(kinds, string(s))
+	}
 	var parts []string
-	count := func(what string, is func(Event) bool) {
-		n := 0
-		for _, e := range events {
-			if is(e) {
-				n++
-			}
-		}
-		if n > 0 {
-			parts = append(parts, strconv.Itoa(n)+" "+what)
+	for _, kind := range slices.Backward(kinds) {
+		if n := counts[kind]; n > 0 {
+			parts = append(parts, strconv.Itoa(n)+" "+kind)
 		}
 	}
-	for _, s := range slices.Backward(alert.Severities()) {
-		count(string(s), func(e Event) bool { return e.Severity == string(s) && !e.IsOver() })
-	}
-	count("over", Event.IsOver)
 	return strings.Join(parts, ", ")
 }
 
 // One reports whether the message is about one alert alone.
 func (m Message) One() bool { return len(m.Events) == 1 && m.More == 0 }
-
-// cut shortens text to a number of characters.
-func cut(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most-1]) + "…"
-}

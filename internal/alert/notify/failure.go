@@ -2,121 +2,169 @@ package notify
 
 import (
 	"cmp"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"net/textproto"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 	"unicode"
+
+	"github.com/wneessen/go-mail"
 )
 
-// A failure is why a target did not take a message, in words for people:
-// nothing of the target's address is in it.
+// A failure is why a target did not take a message, in words for people. It has
+// nothing of the target's URL.
 type failure struct {
 	text string
-	// permanent says that trying again won't help until somebody changes
+	// permanent says that another try fails too until somebody changes
 	// something.
 	permanent bool
+	after     time.Duration // how long the server asks to wait; 0 where it does not say
 }
 
 func (f *failure) Error() string { return f.text }
 
-// statusText finds the HTTP status in an error's text: shoutrrr hands on text
-// alone. A port, which follows a colon, is none; ntfy adds two digits of its own.
-var statusText = regexp.MustCompile(`(?:^|[\s("])([45]\d\d)(?:\d\d)?(?:$|[\s):,.;"-])`)
-
-const refused = "nobody listens there: check the address, and that its server runs"
-
-// networkTexts are parts of errors of the network, and what they are to people.
-var networkTexts = []struct{ part, text string }{
-	{errRedirect.Error(), "its server sends us elsewhere: give the address that it leads to; if that is a login page, let gpuwhy past it"},
-	{"no such host", "its server's name is not known: check the address and the name service"},
-	{"server misbehaving", "its server's name can't be looked up: check the name service"},
-	{"connection was refused", refused},
-	{"connection refused", refused},
-	{"certificate", "its certificate is not trusted: give the server a valid one, or add its authority to this machine"},
-	{"tls:", "no secure connection: check whether its server speaks TLS there"},
-	{"HTTP response to HTTPS client", "its server does not speak TLS: say so in the address (disabletls=yes)"},
-	{"network is unreachable", "there is no way to its server: check the network"},
-	{"no route to host", "there is no way to its server: check the network and the firewall"},
-	{"deadline exceeded", "its server did not answer in time"},
-	{"timeout", "its server did not answer in time"},
-	{"reset by peer", "its server closed the connection"},
-	{"was reset", "its server closed the connection"},
-	{"EOF", "its server closed the connection"},
-	{"broken pipe", "its server closed the connection"},
+// A statusError is an answer that says that a message was not taken.
+type statusError struct {
+	code  int
+	reply reply
+	after time.Duration
 }
 
-// statusTexts are HTTP statuses that a target may answer with.
-var statusTexts = map[string]string{
-	"400": "it does not accept the message",
-	"401": "it refuses us: its key or password is wrong, or not valid any more",
-	"403": "it refuses us: its key or password is wrong, or may not write there",
-	"404": "it is not there: the address is wrong, or its hook was taken away",
-	"410": "it is not there any more: its hook was taken away",
-	"413": "the message is too long for it: give a shorter template",
-	"429": "it has had too many messages",
-}
-
-var lasting = []string{"400", "401", "403", "404", "410", "413"}
-
-// telegramTexts begin what Telegram says instead of a status.
-var telegramTexts = map[string]string{"Bad Request": "400", "Unauthorized": "401", "Forbidden": "403", "Not Found": "404", "Too Many Requests": "429"}
-
-// tell makes a failure of what shoutrrr says, which quotes addresses.
-func tell(s Secret, err error) error {
-	raw := err.Error()
-	f := &failure{text: "it failed"}
-	if text, ok := network(raw); ok {
-		f.text = text
-		return f.with(s, "", raw)
-	}
-	status := ""
-	if m := statusText.FindStringSubmatch(raw); m != nil {
-		status = m[1]
-	}
-	for begin, code := range telegramTexts {
-		if s.scheme() == "telegram" && strings.HasPrefix(raw, begin) {
-			status = code
+// Error returns what the service says.
+func (e *statusError) Error() string {
+	inner, _ := e.reply.json["error"].(map[string]any)
+	for _, said := range []map[string]any{e.reply.json, inner} {
+		for _, name := range []string{"description", "errorDescription", "message", "msg", "errmsg", "error"} {
+			if text, ok := said[name].(string); ok && text != "" {
+				return text
+			}
 		}
 	}
-	if reply, ok := errors.AsType[*textproto.Error](err); ok { // of a mail server
-		f.permanent = reply.Code >= 500
-		f.text = "its mail server refuses"
-		return f.with(s, status, raw)
+	if e.reply.json == nil && e.reply.text != "" && !strings.Contains(e.reply.text, "<") {
+		return e.reply.text
 	}
-	f.permanent = slices.Contains(lasting, status)
+	return http.StatusText(e.code)
+}
+
+// statusTexts are what HTTP statuses mean to people.
+var statusTexts = map[int]string{
+	400: "it does not accept the message",
+	401: "it refuses us: its key or password is wrong, or not valid any more",
+	403: "it refuses us: its key or password is wrong, or may not write there",
+	404: "it is not there: the address is wrong, or its hook was taken away",
+	410: "it is not there any more: its hook was taken away",
+	413: "the message is too long for it: give a shorter template",
+	429: "it has had too many messages",
+}
+
+// permanent are the HTTP statuses that stay until somebody changes something.
+var permanent = []int{400, 401, 403, 404, 410, 413}
+
+func (e *statusError) failure() *failure {
+	f := &failure{text: statusTexts[e.code], permanent: slices.Contains(permanent, e.code), after: e.after}
 	switch {
-	case statusTexts[status] != "":
-		f.text = statusTexts[status]
-	case status >= "500":
+	case f.text != "":
+	case e.code < 300:
+		f.text = "it did not take the message"
+	case e.code < 400:
+		f.text = "its server sends us elsewhere: give the address that it leads to; if that is a login page, let gpuwhy past it"
+	case e.code < 500:
+		f.text = "it failed"
+	default:
 		f.text = "its server has a problem"
 	}
-	return f.with(s, status, raw)
+	return f
 }
 
-func network(raw string) (string, bool) {
-	for _, n := range networkTexts {
-		if strings.Contains(raw, n.part) {
-			return n.text, true
+// networkTexts are what errors of the network mean to people. The first that fits counts.
+var networkTexts = []struct {
+	fits func(error) bool
+	text string
+}{
+	{func(err error) bool { e, ok := errors.AsType[*net.DNSError](err); return ok && e.IsNotFound },
+		"its server's name is not known: check the address and the name service"},
+	{isType[*net.DNSError], "its server's name can't be looked up: check the name service"},
+	{isAny(syscall.ECONNREFUSED), "nobody listens there: check the address, and that its server runs"},
+	{isType[*tls.CertificateVerificationError], "its certificate is not trusted: give the server a valid one, or add its authority to this machine"},
+	{isAny(http.ErrSchemeMismatch), "its server does not speak TLS: say so in the address (disabletls=yes)"},
+	{func(err error) bool { return isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) },
+		"no secure connection: check whether its server speaks TLS there"},
+	{isAny(syscall.ENETUNREACH), "there is no way to its server: check the network"},
+	{isAny(syscall.EHOSTUNREACH), "there is no way to its server: check the network and the firewall"},
+	{func(err error) bool { e, ok := errors.AsType[net.Error](err); return ok && e.Timeout() },
+		"its server did not answer in time"},
+	{isAny(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE), "its server closed the connection"},
+}
+
+func isType[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func isAny(targets ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
+}
+
+// explainFailure makes a failure of an error, whose text may quote the URL.
+func explainFailure(s Secret, err error) error {
+	if err == nil || isType[*failure](err) {
+		return err
+	}
+	f := &failure{text: "it failed"}
+	if e, ok := errors.AsType[*statusError](err); ok {
+		f, err = e.failure(), e
+	} else if code := mailCode(err); code > 0 {
+		f.text, f.permanent = "its mail server refuses", code >= 500
+	} else {
+		for _, n := range networkTexts {
+			if n.fits(err) {
+				f.text = n.text
+				break
+			}
 		}
+		err = innermost(err)
 	}
-	return "", false
-}
-
-// with adds what was said, without what may be secret.
-func (f *failure) with(s Secret, status, raw string) error {
-	said := scrub(s, raw)
-	if said == "" {
-		said = status
-	}
-	if said != "" {
+	if said := scrub(s, err.Error()); said != "" {
 		f.text += " (" + said + ")"
 	}
 	return f
+}
+
+// mailCode returns the code of a mail server's reply; 0 where err is none.
+func mailCode(err error) int {
+	if e, ok := errors.AsType[*mail.SendError](err); ok {
+		return e.ErrorCode()
+	}
+	if e, ok := errors.AsType[*textproto.Error](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// innermost leaves out the parts of an error that say where it happened.
+func innermost(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New(e.Err)
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		err = e.Err
+	}
+	return err
 }
 
 const longestSaid = 160 // characters
@@ -126,8 +174,8 @@ var (
 	words     = regexp.MustCompile(`[A-Za-z0-9]+`)
 )
 
-// scrub takes from what a service says all addresses and whatever stands in the
-// target's own. Where a piece of it is left, nothing is.
+// scrub takes all addresses out of what a service says, and all pieces of the
+// target's URL. It returns nothing where a part of a piece is left.
 func scrub(s Secret, text string) string {
 	hidden := s.pieces()
 	text = addresses.ReplaceAllString(text, "(address)")
@@ -141,82 +189,54 @@ func scrub(s Secret, text string) string {
 	return cut(text, longestSaid)
 }
 
-// hide takes a piece out of text: a short one only where it is no part of a word,
-// as "hook" is of "webhook".
+// hide takes a piece out of a text. A short piece that is part of a longer word
+// stays, such as "hook" in "webhook".
 func hide(text, piece string) string {
 	if len(piece) >= shortest || !words.MatchString(piece) {
 		return strings.ReplaceAll(text, piece, "…")
 	}
-	whole, err := regexp.Compile(`(^|[^A-Za-z0-9])` + regexp.QuoteMeta(piece) + `($|[^A-Za-z0-9])`)
-	if err != nil {
-		return strings.ReplaceAll(text, piece, "…")
-	}
+	whole := regexp.MustCompile(`(^|[^A-Za-z0-9])` + regexp.QuoteMeta(piece) + `($|[^A-Za-z0-9])`)
 	return whole.ReplaceAllString(text, "$1…$2")
 }
 
-// shortest is how long a word is that is hidden wherever it stands.
+// shortest is the length from which a word is hidden in longer words too.
 const shortest = 6
 
-// pieces are the parts of a URL in all the forms in which they may be quoted,
-// the longest first.
+// pieces returns the parts of a URL in all the forms in which a text may quote
+// them, the longest first.
 func (s Secret) pieces() []string {
-	set := map[string]bool{string(s): true}
-	add := func(part string) {
-		quoted, _ := json.Marshal(part) //nolint:errchkjson // a string
-		decoded, err := url.QueryUnescape(part)
-		if err != nil {
-			decoded = part
-		}
-		for _, form := range []string{
-			part, decoded, url.QueryEscape(part), url.PathEscape(part), url.QueryEscape(decoded),
-			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)), strings.ToLower(part),
-		} {
-			set[form] = true
-		}
-	}
 	u, err := url.Parse(string(s))
 	if err != nil {
 		_, rest, _ := strings.Cut(string(s), ":")
 		u = &url.URL{Path: rest}
 	}
-	add(u.Host)
-	add(u.Hostname())
-	add(u.Path)
-	add(u.RawQuery)
-	add(u.Fragment)
-	if u.User != nil {
-		password, _ := u.User.Password()
-		add(u.User.String())
-		add(u.User.Username() + ":" + password)
-		add(u.User.Username())
-		add(password)
-	}
-	for part := range strings.SplitSeq(u.Path, "/") {
-		add(part)
-	}
+	password, _ := u.User.Password()
+	parts := append(strings.Split(u.Path, "/"), u.Host, u.Hostname(), u.Path, u.RawQuery, u.Fragment,
+		u.User.String(), u.User.Username(), password, u.User.Username()+":"+password)
 	for key, values := range u.Query() {
 		for _, v := range values {
 			if strings.HasPrefix(key, "@") || strings.HasPrefix(key, "$") || len(v) > 5 {
-				add(v)
+				parts = append(parts, v)
 			}
 		}
 	}
-	var out []string
-	scheme := s.scheme()
-	for piece := range set {
-		out = append(out, piece)
-		for _, word := range words.FindAllString(piece, -1) {
-			if len(word) >= shortest && word != scheme {
-				out = append(out, word)
-			}
+	out := []string{string(s)}
+	for _, part := range parts {
+		quoted, _ := json.Marshal(part)       //nolint:errchkjson // a string
+		decoded, _ := url.QueryUnescape(part) //nolint:errcheck // empty is no piece
+		out = append(out, part, decoded, url.QueryEscape(part), url.PathEscape(part), url.QueryEscape(decoded),
+			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)), strings.ToLower(part))
+	}
+	for _, word := range words.FindAllString(strings.Join(out, " "), -1) {
+		if len(word) >= shortest && word != s.scheme() {
+			out = append(out, word)
 		}
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	out = slices.Compact(out)
-	return slices.DeleteFunc(out, func(p string) bool { return len(p) < 3 })
+	return slices.DeleteFunc(slices.Compact(out), func(p string) bool { return len(p) < 3 })
 }
 
-// leaks reports whether eight characters in a row of a piece stand in text.
+// leaks reports whether a text has eight characters in a row of a piece.
 func leaks(text string, pieces []string) bool {
 	const window = 8
 	lower := strings.ToLower(text)

@@ -11,40 +11,37 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
-// A Notifier tells people of alerts. It may be used by several goroutines.
+// A Notifier sends messages about alerts. Several goroutines may use it.
 type Notifier struct {
-	log  *slog.Logger
-	dial func(Secret) sender
-	// changed has room for one.
-	changed chan struct{}
+	log     *slog.Logger
+	dial    func(Secret) sender
+	changed chan struct{} // has room for one
 
 	mu      sync.Mutex
 	workers []*worker // in the order of the configuration
 	start   func(*worker)
 }
 
-// New returns a notifier that sends nothing before [Notifier.Run]. What the
-// configuration has wrong is reported as by [Config.Check] and
-// [Config.Resolve].
-func New(cfg Config, log *slog.Logger) (*Notifier, error) { return build(cfg, newCourier, log) }
+// New returns a notifier that sends nothing before [Notifier.Run]. Its errors
+// are those of [Config.Check] and [Config.Resolve].
+func New(cfg Config, log *slog.Logger) (*Notifier, error) {
+	return build(cfg, couriers(newClient()), log)
+}
 
 func build(cfg Config, dial func(Secret) sender, log *slog.Logger) (*Notifier, error) {
 	n := &Notifier{log: log.With("part", "notify"), dial: dial, changed: make(chan struct{}, 1), start: func(*worker) {}}
-	if err := n.Reload(cfg); err != nil {
-		return nil, err
-	}
-	return n, nil
+	return n, n.Reload(cfg)
 }
 
-// Changed returns a channel that says that [Notifier.Keep] has something new to
-// keep of which nobody else knows: a message was taken or was not, or a
-// configuration is in force. It is for one reader, and has no value for each
-// change. Keep soon after it: a crash until then repeats a message.
+// Changed returns a channel that has a value when [Notifier.Keep] has news that
+// its caller can't know: a target took a message or did not, or a configuration
+// is in force. It is for one reader, and several changes may make one value. Call
+// Keep soon: after a crash before that, a message is sent again.
 func (n *Notifier) Changed() <-chan struct{} { return n.changed }
 
-// Reload puts another configuration in force, and reads the addresses anew.
-// Targets keep what waits for them; what waits for one that is gone is dropped.
-// With an error nothing changes.
+// Reload puts another configuration in force, and reads the addresses again.
+// Targets keep what waits for them. What waits for a target that is gone is
+// dropped. With an error nothing changes.
 func (n *Notifier) Reload(cfg Config) error {
 	all, err := settingsOf(cfg)
 	if err != nil {
@@ -84,49 +81,28 @@ func settingsOf(cfg Config) ([]settings, error) {
 		return nil, err
 	}
 	out := make([]settings, len(urls))
-	for i := range out {
-		t := cfg.Targets[i]
-		parsed, err := templatesOf(&t)
-		if err != nil {
+	for i, t := range cfg.Targets {
+		title, badTitle := parseTemplate(t.Title)
+		message, badMessage := parseTemplate(t.Message)
+		if err := errors.Join(badTitle, badMessage); err != nil {
 			return nil, err
 		}
 		out[i] = settings{
-			target: t, url: urls[i], style: styleOf(urls[i]), templates: parsed,
+			target: t, url: urls[i], style: styleOf(urls[i]), templates: templates{title, message},
 			wait: cfg.GroupWait, interval: cfg.GroupInterval, publicURL: cfg.PublicURL,
 		}
 	}
 	return out, nil
 }
 
-// remove ends a worker whose target is gone.
-func (w *worker) remove() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.queue.pending); n > 0 {
-		w.log.Warn("events are not told: the target is not configured any more", "events", n)
-	}
-	w.queue = queue{}
-	if w.stop != nil {
-		w.stop()
-	}
-}
-
-// Run tells targets until ctx ends. Then it gives messages under way, and those
-// that wait for others to join them, a second. A service that does not come
-// back by then keeps one goroutine for its target, which ends with the program
-// or when the service's server answers.
+// Run sends messages until ctx ends. After that, messages under way and those
+// that wait for others have a second more.
 func (n *Notifier) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	n.mu.Lock()
 	n.start = func(w *worker) {
-		ctx, stop := context.WithCancel(ctx)
-		w.mu.Lock()
-		w.stop = stop
-		w.mu.Unlock()
-		running.Go(func() {
-			defer stop()
-			w.run(ctx)
-		})
+		ctx := w.stoppable(ctx)
+		running.Go(func() { w.run(ctx) })
 	}
 	for _, w := range n.workers {
 		n.start(w)
@@ -140,18 +116,18 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
-// News are of an event.
+// news are an event and who gets it.
 type news struct {
 	event   Event
-	targets []string // of its rule; empty: all
-	tell    bool     // false: it is over, and nobody is to be told
+	targets []string // of the rule; empty: all
+	tell    bool     // false: the alert is over, and nobody gets a message of that
 }
 
-// Notify queues the changes that are to be told. Who was told that an alert
-// began is told that it is over, whatever the rule and the target say by then.
-// Of too many the mildest are dropped. Why answers, in a sentence, why
-// the alert's device is as it is; it may be nil. Notify never waits for a
-// target.
+// Notify queues the changes that are for messages. A target that got a message of
+// an alert's beginning gets one of its end, whatever the rule and the target say
+// by then. Of too many events the mildest are dropped. The function why says in a
+// sentence why an alert's device is as it is; it may be nil. Notify never waits
+// for a target.
 func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string) {
 	now := time.Now()
 	var all []news
@@ -178,22 +154,20 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string)
 	}
 }
 
-// Status is how a target does. It has nothing of its address.
+// Status is how a target does. It has nothing of the target's address.
 type Status struct {
 	Name     string
 	Service  string         // "slack"
-	Severity alert.Severity // the least that it is told of
+	Severity alert.Severity // the mildest that it gets
 	Queued   int            // events that wait, or are in a message under way
 	Sent     uint64         // messages since the start
-	Failed   uint64         // tries that failed, since the start
-	Dropped  uint64         // events that were given up, since the start
-	// LastSuccess and LastFailure are zero where there was none.
-	LastSuccess, LastFailure time.Time
-	LastError                string    // of the last try; empty where it worked
-	FailingSince             time.Time // zero where it does not fail
-	NextTry                  time.Time // zero where nothing waits to be tried
-	// Waiting says that a message is under way which was not answered in time.
-	Waiting bool
+	Failed   uint64         // failed tries since the start
+	Dropped  uint64         // dropped events since the start
+
+	LastSuccess  time.Time // zero where there was none
+	LastError    string    // of the last try; empty where it worked
+	FailingSince time.Time // zero where it does not fail
+	NextTry      time.Time // zero where nothing waits
 }
 
 // Status returns how the targets do, in the order of the configuration.
@@ -207,56 +181,32 @@ func (n *Notifier) Status() []Status {
 	return out
 }
 
-func (w *worker) status() Status {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	s := w.state
-	s.Name, s.Service, s.Severity = w.name, w.set.url.scheme(), w.set.least()
-	s.Queued, s.Waiting = len(w.queue.pending), w.silent
-	s.NextTry, _ = w.queue.due(w.set.wait, w.set.interval)
-	return s
-}
-
-// Test sends one message to a target at once and returns why it was not taken.
-func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier) }
+// Test sends one message to a target at once and returns why the target did not
+// take it.
+func Test(ctx context.Context, t Target) error { return test(ctx, t, couriers(newClient())) }
 
 func test(ctx context.Context, t Target, dial func(Secret) sender) error {
 	cfg := Defaults()
 	cfg.Targets = []Target{t}
 	all, err := settingsOf(cfg)
+	if e, ok := errors.AsType[*alert.Invalid](err); ok {
+		return errors.New(e.What) // without the path: there is one target
+	}
 	if err != nil {
-		return withoutPath(err)
+		return err
 	}
 	s := &all[0]
-	now := time.Now()
-	m := message([]Event{testEvent(now)}, 1, circumstances{now: now})
+	m := message([]Event{testEvent(time.Now())}, 1, circumstances{now: time.Now()})
 	m.Test = true
 	title, body, err := s.templates.one(s.style, m)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, &failure{text: "it has not answered for " + sendTime.String()})
+	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
 	defer cancel()
-	result := make(chan error, 1)
-	go func() { result <- dial(s.url).send(title, body) }()
-	select {
-	case err := <-result:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return dial(s.url).send(ctx, title, body)
 }
 
-// withoutPath leaves out at which place of a configuration of one target the
-// errors are.
-func withoutPath(err error) error {
-	if e, ok := errors.AsType[*alert.Invalid](err); ok {
-		return errors.New(e.What)
-	}
-	return err
-}
-
-// testEvent is what a test tells.
 func testEvent(now time.Time) Event {
 	return Event{
 		ID: "test", News: fired, Rule: "test", Severity: string(alert.Info), State: string(alert.Firing),

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// kept is what waits, over a restart. It has no addresses.
+// kept is what waits over a restart. It has no addresses.
 type kept struct {
 	Version int          `json:"version"`
 	Targets []keptTarget `json:"targets"`
@@ -19,41 +19,33 @@ const (
 )
 
 type keptTarget struct {
-	Name         string    `json:"name"`
-	Pending      []pending `json:"pending"`
-	Known        []known   `json:"known,omitzero"`   // alerts that it knows, or was not told of
-	Dropped      int       `json:"dropped,omitzero"` // events that were not told: too late
-	Crowded      int       `json:"crowded,omitzero"` // and too many
-	Last         time.Time `json:"last,omitzero"`
-	Retry        time.Time `json:"retry,omitzero"`
-	Fails        int       `json:"fails,omitzero"`
+	Name string `json:"name"`
+	queue
 	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
-// Keep returns what waits to be told, for [Notifier.Restore]: a message under
-// way too, which may so be sent twice. It is at most 4 MiB; where there is more,
-// what matters least is left out, and the next message says how many.
+// Keep returns what waits, for [Notifier.Restore]. It includes a message under
+// way, which may so be sent twice. It is at most 4 MiB; of more, it leaves out
+// what matters least, and the next message says how many events.
 func (n *Notifier) Keep() ([]byte, error) {
-	var all []keeping
+	out := kept{Version: keptVersion, Targets: []keptTarget{}}
 	n.mu.Lock()
 	for _, w := range n.workers {
-		all = append(all, w.keep())
+		w.mu.Lock()
+		out.Targets = append(out.Targets, keptTarget{w.name, w.queue.clone(), w.state.FailingSince})
+		w.mu.Unlock()
 	}
 	n.mu.Unlock()
 	for most := mostPending; ; most /= 2 {
-		out := kept{Version: keptVersion, Targets: []keptTarget{}}
-		for i := range all {
-			out.Targets = append(out.Targets, all[i].target())
-		}
 		text, err := json.Marshal(out)
 		if err != nil || len(text) <= mostKept || most == 0 {
 			return text, err
 		}
 		left := 0
-		for i := range all {
-			q := &all[i].queue
+		for i := range out.Targets {
+			q := &out.Targets[i].queue
 			left += q.trim(most / 2)
-			q.known = q.known[max(0, len(q.known)-most):]
+			q.Known = q.Known[max(0, len(q.Known)-most):]
 		}
 		if left > 0 {
 			n.log.Warn("events are not kept over a restart: there are too many", "events", left)
@@ -61,42 +53,15 @@ func (n *Notifier) Keep() ([]byte, error) {
 	}
 }
 
-// A keeping is what is kept of a worker.
-type keeping struct {
-	name         string
-	queue        queue
-	failingSince time.Time
-}
-
-func (k *keeping) target() keptTarget {
-	q := &k.queue
-	return keptTarget{
-		Name: k.name, Pending: q.pending, Known: q.known, Dropped: q.dropped.late, Crowded: q.dropped.crowded,
-		Last: q.last, Retry: q.retry, Fails: q.fails, FailingSince: k.failingSince,
-	}
-}
-
-func (w *worker) keep() keeping {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	select { // one that came back after the end
-	case err := <-w.result:
-		w.land(err, time.Now())
-		w.signal()
-	default:
-	}
-	return keeping{w.name, w.queue.clone(), w.state.FailingSince}
-}
-
-// Restore puts what Keep returned before what waits already. Call it before
-// Run. Of a target that is not configured any more it is dropped.
+// Restore puts what Keep returned before what waits. Call it before Run. It drops
+// what is for a target that the configuration does not have any more.
 func (n *Notifier) Restore(text []byte) error {
 	var in kept
 	if err := json.Unmarshal(text, &in); err != nil {
 		return fmt.Errorf("notify: what was kept can't be read: %w", err)
 	}
 	if in.Version != keptVersion {
-		n.log.Warn("what waited to be told is of another version of gpuwhy, and is not told", "version", in.Version)
+		n.log.Warn("kept events are of another version of gpuwhy and are not sent", "version", in.Version)
 		return nil
 	}
 	n.mu.Lock()
@@ -104,55 +69,41 @@ func (n *Notifier) Restore(text []byte) error {
 	for i := range in.Targets {
 		t := &in.Targets[i]
 		j := slices.IndexFunc(n.workers, func(w *worker) bool { return w.name == t.Name })
-		switch {
-		case j >= 0:
+		if j >= 0 {
 			n.workers[j].restore(t, time.Now())
-		case len(t.Pending) > 0:
-			n.log.Warn("events are not told: the target is not configured any more", "target", cut(clean(t.Name), longestName), "events", len(t.Pending))
+		} else if len(t.Pending) > 0 {
+			n.log.Warn("events are not sent: the target is not configured any more",
+				"target", cut(clean(t.Name), longestName), "events", len(t.Pending))
 		}
 	}
 	return nil
 }
 
+// restore takes over a queue that was read from a file, within its bounds.
 func (w *worker) restore(t *keptTarget, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	newer := w.queue.pending
-	w.queue = queue{dropped: dropped{crowded: max(t.Crowded, 0), late: max(t.Dropped, 0)}, fails: min(max(t.Fails, 0), 64)}
+	newer := w.queue.Pending
+	w.queue = queue{dropped: dropped{Crowded: max(t.Crowded, 0), Late: max(t.Late, 0)}, Fails: min(max(t.Fails, 0), 64)}
 	for _, k := range t.Known {
 		w.queue.know(cut(k.ID, 2*longestName), k.Told)
 	}
 	if !t.Last.After(now) {
-		w.queue.last = t.Last
+		w.queue.Last = t.Last
 	}
 	if t.Retry.Before(now.Add(longestRefuse)) {
-		w.queue.retry = t.Retry
+		w.queue.Retry = t.Retry
 	}
 	many := 0
-	for _, p := range t.Pending {
+	for _, p := range append(t.Pending, newer...) {
 		if p.Queued.After(now) { // the clock was set back
 			p.Queued = now
 		}
-		many += w.queue.add(p.sane(), p.Queued)
+		many += w.queue.add(p.bounded(), p.Queued)
 	}
-	for _, p := range newer {
-		many += w.queue.add(p.Event, p.Queued)
-	}
-	if w.queue.fails > 0 {
-		w.state.FailingSince, w.kind = t.FailingSince, failing
+	if w.queue.Fails > 0 {
+		w.state.FailingSince = t.FailingSince
 	}
 	w.drop(many, tooMany)
-	w.signal()
-}
-
-// sane bounds an event that was read from a file.
-func (e Event) sane() Event {
-	e.ID = cut(e.ID, 2*longestName)
-	for _, text := range []*string{&e.Rule, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold} {
-		*text = cut(clean(*text), longestName)
-	}
-	for _, text := range []*string{&e.Message, &e.Why, &e.Advice} {
-		*text = cut(clean(*text), longestSentence)
-	}
-	return e
+	poke(w.wake)
 }

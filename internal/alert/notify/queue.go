@@ -6,28 +6,29 @@ import (
 	"time"
 )
 
-// How what could not be sent is tried again.
+// How a message that a target did not take is tried again.
 const (
 	firstRetry    = time.Second
 	longestRetry  = 10 * time.Minute
-	lastingRetry  = 10 * time.Minute // the first after a refusal that lasts
+	lastingRetry  = 10 * time.Minute // the first after a permanent refusal
 	longestRefuse = time.Hour
 	giveUp        = 24 * time.Hour
-	mostPending   = 500  // events a target
-	mostKnown     = 1000 // alerts a target
+	mostPending   = 500  // events of a target
+	mostKnown     = 1000 // alerts of a target
 )
 
-// A queue is what a target is still to be told, and when. It keeps no clock and
-// sends nothing.
+// A queue has the events that a target still gets, and says when. It keeps no
+// clock and sends nothing. Its exported fields are kept over a restart.
 type queue struct {
-	pending []pending // the oldest first
-	flying  int       // how many of them, from the oldest, are in a message under way
-	first   time.Time // since when something waits that is in no message under way, if something does
-	last    time.Time // a message was taken; zero: never
-	retry   time.Time // not before; zero where the last message was taken
-	fails   int       // tries in a row
-	dropped dropped   // events that were never told, and nobody was told that they were not
-	known   []known   // what the target knows of alerts that are not over; the oldest first
+	Pending []pending `json:"pending"` // the oldest first
+	Known   []known   `json:"known,omitzero"`
+	dropped
+	Last  time.Time `json:"last,omitzero"`  // when a message was taken; zero: never
+	Retry time.Time `json:"retry,omitzero"` // no try before; zero where the last message was taken
+	Fails int       `json:"fails,omitzero"` // failures in a row
+
+	flying int       // how many events, from the oldest, are in a message under way
+	first  time.Time // since when some event waits that is in no message under way
 }
 
 type pending struct {
@@ -35,180 +36,173 @@ type pending struct {
 	Queued time.Time `json:"queued"`
 }
 
-// A dropped is how many events were dropped, by the reason.
-type dropped struct{ crowded, late int }
-
-// A known is an alert that a target has been told of, or was to be.
-type known struct {
-	ID   string `json:"id"`
-	Told bool   `json:"told"` // false: its beginning was dropped
+// dropped counts the events that were dropped since the last message that
+// counted them, by the reason.
+type dropped struct {
+	Late    int `json:"dropped,omitzero"`
+	Crowded int `json:"crowded,omitzero"`
 }
 
-// add puts an event to the others of its alert, or at the end. It returns how
-// many events had to be dropped for it. The end of an alert whose beginning was
-// dropped goes with it.
+// A known is an alert that is not over, and of whose beginning the target got,
+// or should have got, a message.
+type known struct {
+	ID   string `json:"id"`
+	Told bool   `json:"told"` // false: the beginning was dropped
+}
+
+// add joins an event with the waiting one of its alert, or appends it. It returns
+// how many events it dropped. The end of an alert whose beginning was dropped is
+// dropped too.
 func (q *queue) add(e Event, now time.Time) int {
-	for i := len(q.pending) - 1; i >= q.flying; i-- {
-		if p := &q.pending[i]; p.ID == e.ID {
+	for i := len(q.Pending) - 1; i >= q.flying; i-- {
+		if p := &q.Pending[i]; p.ID == e.ID {
 			p.Event = p.merge(e)
 			return 0
 		}
 	}
-	if i := q.find(e.ID); e.News == over && i >= 0 && !q.known[i].Told {
+	if i := q.find(e.ID); e.News == over && i >= 0 && !q.Known[i].Told {
 		q.forget(e.ID)
 		return 0
 	}
-	if len(q.pending) == q.flying {
+	if len(q.Pending) == q.flying {
 		q.first = now
 	}
-	q.pending = append(q.pending, pending{e, now})
+	q.Pending = append(q.Pending, pending{e, now})
 	return q.trim(mostPending)
 }
 
-// trim drops what matters least of what waits until there is room for it: the
-// mildest, and the oldest of those.
+// trim drops waiting events until no more than most are left: those that matter
+// least, the oldest of them first.
 func (q *queue) trim(most int) (n int) {
-	for ; len(q.pending)-q.flying > most; n++ {
+	for ; len(q.Pending)-q.flying > most; n++ {
 		least := q.flying
-		for i := least + 1; i < len(q.pending); i++ {
-			if q.pending[i].weight() < q.pending[least].weight() {
+		for i := least + 1; i < len(q.Pending); i++ {
+			if q.Pending[i].weight() < q.Pending[least].weight() {
 				least = i
 			}
 		}
 		q.drop(least, least+1)
 	}
-	q.dropped.crowded += n
+	q.Crowded += n
 	return n
 }
 
-// drop takes out what is never told.
+// drop removes events that are never sent.
 func (q *queue) drop(from, to int) {
-	for _, p := range q.pending[from:to] {
-		switch i := q.find(p.ID); {
-		case p.IsOver():
+	for _, p := range q.Pending[from:to] {
+		if p.IsOver() {
 			q.forget(p.ID)
-		case p.News == fired && i < 0:
+		} else if p.News == fired && q.find(p.ID) < 0 {
 			q.know(p.ID, false)
 		}
 	}
-	q.pending = slices.Delete(q.pending, from, to)
+	q.Pending = slices.Delete(q.Pending, from, to)
 }
 
-// expects reports whether the target is to be told that an alert is over,
-// whatever else it wants to be told: it knows that it began, or is to.
+// expects reports whether the target gets the end of an alert in any case, since
+// it got the beginning or the beginning waits.
 func (q *queue) expects(id string) bool {
-	if i := q.find(id); i >= 0 && q.known[i].Told {
-		return true
-	}
-	return slices.ContainsFunc(q.pending, func(p pending) bool { return p.ID == id && !p.IsOver() })
+	i := q.find(id)
+	return i >= 0 && q.Known[i].Told ||
+		slices.ContainsFunc(q.Pending, func(p pending) bool { return p.ID == id && !p.IsOver() })
 }
 
 func (q *queue) find(id string) int {
-	return slices.IndexFunc(q.known, func(k known) bool { return k.ID == id })
+	return slices.IndexFunc(q.Known, func(k known) bool { return k.ID == id })
 }
 
-// know notes what a target knows of an alert. Of too many the oldest are
-// forgotten.
+// know notes what a target knows of an alert, and forgets the oldest of too many.
 func (q *queue) know(id string, told bool) {
 	if i := q.find(id); i >= 0 {
-		q.known[i].Told = told
+		q.Known[i].Told = told
 		return
 	}
-	if n := len(q.known) + 1 - mostKnown; n > 0 {
-		q.known = slices.Delete(q.known, 0, n)
-	}
-	q.known = append(q.known, known{id, told})
+	q.Known = append(q.Known, known{id, told})
+	q.Known = slices.Delete(q.Known, 0, max(0, len(q.Known)-mostKnown))
 }
 
 func (q *queue) forget(id string) {
-	q.known = slices.DeleteFunc(q.known, func(k known) bool { return k.ID == id })
+	q.Known = slices.DeleteFunc(q.Known, func(k known) bool { return k.ID == id })
 }
 
-// clone is a queue of which nothing is under way, for it to be kept.
+// clone returns a copy of which nothing is under way.
 func (q *queue) clone() queue {
 	out := *q
-	out.flying, out.pending, out.known = 0, slices.Clone(q.pending), slices.Clone(q.known)
+	out.flying, out.Pending, out.Known = 0, slices.Clone(q.Pending), slices.Clone(q.Known)
 	return out
 }
 
-// due returns when the next message is to go; false where there is none, or one
-// is under way.
+// due returns the time of the next message; false where nothing waits or a
+// message is under way.
 func (q *queue) due(wait, interval time.Duration) (time.Time, bool) {
-	if len(q.pending) == 0 || q.flying > 0 {
+	if len(q.Pending) == 0 || q.flying > 0 {
 		return time.Time{}, false
 	}
-	at := q.first.Add(wait)
-	if next := q.last.Add(interval); !q.last.IsZero() && next.After(at) {
-		at = next
+	times := []time.Time{q.first.Add(wait), q.Retry}
+	if !q.Last.IsZero() {
+		times = append(times, q.Last.Add(interval))
 	}
-	if q.retry.After(at) {
-		at = q.retry
-	}
-	return at, true
+	return slices.MaxFunc(times, time.Time.Compare), true
 }
 
-// take returns what goes into a message that is now under way.
+// take returns the events of a message that is now under way.
 func (q *queue) take() []Event {
-	q.flying = len(q.pending)
+	q.flying = len(q.Pending)
 	out := make([]Event, q.flying)
 	for i := range out {
-		out[i] = q.pending[i].Event
+		out[i] = q.Pending[i].Event
 	}
 	return out
 }
 
-// taken notes that the target took the message under way, which said how many
-// were dropped.
+// taken notes that the target took the message under way, which counted some
+// dropped events.
 func (q *queue) taken(now time.Time, told dropped) {
-	for _, p := range q.pending[:q.flying] {
+	for _, p := range q.Pending[:q.flying] {
 		if p.IsOver() {
 			q.forget(p.ID)
 		} else {
 			q.know(p.ID, true)
 		}
 	}
-	q.pending = slices.Delete(q.pending, 0, q.flying)
-	q.dropped.crowded -= told.crowded
-	q.dropped.late -= told.late
-	q.flying, q.fails = 0, 0
-	q.last, q.retry = now, time.Time{}
+	q.Pending = slices.Delete(q.Pending, 0, q.flying)
+	q.Crowded -= told.Crowded
+	q.Late -= told.Late
+	q.flying, q.Fails, q.Last, q.Retry = 0, 0, now, time.Time{}
 }
 
-// failed notes that the message under way was not taken, and returns how many
-// events are dropped, for there are too many, and for they are too old.
-func (q *queue) failed(now time.Time, permanent bool) (many, old int) {
+// failed notes that the target did not take the message under way. It returns how
+// many events it dropped since there are too many, and since they are too old.
+func (q *queue) failed(now time.Time, why *failure) (many, old int) {
 	many = q.abandon()
-	q.fails++
-	q.retry = now.Add(backOff(q.fails, permanent))
-	for old < len(q.pending) && now.Sub(q.pending[old].Queued) >= giveUp {
+	q.Fails++
+	q.Retry = now.Add(max(backOff(q.Fails, why.permanent), why.after))
+	for old < len(q.Pending) && now.Sub(q.Pending[old].Queued) >= giveUp {
 		old++
 	}
 	q.drop(0, old)
-	q.dropped.late += old
+	q.Late += old
 	return many, old
 }
 
-// abandon puts what is under way to what waits, and returns how many events had
-// to be dropped for it.
-func (q *queue) abandon() (dropped int) {
-	all := q.pending
-	q.pending, q.flying = nil, 0
+// abandon returns the events of the message under way to those that wait, and
+// returns how many events it dropped.
+func (q *queue) abandon() (n int) {
+	all := q.Pending
+	q.Pending, q.flying = nil, 0
 	for _, p := range all {
-		dropped += q.add(p.Event, p.Queued)
+		n += q.add(p.Event, p.Queued)
 	}
-	return dropped
+	return n
 }
 
-// backOff is how long to wait after a number of failures: between half of a time
-// that doubles and all of it, so that not all try at once.
+// backOff returns how long to wait after a number of failures: at random between
+// half of a doubling time and all of it, so that targets are not tried together.
 func backOff(fails int, permanent bool) time.Duration {
 	first, longest := firstRetry, longestRetry
 	if permanent {
 		first, longest = lastingRetry, longestRefuse
 	}
-	full := longest
-	if shift := fails - 1; shift < 20 {
-		full = min(first<<shift, longest)
-	}
+	full := min(first<<min(fails-1, 20), longest)
 	return full/2 + rand.N(full/2+1) //nolint:gosec // no secret
 }

@@ -50,7 +50,7 @@ func TestStormKeepsTheWorst(t *testing.T) {
 		}
 		r.tell(severe("i100", alert.Over, alert.Info)) // ends with its beginning
 		time.Sleep(2 * time.Minute)
-		got := r.wires[address("ops")].all()
+		got := r.wires[urlOf("ops")].all()
 		if len(got) != 2 {
 			t.Fatalf("%d messages", len(got))
 		}
@@ -86,7 +86,7 @@ func TestStormThatDoesNotEnd(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		got := r.wires[address("ops")].all()
+		got := r.wires[urlOf("ops")].all()
 		if len(got) != 1 || got[0].at.Sub(begun) != 10*time.Second {
 			t.Fatalf("%d messages", len(got))
 		}
@@ -108,11 +108,11 @@ func TestWeight(t *testing.T) {
 	}
 	for i := range order {
 		q.trim(len(order) - i - 1)
-		if slices.ContainsFunc(q.pending, func(p pending) bool { return p.ID == fmt.Sprint(i) }) {
+		if slices.ContainsFunc(q.Pending, func(p pending) bool { return p.ID == fmt.Sprint(i) }) {
 			t.Errorf("%+v is there still", order[i])
 		}
 	}
-	if q.dropped != (dropped{crowded: len(order)}) {
+	if q.dropped != (dropped{Crowded: len(order)}) {
 		t.Errorf("dropped: %+v", q.dropped)
 	}
 }
@@ -121,7 +121,7 @@ func TestWeight(t *testing.T) {
 func TestReasonsAreApart(t *testing.T) {
 	inSync(t, func(t *testing.T) {
 		line := &wire{fail: func(int, string) error { return &failure{text: "no"} }}
-		wires := map[Secret]*wire{address("ops"): line}
+		wires := map[Secret]*wire{urlOf("ops"): line}
 		r := newRig(t, config("ops"), wires, nil)
 		r.tell(change("old", alert.Fired))
 		time.Sleep(25 * time.Hour)
@@ -181,7 +181,7 @@ func TestTheEndIsTold(t *testing.T) {
 		r.tell(routed("told", alert.Over, alert.Info, "loud"), routed("mild", alert.Over, alert.Warning, "loud"), routed("away", alert.Over, alert.Info, "nobody"))
 		time.Sleep(2 * time.Minute)
 		for name, want := range map[string][]string{"loud": {"<told fired>", "<waits over>", "<told over>"}, "moved": {"<away fired>", "<away over>"}} {
-			got := wires[address(name)].all()
+			got := wires[urlOf(name)].all()
 			if len(got) != len(want) {
 				t.Fatalf("%s: %+v", name, got)
 			}
@@ -199,7 +199,7 @@ func TestTheEndIsTold(t *testing.T) {
 func TestLateMessages(t *testing.T) {
 	inSync(t, func(t *testing.T) {
 		line := &wire{fail: func(int, string) error { return &failure{text: "no"} }}
-		r := newRig(t, config("ops"), map[Secret]*wire{address("ops"): line}, nil)
+		r := newRig(t, config("ops"), map[Secret]*wire{urlOf("ops"): line}, nil)
 		defer r.stop()
 		at := time.Now().UTC()
 		r.tell(change("a", alert.Fired))
@@ -230,7 +230,7 @@ func TestChanged(t *testing.T) {
 			}
 			return nil
 		}}
-		wires := map[Secret]*wire{address("ops"): line}
+		wires := map[Secret]*wire{urlOf("ops"): line}
 		r := newRig(t, config("ops"), wires, nil)
 		defer r.stop()
 		<-r.Changed() // the configuration

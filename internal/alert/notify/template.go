@@ -1,8 +1,10 @@
 package notify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -11,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
-// The title is for phones: what is wrong, where, and what else there is.
+// The title is for phones: what is wrong, where, and how much more there is.
 const defaultTitle = `{{with index .Events 0 -}}
 	{{if .IsOver}}Over: {{end}}{{.Node}} {{.Short}}: {{.What}}{{if and .Value (not .IsOver)}} ({{.Value}}){{end}}
 {{- end}}{{if not .One}} and {{add (len .Events) .More -1}} more{{end}}`
@@ -27,7 +29,7 @@ const defaultMessage = `{{$one := .One}}{{range .Events -}}
 {{end}}{{with .Link}}{{.}}
 {{end}}`
 
-// The most that a template may write; what is longer is cut.
+// The most that a template may write; the rest is cut.
 const (
 	longestTitle = 120   // characters
 	mostOutput   = 16384 // bytes, before it is cut to what the service takes
@@ -43,7 +45,7 @@ var functions = template.FuncMap{
 	"upper": func(text string) (string, error) { return bounded(strings.ToUpper(text)) },
 	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 
-	// Of those that text/template has, these make much of little.
+	// These replace functions of text/template that make a long text of a short one.
 	"print":    func(args ...any) (string, error) { return bounded(fmt.Sprint(args...)) },
 	"println":  func(args ...any) (string, error) { return bounded(fmt.Sprintln(args...)) },
 	"html":     func(args ...any) (string, error) { return bounded(template.HTMLEscaper(args...)) },
@@ -59,11 +61,11 @@ func bounded(text string) (string, error) {
 	return text, nil
 }
 
-// parseTemplate parses a template, or the fallback where it is empty, and tries
-// it on examples.
-func parseTemplate(text, fallback string) (*template.Template, error) {
+// parseTemplate parses a template and tries it on examples. It returns nil for an
+// empty text.
+func parseTemplate(text string) (*template.Template, error) {
 	if text == "" {
-		text = fallback
+		return nil, nil
 	}
 	if len(text) > longestTemplate {
 		return nil, fmt.Errorf("is longer than %d bytes", longestTemplate)
@@ -85,8 +87,8 @@ func parseTemplate(text, fallback string) (*template.Template, error) {
 	return t, nil
 }
 
-// bounds refuses what could go on for ever: a template may range over its
-// events alone, once within another, and calls no templates.
+// bounds refuses what could run for ever: a template ranges over its events
+// alone, at most twice within each other, and calls no templates.
 func bounds(n parse.Node, ranges int) error {
 	var branch *parse.BranchNode
 	switch n := n.(type) {
@@ -124,8 +126,7 @@ func ofEvents(p *parse.PipeNode) bool {
 	return what == ".Events" || what == "$.Events"
 }
 
-// execute runs a template. What it writes beyond mostOutput ends it, without an
-// error.
+// execute runs a template, and ends it without an error after mostOutput.
 func execute(t *template.Template, m Message) (string, error) {
 	out := limited{left: mostOutput}
 	if err := t.Execute(&out, m); err != nil && !errors.Is(err, errFull) {
@@ -136,7 +137,7 @@ func execute(t *template.Template, m Message) (string, error) {
 
 var errFull = errors.New("full")
 
-// limited keeps what is written first.
+// limited keeps the beginning of what is written.
 type limited struct {
 	strings.Builder
 	left int
@@ -152,7 +153,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// examples are messages to try templates on: one alert, and many of each kind.
+// examples are messages to try templates on: of one alert, and of alerts of each
+// kind.
 func examples() []Message {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := Event{
@@ -173,6 +175,57 @@ func examples() []Message {
 	return []Message{
 		message(all[:1], 1, circumstances{now: at.Add(10 * time.Second)}),
 		message(all[4:], 1, circumstances{publicURL: "https://gpus.example.org/", now: at.Add(12 * time.Minute)}),
-		message(all, 4, circumstances{dropped: dropped{crowded: 2, late: 1}, publicURL: "https://gpus.example.org/", now: at}),
+		message(all, 4, circumstances{dropped: dropped{Crowded: 2, Late: 1}, publicURL: "https://gpus.example.org/", now: at}),
 	}
+}
+
+// templates make a title and a message; nil: the default ones.
+type templates struct{ title, message *template.Template }
+
+var byDefault = templates{template.Must(parseTemplate(defaultTitle)), template.Must(parseTemplate(defaultMessage))}
+
+// mostEvents is how many alerts a message describes.
+const mostEvents = 20
+
+// write makes the title and the text of a message of as many events as there is
+// room for.
+func (t templates) write(s style, events []Event, about circumstances) (title, body string, err error) {
+	for n := min(len(events), mostEvents); n > 0; n-- {
+		if title, body, err = t.one(s, message(events, n, about)); err != nil {
+			return "", "", err
+		}
+		if len(title)+len(body) < s.most {
+			break
+		}
+	}
+	return title, shorten(body, s.most-len(title)-1), nil
+}
+
+func (t templates) one(s style, m Message) (title, body string, err error) {
+	title, err = run(t.title, byDefault.title, s, m)
+	if err != nil {
+		return "", "", err
+	}
+	body, err = run(t.message, byDefault.message, s, m)
+	title = cmp.Or(oneLine(title), "gpuwhy")
+	return title, cmp.Or(lines(body), title), err
+}
+
+// run executes a template whose own text may be markup for the service. The
+// default one has no markup.
+func run(t, fallback *template.Template, s style, m Message) (string, error) {
+	if t == nil {
+		text, err := execute(fallback, m)
+		return s.escape(text), err
+	}
+	m.Events = slices.Clone(m.Events)
+	for i := range m.Events {
+		e := &m.Events[i]
+		for _, text := range []*string{
+			&e.Rule, &e.What, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold, &e.Message, &e.Why, &e.Advice,
+		} {
+			*text = s.escape(*text)
+		}
+	}
+	return execute(t, m)
 }

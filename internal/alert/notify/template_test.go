@@ -59,13 +59,13 @@ func TestTemplateFields(t *testing.T) {
 	text := `{{upper .Severity}} {{.Firing}} {{.Over}} {{.More}} {{.Rest}} {{.Dropped}} {{.TooMany}} {{.TooLate}} {{.Link}} {{.Test}} {{.One}} {{add 1 2}}` +
 		`{{range .Events}} {{.ID}} {{.News}} {{.Rule}} {{.What}} {{.Severity}} {{.State}} {{.Node}} {{.Device}} {{.Short}} {{.Index}} {{.UUID}} {{.Name}}` +
 		` {{.Value}} {{.Threshold}} {{clock .Since}} {{.Time.Year}} {{.For}} {{.Message}} {{.Why}} {{.Advice}} {{.Link}} {{.About}} {{.IsOver}} {{.Late}} {{.Age}} {{.When}} {{clock .Sent}}{{end}}`
-	parsed, err := parseTemplate(text, "")
+	parsed, err := parseTemplate(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events := examples()[0].Events
 	events = append(events, events[0])
-	late := circumstances{dropped: dropped{crowded: 2, late: 1}, publicURL: "https://gpus.example.org", now: events[0].Time.Add(21 * time.Hour)}
+	late := circumstances{dropped: dropped{Crowded: 2, Late: 1}, publicURL: "https://gpus.example.org", now: events[0].Time.Add(21 * time.Hour)}
 	m := message(events, 1, late)
 	got, err := execute(parsed, m)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestMarkup(t *testing.T) {
 	} {
 		e := testEvent(time.Now())
 		e.Message = evil
-		custom, err := parseTemplate("<mine>{{(index .Events 0).Message}}", "")
+		custom, err := parseTemplate("<mine>{{(index .Events 0).Message}}")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func FuzzTemplate(f *testing.F) {
 	}
 	events := examples()[2].Events
 	f.Fuzz(func(t *testing.T, text string) {
-		parsed, err := parseTemplate(text, "")
+		parsed, err := parseTemplate(text)
 		if err != nil {
 			return
 		}
@@ -178,10 +178,10 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		w := n.workers[0]
-		if len(w.queue.pending) > mostPending || w.queue.dropped.crowded < 0 || w.queue.dropped.late < 0 || len(w.queue.known) > mostKnown || w.queue.fails < 0 {
+		if len(w.queue.Pending) > mostPending || w.queue.Crowded < 0 || w.queue.Late < 0 || len(w.queue.Known) > mostKnown || w.queue.Fails < 0 {
 			t.Errorf("restored: %+v", w.queue)
 		}
-		if len(w.queue.pending) == 0 {
+		if len(w.queue.Pending) == 0 {
 			return
 		}
 		title, body, err := templates{}.write(w.set.style, w.queue.take(), circumstances{dropped: w.queue.dropped})

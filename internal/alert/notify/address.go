@@ -1,0 +1,172 @@
+package notify
+
+import (
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An address is a target's URL, taken apart. The parameters of its query are
+// read one by one; the URL is good if all of them are known and have a good
+// value.
+type address struct {
+	*url.URL
+	service        *service
+	secure         string // "http" or "https" of a URL such as generic+https://; else empty
+	user, password string
+	parts          []string // of the path, without the slashes at its ends
+	rest           url.Values
+	bad            bool // it lacks something, or a parameter has a bad value
+}
+
+var errNoAddress = errors.New("is no address")
+
+// parse takes a URL apart. Its errors do not quote the URL.
+func (s Secret) parse() (*address, error) {
+	svc, ok := services[s.scheme()]
+	if !ok {
+		return nil, errUnknownService
+	}
+	u, err := url.Parse(string(s))
+	if err != nil {
+		return nil, errNoAddress
+	}
+	_, secure, custom := strings.Cut(u.Scheme, "+")
+	if custom && (!svc.custom || secure != "http" && secure != "https") {
+		return nil, errNoAddress
+	}
+	u.RawQuery = strings.ReplaceAll(u.RawQuery, ";", "%3b") // ntfy's actions have semicolons between them
+	a := &address{URL: u, service: &svc, secure: secure, rest: u.Query(), user: u.User.Username()}
+	a.parts = strings.Split(strings.Trim(u.Path, "/"), "/")
+	a.password, _ = u.User.Password()
+	return a, nil
+}
+
+// calls returns the requests that bring a message; none where the URL is not
+// one that its service understands.
+func (a *address) calls(title, text string) []call {
+	a.ignore("title")
+	calls := a.service.calls(a, title, text)
+	if a.bad || len(a.rest) > 0 && !a.service.anyParameter {
+		return nil
+	}
+	return calls
+}
+
+// has takes a parameter from the rest by one of its names, in lower case.
+func (a *address) has(names ...string) (value string, ok bool) {
+	for _, key := range slices.Sorted(maps.Keys(a.rest)) {
+		if slices.Contains(names, key) || !a.service.anyParameter && slices.Contains(names, strings.ToLower(key)) {
+			value, ok = a.rest.Get(key), true
+			delete(a.rest, key)
+		}
+	}
+	return value, ok
+}
+
+// ignore takes parameters that change nothing.
+func (a *address) ignore(names ...string) { _, _ = a.has(names...) }
+
+func (a *address) text(names ...string) string {
+	value, _ := a.has(names...)
+	return value
+}
+
+// or is a text with a value for where the URL has none.
+func (a *address) or(fallback string, names ...string) string {
+	if value, ok := a.has(names...); ok {
+		return value
+	}
+	return fallback
+}
+
+// need makes the URL bad unless a condition holds.
+func (a *address) need(good bool) { a.bad = a.bad || !good }
+
+// list is a text with commas between its items.
+func (a *address) list(names ...string) []string {
+	if value := a.text(names...); value != "" {
+		return strings.Split(value, ",")
+	}
+	return nil
+}
+
+// oneOf is a text that must be one of some, in any case. Such as "urgent=Max" is
+// another word for the value behind it.
+func (a *address) oneOf(all, fallback string, names ...string) string {
+	value := a.or(fallback, names...)
+	for allowed := range strings.SplitSeq(all, "|") {
+		word, meaning, other := strings.Cut(allowed, "=")
+		if strings.EqualFold(value, word) {
+			if other {
+				return meaning
+			}
+			return word
+		}
+	}
+	a.bad = true
+	return fallback
+}
+
+func (a *address) yes(fallback string, names ...string) bool {
+	return a.oneOf("yes|y=yes|true=yes|1=yes|no|n=no|false=no|0=no", fallback, names...) == "yes"
+}
+
+// number is a whole number, which may begin with # or 0x in base 16.
+func (a *address) number(base int, fallback string, names ...string) int {
+	text := a.or(fallback, names...)
+	if base == 16 {
+		text = strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(text), "0x"), "#")
+	}
+	n, err := strconv.ParseInt(text, base, 32)
+	a.need(err == nil)
+	return int(n)
+}
+
+// at returns a URL of the target's own server.
+func (a *address) at(path string) string {
+	u := url.URL{Scheme: a.or("https", "scheme"), Host: a.Host, Path: path}
+	if a.yes("no", "disabletls") {
+		u.Scheme = "http"
+	}
+	return u.String()
+}
+
+// part returns a part of the path; empty where the path has fewer.
+func (a *address) part(i int) string {
+	if i >= len(a.parts) {
+		return ""
+	}
+	return a.parts[i]
+}
+
+// fields are a JSON object.
+type fields map[string]any
+
+// set adds a value unless it is empty.
+func (f fields) set(name, value string) fields {
+	if value != "" {
+		f[name] = value
+	}
+	return f
+}
+
+// with adds parameters of the URL under their own names.
+func (f fields) with(a *address, names ...string) fields {
+	for _, name := range names {
+		f.set(name, a.text(name))
+	}
+	return f
+}
+
+// icon adds what a chat shows beside the message: a URL or an emoji.
+func (f fields) icon(a *address) fields {
+	icon := a.text("icon", "icon_emoji", "icon_url")
+	if strings.HasPrefix(icon, "http://") || strings.HasPrefix(icon, "https://") {
+		return f.set("icon_url", icon)
+	}
+	return f.set("icon_emoji", icon)
+}

@@ -1,0 +1,213 @@
+package notify
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds of one HTTP exchange.
+const (
+	exchangeTime = 15 * time.Second
+	mostAnswer   = 64 << 10 // bytes of a body that are read
+)
+
+// A sender brings messages to one target. One goroutine at a time calls it.
+type sender interface {
+	// send returns soon after ctx ends, and a [failure] where the target did
+	// not take the message.
+	send(ctx context.Context, title, body string) error
+}
+
+// A courier is the sender to the services.
+type courier struct {
+	url    Secret
+	client *http.Client
+	titled bool
+}
+
+// couriers returns what makes senders that share an HTTP client.
+func couriers(client *http.Client) func(Secret) sender {
+	return func(s Secret) sender { return &courier{s, client, styleOf(s).titled} }
+}
+
+// newClient returns a client that ends each exchange in time, uses the proxies
+// that the environment names, follows no redirect, and keeps no connection,
+// since messages are rare.
+func newClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // net/http's own
+	transport.DisableKeepAlives = true
+	return &http.Client{
+		Timeout:       exchangeTime,
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (c *courier) send(ctx context.Context, title, text string) error {
+	if !c.titled {
+		text = title + "\n" + text
+	}
+	a, err := c.url.parse()
+	switch {
+	case err != nil:
+	case a.service.calls == nil:
+		err = sendMail(ctx, a, title, text)
+	default:
+		calls := a.calls(title, text)
+		if err = c.sendAll(ctx, calls); len(calls) == 0 {
+			err = errNoAddress
+		}
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return explainFailure(c.url, err)
+}
+
+// sendAll makes all requests, also after one that failed, and returns the first error.
+func (c *courier) sendAll(ctx context.Context, calls []call) error {
+	var first error
+	for i := range calls {
+		r, err := c.do(ctx, &calls[i])
+		if err == nil && calls[i].then != nil {
+			err = c.sendAll(ctx, calls[i].then(r))
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+type header map[string]string
+
+// A call is one request of a service.
+type call struct {
+	method     string // empty: POST
+	url        string
+	user       *url.Userinfo // for basic authentication; may be nil
+	header     header
+	body       any              // a text, a form (url.Values), or what is sent as JSON; nil: nothing
+	unverified bool             // any certificate is good
+	took       func(reply) bool // whether an answer with a 2xx status says that the message was taken; nil: always
+	then       func(reply) []call
+}
+
+// A reply is the body of an answer.
+type reply struct {
+	text string
+	json map[string]any // nil where the body is no JSON object
+}
+
+func (r reply) member(name string) string {
+	text, _ := r.json[name].(string)
+	return text
+}
+
+func isJSON(r reply) bool { return r.json != nil }
+
+// is returns a check of one member of the answer.
+func is(name string, value any) func(reply) bool {
+	return func(r reply) bool { return r.json != nil && r.json[name] == value }
+}
+
+func (c *courier) do(ctx context.Context, call *call) (reply, error) {
+	request, err := call.request(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	client := c.client
+	if transport, ok := client.Transport.(*http.Transport); ok && call.unverified {
+		transport = transport.Clone()
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as the address asks for
+		client = &http.Client{Timeout: client.Timeout, Transport: transport, CheckRedirect: client.CheckRedirect}
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return reply{}, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	r := reply{text: string(body)}
+	if json.Unmarshal(body, &r.json) != nil {
+		r.json = nil
+	}
+	if answer.StatusCode >= 300 {
+		return r, &statusError{code: answer.StatusCode, reply: r, after: retryAfter(answer.Header, r)}
+	}
+	if err == nil && call.took != nil && !call.took(r) {
+		err = &statusError{code: answer.StatusCode, reply: r}
+	}
+	return r, err
+}
+
+func (c *call) request(ctx context.Context) (*http.Request, error) {
+	var body []byte
+	kind := "application/json"
+	switch b := c.body.(type) {
+	case nil:
+	case string:
+		body = []byte(b)
+	case url.Values:
+		body, kind = []byte(b.Encode()), "application/x-www-form-urlencoded"
+	default:
+		var err error
+		if body, err = json.Marshal(b); err != nil {
+			return nil, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(c.method, http.MethodPost), c.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", "gpuwhy")
+	if body != nil {
+		r.Header.Set("Content-Type", kind)
+	}
+	for name, value := range c.header {
+		if value != "" {
+			r.Header.Set(name, value)
+		}
+	}
+	if c.user != nil {
+		password, _ := c.user.Password()
+		r.SetBasicAuth(c.user.Username(), password)
+	}
+	return r, nil
+}
+
+// understood reports whether the URL is one that its service understands.
+func (a *address) understood() bool {
+	if a.service.calls == nil {
+		_, _, err := newMail(context.Background(), a, "title", "text")
+		return err == nil
+	}
+	calls := a.calls("title", "text")
+	return len(calls) > 0 && !slices.ContainsFunc(calls, func(c call) bool {
+		_, err := c.request(context.Background())
+		return err != nil
+	})
+}
+
+// retryAfter is how long a server asks to wait; 0 where it does not say.
+func retryAfter(header http.Header, r reply) time.Duration {
+	seconds, _ := r.json["retry_after"].(float64) // Discord
+	if parameters, ok := r.json["parameters"].(map[string]any); ok {
+		seconds, _ = parameters["retry_after"].(float64) // Telegram
+	}
+	if wait, err := time.ParseDuration(strings.TrimSpace(header.Get("Retry-After")) + "s"); err == nil {
+		seconds = max(seconds, wait.Seconds())
+	} else if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
+		seconds = max(seconds, time.Until(at).Seconds())
+	}
+	return time.Duration(min(max(seconds, 0), longestRefuse.Seconds()) * float64(time.Second))
+}

@@ -1,0 +1,123 @@
+package notify
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A recorded URL is a form of address, and the requests that a message to it
+// makes. They were recorded from shoutrrr v0.13.2, which gpuwhy used before;
+// "changed" says where gpuwhy differs on purpose.
+type recordedURL struct {
+	URL      string            `json:"url"`
+	Refused  bool              `json:"refused,omitempty"`
+	Changed  string            `json:"changed,omitempty"`
+	Requests []recordedRequest `json:"requests,omitempty"`
+}
+
+type recordedRequest struct {
+	Method string            `json:"method"`
+	URL    string            `json:"url"`
+	Header map[string]string `json:"header,omitempty"`
+	Body   string            `json:"body,omitempty"`
+}
+
+// A recorder is a transport that keeps requests and answers as services do.
+type recorder struct{ got []recordedRequest }
+
+func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		return nil, err
+	}
+	var header map[string]string
+	for name, values := range q.Header {
+		if name != "User-Agent" {
+			if header == nil {
+				header = map[string]string{}
+			}
+			header[name] = strings.Join(values, "|")
+		}
+	}
+	to := *q.URL
+	to.User = nil
+	r.got = append(r.got, recordedRequest{q.Method, to.String(), header, string(body)})
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answerOf(&to, body))), Request: q}, nil
+}
+
+func answerOf(u *url.URL, body []byte) string {
+	switch {
+	case u.Host == "hooks.slack.com":
+		return "ok"
+	case u.Host == "api.pushbullet.com":
+		return strings.Replace(string(body), "{", `{"active":true,`, 1)
+	case strings.HasSuffix(u.Path, "/push"):
+		return `{"code":200}`
+	case strings.HasSuffix(u.Path, "/joined_rooms"):
+		return `{"joined_rooms":["!one:x","!two:x"]}`
+	case strings.HasSuffix(u.Path, "/login"):
+		return `{"flows":[{"type":"m.login.sso"},{"type":"m.login.password"}],"access_token":"tok en"}`
+	case strings.Contains(u.Path, "/join/"):
+		return `{"room_id":"!room:x"}`
+	}
+	return `{"ok":true,"result":{},"code":0,"errcode":0}`
+}
+
+// Each form of address makes the requests that it made through shoutrrr.
+func TestRequests(t *testing.T) {
+	text, err := os.ReadFile("testdata/requests.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []recordedURL
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{"smtp": true}
+	for _, want := range all {
+		s := Secret(want.URL)
+		seen[s.scheme()] = true
+		rec := &recorder{}
+		err := s.usable()
+		if len(rec.got) > 0 {
+			t.Errorf("%s: looking at the address asked %v", want.URL, rec.got)
+		}
+		if want.Refused {
+			if err == nil {
+				t.Errorf("%s is taken", want.URL)
+			}
+			continue
+		}
+		if err == nil {
+			err = couriers(&http.Client{Transport: rec})(s).send(t.Context(), "GPU 0 ist <zu> heiß", "It is hot & *bold*.\n\nVery <hot>.")
+		}
+		if err != nil {
+			t.Errorf("%s: %v", want.URL, err)
+			continue
+		}
+		if diff := cmp.Diff(want.Requests, rec.got, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Body" }, cmp.Comparer(sameBody))); diff != "" {
+			t.Errorf("%s:\n%s", want.URL, diff)
+		}
+	}
+	for name := range services {
+		if !seen[name] {
+			t.Errorf("no address of %s is recorded", name)
+		}
+	}
+}
+
+// sameBody compares JSON by what it says, and anything else by its text.
+func sameBody(a, b string) bool {
+	var x, y any
+	if json.Unmarshal([]byte(a), &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return a == b
+	}
+	return cmp.Equal(x, y)
+}

@@ -1,0 +1,605 @@
+package notify
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// A service is how messages reach one kind of target.
+type service struct {
+	titled bool // it has a place for the title
+	most   int  // bytes of a message; 0: mostBytes
+	// escape makes text of the names of devices and processes; nil: breakMarkup.
+	escape func(string) string
+	// style changes how messages are written by what the URL says; may be nil.
+	style func(a *address, s *style)
+	// calls returns the requests that bring a message. It reads each parameter
+	// of the URL, and says what the URL needs. Mail has none.
+	calls        func(a *address, title, text string) []call
+	custom       bool // a URL may begin with NAME+https:// too
+	anyParameter bool // parameters that calls does not read are allowed; the case of names counts
+}
+
+// services are all of them, by the schemes of their URLs.
+var services = map[string]service{
+	"bark":       {titled: true, most: 3000, escape: asIs, calls: bark},
+	"discord":    {titled: true, most: 1900, calls: discord},
+	"generic":    {escape: asIs, style: genericStyle, calls: generic, custom: true, anyParameter: true},
+	"googlechat": {calls: googleChat, anyParameter: true},
+	"gotify":     {titled: true, escape: asIs, calls: gotify},
+	"hangouts":   {calls: googleChat, anyParameter: true},
+	"ifttt":      {titled: true, most: 1000, escape: asIs, calls: ifttt},
+	"join":       {titled: true, most: 2000, escape: asIs, calls: join},
+	"lark":       {titled: true, calls: lark},
+	"matrix":     {calls: matrix},
+	"mattermost": {calls: mattermost},
+	"notifiarr":  {calls: notifiarr, custom: true, anyParameter: true},
+	"ntfy":       {titled: true, escape: asIs, calls: ntfy},
+	"opsgenie":   {titled: true, escape: asIs, calls: opsgenie},
+	"pagerduty":  {most: 1000, escape: asIs, calls: pagerDuty},
+	"pushbullet": {titled: true, escape: asIs, calls: pushbullet},
+	"pushover":   {titled: true, most: 1000, escape: asIs, calls: pushover},
+	"rocketchat": {calls: rocketChat, anyParameter: true},
+	"signal":     {most: 1900, escape: asIs, calls: signal},
+	"slack":      {titled: true, escape: escapeSlack, calls: slack},
+	"smtp":       {titled: true, escape: asIs, style: mailStyle},
+	"teams":      {titled: true, calls: teams, custom: true},
+	"telegram":   {titled: true, style: telegramStyle, calls: telegram},
+	"wecom":      {most: 1900, calls: weCom},
+	"zulip":      {calls: zulip, anyParameter: true},
+}
+
+func bark(a *address, title, text string) []call {
+	body := fields{"body": text, "device_key": a.password, "title": title, "badge": a.number(10, "0", "badge")}
+	body.with(a, "sound", "icon", "group", "url", "category", "copy")
+	return []call{{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)}}
+}
+
+func discord(a *address, title, text string) (out []call) {
+	split, raw := a.yes("yes", "splitlines"), a.yes("no", "json") || a.Path == "/raw"
+	color, thread := a.number(16, "0x50d9ff", "color"), strings.TrimSpace(a.text("thread_id"))
+	name, picture := a.text("username"), a.text("avatar", "avatarurl")
+	a.ignore("colorerror", "colorwarn", "colorinfo", "colordebug")
+	a.need(a.user != "" && a.Host != "" && (a.Path == "" || a.Path == "/raw"))
+	to := "https://discord.com/api/webhooks/" + a.Host + "/" + a.user
+	if thread != "" {
+		to += "?" + url.Values{"thread_id": {thread}}.Encode()
+	}
+	if raw {
+		return []call{{url: to, body: text, header: header{"Content-Type": "application/json"}}}
+	}
+	lines := []string{text}
+	if split {
+		lines = slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
+	}
+	for batch := range slices.Chunk(lines, 10) {
+		var embeds []fields
+		for _, line := range batch {
+			embeds = append(embeds, fields{"description": line, "color": color})
+		}
+		embeds[0]["title"] = title
+		out = append(out, call{url: to, body: fields{"embeds": embeds}.set("username", name).set("avatar_url", picture)})
+	}
+	return out
+}
+
+func genericStyle(a *address, s *style) { s.titled = a.text("template") != "" }
+
+func generic(a *address, title, text string) []call {
+	plain, kind := a.yes("no", "disabletls"), a.or("application/json", "contenttype")
+	body := fields{a.or("title", "titlekey"): title, a.or("message", "messagekey"): text}
+	template := a.text("template")
+	c := call{method: a.text("method"), body: body}
+	if template == "" {
+		c.body, kind = text, "text/plain"
+	}
+	c.header = header{"Content-Type": kind, "Accept": kind}
+	query := url.Values{}
+	for key, values := range a.rest {
+		switch {
+		case len(key) > 1 && key[0] == '@':
+			c.header[dashes(key[1:])] = values[0]
+		case len(key) > 1 && key[0] == '$':
+			body[key[1:]] = values[0]
+		default: // __method is the receiver's own "method"
+			query[strings.TrimPrefix(key, "__")] = values
+		}
+	}
+	to := *a.URL
+	to.Scheme, to.RawQuery = "https", query.Encode()
+	if a.secure == "http" || a.secure == "" && plain {
+		to.Scheme = "http"
+	}
+	c.url = to.String()
+	a.need(template == "" || template == "json" || template == "JSON")
+	return []call{c}
+}
+
+// dashes makes a header's name of a parameter's: "acceptLanguage" is "accept-Language".
+func dashes(name string) string {
+	var out strings.Builder
+	for i, c := range name {
+		if unicode.IsUpper(c) && i > 0 && name[i-1] != '-' {
+			out.WriteByte('-')
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
+}
+
+func googleChat(a *address, _, text string) []call {
+	query := url.Values{}
+	for _, name := range []string{"key", "token"} {
+		value, given := a.has(name)
+		query.Set(name, value)
+		a.need(!given || value != "")
+	}
+	return []call{{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}}}
+}
+
+var gotifyToken = regexp.MustCompile(`^A[A-Za-z0-9._-]{14}$`)
+
+func gotify(a *address, title, text string) []call {
+	folder, token := path.Split(strings.TrimSuffix(a.Path, "/"))
+	priority := a.number(10, "0", "priority")
+	extras := json.RawMessage(a.or("null", "extras"))
+	body := fields{"message": text, "title": title, "priority": priority, "extras": extras}
+	c := call{url: a.at(folder + "message"), body: body.set("date", gotifyDate(a.text("date"))), took: isJSON}
+	c.unverified = a.yes("no", "insecureskipverify")
+	if a.yes("no", "useheader") {
+		c.header = header{"X-Gotify-Key": token}
+	} else {
+		c.url += "?" + url.Values{"token": {token}}.Encode()
+	}
+	a.need(gotifyToken.MatchString(token) && priority >= -2 && priority <= 10)
+	return []call{c}
+}
+
+// gotifyDate returns a date as Gotify expects it; empty for what is none.
+func gotifyDate(text string) string {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC().Format(time.RFC3339)
+		}
+	}
+	if unix, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return time.Unix(unix, 0).UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+func ifttt(a *address, title, text string) (out []call) {
+	body := fields{"value1": a.text("value1"), "value2": a.text("value2"), "value3": a.text("value3")}
+	titleAt, textAt := a.oneOf("0|1|2|3", "0", "titlevalue"), a.oneOf("1|2|3", "2", "messagevalue")
+	if titleAt != "0" {
+		body["value"+titleAt] = title
+	}
+	body["value"+textAt] = text
+	for _, event := range a.list("events") {
+		out = append(out, call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
+	}
+	a.need(a.Hostname() != "" && titleAt != textAt)
+	return out
+}
+
+func join(a *address, title, text string) []call {
+	query := url.Values{"deviceIds": {a.text("devices")}, "apikey": {a.password}, "text": {text}, "title": {title}}
+	if icon := a.text("icon"); icon != "" {
+		query.Set("icon", icon)
+	}
+	a.need(query.Get("deviceIds") != "" && a.password != "")
+	return []call{{
+		url:    "https://joinjoaomgcd.appspot.com/_ah/api/messaging/v1/sendPush?" + query.Encode(),
+		header: header{"Content-Type": "text/plain"},
+	}}
+}
+
+func lark(a *address, title, text string) []call {
+	a.ignore("link")
+	host, token := cmp.Or(a.Host, "open.larksuite.com"), strings.Trim(a.Path, "/")
+	a.need(token != "" && (host == "open.larksuite.com" || host == "open.feishu.cn"))
+	post := fields{"title": title, "content": [][]fields{{{"tag": "text", "text": text}}}}
+	body := fields{"msg_type": "post", "content": fields{"post": fields{"en_us": post}}}
+	if secret := a.text("secret"); secret != "" {
+		now := strconv.FormatInt(time.Now().Unix(), 10)
+		sign := hmac.New(sha256.New, []byte(now+"\n"+secret)).Sum(nil)
+		body["timestamp"], body["sign"] = now, base64.StdEncoding.EncodeToString(sign)
+	}
+	return []call{{url: "https://" + host + "/open-apis/bot/v2/hook/" + token, body: body, took: is("code", 0.0)}}
+}
+
+func mattermost(a *address, _, text string) []call {
+	a.need(a.part(0) != "")
+	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", a.part(1))
+	return []call{{url: a.at("/hooks/" + a.part(0)), body: body}}
+}
+
+func notifiarr(a *address, _, text string) []call {
+	key := a.Host
+	if a.secure != "" {
+		_, rest, _ := strings.Cut(a.Path, "/passthrough/")
+		key, _, _ = strings.Cut(rest, "/")
+	}
+	show := fields{"text": fields{"description": text}}.with(a, "color")
+	if images := (fields{}).with(a, "thumbnail", "image"); len(images) > 0 {
+		show["images"] = images
+	}
+	if channel := a.text("channel"); channel != "" {
+		id, err := strconv.Atoi(channel)
+		a.need(err == nil)
+		show["ids"] = fields{"channel": id}
+	}
+	return []call{{
+		url:    "https://notifiarr.com/api/v1/notification/passthrough/" + key,
+		header: header{"Accept": "application/json"},
+		body:   fields{"notification": fields{"name": a.or("gpuwhy", "name")}, "discord": show},
+	}}
+}
+
+func ntfy(a *address, title, text string) []call {
+	c := call{url: a.at(a.Path), user: a.User, body: text, took: isJSON, unverified: a.yes("no", "disabletlsverification")}
+	c.header = header{
+		"Content-Type": "text/plain; charset=utf-8", "Title": title, "Tags": a.text("tags"), "Delay": a.text("delay", "at", "in"),
+		"Actions": a.text("actions"), "Click": a.text("click"), "Attach": a.text("attach"), "X-Icon": a.text("icon"),
+		"Filename": a.text("filename"), "Email": a.text("email"),
+		"Priority": a.oneOf("Min|Low|Default|High|Max|1=Min|2=Low|3=Default|4=High|5=Max|urgent=Max", "Default", "priority"),
+	}
+	for _, name := range []string{"cache", "firebase"} {
+		if !a.yes("yes", name) {
+			c.header[name] = "no"
+		}
+	}
+	a.need(a.part(0) != "")
+	return []call{c}
+}
+
+var opsgenieID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+func opsgenie(a *address, title, text string) []call {
+	body := fields{"message": title, "description": text}.with(a, "alias", "entity", "source", "priority", "note", "user")
+	if more := a.text("description"); more != "" {
+		body["description"] = text + "\n" + more
+	}
+	for _, name := range []string{"actions", "tags"} {
+		if list := a.list(name); list != nil {
+			body[name] = list
+		}
+	}
+	for _, name := range []string{"responders", "visibleTo"} {
+		var all []fields
+		for _, entity := range a.list(strings.ToLower(name)) { // such as team:ops, user:bob
+			kind, who := a.pair(entity)
+			by := map[string]string{"team": "name", "user": "username"}[kind]
+			if opsgenieID.MatchString(who) {
+				by = "id"
+			}
+			a.need(by != "")
+			all = append(all, fields{"type": kind, by: who})
+			body[name] = all
+		}
+	}
+	details := fields{}
+	for _, detail := range a.list("details") {
+		name, value := a.pair(detail)
+		details[name] = value
+		body["details"] = details
+	}
+	key := strings.TrimPrefix(a.Path, "/")
+	a.need(key != "")
+	to := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
+	return []call{{url: to, body: body, header: header{"Authorization": "GenieKey " + key}}}
+}
+
+// pair takes a text such as team:ops apart.
+func (a *address) pair(text string) (name, value string) {
+	name, value, ok := strings.Cut(text, ":")
+	a.need(ok && !strings.Contains(value, ":"))
+	return name, value
+}
+
+var pagerDutyKey = regexp.MustCompile(`^[a-fA-F0-9]{32}$`)
+
+func pagerDuty(a *address, _, text string) []call {
+	key := strings.TrimPrefix(a.Path, "/")
+	a.need(pagerDutyKey.MatchString(key))
+	severity := a.oneOf("critical|error|warning|info", "error", "severity")
+	body := fields{
+		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
+		"routing_key": key, "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),
+	}.with(a, "dedup_key", "client", "client_url")
+	if details := a.text("details"); details != "" {
+		body["details"] = json.RawMessage(details)
+	}
+	if contexts := a.text("contexts"); strings.HasPrefix(contexts, "[") {
+		body["contexts"] = json.RawMessage(contexts)
+	} else if contexts != "" {
+		var all []fields
+		for entry := range strings.SplitSeq(contexts, ",") { // such as link:https://example.org
+			kind, value, _ := strings.Cut(strings.TrimSpace(entry), ":")
+			name, known := map[string]string{"link": "href", "image": "src", "text": ""}[kind]
+			a.need(known && value != "")
+			if name != "" {
+				all = append(all, fields{"type": kind, name: value})
+			}
+		}
+		body["contexts"] = all
+	}
+	return []call{{url: "https://" + a.server("events.pagerduty.com", "443") + "/v2/enqueue", body: body}}
+}
+
+// server returns the host and the port of the URL, or others where it has none.
+func (a *address) server(host, port string) string {
+	return cmp.Or(a.Hostname(), host) + ":" + cmp.Or(a.Port(), port)
+}
+
+func pushbullet(a *address, title, text string) (out []call) {
+	a.need(len(a.Hostname()) == 34)
+	targets := strings.Split(strings.TrimPrefix(a.Path, "/"), "/")
+	if a.Fragment != "" {
+		targets = append(targets, "#"+a.Fragment)
+	}
+	for _, target := range targets {
+		body := fields{"type": "note", "title": title, "body": text, "email": "", "channel_tag": "", "device_iden": ""}
+		_, domain, email := strings.Cut(target, "@")
+		switch channel, ok := strings.CutPrefix(target, "#"); {
+		case email && strings.Contains(domain, "."):
+			body["email"] = target
+		case ok:
+			body["channel_tag"] = channel
+		default:
+			body["device_iden"] = target
+		}
+		out = append(out, call{
+			url: "https://api.pushbullet.com/v2/pushes", body: body, took: is("active", true),
+			header: header{"Access-Token": a.Hostname()},
+		})
+	}
+	return out
+}
+
+func pushover(a *address, title, text string) []call {
+	a.need(a.Host != "" && a.password != "")
+	form := url.Values{"device": {a.text("devices")}, "user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}}
+	if priority := a.number(10, "0", "priority"); priority >= -2 && priority <= 1 {
+		form.Set("priority", strconv.Itoa(priority))
+	}
+	return []call{{url: "https://api.pushover.net/1/messages.json", body: form}}
+}
+
+func rocketChat(a *address, _, text string) []call {
+	parts := strings.Split(a.Path, "/")
+	if len(parts) < 3 {
+		return nil
+	}
+	body := fields{"text": text}.set("username", a.user)
+	if len(parts) > 3 {
+		channel := parts[3]
+		if a.Fragment != "" {
+			channel = a.Fragment
+		}
+		if a.Fragment != "" || !strings.HasPrefix(channel, "@") {
+			channel = "#" + channel
+		}
+		body["channel"] = channel
+	}
+	return []call{{url: a.at("/hooks/" + parts[1] + "/" + parts[2]), body: body}}
+}
+
+var (
+	signalPhone = regexp.MustCompile(`^\+?[0-9\s)(+-]+$`)
+	signalGroup = regexp.MustCompile(`^group\.[a-zA-Z0-9_+/=-]+$`)
+)
+
+func signal(a *address, _, text string) []call {
+	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.part(0)))
+	var to []string
+	for i, part := range a.parts[1:] { // a group's id may have slashes
+		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !strings.HasPrefix(part, "group.") && !strings.HasPrefix(part, "+") {
+			to[len(to)-1] += "/" + part
+			continue
+		}
+		to = append(to, part)
+	}
+	for _, recipient := range to {
+		a.need(signalPhone.MatchString(recipient) || signalGroup.MatchString(recipient))
+	}
+	a.Host = a.server("localhost", "8080")
+	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.part(0), "recipients": to}}
+	if token := a.text("token"); token != "" {
+		c.user, c.header = nil, header{"Authorization": "Bearer " + token}
+	}
+	return []call{c}
+}
+
+var (
+	slackToken = regexp.MustCompile(`(?:(xox.|hook)[-:]|:?)([A-Z0-9]{9,})([-/,])([A-Z0-9]{9,})([-/,])([A-Za-z0-9]{24,})`)
+	entities   = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+)
+
+func escapeSlack(text string) string { return breakMarkup(entities.Replace(text)) }
+
+func slack(a *address, title, text string) []call {
+	token, channel, bot := a.User.String(), a.Hostname(), ""
+	if len(a.Path) > 1 {
+		token, channel, bot = a.Hostname()+a.Path, "webhook", a.user
+	}
+	t := slackToken.FindStringSubmatch(token)
+	if t == nil || t[3] != t[5] {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	if len(lines) > 100 {
+		lines = append(lines[:99:99], strings.Join(lines[99:], "\n"))
+	}
+	var attachments []fields
+	color := a.text("color")
+	for _, line := range lines {
+		attachments = append(attachments, fields{"text": line}.set("color", color))
+	}
+	body := fields{"text": title, "attachments": attachments}.with(a, "thread_ts").icon(a)
+	body.set("username", a.or(bot, "botname", "username"))
+	if channel != "webhook" {
+		body["channel"] = channel
+	}
+	if t[1] == "" || t[1] == "hook" {
+		return []call{{
+			url: "https://hooks.slack.com/services/" + t[2] + "/" + t[4] + "/" + t[6], body: body,
+			took: func(r reply) bool { return r.text == "" || r.text == "ok" },
+		}}
+	}
+	return []call{{
+		url: "https://slack.com/api/chat.postMessage", body: body, took: is("ok", true),
+		header: header{"Authorization": "Bearer " + t[1] + "-" + t[2] + "-" + t[4] + "-" + t[6]},
+	}}
+}
+
+var teamsHook = regexp.MustCompile(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/` +
+	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
+
+func teams(a *address, title, text string) []call {
+	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" + strings.Join(a.parts, "/")
+	if a.secure != "" {
+		to = "https://" + a.Host + a.Path
+	}
+	a.need(teamsHook.MatchString(to))
+	var sections []fields
+	for line := range strings.SplitSeq(text, "\n") {
+		sections = append(sections, fields{}.set("text", line))
+	}
+	body := fields{
+		"@type": "MessageCard", "@context": "http://schema.org/extensions", "markdown": true,
+		"title": title, "summary": title, "sections": sections,
+	}
+	return []call{{url: to, body: body.set("themeColor", a.text("color"))}}
+}
+
+var (
+	telegramToken = regexp.MustCompile(`^[0-9]+:[a-zA-Z0-9_-]+$`)
+	oldMarkdown   = escaper("_*`[")
+	markdown      = escaper("_*[]()~`>#+-=|{}.!\\")
+)
+
+func escaper(special string) *strings.Replacer {
+	var pairs []string
+	for _, r := range special {
+		pairs = append(pairs, string(r), `\`+string(r))
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func telegramMode(a *address) string {
+	return a.oneOf("None|Markdown|HTML|MarkdownV2", "None", "parsemode")
+}
+
+func telegramStyle(a *address, s *style) {
+	mode := telegramMode(a)
+	escape := map[string]func(string) string{"HTML": html.EscapeString, "Markdown": oldMarkdown.Replace, "MarkdownV2": markdown.Replace}
+	if special := escape[mode]; special != nil {
+		s.titled, s.escape = mode == "HTML", func(text string) string { return breakMarkup(special(text)) }
+	}
+}
+
+func telegram(a *address, title, text string) (out []call) {
+	mode := telegramMode(a)
+	if mode == "None" {
+		mode, text = "HTML", html.EscapeString(text)
+	}
+	if mode == "HTML" {
+		text = "<b>" + html.EscapeString(title) + "</b>\n" + text
+	}
+	token, preview, notification := a.user+":"+a.password, a.yes("yes", "preview"), a.yes("yes", "notification")
+	for _, chat := range a.list("chats", "channels") {
+		chat, thread, _ := strings.Cut(chat, ":")
+		body := fields{
+			"text": text, "chat_id": chat, "parse_mode": mode, "reply_to_message_id": 0,
+			"disable_web_page_preview": !preview, "disable_notification": !notification,
+		}
+		if id, err := strconv.Atoi(thread); err == nil {
+			body["message_thread_id"] = id
+		}
+		out = append(out, call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
+	}
+	a.need(telegramToken.MatchString(token))
+	return out
+}
+
+var weComKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+func weCom(a *address, _, text string) []call {
+	a.need(weComKey.MatchString(a.Host))
+	content := fields{"content": text}
+	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
+		if who := a.text(name); who != "" {
+			content[name] = []string{who}
+		}
+	}
+	return []call{{
+		url: "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=" + a.Host, took: is("errcode", 0.0),
+		body: fields{"msgtype": "text", "text": content},
+	}}
+}
+
+func zulip(a *address, _, text string) []call {
+	a.need(a.user != "" && a.password != "" && a.Hostname() != "")
+	form := url.Values{"type": {"stream"}, "to": {a.text("stream")}, "content": {text}}
+	if topic := a.text("topic"); topic != "" {
+		form.Set("topic", topic)
+	}
+	return []call{{url: "https://" + a.Hostname() + "/api/v1/messages", user: a.User, body: form}}
+}
+
+// matrix sends one request after the other: it logs in where the URL has a
+// user, finds the rooms, and sends to each.
+func matrix(a *address, _, text string) []call {
+	names, server := a.list("rooms", "room"), a.at("/_matrix/client/r0/")
+	at := func(path, token string) string {
+		return server + (&url.URL{Path: path, RawQuery: url.Values{"access_token": {token}}.Encode()}).String()
+	}
+	send := func(token, room string) call {
+		return call{url: at("rooms/"+room+"/send/m.room.message", token), body: fields{"msgtype": "m.text", "body": text}, took: isJSON}
+	}
+	joined := func(token string) []call {
+		return []call{{method: "GET", url: at("joined_rooms", token), took: isJSON, then: func(r reply) (out []call) {
+			rooms, _ := r.json["joined_rooms"].([]any)
+			for _, room := range rooms {
+				out = append(out, send(token, fmt.Sprint(room)))
+			}
+			return out
+		}}}
+	}
+	rooms := func(token string) (out []call) {
+		for _, room := range names {
+			if !strings.HasPrefix(room, "#") && !strings.HasPrefix(room, "!") {
+				room = "#" + room
+			}
+			out = append(out, call{url: at("join/"+room, token), body: json.RawMessage("null"), took: isJSON, then: func(r reply) []call {
+				return []call{send(token, r.member("room_id"))}
+			}})
+		}
+		return out
+	}
+	if names == nil {
+		rooms = joined
+	}
+	if a.user == "" {
+		return rooms(a.password)
+	}
+	password := fields{"type": "m.login.password", "identifier": fields{"type": "m.id.user", "user": a.user}, "password": a.password}
+	offered := func(r reply) bool { return strings.Contains(r.text, `"m.login.password"`) }
+	return []call{{method: "GET", url: server + "login", took: offered, then: func(reply) []call {
+		return []call{{url: server + "login", body: password, took: isJSON, then: func(r reply) []call { return rooms(r.member("access_token")) }}}
+	}}}
+}

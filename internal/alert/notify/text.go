@@ -1,0 +1,89 @@
+package notify
+
+import (
+	"cmp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A style is how messages are written for a service.
+type style struct {
+	titled bool // the service has a place for the title
+	most   int  // bytes that a message may have
+	// escape makes text of the names of devices and processes, where the
+	// service would read markup or mentions in them.
+	escape func(string) string
+}
+
+// mostBytes is the length of a message. Phones and chats cut what is longer, or
+// refuse it.
+const mostBytes = 3500
+
+// styleOf returns how messages to a URL are written.
+func styleOf(s Secret) style {
+	svc := services[s.scheme()]
+	out := style{titled: svc.titled, most: cmp.Or(svc.most, mostBytes), escape: svc.escape}
+	if out.escape == nil {
+		out.escape = breakMarkup
+	}
+	if a, err := s.parse(); err == nil && svc.style != nil {
+		svc.style(a, &out)
+	}
+	return out
+}
+
+func asIs(text string) string { return text }
+
+// apart is a space without width.
+const apart = "\u200b"
+
+var markup = strings.NewReplacer("@", "@"+apart, "<", "<"+apart, "](", "]"+apart+"(")
+
+// breakMarkup takes the meaning from mentions, and from links that hide where
+// they lead, and leaves the text readable. Chats differ in what they can escape.
+func breakMarkup(text string) string { return markup.Replace(text) }
+
+// clean makes one line of a text, without characters that are invisible or
+// change the direction of the text around them.
+func clean(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
+	}), " ")
+}
+
+// lines cleans a text, and leaves its lines.
+func lines(text string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		out = append(out, strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) && r != '\t' {
+				return -1
+			}
+			return r
+		}, strings.TrimRight(line, " \t\r\n")))
+	}
+	return strings.Trim(strings.Join(out, "\n"), "\n")
+}
+
+// oneLine makes a title of a text. The marks of breakMarkup stay.
+func oneLine(text string) string {
+	return cut(strings.Join(strings.Fields(lines(text)), " "), longestTitle)
+}
+
+// cut shortens a text to a number of characters.
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "…"
+}
+
+// shorten cuts a text to a number of bytes.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:max(0, most-len("…"))], "") + "…"
+}
