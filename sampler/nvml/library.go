@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -40,14 +42,18 @@ var required = []string{
 
 // library is the loaded library. It stays loaded as long as the process lives.
 type library struct {
-	path    string
-	api     nvml.Interface
-	symbols map[string]unsafe.Pointer // nil where the library lacks one
-	stuck   code                      // of the last shutdown
+	path  string
+	api   nvml.Interface
+	log   *slog.Logger
+	stuck code // of the last shutdown
+
+	handle    unsafe.Pointer
+	functions atomic.Pointer[map[string]unsafe.Pointer] // those looked up so far; never changed
+	looking   sync.Mutex                                // held while one is looked up
 }
 
-// load loads the library and looks every function up that gpuwhy may call.
-func load(path string) (*library, error) {
+// load loads the library and checks that it is a usable one.
+func load(path string, log *slog.Logger) (*library, error) {
 	paths := libraryPaths
 	if path != "" {
 		paths = []string{path}
@@ -59,7 +65,7 @@ func load(path string) (*library, error) {
 			tried = append(tried, fmt.Errorf("%s: %w", p, err))
 			continue
 		}
-		return examine(p, handle)
+		return examine(p, handle, log)
 	}
 	what := "NVIDIA's management library was not found: tried " + paths[0]
 	if others := len(paths) - 1; others > 0 {
@@ -72,13 +78,11 @@ func load(path string) (*library, error) {
 	}
 }
 
-func examine(path string, handle unsafe.Pointer) (*library, error) {
-	l := &library{path: path, api: nvml.New(nvml.WithLibraryPath(path)), symbols: map[string]unsafe.Pointer{}}
-	for _, name := range symbols {
-		l.symbols[name] = find(handle, name)
-	}
+func examine(path string, handle unsafe.Pointer, log *slog.Logger) (*library, error) {
+	l := &library{path: path, handle: handle, api: nvml.New(nvml.WithLibraryPath(path)), log: log}
+	l.functions.Store(&map[string]unsafe.Pointer{})
 	for _, name := range required {
-		if l.symbols[name] == nil {
+		if l.function(name) == nil {
 			return nil, &gpu.Advice{
 				What: path + " is no usable NVIDIA management library: it lacks " + name,
 				Try:  "install the NVIDIA driver again",
@@ -89,23 +93,23 @@ func examine(path string, handle unsafe.Pointer) (*library, error) {
 	return l, nil
 }
 
-// missing lists the functions that the library lacks, for the log.
-func (l *library) missing() []string {
-	var out []string
-	for _, name := range symbols {
-		if l.symbols[name] == nil {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// function is a function's address, nil if the library lacks it. A name that
-// was not looked up is a mistake of ours.
+// function is a function's address, nil where the library lacks it. Each function
+// is looked up once, before it is called for the first time.
 func (l *library) function(symbol string) unsafe.Pointer {
-	f, known := l.symbols[symbol]
+	if f, known := (*l.functions.Load())[symbol]; known {
+		return f
+	}
+	l.looking.Lock()
+	defer l.looking.Unlock()
+	all := maps.Clone(*l.functions.Load())
+	f, known := all[symbol]
 	if !known {
-		panic("nvml: " + symbol + " is not in the table of symbols")
+		f = find(l.handle, symbol)
+		all[symbol] = f
+		l.functions.Store(&all)
+		if f == nil {
+			l.log.Debug("the driver lacks a function", "function", symbol)
+		}
 	}
 	return f
 }

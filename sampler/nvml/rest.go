@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"reflect"
 	"slices"
 	"time"
 
@@ -84,79 +83,4 @@ func idle(d *gpu.Device) bool {
 var leftAlone = gpu.Advice{
 	What: "the device is idle, and left alone so that it can fall asleep",
 	Try:  "nothing needs to be done: it is read again soon",
-}
-
-// stale returns the readings with all that were there absent as stale.
-func stale(r gpu.Readings) gpu.Readings {
-	r.Fans.Fans = slices.Clone(r.Fans.Fans)
-	r.Instances = slices.Clone(r.Instances)
-	fade(reflect.ValueOf(&r).Elem())
-	return r
-}
-
-// fade replaces every reading within v that has a value.
-func fade(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Slice:
-		for i := range v.Len() {
-			fade(v.Index(i))
-		}
-	case reflect.Struct:
-		if r, ok := reflect.TypeAssert[interface{ Present() bool }](v.Addr()); ok {
-			if r.Present() {
-				v.Set(reflect.ValueOf(absent(v.Interface())))
-			}
-			return
-		}
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				fade(v.Field(i))
-			}
-		}
-	}
-}
-
-// absent is a stale reading of the same type as r. One of a type that is missing
-// here is not reported; a test finds it.
-func absent(r any) any {
-	switch r.(type) {
-	case gpu.Reading[gpu.Percent]:
-		return gpu.Absent[gpu.Percent](gpu.Stale)
-	case gpu.Reading[gpu.Bytes]:
-		return gpu.Absent[gpu.Bytes](gpu.Stale)
-	case gpu.Reading[gpu.Celsius]:
-		return gpu.Absent[gpu.Celsius](gpu.Stale)
-	case gpu.Reading[gpu.Watts]:
-		return gpu.Absent[gpu.Watts](gpu.Stale)
-	case gpu.Reading[gpu.Joules]:
-		return gpu.Absent[gpu.Joules](gpu.Stale)
-	case gpu.Reading[gpu.Megahertz]:
-		return gpu.Absent[gpu.Megahertz](gpu.Stale)
-	case gpu.Reading[gpu.RPM]:
-		return gpu.Absent[gpu.RPM](gpu.Stale)
-	case gpu.Reading[gpu.BytesPerSecond]:
-		return gpu.Absent[gpu.BytesPerSecond](gpu.Stale)
-	case gpu.Reading[gpu.FramesPerSecond]:
-		return gpu.Absent[gpu.FramesPerSecond](gpu.Stale)
-	case gpu.Reading[gpu.Microseconds]:
-		return gpu.Absent[gpu.Microseconds](gpu.Stale)
-	case gpu.Reading[gpu.ClockEventReasons]:
-		return gpu.Absent[gpu.ClockEventReasons](gpu.Stale)
-	case gpu.Reading[int]:
-		return gpu.Absent[int](gpu.Stale)
-	case gpu.Reading[uint64]:
-		return gpu.Absent[uint64](gpu.Stale)
-	case gpu.Reading[bool]:
-		return gpu.Absent[bool](gpu.Stale)
-	case gpu.Reading[string]:
-		return gpu.Absent[string](gpu.Stale)
-	case gpu.Reading[time.Time]:
-		return gpu.Absent[time.Time](gpu.Stale)
-	case gpu.Reading[[]gpu.Process]:
-		return gpu.Absent[[]gpu.Process](gpu.Stale)
-	case gpu.Reading[[]gpu.XID]:
-		return gpu.Absent[[]gpu.XID](gpu.Stale)
-	default:
-		return reflect.Zero(reflect.TypeOf(r)).Interface()
-	}
 }

@@ -140,7 +140,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 			Identity: identity,
 			Asleep:   c.asleep,
 			Read: func() (perdevice.Result, error) {
-				return perdevice.Result{Identity: identity, Readings: stale(known), Reason: leftAlone}, nil
+				return perdevice.Result{Identity: identity, Readings: known.Stale(), Reason: leftAlone}, nil
 			},
 		}
 	}
@@ -351,7 +351,7 @@ func (s *Source) startBegin(cards []card) {
 
 // beginWithNew loads the library first.
 func (s *Source) beginWithNew(p plan) error {
-	lib, err := load(s.cfg.LibraryPath)
+	lib, err := load(s.cfg.LibraryPath, s.cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -432,21 +432,19 @@ func (s *Source) letGo() {
 func (s *Source) await(ctx context.Context, j *job) bool {
 	overdue := time.NewTimer(time.Until(j.began.Add(s.cfg.Deadline)))
 	defer overdue.Stop()
-	select {
-	case <-j.done:
-		return true
-	case <-overdue.C:
-		return false
-	case <-ctx.Done():
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	select {
-	case <-j.done:
-		return true
-	case <-overdue.C:
-		return false
+	ended := ctx.Done()
+	for {
+		select {
+		case <-j.done:
+			return true
+		case <-overdue.C:
+			return false
+		case <-ended:
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return false
+			}
+			ended = nil
+		}
 	}
 }
 
@@ -459,8 +457,7 @@ func (s *Source) announce(sess *session) {
 	}
 	s.announced = news
 	s.cfg.Log.Info("the NVIDIA driver answers", "library", sess.lib.path, "driver", sess.driver.Version,
-		"devices", len(sess.places), "lacking", len(sess.lib.missing()))
-	s.cfg.Log.Debug("functions that the driver lacks", "functions", sess.lib.missing())
+		"devices", len(sess.places))
 }
 
 // Close lets go of the driver. It does not wait for a call that hangs; what

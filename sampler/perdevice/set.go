@@ -140,23 +140,21 @@ func (s *Set) wait(ctx context.Context, key string) {
 	}
 	overdue := time.NewTimer(left)
 	defer overdue.Stop()
-	select {
-	case <-done:
-		return
-	case <-overdue.C:
-		return
-	case <-s.closing:
-		return
-	case <-ctx.Done():
-	}
-	if known || ctx.Err() == context.Canceled {
-		return
-	}
-	// Its patience is over, but nothing at all is known of this device.
-	select {
-	case <-done:
-	case <-overdue.C:
-	case <-s.closing:
+	ended := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return
+		case <-overdue.C:
+			return
+		case <-s.closing:
+			return
+		case <-ended:
+			if known || ctx.Err() == context.Canceled {
+				return
+			}
+			ended = nil // nothing at all is known of this device
+		}
 	}
 }
 
