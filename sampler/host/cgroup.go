@@ -243,23 +243,17 @@ func number(pattern *regexp.Regexp, s string) int {
 	return n
 }
 
-// fill sets the facts that follow from the place.
+// fill sets the facts that follow from the place. Where its paths don't show
+// everything, the process may belong to what was not found.
 func (p *place) fill(f *gpu.ProcessFacts) {
-	f.Container, f.Pod = gpu.Of(p.container), gpu.Of(p.pod)
-	f.Unit, f.Job = gpu.Of(p.unit), gpu.Of(p.job)
-	if p.container.None() && p.inside {
-		f.Container = gpu.Reading[gpu.Container]{}
+	f.Container = found(p.container, p.inside)
+	f.Pod, f.Unit, f.Job = found(p.pod, p.cut), found(p.unit, p.cut), found(p.job, p.cut)
+}
+
+// found is what was found, which may be none if everything could be seen.
+func found[T interface{ None() bool }](v T, hidden bool) gpu.Reading[T] {
+	if hidden && v.None() {
+		return gpu.Reading[T]{}
 	}
-	if !p.cut {
-		return
-	}
-	if p.pod.None() {
-		f.Pod = gpu.Reading[gpu.Pod]{}
-	}
-	if p.unit.None() {
-		f.Unit = gpu.Reading[gpu.Unit]{}
-	}
-	if p.job.None() {
-		f.Job = gpu.Reading[gpu.Job]{}
-	}
+	return gpu.Of(v)
 }
