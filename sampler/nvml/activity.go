@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -52,9 +53,7 @@ func readActivity(d *device, r *gpu.Readings) {
 		r.Activity = a.result
 		return
 	}
-	_, c := ask(&d.handle, "nvmlGpmSampleGet", func(dev nvml.Device) (struct{}, nvml.Return) {
-		return struct{}{}, dev.GpmSampleGet(a.next)
-	})
+	_, c := ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(a.next) }))
 	fresh := !a.taken.IsZero() && age <= 2*a.window
 	switch {
 	case c != success:
@@ -85,7 +84,10 @@ func (d *device) compares() code {
 	c := a.support
 	for _, buffer := range []*nvml.GpmSample{&a.last, &a.next} {
 		if c == success && *buffer == nil {
-			*buffer, c = d.newSample()
+			var sample nvml.GpmSample
+			if sample, c = d.newSample(); c == success {
+				*buffer = sample
+			}
 		}
 	}
 	return c
@@ -93,11 +95,7 @@ func (d *device) compares() code {
 
 func (d *device) newSample() (nvml.GpmSample, code) {
 	return ask(&d.handle, "nvmlGpmSampleAlloc", func(nvml.Device) (nvml.GpmSample, nvml.Return) {
-		sample, ret := d.lib.api.GpmSampleAlloc()
-		if ret != nvml.SUCCESS {
-			return nil, ret
-		}
-		return sample, ret
+		return d.lib.api.GpmSampleAlloc()
 	})
 }
 
@@ -108,9 +106,9 @@ func (d *device) stopComparing() {
 		if *buffer == nil {
 			continue
 		}
-		_, c := invoke(d.lib, "nvmlGpmSampleFree", d.lib.api, func(api nvml.Interface) (struct{}, nvml.Return) {
-			return struct{}{}, api.GpmSampleFree(*buffer)
-		})
+		_, c := invoke(d.lib, "nvmlGpmSampleFree", d.lib.api, alone(func(api nvml.Interface) nvml.Return {
+			return api.GpmSampleFree(*buffer)
+		}))
 		if c != success {
 			d.log.Debug("a sample of counters was not freed", "err", c)
 		}
@@ -119,73 +117,58 @@ func (d *device) stopComparing() {
 	a.taken, a.result = time.Time{}, gpu.Activity{}
 }
 
-// metrics are what is asked of two samples.
-var metrics = [...]struct {
-	id  nvml.GpmMetricId
-	set func(a *gpu.Activity, v float64, c code)
-}{
-	{nvml.GPM_METRIC_GRAPHICS_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Engine })},
-	{nvml.GPM_METRIC_SM_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.SM })},
-	{nvml.GPM_METRIC_SM_OCCUPANCY, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Occupancy })},
-	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Tensor })},
-	{nvml.GPM_METRIC_FP64_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.FP64 })},
-	{nvml.GPM_METRIC_FP32_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.FP32 })},
-	{nvml.GPM_METRIC_FP16_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.FP16 })},
-	{nvml.GPM_METRIC_INTEGER_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Integer })},
-	{nvml.GPM_METRIC_DRAM_BW_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.MemoryBandwidth })},
-	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.PCIeSent })},
-	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.PCIeReceived })},
-	{nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.NVLinkSent })},
-	{nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.NVLinkReceived })},
-}
+// The metrics that are asked of two samples, in the order of the readings that
+// compare fills.
+var (
+	partMetrics = [...]nvml.GpmMetricId{
+		nvml.GPM_METRIC_GRAPHICS_UTIL, nvml.GPM_METRIC_SM_UTIL, nvml.GPM_METRIC_SM_OCCUPANCY,
+		nvml.GPM_METRIC_ANY_TENSOR_UTIL, nvml.GPM_METRIC_FP64_UTIL, nvml.GPM_METRIC_FP32_UTIL,
+		nvml.GPM_METRIC_FP16_UTIL, nvml.GPM_METRIC_INTEGER_UTIL, nvml.GPM_METRIC_DRAM_BW_UTIL,
+	}
+	rateMetrics = [...]nvml.GpmMetricId{
+		nvml.GPM_METRIC_PCIE_TX_PER_SEC, nvml.GPM_METRIC_PCIE_RX_PER_SEC,
+		nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC,
+	}
+	metrics = slices.Concat(partMetrics[:], rateMetrics[:])
+)
 
 // compare asks what lies between two samples.
 func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 	get := nvml.GpmMetricsGetType{NumMetrics: uint32(len(metrics)), Sample1: before, Sample2: after}
-	for i, m := range metrics {
-		get.Metrics[i].MetricId = uint32(m.id)
+	for i, id := range metrics {
+		get.Metrics[i].MetricId = uint32(id)
 	}
-	_, c := ask(h, "nvmlGpmMetricsGet", func(nvml.Device) (struct{}, nvml.Return) {
-		return struct{}{}, h.lib.api.GpmMetricsGet(&get)
-	})
+	_, c := ask(h, "nvmlGpmMetricsGet", alone(func(nvml.Device) nvml.Return { return h.lib.api.GpmMetricsGet(&get) }))
 	if c != success {
 		return gpu.AbsentActivity(c.quality())
 	}
-	var out gpu.Activity
-	for i, m := range metrics {
-		m.set(&out, get.Metrics[i].Value, code(get.Metrics[i].NvmlReturn))
+	var a gpu.Activity
+	parts := [len(partMetrics)]*gpu.Reading[gpu.Percent]{
+		&a.Engine, &a.SM, &a.Occupancy, &a.Tensor, &a.FP64, &a.FP32, &a.FP16, &a.Integer, &a.MemoryBandwidth,
 	}
-	return out
+	rates := [len(rateMetrics)]*gpu.Reading[gpu.BytesPerSecond]{&a.PCIeSent, &a.PCIeReceived, &a.NVLinkSent, &a.NVLinkReceived}
+	for i, m := range get.Metrics[:len(parts)] {
+		*parts[i] = converted(m.Value, code(m.NvmlReturn), activePart)
+	}
+	for i, m := range get.Metrics[len(parts):len(metrics)] {
+		*rates[i] = converted(m.Value, code(m.NvmlReturn), traffic)
+	}
+	return a
 }
 
 // activePart is a share in percent. A little more than all of it is the counters'
 // grain.
-func activePart(at func(*gpu.Activity) *gpu.Reading[gpu.Percent]) func(*gpu.Activity, float64, code) {
+func activePart(v float64) gpu.Reading[gpu.Percent] {
 	const most, grain = 100, 1
-	return func(a *gpu.Activity, v float64, c code) {
-		*at(a) = converted(v, c, func(v float64) gpu.Reading[gpu.Percent] {
-			switch {
-			case !counted(v):
-				return gpu.Absent[gpu.Percent](gpu.NotReported)
-			case v > most+grain:
-				return gpu.DoubtfulOf[gpu.Percent](most)
-			default:
-				return gpu.Of(gpu.Percent(min(v, most)))
-			}
-		})
+	if counted(v) && v > most+grain {
+		return gpu.DoubtfulOf[gpu.Percent](most)
 	}
+	return reported(counted(v), gpu.Percent(min(v, most)))
 }
 
 // traffic is given in MiB a second.
-func traffic(at func(*gpu.Activity) *gpu.Reading[gpu.BytesPerSecond]) func(*gpu.Activity, float64, code) {
-	return func(a *gpu.Activity, v float64, c code) {
-		*at(a) = converted(v, c, func(v float64) gpu.Reading[gpu.BytesPerSecond] {
-			if !counted(v) {
-				return gpu.Absent[gpu.BytesPerSecond](gpu.NotReported)
-			}
-			return within(gpu.Of(gpu.BytesPerSecond(v*(1<<20))), gpu.Of(fastestLink))
-		})
-	}
+func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
+	return within(reported(counted(v), gpu.BytesPerSecond(v*(1<<20))), gpu.Of(fastestLink))
 }
 
 // counted reports whether a number can come of counters.

@@ -41,15 +41,15 @@ type device struct {
 	log *slog.Logger
 }
 
-func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, p plan, log *slog.Logger) *device {
+func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, cfg Config, log *slog.Logger) *device {
 	return &device{
 		handle:   handle{lib: l, failing: failures{}},
 		attach:   attach,
 		before:   identity,
 		due:      map[string]time.Time{},
-		samples:  newSamples(p.window),
-		activity: activity{window: p.window},
-		traffic:  throughput{wanted: p.throughput},
+		samples:  newSamples(cfg.Window),
+		activity: activity{window: cfg.Window},
+		traffic:  throughput{wanted: cfg.PCIeThroughput},
 		record:   known,
 		log:      log,
 	}
@@ -167,24 +167,18 @@ func failed(c code) error {
 	return c.advice()
 }
 
-func architecture(a nvml.DeviceArchitecture) gpu.Reading[string] {
-	names := map[nvml.DeviceArchitecture]string{
-		nvml.DEVICE_ARCH_KEPLER:    "Kepler",
-		nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
-		nvml.DEVICE_ARCH_PASCAL:    "Pascal",
-		nvml.DEVICE_ARCH_VOLTA:     "Volta",
-		nvml.DEVICE_ARCH_TURING:    "Turing",
-		nvml.DEVICE_ARCH_AMPERE:    "Ampere",
-		nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
-		nvml.DEVICE_ARCH_HOPPER:    "Hopper",
-		nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
-		nvml.DEVICE_ARCH_RUBIN:     "Rubin",
-	}
-	if name, ok := names[a]; ok {
-		return gpu.Of(name)
-	}
-	return gpu.Absent[string](gpu.NotReported)
-}
+var architecture = named(map[nvml.DeviceArchitecture]string{
+	nvml.DEVICE_ARCH_KEPLER:    "Kepler",
+	nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
+	nvml.DEVICE_ARCH_PASCAL:    "Pascal",
+	nvml.DEVICE_ARCH_VOLTA:     "Volta",
+	nvml.DEVICE_ARCH_TURING:    "Turing",
+	nvml.DEVICE_ARCH_AMPERE:    "Ampere",
+	nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
+	nvml.DEVICE_ARCH_HOPPER:    "Hopper",
+	nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
+	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
+})
 
 // codeOf is the driver's code for which a device is not read, success where
 // there is none: it is read, asleep, or hangs.

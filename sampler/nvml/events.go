@@ -22,8 +22,8 @@ func (x xids) add(code int, now time.Time) {
 
 // list returns the counts by code; never nil.
 func (x xids) list() []gpu.XID {
-	out := make([]gpu.XID, 0, len(x))
-	return slices.AppendSeq(out, maps.Values(x))
+	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
+	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(x), byCode)...)
 }
 
 // readXIDs takes in the errors that were reported since the last reading.
@@ -46,9 +46,7 @@ func readXIDs(d *device, r *gpu.Readings) {
 			d.xids.add(int(event.EventData), time.Now())
 		}
 	}
-	list := d.xids.list()
-	slices.SortFunc(list, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
-	r.Health.XIDs = gpu.Of(list)
+	r.Health.XIDs = gpu.Of(d.xids.list())
 }
 
 // listen makes the driver keep the device's errors for us. Where it won't, it
@@ -67,9 +65,9 @@ func (d *device) listen() code {
 		d.deaf = c
 		return c
 	}
-	_, d.deaf = ask(&d.handle, "nvmlDeviceRegisterEvents", func(dev nvml.Device) (struct{}, nvml.Return) {
-		return struct{}{}, dev.RegisterEvents(nvml.EventTypeXidCriticalError, set)
-	})
+	_, d.deaf = ask(&d.handle, "nvmlDeviceRegisterEvents", alone(func(dev nvml.Device) nvml.Return {
+		return dev.RegisterEvents(nvml.EventTypeXidCriticalError, set)
+	}))
 	d.events = set
 	if d.deaf != success {
 		d.stopListening()

@@ -127,7 +127,7 @@ func readTemperature(d *device, r *gpu.Readings) {
 		t.Temperature = int32(old)
 	}
 	margin := func(m nvml.MarginTemperature) gpu.Reading[gpu.Celsius] {
-		if m.MarginTemperature == -1 { // a margin may be negative, and this is one
+		if m.MarginTemperature == -1 { // a margin may be negative
 			return gpu.Of(gpu.Celsius(-1))
 		}
 		return degrees(int64(m.MarginTemperature))
@@ -147,14 +147,11 @@ func fieldOf[U any](h *handle, id uint32, convert func(int64) gpu.Reading[U]) gp
 	if c == success {
 		c = code(v.NvmlReturn)
 	}
-	if c != success {
-		return gpu.Absent[U](c.quality())
-	}
 	n, ok := fieldValue(v)
-	if !ok {
-		return gpu.Absent[U](gpu.NotReported)
+	if c == success && !ok {
+		return gpu.Reading[U]{}
 	}
-	return convert(n)
+	return converted(n, c, convert)
 }
 
 // fieldValue is a field's number; not ok where the driver marks it as unknown.
@@ -232,12 +229,7 @@ func fanCount(h *handle) gpu.Reading[int] {
 			n = 1
 		}
 	}
-	return converted(n, c, func(n int) gpu.Reading[int] {
-		if n < 0 || n > most {
-			return gpu.Absent[int](gpu.NotReported)
-		}
-		return gpu.Of(n)
-	})
+	return converted(n, c, func(n int) gpu.Reading[int] { return reported(n >= 0 && n <= most, n) })
 }
 
 func fanRPM(h *handle, i int) gpu.Reading[gpu.RPM] {
@@ -254,17 +246,13 @@ func readFanPolicies(d *device, r *gpu.Readings) {
 }
 
 func fanPolicy(h *handle, i int) gpu.Reading[string] {
-	return reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), func(p nvml.FanControlPolicy) gpu.Reading[string] {
-		switch p {
-		case nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW: //nolint:misspell // the driver's own spelling
-			return gpu.Of("automatic")
-		case nvml.FAN_POLICY_MANUAL:
-			return gpu.Of("manual")
-		default:
-			return gpu.Absent[string](gpu.NotReported)
-		}
-	})
+	return reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), policyName)
 }
+
+var policyName = named(map[nvml.FanControlPolicy]string{
+	nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW: "automatic", //nolint:misspell // the driver's own spelling
+	nvml.FAN_POLICY_MANUAL:                   "manual",
+})
 
 func readPower(d *device, r *gpu.Readings) {
 	h := &d.handle
@@ -307,10 +295,7 @@ func readClocks(d *device, r *gpu.Readings) {
 }
 
 func performanceState(p nvml.Pstates) gpu.Reading[int] {
-	if p < nvml.PSTATE_0 || p > nvml.PSTATE_15 {
-		return gpu.Absent[int](gpu.NotReported)
-	}
-	return gpu.Of(int(p))
+	return reported(p >= nvml.PSTATE_0 && p <= nvml.PSTATE_15, int(p))
 }
 
 func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
@@ -319,10 +304,7 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 		bits, c = ask(h, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.Device.GetCurrentClocksThrottleReasons)
 	}
 	return converted(bits, c, func(bits uint64) gpu.Reading[gpu.ClockEventReasons] {
-		if !known(bits) {
-			return gpu.Absent[gpu.ClockEventReasons](gpu.NotReported)
-		}
-		return gpu.Of(gpu.ClockEventReasons(bits))
+		return reported(known(bits), gpu.ClockEventReasons(bits))
 	})
 }
 
@@ -404,15 +386,9 @@ func readModes(d *device, r *gpu.Readings) {
 	r.Modes.MIGPending = converted(mig.b, c, on)
 }
 
-func computeMode(m nvml.ComputeMode) gpu.Reading[string] {
-	names := map[nvml.ComputeMode]string{
-		nvml.COMPUTEMODE_DEFAULT:           "default",
-		nvml.COMPUTEMODE_EXCLUSIVE_THREAD:  "exclusive_thread",
-		nvml.COMPUTEMODE_PROHIBITED:        "prohibited",
-		nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
-	}
-	if name, ok := names[m]; ok {
-		return gpu.Of(name)
-	}
-	return gpu.Absent[string](gpu.NotReported)
-}
+var computeMode = named(map[nvml.ComputeMode]string{
+	nvml.COMPUTEMODE_DEFAULT:           "default",
+	nvml.COMPUTEMODE_EXCLUSIVE_THREAD:  "exclusive_thread",
+	nvml.COMPUTEMODE_PROHIBITED:        "prohibited",
+	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+})

@@ -120,25 +120,26 @@ func known[T integer](v T) bool {
 	return v != ^T(0)
 }
 
+// reported is a value, or nothing where it can't be one.
+func reported[U any](ok bool, v U) gpu.Reading[U] {
+	if !ok {
+		return gpu.Reading[U]{}
+	}
+	return gpu.Of(v)
+}
+
 // plain is a number as it is reported.
 func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Microseconds | int | uint64, T integer](v T) gpu.Reading[U] {
-	if !known(v) {
-		return gpu.Absent[U](gpu.NotReported)
-	}
-	return gpu.Of(U(v))
+	return reported(known(v), U(v))
 }
 
 // share is a percentage. One above 100 can't be right; it is cut to 100 and
 // doubtful, so that it misleads no sum.
 func share[T integer](v T) gpu.Reading[gpu.Percent] {
-	switch {
-	case !known(v):
-		return gpu.Absent[gpu.Percent](gpu.NotReported)
-	case v > 100:
+	if known(v) && v > 100 {
 		return gpu.DoubtfulOf(gpu.Percent(100))
-	default:
-		return gpu.Of(gpu.Percent(v))
 	}
+	return reported(known(v), gpu.Percent(v))
 }
 
 // What is above these is no reading of any device, today's or one to come.
@@ -166,10 +167,7 @@ func within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
 
 // speed is a fan's percentage of its noise limit, which it may pass.
 func speed[T integer](v T) gpu.Reading[gpu.Percent] {
-	if !known(v) {
-		return gpu.Absent[gpu.Percent](gpu.NotReported)
-	}
-	return within(gpu.Of(gpu.Percent(v)), gpu.Of(loudestFan))
+	return within(reported(known(v), gpu.Percent(v)), gpu.Of(loudestFan))
 }
 
 // clockRate is a frequency in megahertz.
@@ -181,40 +179,35 @@ func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
 // known", and what no chip survives is doubtful.
 func degrees(v int64) gpu.Reading[gpu.Celsius] {
 	const coldest, hottest, marks = -60, 200, 0x7ffffff0
-	switch {
-	case v == -1 || v >= marks || v <= -marks:
-		return gpu.Absent[gpu.Celsius](gpu.NotReported)
-	case v < coldest || v > hottest:
-		return gpu.DoubtfulOf(gpu.Celsius(v))
-	default:
-		return gpu.Of(gpu.Celsius(v))
+	if v == -1 || v >= marks || v <= -marks {
+		return gpu.Reading[gpu.Celsius]{}
 	}
+	if v < coldest || v > hottest {
+		return gpu.DoubtfulOf(gpu.Celsius(v))
+	}
+	return gpu.Of(gpu.Celsius(v))
 }
 
 // watts is a power in milliwatts.
 func watts(milli uint32) gpu.Reading[gpu.Watts] {
-	if !known(milli) {
-		return gpu.Absent[gpu.Watts](gpu.NotReported)
-	}
-	return within(gpu.Of(gpu.Watts(milli)/1000), gpu.Of(mostPower))
+	return within(reported(known(milli), gpu.Watts(milli)/1000), gpu.Of(mostPower))
 }
 
 // joules is an energy in millijoules.
 func joules(milli uint64) gpu.Reading[gpu.Joules] {
-	if !known(milli) {
-		return gpu.Absent[gpu.Joules](gpu.NotReported)
-	}
-	return gpu.Of(gpu.Joules(milli) / 1000)
+	return reported(known(milli), gpu.Joules(milli)/1000)
 }
 
 // enabled is a switch.
 func enabled(v nvml.EnableState) gpu.Reading[bool] {
-	switch v {
-	case nvml.FEATURE_ENABLED:
-		return gpu.Of(true)
-	case nvml.FEATURE_DISABLED:
-		return gpu.Of(false)
-	default:
-		return gpu.Absent[bool](gpu.NotReported)
+	on := v == nvml.FEATURE_ENABLED
+	return reported(on || v == nvml.FEATURE_DISABLED, on)
+}
+
+// named converts numbers of the driver's to names.
+func named[T comparable](names map[T]string) func(T) gpu.Reading[string] {
+	return func(v T) gpu.Reading[string] {
+		name, ok := names[v]
+		return reported(ok, name)
 	}
 }

@@ -170,28 +170,22 @@ func (l *library) driver() gpu.Driver {
 	text := func(symbol string, call func(nvml.Interface) (string, nvml.Return)) gpu.Reading[string] {
 		return textOf(invoke(l, symbol, l.api, call))
 	}
-	version := func(v int, c code) gpu.Reading[string] {
-		if c != success {
-			return gpu.Absent[string](c.quality())
-		}
-		return gpu.Of(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
-	}
+	cuda, c := invoke(l, "nvmlSystemGetCudaDriverVersion_v2", l.api, nvml.Interface.SystemGetCudaDriverVersion_v2)
 	return gpu.Driver{
 		Source:  gpu.SourceNVML,
 		Version: text("nvmlSystemGetDriverVersion", nvml.Interface.SystemGetDriverVersion),
 		Library: text("nvmlSystemGetNVMLVersion", nvml.Interface.SystemGetNVMLVersion),
-		CUDA:    version(invoke(l, "nvmlSystemGetCudaDriverVersion_v2", l.api, nvml.Interface.SystemGetCudaDriverVersion_v2)),
+		CUDA: converted(cuda, c, func(v int) gpu.Reading[string] {
+			return gpu.Of(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
+		}),
 	}
 }
 
 func textOf(s string, c code) gpu.Reading[string] {
-	if c != success {
-		return gpu.Absent[string](c.quality())
-	}
-	if s = strings.TrimSpace(s); s == "" || strings.EqualFold(s, "N/A") {
-		return gpu.Absent[string](gpu.NotReported)
-	}
-	return gpu.Of(s)
+	s = strings.TrimSpace(s)
+	return converted(s, c, func(s string) gpu.Reading[string] {
+		return reported(s != "" && !strings.EqualFold(s, "N/A"), s)
+	})
 }
 
 // The adapters below bring the binding's methods into the shape of invoke.

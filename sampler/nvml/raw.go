@@ -75,27 +75,37 @@ type rawProcess struct {
 	gpuInstance, computeInstance uint32
 }
 
+// grow makes room for more rows until a call has enough, and returns the buffer and
+// how many rows the driver says that it has. Each row takes size elements.
+func grow[T any](size int, call func(buf []T, count *C.uint) C.int) (buf []T, count int, c code) {
+	for room := firstRows; room <= mostRows; room = max(2*room, count+firstRows) {
+		buf = make([]T, room*size)
+		rows := C.uint(room)
+		c = code(call(buf, &rows))
+		count = int(rows)
+		if c != insufficientSize {
+			return buf, count, c
+		}
+	}
+	return nil, 0, insufficientSize
+}
+
 // rawProcesses calls a process list. There is room for rows of the widest kind,
 // and how wide they are is measured by how far the driver has written.
 func rawProcesses(function, device unsafe.Pointer) ([]rawProcess, code) {
-	for room := firstRows; room <= mostRows; {
-		buf := make([]byte, room*widest)
+	buf, count, c := grow(widest, func(buf []byte, count *C.uint) C.int {
 		for i := range buf {
 			buf[i] = unwritten
 		}
-		count := C.uint(room)
-		switch c := code(C.processes(function, device, &count, unsafe.Pointer(&buf[0]))); {
-		case c == insufficientSize:
-			room = max(2*room, int(count)+firstRows)
-		case c != success:
-			return nil, c
-		case int(count) > room:
-			return nil, unknown
-		default:
-			return splitRows(buf, int(count)), success
-		}
+		return C.processes(function, device, count, unsafe.Pointer(&buf[0]))
+	})
+	switch {
+	case c != success:
+		return nil, c
+	case count > len(buf)/widest:
+		return nil, unknown
 	}
-	return nil, insufficientSize
+	return splitRows(buf, count), success
 }
 
 // splitRows reads the rows of a buffer that was all unwritten before. A row's
@@ -131,19 +141,13 @@ func splitRows(buf []byte, count int) []rawProcess {
 
 // rawSamples returns what processes used after since, in microseconds.
 func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
-	for room := firstRows; room <= mostRows; {
-		buf := make([]rawSample, room)
-		count := C.uint(room)
-		switch c := code(C.samples(function, device, unsafe.Pointer(&buf[0]), &count, C.ulonglong(since))); {
-		case c == insufficientSize:
-			room = max(2*room, int(count)+firstRows)
-		case c != success:
-			return nil, c
-		default:
-			return buf[:min(int(count), room)], success
-		}
+	buf, count, c := grow(1, func(buf []rawSample, count *C.uint) C.int {
+		return C.samples(function, device, unsafe.Pointer(&buf[0]), count, C.ulonglong(since))
+	})
+	if c != success {
+		return nil, c
 	}
-	return nil, insufficientSize
+	return buf[:min(count, len(buf))], success
 }
 
 // rawFanRPM returns what the fan's tachometer says.

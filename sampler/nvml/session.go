@@ -39,10 +39,7 @@ type plan struct {
 	known   map[string]gpu.Identity // of devices, by key; of each card
 	byIndex bool                    // go by the driver's own list
 	records map[string]*record      // by key
-	window  time.Duration
-	log     *slog.Logger
-
-	throughput bool // see Config.PCIeThroughput
+	cfg     Config
 }
 
 // begin initializes the library and lists the devices. It attaches none: that
@@ -59,7 +56,7 @@ func begin(l *library, p plan) (*session, error) {
 		s.list(p, count)
 		return s, nil
 	}
-	l.shutdown(p.log)
+	l.shutdown(p.cfg.Log)
 	if c != success {
 		return nil, c.advice()
 	}
@@ -83,7 +80,7 @@ func (s *session) list(p plan, count int) {
 		if p.records[key] == nil {
 			p.records[key] = newRecord()
 		}
-		d := newDevice(s.lib, identity, attach, p.records[key], p, p.log.With("device", key))
+		d := newDevice(s.lib, identity, attach, p.records[key], p.cfg, p.cfg.Log.With("device", key))
 		d.driver = s.driver.Version
 		if c != nil {
 			d.identity.PCI = c.address

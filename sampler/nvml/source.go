@@ -259,9 +259,7 @@ func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, erro
 
 // distrustAddresses makes the next session go by the driver's own list.
 func (s *Source) distrustAddresses(sess *session, c code) error {
-	s.mu.Lock()
-	s.byIndex = true
-	s.mu.Unlock()
+	s.locked(func() { s.byIndex = true })
 	s.letGo()
 	return &gpu.Advice{
 		What: "the NVIDIA driver does not know the GPUs that the kernel lists",
@@ -333,7 +331,7 @@ func hanging(j *job) *gpu.Advice {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, window: s.cfg.Window, throughput: s.cfg.PCIeThroughput, log: s.cfg.Log}
+	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, cfg: s.cfg}
 	p.known = make(map[string]gpu.Identity, len(s.last)+len(cards))
 	for key, d := range s.last {
 		p.known[key] = d.Identity
@@ -341,35 +339,30 @@ func (s *Source) startBegin(cards []card) {
 	for _, c := range cards {
 		p.known[c.address] = s.identity(c)
 	}
-	s.start("being initialized", func() error {
+	s.start("being initialized", func() (err error) {
+		before := lib
 		if lib == nil {
-			return s.beginWithNew(p)
+			if lib, err = load(s.cfg.LibraryPath, s.cfg.Log); err != nil {
+				return err
+			}
 		}
-		return afterUpdate(s.beginWith(lib, p))
+		s.locked(func() { s.lib = lib })
+		sess, err := begin(lib, p)
+		if sess != nil {
+			sess.began = s.now()
+		}
+		s.locked(func() { s.session = sess })
+		if before != nil {
+			return afterUpdate(err)
+		}
+		return err
 	})
 }
 
-// beginWithNew loads the library first.
-func (s *Source) beginWithNew(p plan) error {
-	lib, err := load(s.cfg.LibraryPath, s.cfg.Log)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.lib = lib
-	s.mu.Unlock()
-	return s.beginWith(lib, p)
-}
-
-func (s *Source) beginWith(lib *library, p plan) error {
-	sess, err := begin(lib, p)
-	if sess != nil {
-		sess.began = s.now()
-	}
+func (s *Source) locked(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session = sess
-	return err
+	do()
 }
 
 // afterUpdate says of versions that differ what the likely reason is when the
@@ -422,7 +415,7 @@ func (s *Source) start(what string, work func() error) {
 func (s *Source) letGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != nil && s.job == nil && !s.closed && s.set.Flying() == 0 {
+	if s.session != nil && s.job == nil && s.set.Flying() == 0 {
 		s.startEnd()
 	}
 }
@@ -470,7 +463,7 @@ func (s *Source) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	s.set.Close(s.end)
+	s.set.Close(s.letGo)
 	s.mu.Lock()
 	j := s.job
 	s.mu.Unlock()
@@ -485,13 +478,4 @@ func (s *Source) Close() error {
 	case <-enough.C:
 	}
 	return nil
-}
-
-// end ends the session when no call is under way any more.
-func (s *Source) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session != nil && s.job == nil {
-		s.startEnd()
-	}
 }

@@ -59,8 +59,5 @@ func (t *throughput) measure(h *handle) {
 // kilobytes is a rate in KB a second, which are taken for 1000 bytes: NVML's
 // documentation does not say, and writes KiB and MiB where it means powers of 2.
 func kilobytes(v uint32) gpu.Reading[gpu.BytesPerSecond] {
-	if !known(v) {
-		return gpu.Absent[gpu.BytesPerSecond](gpu.NotReported)
-	}
-	return within(gpu.Of(1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
+	return within(reported(known(v), 1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
 }
