@@ -12,28 +12,20 @@ type lane[T any] struct {
 // call that was left behind is still out, no other is started; what it returns
 // in the end is too old and dropped.
 func (l *lane[T]) do(ctx context.Context, f func() T) (result T, ok bool) {
-	if l.running != nil {
-		select {
-		case <-l.running:
-		default:
-			return result, false
-		}
+	if l.running != nil && len(l.running) == 0 {
+		return result, false
 	}
 	done := make(chan T, 1)
 	l.running = done
 	go func() { done <- f() }()
 	select {
 	case result = <-done:
-		l.running = nil
-		return result, true
 	case <-ctx.Done():
+		if len(done) == 0 {
+			return result, false
+		}
+		result = <-done // both were ready
 	}
-	// Both may have been ready.
-	select {
-	case result = <-done:
-		l.running = nil
-		return result, true
-	default:
-		return result, false
-	}
+	l.running = nil
+	return result, true
 }

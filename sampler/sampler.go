@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,7 +137,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			begun = time.Now()
 			snap := s.read(ctx)
 			if ctx.Err() != nil {
-				stop(waiters)
+				serve(waiters, nil)
 				return nil
 			}
 			s.cfg.Publish(snap)
@@ -182,31 +183,26 @@ var ErrStopped = errors.New("sampler: stopped")
 // It is not published. The error is ctx's.
 func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	done := make(chan *gpu.Snapshot, 1)
-	if !s.enqueue(done) {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
 		return nil, ErrStopped
 	}
+	s.waiting = append(s.waiting, done)
+	s.mu.Unlock()
 	select {
 	case s.asked <- struct{}{}:
 	default:
 	}
 	select {
-	case snap, ok := <-done:
-		if !ok {
+	case snap := <-done:
+		if snap == nil {
 			return nil, ErrStopped
 		}
 		return snap, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-func (s *Sampler) enqueue(w chan *gpu.Snapshot) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.stopped {
-		s.waiting = append(s.waiting, w)
-	}
-	return !s.stopped
 }
 
 // waiters takes those who asked before the reading that begins now.
@@ -218,15 +214,10 @@ func (s *Sampler) waiters() []chan *gpu.Snapshot {
 	return w
 }
 
+// serve hands a snapshot to those who wait, or nil where there is none any more.
 func serve(waiters []chan *gpu.Snapshot, snap *gpu.Snapshot) {
 	for _, w := range waiters {
 		w <- snap
-	}
-}
-
-func stop(waiters []chan *gpu.Snapshot) {
-	for _, w := range waiters {
-		close(w)
 	}
 }
 
@@ -234,7 +225,7 @@ func (s *Sampler) close() {
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
-	stop(s.waiters())
+	serve(s.waiters(), nil)
 	for _, src := range s.sources {
 		if err := src.Close(); err != nil {
 			src.log.Warn("the source did not close cleanly", "err", err)
@@ -271,18 +262,17 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 
 // sourceName sums up where the devices come from.
 func (s *Sampler) sourceName(devices []gpu.Device) string {
-	if len(devices) == 0 {
-		if len(s.sources) == 0 {
-			return ""
-		}
-		return s.sources[0].Name()
-	}
-	for i := range devices {
-		if devices[i].Source != devices[0].Source {
+	switch {
+	case len(devices) > 0:
+		name := devices[0].Source
+		if slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.Source != name }) {
 			return gpu.SourceMixed
 		}
+		return name
+	case len(s.sources) > 0:
+		return s.sources[0].Name()
 	}
-	return devices[0].Source
+	return ""
 }
 
 type hostResult struct {
@@ -329,12 +319,13 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 }
 
 func (s *Sampler) logHost(err error) {
-	if bad := err != nil; bad != s.hostBad {
-		s.hostBad = bad
-		if bad {
-			s.cfg.Log.Warn("some of the host's figures can't be read", "err", err)
-		} else {
-			s.cfg.Log.Info("the host's figures can be read again")
-		}
+	if (err != nil) == s.hostBad {
+		return
+	}
+	s.hostBad = err != nil
+	if s.hostBad {
+		s.cfg.Log.Warn("some of the host's figures can't be read", "err", err)
+	} else {
+		s.cfg.Log.Info("the host's figures can be read again")
 	}
 }

@@ -109,23 +109,18 @@ func (s *Set) start(devices []Device) {
 // call is one driver call, on its own goroutine.
 func (s *Set) call(e *entry, read func() (Result, error), done chan struct{}) {
 	r, err := read()
-	if then := s.land(e, r, err, done); then != nil {
-		then()
-	}
-}
-
-// land notes how a call ended, and returns what there is to do after the last.
-func (s *Set) land(e *entry, r Result, err error, done chan struct{}) (then func()) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	e.finish(time.Now(), s.deadline, r, err)
 	close(done)
 	s.flying--
-	if s.flying > 0 {
-		return nil
+	var then func()
+	if s.flying == 0 {
+		then, s.then = s.then, nil
 	}
-	then, s.then = s.then, nil
-	return then
+	s.mu.Unlock()
+	if then != nil {
+		then()
+	}
 }
 
 // wait returns when the device's call has ended, has passed the deadline, or

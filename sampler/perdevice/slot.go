@@ -98,7 +98,11 @@ func (s *slot) overdue(now time.Time, deadline time.Duration) bool {
 // device is what can be said of the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	if s.overdue(now, deadline) {
-		s.enter(gpu.StateNotAnswering, s.began, hangs())
+		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
+			What: "a driver call has not come back",
+			Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+			Err:  gpu.ErrNotAnswering,
+		})
 	}
 	if s.state == "" {
 		return gpu.Device{Identity: s.identity, State: gpu.StateNotAnswering, Since: now.UTC(), Reason: gpu.Advice{
@@ -107,10 +111,9 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 		}}
 	}
 	d := gpu.Device{Identity: s.identity, State: s.state, Since: s.since.UTC(), Reason: s.reason}
-	if s.good == nil && s.xids.Present() {
+	if s.good == nil {
 		d.Health.XIDs = gpu.Map(s.xids, slices.Clone)
-	}
-	if s.good != nil {
+	} else {
 		d.SampledAt = s.sampled.UTC()
 		d.Readings = clone(s.good.Readings)
 		d.Reason = s.good.Reason
@@ -126,15 +129,6 @@ func clone(r gpu.Readings) gpu.Readings {
 	r.Processes = gpu.Map(r.Processes, slices.Clone)
 	r.Health.XIDs = gpu.Map(r.Health.XIDs, slices.Clone)
 	return r
-}
-
-// hangs is why a device is not answering; since when is in its Since.
-func hangs() gpu.Advice {
-	return gpu.Advice{
-		What: "a driver call has not come back",
-		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
-		Err:  gpu.ErrNotAnswering,
-	}
 }
 
 // adviceOf is the advice in err, or instead with err as its cause.
