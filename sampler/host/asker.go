@@ -32,10 +32,9 @@ type asker struct {
 	logged  map[string]bool // services whose failure is in the log
 }
 
-func newAsker(root string, log *slog.Logger) asker {
-	a := asker{root: root, log: log, wait: askFor, logged: map[string]bool{}}
+func (a *asker) open(root string, log *slog.Logger) {
+	a.root, a.log, a.wait, a.logged = root, log, askFor, map[string]bool{}
 	a.ctx, a.stop = context.WithCancel(context.Background())
-	return a
 }
 
 // start starts work unless it is under way. Work sets working to nil under mu when

@@ -51,7 +51,9 @@ type holders struct {
 }
 
 func newReservations(root string, log *slog.Logger) *reservations {
-	return &reservations{asker: newAsker(root, log)}
+	r := new(reservations)
+	r.open(root, log)
+	return r
 }
 
 // fill sets who the devices are kept for, as far as it is known by now, and
@@ -67,10 +69,9 @@ func (r *reservations) fill(devices []gpu.Device, now time.Time) {
 	}
 	known := !r.at.IsZero() && now.Sub(r.at).Abs() <= reservedFor
 	for i := range devices {
+		devices[i].Reservations = gpu.Absent[[]gpu.Reservation](r.quality)
 		if known {
 			devices[i].Reservations = r.held.of(&devices[i])
-		} else {
-			devices[i].Reservations = gpu.Absent[[]gpu.Reservation](r.quality)
 		}
 	}
 }
@@ -127,8 +128,8 @@ func newHolders(pods []*podresources.PodResources) holders {
 						return h
 					}
 					h.add(id, gpu.Reservation{
-						Namespace: cut(clean(pod.GetNamespace()), maxName), Pod: cut(clean(pod.GetName()), maxName),
-						Container: cut(clean(container.GetName()), maxName), Resource: cut(clean(devices.GetResourceName()), maxName),
+						Namespace: short(pod.GetNamespace()), Pod: short(pod.GetName()),
+						Container: short(container.GetName()), Resource: short(devices.GetResourceName()),
 					})
 				}
 			}
@@ -163,10 +164,10 @@ func (h *holders) add(id string, r gpu.Reservation) {
 	id, _, _ = strings.Cut(id, "::")
 	switch {
 	case strings.HasPrefix(id, "MIG-GPU-"):
-		r.Instance = cut(clean(id), maxName)
+		r.Instance = short(id)
 		id, _, _ = strings.Cut(strings.TrimPrefix(id, "MIG-"), "/")
 	case strings.HasPrefix(id, "MIG-"):
-		r.Instance = cut(clean(id), maxName)
+		r.Instance = short(id)
 	case !strings.HasPrefix(id, "GPU-") && strings.Count(id, ":") != 2:
 		h.unnamed = true
 		return
@@ -178,20 +179,20 @@ func (h *holders) add(id string, r gpu.Reservation) {
 
 // of returns who holds a device, or an instance of it.
 func (h *holders) of(d *gpu.Device) gpu.Reading[[]gpu.Reservation] {
-	out := h.byID[strings.ToLower(d.UUID)]
-	if d.PCI != "" {
-		out = slices.Concat(out, h.byID[strings.ToLower(d.PCI)])
+	out := []gpu.Reservation{}
+	for _, id := range []string{d.UUID, d.PCI} {
+		out = append(out, h.byID[strings.ToLower(id)]...)
 	}
 	for i := range d.Instances {
-		out = slices.Concat(out, h.byID[strings.ToLower(d.Instances[i].UUID)])
+		out = append(out, h.byID[strings.ToLower(d.Instances[i].UUID)]...)
 	}
 	switch {
 	case len(out) > 0:
-		return gpu.Of(slices.Clip(out))
+		return gpu.Of(out)
 	case h.unnamed:
 		return gpu.Absent[[]gpu.Reservation](gpu.NotSupported)
 	case d.Modes.MIG.Or(false) && len(d.Instances) == 0:
 		return gpu.Reading[[]gpu.Reservation]{} // its instances have names that we don't know
 	}
-	return gpu.Of([]gpu.Reservation{})
+	return gpu.Of(out)
 }

@@ -67,7 +67,9 @@ type question struct {
 }
 
 func newNames(root string, log *slog.Logger) *names {
-	return &names{asker: newAsker(root, log), known: map[namesKey]*named{}, resting: map[string]time.Time{}}
+	n := &names{known: map[namesKey]*named{}, resting: map[string]time.Time{}}
+	n.open(root, log)
+	return n
 }
 
 // fill sets what is known of the container's and the pod's names.
@@ -290,10 +292,8 @@ func (n *names) rest(name string, now time.Time, err error) {
 }
 
 func (n *names) try(w way, k *namesKey) (answer, error) {
-	if w.owner >= 0 {
-		if err := ownSocket(w.path, w.owner); err != nil {
-			return answer{}, err
-		}
+	if err := ownSocket(w.path, w.owner); err != nil {
+		return answer{}, err
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, n.wait)
 	defer cancel()
@@ -301,8 +301,11 @@ func (n *names) try(w way, k *namesKey) (answer, error) {
 }
 
 // ownSocket refuses what a user has put in place of a socket of his own, such
-// as a link to another service's.
+// as a link to another service's. Below 0 is the machine's socket.
 func ownSocket(path string, uid int) error {
+	if uid < 0 {
+		return nil
+	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
@@ -313,14 +316,17 @@ func ownSocket(path string, uid int) error {
 	return nil
 }
 
+// inspection is what is used of an answer about a container.
+type inspection struct {
+	Name, Image string
+	Labels      map[string]string
+}
+
 // askDocker asks Docker's API: GET /containers/{id}/json.
 func askDocker(ctx context.Context, socket string, k *namesKey) (answer, error) {
 	var c struct {
 		Name   string
-		Config struct {
-			Image  string
-			Labels map[string]string
-		}
+		Config inspection
 	}
 	if err := get(ctx, socket, "/containers/"+k.id+"/json", &c); err != nil {
 		return answer{}, err
@@ -330,11 +336,7 @@ func askDocker(ctx context.Context, socket string, k *namesKey) (answer, error) 
 
 // askCRIO asks CRI-O's inspection: GET /containers/{id}.
 func askCRIO(ctx context.Context, socket string, k *namesKey) (answer, error) {
-	var c struct {
-		Name   string            `json:"name"`
-		Image  string            `json:"image"`
-		Labels map[string]string `json:"labels"`
-	}
+	var c inspection
 	if err := get(ctx, socket, "/containers/"+k.id, &c); err != nil {
 		return answer{}, err
 	}
@@ -384,7 +386,7 @@ func said(text string) gpu.Reading[string] {
 	if text == "" {
 		return gpu.Reading[string]{}
 	}
-	return gpu.Of(cut(clean(text), maxName))
+	return gpu.Of(short(text))
 }
 
 // get asks over a unix socket, and decodes the JSON of the answer.
