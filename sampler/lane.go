@@ -2,15 +2,15 @@ package sampler
 
 import "context"
 
-// A lane runs one call at a time on a goroutine of its own, so that a call
-// that hangs holds nobody up but itself. It belongs to one goroutine.
+// A lane runs one call at a time on a goroutine of its own, so that a call that
+// hangs blocks nothing else. One goroutine uses a lane.
 type lane[T any] struct {
-	running chan T // non-nil while a call has not been collected
+	running chan T // nil once the result was taken
 }
 
-// do starts f and returns its result, or false if ctx ended before. While a
-// call that was left behind is still out, no other is started; what it returns
-// in the end is too old and dropped.
+// do starts f and returns its result, or false if ctx ended before. While an
+// earlier call still runs, do starts none; the late result of that call is too old
+// and is dropped.
 func (l *lane[T]) do(ctx context.Context, f func() T) (result T, ok bool) {
 	if l.running != nil && len(l.running) == 0 {
 		return result, false
@@ -24,7 +24,7 @@ func (l *lane[T]) do(ctx context.Context, f func() T) (result T, ok bool) {
 		if len(done) == 0 {
 			return result, false
 		}
-		result = <-done // both were ready
+		result = <-done
 	}
 	l.running = nil
 	return result, true
