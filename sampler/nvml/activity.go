@@ -13,31 +13,31 @@ import (
 )
 
 // activity compares a device's counters with those of the reading before. The
-// driver fills buffers that it has made; there are two for each device that has
-// such counters, and none for others.
+// driver owns the buffers: two for each device that has such counters, none for
+// others.
 type activity struct {
 	window time.Duration // see Config.Window
 
-	support code // of the last question whether the device has them
+	support code // whether the device has counters, as last asked
 
 	last, next nvml.GpmSample // nil while there are none
-	taken      time.Time      // when last was filled; zero where it was not
+	taken      time.Time      // when last was filled; zero if it was not
 	result     gpu.Activity   // of the last comparison
 }
 
 const (
-	// soonest is how far two samples have to be apart: the counters themselves
-	// are renewed each 100 ms.
+	// soonest is the shortest time between two samples: the hardware renews the
+	// counters every 100 ms.
 	soonest = 150 * time.Millisecond
 	// fastestLink is more bytes a second than any link moves.
 	fastestLink gpu.BytesPerSecond = 1e14
 )
 
-// readActivity takes a sample and compares it with the last. One that is too old
-// is of no use: the mean of so long a time says nothing of the present.
+// readActivity takes a sample and compares it with the last one, unless that is too
+// old: the mean of so long a time says nothing about the present.
 func readActivity(d *device, r *gpu.Readings) {
 	a := &d.activity
-	if r.Modes.MIG.Or(false) { // the counters are the instances' then
+	if r.Modes.MIG.Or(false) { // then each instance has counters of its own
 		d.stopComparing()
 		r.Activity = gpu.AbsentActivity(gpu.NotSupported)
 		return
@@ -69,8 +69,8 @@ func readActivity(d *device, r *gpu.Readings) {
 	r.Activity = a.result
 }
 
-// compares reports whether the device has the counters, which is asked once a
-// minute, and sees that there are two buffers where it does.
+// compares asks once a minute whether the device has counters, and makes sure that
+// there are two buffers if it does.
 func (d *device) compares() code {
 	a := &d.activity
 	if d.isDue("activity support", d.began) {
@@ -99,7 +99,7 @@ func (d *device) newSample() (nvml.GpmSample, code) {
 	})
 }
 
-// stopComparing gives the buffers back. The next reading is a first one.
+// stopComparing frees the buffers. The next reading has nothing to compare with.
 func (d *device) stopComparing() {
 	a := &d.activity
 	for _, buffer := range []*nvml.GpmSample{&a.last, &a.next} {
@@ -132,7 +132,7 @@ var (
 	metrics = slices.Concat(partMetrics[:], rateMetrics[:])
 )
 
-// compare asks what lies between two samples.
+// compare asks the driver for the metrics between two samples.
 func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 	get := nvml.GpmMetricsGetType{NumMetrics: uint32(len(metrics)), Sample1: before, Sample2: after}
 	for i, id := range metrics {
@@ -156,8 +156,8 @@ func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 	return a
 }
 
-// activePart is a share in percent. A little more than all of it is the counters'
-// grain.
+// activePart is a share in percent. The counters are so coarse that a full share may
+// be slightly above 100.
 func activePart(v float64) gpu.Reading[gpu.Percent] {
 	const most, grain = 100, 1
 	if counted(v) && v > most+grain {
@@ -171,5 +171,5 @@ func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
 	return within(reported(counted(v), gpu.BytesPerSecond(v*(1<<20))), gpu.Of(fastestLink))
 }
 
-// counted reports whether a number can come of counters.
+// counted reports whether counters can give such a number.
 func counted(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }

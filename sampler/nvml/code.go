@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// code is what a call returned (nvmlReturn_t). It is not the binding's own
-// type, which asks the library for a text whenever it is printed.
+// code is what a call returned (nvmlReturn_t). The binding's own type asks the
+// library for a text whenever it is printed; this one does not.
 type code int
 
 const (
@@ -37,8 +37,8 @@ const (
 	unknown           = code(nvml.ERROR_UNKNOWN)
 )
 
-// codes are the codes that mean something to us: their names, and for those that
-// concern the driver or a whole device what they mean for people.
+// codes are the codes that gpuwhy knows: their names, and for codes that concern the
+// driver or a whole device the advice for people.
 var codes = map[code]struct {
 	name, what, try string
 	err             error // gpu.ErrNoDriver where nil
@@ -103,18 +103,18 @@ func (c code) String() string {
 	return cmp.Or(codes[c].name, "NVML code "+strconv.Itoa(int(c)))
 }
 
-// Error makes a code an error of its own, for logs.
+// Error makes a code an error, for logs.
 func (c code) Error() string { return fmt.Sprintf("%s (NVML code %d)", c.String(), int(c)) }
 
-// older reports whether an older function may answer where this one did not.
+// older reports whether an older function may answer after this code.
 func (c code) older() bool {
 	return c == notSupported || c == functionNotFound || c == argumentVersion || c == invalidArgument
 }
 
-// quality is why a reading is absent where its call returned this.
+// quality is why a reading is absent if its call returned this code.
 func (c code) quality() gpu.Quality {
 	switch {
-	case c.older(): // what we ask for is always valid, to a driver that knows it
+	case c.older(): // our arguments are always valid for a driver that knows them
 		return gpu.NotSupported
 	case c == noPermission:
 		return gpu.NotPermitted
@@ -123,26 +123,23 @@ func (c code) quality() gpu.Quality {
 	}
 }
 
-// answered reports whether the device itself is well where a call returned
-// this.
+// answered reports whether the device itself works if a call returned this code.
 func (c code) answered() bool {
 	return c == success || c.quality() != gpu.NotReported || c == notFound || c == insufficientSize
 }
 
-// failure reports whether a device that answers this at all calls fails. One
+// failure reports whether a device whose calls all return this code fails. A device
 // that the driver does not know or permit is not ours.
 func (c code) failure() bool {
 	return c != success && c != notFound && c != invalidArgument && c != noPermission
 }
 
-// ofDriver reports whether the driver as a whole may have gone, not just a
-// reading or a device.
+// ofDriver reports whether the driver as a whole may be gone.
 func (c code) ofDriver() bool {
 	return c == uninitialized || c == driverNotLoaded || c == versionMismatch || c == unknown
 }
 
-// advice says what a code that concerns the driver or a whole device means for
-// people.
+// advice says what a code means that concerns the driver or a whole device.
 func (c code) advice() *gpu.Advice {
 	m := codes[c]
 	return &gpu.Advice{

@@ -26,9 +26,9 @@ func (x xids) list() []gpu.XID {
 	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(x), byCode)...)
 }
 
-// readXIDs takes in the errors that were reported since the last reading.
-// Events wait in the driver until they are asked for, each device's in a set of
-// its own, so that a device that hangs holds up its own alone.
+// readXIDs adds the errors that were reported since the last reading. Events wait in
+// the driver until they are asked for. Each device has a set of its own, so that a
+// device that hangs blocks only its own events.
 func readXIDs(d *device, r *gpu.Readings) {
 	if d.events == nil {
 		if c := d.listen(); c != success {
@@ -36,10 +36,10 @@ func readXIDs(d *device, r *gpu.Readings) {
 			return
 		}
 	}
-	const most = 256 // in one reading; the rest is for the next
+	const most = 256 // in one reading; the next one reads the others
 	for range most {
 		event, c := invoke(d.lib, "nvmlEventSetWait_v2", d.events, at(uint32(0), nvml.EventSet.Wait))
-		if c != success { // a timeout: there is no more
+		if c != success { // a timeout: there are no more
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
@@ -49,8 +49,8 @@ func readXIDs(d *device, r *gpu.Readings) {
 	r.Health.XIDs = gpu.Of(d.xids.list())
 }
 
-// listen makes the driver keep the device's errors for us. Where it won't, it
-// is asked again after a while.
+// listen makes the driver keep the device's errors for us. If it refuses, it is asked
+// again after a minute.
 func (d *device) listen() code {
 	now := time.Now()
 	switch {
@@ -75,7 +75,7 @@ func (d *device) listen() code {
 	return d.deaf
 }
 
-// stopListening gives the set of events back.
+// stopListening frees the set of events.
 func (d *device) stopListening() {
 	if d.events != nil {
 		if _, c := invoke(d.lib, "nvmlEventSetFree", d.events, alone(nvml.EventSet.Free)); c != success {

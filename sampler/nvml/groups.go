@@ -13,8 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A group is some readings that are read together, by one function, as often as
-// they can change.
+// A group is a function that reads some readings, as often as they can change.
 type group struct {
 	name  string
 	every time.Duration // 0: at each reading
@@ -26,8 +25,8 @@ const (
 	seldom    = time.Minute
 )
 
-// groups are all readings of a device. The seldom ones come first: others are
-// held against them.
+// groups are all readings of a device. The rare ones come first, since other groups
+// compare their readings with them.
 var groups = []group{
 	{"power limits", seldom, readPowerLimits},
 	{"thresholds", seldom, readThresholds},
@@ -91,8 +90,8 @@ func readMemory(d *device, r *gpu.Readings) {
 	r.Memory.BAR1Total, r.Memory.BAR1Used = bar1Total, bar1Used
 }
 
-// memoryOf asks the call that keeps the driver's own reserve apart, as
-// nvidia-smi does, and an older driver the one that counts it as used.
+// memoryOf asks the function that does not count the driver's own reserve as used, as
+// nvidia-smi does. Older drivers have only the one that does.
 func memoryOf(h *handle) gpu.Memory {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
 	reserved := converted(m.Reserved, c, plain[gpu.Bytes])
@@ -154,7 +153,7 @@ func fieldOf[U any](h *handle, id uint32, convert func(int64) gpu.Reading[U]) gp
 	return converted(n, c, convert)
 }
 
-// fieldValue is a field's number; not ok where the driver marks it as unknown.
+// fieldValue is the number of a field; not ok if the driver marks it as unknown.
 func fieldValue(v nvml.FieldValue) (n int64, ok bool) {
 	raw := binary.NativeEndian.Uint64(v.Value[:])
 	switch nvml.ValueType(v.ValueType) {
@@ -195,7 +194,7 @@ func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
 	return degrees(int64(int32(v)))
 }
 
-// readFans reads what each fan does, and keeps its policy, which is read less
+// readFans reads the speeds of each fan, and keeps its policy, which is read less
 // often.
 func readFans(d *device, r *gpu.Readings) {
 	h := &d.handle
@@ -219,8 +218,8 @@ func readFans(d *device, r *gpu.Readings) {
 	}
 }
 
-// fanCount is the number of fans. A driver that can't count them can still tell
-// the speed of one where there is one.
+// fanCount is the number of fans. A driver that can't count fans can still report the
+// speed of the first one.
 func fanCount(h *handle) gpu.Reading[int] {
 	const most = 16
 	n, c := ask(h, "nvmlDeviceGetNumFans", nvml.Device.GetNumFans)
@@ -261,8 +260,8 @@ func readPower(d *device, r *gpu.Readings) {
 	r.Power.Energy = reading(h, "nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption, joules)
 }
 
-// plausible marks a power as doubtful that is far above what the device may
-// draw at most. Short peaks above the limit are real.
+// plausible marks a power as doubtful that is far above the most that the device may
+// draw. Short peaks above the limit are real.
 func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 2
 	v, ok := draw.Get()

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// libraryPaths are where the library is looked for: first wherever the system's
-// loader finds it, then where containers, WSL and NixOS have it.
+// libraryPaths are where to look for the library: first where the system's loader
+// finds it, then where containers, WSL and NixOS have it.
 var libraryPaths = []string{
 	"libnvidia-ml.so.1",
 	"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
@@ -28,8 +28,8 @@ var libraryPaths = []string{
 	"/run/opengl-driver/lib/libnvidia-ml.so.1",
 }
 
-// required are the functions without which a library is of no use: every
-// driver since 319 has them.
+// required are the functions without which a library is not usable: every driver
+// since 319 has them.
 var required = []string{
 	"nvmlInit_v2",
 	"nvmlShutdown",
@@ -45,14 +45,14 @@ type library struct {
 	path  string
 	api   nvml.Interface
 	log   *slog.Logger
-	stuck code // of the last shutdown
+	stuck code // that the last shutdown returned
 
 	handle    unsafe.Pointer
 	functions atomic.Pointer[map[string]unsafe.Pointer] // those looked up so far; never changed
 	looking   sync.Mutex                                // held while one is looked up
 }
 
-// load loads the library and checks that it is a usable one.
+// load loads the library and checks that it is usable.
 func load(path string, log *slog.Logger) (*library, error) {
 	paths := libraryPaths
 	if path != "" {
@@ -93,8 +93,8 @@ func examine(path string, handle unsafe.Pointer, log *slog.Logger) (*library, er
 	return l, nil
 }
 
-// function is a function's address, nil where the library lacks it. Each function
-// is looked up once, before it is called for the first time.
+// function is the address of a function, nil if the library lacks it. Each function is
+// looked up once, before its first call.
 func (l *library) function(symbol string) unsafe.Pointer {
 	if f, known := (*l.functions.Load())[symbol]; known {
 		return f
@@ -114,9 +114,9 @@ func (l *library) function(symbol string) unsafe.Pointer {
 	return f
 }
 
-// invoke makes one call of the binding, unless the library lacks its function.
-// It is the only way to call the binding: a test holds every use of it against
-// the function that the binding calls in the end.
+// invoke calls a method of the binding, unless the library lacks its function. All
+// calls of the binding go through invoke: a test compares the symbol of each with the
+// function that the binding really calls.
 func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
 	if l.function(symbol) == nil {
 		var none T
@@ -126,11 +126,11 @@ func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Ret
 	return v, code(ret)
 }
 
-// turn is held while the library is initialized or shut down: the binding keeps
-// notes about that which all its users in a process share.
+// turn is held while the library is initialized or shut down: the binding keeps state
+// about that which all its users in a process share.
 var turn sync.Mutex
 
-// initialize initializes the library, which attaches no GPU yet.
+// initialize initializes the library, which attaches no GPU.
 func (l *library) initialize() code {
 	turn.Lock()
 	defer turn.Unlock()
@@ -138,8 +138,7 @@ func (l *library) initialize() code {
 	return c
 }
 
-// shutdown undoes one initialize. Nothing can be done where it fails; the log
-// does not repeat why.
+// shutdown undoes one initialize. Its failure is only logged, and not repeated.
 func (l *library) shutdown(log *slog.Logger) {
 	turn.Lock()
 	defer turn.Unlock()
@@ -165,7 +164,7 @@ func (l *library) byAddress(address string) (nvml.Device, code) {
 	return invoke(l, "nvmlDeviceGetHandleByPciBusId_v2", l.api, at(address, nvml.Interface.DeviceGetHandleByPciBusId))
 }
 
-// driver is what the library says of the driver and itself.
+// driver is what the library reports about the driver and itself.
 func (l *library) driver() gpu.Driver {
 	text := func(symbol string, call func(nvml.Interface) (string, nvml.Return)) gpu.Reading[string] {
 		return textOf(invoke(l, symbol, l.api, call))
@@ -188,9 +187,9 @@ func textOf(s string, c code) gpu.Reading[string] {
 	})
 }
 
-// The adapters below bring the binding's methods into the shape of invoke.
+// The adapters below give the binding's methods the shape that invoke needs.
 
-// alone is for a method that returns nothing but its code.
+// alone is for a method that returns only its code.
 func alone[R any](f func(R) nvml.Return) func(R) (struct{}, nvml.Return) {
 	return func(on R) (struct{}, nvml.Return) { return struct{}{}, f(on) }
 }
@@ -200,7 +199,7 @@ func at[R, A, T any](a A, f func(R, A) (T, nvml.Return)) func(R) (T, nvml.Return
 	return func(on R) (T, nvml.Return) { return f(on, a) }
 }
 
-// first is for a method with two results of which the first matters.
+// first is for a method with two results of which the second is not needed.
 func first[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (T, nvml.Return) {
 	return func(on R) (T, nvml.Return) { v, _, ret := f(on); return v, ret }
 }
@@ -216,5 +215,5 @@ func both[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (pair[T, U], nvml.
 	return func(on R) (pair[T, U], nvml.Return) { a, b, ret := f(on); return pair[T, U]{a, b}, ret }
 }
 
-// blank is what NVML writes where it does not know a 32-bit number.
+// blank is NVML's mark for an unknown 32-bit number.
 const blank = math.MaxUint32

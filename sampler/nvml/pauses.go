@@ -10,37 +10,37 @@ import (
 )
 
 const (
-	// A machine is let go when it was idle for so many readings, over so
+	// A pause begins when the machine was idle for so many readings, over so
 	// long a time.
 	calmReadings = 3
 	calmTime     = 10 * time.Second
-	// firstPause is longer than drivers take to power an idle card down.
+	// firstPause is longer than a driver takes to power an idle card down.
 	firstPause   = 20 * time.Second
 	longestPause = 2 * time.Minute
 )
 
-// rest decides when a machine whose cards may fall asleep is left alone, so
-// that they do. It has no clock.
-type rest struct {
+// pauses decides when a machine whose cards may fall asleep is not read, so that they
+// can. It has no clock.
+type pauses struct {
 	calm      int // idle readings in a row
 	calmSince time.Time
-	until     time.Time     // left alone until then
+	until     time.Time     // the end of the pause
 	pause     time.Duration // how long the last pause was
-	slept     []string      // addresses of cards seen asleep in this pause
+	slept     []string      // addresses of cards that slept in this pause
 }
 
-// note takes in a reading, and reports whether to let the cards go now. A
-// machine that is not idle begins anew.
-func (r *rest) note(now time.Time, idle bool) (letGo bool) {
+// note records a reading, and reports whether a pause begins now. It counts from the
+// start again when the machine is not idle.
+func (r *pauses) note(now time.Time, idle bool) (letGo bool) {
 	if !idle {
-		*r = rest{}
+		*r = pauses{}
 		return false
 	}
 	if r.calm == 0 {
 		r.calmSince = now
 	}
 	r.calm++
-	// After a pause in which no card fell asleep, one look is enough.
+	// After a pause in which no card fell asleep, one idle reading is enough.
 	if r.pause == 0 && (r.calm < calmReadings || now.Sub(r.calmSince) < calmTime) {
 		return false
 	}
@@ -49,9 +49,9 @@ func (r *rest) note(now time.Time, idle bool) (letGo bool) {
 	return true
 }
 
-// resting reports whether the cards are to be left alone now. The pause ends
-// early when one that had fallen asleep is awake: somebody uses it.
-func (r *rest) resting(now time.Time, cards []card) bool {
+// pausing reports whether there is a pause now. It ends early when a card that slept
+// is awake: somebody uses it.
+func (r *pauses) pausing(now time.Time, cards []card) bool {
 	if !now.Before(r.until) {
 		return false
 	}
@@ -60,15 +60,15 @@ func (r *rest) resting(now time.Time, cards []card) bool {
 		case c.asleep() && !was:
 			r.slept = append(r.slept, c.address)
 		case !c.asleep() && was:
-			*r = rest{}
+			*r = pauses{}
 			return false
 		}
 	}
 	return true
 }
 
-// idle reports whether nothing seems to need the device: no work, and no
-// process but such as only draw, on no display.
+// idle reports whether nothing seems to need the device: it has no work, no process
+// other than graphics, and no display.
 func idle(d *gpu.Device) bool {
 	if d.State == gpu.StateAsleep {
 		return true
@@ -79,7 +79,7 @@ func idle(d *gpu.Device) bool {
 		!slices.ContainsFunc(processes, func(p gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 }
 
-// leftAlone is why a device that is awake has no readings for a while.
+// leftAlone is why a device that is awake has no readings in a pause.
 var leftAlone = gpu.Advice{
 	What: "the device is idle, and left alone so that it can fall asleep",
 	Try:  "nothing needs to be done: it is read again soon",
