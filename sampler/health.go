@@ -6,7 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Health is how the sampler and its sources do.
+// Health is the state of the sampler and its sources.
 type Health struct {
 	// LastReading is when the newest reading began; zero before the first.
 	LastReading time.Time
@@ -15,11 +15,11 @@ type Health struct {
 	Sources []SourceHealth
 }
 
-// SourceHealth is how one source does.
+// SourceHealth is the state of one source.
 type SourceHealth struct {
 	Name        string
-	LastSuccess time.Time    // zero if it never could be read
-	Failure     *gpu.Failure // nil while it can
+	LastSuccess time.Time    // zero if the source could never be read
+	Failure     *gpu.Failure // nil while the source can be read
 }
 
 // Health returns the state at the newest reading.

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// roster remembers every device that was ever seen: a device that is no longer
-// listed stays on the list as lost, and an index is never given to another.
+// roster remembers every device that was ever seen. A device that its source no
+// longer lists stays on the list as lost, and no other device gets its index.
 type roster struct {
 	node    string
 	entries []*entry // by index
@@ -23,10 +23,10 @@ type key struct{ node, uuid string }
 type entry struct {
 	source  string
 	device  gpu.Device // as last published
-	updated bool       // in the merge under way
+	updated bool       // by the current merge
 }
 
-// merge takes what the sources read last and returns all devices by index.
+// merge takes the newest readings of the sources and returns all devices by index.
 func (r *roster) merge(sources []*source, now time.Time) []gpu.Device {
 	for _, e := range r.entries {
 		e.updated = false
@@ -44,8 +44,8 @@ func (r *roster) merge(sources []*source, now time.Time) []gpu.Device {
 	return out
 }
 
-// arrival is a device that is new, and where it belongs: its place on the bus, or
-// that of the one before it in its source's list where its own is not known.
+// arrival is a new device with its place on the bus, or the place of the device
+// before it in its source's list where its own is not known.
 type arrival struct {
 	source string
 	device gpu.Device
@@ -62,8 +62,8 @@ func (a arrival) compare(b arrival) int {
 	)
 }
 
-// admit brings the entries up to date, and adds devices that are new in the
-// order of their place in the machine.
+// admit updates the entries, and adds new devices in the order of their place in
+// the machine.
 func (r *roster) admit(sources []*source) {
 	var arrivals []arrival
 	seen := map[key]bool{}
@@ -73,8 +73,7 @@ func (r *roster) admit(sources []*source) {
 			place = cmp.Or(d.PCI, place)
 			d.Node = cmp.Or(d.Node, r.node)
 			if seen[key{d.Node, d.UUID}] && d.PCI != "" {
-				// Two devices that claim one UUID are told apart by
-				// their places.
+				// The place distinguishes two devices with one UUID.
 				d.UUID = provisionalUUID(d.PCI)
 			}
 			seen[key{d.Node, d.UUID}] = true
@@ -97,9 +96,8 @@ func (r *roster) admit(sources []*source) {
 	}
 }
 
-// find returns the entry of a device: by node and UUID, or, for one whose UUID
-// was not known while it slept or hung, by its place on the bus, or by its index in
-// the driver's list.
+// find returns the entry of a device by node and UUID. A device whose UUID was not
+// known while it slept or hung has an entry under a provisional UUID.
 func (r *roster) find(d *gpu.Device) *entry {
 	if e := r.byKey[key{d.Node, d.UUID}]; e != nil {
 		return e
@@ -114,18 +112,18 @@ func (r *roster) find(d *gpu.Device) *entry {
 	return r.byKey[key{d.Node, provisionalByIndex(d.Source, i)}]
 }
 
-// provisionalUUID is what a source that may not wake a sleeping device to ask
-// for its UUID calls it.
+// provisionalUUID is the UUID that a source gives to a sleeping device, which it
+// may not wake to ask for its own.
 func provisionalUUID(pci string) string { return "PCI-" + pci }
 
-// provisionalByIndex is what a source calls a device of which it knows nothing but
-// that the driver lists it.
+// provisionalByIndex is the UUID that a source gives to a device of which it knows
+// only the index in the driver's list.
 func provisionalByIndex(source string, index int) string {
 	return fmt.Sprintf("%s-index-%d", source, index)
 }
 
-// miss says why a device has no reading: its source failed, or no longer lists
-// it.
+// miss records why a device has no reading: its source failed, or no longer lists
+// the device.
 func (e *entry) miss(sources []*source, now time.Time) {
 	d := &e.device
 	state, since, reason := gpu.StateLost, now, gpu.Advice{

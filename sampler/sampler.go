@@ -1,44 +1,46 @@
-// Package sampler decides when GPUs are read, and makes one [gpu.Snapshot] of
-// what all sources and the host report. It knows no driver: sources do, and
-// they don't import it. It keeps devices on the list that were seen before,
-// gives each an index that stays, and retries what failed.
+// Package sampler decides when the GPUs of one node are read, and makes one
+// [gpu.Snapshot] of what all sources and the host report. Only sources know a
+// driver, and they don't import this package. The sampler keeps devices on the
+// list that it has seen before, gives each device an index that stays, and retries
+// sources that failed.
 package sampler
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Source reads every device of one kind of driver once. It returns what it
-// could read, even beside an error, and comes back soon after ctx ends. What it
-// returns is the caller's, and never changed afterwards. It leaves Node empty
-// for devices of this machine, and the Index to the sampler.
+// A Source reads every device of one kind of driver. Read returns what the source
+// could read, even beside an error, and returns soon after ctx ends. The result is
+// the caller's: the source never changes it afterwards. The sampler sets the
+// devices' Node and Index.
 //
-// Where no driver can be had it returns an error with a [gpu.Advice] in it,
-// and is called again later. Read is called by one goroutine at a time.
+// Where there is no driver, Read returns an error with a [gpu.Advice] in it, and
+// the sampler calls it again later. One goroutine at a time calls Read.
 type Source interface {
 	Name() string // as on the wire, such as gpu.SourceNVML
 	Read(ctx context.Context) (*gpu.Snapshot, error)
-	// Close lets go of the driver. It does not wait for a call that hangs.
+	// Close releases the driver. It does not wait for a call that hangs.
 	Close() error
 }
 
-// A Loader is a Source that reads through a library of its driver's.
+// A Loader is a Source that reads through a library of its driver.
 type Loader interface {
 	Source
-	// LibraryLoaded reports whether the library could be loaded, whatever
-	// came of it then. It may be called at any time.
+	// LibraryLoaded reports whether the library could be loaded, even if it
+	// failed afterwards. It may be called at any time.
 	LibraryLoaded() bool
 }
 
 // A Host knows the machine around the devices.
 type Host interface {
-	// Read returns what it could, even beside an error.
+	// Read returns what it could read, even beside an error.
 	Read(ctx context.Context) (gpu.Host, error)
 	// Describe fills in the facts of processes of this machine, in place.
 	Describe(ctx context.Context, processes []gpu.Process)
@@ -54,10 +56,10 @@ type Config struct {
 	// Notes go into each snapshot.
 	Notes []gpu.Advice
 	// Deadline is how long a source may take to answer for one device. A
-	// source that has not come back that long after its patience ended is
+	// source that has not returned that long after its context ended is
 	// itself not answering.
 	Deadline time.Duration
-	// Publish takes each periodic reading. It must not wait for anybody.
+	// Publish receives each periodic reading. It must not block.
 	Publish func(*gpu.Snapshot)
 	// Demanded takes each reading that was asked for between two periodic ones,
 	// before Refresh returns it. It may be nil, and must not wait for anybody.
@@ -66,20 +68,19 @@ type Config struct {
 }
 
 const (
-	// pace is how far apart readings on demand begin at least; those who
-	// ask meanwhile share one.
+	// pace is the shortest time between two readings on demand. Callers that
+	// ask meanwhile share one reading.
 	pace = 250 * time.Millisecond
-	// maxPatience bounds how long a reading waits for a device that is slow.
-	// A shorter interval waits for a quarter of it, so that a slow device
-	// does not hold the others up.
+	// A reading waits a quarter of the interval for a slow device, within
+	// these bounds, so that a slow device does not delay the others.
 	maxPatience = time.Second
 	minPatience = 100 * time.Millisecond
-	// startPatience is for a source that has never said anything: a driver
-	// that is not loaded takes seconds to load.
+	// startPatience is for a source that has never answered: a driver that
+	// is not loaded takes seconds to load.
 	startPatience = 5 * time.Second
 )
 
-// A Sampler reads at an interval, and on demand.
+// A Sampler reads one node at an interval, and on demand.
 type Sampler struct {
 	cfg     Config
 	sources []*source
@@ -96,7 +97,7 @@ type Sampler struct {
 	health  Health
 }
 
-// New returns a sampler that has read nothing. Run does.
+// New returns a sampler that reads nothing until Run is called.
 func New(cfg Config) *Sampler {
 	s := &Sampler{
 		cfg:    cfg,
@@ -128,7 +129,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			demand.Reset(time.Until(begun.Add(pace)))
 		case <-demand.C:
 			waiters := s.waiters()
-			if len(waiters) == 0 { // a tick came first and served them
+			if len(waiters) == 0 { // a periodic reading has served them
 				continue
 			}
 			begun = time.Now()
@@ -143,12 +144,12 @@ func (s *Sampler) Run(ctx context.Context) error {
 			begun = time.Now()
 			snap := s.read(ctx)
 			if ctx.Err() != nil {
-				stop(waiters)
+				serve(waiters, nil)
 				return nil
 			}
 			s.cfg.Publish(snap)
 			serve(waiters, snap)
-			if now := time.Now(); !now.Before(next) { // not only to try a source again
+			if now := time.Now(); !now.Before(next) { // not only a retry of a source
 				next = following(next, s.cfg.Interval, now)
 			}
 			tick.Reset(time.Until(s.wake(next)))
@@ -156,8 +157,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// wake is when to read again: at the next moment of the grid, or when a source
-// that failed is to be tried again before that.
+// wake is when to read again: at the next time on the grid, or earlier to retry a
+// source that failed.
 func (s *Sampler) wake(next time.Time) time.Time {
 	for _, src := range s.sources {
 		if src.failure != nil && !src.failure.Next.IsZero() && src.failure.Next.Before(next) {
@@ -167,8 +168,7 @@ func (s *Sampler) wake(next time.Time) time.Time {
 	return next
 }
 
-// following is the next moment on the grid of the interval that is still to
-// come; moments that have passed meanwhile are left out.
+// following is the next time on the grid of the interval that has not passed yet.
 func following(last time.Time, interval time.Duration, now time.Time) time.Time {
 	next := last.Add(interval)
 	if behind := now.Sub(next); behind > 0 {
@@ -184,21 +184,25 @@ func (s *Sampler) patience() time.Duration {
 // ErrStopped is what Refresh returns once Run has ended.
 var ErrStopped = errors.New("sampler: stopped")
 
-// Refresh returns a reading that began after the call. It begins 250 ms after
-// the one before it at the latest, or at once; all who ask meanwhile share it.
-// It is not published. The error is ctx's.
+// Refresh returns a reading that began after the call: at once, or 250 ms after the
+// reading before it. All who ask meanwhile share the reading, and it is not
+// published. The error is that of ctx.
 func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	done := make(chan *gpu.Snapshot, 1)
-	if !s.enqueue(done) {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
 		return nil, ErrStopped
 	}
+	s.waiting = append(s.waiting, done)
+	s.mu.Unlock()
 	select {
 	case s.asked <- struct{}{}:
 	default:
 	}
 	select {
-	case snap, ok := <-done:
-		if !ok {
+	case snap := <-done:
+		if snap == nil {
 			return nil, ErrStopped
 		}
 		return snap, nil
@@ -207,16 +211,7 @@ func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 }
 
-func (s *Sampler) enqueue(w chan *gpu.Snapshot) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.stopped {
-		s.waiting = append(s.waiting, w)
-	}
-	return !s.stopped
-}
-
-// waiters takes those who asked before the reading that begins now.
+// waiters returns and forgets those who asked before the reading that begins now.
 func (s *Sampler) waiters() []chan *gpu.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,15 +220,10 @@ func (s *Sampler) waiters() []chan *gpu.Snapshot {
 	return w
 }
 
+// serve gives a snapshot to those who wait, or nil where no more will come.
 func serve(waiters []chan *gpu.Snapshot, snap *gpu.Snapshot) {
 	for _, w := range waiters {
 		w <- snap
-	}
-}
-
-func stop(waiters []chan *gpu.Snapshot) {
-	for _, w := range waiters {
-		close(w)
 	}
 }
 
@@ -241,7 +231,7 @@ func (s *Sampler) close() {
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
-	stop(s.waiters())
+	serve(s.waiters(), nil)
 	for _, src := range s.sources {
 		if err := src.Close(); err != nil {
 			src.log.Warn("the source did not close cleanly", "err", err)
@@ -276,20 +266,19 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	return snap
 }
 
-// sourceName sums up where the devices come from.
+// sourceName is the source of all devices, or "mixed".
 func (s *Sampler) sourceName(devices []gpu.Device) string {
-	if len(devices) == 0 {
-		if len(s.sources) == 0 {
-			return ""
-		}
-		return s.sources[0].Name()
-	}
-	for i := range devices {
-		if devices[i].Source != devices[0].Source {
+	switch {
+	case len(devices) > 0:
+		name := devices[0].Source
+		if slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.Source != name }) {
 			return gpu.SourceMixed
 		}
+		return name
+	case len(s.sources) > 0:
+		return s.sources[0].Name()
 	}
-	return devices[0].Source
+	return ""
 }
 
 type hostResult struct {
@@ -298,9 +287,9 @@ type hostResult struct {
 	processes [][]gpu.Process // by device
 }
 
-// describe adds the host and the facts of its processes. It works on a copy
-// beside the snapshot, since reading files of a stuck process can hang too.
-// A simulated machine brings its own.
+// describe adds the host and the facts of its processes. It works on copies,
+// since reading files of a stuck process can hang too. A simulated machine has a
+// host of its own already.
 func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 	if s.cfg.Host == nil || snap.Host != nil {
 		return
@@ -336,12 +325,13 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 }
 
 func (s *Sampler) logHost(err error) {
-	if bad := err != nil; bad != s.hostBad {
-		s.hostBad = bad
-		if bad {
-			s.cfg.Log.Warn("some of the host's figures can't be read", "err", err)
-		} else {
-			s.cfg.Log.Info("the host's figures can be read again")
-		}
+	if (err != nil) == s.hostBad {
+		return
+	}
+	s.hostBad = err != nil
+	if s.hostBad {
+		s.cfg.Log.Warn("some of the host's figures can't be read", "err", err)
+	} else {
+		s.cfg.Log.Info("the host's figures can be read again")
 	}
 }

@@ -13,12 +13,12 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
-// source is a Source with what is known of how it does.
+// source is a Source with its state.
 type source struct {
 	Source
 	log  *slog.Logger
 	lane lane[sourceResult]
-	// grace is how long it may take to come back once its patience ended.
+	// grace is how long Read may take to return after its context ended.
 	grace time.Duration
 
 	last        gpu.Snapshot // of the newest reading; empty after a failure
@@ -32,8 +32,8 @@ type sourceResult struct {
 	err  error
 }
 
-// read reads the source unless it is to be left alone for now. It changes
-// nothing once ctx has ended.
+// read reads the source unless it waits for a retry. It changes nothing once ctx
+// has ended.
 func (s *source) read(ctx context.Context, now time.Time, patience time.Duration) {
 	if s.failure != nil && now.Before(s.failure.Next) {
 		return
@@ -77,8 +77,8 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	}
 }
 
-// fail notes a failure, and when to try again: at once if there are devices
-// all the same, else with growing pauses.
+// fail records a failure and when to retry: with the next reading if there are
+// devices nevertheless, otherwise after pauses that grow.
 func (s *source) fail(now time.Time, err error) {
 	advice := gpu.AsAdvice(err)
 	next := gpu.Failure{Source: s.Name(), Since: now.UTC(), Advice: advice}

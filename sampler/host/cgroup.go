@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -48,15 +49,10 @@ func parseCgroup(text string, private bool) place {
 		p := parsePath(fields[2], private)
 		// Of several hierarchies each may know something: Slurm has no group
 		// in that of systemd.
-		if out.container.None() && !p.container.None() {
+		if out.container.None() {
 			out.container, out.parent = p.container, p.parent
 		}
-		if out.pod.None() {
-			out.pod = p.pod
-		}
-		if out.job.None() {
-			out.job = p.job
-		}
+		out.pod, out.job = cmp.Or(out.pod, p.pod), cmp.Or(out.job, p.job)
 		if out.owner < 0 {
 			out.owner = p.owner
 		}
@@ -74,34 +70,41 @@ func parseCgroup(text string, private bool) place {
 	return out
 }
 
-var (
-	// containerScope is the group of a container as the runtimes name it:
-	// "docker-<id>.scope" under systemd, "libpod-<id>", "crio-<id>".
-	containerScope = regexp.MustCompile(`^(docker|libpod|libpod-payload|cri-containerd|nerdctl|crio)-([0-9a-f]{64})(?:\.scope)?$`)
-	// misplacedScope is what containerd makes of systemd's names where it
-	// was not told to use systemd.
-	misplacedScope = regexp.MustCompile(`^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice:cri-containerd:([0-9a-f]{64})$`)
-	bareID         = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	lxcGroup       = regexp.MustCompile(`^lxc\.payload\.(.+)$`)
-	nspawnService  = regexp.MustCompile(`^systemd-nspawn@(.+)\.service$`)
-	podSlice       = regexp.MustCompile(`^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice$`)
-	podGroup       = regexp.MustCompile(`^pod([0-9A-Fa-f-]{32,36})$`)
-	slurmJob       = regexp.MustCompile(`^job_([0-9]{1,10})$`)
-	slurmStep      = regexp.MustCompile(`^step_([0-9A-Za-z+_.-]{1,32})$`)
-	slurmAbove     = regexp.MustCompile(`^(?:slurm(?:_[^/]*)?|(?:[^/]*_)?slurmstepd\.scope)$`)
-	userSlice      = regexp.MustCompile(`^user-([0-9]{1,10})\.slice$`)
-	userManager    = regexp.MustCompile(`^user@[0-9]+\.service$`)
-	unitName       = regexp.MustCompile(`^[^/]+\.(?:service|scope)$`)
+// containerID is how runtimes number their containers, podName how the kubelet
+// names a pod's group under systemd.
+const (
+	containerID = `([0-9a-f]{64})`
+	podName     = `^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice`
 )
 
-var runtimes = map[string]string{
-	"docker":         gpu.RuntimeDocker,
-	"libpod":         gpu.RuntimePodman,
-	"libpod-payload": gpu.RuntimePodman,
-	"cri-containerd": gpu.RuntimeContainerd,
-	"nerdctl":        gpu.RuntimeContainerd,
-	"crio":           gpu.RuntimeCRIO,
+// containerGroups are the groups of containers as the runtimes name them, each
+// with the container's id or name: "docker-<id>.scope" under systemd,
+// "libpod-<id>". The last but two is what containerd makes of systemd's names
+// where it was not told to use systemd.
+var containerGroups = []struct {
+	pattern *regexp.Regexp
+	runtime string
+}{
+	{regexp.MustCompile(`^docker-` + containerID + `(?:\.scope)?$`), gpu.RuntimeDocker},
+	{regexp.MustCompile(`^libpod-(?:payload-)?` + containerID + `(?:\.scope)?$`), gpu.RuntimePodman},
+	{regexp.MustCompile(`^(?:cri-containerd|nerdctl)-` + containerID + `(?:\.scope)?$`), gpu.RuntimeContainerd},
+	{regexp.MustCompile(`^crio-` + containerID + `(?:\.scope)?$`), gpu.RuntimeCRIO},
+	{regexp.MustCompile(podName + `:cri-containerd:` + containerID + `$`), gpu.RuntimeContainerd},
+	{regexp.MustCompile(`^lxc\.payload\.(.+)$`), gpu.RuntimeLXC},
+	{regexp.MustCompile(`^systemd-nspawn@(.+)\.service$`), gpu.RuntimeNspawn},
 }
+
+var (
+	bareID      = regexp.MustCompile(`^` + containerID + `$`)
+	podSlice    = regexp.MustCompile(podName + `(?::cri-containerd:[0-9a-f]{64})?$`)
+	podGroup    = regexp.MustCompile(`^pod([0-9A-Fa-f-]{32,36})$`)
+	slurmJob    = regexp.MustCompile(`^job_([0-9]{1,10})$`)
+	slurmStep   = regexp.MustCompile(`^step_([0-9A-Za-z+_.-]{1,32})$`)
+	slurmAbove  = regexp.MustCompile(`^(?:slurm(?:_[^/]*)?|(?:[^/]*_)?slurmstepd\.scope)$`)
+	userSlice   = regexp.MustCompile(`^user-([0-9]{1,10})\.slice$`)
+	userManager = regexp.MustCompile(`^user@[0-9]+\.service$`)
+	unitName    = regexp.MustCompile(`^[^/]+\.(?:service|scope)$`)
+)
 
 // maxName bounds what is shown of a group's name. The kernel's own bound is
 // 255 bytes.
@@ -174,22 +177,17 @@ func (p *place) climb(s string) {
 // containerOf tells a container from the name of its group, and of the one
 // above.
 func containerOf(s, before string, kubernetes bool) gpu.Container {
-	if m := containerScope.FindStringSubmatch(s); m != nil {
-		return gpu.Container{ID: m[2], Runtime: runtimes[m[1]]}
-	}
-	if m := misplacedScope.FindStringSubmatch(s); m != nil {
-		return gpu.Container{ID: m[2], Runtime: gpu.RuntimeContainerd}
-	}
 	if bareID.MatchString(s) {
 		return gpu.Container{ID: s, Runtime: runtimeAbove(before, kubernetes)}
 	}
-	name := submatch(lxcGroup, s)
-	if name == "" && (before == "lxc" || before == "lxc.payload") {
+	name, runtime := "", gpu.RuntimeLXC
+	if before == "lxc" || before == "lxc.payload" {
 		name = s
 	}
-	runtime := gpu.RuntimeLXC
-	if name == "" {
-		name, runtime = submatch(nspawnService, s), gpu.RuntimeNspawn
+	for _, group := range containerGroups {
+		if m := group.pattern.FindStringSubmatch(s); m != nil {
+			name, runtime = m[len(m)-1], group.runtime
+		}
 	}
 	if name == "" || len(name) > maxName {
 		return gpu.Container{}
@@ -216,16 +214,11 @@ func runtimeAbove(before string, kubernetes bool) string {
 // podUID returns the uid as Kubernetes writes it; systemd's names have
 // underscores for its dashes. Pods from a file on the node have a hash.
 func podUID(s string, kubernetes bool) string {
-	if m := podSlice.FindStringSubmatch(s); m != nil {
-		return strings.ReplaceAll(m[1], "_", "-")
-	}
-	if m := misplacedScope.FindStringSubmatch(s); m != nil {
-		return strings.ReplaceAll(m[1], "_", "-")
-	}
-	if kubernetes {
+	uid := strings.ReplaceAll(submatch(podSlice, s), "_", "-")
+	if uid == "" && kubernetes {
 		return submatch(podGroup, s)
 	}
-	return ""
+	return uid
 }
 
 func submatch(pattern *regexp.Regexp, s string) string {
@@ -236,30 +229,21 @@ func submatch(pattern *regexp.Regexp, s string) string {
 }
 
 func number(pattern *regexp.Regexp, s string) int {
-	n, err := strconv.Atoi(submatch(pattern, s))
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(submatch(pattern, s)) // 0 where there is none
 	return n
 }
 
-// fill sets the facts that follow from the place.
+// fill sets the facts that follow from the place. Where its paths don't show
+// everything, the process may belong to what was not found.
 func (p *place) fill(f *gpu.ProcessFacts) {
-	f.Container, f.Pod = gpu.Of(p.container), gpu.Of(p.pod)
-	f.Unit, f.Job = gpu.Of(p.unit), gpu.Of(p.job)
-	if p.container.None() && p.inside {
-		f.Container = gpu.Reading[gpu.Container]{}
+	f.Container = found(p.container, p.inside)
+	f.Pod, f.Unit, f.Job = found(p.pod, p.cut), found(p.unit, p.cut), found(p.job, p.cut)
+}
+
+// found is what was found, which may be none if everything could be seen.
+func found[T interface{ None() bool }](v T, hidden bool) gpu.Reading[T] {
+	if hidden && v.None() {
+		return gpu.Reading[T]{}
 	}
-	if !p.cut {
-		return
-	}
-	if p.pod.None() {
-		f.Pod = gpu.Reading[gpu.Pod]{}
-	}
-	if p.unit.None() {
-		f.Unit = gpu.Reading[gpu.Unit]{}
-	}
-	if p.job.None() {
-		f.Job = gpu.Reading[gpu.Job]{}
-	}
+	return gpu.Of(v)
 }

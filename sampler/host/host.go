@@ -72,7 +72,7 @@ type Reader struct {
 	privateCgroups bool
 
 	reading sync.Mutex // held by Read; guards what follows
-	static  *static
+	static  *gpu.Host  // once everything in it is known
 	mounts  mounts
 	rates   meter
 
@@ -223,45 +223,31 @@ func (r *Reader) fillRates(h *gpu.Host) {
 	}
 }
 
-// static is what stays the same while the machine runs.
-type static struct {
-	hostname, os, kernel string
-	model                gpu.Reading[string]
-	cores                gpu.Reading[int]
-}
-
-// readStatic reads the static facts until it has had them all once.
+// readStatic reads what stays the same while the machine runs, until it has had
+// all of it once.
 func (r *Reader) readStatic(ctx context.Context, h *gpu.Host, _ counters) error {
-	s := r.static
-	var err error
-	if s == nil {
-		if s, err = r.newStatic(ctx); err == nil {
-			r.static = s
-		}
+	if r.static != nil {
+		*h = *r.static
+		return nil
 	}
-	h.Hostname, h.OS, h.Kernel, h.CPUModel, h.Cores = s.hostname, s.os, s.kernel, s.model, s.cores
-	return err
-}
-
-func (r *Reader) newStatic(ctx context.Context) (*static, error) {
-	var s static
 	var errs [4]error
-	s.hostname, errs[0] = r.hostname()
-	s.os, errs[1] = r.osName()
-	s.kernel, errs[2] = r.line("proc/sys/kernel/osrelease")
+	h.Hostname, errs[0] = r.hostname()
+	h.OS, errs[1] = r.osName()
+	h.Kernel, errs[2] = r.line("proc/sys/kernel/osrelease")
 	infos, err := cpu.InfoWithContext(ctx)
-	switch {
-	case err != nil:
-		errs[3] = err
-	case len(infos) == 0:
-		errs[3] = errors.New("no processor in cpuinfo")
-	default:
-		s.cores = gpu.Of(len(infos)) // one entry for each logical processor
+	errs[3] = err
+	if len(infos) > 0 {
+		h.Cores = gpu.Of(len(infos)) // one entry for each logical processor
 		if model := strings.Join(strings.Fields(infos[0].ModelName), " "); model != "" {
-			s.model = gpu.Of(model)
+			h.CPUModel = gpu.Of(model)
 		}
+	} else if err == nil {
+		errs[3] = errors.New("no processor in cpuinfo")
 	}
-	return &s, errors.Join(errs[:]...)
+	if err = errors.Join(errs[:]...); err == nil {
+		r.static = new(*h)
+	}
+	return err
 }
 
 func (r *Reader) hostname() (string, error) {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -33,23 +32,13 @@ var kubeletSockets = []string{
 	"var/snap/microk8s/common/var/lib/kubelet/pod-resources/kubelet.sock",
 }
 
-// reservations knows for which containers the kubelet keeps devices. It asks
-// beside the readings, and never makes one wait.
+// reservations knows for which containers the kubelet keeps devices.
 type reservations struct {
-	root string
-	log  *slog.Logger
-	wait time.Duration // askFor
-
-	ctx  context.Context // ends with close
-	stop context.CancelFunc
-
-	mu      sync.Mutex
+	asker
 	held    holders
-	at      time.Time     // of held: the reading that asked
-	quality gpu.Quality   // why there are none
-	due     time.Time     // when to ask anew
-	working chan struct{} // closed when the answer is there; nil while nobody asks
-	told    bool          // the log knows that it fails
+	at      time.Time   // of held: the reading that asked
+	quality gpu.Quality // why there are none
+	due     time.Time   // when to ask anew
 }
 
 // holders are who holds which device, by the UUID or PCI address that the
@@ -62,31 +51,9 @@ type holders struct {
 }
 
 func newReservations(root string, log *slog.Logger) *reservations {
-	r := &reservations{root: root, log: log, wait: askFor}
-	r.ctx, r.stop = context.WithCancel(context.Background())
+	r := new(reservations)
+	r.open(root, log)
 	return r
-}
-
-// close ends what is under way, and waits for it.
-func (r *reservations) close() {
-	r.stop()
-	_ = r.settle(context.Background()) // its work ends with r.ctx
-}
-
-// settle waits until an answer that is under way is there. The error is ctx's.
-func (r *reservations) settle(ctx context.Context) error {
-	r.mu.Lock()
-	working := r.working
-	r.mu.Unlock()
-	if working == nil {
-		return nil
-	}
-	select {
-	case <-working:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // fill sets who the devices are kept for, as far as it is known by now, and
@@ -97,42 +64,33 @@ func (r *reservations) fill(devices []gpu.Device, now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !now.Before(r.due) && r.working == nil && r.ctx.Err() == nil {
-		r.working = make(chan struct{})
-		go r.work(r.working, now)
+	if !now.Before(r.due) {
+		r.start(func() { r.work(now) })
 	}
 	known := !r.at.IsZero() && now.Sub(r.at).Abs() <= reservedFor
 	for i := range devices {
+		devices[i].Reservations = gpu.Absent[[]gpu.Reservation](r.quality)
 		if known {
 			devices[i].Reservations = r.held.of(&devices[i])
-		} else {
-			devices[i].Reservations = gpu.Absent[[]gpu.Reservation](r.quality)
 		}
 	}
 }
 
 // work asks once.
-func (r *reservations) work(done chan struct{}, now time.Time) {
+func (r *reservations) work(now time.Time) {
 	held, err := r.ask()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer close(done)
 	r.working = nil
 	switch {
 	case err == nil:
-		r.held, r.at, r.due, r.told = held, now, now.Add(reservedEvery), false
-		return
-	case r.ctx.Err() != nil:
-		return // it is we who gave up
-	}
-	r.due = now.Add(restFor)
-	r.quality = gpu.NotReported
-	if errors.Is(err, fs.ErrPermission) {
-		r.quality = gpu.NotPermitted
-	}
-	if !errors.Is(err, fs.ErrNotExist) && !r.told && r.log != nil {
-		r.told = true
-		r.log.Info("the kubelet's list of who holds GPUs can't be read", "err", err)
+		r.held, r.at, r.due = held, now, now.Add(reservedEvery)
+		clear(r.logged)
+	case r.ctx.Err() == nil: // otherwise it is we who gave up
+		r.due, r.quality = now.Add(restFor), absence(err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.complain("the kubelet", "the list of who holds GPUs can't be read", err)
+		}
 	}
 }
 
@@ -170,8 +128,8 @@ func newHolders(pods []*podresources.PodResources) holders {
 						return h
 					}
 					h.add(id, gpu.Reservation{
-						Namespace: cut(clean(pod.GetNamespace()), maxName), Pod: cut(clean(pod.GetName()), maxName),
-						Container: cut(clean(container.GetName()), maxName), Resource: cut(clean(devices.GetResourceName()), maxName),
+						Namespace: short(pod.GetNamespace()), Pod: short(pod.GetName()),
+						Container: short(container.GetName()), Resource: short(devices.GetResourceName()),
 					})
 				}
 			}
@@ -206,10 +164,10 @@ func (h *holders) add(id string, r gpu.Reservation) {
 	id, _, _ = strings.Cut(id, "::")
 	switch {
 	case strings.HasPrefix(id, "MIG-GPU-"):
-		r.Instance = cut(clean(id), maxName)
+		r.Instance = short(id)
 		id, _, _ = strings.Cut(strings.TrimPrefix(id, "MIG-"), "/")
 	case strings.HasPrefix(id, "MIG-"):
-		r.Instance = cut(clean(id), maxName)
+		r.Instance = short(id)
 	case !strings.HasPrefix(id, "GPU-") && strings.Count(id, ":") != 2:
 		h.unnamed = true
 		return
@@ -221,20 +179,20 @@ func (h *holders) add(id string, r gpu.Reservation) {
 
 // of returns who holds a device, or an instance of it.
 func (h *holders) of(d *gpu.Device) gpu.Reading[[]gpu.Reservation] {
-	out := h.byID[strings.ToLower(d.UUID)]
-	if d.PCI != "" {
-		out = slices.Concat(out, h.byID[strings.ToLower(d.PCI)])
+	out := []gpu.Reservation{}
+	for _, id := range []string{d.UUID, d.PCI} {
+		out = append(out, h.byID[strings.ToLower(id)]...)
 	}
 	for i := range d.Instances {
-		out = slices.Concat(out, h.byID[strings.ToLower(d.Instances[i].UUID)])
+		out = append(out, h.byID[strings.ToLower(d.Instances[i].UUID)]...)
 	}
 	switch {
 	case len(out) > 0:
-		return gpu.Of(slices.Clip(out))
+		return gpu.Of(out)
 	case h.unnamed:
 		return gpu.Absent[[]gpu.Reservation](gpu.NotSupported)
 	case d.Modes.MIG.Or(false) && len(d.Instances) == 0:
 		return gpu.Reading[[]gpu.Reservation]{} // its instances have names that we don't know
 	}
-	return gpu.Of([]gpu.Reservation{})
+	return gpu.Of(out)
 }

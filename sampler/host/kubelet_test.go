@@ -156,7 +156,7 @@ func TestReservations(t *testing.T) {
 func TestClosedKubeletSocket(t *testing.T) {
 	r := newReservations("", nil)
 	defer r.close()
-	r.work(make(chan struct{}), time.Now())
+	r.work(time.Now())
 	if r.quality != gpu.NotReported {
 		t.Errorf("without a kubelet: %v", r.quality)
 	}

@@ -370,6 +370,9 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
 }
 
+// short makes a name fit to be shown.
+func short(name string) string { return cut(clean(name), maxName) }
+
 // cut shortens text to that many bytes, the last of which say that it was cut.
 func cut(text string, limit int) string {
 	const more = "…"

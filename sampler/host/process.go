@@ -149,7 +149,7 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	p.due = now.Add(refreshAfter + time.Duration(pid%30)*time.Second)
 	uid, err := r.owner(pid)
 	if err != nil {
-		p.facts.User = absentFor[string](err)
+		p.facts.User = gpu.Absent[string](absence(err))
 	} else {
 		p.facts.User = gpu.Of(r.users.name(uid, now))
 	}
@@ -161,7 +161,7 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	case r.show != ShowAll && (r.show != ShowOwn || err != nil || uid != r.uid):
 		p.facts.Command = gpu.Absent[string](gpu.NotPermitted)
 	case argsErr != nil:
-		p.facts.Command = absentFor[string](argsErr)
+		p.facts.Command = gpu.Absent[string](absence(argsErr))
 	case len(args) == 0: // a thread of the kernel, or a process that has just ended
 		p.facts.Command = gpu.Reading[string]{}
 	default:
@@ -188,9 +188,9 @@ func (r *Reader) locate(pid int, p *process) {
 	f := &p.facts
 	text, err := r.read(pid, "cgroup")
 	if err != nil {
+		none := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
 		p.place = place{}
-		f.Container, f.Pod = absentFor[gpu.Container](err), absentFor[gpu.Pod](err)
-		f.Unit, f.Job = absentFor[gpu.Unit](err), absentFor[gpu.Job](err)
+		f.Container, f.Pod, f.Unit, f.Job = none.Container, none.Pod, none.Unit, none.Job
 		return
 	}
 	p.place = parseCgroup(string(text), r.privateCgroups)
@@ -199,13 +199,9 @@ func (r *Reader) locate(pid int, p *process) {
 
 // factsAbsent says of all facts why they are absent.
 func (r *Reader) factsAbsent(pid int, err error) gpu.ProcessFacts {
-	return gpu.ProcessFacts{
-		Name: absentFor[string](err), User: absentFor[string](err), Command: absentFor[string](err),
-		Started: absentFor[time.Time](err), CPU: absentFor[gpu.Percent](err), RSS: absentFor[gpu.Bytes](err),
-		Container: absentFor[gpu.Container](err), Pod: absentFor[gpu.Pod](err),
-		Unit: absentFor[gpu.Unit](err), Job: absentFor[gpu.Job](err),
-		Exists: r.exists(pid, err),
-	}
+	facts := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
+	facts.Exists = r.exists(pid, err)
+	return facts
 }
 
 // exists tells from the error of reading a process's stat whether there is such
@@ -226,11 +222,12 @@ func (r *Reader) exists(pid int, err error) gpu.Reading[bool] {
 	return gpu.Of(false)
 }
 
-func absentFor[T any](err error) gpu.Reading[T] {
+// absence is why a reading is absent where its file or service answered this.
+func absence(err error) gpu.Quality {
 	if errors.Is(err, os.ErrPermission) {
-		return gpu.Absent[T](gpu.NotPermitted)
+		return gpu.NotPermitted
 	}
-	return gpu.Reading[T]{}
+	return gpu.NotReported
 }
 
 // sweep forgets processes that nobody asks about and that have ended, and

@@ -16,48 +16,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-const (
-	// askFor is how long a runtime may take to answer about one container.
-	askFor = 2 * time.Second
-	// namesFor is how long an answer is kept, also that a runtime knows no
-	// such container. A container may be given another name.
-	namesFor = 10 * time.Minute
-	// restFor is how long a socket that is dead, closed to us or silent is
-	// left alone, and how soon a container is asked about again for which
-	// nobody answered.
-	restFor = time.Minute
-	// maxAnswer bounds what is read of an answer, in bytes.
-	maxAnswer = 4 << 20
-)
+// namesFor is how long an answer is kept, also that a runtime knows no such
+// container. A container may be given another name.
+const namesFor = 10 * time.Minute
 
-// names knows what containers are called, by asking their runtimes. It never
-// makes a reading wait: a container that it has not heard of is put in a queue,
-// and its name is there some readings later.
+// names knows what containers are called, by asking their runtimes. A container of
+// which it has not heard is put in a queue, and its name is there some readings
+// later.
 //
 // Runtimes are only asked, over their unix sockets: Docker's API, which Podman
 // speaks too, and CRI-O's inspection, with GET; the container runtime interface
 // (CRI) of containerd and CRI-O and containerd's own API, over gRPC. Or their
 // files are read: containerd's bundles.
 type names struct {
-	root string
-	log  *slog.Logger
-	wait time.Duration // askFor
-
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-
-	mu      sync.Mutex
+	asker
 	known   map[namesKey]*named
 	queue   []question
-	working chan struct{}        // closed when the queue is done; nil while nobody works
 	resting map[string]time.Time // ways, until when
-	told    map[string]bool      // ways of which the log knows
 }
 
 type namesKey struct {
@@ -87,35 +67,9 @@ type question struct {
 }
 
 func newNames(root string, log *slog.Logger) *names {
-	n := &names{
-		root: root, log: log, wait: askFor,
-		known: map[namesKey]*named{}, resting: map[string]time.Time{}, told: map[string]bool{},
-	}
-	n.ctx, n.stop = context.WithCancel(context.Background())
+	n := &names{known: map[namesKey]*named{}, resting: map[string]time.Time{}}
+	n.open(root, log)
 	return n
-}
-
-// close ends what is under way, and waits for it.
-func (n *names) close() {
-	n.stop()
-	_ = n.settle(context.Background()) // its work ends with n.ctx
-}
-
-// settle waits until every container that was asked about has its answer, or
-// none. The error is ctx's.
-func (n *names) settle(ctx context.Context) error {
-	n.mu.Lock()
-	working := n.working
-	n.mu.Unlock()
-	if working == nil {
-		return nil
-	}
-	select {
-	case <-working:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // fill sets what is known of the container's and the pod's names.
@@ -150,10 +104,7 @@ func (n *names) of(p *place, now time.Time) answer {
 	if !now.Before(k.due) && n.ctx.Err() == nil {
 		k.due = now.Add(restFor) // until there is an answer
 		n.queue = append(n.queue, question{key, now})
-		if n.working == nil {
-			n.working = make(chan struct{})
-			go n.work(n.working)
-		}
+		n.start(n.work)
 	}
 	return k.answer
 }
@@ -171,21 +122,14 @@ func (n *names) forget(now time.Time) {
 
 // work asks until there is nothing left to ask. One at a time is enough:
 // containers live long, and a dead socket costs its deadline once.
-func (n *names) work(done chan struct{}) {
-	defer close(done)
-	for {
-		n.mu.Lock()
-		if len(n.queue) == 0 || n.ctx.Err() != nil {
-			n.queue, n.working = nil, nil
-			n.mu.Unlock()
-			return
-		}
+func (n *names) work() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for len(n.queue) > 0 && n.ctx.Err() == nil {
 		q := n.queue[0]
 		n.queue = n.queue[1:]
 		n.mu.Unlock()
-
 		a, final := n.ask(q)
-
 		n.mu.Lock()
 		if k := n.known[q.key]; k != nil {
 			keep := restFor
@@ -198,8 +142,8 @@ func (n *names) work(done chan struct{}) {
 			}
 			k.due = q.now.Add(keep)
 		}
-		n.mu.Unlock()
 	}
+	n.queue, n.working = nil, nil
 }
 
 // errUnknown is a runtime's answer that it has no such container.
@@ -221,10 +165,8 @@ func (n *names) ask(q question) (a answer, final bool) {
 			return a, true
 		case errors.Is(err, errUnknown), errors.Is(err, fs.ErrNotExist):
 			continue // asked in vain, or not installed
-		case errors.Is(err, fs.ErrPermission):
-			quality = gpu.NotPermitted
 		}
-		final = false
+		final, quality = false, max(quality, absence(err))
 		n.rest(w.name, q.now, err)
 	}
 	none := gpu.Absent[string](quality)
@@ -256,29 +198,29 @@ var (
 // ways lists who may know a container, the likeliest first.
 func (n *names) ways(k *namesKey) []way {
 	var out []way
-	add := func(owner int, kind string, ask func(context.Context, string, *namesKey) (answer, error), paths ...string) {
+	add := func(kind string, ask func(context.Context, string, *namesKey) (answer, error), paths ...string) {
 		for _, p := range paths {
 			p = n.root + "/" + p
-			out = append(out, way{kind + " " + p, p, ask, owner})
+			out = append(out, way{kind + " " + p, p, ask, k.owner})
 		}
 	}
+	is := func(runtime string) bool { return k.runtime == runtime || k.runtime == "" }
 	// A user's containers are known to that user's runtime alone, and the
 	// machine's are not asked: anyone can give a control group of his own
 	// the name of someone else's container.
 	if k.owner >= 0 {
 		own := "run/user/" + strconv.Itoa(k.owner)
 		if k.runtime != gpu.RuntimePodman {
-			add(k.owner, "Docker's API", askDocker, own+"/docker.sock")
+			add("Docker's API", askDocker, own+"/docker.sock")
 		}
-		add(k.owner, "Podman's API", askDocker, own+"/podman/podman.sock")
+		add("Podman's API", askDocker, own+"/podman/podman.sock")
 		return out
 	}
-	is := func(runtime string) bool { return k.runtime == runtime || k.runtime == "" }
 	if is(gpu.RuntimeContainerd) {
 		if k.pod {
-			add(-1, "CRI", askCRI, containerdSockets...)
+			add("CRI", askCRI, containerdSockets...)
 		} else {
-			add(-1, "containerd's API", askContainerd, containerdSockets...)
+			add("containerd's API", askContainerd, containerdSockets...)
 		}
 		for _, folder := range k.bundles() {
 			folder = n.root + "/" + folder
@@ -286,14 +228,14 @@ func (n *names) ways(k *namesKey) []way {
 		}
 	}
 	if is(gpu.RuntimeDocker) || k.parent == dockersNamespace {
-		add(-1, "Docker's API", askDocker, dockerSockets...)
+		add("Docker's API", askDocker, dockerSockets...)
 	}
 	if is(gpu.RuntimePodman) {
-		add(-1, "Podman's API", askDocker, podmanSockets...)
+		add("Podman's API", askDocker, podmanSockets...)
 	}
 	if is(gpu.RuntimeCRIO) {
-		add(-1, "CRI-O's inspection", askCRIO, crioSockets...)
-		add(-1, "CRI", askCRI, crioSockets...)
+		add("CRI-O's inspection", askCRIO, crioSockets...)
+		add("CRI", askCRI, crioSockets...)
 	}
 	return out
 }
@@ -344,20 +286,14 @@ func (n *names) rest(name string, now time.Time, err error) {
 		return // it is we who gave up
 	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.resting[name] = now.Add(restFor)
-	told := n.told[name]
-	n.told[name] = true
-	n.mu.Unlock()
-	if !told && n.log != nil {
-		n.log.Info("containers' names can't be read", "from", name, "err", err)
-	}
+	n.complain(name, "containers' names can't be read", err)
 }
 
 func (n *names) try(w way, k *namesKey) (answer, error) {
-	if w.owner >= 0 {
-		if err := ownSocket(w.path, w.owner); err != nil {
-			return answer{}, err
-		}
+	if err := ownSocket(w.path, w.owner); err != nil {
+		return answer{}, err
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, n.wait)
 	defer cancel()
@@ -365,8 +301,11 @@ func (n *names) try(w way, k *namesKey) (answer, error) {
 }
 
 // ownSocket refuses what a user has put in place of a socket of his own, such
-// as a link to another service's.
+// as a link to another service's. Below 0 is the machine's socket.
 func ownSocket(path string, uid int) error {
+	if uid < 0 {
+		return nil
+	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
@@ -377,14 +316,17 @@ func ownSocket(path string, uid int) error {
 	return nil
 }
 
+// inspection is what is used of an answer about a container.
+type inspection struct {
+	Name, Image string
+	Labels      map[string]string
+}
+
 // askDocker asks Docker's API: GET /containers/{id}/json.
 func askDocker(ctx context.Context, socket string, k *namesKey) (answer, error) {
 	var c struct {
 		Name   string
-		Config struct {
-			Image  string
-			Labels map[string]string
-		}
+		Config inspection
 	}
 	if err := get(ctx, socket, "/containers/"+k.id+"/json", &c); err != nil {
 		return answer{}, err
@@ -394,11 +336,7 @@ func askDocker(ctx context.Context, socket string, k *namesKey) (answer, error) 
 
 // askCRIO asks CRI-O's inspection: GET /containers/{id}.
 func askCRIO(ctx context.Context, socket string, k *namesKey) (answer, error) {
-	var c struct {
-		Name   string            `json:"name"`
-		Image  string            `json:"image"`
-		Labels map[string]string `json:"labels"`
-	}
+	var c inspection
 	if err := get(ctx, socket, "/containers/"+k.id, &c); err != nil {
 		return answer{}, err
 	}
@@ -448,7 +386,7 @@ func said(text string) gpu.Reading[string] {
 	if text == "" {
 		return gpu.Reading[string]{}
 	}
-	return gpu.Of(cut(clean(text), maxName))
+	return gpu.Of(short(text))
 }
 
 // get asks over a unix socket, and decodes the JSON of the answer.

@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -12,31 +13,31 @@ import (
 )
 
 // activity compares a device's counters with those of the reading before. The
-// driver fills buffers that it has made; there are two for each device that has
-// such counters, and none for others.
+// driver owns the buffers: two for each device that has such counters, none for
+// others.
 type activity struct {
 	window time.Duration // see Config.Window
 
-	support code // of the last question whether the device has them
+	support code // whether the device has counters, as last asked
 
 	last, next nvml.GpmSample // nil while there are none
-	taken      time.Time      // when last was filled; zero where it was not
+	taken      time.Time      // when last was filled; zero if it was not
 	result     gpu.Activity   // of the last comparison
 }
 
 const (
-	// soonest is how far two samples have to be apart: the counters themselves
-	// are renewed each 100 ms.
+	// soonest is the shortest time between two samples: the hardware renews the
+	// counters every 100 ms.
 	soonest = 150 * time.Millisecond
 	// fastestLink is more bytes a second than any link moves.
 	fastestLink gpu.BytesPerSecond = 1e14
 )
 
-// readActivity takes a sample and compares it with the last. One that is too old
-// is of no use: the mean of so long a time says nothing of the present.
+// readActivity takes a sample and compares it with the last one, unless that is too
+// old: the mean of so long a time says nothing about the present.
 func readActivity(d *device, r *gpu.Readings) {
 	a := &d.activity
-	if r.Modes.MIG.Or(false) { // the counters are the instances' then
+	if r.Modes.MIG.Or(false) { // then each instance has counters of its own
 		d.stopComparing()
 		r.Activity = gpu.AbsentActivity(gpu.NotSupported)
 		return
@@ -52,9 +53,7 @@ func readActivity(d *device, r *gpu.Readings) {
 		r.Activity = a.result
 		return
 	}
-	_, c := ask(&d.handle, "nvmlGpmSampleGet", func(dev nvml.Device) (struct{}, nvml.Return) {
-		return struct{}{}, dev.GpmSampleGet(a.next)
-	})
+	_, c := ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(a.next) }))
 	fresh := !a.taken.IsZero() && age <= 2*a.window
 	switch {
 	case c != success:
@@ -70,8 +69,8 @@ func readActivity(d *device, r *gpu.Readings) {
 	r.Activity = a.result
 }
 
-// compares reports whether the device has the counters, which is asked once a
-// minute, and sees that there are two buffers where it does.
+// compares asks once a minute whether the device has counters, and makes sure that
+// there are two buffers if it does.
 func (d *device) compares() code {
 	a := &d.activity
 	if d.isDue("activity support", d.began) {
@@ -85,7 +84,10 @@ func (d *device) compares() code {
 	c := a.support
 	for _, buffer := range []*nvml.GpmSample{&a.last, &a.next} {
 		if c == success && *buffer == nil {
-			*buffer, c = d.newSample()
+			var sample nvml.GpmSample
+			if sample, c = d.newSample(); c == success {
+				*buffer = sample
+			}
 		}
 	}
 	return c
@@ -93,24 +95,20 @@ func (d *device) compares() code {
 
 func (d *device) newSample() (nvml.GpmSample, code) {
 	return ask(&d.handle, "nvmlGpmSampleAlloc", func(nvml.Device) (nvml.GpmSample, nvml.Return) {
-		sample, ret := d.lib.api.GpmSampleAlloc()
-		if ret != nvml.SUCCESS {
-			return nil, ret
-		}
-		return sample, ret
+		return d.lib.api.GpmSampleAlloc()
 	})
 }
 
-// stopComparing gives the buffers back. The next reading is a first one.
+// stopComparing frees the buffers. The next reading has nothing to compare with.
 func (d *device) stopComparing() {
 	a := &d.activity
 	for _, buffer := range []*nvml.GpmSample{&a.last, &a.next} {
 		if *buffer == nil {
 			continue
 		}
-		_, c := invoke(d.lib, "nvmlGpmSampleFree", d.lib.api, func(api nvml.Interface) (struct{}, nvml.Return) {
-			return struct{}{}, api.GpmSampleFree(*buffer)
-		})
+		_, c := invoke(d.lib, "nvmlGpmSampleFree", d.lib.api, alone(func(api nvml.Interface) nvml.Return {
+			return api.GpmSampleFree(*buffer)
+		}))
 		if c != success {
 			d.log.Debug("a sample of counters was not freed", "err", c)
 		}
@@ -119,74 +117,59 @@ func (d *device) stopComparing() {
 	a.taken, a.result = time.Time{}, gpu.Activity{}
 }
 
-// metrics are what is asked of two samples.
-var metrics = [...]struct {
-	id  nvml.GpmMetricId
-	set func(a *gpu.Activity, v float64, c code)
-}{
-	{nvml.GPM_METRIC_GRAPHICS_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Engine })},
-	{nvml.GPM_METRIC_SM_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.SM })},
-	{nvml.GPM_METRIC_SM_OCCUPANCY, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Occupancy })},
-	{nvml.GPM_METRIC_ANY_TENSOR_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Tensor })},
-	{nvml.GPM_METRIC_FP64_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.FP64 })},
-	{nvml.GPM_METRIC_FP32_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.FP32 })},
-	{nvml.GPM_METRIC_FP16_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.FP16 })},
-	{nvml.GPM_METRIC_INTEGER_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.Integer })},
-	{nvml.GPM_METRIC_DRAM_BW_UTIL, activePart(func(a *gpu.Activity) *gpu.Reading[gpu.Percent] { return &a.MemoryBandwidth })},
-	{nvml.GPM_METRIC_PCIE_TX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.PCIeSent })},
-	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.PCIeReceived })},
-	{nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.NVLinkSent })},
-	{nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, traffic(func(a *gpu.Activity) *gpu.Reading[gpu.BytesPerSecond] { return &a.NVLinkReceived })},
-}
+// The metrics that are asked of two samples, in the order of the readings that
+// compare fills.
+var (
+	partMetrics = [...]nvml.GpmMetricId{
+		nvml.GPM_METRIC_GRAPHICS_UTIL, nvml.GPM_METRIC_SM_UTIL, nvml.GPM_METRIC_SM_OCCUPANCY,
+		nvml.GPM_METRIC_ANY_TENSOR_UTIL, nvml.GPM_METRIC_FP64_UTIL, nvml.GPM_METRIC_FP32_UTIL,
+		nvml.GPM_METRIC_FP16_UTIL, nvml.GPM_METRIC_INTEGER_UTIL, nvml.GPM_METRIC_DRAM_BW_UTIL,
+	}
+	rateMetrics = [...]nvml.GpmMetricId{
+		nvml.GPM_METRIC_PCIE_TX_PER_SEC, nvml.GPM_METRIC_PCIE_RX_PER_SEC,
+		nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC,
+	}
+	metrics = slices.Concat(partMetrics[:], rateMetrics[:])
+)
 
-// compare asks what lies between two samples.
+// compare asks the driver for the metrics between two samples.
 func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 	get := nvml.GpmMetricsGetType{NumMetrics: uint32(len(metrics)), Sample1: before, Sample2: after}
-	for i, m := range metrics {
-		get.Metrics[i].MetricId = uint32(m.id)
+	for i, id := range metrics {
+		get.Metrics[i].MetricId = uint32(id)
 	}
-	_, c := ask(h, "nvmlGpmMetricsGet", func(nvml.Device) (struct{}, nvml.Return) {
-		return struct{}{}, h.lib.api.GpmMetricsGet(&get)
-	})
+	_, c := ask(h, "nvmlGpmMetricsGet", alone(func(nvml.Device) nvml.Return { return h.lib.api.GpmMetricsGet(&get) }))
 	if c != success {
 		return gpu.AbsentActivity(c.quality())
 	}
-	var out gpu.Activity
-	for i, m := range metrics {
-		m.set(&out, get.Metrics[i].Value, code(get.Metrics[i].NvmlReturn))
+	var a gpu.Activity
+	parts := [len(partMetrics)]*gpu.Reading[gpu.Percent]{
+		&a.Engine, &a.SM, &a.Occupancy, &a.Tensor, &a.FP64, &a.FP32, &a.FP16, &a.Integer, &a.MemoryBandwidth,
 	}
-	return out
+	rates := [len(rateMetrics)]*gpu.Reading[gpu.BytesPerSecond]{&a.PCIeSent, &a.PCIeReceived, &a.NVLinkSent, &a.NVLinkReceived}
+	for i, m := range get.Metrics[:len(parts)] {
+		*parts[i] = converted(m.Value, code(m.NvmlReturn), activePart)
+	}
+	for i, m := range get.Metrics[len(parts):len(metrics)] {
+		*rates[i] = converted(m.Value, code(m.NvmlReturn), traffic)
+	}
+	return a
 }
 
-// activePart is a share in percent. A little more than all of it is the counters'
-// grain.
-func activePart(at func(*gpu.Activity) *gpu.Reading[gpu.Percent]) func(*gpu.Activity, float64, code) {
+// activePart is a share in percent. The counters are so coarse that a full share may
+// be slightly above 100.
+func activePart(v float64) gpu.Reading[gpu.Percent] {
 	const most, grain = 100, 1
-	return func(a *gpu.Activity, v float64, c code) {
-		*at(a) = converted(v, c, func(v float64) gpu.Reading[gpu.Percent] {
-			switch {
-			case !counted(v):
-				return gpu.Absent[gpu.Percent](gpu.NotReported)
-			case v > most+grain:
-				return gpu.DoubtfulOf[gpu.Percent](most)
-			default:
-				return gpu.Of(gpu.Percent(min(v, most)))
-			}
-		})
+	if counted(v) && v > most+grain {
+		return gpu.DoubtfulOf[gpu.Percent](most)
 	}
+	return reported(counted(v), gpu.Percent(min(v, most)))
 }
 
 // traffic is given in MiB a second.
-func traffic(at func(*gpu.Activity) *gpu.Reading[gpu.BytesPerSecond]) func(*gpu.Activity, float64, code) {
-	return func(a *gpu.Activity, v float64, c code) {
-		*at(a) = converted(v, c, func(v float64) gpu.Reading[gpu.BytesPerSecond] {
-			if !counted(v) {
-				return gpu.Absent[gpu.BytesPerSecond](gpu.NotReported)
-			}
-			return within(gpu.Of(gpu.BytesPerSecond(v*(1<<20))), gpu.Of(fastestLink))
-		})
-	}
+func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
+	return within(reported(counted(v), gpu.BytesPerSecond(v*(1<<20))), gpu.Of(fastestLink))
 }
 
-// counted reports whether a number can come of counters.
+// counted reports whether counters can give such a number.
 func counted(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }

@@ -3,6 +3,7 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// code is what a call returned (nvmlReturn_t). It is not the binding's own
-// type, which asks the library for a text whenever it is printed.
+// code is what a call returned (nvmlReturn_t). The binding's own type asks the
+// library for a text whenever it is printed; this one does not.
 type code int
 
 const (
@@ -36,50 +37,84 @@ const (
 	unknown           = code(nvml.ERROR_UNKNOWN)
 )
 
-var codeNames = map[code]string{
-	success:           "success",
-	uninitialized:     "uninitialized",
-	invalidArgument:   "invalid argument",
-	notSupported:      "not supported",
-	noPermission:      "no permission",
-	notFound:          "not found",
-	insufficientSize:  "insufficient size",
-	insufficientPower: "insufficient external power",
-	driverNotLoaded:   "driver not loaded",
-	timeout:           "timeout",
-	libraryNotFound:   "library not found",
-	functionNotFound:  "function not found",
-	gpuIsLost:         "GPU is lost",
-	resetRequired:     "reset required",
-	operatingSystem:   "blocked by the operating system",
-	versionMismatch:   "driver and library versions differ",
-	argumentVersion:   "argument version mismatch",
-	unknown:           "unknown error",
+// codes are the codes that gpuwhy knows: their names, and for codes that concern the
+// driver or a whole device the advice for people.
+var codes = map[code]struct {
+	name, what, try string
+	err             error // gpu.ErrNoDriver where nil
+}{
+	success:          {name: "success"},
+	invalidArgument:  {name: "invalid argument"},
+	notSupported:     {name: "not supported"},
+	notFound:         {name: "not found"},
+	insufficientSize: {name: "insufficient size"},
+	libraryNotFound:  {name: "library not found"},
+	functionNotFound: {name: "function not found"},
+	gpuIsLost:        {name: "GPU is lost"},
+	argumentVersion:  {name: "argument version mismatch"},
+	driverNotLoaded: {
+		name: "driver not loaded",
+		what: "the NVIDIA library is installed, and its driver is not loaded",
+		try:  "load it with modprobe nvidia, or restart the machine if it was just installed; check that nvidia-smi runs",
+	},
+	uninitialized: {
+		name: "uninitialized",
+		what: "the NVIDIA driver was taken away",
+		try:  "wait until it is loaded again",
+	},
+	versionMismatch: {
+		name: "driver and library versions differ",
+		what: "the NVIDIA driver in the kernel and its library have different versions",
+		try:  "restart the machine, or unload and load the driver, and restart gpuwhy; this is usual after an update",
+		err:  gpu.ErrVersionMismatch,
+	},
+	noPermission: {
+		name: "no permission",
+		what: "gpuwhy may not talk to the NVIDIA driver",
+		try:  "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), or start it with the NVIDIA container runtime",
+		err:  gpu.ErrNotPermitted,
+	},
+	unknown:         {name: "unknown error", what: unknownWhat, try: unknownTry},
+	operatingSystem: {name: "blocked by the operating system", what: unknownWhat, try: unknownTry},
+	resetRequired: {
+		name: "reset required",
+		what: "the device must be reset before it can be used again",
+		try:  "stop what uses it and run nvidia-smi --gpu-reset, or restart the machine",
+	},
+	insufficientPower: {
+		name: "insufficient external power",
+		what: "the device does not get enough power",
+		try:  "check that its power cables are plugged in",
+	},
+	timeout: {
+		name: "timeout",
+		what: "the NVIDIA driver gave up waiting for the device",
+		try:  "look for an XID in the kernel log (dmesg)",
+		err:  gpu.ErrNotAnswering,
+	},
 }
+
+const (
+	unknownWhat = "the NVIDIA driver answers: unknown error"
+	unknownTry  = "if gpuwhy runs in a container, the container has lost its GPUs, usually because systemd was reloaded: create it again; else look for lines with NVRM in the kernel log (dmesg)"
+)
 
 func (c code) String() string {
-	if name, ok := codeNames[c]; ok {
-		return name
-	}
-	return "NVML code " + strconv.Itoa(int(c))
+	return cmp.Or(codes[c].name, "NVML code "+strconv.Itoa(int(c)))
 }
 
-// Error makes a code an error of its own, for logs.
+// Error makes a code an error, for logs.
 func (c code) Error() string { return fmt.Sprintf("%s (NVML code %d)", c.String(), int(c)) }
 
-// older reports whether an older function may answer where this one did not.
+// older reports whether an older function may answer after this code.
 func (c code) older() bool {
-	switch c {
-	case notSupported, functionNotFound, argumentVersion, invalidArgument:
-		return true
-	}
-	return false
+	return c == notSupported || c == functionNotFound || c == argumentVersion || c == invalidArgument
 }
 
-// quality is why a reading is absent where its call returned this.
+// quality is why a reading is absent if its call returned this code.
 func (c code) quality() gpu.Quality {
 	switch {
-	case c.older(): // what we ask for is always valid, to a driver that knows it
+	case c.older(): // our arguments are always valid for a driver that knows them
 		return gpu.NotSupported
 	case c == noPermission:
 		return gpu.NotPermitted
@@ -88,68 +123,28 @@ func (c code) quality() gpu.Quality {
 	}
 }
 
-// answered reports whether the device itself is well where a call returned
-// this.
+// answered reports whether the device itself works if a call returned this code.
 func (c code) answered() bool {
 	return c == success || c.quality() != gpu.NotReported || c == notFound || c == insufficientSize
 }
 
-// failure reports whether a device that answers this at all calls fails. One
+// failure reports whether a device whose calls all return this code fails. A device
 // that the driver does not know or permit is not ours.
 func (c code) failure() bool {
-	switch c {
-	case success, notFound, invalidArgument, noPermission:
-		return false
-	}
-	return true
+	return c != success && c != notFound && c != invalidArgument && c != noPermission
 }
 
-// ofDriver reports whether the driver as a whole may have gone, not just a
-// reading or a device.
+// ofDriver reports whether the driver as a whole may be gone.
 func (c code) ofDriver() bool {
-	switch c {
-	case uninitialized, driverNotLoaded, versionMismatch, unknown:
-		return true
-	}
-	return false
+	return c == uninitialized || c == driverNotLoaded || c == versionMismatch || c == unknown
 }
 
-// advice says what a code that concerns the driver or a whole device means for
-// people.
+// advice says what a code means that concerns the driver or a whole device.
 func (c code) advice() *gpu.Advice {
-	a := &gpu.Advice{
-		What: "the NVIDIA driver answers: " + c.String(),
-		Try:  "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs",
-		Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, c),
+	m := codes[c]
+	return &gpu.Advice{
+		What: cmp.Or(m.what, "the NVIDIA driver answers: "+c.String()),
+		Try:  cmp.Or(m.try, "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs"),
+		Err:  fmt.Errorf("%w: %w", cmp.Or(m.err, gpu.ErrNoDriver), c),
 	}
-	switch c {
-	case driverNotLoaded:
-		a.What = "the NVIDIA library is installed, and its driver is not loaded"
-		a.Try = "load it with modprobe nvidia, or restart the machine if it was just installed; check that nvidia-smi runs"
-	case uninitialized:
-		a.What = "the NVIDIA driver was taken away"
-		a.Try = "wait until it is loaded again"
-	case versionMismatch:
-		a.What = "the NVIDIA driver in the kernel and its library have different versions"
-		a.Try = "restart the machine, or unload and load the driver, and restart gpuwhy; this is usual after an update"
-		a.Err = fmt.Errorf("%w: %w", gpu.ErrVersionMismatch, c)
-	case noPermission:
-		a.What = "gpuwhy may not talk to the NVIDIA driver"
-		a.Try = "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), or start it with the NVIDIA container runtime"
-		a.Err = fmt.Errorf("%w: %w", gpu.ErrNotPermitted, c)
-	case unknown, operatingSystem:
-		a.What = "the NVIDIA driver answers: unknown error"
-		a.Try = "if gpuwhy runs in a container, the container has lost its GPUs, usually because systemd was reloaded: create it again; else look for lines with NVRM in the kernel log (dmesg)"
-	case resetRequired:
-		a.What = "the device must be reset before it can be used again"
-		a.Try = "stop what uses it and run nvidia-smi --gpu-reset, or restart the machine"
-	case insufficientPower:
-		a.What = "the device does not get enough power"
-		a.Try = "check that its power cables are plugged in"
-	case timeout:
-		a.What = "the NVIDIA driver gave up waiting for the device"
-		a.Try = "look for an XID in the kernel log (dmesg)"
-		a.Err = fmt.Errorf("%w: %w", gpu.ErrNotAnswering, c)
-	}
-	return a
 }

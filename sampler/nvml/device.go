@@ -21,12 +21,12 @@ type device struct {
 	attach func() (nvml.Device, code)
 	driver gpu.Reading[string]
 
-	// failed is set while readings fail as a whole, again is when the device
-	// is attached anew then.
+	// failed is set while whole readings fail, again is when the device is to
+	// be attached again then.
 	failed bool
 	again  time.Time
 
-	// before is the identity until the device has told its own.
+	// before is the identity until the device has reported its own.
 	before    gpu.Identity
 	identity  gpu.Identity
 	readings  gpu.Readings
@@ -41,21 +41,21 @@ type device struct {
 	log *slog.Logger
 }
 
-func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, p plan, log *slog.Logger) *device {
+func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, cfg Config, log *slog.Logger) *device {
 	return &device{
 		handle:   handle{lib: l, failing: failures{}},
 		attach:   attach,
 		before:   identity,
 		due:      map[string]time.Time{},
-		samples:  newSamples(p.window),
-		activity: activity{window: p.window},
-		traffic:  throughput{wanted: p.throughput},
+		samples:  newSamples(cfg.Window),
+		activity: activity{window: cfg.Window},
+		traffic:  throughput{wanted: cfg.PCIeThroughput},
 		record:   known,
 		log:      log,
 	}
 }
 
-// read attaches the device if need be, and reads every group that is due.
+// read attaches the device if necessary, and reads every group that is due.
 func (d *device) read() (perdevice.Result, error) {
 	now := time.Now()
 	d.begin(now)
@@ -79,20 +79,19 @@ func (d *device) read() (perdevice.Result, error) {
 	d.report(c)
 	d.failed = c != success
 	if d.failed {
-		clear(d.due) // what was read by halves is read again
+		clear(d.due) // read every group again
 		return d.heard(), failed(c)
 	}
 	return perdevice.Result{Identity: d.identity, Readings: d.readings}, nil
 }
 
 // heard is what is known of a device that fails: the errors that the driver has
-// reported about it, which may be why.
+// reported about it, which may be the cause.
 func (d *device) heard() perdevice.Result {
 	return perdevice.Result{Readings: gpu.Readings{Health: gpu.Health{XIDs: d.readings.Health.XIDs}}}
 }
 
-// report tells the log how the reading went. A device that is not ours is no
-// failure.
+// report logs how the reading went. A device that is not ours is no failure.
 func (d *device) report(c code) {
 	switch {
 	case c == success:
@@ -106,9 +105,8 @@ func (d *device) report(c code) {
 
 func (d *device) isDue(group string, now time.Time) bool { return !now.Before(d.due[group]) }
 
-// attached makes sure that there is a handle. That of a device that fails is
-// tried at each reading, and replaced once a minute, if the driver gives a new
-// one: it may be all that is missing.
+// attached makes sure that there is a handle. A device that fails keeps its handle,
+// and gets a new one once a minute if the driver gives one.
 func (d *device) attached(now time.Time) code {
 	if d.dev != nil && (!d.failed || now.Before(d.again)) {
 		return success
@@ -117,7 +115,7 @@ func (d *device) attached(now time.Time) code {
 	dev, c := d.attach()
 	switch {
 	case c == success:
-		d.release() // that was for the old handle
+		d.release() // of the old handle
 		d.dev = dev
 	case d.dev != nil:
 		return success
@@ -125,7 +123,7 @@ func (d *device) attached(now time.Time) code {
 	return c
 }
 
-// release gives back what the driver holds for the device.
+// release frees what the driver holds for the device.
 func (d *device) release() {
 	d.stopListening()
 	d.stopComparing()
@@ -158,8 +156,7 @@ func (d *device) identify() {
 	d.due["identity"] = time.Now().Add(seldom)
 }
 
-// failed is the error of a reading that gave nothing. The code is in it, for
-// codeOf.
+// failed is the error of a reading that failed. It wraps the code, for codeOf.
 func failed(c code) error {
 	if c == gpuIsLost {
 		return fmt.Errorf("%w: %w", perdevice.ErrLost, c)
@@ -167,27 +164,21 @@ func failed(c code) error {
 	return c.advice()
 }
 
-func architecture(a nvml.DeviceArchitecture) gpu.Reading[string] {
-	names := map[nvml.DeviceArchitecture]string{
-		nvml.DEVICE_ARCH_KEPLER:    "Kepler",
-		nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
-		nvml.DEVICE_ARCH_PASCAL:    "Pascal",
-		nvml.DEVICE_ARCH_VOLTA:     "Volta",
-		nvml.DEVICE_ARCH_TURING:    "Turing",
-		nvml.DEVICE_ARCH_AMPERE:    "Ampere",
-		nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
-		nvml.DEVICE_ARCH_HOPPER:    "Hopper",
-		nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
-		nvml.DEVICE_ARCH_RUBIN:     "Rubin",
-	}
-	if name, ok := names[a]; ok {
-		return gpu.Of(name)
-	}
-	return gpu.Absent[string](gpu.NotReported)
-}
+var architecture = named(map[nvml.DeviceArchitecture]string{
+	nvml.DEVICE_ARCH_KEPLER:    "Kepler",
+	nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
+	nvml.DEVICE_ARCH_PASCAL:    "Pascal",
+	nvml.DEVICE_ARCH_VOLTA:     "Volta",
+	nvml.DEVICE_ARCH_TURING:    "Turing",
+	nvml.DEVICE_ARCH_AMPERE:    "Ampere",
+	nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
+	nvml.DEVICE_ARCH_HOPPER:    "Hopper",
+	nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
+	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
+})
 
-// codeOf is the driver's code for which a device is not read, success where
-// there is none: it is read, asleep, or hangs.
+// codeOf is the driver's code because of which a device is not read. It is success
+// for a device that is read, sleeps or hangs.
 func codeOf(d *gpu.Device) code {
 	if c, ok := errors.AsType[code](&d.Reason); ok {
 		return c
@@ -195,11 +186,11 @@ func codeOf(d *gpu.Device) code {
 	return success
 }
 
-// indexKey is a device's key where its address is not known beforehand.
+// indexKey is the key of a device whose address is not known beforehand.
 func indexKey(i int) string { return fmt.Sprintf("index %d", i) }
 
-// identityByIndex is what is known of a device that the driver lists by a number
-// alone, until it answers. The sampler recognizes it by its index then.
+// identityByIndex is the identity of a device of which only the index is known until
+// it answers. Then the sampler recognizes it by its index.
 func identityByIndex(i int) gpu.Identity {
 	return gpu.Identity{
 		UUID:        fmt.Sprintf("%s-index-%d", gpu.SourceNVML, i),

@@ -22,13 +22,13 @@ func (x xids) add(code int, now time.Time) {
 
 // list returns the counts by code; never nil.
 func (x xids) list() []gpu.XID {
-	out := make([]gpu.XID, 0, len(x))
-	return slices.AppendSeq(out, maps.Values(x))
+	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
+	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(x), byCode)...)
 }
 
-// readXIDs takes in the errors that were reported since the last reading.
-// Events wait in the driver until they are asked for, each device's in a set of
-// its own, so that a device that hangs holds up its own alone.
+// readXIDs adds the errors that were reported since the last reading. Events wait in
+// the driver until they are asked for. Each device has a set of its own, so that a
+// device that hangs blocks only its own events.
 func readXIDs(d *device, r *gpu.Readings) {
 	if d.events == nil {
 		if c := d.listen(); c != success {
@@ -36,23 +36,21 @@ func readXIDs(d *device, r *gpu.Readings) {
 			return
 		}
 	}
-	const most = 256 // in one reading; the rest is for the next
+	const most = 256 // in one reading; the next one reads the others
 	for range most {
 		event, c := invoke(d.lib, "nvmlEventSetWait_v2", d.events, at(uint32(0), nvml.EventSet.Wait))
-		if c != success { // a timeout: there is no more
+		if c != success { // a timeout: there are no more
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
 			d.xids.add(int(event.EventData), time.Now())
 		}
 	}
-	list := d.xids.list()
-	slices.SortFunc(list, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
-	r.Health.XIDs = gpu.Of(list)
+	r.Health.XIDs = gpu.Of(d.xids.list())
 }
 
-// listen makes the driver keep the device's errors for us. Where it won't, it
-// is asked again after a while.
+// listen makes the driver keep the device's errors for us. If it refuses, it is asked
+// again after a minute.
 func (d *device) listen() code {
 	now := time.Now()
 	switch {
@@ -67,9 +65,9 @@ func (d *device) listen() code {
 		d.deaf = c
 		return c
 	}
-	_, d.deaf = ask(&d.handle, "nvmlDeviceRegisterEvents", func(dev nvml.Device) (struct{}, nvml.Return) {
-		return struct{}{}, dev.RegisterEvents(nvml.EventTypeXidCriticalError, set)
-	})
+	_, d.deaf = ask(&d.handle, "nvmlDeviceRegisterEvents", alone(func(dev nvml.Device) nvml.Return {
+		return dev.RegisterEvents(nvml.EventTypeXidCriticalError, set)
+	}))
 	d.events = set
 	if d.deaf != success {
 		d.stopListening()
@@ -77,7 +75,7 @@ func (d *device) listen() code {
 	return d.deaf
 }
 
-// stopListening gives the set of events back.
+// stopListening frees the set of events.
 func (d *device) stopListening() {
 	if d.events != nil {
 		if _, c := invoke(d.lib, "nvmlEventSetFree", d.events, alone(nvml.EventSet.Free)); c != success {

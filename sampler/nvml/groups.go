@@ -13,8 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A group is some readings that are read together, by one function, as often as
-// they can change.
+// A group is a function that reads some readings, as often as they can change.
 type group struct {
 	name  string
 	every time.Duration // 0: at each reading
@@ -26,8 +25,8 @@ const (
 	seldom    = time.Minute
 )
 
-// groups are all readings of a device. The seldom ones come first: others are
-// held against them.
+// groups are all readings of a device. The rare ones come first, since other groups
+// compare their readings with them.
 var groups = []group{
 	{"power limits", seldom, readPowerLimits},
 	{"thresholds", seldom, readThresholds},
@@ -91,8 +90,8 @@ func readMemory(d *device, r *gpu.Readings) {
 	r.Memory.BAR1Total, r.Memory.BAR1Used = bar1Total, bar1Used
 }
 
-// memoryOf asks the call that keeps the driver's own reserve apart, as
-// nvidia-smi does, and an older driver the one that counts it as used.
+// memoryOf asks the function that does not count the driver's own reserve as used, as
+// nvidia-smi does. Older drivers have only the one that does.
 func memoryOf(h *handle) gpu.Memory {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
 	reserved := converted(m.Reserved, c, plain[gpu.Bytes])
@@ -127,7 +126,7 @@ func readTemperature(d *device, r *gpu.Readings) {
 		t.Temperature = int32(old)
 	}
 	margin := func(m nvml.MarginTemperature) gpu.Reading[gpu.Celsius] {
-		if m.MarginTemperature == -1 { // a margin may be negative, and this is one
+		if m.MarginTemperature == -1 { // a margin may be negative
 			return gpu.Of(gpu.Celsius(-1))
 		}
 		return degrees(int64(m.MarginTemperature))
@@ -147,17 +146,14 @@ func fieldOf[U any](h *handle, id uint32, convert func(int64) gpu.Reading[U]) gp
 	if c == success {
 		c = code(v.NvmlReturn)
 	}
-	if c != success {
-		return gpu.Absent[U](c.quality())
-	}
 	n, ok := fieldValue(v)
-	if !ok {
-		return gpu.Absent[U](gpu.NotReported)
+	if c == success && !ok {
+		return gpu.Reading[U]{}
 	}
-	return convert(n)
+	return converted(n, c, convert)
 }
 
-// fieldValue is a field's number; not ok where the driver marks it as unknown.
+// fieldValue is the number of a field; not ok if the driver marks it as unknown.
 func fieldValue(v nvml.FieldValue) (n int64, ok bool) {
 	raw := binary.NativeEndian.Uint64(v.Value[:])
 	switch nvml.ValueType(v.ValueType) {
@@ -198,7 +194,7 @@ func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
 	return degrees(int64(int32(v)))
 }
 
-// readFans reads what each fan does, and keeps its policy, which is read less
+// readFans reads the speeds of each fan, and keeps its policy, which is read less
 // often.
 func readFans(d *device, r *gpu.Readings) {
 	h := &d.handle
@@ -222,8 +218,8 @@ func readFans(d *device, r *gpu.Readings) {
 	}
 }
 
-// fanCount is the number of fans. A driver that can't count them can still tell
-// the speed of one where there is one.
+// fanCount is the number of fans. A driver that can't count fans can still report the
+// speed of the first one.
 func fanCount(h *handle) gpu.Reading[int] {
 	const most = 16
 	n, c := ask(h, "nvmlDeviceGetNumFans", nvml.Device.GetNumFans)
@@ -232,12 +228,7 @@ func fanCount(h *handle) gpu.Reading[int] {
 			n = 1
 		}
 	}
-	return converted(n, c, func(n int) gpu.Reading[int] {
-		if n < 0 || n > most {
-			return gpu.Absent[int](gpu.NotReported)
-		}
-		return gpu.Of(n)
-	})
+	return converted(n, c, func(n int) gpu.Reading[int] { return reported(n >= 0 && n <= most, n) })
 }
 
 func fanRPM(h *handle, i int) gpu.Reading[gpu.RPM] {
@@ -254,17 +245,13 @@ func readFanPolicies(d *device, r *gpu.Readings) {
 }
 
 func fanPolicy(h *handle, i int) gpu.Reading[string] {
-	return reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), func(p nvml.FanControlPolicy) gpu.Reading[string] {
-		switch p {
-		case nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW: //nolint:misspell // the driver's own spelling
-			return gpu.Of("automatic")
-		case nvml.FAN_POLICY_MANUAL:
-			return gpu.Of("manual")
-		default:
-			return gpu.Absent[string](gpu.NotReported)
-		}
-	})
+	return reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), policyName)
 }
+
+var policyName = named(map[nvml.FanControlPolicy]string{
+	nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW: "automatic", //nolint:misspell // the driver's own spelling
+	nvml.FAN_POLICY_MANUAL:                   "manual",
+})
 
 func readPower(d *device, r *gpu.Readings) {
 	h := &d.handle
@@ -273,8 +260,8 @@ func readPower(d *device, r *gpu.Readings) {
 	r.Power.Energy = reading(h, "nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption, joules)
 }
 
-// plausible marks a power as doubtful that is far above what the device may
-// draw at most. Short peaks above the limit are real.
+// plausible marks a power as doubtful that is far above the most that the device may
+// draw. Short peaks above the limit are real.
 func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 2
 	v, ok := draw.Get()
@@ -307,10 +294,7 @@ func readClocks(d *device, r *gpu.Readings) {
 }
 
 func performanceState(p nvml.Pstates) gpu.Reading[int] {
-	if p < nvml.PSTATE_0 || p > nvml.PSTATE_15 {
-		return gpu.Absent[int](gpu.NotReported)
-	}
-	return gpu.Of(int(p))
+	return reported(p >= nvml.PSTATE_0 && p <= nvml.PSTATE_15, int(p))
 }
 
 func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
@@ -319,10 +303,7 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 		bits, c = ask(h, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.Device.GetCurrentClocksThrottleReasons)
 	}
 	return converted(bits, c, func(bits uint64) gpu.Reading[gpu.ClockEventReasons] {
-		if !known(bits) {
-			return gpu.Absent[gpu.ClockEventReasons](gpu.NotReported)
-		}
-		return gpu.Of(gpu.ClockEventReasons(bits))
+		return reported(known(bits), gpu.ClockEventReasons(bits))
 	})
 }
 
@@ -404,15 +385,9 @@ func readModes(d *device, r *gpu.Readings) {
 	r.Modes.MIGPending = converted(mig.b, c, on)
 }
 
-func computeMode(m nvml.ComputeMode) gpu.Reading[string] {
-	names := map[nvml.ComputeMode]string{
-		nvml.COMPUTEMODE_DEFAULT:           "default",
-		nvml.COMPUTEMODE_EXCLUSIVE_THREAD:  "exclusive_thread",
-		nvml.COMPUTEMODE_PROHIBITED:        "prohibited",
-		nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
-	}
-	if name, ok := names[m]; ok {
-		return gpu.Of(name)
-	}
-	return gpu.Absent[string](gpu.NotReported)
-}
+var computeMode = named(map[nvml.ComputeMode]string{
+	nvml.COMPUTEMODE_DEFAULT:           "default",
+	nvml.COMPUTEMODE_EXCLUSIVE_THREAD:  "exclusive_thread",
+	nvml.COMPUTEMODE_PROHIBITED:        "prohibited",
+	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+})

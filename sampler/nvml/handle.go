@@ -12,34 +12,34 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// handle is a device of the driver, or a MIG instance of one, and how its calls
-// went. It belongs to the goroutine that reads the device.
+// handle is a device or a MIG instance of the driver, with the results of its calls.
+// Only the goroutine that reads the device uses it.
 type handle struct {
 	lib *library
 	dev nvml.Device
 
-	// fatal is the code after which nothing more is asked in this reading:
-	// the device is lost or the driver gone. Success where neither is.
+	// fatal is the code that ended this reading, since the device is lost or the
+	// driver gone. Success if nothing did.
 	fatal code
-	// answered counts the calls of this reading after which the device can
-	// be thought well, refused is the code of the last other one.
+	// answered counts the calls of this reading that show that the device works,
+	// refused is the code of the last other call.
 	answered int
 	refused  code
 	began    time.Time
 
-	// failing is the device's, and has the functions under who they are
-	// called for: "" for the device, "MIG 0 " for an instance.
+	// failing belongs to the device. The name of each function begins with who:
+	// "" for the device, "MIG 0 " for an instance.
 	failing failures
 	who     string
 }
 
-// begin forgets how the last reading went.
+// begin forgets the results of the last reading.
 func (h *handle) begin(now time.Time) {
 	h.fatal, h.answered, h.refused, h.began = success, 0, success, now
 }
 
-// ask makes one call for a device. Symbol is the name of the library's function
-// that the binding's method calls.
+// ask calls a method of the binding for a device. Symbol is the name of the library's
+// function that the method calls.
 func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return)) (T, code) {
 	if h.fatal != success {
 		var none T
@@ -50,7 +50,7 @@ func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Retu
 	return v, c
 }
 
-// askRaw makes one of the calls that go past the binding.
+// askRaw makes one of the calls that don't use the binding.
 func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.Pointer) (T, code)) (T, code) {
 	var none T
 	if h.fatal != success {
@@ -65,7 +65,7 @@ func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.P
 	return v, c
 }
 
-// note keeps account of a call.
+// note records the result of a call.
 func (h *handle) note(symbol string, c code) {
 	switch {
 	case c == gpuIsLost, c == uninitialized, c == driverNotLoaded, c == versionMismatch:
@@ -80,7 +80,7 @@ func (h *handle) note(symbol string, c code) {
 	}
 }
 
-// failure is why the reading as a whole is none: success if it is one.
+// failure is why the reading as a whole failed: success if it did not.
 func (h *handle) failure() code {
 	switch {
 	case h.fatal != success:
@@ -92,8 +92,8 @@ func (h *handle) failure() code {
 	}
 }
 
-// reading asks and converts what a device reports; what it does not report is
-// absent with a reason.
+// reading asks for a reading and converts it. A reading that the device does not
+// report is absent with a reason.
 func reading[T, U any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return), convert func(T) gpu.Reading[U]) gpu.Reading[U] {
 	v, c := ask(h, symbol, method)
 	return converted(v, c, convert)
@@ -106,13 +106,12 @@ func converted[T, U any](v T, c code, convert func(T) gpu.Reading[U]) gpu.Readin
 	return convert(v)
 }
 
-// integer is what the binding gives counts as.
+// integer is a type in which the binding returns numbers.
 type integer interface {
 	~int | ~int32 | ~uint32 | ~uint64
 }
 
-// known reports whether a number is one, not NVML's mark for one that it does
-// not know.
+// known reports whether a number is not NVML's mark for an unknown one.
 func known[T integer](v T) bool {
 	if n, wide := any(v).(int); wide && n == blank { // the binding's int for 32 bits
 		return false
@@ -120,28 +119,29 @@ func known[T integer](v T) bool {
 	return v != ^T(0)
 }
 
-// plain is a number as it is reported.
+// reported is the reading of a value, not reported unless ok.
+func reported[U any](ok bool, v U) gpu.Reading[U] {
+	if !ok {
+		return gpu.Reading[U]{}
+	}
+	return gpu.Of(v)
+}
+
+// plain is a number without a conversion.
 func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Microseconds | int | uint64, T integer](v T) gpu.Reading[U] {
-	if !known(v) {
-		return gpu.Absent[U](gpu.NotReported)
-	}
-	return gpu.Of(U(v))
+	return reported(known(v), U(v))
 }
 
-// share is a percentage. One above 100 can't be right; it is cut to 100 and
-// doubtful, so that it misleads no sum.
+// share is a percentage. One above 100 can't be right: it becomes a doubtful 100, so
+// that it misleads no sum.
 func share[T integer](v T) gpu.Reading[gpu.Percent] {
-	switch {
-	case !known(v):
-		return gpu.Absent[gpu.Percent](gpu.NotReported)
-	case v > 100:
+	if known(v) && v > 100 {
 		return gpu.DoubtfulOf(gpu.Percent(100))
-	default:
-		return gpu.Of(gpu.Percent(v))
 	}
+	return reported(known(v), gpu.Percent(v))
 }
 
-// What is above these is no reading of any device, today's or one to come.
+// No device, not even a future one, can report more than this.
 const (
 	mostMemory     gpu.Bytes           = 1 << 50
 	mostPower      gpu.Watts           = 10_000
@@ -153,8 +153,7 @@ const (
 	longestLatency gpu.Microseconds    = 60_000_000
 )
 
-// within marks a reading as doubtful that is above the most it can be, where
-// that is known.
+// within marks a reading as doubtful that is above its maximum, if that is known.
 func within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
 	v, ok := r.Get()
 	limit, known := most.Get()
@@ -166,10 +165,7 @@ func within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
 
 // speed is a fan's percentage of its noise limit, which it may pass.
 func speed[T integer](v T) gpu.Reading[gpu.Percent] {
-	if !known(v) {
-		return gpu.Absent[gpu.Percent](gpu.NotReported)
-	}
-	return within(gpu.Of(gpu.Percent(v)), gpu.Of(loudestFan))
+	return within(reported(known(v), gpu.Percent(v)), gpu.Of(loudestFan))
 }
 
 // clockRate is a frequency in megahertz.
@@ -177,44 +173,39 @@ func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
 	return within(plain[gpu.Megahertz](v), gpu.Of(fastestClock))
 }
 
-// degrees is a temperature. The largest numbers of 32 bits are marks for "not
-// known", and what no chip survives is doubtful.
+// degrees is a temperature. The largest numbers of 32 bits mean "not known", and a
+// temperature that no chip survives is doubtful.
 func degrees(v int64) gpu.Reading[gpu.Celsius] {
 	const coldest, hottest, marks = -60, 200, 0x7ffffff0
-	switch {
-	case v == -1 || v >= marks || v <= -marks:
-		return gpu.Absent[gpu.Celsius](gpu.NotReported)
-	case v < coldest || v > hottest:
-		return gpu.DoubtfulOf(gpu.Celsius(v))
-	default:
-		return gpu.Of(gpu.Celsius(v))
+	if v == -1 || v >= marks || v <= -marks {
+		return gpu.Reading[gpu.Celsius]{}
 	}
+	if v < coldest || v > hottest {
+		return gpu.DoubtfulOf(gpu.Celsius(v))
+	}
+	return gpu.Of(gpu.Celsius(v))
 }
 
 // watts is a power in milliwatts.
 func watts(milli uint32) gpu.Reading[gpu.Watts] {
-	if !known(milli) {
-		return gpu.Absent[gpu.Watts](gpu.NotReported)
-	}
-	return within(gpu.Of(gpu.Watts(milli)/1000), gpu.Of(mostPower))
+	return within(reported(known(milli), gpu.Watts(milli)/1000), gpu.Of(mostPower))
 }
 
 // joules is an energy in millijoules.
 func joules(milli uint64) gpu.Reading[gpu.Joules] {
-	if !known(milli) {
-		return gpu.Absent[gpu.Joules](gpu.NotReported)
-	}
-	return gpu.Of(gpu.Joules(milli) / 1000)
+	return reported(known(milli), gpu.Joules(milli)/1000)
 }
 
 // enabled is a switch.
 func enabled(v nvml.EnableState) gpu.Reading[bool] {
-	switch v {
-	case nvml.FEATURE_ENABLED:
-		return gpu.Of(true)
-	case nvml.FEATURE_DISABLED:
-		return gpu.Of(false)
-	default:
-		return gpu.Absent[bool](gpu.NotReported)
+	on := v == nvml.FEATURE_ENABLED
+	return reported(on || v == nvml.FEATURE_DISABLED, on)
+}
+
+// named converts numbers of the driver to names.
+func named[T comparable](names map[T]string) func(T) gpu.Reading[string] {
+	return func(v T) gpu.Reading[string] {
+		name, ok := names[v]
+		return reported(ok, name)
 	}
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// instance is a MIG instance, with a handle of its own: what goes wrong with
-// it is no matter of the device.
+// instance is a MIG instance. It has a handle of its own, since its failures are not
+// those of the device.
 type instance struct {
 	handle
 	facts gpu.Instance
 }
 
-// instancePrefix stands before the functions that are called for an instance.
+// instancePrefix begins the names of functions that are called for an instance.
 const instancePrefix = "MIG "
 
-// readInstances lists the MIG instances, with all that stays the same about
-// each while it exists.
+// readInstances lists the MIG instances, with everything that never changes.
 func readInstances(d *device, r *gpu.Readings) {
 	d.instances, r.Instances = nil, nil
 	maps.DeleteFunc(d.failing, func(name string, _ failure) bool { return strings.HasPrefix(name, instancePrefix) })
@@ -36,7 +35,7 @@ func readInstances(d *device, r *gpu.Readings) {
 	}
 	for i := range most {
 		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", at(i, nvml.Device.GetMigDeviceHandleByIndex))
-		if c != success { // not found: that place is empty
+		if c != success { // not found: there is no instance of that index
 			continue
 		}
 		in := &instance{handle: handle{lib: d.lib, dev: dev, began: d.began, failing: d.failing, who: fmt.Sprint(instancePrefix, i, " ")}}
@@ -46,7 +45,7 @@ func readInstances(d *device, r *gpu.Readings) {
 	}
 }
 
-// identify reads who the instance is; false if it has gone meanwhile.
+// identify reads who the instance is; false if it no longer exists.
 func (in *instance) identify() bool {
 	h := &in.handle
 	uuid, c := ask(h, "nvmlDeviceGetUUID", nvml.Device.GetUUID)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -16,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// libraryPaths are where the library is looked for: first wherever the system's
-// loader finds it, then where containers, WSL and NixOS have it.
+// libraryPaths are where to look for the library: first where the system's loader
+// finds it, then where containers, WSL and NixOS have it.
 var libraryPaths = []string{
 	"libnvidia-ml.so.1",
 	"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
@@ -26,8 +28,8 @@ var libraryPaths = []string{
 	"/run/opengl-driver/lib/libnvidia-ml.so.1",
 }
 
-// required are the functions without which a library is of no use: every
-// driver since 319 has them.
+// required are the functions without which a library is not usable: every driver
+// since 319 has them.
 var required = []string{
 	"nvmlInit_v2",
 	"nvmlShutdown",
@@ -40,14 +42,18 @@ var required = []string{
 
 // library is the loaded library. It stays loaded as long as the process lives.
 type library struct {
-	path    string
-	api     nvml.Interface
-	symbols map[string]unsafe.Pointer // nil where the library lacks one
-	stuck   code                      // of the last shutdown
+	path  string
+	api   nvml.Interface
+	log   *slog.Logger
+	stuck code // that the last shutdown returned
+
+	handle    unsafe.Pointer
+	functions atomic.Pointer[map[string]unsafe.Pointer] // those looked up so far; never changed
+	looking   sync.Mutex                                // held while one is looked up
 }
 
-// load loads the library and looks every function up that gpuwhy may call.
-func load(path string) (*library, error) {
+// load loads the library and checks that it is usable.
+func load(path string, log *slog.Logger) (*library, error) {
 	paths := libraryPaths
 	if path != "" {
 		paths = []string{path}
@@ -59,7 +65,7 @@ func load(path string) (*library, error) {
 			tried = append(tried, fmt.Errorf("%s: %w", p, err))
 			continue
 		}
-		return examine(p, handle)
+		return examine(p, handle, log)
 	}
 	what := "NVIDIA's management library was not found: tried " + paths[0]
 	if others := len(paths) - 1; others > 0 {
@@ -72,13 +78,11 @@ func load(path string) (*library, error) {
 	}
 }
 
-func examine(path string, handle unsafe.Pointer) (*library, error) {
-	l := &library{path: path, api: nvml.New(nvml.WithLibraryPath(path)), symbols: map[string]unsafe.Pointer{}}
-	for _, name := range symbols {
-		l.symbols[name] = find(handle, name)
-	}
+func examine(path string, handle unsafe.Pointer, log *slog.Logger) (*library, error) {
+	l := &library{path: path, handle: handle, api: nvml.New(nvml.WithLibraryPath(path)), log: log}
+	l.functions.Store(&map[string]unsafe.Pointer{})
 	for _, name := range required {
-		if l.symbols[name] == nil {
+		if l.function(name) == nil {
 			return nil, &gpu.Advice{
 				What: path + " is no usable NVIDIA management library: it lacks " + name,
 				Try:  "install the NVIDIA driver again",
@@ -89,30 +93,30 @@ func examine(path string, handle unsafe.Pointer) (*library, error) {
 	return l, nil
 }
 
-// missing lists the functions that the library lacks, for the log.
-func (l *library) missing() []string {
-	var out []string
-	for _, name := range symbols {
-		if l.symbols[name] == nil {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// function is a function's address, nil if the library lacks it. A name that
-// was not looked up is a mistake of ours.
+// function is the address of a function, nil if the library lacks it. Each function is
+// looked up once, before its first call.
 func (l *library) function(symbol string) unsafe.Pointer {
-	f, known := l.symbols[symbol]
+	if f, known := (*l.functions.Load())[symbol]; known {
+		return f
+	}
+	l.looking.Lock()
+	defer l.looking.Unlock()
+	all := maps.Clone(*l.functions.Load())
+	f, known := all[symbol]
 	if !known {
-		panic("nvml: " + symbol + " is not in the table of symbols")
+		f = find(l.handle, symbol)
+		all[symbol] = f
+		l.functions.Store(&all)
+		if f == nil {
+			l.log.Debug("the driver lacks a function", "function", symbol)
+		}
 	}
 	return f
 }
 
-// invoke makes one call of the binding, unless the library lacks its function.
-// It is the only way to call the binding: a test holds every use of it against
-// the function that the binding calls in the end.
+// invoke calls a method of the binding, unless the library lacks its function. All
+// calls of the binding go through invoke: a test compares the symbol of each with the
+// function that the binding really calls.
 func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
 	if l.function(symbol) == nil {
 		var none T
@@ -122,11 +126,11 @@ func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Ret
 	return v, code(ret)
 }
 
-// turn is held while the library is initialized or shut down: the binding keeps
-// notes about that which all its users in a process share.
+// turn is held while the library is initialized or shut down: the binding keeps state
+// about that which all its users in a process share.
 var turn sync.Mutex
 
-// initialize initializes the library, which attaches no GPU yet.
+// initialize initializes the library, which attaches no GPU.
 func (l *library) initialize() code {
 	turn.Lock()
 	defer turn.Unlock()
@@ -134,8 +138,7 @@ func (l *library) initialize() code {
 	return c
 }
 
-// shutdown undoes one initialize. Nothing can be done where it fails; the log
-// does not repeat why.
+// shutdown undoes one initialize. Its failure is only logged, and not repeated.
 func (l *library) shutdown(log *slog.Logger) {
 	turn.Lock()
 	defer turn.Unlock()
@@ -161,38 +164,32 @@ func (l *library) byAddress(address string) (nvml.Device, code) {
 	return invoke(l, "nvmlDeviceGetHandleByPciBusId_v2", l.api, at(address, nvml.Interface.DeviceGetHandleByPciBusId))
 }
 
-// driver is what the library says of the driver and itself.
+// driver is what the library reports about the driver and itself.
 func (l *library) driver() gpu.Driver {
 	text := func(symbol string, call func(nvml.Interface) (string, nvml.Return)) gpu.Reading[string] {
 		return textOf(invoke(l, symbol, l.api, call))
 	}
-	version := func(v int, c code) gpu.Reading[string] {
-		if c != success {
-			return gpu.Absent[string](c.quality())
-		}
-		return gpu.Of(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
-	}
+	cuda, c := invoke(l, "nvmlSystemGetCudaDriverVersion_v2", l.api, nvml.Interface.SystemGetCudaDriverVersion_v2)
 	return gpu.Driver{
 		Source:  gpu.SourceNVML,
 		Version: text("nvmlSystemGetDriverVersion", nvml.Interface.SystemGetDriverVersion),
 		Library: text("nvmlSystemGetNVMLVersion", nvml.Interface.SystemGetNVMLVersion),
-		CUDA:    version(invoke(l, "nvmlSystemGetCudaDriverVersion_v2", l.api, nvml.Interface.SystemGetCudaDriverVersion_v2)),
+		CUDA: converted(cuda, c, func(v int) gpu.Reading[string] {
+			return gpu.Of(fmt.Sprintf("%d.%d", v/1000, v%1000/10))
+		}),
 	}
 }
 
 func textOf(s string, c code) gpu.Reading[string] {
-	if c != success {
-		return gpu.Absent[string](c.quality())
-	}
-	if s = strings.TrimSpace(s); s == "" || strings.EqualFold(s, "N/A") {
-		return gpu.Absent[string](gpu.NotReported)
-	}
-	return gpu.Of(s)
+	s = strings.TrimSpace(s)
+	return converted(s, c, func(s string) gpu.Reading[string] {
+		return reported(s != "" && !strings.EqualFold(s, "N/A"), s)
+	})
 }
 
-// The adapters below bring the binding's methods into the shape of invoke.
+// The adapters below give the binding's methods the shape that invoke needs.
 
-// alone is for a method that returns nothing but its code.
+// alone is for a method that returns only its code.
 func alone[R any](f func(R) nvml.Return) func(R) (struct{}, nvml.Return) {
 	return func(on R) (struct{}, nvml.Return) { return struct{}{}, f(on) }
 }
@@ -202,7 +199,7 @@ func at[R, A, T any](a A, f func(R, A) (T, nvml.Return)) func(R) (T, nvml.Return
 	return func(on R) (T, nvml.Return) { return f(on, a) }
 }
 
-// first is for a method with two results of which the first matters.
+// first is for a method with two results of which the second is not needed.
 func first[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (T, nvml.Return) {
 	return func(on R) (T, nvml.Return) { v, _, ret := f(on); return v, ret }
 }
@@ -218,5 +215,5 @@ func both[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (pair[T, U], nvml.
 	return func(on R) (pair[T, U], nvml.Return) { a, b, ret := f(on); return pair[T, U]{a, b}, ret }
 }
 
-// blank is what NVML writes where it does not know a 32-bit number.
+// blank is NVML's mark for an unknown 32-bit number.
 const blank = math.MaxUint32

@@ -11,7 +11,7 @@ import (
 // A Source can't read NVIDIA GPUs in this build, and says so.
 type Source struct{}
 
-// New returns a source that can't read: this build has no NVML.
+// New returns a source that can't read, since this build has no NVML.
 func New(Config) *Source { return &Source{} }
 
 // Name is the source's name on the wire.

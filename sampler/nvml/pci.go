@@ -10,12 +10,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// kernel is what the system knows of PCI devices without asking the driver.
-// Reading it wakes no card. It belongs to one goroutine.
+// kernel reads what the system knows about PCI devices without asking the driver,
+// which wakes no GPU. One goroutine uses it.
 type kernel struct {
 	sysfs, proc string
-	// ours says of each address seen whether it is a GPU that is visible
-	// here, which does not change while the driver serves it.
+	// ours says for each address whether it is a GPU that is visible here, which
+	// does not change while the driver serves it.
 	ours map[string]bool
 }
 
@@ -29,8 +29,8 @@ func newKernel(sysfs, proc string) *kernel {
 	return &kernel{sysfs: sysfs, proc: proc, ours: map[string]bool{}}
 }
 
-// cards are the GPUs bound to the NVIDIA driver and visible here, by address;
-// none where there is no such driver, or no PCI, as under WSL.
+// cards are the GPUs that the NVIDIA driver serves and that are visible here, by
+// address. There are none without that driver or without PCI, as under WSL.
 func (k *kernel) cards() []card {
 	entries, err := os.ReadDir(filepath.Join(k.sysfs, "bus/pci/drivers/nvidia"))
 	if err != nil {
@@ -40,7 +40,7 @@ func (k *kernel) cards() []card {
 	var out []card
 	for _, e := range entries {
 		c := card{address: e.Name(), dir: filepath.Join(k.sysfs, "bus/pci/devices", e.Name())}
-		if strings.Count(c.address, ":") != 2 { // a file of the driver's
+		if strings.Count(c.address, ":") != 2 { // a file, not an address
 			continue
 		}
 		ours, known := k.ours[c.address]
@@ -55,9 +55,9 @@ func (k *kernel) cards() []card {
 	return out
 }
 
-// visible reports whether the driver shows the card here: a container sees all
-// cards of the machine in /sys, and its own in /proc. Listing the folder is
-// harmless; reading the information file in it would wake the card.
+// visible reports whether the driver shows the card here: a container sees all cards
+// of the machine in /sys, but only its own in /proc. Listing that folder wakes
+// nothing; reading the information file in it would wake the card.
 func (k *kernel) visible(address string) bool {
 	gpus := filepath.Join(k.proc, "driver/nvidia/gpus")
 	if _, err := os.Stat(gpus); err != nil {
@@ -67,8 +67,8 @@ func (k *kernel) visible(address string) bool {
 	return err == nil
 }
 
-// isGPU tells display controllers (PCI class 03) from the switches and bridges
-// that the driver serves too.
+// isGPU reports whether the card is a display controller (PCI class 03), since the
+// driver serves switches and bridges too.
 func (c card) isGPU() bool {
 	return c.read("vendor") == "0x10de" && strings.HasPrefix(c.read("class"), "0x03")
 }
@@ -94,7 +94,7 @@ func (c card) read(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// identity is what is known of a card that was never asked.
+// identity is the identity of a card that has never answered.
 func (c card) identity() gpu.Identity {
 	id := func(name string) string { return strings.TrimPrefix(c.read(name), "0x") }
 	return gpu.Identity{
@@ -106,8 +106,8 @@ func (c card) identity() gpu.Identity {
 	}
 }
 
-// provisionalUUID is the key of a device whose UUID is not known: the sampler
-// recognizes the device by it when it has got its own.
+// provisionalUUID stands for a UUID that is not known yet: the sampler recognizes the
+// device by it later.
 func provisionalUUID(address string) string { return "PCI-" + address }
 
 func addresses(cards []card) []string {

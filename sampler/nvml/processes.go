@@ -49,15 +49,15 @@ func readProcesses(d *device, r *gpu.Readings) {
 	}))
 }
 
-// takeSamples asks what processes used since it was asked last. The quality is
-// why there is nothing to be had, Good where there is.
+// takeSamples asks what processes used since the last question. The quality is Good,
+// or says why there are no samples.
 func (d *device) takeSamples(now time.Time) gpu.Quality {
 	since := d.samples.since(now)
 	rows, c := askRaw(&d.handle, "nvmlDeviceGetProcessUtilization", func(function, device unsafe.Pointer) ([]rawSample, code) {
 		return rawSamples(function, device, since)
 	})
 	switch c {
-	case success, notFound: // not found: nobody used anything
+	case success, notFound: // not found: no process used anything
 		d.samples.add(now, rows)
 		return gpu.Good
 	default:
@@ -65,8 +65,8 @@ func (d *device) takeSamples(now time.Time) gpu.Quality {
 	}
 }
 
-// listProcesses asks for every list. The code is success if one of them
-// answered, else that of the first.
+// listProcesses asks for every list. The code is success if one of them was there,
+// otherwise that of the first.
 func listProcesses(h *handle) (processTable, code) {
 	table, worst := processTable{}, success
 	answered := false
@@ -85,7 +85,7 @@ func listProcesses(h *handle) (processTable, code) {
 	return table, worst
 }
 
-// listByInstance asks each MIG instance, where the device's own lists are not
+// listByInstance asks each MIG instance, for when the lists of the device are not
 // permitted.
 func listByInstance(instances []*instance) (processTable, code) {
 	all, result := processTable{}, noPermission
@@ -99,7 +99,7 @@ func listByInstance(instances []*instance) (processTable, code) {
 	return all, result
 }
 
-// listOf asks the newest function that the driver has for a list.
+// listOf asks the newest function for a list that the driver has.
 func listOf(h *handle, symbols []string) (rows []rawProcess, c code) {
 	for _, symbol := range symbols {
 		rows, c = askRaw(h, symbol, rawProcesses)
@@ -110,7 +110,7 @@ func listOf(h *handle, symbols []string) (rows []rawProcess, c code) {
 	return rows, c
 }
 
-// processTable holds the rows of all lists by process and MIG instance.
+// processTable has the rows of all lists by process and MIG instance.
 type processTable map[processKey]processRow
 
 type processKey struct{ pid, gpuInstance, computeInstance uint32 }
@@ -120,10 +120,9 @@ type processRow struct {
 	memory gpu.Reading[gpu.Bytes]
 }
 
-// add adds a list's rows. One that can't be right is left out, and hides no
-// other.
+// add adds the rows of a list, without rows that can't be right.
 func (t processTable) add(kind gpu.ProcessType, rows []rawProcess) {
-	const mostPID = 1 << 22 // the kernel gives no larger one
+	const mostPID = 1 << 22 // the largest that the kernel gives
 	for _, raw := range rows {
 		if raw.pid == 0 || raw.pid > mostPID {
 			continue
@@ -138,8 +137,8 @@ func (t processTable) merge(other processTable) {
 	}
 }
 
-// put adds a row, or what it says more about a process that is there already:
-// lists repeat a process's memory, they don't split it.
+// put adds a row, or merges it with the row of the same process: several lists repeat
+// the memory of a process, they don't split it.
 func (t processTable) put(k processKey, row processRow) {
 	if old, ok := t[k]; ok {
 		row.kind = combine(old.kind, row.kind)
@@ -161,7 +160,7 @@ func combine(a, b gpu.ProcessType) gpu.ProcessType {
 	}
 }
 
-// processes are the table's, busiest first. Fill adds what each uses.
+// processes are those of the table, busiest first. Fill adds what each one uses.
 func (t processTable) processes(total gpu.Reading[gpu.Bytes], fill func(*gpu.Process)) []gpu.Process {
 	out := make([]gpu.Process, 0, len(t))
 	for k, row := range t {
@@ -187,7 +186,7 @@ func (t processTable) processes(total gpu.Reading[gpu.Bytes], fill func(*gpu.Pro
 	return out
 }
 
-// trusted is a reading's value for sorting: a doubtful one puts nobody first.
+// trusted is the value of a reading for sorting: a doubtful one sorts last.
 func trusted[T gpu.Percent | gpu.Bytes](r gpu.Reading[T]) T {
 	if r.Quality() != gpu.Good {
 		return 0

@@ -34,12 +34,12 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// These are the calls that go past the binding; doc.go says why. They go
-// through pointers that were looked up, so that none can be missing.
+// These calls don't use the binding; doc.go says why. They use pointers that were
+// looked up, so that no function can be missing.
 
 // open loads a library as the binding does, and keeps it loaded.
 func open(path string) (unsafe.Pointer, error) {
-	runtime.LockOSThread() // the loader's error belongs to the thread
+	runtime.LockOSThread() // dlerror is per thread
 	defer runtime.UnlockOSThread()
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -49,57 +49,67 @@ func open(path string) (unsafe.Pointer, error) {
 	return nil, errors.New(C.GoString(C.dlerror()))
 }
 
-// find returns a function of an open library, nil if it has none of the name.
+// find returns a function of an open library, nil if the library lacks it.
 func find(library unsafe.Pointer, symbol string) unsafe.Pointer {
 	name := C.CString(symbol)
 	defer C.free(unsafe.Pointer(name))
 	return C.dlsym(library, name)
 }
 
-// pointerOf is the driver's own handle of a device.
+// pointerOf is the handle that the driver itself uses for a device.
 func pointerOf(d nvml.Device) unsafe.Pointer {
 	return reflect.ValueOf(d).FieldByName("Handle").UnsafePointer()
 }
 
 const (
-	firstRows = 64      // that many processes need one call
-	mostRows  = 1 << 16 // no machine has more; a count beyond it is wrong
+	firstRows = 64      // one call is enough for so many processes
+	mostRows  = 1 << 16 // a larger count is wrong
 	widest    = 32      // bytes of the widest row
-	unwritten = 0xa5    // what the driver has not written reads as that
+	unwritten = 0xa5    // marks bytes that the driver has not written
 )
 
-// rawProcess is a row of a process list. What it lacks is all ones.
+// rawProcess is a row of a process list. Fields that the row lacks are all ones.
 type rawProcess struct {
 	pid                          uint32
 	memory                       uint64
 	gpuInstance, computeInstance uint32
 }
 
-// rawProcesses calls a process list. There is room for rows of the widest kind,
-// and how wide they are is measured by how far the driver has written.
+// grow repeats a call with a larger buffer until it is large enough, and returns the
+// buffer and the number of rows. Each row takes size elements.
+func grow[T any](size int, call func(buf []T, count *C.uint) C.int) (buf []T, count int, c code) {
+	for room := firstRows; room <= mostRows; room = max(2*room, count+firstRows) {
+		buf = make([]T, room*size)
+		rows := C.uint(room)
+		c = code(call(buf, &rows))
+		count = int(rows)
+		if c != insufficientSize {
+			return buf, count, c
+		}
+	}
+	return nil, 0, insufficientSize
+}
+
+// rawProcesses calls a process list. The buffer has room for the widest rows; how far
+// the driver has written tells how wide the rows are.
 func rawProcesses(function, device unsafe.Pointer) ([]rawProcess, code) {
-	for room := firstRows; room <= mostRows; {
-		buf := make([]byte, room*widest)
+	buf, count, c := grow(widest, func(buf []byte, count *C.uint) C.int {
 		for i := range buf {
 			buf[i] = unwritten
 		}
-		count := C.uint(room)
-		switch c := code(C.processes(function, device, &count, unsafe.Pointer(&buf[0]))); {
-		case c == insufficientSize:
-			room = max(2*room, int(count)+firstRows)
-		case c != success:
-			return nil, c
-		case int(count) > room:
-			return nil, unknown
-		default:
-			return splitRows(buf, int(count)), success
-		}
+		return C.processes(function, device, count, unsafe.Pointer(&buf[0]))
+	})
+	switch {
+	case c != success:
+		return nil, c
+	case count > len(buf)/widest:
+		return nil, unknown
 	}
-	return nil, insufficientSize
+	return splitRows(buf, count), success
 }
 
-// splitRows reads the rows of a buffer that was all unwritten before. A row's
-// last byte is never the mark: it is the high end of a size or an instance.
+// splitRows reads the rows of a buffer that was all unwritten before. The last byte of
+// a row is never the mark: it is the high end of a size or an instance.
 func splitRows(buf []byte, count int) []rawProcess {
 	if count == 0 {
 		return nil
@@ -129,24 +139,18 @@ func splitRows(buf []byte, count int) []rawProcess {
 	return rows
 }
 
-// rawSamples returns what processes used after since, in microseconds.
+// rawSamples returns what processes used after since, a time in microseconds.
 func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
-	for room := firstRows; room <= mostRows; {
-		buf := make([]rawSample, room)
-		count := C.uint(room)
-		switch c := code(C.samples(function, device, unsafe.Pointer(&buf[0]), &count, C.ulonglong(since))); {
-		case c == insufficientSize:
-			room = max(2*room, int(count)+firstRows)
-		case c != success:
-			return nil, c
-		default:
-			return buf[:min(int(count), room)], success
-		}
+	buf, count, c := grow(1, func(buf []rawSample, count *C.uint) C.int {
+		return C.samples(function, device, unsafe.Pointer(&buf[0]), count, C.ulonglong(since))
+	})
+	if c != success {
+		return nil, c
 	}
-	return nil, insufficientSize
+	return buf[:min(count, len(buf))], success
 }
 
-// rawFanRPM returns what the fan's tachometer says.
+// rawFanRPM reads the fan's tachometer.
 func rawFanRPM(function, device unsafe.Pointer, fan int) (uint32, code) {
 	info := nvml.FanSpeedInfo{Fan: uint32(fan)}
 	info.Version = nvml.STRUCT_VERSION(info, 1)

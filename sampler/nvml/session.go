@@ -18,36 +18,32 @@ import (
 type session struct {
 	lib       *library
 	driver    gpu.Driver
-	cards     []string // addresses of the kernel's cards when it began, less those that have gone
+	cards     []string // addresses of the kernel's cards when it began, without those that are gone
 	byAddress bool
 	places    []place
 
 	began    time.Time // by the source's clock
-	answered bool      // a device was read
+	answered bool      // a device has been read
 }
 
-// place is where a device is: on the bus, or in the driver's list.
+// place is where a device is: on the bus or in the driver's list.
 type place struct {
 	key    string
 	card   *card // nil where the address is not known
 	device *device
 }
 
-// plan is what a session is made of.
+// plan is what a session is made from.
 type plan struct {
 	cards   []card
-	known   map[string]gpu.Identity // of devices, by key; of each card
-	byIndex bool                    // go by the driver's own list
+	known   map[string]gpu.Identity // by key; of each card
+	byIndex bool                    // use the driver's own list
 	records map[string]*record      // by key
-	window  time.Duration
-	log     *slog.Logger
-
-	throughput bool // see Config.PCIeThroughput
+	cfg     Config
 }
 
-// begin initializes the library and lists the devices. It attaches none: that
-// happens when each is read for the first time, one by one, since it can take
-// long or hang.
+// begin initializes the library and lists the devices. It attaches none: the first
+// read of each device does, since that can take long or hang.
 func begin(l *library, p plan) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
@@ -59,7 +55,7 @@ func begin(l *library, p plan) (*session, error) {
 		s.list(p, count)
 		return s, nil
 	}
-	l.shutdown(p.log)
+	l.shutdown(p.cfg.Log)
 	if c != success {
 		return nil, c.advice()
 	}
@@ -70,10 +66,9 @@ func begin(l *library, p plan) (*session, error) {
 	}
 }
 
-// addressable reports whether devices are taken by their address on the bus:
-// where the kernel and the driver list the same, so that each is known before
-// it has answered, and in any case where one sleeps, which going through the
-// driver's list would wake.
+// addressable reports whether to attach devices by their address on the bus: if the
+// kernel and the driver list the same number, so that each device is known before it
+// has answered, and always if one sleeps, since the driver's list would wake it.
 func addressable(cards []card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
 }
@@ -83,7 +78,7 @@ func (s *session) list(p plan, count int) {
 		if p.records[key] == nil {
 			p.records[key] = newRecord()
 		}
-		d := newDevice(s.lib, identity, attach, p.records[key], p, p.log.With("device", key))
+		d := newDevice(s.lib, identity, attach, p.records[key], p.cfg, p.cfg.Log.With("device", key))
 		d.driver = s.driver.Version
 		if c != nil {
 			d.identity.PCI = c.address
@@ -105,16 +100,16 @@ func (s *session) list(p plan, count int) {
 	}
 }
 
-// lacks reports whether there is a card that came after the session began: only
-// a new one can know it. One that goes is no reason to end the session, which the
-// others need; where it comes back, it is new.
+// lacks reports whether there is a card that came after the session began, which only
+// a new session can read. The session stays when a card goes, since the other cards
+// need it; a card that comes back counts as new.
 func (s *session) lacks(cards []card) bool {
 	now := addresses(cards)
 	s.cards = slices.DeleteFunc(s.cards, func(address string) bool { return !slices.Contains(now, address) })
 	return len(now) > len(s.cards)
 }
 
-// end shuts the library down. No call may be under way.
+// end shuts the library down. No call may run.
 func (s *session) end(log *slog.Logger) {
 	for _, p := range s.places {
 		p.device.release()

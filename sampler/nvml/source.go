@@ -14,16 +14,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
-// A Source reads all NVIDIA GPUs of this machine. Only one in a process can be
-// of use at a time: the library is the process's.
+// A Source reads all NVIDIA GPUs of this machine. A process can use only one at a
+// time, since it has only one library.
 type Source struct {
 	cfg    Config
 	kernel *kernel
 	set    *perdevice.Set
 	now    func() time.Time // for pauses
 
-	// Read's own.
-	rest      rest
+	// Only Read uses these.
+	pauses    pauses
 	driver    gpu.Driver
 	last      map[string]gpu.Device // as last read, by key
 	announced string
@@ -31,13 +31,13 @@ type Source struct {
 	mu      sync.Mutex
 	lib     *library           // nil until it is loaded
 	session *session           // nil while the library is not initialized
-	job     *job               // nil while the library is left as it is
-	records map[string]*record // by key; a job's to change
+	job     *job               // nil while nothing changes the library's state
+	records map[string]*record // by key; only a job changes the map
 	byIndex bool               // the driver knows none of the kernel's addresses
 	closed  bool
 }
 
-// job is a call that changes the library's state, on a goroutine of its own.
+// job is a change of the library's state, on a goroutine of its own.
 type job struct {
 	what  string // "being initialized"
 	began time.Time
@@ -45,8 +45,8 @@ type job struct {
 	err   error // once done is closed
 }
 
-// New returns a source that has done nothing yet. The library is loaded when it
-// is read, and looked for again while it can't be.
+// New returns a source. Read loads the library, and looks for it again if it was not
+// there.
 func New(cfg Config) *Source {
 	cfg = cfg.withDefaults()
 	return &Source{
@@ -62,28 +62,28 @@ func New(cfg Config) *Source {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceNVML }
 
-// LibraryLoaded reports whether NVIDIA's management library could be loaded, also
-// where it can't be initialized.
+// LibraryLoaded reports whether NVIDIA's management library could be loaded, even if
+// it can't be initialized.
 func (s *Source) LibraryLoaded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lib != nil
 }
 
-// Read reads every device once, and comes back when all have answered or soon
-// after ctx ends; see [perdevice.Set.Read] for devices that are slow. Loading
-// and initializing the driver is waited for up to the deadline.
+// Read reads every device once, and returns when all have answered or soon after ctx
+// ends; see [perdevice.Set.Read] for devices that are slow. It waits up to the
+// deadline for the library to be loaded and initialized.
 //
-// Where there is no driver, it returns an error with a *gpu.Advice in it that
-// wraps gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted,
-// gpu.ErrNotAnswering or gpu.ErrNoDevices. Devices that sleep come beside it.
+// Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
+// gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
+// gpu.ErrNoDevices. Devices that sleep are returned beside the error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards := s.kernel.cards()
 	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
-		s.rest = rest{}
+		s.pauses = pauses{}
 		return s.snapshot(s.set.Read(ctx, s.sleepers(cards))), nil
 	}
-	if s.rest.resting(s.now(), cards) {
+	if s.pauses.pausing(s.now(), cards) {
 		return s.snapshot(s.leaveAlone(ctx, cards)), nil
 	}
 	sess, err := s.attach(ctx, cards)
@@ -96,8 +96,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 
 func awake(c card) bool { return !c.asleep() }
 
-// sleepers is what to read of cards of which nothing may be asked: the ones
-// that sleep.
+// sleepers are the cards that sleep, which may not be asked anything.
 func (s *Source) sleepers(cards []card) []perdevice.Device {
 	var out []perdevice.Device
 	for _, c := range cards {
@@ -112,7 +111,7 @@ func (s *Source) sleepers(cards []card) []perdevice.Device {
 	return out
 }
 
-// identity is who a card is: as it told us, if it ever did.
+// identity is the identity of a card, as it reported it if it ever did.
 func (s *Source) identity(c card) gpu.Identity {
 	for _, d := range s.last {
 		if d.PCI == c.address {
@@ -122,7 +121,7 @@ func (s *Source) identity(c card) gpu.Identity {
 	return c.identity()
 }
 
-// beside is what can be had without a driver: the cards that sleep, if any.
+// beside is what is known without a driver: the cards that sleep, if any.
 func (s *Source) beside(ctx context.Context, cards []card) *gpu.Snapshot {
 	if asleep := s.sleepers(cards); len(asleep) > 0 {
 		return s.snapshot(s.set.Read(ctx, asleep))
@@ -130,7 +129,7 @@ func (s *Source) beside(ctx context.Context, cards []card) *gpu.Snapshot {
 	return nil
 }
 
-// leaveAlone returns the devices as they are known, without a driver call.
+// leaveAlone returns the devices as they were last, without a driver call.
 func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
@@ -140,7 +139,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 			Identity: identity,
 			Asleep:   c.asleep,
 			Read: func() (perdevice.Result, error) {
-				return perdevice.Result{Identity: identity, Readings: stale(known), Reason: leftAlone}, nil
+				return perdevice.Result{Identity: identity, Readings: known.Stale(), Reason: leftAlone}, nil
 			},
 		}
 	}
@@ -151,7 +150,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 	return out
 }
 
-// judge decides what a reading of all devices means for the session, and
+// judge decides whether the session goes on after a reading of all devices, and
 // returns the snapshot.
 func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.Snapshot, error) {
 	for i, p := range sess.places {
@@ -165,7 +164,7 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	if driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && allFail(devices) {
 		s.letGo()
 	}
-	if idle := s.mayDoze(sess, cards, devices); s.rest.note(now, idle) {
+	if idle := s.mayDoze(sess, cards, devices); s.pauses.note(now, idle) {
 		s.letGo()
 	}
 	tellApart(sess.places, devices)
@@ -176,10 +175,10 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	return s.snapshot(listed), err
 }
 
-// allFail reports whether no device answers, and one of them is refused. A
-// library that has found a device lost may say so forever; it is initialized anew
-// once a minute to see whether the device is back. Beside one that answers it is
-// not: initializing can take long or hang, and nobody else is to wait for that.
+// allFail reports whether no device answers, and the driver refuses one of them. A
+// library that has found a device lost may report that forever, so it is initialized
+// again once a minute. It is not while another device answers: initializing can take
+// long or hang, and that device must not wait.
 func allFail(devices []gpu.Device) bool {
 	answers := func(d gpu.Device) bool { return d.State == gpu.StateOK }
 	return slices.ContainsFunc(devices, failing) && !slices.ContainsFunc(devices, answers)
@@ -188,16 +187,14 @@ func allFail(devices []gpu.Device) bool {
 // failing reports whether the driver refuses a device that it lists.
 func failing(d gpu.Device) bool { return codeOf(&d).failure() }
 
-// mayDoze reports whether the system would power all cards down if we let go
-// of them.
+// mayDoze reports whether the system would power all cards down if the session ended.
 func (s *Source) mayDoze(sess *session, cards []card, devices []gpu.Device) bool {
 	return sess.byAddress &&
 		!slices.ContainsFunc(cards, func(c card) bool { return !c.mayDoze() }) &&
 		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !idle(&d) })
 }
 
-// driverGone reports whether every device fails as if the driver had been taken
-// away.
+// driverGone reports whether every device fails as if the driver were gone.
 func driverGone(devices []gpu.Device) bool {
 	gone := 0
 	for _, d := range devices {
@@ -211,9 +208,8 @@ func driverGone(devices []gpu.Device) bool {
 	return gone > 0
 }
 
-// tellApart gives a device without an answer, known from an earlier session by its
-// index, the name of a device not known, where another one has turned out to be
-// the one that it was taken for.
+// tellApart makes a device unknown that has not answered and got its identity from an
+// earlier session by its index, if another device turned out to have that identity.
 func tellApart(places []place, devices []gpu.Device) {
 	claimed := map[string]bool{}
 	for _, d := range devices {
@@ -233,8 +229,8 @@ func tellApart(places []place, devices []gpu.Device) {
 	}
 }
 
-// listed are the devices that are ours. One is not that the kernel shows and the
-// driver does not know, or does not permit while it permits others, as in a
+// listed are the devices that are ours. A device is not ours if the kernel lists it and
+// the driver does not know it, or does not permit it while it permits others, as in a
 // container. The error says why there is none.
 func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
 	var out []gpu.Device
@@ -257,11 +253,9 @@ func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, erro
 	}
 }
 
-// distrustAddresses makes the next session go by the driver's own list.
+// distrustAddresses makes the next session use the driver's own list.
 func (s *Source) distrustAddresses(sess *session, c code) error {
-	s.mu.Lock()
-	s.byIndex = true
-	s.mu.Unlock()
+	s.locked(func() { s.byIndex = true })
 	s.letGo()
 	return &gpu.Advice{
 		What: "the NVIDIA driver does not know the GPUs that the kernel lists",
@@ -298,8 +292,7 @@ func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 	}
 }
 
-// next returns the session as it is, or the job that has to end before there
-// is one.
+// next returns the session, or the job that must end before there is one.
 func (s *Source) next(cards []card) (*session, *job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,7 +326,7 @@ func hanging(j *job) *gpu.Advice {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, window: s.cfg.Window, throughput: s.cfg.PCIeThroughput, log: s.cfg.Log}
+	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, cfg: s.cfg}
 	p.known = make(map[string]gpu.Identity, len(s.last)+len(cards))
 	for key, d := range s.last {
 		p.known[key] = d.Identity
@@ -341,39 +334,34 @@ func (s *Source) startBegin(cards []card) {
 	for _, c := range cards {
 		p.known[c.address] = s.identity(c)
 	}
-	s.start("being initialized", func() error {
+	s.start("being initialized", func() (err error) {
+		before := lib
 		if lib == nil {
-			return s.beginWithNew(p)
+			if lib, err = load(s.cfg.LibraryPath, s.cfg.Log); err != nil {
+				return err
+			}
 		}
-		return afterUpdate(s.beginWith(lib, p))
+		s.locked(func() { s.lib = lib })
+		sess, err := begin(lib, p)
+		if sess != nil {
+			sess.began = s.now()
+		}
+		s.locked(func() { s.session = sess })
+		if before != nil {
+			return afterUpdate(err)
+		}
+		return err
 	})
 }
 
-// beginWithNew loads the library first.
-func (s *Source) beginWithNew(p plan) error {
-	lib, err := load(s.cfg.LibraryPath)
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.lib = lib
-	s.mu.Unlock()
-	return s.beginWith(lib, p)
-}
-
-func (s *Source) beginWith(lib *library, p plan) error {
-	sess, err := begin(lib, p)
-	if sess != nil {
-		sess.began = s.now()
-	}
+func (s *Source) locked(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session = sess
-	return err
+	do()
 }
 
-// afterUpdate says of versions that differ what the likely reason is when the
-// library was loaded before: it is still that of the driver before an update.
+// afterUpdate gives the likely reason why versions differ if the library was loaded
+// before: it is still the library of the driver before an update.
 func afterUpdate(err error) error {
 	if a, ok := errors.AsType[*gpu.Advice](err); ok && errors.Is(err, gpu.ErrVersionMismatch) {
 		return &gpu.Advice{
@@ -385,8 +373,7 @@ func afterUpdate(err error) error {
 	return err
 }
 
-// startEnd ends the session. The caller holds mu, and has seen that no call is
-// under way.
+// startEnd ends the session. The caller holds mu, and has made sure that no call runs.
 func (s *Source) startEnd() {
 	sess := s.session
 	s.session = nil
@@ -396,8 +383,8 @@ func (s *Source) startEnd() {
 	})
 }
 
-// start runs a job. The caller holds mu. A session that a job brings after
-// Close is ended at once.
+// start starts a job. The caller holds mu. A session that begins after Close is ended
+// at once.
 func (s *Source) start(what string, work func() error) {
 	j := &job{what: what, began: time.Now(), done: make(chan struct{})}
 	s.job = j
@@ -418,39 +405,37 @@ func (s *Source) start(what string, work func() error) {
 	}()
 }
 
-// letGo ends the session, unless a call is under way.
+// letGo ends the session, unless a call runs.
 func (s *Source) letGo() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != nil && s.job == nil && !s.closed && s.set.Flying() == 0 {
+	if s.session != nil && s.job == nil && s.set.Flying() == 0 {
 		s.startEnd()
 	}
 }
 
-// await waits for a job up to the deadline, whatever patience ctx has: nothing
-// can be read before. A ctx that is canceled ends the wait.
+// await waits for a job up to its deadline, or until ctx is canceled. An earlier
+// deadline of ctx does not end the wait, since nothing can be read before.
 func (s *Source) await(ctx context.Context, j *job) bool {
 	overdue := time.NewTimer(time.Until(j.began.Add(s.cfg.Deadline)))
 	defer overdue.Stop()
-	select {
-	case <-j.done:
-		return true
-	case <-overdue.C:
-		return false
-	case <-ctx.Done():
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	select {
-	case <-j.done:
-		return true
-	case <-overdue.C:
-		return false
+	ended := ctx.Done()
+	for {
+		select {
+		case <-j.done:
+			return true
+		case <-overdue.C:
+			return false
+		case <-ended:
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return false
+			}
+			ended = nil
+		}
 	}
 }
 
-// announce logs which driver it is, when that is news.
+// announce logs which driver it is, when that has changed.
 func (s *Source) announce(sess *session) {
 	s.driver = sess.driver
 	news := fmt.Sprint(sess.driver.Version, len(sess.places))
@@ -459,12 +444,11 @@ func (s *Source) announce(sess *session) {
 	}
 	s.announced = news
 	s.cfg.Log.Info("the NVIDIA driver answers", "library", sess.lib.path, "driver", sess.driver.Version,
-		"devices", len(sess.places), "lacking", len(sess.lib.missing()))
-	s.cfg.Log.Debug("functions that the driver lacks", "functions", sess.lib.missing())
+		"devices", len(sess.places))
 }
 
-// Close lets go of the driver. It does not wait for a call that hangs; what
-// can be shut down in a moment is. Read returns an error from then on.
+// Close releases the driver. It waits up to a second for the library to be shut down,
+// but not for a call that hangs. Read returns an error from then on.
 func (s *Source) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -473,7 +457,7 @@ func (s *Source) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	s.set.Close(s.end)
+	s.set.Close(s.letGo)
 	s.mu.Lock()
 	j := s.job
 	s.mu.Unlock()
@@ -488,13 +472,4 @@ func (s *Source) Close() error {
 	case <-enough.C:
 	}
 	return nil
-}
-
-// end ends the session when no call is under way any more.
-func (s *Source) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session != nil && s.job == nil {
-		s.startEnd()
-	}
 }

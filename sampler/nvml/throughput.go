@@ -20,12 +20,10 @@ type throughput struct {
 	at             gpu.Reading[time.Time]
 }
 
-// readTraffic measures the traffic over PCIe where the counters of readActivity,
-// which comes before, don't give it, and only where that is wanted: NVML counts for
-// 20 ms in each direction, and the call does not come back before. So it is done
-// each ten seconds at most, readings on demand included; what lies between has the
-// last values with their time. A device that fails is measured anew when it is
-// well again.
+// readTraffic measures the traffic over PCIe if that is wanted and the counters of
+// readActivity don't give it. NVML blocks for 20 ms in each direction, so it measures
+// at most every ten seconds; readings in between repeat the last values with their
+// time. A device that failed is measured again when it works again.
 func readTraffic(d *device, r *gpu.Readings) {
 	t, a := &d.traffic, &r.Activity
 	if !t.wanted || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {
@@ -38,8 +36,7 @@ func readTraffic(d *device, r *gpu.Readings) {
 	a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt = t.sent, t.received, t.at
 }
 
-// byCounters reports whether the counters give a reading, or will once there is
-// something to compare with.
+// byCounters reports whether the counters give a reading, or will at the next reading.
 func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
 	return r.Quality() != gpu.NotSupported && r.Quality() != gpu.NotPermitted
 }
@@ -56,11 +53,8 @@ func (t *throughput) measure(h *handle) {
 	}
 }
 
-// kilobytes is a rate in KB a second, which are taken for 1000 bytes: NVML's
-// documentation does not say, and writes KiB and MiB where it means powers of 2.
+// kilobytes is a rate in KB a second, of 1000 bytes each: NVML's documentation does
+// not say, but writes KiB and MiB where it means powers of 2.
 func kilobytes(v uint32) gpu.Reading[gpu.BytesPerSecond] {
-	if !known(v) {
-		return gpu.Absent[gpu.BytesPerSecond](gpu.NotReported)
-	}
-	return within(gpu.Of(1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
+	return within(reported(known(v), 1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// DefaultDeadline is after how long a call counts as hanging.
+// DefaultDeadline is the time after which a call counts as hanging.
 const DefaultDeadline = 2 * time.Second
 
-// A Device is one that a [Set] is asked to read.
+// A Device is what a [Set] reads.
 type Device struct {
-	// Key tells devices apart and stays the same: a PCI address, a UUID.
+	// Key identifies the device and never changes: a PCI address, a UUID.
 	Key string
 	// Identity is what is known of the device before it has answered.
 	Identity gpu.Identity
-	// Asleep reports whether the system has powered the device down; such a
-	// device is not read. It must be quick and wake nothing: one file of
-	// sysfs. Nil stands for never.
+	// Asleep reports whether the system has powered the device down; then
+	// the device is not read. Asleep must be quick and must wake nothing: it
+	// reads one file of sysfs. Nil stands for never.
 	Asleep func() bool
-	// Read asks the driver, and may hang. An error with [ErrLost] in it
-	// makes the device lost, any other one not answering; a *gpu.Advice in
-	// it is shown to people. What it returns is the caller's.
+	// Read asks the driver, and may hang. An error that wraps [ErrLost] makes
+	// the device lost, any other error makes it not answering; people see a
+	// *gpu.Advice in it. The result is the caller's.
 	Read func() (Result, error)
 }
 
-// A Set reads devices, each of them with at most one call under way.
+// A Set reads devices, with at most one call at a time for each device.
 type Set struct {
 	deadline time.Duration
 
@@ -36,13 +36,13 @@ type Set struct {
 	mu     sync.Mutex
 	slots  map[string]*entry
 	closed bool
-	then   func() // after Close: for when no call is under way
+	then   func() // after Close: to be called when no call runs any more
 	flying int
 }
 
 type entry struct {
 	slot
-	done chan struct{} // closed when the call under way ends
+	done chan struct{} // closed when the running call ends
 }
 
 // New returns a set that has read nothing. A deadline of 0 stands for
@@ -54,23 +54,23 @@ func New(deadline time.Duration) *Set {
 	return &Set{deadline: deadline, closing: make(chan struct{}), slots: map[string]*entry{}}
 }
 
-// Read starts a call for each device that has none under way, and returns all
+// Read starts a call for each device that has none running, and returns all
 // devices in their order when every call has answered, or ctx ends:
 //
 //   - A device that answered is in StateOK with its new readings.
-//   - One whose call is under way for less than the deadline keeps its last
-//     readings, with the older SampledAt that they have, and its state. One
-//     that has never been heard of is waited for up to the deadline, even where
-//     ctx has a shorter one; a ctx that is canceled ends that too.
-//   - One whose call is under way for longer is in StateNotAnswering since it
-//     began, has no readings, and is not waited for. What the call returns in
-//     the end is dropped, and the next Read starts another.
-//   - One whose call failed is in StateNotAnswering or StateLost, and called
-//     again by the next Read.
-//   - One that sleeps is in StateAsleep, and not called.
+//   - A device whose call runs for less than the deadline keeps its state and its
+//     last readings, with their older SampledAt. Read waits up to the deadline for
+//     a device that has never answered, even where ctx has an earlier deadline,
+//     but not after ctx is canceled.
+//   - A device whose call runs for longer is in StateNotAnswering since the call
+//     began and has no readings. Read does not wait for it. The late result is
+//     dropped, and the next Read after it starts another call.
+//   - A device whose call failed is in StateNotAnswering or StateLost. The next
+//     Read calls it again.
+//   - A device that sleeps is in StateAsleep, and is not called.
 //
-// One goroutine at a time may call Read. Devices that are no longer given are
-// forgotten once they have no call under way. After Close it starts no calls.
+// One goroutine at a time may call Read. A device that is no longer given is
+// forgotten once no call for it runs. After Close, Read starts no calls.
 func (s *Set) Read(ctx context.Context, devices []Device) []gpu.Device {
 	s.start(devices)
 	for _, d := range devices {
@@ -79,7 +79,7 @@ func (s *Set) Read(ctx context.Context, devices []Device) []gpu.Device {
 	return s.collect(devices)
 }
 
-// start begins what calls there are to begin.
+// start begins the calls.
 func (s *Set) start(devices []Device) {
 	asleep := make([]bool, len(devices))
 	for i, d := range devices {
@@ -109,27 +109,22 @@ func (s *Set) start(devices []Device) {
 // call is one driver call, on its own goroutine.
 func (s *Set) call(e *entry, read func() (Result, error), done chan struct{}) {
 	r, err := read()
-	if then := s.land(e, r, err, done); then != nil {
+	s.mu.Lock()
+	e.finish(time.Now(), s.deadline, r, err)
+	close(done)
+	s.flying--
+	var then func()
+	if s.flying == 0 {
+		then, s.then = s.then, nil
+	}
+	s.mu.Unlock()
+	if then != nil {
 		then()
 	}
 }
 
-// land notes how a call ended, and returns what there is to do after the last.
-func (s *Set) land(e *entry, r Result, err error, done chan struct{}) (then func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e.finish(time.Now(), s.deadline, r, err)
-	close(done)
-	s.flying--
-	if s.flying > 0 {
-		return nil
-	}
-	then, s.then = s.then, nil
-	return then
-}
-
-// wait returns when the device's call has ended, has passed the deadline, or
-// ctx ends and the device is known already.
+// wait returns when the device's call has ended or passed the deadline, or when
+// ctx ends and the device has answered before.
 func (s *Set) wait(ctx context.Context, key string) {
 	s.mu.Lock()
 	e := s.slots[key]
@@ -140,27 +135,25 @@ func (s *Set) wait(ctx context.Context, key string) {
 	}
 	overdue := time.NewTimer(left)
 	defer overdue.Stop()
-	select {
-	case <-done:
-		return
-	case <-overdue.C:
-		return
-	case <-s.closing:
-		return
-	case <-ctx.Done():
-	}
-	if known || ctx.Err() == context.Canceled {
-		return
-	}
-	// Its patience is over, but nothing at all is known of this device.
-	select {
-	case <-done:
-	case <-overdue.C:
-	case <-s.closing:
+	ended := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return
+		case <-overdue.C:
+			return
+		case <-s.closing:
+			return
+		case <-ended:
+			if known || ctx.Err() == context.Canceled {
+				return
+			}
+			ended = nil // nothing is known of this device yet
+		}
 	}
 }
 
-// collect says what is known of the devices now, and forgets all others.
+// collect returns what is known of the devices now, and forgets all others.
 func (s *Set) collect(devices []Device) []gpu.Device {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,17 +172,17 @@ func (s *Set) collect(devices []Device) []gpu.Device {
 	return out
 }
 
-// Flying is the number of calls under way.
+// Flying is the number of calls that run.
 func (s *Set) Flying() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flying
 }
 
-// Close makes Read start nothing more, and one that waits return. It does not
-// wait: a goroutine whose driver call hangs stays until the driver lets it go.
-// Once no call is under way, then is called, where it is not nil: by Close, or
-// on the goroutine of the last call. Only the first Close counts.
+// Close ends a Read that waits, and later ones start no calls. Close does not
+// wait: a goroutine whose driver call hangs stays until that call returns. Once no
+// call runs, then is called, unless it is nil: by Close, or on the goroutine of
+// the last call. A second Close does nothing.
 func (s *Set) Close(then func()) {
 	s.mu.Lock()
 	if s.closed {

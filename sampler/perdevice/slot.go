@@ -9,10 +9,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// ErrLost is in the error of a read whose device is gone from the bus.
+// ErrLost is wrapped by the error of a read whose device is gone from the bus.
 var ErrLost = errors.New("the device is gone from the bus")
 
-// A Result is what one read of a device gave.
+// A Result is what one read of a device returned.
 type Result struct {
 	Identity gpu.Identity
 	Readings gpu.Readings
@@ -20,39 +20,39 @@ type Result struct {
 	Reason gpu.Advice
 }
 
-// slot is what is known of one device, and decides its state. It has no clock
-// and starts nothing: whoever does tells it what happened when.
+// slot holds what is known of one device, and decides its state. It has no clock
+// and starts no calls: the Set reports what happened when.
 type slot struct {
 	state  gpu.State // "" before anything is known
 	since  time.Time
 	reason gpu.Advice
 
-	// flying is set while a call is under way, began when it started.
+	// flying is set while a call runs, began is when the call started.
 	flying bool
 	began  time.Time
 
 	identity gpu.Identity
 	good     *Result // of the last call that answered in time, while in StateOK
 	sampled  time.Time
-	// xids are events, and no readings: they stay known while the device is
-	// not in StateOK.
+	// xids are events, not readings: they stay known while the device is not
+	// in StateOK.
 	xids gpu.Reading[[]gpu.XID]
 }
 
-// begin notes that a call starts.
+// begin records that a call starts.
 func (s *slot) begin(now time.Time) {
 	s.flying, s.began = true, now
 }
 
-// sleep notes that the device is powered down.
+// sleep records that the device is powered down.
 func (s *slot) sleep(now time.Time) {
 	s.enter(gpu.StateAsleep, now, gpu.Advice{
 		What: "the system has powered the device down, and gpuwhy leaves it asleep",
 	})
 }
 
-// finish notes how the call ended. What comes back after the deadline is
-// dropped: it tells of a time that has passed.
+// finish records how the call ended. A result that comes after the deadline is
+// too old and is dropped.
 func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error) {
 	s.flying = false
 	if xids := r.Readings.Health.XIDs; xids.Present() {
@@ -81,7 +81,7 @@ func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error
 	}
 }
 
-// enter changes the state. Since stays where the state was the same already.
+// enter sets the state. Since only changes with the state.
 func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	if s.state != state {
 		s.state, s.since = state, since
@@ -90,15 +90,19 @@ func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	s.good = nil
 }
 
-// overdue reports whether the call under way has passed the deadline.
+// overdue reports whether the running call has passed the deadline.
 func (s *slot) overdue(now time.Time, deadline time.Duration) bool {
 	return s.flying && now.Sub(s.began) >= deadline
 }
 
-// device is what can be said of the device now.
+// device is what is known of the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	if s.overdue(now, deadline) {
-		s.enter(gpu.StateNotAnswering, s.began, hangs())
+		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
+			What: "a driver call has not come back",
+			Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+			Err:  gpu.ErrNotAnswering,
+		})
 	}
 	if s.state == "" {
 		return gpu.Device{Identity: s.identity, State: gpu.StateNotAnswering, Since: now.UTC(), Reason: gpu.Advice{
@@ -107,10 +111,9 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 		}}
 	}
 	d := gpu.Device{Identity: s.identity, State: s.state, Since: s.since.UTC(), Reason: s.reason}
-	if s.good == nil && s.xids.Present() {
+	if s.good == nil {
 		d.Health.XIDs = gpu.Map(s.xids, slices.Clone)
-	}
-	if s.good != nil {
+	} else {
 		d.SampledAt = s.sampled.UTC()
 		d.Readings = clone(s.good.Readings)
 		d.Reason = s.good.Reason
@@ -118,8 +121,8 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	return d
 }
 
-// clone shares nothing with r: the same readings can be returned again, and
-// each time they are the caller's.
+// clone returns a copy that shares nothing with r, since the same readings can be
+// returned again.
 func clone(r gpu.Readings) gpu.Readings {
 	r.Fans.Fans = slices.Clone(r.Fans.Fans)
 	r.Instances = slices.Clone(r.Instances)
@@ -128,16 +131,7 @@ func clone(r gpu.Readings) gpu.Readings {
 	return r
 }
 
-// hangs is why a device is not answering; since when is in its Since.
-func hangs() gpu.Advice {
-	return gpu.Advice{
-		What: "a driver call has not come back",
-		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
-		Err:  gpu.ErrNotAnswering,
-	}
-}
-
-// adviceOf is the advice in err, or instead with err as its cause.
+// adviceOf is the advice that err wraps, or instead with err as its cause.
 func adviceOf(err error, instead gpu.Advice) gpu.Advice {
 	if a, ok := errors.AsType[*gpu.Advice](err); ok {
 		return *a

@@ -150,8 +150,11 @@ func (d *device) read(dev *gpu.Device, now time.Time) {
 	}
 	dev.State = gpu.StateOK
 	dev.Since = since
-	if first := earlier(d.started, now); since.Before(first) {
-		dev.Since = first
+	if since.Before(d.started) {
+		dev.Since = d.started
+	}
+	if now.Before(d.started) {
+		dev.Since = now
 	}
 	dev.SampledAt = now
 	s := d.tapes[m.job].at(m.second)
@@ -171,13 +174,6 @@ func (d *device) read(dev *gpu.Device, now time.Time) {
 	dev.Instances = d.migInstances(processes)
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // supported returns the value of a reading that some products have.
 func supported[T any](ok bool, v T) gpu.Reading[T] {
 	if !ok {
@@ -187,32 +183,31 @@ func supported[T any](ok bool, v T) gpu.Reading[T] {
 }
 
 func (d *device) utilization(s *sample) gpu.Utilization {
-	whole := d.instances == nil // the classic call knows no MIG instances
-	engines := d.product.engines && whole
+	if d.instances != nil { // the classic call knows no MIG instances
+		return gpu.AllAbsent[gpu.Utilization](gpu.NotSupported)
+	}
+	idle := supported(d.product.engines, gpu.Percent(0))
 	return gpu.Utilization{
-		GPU:     supported(whole, gpu.Percent(s.gpu)),
-		Memory:  supported(whole, gpu.Percent(s.memory)),
-		Encoder: supported(whole, gpu.Percent(s.enc)),
-		Decoder: supported(whole, gpu.Percent(s.dec)),
-		JPEG:    supported(engines, gpu.Percent(0)),
-		OFA:     supported(engines, gpu.Percent(0)),
+		GPU: gpu.Of(gpu.Percent(s.gpu)), Memory: gpu.Of(gpu.Percent(s.memory)),
+		Encoder: gpu.Of(gpu.Percent(s.enc)), Decoder: gpu.Of(gpu.Percent(s.dec)),
+		JPEG: idle, OFA: idle,
 	}
 }
 
 // encoding is one session while the encoder works, which is faster the more of it
 // is used: some 240 pictures a second at three quarters.
 func (d *device) encoding(s *sample) gpu.Encoding {
-	whole := d.instances == nil
-	var sessions int
-	var frames, latency float64
-	if s.enc > 0 {
-		sessions, frames = 1, math.Round(3.2*float64(s.enc))
-		latency = math.Round(1e6 / max(frames, 1))
+	if d.instances != nil {
+		return gpu.AllAbsent[gpu.Encoding](gpu.NotSupported)
 	}
+	if s.enc == 0 {
+		return gpu.Encoding{Sessions: gpu.Of(0), FrameRate: gpu.Of[gpu.FramesPerSecond](0), Latency: gpu.Of[gpu.Microseconds](0)}
+	}
+	frames := math.Round(3.2 * float64(s.enc))
 	return gpu.Encoding{
-		Sessions:  supported(whole, sessions),
-		FrameRate: supported(whole, gpu.FramesPerSecond(frames)),
-		Latency:   supported(whole, gpu.Microseconds(latency)),
+		Sessions:  gpu.Of(1),
+		FrameRate: gpu.Of(gpu.FramesPerSecond(frames)),
+		Latency:   gpu.Of(gpu.Microseconds(math.Round(1e6 / max(frames, 1)))),
 	}
 }
 
@@ -338,32 +333,21 @@ func (d *device) pcie(s *sample, now time.Time) gpu.PCIe {
 }
 
 func (d *device) health(now time.Time) gpu.Health {
+	h := gpu.AllAbsent[gpu.Health](gpu.NotSupported) // such as retired pages, which older products have
+	h.XIDs = gpu.Reading[[]gpu.XID]{}
 	if !d.product.ecc {
-		return withoutECC
+		return h
 	}
 	var corrected uint64
 	if d.errorEvery > 0 {
 		corrected = uint64(max(0, now.Sub(d.booted)/d.errorEvery))
 	}
-	h := withoutECC
 	h.ECCMode, h.ECCModePending = gpu.Of(true), gpu.Of(true)
 	h.CorrectedVolatile, h.UncorrectedVolatile = gpu.Of(corrected), gpu.Of[uint64](0)
 	h.CorrectedAggregate, h.UncorrectedAggregate = gpu.Of(corrected+3*d.remapped), gpu.Of[uint64](0)
 	h.RemappedCorrectable, h.RemappedUncorrectable = gpu.Of(d.remapped), gpu.Of[uint64](0)
 	h.RemapPending, h.RemapFailed = gpu.Of(false), gpu.Of(false)
 	return h
-}
-
-// withoutECC is what a GeForce says of its memory's health. Retired pages are
-// of products older than those here.
-var withoutECC = gpu.Health{
-	ECCMode: notSupported[bool](), ECCModePending: notSupported[bool](),
-	CorrectedVolatile: notSupported[uint64](), UncorrectedVolatile: notSupported[uint64](),
-	CorrectedAggregate: notSupported[uint64](), UncorrectedAggregate: notSupported[uint64](),
-	RemappedCorrectable: notSupported[uint64](), RemappedUncorrectable: notSupported[uint64](),
-	RemapPending: notSupported[bool](), RemapFailed: notSupported[bool](),
-	RetiredSingleBit: notSupported[uint64](), RetiredDoubleBit: notSupported[uint64](),
-	RetirementPending: notSupported[bool](),
 }
 
 func notSupported[T any]() gpu.Reading[T] { return gpu.Absent[T](gpu.NotSupported) }

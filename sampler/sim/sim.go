@@ -29,15 +29,9 @@ type Source struct {
 	host    host
 }
 
-// New returns the simulated machine of a profile that has one node. See [Nodes].
+// New returns the first of the [Nodes] of a profile, which most profiles have alone.
 func New(profile string, now func() time.Time) (*Source, error) {
 	nodes, err := Nodes(profile, now)
-	if err == nil && len(nodes) > 1 {
-		return nil, &gpu.Advice{
-			What: fmt.Sprintf("the simulation %q has %d nodes", profile, len(nodes)),
-			Try:  fmt.Sprintf("use a fleet of at most %d GPUs, which is one node", perNode),
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +236,8 @@ func fleet(n int) []*Source {
 // of it fits.
 func fitted(roster []job, p *product) []job {
 	room := p.total - p.reserved - p.ownUse - 512*mib
-	fits := func(q process) bool { return q.memory <= room }
-	if !slices.ContainsFunc(roster, func(j job) bool { return !every(j.processes, fits) }) {
+	tooLarge := func(q process) bool { return q.memory > room }
+	if !slices.ContainsFunc(roster, func(j job) bool { return slices.ContainsFunc(j.processes, tooLarge) }) {
 		return roster
 	}
 	out := slices.Clone(roster)
@@ -255,8 +249,4 @@ func fitted(roster []job, p *product) []job {
 		}
 	}
 	return out
-}
-
-func every[T any](all []T, ok func(T) bool) bool {
-	return !slices.ContainsFunc(all, func(v T) bool { return !ok(v) })
 }

@@ -70,15 +70,17 @@ func TestUnknownProfiles(t *testing.T) {
 	}
 }
 
-func TestNewIsForOneNode(t *testing.T) {
+func TestNewReturnsTheFirstNode(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:8"} {
 		if s, err := New(profile, time.Now); err != nil || s == nil {
 			t.Errorf("New(%q) = %v, %v", profile, s, err)
 		}
 	}
-	s, err := New("fleet:9", time.Now)
-	if _, ok := errors.AsType[*gpu.Advice](err); !ok || s != nil {
-		t.Errorf("New of two nodes = %v, %v; want an advice", s, err)
+	if s, err := New("fleet:9", time.Now); err != nil || s.Node() != "node-001" {
+		t.Errorf("New of two nodes = %v, %v; want the first node", s, err)
+	}
+	if s, err := New("fleet", time.Now); err == nil {
+		t.Errorf("New of an unknown profile = %v", s)
 	}
 }
 

@@ -2,9 +2,11 @@ package fakenvml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // The layout of the control file, as library/fake.c maps it.
@@ -24,73 +26,41 @@ const (
 	controlSize = atRows + maxFunctions*rowSize
 )
 
-func createControl(dir string) error {
-	return os.WriteFile(filepath.Join(dir, "control"), make([]byte, controlSize), 0o666)
+func (l *Library) controlPath() string { return filepath.Join(l.dir, "control") }
+
+// control reads the file that the library maps: pages of the same cache, so that
+// plain reads and writes see what the library does, and the library sees them.
+func (m *Machine) control() []byte {
+	b, err := os.ReadFile(m.lib.controlPath())
+	m.check(err)
+	return append(b, make([]byte, controlSize-len(b))...)
 }
 
-// control is the file that the library maps: pages of the same cache, so that
-// plain reads and writes see what it does, and it them.
-type control struct {
-	path string
-	base []byte // the file when the machine began; counting starts there
-}
+func (m *Machine) counter(at int) int { return int(binary.NativeEndian.Uint64(m.control()[at:])) }
 
-// openControl counts from now on.
-func openControl(dir string) (control, error) {
-	path := filepath.Join(dir, "control")
-	base, err := os.ReadFile(path)
-	return control{path, base}, err
-}
-
-// publish tells the library that the state file was replaced.
-func (c control) publish() error {
-	b, err := os.ReadFile(c.path)
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(c.path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	next := binary.NativeEndian.AppendUint64(nil, binary.NativeEndian.Uint64(b[atGeneration:])+1)
-	if _, err := f.WriteAt(next, atGeneration); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
-}
-
-func (c control) number(at int) (int, error) {
-	b, err := os.ReadFile(c.path)
-	if err != nil {
-		return 0, err
-	}
-	return int(binary.NativeEndian.Uint64(b[at:])), nil
+// publish makes the library read the state file again.
+func (m *Machine) publish() {
+	f, err := os.OpenFile(m.lib.controlPath(), os.O_WRONLY, 0)
+	m.check(err)
+	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(m.counter(atGeneration)+1)), atGeneration)
+	m.check(cmp.Or(err, f.Close()))
 }
 
 // calls adds up the calls of one GPU, or of all and none for anyGPU, over the
 // functions named, or over all for none.
-func (c control) calls(gpu int, functions []string) (int, error) {
-	b, err := os.ReadFile(c.path)
-	if err != nil {
-		return 0, err
-	}
-	wanted := map[string]bool{}
-	for _, f := range functions {
-		wanted[f] = true
-	}
-	total := 0
-	for at := atRows; at+rowSize <= len(b); at += rowSize {
-		row, base := b[at:], c.base[at:]
-		name, _, _ := bytes.Cut(row[:nameSize], []byte{0})
-		if len(name) == 0 || len(wanted) > 0 && !wanted[string(name)] {
+func (m *Machine) calls(gpu int, functions []string) (total int) {
+	b := m.control()
+	for at := atRows; at < controlSize; at += rowSize {
+		name, _, _ := bytes.Cut(b[at:at+nameSize], []byte{0})
+		if len(name) == 0 || len(functions) > 0 && !slices.Contains(functions, string(name)) {
 			continue
 		}
 		for i := range maxGPUs + 1 {
 			if gpu == anyGPU || gpu == i {
-				total += int(binary.NativeEndian.Uint64(row[nameSize+8*i:]) - binary.NativeEndian.Uint64(base[nameSize+8*i:]))
+				place := at + nameSize + 8*i
+				total += int(binary.NativeEndian.Uint64(b[place:]) - binary.NativeEndian.Uint64(m.base[place:]))
 			}
 		}
 	}
-	return total, nil
+	return total
 }

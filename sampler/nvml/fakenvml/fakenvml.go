@@ -78,7 +78,7 @@ func New(o Options) (*Library, error) {
 		return nil, err
 	}
 	lib := &Library{dir: dir}
-	if err := cmp.Or(os.WriteFile(lib.Path(), image, 0o755), createControl(dir)); err != nil {
+	if err := cmp.Or(os.WriteFile(lib.Path(), image, 0o755), os.WriteFile(lib.controlPath(), make([]byte, controlSize), 0o666)); err != nil {
 		return nil, errors.Join(err, lib.Remove())
 	}
 	return lib, nil
@@ -102,28 +102,16 @@ func (l *Library) Hide() error { return os.Rename(l.Path(), l.Path()+".hidden") 
 // Show brings the file back.
 func (l *Library) Show() error { return os.Rename(l.Path()+".hidden", l.Path()) }
 
-var compiled struct {
-	sync.Mutex
-	images map[string][]byte
-}
+var compiled sync.Map // options: the library's file, as a function that compiles it once
 
 // compile returns the library's file for the options.
 func compile(o Options) ([]byte, error) {
 	without := slices.Sorted(slices.Values(o.Without))
-	key := strings.Join(without, " ")
-	compiled.Lock()
-	defer compiled.Unlock()
-	if image, ok := compiled.images[key]; ok {
-		return image, nil
-	}
-	image, err := gcc(without)
+	once, _ := compiled.LoadOrStore(strings.Join(without, " "), sync.OnceValues(func() ([]byte, error) { return gcc(without) }))
+	image, err := once.(func() ([]byte, error))()
 	if err != nil {
 		return nil, fmt.Errorf("build the fake NVIDIA library: %w", err)
 	}
-	if compiled.images == nil {
-		compiled.images = map[string][]byte{}
-	}
-	compiled.images[key] = image
 	return image, nil
 }
 

@@ -1,6 +1,7 @@
 package fakenvml
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -32,18 +33,28 @@ const anyGPU = -1
 
 // A Machine is what a library tells about: a driver and its GPUs. Its methods
 // may be called from several goroutines; each change is seen by the next call
-// of the driver, and by those that hang.
+// of the driver, and by those that hang. Hang, Slow, Answer and Calls concern
+// the calls on any GPU and on none.
 type Machine struct {
-	tb      testing.TB
-	lib     *Library
-	control control
-	sys     tree
+	target
+	tb   testing.TB
+	lib  *Library
+	sys  tree
+	base []byte // the control file when the machine began; counting starts there
 
 	mu    sync.Mutex
 	facts map[string]string
 	gpus  []*Device
 	rules []rule
 	epoch int
+}
+
+// A Device is one GPU of a machine. Hang, Slow, Answer and Calls concern the
+// calls on this GPU.
+type Device struct {
+	target
+	facts GPU
+	xids  int // raised so far
 }
 
 // rule changes what calls do: on one GPU or all, in one function or all ("*").
@@ -60,18 +71,15 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	if len(gpus) > maxGPUs {
 		tb.Fatalf("fakenvml: %d GPUs, at most %d", len(gpus), maxGPUs)
 	}
-	control, err := openControl(l.dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	m := &Machine{
-		tb:      tb,
-		lib:     l,
-		control: control,
-		facts:   map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1"},
+		tb:    tb,
+		lib:   l,
+		facts: map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1"},
 	}
+	m.target = target{m, anyGPU}
+	m.base = m.control()
 	for i, g := range gpus {
-		m.gpus = append(m.gpus, &Device{m: m, index: i, facts: maps.Clone(g)})
+		m.gpus = append(m.gpus, &Device{target: target{m, i}, facts: maps.Clone(g)})
 	}
 	m.sys.create(tb, m.gpus)
 	m.write()
@@ -102,48 +110,28 @@ func (m *Machine) Load() { m.setFact("loaded", "1") }
 // Reload loads the driver again: what was initialized before answers Unknown
 // until it is shut down and initialized again.
 func (m *Machine) Reload() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.epoch++
-	m.facts["epoch"] = fmt.Sprint(m.epoch)
-	m.write()
+	m.change(func() {
+		m.epoch++
+		m.facts["epoch"] = fmt.Sprint(m.epoch)
+	})
 }
 
-// Hang makes the functions hang until Heal: all for none.
-func (m *Machine) Hang(functions ...string) { m.rule(anyGPU, "hang", functions) }
-
-// Slow makes each call of the functions take that much longer: all for none.
-func (m *Machine) Slow(d time.Duration, functions ...string) {
-	m.rule(anyGPU, fmt.Sprintf("slow %d", d.Milliseconds()), functions)
-}
-
-// Answer makes the functions return an NVML code: all for none.
-func (m *Machine) Answer(code int, functions ...string) {
-	m.rule(anyGPU, fmt.Sprintf("return %d", code), functions)
-}
+func (m *Machine) setFact(key, value string) { m.change(func() { m.facts[key] = value }) }
 
 // Heal ends all that Hang, Slow, Answer and Lost began, on every GPU.
-func (m *Machine) Heal() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.rules = nil
-	m.write()
-}
-
-// Calls is how often the functions were called on any device: all for none.
-// It counts from the machine's beginning, over all processes.
-func (m *Machine) Calls(functions ...string) int {
-	n, err := m.control.calls(anyGPU, functions)
-	m.check(err)
-	return n
-}
+func (m *Machine) Heal() { m.change(func() { m.rules = nil }) }
 
 // Held is the number of calls that hang now.
-func (m *Machine) Held() int {
-	n, err := m.control.number(atHeld)
-	m.check(err)
-	return n
-}
+func (m *Machine) Held() int { return m.counter(atHeld) }
+
+// Initialized is how often the library is initialized and not shut down.
+func (m *Machine) Initialized() int { return m.counter(atInitialized) }
+
+// EventSets is how many sets of events were created and not freed.
+func (m *Machine) EventSets() int { return m.counter(atEventSets) }
+
+// Samples is how many samples of counters were made and not freed.
+func (m *Machine) Samples() int { return m.counter(atSamples) }
 
 // AwaitHeld waits until at least n calls hang.
 func (m *Machine) AwaitHeld(n int) { m.await("calls to hang", func() bool { return m.Held() >= n }) }
@@ -154,95 +142,9 @@ func (m *Machine) AwaitCalls(n int, functions ...string) {
 	m.await("calls of "+strings.Join(functions, ", "), func() bool { return m.Calls(functions...) >= until })
 }
 
-// Initialized is how often the library is initialized and not shut down.
-func (m *Machine) Initialized() int {
-	n, err := m.control.number(atInitialized)
-	m.check(err)
-	return n
-}
-
-// EventSets is how many sets of events were created and not freed.
-func (m *Machine) EventSets() int {
-	n, err := m.control.number(atEventSets)
-	m.check(err)
-	return n
-}
-
-// Samples is how many samples of counters were made and not freed.
-func (m *Machine) Samples() int {
-	n, err := m.control.number(atSamples)
-	m.check(err)
-	return n
-}
-
 // AwaitInitialized waits until Initialized is n.
 func (m *Machine) AwaitInitialized(n int) {
 	m.await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Initialized() == n })
-}
-
-// SysfsRoot is a made-up /sys with the machine's GPUs.
-func (m *Machine) SysfsRoot() string { return m.sys.sysfs }
-
-// ProcRoot is a made-up /proc with the machine's GPUs.
-func (m *Machine) ProcRoot() string { return m.sys.proc }
-
-// Batch makes the changes that do makes seen all at once.
-func (m *Machine) Batch(do func(*Editor)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	do(&Editor{m})
-	m.write()
-}
-
-// An Editor changes several readings before any of them is seen.
-type Editor struct{ m *Machine }
-
-// Set is [Device.Set] on the i-th GPU.
-func (e *Editor) Set(i int, key Key, value any) { e.m.gpus[i].facts[key] = fmt.Sprint(value) }
-
-func (m *Machine) setFact(key, value string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.facts[key] = value
-	m.write()
-}
-
-func (m *Machine) rule(gpu int, action string, functions []string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(functions) == 0 {
-		functions = []string{"*"}
-	}
-	for _, f := range functions {
-		m.rules = append(m.rules, rule{gpu, f, action})
-	}
-	m.write()
-}
-
-// write replaces the state file. The caller holds mu.
-func (m *Machine) write() {
-	var b strings.Builder
-	facts := maps.Clone(m.facts)
-	facts["gpus"] = fmt.Sprint(len(m.gpus))
-	for _, key := range slices.Sorted(maps.Keys(facts)) {
-		fmt.Fprintf(&b, "machine %s %s\n", key, facts[key])
-	}
-	for _, d := range m.gpus {
-		for _, key := range slices.Sorted(maps.Keys(d.facts)) {
-			fmt.Fprintf(&b, "gpu %d %s %s\n", d.index, key, d.facts[key])
-		}
-	}
-	for _, r := range m.rules {
-		gpu := "*"
-		if r.gpu != anyGPU {
-			gpu = fmt.Sprint(r.gpu)
-		}
-		fmt.Fprintf(&b, "rule %s %s %s\n", gpu, r.function, r.action)
-	}
-	path := filepath.Join(m.lib.dir, "state")
-	m.check(os.WriteFile(path+".new", []byte(b.String()), 0o644))
-	m.check(os.Rename(path+".new", path))
-	m.check(m.control.publish())
 }
 
 func (m *Machine) await(what string, done func() bool) {
@@ -260,81 +162,125 @@ func (m *Machine) await(what string, done func() bool) {
 	}
 }
 
+// SysfsRoot is a made-up /sys with the machine's GPUs.
+func (m *Machine) SysfsRoot() string { return m.sys.sysfs }
+
+// ProcRoot is a made-up /proc with the machine's GPUs.
+func (m *Machine) ProcRoot() string { return m.sys.proc }
+
+// An Editor changes several readings before any of them is seen.
+type Editor struct{ m *Machine }
+
+// Set is [Device.Set] on the i-th GPU.
+func (e *Editor) Set(i int, key Key, value any) { e.m.gpus[i].facts[key] = fmt.Sprint(value) }
+
+// Batch makes the changes that do makes seen all at once.
+func (m *Machine) Batch(do func(*Editor)) { m.change(func() { do(&Editor{m}) }) }
+
+// change makes a change, and replaces the state file.
+func (m *Machine) change(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+	m.write()
+}
+
+// write replaces the state file. The caller holds mu.
+func (m *Machine) write() {
+	var b strings.Builder
+	facts := maps.Clone(m.facts)
+	facts["gpus"] = fmt.Sprint(len(m.gpus))
+	for _, key := range slices.Sorted(maps.Keys(facts)) {
+		fmt.Fprintf(&b, "machine %s %s\n", key, facts[key])
+	}
+	for i, d := range m.gpus {
+		for _, key := range slices.Sorted(maps.Keys(d.facts)) {
+			fmt.Fprintf(&b, "gpu %d %s %s\n", i, key, d.facts[key])
+		}
+	}
+	for _, r := range m.rules {
+		gpu := "*"
+		if r.gpu != anyGPU {
+			gpu = fmt.Sprint(r.gpu)
+		}
+		fmt.Fprintf(&b, "rule %s %s %s\n", gpu, r.function, r.action)
+	}
+	m.check(replace(filepath.Join(m.lib.dir, "state"), b.String()))
+	m.publish()
+}
+
+// replace replaces a file as a whole: a reader never finds half of it.
+func replace(path, text string) error {
+	return cmp.Or(os.WriteFile(path+".new", []byte(text), 0o644), os.Rename(path+".new", path))
+}
+
 func (m *Machine) check(err error) {
 	if err != nil {
 		m.tb.Errorf("fakenvml: %v", err)
 	}
 }
 
-// A Device is one GPU of a machine.
-type Device struct {
-	m     *Machine
-	index int
-	facts GPU
-	xids  int // raised so far
+// A target is what calls are made on: one GPU of a machine, or any and none.
+type target struct {
+	m   *Machine
+	gpu int
 }
+
+// Hang makes the functions hang, all for none, until Heal or Back.
+func (t target) Hang(functions ...string) { t.rule("hang", functions) }
+
+// Slow makes each call of the functions take that much longer: all for none.
+func (t target) Slow(by time.Duration, functions ...string) {
+	t.rule(fmt.Sprintf("slow %d", by.Milliseconds()), functions)
+}
+
+// Answer makes the functions return an NVML code: all for none.
+func (t target) Answer(code int, functions ...string) {
+	t.rule(fmt.Sprintf("return %d", code), functions)
+}
+
+func (t target) rule(action string, functions []string) {
+	if len(functions) == 0 {
+		functions = []string{"*"}
+	}
+	t.m.change(func() {
+		for _, f := range functions {
+			t.m.rules = append(t.m.rules, rule{t.gpu, f, action})
+		}
+	})
+}
+
+// Calls is how often the functions were called: all for none. It counts from the
+// machine's beginning, over all processes.
+func (t target) Calls(functions ...string) int { return t.m.calls(t.gpu, functions) }
 
 // Set changes a reading. Numbers are in NVML's own units; see the keys.
-func (d *Device) Set(key Key, value any) {
-	d.m.Batch(func(e *Editor) { e.Set(d.index, key, value) })
-}
+func (d *Device) Set(key Key, value any) { d.m.change(func() { d.facts[key] = fmt.Sprint(value) }) }
 
 // Unset makes a reading one that the device does not support.
-func (d *Device) Unset(keys ...Key) {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	for _, k := range keys {
-		delete(d.facts, k)
-	}
-	d.m.write()
-}
+func (d *Device) Unset(keys ...Key) { d.m.change(func() { d.facts = d.facts.Without(keys...) }) }
 
 // SetProcesses replaces the processes, and the samples of what they use with
 // one for each, taken whenever the driver is asked; none for a process that
 // uses nothing.
 func (d *Device) SetProcesses(processes ...Process) {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	d.facts.setProcesses(processes)
-	d.m.write()
+	d.m.change(func() { d.facts.setProcesses(processes) })
 }
 
 // SetSamples replaces the samples of what processes use.
-func (d *Device) SetSamples(samples ...Sample) {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	d.facts.setSamples(samples)
-	d.m.write()
-}
+func (d *Device) SetSamples(samples ...Sample) { d.m.change(func() { d.facts.setSamples(samples) }) }
 
 // SetInstances turns MIG mode on with these instances, or off for none.
 func (d *Device) SetInstances(instances ...Instance) {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	d.facts.setInstances(instances)
-	d.m.write()
+	d.m.change(func() { d.facts.setInstances(instances) })
 }
 
 // RaiseXID makes the driver report an error of the device, such as 79.
 func (d *Device) RaiseXID(code int) {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	d.facts[Key(fmt.Sprintf("xid%03d", d.xids))] = fmt.Sprint(code)
-	d.xids++
-	d.m.write()
-}
-
-// Hang makes the device's calls hang until Back: of all functions for none.
-func (d *Device) Hang(functions ...string) { d.m.rule(d.index, "hang", functions) }
-
-// Slow makes each of the device's calls take that much longer.
-func (d *Device) Slow(by time.Duration, functions ...string) {
-	d.m.rule(d.index, fmt.Sprintf("slow %d", by.Milliseconds()), functions)
-}
-
-// Answer makes the device's calls return an NVML code.
-func (d *Device) Answer(code int, functions ...string) {
-	d.m.rule(d.index, fmt.Sprintf("return %d", code), functions)
+	d.m.change(func() {
+		d.facts[Key(fmt.Sprintf("xid%03d", d.xids))] = fmt.Sprint(code)
+		d.xids++
+	})
 }
 
 // Lost takes the device off the bus.
@@ -342,18 +288,17 @@ func (d *Device) Lost() { d.Answer(GPUIsLost) }
 
 // Back ends all that Hang, Slow, Answer and Lost began on this device.
 func (d *Device) Back() {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	d.m.rules = slices.DeleteFunc(d.m.rules, func(r rule) bool { return r.gpu == d.index })
-	d.m.write()
+	d.m.change(func() {
+		d.m.rules = slices.DeleteFunc(d.m.rules, func(r rule) bool { return r.gpu == d.gpu })
+	})
 }
 
 // Sleep powers the device down in the made-up /sys. The library would still
 // answer for it: Calls tells whether someone asked.
-func (d *Device) Sleep() { d.m.check(d.m.sys.setStatus(d.PCI(), "suspended")) }
+func (d *Device) Sleep() { d.power("runtime_status", "suspended") }
 
 // Wake powers the device up in the made-up /sys.
-func (d *Device) Wake() { d.m.check(d.m.sys.setStatus(d.PCI(), "active")) }
+func (d *Device) Wake() { d.power("runtime_status", "active") }
 
 // AllowSleep says in the made-up /sys whether the system may power the device
 // down when it is idle, as on a laptop. At first it may not.
@@ -362,15 +307,10 @@ func (d *Device) AllowSleep(yes bool) {
 	if yes {
 		control = "auto"
 	}
-	d.m.check(d.m.sys.setControl(d.PCI(), control))
+	d.power("control", control)
 }
 
-// Calls is how often the functions were called on this device: all for none.
-func (d *Device) Calls(functions ...string) int {
-	n, err := d.m.control.calls(d.index, functions)
-	d.m.check(err)
-	return n
-}
+func (d *Device) power(file, value string) { d.m.check(d.m.sys.power(d.PCI(), file, value)) }
 
 // UUID is the device's.
 func (d *Device) UUID() string { return d.get(UUID) }

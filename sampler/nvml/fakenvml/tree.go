@@ -30,8 +30,8 @@ func (t *tree) create(tb testing.TB, gpus []*Device) {
 			os.WriteFile(filepath.Join(dir, "class"), []byte("0x030000\n"), 0o644),
 			os.Symlink(driver, filepath.Join(dir, "driver")),
 			os.Symlink(dir, filepath.Join(driver, d.facts[PCI])),
-			t.setStatus(d.facts[PCI], "active"),
-			t.setControl(d.facts[PCI], "on"),
+			t.power(d.facts[PCI], "runtime_status", "active"),
+			t.power(d.facts[PCI], "control", "on"),
 			os.MkdirAll(filepath.Join(t.proc, "driver/nvidia/gpus", d.facts[PCI]), 0o755),
 		))
 	}
@@ -41,19 +41,7 @@ func (t *tree) device(address string) string {
 	return filepath.Join(t.sysfs, "bus/pci/devices", address)
 }
 
-func (t *tree) setStatus(address, status string) error {
-	return t.set(address, "runtime_status", status)
-}
-
-func (t *tree) setControl(address, control string) error {
-	return t.set(address, "control", control)
-}
-
-// set replaces a file as a whole: a reader never finds half of it.
-func (t *tree) set(address, file, value string) error {
-	path := filepath.Join(t.device(address), "power", file)
-	if err := os.WriteFile(path+".new", []byte(value+"\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+// power sets a file that tells of a device's power.
+func (t *tree) power(address, file, value string) error {
+	return replace(filepath.Join(t.device(address), "power", file), value+"\n")
 }

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+const (
+	// askFor is how long a service may take to answer one question.
+	askFor = 2 * time.Second
+	// restFor is how long a service that is dead, closed to us or silent is
+	// left alone, and how soon a question that nobody answered is asked again.
+	restFor = time.Minute
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 4 << 20
+)
+
+// An asker asks services of this machine beside the readings, so that no reading
+// waits for an answer. At most one goroutine works for it.
+type asker struct {
+	root string
+	log  *slog.Logger
+	wait time.Duration // askFor
+
+	ctx  context.Context // ends with close
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	working chan struct{}   // closed when the work is done; nil while nobody works
+	logged  map[string]bool // services whose failure is in the log
+}
+
+func (a *asker) open(root string, log *slog.Logger) {
+	a.root, a.log, a.wait, a.logged = root, log, askFor, map[string]bool{}
+	a.ctx, a.stop = context.WithCancel(context.Background())
+}
+
+// start starts work unless it is under way. Work sets working to nil under mu when
+// there is nothing left to do. The caller holds mu.
+func (a *asker) start(work func()) {
+	if a.working != nil || a.ctx.Err() != nil {
+		return
+	}
+	done := make(chan struct{})
+	a.working = done
+	go func() {
+		defer close(done)
+		work()
+	}()
+}
+
+// settle waits until the work that is under way is done. The error is ctx's.
+func (a *asker) settle(ctx context.Context) error {
+	a.mu.Lock()
+	working := a.working
+	a.mu.Unlock()
+	if working == nil {
+		return nil
+	}
+	select {
+	case <-working:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// close ends the work that is under way, and waits for its end.
+func (a *asker) close() {
+	a.stop()
+	_ = a.settle(context.Background()) // the work ends with a.ctx
+}
+
+// complain logs that a service can't be asked, once. The caller holds mu.
+func (a *asker) complain(service, message string, err error) {
+	if !a.logged[service] && a.log != nil {
+		a.log.Info(message, "from", service, "err", err)
+	}
+	a.logged[service] = true
+}
