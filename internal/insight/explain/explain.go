@@ -17,16 +17,21 @@ func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 		return Answer{Sentence: c.Sentence, Machine: []Cause{c}}
 	}
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
-	memories := make([]*memory, len(s.Devices))
+	devices := make([]*device, len(s.Devices))
+	near := peers{}
 	for i := range s.Devices {
-		memories[i] = memoryOf(&s.Devices[i])
+		d := newDevice(&s.Devices[i], s, memoryOf(&s.Devices[i]), near)
+		devices[i] = d
+		if d.settled {
+			k := peerKey{d.Node, d.Name}
+			near[k] = append(near[k], d)
+		}
 	}
-	near := newPeers(s, memories)
-	for i := range s.Devices {
-		out.Devices[i] = explainDevice(&s.Devices[i], s, memories[i], near)
+	for i, d := range devices {
+		out.Devices[i] = d.explain()
 	}
 	out.rank()
-	out.Machine = machineCauses(s, memories)
+	out.Machine = machineCauses(s, devices)
 	out.Sentence = out.say(s)
 	return out
 }
@@ -62,9 +67,9 @@ func present(d *DeviceAnswer) int {
 }
 
 // machineCauses returns the causes that are about no single device.
-func machineCauses(s *gpu.Snapshot, memories []*memory) []Cause {
+func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 	var out []Cause
-	if c, ok := warmAir(s, memories); ok {
+	if c, ok := warmAir(devices); ok {
 		out = append(out, c)
 	}
 	if len(s.Devices) == 0 {

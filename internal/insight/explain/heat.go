@@ -16,40 +16,21 @@ const (
 	hotterThan = 10.0
 )
 
-// A peer is a device as its neighbors see it.
-type peer struct {
-	d           *gpu.Device
-	temp, power float64
-}
-
 // settled reports whether a device's temperature and power are those of a
 // state, not of a change.
 func settled(v *vitals, m *memory) bool {
 	return has(v.temp) && has(v.power) && m.trail.flat(m.at, 2, 0.1*v.power+5)
 }
 
-// peers are the settled devices of the same model in the same machine.
-type peers map[peerKey][]peer
+// peers are the settled devices by model and machine.
+type peers map[peerKey][]*device
 
 type peerKey struct{ node, name string }
-
-func newPeers(s *gpu.Snapshot, memories []*memory) peers {
-	out := peers{}
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		v := vitalsOf(d)
-		if d.State == gpu.StateOK && settled(&v, memories[i]) {
-			k := peerKey{d.Node, d.Name}
-			out[k] = append(out[k], peer{d, v.temp, v.power})
-		}
-	}
-	return out
-}
 
 // hotForPower compares a device with its own past, and with others of its model
 // that draw as much.
 func hotForPower(d *device) *finding {
-	if d.cooling() || d.doing == unknown || !settled(&d.vitals, d.m) {
+	if d.cooling() || d.doing == unknown || !d.settled {
 		return nil
 	}
 	usual := d.m.curve.usual(d.power)
@@ -91,7 +72,7 @@ func (d *device) neighbors() (temp float64, count int) {
 	var temps []float64
 	for _, p := range d.peers[peerKey{d.Node, d.Name}] {
 		near := 0.15*d.power + 5
-		if p.d != d.Device && p.power >= d.power-near && p.power <= d.power+near {
+		if p != d && p.power >= d.power-near && p.power <= d.power+near {
 			temps = append(temps, p.temp)
 		}
 	}
@@ -126,21 +107,19 @@ func chassisFans(d *device) *finding {
 
 // warmAir is a cause of the machine: several devices run hotter than each of
 // them did at the same power, so the devices are not the reason.
-func warmAir(s *gpu.Snapshot, memories []*memory) (c Cause, ok bool) {
+func warmAir(devices []*device) (c Cause, ok bool) {
 	const least = 2
 	known, more := 0, 0.0
 	var hot []Evidence
-	for i, m := range memories {
-		d := &s.Devices[i]
-		v := vitalsOf(d)
-		above := v.temp - m.curve.usual(v.power)
-		if d.State != gpu.StateOK || !has(above) || !settled(&v, m) {
+	for _, d := range devices {
+		above := d.temp - d.m.curve.usual(d.power)
+		if !d.settled || !has(above) {
 			continue
 		}
 		known++
 		if above >= hotBy/2 {
 			more += above
-			hot = append(hot, figure("above usual: "+DeviceName(d), above, "°C", sampledAt(d, s)))
+			hot = append(hot, figure("above usual: "+d.name, above, "°C", d.at))
 		}
 	}
 	n := len(hot)

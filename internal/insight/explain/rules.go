@@ -101,6 +101,7 @@ type device struct {
 	name  string
 
 	at        time.Time // of the reading
+	settled   bool      // temperature and power are those of a state, not of a change
 	idleWatts float64   // power draw at rest, or none
 	stuck     bool      // the busy counter
 	doing     activity
@@ -111,6 +112,7 @@ type device struct {
 func newDevice(of *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *device {
 	d := &device{Device: of, vitals: vitalsOf(of), s: s, m: m, peers: p, name: DeviceName(of), at: sampledAt(of, s)}
 	d.idleWatts = floorOf(of)
+	d.settled = of.State == gpu.StateOK && settled(&d.vitals, m)
 	d.doing = activityOf(of, &d.vitals, d.idleWatts)
 	if d.stuck = stuck(of, &d.vitals, d.idleWatts) && d.stuckLongEnough(); d.stuck {
 		d.doing = resting
@@ -146,14 +148,13 @@ func (d *device) began(since time.Time) time.Time {
 // longestSentence is how many causes a device's sentence has at most.
 const longestSentence = 3
 
-// explainDevice runs the rules that apply to a device.
-func explainDevice(of *gpu.Device, s *gpu.Snapshot, m *memory, p peers) DeviceAnswer {
+// explain runs the rules that apply to a device.
+func (d *device) explain() DeviceAnswer {
 	rules := presentRules
-	if of.State != gpu.StateOK {
+	if d.State != gpu.StateOK {
 		rules = absentRules
 	}
-	d := newDevice(of, s, m, p)
-	out := DeviceAnswer{Device: of, working: d.doing == working && !d.unproven()}
+	out := DeviceAnswer{Device: d.Device, working: d.doing == working && !d.unproven()}
 	pronoun := "it"
 	var clauses []string
 	for _, r := range rules {
@@ -163,7 +164,7 @@ func explainDevice(of *gpu.Device, s *gpu.Snapshot, m *memory, p peers) DeviceAn
 		}
 		named := f.tell(d, d.name)
 		out.Causes = append(out.Causes, Cause{
-			ID: string(r.kind) + ":" + of.UUID, Kind: r.kind, Device: of, Sentence: sentence(named),
+			ID: string(r.kind) + ":" + d.UUID, Kind: r.kind, Device: d.Device, Sentence: sentence(named),
 			Confidence: f.confidence, Since: f.since, Advice: f.advice, Evidence: f.list,
 		})
 		switch {
