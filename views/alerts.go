@@ -130,11 +130,10 @@ type Choice struct{ Value, Label string }
 
 // An AlertsPage is the view model of the page of alerts.
 type AlertsPage struct {
-	Title, Version, Node, Source, BasePath, Interval string
-	Simulated                                        bool
-	Sentence                                         string
-	AsOf                                             Moment
-	Firing                                           []AlertDetail
+	site
+	Sentence string
+	AsOf     Moment
+	Firing   []AlertDetail
 	// Listed says which alerts are listed. Worse and Milder lead to the others.
 	// All three are empty where there is room for all alerts.
 	Listed, Worse, Milder string
@@ -147,8 +146,6 @@ type AlertsPage struct {
 	// GPUChoices and NodeChoices are what people can silence; none where there
 	// are too many to choose from, or nothing to choose.
 	GPUChoices, NodeChoices []Choice
-
-	asset func(string) string
 }
 
 // silenceSpans are for how long a silence can be made.
@@ -156,15 +153,8 @@ var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "
 
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
-	p := AlertsPage{
-		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
-		Interval:  seconds(in.Interval),
-		Simulated: in.Snapshot != nil && in.Snapshot.Simulated(),
-		AsOf:      newMoment(in.Now),
-		asset:     in.Asset,
-	}
+	p := AlertsPage{site: newSite(&in.Input), AsOf: newMoment(in.Now)}
 	if in.Snapshot != nil {
-		p.Node, p.Source = clean(in.Snapshot.Node, longestName), in.Snapshot.Source
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Snapshot.Devices)
 	}
 	p.list(&in)

@@ -38,22 +38,41 @@ type Input struct {
 	Now    time.Time // the server's clock
 }
 
+// site is what the dashboard, the pages of devices and the page of alerts have in
+// common.
+type site struct {
+	Title                 string // of the browser's tab
+	Version, Node, Source string
+	BasePath              string
+	Interval              string // seconds
+	Simulated             bool
+	asset                 func(string) string
+}
+
+func newSite(in *Input) site {
+	out := site{
+		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
+		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64), asset: in.Asset,
+	}
+	if s := in.Snapshot; s != nil {
+		out.Node, out.Source, out.Simulated = clean(s.Node, longestName), s.Source, s.Simulated()
+	}
+	return out
+}
+
 // A Page is the page's view model: words and numbers, ready to be placed.
 type Page struct {
-	Version, Node, Source, Status string
-	Title                         string // of the browser's tab
-	BasePath                      string
-	Interval                      string // seconds
-	Now, Taken                    string // milliseconds since 1970; Taken is empty before the first reading
-	AsOf                          string // when the reading was taken, in words
-	Footer                        string
+	site
+	Status     string
+	Now, Taken string // milliseconds since 1970; Taken is empty before the first reading
+	AsOf       string // when the reading was taken, in words
+	Footer     string
 
-	Simulated bool
-	Starting  bool
-	Driver    string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
-	Why       string
-	LongWhy   bool // it takes a smaller type
-	Causes    []CauseRow
+	Starting bool
+	Driver   string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
+	Why      string
+	LongWhy  bool // it takes a smaller type
+	Causes   []CauseRow
 
 	Totals    []Figure
 	Tiles     []Tile
@@ -76,8 +95,6 @@ type Page struct {
 	// Device is set on a device's own page. Such a page has the tile and the
 	// processes of that device only, and no Totals and no Host.
 	Device *DevicePage
-
-	asset func(string) string
 }
 
 // A DevicePage is what a device's own page has in addition.
@@ -163,20 +180,15 @@ const longWhy = 150
 // NewPage makes the view model.
 func NewPage(in Input) Page {
 	p := Page{
-		Version:  in.Version,
-		Node:     clean(in.Node, longestName),
-		Source:   in.Source,
+		site:     newSite(&in),
 		Status:   string(in.Snapshot.Status()),
-		BasePath: in.BasePath,
-		Interval: seconds(in.Interval),
 		Now:      strconv.FormatInt(in.Now.UnixMilli(), 10),
 		AsOf:     "no reading yet",
 		Starting: in.Snapshot == nil,
 		Why:      sentence(in.Why),
-		Footer: dots("gpuwhy "+in.Version, "a reading every "+seconds(in.Interval)+nbsp+"s",
-			"alerts above "+percent(float64(in.AlertThreshold))+" utilization"),
-		asset: in.Asset,
 	}
+	p.Footer = dots("gpuwhy "+p.Version, "a reading every "+p.Interval+nbsp+"s",
+		"alerts above "+percent(float64(in.AlertThreshold))+" utilization")
 	p.LongWhy = utf8.RuneCountInString(p.Why) > longWhy
 	s := in.Snapshot
 	if s == nil {
@@ -184,13 +196,11 @@ func NewPage(in Input) Page {
 	} else {
 		p.Taken = strconv.FormatInt(s.Time.UnixMilli(), 10)
 		p.AsOf = "as of " + moment(s.Time)
-		p.Node, p.Source = clean(s.Node, longestName), s.Source
 	}
 	if len(s.Devices) > 0 || len(s.Failures) == 0 { // else the page has what was tried
 		p.Causes = newCauses(in.Causes, s.Time)
 	}
-	p.Simulated = s.Simulated()
-	p.Title = newTitle(s)
+	p.Simulated, p.Title = s.Simulated(), newTitle(s)
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
@@ -222,9 +232,6 @@ func NewPage(in Input) Page {
 	p.Host = newHostRows(s.Host)
 	return p
 }
-
-// seconds writes a time as scripts read it.
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // NewDevicePage makes the view model of the page of one device, which is in the
 // input's snapshot.

@@ -93,114 +93,95 @@ func invalid(field, format string, args ...any) error {
 	return &Invalid{Field: field, What: fmt.Sprintf(format, args...)}
 }
 
-// Check returns all that is wrong with a rule, as [Invalid] errors joined.
+// A problem is what may be wrong with a rule.
+type problem struct {
+	so    bool // it is wrong
+	field string
+	what  string
+}
+
+// Check returns all that is wrong with a rule, as [Invalid] errors joined: of
+// each list of problems the first.
 func (r *Rule) Check() error {
 	w, known := watches[r.Watch]
 	if !known {
 		return invalid("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
 	}
-	return errors.Join(
-		r.checkName(), r.checkLevel(w), r.checkTimes(w), r.checkScope(w), r.checkCodes(),
-	)
+	var errs []error
+	for _, list := range [][]problem{r.checkName(), r.checkLevel(w), r.checkTimes(w), r.checkScope(w), r.checkCodes()} {
+		if i := slices.IndexFunc(list, func(p problem) bool { return p.so }); i >= 0 {
+			errs = append(errs, &Invalid{list[i].field, list[i].what})
+		}
+	}
+	return errors.Join(errs...)
 }
 
-func (r *Rule) checkName() error {
-	switch {
-	case !ruleName.MatchString(r.Name):
-		return invalid("name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
-	case !slices.Contains(Severities(), r.Severity):
-		return invalid("severity", "%q must be one of %v", string(r.Severity), Severities())
+func (r *Rule) checkName() []problem {
+	return []problem{
+		{!ruleName.MatchString(r.Name), "name", fmt.Sprintf("%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)},
+		{!slices.Contains(Severities(), r.Severity), "severity", fmt.Sprintf("%q must be one of %v", string(r.Severity), Severities())},
 	}
-	return nil
 }
 
 // A NaN fails all of these comparisons, and is refused.
-func (r *Rule) checkLevel(w *watch) error {
+func (r *Rule) checkLevel(w *watch) []problem {
 	field := "above"
 	if w.below {
 		field = "below"
 	}
-	unit := w.unit
-	if unit != "" {
-		unit = " " + unit
+	name, unit := string(r.Watch), strings.TrimSuffix(" "+w.unit, " ")
+	if w.kind == condition {
+		return []problem{{r.Threshold != 0 || r.Margin != 0, field, name + " either is so or not: it has no threshold and no margin"}}
 	}
-	switch {
-	case w.kind == condition && (r.Threshold != 0 || r.Margin != 0):
-		return invalid(field, "%s either is so or not: it has no threshold and no margin", r.Watch)
-	case w.kind == condition:
-		return nil
-	case !(r.Threshold >= w.least && r.Threshold <= w.most):
-		return invalid(field, "must be from %g to %g%s", w.least, w.most, unit)
-	case w.unit == "%" && r.Threshold == 100 && w.most == 100:
-		return invalid(field, "must be less than 100 %%: nothing is above that")
-	case w.kind == counter && r.Margin != 0:
-		return invalid("margin", "%s is counted: it is over once nothing more comes", r.Watch)
-	case !(r.Margin >= 0 && r.Margin <= w.most-w.least):
-		return invalid("margin", "must be from 0 to %g%s", w.most-w.least, unit)
+	return []problem{
+		{!(r.Threshold >= w.least && r.Threshold <= w.most), field, fmt.Sprintf("must be from %g to %g%s", w.least, w.most, unit)},
+		{w.unit == "%" && r.Threshold == 100 && w.most == 100, field, "must be less than 100 %: nothing is above that"},
+		{w.kind == counter && r.Margin != 0, "margin", name + " is counted: it is over once nothing more comes"},
+		{!(r.Margin >= 0 && r.Margin <= w.most-w.least), "margin", fmt.Sprintf("must be from 0 to %g%s", w.most-w.least, unit)},
 	}
-	return nil
 }
 
-func (r *Rule) checkTimes(w *watch) error {
-	for _, t := range []struct {
-		field string
-		d     time.Duration
-	}{{"hold", r.Hold}, {"clear", r.Clear}, {"cooldown", r.Cooldown}, {"repeat", r.Repeat}} {
-		if t.d < 0 || t.d > longestTime {
-			return invalid(t.field, "must be from 0s to %s", "720h")
-		}
+func (r *Rule) checkTimes(w *watch) []problem {
+	const limits = "must be from 0s to 720h"
+	wrong := func(d time.Duration) bool { return d < 0 || d > longestTime }
+	counted := w.kind == counter
+	name := string(r.Watch)
+	return []problem{
+		{wrong(r.Hold), "hold", limits},
+		{wrong(r.Clear), "clear", limits},
+		{wrong(r.Cooldown), "cooldown", limits},
+		{wrong(r.Repeat), "repeat", limits},
+		{r.Repeat > 0 && r.Repeat < leastRepeat, "repeat", "must be 0s, for never, or at least 1m"},
+		{counted && r.Hold > 0, "hold", name + " is counted, and does not stay: it can't be held"},
+		{counted && r.Cooldown > 0, "cooldown",
+			name + " is counted: what came during a cool-down would be lost; give a longer clear instead"},
 	}
-	switch {
-	case r.Repeat > 0 && r.Repeat < leastRepeat:
-		return invalid("repeat", "must be 0s, for never, or at least %s", "1m")
-	case w.kind == counter && r.Hold > 0:
-		return invalid("hold", "%s is counted, and does not stay: it can't be held", r.Watch)
-	case w.kind == counter && r.Cooldown > 0:
-		return invalid("cooldown",
-			"%s is counted: what came during a cool-down would be lost; give a longer clear instead", r.Watch)
-	}
-	return nil
 }
 
-func (r *Rule) checkScope(w *watch) error {
-	for _, l := range []struct {
-		field    string
-		patterns []string
-		allowed  bool
-	}{
-		{"scope.nodes", r.Scope.Nodes, true},
-		{"scope.gpus", r.Scope.GPUs, !w.machine},
-		{"scope.users", r.Scope.Users, w.shares},
-		{"scope.processes", r.Scope.Processes, w.shares},
-	} {
-		if len(l.patterns) > 0 && !l.allowed {
-			return invalid(l.field, "%s can't be narrowed so", r.Watch)
-		}
-		for _, p := range l.patterns {
-			if p == "" || !validPattern(p) {
-				return invalid(l.field, "%q is no pattern", p)
-			}
+func (r *Rule) checkScope(w *watch) (list []problem) {
+	check := func(field string, patterns []string, allowed bool) {
+		list = append(list, problem{len(patterns) > 0 && !allowed, field, string(r.Watch) + " can't be narrowed so"})
+		for _, p := range patterns {
+			list = append(list, problem{p == "" || !validPattern(p), field, fmt.Sprintf("%q is no pattern", p)})
 		}
 	}
-	return nil
+	check("scope.nodes", r.Scope.Nodes, true)
+	check("scope.gpus", r.Scope.GPUs, !w.machine)
+	check("scope.users", r.Scope.Users, w.shares)
+	check("scope.processes", r.Scope.Processes, w.shares)
+	return list
 }
 
-func (r *Rule) checkCodes() error {
-	for _, l := range []struct {
-		field string
-		codes []int
-	}{{"codes", r.Codes}, {"ignore_codes", r.IgnoreCodes}} {
-		switch {
-		case len(l.codes) > 0 && r.Watch != XID:
-			return invalid(l.field, "only rules that watch xid have codes")
-		case slices.ContainsFunc(l.codes, func(c int) bool { return c < 0 }):
-			return invalid(l.field, "a code is 0 or more")
-		}
+func (r *Rule) checkCodes() []problem {
+	const xidOnly, code = "only rules that watch xid have codes", "a code is 0 or more"
+	negative := func(c int) bool { return c < 0 }
+	return []problem{
+		{len(r.Codes) > 0 && r.Watch != XID, "codes", xidOnly},
+		{slices.ContainsFunc(r.Codes, negative), "codes", code},
+		{len(r.IgnoreCodes) > 0 && r.Watch != XID, "ignore_codes", xidOnly},
+		{slices.ContainsFunc(r.IgnoreCodes, negative), "ignore_codes", code},
+		{len(r.Codes) > 0 && !slices.ContainsFunc(r.Codes, r.counts), "ignore_codes", "leaves none of the codes that are counted"},
 	}
-	if len(r.Codes) > 0 && !slices.ContainsFunc(r.Codes, r.counts) {
-		return invalid("ignore_codes", "leaves none of the codes that are counted")
-	}
-	return nil
 }
 
 // cleared reports whether a value is back far enough.
