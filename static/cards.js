@@ -1,5 +1,5 @@
 // @ts-check
-// One card for each GPU: the twin of views/card.go.
+// One card for each GPU: the twin of views/tile.go.
 
 import {
   absent, between, celsius, clean, count, dots, list, longestName,

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,27 +20,25 @@ type Alert struct {
 	Rule     string
 	Severity string // "info", "warning" or "critical"
 	State    string // "firing", "resolved", or "no_data" where nothing is reported now that could end it
-	GPU      int    // the device's index; below 0 where it is about the machine
+	GPU      int    // the device's index, for people
 	Node     string // name of the machine
 	UUID     string // of the device; empty where it is about the machine
 	Message  string
 	Advice   string // what to do; may be empty
 	Why      string // why the device is as it is; may be empty
 	Since    time.Time
-	// At is when it was so, or when it was over.
-	At time.Time
-	// Acknowledged is nil where nobody has.
-	Acknowledged *Note
-	// SilencedUntil is zero where no silence covers it.
-	SilencedUntil time.Time
+	At       time.Time // when it was so, or when it was over
+	// Acknowledged is nil where nobody has acknowledged it.
+	Acknowledged  *Note
+	SilencedUntil time.Time // zero where no silence covers it
 }
 
-// A Note is what somebody says.
+// A Note is what somebody has written. Both may be empty.
 type Note struct {
-	By, Comment string // as they call themselves, and may be empty
+	By, Comment string // By: as they call themselves
 }
 
-// A Silence keeps alerts from being told.
+// A Silence keeps people from being told of alerts.
 type Silence struct {
 	ID              string
 	Rule, Node, GPU string // patterns, of which an empty one matches everything; GPU is of UUIDs
@@ -70,12 +69,12 @@ type Target struct {
 	FailingSince            time.Time
 }
 
-// An AlertsInput is all that the page of alerts is made of. Of Input it takes no
-// causes and no sentence.
+// An AlertsInput is all that the page of alerts is made of. It uses no causes and
+// no sentence of Input.
 type AlertsInput struct {
 	Input
 	// From is how many of the worst alerts are not listed: those of the pages
-	// before this one. What lies beyond the last is the last page.
+	// before this one. Beyond the last page it is the last page.
 	From int
 	// Explain adds why and what to do to an alert that is listed; may be nil.
 	Explain  func(*Alert)
@@ -94,18 +93,17 @@ type AlertRow struct {
 	Until                                string // the moment in Said, for scripts; empty for none
 	Known, Silenced                      bool
 	Say                                  string // where forms about it go, with a slash at its end
-	Page                                 string // what forms say of where they are
+	Page                                 string // the page's name in forms
 }
 
-// An AlertCard is an alert with all that is known of it.
-type AlertCard struct {
+// An AlertDetail is an alert with all that is known of it.
+type AlertDetail struct {
 	AlertRow
 	Rule, Device, DevicePath string
 	Advice, Why              string
 	Span                     string // how long it has been so, or was
 	At                       Moment // when it began
-	Ended                    bool
-	NoData                   bool
+	Ended, NoData            bool
 }
 
 // A SilenceRow is a silence as the page shows it.
@@ -124,7 +122,7 @@ type RuleRow struct {
 // A TargetRow is a target as the page shows it.
 type TargetRow struct {
 	Key, Service, Severity, Error, Queued string
-	Success, Since                        Moment // when it was last told, and since when it fails; empty for never, and while it works
+	Success, Since                        Moment // the last success, and since when it fails; empty for never, and while it works
 }
 
 // A Choice is one of a list in a form.
@@ -132,25 +130,22 @@ type Choice struct{ Value, Label string }
 
 // An AlertsPage is the view model of the page of alerts.
 type AlertsPage struct {
-	Title, Version, Node, Source, BasePath, Interval string
-	Simulated                                        bool
-	Sentence                                         string
-	AsOf                                             Moment
-	Firing                                           []AlertCard
-	// Listed says which alerts are listed, Worse and Milder lead to the others;
-	// all are empty where there is room for all.
+	site
+	Sentence string
+	AsOf     Moment
+	Firing   []AlertDetail
+	// Listed says which alerts are listed. Worse and Milder lead to the others.
+	// All three are empty where there is room for all alerts.
 	Listed, Worse, Milder string
 	Silences              []SilenceRow
-	Past                  []AlertCard
+	Past                  []AlertDetail
 	PastCount             string
 	Rules                 []RuleRow
 	RuleCount, RuleTitle  string
 	Targets               []TargetRow
-	// GPUChoices and NodeChoices are what can be silenced; none where there are
-	// too many to choose from, or where there is nothing to choose.
+	// GPUChoices and NodeChoices are what people can silence; none where there
+	// are too many to choose from, or nothing to choose.
 	GPUChoices, NodeChoices []Choice
-
-	asset func(string) string
 }
 
 // silenceSpans are for how long a silence can be made.
@@ -158,23 +153,13 @@ var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "
 
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
-	p := AlertsPage{
-		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
-		Interval:  strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
-		Simulated: in.Nodes.Simulated(),
-		AsOf:      newMoment(in.Now),
-		asset:     in.Asset,
-	}
+	p := AlertsPage{site: newSite(&in.Input), AsOf: newMoment(in.Now)}
 	if len(in.Nodes) > 0 {
-		p.Source = in.Nodes.Source()
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
-	}
-	if len(in.Nodes) == 1 {
-		p.Node = clean(in.Nodes[0].Node, longestName)
 	}
 	p.list(&in)
 	for i := range in.Past {
-		p.Past = append(p.Past, newAlertCard(&in.Past[i], &in.Input))
+		p.Past = append(p.Past, newAlertDetail(&in.Past[i], &in.Input))
 	}
 	for i := range in.Silences {
 		p.Silences = append(p.Silences, newSilence(&in.Silences[i], &in.Input))
@@ -206,8 +191,8 @@ func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 	return document(h, alertsBody(p)).Render(ctx, w)
 }
 
-// firingSentence says how many alerts fire, or whether it can be known that
-// none does.
+// firingSentence says how many alerts fire, or whether it is known that none
+// does.
 func firingSentence(alerts []Alert, nodes gpu.Nodes) string {
 	if len(alerts) == 0 {
 		switch nodes.Status() {
@@ -219,17 +204,15 @@ func firingSentence(alerts []Alert, nodes gpu.Nodes) string {
 			return "Nothing fires."
 		}
 	}
+	count := map[string]int{}
+	for i := range alerts {
+		count[alerts[i].Severity]++
+	}
 	var parts []string
 	for _, of := range []struct{ severity, one, many string }{
 		{"critical", "critical alert", "critical alerts"}, {"warning", "warning", "warnings"}, {"info", "note", "notes"},
 	} {
-		n := 0
-		for i := range alerts {
-			if alerts[i].Severity == of.severity {
-				n++
-			}
-		}
-		if n > 0 {
+		if n := count[of.severity]; n > 0 {
 			parts = append(parts, plural(n, of.one, of.many))
 		}
 	}
@@ -246,7 +229,7 @@ func (p *AlertsPage) list(in *AlertsInput) {
 		if in.Explain != nil {
 			in.Explain(a)
 		}
-		p.Firing = append(p.Firing, newAlertCard(a, &in.Input))
+		p.Firing = append(p.Firing, newAlertDetail(a, &in.Input))
 	}
 	if len(all) <= mostAlerts {
 		return
@@ -261,8 +244,8 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	}
 }
 
-func newAlertCard(a *Alert, in *Input) AlertCard {
-	out := AlertCard{
+func newAlertDetail(a *Alert, in *Input) AlertDetail {
+	out := AlertDetail{
 		AlertRow: newAlertRow(a, in, "alerts"),
 		Rule:     a.Rule, Device: "the machine",
 		Advice: sentence(a.Advice), Why: sentence(a.Why),
@@ -278,22 +261,18 @@ func newAlertCard(a *Alert, in *Input) AlertCard {
 	return out
 }
 
-// severityName is a severity in a word.
-func severityName(severity string) string {
-	if severity == "" {
-		return ""
-	}
-	return say("alert " + severity)
-}
+// severityName is a severity in a word; empty for an empty one.
+func severityName(severity string) string { return say("alert " + severity) }
 
 func newSilence(s *Silence, in *Input) SilenceRow {
 	of := []string{"every rule"}
 	if s.Rule != "" {
 		of[0] = "rule " + clean(s.Rule, longestName)
 	}
-	switch i := deviceOf(in.Nodes, s.GPU); {
-	case i >= 0:
-		of = append(of, say("gpu", strconv.Itoa(i)))
+	d, known := in.Nodes.Device(s.Node, s.GPU)
+	switch {
+	case known:
+		of = append(of, say("gpu", strconv.Itoa(d.Index)))
 	case s.GPU != "":
 		of = append(of, "GPUs "+clean(s.GPU, longestName))
 	}
@@ -305,20 +284,9 @@ func newSilence(s *Silence, in *Input) SilenceRow {
 		made = saying("made", &s.Note)
 	}
 	return SilenceRow{
-		Key: s.ID, Of: dots(of), Said: made,
+		Key: s.ID, Of: dots(of...), Said: made,
 		Until: newMoment(s.Until), End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end",
 	}
-}
-
-// deviceOf is the index of the device whose UUID a pattern is; below 0 where it
-// is of none.
-func deviceOf(nodes gpu.Nodes, uuid string) int {
-	for d := range nodes.Devices() {
-		if d.UUID == uuid {
-			return d.Index
-		}
-	}
-	return -1
 }
 
 func newRule(r *Rule) RuleRow {
@@ -338,45 +306,35 @@ func newRule(r *Rule) RuleRow {
 		}
 	}
 	out := RuleRow{
-		Key: r.Name, Fires: fires, Hold: length(r.Hold), Over: over, Cooldown: length(r.Cooldown), Repeat: "never",
-		Severity: severityName(r.Severity), Scope: "everything", Tells: "all", Enabled: r.Enabled,
+		Key: r.Name, Fires: fires, Hold: "at once", Over: over, Cooldown: length(r.Cooldown), Repeat: "never",
+		Severity: severityName(r.Severity), Enabled: r.Enabled,
+		Scope: cmp.Or(clean(strings.Join(r.Scope, ", "), longestSentence), "everything"),
+		Tells: cmp.Or(strings.Join(r.Targets, ", "), "all"),
 	}
-	if r.Hold == 0 {
-		out.Hold = "at once"
+	if r.Hold > 0 {
+		out.Hold = length(r.Hold)
 	}
 	if r.Repeat > 0 {
 		out.Repeat = "every " + length(r.Repeat)
-	}
-	if len(r.Scope) > 0 {
-		out.Scope = clean(strings.Join(r.Scope, ", "), longestSentence)
-	}
-	if len(r.Targets) > 0 {
-		out.Tells = strings.Join(r.Targets, ", ")
 	}
 	return out
 }
 
 func newTarget(t *Target) TargetRow {
-	out := TargetRow{
-		Key: t.Name, Service: t.Service, Severity: severityName(t.Severity), Error: "none",
-		Queued: strconv.Itoa(t.Queued), Success: newMoment(t.LastSuccess), Since: newMoment(t.FailingSince),
+	return TargetRow{
+		Key: t.Name, Service: t.Service, Severity: cmp.Or(severityName(t.Severity), "everything"),
+		Error: cmp.Or(clean(t.LastError, longestSentence), "none"), Queued: strconv.Itoa(t.Queued),
+		Success: newMoment(t.LastSuccess), Since: newMoment(t.FailingSince),
 	}
-	if out.Severity == "" {
-		out.Severity = "everything"
-	}
-	if t.LastError != "" {
-		out.Error = clean(t.LastError, longestSentence)
-	}
-	return out
 }
 
-// silenceChoices are the GPUs and machines that can be chosen.
+// silenceChoices are the GPUs and machines that people can choose.
 func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
-	if of.Totals().Devices > mostCards {
+	if of.Totals().Devices > mostTiles {
 		return nil, nil
 	}
 	for d := range of.Devices() {
-		gpus = append(gpus, Choice{d.UUID, dots([]string{say("gpu", strconv.Itoa(d.Index)), clean(d.Name, longestName)})})
+		gpus = append(gpus, Choice{d.UUID, say("gpu", strconv.Itoa(d.Index)) + " · " + clean(d.Name, longestName)})
 		if !slices.ContainsFunc(nodes, func(c Choice) bool { return c.Value == d.Node }) {
 			nodes = append(nodes, Choice{d.Node, clean(d.Node, longestName)})
 		}
@@ -387,26 +345,25 @@ func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
 	return gpus, nodes
 }
 
-// newAlertRow is an alert on the page that page names, as forms do.
+// newAlertRow is an alert on the page that forms call page.
 func newAlertRow(a *Alert, in *Input, page string) AlertRow {
 	out := AlertRow{
 		Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(*a), Message: sentence(a.Message),
 		Since: say("since", moment(a.Since)), Began: stamp(a.Since), Known: a.Acknowledged != nil, Silenced: !a.SilencedUntil.IsZero(),
 		Say: in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
 	}
-	var parts []string
+	var known, silenced string
 	if out.Known {
-		parts = append(parts, saying(say("acknowledged"), a.Acknowledged))
+		known = saying(say("acknowledged"), a.Acknowledged)
 	}
 	if out.Silenced {
-		parts = append(parts, say("silenced", moment(a.SilencedUntil)))
-		out.Until = stamp(a.SilencedUntil)
+		silenced, out.Until = say("silenced", moment(a.SilencedUntil)), stamp(a.SilencedUntil)
 	}
-	out.Said = dots(parts)
+	out.Said = dots(known, silenced)
 	return out
 }
 
-// saying is what somebody did, who that was, and what they say of it.
+// saying is what somebody did, who did it, and what they say of it.
 func saying(did string, n *Note) string {
 	if by := clean(n.By, longestName); by != "" {
 		did = say("by", did, by)

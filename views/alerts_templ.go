@@ -474,7 +474,7 @@ func alertsBody(p AlertsPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, a := range p.Firing {
-			templ_7745c5c3_Err = alertCard(a, len(p.Firing) == 1).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = alertDetail(a, len(p.Firing) == 1).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -703,9 +703,9 @@ func alertsBody(p AlertsPage) templ.Component {
 	})
 }
 
-// alertCard is an alert: what is so, and folded all else that is known of it and
-// can be said.
-func alertCard(a AlertCard, open bool) templ.Component {
+// alertDetail is an alert: what is so, and folded in it all other facts and
+// forms.
+func alertDetail(a AlertDetail, open bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -988,7 +988,7 @@ func alertCard(a AlertCard, open bool) templ.Component {
 }
 
 // answers are what can be said of an alert.
-func answers(a AlertCard) templ.Component {
+func answers(a AlertDetail) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1651,7 +1651,7 @@ func wideTable(title string, columns []string) templ.Component {
 	})
 }
 
-func pastTable(rows []AlertCard) templ.Component {
+func pastTable(rows []AlertDetail) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -82,6 +82,22 @@ func TestLength(t *testing.T) {
 	}
 }
 
+// A silence names a GPU by its index only where the machine is the same too.
+func TestSilenceOfAnotherMachine(t *testing.T) {
+	s := exampleOne(noon)
+	d := &s.Devices[0]
+	in := Input{Nodes: gpu.Nodes{s}, Now: noon}
+	for node, want := range map[string]string{
+		"":           "every rule · GPU 0",
+		d.Node:       "every rule · GPU 0",
+		"other-desk": "every rule · GPUs " + d.UUID + " · machine other-desk",
+	} {
+		if got := newSilence(&Silence{GPU: d.UUID, Node: node}, &in).Of; strings.ReplaceAll(got, nbsp, " ") != want {
+			t.Errorf("of %q: %q, want %q", node, got, want)
+		}
+	}
+}
+
 // Of thousands of alerts the worst hundred are listed, and the way to the
 // others is there; what costs something is asked of those alone.
 func TestManyAlerts(t *testing.T) {

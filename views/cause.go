@@ -4,17 +4,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Cause is one reason why a GPU is hot, loud or busy, or why that can't be
-// told.
+// A Cause is one reason why a GPU is hot, loud or busy, or why nobody can tell.
 type Cause struct {
-	ID string // the same for as long as the cause stands
-	// Node and UUID name the GPU; UUID is empty where the cause is about the
-	// machine.
-	Node, UUID string
+	ID         string // the same for as long as the cause stands
+	Node, UUID string // of the GPU; UUID is empty where the cause is about the machine
 	Sentence   string
 	Certainty  string    // "high", "medium" or "low"
 	Since      time.Time // when it began; zero where that was not seen
@@ -24,37 +19,33 @@ type Cause struct {
 
 // Evidence is one figure that a cause rests on.
 type Evidence struct {
-	Name string // "power draw"
-	Text string // "431 W"
-	// At is when it was read, or when it happened; zero where that is not
-	// known.
-	At time.Time
-	// Moment says that At is the evidence, and Text the same in words.
-	Moment bool
+	Name   string    // "power draw"
+	Text   string    // "431 W"
+	At     time.Time // when it was read or happened; zero where that is not known
+	Moment bool      // At is the evidence, and Text is the same in words
 }
 
 // A CauseRow is a cause as the page shows it.
 type CauseRow struct {
 	Key, Sentence string
 	Evidence      []EvidenceRow
-	About         string // how sure it is, and since when it is so
+	About         string // how sure it is, and since when
 	At            string // the moment in About, for scripts; empty for none
 	Advice        string
 }
 
-// An EvidenceRow is a figure, and how long before the reading it was seen where
-// it was not seen with it.
+// An EvidenceRow is a figure. Seen is how long before the reading it was seen,
+// where that is earlier.
 type EvidenceRow struct {
 	Name, Text, Seen string
 	At               string // the moment in Text, for scripts; empty where it is none
 }
 
-// seenApart is how long before the reading evidence was seen that has a time of
-// its own.
+// Evidence that is older than the reading by seenApart has a time of its own.
 const seenApart = 2 * time.Second
 
-// newCauses are the main causes: of the GPU that is told of first, then of the
-// machine.
+// newCauses are the main causes: first those of the GPU that comes first, then
+// those of the machine.
 func newCauses(causes []Cause, now time.Time) []CauseRow {
 	var lead *Cause
 	var own, machine []CauseRow
@@ -103,23 +94,4 @@ func leadOf(causes []Cause) *Cause {
 		return nil
 	}
 	return &causes[i]
-}
-
-// causesOf are those of one device.
-func causesOf(causes []Cause, d *gpu.Device) []Cause {
-	var own []Cause
-	for _, c := range causes {
-		if c.Node == d.Node && c.UUID == d.UUID {
-			own = append(own, c)
-		}
-	}
-	return own
-}
-
-// firstSentence is the first cause's; empty where there is none.
-func firstSentence(causes []Cause) string {
-	if len(causes) == 0 {
-		return ""
-	}
-	return causes[0].Sentence
 }

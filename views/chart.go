@@ -2,16 +2,16 @@ package views
 
 import "github.com/gpuwhy/gpuwhy/gpu"
 
-// A Chart is one of the pictures of the last minutes; scripts draw it.
+// A Chart shows the last minutes; scripts draw it.
 type Chart struct {
 	Metric, Label, Unit string
-	// Hidden is set where no device that is charted has such a reading, now or
-	// in the recent past: a server's cards have no fan.
+	// Hidden: no device in the chart has such a reading, now or in the recent
+	// past. A server's GPUs have no fan.
 	Hidden bool
 }
 
-// chartList names the charts by the metrics that the recent past is kept of,
-// with whether a device has such a reading now.
+// chartList names the charts by the metrics of the recent past, with whether a
+// device has such a reading now.
 var chartList = []struct {
 	metric, label, unit string
 	read                func(*gpu.Device) bool
@@ -25,14 +25,14 @@ var chartList = []struct {
 	{"memory_bandwidth_percent", "Bandwidth", "%", func(d *gpu.Device) bool { return d.Activity.MemoryBandwidth.Present() }},
 }
 
-// mostCharted is how many devices are charted where there are too many for a
-// card each: those that stand out.
+// mostCharted is how many devices the charts have where there are too many for
+// a tile each: those that stand out.
 const mostCharted = 8
 
-// newCharts are all charts, of which those are hidden that would be empty.
+// newCharts are all charts. A chart that would be empty is hidden.
 func newCharts(in Input, devices []*gpu.Device) []Chart {
 	var only []*gpu.Device
-	if len(in.devices()) > mostCards {
+	if len(in.devices()) > mostTiles {
 		devices = devices[:mostCharted]
 		only = devices
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A DocsPage is the frame of the API's interactive documentation; a script of
+// A DocsPage is the API's interactive documentation, still empty. A script of
 // package static fills it.
 type DocsPage struct {
 	BasePath string // begins and ends with "/"
@@ -78,14 +78,6 @@ type FieldDoc struct {
 	Text  string
 }
 
-// afterType says that it may be null.
-func (f FieldDoc) afterType() string {
-	if f.Null {
-		return " or null"
-	}
-	return ""
-}
-
 // Render writes the whole page as HTML.
 func (p ReferencePage) Render(ctx context.Context, w io.Writer) error {
 	return document(docsHead("API reference", p.Asset), referenceBody(p)).Render(ctx, w)
@@ -111,20 +103,6 @@ type MessageDoc struct {
 	Reply                       []string // names of the messages that answer it
 	Example                     string   // as JSON
 }
-
-// direction is who sends it, for the label and for programs.
-func (m MessageDoc) direction() (label, kind string) {
-	if m.Sent {
-		return "gpuwhy sends", "send"
-	}
-	return "a client sends", "receive"
-}
-
-func (m MessageDoc) label() string { l, _ := m.direction(); return l }
-func (m MessageDoc) kind() string  { _, k := m.direction(); return k }
-
-// reply is which messages answer it, in words.
-func (m MessageDoc) reply() string { return strings.Join(m.Reply, " or ") }
 
 // A FactTable says what a list of names means.
 type FactTable struct {

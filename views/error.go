@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// An ErrorPage tells a person what happened and what to do. One that says that
-// something is not there yet (503) asks again by itself.
+// An ErrorPage tells a person what happened and what to do. A page with status
+// 503 (not there yet) reloads itself.
 type ErrorPage struct {
 	Code     int    // the HTTP status
 	Title    string // "There is no such page"

@@ -112,16 +112,19 @@ func TestFactsAreExplained(t *testing.T) {
 func TestDevicePage(t *testing.T) {
 	s := exampleEight(noon)
 	in := input(s, "why")
+	own, other := s.Devices[1].UUID, s.Devices[0].UUID
 	in.Alerts = []Alert{
-		{ID: "a", Node: s.Node, UUID: s.Devices[0].UUID, GPU: 0, Message: "of GPU 0", Since: noon},
-		{ID: "b", Node: s.Node, UUID: s.Devices[1].UUID, GPU: 1, Message: "of GPU 1", Since: noon},
-		{ID: "c", Node: "another", UUID: "GPU-of-another", GPU: 1, Message: "of another node's GPU 1", Since: noon},
+		{ID: "a", GPU: 0, Node: "dgx-07", UUID: other, Message: "of GPU 0", Since: noon},
+		{ID: "b", GPU: 1, Node: "dgx-07", UUID: own, Message: "of GPU 1", Since: noon},
+		{ID: "c", GPU: 1, Node: "dgx-08", UUID: "GPU-of-another-machine", Message: "of its GPU 1", Since: noon},
+		{ID: "d", GPU: 1, Node: "dgx-08", UUID: own, Message: "of another machine", Since: noon},
+		{ID: "e", GPU: 1, Node: "dgx-07", Message: "of the machine", Since: noon},
 	}
 	p := NewDevicePage(in, &s.Devices[1])
-	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Cards) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {
+	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Tiles) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {
 		t.Errorf("got %+v", p)
 	}
-	if len(in.Alerts) != 3 || in.Alerts[1].ID != "b" {
+	if len(in.Alerts) != 5 || in.Alerts[1].ID != "b" {
 		t.Error("the input was changed")
 	}
 	html := render(t, p)

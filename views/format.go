@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,11 +12,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The functions here have twins in static/format.js that write the same text
+// The functions here have twins in static/format.js, which write the same text
 // for the same value.
 
-// A number is a reading whose unit is known by who asks for it, rounded to two
-// decimals as it is on the wire.
+// A number is a reading whose unit the caller knows, rounded to two decimals as
+// on the wire.
 type number struct {
 	value   float64
 	quality gpu.Quality
@@ -30,6 +31,19 @@ type measured interface {
 
 func num[T measured](r gpu.Reading[T]) number {
 	return newNumber(float64(r.Or(0)), r.Quality())
+}
+
+// text writes the number; empty where there is none.
+func (n number) text(format func(float64) string) string {
+	if !n.ok() {
+		return ""
+	}
+	return format(n.value)
+}
+
+// say writes the number into the text of that name; empty where there is none.
+func (n number) say(name string, format func(float64) string) string {
+	return n.text(func(v float64) string { return say(name, format(v)) })
 }
 
 // mebi is a reading of memory in MiB.
@@ -50,14 +64,10 @@ func newNumber(v float64, q gpu.Quality) number {
 // nbsp keeps a number and its unit on one line.
 const nbsp = "\u00a0"
 
-// whole rounds half to even, as fmt's %.0f does in the sentence above the
-// cards.
+// whole rounds half to even, as fmt's %.0f does in the sentence above the tiles.
 func whole(v float64) string { return decimals(v, 0) }
 
-// tenth keeps one decimal.
-func tenth(v float64) string { return decimals(v, 1) }
-
-// hundredth keeps two.
+func tenth(v float64) string     { return decimals(v, 1) }
 func hundredth(v float64) string { return decimals(v, 2) }
 
 func decimals(v float64, n int) string {
@@ -75,64 +85,57 @@ func rpm(v float64) string       { return whole(v) + nbsp + "RPM" }
 func megahertz(v float64) string { return whole(v) + nbsp + "MHz" }
 func fps(v float64) string       { return whole(v) + nbsp + "fps" }
 
-// delay writes microseconds as people know them.
+// delay writes microseconds in milliseconds.
 func delay(v float64) string { return tenth(v/1000) + nbsp + "ms" }
 
-// watts writes what many devices draw in kilowatts.
-func watts(v float64) string {
-	if v < 10_000 {
-		return whole(v) + nbsp + "W"
-	}
-	return tenth(v/1000) + nbsp + "kW"
+// A unit serves values below its limit.
+type unit struct {
+	limit, size float64
+	decimals    int
+	name        string
 }
 
-// energy writes joules as people pay for them.
-func energy(joules float64) string {
-	if wh := joules / 3600; wh < 1000 {
-		return whole(wh) + nbsp + "Wh"
+var (
+	wattUnits   = []unit{{10_000, 1, 0, "W"}, {math.Inf(1), 1000, 1, "kW"}}
+	energyUnits = []unit{{1000, 1, 0, "Wh"}, {math.Inf(1), 1000, 1, "kWh"}}
+	memoryUnits = []unit{{1 << 10, 1, 0, "MiB"}, {1 << 20, 1 << 10, 1, "GiB"}, {math.Inf(1), 1 << 20, 1, "TiB"}}
+	rateUnits   = []unit{{1e3, 1, 0, "B/s"}, {1e6, 1e3, 0, "kB/s"}, {1e9, 1e6, 1, "MB/s"}, {math.Inf(1), 1e9, 1, "GB/s"}}
+)
+
+// inUnit writes a value in the first unit that serves it.
+func inUnit(units []unit, v float64) string {
+	i := 0
+	for i < len(units)-1 && !(v < units[i].limit) {
+		i++
 	}
-	return tenth(joules/3600/1000) + nbsp + "kWh"
+	return decimals(v/units[i].size, units[i].decimals) + nbsp + units[i].name
 }
+
+// watts writes the power of many devices in kilowatts.
+func watts(v float64) string { return inUnit(wattUnits, v) }
+
+// energy writes joules in watt hours, as electricity is sold.
+func energy(joules float64) string { return inUnit(energyUnits, joules/3600) }
 
 // memory writes MiB in the unit that keeps it short.
-func memory(mib float64) string {
-	switch {
-	case mib < 1024:
-		return whole(mib) + nbsp + "MiB"
-	case mib < 1024*1024:
-		return tenth(mib/1024) + nbsp + "GiB"
-	default:
-		return tenth(mib/1024/1024) + nbsp + "TiB"
-	}
-}
+func memory(mib float64) string { return inUnit(memoryUnits, mib) }
 
 // rate writes bytes a second, in thousands as networks and disks are sold.
-func rate(v float64) string {
-	switch {
-	case v < 1e3:
-		return whole(v) + nbsp + "B/s"
-	case v < 1e6:
-		return whole(v/1e3) + nbsp + "kB/s"
-	case v < 1e9:
-		return tenth(v/1e6) + nbsp + "MB/s"
-	default:
-		return tenth(v/1e9) + nbsp + "GB/s"
-	}
-}
+func rate(v float64) string { return inUnit(rateUnits, v) }
 
 // span writes how long something takes, in its two largest units.
 func span(seconds float64) string {
 	s := int64(max(0, math.Floor(seconds)))
-	unit := func(v int64, name string) string { return strconv.FormatInt(v, 10) + nbsp + name }
+	amount := func(v int64, unit string) string { return strconv.FormatInt(v, 10) + nbsp + unit }
 	switch {
 	case s < 60:
-		return unit(s, "s")
+		return amount(s, "s")
 	case s < 3600:
-		return unit(s/60, "min")
+		return amount(s/60, "min")
 	case s < 86400:
-		return unit(s/3600, "h") + " " + unit(s/60%60, "min")
+		return amount(s/3600, "h") + " " + amount(s/60%60, "min")
 	default:
-		return unit(s/86400, "d") + " " + unit(s/3600%24, "h")
+		return amount(s/86400, "d") + " " + amount(s/3600%24, "h")
 	}
 }
 
@@ -147,31 +150,30 @@ func width(v float64) string {
 	return strconv.FormatFloat(math.Floor(min(max(v, 0), 100)*10+0.5)/10, 'f', -1, 64)
 }
 
-// The longest texts that are shown of what devices and processes report.
+// The longest texts of devices and processes that are shown.
 const (
 	longestName     = 80
 	longestCommand  = 200
 	longestSentence = 600
 )
 
-// clean makes reported text fit to be shown: at most limit characters, and in
-// place of those that steer a terminal or the direction of writing a mark that
-// can be seen.
+// clean makes reported text fit to be shown: it keeps limit characters, and puts
+// a visible mark in place of those that steer a terminal or the direction of
+// writing.
 func clean(text string, limit int) string {
-	var b strings.Builder
 	n := 0
-	for _, r := range text {
-		if n == limit {
-			b.WriteRune('…')
+	for i := range text {
+		if n++; n > limit {
+			text = text[:i] + "…"
 			break
 		}
-		if steers(r) {
-			r = '\uFFFD'
-		}
-		b.WriteRune(r)
-		n++
 	}
-	return b.String()
+	return strings.Map(func(r rune) rune {
+		if steers(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
 }
 
 func steers(r rune) bool {
@@ -190,20 +192,29 @@ var (
 	beforeCount = regexp.MustCompile(`\b(GPU|pid) (\d)`)
 )
 
-// sentence is a sentence of gpuwhy's own, not too long, whose numbers stay on a
-// line with their units and with what they number.
+// sentence is a sentence of gpuwhy's own, not too long. Its numbers stay on one
+// line with their units, and with the word before them.
 func sentence(text string) string {
 	return beforeCount.ReplaceAllString(beforeUnit.ReplaceAllString(clean(text, longestSentence), "$1"+nbsp+"$2"), "$1"+nbsp+"$2")
 }
 
 // list joins words as a sentence does: "a, b and c".
 func list(words []string) string {
-	switch n := len(words); n {
-	case 0:
-		return ""
-	case 1:
-		return words[0]
-	default:
-		return say("and", strings.Join(words[:n-1], ", "), words[n-1])
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
 	}
+	return say("and", strings.Join(words[:last], ", "), words[last])
+}
+
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// dots joins the parts that are not empty.
+func dots(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }

@@ -65,12 +65,12 @@ var menuMessages = []string{
 }
 
 type gallery struct {
-	Cards     []Card
-	Totals    []Total
+	Cards     []Tile
+	Totals    []Figure
 	Alerts    []AlertRow
 	Failures  []Failure
 	Processes []Process
-	Host      []HostRow
+	Host      []Figure
 	Uses      []Use
 	Facts     []FactGroup
 	Causes    []CauseRow
@@ -93,7 +93,7 @@ func newGallery(now time.Time) gallery {
 	}
 	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {
 		d.UUID += "-" + strconv.Itoa(i)
-		g.Cards = append(g.Cards, newCard(&d, "/", now))
+		g.Cards = append(g.Cards, newTile(&d, "/", now))
 	}
 	g.Causes = newCauses(Examples(now)[0].Causes, now)
 	g.Uses = newUses(&one.Devices[0], &Attribution{

@@ -216,7 +216,7 @@ func galleryBody(g gallery, frames []FrameGroup) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			for _, c := range g.Cards {
-				templ_7745c5c3_Err = card(c).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = tile(c).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -461,7 +461,7 @@ func galleryAlerts(p AlertsPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		for _, a := range p.Firing {
-			templ_7745c5c3_Err = alertCard(a, true).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = alertDetail(a, true).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -6,9 +6,9 @@ import (
 	"github.com/a-h/templ"
 )
 
-// Moments are written in UTC, and beside each its element says which it is: a
-// script writes it again where the reader is and as they write it, before
-// anything else (static/moments.js). A text or title has one moment at most.
+// Pages have moments in UTC, and say beside each which moment it is. A script
+// writes them again in the reader's time zone and language, before anything else
+// (static/moments.js). A text or title has one moment at most.
 
 // moment writes a moment in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -23,12 +23,7 @@ func stamp(t time.Time) string {
 
 // at says which moment stands in an element's text or title; nothing where the
 // stamp is empty.
-func at(stamp string) templ.Attributes {
-	if stamp == "" {
-		return nil
-	}
-	return templ.Attributes{"data-at": stamp}
-}
+func at(stamp string) templ.Attributes { return attributes("data-at", stamp) }
 
 // A Moment is one in words, and for scripts. Both are empty for none.
 type Moment struct{ Text, Stamp string }

@@ -17,37 +17,27 @@ import (
 
 // An Input is all that a page is made of.
 type Input struct {
-	// Nodes are the newest snapshots; none before the first reading.
-	Nodes gpu.Nodes
-	// Why answers the page's question in one sentence.
-	Why string
-	// Causes are those behind it, in the order in which they are told; on a
-	// GPU's own page those of that GPU.
-	Causes  []Cause
+	Nodes   gpu.Nodes // the newest snapshots; none before the first reading
+	Why     string    // the answer to the page's question, in one sentence
+	Causes  []Cause   // those behind the answer, in their order; on a GPU's own page those of that GPU
 	Version string
-	// Node and Source are what was asked for; the snapshot knows better
-	// once there is one.
-	Node, Source string
-	// Interval is the time between two readings.
-	Interval time.Duration
-	// AlertThreshold is the utilization above which alerts fire.
-	AlertThreshold gpu.Percent
-	// BasePath is where the page is served; it begins and ends with "/".
-	BasePath string
-	// Asset gives the address of a file of package static by its name.
-	Asset func(name string) string
+	// Node and Source are what was asked for. The snapshots, once there are any,
+	// have what is true.
+	Node, Source   string
+	Interval       time.Duration            // between two readings
+	AlertThreshold gpu.Percent              // the utilization above which alerts fire
+	BasePath       string                   // where the page is served; begins and ends with "/"
+	Asset          func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
 	Attribution func(*gpu.Device) Attribution
-	// Kept says whether there is a reading of that metric in the recent past, of
-	// those devices; nil: of any. It is nil where no past is kept.
-	Kept func(metric string, of []*gpu.Device) bool
-	// Alerts are those that are firing.
-	Alerts []Alert
-	// Now is the server's clock.
-	Now time.Time
+	// Kept reports whether the recent past has a reading of that metric of those
+	// devices (nil: of any). It is nil where there is no recent past.
+	Kept   func(metric string, of []*gpu.Device) bool
+	Alerts []Alert   // those that fire
+	Now    time.Time // the server's clock
 
-	only *gpu.Device // the device that the page is about; nil: all
+	only *gpu.Device // that the page is about; nil: all
 }
 
 // devices are those that the page is about.
@@ -58,32 +48,54 @@ func (in *Input) devices() []*gpu.Device {
 	return slices.Collect(in.Nodes.Devices())
 }
 
+// site is what the dashboard, the pages of devices and the page of alerts have in
+// common.
+type site struct {
+	Title                 string // of the browser's tab
+	Version, Node, Source string
+	BasePath              string
+	Interval              string // seconds
+	Simulated             bool
+	asset                 func(string) string
+}
+
+func newSite(in *Input) site {
+	out := site{
+		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
+		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64), asset: in.Asset,
+	}
+	if len(in.Nodes) > 0 {
+		out.Source, out.Simulated = in.Nodes.Source(), in.Nodes.Simulated()
+	}
+	if len(in.Nodes) == 1 {
+		out.Node = clean(in.Nodes[0].Node, longestName)
+	}
+	return out
+}
+
 // A Page is the page's view model: words and numbers, ready to be placed.
 type Page struct {
-	Version, Node, Source, Status string
-	Title                         string // of the browser's tab
-	BasePath                      string
-	Interval                      string // seconds
-	Now, Taken                    string // milliseconds since 1970; Taken is empty before the first reading
-	AsOf                          string // when the reading was taken, in words
-	Footer                        string
+	site
+	Status     string
+	Now, Taken string // milliseconds since 1970; Taken is empty before the first reading
+	AsOf       string // when the reading was taken, in words
+	Footer     string
 
-	Simulated bool
-	Starting  bool
-	Driver    string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
-	Why       string
-	LongWhy   bool // it takes a smaller type
-	Causes    []CauseRow
+	Starting bool
+	Driver   string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
+	Why      string
+	LongWhy  bool // it takes a smaller type
+	Causes   []CauseRow
 
-	Totals    []Total
-	Cards     []Card
-	CardCount string // how many devices have none
+	Totals    []Figure
+	Tiles     []Tile
+	TileCount string // how many devices have no tile
 	Density   Density
 	Charts    []Chart
 	Failures  []Failure
 	FailTitle string
 	Alerts    []AlertRow // the worst
-	// MoreAlerts is how many there are beside the first, or in all; empty for
+	// MoreAlerts says how many there are beside the first, or in all; empty for
 	// none.
 	MoreAlerts string
 	Processes  []Process
@@ -91,16 +103,14 @@ type Page struct {
 	Unlisted   string
 	Notes      []string // what gpuwhy can't see here, and what would change that
 	Machine    string
-	Host       []HostRow
+	Host       []Figure
 
-	// Device is set on a device's own page; Cards and Processes are then its
-	// alone, and there are no Totals and no Host.
+	// Device is set on a device's own page. Such a page has the tile and the
+	// processes of that device only, and no Totals and no Host.
 	Device *DevicePage
-
-	asset func(string) string
 }
 
-// A DevicePage is what a device's own page has more.
+// A DevicePage is what a device's own page has in addition.
 type DevicePage struct {
 	UUID  string
 	Title string // "GPU 0"
@@ -109,7 +119,7 @@ type DevicePage struct {
 	Facts []FactGroup
 }
 
-// Density is how much room each card gets.
+// Density is how much room each tile gets.
 type Density string
 
 // The densities, by the number of devices.
@@ -117,16 +127,16 @@ const (
 	Roomy   Density = "roomy"   // one or two
 	Compact Density = "compact" // up to 16
 	Dense   Density = "dense"
-	// Wall is beyond what cards can show: a canvas has all devices, and only
-	// those that stand out have cards.
+	// Wall is for more devices than tiles can show: a canvas has all devices,
+	// and only those that stand out have tiles.
 	Wall Density = "wall"
 )
 
-// mostCards is up to how many devices each has a card, and fewCards how many
-// have one beside the wall.
+// Up to mostTiles devices have a tile each. Of more, fewTiles devices have one
+// beside the wall.
 const (
-	mostCards = 128
-	fewCards  = 24
+	mostTiles = 128
+	fewTiles  = 24
 )
 
 func density(devices int) Density {
@@ -135,17 +145,17 @@ func density(devices int) Density {
 		return Roomy
 	case devices <= 16:
 		return Compact
-	case devices <= mostCards:
+	case devices <= mostTiles:
 		return Dense
 	default:
 		return Wall
 	}
 }
 
-// standingOut are the devices that have cards: all, or of very many those that
+// standingOut are the devices that have tiles: all, or of very many those that
 // are lost or don't answer, then those nearest to the limit of their heat.
 func standingOut(devices []*gpu.Device) []*gpu.Device {
-	if len(devices) <= mostCards {
+	if len(devices) <= mostTiles {
 		return devices
 	}
 	out := slices.Clone(devices)
@@ -158,21 +168,14 @@ func standingOut(devices []*gpu.Device) []*gpu.Device {
 	slices.SortStableFunc(out, func(a, b *gpu.Device) int {
 		return cmp.Or(cmp.Compare(away(b), away(a)), cmp.Compare(heat(b.Thermal), heat(a.Thermal)))
 	})
-	return out[:fewCards]
+	return out[:fewTiles]
 }
 
-func newCardCount(devices int) string {
-	if devices <= mostCards {
+func newTileCount(devices int) string {
+	if devices <= mostTiles {
 		return ""
 	}
-	return say("stand out", strconv.Itoa(fewCards), strconv.Itoa(devices))
-}
-
-// A Total is one figure over all devices.
-type Total struct {
-	Key, Label string
-	Value      Value
-	Note       string
+	return say("stand out", strconv.Itoa(fewTiles), strconv.Itoa(devices))
 }
 
 // A Failure is a source that can't be read.
@@ -187,36 +190,28 @@ const longWhy = 150
 // NewPage makes the view model.
 func NewPage(in Input) Page {
 	p := Page{
-		Version:  in.Version,
-		Node:     clean(in.Node, longestName),
-		Source:   in.Source,
+		site:     newSite(&in),
 		Status:   string(in.Nodes.Status()),
-		Title:    "gpuwhy",
-		BasePath: in.BasePath,
-		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64),
 		Now:      strconv.FormatInt(in.Now.UnixMilli(), 10),
 		AsOf:     "no reading yet",
 		Starting: len(in.Nodes) == 0,
 		Why:      sentence(in.Why),
-		Footer:   newFooter(in),
-		asset:    in.Asset,
 	}
+	p.Footer = dots("gpuwhy "+p.Version, "a reading every "+p.Interval+nbsp+"s",
+		"alerts above "+percent(float64(in.AlertThreshold))+" utilization")
 	p.LongWhy = utf8.RuneCountInString(p.Why) > longWhy
 	now, devices, failures := in.Now, in.devices(), in.Nodes.Failures()
 	if len(in.Nodes) > 0 {
 		now = in.Nodes.Time()
 		p.Taken = strconv.FormatInt(now.UnixMilli(), 10)
-		p.AsOf = "as of " + now.UTC().Format("2006-01-02 15:04:05 UTC")
-		p.Source = in.Nodes.Source()
+		p.AsOf = "as of " + moment(now)
 	}
 	if len(in.Nodes) == 1 {
-		p.Node = clean(in.Nodes[0].Node, longestName)
 		p.Machine, p.Host = newMachine(in.Nodes[0].Host), newHostRows(in.Nodes[0].Host)
 	}
-	if len(devices) > 0 || len(failures) == 0 { // else what was tried is on the page
+	if len(devices) > 0 || len(failures) == 0 { // else the page has what was tried
 		p.Causes = newCauses(in.Causes, now)
 	}
-	p.Simulated = in.Nodes.Simulated()
 	p.Title = newTitle(devices)
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
@@ -224,13 +219,13 @@ func NewPage(in Input) Page {
 	p.Driver = newDriver(in.Nodes.Drivers())
 	p.Totals = newTotals(devices)
 	p.Density = density(len(devices))
-	p.CardCount = newCardCount(len(devices))
+	p.TileCount = newTileCount(len(devices))
 	lead := leadOf(in.Causes)
 	shown := standingOut(devices)
 	for _, d := range shown {
-		c := newCard(d, in.BasePath, now)
-		c.Answer = lead != nil && len(devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
-		p.Cards = append(p.Cards, c)
+		t := newTile(d, in.BasePath, now)
+		t.Answer = lead != nil && len(devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
+		p.Tiles = append(p.Tiles, t)
 	}
 	p.Charts = newCharts(in, shown)
 	p.FailTitle = failTitle(len(devices))
@@ -251,21 +246,25 @@ func NewPage(in Input) Page {
 // NewDevicePage makes the view model of the page of one device, which is in the
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
+	of := func(node, uuid string) bool { return node == d.Node && uuid == d.UUID }
 	in.only = d
-	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.Node != d.Node || a.UUID != d.UUID })
-	in.Causes = causesOf(in.Causes, d)
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return !of(a.Node, a.UUID) })
+	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c Cause) bool { return !of(c.Node, c.UUID) })
 	if kept := in.Kept; kept != nil {
 		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
 	}
-	in.Why = firstSentence(in.Causes)
+	in.Why = ""
+	if len(in.Causes) > 0 {
+		in.Why = in.Causes[0].Sentence
+	}
 	p := NewPage(in)
-	p.Alerts = newAlertRows(&in, "gpu/"+d.UUID)
 	p.Device = &DevicePage{
 		UUID:  d.UUID,
 		Title: say("gpu", strconv.Itoa(d.Index)),
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
 	}
+	p.Alerts = newAlertRows(&in, p.formsOn())
 	if in.Attribution != nil {
 		a := in.Attribution(d)
 		p.Device.Uses = newUses(d, &a)
@@ -280,10 +279,10 @@ func (p Page) body() templ.Attributes {
 	if p.Device == nil {
 		return nil
 	}
-	return templ.Attributes{"data-gpu": p.Device.UUID}
+	return attributes("data-gpu", p.Device.UUID)
 }
 
-// formsOn is what forms say of the page that they are on.
+// formsOn names the page in its forms.
 func (p Page) formsOn() string {
 	if p.Device == nil {
 		return ""
@@ -291,8 +290,8 @@ func (p Page) formsOn() string {
 	return "gpu/" + p.Device.UUID
 }
 
-// Render writes the whole page as HTML. Write it into a buffer first: an
-// error leaves half a page.
+// Render writes the whole page as HTML. Write it into a buffer first: an error
+// leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(p.head(), dashboard(p)).Render(ctx, w)
 }
@@ -317,7 +316,7 @@ type head struct {
 	Again   bool // the browser asks again in a few seconds
 }
 
-// newTitle has what a narrow tab can hold: the highest utilization and
+// newTitle has what a narrow tab has room for: the highest utilization and
 // temperature.
 func newTitle(devices []*gpu.Device) string {
 	var util, heat number
@@ -327,14 +326,7 @@ func newTitle(devices []*gpu.Device) string {
 			heat = higher(heat, num(d.Thermal.GPU))
 		}
 	}
-	var parts []string
-	if util.ok() {
-		parts = append(parts, percent(util.value))
-	}
-	if heat.ok() {
-		parts = append(parts, celsius(heat.value))
-	}
-	return dots(append(parts, "gpuwhy"))
+	return dots(util.text(percent), heat.text(celsius), "gpuwhy")
 }
 
 func higher(a, b number) number {
@@ -354,41 +346,24 @@ func newDriver(drivers []gpu.Driver) string {
 			parts = append(parts, say("CUDA", v))
 		}
 	}
-	return dots(parts)
+	return dots(parts...)
 }
 
-func newTotals(devices []*gpu.Device) []Total {
+func newTotals(devices []*gpu.Device) []Figure {
 	t := gpu.TotalsOf(slices.Values(devices))
-	return []Total{
-		memoryTotal(devices, t),
-		powerTotal(devices, t),
+	vram := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
+	power := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
+	return []Figure{
+		{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory), Remark: vram.say("of", memory)},
+		{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts), Remark: power.say("of", watts)},
 		busyTotal(devices, t),
 		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
 		hottest(devices),
 	}
 }
 
-func memoryTotal(devices []*gpu.Device, t gpu.Totals) Total {
-	out := Total{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory)}
-	total := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
-	if total.ok() {
-		out.Note = say("of", memory(total.value))
-	}
-	return out
-}
-
-func powerTotal(devices []*gpu.Device, t gpu.Totals) Total {
-	out := Total{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts)}
-	limit := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
-	if limit.ok() {
-		out.Note = say("of", watts(limit.value))
-	}
-	return out
-}
-
-// limits are the limits of all devices added up, if those are the same devices
-// whose values make the total: sums of different ones can't be held against each
-// other.
+// limits adds up the limits of all devices, if the same devices make the total:
+// the sums of different devices can't be compared.
 func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) number {
 	var sum number
 	for _, d := range devices {
@@ -406,10 +381,10 @@ func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) n
 	return sum
 }
 
-// busyTotal says of how many devices it is not known whether they are busy:
-// those that don't answer, and those whose utilization isn't told, as with MIG.
-func busyTotal(devices []*gpu.Device, t gpu.Totals) Total {
-	out := Total{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Note: say("of", count("GPUs", t.Devices))}
+// busyTotal also says how many devices may be busy or not: those that don't
+// answer, and those that report no utilization, as with MIG.
+func busyTotal(devices []*gpu.Device, t gpu.Totals) Figure {
+	out := Figure{Key: "busy", Label: "Busy", Value: Value{Text: strconv.Itoa(t.Busy)}, Remark: say("of", count("GPUs", t.Devices))}
 	unknown := 0
 	for _, d := range devices {
 		if d.State == gpu.StateOK && !num(d.Utilization.GPU).trusted() {
@@ -417,15 +392,15 @@ func busyTotal(devices []*gpu.Device, t gpu.Totals) Total {
 		}
 	}
 	if unknown > 0 {
-		out.Note = say("not told", out.Note, strconv.Itoa(unknown))
+		out.Remark = say("not told", out.Remark, strconv.Itoa(unknown))
 	}
 	if away := t.Devices - t.Answering; away > 0 {
-		out.Note = say("not read", out.Note, strconv.Itoa(away))
+		out.Remark = say("not read", out.Remark, strconv.Itoa(away))
 	}
 	return out
 }
 
-func hottest(devices []*gpu.Device) Total {
+func hottest(devices []*gpu.Device) Figure {
 	var heat number
 	index := 0
 	for _, d := range devices {
@@ -433,19 +408,14 @@ func hottest(devices []*gpu.Device) Total {
 			heat, index = t, d.Index
 		}
 	}
-	out := Total{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
+	out := Figure{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
 	if heat.ok() && len(devices) > 1 {
-		out.Note = say("gpu", strconv.Itoa(index))
+		out.Remark = say("gpu", strconv.Itoa(index))
 	}
 	return out
 }
 
-func failTitle(devices int) string {
-	if devices == 0 {
-		return say("no GPU read")
-	}
-	return say("not all read")
-}
+func failTitle(devices int) string { return say(either(devices == 0, "no GPU read", "not all read")) }
 
 func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
@@ -464,7 +434,7 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 // mostAlerts is how many alerts are listed at once: the worst.
 const mostAlerts = 100
 
-// newAlertRows are the alerts on the page that page names, as forms do.
+// newAlertRows are the alerts of the page that forms call page.
 func newAlertRows(in *Input, page string) []AlertRow {
 	var rows []AlertRow
 	sorted := sortedAlerts(in.Alerts)
@@ -502,12 +472,4 @@ func alertLabel(a Alert) string {
 		return say("alert " + a.State)
 	}
 	return cmp.Or(say("alert "+a.Rule), say("alert "+a.Severity))
-}
-
-func newFooter(in Input) string {
-	return strings.Join([]string{
-		"gpuwhy " + in.Version,
-		"a reading every " + strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64) + nbsp + "s",
-		"alerts above " + percent(float64(in.AlertThreshold)) + " utilization",
-	}, " · ")
 }

@@ -131,7 +131,7 @@ func TestMeters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newCard(device(c.change), "/", noon).Meters[c.meter]
+			got := newTile(device(c.change), "/", noon).Meters[c.meter]
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -139,7 +139,7 @@ func TestMeters(t *testing.T) {
 	}
 }
 
-func TestCardStates(t *testing.T) {
+func TestTileStates(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                           func(*gpu.Device)
 		state, text, noticeTitle, notice string
@@ -159,7 +159,7 @@ func TestCardStates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)
-			got := newCard(d, "/", noon)
+			got := newTile(d, "/", noon)
 			if got.State != c.state || got.StateText != c.text || got.NoticeTitle != c.noticeTitle || got.Notice != c.notice {
 				t.Errorf("got %q %q %q %q", got.State, got.StateText, got.NoticeTitle, got.Notice)
 			}
@@ -186,7 +186,7 @@ func TestWho(t *testing.T) {
 		"a process without a name": {gpu.Of([]gpu.Process{{PID: 7}}), "a process", "pid 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			card := newCard(device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
+			card := newTile(device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
 			if card.Who.Text != c.who || card.Detail != c.detail {
 				t.Errorf("got %q %q", card.Who.Text, card.Detail)
 			}
@@ -281,12 +281,12 @@ func TestHostRows(t *testing.T) {
 		t.Errorf("of no host: %q", got)
 	}
 	rows := newHostRows(&gpu.Host{SwapTotal: gpu.Of(gpu.Bytes(0)), CPU: gpu.Of[gpu.Percent](0)})
-	want := []HostRow{
+	want := []Figure{
 		{Key: "cpu", Label: "CPU", Value: Value{Text: "0\u00a0%"}, Fill: "0"},
 		{Key: "load", Label: "Load", Value: absent(gpu.NotReported)},
 		{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported)},
 		{Key: "swap", Label: "Swap", Value: Value{Text: "none"}},
-		{Key: "self", Label: "gpuwhy itself", Value: absent(gpu.NotReported), Note: "of one core"},
+		{Key: "self", Label: "gpuwhy itself", Value: absent(gpu.NotReported), Remark: "of one core"},
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Error(diff)
@@ -295,7 +295,7 @@ func TestHostRows(t *testing.T) {
 
 func TestPageBeforeTheFirstReading(t *testing.T) {
 	p := NewPage(input(nil, "The first reading is still under way."))
-	if !p.Starting || p.Taken != "" || p.Status != "starting" || p.Node != "asked" || p.Title != "gpuwhy" || len(p.Cards) != 0 {
+	if !p.Starting || p.Taken != "" || p.Status != "starting" || p.Node != "asked" || p.Title != "gpuwhy" || len(p.Tiles) != 0 {
 		t.Errorf("got %+v", p)
 	}
 	html := render(t, p)
@@ -345,11 +345,11 @@ func TestPageOfEight(t *testing.T) {
 	}, p.Alerts); diff != "" {
 		t.Error(diff)
 	}
-	i := slices.IndexFunc(p.Totals, func(t Total) bool { return t.Key == "busy" })
-	if got := p.Totals[i]; got.Value.Text != "3" || got.Note != "of 8 GPUs, 1 not known, 3 not read" {
+	i := slices.IndexFunc(p.Totals, func(t Figure) bool { return t.Key == "busy" })
+	if got := p.Totals[i]; got.Value.Text != "3" || got.Remark != "of 8 GPUs, 1 not known, 3 not read" {
 		t.Errorf("got %+v", got)
 	}
-	if got := p.Totals[4]; got.Value.Text != "85\u00a0°C" || got.Note != "GPU 1" {
+	if got := p.Totals[4]; got.Value.Text != "85\u00a0°C" || got.Remark != "GPU 1" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -359,8 +359,8 @@ func TestSimulatedSaysSo(t *testing.T) {
 	if !strings.Contains(html, `id="simulated" aria-label="Simulated data"><strong>Simulated data.`) {
 		t.Error("no banner over simulated data")
 	}
-	if p := NewPage(input(exampleMany(noon, 64), "why")); p.Density != Dense || len(p.Cards) != 64 {
-		t.Errorf("got %q, %d cards", p.Density, len(p.Cards))
+	if p := NewPage(input(exampleMany(noon, 64), "why")); p.Density != Dense || len(p.Tiles) != 64 {
+		t.Errorf("got %q, %d cards", p.Density, len(p.Tiles))
 	}
 }
 
@@ -491,11 +491,11 @@ func TestVeryMany(t *testing.T) {
 	s := exampleMany(noon, 1000)
 	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	p := NewPage(input(s, "why"))
-	if p.Density != Wall || len(p.Cards) != 24 || p.Cards[0].Title != "GPU 500" || p.Cards[1].Title != "GPU 7" || len(p.Processes) != mostProcesses {
-		t.Errorf("%q, %d cards from %+v, %d processes", p.Density, len(p.Cards), p.Cards[0], len(p.Processes))
+	if p.Density != Wall || len(p.Tiles) != 24 || p.Tiles[0].Title != "GPU 500" || p.Tiles[1].Title != "GPU 7" || len(p.Processes) != mostProcesses {
+		t.Errorf("%q, %d cards from %+v, %d processes", p.Density, len(p.Tiles), p.Tiles[0], len(p.Processes))
 	}
-	if !strings.HasPrefix(p.CardCount, "24 of 1000 GPUs stand out") || !strings.HasPrefix(p.Count, "The first 200 of 9") {
-		t.Errorf("%q %q", p.CardCount, p.Count)
+	if !strings.HasPrefix(p.TileCount, "24 of 1000 GPUs stand out") || !strings.HasPrefix(p.Count, "The first 200 of 9") {
+		t.Errorf("%q %q", p.TileCount, p.Count)
 	}
 }
 
@@ -535,7 +535,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{card(func(*gpu.Device) {}), card(c.change)}}
 			totals := newTotals(devicesOf(s))
-			if got := [3]string{totals[0].Note, totals[1].Note, totals[2].Note}; got != c.want {
+			if got := [3]string{totals[0].Remark, totals[1].Remark, totals[2].Remark}; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -544,7 +544,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 
 // The card of the GPU that the sentence is about stands out, if it is one of
 // several and has something to explain.
-func TestTheAnswersCard(t *testing.T) {
+func TestTheAnswersTile(t *testing.T) {
 	cause := func(kind string) Cause { return Cause{ID: kind + ":GPU-1", Node: "n", UUID: "GPU-1", Sentence: "why"} }
 	first, second := *device(func(*gpu.Device) {}), *device(func(d *gpu.Device) { d.UUID = "GPU-2" })
 	for name, c := range map[string]struct {
@@ -561,7 +561,7 @@ func TestTheAnswersCard(t *testing.T) {
 			in := input(&gpu.Snapshot{Time: noon, Devices: c.devices}, "why")
 			in.Causes = c.causes
 			got := ""
-			for _, card := range NewPage(in).Cards {
+			for _, card := range NewPage(in).Tiles {
 				if card.Answer {
 					got += strings.TrimPrefix(card.Key, "n/")
 				}

@@ -27,7 +27,7 @@ type Process struct {
 	Started string // RFC 3339; empty where that is not known
 }
 
-// processColumns are the table's, by the keys that they are sorted by.
+// processColumns are the table's columns, by the keys for sorting.
 var processColumns = []struct {
 	key, label string
 	number     bool
@@ -47,8 +47,8 @@ func newCount(rows int) string {
 	return say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(rows))
 }
 
-// processFacts is what the details of a process have, for the scripts to fill
-// in. What is optional is left out where there is nothing to say.
+// processFacts are the details of a process, for the scripts to fill in. An
+// optional one is left out where there is nothing to say.
 var processFacts = []struct {
 	label, path, format string
 	means, from         string
@@ -128,11 +128,11 @@ func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now
 	return out
 }
 
-// newPlace is where a process runs, by what people know best; "none" where it
-// is known to be in nothing of the kind.
+// newPlace is where a process runs, by the name that people know best. It is
+// "none" where the process is known to run in none of them.
 func newPlace(f *gpu.ProcessFacts) Value {
 	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
-	var text string
+	text := unit.Name
 	switch {
 	case !pod.None():
 		text = say("pod", cmp.Or(pod.Name.Or(""), pod.UID))
@@ -140,14 +140,10 @@ func newPlace(f *gpu.ProcessFacts) Value {
 		text = say("container", cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)]))
 	case !job.None():
 		text = say("job", strconv.Itoa(job.ID))
-	case unit.Name != "":
-		text = unit.Name
-	case f.Unit.Present():
-		text = say("none")
-	default:
+	case text == "" && !f.Unit.Present():
 		return absent(f.Unit.Quality())
 	}
-	return Value{Text: clean(text, longestName)}
+	return Value{Text: clean(cmp.Or(text, say("none")), longestName)}
 }
 
 // newUnlisted names the devices whose processes can't be listed, which is not
@@ -166,9 +162,5 @@ func newUnlisted(devices []*gpu.Device) string {
 }
 
 func (p Process) running() templ.Attributes {
-	out := p.Running.attrs()
-	if p.Started != "" {
-		out["datetime"] = p.Started
-	}
-	return out
+	return attributes("title", p.Running.Title, "data-mark", string(p.Running.Mark), "datetime", p.Started)
 }

@@ -1,6 +1,8 @@
 package views
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -10,26 +12,24 @@ import (
 
 // An Attribution says whose a device's memory, work and watts are.
 type Attribution struct {
-	// Method is how watts were split between processes: "sm_share" or
-	// "memory"; empty where they were not.
-	Method      string
+	Method      string // how watts were split between processes: "sm_share" or "memory"; empty where they were not
 	Memory      Split[gpu.Bytes]
 	Utilization Split[gpu.Percent]
 	Power       Split[gpu.Watts]
-	// ProcessPower is the part of the power that each of the device's
-	// processes causes, in their order.
+	// ProcessPower is the power of each of the device's processes, in their
+	// order.
 	ProcessPower []gpu.Reading[gpu.Watts]
 }
 
-// A Split is whose something is. Parts that can't be told, and those that
-// there are none of, are absent.
+// A Split is whose something is. A part that is not known, or that there is not,
+// is absent.
 type Split[T any] struct {
 	Idle      gpu.Reading[T] // of watts: what there would be without work
 	Processes gpu.Reading[T]
 	Orphans   gpu.Reading[T] // of memory: of processes that do not exist any more
-	Rest      gpu.Reading[T] // what nobody is named for
+	Rest      gpu.Reading[T] // what no process explains
 	Coverage  gpu.Reading[gpu.Percent]
-	Reason    string // for the rest, in words; empty where there is none
+	Reason    string // for Rest, in words; empty where there is none
 }
 
 // A Use is whose one thing of a device is, as its page shows it.
@@ -46,8 +46,8 @@ type UseFact struct {
 	Why  *DeviceFact
 }
 
-// A UseBar reaches from the beginning to the end of a part: the longest comes
-// first, and the others lie over it.
+// A UseBar reaches from the beginning of all parts to the end of one. The
+// longest comes first, and the others cover it.
 type UseBar struct {
 	Kind  string
 	Sum   string // paths of what is added up, in the JSON of a device
@@ -56,7 +56,7 @@ type UseBar struct {
 }
 
 func (b UseBar) attrs() templ.Attributes {
-	return templ.Attributes{"data-kind": b.Kind, "data-sum": b.Sum, "data-of": b.Of, "width": b.Width}
+	return attributes("data-kind", b.Kind, "data-sum", b.Sum, "data-of", b.Of, "width", b.Width)
 }
 
 // A usePart is one of the parts that something is split into.
@@ -94,8 +94,8 @@ func newUses(d *gpu.Device, a *Attribution) []Use {
 
 const nobody = "Nobody who is listed"
 
-// newUse puts parts beside one another. The last one is what nobody is named
-// for.
+// newUse puts parts beside one another. The last part is what no process
+// explains.
 func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason string, coverage gpu.Reading[gpu.Percent]) Use {
 	const root = "attribution."
 	out := Use{Title: title}
@@ -104,11 +104,8 @@ func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reas
 	for _, p := range parts {
 		sum += p.value.value
 		paths = append(paths, root+p.path)
-		bar := UseBar{Kind: p.kind, Sum: strings.Join(paths, " "), Of: of, Width: "0"}
-		if fill := part(newNumber(sum, gpu.Good), whole); fill != "" {
-			bar.Width = fill
-		}
-		out.Bar = append([]UseBar{bar}, out.Bar...)
+		width := cmp.Or(part(newNumber(sum, gpu.Good), whole), "0")
+		out.Bar = slices.Insert(out.Bar, 0, UseBar{Kind: p.kind, Sum: strings.Join(paths, " "), Of: of, Width: width})
 		out.Facts = append(out.Facts, UseFact{Kind: p.kind, DeviceFact: ownFact(d, DeviceFact{
 			Path: root + p.path, Format: p.format, Label: p.label, Value: show(unexplained(p.value), formats[p.format]), Means: p.means, Else: p.orElse,
 		})})

@@ -36,20 +36,21 @@ func show(n number, format func(float64) string) Value {
 	}
 }
 
+// absent says why a reading has no value.
 func absent(q gpu.Quality) Value {
-	name := "not_reported"
 	switch q {
 	case gpu.NotSupported:
-		name = "not_supported"
+		return missing("not_supported")
 	case gpu.NotPermitted:
-		name = "not_permitted"
+		return missing("not_permitted")
 	case gpu.Stale:
-		name = "stale"
+		return missing("stale")
+	default:
+		return missing("not_reported")
 	}
-	return missing(name)
 }
 
-// missing says that there is no value, and why.
+// missing says that there is no value, and why: a name of texts.
 func missing(name string) Value {
 	return Value{Text: say(name), Mark: Missing, Title: say(name + " why")}
 }
@@ -62,17 +63,18 @@ func shown(r gpu.Reading[string], limit int) Value {
 	return absent(r.Quality())
 }
 
-// attrs are what the value's element carries beside its text.
+// attrs are what the value's element has beside its text.
 func (v Value) attrs() templ.Attributes {
+	return attributes("data-at", v.At, "data-mark", string(v.Mark), "title", v.Title)
+}
+
+// attributes pairs names with values, and leaves out those without a value.
+func attributes(pairs ...string) templ.Attributes {
 	out := templ.Attributes{}
-	if v.At != "" {
-		out["data-at"] = v.At
-	}
-	if v.Mark != Plain {
-		out["data-mark"] = string(v.Mark)
-	}
-	if v.Title != "" {
-		out["title"] = v.Title
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			out[pairs[i]] = pairs[i+1]
+		}
 	}
 	return out
 }
@@ -82,7 +84,7 @@ type Meter struct {
 	Key   string // names the meter to scripts and styles
 	Label string
 	Value Value
-	Limit string // what the bar's end stands for, such as "of 450 W"; may be empty
+	Limit string // the value of a full bar, such as "of 450 W"; may be empty
 	Fill  string // how much of the bar is filled, "0" to "100"; empty where that is not known
 	Level Level
 }
@@ -105,39 +107,19 @@ func (m Meter) fill(value, limit number) Meter {
 	return m
 }
 
-// text is the meter in words.
-func (m Meter) text() string {
-	if m.Limit == "" {
-		return m.Value.Text
-	}
-	return m.Value.Text + ", " + m.Limit
-}
-
 func (m Meter) attrs() templ.Attributes {
-	out := templ.Attributes{"data-meter": m.Key}
-	if m.Level != Normal {
-		out["data-level"] = string(m.Level)
-	}
-	return out
+	return attributes("data-meter", m.Key, "data-level", string(m.Level))
 }
 
-// bar makes the drawing a meter to those who can't see it, and nothing at all
-// where there is no value.
+// bar makes the drawing a meter for those who can't see it, or hides it from
+// them where there is no value.
 func (m Meter) bar() templ.Attributes {
 	if m.Fill == "" {
-		return templ.Attributes{"aria-hidden": "true"}
+		return attributes("aria-hidden", "true")
 	}
-	return templ.Attributes{
-		"role":           "meter",
-		"aria-label":     m.Label,
-		"aria-valuenow":  m.Fill,
-		"aria-valuetext": m.text(),
+	text := m.Value.Text
+	if m.Limit != "" {
+		text += ", " + m.Limit
 	}
-}
-
-func (m Meter) width() string {
-	if m.Fill == "" {
-		return "0"
-	}
-	return m.Fill
+	return attributes("role", "meter", "aria-label", m.Label, "aria-valuenow", m.Fill, "aria-valuetext", text)
 }

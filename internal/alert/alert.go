@@ -12,12 +12,12 @@ type State string
 // The states of an alert.
 const (
 	Firing   State = "firing"
-	NoData   State = "no_data" // it fired, and what it is about is not reported now: that ends nothing
+	NoData   State = "no_data" // it fired, and the device does not report now what is watched: that ends nothing
 	Resolved State = "resolved"
 )
 
 // An Alert is what one rule says of one device, or of the machine. It does not
-// change: how it stands later is another Alert with the same ID.
+// change: a later state of it is another Alert with the same ID.
 type Alert struct {
 	ID       string // the same when it fires, stands and is resolved
 	Rule     string
@@ -36,8 +36,8 @@ type Alert struct {
 	Threshold gpu.Reading[float64] // absent for conditions
 	Since     time.Time            // when it first was so
 	Time      time.Time            // of the snapshot that this is about
-	// Processes that cause it, busiest first; those of the last moment at which
-	// it was so where it is no more.
+	// Processes that cause it, busiest first. Once it is not so any more, they
+	// are those of the last moment at which it was.
 	Processes []gpu.Process
 	Message   string
 	Advice    string // what to do, a sentence; empty where the causes of the device say it
@@ -46,22 +46,23 @@ type Alert struct {
 	// SilencedUntil is when the silence ends that covers it; zero for none.
 	SilencedUntil time.Time
 
-	now present // of one that fires
-	// Targets are the rule's.
-	Targets []string
+	Targets []string // the rule's
+
+	now present
 }
 
-// present is how what an alert is about does now, while the alert fires.
+// present is what is so now of an alert that fires.
 type present struct {
-	beyond bool          // it is as it was when the alert fired
-	back   string        // what is so where it is not, in place of the watch's words; may be empty
-	rest   time.Duration // it is back, and has to stay so for that long yet; 0 where it is not
+	beyond    bool          // the value is beyond the threshold
+	back      string        // where it is not: what is so, in place of the watch's words; may be empty
+	remaining time.Duration // the value is back, and must stay so for that long; 0 where it is not
 }
 
 // About reports whether the alert is about a device, not the machine.
 func (a *Alert) About() bool { return a.Device.UUID != "" }
 
-// An Acknowledgment says that somebody knows: the alert is not repeated.
+// An Acknowledgment says that somebody knows of an alert. The alert is then not
+// repeated.
 type Acknowledgment struct {
 	By      string    `json:"by"`      // who, as they call themselves; may be empty
 	Comment string    `json:"comment"` // may be empty
@@ -74,7 +75,7 @@ type News string
 // What can change.
 const (
 	Fired    News = "fired"
-	Repeated News = "repeated" // nothing changed, for long enough to say it again
+	Repeated News = "repeated" // nothing has changed for so long that people are told again
 	DataGone News = "data_gone"
 	DataBack News = "data_back"
 	Marked   News = "marked" // acknowledged or silenced, or not any more
@@ -85,6 +86,5 @@ const (
 type Change struct {
 	Alert
 	News News
-	// Tell says that those who want to be told of alerts are to be told.
-	Tell bool
+	Tell bool // people are to be told
 }

@@ -99,7 +99,7 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 			}
 			e := New([]Rule{rule})
 			see := func(second int, change func(*gpu.Device)) []Change {
-				d := card()
+				d := healthy()
 				if change != nil {
 					change(&d)
 				}
@@ -167,7 +167,7 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 			e, history := New([]Rule{rule}), explain.NewHistory()
 			var news []News
 			for second := 0; second < 400; second += 5 {
-				d := card()
+				d := healthy()
 				tt.wrong(&d)
 				if second >= 200 {
 					tt.then(&d)
@@ -189,7 +189,7 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 	// Of one of two that does not say, what the other holds is enough to know.
 	rule := Default("rule", OrphanMemory)
 	rule.Threshold, rule.Hold = 50, 0
-	d := card()
+	d := healthy()
 	list(orphan(9, gpu.Of[gpu.Bytes](70*mib)), orphan(10, gpu.Reading[gpu.Bytes]{}))(&d)
 	if changes := New([]Rule{rule}).Observe(snapshotOf(0, d), nil); len(changes) != 1 || changes[0].News != Fired {
 		t.Errorf("said %+v of 70 MiB at least, want that it fires", changes)
@@ -208,8 +208,8 @@ func TestTheLineOfAMargin(t *testing.T) {
 	} {
 		rule, w := Default("rule", TemperatureMargin), watches[TemperatureMargin]
 		rule.Threshold = tt.threshold
-		a := Alert{Watch: TemperatureMargin, State: Firing, Device: card().Identity, Value: gpu.Of(tt.value), Threshold: gpu.Of(tt.threshold), Since: start, Time: start}
-		if a.told(&rule, w, "", ""); a.Message != tt.want {
+		a := Alert{Watch: TemperatureMargin, State: Firing, Device: healthy().Identity, Value: gpu.Of(tt.value), Threshold: gpu.Of(tt.threshold), Since: start, Time: start}
+		if a.describe(&rule, w, "", ""); a.Message != tt.want {
 			t.Errorf("said\n%q, want\n%q", a.Message, tt.want)
 		}
 	}

@@ -20,7 +20,7 @@ func BenchmarkObserve10000(b *testing.B) {
 	n := (10_000 + enabled - 1) / enabled
 	devices := make([]gpu.Device, n)
 	for i := range devices {
-		devices[i] = card()
+		devices[i] = healthy()
 		devices[i].UUID, devices[i].Index = fmt.Sprintf("GPU-%08d", i), i
 		devices[i].Processes = gpu.Of([]gpu.Process{process(i, "python", "alice", 90, 60*mib), process(i+1, "jupyter", "bob", 0, mib)})
 		if i%10 == 0 {

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -15,21 +16,22 @@ import (
 // keptPast is how many alerts that are over are remembered.
 const keptPast = 100
 
-// An Engine holds the state of all rules on all devices. It keeps no clock: a
-// snapshot's time is now. It may be used by several goroutines.
+// An Engine holds the state of all rules on all devices. It has no clock: the
+// time of the snapshot is the present. Several goroutines may use it.
 type Engine struct {
 	mu       sync.Mutex
 	rules    []Rule
 	watches  []*watch // of the rules
 	tracked  map[key]*tracked
 	silences []Silence
-	silenced uint64   // silences ever made, for their IDs
+	silenced uint64   // number of silences ever made, for their IDs
 	round    uint64   // of Observe
 	past     []Alert  // over, the newest last
-	pending  []Change // found when what was kept was restored
+	pending  []Change // found by Restore
 }
 
-// key is what rules look at: a device, or a source of a machine.
+// key names what rules look at: a device by its node and UUID, or a source of a
+// node.
 type key struct{ node, uuid, source string }
 
 // tracked is what is known of one thing that rules look at.
@@ -45,7 +47,7 @@ type state struct {
 	since   time.Time
 	back    time.Time // on the right side of the line since, while an alert stands
 	over    time.Time // the last alert was
-	told    time.Time // those who want to be told were, of the alert that stands; zero: never
+	told    time.Time // people were told last of the alert that stands; zero: never
 	hushed  bool      // a silence covered it since
 
 	// Of counters: what was read last, if anything, and how many came lately.
@@ -56,8 +58,8 @@ type state struct {
 	blamed  []gpu.Process
 }
 
-// New returns an engine that has seen nothing. The rules have been checked, and
-// each name is there once.
+// New returns an engine that has seen nothing. The rules must be checked, and
+// their names must differ.
 func New(rules []Rule) *Engine {
 	e := &Engine{tracked: map[key]*tracked{}}
 	e.setRules(rules)
@@ -79,9 +81,9 @@ func (e *Engine) Rules() []Rule {
 	return slices.Clone(e.rules)
 }
 
-// SetRules puts other rules in force. Alerts of a rule that goes on stand; those
-// of one that is gone, watches something else, is disabled or does not look at
-// their device any more, are over.
+// SetRules puts other rules in force. An alert stands while its rule goes on. It
+// is over where its rule is gone, watches something else, is disabled or no
+// longer looks at the device.
 func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,19 +94,22 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 		old := t.states
 		t.states = e.newStates(k)
 		for i := range old {
-			j := slices.IndexFunc(e.rules, func(r Rule) bool { return r.Name == before[i].Name && r.Watch == before[i].Watch })
+			j := e.ruleOf(before[i].Name, before[i].Watch)
 			if j >= 0 && t.states[j].covered {
 				t.states[j] = old[i]
 				t.states[j].covered = true
-				continue
-			}
-			if a := old[i].alert; a != nil {
+			} else if a := old[i].alert; a != nil {
 				changes = append(changes, e.end(withoutRule(a, now), !old[i].told.IsZero()))
 			}
 		}
 	}
 	sortChanges(changes)
 	return changes
+}
+
+// ruleOf is the place of a rule in force; below 0 where it is not in force.
+func (e *Engine) ruleOf(name string, w Watch) int {
+	return slices.IndexFunc(e.rules, func(r Rule) bool { return r.Name == name && r.Watch == w })
 }
 
 // withoutRule is the end of an alert whose rule is not in force any more.
@@ -115,7 +120,7 @@ func withoutRule(a *Alert, now time.Time) *Alert {
 	return &over
 }
 
-// newStates has a state for each rule, of what is k.
+// newStates returns a state of k for each rule.
 func (e *Engine) newStates(k key) []state {
 	states := make([]state, len(e.rules))
 	for i := range e.rules {
@@ -135,10 +140,10 @@ func (e *Engine) track(k key) *tracked {
 	return t
 }
 
-// Observe takes the next snapshot, with the answer why it is so (which may be
-// nil), and returns what changed: the worst first. A device that is missing, or
-// does not report what is watched, ends no alert; a hold time under way begins
-// anew.
+// Observe looks at the next snapshot and at the answer why it is so, which may
+// be nil. It returns what changed, the worst first. A device that is missing, or
+// does not report what is watched, ends no alert; a hold time under way starts
+// again.
 func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -150,18 +155,14 @@ func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		t := e.track(key{node: d.Node, uuid: d.UUID})
-		t.seen, t.device = e.round, d.Identity
-		sub := subject{d: d, foreign: foreign, driverGone: o.gone(s, d.Source)}
-		if answer != nil && i < len(answer.Devices) && answer.Devices[i].Device.UUID == d.UUID {
-			sub.answer = &answer.Devices[i]
-		}
-		for j := range t.states {
-			if t.states[j].covered {
-				sub.rule = &e.rules[j]
-				v, ok := e.watches[j].measure(&sub)
-				o.step(&t.states[j], j, look{value: v, ok: ok, subject: &sub})
+		t.device = d.Identity
+		sub := subject{d: d, foreign: foreign, driverGone: o.driverGone(s, d.Source)}
+		if answer != nil && i < len(answer.Devices) {
+			if of := &answer.Devices[i]; of.Device.Node == d.Node && of.Device.UUID == d.UUID {
+				sub.answer = of
 			}
 		}
+		o.look(t, look{subject: &sub})
 	}
 	o.drivers(s)
 	o.missing()
@@ -169,15 +170,14 @@ func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	return o.changes
 }
 
-// gone reports whether an alert about the source as a whole tells of its
+// driverGone reports whether an alert about the source as a whole covers its
 // devices too.
-func (o *observation) gone(s *gpu.Snapshot, source string) bool {
-	return len(s.Failures) > 0 &&
-		slices.ContainsFunc(s.Failures, func(f gpu.Failure) bool { return f.Source == source }) &&
+func (o *observation) driverGone(s *gpu.Snapshot, source string) bool {
+	return slices.ContainsFunc(s.Failures, func(f gpu.Failure) bool { return f.Source == source }) &&
 		slices.ContainsFunc(o.rules, func(r Rule) bool { return r.Watch == DriverGone && r.Enabled })
 }
 
-// sortChanges puts what matters most first.
+// sortChanges puts the worst first.
 func sortChanges(changes []Change) {
 	slices.SortFunc(changes, func(a, b Change) int { return compareAlerts(&a.Alert, &b.Alert) })
 }
@@ -189,55 +189,70 @@ type observation struct {
 	changes []Change
 }
 
-// A look is what was measured for one rule.
+// A look is what one rule measures of one thing, and what was known of it.
 type look struct {
+	*Rule
+	*watch
+	*state
 	value   float64
 	ok      bool
+	device  *gpu.Identity
 	subject *subject // nil where it is no device, or the device is missing
-	device  gpu.Identity
-	detail  string
-	advice  string
+	// Of a source: why it can't be read, and what to do.
+	failure, try string
+}
+
+// look takes a look at one thing for each rule that covers it. l has what all of
+// these looks have in common.
+func (o *observation) look(t *tracked, l look) {
+	t.seen = o.round
+	for i := range t.states {
+		if !t.states[i].covered {
+			continue
+		}
+		of := l
+		of.Rule, of.watch, of.state, of.device = &o.rules[i], o.watches[i], &t.states[i], &t.device
+		if of.subject != nil {
+			of.subject.rule = of.Rule
+			of.value, of.ok = of.measure(of.subject)
+		}
+		o.step(&of)
+	}
 }
 
 // drivers looks at the sources that have worked before.
 func (o *observation) drivers(s *gpu.Snapshot) {
 	for i := range s.Drivers {
-		o.track(key{node: s.Node, source: s.Drivers[i].Source}).device = gpu.Identity{Node: s.Node, Source: s.Drivers[i].Source}
+		source := s.Drivers[i].Source
+		o.track(key{node: s.Node, source: source}).device = gpu.Identity{Node: s.Node, Source: source}
 	}
 	for k, t := range o.tracked {
 		if k.source == "" || k.node != s.Node {
 			continue
 		}
-		l := look{device: t.device}
-		l.ok = slices.ContainsFunc(s.Drivers, func(d gpu.Driver) bool { return d.Source == k.source })
+		l := look{ok: slices.ContainsFunc(s.Drivers, func(d gpu.Driver) bool { return d.Source == k.source })}
 		for i := range s.Failures {
 			if f := &s.Failures[i]; f.Source == k.source {
 				l.ok, l.value = true, 1
-				l.detail, l.advice = strings.TrimRight(f.Advice.What, "."), capital(f.Advice.Try)
+				l.failure, l.try = strings.TrimRight(f.Advice.What, "."), capital(f.Advice.Try)
 			}
 		}
-		t.seen = o.round
-		for j := range t.states {
-			if t.states[j].covered {
-				o.step(&t.states[j], j, l)
-			}
-		}
+		o.look(t, l)
 	}
 }
 
-// missing looks at devices that the snapshot does not have. They are forgotten,
-// but for alerts that stand and for times that still run.
+// missing looks at devices that are not in the snapshot. It forgets them, unless
+// an alert stands or a time still runs.
 func (o *observation) missing() {
 	for k, t := range o.tracked {
 		if t.seen == o.round {
 			continue
 		}
+		o.look(t, look{})
 		keep := false
-		for j := range t.states {
-			if st := &t.states[j]; st.covered {
-				o.step(st, j, look{device: t.device})
-				keep = keep || st.alert != nil || st.counted || o.now.Sub(st.over) < o.rules[j].Cooldown
-			}
+		for i := range t.states {
+			st := &t.states[i]
+			keep = keep || st.covered && (st.alert != nil || st.counted || o.now.Sub(st.over) < o.rules[i].Cooldown)
 		}
 		if !keep {
 			delete(o.tracked, k)
@@ -245,30 +260,29 @@ func (o *observation) missing() {
 	}
 }
 
-// step takes one look at one thing for one rule.
-func (o *observation) step(st *state, rule int, l look) {
-	r, w := &o.rules[rule], o.watches[rule]
-	st.notAfter(o.now)
-	if w.kind == counter {
-		o.count(st, r, w, &l)
+// step takes one look.
+func (o *observation) step(l *look) {
+	l.notAfter(o.now)
+	if l.kind == counter && l.ok {
+		o.count(l)
 	}
 	switch {
 	case !l.ok:
-		st.since, st.back = time.Time{}, time.Time{}
-		if st.alert != nil {
-			o.blind(st, r, w, l)
+		l.since, l.back = time.Time{}, time.Time{}
+		if l.alert != nil {
+			o.blind(l)
 		}
-	case st.alert == nil:
-		o.rise(st, r, w, l)
+	case l.alert == nil:
+		o.rise(l)
 	default:
-		o.fall(st, r, w, l)
+		o.fall(l)
 	}
-	if st.alert != nil {
-		o.remind(st, r)
+	if l.alert != nil {
+		o.remind(l)
 	}
 }
 
-// notAfter takes times back that lie ahead, as after the clock was set back.
+// notAfter moves times of the future to now, as after the clock was set back.
 func (st *state) notAfter(now time.Time) {
 	for _, t := range []*time.Time{&st.since, &st.back, &st.told, &st.newest} {
 		if t.After(now) {
@@ -280,60 +294,58 @@ func (st *state) notAfter(now time.Time) {
 	}
 }
 
-// count makes of what a counter shows how many came lately: since the first
-// that was followed by another within the rule's clear time.
-func (o *observation) count(st *state, r *Rule, w *watch, l *look) {
-	if !l.ok {
-		return
-	}
-	more := l.value - st.read
+// count replaces the value of a counter by how many came lately: since the first
+// that another one followed within the rule's clear time.
+func (o *observation) count(l *look) {
+	more := l.value - l.read
 	switch {
-	case !st.counted && !w.sinceStart:
+	case !l.counted && !l.sinceStart:
 		more = 0
-	case !st.counted, more < 0: // it began anew
+	case !l.counted, more < 0: // the counter began again
 		more = l.value
 	}
-	st.read, st.counted = l.value, true
+	l.read, l.counted = l.value, true
 	switch {
 	case more > 0:
-		st.lately += more
-		st.newest = o.now
-	case st.alert == nil && o.now.Sub(st.newest) >= r.Clear:
-		st.lately = 0
+		l.lately += more
+		l.newest = o.now
+	case l.alert == nil && o.now.Sub(l.newest) >= l.Clear:
+		l.lately = 0
 	}
-	l.value = st.lately
+	l.value = l.lately
 }
 
-func (o *observation) rise(st *state, r *Rule, w *watch, l look) {
-	if !r.beyond(w, l.value) {
-		st.since = time.Time{}
+// rise is about a rule without an alert: one may fire.
+func (o *observation) rise(l *look) {
+	if !l.beyond(l.watch, l.value) {
+		l.since = time.Time{}
 		return
 	}
-	if st.since.IsZero() {
-		st.since = o.now
+	if l.since.IsZero() {
+		l.since = o.now
 	}
-	if o.now.Sub(st.since) < r.Hold || !st.over.IsZero() && o.now.Sub(st.over) < r.Cooldown {
+	if o.now.Sub(l.since) < l.Hold || !l.state.over.IsZero() && o.now.Sub(l.state.over) < l.Cooldown {
 		return
 	}
-	device := l.device
-	if l.subject != nil {
-		device = l.subject.d.Identity
-	}
-	base := Alert{
-		ID:   fmt.Sprintf("%s-%s-%d", r.Name, device.UUID+sourceOf(&device), st.since.UnixMilli()),
-		Rule: r.Name, Watch: r.Watch, State: Firing, Since: st.since, Device: device,
-	}
-	st.back, st.told, st.hushed = time.Time{}, time.Time{}, false
-	st.blamed = blame(w, l)
-	st.alert = o.as(&base, st, r, w, l)
-	tell := o.loud(st.alert)
+	l.back, l.told, l.hushed = time.Time{}, time.Time{}, false
+	l.blamed = l.culprits()
+	l.alert = o.as(&Alert{
+		ID:   fmt.Sprintf("%s-%s-%d", l.Name, l.device.UUID+sourceOf(l.device), l.since.UnixMilli()),
+		Rule: l.Name, Watch: l.Watch, State: Firing, Since: l.since,
+	}, l)
+	tell := l.alert.loud()
 	if tell {
-		st.told = o.now
+		l.told = o.now
 	}
-	o.changes = append(o.changes, Change{Alert: *st.alert, News: Fired, Tell: tell})
+	o.news(l, Fired, tell)
 }
 
-// sourceOf is the source of what is no device, for its alerts' IDs.
+// news adds a change of the alert that stands.
+func (o *observation) news(l *look, news News, tell bool) {
+	o.changes = append(o.changes, Change{Alert: *l.alert, News: news, Tell: tell})
+}
+
+// sourceOf is the source of what is no device, for the IDs of its alerts.
 func sourceOf(d *gpu.Identity) string {
 	if d.UUID != "" {
 		return ""
@@ -341,50 +353,49 @@ func sourceOf(d *gpu.Identity) string {
 	return d.Source
 }
 
-func blame(w *watch, l look) []gpu.Process {
-	if w.blame == nil || l.subject == nil {
+// culprits are the processes that cause what is beyond the threshold.
+func (l *look) culprits() []gpu.Process {
+	if l.blame == nil || l.subject == nil {
 		return nil
 	}
-	return w.blame(l.subject)
+	return l.blame(l.subject)
 }
 
-func (o *observation) fall(st *state, r *Rule, w *watch, l look) {
-	if r.beyond(w, l.value) {
-		st.blamed = blame(w, l)
+// fall is about an alert that stands: it may be over.
+func (o *observation) fall(l *look) {
+	if l.beyond(l.watch, l.value) {
+		l.blamed = l.culprits()
 	}
-	was := st.alert.State
-	next := *st.alert
+	was := l.alert.State
+	next := *l.alert
 	next.State = Firing
-	st.alert = o.as(&next, st, r, w, l)
+	l.alert = o.as(&next, l)
 	if was == NoData {
-		o.changes = append(o.changes, Change{Alert: *st.alert, News: DataBack})
+		o.news(l, DataBack, false)
 	}
-	good := r.cleared(w, l.value)
-	if w.kind == counter {
-		good = o.now.After(st.newest)
+	good, from := l.cleared(l.watch, l.value), o.now
+	if l.kind == counter {
+		good, from = o.now.After(l.newest), l.newest
 	}
 	if !good {
-		st.back = time.Time{}
+		l.back = time.Time{}
 		return
 	}
-	if st.back.IsZero() {
-		st.back = o.now
-		if w.kind == counter {
-			st.back = st.newest
-		}
+	if l.back.IsZero() {
+		l.back = from
 	}
-	if o.now.Sub(st.back) < r.Clear {
+	if o.now.Sub(l.back) < l.Clear {
 		return
 	}
 	next.State = Resolved
-	over := o.as(&next, st, r, w, l)
-	o.changes = append(o.changes, o.end(over, !st.told.IsZero()))
-	*st = state{covered: true, over: o.now, read: st.read, counted: st.counted, newest: st.newest}
+	over := o.as(&next, l)
+	o.changes = append(o.changes, o.end(over, !l.told.IsZero()))
+	*l.state = state{covered: true, over: o.now, read: l.read, counted: l.counted, newest: l.newest}
 }
 
-// end remembers an alert that is over, and makes the news of it. Who was told
-// that it began is told that it is over, whatever was silenced since; nobody
-// else is.
+// end remembers an alert that is over, and makes the change of it. People who
+// were told that it began are told that it is over, whatever was silenced
+// since; nobody else is.
 func (e *Engine) end(over *Alert, told bool) Change {
 	over.now = present{}
 	if e.past = append(e.past, *over); len(e.past) > keptPast {
@@ -394,87 +405,91 @@ func (e *Engine) end(over *Alert, told bool) Change {
 }
 
 // blind is about an alert whose device does not report what is watched.
-func (o *observation) blind(st *state, r *Rule, w *watch, l look) {
-	next := *st.alert
+func (o *observation) blind(l *look) {
+	next := *l.alert
 	was := next.State
-	next.State = NoData
+	next.State, next.Time, next.Device = NoData, o.now, *l.device
 	next.Value, next.Utilization = gpu.Reading[float64]{}, gpu.Reading[gpu.Percent]{}
-	next.Time = o.now
 	next.SilencedUntil = o.silencedUntil(&next)
-	if l.subject != nil {
-		next.Device = l.subject.d.Identity
-	}
-	next.told(r, w, "", "")
-	st.alert = &next
+	next.describe(l.Rule, l.watch, "", "")
+	l.alert = &next
 	if was != NoData {
-		o.changes = append(o.changes, Change{Alert: next, News: DataGone})
+		o.news(l, DataGone, false)
 	}
 }
 
 // as returns an alert as it stands now.
-func (o *observation) as(a *Alert, st *state, r *Rule, w *watch, l look) *Alert {
+func (o *observation) as(a *Alert, l *look) *Alert {
 	next := *a
-	next.Severity, next.Targets, next.Unit = r.Severity, r.Targets, w.unit
-	next.Time = o.now
+	next.Severity, next.Targets, next.Unit = l.Severity, l.Targets, l.unit
+	next.Time, next.Device = o.now, *l.device
 	next.Value = gpu.Of(l.value)
-	if w.kind != condition {
-		next.Threshold = gpu.Of(r.Threshold)
+	if l.kind != condition {
+		next.Threshold = gpu.Of(l.Threshold)
 	}
-	detail, advice := l.detail, l.advice
-	if l.subject != nil {
-		next.Device = l.subject.d.Identity
-		next.Utilization = l.subject.d.Utilization.GPU
-		if w.detail != nil {
-			detail, advice = w.detail(l.subject)
+	next.Processes = l.blamed
+	next.now = present{beyond: l.beyond(l.watch, l.value)}
+	detail, advice := l.failure, l.try
+	if sub := l.subject; sub != nil {
+		next.Utilization = sub.d.Utilization.GPU
+		if l.detail != nil {
+			detail, advice = l.detail(sub)
+		}
+		if l.watch.over != nil && !next.now.beyond {
+			next.now.back = l.watch.over(sub)
 		}
 	}
-	next.Processes = st.blamed
-	next.now = present{beyond: r.beyond(w, l.value)}
-	if w.over != nil && l.subject != nil && !next.now.beyond {
-		next.now.back = w.over(l.subject)
-	}
-	if r.cleared(w, l.value) {
-		next.now.rest = r.Clear
-		if !st.back.IsZero() {
-			next.now.rest -= o.now.Sub(st.back)
+	if l.cleared(l.watch, l.value) {
+		next.now.remaining = l.Clear
+		if !l.back.IsZero() {
+			next.now.remaining -= o.now.Sub(l.back)
 		}
 	}
 	next.SilencedUntil = o.silencedUntil(&next)
-	next.told(r, w, detail, advice)
-	if w.kind == condition {
+	next.describe(l.Rule, l.watch, detail, advice)
+	if l.kind == condition {
 		next.Value = gpu.Reading[float64]{}
 	}
 	return &next
 }
 
-// loud reports whether somebody wants to hear of an alert that fires.
-func (e *Engine) loud(a *Alert) bool { return a.SilencedUntil.IsZero() && a.Acknowledged == nil }
+// loud reports whether people want to hear of an alert.
+func (a *Alert) loud() bool { return a.SilencedUntil.IsZero() && a.Acknowledged == nil }
 
-// remind says an alert again that has stood for long enough, and one whose
-// silence is over; not while nothing is reported.
-func (o *observation) remind(st *state, r *Rule) {
-	st.hushed = st.hushed || !st.alert.SilencedUntil.IsZero()
-	if st.alert.State != Firing || !o.loud(st.alert) || st.told.Equal(o.now) {
+// remind repeats an alert that has stood for long enough, and one whose silence
+// is over; not while nothing is reported.
+func (o *observation) remind(l *look) {
+	l.hushed = l.hushed || !l.alert.SilencedUntil.IsZero()
+	if l.alert.State != Firing || !l.alert.loud() || l.told.Equal(o.now) {
 		return
 	}
-	if st.told.IsZero() || st.hushed || r.Repeat > 0 && o.now.Sub(st.told) >= r.Repeat {
-		st.told, st.hushed = o.now, false
-		o.changes = append(o.changes, Change{Alert: *st.alert, News: Repeated, Tell: true})
+	if l.told.IsZero() || l.hushed || l.Repeat > 0 && o.now.Sub(l.told) >= l.Repeat {
+		l.told, l.hushed = o.now, false
+		o.news(l, Repeated, true)
 	}
 }
 
-// Standing returns the alerts that fire, as they stand at the newest snapshot,
-// the worst first.
+// standing yields the states with an alert, each with the place of its rule.
+func (e *Engine) standing() iter.Seq2[int, *state] {
+	return func(yield func(int, *state) bool) {
+		for _, t := range e.tracked {
+			for i := range t.states {
+				if t.states[i].alert != nil && !yield(i, &t.states[i]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Standing returns the alerts that stand, as of the newest snapshot, the worst
+// first.
 func (e *Engine) Standing() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := []Alert{}
-	for _, t := range e.tracked {
-		for i := range t.states {
-			if a := t.states[i].alert; a != nil {
-				out = append(out, *a)
-			}
-		}
+	for _, st := range e.standing() {
+		out = append(out, *st.alert)
 	}
 	slices.SortFunc(out, func(a, b Alert) int { return compareAlerts(&a, &b) })
 	return out
@@ -485,12 +500,8 @@ func (e *Engine) Firing() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
-	for _, t := range e.tracked {
-		for i := range t.states {
-			if t.states[i].alert != nil {
-				n++
-			}
-		}
+	for range e.standing() {
+		n++
 	}
 	return n
 }
@@ -507,12 +518,8 @@ func (e *Engine) Counts() []Count {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	firing := make([]int, len(e.rules))
-	for _, t := range e.tracked {
-		for i := range t.states {
-			if t.states[i].alert != nil {
-				firing[i]++
-			}
-		}
+	for i := range e.standing() {
+		firing[i]++
 	}
 	var out []Count
 	for i := range e.rules {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -262,5 +263,55 @@ func TestDoubtfulDecidesNothing(t *testing.T) {
 	e.Observe(at(1, 99), nil)
 	if changes := turns(doubtful(2, 0)); len(changes) != 0 {
 		t.Errorf("resolved by a doubtful 0 %%: %q", said(changes))
+	}
+}
+
+// Two machines may have a GPU with the same index, or even with the same UUID. A
+// rule about one of them says nothing about the other.
+func TestMachinesAreApart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		scope Scope
+		want  []string // nodes
+	}{
+		"everywhere":    {Scope{}, []string{"one", "two"}},
+		"on one":        {Scope{Nodes: []string{"one"}}, []string{"one"}},
+		"one GPU there": {Scope{Nodes: []string{"two"}, GPUs: []string{"a"}}, []string{"two"}},
+		"no index":      {Scope{GPUs: []string{"0"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule := busy(50)
+			rule.Scope = tt.scope
+			e := New([]Rule{rule})
+			s := at(0, 90, 90)
+			for i, node := range []string{"one", "two"} {
+				s.Devices[i].Node, s.Devices[i].UUID, s.Devices[i].Index = node, "a", 0
+			}
+			var got []string
+			for _, c := range e.Observe(s, nil) {
+				got = append(got, c.Device.Node)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%q fire, want %q", got, tt.want)
+			}
+			quiet := at(1, 0, 90)
+			quiet.Devices[0].Identity, quiet.Devices[1].Identity = s.Devices[0].Identity, s.Devices[1].Identity
+			for _, c := range e.Observe(quiet, nil) {
+				if c.Device.Node != "one" {
+					t.Errorf("%s: %s", c.Device.Node, c.Message)
+				}
+			}
+		})
+	}
+}
+
+// The causes of a device are those of its own machine.
+func TestCausesOfTheSameMachine(t *testing.T) {
+	s := at(0, 90)
+	other := gpu.Device{Identity: gpu.Identity{Node: "other", UUID: s.Devices[0].UUID}}
+	answer := explain.Answer{Devices: []explain.DeviceAnswer{{Device: &other, Causes: []explain.Cause{{Kind: explain.FanFailing}}}}}
+	rule := Default("fan", FanFailing)
+	rule.Hold = 0
+	if changes := New([]Rule{rule}).Observe(s, &answer); len(changes) > 0 {
+		t.Errorf("%s", changes[0].Message)
 	}
 }

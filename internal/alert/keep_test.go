@@ -51,7 +51,7 @@ func TestARestartIsAMomentWithoutData(t *testing.T) {
 			case 1:
 				errors++
 			}
-			d := card()
+			d := healthy()
 			d.Utilization.GPU, d.Health.UncorrectedVolatile = gpu.Of(gpu.Percent(util)), gpu.Of(errors)
 			d.Thermal.GPU = gpu.Of(gpu.Celsius(60 + util/3))
 			switch random.IntN(200) {
@@ -89,9 +89,9 @@ func TestARestartIsAMomentWithoutData(t *testing.T) {
 
 func TestRestore(t *testing.T) {
 	e := New([]Rule{hourly(), Default("lost", Lost)})
-	lost := card()
+	lost := healthy()
 	lost.UUID, lost.State, lost.Index = "GPU-b", gpu.StateLost, 1
-	hot := card()
+	hot := healthy()
 	hot.Utilization.GPU = gpu.Of(gpu.Percent(99))
 	e.Observe(snapshotOf(0, hot, lost), nil)
 	if _, _, err := e.Silence(Silence{GPU: "GPU-b", Until: start.Add(time.Hour)}, start); err != nil {

@@ -10,26 +10,28 @@ import (
 	"unicode/utf8"
 )
 
-// The errors of what people ask for.
+// The errors of what people request.
 var (
 	// ErrUnknown: no such alert stands, or no such silence is in force.
 	ErrUnknown = errors.New("there is no such alert or silence")
-	// ErrReported: an alert whose device reports what is watched can't be
-	// dismissed.
+	// ErrReported: nobody can dismiss an alert whose device reports what is
+	// watched.
 	ErrReported = errors.New("what it is about is still reported")
-	// ErrTooMany: no more silences can be made.
+	// ErrTooMany: there is no room for another silence.
 	ErrTooMany = errors.New("there are too many silences")
 )
 
-// Bounds of what people may write and make.
+// The limits of what people may write and make.
 const (
-	longestNote    = 200 // characters
+	longestText    = 200 // characters of a name or comment
+	longestPattern = 253 // bytes
 	mostSilences   = 500
 	longestSilence = 366 * 24 * time.Hour
 )
 
-// A Silence keeps alerts from being told, not from firing: all that match each
-// of its patterns, of which an empty one matches everything.
+// A Silence keeps people from being told of alerts; the alerts fire all the same.
+// It covers the alerts that match each of its patterns. An empty pattern matches
+// everything.
 type Silence struct {
 	ID      string    `json:"id"`
 	Rule    string    `json:"rule"` // patterns, as in [Scope]
@@ -41,7 +43,7 @@ type Silence struct {
 	Until   time.Time `json:"until"`
 }
 
-// Literally is the pattern that matches this very text, such as a UUID.
+// Literally is the pattern that matches exactly this text, such as a UUID.
 func Literally(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }
@@ -56,23 +58,23 @@ func (x *Silence) check() error {
 		return invalid("until", "must lie ahead, by 366 days at most")
 	}
 	for field, pattern := range map[string]string{"rule": x.Rule, "node": x.Node, "gpu_uuid": x.GPU} {
-		if !validPattern(pattern) || len(pattern) > 253 {
+		if !validPattern(pattern) || len(pattern) > longestPattern {
 			return invalid(field, "is no pattern")
 		}
 	}
-	return checkNotes(x.By, x.Comment)
+	return checkTexts(x.By, x.Comment)
 }
 
-func checkNotes(by, comment string) error {
+func checkTexts(by, comment string) error {
 	for field, text := range map[string]string{"by": by, "comment": comment} {
-		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestNote || strings.ContainsFunc(text, unicode.IsControl) {
-			return invalid(field, "must be one line of text, of at most %d characters", longestNote)
+		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
+			return invalid(field, "must be one line of text, of at most %d characters", longestText)
 		}
 	}
 	return nil
 }
 
-// silencedUntil is when the last silence ends that covers an alert; zero where
+// silencedUntil is the end of the last silence that covers an alert; zero where
 // none does.
 func (e *Engine) silencedUntil(a *Alert) time.Time {
 	var until time.Time
@@ -84,7 +86,7 @@ func (e *Engine) silencedUntil(a *Alert) time.Time {
 	return until
 }
 
-// Silence puts a silence in force, of which ID and Since are given here.
+// Silence puts a silence in force. The engine sets its ID and Since.
 func (e *Engine) Silence(x Silence, now time.Time) (Silence, []Change, error) {
 	x.Since = now
 	if err := x.check(); err != nil {
@@ -98,11 +100,11 @@ func (e *Engine) Silence(x Silence, now time.Time) (Silence, []Change, error) {
 	e.silenced++
 	x.ID = strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(e.silenced, 36)
 	e.silences = append(e.silences, x)
-	return x, e.remark(), nil
+	return x, e.markSilenced(), nil
 }
 
-// Unsilence ends a silence. Alerts that nobody was told of are told at the next
-// snapshot.
+// Unsilence ends a silence. The next Observe tells people of the alerts that
+// nobody was told of.
 func (e *Engine) Unsilence(id string) ([]Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +113,7 @@ func (e *Engine) Unsilence(id string) ([]Change, error) {
 		return nil, ErrUnknown
 	}
 	e.silences = slices.Delete(e.silences, i, i+1)
-	return e.remark(), nil
+	return e.markSilenced(), nil
 }
 
 // Silences returns the silences in force, the one that ends first, first.
@@ -123,32 +125,30 @@ func (e *Engine) Silences(now time.Time) []Silence {
 	return out
 }
 
-// remark finds the alerts that are silenced, or are no more.
-func (e *Engine) remark() []Change {
+// markSilenced updates the alerts that stand after the silences have changed.
+func (e *Engine) markSilenced() []Change {
 	var changes []Change
-	for _, t := range e.tracked {
-		for i := range t.states {
-			st := &t.states[i]
-			if st.alert == nil {
-				continue
-			}
-			if until := e.silencedUntil(st.alert); !until.Equal(st.alert.SilencedUntil) {
-				next := *st.alert
-				next.SilencedUntil = until
-				st.alert = &next
-				changes = append(changes, Change{Alert: next, News: Marked})
-			}
+	for _, st := range e.standing() {
+		if until := e.silencedUntil(st.alert); !until.Equal(st.alert.SilencedUntil) {
+			changes = append(changes, st.mark(func(a *Alert) { a.SilencedUntil = until }))
 		}
 	}
 	sortChanges(changes)
 	return changes
 }
 
-// Acknowledge notes that somebody knows of an alert, nil that they don't any
-// more.
+// mark changes what people say of an alert that stands.
+func (st *state) mark(change func(*Alert)) Change {
+	next := *st.alert
+	change(&next)
+	st.alert = &next
+	return Change{Alert: next, News: Marked}
+}
+
+// Acknowledge records that somebody knows of an alert; nil takes that back.
 func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 	if by != nil {
-		if err := checkNotes(by.By, by.Comment); err != nil {
+		if err := checkTexts(by.By, by.Comment); err != nil {
 			return Change{}, err
 		}
 	}
@@ -158,15 +158,12 @@ func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 	if st == nil {
 		return Change{}, ErrUnknown
 	}
-	next := *st.alert
-	next.Acknowledged = by
-	st.alert = &next
-	return Change{Alert: next, News: Marked}, nil
+	return st.mark(func(a *Alert) { a.Acknowledged = by }), nil
 }
 
 // Dismiss ends an alert in the state [NoData], such as one about a GPU that was
-// taken out of the machine. If the device comes back as it was, another alert
-// fires.
+// taken out of the machine. If the device comes back in the same state, another
+// alert fires.
 func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,11 +183,9 @@ func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 }
 
 func (e *Engine) find(id string) *state {
-	for _, t := range e.tracked {
-		for i := range t.states {
-			if a := t.states[i].alert; a != nil && a.ID == id {
-				return &t.states[i]
-			}
+	for _, st := range e.standing() {
+		if st.alert.ID == id {
+			return st
 		}
 	}
 	return nil

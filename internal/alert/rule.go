@@ -32,30 +32,30 @@ func (s Severity) Least(least Severity) bool {
 	return slices.Index(all, s) >= slices.Index(all, least)
 }
 
-// A Rule is when an alert fires, when it is over, and how often it is told.
+// A Rule is when an alert fires, when it is over, and how often people are told.
 type Rule struct {
 	// Name is the rule's key, such as "too_hot": letters, digits, '_' and '-'.
 	Name  string
 	Watch Watch
-	// Threshold is in the unit of what is watched: beyond it, for Hold, an
-	// alert fires. Conditions, such as being lost, have none.
+	// Threshold is in the unit of what is watched. An alert fires when the value
+	// was beyond it for Hold. Conditions, such as being lost, have none.
 	Threshold float64
 	Hold      time.Duration
-	// Margin: back by Margin or more from Threshold, for Clear, and the alert
-	// is over. Between the two lines nothing changes. What is counted, such
-	// as XIDs, is over once nothing more came for Clear.
+	// Margin and Clear end an alert: the value was back from Threshold by Margin
+	// or more for Clear. Between the two lines nothing changes. An alert about
+	// what is counted, such as XIDs, is over when nothing more came for Clear.
 	Margin float64
 	Clear  time.Duration
-	// Cooldown is how long the rule leaves a device alone after an alert was
-	// over. What is beyond the threshold then has to stay so for Hold.
+	// Cooldown is how long no alert fires on a device after one was over. A
+	// value that is then still beyond the threshold must have been so for Hold.
 	Cooldown time.Duration
-	// Repeat is after how long an alert that still fires, and that nobody
-	// acknowledged, is told again; 0: never.
+	// Repeat is after how long people are told again of an alert that still
+	// fires and that nobody has acknowledged; 0: never.
 	Repeat   time.Duration
 	Severity Severity
 	Scope    Scope
-	// Codes are the XIDs that an XID rule counts, all where there are none;
-	// IgnoreCodes those that it leaves to others.
+	// Codes are the XIDs that an XID rule counts; all where there are none. It
+	// does not count IgnoreCodes.
 	Codes, IgnoreCodes []int
 	Enabled            bool
 	// Targets are the names of those who are told; all where there are none.
@@ -67,7 +67,7 @@ type Rule struct {
 // matches everything.
 type Scope struct {
 	Nodes []string
-	GPUs  []string // UUIDs: an index may be another card's after a restart
+	GPUs  []string // UUIDs: after a restart an index may belong to another device
 	// Users and Processes (their names) narrow utilization, memory and
 	// idle_held to what such processes use.
 	Users, Processes []string
@@ -81,10 +81,9 @@ const (
 	leastRepeat = time.Minute
 )
 
-// An Invalid is what is wrong with one field of a rule. Field is its name in a
-// file of rules.
+// An Invalid is what is wrong with one field of a rule.
 type Invalid struct {
-	Field string
+	Field string // its name in a file of rules
 	What  string // "must be …"
 }
 
@@ -94,145 +93,121 @@ func invalid(field, format string, args ...any) error {
 	return &Invalid{Field: field, What: fmt.Sprintf(format, args...)}
 }
 
-// Check returns all that is wrong with a rule, as [Invalid] errors joined.
+// A problem is what may be wrong with a rule.
+type problem struct {
+	so    bool // it is wrong
+	field string
+	what  string
+}
+
+// Check returns all that is wrong with a rule, as [Invalid] errors joined: of
+// each list of problems the first.
 func (r *Rule) Check() error {
-	s, known := watches[r.Watch]
+	w, known := watches[r.Watch]
 	if !known {
 		return invalid("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
 	}
-	return errors.Join(
-		r.checkName(), r.checkLevel(s), r.checkTimes(s), r.checkScope(s), r.checkCodes(),
-	)
+	var errs []error
+	for _, list := range [][]problem{r.checkName(), r.checkLevel(w), r.checkTimes(w), r.checkScope(w), r.checkCodes()} {
+		if i := slices.IndexFunc(list, func(p problem) bool { return p.so }); i >= 0 {
+			errs = append(errs, &Invalid{list[i].field, list[i].what})
+		}
+	}
+	return errors.Join(errs...)
 }
 
-func (r *Rule) checkName() error {
-	if !ruleName.MatchString(r.Name) {
-		return invalid("name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
+func (r *Rule) checkName() []problem {
+	return []problem{
+		{!ruleName.MatchString(r.Name), "name", fmt.Sprintf("%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)},
+		{!slices.Contains(Severities(), r.Severity), "severity", fmt.Sprintf("%q must be one of %v", string(r.Severity), Severities())},
 	}
-	if !slices.Contains(Severities(), r.Severity) {
-		return invalid("severity", "%q must be one of %v", string(r.Severity), Severities())
-	}
-	return nil
 }
 
 // A NaN fails all of these comparisons, and is refused.
-func (r *Rule) checkLevel(s *watch) error {
-	field := s.thresholdField()
-	if s.kind == condition {
-		if r.Threshold != 0 || r.Margin != 0 {
-			return invalid(field, "%s either is so or not: it has no threshold and no margin", r.Watch)
+func (r *Rule) checkLevel(w *watch) []problem {
+	field := "above"
+	if w.below {
+		field = "below"
+	}
+	name, unit := string(r.Watch), strings.TrimSuffix(" "+w.unit, " ")
+	if w.kind == condition {
+		return []problem{{r.Threshold != 0 || r.Margin != 0, field, name + " either is so or not: it has no threshold and no margin"}}
+	}
+	return []problem{
+		{!(r.Threshold >= w.least && r.Threshold <= w.most), field, fmt.Sprintf("must be from %g to %g%s", w.least, w.most, unit)},
+		{w.unit == "%" && r.Threshold == 100 && w.most == 100, field, "must be less than 100 %: nothing is above that"},
+		{w.kind == counter && r.Margin != 0, "margin", name + " is counted: it is over once nothing more comes"},
+		{!(r.Margin >= 0 && r.Margin <= w.most-w.least), "margin", fmt.Sprintf("must be from 0 to %g%s", w.most-w.least, unit)},
+	}
+}
+
+func (r *Rule) checkTimes(w *watch) []problem {
+	const limits = "must be from 0s to 720h"
+	wrong := func(d time.Duration) bool { return d < 0 || d > longestTime }
+	counted := w.kind == counter
+	name := string(r.Watch)
+	return []problem{
+		{wrong(r.Hold), "hold", limits},
+		{wrong(r.Clear), "clear", limits},
+		{wrong(r.Cooldown), "cooldown", limits},
+		{wrong(r.Repeat), "repeat", limits},
+		{r.Repeat > 0 && r.Repeat < leastRepeat, "repeat", "must be 0s, for never, or at least 1m"},
+		{counted && r.Hold > 0, "hold", name + " is counted, and does not stay: it can't be held"},
+		{counted && r.Cooldown > 0, "cooldown",
+			name + " is counted: what came during a cool-down would be lost; give a longer clear instead"},
+	}
+}
+
+func (r *Rule) checkScope(w *watch) (list []problem) {
+	check := func(field string, patterns []string, allowed bool) {
+		list = append(list, problem{len(patterns) > 0 && !allowed, field, string(r.Watch) + " can't be narrowed so"})
+		for _, p := range patterns {
+			list = append(list, problem{p == "" || !validPattern(p), field, fmt.Sprintf("%q is no pattern", p)})
 		}
-		return nil
 	}
-	if !(r.Threshold >= s.least && r.Threshold <= s.most) {
-		return invalid(field, "must be from %g to %g%s", s.least, s.most, unitAfter(s.unit))
+	check("scope.nodes", r.Scope.Nodes, true)
+	check("scope.gpus", r.Scope.GPUs, !w.machine)
+	check("scope.users", r.Scope.Users, w.shares)
+	check("scope.processes", r.Scope.Processes, w.shares)
+	return list
+}
+
+func (r *Rule) checkCodes() []problem {
+	const xidOnly, code = "only rules that watch xid have codes", "a code is 0 or more"
+	negative := func(c int) bool { return c < 0 }
+	return []problem{
+		{len(r.Codes) > 0 && r.Watch != XID, "codes", xidOnly},
+		{slices.ContainsFunc(r.Codes, negative), "codes", code},
+		{len(r.IgnoreCodes) > 0 && r.Watch != XID, "ignore_codes", xidOnly},
+		{slices.ContainsFunc(r.IgnoreCodes, negative), "ignore_codes", code},
+		{len(r.Codes) > 0 && !slices.ContainsFunc(r.Codes, r.counts), "ignore_codes", "leaves none of the codes that are counted"},
 	}
-	if s.unit == "%" && r.Threshold == 100 && s.most == 100 {
-		return invalid(field, "must be less than 100 %%: nothing is above that")
-	}
+}
+
+// cleared reports whether a value is back far enough.
+func (r *Rule) cleared(w *watch, value float64) bool {
 	switch {
-	case s.kind == counter && r.Margin != 0:
-		return invalid("margin", "%s is counted: it is over once nothing more comes", r.Watch)
-	case !(r.Margin >= 0 && r.Margin <= s.most-s.least):
-		return invalid("margin", "must be from 0 to %g%s", s.most-s.least, unitAfter(s.unit))
-	}
-	return nil
-}
-
-func unitAfter(unit string) string {
-	if unit == "" {
-		return ""
-	}
-	return " " + unit
-}
-
-func (r *Rule) checkTimes(s *watch) error {
-	for _, t := range []struct {
-		field string
-		d     time.Duration
-	}{{"hold", r.Hold}, {"clear", r.Clear}, {"cooldown", r.Cooldown}, {"repeat", r.Repeat}} {
-		if t.d < 0 || t.d > longestTime {
-			return invalid(t.field, "must be from 0s to %s", "720h")
-		}
-	}
-	if r.Repeat > 0 && r.Repeat < leastRepeat {
-		return invalid("repeat", "must be 0s, for never, or at least %s", "1m")
-	}
-	switch {
-	case s.kind == counter && r.Hold > 0:
-		return invalid("hold", "%s is counted, and does not stay: it can't be held", r.Watch)
-	case s.kind == counter && r.Cooldown > 0:
-		return invalid("cooldown", "%s is counted: what came during a cool-down would be lost; give a longer clear instead", r.Watch)
-	}
-	return nil
-}
-
-func (r *Rule) checkScope(s *watch) error {
-	lists := []struct {
-		field    string
-		patterns []string
-		allowed  bool
-	}{
-		{"scope.nodes", r.Scope.Nodes, true},
-		{"scope.gpus", r.Scope.GPUs, !s.machine},
-		{"scope.users", r.Scope.Users, s.shares},
-		{"scope.processes", r.Scope.Processes, s.shares},
-	}
-	for _, l := range lists {
-		if len(l.patterns) > 0 && !l.allowed {
-			return invalid(l.field, "%s can't be narrowed so", r.Watch)
-		}
-		for _, p := range l.patterns {
-			if p == "" || !validPattern(p) {
-				return invalid(l.field, "%q is no pattern", p)
-			}
-		}
-	}
-	return nil
-}
-
-func (r *Rule) checkCodes() error {
-	for _, l := range []struct {
-		field string
-		codes []int
-	}{{"codes", r.Codes}, {"ignore_codes", r.IgnoreCodes}} {
-		if len(l.codes) > 0 && r.Watch != XID {
-			return invalid(l.field, "only rules that watch xid have codes")
-		}
-		if slices.ContainsFunc(l.codes, func(c int) bool { return c < 0 }) {
-			return invalid(l.field, "a code is 0 or more")
-		}
-	}
-	if len(r.Codes) > 0 && !slices.ContainsFunc(r.Codes, r.counts) {
-		return invalid("ignore_codes", "leaves none of the codes that are counted")
-	}
-	return nil
-}
-
-// cleared reports whether a value is back far enough. With a threshold so low
-// that the margin reaches below what can be, halfway to that is enough.
-func (r *Rule) cleared(s *watch, value float64) bool {
-	switch {
-	case s.kind == condition:
+	case w.kind == condition:
 		return value == 0
-	case s.below:
-		return value >= r.line(s)
+	case w.below:
+		return value >= r.line(w)
 	default:
-		return value <= r.line(s)
+		return value <= r.line(w)
 	}
 }
 
-// line is the value at which it is back far enough.
-func (r *Rule) line(s *watch) float64 {
-	if s.below {
-		return min(r.Threshold+r.Margin, (r.Threshold+s.most)/2)
+// line is the value at which it is back far enough. Where the margin reaches
+// beyond what can be, halfway from the threshold to that is enough.
+func (r *Rule) line(w *watch) float64 {
+	if w.below {
+		return min(r.Threshold+r.Margin, (r.Threshold+w.most)/2)
 	}
-	return max(r.Threshold-r.Margin, (r.Threshold+s.least)/2)
+	return max(r.Threshold-r.Margin, (r.Threshold+w.least)/2)
 }
 
 // beyond reports whether a value is on the wrong side of the threshold.
-func (r *Rule) beyond(s *watch, value float64) bool {
-	if s.below {
+func (r *Rule) beyond(w *watch, value float64) bool {
+	if w.below {
 		return value < r.Threshold
 	}
 	return value > r.Threshold
@@ -243,13 +218,13 @@ func (s *Scope) covers(node, uuid string) bool {
 	return matches(s.Nodes, node) && matches(s.GPUs, uuid)
 }
 
-// narrows reports whether the rule looks at a part of the processes alone.
+// narrows reports whether the rule looks at a part of the processes only.
 func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0 }
 
 // whose says which processes the rule looks at, after the word itself: " of
 // alice or bob named python". Empty for all.
 func (s *Scope) whose() string {
-	var text string
+	text := ""
 	if len(s.Users) > 0 {
 		text = " of " + anyOf(s.Users, "users that the rule names")
 	}
@@ -261,8 +236,7 @@ func (s *Scope) whose() string {
 
 // anyOf lists patterns, or says in other words what they are where they are many.
 func anyOf(patterns []string, many string) string {
-	n := len(patterns)
-	switch {
+	switch n := len(patterns); {
 	case n > 3:
 		return many
 	case n == 1:
@@ -272,15 +246,13 @@ func anyOf(patterns []string, many string) string {
 	}
 }
 
-// has reports whether the rule looks at a process. One whose user or name is
-// not known is looked at only by rules that don't ask for it.
+// has reports whether the rule looks at a process. A rule that asks for a user
+// or a name does not look at a process of which it is not known.
 func (s *Scope) has(p *gpu.Process) bool {
-	return matchesReading(s.Users, p.Facts.User) && matchesReading(s.Processes, p.Facts.Name)
-}
-
-func matchesReading(patterns []string, r gpu.Reading[string]) bool {
-	text, ok := r.Get()
-	return len(patterns) == 0 || ok && matches(patterns, text)
+	fits := func(patterns []string, r gpu.Reading[string]) bool {
+		return len(patterns) == 0 || r.Present() && matches(patterns, r.Or(""))
+	}
+	return fits(s.Users, p.Facts.User) && fits(s.Processes, p.Facts.Name)
 }
 
 func validPattern(p string) bool {
@@ -288,8 +260,7 @@ func validPattern(p string) bool {
 	return err == nil
 }
 
-// matches reports whether one of the patterns matches, or there is none. The
-// patterns have been checked.
+// matches reports whether one of the patterns matches, or there is none.
 func matches(patterns []string, text string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, text)

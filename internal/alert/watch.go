@@ -18,7 +18,7 @@ type Watch string
 const (
 	Utilization       Watch = "utilization"        // of the GPU, in percent
 	Temperature       Watch = "temperature"        // of the die
-	TemperatureMargin Watch = "temperature_margin" // degrees left to the card's own slowdown limit; fires below the threshold
+	TemperatureMargin Watch = "temperature_margin" // degrees left to the device's own slowdown limit; fires below the threshold
 	MemoryTemperature Watch = "memory_temperature" // of the memory
 	Memory            Watch = "memory"             // used, in percent
 	Power             Watch = "power"              // draw in watts
@@ -41,21 +41,17 @@ const (
 // Watches lists what can be watched, by name.
 func Watches() []Watch { return slices.Sorted(maps.Keys(watches)) }
 
-// Unit is the unit of the watch's threshold and value; empty for what is
-// counted, and for conditions.
-func (w Watch) Unit() string {
-	if s := watches[w]; s != nil {
-		return s.unit
-	}
-	return ""
-}
+// Unit is the unit of the watch's threshold and value; empty for counters and
+// conditions.
+func (w Watch) Unit() string { return w.watch().unit }
 
 // Below reports whether the watch fires below its threshold.
-func (w Watch) Below() bool { s := watches[w]; return s != nil && s.below }
+func (w Watch) Below() bool { return w.watch().below }
 
-// Condition reports whether the watch either is so or not, and so has no
-// threshold.
-func (w Watch) Condition() bool { s := watches[w]; return s != nil && s.kind == condition }
+// Condition reports whether the watch either is so or not: it has no threshold.
+func (w Watch) Condition() bool { return w.watch().kind == condition }
+
+func (w Watch) watch() *watch { return cmp.Or(watches[w], &watch{}) }
 
 // kind is how a watch's values are looked at.
 type kind uint8
@@ -66,7 +62,7 @@ const (
 	counter               // how many more since the last look
 )
 
-// A watch is how something is measured, and how it is told.
+// A watch is how something is measured, and in which words.
 type watch struct {
 	kind        kind
 	unit        string
@@ -74,31 +70,22 @@ type watch struct {
 	least, most float64 // of thresholds
 	machine     bool    // about the machine, not a device
 	shares      bool    // can be narrowed to users and processes
-	// sinceStart: the counter begins at 0 with this program, so what it shows
-	// at the first look is new.
+	// sinceStart: the counter begins at 0 when gpuwhy starts, so that all that it
+	// shows at the first look is new.
 	sinceStart bool
-	// measure returns the value of a device; not where it is absent, or can't
+	// measure returns the value of a device; not ok where it is absent, or can't
 	// be trusted.
 	measure func(*subject) (float64, bool)
-	// blame returns the processes that cause it; nil where it has nothing to
-	// do with processes.
+	// blame returns the processes that cause it. It is nil where processes don't.
 	blame func(*subject) []gpu.Process
 	holds bool // they cause it by the memory that they hold, not by their work
-	// detail says more of what is beyond the threshold and what to do about it,
-	// where it is not nil.
+	// detail says more of what is beyond the threshold, and what to do. It may
+	// be nil.
 	detail func(*subject) (text, advice string)
-	// over is what is so of a device that is not beyond the threshold any more,
-	// in place of words.over; empty for that. Nil where there is one way alone to
-	// be back.
+	// over is what is so of a device that is not beyond the threshold any more.
+	// It replaces words.over unless it is nil or returns an empty text.
 	over  func(*subject) string
 	words words
-}
-
-func (s *watch) thresholdField() string {
-	if s.below {
-		return "below"
-	}
-	return "above"
 }
 
 // A subject is what a measurement looks at.
@@ -107,7 +94,7 @@ type subject struct {
 	rule    *Rule
 	answer  *explain.DeviceAnswer // nil where the device is not explained
 	foreign bool                  // pids are of another namespace
-	// driverGone: an alert about its source says why it does not answer.
+	// driverGone: an alert about the source says why the device does not answer.
 	driverGone bool
 }
 
@@ -245,7 +232,7 @@ func memoryShare(s *subject) (float64, bool) {
 }
 
 // each calls visit for the processes that the rule looks at. It is known where
-// the driver lists processes, ok where visit was so for each.
+// the driver lists processes, ok where visit was ok for each.
 func (s *subject) each(visit func(*gpu.Process) bool) (known, ok bool) {
 	list, known := s.d.Processes.Trusted()
 	ok = true
@@ -257,10 +244,9 @@ func (s *subject) each(visit func(*gpu.Process) bool) (known, ok bool) {
 	return known, ok
 }
 
-// held sums the memory of the processes that the rule looks at and which are
-// wanted. It is not ok where one of them does not say.
-func (s *subject) held(wanted func(*gpu.Process) bool) (gpu.Bytes, bool) {
-	var sum gpu.Bytes
+// held sums the memory of the wanted processes that the rule looks at. It is not
+// ok where the memory of one is not known.
+func (s *subject) held(wanted func(*gpu.Process) bool) (sum gpu.Bytes, ok bool) {
 	known, ok := s.each(func(p *gpu.Process) bool {
 		if !wanted(p) {
 			return true
@@ -298,8 +284,8 @@ func is(so bool) float64 {
 	return 0
 }
 
-// fanFailing is whether that is one of the device's causes. That it is not is
-// known of fans alone which say what they are told and what they do.
+// fanFailing is whether a failing fan is one of the device's causes. It is known
+// not to be one where all fans report their command and their speed.
 func fanFailing(s *subject) (float64, bool) {
 	if s.answer == nil || s.d.State != gpu.StateOK {
 		return 0, false
@@ -308,9 +294,9 @@ func fanFailing(s *subject) (float64, bool) {
 		return 1, true
 	}
 	mute := slices.ContainsFunc(s.d.Fans.Fans, func(f gpu.Fan) bool {
-		_, told := f.Commanded.Trusted()
+		_, commanded := f.Commanded.Trusted()
 		_, turns := f.RPM.Trusted()
-		return !told || !turns
+		return !commanded || !turns
 	})
 	return 0, len(s.d.Fans.Fans) > 0 && !mute
 }
@@ -326,8 +312,7 @@ func inState(wanted gpu.State) func(*subject) (float64, bool) {
 	return func(s *subject) (float64, bool) { return is(s.d.State == wanted), !s.driverGone }
 }
 
-// inOtherState is what has become of a device that left a state in which it
-// can't be read.
+// inOtherState is the new state of a device that could not be read.
 func inOtherState(s *subject) string {
 	switch s.d.State {
 	case gpu.StateLost:
@@ -360,7 +345,7 @@ func uncorrected(s *subject) (float64, bool) {
 	return float64(n), ok
 }
 
-// remap is about rows, and on older products about pages.
+// remap is about remapped rows, and on older products about retired pages.
 func remap(s *subject) (float64, bool) {
 	so, known := false, false
 	for _, r := range []gpu.Reading[bool]{s.d.Health.RemapPending, s.d.Health.RemapFailed, s.d.Health.RetirementPending} {
@@ -370,21 +355,22 @@ func remap(s *subject) (float64, bool) {
 	return is(so), known
 }
 
-// idleHeld counts what programs that compute hold; what a display server holds
-// is no reservation.
+// idleHeld counts what programs that compute hold. What a display server holds
+// does not count.
 func idleHeld(s *subject) (float64, bool) {
 	util, ok := s.d.Utilization.GPU.Trusted()
-	if !ok {
-		return 0, false
+	if !ok || util >= idlePercent {
+		return 0, ok
 	}
-	if util >= idlePercent {
-		return 0, true
-	}
-	held, ok := s.held(func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) })
+	held, ok := s.held(computes)
 	return float64(held) / mib, ok
 }
 
-// notHeldIdle says whether the device has work, or how little is held without.
+// computes reports whether a process exists that is no mere display server.
+func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }
+
+// notHeldIdle says how little memory is held without work; empty while the
+// device has work.
 func notHeldIdle(s *subject) string {
 	held, _ := idleHeld(s)
 	switch {
@@ -404,15 +390,16 @@ func (s *subject) works() bool {
 	return ok && util >= idlePercent
 }
 
-// idleReserved is about a device that a scheduler keeps for somebody. Work of
-// others on it counts as work.
+// idleReserved is about a device that a scheduler keeps for somebody. Anybody's
+// work on it counts as work.
 func idleReserved(s *subject) (float64, bool) {
 	util, ok := s.d.Utilization.GPU.Trusted()
 	list, known := s.d.Reservations.Trusted()
 	return is(len(list) > 0 && util < idlePercent), ok && known
 }
 
-// notReservedIdle says whether the device has work, or nobody it is kept for.
+// notReservedIdle says that nobody reserves the device any more; empty while
+// somebody does.
 func notReservedIdle(s *subject) string {
 	switch {
 	case len(s.d.Reservations.Or(nil)) > 0:
@@ -432,9 +419,9 @@ func reservedBy(s *subject) (text, advice string) {
 	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
 }
 
-// orphans is what those hold that do not exist any more. Where one of them does
-// not say, what the others hold may be enough to be too much, and is never known
-// to be little.
+// orphans is what processes hold that do not exist any more. Where the memory of
+// one is not known, the others' memory may show that it is too much; it never
+// shows that it is little.
 func orphans(s *subject) (float64, bool) {
 	if _, ok := s.d.Processes.Trusted(); !ok || s.foreign {
 		return 0, false
@@ -459,17 +446,15 @@ func fewerOrphans(s *subject) string {
 		amount(held, "MiB"), amount(s.rule.Threshold, "MiB"))
 }
 
-// workers are those whose work it is, busiest first.
+// workers are the processes that work, busiest first.
 func workers(s *subject) []gpu.Process {
 	return explain.Culprits(s.those(func(*gpu.Process) bool { return true }))
 }
 
-// holders are those who hold most memory.
-func holders(s *subject) []gpu.Process {
-	return byMemory(s.those(func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }))
-}
+// holders are the processes that hold memory, the largest first.
+func holders(s *subject) []gpu.Process { return byMemory(s.those(computes)) }
 
-// gone are those who hold memory and do not exist any more.
+// gone are the processes that hold memory and do not exist any more.
 func gone(s *subject) []gpu.Process {
 	return byMemory(s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// card is a healthy device at rest, which reports everything that is watched.
-func card() gpu.Device {
+// healthy is a device at rest, which reports everything that is watched.
+func healthy() gpu.Device {
 	d := gpu.Device{Identity: gpu.Identity{Node: "n", UUID: "GPU-a", Name: "Card"}, State: gpu.StateOK}
 	d.Utilization.GPU = gpu.Of(gpu.Percent(0))
 	d.Memory.Total, d.Memory.Used = gpu.Of[gpu.Bytes](100*mib), gpu.Of[gpu.Bytes](0)
@@ -199,7 +199,7 @@ func TestWatches(t *testing.T) {
 			}
 			e, history := New([]Rule{rule}), explain.NewHistory()
 			see := func(second int, change func(*gpu.Device)) []Change {
-				d := card()
+				d := healthy()
 				if change != nil {
 					change(&d)
 				}
@@ -258,10 +258,10 @@ var durations = strings.NewReplacer("3 min", "4 min", "5 min", "4 min", "6 min",
 
 // A rule that is narrowed to users or processes looks at what those use.
 func TestScopes(t *testing.T) {
-	d := card()
+	d := healthy()
 	d.Utilization.GPU = gpu.Of(gpu.Percent(99))
 	d.Processes = gpu.Of([]gpu.Process{process(1, "python", "alice", 60, 60*mib), process(2, "blender", "bob", 39, 30*mib)})
-	unknown := card()
+	unknown := healthy()
 	unknown.UUID, unknown.Node = "GPU-b", "other"
 	unknown.Processes = gpu.Of([]gpu.Process{{PID: 3, SM: gpu.Of(gpu.Percent(99))}})
 	tests := []struct {
@@ -303,7 +303,7 @@ func TestScopes(t *testing.T) {
 func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 	e := New([]Rule{usage()})
 	see := func(second int, util gpu.Percent) string {
-		d := card()
+		d := healthy()
 		d.Utilization.GPU = gpu.Of(util)
 		d.Processes = gpu.Of([]gpu.Process{process(7, "python", "alice", util, mib)})
 		e.Observe(snapshotOf(second, d), nil)
@@ -340,7 +340,7 @@ func TestDevicesOfADriverThatIsGone(t *testing.T) {
 		e := New(rules)
 		var fired []string
 		for second := 0; second < 200; second += 10 {
-			d := card()
+			d := healthy()
 			d.Source = gpu.SourceNVML
 			s := snapshotOf(second, d)
 			s.Drivers = []gpu.Driver{{Source: gpu.SourceNVML}}
@@ -368,7 +368,7 @@ func TestCounters(t *testing.T) {
 	hardware.IgnoreCodes = []int{13, 31}
 	e := New([]Rule{Default("ecc", ECC), program, hardware})
 	see := func(second int, errors uint64, list ...gpu.XID) (out []string) {
-		d := card()
+		d := healthy()
 		d.Health.UncorrectedVolatile = gpu.Of(errors)
 		d.Health.XIDs = gpu.Of(list)
 		for _, c := range e.Observe(snapshotOf(second, d), nil) {

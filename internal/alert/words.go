@@ -1,7 +1,9 @@
 package alert
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,54 +12,56 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// words tell a watch of a device. Where there is %s in one of them, it stands
-// for an amount with its unit.
+// words describe what a watch finds on a device. A %s in one of them stands for
+// an amount with its unit.
 type words struct {
 	what string // what may not be reported: "its utilization"
-	// now is what is so: "is %s busy", "is lost". Of what is counted it has two
-	// forms, of one and of more: "had %s error|had %s errors".
+	// now is what is so: "is %s busy", "is lost". A counter has two forms, for
+	// one and for more: "had %s error|had %s errors".
 	now string
-	// began is what happened first, of a threshold: "it rose above %s". Empty
-	// for what just began.
+	// began is what happened first, of a threshold: "it rose above %s". It is
+	// empty where the state itself just began.
 	began string
-	// beganAbove and overAbove stand for began and over of a distance that is
-	// below the threshold where the threshold is itself a distance passed.
+	// beganAbove and overAbove replace began and over where the watch is below
+	// its threshold and the threshold itself is negative: a distance passed.
 	beganAbove, overAbove string
-	// part stands for now, and partWhat for what, where the rule looks at some of
-	// the processes alone, whose they are in the last %s. Empty where it looks at
-	// the whole device, or the words fit both.
+	// part and partWhat replace now and what where the rule looks at a part of
+	// the processes; the last %s says whose. They are empty where the rule looks
+	// at the whole device, or the words fit both.
 	part, partWhat string
-	// over is what is so when it is not so any more. Beside began it stands
-	// after what is so now: "no longer above %s"; else alone: "answers again".
+	// over is what is so once the alert ends. With began it follows what is so
+	// now: "no longer above %s". Without, it stands alone: "answers again".
 	over string
-	// advice is what to do, a sentence; empty where the causes of the device
-	// say it.
+	// advice is what to do, a sentence. It is empty where the causes of the
+	// device have advice.
 	advice string
 }
 
-// told fills in an alert's words: what it is about, what is so now, since when,
-// and who causes it; once it is so no more, when the alert ends, or that it has.
-func (a *Alert) told(r *Rule, w *watch, detail, advice string) {
+// describe sets an alert's message and advice: what the alert is about, what is
+// so now, since when, and who causes it; later, when the alert ends, or that it
+// has ended.
+func (a *Alert) describe(r *Rule, w *watch, detail, advice string) {
 	name := explain.DeviceName(&gpu.Device{Identity: a.Device})
 	if w.machine {
 		name = "The driver (" + a.Device.Source + ")"
 	}
+	var text string
 	switch {
 	case a.State == NoData:
-		a.Message = name + " now does not report " + w.unreported(r) + ", so whether this is over can't be told; " + a.first(w) + "."
+		text = "now does not report " + w.unreported(r) + ", so whether this is over can't be told; " + a.first(w) + "."
 	case w.kind == counter:
-		a.Message = name + " " + a.counted(r, w, detail) + "."
+		text = a.counted(r, w, detail) + "."
 	case a.State == Resolved:
-		a.Message = name + " " + a.back(r, w) + ". The alert is over after " + explain.Span(a.Time.Sub(a.Since)) + "."
+		text = a.back(r, w) + ". The alert is over after " + explain.Span(a.Time.Sub(a.Since)) + "."
 	case a.now.beyond:
-		a.Message = name + " " + a.beyond(r, w, detail) + "; " + a.first(w) + "." + a.culprit(r, w)
+		if detail != "" {
+			detail = ": " + detail
+		}
+		text = a.reads(r, w) + detail + "; " + a.first(w) + "." + a.culprit(r, w)
 	default:
-		a.Message = name + " " + a.back(r, w) + ". " + a.ends(r, w) + "."
+		text = a.back(r, w) + ". " + a.ends(r, w) + "."
 	}
-	a.Advice = w.words.advice
-	if advice != "" {
-		a.Advice = advice
-	}
+	a.Message, a.Advice = name+" "+text, cmp.Or(advice, w.words.advice)
 }
 
 // unreported is what may not be reported of what the rule looks at.
@@ -66,14 +70,6 @@ func (s *watch) unreported(r *Rule) string {
 		return fmt.Sprintf(s.words.partWhat, r.Scope.whose())
 	}
 	return s.words.what
-}
-
-// beyond is what is so: "is 98 % busy".
-func (a *Alert) beyond(r *Rule, w *watch, detail string) string {
-	if detail != "" {
-		detail = ": " + detail
-	}
-	return a.reads(r, w) + detail
 }
 
 // reads is what the device reports.
@@ -91,8 +87,8 @@ func (a *Alert) reads(r *Rule, w *watch) string {
 	}
 }
 
-// back is what is so once it is as it should be, or on its way there: "is 3 %
-// busy, no longer above 50 %", "answers again".
+// back is what is so once the value is back, or on its way back: "is 3 % busy, no
+// longer above 50 %", "answers again".
 func (a *Alert) back(r *Rule, w *watch) string {
 	switch {
 	case a.now.back != "":
@@ -104,7 +100,7 @@ func (a *Alert) back(r *Rule, w *watch) string {
 	}
 }
 
-// against fills in the threshold: in text, or in above where the threshold is a
+// against fills the threshold into text, or into above where the threshold is a
 // distance passed.
 func (a *Alert) against(w *watch, text, above string) string {
 	threshold := a.Threshold.Or(0)
@@ -132,11 +128,10 @@ func (a *Alert) first(w *watch) string {
 
 // ago is how long ago it began.
 func (a *Alert) ago() string {
-	lasts := a.Time.Sub(a.Since)
-	if lasts < time.Second {
-		return "just now"
+	if lasts := a.Time.Sub(a.Since); lasts >= time.Second {
+		return explain.Span(lasts) + " ago"
 	}
-	return explain.Span(lasts) + " ago"
+	return "just now"
 }
 
 // counted is how many came, the newest of them, and when: "had 2 driver errors,
@@ -164,10 +159,10 @@ func (a *Alert) counted(r *Rule, w *watch, detail string) string {
 	}
 }
 
-// ends is what has to be for the alert to be over.
+// ends says when the alert will be over.
 func (a *Alert) ends(r *Rule, w *watch) string {
-	if a.now.rest > 0 {
-		return "If it stays so, the alert ends in " + explain.Span(max(a.now.rest, time.Second))
+	if a.now.remaining > 0 {
+		return "If it stays so, the alert ends in " + explain.Span(max(a.now.remaining, time.Second))
 	}
 	line := r.line(w)
 	at, side := amount(line, w.unit), "less"
@@ -180,7 +175,7 @@ func (a *Alert) ends(r *Rule, w *watch) string {
 	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(r.Clear), at, side)
 }
 
-// culprit names who causes it, as far as that is known: a sentence.
+// culprit is a sentence that names the process that causes the alert, if known.
 func (a *Alert) culprit(r *Rule, w *watch) string {
 	n := len(a.Processes)
 	if n == 0 {
@@ -205,35 +200,29 @@ func (a *Alert) culprit(r *Rule, w *watch) string {
 	default:
 		text = name + " runs on it"
 	}
-	if strings.HasPrefix(text, "a process ") { // one without a name; a name stays as it is
+	if strings.HasPrefix(text, "a process ") { // a process without a name
 		text = "A" + text[1:]
 	}
 	return " " + text + "."
 }
 
-// works reports whether the driver says of a process that it works.
+// works reports whether a process works, according to the driver.
 func works(p *gpu.Process) bool {
-	for _, share := range []gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder} {
-		if v, ok := share.Trusted(); ok && v > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder}, func(r gpu.Reading[gpu.Percent]) bool {
+		v, ok := r.Trusted()
+		return ok && v > 0
+	})
 }
 
-// amount writes a value with its unit, memory as the page has it.
+// amount writes a value with its unit, memory as the page does. Small values
+// that are no whole numbers have one decimal.
 func amount(v float64, unit string) string {
 	if unit == "MiB" && v >= 1024 {
 		return strconv.FormatFloat(v/1024, 'f', 1, 64) + " GiB"
 	}
-	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits(v), 64) + " " + unit)
-}
-
-// digits is how many decimals a value is told with: those of small thresholds
-// that are no whole numbers.
-func digits(v float64) int {
+	digits := 0
 	if v != float64(int64(v)) && v > -10 && v < 10 {
-		return 1
+		digits = 1
 	}
-	return 0
+	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits, 64) + " " + unit)
 }

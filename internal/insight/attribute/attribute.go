@@ -9,20 +9,18 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Method is how watts were split between processes.
+// A Method is how watts were split between processes; empty where they were not.
 type Method string
 
-// The methods. The empty one: they were not split.
+// The methods.
 const (
 	BySM     Method = "sm_share" // by the processes' shares of the multiprocessors
 	ByMemory Method = "memory"   // by the memory that living processes hold
 )
 
-// An Attribution is whose one device's memory, work and watts are.
+// An Attribution says whose one device's memory, work and watts are.
 type Attribution struct {
-	// Shares has an element for each of the device's Processes, in their
-	// order.
-	Shares      []Share
+	Shares      []Share // one for each of the device's Processes, in their order
 	Memory      Memory
 	Utilization Utilization
 	Power       Power
@@ -30,31 +28,25 @@ type Attribution struct {
 
 // A Share is one process's part of a device.
 type Share struct {
-	// Memory is what the process holds; absent where the driver does not
-	// say, and where an earlier element of the list has it already. It is
-	// doubtful where processes are said to hold more than is used, and have
-	// all been given less in proportion.
-	Memory gpu.Reading[gpu.Bytes]
-	// Power is an estimate: see the package's text.
-	Power gpu.Reading[gpu.Watts]
-	// Orphan: the process does not exist any more, and its memory is still
-	// held.
-	Orphan bool
-	// Repeated: the process is in the list before, and counts there.
-	Repeated bool
+	// Memory is what the process holds. It is absent where the driver does
+	// not report it, and where an earlier element of the list has it. It is
+	// doubtful where the processes hold more than is used, according to the
+	// driver: then each gets less, in proportion.
+	Memory   gpu.Reading[gpu.Bytes]
+	Power    gpu.Reading[gpu.Watts] // an estimate: see the package's text
+	Orphan   bool                   // the process does not exist any more, and still holds memory
+	Repeated bool                   // an earlier element of the list counts for the process
 }
 
 // Memory splits the device's used memory: Processes, Orphans and Remainder add
 // up to Used.
 type Memory struct {
 	Used      gpu.Reading[gpu.Bytes]
-	Processes gpu.Reading[gpu.Bytes] // held by processes that exist, or may
-	Orphans   gpu.Reading[gpu.Bytes] // held by those that don't any more
+	Processes gpu.Reading[gpu.Bytes] // held by processes that exist, or may exist
+	Orphans   gpu.Reading[gpu.Bytes] // held by processes that don't exist any more
 	Remainder gpu.Reading[gpu.Bytes]
-	// Coverage is the part of Used that is not Remainder, 0 to 100; absent
-	// where nothing is used.
-	Coverage gpu.Reading[gpu.Percent]
-	Reason   Reason // for the remainder; empty where there is none
+	Coverage  gpu.Reading[gpu.Percent] // the part of Used that is not Remainder; absent where nothing is used
+	Reason    Reason                   // for the remainder; empty where there is none
 }
 
 // Utilization splits the device's utilization: Processes and Remainder add up
@@ -63,7 +55,7 @@ type Utilization struct {
 	Device    gpu.Reading[gpu.Percent]
 	Processes gpu.Reading[gpu.Percent] // the sum of their SM shares, as far as it explains Device
 	Remainder gpu.Reading[gpu.Percent]
-	Coverage  gpu.Reading[gpu.Percent] // Processes of Device; absent where that is 0
+	Coverage  gpu.Reading[gpu.Percent] // the part of Device that Processes are; absent where Device is 0
 	Reason    Reason
 }
 
@@ -73,13 +65,13 @@ type Power struct {
 	Idle      gpu.Reading[gpu.Watts] // the idle floor's part; absent while the floor is not known
 	Processes gpu.Reading[gpu.Watts]
 	Remainder gpu.Reading[gpu.Watts]
-	Coverage  gpu.Reading[gpu.Percent] // Idle and Processes of Draw
+	Coverage  gpu.Reading[gpu.Percent] // the part of Draw that is not Remainder
 	Reason    Reason
 	Method    Method
 }
 
-// ForeignPIDs reports whether a snapshot's notes say that pids are of another
-// namespace (see [gpu.ErrForeignPIDs]).
+// ForeignPIDs reports whether a snapshot's notes say that its pids are from
+// another namespace (see [gpu.ErrForeignPIDs]).
 func ForeignPIDs(s *gpu.Snapshot) bool {
 	return slices.ContainsFunc(s.Notes, func(a gpu.Advice) bool { return errors.Is(&a, gpu.ErrForeignPIDs) })
 }
@@ -94,8 +86,8 @@ func Snapshot(s *gpu.Snapshot) []Attribution {
 	return out
 }
 
-// Of attributes one device. Whether its snapshot has [ForeignPIDs] is told by
-// the caller.
+// Of attributes one device. The caller says whether its snapshot has
+// [ForeignPIDs].
 func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	list := d.Processes.Or(nil)
 	a := Attribution{Shares: make([]Share, len(list))}
@@ -110,8 +102,8 @@ func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	return a
 }
 
-// markRepeated marks what a list says of a process twice: with the same MIG
-// instance, or once with an instance and once without.
+// markRepeated marks the elements of a list that repeat a process: with the same
+// MIG instance, or without an instance where another element has one.
 func markRepeated(list []gpu.Process, shares []Share) {
 	type key struct {
 		pid      int
@@ -154,52 +146,57 @@ func (x *splitter) memory() Memory {
 	if !ok {
 		return m
 	}
-	var held uint64 // by all that are listed; so large a sum that it wraps is none
+	var held uint64 // by all processes; a sum that overflows can't be right
 	var known bool
 	for i := range x.list {
-		v, ok := x.list[i].Memory.Get()
-		if !ok || x.shares[i].Repeated {
-			continue
+		if v, ok := x.list[i].Memory.Get(); ok && !x.shares[i].Repeated {
+			sum, carry := bits.Add64(held, uint64(v), 0)
+			if carry != 0 {
+				return m
+			}
+			held, known = sum, true
 		}
-		sum, carry := bits.Add64(held, uint64(v), 0)
-		if carry != 0 {
-			return m
-		}
-		held, known = sum, true
 	}
 	var processes, orphans gpu.Bytes
 	part := proportion(uint64(used), held)
 	for i := range x.list {
+		share := &x.shares[i]
 		v, ok := x.list[i].Memory.Get()
-		if !ok || x.shares[i].Repeated {
+		if !ok || share.Repeated {
 			continue
 		}
 		given := gpu.Bytes(part(uint64(v)))
-		x.shares[i].Memory = gpu.Of(given)
+		share.Memory = gpu.Of(given)
 		if given < v || x.list[i].Memory.Quality() == gpu.Doubtful {
-			x.shares[i].Memory = gpu.DoubtfulOf(given)
+			share.Memory = gpu.DoubtfulOf(given)
 		}
-		if x.shares[i].Orphan {
+		if share.Orphan {
 			orphans += given
 		} else {
 			processes += given
 		}
 	}
-	if listed := x.d.Processes.Present(); listed && (known || len(x.list) == 0) {
+	if x.listed(known) {
 		m.Processes, m.Orphans = gpu.Of(processes), gpu.Of(orphans)
 	}
-	rest := used - processes - orphans
-	m.Remainder = gpu.Of(rest)
-	m.Coverage = coverage(float64(used-rest), float64(used))
-	if rest > 0 {
-		m.Reason = x.memoryReason(rest)
+	remainder := used - processes - orphans
+	m.Remainder = gpu.Of(remainder)
+	m.Coverage = coverage(float64(used-remainder), float64(used))
+	if remainder > 0 {
+		m.Reason = x.memoryReason(remainder)
 	}
 	return m
 }
 
-// proportion returns a function that gives each of several parts, which add up
-// to sum, its part of whole: all of it where they fit, and else less, so that
-// what is given adds up to whole exactly.
+// listed reports whether the processes' sum is known: the driver lists the
+// processes, and has a figure of one, or there is none.
+func (x *splitter) listed(figure bool) bool {
+	return x.d.Processes.Present() && (figure || len(x.list) == 0)
+}
+
+// proportion returns a function that cuts parts, which add up to sum, to fit
+// into whole. Where they fit it returns each as it is; else the returned parts
+// add up to whole exactly.
 func proportion(whole, sum uint64) func(part uint64) uint64 {
 	if sum <= whole {
 		return func(part uint64) uint64 { return part }
@@ -215,7 +212,7 @@ func proportion(whole, sum uint64) func(part uint64) uint64 {
 	}
 }
 
-// utilization compares the device's with what the processes' samples say.
+// utilization compares the device's utilization with the processes' samples.
 func (x *splitter) utilization() Utilization {
 	u := Utilization{Device: x.d.Utilization.GPU}
 	device, ok := percent(u.Device)
@@ -224,7 +221,7 @@ func (x *splitter) utilization() Utilization {
 	}
 	sum, known := x.sm()
 	explained := min(sum, device)
-	if x.d.Processes.Present() && (known || len(x.list) == 0) {
+	if x.listed(known) {
 		u.Processes = gpu.Of(gpu.Percent(explained))
 	}
 	u.Remainder = gpu.Of(gpu.Percent(device - explained))
@@ -235,7 +232,7 @@ func (x *splitter) utilization() Utilization {
 	return u
 }
 
-// sm is the sum of the processes' SM shares, and whether any has one.
+// sm is the sum of the processes' SM shares, and whether a process has one.
 func (x *splitter) sm() (sum float64, known bool) {
 	for i := range x.list {
 		if v, ok := percent(x.list[i].SM); ok && !x.shares[i].Repeated {
@@ -273,38 +270,38 @@ func (x *splitter) power(m *Memory, u *Utilization) Power {
 			}
 		}
 	}
-	if x.d.Processes.Present() && (w.sum > 0 || len(x.list) == 0) {
+	if x.listed(w.sum > 0) {
 		p.Processes = like(processes)
 	}
-	rest := max(0, active-processes)
-	p.Remainder = like(rest)
-	p.Coverage = coverage(draw-rest, draw)
-	if rest > 0 {
+	remainder := max(0, active-processes)
+	p.Remainder = like(remainder)
+	p.Coverage = coverage(draw-remainder, draw)
+	if remainder > 0 {
 		p.Reason = x.powerReason(m, u)
 	}
 	return p
 }
 
-// weights are by what the watts above the floor are split.
+// weights decide how the watts above the floor are split.
 type weights struct {
 	method    Method
-	of        func(i int) (v float64, ok bool) // of one process; not where that is not known
+	of        func(i int) (v float64, ok bool) // of one process; not ok where it is not known
 	sum       float64
-	explained float64 // the part of the watts that is the processes', 0 to 1
+	explained float64 // the processes' part of the watts, 0 to 1
 }
 
 func (x *splitter) weights(m *Memory, u *Utilization) weights {
-	w := weights{method: BySM, explained: 1, of: func(i int) (float64, bool) {
-		v, ok := percent(x.list[i].SM)
-		return v, ok && !x.shares[i].Repeated
-	}}
-	if w.sum, _ = x.sm(); w.sum > 0 {
-		if device, ok := percent(u.Device); ok && device > w.sum {
-			w.explained = w.sum / device
+	if sum, _ := x.sm(); sum > 0 {
+		w := weights{method: BySM, sum: sum, explained: 1, of: func(i int) (float64, bool) {
+			v, ok := percent(x.list[i].SM)
+			return v, ok && !x.shares[i].Repeated
+		}}
+		if device, ok := percent(u.Device); ok && device > sum {
+			w.explained = sum / device
 		}
 		return w
 	}
-	w = weights{method: ByMemory, of: func(i int) (float64, bool) {
+	w := weights{method: ByMemory, of: func(i int) (float64, bool) {
 		v, ok := x.shares[i].Memory.Get()
 		return float64(v), ok && !x.shares[i].Orphan
 	}}
@@ -314,8 +311,8 @@ func (x *splitter) weights(m *Memory, u *Utilization) weights {
 		}
 	}
 	nobodys := 0.0
-	if rest, ok := m.Remainder.Get(); ok && m.Reason != ReasonDriver {
-		nobodys = float64(rest)
+	if m.Reason != ReasonDriver {
+		nobodys = float64(m.Remainder.Or(0))
 	}
 	if w.sum > 0 {
 		w.explained = w.sum / (w.sum + nobodys)
@@ -323,7 +320,7 @@ func (x *splitter) weights(m *Memory, u *Utilization) weights {
 	return w
 }
 
-// percent is a share as far as it can be one.
+// percent is a share, cut to 0 to 100.
 func percent(r gpu.Reading[gpu.Percent]) (float64, bool) {
 	v, ok := r.Get()
 	if !ok || math.IsNaN(float64(v)) {
@@ -332,7 +329,7 @@ func percent(r gpu.Reading[gpu.Percent]) (float64, bool) {
 	return min(100, max(0, float64(v))), true
 }
 
-// amount is a power as far as it can be one.
+// amount is a power, if it can be right.
 func amount(r gpu.Reading[gpu.Watts]) (float64, bool) {
 	v, ok := r.Get()
 	w := float64(v)

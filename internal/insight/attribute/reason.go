@@ -1,35 +1,28 @@
 package attribute
 
-import "github.com/gpuwhy/gpuwhy/gpu"
+import (
+	"cmp"
 
-// A Reason is why something is explained by no process; its text is also its
-// name on the wire.
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Reason is why no process explains something. Its text is also its name on
+// the wire. It is empty where nothing is unexplained.
 type Reason string
 
-// The reasons. The empty one: there is nothing that is not explained.
+// The reasons.
 const (
-	// ReasonNamespace: pids are the host's, and ours are not.
-	ReasonNamespace Reason = "other_pid_namespace"
-	// ReasonNotPermitted: the driver does not tell us.
-	ReasonNotPermitted Reason = "not_permitted"
-	// ReasonNoList: the driver does not list processes at all.
-	ReasonNoList Reason = "no_process_list"
-	// ReasonNotListed: it lists some, or none, and these don't explain it.
-	ReasonNotListed Reason = "not_listed"
-	// ReasonNoMemory: it does not say how much each process holds.
-	ReasonNoMemory Reason = "no_process_memory"
-	// ReasonNoSamples: it takes no samples of what each process does.
-	ReasonNoSamples Reason = "no_process_samples"
-	// ReasonDriver: so little is left that it is likely the driver's own.
-	ReasonDriver Reason = "driver"
-	// ReasonTiming: the device's and the processes' figures are of
-	// different moments, and differ a little.
-	ReasonTiming Reason = "different_moments"
-	// ReasonOrphans: nothing runs, and the device is held awake by what
-	// belongs to processes that don't exist any more.
-	ReasonOrphans Reason = "orphans"
-	// ReasonAtRest: nothing runs and nobody holds the device, and it draws
-	// more than its floor, or the floor is not known yet.
+	ReasonNamespace    Reason = "other_pid_namespace" // pids are the host's, and gpuwhy sees another namespace
+	ReasonNotPermitted Reason = "not_permitted"       // the driver does not permit it
+	ReasonNoList       Reason = "no_process_list"     // the driver does not list processes at all
+	ReasonNotListed    Reason = "not_listed"          // the listed processes don't explain it
+	ReasonNoMemory     Reason = "no_process_memory"   // the driver does not report each process's memory
+	ReasonNoSamples    Reason = "no_process_samples"  // the driver takes no samples of each process
+	ReasonDriver       Reason = "driver"              // it is so little that the driver probably holds it
+	ReasonTiming       Reason = "different_moments"   // the figures are of different moments, and differ a little
+	ReasonOrphans      Reason = "orphans"             // nothing runs, and dead processes keep the device awake
+	// ReasonAtRest: nothing runs and nobody holds the device. It draws more
+	// than its floor, or the floor is not known yet.
 	ReasonAtRest Reason = "at_rest"
 )
 
@@ -46,22 +39,22 @@ var reasons = map[Reason]gpu.Advice{
 	ReasonAtRest:       {What: "the device draws this while nobody uses it"},
 }
 
-// Advice says it in words, and what a person can do where something can be
-// done. It is zero for the empty reason.
+// Advice says the reason in words, and what a person can do about it, if
+// anything. It is zero for the empty reason.
 func (r Reason) Advice() gpu.Advice { return reasons[r] }
 
 const (
-	// drivers is as much memory as a driver keeps for itself on a device:
+	// drivers is the most memory that a driver keeps for itself on a device:
 	// page tables, the firmware's heap, a display's buffers.
 	drivers gpu.Bytes = 512 << 20
-	// timing is as far as the sum of the processes' shares is below the
-	// device's utilization when nobody is missing: the two have windows of
-	// their own.
-	timing = 10 // percent of the device's time
+	// timing, in percent, is the most that the sum of the processes' shares
+	// is below the device's utilization when no process is missing: the two
+	// have different sample windows.
+	timing = 10
 )
 
-// memoryReason says why used memory is left over.
-func (x *splitter) memoryReason(rest gpu.Bytes) Reason {
+// memoryReason says why no process explains some of the used memory.
+func (x *splitter) memoryReason(remainder gpu.Bytes) Reason {
 	if r := x.listReason(); r != "" {
 		return r
 	}
@@ -71,46 +64,46 @@ func (x *splitter) memoryReason(rest gpu.Bytes) Reason {
 		}
 	}
 	switch {
-	case rest <= drivers:
+	case remainder <= drivers:
 		return ReasonDriver
 	case x.foreign:
 		return ReasonNamespace
+	default:
+		return ReasonNotListed
 	}
-	return ReasonNotListed
 }
 
 // utilizationReason says why the device works more than its processes.
-func (x *splitter) utilizationReason(rest, sum float64, known bool) Reason {
+func (x *splitter) utilizationReason(remainder, sum float64, known bool) Reason {
 	if r := x.listReason(); r != "" {
 		return r
 	}
 	switch {
 	case len(x.list) > 0 && !known:
 		return absence(x.list[0].SM.Quality(), ReasonNoSamples)
-	case sum > 0 && rest <= timing:
+	case sum > 0 && remainder <= timing:
 		return ReasonTiming
 	case x.foreign:
 		return ReasonNamespace
+	default:
+		return ReasonNotListed
 	}
-	return ReasonNotListed
 }
 
-// powerReason says why watts above the floor are left over. It is what left
-// work over, or else memory.
+// powerReason says why no process explains some of the watts above the floor.
+// It is the reason of the utilization, or else that of the memory.
 func (x *splitter) powerReason(m *Memory, u *Utilization) Reason {
-	if u.Reason != "" {
-		return u.Reason
-	}
-	if r := x.listReason(); r != "" {
+	if r := cmp.Or(u.Reason, x.listReason()); r != "" {
 		return r
 	}
-	if m.Reason != "" && m.Reason != ReasonDriver {
+	switch {
+	case m.Reason != "" && m.Reason != ReasonDriver:
 		return m.Reason
-	}
-	if m.Orphans.Or(0) > 0 {
+	case m.Orphans.Or(0) > 0:
 		return ReasonOrphans
+	default:
+		return ReasonAtRest
 	}
-	return ReasonAtRest
 }
 
 // listReason says why there is no list; empty where there is one.
@@ -121,7 +114,7 @@ func (x *splitter) listReason() Reason {
 	return absence(x.d.Processes.Quality(), ReasonNoList)
 }
 
-// absence is otherwise, unless it is known that we are not permitted.
+// absence is otherwise, unless the driver says that it does not permit it.
 func absence(q gpu.Quality, otherwise Reason) Reason {
 	if q == gpu.NotPermitted {
 		return ReasonNotPermitted

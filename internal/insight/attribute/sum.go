@@ -8,13 +8,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Sum is what one user, container or pod of a machine has of all its devices.
+// A Sum is what one user, container or pod of a machine uses of all its devices.
 type Sum[K any] struct {
-	// Of whom. A reported zero is the processes that are in no container or
-	// pod; absent, those of which it is not known.
+	// Of is the user, container or pod. A reported zero stands for the
+	// processes in none, an absent one for those of which it is not known.
 	Of   gpu.Reading[K]
 	Node string
-	// Processes are counted once, on however many Devices they are.
+	// Processes counts a process once, however many Devices it is on.
 	Processes int
 	Devices   int
 	// Memory and Power are absent where none of the processes has one.
@@ -25,8 +25,8 @@ type Sum[K any] struct {
 // Devices yields devices, each with its attribution.
 type Devices = iter.Seq2[*gpu.Device, *Attribution]
 
-// ByUser adds up what each user has, most watts first. What is held by
-// processes that don't exist any more is nobody's, and not in it.
+// ByUser adds up what each user has, most watts first. It leaves out what is
+// held by processes that don't exist any more.
 func ByUser(devices Devices) []Sum[string] {
 	return sums(devices, func(f *gpu.ProcessFacts) (gpu.Reading[string], string) {
 		return f.User, f.User.Or("")
@@ -47,68 +47,61 @@ func ByPod(devices Devices) []Sum[gpu.Pod] {
 	})
 }
 
-// sums adds up by what of says of a process: to whom it belongs, and the text
-// by which that one is known.
+// sums adds up by owner. of returns the owner of a process, and the owner's key.
 func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], string)) []Sum[K] {
 	type key struct {
 		node, id string
 		known    bool
 	}
-	type counted struct{ sum, pid int }
-	var out []Sum[K]
-	var ids []string
-	var last []int // device that counts in the sum
-	at := map[key]int{}
-	seen := map[counted]bool{}
-	i := -1
+	type keyed struct {
+		Sum[K]
+		id   string
+		last *gpu.Device // counted in the sum
+		pids map[int]bool
+	}
+	var all []*keyed
+	at := map[key]*keyed{}
 	for d, a := range devices {
-		i++
 		list := d.Processes.Or(nil)
 		for j := range list {
 			share := &a.Shares[j]
 			if share.Orphan || share.Repeated {
 				continue
 			}
-			who, id := of(&list[j].Facts)
-			k := key{d.Node, id, who.Present()}
-			n, ok := at[k]
-			if !ok {
-				n = len(out)
-				at[k] = n
-				out, ids, last = append(out, Sum[K]{Of: who, Node: d.Node}), append(ids, id), append(last, -1)
+			owner, id := of(&list[j].Facts)
+			k := key{d.Node, id, owner.Present()}
+			sum := at[k]
+			if sum == nil {
+				sum = &keyed{Sum: Sum[K]{Of: owner, Node: d.Node}, id: id, pids: map[int]bool{}}
+				at[k] = sum
+				all = append(all, sum)
 			}
-			sum := &out[n]
-			if c := (counted{n, list[j].PID}); !seen[c] {
-				seen[c] = true
-				sum.Processes++
-			}
-			if last[n] != i {
-				last[n] = i
+			sum.pids[list[j].PID] = true
+			if sum.last != d {
+				sum.last = d
 				sum.Devices++
 			}
 			sum.Memory = add(sum.Memory, share.Memory)
 			sum.Power = add(sum.Power, share.Power)
 		}
 	}
-	order := make([]int, len(out))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
+	slices.SortStableFunc(all, func(a, b *keyed) int {
 		return cmp.Or(
-			cmp.Compare(out[b].Power.Or(0), out[a].Power.Or(0)),
-			cmp.Compare(out[b].Memory.Or(0), out[a].Memory.Or(0)),
-			cmp.Compare(out[a].Node, out[b].Node),
-			cmp.Compare(ids[a], ids[b]),
+			cmp.Compare(b.Power.Or(0), a.Power.Or(0)),
+			cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)),
+			cmp.Compare(a.Node, b.Node),
+			cmp.Compare(a.id, b.id),
 		)
 	})
-	sorted := make([]Sum[K], len(out))
-	for i, n := range order {
-		sorted[i] = out[n]
+	out := make([]Sum[K], len(all))
+	for i, sum := range all {
+		out[i] = sum.Sum
+		out[i].Processes = len(sum.pids)
 	}
-	return sorted
+	return out
 }
 
+// add adds a reading to a sum. What is absent adds nothing.
 func add[T gpu.Bytes | gpu.Watts](sum, r gpu.Reading[T]) gpu.Reading[T] {
 	v, ok := r.Get()
 	switch {
@@ -116,6 +109,7 @@ func add[T gpu.Bytes | gpu.Watts](sum, r gpu.Reading[T]) gpu.Reading[T] {
 		return sum
 	case r.Quality() == gpu.Doubtful || sum.Quality() == gpu.Doubtful:
 		return gpu.DoubtfulOf(sum.Or(0) + v)
+	default:
+		return gpu.Of(sum.Or(0) + v)
 	}
-	return gpu.Of(sum.Or(0) + v)
 }

@@ -7,36 +7,36 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Kind is which rule found a cause. Of a device there is at most one cause of
+// A Kind names the rule that found a cause. A device has at most one cause of
 // each kind.
 type Kind string
 
-// The kinds, in the order in which they are told of one device.
+// The kinds. A device's causes have this order.
 const (
 	Lost          Kind = "lost"
 	NotAnswering  Kind = "not_answering"
 	Asleep        Kind = "asleep"
 	NoReadings    Kind = "no_readings"        // it answers, and reports nothing now
 	StuckCounter  Kind = "busy_counter_stuck" // "100 % busy" with nothing running
-	FanFailing    Kind = "fan_failing"        // it does not turn as it is told to
+	FanFailing    Kind = "fan_failing"        // it does not turn as commanded
 	FanByHand     Kind = "fan_set_by_hand"    // it does not follow the temperature
 	Work          Kind = "work"               // somebody uses the device
 	CoolingDown   Kind = "cooling_down"       // work has ended, its heat has not
-	HeldAwake     Kind = "held_awake"         // no work, and yet fast clocks or more power than at rest
+	HeldAwake     Kind = "held_awake"         // without work, fast clocks or more power than at rest
 	LimitedByHeat Kind = "limited_by_heat"    // its clocks are held down
 	LimitedPower  Kind = "limited_by_power"   // its clocks are held down
 	HotForPower   Kind = "hot_for_its_power"  // hotter than it was, or than its neighbors
-	Unexplained   Kind = "unexplained"        // power without any work that is reported
+	Unexplained   Kind = "unexplained"        // power without any reported work
 	Idle          Kind = "idle"               // nothing to explain
-	Reserved      Kind = "reserved_unused"    // kept for a pod that has no process on it
+	Reserved      Kind = "reserved_unused"    // for a pod that has no process on it
 	ChassisFans   Kind = "chassis_fans"       // it has none of its own
 	Doubtful      Kind = "doubtful_reading"   // a reading that can't be right
-	NotKnowable   Kind = "not_knowable"       // what can't be told here, and what is missing
-	WarmAir       Kind = "warm_air"           // of the machine: all its cards run hotter than they did
+	NotKnowable   Kind = "not_knowable"       // what nobody can tell here, and what is missing
+	WarmAir       Kind = "warm_air"           // of the machine: all its devices run hotter than they did
 	NoDevice      Kind = "no_gpu"             // of the machine: nothing can be read
 	Starting      Kind = "starting"           // of the machine: nothing was read yet
-	SourceFailed  Kind = "source_failed"      // of the machine: a source of several
-	Note          Kind = "note"               // of the machine: what can't be seen from here
+	SourceFailed  Kind = "source_failed"      // of the machine: one source of several
+	Note          Kind = "note"               // of the machine: what gpuwhy can't see from here
 )
 
 // Confidence is how likely a cause is the true one, from 0 to 1. It is a
@@ -71,17 +71,15 @@ type Evidence struct {
 	Name string // "power draw"
 	// Value in Unit; absent where the evidence is a text.
 	Value gpu.Reading[float64]
-	Unit  string // "W", "°C", "%", "RPM", "MHz", "MiB", "s"; empty for a plain number or a text
-	Text  string // for people, with its unit: "431 W"; "manual"
-	// At is when it was read, or when it happened; zero where that is not
-	// known.
-	At time.Time
-	// Moment says that At is the evidence, and Text the same in words.
+	Unit  string    // "W", "°C", "%", "RPM", "MHz", "MiB", "s"; empty for a plain number or a text
+	Text  string    // for people, with its unit: "431 W"; "manual"
+	At    time.Time // when it was read or happened; zero where that is not known
+	// Moment says that At is the evidence, and Text is the same in words.
 	Moment bool
 }
 
-// A Cause is one reason why a device is hot, loud or busy, or why that can't be
-// told.
+// A Cause is one reason why a device is hot, loud or busy, or why nobody can
+// tell.
 type Cause struct {
 	// ID is the same for as long as the cause stands: its kind, and the
 	// device's UUID where it is about one.
@@ -106,7 +104,7 @@ type DeviceAnswer struct {
 	Device *gpu.Device
 	// Sentence has the main causes in one sentence.
 	Sentence string
-	Causes   []Cause // in the order in which they are told; never empty
+	Causes   []Cause // in the order of their kinds; never empty
 	loudness float64 // for ranking
 	working  bool
 }
@@ -114,31 +112,27 @@ type DeviceAnswer struct {
 // An Answer is why a machine's fans run.
 type Answer struct {
 	Time time.Time // of the snapshot; zero where there is none
-	// Sentence is about the device that is loudest and hottest, and says how
-	// many others work, and what is missing.
+	// Sentence is about the loudest and hottest device. It says how many
+	// others work, and which are absent.
 	Sentence string
-	// Machine has the causes that are about no single device; may be empty.
+	// Machine has the causes that are about no single device. It may be empty.
 	Machine []Cause
 	// Devices, in the order of the snapshot.
 	Devices []DeviceAnswer
 	ranked  []int // places in Devices, loudest first
 }
 
-// Causes are all causes: the machine's, then those of each device, the loudest
-// device first.
+// Causes returns all causes: first the machine's, then those of each device,
+// the loudest device first.
 func (a *Answer) Causes() []Cause {
-	n := len(a.Machine)
-	for i := range a.Devices {
-		n += len(a.Devices[i].Causes)
-	}
-	out := append(make([]Cause, 0, n), a.Machine...)
+	out := append(make([]Cause, 0, len(a.Machine)+4*len(a.ranked)), a.Machine...)
 	for _, i := range a.ranked {
 		out = append(out, a.Devices[i].Causes...)
 	}
 	return out
 }
 
-// Main are the causes behind the sentence: the machine's, and those of the
+// Main returns the causes behind the sentence: the machine's, and those of the
 // device that the sentence is about.
 func (a *Answer) Main() []Cause {
 	if len(a.ranked) == 0 {

@@ -8,216 +8,189 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The family of devices without work: kept from rest, or at rest.
+// These rules are about devices without work: something keeps them from rest,
+// or they are at rest.
 
 // awake reports whether a device without work is not at rest: its clocks are
-// fast, or it draws clearly more than this very card does at rest.
-func awake(v *vitals, m *memory, floor float64) bool { return fast(v, m) || costs(v, floor) }
+// fast, or it draws clearly more than this device does at rest.
+func awake(v *vitals, m *memory, idleWatts float64) bool { return fast(v, m) || costs(v, idleWatts) }
 
 // fast reports whether the clocks are those of work. Some products stay in P0
-// at rest, so the state alone says it only of those that were seen in a slower
-// one.
+// at rest. So the performance state alone says it only of devices that were
+// seen in a slower one.
 func fast(v *vitals, m *memory) bool {
-	if v.reasoned && v.reasons&gpu.ReasonIdle != 0 {
-		return false
-	}
-	quick := v.speed() >= 0.4
 	switch {
+	case v.reasoned && v.reasons&gpu.ReasonIdle != 0:
+		return false
 	case has(v.state) && v.state > 4:
 		return false
 	case has(v.speed()):
-		return quick
+		return v.speed() >= 0.4
 	default:
 		return has(v.state) && m.rest.known && m.rest.state >= 5
 	}
 }
 
 // costs reports whether the power is clearly above that at rest.
-func costs(v *vitals, floor float64) bool { return v.power > 1.25*floor+15 }
+func costs(v *vitals, idleWatts float64) bool { return v.power > 1.25*idleWatts+15 }
 
-// heldAwake is about a device without work that is kept from rest: by a process
-// that keeps a context, by a display, or by being asked again and again while
-// the driver may unload between two questions, which gpuwhy does too.
-func heldAwake(c *card) *finding {
-	if !c.isAwake() {
+// heldAwake is about a device without work that something keeps from rest: a
+// process that keeps a context, a display, or a program that asks for readings
+// again and again while the driver may unload in between. gpuwhy is such a
+// program too.
+func heldAwake(d *device) *finding {
+	if !d.isAwake() {
 		return nil
 	}
-	f := &finding{
-		since: c.began(c.m.awake),
-		evidence: c.heat().figure("utilization", c.v.util, "%").
-			figure("performance state (0 is the fastest)", c.v.state, "").
-			figure("SM clock", c.v.clock, "MHz").figure("fastest SM clock", c.v.top, "MHz"),
-		confidence: Medium,
-	}
+	f := &finding{confidence: Medium, since: d.began(d.m.awake), evidence: d.heat()}
+	f.figure("utilization", d.util, "%").figure("performance state (0 is the fastest)", d.state, "").clocks(d)
 	extra := ""
-	if has(c.floor) && c.v.power > c.floor+3 {
-		f.evidence.add(figure("power at rest", c.floor, "W", time.Time{}))
-		extra = ", " + withUnit(c.v.power-c.floor, "W") + " more than at rest"
+	if more := d.power - d.idleWatts; more > 3 {
+		f.add(figure("power at rest", d.idleWatts, "W", time.Time{}))
+		extra = ", " + withUnit(more, "W") + " more than at rest"
 	}
-	switch quick := fast(&c.v, c.m); {
-	case quick && costs(&c.v, c.floor):
+	switch quick := fast(&d.vitals, d.m); {
+	case quick && costs(&d.vitals, d.idleWatts):
 		f.confidence = High
-	case quick && c.v.power <= c.floor+3:
+	case quick && d.power <= d.idleWatts+3:
 		extra = ": its clocks are up, though it draws no more than at rest"
 	}
-	blame := func(who, how string) {
-		f.clause = func(it string) string { return c.aside(it, who+" keeps "+it+" awake"+how) + extra }
+	holders := holders(d.Device)
+	persistence, known := d.Modes.Persistence.Get()
+	unloads := known && !persistence
+	display := d.Modes.DisplayActive.Or(false)
+	if len(holders) == 0 && (unloads || display) {
+		f.confidence = Medium
 	}
-	holders := holders(c.d)
-	persistence, known := c.d.Modes.Persistence.Get()
 	switch {
 	case len(holders) > 0:
 		who := ProcessName(holders[0])
 		if gone(holders[0]) {
-			blame("what "+who+" left behind", "")
+			f.clause = "what " + who + " left behind keeps " + it + " awake"
+			f.advice = "Nothing that runs holds it any more: reset the GPU (nvidia-smi --gpu-reset -i " + nameOf(d.UUID) +
+				", as root), or restart the machine."
 		} else {
-			blame(who+others(len(holders)-1), " without using it")
-		}
-		f.advice = "End " + who + ", or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."
-		if gone(holders[0]) {
-			f.advice = "Nothing that runs holds it any more: reset the GPU (nvidia-smi --gpu-reset -i " + nameOf(c.d.UUID) + ", as root), or restart the machine."
+			f.clause = who + others(len(holders)-1) + " keeps " + it + " awake without using it"
+			f.advice = "End " + who + ", or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."
 		}
 		for _, p := range firsts(holders, 4) {
-			f.evidence.figure("memory held by "+ProcessName(p), believed(gpu.Map(p.Memory, gpu.Bytes.MiB), 0, mostBytes), "MiB")
+			f.figure("memory held by "+ProcessName(p), memoryOf(p), "MiB")
 		}
-	case c.d.Modes.DisplayActive.Or(false):
-		blame("a display", "")
-		f.confidence = min(f.confidence, Medium)
-		f.evidence.fact("display", "active")
+	case display:
+		f.clause = "a display keeps " + it + " awake"
+		f.fact("display", "active")
 		f.advice = "Lower the display's refresh rate, or use one display fewer: some cards rest only at 60 Hz or with one display."
-	case known && !persistence && c.listed:
-		blame("being asked for readings (by gpuwhy, or by another monitor)", ", since persistence mode is off")
-		f.confidence = min(f.confidence, Medium)
-		f.evidence.fact("persistence mode", "off")
-		f.advice = "Turn persistence mode on (nvidia-smi -pm 1, or the nvidia-persistenced service), or let gpuwhy read less often with a longer --interval."
+	case unloads && d.listed:
+		f.clause = "being asked for readings (by gpuwhy, or by another monitor) keeps " + it + " awake, since persistence mode is off"
+		f.fact("persistence mode", "off")
+		f.advice = "Turn persistence mode on (nvidia-smi -pm 1, or the nvidia-persistenced service), " +
+			"or let gpuwhy read less often with a longer --interval."
 	default:
-		f.clause = func(it string) string {
-			return c.aside(it, it+" is awake without work") + extra + ", and nothing that is listed explains it"
-		}
+		f.clause = it + " is awake without work"
+		extra += ", and nothing that is listed explains it"
 		f.confidence = Low
 		f.advice = "Look with nvidia-smi whether a process holds a context that gpuwhy can't see, such as one of another container."
 	}
-	if known && !persistence && len(holders) == 0 {
-		f.confidence = min(f.confidence, Medium)
-	}
+	f.clause += inBrackets + extra
 	return f
 }
 
 // quiet reports whether a device rests, and not only for a moment: a driver
-// takes some time to let a card go to rest, and its power is a mean.
-func (c *card) quiet() bool {
-	return c.doing == resting && !c.stuck && (c.m.work.ended.IsZero() || c.age(c.m.work.ended) >= settling)
+// needs some time to let a device go to rest, and its power draw is a mean.
+func (d *device) quiet() bool {
+	return d.doing == resting && !d.stuck && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
 }
 
-// isAwake reports whether something keeps a device from rest. A hot one draws
-// more, so that while it cools down its power says nothing.
-func (c *card) isAwake() bool {
-	return c.quiet() && !c.justLetGo() && (fast(&c.v, c.m) || !c.cooling() && costs(&c.v, c.floor))
+// isAwake reports whether something keeps a device from rest. A hot device
+// draws more: while it cools down its power says nothing.
+func (d *device) isAwake() bool {
+	return d.quiet() && !d.justLetGo() && (fast(&d.vitals, d.m) || !d.cooling() && costs(&d.vitals, d.idleWatts))
 }
 
-// justLetGo reports whether the last who held the device has gone a moment ago.
-func (c *card) justLetGo() bool {
-	return !c.began(c.m.unheld).IsZero() && c.age(c.m.unheld) < settling
+// justLetGo reports whether the last process that held the device has ended a
+// moment ago.
+func (d *device) justLetGo() bool {
+	return !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
 }
 
-func (c *card) isUnexplained() bool {
-	return c.quiet() && !c.cooling() && !c.isAwake() && c.v.load() > 0.35
+func (d *device) isUnexplained() bool {
+	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35
 }
 
-// holders are the processes that keep a compute context, by memory; those that
+// holders are the processes that keep a compute context, by memory. Those that
 // are gone, whose context the driver still has, come last.
 func holders(d *gpu.Device) []*gpu.Process {
 	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
+	isGone := func(p *gpu.Process) int {
+		if gone(p) {
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
-		return cmp.Or(compareBool(gone(a), gone(b)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
+		return cmp.Or(cmp.Compare(isGone(a), isGone(b)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
 	})
 	return found
 }
 
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
+// memoryOf is the memory that a process holds, in MiB, or none.
+func memoryOf(p *gpu.Process) float64 {
+	return believed(gpu.Map(p.Memory, gpu.Bytes.MiB), 0, mostBytes)
 }
 
 // unexplained is about power without any work that is reported.
-func unexplained(c *card) *finding {
-	if !c.isUnexplained() {
+func unexplained(d *device) *finding {
+	if !d.isUnexplained() {
 		return nil
 	}
-	return &finding{
-		clause: func(it string) string {
-			return c.aside(it, it+" draws power without work") + ", and nothing that it reports explains it"
-		},
+	f := &finding{
+		clause:     it + " draws power without work" + inBrackets + ", and nothing that it reports explains it",
 		confidence: Low,
-		evidence:   c.heat().figure("utilization", c.v.util, "%"),
 		advice:     "Look again in a few seconds: work that has just begun or ended shows in the power first.",
+		evidence:   d.heat(),
 	}
+	f.figure("utilization", d.util, "%")
+	return f
 }
 
-// idle says that there is nothing to explain: the device rests, and its fan
-// with it.
-func idle(c *card) *finding {
-	if c.stuck || c.cooling() || c.isAwake() || c.isUnexplained() || !c.reportsAnything() {
+// idle says that there is nothing to explain: the device rests, and so does its
+// fan.
+func idle(d *device) *finding {
+	if d.stuck || d.cooling() || d.doing == working || d.isAwake() || d.isUnexplained() || !d.reportsAnything() {
 		return nil
 	}
-	switch c.doing {
-	case unknown:
-		return &finding{
-			clause: func(it string) string {
-				return c.aside(it, it+" does not report how busy it is")
-			},
-			confidence: Low,
-			evidence:   c.heat(),
-			aside:      byHand(c.d) == "policy",
-		}
-	case resting:
-		f := &finding{
-			clause:     func(it string) string { return c.figured(it, it+" is idle"+c.atShare()) },
-			confidence: High,
-			evidence:   c.heat().figure("utilization", c.v.util, "%").figure("power at rest", c.floor, "W"),
-		}
-		if c.warm() {
-			c.tellWarmth(f)
-		}
+	f := &finding{confidence: Low, evidence: d.heat()}
+	if d.doing == unknown {
+		f.clause = it + " does not report how busy it is" + inBrackets
+		f.minor = byHand(d.Device) == "policy"
 		return f
-	default:
-		return nil
 	}
-}
-
-// warm reports whether a resting device is warmer than rest explains. Cards
-// whose fan stays off until then may well rest at 55 °C.
-func (c *card) warm() bool {
-	if c.v.fan > 0 || c.v.turning() {
-		return c.v.temp >= 50
+	f.confidence = High
+	f.clause = it + " is idle"
+	if has(d.util) {
+		f.clause += " at " + withUnit(d.util, "%")
 	}
-	return c.v.temp >= 60
-}
-
-// tellWarmth says what can be said of heat whose work was not seen: that it
-// falls, or may, or that it stays.
-func (c *card) tellWarmth(f *finding) {
-	f.confidence = Medium
-	rest := "; it is still warm, probably from work that ended before gpuwhy was watching"
-	f.advice = "Nothing needs to be done if it gets cooler: look again in some minutes."
-	if c.m.trail.flat(c.m.at, 1, none) || c.age(c.m.first) > longestCooling {
+	f.clause += readings
+	f.figure("utilization", d.util, "%").figure("power at rest", d.idleWatts, "W")
+	switch {
+	case !d.warm():
+	case d.m.trail.flat(d.m.at, 1, none) || d.age(d.m.first) > longestCooling:
 		f.confidence = Low
-		rest = "; it stays warm without work, and nothing that it reports explains it"
+		f.clause += "; it stays warm without work, and nothing that it reports explains it"
 		f.advice = "Look at the air that reaches it: cards beside it that work, a full case, something before the intake."
+	default:
+		f.confidence = Medium
+		f.clause += "; it is still warm, probably from work that ended before gpuwhy was watching"
+		f.advice = "Nothing needs to be done if it gets cooler: look again in some minutes."
 	}
-	f.clause = func(it string) string { return c.figured(it, it+" is idle"+c.atShare()) + rest }
+	return f
 }
 
-func (c *card) atShare() string {
-	if !has(c.v.util) {
-		return ""
+// warm reports whether a resting device is warmer than rest explains. A device
+// whose fan stays off until then may well rest at 55 °C.
+func (d *device) warm() bool {
+	if d.fan > 0 || d.turning() {
+		return d.temp >= 50
 	}
-	return " at " + withUnit(c.v.util, "%")
+	return d.temp >= 60
 }

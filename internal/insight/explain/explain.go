@@ -9,20 +9,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// answer finds all causes. memoryOf returns what is known of a device's past,
-// with the snapshot's own reading in it.
+// answer finds all causes. memoryOf returns what is known of a device's past;
+// this includes the snapshot's own reading.
 func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
-	memories := make([]*memory, len(s.Devices))
+	devices := make([]*device, len(s.Devices))
+	near := peers{}
 	for i := range s.Devices {
-		memories[i] = memoryOf(&s.Devices[i])
+		d := newDevice(&s.Devices[i], s, memoryOf(&s.Devices[i]), near)
+		devices[i] = d
+		if d.settled {
+			k := peerKey{d.Node, d.Name}
+			near[k] = append(near[k], d)
+		}
 	}
-	near := newPeers(s, memories)
-	for i := range s.Devices {
-		out.Devices[i] = explainDevice(&s.Devices[i], s, memories[i], near)
+	for i, d := range devices {
+		out.Devices[i] = d.explain()
 	}
 	out.rank()
-	out.Machine = machineCauses(s, out.Devices, memories)
+	out.Machine = machineCauses(s, devices)
 	for i := range out.Machine {
 		out.Machine[i].Node = s.Node
 	}
@@ -36,7 +41,8 @@ func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 func Combine(of []*Answer) Answer {
 	switch len(of) {
 	case 0:
-		return starting()
+		c := machineCause(Starting, "", "The first reading is still under way", "")
+		return Answer{Sentence: c.Sentence, Machine: []Cause{c}}
 	case 1:
 		return *of[0]
 	}
@@ -63,13 +69,8 @@ func Combine(of []*Answer) Answer {
 	return out
 }
 
-func starting() Answer {
-	const text = "The first reading is still under way."
-	return Answer{Sentence: text, Machine: []Cause{{ID: string(Starting), Kind: Starting, Sentence: text, Confidence: High}}}
-}
-
-// rank orders the devices, the loudest first. One that does not answer is
-// never the one that the sentence is about while another does.
+// rank orders the devices, the loudest first. A device that does not answer
+// comes after every device that answers.
 func (a *Answer) rank() {
 	a.ranked = make([]int, len(a.Devices))
 	for i := range a.ranked {
@@ -86,7 +87,7 @@ func (a *Answer) rank() {
 	})
 }
 
-// present ranks devices that report something before those that don't.
+// present ranks a device by whether it reports something.
 func present(d *DeviceAnswer) int {
 	switch {
 	case d.Device.State != gpu.StateOK:
@@ -98,80 +99,67 @@ func present(d *DeviceAnswer) int {
 	}
 }
 
-// machineCauses are those that are about no single device.
-func machineCauses(s *gpu.Snapshot, devices []DeviceAnswer, memories []*memory) []Cause {
+// machineCauses returns the causes that are about no single device.
+func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 	var out []Cause
-	if c := warmAir(s, devices, memories); c != nil {
-		out = append(out, *c)
+	if c, ok := warmAir(devices); ok {
+		out = append(out, c)
 	}
-	if len(devices) == 0 {
+	if len(s.Devices) == 0 {
 		out = append(out, noDevice(s))
 	} else {
 		for i := range s.Failures {
-			out = append(out, sourceFailed(&s.Failures[i]))
+			f := &s.Failures[i]
+			what := textOf(f.Advice.What)
+			c := machineCause(SourceFailed, ":"+f.Source, textOf(f.Source)+" can't be read: "+what, f.Advice.Try)
+			c.Since, c.Evidence = f.Since, []Evidence{fact("failed", what, f.Since)}
+			out = append(out, c)
 		}
 	}
 	for i := range s.Notes {
-		out = append(out, note(i, &s.Notes[i]))
+		out = append(out, machineCause(Note, fmt.Sprintf(":%d", i), capital(s.Notes[i].What), s.Notes[i].Try))
 	}
 	return out
 }
 
+// machineCause is a cause that is about no single device. id follows the kind
+// in its ID; try is what to do about it, and may be empty.
+func machineCause(kind Kind, id, text, try string) Cause {
+	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: advice(try)}
+}
+
+// advice makes a sentence of what to do; empty where there is nothing to do.
+func advice(try string) string {
+	if try == "" {
+		return ""
+	}
+	return sentence(capital(try))
+}
+
+const noGPU = "No GPU can be read"
+
+// noDevice says that no GPU can be read, and which sources have failed.
 func noDevice(s *gpu.Snapshot) Cause {
-	c := Cause{ID: string(NoDevice), Kind: NoDevice, Sentence: sentence("No GPU can be read" + because(s.Failures)), Confidence: High}
+	if len(s.Failures) == 0 {
+		return machineCause(NoDevice, "", noGPU, "")
+	}
+	first := &s.Failures[0]
+	c := machineCause(NoDevice, "", noGPU+": "+strings.TrimRight(textOf(first.Advice.What), "."), first.Advice.Try)
+	c.Since = first.Since
 	for i := range s.Failures {
 		f := &s.Failures[i]
 		c.Evidence = append(c.Evidence, fact("failed: "+f.Source, textOf(f.Advice.What), f.Since))
-		if i > 0 {
-			continue
-		}
-		c.Since = f.Since
-		if f.Advice.Try != "" {
-			c.Advice = sentence(capital(f.Advice.Try))
-		}
 	}
 	return c
 }
 
-// because is what has failed; what to do about it is advice.
-func because(failures []gpu.Failure) string {
-	if len(failures) == 0 {
-		return ""
-	}
-	return ": " + strings.TrimRight(textOf(failures[0].Advice.What), ".")
-}
-
-func sourceFailed(f *gpu.Failure) Cause {
-	c := Cause{
-		ID: string(SourceFailed) + ":" + f.Source, Kind: SourceFailed,
-		Sentence:   sentence(textOf(f.Source) + " can't be read: " + textOf(f.Advice.What)),
-		Confidence: High, Since: f.Since,
-		Evidence: []Evidence{fact("failed", textOf(f.Advice.What), f.Since)},
-	}
-	if f.Advice.Try != "" {
-		c.Advice = sentence(capital(f.Advice.Try))
-	}
-	return c
-}
-
-func note(i int, n *gpu.Advice) Cause {
-	c := Cause{
-		ID: fmt.Sprintf("%s:%d", Note, i), Kind: Note,
-		Sentence: sentence(capital(n.What)), Confidence: High,
-		Evidence: []Evidence{},
-	}
-	if n.Try != "" {
-		c.Advice = sentence(capital(n.Try))
-	}
-	return c
-}
-
-// say is the machine's sentence: the loudest device's, how many others work,
-// and who is missing. Those who are missing are never left out, since they may
-// be the reason. Why there is no GPU at all is told by the cause alone.
+// say makes the machine's sentence: the loudest device's sentence, the number
+// of other devices that work, and the devices that are absent. Absent devices
+// are always named, since they may be the reason. Why there is no GPU at all
+// is in the cause alone.
 func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
-		return sentence("No GPU can be read")
+		return sentence(noGPU)
 	}
 	lead := &a.Devices[a.ranked[0]]
 	if lead.Device.State != gpu.StateOK {
@@ -184,12 +172,8 @@ func (a *Answer) say() string {
 			busy++
 		}
 	}
-	switch busy {
-	case 0:
-	case 1:
-		clauses = append(clauses, "1 other GPU is at work")
-	default:
-		clauses = append(clauses, fmt.Sprintf("%d other GPUs are at work", busy))
+	if busy > 0 {
+		clauses = append(clauses, plural(busy, "other GPU is", "other GPUs are")+" at work")
 	}
 	for i := range a.Machine {
 		if a.Machine[i].Kind == WarmAir {
@@ -199,32 +183,27 @@ func (a *Answer) say() string {
 	return strings.Join(append(clauses, a.absentees()...), "; ") + "."
 }
 
-// absentees has a clause for each way in which devices are not there.
+// absentees returns a clause for each state in which a device can't be read.
 func (a *Answer) absentees() []string {
 	var out []string
 	for _, in := range []struct {
-		state     gpu.State
-		one, many string
-	}{
-		{gpu.StateNotAnswering, "is not answering", "are not answering"},
-		{gpu.StateLost, "is lost", "are lost"},
-		{gpu.StateAsleep, "is asleep", "are asleep"},
-	} {
-		var first *gpu.Device
+		state gpu.State
+		is    string
+	}{{gpu.StateNotAnswering, "not answering"}, {gpu.StateLost, "lost"}, {gpu.StateAsleep, "asleep"}} {
+		var last *gpu.Device
 		n := 0
 		for i := range a.Devices {
 			if d := a.Devices[i].Device; d.State == in.state {
-				if n++; n == 1 {
-					first = d
-				}
+				last = d
+				n++
 			}
 		}
 		switch n {
 		case 0:
 		case 1:
-			out = append(out, DeviceName(first)+" "+in.one)
+			out = append(out, DeviceName(last)+" is "+in.is)
 		default:
-			out = append(out, fmt.Sprintf("%d GPUs %s", n, in.many))
+			out = append(out, fmt.Sprintf("%d GPUs are %s", n, in.is))
 		}
 	}
 	return out

@@ -7,54 +7,47 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The family of fans that do not do what heat asks of them.
+// These rules are about fans that do not follow the heat.
 
-// fanFailing is about a fan that stands still or turns too slowly while it is
-// told to turn, or turns while it is told to stand still.
-func fanFailing(c *card) *finding {
-	for i := range min(len(c.d.Fans.Fans), maxFans) {
-		if f := c.failing(i); f != nil {
+// fanFailing is about a fan that stands still or turns too slowly although it
+// has the command to turn, or turns although its command is 0 %.
+func fanFailing(d *device) *finding {
+	for i := range min(len(d.Fans.Fans), maxFans) {
+		if f := d.failing(i); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func (c *card) failing(i int) *finding {
-	fan, m := &c.d.Fans.Fans[i], &c.m.fans[i]
-	told, rpm := commanded(fan), revolutions(fan)
+func (d *device) failing(i int) *finding {
+	fan, m := &d.Fans.Fans[i], &d.m.fans[i]
+	percent, rpm := commanded(fan), revolutions(fan)
 	if m.still.IsZero() && m.slow.IsZero() && m.loose.IsZero() {
 		return nil
 	}
-	name := "a fan"
-	if len(c.d.Fans.Fans) > 1 {
-		name = fmt.Sprintf("fan %d", i+1)
+	f := &finding{fanName: "a fan", confidence: Medium, evidence: evidence{at: d.at}}
+	if len(d.Fans.Fans) > 1 {
+		f.fanName = fmt.Sprintf("fan %d", i+1)
 	}
-	f := &finding{evidence: &proofs{at: c.at}, confidence: High}
-	f.evidence.figure(name+", as commanded", told, "%").figure(name+", measured", rpm, "RPM").
-		figure("temperature", c.v.temp, "°C")
+	f.figure(f.fanName+", as commanded", percent, "%").figure(f.fanName+", measured", rpm, "RPM").
+		figure("temperature", d.temp, "°C")
 	usual := m.usual()
+	turns := itsFan + " turns at " + withUnit(rpm, "RPM")
 	switch {
-	case stands(told, rpm) && c.age(m.still) >= fanSettles:
-		f.since = c.began(m.still)
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s stands still, though it is told to turn at %s", theFan(name, it), withUnit(told, "%"))
-		}
-		f.advice = "Look whether something blocks it or its cable is loose, and watch the temperature: without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
-	case slower(told, rpm, usual) && c.age(m.slow) >= fanSettles:
-		f.since = c.began(m.slow)
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s turns at %s, where %s are usual at %s", theFan(name, it), withUnit(rpm, "RPM"), withUnit(usual*told, "RPM"), withUnit(told, "%"))
-		}
-		f.evidence.figure("usual speed", usual*told, "RPM")
-		f.confidence = Medium
+	case stands(percent, rpm) && d.age(m.still) >= fanSettles:
+		f.since, f.confidence = d.began(m.still), High
+		f.clause = itsFan + " stands still, though it is told to turn at " + withUnit(percent, "%")
+		f.advice = "Look whether something blocks it or its cable is loose, and watch the temperature: " +
+			"without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
+	case slower(percent, rpm, usual) && d.age(m.slow) >= fanSettles:
+		f.since = d.began(m.slow)
+		f.clause = turns + ", where " + withUnit(usual*percent, "RPM") + " are usual at " + withUnit(percent, "%")
+		f.figure("usual speed", usual*percent, "RPM")
 		f.advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
-	case turnsUnasked(told, rpm) && c.age(m.loose) >= 3*fanSettles:
-		f.since = c.began(m.loose)
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s turns at %s, though the driver asks for 0 %%", theFan(name, it), withUnit(rpm, "RPM"))
-		}
-		f.confidence = Medium
+	case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
+		f.since = d.began(m.loose)
+		f.clause = turns + ", though the driver asks for 0 %"
 		f.advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
 	default:
 		return nil
@@ -62,19 +55,20 @@ func (c *card) failing(i int) *finding {
 	return f
 }
 
-// theFan is a fan of a device that is called so: "fan 2 of GPU 0", "its fan 2".
-func theFan(name, it string) string {
-	if it == "it" {
-		return "its " + strings.TrimPrefix(strings.TrimPrefix(name, "the "), "a ")
+// fanOf is a fan of a device: "fan 2 of GPU 0", "its fan 2".
+func fanOf(fan, device string) string {
+	if device == "it" {
+		return "its " + strings.TrimPrefix(strings.TrimPrefix(fan, "the "), "a ")
 	}
-	return name + " of " + it
+	return fan + " of " + device
 }
 
 // manual is the fan control policy of a fan that a person or a program sets.
 const manual = "manual"
 
-// byHand says how it can be told that a fan does not follow the temperature;
-// empty where it does, or where that can't be told from one reading.
+// byHand says what shows that a fan does not follow the temperature: its
+// "policy" or its "target". It is empty where the fan does follow, or where one
+// reading can't show it.
 func byHand(d *gpu.Device) string {
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
@@ -84,7 +78,7 @@ func byHand(d *gpu.Device) string {
 			}
 			continue
 		}
-		// Without a policy: the driver steers elsewhere than where the fan is.
+		// Without a policy: the driver wants another speed than the fan has.
 		if d := commanded(fan) - target(fan); d > 10 || d < -10 {
 			return "target"
 		}
@@ -92,65 +86,50 @@ func byHand(d *gpu.Device) string {
 	return ""
 }
 
-func fanByHand(c *card) *finding {
-	how := byHand(c.d)
-	if how == "" {
+func fanByHand(d *device) *finding {
+	how := byHand(d.Device)
+	if how == "" || how == "target" && !(d.age(d.m.byHand) >= 3*fanSettles && d.fansHold()) {
 		return nil
 	}
 	f := &finding{
-		since:    c.began(c.m.byHand),
-		evidence: &proofs{at: c.at},
-		advice:   "Give the fan back to the driver: end the fan tool that has set it, or choose automatic control in it (nvidia-settings, or the tool's own switch).",
+		fanName: "the fan", confidence: High, since: d.began(d.m.byHand), evidence: evidence{at: d.at},
+		advice: "Give the fan back to the driver: end the fan tool that has set it, " +
+			"or choose automatic control in it (nvidia-settings, or the tool's own switch).",
 	}
-	for i := range min(len(c.d.Fans.Fans), maxFans) {
-		fan := &c.d.Fans.Fans[i]
+	wanted := none // the highest speed that the driver wants
+	for i := range d.Fans.Fans {
+		fan := &d.Fans.Fans[i]
+		wanted = highest(wanted, target(fan))
+		if i >= maxFans {
+			continue
+		}
 		name := fmt.Sprintf("fan %d", i+1)
 		if policy, ok := fan.Policy.Get(); ok {
-			f.evidence.fact(name+", policy", nameOf(policy))
+			f.fact(name+", policy", nameOf(policy))
 		}
-		f.evidence.figure(name+", as commanded", commanded(fan), "%").figure(name+", target", target(fan), "%")
+		f.figure(name+", as commanded", commanded(fan), "%").figure(name+", target", target(fan), "%")
 	}
-	f.evidence.figure("temperature", c.v.temp, "°C")
+	f.figure("temperature", d.temp, "°C")
+	temperature := ""
+	if has(d.temp) {
+		temperature = " (" + withUnit(d.temp, "°C") + ")"
+	}
 	switch {
-	case how == "policy":
-		f.confidence = High
-		f.clause = func(it string) string {
-			if !has(c.v.fan) {
-				return theFan("the fan", it) + " is set by hand, and does not follow the temperature"
-			}
-			return fmt.Sprintf("%s is set by hand, to %s, and does not follow the temperature%s", theFan("the fan", it), withUnit(c.v.fan, "%"), c.atTemperature())
-		}
-	case how == "target" && c.age(c.m.byHand) >= 3*fanSettles && c.fansHold():
+	case how == "target":
 		f.confidence = Medium
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s stays at %s, though the driver wants %s%s", theFan("the fan", it), withUnit(c.v.fan, "%"), withUnit(c.wanted(), "%"), c.atTemperature())
-		}
+		f.clause = itsFan + " stays at " + withUnit(d.fan, "%") + ", though the driver wants " + withUnit(wanted, "%") + temperature
+	case has(d.fan):
+		f.clause = itsFan + " is set by hand, to " + withUnit(d.fan, "%") + ", and does not follow the temperature" + temperature
 	default:
-		return nil
+		f.clause = itsFan + " is set by hand, and does not follow the temperature"
 	}
 	return f
 }
 
-// wanted is the speed that the driver steers to; the highest of all fans.
-func (c *card) wanted() float64 {
-	most := none
-	for i := range c.d.Fans.Fans {
-		most = highest(most, target(&c.d.Fans.Fans[i]))
-	}
-	return most
-}
-
-func (c *card) atTemperature() string {
-	if !has(c.v.temp) {
-		return ""
-	}
-	return " (" + withUnit(c.v.temp, "°C") + ")"
-}
-
 // fansHold reports whether no fan is on its way to another speed.
-func (c *card) fansHold() bool {
-	for i := range min(len(c.d.Fans.Fans), maxFans) {
-		if c.age(c.m.fans[i].changed) < 3*fanSettles {
+func (d *device) fansHold() bool {
+	for i := range min(len(d.Fans.Fans), maxFans) {
+		if d.age(d.m.fans[i].changed) < 3*fanSettles {
 			return false
 		}
 	}

@@ -7,20 +7,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The family of heat that is more than the power explains.
+// These rules are about heat that the power draw does not explain.
 
-// By how many degrees a card must be hotter: than it was, and than its
+// By how many degrees a device must be hotter: than it was, and than its
 // neighbors, which have air of their own.
 const (
 	hotBy      = 8.0
 	hotterThan = 10.0
 )
-
-// A peer is a device as its neighbors see it.
-type peer struct {
-	d           *gpu.Device
-	temp, power float64
-}
 
 // settled reports whether a device's temperature and power are those of a
 // state, not of a change.
@@ -28,78 +22,57 @@ func settled(v *vitals, m *memory) bool {
 	return has(v.temp) && has(v.power) && m.trail.flat(m.at, 2, 0.1*v.power+5)
 }
 
-// peers are the settled devices of the same model in the same machine.
-type peers map[peerKey][]peer
+// peers are the settled devices by model and machine.
+type peers map[peerKey][]*device
 
 type peerKey struct{ node, name string }
 
-func newPeers(s *gpu.Snapshot, memories []*memory) peers {
-	out := peers{}
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		v := vitalsOf(d)
-		if d.State == gpu.StateOK && settled(&v, memories[i]) {
-			k := peerKey{d.Node, d.Name}
-			out[k] = append(out[k], peer{d, v.temp, v.power})
-		}
-	}
-	return out
-}
-
-// hotForPower compares a card with itself, and with others of its model that
-// draw as much.
-func hotForPower(c *card) *finding {
-	if c.cooling() || c.doing == unknown || !settled(&c.v, c.m) {
+// hotForPower compares a device with its own past, and with others of its model
+// that draw as much.
+func hotForPower(d *device) *finding {
+	if d.cooling() || d.doing == unknown || !d.settled {
 		return nil
 	}
-	usual := c.m.curve.usual(c.v.power)
-	neighbors, count := c.neighbors()
-	self := c.v.temp - usual
-	among := c.v.temp - neighbors
+	usual := d.m.curve.usual(d.power)
+	neighbors, count := d.neighbors()
+	self, among := d.temp-usual, d.temp-neighbors
+	if !(self >= hotBy) && !(among >= hotterThan) {
+		return nil
+	}
 	f := &finding{
-		evidence: c.heat(),
-		advice:   "Clean its fans and filters, and look whether something blocks the air before or behind it.",
+		confidence: Medium,
+		clause:     it + " is hot for its power: ",
+		advice:     "Clean its fans and filters, and look whether something blocks the air before or behind it.",
+		evidence:   d.heat(),
 	}
-	if has(usual) {
-		f.evidence.figure("usual temperature at this power", usual, "°C")
-	}
+	f.figure("usual temperature at this power", usual, "°C")
 	if has(neighbors) {
-		f.evidence.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
+		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
-	switch {
-	case self >= hotBy && among >= hotterThan:
-		f.confidence = High
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s is hot for its power: %s hotter than it was at %s, and %s hotter than its neighbors",
-				it, withUnit(self, "°C"), withUnit(c.v.power, "W"), withUnit(among, "°C"))
+	than := withUnit(among, "°C") + " hotter than its neighbors"
+	if self >= hotBy {
+		f.clause += withUnit(self, "°C") + " hotter than it was at " + withUnit(d.power, "W")
+		if among >= hotterThan {
+			f.confidence = High
+			f.clause += ", and " + than
 		}
-	case self >= hotBy:
-		f.confidence = Medium
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s is hot for its power: %s hotter than it was at %s", it, withUnit(self, "°C"), withUnit(c.v.power, "W"))
-		}
-	case among >= hotterThan:
-		f.confidence = Medium
-		if count < 3 {
-			f.confidence = Low
-		}
-		f.clause = func(it string) string {
-			return fmt.Sprintf("%s is hot for its power: %s hotter than its neighbors at %s", it, withUnit(among, "°C"), withUnit(c.v.power, "W"))
-		}
-		f.advice += " Cards behind others get warmer air: some difference is the chassis' design."
-	default:
-		return nil
+		return f
+	}
+	f.clause += than + " at " + withUnit(d.power, "W")
+	f.advice += " Cards behind others get warmer air: some difference is the chassis' design."
+	if count < 3 {
+		f.confidence = Low
 	}
 	return f
 }
 
-// neighbors is the middle temperature of the other cards of this model in this
-// machine that draw about as much, and how many there are.
-func (c *card) neighbors() (temp float64, count int) {
+// neighbors returns the middle temperature of the other devices of this model
+// in this machine that draw about as much, and their number.
+func (d *device) neighbors() (temp float64, count int) {
 	var temps []float64
-	for _, p := range c.peers[peerKey{c.d.Node, c.d.Name}] {
-		near := 0.15*c.v.power + 5
-		if p.d != c.d && p.power >= c.v.power-near && p.power <= c.v.power+near {
+	for _, p := range d.peers[peerKey{d.Node, d.Name}] {
+		near := 0.15*d.power + 5
+		if p != d && p.power >= d.power-near && p.power <= d.power+near {
 			temps = append(temps, p.temp)
 		}
 	}
@@ -110,64 +83,53 @@ func (c *card) neighbors() (temp float64, count int) {
 	return temps[len(temps)/2], len(temps)
 }
 
-// chassisFans answers for a card without fans: what is heard is the chassis.
-func chassisFans(c *card) *finding {
-	if len(c.d.Fans.Fans) > 0 || !c.reportsAnything() {
+// chassisFans is about a device without fans: people hear those of the chassis.
+func chassisFans(d *device) *finding {
+	count, counted := d.Fans.Count.Get()
+	reported := counted && count == 0
+	known := reported || d.Fans.Count.Quality() == gpu.NotSupported
+	if len(d.Fans.Fans) > 0 || !known || !d.reportsAnything() {
 		return nil
 	}
-	count, counted := c.d.Fans.Count.Get()
-	reported := counted && count == 0
-	if !reported && c.d.Fans.Count.Quality() != gpu.NotSupported {
-		return nil // not known
-	}
 	f := &finding{
+		clause:     it + " has no fan of its own: the chassis fans are what you hear",
 		confidence: High,
-		evidence:   c.heat(),
 		advice:     "The chassis' fans follow its hottest part: see the machine's management controller for what they go by.",
-		aside:      c.doing != working && !c.cooling(),
+		minor:      d.doing != working && !d.cooling(),
+		evidence:   d.heat(),
 	}
-	f.evidence.fact("fans of its own", "none reported")
 	if !reported {
 		f.confidence = Medium // a laptop's driver doesn't offer them either
 	}
-	f.clause = func(it string) string {
-		return it + " has no fan of its own: the chassis fans are what you hear"
-	}
+	f.fact("fans of its own", "none reported")
 	return f
 }
 
-// warmAir is a cause of the machine: several cards run hotter than each of them
-// did at the same power, so it is not the cards.
-func warmAir(s *gpu.Snapshot, devices []DeviceAnswer, memories []*memory) *Cause {
+// warmAir is a cause of the machine: several devices run hotter than each of
+// them did at the same power, so the devices are not the reason.
+func warmAir(devices []*device) (c Cause, ok bool) {
 	const least = 2
-	known, hot, more := 0, 0, 0.0
-	p := &proofs{at: s.Time}
-	for i := range devices {
-		d := devices[i].Device
-		if d.State != gpu.StateOK {
-			continue
-		}
-		v, m := vitalsOf(d), memories[i]
-		usual := m.curve.usual(v.power)
-		if !has(usual) || !settled(&v, m) {
+	known, more := 0, 0.0
+	var hot []Evidence
+	for _, d := range devices {
+		above := d.temp - d.m.curve.usual(d.power)
+		if !d.settled || !has(above) {
 			continue
 		}
 		known++
-		if v.temp-usual >= hotBy/2 {
-			hot++
-			more += v.temp - usual
-			p.add(figure("above usual: "+DeviceName(d), v.temp-usual, "°C", sampledAt(d, s)))
+		if above >= hotBy/2 {
+			more += above
+			hot = append(hot, figure("above usual: "+d.name, above, "°C", d.at))
 		}
 	}
-	if hot < least || hot*4 < known*3 {
-		return nil
+	n := len(hot)
+	if n < least || n*4 < known*3 {
+		return Cause{}, false
 	}
-	return &Cause{
-		ID: string(WarmAir), Kind: WarmAir,
-		Sentence: sentence(fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: probably the air that reaches them is warmer",
-			hot, known, withUnit(more/float64(hot), "°C"))),
-		Confidence: Medium,
-		Evidence:   p.list,
-		Advice:     "Look at the room's cooling, and at the chassis' fans and filters.",
-	}
+	c = machineCause(WarmAir, "",
+		fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: ", n, known, withUnit(more/float64(n), "°C"))+
+			"probably the air that reaches them is warmer",
+		"Look at the room's cooling, and at the chassis' fans and filters.")
+	c.Confidence, c.Evidence = Medium, hot
+	return c, true
 }

@@ -9,19 +9,18 @@ import (
 
 // Times by which the rules tell one thing from another.
 const (
-	// gap is how long nothing may be read of a device before what lasts is
-	// counted anew. What was learned stays.
+	// gap is how long a device may have no reading before all durations start
+	// again. What was learned stays.
 	gap = 2 * time.Minute
 	// pause is how long work may stop and still be the same work: training
 	// saves its state, a game loads a level.
 	pause = 30 * time.Second
-	// settling is how long after work a driver takes to let a card go to
-	// rest.
+	// settling is how long a driver needs after work to let a device rest.
 	settling = 20 * time.Second
-	// steady is how long readings must stay alike to say how a card is, not
-	// where it is going.
+	// steady is how long readings must stay alike to show a state, not a
+	// change.
 	steady = time.Minute
-	// longestCooling is how long heat is put down to work that has ended.
+	// longestCooling is how long work that has ended can explain heat.
 	longestCooling = 20 * time.Minute
 )
 
@@ -30,7 +29,7 @@ const (
 type memory struct {
 	at      time.Time // of the newest reading; zero: none
 	first   time.Time // of the readings without a gap before it
-	work    session
+	work    stretch
 	cooling cooling
 	rest    rest
 	curve   curve
@@ -42,8 +41,8 @@ type memory struct {
 	stuck, hot, capped, awake, byHand, unused, unheld time.Time
 }
 
-// step takes a device's reading at a time in. Time does not run backwards: an
-// older reading, or the same once more, changes nothing.
+// step adds a device's reading. An older reading, or the same reading again,
+// changes nothing.
 func (m *memory) step(d *gpu.Device, at time.Time) {
 	if d.State != gpu.StateOK || (!m.at.IsZero() && !at.After(m.at)) {
 		return
@@ -56,14 +55,14 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	m.at = at
 	v := vitalsOf(d)
 	m.trail.add(point{at, v.temp, v.power, v.fan})
-	floor := floorOf(d)
-	isStuck := stuck(d, &v, floor)
-	doing := activityOf(d, &v, floor)
+	idleWatts := floorOf(d)
+	isStuck := stuck(d, &v, idleWatts)
+	doing := activityOf(d, &v, idleWatts)
 	if isStuck {
 		doing = resting
 	}
 	since = min(since, settling) // what a single reading may count for
-	m.follow(doing, d, &v, floor, since)
+	m.follow(doing, d, &v, idleWatts, since)
 	m.cool(doing, &v)
 	if doing == resting && !m.cooling.on && m.restsFor(settling) {
 		m.rest.learn(&v)
@@ -76,17 +75,17 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	last(&m.stuck, isStuck, at)
 	last(&m.hot, v.reasoned && v.reasons&reasonsOfHeat != 0, at)
 	last(&m.capped, v.reasoned && v.reasons&reasonsOfPower != 0, at)
-	last(&m.awake, doing == resting && awake(&v, m, floor), at)
+	last(&m.awake, doing == resting && awake(&v, m, idleWatts), at)
 	last(&m.byHand, byHand(d) != "", at)
 	last(&m.unheld, len(holders(d)) == 0, at)
 	last(&m.unused, doing == resting && unused(d), at)
 }
 
-// restart forgets what was going on, and keeps what was learned.
+// restart forgets what was under way, and keeps what was learned.
 func (m *memory) restart(at time.Time) {
 	*m = memory{first: at, rest: m.rest, curve: m.curve, cooling: cooling{learned: m.cooling.learned}, fans: m.fans}
-	for i := range m.fans {
-		m.fans[i].restart()
+	for i, f := range m.fans {
+		m.fans[i] = fanMemory{percent: none, perPercent: f.perPercent, learned: f.learned}
 	}
 }
 
@@ -108,7 +107,7 @@ func (m *memory) lasted(since time.Time) time.Duration {
 	return m.at.Sub(since)
 }
 
-// floorOf is what the device draws at rest, or none.
+// floorOf is the device's power draw at rest, or none.
 func floorOf(d *gpu.Device) float64 { return believed(d.IdleFloor, 1, mostWatts) }
 
 // restsFor reports whether there has been no work for that long.
@@ -116,32 +115,32 @@ func (m *memory) restsFor(d time.Duration) bool {
 	return !m.work.on && m.at.Sub(m.first) >= d && m.at.Sub(m.work.ended) >= d
 }
 
-// A session is a stretch of work, the present one or the last.
-type session struct {
+// A stretch is the present stretch of work, or the last one.
+type stretch struct {
 	on      bool
-	since   time.Time // zero where work was under way when it was first seen
-	begun   time.Time // first seen
+	since   time.Time // when it began; zero where that was not seen
+	begun   time.Time // the first reading of it
 	ended   time.Time // the first reading without work; zero before there was any
 	workers [maxWorkers]worker
-	// How hot it was when it was first seen, and when it ended.
-	startTemp, endTemp, endFan, endPower float64
+	// The temperature at the first reading of it; temperature and fan at its end.
+	startTemp, endTemp, endFan float64
 }
 
 const maxWorkers = 4
 
-// A worker is a process of a session, with the work that it has done there.
+// A worker is a process of a stretch of work, and how much it has worked.
 type worker struct {
 	process gpu.Process
 	done    float64 // share × seconds; 0: no worker
 }
 
-func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, floor float64, since time.Duration) {
+func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, idleWatts float64, since time.Duration) {
 	w := &m.work
 	switch {
 	case doing == working && !w.on && !w.ended.IsZero() && m.at.Sub(w.ended) < pause:
 		w.on = true
 	case doing == working && !w.on:
-		*w = session{on: true, begun: m.at, startTemp: v.temp}
+		*w = stretch{on: true, begun: m.at, startTemp: v.temp}
 		if m.at.After(m.first) {
 			w.since, w.startTemp = m.at, m.before
 		}
@@ -151,8 +150,8 @@ func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, floor float64,
 	if doing != working {
 		return
 	}
-	w.endTemp, w.endFan, w.endPower = v.temp, v.fan, v.power
-	for _, p := range firsts(workers(d, v, floor), maxWorkers) {
+	w.endTemp, w.endFan = v.temp, v.fan
+	for _, p := range firsts(workers(d, v, idleWatts), maxWorkers) {
 		share := highest(processShare(p), 0)
 		w.credit(p, (share+0.1)*max(since.Seconds(), 0.1))
 	}
@@ -161,10 +160,10 @@ func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, floor float64,
 // firsts is the beginning of a list, at most n long.
 func firsts[T any](list []T, n int) []T { return list[:min(len(list), n)] }
 
-// credit adds work to a process's account. Where there is no room, the one that
-// has done the least makes way, and leaves what it has done to its successor:
-// nobody who has done much can be pushed out.
-func (w *session) credit(p *gpu.Process, done float64) {
+// credit adds work to a process's account. Where there is no room, the process
+// with the least work leaves its place and its work to the new one. So a
+// process with much work never leaves.
+func (w *stretch) credit(p *gpu.Process, done float64) {
 	least := 0
 	for i := range w.workers {
 		if have := &w.workers[i]; have.done > 0 && have.process.PID == p.PID {
@@ -179,21 +178,18 @@ func (w *session) credit(p *gpu.Process, done float64) {
 	w.workers[least] = worker{*p, w.workers[least].done + done}
 }
 
-// who did most of the session's work; nil where no process was listed.
-func (w *session) who() *gpu.Process {
-	best := 0
+// who returns the process that did most of the work; nil where none was listed.
+func (w *stretch) who() *gpu.Process {
+	best, most := (*gpu.Process)(nil), 0.0
 	for i := range w.workers {
-		if w.workers[i].done > w.workers[best].done {
-			best = i
+		if x := &w.workers[i]; x.done > most {
+			best, most = &x.process, x.done
 		}
 	}
-	if w.workers[best].done == 0 {
-		return nil
-	}
-	return &w.workers[best].process
+	return best
 }
 
-// A rest is what a device is like without work. What it draws then is its idle
+// A rest is what a device is like without work. Its power draw then is its idle
 // floor.
 type rest struct {
 	known     bool
@@ -209,7 +205,7 @@ func (r *rest) learn(v *vitals) {
 	r.state = highest(r.state, v.state)
 }
 
-// cooling is the way back to rest after work, and how long it took before.
+// cooling is the cool-down after work, and how long earlier ones took.
 type cooling struct {
 	on      bool
 	learned [maxCooldowns]cooldown // the newest last
@@ -217,13 +213,13 @@ type cooling struct {
 
 const maxCooldowns = 8
 
-// A cooldown is one that was seen from the end of work to the end.
+// A cooldown is one that was seen from its beginning to its end.
 type cooldown struct {
 	from float64 // °C when work ended
 	took time.Duration
 }
 
-// cool follows a cool-down: it begins when work ends that has warmed the card,
+// cool follows a cool-down: it begins when work ends that has warmed the device,
 // and is over when neither the temperature nor the fan falls any more.
 func (m *memory) cool(doing activity, v *vitals) {
 	c, w := &m.cooling, &m.work
@@ -242,8 +238,7 @@ func (m *memory) cool(doing activity, v *vitals) {
 	}
 }
 
-// isCool reports whether a card is about as cool and as quiet as it was seen at
-// rest.
+// isCool reports whether a device is about as cool and as quiet as at rest.
 func (m *memory) isCool(v *vitals) bool {
 	return m.rest.known && v.temp <= m.rest.temp+2 && !(v.fan > m.rest.fan)
 }
@@ -261,31 +256,30 @@ func (m *memory) warmed(v *vitals) bool {
 	if !(long || w.endTemp >= w.startTemp+2) {
 		return false
 	}
-	above := v.temp - 40 // what no card at rest needs to be
+	above := v.temp - 40 // no device at rest needs to be hotter
 	if m.rest.known && has(m.rest.temp) {
 		above = v.temp - m.rest.temp
 	}
 	return above >= 4 || (v.fan > 0 && !(v.fan <= m.rest.fan))
 }
 
-// usual is how long this card takes to cool down from a temperature: the
-// middle of those times that began within 10 °C of it, or of all.
+// usual is how long this device takes to cool down from a temperature: the
+// middle of the times that began within 10 °C of it, or else of all.
 func (c *cooling) usual(from float64) (took time.Duration, seen int) {
 	var near, all []time.Duration
 	for _, past := range c.learned {
-		if past.took == 0 {
-			continue
+		if past.took > 0 {
+			all = append(all, past.took)
 		}
-		all = append(all, past.took)
-		if d := past.from - from; d >= -10 && d <= 10 {
+		if d := past.from - from; past.took > 0 && d >= -10 && d <= 10 {
 			near = append(near, past.took)
 		}
 	}
-	if len(near) == 0 {
-		near = all
-	}
-	if len(near) == 0 {
+	switch {
+	case len(all) == 0:
 		return 0, 0
+	case len(near) == 0:
+		near = all
 	}
 	slices.Sort(near)
 	return near[(len(near)-1)/2], len(near)
@@ -300,8 +294,8 @@ type curve struct {
 
 const (
 	curveSteps = 24
-	// A mean counts once five minutes went into it, and follows changes
-	// with a time constant of two hours, so that what is new stands out.
+	// A mean counts after five minutes. It follows changes with a time
+	// constant of two hours, so that a change stands out.
 	curveKnown = 5 * 60
 	curveSlow  = 2 * 3600
 )
@@ -314,7 +308,7 @@ func (c *curve) place(power float64) int {
 	return min(int(power/c.step), curveSteps-1)
 }
 
-// learn takes a reading in that is no passing one.
+// learn adds a reading, unless the device is in a change.
 func (c *curve) learn(m *memory, v *vitals, since time.Duration) {
 	if since <= 0 || !settled(v, m) {
 		return
@@ -338,7 +332,7 @@ func (c *curve) usual(power float64) float64 {
 	return none
 }
 
-// A trail is the last two minutes and more of a device, in steps of two seconds
+// A trail is the last two minutes of a device or more, in steps of two seconds
 // or longer.
 type trail struct {
 	points   [trailLength]point
@@ -372,82 +366,74 @@ func (t *trail) get(i int) *point { return &t.points[(t.start+i)%trailLength] }
 // flat reports whether temperature and fan have stayed within degrees (and as
 // many percent) for a minute, and power within watts; none: any.
 func (t *trail) flat(now time.Time, degrees, watts float64) bool {
-	least, most := point{temp: none, power: none, fan: none}, point{temp: none, power: none, fan: none}
+	absent := point{temp: none, power: none, fan: none}
+	least, most := absent, absent
 	var reach time.Duration
-	for i := t.n - 1; i >= 0; i-- {
+	for i := t.n - 1; i >= 0 && now.Sub(t.get(i).at) <= steady; i-- {
 		p := t.get(i)
-		if now.Sub(p.at) > steady {
-			break
-		}
 		reach = now.Sub(p.at)
 		least.temp, most.temp = lowest(least.temp, p.temp), highest(most.temp, p.temp)
 		least.power, most.power = lowest(least.power, p.power), highest(most.power, p.power)
 		least.fan, most.fan = lowest(least.fan, p.fan), highest(most.fan, p.fan)
 	}
-	if reach < steady*3/4 || !has(most.temp) || most.temp-least.temp > degrees || most.fan-least.fan > degrees {
-		return false
-	}
-	return !has(watts) || most.power-least.power <= watts
+	return reach >= steady*3/4 && most.temp-least.temp <= degrees && !(most.fan-least.fan > degrees) &&
+		(!has(watts) || most.power-least.power <= watts)
 }
 
-// maxFans is how many fans of a device are remembered; no card has more.
+// maxFans is how many fans of a device are remembered. No product has more.
 const maxFans = 8
 
 // A fanMemory is what is known of one fan.
 type fanMemory struct {
 	percent float64   // as commanded
-	changed time.Time // since when it is that
-	// Since when it stands still, or turns too slowly, while it is told to
-	// turn; or turns while it is told to stand still.
+	changed time.Time // since when it has that command
+	// Since when it stands still or turns too slowly for its command, or turns
+	// against its command.
 	still, slow, loose time.Time
-	// perPercent is how fast it turns for each percent, while it is well.
+	// perPercent is the speed for each percent, of a fan that works.
 	perPercent float64
 	learned    float64 // seconds that went into it
 	at         time.Time
 }
 
-func (f *fanMemory) restart() {
-	*f = fanMemory{percent: none, perPercent: f.perPercent, learned: f.learned}
-}
-
 const (
-	// slowestTold is the least command, in percent, that a fan must follow:
-	// some start no lower.
-	slowestTold = 20
-	// fanSettles is how long a fan may take to do what it is told.
+	// leastCommand, in percent, is the lowest that a fan must follow: some
+	// fans start no lower.
+	leastCommand = 20
+	// fanSettles is how long a fan may take to follow a command.
 	fanSettles = 10 * time.Second
 	// fanKnown is how many seconds make a fan's usual speed.
 	fanKnown = 60
 )
 
 func (f *fanMemory) step(fan *gpu.Fan, at time.Time) {
-	told, rpm := commanded(fan), revolutions(fan)
+	percent, rpm := commanded(fan), revolutions(fan)
 	var since time.Duration
 	if !f.at.IsZero() {
 		since = min(at.Sub(f.at), settling)
 	}
 	f.at = at
-	if d := told - f.percent; !(d >= -1 && d <= 1) {
-		f.percent, f.changed = told, at
+	if d := percent - f.percent; !(d >= -1 && d <= 1) {
+		f.percent, f.changed = percent, at
 	}
 	settled := at.Sub(f.changed) >= fanSettles
-	slow := settled && slower(told, rpm, f.usual())
-	last(&f.still, stands(told, rpm), at)
+	slow := settled && slower(percent, rpm, f.usual())
+	last(&f.still, stands(percent, rpm), at)
 	last(&f.slow, slow, at)
-	last(&f.loose, turnsUnasked(told, rpm), at)
-	if settled && told >= slowestTold && rpm > 0 && !slow {
+	last(&f.loose, turnsUnasked(percent, rpm), at)
+	if settled && percent >= leastCommand && rpm > 0 && !slow {
 		if f.learned = min(f.learned+since.Seconds(), curveSlow); f.learned > 0 {
-			f.perPercent += (rpm/told - f.perPercent) * since.Seconds() / f.learned
+			f.perPercent += (rpm/percent - f.perPercent) * since.Seconds() / f.learned
 		}
 	}
 }
 
-// What a fan can do wrong, by what it is told in percent and what it turns.
-func stands(told, rpm float64) bool { return told >= slowestTold && rpm == 0 }
-func slower(told, rpm, usual float64) bool {
-	return told >= slowestTold && rpm > 0 && rpm < 0.6*usual*told
+// What a fan can do wrong, by its command in percent and its speed.
+func stands(percent, rpm float64) bool { return percent >= leastCommand && rpm == 0 }
+func slower(percent, rpm, usual float64) bool {
+	return percent >= leastCommand && rpm > 0 && rpm < 0.6*usual*percent
 }
-func turnsUnasked(told, rpm float64) bool { return told == 0 && rpm > 300 }
+func turnsUnasked(percent, rpm float64) bool { return percent == 0 && rpm > 300 }
 
 // usual is how fast the fan turns for each percent, or none.
 func (f *fanMemory) usual() float64 {

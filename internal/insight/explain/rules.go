@@ -2,21 +2,22 @@ package explain
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // A rule looks for one kind of cause on one device. It is a pure function of
-// the card.
+// the device.
 type rule struct {
 	kind Kind
-	find func(*card) *finding // nil: it isn't so
+	find func(*device) *finding // nil: the cause is not there
 }
 
-// The rules, in the order in which causes are told. Each file of rules is a
-// family; what one of them finds, no other has to know, since what a card does
-// (works, cools down, rests) is decided once, in newCard.
+// The rules, in the order in which a sentence names causes. Rules don't know of
+// one another: newDevice decides once what a device does (it works, cools down
+// or rests).
 var (
 	absentRules = []rule{
 		{Lost, lost},
@@ -43,68 +44,102 @@ var (
 	}
 )
 
-// A finding is a cause before it is told.
+// A finding is a cause before it has its sentence.
 type finding struct {
-	// clause tells it of a device that is called so: by its name, or "it"
-	// where another cause has named it already.
-	clause     func(it string) string
+	clause     string // with the placeholders below
+	fanName    string // what itsFan stands for: "fan 2"
 	confidence Confidence
 	since      time.Time
-	evidence   *proofs
 	advice     string
-	// aside says that the device's own sentence can do without it.
-	aside bool
+	// minor: the device's own sentence leaves it out.
+	minor bool
+	evidence
 }
 
-// A card is all that a rule looks at: a device as it is and was, and the
+// The placeholders of a clause. No text from outside has control characters:
+// clean replaces them.
+const (
+	it         = "\x01" // the device: its name, or "it" where an earlier clause has named it
+	itsFan     = "\x02" // the finding's fan: "fan 2 of GPU 0", "its fan 2"
+	readings   = "\x03" // where the device is named: ", 71 °C, 431 W of 450 W, fan at 66 %"
+	inBrackets = "\x04" // the same in brackets
+)
+
+const placeholders = it + itsFan + readings + inBrackets
+
+// tell fills in the clause for a device that is called name.
+func (f *finding) tell(d *device, name string) string {
+	var b strings.Builder
+	text := f.clause
+	for i := strings.IndexAny(text, placeholders); i >= 0; i = strings.IndexAny(text, placeholders) {
+		b.WriteString(text[:i])
+		switch placeholder := text[i : i+1]; {
+		case placeholder == it:
+			b.WriteString(name)
+		case placeholder == itsFan:
+			b.WriteString(fanOf(f.fanName, name))
+		case name != d.name || d.figures() == "":
+		case placeholder == readings:
+			b.WriteString(", " + d.figures())
+		default:
+			b.WriteString(" (" + d.figures() + ")")
+		}
+		text = text[i+1:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// A device is all that a rule looks at: the readings of now, the past, and the
 // devices beside it.
-type card struct {
-	d     *gpu.Device
+type device struct {
+	*gpu.Device
+	vitals
 	s     *gpu.Snapshot
 	m     *memory
 	peers peers
 	name  string
 
-	at       time.Time // of the reading
-	v        vitals
-	floor    float64 // W at rest; none: not known
-	stuck    bool
-	doing    activity
-	listed   bool           // the driver lists processes
-	culprits []*gpu.Process // who works, or could
+	at        time.Time // of the reading
+	settled   bool      // temperature and power are those of a state, not of a change
+	idleWatts float64   // power draw at rest, or none
+	stuck     bool      // the busy counter
+	doing     activity
+	listed    bool           // the driver lists processes
+	culprits  []*gpu.Process // those who work, or could
 }
 
-func newCard(d *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *card {
-	c := &card{d: d, s: s, m: m, peers: p, name: DeviceName(d), at: sampledAt(d, s)}
-	c.v = vitalsOf(d)
-	c.floor = floorOf(d)
-	c.doing = activityOf(d, &c.v, c.floor)
-	if c.stuck = stuck(d, &c.v, c.floor) && c.stuckLongEnough(); c.stuck {
-		c.doing = resting
+func newDevice(of *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *device {
+	d := &device{Device: of, vitals: vitalsOf(of), s: s, m: m, peers: p, name: DeviceName(of), at: sampledAt(of, s)}
+	d.idleWatts = floorOf(of)
+	d.settled = of.State == gpu.StateOK && settled(&d.vitals, m)
+	d.doing = activityOf(of, &d.vitals, d.idleWatts)
+	if d.stuck = stuck(of, &d.vitals, d.idleWatts) && d.stuckLongEnough(); d.stuck {
+		d.doing = resting
 	}
-	c.listed = d.Processes.Present()
-	if c.doing == working {
-		c.culprits = workers(d, &c.v, c.floor)
+	d.listed = of.Processes.Present()
+	if d.doing == working {
+		d.culprits = workers(of, &d.vitals, d.idleWatts)
 	}
-	return c
+	return d
 }
 
-// cooling reports whether the device is on its way down from work.
-func (c *card) cooling() bool {
-	return c.doing == resting && c.m.cooling.on && !c.m.work.on
+// cooling reports whether the device cools down after work.
+func (d *device) cooling() bool {
+	return d.doing == resting && d.m.cooling.on && !d.m.work.on
 }
 
 // age is how long something has been so at the time of the reading.
-func (c *card) age(since time.Time) time.Duration {
+func (d *device) age(since time.Time) time.Duration {
 	if since.IsZero() {
 		return 0
 	}
-	return max(c.at.Sub(since), 0)
+	return max(d.at.Sub(since), 0)
 }
 
-// began is since when something is so, if its beginning was seen.
-func (c *card) began(since time.Time) time.Time {
-	if !since.After(c.m.first) {
+// began returns since, or zero where something was so from the first reading on.
+func (d *device) began(since time.Time) time.Time {
+	if !since.After(d.m.first) {
 		return time.Time{}
 	}
 	return since
@@ -113,70 +148,61 @@ func (c *card) began(since time.Time) time.Time {
 // longestSentence is how many causes a device's sentence has at most.
 const longestSentence = 3
 
-// explainDevice runs the rules that apply to a device.
-func explainDevice(d *gpu.Device, s *gpu.Snapshot, m *memory, p peers) DeviceAnswer {
+// explain runs the rules that apply to a device.
+func (d *device) explain() DeviceAnswer {
 	rules := presentRules
 	if d.State != gpu.StateOK {
 		rules = absentRules
 	}
-	c := newCard(d, s, m, p)
-	out := DeviceAnswer{Device: d, working: c.doing == working && !c.unproven()}
-	it := "it"
+	out := DeviceAnswer{Device: d.Device, working: d.doing == working && !d.unproven()}
+	pronoun := "it"
 	var clauses []string
 	for _, r := range rules {
-		f := r.find(c)
+		f := r.find(d)
 		if f == nil {
 			continue
 		}
-		out.Causes = append(out.Causes, f.cause(r.kind, d, c.name))
+		named := f.tell(d, d.name)
+		out.Causes = append(out.Causes, Cause{
+			ID: string(r.kind) + ":" + d.UUID, Kind: r.kind, Device: d.Device, Sentence: sentence(named),
+			Confidence: f.confidence, Since: f.since, Advice: f.advice, Evidence: f.list,
+		})
 		switch {
-		case f.aside || len(clauses) == longestSentence:
-		case len(clauses) == 0:
-			if r.kind == FanFailing || r.kind == FanByHand {
-				it = "the GPU" // not the fan
-			}
-			clauses = append(clauses, f.clause(c.name))
+		case f.minor || len(clauses) == longestSentence:
+		case len(clauses) > 0:
+			clauses = append(clauses, f.tell(d, pronoun))
 		default:
-			clauses = append(clauses, f.clause(it))
+			clauses = append(clauses, named)
+			if f.fanName != "" {
+				pronoun = "the GPU" // not the fan
+			}
 		}
 	}
 	out.Sentence = sentence(clauses...)
-	out.loudness = loudness(c, out.Causes)
+	out.loudness = loudness(d, out.Causes)
 	return out
 }
 
-func (f *finding) cause(kind Kind, d *gpu.Device, name string) Cause {
-	c := Cause{
-		ID:   string(kind) + ":" + d.UUID,
-		Kind: kind, Device: d, Sentence: sentence(f.clause(name)),
-		Confidence: f.confidence, Since: f.since, Advice: f.advice,
-	}
-	if f.evidence != nil {
-		c.Evidence = f.evidence.list
-	}
-	return c
-}
-
-// loudness is how much of the machine's noise and heat a device is likely to
-// make, for choosing which one the machine's sentence is about: its fan before
-// its temperature before its power. What can't be heard counts for less than
-// what can, however busy it is.
-func loudness(c *card, causes []Cause) float64 {
+// loudness estimates how much of the machine's noise and heat a device makes.
+// It chooses the device for the machine's sentence. The fan counts for more
+// than the temperature, the temperature for more than the power: what people
+// can't hear counts for less, however busy the device is.
+func loudness(d *device, causes []Cause) float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0
-	if has(c.v.temp) {
+	if has(d.temp) {
 		limit := usualLimit
-		if has(c.v.slowdown) {
-			limit = max(c.v.slowdown, coolest+1)
+		if has(d.slowdown) {
+			limit = max(d.slowdown, coolest+1)
 		}
-		heat = min(max((c.v.temp-coolest)/(limit-coolest), 0), 1.2)
+		heat = min(max((d.temp-coolest)/(limit-coolest), 0), 1.2)
 	}
 	fan := heat // of the chassis, which follow the heat
-	if has(c.v.fan) {
-		fan = min(c.v.fan/100, 1.2)
+	if has(d.fan) {
+		fan = min(d.fan/100, 1.2)
 	}
 	score := 0.45*fan + 0.35*heat
-	if load := c.v.load(); has(load) {
+	if load := d.load(); has(load) {
 		score += 0.2 * min(load, 1.2)
 	}
 	if slices.ContainsFunc(causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand }) {

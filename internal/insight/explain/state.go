@@ -2,66 +2,50 @@ package explain
 
 import "github.com/gpuwhy/gpuwhy/gpu"
 
-// The family of states: a device that can't be read says nothing but why.
+// These rules are about devices that can't be read: they say why, and nothing
+// else.
 
-func lost(c *card) *finding {
-	return c.inState(gpu.StateLost, " is lost: the driver no longer finds it", "look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine")
+func lost(d *device) *finding {
+	return d.inState(gpu.StateLost, " is lost: the driver no longer finds it",
+		"look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine")
 }
 
-func notAnswering(c *card) *finding {
-	return c.inState(gpu.StateNotAnswering, " is not answering", "look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed")
+func notAnswering(d *device) *finding {
+	return d.inState(gpu.StateNotAnswering, " is not answering",
+		"look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed")
 }
 
-func asleep(c *card) *finding {
-	return c.inState(gpu.StateAsleep, " is asleep: the system has powered it down", "")
+func asleep(d *device) *finding {
+	return d.inState(gpu.StateAsleep, " is asleep: the system has powered it down", "")
 }
 
-func (c *card) inState(state gpu.State, is, advice string) *finding {
-	if c.d.State != state {
+func (d *device) inState(state gpu.State, is, try string) *finding {
+	if d.State != state {
 		return nil
 	}
-	f := &finding{
-		clause:     func(it string) string { return it + is },
-		confidence: High,
-		since:      c.d.Since,
-		evidence:   &proofs{at: c.s.Time},
+	if d.Reason.Try != "" {
+		try = d.Reason.Try
 	}
-	f.evidence.add(fact("state", string(state), c.d.Since))
-	if c.d.Reason.What != "" {
-		f.evidence.fact("reason", textOf(c.d.Reason.What))
+	f := &finding{clause: it + is, confidence: High, since: d.Since, advice: advice(try), evidence: evidence{at: d.s.Time}}
+	f.add(fact("state", string(state), d.Since))
+	f.fact("reason", textOf(d.Reason.What))
+	return f
+}
+
+// noReadings is about a device that answers and reports nothing now: gpuwhy
+// leaves it alone on purpose, or its driver offers nothing.
+func noReadings(d *device) *finding {
+	if d.reportsAnything() {
+		return nil
 	}
-	if c.d.Reason.Try != "" {
-		advice = c.d.Reason.Try
-	}
-	if advice != "" {
-		f.advice = sentence(capital(advice))
+	f := &finding{clause: it + " has no readings now", confidence: High, evidence: evidence{at: d.at}}
+	if reason := textOf(d.Reason.Text()); reason != "" {
+		f.clause += ": " + reason
+		f.fact("reason", reason)
 	}
 	return f
 }
 
-// noReadings is about a device that answers, and reports nothing now: it is
-// left alone on purpose, or its driver offers nothing.
-func noReadings(c *card) *finding {
-	if c.reportsAnything() {
-		return nil
-	}
-	reason := textOf(c.d.Reason.Text())
-	f := &finding{
-		clause: func(it string) string {
-			if reason == "" {
-				return it + " has no readings now"
-			}
-			return it + " has no readings now: " + reason
-		},
-		confidence: High,
-		evidence:   &proofs{at: c.at},
-	}
-	if reason != "" {
-		f.evidence.fact("reason", reason)
-	}
-	return f
-}
-
-func (c *card) reportsAnything() bool {
-	return c.doing != unknown || c.figures() != "" || len(c.d.Processes.Or(nil)) > 0
+func (d *device) reportsAnything() bool {
+	return d.doing != unknown || d.figures() != "" || len(d.Processes.Or(nil)) > 0
 }

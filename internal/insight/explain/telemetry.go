@@ -9,49 +9,46 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The family of readings that can't be right.
+// These rules are about readings that can't be right.
 
-// stuckFor is how long everything must speak against the busy counter. When
+// stuckFor is how long everything else must contradict the busy counter. When
 // work begins, the counter may be ahead of the power by a second or so.
 const stuckFor = 3 * time.Second
 
 // stuckLongEnough reports whether what stuck looks for is no passing moment. Of
-// a device that was seen for less long, all that was seen must be so.
-func (c *card) stuckLongEnough() bool {
-	return c.m.at.IsZero() || c.m.lasted(c.m.stuck) >= min(stuckFor, c.m.at.Sub(c.m.first))
+// a device that was seen for less long, all readings must have been so.
+func (d *device) stuckLongEnough() bool {
+	return d.m.at.IsZero() || d.m.lasted(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first))
 }
 
-func stuckCounter(c *card) *finding {
-	if !c.stuck {
+func stuckCounter(d *device) *finding {
+	if !d.stuck {
 		return nil
 	}
-	// Shares are samples: a process that has none may have worked between two.
-	confidence, list := Medium, c.d.Processes.Or(nil)
-	lasts := c.m.lasted(c.m.stuck) >= stuckFor
+	list := d.Processes.Or(nil)
+	f := &finding{
+		clause: it + " says that it is busy at " + withUnit(d.util, "%") +
+			", but its counter looks stuck: " + idleness(list) + inBrackets,
+		// Shares are samples: a process without one may have worked between two.
+		confidence: Medium,
+		since:      d.began(d.m.stuck),
+		advice: "Nothing needs to be done for the fan. The counter is right again after the GPU is reset " +
+			"or the machine is restarted; until then go by power and temperature.",
+		evidence: d.heat(),
+	}
+	lasts := d.m.lasted(d.m.stuck) >= stuckFor
 	switch {
 	case lasts && len(list) == 0:
-		confidence = High
+		f.confidence = High
 	case !lasts && len(list) > 0:
-		confidence = Low
+		f.confidence = Low
 	}
-	f := c.heat().figure("busy counter", c.v.util, "%").
-		figure("power at rest", c.floor, "W").
-		figure("SM clock", c.v.clock, "MHz").
-		figure("fastest SM clock", c.v.top, "MHz").
-		figure("processes listed", float64(len(list)), "")
-	return &finding{
-		clause: func(it string) string {
-			return c.aside(it, fmt.Sprintf("%s says that it is busy at %s, but its counter looks stuck: %s", it, withUnit(c.v.util, "%"), idleness(list)))
-		},
-		confidence: confidence,
-		since:      c.began(c.m.stuck),
-		evidence:   f,
-		advice:     "Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature.",
-	}
+	f.figure("busy counter", d.util, "%").rest(d)
+	return f
 }
 
-// idleness says of the processes of a device that rests that they do too, as far
-// as they have shares.
+// idleness says that the processes of a resting device do nothing, as far as
+// they have shares.
 func idleness(list []gpu.Process) string {
 	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !has(processShare(&p)) })
 	switch {
@@ -66,43 +63,40 @@ func idleness(list []gpu.Process) string {
 	}
 }
 
-// doubtful lists readings that came with a value that can't be right.
-func doubtful(c *card) *finding {
-	p := &proofs{at: c.at}
-	suspect(p, "utilization", c.d.Utilization.GPU, "%", 0, 100)
-	suspect(p, "temperature", c.d.Thermal.GPU, "°C", coldest, hottest)
-	suspect(p, "memory temperature", c.d.Thermal.Memory, "°C", coldest, hottest)
-	suspect(p, "power draw", c.d.Power.Draw, "W", 0, mostWatts)
-	suspect(p, "fan, as commanded", c.d.Fans.Commanded(), "%", 0, mostPercent)
-	suspect(p, "SM clock", c.d.Clocks.SM, "MHz", 0, mostMegahertz)
-	suspect(p, "memory used", gpu.Map(c.d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
-	if len(p.list) == 0 {
+// doubtful lists the readings whose value can't be right.
+func doubtful(d *device) *finding {
+	f := &finding{
+		confidence: High,
+		advice:     "If it stays so, restart the machine, or update the driver; a sensor may be broken.",
+		minor:      true,
+		evidence:   evidence{at: d.at},
+	}
+	suspect(f, "utilization", d.Utilization.GPU, "%", 0, 100)
+	suspect(f, "temperature", d.Thermal.GPU, "°C", coldest, hottest)
+	suspect(f, "memory temperature", d.Thermal.Memory, "°C", coldest, hottest)
+	suspect(f, "power draw", d.Power.Draw, "W", 0, mostWatts)
+	suspect(f, "fan, as commanded", d.Fans.Commanded(), "%", 0, mostPercent)
+	suspect(f, "SM clock", d.Clocks.SM, "MHz", 0, mostMegahertz)
+	suspect(f, "memory used", gpu.Map(d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
+	if len(f.list) == 0 {
 		return nil
 	}
-	texts := make([]string, len(p.list))
-	for i, e := range p.list {
+	texts := make([]string, len(f.list))
+	for i, e := range f.list {
 		texts[i] = e.Name + " (" + e.Text + ")"
 	}
-	return &finding{
-		clause: func(it string) string {
-			return it + " reports what can't be right, and it is left out here: " + strings.Join(texts, ", ")
-		},
-		confidence: High,
-		evidence:   p,
-		advice:     "If it stays so, restart the machine, or update the driver; a sensor may be broken.",
-		aside:      true,
-	}
+	f.clause = it + " reports what can't be right, and it is left out here: " + strings.Join(texts, ", ")
+	return f
 }
 
-// suspect adds a reading to the evidence that has a value and isn't believed.
-func suspect[T ~float64 | ~int](p *proofs, name string, r gpu.Reading[T], unit string, least, most float64) {
+// suspect adds a reading to the evidence that has a value which can't be right.
+func suspect[T ~float64 | ~int](f *finding, name string, r gpu.Reading[T], unit string, least, most float64) {
 	v, ok := r.Get()
-	if !ok || has(believed(r, least, most)) {
-		return
+	switch value := float64(v); {
+	case !ok || has(believed(r, least, most)):
+	case value >= -1e12 && value <= 1e12:
+		f.figure(name, value, unit)
+	default:
+		f.fact(name, "no number that can be shown")
 	}
-	if f := float64(v); f >= -1e12 && f <= 1e12 {
-		p.figure(name, f, unit)
-		return
-	}
-	p.fact(name, "no number that can be shown")
 }

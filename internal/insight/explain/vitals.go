@@ -7,8 +7,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// vitals are the readings of one device that the rules go by, as plain numbers;
-// NaN where there is none that can be believed.
+// vitals are the readings of one device that the rules use, as plain numbers.
+// NaN stands for a reading that is absent or can't be right.
 type vitals struct {
 	util, video float64 // percent; video: the busiest of the video engines
 	temp        float64 // °C
@@ -27,8 +27,8 @@ var none = math.NaN()
 
 func has(v float64) bool { return !math.IsNaN(v) }
 
-// believed is the number of a good reading. One that can't be right counts for
-// nothing, whether the source said so or not.
+// believed is the number of a good reading. A reading that can't be right is
+// none, whether the source said so or not.
 func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 {
 	v, ok := r.Get()
 	if f := float64(v); ok && r.Quality() == gpu.Good && f >= least && f <= most {
@@ -37,7 +37,7 @@ func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 
 	return none
 }
 
-// What no device reports: beyond it a reading is not believed.
+// The limits of what a device can report. A reading beyond them can't be right.
 const (
 	coldest, hottest = -60, 150 // °C
 	mostWatts        = 100_000  // W
@@ -46,7 +46,6 @@ const (
 	mostMegahertz    = 100_000  // MHz
 	mostState        = 15       // P15
 	mostBytes        = 1 << 50  // of memory
-	mostSeconds      = 100 * 365 * 86400
 )
 
 func vitalsOf(d *gpu.Device) vitals {
@@ -113,18 +112,19 @@ type activity uint8
 
 const (
 	unknown activity = iota // it does not report enough to tell
-	resting                 // no engine has work worth the name
+	resting                 // no engine works, or hardly
 	working
 )
 
-// idleBelow is the utilization under which a device is not called busy: a
-// desktop's own drawing is the usual cause.
+// idleBelow is the utilization under which a device is not busy: the desktop's
+// own drawing causes as much.
 const idleBelow = 5.0
 
-// activityOf tells work from rest. floor is what the device draws at rest, or
-// none. Where the device doesn't report how busy it is, its processes' shares
-// do; where they have none either, its power tells work, though not whose.
-func activityOf(d *gpu.Device, v *vitals, floor float64) activity {
+// activityOf tells work from rest. idleWatts is the power draw at rest, or none.
+// Where the device doesn't report its utilization, the shares of its processes
+// decide. Where they have none either, its power decides; who works is then not
+// known.
+func activityOf(d *gpu.Device, v *vitals, idleWatts float64) activity {
 	busy, complete := highest(v.util, v.video), has(v.util)
 	if !complete {
 		list := d.Processes.Or(nil)
@@ -139,9 +139,9 @@ func activityOf(d *gpu.Device, v *vitals, floor float64) activity {
 		return working
 	case has(busy) && complete:
 		return resting
-	case has(floor) && v.power > 1.5*floor+10, !has(floor) && v.load() > 0.4:
+	case has(idleWatts) && v.power > 1.5*idleWatts+10, !has(idleWatts) && v.load() > 0.4:
 		return working
-	case has(floor) && has(v.power):
+	case has(idleWatts) && has(v.power):
 		return resting
 	default:
 		return unknown
@@ -154,36 +154,35 @@ func processShare(p *gpu.Process) float64 {
 }
 
 // contradicted reports whether the busy counter says "all the time" while power
-// and clocks are those of rest: it is ahead of work that has just begun, or it
-// is stuck. What is at rest is told by the floor, or by the limit where no floor
-// is known.
-func contradicted(v *vitals, floor float64) bool {
+// and clocks are those of rest: either work has just begun, or the counter is
+// stuck. idleWatts decides what is at rest, or the power limit where it is none.
+func contradicted(v *vitals, idleWatts float64) bool {
 	const nearlyAlways = 90
 	if !(v.util >= nearlyAlways) || !has(v.power) || v.video >= idleBelow {
 		return false
 	}
 	atRest := v.load() < 0.15
-	if has(floor) {
-		atRest = v.power <= 1.15*floor+3
+	if has(idleWatts) {
+		atRest = v.power <= 1.15*idleWatts+3
 	}
 	slow := v.speed() < 0.5 || v.state >= 5 || v.reasons&gpu.ReasonIdle != 0
 	return atRest && slow
 }
 
-// stuck reports whether nothing at all goes with the busy counter: neither
-// power nor clocks, nor a share of any process.
-func stuck(d *gpu.Device, v *vitals, floor float64) bool {
+// stuck reports whether everything contradicts the busy counter: power, clocks,
+// and the shares of all processes.
+func stuck(d *gpu.Device, v *vitals, idleWatts float64) bool {
 	list, listed := d.Processes.Get()
-	return listed && contradicted(v, floor) && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+	return listed && contradicted(v, idleWatts) && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !has(processShare(&p))
 	})
 }
 
-// workers are who works on a device at work, or could. Where the busy counter
-// is contradicted, to be there is no sign of work: then it takes a share.
-func workers(d *gpu.Device, v *vitals, floor float64) []*gpu.Process {
+// workers are the processes that work on a device at work, or could. Where the
+// busy counter is contradicted, a process needs a share to be one of them.
+func workers(d *gpu.Device, v *vitals, idleWatts float64) []*gpu.Process {
 	list := d.Processes.Or(nil)
-	if contradicted(v, floor) {
+	if contradicted(v, idleWatts) {
 		list = slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return !(processShare(&p) >= idleBelow) })
 	}
 	return culprits(list)

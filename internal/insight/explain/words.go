@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -12,13 +11,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// How a process is called whose name the host can't see, and one that does not
-// exist any more.
+// The words for a process whose name the host can't see, for one that does not
+// exist any more, and for the memory that such a process has left behind.
 const (
 	unnamed = "a process"
 	ended   = "a process that has ended"
-	// leftBy begins a clause about what one has left behind.
-	leftBy = "what a process that has ended"
+	leftBy  = "what a process that has ended"
 )
 
 // DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
@@ -30,23 +28,23 @@ func DeviceName(d *gpu.Device) string {
 }
 
 // ProcessName is how a sentence calls a process: "python (pid 4242, alice)", or
-// "python (pid 4242, alice, container trainer)". One whose name the host can't
-// see is "a process (pid 4242)", one that is gone "a process that has ended
-// (pid 4242)".
+// "python (pid 4242, alice, container trainer)". A process whose name the host
+// can't see is "a process (pid 4242)"; one that does not exist any more is "a
+// process that has ended (pid 4242)".
 func ProcessName(p *gpu.Process) string {
 	name := unnamed
 	if gone(p) {
 		name = ended
 	}
-	if n, ok := p.Facts.Name.Get(); ok && n != "" {
+	if n := p.Facts.Name.Or(""); n != "" {
 		name = nameOf(n)
 	}
 	parts := []string{"pid " + strconv.Itoa(p.PID)}
-	if user, ok := p.Facts.User.Get(); ok && user != "" {
+	if user := p.Facts.User.Or(""); user != "" {
 		parts = append(parts, nameOf(user))
 	}
-	if home := belongsTo(&p.Facts); home != "" {
-		parts = append(parts, home)
+	if owner := belongsTo(&p.Facts); owner != "" {
+		parts = append(parts, owner)
 	}
 	return name + " (" + strings.Join(parts, ", ") + ")"
 }
@@ -54,44 +52,38 @@ func ProcessName(p *gpu.Process) string {
 // gone reports whether a process is known to exist no more.
 func gone(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }
 
-// belongsTo is what a process is part of, as people know it best: its pod, its
-// container, its job, or the service that it belongs to; empty where it is
-// part of none, or that is not known.
+// belongsTo names the pod, container, job or service that a process belongs
+// to: the first of them that there is. It is empty where there is none, or
+// where that is not known.
 func belongsTo(f *gpu.ProcessFacts) string {
-	if pod := f.Pod.Or(gpu.Pod{}); !pod.None() {
-		if name := pod.Name.Or(""); name != "" {
-			return "pod " + nameOf(strings.TrimPrefix(pod.Namespace.Or("")+"/"+name, "/"))
-		}
+	pod, container := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{})
+	job, unit := f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
+	switch {
+	case !pod.None() && pod.Name.Or("") != "":
+		return "pod " + nameOf(strings.TrimPrefix(pod.Namespace.Or("")+"/"+pod.Name.Or(""), "/"))
+	case !pod.None():
 		return "pod " + nameOf(pod.UID)
-	}
-	if c := f.Container.Or(gpu.Container{}); !c.None() {
-		if name := c.Name.Or(""); name != "" {
-			return "container " + nameOf(name)
-		}
-		return "container " + nameOf(c.ID[:min(len(c.ID), 12)])
-	}
-	if job := f.Job.Or(gpu.Job{}); !job.None() {
+	case !container.None() && container.Name.Or("") != "":
+		return "container " + nameOf(container.Name.Or(""))
+	case !container.None():
+		return "container " + nameOf(container.ID[:min(len(container.ID), 12)])
+	case !job.None():
 		return "job " + strconv.Itoa(job.ID)
-	}
-	if unit := f.Unit.Or(gpu.Unit{}); strings.HasSuffix(unit.Name, ".service") && !strings.HasPrefix(unit.Name, "user@") {
+	case strings.HasSuffix(unit.Name, ".service") && !strings.HasPrefix(unit.Name, "user@"):
 		return nameOf(unit.Name)
+	default:
+		return ""
 	}
-	return ""
 }
 
-// How many characters of a text that is not ours a sentence has room for.
-const (
-	longestName = 80
-	longestText = 400
-)
+// nameOf makes a name that a device or a process reports fit for a sentence.
+func nameOf(s string) string { return clean(s, 80) }
 
-// nameOf makes a name that a device or a process gave itself fit for a
-// sentence.
-func nameOf(s string) string { return clean(s, longestName) }
+// textOf makes a text of a source or of the system fit for a sentence.
+func textOf(s string) string { return clean(s, 400) }
 
-// textOf does so with what a source or the system says.
-func textOf(s string) string { return clean(s, longestText) }
-
+// clean shortens a text to longest characters and replaces those that can't be
+// printed.
 func clean(s string, longest int) string {
 	if utf8.RuneCountInString(s) > longest {
 		s = string([]rune(s)[:longest-1]) + "…"
@@ -104,17 +96,39 @@ func clean(s string, longest int) string {
 	}, s)
 }
 
-// sentence makes a sentence of clauses. It begins with a capital where the
-// first word is ours; the name of a process stays as it is.
+// ours are the beginnings of a sentence that get a capital. A process's name
+// stays as it is.
+var ours = []string{
+	unnamed + " (", ended + " (", "a fan ", "a display ", leftBy, "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU ",
+}
+
+// sentence makes a sentence of clauses.
 func sentence(clauses ...string) string {
 	text := strings.TrimRight(strings.Join(clauses, "; "), ".")
-	for _, ours := range []string{unnamed + " (", ended + " (", "a fan ", "a display ", leftBy, "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU "} {
-		if strings.HasPrefix(text, ours) {
+	for _, beginning := range ours {
+		if strings.HasPrefix(text, beginning) {
 			text = strings.ToUpper(text[:1]) + text[1:]
 			break
 		}
 	}
 	return text + "."
+}
+
+// capital begins a text with a capital.
+func capital(s string) string {
+	s = textOf(s)
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// plural is a number of things: "1 process", "2 processes".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return strconv.Itoa(n) + " " + many
 }
 
 // number is a value rounded for people: "431", never "-0". Evidence has the
@@ -130,13 +144,14 @@ func withUnit(v float64, unit string) string {
 
 // Span is how long something takes, as people say it: "40 s", "12 min".
 func Span(d time.Duration) string {
+	in := func(unit time.Duration) string { return strconv.Itoa(int(d.Round(unit) / unit)) }
 	switch d = max(d, 0); {
 	case d < 90*time.Second:
-		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+		return in(time.Second) + " s"
 	case d < 90*time.Minute:
-		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
+		return in(time.Minute) + " min"
 	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Round(time.Hour)/time.Hour)) + " h"
+		return in(time.Hour) + " h"
 	default:
 		return strconv.Itoa(int(d/(24*time.Hour))) + " days"
 	}
@@ -144,56 +159,34 @@ func Span(d time.Duration) string {
 
 // others is " with 2 other processes"; empty for none.
 func others(n int) string {
-	switch {
-	case n <= 0:
+	if n <= 0 {
 		return ""
-	case n == 1:
-		return " with 1 other process"
-	default:
-		return fmt.Sprintf(" with %d other processes", n)
 	}
+	return " with " + plural(n, "other process", "other processes")
 }
 
-// figures are the heat, power and fan of a device, as far as it reports them
-// and they can be believed: "71 °C, 431 W of 450 W, fan at 66 %".
-func (c *card) figures() string {
+// figures are the temperature, power and fan of a device, as far as it reports
+// them and they can be right: "71 °C, 431 W of 450 W, fan at 66 %".
+func (d *device) figures() string {
 	var out []string
-	if has(c.v.temp) {
-		out = append(out, withUnit(c.v.temp, "°C"))
+	if has(d.temp) {
+		out = append(out, withUnit(d.temp, "°C"))
 	}
-	if has(c.v.power) {
-		text := withUnit(c.v.power, "W")
-		if has(c.v.limit) {
-			text += " of " + withUnit(c.v.limit, "W")
+	if has(d.power) {
+		text := withUnit(d.power, "W")
+		if has(d.limit) {
+			text += " of " + withUnit(d.limit, "W")
 		}
 		out = append(out, text)
 	}
 	switch {
-	case !has(c.v.fan):
-	case c.v.fan == 0 && !c.v.turning():
+	case !has(d.fan):
+	case d.fan == 0 && !d.turning():
 		out = append(out, "fan off")
 	default:
-		out = append(out, "fan at "+withUnit(c.v.fan, "%"))
+		out = append(out, "fan at "+withUnit(d.fan, "%"))
 	}
 	return strings.Join(out, ", ")
-}
-
-// figured is a clause with the figures after it, where it is the first about
-// the device: it calls the device by its name.
-func (c *card) figured(it, clause string) string {
-	if f := c.figures(); f != "" && it == c.name {
-		return clause + ", " + f
-	}
-	return clause
-}
-
-// aside is a clause with the figures in brackets, where it is the first about the
-// device and ends with something else than what they are of.
-func (c *card) aside(it, clause string) string {
-	if f := c.figures(); f != "" && it == c.name {
-		return clause + " (" + f + ")"
-	}
-	return clause
 }
 
 // figure is evidence that is a number.
@@ -215,32 +208,41 @@ func fact(name, text string, at time.Time) Evidence {
 	return Evidence{Name: name, Text: text, At: at}
 }
 
-// proofs collects evidence; figures that are absent are left out.
-type proofs struct {
-	at   time.Time
+// evidence collects what supports a finding. It leaves out what is absent.
+type evidence struct {
+	at   time.Time // of what has no time of its own
 	list []Evidence
 }
 
-func (p *proofs) figure(name string, value float64, unit string) *proofs {
+func (e *evidence) figure(name string, value float64, unit string) *evidence {
 	if has(value) {
-		p.list = append(p.list, figure(name, value, unit, p.at))
+		e.list = append(e.list, figure(name, value, unit, e.at))
 	}
-	return p
+	return e
 }
 
-func (p *proofs) fact(name, text string) {
+func (e *evidence) fact(name, text string) {
 	if text != "" {
-		p.list = append(p.list, fact(name, text, p.at))
+		e.list = append(e.list, fact(name, text, e.at))
 	}
 }
 
-func (p *proofs) add(e ...Evidence) { p.list = append(p.list, e...) }
+func (e *evidence) add(more ...Evidence) { e.list = append(e.list, more...) }
 
-// heat is what a device reports of its heat, as evidence.
-func (c *card) heat() *proofs {
-	p := &proofs{at: c.at, list: make([]Evidence, 0, 8)}
-	return p.figure("temperature", c.v.temp, "°C").
-		figure("power draw", c.v.power, "W").
-		figure("power limit", c.v.limit, "W").
-		figure("fan, as commanded", c.v.fan, "%")
+// heat is what a device reports of its heat.
+func (d *device) heat() evidence {
+	e := evidence{d.at, make([]Evidence, 0, 8)}
+	e.figure("temperature", d.temp, "°C").figure("power draw", d.power, "W").
+		figure("power limit", d.limit, "W").figure("fan, as commanded", d.fan, "%")
+	return e
+}
+
+// clocks adds the SM clock and the fastest that there is.
+func (e *evidence) clocks(d *device) *evidence {
+	return e.figure("SM clock", d.clock, "MHz").figure("fastest SM clock", d.top, "MHz")
+}
+
+// rest adds what tells whether a device is at rest.
+func (e *evidence) rest(d *device) {
+	e.figure("power at rest", d.idleWatts, "W").clocks(d).figure("processes listed", float64(len(d.Processes.Or(nil))), "")
 }

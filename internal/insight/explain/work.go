@@ -2,116 +2,103 @@ package explain
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The family of work: who uses the device.
-
-func work(c *card) *finding {
-	if c.doing != working {
+// work says who uses the device.
+func work(d *device) *finding {
+	if d.doing != working {
 		return nil
 	}
 	f := &finding{
-		since:    c.m.work.since,
-		evidence: c.heat().figure("utilization", c.v.util, "%"),
-		advice:   c.lessWork(),
+		clause: d.workClause(), confidence: d.blame(), since: d.m.work.since, advice: d.lessWork(), evidence: d.heat(),
 	}
-	if c.unproven() {
-		f.evidence.figure("power at rest", c.floor, "W").figure("SM clock", c.v.clock, "MHz").figure("fastest SM clock", c.v.top, "MHz").
-			figure("processes listed", float64(len(c.d.Processes.Or(nil))), "")
-		f.advice = "Look again in a few seconds: work that has just begun shows in the counter first. If it stays so, go by power and temperature."
+	f.figure("utilization", d.util, "%")
+	if d.unproven() {
+		f.rest(d)
+		f.advice = "Look again in a few seconds: work that has just begun shows in the counter first. " +
+			"If it stays so, go by power and temperature."
 	}
-	if c.v.video > 0 {
-		f.evidence.figure("busiest video engine", c.v.video, "%")
+	if d.video > 0 {
+		f.figure("busiest video engine", d.video, "%")
 	}
-	if c.m.work.on && !f.since.IsZero() {
-		f.evidence.add(happened("work began", f.since))
+	if d.m.work.on && !f.since.IsZero() {
+		f.add(happened("work began", f.since))
 	}
-	c.nameCulprits(f.evidence)
-	f.confidence = c.blame()
-	f.clause = func(it string) string { return c.workClause(it) }
+	d.nameCulprits(&f.evidence)
 	return f
 }
 
-// unproven reports whether there is nothing but the busy counter that speaks
-// for work, and power and clocks speak against it.
-func (c *card) unproven() bool {
-	return c.doing == working && len(c.culprits) == 0 && contradicted(&c.v, c.floor)
+// unproven reports whether only the busy counter speaks for work, and power and
+// clocks speak against it.
+func (d *device) unproven() bool {
+	return d.doing == working && len(d.culprits) == 0 && contradicted(&d.vitals, d.idleWatts)
 }
 
-func (c *card) workClause(it string) string {
-	if c.unproven() {
-		return c.figured(it, fmt.Sprintf("%s says that it is busy at %s", it, withUnit(c.v.util, "%"))) +
+func (d *device) workClause() string {
+	if d.unproven() {
+		return it + " says that it is busy at " + withUnit(d.util, "%") + readings +
 			", but its power and clocks are those of rest: whether anybody works on it can't be told yet"
 	}
 	how := "busy"
 	switch {
-	case c.v.util >= idleBelow && !(c.v.video > c.v.util):
-		how += " at " + withUnit(c.v.util, "%")
-	case c.v.video >= idleBelow:
-		how += " with video at " + withUnit(c.v.video, "%")
+	case d.util >= idleBelow && !(d.video > d.util):
+		how += " at " + withUnit(d.util, "%")
+	case d.video >= idleBelow:
+		how += " with video at " + withUnit(d.video, "%")
 	}
-	if lasts := c.age(c.m.work.since); c.m.work.on && lasts >= time.Minute {
+	if lasts := d.age(d.m.work.since); d.m.work.on && lasts >= time.Minute {
 		how += " for " + Span(lasts)
 	}
-	if len(c.culprits) > 0 {
+	if len(d.culprits) > 0 {
 		keeps := " keeps "
-		if c.guessed() {
+		if d.guessed() {
 			keeps = " probably keeps "
 		}
-		return c.figured(it, ProcessName(c.culprits[0])+others(c.helpers())+keeps+it+" "+how)
+		return ProcessName(d.culprits[0]) + others(len(d.named())-1) + keeps + it + " " + how + readings
 	}
 	blame := "no process is listed that explains it"
-	if !c.listed {
+	if !d.listed {
 		blame = "the driver does not say which process it is"
 	}
-	if by := c.reservedBy("it"); by != "" {
+	if by := d.reservedBy("it"); by != "" {
 		blame += " (" + by + ")"
 	}
-	return c.figured(it, it+" is "+how) + ", and " + blame
+	return it + " is " + how + readings + ", and " + blame
 }
 
-// helpers are how many others have a part of the work that is worth telling:
-// a desktop draws a little beside every game.
-func (c *card) helpers() int {
-	n := 0
-	for i := range c.culprits[1:] {
-		if c.counts(1 + i) {
-			n++
+// named are the culprits with a part worth naming, or with a part that is not
+// known. A desktop draws a little beside every game.
+func (d *device) named() []*gpu.Process {
+	var out []*gpu.Process
+	for i, p := range d.culprits {
+		share := processShare(p)
+		if i == 0 || !has(share) || share >= max(idleBelow, 0.1*highest(processShare(d.culprits[0]), 0)) {
+			out = append(out, p)
 		}
 	}
-	return n
+	return out
 }
 
-// counts reports whether the i-th culprit has a part worth telling, or none
-// that is known.
-func (c *card) counts(i int) bool {
-	share := processShare(c.culprits[i])
-	return i == 0 || !has(share) || share >= max(idleBelow, 0.1*highest(processShare(c.culprits[0]), 0))
-}
-
-// guessed reports whether work is told by the power alone.
-func (c *card) guessed() bool {
-	if has(c.v.util) || has(c.v.video) {
-		return false
-	}
-	return !slices.ContainsFunc(c.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
+// guessed reports whether only the power speaks for work.
+func (d *device) guessed() bool {
+	return !has(d.util) && !has(d.video) &&
+		!slices.ContainsFunc(d.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
 }
 
 // blame is how sure it is that the first of the culprits does the work.
-func (c *card) blame() Confidence {
-	if len(c.culprits) == 0 || c.guessed() {
+func (d *device) blame() Confidence {
+	if len(d.culprits) == 0 || d.guessed() {
 		return Low
 	}
-	share := processShare(c.culprits[0])
+	share := processShare(d.culprits[0])
 	switch {
-	case has(share) && share*2 >= highest(c.v.util, c.v.video) && !contradicted(&c.v, c.floor):
+	case has(share) && share*2 >= highest(d.util, d.video) && !contradicted(&d.vitals, d.idleWatts):
 		return High
-	case share >= 1, len(c.culprits) == 1:
+	case share >= 1, len(d.culprits) == 1:
 		return Medium
 	default:
 		return Low
@@ -119,51 +106,38 @@ func (c *card) blame() Confidence {
 }
 
 // nameCulprits adds the processes that work, with their part of it.
-func (c *card) nameCulprits(p *proofs) {
+func (d *device) nameCulprits(e *evidence) {
 	const most = 4
-	named := 0
-	for i := range c.culprits {
-		if !c.counts(i) {
-			continue
-		}
-		if named++; named > most {
-			continue
-		}
-		q := c.culprits[i]
-		name := ProcessName(q)
-		if share := processShare(q); has(share) {
-			p.figure("work of "+name, share, "%")
-		}
-		if memory := believed(gpu.Map(q.Memory, gpu.Bytes.MiB), 0, mostBytes); has(memory) {
-			p.figure("memory of "+name, memory, "MiB")
-		}
-		if started, ok := q.Facts.Started.Get(); ok {
-			p.add(happened("start of "+name, started))
+	named := d.named()
+	for _, p := range firsts(named, most) {
+		name := ProcessName(p)
+		e.figure("work of "+name, processShare(p), "%").figure("memory of "+name, memoryOf(p), "MiB")
+		if started, ok := p.Facts.Started.Get(); ok {
+			e.add(happened("start of "+name, started))
 		}
 	}
-	if named > most {
-		p.figure("further processes", float64(named-most), "")
+	if more := len(named) - most; more > 0 {
+		e.figure("further processes", float64(more), "")
 	}
 }
 
 // lessWork says what makes a device at work quieter.
-func (c *card) lessWork() string {
+func (d *device) lessWork() string {
 	text := "End or pause the work"
-	if len(c.culprits) > 0 && !gone(c.culprits[0]) {
-		text = "End or pause " + ProcessName(c.culprits[0])
+	if len(d.culprits) > 0 && !gone(d.culprits[0]) {
+		text = "End or pause " + ProcessName(d.culprits[0])
 	}
-	least := believed(c.d.Power.MinLimit, 1, mostWatts)
-	lower := 0.8 * c.v.limit
-	if c.d.Vendor != gpu.NVIDIA || !has(lower) || !(lower >= least) {
+	lower := 0.8 * d.limit
+	if d.Vendor != gpu.NVIDIA || !(lower >= believed(d.Power.MinLimit, 1, mostWatts)) {
 		return text + "."
 	}
-	return fmt.Sprintf("%s. Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i %s -pl %s, as root.",
-		text, nameOf(c.d.UUID), number(lower))
+	return text + ". Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i " +
+		nameOf(d.UUID) + " -pl " + number(lower) + ", as root."
 }
 
-// Culprits are the processes that have work on the device, busiest first.
-// Where none has a share (the driver takes no samples, or the work fell
-// between two) they are those with a compute context, by memory.
+// Culprits are the processes that work on the device, busiest first. Where none
+// has a share (the driver takes no samples, or none fell into the work) they
+// are those with a compute context, by memory.
 func Culprits(list []gpu.Process) []gpu.Process {
 	found := culprits(list)
 	out := make([]gpu.Process, len(found))
@@ -199,7 +173,7 @@ func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 	return out
 }
 
-// share is the largest of a process's engine shares that can be believed; 0
+// share is the largest of a process's engine shares that can be trusted; 0
 // where it has none.
 func share(p *gpu.Process) gpu.Percent {
 	var most gpu.Percent

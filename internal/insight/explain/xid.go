@@ -51,8 +51,8 @@ var xids = map[int]xid{
 }
 
 // XID says what an error code of the driver means, such as "XID 79 (the GPU has
-// fallen off the bus)", and what to do about it, a sentence. A code that is not
-// known is told as its number.
+// fallen off the bus)", and what to do about it, a sentence. Of a code that is
+// not known it gives the number alone.
 func XID(code int) (what, try string) {
 	what = "XID " + strconv.Itoa(code)
 	x, known := xids[code]

@@ -8,47 +8,37 @@ import (
 	"strings"
 	"time"
 
-	"github.com/a-h/templ"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Card is one device.
-type Card struct {
+// A Tile shows one device.
+type Tile struct {
 	Key       string // node and UUID
 	Title     string // "GPU 0"
 	Page      string // the address of the device's own page
 	Name      string
 	State     string // the device's state; "busy", "idle" or "on" while it answers
 	StateText string
-	Answers   bool // the meters have something to say
-	Answer    bool // it is the one that the page's sentence is about
+	Answers   bool // the meters have values
+	Answer    bool // the page's sentence is about it
 
 	Meters []Meter // utilization, memory, temperature, power, fan
 
 	Who    Value  // the process that explains the work best
-	Detail string // whose it is, its number and what it holds
+	Detail string // its user, its pid and what it holds
 	Speed  string // performance state and clock
-	Bus    string // the memory's clock and the bus, where there is room for them
+	Bus    string // the memory's clock and the bus, where there is room
 	Held   string // what holds the clocks down; empty where nothing does
 
 	NoticeTitle string // "for 12 min", beside the state; empty while the device answers
 	Notice      string // why, and what to do
 }
 
-// link is empty for a card that is still to be filled in.
-func (c Card) link() templ.Attributes {
-	if c.Page == "" {
-		return nil
-	}
-	return templ.Attributes{"href": c.Page}
-}
-
 // busyFrom is the utilization from which a device is called busy.
 const busyFrom = 5
 
-func newCard(d *gpu.Device, base string, now time.Time) Card {
-	c := Card{
+func newTile(d *gpu.Device, base string, now time.Time) Tile {
+	t := Tile{
 		Key:     d.Node + "/" + d.UUID,
 		Title:   say("gpu", strconv.Itoa(d.Index)),
 		Page:    base + devicePath(d.UUID),
@@ -57,57 +47,47 @@ func newCard(d *gpu.Device, base string, now time.Time) Card {
 		Notice:  sentence(d.Reason.Text()),
 		Meters:  newMeters(d),
 	}
-	c.State, c.StateText = cardState(d)
-	if !c.Answers {
-		c.NoticeTitle = say("for", between(d.Since, now))
-		c.Notice = cmp.Or(c.Notice, say("do "+string(d.State)))
-		return c
-	}
-	c.Who, c.Detail = newWho(d)
-	c.Speed, c.Bus = newSpeed(d), newBus(d)
-	c.Held = newHeld(d.Clocks.EventReasons.Or(0))
-	return c
-}
-
-func cardState(d *gpu.Device) (state, text string) {
-	if d.State != gpu.StateOK {
-		return string(d.State), say("state " + string(d.State))
+	if !t.Answers {
+		t.State = string(d.State)
+		t.StateText = say("state " + t.State)
+		t.NoticeTitle = say("for", between(d.Since, now))
+		t.Notice = cmp.Or(t.Notice, say("do "+t.State))
+		return t
 	}
 	switch util := num(d.Utilization.GPU); {
 	case !util.ok():
-		return "on", say("state on")
+		t.State = "on"
 	case util.value >= busyFrom:
-		return "busy", say("state busy")
+		t.State = "busy"
 	default:
-		return "idle", say("state idle")
+		t.State = "idle"
 	}
+	t.StateText = say("state " + t.State)
+	t.Who, t.Detail = newWho(d)
+	t.Speed, t.Bus = newSpeed(d), newBus(d)
+	t.Held = newHeld(d.Clocks.EventReasons.Or(0))
+	return t
 }
 
 func newMeters(d *gpu.Device) []Meter {
+	util, draw, limit := num(d.Utilization.GPU), num(d.Power.Draw), num(d.Power.EnforcedLimit)
 	return []Meter{
-		utilizationMeter(d),
-		memoryMeter(d.Memory),
+		Meter{Key: "utilization", Label: "Utilization", Value: show(util, percent)}.fill(util, full),
+		usageMeter("memory", "Memory", memory, mebi(d.Memory.Used), mebi(d.Memory.Total)),
 		temperatureMeter(d.Thermal),
-		powerMeter(d.Power),
+		usageMeter("power", "Power", watts, draw, limit),
 		fanMeter(d.Fans),
 	}
 }
 
+// full is the limit of what is measured in percent.
 var full = number{100, gpu.Good}
 
-func utilizationMeter(d *gpu.Device) Meter {
-	util := num(d.Utilization.GPU)
-	return Meter{Key: "utilization", Label: "Utilization", Value: show(util, percent)}.fill(util, full)
-}
-
-// memoryMeter is near its limit from 95 %: the next allocation may fail.
-func memoryMeter(m gpu.Memory) Meter {
-	used, total := mebi(m.Used), mebi(m.Total)
-	out := Meter{Key: "memory", Label: "Memory", Value: show(used, memory)}.fill(used, total)
-	if total.ok() {
-		out.Limit = say("of", memory(total.value))
-	}
-	if out.Fill != "" && used.value >= 0.95*total.value {
+// usageMeter is near its limit from 95 %: of memory, the next allocation may
+// fail.
+func usageMeter(key, label string, format func(float64) string, used, limit number) Meter {
+	out := Meter{Key: key, Label: label, Value: show(used, format), Limit: limit.say("of", format)}.fill(used, limit)
+	if out.Fill != "" && used.value >= 0.95*limit.value {
 		out.Level = Near
 	}
 	return out
@@ -157,18 +137,6 @@ func level(v, near, top float64) Level {
 	}
 }
 
-func powerMeter(p gpu.Power) Meter {
-	draw, limit := num(p.Draw), num(p.EnforcedLimit)
-	out := Meter{Key: "power", Label: "Power", Value: show(draw, watts)}.fill(draw, limit)
-	if limit.ok() {
-		out.Limit = say("of", watts(limit.value))
-	}
-	if out.Fill != "" && draw.value >= 0.95*limit.value {
-		out.Level = Near
-	}
-	return out
-}
-
 // fanMeter shows the speed that the driver asks for, which may pass 100 %, and
 // beside it what the tachometer of the fastest fan says.
 func fanMeter(f gpu.Fans) Meter {
@@ -178,27 +146,18 @@ func fanMeter(f gpu.Fans) Meter {
 		out.Value = missing("no fan")
 		return out
 	}
-	var notes []string
-	if turns, ok := fastest(f.Fans); ok {
-		notes = append(notes, rpm(turns))
+	var fastest number
+	for _, fan := range f.Fans {
+		fastest = higher(fastest, num(fan.RPM))
 	}
+	out.Limit = fastest.text(func(v float64) string { return rpm(max(v, 0)) })
 	if slices.ContainsFunc(f.Fans, func(fan gpu.Fan) bool { return fan.Policy.Or("") == "manual" }) {
-		notes = append(notes, say("by hand"))
+		out.Limit = strings.TrimPrefix(out.Limit+", "+say("by hand"), ", ")
 	}
-	out.Limit = strings.Join(notes, ", ")
 	if speed.ok() {
 		out.Level = level(speed.value, 80, 100)
 	}
 	return out
-}
-
-func fastest(fans []gpu.Fan) (turns float64, ok bool) {
-	for _, fan := range fans {
-		if n := num(fan.RPM); n.ok() {
-			turns, ok = max(turns, n.value), true
-		}
-	}
-	return turns, ok
 }
 
 // newWho names the process that explains the device's work best.
@@ -213,26 +172,20 @@ func newWho(d *gpu.Device) (Value, string) {
 		return missing("no process"), ""
 	}
 	p := slices.MinFunc(list, busierProcess)
-	var parts []string
-	if user := clean(p.Facts.User.Or(""), longestName); user != "" {
-		parts = append(parts, user)
-	}
-	parts = append(parts, say("pid", strconv.Itoa(p.PID)))
-	if held := mebi(p.Memory); held.ok() {
-		parts = append(parts, memory(held.value))
-	}
+	more := ""
 	if n := len(list) - 1; n > 0 {
-		parts = append(parts, count("more processes", n))
+		more = count("more processes", n)
 	}
 	who := shown(p.Facts.Name, longestName)
 	if who.Mark == Missing {
 		who = missing("someone")
 	}
-	return who, strings.Join(parts, " · ")
+	user := clean(p.Facts.User.Or(""), longestName)
+	return who, dots(user, say("pid", strconv.Itoa(p.PID)), mebi(p.Memory).text(memory), more)
 }
 
-// busierProcess puts those with the largest share of an engine's time first;
-// among those without one, a compute context is the likelier cause, then the
+// busierProcess puts the process with the largest share of an engine's time
+// first. Without shares, a compute context is the likelier cause, then the
 // larger memory.
 func busierProcess(a, b gpu.Process) int {
 	return cmp.Or(
@@ -255,43 +208,34 @@ func drawsOnly(p *gpu.Process) int {
 }
 
 func newSpeed(d *gpu.Device) string {
-	var parts []string
-	if p, ok := d.Clocks.PerformanceState.Get(); ok {
-		parts = append(parts, "P"+strconv.Itoa(p))
-	}
-	clock := num(d.Clocks.SM)
+	clock, instances := num(d.Clocks.SM), ""
 	if !clock.ok() {
 		clock = num(d.Clocks.Graphics)
 	}
-	if clock.ok() {
-		parts = append(parts, megahertz(clock.value))
-	}
 	if n := len(d.Instances); n > 0 {
-		parts = append(parts, count("MIG instances", n))
+		instances = count("MIG instances", n)
 	}
-	// Video heats a card whose utilization says 0 %.
+	state := num(d.Clocks.PerformanceState).text(func(v float64) string { return "P" + strconv.Itoa(int(v)) })
+	parts := []string{state, clock.text(megahertz), instances}
+	// Video heats a device whose utilization is 0 %.
 	if v := num(d.Utilization.Encoder); v.value > 0 {
-		parts = append(parts, say("encoder", percent(v.value)))
+		parts = append(parts, v.say("encoder", percent))
 	}
 	if v := num(d.Utilization.Decoder); v.value > 0 {
-		parts = append(parts, say("decoder", percent(v.value)))
+		parts = append(parts, v.say("decoder", percent))
 	}
-	return strings.Join(parts, " · ")
+	return dots(parts...)
 }
 
 func newBus(d *gpu.Device) string {
-	var parts []string
-	if clock := num(d.Clocks.Memory); clock.ok() {
-		parts = append(parts, say("memory at", megahertz(clock.value)))
+	link := ""
+	if generation, width := num(d.PCIe.Generation), num(d.PCIe.Width); generation.ok() && width.ok() {
+		link = say("pcie", strconv.Itoa(int(generation.value)), strconv.Itoa(int(width.value)))
 	}
-	generation, width := num(d.PCIe.Generation), num(d.PCIe.Width)
-	if generation.ok() && width.ok() {
-		parts = append(parts, say("pcie", strconv.Itoa(int(generation.value)), strconv.Itoa(int(width.value))))
-	}
-	return strings.Join(parts, " · ")
+	return dots(num(d.Clocks.Memory).say("memory at", megahertz), link)
 }
 
-// newHeld says what costs the work something.
+// newHeld says what slows the work down.
 func newHeld(reasons gpu.ClockEventReasons) string {
 	var by []string
 	for _, name := range reasons.Names() {
@@ -302,7 +246,7 @@ func newHeld(reasons gpu.ClockEventReasons) string {
 	return list(by)
 }
 
-// blankMeters are those of a card that is still to be filled in.
+// blankMeters are those of a tile that a script fills in.
 func blankMeters() []Meter {
 	meters := newMeters(&gpu.Device{})
 	for i := range meters {
