@@ -30,7 +30,7 @@ func TestEveryReadingIsDeclaredOnce(t *testing.T) {
 	}
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {
-		if ref, ok := v.Addr().Interface().(catalog.Ref); ok {
+		if ref, ok := reflect.TypeAssert[catalog.Ref](v.Addr()); ok {
 			if n := times[ref]; n != 1 && path != ".Reservations" { // for people: ReservedBy
 				t.Errorf("%s has %d rows", path, n)
 			}
@@ -92,7 +92,8 @@ func TestPathsAreOnTheWire(t *testing.T) {
 			continue
 		}
 		for name := range strings.SplitSeq(r.Path, ".") {
-			fields, ok := at.(map[string]any)
+			fields, _ := at.(map[string]any)
+			var ok bool
 			if at, ok = fields[name]; !ok {
 				t.Errorf("%s: there is no %s in the JSON of a device", r.ID, r.Path)
 				break

@@ -269,7 +269,8 @@ var Groups = []Group{
 		of("power.idle_floor", func(d *dev) Ref { return &d.IdleFloor }, wire("attribution.power.idle_watts")),
 	),
 	group("Clocks",
-		"clocks.event_reasons clocks.performance_state clocks.sm clocks.max_sm clocks.graphics clocks.max_graphics *",
+		"clocks.event_reasons clocks.performance_state clocks.sm clocks.max_sm clocks.graphics clocks.max_graphics"+
+			" clocks.memory clocks.max_memory *",
 		of("clocks.graphics", func(d *dev) Ref { return &d.Clocks.Graphics }, nvml("nvmlDeviceGetClockInfo"),
 			fact("clocks.graphics_clock_mhz", "Graphics", "The same as SM on cards of today."),
 			metric("gpuwhy_gpu_graphics_clock_hertz", "Clock of the graphics engines.")),
