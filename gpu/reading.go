@@ -80,13 +80,6 @@ func (r Reading[T]) Present() bool { return r.quality >= Doubtful }
 // Quality says how far the reading can be trusted, or why it is absent.
 func (r Reading[T]) Quality() Quality { return r.quality }
 
-// Fade makes a reading stale that has a value: it was reported before, and the device does not answer now.
-func (r *Reading[T]) Fade() {
-	if r.Present() {
-		*r = Absent[T](Stale)
-	}
-}
-
 // String is for logs and tests: the value, or the reason why there is none.
 func (r Reading[T]) String() string {
 	switch r.quality {

@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"views":                      {"gpu", "gpu/catalog"},
 	"sampler":                    {"gpu"},
 	"sampler/perdevice":          {"gpu"},
-	"sampler/nvml":               {"gpu", "gpu/catalog", "sampler/perdevice"},
+	"sampler/nvml":               {"gpu", "sampler/perdevice"},
 	"sampler/nvml/fakenvml":      {},
 	"sampler/sim":                {"gpu"},
 	"sampler/host":               {"gpu"},

@@ -19,7 +19,6 @@ import (
 type Ref interface {
 	Present() bool
 	Quality() gpu.Quality
-	Fade()
 }
 
 // A Row is one reading of a device, or of each part of a device such as a fan.
@@ -127,14 +126,6 @@ func (r *Row) Visit(d *gpu.Device, visit func(part string, r Ref)) {
 
 // Number is the reading of a device as a number, see [Number].
 func (r *Row) Number(d *gpu.Device) gpu.Reading[float64] { return Number(r.At(d)) }
-
-// Fade makes stale what a device reported: each reading that has a value is absent from now on. The device's
-// fans and MIG instances must be copies that nobody else has.
-func Fade(d *gpu.Device) {
-	for r := range All() {
-		r.Visit(d, func(_ string, r Ref) { r.Fade() })
-	}
-}
 
 // An option says one more thing of a row.
 type option func(*Row)

@@ -102,22 +102,6 @@ func TestPathsAreOnTheWire(t *testing.T) {
 	}
 }
 
-func TestFade(t *testing.T) {
-	d := whole()
-	d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](50), gpu.DoubtfulOf[gpu.Watts](9e9)
-	d.Fans.Fans[0].RPM = gpu.Of[gpu.RPM](0)
-	d.Serial = gpu.Absent[string](gpu.NotSupported)
-	catalog.Fade(d)
-	for _, ref := range []catalog.Ref{&d.Thermal.GPU, &d.Power.Draw, &d.Fans.Fans[0].RPM} {
-		if ref.Quality() != gpu.Stale {
-			t.Errorf("a reading that was there is %v", ref)
-		}
-	}
-	if d.Serial.Quality() != gpu.NotSupported || d.Clocks.SM.Quality() != gpu.NotReported {
-		t.Errorf("readings that were absent: %v, %v", d.Serial, d.Clocks.SM)
-	}
-}
-
 func TestOrigins(t *testing.T) {
 	both := catalog.Origins{gpu.SourceNVML: "call", gpu.SourceAMD: "file"}
 	kubelet := catalog.Origins{"": "List"}
