@@ -144,7 +144,7 @@ type Failure struct {
 type Totals struct {
 	Devices     int
 	Answering   int
-	Busy        int // of those that answer: GPU utilization of 5 % or more
+	Busy        int // of those that answer: GPU utilization of BusyFrom or more
 	Processes   int
 	MemoryUsed  Reading[Bytes]
 	MemoryTotal Reading[Bytes]
@@ -159,9 +159,12 @@ type Totals struct {
 	MaxTemperature    Reading[Celsius]
 }
 
-// busyFrom is the utilization from which a device counts as busy: below it a
-// desktop's own drawing is the usual cause.
-const busyFrom Percent = 5
+// BusyFrom is the utilization in percent from which a device counts as busy. Below it,
+// the device has no work: a desktop that draws itself is the usual cause.
+const BusyFrom = 5
+
+// RestsFrom is the performance state from which on a device rests: it saves power.
+const RestsFrom = 5
 
 // Totals adds the snapshot's devices up. A sum over devices of which none
 // reports is absent.
@@ -175,7 +178,7 @@ func (s *Snapshot) Totals() Totals {
 			continue
 		}
 		t.Answering++
-		if v, ok := d.Utilization.GPU.Trusted(); ok && v >= busyFrom {
+		if v, ok := d.Utilization.GPU.Trusted(); ok && v >= BusyFrom {
 			t.Busy++
 		}
 		t.Processes += len(d.Processes.Or(nil))

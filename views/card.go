@@ -44,9 +44,6 @@ func (c Card) link() templ.Attributes {
 	return templ.Attributes{"href": c.Page}
 }
 
-// busyFrom is the utilization from which a device is called busy.
-const busyFrom = 5
-
 func newCard(d *gpu.Device, base string, now time.Time) Card {
 	c := Card{
 		Key:     d.Node + "/" + d.UUID,
@@ -76,7 +73,7 @@ func cardState(d *gpu.Device) (state, text string) {
 	switch util := num(d.Utilization.GPU); {
 	case !util.ok():
 		return "on", say("state on")
-	case util.value >= busyFrom:
+	case util.value >= gpu.BusyFrom:
 		return "busy", say("state busy")
 	default:
 		return "idle", say("state idle")

@@ -322,7 +322,7 @@ func (d *device) clocks(s *sample) gpu.Clocks {
 func (d *device) pcie(s *sample, now time.Time) gpu.PCIe {
 	p := d.product
 	generation := p.pcieGen
-	if s.pstate >= 5 {
+	if s.pstate >= gpu.RestsFrom {
 		generation = 1 // the link saves power too
 	}
 	return gpu.PCIe{

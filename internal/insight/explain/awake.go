@@ -23,12 +23,12 @@ func fast(v *vitals, m *memory) bool {
 	}
 	quick := v.speed() >= 0.4
 	switch {
-	case has(v.state) && v.state > 4:
+	case has(v.state) && v.state >= gpu.RestsFrom:
 		return false
 	case has(v.speed()):
 		return quick
 	default:
-		return has(v.state) && m.rest.known && m.rest.state >= 5
+		return has(v.state) && m.rest.known && m.rest.state >= gpu.RestsFrom
 	}
 }
 

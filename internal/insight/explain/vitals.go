@@ -117,9 +117,8 @@ const (
 	working
 )
 
-// idleBelow is the utilization under which a device is not called busy: a
-// desktop's own drawing is the usual cause.
-const idleBelow = 5.0
+// idleBelow is the utilization under which an engine or a process has no work.
+const idleBelow = gpu.BusyFrom
 
 // activityOf tells work from rest. floor is what the device draws at rest, or
 // none. Where the device doesn't report how busy it is, its processes' shares
@@ -166,7 +165,7 @@ func contradicted(v *vitals, floor float64) bool {
 	if has(floor) {
 		atRest = v.power <= 1.15*floor+3
 	}
-	slow := v.speed() < 0.5 || v.state >= 5 || v.reasons&gpu.ReasonIdle != 0
+	slow := v.speed() < 0.5 || v.state >= gpu.RestsFrom || v.reasons&gpu.ReasonIdle != 0
 	return atRest && slow
 }
 
