@@ -113,16 +113,10 @@ func (s *Snapshot) Filtered(keep func(*Device) bool) *Snapshot {
 
 // A Driver is what answers for the devices of one source.
 type Driver struct {
-	Source string
-	// Version of the kernel driver, such as "550.54.15"
-	// (nvmlSystemGetDriverVersion).
-	Version Reading[string]
-	// CUDA is the newest CUDA version that the driver supports, such as
-	// "12.4", not the toolkit's (nvmlSystemGetCudaDriverVersion_v2).
-	CUDA Reading[string]
-	// Library is the management library's version, such as
-	// "12.550.54.15" (nvmlSystemGetNVMLVersion).
-	Library Reading[string]
+	Source  string
+	Version Reading[string] // of the kernel driver, such as "550.54.15"
+	CUDA    Reading[string] // the newest that the driver supports, such as "12.4"; not the toolkit's
+	Library Reading[string] // version of the management library
 }
 
 // A Failure says that a source can't be read: since when, what was tried, and

@@ -79,6 +79,7 @@ func dcgmReasons(set gpu.ClockEventReasons) float64 {
 	for i, reason := range []gpu.ClockEventReasons{
 		gpu.ReasonIdle, gpu.ReasonApplicationClocks, gpu.ReasonPowerCap, gpu.ReasonHardwareSlowdown, gpu.ReasonSyncBoost,
 		gpu.ReasonThermalSlowdown, gpu.ReasonHardwareThermal, gpu.ReasonHardwarePowerBrake, gpu.ReasonDisplayClockSetting,
+		gpu.ReasonBoardLimit, gpu.ReasonReliability,
 	} {
 		if set&reason != 0 {
 			bits |= 1 << i

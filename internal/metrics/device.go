@@ -168,7 +168,7 @@ var doubtfulRow = row[*device]{
 }
 
 // allReasons has the name of every clock event reason.
-var allReasons = gpu.ClockEventReasons(^uint64(0)).Names()
+var allReasons = (^gpu.ClockEventReasons(0)).Names()
 
 // eachReason says of every clock event reason whether it is among the device's.
 func eachReason(d *device, emit emit) {

@@ -322,8 +322,32 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 		if !known(bits) {
 			return gpu.Absent[gpu.ClockEventReasons](gpu.NotReported)
 		}
-		return gpu.Of(gpu.ClockEventReasons(bits))
+		var set gpu.ClockEventReasons
+		for _, r := range reasons {
+			if bits&r.bit != 0 {
+				set |= r.reason
+			}
+		}
+		return gpu.Of(set)
 	})
+}
+
+// reasons translates NVML's bits.
+var reasons = []struct {
+	bit    uint64
+	reason gpu.ClockEventReasons
+}{
+	{nvml.ClocksEventReasonGpuIdle, gpu.ReasonIdle},
+	{nvml.ClocksEventReasonApplicationsClocksSetting, gpu.ReasonApplicationClocks},
+	{nvml.ClocksEventReasonSwPowerCap, gpu.ReasonPowerCap},
+	{nvml.ClocksThrottleReasonHwSlowdown, gpu.ReasonHardwareSlowdown},
+	{nvml.ClocksEventReasonSyncBoost, gpu.ReasonSyncBoost},
+	{nvml.ClocksEventReasonSwThermalSlowdown, gpu.ReasonThermalSlowdown},
+	{nvml.ClocksThrottleReasonHwThermalSlowdown, gpu.ReasonHardwareThermal},
+	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, gpu.ReasonHardwarePowerBrake},
+	{nvml.ClocksEventReasonDisplayClockSetting, gpu.ReasonDisplayClockSetting},
+	{nvml.ClocksEventReasonBoardLimit, gpu.ReasonBoardLimit},
+	{nvml.ClocksEventReasonReliability, gpu.ReasonReliability},
 }
 
 func readMaxClocks(d *device, r *gpu.Readings) {
