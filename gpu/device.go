@@ -175,8 +175,9 @@ func (m Memory) Utilization() Reading[Percent] {
 
 // Thermal is how hot the device is, and the limits it knows of itself.
 type Thermal struct {
-	GPU    Reading[Celsius] // the die's own sensor
-	Memory Reading[Celsius] // mostly of products with HBM
+	GPU     Reading[Celsius] // the die's own sensor
+	HotSpot Reading[Celsius] // the hottest of the die's sensors, also called junction
+	Memory  Reading[Celsius] // mostly of products with HBM
 	// Slowdown is where the hardware slows itself down, Shutdown where it
 	// switches off, Target what the driver steers towards, MemoryMax where
 	// hot memory makes the hardware slow down.

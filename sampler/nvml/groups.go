@@ -133,6 +133,7 @@ func readTemperature(d *device, r *gpu.Readings) {
 		return degrees(int64(m.MarginTemperature))
 	}
 	r.Thermal.GPU = converted(int64(t.Temperature), c, degrees)
+	r.Thermal.HotSpot = gpu.Absent[gpu.Celsius](gpu.NotSupported) // NVML has no call for it
 	r.Thermal.Memory = fieldOf(h, nvml.FI_DEV_MEMORY_TEMP, degrees)
 	r.Thermal.Margin = reading(h, "nvmlDeviceGetMarginTemperature", nvml.Device.GetMarginTemperature, margin)
 }
