@@ -1,45 +1,39 @@
 package gpu
 
-// ClockEventReasons is the set of what holds a device's clocks where they are,
-// in the driver's own bits (nvmlClocksEventReason…). Older drivers call them
-// throttle reasons.
+// ClockEventReasons is the set of what holds a device's clocks where they are.
+// A source translates its driver's own set into this one, and leaves out what
+// has no name here.
 type ClockEventReasons uint64
 
 // The clock event reasons.
 const (
-	ReasonIdle                ClockEventReasons = 1 << 0 // nothing to do
-	ReasonApplicationClocks   ClockEventReasons = 1 << 1 // a person or program set them
-	ReasonPowerCap            ClockEventReasons = 1 << 2 // the power limit, by the driver
-	ReasonHardwareSlowdown    ClockEventReasons = 1 << 3 // the hardware: heat, power brake or both
-	ReasonSyncBoost           ClockEventReasons = 1 << 4 // in step with another device
-	ReasonThermalSlowdown     ClockEventReasons = 1 << 5 // heat, by the driver
-	ReasonHardwareThermal     ClockEventReasons = 1 << 6 // heat, by the hardware
-	ReasonHardwarePowerBrake  ClockEventReasons = 1 << 7 // the power supply asks for less
-	ReasonDisplayClockSetting ClockEventReasons = 1 << 8 // a display needs it
+	ReasonIdle                ClockEventReasons = 1 << iota // nothing to do
+	ReasonApplicationClocks                                 // a person or program set them
+	ReasonPowerCap                                          // the power limit, by the driver
+	ReasonHardwareSlowdown                                  // the hardware: heat, power brake or both
+	ReasonSyncBoost                                         // in step with another device
+	ReasonThermalSlowdown                                   // heat, by the driver
+	ReasonHardwareThermal                                   // heat, by the hardware
+	ReasonHardwarePowerBrake                                // the power supply asks for less
+	ReasonDisplayClockSetting                               // a display needs it
+	ReasonBoardLimit                                        // a limit of the board
+	ReasonReliability                                       // so that the chip lives long
 )
 
-var reasonNames = []struct {
-	bit  ClockEventReasons
-	name string
-}{
-	{ReasonIdle, "gpu_idle"},
-	{ReasonApplicationClocks, "applications_clocks_setting"},
-	{ReasonPowerCap, "sw_power_cap"},
-	{ReasonHardwareSlowdown, "hw_slowdown"},
-	{ReasonSyncBoost, "sync_boost"},
-	{ReasonThermalSlowdown, "sw_thermal_slowdown"},
-	{ReasonHardwareThermal, "hw_thermal_slowdown"},
-	{ReasonHardwarePowerBrake, "hw_power_brake_slowdown"},
-	{ReasonDisplayClockSetting, "display_clock_setting"},
+// reasonNames are promises to clients, in the order of the constants. The last
+// constants have none.
+var reasonNames = [...]string{
+	"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
+	"hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting",
 }
 
-// Names lists the reasons of the set by the names that nvidia-smi gives them,
-// such as "sw_power_cap"; never nil. Bits of newer drivers have none.
+// Names lists the reasons of the set by their names on the wire, such as
+// "sw_power_cap"; never nil.
 func (r ClockEventReasons) Names() []string {
 	names := []string{}
-	for _, n := range reasonNames {
-		if r&n.bit != 0 {
-			names = append(names, n.name)
+	for i, name := range reasonNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
 		}
 	}
 	return names

@@ -15,8 +15,8 @@ const (
 // State is whether a device can be read.
 type State string
 
-// The states of a device. Only a device in StateOK has readings; what the
-// driver reported as events ([Health].XIDs) stays known in the others.
+// The states of a device. Only a device in StateOK has readings. The errors that
+// the driver reported ([Health].XIDs) stay known in the other states.
 const (
 	StateOK           State = "ok"
 	StateNotAnswering State = "not_answering" // a driver call has not come back, or every call fails
@@ -24,8 +24,10 @@ const (
 	StateAsleep       State = "asleep"        // powered down by the system, and left asleep
 )
 
-// A Device is one GPU: who it is, whether it answers, and what it reports, in
-// the groups in which drivers group it.
+// A Device is one GPU: who it is, whether it answers, and what it reports.
+//
+// Comments here give units, ranges and when a reading is absent. Package
+// catalog has a row for each reading, with the driver calls of each source.
 type Device struct {
 	Identity
 	State State
@@ -33,32 +35,30 @@ type Device struct {
 	// seen or came back.
 	Since time.Time
 	// Reason says why State is not StateOK, and what to do. For a device in
-	// StateOK it is usually empty; it is set while the readings are absent
-	// on purpose, such as when the device is left alone to fall asleep.
+	// StateOK it is set only while a source leaves the readings out on
+	// purpose, such as to let the device fall asleep.
 	Reason Advice
 	// SampledAt is when the reading of the values below began; zero where
 	// there are none. It is older than the snapshot's Time where the device
 	// was slow to answer.
 	SampledAt time.Time
-	// IdleFloor is the lowest steady draw that this very device was seen to
-	// have while it had no work. No source reports it: it is learned while
-	// gpuwhy runs, absent until then.
+	// IdleFloor is the lowest steady draw of this device without work. No
+	// source reports it: gpuwhy learns it while it runs. Absent until then.
 	IdleFloor Reading[Watts]
 	// Reservations are for whom the machine's scheduler keeps the device,
-	// used or not, as the kubelet tells (v1.PodResourcesLister/List); an
-	// empty list where it keeps it for nobody. Absent where there is no
-	// kubelet or it has not answered (NotReported), where its socket is
-	// closed to us (NotPermitted), and where it names devices in a way that
-	// does not tell which they are (NotSupported).
+	// used or not; an empty list: for nobody. Absent where there is no
+	// scheduler or it has not answered (NotReported), where gpuwhy may not
+	// ask it (NotPermitted), and where its names do not identify a device
+	// (NotSupported).
 	Reservations Reading[[]Reservation]
 	Readings
 }
 
 // Identity is what stays the same about a device while it is in the machine.
 type Identity struct {
-	// UUID is the device's key, such as "GPU-5c8f…"
-	// (nvmlDeviceGetUUID; a source whose devices have none makes a stable one of
-	// the PCI address, or, until the device answers, of the driver's index).
+	// UUID is the device's key, such as "GPU-5c8f…". A source whose devices
+	// have none makes a stable one from the PCI address or, until the device
+	// answers, from the driver's index.
 	UUID string
 	// Node is the name of the machine that the device is in.
 	Node string
@@ -66,7 +66,7 @@ type Identity struct {
 	// device while gpuwhy runs. The sampler gives it.
 	Index int
 	// VendorIndex is the driver's own index, which may change when the
-	// machine restarts (nvmlDeviceGetIndex).
+	// machine restarts.
 	VendorIndex Reading[int]
 	Vendor      Vendor
 	// Source is where the readings come from, such as SourceNVML.
@@ -75,10 +75,10 @@ type Identity struct {
 	// PCI is the bus address as the kernel writes it, such as
 	// "0000:01:00.0"; empty where there is none.
 	PCI          string
-	Architecture Reading[string] // "Hopper" (nvmlDeviceGetArchitecture)
+	Architecture Reading[string] // such as "Hopper"
 	Serial       Reading[string] // the board's serial number
 	VBIOS        Reading[string]
-	// DriverVersion is the kernel driver's that serves this device.
+	// DriverVersion is the version of the kernel driver of this device.
 	DriverVersion Reading[string]
 }
 
@@ -105,57 +105,43 @@ type Readings struct {
 // Utilization is the share of the last sample period (1/6 s to 1 s, by
 // product) in which an engine had work. 100 % can be one small kernel.
 type Utilization struct {
-	GPU     Reading[Percent] // any kernel ran (nvmlDeviceGetUtilizationRates)
-	Memory  Reading[Percent] // memory was read or written (the same call)
-	Encoder Reading[Percent] // nvmlDeviceGetEncoderUtilization
-	Decoder Reading[Percent] // nvmlDeviceGetDecoderUtilization
-	JPEG    Reading[Percent] // nvmlDeviceGetJpgUtilization
-	OFA     Reading[Percent] // optical flow (nvmlDeviceGetOfaUtilization)
+	GPU                    Reading[Percent] // any kernel ran
+	Memory                 Reading[Percent] // memory was read or written
+	Encoder, Decoder, JPEG Reading[Percent]
+	OFA                    Reading[Percent] // optical flow
 }
 
-// Encoding is what the video encoder is asked to do by those who have opened a
-// session on it: recording, streaming, transcoding (nvmlDeviceGetEncoderStats).
-// The rate and the latency are over all sessions, and a reported 0 while there is
-// none. Absent together where the driver or the device does not tell, as with MIG.
+// Encoding is the work of the video encoder: recording, streaming, transcoding.
+// FrameRate and Latency are a reported 0 while there is no session. All are
+// absent together where the driver does not report them, as with MIG.
 type Encoding struct {
 	Sessions  Reading[int]             // open now
-	FrameRate Reading[FramesPerSecond] // mean of the sessions, over the driver's own trailing time
+	FrameRate Reading[FramesPerSecond] // mean of the sessions, over a time that the driver chooses
 	Latency   Reading[Microseconds]    // mean time to encode a picture
 }
 
-// Activity is how much of the chip worked, and what went over its links: means
-// of the time between the reading before and this one, from counters of the
-// hardware that need neither a profiling session nor special rights (NVML's GPM:
-// nvmlGpmSampleGet, nvmlGpmMetricsGet). NVIDIA has them from Hopper on; they are
-// not supported on other products and while MIG mode is on, and not reported at
-// a device's first reading, which has nothing to compare with. Traffic over PCIe
-// alone can be had otherwise there, see PCIeMeasuredAt.
+// Activity is how much of the chip worked, and the traffic over its links: means
+// of the time between the previous reading and this one, from hardware counters.
+// NotSupported on products without such counters and while MIG mode is on;
+// NotReported at a device's first reading, which has nothing to compare with.
+// Traffic over PCIe has a second way, see PCIeMeasuredAt.
 type Activity struct {
-	Engine    Reading[Percent] // of the time, a compute or graphics engine worked (NVML_GPM_METRIC_GRAPHICS_UTIL)
-	SM        Reading[Percent] // of the SMs had work, over the time (NVML_GPM_METRIC_SM_UTIL)
-	Occupancy Reading[Percent] // of the warps that the SMs can hold were there (NVML_GPM_METRIC_SM_OCCUPANCY)
-	// Of the time, the SMs' tensor cores (NVML_GPM_METRIC_ANY_TENSOR_UTIL) or
-	// their units for other arithmetic worked (NVML_GPM_METRIC_FP64_UTIL,
-	// …_FP32_UTIL, …_FP16_UTIL, …_INTEGER_UTIL).
+	Engine    Reading[Percent] // of the time in which a compute or graphics engine worked
+	SM        Reading[Percent] // of the SMs that had work, over the time
+	Occupancy Reading[Percent] // of the warps that the SMs can hold, how many were there
+	// Of the time in which the tensor cores or the units for other arithmetic worked.
 	Tensor, FP64, FP32, FP16, Integer Reading[Percent]
-	// MemoryBandwidth is the share of the device memory's bandwidth in use
-	// (NVML_GPM_METRIC_DRAM_BW_UTIL).
-	MemoryBandwidth Reading[Percent]
-	// Traffic over PCIe (NVML_GPM_METRIC_PCIE_TX_PER_SEC, …_RX_…) and over all
-	// NVLinks together (NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, …_RX_…), as the
-	// device sends and receives.
-	PCIeSent, PCIeReceived     Reading[BytesPerSecond]
-	NVLinkSent, NVLinkReceived Reading[BytesPerSecond]
-	// PCIeMeasuredAt is there where PCIeSent and PCIeReceived are no such means:
-	// on a device without the counters they can be measured, each for 20 ms, by
-	// a call that keeps the driver busy for so long and is made each ten seconds
-	// at most, and only where it was asked for (nvmlDeviceGetPcieThroughput). It
-	// is when that began; between two measurements the last is given with its
-	// time.
+	MemoryBandwidth                   Reading[Percent] // of the bandwidth of the device's memory
+	PCIeSent, PCIeReceived            Reading[BytesPerSecond]
+	NVLinkSent, NVLinkReceived        Reading[BytesPerSecond] // over all links
+	// PCIeMeasuredAt is present where PCIeSent and PCIeReceived are not such
+	// means. On a device without the counters a source can measure them, each
+	// for 20 ms, every ten seconds at most, where the user asked for it.
+	// PCIeMeasuredAt is when the newest measurement began.
 	PCIeMeasuredAt Reading[time.Time]
 }
 
-// AbsentActivity is an activity of which nothing is there, for one reason.
+// AbsentActivity is an activity in which every reading is absent for one reason.
 func AbsentActivity(q Quality) Activity {
 	part, rate := Absent[Percent](q), Absent[BytesPerSecond](q)
 	return Activity{
@@ -165,16 +151,15 @@ func AbsentActivity(q Quality) Activity {
 	}
 }
 
-// PCIeMeasured reports whether the traffic over PCIe was measured for a moment
-// and not counted, see PCIeMeasuredAt.
+// PCIeMeasured reports whether the traffic over PCIe was measured, not counted;
+// see PCIeMeasuredAt.
 func (a Activity) PCIeMeasured() bool { return a.PCIeMeasuredAt.Present() }
 
-// Memory is the device's own memory, as nvidia-smi reports it: what the
-// driver reserves for itself is not in Used (nvmlDeviceGetMemoryInfo_v2).
+// Memory is the device's own memory. What the driver reserves for itself is not
+// in Used.
 type Memory struct {
 	Total, Used, Free, Reserved Reading[Bytes]
-	// BAR1 is the window through which the host maps device memory
-	// (nvmlDeviceGetBAR1MemoryInfo).
+	// BAR1 is the window through which the host maps device memory.
 	BAR1Total, BAR1Used Reading[Bytes]
 }
 
@@ -190,26 +175,25 @@ func (m Memory) Utilization() Reading[Percent] {
 
 // Thermal is how hot the device is, and the limits it knows of itself.
 type Thermal struct {
-	GPU    Reading[Celsius] // the die (nvmlDeviceGetTemperatureV, or nvmlDeviceGetTemperature)
-	Memory Reading[Celsius] // NVML_FI_DEV_MEMORY_TEMP; HBM products mostly
+	GPU     Reading[Celsius] // the die's own sensor
+	HotSpot Reading[Celsius] // the hottest of the die's sensors, also called junction
+	Memory  Reading[Celsius] // mostly of products with HBM
 	// Slowdown is where the hardware slows itself down, Shutdown where it
 	// switches off, Target what the driver steers towards, MemoryMax where
-	// memory makes it slow down (nvmlDeviceGetTemperatureThreshold).
+	// hot memory makes the hardware slow down.
 	Slowdown, Shutdown, Target, MemoryMax Reading[Celsius]
-	// Margin is how many degrees are left to the nearest slowdown limit; it
-	// can be negative (nvmlDeviceGetMarginTemperature).
-	Margin Reading[Celsius]
+	Margin                                Reading[Celsius] // left to the nearest slowdown limit; may be negative
 }
 
-// Fans are the device's own. Passive products have none: Count is a reported
-// 0, or not supported, and the chassis does the blowing.
+// Fans are the device's own. A product that the chassis cools has none: Count is
+// a reported 0, or not supported.
 type Fans struct {
-	Count Reading[int] // nvmlDeviceGetNumFans
-	Fans  []Fan        // by fan index
+	Count Reading[int]
+	Fans  []Fan // by fan index
 }
 
-// Commanded is the highest commanded speed of the fans, the number that
-// nvidia-smi shows for a whole card; absent where no fan reports one.
+// Commanded is the highest commanded speed of the fans; absent where no fan
+// reports one.
 func (f Fans) Commanded() Reading[Percent] {
 	var out Reading[Percent]
 	for _, fan := range f.Fans {
@@ -235,74 +219,59 @@ func (f Fans) Commanded() Reading[Percent] {
 // A Fan is one fan of a device.
 type Fan struct {
 	// Commanded is the speed that the driver asks for, in percent of a
-	// noise limit; it may pass 100, and a blocked fan still shows it
-	// (nvmlDeviceGetFanSpeed_v2).
+	// noise limit. It may pass 100, and a blocked fan still shows it.
 	Commanded Reading[Percent]
-	// RPM is what the fan's tachometer says (nvmlDeviceGetFanSpeedRPM).
-	RPM Reading[RPM]
-	// Target is the speed that the driver steers towards
-	// (nvmlDeviceGetTargetFanSpeed).
-	Target Reading[Percent]
-	// Policy is who decides: "automatic" or "manual"
-	// (nvmlDeviceGetFanControlPolicy_v2).
-	Policy Reading[string]
+	RPM       Reading[RPM]     // what the fan's tachometer counts
+	Target    Reading[Percent] // what the driver steers towards
+	Policy    Reading[string]  // who decides: "automatic" or "manual"
 }
 
 // Power is what the device draws and may draw.
 type Power struct {
-	Draw          Reading[Watts] // nvmlDeviceGetPowerUsage: over the last second on Ampere and newer
-	EnforcedLimit Reading[Watts] // the lowest of all limits in force (nvmlDeviceGetEnforcedPowerLimit)
-	DefaultLimit  Reading[Watts] // nvmlDeviceGetPowerManagementDefaultLimit
-	MinLimit      Reading[Watts] // what a limit may be set to (nvmlDeviceGetPowerManagementLimitConstraints)
-	MaxLimit      Reading[Watts]
-	Energy        Reading[Joules] // since the driver was loaded (nvmlDeviceGetTotalEnergyConsumption)
+	Draw               Reading[Watts] // now or over the last second, by product
+	EnforcedLimit      Reading[Watts] // the lowest of all limits in force
+	DefaultLimit       Reading[Watts]
+	MinLimit, MaxLimit Reading[Watts]  // what a limit may be set to
+	Energy             Reading[Joules] // since the driver was loaded
 }
 
 // Clocks are frequencies now and at most, the performance state, and what
 // holds the clocks down.
 type Clocks struct {
-	Graphics, SM, Memory, Video             Reading[Megahertz] // nvmlDeviceGetClockInfo
-	MaxGraphics, MaxSM, MaxMemory, MaxVideo Reading[Megahertz] // nvmlDeviceGetMaxClockInfo
-	// PerformanceState is 0 (P0, fastest) to 15
-	// (nvmlDeviceGetPerformanceState).
-	PerformanceState Reading[int]
-	// EventReasons is what holds the clocks where they are; an empty set is
-	// a reading too (nvmlDeviceGetCurrentClocksEventReasons).
-	EventReasons Reading[ClockEventReasons]
+	Graphics, SM, Memory, Video             Reading[Megahertz]
+	MaxGraphics, MaxSM, MaxMemory, MaxVideo Reading[Megahertz]
+	PerformanceState                        Reading[int]               // 0 (fastest) to 15
+	EventReasons                            Reading[ClockEventReasons] // an empty set is a reading too
 }
 
 // PCIe is the device's link to the host.
 type PCIe struct {
-	Generation, MaxGeneration Reading[int] // nvmlDeviceGetCurrPcieLinkGeneration, …MaxPcie…
-	Width, MaxWidth           Reading[int] // lanes
-	// Replays counts packets sent again since the driver was loaded
-	// (nvmlDeviceGetPcieReplayCounter).
-	Replays Reading[uint64]
+	Generation, MaxGeneration Reading[int]
+	Width, MaxWidth           Reading[int]    // lanes
+	Replays                   Reading[uint64] // packets sent again since the driver was loaded
 }
 
-// Health is what has gone wrong in the device's memory.
+// Health is what has gone wrong in the device's memory, and in its driver.
 type Health struct {
-	ECCMode        Reading[bool] // nvmlDeviceGetEccMode, current
+	ECCMode        Reading[bool]
 	ECCModePending Reading[bool] // after the next restart
-	// Errors since the driver was loaded (volatile) and in the device's
-	// life (aggregate), all memories (nvmlDeviceGetTotalEccErrors).
+	// Errors of all memories, since the driver was loaded (volatile) and in
+	// the device's life (aggregate).
 	CorrectedVolatile, UncorrectedVolatile   Reading[uint64]
 	CorrectedAggregate, UncorrectedAggregate Reading[uint64]
-	// Remapped rows: spares in use (nvmlDeviceGetRemappedRows).
+	// Remapped rows: spares in use.
 	RemappedCorrectable, RemappedUncorrectable Reading[uint64]
 	RemapPending, RemapFailed                  Reading[bool]
-	// Retired pages on products before row remapping
-	// (nvmlDeviceGetRetiredPages_v2).
+	// Retired pages, on products without row remapping.
 	RetiredSingleBit, RetiredDoubleBit Reading[uint64]
 	RetirementPending                  Reading[bool]
 	// XIDs are the driver's error events since gpuwhy began to listen, by
-	// code; an empty list where it listens and there were none
-	// (nvmlEventTypeXidCriticalError).
+	// code; an empty list where it listens and there were none.
 	XIDs Reading[[]XID]
 }
 
-// An XID counts one kind of error that the driver reported about a device, such
-// as 79, "GPU has fallen off the bus".
+// An XID counts the errors of one code that the driver reported about a device.
+// The codes are the driver's own.
 type XID struct {
 	Code  int
 	Count uint64
@@ -311,11 +280,11 @@ type XID struct {
 
 // Modes are switches that an administrator can set.
 type Modes struct {
-	Persistence   Reading[bool]   // the driver stays loaded without clients (nvmlDeviceGetPersistenceMode)
-	Compute       Reading[string] // "default", "exclusive_process", "prohibited" (nvmlDeviceGetComputeMode)
-	MIG           Reading[bool]   // nvmlDeviceGetMigMode, current
-	MIGPending    Reading[bool]
-	DisplayActive Reading[bool] // a display server draws on it (nvmlDeviceGetDisplayActive)
+	Persistence   Reading[bool]   // the driver stays loaded without clients
+	Compute       Reading[string] // "default", "exclusive_thread", "exclusive_process" or "prohibited"
+	MIG           Reading[bool]
+	MIGPending    Reading[bool] // after the next reset
+	DisplayActive Reading[bool] // a display server draws on it
 }
 
 // An Instance is a MIG instance: a part of a device with memory and engines of

@@ -26,8 +26,8 @@ var (
 // Advice is an error for people: what happened and what to do. It is found
 // with errors.AsType[*Advice]. Its zero says nothing.
 type Advice struct {
-	What string // a clause without a full stop: "the NVIDIA driver is not loaded"
-	Try  string // what a person can do: "install it, or check that nvidia-smi runs"
+	What string // a clause without a full stop: "the driver is not loaded"
+	Try  string // what a person can do: "install it, or look for it in the kernel log"
 	Err  error  // for the log and errors.Is; may be nil
 }
 

@@ -22,10 +22,9 @@ type Process struct {
 	// Memory that the process holds on the device; absent under Windows
 	// display mode, WSL and where the driver does not say.
 	Memory Reading[Bytes]
-	// Shares of the engines' time over the last sample window, 0 to 100
-	// (nvmlDeviceGetProcessUtilization). A process without a sample in the
-	// window has a reported 0 where the driver takes samples, and is absent
-	// where it takes none.
+	// Shares of the engines' time over the last sample window, 0 to 100: a
+	// reported 0 for a process without a sample in the window, absent where
+	// the driver takes no samples.
 	SM, MemoryBandwidth, Encoder, Decoder Reading[Percent]
 	// GPUInstance and ComputeInstance name the MIG instance; absent
 	// outside MIG mode.

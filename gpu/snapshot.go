@@ -89,16 +89,10 @@ func (s *Snapshot) Device(uuid string) (*Device, bool) {
 
 // A Driver is what answers for the devices of one source.
 type Driver struct {
-	Source string
-	// Version of the kernel driver, such as "550.54.15"
-	// (nvmlSystemGetDriverVersion).
-	Version Reading[string]
-	// CUDA is the newest CUDA version that the driver supports, such as
-	// "12.4", not the toolkit's (nvmlSystemGetCudaDriverVersion_v2).
-	CUDA Reading[string]
-	// Library is the management library's version, such as
-	// "12.550.54.15" (nvmlSystemGetNVMLVersion).
-	Library Reading[string]
+	Source  string
+	Version Reading[string] // of the kernel driver, such as "550.54.15"
+	CUDA    Reading[string] // the newest that the driver supports, such as "12.4"; not the toolkit's
+	Library Reading[string] // version of the management library
 }
 
 // A Failure says that a source can't be read: since when, what was tried, and
@@ -120,7 +114,7 @@ type Failure struct {
 type Totals struct {
 	Devices     int
 	Answering   int
-	Busy        int // of those that answer: GPU utilization of 5 % or more
+	Busy        int // of those that answer: GPU utilization of BusyFrom or more
 	Processes   int
 	MemoryUsed  Reading[Bytes]
 	MemoryTotal Reading[Bytes]
@@ -135,9 +129,12 @@ type Totals struct {
 	MaxTemperature    Reading[Celsius]
 }
 
-// busyFrom is the utilization from which a device counts as busy: below it a
-// desktop's own drawing is the usual cause.
-const busyFrom Percent = 5
+// BusyFrom is the utilization in percent from which a device counts as busy. Below it,
+// the device has no work: a desktop that draws itself is the usual cause.
+const BusyFrom = 5
+
+// RestsFrom is the performance state from which on a device rests: it saves power.
+const RestsFrom = 5
 
 // Totals adds the snapshot's devices up.
 func (s *Snapshot) Totals() Totals { return Nodes{s}.Totals() }
@@ -153,7 +150,7 @@ func TotalsOf(devices iter.Seq[*Device]) Totals {
 			continue
 		}
 		t.Answering++
-		if v, ok := d.Utilization.GPU.Trusted(); ok && v >= busyFrom {
+		if v, ok := d.Utilization.GPU.Trusted(); ok && v >= BusyFrom {
 			t.Busy++
 		}
 		t.Processes += len(d.Processes.Or(nil))

@@ -114,7 +114,7 @@ export const awayText = (g) => say(`state ${g.state}`);
  */
 export function cardState(g) {
   const util = g.utilization.gpu_percent;
-  const state = g.state !== "ok" ? g.state : util == null ? "on" : util >= 5 ? "busy" : "idle";
+  const state = g.state !== "ok" ? g.state : util == null ? "on" : util >= Number(say("busy from")) ? "busy" : "idle";
   return [state, say(`state ${state}`)];
 }
 

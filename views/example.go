@@ -149,7 +149,7 @@ func exampleMany(now time.Time, n int) *gpu.Snapshot {
 		d := exampleDevice(now, i, "NVIDIA H200", 143771<<20, busy)
 		d.Source = gpu.SourceSimulated
 		d.Fans = gpu.Fans{Count: gpu.Of(0)}
-		if busy >= busyFrom {
+		if busy >= gpu.BusyFrom {
 			d.Processes = gpu.Of([]gpu.Process{
 				exampleProcess(20000+i, gpu.TypeCompute, "python", fmt.Sprintf("user%d", i%5), "", d.Memory.Used.Or(0)-(1<<30), gpu.Percent(busy), now.Add(-time.Duration(i)*time.Minute)),
 			})
@@ -202,7 +202,7 @@ func exampleDevice(now time.Time, index int, name string, total gpu.Bytes, busy 
 			Power:   gpu.Power{Draw: gpu.Of(gpu.Watts(72 + 5.95*busy)), EnforcedLimit: gpu.Of[gpu.Watts](700)},
 			Clocks: gpu.Clocks{
 				SM:               gpu.Of(gpu.Megahertz(345 + 15*float64(int(busy)))),
-				PerformanceState: gpu.Of(map[bool]int{true: 0, false: 8}[busy >= busyFrom]),
+				PerformanceState: gpu.Of(map[bool]int{true: 0, false: 8}[busy >= gpu.BusyFrom]),
 				EventReasons:     gpu.Of(gpu.ClockEventReasons(0)),
 			},
 			Processes: gpu.Of([]gpu.Process{}),

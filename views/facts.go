@@ -9,6 +9,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
 // A DeviceFact is one reading, what it means, and where it comes from.
@@ -82,103 +83,47 @@ type FactList struct {
 	From  string
 }
 
-// A factSpec is what is known of a fact before there is a device.
-type factSpec struct {
-	path, label, format, means, from string
-	value                            func(*gpu.Device) Value
-	instead                          *string // see DeviceFact.Else
-	then                             string  // the call while the traffic over PCIe is measured; empty: from
+// formatOf names how the readings of a unit are written. Scripts know the formats by name.
+var formatOf = [...]string{
+	catalog.Count: "whole", catalog.Total: "whole", catalog.PerformanceState: "text", catalog.Percent: "percent",
+	catalog.Celsius: "celsius", catalog.Watts: "watts", catalog.Joules: "energy", catalog.Megahertz: "megahertz",
+	catalog.RPM: "rpm", catalog.Bytes: "memory", catalog.BytesPerSecond: "rate", catalog.FramesPerSecond: "fps",
+	catalog.Microseconds: "delay", catalog.Moment: "moment", catalog.Switch: "yesNo", catalog.Text: "text",
+	catalog.Reasons: "reasons", catalog.Errors: "kinds",
 }
 
-func reads[T any](path, label string, get func(*gpu.Device) gpu.Reading[T], means, from string) factSpec {
-	return factSpec{path: path, label: label, format: formatOf[T](), means: means, from: from, value: func(d *gpu.Device) Value { return written(get(d)) }}
+// formats write numbers; memory is in MiB.
+var formats = map[string]func(float64) string{
+	"whole": whole, "percent": percent, "celsius": celsius, "watts": watts, "energy": energy, "megahertz": megahertz, "rpm": rpm,
+	"memory": memory, "some": some, "rate": rate, "fps": fps, "delay": delay,
 }
 
-// told is for what is always known.
-func told(path, label string, get func(*gpu.Device) string, means, from string) factSpec {
-	return reads(path, label, func(d *gpu.Device) gpu.Reading[string] { return gpu.Of(get(d)) }, means, from)
-}
-
-// formatOf names how a type of reading is written.
-func formatOf[T any]() string {
-	switch any(*new(T)).(type) {
-	case gpu.Percent:
-		return "percent"
-	case gpu.Celsius:
-		return "celsius"
-	case gpu.Watts:
-		return "watts"
-	case gpu.Megahertz:
-		return "megahertz"
-	case gpu.RPM:
-		return "rpm"
-	case gpu.Bytes:
-		return "memory"
-	case gpu.Joules:
-		return "energy"
-	case gpu.BytesPerSecond:
-		return "rate"
-	case gpu.FramesPerSecond:
-		return "fps"
-	case gpu.Microseconds:
-		return "delay"
-	case time.Time:
-		return "moment"
-	case gpu.ClockEventReasons:
-		return "reasons"
-	case []gpu.XID:
-		return "kinds"
-	case bool:
-		return "yesNo"
-	case string:
-		return "text"
-	default:
-		return "whole"
-	}
-}
-
-func written[T any](r gpu.Reading[T]) Value {
-	switch r := any(r).(type) {
-	case gpu.Reading[gpu.Percent]:
-		return show(num(r), percent)
-	case gpu.Reading[gpu.Celsius]:
-		return show(num(r), celsius)
-	case gpu.Reading[gpu.Watts]:
-		return show(num(r), watts)
-	case gpu.Reading[gpu.Megahertz]:
-		return show(num(r), megahertz)
-	case gpu.Reading[gpu.RPM]:
-		return show(num(r), rpm)
-	case gpu.Reading[gpu.Bytes]:
-		return show(mebi(r), memory)
-	case gpu.Reading[gpu.Joules]:
-		return show(num(r), energy)
-	case gpu.Reading[gpu.BytesPerSecond]:
-		return show(num(r), rate)
-	case gpu.Reading[gpu.FramesPerSecond]:
-		return show(num(r), fps)
-	case gpu.Reading[gpu.Microseconds]:
-		return show(num(r), delay)
-	case gpu.Reading[int]:
-		return show(num(r), whole)
-	case gpu.Reading[uint64]:
-		return show(newNumber(float64(r.Or(0)), r.Quality()), whole)
-	case gpu.Reading[time.Time]:
-		v := worded(r, moment)
+// written is a reading in words.
+func written(u catalog.Unit, ref catalog.Ref) Value {
+	switch r := ref.(type) {
+	case *gpu.Reading[time.Time]:
+		v := worded(*r, moment)
 		v.At = stamp(r.Or(time.Time{}))
 		return v
-	case gpu.Reading[[]gpu.XID]:
-		return worded(r, kinds)
-	case gpu.Reading[bool]:
-		return worded(r, yesNo)
-	case gpu.Reading[gpu.ClockEventReasons]:
-		return worded(r, reasonsInWords)
-	case gpu.Reading[string]:
-		return shown(r, longestSentence)
-	default:
-		panic("views: no words for this type of reading")
+	case *gpu.Reading[[]gpu.XID]:
+		return worded(*r, kinds)
+	case *gpu.Reading[bool]:
+		return worded(*r, yesNo)
+	case *gpu.Reading[gpu.ClockEventReasons]:
+		return worded(*r, reasonsInWords)
+	case *gpu.Reading[string]:
+		return shown(*r, longestSentence)
+	case *gpu.Reading[gpu.Bytes]:
+		return show(mebi(*r), memory)
+	case *gpu.Reading[int]:
+		if u == catalog.PerformanceState {
+			return shown(gpu.Map(*r, pstate), longestName)
+		}
 	}
+	return show(num(catalog.Number(ref)), formats[formatOf[u]])
 }
+
+func pstate(p int) string { return "P" + strconv.Itoa(p) }
 
 func worded[T any](r gpu.Reading[T], format func(T) string) Value {
 	if !r.Present() {
@@ -211,29 +156,83 @@ func reasonsInWords(r gpu.ClockEventReasons) string {
 	return cmp.Or(strings.Join(words, "; "), say("nothing"))
 }
 
+// newFacts are all readings of a device, in the groups of package gpu.
 func newFacts(d *gpu.Device) []FactGroup {
-	groups := make([]FactGroup, len(factSpecs))
-	for i, spec := range factSpecs {
-		groups[i].Title = spec.title
-		for _, f := range spec.facts {
-			groups[i].Facts = append(groups[i].Facts, f.of(d))
+	var groups []FactGroup
+	add := func(g *catalog.Group) {
+		out := FactGroup{Title: g.Title, List: newList(d, g.Page(true))}
+		for _, r := range g.Page(false) {
+			out.Facts = append(out.Facts, newFact(d, r))
 		}
-		if spec.list != nil {
-			groups[i].List = spec.list(d)
+		if len(out.Facts) > 0 {
+			groups = append(groups, out)
 		}
 	}
+	for i := range catalog.Groups[1:] {
+		add(&catalog.Groups[1+i])
+	}
+	add(&catalog.Groups[0]) // who it is comes last
 	return groups
 }
 
-func (f factSpec) of(d *gpu.Device) DeviceFact {
-	out := DeviceFact{Path: f.path, Format: f.format, Label: f.label, Value: f.value(d), Means: f.means, From: f.from, Else: f.instead}
-	if f.then != "" {
-		out.Or = &Origin{Path: measuredAt, Then: f.then, Else: f.from}
+func blankFact(r *catalog.Row) DeviceFact {
+	return DeviceFact{Path: r.Path, Format: formatOf[r.Unit], Label: r.Label}
+}
+
+func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
+	out := blankFact(r)
+	out.Value, out.Means, out.From = written(r.Unit, r.At(d)), r.Means, r.From.Of(d.Source)
+	if r.Instead != "" {
+		out.Else = &r.Instead
+	}
+	if r.Measured != nil {
+		out.Or = &Origin{Path: measuredAt.Path, Then: r.Measured.Of(d.Source), Else: out.From}
 		if d.Activity.PCIeMeasured() {
-			out.From = f.then
+			out.From = out.Or.Then
 		}
 	}
 	return ownFact(d, out)
+}
+
+// measuredAt is there while traffic over PCIe is measured, and not counted.
+var measuredAt = catalog.Reading("activity.pcie_measured_at")
+
+// aboutLists is what a list of parts means, and which calls have it.
+var aboutLists = map[string][2]string{
+	"fans": {
+		"The percentage is what the driver asks for, not what the fan turns: a blocked fan shows it too. Its scale is the maker’s noise limit, so it may pass 100 %. Turns is what the tachometer says.",
+		"nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetTargetFanSpeed, nvmlDeviceGetFanControlPolicy_v2",
+	},
+	"health.xids": {"The kernel log (dmesg) has the same numbers with details.", ""},
+	"instances": {
+		"Parts of the GPU with memory and engines of their own. They are not in any total.",
+		"nvmlDeviceGetMigDeviceHandleByIndex",
+	},
+}
+
+// newList is a table of a device's parts; nil where there is no reading of a part. Its facts stand for their places:
+// their paths begin in the part.
+func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
+	if len(columns) == 0 {
+		return nil
+	}
+	key := columns[0].List
+	out := &FactList{Key: key, Means: aboutLists[key][0], From: aboutLists[key][1]}
+	for i, r := range columns {
+		blank := blankFact(r)
+		out.Heads, out.Blank = append(out.Heads, r.Label), append(out.Blank, blank)
+		row := 0
+		r.Visit(d, func(_ string, ref catalog.Ref) {
+			if i == 0 {
+				out.Rows = append(out.Rows, nil)
+			}
+			f := blank
+			f.Value = written(r.Unit, ref)
+			out.Rows[row] = append(out.Rows[row], f)
+			row++
+		})
+	}
+	return out
 }
 
 // ownFact is the fact with what is said of it where it has no value.
@@ -263,63 +262,3 @@ func onFact(d *gpu.Device, v Value) Value {
 	}
 	return v
 }
-
-// parts makes a table of a device's parts. The rows' facts stand for their
-// places: their paths begin in the part.
-func parts[T any](key string, list []T, columns []column[T], means, from string) *FactList {
-	out := &FactList{Key: key, Means: means, From: from}
-	for _, c := range columns {
-		out.Heads = append(out.Heads, c.label)
-		out.Blank = append(out.Blank, DeviceFact{Label: c.label, Path: c.path, Format: c.format})
-	}
-	for i := range list {
-		var row []DeviceFact
-		for _, c := range columns {
-			row = append(row, DeviceFact{Label: c.label, Path: c.path, Format: c.format, Value: c.value(&list[i])})
-		}
-		out.Rows = append(out.Rows, row)
-	}
-	return out
-}
-
-type column[T any] struct {
-	path, label, format string
-	value               func(*T) Value
-}
-
-func col[T, V any](path, label string, get func(*T) gpu.Reading[V]) column[T] {
-	return column[T]{path, label, formatOf[V](), func(t *T) Value { return written(get(t)) }}
-}
-
-func fanList(d *gpu.Device) *FactList {
-	return parts("fans", d.Fans.Fans, []column[gpu.Fan]{
-		col("percent", "Asked for", func(f *gpu.Fan) gpu.Reading[gpu.Percent] { return f.Commanded }),
-		col("rpm", "Turns", func(f *gpu.Fan) gpu.Reading[gpu.RPM] { return f.RPM }),
-		col("target_percent", "Steers towards", func(f *gpu.Fan) gpu.Reading[gpu.Percent] { return f.Target }),
-		col("policy", "Decided", func(f *gpu.Fan) gpu.Reading[string] { return f.Policy }),
-	}, "The percentage is what the driver asks for, not what the fan turns: a blocked fan shows it too. Its scale is the maker’s noise limit, so it may pass 100 %. Turns is what the tachometer says.",
-		"nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetTargetFanSpeed, nvmlDeviceGetFanControlPolicy_v2")
-}
-
-func xidList(d *gpu.Device) *FactList {
-	return parts("health.xids", d.Health.XIDs.Or(nil), []column[gpu.XID]{
-		col("code", "Xid", func(x *gpu.XID) gpu.Reading[int] { return gpu.Of(x.Code) }),
-		col("count", "Times", func(x *gpu.XID) gpu.Reading[uint64] { return gpu.Of(x.Count) }),
-		col("last", "Last", func(x *gpu.XID) gpu.Reading[time.Time] { return gpu.Of(x.Last) }),
-	}, "The kernel log (dmesg) has the same numbers with details.", "")
-}
-
-func instanceList(d *gpu.Device) *FactList {
-	type in = gpu.Instance
-	return parts("instances", d.Instances, []column[in]{
-		col("name", "Instance", func(i *in) gpu.Reading[string] { return gpu.Of(i.Name) }),
-		col("uuid", "UUID", func(i *in) gpu.Reading[string] { return gpu.Of(i.UUID) }),
-		col("memory.used_mb", "Used", func(i *in) gpu.Reading[gpu.Bytes] { return i.Memory.Used }),
-		col("memory.total_mb", "Of", func(i *in) gpu.Reading[gpu.Bytes] { return i.Memory.Total }),
-		col("multiprocessor_count", "SMs", func(i *in) gpu.Reading[int] { return i.Multiprocessors }),
-		col("memory_slice_count", "Memory slices", func(i *in) gpu.Reading[int] { return i.MemorySlices }),
-		col("compute_slice_count", "Compute slices", func(i *in) gpu.Reading[int] { return i.ComputeSliceCount }),
-	}, "Parts of the GPU with memory and engines of their own. They are not in any total.", "nvmlDeviceGetMigDeviceHandleByIndex")
-}
-
-func pstate(p int) string { return "P" + strconv.Itoa(p) }

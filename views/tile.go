@@ -34,9 +34,6 @@ type Tile struct {
 	Notice      string // why, and what to do
 }
 
-// busyFrom is the utilization from which a device is called busy.
-const busyFrom = 5
-
 func newTile(d *gpu.Device, base string, now time.Time) Tile {
 	t := Tile{
 		Key:     d.Node + "/" + d.UUID,
@@ -57,7 +54,7 @@ func newTile(d *gpu.Device, base string, now time.Time) Tile {
 	switch util := num(d.Utilization.GPU); {
 	case !util.ok():
 		t.State = "on"
-	case util.value >= busyFrom:
+	case util.value >= gpu.BusyFrom:
 		t.State = "busy"
 	default:
 		t.State = "idle"

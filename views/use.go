@@ -120,8 +120,6 @@ func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reas
 	return out
 }
 
-var formats = map[string]func(float64) string{"memory": memory, "some": some, "watts": watts, "percent": percent}
-
 // some writes memory, if there is any.
 func some(mib float64) string {
 	if mib == 0 {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // texts are those that both the first paint and the scripts write; what
@@ -37,6 +39,7 @@ var texts = map[string]string{
 	"state busy":          "busy",
 	"state idle":          "idle",
 	"state on":            "answering",
+	"busy from":           strconv.Itoa(gpu.BusyFrom), // percent
 	"state lost":          "lost",
 	"state asleep":        "asleep",
 	"state not_answering": "not answering",

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
@@ -76,6 +77,9 @@ type watch struct {
 	// measure returns the value of a device; not ok where it is absent, or can't
 	// be trusted.
 	measure func(*subject) (float64, bool)
+	// narrowed is measure for a rule that looks at some of the processes alone;
+	// nil where the watch can't be narrowed.
+	narrowed func(*subject) (float64, bool)
 	// blame returns the processes that cause it. It is nil where processes don't.
 	blame func(*subject) []gpu.Process
 	holds bool // they cause it by the memory that they hold, not by their work
@@ -99,47 +103,46 @@ type subject struct {
 }
 
 const (
-	mib         = 1 << 20
-	idlePercent = 5 // utilization below which a device has no work
-	largest     = 1e9
+	mib     = 1 << 20
+	largest = 1e9
 )
 
 var watches = map[Watch]*watch{
-	Utilization: {
-		unit: "%", most: 100, shares: true, measure: utilization, blame: workers,
+	Utilization: reads("utilization.gpu", watch{
+		most: 100, shares: true, narrowed: usedByThose, blame: workers,
 		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s",
 			partWhat: "what processes%s use", part: "is kept %s busy by processes%s"},
-	},
-	Temperature: {
-		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.GPU) }, blame: workers,
+	}),
+	Temperature: reads("thermal.gpu", watch{
+		least: -50, most: 200, blame: workers,
 		words: words{what: "its temperature", now: "is at %s", began: "it rose above %s", over: "no longer above %s"},
-	},
+	}),
 	TemperatureMargin: {
 		unit: "°C", below: true, least: -100, most: 200, measure: margin, blame: workers,
 		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it",
 			beganAbove: "it rose more than %s above it", overAbove: "no longer more than %s above it"},
 	},
-	MemoryTemperature: {
-		unit: "°C", least: -50, most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Thermal.Memory) }, blame: workers,
+	MemoryTemperature: reads("thermal.memory", watch{
+		least: -50, most: 200, blame: workers,
 		words: words{what: "the temperature of its memory", now: "has its memory at %s", began: "that rose above %s", over: "no longer above %s"},
-	},
-	Memory: {
-		unit: "%", most: 100, shares: true, measure: memoryShare, blame: holders, holds: true,
+	}),
+	Memory: reads("memory.share", watch{
+		most: 100, shares: true, narrowed: heldByThose, blame: holders, holds: true,
 		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s",
 			partWhat: "what processes%s use", part: "has %s of its memory held by processes%s"},
-	},
-	Power: {
-		unit: "W", most: 10_000, measure: func(s *subject) (float64, bool) { return trusted(s.d.Power.Draw) }, blame: workers,
+	}),
+	Power: reads("power.draw", watch{
+		most: 10_000, blame: workers,
 		words: words{what: "what it draws", now: "draws %s", began: "that rose above %s", over: "no longer above %s"},
-	},
+	}),
 	PowerShare: {
 		unit: "%", most: 200, measure: powerShare, blame: workers,
 		words: words{what: "what it draws, or its power limit", now: "draws %s of its power limit", began: "that rose above %s", over: "no longer above %s"},
 	},
-	Fan: {
-		unit: "%", most: 200, measure: func(s *subject) (float64, bool) { return trusted(s.d.Fans.Commanded()) }, blame: workers,
+	Fan: reads("fans.commanded", watch{
+		most: 200, blame: workers,
 		words: words{what: "its fan speed", now: "has its fan at %s", began: "that rose above %s", over: "no longer above %s"},
-	},
+	}),
 	FanFailing: {
 		kind: condition, measure: fanFailing,
 		words: words{what: "its fans", now: "has a fan that does not turn as it should", over: "has no fan now that is seen to fail",
@@ -198,17 +201,22 @@ var watches = map[Watch]*watch{
 	},
 }
 
-func trusted[T ~float64 | ~int](r gpu.Reading[T]) (float64, bool) {
-	v, ok := r.Trusted()
-	return float64(v), ok
+// reads is a watch of one reading, in the reading's own unit.
+func reads(id string, w watch) *watch {
+	row := catalog.Reading(id)
+	w.unit = row.Unit.String()
+	w.measure = func(s *subject) (float64, bool) {
+		if w.narrowed != nil && s.rule.Scope.narrows() {
+			return w.narrowed(s)
+		}
+		return row.Number(s.d).Trusted()
+	}
+	return &w
 }
 
-// utilization is the device's, or the sum of the multiprocessor shares of those
-// that the rule looks at.
-func utilization(s *subject) (float64, bool) {
-	if !s.rule.Scope.narrows() {
-		return trusted(s.d.Utilization.GPU)
-	}
+// usedByThose is the sum of the multiprocessor shares of the processes that the
+// rule looks at.
+func usedByThose(s *subject) (float64, bool) {
 	sum := 0.0
 	known, ok := s.each(func(p *gpu.Process) bool {
 		v, ok := p.SM.Trusted()
@@ -218,11 +226,8 @@ func utilization(s *subject) (float64, bool) {
 	return min(sum, 100), ok && known
 }
 
-// memoryShare is the device's, or of those that the rule looks at.
-func memoryShare(s *subject) (float64, bool) {
-	if !s.rule.Scope.narrows() {
-		return trusted(s.d.Memory.Utilization())
-	}
+// heldByThose is the share of the memory that those processes hold.
+func heldByThose(s *subject) (float64, bool) {
 	held, ok := s.held(func(*gpu.Process) bool { return true })
 	total, known := s.d.Memory.Total.Trusted()
 	if !ok || !known || total == 0 {
@@ -359,7 +364,7 @@ func remap(s *subject) (float64, bool) {
 // does not count.
 func idleHeld(s *subject) (float64, bool) {
 	util, ok := s.d.Utilization.GPU.Trusted()
-	if !ok || util >= idlePercent {
+	if !ok || util >= gpu.BusyFrom {
 		return 0, ok
 	}
 	held, ok := s.held(computes)
@@ -387,7 +392,7 @@ func notHeldIdle(s *subject) string {
 // works reports whether the device is seen to have work.
 func (s *subject) works() bool {
 	util, ok := s.d.Utilization.GPU.Trusted()
-	return ok && util >= idlePercent
+	return ok && util >= gpu.BusyFrom
 }
 
 // idleReserved is about a device that a scheduler keeps for somebody. Anybody's
@@ -395,7 +400,7 @@ func (s *subject) works() bool {
 func idleReserved(s *subject) (float64, bool) {
 	util, ok := s.d.Utilization.GPU.Trusted()
 	list, known := s.d.Reservations.Trusted()
-	return is(len(list) > 0 && util < idlePercent), ok && known
+	return is(len(list) > 0 && util < gpu.BusyFrom), ok && known
 }
 
 // notReservedIdle says that nobody reserves the device any more; empty while

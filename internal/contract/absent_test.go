@@ -115,6 +115,7 @@ var readings = []reading{
 	amount("memory.bar1_used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.BAR1Used }),
 
 	number("temperature.current_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.GPU }),
+	number("temperature.hot_spot_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.HotSpot }),
 	number("temperature.memory_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Memory }),
 	number("temperature.slowdown_threshold_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Slowdown }),
 	number("temperature.shutdown_threshold_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Shutdown }),

@@ -211,6 +211,7 @@ type Memory struct {
 // Temperature in degrees Celsius.
 type Temperature struct {
 	Current   Float `json:"current_celsius"`            // of the die
+	HotSpot   Float `json:"hot_spot_celsius"`           // of the hottest spot of the die
 	Memory    Float `json:"memory_celsius"`             // of the memory
 	Slowdown  Float `json:"slowdown_threshold_celsius"` // where the hardware slows itself down
 	Shutdown  Float `json:"shutdown_threshold_celsius"` // where it switches itself off
@@ -486,6 +487,7 @@ func newMemory(m gpu.Memory, q qualities) Memory {
 func newTemperature(t gpu.Thermal, q qualities) Temperature {
 	return Temperature{
 		Current:   float(note(q, "temperature.current_celsius", t.GPU)),
+		HotSpot:   float(note(q, "temperature.hot_spot_celsius", t.HotSpot)),
 		Memory:    float(note(q, "temperature.memory_celsius", t.Memory)),
 		Slowdown:  float(note(q, "temperature.slowdown_threshold_celsius", t.Slowdown)),
 		Shutdown:  float(note(q, "temperature.shutdown_threshold_celsius", t.Shutdown)),

@@ -59,7 +59,7 @@ func (b *builder) close(f *family) {
 // A family is one under construction.
 type family struct {
 	out      *dto.MetricFamily
-	kind     kind
+	counts   bool
 	gauges   []gaugeSeries
 	counters []counterSeries
 }
@@ -79,19 +79,19 @@ type (
 )
 
 // newFamily returns a family with memory for some series; it takes more.
-func newFamily(name, help string, k kind, room int) *family {
+func newFamily(name, help string, counts bool, room int) *family {
 	typ := dto.MetricType_GAUGE
-	if k == counter {
+	if counts {
 		typ = dto.MetricType_COUNTER
 	}
 	return &family{
-		out:  &dto.MetricFamily{Name: &name, Help: &help, Type: &typ, Metric: make([]*dto.Metric, 0, room)},
-		kind: k,
+		out:    &dto.MetricFamily{Name: &name, Help: &help, Type: &typ, Metric: make([]*dto.Metric, 0, room)},
+		counts: counts,
 	}
 }
 
 func (f *family) add(labels []*dto.LabelPair, v float64) {
-	if f.kind == counter {
+	if f.counts {
 		if len(f.counters) == 0 {
 			f.counters = make([]counterSeries, f.room())
 		}
@@ -124,7 +124,7 @@ func collect[T any](b *builder, rows []row[T], subject T, node string) {
 	base := []*dto.LabelPair{b.pair("node", node)}
 	for i := range rows {
 		r := &rows[i]
-		f := newFamily(r.name, r.help, r.kind, 1)
+		f := newFamily(r.name, r.help, r.counts(), 1)
 		r.readings(subject, func(v gpu.Reading[float64], values ...string) {
 			if n, ok := v.Trusted(); ok {
 				f.add(b.labels(base, r.labels, values), r.unit.ours(n))
@@ -132,15 +132,6 @@ func collect[T any](b *builder, rows []row[T], subject T, node string) {
 		})
 		b.close(f)
 	}
-}
-
-// readings calls emit for every series of the row.
-func (r *row[T]) readings(subject T, emit emit) {
-	if r.value != nil {
-		emit(r.value(subject))
-		return
-	}
-	r.each(subject, emit)
 }
 
 // snapshot makes the families of everything that a snapshot says.
@@ -162,10 +153,10 @@ func (b *builder) snapshot(s *gpu.Snapshot, ours, dcgm bool) {
 // be right has no series but the one that says so: a rule or a board would take
 // it for a reading.
 func (b *builder) ours(devices []*device) {
-	doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, doubtfulRow.kind, 0)
+	doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, false, 0)
 	for i := range deviceRows {
 		r := &deviceRows[i]
-		f := newFamily(r.name, r.help, r.kind, len(devices))
+		f := newFamily(r.name, r.help, r.counts(), len(devices))
 		for _, d := range devices {
 			if d.State != gpu.StateOK && !r.always {
 				continue

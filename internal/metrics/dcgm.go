@@ -8,35 +8,124 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
+
+// A dcgmForm is what a device's metric is in the DCGM family.
+type dcgmForm struct {
+	name   string
+	counts bool // it is a counter, which follows no suffix in DCGM's names
+	unit   unit
+	help   string // the row's own, with the unit, where it is empty
+	// value is nil for the row's own. part is in place of the device where MIG
+	// mode parts it; nil for what the instances do not have.
+	value func(*device) gpu.Reading[float64]
+	part  func(*gpu.Instance) gpu.Reading[gpu.Bytes]
+}
+
+// newDCGMForm is the form of a reading; nil where DCGM has none.
+func newDCGMForm(r *catalog.Row) *dcgmForm {
+	if r.DCGM == "" {
+		return nil
+	}
+	f := dcgmForms[r.DCGM]
+	f.name, f.unit = r.DCGM, units[r.Unit]
+	f.counts = r.Unit == catalog.Total || r.Unit == catalog.Joules
+	if r.Unit == catalog.Percent && strings.HasPrefix(r.DCGM, "DCGM_FI_PROF_") { // shares are ratios there
+		f.unit.dcgmName, f.unit.dcgm = "", f.unit.ours
+	}
+	return &f
+}
+
+// dcgmForms are those that are not simply the reading.
+var dcgmForms = map[string]dcgmForm{
+	"DCGM_FI_DEV_FB_TOTAL":    {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Total }},
+	"DCGM_FI_DEV_FB_USED":     {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Used }},
+	"DCGM_FI_DEV_FB_FREE":     {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Free }},
+	"DCGM_FI_DEV_FB_RESERVED": {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Reserved }},
+	"DCGM_FI_DEV_FAN_SPEED": {
+		help:  "Highest speed that the driver asks of the device's fans. In %.",
+		value: func(d *device) gpu.Reading[float64] { return num(d.Fans.Commanded()) },
+	},
+	"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {
+		help:  "What holds the clocks where they are, as the driver's own bits.",
+		value: func(d *device) gpu.Reading[float64] { return gpu.Map(d.Clocks.EventReasons, dcgmReasons) },
+	},
+	"DCGM_FI_DEV_XID_ERRORS": {
+		help:  "Code of the driver's newest error event about the device, 0 where there was none.",
+		value: func(d *device) gpu.Reading[float64] { return gpu.Map(d.Health.XIDs, lastXID) },
+	},
+	"DCGM_FI_PROF_PCIE_TX_BYTES": {
+		help:  "Traffic over PCIe from the device, over the time since the reading before. In bytes/s.",
+		value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeSent) },
+	},
+	"DCGM_FI_PROF_PCIE_RX_BYTES": {
+		help:  "Traffic over PCIe to the device, over the time since the reading before. In bytes/s.",
+		value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeReceived) },
+	},
+}
+
+// counted is traffic that the hardware's counters report, which DCGM's names promise.
+func counted(d *device, r gpu.Reading[gpu.BytesPerSecond]) gpu.Reading[float64] {
+	if d.Activity.PCIeMeasured() {
+		return gpu.Absent[float64](gpu.NotSupported)
+	}
+	return num(r)
+}
+
+// dcgmReasons are clock event reasons as DCGM's bits, lowest first.
+func dcgmReasons(set gpu.ClockEventReasons) float64 {
+	bits := 0
+	for i, reason := range []gpu.ClockEventReasons{
+		gpu.ReasonIdle, gpu.ReasonApplicationClocks, gpu.ReasonPowerCap, gpu.ReasonHardwareSlowdown, gpu.ReasonSyncBoost,
+		gpu.ReasonThermalSlowdown, gpu.ReasonHardwareThermal, gpu.ReasonHardwarePowerBrake, gpu.ReasonDisplayClockSetting,
+		gpu.ReasonBoardLimit, gpu.ReasonReliability,
+	} {
+		if set&reason != 0 {
+			bits |= 1 << i
+		}
+	}
+	return float64(bits)
+}
+
+// lastXID is the code of the newest error event, 0 where there was none.
+func lastXID(xids []gpu.XID) float64 {
+	var last gpu.XID
+	for _, x := range xids {
+		if x.Last.After(last.Last) || last.Code == 0 {
+			last = x
+		}
+	}
+	return float64(last.Code)
+}
 
 // dcgm makes the DCGM_FI_* families: NVIDIA's devices alone, with the labels of
 // dcgm-exporter.
 func (b *builder) dcgm(devices []*device) {
 	for i := range deviceRows {
-		r := &deviceRows[i]
-		if r.dcgm == nil {
+		r, form := &deviceRows[i], deviceRows[i].dcgm
+		if form == nil {
 			continue
 		}
-		value := r.dcgm.value
+		value := form.value
 		if value == nil {
 			value = r.value
 		}
-		f := newFamily(r.dcgm.name, r.dcgmHelp(), r.dcgm.kind, len(devices))
+		f := newFamily(form.name, r.dcgmHelp(), form.counts, len(devices))
 		for _, d := range devices {
 			if d.State != gpu.StateOK && !r.always || d.Vendor != gpu.NVIDIA {
 				continue
 			}
-			if r.dcgm.part != nil && len(d.parts) > 0 { // as dcgm-exporter: the parts, not the whole
+			if form.part != nil && len(d.parts) > 0 { // as dcgm-exporter: the parts, not the whole
 				for _, p := range d.parts {
-					if n, ok := r.dcgm.part(p.instance).Trusted(); ok {
-						f.add(p.labels, r.unit.dcgm(n))
+					if n, ok := form.part(p.instance).Trusted(); ok {
+						f.add(p.labels, form.unit.dcgm(float64(n)))
 					}
 				}
 				continue
 			}
 			if n, ok := value(d).Trusted(); ok {
-				f.add(d.dcgmLabels, r.unit.dcgm(n))
+				f.add(d.dcgmLabels, form.unit.dcgm(n))
 			}
 		}
 		b.close(f)
@@ -49,10 +138,10 @@ func (r *row[T]) dcgmHelp() string {
 	if r.dcgm.help != "" {
 		return r.dcgm.help
 	}
-	if r.unit.dcgmName == "" {
+	if r.dcgm.unit.dcgmName == "" {
 		return r.help
 	}
-	return r.help + " In " + r.unit.dcgmName + "."
+	return r.help + " In " + r.dcgm.unit.dcgmName + "."
 }
 
 // A part is a MIG instance with memory of its own. Compute instances that share

@@ -24,9 +24,9 @@ type metric struct {
 	hasGetter, dcgmNeedsValue bool
 }
 
-// typeOf is the kind as Prometheus calls it.
-func typeOf(k kind) string {
-	if k == counter {
+// typeOf is what Prometheus calls it.
+func typeOf(counts bool) string {
+	if counts {
 		return "counter"
 	}
 	return "gauge"
@@ -36,7 +36,7 @@ func describe[T any](rows []row[T]) []metric {
 	var out []metric
 	for _, r := range rows {
 		m := metric{
-			Name: r.name, Type: typeOf(r.kind), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
+			Name: r.name, Type: typeOf(r.counts()), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
 			Help: r.help, Absent: r.absent, From: r.from, OTel: r.otel,
 			hasGetter: (r.value == nil) != (r.each == nil) || r.name == doubtfulRow.name,
 		}
@@ -76,7 +76,7 @@ func dcgmLines() []dcgmLine {
 	var out []dcgmLine
 	for _, r := range deviceRows {
 		if r.dcgm != nil {
-			out = append(out, dcgmLine{r.dcgm.name, typeOf(r.dcgm.kind), r.dcgmHelp(), r.name})
+			out = append(out, dcgmLine{r.dcgm.name, typeOf(r.dcgm.counts), r.dcgmHelp(), r.name})
 		}
 	}
 	return out

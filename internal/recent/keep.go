@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
 // saved is the form in which a store is kept.
@@ -34,8 +35,8 @@ func (s *Store) Keep(origin string) ([]byte, error) {
 	for i := range view.Series {
 		series := &view.Series[i]
 		d := savedDevice{Node: series.Node, UUID: series.UUID, Name: series.Name, Index: series.Index, Values: map[string][]*float64{}}
-		for _, m := range Metrics() {
-			d.Values[m.String()] = nullable(series.Values[m])
+		for m, values := range series.Values {
+			d.Values[m.String()] = nullable(values)
 		}
 		out.Devices = append(out.Devices, d)
 	}
@@ -53,8 +54,8 @@ func nullable(values []float64) []*float64 {
 }
 
 // Restore fills an empty store with what Keep returned for the same origin, as
-// far as it is not older than Span at now. What is another origin's fills in
-// nothing.
+// far as it is not older than Span at now. It ignores what another origin's
+// store kept.
 func (s *Store) Restore(text []byte, origin string, now time.Time) error {
 	var in saved
 	if err := json.Unmarshal(text, &in); err != nil {
@@ -63,46 +64,21 @@ func (s *Store) Restore(text []byte, origin string, now time.Time) error {
 	if in.Origin != origin {
 		return nil
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i, at := range in.Times {
-		if age := now.Sub(at); age > Span || age < 0 {
+		if age := now.Sub(at); age > Span || age < 0 || !s.begin("", at) {
 			continue
 		}
-		s.Add(in.snapshot(i, at))
+		for _, d := range in.Devices {
+			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
+			s.add(&id, func(r *catalog.Row) gpu.Reading[float64] {
+				if list := d.Values[r.Kept]; i < len(list) && list[i] != nil {
+					return gpu.Of(*list[i])
+				}
+				return gpu.Reading[float64]{}
+			})
+		}
 	}
 	return nil
-}
-
-// snapshot is the i-th moment of the file.
-func (f *saved) snapshot(i int, at time.Time) *gpu.Snapshot {
-	snap := &gpu.Snapshot{Time: at}
-	for _, d := range f.Devices {
-		value := func(m Metric) (float64, bool) {
-			if list := d.Values[m.String()]; i < len(list) && list[i] != nil {
-				return *list[i], true
-			}
-			return 0, false
-		}
-		device := gpu.Device{Identity: gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}}
-		device.Utilization.GPU = reading[gpu.Percent](value(Utilization))
-		if used, ok := value(Memory); ok {
-			// What is kept of memory is its share: a total in
-			// hundredths of a percent brings it back.
-			const whole = 10_000
-			device.Memory.Total, device.Memory.Used = gpu.Of[gpu.Bytes](whole), gpu.Of(gpu.Bytes(used/100*whole+0.5))
-		}
-		device.Thermal.GPU = reading[gpu.Celsius](value(Temperature))
-		device.Power.Draw = reading[gpu.Watts](value(Power))
-		device.Fans.Fans = []gpu.Fan{{Commanded: reading[gpu.Percent](value(Fan))}}
-		device.Clocks.SM = reading[gpu.Megahertz](value(SMClock))
-		device.Activity.MemoryBandwidth = reading[gpu.Percent](value(Bandwidth))
-		snap.Devices = append(snap.Devices, device)
-	}
-	return snap
-}
-
-func reading[T ~float64](v float64, ok bool) gpu.Reading[T] {
-	if !ok {
-		return gpu.Reading[T]{}
-	}
-	return gpu.Of(T(v))
 }

@@ -40,7 +40,7 @@ func TestWhatIsKeptIsRestored(t *testing.T) {
 	if diff := cmp.Diff(before.View(nil), after.View(nil), cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("restored differs from kept (-want +got):\n%s", diff)
 	}
-	if v := after.View(nil).Series[0].Values[Temperature][0]; !math.IsNaN(v) {
+	if v := after.View(nil).Series[0].Values["temperature_celsius"][0]; !math.IsNaN(v) {
 		t.Errorf("a temperature that was never read came back as %v", v)
 	}
 }

@@ -1,47 +1,33 @@
 // Package recent keeps the last minutes of each device's main readings in
 // memory, so that a page opened now shows them at once. It keeps means over
-// short spans, not every reading, and forgets at a restart: history with a
-// longer past and a disk is another package's.
+// short spans, not every reading. History with a longer past and a disk is
+// another package's.
 package recent
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// Metric is one of the readings that are kept.
-type Metric int
+// Metric is the name of a reading that is kept, with its unit, such as "power_watts".
+type Metric string
 
-// The metrics that are kept, in the order of [Series.Values].
-const (
-	Utilization Metric = iota // percent
-	Memory                    // percent of the device's memory that is used
-	Temperature               // degrees Celsius
-	Power                     // watts
-	Fan                       // percent, as commanded; the fastest fan's
-	SMClock                   // MHz
-	Bandwidth                 // percent of the memory's bandwidth in use
-	metrics
-)
+// rows are the readings that the catalog marks to be kept.
+var rows = slices.DeleteFunc(slices.Collect(catalog.All()), func(r *catalog.Row) bool { return r.Kept == "" })
 
-var metricNames = [metrics]string{
-	"utilization_percent", "memory_percent", "temperature_celsius", "power_watts", "fan_percent", "sm_clock_mhz",
-	"memory_bandwidth_percent",
-}
+// String returns the name.
+func (m Metric) String() string { return string(m) }
 
-// String returns the metric's name with its unit, such as "power_watts".
-func (m Metric) String() string { return metricNames[m] }
-
-// Metrics lists all metrics in order.
+// Metrics lists all metrics.
 func Metrics() []Metric {
-	out := make([]Metric, metrics)
-	for i := range out {
-		out[i] = Metric(i)
+	out := make([]Metric, len(rows))
+	for i, r := range rows {
+		out[i] = Metric(r.Kept)
 	}
 	return out
 }
@@ -56,9 +42,13 @@ const MaxPoints = 300
 const bucket = Span / MaxPoints
 
 // A Store keeps the recent past. Its methods may be called at the same time.
+//
+// Moments are numbered. The times and values of moment i are in place i modulo
+// MaxPoints, the same for all devices.
 type Store struct {
 	mu         sync.Mutex
-	times      ring[time.Time]
+	first, end int // the oldest moment, and the one after the newest
+	times      [MaxPoints]time.Time
 	devices    map[key]*device
 	newest     map[string]time.Time // by node
 	generation uint64
@@ -66,17 +56,17 @@ type Store struct {
 
 type key struct{ node, uuid string }
 
+// A device has for each place and row a sum of readings and how many they are, so that the mean can grow.
 type device struct {
 	index  int
 	name   string
-	points ring[point]
+	newest int // the newest moment that has a reading, or in which the device came
+	sums   []float64
+	counts []uint32
 }
 
-// point is one moment of one device: sums and counts, so that a mean can grow.
-type point struct {
-	sum [metrics]float64
-	n   [metrics]uint32
-}
+// offset is where a moment's values begin.
+func offset(moment int) int { return moment % MaxPoints * len(rows) }
 
 // New returns an empty store.
 func New() *Store {
@@ -88,65 +78,59 @@ func New() *Store {
 func (s *Store) Add(snap *gpu.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if snap.Time.Before(s.newest[snap.Node]) {
+	if !s.begin(snap.Node, snap.Time) {
 		return
 	}
-	s.newest[snap.Node] = snap.Time
-	// Nodes are read at about the same time, not in the order of their times.
-	if last, ok := s.times.last(); ok && !snap.Time.Truncate(bucket).After(last.Truncate(bucket)) {
-		s.addPoints(snap)
-		return
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		s.add(&d.Identity, func(r *catalog.Row) gpu.Reading[float64] { return r.Number(d) })
 	}
-	for s.times.n > 0 && (s.times.n == MaxPoints || snap.Time.Sub(*s.times.first()) > Span) {
-		s.drop()
-	}
-	s.times.push(snap.Time)
-	for _, d := range s.devices {
-		d.points.push(point{})
-	}
-	s.addPoints(snap)
 }
 
-// drop forgets the oldest moment, and devices of which nothing is left.
-func (s *Store) drop() {
-	s.times.pop()
+// begin makes the newest moment the one of that time. It returns false for a
+// time before the newest of the node. Nodes are read at about the same time, and
+// not in the order of their times.
+func (s *Store) begin(node string, now time.Time) bool {
+	if now.Before(s.newest[node]) {
+		return false
+	}
+	s.newest[node] = now
+	if s.end > s.first && !now.Truncate(bucket).After(s.times[(s.end-1)%MaxPoints].Truncate(bucket)) {
+		s.generation++
+		return true
+	}
+	for s.end > s.first && (s.end-s.first == MaxPoints || now.Sub(s.times[s.first%MaxPoints]) > Span) {
+		s.first++
+	}
+	s.times[s.end%MaxPoints] = now
 	for k, d := range s.devices {
-		d.points.pop()
-		if !d.points.contains(func(p *point) bool { return p.n != [metrics]uint32{} }) {
+		clear(d.sums[offset(s.end):][:len(rows)])
+		clear(d.counts[offset(s.end):][:len(rows)])
+		if d.newest < s.first {
 			delete(s.devices, k)
 		}
 	}
-}
-
-func (s *Store) addPoints(snap *gpu.Snapshot) {
+	s.end++
 	s.generation++
-	for i := range snap.Devices {
-		d := &snap.Devices[i]
-		k := key{d.Node, d.UUID}
-		known := s.devices[k]
-		if known == nil {
-			known = &device{}
-			for range s.times.n {
-				known.points.push(point{})
-			}
-			s.devices[k] = known
-		}
-		known.index, known.name = d.Index, d.Name
-		p, _ := known.points.last()
-		add(p, Utilization, d.Utilization.GPU)
-		add(p, Memory, d.Memory.Utilization())
-		add(p, Temperature, d.Thermal.GPU)
-		add(p, Power, d.Power.Draw)
-		add(p, Fan, d.Fans.Commanded())
-		add(p, SMClock, d.Clocks.SM)
-		add(p, Bandwidth, d.Activity.MemoryBandwidth)
-	}
+	return true
 }
 
-func add[T gpu.Percent | gpu.Celsius | gpu.Watts | gpu.Megahertz](p *point, m Metric, r gpu.Reading[T]) {
-	if v, ok := r.Get(); ok {
-		p.sum[m] += float64(v)
-		p.n[m]++
+// add puts a device's readings into the newest moment.
+func (s *Store) add(id *gpu.Identity, reading func(*catalog.Row) gpu.Reading[float64]) {
+	k := key{id.Node, id.UUID}
+	d := s.devices[k]
+	if d == nil {
+		d = &device{newest: s.end - 1, sums: make([]float64, MaxPoints*len(rows)), counts: make([]uint32, MaxPoints*len(rows))}
+		s.devices[k] = d
+	}
+	d.index, d.name = id.Index, id.Name
+	place := offset(s.end - 1)
+	for i, r := range rows {
+		if v, ok := reading(r).Get(); ok {
+			d.sums[place+i] += v
+			d.counts[place+i]++
+			d.newest = s.end - 1
+		}
 	}
 }
 
@@ -159,17 +143,22 @@ func (s *Store) Generation() uint64 {
 }
 
 // Has says whether there is a reading of the metric of that name, of a device
-// that keep allows; nil allows all. There is none of a name that is no metric's.
+// that keep allows; nil allows all. It is false for a name that no metric has.
 func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
-	m := slices.Index(metricNames[:], metric)
-	if m < 0 {
+	row := slices.Index(Metrics(), Metric(metric))
+	if row < 0 {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, d := range s.devices {
-		if (keep == nil || keep(k.node, k.uuid)) && d.points.contains(func(p *point) bool { return p.n[m] > 0 }) {
-			return true
+		if keep != nil && !keep(k.node, k.uuid) {
+			continue
+		}
+		for i := s.first; i < s.end; i++ {
+			if d.counts[offset(i)+row] > 0 {
+				return true
+			}
 		}
 	}
 	return false
@@ -186,27 +175,27 @@ type Series struct {
 	Node, UUID, Name string
 	Index            int
 	// Values by metric and time; NaN where there was no reading.
-	Values [metrics][]float64
+	Values map[Metric][]float64
 }
 
 // View copies the past of the devices that keep allows; nil allows all.
 func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := View{Times: s.times.slice()}
+	v := View{Times: []time.Time{}}
+	for i := s.first; i < s.end; i++ {
+		v.Times = append(v.Times, s.times[i%MaxPoints])
+	}
 	for k, d := range s.devices {
 		if keep != nil && !keep(k.node, k.uuid, d.index) {
 			continue
 		}
-		series := Series{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index}
-		points := d.points.slice()
-		for m := range metrics {
-			values := make([]float64, len(points))
-			for i := range points {
-				values[i] = math.NaN()
-				if n := points[i].n[m]; n > 0 {
-					values[i] = points[i].sum[m] / float64(n)
-				}
+		series := Series{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, Values: map[Metric][]float64{}}
+		for row, m := range Metrics() {
+			values := make([]float64, len(v.Times))
+			for i := range values {
+				place := offset(s.first+i) + row
+				values[i] = d.sums[place] / float64(d.counts[place]) // 0 / 0 is NaN
 			}
 			series.Values[m] = values
 		}
@@ -214,53 +203,4 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	}
 	slices.SortFunc(v.Series, func(a, b Series) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
 	return v
-}
-
-// ring is a queue of at most MaxPoints elements; a full one takes no more.
-type ring[T any] struct {
-	buf   []T
-	start int
-	n     int
-}
-
-func (r *ring[T]) push(v T) {
-	if r.buf == nil {
-		r.buf = make([]T, MaxPoints)
-	}
-	r.n++
-	*r.at(r.n - 1) = v
-}
-
-func (r *ring[T]) pop() {
-	r.start = (r.start + 1) % len(r.buf)
-	r.n--
-}
-
-func (r *ring[T]) at(i int) *T { return &r.buf[(r.start+i)%len(r.buf)] }
-
-func (r *ring[T]) first() *T { return r.at(0) }
-
-func (r *ring[T]) last() (*T, bool) {
-	if r.n == 0 {
-		return nil, false
-	}
-	return r.at(r.n - 1), true
-}
-
-func (r *ring[T]) contains(wanted func(*T) bool) bool {
-	for i := range r.n {
-		if wanted(r.at(i)) {
-			return true
-		}
-	}
-	return false
-}
-
-// slice copies the elements, oldest first.
-func (r *ring[T]) slice() []T {
-	out := make([]T, r.n)
-	for i := range out {
-		out[i] = *r.at(i)
-	}
-	return out
 }

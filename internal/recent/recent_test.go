@@ -51,12 +51,12 @@ func TestManyReadingsBecomeFewPoints(t *testing.T) {
 		t.Errorf("the view spans %v, want about %v", span, Span)
 	}
 	mean := float64(perPoint-1) / 2
-	for i, got := range v.Series[0].Values[Utilization] {
+	for i, got := range v.Series[0].Values["utilization_percent"] {
 		if got != mean {
 			t.Fatalf("point %d is %v, want the mean of its readings, %v", i, got, mean)
 		}
 	}
-	if n := len(v.Series[0].Values[Power]); n != MaxPoints {
+	if n := len(v.Series[0].Values["power_watts"]); n != MaxPoints {
 		t.Errorf("a metric that was never read has %d points, want %d gaps", n, MaxPoints)
 	}
 }
@@ -72,7 +72,7 @@ func TestGaps(t *testing.T) {
 	s.Add(at(3*step, card("GPU-b", 1, busy(7)), card("GPU-a", 0, busy(0))))
 	v := s.View(nil)
 	for i, want := range [][]float64{{10, nan, nan, 0}, {nan, 0, 5, 7}} {
-		if got := v.Series[i].Values[Utilization]; !equal(got, want) {
+		if got := v.Series[i].Values["utilization_percent"]; !equal(got, want) {
 			t.Errorf("device %d: %v, want %v", i, got, want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestMeanOfWhatWasRead(t *testing.T) {
 	s.Add(at(time.Second, card("GPU-a", 0, gpu.Reading[gpu.Percent]{})))
 	s.Add(at(2*time.Second, card("GPU-a", 0, busy(0))))
 	v := s.View(nil)
-	if got := v.Series[0].Values[Utilization]; !equal(got, []float64{15}) {
+	if got := v.Series[0].Values["utilization_percent"]; !equal(got, []float64{15}) {
 		t.Errorf("%v, want the mean of 30 and 0", got)
 	}
 	if !v.Times[0].Equal(start) {
@@ -103,7 +103,9 @@ func TestAllMetrics(t *testing.T) {
 	d.Activity.MemoryBandwidth = gpu.Of[gpu.Percent](7)
 	s := New()
 	s.Add(at(0, d))
-	want := [metrics]float64{Utilization: 1, Memory: 2, Temperature: 3, Power: 4, Fan: 5, SMClock: 6, Bandwidth: 7}
+	want := map[Metric]float64{
+		"utilization_percent": 1, "memory_percent": 2, "temperature_celsius": 3, "power_watts": 4, "fan_percent": 5, "sm_clock_mhz": 6, "memory_bandwidth_percent": 7,
+	}
 	for _, m := range Metrics() {
 		if got := s.View(nil).Series[0].Values[m][0]; got != want[m] {
 			t.Errorf("%v is %v, want %v", m, got, want[m])
@@ -187,8 +189,8 @@ func TestIgnoresWhatIsOlder(t *testing.T) {
 	s.Add(at(10*time.Second, card("GPU-a", 0, busy(1))))
 	before := s.Generation()
 	s.Add(at(0, card("GPU-a", 0, busy(99))))
-	if v := s.View(nil); !equal(v.Series[0].Values[Utilization], []float64{1}) {
-		t.Errorf("%v, want the newer reading alone", v.Series[0].Values[Utilization])
+	if v := s.View(nil); !equal(v.Series[0].Values["utilization_percent"], []float64{1}) {
+		t.Errorf("%v, want the newer reading alone", v.Series[0].Values["utilization_percent"])
 	}
 	if s.Generation() != before {
 		t.Error("what was ignored changed the generation")
@@ -236,7 +238,7 @@ func TestViewStaysAsItIs(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if !equal(v.Series[0].Values[Utilization], []float64{1}) || len(v.Times) != 1 {
+	if !equal(v.Series[0].Values["utilization_percent"], []float64{1}) || len(v.Times) != 1 {
 		t.Errorf("the view changed: %v", v)
 	}
 }

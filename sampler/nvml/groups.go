@@ -132,6 +132,7 @@ func readTemperature(d *device, r *gpu.Readings) {
 		return degrees(int64(m.MarginTemperature))
 	}
 	r.Thermal.GPU = converted(int64(t.Temperature), c, degrees)
+	r.Thermal.HotSpot = gpu.Absent[gpu.Celsius](gpu.NotSupported) // NVML has no call for it
 	r.Thermal.Memory = fieldOf(h, nvml.FI_DEV_MEMORY_TEMP, degrees)
 	r.Thermal.Margin = reading(h, "nvmlDeviceGetMarginTemperature", nvml.Device.GetMarginTemperature, margin)
 }
@@ -303,8 +304,35 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 		bits, c = ask(h, "nvmlDeviceGetCurrentClocksThrottleReasons", nvml.Device.GetCurrentClocksThrottleReasons)
 	}
 	return converted(bits, c, func(bits uint64) gpu.Reading[gpu.ClockEventReasons] {
-		return reported(known(bits), gpu.ClockEventReasons(bits))
+		if !known(bits) {
+			return gpu.Absent[gpu.ClockEventReasons](gpu.NotReported)
+		}
+		var set gpu.ClockEventReasons
+		for _, r := range reasons {
+			if bits&r.bit != 0 {
+				set |= r.reason
+			}
+		}
+		return gpu.Of(set)
 	})
+}
+
+// reasons translates NVML's bits.
+var reasons = []struct {
+	bit    uint64
+	reason gpu.ClockEventReasons
+}{
+	{nvml.ClocksEventReasonGpuIdle, gpu.ReasonIdle},
+	{nvml.ClocksEventReasonApplicationsClocksSetting, gpu.ReasonApplicationClocks},
+	{nvml.ClocksEventReasonSwPowerCap, gpu.ReasonPowerCap},
+	{nvml.ClocksThrottleReasonHwSlowdown, gpu.ReasonHardwareSlowdown},
+	{nvml.ClocksEventReasonSyncBoost, gpu.ReasonSyncBoost},
+	{nvml.ClocksEventReasonSwThermalSlowdown, gpu.ReasonThermalSlowdown},
+	{nvml.ClocksThrottleReasonHwThermalSlowdown, gpu.ReasonHardwareThermal},
+	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, gpu.ReasonHardwarePowerBrake},
+	{nvml.ClocksEventReasonDisplayClockSetting, gpu.ReasonDisplayClockSetting},
+	{nvml.ClocksEventReasonBoardLimit, gpu.ReasonBoardLimit},
+	{nvml.ClocksEventReasonReliability, gpu.ReasonReliability},
 }
 
 func readMaxClocks(d *device, r *gpu.Readings) {

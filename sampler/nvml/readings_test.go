@@ -39,7 +39,7 @@ func TestIdleCard(t *testing.T) {
 			BAR1Total: gpu.Of(gpu.Bytes(32768 * mib)), BAR1Used: gpu.Of(gpu.Bytes(6 * mib)),
 		},
 		Thermal: gpu.Thermal{
-			GPU: gpu.Of(gpu.Celsius(34)), Memory: no[gpu.Celsius](gpu.NotSupported),
+			GPU: gpu.Of(gpu.Celsius(34)), HotSpot: no[gpu.Celsius](gpu.NotSupported), Memory: no[gpu.Celsius](gpu.NotSupported),
 			Slowdown: gpu.Of(gpu.Celsius(95)), Shutdown: gpu.Of(gpu.Celsius(98)), Target: gpu.Of(gpu.Celsius(83)),
 			MemoryMax: no[gpu.Celsius](gpu.NotSupported), Margin: gpu.Of(gpu.Celsius(49)),
 		},

@@ -254,6 +254,7 @@ func (d *device) thermal(s *sample) gpu.Thermal {
 	temp := math.Floor(float64(s.temp))
 	return gpu.Thermal{
 		GPU:       gpu.Of(gpu.Celsius(temp)),
+		HotSpot:   supported(p.hotSpot > 0, gpu.Celsius(math.Floor(float64(s.temp)+p.hotSpot*float64(s.power)/p.limit))),
 		Memory:    supported(p.memoryMax > 0, gpu.Celsius(math.Floor(float64(s.memTemp)))),
 		Slowdown:  gpu.Of(gpu.Celsius(p.slowdown)),
 		Shutdown:  gpu.Of(gpu.Celsius(p.shutdown)),
@@ -322,7 +323,7 @@ func (d *device) clocks(s *sample) gpu.Clocks {
 func (d *device) pcie(s *sample, now time.Time) gpu.PCIe {
 	p := d.product
 	generation := p.pcieGen
-	if s.pstate >= 5 {
+	if s.pstate >= gpu.RestsFrom {
 		generation = 1 // the link saves power too
 	}
 	return gpu.PCIe{

@@ -34,6 +34,7 @@ type product struct {
 
 	slowdown, shutdown float64 // °C
 	target             float64 // 0: not reported
+	hotSpot            float64 // °C by which the hottest spot is above the sensor at the power limit; 0: not reported
 	memoryMax          float64 // 0: not reported, and the memory has no sensor
 	operating          float64 // °C from which the driver slows it down, before the hardware does
 
@@ -57,7 +58,7 @@ var (
 		engines: true, powerStates: true,
 		idleClock: 210, boostClock: 2745, maxClock: 3120, maxMemory: 10501, maxVideo: 2415,
 		idleMemory: 405, computeMemory: 10251, idleVideo: 1185,
-		slowdown: 95, shutdown: 100, target: 83, operating: 90,
+		hotSpot: 14, slowdown: 95, shutdown: 100, target: 83, operating: 90,
 		fans: 2, fanMax: 3200, fanMin: 30, fanOn: 52, fanOff: 43, still: 2, blowing: 17, inertia: 75,
 		pcieGen: 4, pcieWidth: 16,
 	}

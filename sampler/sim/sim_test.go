@@ -165,6 +165,10 @@ func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
 		}
 		return
 	}
+	hot, ok := d.Thermal.HotSpot.Get()
+	if above := hot - d.Thermal.GPU.Or(0); ok != (p == rtx4090) || ok && (above < 0 || above > 18) {
+		t.Fatalf("the hot spot is at %v, the sensor at %v", d.Thermal.HotSpot, d.Thermal.GPU)
+	}
 	within := func(what string, v, low, high float64) {
 		t.Helper()
 		if v < low || v > high {

@@ -8,31 +8,29 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
 // Check returns what is wrong with a device, whatever source it comes from: a
-// value out of bounds that is not doubtful, readings of a device that has none
-// to give, a state without a reason.
+// value out of bounds that is not doubtful, a reading whose origin the catalog
+// does not know, readings of a device that has none to give, a state without a
+// reason.
 func Check(d *gpu.Device) []string {
 	c := &checker{uuid: d.UUID}
 	c.state(d)
-	c.walk("", reflect.ValueOf(d.Readings))
-	c.memory("Memory", d.Memory)
+	for r := range catalog.All() {
+		r.Visit(d, func(part string, ref catalog.Ref) { c.reading(d.Source, r, part, ref) })
+	}
+	c.memory("memory", d.Memory)
 	for i, in := range d.Instances {
-		c.memory(fmt.Sprintf("Instances[%d].Memory", i), in.Memory)
+		c.memory(fmt.Sprintf("memory of instance %d", i), in.Memory)
 		if in.UUID == "" {
 			c.add("instance %d has no UUID", i)
 		}
 	}
-	bounded(c, "Clocks.PerformanceState", d.Clocks.PerformanceState, 0, 15)
 	seen := map[string]bool{}
-	for _, p := range d.Processes.Or(nil) {
-		if p.PID <= 0 {
-			c.add("a process has the pid %d", p.PID)
-		}
-		if p.Type == "" {
-			c.add("process %d has no type", p.PID)
-		}
+	for i, p := range d.Processes.Or(nil) {
+		c.process(i, &p)
 		key := fmt.Sprint(p.PID, p.GPUInstance, p.ComputeInstance)
 		if seen[key] {
 			c.add("process %d is listed twice", p.PID)
@@ -77,87 +75,74 @@ func (c *checker) state(d *gpu.Device) {
 	}
 }
 
-// walk checks every reading that a value holds.
-func (c *checker) walk(path string, v reflect.Value) {
-	switch r := v.Interface().(type) {
-	case gpu.Reading[gpu.Percent]:
-		most := 100.0
-		if strings.Contains(path, ".Fans[") {
-			most = 1000 // of a noise limit, and not clamped
-		}
-		if strings.HasSuffix(path, ".Facts.CPU") {
-			most = 100_000 // of one core
-		}
-		bounded(c, path, r, 0, most)
-	case gpu.Reading[gpu.Celsius]:
-		bounded(c, path, r, -100, 200)
-	case gpu.Reading[gpu.Watts]:
-		bounded(c, path, r, 0, 10_000)
-	case gpu.Reading[gpu.Megahertz]:
-		bounded(c, path, r, 0, 100_000)
-	case gpu.Reading[gpu.RPM]:
-		bounded(c, path, r, 0, 100_000)
-	case gpu.Reading[gpu.Joules]:
-		bounded(c, path, r, 0, 1e15)
-	case gpu.Reading[gpu.BytesPerSecond]:
-		bounded(c, path, r, 0, 1e14)
-	case gpu.Reading[gpu.FramesPerSecond]:
-		bounded(c, path, r, 0, 1e6)
-	case gpu.Reading[gpu.Microseconds]:
-		bounded(c, path, r, 0, 6e7)
-	case gpu.Reading[gpu.Bytes]:
-		bounded(c, path, r, 0, 1<<50)
-	case gpu.Reading[int]:
-		bounded(c, path, r, 0, 1<<31)
-	case gpu.Reading[uint64]:
-		bounded(c, path, r, 0, 1<<62)
-	case gpu.Reading[[]gpu.Process]:
-		for i, p := range r.Or(nil) {
-			c.walk(fmt.Sprintf("%s[%d]", path, i), reflect.ValueOf(p))
-		}
-	default:
-		c.within(path, v)
+// most is the highest value that a unit can have; the lowest is 0. Both are
+// generous: outside of them lies what drivers write for "no value".
+var most = map[catalog.Unit]float64{
+	catalog.Percent: 100, catalog.Celsius: 200, catalog.Watts: 10_000, catalog.Joules: 1e15,
+	catalog.Megahertz: 100_000, catalog.RPM: 100_000, catalog.Bytes: 1 << 50, catalog.BytesPerSecond: 1e14,
+	catalog.FramesPerSecond: 1e6, catalog.Microseconds: 6e7, catalog.Count: 1 << 31, catalog.Total: 1 << 62,
+	catalog.PerformanceState: 15,
+}
+
+func (c *checker) reading(source string, r *catalog.Row, part string, ref catalog.Ref) {
+	name := r.ID
+	if r.List != "" {
+		name += " of " + part
 	}
-}
-
-func (c *checker) within(path string, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				c.walk(path+"."+f.Name, v.Field(i))
-			}
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			c.walk(fmt.Sprintf("%s[%d]", path, i), v.Index(i))
-		}
+	if ref.Present() && r.From != nil && r.From.Of(source) == "" && source != gpu.SourceSimulated {
+		c.add("%s is reported, and the catalog names no call of %s for it", name, source)
 	}
+	limit, ok := most[r.Unit]
+	if !ok {
+		return
+	}
+	least := 0.0
+	switch {
+	case r.Unit == catalog.Celsius:
+		least = -100
+	case r.Unit == catalog.Percent && strings.HasPrefix(r.ID, "fan"):
+		limit = 1000 // of a noise limit, and not clamped
+	}
+	c.bounded(name, catalog.Number(ref), least, limit)
 }
 
-type quantity interface {
-	~int | ~uint64 | ~float64
+func (c *checker) process(i int, p *gpu.Process) {
+	if p.PID <= 0 {
+		c.add("a process has the pid %d", p.PID)
+	}
+	if p.Type == "" {
+		c.add("process %d has no type", p.PID)
+	}
+	number := func(name string, ref catalog.Ref, limit float64) {
+		c.bounded(fmt.Sprintf("%s of process %d", name, i), catalog.Number(ref), 0, limit)
+	}
+	number("sm", &p.SM, 100)
+	number("memory bandwidth", &p.MemoryBandwidth, 100)
+	number("encoder", &p.Encoder, 100)
+	number("decoder", &p.Decoder, 100)
+	number("cpu", &p.Facts.CPU, 100_000) // of one core
+	number("memory", &p.Memory, most[catalog.Bytes])
+	number("rss", &p.Facts.RSS, most[catalog.Bytes])
 }
 
-// bounded: a good value lies between the bounds; a doubtful one says itself
-// that it can't be right, but is a number.
-func bounded[T quantity](c *checker, path string, r gpu.Reading[T], least, most float64) {
+// bounded checks that a good value lies between the bounds. A doubtful value
+// says itself that it can't be right, but must be a number.
+func (c *checker) bounded(name string, r gpu.Reading[float64], least, most float64) {
 	v, ok := r.Get()
-	f := float64(v)
 	switch {
 	case !ok:
-	case math.IsNaN(f) || math.IsInf(f, 0):
-		c.add("%s is %v", path, v)
-	case r.Quality() == gpu.Good && (f < least || f > most):
-		c.add("%s is %v, outside %v to %v", path, v, least, most)
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		c.add("%s is %v", name, v)
+	case r.Quality() == gpu.Good && (v < least || v > most):
+		c.add("%s is %v, outside %v to %v", name, v, least, most)
 	}
 }
 
-func (c *checker) memory(path string, m gpu.Memory) {
+func (c *checker) memory(name string, m gpu.Memory) {
 	total, ok := m.Total.Get()
-	for name, part := range map[string]gpu.Reading[gpu.Bytes]{"used": m.Used, "free": m.Free, "reserved": m.Reserved} {
-		if v := part.Or(0); ok && part.Quality() == gpu.Good && v > total {
-			c.add("%s: %d bytes %s of %d", path, v, name, total)
+	for part, r := range map[string]gpu.Reading[gpu.Bytes]{"used": m.Used, "free": m.Free, "reserved": m.Reserved} {
+		if v := r.Or(0); ok && r.Quality() == gpu.Good && v > total {
+			c.add("%s: %d bytes %s of %d", name, v, part, total)
 		}
 	}
 }

@@ -17,11 +17,11 @@ func TestCheck(t *testing.T) {
 	}{
 		"nothing wrong":        {func(*gpu.Device) {}, ""},
 		"zero":                 {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(0)) }, ""},
-		"above 100":            {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(101)) }, "Utilization.GPU"},
+		"above 100":            {func(d *gpu.Device) { d.Utilization.GPU = gpu.Of(gpu.Percent(101)) }, "utilization.gpu"},
 		"above 100, doubtful":  {func(d *gpu.Device) { d.Utilization.GPU = gpu.DoubtfulOf(gpu.Percent(101)) }, ""},
-		"not a number":         {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(math.NaN())) }, "Power.Draw"},
-		"a sentinel as heat":   {func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(9.2e18)) }, "Thermal.Memory"},
-		"a sentinel as memory": {func(d *gpu.Device) { d.Memory.Used = gpu.Of(gpu.Bytes(math.MaxUint64)) }, "Memory.Used"},
+		"not a number":         {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf(gpu.Watts(math.NaN())) }, "power.draw"},
+		"a sentinel as heat":   {func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(9.2e18)) }, "thermal.memory"},
+		"a sentinel as memory": {func(d *gpu.Device) { d.Memory.Used = gpu.Of(gpu.Bytes(math.MaxUint64)) }, "memory.used"},
 		"used above total":     {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Used: gpu.Of(gpu.Bytes(2))} }, "2 bytes used of 1"},
 		"free above total":     {func(d *gpu.Device) { d.Memory = gpu.Memory{Total: gpu.Of(gpu.Bytes(1)), Free: gpu.Of(gpu.Bytes(2))} }, "2 bytes free of 1"},
 		"used above total, doubtful": {func(d *gpu.Device) {
@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{CPU: gpu.Of(gpu.Percent(200))}}})
 		}, ""},
 		"a fan at 130":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(130))}} }, ""},
-		"performance state":     {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(32) }, "PerformanceState"},
+		"performance state":     {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(32) }, "clocks.performance_state"},
 		"never begun":           {func(d *gpu.Device) { d.Since = time.Time{} }, "since"},
 		"unknown state":         {func(d *gpu.Device) { d.State = "dizzy" }, "dizzy"},
 		"ok without a reading":  {func(d *gpu.Device) { d.SampledAt = time.Time{} }, "without a reading"},
@@ -46,7 +46,9 @@ func TestCheck(t *testing.T) {
 		"a process of no type": {func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{{PID: 1}}) }, "no type"},
 		"a process above 100": {func(d *gpu.Device) {
 			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeMPS, SM: gpu.Of(gpu.Percent(12345))}})
-		}, "Processes[0].SM"},
+		}, "sm of process 0"},
+		"a fan at 2000":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(2000))}} }, "fan.commanded of 0"},
+		"a call nobody declared": {func(d *gpu.Device) { d.Source, d.Thermal.GPU = gpu.SourceIntel, gpu.Of(gpu.Celsius(50)) }, "no call of intel"},
 		"an instance of no UUID": {func(d *gpu.Device) { d.Instances = make([]gpu.Instance, 1) }, "no UUID"},
 	}
 	for name, tt := range tests {

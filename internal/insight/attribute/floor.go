@@ -98,8 +98,7 @@ func idle(d *gpu.Device) bool {
 // slow reports whether a device says that it has let its clocks go. Where a
 // program holds a context and they stay up, what it draws is no rest.
 func slow(d *gpu.Device) bool {
-	const atRest = 5 // performance states from here on are those of rest
-	return d.Clocks.EventReasons.Or(0)&gpu.ReasonIdle != 0 || d.Clocks.PerformanceState.Or(0) >= atRest
+	return d.Clocks.EventReasons.Or(0)&gpu.ReasonIdle != 0 || d.Clocks.PerformanceState.Or(0) >= gpu.RestsFrom
 }
 
 // Floors learns the floors of all devices. Its zero is ready, and its methods

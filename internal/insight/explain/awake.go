@@ -22,12 +22,12 @@ func fast(v *vitals, m *memory) bool {
 	switch {
 	case v.reasoned && v.reasons&gpu.ReasonIdle != 0:
 		return false
-	case has(v.state) && v.state > 4:
+	case has(v.state) && v.state >= gpu.RestsFrom:
 		return false
 	case has(v.speed()):
 		return v.speed() >= 0.4
 	default:
-		return has(v.state) && m.rest.known && m.rest.state >= 5
+		return has(v.state) && m.rest.known && m.rest.state >= gpu.RestsFrom
 	}
 }
 

@@ -116,9 +116,8 @@ const (
 	working
 )
 
-// idleBelow is the utilization under which a device is not busy: the desktop's
-// own drawing causes as much.
-const idleBelow = 5.0
+// idleBelow is the utilization under which an engine or a process has no work.
+const idleBelow = gpu.BusyFrom
 
 // activityOf tells work from rest. idleWatts is the power draw at rest, or none.
 // Where the device doesn't report its utilization, the shares of its processes
@@ -165,7 +164,7 @@ func contradicted(v *vitals, idleWatts float64) bool {
 	if has(idleWatts) {
 		atRest = v.power <= 1.15*idleWatts+3
 	}
-	slow := v.speed() < 0.5 || v.state >= 5 || v.reasons&gpu.ReasonIdle != 0
+	slow := v.speed() < 0.5 || v.state >= gpu.RestsFrom || v.reasons&gpu.ReasonIdle != 0
 	return atRest && slow
 }
 

@@ -1,0 +1,205 @@
+// Package catalog declares each reading of a device once: what it is called, where it is found in a
+// [gpu.Device], what it means, which call of a driver has it, and its names in other systems.
+//
+// Metrics, the table of facts, the recent past, level rules, staleness and the conformance suite walk it.
+// The contracts on the wire do not: they are promises to others, and name their fields themselves.
+package catalog
+
+import (
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Ref points to a reading: it is a *gpu.Reading[T].
+type Ref interface {
+	Present() bool
+	Quality() gpu.Quality
+}
+
+// A Row is one reading of a device, or of each part of a device such as a fan.
+type Row struct {
+	ID   string // stable, such as "thermal.gpu"
+	Unit Unit
+	// At finds the reading; nil where each part of the device has one.
+	At func(*gpu.Device) Ref
+	// List is the key of the list of parts in the JSON of a device, such as "fans"; empty where there is one reading.
+	List string
+	// each calls visit for each part, with the part's name.
+	each func(d *gpu.Device, visit func(part string, r Ref))
+
+	Path    string // in the JSON of a device, or of the part
+	Label   string // for people; empty for what the table of facts does not show
+	Means   string // what a person should know of it; may be empty
+	Instead string // what people read where it is absent; empty: why it is absent
+	// From is the call that has it. Measured is that call while traffic over PCIe is measured, see
+	// [gpu.Activity.PCIeMeasured]; nil where it is the same.
+	From, Measured Origins
+	Absent         string // when it is absent, where "the device does not report it" is not all
+	Always         bool   // known of a device that is not ok, too
+
+	Metric string // the name of its metric; empty where there is none
+	Help   string // the metric's help, a sentence
+	DCGM   string // the name of NVIDIA's DCGM
+	OTel   string // the name in OpenTelemetry's semantic conventions
+	Kept   string // the name under which package recent keeps it; empty where it does not
+}
+
+// Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
+type Origins map[string]string
+
+// Of is the origin for a source. A simulation invents NVIDIA's devices, and has NVIDIA's origins.
+func (o Origins) Of(source string) string {
+	if from, ok := o[source]; ok {
+		return from
+	}
+	switch source {
+	case gpu.SourceAMD, gpu.SourceIntel:
+		return o[""]
+	}
+	return o[""] + o[gpu.SourceNVML]
+}
+
+// A Group is the readings that belong together, under one title.
+type Group struct {
+	Title string
+	Rows  []*Row
+	// order has the IDs of rows in the order for people; "*" stands for all others. Empty: as declared.
+	order []string
+}
+
+func group(title, order string, rows ...*Row) Group { return Group{title, rows, strings.Fields(order)} }
+
+// Page returns the rows that people see, in their order: the device's own, or those of the parts of a list.
+func (g *Group) Page(list bool) []*Row {
+	var page []*Row
+	for _, r := range g.Rows {
+		if r.Label != "" && (r.List != "") == list {
+			page = append(page, r)
+		}
+	}
+	place := func(r *Row) int {
+		if i := slices.Index(g.order, r.ID); i >= 0 {
+			return i
+		}
+		return slices.Index(g.order, "*")
+	}
+	slices.SortStableFunc(page, func(a, b *Row) int { return place(a) - place(b) })
+	return page
+}
+
+// All yields every row, in the order of the groups.
+func All() iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		for i := range Groups {
+			for _, r := range Groups[i].Rows {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Reading returns the row with that ID. It panics where there is none.
+func Reading(id string) *Row {
+	for r := range All() {
+		if r.ID == id {
+			return r
+		}
+	}
+	panic("catalog: there is no reading " + id)
+}
+
+// Visit calls visit for the reading of the device, or for that of each part with the part's name.
+func (r *Row) Visit(d *gpu.Device, visit func(part string, r Ref)) {
+	if r.At != nil {
+		visit("", r.At(d))
+		return
+	}
+	r.each(d, visit)
+}
+
+// Number is the reading of a device as a number, see [Number].
+func (r *Row) Number(d *gpu.Device) gpu.Reading[float64] { return Number(r.At(d)) }
+
+// An option says one more thing of a row.
+type option func(*Row)
+
+func of(id string, at func(*gpu.Device) Ref, options ...option) *Row {
+	r := &Row{ID: id, At: at, Unit: unitOf(at(new(gpu.Device)))}
+	return r.with(options)
+}
+
+func (r *Row) with(options []option) *Row {
+	for _, set := range options {
+		set(r)
+	}
+	return r
+}
+
+// partsOf is a row for each element of a list.
+func partsOf[P any](id, key string, list func(*gpu.Device) []P, name func(int, *P) string, at func(*P) Ref, options []option) *Row {
+	r := &Row{ID: id, List: key, Unit: unitOf(at(new(P)))}
+	r.each = func(d *gpu.Device, visit func(string, Ref)) {
+		parts := list(d)
+		for i := range parts {
+			visit(name(i, &parts[i]), at(&parts[i]))
+		}
+	}
+	return r.with(options)
+}
+
+func fan(id string, at func(*gpu.Fan) Ref, options ...option) *Row {
+	return partsOf(id, "fans", func(d *gpu.Device) []gpu.Fan { return d.Fans.Fans },
+		func(i int, _ *gpu.Fan) string { return strconv.Itoa(i) }, at, options)
+}
+
+func xid(id string, at func(*gpu.XID) Ref, options ...option) *Row {
+	return partsOf(id, "health.xids", func(d *gpu.Device) []gpu.XID { return d.Health.XIDs.Or(nil) },
+		func(_ int, x *gpu.XID) string { return strconv.Itoa(x.Code) }, at, options)
+}
+
+func instance(id string, at func(*gpu.Instance) Ref, options ...option) *Row {
+	return partsOf(id, "instances", func(d *gpu.Device) []gpu.Instance { return d.Instances },
+		func(_ int, i *gpu.Instance) string { return i.UUID }, at, options)
+}
+
+// wire is where a reading is in the JSON of a device, for one that the table of facts does not show.
+func wire(path string) option { return func(r *Row) { r.Path = path } }
+
+func fact(path, label, means string) option {
+	return func(r *Row) { r.Path, r.Label, r.Means = path, label, means }
+}
+
+func metric(name, help string) option { return func(r *Row) { r.Metric, r.Help = name, help } }
+
+func absent(when string) option     { return func(r *Row) { r.Absent = when } }
+func instead(text string) option    { return func(r *Row) { r.Instead = text } }
+func dcgm(name string) option       { return func(r *Row) { r.DCGM = name } }
+func otel(name string) option       { return func(r *Row) { r.OTel = name } }
+func kept(name string) option       { return func(r *Row) { r.Kept = name } }
+func unit(u Unit) option            { return func(r *Row) { r.Unit = u } }
+func from(o Origins) option         { return func(r *Row) { r.From = o } }
+func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call}) }
+func kubernetes(call string) option { return from(Origins{"": call}) }
+func measured(call string) option   { return func(r *Row) { r.Measured = Origins{gpu.SourceNVML: call} } }
+
+// gpm is one of the metrics of NVML's GPU performance monitoring.
+func gpm(name string) option { return nvml("nvmlGpmMetricsGet (" + name + ")") }
+
+func always(r *Row) { r.Always = true }
+
+// moment is absent for the zero time.
+func moment(t time.Time) Ref {
+	if t.IsZero() {
+		return new(gpu.Reading[time.Time])
+	}
+	return new(gpu.Of(t))
+}
+
+func byHand(policy string) bool { return policy == "manual" }

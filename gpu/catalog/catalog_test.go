@@ -1,0 +1,120 @@
+package catalog_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+)
+
+// whole has one part of each kind.
+func whole() *gpu.Device {
+	d := new(gpu.Device)
+	d.Fans.Fans = make([]gpu.Fan, 1)
+	d.Instances = make([]gpu.Instance, 1)
+	d.Health.XIDs = gpu.Of(make([]gpu.XID, 1))
+	return d
+}
+
+// Every reading of a device has one row.
+func TestEveryReadingIsDeclaredOnce(t *testing.T) {
+	d := whole()
+	times := map[any]int{}
+	for r := range catalog.All() {
+		r.Visit(d, func(_ string, ref catalog.Ref) { times[ref]++ })
+	}
+	var walk func(path string, v reflect.Value)
+	walk = func(path string, v reflect.Value) {
+		if ref, ok := reflect.TypeAssert[catalog.Ref](v.Addr()); ok {
+			if n := times[ref]; n != 1 && path != ".Reservations" { // for people: ReservedBy
+				t.Errorf("%s has %d rows", path, n)
+			}
+			return
+		}
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if f := v.Type().Field(i); f.IsExported() {
+					walk(path+"."+f.Name, v.Field(i))
+				}
+			}
+		case reflect.Slice:
+			for i := range v.Len() {
+				walk(path+"[]", v.Index(i))
+			}
+		}
+	}
+	walk("", reflect.ValueOf(d).Elem())
+}
+
+func TestRowsAreWhole(t *testing.T) {
+	ids, metrics := map[string]bool{}, map[string]bool{}
+	for r := range catalog.All() {
+		if ids[r.ID] || r.Metric != "" && metrics[r.Metric] {
+			t.Errorf("%s is there twice", r.ID)
+		}
+		ids[r.ID], metrics[r.Metric] = true, true
+		if (r.Metric == "") != (r.Help == "") || r.Path == "" && r.Label != "" {
+			t.Errorf("%s is not whole", r.ID)
+		}
+	}
+	for i := range catalog.Groups {
+		g := &catalog.Groups[i]
+		for _, list := range []bool{false, true} {
+			for _, r := range g.Page(list) {
+				if !ids[r.ID] {
+					t.Errorf("%s is on the page twice", r.ID)
+				}
+				delete(ids, r.ID)
+			}
+		}
+	}
+}
+
+// Every path is one of the JSON of a device.
+func TestPathsAreOnTheWire(t *testing.T) {
+	text, err := json.Marshal(contract.NewUpdate(insight.Of(fixture.Server()), nil).GPUs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var device map[string]any
+	if err := json.Unmarshal(text, &device); err != nil {
+		t.Fatal(err)
+	}
+	for r := range catalog.All() {
+		at := any(device)
+		if r.Path == "" || r.List != "" {
+			continue
+		}
+		for name := range strings.SplitSeq(r.Path, ".") {
+			fields, _ := at.(map[string]any)
+			var ok bool
+			if at, ok = fields[name]; !ok {
+				t.Errorf("%s: there is no %s in the JSON of a device", r.ID, r.Path)
+				break
+			}
+		}
+	}
+}
+
+func TestOrigins(t *testing.T) {
+	both := catalog.Origins{gpu.SourceNVML: "call", gpu.SourceAMD: "file"}
+	kubelet := catalog.Origins{"": "List"}
+	for _, tt := range []struct {
+		origins      catalog.Origins
+		source, want string
+	}{
+		{both, gpu.SourceNVML, "call"}, {both, gpu.SourceSimulated, "call"}, {both, gpu.SourceAMD, "file"}, {both, gpu.SourceIntel, ""},
+		{kubelet, gpu.SourceNVML, "List"}, {kubelet, gpu.SourceAMD, "List"}, {nil, gpu.SourceNVML, ""},
+	} {
+		if got := tt.origins.Of(tt.source); got != tt.want {
+			t.Errorf("%v of %s is %q, want %q", tt.origins, tt.source, got, tt.want)
+		}
+	}
+}

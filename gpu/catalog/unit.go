@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Unit is what a reading counts, by its type in package gpu.
+type Unit uint8
+
+// The units. Those from Text on are not a quantity.
+const (
+	Count            Unit = iota // of things that there are now
+	Total                        // of events, since a beginning: it only grows
+	PerformanceState             // 0 (fastest) to 15
+	Percent
+	Celsius
+	Watts
+	Joules
+	Megahertz
+	RPM
+	Bytes
+	BytesPerSecond
+	FramesPerSecond
+	Microseconds
+	Moment // seconds since 1970
+	Switch // 1: on, 0: off
+	Text
+	Reasons   // a set of clock event reasons
+	Errors    // a list of the driver's errors; as a number, how many there were
+	Processes // a list of processes; as a number, how many there are
+)
+
+// String is the symbol that people write after a number; empty where that is none.
+func (u Unit) String() string {
+	return map[Unit]string{Percent: "%", Celsius: "°C", Watts: "W", Joules: "J", Megahertz: "MHz", RPM: "RPM"}[u]
+}
+
+func unitOf(r Ref) Unit {
+	u, _ := look(r)
+	return u
+}
+
+// Number is a reading as a number in its unit. A reading that is no quantity is 1.
+func Number(r Ref) gpu.Reading[float64] {
+	_, n := look(r)
+	return n
+}
+
+func look(r Ref) (Unit, gpu.Reading[float64]) {
+	switch r := r.(type) {
+	case *gpu.Reading[gpu.Percent]:
+		return Percent, number(r)
+	case *gpu.Reading[gpu.Celsius]:
+		return Celsius, number(r)
+	case *gpu.Reading[gpu.Watts]:
+		return Watts, number(r)
+	case *gpu.Reading[gpu.Joules]:
+		return Joules, number(r)
+	case *gpu.Reading[gpu.Megahertz]:
+		return Megahertz, number(r)
+	case *gpu.Reading[gpu.RPM]:
+		return RPM, number(r)
+	case *gpu.Reading[gpu.Bytes]:
+		return Bytes, number(r)
+	case *gpu.Reading[gpu.BytesPerSecond]:
+		return BytesPerSecond, number(r)
+	case *gpu.Reading[gpu.FramesPerSecond]:
+		return FramesPerSecond, number(r)
+	case *gpu.Reading[gpu.Microseconds]:
+		return Microseconds, number(r)
+	case *gpu.Reading[int]:
+		return Count, number(r)
+	case *gpu.Reading[uint64]:
+		return Total, number(r)
+	case *gpu.Reading[bool]:
+		return Switch, gpu.Map(*r, zeroOne)
+	case *gpu.Reading[time.Time]:
+		return Moment, gpu.Map(*r, func(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 })
+	case *gpu.Reading[gpu.ClockEventReasons]:
+		return Reasons, gpu.Map(*r, func(gpu.ClockEventReasons) float64 { return 1 })
+	case *gpu.Reading[string]:
+		return Text, gpu.Map(*r, func(string) float64 { return 1 })
+	case *gpu.Reading[[]gpu.XID]:
+		return Errors, gpu.Map(*r, countXIDs)
+	case *gpu.Reading[[]gpu.Process]:
+		return Processes, gpu.Map(*r, func(list []gpu.Process) float64 { return float64(len(list)) })
+	default:
+		panic("catalog: a reading of a type that has no unit")
+	}
+}
+
+func number[T ~float64 | ~uint64 | ~int](r *gpu.Reading[T]) gpu.Reading[float64] {
+	return gpu.Map(*r, func(v T) float64 { return float64(v) })
+}
+
+func zeroOne(on bool) float64 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func countXIDs(list []gpu.XID) float64 {
+	n := uint64(0)
+	for _, x := range list {
+		n += x.Count
+	}
+	return float64(n)
+}
