@@ -36,7 +36,7 @@ type Alert struct {
 
 // A Note is what somebody says.
 type Note struct {
-	By, Comment string // as they call themselves, and may be empty
+	By, Comment string // may be empty
 }
 
 // A Silence keeps alerts from being told.

@@ -31,7 +31,7 @@ func (p *pages) reference(ctx context.Context, w io.Writer, doc *apidoc.Document
 	for _, tag := range doc.Tags {
 		group := views.OperationGroup{Anchor: anchor("group", tag.Name), Name: tag.Name, Text: tag.Description}
 		for _, path := range doc.Paths {
-			for _, op := range path.Value.Operations {
+			for _, op := range path.Value {
 				if slices.Contains(op.Value.Tags, tag.Name) {
 					group.Operations = append(group.Operations, operationDoc(doc, op.Name, path.Name, op.Value))
 				}

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,15 +31,8 @@ func (s *Server) openAPI() handler {
 func (s *Server) openAPIYAML() handler {
 	return once(func() (*body, error) {
 		doc, _ := s.document()
-		encoded, err := json.Marshal(doc)
-		if err != nil {
-			return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
-		}
-		text, err := apidoc.YAML(encoded)
-		if err != nil {
-			return nil, err
-		}
-		return newBody(typeYAML, text), nil
+		text, err := apidoc.YAML(doc)
+		return newBody(typeYAML, text), err
 	})
 }
 

@@ -195,8 +195,8 @@ func TestBodiesAreDocumented(t *testing.T) {
 	for _, path := range []string{"/api/silences", "/api/alerts/{id}/silence", "/api/alerts/{id}/acknowledge"} {
 		for _, content := range []string{
 			`{}`, `[]`, `null`, `{"duration_seconds":0}`, `{"duration_seconds":1}`, `{"duration_seconds":31622400}`, `{"duration_seconds":31622401}`,
-			`{"duration_seconds":"60"}`, `{"duration_seconds":60,"by":"` + text(200) + `"}`, `{"duration_seconds":60,"by":"` + text(201) + `"}`,
-			`{"by":"` + text(200) + `"}`, `{"comment":"` + text(201) + `"}`, `{"duration_seconds":60,"who":"anna"}`, `{"who":"anna"}`, `{"by":7}`,
+			`{"duration_seconds":"60"}`, `{"duration_seconds":60,"comment":"` + text(200) + `"}`, `{"duration_seconds":60,"comment":"` + text(201) + `"}`,
+			`{"comment":"` + text(200) + `"}`, `{"by":"` + text(201) + `"}`, `{"comment":"` + text(201) + `"}`, `{"duration_seconds":60,"who":"anna"}`, `{"who":"anna"}`, `{"by":7}`,
 		} {
 			refused := doc.schema(t, "post", path, "", typeJSON).Validate(unmarshal(t, []byte(content))) != nil
 			w := say(h, "POST", strings.Replace(path, "{id}", id, 1), typeJSON, content)

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// readTimeout is how long a whole request may take to come.
+const readTimeout = 15 * time.Second
+
 // HTTPServer returns a server whose clients can't hold it up: headers, bodies
 // and answers have deadlines, and headers a size. A connection that was handed
 // over, such as a WebSocket, has left them behind. What the server says itself
@@ -14,7 +17,7 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
+		ReadTimeout:       readTimeout,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

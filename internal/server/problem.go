@@ -40,12 +40,19 @@ func refuse(status int, what, try string) *statusError {
 	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
 }
 
+// statusOf is the status that an error is answered with.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.status
+	}
+	return http.StatusInternalServerError
+}
+
 // fail answers an error: by its own status, or as an internal one, which goes
 // to the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusInternalServerError
+	status := statusOf(err)
 	if e, ok := errors.AsType[*statusError](err); ok {
-		status = e.status
 		if e.allow != "" {
 			w.Header().Set("Allow", e.allow)
 		}
@@ -74,13 +81,8 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int
 			contentType, content = typeHTML, page.Bytes()
 		}
 	}
-	h := w.Header()
-	addVary(h, "Accept")
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(content)))
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	send(w, r, content)
+	addVary(w.Header(), "Accept")
+	sendNow(w, r, status, contentType, content)
 }
 
 func problemJSON(status int, advice gpu.Advice) []byte {

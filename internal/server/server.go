@@ -138,11 +138,11 @@ func (s *Server) Handler() http.Handler {
 		methods[path] = append(methods[path], method)
 	}
 	for _, r := range s.routes() {
-		mount(r.method, r.path, r.answer)
+		mount(r.method, r.path, s.needs(r.access, r.answer))
 	}
 	// The page of a device. Its pattern names no method, which would make it
 	// conflict with those of /gpu/info.
-	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.handle(readOnly(s.devicePage)))
+	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.needs(auth.Read, s.handle(readOnly(s.devicePage))))
 	// Without this, whoever asks for it is led to /static/, where nothing is.
 	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
 	if s.cfg.BasePath != "" {
@@ -161,12 +161,12 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) wrap(h http.Handler) http.Handler {
 	middleware := []func(http.Handler) http.Handler{
 		limitBody,
-		logRequests(s.log),
-		s.recoverPanics,
+		s.watch,
 		securityHeaders,
 		s.checkHost,
 		s.allowOrigins,
 		s.cross.Handler,
+		identify,
 	}
 	for i := range middleware {
 		h = middleware[len(middleware)-1-i](h)
