@@ -20,6 +20,7 @@ type Events struct {
 		Messages Members[*Message] `json:"messages"`
 		Schemas  Members[*Schema]  `json:"schemas"`
 	} `json:"components"`
+	faults []string
 }
 
 // Channel is the socket.
@@ -116,9 +117,11 @@ const socketText = `Everything that gpuwhy knows, as it happens. Every message, 
 the error. Members that a side does not know are to be ignored. A browser's page may connect from the host that it asks, and from
 the origins that --allow-origin names; programs that send no Origin may always.`
 
-// AsyncAPI makes the document of the socket at the address. What the types say
-// too little about is in its second result, as with [OpenAPI].
-func AsyncAPI(version, address string) (*Events, []string) {
+// Faults are as those of a [Document].
+func (e *Events) Faults() []string { return e.faults }
+
+// AsyncAPI makes the document of the socket at the address.
+func AsyncAPI(version, address string) *Events {
 	const (
 		channelRef = "#/channels/socket"
 		messageRef = "#/components/messages/"
@@ -157,8 +160,8 @@ func AsyncAPI(version, address string) (*Events, []string) {
 		}
 		*doc.Operations.at(m.name) = op
 	}
-	doc.Components.Schemas = schemas.Named()
-	return doc, schemas.Faults()
+	doc.Components.Schemas, doc.faults = schemas.named, schemas.faults
+	return doc
 }
 
 // message is the envelope with the data in it.

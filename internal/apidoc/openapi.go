@@ -127,6 +127,7 @@ type Document struct {
 		Schemas   Members[*Schema]   `json:"schemas"`
 		Responses Members[*Response] `json:"responses"`
 	} `json:"components"`
+	faults []string
 }
 
 // Info is who made it.
@@ -201,9 +202,12 @@ const (
 	responseRefs = "#/components/responses/"
 )
 
-// OpenAPI makes the document. Its second result is a sentence for each fault,
-// such as a field without a description, for a test to insist on.
-func OpenAPI(api API, routes []Route) (*Document, []string) {
+// Faults are a sentence each, such as a field without a description, for a test
+// to insist on.
+func (d *Document) Faults() []string { return d.faults }
+
+// OpenAPI makes the document.
+func OpenAPI(api API, routes []Route) *Document {
 	b := &builder{NewSchemas(schemaRefs), api}
 	doc := &Document{
 		OpenAPI: "3.1.0",
@@ -219,8 +223,9 @@ func OpenAPI(api API, routes []Route) (*Document, []string) {
 		{"NotModified", &Response{Description: "The client has this very answer already: the request's If-None-Match names its ETag."}},
 		{"Problem", &Response{Description: api.OtherProblem.Description, Content: b.problem(api.OtherProblem)}},
 	}
-	doc.Components.Schemas = b.Named()
-	return doc, append(b.Faults(), faults(routes)...)
+	doc.Components.Schemas = b.named
+	doc.faults = append(b.faults, faults(routes)...)
+	return doc
 }
 
 // A builder makes the parts of a document.

@@ -197,13 +197,6 @@ func NewSchemas(prefix string) *Schemas {
 	return &Schemas{prefix: prefix, comments: comments()}
 }
 
-// Named are the schemas of all structs that were seen, in that order.
-func (s *Schemas) Named() Members[*Schema] { return s.named }
-
-// Faults are the fields that say too little of themselves: no description, or a
-// number without a unit.
-func (s *Schemas) Faults() []string { return s.faults }
-
 // Of returns the schema of a type: of a struct, a reference to it.
 func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 

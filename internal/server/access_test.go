@@ -34,7 +34,7 @@ func TestAccessIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for access, want := range map[auth.Access]int{0: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
+	for access, want := range map[auth.Access]int{-1: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Name: "ann", Access: access}))
 		w := httptest.NewRecorder()

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 )
@@ -16,6 +18,7 @@ const readTimeout = 15 * time.Second
 func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return identify(context.Background()) },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      30 * time.Second,

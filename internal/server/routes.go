@@ -61,8 +61,9 @@ func (s *Server) routes() []route {
 		s.page("/favicon.ico", s.favicon()),
 		s.page("/robots.txt", robots),
 		s.page("/docs", s.docsPage()),
-		s.page("/docs/events", s.eventsPage()),
-		s.page("/redoc", s.referencePage()),
+		s.page("/docs/events", rendered(s.eventsPage)),
+		s.page("/redoc", rendered(s.referencePage)),
+		s.page("/gpu/{id}", s.devicePage),
 
 		{http.MethodGet, "/ws", auth.Read, s.cfg.WS, nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary(), tagLive, "getSummary", "Totals of the newest snapshot, and why",
@@ -124,12 +125,15 @@ func (s *Server) routes() []route {
 			apidoc.Text("Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
 			as("text/plain", "The metrics."), as("application/openmetrics-text", "")))},
 
-		s.read("/openapi.json", s.openAPI(), tagDocuments, "getOpenAPI", "This document", as(typeJSON, "OpenAPI 3.1.")),
-		s.read("/openapi.yaml", s.openAPIYAML(), tagDocuments, "getOpenAPIYAML", "This document as YAML", as(typeYAML, "OpenAPI 3.1.")),
-		s.read("/asyncapi.json", s.asyncAPI(), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
+		s.read("/openapi.json", once(s.openAPI), tagDocuments, "getOpenAPI", "This document", as(typeJSON, "OpenAPI 3.1.")),
+		s.read("/openapi.yaml", once(s.openAPIYAML), tagDocuments, "getOpenAPIYAML", "This document as YAML", as(typeYAML, "OpenAPI 3.1.")),
+		s.read("/asyncapi.json", once(s.asyncAPI), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.cfg.Alerts != nil {
 		routes = append(routes, s.alertRoutes()...)
+	}
+	if s.cfg.BasePath != "" {
+		routes = append(routes, s.page("", s.toBase))
 	}
 	return routes
 }
@@ -223,7 +227,7 @@ another. Health and metrics are about this very moment, and have none. Errors ar
 own](docs/events).`
 
 // document makes the document of the routes.
-func (s *Server) document() (*apidoc.Document, []string) {
+func (s *Server) document() *apidoc.Document {
 	var routes []apidoc.Route
 	for _, r := range s.routes() {
 		if r.doc != nil {
