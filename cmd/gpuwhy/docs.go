@@ -54,7 +54,7 @@ func (p *pages) events(ctx context.Context, w io.Writer, doc *apidoc.Events) err
 		message := doc.Components.Messages.Get(op.Name)
 		out := views.MessageDoc{
 			Anchor: anchor("message", message.Name), Name: message.Name, Summary: message.Summary, Text: message.Description,
-			Sent: op.Value.Action == "send", Example: indented(message.Examples[0].Payload),
+			Sent: op.Value.Action == "send", Example: indented(message.Examples[0].Get("payload")),
 		}
 		if data := message.Payload.Properties.Get("data"); data != nil && len(data.Type) == 0 {
 			out.Type, _ = typeRef(data)

@@ -48,17 +48,12 @@ type Reply struct {
 
 // Message is one kind of message.
 type Message struct {
-	Name        string           `json:"name"`
-	Title       string           `json:"title"`
-	Summary     string           `json:"summary"`
-	Description string           `json:"description"`
-	Payload     *Schema          `json:"payload"`
-	Examples    []MessageExample `json:"examples"`
-}
-
-// MessageExample is one of them.
-type MessageExample struct {
-	Payload json.RawMessage `json:"payload"`
+	Name        string                     `json:"name"`
+	Title       string                     `json:"title"`
+	Summary     string                     `json:"summary"`
+	Description string                     `json:"description"`
+	Payload     *Schema                    `json:"payload"`
+	Examples    []Members[json.RawMessage] `json:"examples"` // "payload"
 }
 
 // An event is what is said of one kind of message.
@@ -129,7 +124,7 @@ func AsyncAPI(version, address string) *Events {
 	schemas := NewSchemas(schemaRefs)
 	doc := &Events{
 		AsyncAPI:    "3.0.0",
-		Info:        Info{"gpuwhy: events", version, socketText, License{Name: "Apache-2.0"}},
+		Info:        Info{"gpuwhy: events", version, socketText, Members[string]{{"name", "Apache-2.0"}}},
 		ContentType: "application/json",
 		Servers: Members[any]{{"gpuwhy", Members[any]{
 			{"host", "{host}"}, {"protocol", "ws"}, {"description", "gpuwhy itself; wss behind TLS."},
@@ -187,13 +182,9 @@ func (m event) message(schemas *Schemas) *Message {
 		*payload.Properties.at("data") = data
 		example["data"] = m.example
 	}
-	encoded, err := json.Marshal(example)
-	if err != nil {
-		panic(fmt.Sprintf("apidoc: the example of %s can't be encoded: %v", m.name, err))
-	}
 	return &Message{
 		Name: m.name, Title: m.name, Summary: m.summary, Description: m.description, Payload: payload,
-		Examples: []MessageExample{{encoded}},
+		Examples: []Members[json.RawMessage]{{{"payload", encoded(example)}}},
 	}
 }
 

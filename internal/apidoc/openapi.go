@@ -31,7 +31,7 @@ type Operation struct {
 	ID          string // a name for programs that generate clients
 	Summary     string // a few words
 	Description Text
-	Params      []Param
+	Params      []*Parameter
 	Body        *Body
 	Answers     []Answer // by status
 	Fresh       bool     // the answer is about this very moment: it has no ETag
@@ -45,7 +45,7 @@ func Op(tag, id, summary string, parts ...Part) Operation {
 	return o
 }
 
-// A Part is what is said of an operation: a [Text], a [Param], a [Body], an
+// A Part is what is said of an operation: a [Text], a [Parameter], a [Body], an
 // [Answer], [Fresh], or several of them.
 type Part interface{ addTo(o *Operation) }
 
@@ -55,13 +55,20 @@ type Parts []Part
 // Text says more than the summary.
 type Text string
 
-// A Param is a parameter in the path or in the query.
-type Param struct {
-	Name        string
-	In          string // "path" or "query"
-	Description string
-	Example     string
-	Repeated    bool // in the query: it may be given several times
+// InPath returns a parameter in the path.
+func InPath(name, description string, example any) Parameter {
+	return Parameter{Name: name, In: "path", Description: description, Required: true, Schema: text(), Example: example}
+}
+
+// InQuery returns a parameter in the query, of which the example may be nil.
+func InQuery(name, description string, example any) Parameter {
+	return Parameter{Name: name, In: "query", Description: description, Schema: text(), Example: example}
+}
+
+// Repeated returns the parameter as one that may be given several times.
+func (p Parameter) Repeated() Parameter {
+	p.Schema, p.Example = &Schema{Type: Types{"array"}, Items: p.Schema}, []any{p.Example}
+	return p
 }
 
 // A Body is what a client sends, as JSON or as a browser's form.
@@ -90,11 +97,11 @@ func (p Parts) addTo(o *Operation) {
 	}
 }
 
-func (t Text) addTo(o *Operation)   { o.Description = t }
-func (p Param) addTo(o *Operation)  { o.Params = append(o.Params, p) }
-func (b Body) addTo(o *Operation)   { o.Body = &b }
-func (a Answer) addTo(o *Operation) { o.Answers = append(o.Answers, a) }
-func (Fresh) addTo(o *Operation)    { o.Fresh = true }
+func (t Text) addTo(o *Operation)      { o.Description = t }
+func (p Parameter) addTo(o *Operation) { o.Params = append(o.Params, &p) }
+func (b Body) addTo(o *Operation)      { o.Body = &b }
+func (a Answer) addTo(o *Operation)    { o.Answers = append(o.Answers, a) }
+func (Fresh) addTo(o *Operation)       { o.Fresh = true }
 
 func (o *Operation) method() string { return cmp.Or(o.Method, http.MethodGet) }
 
@@ -103,10 +110,9 @@ type API struct {
 	Title, Description, Version, License string
 	Base                                 string // where all paths begin; empty for the root
 	Tags                                 []Tag  // in order
-	Problem                              any    // a value of the type that errors are encoded from
-	// ProblemExample makes one of them.
-	ProblemExample func(status int, detail string) json.RawMessage
-	OtherProblem   Answer // one that any route may answer with
+	// Problem makes what an error is encoded from.
+	Problem      func(status int, detail string) any
+	OtherProblem Answer // one that any route may answer with
 }
 
 // A Tag groups operations.
@@ -117,10 +123,10 @@ type Tag struct {
 
 // A Document is OpenAPI 3.1.
 type Document struct {
-	OpenAPI string   `json:"openapi"`
-	Info    Info     `json:"info"`
-	Servers []Server `json:"servers"`
-	Tags    []Tag    `json:"tags"`
+	OpenAPI string            `json:"openapi"`
+	Info    Info              `json:"info"`
+	Servers []Members[string] `json:"servers"`
+	Tags    []Tag             `json:"tags"`
 	// Paths have their operations by method, in small letters.
 	Paths      Members[Members[*OperationObject]] `json:"paths"`
 	Components struct {
@@ -130,23 +136,12 @@ type Document struct {
 	faults []string
 }
 
-// Info is who made it.
+// Info is who made it, and under which terms.
 type Info struct {
-	Title       string  `json:"title"`
-	Version     string  `json:"version"`
-	Description string  `json:"description"`
-	License     License `json:"license"`
-}
-
-// License is under which terms.
-type License struct {
-	Name       string `json:"name"`
-	Identifier string `json:"identifier,omitempty"`
-}
-
-// Server is where the paths begin.
-type Server struct {
-	URL string `json:"url"`
+	Title       string          `json:"title"`
+	Version     string          `json:"version"`
+	Description string          `json:"description"`
+	License     Members[string] `json:"license"`
 }
 
 // OperationObject is one method of a path.
@@ -211,8 +206,8 @@ func OpenAPI(api API, routes []Route) *Document {
 	b := &builder{NewSchemas(schemaRefs), api}
 	doc := &Document{
 		OpenAPI: "3.1.0",
-		Info:    Info{api.Title, api.Version, api.Description, License{api.License, api.License}},
-		Servers: []Server{{cmp.Or(api.Base, "/")}},
+		Info:    Info{api.Title, api.Version, api.Description, Members[string]{{"name", api.License}, {"identifier", api.License}}},
+		Servers: []Members[string]{{{"url", cmp.Or(api.Base, "/")}}},
 		Tags:    api.Tags,
 	}
 	for _, route := range routes {
@@ -237,10 +232,7 @@ type builder struct {
 func (b *builder) operation(route Route) *OperationObject {
 	op := &OperationObject{
 		Tags: []string{route.Tag}, Summary: route.Summary, Description: string(route.Description), ID: route.ID,
-		Body: b.requestBody(route.Summary, route.Body),
-	}
-	for _, p := range route.Params {
-		op.Parameters = append(op.Parameters, parameter(p))
+		Parameters: route.Params, Body: b.requestBody(route.Summary, route.Body),
 	}
 	revalidated := !route.Fresh && route.method() == http.MethodGet
 	for _, a := range route.Answers {
@@ -268,18 +260,6 @@ func (b *builder) requestBody(summary string, body *Body) *RequestBody {
 		*out.Content.at("application/json") = &Media{b.OfBody(of), example}
 	}
 	*out.Content.at("application/x-www-form-urlencoded") = &Media{b.OfForm(of), example}
-	return out
-}
-
-func parameter(p Param) *Parameter {
-	out := &Parameter{Name: p.Name, In: p.In, Description: p.Description, Required: p.In == "path", Schema: text()}
-	if p.Example != "" {
-		out.Example = p.Example
-	}
-	if p.Repeated {
-		out.Schema = &Schema{Type: Types{"array"}, Items: out.Schema}
-		out.Example = []any{out.Example}
-	}
 	return out
 }
 
@@ -320,10 +300,9 @@ func (b *builder) respond(to **Response, a Answer, revalidated bool) {
 
 // problem is the content of an error.
 func (b *builder) problem(a Answer) Members[*Media] {
+	p := b.api.Problem(a.Status, a.Detail)
 	return Members[*Media]{
-		{"application/problem+json", &Media{
-			b.Of(reflect.TypeOf(b.api.Problem)), examples(a.Description, b.api.ProblemExample(a.Status, a.Detail)),
-		}},
+		{"application/problem+json", &Media{b.Of(reflect.TypeOf(p)), examples(a.Description, encoded(p))}},
 		{"text/html", &Media{}}, // for a browser
 	}
 }
@@ -331,6 +310,15 @@ func (b *builder) problem(a Answer) Members[*Media] {
 // examples has one.
 func examples(summary string, value json.RawMessage) Members[Example] {
 	return Members[Example]{{"example", Example{summary, value}}}
+}
+
+// encoded is an example, of which all values can be encoded.
+func encoded(example any) json.RawMessage {
+	out, err := json.Marshal(example)
+	if err != nil {
+		panic(fmt.Sprintf("apidoc: the example %+v can't be encoded: %v", example, err))
+	}
+	return out
 }
 
 func text() *Schema { return &Schema{Type: Types{"string"}} }

@@ -86,8 +86,8 @@ func (s *Server) alertRoutes() []route {
 }
 
 var (
-	alertParam   = inPath("id", "The alert's alert_id.", "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535")
-	silenceParam = inPath("id", "The silence's silence_id.", "silence-1")
+	alertParam   = apidoc.InPath("id", "The alert's alert_id.", "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535")
+	silenceParam = apidoc.InPath("id", "The silence's silence_id.", "silence-1")
 
 	silenced = apidoc.Answer{
 		Status: http.StatusCreated, Description: "The silence.", ContentType: typeJSON, Of: contract.Silence{}, Example: "silence",

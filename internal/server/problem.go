@@ -84,8 +84,12 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int
 	sendNow(w, r, status, contentType, content)
 }
 
+func newProblem(status int, detail string) problem {
+	return problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
+}
+
 func problemJSON(status int, advice gpu.Advice) []byte {
-	b, err := json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: advice.Text()})
+	b, err := json.Marshal(newProblem(status, advice.Text()))
 	if err != nil {
 		panic(fmt.Sprintf("server: a problem of plain fields can't be encoded: %v", err))
 	}

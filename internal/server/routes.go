@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,7 +50,7 @@ var tags = []apidoc.Tag{
 // routes are all addresses, in the order of the documents.
 func (s *Server) routes() []route {
 	cluster := s.cluster()
-	nodeParam := inPath("node", "Name of the machine.", s.cfg.Monitor.Node)
+	nodeParam := apidoc.InPath("node", "Name of the machine.", s.cfg.Monitor.Node)
 	oneGPU := apidoc.Parts{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ofOne}
 	oneNode := apidoc.Parts{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet}
 	parts := now("The parts.", contract.MonitorHealth{}, "health")
@@ -75,8 +74,7 @@ func (s *Server) routes() []route {
 		s.read("/api/gpu/metrics/{id}", s.device(), tagLive, "getDevice", "One GPU of the newest snapshot", oneGPU),
 		s.read("/api/gpu/recent", s.past(), tagLive, "getRecent", "The last 15 minutes",
 			apidoc.Text("What charts start with: at most 300 points a series, which all share their times."),
-			apidoc.Param{Name: "gpu", In: "query", Description: "Narrows to a GPU, by index or UUID; may be given several times.",
-				Example: "0", Repeated: true},
+			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
 			ok("One entry a GPU.", contract.Recent{}, "recent"), unknownDevice, badDeviceQuery),
 
 		s.read("/api/gpu/why", s.why(), tagLive, "getWhy", "Why the fans run",
@@ -97,12 +95,12 @@ func (s *Server) routes() []route {
 		s.read("/api/v1/gpu/nodes", cluster(s.clusterNodes), tagCluster, "listNodes", "Machines with GPUs",
 			ok("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), clusterParam, ofCluster),
 		s.read("/api/v1/gpu/nodes/{cluster}/{node}", cluster(s.clusterNode), tagCluster, "getNodeOfCluster", "One machine of a cluster",
-			inPath("cluster", "Name of the cluster.", contract.LocalCluster), nodeParam, oneNode),
+			apidoc.InPath("cluster", "Name of the cluster.", contract.LocalCluster), nodeParam, oneNode),
 		s.read("/api/v1/gpu/nodes/{node}", cluster(s.clusterNode), tagCluster, "getNode", "One machine",
 			nodeParam, clusterParam, oneNode),
 		s.read("/api/v1/gpu/processes", cluster(s.clusterProcesses), tagCluster, "listProcesses", "Processes on GPUs",
 			ok("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"),
-			clusterParam, inQuery("node_name", "Narrows to a machine. One that is not known has no processes.", ""), ofCluster),
+			clusterParam, apidoc.InQuery("node_name", "Narrows to a machine. One that is not known has no processes.", nil), ofCluster),
 		s.read("/api/v1/gpu/summary", cluster(s.clusterSummary), tagCluster, "getClusterSummary", "Totals of a cluster, or of all",
 			ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"),
 			clusterParam, ofCluster),
@@ -170,18 +168,10 @@ func as(contentType, description string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: contentType}
 }
 
-func inPath(name, description, example string) apidoc.Param {
-	return apidoc.Param{Name: name, In: "path", Description: description, Example: example}
-}
-
-func inQuery(name, description, example string) apidoc.Param {
-	return apidoc.Param{Name: name, In: "query", Description: description, Example: example}
-}
-
 // What several operations have in common.
 var (
-	deviceParam  = inPath("id", "The GPU's index, or its UUID.", "0")
-	clusterParam = inQuery("cluster_id", "Narrows to a cluster; all of them if it is left out.", contract.LocalCluster)
+	deviceParam  = apidoc.InPath("id", "The GPU's index, or its UUID.", "0")
+	clusterParam = apidoc.InQuery("cluster_id", "Narrows to a cluster; all of them if it is left out.", contract.LocalCluster)
 
 	noGPU = &gpu.Snapshot{Source: gpu.SourceNVML}
 
@@ -237,7 +227,6 @@ func (s *Server) document() *apidoc.Document {
 	return apidoc.OpenAPI(apidoc.API{
 		Title: "gpuwhy", Description: introduction, Version: s.cfg.Monitor.Version, License: "Apache-2.0",
 		Base: s.cfg.BasePath, Tags: tags,
-		Problem: problem{}, OtherProblem: otherProblem,
-		ProblemExample: func(status int, detail string) json.RawMessage { return problemJSON(status, gpu.Advice{What: detail}) },
+		Problem: func(status int, detail string) any { return newProblem(status, detail) }, OtherProblem: otherProblem,
 	}, routes)
 }
