@@ -35,7 +35,7 @@ type Alert struct {
 
 // A Note is what somebody has written. Both may be empty.
 type Note struct {
-	By, Comment string // By: as they call themselves
+	By, Comment string // may be empty
 }
 
 // A Silence keeps people from being told of alerts.

@@ -99,7 +99,7 @@ var loud = []string{
 // components says by what each component of package views is known where it is
 // shown, as a CSS selector.
 var components = map[string]string{
-	"alertRow": "div.alert", "momentIn": "#past-title ~ * time, #firing time", "answers": "#firing .say [formaction]", "onPage": ".say > [name=page]", "alertsBody": "body.of-alerts", "alertCard": "li.firing", "who": "[name=by]",
+	"alertRow": "div.alert", "momentIn": "#past-title ~ * time, #firing time", "answers": "#firing .say [formaction]", "onPage": ".say > [name=page]", "alertsBody": "body.of-alerts", "alertCard": "li.firing", "comment": "[name=comment]",
 	"onePress": ".say[action] > button", "silenceRow": "#silences > li", "silenceForm": "#new-silence", "choices": "select[name=gpu_uuid]",
 	"wideTable": "table.list > thead", "pastTable": "table[aria-labelledby=past-title] tr[data-key]", "ruleTable": "table[aria-labelledby=rules-title] tr.off",
 	"targetTable": "table[aria-labelledby=targets-title] .failing",

@@ -64,7 +64,7 @@ func (a *Alert) About() bool { return a.Device.UUID != "" }
 // An Acknowledgment says that somebody knows of an alert. The alert is then not
 // repeated.
 type Acknowledgment struct {
-	By      string    `json:"by"`      // who, as they call themselves; may be empty
+	By      string    `json:"by"`      // name of the principal; may be empty
 	Comment string    `json:"comment"` // may be empty
 	At      time.Time `json:"at"`
 }

@@ -37,7 +37,7 @@ type Silence struct {
 	Rule    string    `json:"rule"` // patterns, as in [Scope]
 	Node    string    `json:"node"`
 	GPU     string    `json:"gpu_uuid"`
-	By      string    `json:"by"` // who, as they call themselves; may be empty
+	By      string    `json:"by"` // name of the principal; may be empty
 	Comment string    `json:"comment"`
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`

@@ -13,27 +13,14 @@ type Events struct {
 	AsyncAPI    string                     `json:"asyncapi"`
 	Info        Info                       `json:"info"`
 	ContentType string                     `json:"defaultContentType"`
-	Servers     Members[SocketServer]      `json:"servers"`
+	Servers     Members[any]               `json:"servers"`
 	Channels    Members[*Channel]          `json:"channels"`
 	Operations  Members[*ChannelOperation] `json:"operations"`
 	Components  struct {
 		Messages Members[*Message] `json:"messages"`
 		Schemas  Members[*Schema]  `json:"schemas"`
 	} `json:"components"`
-}
-
-// SocketServer is where the socket is.
-type SocketServer struct {
-	Host        string                  `json:"host"`
-	Protocol    string                  `json:"protocol"`
-	Description string                  `json:"description"`
-	Variables   Members[ServerVariable] `json:"variables"`
-}
-
-// ServerVariable is a part of its address.
-type ServerVariable struct {
-	Default     string `json:"default"`
-	Description string `json:"description"`
+	faults []string
 }
 
 // Channel is the socket.
@@ -61,17 +48,12 @@ type Reply struct {
 
 // Message is one kind of message.
 type Message struct {
-	Name        string           `json:"name"`
-	Title       string           `json:"title"`
-	Summary     string           `json:"summary"`
-	Description string           `json:"description"`
-	Payload     *Schema          `json:"payload"`
-	Examples    []MessageExample `json:"examples"`
-}
-
-// MessageExample is one of them.
-type MessageExample struct {
-	Payload json.RawMessage `json:"payload"`
+	Name        string                     `json:"name"`
+	Title       string                     `json:"title"`
+	Summary     string                     `json:"summary"`
+	Description string                     `json:"description"`
+	Payload     *Schema                    `json:"payload"`
+	Examples    []Members[json.RawMessage] `json:"examples"` // "payload"
 }
 
 // An event is what is said of one kind of message.
@@ -83,54 +65,35 @@ type event struct {
 	reply                      []string
 }
 
+func sends(name string, data, example any, summary, description string) event {
+	return event{name: name, data: data, example: example, summary: summary, description: description, sent: true}
+}
+
+func receives(name string, data, example any, summary, description string, reply ...string) event {
+	return event{name: name, data: data, example: example, summary: summary, description: description, reply: reply}
+}
+
 // messages are all kinds, those that gpuwhy sends first.
 func messages() []event {
 	return []event{
-		{
-			name: "gpu_status", sent: true, data: contract.GPUStatus{}, example: statusExample(),
-			summary:     "The state of the monitor",
-			description: "Once, first: the state of the monitor, and the newest snapshot, which does not come again as a gpu_status_update. Then each alert that is firing is sent as it stands.",
-		},
-		{
-			name: "gpu_status_update", sent: true, data: contract.Update{}, example: contract.Example("update"),
-			summary:     "A whole snapshot",
-			description: "Every interval: what GET /api/gpu/metrics answers at that moment. Snapshots may be skipped, so seq may have gaps. With an id it is the reply to request_gpu_update.",
-		},
-		{
-			name: contract.HighGPUUsage, sent: true, data: contract.Alert{}, example: contract.Example("alert"),
-			summary:     "A GPU is busy, or is no more",
-			description: "When a GPU's utilization is above the threshold, and again, with the same alert_id, when it is over. Alerts are never skipped.",
-		},
-		{
-			name: contract.AlertEvent, sent: true, data: contract.Alert{}, example: contract.Example("alert"),
-			summary:     "News of an alert",
-			description: "When an alert of any other rule fires or is over; and of all rules, when what they watch is not reported any more or is again, and when an alert is acknowledged or silenced, or is not any more. The alert_id stays the same.",
-		},
-		{
-			name: "subscribed", sent: true, data: Filter{}, example: Filter{GPUs: []any{0}},
-			summary:     "The filter in force",
-			description: "The reply to subscribe and unsubscribe; what follows obeys it.",
-		},
-		{
-			name: "error", sent: true, data: Refusal{}, example: Refusal{Code: "bad_request", Message: "gpus is not a list", ID: "a"},
-			summary:     "A message could not be served",
-			description: "The id is beside data and in it.",
-		},
-		{
-			name: "request_gpu_update", reply: []string{"gpu_status_update", "error"},
-			summary:     "Read the GPUs now",
-			description: "Answered, to this client alone, from a reading that began after the request arrived. It may wait up to 250 ms, which all who ask meanwhile share. 5 at once, 2 a second after that.",
-		},
-		{
-			name: "subscribe", data: Subscription{}, example: Subscription{GPUs: []any{0}}, reply: []string{"subscribed", "error"},
-			summary:     "Narrow what comes",
-			description: "Replaces the filter. Replies, gpu_status and error always come.",
-		},
-		{
-			name: "unsubscribe", reply: []string{"subscribed", "error"},
-			summary:     "Let everything come again",
-			description: "As at the start.",
-		},
+		sends("gpu_status", contract.GPUStatus{}, statusExample(), "The state of the monitor",
+			"Once, first: the state of the monitor, and the newest snapshot, which does not come again as a gpu_status_update. Then each alert that is firing is sent as it stands."),
+		sends("gpu_status_update", contract.Update{}, contract.Example("update"), "A whole snapshot",
+			"Every interval: what GET /api/gpu/metrics answers at that moment. Snapshots may be skipped, so seq may have gaps. With an id it is the reply to request_gpu_update."),
+		sends(contract.HighGPUUsage, contract.Alert{}, contract.Example("alert"), "A GPU is busy, or is no more",
+			"When a GPU's utilization is above the threshold, and again, with the same alert_id, when it is over. Alerts are never skipped."),
+		sends(contract.AlertEvent, contract.Alert{}, contract.Example("alert"), "News of an alert",
+			"When an alert of any other rule fires or is over; and of all rules, when what they watch is not reported any more or is again, and when an alert is acknowledged or silenced, or is not any more. The alert_id stays the same."),
+		sends("subscribed", Filter{}, Filter{GPUs: []any{0}}, "The filter in force",
+			"The reply to subscribe and unsubscribe; what follows obeys it."),
+		sends("error", Refusal{}, Refusal{Code: "bad_request", Message: "gpus is not a list", ID: "a"}, "A message could not be served",
+			"The id is beside data and in it."),
+		receives("request_gpu_update", nil, nil, "Read the GPUs now",
+			"Answered, to this client alone, from a reading that began after the request arrived. It may wait up to 250 ms, which all who ask meanwhile share. 5 at once, 2 a second after that.", "gpu_status_update", "error"),
+		receives("subscribe", Subscription{}, Subscription{GPUs: []any{0}}, "Narrow what comes",
+			"Replaces the filter. Replies, gpu_status and error always come.", "subscribed", "error"),
+		receives("unsubscribe", nil, nil, "Let everything come again",
+			"As at the start.", "subscribed", "error"),
 	}
 }
 
@@ -149,9 +112,11 @@ const socketText = `Everything that gpuwhy knows, as it happens. Every message, 
 the error. Members that a side does not know are to be ignored. A browser's page may connect from the host that it asks, and from
 the origins that --allow-origin names; programs that send no Origin may always.`
 
-// AsyncAPI makes the document of the socket at the address. What the types say
-// too little about is in its second result, as with [OpenAPI].
-func AsyncAPI(version, address string) (*Events, []string) {
+// Faults are as those of a [Document].
+func (e *Events) Faults() []string { return e.faults }
+
+// AsyncAPI makes the document of the socket at the address.
+func AsyncAPI(version, address string) *Events {
 	const (
 		channelRef = "#/channels/socket"
 		messageRef = "#/components/messages/"
@@ -159,11 +124,11 @@ func AsyncAPI(version, address string) (*Events, []string) {
 	schemas := NewSchemas(schemaRefs)
 	doc := &Events{
 		AsyncAPI:    "3.0.0",
-		Info:        Info{"gpuwhy: events", version, socketText, License{Name: "Apache-2.0"}},
+		Info:        Info{"gpuwhy: events", version, socketText, Members[string]{{"name", "Apache-2.0"}}},
 		ContentType: "application/json",
-		Servers: Members[SocketServer]{{"gpuwhy", SocketServer{
-			Host: "{host}", Protocol: "ws", Description: "gpuwhy itself; wss behind TLS.",
-			Variables: Members[ServerVariable]{{"host", ServerVariable{"127.0.0.1:8003", "Host and port, as for the page."}}},
+		Servers: Members[any]{{"gpuwhy", Members[any]{
+			{"host", "{host}"}, {"protocol", "ws"}, {"description", "gpuwhy itself; wss behind TLS."},
+			{"variables", Members[any]{{"host", Members[any]{{"default", "127.0.0.1:8003"}, {"description", "Host and port, as for the page."}}}}},
 		}}},
 	}
 	channel := &Channel{
@@ -179,8 +144,8 @@ func AsyncAPI(version, address string) (*Events, []string) {
 		return refs
 	}
 	for _, m := range messages() {
-		channel.Messages = append(channel.Messages, Member[*Schema]{m.name, &Schema{Ref: messageRef + m.name}})
-		doc.Components.Messages = append(doc.Components.Messages, Member[*Message]{m.name, m.message(schemas)})
+		*channel.Messages.at(m.name) = &Schema{Ref: messageRef + m.name}
+		*doc.Components.Messages.at(m.name) = m.message(schemas)
 		op := &ChannelOperation{Action: "receive", Channel: &Schema{Ref: channelRef}, Summary: m.summary, Messages: inChannel(m.name)}
 		if m.sent {
 			op.Action = "send"
@@ -188,10 +153,10 @@ func AsyncAPI(version, address string) (*Events, []string) {
 		if m.reply != nil {
 			op.Reply = &Reply{&Schema{Ref: channelRef}, inChannel(m.reply...)}
 		}
-		doc.Operations = append(doc.Operations, Member[*ChannelOperation]{m.name, op})
+		*doc.Operations.at(m.name) = op
 	}
-	doc.Components.Schemas = schemas.Named()
-	return doc, schemas.Faults()
+	doc.Components.Schemas, doc.faults = schemas.named, schemas.faults
+	return doc
 }
 
 // message is the envelope with the data in it.
@@ -205,7 +170,7 @@ func (m event) message(schemas *Schemas) *Message {
 	}
 	example := map[string]any{"event": m.name}
 	if m.data == nil {
-		payload.Properties = append(payload.Properties, Member[*Schema]{"data", &Schema{Type: Types{"object", "null"}, Description: "May be left out."}})
+		*payload.Properties.at("data") = &Schema{Type: Types{"object", "null"}, Description: "May be left out."}
 		example["id"] = 7
 	} else {
 		data := schemas.Of(reflect.TypeOf(m.data))
@@ -214,16 +179,12 @@ func (m event) message(schemas *Schemas) *Message {
 		} else {
 			data = orNull(data)
 		}
-		payload.Properties = append(payload.Properties, Member[*Schema]{"data", data})
+		*payload.Properties.at("data") = data
 		example["data"] = m.example
-	}
-	encoded, err := json.Marshal(example)
-	if err != nil {
-		panic(fmt.Sprintf("apidoc: the example of %s can't be encoded: %v", m.name, err))
 	}
 	return &Message{
 		Name: m.name, Title: m.name, Summary: m.summary, Description: m.description, Payload: payload,
-		Examples: []MessageExample{{encoded}},
+		Examples: []Members[json.RawMessage]{{{"payload", encoded(example)}}},
 	}
 }
 

@@ -18,36 +18,64 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
+// A Route is an address with what it answers.
+type Route struct {
+	Path string // as in http.ServeMux: "/gpu/metrics/{id}"
+	Operation
+}
+
 // An Operation is what a route answers to a method.
 type Operation struct {
 	Method      string // GET where it is empty
-	ID          string // a name for programs that generate clients
 	Tag         string // the client whose contract it is
+	ID          string // a name for programs that generate clients
 	Summary     string // a few words
-	Description string
-	Params      []Param
-	// Body is a value of the type that the request's body is decoded to; nil
-	// where it has none. BodyRequired says that there must be one.
-	Body         any
-	BodyRequired bool
-	// BodyExample is the name of one of package contract's; empty for none.
-	BodyExample string
-	// Form says that a browser's form is taken too, with the members of Body.
-	Form    bool
-	Answers []Answer
-	// Fresh says that the answer is about this very moment: it has no ETag.
-	Fresh bool
+	Description Text
+	Params      []*Parameter
+	Body        *Body
+	Answers     []Answer // by status
+	Fresh       bool     // the answer is about this very moment: it has no ETag
 }
 
-func (o *Operation) method() string { return cmp.Or(o.Method, http.MethodGet) }
+// Op returns the operation that the parts describe, in any order.
+func Op(tag, id, summary string, parts ...Part) Operation {
+	o := Operation{Tag: tag, ID: id, Summary: summary}
+	Parts(parts).addTo(&o)
+	slices.SortStableFunc(o.Answers, func(a, b Answer) int { return cmp.Compare(a.Status, b.Status) })
+	return o
+}
 
-// A Param is a parameter in the path or in the query.
-type Param struct {
-	Name        string
-	In          string // "path" or "query"
-	Description string
-	Example     string
-	Repeated    bool // in the query: it may be given several times
+// A Part is what is said of an operation: a [Text], a [Parameter], a [Body], an
+// [Answer], [Fresh], or several of them.
+type Part interface{ addTo(o *Operation) }
+
+// Parts are several.
+type Parts []Part
+
+// Text says more than the summary.
+type Text string
+
+// InPath returns a parameter in the path.
+func InPath(name, description string, example any) Parameter {
+	return Parameter{Name: name, In: "path", Description: description, Required: true, Schema: text(), Example: example}
+}
+
+// InQuery returns a parameter in the query, of which the example may be nil.
+func InQuery(name, description string, example any) Parameter {
+	return Parameter{Name: name, In: "query", Description: description, Schema: text(), Example: example}
+}
+
+// Repeated returns the parameter as one that may be given several times.
+func (p Parameter) Repeated() Parameter {
+	p.Schema, p.Example = &Schema{Type: Types{"array"}, Items: p.Schema}, []any{p.Example}
+	return p
+}
+
+// A Body is what a client sends, as JSON or as a browser's form.
+type Body struct {
+	Of       any    // a value of the type that it is decoded to; nil for a form without fields
+	Example  string // the name of one of package contract's; empty for none
+	Required bool   // there must be one
 }
 
 // An Answer is one status that a route answers with.
@@ -55,34 +83,36 @@ type Answer struct {
 	Status      int
 	Description string
 	ContentType string
-	// Of is a value of the type that is encoded, nil where it is no JSON of
-	// ours.
-	Of any
-	// Example is the name of one of package contract's; empty for none.
-	Example string
-	// Detail is what an error may say, for its example.
-	Detail string
+	Of          any    // a value of the type that is encoded, nil where it is no JSON of ours
+	Example     string // the name of one of package contract's; empty for none
+	Detail      string // what an error may say, for its example
 }
 
-// A Route is an address with what it answers.
-type Route struct {
-	Path string // as in http.ServeMux: "/gpu/metrics/{id}"
-	Operation
+// Fresh says that an answer is about this very moment.
+type Fresh struct{}
+
+func (p Parts) addTo(o *Operation) {
+	for _, part := range p {
+		part.addTo(o)
+	}
 }
+
+func (t Text) addTo(o *Operation)      { o.Description = t }
+func (p Parameter) addTo(o *Operation) { o.Params = append(o.Params, &p) }
+func (b Body) addTo(o *Operation)      { o.Body = &b }
+func (a Answer) addTo(o *Operation)    { o.Answers = append(o.Answers, a) }
+func (Fresh) addTo(o *Operation)       { o.Fresh = true }
+
+func (o *Operation) method() string { return cmp.Or(o.Method, http.MethodGet) }
 
 // An API is all that the document says beside the routes.
 type API struct {
 	Title, Description, Version, License string
-	// Base is where all paths begin; empty for the root.
-	Base string
-	// Tags with a sentence each, in order.
-	Tags []Tag
-	// Problem is a value of the type that errors are encoded from.
-	Problem any
-	// ProblemExample makes one of them.
-	ProblemExample func(status int, detail string) json.RawMessage
-	// OtherProblem is one that any route may answer with.
-	OtherProblem Answer
+	Base                                 string // where all paths begin; empty for the root
+	Tags                                 []Tag  // in order
+	// Problem makes what an error is encoded from.
+	Problem      func(status int, detail string) any
+	OtherProblem Answer // one that any route may answer with
 }
 
 // A Tag groups operations.
@@ -93,50 +123,47 @@ type Tag struct {
 
 // A Document is OpenAPI 3.1.
 type Document struct {
-	OpenAPI    string             `json:"openapi"`
-	Info       Info               `json:"info"`
-	Servers    []Server           `json:"servers"`
-	Tags       []Tag              `json:"tags"`
-	Paths      Members[*PathItem] `json:"paths"`
-	Components Components         `json:"components"`
+	OpenAPI string            `json:"openapi"`
+	Info    Info              `json:"info"`
+	Servers []Members[string] `json:"servers"`
+	Tags    []Tag             `json:"tags"`
+	// Paths have their operations by method, in small letters.
+	Paths      Members[Members[*OperationObject]] `json:"paths"`
+	Components struct {
+		Schemas   Members[*Schema]   `json:"schemas"`
+		Responses Members[*Response] `json:"responses"`
+	} `json:"components"`
+	faults []string
 }
 
-// Info is who made it.
+// Info is who made it, and under which terms.
 type Info struct {
-	Title       string  `json:"title"`
-	Version     string  `json:"version"`
-	Description string  `json:"description"`
-	License     License `json:"license"`
+	Title       string          `json:"title"`
+	Version     string          `json:"version"`
+	Description string          `json:"description"`
+	License     Members[string] `json:"license"`
 }
 
-// License is under which terms.
-type License struct {
-	Name       string `json:"name"`
-	Identifier string `json:"identifier,omitempty"`
-}
-
-// Server is where the paths begin.
-type Server struct {
-	URL string `json:"url"`
-}
-
-// PathItem is what a path answers, by method in small letters.
-type PathItem struct {
-	Operations Members[*OperationObject]
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (p *PathItem) MarshalJSON() ([]byte, error) { return json.Marshal(p.Operations) }
-
-// OperationObject is one method of it.
+// OperationObject is one method of a path.
 type OperationObject struct {
-	Tags        []string                   `json:"tags"`
-	Summary     string                     `json:"summary"`
-	Description string                     `json:"description,omitempty"`
-	ID          string                     `json:"operationId"`
-	Parameters  []*Parameter               `json:"parameters,omitempty"`
-	Body        *RequestBody               `json:"requestBody,omitempty"`
-	Responses   Members[*ResponseOrRefObj] `json:"responses"`
+	Tags        []string           `json:"tags"`
+	Summary     string             `json:"summary"`
+	Description string             `json:"description,omitempty"`
+	ID          string             `json:"operationId"`
+	Parameters  []*Parameter       `json:"parameters,omitempty"`
+	Body        *RequestBody       `json:"requestBody,omitempty"`
+	Responses   Members[*Response] `json:"responses"`
+}
+
+// Parameter is one of its parameters, or a header of an answer, whose name
+// stands before it.
+type Parameter struct {
+	Name        string  `json:"name,omitempty"`
+	In          string  `json:"in,omitempty"`
+	Description string  `json:"description"`
+	Required    bool    `json:"required,omitempty"`
+	Schema      *Schema `json:"schema"`
+	Example     any     `json:"example,omitempty"`
 }
 
 // RequestBody is what a client sends.
@@ -145,31 +172,15 @@ type RequestBody struct {
 	Content  Members[*Media] `json:"content"`
 }
 
-// Parameter is one of its parameters.
-type Parameter struct {
-	Name        string  `json:"name"`
-	In          string  `json:"in"`
-	Description string  `json:"description"`
-	Required    bool    `json:"required,omitempty"`
-	Schema      *Schema `json:"schema"`
-	Example     any     `json:"example,omitempty"`
+// Response is an answer, or a reference to one.
+type Response struct {
+	Ref         string              `json:"$ref,omitempty"`
+	Description string              `json:"description,omitempty"`
+	Headers     Members[*Parameter] `json:"headers,omitempty"`
+	Content     Members[*Media]     `json:"content,omitempty"`
 }
 
-// ResponseOrRefObj is an answer, or a reference to one.
-type ResponseOrRefObj struct {
-	Ref         string          `json:"$ref,omitempty"`
-	Description string          `json:"description,omitempty"`
-	Headers     Members[Header] `json:"headers,omitempty"`
-	Content     Members[*Media] `json:"content,omitempty"`
-}
-
-// Header is one of an answer's headers.
-type Header struct {
-	Description string  `json:"description"`
-	Schema      *Schema `json:"schema"`
-}
-
-// Media is an answer's body in one content type.
+// Media is a body in one content type.
 type Media struct {
 	Schema   *Schema          `json:"schema,omitempty"`
 	Examples Members[Example] `json:"examples,omitempty"`
@@ -181,177 +192,149 @@ type Example struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// examples has one.
-func examples(summary string, value json.RawMessage) Members[Example] {
-	return Members[Example]{{"example", Example{summary, value}}}
-}
-
-// Components are what others refer to.
-type Components struct {
-	Schemas   Members[*Schema]           `json:"schemas"`
-	Responses Members[*ResponseOrRefObj] `json:"responses"`
-}
-
 const (
 	schemaRefs   = "#/components/schemas/"
 	responseRefs = "#/components/responses/"
 )
 
-const typeProblem = "application/problem+json"
+// Faults are a sentence each, such as a field without a description, for a test
+// to insist on.
+func (d *Document) Faults() []string { return d.faults }
 
-// OpenAPI makes the document. What the types say too little about is in its
-// second result, a sentence each, for a test to insist on.
-func OpenAPI(api API, routes []Route) (*Document, []string) {
-	schemas := NewSchemas(schemaRefs)
+// OpenAPI makes the document.
+func OpenAPI(api API, routes []Route) *Document {
+	b := &builder{NewSchemas(schemaRefs), api}
 	doc := &Document{
 		OpenAPI: "3.1.0",
-		Info:    Info{api.Title, api.Version, api.Description, License{api.License, api.License}},
-		Servers: []Server{{cmp.Or(api.Base, "/")}},
+		Info:    Info{api.Title, api.Version, api.Description, Members[string]{{"name", api.License}, {"identifier", api.License}}},
+		Servers: []Members[string]{{{"url", cmp.Or(api.Base, "/")}}},
 		Tags:    api.Tags,
 	}
-	problem := func(a Answer) Members[*Media] {
-		return Members[*Media]{
-			{typeProblem, &Media{schemas.Of(reflect.TypeOf(api.Problem)), examples(a.Description, api.ProblemExample(a.Status, a.Detail))}},
-			{"text/html", &Media{}}, // for a browser
-		}
-	}
 	for _, route := range routes {
-		item := doc.Paths.Get(route.Path)
-		if item == nil {
-			item = &PathItem{}
-			doc.Paths = append(doc.Paths, Member[*PathItem]{route.Path, item})
-		}
-		item.Operations = append(item.Operations, Member[*OperationObject]{strings.ToLower(route.method()), operation(schemas, route, problem)})
+		item := doc.Paths.at(route.Path)
+		*item.at(strings.ToLower(route.method())) = b.operation(route)
 	}
-	doc.Components = Components{Schemas: schemas.Named(), Responses: commonResponses(api.OtherProblem.Description, problem(api.OtherProblem))}
-	return doc, schemas.Faults()
+	doc.Components.Responses = Members[*Response]{
+		{"NotModified", &Response{Description: "The client has this very answer already: the request's If-None-Match names its ETag."}},
+		{"Problem", &Response{Description: api.OtherProblem.Description, Content: b.problem(api.OtherProblem)}},
+	}
+	doc.Components.Schemas = b.named
+	doc.faults = append(b.faults, faults(routes)...)
+	return doc
 }
 
-// commonResponses are those of every route.
-func commonResponses(description string, problem Members[*Media]) Members[*ResponseOrRefObj] {
-	return Members[*ResponseOrRefObj]{
-		{"NotModified", &ResponseOrRefObj{Description: "The client has this very answer already: the request's If-None-Match names its ETag."}},
-		{"Problem", &ResponseOrRefObj{
-			Description: description,
-			Content:     problem,
-		}},
-	}
+// A builder makes the parts of a document.
+type builder struct {
+	*Schemas
+	api API
 }
 
-func operation(schemas *Schemas, route Route, problem func(Answer) Members[*Media]) *OperationObject {
+func (b *builder) operation(route Route) *OperationObject {
 	op := &OperationObject{
-		Tags: []string{route.Tag}, Summary: route.Summary, Description: route.Description, ID: route.ID,
+		Tags: []string{route.Tag}, Summary: route.Summary, Description: string(route.Description), ID: route.ID,
+		Parameters: route.Params, Body: b.requestBody(route.Summary, route.Body),
 	}
-	for _, p := range route.Params {
-		op.Parameters = append(op.Parameters, parameter(p))
-	}
-	op.Body = requestBody(schemas, route)
 	revalidated := !route.Fresh && route.method() == http.MethodGet
-	for _, a := range byStatus(route.Answers) {
-		op.Responses = append(op.Responses, response(schemas, a, problem, revalidated))
-		if a[0].Status == 200 && revalidated {
-			op.Responses = append(op.Responses, Member[*ResponseOrRefObj]{"304", &ResponseOrRefObj{Ref: responseRefs + "NotModified"}})
+	for _, a := range route.Answers {
+		b.respond(op.Responses.at(strconv.Itoa(a.Status)), a, revalidated)
+		if a.Status == http.StatusOK && revalidated {
+			*op.Responses.at("304") = &Response{Ref: responseRefs + "NotModified"}
 		}
 	}
-	op.Responses = append(op.Responses, Member[*ResponseOrRefObj]{"default", &ResponseOrRefObj{Ref: responseRefs + "Problem"}})
+	*op.Responses.at("default") = &Response{Ref: responseRefs + "Problem"}
 	return op
 }
 
 // requestBody is nil where a client sends none.
-func requestBody(schemas *Schemas, route Route) *RequestBody {
-	if route.Body == nil && !route.Form {
+func (b *builder) requestBody(summary string, body *Body) *RequestBody {
+	if body == nil {
 		return nil
 	}
-	out := &RequestBody{Required: route.BodyRequired}
+	out := &RequestBody{Required: body.Required}
 	var example Members[Example]
-	if route.BodyExample != "" {
-		example = examples(route.Summary, contract.Example(route.BodyExample))
+	if body.Example != "" {
+		example = examples(summary, contract.Example(body.Example))
 	}
-	var body reflect.Type
-	if route.Body != nil {
-		body = reflect.TypeOf(route.Body)
-		out.Content = Members[*Media]{{"application/json", &Media{schemas.OfBody(body), example}}}
+	of := reflect.TypeOf(body.Of)
+	if of != nil {
+		*out.Content.at("application/json") = &Media{b.OfBody(of), example}
 	}
-	if route.Form {
-		out.Content = append(out.Content, Member[*Media]{"application/x-www-form-urlencoded", &Media{schemas.OfForm(body), example}})
-	}
+	*out.Content.at("application/x-www-form-urlencoded") = &Media{b.OfForm(of), example}
 	return out
 }
 
-// byStatus puts the answers of one status together: they differ in their
-// content types.
-func byStatus(answers []Answer) [][]Answer {
-	var out [][]Answer
-	for _, a := range answers {
-		if n := len(out); n > 0 && out[n-1][0].Status == a.Status {
-			out[n-1] = append(out[n-1], a)
-			continue
+// respond adds an answer to those of its status, which differ in their content
+// types.
+func (b *builder) respond(to **Response, a Answer, revalidated bool) {
+	out := *to
+	if out == nil {
+		out = &Response{Description: a.Description}
+		*to = out
+		header := func(name, description string, schema *Schema) {
+			*out.Headers.at(name) = &Parameter{Description: description, Schema: schema}
 		}
-		out = append(out, []Answer{a})
+		switch {
+		case a.Status == http.StatusServiceUnavailable:
+			header("Retry-After", "Seconds until another try is worth it.", &Schema{Type: Types{"integer"}})
+		case a.Status == http.StatusSeeOther:
+			header("Location", "Where the browser goes.", text())
+		case a.Status < 400 && revalidated:
+			header("ETag", "Of this answer; give it back in If-None-Match.", text())
+			header("Cache-Control", "How long until a newer one can be there.", text())
+		}
 	}
-	return out
-}
-
-func parameter(p Param) *Parameter {
-	schema := &Schema{Type: Types{"string"}}
-	if p.Repeated {
-		schema = &Schema{Type: Types{"array"}, Items: schema}
-	}
-	out := &Parameter{Name: p.Name, In: p.In, Description: p.Description, Required: p.In == "path", Schema: schema}
 	switch {
-	case p.Example == "":
-	case p.Repeated:
-		out.Example = []string{p.Example}
-	default:
-		out.Example = p.Example
-	}
-	return out
-}
-
-func response(schemas *Schemas, answers []Answer, problem func(Answer) Members[*Media], revalidated bool) Member[*ResponseOrRefObj] {
-	first := answers[0]
-	out := &ResponseOrRefObj{Description: first.Description}
-	text := Schema{Type: Types{"string"}}
-	switch {
-	case first.Status >= 400:
-		out.Content = problem(first)
-		if first.Status == 503 {
-			out.Headers = Members[Header]{{"Retry-After", Header{"Seconds until another try is worth it.", &Schema{Type: Types{"integer"}}}}}
-		}
-		return Member[*ResponseOrRefObj]{strconv.Itoa(first.Status), out}
-	case first.Status == http.StatusSeeOther:
-		out.Headers = Members[Header]{{"Location", Header{"Where the browser goes.", &text}}}
-	case revalidated:
-		out.Headers = Members[Header]{
-			{"ETag", Header{"Of this answer; give it back in If-None-Match.", &text}},
-			{"Cache-Control", Header{"How long until a newer one can be there.", &text}},
-		}
-	}
-	for _, a := range answers {
-		if a.ContentType == "" {
-			continue // it has no body
-		}
+	case a.Status >= 400:
+		out.Content = b.problem(a)
+	case a.ContentType != "":
 		media := &Media{}
 		if a.Example != "" {
 			media.Examples = examples("Of a made-up machine", contract.Example(a.Example))
 		}
 		if a.Of != nil {
-			media.Schema = schemas.Of(reflect.TypeOf(a.Of))
+			media.Schema = b.Of(reflect.TypeOf(a.Of))
 		}
-		out.Content = append(out.Content, Member[*Media]{a.ContentType, media})
+		*out.Content.at(a.ContentType) = media
 	}
-	return Member[*ResponseOrRefObj]{strconv.Itoa(first.Status), out}
 }
+
+// problem is the content of an error.
+func (b *builder) problem(a Answer) Members[*Media] {
+	p := b.api.Problem(a.Status, a.Detail)
+	return Members[*Media]{
+		{"application/problem+json", &Media{b.Of(reflect.TypeOf(p)), examples(a.Description, encoded(p))}},
+		{"text/html", &Media{}}, // for a browser
+	}
+}
+
+// examples has one.
+func examples(summary string, value json.RawMessage) Members[Example] {
+	return Members[Example]{{"example", Example{summary, value}}}
+}
+
+// encoded is an example, of which all values can be encoded.
+func encoded(example any) json.RawMessage {
+	out, err := json.Marshal(example)
+	if err != nil {
+		panic(fmt.Sprintf("apidoc: the example %+v can't be encoded: %v", example, err))
+	}
+	return out
+}
+
+func text() *Schema { return &Schema{Type: Types{"string"}} }
 
 var inBraces = regexp.MustCompile(`\{([^}]+)\}`)
 
-// Faults says where routes are documented badly: a parameter of the path that
+// faults says where routes are documented badly: a parameter of the path that
 // is not described, or the other way around, an operation without a name or one
 // that another has, an error without an example.
-func Faults(routes []Route) []string {
+func faults(routes []Route) []string {
 	var faults []string
 	seen := map[string]bool{}
 	for _, r := range routes {
+		fault := func(format string, args ...any) {
+			faults = append(faults, r.Path+": "+fmt.Sprintf(format, args...))
+		}
 		var inPath, described []string
 		for _, m := range inBraces.FindAllStringSubmatch(r.Path, -1) {
 			inPath = append(inPath, m[1])
@@ -361,39 +344,43 @@ func Faults(routes []Route) []string {
 				described = append(described, p.Name)
 			}
 			if p.Description == "" {
-				faults = append(faults, fmt.Sprintf("%s: the parameter %s is not described", r.Path, p.Name))
+				fault("the parameter %s is not described", p.Name)
 			}
 		}
 		if !slices.Equal(inPath, described) {
-			faults = append(faults, fmt.Sprintf("%s: parameters %v are described", r.Path, described))
+			fault("parameters %v are described", described)
 		}
 		if r.ID == "" || seen[r.ID] || r.Summary == "" || r.Tag == "" || len(r.Answers) == 0 {
-			faults = append(faults, fmt.Sprintf("%s: its operation is not whole, or another has its name %q", r.Path, r.ID))
+			fault("its operation is not whole, or another has its name %q", r.ID)
 		}
 		seen[r.ID] = true
 		for _, a := range r.Answers {
 			if a.Status >= 400 && a.Detail == "" {
-				faults = append(faults, fmt.Sprintf("%s: status %d has no example", r.Path, a.Status))
+				fault("status %d has no example", a.Status)
 			}
 		}
 	}
 	return faults
 }
 
-// YAML writes what the JSON says, with its order.
-func YAML(document []byte) ([]byte, error) {
+// YAML writes what a document says as JSON, with its order.
+func YAML(document any) ([]byte, error) {
 	var node yaml.Node
-	if err := yaml.Unmarshal(document, &node); err != nil { // JSON is YAML
-		return nil, fmt.Errorf("read JSON as YAML: %w", err)
+	var out bytes.Buffer
+	encoded, err := json.Marshal(document)
+	if err == nil {
+		err = yaml.Unmarshal(encoded, &node) // JSON is YAML
 	}
-	block(&node)
-	var text bytes.Buffer
-	encoder := yaml.NewEncoder(&text)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(&node), encoder.Close()); err != nil {
-		return nil, fmt.Errorf("write YAML: %w", err)
+	if err == nil {
+		block(&node)
+		encoder := yaml.NewEncoder(&out)
+		encoder.SetIndent(2)
+		err = errors.Join(encoder.Encode(&node), encoder.Close())
 	}
-	return text.Bytes(), nil
+	if err != nil {
+		return nil, fmt.Errorf("write a document as YAML: %w", err)
+	}
+	return out.Bytes(), nil
 }
 
 // notText is what readers of YAML 1.1 may take for something other than text

@@ -111,6 +111,17 @@ func (m Members[T]) Get(name string) T {
 	return none
 }
 
+// at returns the place of the member of that name, which it adds where there is
+// none.
+func (m *Members[T]) at(name string) *T {
+	i := slices.IndexFunc(*m, func(member Member[T]) bool { return member.Name == name })
+	if i < 0 {
+		i = len(*m)
+		*m = append(*m, Member[T]{Name: name})
+	}
+	return &(*m)[i].Value
+}
+
 //go:embed comments.json
 var commentsFile []byte
 
@@ -125,48 +136,42 @@ func comments() map[string]string {
 
 // A unit is what a number counts, and between which bounds it lies.
 type unit struct {
-	text     string // as people write it; empty for plain numbers
+	name     string   // as a struct tag gives it: unit:"mib"
+	suffixes []string // ends of fields' names that promise it
+	text     string   // as people write it; empty for plain numbers
 	min, max *float64
 }
 
-// units by the name that a struct tag gives: unit:"mib".
-var units = map[string]unit{
-	"percent":          {"%", new(0.0), new(100.0)},
-	"mib":              {"MiB", new(0.0), nil},
-	"bytes_per_second": {"B/s", new(0.0), nil},
-	"celsius":          {"°C", nil, nil},
-	"watts":            {"W", new(0.0), nil},
-	"joules":           {"J", new(0.0), nil},
-	"megahertz":        {"MHz", new(0.0), nil},
-	"seconds":          {"s", new(0.0), nil},
-	"rpm":              {"1/min", new(0.0), nil},
-	"fps":              {"1/s", new(0.0), nil},
-	"microseconds":     {"µs", new(0.0), nil},
-	"lanes":            {"lanes", new(0.0), nil},
-	"count":            {"", new(0.0), nil},
-	"any":              {}, // it depends
+var units = []unit{
+	{"percent", []string{"percent"}, "%", new(0.0), new(100.0)},
+	{"mib", []string{"_mb"}, "MiB", new(0.0), nil},
+	{"bytes_per_second", []string{"_bytes_per_second"}, "B/s", new(0.0), nil},
+	{"celsius", []string{"_celsius"}, "°C", nil, nil},
+	{"watts", []string{"_watts"}, "W", new(0.0), nil},
+	{"joules", []string{"_joules"}, "J", new(0.0), nil},
+	{"megahertz", []string{"_mhz"}, "MHz", new(0.0), nil},
+	{"seconds", []string{"_seconds"}, "s", new(0.0), nil},
+	{"rpm", []string{"rpm"}, "1/min", new(0.0), nil},
+	{"fps", []string{"_fps"}, "1/s", new(0.0), nil},
+	{"microseconds", []string{"_us"}, "µs", new(0.0), nil},
+	{"lanes", []string{"width"}, "lanes", new(0.0), nil},
+	{"count", []string{"count", "_id", "index", "pid", "generation"}, "", new(0.0), nil},
+	{name: "any"}, // it depends
 }
 
-// unitOfSuffix says what the end of a field's name promises. The first that
-// fits is it.
-var unitOfSuffix = []struct{ suffix, unit string }{
-	{"percent", "percent"},
-	{"_mb", "mib"},
-	{"_bytes_per_second", "bytes_per_second"},
-	{"_celsius", "celsius"},
-	{"_watts", "watts"},
-	{"_joules", "joules"},
-	{"_mhz", "megahertz"},
-	{"_seconds", "seconds"},
-	{"rpm", "rpm"},
-	{"_fps", "fps"},
-	{"_us", "microseconds"},
-	{"width", "lanes"},
-	{"count", "count"},
-	{"_id", "count"},
-	{"index", "count"},
-	{"pid", "count"},
-	{"generation", "count"},
+// unitOf returns the unit that a tag names, or else the one that the end of the
+// field's name promises.
+func unitOf(tag, field string) (unit, bool) {
+	i := slices.IndexFunc(units, func(u unit) bool {
+		if tag != "" {
+			return u.name == tag
+		}
+		return slices.ContainsFunc(u.suffixes, func(suffix string) bool { return strings.HasSuffix(field, suffix) })
+	})
+	if i < 0 {
+		return unit{}, false
+	}
+	return units[i], true
 }
 
 // Enumerations that several fields share, by the name in their tag.
@@ -191,13 +196,6 @@ type Schemas struct {
 func NewSchemas(prefix string) *Schemas {
 	return &Schemas{prefix: prefix, comments: comments()}
 }
-
-// Named are the schemas of all structs that were seen, in that order.
-func (s *Schemas) Named() Members[*Schema] { return s.named }
-
-// Faults are the fields that say too little of themselves: no description, or a
-// number without a unit.
-func (s *Schemas) Faults() []string { return s.faults }
 
 // Of returns the schema of a type: of a struct, a reference to it.
 func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
@@ -283,7 +281,7 @@ func (s *Schemas) ref(t reflect.Type) *Schema {
 		return ref
 	}
 	schema := &Schema{Type: Types{"object"}, Description: sentence(s.comments[t.Name()])}
-	s.named = append(s.named, Member[*Schema]{name, schema}) // before its fields, which may refer to it
+	*s.named.at(name) = schema // before its fields, which may refer to it
 	s.fields(t, schema)
 	return ref
 }
@@ -303,7 +301,7 @@ func (s *Schemas) fields(t reflect.Type, into *Schema) {
 		if name == "" || name == "-" {
 			continue
 		}
-		into.Properties = append(into.Properties, Member[*Schema]{name, s.field(t, f, name)})
+		*into.Properties.at(name) = s.field(t, f, name)
 		if options != "omitempty" {
 			into.Required = append(into.Required, name)
 		}
@@ -327,7 +325,9 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	}
 	s.number(at, innermost(schema), f, name)
 	s.enumerate(innermost(schema), f)
-	s.length(at, innermost(schema), f)
+	if longest, ok := s.tagged(at, f, "maxlength"); ok {
+		innermost(schema).MaxLength = int(longest)
+	}
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
 		description += " Null where it is not reported."
@@ -362,47 +362,28 @@ func (s *Schemas) number(at string, schema *Schema, f reflect.StructField, name 
 	if len(schema.Type) == 0 || schema.Type[0] != "number" && schema.Type[0] != "integer" {
 		return
 	}
-	unitName := f.Tag.Get("unit")
-	for _, candidate := range unitOfSuffix {
-		if unitName == "" && strings.HasSuffix(name, candidate.suffix) {
-			unitName = candidate.unit
-		}
-	}
-	u, known := units[unitName]
+	u, known := unitOf(f.Tag.Get("unit"), name)
 	if !known {
-		s.faults = append(s.faults, fmt.Sprintf("%s is a number of the unknown unit %q", at, unitName))
+		s.faults = append(s.faults, fmt.Sprintf("%s is a number of the unknown unit %q", at, f.Tag.Get("unit")))
 	}
 	schema.Unit, schema.Minimum, schema.Maximum = u.text, u.min, u.max
-	s.bound(at, &schema.Minimum, f.Tag.Get("min"))
-	s.bound(at, &schema.Maximum, f.Tag.Get("max"))
-}
-
-// length takes how long a text may be, in characters, from its tag.
-func (s *Schemas) length(at string, schema *Schema, f reflect.StructField) {
-	tag, ok := f.Tag.Lookup("maxlength")
-	if !ok {
-		return
-	}
-	n, err := strconv.Atoi(tag)
-	if err != nil || n <= 0 {
-		s.faults = append(s.faults, fmt.Sprintf("%s: the length %q is no number above 0", at, tag))
-	}
-	schema.MaxLength = n
-}
-
-// bound takes what a tag says instead: a number, or that there is none.
-func (s *Schemas) bound(at string, bound **float64, tag string) {
-	switch tag {
-	case "":
-	case "none":
-		*bound = nil
-	default:
-		v, err := strconv.ParseFloat(tag, 64)
-		if err != nil {
-			s.faults = append(s.faults, fmt.Sprintf("%s: the bound %q is no number", at, tag))
+	for key, bound := range map[string]**float64{"min": &schema.Minimum, "max": &schema.Maximum} {
+		if f.Tag.Get(key) == "none" {
+			*bound = nil
+		} else if v, ok := s.tagged(at, f, key); ok {
+			*bound = &v
 		}
-		*bound = &v
 	}
+}
+
+// tagged returns the number that a tag of a field gives.
+func (s *Schemas) tagged(at string, f reflect.StructField, key string) (float64, bool) {
+	text, ok := f.Tag.Lookup(key)
+	v, err := strconv.ParseFloat(text, 64)
+	if ok && err != nil {
+		s.faults = append(s.faults, fmt.Sprintf("%s: %s is %q, no number", at, key, text))
+	}
+	return v, ok
 }
 
 func (s *Schemas) enumerate(schema *Schema, f reflect.StructField) {

@@ -50,7 +50,7 @@ type Silence struct {
 	Rule    string `json:"rule"`                     // pattern of rules' names; empty for all
 	Node    string `json:"node"`                     // pattern of machines' names; empty for all
 	GPUUUID string `json:"gpu_uuid"`                 // pattern of GPUs' UUIDs; empty for all, and for what is about the machine
-	By      string `json:"by"`                       // who, as they call themselves; may be empty
+	By      string `json:"by"`                       // name of who made it; may be empty
 	Comment string `json:"comment"`                  // what they say of it; may be empty
 	Since   string `json:"since" format:"date-time"` // when it began
 	Until   string `json:"until" format:"date-time"` // when it ends
@@ -77,7 +77,7 @@ func NewSilences(silences []alert.Silence) Silences {
 
 // Note is the body of POST /api/alerts/{id}/acknowledge.
 type Note struct {
-	By      string `json:"by,omitempty" maxlength:"200"`      // who, as they call themselves
+	By      string `json:"by,omitempty"`                      // ignored: gpuwhy names who makes the request
 	Comment string `json:"comment,omitempty" maxlength:"200"` // what they say of it
 }
 
@@ -86,14 +86,14 @@ type SilenceRequest struct {
 	Rule     string  `json:"rule,omitempty" maxlength:"253"`          // pattern of rules' names: * is any text, ? one character; empty for all
 	Node     string  `json:"node,omitempty" maxlength:"253"`          // pattern of machines' names; empty for all
 	GPUUUID  string  `json:"gpu_uuid,omitempty" maxlength:"253"`      // pattern of GPUs' UUIDs; empty for all
-	By       string  `json:"by,omitempty" maxlength:"200"`            // who, as they call themselves
+	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy names who makes the request
 	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // what they say of it
 	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
 }
 
 // SilenceSpan is the body of POST /api/alerts/{id}/silence.
 type SilenceSpan struct {
-	By       string  `json:"by,omitempty" maxlength:"200"`            // who, as they call themselves
+	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy names who makes the request
 	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // what they say of it
 	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
 }

@@ -67,7 +67,7 @@ type Alert struct {
 
 // Acknowledgment says that somebody knows of an alert.
 type Acknowledgment struct {
-	By        string `json:"by"`                           // who, as they call themselves; may be empty
+	By        string `json:"by"`                           // name of who said so; may be empty
 	Comment   string `json:"comment"`                      // what they say of it; may be empty
 	Timestamp string `json:"timestamp" format:"date-time"` // when
 }

@@ -193,14 +193,14 @@ func TestGoldenAlerts(t *testing.T) {
 	engine.Observe(s, &m.Answer)
 	message := func(a alert.Alert) contract.Alert { return contract.NewAlert(&a, m.Alone()) }
 	fires := engine.Standing()[0]
-	note := contract.Note{By: "anna", Comment: "the nightly training"}
-	known, err := engine.Acknowledge(fires.ID, &alert.Acknowledgment{By: note.By, Comment: note.Comment, At: s.Time})
+	note := contract.Note{Comment: "the nightly training"}
+	known, err := engine.Acknowledge(fires.ID, &alert.Acknowledgment{By: "local owner", Comment: note.Comment, At: s.Time})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := contract.SilenceRequest{Rule: fires.Rule, GPUUUID: fires.Device.UUID, By: note.By, Comment: note.Comment, Duration: 3600}
+	ask := contract.SilenceRequest{Rule: fires.Rule, GPUUUID: fires.Device.UUID, Comment: note.Comment, Duration: 3600}
 	silence, _, err := engine.Silence(alert.Silence{
-		Rule: ask.Rule, GPU: ask.GPUUUID, By: ask.By, Comment: ask.Comment, Until: s.Time.Add(time.Hour),
+		Rule: ask.Rule, GPU: ask.GPUUUID, By: "local owner", Comment: ask.Comment, Until: s.Time.Add(time.Hour),
 	}, s.Time)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestGoldenAlerts(t *testing.T) {
 		"silence":            contract.NewSilence(&silence),
 		"silences":           contract.NewSilences([]alert.Silence{silence}),
 		"silence_request":    ask,
-		"silence_span":       contract.SilenceSpan{By: note.By, Comment: note.Comment, Duration: 3600},
+		"silence_span":       contract.SilenceSpan{Comment: note.Comment, Duration: 3600},
 	})
 }
 

@@ -4,49 +4,38 @@ package negotiate
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Type returns which of the content types on offer the client likes best
-// (RFC 9110, 12.5.1). Between equals the first wins, also where the client
-// names none of them: an answer that was not asked for says more than none.
+// (RFC 9110, 12.5.1). Of types with the same weight it returns the one that the
+// client names more exactly: "application/json, */*" asks for JSON. Of those that
+// are still equal it returns the first, also where the client names none of them:
+// an answer that was not asked for says more than none.
 func Type(h http.Header, offers ...string) string {
-	accept := h["Accept"]
-	if len(accept) == 0 {
-		return offers[0]
-	}
-	best, bestQ := offers[0], 0.0
+	best, bestQ, bestMatch := offers[0], 0.0, 0
 	for _, offer := range offers {
-		if q := quality(accept, offer); q > bestQ {
-			best, bestQ = offer, q
+		if q, match := quality(h["Accept"], offer); q > bestQ || q == bestQ && q > 0 && match > bestMatch {
+			best, bestQ, bestMatch = offer, q, match
 		}
 	}
 	return best
 }
 
 // quality is the weight that an Accept header gives to a content type: that of
-// its most specific range which includes it, 0 if none does.
-func quality(accept []string, offer string) float64 {
+// its most exact range which includes it, 0 if none does; and how exact that is.
+func quality(accept []string, offer string) (q float64, match int) {
 	offer, _, _ = strings.Cut(offer, ";")
 	kind, _, _ := strings.Cut(offer, "/")
-	var q float64
-	specificity := 0
+	ranges := []string{"", "*/*", kind + "/*", offer}
 	for mediaRange, weight := range weighted(accept) {
-		var s int
-		switch mediaRange {
-		case offer:
-			s = 3
-		case kind + "/*":
-			s = 2
-		case "*/*":
-			s = 1
-		}
-		if s > specificity || s > 0 && s == specificity && weight > q {
-			specificity, q = s, weight
+		if m := slices.Index(ranges, mediaRange); m > match || m == match && weight > q {
+			q, match = weight, m
 		}
 	}
-	return q
+	return q, match
 }
 
 // Gzip reports whether to compress an answer: the client takes gzip (RFC 9110,

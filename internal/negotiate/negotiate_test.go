@@ -25,6 +25,13 @@ func TestType(t *testing.T) {
 		{"b/z;level=1;Q=0.9, a/x;q=0.8", "b/z"},
 		{",,;q=1,b/z", "b/z"},
 		{"a/y;q=0.4, a/y;q=0.6, b/z;q=0.5", "a/y"},
+		{"b/z, c/c, */*", "b/z"},
+		{"*/*, b/z", "b/z"},
+		{"*/*, b/*", "b/z"},
+		{"a/*, b/z", "b/z"},
+		{"a/*;q=0.5, b/z;q=0.5, */*;q=0.5", "b/z"},
+		{"*/*, b/z;q=0.9", "a/x"},
+		{"b/z, a/y", "a/y"},
 	} {
 		if got := Type(http.Header{"Accept": {tt.accept}}, "a/x", "a/y; charset=utf-8", "b/z"); got != tt.want && got != tt.want+"; charset=utf-8" {
 			t.Errorf("%q: %s, want %s", tt.accept, got, tt.want)

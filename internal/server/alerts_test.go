@@ -43,7 +43,7 @@ func TestAlertsAreAcknowledged(t *testing.T) {
 	const documentedPath = "/api/alerts/{id}/acknowledge"
 	w := say(h, "POST", path, "application/json; charset=utf-8", `{"by":"ann","comment":"<b>mine</b>"}`)
 	doc.check(t, "POST", documentedPath, w)
-	if a := decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "ann" || a.Acknowledged.Comment != "<b>mine</b>" {
+	if a := decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "local owner" || a.Acknowledged.Comment != "<b>mine</b>" {
 		t.Errorf("status %d: %+v", w.Code, a.Acknowledged)
 	}
 	if at, err := time.Parse(time.RFC3339, decode[contract.Alerts](t, get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || time.Since(at) > time.Minute {
@@ -126,7 +126,7 @@ func TestForms(t *testing.T) {
 		t.Errorf("not taken back: %+v", list)
 	}
 	post(of+"/silence", "https://evil.example/", url.Values{"duration_seconds": {"60"}, "by": {"bob"}})
-	if list := standing(); list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID || list.Silences[0].By != "bob" {
+	if list := standing(); list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID || list.Silences[0].By != "local owner" {
 		t.Errorf("of one alert: %+v", list.Silences)
 	}
 	post(of+"/acknowledge", "gpu///evil.example", url.Values{})
@@ -188,8 +188,13 @@ func TestBadBodies(t *testing.T) {
 		{ack, typeJSON, `{"by":7}`, http.StatusUnprocessableEntity},
 		{ack, typeJSON, `[]`, http.StatusUnprocessableEntity},
 		{ack, typeJSON, `{"who":"ann"}`, http.StatusUnprocessableEntity},
-		{ack, typeJSON, `{"by":"a\nb"}`, http.StatusUnprocessableEntity},
-		{ack, typeJSON, `{"by":"` + long + `"}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"comment":"a\nb"}`, http.StatusUnprocessableEntity},
+		{ack, typeJSON, `{"comment":"a","comment":"b"}`, http.StatusBadRequest},
+		{ack, typeJSON, `{"Comment":"a"}`, http.StatusBadRequest},
+		{ack, typeJSON, "{\"comment\":\"\xff\"}", http.StatusBadRequest},
+		{ack, typeJSON, `null`, http.StatusUnprocessableEntity},
+		{ack, typeForm, "comment=a&comment=b", http.StatusBadRequest},
+		{ack, typeForm, "comment=%ff", http.StatusBadRequest},
 		{ack, typeForm, "%zz", http.StatusBadRequest},
 		{ack, typeForm, "who=ann", http.StatusUnprocessableEntity},
 		{"/api/silences", "", "", http.StatusUnprocessableEntity},
@@ -232,6 +237,30 @@ func (endless) Read(b []byte) (int, error) {
 		b[i] = ' '
 	}
 	return len(b), nil
+}
+
+// A body that does not come in time is answered, and not as one that is too large.
+func TestSlowBody(t *testing.T) {
+	h, doc, id := alerting(t)
+	ts := httptest.NewUnstartedServer(h)
+	ts.Config.ReadTimeout = 100 * time.Millisecond
+	ts.Start()
+	defer ts.Close()
+	never, _ := io.Pipe()
+	defer never.Close()
+	resp, err := ts.Client().Post(ts.URL+"/api/alerts/"+id+"/acknowledge", typeJSON, io.MultiReader(strings.NewReader("{"), never))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
+	w.WriteHeader(resp.StatusCode)
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	doc.check(t, "POST", "/api/alerts/{id}/acknowledge", w)
+	isProblem(t, w, http.StatusRequestTimeout)
 }
 
 // A page of another site can't say anything of alerts, whatever it may read.

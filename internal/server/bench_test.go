@@ -2,6 +2,7 @@ package server
 
 import (
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -43,12 +44,19 @@ func benchmarkRoute(b *testing.B, path string) {
 func benchmark(b *testing.B, h http.Handler, path string) {
 	b.Helper()
 	b.Run("loopback", func(b *testing.B) {
-		ts := httptest.NewServer(h)
+		ts := httptest.NewUnstartedServer(nil)
+		ts.Config = HTTPServer(h, slog.New(slog.DiscardHandler))
+		ts.Start()
 		defer ts.Close()
 		client := ts.Client()
 		client.Transport.(*http.Transport).DisableCompression = true
 		for b.Loop() {
-			resp, err := client.Get(ts.URL + path)
+			r, err := http.NewRequest(http.MethodGet, ts.URL+path, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
+			resp, err := client.Do(r)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -60,7 +68,9 @@ func benchmark(b *testing.B, h http.Handler, path string) {
 	})
 	b.Run("handler", func(b *testing.B) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r = r.WithContext(identify(r.Context())) // as HTTPServer's requests are
 		r.Host = "127.0.0.1:8003"
+		r.Header.Set("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8")
 		w := &discard{header: http.Header{}}
 		b.ReportAllocs()
 		for b.Loop() {

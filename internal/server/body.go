@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
@@ -121,10 +123,40 @@ func (b *body) serve(w http.ResponseWriter, r *http.Request, cache string) error
 	return nil
 }
 
+// sendNow answers with what was just made; nobody may keep it.
+func sendNow(w http.ResponseWriter, r *http.Request, status int, contentType string, content []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(content)))
+	h.Set("Cache-Control", cacheNever)
+	w.WriteHeader(status)
+	send(w, r, content)
+}
+
 // send writes the content of an answer, which a HEAD doesn't have. A write that
-// fails means that the client is gone: nobody is left to be told.
+// fails means that the client is gone.
 func send(w http.ResponseWriter, r *http.Request, content []byte) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(content)
+	}
+}
+
+// matches reports whether an If-None-Match header names the ETag, or all.
+func matches(ifNoneMatch []string, etag string) bool {
+	for _, value := range ifNoneMatch {
+		for candidate := range strings.SplitSeq(value, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// addVary names a request header that the answer depends on, once.
+func addVary(h http.Header, name string) {
+	if !slices.Contains(h["Vary"], name) {
+		h.Add("Vary", name)
 	}
 }

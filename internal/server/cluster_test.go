@@ -91,12 +91,12 @@ func TestCacheFitsTheInterval(t *testing.T) {
 		snap.Time = time.Now().Add(-tt.age)
 		st.show(t, snap)
 		for _, path := range []string{
-			"/gpu/info", "/gpu/metrics", "/gpu/metrics/0", "/api/gpu/devices", "/api/v1/monitoring/gpu-metrics",
+			"/", "/gpu/info", "/gpu/metrics", "/gpu/metrics/0", "/api/gpu/devices", "/api/v1/monitoring/gpu-metrics",
 			"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary",
 		} {
 			check(path, tt.want)
 		}
-		for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/", "/openapi.json", "/docs"} {
+		for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/openapi.json", "/docs"} {
 			check(path, "no-cache")
 		}
 		check("/health", "no-store")

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,38 +21,17 @@ func once(build func() (*body, error)) handler {
 	return kept(func(*http.Request) struct{} { return struct{}{} }, func(struct{}) (*body, error) { return build() }, revalidate)
 }
 
-func (s *Server) openAPI() handler {
-	return once(func() (*body, error) {
-		doc, _ := s.document()
-		return jsonBody(doc)
-	})
-}
-
-func (s *Server) openAPIYAML() handler {
-	return once(func() (*body, error) {
-		doc, _ := s.document()
-		encoded, err := json.Marshal(doc)
-		if err != nil {
-			return nil, fmt.Errorf("encode the OpenAPI document: %w", err)
-		}
-		text, err := apidoc.YAML(encoded)
-		if err != nil {
-			return nil, err
-		}
-		return newBody(typeYAML, text), nil
-	})
-}
-
-func (s *Server) asyncAPI() handler {
-	return once(func() (*body, error) {
-		doc, _ := s.events()
-		return jsonBody(doc)
-	})
-}
-
 // events makes the AsyncAPI document of the socket.
-func (s *Server) events() (*apidoc.Events, []string) {
+func (s *Server) events() *apidoc.Events {
 	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws")
+}
+
+func (s *Server) openAPI() (*body, error)  { return jsonBody(s.document()) }
+func (s *Server) asyncAPI() (*body, error) { return jsonBody(s.events()) }
+
+func (s *Server) openAPIYAML() (*body, error) {
+	text, err := apidoc.YAML(s.document())
+	return newBody(typeYAML, text), err
 }
 
 // docsPage is the interactive documentation.
@@ -65,20 +43,14 @@ func (s *Server) docsPage() handler {
 	}
 }
 
-// referencePage is the OpenAPI document as a page to read.
-func (s *Server) referencePage() handler {
-	return rendered(func(ctx context.Context, w io.Writer) error {
-		doc, _ := s.document()
-		return s.cfg.ReferencePage(ctx, w, doc)
-	})
+// referencePage is the OpenAPI document as a page to read, eventsPage the
+// AsyncAPI document.
+func (s *Server) referencePage(ctx context.Context, w io.Writer) error {
+	return s.cfg.ReferencePage(ctx, w, s.document())
 }
 
-// eventsPage is the AsyncAPI document as a page to read.
-func (s *Server) eventsPage() handler {
-	return rendered(func(ctx context.Context, w io.Writer) error {
-		doc, _ := s.events()
-		return s.cfg.EventsPage(ctx, w, doc)
-	})
+func (s *Server) eventsPage(ctx context.Context, w io.Writer) error {
+	return s.cfg.EventsPage(ctx, w, s.events())
 }
 
 // rendered answers with a page that is always the same.

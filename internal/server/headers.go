@@ -1,9 +1,6 @@
 package server
 
-import (
-	"maps"
-	"net/http"
-)
+import "net/http"
 
 // policy is a Content-Security-Policy: a page may load what it is made of from
 // here, and nothing else from anywhere; 'self' covers the socket too.
@@ -12,24 +9,27 @@ func policy(style string) string {
 		"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }
 
-// Answers are for pages of this origin.
-var fixedHeaders = map[string]string{
-	"Content-Security-Policy":      policy("'self'"),
-	"Cross-Origin-Opener-Policy":   "same-origin",
-	"Cross-Origin-Resource-Policy": "same-origin",
-	"Referrer-Policy":              "same-origin", // without, forms would not say where they come from
-	"X-Content-Type-Options":       "nosniff",
-	"X-Frame-Options":              "DENY",
+// fixedHeaders are what every answer has: answers are for pages of this origin.
+// All answers share the values, and nobody changes them.
+var fixedHeaders = []struct {
+	name  string
+	value []string
+}{
+	{"Content-Security-Policy", []string{policy("'self'")}},
+	{"Cross-Origin-Opener-Policy", []string{"same-origin"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Referrer-Policy", []string{"same-origin"}}, // without, forms would not say where they come from
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"X-Frame-Options", []string{"DENY"}},
 }
 
-// securityHeaders sets what every answer has.
+// securityHeaders sets them.
 func securityHeaders(next http.Handler) http.Handler {
-	fixed := http.Header{} // its values are shared, and never changed
-	for name, value := range fixedHeaders {
-		fixed.Set(name, value)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		maps.Copy(w.Header(), fixed)
+		h := w.Header()
+		for _, fixed := range fixedHeaders {
+			h[fixed.name] = fixed.value
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -13,10 +14,9 @@ import (
 // let its own name point to this machine and then read answers as its own (DNS
 // rebinding); it can't make a browser send another name, or an IP address.
 type hostRules struct {
-	anyAddress bool // listening on all of them: every one may be ours
-	addresses  map[netip.Addr]bool
-	names      map[string]bool
-	suffixes   []string // ".example.org"
+	anyAddress bool            // listening on all of them: every one may be ours
+	names      map[string]bool // and addresses, as hostName writes them
+	suffixes   []string        // ".example.org"
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
@@ -28,78 +28,58 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 			Err:  err,
 		}
 	}
-	rules := &hostRules{
-		addresses: map[netip.Addr]bool{},
-		names:     map[string]bool{"localhost": true},
-		suffixes:  []string{".localhost"},
-	}
-	switch address, err := netip.ParseAddr(host); {
-	case host == "" || err == nil && address.IsUnspecified():
-		rules.anyAddress = true
-		if name := hostName(hostname); name != "" {
-			rules.names[name] = true
-			rules.names[name+".local"] = true // its name in multicast DNS
-		}
-	case err == nil:
-		rules.addresses[address.Unmap()] = true
-	default:
-		rules.names[hostName(host)] = true
+	rules := &hostRules{names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}}
+	name, address := hostName(host)
+	if rules.anyAddress = host == "" || address.IsUnspecified(); !rules.anyAddress {
+		rules.names[name] = true
+	} else if name, _ := hostName(hostname); name != "" {
+		rules.names[name] = true
+		rules.names[name+".local"] = true // its name in multicast DNS
 	}
 	for _, entry := range allow {
-		if err := rules.allow(entry); err != nil {
-			return nil, err
+		name, _ := hostName(entry)
+		suffix, below := strings.CutPrefix(name, "*.")
+		switch {
+		case suffix == "" || strings.Contains(suffix, "*") || strings.ContainsAny(entry, "/@? "):
+			return nil, &gpu.Advice{
+				What: quote(entry) + " is no host name",
+				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
+			}
+		case below:
+			rules.suffixes = append(rules.suffixes, "."+suffix)
+		default:
+			rules.names[name] = true
 		}
 	}
 	return rules, nil
 }
 
-func (h *hostRules) allow(entry string) error {
-	name, below := strings.CutPrefix(hostName(entry), "*.")
-	address, err := netip.ParseAddr(name)
-	switch {
-	case name == "" || strings.Contains(name, "*") || strings.ContainsAny(entry, "/@? "):
-		return &gpu.Advice{
-			What: quote(entry) + " is no host name",
-			Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
-		}
-	case err == nil:
-		h.addresses[address.Unmap()] = true
-	case below:
-		h.suffixes = append(h.suffixes, "."+name)
-	default:
-		h.names[name] = true
-	}
-	return nil
-}
-
 // hostName returns the host of "host:port" as it is compared: in lower case,
-// without brackets and without the dot of the root.
-func hostName(hostport string) string {
+// without brackets and without the dot of the root; and the address that it is.
+func hostName(hostport string) (string, netip.Addr) {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
 	} else if strings.HasPrefix(hostport, "[") && strings.HasSuffix(hostport, "]") {
 		host = hostport[1 : len(hostport)-1]
 	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	address, err := netip.ParseAddr(host)
+	if address = address.Unmap(); err == nil && strings.Contains(host, ":") { // IPv6 has several ways to write one
+		host = address.String()
+	}
+	return host, address
 }
 
 // allowed reports whether a request for the host may be answered.
 func (h *hostRules) allowed(hostport string) bool {
-	host := hostName(hostport)
-	if h.names[host] {
+	host, address := hostName(hostport)
+	if h.names[host] || address.IsValid() && (h.anyAddress || address.IsLoopback()) {
 		return true
 	}
-	if address, err := netip.ParseAddr(host); err == nil {
-		address = address.Unmap()
-		return h.anyAddress || address.IsLoopback() || h.addresses[address]
-	}
-	for _, suffix := range h.suffixes {
-		if len(host) > len(suffix) && strings.HasSuffix(host, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.suffixes, func(suffix string) bool {
+		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
+	})
 }
 
 // checkHost refuses requests for names that are not this server's.
@@ -114,7 +94,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 }
 
 func foreignHost(host string) error {
-	name := hostName(host)
+	name, _ := hostName(host)
 	if name == "" {
 		return refuse(http.StatusMisdirectedRequest, "the request does not say which host it is for", "send a Host header")
 	}

@@ -1,10 +1,15 @@
 package server
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 )
+
+// readTimeout is how long a whole request may take to come.
+const readTimeout = 15 * time.Second
 
 // HTTPServer returns a server whose clients can't hold it up: headers, bodies
 // and answers have deadlines, and headers a size. A connection that was handed
@@ -13,8 +18,9 @@ import (
 func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return identify(context.Background()) },
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       15 * time.Second,
+		ReadTimeout:       readTimeout,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,

@@ -17,7 +17,7 @@ func (s *Server) home() handler {
 	service := s.derived(func(f *insight.Fleet) any { return contract.NewService(s.cfg.Monitor, f) })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		addVary(w.Header(), "Accept")
-		if negotiate.Type(r.Header, typeHTML, typeJSON) == typeJSON {
+		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}
 		var page bytes.Buffer

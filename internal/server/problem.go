@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,12 +39,19 @@ func refuse(status int, what, try string) *statusError {
 	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
 }
 
+// statusOf is the status that an error is answered with.
+func statusOf(err error) int {
+	if e, ok := errors.AsType[*statusError](err); ok {
+		return e.status
+	}
+	return http.StatusInternalServerError
+}
+
 // fail answers an error: by its own status, or as an internal one, which goes
 // to the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := http.StatusInternalServerError
+	status := statusOf(err)
 	if e, ok := errors.AsType[*statusError](err); ok {
-		status = e.status
 		if e.allow != "" {
 			w.Header().Set("Allow", e.allow)
 		}
@@ -74,17 +80,16 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int
 			contentType, content = typeHTML, page.Bytes()
 		}
 	}
-	h := w.Header()
-	addVary(h, "Accept")
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(content)))
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	send(w, r, content)
+	addVary(w.Header(), "Accept")
+	sendNow(w, r, status, contentType, content)
+}
+
+func newProblem(status int, detail string) problem {
+	return problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
 func problemJSON(status int, advice gpu.Advice) []byte {
-	b, err := json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: advice.Text()})
+	b, err := json.Marshal(newProblem(status, advice.Text()))
 	if err != nil {
 		panic(fmt.Sprintf("server: a problem of plain fields can't be encoded: %v", err))
 	}
@@ -97,46 +102,34 @@ func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
-// allowed lists the methods of an address, of which routes have some.
-func allowed(methods []string) string {
-	if slices.Contains(methods, http.MethodGet) {
-		methods = append(slices.Clone(methods), http.MethodHead)
-	}
-	methods = append(slices.Clone(methods), http.MethodOptions)
-	slices.Sort(methods)
-	return strings.Join(methods, ", ")
-}
-
-// readMethods are those of most addresses.
-var readMethods = allowed([]string{http.MethodGet})
-
-func methodNotAllowed(allow string) handler {
-	return func(_ http.ResponseWriter, r *http.Request) error {
-		e := refuse(http.StatusMethodNotAllowed, "this address does not take "+quote(r.Method), "use one of "+allow)
-		e.allow = allow
-		return e
-	}
-}
-
-// options answers which methods there are.
-func options(allow string) handler {
-	return func(w http.ResponseWriter, _ *http.Request) error {
-		w.Header().Set("Allow", allow)
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	}
-}
-
-// readOnly answers reading requests with h, and others as every address does.
-func readOnly(h handler) handler {
+// otherwise answers what no route of the mux does: with the methods that the
+// address takes, or that there is nothing.
+func (s *Server) otherwise(mux *http.ServeMux) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		switch r.Method {
-		case http.MethodGet, http.MethodHead:
-			return h(w, r)
-		case http.MethodOptions:
-			return options(readMethods)(w, r)
+		var takes []string
+		r.Pattern = ""
+		for _, method := range []string{"DELETE", "GET", "HEAD", "OPTIONS", "POST"} {
+			_, pattern := mux.Handler(&http.Request{Method: method, Host: r.Host, URL: r.URL})
+			_, path, named := strings.Cut(pattern, " ")
+			if named {
+				r.Pattern = path
+			}
+			if named || method == http.MethodOptions {
+				takes = append(takes, method)
+			}
+		}
+		allow := strings.Join(takes, ", ")
+		switch {
+		case r.Pattern == "":
+			return s.notFound(w, r)
+		case r.Method == http.MethodOptions:
+			w.Header().Set("Allow", allow)
+			w.WriteHeader(http.StatusNoContent)
+			return nil
 		default:
-			return methodNotAllowed(readMethods)(w, r)
+			e := refuse(http.StatusMethodNotAllowed, "this address does not take "+quote(r.Method), "use one of "+allow)
+			e.allow = allow
+			return e
 		}
 	}
 }

@@ -1,12 +1,13 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
@@ -16,6 +17,7 @@ import (
 type route struct {
 	method string
 	path   string
+	access auth.Access // what a principal needs to use it
 	answer http.Handler
 	// doc is left out for what is no part of the API: pages and their files.
 	doc *apidoc.Operation
@@ -48,196 +50,159 @@ var tags = []apidoc.Tag{
 
 // routes are all addresses, in the order of the documents.
 func (s *Server) routes() []route {
-	api := func(path string, h handler, doc apidoc.Operation) route { return s.route(http.MethodGet, path, h, doc) }
-	page := func(path string, h handler) route { return route{http.MethodGet, path, s.handle(h), nil} }
 	cluster := s.cluster()
-	nodeParam := apidoc.Param{Name: "node", In: "path", Description: "Name of the machine.", Example: s.cfg.Monitor.Node}
+	nodeParam := apidoc.InPath("node", "Name of the machine.", s.cfg.Monitor.Node)
+	oneGPU := apidoc.Parts{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ofOne}
+	oneNode := apidoc.Parts{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet}
+	parts := now("The parts.", contract.MonitorHealth{}, "health")
 	routes := []route{
-		page("/{$}", s.home()),
-		page("/static/{path...}", s.static()),
-		page("/favicon.ico", s.favicon()),
-		page("/robots.txt", robots),
-		page("/docs", s.docsPage()),
-		page("/docs/events", s.eventsPage()),
-		page("/redoc", s.referencePage()),
+		s.page("/{$}", s.home()),
+		s.page("/static/{path...}", s.static()),
+		s.page("/favicon.ico", s.favicon()),
+		s.page("/robots.txt", robots),
+		s.page("/docs", s.docsPage()),
+		s.page("/docs/events", rendered(s.eventsPage)),
+		s.page("/redoc", rendered(s.referencePage)),
+		s.page("/gpu/{id}", s.devicePage),
 
-		{http.MethodGet, "/ws", s.cfg.WS, nil}, // AsyncAPI describes it
-		api("/api/gpu/summary", s.summary(), apidoc.Operation{
-			ID: "getSummary", Tag: tagLive, Summary: "Totals of the newest snapshot, and why",
-			Description: "Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do.",
-			Answers:     []apidoc.Answer{ok("The totals.", contract.Summary{}, "summary")},
-		}),
-		api("/api/gpu/metrics", s.update(), apidoc.Operation{
-			ID: "getSnapshot", Tag: tagLive, Summary: "The newest snapshot",
-			Description: "Everything that was read, with processes: byte for byte what gpu_status_update carries.",
-			Answers:     []apidoc.Answer{ok("The snapshot; without a GPU available is false and gpus is empty.", contract.Update{}, "update")},
-		}),
-		api("/api/gpu/metrics/{id}", s.device(), apidoc.Operation{
-			ID: "getDevice", Tag: tagLive, Summary: "One GPU of the newest snapshot",
-			Params:  []apidoc.Param{deviceParam},
-			Answers: []apidoc.Answer{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ambiguousDevice, unknownDevice, badDevice, nothingToRead},
-		}),
-		api("/api/gpu/recent", s.past(), apidoc.Operation{
-			ID: "getRecent", Tag: tagLive, Summary: "The last 15 minutes",
-			Description: "What charts start with: at most 300 points a series, which all share their times.",
-			Params:      []apidoc.Param{{Name: "gpu", In: "query", Description: "Narrows to a GPU, by index or UUID; may be given several times.", Example: "0", Repeated: true}},
-			Answers:     []apidoc.Answer{ok("One entry a GPU.", contract.Recent{}, "recent"), ambiguousDevice, unknownDevice, badDeviceQuery},
-		}),
+		{http.MethodGet, "/ws", auth.Read, s.cfg.WS, nil}, // AsyncAPI describes it
+		s.read("/api/gpu/summary", s.summary(), tagLive, "getSummary", "Totals of the newest snapshot, and why",
+			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
+			ok("The totals.", contract.Summary{}, "summary")),
+		s.read("/api/gpu/metrics", s.update(), tagLive, "getSnapshot", "The newest snapshot",
+			apidoc.Text("Everything that was read, with processes: byte for byte what gpu_status_update carries."),
+			ok("The snapshot; without a GPU available is false and gpus is empty.", contract.Update{}, "update")),
+		s.read("/api/gpu/metrics/{id}", s.device(), tagLive, "getDevice", "One GPU of the newest snapshot", oneGPU),
+		s.read("/api/gpu/recent", s.past(), tagLive, "getRecent", "The last 15 minutes",
+			apidoc.Text("What charts start with: at most 300 points a series, which all share their times."),
+			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
+			ok("One entry a GPU.", contract.Recent{}, "recent"), ambiguousDevice, unknownDevice, badDeviceQuery),
 
-		api("/api/gpu/why", s.why(), apidoc.Operation{
-			ID: "getWhy", Tag: tagLive, Summary: "Why the fans run",
-			Description: "The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it.",
-			Answers:     []apidoc.Answer{ok("The answer; without a GPU it says what was tried.", contract.Why{}, "why")},
-		}),
-		api("/api/gpu/why/{id}", s.whyOne(), apidoc.Operation{
-			ID: "getWhyOfOne", Tag: tagLive, Summary: "Why one GPU's fan runs",
-			Params:  []apidoc.Param{deviceParam},
-			Answers: []apidoc.Answer{ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ambiguousDevice, unknownDevice, badDevice, nothingToRead},
-		}),
+		s.read("/api/gpu/why", s.why(), tagLive, "getWhy", "Why the fans run",
+			apidoc.Text("The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it."),
+			ok("The answer; without a GPU it says what was tried.", contract.Why{}, "why")),
+		s.read("/api/gpu/why/{id}", s.whyOne(), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
+			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
 
-		api("/gpu/info", s.derived(func(f *insight.Fleet) any { return contract.NewGPUInfo(s.monitor(f), f) }), apidoc.Operation{
-			ID: "getInfo", Tag: tagAgent, Summary: "Whether there are GPUs",
-			Answers: []apidoc.Answer{ok("How many there are.", contract.GPUInfo{}, "gpu_info")},
-		}),
-		api("/gpu/metrics", s.metrics(), apidoc.Operation{
-			ID: "getMetrics", Tag: tagAgent, Summary: "Every GPU of the machine",
-			Answers: []apidoc.Answer{ok("The GPUs with their totals.", contract.GPUMetrics{}, "gpu_metrics"), nothingToRead},
-		}),
-		api("/gpu/metrics/{id}", s.device(), apidoc.Operation{
-			ID: "getMetricsOfOne", Tag: tagAgent, Summary: "One GPU of the machine",
-			Params:  []apidoc.Param{deviceParam},
-			Answers: []apidoc.Answer{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ambiguousDevice, unknownDevice, badDevice, nothingToRead},
-		}),
+		s.read("/gpu/info", s.derived(func(f *insight.Fleet) any { return contract.NewGPUInfo(s.monitor(f), f) }),
+			tagAgent, "getInfo", "Whether there are GPUs", ok("How many there are.", contract.GPUInfo{}, "gpu_info")),
+		s.read("/gpu/metrics", s.metrics(), tagAgent, "getMetrics", "Every GPU of the machine",
+			ok("The GPUs with their totals.", contract.GPUMetrics{}, "gpu_metrics"), nothingToRead),
+		s.read("/gpu/metrics/{id}", s.device(), tagAgent, "getMetricsOfOne", "One GPU of the machine", oneGPU),
 
-		api("/api/v1/monitoring/gpu-metrics", s.derived(func(f *insight.Fleet) any { return contract.NewFleet(s.monitor(f), f) }), apidoc.Operation{
-			ID: "getFleet", Tag: tagFleet, Summary: "Every GPU in short",
-			Answers: []apidoc.Answer{ok("The GPUs; an empty list where there is none.", contract.Fleet{}, "fleet")},
-		}),
+		s.read("/api/v1/monitoring/gpu-metrics", s.derived(func(f *insight.Fleet) any { return contract.NewFleet(s.monitor(f), f) }),
+			tagFleet, "getFleet", "Every GPU in short", ok("The GPUs; an empty list where there is none.", contract.Fleet{}, "fleet")),
 
-		api("/api/v1/gpu/nodes", cluster(s.clusterNodes), apidoc.Operation{
-			ID: "listNodes", Tag: tagCluster, Summary: "Machines with GPUs",
-			Params:  []apidoc.Param{clusterParam},
-			Answers: []apidoc.Answer{ok("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), emptyCluster, unknownCluster, badQuery, notReadYet},
-		}),
-		api("/api/v1/gpu/nodes/{cluster}/{node}", cluster(s.clusterNode), apidoc.Operation{
-			ID: "getNodeOfCluster", Tag: tagCluster, Summary: "One machine of a cluster",
-			Params: []apidoc.Param{
-				{Name: "cluster", In: "path", Description: "Name of the cluster.", Example: contract.LocalCluster},
-				nodeParam,
-			},
-			Answers: []apidoc.Answer{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet},
-		}),
-		api("/api/v1/gpu/nodes/{node}", cluster(s.clusterNode), apidoc.Operation{
-			ID: "getNode", Tag: tagCluster, Summary: "One machine",
-			Params:  []apidoc.Param{nodeParam, clusterParam},
-			Answers: []apidoc.Answer{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet},
-		}),
-		api("/api/v1/gpu/processes", cluster(s.clusterProcesses), apidoc.Operation{
-			ID: "listProcesses", Tag: tagCluster, Summary: "Processes on GPUs",
-			Params: []apidoc.Param{
-				clusterParam,
-				{Name: "node_name", In: "query", Description: "Narrows to a machine. One that is not known has no processes."},
-			},
-			Answers: []apidoc.Answer{ok("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"), emptyCluster, unknownCluster, badQuery, notReadYet},
-		}),
-		api("/api/v1/gpu/summary", cluster(s.clusterSummary), apidoc.Operation{
-			ID: "getClusterSummary", Tag: tagCluster, Summary: "Totals of a cluster, or of all",
-			Params:  []apidoc.Param{clusterParam},
-			Answers: []apidoc.Answer{ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"), emptyCluster, unknownCluster, badQuery, notReadYet},
-		}),
+		s.read("/api/v1/gpu/nodes", cluster(s.clusterNodes), tagCluster, "listNodes", "Machines with GPUs",
+			ok("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), clusterParam, ofCluster),
+		s.read("/api/v1/gpu/nodes/{cluster}/{node}", cluster(s.clusterNode), tagCluster, "getNodeOfCluster", "One machine of a cluster",
+			apidoc.InPath("cluster", "Name of the cluster.", contract.LocalCluster), nodeParam, oneNode),
+		s.read("/api/v1/gpu/nodes/{node}", cluster(s.clusterNode), tagCluster, "getNode", "One machine",
+			nodeParam, clusterParam, oneNode),
+		s.read("/api/v1/gpu/processes", cluster(s.clusterProcesses), tagCluster, "listProcesses", "Processes on GPUs",
+			ok("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"),
+			clusterParam, apidoc.InQuery("node_name", "Narrows to a machine. One that is not known has no processes.", nil), ofCluster),
+		s.read("/api/v1/gpu/summary", cluster(s.clusterSummary), tagCluster, "getClusterSummary", "Totals of a cluster, or of all",
+			ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"),
+			clusterParam, ofCluster),
 
-		api("/api/gpu/devices", s.derived(func(f *insight.Fleet) any { return contract.NewDevices(s.monitor(f), f) }), apidoc.Operation{
-			ID: "listDevices", Tag: tagManager, Summary: "Devices in short",
-			Answers: []apidoc.Answer{ok("The devices; one that fails says so and has null readings.", contract.Devices{}, "devices")},
-		}),
-		api("/api/gpu/driver", s.derived(func(f *insight.Fleet) any { return contract.NewDriverInfo(s.monitor(f), f) }), apidoc.Operation{
-			ID: "getDriver", Tag: tagManager, Summary: "Versions of driver, CUDA and library",
-			Answers: []apidoc.Answer{ok("The versions; null where no driver answers.", contract.DriverInfo{}, "driver")},
-		}),
+		s.read("/api/gpu/devices", s.derived(func(f *insight.Fleet) any { return contract.NewDevices(s.monitor(f), f) }),
+			tagManager, "listDevices", "Devices in short",
+			ok("The devices; one that fails says so and has null readings.", contract.Devices{}, "devices")),
+		s.read("/api/gpu/driver", s.derived(func(f *insight.Fleet) any { return contract.NewDriverInfo(s.monitor(f), f) }),
+			tagManager, "getDriver", "Versions of driver, CUDA and library",
+			ok("The versions; null where no driver answers.", contract.DriverInfo{}, "driver")),
 
-		api("/health", s.probe, apidoc.Operation{
-			ID: "getHealth", Tag: tagHealth, Summary: "Whether gpuwhy answers", Fresh: true,
-			Answers: []apidoc.Answer{ok("It does.", contract.Probe{}, "probe")},
-		}),
-		api("/health/live", s.probe, apidoc.Operation{
-			ID: "getLiveness", Tag: tagHealth, Summary: "Liveness probe", Fresh: true,
-			Answers: []apidoc.Answer{ok("It is alive.", contract.Probe{}, "probe")},
-		}),
-		api("/health/ready", s.ready, apidoc.Operation{
-			ID: "getReadiness", Tag: tagHealth, Summary: "Readiness probe", Fresh: true,
-			Answers: []apidoc.Answer{ok("There is a reading, or the verdict that none can be had.", contract.Probe{}, "probe"), notReadYet},
-		}),
-		api("/health/detailed", s.monitorHealth, apidoc.Operation{
-			ID: "getDetailedHealth", Tag: tagHealth, Summary: "How each part of gpuwhy does", Fresh: true,
-			Answers: []apidoc.Answer{ok("The parts.", contract.MonitorHealth{}, "health")},
-		}),
-		api("/api/health", s.monitorHealth, apidoc.Operation{
-			ID: "getMonitorHealth", Tag: tagHealth, Summary: "The same under the live dashboard's address", Fresh: true,
-			Answers: []apidoc.Answer{ok("The parts.", contract.MonitorHealth{}, "health")},
-		}),
+		s.read("/health", s.probe, tagHealth, "getHealth", "Whether gpuwhy answers", now("It does.", contract.Probe{}, "probe")),
+		s.read("/health/live", s.probe, tagHealth, "getLiveness", "Liveness probe", now("It is alive.", contract.Probe{}, "probe")),
+		s.read("/health/ready", s.ready, tagHealth, "getReadiness", "Readiness probe",
+			now("There is a reading, or the verdict that none can be had.", contract.Probe{}, "probe"), notReadYet),
+		s.read("/health/detailed", s.monitorHealth, tagHealth, "getDetailedHealth", "How each part of gpuwhy does", parts),
+		s.read("/api/health", s.monitorHealth, tagHealth, "getMonitorHealth", "The same under the live dashboard's address", parts),
 
-		{http.MethodGet, "/metrics", s.cfg.Metrics, &apidoc.Operation{
-			ID: "getPrometheus", Tag: tagPrometheus, Summary: "Metrics for Prometheus", Fresh: true,
-			Description: "Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names.",
-			Answers: []apidoc.Answer{
-				{Status: 200, Description: "The metrics.", ContentType: "text/plain"},
-				{Status: 200, ContentType: "application/openmetrics-text"},
-			},
-		}},
+		{http.MethodGet, "/metrics", auth.Read, s.cfg.Metrics, new(apidoc.Op(tagPrometheus, "getPrometheus", "Metrics for Prometheus",
+			apidoc.Text("Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
+			as("text/plain", "The metrics."), as("application/openmetrics-text", "")))},
 
-		api("/openapi.json", s.openAPI(), apidoc.Operation{
-			ID: "getOpenAPI", Tag: tagDocuments, Summary: "This document",
-			Answers: []apidoc.Answer{{Status: 200, Description: "OpenAPI 3.1.", ContentType: typeJSON}},
-		}),
-		api("/openapi.yaml", s.openAPIYAML(), apidoc.Operation{
-			ID: "getOpenAPIYAML", Tag: tagDocuments, Summary: "This document as YAML",
-			Answers: []apidoc.Answer{{Status: 200, Description: "OpenAPI 3.1.", ContentType: typeYAML}},
-		}),
-		api("/asyncapi.json", s.asyncAPI(), apidoc.Operation{
-			ID: "getAsyncAPI", Tag: tagDocuments, Summary: "The WebSocket protocol",
-			Answers: []apidoc.Answer{{Status: 200, Description: "AsyncAPI 3.0.", ContentType: typeJSON}},
-		}),
+		s.read("/openapi.json", once(s.openAPI), tagDocuments, "getOpenAPI", "This document", as(typeJSON, "OpenAPI 3.1.")),
+		s.read("/openapi.yaml", once(s.openAPIYAML), tagDocuments, "getOpenAPIYAML", "This document as YAML", as(typeYAML, "OpenAPI 3.1.")),
+		s.read("/asyncapi.json", once(s.asyncAPI), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.cfg.Alerts != nil {
 		routes = append(routes, s.alertRoutes()...)
 	}
+	if s.cfg.BasePath != "" {
+		routes = append(routes, s.page("", s.toBase))
+	}
 	return routes
 }
 
-// route is one of the API's.
-func (s *Server) route(method, path string, h handler, doc apidoc.Operation) route {
+// read is a route of the API that shows something.
+func (s *Server) read(path string, h handler, tag, id, summary string, parts ...apidoc.Part) route {
+	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag, id, summary, parts...))}
+}
+
+// operate is a route of the API, "POST /path", that says something of alerts.
+func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
+	method, path, _ := strings.Cut(pattern, " ")
+	doc := apidoc.Op(tagAlerts, id, summary, parts...)
 	doc.Method = method
-	return route{method, path, s.handle(h), &doc}
+	return route{method, path, auth.Operate, s.handle(h), &doc}
+}
+
+// page is an address for people.
+func (s *Server) page(path string, h handler) route {
+	return route{http.MethodGet, path, auth.Read, s.handle(h), nil}
 }
 
 func ok(description string, of any, example string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: example}
 }
 
+// now is like ok, for an answer about this very moment.
+func now(description string, of any, example string) apidoc.Parts {
+	return apidoc.Parts{apidoc.Fresh{}, ok(description, of, example)}
+}
+
+// as is an answer in a form that no struct of ours describes.
+func as(contentType, description string) apidoc.Answer {
+	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: contentType}
+}
+
 // What several operations have in common.
 var (
-	deviceParam  = apidoc.Param{Name: "id", In: "path", Description: "The GPU's index, or its UUID.", Example: "0"}
-	clusterParam = apidoc.Param{Name: "cluster_id", In: "query", Description: "Narrows to a cluster; all of them if it is left out.", Example: contract.LocalCluster}
+	deviceParam  = apidoc.InPath("id", "The GPU's index, or its UUID.", "0")
+	clusterParam = apidoc.InQuery("cluster_id", "Narrows to a cluster; all of them if it is left out.", contract.LocalCluster)
 
 	noGPU = gpu.Nodes{{Source: gpu.SourceNVML}}
 
-	ambiguousDevice = refused(http.StatusBadRequest, "There are several machines, and an index may be a GPU of each.", ambiguous("7"))
-	unknownDevice   = refused(http.StatusNotFound, "There is no such GPU.", refuse(http.StatusNotFound, `there is no GPU "7"`, "/api/gpu/devices lists all"))
-	badDevice       = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID.", errOf(parseID("first")))
-	badDeviceQuery  = refused(http.StatusUnprocessableEntity, "It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
-	badQuery        = refused(http.StatusUnprocessableEntity, "The query can't be read, as where it has a semicolon.", errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
-	nothingToRead   = refused(http.StatusServiceUnavailable, "No GPU can be read, or none was read yet; detail says why.", refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
-	notReadYet      = refused(http.StatusServiceUnavailable, "The first reading is still under way.", new(Server).readable(nil))
-	emptyCluster    = refused(http.StatusBadRequest, "The cluster that was named has no node with a GPU.", refuse(http.StatusBadRequest, `the cluster "local" has no node with a GPU`, contract.Reason(noGPU)))
-	unknownCluster  = refused(http.StatusNotFound, "There is no such cluster.", refuse(http.StatusNotFound, `there is no cluster "other"`, `leave cluster_id out, or use "local"`))
-	unknownNode     = refused(http.StatusNotFound, "There is no such cluster, or no such machine with a GPU in it.", refuse(http.StatusNotFound, `there is no node "other" with a GPU`, "/api/v1/gpu/nodes lists all"))
-	otherProblem    = refused(http.StatusMisdirectedRequest, "Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.", foreignHost("gpu.example.org"))
+	ambiguousDevice = refused("There are several machines, and an index may be a GPU of each.", ambiguous("7"))
+	unknownDevice   = refused("There is no such GPU.",
+		refuse(http.StatusNotFound, `there is no GPU "7"`, "/api/gpu/devices lists all"))
+	badDevice      = refused("It is neither an index nor a UUID.", errOf(parseID("first")))
+	badDeviceQuery = refused("It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
+	badQuery       = refused("The query can't be read, as where it has a semicolon.",
+		errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
+	nothingToRead = refused("No GPU can be read, or none was read yet; detail says why.",
+		refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
+	notReadYet   = refused("The first reading is still under way.", new(Server).readable(nil))
+	emptyCluster = refused("The cluster that was named has no node with a GPU.",
+		refuse(http.StatusBadRequest, `the cluster "local" has no node with a GPU`, contract.Reason(noGPU)))
+	unknownCluster = refused("There is no such cluster.",
+		refuse(http.StatusNotFound, `there is no cluster "other"`, `leave cluster_id out, or use "local"`))
+	unknownNode = refused("There is no such cluster, or no such machine with a GPU in it.",
+		refuse(http.StatusNotFound, `there is no node "other" with a GPU`, "/api/v1/gpu/nodes lists all"))
+	otherProblem = refused("Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
+		foreignHost("gpu.example.org"))
+
+	ofOne     = apidoc.Parts{deviceParam, ambiguousDevice, unknownDevice, badDevice, nothingToRead}
+	ofCluster = apidoc.Parts{emptyCluster, unknownCluster, badQuery, notReadYet}
 )
 
 // refused is an answer with an error, which is its example.
-func refused(status int, description string, err error) apidoc.Answer {
+func refused(description string, err error) apidoc.Answer {
 	advice := gpu.AsAdvice(err)
-	return apidoc.Answer{Status: status, Description: description, Detail: advice.Text()}
+	return apidoc.Answer{Status: statusOf(err), Description: description, Detail: advice.Text()}
 }
 
 func errOf[T any](_ T, err error) error { return err }
@@ -253,19 +218,17 @@ members but those named, or a browser's form, which is answered with a 303. Ever
 another. Health and metrics are about this very moment, and have none. Errors are application/problem+json whose ` + "`detail`" + ` says what to do. The live events are [a document of their
 own](docs/events).`
 
-// document makes the OpenAPI document of the routes.
-func (s *Server) document() (*apidoc.Document, []string) {
+// document makes the document of the routes.
+func (s *Server) document() *apidoc.Document {
 	var routes []apidoc.Route
 	for _, r := range s.routes() {
 		if r.doc != nil {
 			routes = append(routes, apidoc.Route{Path: r.path, Operation: *r.doc})
 		}
 	}
-	doc, faults := apidoc.OpenAPI(apidoc.API{
+	return apidoc.OpenAPI(apidoc.API{
 		Title: "gpuwhy", Description: introduction, Version: s.cfg.Monitor.Version, License: "Apache-2.0",
 		Base: s.cfg.BasePath, Tags: tags,
-		Problem: problem{}, OtherProblem: otherProblem,
-		ProblemExample: func(status int, detail string) json.RawMessage { return problemJSON(status, gpu.Advice{What: detail}) },
+		Problem: func(status int, detail string) any { return newProblem(status, detail) }, OtherProblem: otherProblem,
 	}, routes)
-	return doc, append(faults, apidoc.Faults(routes)...)
 }

@@ -132,29 +132,13 @@ func cleanBasePath(path string) (string, error) {
 // Handler returns all routes behind all middleware; [Server.routes] lists them.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	methods := map[string][]string{} // by path
-	mount := func(method, path string, answer http.Handler) {
-		mux.Handle(method+" "+s.cfg.BasePath+path, answer)
-		methods[path] = append(methods[path], method)
-	}
 	for _, r := range s.routes() {
-		mount(r.method, r.path, r.answer)
+		mux.Handle(r.method+" "+s.cfg.BasePath+r.path, s.needs(r.access, r.answer))
 	}
-	// The page of a device. Its pattern names no method, which would make it
-	// conflict with those of /gpu/info.
-	mux.Handle(s.cfg.BasePath+"/gpu/{id}", s.handle(readOnly(s.devicePage)))
-	mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.handle(readOnly(s.ofNode(mux))))
+	mux.Handle("GET "+s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
 	// Without this, whoever asks for it is led to /static/, where nothing is.
 	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
-	if s.cfg.BasePath != "" {
-		mount(http.MethodGet, "", s.handle(s.toBase))
-	}
-	for path, of := range methods {
-		allow := allowed(of)
-		mux.Handle("OPTIONS "+s.cfg.BasePath+path, s.handle(options(allow)))
-		mux.Handle(s.cfg.BasePath+path, s.handle(methodNotAllowed(allow)))
-	}
-	mux.Handle("/", s.handle(s.notFound))
+	mux.Handle("/", s.handle(s.otherwise(mux)))
 	return s.wrap(mux)
 }
 
@@ -162,8 +146,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) wrap(h http.Handler) http.Handler {
 	middleware := []func(http.Handler) http.Handler{
 		limitBody,
-		logRequests(s.log),
-		s.recoverPanics,
+		s.watch,
 		securityHeaders,
 		s.checkHost,
 		s.allowOrigins,

@@ -578,9 +578,13 @@ func TestHome(t *testing.T) {
 		headers           []string
 	}{
 		{"browser", typeHTML, []string{browser}},
-		{"curl", typeHTML, []string{"Accept: */*"}},
-		{"nothing said", typeHTML, nil},
-		{"nothing that we have", typeHTML, []string{"Accept: image/png"}},
+		{"curl, and Python's clients", typeJSON, []string{"Accept: */*"}},
+		{"axios", typeJSON, []string{"Accept: application/json, text/plain, */*"}},
+		{"JSON after all types", typeJSON, []string{"Accept: */*, application/json"}},
+		{"HTML and all types", typeHTML, []string{"Accept: text/html, */*"}},
+		{"any text", typeHTML, []string{"Accept: text/*, */*"}},
+		{"nothing said", typeJSON, nil},
+		{"nothing that we have", typeJSON, []string{"Accept: image/png"}},
 		{"JSON", typeJSON, []string{"Accept: application/json"}},
 		{"JSON before HTML", typeJSON, []string{"Accept: text/html;q=0.5, application/json"}},
 		{"HTML before JSON", typeHTML, []string{"Accept: application/json;q=0.5, text/html;q=0.6"}},
@@ -600,7 +604,7 @@ func TestHome(t *testing.T) {
 	if got := get(h, "/", "Accept: application/json").Body.String(); got != `{"service":"gpuwhy","version":"1.2.3","status":"ok","source":"nvml","timestamp":"2026-03-14T15:09:26.535897Z"}` {
 		t.Errorf("the service is %s", got)
 	}
-	if a, b := get(h, "/").Body.String(), get(h, "/").Body.String(); a == b {
+	if a, b := get(h, "/", browser).Body.String(), get(h, "/", browser).Body.String(); a == b {
 		t.Error("the page was not rendered anew")
 	}
 }

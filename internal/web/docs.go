@@ -31,7 +31,7 @@ func (p *Pages) reference(ctx context.Context, w io.Writer, doc *apidoc.Document
 	for _, tag := range doc.Tags {
 		group := views.OperationGroup{Anchor: anchor("group", tag.Name), Name: tag.Name, Text: tag.Description}
 		for _, path := range doc.Paths {
-			for _, op := range path.Value.Operations {
+			for _, op := range path.Value {
 				if slices.Contains(op.Value.Tags, tag.Name) {
 					group.Operations = append(group.Operations, operationDoc(doc, op.Name, path.Name, op.Value))
 				}
@@ -54,7 +54,7 @@ func (p *Pages) events(ctx context.Context, w io.Writer, doc *apidoc.Events) err
 		message := doc.Components.Messages.Get(op.Name)
 		out := views.MessageDoc{
 			Anchor: anchor("message", message.Name), Name: message.Name, Summary: message.Summary, Text: message.Description,
-			Sent: op.Value.Action == "send", Example: indented(message.Examples[0].Payload),
+			Sent: op.Value.Action == "send", Example: indented(message.Examples[0].Get("payload")),
 		}
 		if data := message.Payload.Properties.Get("data"); data != nil && len(data.Type) == 0 {
 			out.Type, _ = typeRef(data)

@@ -4,38 +4,50 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// recoverPanics turns a panic into an answer, and the log into the place to
-// read about it. Where an answer has begun, or the connection has been handed
-// over, it is cut: half an answer must not look like a whole one.
-func (s *Server) recoverPanics(next http.Handler) http.Handler {
+// watch logs each request at level debug, where that is on, and turns a panic
+// into an answer; the log says more. Where an answer has begun, or the connection
+// has been handed over, it cuts the connection: half an answer must not look like
+// a whole one.
+func (s *Server) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &watched{ResponseWriter: w}
+		if s.log.Enabled(r.Context(), slog.LevelDebug) {
+			begin := time.Now()
+			defer func() {
+				s.log.DebugContext(r.Context(), "request", "method", r.Method, "path", r.URL.Path, "client", r.RemoteAddr,
+					"status", seen.status, "bytes", seen.bytes, "took", time.Since(begin))
+			}()
+		}
 		defer func() {
-			cause := recover()
-			if cause == nil {
-				return
+			if cause := recover(); cause != nil {
+				s.panicked(seen, r, cause)
 			}
-			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				seen.cut()
-			}
-			s.log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-			if seen.status != 0 || seen.conn != nil {
-				seen.cut()
-			}
-			for _, name := range aboutContent {
-				w.Header().Del(name)
-			}
-			s.writeProblem(w, r, http.StatusInternalServerError, gpu.AsAdvice(nil))
 		}()
 		next.ServeHTTP(seen, r)
 	})
+}
+
+func (s *Server) panicked(w *watched, r *http.Request, cause any) {
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		w.cut()
+	}
+	s.log.Error("request panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	if w.status != 0 || w.conn != nil {
+		w.cut()
+	}
+	for _, name := range aboutContent {
+		w.Header().Del(name)
+	}
+	s.writeProblem(w, r, http.StatusInternalServerError, gpu.AsAdvice(nil))
 }
 
 // aboutContent are the headers of the answer that was not given.

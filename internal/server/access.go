@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+)
+
+// identify puts the principal into the context of a request, or of all requests
+// as [HTTPServer] does, which spares a copy of each. It is the one place that
+// decides who that is: without a sign-in, everybody is the local owner.
+func identify(ctx context.Context) context.Context {
+	return auth.NewContext(ctx, new(auth.LocalOwner()))
+}
+
+// needs lets through only principals that have the access.
+func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		p := auth.FromRequest(r)
+		if p == (auth.Principal{}) {
+			r = r.WithContext(identify(r.Context()))
+			p = auth.FromRequest(r)
+		}
+		if p.Access < access {
+			return refuse(http.StatusForbidden, "you may not do this here", "ask whoever runs gpuwhy")
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
