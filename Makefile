@@ -38,7 +38,7 @@ test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, wi
 	$(GO) test -race -timeout 28m ./...
 
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
-	@git diff --exit-code --stat -- '*_templ.go' go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
 bench: ## measure; figures and what they mean are in docs/performance.md (BENCH=regexp, COUNT=n)
@@ -49,8 +49,9 @@ fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
 	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
-generate: ## write *_templ.go from *.templ
+generate: ## write *_templ.go from *.templ, and the bundles in static/dist
 	$(GO) tool templ generate -path views
+	$(GO) generate ./static
 
 fmt: ## say what is not formatted
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; }

@@ -8,10 +8,6 @@ import { rewriteMoments } from "./moments.js";
 import { order } from "./order.js";
 import { connect, stateWords } from "./stream.js";
 
-const { base: root = "/", interval: seconds } = document.body.dataset;
-const socketURL = new URL(`${root}ws`, location.href);
-socketURL.protocol = socketURL.protocol.replace("http", "ws");
-
 let asking = false;
 let behind = false;
 let heardOf = "";
@@ -75,10 +71,8 @@ function become(now, next) {
 const alike = (a, b) => a.nodeName === b.nodeName && a.id === b.id && a.dataset?.key === b.dataset?.key && a.getAttribute?.("action") === b.getAttribute?.("action");
 
 connect({
-  url: socketURL.href,
   greeting: [{ event: "subscribe", data: { events: ["alert", "high_gpu_usage_alert"] } }],
-  api: `${root}api/`,
-  interval: () => 1000 * Number(seconds),
+  interval: () => 1000 * Number(document.body.dataset.interval),
   silence: () => 2 ** 30, // hours without an alert are no reason to connect again
   onMessage(event, data) {
     if (event === "gpu_status_update") return;

@@ -50,10 +50,13 @@ type site struct {
 	requests chan string   // what viewers send
 }
 
+// assets are read once for all sites.
+var assets = sync.OnceValue(static.New)
+
 func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	t.Helper()
 	site := &site{
-		assets: static.New(views.Words()), interval: time.Second, past: recent.New(),
+		assets: assets(), interval: time.Second, past: recent.New(),
 		snapshot: s, why: why,
 		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100), requests: make(chan string, 1000),
 	}
@@ -63,10 +66,6 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"alerts", site.alertsPage)
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.Handle("GET "+base+"source/", http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))))
-	mux.HandleFunc("GET "+base+"source/words.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = w.Write(views.Words()) // the browser has gone
-	})
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
 	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {

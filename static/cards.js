@@ -143,7 +143,14 @@ function showMeter(row, m) {
  * @returns {Meter[]}
  */
 export function meters(g) {
-  return [utilizationMeter(g), memoryMeter(g), temperatureMeter(g), powerMeter(g), fanMeter(g)];
+  const { memory: held, power, quality } = g;
+  return [
+    utilizationMeter(g),
+    usageMeter("memory", held.used_mb, held.total_mb, quality["memory.used_mb"], memory),
+    temperatureMeter(g),
+    usageMeter("power", power.power_draw_watts, power.power_limit_watts, quality["power.power_draw_watts"], watts),
+    fanMeter(g),
+  ];
 }
 
 /** @param {GPU} g */
@@ -155,14 +162,20 @@ function utilizationMeter(g) {
   };
 }
 
-/** @param {GPU} g */
-function memoryMeter(g) {
-  const { used_mb: used, total_mb: total } = g.memory;
-  const fill = part(used, total);
+/**
+ * A value that comes near its limit at 95 % of it.
+ * @param {string} key
+ * @param {number | null} used
+ * @param {number | null} limit
+ * @param {string} quality
+ * @param {(v: number) => string} format
+ */
+function usageMeter(key, used, limit, quality, format) {
+  const fill = part(used, limit);
   return {
-    key: "memory", fill, level: fill && Number(used) >= 0.95 * Number(total) ? "near" : "",
-    value: show(used, g.quality["memory.used_mb"], memory),
-    limit: total == null ? "" : say("of", memory(total)),
+    key, fill, level: fill && Number(used) >= 0.95 * Number(limit) ? "near" : "",
+    value: show(used, quality, format),
+    limit: limit == null ? "" : say("of", format(limit)),
   };
 }
 
@@ -186,17 +199,6 @@ export function temperatureMeter(g) {
 function level(v, near, top) {
   if (v >= top) return "over";
   return v >= near ? "near" : "";
-}
-
-/** @param {GPU} g */
-function powerMeter(g) {
-  const { power_draw_watts: draw, power_limit_watts: limit } = g.power;
-  const fill = part(draw, limit);
-  return {
-    key: "power", fill, level: fill && Number(draw) >= 0.95 * Number(limit) ? "near" : "",
-    value: show(draw, g.quality["power.power_draw_watts"], watts),
-    limit: limit == null ? "" : say("of", watts(limit)),
-  };
 }
 
 /** @param {GPU} g */

@@ -32,9 +32,7 @@ let updated = false;
 let picked;
 
 const stream = connect({
-  url: address(`${base}ws`),
   greeting: only ? [{ event: "subscribe", data: { gpus: [only] } }] : [],
-  api: `${base}api/`,
   interval: () => interval,
   silence: () => 4 * interval + 10_000,
   onMessage,
@@ -64,13 +62,6 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) stream.wake();
 });
 loadLibrary().then(loadPast).catch(pastFailed);
-
-/** @param {string} path */
-function address(path) {
-  const url = new URL(path, location.href);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  return url.href;
-}
 
 /**
  * @param {string} event

@@ -15,15 +15,13 @@ const tolerated = 3;
 
 /**
  * @param {object} options
- * @param {string} options.url
  * @param {object[]} options.greeting what is sent first
- * @param {string} options.api where to ask while there is no socket
  * @param {() => number} options.interval milliseconds between readings
  * @param {() => number} options.silence milliseconds without a message after which the connection counts as dead
  * @param {(event: string, data: any) => void} options.onMessage
  * @param {(state: State) => void} options.onState
  */
-export function connect({ url, greeting, api, interval, silence, onMessage, onState }) {
+export function connect({ greeting, interval, silence, onMessage, onState }) {
   /** @type {WebSocket | null} */
   let socket = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -35,6 +33,9 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
   let failures = 0;
   let heard = 0;
   let seen = "";
+  const root = document.body.dataset.base ?? "/";
+  const url = new URL(`${root}ws`, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
 
   function open() {
     clearTimeout(retry);
@@ -97,7 +98,7 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
 
   /** @param {string} what */
   async function ask(what) {
-    const answer = await fetch(api + what, { cache: "no-store" });
+    const answer = await fetch(`${root}api/${what}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(`${what}: ${answer.status}`);
     return answer.json();
   }

@@ -140,7 +140,7 @@ func (g *gallery) find(path string) http.Handler {
 // newFront is the server with its headers and assets, without a machine.
 func (g *gallery) newFront() (http.Handler, error) {
 	cfg := g.cfg
-	pages := &pages{app: &app{cfg: cfg}, assets: static.New(views.Words())}
+	pages := &pages{app: &app{cfg: cfg}, assets: static.New()}
 	s, err := server.New(server.Config{
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: versionText(), Interval: cfg.Interval},
 		Newest:       func() (*gpu.Snapshot, []byte) { return nil, nil },

@@ -16,6 +16,7 @@ const module = "github.com/gpuwhy/gpuwhy/"
 var allowed = map[string][]string{
 	"gpu":                        {},
 	"static":                     {},
+	"static/generate":            {"views"},
 	"hub":                        {"gpu"},
 	"views":                      {"gpu"},
 	"sampler":                    {"gpu"},

@@ -22,7 +22,7 @@ import (
 
 // newServer wires the routes to what they show.
 func (a *app) newServer() (*http.Server, error) {
-	pages := &pages{app: a, assets: static.New(views.Words())}
+	pages := &pages{app: a, assets: static.New()}
 	exporter, err := metrics.New(metrics.Config{
 		Newest:   func() *gpu.Snapshot { snap, _ := a.newest(); return snap },
 		Self:     a.self,
