@@ -61,12 +61,12 @@ export function startAge({ interval, onWake, onStale }) {
 
 /**
  * A reading has come.
- * @param {string} timestamp RFC 3339
+ * @param {string} timestamp RFC 3339; empty: now, as the clocks of several nodes differ
  * @param {boolean} fresh whether it was sent as soon as it was taken
  * @param {boolean} shown whether it is shown from now on
  */
 export function setTaken(timestamp, fresh, shown) {
-  arrived = Date.parse(timestamp);
+  arrived = Date.parse(timestamp) || Date.now() - ahead;
   if (shown) taken = arrived;
   if (!fresh) return;
   const apart = Date.now() - arrived;

@@ -40,6 +40,7 @@ type site struct {
 
 	mu       sync.Mutex
 	snapshot *gpu.Snapshot
+	nodes    []*gpu.Snapshot // of several nodes, whose devices the snapshot has too
 	why      string
 	alerts   []contract.Alert
 	causes   []views.Cause // of the first paint, in place of the snapshot's
@@ -48,6 +49,8 @@ type site struct {
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
 	requests chan string   // what viewers send
+
+	summaries int // how often the summary was asked for
 }
 
 // assets are read once for all sites.
@@ -71,7 +74,8 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
-		_, _ = w.Write(encode(contract.NewSummary(site.monitor(), site.snapshot, site.why, len(site.alerts)))) // the browser has gone
+		site.summaries++
+		_, _ = w.Write(encode(site.ofAll(contract.NewSummary(site.monitor(), site.snapshot, site.why, len(site.alerts))))) // the browser has gone
 	})
 	mux.HandleFunc("GET "+base+"api/alerts", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
@@ -81,7 +85,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"api/gpu/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
-		_, _ = w.Write(encode(newUpdate(site.snapshot, site.why))) // the browser has gone
+		_, _ = w.Write(encode(site.ofAll(newUpdate(site.snapshot, site.why)))) // the browser has gone
 	})
 	site.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -183,8 +187,16 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request) {
 	if s.snapshot != nil {
 		encoded = encode(newUpdate(s.snapshot, s.why))
 	}
-	greeting := message("gpu_status", contract.NewGPUStatus(s.monitor(), s.snapshot, encoded))
-	err = conn.Write(r.Context(), websocket.MessageText, greeting)
+	status := contract.NewGPUStatus(s.monitor(), s.snapshot, encoded)
+	greeting := [][]byte{message("gpu_status", status)}
+	if len(s.nodes) > 1 {
+		greeting = s.greetNodes(status)
+	}
+	for _, m := range greeting {
+		if err == nil {
+			err = conn.Write(r.Context(), websocket.MessageText, m)
+		}
+	}
 	for _, a := range s.alerts {
 		if err == nil {
 			err = conn.Write(r.Context(), websocket.MessageText, message("high_gpu_usage_alert", a))

@@ -2,9 +2,10 @@
 // One card for each GPU: the twin of views/card.go.
 
 import {
-  absent, between, celsius, clean, count, dots, list, longestName,
+  absent, between, celsius, clean, count, dots, keyOf, list, longestName,
   megahertz, memory, missing, part, percent, plain, rpm, say, sentence, show, shown, watts,
 } from "./format.js";
+import { gpuName } from "./fleet.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setBar, setTexts, slot, sync } from "./rows.js";
 
@@ -19,19 +20,16 @@ import { setBar, setTexts, slot, sync } from "./rows.js";
 export function showCards({ gpus, timestamp, causes }) {
   const cards = byId("cards");
   const lead = gpus.length > 1 ? causes.find((c) => c.gpu_uuid) : undefined;
-  const answer = lead && !lead.id.startsWith("idle:") ? `${lead.node}/${lead.gpu_uuid}` : "";
+  const answer = lead && !lead.id.startsWith("idle:") ? keyOf(/** @type {GPU} */ (lead)) : "";
   const seen = standingOut(gpus);
   setAttribute(cards, "data-density", density(gpus.length));
   setText(byId("card-count"), seen.length === gpus.length ? ""
     : say("stand out", seen.length, gpus.length));
-  sync(cards, "t-card", seen, cardKey, (row, g) => {
-    row.toggleAttribute("data-answer", cardKey(g) === answer);
+  sync(cards, "t-card", seen, keyOf, (row, g) => {
+    row.toggleAttribute("data-answer", keyOf(g) === answer);
     showCard(row, g, timestamp);
   });
 }
-
-/** @param {GPU} g */
-export const cardKey = (g) => `${g.node}/${g.gpu_uuid}`;
 
 /**
  * The address of a GPU's own page.
@@ -98,9 +96,6 @@ function showCard(row, g, now) {
   for (const part of row.querySelectorAll(".meters, .by")) setHidden(part, !answers);
   for (const meter of meters(g)) showMeter(row, meter);
 }
-
-/** @param {GPU} g */
-export const gpuName = (g) => say("gpu", g.gpu_id);
 
 /**
  * The state of one that does not answer, within a sentence.

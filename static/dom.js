@@ -5,11 +5,7 @@
  * @param {string} id
  * @returns {HTMLElement}
  */
-export function byId(id) {
-  const el = document.getElementById(id);
-  if (!el) throw new Error(`no element #${id}`);
-  return el;
-}
+export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /**
  * @param {Element} el

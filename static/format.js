@@ -20,45 +20,37 @@ export function decimals(v, digits = 0) {
   return (r / scale + 0).toFixed(digits);
 }
 
-/** @param {number} v */
-export const percent = (v) => `${decimals(v)}\u00a0%`;
-/** @param {number} v */
-export const finePercent = (v) => `${decimals(v, 1)}\u00a0%`;
-/** @param {number} v */
-export const celsius = (v) => `${decimals(v)}\u00a0°C`;
-/** @param {number} v */
-export const watts = (v) => (v < 10_000 ? `${decimals(v)}\u00a0W` : `${decimals(v / 1000, 1)}\u00a0kW`);
-/** @param {number} v */
-export const rpm = (v) => `${decimals(v)}\u00a0RPM`;
-/** @param {number} v */
-export const megahertz = (v) => `${decimals(v)}\u00a0MHz`;
-/** @param {number} v */
-export const fps = (v) => `${decimals(v)}\u00a0fps`;
-/** @param {number} v microseconds */
-export const delay = (v) => `${decimals(v / 1000, 1)}\u00a0ms`;
+/**
+ * Makes a function that writes a number with the first unit that is large enough.
+ * @param {number} most the number from which the next unit is taken
+ * @param {number} step from one unit to the next
+ * @param {[string, number?][]} units each with its decimals
+ */
+const inUnits = (most, step, ...units) => (/** @type {number} */ v) => {
+  let i = 0;
+  while (units[i + 1] && v >= most * step ** i) i += 1;
+  return `${decimals(v / step ** i, units[i][1])}\u00a0${units[i][0]}`;
+};
+
+export const percent = inUnits(1, 1, ["%"]);
+export const finePercent = inUnits(1, 1, ["%", 1]);
+export const celsius = inUnits(1, 1, ["°C"]);
+export const watts = inUnits(1e4, 1e3, ["W"], ["kW", 1]);
+export const rpm = inUnits(1, 1, ["RPM"]);
+export const megahertz = inUnits(1, 1, ["MHz"]);
+export const fps = inUnits(1, 1, ["fps"]);
+/** Of MiB. */
+export const memory = inUnits(1024, 1024, ["MiB"], ["GiB", 1], ["TiB", 1]);
+/** Of bytes a second. */
+export const rate = inUnits(1e3, 1e3, ["B/s"], ["kB/s"], ["MB/s", 1], ["GB/s", 1]);
+const wattHours = inUnits(1e3, 1e3, ["Wh"], ["kWh", 1]);
+const milliseconds = inUnits(1, 1, ["ms", 1]);
+/** @param {number} joules */
+export const energy = (joules) => wattHours(joules / 3600);
+/** @param {number} microseconds */
+export const delay = (microseconds) => milliseconds(microseconds / 1000);
 /** @param {number} v */
 export const hundredth = (v) => decimals(v, 2);
-
-/** @param {number} joules */
-export function energy(joules) {
-  const wh = joules / 3600;
-  return wh < 1000 ? `${decimals(wh)}\u00a0Wh` : `${decimals(wh / 1000, 1)}\u00a0kWh`;
-}
-
-/** @param {number} mib */
-export function memory(mib) {
-  if (mib < 1024) return `${decimals(mib)}\u00a0MiB`;
-  if (mib < 1024 * 1024) return `${decimals(mib / 1024, 1)}\u00a0GiB`;
-  return `${decimals(mib / 1024 / 1024, 1)}\u00a0TiB`;
-}
-
-/** @param {number} v bytes a second */
-export function rate(v) {
-  if (v < 1e3) return `${decimals(v)}\u00a0B/s`;
-  if (v < 1e6) return `${decimals(v / 1e3)}\u00a0kB/s`;
-  if (v < 1e9) return `${decimals(v / 1e6, 1)}\u00a0MB/s`;
-  return `${decimals(v / 1e9, 1)}\u00a0GB/s`;
-}
 
 /** @param {number} seconds */
 export function span(seconds) {
@@ -200,3 +192,9 @@ export function shown(text, quality, limit) {
   const kept = clean(text ?? "", limit);
   return kept ? plain(kept) : absent(quality);
 }
+
+/**
+ * What a GPU is known by: an index is for people, and says nothing of the node.
+ * @param {{node: string, gpu_uuid: string}} g
+ */
+export const keyOf = (g) => `${g.node}/${g.gpu_uuid}`;

@@ -104,7 +104,8 @@
  * @typedef {object} Update
  * @property {number} seq
  * @property {string} timestamp
- * @property {string} node
+ * @property {string | null} node null: it is of several nodes
+ * @property {number} [node_count]
  * @property {string} source
  * @property {string} status
  * @property {string} why
@@ -127,7 +128,8 @@
  * @typedef {object} Status
  * @property {string} version
  * @property {number} interval_seconds
- * @property {Update | null} snapshot
+ * @property {Update | null} snapshot null: there is no reading yet, or several nodes send an update each
+ * @property {{name: string, state: string, age_seconds: number, gpu_count: number}[]} [nodes]
  */
 
 /**

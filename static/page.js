@@ -5,10 +5,12 @@ import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { mostCards, showCards, standingOut } from "./cards.js";
 import { showCauses } from "./causes.js";
-import { addToCharts, allShown, drawCharts, loadCharts, loadLibrary, markAlert, startCharts } from "./charts.js";
+import { addToCharts, allShown, drawCharts, loadCharts, markAlert, startCharts } from "./charts.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
+import { askSummary, expectNodes, gpuName, isFleet, keep, merged } from "./fleet.js";
 import { showHost } from "./host.js";
+import { loadLibrary } from "./plot.js";
 import { showProcesses } from "./processes.js";
 import { connect, stateWords } from "./stream.js";
 import { startTools } from "./tools.js";
@@ -49,7 +51,7 @@ byId("pause").onclick = () => {
   document.body.toggleAttribute("data-paused", paused);
   byId("pause").setAttribute("aria-pressed", String(paused));
   if (!paused && latest) {
-    setTaken(latest.timestamp, false, true);
+    setTaken(isFleet && !only ? "" : latest.timestamp, false, true);
     addToCharts(charted(latest));
     loadPast().catch(pastFailed); // which has what came meanwhile
   }
@@ -74,8 +76,7 @@ function onMessage(event, data) {
       break;
     case "gpu_status_update":
       updated = true;
-      take(data, true);
-      dropForgotten();
+      if (take(data, true)) dropForgotten();
       break;
     case "standing_alerts": // as they are asked for where they are not sent
       expectAlerts();
@@ -97,6 +98,7 @@ function begin(status) {
   interval = 1000 * status.interval_seconds;
   connections += 1;
   expectAlerts();
+  expectNodes(status);
   if (status.snapshot) take(status.snapshot, false);
   if (!paused && (connections > 1 || picked)) loadPast().catch(pastFailed);
 }
@@ -125,14 +127,32 @@ function reloadOnce(newer) {
 /**
  * @param {Update} update
  * @param {boolean} fresh
+ * @returns whether it is of all GPUs
  */
 function take(update, fresh) {
   if (only) {
+    const { node } = update;
     update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
+    if (!update.gpus.length && isFleet && node && latest?.gpus[0].node !== node) return true; // another node's
     setHidden(byId("gone"), update.gpus.length > 0);
-    if (update.gpus.length === 0) return; // what is shown grows old
+    if (update.gpus.length === 0) return true; // what is shown grows old
+  } else if (keep(update)) {
+    setTaken("", false, !paused);
+    askSummary(Math.min(interval, 2000) / 2, () => {
+      const all = merged();
+      if (all) show(all);
+      dropForgotten();
+    });
+    plan();
+    return false;
   }
   setTaken(update.timestamp, fresh, !paused);
+  show(update);
+  return true;
+}
+
+/** @param {Update} update */
+function show(update) {
   if (!paused) addToCharts(charted(update));
   latest = update;
   showAge(interval);
@@ -141,7 +161,7 @@ function take(update, fresh) {
 }
 
 function title() {
-  if (latest) showTitle(latest, only ? `GPU ${latest.gpus[0].gpu_id}` : "");
+  if (latest) showTitle(latest, only ? gpuName(latest.gpus[0]) : "");
 }
 
 /** Draws in the next frame; in a tab that nobody sees, when it is seen again. */
@@ -155,6 +175,7 @@ function plan() {
 }
 
 function drawPage() {
+  if (isFleet && !only) latest = merged() ?? latest;
   if (latest && latest !== drawn) {
     drawn = latest;
     document.body.dataset.taken = String(Date.parse(latest.timestamp));

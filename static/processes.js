@@ -3,18 +3,19 @@
 // as was chosen; the details of one in a details.
 
 import {
-  absent, between, clean, count, dots, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
+  absent, between, clean, count, dots, keyOf, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
 } from "./format.js";
 import { moment } from "./moments.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
-import { gpuName, listed } from "./cards.js";
+import { listed } from "./cards.js";
 import { valueFor } from "./facts.js";
+import { gpuName, idOf, isFleet } from "./fleet.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./message.js").Process} Process */
-/** @typedef {{key: string, g: GPU, p: Process}} Row */
+/** @typedef {{key: string, i: number, g: GPU, p: Process}} Row i counts the GPUs */
 /** @typedef {{key: string, user: string, sum: string}} Group */
 
 /** Numbers in names count as numbers. */
@@ -86,7 +87,7 @@ export function showProcesses(gpus, time) {
 }
 
 function draw() {
-  const all = newest.flatMap((g) => g.processes.map((p) => ({ key: keyOf(g, p), g, p })));
+  const all = newest.flatMap((g, i) => g.processes.map((p) => ({ key: rowKey(g, p), i, g, p })));
   peaks = new Map(all.map(({ key, p }) => [key, Math.max(peaks.get(key) ?? 0, p.used_memory_mb ?? 0)]));
   showChoices(all);
   const rows = sorted(all.filter(wanted));
@@ -108,8 +109,8 @@ function draw() {
  * @param {GPU} g
  * @param {Process} p
  */
-function keyOf(g, p) {
-  const key = `${g.node}/${g.gpu_uuid}/${p.pid}`;
+function rowKey(g, p) {
+  const key = `${keyOf(g)}/${p.pid}`;
   return p.gpu_instance_id == null ? key : `${key}/${p.gpu_instance_id}`;
 }
 
@@ -127,7 +128,7 @@ function placeOf({ pod, container, slurm_job: job, unit }) {
 /** @param {Row} row */
 function wanted({ g, p }) {
   const text = chosen("q").toLowerCase();
-  return (!chosen("gpu") || String(g.gpu_id) === chosen("gpu"))
+  return (!chosen("gpu") || idOf(g) === chosen("gpu"))
     && (!chosen("user") || (p.user ?? "") === chosen("user"))
     && (!chosen("place") || placeOf(p) === chosen("place"))
     && (!text || [p.process_name, p.command, p.pid, placeOf(p)].some((v) => String(v ?? "").toLowerCase().includes(text)));
@@ -139,7 +140,7 @@ function wanted({ g, p }) {
  */
 function showChoices(rows) {
   const of = {
-    gpu: rows.map(({ g }) => String(g.gpu_id)),
+    gpu: rows.map(({ g }) => idOf(g)),
     user: rows.map(({ p }) => p.user ?? ""),
     place: rows.map(({ p }) => placeOf(p)),
   };
@@ -147,7 +148,7 @@ function showChoices(rows) {
     const select = selects[name];
     const choices = ["", ...[...new Set([...values, chosen(name)])].filter(Boolean).sort(byName)];
     if (choices.length !== select.length || choices.some((v, i) => select.options[i].value !== v)) {
-      const label = name === "gpu" ? "GPU " : "";
+      const label = name === "gpu" && !isFleet ? "GPU " : "";
       select.replaceChildren(select.options[0], ...choices.slice(1).map((v) => new Option(label + clean(v, longestName), v)));
     }
     if (select.value !== chosen(name)) select.value = chosen(name);
@@ -160,7 +161,7 @@ const texts = { name: ({ p }) => p.process_name, user: ({ p }) => p.user ?? "", 
 
 /** @type {Record<string, (row: Row) => number | null>} */
 const figures = {
-  gpu: ({ g }) => g.gpu_id,
+  gpu: ({ i }) => i,
   pid: ({ p }) => p.pid,
   memory: ({ p }) => p.used_memory_mb,
   sm: ({ p }) => p.sm_percent,
@@ -249,7 +250,7 @@ function showDetails() {
   const key = chosen("process");
   if (!key || newest.length === 0) return;
   const g = newest.find((of) => key.startsWith(`${of.node}/${of.gpu_uuid}/`));
-  const p = g?.processes.find((of) => keyOf(g, of) === key);
+  const p = g?.processes.find((of) => rowKey(g, of) === key);
   const facts = /** @type {HTMLElement} */ (details.querySelector("dl"));
   if (!g || !p) {
     if (!byId("process-title").textContent) { // a link to what has ended

@@ -7,7 +7,8 @@ import { setTexts, slot, sync } from "./rows.js";
 
 import { isStale } from "./age.js";
 import { firing } from "./alerts.js";
-import { gpuName, temperatureMeter } from "./cards.js";
+import { temperatureMeter } from "./cards.js";
+import { gpuName } from "./fleet.js";
 
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
@@ -15,7 +16,7 @@ import { gpuName, temperatureMeter } from "./cards.js";
 /** @param {Update} u */
 export function showSummary(u) {
   setAttribute(document.body, "data-status", u.status);
-  setText(byId("node"), clean(u.node, longestName));
+  setText(byId("node"), clean(u.node ?? count("nodes", u.node_count ?? 0), longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));

@@ -1,10 +1,11 @@
 // @ts-check
 // Very many GPUs: a canvas with a cell for each, and the same as a list.
 
-import { clean, decimals, dots, longestName } from "./format.js";
+import { clean, decimals, dots, keyOf, longestName } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
-import { cardState, gpuName, meters, pageOf, whoWorks } from "./cards.js";
+import { cardState, meters, pageOf, whoWorks } from "./cards.js";
+import { gpuName, isFleet } from "./fleet.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
@@ -74,7 +75,7 @@ export function showWall(newest) {
   setHidden(canvas, inputs.wall.checked);
   setHidden(byId("wall-table"), !inputs.wall.checked);
   setHidden(byId("wall-more"), cells.length <= rowsListed);
-  sync(byId("wall-rows"), "t-wall", inputs.wall.checked ? cells.slice(0, rowsListed) : [], ({ g }) => `${g.node}/${g.gpu_uuid}`, showWallRow);
+  sync(byId("wall-rows"), "t-wall", inputs.wall.checked ? cells.slice(0, rowsListed) : [], ({ g }) => keyOf(g), showWallRow);
   drawWall();
 }
 
@@ -145,7 +146,7 @@ function drawWall() {
     const asleep = g.state === "asleep";
     const away = g.state !== "ok" && !asleep;
     ctx.fillStyle = muted;
-    if (x === left) ctx.fillText(String(g.gpu_id), left / 2, y + high / 2);
+    if (x === left && !isFleet) ctx.fillText(String(g.gpu_id), left / 2, y + high / 2);
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
     const fill = { near, over }[level] ?? bar;
