@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
+.PHONY: build run demo gallery screenshots looks test soak check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -36,6 +36,9 @@ looks: needs-chromium ## take pictures of every state of the pages, at three wid
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 28m ./...
+
+soak: needs-chromium ## the tests that take minutes, in full: thousands of updates of one page
+	GPUWHY_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run 'DoNotGrow|LeaveNothingBehind' ./static ./cmd/gpuwhy
 
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
 	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }

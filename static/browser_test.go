@@ -3,6 +3,7 @@ package static_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -69,6 +70,9 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"alerts", site.alertsPage)
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.Handle("GET "+base+"source/", http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))))
+	mux.HandleFunc("GET "+base+"modules", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><body><template id="t-note"><li></li></template>`) // the browser has gone
+	})
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
 	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {

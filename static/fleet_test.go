@@ -163,6 +163,7 @@ func TestFleetWithoutSocket(t *testing.T) {
 	site.setNodes("Asked for.", nodeOf(t, "a", now, 10), nodeOf(t, "b", now, 20))
 	site.setRefuse(true)
 	tab := browsertest.Open(t, 1440, 900)
+	tab.Before(quickRetry)
 	tab.Visit(site.URL + base)
 	tab.Until(`document.getElementById("connection").dataset.state === "polling"`)
 	site.setNodes("Asked again.", nodeOf(t, "a", now.Add(time.Second), 10), nodeOf(t, "b", now.Add(time.Second), 20))

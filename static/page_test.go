@@ -3,7 +3,6 @@ package static_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -262,31 +261,16 @@ func TestEvidenceStaysOpen(t *testing.T) {
 	tab.Quiet()
 }
 
-// The same table of values goes through both languages; package views has it.
-func TestFormatAgreesWithGo(t *testing.T) {
-	table, err := os.ReadFile("../views/testdata/format.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab := browsertest.Open(t, 800, 600)
-	site := newSite(t, nil, "why")
-	visit(t, tab, site)
-	got := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
-	  const format = await import(%q);
-	  return %s.map((c) => ({ ...c, got: format[c.Function](c.Text === undefined ? c.Value : c.Text, c.Limit) }))
-	    .filter((c) => c.got !== c.Want).map((c) => JSON.stringify(c)).join("\n");
-	})()`, base+"source/format.js", table))
-	if got != "" {
-		t.Errorf("these differ:\n%s", got)
-	}
-	tab.Quiet()
-}
+// quickRetry takes the shortest of the waits between two connections.
+const quickRetry = `Math.random = () => 0`
 
 func TestReconnects(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
 	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
+	site.interval = 200 * time.Millisecond
+	tab.Before(quickRetry)
 	visit(t, tab, site)
 
 	site.setRefuse(true)
@@ -310,7 +294,9 @@ func TestAsksWithoutSocket(t *testing.T) {
 	e := exampleNamed(t, "one", time.Now())
 	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
+	site.interval = 200 * time.Millisecond
 	site.setRefuse(true)
+	tab.Before(quickRetry)
 	tab.Visit(site.URL + base)
 	tab.Until(`document.getElementById("connection").dataset.state === "polling"`)
 	site.mu.Lock()
@@ -458,7 +444,7 @@ func TestAlertsComeAndGo(t *testing.T) {
 	tab.Quiet("WebSocket connection to")
 }
 
-// Thousands of updates leave as many elements as one.
+// Hundreds of updates leave as many elements as one; with "make soak", thousands.
 func TestElementsDoNotGrow(t *testing.T) {
 	now := time.Now()
 	site := newSite(t, exampleNamed(t, "eight", now).Snapshot, "why")
@@ -480,7 +466,11 @@ func TestElementsDoNotGrow(t *testing.T) {
 	}
 	update(1)
 	before := count(1)
-	const last = 1 + 5*404 // of which the machine is as it is of the first
+	// The machine of update 1 is that of every 404th after it.
+	last := 1 + 404
+	if browsertest.Soak() {
+		last = 1 + 50*404
+	}
 	for n := 2; n <= last; n++ {
 		update(n)
 		if n%100 == 0 { // let it draw some of them

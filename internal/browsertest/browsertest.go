@@ -13,6 +13,7 @@ package browsertest
 import (
 	"context"
 	"net/url"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -44,6 +45,9 @@ func Close() {
 		_ = chromedp.Cancel(shared.ctx) // it may have ended already
 	}
 }
+
+// Soak reports whether long tests are to take their full time, as in "make soak".
+func Soak() bool { return os.Getenv("GPUWHY_SOAK") != "" }
 
 // A Tab is one tab with storage, cookies and permissions of its own. It closes
 // when the test ends.
