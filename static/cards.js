@@ -1,5 +1,5 @@
 // @ts-check
-// One card for each GPU: the twin of views/card.go.
+// One card for each GPU. views/card.go writes the same in Go.
 
 import {
   absent, between, celsius, clean, count, dots, keyOf, list, longestName,
@@ -37,7 +37,7 @@ export function showCards({ gpus, timestamp, causes }) {
  */
 export const pageOf = (g) => `${document.body.dataset.base}gpu/${encodeURIComponent(g.gpu_uuid).replaceAll("%3A", ":")}`;
 
-/** Up to how many GPUs each has a card. */
+/** The most GPUs that each have a card. */
 export const mostCards = 128;
 
 /** @param {number} devices */
@@ -48,7 +48,7 @@ function density(devices) {
 }
 
 /**
- * The GPUs that have cards: all, or the few that stand out of very many.
+ * The GPUs that have cards: all, or of very many the few that stand out.
  * @param {GPU[]} gpus
  */
 export function standingOut(gpus) {
@@ -98,7 +98,7 @@ function showCard(row, g, now) {
 }
 
 /**
- * The state of one that does not answer, within a sentence.
+ * The state of a GPU that does not answer, as part of a sentence.
  * @param {GPU} g
  */
 export const awayText = (g) => say(`state ${g.state}`);
@@ -158,7 +158,7 @@ function utilizationMeter(g) {
 }
 
 /**
- * A value that comes near its limit at 95 % of it.
+ * The meter of a value that is near its limit from 95 % on.
  * @param {string} key
  * @param {number | null} used
  * @param {number | null} limit
@@ -214,7 +214,7 @@ function fanMeter(g) {
 }
 
 /**
- * Names the process that explains the GPU's work best.
+ * The process that explains the GPU's work best, and details about it.
  * @param {GPU} g
  * @returns {[Value, string]}
  */
@@ -239,7 +239,7 @@ export function whoWorks(g) {
 }
 
 /**
- * Whether the driver says which processes there are.
+ * Whether the driver lists the processes.
  * @param {GPU} g
  */
 export const listed = (g) => g.quality.processes === undefined || g.quality.processes === "doubtful";
@@ -279,7 +279,7 @@ function bus({ clocks: { memory_clock_mhz: clock }, pcie: { generation, width } 
 }
 
 /**
- * What costs the work something.
+ * The clock event reasons that slow the work down.
  * @param {string[]} reasons
  */
 const held = (reasons) => list([...new Set(reasons.map((name) => say(`held ${name}`)).filter(Boolean))]);

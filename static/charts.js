@@ -101,7 +101,7 @@ function steer(c, e) {
   if (beside) do line = (line + beside + stops) % stops; while (line && !visible(lines[line - 1]));
   pin(moment, moment && line);
   if (c === large) seek(moment);
-  plot.setCursor({ left: -10, top: -10 }, true, true); // away, or to that moment
+  plot.setCursor({ left: -10, top: -10 }, true, true); // the cursor leaves, or moves to that moment
   setText(byId(c === large ? "large-said" : "said"), pinned ? c.readout.textContent ?? "" : "");
 }
 
@@ -113,11 +113,11 @@ export function addToCharts(u) {
 
 /** @param {import("./message.js").Alert} a */
 export function markAlert(a) {
-  if (a.state === "no_data") return; // it is neither
+  if (a.state === "no_data") return; // it is neither firing nor resolved
   const key = keyOf(a);
   const fired = a.state === "firing";
   const t = Date.parse(fired ? a.since : a.timestamp) / 1000;
-  if (past.marks.some((m) => m.t === t && m.key === key)) return; // it was sent again
+  if (past.marks.some((m) => m.t === t && m.key === key)) return; // the server sent it again
   past.mark({ t, key, kind: fired ? "alert" : "over", text: `${fired ? "alert" : "alert over"}${a.gpu_id < 0 ? "" : ` on ${gpuName(a)}`}` });
   dirty = true;
 }

@@ -1,6 +1,6 @@
 // @ts-check
-// Several nodes. Each sends updates of its own GPUs. The totals and the sentence
-// over all nodes are asked for, once after a burst of updates.
+// Several nodes. The server sends an update for each node. The page asks for the
+// totals and the sentence about all nodes, once after a burst of updates.
 
 import { clean, longestName, say } from "./format.js";
 
@@ -17,7 +17,7 @@ let whole = null;
 let asking;
 
 /**
- * A connection begins. The update of each node will be sent again.
+ * A connection begins: the server will send the update of each node again.
  * @param {import("./message.js").Status} status
  */
 export function expectNodes({ nodes }) {
@@ -27,7 +27,7 @@ export function expectNodes({ nodes }) {
 }
 
 /**
- * Keeps an update of one node of several, or the answer with all of them.
+ * Keeps the update of one of several nodes, or the answer about all nodes.
  * @param {Update} u
  * @returns whether there are several nodes
  */
@@ -41,7 +41,7 @@ export function keep(u) {
 
 /**
  * Asks for the summary of all nodes.
- * @param {number} wait milliseconds, in which other nodes send their updates
+ * @param {number} wait time for other nodes to send their updates, in milliseconds
  * @param {() => void} then
  */
 export function askSummary(wait, then) {
@@ -77,7 +77,7 @@ export function merged() {
 export const byText = (a, b) => (a < b ? -1 : Number(a > b));
 
 /**
- * What people call a GPU: an index says nothing without its node.
+ * The name of a GPU for people. With several nodes an index alone is ambiguous.
  * @param {{node: string, gpu_id: number}} g
  */
 export const gpuName = (g) => (isFleet ? `${clean(g.node, longestName)} ` : "") + say("gpu", g.gpu_id);

@@ -1,5 +1,5 @@
 // @ts-check
-// The page's own script: what arrives on the stream is put in its place.
+// The dashboard's script, also that of a GPU's page: it shows what the stream sends.
 
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
@@ -53,7 +53,7 @@ byId("pause").onclick = () => {
   if (!paused && latest) {
     setTaken(isFleet && !only ? "" : latest.timestamp, false, true);
     addToCharts(charted(latest));
-    loadPast().catch(pastFailed); // which has what came meanwhile
+    loadPast().catch(pastFailed); // with the readings of the pause
   }
   showAge(interval);
   plan();
@@ -78,7 +78,7 @@ function onMessage(event, data) {
       updated = true;
       if (take(data, true)) dropForgotten();
       break;
-    case "standing_alerts": // as they are asked for where they are not sent
+    case "standing_alerts": // without a socket the page asks for them
       expectAlerts();
       for (const a of data) onMessage("alert", a);
       dropForgotten();
@@ -104,7 +104,7 @@ function begin(status) {
 }
 
 /**
- * Of very many GPUs only some are charted: those that stood out at first.
+ * The update for the charts. Of very many GPUs they show those that stood out at first.
  * @param {Update} update
  */
 function charted(update) {
@@ -114,7 +114,7 @@ function charted(update) {
 }
 
 /**
- * A server of another version may have other markup.
+ * Reloads the page: a server of another version may have other markup.
  * @param {string} newer
  */
 function reloadOnce(newer) {
@@ -127,15 +127,15 @@ function reloadOnce(newer) {
 /**
  * @param {Update} update
  * @param {boolean} fresh
- * @returns whether it is of all GPUs
+ * @returns whether the page shows it now; with several nodes it waits for the summary
  */
 function take(update, fresh) {
   if (only) {
     const { node } = update;
     update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
-    if (!update.gpus.length && isFleet && node && latest?.gpus[0].node !== node) return true; // another node's
+    if (!update.gpus.length && isFleet && node && latest?.gpus[0].node !== node) return true; // it is about another node
     setHidden(byId("gone"), update.gpus.length > 0);
-    if (update.gpus.length === 0) return true; // what is shown grows old
+    if (update.gpus.length === 0) return true; // the readings on the page grow old
   } else if (keep(update)) {
     setTaken("", false, !paused);
     askSummary(Math.min(interval, 2000) / 2, () => {
@@ -164,7 +164,7 @@ function title() {
   if (latest) showTitle(latest, only ? gpuName(latest.gpus[0]) : "");
 }
 
-/** Draws in the next frame; in a tab that nobody sees, when it is seen again. */
+/** Draws in the next frame, or when a hidden tab is shown again. */
 function plan() {
   if (planned || paused || document.hidden) return;
   planned = true;
@@ -193,14 +193,14 @@ function drawPage() {
 /** @param {import("./stream.js").State} state */
 function onState(state) {
   const el = byId("connection");
-  // What was lost stays lost in stateWords until it is live again.
+  // A lost connection stays lost in stateWords until it is live again.
   if (state === "connecting" && el.dataset.state === "waiting") return;
   setAttribute(el, "data-state", state);
   setText(el, stateWords[state]);
 }
 
 /**
- * The wall, where there are very many GPUs.
+ * Shows the wall if there are very many GPUs.
  * @param {Update} update
  */
 function showWhole({ gpus }) {
@@ -208,14 +208,14 @@ function showWhole({ gpus }) {
   if (gpus.length > mostCards) showWall(gpus);
 }
 
-/** Fills the charts with what the server kept, also of the time without a connection. */
+/** Loads the readings that the server kept, also from the time without a connection. */
 async function loadPast() {
-  if (!latest && !byId("wall").hidden) return; // which of them is not known yet
+  if (!latest && !byId("wall").hidden) return; // the GPUs with charts are not known yet
   const of = only ? [only] : picked ?? [];
   await loadCharts(`${base}api/gpu/recent${of.length ? "?" : ""}${of.map((id) => `gpu=${encodeURIComponent(id)}`).join("&")}`);
 }
 
 /** @param {unknown} problem */
 function pastFailed(problem) {
-  console.warn("charts:", problem); // they begin with what comes from now on
+  console.warn("charts:", problem); // the charts begin with the next reading
 }

@@ -1,5 +1,5 @@
 // @ts-check
-// The last minutes of every GPU: what the server kept, and what came since.
+// The last minutes of every GPU: what the server kept, and what arrived since.
 
 import { byText, gpuName } from "./fleet.js";
 import { clean, keyOf, longestName } from "./format.js";
@@ -11,7 +11,7 @@ import { clean, keyOf, longestName } from "./format.js";
 /** @typedef {{key: string, node: string, gpu_uuid: string, gpu_id: number, rank: number, values: Record<string, Values>, limits: Record<string, number | null>}} Series */
 /** @typedef {{t: number, key: string, kind: "alert" | "over" | "came" | "went", text: string}} Mark t in seconds, key of the GPU */
 
-/** Seconds that are kept. */
+/** How long readings are kept, in seconds. */
 export const reach = 15 * 60;
 
 /** @type {Record<string, (g: GPU) => number | null>} */
@@ -26,7 +26,7 @@ const readings = {
 };
 
 /**
- * What the readings are held against.
+ * The limits of the readings.
  * @param {GPU} g
  */
 function limits({ temperature: t, power, clocks }) {
@@ -54,14 +54,14 @@ export class Past {
   /** @type {Set<number>} times that stand for none, and break the lines */
   #breaks = new Set();
 
-  /** @param {number} gap seconds without a reading from which a line is broken */
+  /** @param {number} gap a line is broken after this many seconds without a reading */
   constructor(gap) {
     this.gap = gap;
   }
 
   /**
-   * Starts again from what the server kept. Where it kept nothing, as before
-   * it was started, what the page saw itself stays.
+   * Takes what the server kept. Where it kept nothing, as before its start, the
+   * page's own readings stay.
    * @param {Recent} recent
    */
   replace(recent) {
@@ -73,7 +73,7 @@ export class Past {
     const start = Date.parse(recent.start) / 1000;
     const kept = recent.offsets_seconds.map((offset) => start + offset);
     let own = 0;
-    /** @param {number} from @param {number} to not with it */
+    /** @param {number} from @param {number} to exclusive */
     const fill = (from, to) => {
       for (; times[own] < to; own += 1) {
         if (times[own] <= from || breaks.has(times[own])) continue;
@@ -105,8 +105,8 @@ export class Past {
   }
 
   /**
-   * Marks the processes that came and went; of the first update, those that
-   * say when they began.
+   * Marks the processes that began and ended. In the first update these are the
+   * processes with a known start.
    * @param {GPU[]} gpus
    * @param {number} t
    */
@@ -136,9 +136,8 @@ export class Past {
   }
 
   /**
-   * The course of a GPU's utilization as the path of a line, 60 wide and 100
-   * high: of each quarter of a minute the highest. It is broken where there was no
-   * reading.
+   * The path of a line, 60 wide and 100 high, with the highest utilization of a GPU
+   * in each quarter of a minute. The line is broken where there was no reading.
    * @param {string} key
    */
   trend(key) {

@@ -266,7 +266,7 @@ function annotate(u, metric) {
   ctx.setLineDash([6 * px, 4 * px]);
   ctx.textAlign = "left";
   ctx.textBaseline = "middle";
-  const half = (px % 2) / 2; // a line between pixels is blurred
+  const half = (px % 2) / 2; // a line between two pixels looks blurred
   const limits = limitsOf(metric);
   for (const limit of limits) {
     const y = Math.round(u.valToPos(limit, "y", true)) + half;

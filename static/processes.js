@@ -1,6 +1,6 @@
 // @ts-check
-// The process table: the twin of views/process.go. Sorted, narrowed and grouped
-// as was chosen; the details of one in a details.
+// The table of processes, sorted, filtered and grouped as a person chose, and the
+// dialog with the details of one. views/process.go writes the same in Go.
 
 import {
   absent, between, clean, count, dots, keyOf, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
@@ -21,7 +21,7 @@ import { choose, chosen } from "./state.js";
 /** Numbers in names count as numbers. */
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-/** How many rows there are at most. */
+/** The most rows in the table. */
 const most = 200;
 
 const body = byId("processes");
@@ -31,7 +31,7 @@ const grouped = /** @type {HTMLInputElement} */ (byId("by-group"));
 const selects = /** @type {Record<string, HTMLSelectElement>} */ (
   Object.fromEntries(["gpu", "user", "place"].map((name) => [name, byId(`by-${name}`)])));
 
-/** The most memory that each process was seen to hold. */
+/** The most memory that the page has seen each process hold. */
 /** @type {Map<string, number>} */
 let peaks = new Map();
 
@@ -115,8 +115,8 @@ function rowKey(g, p) {
 }
 
 /**
- * Where a process runs, by what people know best; empty where it is in nothing
- * of the kind, or that is not known.
+ * The pod, container, job or unit of a process; empty if it has none, or if that is
+ * not known.
  * @param {Process} p
  */
 function placeOf({ pod, container, slurm_job: job, unit }) {
@@ -135,7 +135,7 @@ function wanted({ g, p }) {
 }
 
 /**
- * What can be chosen, as far as there is more than one of it.
+ * Shows the choices of each filter. A filter without a choice is hidden.
  * @param {Row[]} rows
  */
 function showChoices(rows) {
@@ -170,7 +170,7 @@ const figures = {
 };
 
 /**
- * In the order that was chosen; what has no value comes last.
+ * Sorts the rows as a person chose. Rows without a value come last.
  * @param {Row[]} rows
  */
 function sorted(rows) {
@@ -245,7 +245,7 @@ function showProcess(row, { g, p }) {
   setAttribute(running, "datetime", `${p.started_at.slice(0, 19)}Z`);
 }
 
-/** Shows the chosen process's details, or that it has ended. */
+/** Shows the details of the chosen process, or that it has ended. */
 function showDetails() {
   const key = chosen("process");
   if (!key || newest.length === 0) return;
@@ -253,7 +253,7 @@ function showDetails() {
   const p = g?.processes.find((of) => rowKey(g, of) === key);
   const facts = /** @type {HTMLElement} */ (details.querySelector("dl"));
   if (!g || !p) {
-    if (!byId("process-title").textContent) { // a link to what has ended
+    if (!byId("process-title").textContent) { // a link to a process that has ended
       setText(byId("process-title"), `Process ${clean(key.split("/")[2] ?? "", longestName)}`);
       facts.hidden = true;
     }

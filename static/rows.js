@@ -1,5 +1,5 @@
 // @ts-check
-// Rows of tables and lists, made of the page's templates.
+// Rows of tables and lists, cloned from the page's templates.
 
 import { byId, setAttribute, setText } from "./dom.js";
 import { order } from "./order.js";
@@ -8,7 +8,7 @@ import { order } from "./order.js";
 const known = new WeakMap();
 
 /**
- * The element of a row that holds the named value.
+ * The element of a row that shows the named value.
  * @param {Element} row
  * @param {string} name
  */
@@ -33,7 +33,7 @@ export function setTexts(row, texts) {
 }
 
 /**
- * The first row of a template, copied.
+ * A copy of the first row in a template.
  * @param {string} id
  * @returns {HTMLElement}
  */
@@ -43,9 +43,8 @@ export function clone(id) {
 }
 
 /**
- * Makes the children of parent match the items, in their order: rows are kept
- * by key, cloned where they are new, removed where they are gone. The row that
- * holds the focus keeps it.
+ * Makes the children of parent match the items and their order. A row stays while
+ * there is an item with its key. The row with the focus keeps it.
  * @template T
  * @param {Element} parent
  * @param {string | ((item: T) => string)} template
@@ -74,7 +73,7 @@ export function sync(parent, template, items, keyOf, update) {
 }
 
 /**
- * @param {Element} row holds one bar
+ * @param {Element} row with one bar
  * @param {string} fill "0" to "100", or empty
  */
 export function setBar(row, fill) {

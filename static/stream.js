@@ -1,23 +1,23 @@
 // @ts-check
-// The WebSocket: one connection, tried again for ever, and at once when the
-// machine wakes up or the network comes back.
+// The WebSocket: one connection, which the page tries again and again, and at once
+// when the machine wakes up or the network returns.
 
 /** @typedef {"connecting" | "live" | "waiting" | "polling"} State */
 
-/** What pages say of the connection. */
+/** The texts for the states of the connection. */
 export const stateWords = { connecting: "connecting", live: "live", waiting: "connection lost, trying again", polling: "asking now and then: no live connection" };
 
 const shortestWait = 500;
 const longestWait = 30_000;
 
-/** Failures in a row from which the page asks by itself meanwhile. */
+/** After this many failures in a row the page asks by HTTP meanwhile. */
 const tolerated = 3;
 
 /**
  * @param {object} options
- * @param {object[]} options.greeting what is sent first
+ * @param {object[]} options.greeting the first messages to the server
  * @param {() => number} options.interval milliseconds between readings
- * @param {() => number} options.silence milliseconds without a message after which the connection counts as dead
+ * @param {() => number} options.silence the connection counts as dead after this many milliseconds without a message
  * @param {(event: string, data: any) => void} options.onMessage
  * @param {(state: State) => void} options.onState
  */
@@ -39,7 +39,7 @@ export function connect({ greeting, interval, silence, onMessage, onState }) {
 
   function open() {
     clearTimeout(retry);
-    if (!poller) onState("connecting"); // to ask meanwhile is to be connected enough
+    if (!poller) onState("connecting"); // a page that asks by HTTP is connected well enough
     const s = new WebSocket(url);
     socket = s;
     heard = Date.now();
@@ -68,12 +68,12 @@ export function connect({ greeting, interval, silence, onMessage, onState }) {
     if (!poller && failures < tolerated) onState("waiting");
     else poller ??= setTimeout(poll);
     clearTimeout(retry);
-    // Half of the wait is by chance, so that the viewers of a server that
-    // comes back do not all return in the same moment.
+    // Half of the wait is random, so that not all viewers return to a restarted
+    // server in the same moment.
     retry = setTimeout(open, wait / 2 + (Math.random() * wait) / 2);
   }
 
-  /** Asks for what does not come by itself, where something cuts sockets. */
+  /** Asks by HTTP for what the socket would send. */
   async function poll() {
     try {
       const summary = await ask("gpu/summary");
@@ -113,7 +113,7 @@ export function connect({ greeting, interval, silence, onMessage, onState }) {
     watchdog = setTimeout(() => (Date.now() - heard >= silence() ? lost() : watch()), silence() / 2);
   }
 
-  /** Makes sure that what is shown is new: after sleep, in a tab that is shown again. */
+  /** Gets new readings: after the machine slept, in a tab that is shown again. */
   function wake() {
     if (poller) pollIn(0);
     if (socket === null || Date.now() - heard >= silence()) {
