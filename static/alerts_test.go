@@ -1,10 +1,12 @@
 package static_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
@@ -214,7 +216,13 @@ func TestTheBrowserTells(t *testing.T) {
 	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
 	visit(t, tab, site)
-	tab.Grant(site.URL, "notifications")
+	tab.Do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, browser.SetPermission, browser.SetPermissionParams{
+			Origin: site.URL, BrowserContextID: chromedp.FromContext(ctx).BrowserContextID,
+			Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted,
+		})
+		return err
+	}))
 	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.sounds = [],
 	  window.Notification = class extends Notification { constructor(...of) { super(...of); told.push(this); this.onshow = () => { this.seen = true; }; this.onerror = () => { this.refused = true; }; } },
 	  window.AudioContext = class extends AudioContext { constructor() { super(); sounds.push(this); } })`))

@@ -12,15 +12,14 @@ package browsertest
 
 import (
 	"context"
+	"iter"
 	"net/url"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
@@ -69,89 +68,114 @@ type Option = chromedp.ExecAllocatorOption
 // installed browser the test fails.
 func Open(t testing.TB, width, height int, own ...Option) *Tab {
 	t.Helper()
-	parent, err := context.Context(nil), error(nil)
+	browser, err := context.Context(nil), error(nil)
 	if len(own) > 0 {
-		parent, err = start(own...)
-		t.Cleanup(func() { _ = chromedp.Cancel(parent) }) // it may have ended already
+		browser, err = start(own...)
+		t.Cleanup(func() { _ = chromedp.Cancel(browser) }) // it may have ended already
 	} else {
 		shared.start.Do(func() { shared.ctx, shared.err = start() })
-		parent, err = shared.ctx, shared.err
+		browser, err = shared.ctx, shared.err
 	}
 	if err != nil {
 		t.Fatalf("these tests need Chromium ('make test' installs it on Debian as root): %v", err)
 	}
-	ctx, _ := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
-	tab := &Tab{t: t, ctx: ctx, visited: map[string]bool{}, asked: map[string]bool{}}
+	ctx, _ := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	b := &Tab{t: t, ctx: ctx, visited: map[string]bool{}, asked: map[string]bool{}}
 	// The tab lives as long as the context of its first step.
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
 		t.Fatal(err)
 	}
 	requests := chromedp.Events(ctx, network.RequestWillBeSent)
-	Call(tab, network.Enable, network.EnableParams{})
-	// Several tabs can't have the system's focus. Each behaves as if it had.
-	Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	Call(b, network.Enable, network.EnableParams{})
+	// Only one tab can have the system's focus. Each behaves as if it had it.
+	Call(b, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	var done sync.WaitGroup
-	done.Go(tab.listen)
 	done.Go(func() {
-		for e, err := range requests {
-			if err != nil {
-				return // the tab is closed
-			}
-			tab.mu.Lock()
-			tab.asked[e.Request.URL] = true
-			tab.mu.Unlock()
-		}
+		listen(b, requests, func(e network.EventRequestWillBeSent) { b.asked[e.Request.URL] = true })
+	})
+	done.Go(func() {
+		listen(b, chromedp.Console(ctx), func(m chromedp.ConsoleMessage) { b.said = append(b.said, m.String()) })
 	})
 	t.Cleanup(func() {
 		_ = chromedp.Cancel(ctx) // it may be closed already
 		done.Wait()
 	})
-	return tab
+	return b
 }
 
-// start starts a browser.
 func start(more ...Option) (context.Context, error) {
-	path, err := find("chromium", "google-chrome", "chromium-browser")
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
 	ctx, _ = chromedp.NewContext(ctx)
-	if err == nil {
-		err = chromedp.Do(ctx)
-	}
-	return ctx, err
+	return ctx, chromedp.Do(ctx)
 }
 
-// find returns the path of the first program that is installed.
-func find(names ...string) (path string, err error) {
-	for _, name := range names {
-		if path, err = exec.LookPath(name); err == nil {
-			break
-		}
-	}
-	return path, err
-}
-
-// listen keeps the messages of the console.
-func (b *Tab) listen() {
-	for m, err := range chromedp.Console(b.ctx) {
+// listen keeps events until the tab closes.
+func listen[E any](b *Tab, events iter.Seq2[E, error], keep func(E)) {
+	for e, err := range events {
 		if err != nil {
-			return // the tab is closed
+			return
 		}
 		b.mu.Lock()
-		b.said = append(b.said, m.String())
+		keep(e)
 		b.mu.Unlock()
 	}
+}
+
+// run ends the test if a step fails or hangs.
+func run[T any](b *Tab, what string, step func(context.Context) (T, error)) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	v, err := step(ctx)
+	if err != nil {
+		b.t.Fatalf("%.300s: %v", what, err)
+	}
+	return v
 }
 
 // Do takes steps. A step that fails ends the test.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatal(err)
+	run(b, "steps", func(ctx context.Context) (any, error) { return nil, chromedp.Do(ctx, steps...) })
+}
+
+// Call sends a command of the DevTools protocol and returns the result.
+func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
+	b.t.Helper()
+	return run(b, "DevTools", func(ctx context.Context) (R, error) { return chromedp.Call(ctx, command, params) })
+}
+
+// Ask evaluates JavaScript in the page. If the result is a promise, it returns
+// what the promise resolves to.
+func Ask[T any](b *Tab, expression string) T {
+	b.t.Helper()
+	return run(b, expression, func(ctx context.Context) (T, error) {
+		return chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	})
+}
+
+// Until waits until a JavaScript condition holds in the page.
+func (b *Tab) Until(condition string) {
+	b.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(time.Until(deadline))))
+		if err == nil {
+			return
+		}
+		// While another page replaces this one, there is nothing to ask.
+		if !strings.Contains(err.Error(), "Cannot find context") || time.Now().After(deadline) {
+			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
+		}
 	}
+}
+
+// Settle waits until the page has drawn its current state.
+func (b *Tab) Settle() {
+	b.t.Helper()
+	Ask[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
 // Visit opens an address and waits until it has loaded.
@@ -192,53 +216,6 @@ func (b *Tab) Before(script string) {
 	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
-// Settle waits until the page has drawn its current state.
-func (b *Tab) Settle() {
-	b.t.Helper()
-	Ask[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
-}
-
-// Call sends a command of the DevTools protocol and returns the result.
-func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	answer, err := chromedp.Call(ctx, command, params)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return answer
-}
-
-// Until waits until a JavaScript condition holds in the page.
-func (b *Tab) Until(condition string) {
-	b.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(time.Until(deadline))))
-		if err == nil {
-			return
-		}
-		// While another page replaces this one, there is nothing to ask.
-		if !strings.Contains(err.Error(), "Cannot find context") || time.Now().After(deadline) {
-			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
-		}
-	}
-}
-
-// Ask evaluates JavaScript in the page. If the result is a promise, it returns
-// what the promise resolves to.
-func Ask[T any](b *Tab, expression string) T {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		b.t.Fatalf("%.300s: %v", expression, err)
-	}
-	return v
-}
-
 // Quiet fails the test if the console has a message that contains none of the
 // allowed texts, or if a page has asked a host that was not visited.
 func (b *Tab) Quiet(allowed ...string) {
@@ -259,13 +236,4 @@ next:
 			b.t.Errorf("the page asks for %s", asked)
 		}
 	}
-}
-
-// Grant gives a site a permission, such as "notifications", in this tab alone.
-func (b *Tab) Grant(site, permission string) {
-	b.t.Helper()
-	Call(b, browser.SetPermission, browser.SetPermissionParams{
-		Origin: site, BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID,
-		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
-	})
 }
