@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
+.PHONY: build run demo gallery screenshots looks test soak check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -38,8 +38,11 @@ looks: needs-chromium ## take pictures of every state of the pages, at three wid
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector; installs what they need
 	$(GO) test -race -timeout 28m ./...
 
+soak: needs-chromium ## the tests that take minutes, in full: thousands of updates of one page
+	GPUWHY_SOAK=1 $(GO) test -count 1 -timeout 60m -v -run 'DoNotGrow|LeaveNothingBehind' ./static ./cmd/gpuwhy
+
 check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
-	@git diff --exit-code --stat -- '*_templ.go' go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
 bench: ## measure; figures and what they mean are in docs/performance.md (BENCH=regexp, COUNT=n)
@@ -50,8 +53,9 @@ fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
 	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
-generate: ## write *_templ.go from *.templ
+generate: ## write *_templ.go from *.templ, and the bundles in static/dist
 	$(GO) tool templ generate -path views
+	$(GO) generate ./static
 
 fmt: ## say what is not formatted
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; }

@@ -1,38 +1,38 @@
 // @ts-check
-// How old what is shown is, by the browser's own clock: a page whose server
-// has gone, or whose machine has slept, must not look fresh.
+// The age of the readings on the page, by the browser's clock: if the server is
+// gone, or the machine has slept, the page must not look fresh.
 
 import { span } from "./format.js";
 import { byId, setHidden, setText } from "./dom.js";
 
-/** When the reading that is shown was taken, by the server's clock; 0: none. */
+/** The time of the reading on the page, by the server's clock; 0: there is none. */
 let taken = 0;
 
-/** When the newest was; a page that is paused shows an older one. */
+/** The time of the newest reading. A paused page shows an older one. */
 let arrived = 0;
 
-/** After how many milliseconds a page that is paused is greyed, at least. */
+/** A paused page turns grey after this many milliseconds at the earliest. */
 const longestPause = 60_000;
 
-/** The browser's clock less the server's, and the shortest way of a message. */
+/** The browser's clock minus the server's, plus the shortest time of a message on its way. */
 let ahead = 0;
 
 let ticked = Date.now();
 
-/** Whether the next new reading sets the clocks' difference anew. */
+/** Whether the next new reading sets the difference of the clocks again. */
 let unsure = false;
 
 /** @type {ReturnType<typeof setInterval> | undefined} */
 let timer;
 
-/** Tells that what is shown has become stale, or is no longer. */
+/** Called when the readings on the page become stale, and when they no longer are. */
 let changed = () => {};
 
 /**
  * @param {object} options
  * @param {() => number} options.interval milliseconds between readings
- * @param {() => void} options.onWake when the clock shows that the machine slept
- * @param {() => void} options.onStale when what is shown becomes stale, and when it no longer is
+ * @param {() => void} options.onWake called when the clock shows that the machine slept
+ * @param {() => void} options.onStale called when the readings become stale, and when they no longer are
  */
 export function startAge({ interval, onWake, onStale }) {
   changed = onStale;
@@ -40,7 +40,7 @@ export function startAge({ interval, onWake, onStale }) {
   ahead = Date.now() - Number(now);
   taken = arrived = Number(first);
   const tick = () => {
-    if (!document.hidden) { // else the browser lets it wait for minutes
+    if (!document.hidden) { // the browser may delay the timers of a hidden page for minutes
       const gap = Date.now() - ticked;
       ticked = Date.now();
       if (gap < -1000 || gap > 10_000) {
@@ -60,13 +60,13 @@ export function startAge({ interval, onWake, onStale }) {
 }
 
 /**
- * A reading has come.
- * @param {string} timestamp RFC 3339
- * @param {boolean} fresh whether it was sent as soon as it was taken
- * @param {boolean} shown whether it is shown from now on
+ * A reading has arrived.
+ * @param {string} timestamp RFC 3339; empty: now, as the clocks of several nodes differ
+ * @param {boolean} fresh whether the server sent it as soon as it was taken
+ * @param {boolean} shown whether the page shows it from now on
  */
 export function setTaken(timestamp, fresh, shown) {
-  arrived = Date.parse(timestamp);
+  arrived = Date.parse(timestamp) || Date.now() - ahead;
   if (shown) taken = arrived;
   if (!fresh) return;
   const apart = Date.now() - arrived;
@@ -74,7 +74,7 @@ export function setTaken(timestamp, fresh, shown) {
   unsure = false;
 }
 
-/** Whether no reading has come for too long. */
+/** Whether no reading has arrived for too long. */
 export const isStale = () => "stale" in document.body.dataset;
 
 /** @param {number} interval milliseconds */

@@ -1,6 +1,6 @@
 // @ts-check
-// The page of alerts: on news the server is asked for the page once more, and
-// what differs is put in place. What somebody types or has open stays.
+// The page of alerts. On news the script fetches the page again and changes what
+// differs. What somebody types or has open stays.
 
 import { byId, setAttribute, setText } from "./dom.js";
 import { sendForms } from "./forms.js";
@@ -8,22 +8,18 @@ import { rewriteMoments } from "./moments.js";
 import { order } from "./order.js";
 import { connect, stateWords } from "./stream.js";
 
-const { base: root = "/", interval: seconds } = document.body.dataset;
-const socketURL = new URL(`${root}ws`, location.href);
-socketURL.protocol = socketURL.protocol.replace("http", "ws");
-
 let asking = false;
 let behind = false;
 let heardOf = "";
 
-/** Asks for the page; while nobody sees it, once it is seen again. */
+/** Fetches the page, or does so later if nobody sees it now. */
 function refresh() {
   behind = true;
   if (asking || document.hidden) return;
   asking = true;
   behind = false;
   const page = new XMLHttpRequest();
-  page.responseType = "document"; // as a visit would: its scripts do not run
+  page.responseType = "document"; // a whole page whose scripts do not run
   page.open("GET", location.pathname + location.search);
   page.onload = () => {
     const main = page.status === 200 && page.response?.querySelector("main");
@@ -40,9 +36,9 @@ function refresh() {
 }
 
 /**
- * Makes an element what the server says now. Rows are the same by their key;
- * what is open is the reader's choice. What forms were answered is only here,
- * and stays.
+ * Makes an element equal to the server's. Rows with the same key are the same.
+ * The reader chooses what is open, and the answers to forms exist only here:
+ * both stay.
  * @param {Element} now
  * @param {Element} next
  */
@@ -75,11 +71,9 @@ function become(now, next) {
 const alike = (a, b) => a.nodeName === b.nodeName && a.id === b.id && a.dataset?.key === b.dataset?.key && a.getAttribute?.("action") === b.getAttribute?.("action");
 
 connect({
-  url: socketURL.href,
   greeting: [{ event: "subscribe", data: { events: ["alert", "high_gpu_usage_alert"] } }],
-  api: `${root}api/`,
-  interval: () => 1000 * Number(seconds),
-  silence: () => 2 ** 30, // hours without an alert are no reason to connect again
+  interval: () => 1000 * Number(document.body.dataset.interval),
+  silence: () => 2 ** 30, // an hour without an alert is no reason to connect again
   onMessage(event, data) {
     if (event === "gpu_status_update") return;
     const text = JSON.stringify(data);

@@ -1,5 +1,5 @@
 // @ts-check
-// Alerts, as they fire and as they are over: the worst, and all if asked for.
+// The alerts on the dashboard: the worst, or all of them.
 
 import { clean, dots, longestName, longestSentence, say, sentence } from "./format.js";
 import { sendForms } from "./forms.js";
@@ -10,22 +10,22 @@ import { setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./message.js").Alert} Alert */
 
-/** How long an alert that is over stays to be read, in milliseconds. */
+/** How long a resolved alert stays on the page, in milliseconds. */
 const staysFor = 60_000;
 
-/** How many rows there are at most: the worst. */
+/** The most rows on the page: those of the worst alerts. */
 const mostAlerts = 100;
 
 const severities = ["info", "warning", "critical"];
 
 /**
- * All that stand, and those that are over for a while, by their id. Of those of
- * the first paint no more is known than their place, until they are sent.
+ * The firing alerts, and the resolved ones for a while, by id. Until the server
+ * sends them, only what the markup says is known of the alerts in it.
  * @type {Map<string, Alert>}
  */
 const alerts = new Map();
 
-/** Those that were there before the connection and were not sent again yet. */
+/** The alerts from before the connection that the server has not sent again yet. */
 const unconfirmed = new Set();
 
 let alertsPlanned = false;
@@ -38,7 +38,7 @@ for (const row of /** @type {Iterable<HTMLElement>} */ (byId("alerts").children)
 /** @param {Alert} a */
 const isOver = (a) => a.state === "resolved";
 
-/** How many stand. */
+/** The number of alerts that are not resolved. */
 export const firing = () => [...alerts.values()].filter((a) => !isOver(a)).length;
 
 byId("more-alerts").onclick = () => {
@@ -47,8 +47,8 @@ byId("more-alerts").onclick = () => {
 };
 sendForms();
 
-// "10 s ago" is true for ten seconds: what stands is told anew now and then,
-// unless something newer has come meanwhile.
+// "10 s ago" is true for ten seconds: the texts of firing alerts are fetched again
+// now and then. A newer text that has arrived meanwhile stays.
 setInterval(async () => {
   if (document.hidden || "paused" in document.body.dataset || !firing() || alerts.size > mostAlerts || byId("connection").dataset.state !== "live") return;
   try {
@@ -58,7 +58,7 @@ setInterval(async () => {
     }
     planAlerts();
   } catch {
-    // it does not answer, or a proxy does: the next time may be better
+    // the server does not answer, or a proxy does: the next attempt may succeed
   }
 }, 30_000);
 
@@ -79,7 +79,7 @@ export function showAlert(a, quietly) {
   planAlerts();
 }
 
-/** Of thousands that come in one go the list is made once for each frame. */
+/** Makes the list once for each frame, also when thousands of alerts arrive together. */
 function planAlerts() {
   if (alertsPlanned) return;
   alertsPlanned = true;
@@ -89,7 +89,7 @@ function planAlerts() {
   });
 }
 
-/** What matters most comes first, and what is over last; else they are as they came. */
+/** The worst come first and the resolved last, otherwise in the order of arrival. */
 function showAlerts() {
   const rank = (/** @type {Alert} */ a) => (isOver(a) ? -2 : severities.indexOf(a.severity));
   const sorted = [...alerts.values()].sort((a, b) => rank(b) - rank(a));
@@ -108,7 +108,7 @@ function showAlerts() {
  * @param {Alert} a
  */
 function showAlertRow(row, a) {
-  if (a.message === undefined) return; // as the first paint has it
+  if (a.message === undefined) return; // the markup has it
   const over = isOver(a);
   setAttribute(row, "data-state", a.state);
   setAttribute(row, "data-severity", a.severity);
@@ -127,7 +127,7 @@ function showAlertRow(row, a) {
 const label = (a) => (a.state === "firing" ? say(`alert ${a.rule}`) || say(`alert ${a.severity}`) : say(`alert ${a.state}`));
 
 /**
- * What people said of it.
+ * What people said about an alert.
  * @param {Alert} a
  */
 function said({ acknowledged: by, silenced_until: until }) {
@@ -143,12 +143,12 @@ function drop(id) {
   planAlerts();
 }
 
-/** A connection begins: whatever still stands will be sent again. */
+/** A connection begins: the server will send all firing alerts again. */
 export function expectAlerts() {
   for (const a of alerts.values()) if (!isOver(a)) unconfirmed.add(a.alert_id);
 }
 
-/** The first update after that: what was not sent again is over. */
+/** The first update after that: the alerts that were not sent again are over. */
 export function dropForgotten() {
   unconfirmed.forEach(drop);
   unconfirmed.clear();

@@ -2,8 +2,8 @@ package static_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -15,11 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
@@ -44,6 +42,7 @@ type site struct {
 
 	mu       sync.Mutex
 	snapshot *gpu.Snapshot
+	nodes    []*gpu.Snapshot // of several nodes, whose devices the snapshot has too
 	why      string
 	alerts   []contract.Alert
 	causes   []views.Cause // of the first paint, in place of the snapshot's
@@ -52,12 +51,17 @@ type site struct {
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
 	requests chan string   // what viewers send
+
+	summaries int // how often the summary was asked for
 }
+
+// assets are read once for all sites.
+var assets = sync.OnceValue(static.New)
 
 func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	t.Helper()
 	site := &site{
-		assets: static.New(views.Words()), interval: time.Second, past: recent.New(),
+		assets: assets(), interval: time.Second, past: recent.New(),
 		snapshot: s, why: why,
 		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100), requests: make(chan string, 1000),
 	}
@@ -67,16 +71,16 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"alerts", site.alertsPage)
 	mux.HandleFunc("GET "+base+"static/", site.file)
 	mux.Handle("GET "+base+"source/", http.StripPrefix(base+"source/", http.FileServerFS(os.DirFS("."))))
-	mux.HandleFunc("GET "+base+"source/words.js", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/javascript")
-		_, _ = w.Write(views.Words()) // the browser has gone
+	mux.HandleFunc("GET "+base+"modules", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `<!doctype html><link rel="icon" href="data:,"><body><template id="t-note"><li></li></template>`) // the browser has gone
 	})
 	mux.HandleFunc("GET "+base+"ws", site.stream)
 	mux.HandleFunc("GET "+base+"api/gpu/recent", site.recent)
 	mux.HandleFunc("GET "+base+"api/gpu/summary", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
-		_, _ = w.Write(encode(site.summary())) // the browser has gone
+		site.summaries++
+		_, _ = w.Write(encode(site.ofAll(site.summary()))) // the browser has gone
 	})
 	mux.HandleFunc("GET "+base+"api/alerts", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
@@ -86,7 +90,7 @@ func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	mux.HandleFunc("GET "+base+"api/gpu/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
-		_, _ = w.Write(encode(newUpdate(site.snapshot, site.why))) // the browser has gone
+		_, _ = w.Write(encode(site.ofAll(newUpdate(site.snapshot, site.why)))) // the browser has gone
 	})
 	site.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -202,8 +206,16 @@ func (s *site) stream(w http.ResponseWriter, r *http.Request) {
 	if s.snapshot != nil {
 		encoded = encode(newUpdate(s.snapshot, s.why))
 	}
-	greeting := message("gpu_status", contract.NewGPUStatus(s.monitor(), s.fleet(), encoded, time.Now()))
-	err = conn.Write(r.Context(), websocket.MessageText, greeting)
+	status := contract.NewGPUStatus(s.monitor(), s.fleet(), encoded, time.Now())
+	greeting := [][]byte{message("gpu_status", status)}
+	if len(s.nodes) > 1 {
+		greeting = s.greetNodes(status)
+	}
+	for _, m := range greeting {
+		if err == nil {
+			err = conn.Write(r.Context(), websocket.MessageText, m)
+		}
+	}
 	for _, a := range s.alerts {
 		if err == nil {
 			err = conn.Write(r.Context(), websocket.MessageText, message("high_gpu_usage_alert", a))
@@ -352,31 +364,6 @@ func encode(v any) []byte {
 		panic(err)
 	}
 	return b
-}
-
-// browse returns a tab of a browser that fails the test for whatever it
-// complains about: errors, refusals of the policy, files that are not there.
-func browse(t *testing.T, width, height int) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(browsertest.Start(t, width, height), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func do(t *testing.T, ctx context.Context, steps ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func ask[T any](t *testing.T, ctx context.Context, expression string) T {
-	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return v
 }
 
 // pastOf makes a quarter of an hour up that ends at the snapshot.

@@ -1,10 +1,11 @@
 // @ts-check
-// One card for each GPU: the twin of views/tile.go.
+// One tile for each GPU. views/tile.go writes the same in Go.
 
 import {
-  absent, between, celsius, clean, count, dots, list, longestName,
+  absent, between, celsius, clean, count, dots, keyOf, list, longestName,
   megahertz, memory, missing, part, percent, plain, rpm, say, sentence, show, shown, watts,
 } from "./format.js";
+import { gpuName } from "./fleet.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setBar, setTexts, slot, sync } from "./rows.js";
 
@@ -19,19 +20,16 @@ import { setBar, setTexts, slot, sync } from "./rows.js";
 export function showCards({ gpus, timestamp, causes }) {
   const cards = byId("cards");
   const lead = gpus.length > 1 ? causes.find((c) => c.gpu_uuid) : undefined;
-  const answer = lead && !lead.id.startsWith("idle:") ? `${lead.node}/${lead.gpu_uuid}` : "";
+  const answer = lead && !lead.id.startsWith("idle:") ? keyOf(/** @type {GPU} */ (lead)) : "";
   const seen = standingOut(gpus);
   setAttribute(cards, "data-density", density(gpus.length));
   setText(byId("card-count"), seen.length === gpus.length ? ""
     : say("stand out", seen.length, gpus.length));
-  sync(cards, "t-card", seen, cardKey, (row, g) => {
-    row.toggleAttribute("data-answer", cardKey(g) === answer);
+  sync(cards, "t-card", seen, keyOf, (row, g) => {
+    row.toggleAttribute("data-answer", keyOf(g) === answer);
     showCard(row, g, timestamp);
   });
 }
-
-/** @param {GPU} g */
-export const cardKey = (g) => `${g.node}/${g.gpu_uuid}`;
 
 /**
  * The address of a GPU's own page.
@@ -39,7 +37,7 @@ export const cardKey = (g) => `${g.node}/${g.gpu_uuid}`;
  */
 export const pageOf = (g) => `${document.body.dataset.base}gpu/${encodeURIComponent(g.gpu_uuid).replaceAll("%3A", ":")}`;
 
-/** Up to how many GPUs each has a card. */
+/** The most GPUs that each have a card. */
 export const mostCards = 128;
 
 /** @param {number} devices */
@@ -50,7 +48,7 @@ function density(devices) {
 }
 
 /**
- * The GPUs that have cards: all, or the few that stand out of very many.
+ * The GPUs that have cards: all, or of very many the few that stand out.
  * @param {GPU[]} gpus
  */
 export function standingOut(gpus) {
@@ -99,11 +97,8 @@ function showCard(row, g, now) {
   for (const meter of meters(g)) showMeter(row, meter);
 }
 
-/** @param {GPU} g */
-export const gpuName = (g) => say("gpu", g.gpu_id);
-
 /**
- * The state of one that does not answer, within a sentence.
+ * The state of a GPU that does not answer, as part of a sentence.
  * @param {GPU} g
  */
 export const awayText = (g) => say(`state ${g.state}`);
@@ -143,7 +138,14 @@ function showMeter(row, m) {
  * @returns {Meter[]}
  */
 export function meters(g) {
-  return [utilizationMeter(g), memoryMeter(g), temperatureMeter(g), powerMeter(g), fanMeter(g)];
+  const { memory: held, power, quality } = g;
+  return [
+    utilizationMeter(g),
+    usageMeter("memory", held.used_mb, held.total_mb, quality["memory.used_mb"], memory),
+    temperatureMeter(g),
+    usageMeter("power", power.power_draw_watts, power.power_limit_watts, quality["power.power_draw_watts"], watts),
+    fanMeter(g),
+  ];
 }
 
 /** @param {GPU} g */
@@ -155,14 +157,20 @@ function utilizationMeter(g) {
   };
 }
 
-/** @param {GPU} g */
-function memoryMeter(g) {
-  const { used_mb: used, total_mb: total } = g.memory;
-  const fill = part(used, total);
+/**
+ * The meter of a value that is near its limit from 95 % on.
+ * @param {string} key
+ * @param {number | null} used
+ * @param {number | null} limit
+ * @param {string} quality
+ * @param {(v: number) => string} format
+ */
+function usageMeter(key, used, limit, quality, format) {
+  const fill = part(used, limit);
   return {
-    key: "memory", fill, level: fill && Number(used) >= 0.95 * Number(total) ? "near" : "",
-    value: show(used, g.quality["memory.used_mb"], memory),
-    limit: total == null ? "" : say("of", memory(total)),
+    key, fill, level: fill && Number(used) >= 0.95 * Number(limit) ? "near" : "",
+    value: show(used, quality, format),
+    limit: limit == null ? "" : say("of", format(limit)),
   };
 }
 
@@ -189,17 +197,6 @@ function level(v, near, top) {
 }
 
 /** @param {GPU} g */
-function powerMeter(g) {
-  const { power_draw_watts: draw, power_limit_watts: limit } = g.power;
-  const fill = part(draw, limit);
-  return {
-    key: "power", fill, level: fill && Number(draw) >= 0.95 * Number(limit) ? "near" : "",
-    value: show(draw, g.quality["power.power_draw_watts"], watts),
-    limit: limit == null ? "" : say("of", watts(limit)),
-  };
-}
-
-/** @param {GPU} g */
 function fanMeter(g) {
   const speed = g.fan_speed_percent;
   const quality = g.quality.fan_speed_percent;
@@ -217,7 +214,7 @@ function fanMeter(g) {
 }
 
 /**
- * Names the process that explains the GPU's work best.
+ * The process that explains the GPU's work best, and details about it.
  * @param {GPU} g
  * @returns {[Value, string]}
  */
@@ -242,7 +239,7 @@ export function whoWorks(g) {
 }
 
 /**
- * Whether the driver says which processes there are.
+ * Whether the driver lists the processes.
  * @param {GPU} g
  */
 export const listed = (g) => g.quality.processes === undefined || g.quality.processes === "doubtful";
@@ -282,7 +279,7 @@ function bus({ clocks: { memory_clock_mhz: clock }, pcie: { generation, width } 
 }
 
 /**
- * What costs the work something.
+ * The clock event reasons that slow the work down.
  * @param {string[]} reasons
  */
 const held = (reasons) => list([...new Set(reasons.map((name) => say(`held ${name}`)).filter(Boolean))]);

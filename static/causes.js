@@ -1,5 +1,5 @@
 // @ts-check
-// Why, and the evidence for it: the twin of views/cause.go.
+// The causes and their evidence. views/cause.go writes the same in Go.
 
 import { between, clean, dots, longestName, say, sentence } from "./format.js";
 import { moment } from "./moments.js";
@@ -9,16 +9,16 @@ import { setTexts, slot, sync } from "./rows.js";
 /** @typedef {import("./message.js").Cause} Cause */
 
 /**
- * The main causes: of the GPU that is told of first, then of the machine; of
- * one GPU alone on its own page, which begins with its first.
+ * Shows the causes of the first GPU in the list, then those of the machine. The
+ * page of a GPU shows the causes of that GPU alone.
  * @param {import("./message.js").Update} update
  * @param {string | undefined} only that page's GPU
  */
 export function showCauses({ why, causes, timestamp, gpus, failures }, only) {
   const lead = causes.find((c) => c.gpu_uuid && (!only || c.gpu_uuid === only));
-  if (only && !lead) return; // of very many GPUs a first message has the loudest ones' alone
+  if (only && !lead) return; // with very many GPUs a first message has the causes of the loudest alone
   const rows = causes.filter((c) => lead && c.gpu_uuid === lead.gpu_uuid && c.node === lead.node);
-  // Without a GPU what was tried is on the page.
+  // Without a GPU the page lists what was tried instead.
   if (!only && (gpus.length || !failures.length)) rows.push(...causes.filter((c) => !c.gpu_uuid));
   const answer = sentence(only ? rows[0].sentence : why);
   setText(byId("why"), answer);

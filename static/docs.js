@@ -3,7 +3,7 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** The colours of app.css, in words that the viewer knows. */
+/** Gives the viewer the colours of app.css. */
 function paint() {
   const viewer = document.querySelector("rapi-doc");
   const style = getComputedStyle(document.documentElement);

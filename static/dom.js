@@ -1,15 +1,11 @@
 // @ts-check
-// Changes to the page, made only where something differs, and always as text.
+// Changes to the page. They touch only what differs, and write only text.
 
 /**
  * @param {string} id
  * @returns {HTMLElement}
  */
-export function byId(id) {
-  const el = document.getElementById(id);
-  if (!el) throw new Error(`no element #${id}`);
-  return el;
-}
+export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /**
  * @param {Element} el
@@ -20,7 +16,7 @@ export function setText(el, text) {
 }
 
 /**
- * Sets an attribute; an empty value takes it away.
+ * Sets an attribute. An empty value removes it.
  * @param {Element} el
  * @param {string} name
  * @param {string} value

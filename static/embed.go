@@ -1,12 +1,11 @@
-// Package static holds the files that the pages load: styles, scripts and an
-// icon of our own, uPlot for the charts and RapiDoc for the API's
-// documentation, all embedded.
+// Package static holds the files that the pages load: scripts, styles and an
+// icon of our own, uPlot for the charts and RapiDoc for the API's documentation.
 //
-// The scripts are ES modules without a build step. They import one another by
-// relative paths, so all files are served under one folder that is named by
-// the hash of the whole tree: a browser may keep them for ever, and a new
-// version is never mixed with an old one. Our own files are sent without their
-// comments, and modules that are loaded together as one, made small.
+// The scripts are written as ES modules. The command generate bundles them into
+// the folder dist, which is committed, so that a build of gpuwhy takes Go alone.
+// Scripts import one another and the libraries in the folder vendor by relative
+// paths, so all files are served under one folder. Its name is the hash of all
+// files: a browser may keep them forever, and never mixes two versions.
 package static
 
 import (
@@ -17,133 +16,96 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
 )
 
-//go:embed *.css *.js *.svg vendor
+//go:generate go run ./generate
+//go:embed dist vendor icon.svg
 var files embed.FS
+
+// types are the content types by extension. The system's table of types is
+// another on each machine.
+var types = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".md": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
+}
 
 // Asset is one file, ready to be sent.
 type Asset struct {
 	Bytes []byte
-	// Gzip is the same compressed; nil where that is not smaller.
+	// Gzip is the compressed file, or nil where that is not smaller.
 	Gzip        []byte
 	ContentType string
-	// ETag is quoted, and of Bytes.
+	// ETag is the quoted tag of Bytes.
 	ETag string
 }
 
-// Assets are all files. They never change and may be read at the same time.
+// Assets are all files. They never change, and any number of goroutines may read
+// them.
 type Assets struct {
 	tree   string
 	byName map[string]Asset
 }
 
-// New reads and compresses the embedded files. The module words.js is handed
-// in: it has the texts that pages are written with.
-func New(words []byte) *Assets {
+// New reads and compresses the embedded files. What it can't read is a mistake
+// of the build, and it panics.
+func New() *Assets {
 	a := &Assets{byName: map[string]Asset{}}
-	contents, modules := map[string][]byte{}, map[string][]byte{"words.js": words}
+	tree := sha256.New()
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		content, err := files.ReadFile(name)
-		switch {
-		case path.Dir(name) != ".":
-			contents[name] = content
-		case path.Ext(name) == ".js":
-			modules[name] = strip(content)
-		case path.Ext(name) == ".css":
-			contents[name] = strip(content)
-		default:
-			contents[name] = content
+		if err != nil {
+			return err
 		}
+		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
+		name, packed := strings.CutSuffix(strings.TrimPrefix(name, "dist/"), ".gz")
+		asset := Asset{Bytes: content, ContentType: types[path.Ext(name)]}
+		if packed { // to compress a large library takes too long for a start
+			asset.Bytes, err = unpack(content)
+			asset.Gzip = content
+		} else {
+			asset.Gzip, err = pack(content)
+		}
+		sum := sha256.Sum256(asset.Bytes)
+		asset.ETag = `"` + hex.EncodeToString(sum[:8]) + `"`
+		a.byName[name] = asset
 		return err
 	})
 	if err != nil {
 		panic("static: the embedded files can't be read: " + err.Error())
 	}
-	for name, content := range join(modules) {
-		contents[name] = shorten(name, content)
-	}
-	tree := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(contents)) {
-		content := contents[name]
-		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
-		if plain, packed := strings.CutSuffix(name, ".gz"); packed {
-			a.byName[plain] = newPackedAsset(plain, content)
-			continue
-		}
-		a.byName[name] = newAsset(name, content)
-	}
 	a.tree = hex.EncodeToString(tree.Sum(nil))[:12]
 	return a
 }
 
-func newAsset(name string, content []byte) Asset {
-	asset := plainAsset(name, content)
-	if packed := compress(content); len(packed) < len(content) {
-		asset.Gzip = packed
-	}
-	return asset
-}
-
-// newPackedAsset is a file that is embedded compressed, as a large library is:
-// compressing it at every start would take longer than all the rest.
-func newPackedAsset(name string, packed []byte) Asset {
+func unpack(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		panic("static: " + name + ".gz: " + err.Error())
+		return nil, err
 	}
-	content, err := io.ReadAll(r)
-	if err != nil {
-		panic("static: " + name + ".gz: " + err.Error())
-	}
-	asset := plainAsset(name, content)
-	asset.Gzip = packed
-	return asset
+	return io.ReadAll(r)
 }
 
-func plainAsset(name string, content []byte) Asset {
-	sum := sha256.Sum256(content)
-	return Asset{Bytes: content, ContentType: contentType(name), ETag: `"` + hex.EncodeToString(sum[:8]) + `"`}
-}
-
-// compress can't fail: it writes to memory, at a level that exists.
-func compress(content []byte) []byte {
+// pack returns nil where the compressed content is not smaller.
+func pack(content []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	if err == nil {
-		err = w.Close()
-	}
 	if err != nil {
-		panic("static: gzip: " + err.Error())
+		return nil, err
 	}
-	return b.Bytes()
-}
-
-// contentType does not ask the system's table of types, which differs from
-// machine to machine.
-func contentType(name string) string {
-	switch path.Ext(name) {
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	default:
-		return "text/plain; charset=utf-8"
+	if _, err := w.Write(content); err != nil {
+		return nil, err
 	}
+	if err := w.Close(); err != nil || b.Len() >= len(content) {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // URL is the address of the file of that name, such as "page.js", on a site
@@ -152,14 +114,11 @@ func (a *Assets) URL(base, name string) string {
 	return base + "static/" + a.tree + "/" + name
 }
 
-// Open finds the file at what follows "static/" in its address. Its content
-// never changes: it may be cached as immutable. It is not found under the
-// folder of another version.
+// Open finds the file at path, which is what follows "static/" in its address.
+// Its content never changes: it may be cached as immutable. It is not found
+// under the folder of another version.
 func (a *Assets) Open(path string) (Asset, bool) {
 	tree, name, _ := strings.Cut(path, "/")
-	if tree != a.tree {
-		return Asset{}, false
-	}
 	asset, ok := a.byName[name]
-	return asset, ok
+	return asset, ok && tree == a.tree
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/static"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 func open(t *testing.T, a *static.Assets, name string) static.Asset {
@@ -26,8 +25,8 @@ func open(t *testing.T, a *static.Assets, name string) static.Asset {
 }
 
 func TestAssets(t *testing.T) {
-	a := static.New(views.Words())
-	if b := static.New(views.Words()); a.URL("/x/", "page.js") != b.URL("/x/", "page.js") {
+	a := static.New()
+	if b := static.New(); a.URL("/x/", "page.js") != b.URL("/x/", "page.js") {
 		t.Error("addresses differ from start to start")
 	}
 	if url := a.URL("/x/", "page.js"); !regexp.MustCompile(`^/x/static/[0-9a-f]{12}/page\.js$`).MatchString(url) {
@@ -42,11 +41,8 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s is %q", name, asset.ContentType)
 		}
 		want, err := os.ReadFile(name)
-		switch name {
-		case "page.js":
-			want = asset.Bytes // it is put together
-		case "app.css":
-			want = static.Strip(want)
+		if name == "page.js" || name == "app.css" {
+			want, err = os.ReadFile("dist/" + name)
 		}
 		if err != nil || !bytes.Equal(asset.Bytes, want) {
 			t.Errorf("%s is not the file: %v", name, err)
@@ -72,7 +68,7 @@ func TestAssets(t *testing.T) {
 // A file that is embedded compressed is served under its plain name, in both
 // forms.
 func TestPackedAsset(t *testing.T) {
-	asset := open(t, static.New(views.Words()), "vendor/rapidoc/rapidoc-min.js")
+	asset := open(t, static.New(), "vendor/rapidoc/rapidoc-min.js")
 	if len(asset.Bytes) < 800_000 || len(asset.Gzip) > 230_000 || asset.ContentType != "text/javascript; charset=utf-8" {
 		t.Errorf("%d bytes, %d compressed, %q", len(asset.Bytes), len(asset.Gzip), asset.ContentType)
 	}
@@ -86,10 +82,10 @@ func TestPackedAsset(t *testing.T) {
 // Scripts may import only what is there, by relative paths: as they are written,
 // and as they are sent.
 func TestImportsResolve(t *testing.T) {
-	a := static.New(views.Words())
-	imports := regexp.MustCompile(`(?:from|import\() ?"([^"]+)"`)
+	a := static.New()
+	imports := regexp.MustCompile(`(?:from|import\() ?"([\w./@-]+)"`)
 	written, sent := 0, 0
-	for _, name := range scripts(t) {
+	for _, name := range scripts(t, ".") {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -97,17 +93,15 @@ func TestImportsResolve(t *testing.T) {
 		for _, m := range imports.FindAllSubmatch(source, -1) {
 			target, relative := strings.CutPrefix(string(m[1]), "./")
 			_, err := os.Stat(target)
-			made := target == "words.js" || strings.HasPrefix(target, "vendor/") // those are looked up below
-			if !relative || err != nil && !made {
+			packed := strings.HasPrefix(target, "vendor/") // it is looked up below
+			if !relative || err != nil && !packed {
 				t.Errorf("%s imports %q: %v", name, m[1], err)
 			}
 			written++
 		}
-		asset, ok := a.Open(strings.TrimPrefix(a.URL("/", name), "/static/"))
-		if !ok {
-			continue // it is in another
-		}
-		for _, m := range imports.FindAllSubmatch(asset.Bytes, -1) {
+	}
+	for _, name := range scripts(t, "dist") {
+		for _, m := range imports.FindAllSubmatch(open(t, a, name).Bytes, -1) {
 			target, relative := strings.CutPrefix(string(m[1]), "./")
 			if !relative {
 				t.Errorf("%s imports %q", name, m[1])
@@ -117,15 +111,15 @@ func TestImportsResolve(t *testing.T) {
 			sent++
 		}
 	}
-	if written < 40 || sent < 2 {
+	if written < 40 || sent < 4 {
 		t.Errorf("%d imports as they are written, %d as they are sent", written, sent)
 	}
 }
 
-func scripts(t *testing.T) []string {
+func scripts(t *testing.T, folder string) []string {
 	t.Helper()
-	names, err := fs.Glob(os.DirFS("."), "*.js")
-	if err != nil || len(names) < 10 {
+	names, err := fs.Glob(os.DirFS(folder), "*.js")
+	if err != nil || len(names) < 3 {
 		t.Fatalf("%v, %v", names, err)
 	}
 	return names
@@ -133,14 +127,15 @@ func scripts(t *testing.T) []string {
 
 // The page stays light, and its scripts never make markup of text.
 func TestOwnFilesAreSmallAndSafe(t *testing.T) {
-	a := static.New(views.Words())
+	a := static.New()
 	total := 0
 	unsafe := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|DOMParser`)
-	for _, name := range scripts(t) {
-		if asset, ok := a.Open(strings.TrimPrefix(a.URL("/", name), "/static/")); ok {
-			t.Logf("%s: %d", name, len(asset.Gzip))
-			total += len(asset.Gzip)
-		}
+	for _, name := range scripts(t, "dist") {
+		asset := open(t, a, name)
+		t.Logf("%s: %d", name, len(asset.Gzip))
+		total += len(asset.Gzip)
+	}
+	for _, name := range scripts(t, ".") {
 		source, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
 // @ts-check
-// Files and texts of what is shown, made in the browser.
+// Files and texts that the browser makes of what the page shows.
 
 /** @typedef {{times: number[], columns: {name: string, values: (number | null)[]}[]}} Shown */
 
@@ -22,8 +22,8 @@ export function saveCSV({ times, columns }) {
 }
 
 /**
- * A chart with all that is needed to read it where the page is not: what it is
- * of, whose each line is, and notes under it.
+ * Saves a chart as a picture that explains itself: with its title, the names of
+ * its lines, and notes below.
  * @param {{title: string, notes: string[], plot: any, key: {name: string, colour: string, dash: number[]}[]}} chart
  */
 export function savePNG({ title, notes, plot, key }) {
@@ -78,13 +78,13 @@ export function saveJSON(u) {
   save(new Blob([JSON.stringify(u, null, 2)], { type: "application/json" }), "json");
 }
 
-/** What is told of a GPU: members whose texts name no one and nothing of a person's. */
+/** The members of a GPU that a report has. Their texts name no person, process or machine. */
 const told = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
   "utilization", "encoder", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
   "pcie", "health", "modes", "quality"];
 
 /**
- * Copies what others need to know, without names of users and commands.
+ * Copies a report for others, without names of users and commands.
  * @param {import("./message.js").Update | null} u
  */
 export async function copyReport(u) {

@@ -1,6 +1,6 @@
 // @ts-check
-// Everything that one GPU reports: the twin of views/facts.go, which writes
-// beside each value where it is in the message, and how it is written.
+// Everything that one GPU reports. views/facts.go writes the same in Go, and
+// beside each value its place in the message and its format.
 
 import {
   absent, celsius, clean, count, decimals, delay, energy, fps, longestName, longestSentence, megahertz, memory, part, percent, plain, rate, rpm, say, show, shown, watts,
@@ -32,7 +32,7 @@ const sayings = {
 const at = (object, path) => path.split(".").reduce((o, name) => o?.[name], object);
 
 /**
- * The value that an element has to show of an object.
+ * The value of an object that an element shows.
  * @param {HTMLElement} el
  * @param {any} object
  * @param {Record<string, string> | undefined} quality

@@ -1,6 +1,6 @@
 // @ts-check
-// Words for values: the twin of views/format.go and views/value.go, which
-// write the same text for the same value in the first paint.
+// Texts for values. views/format.go and views/value.go write the same text for the
+// same value.
 
 import { words } from "./words.js";
 
@@ -20,45 +20,37 @@ export function decimals(v, digits = 0) {
   return (r / scale + 0).toFixed(digits);
 }
 
-/** @param {number} v */
-export const percent = (v) => `${decimals(v)}\u00a0%`;
-/** @param {number} v */
-export const finePercent = (v) => `${decimals(v, 1)}\u00a0%`;
-/** @param {number} v */
-export const celsius = (v) => `${decimals(v)}\u00a0°C`;
-/** @param {number} v */
-export const watts = (v) => (v < 10_000 ? `${decimals(v)}\u00a0W` : `${decimals(v / 1000, 1)}\u00a0kW`);
-/** @param {number} v */
-export const rpm = (v) => `${decimals(v)}\u00a0RPM`;
-/** @param {number} v */
-export const megahertz = (v) => `${decimals(v)}\u00a0MHz`;
-/** @param {number} v */
-export const fps = (v) => `${decimals(v)}\u00a0fps`;
-/** @param {number} v microseconds */
-export const delay = (v) => `${decimals(v / 1000, 1)}\u00a0ms`;
+/**
+ * Makes a function that writes a number with the first unit that is large enough.
+ * @param {number} most the number from which the next unit is taken
+ * @param {number} step from one unit to the next
+ * @param {[string, number?][]} units each with its decimals
+ */
+const inUnits = (most, step, ...units) => (/** @type {number} */ v) => {
+  let i = 0;
+  while (units[i + 1] && v >= most * step ** i) i += 1;
+  return `${decimals(v / step ** i, units[i][1])}\u00a0${units[i][0]}`;
+};
+
+export const percent = inUnits(1, 1, ["%"]);
+export const finePercent = inUnits(1, 1, ["%", 1]);
+export const celsius = inUnits(1, 1, ["°C"]);
+export const watts = inUnits(1e4, 1e3, ["W"], ["kW", 1]);
+export const rpm = inUnits(1, 1, ["RPM"]);
+export const megahertz = inUnits(1, 1, ["MHz"]);
+export const fps = inUnits(1, 1, ["fps"]);
+/** Writes MiB. */
+export const memory = inUnits(1024, 1024, ["MiB"], ["GiB", 1], ["TiB", 1]);
+/** Writes bytes per second. */
+export const rate = inUnits(1e3, 1e3, ["B/s"], ["kB/s"], ["MB/s", 1], ["GB/s", 1]);
+const wattHours = inUnits(1e3, 1e3, ["Wh"], ["kWh", 1]);
+const milliseconds = inUnits(1, 1, ["ms", 1]);
+/** @param {number} joules */
+export const energy = (joules) => wattHours(joules / 3600);
+/** @param {number} microseconds */
+export const delay = (microseconds) => milliseconds(microseconds / 1000);
 /** @param {number} v */
 export const hundredth = (v) => decimals(v, 2);
-
-/** @param {number} joules */
-export function energy(joules) {
-  const wh = joules / 3600;
-  return wh < 1000 ? `${decimals(wh)}\u00a0Wh` : `${decimals(wh / 1000, 1)}\u00a0kWh`;
-}
-
-/** @param {number} mib */
-export function memory(mib) {
-  if (mib < 1024) return `${decimals(mib)}\u00a0MiB`;
-  if (mib < 1024 * 1024) return `${decimals(mib / 1024, 1)}\u00a0GiB`;
-  return `${decimals(mib / 1024 / 1024, 1)}\u00a0TiB`;
-}
-
-/** @param {number} v bytes a second */
-export function rate(v) {
-  if (v < 1e3) return `${decimals(v)}\u00a0B/s`;
-  if (v < 1e6) return `${decimals(v / 1e3)}\u00a0kB/s`;
-  if (v < 1e9) return `${decimals(v / 1e6, 1)}\u00a0MB/s`;
-  return `${decimals(v / 1e9, 1)}\u00a0GB/s`;
-}
 
 /** @param {number} seconds */
 export function span(seconds) {
@@ -79,7 +71,7 @@ export function between(from, to) {
 }
 
 /**
- * How much of a bar is filled, "0" to "100".
+ * The filled part of a bar, "0" to "100".
  * @param {number} v
  */
 export function width(v) {
@@ -87,7 +79,8 @@ export function width(v) {
 }
 
 /**
- * How much of a bar value of limit fills; empty where one is not known.
+ * The part of a bar that value fills if limit fills all of it; empty if one of them
+ * is not known.
  * @param {Measured} value
  * @param {Measured} limit
  */
@@ -102,8 +95,8 @@ export const longestSentence = 600;
 const steering = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**
- * Makes reported text fit to be shown: not too long, and with a visible mark
- * in place of characters that steer a terminal or the direction of writing.
+ * Makes reported text safe to show: it cuts what is too long, and puts a visible
+ * mark in place of characters that control a terminal or the writing direction.
  * @param {string} text
  * @param {number} limit in characters
  */
@@ -117,8 +110,8 @@ export function clean(text, limit) {
 }
 
 /**
- * A sentence of gpuwhy's own, not too long, whose numbers stay on a line with
- * their units and with what they number.
+ * A sentence of gpuwhy's own, cut if it is too long. No line ends between a number
+ * and its unit, or between a name and its number.
  * @param {string | null | undefined} text
  */
 export function sentence(text) {
@@ -134,8 +127,7 @@ export function list(parts) {
 }
 
 /**
- * The text of that name with the values in it; empty where there is no such
- * text.
+ * The text of that name with the values in it; empty if there is no such text.
  * @param {string} name
  * @param {(string | number)[]} values
  */
@@ -149,7 +141,7 @@ export const say = (name, ...values) => fill(words[name] ?? "", values);
 export const count = (name, n) => fill(words[name].split("|")[n === 1 ? 0 : 1], [n]);
 
 /**
- * Puts values where there are braces.
+ * Puts the values in the place of the braces.
  * @param {string} text
  * @param {(string | number)[]} values
  */
@@ -159,13 +151,13 @@ const fill = (text, [...values]) => text.replace(/{}/g, () => String(values.shif
 export const dots = (...parts) => parts.filter(Boolean).join(" · ");
 
 /**
- * @param {string | undefined} quality why there is no value
+ * @param {string | undefined} quality the reason why there is no value
  * @returns {Value}
  */
 export const absent = (quality) => missing(quality && words[`${quality} why`] ? quality : "not_reported");
 
 /**
- * @param {string} name of the text that says so
+ * @param {string} name of the text that says why
  * @returns {Value}
  */
 export const missing = (name) => ({ text: say(name), mark: "absent", title: say(`${name} why`) });
@@ -179,7 +171,7 @@ export const plain = (text) => ({ text, mark: "", title: "" });
 
 /**
  * @param {Measured} v
- * @param {string | undefined} quality as the message gives it: only exceptions
+ * @param {string | undefined} quality as in the message, which names exceptions only
  * @param {(v: number) => string} format
  * @returns {Value}
  */
@@ -200,3 +192,9 @@ export function shown(text, quality, limit) {
   const kept = clean(text ?? "", limit);
   return kept ? plain(kept) : absent(quality);
 }
+
+/**
+ * The key of a GPU. An index is for people, and other nodes have the same.
+ * @param {{node: string, gpu_uuid: string}} g
+ */
+export const keyOf = (g) => `${g.node}/${g.gpu_uuid}`;

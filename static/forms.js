@@ -1,6 +1,6 @@
 // @ts-check
-// Forms that say something of alerts, sent without leaving the page. What
-// becomes of it comes to this page as it does to all others: as news.
+// Sends the forms about alerts without leaving the page. Their effect arrives on
+// the stream, as on every other page.
 
 /** @param {() => void} [done] */
 export function sendForms(done) {
@@ -12,11 +12,11 @@ export function sendForms(done) {
     let said = "gpuwhy does not answer: try again";
     try {
       const body = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
-      // It leads back to a page, where this one stays.
+      // The answer redirects to a page, but this page stays.
       const answer = await fetch(to, { method: "POST", body, redirect: "manual", headers: { Accept: "application/json" } });
       said = answer.type === "opaqueredirect" ? "" : (await answer.json()).detail;
     } catch {
-      // it is said below
+      // the text below says so
     }
     const out = form.querySelector("output");
     if (out) out.value = said;

@@ -1,5 +1,5 @@
 // @ts-check
-// The machine around the GPUs: the twin of views/host.go.
+// The machine around the GPUs. views/host.go writes the same in Go.
 
 import {
   clean, count, dots, finePercent, hundredth, longestName, memory, part, percent, plain, rate, say, show, span,

@@ -1,5 +1,5 @@
 // @ts-check
-// The messages of the WebSocket, as far as the page reads them. Types alone.
+// The types of the messages on the WebSocket, with the members that the page reads.
 
 /** @typedef {number | null} Float null: there is no value, which is unlike 0 */
 
@@ -92,7 +92,7 @@
  * @typedef {object} Cause
  * @property {string} id
  * @property {string} node
- * @property {string | null} gpu_uuid null: it is about the machine
+ * @property {string | null} gpu_uuid null: the cause is about the machine
  * @property {string} sentence
  * @property {"high" | "medium" | "low"} certainty
  * @property {string | null} since
@@ -104,11 +104,12 @@
  * @typedef {object} Update
  * @property {number} seq
  * @property {string} timestamp
- * @property {string} node
+ * @property {string | null} node null: the update has several nodes
+ * @property {number} [node_count]
  * @property {string} source
  * @property {string} status
  * @property {string} why
- * @property {Cause[]} causes at most 64, those of the loudest GPUs
+ * @property {Cause[]} causes at most 64, of the loudest GPUs
  * @property {number} gpu_count
  * @property {number} answering_gpu_count
  * @property {number} busy_gpu_count
@@ -127,7 +128,8 @@
  * @typedef {object} Status
  * @property {string} version
  * @property {number} interval_seconds
- * @property {Update | null} snapshot
+ * @property {Update | null} snapshot null: there is no reading yet, or several nodes send an update each
+ * @property {{name: string, state: string, age_seconds: number, gpu_count: number}[]} [nodes]
  */
 
 /**
@@ -147,7 +149,7 @@
  */
 
 /**
- * What GET api/gpu/recent answers: all series share the times.
+ * The answer of GET api/gpu/recent. All series share the times.
  * @typedef {object} Recent
  * @property {string} start
  * @property {number[]} offsets_seconds

@@ -1,5 +1,5 @@
 // @ts-check
-// Moments, where the reader is and as they write them.
+// Times in the reader's time zone and language.
 
 import { setText } from "./dom.js";
 
@@ -11,7 +11,7 @@ const clock = new Intl.DateTimeFormat([], {
 export const moment = (time) => clock.format(Date.parse(time));
 
 /**
- * Writes moments anew that the server wrote in UTC (views/moment.go).
+ * Writes the times again that the server wrote in UTC (views/moment.go).
  * @param {ParentNode} root
  */
 export function rewriteMoments(root) {

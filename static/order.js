@@ -1,18 +1,18 @@
 // @ts-check
-// Rows put in their order without a word about what they are.
+// Puts nodes into an order, whatever they are.
 
 /**
- * Puts nodes in their order by the fewest moves that leave the one with the
- * focus where it is: one that is moved loses it, and what is being typed there.
- * What stays is the longest part that is in order already, with that node in it.
+ * Puts nodes into an order with few moves. The node with the focus never moves: a
+ * node that moves loses the focus and what somebody types there. The nodes that
+ * stay are the longest run that is in order already and has that node.
  * @param {Node} parent
- * @param {Node[]} nodes all that it holds, and new ones
+ * @param {Node[]} nodes all children of parent, and new nodes
  */
 export function order(parent, nodes) {
   const places = new Map([...parent.childNodes].map((node, i) => [node, i]));
   const held = nodes.findIndex((node) => node.contains(document.activeElement));
   const anchor = places.get(/** @type {ChildNode} */ (nodes[held])) ?? -1;
-  /** @type {ChildNode[]} of the runs of each length, the last node that comes first */
+  /** @type {ChildNode[]} for each length of a run, the earliest node that ends such a run */
   const ends = [];
   /** @type {Map<Node, ChildNode>} the node before it in its run */
   const previous = new Map();

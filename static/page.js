@@ -1,14 +1,16 @@
 // @ts-check
-// The page's own script: what arrives on the stream is put in its place.
+// The dashboard's script, also that of a GPU's page: it shows what the stream sends.
 
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { mostCards, showCards, standingOut } from "./cards.js";
 import { showCauses } from "./causes.js";
-import { addToCharts, allShown, drawCharts, loadCharts, loadLibrary, markAlert, startCharts } from "./charts.js";
+import { addToCharts, allShown, drawCharts, loadCharts, markAlert, startCharts } from "./charts.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
+import { askSummary, expectNodes, gpuName, isFleet, keep, merged } from "./fleet.js";
 import { showHost } from "./host.js";
+import { loadLibrary } from "./plot.js";
 import { showProcesses } from "./processes.js";
 import { connect, stateWords } from "./stream.js";
 import { startTools } from "./tools.js";
@@ -32,9 +34,7 @@ let updated = false;
 let picked;
 
 const stream = connect({
-  url: address(`${base}ws`),
   greeting: only ? [{ event: "subscribe", data: { gpus: [only] } }] : [],
-  api: `${base}api/`,
   interval: () => interval,
   silence: () => 4 * interval + 10_000,
   onMessage,
@@ -51,9 +51,9 @@ byId("pause").onclick = () => {
   document.body.toggleAttribute("data-paused", paused);
   byId("pause").setAttribute("aria-pressed", String(paused));
   if (!paused && latest) {
-    setTaken(latest.timestamp, false, true);
+    setTaken(isFleet && !only ? "" : latest.timestamp, false, true);
     addToCharts(charted(latest));
-    loadPast().catch(pastFailed); // which has what came meanwhile
+    loadPast().catch(pastFailed); // with the readings of the pause
   }
   showAge(interval);
   plan();
@@ -64,13 +64,6 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) stream.wake();
 });
 loadLibrary().then(loadPast).catch(pastFailed);
-
-/** @param {string} path */
-function address(path) {
-  const url = new URL(path, location.href);
-  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
-  return url.href;
-}
 
 /**
  * @param {string} event
@@ -83,10 +76,9 @@ function onMessage(event, data) {
       break;
     case "gpu_status_update":
       updated = true;
-      take(data, true);
-      dropForgotten();
+      if (take(data, true)) dropForgotten();
       break;
-    case "standing_alerts": // as they are asked for where they are not sent
+    case "standing_alerts": // without a socket the page asks for them
       expectAlerts();
       for (const a of data) onMessage("alert", a);
       dropForgotten();
@@ -106,12 +98,13 @@ function begin(status) {
   interval = 1000 * status.interval_seconds;
   connections += 1;
   expectAlerts();
+  expectNodes(status);
   if (status.snapshot) take(status.snapshot, false);
   if (!paused && (connections > 1 || picked)) loadPast().catch(pastFailed);
 }
 
 /**
- * Of very many GPUs only some are charted: those that stood out at first.
+ * The update for the charts. Of very many GPUs they show those that stood out at first.
  * @param {Update} update
  */
 function charted(update) {
@@ -121,7 +114,7 @@ function charted(update) {
 }
 
 /**
- * A server of another version may have other markup.
+ * Reloads the page: a server of another version may have other markup.
  * @param {string} newer
  */
 function reloadOnce(newer) {
@@ -134,14 +127,32 @@ function reloadOnce(newer) {
 /**
  * @param {Update} update
  * @param {boolean} fresh
+ * @returns whether the page shows it now; with several nodes it waits for the summary
  */
 function take(update, fresh) {
   if (only) {
+    const { node } = update;
     update.gpus = update.gpus.filter((g) => g.gpu_uuid === only);
+    if (!update.gpus.length && isFleet && node && latest?.gpus[0].node !== node) return true; // it is about another node
     setHidden(byId("gone"), update.gpus.length > 0);
-    if (update.gpus.length === 0) return; // what is shown grows old
+    if (update.gpus.length === 0) return true; // the readings on the page grow old
+  } else if (keep(update)) {
+    setTaken("", false, !paused);
+    askSummary(Math.min(interval, 2000) / 2, () => {
+      const all = merged();
+      if (all) show(all);
+      dropForgotten();
+    });
+    plan();
+    return false;
   }
   setTaken(update.timestamp, fresh, !paused);
+  show(update);
+  return true;
+}
+
+/** @param {Update} update */
+function show(update) {
   if (!paused) addToCharts(charted(update));
   latest = update;
   showAge(interval);
@@ -150,10 +161,10 @@ function take(update, fresh) {
 }
 
 function title() {
-  if (latest) showTitle(latest, only ? `GPU ${latest.gpus[0].gpu_id}` : "");
+  if (latest) showTitle(latest, only ? gpuName(latest.gpus[0]) : "");
 }
 
-/** Draws in the next frame; in a tab that nobody sees, when it is seen again. */
+/** Draws in the next frame, or when a hidden tab is shown again. */
 function plan() {
   if (planned || paused || document.hidden) return;
   planned = true;
@@ -164,6 +175,7 @@ function plan() {
 }
 
 function drawPage() {
+  if (isFleet && !only) latest = merged() ?? latest;
   if (latest && latest !== drawn) {
     drawn = latest;
     document.body.dataset.taken = String(Date.parse(latest.timestamp));
@@ -181,14 +193,14 @@ function drawPage() {
 /** @param {import("./stream.js").State} state */
 function onState(state) {
   const el = byId("connection");
-  // What was lost stays lost in stateWords until it is live again.
+  // A lost connection stays lost in stateWords until it is live again.
   if (state === "connecting" && el.dataset.state === "waiting") return;
   setAttribute(el, "data-state", state);
   setText(el, stateWords[state]);
 }
 
 /**
- * The wall, where there are very many GPUs.
+ * Shows the wall if there are very many GPUs.
  * @param {Update} update
  */
 function showWhole({ gpus }) {
@@ -196,14 +208,14 @@ function showWhole({ gpus }) {
   if (gpus.length > mostCards) showWall(gpus);
 }
 
-/** Fills the charts with what the server kept, also of the time without a connection. */
+/** Loads the readings that the server kept, also from the time without a connection. */
 async function loadPast() {
-  if (!latest && !byId("wall").hidden) return; // which of them is not known yet
+  if (!latest && !byId("wall").hidden) return; // the GPUs with charts are not known yet
   const of = only ? [only] : picked ?? [];
   await loadCharts(`${base}api/gpu/recent${of.length ? "?" : ""}${of.map((id) => `gpu=${encodeURIComponent(id)}`).join("&")}`);
 }
 
 /** @param {unknown} problem */
 function pastFailed(problem) {
-  console.warn("charts:", problem); // they begin with what comes from now on
+  console.warn("charts:", problem); // the charts begin with the next reading
 }

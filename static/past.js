@@ -1,16 +1,17 @@
 // @ts-check
-// The last minutes of every GPU: what the server kept, and what came since.
+// The last minutes of every GPU: what the server kept, and what arrived since.
 
-import { clean, longestName } from "./format.js";
+import { byText, gpuName } from "./fleet.js";
+import { clean, keyOf, longestName } from "./format.js";
 
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./message.js").Recent} Recent */
 /** @typedef {(number | null)[]} Values */
-/** @typedef {{key: string, index: number, values: Record<string, Values>, limits: Record<string, number | null>}} Series */
+/** @typedef {{key: string, node: string, gpu_uuid: string, gpu_id: number, rank: number, values: Record<string, Values>, limits: Record<string, number | null>}} Series */
 /** @typedef {{t: number, key: string, kind: "alert" | "over" | "came" | "went", text: string}} Mark t in seconds, key of the GPU */
 
-/** Seconds that are kept. */
+/** How long readings are kept, in seconds. */
 export const reach = 15 * 60;
 
 /** @type {Record<string, (g: GPU) => number | null>} */
@@ -25,7 +26,7 @@ const readings = {
 };
 
 /**
- * What the readings are held against.
+ * The limits of the readings.
  * @param {GPU} g
  */
 function limits({ temperature: t, power, clocks }) {
@@ -53,14 +54,14 @@ export class Past {
   /** @type {Set<number>} times that stand for none, and break the lines */
   #breaks = new Set();
 
-  /** @param {number} gap seconds without a reading from which a line is broken */
+  /** @param {number} gap a line is broken after this many seconds without a reading */
   constructor(gap) {
     this.gap = gap;
   }
 
   /**
-   * Starts again from what the server kept. Where it kept nothing, as before
-   * it was started, what the page saw itself stays.
+   * Takes what the server kept. Where it kept nothing, as before its start, the
+   * page's own readings stay.
    * @param {Recent} recent
    */
   replace(recent) {
@@ -72,12 +73,12 @@ export class Past {
     const start = Date.parse(recent.start) / 1000;
     const kept = recent.offsets_seconds.map((offset) => start + offset);
     let own = 0;
-    /** @param {number} from @param {number} to not with it */
+    /** @param {number} from @param {number} to exclusive */
     const fill = (from, to) => {
       for (; times[own] < to; own += 1) {
         if (times[own] <= from || breaks.has(times[own])) continue;
         this.#moment(times[own]);
-        for (const s of series.values()) this.#put(s.key, s.index, (metric) => s.values[metric][own]);
+        for (const s of series.values()) this.#put(s, (metric) => s.values[metric][own]);
       }
     };
     kept.forEach((t, i) => {
@@ -85,7 +86,7 @@ export class Past {
       fill(t - before > this.gap ? before : t, t);
       this.#moment(t);
       for (const g of recent.gpus) {
-        this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => g.values[metric]?.[i] ?? null);
+        this.#put(g, (metric) => g.values[metric]?.[i] ?? null);
       }
     });
     fill(kept.at(-1) ?? 0, Infinity);
@@ -94,18 +95,18 @@ export class Past {
   /** @param {Update} u */
   add(u) {
     const t = Date.parse(u.timestamp) / 1000;
-    for (const g of u.gpus) Object.assign(this.#limitsOf(`${g.node}/${g.gpu_uuid}`), limits(g));
+    for (const g of u.gpus) Object.assign(this.#limitsOf(keyOf(g)), limits(g));
     if (t <= (this.times.at(-1) ?? 0)) return;
     this.#moment(t);
     for (const g of u.gpus) {
-      this.#put(`${g.node}/${g.gpu_uuid}`, g.gpu_id, (metric) => readings[metric](g));
+      this.#put(g, (metric) => readings[metric](g));
     }
     this.#compare(u.gpus, t);
   }
 
   /**
-   * Marks the processes that came and went; of the first update, those that
-   * say when they began.
+   * Marks the processes that began and ended. In the first update these are the
+   * processes with a known start.
    * @param {GPU[]} gpus
    * @param {number} t
    */
@@ -113,10 +114,10 @@ export class Past {
     /** @type {Map<string, {g: string, text: string}>} */
     const running = new Map();
     for (const g of gpus) {
-      const gKey = `${g.node}/${g.gpu_uuid}`;
+      const gKey = keyOf(g);
       for (const p of g.processes) {
         const key = `${gKey}/${p.pid}`;
-        const text = `${clean(p.process_name, longestName) || "a process"} (pid ${p.pid}${p.user ? `, ${clean(p.user, longestName)}` : ""}) on GPU ${g.gpu_id}`;
+        const text = `${clean(p.process_name, longestName) || "a process"} (pid ${p.pid}${p.user ? `, ${clean(p.user, longestName)}` : ""}) on ${gpuName(g)}`;
         running.set(key, { g: gKey, text });
         if (this.#running?.has(key)) continue;
         const began = p.started_at ? Date.parse(p.started_at) / 1000 : this.#running ? t : 0;
@@ -135,9 +136,8 @@ export class Past {
   }
 
   /**
-   * The course of a GPU's utilization as the path of a line, 60 wide and 100
-   * high: of each quarter of a minute the highest. It is broken where there was no
-   * reading.
+   * The path of a line, 60 wide and 100 high, with the highest utilization of a GPU
+   * in each quarter of a minute. The line is broken where there was no reading.
    * @param {string} key
    */
   trend(key) {
@@ -157,9 +157,9 @@ export class Past {
     return points.map((p) => `${p.pen}${p.x} ${100 - Math.round(p.v)}`).join("");
   }
 
-  /** Series in the order of their devices. */
+  /** Series by node and index. */
   ordered() {
-    return [...this.series.values()].sort((a, b) => a.index - b.index);
+    return [...this.series.values()].sort((a, b) => byText(a.node, b.node) || a.gpu_id - b.gpu_id);
   }
 
   /** @param {string} key */
@@ -198,18 +198,18 @@ export class Past {
   }
 
   /**
-   * @param {string} key
-   * @param {number} index
+   * @param {{node: string, gpu_uuid: string, gpu_id: number}} g
    * @param {(metric: string) => number | null} value
    */
-  #put(key, index, value) {
+  #put(g, value) {
+    const key = keyOf(g);
     let s = this.series.get(key);
     if (!s) {
-      s = { key, index, values: {}, limits: this.#limitsOf(key) };
+      s = { key, node: g.node, gpu_uuid: g.gpu_uuid, gpu_id: g.gpu_id, rank: g.gpu_id, values: {}, limits: this.#limitsOf(key) };
       for (const m of metrics) s.values[m] = this.times.map(() => null);
       this.series.set(key, s);
     }
-    s.index = index;
+    s.gpu_id = g.gpu_id;
     for (const m of metrics) s.values[m][this.times.length - 1] = value(m);
   }
 }

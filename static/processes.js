@@ -1,26 +1,27 @@
 // @ts-check
-// The process table: the twin of views/process.go. Sorted, narrowed and grouped
-// as was chosen; the details of one in a details.
+// The table of processes, sorted, filtered and grouped as a person chose, and the
+// dialog with the details of one. views/process.go writes the same in Go.
 
 import {
-  absent, between, clean, count, dots, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
+  absent, between, clean, count, dots, keyOf, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
 } from "./format.js";
 import { moment } from "./moments.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
-import { gpuName, listed } from "./cards.js";
+import { listed } from "./cards.js";
 import { valueFor } from "./facts.js";
+import { gpuName, idOf, isFleet } from "./fleet.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./message.js").Process} Process */
-/** @typedef {{key: string, g: GPU, p: Process}} Row */
+/** @typedef {{key: string, i: number, g: GPU, p: Process}} Row i counts the GPUs */
 /** @typedef {{key: string, user: string, sum: string}} Group */
 
 /** Numbers in names count as numbers. */
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-/** How many rows there are at most. */
+/** The most rows in the table. */
 const most = 200;
 
 const body = byId("processes");
@@ -30,7 +31,7 @@ const grouped = /** @type {HTMLInputElement} */ (byId("by-group"));
 const selects = /** @type {Record<string, HTMLSelectElement>} */ (
   Object.fromEntries(["gpu", "user", "place"].map((name) => [name, byId(`by-${name}`)])));
 
-/** The most memory that each process was seen to hold. */
+/** The most memory that the page has seen each process hold. */
 /** @type {Map<string, number>} */
 let peaks = new Map();
 
@@ -86,7 +87,7 @@ export function showProcesses(gpus, time) {
 }
 
 function draw() {
-  const all = newest.flatMap((g) => g.processes.map((p) => ({ key: keyOf(g, p), g, p })));
+  const all = newest.flatMap((g, i) => g.processes.map((p) => ({ key: rowKey(g, p), i, g, p })));
   peaks = new Map(all.map(({ key, p }) => [key, Math.max(peaks.get(key) ?? 0, p.used_memory_mb ?? 0)]));
   showChoices(all);
   const rows = sorted(all.filter(wanted));
@@ -108,14 +109,14 @@ function draw() {
  * @param {GPU} g
  * @param {Process} p
  */
-function keyOf(g, p) {
-  const key = `${g.node}/${g.gpu_uuid}/${p.pid}`;
+function rowKey(g, p) {
+  const key = `${keyOf(g)}/${p.pid}`;
   return p.gpu_instance_id == null ? key : `${key}/${p.gpu_instance_id}`;
 }
 
 /**
- * Where a process runs, by what people know best; empty where it is in nothing
- * of the kind, or that is not known.
+ * The pod, container, job or unit of a process; empty if it has none, or if that is
+ * not known.
  * @param {Process} p
  */
 function placeOf({ pod, container, slurm_job: job, unit }) {
@@ -127,19 +128,19 @@ function placeOf({ pod, container, slurm_job: job, unit }) {
 /** @param {Row} row */
 function wanted({ g, p }) {
   const text = chosen("q").toLowerCase();
-  return (!chosen("gpu") || String(g.gpu_id) === chosen("gpu"))
+  return (!chosen("gpu") || idOf(g) === chosen("gpu"))
     && (!chosen("user") || (p.user ?? "") === chosen("user"))
     && (!chosen("place") || placeOf(p) === chosen("place"))
     && (!text || [p.process_name, p.command, p.pid, placeOf(p)].some((v) => String(v ?? "").toLowerCase().includes(text)));
 }
 
 /**
- * What can be chosen, as far as there is more than one of it.
+ * Shows the choices of each filter. A filter without a choice is hidden.
  * @param {Row[]} rows
  */
 function showChoices(rows) {
   const of = {
-    gpu: rows.map(({ g }) => String(g.gpu_id)),
+    gpu: rows.map(({ g }) => idOf(g)),
     user: rows.map(({ p }) => p.user ?? ""),
     place: rows.map(({ p }) => placeOf(p)),
   };
@@ -147,7 +148,7 @@ function showChoices(rows) {
     const select = selects[name];
     const choices = ["", ...[...new Set([...values, chosen(name)])].filter(Boolean).sort(byName)];
     if (choices.length !== select.length || choices.some((v, i) => select.options[i].value !== v)) {
-      const label = name === "gpu" ? "GPU " : "";
+      const label = name === "gpu" && !isFleet ? "GPU " : "";
       select.replaceChildren(select.options[0], ...choices.slice(1).map((v) => new Option(label + clean(v, longestName), v)));
     }
     if (select.value !== chosen(name)) select.value = chosen(name);
@@ -160,7 +161,7 @@ const texts = { name: ({ p }) => p.process_name, user: ({ p }) => p.user ?? "", 
 
 /** @type {Record<string, (row: Row) => number | null>} */
 const figures = {
-  gpu: ({ g }) => g.gpu_id,
+  gpu: ({ i }) => i,
   pid: ({ p }) => p.pid,
   memory: ({ p }) => p.used_memory_mb,
   sm: ({ p }) => p.sm_percent,
@@ -169,7 +170,7 @@ const figures = {
 };
 
 /**
- * In the order that was chosen; what has no value comes last.
+ * Sorts the rows as a person chose. Rows without a value come last.
  * @param {Row[]} rows
  */
 function sorted(rows) {
@@ -244,15 +245,15 @@ function showProcess(row, { g, p }) {
   setAttribute(running, "datetime", `${p.started_at.slice(0, 19)}Z`);
 }
 
-/** Shows the chosen process's details, or that it has ended. */
+/** Shows the details of the chosen process, or that it has ended. */
 function showDetails() {
   const key = chosen("process");
   if (!key || newest.length === 0) return;
   const g = newest.find((of) => key.startsWith(`${of.node}/${of.gpu_uuid}/`));
-  const p = g?.processes.find((of) => keyOf(g, of) === key);
+  const p = g?.processes.find((of) => rowKey(g, of) === key);
   const facts = /** @type {HTMLElement} */ (details.querySelector("dl"));
   if (!g || !p) {
-    if (!byId("process-title").textContent) { // a link to what has ended
+    if (!byId("process-title").textContent) { // a link to a process that has ended
       setText(byId("process-title"), `Process ${clean(key.split("/")[2] ?? "", longestName)}`);
       facts.hidden = true;
     }

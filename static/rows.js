@@ -1,5 +1,5 @@
 // @ts-check
-// Rows of tables and lists, made of the page's templates.
+// Rows of tables and lists, cloned from the page's templates.
 
 import { byId, setAttribute, setText } from "./dom.js";
 import { order } from "./order.js";
@@ -8,7 +8,7 @@ import { order } from "./order.js";
 const known = new WeakMap();
 
 /**
- * The element of a row that holds the named value.
+ * The element of a row that shows the named value.
  * @param {Element} row
  * @param {string} name
  */
@@ -21,9 +21,7 @@ export function slot(row, name) {
     }
     known.set(row, slots);
   }
-  const el = slots.get(name);
-  if (!el) throw new Error(`no slot ${name}`);
-  return el;
+  return /** @type {HTMLElement} */ (slots.get(name));
 }
 
 /**
@@ -35,21 +33,18 @@ export function setTexts(row, texts) {
 }
 
 /**
- * The first row of a template, copied.
+ * A copy of the first row in a template.
  * @param {string} id
  * @returns {HTMLElement}
  */
 export function clone(id) {
   const template = /** @type {HTMLTemplateElement} */ (byId(id));
-  const first = template.content.firstElementChild;
-  if (!first) throw new Error(`template #${id} is empty`);
-  return /** @type {HTMLElement} */ (document.importNode(first, true));
+  return /** @type {HTMLElement} */ (document.importNode(/** @type {Node} */ (template.content.firstElementChild), true));
 }
 
 /**
- * Makes the children of parent match the items, in their order: rows are kept
- * by key, cloned where they are new, removed where they are gone. The row that
- * holds the focus keeps it.
+ * Makes the children of parent match the items and their order. A row stays while
+ * there is an item with its key. The row with the focus keeps it.
  * @template T
  * @param {Element} parent
  * @param {string | ((item: T) => string)} template
@@ -78,7 +73,7 @@ export function sync(parent, template, items, keyOf, update) {
 }
 
 /**
- * @param {Element} row holds one bar
+ * @param {Element} row with one bar
  * @param {string} fill "0" to "100", or empty
  */
 export function setBar(row, fill) {

@@ -1,10 +1,10 @@
 // @ts-check
-// What a person chose: in the address, which can be shared, and of the choices
-// that say how rather than what to look at, in this browser too.
+// What a person chose. The address has all choices, so that it can be shared. This
+// browser also remembers those about how to look, such as sorting.
 
 const query = new URLSearchParams(location.search);
 
-/** Choices that are remembered. */
+/** The choices that this browser remembers. */
 const lasting = ["sort", "group", "wall", "by", "order"];
 
 for (const name of lasting) {
@@ -17,7 +17,7 @@ export const chosen = (name) => query.get(name) ?? "";
 
 /**
  * @param {string} name
- * @param {string} value empty: what is usual
+ * @param {string} value empty: the default
  */
 export function choose(name, value) {
   if (value) query.set(name, value);
@@ -28,7 +28,7 @@ export function choose(name, value) {
 }
 
 /**
- * What this browser remembers; empty where it may not.
+ * A choice that this browser remembers; empty if there is none.
  * @param {string} name
  */
 export function stored(name) {
@@ -48,6 +48,6 @@ export function store(name, value) {
     if (value) localStorage.setItem(`gpuwhy ${name}`, value);
     else localStorage.removeItem(`gpuwhy ${name}`);
   } catch {
-    // storage is blocked: the choice holds until the page is closed
+    // storage is blocked: the choice lasts until the page is closed
   }
 }

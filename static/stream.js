@@ -1,29 +1,27 @@
 // @ts-check
-// The WebSocket: one connection, tried again for ever, and at once when the
-// machine wakes up or the network comes back.
+// The WebSocket: one connection, which the page tries again and again, and at once
+// when the machine wakes up or the network returns.
 
 /** @typedef {"connecting" | "live" | "waiting" | "polling"} State */
 
-/** What pages say of the connection. */
+/** The texts for the states of the connection. */
 export const stateWords = { connecting: "connecting", live: "live", waiting: "connection lost, trying again", polling: "asking now and then: no live connection" };
 
 const shortestWait = 500;
 const longestWait = 30_000;
 
-/** Failures in a row from which the page asks by itself meanwhile. */
+/** After this many failures in a row the page asks by HTTP meanwhile. */
 const tolerated = 3;
 
 /**
  * @param {object} options
- * @param {string} options.url
- * @param {object[]} options.greeting what is sent first
- * @param {string} options.api where to ask while there is no socket
+ * @param {object[]} options.greeting the first messages to the server
  * @param {() => number} options.interval milliseconds between readings
- * @param {() => number} options.silence milliseconds without a message after which the connection counts as dead
+ * @param {() => number} options.silence the connection counts as dead after this many milliseconds without a message
  * @param {(event: string, data: any) => void} options.onMessage
  * @param {(state: State) => void} options.onState
  */
-export function connect({ url, greeting, api, interval, silence, onMessage, onState }) {
+export function connect({ greeting, interval, silence, onMessage, onState }) {
   /** @type {WebSocket | null} */
   let socket = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -35,10 +33,13 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
   let failures = 0;
   let heard = 0;
   let seen = "";
+  const root = document.body.dataset.base ?? "/";
+  const url = new URL(`${root}ws`, location.href);
+  url.protocol = url.protocol.replace("http", "ws");
 
   function open() {
     clearTimeout(retry);
-    if (!poller) onState("connecting"); // to ask meanwhile is to be connected enough
+    if (!poller) onState("connecting"); // a page that asks by HTTP is connected well enough
     const s = new WebSocket(url);
     socket = s;
     heard = Date.now();
@@ -67,12 +68,12 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
     if (!poller && failures < tolerated) onState("waiting");
     else poller ??= setTimeout(poll);
     clearTimeout(retry);
-    // Half of the wait is by chance, so that the viewers of a server that
-    // comes back do not all return in the same moment.
+    // Half of the wait is random, so that not all viewers return to a restarted
+    // server in the same moment.
     retry = setTimeout(open, wait / 2 + (Math.random() * wait) / 2);
   }
 
-  /** Asks for what does not come by itself, where something cuts sockets. */
+  /** Asks by HTTP for what the socket would send. */
   async function poll() {
     try {
       const summary = await ask("gpu/summary");
@@ -97,7 +98,7 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
 
   /** @param {string} what */
   async function ask(what) {
-    const answer = await fetch(api + what, { cache: "no-store" });
+    const answer = await fetch(`${root}api/${what}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(`${what}: ${answer.status}`);
     return answer.json();
   }
@@ -112,7 +113,7 @@ export function connect({ url, greeting, api, interval, silence, onMessage, onSt
     watchdog = setTimeout(() => (Date.now() - heard >= silence() ? lost() : watch()), silence() / 2);
   }
 
-  /** Makes sure that what is shown is new: after sleep, in a tab that is shown again. */
+  /** Gets new readings: after the machine slept, in a tab that is shown again. */
   function wake() {
     if (poller) pollIn(0);
     if (socket === null || Date.now() - heard >= silence()) {

@@ -1,5 +1,6 @@
 // @ts-check
-// All that is said of the machine as a whole: the twin of views/page.go.
+// What the page says about the machine as a whole. views/page.go writes the same
+// in Go.
 
 import { between, celsius, clean, count, dots, longestName, memory, percent, plain, say, sentence, show, watts } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
@@ -7,7 +8,8 @@ import { setTexts, slot, sync } from "./rows.js";
 
 import { isStale } from "./age.js";
 import { firing } from "./alerts.js";
-import { gpuName, temperatureMeter } from "./cards.js";
+import { temperatureMeter } from "./cards.js";
+import { gpuName } from "./fleet.js";
 
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
@@ -15,7 +17,7 @@ import { gpuName, temperatureMeter } from "./cards.js";
 /** @param {Update} u */
 export function showSummary(u) {
   setAttribute(document.body, "data-status", u.status);
-  setText(byId("node"), clean(u.node, longestName));
+  setText(byId("node"), clean(u.node ?? count("nodes", u.node_count ?? 0), longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
@@ -29,8 +31,8 @@ export function showSummary(u) {
 }
 
 /**
- * What a narrow tab can hold: alerts, the highest utilization and temperature;
- * its icon shows the same. What is stale is not said there, but that it is.
+ * Shows in the tab's title and icon whether alerts fire, and the highest
+ * utilization and temperature; or that the readings are stale.
  * @param {Update} u
  * @param {string} name of the page
  */
@@ -50,12 +52,11 @@ export function showTitle(u, name) {
 }
 
 /**
- * A column as high as the load, in the colour of the heat, with a triangle
- * while alerts fire, or a cross where all that is not known; drawn when one of
- * them is another.
+ * Draws the icon if it changes: a column as high as the load in the colour of the
+ * heat, with a triangle while alerts fire, or a cross if nothing is known.
  * @param {number} load 0 to 5
  * @param {number} heat 0 to 2; 3: not known
- * @param {string} sign the outline of what lies over it, or empty
+ * @param {string} sign the outline of the triangle or cross, or empty
  */
 function showIcon(load, heat, sign) {
   const look = `${load}${heat}${sign}`;
@@ -102,7 +103,7 @@ function showTotals(u) {
 }
 
 /**
- * A reading of a GPU, unless it can't be right.
+ * A reading of a GPU, or null if it is doubtful.
  * @param {any} g
  * @param {string} path
  */
@@ -112,8 +113,8 @@ function trusted(g, path) {
 }
 
 /**
- * The limits of all GPUs added up, if those are the same whose values make the
- * total: sums of different ones can't be held against each other.
+ * The sum of the limits of all GPUs, if the same GPUs have a value and a limit.
+ * The sums of different GPUs can't be compared.
  * @param {Update} u
  * @param {string} value
  * @param {string} limit

@@ -1,6 +1,6 @@
 // @ts-check
-// What a person can ask of the page: notifications and a sound for alerts, files,
-// and a text for a bug report.
+// The menu: notifications and a sound for alerts, files to save, and a report to
+// copy.
 
 import { clean, longestSentence } from "./format.js";
 import { byId, setText } from "./dom.js";
@@ -28,7 +28,7 @@ async function mayNotify() {
   return granted;
 }
 
-// The menu closes as menus do.
+// A click elsewhere and the Escape key close the menu.
 const menu = /** @type {HTMLDetailsElement} */ (document.querySelector(".menu"));
 addEventListener("click", (e) => {
   if (!menu.contains(/** @type {Node} */ (e.target))) menu.open = false;
@@ -40,7 +40,7 @@ menu.onkeydown = (/** @type {KeyboardEvent} */ e) => {
 };
 
 /**
- * Tells of an alert that has just fired, as far as that was asked for.
+ * Notifies of an alert that has just fired, if a person asked for that.
  * @param {import("./message.js").Alert} a
  * @param {string} title
  */
@@ -51,7 +51,7 @@ export function tell(a, title) {
   if (stored("sound")) ring();
 }
 
-/** Two short tones. Browsers keep silent until the page was clicked once. */
+/** Plays two short tones. Browsers stay silent until somebody clicks on the page. */
 function ring() {
   audio ??= new AudioContext();
   for (const [i, pitch] of [660, 880].entries()) {

@@ -1,10 +1,11 @@
 // @ts-check
-// Very many GPUs: a canvas with a cell for each, and the same as a list.
+// The wall of very many GPUs: a canvas with a cell for each, or a list of them.
 
-import { clean, decimals, dots, longestName } from "./format.js";
+import { clean, decimals, dots, keyOf, longestName } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
-import { cardState, gpuName, meters, pageOf, whoWorks } from "./cards.js";
+import { cardState, meters, pageOf, whoWorks } from "./cards.js";
+import { gpuName, isFleet } from "./fleet.js";
 import { choose, chosen } from "./state.js";
 
 /** @typedef {import("./message.js").GPU} GPU */
@@ -21,11 +22,11 @@ let cells = [];
 let columns = 1;
 let wide = 0;
 let high = 0;
-/** The room for all of them, as the page was last laid out. */
+/** The space for all cells, from the last layout of the page. */
 const room = { width: 0, height: 0 };
-/** Where the cells begin: beside the number of the first of each row. */
+/** The left edge of the cells. Before it stands the index of each row's first GPU. */
 let left = 0;
-/** The cell that is pointed at, and that which a finger has touched. */
+/** The cell under the pointer, and the cell that a finger has touched. */
 let pointed = -1;
 let touched = -1;
 let rowsListed = 100;
@@ -74,7 +75,7 @@ export function showWall(newest) {
   setHidden(canvas, inputs.wall.checked);
   setHidden(byId("wall-table"), !inputs.wall.checked);
   setHidden(byId("wall-more"), cells.length <= rowsListed);
-  sync(byId("wall-rows"), "t-wall", inputs.wall.checked ? cells.slice(0, rowsListed) : [], ({ g }) => `${g.node}/${g.gpu_uuid}`, showWallRow);
+  sync(byId("wall-rows"), "t-wall", inputs.wall.checked ? cells.slice(0, rowsListed) : [], ({ g }) => keyOf(g), showWallRow);
   drawWall();
 }
 
@@ -100,8 +101,8 @@ function point(i) {
 }
 
 /**
- * The red, green and blue of a colour, 0 to 255, and how opaque it is if it can
- * be seen through.
+ * The red, green and blue of a colour, 0 to 255, and its opacity if it is
+ * translucent.
  * @param {string} colour
  */
 function channels(colour) {
@@ -111,7 +112,7 @@ function channels(colour) {
 }
 
 /**
- * How light a colour is to the eye, 0 to 1.
+ * The lightness of a colour for the eye, 0 to 1.
  * @param {number[]} rgb
  */
 const light = (rgb) => rgb.reduce((sum, v, n) => sum + [0.2126, 0.7152, 0.0722][n] * (v / 255) ** 2.2, 0);
@@ -131,7 +132,7 @@ function drawWall() {
   const px = devicePixelRatio;
   const height = Math.ceil(cells.length / columns) * high;
   canvas.width = Math.round(width * px);
-  canvas.height = Math.round(height * px); // which clears it
+  canvas.height = Math.round(height * px); // this also clears the canvas
   ctx.scale(px, px);
   const [track, bar, near, over, ink, muted] = ["track", "bar", "near", "over", "ink", "muted"].map((name) => all.getPropertyValue(`--${name}`));
   ctx.font = `${Math.min(0.87 * size, high * 0.55)}px ${all.getPropertyValue("--font")}`;
@@ -145,7 +146,7 @@ function drawWall() {
     const asleep = g.state === "asleep";
     const away = g.state !== "ok" && !asleep;
     ctx.fillStyle = muted;
-    if (x === left) ctx.fillText(String(g.gpu_id), left / 2, y + high / 2);
+    if (x === left && !isFleet) ctx.fillText(String(g.gpu_id), left / 2, y + high / 2);
     ctx.fillStyle = track;
     ctx.fillRect(x, y, wide - 1, high - 1);
     const fill = { near, over }[level] ?? bar;
@@ -160,7 +161,7 @@ function drawWall() {
     if (away || i === pointed) ctx.strokeRect(x + 1, y + 1, wide - 3, high - 3);
     if (wide < 22) return;
     const under = light([red, green, blue].map((v, n) => ground[n] + share * opaque * (v - ground[n])));
-    ctx.fillStyle = asleep ? muted : away ? over : under > 0.18 ? "#000" : "#fff"; // from there black can be read better than white
+    ctx.fillStyle = asleep ? muted : away ? over : under > 0.18 ? "#000" : "#fff"; // on lighter ground black is easier to read than white
     ctx.fillText({ lost: "×", not_answering: "!", asleep: "z" }[g.state] ?? (text.split(/\s/)[0] || "–"), x + wide / 2, y + high / 2);
   });
   const at = cells[pointed];

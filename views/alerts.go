@@ -187,7 +187,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
-	h := head{Title: p.Title, Style: []string{p.asset("app.css")}, Icon: p.asset("icon.svg"), Script: p.asset("alertpage.js")}
+	h := head{Title: p.Title, Style: []string{p.asset("app.css")}, Icon: p.asset("icon.svg"), Script: p.asset("alertpage.js"), Preload: []string{p.asset("shared.js")}}
 	return document(h, alertsBody(p)).Render(ctx, w)
 }
 

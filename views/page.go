@@ -302,7 +302,7 @@ func (p Page) head() head {
 		Style:   []string{p.asset("vendor/uplot/uPlot.min.css"), p.asset("app.css")},
 		Icon:    p.asset("icon.svg"),
 		Script:  p.asset("page.js"),
-		Preload: []string{p.asset("vendor/uplot/uPlot.esm.js")},
+		Preload: []string{p.asset("shared.js"), p.asset("vendor/uplot/uPlot.esm.js")},
 	}
 }
 

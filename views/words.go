@@ -30,6 +30,7 @@ var texts = map[string]string{
 	"ago":                 "{} ago",
 	"GPUs":                "{} GPU|{} GPUs",
 	"processes":           "{} process|{} processes",
+	"nodes":               "{} node|{} nodes",
 	"cores":               "{} core|{} cores",
 	"kinds":               "{} kind|{} kinds",
 	"yes":                 "yes",

@@ -17,6 +17,7 @@ var allowed = map[string][]string{
 	"gpu":                        {},
 	"gpu/catalog":                {"gpu"},
 	"static":                     {},
+	"static/generate":            {"views"},
 	"views":                      {"gpu", "gpu/catalog"},
 	"sampler":                    {"gpu"},
 	"sampler/perdevice":          {"gpu"},

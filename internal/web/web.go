@@ -43,7 +43,7 @@ type Pages struct {
 
 // New makes the pages. A caller that needs [Pages.Problem] and [Pages.Asset]
 // alone sets BasePath alone.
-func New(cfg Config) *Pages { return &Pages{cfg, static.New(views.Words())} }
+func New(cfg Config) *Pages { return &Pages{cfg, static.New()} }
 
 // Serve has a server show these pages.
 func (p *Pages) Serve(on *server.Config) {
