@@ -206,7 +206,7 @@ func (e *Exporter) current() *answer {
 func (e *Exporter) gather(snap *gpu.Snapshot, stale bool) []*dto.MetricFamily {
 	b := newBuilder()
 	if e.ours {
-		collect(b, ownRows, &own{
+		collectOne(b, ownRows, &own{
 			config: &e.cfg, snapshot: snap, fresh: snap != nil && !stale, Self: e.cfg.Self(),
 			scrapes: e.scrapes, encodings: e.encodings,
 		}, e.cfg.Node)
