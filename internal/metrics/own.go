@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Self is how the program does.
+// Self is the state of the program.
 type Self struct {
 	Took    time.Duration // the newest reading of all sources; zero before the first
 	Sources []Source
@@ -24,17 +24,17 @@ type Self struct {
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool
 
-	Rules   []Rule   // of alerts, that are in force
-	Targets []Target // of notifications
+	Rules   []Rule // that are in force
+	Targets []Target
 }
 
-// A Rule is one of alerts, with how many of its alerts stand.
+// A Rule is an alert rule, with the number of its alerts that are firing.
 type Rule struct {
 	Name, Severity string
 	Firing         int
 }
 
-// A Target is one place that notifications are sent to, and how that goes.
+// A Target is one place that notifications go to, and what became of them.
 type Target struct {
 	Name                  string
 	Sent, Failed, Dropped uint64 // messages that were taken, tries that failed, events that were given up
@@ -42,14 +42,14 @@ type Target struct {
 	Failing               bool   // the newest try failed
 }
 
-// A Source is how one source of devices does.
+// A Source is the state of one source of devices.
 type Source struct {
 	Name        string
 	Failing     bool      // it can't be read now
 	LastSuccess time.Time // zero if it never could be read
 }
 
-// own is what our own metrics are made from.
+// own is the subject of our own metrics.
 type own struct {
 	Self
 	config    *Config
