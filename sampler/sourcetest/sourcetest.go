@@ -120,8 +120,8 @@ func read(t *testing.T, src Source, patience time.Duration) (*gpu.Snapshot, erro
 	return src.Read(ctx)
 }
 
-// await reads until the condition holds, and returns that reading.
-func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
+// await reads until the condition holds.
+func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, error) bool) {
 	t.Helper()
 	end := time.Now().Add(eventually)
 	pause := time.NewTicker(5 * time.Millisecond)
@@ -129,7 +129,7 @@ func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, erro
 	for {
 		snap, err := read(t, src, patience)
 		if holds(snap, err) {
-			return snap
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatalf("after %v still not: %s; the last reading is %s, %v", eventually, what, describe(snap), err)
