@@ -1,8 +1,8 @@
 // Package catalog declares each reading of a device once: what it is called, where it is found in a
 // [gpu.Device], what it means, which call of a driver has it, and its names in other systems.
 //
-// Metrics, the table of facts, the recent past, level rules, staleness and the conformance suite walk it.
-// The contracts on the wire do not: they are promises to others, and name their fields themselves.
+// Metrics, the table of facts, the recent past, level rules and the conformance suite walk it. The contracts
+// on the wire do not: they are promises to others, and name their fields themselves.
 package catalog
 
 import (
@@ -25,9 +25,9 @@ type Ref interface {
 type Row struct {
 	ID   string // stable, such as "thermal.gpu"
 	Unit Unit
-	// At finds the reading; nil where each part of the device has one.
-	At func(*gpu.Device) Ref
-	// List is the key of the list of parts in the JSON of a device, such as "fans"; empty where there is one reading.
+	// At finds the reading; nil where each part of the device has one. List is then the key of the list of
+	// parts in the JSON of a device, such as "fans".
+	At   func(*gpu.Device) Ref
 	List string
 	// each calls visit for each part, with the part's name.
 	each func(d *gpu.Device, visit func(part string, r Ref))
@@ -131,27 +131,25 @@ func (r *Row) Number(d *gpu.Device) gpu.Reading[float64] { return Number(r.At(d)
 type option func(*Row)
 
 func of(id string, at func(*gpu.Device) Ref, options ...option) *Row {
-	r := &Row{ID: id, At: at, Unit: unitOf(at(new(gpu.Device)))}
-	return r.with(options)
+	return newRow(Row{ID: id, At: at, Unit: unitOf(at(new(gpu.Device)))}, options)
 }
 
-func (r *Row) with(options []option) *Row {
+func newRow(r Row, options []option) *Row {
 	for _, set := range options {
-		set(r)
+		set(&r)
 	}
-	return r
+	return &r
 }
 
 // partsOf is a row for each element of a list.
 func partsOf[P any](id, key string, list func(*gpu.Device) []P, name func(int, *P) string, at func(*P) Ref, options []option) *Row {
-	r := &Row{ID: id, List: key, Unit: unitOf(at(new(P)))}
-	r.each = func(d *gpu.Device, visit func(string, Ref)) {
+	each := func(d *gpu.Device, visit func(string, Ref)) {
 		parts := list(d)
 		for i := range parts {
 			visit(name(i, &parts[i]), at(&parts[i]))
 		}
 	}
-	return r.with(options)
+	return newRow(Row{ID: id, List: key, Unit: unitOf(at(new(P))), each: each}, options)
 }
 
 func fan(id string, at func(*gpu.Fan) Ref, options ...option) *Row {
@@ -169,8 +167,8 @@ func instance(id string, at func(*gpu.Instance) Ref, options ...option) *Row {
 		func(_ int, i *gpu.Instance) string { return i.UUID }, at, options)
 }
 
-// wire is where a reading is in the JSON of a device, for one that the table of facts does not show.
-func wire(path string) option { return func(r *Row) { r.Path = path } }
+// wire is a fact that the table of facts does not show.
+func wire(path string) option { return fact(path, "", "") }
 
 func fact(path, label, means string) option {
 	return func(r *Row) { r.Path, r.Label, r.Means = path, label, means }
@@ -186,7 +184,7 @@ func kept(name string) option       { return func(r *Row) { r.Kept = name } }
 func unit(u Unit) option            { return func(r *Row) { r.Unit = u } }
 func from(o Origins) option         { return func(r *Row) { r.From = o } }
 func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call}) }
-func kubernetes(call string) option { return from(Origins{"": call}) }
+func kubernetes(call string) option { return from(Origins{"": call}) } // whatever the source of the device
 func measured(call string) option   { return func(r *Row) { r.Measured = Origins{gpu.SourceNVML: call} } }
 
 // gpm is one of the metrics of NVML's GPU performance monitoring.

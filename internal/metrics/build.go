@@ -60,23 +60,16 @@ func (b *builder) close(f *family) {
 type family struct {
 	out      *dto.MetricFamily
 	counts   bool
-	gauges   []gaugeSeries
-	counters []counterSeries
+	gauges   []series[dto.Gauge]
+	counters []series[dto.Counter]
 }
 
 // A series and what it points to, in one piece of memory.
-type (
-	gaugeSeries struct {
-		metric dto.Metric
-		gauge  dto.Gauge
-		value  float64
-	}
-	counterSeries struct {
-		metric  dto.Metric
-		counter dto.Counter
-		value   float64
-	}
-)
+type series[V any] struct {
+	metric dto.Metric
+	of     V
+	value  float64
+}
 
 // newFamily returns a family with memory for some series; it takes more.
 func newFamily(name, help string, counts bool, room int) *family {
@@ -91,88 +84,79 @@ func newFamily(name, help string, counts bool, room int) *family {
 }
 
 func (f *family) add(labels []*dto.LabelPair, v float64) {
+	var m *dto.Metric
 	if f.counts {
-		if len(f.counters) == 0 {
-			f.counters = make([]counterSeries, f.room())
-		}
-		s := &f.counters[0]
-		f.counters = f.counters[1:]
-		s.value = v
-		s.counter.Value = &s.value
-		s.metric.Counter, s.metric.Label = &s.counter, labels
-		f.out.Metric = append(f.out.Metric, &s.metric)
-		return
+		s := next(f, &f.counters)
+		m, s.value, s.of.Value = &s.metric, v, &s.value
+		m.Counter = &s.of
+	} else {
+		s := next(f, &f.gauges)
+		m, s.value, s.of.Value = &s.metric, v, &s.value
+		m.Gauge = &s.of
 	}
-	if len(f.gauges) == 0 {
-		f.gauges = make([]gaugeSeries, f.room())
-	}
-	s := &f.gauges[0]
-	f.gauges = f.gauges[1:]
-	s.value = v
-	s.gauge.Value = &s.value
-	s.metric.Gauge, s.metric.Label = &s.gauge, labels
-	f.out.Metric = append(f.out.Metric, &s.metric)
+	m.Label = labels
+	f.out.Metric = append(f.out.Metric, m)
 }
 
-// room is how many series the next slab has.
-func (f *family) room() int {
-	return max(cap(f.out.Metric)-len(f.out.Metric), len(f.out.Metric), 1)
+// next takes a series out of the slab, or out of a new one.
+func next[V any](f *family, slab *[]series[V]) *series[V] {
+	if len(*slab) == 0 {
+		*slab = make([]series[V], max(cap(f.out.Metric)-len(f.out.Metric), len(f.out.Metric), 1))
+	}
+	s := &(*slab)[0]
+	*slab = (*slab)[1:]
+	return s
 }
 
-// collect makes the families of a table about a single subject.
-func collect[T any](b *builder, rows []row[T], subject T, node string) {
-	base := []*dto.LabelPair{b.pair("node", node)}
+// collect makes the families of a table, row by row over all subjects. What
+// can't be right has no series, since a rule or a board would take it for a
+// reading; doubtful, where it is not nil, gets a series that says so.
+func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto.LabelPair, ok func(T) bool, doubtful *family) {
 	for i := range rows {
 		r := &rows[i]
-		f := newFamily(r.name, r.help, r.counts(), 1)
-		r.readings(subject, func(v gpu.Reading[float64], values ...string) {
+		f := newFamily(r.name, r.help, r.counts(), len(subjects))
+		var labels []*dto.LabelPair // of the subject
+		doubted := false
+		emit := func(v gpu.Reading[float64], values ...string) {
 			if n, ok := v.Trusted(); ok {
-				f.add(b.labels(base, r.labels, values), r.unit.ours(n))
+				f.add(b.labels(labels, r.labels, values), r.unit.ours(n))
 			}
-		})
+			doubted = doubted || v.Quality() == gpu.Doubtful
+		}
+		for _, s := range subjects {
+			if !r.always && !ok(s) {
+				continue
+			}
+			labels, doubted = base(s), false
+			r.readings(s, emit)
+			if doubted && doubtful != nil {
+				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1)
+			}
+		}
 		b.close(f)
 	}
+}
+
+// collectOne makes the families of a table about a single subject of a node.
+func collectOne[T any](b *builder, rows []row[T], subject T, node string) {
+	base := []*dto.LabelPair{b.pair("node", node)}
+	collect(b, rows, []T{subject}, func(T) []*dto.LabelPair { return base }, func(T) bool { return true }, nil)
 }
 
 // snapshot makes the families of everything that a snapshot says.
 func (b *builder) snapshot(s *gpu.Snapshot, ours, dcgm bool) {
 	devices := b.devices(s, dcgm)
 	if ours {
-		collect(b, nodeRows, s, s.Node)
+		collectOne(b, nodeRows, s, s.Node)
 		if s.Host != nil {
-			collect(b, hostRows, s.Host, s.Node)
+			collectOne(b, hostRows, s.Host, s.Node)
 		}
-		b.ours(devices)
+		doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, false, 0)
+		collect(b, deviceRows, devices, func(d *device) []*dto.LabelPair { return d.labels },
+			func(d *device) bool { return d.State == gpu.StateOK }, doubtful)
+		b.close(doubtful)
 	}
 	if dcgm {
 		b.dcgm(devices)
 	}
-}
-
-// ours makes the gpuwhy_gpu_* families, row by row over all devices. What can't
-// be right has no series but the one that says so: a rule or a board would take
-// it for a reading.
-func (b *builder) ours(devices []*device) {
-	doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, false, 0)
-	for i := range deviceRows {
-		r := &deviceRows[i]
-		f := newFamily(r.name, r.help, r.counts(), len(devices))
-		for _, d := range devices {
-			if d.State != gpu.StateOK && !r.always {
-				continue
-			}
-			doubted := false
-			r.readings(d, func(v gpu.Reading[float64], values ...string) {
-				if n, ok := v.Trusted(); ok {
-					f.add(b.labels(d.labels, r.labels, values), r.unit.ours(n))
-				}
-				doubted = doubted || v.Quality() == gpu.Doubtful
-			})
-			if doubted {
-				doubtful.add(b.labels(d.labels, doubtfulRow.labels, []string{r.name}), 1)
-			}
-		}
-		b.close(f)
-	}
-	b.close(doubtful)
 }

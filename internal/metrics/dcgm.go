@@ -145,7 +145,7 @@ func (r *row[T]) dcgmHelp() string {
 }
 
 // A part is a MIG instance with memory of its own. Compute instances that share
-// one are one part.
+// memory are one part.
 type part struct {
 	instance *gpu.Instance
 	labels   []*dto.LabelPair
@@ -211,8 +211,8 @@ func busID(pci string) string {
 	return strings.Repeat("0", max(0, 8-len(domain))) + strings.ToUpper(domain+":"+rest)
 }
 
-// keepName returns a family whose samples OpenMetrics calls as we do: there a
-// counter's must end in _total, and would be renamed. Such a one is "unknown".
+// keepName keeps the names of a family's samples in OpenMetrics, which would rename
+// a counter's to end in _total. Such a family is of type "unknown" there.
 func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
 		return f
@@ -227,8 +227,8 @@ func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 	return out
 }
 
-// dcgmMissing are the metrics that dcgm-exporter exports by default and that
-// have no reading here, with the reason. They have no series: none is invented.
+// dcgmMissing are the metrics that dcgm-exporter exports by default and for which
+// gpuwhy has no reading, with the reason.
 var dcgmMissing = map[string]string{
 	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": "the counters of the links are not read; their traffic is `DCGM_FI_PROF_NVLINK_TX_BYTES` and `…_RX_BYTES`",
 	"DCGM_FI_DEV_VGPU_LICENSE_STATUS":    "vGPU licenses are not read",

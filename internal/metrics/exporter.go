@@ -34,23 +34,22 @@ func Families() []string { return []string{FamilyGPUWhy, FamilyDCGM} }
 const (
 	// staleAfter is how many intervals a snapshot's readings are served.
 	staleAfter = 3
-	// maxAge bounds how long an answer is served again. It matters for what
-	// gpuwhy says about itself while no new snapshot comes.
+	// maxAge bounds how long an answer is served again while no new snapshot
+	// comes: what gpuwhy says about itself changes meanwhile.
 	maxAge = 5 * time.Second
 )
 
 // Config is what an exporter needs. The functions are called by one goroutine
 // at a time.
 type Config struct {
-	// Newest returns the newest snapshot; nil before the first. It never goes
-	// back to an older one.
+	// Newest returns the newest snapshot; nil before the first.
 	Newest func() *gpu.Snapshot
-	// Self says how the program itself does.
+	// Self returns the state of the program itself.
 	Self func() Self
 	// Interval is the time between readings. Three of them are how long a
 	// snapshot is fresh.
 	Interval time.Duration
-	// Families are the families of names to serve, both where it is empty.
+	// Families are the families of names to serve; empty: both.
 	Families []string
 	// Node is this machine's name, Version the program's.
 	Node, Version string
@@ -78,7 +77,7 @@ type Exporter struct {
 	zip            *gzip.Writer
 }
 
-// An answer is what one snapshot came to, in each format that was asked for.
+// An answer is one snapshot, in each format that a client asked for.
 type answer struct {
 	snap     *gpu.Snapshot
 	stale    bool
@@ -92,8 +91,8 @@ type encoding struct {
 	gzip   bool
 }
 
-// New checks the configuration. An unknown family is a [gpu.Advice] that names
-// those there are.
+// New checks the configuration. For an unknown family it returns a [gpu.Advice]
+// that names the known ones.
 func New(cfg Config) (*Exporter, error) {
 	if cfg.Newest == nil || cfg.Self == nil || cfg.Interval <= 0 {
 		return nil, errors.New("metrics: a Config needs Newest, Self and an Interval")
@@ -129,8 +128,8 @@ func New(cfg Config) (*Exporter, error) {
 	}, nil
 }
 
-// newRuntime gathers what the program costs: process_* whole, and of go_* the
-// few that say something to whoever runs it.
+// newRuntime gathers what the program costs: all of process_*, and the few of
+// go_* that help who runs it.
 func newRuntime() prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -162,8 +161,8 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a client that has gone is no error of ours
 }
 
-// body returns the newest snapshot in an encoding. Those who ask for what is
-// being made wait for it.
+// body returns the newest snapshot in an encoding. Clients that ask at the same
+// time wait for one that makes it.
 func (e *Exporter) body(enc encoding) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,8 +185,8 @@ func (e *Exporter) body(enc encoding) []byte {
 	return a.bodies[enc]
 }
 
-// current returns the answer for the newest snapshot, and makes it where there
-// is none yet.
+// current returns the answer for the newest snapshot. It makes a new one where
+// the snapshot is new.
 func (e *Exporter) current() *answer {
 	snap, now := e.cfg.Newest(), e.cfg.Now()
 	stale := snap != nil && now.Sub(snap.Time) > staleAfter*e.cfg.Interval
@@ -206,7 +205,7 @@ func (e *Exporter) current() *answer {
 func (e *Exporter) gather(snap *gpu.Snapshot, stale bool) []*dto.MetricFamily {
 	b := newBuilder()
 	if e.ours {
-		collect(b, ownRows, &own{
+		collectOne(b, ownRows, &own{
 			config: &e.cfg, snapshot: snap, fresh: snap != nil && !stale, Self: e.cfg.Self(),
 			scrapes: e.scrapes, encodings: e.encodings,
 		}, e.cfg.Node)
@@ -219,7 +218,8 @@ func (e *Exporter) gather(snap *gpu.Snapshot, stale bool) []*dto.MetricFamily {
 	return b.families
 }
 
-// gatherRuntime returns what could be had, and says once what could not.
+// gatherRuntime returns the metrics that could be read, and logs once which could
+// not.
 func (e *Exporter) gatherRuntime() []*dto.MetricFamily {
 	families, err := e.runtime.Gather()
 	if err != nil && !e.runtimeFailing {
@@ -238,8 +238,8 @@ func (e *Exporter) compress(text []byte) []byte {
 	return out.Bytes()
 }
 
-// encode writes the families in a format, to about size bytes. They are of our
-// own making: one that can't be written is a mistake, and a panic.
+// encode writes the families in a format, to about size bytes. It panics where a
+// family can't be written, since we made it.
 func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte {
 	var out bytes.Buffer
 	out.Grow(size + size/16)
@@ -260,7 +260,7 @@ func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte
 	return out.Bytes()
 }
 
-// formats are those that we write, by preference.
+// formats are the formats that we write, the preferred one first.
 var formats = []expfmt.Format{expfmt.FmtOpenMetrics_1_0_0, expfmt.FmtOpenMetrics_0_0_1, expfmt.FmtText}
 
 func accepted(h http.Header) encoding {

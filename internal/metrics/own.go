@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Self is how the program does.
+// Self is the state of the program.
 type Self struct {
 	Took    time.Duration // the newest reading of all sources; zero before the first
 	Sources []Source
@@ -24,17 +24,17 @@ type Self struct {
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool
 
-	Rules   []Rule   // of alerts, that are in force
-	Targets []Target // of notifications
+	Rules   []Rule // that are in force
+	Targets []Target
 }
 
-// A Rule is one of alerts, with how many of its alerts stand.
+// A Rule is an alert rule, with the number of its alerts that are firing.
 type Rule struct {
 	Name, Severity string
 	Firing         int
 }
 
-// A Target is one place that notifications are sent to, and how that goes.
+// A Target is one place that notifications go to, and what became of them.
 type Target struct {
 	Name                  string
 	Sent, Failed, Dropped uint64 // messages that were taken, tries that failed, events that were given up
@@ -42,14 +42,14 @@ type Target struct {
 	Failing               bool   // the newest try failed
 }
 
-// A Source is how one source of devices does.
+// A Source is the state of one source of devices.
 type Source struct {
 	Name        string
 	Failing     bool      // it can't be read now
 	LastSuccess time.Time // zero if it never could be read
 }
 
-// own is what our own metrics are made from.
+// own is the subject of our own metrics.
 type own struct {
 	Self
 	config    *Config
@@ -130,25 +130,15 @@ var ownRows = []row[*own]{
 		}, "rule", "severity"),
 	ofOwn("gpuwhy_notifications_total", number,
 		"What became of notifications: messages that were sent, tries that failed, and alerts that were dropped because they could not be told in time.",
-		noTarget, func(o *own, emit emit) {
-			for _, t := range o.Targets {
-				emit(count(t.Sent), t.Name, "sent")
-				emit(count(t.Failed), t.Name, "failed")
-				emit(count(t.Dropped), t.Name, "dropped")
-			}
-		}, "target", "result"),
+		noTarget, eachTarget(func(t *Target, emit emit) {
+			emit(count(t.Sent), t.Name, "sent")
+			emit(count(t.Failed), t.Name, "failed")
+			emit(count(t.Dropped), t.Name, "dropped")
+		}), "target", "result"),
 	ofOwn("gpuwhy_notifications_queued", number, "Alerts that the target is still to be told.", noTarget,
-		func(o *own, emit emit) {
-			for _, t := range o.Targets {
-				emit(count(max(t.Queued, 0)), t.Name)
-			}
-		}, "target"),
+		eachTarget(func(t *Target, emit emit) { emit(count(max(t.Queued, 0)), t.Name) }), "target"),
 	ofOwn("gpuwhy_notification_target_failing", yesNo, "Whether the newest try to tell the target failed.", noTarget,
-		func(o *own, emit emit) {
-			for _, t := range o.Targets {
-				emit(gpu.Of(zeroOne(t.Failing)), t.Name)
-			}
-		}, "target"),
+		eachTarget(func(t *Target, emit emit) { emit(gpu.Of(zeroOne(t.Failing)), t.Name) }), "target"),
 	plain("gpuwhy_scrapes_total", number, "Requests for these metrics.", func(o *own) float64 { return float64(o.scrapes) }),
 	plain("gpuwhy_scrapes_encoded_total", number,
 		"Times that these metrics were encoded before; the other requests shared one.",
@@ -159,6 +149,14 @@ func count[T int | uint64](n T) gpu.Reading[float64] { return gpu.Of(float64(n))
 
 func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labels ...string) row[*own] {
 	return row[*own]{name: name, unit: u, help: help, absent: absent, each: each, labels: labels}
+}
+
+func eachTarget(each func(*Target, emit)) func(*own, emit) {
+	return func(o *own, emit emit) {
+		for i := range o.Targets {
+			each(&o.Targets[i], emit)
+		}
+	}
 }
 
 // sinceRead is absent before the first snapshot.

@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of processes a device has series for;
-	// the rest is one more, so that 500 processes are 21 groups.
+	// maxGroups is how many groups of processes a device has series for. All
+	// other processes are one more group.
 	maxGroups = 20
-	// othersName is the name and the user of that one, and unknownName
-	// stands for what the host does not say. No program is called so, and if
-	// one is, it is added to it.
+	// othersName is the name and the user of that group; unknownName stands
+	// for what the host does not know.
 	othersName  = "(others)"
 	unknownName = "(unknown)"
 )
@@ -48,8 +47,8 @@ func sum(x, y gpu.Reading[float64]) gpu.Reading[float64] {
 	return gpu.Of(v + w)
 }
 
-// groupsOf sums processes up by name and user: at most maxGroups of them, those
-// that weigh most, and one for the rest.
+// groupsOf sums processes by name and user: at most maxGroups groups, those that
+// weigh most, and one for the others.
 func groupsOf(processes []gpu.Process) []group {
 	type key struct{ name, user string }
 	at := make(map[key]int, len(processes))
@@ -75,9 +74,9 @@ func groupsOf(processes []gpu.Process) []group {
 	return fold(all)
 }
 
-// fold keeps the heaviest groups and makes one of the others. A group weighs
-// its share of all processes' memory, or of the SMs' time where that is more;
-// what can't be right weighs nothing.
+// fold keeps the heaviest groups and makes one of the others. A group's weight is
+// its share of all processes' memory or of the SMs' time, whichever is more.
+// Doubtful readings have no weight.
 func fold(all []group) []group {
 	memory := 0.0
 	for _, g := range all {
@@ -97,23 +96,23 @@ func fold(all []group) []group {
 		)
 	})
 	kept := all[:maxGroups:maxGroups]
-	rest := group{name: othersName, user: othersName}
+	others := group{name: othersName, user: othersName}
 	for _, g := range all[maxGroups:] {
-		rest.add(g)
+		others.add(g)
 	}
-	same := slices.IndexFunc(kept, func(g group) bool { return g.name == rest.name && g.user == rest.user })
-	if same >= 0 {
-		kept[same].add(rest)
-		return kept
+	for i := range kept { // a program that is called so
+		if kept[i].name == othersName && kept[i].user == othersName {
+			kept[i].add(others)
+			return kept
+		}
 	}
-	return append(kept, rest)
+	return append(kept, others)
 }
 
-// trusted is the value, or 0 where there is none that can be right.
+// trusted is the value, or 0 where there is no good one.
 func trusted(r gpu.Reading[float64]) float64 {
-	v, ok := r.Trusted()
-	if !ok {
-		return 0
+	if v, ok := r.Trusted(); ok {
+		return v
 	}
-	return v
+	return 0
 }

@@ -120,8 +120,8 @@ func read(t *testing.T, src Source, patience time.Duration) (*gpu.Snapshot, erro
 	return src.Read(ctx)
 }
 
-// await reads until the condition holds, and returns that reading.
-func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, error) bool) *gpu.Snapshot {
+// await reads until the condition holds.
+func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, error) bool) {
 	t.Helper()
 	end := time.Now().Add(eventually)
 	pause := time.NewTicker(5 * time.Millisecond)
@@ -129,7 +129,7 @@ func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, erro
 	for {
 		snap, err := read(t, src, patience)
 		if holds(snap, err) {
-			return snap
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatalf("after %v still not: %s; the last reading is %s, %v", eventually, what, describe(snap), err)
@@ -150,18 +150,27 @@ func describe(snap *gpu.Snapshot) string {
 	return out.String()
 }
 
-// inState waits until the device is in the state.
-func inState(t *testing.T, src Source, uuid string, state gpu.State) (*gpu.Snapshot, *gpu.Device) {
+// find reads until the condition holds for the device, and checks it.
+func find(t *testing.T, src Source, uuid, what string, holds func(*gpu.Device) bool) (found *gpu.Device) {
 	t.Helper()
-	snap := await(t, src, uuid+" is "+string(state), func(snap *gpu.Snapshot, _ error) bool {
+	await(t, src, uuid+" "+what, func(snap *gpu.Snapshot, _ error) bool {
 		if snap == nil {
 			return false
 		}
 		d, ok := snap.Device(uuid)
-		return ok && d.State == state
+		found = d
+		return ok && holds(d)
 	})
-	d, _ := snap.Device(uuid)
-	return snap, d
+	for _, problem := range Check(found) {
+		t.Error(problem)
+	}
+	return found
+}
+
+// inState waits until the device is in the state.
+func inState(t *testing.T, src Source, uuid string, state gpu.State) *gpu.Device {
+	t.Helper()
+	return find(t, src, uuid, "is "+string(state), func(d *gpu.Device) bool { return d.State == state })
 }
 
 func (f Fixture) identity(t *testing.T) {
@@ -294,18 +303,9 @@ func (f Fixture) zero(t *testing.T) {
 	src, snap := f.open(t)
 	uuid := snap.Devices[0].UUID
 	f.Idle(t, uuid)
-	snap = await(t, src, "a reported utilization of 0", func(snap *gpu.Snapshot, _ error) bool {
-		if snap == nil {
-			return false
-		}
-		d, ok := snap.Device(uuid)
-		if !ok {
-			return false
-		}
-		v, ok := d.Utilization.GPU.Get()
-		return ok && v == 0
+	d := find(t, src, uuid, "has a reported utilization of 0", func(d *gpu.Device) bool {
+		return d.Utilization.GPU == gpu.Of[gpu.Percent](0)
 	})
-	d, _ := snap.Device(uuid)
 	for i, fan := range d.Fans.Fans {
 		if v, ok := fan.Commanded.Get(); !ok || v != 0 {
 			t.Errorf("fan %d is commanded to %v, want a reported 0", i, fan.Commanded)
@@ -328,10 +328,7 @@ func (f Fixture) hang(t *testing.T) {
 		t.Errorf("Read: %v", err)
 	}
 	fresh(t, snap, begun, uuid)
-	_, d := inState(t, src, uuid, gpu.StateNotAnswering)
-	for _, problem := range Check(d) {
-		t.Error(problem)
-	}
+	d := inState(t, src, uuid, gpu.StateNotAnswering)
 	if d.Since.Before(begun.Add(-slack)) {
 		t.Errorf("it is not answering since %v, and hangs since %v", d.Since, begun)
 	}
@@ -340,7 +337,7 @@ func (f Fixture) hang(t *testing.T) {
 	fresh(t, snap, begun, uuid)
 
 	f.Release(t, uuid)
-	_, d = inState(t, src, uuid, gpu.StateOK)
+	d = inState(t, src, uuid, gpu.StateOK)
 	if !d.Since.After(since) {
 		t.Errorf("it is back since %v, which is not after %v", d.Since, since)
 	}
@@ -367,14 +364,12 @@ func (f Fixture) lost(t *testing.T) {
 	src, snap := f.open(t)
 	uuid := snap.Devices[0].UUID
 	f.Lose(t, uuid)
+	d := inState(t, src, uuid, gpu.StateLost)
 	begun := time.Now()
-	snap, d := inState(t, src, uuid, gpu.StateLost)
+	snap, _ = read(t, src, patience)
 	fresh(t, snap, begun, uuid)
-	for _, problem := range Check(d) {
-		t.Error(problem)
-	}
 	f.Return(t, uuid)
-	_, back := inState(t, src, uuid, gpu.StateOK)
+	back := inState(t, src, uuid, gpu.StateOK)
 	if back.Since.Before(d.Since) {
 		t.Errorf("it is back since %v, before it was lost at %v", back.Since, d.Since)
 	}
@@ -384,10 +379,7 @@ func (f Fixture) sleep(t *testing.T) {
 	src, snap := f.open(t)
 	uuid := snap.Devices[0].UUID
 	f.Sleep(t, uuid)
-	_, d := inState(t, src, uuid, gpu.StateAsleep)
-	for _, problem := range Check(d) {
-		t.Error(problem)
-	}
+	inState(t, src, uuid, gpu.StateAsleep)
 	if _, err := read(t, src, patience); err != nil {
 		t.Errorf("a sleeping device is an error: %v", err)
 	}
