@@ -43,11 +43,9 @@ func couriers(client *http.Client) func(Secret) sender {
 // that the environment names, follows no redirect, and keeps no connection,
 // since messages are rare.
 func newClient() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // net/http's own
-	transport.DisableKeepAlives = true
 	return &http.Client{
 		Timeout:       exchangeTime,
-		Transport:     transport,
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

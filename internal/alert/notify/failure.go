@@ -223,7 +223,7 @@ func (s Secret) pieces() []string {
 	out := []string{string(s)}
 	for _, part := range parts {
 		quoted, _ := json.Marshal(part)       //nolint:errchkjson // a string
-		decoded, _ := url.QueryUnescape(part) //nolint:errcheck // empty is no piece
+		decoded, _ := url.QueryUnescape(part) // empty where it fails
 		out = append(out, part, decoded, url.QueryEscape(part), url.PathEscape(part), url.QueryEscape(decoded),
 			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)), strings.ToLower(part))
 	}
