@@ -142,7 +142,10 @@ func (c *courier) do(ctx context.Context, call *call) (reply, error) {
 	if answer.StatusCode >= 300 {
 		return r, &statusError{code: answer.StatusCode, reply: r, after: retryAfter(answer.Header, r)}
 	}
-	if err == nil && call.took != nil && !call.took(r) {
+	if call.took == nil {
+		return r, nil
+	}
+	if err == nil && !call.took(r) {
 		err = &statusError{code: answer.StatusCode, reply: r}
 	}
 	return r, err

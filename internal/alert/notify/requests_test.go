@@ -1,6 +1,9 @@
 package notify
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -110,6 +113,22 @@ func TestRequests(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("no address of %s is recorded", name)
 		}
+	}
+}
+
+// Lark's requests are signed with the time.
+func TestSignature(t *testing.T) {
+	rec := &recorder{}
+	if err := couriers(&http.Client{Transport: rec})("lark://open.larksuite.com/TOKEN?secret=abc").send(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Timestamp, Sign string }
+	if err := json.Unmarshal([]byte(rec.got[0].Body), &got); err != nil {
+		t.Fatal(err)
+	}
+	sign := hmac.New(sha256.New, []byte(got.Timestamp+"\nabc")).Sum(nil)
+	if got.Timestamp == "" || got.Sign != base64.StdEncoding.EncodeToString(sign) {
+		t.Errorf("%+v", got)
 	}
 }
 

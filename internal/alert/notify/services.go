@@ -364,7 +364,7 @@ func pushbullet(a *address, title, text string) (out []call) {
 
 func pushover(a *address, title, text string) []call {
 	a.need(a.Host != "" && a.password != "")
-	form := url.Values{"device": {a.text("devices")}, "user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}}
+	form := url.Values{"user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}, "device": {a.text("devices")}}
 	if priority := a.number(10, "0", "priority"); priority >= -2 && priority <= 1 {
 		form.Set("priority", strconv.Itoa(priority))
 	}
@@ -399,7 +399,8 @@ func signal(a *address, _, text string) []call {
 	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.part(0)))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
-		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !strings.HasPrefix(part, "group.") && !strings.HasPrefix(part, "+") {
+		whole := strings.HasPrefix(part, "group.") || strings.HasPrefix(part, "+")
+		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !whole {
 			to[len(to)-1] += "/" + part
 			continue
 		}
@@ -462,7 +463,8 @@ var teamsHook = regexp.MustCompile(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com
 	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
 
 func teams(a *address, title, text string) []call {
-	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" + strings.Join(a.parts, "/")
+	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" +
+		strings.Join(a.parts, "/")
 	if a.secure != "" {
 		to = "https://" + a.Host + a.Path
 	}
