@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,9 +147,9 @@ func (a *address) part(i int) string {
 // fields are a JSON object.
 type fields map[string]any
 
-// set adds a value unless it is empty.
-func (f fields) set(name, value string) fields {
-	if value != "" {
+// set adds a text, a list or an object unless it is empty.
+func (f fields) set(name string, value any) fields {
+	if reflect.ValueOf(value).Len() > 0 {
 		f[name] = value
 	}
 	return f

@@ -43,11 +43,9 @@ func couriers(client *http.Client) func(Secret) sender {
 // that the environment names, follows no redirect, and keeps no connection,
 // since messages are rare.
 func newClient() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck,forcetypeassert // net/http's own
-	transport.DisableKeepAlives = true
 	return &http.Client{
 		Timeout:       exchangeTime,
-		Transport:     transport,
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -144,7 +142,10 @@ func (c *courier) do(ctx context.Context, call *call) (reply, error) {
 	if answer.StatusCode >= 300 {
 		return r, &statusError{code: answer.StatusCode, reply: r, after: retryAfter(answer.Header, r)}
 	}
-	if err == nil && call.took != nil && !call.took(r) {
+	if call.took == nil {
+		return r, nil
+	}
+	if err == nil && !call.took(r) {
 		err = &statusError{code: answer.StatusCode, reply: r}
 	}
 	return r, err

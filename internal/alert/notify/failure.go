@@ -174,13 +174,21 @@ var (
 	words     = regexp.MustCompile(`[A-Za-z0-9]+`)
 )
 
+// shortest is the length from which a word is hidden in longer words too. A
+// shorter one stays there, such as "hook" in "webhook".
+const shortest = 6
+
 // scrub takes all addresses out of what a service says, and all pieces of the
 // target's URL. It returns nothing where a part of a piece is left.
 func scrub(s Secret, text string) string {
 	hidden := s.pieces()
 	text = addresses.ReplaceAllString(text, "(address)")
 	for _, piece := range hidden {
-		text = hide(text, piece)
+		pattern := regexp.QuoteMeta(piece)
+		if len(piece) < shortest && words.MatchString(piece) {
+			pattern = `(^|[^a-z0-9])` + pattern + `($|[^a-z0-9])`
+		}
+		text = regexp.MustCompile("(?i)"+pattern).ReplaceAllString(text, "$1…$2")
 	}
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 	if leaks(text, hidden) {
@@ -188,19 +196,6 @@ func scrub(s Secret, text string) string {
 	}
 	return cut(text, longestSaid)
 }
-
-// hide takes a piece out of a text. A short piece that is part of a longer word
-// stays, such as "hook" in "webhook".
-func hide(text, piece string) string {
-	if len(piece) >= shortest || !words.MatchString(piece) {
-		return strings.ReplaceAll(text, piece, "…")
-	}
-	whole := regexp.MustCompile(`(^|[^A-Za-z0-9])` + regexp.QuoteMeta(piece) + `($|[^A-Za-z0-9])`)
-	return whole.ReplaceAllString(text, "$1…$2")
-}
-
-// shortest is the length from which a word is hidden in longer words too.
-const shortest = 6
 
 // pieces returns the parts of a URL in all the forms in which a text may quote
 // them, the longest first.
@@ -211,7 +206,7 @@ func (s Secret) pieces() []string {
 		u = &url.URL{Path: rest}
 	}
 	password, _ := u.User.Password()
-	parts := append(strings.Split(u.Path, "/"), u.Host, u.Hostname(), u.Path, u.RawQuery, u.Fragment,
+	parts := append(strings.Split(u.Path, "/"), string(s), u.Host, u.Hostname(), u.Path, u.RawQuery, u.Fragment,
 		u.User.String(), u.User.Username(), password, u.User.Username()+":"+password)
 	for key, values := range u.Query() {
 		for _, v := range values {
@@ -220,17 +215,20 @@ func (s Secret) pieces() []string {
 			}
 		}
 	}
-	out := []string{string(s)}
+	var out []string
 	for _, part := range parts {
 		quoted, _ := json.Marshal(part)       //nolint:errchkjson // a string
-		decoded, _ := url.QueryUnescape(part) //nolint:errcheck // empty is no piece
+		decoded, _ := url.QueryUnescape(part) // empty where it fails
 		out = append(out, part, decoded, url.QueryEscape(part), url.PathEscape(part), url.QueryEscape(decoded),
-			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)), strings.ToLower(part))
+			strings.Trim(string(quoted), `"`), base64.StdEncoding.EncodeToString([]byte(part)))
 	}
 	for _, word := range words.FindAllString(strings.Join(out, " "), -1) {
 		if len(word) >= shortest && word != s.scheme() {
 			out = append(out, word)
 		}
+	}
+	for i := range out {
+		out[i] = strings.ToValidUTF8(out[i], "")
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	return slices.DeleteFunc(slices.Compact(out), func(p string) bool { return len(p) < 3 })

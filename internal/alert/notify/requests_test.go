@@ -1,6 +1,9 @@
 package notify
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -70,18 +73,49 @@ func answerOf(u *url.URL, body []byte) string {
 	return `{"ok":true,"result":{},"code":0,"errcode":0}`
 }
 
-// Each form of address makes the requests that it made through shoutrrr.
-func TestRequests(t *testing.T) {
+func recorded(t testing.TB) (all []recordedURL) {
+	t.Helper()
 	text, err := os.ReadFile("testdata/requests.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []recordedURL
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// Whatever a URL is: looking at it ends, and says nothing of it.
+func FuzzURL(f *testing.F) {
+	for _, r := range recorded(f) {
+		f.Add(r.URL)
+	}
+	f.Add("smtp://user:password@mail.example.org:587/?from=gpus@example.org&to=ops@example.org,night@example.org&auth=plain&encryption=auto&timeout=1s")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := Secret(text)
+		style := styleOf(s)
+		if style.escape == nil || style.most == 0 {
+			t.Errorf("%q has the style %+v", text, style)
+		}
+		if s.usable() != nil {
+			return
+		}
+		if got := scrub(s, "it says "+text); len(text) > 40 && strings.Contains(got, text) {
+			t.Errorf("%q is in %q", text, got)
+		}
+		if s.scheme() == "smtp" {
+			return // it would look for the server
+		}
+		if err := couriers(&http.Client{Transport: &recorder{}})(s).send(t.Context(), "title", "text"); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}
+
+// Each form of address makes the requests that it made through shoutrrr.
+func TestRequests(t *testing.T) {
 	seen := map[string]bool{"smtp": true}
-	for _, want := range all {
+	for _, want := range recorded(t) {
 		s := Secret(want.URL)
 		seen[s.scheme()] = true
 		rec := &recorder{}
@@ -110,6 +144,22 @@ func TestRequests(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("no address of %s is recorded", name)
 		}
+	}
+}
+
+// Lark's requests are signed with the time.
+func TestSignature(t *testing.T) {
+	rec := &recorder{}
+	if err := couriers(&http.Client{Transport: rec})("lark://open.larksuite.com/TOKEN?secret=abc").send(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Timestamp, Sign string }
+	if err := json.Unmarshal([]byte(rec.got[0].Body), &got); err != nil {
+		t.Fatal(err)
+	}
+	sign := hmac.New(sha256.New, []byte(got.Timestamp+"\nabc")).Sum(nil)
+	if got.Timestamp == "" || got.Sign != base64.StdEncoding.EncodeToString(sign) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -405,6 +405,9 @@ func TestScrub(t *testing.T) {
 	if got := scrub(s, strings.Repeat("long ", 1000)); len([]rune(got)) > longestSaid {
 		t.Errorf("%d characters", len(got))
 	}
+	if got := scrub("generic://127.0.0.1/a%ffbcdef-ghi?@x=%fe%fe%fe", "the key bcdef-ghi"); strings.Contains(got, "cdef") {
+		t.Errorf("it says %q", got)
+	}
 	if !bytes.Contains([]byte(scrub("x", "it failed")), []byte("it failed")) {
 		t.Error("nothing is left")
 	}

@@ -233,10 +233,7 @@ func notifiarr(a *address, _, text string) []call {
 		_, rest, _ := strings.Cut(a.Path, "/passthrough/")
 		key, _, _ = strings.Cut(rest, "/")
 	}
-	show := fields{"text": fields{"description": text}}.with(a, "color")
-	if images := (fields{}).with(a, "thumbnail", "image"); len(images) > 0 {
-		show["images"] = images
-	}
+	show := fields{"text": fields{"description": text}}.with(a, "color").set("images", fields{}.with(a, "thumbnail", "image"))
 	if channel := a.text("channel"); channel != "" {
 		id, err := strconv.Atoi(channel)
 		a.need(err == nil)
@@ -269,38 +266,35 @@ func ntfy(a *address, title, text string) []call {
 var opsgenieID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func opsgenie(a *address, title, text string) []call {
-	body := fields{"message": title, "description": text}.with(a, "alias", "entity", "source", "priority", "note", "user")
 	if more := a.text("description"); more != "" {
-		body["description"] = text + "\n" + more
-	}
-	for _, name := range []string{"actions", "tags"} {
-		if list := a.list(name); list != nil {
-			body[name] = list
-		}
-	}
-	for _, name := range []string{"responders", "visibleTo"} {
-		var all []fields
-		for _, entity := range a.list(strings.ToLower(name)) { // such as team:ops, user:bob
-			kind, who := a.pair(entity)
-			by := map[string]string{"team": "name", "user": "username"}[kind]
-			if opsgenieID.MatchString(who) {
-				by = "id"
-			}
-			a.need(by != "")
-			all = append(all, fields{"type": kind, by: who})
-			body[name] = all
-		}
+		text += "\n" + more
 	}
 	details := fields{}
 	for _, detail := range a.list("details") {
 		name, value := a.pair(detail)
 		details[name] = value
-		body["details"] = details
 	}
+	body := fields{"message": title, "description": text}.with(a, "alias", "entity", "source", "priority", "note", "user").
+		set("actions", a.list("actions")).set("tags", a.list("tags")).set("details", details).
+		set("responders", a.entities("responders")).set("visibleTo", a.entities("visibleto"))
 	key := strings.TrimPrefix(a.Path, "/")
 	a.need(key != "")
 	to := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
 	return []call{{url: to, body: body, header: header{"Authorization": "GenieKey " + key}}}
+}
+
+// entities are Opsgenie's teams and users, such as team:ops,user:bob.
+func (a *address) entities(name string) (out []fields) {
+	for _, entity := range a.list(name) {
+		kind, who := a.pair(entity)
+		by := map[string]string{"team": "name", "user": "username"}[kind]
+		if opsgenieID.MatchString(who) {
+			by = "id"
+		}
+		a.need(by != "")
+		out = append(out, fields{"type": kind, by: who})
+	}
+	return out
 }
 
 // pair takes a text such as team:ops apart.
@@ -320,18 +314,16 @@ func pagerDuty(a *address, _, text string) []call {
 		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
 		"routing_key": key, "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),
 	}.with(a, "dedup_key", "client", "client_url")
-	if details := a.text("details"); details != "" {
-		body["details"] = json.RawMessage(details)
-	}
+	body.set("details", json.RawMessage(a.text("details")))
 	if contexts := a.text("contexts"); strings.HasPrefix(contexts, "[") {
 		body["contexts"] = json.RawMessage(contexts)
 	} else if contexts != "" {
 		var all []fields
 		for entry := range strings.SplitSeq(contexts, ",") { // such as link:https://example.org
 			kind, value, _ := strings.Cut(strings.TrimSpace(entry), ":")
-			name, known := map[string]string{"link": "href", "image": "src", "text": ""}[kind]
-			a.need(known && value != "")
-			if name != "" {
+			name := map[string]string{"link": "href", "image": "src", "text": "text"}[kind]
+			a.need(name != "" && value != "")
+			if kind != "text" {
 				all = append(all, fields{"type": kind, name: value})
 			}
 		}
@@ -372,7 +364,7 @@ func pushbullet(a *address, title, text string) (out []call) {
 
 func pushover(a *address, title, text string) []call {
 	a.need(a.Host != "" && a.password != "")
-	form := url.Values{"device": {a.text("devices")}, "user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}}
+	form := url.Values{"user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}, "device": {a.text("devices")}}
 	if priority := a.number(10, "0", "priority"); priority >= -2 && priority <= 1 {
 		form.Set("priority", strconv.Itoa(priority))
 	}
@@ -407,7 +399,8 @@ func signal(a *address, _, text string) []call {
 	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.part(0)))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
-		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !strings.HasPrefix(part, "group.") && !strings.HasPrefix(part, "+") {
+		whole := strings.HasPrefix(part, "group.") || strings.HasPrefix(part, "+")
+		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !whole {
 			to[len(to)-1] += "/" + part
 			continue
 		}
@@ -470,7 +463,8 @@ var teamsHook = regexp.MustCompile(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com
 	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
 
 func teams(a *address, title, text string) []call {
-	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" + strings.Join(a.parts, "/")
+	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" +
+		strings.Join(a.parts, "/")
 	if a.secure != "" {
 		to = "https://" + a.Host + a.Path
 	}
@@ -542,7 +536,7 @@ func weCom(a *address, _, text string) []call {
 	a.need(weComKey.MatchString(a.Host))
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
-		if who := a.text(name); who != "" {
+		if who, given := a.has(name); given {
 			content[name] = []string{who}
 		}
 	}

@@ -1,8 +1,8 @@
 package rulefile
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,7 +13,8 @@ import (
 )
 
 // decode reads a node into a struct whose fields have yaml tags, and refuses
-// keys that it does not have. It reports whether all went well.
+// unknown keys. Where is put before what is wrong, such as "rules[2]: ". It
+// reports whether the node is good.
 func (p *parser) decode(node *yaml.Node, where string, into any) bool {
 	before := len(p.errs)
 	p.keys(node, where, reflect.TypeOf(into).Elem())
@@ -27,7 +28,7 @@ func (p *parser) decode(node *yaml.Node, where string, into any) bool {
 	return true
 }
 
-// keys refuses what a struct has no field for, on all levels.
+// keys refuses keys that a struct has no field for, on all levels.
 func (p *parser) keys(node *yaml.Node, where string, t reflect.Type) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -39,7 +40,7 @@ func (p *parser) keys(node *yaml.Node, where string, t reflect.Type) {
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		p.wrong(node.Line, "%smust be a map of keys and values", prefix(where))
+		p.wrong(node.Line, "%smust be a map of keys and values", where)
 		return
 	}
 	fields := map[string]reflect.Type{}
@@ -58,27 +59,20 @@ func (p *parser) keys(node *yaml.Node, where string, t reflect.Type) {
 		of, known := fields[key.Value]
 		switch {
 		case !known:
-			p.wrong(key.Line, "%sunknown key %q; there are %s", prefix(where), key.Value, strings.Join(names, ", "))
+			p.wrong(key.Line, "%sunknown key %q; there are %s", where, key.Value, strings.Join(names, ", "))
 		case seen[key.Value]:
-			p.wrong(key.Line, "%s%s: is there twice", prefix(where), key.Value)
+			p.wrong(key.Line, "%s%s: is there twice", where, key.Value)
 		case value.Tag == "!!null":
-			p.wrong(key.Line, "%s%s: has no value: give it one, or leave it out", prefix(where), key.Value)
+			p.wrong(key.Line, "%s%s: has no value: give it one, or leave it out", where, key.Value)
 		default:
-			p.keys(value, prefix(where)+key.Value, of)
+			p.keys(value, where+key.Value+": ", of)
 		}
 		seen[key.Value] = true
 	}
 }
 
-func prefix(where string) string {
-	if where == "" {
-		return ""
-	}
-	return where + ": "
-}
-
-// lineOf is the line of a field such as "scope.gpus" below a node; the node's
-// own where it has none.
+// lineOf returns the line of a field such as "scope.gpus" below a node, or the
+// node's own line where it has no such field.
 func lineOf(node *yaml.Node, field string) int {
 	line := node.Line
 	for name := range strings.SplitSeq(field, ".") {
@@ -96,13 +90,13 @@ var (
 	mismatchPattern = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
 )
 
-// inWords are Go's types as people call them.
+// inWords are what people call Go's types.
 var inWords = map[string]string{
 	"float64": "a number", "int": "a whole number", "bool": "true or false", "string": "a text",
 	"[]int": "a list of whole numbers", "[]string": "a list of texts", "[]yaml.Node": "a list",
 }
 
-// mismatch says which values are of another type than they must be.
+// mismatch says which values have a wrong type.
 func (p *parser) mismatch(err error, where string) {
 	texts := []string{err.Error()}
 	if many, ok := errors.AsType[*yaml.TypeError](err); ok {
@@ -111,36 +105,28 @@ func (p *parser) mismatch(err error, where string) {
 	for _, text := range texts {
 		line, what := lined(text)
 		if m := mismatchPattern.FindStringSubmatch(what); m != nil {
-			wanted, known := inWords[m[3]]
-			if !known {
-				wanted = "a text"
+			given := map[string]string{"seq": "a list", "map": "a map"}[m[1]]
+			if m[2] != "" {
+				given = strconv.Quote(m[2])
 			}
-			given := m[2]
-			if given == "" {
-				given = map[string]string{"seq": "a list", "map": "a map"}[m[1]]
-			} else {
-				given = strconv.Quote(given)
-			}
-			what = fmt.Sprintf("%s is not %s", given, wanted)
+			what = given + " is not " + cmp.Or(inWords[m[3]], "a text")
 		}
-		p.wrong(line, "%s%s", prefix(where), what)
+		p.wrong(line, "%s%s", where, what)
 	}
 }
 
-// syntax says where the text is no YAML.
+// syntax says where the text is not YAML.
 func (p *parser) syntax(err error) {
 	line, what := lined(err.Error())
 	p.wrong(line, "no valid YAML: %s", what)
 }
 
+// lined takes the line out of an error of the YAML package.
 func lined(text string) (line int, what string) {
-	m := linePattern.FindStringSubmatch(text)
-	if m == nil {
-		return 1, strings.TrimPrefix(text, "yaml: ")
+	if m := linePattern.FindStringSubmatch(text); m != nil {
+		if line, err := strconv.Atoi(m[1]); err == nil {
+			return line, m[2]
+		}
 	}
-	line, err := strconv.Atoi(m[1])
-	if err != nil {
-		return 1, text
-	}
-	return line, m[2]
+	return 1, strings.TrimPrefix(text, "yaml: ")
 }

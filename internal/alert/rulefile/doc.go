@@ -1,4 +1,4 @@
-// Package rulefile reads the YAML file in which people write their rules of
-// alerts, and whom they tell. A file is taken whole or not at all; what is wrong
-// with it is said with the line, all of it at once.
+// Package rulefile reads the YAML file with the rules of alerts and the targets of
+// messages. A file is taken whole or not at all. Its errors have lines, and are
+// reported together.
 package rulefile

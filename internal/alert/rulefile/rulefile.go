@@ -25,19 +25,18 @@ const largest = 1 << 20
 //go:embed schema.json
 var Schema []byte
 
-// A File is what is in force when it is.
+// A File has what a file of rules says.
 type File struct {
-	// Rules are all rules: the defaults as far as the file leaves them, and the
+	// Rules are all rules: the defaults, as the file changes them, and the
 	// file's own.
-	Rules []alert.Rule
-	// Notify is whom they tell.
-	Notify notify.Config
+	Rules  []alert.Rule
+	Notify notify.Config // who gets messages
 }
 
-// Load reads a file, and checks that the addresses are where it says. Rules whose name is that of one of the defaults change
-// what they write and leave the rest.
+// Load reads a file, and checks that the addresses are where it says. A rule with
+// the name of a default one changes what it writes and leaves the rest.
 func Load(name string, defaults []alert.Rule) (*File, error) {
-	// A pipe would be waited for, and could not be read again.
+	// Reading a pipe might wait for ever.
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
@@ -51,24 +50,12 @@ func Load(name string, defaults []alert.Rule) (*File, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	file, err := parse(text, defaults, (*notify.Config).Resolve)
-	if err != nil {
-		return nil, inFile(name, err)
+	if all, ok := errors.AsType[Errors](err); ok {
+		for i := range all {
+			all[i].File = name
+		}
 	}
-	return file, nil
-}
-
-// inFile puts the file's name before each of the errors.
-func inFile(name string, err error) error {
-	var all Errors
-	if !errors.As(err, &all) {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	named := make(Errors, len(all))
-	for i, e := range all {
-		named[i] = e
-		named[i].File = name
-	}
-	return named
+	return file, err
 }
 
 // An Error is one thing that is wrong with a file.
@@ -85,8 +72,7 @@ func (e Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
 }
 
-// Errors are all that is wrong with a file, in the order of the lines; a line
-// each.
+// Errors are all that is wrong with a file, in the order of its lines.
 type Errors []Error
 
 func (e Errors) Error() string {
@@ -97,7 +83,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads the text of a file alone, no environment and no other files. Its
+// Parse reads the text of a file, but not the environment and no other file. Its
 // error is an [Errors].
 func Parse(text []byte, defaults []alert.Rule) (*File, error) {
 	return parse(text, defaults, func(*notify.Config) error { return nil })
@@ -113,7 +99,7 @@ func parse(text []byte, defaults []alert.Rule, resolve func(*notify.Config) erro
 	return file, nil
 }
 
-// document is the form of a file.
+// document is a file as it is written.
 type document struct {
 	Rules         []yaml.Node `yaml:"rules"`
 	Targets       []yaml.Node `yaml:"targets"`
@@ -122,7 +108,7 @@ type document struct {
 	PublicURL     *string     `yaml:"public_url"`
 }
 
-// entry is a rule as it is written. What is nil is left as it was.
+// entry is a rule as it is written. A field that is nil is not there.
 type entry struct {
 	Name        string          `yaml:"name"`
 	Watch       *alert.Watch    `yaml:"watch"`
@@ -148,7 +134,7 @@ type scope struct {
 	Processes []string `yaml:"processes"`
 }
 
-// duration is a time as Go writes it: "90s", "1h30m".
+// duration is written as in Go: "90s", "1h30m".
 type duration time.Duration
 
 // UnmarshalYAML implements [yaml.Unmarshaler].
@@ -178,35 +164,34 @@ func (p *parser) file(text []byte, defaults []alert.Rule, resolve func(*notify.C
 	if root == nil {
 		return out
 	}
-	var doc document
+	doc := document{
+		GroupWait: (*duration)(&out.Notify.GroupWait), GroupInterval: (*duration)(&out.Notify.GroupInterval),
+		PublicURL: &out.Notify.PublicURL,
+	}
 	if !p.decode(root, "", &doc) {
 		return nil
 	}
 	p.rules(doc.Rules, out)
-	if p.notify(root, &doc, &out.Notify) {
-		p.invalid(root, doc.Targets, resolve(&out.Notify))
-	}
+	p.targets(root, doc.Targets, &out.Notify, resolve)
 	p.routes(doc.Rules, out)
 	return out
 }
 
-// notify reads whom to tell. It reports whether that is good.
-func (p *parser) notify(root *yaml.Node, doc *document, out *notify.Config) bool {
+// targets reads who gets messages.
+func (p *parser) targets(root *yaml.Node, nodes []yaml.Node, out *notify.Config, resolve func(*notify.Config) error) {
 	before := len(p.errs)
-	set((*duration)(&out.GroupWait), doc.GroupWait)
-	set((*duration)(&out.GroupInterval), doc.GroupInterval)
-	set(&out.PublicURL, doc.PublicURL)
-	out.Targets = make([]notify.Target, len(doc.Targets))
-	for i := range doc.Targets {
-		p.decode(&doc.Targets[i], fmt.Sprintf("targets[%d]", i), &out.Targets[i])
+	out.Targets = make([]notify.Target, len(nodes))
+	for i := range nodes {
+		p.decode(&nodes[i], fmt.Sprintf("targets[%d]: ", i), &out.Targets[i])
 	}
-	if len(p.errs) == before {
-		p.invalid(root, doc.Targets, out.Check())
+	for _, check := range []func(*notify.Config) error{(*notify.Config).Check, resolve} {
+		if len(p.errs) == before {
+			p.invalid(root, nodes, check(out))
+		}
 	}
-	return len(p.errs) == before
 }
 
-// invalid says what is wrong with whom to tell, with its line.
+// invalid adds the errors of a configuration, with their lines.
 func (p *parser) invalid(root *yaml.Node, targets []yaml.Node, err error) {
 	for _, err := range flatten(err) {
 		bad, ok := errors.AsType[*alert.Invalid](err)
@@ -224,7 +209,7 @@ func (p *parser) invalid(root *yaml.Node, targets []yaml.Node, err error) {
 	}
 }
 
-// routes says which rules tell somebody who is not there.
+// routes says which rules name a target that is not there.
 func (p *parser) routes(nodes []yaml.Node, out *File) {
 	if len(p.errs) > 0 {
 		return
@@ -242,7 +227,7 @@ func (p *parser) routes(nodes []yaml.Node, out *File) {
 	}
 }
 
-// root is the one document of the text; nil where there is nothing in it.
+// root returns the only document of the text; nil where the text is empty.
 func (p *parser) root(text []byte) *yaml.Node {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
@@ -270,7 +255,7 @@ func (p *parser) rules(nodes []yaml.Node, out *File) {
 		node := &nodes[i]
 		where := fmt.Sprintf("rules[%d]", i)
 		var e entry
-		if !p.decode(node, where, &e) {
+		if !p.decode(node, where+": ", &e) {
 			continue
 		}
 		if e.Name == "" {
@@ -288,14 +273,15 @@ func (p *parser) rules(nodes []yaml.Node, out *File) {
 		if !ok {
 			continue
 		}
-		e.apply(&rule)
+		if into := over(&rule); node.Decode(&into) != nil {
+			continue // not after the first time
+		}
 		for _, err := range flatten(rule.Check()) {
 			line := node.Line
-			what := err.Error()
 			if bad, ok := errors.AsType[*alert.Invalid](err); ok {
 				line = lineOf(node, bad.Field)
 			}
-			p.wrong(line, "%s: %s", where, what)
+			p.wrong(line, "%s: %v", where, err)
 		}
 		if j >= 0 {
 			out.Rules[j] = rule
@@ -305,22 +291,23 @@ func (p *parser) rules(nodes []yaml.Node, out *File) {
 	}
 }
 
-// begin is the rule before the entry says anything: the default of that name, or
-// what fits the thing that is watched.
+// begin returns the rule that an entry changes: the default one of that name, or
+// one that fits what the entry watches.
 func (p *parser) begin(node *yaml.Node, where string, e *entry, defaults []alert.Rule, j int) (alert.Rule, bool) {
 	var rule alert.Rule
+	refuse := func(field, format string, args ...any) (alert.Rule, bool) {
+		p.wrong(lineOf(node, field), "%s: %s: %s", where, field, fmt.Sprintf(format, args...))
+		return rule, false
+	}
 	switch {
 	case j >= 0 && (e.Watch == nil || *e.Watch == defaults[j].Watch):
 		rule = defaults[j]
 	case j >= 0:
-		p.wrong(lineOf(node, "watch"), "%s: watch: the rule of that name watches %s: leave it out, or take another name", where, defaults[j].Watch)
-		return rule, false
+		return refuse("watch", "the rule of that name watches %s: leave it out, or take another name", defaults[j].Watch)
 	case e.Watch == nil:
-		p.wrong(node.Line, "%s: watch: a rule whose name is none of the defaults must say what it watches: one of %s", where, list(alert.Watches()))
-		return rule, false
+		return refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
 	case !slices.Contains(alert.Watches(), *e.Watch):
-		p.wrong(lineOf(node, "watch"), "%s: watch: %q is nothing that can be watched; it must be one of %s", where, string(*e.Watch), list(alert.Watches()))
-		return rule, false
+		return refuse("watch", "%q is nothing that can be watched; it must be one of %s", string(*e.Watch), list(alert.Watches()))
 	default:
 		rule = alert.Default(e.Name, *e.Watch)
 	}
@@ -329,56 +316,32 @@ func (p *parser) begin(node *yaml.Node, where string, e *entry, defaults []alert
 		field, other, given = "below", "above", e.Above
 	}
 	if given != nil && !rule.Watch.Condition() {
-		p.wrong(lineOf(node, other), "%s: %s: %s fires %s its threshold: write %s", where, other, rule.Watch, field, field)
-		return rule, false
+		return refuse(other, "%s fires %s its threshold: write %s", rule.Watch, field, field)
 	}
 	return rule, true
 }
 
-func list[T ~string](items []T) string {
-	out := make([]string, len(items))
-	for i := range items {
-		out[i] = string(items[i])
-	}
-	return strings.Join(out, ", ")
+func list(watches []alert.Watch) string {
+	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(watches), "[]")), ", ")
 }
 
-// apply writes over a rule what the entry says.
-func (e *entry) apply(r *alert.Rule) {
-	set(&r.Threshold, e.Above)
-	set(&r.Threshold, e.Below)
-	set(&r.Margin, e.Margin)
-	set((*duration)(&r.Hold), e.Hold)
-	set((*duration)(&r.Clear), e.Clear)
-	set((*duration)(&r.Cooldown), e.Cooldown)
-	set((*duration)(&r.Repeat), e.Repeat)
-	set(&r.Severity, e.Severity)
-	set(&r.Codes, e.Codes)
-	set(&r.IgnoreCodes, e.IgnoreCodes)
-	set(&r.Enabled, e.Enabled)
-	set(&r.Targets, e.Notify)
-	if s := e.Scope; s != nil {
-		r.Scope = alert.Scope{Nodes: s.Nodes, GPUs: s.GPUs, Users: s.Users, Processes: s.Processes}
-	}
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
+// over returns an entry that is decoded into a rule.
+func over(r *alert.Rule) entry {
+	return entry{
+		Above: &r.Threshold, Below: &r.Threshold, Margin: &r.Margin, Severity: &r.Severity, Scope: (*scope)(&r.Scope),
+		Hold: (*duration)(&r.Hold), Clear: (*duration)(&r.Clear), Cooldown: (*duration)(&r.Cooldown), Repeat: (*duration)(&r.Repeat),
+		Codes: &r.Codes, IgnoreCodes: &r.IgnoreCodes, Enabled: &r.Enabled, Notify: &r.Targets,
 	}
 }
 
 // flatten takes joined errors apart.
-func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, err := range joined.Unwrap() {
-			all = append(all, flatten(err)...)
-		}
-		return all
+func flatten(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return slices.DeleteFunc([]error{err}, func(err error) bool { return err == nil })
 	}
-	if err == nil {
-		return nil
+	for _, err := range joined.Unwrap() {
+		all = append(all, flatten(err)...)
 	}
-	return []error{err}
+	return all
 }
