@@ -1,11 +1,10 @@
-// Package host reads the machine around the GPUs: CPU, memory, disks and
-// network ([Reader.Read]), and what the system knows of the processes that use
-// a GPU ([Reader.Describe]). It is the one place that uses gopsutil, and reads
-// /proc itself where that is done for many processes at each reading.
+// Package host reads the machine around the GPUs: CPU, memory, disks and network
+// ([Reader.Read]), and what the system knows about the processes that use a GPU
+// ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
+// itself where each reading does that for many processes.
 //
-// It knows no GPU and no driver: whose processes are asked about is told by
-// the caller. It is written for Linux; elsewhere everything is absent, and the
-// errors say so.
+// It knows no GPU and no driver: the caller says which processes it asks about. It is
+// written for Linux; on other systems everything is absent, and the errors say so.
 package host
 
 import (
@@ -30,31 +29,28 @@ import (
 // ShowCommands says whose command lines are shown.
 type ShowCommands string
 
-// The choices. With root's rights "own" means root's own processes, and no
-// longer those of the person behind sudo.
+// The choices. Under sudo "own" means the processes of root.
 const (
-	ShowOwn  ShowCommands = "own"  // of the user that gpuwhy runs as (the effective one)
+	ShowOwn  ShowCommands = "own"  // of gpuwhy's effective user
 	ShowAll  ShowCommands = "all"  // of everybody
 	ShowNone ShowCommands = "none" // of nobody
 )
 
-// Config is what a Reader needs. Its zero is this machine, own commands, no
-// log.
+// Config is what a Reader needs. The zero value is this machine, own commands, no log.
 type Config struct {
-	// ShowCommands is ShowOwn where it is empty. Any other text that is not
-	// one of the choices shows nothing.
+	// ShowCommands is ShowOwn where it is empty. An unknown text shows nothing.
 	ShowCommands ShowCommands
-	// Root is where the machine's root directory is found, "/" where it is
-	// empty. In a container that has the host's mounted, "/host" say, it
-	// makes gpuwhy show the host's facts; /host/proc must be the host's own
-	// proc file system.
+	// Root is the machine's root directory, "/" where it is empty. In a
+	// container that has the host's root mounted, such as at "/host", gpuwhy
+	// then shows the host's facts; /host/proc must be the host's own proc file
+	// system.
 	Root string
 	Log  *slog.Logger
 }
 
-// minInterval is how far apart two readings are at least for a rate to be made
-// of them: the kernel counts CPU time in ticks of 10 ms. Readings closer than
-// that give the last rate again.
+// minInterval is the shortest time between two readings that gives a rate, since the
+// kernel counts CPU time in ticks of 10 ms. Readings closer than that repeat the last
+// rate.
 const minInterval = 200 * time.Millisecond
 
 // A Reader reads one machine. Its methods may be called by several goroutines.
@@ -63,7 +59,7 @@ type Reader struct {
 	show  ShowCommands
 	uid   int              // our effective user
 	now   func() time.Time // wall clock
-	hint  gpu.Advice       // why processes can't be told; zero if they can
+	hint  gpu.Advice       // why processes can't be identified; zero if they can
 	users users
 	names *names
 	// reservations are the kubelet's.
@@ -83,8 +79,7 @@ type Reader struct {
 	buf        []byte
 }
 
-// New returns a reader of one machine. Nothing can fail here: what can't be
-// read is said by Read.
+// New returns a reader of one machine. Read reports what can't be read.
 func New(cfg Config) *Reader {
 	quietGRPC()
 	r := &Reader{
@@ -109,37 +104,34 @@ func New(cfg Config) *Reader {
 			Err:  gpu.ErrForeignPIDs,
 		}
 		if cfg.Log != nil {
-			cfg.Log.Warn("processes can't be told apart by pid here", "what", r.hint.What, "try", r.hint.Try)
+			cfg.Log.Warn("pids mean other processes here", "what", r.hint.What, "try", r.hint.Try)
 		}
 	}
 	return r
 }
 
-// Hint says why [Reader.Describe] can't tell who the processes are, and what
-// to do about it: gpuwhy runs in a pid namespace of its own, and the pids that
-// a driver reports are the host's. It is zero where all is well.
+// Hint says why [Reader.Describe] can't identify processes, and what to do about it:
+// gpuwhy runs in a pid namespace of its own, and a driver reports the pids of the
+// host. It is zero if Describe can.
 func (r *Reader) Hint() gpu.Advice { return r.hint }
 
-// Settle waits until the containers of the processes that were described have
-// their names, and devices their reservations, as far as runtimes and the
-// kubelet tell; a program that reads only once then describes them again. The
-// error is ctx's.
+// Settle waits until runtimes and the kubelet have answered about the containers of
+// the described processes and about reservations. A program that reads only once calls
+// Describe and Reserve again after that. The error is that of ctx.
 func (r *Reader) Settle(ctx context.Context) error {
 	return errors.Join(r.names.settle(ctx), r.reservations.settle(ctx))
 }
 
-// Close ends what is asked of container runtimes and of the kubelet. What is
-// not known by then stays unknown.
+// Close ends the questions to container runtimes and the kubelet.
 func (r *Reader) Close() error {
 	r.names.close()
 	r.reservations.close()
 	return nil
 }
 
-// Reserve fills in for whom the machine's devices are kept, in place; the lists
-// are not to be changed. The kubelet is asked beside the readings, every ten
-// seconds, so that the first time nothing is known; what it said holds for a
-// minute.
+// Reserve sets for whom the machine's devices are reserved; the caller must not change
+// the lists. The kubelet is asked beside the readings, every ten seconds, so the first
+// call knows nothing yet. An answer is valid for a minute.
 //
 // Source: v1.PodResourcesLister/List on the kubelet's socket
 // (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open.
@@ -163,9 +155,9 @@ func (r *Reader) gopsutil(ctx context.Context) context.Context {
 	})
 }
 
-// Read returns what can be read of the machine. A part that can't is absent
-// and named in the error, beside which the rest is still good. Rates are since
-// the previous call, and absent at the first.
+// Read returns what can be read about the machine. A part that can't be read is absent
+// and named in the error; the other parts are good. Rates are since the previous call,
+// and absent at the first.
 //
 // Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
 // and self/stat; statfs of each mounted disk; /sys/class/net; once cpuinfo and
@@ -202,7 +194,7 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	return h, errors.Join(errs...)
 }
 
-// fillRates sets what follows from two readings of counters.
+// fillRates sets the rates between two readings.
 func (r *Reader) fillRates(h *gpu.Host) {
 	busy, all := r.rates.of(cpuBusy), r.rates.of(cpuAll)
 	if total := all.Or(0); total > 0 {
@@ -223,8 +215,8 @@ func (r *Reader) fillRates(h *gpu.Host) {
 	}
 }
 
-// readStatic reads what stays the same while the machine runs, until it has had
-// all of it once.
+// readStatic reads what never changes while the machine runs, until it has read all of
+// it once.
 func (r *Reader) readStatic(ctx context.Context, h *gpu.Host, _ counters) error {
 	if r.static != nil {
 		*h = *r.static
@@ -254,7 +246,7 @@ func (r *Reader) hostname() (string, error) {
 	if r.root == "" {
 		return os.Hostname()
 	}
-	return r.line("etc/hostname") // the kernel would say the container's
+	return r.line("etc/hostname") // the kernel knows the container's name only
 }
 
 // osName is PRETTY_NAME of os-release.
@@ -274,7 +266,7 @@ func (r *Reader) osName() (string, error) {
 	return "", errors.New("no PRETTY_NAME in os-release")
 }
 
-// line returns a file of one line.
+// line returns the text of a file with one line.
 func (r *Reader) line(name string) (string, error) {
 	text, err := os.ReadFile(r.path(name))
 	return strings.TrimSpace(string(text)), err
@@ -288,7 +280,7 @@ func (r *Reader) readUptime(_ context.Context, h *gpu.Host, _ counters) error {
 	return err
 }
 
-// uptime is how long the kernel has counted, to 10 ms, sleep included.
+// uptime is the time since boot to 10 ms, sleep included.
 func (r *Reader) uptime() (time.Duration, error) {
 	text, err := r.line("proc/uptime")
 	if err != nil {
@@ -338,7 +330,7 @@ func (r *Reader) readMemory(ctx context.Context, h *gpu.Host, _ counters) error 
 	return nil
 }
 
-// readSelf reads what gpuwhy costs.
+// readSelf reads what gpuwhy itself uses.
 func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
 	text, err := os.ReadFile(r.path("proc/self/stat"))
 	if err != nil {
@@ -353,20 +345,19 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
 	return nil
 }
 
-// pidsAreOfAnotherNamespace reports whether the pids in this /proc are those
-// of a private pid namespace, so that a pid which a driver reports, which is
-// the host's, means another process here, or none.
+// pidsAreOfAnotherNamespace reports whether the pids in this /proc are those of a
+// private pid namespace. Then a pid of the host, which a driver reports, means another
+// process here, or none.
 //
-// The first namespace of a machine has the fixed number 0xEFFFFFFC
-// (PROC_PID_INIT_INO). A process in any other one sees the pids of an outer
-// one only where that one's proc file system is mounted; there NSpid in its
-// status has more than one number.
+// The first namespace of a machine has the fixed number 0xEFFFFFFC (PROC_PID_INIT_INO).
+// A process in another namespace sees the pids of an outer one only if the proc file
+// system of the outer one is mounted; then NSpid in its status has several numbers.
 func pidsAreOfAnotherNamespace(proc string) bool {
 	const first = "pid:[4026531836]"
 	self := filepath.Join(proc, "self")
 	status, err := os.ReadFile(filepath.Join(self, "status"))
 	if err != nil {
-		return false // no /proc: there is nothing to mistake
+		return false // there is no /proc
 	}
 	namespace, err := os.Readlink(filepath.Join(self, "ns/pid"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -375,8 +366,8 @@ func pidsAreOfAnotherNamespace(proc string) bool {
 	return namespace != first && len(fieldsOf(status, "NSpid:")) < 2
 }
 
-// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in
-// this /proc begin at our own group, and not at the machine's first
+// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in this
+// /proc begin at our own group, not at the machine's first one
 // (PROC_CGROUP_INIT_INO).
 func cgroupsAreOfAnotherNamespace(proc string) bool {
 	const first = "cgroup:[4026531835]"

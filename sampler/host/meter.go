@@ -6,7 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// counters are values that only grow, by what they count.
+// counters are values that only grow.
 type counters map[counter]float64
 
 type counter struct{ what, of string }
@@ -22,15 +22,15 @@ func diskWrite(name string) counter   { return counter{"written", name} }
 func netReceived(name string) counter { return counter{"received", name} }
 func netSent(name string) counter     { return counter{"sent", name} }
 
-// A meter makes rates of counters.
+// A meter calculates the rates of counters.
 type meter struct {
 	at    time.Time
 	last  counters
 	rates map[counter]float64 // a second
 }
 
-// take notes a reading. One that follows the last within minInterval is left
-// out, and the rates stay.
+// take records a reading. It ignores a reading within minInterval after the last one,
+// and the rates stay.
 func (m *meter) take(now time.Time, c counters) {
 	passed := now.Sub(m.at)
 	if m.last != nil && passed >= 0 && passed < minInterval {
@@ -38,7 +38,7 @@ func (m *meter) take(now time.Time, c counters) {
 	}
 	rates := make(map[counter]float64, len(c))
 	for k, v := range c {
-		// A counter that went back began anew: the device was replaced.
+		// A counter that went back was reset: the device was replaced.
 		if before, ok := m.last[k]; ok && v >= before && passed > 0 {
 			rates[k] = (v - before) / passed.Seconds()
 		}
@@ -46,7 +46,7 @@ func (m *meter) take(now time.Time, c counters) {
 	m.at, m.last, m.rates = now, c, rates
 }
 
-// of returns the rate of a counter, absent where it was not read twice.
+// of returns the rate of a counter, absent if it was not read twice.
 func (m *meter) of(c counter) gpu.Reading[float64] {
 	if v, ok := m.rates[c]; ok {
 		return gpu.Of(v)

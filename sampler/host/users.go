@@ -36,8 +36,8 @@ func (u *users) name(uid int, now time.Time) string {
 	return name
 }
 
-// lookUp looks in the file first, which costs little and works below another
-// root, then asks the system.
+// lookUp looks in the file first, which is cheap and works below another root, then asks
+// the system.
 func (u *users) lookUp(uid string) string {
 	if text, err := os.ReadFile(u.passwd); err == nil {
 		for line := range strings.Lines(string(text)) {
