@@ -73,10 +73,10 @@ func (a *asker) close() {
 	_ = a.settle(context.Background()) // the work ends with a.ctx
 }
 
-// complain logs that a service can't be asked, once. The caller holds mu.
-func (a *asker) complain(service, message string, err error) {
+// complain logs once what can't be read from a service. The caller holds mu.
+func (a *asker) complain(what, service string, err error) {
 	if !a.logged[service] && a.log != nil {
-		a.log.Info(message, "from", service, "err", err)
+		a.log.Info("a service of this machine can't be read", "what", what, "from", service, "err", err)
 	}
 	a.logged[service] = true
 }

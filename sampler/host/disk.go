@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,8 +69,11 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 		return nil, err
 	}
 	byDevice := map[string]disk.PartitionStat{}
-	rooted := false
+	var root *disk.PartitionStat // the visible one, if there are several
 	for _, m := range all {
+		if m.Mountpoint == "/" {
+			root = new(m)
+		}
 		m.Device = strings.TrimPrefix(m.Device, r.root) // of a link that gopsutil followed
 		if !onBlockDevice(m) || !r.isDirectory(m.Mountpoint) {
 			continue
@@ -78,14 +82,11 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 			byDevice[m.Device] = m
 		}
 	}
-	list := make([]disk.PartitionStat, 0, len(byDevice)+1)
-	for _, m := range byDevice {
-		rooted = rooted || m.Mountpoint == "/"
-		list = append(list, m)
-	}
+	list := slices.Collect(maps.Values(byDevice))
 	// In a container the root is an overlay; with ZFS it has no device.
-	if i := lastMountOn(all, "/"); !rooted && i >= 0 {
-		list = append(list, all[i])
+	isRoot := func(m disk.PartitionStat) bool { return m.Mountpoint == "/" }
+	if root != nil && !slices.ContainsFunc(list, isRoot) {
+		list = append(list, *root)
 	}
 	slices.SortFunc(list, func(a, b disk.PartitionStat) int { return cmp.Compare(a.Mountpoint, b.Mountpoint) })
 	return list, nil
@@ -106,16 +107,6 @@ func betterMount(a, b disk.PartitionStat) bool {
 		return bindB
 	}
 	return len(a.Mountpoint) < len(b.Mountpoint)
-}
-
-// lastMountOn finds the mount that is visible if there are several on one directory.
-func lastMountOn(all []disk.PartitionStat, mountpoint string) int {
-	for i, m := range slices.Backward(all) {
-		if m.Mountpoint == mountpoint {
-			return i
-		}
-	}
-	return -1
 }
 
 // isDirectory reports whether a mount is a directory, not a single file such as

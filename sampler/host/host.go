@@ -93,7 +93,7 @@ func New(cfg Config) *Reader {
 	if r.show == "" {
 		r.show = ShowOwn
 	}
-	r.users = users{passwd: r.path("etc/passwd"), local: r.root == ""}
+	r.users = users{passwd: r.path("etc/passwd"), local: r.root == "", names: map[int]userName{}}
 	r.names = newNames(r.root, cfg.Log)
 	r.reservations = newReservations(r.root, cfg.Log)
 	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))

@@ -89,7 +89,7 @@ func (r *reservations) work(now time.Time) {
 	case r.ctx.Err() == nil: // otherwise it is we who gave up
 		r.due, r.quality = now.Add(restFor), absence(err)
 		if !errors.Is(err, fs.ErrNotExist) {
-			r.complain("the kubelet", "the list of who holds GPUs can't be read", err)
+			r.complain("reservations of GPUs", "the kubelet", err)
 		}
 	}
 }

@@ -157,7 +157,12 @@ func (n *names) ask(q question) (a answer, final bool) {
 			final = false
 			continue
 		}
-		a, err := n.try(w, &q.key)
+		err := ownSocket(w.path, w.owner)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(n.ctx, n.wait)
+			a, err = w.ask(ctx, w.path, &q.key)
+			cancel()
+		}
 		switch {
 		case err == nil:
 			return a, true
@@ -286,16 +291,7 @@ func (n *names) rest(name string, now time.Time, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.resting[name] = now.Add(restFor)
-	n.complain(name, "containers' names can't be read", err)
-}
-
-func (n *names) try(w way, k *namesKey) (answer, error) {
-	if err := ownSocket(w.path, w.owner); err != nil {
-		return answer{}, err
-	}
-	ctx, cancel := context.WithTimeout(n.ctx, n.wait)
-	defer cancel()
-	return w.ask(ctx, w.path, k)
+	n.complain("names of containers", name, err)
 }
 
 // ownSocket checks that a path is a socket of the user's own, not for example a link to
