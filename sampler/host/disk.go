@@ -28,7 +28,7 @@ type mounts struct {
 
 // readDisks lists the file systems on block devices, each device once, and always the
 // root directory.
-func (r *Reader) readDisks(ctx context.Context, h *gpu.Host, c counters) error {
+func (r *Reader) readDisks(ctx context.Context, h *gpu.Host) error {
 	var errs []error
 	if r.mounts.list == nil || r.now().Sub(r.mounts.at) >= mountsFor {
 		list, err := r.listMounts(ctx)
@@ -57,8 +57,12 @@ func (r *Reader) readDisks(ctx context.Context, h *gpu.Host, c counters) error {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	for name, t := range traffic {
-		c[diskRead(name)], c[diskWrite(name)] = float64(t.ReadBytes), float64(t.WriteBytes)
+	for i := range h.Disks {
+		d := &h.Disks[i]
+		name := r.blockName(d.Device)
+		if t, ok := traffic[name]; ok {
+			d.Read, d.Write = r.rates.bytes(name+" read", t.ReadBytes), r.rates.bytes(name+" written", t.WriteBytes)
+		}
 	}
 	return errors.Join(errs...)
 }

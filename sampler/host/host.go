@@ -171,10 +171,10 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	ctx = r.gopsutil(ctx)
 	var h gpu.Host
 	var errs []error
-	c := counters{}
+	r.rates.begin(r.now())
 	for _, part := range []struct {
 		name string
-		read func(context.Context, *gpu.Host, counters) error
+		read func(context.Context, *gpu.Host) error
 	}{
 		{"system", r.readStatic},
 		{"uptime", r.readUptime},
@@ -185,39 +185,16 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 		{"network", r.readNetworks},
 		{"gpuwhy itself", r.readSelf},
 	} {
-		if err := part.read(ctx, &h, c); err != nil {
+		if err := part.read(ctx, &h); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
-	r.rates.take(r.now(), c)
-	r.fillRates(&h)
 	return h, errors.Join(errs...)
-}
-
-// fillRates sets the rates between two readings.
-func (r *Reader) fillRates(h *gpu.Host) {
-	busy, all := r.rates.of(cpuBusy), r.rates.of(cpuAll)
-	if total := all.Or(0); total > 0 {
-		h.CPU = gpu.Map(busy, func(v float64) gpu.Percent { return gpu.Percent(min(100, 100*v/total)) })
-	}
-	h.Self.CPU = gpu.Map(r.rates.of(selfCPU), func(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) })
-	toRate := func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) }
-	for i := range h.Disks {
-		d := &h.Disks[i]
-		name := r.blockName(d.Device)
-		d.Read = gpu.Map(r.rates.of(diskRead(name)), toRate)
-		d.Write = gpu.Map(r.rates.of(diskWrite(name)), toRate)
-	}
-	for i := range h.Networks {
-		n := &h.Networks[i]
-		n.Received = gpu.Map(r.rates.of(netReceived(n.Name)), toRate)
-		n.Sent = gpu.Map(r.rates.of(netSent(n.Name)), toRate)
-	}
 }
 
 // readStatic reads what never changes while the machine runs, until it has read all of
 // it once.
-func (r *Reader) readStatic(ctx context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 	if r.static != nil {
 		*h = *r.static
 		return nil
@@ -272,7 +249,7 @@ func (r *Reader) line(name string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-func (r *Reader) readUptime(_ context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readUptime(_ context.Context, h *gpu.Host) error {
 	up, err := r.uptime()
 	if err == nil {
 		h.Uptime = gpu.Of(up)
@@ -291,7 +268,7 @@ func (r *Reader) uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-func (r *Reader) readCPU(ctx context.Context, _ *gpu.Host, c counters) error {
+func (r *Reader) readCPU(ctx context.Context, h *gpu.Host) error {
 	times, err := cpu.TimesWithContext(ctx, false)
 	if err != nil {
 		return err
@@ -301,11 +278,15 @@ func (r *Reader) readCPU(ctx context.Context, _ *gpu.Host, c counters) error {
 	}
 	t := times[0] // guest time is in User already
 	busy := t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
-	c[cpuBusy], c[cpuAll] = busy, busy+t.Idle+t.Iowait
+	all := r.rates.rate("all of the CPU", busy+t.Idle+t.Iowait).Or(0)
+	share := func(busy float64) gpu.Percent { return gpu.Percent(min(100, 100*busy/all)) }
+	if rate := r.rates.rate("busy CPU", busy); all > 0 {
+		h.CPU = gpu.Map(rate, share)
+	}
 	return nil
 }
 
-func (r *Reader) readLoad(ctx context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readLoad(ctx context.Context, h *gpu.Host) error {
 	avg, err := load.AvgWithContext(ctx)
 	if err != nil {
 		return err
@@ -314,7 +295,7 @@ func (r *Reader) readLoad(ctx context.Context, h *gpu.Host, _ counters) error {
 	return nil
 }
 
-func (r *Reader) readMemory(ctx context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readMemory(ctx context.Context, h *gpu.Host) error {
 	m, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
 		return err
@@ -331,7 +312,7 @@ func (r *Reader) readMemory(ctx context.Context, h *gpu.Host, _ counters) error 
 }
 
 // readSelf reads what gpuwhy itself uses.
-func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
+func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	text, err := os.ReadFile(r.path("proc/self/stat"))
 	if err != nil {
 		return err
@@ -341,7 +322,9 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
 		return err
 	}
 	h.Self.RSS = s.resident()
-	c[selfCPU] = float64(s.ticks)
+	h.Self.CPU = gpu.Map(r.rates.rate("own ticks", float64(s.ticks)), func(ticks float64) gpu.Percent {
+		return gpu.Percent(100 * ticks / ticksPerSecond)
+	})
 	return nil
 }
 

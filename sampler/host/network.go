@@ -15,7 +15,7 @@ import (
 
 // readNetworks lists the interfaces that are up, without the loopback and those of
 // containers and virtual machines.
-func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host, c counters) error {
+func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
 	file := r.path("proc/net/dev")
 	if r.root != "" {
 		file = r.path("proc/1/net/dev") // net is a link to our own network namespace
@@ -38,10 +38,11 @@ func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host, c counters) erro
 		}
 		h.Networks = append(h.Networks, gpu.Interface{
 			Name:          n.Name,
+			Received:      r.rates.bytes(n.Name+" received", n.BytesRecv),
+			Sent:          r.rates.bytes(n.Name+" sent", n.BytesSent),
 			ReceivedTotal: gpu.Of(gpu.Bytes(n.BytesRecv)),
 			SentTotal:     gpu.Of(gpu.Bytes(n.BytesSent)),
 		})
-		c[netReceived(n.Name)], c[netSent(n.Name)] = float64(n.BytesRecv), float64(n.BytesSent)
 	}
 	slices.SortFunc(h.Networks, func(a, b gpu.Interface) int { return cmp.Compare(a.Name, b.Name) })
 	return errors.Join(errs...)
