@@ -364,15 +364,13 @@ func (d *device) modes() gpu.Modes {
 // alive yields the device's processes, each with a number of its own.
 func (d *device) alive(m moment) iter.Seq2[*process, int] {
 	return func(yield func(*process, int) bool) {
-		for i := range d.services {
-			if !yield(&d.services[i], i) {
-				return
-			}
-		}
-		job := d.roster[m.job].processes
-		for i := range job {
-			if job[i].at(m.second) && !yield(&job[i], len(d.services)+i) {
-				return
+		number := 0
+		for _, list := range [...][]process{d.services, d.roster[m.job].processes} {
+			for i := range list {
+				if list[i].at(m.second) && !yield(&list[i], number) {
+					return
+				}
+				number++
 			}
 		}
 	}
@@ -401,7 +399,6 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 	part := func(v float32) gpu.Reading[gpu.Percent] {
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
 	}
-	video := p.kind == gpu.TypeCompute && (s.enc > 0 || s.dec > 0)
 	out := gpu.Process{
 		PID: d.pid(p, i, m), Type: p.kind, Memory: gpu.Of(p.holds(m.second)),
 		SM: part(s.gpu), MemoryBandwidth: part(s.memory),
@@ -421,7 +418,7 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 		Exists:  gpu.Of(true),
 	}
 	p.in.tell(&out.Facts, d.slurmJob(p, m))
-	if video {
+	if p.kind == gpu.TypeCompute && (s.enc > 0 || s.dec > 0) {
 		out.Encoder, out.Decoder = gpu.Of(gpu.Percent(s.enc)), gpu.Of(gpu.Percent(s.dec))
 	}
 	if p.instance > 0 {

@@ -114,12 +114,6 @@ type site struct {
 	grain   int     // varies the chip and its part of the work
 }
 
-// grained returns the site with another chip in it.
-func (s site) grained(grain int) site {
-	s.grain = grain
-	return s
-}
-
 // appetite is the power of the chip under work relative to its product's, within two
 // percent.
 func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }

@@ -181,7 +181,8 @@ func dgxMachine() []*device {
 	}
 	devices := make([]*device, len(parts))
 	for i, part := range parts {
-		d := newDevice("dgx-h100", i, h100, part.site.grained(i), part.roster, recorded)
+		part.site.grain = i
+		d := newDevice("dgx-h100", i, h100, part.site, part.roster, recorded)
 		d.pci = part.pci
 		devices[i] = d
 	}
@@ -219,7 +220,8 @@ func fleet(n int) []*Source {
 		case slot == 7 && p == h100:
 			roster = []job{serving}
 		}
-		d := newDevice("fleet", i, p, s.grained(i%grains), fitted(roster, p), recorded)
+		s.grain = i % grains
+		d := newDevice("fleet", i, p, s, fitted(roster, p), recorded)
 		d.identity.VendorIndex, d.slot = gpu.Of(slot), slot
 		d.pci = fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot)
 		node.devices = append(node.devices, d)
