@@ -46,7 +46,7 @@ func TestEveryReadingCanBeWithdrawn(t *testing.T) {
 	seen := 0
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {
-		if r, ok := v.Interface().(interface{ Quality() Quality }); ok {
+		if r, ok := reflect.TypeAssert[interface{ Quality() Quality }](v); ok {
 			seen++
 			if r.Quality() != NotSupported {
 				t.Errorf("%s of type %v is %v", path, v.Type(), r.Quality())

@@ -99,17 +99,11 @@ func (r *roster) admit(sources []*source) {
 // find returns the entry of a device by node and UUID. A device whose UUID was not
 // known while it slept or hung has an entry under a provisional UUID.
 func (r *roster) find(d *gpu.Device) *entry {
-	if e := r.byKey[key{d.Node, d.UUID}]; e != nil {
-		return e
+	e := cmp.Or(r.byKey[key{d.Node, d.UUID}], r.byKey[key{d.Node, provisionalUUID(d.PCI)}])
+	if i, ok := d.VendorIndex.Get(); ok && e == nil {
+		e = r.byKey[key{d.Node, provisionalByIndex(d.Source, i)}]
 	}
-	if e := r.byKey[key{d.Node, provisionalUUID(d.PCI)}]; e != nil {
-		return e
-	}
-	i, ok := d.VendorIndex.Get()
-	if !ok {
-		return nil
-	}
-	return r.byKey[key{d.Node, provisionalByIndex(d.Source, i)}]
+	return e
 }
 
 // provisionalUUID is the UUID that a source gives to a sleeping device, which it

@@ -10,10 +10,10 @@ import (
 const (
 	// askFor is how long a service may take to answer one question.
 	askFor = 2 * time.Second
-	// restFor is how long a service that is dead, closed to us or silent is
-	// left alone, and how soon a question that nobody answered is asked again.
+	// restFor is the pause before asking a service again that is down, refuses us
+	// or does not answer, and before repeating a question without an answer.
 	restFor = time.Minute
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer is how much of an answer is read, in bytes.
 	maxAnswer = 4 << 20
 )
 
@@ -37,8 +37,8 @@ func (a *asker) open(root string, log *slog.Logger) {
 	a.ctx, a.stop = context.WithCancel(context.Background())
 }
 
-// start starts work unless it is under way. Work sets working to nil under mu when
-// there is nothing left to do. The caller holds mu.
+// start starts work on a goroutine unless one works already. Work sets working to nil
+// under mu when there is nothing left to do. The caller holds mu.
 func (a *asker) start(work func()) {
 	if a.working != nil || a.ctx.Err() != nil {
 		return
@@ -51,7 +51,7 @@ func (a *asker) start(work func()) {
 	}()
 }
 
-// settle waits until the work that is under way is done. The error is ctx's.
+// settle waits until the current work is done. The error is that of ctx.
 func (a *asker) settle(ctx context.Context) error {
 	a.mu.Lock()
 	working := a.working
@@ -67,16 +67,16 @@ func (a *asker) settle(ctx context.Context) error {
 	}
 }
 
-// close ends the work that is under way, and waits for its end.
+// close ends the current work, and waits for its end.
 func (a *asker) close() {
 	a.stop()
 	_ = a.settle(context.Background()) // the work ends with a.ctx
 }
 
-// complain logs that a service can't be asked, once. The caller holds mu.
-func (a *asker) complain(service, message string, err error) {
+// complain logs once what can't be read from a service. The caller holds mu.
+func (a *asker) complain(what, service string, err error) {
 	if !a.logged[service] && a.log != nil {
-		a.log.Info(message, "from", service, "err", err)
+		a.log.Info("a service of this machine can't be read", "what", what, "from", service, "err", err)
 	}
 	a.logged[service] = true
 }

@@ -9,26 +9,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A place is what a process belongs to, as its control groups tell. A zero in
-// it means: to none.
+// A place is what a process belongs to, by its control groups. A zero field means: to
+// none.
 type place struct {
 	container gpu.Container
 	pod       gpu.Pod
 	unit      gpu.Unit
 	job       gpu.Job
 	// owner is the user in whose part of the tree (user-<uid>.slice) the
-	// process runs, -1 where it is in none: a rootless container's runtime
-	// is that user's.
+	// process runs, -1 if in none: the runtime of a rootless container belongs
+	// to that user.
 	owner int
-	// parent is the control group above that of the container. For
-	// containerd it is the namespace ("default") where a container is not
-	// managed by systemd.
+	// parent is the control group above that of the container. For containerd
+	// without systemd it is the namespace ("default").
 	parent string
-	// cut says that the paths begin at a control group of our own: what is
-	// above it can't be seen, and an empty answer is no answer.
+	// cut says that the paths begin at our own control group. What is above it
+	// is not visible, so a missing name means nothing.
 	cut bool
-	// inside says that a path is our own control group or below it, where
-	// not even the container can be seen.
+	// inside says that a path is our own control group or below it, where not
+	// even the container is visible.
 	inside bool
 }
 
@@ -36,8 +35,8 @@ type place struct {
 // hierarchy), 2 (one path) or both. A path looks like
 // "/system.slice/docker-4f3a….scope".
 //
-// Private says that we are in a control group namespace of our own. Paths then
-// begin where we are: "/" is our own, "/../docker-4f3a….scope" one beside it.
+// Private says that we are in a control group namespace of our own. Then paths begin at
+// our own group: "/" is that group, "/../docker-4f3a….scope" the one beside it.
 func parseCgroup(text string, private bool) place {
 	out := place{owner: -1}
 	var chosen int // how much the unit's hierarchy is preferred
@@ -47,8 +46,8 @@ func parseCgroup(text string, private bool) place {
 			continue
 		}
 		p := parsePath(fields[2], private)
-		// Of several hierarchies each may know something: Slurm has no group
-		// in that of systemd.
+		// Each hierarchy may know something else: Slurm has no group in that
+		// of systemd.
 		if out.container.None() {
 			out.container, out.parent = p.container, p.parent
 		}
@@ -70,17 +69,17 @@ func parseCgroup(text string, private bool) place {
 	return out
 }
 
-// containerID is how runtimes number their containers, podName how the kubelet
-// names a pod's group under systemd.
+// containerID matches the id that runtimes give a container, podName the name that the
+// kubelet gives the group of a pod under systemd.
 const (
 	containerID = `([0-9a-f]{64})`
 	podName     = `^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice`
 )
 
-// containerGroups are the groups of containers as the runtimes name them, each
-// with the container's id or name: "docker-<id>.scope" under systemd,
-// "libpod-<id>". The last but two is what containerd makes of systemd's names
-// where it was not told to use systemd.
+// containerGroups match the names that runtimes give to the groups of containers, each
+// with the container's id or name: "docker-<id>.scope" under systemd, "libpod-<id>".
+// The one with ":cri-containerd:" is the name that containerd makes of systemd's name if
+// it is not configured for systemd.
 var containerGroups = []struct {
 	pattern *regexp.Regexp
 	runtime string
@@ -106,13 +105,11 @@ var (
 	unitName    = regexp.MustCompile(`^[^/]+\.(?:service|scope)$`)
 )
 
-// maxName bounds what is shown of a group's name. The kernel's own bound is
-// 255 bytes.
+// maxName is how long a name may be, in bytes: as long as the kernel allows for groups.
 const maxName = 255
 
-// parsePath reads one path, from the root downwards, until it has come to the
-// container: what is below is the container's own affair, but for a pod, which
-// may be inside of one (a Kubernetes node that is itself a container).
+// parsePath reads one path from the root to the container. Below the container only a
+// pod counts, since a Kubernetes node can itself be a container.
 func parsePath(path string, private bool) place {
 	out := place{owner: -1}
 	path = strings.TrimSuffix(path, " (deleted)")
@@ -155,7 +152,7 @@ func parsePath(path string, private bool) place {
 	return out
 }
 
-// climb notes the systemd unit, slice and user of one step of a path.
+// climb records the systemd unit, slice and user of one part of a path.
 func (p *place) climb(s string) {
 	if strings.HasSuffix(s, ".slice") {
 		p.unit.Slice = clean(s)
@@ -167,15 +164,14 @@ func (p *place) climb(s string) {
 	if len(s) > maxName || !unitName.MatchString(s) {
 		return
 	}
-	// What is below user@1000.service is a unit of that user's manager.
+	// Below user@1000.service are the units of that user's manager.
 	if userManager.MatchString(p.unit.Name) {
 		p.unit.User = true
 	}
 	p.unit.Name = clean(s)
 }
 
-// containerOf tells a container from the name of its group, and of the one
-// above.
+// containerOf returns the container of a group by its name and that of the group above.
 func containerOf(s, before string, kubernetes bool) gpu.Container {
 	if bareID.MatchString(s) {
 		return gpu.Container{ID: s, Runtime: runtimeAbove(before, kubernetes)}
@@ -195,8 +191,8 @@ func containerOf(s, before string, kubernetes bool) gpu.Container {
 	return gpu.Container{ID: clean(name), Runtime: runtime}
 }
 
-// runtimeAbove tells whose a group is that has the bare id for its name. In a
-// pod it is not told: containerd and Docker name theirs alike.
+// runtimeAbove returns the runtime of a group whose name is only an id. In a pod it is
+// not known: containerd and Docker name such groups alike.
 func runtimeAbove(before string, kubernetes bool) string {
 	switch {
 	case kubernetes:
@@ -206,13 +202,13 @@ func runtimeAbove(before string, kubernetes bool) string {
 	case before == "libpod_parent":
 		return gpu.RuntimePodman
 	case before == "default" || before == "k8s.io" || before == "moby":
-		return gpu.RuntimeContainerd // the names of its namespaces
+		return gpu.RuntimeContainerd // these are its namespaces
 	}
 	return ""
 }
 
-// podUID returns the uid as Kubernetes writes it; systemd's names have
-// underscores for its dashes. Pods from a file on the node have a hash.
+// podUID returns the uid as Kubernetes writes it; the names under systemd have
+// underscores instead of dashes. The uid of a pod from a file on the node is a hash.
 func podUID(s string, kubernetes bool) string {
 	uid := strings.ReplaceAll(submatch(podSlice, s), "_", "-")
 	if uid == "" && kubernetes {
@@ -233,14 +229,13 @@ func number(pattern *regexp.Regexp, s string) int {
 	return n
 }
 
-// fill sets the facts that follow from the place. Where its paths don't show
-// everything, the process may belong to what was not found.
+// fill sets the facts that follow from the place.
 func (p *place) fill(f *gpu.ProcessFacts) {
 	f.Container = found(p.container, p.inside)
 	f.Pod, f.Unit, f.Job = found(p.pod, p.cut), found(p.unit, p.cut), found(p.job, p.cut)
 }
 
-// found is what was found, which may be none if everything could be seen.
+// found is the reading of v, not reported if v is none and may be hidden.
 func found[T interface{ None() bool }](v T, hidden bool) gpu.Reading[T] {
 	if hidden && v.None() {
 		return gpu.Reading[T]{}

@@ -13,8 +13,8 @@ import (
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// askCRI asks what the kubelet asks too: RuntimeService/ListContainers, and
-// where the container's labels don't name its pod, ListPodSandbox.
+// askCRI asks as the kubelet does: RuntimeService/ListContainers, and ListPodSandbox if
+// the container's labels don't name its pod.
 func askCRI(ctx context.Context, socket string, k *namesKey) (a answer, err error) {
 	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
 		runtime := runtimev1.NewRuntimeServiceClient(conn)
@@ -22,7 +22,7 @@ func askCRI(ctx context.Context, socket string, k *namesKey) (a answer, err erro
 		if err != nil {
 			return err
 		}
-		// A filter is a wish: what comes back is looked through.
+		// A runtime may ignore the filter.
 		i := slices.IndexFunc(list.GetContainers(), func(c *runtimev1.Container) bool { return c.GetId() == k.id })
 		if i < 0 {
 			return status.Error(codes.NotFound, "no such container")
@@ -41,8 +41,8 @@ func askCRI(ctx context.Context, socket string, k *namesKey) (a answer, err erro
 	return a, err
 }
 
-// sandboxLabels are the kubelet's labels as they would be, made of what the
-// runtime knows of the pod.
+// sandboxLabels are the labels that the kubelet gives, made of what the runtime knows
+// about the pod.
 func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, id, member string) (map[string]string, error) {
 	list, err := runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{Id: id}})
 	if err != nil {
@@ -56,9 +56,9 @@ func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, 
 	return nil, nil
 }
 
-// askContainerd asks containerd's own API, Containers/Get, about a container
-// that no kubelet made: of nerdctl, of ctr, of Docker. What it was started with
-// comes with the answer, and is not looked at.
+// askContainerd asks containerd's own API, Containers/Get, about a container that
+// nerdctl, ctr or Docker made. The answer also has the container's arguments and
+// environment, which are not used.
 func askContainerd(ctx context.Context, socket string, k *namesKey) (a answer, err error) {
 	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
 		containers := containerd.NewContainersClient(conn)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,19 +16,19 @@ import (
 	"github.com/shirou/gopsutil/v3/disk"
 )
 
-// mountsFor is how long the list of mounts is kept: on a node with thousands
-// of containers it is long, and what matters of it changes rarely.
+// mountsFor is how long the list of mounts is kept: it is long on a node with thousands
+// of containers, and its disks change rarely.
 const mountsFor = time.Minute
 
-// mounts are the mounted disks, as of a moment.
+// mounts are the mounted disks at a time.
 type mounts struct {
 	at   time.Time
 	list []disk.PartitionStat
 }
 
-// readDisks lists the file systems on block devices, each device once, and the
-// root directory whatever it is on.
-func (r *Reader) readDisks(ctx context.Context, h *gpu.Host, c counters) error {
+// readDisks lists the file systems on block devices, each device once, and always the
+// root directory.
+func (r *Reader) readDisks(ctx context.Context, h *gpu.Host) error {
 	var errs []error
 	if r.mounts.list == nil || r.now().Sub(r.mounts.at) >= mountsFor {
 		list, err := r.listMounts(ctx)
@@ -56,8 +57,12 @@ func (r *Reader) readDisks(ctx context.Context, h *gpu.Host, c counters) error {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	for name, t := range traffic {
-		c[diskRead(name)], c[diskWrite(name)] = float64(t.ReadBytes), float64(t.WriteBytes)
+	for i := range h.Disks {
+		d := &h.Disks[i]
+		name := r.blockName(d.Device)
+		if t, ok := traffic[name]; ok {
+			d.Read, d.Write = r.rates.bytes(name+" read", t.ReadBytes), r.rates.bytes(name+" written", t.WriteBytes)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -68,8 +73,11 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 		return nil, err
 	}
 	byDevice := map[string]disk.PartitionStat{}
-	rooted := false
+	var root *disk.PartitionStat // the visible one, if there are several
 	for _, m := range all {
+		if m.Mountpoint == "/" {
+			root = new(m)
+		}
 		m.Device = strings.TrimPrefix(m.Device, r.root) // of a link that gopsutil followed
 		if !onBlockDevice(m) || !r.isDirectory(m.Mountpoint) {
 			continue
@@ -78,29 +86,26 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 			byDevice[m.Device] = m
 		}
 	}
-	list := make([]disk.PartitionStat, 0, len(byDevice)+1)
-	for _, m := range byDevice {
-		rooted = rooted || m.Mountpoint == "/"
-		list = append(list, m)
-	}
+	list := slices.Collect(maps.Values(byDevice))
 	// In a container the root is an overlay; with ZFS it has no device.
-	if i := lastMountOn(all, "/"); !rooted && i >= 0 {
-		list = append(list, all[i])
+	isRoot := func(m disk.PartitionStat) bool { return m.Mountpoint == "/" }
+	if root != nil && !slices.ContainsFunc(list, isRoot) {
+		list = append(list, *root)
 	}
 	slices.SortFunc(list, func(a, b disk.PartitionStat) int { return cmp.Compare(a.Mountpoint, b.Mountpoint) })
 	return list, nil
 }
 
-// onBlockDevice reports whether a mount is of a real disk: not of memory, the
-// network, or a file that is mounted like one (snaps, images).
+// onBlockDevice reports whether a mount is of a real disk: not of memory, the network
+// or a mounted file (snaps, images).
 func onBlockDevice(m disk.PartitionStat) bool {
 	return strings.HasPrefix(m.Device, "/dev/") && !strings.HasPrefix(m.Device, "/dev/loop") &&
 		!slices.Contains([]string{"squashfs", "erofs", "iso9660", "devtmpfs", "tmpfs"}, m.Fstype) &&
 		!strings.HasPrefix(m.Fstype, "fuse.")
 }
 
-// betterMount reports whether a says better than b where a device is mounted:
-// the whole of it before a part (a bind mount), a short path before a long one.
+// betterMount reports whether a is the better one of two mounts of a device: the whole
+// device before a part of it (a bind mount), a short path before a long one.
 func betterMount(a, b disk.PartitionStat) bool {
 	if bindA, bindB := slices.Contains(a.Opts, "bind"), slices.Contains(b.Opts, "bind"); bindA != bindB {
 		return bindB
@@ -108,25 +113,15 @@ func betterMount(a, b disk.PartitionStat) bool {
 	return len(a.Mountpoint) < len(b.Mountpoint)
 }
 
-// lastMountOn finds the mount that is visible where several lie upon another.
-func lastMountOn(all []disk.PartitionStat, mountpoint string) int {
-	for i, m := range slices.Backward(all) {
-		if m.Mountpoint == mountpoint {
-			return i
-		}
-	}
-	return -1
-}
-
-// isDirectory leaves out files that are mounted singly, as a container's
-// /etc/hosts is. What can't be looked at counts as a directory.
+// isDirectory reports whether a mount is a directory, not a single file such as
+// /etc/hosts in a container. A mount that can't be examined counts as a directory.
 func (r *Reader) isDirectory(mountpoint string) bool {
 	info, err := os.Stat(r.root + mountpoint)
 	return err != nil || info.IsDir()
 }
 
-// blockName is the kernel's name of a device: "nvme0n1p1" of
-// "/dev/nvme0n1p1", and what a link such as "/dev/disk/by-uuid/…" points to.
+// blockName is the kernel's name of a device: "nvme0n1p1" of "/dev/nvme0n1p1", or of a
+// link to it such as "/dev/disk/by-uuid/…".
 func (r *Reader) blockName(device string) string {
 	if strings.Count(device, "/") > 2 {
 		if target, err := filepath.EvalSymlinks(r.root + device); err == nil {

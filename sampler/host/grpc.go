@@ -17,23 +17,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxMessage bounds an answer over gRPC, in bytes: ten thousand containers are
+// maxMessage is the most that gRPC may answer, in bytes: ten thousand containers need
 // about half of it.
 const maxMessage = 16 << 20
 
-// quietGRPC keeps grpc-go from writing to stderr by itself: what fails comes
-// back as an error, and is logged once. It must be called before gRPC is used.
+// quietGRPC stops grpc-go from writing to stderr: failures are errors, which are logged
+// once. It must be called before gRPC is used.
 var quietGRPC = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
 var errConnectionOver = errors.New("the connection is over")
 
-// callSocket asks a gRPC service over a unix socket, over a connection that is
-// made for the question and ends with it: containers are asked about rarely.
-// Where the socket can't be opened the error says so as the system does; where
-// the service refuses, it is fs.ErrPermission; where it knows no such thing, or
-// has no such service, errUnknown.
+// callSocket asks a gRPC service over a unix socket. The connection serves one question,
+// since questions are rare. If the socket can't be opened, the error is the system's. It
+// wraps fs.ErrPermission if the service refuses, and is errUnknown if the service does
+// not know the object or the method.
 func callSocket(ctx context.Context, path string, ask func(grpc.ClientConnInterface) error) error {
 	socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Package host reads the machine around the GPUs: CPU, memory, disks and
-// network ([Reader.Read]), and what the system knows of the processes that use
-// a GPU ([Reader.Describe]). It is the one place that uses gopsutil, and reads
-// /proc itself where that is done for many processes at each reading.
+// Package host reads the machine around the GPUs: CPU, memory, disks and network
+// ([Reader.Read]), and what the system knows about the processes that use a GPU
+// ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
+// itself where each reading does that for many processes.
 //
-// It knows no GPU and no driver: whose processes are asked about is told by
-// the caller. It is written for Linux; elsewhere everything is absent, and the
-// errors say so.
+// It knows no GPU and no driver: the caller says which processes it asks about. It is
+// written for Linux; on other systems everything is absent, and the errors say so.
 package host
 
 import (
@@ -30,31 +29,28 @@ import (
 // ShowCommands says whose command lines are shown.
 type ShowCommands string
 
-// The choices. With root's rights "own" means root's own processes, and no
-// longer those of the person behind sudo.
+// The choices. Under sudo "own" means the processes of root.
 const (
-	ShowOwn  ShowCommands = "own"  // of the user that gpuwhy runs as (the effective one)
+	ShowOwn  ShowCommands = "own"  // of gpuwhy's effective user
 	ShowAll  ShowCommands = "all"  // of everybody
 	ShowNone ShowCommands = "none" // of nobody
 )
 
-// Config is what a Reader needs. Its zero is this machine, own commands, no
-// log.
+// Config is what a Reader needs. The zero value is this machine, own commands, no log.
 type Config struct {
-	// ShowCommands is ShowOwn where it is empty. Any other text that is not
-	// one of the choices shows nothing.
+	// ShowCommands is ShowOwn where it is empty. An unknown text shows nothing.
 	ShowCommands ShowCommands
-	// Root is where the machine's root directory is found, "/" where it is
-	// empty. In a container that has the host's mounted, "/host" say, it
-	// makes gpuwhy show the host's facts; /host/proc must be the host's own
-	// proc file system.
+	// Root is the machine's root directory, "/" where it is empty. In a
+	// container that has the host's root mounted, such as at "/host", gpuwhy
+	// then shows the host's facts; /host/proc must be the host's own proc file
+	// system.
 	Root string
 	Log  *slog.Logger
 }
 
-// minInterval is how far apart two readings are at least for a rate to be made
-// of them: the kernel counts CPU time in ticks of 10 ms. Readings closer than
-// that give the last rate again.
+// minInterval is the shortest time between two readings that gives a rate, since the
+// kernel counts CPU time in ticks of 10 ms. Readings closer than that repeat the last
+// rate.
 const minInterval = 200 * time.Millisecond
 
 // A Reader reads one machine. Its methods may be called by several goroutines.
@@ -63,7 +59,7 @@ type Reader struct {
 	show  ShowCommands
 	uid   int              // our effective user
 	now   func() time.Time // wall clock
-	hint  gpu.Advice       // why processes can't be told; zero if they can
+	hint  gpu.Advice       // why processes can't be identified; zero if they can
 	users users
 	names *names
 	// reservations are the kubelet's.
@@ -83,8 +79,7 @@ type Reader struct {
 	buf        []byte
 }
 
-// New returns a reader of one machine. Nothing can fail here: what can't be
-// read is said by Read.
+// New returns a reader of one machine. Read reports what can't be read.
 func New(cfg Config) *Reader {
 	quietGRPC()
 	r := &Reader{
@@ -98,7 +93,7 @@ func New(cfg Config) *Reader {
 	if r.show == "" {
 		r.show = ShowOwn
 	}
-	r.users = users{passwd: r.path("etc/passwd"), local: r.root == ""}
+	r.users = users{passwd: r.path("etc/passwd"), local: r.root == "", names: map[int]userName{}}
 	r.names = newNames(r.root, cfg.Log)
 	r.reservations = newReservations(r.root, cfg.Log)
 	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))
@@ -109,37 +104,34 @@ func New(cfg Config) *Reader {
 			Err:  gpu.ErrForeignPIDs,
 		}
 		if cfg.Log != nil {
-			cfg.Log.Warn("processes can't be told apart by pid here", "what", r.hint.What, "try", r.hint.Try)
+			cfg.Log.Warn("pids mean other processes here", "what", r.hint.What, "try", r.hint.Try)
 		}
 	}
 	return r
 }
 
-// Hint says why [Reader.Describe] can't tell who the processes are, and what
-// to do about it: gpuwhy runs in a pid namespace of its own, and the pids that
-// a driver reports are the host's. It is zero where all is well.
+// Hint says why [Reader.Describe] can't identify processes, and what to do about it:
+// gpuwhy runs in a pid namespace of its own, and a driver reports the pids of the
+// host. It is zero if Describe can.
 func (r *Reader) Hint() gpu.Advice { return r.hint }
 
-// Settle waits until the containers of the processes that were described have
-// their names, and devices their reservations, as far as runtimes and the
-// kubelet tell; a program that reads only once then describes them again. The
-// error is ctx's.
+// Settle waits until runtimes and the kubelet have answered about the containers of
+// the described processes and about reservations. A program that reads only once calls
+// Describe and Reserve again after that. The error is that of ctx.
 func (r *Reader) Settle(ctx context.Context) error {
 	return errors.Join(r.names.settle(ctx), r.reservations.settle(ctx))
 }
 
-// Close ends what is asked of container runtimes and of the kubelet. What is
-// not known by then stays unknown.
+// Close ends the questions to container runtimes and the kubelet.
 func (r *Reader) Close() error {
 	r.names.close()
 	r.reservations.close()
 	return nil
 }
 
-// Reserve fills in for whom the machine's devices are kept, in place; the lists
-// are not to be changed. The kubelet is asked beside the readings, every ten
-// seconds, so that the first time nothing is known; what it said holds for a
-// minute.
+// Reserve sets for whom the machine's devices are reserved; the caller must not change
+// the lists. The kubelet is asked beside the readings, every ten seconds, so the first
+// call knows nothing yet. An answer is valid for a minute.
 //
 // Source: v1.PodResourcesLister/List on the kubelet's socket
 // (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open.
@@ -163,9 +155,9 @@ func (r *Reader) gopsutil(ctx context.Context) context.Context {
 	})
 }
 
-// Read returns what can be read of the machine. A part that can't is absent
-// and named in the error, beside which the rest is still good. Rates are since
-// the previous call, and absent at the first.
+// Read returns what can be read about the machine. A part that can't be read is absent
+// and named in the error; the other parts are good. Rates are since the previous call,
+// and absent at the first.
 //
 // Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
 // and self/stat; statfs of each mounted disk; /sys/class/net; once cpuinfo and
@@ -179,10 +171,10 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	ctx = r.gopsutil(ctx)
 	var h gpu.Host
 	var errs []error
-	c := counters{}
+	r.rates.begin(r.now())
 	for _, part := range []struct {
 		name string
-		read func(context.Context, *gpu.Host, counters) error
+		read func(context.Context, *gpu.Host) error
 	}{
 		{"system", r.readStatic},
 		{"uptime", r.readUptime},
@@ -193,39 +185,16 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 		{"network", r.readNetworks},
 		{"gpuwhy itself", r.readSelf},
 	} {
-		if err := part.read(ctx, &h, c); err != nil {
+		if err := part.read(ctx, &h); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", part.name, err))
 		}
 	}
-	r.rates.take(r.now(), c)
-	r.fillRates(&h)
 	return h, errors.Join(errs...)
 }
 
-// fillRates sets what follows from two readings of counters.
-func (r *Reader) fillRates(h *gpu.Host) {
-	busy, all := r.rates.of(cpuBusy), r.rates.of(cpuAll)
-	if total := all.Or(0); total > 0 {
-		h.CPU = gpu.Map(busy, func(v float64) gpu.Percent { return gpu.Percent(min(100, 100*v/total)) })
-	}
-	h.Self.CPU = gpu.Map(r.rates.of(selfCPU), func(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) })
-	toRate := func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) }
-	for i := range h.Disks {
-		d := &h.Disks[i]
-		name := r.blockName(d.Device)
-		d.Read = gpu.Map(r.rates.of(diskRead(name)), toRate)
-		d.Write = gpu.Map(r.rates.of(diskWrite(name)), toRate)
-	}
-	for i := range h.Networks {
-		n := &h.Networks[i]
-		n.Received = gpu.Map(r.rates.of(netReceived(n.Name)), toRate)
-		n.Sent = gpu.Map(r.rates.of(netSent(n.Name)), toRate)
-	}
-}
-
-// readStatic reads what stays the same while the machine runs, until it has had
-// all of it once.
-func (r *Reader) readStatic(ctx context.Context, h *gpu.Host, _ counters) error {
+// readStatic reads what never changes while the machine runs, until it has read all of
+// it once.
+func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 	if r.static != nil {
 		*h = *r.static
 		return nil
@@ -254,7 +223,7 @@ func (r *Reader) hostname() (string, error) {
 	if r.root == "" {
 		return os.Hostname()
 	}
-	return r.line("etc/hostname") // the kernel would say the container's
+	return r.line("etc/hostname") // the kernel knows the container's name only
 }
 
 // osName is PRETTY_NAME of os-release.
@@ -274,13 +243,13 @@ func (r *Reader) osName() (string, error) {
 	return "", errors.New("no PRETTY_NAME in os-release")
 }
 
-// line returns a file of one line.
+// line returns the text of a file with one line.
 func (r *Reader) line(name string) (string, error) {
 	text, err := os.ReadFile(r.path(name))
 	return strings.TrimSpace(string(text)), err
 }
 
-func (r *Reader) readUptime(_ context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readUptime(_ context.Context, h *gpu.Host) error {
 	up, err := r.uptime()
 	if err == nil {
 		h.Uptime = gpu.Of(up)
@@ -288,7 +257,7 @@ func (r *Reader) readUptime(_ context.Context, h *gpu.Host, _ counters) error {
 	return err
 }
 
-// uptime is how long the kernel has counted, to 10 ms, sleep included.
+// uptime is the time since boot to 10 ms, sleep included.
 func (r *Reader) uptime() (time.Duration, error) {
 	text, err := r.line("proc/uptime")
 	if err != nil {
@@ -299,7 +268,7 @@ func (r *Reader) uptime() (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-func (r *Reader) readCPU(ctx context.Context, _ *gpu.Host, c counters) error {
+func (r *Reader) readCPU(ctx context.Context, h *gpu.Host) error {
 	times, err := cpu.TimesWithContext(ctx, false)
 	if err != nil {
 		return err
@@ -309,11 +278,15 @@ func (r *Reader) readCPU(ctx context.Context, _ *gpu.Host, c counters) error {
 	}
 	t := times[0] // guest time is in User already
 	busy := t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal
-	c[cpuBusy], c[cpuAll] = busy, busy+t.Idle+t.Iowait
+	all := r.rates.rate("all of the CPU", busy+t.Idle+t.Iowait).Or(0)
+	share := func(busy float64) gpu.Percent { return gpu.Percent(min(100, 100*busy/all)) }
+	if rate := r.rates.rate("busy CPU", busy); all > 0 {
+		h.CPU = gpu.Map(rate, share)
+	}
 	return nil
 }
 
-func (r *Reader) readLoad(ctx context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readLoad(ctx context.Context, h *gpu.Host) error {
 	avg, err := load.AvgWithContext(ctx)
 	if err != nil {
 		return err
@@ -322,7 +295,7 @@ func (r *Reader) readLoad(ctx context.Context, h *gpu.Host, _ counters) error {
 	return nil
 }
 
-func (r *Reader) readMemory(ctx context.Context, h *gpu.Host, _ counters) error {
+func (r *Reader) readMemory(ctx context.Context, h *gpu.Host) error {
 	m, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
 		return err
@@ -338,8 +311,8 @@ func (r *Reader) readMemory(ctx context.Context, h *gpu.Host, _ counters) error 
 	return nil
 }
 
-// readSelf reads what gpuwhy costs.
-func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
+// readSelf reads what gpuwhy itself uses.
+func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	text, err := os.ReadFile(r.path("proc/self/stat"))
 	if err != nil {
 		return err
@@ -349,24 +322,25 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host, c counters) error {
 		return err
 	}
 	h.Self.RSS = s.resident()
-	c[selfCPU] = float64(s.ticks)
+	h.Self.CPU = gpu.Map(r.rates.rate("own ticks", float64(s.ticks)), func(ticks float64) gpu.Percent {
+		return gpu.Percent(100 * ticks / ticksPerSecond)
+	})
 	return nil
 }
 
-// pidsAreOfAnotherNamespace reports whether the pids in this /proc are those
-// of a private pid namespace, so that a pid which a driver reports, which is
-// the host's, means another process here, or none.
+// pidsAreOfAnotherNamespace reports whether the pids in this /proc are those of a
+// private pid namespace. Then a pid of the host, which a driver reports, means another
+// process here, or none.
 //
-// The first namespace of a machine has the fixed number 0xEFFFFFFC
-// (PROC_PID_INIT_INO). A process in any other one sees the pids of an outer
-// one only where that one's proc file system is mounted; there NSpid in its
-// status has more than one number.
+// The first namespace of a machine has the fixed number 0xEFFFFFFC (PROC_PID_INIT_INO).
+// A process in another namespace sees the pids of an outer one only if the proc file
+// system of the outer one is mounted; then NSpid in its status has several numbers.
 func pidsAreOfAnotherNamespace(proc string) bool {
 	const first = "pid:[4026531836]"
 	self := filepath.Join(proc, "self")
 	status, err := os.ReadFile(filepath.Join(self, "status"))
 	if err != nil {
-		return false // no /proc: there is nothing to mistake
+		return false // there is no /proc
 	}
 	namespace, err := os.Readlink(filepath.Join(self, "ns/pid"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -375,8 +349,8 @@ func pidsAreOfAnotherNamespace(proc string) bool {
 	return namespace != first && len(fieldsOf(status, "NSpid:")) < 2
 }
 
-// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in
-// this /proc begin at our own group, and not at the machine's first
+// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in this
+// /proc begin at our own group, not at the machine's first one
 // (PROC_CGROUP_INIT_INO).
 func cgroupsAreOfAnotherNamespace(proc string) bool {
 	const first = "cgroup:[4026531835]"

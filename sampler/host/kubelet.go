@@ -16,23 +16,23 @@ import (
 
 const (
 	// reservedEvery is how often the kubelet is asked: a pod keeps its GPU
-	// for its life.
+	// as long as it lives.
 	reservedEvery = 10 * time.Second
-	// reservedFor is how long an answer holds while none follows.
+	// reservedFor is how long an answer is valid if none follows.
 	reservedFor = time.Minute
-	// maxReservations bounds what is kept of an answer.
+	// maxReservations is how much of an answer is kept.
 	maxReservations = 4096
 )
 
-// kubeletSockets are where the kubelet lists who holds what, below the root:
-// as everybody has it, k0s and MicroK8s.
+// kubeletSockets are where the kubelet lists who holds which device, below the root:
+// the usual place, then those of k0s and MicroK8s.
 var kubeletSockets = []string{
 	"var/lib/kubelet/pod-resources/kubelet.sock",
 	"var/lib/k0s/kubelet/pod-resources/kubelet.sock",
 	"var/snap/microk8s/common/var/lib/kubelet/pod-resources/kubelet.sock",
 }
 
-// reservations knows for which containers the kubelet keeps devices.
+// reservations knows for which containers the kubelet reserves devices.
 type reservations struct {
 	asker
 	held    holders
@@ -41,12 +41,12 @@ type reservations struct {
 	due     time.Time   // when to ask anew
 }
 
-// holders are who holds which device, by the UUID or PCI address that the
-// device plugin calls it by.
+// holders are who holds which device, by the UUID or PCI address that the device plugin
+// uses.
 type holders struct {
 	byID map[string][]gpu.Reservation
-	// unnamed: a GPU is held whose name tells nothing, so that of the others
-	// it can't be told that nobody holds them.
+	// unnamed: somebody holds a GPU whose name is not known, so that any GPU
+	// may be held.
 	unnamed bool
 }
 
@@ -56,8 +56,8 @@ func newReservations(root string, log *slog.Logger) *reservations {
 	return r
 }
 
-// fill sets who the devices are kept for, as far as it is known by now, and
-// sees to it that more will be.
+// fill sets for whom the devices are reserved, as far as it is known, and asks again if
+// it is time to.
 func (r *reservations) fill(devices []gpu.Device, now time.Time) {
 	if len(devices) == 0 {
 		return
@@ -89,13 +89,13 @@ func (r *reservations) work(now time.Time) {
 	case r.ctx.Err() == nil: // otherwise it is we who gave up
 		r.due, r.quality = now.Add(restFor), absence(err)
 		if !errors.Is(err, fs.ErrNotExist) {
-			r.complain("the kubelet", "the list of who holds GPUs can't be read", err)
+			r.complain("reservations of GPUs", "the kubelet", err)
 		}
 	}
 }
 
-// ask asks the first kubelet that listens: PodResourcesLister/List. The error
-// is fs.ErrNotExist where there is none.
+// ask asks the first kubelet that listens: PodResourcesLister/List. The error is
+// fs.ErrNotExist if there is none.
 func (r *reservations) ask() (holders, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.wait)
 	defer cancel()
@@ -133,7 +133,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 					})
 				}
 			}
-			// A claim (DRA) names a device by its driver's own counting.
+			// A claim (DRA) names a device as only its driver understands.
 			for _, claim := range container.GetDynamicResources() {
 				for _, resource := range claim.GetClaimResources() {
 					h.unnamed = h.unnamed || isGPU(resource.GetDriverName()+"/")
@@ -144,8 +144,8 @@ func newHolders(pods []*podresources.PodResources) holders {
 	return h
 }
 
-// isGPU reports whether a resource is one of a GPU's: "nvidia.com/gpu",
-// "nvidia.com/mig-1g.10gb", "amd.com/gpu", and so by the name of a driver.
+// isGPU reports whether a resource is a GPU or a part of one: "nvidia.com/gpu",
+// "nvidia.com/mig-1g.10gb", "amd.com/gpu", or named after a driver.
 func isGPU(resource string) bool {
 	vendor, what, _ := strings.Cut(resource, "/")
 	switch vendor {
@@ -157,9 +157,9 @@ func isGPU(resource string) bool {
 	return false
 }
 
-// add notes who holds a device. One that is shared between several (time
-// slices, MPS) has "::" and a number after its UUID, and may be held twice by
-// the same. Old drivers name an instance "MIG-GPU-<uuid>/1/0".
+// add records who holds a device. A shared device (time slices, MPS) has "::" and a
+// number after its UUID, and one container may hold it twice. Old drivers name an
+// instance "MIG-GPU-<uuid>/1/0".
 func (h *holders) add(id string, r gpu.Reservation) {
 	id, _, _ = strings.Cut(id, "::")
 	switch {
@@ -192,7 +192,7 @@ func (h *holders) of(d *gpu.Device) gpu.Reading[[]gpu.Reservation] {
 	case h.unnamed:
 		return gpu.Absent[[]gpu.Reservation](gpu.NotSupported)
 	case d.Modes.MIG.Or(false) && len(d.Instances) == 0:
-		return gpu.Reading[[]gpu.Reservation]{} // its instances have names that we don't know
+		return gpu.Reading[[]gpu.Reservation]{} // the names of its instances are not known
 	}
 	return gpu.Of(out)
 }

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// mask is what is shown in place of a secret.
+// mask replaces a secret.
 const mask = "***"
 
-// commandLine makes one line of arguments, fit to be shown: without control
-// characters, without the values of what looks like a secret, and not longer
-// than maxCommand. Masking is a help, not a promise. A secret is told by the
-// name before it (--token X, api_key=X, Authorization: X), by its shape (hf_…,
-// eyJ….….…), by the address that it is a part of (a webhook's), or by the
-// program that takes it (see passwordOptions): a bare word that looks like any
-// other, for a program that is not known, stays.
+// commandLine joins arguments to one line that can be shown: without control characters,
+// without values that look like secrets, and not longer than maxCommand. Masking is no
+// guarantee. It recognizes a secret by the name before it (--token X, api_key=X,
+// Authorization: X), by its shape (hf_…, eyJ….….…), by the address around it (a
+// webhook), or by the program that gets it (see passwordOptions). A plain word for an
+// unknown program stays.
 func commandLine(args []string) string {
 	args = slices.Clone(args)
 	for i := range args {
@@ -29,7 +28,7 @@ func commandLine(args []string) string {
 
 // maskSecrets masks in place.
 func maskSecrets(args []string) {
-	done := make([]bool, len(args)) // masked whole, for the name before it
+	done := make([]bool, len(args)) // masked completely, because of the name before
 	for i, arg := range args {
 		name, value, assigns := strings.Cut(arg, "=")
 		switch {
@@ -50,7 +49,7 @@ func maskSecrets(args []string) {
 	}
 }
 
-// Patterns of names with values within an argument, which may be a whole command
+// Patterns of names with values within one argument, which may be a whole command
 // ("sh -c …"), a header, a URL or JSON.
 var (
 	assignment = nameValue{
@@ -67,12 +66,12 @@ var (
 	}
 )
 
-// A nameValue has a name and what stands between it and its value, and the
-// value, which is looked for only where the name is that of a secret: so time
-// goes with the length of a text, whoever wrote it.
+// A nameValue has the pattern of a name and what follows it, and the pattern of the
+// value. The value is only searched for after the name of a secret, so that the time is
+// proportional to the length of any text.
 type nameValue struct{ name, value *regexp.Regexp }
 
-// Patterns of which all but the first group is masked.
+// Patterns of which everything but the first group is masked.
 var secretParts = []*regexp.Regexp{
 	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:)[^\s/]+@`),                  // a password in a URL
 	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[A-Za-z0-9_.~%-]{20,}@`),              // a token in the user's place
@@ -92,8 +91,8 @@ var secretParts = []*regexp.Regexp{
 	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----).*`),
 }
 
-// shaped are tokens that are known by their shape. The group "word" may be a
-// word of somebody's own as well ("hf_finetune"): see random.
+// shaped are tokens with a known shape. The group "word" may also be an ordinary word
+// ("hf_finetune"): see random.
 var shaped = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`sk-(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{8,}`, // OpenAI, Anthropic and others
 	`sk-[A-Za-z0-9]{12,}`,                  // OpenAI, of before
@@ -132,8 +131,8 @@ func maskWithin(text string) string {
 	})
 }
 
-// mask masks the values of secrets. Of what is none, the value is looked at in
-// turn: "--env=HF_TOKEN=…", "--verbose --token …".
+// mask masks the values of secrets. The value of another name may contain a name itself:
+// "--env=HF_TOKEN=…", "--verbose --token …".
 func (n nameValue) mask(text string) string {
 	var out strings.Builder
 	for {
@@ -163,13 +162,11 @@ type passwordOption struct {
 	option   string // "-p"
 	attached bool   // "-pX"
 	apart    bool   // "-p X"
-	after    string // only after this word, a command of the program's own
+	after    string // only after this word, a command of the program
 }
 
-// passwordOptions are those of programs by name. What "-p" means is the
-// program's own matter: a port, a partition, a prompt, a precision. So it is
-// the program that tells. mysql's "-p X" is a prompt for the password, and a
-// database.
+// passwordOptions are the options by program, since "-p" means a port, a partition, a
+// prompt or a precision elsewhere. For mysql "-p X" asks for the password of database X.
 var passwordOptions = func() map[string]passwordOption {
 	out := map[string]passwordOption{}
 	for names, o := range map[string]passwordOption{
@@ -190,12 +187,12 @@ var passwordOptions = func() map[string]passwordOption {
 	return out
 }()
 
-// maskOptions masks what short options hand over, in place: the password of a
-// program that is known, the password in "-u name:X", and after "-p" of any
-// other program what looks like no word, number, port, path or name.
+// maskOptions masks the values of short options, in place: the password of a known
+// program, the password in "-u name:X", and after "-p" of any other program a value that
+// looks like a password.
 func maskOptions(words []string) {
 	var program passwordOption
-	command := true // the word that program.after asks for was there
+	command := true // the word program.after was there
 	for i, word := range words {
 		if o, ok := passwordOptions[word[strings.LastIndexByte(word, '/')+1:]]; ok {
 			program, command = o, o.after == ""
@@ -229,8 +226,8 @@ func maskOptions(words []string) {
 	}
 }
 
-// maskLogin masks the password of "name:password", but not the group of
-// "1000:1000", nor an address.
+// maskLogin masks the password of "name:password", but neither the group of "1000:1000"
+// nor an address.
 func maskLogin(login string) string {
 	name, password, ok := strings.Cut(strings.Trim(login, `"'`), ":")
 	if !ok || name == "" || password == "" || name == password || strings.HasPrefix(password, "//") ||
@@ -240,9 +237,9 @@ func maskLogin(login string) string {
 	return name + ":" + mask
 }
 
-// passwordLike reports whether a word looks like a password and like nothing
-// else that programs take after "-p": it has letters, digits and a sign that
-// only passwords have, or small letters, capitals and digits with no sign.
+// passwordLike reports whether a word looks like a password and like nothing else that
+// follows "-p": it has letters, digits and a sign that only passwords have, or small
+// letters, capitals and digits without a sign.
 func passwordLike(word string) bool {
 	if len(word) < 8 || strings.ContainsAny(word, " /\\=:") {
 		return false
@@ -253,7 +250,7 @@ func passwordLike(word string) bool {
 	return digit && (odd && (small || capital) || plain && small && capital)
 }
 
-// random reports whether letters and digits are no word of any language.
+// random reports whether letters and digits don't look like a word.
 func random(word string) bool {
 	small, capital, digit := kinds(word)
 	return small && capital && digit || digit && len(word) >= 16
@@ -263,7 +260,7 @@ func kinds(word string) (small, capital, digit bool) {
 	return strings.ContainsFunc(word, unicode.IsLower), strings.ContainsFunc(word, unicode.IsUpper), strings.ContainsFunc(word, unicode.IsDigit)
 }
 
-// shellWord is a word of a command in one argument.
+// shellWord matches a word of a command in one argument.
 var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
 
 // maskCommand does what maskOptions does, in a command in one argument.
@@ -277,8 +274,8 @@ func maskCommand(text string) string {
 	})
 }
 
-// plainName reports whether a text can be the name of an option or a variable,
-// or a key of a configuration ("+trainer.api_key").
+// plainName reports whether a text can be the name of an option or a variable, or the key
+// of a configuration ("+trainer.api_key").
 func plainName(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+", r)
@@ -290,10 +287,10 @@ func isFlag(arg string) bool {
 	return strings.HasPrefix(arg, "--") || len(arg) == 2 && arg[0] == '-'
 }
 
-// Words of names: of a secret wherever they stand, and at the end of a name
-// alone, since "--token-ids" and "--auth-type" are none. What ends in
-// harmlessWords says where a secret is kept. Models have tokens and data has
-// keys, which ordinaryTokens and ordinaryKeys stand before.
+// Words in names of secrets: anywhere in the name, or only at its end, since
+// "--token-ids" and "--auth-type" are no secrets. A name that ends in one of harmlessWords
+// says where a secret is. Models have tokens and data has keys: the words ordinaryTokens
+// and ordinaryKeys precede those.
 var (
 	secretWords    = []string{"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"}
 	lastWords      = []string{"token", "key", "pass", "pwd", "auth", "authorization", "bearer", "cookie", "jwt", "authtoken", "accesstoken", "accesskey", "secretkey"}
@@ -302,8 +299,8 @@ var (
 	ordinaryKeys   = []string{"sort", "primary", "foreign", "group", "partition", "cache", "public", "input", "output", "label", "text", "image", "prompt", "data", "reward", "target", "feature", "state", "index", "json"}
 )
 
-// secret reports whether a value of that name is one. How many passes there are
-// is none, and what an API is, is told from its key by its looks.
+// secret reports whether the value of that name is a secret. A number of passes is none,
+// and the value of a name that ends in "api" must look like a key.
 func secret(name, value string) bool {
 	words := wordsOf(name)
 	switch {
@@ -315,8 +312,8 @@ func secret(name, value string) bool {
 	return true
 }
 
-// mayBeSecret reports whether a name such as "--hf-token", "apiKey" or
-// "wandb.api" is one that a secret can have.
+// mayBeSecret reports whether a name such as "--hf-token", "apiKey" or "wandb.api" can be
+// that of a secret.
 func mayBeSecret(name string) bool {
 	words := wordsOf(name)
 	if len(words) == 0 {
@@ -338,7 +335,7 @@ func mayBeSecret(name string) bool {
 	}
 }
 
-// wordsOf takes a name apart at signs, and where small letters meet a capital.
+// wordsOf splits a name at signs, and where a capital follows a small letter.
 func wordsOf(name string) []string {
 	var spaced strings.Builder
 	var before rune
@@ -355,9 +352,9 @@ func wordsOf(name string) []string {
 	return strings.Fields(strings.ToLower(spaced.String()))
 }
 
-// clean makes text fit to be shown: line breaks become spaces, and what is not
-// valid UTF-8, a control character, or turns the direction of writing becomes
-// the replacement character.
+// clean makes text safe to be shown: line breaks become spaces. Invalid UTF-8, control
+// characters and characters that change the direction of writing become the replacement
+// character.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -370,10 +367,10 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
 }
 
-// short makes a name fit to be shown.
+// short makes a name safe to be shown.
 func short(name string) string { return cut(clean(name), maxName) }
 
-// cut shortens text to that many bytes, the last of which say that it was cut.
+// cut shortens text to that many bytes, with "…" at the end.
 func cut(text string, limit int) string {
 	const more = "…"
 	if len(text) <= limit {

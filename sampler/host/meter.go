@@ -6,50 +6,41 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// counters are values that only grow, by what they count.
-type counters map[counter]float64
-
-type counter struct{ what, of string }
-
-var (
-	cpuBusy = counter{"cpu", "busy"} // seconds, of all processors together
-	cpuAll  = counter{"cpu", "all"}
-	selfCPU = counter{"self", "cpu"} // ticks
-)
-
-func diskRead(name string) counter    { return counter{"read", name} } // bytes
-func diskWrite(name string) counter   { return counter{"written", name} }
-func netReceived(name string) counter { return counter{"received", name} }
-func netSent(name string) counter     { return counter{"sent", name} }
-
-// A meter makes rates of counters.
+// A meter calculates the rates of counters that only grow.
 type meter struct {
-	at    time.Time
-	last  counters
-	rates map[counter]float64 // a second
+	at           time.Time
+	passed       time.Duration // since the reading before; 0 if this one repeats its rates
+	before, last map[string]float64
+	rates        map[string]float64 // a second
 }
 
-// take notes a reading. One that follows the last within minInterval is left
-// out, and the rates stay.
-func (m *meter) take(now time.Time, c counters) {
-	passed := now.Sub(m.at)
-	if m.last != nil && passed >= 0 && passed < minInterval {
+// begin begins a reading. Within minInterval after the last one the rates stay.
+func (m *meter) begin(now time.Time) {
+	m.passed = now.Sub(m.at)
+	if m.last != nil && m.passed >= 0 && m.passed < minInterval {
+		m.passed = 0
 		return
 	}
-	rates := make(map[counter]float64, len(c))
-	for k, v := range c {
-		// A counter that went back began anew: the device was replaced.
-		if before, ok := m.last[k]; ok && v >= before && passed > 0 {
-			rates[k] = (v - before) / passed.Seconds()
-		}
-	}
-	m.at, m.last, m.rates = now, c, rates
+	m.at, m.before = now, m.last
+	m.last, m.rates = map[string]float64{}, map[string]float64{}
 }
 
-// of returns the rate of a counter, absent where it was not read twice.
-func (m *meter) of(c counter) gpu.Reading[float64] {
-	if v, ok := m.rates[c]; ok {
-		return gpu.Of(v)
+// rate takes a counter and returns its rate, absent if the counter was not read twice
+// or was reset, as that of a device that was replaced.
+func (m *meter) rate(counter string, v float64) gpu.Reading[float64] {
+	if m.passed != 0 {
+		m.last[counter] = v
+		if before, ok := m.before[counter]; ok && v >= before && m.passed > 0 {
+			m.rates[counter] = (v - before) / m.passed.Seconds()
+		}
+	}
+	if rate, ok := m.rates[counter]; ok {
+		return gpu.Of(rate)
 	}
 	return gpu.Reading[float64]{}
+}
+
+// bytes is the rate of a counter of bytes.
+func (m *meter) bytes(counter string, v uint64) gpu.Reading[gpu.BytesPerSecond] {
+	return gpu.Map(m.rate(counter, float64(v)), func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) })
 }

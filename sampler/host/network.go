@@ -13,9 +13,9 @@ import (
 	"github.com/shirou/gopsutil/v3/net"
 )
 
-// readNetworks lists the interfaces that are up, without the loopback and
-// without those that containers and virtual machines bring along.
-func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host, c counters) error {
+// readNetworks lists the interfaces that are up, without the loopback and those of
+// containers and virtual machines.
+func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
 	file := r.path("proc/net/dev")
 	if r.root != "" {
 		file = r.path("proc/1/net/dev") // net is a link to our own network namespace
@@ -38,17 +38,18 @@ func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host, c counters) erro
 		}
 		h.Networks = append(h.Networks, gpu.Interface{
 			Name:          n.Name,
+			Received:      r.rates.bytes(n.Name+" received", n.BytesRecv),
+			Sent:          r.rates.bytes(n.Name+" sent", n.BytesSent),
 			ReceivedTotal: gpu.Of(gpu.Bytes(n.BytesRecv)),
 			SentTotal:     gpu.Of(gpu.Bytes(n.BytesSent)),
 		})
-		c[netReceived(n.Name)], c[netSent(n.Name)] = float64(n.BytesRecv), float64(n.BytesSent)
 	}
 	slices.SortFunc(h.Networks, func(a, b gpu.Interface) int { return cmp.Compare(a.Name, b.Name) })
 	return errors.Join(errs...)
 }
 
-// virtualPrefixes begin the names that container and virtual machine software
-// gives to its interfaces. What they carry is counted on a real one too.
+// virtualPrefixes begin the names that container and virtual machine software gives to
+// its interfaces. A real interface counts their traffic too.
 var virtualPrefixes = []string{
 	"veth", "docker", "br-", "virbr", "vnet", "tap", "cni", "cali", "flannel", "cilium", "lxc", "lxdbr",
 	"incusbr", "podman", "kube-ipvs", "nodelocaldns", "dummy", "ifb", "tunl", "sit",
@@ -59,7 +60,7 @@ func virtual(name string) bool {
 }
 
 // isUp reports whether an interface is up and no loopback, by its flags
-// (/sys/class/net/<name>/flags). Drivers that know no link state say "unknown".
+// (/sys/class/net/<name>/flags). A driver without link state reports "unknown".
 func (r *Reader) isUp(name string) (bool, error) {
 	const up, loopback = 0x1, 0x8 // IFF_UP, IFF_LOOPBACK
 	text, err := r.line("sys/class/net/" + name + "/flags")

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownerOf returns the user whose file it is.
+// ownerOf returns the owner of a file.
 func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -16,6 +16,6 @@ func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	return int(s.Uid), true
 }
 
-// noSuchProcess is what reading a process's files says that has ended since
-// they were opened.
+// noSuchProcess is the error of reading a file of a process that has ended since the
+// file was opened.
 const noSuchProcess = syscall.ESRCH

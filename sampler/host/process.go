@@ -16,25 +16,24 @@ import (
 )
 
 const (
-	// ticksPerSecond is USER_HZ, in which the kernel counts CPU and start
-	// times for programs: 100 on all that GPUs run in.
+	// ticksPerSecond is USER_HZ, the unit of CPU and start times: 100 on every
+	// system that GPUs run in.
 	ticksPerSecond = 100
 	tick           = time.Second / ticksPerSecond
-	// refreshAfter is how long a process's name, user, command and control
-	// group are kept: all may change. It is longer by up to as much again, so
-	// that not all are read anew at once.
+	// refreshAfter is how long the name, user, command and control group of a
+	// process are kept, since all may change. Each process adds up to as much
+	// again, so that not all are read at the same time.
 	refreshAfter = 30 * time.Second
-	// sweepEvery is how often processes that are no longer asked about are
-	// looked at, and forgotten once they have ended, and how often the clock
-	// is compared with the kernel's.
+	// sweepEvery is how often processes are forgotten that have ended, and how
+	// often the clock is compared with the kernel's.
 	sweepEvery = time.Minute
 	// maxCommand is how much of a command line is kept, in bytes.
 	maxCommand = 4 << 10
-	// commLimit is the length at which the kernel cuts a process's name.
+	// commLimit is the length to which the kernel cuts the name of a process.
 	commLimit = 15
 )
 
-// A process is what is known of a pid since a start time.
+// A process is what is known about the process that has a pid since a start time.
 type process struct {
 	start uint64 // ticks since boot: with the pid, the process's identity
 	comm  string // as the facts were read
@@ -47,28 +46,28 @@ type process struct {
 	asked bool // since the last sweep
 }
 
-// Describe fills in the Facts of processes of this machine, in place. It may
-// be called several times for one reading, such as once for each device.
+// Describe sets the Facts of processes of this machine. It may be called several times
+// for one reading, such as once for each device.
 //
-//   - Facts of a pid are kept, and given only while the pid has the same start
-//     time: a process that took over another's pid gets its own.
-//   - CPU is since the previous call for the process, absent at the first.
-//   - Command is NotPermitted unless Config.ShowCommands allows it, has the
-//     values of arguments that look like secrets masked, and at most 4 KiB.
+//   - Describe keeps facts, and uses them only while the pid has the same start time:
+//     a new process with the pid of an old one gets facts of its own.
+//   - CPU is since the previous call for the process, and absent at the first.
+//   - Command is NotPermitted unless Config.ShowCommands allows it. Values of arguments
+//     that look like secrets are masked, and it has at most 4 KiB.
 //   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
-//   - A process that has ended has none of the facts (NotReported) but that it
-//     does not exist; one that the system hides from us has none either
-//     (NotPermitted), and where that can't be told apart, nothing is said.
-//   - The names of containers and pods come from their runtime, which is asked
-//     beside the readings: they are there some readings later.
-//   - Where pids are those of another namespace (see [Reader.Hint]) nothing is
-//     filled in, and when ctx ends nothing more.
+//   - Of a process that has ended the only fact is that it does not exist, the others
+//     are NotReported. Those of a process that the system hides are NotPermitted. Where
+//     the two can't be distinguished, Exists is absent too.
+//   - The names of containers and pods come from their runtime, which is asked beside
+//     the readings, so they are there some readings later.
+//   - Describe sets nothing if the pids are those of another namespace (see
+//     [Reader.Hint]), and stops when ctx ends.
 //
-// Looking up a user who is not in /etc/passwd asks the system's name service,
-// which may take a while, once in a while.
+// For a user who is not in /etc/passwd it asks the system's name service from time to
+// time, which may be slow.
 //
-// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup now and
-// then; what runtimes say of containers (see names).
+// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup from time to time;
+// the runtimes of containers (see names).
 func (r *Reader) Describe(ctx context.Context, ps []gpu.Process) {
 	r.describing.Lock()
 	defer r.describing.Unlock()
@@ -113,8 +112,8 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	return p.facts
 }
 
-// measure sets the CPU share since the previous measurement. One that follows
-// within minInterval is left out, and the share stays.
+// measure sets the CPU share since the previous measurement. Within minInterval the
+// share stays.
 func (p *process) measure(ticks uint64, now time.Time) {
 	passed := now.Sub(p.at)
 	switch {
@@ -129,9 +128,8 @@ func (p *process) measure(ticks uint64, now time.Time) {
 	p.at, p.ticks = now, ticks
 }
 
-// noteBoot works out when the kernel began to count. The result is kept as long
-// as it is about right, so that processes keep their start times to the tick;
-// it changes when someone sets the clock.
+// noteBoot calculates the boot time. The result is kept as long as it is about right, so
+// that the start times of processes never change; it changes when someone sets the clock.
 func (r *Reader) noteBoot(now time.Time) {
 	const right = time.Second
 	up, err := r.uptime()
@@ -162,15 +160,15 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 		p.facts.Command = gpu.Absent[string](gpu.NotPermitted)
 	case argsErr != nil:
 		p.facts.Command = gpu.Absent[string](absence(argsErr))
-	case len(args) == 0: // a thread of the kernel, or a process that has just ended
+	case len(args) == 0: // a kernel thread, or a process that has just ended
 		p.facts.Command = gpu.Reading[string]{}
 	default:
 		p.facts.Command = gpu.Of(commandLine(args))
 	}
 }
 
-// fullName is the kernel's name for the process, or the program's file name
-// where that is longer than the kernel keeps.
+// fullName is the kernel's name for the process, or the file name of the program if the
+// kernel has cut it.
 func fullName(comm string, args []string) string {
 	if len(comm) < commLimit || len(args) == 0 {
 		return comm
@@ -183,7 +181,7 @@ func fullName(comm string, args []string) string {
 	return comm
 }
 
-// locate reads what the process belongs to.
+// locate reads the control groups, and so what the process belongs to.
 func (r *Reader) locate(pid int, p *process) {
 	f := &p.facts
 	text, err := r.read(pid, "cgroup")
@@ -197,16 +195,16 @@ func (r *Reader) locate(pid int, p *process) {
 	p.place.fill(f)
 }
 
-// factsAbsent says of all facts why they are absent.
+// factsAbsent returns facts that are all absent because of err.
 func (r *Reader) factsAbsent(pid int, err error) gpu.ProcessFacts {
 	facts := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
 	facts.Exists = r.exists(pid, err)
 	return facts
 }
 
-// exists tells from the error of reading a process's stat whether there is such
-// a process. A proc file system mounted with hidepid=invisible shows no process
-// of others, the first one neither: nothing can be told then.
+// exists reports whether there is a process, by the error of reading its stat. Nothing
+// is known if the proc file system is mounted with hidepid=invisible, which hides the
+// processes of others, also the first one.
 func (r *Reader) exists(pid int, err error) gpu.Reading[bool] {
 	switch {
 	case pid <= 0:
@@ -222,7 +220,7 @@ func (r *Reader) exists(pid int, err error) gpu.Reading[bool] {
 	return gpu.Of(false)
 }
 
-// absence is why a reading is absent where its file or service answered this.
+// absence is why a reading is absent after this error.
 func absence(err error) gpu.Quality {
 	if errors.Is(err, os.ErrPermission) {
 		return gpu.NotPermitted
@@ -230,8 +228,8 @@ func absence(err error) gpu.Quality {
 	return gpu.NotReported
 }
 
-// sweep forgets processes that nobody asks about and that have ended, and
-// looks at the clock.
+// sweep forgets processes that have ended and that nobody asks about, and checks the
+// clock.
 func (r *Reader) sweep(now time.Time) {
 	if now.Sub(r.swept).Abs() < sweepEvery {
 		return
@@ -259,7 +257,7 @@ func (r *Reader) stat(pid int) (procStat, error) {
 	return parseStat(text)
 }
 
-// owner is the process's effective user.
+// owner is the effective user of a process.
 func (r *Reader) owner(pid int) (int, error) {
 	text, err := r.read(pid, "status")
 	if err != nil {
@@ -273,7 +271,7 @@ func (r *Reader) owner(pid int) (int, error) {
 	return strconv.Atoi(string(ids[effective]))
 }
 
-// arguments reads the process's command line, up to 64 KiB of it.
+// arguments reads the command line of a process, up to 64 KiB.
 func (r *Reader) arguments(pid int) ([]string, error) {
 	text, err := r.read(pid, "cmdline")
 	text = bytes.TrimRight(text, "\x00 ")
@@ -307,7 +305,7 @@ func (r *Reader) read(pid int, name string) ([]byte, error) {
 	return r.buf[:n], nil
 }
 
-// procStat is what we use of /proc/<pid>/stat.
+// procStat is what is used of /proc/<pid>/stat.
 type procStat struct {
 	comm  string
 	ticks uint64 // of CPU, user and system
@@ -315,9 +313,8 @@ type procStat struct {
 	rss   gpu.Bytes
 }
 
-// resident is the process's memory. The kernel counts it for each processor
-// and adds up late: a small process can seem to have none at first, which is
-// not true of any program, and says nothing.
+// resident is the memory of the process. The kernel adds up the counts of processors
+// late, so that a small process can have 0 at first, which is never true.
 func (s *procStat) resident() gpu.Reading[gpu.Bytes] {
 	if s.rss == 0 {
 		return gpu.Reading[gpu.Bytes]{}
@@ -325,8 +322,8 @@ func (s *procStat) resident() gpu.Reading[gpu.Bytes] {
 	return gpu.Of(s.rss)
 }
 
-// parseStat reads the line of /proc/<pid>/stat. The name in it may contain
-// anything, spaces and parentheses too.
+// parseStat reads the line of /proc/<pid>/stat. The name in it may contain spaces and
+// parentheses.
 func parseStat(text []byte) (procStat, error) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {

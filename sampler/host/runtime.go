@@ -21,23 +21,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// namesFor is how long an answer is kept, also that a runtime knows no such
-// container. A container may be given another name.
+// namesFor is how long an answer is kept, also if no runtime knows the container. A
+// container may get another name.
 const namesFor = 10 * time.Minute
 
-// names knows what containers are called, by asking their runtimes. A container of
-// which it has not heard is put in a queue, and its name is there some readings
-// later.
+// names knows the names of containers, by asking their runtimes. A new container is put
+// in a queue, and its name is there some readings later.
 //
-// Runtimes are only asked, over their unix sockets: Docker's API, which Podman
-// speaks too, and CRI-O's inspection, with GET; the container runtime interface
-// (CRI) of containerd and CRI-O and containerd's own API, over gRPC. Or their
-// files are read: containerd's bundles.
+// It only reads, over the unix sockets of the runtimes: with GET from Docker's API, which
+// Podman has too, and from CRI-O's inspection; with gRPC from the container runtime
+// interface (CRI) of containerd and CRI-O and from containerd's own API. It also reads the
+// files of containerd's bundles.
 type names struct {
 	asker
 	known   map[namesKey]*named
 	queue   []question
-	resting map[string]time.Time // ways, until when
+	resting map[string]time.Time // ways that are not used until then
 }
 
 type namesKey struct {
@@ -46,21 +45,20 @@ type namesKey struct {
 	pod                 bool
 }
 
-// named is what is known of a container.
+// named is what is known about a container.
 type named struct {
 	answer
-	due   time.Time // when to ask anew
-	asked time.Time // by a reading
+	due   time.Time // when to ask a runtime again
+	asked time.Time // when a reading last asked
 }
 
-// An answer is what a runtime says of a container and its pod.
+// An answer is what a runtime knows about a container and its pod.
 type answer struct {
 	name, image                      gpu.Reading[string]
 	podNamespace, podName, podMember gpu.Reading[string]
 }
 
-// A question is one container to ask about. It carries the time of the reading
-// that asked.
+// A question is a container to ask about, with the time of the reading that asked.
 type question struct {
 	key namesKey
 	now time.Time
@@ -72,7 +70,7 @@ func newNames(root string, log *slog.Logger) *names {
 	return n
 }
 
-// fill sets what is known of the container's and the pod's names.
+// fill sets the names of the container and the pod, as far as they are known.
 func (n *names) fill(f *gpu.ProcessFacts, p *place, now time.Time) {
 	if p.container.None() {
 		return
@@ -87,7 +85,7 @@ func (n *names) fill(f *gpu.ProcessFacts, p *place, now time.Time) {
 	}
 }
 
-// of returns what is known of a container, and sees to it that more will be.
+// of returns what is known about a container, and asks again if it is time to.
 func (n *names) of(p *place, now time.Time) answer {
 	if p.container.Runtime == gpu.RuntimeLXC || p.container.Runtime == gpu.RuntimeNspawn {
 		return answer{name: gpu.Of(p.container.ID), image: gpu.Absent[string](gpu.NotSupported)}
@@ -109,7 +107,7 @@ func (n *names) of(p *place, now time.Time) answer {
 	return k.answer
 }
 
-// forget drops containers of which nobody has asked for a while.
+// forget drops containers that no reading has asked about for a while.
 func (n *names) forget(now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,8 +118,8 @@ func (n *names) forget(now time.Time) {
 	}
 }
 
-// work asks until there is nothing left to ask. One at a time is enough:
-// containers live long, and a dead socket costs its deadline once.
+// work asks until the queue is empty. One question at a time is enough: containers live
+// long, and a dead socket costs its deadline once.
 func (n *names) work() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,7 +134,7 @@ func (n *names) work() {
 			if final {
 				keep = namesFor
 			}
-			// What was known stays while nobody answers.
+			// The last answer stays while nobody answers.
 			if final || !k.name.Present() {
 				k.answer = a
 			}
@@ -146,11 +144,11 @@ func (n *names) work() {
 	n.queue, n.working = nil, nil
 }
 
-// errUnknown is a runtime's answer that it has no such container.
+// errUnknown is the answer of a runtime that does not know a container.
 var errUnknown = errors.New("the runtime knows no such container")
 
-// ask asks each runtime that may know the container. It is final where one
-// knew it, or all that could be asked said that they don't.
+// ask asks each runtime that may know the container. The answer is final if one knew it,
+// or if all could be asked and none did.
 func (n *names) ask(q question) (a answer, final bool) {
 	final = true
 	quality := gpu.NotReported
@@ -159,12 +157,17 @@ func (n *names) ask(q question) (a answer, final bool) {
 			final = false
 			continue
 		}
-		a, err := n.try(w, &q.key)
+		err := ownSocket(w.path, w.owner)
+		if err == nil {
+			ctx, cancel := context.WithTimeout(n.ctx, n.wait)
+			a, err = w.ask(ctx, w.path, &q.key)
+			cancel()
+		}
 		switch {
 		case err == nil:
 			return a, true
 		case errors.Is(err, errUnknown), errors.Is(err, fs.ErrNotExist):
-			continue // asked in vain, or not installed
+			continue // does not know it, or is not installed
 		}
 		final, quality = false, max(quality, absence(err))
 		n.rest(w.name, q.now, err)
@@ -173,18 +176,18 @@ func (n *names) ask(q question) (a answer, final bool) {
 	return answer{none, none, none, none, none}, final
 }
 
-// A way is one place where a container may be known.
+// A way is one place to ask about a container.
 type way struct {
-	// name is what rests when it fails: the service on a socket, or the
-	// folder of a file.
+	// name is the unit that is not used for a while after a failure: the service
+	// on a socket, or the folder of a file.
 	name  string
 	path  string // of a socket or a file, below the root
 	ask   func(ctx context.Context, path string, k *namesKey) (answer, error)
-	owner int // of whom the socket must be; -1: whoever may put one there
+	owner int // who must own the socket; -1: anybody
 }
 
-// Where the machine's runtimes listen, below the root. K3s, RKE2, k0s and
-// MicroK8s bring a containerd of their own.
+// Where the machine's runtimes listen, below the root. K3s, RKE2, k0s and MicroK8s have
+// a containerd of their own.
 var (
 	dockerSockets     = []string{"run/docker.sock", "var/run/docker.sock"}
 	podmanSockets     = []string{"run/podman/podman.sock"}
@@ -195,7 +198,7 @@ var (
 	}
 )
 
-// ways lists who may know a container, the likeliest first.
+// ways lists where to ask about a container, the likeliest place first.
 func (n *names) ways(k *namesKey) []way {
 	var out []way
 	add := func(kind string, ask func(context.Context, string, *namesKey) (answer, error), paths ...string) {
@@ -205,9 +208,9 @@ func (n *names) ways(k *namesKey) []way {
 		}
 	}
 	is := func(runtime string) bool { return k.runtime == runtime || k.runtime == "" }
-	// A user's containers are known to that user's runtime alone, and the
-	// machine's are not asked: anyone can give a control group of his own
-	// the name of someone else's container.
+	// Only a user's own runtimes are asked about that user's containers, not
+	// the machine's: users can give their control groups the name of somebody
+	// else's container.
 	if k.owner >= 0 {
 		own := "run/user/" + strconv.Itoa(k.owner)
 		if k.runtime != gpu.RuntimePodman {
@@ -248,8 +251,8 @@ const (
 
 var namespaceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,75}$`)
 
-// namespaces are those of containerd's that the container may be in: the one
-// that its control group names, or else those in use everywhere.
+// namespaces are those of containerd that the container may be in: the one that its
+// control group names, or else the usual ones.
 func (k *namesKey) namespaces() []string {
 	switch {
 	case k.pod:
@@ -261,7 +264,7 @@ func (k *namesKey) namespaces() []string {
 	}
 }
 
-// bundles are the folders where containerd keeps what it made of containers.
+// bundles are the folders where containerd keeps the files of containers.
 func (k *namesKey) bundles() []string {
 	var out []string
 	for _, state := range []string{"run/containerd", "run/k3s/containerd"} {
@@ -272,7 +275,7 @@ func (k *namesKey) bundles() []string {
 	return out
 }
 
-// rests reports whether a way is left alone.
+// rests reports whether a way is not to be used now.
 func (n *names) rests(name string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -280,7 +283,7 @@ func (n *names) rests(name string, now time.Time) bool {
 	return ok && now.Before(until)
 }
 
-// rest leaves a way alone for a while, and says so once.
+// rest stops using a way for a while, and logs it once.
 func (n *names) rest(name string, now time.Time, err error) {
 	if n.ctx.Err() != nil {
 		return // it is we who gave up
@@ -288,20 +291,11 @@ func (n *names) rest(name string, now time.Time, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.resting[name] = now.Add(restFor)
-	n.complain(name, "containers' names can't be read", err)
+	n.complain("names of containers", name, err)
 }
 
-func (n *names) try(w way, k *namesKey) (answer, error) {
-	if err := ownSocket(w.path, w.owner); err != nil {
-		return answer{}, err
-	}
-	ctx, cancel := context.WithTimeout(n.ctx, n.wait)
-	defer cancel()
-	return w.ask(ctx, w.path, k)
-}
-
-// ownSocket refuses what a user has put in place of a socket of his own, such
-// as a link to another service's. Below 0 is the machine's socket.
+// ownSocket checks that a path is a socket of the user's own, not for example a link to
+// the socket of another service. It accepts everything for a uid below 0.
 func ownSocket(path string, uid int) error {
 	if uid < 0 {
 		return nil
@@ -316,7 +310,7 @@ func ownSocket(path string, uid int) error {
 	return nil
 }
 
-// inspection is what is used of an answer about a container.
+// inspection is what is used of a JSON answer about a container.
 type inspection struct {
 	Name, Image string
 	Labels      map[string]string
@@ -343,8 +337,8 @@ func askCRIO(ctx context.Context, socket string, k *namesKey) (answer, error) {
 	return newAnswer(c.Name, c.Image, c.Labels), nil
 }
 
-// readBundle reads the annotations that containerd gave the container. The
-// rest of the file, with the environment in it, is not looked at.
+// readBundle reads the annotations that containerd gave the container. The other parts
+// of the file, such as the environment, are not used.
 func readBundle(_ context.Context, path string, _ *namesKey) (answer, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -373,8 +367,8 @@ const (
 	podMemberLabel    = "io.kubernetes.container.name"
 )
 
-// newAnswer makes an answer of what a runtime says. The kubelet's name for a
-// container is shorter than the one that it gave the runtime.
+// newAnswer returns an answer with the kubelet's name for the container if it has one,
+// since that is shorter than the name that the runtime knows.
 func newAnswer(name, image string, labels map[string]string) answer {
 	return answer{
 		name: said(cmp.Or(labels[podMemberLabel], name)), image: said(image),
@@ -389,7 +383,7 @@ func said(text string) gpu.Reading[string] {
 	return gpu.Of(short(text))
 }
 
-// get asks over a unix socket, and decodes the JSON of the answer.
+// get sends a request over a unix socket, and decodes the JSON of the answer.
 func get(ctx context.Context, socket, path string, into any) error {
 	client := http.Client{
 		Transport: &http.Transport{

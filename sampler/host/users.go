@@ -25,19 +25,16 @@ type userName struct {
 
 // name returns a user's name, or the number where there is none.
 func (u *users) name(uid int, now time.Time) string {
-	if known, ok := u.names[uid]; ok && now.Sub(known.at) < userFor {
-		return known.name
+	known, ok := u.names[uid]
+	if !ok || now.Sub(known.at) >= userFor {
+		known = userName{u.lookUp(strconv.Itoa(uid)), now}
+		u.names[uid] = known
 	}
-	name := u.lookUp(strconv.Itoa(uid))
-	if u.names == nil {
-		u.names = map[int]userName{}
-	}
-	u.names[uid] = userName{name, now}
-	return name
+	return known.name
 }
 
-// lookUp looks in the file first, which costs little and works below another
-// root, then asks the system.
+// lookUp looks in the file first, which is cheap and works below another root, then asks
+// the system.
 func (u *users) lookUp(uid string) string {
 	if text, err := os.ReadFile(u.passwd); err == nil {
 		for line := range strings.Lines(string(text)) {

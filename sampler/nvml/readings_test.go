@@ -333,7 +333,7 @@ func TestStale(t *testing.T) {
 	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	d := readOne(t, source(t, m))
 	before := d.Fans.Fans[0].Commanded
-	faded := d.Readings.Stale()
+	faded := d.Stale()
 	for name, q := range map[string]gpu.Quality{
 		"utilization": faded.Utilization.GPU.Quality(),
 		"fan":         faded.Fans.Fans[0].Commanded.Quality(),

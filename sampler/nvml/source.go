@@ -79,6 +79,7 @@ func (s *Source) LibraryLoaded() bool {
 // gpu.ErrNoDevices. Devices that sleep are returned beside the error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards := s.kernel.cards()
+	awake := func(c card) bool { return !c.asleep() }
 	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
 		s.pauses = pauses{}
 		return s.snapshot(s.set.Read(ctx, s.sleepers(cards))), nil
@@ -88,13 +89,14 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	sess, err := s.attach(ctx, cards)
 	if err != nil {
-		return s.beside(ctx, cards), err
+		if asleep := s.sleepers(cards); len(asleep) > 0 {
+			return s.snapshot(s.set.Read(ctx, asleep)), err
+		}
+		return nil, err
 	}
 	devices := s.set.Read(ctx, sess.devices())
 	return s.judge(sess, cards, devices)
 }
-
-func awake(c card) bool { return !c.asleep() }
 
 // sleepers are the cards that sleep, which may not be asked anything.
 func (s *Source) sleepers(cards []card) []perdevice.Device {
@@ -119,14 +121,6 @@ func (s *Source) identity(c card) gpu.Identity {
 		}
 	}
 	return c.identity()
-}
-
-// beside is what is known without a driver: the cards that sleep, if any.
-func (s *Source) beside(ctx context.Context, cards []card) *gpu.Snapshot {
-	if asleep := s.sleepers(cards); len(asleep) > 0 {
-		return s.snapshot(s.set.Read(ctx, asleep))
-	}
-	return nil
 }
 
 // leaveAlone returns the devices as they were last, without a driver call.
@@ -181,11 +175,9 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 // long or hang, and that device must not wait.
 func allFail(devices []gpu.Device) bool {
 	answers := func(d gpu.Device) bool { return d.State == gpu.StateOK }
-	return slices.ContainsFunc(devices, failing) && !slices.ContainsFunc(devices, answers)
+	refused := func(d gpu.Device) bool { return codeOf(&d).failure() }
+	return slices.ContainsFunc(devices, refused) && !slices.ContainsFunc(devices, answers)
 }
-
-// failing reports whether the driver refuses a device that it lists.
-func failing(d gpu.Device) bool { return codeOf(&d).failure() }
 
 // mayDoze reports whether the system would power all cards down if the session ended.
 func (s *Source) mayDoze(sess *session, cards []card, devices []gpu.Device) bool {
@@ -391,15 +383,14 @@ func (s *Source) start(what string, work func() error) {
 	go func() {
 		defer close(j.done)
 		j.err = work()
-		s.mu.Lock()
-		s.job = nil
-		orphan := s.session
-		if s.closed {
-			s.session = nil
-		}
-		closed := s.closed
-		s.mu.Unlock()
-		if closed && orphan != nil {
+		var orphan *session
+		s.locked(func() {
+			s.job = nil
+			if s.closed {
+				orphan, s.session = s.session, nil
+			}
+		})
+		if orphan != nil {
 			orphan.end(s.cfg.Log)
 		}
 	}()
@@ -450,26 +441,15 @@ func (s *Source) announce(sess *session) {
 // Close releases the driver. It waits up to a second for the library to be shut down,
 // but not for a call that hangs. Read returns an error from then on.
 func (s *Source) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	s.mu.Unlock()
+	s.locked(func() { s.closed = true })
 	s.set.Close(s.letGo)
-	s.mu.Lock()
-	j := s.job
-	s.mu.Unlock()
-	if j == nil {
-		return nil
-	}
-	const moment = time.Second
-	enough := time.NewTimer(min(moment, time.Until(j.began.Add(s.cfg.Deadline))))
-	defer enough.Stop()
-	select {
-	case <-j.done:
-	case <-enough.C:
+	var j *job
+	s.locked(func() { j = s.job })
+	if j != nil {
+		select {
+		case <-j.done:
+		case <-time.After(min(time.Second, time.Until(j.began.Add(s.cfg.Deadline)))):
+		}
 	}
 	return nil
 }

@@ -186,7 +186,7 @@ func TestNothingIsMeasuredAsleep(t *testing.T) {
 // fall asleep is stale, and so is its time.
 func TestThroughputLeftAlone(t *testing.T) {
 	d := readOne(t, source(t, machine(t, fakenvml.RTX4090()), measured))
-	a := d.Readings.Stale().Activity
+	a := d.Stale().Activity
 	if a.PCIeSent.Quality() != gpu.Stale || a.PCIeReceived.Quality() != gpu.Stale || a.PCIeMeasuredAt.Quality() != gpu.Stale {
 		t.Errorf("sent %v, received %v, at %v", a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt)
 	}

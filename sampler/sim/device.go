@@ -14,7 +14,7 @@ import (
 // epoch is where the cycles are counted from.
 var epoch = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// A device is one simulated GPU. It does not change once its source is made.
+// A device is one simulated GPU. It never changes once its source is made.
 type device struct {
 	identity gpu.Identity
 	product  *product
@@ -36,7 +36,7 @@ type device struct {
 
 	started, booted time.Time
 	driver          gpu.Reading[string]
-	spent           float64 // J: on the tapes' account when the machine was booted
+	spent           float64 // J: by the tapes, from epoch until the machine was booted
 }
 
 func newDevice(profile string, index int, p *product, s site, roster []job, recorded tapes) *device {
@@ -69,8 +69,7 @@ func newDevice(profile string, index int, p *product, s site, roster []job, reco
 	return d
 }
 
-// follow makes d keep the schedule of another device: what they do, they do
-// together.
+// follow gives d the schedule of another device, so that they work together.
 func (d *device) follow(other *device) { d.seed, d.offset = other.seed, other.offset }
 
 // A moment is where a device is in its schedule.
@@ -111,8 +110,8 @@ func (d *device) energyAt(t time.Time) float64 {
 	return sum + d.tapes[m.job].at(m.second).energy
 }
 
-// fault returns the fault that the device is in, if any, and else when it came
-// back from the last one, if it had one in this cycle or the one before.
+// fault returns the fault of the device, if it has one now, and otherwise when its last
+// fault in this cycle or the one before ended.
 func (d *device) fault(m moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
@@ -137,7 +136,7 @@ func (d *device) fault(m moment) (f *fault, since time.Time) {
 	return nil, since
 }
 
-// read fills dev with what the device reports at a moment.
+// read fills dev with what the device reports at a time.
 func (d *device) read(dev *gpu.Device, now time.Time) {
 	dev.Identity = d.identity
 	dev.PCI = d.pci
@@ -174,7 +173,7 @@ func (d *device) read(dev *gpu.Device, now time.Time) {
 	dev.Instances = d.migInstances(processes)
 }
 
-// supported returns the value of a reading that some products have.
+// supported returns the value of a reading, not supported unless ok.
 func supported[T any](ok bool, v T) gpu.Reading[T] {
 	if !ok {
 		return gpu.Absent[T](gpu.NotSupported)
@@ -194,8 +193,8 @@ func (d *device) utilization(s *sample) gpu.Utilization {
 	}
 }
 
-// encoding is one session while the encoder works, which is faster the more of it
-// is used: some 240 pictures a second at three quarters.
+// encoding is one session while the encoder works. Its frame rate follows the
+// utilization of the encoder: some 240 frames a second at 75 %.
 func (d *device) encoding(s *sample) gpu.Encoding {
 	if d.instances != nil {
 		return gpu.AllAbsent[gpu.Encoding](gpu.NotSupported)
@@ -211,8 +210,8 @@ func (d *device) encoding(s *sample) gpu.Encoding {
 	}
 }
 
-// activity goes with how busy the device is, and how much power the work takes:
-// that is high where the tensor cores have it.
+// activity follows the utilization of the device and the power of the work, which is
+// high if the tensor cores do it.
 func (d *device) activity(s *sample) gpu.Activity {
 	if !d.product.counters || d.instances != nil {
 		return gpu.AbsentActivity(gpu.NotSupported)
@@ -271,7 +270,7 @@ func (d *device) fans(s *sample) gpu.Fans {
 	}
 	fans := make([]gpu.Fan, p.fans)
 	for i := range fans {
-		// No two fans turn alike: half a percent from one to the next.
+		// Each fan turns half a percent slower than the one before.
 		rpm := math.Round(float64(s.fan) / 100 * p.fanMax * (1 - 0.005*float64(i)))
 		fans[i] = gpu.Fan{
 			Commanded: gpu.Of(gpu.Percent(s.fan)),
@@ -363,25 +362,22 @@ func (d *device) modes() gpu.Modes {
 	}
 }
 
-// alive goes through the device's processes, with a number that is the
-// process's own among them.
+// alive yields the device's processes, each with a number of its own.
 func (d *device) alive(m moment) iter.Seq2[*process, int] {
 	return func(yield func(*process, int) bool) {
-		for i := range d.services {
-			if !yield(&d.services[i], i) {
-				return
-			}
-		}
-		job := d.roster[m.job].processes
-		for i := range job {
-			if job[i].at(m.second) && !yield(&job[i], len(d.services)+i) {
-				return
+		number := 0
+		for _, list := range [...][]process{d.services, d.roster[m.job].processes} {
+			for i := range list {
+				if list[i].at(m.second) && !yield(&list[i], number) {
+					return
+				}
+				number++
 			}
 		}
 	}
 }
 
-// processes lists who has a context on the device, busiest first.
+// processes lists the processes with a context on the device, busiest first.
 func (d *device) processes(m moment, s *sample) []gpu.Process {
 	out := make([]gpu.Process, 0, len(d.services)+len(d.roster[m.job].processes))
 	var shares float64
@@ -404,7 +400,6 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 	part := func(v float32) gpu.Reading[gpu.Percent] {
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
 	}
-	video := p.kind == gpu.TypeCompute && (s.enc > 0 || s.dec > 0)
 	out := gpu.Process{
 		PID: d.pid(p, i, m), Type: p.kind, Memory: gpu.Of(p.holds(m.second)),
 		SM: part(s.gpu), MemoryBandwidth: part(s.memory),
@@ -424,7 +419,7 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 		Exists:  gpu.Of(true),
 	}
 	p.in.tell(&out.Facts, d.slurmJob(p, m))
-	if video {
+	if p.kind == gpu.TypeCompute && (s.enc > 0 || s.dec > 0) {
 		out.Encoder, out.Decoder = gpu.Of(gpu.Percent(s.enc)), gpu.Of(gpu.Percent(s.dec))
 	}
 	if p.instance > 0 {
@@ -433,13 +428,12 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 	return out
 }
 
-// cpuOf is the process's part of one core, in percent, to a tenth.
+// cpuOf is what the process uses of one core, in percent, to a tenth.
 func cpuOf(p *process, s *sample) float64 {
 	return tenth(p.cpuIdle + (p.cpu-p.cpuIdle)*float64(s.gpu)/100)
 }
 
-// pid is the same for as long as the process lives, and no other process of
-// its node has it meanwhile.
+// pid never changes while the process lives, and no other process of its node has it.
 func (d *device) pid(p *process, i int, m moment) int {
 	slot := int64(d.slot%8*8 + i)
 	if p.service() {
@@ -449,8 +443,8 @@ func (d *device) pid(p *process, i int, m moment) int {
 	return int(4000 + 64*generation + slot)
 }
 
-// slurmJob is the number of the Slurm job that is on the device, and on all
-// that keep the same schedule.
+// slurmJob is the number of the Slurm job on the device, and on all devices with the same
+// schedule.
 func (d *device) slurmJob(p *process, m moment) int {
 	number := uint64(m.number)
 	if p.service() {
@@ -459,7 +453,7 @@ func (d *device) slurmJob(p *process, m moment) int {
 	return 100_000 + int(mix(d.seed, number)%900_000)
 }
 
-// startOf is in whole clock ticks of 10 ms, as the kernel counts.
+// startOf is in clock ticks of 10 ms, as the kernel counts.
 func (d *device) startOf(p *process, i int, m moment) time.Time {
 	late := time.Duration(mix(d.seed, uint64(i))%100) * 10 * time.Millisecond
 	if p.service() {
@@ -469,8 +463,8 @@ func (d *device) startOf(p *process, i int, m moment) time.Time {
 	return m.begin.Add(time.Duration(p.from)*time.Second - late).Truncate(10 * time.Millisecond)
 }
 
-// migInstances cuts an H100 into three: what "nvidia-smi mig -cgi 9,14,19"
-// makes of it.
+// migInstances divides an H100 into three instances, as "nvidia-smi mig -cgi 9,14,19"
+// does.
 func migInstances(parent string) []gpu.Instance {
 	profiles := [...]struct {
 		name              string
@@ -499,7 +493,7 @@ func migInstances(parent string) []gpu.Instance {
 	return out
 }
 
-// migInstances returns the instances with what the processes hold in each.
+// migInstances returns the instances with the memory that processes use in each.
 func (d *device) migInstances(processes []gpu.Process) []gpu.Instance {
 	if d.instances == nil {
 		return nil

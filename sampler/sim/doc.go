@@ -1,25 +1,23 @@
-// Package sim simulates machines with GPUs, for demonstrations, for tests and
-// for working on gpuwhy without a GPU. Simulated machines are asked for by
-// name, never put in place of a source that failed, and every device says
-// [gpu.SourceSimulated].
+// Package sim simulates machines with GPUs, for demonstrations, for tests and for
+// working on gpuwhy without a GPU. Simulated machines must be asked for by name and
+// never replace a source that failed, and every device says [gpu.SourceSimulated].
 //
-// Everything is a function of the profile, the day on which [Nodes] was called
-// and the clock that it was given: there are no goroutines and no state that
-// a reading changes, so a test may set the clock to any moment and reads the
-// same again when it comes back.
+// Everything is a function of the profile, the day on which [Nodes] was called and the
+// clock that it was given. There are no goroutines and no state that a reading changes,
+// so a test may set the clock to any time, and reads the same again when it sets the
+// clock back.
 //
 // # How it works
 //
-// Time is cut into cycles of half an hour. In each cycle a device plays one
-// job of its roster, such as an evening's game or a training run. What the
-// device's hardware makes of a job is worked out once, second by second, and
-// kept as a tape: power follows work, temperature follows power, the fan
-// follows temperature, clocks give way at the power and heat limits. All tapes
-// of a roster begin and end alike (at rest, or in the middle of work that
-// never ends), so they join in any order. A roster is shuffled for each round,
-// and each of its jobs comes up exactly once a round; that is also why the
-// energy of years is a multiplication and not a sum.
+// Time is divided into cycles of half an hour. In each cycle a device plays one job of
+// its roster, such as an evening's game or a training run. What the hardware makes of a
+// job is calculated once, second by second, and kept as a tape: power follows work,
+// temperature follows power, the fan follows temperature, and the power and heat limits
+// reduce the clocks. All tapes of a roster begin and end alike (idle, or in the middle of
+// work that never ends), so they join in any order. Each round of a roster shuffles its
+// jobs and plays each of them once; so the energy of years is a multiplication and not a
+// sum.
 //
-// What a device reports, and what it doesn't, is that of the real product: an
-// H100 has no fan and no display, a GeForce no ECC and no memory temperature.
+// A device reports what the real product reports: an H100 has no fan and no display, a
+// GeForce no ECC and no memory temperature.
 package sim

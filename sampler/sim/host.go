@@ -8,8 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A host is the machine around simulated devices, so that nothing of the real
-// one is shown beside them.
+// A host is the machine around simulated devices, shown instead of the real one.
 type host struct {
 	name, os, kernel, cpu string
 	cores                 int
@@ -23,7 +22,7 @@ type host struct {
 type disk struct {
 	device, mount, fileSystem string
 	total, used               gpu.Bytes
-	read, write               float64 // bytes a second, around which it swings
+	read, write               float64 // mean bytes a second
 }
 
 type network struct {
@@ -128,7 +127,7 @@ func (s *Source) eachProcess(now time.Time, f func(p *process, at *sample)) {
 	}
 }
 
-// busyCores is how many cores have work.
+// busyCores is the number of cores with work.
 func (s *Source) busyCores(now time.Time) float64 {
 	_, second := floorDiv(now.Unix(), cycleSeconds)
 	busy := s.host.busyCores * (1 + 0.4*wobble(seedOf(s.host.name), int(second)))
@@ -136,8 +135,7 @@ func (s *Source) busyCores(now time.Time) float64 {
 	return min(busy, float64(s.host.cores))
 }
 
-// load is the average number of busy cores over that long, by a few looks
-// back.
+// load is the average number of busy cores over that time, from a few samples.
 func (s *Source) load(now time.Time, over time.Duration) float64 {
 	const looks = 5
 	var sum float64
@@ -147,15 +145,14 @@ func (s *Source) load(now time.Time, over time.Duration) float64 {
 	return math.Round(sum/looks*100) / 100
 }
 
-// resident is the memory of the processes with a context on a device.
+// resident is the host memory of the processes with a context on a device.
 func (s *Source) resident(now time.Time) gpu.Bytes {
 	var sum gpu.Bytes
 	s.eachProcess(now, func(p *process, _ *sample) { sum += p.rss })
 	return sum
 }
 
-// Traffic swings around its mean once in a while; what has flowed is the
-// integral of the rate.
+// Traffic swings around its mean; the total is the integral of the rate.
 const (
 	swing  = 0.35
 	period = 340 // seconds

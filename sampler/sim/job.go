@@ -8,29 +8,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Of time: a cycle is what a tape covers, and maxRoster bounds how many jobs
-// a roster has.
+// A tape covers one cycle, and a roster has at most maxRoster jobs.
 const (
 	cycleSeconds = 1800
 	cycle        = cycleSeconds * time.Second
 	maxRoster    = 8
 )
 
-// A job is what happens on one device, or alike on a group of devices, in one
-// cycle. Times are seconds of the cycle.
+// A job is what happens in one cycle on one device or on each device of a group. Times
+// are seconds of the cycle.
 type job struct {
 	name      string
-	phases    []phase // what is not covered is rest
+	phases    []phase // the device is idle in between
 	processes []process
 	faults    []fault
 }
 
-// A level is what the clocks do when there is no work.
+// A level is what the clocks do without work.
 type level uint8
 
 const (
 	atRest level = iota // nobody needs the device, or a desktop draws a little
-	held                // a context keeps the clocks up
+	held                // a context keeps the clocks high
 )
 
 // A phase is a stretch of one kind of work. Shares are percent.
@@ -42,23 +41,23 @@ type phase struct {
 	memory     float64 // of the memory's bandwidth, with the GPU at 100 %
 	enc, dec   float64
 	intensity  float64 // of the power that full work can draw; 0 is 1
-	every, dip int     // each so many seconds work pauses for dip seconds
+	every, dip int     // work pauses for dip seconds, every so many seconds
 }
 
 // A process has a context on each device of its group.
 type process struct {
 	name, user, command string
 	kind                gpu.ProcessType
-	from, to            int // seconds of the cycle; to 0: a service, there since boot
+	from, to            int // seconds of the cycle; to 0: a service that runs since boot
 	memory              gpu.Bytes
-	ramp                int     // seconds until it holds all that memory
+	ramp                int     // seconds until it has all that memory
 	share               float64 // of the device's work, 0 to 1
 	cpu, cpuIdle        float64 // percent of one core: with the device at 100 %, and at 0 %
 	rss                 gpu.Bytes
 	instance            int // MIG: the GPU instance's id; 0: the whole device
 	in                  place
-	// remains: the job's first process is dead, and this is its memory,
-	// which the driver still holds.
+	// remains: the job's first process is dead, and this is its memory, which
+	// the driver has not freed.
 	remains bool
 }
 
@@ -69,7 +68,7 @@ func (p *process) at(second float64) bool {
 	return p.service() || second >= float64(p.from) && second < float64(p.to)
 }
 
-// holds is the device memory that it holds then.
+// holds is the device memory that the process has in that second.
 func (p *process) holds(second float64) gpu.Bytes {
 	if p.service() || p.ramp == 0 {
 		return p.memory
@@ -78,7 +77,7 @@ func (p *process) holds(second float64) gpu.Bytes {
 	return gpu.Bytes(float64(p.memory)*grown) &^ (2*mib - 1) // the driver gives pages of 2 MiB
 }
 
-// A fault is a stretch in which the device can't be read.
+// A fault is a time in which the device can't be read.
 type fault struct {
 	from, to int
 	state    gpu.State
@@ -92,8 +91,7 @@ type load struct {
 	compute                          bool
 }
 
-// at returns the load in that second, for one of several devices that have the
-// job in common.
+// at returns the load in that second, for one of several devices that share the job.
 func (j *job) at(second, grain int) load {
 	for i := range j.phases {
 		p := &j.phases[i]
@@ -143,7 +141,7 @@ var desktopServices = []process{
 		in: session("app-gnome-firefox-3104.scope", "app.slice")},
 }
 
-// drawing is a desktop at rest: windows move now and then.
+// drawing is an idle desktop with windows that move from time to time.
 func drawing(from, to int) phase {
 	return phase{from: from, to: to, gpu: 1, swing: 2, memory: 3, intensity: 0.25}
 }
@@ -242,7 +240,7 @@ var (
 			cpu: 101, cpuIdle: 0.4, rss: 9120 * mib, in: service("jupyter-agarcia.service")}},
 	}
 
-	// serving and diffusion never end: the tape of one cycle joins itself.
+	// serving and diffusion never end: the end of their tape joins its beginning.
 	serving = job{name: "serving",
 		phases: []phase{
 			{from: 0, to: 120, level: held},
@@ -282,9 +280,9 @@ var (
 		},
 	}
 
-	// failing is a card with a bad day: within each cycle it works, stops
-	// answering, comes back with the memory of a process that was killed, is
-	// lost, comes back, is put to sleep and wakes.
+	// failing is a card in trouble: within each cycle it works, stops answering,
+	// comes back with the memory of a process that was killed, is lost, comes back,
+	// is put to sleep and wakes.
 	failing = job{name: "failing",
 		phases: []phase{
 			{from: 20, to: 45, level: held},

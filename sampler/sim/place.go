@@ -7,26 +7,26 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A place is what a simulated process belongs to. Its zero is a process of
-// nobody's: in no container, unit or job.
+// A place is what a simulated process belongs to. The zero value is no container, unit or
+// job.
 type place struct {
 	container gpu.Container
 	pod       gpu.Pod
 	unit      gpu.Unit
-	step      string // of the Slurm job that the process is in; empty: in none
+	step      string // of the Slurm job of the process; empty: in none
 }
 
-// session is a person's, on a machine with a desktop.
+// session is a unit of a person who works at a desktop.
 func session(unit, slice string) place {
 	return place{unit: gpu.Unit{Name: unit, Slice: slice, User: slice != "user-1000.slice"}}
 }
 
-// service is run by the system.
+// service is a unit of the system.
 func service(unit string) place {
 	return place{unit: gpu.Unit{Name: unit, Slice: "system.slice"}}
 }
 
-// slurm is a step of the Slurm job of the moment.
+// slurm is a step of the current Slurm job.
 func slurm(step string) place {
 	p := service("slurmstepd.scope")
 	p.step = step
@@ -70,8 +70,7 @@ func pseudoID(name string) string {
 	return fmt.Sprintf("%016x%016x%016x%016x", mix(seed, 1), mix(seed, 2), mix(seed, 3), mix(seed, 4))
 }
 
-// tell sets the facts that follow from the place, for a process that is in the
-// job of that number if it is in one.
+// tell sets the facts that follow from the place. Job is the number of the Slurm job.
 func (p *place) tell(f *gpu.ProcessFacts, job int) {
 	f.Container, f.Pod, f.Unit = gpu.Of(p.container), gpu.Of(p.pod), gpu.Of(p.unit)
 	f.Job = gpu.Of(gpu.Job{})

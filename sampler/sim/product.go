@@ -4,8 +4,8 @@ import "github.com/gpuwhy/gpuwhy/gpu"
 
 const mib = 1 << 20
 
-// A product is a model of GPU: what its data sheet and its driver say, and
-// the few constants from which its behavior follows.
+// A product is a model of GPU: what its data sheet and its driver say, and the few
+// constants that determine its behavior.
 type product struct {
 	name, architecture string
 	vbios              string
@@ -16,9 +16,9 @@ type product struct {
 	ownUse          gpu.Bytes // what is used before any process
 	bar1            gpu.Bytes
 
-	// Power in watts: in deep idle (P8, or P0 where there is nothing
-	// lower), with the clocks held up by an idle context, and what full
-	// work would draw if nothing limited it.
+	// Power in watts: in deep idle (P8, or P0 for products without P8), with
+	// the clocks kept high by an idle context, and under full work without
+	// limits.
 	deepIdle, heldIdle, full      float64
 	limit, minLimit, maxLimit     float64
 	ecc                           bool
@@ -36,20 +36,20 @@ type product struct {
 	target             float64 // 0: not reported
 	hotSpot            float64 // °C by which the hottest spot is above the sensor at the power limit; 0: not reported
 	memoryMax          float64 // 0: not reported, and the memory has no sensor
-	operating          float64 // °C from which the driver slows it down, before the hardware does
+	operating          float64 // °C at which the driver slows it down, before the hardware does
 
-	fans           int // 0: passive, the chassis blows
+	fans           int // 0: passive, the fans of the chassis cool it
 	fanMax         float64
 	fanMin         float64 // percent, while it turns
-	fanOn, fanOff  float64 // °C: starts and stops; 0 where it always turns
-	still, blowing float64 // W/K to the air: with the fans still, and added at 100 %
+	fanOn, fanOff  float64 // °C: starts and stops; 0 if it always turns
+	still, blowing float64 // W/K to the air: with the fans stopped, and added at 100 %
 	inertia        float64 // seconds: the time constant of the temperature
 
 	pcieGen, pcieWidth int
 }
 
-// The products. Figures are those of data sheets and of what owners post;
-// thermal ones are fitted so that a card settles where such cards do.
+// The products. The figures are from data sheets and from owners; the thermal ones are
+// chosen so that a card reaches the temperature that such cards do.
 var (
 	rtx4090 = &product{
 		name: "NVIDIA GeForce RTX 4090", architecture: "Ada", vbios: "95.02.3C.40.A1", displayable: true,
@@ -108,21 +108,15 @@ var (
 	}
 )
 
-// A site is where in the world a card sits, and which of several alike it is.
+// A site is where a card is built in, and which chip it has.
 type site struct {
 	inlet   float64 // °C of the air that reaches it
-	airflow float64 // 1: as designed; less where something blocks it
-	grain   int     // no two chips are the same, nor is their part of the work
+	airflow float64 // 1: as designed; less if something blocks it
+	grain   int     // varies the chip and its part of the work
 }
 
-// grained returns the site with another chip in it.
-func (s site) grained(grain int) site {
-	s.grain = grain
-	return s
-}
-
-// appetite is the chip's part of the power that its product is said to draw
-// under work, within two percent.
+// appetite is the power of the chip under work relative to its product's, within two
+// percent.
 func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }
 
 var (

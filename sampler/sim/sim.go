@@ -23,7 +23,7 @@ func Profiles() []string {
 // from several goroutines at once.
 type Source struct {
 	now     func() time.Time
-	booted  time.Time // some days before the source began
+	booted  time.Time // some days before the source was made
 	driver  gpu.Driver
 	devices []*device
 	host    host
@@ -88,9 +88,8 @@ func unknown(profile string) error {
 	}
 }
 
-// bootBefore is when the machines were started: a morning some weeks before,
-// so that uptime and energy look like those of machines in use. It depends on
-// the day alone.
+// bootBefore is when the machines were booted: a morning some weeks before, so that
+// uptime and energy look like those of machines in use. It depends only on the day.
 func bootBefore(start time.Time) time.Time {
 	return start.Truncate(24 * time.Hour).Add(-17*24*time.Hour + 6*time.Hour + 12*time.Minute)
 }
@@ -162,8 +161,8 @@ func desktopMachine() []*device {
 	return []*device{d}
 }
 
-// dgxMachine gives each of the eight cards its part; four of them share one
-// schedule, since they share their jobs.
+// dgxMachine gives each of the eight cards its work; four of them share one schedule,
+// since they share their jobs.
 func dgxMachine() []*device {
 	recorded := tapes{}
 	parts := [...]struct {
@@ -182,7 +181,8 @@ func dgxMachine() []*device {
 	}
 	devices := make([]*device, len(parts))
 	for i, part := range parts {
-		d := newDevice("dgx-h100", i, h100, part.site.grained(i), part.roster, recorded)
+		part.site.grain = i
+		d := newDevice("dgx-h100", i, h100, part.site, part.roster, recorded)
 		d.pci = part.pci
 		devices[i] = d
 	}
@@ -220,7 +220,8 @@ func fleet(n int) []*Source {
 		case slot == 7 && p == h100:
 			roster = []job{serving}
 		}
-		d := newDevice("fleet", i, p, s.grained(i%grains), fitted(roster, p), recorded)
+		s.grain = i % grains
+		d := newDevice("fleet", i, p, s, fitted(roster, p), recorded)
 		d.identity.VendorIndex, d.slot = gpu.Of(slot), slot
 		d.pci = fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot)
 		node.devices = append(node.devices, d)
@@ -231,9 +232,8 @@ func fleet(n int) []*Source {
 	return nodes
 }
 
-// fitted returns the roster with each process's memory within what the
-// product has: the same work in smaller batches. Nothing is changed where all
-// of it fits.
+// fitted returns the roster with processes that fit into the product's memory: the same
+// work in smaller batches.
 func fitted(roster []job, p *product) []job {
 	room := p.total - p.reserved - p.ownUse - 512*mib
 	tooLarge := func(q process) bool { return q.memory > room }

@@ -18,12 +18,12 @@ type sample struct {
 	pstate                uint8
 }
 
-// A tape is what one product at one site makes of one job: a sample a second,
+// A tape has the samples of one product at one site with one job: one for each second,
 // and one for the end of the cycle.
 type tape [cycleSeconds + 1]sample
 
-// record works a tape out. The job is played through once before, so that
-// work without an end begins in the state in which it ends.
+// record calculates a tape. It plays the job once before, so that work without an end
+// begins in the state in which it ends.
 func record(p *product, s site, j *job) *tape {
 	m := newMachine(p, s)
 	for second := range cycleSeconds {
@@ -39,8 +39,8 @@ func record(p *product, s site, j *job) *tape {
 	return t
 }
 
-// at returns the state at a moment between two samples. What moves smoothly
-// lies between them; energy is the integral of exactly that power.
+// at returns the state between two samples. It interpolates power and temperatures;
+// energy is the integral of exactly that power.
 func (t *tape) at(second float64) sample {
 	k := min(int(second), cycleSeconds-1)
 	in := second - float64(k)
@@ -52,7 +52,7 @@ func (t *tape) at(second float64) sample {
 	return s
 }
 
-// energy is that of the whole cycle.
+// energy is the energy of the whole cycle.
 func (t *tape) energy() float64 { return t[cycleSeconds].energy }
 
 // A machine integrates a device's physics in steps of a second.
@@ -62,18 +62,18 @@ type machine struct {
 
 	power, energy float64
 	temp, memTemp float64
-	felt          float64 // the temperature that the fan's controller goes by: filtered
+	felt          float64 // the filtered temperature that the fan's controller uses
 	fan, target   float64
 	turning       bool
-	heat          float64 // what is left of full speed at the heat limit, 0.4 … 1
-	capped        float64 // and at the power limit
-	quiet         int     // seconds without work or a context that holds the clocks up
+	heat          float64 // the part of full speed that the heat limit allows, 0.4 … 1
+	capped        float64 // the part that the power limit allows
+	quiet         int     // seconds without work or a context that keeps the clocks high
 }
 
 // Constants of every product.
 const (
 	powerLag   = 2.0  // seconds: power is an average over about a second
-	feltLag    = 6.0  // seconds: how long the fan's controller thinks
+	feltLag    = 6.0  // seconds: the delay of the fan's controller
 	memoryLag  = 20.0 // seconds: memory warms after the die
 	fanUp      = 3.0  // percent a second
 	fanDown    = 0.4  // percent a second
@@ -97,7 +97,7 @@ func (m *machine) settlesAt() float64 {
 	return m.s.inlet + m.power/(m.s.airflow*(m.p.still+m.p.blowing*m.fan/100))
 }
 
-// step lets one second of load pass.
+// step simulates one second of load.
 func (m *machine) step(l load) {
 	if l.level == held {
 		m.quiet = 0
@@ -120,8 +120,8 @@ func (m *machine) step(l load) {
 	m.turnFan()
 }
 
-// work is the part of full dynamic power that a load causes. Video engines
-// draw less than the SMs.
+// work is the part of the full dynamic power that a load needs. Video engines need less
+// than the SMs.
 func work(l load) float64 { return math.Pow(l.gpu/100, 0.85) + 0.0011*(l.enc+l.dec) }
 
 func (m *machine) idlePower(l level) float64 {
@@ -137,8 +137,8 @@ func (m *machine) idlePower(l level) float64 {
 	}
 }
 
-// slowDownWhenHot gives speed away above the operating limit, and takes it
-// back once it is cooler: the cooler, the faster.
+// slowDownWhenHot reduces the speed above the operating limit, and raises it again below:
+// the cooler, the faster.
 func (m *machine) slowDownWhenHot() {
 	switch {
 	case m.temp >= m.p.operating:
@@ -148,8 +148,8 @@ func (m *machine) slowDownWhenHot() {
 	}
 }
 
-// turnFan follows the felt temperature: up fast, down slowly, started and
-// stopped at different temperatures so that it does not flutter.
+// turnFan follows the felt temperature: fast up, slowly down. The fan starts and stops at
+// different temperatures, so that it does not switch all the time.
 func (m *machine) turnFan() {
 	if m.p.fans == 0 {
 		return
@@ -162,7 +162,7 @@ func (m *machine) turnFan() {
 	}
 	m.target = 0
 	if m.turning {
-		const from, full = 50, 90 // °C: where the curve leaves the minimum, and reaches 100 %
+		const from, full = 50, 90 // °C: the curve leaves the minimum, and reaches 100 %
 		m.target = min(100, m.p.fanMin+max(0, m.felt-from)/(full-from)*(100-m.p.fanMin))
 	}
 	switch {
@@ -177,7 +177,7 @@ func (m *machine) turnFan() {
 	}
 }
 
-// sample is the state now, with the load that is beginning.
+// sample is the state now, with the load that begins.
 func (m *machine) sample(l load) sample {
 	s := sample{
 		gpu: float32(l.gpu), memory: float32(l.memory), enc: float32(l.enc), dec: float32(l.dec),
@@ -212,8 +212,7 @@ func (m *machine) sample(l load) sample {
 	return s
 }
 
-// toward moves a value a second closer to where it is going, with that time
-// constant.
+// toward moves a value toward its goal for a second, with that time constant.
 func toward(v, to, constant float64) float64 {
 	return to + (v-to)*math.Exp(-1/constant)
 }

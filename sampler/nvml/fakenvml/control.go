@@ -28,8 +28,8 @@ const (
 
 func (l *Library) controlPath() string { return filepath.Join(l.dir, "control") }
 
-// control reads the file that the library maps: pages of the same cache, so that
-// plain reads and writes see what the library does, and the library sees them.
+// control reads the file that the library maps. Both use the same pages of the cache, so
+// that each sees what the other writes.
 func (m *Machine) control() []byte {
 	b, err := os.ReadFile(m.lib.controlPath())
 	m.check(err)
@@ -46,8 +46,8 @@ func (m *Machine) publish() {
 	m.check(cmp.Or(err, f.Close()))
 }
 
-// calls adds up the calls of one GPU, or of all and none for anyGPU, over the
-// functions named, or over all for none.
+// calls adds up the calls for one GPU, or for any GPU and none with anyGPU, of the given
+// functions, or of all functions if there are none.
 func (m *Machine) calls(gpu int, functions []string) (total int) {
 	b := m.control()
 	for at := atRows; at < controlSize; at += rowSize {

@@ -1,9 +1,8 @@
-// Package fakenvml builds a made-up NVIDIA management library for tests: a
-// libnvidia-ml.so.1 with the real one's ABI over a machine that the test
-// describes and changes while the program under test runs, in this process or
-// in another one. GPUs can hang, be slow, fall off the bus, sleep, refuse
-// permission; drivers can be old, absent, loaded later or loaded again; and
-// every call is counted.
+// Package fakenvml builds a fake NVIDIA management library for tests: a
+// libnvidia-ml.so.1 with the ABI of the real one. The test describes a machine and
+// changes it while the program under test runs, in this process or in another one. GPUs
+// can hang, be slow, fall off the bus, sleep and refuse permission; drivers can be old,
+// absent, loaded later or loaded again; and every call is counted.
 //
 //	lib := fakenvml.Build(t, fakenvml.Options{})
 //	m := lib.Machine(t, fakenvml.RTX4090(), fakenvml.H100())
@@ -37,22 +36,20 @@ const fileName = "libnvidia-ml.so.1"
 
 // Options say which library to build.
 type Options struct {
-	// Without names functions that the library lacks, as an older driver's
-	// does: "nvmlDeviceGetMemoryInfo_v2".
+	// Without lists functions that the library lacks, as that of an older
+	// driver does: "nvmlDeviceGetMemoryInfo_v2".
 	Without []string
 }
 
-// A Library is one built library in a folder of its own, with the state of one
-// machine beside it. Two libraries share nothing.
-//
-// What a process has resolved from its first library stays resolved: a process
-// can use one library only, and a test of another one needs another process.
+// A Library is a library in a folder of its own, with the state of one machine beside
+// it. Two libraries share nothing. A process can use only one library, since functions
+// stay resolved: a test of another library needs another process.
 type Library struct {
 	dir string
 }
 
-// Build builds a library that lasts as long as the test. The compiler runs
-// once for each set of options in a process.
+// Build builds a library that exists as long as the test. The compiler runs once for
+// each set of options in a process.
 func Build(tb testing.TB, o Options) *Library {
 	tb.Helper()
 	lib, err := New(o)
@@ -67,7 +64,7 @@ func Build(tb testing.TB, o Options) *Library {
 	return lib
 }
 
-// New is [Build] for a TestMain. Whoever calls it has to call Remove.
+// New is [Build] for a TestMain. The caller must call Remove.
 func New(o Options) (*Library, error) {
 	image, err := compile(o)
 	if err != nil {
@@ -84,7 +81,7 @@ func New(o Options) (*Library, error) {
 	return lib, nil
 }
 
-// Remove deletes the library's folder. A program that has it open goes on.
+// Remove deletes the library's folder. A program that has loaded it continues.
 func (l *Library) Remove() error { return os.RemoveAll(l.dir) }
 
 // Path is the library's file.
@@ -93,10 +90,10 @@ func (l *Library) Path() string { return filepath.Join(l.dir, fileName) }
 // Dir is the folder of the library's file, for LD_LIBRARY_PATH.
 func (l *Library) Dir() string { return l.dir }
 
-// Env is what makes a program find this library by its usual name.
+// Env makes a program find this library by its usual name.
 func (l *Library) Env() []string { return []string{"LD_LIBRARY_PATH=" + l.dir} }
 
-// Hide takes the library's file away, as if no driver were installed.
+// Hide renames the library's file, as if no driver were installed.
 func (l *Library) Hide() error { return os.Rename(l.Path(), l.Path()+".hidden") }
 
 // Show brings the file back.
@@ -136,8 +133,8 @@ func gcc(without []string) ([]byte, error) {
 	return os.ReadFile(out)
 }
 
-// exportList is a linker version script: a function named here as local is not
-// in the library for those who look it up.
+// exportList is a linker version script: nobody finds a function in the library that is
+// local here.
 func exportList(without []string) []byte {
 	var b bytes.Buffer
 	b.WriteString("{\n  global: nvml*;\n  local: *;\n")

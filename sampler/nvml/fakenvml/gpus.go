@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Key names a reading of a device, in NVML's own unit. A device supports the
-// readings that it has a value for.
+// A Key names a reading of a device, in NVML's own unit. A device supports the readings
+// that have a value.
 type Key string
 
 // The readings, each with the call that gives it.
@@ -33,9 +33,9 @@ const (
 	EncoderFPS      Key = "encoder_fps"
 	EncoderLatency  Key = "encoder_latency" // microseconds
 
-	// GPM is 1 where the device has counters to compare (nvmlGpmSampleGet), from
-	// Hopper on. What two samples say is in percent, or MiB a second, and may
-	// have decimals (nvmlGpmMetricsGet).
+	// GPM is 1 if the device has counters (nvmlGpmSampleGet), from Hopper on.
+	// The metrics are in percent or MiB a second, and may have decimals
+	// (nvmlGpmMetricsGet).
 	GPM            Key = "gpm"
 	EngineActive   Key = "gpm1"
 	SMActive       Key = "gpm2"
@@ -113,8 +113,8 @@ const (
 	MIG           Key = "mig"
 	MIGMax        Key = "mig_max"
 
-	// ProcessLists and ProcessSamples are there where the device gives
-	// them at all, with any value.
+	// ProcessLists and ProcessSamples have any value if the device supports
+	// them.
 	ProcessLists   Key = "processes"
 	ProcessSamples Key = "samples"
 )
@@ -125,26 +125,25 @@ func FanSpeed(i int) Key { return Key(fmt.Sprintf("fan%d.speed", i)) }
 // FanRPM is the i-th fan's tachometer.
 func FanRPM(i int) Key { return Key(fmt.Sprintf("fan%d.rpm", i)) }
 
-// FanTarget is the speed in percent that the i-th fan is steered to.
+// FanTarget is the target speed of the i-th fan in percent.
 func FanTarget(i int) Key { return Key(fmt.Sprintf("fan%d.target", i)) }
 
-// FanPolicy is who steers the i-th fan: 0 the driver, 1 a person.
+// FanPolicy is who controls the i-th fan: 0 the driver, 1 a person.
 func FanPolicy(i int) Key { return Key(fmt.Sprintf("fan%d.policy", i)) }
 
-// Error is a value: asking for the reading answers this NVML code.
+// Error is a value: a call for the reading returns this NVML code.
 func Error(code int) string { return fmt.Sprintf("!%d", code) }
 
 const (
 	mib = 1 << 20
 	gib = 1 << 30
-	// NotAvailable is what NVML writes into a process row whose memory it
-	// does not know.
+	// NotAvailable is NVML's mark for the unknown memory of a process.
 	NotAvailable = 1<<64 - 1
 	// NoInstance is the MIG instance of a process where there is no MIG.
 	NoInstance = 1<<32 - 1
 )
 
-// A GPU describes a device that a machine begins with.
+// A GPU describes a device at the beginning.
 type GPU map[Key]string
 
 // With returns a copy in which a reading is different.
@@ -163,8 +162,8 @@ func (g GPU) Without(keys ...Key) GPU {
 	return out
 }
 
-// At returns a copy at another place: an address on the bus, and a UUID made
-// of it, so that several of one model can be in a machine.
+// At returns a copy with another bus address and a UUID made of it, so that a machine can
+// have several GPUs of one model.
 func (g GPU) At(bus int) GPU {
 	return g.With(PCI, fmt.Sprintf("0000:%02x:00.0", bus)).
 		With(UUID, fmt.Sprintf("GPU-%s%012x", strings.TrimSuffix(g[UUID][len("GPU-"):], g[UUID][len(g[UUID])-12:]), bus))
@@ -223,20 +222,20 @@ func describe(readings map[Key]any, processes ...Process) GPU {
 	return g
 }
 
-// A Process is one with a context on a device.
+// A Process has a context on a device.
 type Process struct {
 	PID  uint32
 	Type string // "compute", "graphics" or "mps"
 	// Memory in bytes, or NotAvailable.
 	Memory uint64
-	// What it uses, in percent, outside 0 to 100 too.
+	// What it uses, in percent, also outside 0 to 100.
 	SM, MemoryBandwidth, Encoder, Decoder uint32
 	// MIG says that the process runs in the instance that the next two name.
 	MIG                          bool
 	GPUInstance, ComputeInstance uint32
 }
 
-// A Sample says what a process used at a time, in percent.
+// A Sample is what a process used at a time, in percent.
 type Sample struct {
 	PID                                   uint32
 	Time                                  time.Time // zero: whenever the driver is asked

@@ -31,10 +31,9 @@ const (
 
 const anyGPU = -1
 
-// A Machine is what a library tells about: a driver and its GPUs. Its methods
-// may be called from several goroutines; each change is seen by the next call
-// of the driver, and by those that hang. Hang, Slow, Answer and Calls concern
-// the calls on any GPU and on none.
+// A Machine is what a library reports: a driver and its GPUs. Several goroutines may call
+// its methods; the next call of the driver sees each change, and so do calls that hang.
+// Hang, Slow, Answer and Calls concern the calls for any GPU and for none.
 type Machine struct {
 	target
 	tb   testing.TB
@@ -49,8 +48,8 @@ type Machine struct {
 	epoch int
 }
 
-// A Device is one GPU of a machine. Hang, Slow, Answer and Calls concern the
-// calls on this GPU.
+// A Device is one GPU of a machine. Hang, Slow, Answer and Calls concern the calls for
+// this GPU.
 type Device struct {
 	target
 	facts GPU
@@ -64,8 +63,8 @@ type rule struct {
 	action   string // "hang", "slow 100", "return 15"
 }
 
-// Machine describes the library's machine anew, with the driver loaded. When
-// the test ends, nothing hangs any more.
+// Machine replaces the library's machine, with the driver loaded. When the test ends, no
+// call hangs any more.
 func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	tb.Helper()
 	if len(gpus) > maxGPUs {
@@ -100,15 +99,15 @@ func (m *Machine) SetDriver(version string) { m.setFact("driver", version) }
 // documented, 32 as drivers 535.43 to 535.86 gave.
 func (m *Machine) SetProcessRow(bytes int) { m.setFact("process_row", fmt.Sprint(bytes)) }
 
-// Unload takes the driver away: init answers DriverNotLoaded, and whatever is
-// initialized answers Unknown, as in a container that has lost its GPUs.
+// Unload unloads the driver: init returns DriverNotLoaded, and everything initialized
+// returns Unknown, as in a container that has lost its GPUs.
 func (m *Machine) Unload() { m.setFact("loaded", "0") }
 
-// Load brings the driver (back).
+// Load loads the driver.
 func (m *Machine) Load() { m.setFact("loaded", "1") }
 
-// Reload loads the driver again: what was initialized before answers Unknown
-// until it is shut down and initialized again.
+// Reload loads the driver again: what was initialized before returns Unknown until it is
+// shut down and initialized again.
 func (m *Machine) Reload() {
 	m.change(func() {
 		m.epoch++
@@ -174,7 +173,7 @@ type Editor struct{ m *Machine }
 // Set is [Device.Set] on the i-th GPU.
 func (e *Editor) Set(i int, key Key, value any) { e.m.gpus[i].facts[key] = fmt.Sprint(value) }
 
-// Batch makes the changes that do makes seen all at once.
+// Batch makes several changes visible at once.
 func (m *Machine) Batch(do func(*Editor)) { m.change(func() { do(&Editor{m}) }) }
 
 // change makes a change, and replaces the state file.
@@ -220,7 +219,7 @@ func (m *Machine) check(err error) {
 	}
 }
 
-// A target is what calls are made on: one GPU of a machine, or any and none.
+// A target is what calls are for: one GPU of a machine, or any GPU and none.
 type target struct {
 	m   *Machine
 	gpu int
@@ -260,9 +259,8 @@ func (d *Device) Set(key Key, value any) { d.m.change(func() { d.facts[key] = fm
 // Unset makes a reading one that the device does not support.
 func (d *Device) Unset(keys ...Key) { d.m.change(func() { d.facts = d.facts.Without(keys...) }) }
 
-// SetProcesses replaces the processes, and the samples of what they use with
-// one for each, taken whenever the driver is asked; none for a process that
-// uses nothing.
+// SetProcesses replaces the processes and the samples of what they use. There is one
+// sample for each process that uses something, taken whenever the driver is asked.
 func (d *Device) SetProcesses(processes ...Process) {
 	d.m.change(func() { d.facts.setProcesses(processes) })
 }
@@ -293,15 +291,15 @@ func (d *Device) Back() {
 	})
 }
 
-// Sleep powers the device down in the made-up /sys. The library would still
-// answer for it: Calls tells whether someone asked.
+// Sleep powers the device down in the made-up /sys. The library would still answer:
+// Calls shows whether somebody asked.
 func (d *Device) Sleep() { d.power("runtime_status", "suspended") }
 
 // Wake powers the device up in the made-up /sys.
 func (d *Device) Wake() { d.power("runtime_status", "active") }
 
-// AllowSleep says in the made-up /sys whether the system may power the device
-// down when it is idle, as on a laptop. At first it may not.
+// AllowSleep sets in the made-up /sys whether the system may power the device down when it
+// is idle, as on a laptop. At the beginning it may not.
 func (d *Device) AllowSleep(yes bool) {
 	control := "on"
 	if yes {
@@ -312,7 +310,7 @@ func (d *Device) AllowSleep(yes bool) {
 
 func (d *Device) power(file, value string) { d.m.check(d.m.sys.power(d.PCI(), file, value)) }
 
-// UUID is the device's.
+// UUID is the UUID of the device.
 func (d *Device) UUID() string { return d.get(UUID) }
 
 // PCI is the device's bus address, such as "0000:01:00.0".

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// tree is the machine as the kernel shows it, without the driver: the parts of
-// /sys and /proc that tell of a PCI device's power.
+// tree is the machine as the kernel shows it without the driver: the parts of /sys and
+// /proc about the power of PCI devices.
 type tree struct{ sysfs, proc string }
 
 func (t *tree) create(tb testing.TB, gpus []*Device) {
@@ -41,7 +41,7 @@ func (t *tree) device(address string) string {
 	return filepath.Join(t.sysfs, "bus/pci/devices", address)
 }
 
-// power sets a file that tells of a device's power.
+// power writes a file about the power of a device.
 func (t *tree) power(address, file, value string) error {
 	return replace(filepath.Join(t.device(address), "power", file), value+"\n")
 }
