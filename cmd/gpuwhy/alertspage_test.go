@@ -86,7 +86,7 @@ func TestThePageOfAlerts(t *testing.T) {
 	// A silence of more, with what was typed before.
 	browsertest.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
 	press(tab, "#new-silence", "Silence")
-	tab.Until(`document.querySelector("#silences").textContent.includes("made: half a sen")`)
+	tab.Until(`document.querySelector("#silences").textContent.includes("made by local owner: half a sen")`)
 	if list := p.alerts(); len(list.Silences) != 1 || list.Silences[0].GPUUUID != "" || list.Silences[0].Comment != "half a sen" {
 		t.Errorf("the API: %+v", list.Silences)
 	}
@@ -111,10 +111,10 @@ func TestAlertsAreAnsweredWhereTheyStand(t *testing.T) {
 		b.Visit(p.url + path)
 		b.Until(live)
 		b.Do(chromedp.Focus(chromedp.CSS("[data-do=acknowledge]")), chromedp.KeyEvent("\r"))
-		b.Until(`document.querySelector("#alerts .said").textContent === "acknowledged"`)
+		b.Until(`document.querySelector("#alerts .said").textContent === "acknowledged by local owner"`)
 		b.Until(`document.activeElement.matches("#alerts .said") && document.querySelector("[data-do=acknowledge]").hidden`)
 		press(b, "#alerts", "Silence 1 h")
-		b.Until(`/^acknowledged · silenced until \d+\/\d+\/\d{4}, [\d:]+ [AP]M UTC$/.test(document.querySelector("#alerts .said").textContent)`)
+		b.Until(`/^acknowledged by local owner · silenced until \d+\/\d+\/\d{4}, [\d:]+ [AP]M UTC$/.test(document.querySelector("#alerts .said").textContent)`)
 		// The first paint says what the script has written.
 		said := browsertest.Ask[string](b, `document.querySelector("#alerts .said").textContent`)
 		b.Visit(p.url + path)

@@ -157,6 +157,6 @@ func matches(ifNoneMatch []string, etag string) bool {
 // addVary names a request header that the answer depends on, once.
 func addVary(h http.Header, name string) {
 	if !slices.Contains(h["Vary"], name) {
-		h.Add("Vary", name)
+		h["Vary"] = append(h["Vary"], name)
 	}
 }

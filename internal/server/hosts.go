@@ -74,7 +74,7 @@ func hostName(hostport string) (string, netip.Addr) {
 // allowed reports whether a request for the host may be answered.
 func (h *hostRules) allowed(hostport string) bool {
 	host, address := hostName(hostport)
-	if h.names[host] || address.IsValid() && (h.anyAddress || address.IsLoopback()) {
+	if address.IsLoopback() || address.IsValid() && h.anyAddress || h.names[host] {
 		return true
 	}
 	return slices.ContainsFunc(h.suffixes, func(suffix string) bool {
