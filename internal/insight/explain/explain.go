@@ -22,7 +22,7 @@ func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 	for i := range s.Devices {
 		d := newDevice(&s.Devices[i], s, memoryOf(&s.Devices[i]), near)
 		devices[i] = d
-		if d.settled {
+		if d.steady {
 			k := peerKey{d.Node, d.Name}
 			near[k] = append(near[k], d)
 		}
