@@ -217,17 +217,13 @@ func NewPage(in Input) Page {
 	}
 	p.Charts = newCharts(in, shown)
 	p.FailTitle = failTitle(len(s.Devices))
-	for i := range s.Failures {
-		p.Failures = append(p.Failures, newFailure(&s.Failures[i], s.Time))
-	}
+	p.Failures = each(s.Failures, func(f *gpu.Failure) Failure { return newFailure(f, s.Time) })
 	p.Alerts, p.MoreAlerts = newAlertRows(&in, ""), moreAlerts(len(in.Alerts))
 	p.Processes = newProcesses(s, in.Attribution)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(s)
-	for i := range s.Notes {
-		p.Notes = append(p.Notes, sentence(s.Notes[i].Text()))
-	}
+	p.Notes = each(s.Notes, func(n *gpu.Advice) string { return sentence(n.Text()) })
 	p.Machine = newMachine(s.Host)
 	p.Host = newHostRows(s.Host)
 	return p
@@ -428,10 +424,15 @@ const mostAlerts = 100
 
 // newAlertRows are the alerts of the page that forms call page.
 func newAlertRows(in *Input, page string) []AlertRow {
-	var rows []AlertRow
 	sorted := sortedAlerts(in.Alerts)
-	for _, a := range sorted[:min(len(sorted), mostAlerts)] {
-		rows = append(rows, newAlertRow(&a, in, page))
+	return each(sorted[:min(len(sorted), mostAlerts)], func(a *Alert) AlertRow { return newAlertRow(a, in, page) })
+}
+
+// each makes a row of each element of a list.
+func each[T, Row any](list []T, row func(*T) Row) []Row {
+	var rows []Row
+	for i := range list {
+		rows = append(rows, row(&list[i]))
 	}
 	return rows
 }

@@ -92,11 +92,11 @@ func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 // machineCause is a cause that is about no single device. id follows the kind
 // in its ID; try is what to do about it, and may be empty.
 func machineCause(kind Kind, id, text, try string) Cause {
-	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: advice(try)}
+	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: Advice(try)}
 }
 
-// advice makes a sentence of what to do; empty where there is nothing to do.
-func advice(try string) string {
+// Advice makes a sentence of what to do; empty where there is nothing to do.
+func Advice(try string) string {
 	if try == "" {
 		return ""
 	}

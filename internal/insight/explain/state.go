@@ -17,7 +17,7 @@ func inState(state gpu.State, is, try string) func(*device) *finding {
 			return nil
 		}
 		f := &finding{clause: it + is, confidence: High, since: d.Since, evidence: evidence{at: d.s.Time}}
-		f.advice = advice(cmp.Or(d.Reason.Try, try))
+		f.advice = Advice(cmp.Or(d.Reason.Try, try))
 		f.add(fact("state", string(state), d.Since))
 		f.fact("reason", textOf(d.Reason.What))
 		return f
