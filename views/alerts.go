@@ -175,8 +175,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
-	h := head{Title: p.Title, Style: []string{p.asset("app.css")}, Icon: p.asset("icon.svg"), Script: p.asset("alertpage.js")}
-	return document(h, alertsBody(p)).Render(ctx, w)
+	return document(newHead(p.Title, p.asset, "alertpage.js", "app.css"), alertsBody(p)).Render(ctx, w)
 }
 
 // firingSentence says how many alerts fire, or whether it is known that none
