@@ -126,10 +126,9 @@ func warmAir(devices []*device) (c Cause, ok bool) {
 	if n < least || n*4 < known*3 {
 		return Cause{}, false
 	}
-	c = machineCause(WarmAir, "",
-		fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: ", n, known, withUnit(more/float64(n), "°C"))+
-			"probably the air that reaches them is warmer",
-		"Look at the room's cooling, and at the chassis' fans and filters.")
+	text := fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: "+
+		"probably the air that reaches them is warmer", n, known, withUnit(more/float64(n), "°C"))
+	c = machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
 	c.Confidence, c.Evidence = Medium, hot
 	return c, true
 }
