@@ -75,8 +75,8 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			later := start.Add(8 * time.Hour)
-			real, simulated := newPast(), newPast()
-			real.play(t, start, learning...)
+			measured, simulated := newPast(), newPast()
+			measured.play(t, start, learning...)
 			var simulatedLearning []scene
 			for _, sc := range learning {
 				d := sc.devices[0]
@@ -90,8 +90,8 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 					t.Errorf("got  %q\nwant … %q", got, want)
 				}
 			}
-			ends(real.restarted(t, later), tt.known)
-			ends(real.restarted(t, later).restarted(t, later), tt.known) // in a run that never saw it
+			ends(measured.restarted(t, later), tt.known)
+			ends(measured.restarted(t, later).restarted(t, later), tt.known) // in a run that never saw it
 			ends(simulated.restarted(t, later), tt.afresh)
 			ends(newPast(), tt.afresh)
 		})
