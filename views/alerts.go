@@ -158,25 +158,13 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
 	}
 	p.list(&in)
-	for i := range in.Past {
-		p.Past = append(p.Past, newAlertDetail(&in.Past[i], &in.Input))
-	}
-	for i := range in.Silences {
-		p.Silences = append(p.Silences, newSilence(&in.Silences[i], &in.Input))
-	}
-	enabled := 0
-	for i := range in.Rules {
-		p.Rules = append(p.Rules, newRule(&in.Rules[i]))
-		if in.Rules[i].Enabled {
-			enabled++
-		}
-	}
-	p.RuleCount = plural(enabled, "rule is", "rules are") + " in force"
+	p.Past = each(in.Past, func(a *Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
+	p.Silences = each(in.Silences, func(s *Silence) SilenceRow { return newSilence(s, &in.Input) })
+	p.Rules, p.Targets = each(in.Rules, newRule), each(in.Targets, newTarget)
+	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r Rule) bool { return !r.Enabled })
+	p.RuleCount = plural(len(enabled), "rule is", "rules are") + " in force"
 	p.RuleTitle = plural(len(in.Rules), "rule", "rules")
 	p.PastCount = plural(len(in.Past), "alert", "alerts")
-	for i := range in.Targets {
-		p.Targets = append(p.Targets, newTarget(&in.Targets[i]))
-	}
 	p.Sentence = firingSentence(in.Alerts, in.Nodes)
 	p.Title = "Alerts · gpuwhy"
 	if n := len(in.Alerts); n > 0 {
@@ -187,7 +175,8 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
-	h := head{Title: p.Title, Style: []string{p.asset("app.css")}, Icon: p.asset("icon.svg"), Script: p.asset("alertpage.js"), Preload: []string{p.asset("shared.js")}}
+	h := newHead(p.Title, p.asset, "alertpage.js", "app.css")
+	h.Preload = []string{p.asset("shared.js")}
 	return document(h, alertsBody(p)).Render(ctx, w)
 }
 
@@ -224,13 +213,12 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	all := sortedAlerts(in.Alerts)
 	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
 	to := min(from+mostAlerts, len(all))
-	for i := range all[from:to] {
-		a := &all[from+i]
+	p.Firing = each(all[from:to], func(a *Alert) AlertDetail {
 		if in.Explain != nil {
 			in.Explain(a)
 		}
-		p.Firing = append(p.Firing, newAlertDetail(a, &in.Input))
-	}
+		return newAlertDetail(a, &in.Input)
+	})
 	if len(all) <= mostAlerts {
 		return
 	}

@@ -73,16 +73,19 @@ func newCause(c *Cause, now time.Time) CauseRow {
 		out.At = stamp(c.Since)
 		out.About += " · " + say("since, for", moment(c.Since), between(c.Since, now))
 	}
-	for _, e := range c.Evidence {
+	out.Evidence = each(c.Evidence, func(e *Evidence) EvidenceRow {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
-		if e.Moment && !e.At.IsZero() {
+		if e.At.IsZero() {
+			return row
+		}
+		if e.Moment {
 			row.Text, row.At = moment(e.At), stamp(e.At)
 		}
-		if !e.At.IsZero() && now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
+		if now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
 			row.Seen = say("ago", between(e.At, now))
 		}
-		out.Evidence = append(out.Evidence, row)
-	}
+		return row
+	})
 	return out
 }
 

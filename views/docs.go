@@ -15,13 +15,11 @@ type DocsPage struct {
 
 // Render writes the whole page as HTML.
 func (p DocsPage) Render(ctx context.Context, w io.Writer) error {
-	h := docsHead("API", p.Asset)
-	h.Script = p.Asset("docs.js")
-	return document(h, docsBody(p)).Render(ctx, w)
+	return document(docsHead("API", "docs.js", p.Asset), docsBody(p)).Render(ctx, w)
 }
 
-func docsHead(title string, asset func(string) string) head {
-	return head{Title: title + " · gpuwhy", Style: []string{asset("app.css"), asset("docs.css")}, Icon: asset("icon.svg")}
+func docsHead(title, script string, asset func(string) string) head {
+	return newHead(title+" · gpuwhy", asset, script, "app.css", "docs.css")
 }
 
 // A ReferencePage is the API's document as a page to read and to print.
@@ -80,7 +78,7 @@ type FieldDoc struct {
 
 // Render writes the whole page as HTML.
 func (p ReferencePage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("API reference", p.Asset), referenceBody(p)).Render(ctx, w)
+	return document(docsHead("API reference", "", p.Asset), referenceBody(p)).Render(ctx, w)
 }
 
 // An EventsPage is the WebSocket protocol as a page to read.
@@ -115,7 +113,7 @@ type Fact struct{ Name, Meaning string }
 
 // Render writes the whole page as HTML.
 func (p EventsPage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("Events", p.Asset), eventsBody(p)).Render(ctx, w)
+	return document(docsHead("Events", "", p.Asset), eventsBody(p)).Render(ctx, w)
 }
 
 func (t FactTable) anchor() string { return strings.ReplaceAll(strings.ToLower(t.Title), " ", "-") }

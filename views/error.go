@@ -19,12 +19,8 @@ type ErrorPage struct {
 
 // Render writes the whole page as HTML.
 func (p ErrorPage) Render(ctx context.Context, w io.Writer) error {
-	h := head{
-		Title: p.Title + " · gpuwhy",
-		Style: []string{p.Asset("app.css")},
-		Icon:  p.Asset("icon.svg"),
-		Again: p.Code == 503,
-	}
+	h := newHead(p.Title+" · gpuwhy", p.Asset, "", "app.css")
+	h.Again = p.Code == 503
 	return document(h, errorBody(p)).Render(ctx, w)
 }
 

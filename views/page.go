@@ -10,8 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/a-h/templ"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -107,7 +105,8 @@ type Page struct {
 
 	// Device is set on a device's own page. Such a page has the tile and the
 	// processes of that device only, and no Totals and no Host.
-	Device *DevicePage
+	Device  *DevicePage
+	FormsOn string // the page's name in its forms; empty for the dashboard
 }
 
 // A DevicePage is what a device's own page has in addition.
@@ -229,17 +228,13 @@ func NewPage(in Input) Page {
 	}
 	p.Charts = newCharts(in, shown)
 	p.FailTitle = failTitle(len(devices))
-	for i := range failures {
-		p.Failures = append(p.Failures, newFailure(&failures[i], now))
-	}
+	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.Alerts, p.MoreAlerts = newAlertRows(&in, ""), moreAlerts(len(in.Alerts))
 	p.Processes = newProcesses(devices, in.Attribution, now)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
 	p.Unlisted = newUnlisted(devices)
-	for _, note := range in.Nodes.Notes() {
-		p.Notes = append(p.Notes, sentence(note.Text()))
-	}
+	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p
 }
 
@@ -264,7 +259,8 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
 	}
-	p.Alerts = newAlertRows(&in, p.formsOn())
+	p.FormsOn = "gpu/" + d.UUID
+	p.Alerts = newAlertRows(&in, p.FormsOn)
 	if in.Attribution != nil {
 		a := in.Attribution(d)
 		p.Device.Uses = newUses(d, &a)
@@ -274,36 +270,12 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	return p
 }
 
-// body are the attributes that only some pages' bodies have.
-func (p Page) body() templ.Attributes {
-	if p.Device == nil {
-		return nil
-	}
-	return attributes("data-gpu", p.Device.UUID)
-}
-
-// formsOn names the page in its forms.
-func (p Page) formsOn() string {
-	if p.Device == nil {
-		return ""
-	}
-	return "gpu/" + p.Device.UUID
-}
-
 // Render writes the whole page as HTML. Write it into a buffer first: an error
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
-	return document(p.head(), dashboard(p)).Render(ctx, w)
-}
-
-func (p Page) head() head {
-	return head{
-		Title:   p.Title,
-		Style:   []string{p.asset("vendor/uplot/uPlot.min.css"), p.asset("app.css")},
-		Icon:    p.asset("icon.svg"),
-		Script:  p.asset("page.js"),
-		Preload: []string{p.asset("shared.js"), p.asset("vendor/uplot/uPlot.esm.js")},
-	}
+	h := newHead(p.Title, p.asset, "page.js", "vendor/uplot/uPlot.min.css", "app.css")
+	h.Preload = []string{p.asset("shared.js"), p.asset("vendor/uplot/uPlot.esm.js")}
+	return document(h, dashboard(p)).Render(ctx, w)
 }
 
 // head is what a document is besides its body.
@@ -314,6 +286,19 @@ type head struct {
 	Script  string // a module; none where it is empty
 	Preload []string
 	Again   bool // the browser asks again in a few seconds
+}
+
+// newHead names the files of package static that a page needs; script may be
+// empty.
+func newHead(title string, asset func(string) string, script string, styles ...string) head {
+	h := head{Title: title, Icon: asset("icon.svg")}
+	for _, name := range styles {
+		h.Style = append(h.Style, asset(name))
+	}
+	if script != "" {
+		h.Script = asset(script)
+	}
+	return h
 }
 
 // newTitle has what a narrow tab has room for: the highest utilization and
@@ -436,10 +421,15 @@ const mostAlerts = 100
 
 // newAlertRows are the alerts of the page that forms call page.
 func newAlertRows(in *Input, page string) []AlertRow {
-	var rows []AlertRow
 	sorted := sortedAlerts(in.Alerts)
-	for _, a := range sorted[:min(len(sorted), mostAlerts)] {
-		rows = append(rows, newAlertRow(&a, in, page))
+	return each(sorted[:min(len(sorted), mostAlerts)], func(a *Alert) AlertRow { return newAlertRow(a, in, page) })
+}
+
+// each makes a row of each element of a list.
+func each[T, Row any](list []T, row func(*T) Row) []Row {
+	var rows []Row
+	for i := range list {
+		rows = append(rows, row(&list[i]))
 	}
 	return rows
 }

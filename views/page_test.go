@@ -186,9 +186,9 @@ func TestWho(t *testing.T) {
 		"a process without a name": {gpu.Of([]gpu.Process{{PID: 7}}), "a process", "pid 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			card := newTile(device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
-			if card.Who.Text != c.who || card.Detail != c.detail {
-				t.Errorf("got %q %q", card.Who.Text, card.Detail)
+			tile := newTile(device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
+			if tile.Who.Text != c.who || tile.Detail != c.detail {
+				t.Errorf("got %q %q", tile.Who.Text, tile.Detail)
 			}
 		})
 	}
@@ -512,7 +512,7 @@ func BenchmarkPageOfEight(b *testing.B) {
 
 // What totals are held against is of the same devices, or not said.
 func TestTotalsAreOfTheSameDevices(t *testing.T) {
-	card := func(change func(*gpu.Device)) gpu.Device {
+	gpuWith := func(change func(*gpu.Device)) gpu.Device {
 		return *device(func(d *gpu.Device) {
 			d.Memory.Used, d.Memory.Total = gpu.Of[gpu.Bytes](2<<30), gpu.Of[gpu.Bytes](8<<30)
 			d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](100), gpu.Of[gpu.Watts](300)
@@ -533,7 +533,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 		"one that is not there": {func(d *gpu.Device) { d.State, d.Readings = gpu.StateLost, gpu.Readings{} }, [3]string{"of 8.0\u00a0GiB", "of 300\u00a0W", "of 2 GPUs, 1 not read"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{card(func(*gpu.Device) {}), card(c.change)}}
+			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{gpuWith(func(*gpu.Device) {}), gpuWith(c.change)}}
 			totals := newTotals(devicesOf(s))
 			if got := [3]string{totals[0].Remark, totals[1].Remark, totals[2].Remark}; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -542,7 +542,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 	}
 }
 
-// The card of the GPU that the sentence is about stands out, if it is one of
+// The tile of the GPU that the sentence is about stands out, if it is one of
 // several and has something to explain.
 func TestTheAnswersTile(t *testing.T) {
 	cause := func(kind string) Cause { return Cause{ID: kind + ":GPU-1", Node: "n", UUID: "GPU-1", Sentence: "why"} }
@@ -561,9 +561,9 @@ func TestTheAnswersTile(t *testing.T) {
 			in := input(&gpu.Snapshot{Time: noon, Devices: c.devices}, "why")
 			in.Causes = c.causes
 			got := ""
-			for _, card := range NewPage(in).Tiles {
-				if card.Answer {
-					got += strings.TrimPrefix(card.Key, "n/")
+			for _, tile := range NewPage(in).Tiles {
+				if tile.Answer {
+					got += strings.TrimPrefix(tile.Key, "n/")
 				}
 			}
 			if got != c.want {

@@ -234,7 +234,7 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 		for i := range s.Failures {
 			if f := &s.Failures[i]; f.Source == k.source {
 				l.ok, l.value = true, 1
-				l.failure, l.try = strings.TrimRight(f.Advice.What, "."), capital(f.Advice.Try)
+				l.failure, l.try = strings.TrimRight(f.Advice.What, "."), explain.Advice(f.Advice.Try)
 			}
 		}
 		o.look(t, l)
@@ -537,12 +537,4 @@ func (e *Engine) Past() []Alert {
 	out := slices.Clone(e.past)
 	slices.Reverse(out)
 	return out
-}
-
-// capital begins a sentence and ends it.
-func capital(s string) string {
-	if s == "" {
-		return ""
-	}
-	return strings.ToUpper(s[:1]) + strings.TrimRight(s[1:], ".") + "."
 }

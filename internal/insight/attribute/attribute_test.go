@@ -15,8 +15,8 @@ const (
 	gib gpu.Bytes = 1 << 30
 )
 
-// A card has what a test says of it; the rest is absent.
-type card struct {
+// figures are what a test says of a device; all others are absent.
+type figures struct {
 	used         gpu.Bytes
 	draw, floor  gpu.Watts
 	util         gpu.Percent // -1: absent
@@ -34,7 +34,7 @@ type card struct {
 	orphanMemory gpu.Bytes
 }
 
-func (c *card) device() *gpu.Device {
+func (c *figures) device() *gpu.Device {
 	d := &gpu.Device{State: gpu.StateOK}
 	d.Memory.Used = gpu.Of(c.used)
 	d.Power.Draw = gpu.Of(c.draw)
@@ -76,7 +76,7 @@ func inInstance(p gpu.Process, instance int) gpu.Process {
 }
 
 func TestOf(t *testing.T) {
-	tests := map[string]card{
+	tests := map[string]figures{
 		"all of it is one process's": {
 			used: 10 * gib, draw: 320, floor: 20, util: 98, processes: []gpu.Process{proc(1, 10*gib, 98)},
 			method: attribute.BySM, watts: []float64{300}, memoryCover: 100, utilCover: 100,
@@ -232,11 +232,11 @@ func TestAbsentStaysAbsent(t *testing.T) {
 			t.Errorf("of nothing: %+v", a)
 		}
 	}
-	d := (&card{used: gib, draw: 100, util: 50, processes: []gpu.Process{proc(1, gib, 50)}}).device()
+	d := (&figures{used: gib, draw: 100, util: 50, processes: []gpu.Process{proc(1, gib, 50)}}).device()
 	d.Power.Draw = gpu.Absent[gpu.Watts](gpu.NotSupported)
 	a := attribute.Of(d, false)
 	if a.Shares[0].Power.Present() || a.Power.Remainder.Present() || a.Power.Method != "" || a.Power.Reason != "" {
-		t.Errorf("watts of a card that reports none: %+v", a)
+		t.Errorf("watts of a device that reports none: %+v", a)
 	}
 	d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](9000)
 	if a := attribute.Of(d, false); a.Shares[0].Power.Quality() != gpu.Doubtful || a.Power.Processes.Quality() != gpu.Doubtful {
@@ -373,7 +373,7 @@ func check(t *testing.T, d *gpu.Device, a *attribute.Attribution) {
 			t.Errorf("%v W left for %q, split by %q", rest, p.Reason, p.Method)
 		}
 	} else if watts > 0 || p.Processes.Present() || p.Idle.Present() {
-		t.Errorf("watts of a card that reports none: %+v", p)
+		t.Errorf("watts of a device that reports none: %+v", p)
 	}
 	for _, c := range []gpu.Reading[gpu.Percent]{m.Coverage, u.Coverage, p.Coverage} {
 		if v := c.Or(0); !(v >= 0 && v <= 100) {
@@ -434,9 +434,9 @@ func TestSums(t *testing.T) {
 	}
 	unseen := proc(9, gib, 0)
 	unseen.Facts = gpu.ProcessFacts{}
-	first := card{used: 8 * gib, draw: 220, floor: 20, util: 100, processes: []gpu.Process{
+	first := figures{used: 8 * gib, draw: 220, floor: 20, util: 100, processes: []gpu.Process{
 		who(proc(1, 4*gib, 50), "alice", "c1", "p1"), who(proc(2, 2*gib, 50), "bob", "", ""), dead(3, gib), unseen}}
-	second := card{used: 4 * gib, draw: 120, floor: 20, util: 100, processes: []gpu.Process{who(proc(1, 4*gib, 100), "alice", "c1", "p1")}}
+	second := figures{used: 4 * gib, draw: 120, floor: 20, util: 100, processes: []gpu.Process{who(proc(1, 4*gib, 100), "alice", "c1", "p1")}}
 	s := &gpu.Snapshot{Devices: []gpu.Device{*first.device(), *second.device()}}
 	as := attribute.Snapshot(s)
 
@@ -466,7 +466,7 @@ func BenchmarkSnapshot8x200(b *testing.B) { benchmarkSnapshot(b, 200) }
 func benchmarkSnapshot(b *testing.B, each int) {
 	s := &gpu.Snapshot{}
 	for i := range 8 {
-		c := card{used: 70 * gib, draw: 600, floor: 70, util: 97}
+		c := figures{used: 70 * gib, draw: 600, floor: 70, util: 97}
 		for j := range each {
 			p := proc(1000*i+j, gpu.Bytes(1+j)*mib, gpu.Percent(j%5))
 			p.Facts.User = gpu.Of("user" + string(rune('a'+j%7)))

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// reading is one reading of a card, so many seconds after noon.
+// reading is one reading of a device, so many seconds after noon.
 func reading(second float64, util gpu.Percent, watts gpu.Watts) *gpu.Device {
 	d := &gpu.Device{State: gpu.StateOK, SampledAt: noon.Add(time.Duration(second * float64(time.Second)))}
 	d.Utilization.GPU, d.Power.Draw = gpu.Of(util), gpu.Of(watts)
@@ -145,7 +145,7 @@ func TestFloorsAreEachDevicesOwn(t *testing.T) {
 	// A device that is lost keeps what is known of it.
 	gone := &gpu.Snapshot{Devices: []gpu.Device{{Identity: gpu.Identity{UUID: "GPU-1", Node: "n1"}, State: gpu.StateLost}}}
 	if floor := floors.Note(gone).Devices[0].IdleFloor; floor != gpu.Of[gpu.Watts](20) {
-		t.Errorf("floor of a lost card = %v", floor)
+		t.Errorf("floor of a lost device = %v", floor)
 	}
 }
 

@@ -13,12 +13,12 @@ import (
 
 // awake reports whether a device without work is not at rest: its clocks are
 // fast, or it draws clearly more than this device does at rest.
-func awake(v *vitals, m *memory, idleWatts float64) bool { return fast(v, m) || costs(v, idleWatts) }
+func (v *vitals) awake(m *memory) bool { return v.fast(m) || v.costs() }
 
 // fast reports whether the clocks are those of work. Some products stay in P0
 // at rest. So the performance state alone says it only of devices that were
 // seen in a slower one.
-func fast(v *vitals, m *memory) bool {
+func (v *vitals) fast(m *memory) bool {
 	switch {
 	case v.reasoned && v.reasons&gpu.ReasonIdle != 0:
 		return false
@@ -32,7 +32,7 @@ func fast(v *vitals, m *memory) bool {
 }
 
 // costs reports whether the power is clearly above that at rest.
-func costs(v *vitals, idleWatts float64) bool { return v.power > 1.25*idleWatts+15 }
+func (v *vitals) costs() bool { return v.power > 1.25*v.idleWatts+15 }
 
 // heldAwake is about a device without work that something keeps from rest: a
 // process that keeps a context, a display, or a program that asks for readings
@@ -49,13 +49,13 @@ func heldAwake(d *device) *finding {
 		f.add(figure("power at rest", d.idleWatts, "W", time.Time{}))
 		extra = ", " + withUnit(more, "W") + " more than at rest"
 	}
-	switch quick := fast(&d.vitals, d.m); {
-	case quick && costs(&d.vitals, d.idleWatts):
+	switch quick := d.fast(d.m); {
+	case quick && d.costs():
 		f.confidence = High
 	case quick && d.power <= d.idleWatts+3:
 		extra = ": its clocks are up, though it draws no more than at rest"
 	}
-	holders := holders(d.Device)
+	holders := d.holders()
 	persistence, known := d.Modes.Persistence.Get()
 	unloads := known && !persistence
 	display := d.Modes.DisplayActive.Or(false)
@@ -104,7 +104,7 @@ func (d *device) quiet() bool {
 // isAwake reports whether something keeps a device from rest. A hot device
 // draws more: while it cools down its power says nothing.
 func (d *device) isAwake() bool {
-	return d.quiet() && !d.justLetGo() && (fast(&d.vitals, d.m) || !d.cooling() && costs(&d.vitals, d.idleWatts))
+	return d.quiet() && !d.justLetGo() && (d.fast(d.m) || !d.cooling() && d.costs())
 }
 
 // justLetGo reports whether the last process that held the device has ended a
@@ -119,8 +119,8 @@ func (d *device) isUnexplained() bool {
 
 // holders are the processes that keep a compute context, by memory. Those that
 // are gone, whose context the driver still has, come last.
-func holders(d *gpu.Device) []*gpu.Process {
-	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
+func (v *vitals) holders() []*gpu.Process {
+	found := those(v.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 	isGone := func(p *gpu.Process) int {
 		if gone(p) {
 			return 1
@@ -162,7 +162,7 @@ func idle(d *device) *finding {
 	f := &finding{confidence: Low, evidence: d.heat()}
 	if d.doing == unknown {
 		f.clause = it + " does not report how busy it is" + inBrackets
-		f.minor = byHand(d.Device) == "policy"
+		f.minor = d.byHand() == "policy"
 		return f
 	}
 	f.confidence = High

@@ -18,7 +18,7 @@ func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 	for i := range s.Devices {
 		d := newDevice(&s.Devices[i], s, memoryOf(&s.Devices[i]), near)
 		devices[i] = d
-		if d.settled {
+		if d.steady {
 			k := peerKey{d.Node, d.Name}
 			near[k] = append(near[k], d)
 		}
@@ -125,11 +125,11 @@ func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 // machineCause is a cause that is about no single device. id follows the kind
 // in its ID; try is what to do about it, and may be empty.
 func machineCause(kind Kind, id, text, try string) Cause {
-	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: advice(try)}
+	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: Advice(try)}
 }
 
-// advice makes a sentence of what to do; empty where there is nothing to do.
-func advice(try string) string {
+// Advice makes a sentence of what to do; empty where there is nothing to do.
+func Advice(try string) string {
 	if try == "" {
 		return ""
 	}

@@ -15,9 +15,9 @@ var start = time.Date(2026, 3, 14, 15, 0, 0, 0, time.UTC)
 
 const model = "RTX 4090"
 
-// restingCard is a card with two fans that stand still: 34 °C, 17 W of 450 W,
+// restingDevice is a device with two fans that stand still: 34 °C, 17 W of 450 W,
 // nothing runs on it.
-func restingCard() gpu.Device {
+func restingDevice() gpu.Device {
 	return gpu.Device{
 		Identity: gpu.Identity{UUID: "GPU-0", Node: "desk", Name: model, Vendor: gpu.NVIDIA},
 		State:    gpu.StateOK,
@@ -46,7 +46,7 @@ func fansAt(d *gpu.Device, percent gpu.Percent) {
 	d.Fans = gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{fan(percent, gpu.RPM(32*percent)), fan(percent, gpu.RPM(32*percent))}}
 }
 
-// busy puts the card to work: 71 °C, 431 W, fans at 66 %.
+// busy puts the device to work: 71 °C, 431 W, fans at 66 %.
 func busy(d *gpu.Device, util gpu.Percent, processes ...gpu.Process) {
 	d.Utilization.GPU = gpu.Of(util)
 	d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](71), gpu.Of[gpu.Watts](431.4)
@@ -55,13 +55,13 @@ func busy(d *gpu.Device, util gpu.Percent, processes ...gpu.Process) {
 	d.Processes = gpu.Of(processes)
 }
 
-// held is a card without work whose clocks stay up.
+// held is a device without work whose clocks stay up.
 func held(d *gpu.Device) {
 	d.Thermal.GPU, d.Power.Draw = gpu.Of[gpu.Celsius](44), gpu.Of[gpu.Watts](63)
 	d.Clocks.SM, d.Clocks.PerformanceState, d.Clocks.EventReasons = gpu.Of[gpu.Megahertz](2745), gpu.Of(0), gpu.Of(gpu.ClockEventReasons(0))
 }
 
-// passive takes the card's fans away.
+// passive takes the device's fans away.
 func passive(d *gpu.Device) { d.Fans = gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)} }
 
 func process(pid int, name string, sm gpu.Percent) gpu.Process {
@@ -78,9 +78,9 @@ var (
 	stranger = gpu.Process{PID: 7, Type: gpu.TypeCompute, SM: gpu.Of[gpu.Percent](50)}
 )
 
-// made is a card after some changes.
+// made is a device after some changes.
 func made(changes ...func(*gpu.Device)) gpu.Device {
-	d := restingCard()
+	d := restingDevice()
 	for _, change := range changes {
 		change(&d)
 	}

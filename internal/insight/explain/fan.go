@@ -3,8 +3,6 @@ package explain
 import (
 	"fmt"
 	"strings"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // These rules are about fans that do not follow the heat.
@@ -69,9 +67,9 @@ const manual = "manual"
 // byHand says what shows that a fan does not follow the temperature: its
 // "policy" or its "target". It is empty where the fan does follow, or where one
 // reading can't show it.
-func byHand(d *gpu.Device) string {
-	for i := range d.Fans.Fans {
-		fan := &d.Fans.Fans[i]
+func (v *vitals) byHand() string {
+	for i := range v.Fans.Fans {
+		fan := &v.Fans.Fans[i]
 		if policy, ok := fan.Policy.Get(); ok {
 			if policy == manual {
 				return "policy"
@@ -87,8 +85,8 @@ func byHand(d *gpu.Device) string {
 }
 
 func fanByHand(d *device) *finding {
-	how := byHand(d.Device)
-	if how == "" || how == "target" && !(d.age(d.m.byHand) >= 3*fanSettles && d.fansHold()) {
+	how := d.byHand()
+	if how == "" || how == "target" && (d.age(d.m.byHand) < 3*fanSettles || !d.fansHold()) {
 		return nil
 	}
 	f := &finding{

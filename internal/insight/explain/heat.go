@@ -18,7 +18,7 @@ const (
 
 // settled reports whether a device's temperature and power are those of a
 // state, not of a change.
-func settled(v *vitals, m *memory) bool {
+func (v *vitals) settled(m *memory) bool {
 	return has(v.temp) && has(v.power) && m.trail.flat(m.at, 2, 0.1*v.power+5)
 }
 
@@ -30,7 +30,7 @@ type peerKey struct{ node, name string }
 // hotForPower compares a device with its own past, and with others of its model
 // that draw as much.
 func hotForPower(d *device) *finding {
-	if d.cooling() || d.doing == unknown || !d.settled {
+	if d.cooling() || d.doing == unknown || !d.steady {
 		return nil
 	}
 	usual := d.m.curve.usual(d.power)
@@ -113,7 +113,7 @@ func warmAir(devices []*device) (c Cause, ok bool) {
 	var hot []Evidence
 	for _, d := range devices {
 		above := d.temp - d.m.curve.usual(d.power)
-		if !d.settled || !has(above) {
+		if !d.steady || !has(above) {
 			continue
 		}
 		known++
@@ -126,10 +126,9 @@ func warmAir(devices []*device) (c Cause, ok bool) {
 	if n < least || n*4 < known*3 {
 		return Cause{}, false
 	}
-	c = machineCause(WarmAir, "",
-		fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: ", n, known, withUnit(more/float64(n), "°C"))+
-			"probably the air that reaches them is warmer",
-		"Look at the room's cooling, and at the chassis' fans and filters.")
+	text := fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: "+
+		"probably the air that reaches them is warmer", n, known, withUnit(more/float64(n), "°C"))
+	c = machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
 	c.Confidence, c.Evidence = Medium, hot
 	return c, true
 }

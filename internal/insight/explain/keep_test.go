@@ -45,10 +45,10 @@ func (p past) play(t *testing.T, now time.Time, scenes ...scene) explain.Answer 
 	return playOn(t, p.history, p.floors, now, scenes...)
 }
 
-func simulatedCard(d *gpu.Device) { d.Source = gpu.SourceSimulated }
+func simulatedDevice(d *gpu.Device) { d.Source = gpu.SourceSimulated }
 
 // What only a past can tell is told after a restart too, and no simulation's
-// past tells anything of a real card.
+// past tells anything of a real device.
 func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	const minute = time.Minute
 	hotter := func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + 12) }
@@ -75,12 +75,12 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			later := start.Add(8 * time.Hour)
-			card, simulated := newPast(), newPast()
-			card.play(t, start, learning...)
+			measured, simulated := newPast(), newPast()
+			measured.play(t, start, learning...)
 			var simulatedLearning []scene
 			for _, sc := range learning {
 				d := sc.devices[0]
-				simulatedCard(&d)
+				simulatedDevice(&d)
 				simulatedLearning = append(simulatedLearning, during(sc.lasts, d))
 			}
 			simulated.play(t, start, simulatedLearning...)
@@ -90,8 +90,8 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 					t.Errorf("got  %q\nwant … %q", got, want)
 				}
 			}
-			ends(card.restarted(t, later), tt.known)
-			ends(card.restarted(t, later).restarted(t, later), tt.known) // in a run that never saw it
+			ends(measured.restarted(t, later), tt.known)
+			ends(measured.restarted(t, later).restarted(t, later), tt.known) // in a run that never saw it
 			ends(simulated.restarted(t, later), tt.afresh)
 			ends(newPast(), tt.afresh)
 		})

@@ -18,7 +18,7 @@ func notKnowable(d *device) *finding {
 	miss := func(what, try string) {
 		missing = append(missing, what)
 		if try != "" {
-			tries = append(tries, advice(try))
+			tries = append(tries, Advice(try))
 		}
 	}
 	// absent adds a reading that never comes.

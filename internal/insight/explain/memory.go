@@ -55,14 +55,12 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	m.at = at
 	v := vitalsOf(d)
 	m.trail.add(point{at, v.temp, v.power, v.fan})
-	idleWatts := floorOf(d)
-	isStuck := stuck(d, &v, idleWatts)
-	doing := activityOf(d, &v, idleWatts)
-	if isStuck {
+	stuck, doing := v.looksStuck(), v.activity()
+	if stuck {
 		doing = resting
 	}
 	since = min(since, settling) // what a single reading may count for
-	m.follow(doing, d, &v, idleWatts, since)
+	m.follow(doing, &v, since)
 	m.cool(doing, &v)
 	if doing == resting && !m.cooling.on && m.restsFor(settling) {
 		m.rest.learn(&v)
@@ -72,13 +70,13 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	for i := range min(len(d.Fans.Fans), maxFans) {
 		m.fans[i].step(&d.Fans.Fans[i], at)
 	}
-	last(&m.stuck, isStuck, at)
+	last(&m.stuck, stuck, at)
 	last(&m.hot, v.reasoned && v.reasons&reasonsOfHeat != 0, at)
 	last(&m.capped, v.reasoned && v.reasons&reasonsOfPower != 0, at)
-	last(&m.awake, doing == resting && awake(&v, m, idleWatts), at)
-	last(&m.byHand, byHand(d) != "", at)
-	last(&m.unheld, len(holders(d)) == 0, at)
-	last(&m.unused, doing == resting && unused(d), at)
+	last(&m.awake, doing == resting && v.awake(m), at)
+	last(&m.byHand, v.byHand() != "", at)
+	last(&m.unheld, len(v.holders()) == 0, at)
+	last(&m.unused, doing == resting && v.unused(), at)
 }
 
 // restart forgets what was under way, and keeps what was learned.
@@ -107,9 +105,6 @@ func (m *memory) lasted(since time.Time) time.Duration {
 	return m.at.Sub(since)
 }
 
-// floorOf is the device's power draw at rest, or none.
-func floorOf(d *gpu.Device) float64 { return believed(d.IdleFloor, 1, mostWatts) }
-
 // restsFor reports whether there has been no work for that long.
 func (m *memory) restsFor(d time.Duration) bool {
 	return !m.work.on && m.at.Sub(m.first) >= d && m.at.Sub(m.work.ended) >= d
@@ -134,7 +129,7 @@ type worker struct {
 	done    float64 // share × seconds; 0: no worker
 }
 
-func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, idleWatts float64, since time.Duration) {
+func (m *memory) follow(doing activity, v *vitals, since time.Duration) {
 	w := &m.work
 	switch {
 	case doing == working && !w.on && !w.ended.IsZero() && m.at.Sub(w.ended) < pause:
@@ -151,7 +146,7 @@ func (m *memory) follow(doing activity, d *gpu.Device, v *vitals, idleWatts floa
 		return
 	}
 	w.endTemp, w.endFan = v.temp, v.fan
-	for _, p := range firsts(workers(d, v, idleWatts), maxWorkers) {
+	for _, p := range firsts(v.workers(), maxWorkers) {
 		share := highest(processShare(p), 0)
 		w.credit(p, (share+0.1)*max(since.Seconds(), 0.1))
 	}
@@ -310,7 +305,7 @@ func (c *curve) place(power float64) int {
 
 // learn adds a reading, unless the device is in a change.
 func (c *curve) learn(m *memory, v *vitals, since time.Duration) {
-	if since <= 0 || !settled(v, m) {
+	if since <= 0 || !v.settled(m) {
 		return
 	}
 	if c.step == 0 {

@@ -11,9 +11,9 @@ import (
 
 // unused reports whether a device is reserved for pods of which none has a
 // process on it, as far as that is known.
-func unused(d *gpu.Device) bool {
-	list, listed := d.Processes.Get()
-	return listed && len(d.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+func (v *vitals) unused() bool {
+	list, listed := v.Processes.Get()
+	return listed && len(v.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		pod, known := p.Facts.Pod.Get()
 		return p.Type != gpu.TypeGraphics || !known || !pod.None()
 	})
@@ -22,7 +22,7 @@ func unused(d *gpu.Device) bool {
 // reserved is about a device that is reserved for a pod which has nothing on
 // it: it makes no noise, and nobody else can use it.
 func reserved(d *device) *finding {
-	if d.doing != resting || !unused(d.Device) {
+	if d.doing != resting || !d.unused() {
 		return nil
 	}
 	f := &finding{

@@ -20,9 +20,11 @@ type rule struct {
 // or rests).
 var (
 	absentRules = []rule{
-		{Lost, lost},
-		{NotAnswering, notAnswering},
-		{Asleep, asleep},
+		{Lost, inState(gpu.StateLost, " is lost: the driver no longer finds it",
+			"look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine")},
+		{NotAnswering, inState(gpu.StateNotAnswering, " is not answering",
+			"look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed")},
+		{Asleep, inState(gpu.StateAsleep, " is asleep: the system has powered it down", "")},
 	}
 	presentRules = []rule{
 		{NoReadings, noReadings},
@@ -93,33 +95,30 @@ func (f *finding) tell(d *device, name string) string {
 // A device is all that a rule looks at: the readings of now, the past, and the
 // devices beside it.
 type device struct {
-	*gpu.Device
 	vitals
 	s     *gpu.Snapshot
 	m     *memory
 	peers peers
 	name  string
 
-	at        time.Time // of the reading
-	settled   bool      // temperature and power are those of a state, not of a change
-	idleWatts float64   // power draw at rest, or none
-	stuck     bool      // the busy counter
-	doing     activity
-	listed    bool           // the driver lists processes
-	culprits  []*gpu.Process // those who work, or could
+	at       time.Time // of the reading
+	steady   bool      // temperature and power are those of a state, not of a change
+	stuck    bool      // the busy counter
+	doing    activity
+	listed   bool           // the driver lists processes
+	culprits []*gpu.Process // those who work, or could
 }
 
 func newDevice(of *gpu.Device, s *gpu.Snapshot, m *memory, p peers) *device {
-	d := &device{Device: of, vitals: vitalsOf(of), s: s, m: m, peers: p, name: DeviceName(of), at: sampledAt(of, s)}
-	d.idleWatts = floorOf(of)
-	d.settled = of.State == gpu.StateOK && settled(&d.vitals, m)
-	d.doing = activityOf(of, &d.vitals, d.idleWatts)
-	if d.stuck = stuck(of, &d.vitals, d.idleWatts) && d.stuckLongEnough(); d.stuck {
+	d := &device{vitals: vitalsOf(of), s: s, m: m, peers: p, name: DeviceName(of), at: sampledAt(of, s)}
+	d.steady = of.State == gpu.StateOK && d.settled(m)
+	d.doing = d.activity()
+	if d.stuck = d.looksStuck() && d.stuckLongEnough(); d.stuck {
 		d.doing = resting
 	}
 	d.listed = of.Processes.Present()
 	if d.doing == working {
-		d.culprits = workers(of, &d.vitals, d.idleWatts)
+		d.culprits = d.workers()
 	}
 	return d
 }

@@ -89,7 +89,7 @@ func TestAnEveningAtADesktop(t *testing.T) {
 	golden(t, "testdata/desktop.golden.txt", told.String())
 }
 
-// Half an hour of a machine with eight cards: each card's sentence every five
+// Half an hour of a machine with eight GPUs: each GPU's sentence every five
 // minutes.
 func TestHalfAnHourOfAServer(t *testing.T) {
 	var told strings.Builder

@@ -1,35 +1,27 @@
 package explain
 
-import "github.com/gpuwhy/gpuwhy/gpu"
+import (
+	"cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
 
 // These rules are about devices that can't be read: they say why, and nothing
 // else.
 
-func lost(d *device) *finding {
-	return d.inState(gpu.StateLost, " is lost: the driver no longer finds it",
-		"look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine")
-}
-
-func notAnswering(d *device) *finding {
-	return d.inState(gpu.StateNotAnswering, " is not answering",
-		"look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed")
-}
-
-func asleep(d *device) *finding {
-	return d.inState(gpu.StateAsleep, " is asleep: the system has powered it down", "")
-}
-
-func (d *device) inState(state gpu.State, is, try string) *finding {
-	if d.State != state {
-		return nil
+// inState is a rule about a state. is follows the device's name; try is what to
+// do where the source has no advice of its own.
+func inState(state gpu.State, is, try string) func(*device) *finding {
+	return func(d *device) *finding {
+		if d.State != state {
+			return nil
+		}
+		f := &finding{clause: it + is, confidence: High, since: d.Since, evidence: evidence{at: d.s.Time}}
+		f.advice = Advice(cmp.Or(d.Reason.Try, try))
+		f.add(fact("state", string(state), d.Since))
+		f.fact("reason", textOf(d.Reason.What))
+		return f
 	}
-	if d.Reason.Try != "" {
-		try = d.Reason.Try
-	}
-	f := &finding{clause: it + is, confidence: High, since: d.Since, advice: advice(try), evidence: evidence{at: d.s.Time}}
-	f.add(fact("state", string(state), d.Since))
-	f.fact("reason", textOf(d.Reason.What))
-	return f
 }
 
 // noReadings is about a device that answers and reports nothing now: gpuwhy

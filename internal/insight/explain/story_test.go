@@ -43,7 +43,7 @@ func playOn(t *testing.T, h *explain.History, floors *attribute.Floors, now time
 	return last
 }
 
-// reservedBy keeps a card for pods.
+// reservedBy keeps a device for pods.
 func reservedBy(pods ...string) func(*gpu.Device) {
 	return func(d *gpu.Device) {
 		var list []gpu.Reservation
@@ -67,7 +67,7 @@ func sampled(devices []gpu.Device, at time.Time) []gpu.Device {
 // during is a scene.
 func during(lasts time.Duration, devices ...gpu.Device) scene { return scene{lasts, devices} }
 
-// coolingDown is a minute and a half in which a card gets cooler and its fans
+// coolingDown is a minute and a half in which a device gets cooler and its fans
 // slower, then two minutes at rest.
 func coolingDown() []scene {
 	var out []scene

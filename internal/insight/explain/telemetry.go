@@ -15,7 +15,7 @@ import (
 // work begins, the counter may be ahead of the power by a second or so.
 const stuckFor = 3 * time.Second
 
-// stuckLongEnough reports whether what stuck looks for is no passing moment. Of
+// stuckLongEnough reports whether what looksStuck finds is no passing moment. Of
 // a device that was seen for less long, all readings must have been so.
 func (d *device) stuckLongEnough() bool {
 	return d.m.at.IsZero() || d.m.lasted(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first))

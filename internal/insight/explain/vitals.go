@@ -10,10 +10,12 @@ import (
 // vitals are the readings of one device that the rules use, as plain numbers.
 // NaN stands for a reading that is absent or can't be right.
 type vitals struct {
+	*gpu.Device
 	util, video float64 // percent; video: the busiest of the video engines
 	temp        float64 // °C
 	slowdown    float64 // °C: where it slows itself down, or the nearest that is known
 	power       float64 // W
+	idleWatts   float64 // W: the power draw at rest
 	limit       float64 // W
 	fan         float64 // percent, as commanded; the fastest fan's
 	rpm         float64 // the fastest fan's
@@ -50,6 +52,7 @@ const (
 
 func vitalsOf(d *gpu.Device) vitals {
 	v := vitals{
+		Device: d, idleWatts: believed(d.IdleFloor, 1, mostWatts),
 		util:  believed(d.Utilization.GPU, 0, 100),
 		video: highest(believed(d.Utilization.Encoder, 0, 100), believed(d.Utilization.Decoder, 0, 100)),
 		temp:  believed(d.Thermal.GPU, coldest, hottest),
@@ -119,14 +122,13 @@ const (
 // idleBelow is the utilization under which an engine or a process has no work.
 const idleBelow = gpu.BusyFrom
 
-// activityOf tells work from rest. idleWatts is the power draw at rest, or none.
-// Where the device doesn't report its utilization, the shares of its processes
-// decide. Where they have none either, its power decides; who works is then not
-// known.
-func activityOf(d *gpu.Device, v *vitals, idleWatts float64) activity {
+// activity tells work from rest. Where the device doesn't report its utilization,
+// the shares of its processes decide. Where they have none either, its power
+// decides; who works is then not known.
+func (v *vitals) activity() activity {
 	busy, complete := highest(v.util, v.video), has(v.util)
 	if !complete {
-		list := d.Processes.Or(nil)
+		list := v.Processes.Or(nil)
 		complete = len(list) > 0
 		for i := range list {
 			busy = highest(busy, processShare(&list[i]))
@@ -138,9 +140,9 @@ func activityOf(d *gpu.Device, v *vitals, idleWatts float64) activity {
 		return working
 	case has(busy) && complete:
 		return resting
-	case has(idleWatts) && v.power > 1.5*idleWatts+10, !has(idleWatts) && v.load() > 0.4:
+	case has(v.idleWatts) && v.power > 1.5*v.idleWatts+10, !has(v.idleWatts) && v.load() > 0.4:
 		return working
-	case has(idleWatts) && has(v.power):
+	case has(v.idleWatts) && has(v.power):
 		return resting
 	default:
 		return unknown
@@ -155,33 +157,33 @@ func processShare(p *gpu.Process) float64 {
 // contradicted reports whether the busy counter says "all the time" while power
 // and clocks are those of rest: either work has just begun, or the counter is
 // stuck. idleWatts decides what is at rest, or the power limit where it is none.
-func contradicted(v *vitals, idleWatts float64) bool {
+func (v *vitals) contradicted() bool {
 	const nearlyAlways = 90
 	if !(v.util >= nearlyAlways) || !has(v.power) || v.video >= idleBelow {
 		return false
 	}
 	atRest := v.load() < 0.15
-	if has(idleWatts) {
-		atRest = v.power <= 1.15*idleWatts+3
+	if has(v.idleWatts) {
+		atRest = v.power <= 1.15*v.idleWatts+3
 	}
 	slow := v.speed() < 0.5 || v.state >= gpu.RestsFrom || v.reasons&gpu.ReasonIdle != 0
 	return atRest && slow
 }
 
-// stuck reports whether everything contradicts the busy counter: power, clocks,
-// and the shares of all processes.
-func stuck(d *gpu.Device, v *vitals, idleWatts float64) bool {
-	list, listed := d.Processes.Get()
-	return listed && contradicted(v, idleWatts) && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+// looksStuck reports whether everything contradicts the busy counter: power,
+// clocks, and the shares of all processes.
+func (v *vitals) looksStuck() bool {
+	list, listed := v.Processes.Get()
+	return listed && v.contradicted() && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !has(processShare(&p))
 	})
 }
 
 // workers are the processes that work on a device at work, or could. Where the
 // busy counter is contradicted, a process needs a share to be one of them.
-func workers(d *gpu.Device, v *vitals, idleWatts float64) []*gpu.Process {
-	list := d.Processes.Or(nil)
-	if contradicted(v, idleWatts) {
+func (v *vitals) workers() []*gpu.Process {
+	list := v.Processes.Or(nil)
+	if v.contradicted() {
 		list = slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return !(processShare(&p) >= idleBelow) })
 	}
 	return culprits(list)

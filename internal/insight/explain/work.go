@@ -35,7 +35,7 @@ func work(d *device) *finding {
 // unproven reports whether only the busy counter speaks for work, and power and
 // clocks speak against it.
 func (d *device) unproven() bool {
-	return d.doing == working && len(d.culprits) == 0 && contradicted(&d.vitals, d.idleWatts)
+	return d.doing == working && len(d.culprits) == 0 && d.contradicted()
 }
 
 func (d *device) workClause() string {
@@ -96,7 +96,7 @@ func (d *device) blame() Confidence {
 	}
 	share := processShare(d.culprits[0])
 	switch {
-	case has(share) && share*2 >= highest(d.util, d.video) && !contradicted(&d.vitals, d.idleWatts):
+	case has(share) && share*2 >= highest(d.util, d.video) && !d.contradicted():
 		return High
 	case share >= 1, len(d.culprits) == 1:
 		return Medium
