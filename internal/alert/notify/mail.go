@@ -22,6 +22,8 @@ func mailStyle(a *address, s *style) {
 
 // sendMail brings a message to a mail server.
 func sendMail(ctx context.Context, a *address, title, text string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // go-mail leaves the connection open where TLS or authentication fails
 	client, mails, err := newMail(ctx, a, title, text)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -218,14 +219,15 @@ func mailbox(t *testing.T, reply string) (address string, mails <-chan string) {
 			if err != nil {
 				return
 			}
-			takeMail(c, reply, out)
+			takeMail(c, reply, nil, out)
 		}
 	})
 	return ln.Addr().String(), out
 }
 
-func takeMail(c net.Conn, reply string, out chan<- string) {
-	defer c.Close()
+// takeMail speaks with one client. With a TLS configuration it offers STARTTLS.
+func takeMail(c net.Conn, reply string, startTLS *tls.Config, out chan<- string) {
+	defer func() { c.Close() }()
 	lines := bufio.NewScanner(c)
 	say := func(text string) { _, _ = io.WriteString(c, text+"\r\n") }
 	say("220 here")
@@ -239,6 +241,13 @@ func takeMail(c net.Conn, reply string, out chan<- string) {
 			say("250 ok")
 		case data:
 			mail.WriteString(line + "\n")
+		case strings.HasPrefix(line, "EHLO") && startTLS != nil:
+			say("250-here\r\n250 STARTTLS")
+		case strings.HasPrefix(line, "STARTTLS"):
+			say("220 go on")
+			c, startTLS = tls.Server(c, startTLS), nil
+			lines = bufio.NewScanner(c)
+			mail.WriteString("Secure\n")
 		case strings.HasPrefix(line, "EHLO"):
 			say("250-here\r\n250 AUTH PLAIN")
 		case strings.HasPrefix(line, "AUTH PLAIN "):
@@ -303,6 +312,62 @@ func TestMailOptions(t *testing.T) {
 		if strings.Count(mail, "RCPT") != 1 || i == 0 && !strings.Contains(mail, "Authenticated: /me/pass word") {
 			t.Errorf("mail %d is %s", i, mail)
 		}
+	}
+}
+
+// TLS is used from the start, or where the server offers it, and its certificate
+// is checked.
+func TestMailTLS(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	certificates := &tls.Config{Certificates: server.TLS.Certificates}
+	for _, test := range []struct {
+		name, options string
+		implicit      bool
+		starts        *tls.Config
+		want          string // part of the failure; empty: the mail arrives
+	}{
+		{"implicit", "&encryption=implicittls&skiptlsverify=yes", true, nil, ""},
+		{"implicit, not trusted", "&encryption=ImplicitTLS", true, nil, "its certificate is not trusted"},
+		{"STARTTLS", "&skiptlsverify=yes", false, certificates, ""},
+		{"STARTTLS, not trusted", "", false, certificates, "its certificate is not trusted"},
+		{"STARTTLS, not used", "&starttls=no", false, certificates, ""},
+		{"STARTTLS, missing", "&requirestarttls=yes", false, nil, "it failed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			mails := make(chan string, 1)
+			var done sync.WaitGroup
+			defer done.Wait()
+			done.Go(func() {
+				c, err := ln.Accept()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if test.implicit {
+					c = tls.Server(c, certificates)
+				}
+				takeMail(c, "250 ok", test.starts, mails)
+			})
+			err = mailTo(t.Context(), Secret("smtp://"+ln.Addr().String()+"/?from=gpus@example.org&to=ops@example.org"+test.options))
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mail := <-mails; strings.Contains(mail, "Secure") != (test.name == "STARTTLS") {
+				t.Errorf("the mail is %s", mail)
+			}
+		})
 	}
 }
 
