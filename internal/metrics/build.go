@@ -115,19 +115,22 @@ func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto
 	for i := range rows {
 		r := &rows[i]
 		f := newFamily(r.name, r.help, r.counts(), len(subjects))
+		var labels []*dto.LabelPair // of the subject
+		doubted := false
+		emit := func(v gpu.Reading[float64], values ...string) {
+			if n, ok := v.Trusted(); ok {
+				f.add(b.labels(labels, r.labels, values), r.unit.ours(n))
+			}
+			doubted = doubted || v.Quality() == gpu.Doubtful
+		}
 		for _, s := range subjects {
 			if !r.always && !ok(s) {
 				continue
 			}
-			doubted := false
-			r.readings(s, func(v gpu.Reading[float64], values ...string) {
-				if n, ok := v.Trusted(); ok {
-					f.add(b.labels(base(s), r.labels, values), r.unit.ours(n))
-				}
-				doubted = doubted || v.Quality() == gpu.Doubtful
-			})
+			labels, doubted = base(s), false
+			r.readings(s, emit)
 			if doubted && doubtful != nil {
-				doubtful.add(b.labels(base(s), doubtfulRow.labels, []string{r.name}), 1)
+				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1)
 			}
 		}
 		b.close(f)
