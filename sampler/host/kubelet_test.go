@@ -202,7 +202,7 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 
 	m.now = m.now.Add(reservedEvery)
 	k.hangs.Store(true)
-	r.reservations.wait = 20 * time.Millisecond
+	r.reservations.wait = 500 * time.Millisecond
 	if got := m.reserved(r, someDevices())[0].Reservations; !got.Present() {
 		t.Errorf("silent for a moment: %v", got)
 	}
