@@ -116,6 +116,7 @@ func TestLimitsAreThereAtOnce(t *testing.T) {
 	tab.Before(drawnTexts)
 	visit(t, tab, site)
 	tab.Until(`drawn(".chart[data-metric=power_watts]").includes("limit")`)
+	tab.Until(pastIsThere)
 	if got := strings.Count(savedCSV(t, tab), "\n"); got < 290 {
 		t.Errorf("%d readings", got)
 	}

@@ -30,6 +30,8 @@ let planned = false;
 let paused = false;
 let connections = 0;
 let updated = false;
+/** The newest moment in the charts, in milliseconds since 1970. */
+let drawnUntil = 0;
 /** @type {string[] | undefined} */
 let picked;
 
@@ -138,12 +140,11 @@ function take(update, fresh) {
     if (update.gpus.length === 0) return true; // the readings on the page grow old
   } else if (keep(update)) {
     setTaken("", false, !paused);
-    askSummary(Math.min(interval, 2000) / 2, () => {
+    askSummary(Math.min(interval, 1000) / 4, () => {
       const all = merged();
-      if (all) show(all);
+      if (all) show(all, Date.parse(all.timestamp) - drawnUntil < 0.9 * interval);
       dropForgotten();
     });
-    plan();
     return false;
   }
   setTaken(update.timestamp, fresh, !paused);
@@ -151,9 +152,15 @@ function take(update, fresh) {
   return true;
 }
 
-/** @param {Update} update */
-function show(update) {
-  if (!paused) addToCharts(charted(update));
+/**
+ * @param {Update} update
+ * @param {boolean} [soon] it is too soon for another moment in the charts
+ */
+function show(update, soon) {
+  if (!paused && !soon) {
+    drawnUntil = Date.parse(update.timestamp);
+    addToCharts(charted(update));
+  }
   latest = update;
   showAge(interval);
   title();
@@ -175,7 +182,6 @@ function plan() {
 }
 
 function drawPage() {
-  if (isFleet && !only) latest = merged() ?? latest;
   if (latest && latest !== drawn) {
     drawn = latest;
     document.body.dataset.taken = String(Date.parse(latest.timestamp));

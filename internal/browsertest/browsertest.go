@@ -31,17 +31,29 @@ import (
 // takes: a test must also pass on a machine that is busy with other work.
 const patience = 2 * time.Minute
 
-// shared is the browser of the package under test.
-var shared struct {
-	start sync.Once
-	ctx   context.Context
-	err   error
+type browser struct {
+	once sync.Once
+	ctx  context.Context // nil until it starts
+	err  error
 }
 
+// shared is the browser of the package under test.
+var shared browser
+
 // Close ends the browser that the tests of a package share, if one was started.
-func Close() {
-	if shared.ctx != nil {
-		_ = chromedp.Cancel(shared.ctx) // it may have ended already
+func Close() { shared.close() }
+
+func (b *browser) start(more ...Option) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
+	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
+	b.ctx, _ = chromedp.NewContext(ctx)
+	b.err = chromedp.Do(b.ctx)
+}
+
+func (b *browser) close() {
+	if b.ctx != nil {
+		_ = chromedp.Cancel(b.ctx) // it may have ended already
 	}
 }
 
@@ -68,18 +80,16 @@ type Option = chromedp.ExecAllocatorOption
 // installed browser the test fails.
 func Open(t testing.TB, width, height int, own ...Option) *Tab {
 	t.Helper()
-	browser, err := context.Context(nil), error(nil)
+	in := &shared
 	if len(own) > 0 {
-		browser, err = start(own...)
-		t.Cleanup(func() { _ = chromedp.Cancel(browser) }) // it may have ended already
-	} else {
-		shared.start.Do(func() { shared.ctx, shared.err = start() })
-		browser, err = shared.ctx, shared.err
+		in = &browser{}
+		t.Cleanup(in.close)
 	}
-	if err != nil {
-		t.Fatalf("these tests need Chromium ('make test' installs it on Debian as root): %v", err)
+	in.once.Do(func() { in.start(own...) })
+	if in.err != nil {
+		t.Fatalf("these tests need Chromium ('make test' installs it on Debian as root): %v", in.err)
 	}
-	ctx, _ := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	ctx, _ := chromedp.NewContext(in.ctx, chromedp.WithNewBrowserContext())
 	b := &Tab{t: t, ctx: ctx, visited: map[string]bool{}, asked: map[string]bool{}}
 	// The tab lives as long as the context of its first step.
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
@@ -101,14 +111,6 @@ func Open(t testing.TB, width, height int, own ...Option) *Tab {
 		done.Wait()
 	})
 	return b
-}
-
-func start(more ...Option) (context.Context, error) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
-	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
-	ctx, _ = chromedp.NewContext(ctx)
-	return ctx, chromedp.Do(ctx)
 }
 
 // listen keeps events until the tab closes.
