@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
@@ -103,7 +104,7 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 				if change != nil {
 					change(&d)
 				}
-				return e.Observe(snapshotOf(second, d), nil)
+				return e.Observe(&insight.Moment{Snapshot: snapshotOf(second, d)})
 			}
 			see(0, tt.wrong)
 			fired := see(10, tt.wrong)
@@ -174,7 +175,7 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 				}
 				s := snapshotOf(second, d)
 				answer := history.Add(s)
-				for _, c := range e.Observe(s, &answer) {
+				for _, c := range e.Observe(&insight.Moment{Snapshot: s, Answer: answer}) {
 					news = append(news, c.News)
 				}
 			}
@@ -191,7 +192,7 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 	rule.Threshold, rule.Hold = 50, 0
 	d := healthy()
 	list(orphan(9, gpu.Of[gpu.Bytes](70*mib)), orphan(10, gpu.Reading[gpu.Bytes]{}))(&d)
-	if changes := New([]Rule{rule}).Observe(snapshotOf(0, d), nil); len(changes) != 1 || changes[0].News != Fired {
+	if changes := New([]Rule{rule}).Observe(&insight.Moment{Snapshot: snapshotOf(0, d)}); len(changes) != 1 || changes[0].News != Fired {
 		t.Errorf("said %+v of 70 MiB at least, want that it fires", changes)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
@@ -29,10 +30,10 @@ func BenchmarkObserve10000(b *testing.B) {
 	}
 	e, s := New(Defaults()), snapshotOf(0, devices...)
 	answer := explain.Explain(s)
-	e.Observe(s, &answer)
+	e.Observe(&insight.Moment{Snapshot: s, Answer: answer})
 	for second := 5; b.Loop(); second += 5 {
 		next := snapshotOf(second, devices...)
-		e.Observe(next, &answer)
+		e.Observe(&insight.Moment{Snapshot: next, Answer: answer})
 	}
 	b.ReportMetric(float64(n*enabled), "evaluations/op")
 }

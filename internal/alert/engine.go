@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
@@ -140,11 +141,11 @@ func (e *Engine) track(k key) *tracked {
 	return t
 }
 
-// Observe looks at the next snapshot and at the answer why it is so, which may
-// be nil. It returns what changed, the worst first. A device that is missing, or
-// does not report what is watched, ends no alert; a hold time under way starts
-// again.
-func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
+// Observe looks at a node's next Moment. It returns what changed, the worst first.
+// A device that is missing, or does not report what is watched, ends no alert; a
+// hold time under way starts again.
+func (e *Engine) Observe(m *insight.Moment) []Change {
+	s, answer := m.Snapshot, &m.Answer
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.round++
@@ -157,15 +158,13 @@ func (e *Engine) Observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 		t := e.track(key{node: d.Node, uuid: d.UUID})
 		t.device = d.Identity
 		sub := subject{d: d, foreign: foreign, driverGone: o.driverGone(s, d.Source)}
-		if answer != nil && i < len(answer.Devices) {
-			if of := &answer.Devices[i]; of.Device.Node == d.Node && of.Device.UUID == d.UUID {
-				sub.answer = of
-			}
+		if i < len(answer.Devices) {
+			sub.answer = &answer.Devices[i]
 		}
 		o.look(t, look{subject: &sub})
 	}
 	o.drivers(s)
-	o.missing()
+	o.missing(s.Node)
 	sortChanges(o.changes)
 	return o.changes
 }
@@ -243,9 +242,9 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 
 // missing looks at devices that are not in the snapshot. It forgets them, unless
 // an alert stands or a time still runs.
-func (o *observation) missing() {
+func (o *observation) missing(node string) {
 	for k, t := range o.tracked {
-		if t.seen == o.round {
+		if t.seen == o.round || k.node != node {
 			continue
 		}
 		o.look(t, look{})
@@ -330,7 +329,7 @@ func (o *observation) rise(l *look) {
 	l.back, l.told, l.hushed = time.Time{}, time.Time{}, false
 	l.blamed = l.culprits()
 	l.alert = o.as(&Alert{
-		ID:   fmt.Sprintf("%s-%s-%d", l.Name, l.device.UUID+sourceOf(l.device), l.since.UnixMilli()),
+		ID:   fmt.Sprintf("%s-%s-%d", l.Name, idOf(l.device), l.since.UnixMilli()),
 		Rule: l.Name, Watch: l.Watch, State: Firing, Since: l.since,
 	}, l)
 	tell := l.alert.loud()
@@ -351,6 +350,14 @@ func sourceOf(d *gpu.Identity) string {
 		return ""
 	}
 	return d.Source
+}
+
+// idOf names what an alert is about in its ID.
+func idOf(d *gpu.Identity) string {
+	if d.UUID != "" {
+		return d.UUID
+	}
+	return d.Node + "-" + d.Source
 }
 
 // culprits are the processes that cause what is beyond the threshold.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -28,7 +28,7 @@ const absent = -1
 const missing = -2
 
 func at(seconds int, utils ...float64) *gpu.Snapshot {
-	s := &gpu.Snapshot{Time: start.Add(time.Duration(seconds) * time.Second)}
+	s := &gpu.Snapshot{Time: start.Add(time.Duration(seconds) * time.Second), Node: "n"}
 	for i, util := range utils {
 		if util == missing {
 			continue
@@ -83,7 +83,7 @@ func play(e *Engine, steps []step, end int) []string {
 				util = st.util
 			}
 		}
-		for _, text := range said(e.Observe(at(second, util), nil)) {
+		for _, text := range said(e.Observe(&insight.Moment{Snapshot: at(second, util)})) {
 			out = append(out, time.Duration(second*int(time.Second)).String()+" "+text)
 		}
 	}
@@ -132,12 +132,12 @@ func TestHoveringSaysNothing(t *testing.T) {
 		second := 0
 		if firing {
 			for ; len(e.Standing()) == 0; second++ {
-				e.Observe(at(second, 100), nil)
+				e.Observe(&insight.Moment{Snapshot: at(second, 100)})
 			}
 		}
 		for range 2000 {
 			second++
-			if changes := e.Observe(at(second, hovering()), nil); len(changes) > 0 {
+			if changes := e.Observe(&insight.Moment{Snapshot: at(second, hovering())}); len(changes) > 0 {
 				t.Fatalf("firing %v: said %q while utilization was between the lines", firing, said(changes))
 			}
 		}
@@ -173,7 +173,7 @@ func TestAnyUtilization(t *testing.T) {
 			since(&above, now, util > float64(rule.Threshold))
 			since(&below, now, util >= 0 && util <= float64(rule.Threshold-rule.Margin))
 
-			said := turns(e.Observe(at(second, util), nil))
+			said := turns(e.Observe(&insight.Moment{Snapshot: at(second, util)}))
 			switch {
 			case len(said) == 0:
 				if firing == nil && !above.IsZero() && now.Sub(above) >= rule.Hold {
@@ -216,10 +216,10 @@ func since(begin *time.Time, now time.Time, holds bool) {
 
 func TestOrderOfDevices(t *testing.T) {
 	e := New([]Rule{busy(50)})
-	if got, want := said(e.Observe(at(0, 99, 1, 99, 99), nil)), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
+	if got, want := said(e.Observe(&insight.Moment{Snapshot: at(0, 99, 1, 99, 99)})), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
-	if got, want := said(e.Observe(at(1, 1, 99, 99, 1), nil)), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
+	if got, want := said(e.Observe(&insight.Moment{Snapshot: at(1, 1, 99, 99, 1)})), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
 	if got, want := standing(e), []string{"firing b", "firing c"}; !slices.Equal(got, want) {
@@ -232,7 +232,7 @@ func TestNodesAreApart(t *testing.T) {
 	e := New([]Rule{busy(50)})
 	s := at(0, 99, 0)
 	s.Devices[1].UUID, s.Devices[1].Node = s.Devices[0].UUID, "other"
-	changes := e.Observe(s, nil)
+	changes := e.Observe(&insight.Moment{Snapshot: s})
 	if len(changes) != 1 || changes[0].Device.Node != "n" {
 		t.Errorf("said %q, want one about the device of node n", said(changes))
 	}
@@ -242,7 +242,7 @@ func TestNodesAreApart(t *testing.T) {
 func TestLowThresholds(t *testing.T) {
 	for _, threshold := range []float64{0, 1, 3, 5, 8} {
 		e := New([]Rule{busy(threshold)})
-		fired, over := said(e.Observe(at(0, 98), nil)), said(e.Observe(at(1, 0), nil))
+		fired, over := said(e.Observe(&insight.Moment{Snapshot: at(0, 98)})), said(e.Observe(&insight.Moment{Snapshot: at(1, 0)}))
 		if !slices.Equal(fired, []string{"firing a"}) || !slices.Equal(over, []string{"resolved a"}) {
 			t.Errorf("threshold %v: said %q at 98 %%, %q at 0 %%", threshold, fired, over)
 		}
@@ -255,12 +255,12 @@ func TestDoubtfulDecidesNothing(t *testing.T) {
 	doubtful := func(second int, util gpu.Percent) []Change {
 		s := at(second, 0)
 		s.Devices[0].Utilization.GPU = gpu.DoubtfulOf(util)
-		return e.Observe(s, nil)
+		return e.Observe(&insight.Moment{Snapshot: s})
 	}
 	if changes := doubtful(0, 100); len(changes) != 0 {
 		t.Errorf("fired for a doubtful 100 %%: %q", said(changes))
 	}
-	e.Observe(at(1, 99), nil)
+	e.Observe(&insight.Moment{Snapshot: at(1, 99)})
 	if changes := turns(doubtful(2, 0)); len(changes) != 0 {
 		t.Errorf("resolved by a doubtful 0 %%: %q", said(changes))
 	}
@@ -287,7 +287,7 @@ func TestMachinesAreApart(t *testing.T) {
 				s.Devices[i].Node, s.Devices[i].UUID, s.Devices[i].Index = node, "a", 0
 			}
 			var got []string
-			for _, c := range e.Observe(s, nil) {
+			for _, c := range e.Observe(&insight.Moment{Snapshot: s}) {
 				got = append(got, c.Device.Node)
 			}
 			if !slices.Equal(got, tt.want) {
@@ -295,7 +295,7 @@ func TestMachinesAreApart(t *testing.T) {
 			}
 			quiet := at(1, 0, 90)
 			quiet.Devices[0].Identity, quiet.Devices[1].Identity = s.Devices[0].Identity, s.Devices[1].Identity
-			for _, c := range e.Observe(quiet, nil) {
+			for _, c := range e.Observe(&insight.Moment{Snapshot: quiet}) {
 				if c.Device.Node != "one" {
 					t.Errorf("%s: %s", c.Device.Node, c.Message)
 				}
@@ -304,14 +304,23 @@ func TestMachinesAreApart(t *testing.T) {
 	}
 }
 
-// The causes of a device are those of its own machine.
-func TestCausesOfTheSameMachine(t *testing.T) {
-	s := at(0, 90)
-	other := gpu.Device{Identity: gpu.Identity{Node: "other", UUID: s.Devices[0].UUID}}
-	answer := explain.Answer{Devices: []explain.DeviceAnswer{{Device: &other, Causes: []explain.Cause{{Kind: explain.FanFailing}}}}}
-	rule := Default("fan", FanFailing)
-	rule.Hold = 0
-	if changes := New([]Rule{rule}).Observe(s, &answer); len(changes) > 0 {
-		t.Errorf("%s", changes[0].Message)
+// A node that is read says nothing of the devices of another.
+func TestNodesAreObservedApart(t *testing.T) {
+	rule := Default("high_gpu_usage", Utilization)
+	rule.Hold, rule.Clear, rule.Threshold = 0, 0, 50
+	e := New([]Rule{rule})
+	of := func(node string, second int, util float64) *insight.Moment {
+		s := at(second, util)
+		s.Node, s.Devices[0].Node = node, node
+		return &insight.Moment{Snapshot: s}
+	}
+	e.Observe(of("one", 0, 99))
+	for second := 1; second < 100; second++ {
+		if changes := e.Observe(of("two", second, 1)); len(changes) > 0 {
+			t.Fatalf("node two changes %s: %s", changes[0].Device.Node, changes[0].Message)
+		}
+	}
+	if standing := e.Standing(); len(standing) != 1 || standing[0].Device.Node != "one" || standing[0].State != Firing {
+		t.Errorf("standing: %+v", standing)
 	}
 }

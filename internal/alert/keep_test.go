@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // restarted is an engine as it comes back after a restart.
@@ -56,7 +57,7 @@ func TestARestartIsAMomentWithoutData(t *testing.T) {
 			d.Thermal.GPU = gpu.Of(gpu.Celsius(60 + util/3))
 			switch random.IntN(200) {
 			case 0: // somebody looks away
-				note(&a, steady.Observe(snapshotOf(second), nil))
+				note(&a, steady.Observe(&insight.Moment{Snapshot: snapshotOf(second)}))
 				broken = restarted(t, broken)
 				continue
 			case 1:
@@ -75,8 +76,8 @@ func TestARestartIsAMomentWithoutData(t *testing.T) {
 					}
 				}
 			}
-			note(&a, steady.Observe(snapshotOf(second, d), nil))
-			note(&b, broken.Observe(snapshotOf(second, d), nil))
+			note(&a, steady.Observe(&insight.Moment{Snapshot: snapshotOf(second, d)}))
+			note(&b, broken.Observe(&insight.Moment{Snapshot: snapshotOf(second, d)}))
 			if diff := cmp.Diff(a, b); diff != "" {
 				t.Fatalf("seed %d, %d s: with restarts (+) it says something else:\n%s", seed, second, diff)
 			}
@@ -93,7 +94,7 @@ func TestRestore(t *testing.T) {
 	lost.UUID, lost.State, lost.Index = "GPU-b", gpu.StateLost, 1
 	hot := healthy()
 	hot.Utilization.GPU = gpu.Of(gpu.Percent(99))
-	e.Observe(snapshotOf(0, hot, lost), nil)
+	e.Observe(&insight.Moment{Snapshot: snapshotOf(0, hot, lost)})
 	if _, _, err := e.Silence(Silence{GPU: "GPU-b", Until: start.Add(time.Hour)}, start); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestRestore(t *testing.T) {
 		!standing[0].SilencedUntil.Equal(start.Add(time.Hour)) || standing[1].Threshold.Or(0) != 50 || len(next.Silences(start)) != 1 {
 		t.Fatalf("%+v", standing)
 	}
-	changes := next.Observe(snapshotOf(10, hot), nil)
+	changes := next.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)})
 	if len(changes) != 1 || changes[0].News != DataBack || changes[0].Tell {
 		t.Errorf("%+v", changes)
 	}
@@ -123,7 +124,7 @@ func TestRestore(t *testing.T) {
 	if err := fewer.Restore(text, "test", "n", start); err != nil || len(fewer.Standing()) != 1 || len(fewer.Past()) != 1 || fewer.Past()[0].Rule != "lost" {
 		t.Errorf("without the rule: %v, %+v, %+v", err, fewer.Standing(), fewer.Past())
 	}
-	changes = fewer.Observe(snapshotOf(10, hot), nil)
+	changes = fewer.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)})
 	i := slices.IndexFunc(changes, func(c Change) bool { return c.Rule == "lost" })
 	if i < 0 || changes[i].News != Over || !strings.HasPrefix(changes[i].Message, "The rule lost is not in force any more.") {
 		t.Errorf("its end is not said: %+v", changes)
@@ -134,7 +135,7 @@ func TestRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	hot.Node = "another-name"
-	if changes := renamed.Observe(snapshotOf(10, hot), nil); len(changes) != 1 || changes[0].News != DataBack {
+	if changes := renamed.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)}); len(changes) != 1 || changes[0].News != DataBack {
 		t.Errorf("under another name: %+v", changes)
 	}
 	for _, damaged := range []string{"", "{", "[]", `{"version":1,"source":"test","tracked":[{"alert":7}]}`} {
@@ -148,7 +149,7 @@ func TestRestore(t *testing.T) {
 func TestPastIsBounded(t *testing.T) {
 	e := New([]Rule{busy(50)})
 	for n := range 1000 {
-		e.Observe(at(n, float64(n%2*100)), nil)
+		e.Observe(&insight.Moment{Snapshot: at(n, float64(n%2*100))})
 	}
 	past := e.Past()
 	if len(past) != keptPast || !slices.IsSortedFunc(past, func(a, b Alert) int { return b.Time.Compare(a.Time) }) {
@@ -160,7 +161,7 @@ func TestPastIsBounded(t *testing.T) {
 	for n := range 5000 { // devices that come and go
 		s := at(n, 0)
 		s.Devices[0].UUID = fmt.Sprint(n)
-		e.Observe(s, nil)
+		e.Observe(&insight.Moment{Snapshot: s})
 	}
 	if n := len(e.tracked); n > 2 {
 		t.Errorf("%d devices are remembered", n)

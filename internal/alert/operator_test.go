@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // told are the changes that people are told of: "fired a", "repeated a".
@@ -25,7 +27,7 @@ func told(changes []Change) []string {
 func tellings(e *Engine, from, minutes int, util func(minute int) float64) []string {
 	var out []string
 	for minute := from; minute < from+minutes; minute++ {
-		for _, text := range told(e.Observe(at(60*minute, util(minute)), nil)) {
+		for _, text := range told(e.Observe(&insight.Moment{Snapshot: at(60*minute, util(minute))})) {
 			out = append(out, fmt.Sprintf("%dm %s", minute, text))
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Service) Hold(f func()) {
 // Observe looks at one Moment and announces what is new. It hides
 // [Engine.Observe].
 func (s *Service) Observe(m *insight.Moment) {
-	s.Hold(func() { s.announce(s.Engine.Observe(m.Snapshot, &m.Answer)) })
+	s.Hold(func() { s.announce(s.Engine.Observe(m)) })
 }
 
 // announce is called while order is held.

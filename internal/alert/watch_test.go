@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
@@ -205,7 +206,7 @@ func TestWatches(t *testing.T) {
 				}
 				s := snapshotOf(second, d)
 				answer := history.Add(s)
-				return e.Observe(s, &answer)
+				return e.Observe(&insight.Moment{Snapshot: s, Answer: answer})
 			}
 			var said []string
 			second := 0
@@ -286,7 +287,7 @@ func TestScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[string]float64{}
-		for _, c := range New([]Rule{rule}).Observe(snapshotOf(0, d, unknown), nil) {
+		for _, c := range New([]Rule{rule}).Observe(&insight.Moment{Snapshot: snapshotOf(0, d, unknown)}) {
 			got[c.Device.UUID] = c.Value.Or(-1)
 			if len(tt.scope.Users) == 1 && len(c.Processes) != 1 && tt.scope.Users[0] != "*" {
 				t.Errorf("%+v names %d processes", tt.scope, len(c.Processes))
@@ -306,7 +307,7 @@ func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 		d := healthy()
 		d.Utilization.GPU = gpu.Of(util)
 		d.Processes = gpu.Of([]gpu.Process{process(7, "python", "alice", util, mib)})
-		e.Observe(snapshotOf(second, d), nil)
+		e.Observe(&insight.Moment{Snapshot: snapshotOf(second, d)})
 		if standing := e.Standing(); len(standing) == 1 {
 			return standing[0].Message
 		}
@@ -328,7 +329,7 @@ func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 			t.Errorf("at %d s: %q, want %q", step.second, got, step.want)
 		}
 	}
-	e.Observe(snapshotOf(30), nil)
+	e.Observe(&insight.Moment{Snapshot: snapshotOf(30)})
 	if got, want := e.Standing()[0].Message, "GPU 0 (Card) now does not report its utilization, so whether this is over can't be told; 30 s ago it rose above 50 %."; got != want {
 		t.Errorf("without data: %q, want %q", got, want)
 	}
@@ -348,7 +349,7 @@ func TestDevicesOfADriverThatIsGone(t *testing.T) {
 				s.Devices[0].State, s.Devices[0].Readings = gpu.StateLost, gpu.Readings{}
 				s.Drivers, s.Failures = nil, []gpu.Failure{{Source: gpu.SourceNVML, Advice: gpu.Advice{What: "the driver was unloaded"}}}
 			}
-			for _, c := range e.Observe(s, nil) {
+			for _, c := range e.Observe(&insight.Moment{Snapshot: s}) {
 				fired = append(fired, string(c.News)+" "+c.Rule)
 			}
 		}
@@ -371,7 +372,7 @@ func TestCounters(t *testing.T) {
 		d := healthy()
 		d.Health.UncorrectedVolatile = gpu.Of(errors)
 		d.Health.XIDs = gpu.Of(list)
-		for _, c := range e.Observe(snapshotOf(second, d), nil) {
+		for _, c := range e.Observe(&insight.Moment{Snapshot: snapshotOf(second, d)}) {
 			out = append(out, fmt.Sprintf("%s %s %v", c.News, c.Rule, c.Value.Or(-1)))
 		}
 		return out
@@ -409,7 +410,7 @@ func TestDriverGone(t *testing.T) {
 	see := func(second int, how func(*gpu.Snapshot)) []Change {
 		s := snapshotOf(second)
 		how(s)
-		return e.Observe(s, nil)
+		return e.Observe(&insight.Moment{Snapshot: s})
 	}
 	for second := 0; second < 300; second += 10 {
 		if changes := see(second, fails); len(changes) > 0 {

@@ -41,7 +41,7 @@ func TestIdleFloorReachesViewers(t *testing.T) {
 		s.Devices[0].Processes = gpu.Of([]gpu.Process{}) // nobody holds it
 		a.Publish(s)
 	}
-	snap, encoded := a.firstSnapshot(), a.Hub.Update(fixture.Orphaned().Node, auth.Everything)
+	snap, encoded := a.Hub.Newest().Nodes()[0], a.Hub.Update(fixture.Orphaned().Node, auth.Everything)
 	if snap.Devices[0].IdleFloor.Or(0) != 113.4 {
 		t.Errorf("floor = %v", snap.Devices[0].IdleFloor)
 	}

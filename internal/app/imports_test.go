@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"internal/recent":            {"gpu", "gpu/catalog"},
 	"internal/contract":          {"gpu", "internal/alert", "internal/insight", "internal/insight/…", "internal/recent"},
 	"internal/apidoc":            {"internal/contract"},
-	"internal/metrics":           {"gpu", "gpu/catalog", "internal/negotiate"},
+	"internal/metrics":           {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
 	"internal/server": {
 		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/contract", "internal/insight", "internal/lazy",
 		"internal/negotiate", "internal/recent", "internal/strictjson",

@@ -3,7 +3,6 @@ package app
 import (
 	"slices"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
@@ -14,7 +13,7 @@ import (
 // wireServer wires the routes to what they show.
 func (a *App) wireServer() error {
 	exporter, err := metrics.New(metrics.Config{
-		Newest:   a.firstSnapshot,
+		Newest:   a.Hub.Newest,
 		Self:     a.self,
 		Interval: a.opt.Interval,
 		Families: a.opt.MetricsFamilies,
@@ -76,13 +75,6 @@ func (a *App) name() string {
 		return a.nodes[0].Node
 	}
 	return a.opt.Node
-}
-
-func (a *App) firstSnapshot() *gpu.Snapshot {
-	for _, s := range a.Hub.Newest().Nodes() {
-		return s
-	}
-	return nil
 }
 
 // health is that of the samplers together: of a source that several nodes have,

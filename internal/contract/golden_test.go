@@ -169,7 +169,7 @@ func TestGoldenAlert(t *testing.T) {
 		s.Time = fixture.Time.Add(after)
 		s.Devices[0].Utilization.GPU = gpu.Of(util)
 		m := insight.Of(s)
-		for _, a := range engine.Observe(s, &m.Answer) {
+		for _, a := range engine.Observe(m) {
 			messages = append(messages, contract.NewAlert(&a.Alert, m.Alone()))
 		}
 	}
@@ -186,11 +186,11 @@ func TestGoldenAlerts(t *testing.T) {
 	engine := alert.New(rules)
 	s := fixture.Workstation()
 	s.Devices[0].Utilization.GPU = gpu.Of(gpu.Percent(98))
-	engine.Observe(s, nil)
+	engine.Observe(&insight.Moment{Snapshot: s})
 	s = new(*s)
 	s.Time = s.Time.Add(10 * time.Second)
 	m := insight.Of(s)
-	engine.Observe(s, &m.Answer)
+	engine.Observe(m)
 	message := func(a alert.Alert) contract.Alert { return contract.NewAlert(&a, m.Alone()) }
 	fires := engine.Standing()[0]
 	note := contract.Note{Comment: "the nightly training"}
@@ -209,7 +209,7 @@ func TestGoldenAlerts(t *testing.T) {
 	list := contract.NewAlerts(monitor, m.Alone(), engine.Standing(), engine.Past(), []alert.Silence{silence})
 	gone := new(*s)
 	gone.Time, gone.Devices = s.Time.Add(time.Minute), nil
-	engine.Observe(gone, nil)
+	engine.Observe(&insight.Moment{Snapshot: gone})
 	dismissed, err := engine.Dismiss(fires.ID, gone.Time)
 	if err != nil {
 		t.Fatal(err)

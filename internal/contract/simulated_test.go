@@ -9,6 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -20,7 +21,7 @@ func TestSimulatedSaysSo(t *testing.T) {
 	past := recent.New()
 	past.Add(s)
 	engine := alert.New([]alert.Rule{{Name: "busy", Watch: alert.Utilization, Threshold: 50, Enabled: true}})
-	firing := engine.Observe(s, nil)
+	firing := engine.Observe(&insight.Moment{Snapshot: s})
 	if len(firing) != 1 {
 		t.Fatalf("%d alerts, want one", len(firing))
 	}

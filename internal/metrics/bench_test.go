@@ -6,33 +6,31 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
 // simulated returns a reading of a simulated machine, indexed as the sampler
 // does.
-func simulated(tb testing.TB, profile string, at time.Time) *gpu.Snapshot {
+func simulated(tb testing.TB, profile string, at time.Time) []*insight.Moment {
 	tb.Helper()
 	nodes, err := sim.Nodes(profile, func() time.Time { return at })
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := new(gpu.Snapshot)
+	var out []*insight.Moment
 	for _, source := range nodes {
-		snap, err := source.Read(tb.Context())
+		s, err := source.Read(tb.Context())
 		if err != nil {
 			tb.Fatal(err)
 		}
-		snap.Devices = append(s.Devices, snap.Devices...)
-		s = snap
+		s.Time, s.Node = at, source.Node()
+		for i := range s.Devices {
+			s.Devices[i].Index, s.Devices[i].Node = i, s.Node
+		}
+		out = append(out, insight.Of(s))
 	}
-	s.Time = at
-	s.Node = "gpu-host"
-	for i := range s.Devices {
-		s.Devices[i].Index = i
-	}
-	return s
+	return out
 }
 
 // discard is a response that nobody reads.
@@ -59,13 +57,14 @@ func BenchmarkScrape(b *testing.B) {
 				header.Set("Accept-Encoding", "gzip")
 				name = m.name + "/gzip"
 			}
-			snap := simulated(b, m.profile, time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC))
-			newest := snap
+			at := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
+			moments := simulated(b, m.profile, at)
+			newest := insight.NewFleet(moments...)
 			e, err := New(Config{
-				Newest:   func() *gpu.Snapshot { return newest },
+				Newest:   func() *insight.Fleet { return newest },
 				Self:     func() Self { return Self{} },
 				Interval: 5 * time.Second,
-				Now:      func() time.Time { return snap.Time },
+				Now:      func() time.Time { return at },
 			})
 			if err != nil {
 				b.Fatal(err)
@@ -80,7 +79,7 @@ func BenchmarkScrape(b *testing.B) {
 			b.Run(name+"/fresh", func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					newest = new(*snap)
+					newest = insight.NewFleet(moments...)
 					b.ReportMetric(float64(scrape().written), "bytes")
 				}
 			})

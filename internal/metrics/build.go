@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -137,20 +138,18 @@ func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto
 	}
 }
 
-// collectOne makes the families of a table about a single subject of a node.
-func collectOne[T any](b *builder, rows []row[T], subject T, node string) {
-	base := []*dto.LabelPair{b.pair("node", node)}
-	collect(b, rows, []T{subject}, func(T) []*dto.LabelPair { return base }, func(T) bool { return true }, nil)
+// collectOf makes the families of a table whose subjects are of a node each.
+func collectOf[T any](b *builder, rows []row[T], subjects []T, node func(T) string) {
+	collect(b, rows, subjects, func(s T) []*dto.LabelPair { return []*dto.LabelPair{b.pair("node", node(s))} }, func(T) bool { return true }, nil)
 }
 
-// snapshot makes the families of everything that a snapshot says.
-func (b *builder) snapshot(s *gpu.Snapshot, ours, dcgm bool) {
-	devices := b.devices(s, dcgm)
+// nodes makes the families of everything that the nodes' snapshots say.
+func (b *builder) nodes(nodes gpu.Nodes, ours, dcgm bool) {
+	devices := b.devices(nodes, dcgm)
 	if ours {
-		collectOne(b, nodeRows, s, s.Node)
-		if s.Host != nil {
-			collectOne(b, hostRows, s.Host, s.Node)
-		}
+		name := func(s *gpu.Snapshot) string { return s.Node }
+		collectOf(b, nodeRows, nodes, name)
+		collectOf(b, hostRows, slices.DeleteFunc(slices.Clone(nodes), func(s *gpu.Snapshot) bool { return s.Host == nil }), name)
 		doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, false, 0)
 		collect(b, deviceRows, devices, func(d *device) []*dto.LabelPair { return d.labels },
 			func(d *device) bool { return d.State == gpu.StateOK }, doubtful)

@@ -21,14 +21,14 @@ type device struct {
 	parts      []part
 }
 
-// devices prepares a snapshot's devices. A device that is listed twice would
-// spoil the whole answer, and is taken once.
-func (b *builder) devices(s *gpu.Snapshot, dcgm bool) []*device {
-	out := make([]*device, 0, len(s.Devices))
+// devices prepares the nodes' devices. A device that is listed twice would spoil
+// the whole answer, and is taken once.
+func (b *builder) devices(nodes gpu.Nodes, dcgm bool) []*device {
+	var out []*device
 	type key struct{ node, uuid string }
-	seen := make(map[key]bool, len(s.Devices))
-	for i := range s.Devices {
-		d := &device{Device: &s.Devices[i]}
+	seen := map[key]bool{}
+	for each := range nodes.Devices() {
+		d := &device{Device: each}
 		if k := (key{d.Node, d.UUID}); seen[k] {
 			continue
 		} else {

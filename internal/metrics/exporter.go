@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
@@ -42,8 +43,8 @@ const (
 // Config is what an exporter needs. The functions are called by one goroutine
 // at a time.
 type Config struct {
-	// Newest returns the newest snapshot; nil before the first.
-	Newest func() *gpu.Snapshot
+	// Newest returns the newest Moments; nil before the first.
+	Newest func() *insight.Fleet
 	// Self returns the state of the program itself.
 	Self func() Self
 	// Interval is the time between readings. Three of them are how long a
@@ -79,8 +80,8 @@ type Exporter struct {
 
 // An answer is one snapshot, in each format that a client asked for.
 type answer struct {
-	snap     *gpu.Snapshot
-	stale    bool
+	of       *insight.Fleet
+	fresh    int // nodes
 	made     time.Time
 	families []*dto.MetricFamily
 	bodies   map[encoding][]byte
@@ -185,34 +186,36 @@ func (e *Exporter) body(enc encoding) []byte {
 	return a.bodies[enc]
 }
 
-// current returns the answer for the newest snapshot. It makes a new one where
-// the snapshot is new.
+// current returns the answer for the newest Moments. It makes a new one where
+// they are new, and where a node's became stale.
 func (e *Exporter) current() *answer {
-	snap, now := e.cfg.Newest(), e.cfg.Now()
-	stale := snap != nil && now.Sub(snap.Time) > staleAfter*e.cfg.Interval
-	if a := e.answer; a != nil && a.snap == snap && a.stale == stale && now.Sub(a.made) < maxAge {
+	newest, now := e.cfg.Newest(), e.cfg.Now()
+	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {
+		return now.Sub(s.Time) > staleAfter*e.cfg.Interval
+	})
+	if a := e.answer; a != nil && a.of == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
 		return a
 	}
 	e.answer = &answer{
-		snap: snap, stale: stale, made: now,
-		families: e.gather(snap, stale),
+		of: newest, fresh: len(fresh), made: now,
+		families: e.gather(newest.Nodes(), fresh),
 		bodies:   make(map[encoding][]byte),
 	}
 	return e.answer
 }
 
 // gather makes all families, ordered by name.
-func (e *Exporter) gather(snap *gpu.Snapshot, stale bool) []*dto.MetricFamily {
+func (e *Exporter) gather(all, fresh gpu.Nodes) []*dto.MetricFamily {
 	b := newBuilder()
 	if e.ours {
-		collectOne(b, ownRows, &own{
-			config: &e.cfg, snapshot: snap, fresh: snap != nil && !stale, Self: e.cfg.Self(),
+		collectOf(b, ownRows, []*own{{
+			config: &e.cfg, nodes: all, fresh: len(fresh) > 0, Self: e.cfg.Self(),
 			scrapes: e.scrapes, encodings: e.encodings,
-		}, e.cfg.Node)
+		}}, func(*own) string { return e.cfg.Node })
 		b.families = append(b.families, e.gatherRuntime()...)
 	}
-	if snap != nil && !stale {
-		b.snapshot(snap, e.ours, e.dcgm)
+	if len(fresh) > 0 {
+		b.nodes(fresh, e.ours, e.dcgm)
 	}
 	slices.SortFunc(b.families, func(x, y *dto.MetricFamily) int { return strings.Compare(x.GetName(), y.GetName()) })
 	return b.families

@@ -16,7 +16,7 @@ var nodeRows = []row[*gpu.Snapshot]{
 type value = gpu.Reading[float64]
 
 // hostRows are about the machine around the devices.
-var hostRows = []row[*gpu.Host]{
+var hostRows = []row[*gpu.Snapshot]{
 	ofParts("gpuwhy_host_info", number, "The machine. Always 1.", "/etc/os-release, /proc/cpuinfo",
 		func(h *gpu.Host, emit emit) { emit(one, h.Hostname, h.OS, h.Kernel, h.CPUModel.Or("")) },
 		"hostname", "os", "kernel", "cpu"),
@@ -50,12 +50,14 @@ var hostRows = []row[*gpu.Host]{
 
 const noHost = "the machine's facts could not be read"
 
-func ofHost(name string, u unit, help, from string, get func(*gpu.Host) value) row[*gpu.Host] {
-	return row[*gpu.Host]{name: name, unit: u, help: help, absent: noHost, from: from, value: get}
+func ofHost(name string, u unit, help, from string, get func(*gpu.Host) value) row[*gpu.Snapshot] {
+	of := func(s *gpu.Snapshot) value { return get(s.Host) }
+	return row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, from: from, value: of}
 }
 
-func ofParts(name string, u unit, help, from string, each func(*gpu.Host, emit), labels ...string) row[*gpu.Host] {
-	return row[*gpu.Host]{name: name, unit: u, help: help, absent: noHost, from: from, each: each, labels: labels}
+func ofParts(name string, u unit, help, from string, each func(*gpu.Host, emit), labels ...string) row[*gpu.Snapshot] {
+	of := func(s *gpu.Snapshot, emit emit) { each(s.Host, emit) }
+	return row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, from: from, each: of, labels: labels}
 }
 
 // eachDisk emits once what is mounted over itself.

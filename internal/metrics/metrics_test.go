@@ -27,6 +27,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 var update = flag.Bool("update", false, "write the golden files and docs/metrics.md")
@@ -203,7 +204,7 @@ func TestStale(t *testing.T) {
 	now := noon
 	s := desktop()
 	e, err := New(Config{
-		Newest: func() *gpu.Snapshot { return s }, Self: healthy, Interval: 5 * time.Second,
+		Newest: func() *insight.Fleet { return fleetOf(s) }, Self: healthy, Interval: 5 * time.Second,
 		Node: "desk", Now: func() time.Time { return now },
 	})
 	if err != nil {
@@ -247,7 +248,7 @@ func TestAnswersAge(t *testing.T) {
 	now := noon
 	viewers := 1
 	e, err := New(Config{
-		Newest:   func() *gpu.Snapshot { return nil },
+		Newest:   func() *insight.Fleet { return nil },
 		Self:     func() Self { return Self{Viewers: viewers} },
 		Interval: time.Hour, Now: func() time.Time { return now },
 	})
@@ -582,7 +583,7 @@ func TestFamilies(t *testing.T) {
 		}
 	}
 
-	_, err := New(Config{Newest: func() *gpu.Snapshot { return nil }, Self: healthy, Interval: 1, Families: []string{"gpuwhy", "nvidia_smi"}})
+	_, err := New(Config{Newest: func() *insight.Fleet { return nil }, Self: healthy, Interval: 1, Families: []string{"gpuwhy", "nvidia_smi"}})
 	advice, ok := errors.AsType[*gpu.Advice](err)
 	if !ok || !strings.Contains(advice.What, `"nvidia_smi"`) || !strings.Contains(advice.Try, "gpuwhy, dcgm") {
 		t.Errorf("an unknown family: %v", err)
@@ -779,4 +780,51 @@ func TestRuntimeFails(t *testing.T) {
 	if n := strings.Count(log.String(), "no /proc"); n != 1 {
 		t.Errorf("logged %d times:\n%s", n, log.String())
 	}
+}
+
+// fleetOf is the fleet of one snapshot; nil for none.
+func fleetOf(s *gpu.Snapshot) *insight.Fleet {
+	if s == nil {
+		return nil
+	}
+	return insight.Of(s).Alone()
+}
+
+// always has one snapshot as the newest.
+func always(s *gpu.Snapshot) func() *insight.Fleet {
+	f := fleetOf(s)
+	return func() *insight.Fleet { return f }
+}
+
+// Of several nodes each has its own series, and one whose readings are old has
+// none.
+func TestSeveralNodes(t *testing.T) {
+	at := noon
+	moments := simulated(t, "fleet:24", at)
+	moments[1] = insight.Of(old(moments[1].Snapshot, time.Minute))
+	e, err := New(Config{
+		Newest: func() *insight.Fleet { return insight.NewFleet(moments...) }, Self: healthy, Interval: 5 * time.Second,
+		Node: "board", Now: func() time.Time { return at },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	text := w.Body.String()
+	for want, n := range map[string]int{
+		`gpuwhy_gpus{node="node-001"} 8`: 1, `gpuwhy_gpus{node="node-002"}`: 0, `gpuwhy_gpus{node="node-003"} 8`: 1,
+		"# TYPE gpuwhy_gpus gauge": 1, "\ngpuwhy_gpu_info{": 16, `gpuwhy_up{node="board"} 1`: 1, "\ngpuwhy_host_uptime_seconds{": 2,
+	} {
+		if got := strings.Count(text, want); got != n {
+			t.Errorf("%q is there %d times, want %d", want, got, n)
+		}
+	}
+}
+
+// old is a snapshot that was read a while before.
+func old(s *gpu.Snapshot, age time.Duration) *gpu.Snapshot {
+	s = new(*s)
+	s.Time = s.Time.Add(-age)
+	return s
 }

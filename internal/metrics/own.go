@@ -53,7 +53,7 @@ type Source struct {
 type own struct {
 	Self
 	config    *Config
-	snapshot  *gpu.Snapshot // nil before the first
+	nodes     gpu.Nodes // none before the first reading
 	fresh     bool
 	scrapes   uint64
 	encodings uint64
@@ -70,13 +70,13 @@ var ownRows = []row[*own]{
 		"Whether the newest reading is at most three intervals old. While it is 0, all that it says is left out.",
 		func(o *own) float64 { return zeroOne(o.fresh) }),
 	sinceRead("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.",
-		func(o *own) gpu.Reading[float64] { return gpu.Of(zeroOne(o.snapshot.Simulated())) }),
+		func(o *own) gpu.Reading[float64] { return gpu.Of(zeroOne(o.nodes.Simulated())) }),
 	ofOwn("gpuwhy_build_info", number, "The program. Always 1.", "",
 		func(o *own, emit emit) { emit(one, o.config.Version) }, "version"),
 	plain("gpuwhy_interval_seconds", seconds, "Time between readings.",
 		func(o *own) float64 { return o.config.Interval.Seconds() }),
 	sinceRead("gpuwhy_last_reading_timestamp_seconds", timestamp, "When the newest reading began.",
-		func(o *own) gpu.Reading[float64] { return unix(o.snapshot.Time) }),
+		func(o *own) gpu.Reading[float64] { return unix(o.nodes.Time()) }),
 	{
 		name: "gpuwhy_reading_duration_seconds", unit: seconds, absent: noSnapshot,
 		help: "How long the newest reading of all sources took.",
@@ -162,7 +162,7 @@ func eachTarget(each func(*Target, emit)) func(*own, emit) {
 // sinceRead is absent before the first snapshot.
 func sinceRead(name string, u unit, help string, get func(*own) gpu.Reading[float64]) row[*own] {
 	return row[*own]{name: name, unit: u, help: help, absent: noSnapshot, value: func(o *own) gpu.Reading[float64] {
-		if o.snapshot == nil {
+		if len(o.nodes) == 0 {
 			return gpu.Reading[float64]{}
 		}
 		return get(o)

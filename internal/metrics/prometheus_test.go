@@ -26,6 +26,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 const (
@@ -446,10 +447,10 @@ func (m *machine) set(next func(n int) state) {
 	m.next = next
 }
 
-func (m *machine) newest() *gpu.Snapshot {
+func (m *machine) newest() *insight.Fleet {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.now.snapshot
+	return fleetOf(m.now.snapshot)
 }
 
 func (m *machine) self() Self {

@@ -267,7 +267,7 @@ func selfOf(s *gpu.Snapshot) Self {
 func exporterOf(tb testing.TB, s *gpu.Snapshot, families ...string) *Exporter {
 	tb.Helper()
 	e, err := New(Config{
-		Newest:   func() *gpu.Snapshot { return s },
+		Newest:   always(s),
 		Self:     func() Self { return selfOf(s) },
 		Interval: 5 * time.Second,
 		Families: families,

@@ -74,7 +74,7 @@ func (st *stage) show(tb testing.TB, snaps ...*gpu.Snapshot) {
 		}
 		f, updates[snap.Node] = f.With(m), update
 		st.recent.Add(snap)
-		st.engine.Observe(snap, nil)
+		st.engine.Observe(&insight.Moment{Snapshot: snap})
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
