@@ -166,7 +166,7 @@ func TestThousandsOfAlerts(t *testing.T) {
 	over.State = "resolved"
 	site.send(t, "alert", over)
 	tab.Until(`document.querySelector("#alerts > *").dataset.key === "a0"`)
-	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "next")
 	untilWhy(t, tab, "next")
 	if !browsertest.Ask[bool](tab, `document.title.startsWith("▲")`) {
 		t.Error("the title does not tell of them")
@@ -229,7 +229,7 @@ func TestTheBrowserTells(t *testing.T) {
 	tab.Do(chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
 	tab.Until(`Notification.permission === "granted" && document.getElementById("notify").checked && document.getElementById("told").textContent === ""`)
 	tab.Until(`sounds.length === 1 && sounds[0].state === "running" && sounds[0].currentTime > 0.6`)
-	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "next")
 	untilWhy(t, tab, "next")
 	site.send(t, "alert", firing("<b>a</b>", "warning", now))
 	tab.Until(`told.length === 1 && (told[0].seen || told[0].refused)`)

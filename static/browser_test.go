@@ -61,7 +61,7 @@ var assets = sync.OnceValue(static.New)
 func newSite(t *testing.T, s *gpu.Snapshot, why string) *site {
 	t.Helper()
 	site := &site{
-		assets: assets(), interval: time.Second, past: recent.New(),
+		assets: assets(), interval: 3 * time.Second, past: recent.New(),
 		snapshot: s, why: why,
 		viewers: map[*websocket.Conn]chan struct{}{}, arrived: make(chan struct{}, 100), requests: make(chan string, 1000),
 	}

@@ -88,6 +88,7 @@ func TestFleet(t *testing.T) {
 	now := time.Now()
 	site := newSite(t, nil, "")
 	a, b, c := nodeOf(t, "a", now, 10), nodeOf(t, "b", now, 20), nodeOf(t, "c", now, 30)
+	site.interval = time.Second                   // between two moments in the charts
 	site.setNodes("All nodes are busy.", a, c, b) // in any order
 	tab := browsertest.Open(t, 1440, 900)
 	// burst(updates) receives them all in one turn, and returns how many frames are asked for.

@@ -331,7 +331,7 @@ func TestPauseAndReadNow(t *testing.T) {
 		t.Errorf("it asks %s", got)
 	}
 	tab.Do(chromedp.Click("#pause"))
-	site.publish(t, exampleNamed(t, "eight", now.Add(time.Second)).Snapshot, "not yet")
+	site.publish(t, exampleNamed(t, "eight", time.Now()).Snapshot, "not yet")
 	tab.Until(`document.title.startsWith("99\u00a0%")`) // it has come
 	tab.Until(`document.getElementById("age").textContent === "paused" && /^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText)`)
 	if got := browsertest.Ask[int](tab, `document.querySelectorAll("#cards > li").length`); got != 1 {
@@ -357,7 +357,7 @@ func TestTellsOfAlerts(t *testing.T) {
 	  OscillatorNode.prototype.start = function () { tones++; }, OscillatorNode.prototype.stop = () => {})`))
 	tab.Do(chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
 	tab.Until(`localStorage.getItem("gpuwhy notify") === "on" && localStorage.getItem("gpuwhy sound") === "on" && tones === 2`)
-	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
+	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "next")
 	alert := contract.Alert{ID: "new", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "<b>busy</b>", Rule: "high_gpu_usage", Severity: "warning"}
 	site.send(t, "high_gpu_usage_alert", alert)
 	site.send(t, "high_gpu_usage_alert", alert)
@@ -367,7 +367,7 @@ func TestTellsOfAlerts(t *testing.T) {
 	if got := browsertest.Ask[string](tab, `told.join("; ") + " " + tones`); got != "High usage: <b>busy</b> 4" {
 		t.Errorf("it tells %q", got)
 	}
-	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "last")
+	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "last")
 	tab.Until(`document.title.startsWith("▲ 97\u00a0%") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
 	tab.Quiet()
 }
@@ -757,7 +757,7 @@ func TestHiddenTabIsNotDrawn(t *testing.T) {
 	}
 	tab.Do(chromedp.Evaluate[chromedp.Void](hide(true)))
 	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.changes = 0, new MutationObserver((list) => { window.changes += list.length; }).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true }))`))
-	one := exampleNamed(t, "one", now.Add(time.Second))
+	one := exampleNamed(t, "one", time.Now())
 	site.publish(t, one.Snapshot, one.Why)
 	tab.Until(`document.title === "97\u00a0% · 71\u00a0°C · gpuwhy"`)
 	twoFrames := `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(window.changes))))`
