@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // Config is what a hub needs. Encode and Status are required; a zero limit
@@ -42,11 +43,9 @@ type Config struct {
 	// encoded once. It comes back soon after ctx ends. Where it is nil,
 	// request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context) (*gpu.Snapshot, error)
-	// Origins are the foreign origins whose pages may connect, such as
-	// "https://grafana.example:3000" or "https://*.example"; see
-	// [CheckOrigin]. The host that was asked always may, and so may whoever
+	// Origins are the foreign origins whose pages may connect. The host that was asked always may, and so may whoever
 	// sends no Origin, which browsers always do.
-	Origins []string
+	Origins auth.Origins
 
 	MaxViewers   int           // connections at once, 1000 by default; more get a 503
 	MessageLimit int64         // bytes of a client's message, 16 KiB by default
@@ -84,9 +83,8 @@ func setDefault[T comparable](v *T, to T) {
 // A Hub hands the newest snapshot and every event to its viewers. Its methods
 // may be called concurrently.
 type Hub struct {
-	cfg     Config
-	log     *slog.Logger
-	origins []string // patterns for the library
+	cfg Config
+	log *slog.Logger
 
 	publishing sync.Mutex // one Publish at a time
 	now        atomic.Pointer[moment]
@@ -112,8 +110,7 @@ type moment struct {
 	newer    chan struct{}
 }
 
-// New returns a hub without a snapshot. It panics where cfg lacks an encoder or
-// has an origin that CheckOrigin refuses.
+// New returns a hub without a snapshot. It panics where cfg lacks an encoder.
 // It starts no goroutine; each connection has two, and [Hub.Shutdown] ends them.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
@@ -121,7 +118,6 @@ func New(cfg Config) *Hub {
 	h := &Hub{
 		cfg:        cfg,
 		log:        log,
-		origins:    originPatterns(cfg.Origins),
 		viewers:    make(map[*viewer]struct{}),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
 		greeting:   &trouble{log: log, what: "encoding the status"},

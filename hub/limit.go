@@ -1,41 +1,22 @@
 package hub
 
-import "time"
+import (
+	"time"
 
-// A bucket allows burst at once and rate a second after that.
-type bucket struct {
-	burst, rate float64
-	used        float64 // of burst, as of last
-	last        time.Time
-}
-
-func (b *bucket) take(now time.Time) bool {
-	if !b.last.IsZero() {
-		b.used = max(0, b.used-b.rate*now.Sub(b.last).Seconds())
-	}
-	b.last = now
-	if b.used+1 > b.burst {
-		return false
-	}
-	b.used++
-	return true
-}
+	"golang.org/x/time/rate"
+)
 
 // limits are how fast one viewer may send.
 type limits struct {
-	requests bucket // request_gpu_update
-	others   bucket // all other messages
-	// patience is for what is refused: a viewer that goes on regardless is
-	// disconnected.
-	patience bucket
+	requests *rate.Limiter // request_gpu_update
+	others   *rate.Limiter // all other messages
+	// patience is for messages that are refused: a viewer that goes on
+	// regardless is disconnected.
+	patience *rate.Limiter
 }
 
 func newLimits() limits {
-	return limits{
-		requests: bucket{burst: 5, rate: 2},
-		others:   bucket{burst: 50, rate: 20},
-		patience: bucket{burst: 500, rate: 10},
-	}
+	return limits{requests: rate.NewLimiter(2, 5), others: rate.NewLimiter(20, 50), patience: rate.NewLimiter(10, 500)}
 }
 
 // A verdict is what becomes of a message.
@@ -48,14 +29,14 @@ const (
 )
 
 func (l *limits) judge(event string, now time.Time) verdict {
-	b := &l.others
+	of := l.others
 	if event == eventRequest {
-		b = &l.requests
+		of = l.requests
 	}
 	switch {
-	case b.take(now):
+	case of.AllowN(now, 1):
 		return served
-	case l.patience.take(now):
+	case l.patience.AllowN(now, 1):
 		return limited
 	default:
 		return storm

@@ -1,11 +1,11 @@
 package hub
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+
+	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
 // The events that the hub itself knows; others come through Announce.
@@ -59,16 +59,13 @@ func (r *refusal) data(id json.RawMessage) []byte {
 // parse reads a client's text message. Beside a refusal the request has what
 // could be read of it.
 func parse(raw []byte) (req request, _ *refusal) {
-	if !utf8.Valid(raw) {
-		return req, refuse(codeBadJSON, "the message is not valid UTF-8")
-	}
-	var whole json.RawMessage
-	if err := json.Unmarshal(raw, &whole); err != nil {
-		return req, refuse(codeBadJSON, "the message is not one JSON value: %v", err)
-	}
-	fields, err := members(whole)
+	fields, err := strictjson.Members(raw)
 	if err != nil {
-		return req, refuse(codeBadRequest, "the message %v", err)
+		code := codeBadRequest
+		if e, ok := errors.AsType[*strictjson.Error](err); ok && e.Kind == strictjson.NotJSON {
+			code = codeBadJSON
+		}
+		return req, refuse(code, "the message %v", err)
 	}
 	if req.id, err = parseID(fields["id"]); err != nil {
 		return req, refuse(codeBadRequest, "%v", err)
@@ -80,7 +77,7 @@ func parse(raw []byte) (req request, _ *refusal) {
 	req.event = event
 	data := map[string]json.RawMessage{}
 	if given := fields["data"]; given != nil && string(given) != "null" {
-		if data, err = members(given); err != nil {
+		if data, err = strictjson.Members(given); err != nil {
 			return req, refuse(codeBadRequest, "data %v", err)
 		}
 	}
@@ -115,33 +112,6 @@ func parseID(raw json.RawMessage) (json.RawMessage, error) {
 	default:
 		return nil, errors.New("id is neither a string nor a number")
 	}
-}
-
-// members returns the members of a valid JSON object by their exact names,
-// unlike json.Unmarshal, which ignores case and lets the last of two win. Its
-// errors continue a sentence.
-func members(object json.RawMessage) (map[string]json.RawMessage, error) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return nil, errors.New("is not a JSON object")
-	}
-	fields := make(map[string]json.RawMessage)
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, fmt.Errorf("can't be read: %w", err)
-		}
-		name, _ := token.(string) // the only kind of token before a member's value
-		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("has the member %.64q twice", name)
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("can't be read: %w", err)
-		}
-		fields[name] = value
-	}
-	return fields, nil
 }
 
 // text returns the string that raw is.

@@ -142,24 +142,29 @@ func TestFilterKeys(t *testing.T) {
 	same(filterTerms{GPUs: []any{1}}, filterTerms{GPUs: []any{"1"}}, false)
 }
 
-func TestBucket(t *testing.T) {
+func TestLimits(t *testing.T) {
 	now := time.Unix(0, 0)
-	b := bucket{burst: 3, rate: 2}
-	take := func(n int) (ok int) {
-		for range n {
-			if b.take(now) {
-				ok++
-			}
-		}
-		return ok
-	}
+	limits := newLimits()
 	for _, step := range []struct {
-		after time.Duration
-		want  int
-	}{{0, 3}, {0, 0}, {499 * time.Millisecond, 0}, {time.Millisecond, 1}, {time.Second, 2}, {time.Hour, 3}} {
+		event                  string
+		after                  time.Duration
+		sent                   int
+		served, limited, storm int
+	}{
+		{eventRequest, 0, 7, 5, 2, 0},
+		{eventSubscribe, 0, 60, 50, 10, 0},
+		{eventRequest, 400 * time.Millisecond, 1, 0, 1, 0},
+		{eventRequest, 200 * time.Millisecond, 2, 1, 1, 0},
+		{eventSubscribe, time.Second, 25, 25, 0, 0},
+		{eventRequest, time.Hour, 506, 5, 500, 1},
+	} {
 		now = now.Add(step.after)
-		if got := take(5); got != step.want {
-			t.Errorf("%v later %d of 5 were allowed, want %d", step.after, got, step.want)
+		got := map[verdict]int{}
+		for range step.sent {
+			got[limits.judge(step.event, now)]++
+		}
+		if got[served] != step.served || got[limited] != step.limited || got[storm] != step.storm {
+			t.Errorf("%v later, of %d × %s: %v, want %+v", step.after, step.sent, step.event, got, step)
 		}
 	}
 }

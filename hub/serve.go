@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -93,7 +90,7 @@ func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
 func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	up := &upgrade{ResponseWriter: w, v: v}
 	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
-		OriginPatterns:  v.hub.origins,
+		OriginPatterns:  v.hub.cfg.Origins,
 		CompressionMode: websocket.CompressionDisabled,
 		OnPongReceived:  func(context.Context, []byte) { v.unanswered.Store(false) },
 	})
@@ -144,38 +141,6 @@ func (u *upgrade) Write(p []byte) (int, error) {
 		return u.detail.Write(p)
 	}
 	return u.ResponseWriter.Write(p)
-}
-
-// CheckOrigin returns an error that says why origin can't be one of
-// Config.Origins. It is "scheme://host" or "scheme://host:port" as browsers
-// send it, without the scheme's own port; * stands for any part of the host.
-func CheckOrigin(origin string) error {
-	scheme, host, _ := strings.Cut(origin, "://")
-	u, err := url.Parse(strings.ReplaceAll(origin, "*", "x"))
-	switch {
-	case err != nil:
-		return fmt.Errorf("origin %q: %w", origin, errors.Unwrap(err))
-	case scheme != "http" && scheme != "https":
-		return fmt.Errorf("origin %q does not begin with http:// or https://", origin)
-	case u.Hostname() == "" || strings.ContainsAny(host, "/?#@\\"):
-		return fmt.Errorf("origin %q is not a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
-	case scheme == "http" && u.Port() == "80", scheme == "https" && u.Port() == "443":
-		return fmt.Errorf("origin %q: leave the port out, as browsers do where it is the usual one", origin)
-	}
-	return nil
-}
-
-// originPatterns makes patterns for the library of origins: there brackets,
-// which IPv6 addresses have, would be classes of characters.
-func originPatterns(origins []string) []string {
-	patterns := make([]string, len(origins))
-	for i, o := range origins {
-		patterns[i] = strings.NewReplacer("[", `\[`, "]", `\]`).Replace(o)
-		if _, err := path.Match(patterns[i], ""); err != nil || CheckOrigin(o) != nil {
-			panic(fmt.Sprintf("hub: Config.Origins: %v", errors.Join(err, CheckOrigin(o))))
-		}
-	}
-	return patterns
 }
 
 // Shutdown refuses new viewers, says goodbye to all with code 1001 and the

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
@@ -48,7 +48,8 @@ type Config struct {
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 
-	hostname string // this machine's; empty where it has none
+	origins  auth.Origins // of AllowOrigin
+	hostname string       // this machine's; empty where it has none
 }
 
 // The bounds of what can be set.
@@ -144,13 +145,11 @@ func (c *Config) checkBasePath() error {
 	return nil
 }
 
-// checkAllowed asks the hub about origins; the server knows about hosts, and
-// is built before anything starts.
-func (c *Config) checkAllowed() error {
-	for _, origin := range c.AllowOrigin {
-		if err := hub.CheckOrigin(origin); err != nil {
-			return bad("allow-origin", origin, err.Error())
-		}
+// checkAllowed reads the origins; the server knows about hosts, and is built
+// before anything starts.
+func (c *Config) checkAllowed() (err error) {
+	if c.origins, err = auth.ParseOrigins(c.AllowOrigin); err != nil {
+		return fmt.Errorf("--allow-origin: %w", err)
 	}
 	return nil
 }

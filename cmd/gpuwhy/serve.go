@@ -50,7 +50,7 @@ func (c *Config) options() app.Options {
 		Listen:           c.Listen,
 		Hostname:         c.hostname,
 		BasePath:         c.BasePath,
-		AllowOrigins:     c.AllowOrigin,
+		AllowOrigins:     c.origins,
 		AllowHosts:       c.AllowHost,
 		MaxViewers:       c.MaxViewers,
 		Interval:         c.Interval,

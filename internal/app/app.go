@@ -21,6 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -37,7 +38,7 @@ type Options struct {
 	Listen       string // the address of the listener that Run is given
 	Hostname     string // the machine's own name; empty where it has none
 	BasePath     string // begins and ends with a slash
-	AllowOrigins []string
+	AllowOrigins auth.Origins
 	AllowHosts   []string
 	MaxViewers   int
 

@@ -16,7 +16,7 @@ const module = "github.com/gpuwhy/gpuwhy/"
 var allowed = map[string][]string{
 	"gpu":                        {},
 	"static":                     {},
-	"hub":                        {"gpu"},
+	"hub":                        {"gpu", "internal/auth", "internal/strictjson"},
 	"views":                      {"gpu"},
 	"sampler":                    {"gpu"},
 	"sampler/perdevice":          {"gpu"},
@@ -35,9 +35,11 @@ var allowed = map[string][]string{
 	"internal/fixture":           {"gpu"},
 	"internal/browsertest":       {},
 	"internal/apidoc":            {"internal/contract"},
+	"internal/auth":              {},
+	"internal/strictjson":        {},
 	"internal/negotiate":         {},
 	"internal/metrics":           {"gpu", "internal/negotiate"},
-	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/contract", "internal/insight/explain", "internal/negotiate", "internal/recent"},
+	"internal/server":            {"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/contract", "internal/insight/explain", "internal/negotiate", "internal/recent", "internal/strictjson"},
 	"internal/keep":              {},
 	"internal/term":              {"gpu", "internal/contract", "internal/insight/explain"},
 	"internal/web": {
@@ -45,7 +47,7 @@ var allowed = map[string][]string{
 		"internal/insight/attribute", "internal/insight/explain", "internal/recent", "internal/server",
 	},
 	"internal/app": {
-		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/contract",
+		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/contract",
 		"internal/insight/attribute", "internal/insight/explain", "internal/keep", "internal/metrics", "internal/recent",
 		"internal/server", "internal/web",
 	},

@@ -236,7 +236,7 @@ func (endless) Read(b []byte) (int, error) {
 
 // A page of another site can't say anything of alerts, whatever it may read.
 func TestOnlyOwnPagesAct(t *testing.T) {
-	st, h := serving(t, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
+	st, h := serving(t, func(c *Config) { c.AllowOrigins = origins(t, board) })
 	st.show(t, fixture.Workstation())
 	for _, origin := range []string{"https://evil.example", "https://board.example.org", "null"} {
 		r := httptest.NewRequest(http.MethodPost, "/api/silences", strings.NewReader(`{"duration_seconds":60}`))

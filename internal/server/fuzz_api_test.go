@@ -41,7 +41,7 @@ func FuzzAPI(f *testing.F) {
 
 	handlers, standing := map[string]http.Handler{}, map[string]string{} // by machine
 	for name, snap := range machinesOf() {
-		st, h := serving(f, func(c *Config) { c.AllowOrigins = []string{"https://board.example.org"} })
+		st, h := serving(f, func(c *Config) { c.AllowOrigins = origins(f, board) })
 		if snap != nil {
 			st.show(f, snap)
 		}
@@ -92,7 +92,7 @@ func checkDocumented(t *testing.T, d *documented, machine string, r *http.Reques
 		d.check(t, method, path, w)
 	case method == http.MethodGet && w.Body.Len() > 0:
 		t.Errorf("%s %s has a body", r.Method, r.URL)
-	case method == http.MethodOptions && (w.Header().Get("Allow") == "") != (w.Header().Get("Access-Control-Allow-Methods") != ""):
+	case method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") == "" && w.Header().Get("Allow") == "":
 		t.Errorf("OPTIONS %s: %v", r.URL, w.Header())
 	}
 }

@@ -33,7 +33,7 @@ func addresses(t *testing.T, cfg Config) map[string]bool {
 
 // Every address there is has the same manners.
 func TestManners(t *testing.T) {
-	allowBoard := func(c *Config) { c.AllowOrigins = []string{board} }
+	allowBoard := func(c *Config) { c.AllowOrigins = origins(t, board) }
 	st, h := serving(t, allowBoard)
 	st.show(t, fixture.Server())
 	_, cfg := newStage()

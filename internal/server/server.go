@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -67,9 +68,8 @@ type Config struct {
 	// AllowHosts are further names and addresses that may be asked for, such
 	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts []string
-	// AllowOrigins are the origins whose pages may read answers, such as
-	// "https://board.example.org:3000"; * stands for any part of the host.
-	AllowOrigins []string
+	// AllowOrigins are the foreign origins whose pages may read answers.
+	AllowOrigins auth.Origins
 
 	Log *slog.Logger
 }
@@ -89,11 +89,10 @@ const faviconPath = "icon.svg"
 
 // A Server answers all routes.
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	hosts   *hostRules
-	origins originRules
-	cross   *http.CrossOriginProtection
+	cfg   Config
+	log   *slog.Logger
+	hosts *hostRules
+	cross *http.CrossOriginProtection
 }
 
 // New checks the configuration. Its errors say which flag is at fault.
@@ -106,12 +105,8 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	origins, err := newOriginRules(cfg.AllowOrigins)
-	if err != nil {
-		return nil, err
-	}
 	cfg.BasePath = base
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, origins: origins}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts}
 	s.cross = http.NewCrossOriginProtection()
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil

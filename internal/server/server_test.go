@@ -760,7 +760,6 @@ func TestBadConfig(t *testing.T) {
 		"--listen":       func(c *Config) { c.Listen = "localhost" },
 		"--allow-host":   func(c *Config) { c.AllowHosts = []string{"http://gpu.example"} },
 		"--allow-host *": func(c *Config) { c.AllowHosts = []string{"*"} },
-		"--allow-origin": func(c *Config) { c.AllowOrigins = []string{"gpu.example"} },
 	} {
 		_, cfg := newStage()
 		change(&cfg)
