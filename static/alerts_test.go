@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/browser"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/views"
 )
@@ -24,21 +23,20 @@ func firing(id, severity string, at time.Time) contract.Alert {
 func TestAlertsLeaveTheFocus(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
+	visit(t, tab, site)
 	shows := func(want string) {
 		t.Helper()
-		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#alerts > *")].map((e) => e.dataset.key).join(" ") === %q`, want))
-		if got := ask[string](t, ctx, `(document.activeElement.closest(".alert")?.dataset.key ?? document.activeElement.tagName) + " " + document.activeElement.checkVisibility()`); got != "c true" {
+		tab.Until(fmt.Sprintf(`[...document.querySelectorAll("#alerts > *")].map((e) => e.dataset.key).join(" ") === %q`, want))
+		if got := browsertest.Ask[string](tab, `(document.activeElement.closest(".alert")?.dataset.key ?? document.activeElement.tagName) + " " + document.activeElement.checkVisibility()`); got != "c true" {
 			t.Errorf("with %s the focus is on %s", want, got)
 		}
 	}
 	site.send(t, "alert", firing("b", "warning", now))
 	site.send(t, "alert", firing("c", "warning", now))
-	until(t, ctx, `document.querySelectorAll("#alerts > *").length === 2`)
-	do(t, ctx, chromedp.Click("#more-alerts"), chromedp.Focus("#alerts [data-key=c] button"))
+	tab.Until(`document.querySelectorAll("#alerts > *").length === 2`)
+	tab.Do(chromedp.Click("#more-alerts"), chromedp.Focus("#alerts [data-key=c] button"))
 	shows("b c")
 	site.send(t, "alert", firing("c", "critical", now))
 	shows("c b")
@@ -47,9 +45,9 @@ func TestAlertsLeaveTheFocus(t *testing.T) {
 	site.send(t, "alert", firing("c", "info", now))
 	shows("a b c")
 	// Also where only the first is shown.
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.getElementById("alerts").removeAttribute("data-open")`))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`document.getElementById("alerts").removeAttribute("data-open")`))
 	shows("a b c")
-	console.none(t)
+	tab.Quiet()
 }
 
 // Nor does the page of alerts take it, when another order comes from the server
@@ -57,8 +55,7 @@ func TestAlertsLeaveTheFocus(t *testing.T) {
 func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
 	put := func(severities ...string) {
 		site.mu.Lock()
@@ -69,17 +66,17 @@ func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 		}
 	}
 	put("warning", "warning", "warning")
-	do(t, ctx, chromedp.Navigate(site.URL+base+"alerts"))
+	tab.Visit(site.URL + base + "alerts")
 	site.await(t)
-	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	tab.Until(`document.getElementById("connection").dataset.state === "live"`)
 	shows := func(want string) {
 		t.Helper()
-		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#firing > li")].map((e) => e.dataset.key).join(" ") === %q`, want))
-		if got := ask[string](t, ctx, `document.activeElement.closest("li")?.dataset.key + " " + document.activeElement.value + " " + document.activeElement.checkVisibility()`); got != "b half a sen true" {
+		tab.Until(fmt.Sprintf(`[...document.querySelectorAll("#firing > li")].map((e) => e.dataset.key).join(" ") === %q`, want))
+		if got := browsertest.Ask[string](tab, `document.activeElement.closest("li")?.dataset.key + " " + document.activeElement.value + " " + document.activeElement.checkVisibility()`); got != "b half a sen true" {
 			t.Errorf("with %s the focus is on %q", want, got)
 		}
 	}
-	do(t, ctx, chromedp.Click("[data-key=b] summary"), chromedp.SendKeys("[data-key=b] [name=comment]", "half a sen"))
+	tab.Do(chromedp.Click("[data-key=b] summary"), chromedp.SendKeys("[data-key=b] [name=comment]", "half a sen"))
 	shows("a b c")
 	for i, tt := range []struct {
 		want       string
@@ -94,10 +91,10 @@ func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 		site.send(t, "alert", firing("news", "info", now.Add(time.Duration(i)*time.Second)))
 		shows(tt.want)
 	}
-	if got := ask[int](t, ctx, `document.querySelectorAll(".firing details[open]").length`); got != 1 {
+	if got := browsertest.Ask[int](tab, `document.querySelectorAll(".firing details[open]").length`); got != 1 {
 		t.Errorf("%d alerts are open, want the one that was opened", got)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // An alert that stands is told anew: how long ago it began, and how it is now.
@@ -105,16 +102,11 @@ func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 func TestAlertsAreToldAnew(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
-		Source: `window.setInterval = ((real) => (f, ms) => real(f, ms === 30000 ? 100 : ms))(setInterval)`,
-	}); err != nil {
-		t.Fatal(err)
-	}
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Before(`window.setInterval = ((real) => (f, ms) => real(f, ms === 30000 ? 100 : ms))(setInterval)`)
 	site := newSite(t, e.Snapshot, e.Why)
 	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Message: "10 s ago.", Since: now}}
-	visit(t, ctx, site)
+	visit(t, tab, site)
 	put := func(message string, at time.Time, news bool) {
 		t.Helper()
 		a, b := firing("a", "warning", at), firing("b", "warning", at)
@@ -128,7 +120,7 @@ func TestAlertsAreToldAnew(t *testing.T) {
 	}
 	says := func(want string) {
 		t.Helper()
-		until(t, ctx, fmt.Sprintf(`document.querySelector("[data-key=a] [data-f=message]").textContent.replaceAll("\u00a0", " ") === %q`, want))
+		tab.Until(fmt.Sprintf(`document.querySelector("[data-key=a] [data-f=message]").textContent.replaceAll("\u00a0", " ") === %q`, want))
 	}
 	put("10 s ago.", now, true)
 	says("10 s ago.")
@@ -137,27 +129,26 @@ func TestAlertsAreToldAnew(t *testing.T) {
 	put("It is newer.", now.Add(time.Hour), true)
 	says("It is newer.")
 	put("It is older.", now.Add(time.Minute), false)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`new Promise((done) => { const real = fetch; let n = 0; window.fetch = (...of) => { if (++n === 3) done(); return real(...of); }; })`, chromedp.EvalAwaitPromise))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`new Promise((done) => { const real = fetch; let n = 0; window.fetch = (...of) => { if (++n === 3) done(); return real(...of); }; })`, chromedp.EvalAwaitPromise))
 	says("It is newer.")
-	if got := ask[int](t, ctx, `document.querySelectorAll("#alerts > *").length`); got != 1 {
+	if got := browsertest.Ask[int](tab, `document.querySelectorAll("#alerts > *").length`); got != 1 {
 		t.Errorf("%d alerts, want the one that was sent", got)
 	}
-	do(t, ctx, chromedp.Navigate(site.URL+base+"alerts"))
-	until(t, ctx, `document.querySelector(".firing .says").textContent === "It is older."`)
+	tab.Visit(site.URL + base + "alerts")
+	tab.Until(`document.querySelector(".firing .says").textContent === "It is older."`)
 	put("60 s ago.", now, false)
-	until(t, ctx, `document.querySelector(".firing .says").textContent.replaceAll("\u00a0", " ") === "60 s ago."`)
-	console.none(t)
+	tab.Until(`document.querySelector(".firing .says").textContent.replaceAll("\u00a0", " ") === "60 s ago."`)
+	tab.Quiet()
 }
 
 // Of thousands of alerts the worst hundred are listed, and the page stays quick.
 func TestThousandsOfAlerts(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.long = 0, new PerformanceObserver((l) => { for (const e of l.getEntries()) long = Math.max(long, e.duration); }).observe({ type: "longtask" }))`))
+	visit(t, tab, site)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.long = 0, new PerformanceObserver((l) => { for (const e of l.getEntries()) long = Math.max(long, e.duration); }).observe({ type: "longtask" }))`))
 	for i := range 3000 {
 		severity := "info"
 		if i == 2500 {
@@ -165,21 +156,21 @@ func TestThousandsOfAlerts(t *testing.T) {
 		}
 		site.send(t, "alert", firing(fmt.Sprintf("a%d", i), severity, now))
 	}
-	until(t, ctx, `document.getElementById("more-alerts").textContent === "Show the worst 100 of 3000"`)
-	if got := ask[string](t, ctx, `document.querySelectorAll("#alerts > *").length + " " + document.querySelector("#alerts > *").dataset.key`); got != "100 a2500" {
+	tab.Until(`document.getElementById("more-alerts").textContent === "Show the worst 100 of 3000"`)
+	if got := browsertest.Ask[string](tab, `document.querySelectorAll("#alerts > *").length + " " + document.querySelector("#alerts > *").dataset.key`); got != "100 a2500" {
 		t.Errorf("it lists %s", got)
 	}
 	over := firing("a2500", "critical", now)
 	over.State = "resolved"
 	site.send(t, "alert", over)
-	until(t, ctx, `document.querySelector("#alerts > *").dataset.key === "a0"`)
+	tab.Until(`document.querySelector("#alerts > *").dataset.key === "a0"`)
 	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
-	untilWhy(t, ctx, "next")
-	if !ask[bool](t, ctx, `document.title.startsWith("▲")`) {
+	untilWhy(t, tab, "next")
+	if !browsertest.Ask[bool](tab, `document.title.startsWith("▲")`) {
 		t.Error("the title does not tell of them")
 	}
-	t.Logf("the longest task took %.0f ms", ask[float64](t, ctx, `long`))
-	console.none(t)
+	t.Logf("the longest task took %.0f ms", browsertest.Ask[float64](tab, `long`))
+	tab.Quiet()
 }
 
 // A person who comes back to a page that is paused sees that, and how old what
@@ -187,59 +178,55 @@ func TestThousandsOfAlerts(t *testing.T) {
 func TestAPausedPageGrowsOld(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 390, 844)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 390, 844)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
+	visit(t, tab, site)
 	grey := `getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`
-	if ask[bool](t, ctx, `document.getElementById("paused").checkVisibility() || `+grey) {
+	if browsertest.Ask[bool](tab, `document.getElementById("paused").checkVisibility() || `+grey) {
 		t.Error("it is paused from the beginning")
 	}
-	do(t, ctx, chromedp.Click("#pause"))
-	until(t, ctx, `/^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText) && document.getElementById("age").textContent === "paused"`)
+	tab.Do(chromedp.Click("#pause"))
+	tab.Until(`/^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText) && document.getElementById("age").textContent === "paused"`)
 	later := func(d time.Duration, why string) {
 		t.Helper()
-		do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.realNow ??= Date.now, Date.now = () => realNow.call(Date) + %d)`, d.Milliseconds())))
+		tab.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.realNow ??= Date.now, Date.now = () => realNow.call(Date) + %d)`, d.Milliseconds())))
 		site.publish(t, exampleNamed(t, "one", time.Now().Add(d)).Snapshot, why)
 	}
 	later(30*time.Second, "half a minute later")
-	until(t, ctx, `/ 3\d\ss old/.test(document.getElementById("paused").innerText) && !document.body.hasAttribute("data-stale") && !document.body.hasAttribute("data-old")`)
+	tab.Until(`/ 3\d\ss old/.test(document.getElementById("paused").innerText) && !document.body.hasAttribute("data-stale") && !document.body.hasAttribute("data-old")`)
 	later(3*time.Hour, "three hours later")
-	until(t, ctx, `document.getElementById("paused").innerText.replaceAll("\u00a0", " ") === "Paused: what is shown is 3 h 0 min old." && !document.body.hasAttribute("data-stale") && `+grey)
+	tab.Until(`document.getElementById("paused").innerText.replaceAll("\u00a0", " ") === "Paused: what is shown is 3 h 0 min old." && !document.body.hasAttribute("data-stale") && ` + grey)
 	// Also by who has gone down.
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`window.scrollTo(0, 1e6)`))
-	if y := ask[float64](t, ctx, `document.getElementById("paused").getBoundingClientRect().top`); y != 0 {
+	tab.Do(chromedp.Evaluate[chromedp.Void](`window.scrollTo(0, 1e6)`))
+	if y := browsertest.Ask[float64](tab, `document.getElementById("paused").getBoundingClientRect().top`); y != 0 {
 		t.Errorf("it is at %g of the window", y)
 	}
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`window.scrollTo(0, 0)`), chromedp.Click("#pause"))
-	untilWhy(t, ctx, "three hours later")
-	until(t, ctx, `!document.body.hasAttribute("data-old") && document.getElementById("paused").hidden && document.getElementById("age").textContent.startsWith("updated")`)
-	console.none(t)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`window.scrollTo(0, 0)`), chromedp.Click("#pause"))
+	untilWhy(t, tab, "three hours later")
+	tab.Until(`!document.body.hasAttribute("data-old") && document.getElementById("paused").hidden && document.getElementById("age").textContent.startsWith("updated")`)
+	tab.Quiet()
 }
 
 // The browser's own notifications and sound, with its permission.
 func TestTheBrowserTells(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
-	if _, err := chromedp.Call(ctx, browser.SetPermission, browser.SetPermissionParams{Origin: site.URL, Permission: &browser.PermissionDescriptor{Name: "notifications"}, Setting: browser.PermissionSettingGranted}); err != nil {
-		t.Fatal(err)
-	}
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.sounds = [],
+	visit(t, tab, site)
+	tab.Grant(site.URL, "notifications")
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.sounds = [],
 	  window.Notification = class extends Notification { constructor(...of) { super(...of); told.push(this); this.onshow = () => { this.seen = true; }; this.onerror = () => { this.refused = true; }; } },
 	  window.AudioContext = class extends AudioContext { constructor() { super(); sounds.push(this); } })`))
-	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
-	until(t, ctx, `Notification.permission === "granted" && document.getElementById("notify").checked && document.getElementById("told").textContent === ""`)
-	until(t, ctx, `sounds.length === 1 && sounds[0].state === "running" && sounds[0].currentTime > 0.6`)
+	tab.Do(chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	tab.Until(`Notification.permission === "granted" && document.getElementById("notify").checked && document.getElementById("told").textContent === ""`)
+	tab.Until(`sounds.length === 1 && sounds[0].state === "running" && sounds[0].currentTime > 0.6`)
 	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
-	untilWhy(t, ctx, "next")
+	untilWhy(t, tab, "next")
 	site.send(t, "alert", firing("<b>a</b>", "warning", now))
-	until(t, ctx, `told.length === 1 && (told[0].seen || told[0].refused)`)
-	if got := ask[string](t, ctx, `[told[0].title, told[0].body, told[0].tag, told[0].seen === true, sounds.length].join("|")`); got != "Warning|<b>a</b> is so.|<b>a</b>|true|1" {
+	tab.Until(`told.length === 1 && (told[0].seen || told[0].refused)`)
+	if got := browsertest.Ask[string](tab, `[told[0].title, told[0].body, told[0].tag, told[0].seen === true, sounds.length].join("|")`); got != "Warning|<b>a</b> is so.|<b>a</b>|true|1" {
 		t.Errorf("it tells %s", got)
 	}
-	console.none(t)
+	tab.Quiet()
 }

@@ -2,7 +2,6 @@ package static_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -15,11 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -338,31 +335,6 @@ func encode(v any) []byte {
 		panic(err)
 	}
 	return b
-}
-
-// browse returns a tab of a browser that fails the test for whatever it
-// complains about: errors, refusals of the policy, files that are not there.
-func browse(t *testing.T, width, height int) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(browsertest.Start(t, width, height), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func do(t *testing.T, ctx context.Context, steps ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func ask[T any](t *testing.T, ctx context.Context, expression string) T {
-	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
-	if err != nil {
-		t.Fatalf("%s: %v", expression, err)
-	}
-	return v
 }
 
 // pastOf makes a quarter of an hour up that ends at the snapshot.

@@ -1,7 +1,6 @@
 package static_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -13,23 +12,13 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
-
-// answer is what the promise in the page comes to.
-func answer[T any](t *testing.T, ctx context.Context, promise string) T {
-	t.Helper()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](promise, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatalf("%s: %v", promise, err)
-	}
-	return v
-}
 
 // fill makes every text in v one that says where it stands.
 func fill(v reflect.Value, path string) {
@@ -63,13 +52,12 @@ func fill(v reflect.Value, path string) {
 // Whatever an update has, and will have, only these texts of it are in a
 // report: those that name no person, process or machine.
 func TestReportHasOnlyWhatIsListed(t *testing.T) {
-	ctx := browse(t, 800, 600)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 800, 600)
 	site := newSite(t, nil, "why")
-	visit(t, ctx, site)
+	visit(t, tab, site)
 	var u contract.Update
 	fill(reflect.ValueOf(&u).Elem(), "")
-	report := answer[string](t, ctx, fmt.Sprintf(`(async () => {
+	report := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
 	  let copied = "";
 	  Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { copied = text; } } });
 	  await (await import(%q)).copyReport(%s);
@@ -89,7 +77,7 @@ func TestReportHasOnlyWhatIsListed(t *testing.T) {
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("it has %q,\nwant %q", got, want)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // running is a process with so much memory.
@@ -106,19 +94,18 @@ func TestUpdatesLeaveTheFocus(t *testing.T) {
 		return s
 	}
 	site := newSite(t, machine(0, running(1, 5<<30), running(2, 4<<30), running(3, 3<<30), running(4, 2<<30)), "why")
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	do(t, ctx, chromedp.Navigate(site.URL+base+"?sort=-memory"))
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Visit(site.URL + base + "?sort=-memory")
 	site.await(t)
 	shows := func(want string) {
 		t.Helper()
-		until(t, ctx, fmt.Sprintf(`[...document.querySelectorAll("#processes [data-f=pid]")].map((e) => e.textContent).join(" ") === %q`, want))
-		if got := ask[string](t, ctx, `document.activeElement.closest("tr")?.querySelector("[data-f=pid]").textContent ?? document.activeElement.tagName`); got != "3" {
+		tab.Until(fmt.Sprintf(`[...document.querySelectorAll("#processes [data-f=pid]")].map((e) => e.textContent).join(" ") === %q`, want))
+		if got := browsertest.Ask[string](tab, `document.activeElement.closest("tr")?.querySelector("[data-f=pid]").textContent ?? document.activeElement.tagName`); got != "3" {
 			t.Errorf("with the rows %s the focus is on %q", want, got)
 		}
 	}
-	until(t, ctx, `document.querySelectorAll("#processes > tr").length === 4`)
-	do(t, ctx, chromedp.Focus("#processes > tr:nth-child(3) .plain"))
+	tab.Until(`document.querySelectorAll("#processes > tr").length === 4`)
+	tab.Do(chromedp.Focus("#processes > tr:nth-child(3) .plain"))
 	shows("1 2 3 4")
 	site.publish(t, machine(1, running(1, 1<<30), running(2, 4<<30), running(3, 9<<30), running(4, 2<<30)), "it rises")
 	shows("3 2 4 1")
@@ -126,17 +113,16 @@ func TestUpdatesLeaveTheFocus(t *testing.T) {
 	shows("1 2 4 3")
 	site.publish(t, machine(3, running(5, 8<<30), running(2, 3<<30), running(3, 1<<30)), "others end and begin")
 	shows("5 2 3")
-	console.none(t)
+	tab.Quiet()
 }
 
 // After any change the rows are as they should be, those that stayed are the
 // same elements, the focus is where it was, and little was moved.
 func TestRowsAreMovedLittle(t *testing.T) {
-	ctx := browse(t, 800, 600)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 800, 600)
 	site := newSite(t, nil, "why")
-	visit(t, ctx, site)
-	if problems := answer[string](t, ctx, fmt.Sprintf(`(async () => {
+	visit(t, tab, site)
+	if problems := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
 	  const { sync } = await import(%q);
 	  const list = document.body.appendChild(document.createElement("ul"));
 	  const show = (keys) => sync(list, "t-note", keys, (k) => k, (row, k) => { row.textContent = k; row.tabIndex = 0; });
@@ -176,13 +162,13 @@ func TestRowsAreMovedLittle(t *testing.T) {
 	})()`, base+"source/rows.js")); problems != "" {
 		t.Error(problems)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // savedCSV is what the page's readings are when they are saved.
-func savedCSV(t *testing.T, ctx context.Context) string {
+func savedCSV(t *testing.T, tab *browsertest.Tab) string {
 	t.Helper()
-	return answer[string](t, ctx, `(() => {
+	return browsertest.Ask[string](tab, `(() => {
 	  const make = URL.createObjectURL;
 	  let saved;
 	  URL.createObjectURL = (blob) => { saved = blob; return make.call(URL, blob); };
@@ -207,11 +193,10 @@ func TestChartsOutliveTheServer(t *testing.T) {
 	e := exampleNamed(t, "eight", now)
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, e.Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, pastIsThere)
-	readings := func() int { return strings.Count(savedCSV(t, ctx), "\n") - 1 }
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(pastIsThere)
+	readings := func() int { return strings.Count(savedCSV(t, tab), "\n") - 1 }
 	before := readings()
 
 	again := exampleNamed(t, "eight", now.Add(3*time.Second)).Snapshot
@@ -221,26 +206,25 @@ func TestChartsOutliveTheServer(t *testing.T) {
 	site.snapshot = again
 	site.mu.Unlock()
 	loads := fmt.Sprintf(`performance.getEntriesByType("resource").filter((e) => e.name.includes(%q) && e.responseEnd > 0).length`, "api/gpu/recent")
-	had := ask[int](t, ctx, loads)
+	had := browsertest.Ask[int](tab, loads)
 	site.cut()
 	site.await(t)
-	until(t, ctx, fmt.Sprintf(`%s > %d`, loads, had))
+	tab.Until(fmt.Sprintf(`%s > %d`, loads, had))
 	site.publish(t, exampleNamed(t, "eight", now.Add(6*time.Second)).Snapshot, "after it")
-	untilWhy(t, ctx, "after it")
+	untilWhy(t, tab, "after it")
 	if got := readings(); before < 290 || got < before-5 {
 		t.Errorf("%d readings before the server was started anew, %d after", before, got)
 	}
-	console.none(t, "WebSocket connection to")
+	tab.Quiet("WebSocket connection to")
 }
 
 // The server's readings where it has them, the page's own where not; what
 // breaks a line is no reading, however often it is loaded.
 func TestPastIsMerged(t *testing.T) {
-	ctx := browse(t, 800, 600)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 800, 600)
 	site := newSite(t, nil, "why")
-	visit(t, ctx, site)
-	got := answer[string](t, ctx, fmt.Sprintf(`(async () => {
+	visit(t, tab, site)
+	got := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
 	  const { Past } = await import(%q);
 	  const past = new Past(10);
 	  const at = (t) => new Date(1e12 + 1000 * t).toISOString();
@@ -261,7 +245,7 @@ func TestPastIsMerged(t *testing.T) {
 	if got != want {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // The limits are there with the first picture, before anything is read anew.
@@ -270,17 +254,14 @@ func TestLimitsAreThereAtOnce(t *testing.T) {
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, e.Snapshot)
 	site.past.Add(e.Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: drawnTexts}); err != nil {
-		t.Fatal(err)
-	}
-	visit(t, ctx, site)
-	until(t, ctx, `drawn(".chart[data-metric=power_watts]").includes("limit")`)
-	if got := strings.Count(savedCSV(t, ctx), "\n"); got < 290 {
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Before(drawnTexts)
+	visit(t, tab, site)
+	tab.Until(`drawn(".chart[data-metric=power_watts]").includes("limit")`)
+	if got := strings.Count(savedCSV(t, tab), "\n"); got < 290 {
 		t.Errorf("%d readings", got)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // While the page asks by itself, it tries for a socket without a word, and
@@ -298,11 +279,10 @@ func TestPollingIsQuiet(t *testing.T) {
 			tried <- struct{}{}
 		}
 	})
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	do(t, ctx, chromedp.Navigate(site.URL+base))
-	until(t, ctx, `document.getElementById("connection").dataset.state === "polling"`)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.said = [], new MutationObserver(() => said.push(document.getElementById("connection").textContent)).observe(document.getElementById("connection"), { childList: true, characterData: true, subtree: true }))`))
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Visit(site.URL + base)
+	tab.Until(`document.getElementById("connection").dataset.state === "polling"`)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.said = [], new MutationObserver(() => said.push(document.getElementById("connection").textContent)).observe(document.getElementById("connection"), { childList: true, characterData: true, subtree: true }))`))
 	for len(tried) > 0 {
 		<-tried
 	}
@@ -311,18 +291,18 @@ func TestPollingIsQuiet(t *testing.T) {
 		site.mu.Lock()
 		site.snapshot, site.why = exampleNamed(t, "one", time.Now()).Snapshot, why
 		site.mu.Unlock()
-		do(t, ctx, chromedp.Click("#ask"))
-		untilWhy(t, ctx, why)
+		tab.Do(chromedp.Click("#ask"))
+		untilWhy(t, tab, why)
 		select {
 		case <-tried:
 		case <-time.After(20 * time.Second):
 			t.Fatal("it does not try for a socket")
 		}
 	}
-	if said := ask[string](t, ctx, `said.join("; ")`); said != "" {
+	if said := browsertest.Ask[string](tab, `said.join("; ")`); said != "" {
 		t.Errorf("it announces %s", said)
 	}
-	console.none(t, "WebSocket connection to")
+	tab.Quiet("WebSocket connection to")
 }
 
 // A tab whose server is gone says so in its title and icon, seen or not.
@@ -333,18 +313,17 @@ func TestTitleSaysThatItIsStale(t *testing.T) {
 			e := exampleNamed(t, "one", now)
 			site := newSite(t, e.Snapshot, e.Why)
 			site.interval = 200 * time.Millisecond
-			ctx := browse(t, 1440, 900)
-			console := listen(t, ctx)
-			visit(t, ctx, site)
-			do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (Object.defineProperty(document, "hidden", { value: %v, configurable: true }), document.dispatchEvent(new Event("visibilitychange")))`, hidden)))
+			tab := browsertest.Open(t, 1440, 900)
+			visit(t, tab, site)
+			tab.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (Object.defineProperty(document, "hidden", { value: %v, configurable: true }), document.dispatchEvent(new Event("visibilitychange")))`, hidden)))
 			site.setRefuse(true)
 			site.cut()
-			until(t, ctx, `document.title === "× no reading · gpuwhy" && decodeURIComponent(document.querySelector("link[rel=icon]").href).includes("#8a9499")`)
+			tab.Until(`document.title === "× no reading · gpuwhy" && decodeURIComponent(document.querySelector("link[rel=icon]").href).includes("#8a9499")`)
 			site.setRefuse(false)
 			site.await(t)
 			site.publish(t, exampleNamed(t, "one", time.Now().Add(time.Minute)).Snapshot, "back")
-			until(t, ctx, `document.title === "97\u00a0% · 71\u00a0°C · gpuwhy" && !decodeURIComponent(document.querySelector("link[rel=icon]").href).includes("#8a9499")`)
-			console.none(t, "WebSocket connection to", "Failed to load resource")
+			tab.Until(`document.title === "97\u00a0% · 71\u00a0°C · gpuwhy" && !decodeURIComponent(document.querySelector("link[rel=icon]").href).includes("#8a9499")`)
+			tab.Quiet("WebSocket connection to", "Failed to load resource")
 		})
 	}
 }
@@ -354,32 +333,30 @@ func TestLinkToAnEndedProcess(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	d := &e.Snapshot.Devices[0]
-	do(t, ctx, chromedp.Navigate(site.URL+base+"?process="+d.Node+"/"+d.UUID+"/999"))
+	tab.Visit(site.URL + base + "?process=" + d.Node + "/" + d.UUID + "/999")
 	site.await(t)
 	for n := range 2 { // and goes on to
-		until(t, ctx, `document.getElementById("process").open && document.getElementById("process").innerText.replace(/\s+/g, " ").trim() === "Process 999 × It is no longer on this GPU. Nothing else is known of it."`)
+		tab.Until(`document.getElementById("process").open && document.getElementById("process").innerText.replace(/\s+/g, " ").trim() === "Process 999 × It is no longer on this GPU. Nothing else is known of it."`)
 		why := fmt.Sprintf("again %d", n)
 		site.publish(t, exampleNamed(t, "one", now.Add(time.Duration(n+1)*time.Second)).Snapshot, why)
-		untilWhy(t, ctx, why)
+		untilWhy(t, tab, why)
 	}
-	do(t, ctx, chromedp.KeyEvent("\u001b"))
-	until(t, ctx, `!document.getElementById("process").open && location.search === ""`)
-	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
-	until(t, ctx, `document.getElementById("process").open && document.getElementById("process").innerText.includes("48213")`)
-	console.none(t)
+	tab.Do(chromedp.KeyEvent("\u001b"))
+	tab.Until(`!document.getElementById("process").open && location.search === ""`)
+	tab.Do(chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
+	tab.Until(`document.getElementById("process").open && document.getElementById("process").innerText.includes("48213")`)
+	tab.Quiet()
 }
 
 // The course of a GPU's utilization: of each quarter of a minute the highest,
 // broken where nothing was read.
 func TestTrend(t *testing.T) {
-	ctx := browse(t, 800, 600)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 800, 600)
 	site := newSite(t, nil, "why")
-	visit(t, ctx, site)
-	got := answer[[]string](t, ctx, fmt.Sprintf(`(async () => {
+	visit(t, tab, site)
+	got := browsertest.Ask[[]string](tab, fmt.Sprintf(`(async () => {
 	  const { Past } = await import(%q);
 	  const past = new Past(60);
 	  const at = (t) => new Date(1e12 + 1000 * t).toISOString();
@@ -395,7 +372,7 @@ func TestTrend(t *testing.T) {
 	if want := []string{"", "M33 70L34 100M36 0L37 50M59 60", "M19 60M59 93", ""}; !slices.Equal(got, want) {
 		t.Errorf("it is %q, want %q", got, want)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // Each card has its course beside its utilization, as long as there are few.
@@ -404,15 +381,14 @@ func TestCardsHaveTrends(t *testing.T) {
 		e := exampleNamed(t, name, time.Now())
 		site := newSite(t, e.Snapshot, e.Why)
 		pastOf(site.past, e.Snapshot)
-		ctx := browse(t, 1440, 900)
-		console := listen(t, ctx)
-		visit(t, ctx, site)
-		until(t, ctx, `/1[45]/.test(document.getElementById("charts-title").textContent)`) // the past is there
+		tab := browsertest.Open(t, 1440, 900)
+		visit(t, tab, site)
+		tab.Until(`/1[45]/.test(document.getElementById("charts-title").textContent)`) // the past is there
 		const drawn = `document.querySelector("#cards .trend path").getAttribute("d")?.split("L").length ?? 0`
-		if got := ask[int](t, ctx, drawn); got > 30 != want {
+		if got := browsertest.Ask[int](tab, drawn); got > 30 != want {
 			t.Errorf("%s: a line of %d points", name, got)
 		}
-		console.none(t)
+		tab.Quiet()
 	}
 }
 
@@ -421,37 +397,32 @@ func TestCardsHaveTrends(t *testing.T) {
 func TestWallByTouch(t *testing.T) {
 	e := exampleNamed(t, "fleet", time.Now())
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 390, 844)
-	console := listen(t, ctx)
-	if _, err := chromedp.Call(ctx, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true}); err != nil {
-		t.Fatal(err)
-	}
-	visit(t, ctx, site)
-	until(t, ctx, `document.getElementById("wall-canvas").height > 200`)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void document.getElementById("wall-canvas").scrollIntoView()`))
+	tab := browsertest.Open(t, 390, 844)
+	browsertest.Call(tab, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true})
+	visit(t, tab, site)
+	tab.Until(`document.getElementById("wall-canvas").height > 200`)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void document.getElementById("wall-canvas").scrollIntoView()`))
 	tap := func(x, y float64) {
 		t.Helper()
-		box := ask[[2]float64](t, ctx, `(({ left, top }) => [left, top])(document.getElementById("wall-canvas").getBoundingClientRect())`)
+		box := browsertest.Ask[[2]float64](tab, `(({ left, top }) => [left, top])(document.getElementById("wall-canvas").getBoundingClientRect())`)
 		for _, touch := range []input.DispatchTouchEventParams{
 			{Type: input.DispatchTouchEventTypeTouchStart, TouchPoints: []*input.TouchPoint{{X: box[0] + x, Y: box[1] + y}}},
 			{Type: input.DispatchTouchEventTypeTouchEnd, TouchPoints: []*input.TouchPoint{}},
 		} {
-			if _, err := chromedp.Call(ctx, input.DispatchTouchEvent, touch); err != nil {
-				t.Fatal(err)
-			}
+			browsertest.Call(tab, input.DispatchTouchEvent, touch)
 		}
 	}
 	const readout = `document.getElementById("wall-readout").textContent`
 	tap(60, 8)
-	until(t, ctx, readout+`.startsWith("GPU 0 ")`)
+	tab.Until(readout + `.startsWith("GPU 0 ")`)
 	tap(120, 8)
-	until(t, ctx, readout+`.startsWith("GPU ") && !`+readout+`.startsWith("GPU 0 ")`)
-	if at := ask[string](t, ctx, `location.pathname`); at != base {
+	tab.Until(readout + `.startsWith("GPU ") && !` + readout + `.startsWith("GPU 0 ")`)
+	if at := browsertest.Ask[string](tab, `location.pathname`); at != base {
 		t.Errorf("the first touch of a cell has opened %s", at)
 	}
 	tap(120, 8)
-	until(t, ctx, `location.pathname.includes("/gpu/")`)
-	console.none(t)
+	tab.Until(`location.pathname.includes("/gpu/")`)
+	tab.Quiet()
 }
 
 // The numbers on the wall can be read on every shade, in every look.
@@ -463,12 +434,9 @@ func TestWallCanBeRead(t *testing.T) {
 				e.Snapshot.Devices[i].Utilization.GPU = gpu.Of(gpu.Percent(i))
 			}
 			site := newSite(t, e.Snapshot, e.Why)
-			ctx := browse(t, 1440, 900)
-			console := listen(t, ctx)
-			if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{&look}}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+			tab := browsertest.Open(t, 1440, 900)
+			browsertest.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{&look}})
+			tab.Before(`
 				window.texts = new Map();
 				const fillText = CanvasRenderingContext2D.prototype.fillText;
 				CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
@@ -485,15 +453,13 @@ func TestWallCanBeRead(t *testing.T) {
 				    texts.set(text, (Math.max(a, c) + 0.05) / (Math.min(a, c) + 0.05));
 				  }
 				  fillText.call(this, text, x, y);
-				};`}); err != nil {
-				t.Fatal(err)
-			}
-			visit(t, ctx, site)
-			until(t, ctx, `texts.size > 100`)
-			if worst := ask[string](t, ctx, `[...texts].filter(([, contrast]) => contrast < 4.5).map(([text, contrast]) => text + ": " + contrast.toFixed(1)).join(", ")`); worst != "" {
+				};`)
+			visit(t, tab, site)
+			tab.Until(`texts.size > 100`)
+			if worst := browsertest.Ask[string](tab, `[...texts].filter(([, contrast]) => contrast < 4.5).map(([text, contrast]) => text + ": " + contrast.toFixed(1)).join(", ")`); worst != "" {
 				t.Errorf("hard to read: %s", worst)
 			}
-			console.none(t, "willReadFrequently")
+			tab.Quiet("willReadFrequently")
 		})
 	}
 }
@@ -504,25 +470,24 @@ func TestALineWithoutReadingsLeavesTheCharts(t *testing.T) {
 	e := exampleNamed(t, "eight", time.Now())
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, e.Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll("#charts .uplot").length > 4`)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(`document.querySelectorAll("#charts .uplot").length > 4`)
 	const shown = `[...document.querySelectorAll("#charts .chart")].filter((c) => c.checkVisibility()).length`
-	before := ask[int](t, ctx, shown)
-	do(t, ctx, chromedp.Click("#series > li:nth-child(6) button")) // of one that does not answer
-	until(t, ctx, `document.querySelector("[data-metric=power_watts] [data-f=readout]").textContent === "no reading"`)
-	if got := ask[int](t, ctx, shown); got != before {
+	before := browsertest.Ask[int](tab, shown)
+	tab.Do(chromedp.Click("#series > li:nth-child(6) button")) // of one that does not answer
+	tab.Until(`document.querySelector("[data-metric=power_watts] [data-f=readout]").textContent === "no reading"`)
+	if got := browsertest.Ask[int](tab, shown); got != before {
 		t.Errorf("%d charts, %d before", got, before)
 	}
-	do(t, ctx, chromedp.Click("#series > li:nth-child(6) button"), chromedp.Click("[data-metric=utilization_percent] button"))
-	until(t, ctx, `document.getElementById("large").open`)
-	do(t, ctx, chromedp.Click("#large-series > li:nth-child(4) button")) // whose utilization is not offered
-	until(t, ctx, `document.querySelector("#large-series > li:nth-child(4) button").getAttribute("aria-pressed") === "true"`)
-	if !ask[bool](t, ctx, `document.getElementById("large").open`) {
+	tab.Do(chromedp.Click("#series > li:nth-child(6) button"), chromedp.Click("[data-metric=utilization_percent] button"))
+	tab.Until(`document.getElementById("large").open`)
+	tab.Do(chromedp.Click("#large-series > li:nth-child(4) button")) // whose utilization is not offered
+	tab.Until(`document.querySelector("#large-series > li:nth-child(4) button").getAttribute("aria-pressed") === "true"`)
+	if !browsertest.Ask[bool](tab, `document.getElementById("large").open`) {
 		t.Error("the large chart has closed")
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // A page that is paused stands still, whatever has its charts drawn anew; when it
@@ -537,26 +502,25 @@ func TestAPausedPageStandsStill(t *testing.T) {
 	site := newSite(t, machine(0, 100), "why")
 	site.past.Add(machine(-3, 99))
 	site.past.Add(machine(0, 100))
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
 	const readout = `document.querySelector("[data-metric=power_watts] [data-f=readout]").textContent`
-	until(t, ctx, readout+` === "100\u00a0W"`)
-	do(t, ctx, chromedp.Click("#pause"))
+	tab.Until(readout + ` === "100\u00a0W"`)
+	tab.Do(chromedp.Click("#pause"))
 	site.publish(t, machine(3, 333), "later")
 	site.past.Add(machine(3, 333))
-	until(t, ctx, `document.title.includes("53")`) // it has come
-	do(t, ctx, chromedp.EmulateViewport(1000, 700), chromedp.Click("[data-metric=power_watts] button"))
-	until(t, ctx, `document.getElementById("large").open && document.querySelector("#large .uplot") !== null`)
-	if got := ask[string](t, ctx, readout+` + ", " + document.getElementById("large-stats").textContent`); strings.Contains(got, "333") {
+	tab.Until(`document.title.includes("53")`) // it has come
+	tab.Do(chromedp.EmulateViewport(1000, 700), chromedp.Click("[data-metric=power_watts] button"))
+	tab.Until(`document.getElementById("large").open && document.querySelector("#large .uplot") !== null`)
+	if got := browsertest.Ask[string](tab, readout+` + ", " + document.getElementById("large-stats").textContent`); strings.Contains(got, "333") {
 		t.Errorf("the charts of a paused page say %s", got)
 	}
-	if saved := savedCSV(t, ctx); strings.Contains(saved, "333") {
+	if saved := savedCSV(t, tab); strings.Contains(saved, "333") {
 		t.Errorf("it saves %s", saved)
 	}
-	do(t, ctx, chromedp.Click("#large-close"), chromedp.Click("#pause"))
-	until(t, ctx, readout+` === "333\u00a0W"`)
-	console.none(t)
+	tab.Do(chromedp.Click("#large-close"), chromedp.Click("#pause"))
+	tab.Until(readout + ` === "333\u00a0W"`)
+	tab.Quiet()
 }
 
 // A drag that is let go beyond the edge is one up to it; a chart that is large
@@ -565,31 +529,28 @@ func TestLargeChartUnderAHand(t *testing.T) {
 	e := exampleNamed(t, "eight", time.Now())
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, e.Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	do(t, ctx, chromedp.Navigate(site.URL+base+"?chart=power_watts"))
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Visit(site.URL + base + "?chart=power_watts")
 	site.await(t)
-	until(t, ctx, `document.querySelector("#large[open] .u-over") !== null && document.getElementById("charts-title").textContent.includes("15")`)
-	over := ask[[4]float64](t, ctx, `(({ left, top, width, height }) => [left, top, width, height])(document.querySelector("#large .u-over").getBoundingClientRect())`)
+	tab.Until(`document.querySelector("#large[open] .u-over") !== null && document.getElementById("charts-title").textContent.includes("15")`)
+	over := browsertest.Ask[[4]float64](tab, `(({ left, top, width, height }) => [left, top, width, height])(document.querySelector("#large .u-over").getBoundingClientRect())`)
 	at := func(kind input.DispatchMouseEventType, x float64, buttons int64) {
 		t.Helper()
 		event := input.DispatchMouseEventParams{Type: kind, X: x, Y: over[1] + over[3]/2, Button: "left", Buttons: buttons, ClickCount: 1}
-		if _, err := chromedp.Call(ctx, input.DispatchMouseEvent, event); err != nil {
-			t.Fatal(err)
-		}
+		browsertest.Call(tab, input.DispatchMouseEvent, event)
 	}
 	const beyond = 8 // pixels
 	at("mousePressed", over[0]+0.6*over[2], 1)
 	at("mouseMoved", over[0]+0.8*over[2], 1)
 	at("mouseMoved", over[0]+over[2]+beyond, 1)
 	at("mouseReleased", over[0]+over[2]+beyond, 0)
-	until(t, ctx, `!document.getElementById("large-all").hidden`)
-	if got := ask[float64](t, ctx, `document.querySelector("#large .u-select").getBoundingClientRect().width`); got != 0 {
+	tab.Until(`!document.getElementById("large-all").hidden`)
+	if got := browsertest.Ask[float64](tab, `document.querySelector("#large .u-select").getBoundingClientRect().width`); got != 0 {
 		t.Errorf("%v pixels stay selected", got)
 	}
-	do(t, ctx, chromedp.EmulateViewport(844, 390))
-	until(t, ctx, `document.querySelector("#large .u-over").getBoundingClientRect().height < 200`)
-	console.none(t)
+	tab.Do(chromedp.EmulateViewport(844, 390))
+	tab.Until(`document.querySelector("#large .u-over").getBoundingClientRect().height < 200`)
+	tab.Quiet()
 }
 
 // An alert is said when it comes and when it is over, and not each time that its
@@ -598,24 +559,23 @@ func TestAlertsAreSaidOnce(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
 	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "later")
-	untilWhy(t, ctx, "later")
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.said = [], new MutationObserver(() => said.push(document.getElementById("said").textContent)).observe(document.getElementById("said"), { childList: true, characterData: true, subtree: true }))`))
+	untilWhy(t, tab, "later")
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.said = [], new MutationObserver(() => said.push(document.getElementById("said").textContent)).observe(document.getElementById("said"), { childList: true, characterData: true, subtree: true }))`))
 	a := contract.Alert{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Node: "n", Since: now.UTC().Format(time.RFC3339), Timestamp: now.UTC().Format(time.RFC3339), Message: "GPU 0 is hot, 1 min."}
 	site.send(t, "alert", a)
 	a.Message = "GPU 0 is hot, 2 min."
 	site.send(t, "alert", a)
 	a.State, a.Message = "resolved", "GPU 0 was hot. The alert is over."
 	site.send(t, "alert", a)
-	until(t, ctx, `said.at(-1) === "Over · GPU\u00a00 was hot. The alert is over."`)
-	if got := ask[string](t, ctx, `said.join("; ")`); strings.Contains(got, "2\u00a0min") || !strings.Contains(got, "1\u00a0min") {
+	tab.Until(`said.at(-1) === "Over · GPU\u00a00 was hot. The alert is over."`)
+	if got := browsertest.Ask[string](tab, `said.join("; ")`); strings.Contains(got, "2\u00a0min") || !strings.Contains(got, "1\u00a0min") {
 		t.Errorf("it said %q", got)
 	}
-	if ask[bool](t, ctx, `document.getElementById("alerts").ariaLive !== null`) {
+	if browsertest.Ask[bool](tab, `document.getElementById("alerts").ariaLive !== null`) {
 		t.Error("and its list speaks too")
 	}
-	console.none(t)
+	tab.Quiet()
 }

@@ -1,94 +1,33 @@
 package static_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// complaints collects what the browser's console says.
-type complaints struct {
-	mu   sync.Mutex
-	said []string
-}
-
-func listen(t *testing.T, ctx context.Context) *complaints {
+func untilWhy(t *testing.T, tab *browsertest.Tab, why string) {
 	t.Helper()
-	do(t, ctx, chromedp.Navigate("about:blank"))
-	c := &complaints{}
-	var done sync.WaitGroup
-	done.Go(func() {
-		for m, err := range chromedp.Console(ctx) {
-			if err != nil {
-				return // the tab is closed
-			}
-			c.mu.Lock()
-			c.said = append(c.said, m.String())
-			c.mu.Unlock()
-		}
-	})
-	t.Cleanup(func() {
-		_ = chromedp.Cancel(ctx) // it may be closed already
-		done.Wait()
-	})
-	return c
-}
-
-// none fails the test if anything was said but what allow allows.
-func (c *complaints) none(t *testing.T, allow ...string) {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-next:
-	for _, text := range c.said {
-		for _, a := range allow {
-			if strings.Contains(text, a) {
-				continue next
-			}
-		}
-		t.Errorf("the browser says: %s", text)
-	}
-}
-
-// until waits for a condition in the page. A page that is being replaced by
-// another has no context to ask for a moment: it is asked again.
-func until(t *testing.T, ctx context.Context, condition string) {
-	t.Helper()
-	for {
-		_, err := chromedp.Run(ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(20*time.Second)))
-		if err == nil {
-			return
-		}
-		if !strings.Contains(err.Error(), "Cannot find context") || ctx.Err() != nil {
-			t.Fatalf("%s: %v; the page shows: %s", condition, err, ask[string](t, ctx, `document.body.innerText.slice(0, 1000)`))
-		}
-	}
-}
-
-func untilWhy(t *testing.T, ctx context.Context, why string) {
-	t.Helper()
-	until(t, ctx, fmt.Sprintf(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === %q`, why))
+	tab.Until(fmt.Sprintf(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === %q`, why))
 }
 
 // visit opens the page and waits until it is live.
-func visit(t *testing.T, ctx context.Context, site *site) {
+func visit(t *testing.T, tab *browsertest.Tab, site *site) {
 	t.Helper()
-	do(t, ctx, chromedp.Navigate(site.URL+base))
+	tab.Visit(site.URL + base)
 	site.await(t)
-	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	tab.Until(`document.getElementById("connection").dataset.state === "live"`)
 }
 
 // differences compares the page as it is with the page that the server would
@@ -117,12 +56,9 @@ const differences = `(async () => {
   return found.join("\n");
 })()`
 
-func sameAsServed(t *testing.T, ctx context.Context) bool {
+func sameAsServed(t *testing.T, tab *browsertest.Tab) bool {
 	t.Helper()
-	diff, err := chromedp.Run(ctx, chromedp.Evaluate[string](differences, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatal(err)
-	}
+	diff := browsertest.Ask[string](tab, differences)
 	if diff != "" {
 		t.Errorf("the live page is not the served one:\n%s", diff)
 	}
@@ -132,21 +68,20 @@ func sameAsServed(t *testing.T, ctx context.Context) bool {
 // A page that was kept live is the page that the server sends, to the letter,
 // after any change of what the machine is like.
 func TestLivePageIsTheServedPage(t *testing.T) {
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	readIn(t, ctx, "sv-SE", "UTC") // where moments are written as the server does
+	tab := browsertest.Open(t, 1440, 900)
+	readIn(t, tab, "sv-SE", "UTC") // where moments are written as the server does
 	site := newSite(t, nil, "The first reading is still under way.")
-	visit(t, ctx, site)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
-	sameAsServed(t, ctx)
+	visit(t, tab, site)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
+	sameAsServed(t, tab)
 	now := time.Now()
 	for _, name := range []string{"eight", "many", "fleet", "one", "none", "fleet", "eight", "one"} {
 		t.Run(name, func(t *testing.T) {
 			now = now.Add(time.Second)
 			e := exampleNamed(t, name, now)
 			site.publish(t, e.Snapshot, e.Why)
-			untilWhy(t, ctx, e.Why)
-			sameAsServed(t, ctx)
+			untilWhy(t, tab, e.Why)
+			sameAsServed(t, tab)
 		})
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -154,22 +89,21 @@ func TestLivePageIsTheServedPage(t *testing.T) {
 		now = now.Add(time.Second)
 		why := fmt.Sprintf("Random machine %d.", i)
 		site.publish(t, randomSnapshot(random, now), why)
-		untilWhy(t, ctx, why)
-		if !sameAsServed(t, ctx) {
+		untilWhy(t, tab, why)
+		if !sameAsServed(t, tab) {
 			t.Fatalf("machine %d", i)
 		}
 	}
-	if !ask[bool](t, ctx, `window.sameDocument === true && document.scripts.length === 1`) {
+	if !browsertest.Ask[bool](tab, `window.sameDocument === true && document.scripts.length === 1`) {
 		t.Error("the page was loaded anew, or has another script")
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // So is the page of one GPU, of which anything may be reported.
 func TestLiveDevicePageIsTheServedPage(t *testing.T) {
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	readIn(t, ctx, "sv-SE", "UTC")
+	tab := browsertest.Open(t, 1440, 900)
+	readIn(t, tab, "sv-SE", "UTC")
 	random := rand.New(rand.NewPCG(3, 4))
 	now := time.Now()
 	machine := func() *gpu.Snapshot {
@@ -179,32 +113,28 @@ func TestLiveDevicePageIsTheServedPage(t *testing.T) {
 		return s
 	}
 	site := newSite(t, machine(), "why")
-	do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/GPU-7"))
+	tab.Visit(site.URL + base + "gpu/GPU-7")
 	site.await(t)
 	for i := range 60 {
 		s := machine()
 		site.publish(t, s, "why")
-		until(t, ctx, fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.UnixMilli()))
-		if !sameAsServed(t, ctx) {
+		tab.Until(fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.UnixMilli()))
+		if !sameAsServed(t, tab) {
 			t.Fatalf("machine %d", i)
 		}
 	}
 	none := machine()
 	none.Devices = none.Devices[1:]
 	site.publish(t, none, "gone")
-	until(t, ctx, `!document.getElementById("gone").hidden && document.querySelectorAll("#cards > li").length === 1`)
-	console.none(t)
+	tab.Until(`!document.getElementById("gone").hidden && document.querySelectorAll("#cards > li").length === 1`)
+	tab.Quiet()
 }
 
 // readIn makes the page's reader one of that language and place.
-func readIn(t *testing.T, ctx context.Context, locale, zone string) {
+func readIn(t *testing.T, tab *browsertest.Tab, locale, zone string) {
 	t.Helper()
-	if _, err := chromedp.Call(ctx, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: locale}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone}); err != nil {
-		t.Fatal(err)
-	}
+	browsertest.Call(tab, emulation.SetLocaleOverride, emulation.SetLocaleOverrideParams{Locale: locale})
+	browsertest.Call(tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone})
 }
 
 // Once it is live, moments are written as the reader writes them, where they
@@ -217,15 +147,14 @@ func TestMomentsAreTheReaders(t *testing.T) {
 		{"de-DE", "Europe/Berlin", "02.01.2026, 10:46:00 MEZ", "30.12.2025, 10:00:00 MEZ"},
 		{"en-US", "America/New_York", "01/02/2026, 04:46:00 AM EST", "12/30/2025, 04:00:00 AM EST"},
 	} {
-		ctx := browse(t, 1440, 900)
-		console := listen(t, ctx)
-		readIn(t, ctx, reader.locale, reader.zone)
-		visit(t, ctx, site)
-		until(t, ctx, fmt.Sprintf(`document.querySelector("#processes time").title.replace(/\s/g, " ") === "since %s"`, reader.began))
-		do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/"+e.Snapshot.Devices[0].UUID))
+		tab := browsertest.Open(t, 1440, 900)
+		readIn(t, tab, reader.locale, reader.zone)
+		visit(t, tab, site)
+		tab.Until(fmt.Sprintf(`document.querySelector("#processes time").title.replace(/\s/g, " ") === "since %s"`, reader.began))
+		tab.Visit(site.URL + base + "gpu/" + e.Snapshot.Devices[0].UUID)
 		site.await(t)
-		until(t, ctx, fmt.Sprintf(`document.querySelector("[data-path=state_since]").textContent.replace(/\s/g, " ") === %q`, reader.state))
-		console.none(t)
+		tab.Until(fmt.Sprintf(`document.querySelector("[data-path=state_since]").textContent.replace(/\s/g, " ") === %q`, reader.state))
+		tab.Quiet()
 	}
 }
 
@@ -237,9 +166,8 @@ func TestMomentsAreTheReadersAtOnce(t *testing.T) {
 	site.causes = e.Causes
 	site.setRefuse(true)
 	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", UUID: e.Snapshot.Devices[0].UUID, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	readIn(t, ctx, "de-DE", "Europe/Berlin")
+	tab := browsertest.Open(t, 1440, 900)
+	readIn(t, tab, "de-DE", "Europe/Berlin")
 	for path, want := range map[string][]string{
 		"": {
 			`document.querySelector(".alert").title === "since 02.01.2026, 12:59:00 MEZ"`,
@@ -256,18 +184,18 @@ func TestMomentsAreTheReadersAtOnce(t *testing.T) {
 			`document.querySelector("[data-path='memory.used_mb']").textContent === "not read since 31.12.2025, 11:00:00 MEZ"`,
 		},
 	} {
-		do(t, ctx, chromedp.Navigate(site.URL+base+path))
-		until(t, ctx, `document.getElementById("connection").dataset.state !== "off"`)
+		tab.Visit(site.URL + base + path)
+		tab.Until(`document.getElementById("connection").dataset.state !== "off"`)
 		for _, condition := range want {
-			if !ask[bool](t, ctx, condition) {
+			if !browsertest.Ask[bool](tab, condition) {
 				t.Errorf("%q: not %s", path, condition)
 			}
 		}
-		if left := ask[string](t, ctx, `[...document.querySelectorAll("body *")].flatMap((e) => [e.title ?? "", ...[...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data)]).filter((s) => s.includes("UTC")).join("; ")`); left != "" {
+		if left := browsertest.Ask[string](tab, `[...document.querySelectorAll("body *")].flatMap((e) => [e.title ?? "", ...[...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data)]).filter((s) => s.includes("UTC")).join("; ")`); left != "" {
 			t.Errorf("%q still has %s", path, left)
 		}
 	}
-	console.none(t, "WebSocket connection to", "Failed to load resource")
+	tab.Quiet("WebSocket connection to", "Failed to load resource")
 }
 
 // The evidence is there to be opened, stays open while it changes, and what
@@ -281,58 +209,57 @@ func TestEvidenceStaysOpen(t *testing.T) {
 		d.Processes = gpu.Of([]gpu.Process{{PID: 4242, Type: gpu.TypeCompute, Memory: gpu.Of(gpu.Bytes(1 << 30)), SM: gpu.Of(gpu.Percent(90)), Facts: gpu.ProcessFacts{Name: gpu.Of("<b>mallory")}}})
 		return s
 	}
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, machine(0), "why")
-	visit(t, ctx, site)
-	cards := ask[float64](t, ctx, `document.getElementById("cards").getBoundingClientRect().top`)
-	if ask[bool](t, ctx, `document.getElementById("evidence").open`) {
+	visit(t, tab, site)
+	cards := browsertest.Ask[float64](tab, `document.getElementById("cards").getBoundingClientRect().top`)
+	if browsertest.Ask[bool](tab, `document.getElementById("evidence").open`) {
 		t.Error("it is open without being asked for")
 	}
-	do(t, ctx, chromedp.Focus("#evidence summary"), chromedp.KeyEvent("\r"))
-	until(t, ctx, `document.getElementById("evidence").open && document.querySelector("#causes b").checkVisibility()`)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.first = document.querySelector("#causes > li"))`))
+	tab.Do(chromedp.Focus("#evidence summary"), chromedp.KeyEvent("\r"))
+	tab.Until(`document.getElementById("evidence").open && document.querySelector("#causes b").checkVisibility()`)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.first = document.querySelector("#causes > li"))`))
 	for n := 1; n < 4; n++ {
 		why := fmt.Sprintf("why %d", n)
 		site.publish(t, machine(n), why)
-		untilWhy(t, ctx, why)
-		text := ask[string](t, ctx, `document.getElementById("causes").innerText`)
+		untilWhy(t, tab, why)
+		text := browsertest.Ask[string](tab, `document.getElementById("causes").innerText`)
 		for _, part := range []string{fmt.Sprintf("%d\u00a0%%", 90+n), "<b>mallory (pid\u00a04242)", "Certainty: "} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%q is missing in %s", part, text)
 			}
 		}
 	}
-	if !ask[bool](t, ctx, `document.getElementById("evidence").open && window.first.isConnected && document.activeElement.matches("#evidence summary")`) {
+	if !browsertest.Ask[bool](tab, `document.getElementById("evidence").open && window.first.isConnected && document.activeElement.matches("#evidence summary")`) {
 		t.Error("an update closes it, makes it anew, or takes the focus away")
 	}
-	do(t, ctx, chromedp.KeyEvent("\r"))
-	until(t, ctx, `!document.getElementById("evidence").open`)
+	tab.Do(chromedp.KeyEvent("\r"))
+	tab.Until(`!document.getElementById("evidence").open`)
 	site.publish(t, machine(4), "why 4")
-	untilWhy(t, ctx, "why 4")
-	if ask[bool](t, ctx, `document.getElementById("evidence").open`) {
+	untilWhy(t, tab, "why 4")
+	if browsertest.Ask[bool](tab, `document.getElementById("evidence").open`) {
 		t.Error("an update opens it")
 	}
-	if got := ask[float64](t, ctx, `document.getElementById("cards").getBoundingClientRect().top`); got != cards {
+	if got := browsertest.Ask[float64](tab, `document.getElementById("cards").getBoundingClientRect().top`); got != cards {
 		t.Errorf("the cards are at %v, and were at %v", got, cards)
 	}
 
 	// A GPU's own page has it open, of that GPU alone, under its first cause.
-	do(t, ctx, chromedp.Navigate(site.URL+base+"gpu/"+machine(0).Devices[0].UUID))
+	tab.Visit(site.URL + base + "gpu/" + machine(0).Devices[0].UUID)
 	site.await(t)
-	until(t, ctx, `document.getElementById("evidence").open && document.getElementById("why").textContent === document.querySelector(".says").textContent && document.getElementById("why").textContent.includes("GPU\u00a00")`)
-	if text := ask[string](t, ctx, `document.getElementById("evidence").innerText`); strings.Contains(text, "GPU 1") || strings.Contains(text, "mallory") {
+	tab.Until(`document.getElementById("evidence").open && document.getElementById("why").textContent === document.querySelector(".says").textContent && document.getElementById("why").textContent.includes("GPU\u00a00")`)
+	if text := browsertest.Ask[string](tab, `document.getElementById("evidence").innerText`); strings.Contains(text, "GPU 1") || strings.Contains(text, "mallory") {
 		t.Errorf("the page of GPU 0 has %s", text)
 	}
 	// A message that has no room for it leaves what is known.
 	u := newUpdate(machine(5), "why")
 	u.Causes = u.Causes[:1]
 	site.send(t, "gpu_status_update", u)
-	until(t, ctx, fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.Add(5*time.Second).UnixMilli()))
-	if !ask[bool](t, ctx, `document.getElementById("why").textContent.includes("GPU\u00a00") && document.querySelectorAll("#causes > li").length > 0`) {
+	tab.Until(fmt.Sprintf(`document.body.dataset.taken === "%d"`, now.Add(5*time.Second).UnixMilli()))
+	if !browsertest.Ask[bool](tab, `document.getElementById("why").textContent.includes("GPU\u00a00") && document.querySelectorAll("#causes > li").length > 0`) {
 		t.Error("its causes are gone")
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // The same table of values goes through both languages; package views has it.
@@ -341,144 +268,135 @@ func TestFormatAgreesWithGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := browse(t, 800, 600)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 800, 600)
 	site := newSite(t, nil, "why")
-	visit(t, ctx, site)
-	got, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`(async () => {
+	visit(t, tab, site)
+	got := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
 	  const format = await import(%q);
 	  return %s.map((c) => ({ ...c, got: format[c.Function](c.Text === undefined ? c.Value : c.Text, c.Limit) }))
 	    .filter((c) => c.got !== c.Want).map((c) => JSON.stringify(c)).join("\n");
-	})()`, base+"source/format.js", table), chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})()`, base+"source/format.js", table))
 	if got != "" {
 		t.Errorf("these differ:\n%s", got)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 func TestReconnects(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
+	visit(t, tab, site)
 
 	site.setRefuse(true)
 	site.cut()
-	until(t, ctx, `document.getElementById("connection").dataset.state === "waiting"`)
+	tab.Until(`document.getElementById("connection").dataset.state === "waiting"`)
 	// Nothing comes: what is shown grows old, and says so.
-	until(t, ctx, `document.body.hasAttribute("data-stale") && document.getElementById("age").textContent.startsWith("no reading for")`)
+	tab.Until(`document.body.hasAttribute("data-stale") && document.getElementById("age").textContent.startsWith("no reading for")`)
 
 	site.setRefuse(false)
 	site.await(t)
-	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	tab.Until(`document.getElementById("connection").dataset.state === "live"`)
 	e = exampleNamed(t, "eight", time.Now())
 	site.publish(t, e.Snapshot, e.Why)
-	untilWhy(t, ctx, e.Why)
-	until(t, ctx, `!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
-	console.none(t, "WebSocket connection to")
+	untilWhy(t, tab, e.Why)
+	tab.Until(`!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
+	tab.Quiet("WebSocket connection to")
 }
 
 // Where something cuts WebSockets, the page asks by itself, until it may.
 func TestAsksWithoutSocket(t *testing.T) {
 	e := exampleNamed(t, "one", time.Now())
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
 	site.setRefuse(true)
-	do(t, ctx, chromedp.Navigate(site.URL+base))
-	until(t, ctx, `document.getElementById("connection").dataset.state === "polling"`)
+	tab.Visit(site.URL + base)
+	tab.Until(`document.getElementById("connection").dataset.state === "polling"`)
 	site.mu.Lock()
 	e = exampleNamed(t, "eight", time.Now())
 	site.snapshot, site.why, site.alerts = e.Snapshot, "asked for", []contract.Alert{{ID: "a", State: "firing", Severity: "warning", Since: e.Snapshot.Time.Format(time.RFC3339), Message: "first"}}
 	site.mu.Unlock()
-	untilWhy(t, ctx, "asked for")
-	until(t, ctx, `!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
-	until(t, ctx, `document.getElementById("alerts").innerText.includes("first")`)
+	untilWhy(t, tab, "asked for")
+	tab.Until(`!document.body.hasAttribute("data-stale") && document.querySelectorAll("#cards > li").length === 8`)
+	tab.Until(`document.getElementById("alerts").innerText.includes("first")`)
 	site.mu.Lock()
 	site.alerts = []contract.Alert{{ID: "b", State: "firing", Severity: "critical", Since: e.Snapshot.Time.Format(time.RFC3339), Message: "second"}}
 	site.mu.Unlock()
-	until(t, ctx, `document.getElementById("alerts").innerText.includes("second") && document.querySelectorAll("#alerts > *").length === 1`)
+	tab.Until(`document.getElementById("alerts").innerText.includes("second") && document.querySelectorAll("#alerts > *").length === 1`)
 
 	site.setRefuse(false)
 	site.await(t)
-	until(t, ctx, `document.getElementById("connection").dataset.state === "live"`)
+	tab.Until(`document.getElementById("connection").dataset.state === "live"`)
 	site.publish(t, exampleNamed(t, "one", time.Now()).Snapshot, "live again")
-	untilWhy(t, ctx, "live again")
-	until(t, ctx, `document.getElementById("alerts").innerText.includes("second")`)
-	console.none(t, "WebSocket connection to")
+	untilWhy(t, tab, "live again")
+	tab.Until(`document.getElementById("alerts").innerText.includes("second")`)
+	tab.Quiet("WebSocket connection to")
 }
 
 func TestPauseAndReadNow(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
-	do(t, ctx, chromedp.Click("#ask"))
+	visit(t, tab, site)
+	tab.Do(chromedp.Click("#ask"))
 	if got := <-site.requests; !strings.Contains(got, `"event":"request_gpu_update"`) {
 		t.Errorf("it asks %s", got)
 	}
-	do(t, ctx, chromedp.Click("#pause"))
+	tab.Do(chromedp.Click("#pause"))
 	site.publish(t, exampleNamed(t, "eight", now.Add(time.Second)).Snapshot, "not yet")
-	until(t, ctx, `document.title.startsWith("99\u00a0%")`) // it has come
-	until(t, ctx, `document.getElementById("age").textContent === "paused" && /^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText)`)
-	if got := ask[int](t, ctx, `document.querySelectorAll("#cards > li").length`); got != 1 {
+	tab.Until(`document.title.startsWith("99\u00a0%")`) // it has come
+	tab.Until(`document.getElementById("age").textContent === "paused" && /^Paused: what is shown is \d+\ss old\.$/.test(document.getElementById("paused").innerText)`)
+	if got := browsertest.Ask[int](tab, `document.querySelectorAll("#cards > li").length`); got != 1 {
 		t.Errorf("%d cards while it is paused, want 1", got)
 	}
-	do(t, ctx, chromedp.Click("#pause"))
-	untilWhy(t, ctx, "not yet")
-	console.none(t)
+	tab.Do(chromedp.Click("#pause"))
+	untilWhy(t, tab, "not yet")
+	tab.Quiet()
 }
 
 // Whoever asks for it is told of alerts that fire from then on.
 func TestTellsOfAlerts(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
 	at := now.UTC().Format(time.RFC3339Nano)
 	uuid := e.Snapshot.Devices[0].UUID
 	site.alerts = []contract.Alert{{ID: "old", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "it was firing before"}}
-	visit(t, ctx, site)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.tones = 0,
+	visit(t, tab, site)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.told = [], window.tones = 0,
 	  window.Notification = class { static permission = "granted"; static requestPermission = async () => "granted"; constructor(title, o) { told.push(title + ": " + o.body); } },
 	  OscillatorNode.prototype.start = function () { tones++; }, OscillatorNode.prototype.stop = () => {})`))
-	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
-	until(t, ctx, `localStorage.getItem("gpuwhy notify") === "on" && localStorage.getItem("gpuwhy sound") === "on" && tones === 2`)
+	tab.Do(chromedp.Click(".menu summary"), chromedp.Click("#notify"), chromedp.Click("#sound"))
+	tab.Until(`localStorage.getItem("gpuwhy notify") === "on" && localStorage.getItem("gpuwhy sound") === "on" && tones === 2`)
 	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "next")
 	alert := contract.Alert{ID: "new", State: "firing", GPUUUID: uuid, Since: at, Timestamp: at, Message: "<b>busy</b>", Rule: "high_gpu_usage", Severity: "warning"}
 	site.send(t, "high_gpu_usage_alert", alert)
 	site.send(t, "high_gpu_usage_alert", alert)
 	alert.State = "resolved"
 	site.send(t, "high_gpu_usage_alert", alert)
-	until(t, ctx, `document.querySelector("#alerts > [data-state=resolved]") !== null`)
-	if got := ask[string](t, ctx, `told.join("; ") + " " + tones`); got != "High usage: <b>busy</b> 4" {
+	tab.Until(`document.querySelector("#alerts > [data-state=resolved]") !== null`)
+	if got := browsertest.Ask[string](tab, `told.join("; ") + " " + tones`); got != "High usage: <b>busy</b> 4" {
 		t.Errorf("it tells %q", got)
 	}
 	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "last")
-	until(t, ctx, `document.title.startsWith("▲ 97\u00a0%") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
-	console.none(t)
+	tab.Until(`document.title.startsWith("▲ 97\u00a0%") && document.querySelector("link[rel=icon]").href.startsWith("data:image/svg+xml,")`)
+	tab.Quiet()
 }
 
 func TestReportHasNoNames(t *testing.T) {
 	e := exampleNamed(t, "eight", time.Now())
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.copied = text; } } }))`))
-	do(t, ctx, chromedp.Click(".menu summary"), chromedp.Click("#copy"))
-	until(t, ctx, `document.getElementById("told").textContent.startsWith("Copied.")`)
-	do(t, ctx, chromedp.KeyEvent("\u001b"))
-	until(t, ctx, `!document.querySelector(".menu").open && document.activeElement.tagName === "SUMMARY"`)
-	text := ask[string](t, ctx, `copied`)
+	visit(t, tab, site)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.copied = text; } } }))`))
+	tab.Do(chromedp.Click(".menu summary"), chromedp.Click("#copy"))
+	tab.Until(`document.getElementById("told").textContent.startsWith("Copied.")`)
+	tab.Do(chromedp.KeyEvent("\u001b"))
+	tab.Until(`!document.querySelector(".menu").open && document.activeElement.tagName === "SUMMARY"`)
+	text := browsertest.Ask[string](tab, `copied`)
 	for _, part := range []string{"gpuwhy v0, Mozilla", "driver 550.54.15, CUDA 12.4", "Debian", `"state":"lost"`, `"processes":1`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing", part)
@@ -489,28 +407,27 @@ func TestReportHasNoNames(t *testing.T) {
 			t.Errorf("%q is in it", part)
 		}
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 func TestAlertsComeAndGo(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "one", now)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	visit(t, ctx, site)
+	visit(t, tab, site)
 
 	at := func(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339Nano) }
 	alert := contract.Alert{ID: "a1", State: "firing", Since: at(-42 * time.Second), Timestamp: at(0), Message: "<b>busy</b>", Rule: "high_gpu_usage", Severity: "warning"}
 	site.send(t, "high_gpu_usage_alert", alert)
-	until(t, ctx, `document.querySelector("#alerts > [data-key=a1]")?.innerText.replace(/\s+/g, " ") .trim() === "High usage <b>busy</b> Acknowledge Silence 1 h"`)
+	tab.Until(`document.querySelector("#alerts > [data-key=a1]")?.innerText.replace(/\s+/g, " ") .trim() === "High usage <b>busy</b> Acknowledge Silence 1 h"`)
 
 	// What people say of it stands beside it, as text, and can't be said twice.
 	today := now.UTC().Add(time.Hour).Truncate(time.Hour).Format(time.RFC3339Nano)
 	alert.Acknowledged, alert.SilencedUntil = &contract.Acknowledgment{By: "<i>ann</i>", Comment: "\u202enot yet"}, &today
 	site.send(t, "alert", alert)
-	until(t, ctx, `/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*:00:00.* UTC$/.test(document.querySelector("#alerts .said").textContent)`)
-	until(t, ctx, `[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "`+base+`api/alerts/a1/silence"`)
+	tab.Until(`/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*:00:00.* UTC$/.test(document.querySelector("#alerts .said").textContent)`)
+	tab.Until(`[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "` + base + `api/alerts/a1/silence"`)
 	alert.Acknowledged, alert.SilencedUntil = nil, nil
 
 	// It stands again after the connection was lost, once.
@@ -520,35 +437,34 @@ func TestAlertsComeAndGo(t *testing.T) {
 	site.cut()
 	site.await(t)
 	site.publish(t, exampleNamed(t, "one", now.Add(time.Second)).Snapshot, "again")
-	untilWhy(t, ctx, "again")
-	until(t, ctx, `document.querySelectorAll("#alerts > *").length === 1`)
+	untilWhy(t, tab, "again")
+	tab.Until(`document.querySelectorAll("#alerts > *").length === 1`)
 
 	alert.State, alert.Message = "resolved", "it is over"
 	site.send(t, "high_gpu_usage_alert", alert)
-	until(t, ctx, `document.querySelector("#alerts > [data-state=resolved]")?.innerText.replace(/\s+/g, " ").trim() === "Over it is over"`)
+	tab.Until(`document.querySelector("#alerts > [data-state=resolved]")?.innerText.replace(/\s+/g, " ").trim() === "Over it is over"`)
 
 	// One that ended while the page was away is gone after the next reading.
 	site.send(t, "high_gpu_usage_alert", contract.Alert{ID: "a2", State: "firing", Since: at(0), Timestamp: at(0), Message: "second"})
-	until(t, ctx, `document.querySelectorAll("#alerts > *").length === 2`)
+	tab.Until(`document.querySelectorAll("#alerts > *").length === 2`)
 	site.mu.Lock()
 	site.alerts = nil
 	site.mu.Unlock()
 	site.cut()
 	site.await(t)
 	site.publish(t, exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot, "third")
-	untilWhy(t, ctx, "third")
-	until(t, ctx, `!document.querySelector("#alerts > [data-key=a2]")`)
-	console.none(t, "WebSocket connection to")
+	untilWhy(t, tab, "third")
+	tab.Until(`!document.querySelector("#alerts > [data-key=a2]")`)
+	tab.Quiet("WebSocket connection to")
 }
 
 // Thousands of updates leave as many elements as one.
 func TestElementsDoNotGrow(t *testing.T) {
 	now := time.Now()
 	site := newSite(t, exampleNamed(t, "eight", now).Snapshot, "why")
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot").length > 4`)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(`document.querySelectorAll(".uplot").length > 4`)
 	update := func(n int) {
 		s := exampleNamed(t, "eight", now.Add(time.Duration(n)*time.Second)).Snapshot
 		busy := &s.Devices[n%4]
@@ -559,8 +475,8 @@ func TestElementsDoNotGrow(t *testing.T) {
 		site.publish(t, s, fmt.Sprintf("Update %d.", n))
 	}
 	count := func(n int) int {
-		untilWhy(t, ctx, fmt.Sprintf("Update %d.", n))
-		return ask[int](t, ctx, `document.querySelectorAll("*").length`)
+		untilWhy(t, tab, fmt.Sprintf("Update %d.", n))
+		return browsertest.Ask[int](tab, `document.querySelectorAll("*").length`)
 	}
 	update(1)
 	before := count(1)
@@ -574,10 +490,10 @@ func TestElementsDoNotGrow(t *testing.T) {
 	if after := count(last); after != before {
 		t.Errorf("%d elements after %d updates, %d after the first", after, last, before)
 	}
-	if got := ask[int](t, ctx, `document.querySelectorAll("#processes > tr").length`); got != 5 {
+	if got := browsertest.Ask[int](tab, `document.querySelectorAll("#processes > tr").length`); got != 5 {
 		t.Errorf("%d rows of processes, want 5", got)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
@@ -585,10 +501,9 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	e := exampleNamed(t, "eight", now)
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, e.Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot canvas").length > 4 && document.querySelectorAll("#series > li").length === 8`)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(`document.querySelectorAll(".uplot canvas").length > 4 && document.querySelectorAll("#series > li").length === 8`)
 
 	next := exampleNamed(t, "eight", now.Add(time.Second)).Snapshot
 	next.Devices[2].Thermal.GPU = gpu.Of[gpu.Celsius](93)
@@ -596,10 +511,10 @@ func TestChartsBeginWithThePastAndGoOn(t *testing.T) {
 	readout := func(metric string) string {
 		return fmt.Sprintf(`document.querySelector("[data-metric=%s] [data-f=readout]").textContent`, metric)
 	}
-	until(t, ctx, readout("temperature_celsius")+` === "highest 93\u00a0°C · GPU 2"`)
-	do(t, ctx, chromedp.Click("#series > li:nth-child(2) button"))
-	until(t, ctx, readout("temperature_celsius")+` === "85\u00a0°C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
-	console.none(t)
+	tab.Until(readout("temperature_celsius") + ` === "highest 93\u00a0°C · GPU 2"`)
+	tab.Do(chromedp.Click("#series > li:nth-child(2) button"))
+	tab.Until(readout("temperature_celsius") + ` === "85\u00a0°C · GPU 1" && document.querySelectorAll("#series [aria-pressed=true]").length === 1`)
+	tab.Quiet()
 }
 
 func TestLargeChart(t *testing.T) {
@@ -607,25 +522,24 @@ func TestLargeChart(t *testing.T) {
 	e := exampleNamed(t, "eight", now)
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, e.Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot canvas").length > 4`)
-	if got := ask[string](t, ctx, `document.querySelector("[data-metric=utilization_percent] [data-f=stats]").textContent`); !strings.HasPrefix(got, "min 0 · avg ") || !strings.HasSuffix(got, " · max 99\u00a0%") {
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(`document.querySelectorAll(".uplot canvas").length > 4`)
+	if got := browsertest.Ask[string](tab, `document.querySelector("[data-metric=utilization_percent] [data-f=stats]").textContent`); !strings.HasPrefix(got, "min 0 · avg ") || !strings.HasSuffix(got, " · max 99\u00a0%") {
 		t.Errorf("the range of utilization is %q", got)
 	}
 	// By the keyboard alone, with a second metric over it.
-	do(t, ctx, chromedp.Focus("[data-metric=power_watts] .plain"), chromedp.KeyEvent("\r"))
-	until(t, ctx, `document.getElementById("large").open && document.querySelector("#large .uplot canvas") && document.getElementById("large-title").textContent === "Power, W"`)
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("large-over").value = "temperature_celsius", document.getElementById("large-over").onchange())`))
-	until(t, ctx, `document.getElementById("large-title").textContent === "Power, W · dashed: Temperature, °C"`)
-	if got := ask[string](t, ctx, `location.search`); got != "?chart=power_watts&over=temperature_celsius" {
+	tab.Do(chromedp.Focus("[data-metric=power_watts] .plain"), chromedp.KeyEvent("\r"))
+	tab.Until(`document.getElementById("large").open && document.querySelector("#large .uplot canvas") && document.getElementById("large-title").textContent === "Power, W"`)
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (document.getElementById("large-over").value = "temperature_celsius", document.getElementById("large-over").onchange())`))
+	tab.Until(`document.getElementById("large-title").textContent === "Power, W · dashed: Temperature, °C"`)
+	if got := browsertest.Ask[string](tab, `location.search`); got != "?chart=power_watts&over=temperature_celsius" {
 		t.Errorf("the address has %q", got)
 	}
 
 	// The arrow keys move the cursor: back by one reading.
-	do(t, ctx, chromedp.Focus("#large .plot"), chromedp.KeyEvent("\u0302"))
-	until(t, ctx, `/ · GPU \d.* · \d+:\d\d:\d\d/.test(document.getElementById("large-readout").textContent)`)
+	tab.Do(chromedp.Focus("#large .plot"), chromedp.KeyEvent("\u0302"))
+	tab.Until(`/ · GPU \d.* · \d+:\d\d:\d\d/.test(document.getElementById("large-readout").textContent)`)
 
 	// What happens is marked, and told in words: an alert, a process that
 	// goes and one that comes.
@@ -633,8 +547,8 @@ func TestLargeChart(t *testing.T) {
 	next := exampleNamed(t, "eight", now.Add(time.Second)).Snapshot
 	next.Devices[0].Processes = gpu.Of([]gpu.Process{{PID: 77, Facts: gpu.ProcessFacts{Name: gpu.Of("<i>new"), User: gpu.Of("zoe")}}})
 	site.publish(t, next, "next")
-	until(t, ctx, `document.querySelectorAll("#large-marks > li").length === 3`)
-	text := ask[string](t, ctx, `document.getElementById("large-marks").textContent`)
+	tab.Until(`document.querySelectorAll("#large-marks > li").length === 3`)
+	text := browsertest.Ask[string](tab, `document.getElementById("large-marks").textContent`)
 	for _, part := range []string{"alert on GPU 2", "went: python (pid 9001, carol) on GPU 0", "came: <i>new (pid 77, zoe) on GPU 0"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in %q", part, text)
@@ -642,16 +556,12 @@ func TestLargeChart(t *testing.T) {
 	}
 
 	// What is saved is what is shown.
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (HTMLAnchorElement.prototype.click = function () {}, URL.createObjectURL = (blob) => { window.saved = blob; return "#"; })`))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (HTMLAnchorElement.prototype.click = function () {}, URL.createObjectURL = (blob) => { window.saved = blob; return "#"; })`))
 	save := func(button, what string) string {
 		t.Helper()
-		do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.saved = null, document.getElementById(%q).click())`, button)))
-		until(t, ctx, `window.saved !== null`)
-		got, err := chromedp.Run(ctx, chromedp.Evaluate[string](what, chromedp.EvalAwaitPromise))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
+		tab.Do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.saved = null, document.getElementById(%q).click())`, button)))
+		tab.Until(`window.saved !== null`)
+		return browsertest.Ask[string](tab, what)
 	}
 	lines := strings.Split(save("large-csv", `window.saved.text()`), "\r\n")
 	if len(lines) < 300 || !strings.HasPrefix(lines[0], "time,GPU 0 power_watts,GPU 1 power_watts,") || !strings.HasSuffix(lines[0], ",GPU 7 temperature_celsius") || !strings.Contains(lines[len(lines)-2], ",698.7,") {
@@ -660,9 +570,9 @@ func TestLargeChart(t *testing.T) {
 	if got := save("large-png", `window.saved.arrayBuffer().then((b) => String.fromCharCode(...new Uint8Array(b).slice(1, 4)) + (b.byteLength > 10000))`); got != "PNGtrue" {
 		t.Errorf("the picture is %q", got)
 	}
-	do(t, ctx, chromedp.KeyEvent("\u001b"), chromedp.KeyEvent("\u001b")) // the cursor goes first
-	until(t, ctx, `!document.getElementById("large").open && !document.querySelector("#large .uplot") && location.search === "?over=temperature_celsius"`)
-	console.none(t)
+	tab.Do(chromedp.KeyEvent("\u001b"), chromedp.KeyEvent("\u001b")) // the cursor goes first
+	tab.Until(`!document.getElementById("large").open && !document.querySelector("#large .uplot") && location.search === "?over=temperature_celsius"`)
+	tab.Quiet()
 }
 
 // The rows that are shown, as "name pid".
@@ -680,25 +590,24 @@ func TestProcessesAreSortedNarrowedAndGrouped(t *testing.T) {
 	e.Snapshot.Devices[0].Processes = gpu.Of([]gpu.Process{running(10, "b", "carol", 1<<30), running(9, "a", "dave", 3<<30), {PID: 7}})
 	e.Snapshot.Devices[1].Processes = gpu.Of([]gpu.Process{running(11, "c", "carol", 2<<30)})
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
 	shows := func(want string) {
 		t.Helper()
-		until(t, ctx, fmt.Sprintf("%s === %q", processNames, want))
+		tab.Until(fmt.Sprintf("%s === %q", processNames, want))
 	}
 	address := func(want string) {
 		t.Helper()
-		if got := ask[string](t, ctx, `location.search`); got != want {
+		if got := browsertest.Ask[string](tab, `location.search`); got != want {
 			t.Errorf("the address has %q, want %q", got, want)
 		}
 	}
 	shows("b 10, a 9, not reported 7, c 11")
-	click := func(sel string) { do(t, ctx, chromedp.Click(sel)) }
+	click := func(sel string) { tab.Do(chromedp.Click(sel)) }
 	click("[data-sort=memory]")
 	shows("a 9, c 11, b 10, not reported 7")
 	address("?sort=-memory")
-	if got := ask[string](t, ctx, `document.querySelector("[aria-sort]").textContent + document.querySelector("[aria-sort]").ariaSort`); got != "VRAMdescending" {
+	if got := browsertest.Ask[string](tab, `document.querySelector("[aria-sort]").textContent + document.querySelector("[aria-sort]").ariaSort`); got != "VRAMdescending" {
 		t.Errorf("what is sorted: %q", got)
 	}
 	click("[data-sort=memory]")
@@ -707,34 +616,34 @@ func TestProcessesAreSortedNarrowedAndGrouped(t *testing.T) {
 	shows("b 10, a 9, not reported 7, c 11")
 	address("")
 
-	do(t, ctx, chromedp.SendKeys("#by-text", "/OPT/c"))
+	tab.Do(chromedp.SendKeys("#by-text", "/OPT/c"))
 	shows("c 11")
-	if got := ask[string](t, ctx, `document.getElementById("process-count").textContent`); got != "1 of 4 processes" {
+	if got := browsertest.Ask[string](tab, `document.getElementById("process-count").textContent`); got != "1 of 4 processes" {
 		t.Errorf("the count is %q", got)
 	}
 	click("#show-all")
 	shows("b 10, a 9, not reported 7, c 11")
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-user").value = "carol", document.getElementById("by-user").onchange())`))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-user").value = "carol", document.getElementById("by-user").onchange())`))
 	shows("b 10, c 11")
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-gpu").value = "1", document.getElementById("by-gpu").onchange())`))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (document.getElementById("by-gpu").value = "1", document.getElementById("by-gpu").onchange())`))
 	shows("c 11")
 	address("?user=carol&gpu=1")
 
 	// The address has it all, for another who opens it.
-	do(t, ctx, chromedp.Navigate(site.URL+base+"?gpu=0&group=user&sort=name"))
+	tab.Visit(site.URL + base + "?gpu=0&group=user&sort=name")
 	site.await(t)
 	shows("dave 1 process · 3.0 GiB · 1 GPU, a 9, carol 1 process · 1.0 GiB · 1 GPU, b 10, not reported 1 process · 1 GPU, not reported 7")
 	// How one likes it is remembered; what one looked for, and what another
 	// sent, is not.
-	do(t, ctx, chromedp.Navigate(site.URL+base))
+	tab.Visit(site.URL + base)
 	site.await(t)
 	shows("b 10, a 9, not reported 7, c 11")
 	click("[data-sort=name]")
 	click("#by-group")
-	do(t, ctx, chromedp.Navigate(site.URL+base))
+	tab.Visit(site.URL + base)
 	site.await(t)
 	shows("dave 1 process · 3.0 GiB · 1 GPU, a 9, carol 2 processes · 3.0 GiB · 2 GPUs, b 10, c 11, not reported 1 process · 1 GPU, not reported 7")
-	console.none(t)
+	tab.Quiet()
 }
 
 func TestProcessDetails(t *testing.T) {
@@ -744,13 +653,12 @@ func TestProcessDetails(t *testing.T) {
 	facts.Pod, facts.Job = gpu.Of(gpu.Pod{}), gpu.Of(gpu.Job{}) // it is in none
 	facts.Container = gpu.Of(gpu.Container{ID: strings.Repeat("ab", 32), Runtime: "docker", Name: gpu.Of("trainer")})
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
 	// By the keyboard alone.
-	do(t, ctx, chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
-	until(t, ctx, `document.getElementById("process").open && document.getElementById("process-title").textContent === "python"`)
-	text := ask[string](t, ctx, `document.getElementById("process").innerText`)
+	tab.Do(chromedp.Focus("#processes .plain"), chromedp.KeyEvent("\r"))
+	tab.Until(`document.getElementById("process").open && document.getElementById("process-title").textContent === "python"`)
+	text := browsertest.Ask[string](tab, `document.getElementById("process").innerText`)
 	for _, part := range []string{"GPU 0 · NVIDIA GeForce RTX 4090 · running for 2\u00a0h 14\u00a0min", "train.py", "48213", "17.0\u00a0GiB", "93\u00a0%", "Encoder", "Power", "not reported", "trainer", "docker"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q is missing in %s", part, text)
@@ -763,14 +671,14 @@ func TestProcessDetails(t *testing.T) {
 	next := exampleNamed(t, "one", now.Add(time.Second)).Snapshot
 	next.Devices[0].Processes.Or(nil)[0].SM = gpu.Of[gpu.Percent](41)
 	site.publish(t, next, "next")
-	until(t, ctx, `document.querySelector("#process [data-path=sm_percent]").textContent === "41\u00a0%"`)
+	tab.Until(`document.querySelector("#process [data-path=sm_percent]").textContent === "41\u00a0%"`)
 	next = exampleNamed(t, "one", now.Add(2*time.Second)).Snapshot
 	next.Devices[0].Processes = gpu.Of([]gpu.Process{})
 	site.publish(t, next, "ended")
-	until(t, ctx, `document.getElementById("process-state").textContent.startsWith("It is no longer")`)
-	do(t, ctx, chromedp.KeyEvent("\u001b"))
-	until(t, ctx, `!document.getElementById("process").open && location.search === ""`)
-	console.none(t)
+	tab.Until(`document.getElementById("process-state").textContent.startsWith("It is no longer")`)
+	tab.Do(chromedp.KeyEvent("\u001b"))
+	tab.Until(`!document.getElementById("process").open && location.search === ""`)
+	tab.Quiet()
 }
 
 func TestWall(t *testing.T) {
@@ -779,32 +687,31 @@ func TestWall(t *testing.T) {
 	e.Snapshot.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	site := newSite(t, e.Snapshot, e.Why)
 	pastOf(site.past, exampleNamed(t, "eight", now).Snapshot)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, `document.getElementById("wall-canvas").width > 1000 && document.querySelectorAll("#cards > li").length === 24 && document.querySelectorAll("#processes > tr").length === 200`)
-	if got := ask[string](t, ctx, `[...document.querySelectorAll("#cards h3")].slice(0, 2).map((e) => e.textContent).join(", ")`); got != "GPU 500, GPU 7" {
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(`document.getElementById("wall-canvas").width > 1000 && document.querySelectorAll("#cards > li").length === 24 && document.querySelectorAll("#processes > tr").length === 200`)
+	if got := browsertest.Ask[string](tab, `[...document.querySelectorAll("#cards h3")].slice(0, 2).map((e) => e.textContent).join(", ")`); got != "GPU 500, GPU 7" {
 		t.Errorf("what stands out begins with %s", got)
 	}
 	// By the keyboard: from cell to cell, and into a GPU's page.
-	do(t, ctx, chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\u0303"), chromedp.KeyEvent("\u0303"))
-	until(t, ctx, `document.getElementById("wall-readout").textContent.startsWith("GPU 1 · NVIDIA H200 · busy · utilization 69\u00a0%")`)
+	tab.Do(chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\u0303"), chromedp.KeyEvent("\u0303"))
+	tab.Until(`document.getElementById("wall-readout").textContent.startsWith("GPU 1 · NVIDIA H200 · busy · utilization 69\u00a0%")`)
 	// Sorted by heat, the hottest is the first; the address says so.
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (["by", "order"].forEach((name, i) => { const s = document.getElementById("wall-" + name); s.value = ["temperature", "value"][i]; s.onchange(); }))`))
-	do(t, ctx, chromedp.KeyEvent("\u0302"))
-	until(t, ctx, `document.getElementById("wall-readout").textContent.startsWith("GPU 7 ")`)
-	if got := ask[string](t, ctx, `location.search`); got != "?by=temperature&order=value" {
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (["by", "order"].forEach((name, i) => { const s = document.getElementById("wall-" + name); s.value = ["temperature", "value"][i]; s.onchange(); }))`))
+	tab.Do(chromedp.KeyEvent("\u0302"))
+	tab.Until(`document.getElementById("wall-readout").textContent.startsWith("GPU 7 ")`)
+	if got := browsertest.Ask[string](tab, `location.search`); got != "?by=temperature&order=value" {
 		t.Errorf("the address has %q", got)
 	}
 	// The same as a list.
-	do(t, ctx, chromedp.Click("#wall-list"))
-	until(t, ctx, `document.querySelectorAll("#wall-rows > tr").length === 100 && document.querySelector("#wall-rows a").textContent === "GPU 7" && document.getElementById("wall-canvas").hidden`)
-	do(t, ctx, chromedp.Click("#wall-more"))
-	until(t, ctx, `document.querySelectorAll("#wall-rows > tr").length === 200`)
-	do(t, ctx, chromedp.Click("#wall-list"), chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\r"))
+	tab.Do(chromedp.Click("#wall-list"))
+	tab.Until(`document.querySelectorAll("#wall-rows > tr").length === 100 && document.querySelector("#wall-rows a").textContent === "GPU 7" && document.getElementById("wall-canvas").hidden`)
+	tab.Do(chromedp.Click("#wall-more"))
+	tab.Until(`document.querySelectorAll("#wall-rows > tr").length === 200`)
+	tab.Do(chromedp.Click("#wall-list"), chromedp.Focus("#wall-canvas"), chromedp.KeyEvent("\r"))
 	site.await(t)
-	until(t, ctx, `location.pathname.endsWith("/gpu/GPU-00000000-0000-4000-8000-000000000007") && document.getElementById("wall").hidden`)
-	console.none(t)
+	tab.Until(`location.pathname.endsWith("/gpu/GPU-00000000-0000-4000-8000-000000000007") && document.getElementById("wall").hidden`)
+	tab.Quiet()
 }
 
 // The main tasks work without a pointer: what can be clicked can be reached,
@@ -812,18 +719,17 @@ func TestWall(t *testing.T) {
 func TestKeyboardReachesAll(t *testing.T) {
 	e := exampleNamed(t, "eight", time.Now())
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	until(t, ctx, `document.querySelectorAll(".uplot canvas").length > 4`)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	tab.Until(`document.querySelectorAll(".uplot canvas").length > 4`)
 	reached := map[string]bool{}
 	for range 120 {
-		do(t, ctx, chromedp.KeyEvent("\t"))
-		what := ask[string](t, ctx, `(() => { const e = document.activeElement; return e.id || e.dataset.sort || e.closest("[data-metric]")?.dataset.metric || e.closest("#cards, #processes, #series, footer, .scroll")?.id || e.tagName; })()`)
+		tab.Do(chromedp.KeyEvent("\t"))
+		what := browsertest.Ask[string](tab, `(() => { const e = document.activeElement; return e.id || e.dataset.sort || e.closest("[data-metric]")?.dataset.metric || e.closest("#cards, #processes, #series, footer, .scroll")?.id || e.tagName; })()`)
 		if what == "BODY" {
 			break
 		}
-		if !ask[bool](t, ctx, `getComputedStyle(document.activeElement).outlineStyle !== "none" || document.activeElement.matches("input, select")`) {
+		if !browsertest.Ask[bool](tab, `getComputedStyle(document.activeElement).outlineStyle !== "none" || document.activeElement.matches("input, select")`) {
 			t.Errorf("%s does not show that it is reached", what)
 		}
 		reached[what] = true
@@ -833,23 +739,19 @@ func TestKeyboardReachesAll(t *testing.T) {
 			t.Errorf("%s can't be reached by the keyboard: %v", what, reached)
 		}
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 func TestPrints(t *testing.T) {
 	e := exampleNamed(t, "eight", time.Now())
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
-	do(t, ctx, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
-		return err
-	}))
-	if got := ask[string](t, ctx, `[getComputedStyle(document.getElementById("page-tools")).display, getComputedStyle(document.querySelector(".why")).color, getComputedStyle(document.documentElement).backgroundColor].join(" ")`); got != "none rgb(0, 0, 0) rgb(255, 255, 255)" {
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
+	browsertest.Call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
+	if got := browsertest.Ask[string](tab, `[getComputedStyle(document.getElementById("page-tools")).display, getComputedStyle(document.querySelector(".why")).color, getComputedStyle(document.documentElement).backgroundColor].join(" ")`); got != "none rgb(0, 0, 0) rgb(255, 255, 255)" {
 		t.Errorf("printed: %s", got)
 	}
-	console.none(t)
+	tab.Quiet()
 }
 
 // In a tab that nobody sees only its title moves; it is up to date as soon as
@@ -858,33 +760,28 @@ func TestHiddenTabIsNotDrawn(t *testing.T) {
 	now := time.Now()
 	e := exampleNamed(t, "eight", now)
 	site := newSite(t, e.Snapshot, e.Why)
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
-	visit(t, ctx, site)
+	tab := browsertest.Open(t, 1440, 900)
+	visit(t, tab, site)
 	hide := func(hidden bool) string {
 		return fmt.Sprintf(`void (Object.defineProperty(document, "hidden", { value: %v, configurable: true }), document.dispatchEvent(new Event("visibilitychange")))`, hidden)
 	}
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](hide(true)))
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](`void (window.changes = 0, new MutationObserver((list) => { window.changes += list.length; }).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true }))`))
+	tab.Do(chromedp.Evaluate[chromedp.Void](hide(true)))
+	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.changes = 0, new MutationObserver((list) => { window.changes += list.length; }).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true }))`))
 	one := exampleNamed(t, "one", now.Add(time.Second))
 	site.publish(t, one.Snapshot, one.Why)
-	until(t, ctx, `document.title === "97\u00a0% · 71\u00a0°C · gpuwhy"`)
+	tab.Until(`document.title === "97\u00a0% · 71\u00a0°C · gpuwhy"`)
 	twoFrames := `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(window.changes))))`
-	got, err := chromedp.Run(ctx, chromedp.Evaluate[int](twoFrames, chromedp.EvalAwaitPromise))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := browsertest.Ask[int](tab, twoFrames)
 	if got != 0 {
 		t.Errorf("%d changes to a hidden page", got)
 	}
-	do(t, ctx, chromedp.Evaluate[chromedp.Void](hide(false)))
-	untilWhy(t, ctx, one.Why)
-	console.none(t)
+	tab.Do(chromedp.Evaluate[chromedp.Void](hide(false)))
+	untilWhy(t, tab, one.Why)
+	tab.Quiet()
 }
 
 func TestNothingOverflows(t *testing.T) {
-	ctx := browse(t, 1440, 900)
-	console := listen(t, ctx)
+	tab := browsertest.Open(t, 1440, 900)
 	now := time.Now()
 	examples := views.Examples(now)
 	hostile := exampleNamed(t, "eight", now)
@@ -898,21 +795,21 @@ func TestNothingOverflows(t *testing.T) {
 	hostile.Snapshot.Node = strings.Repeat("n", 300)
 	for _, e := range append(examples, hostile) {
 		site := newSite(t, e.Snapshot, e.Why)
-		visit(t, ctx, site)
+		visit(t, tab, site)
 		for _, width := range []int64{320, 390, 768, 1440, 3840} {
-			do(t, ctx, chromedp.EmulateViewport(width, 900))
-			if got := ask[int](t, ctx, `document.documentElement.scrollWidth`); got > int(width) {
-				t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, ask[string](t, ctx, `[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll")).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join("\n")`))
+			tab.Do(chromedp.EmulateViewport(width, 900))
+			if got := browsertest.Ask[int](tab, `document.documentElement.scrollWidth`); got > int(width) {
+				t.Errorf("%s at %d: %d wide: %s", e.Name, width, got, browsertest.Ask[string](tab, `[...document.querySelectorAll("main *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll")).slice(0, 5).map((e) => e.outerHTML.slice(0, 120)).join("\n")`))
 			}
 			if width == 1440 && e.Name == "eight" {
-				if got := ask[float64](t, ctx, `document.getElementById("cards").getBoundingClientRect().bottom`); got > 900 {
+				if got := browsertest.Ask[float64](tab, `document.getElementById("cards").getBoundingClientRect().bottom`); got > 900 {
 					t.Errorf("the cards of eight GPUs end at %v of 900", got)
 				}
 			}
 		}
 		site.cut()
 	}
-	console.none(t, "WebSocket connection to")
+	tab.Quiet("WebSocket connection to")
 }
 
 // randomSnapshot is a machine of which anything may be absent, zero or odd.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
+		defer browsertest.Close()
 		binary = filepath.Join(dir, "gpuwhy")
 		args := append([]string{"build", "-o", binary}, buildFlags...)
 		if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {

@@ -1,5 +1,13 @@
-// Package browsertest drives a real Chromium in tests. It is imported by tests
-// alone.
+// Package browsertest drives a real Chromium in tests. Only tests import it.
+//
+// The tests of a package share one browser. The first [Open] starts it, and
+// [Close] ends it:
+//
+//	func TestMain(m *testing.M) {
+//		code := m.Run()
+//		browsertest.Close()
+//		os.Exit(code)
+//	}
 package browsertest
 
 import (
@@ -11,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
@@ -18,10 +27,26 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a page may take to become as expected.
-const patience = 30 * time.Second
+// patience ends a step that hangs. It is no expectation of how long a step
+// takes: a test must also pass on a machine that is busy with other work.
+const patience = 2 * time.Minute
 
-// A Tab is one tab of a browser of its own, which ends with the test.
+// shared is the browser of the package under test.
+var shared struct {
+	start sync.Once
+	ctx   context.Context
+	err   error
+}
+
+// Close ends the browser that the tests of a package share, if one was started.
+func Close() {
+	if shared.ctx != nil {
+		_ = chromedp.Cancel(shared.ctx) // it may have ended already
+	}
+}
+
+// A Tab is one tab with storage, cookies and permissions of its own. It closes
+// when the test ends.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
@@ -32,21 +57,35 @@ type Tab struct {
 	asked   map[string]bool // addresses that pages have asked for
 }
 
-// Option is one of how the browser is started, such as a [chromedp.Flag].
+// Option is an option of the browser's start, such as a [chromedp.Flag].
 type Option = chromedp.ExecAllocatorOption
 
-// Open starts a browser with an empty tab of that size. A browser that is not
-// installed fails the test.
-func Open(t testing.TB, width, height int, more ...Option) *Tab {
+// Open opens an empty tab of that size in the shared browser. A test that needs
+// options gets a browser of its own, which ends with the test. Without an
+// installed browser the test fails.
+func Open(t testing.TB, width, height int, own ...Option) *Tab {
 	t.Helper()
-	ctx := Start(t, width, height, more...)
+	parent, err := context.Context(nil), error(nil)
+	if len(own) > 0 {
+		parent, err = start(own...)
+		t.Cleanup(func() { _ = chromedp.Cancel(parent) }) // it may have ended already
+	} else {
+		shared.start.Do(func() { shared.ctx, shared.err = start() })
+		parent, err = shared.ctx, shared.err
+	}
+	if err != nil {
+		t.Fatalf("these tests need Chromium ('make test' installs it on Debian as root): %v", err)
+	}
+	ctx, _ := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
 	tab := &Tab{t: t, ctx: ctx, visited: map[string]bool{}, asked: map[string]bool{}}
-	// The browser lives as long as the context of the first step.
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	// The tab lives as long as the context of its first step.
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(int64(width), int64(height))); err != nil {
 		t.Fatal(err)
 	}
 	requests := chromedp.Events(ctx, network.RequestWillBeSent)
 	Call(tab, network.Enable, network.EnableParams{})
+	// Several tabs can't have the system's focus. Each behaves as if it had.
+	Call(tab, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	var done sync.WaitGroup
 	done.Go(tab.listen)
 	done.Go(func() {
@@ -66,37 +105,30 @@ func Open(t testing.TB, width, height int, more ...Option) *Tab {
 	return tab
 }
 
-// Start starts a browser for steps of chromedp's own. It begins at the first
-// step, lives as long as that step's context, and ends with the test. A browser
-// that is not installed fails the test.
-func Start(t testing.TB, width, height int, more ...Option) context.Context {
-	t.Helper()
+// start starts a browser.
+func start(more ...Option) (context.Context, error) {
+	path, err := find("chromium", "google-chrome", "chromium-browser")
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(find(t)), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("no-first-run", true),
-		chromedp.WindowSize(width, height),
-	)
-	options = append(options, more...)
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	return ctx
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-component-update", true))
+	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
+	ctx, _ = chromedp.NewContext(ctx)
+	if err == nil {
+		err = chromedp.Do(ctx)
+	}
+	return ctx, err
 }
 
-func find(t testing.TB) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "google-chrome", "chromium-browser"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+// find returns the path of the first program that is installed.
+func find(names ...string) (path string, err error) {
+	for _, name := range names {
+		if path, err = exec.LookPath(name); err == nil {
+			break
 		}
 	}
-	t.Fatal("these tests need Chromium: 'make test' installs it on Debian as root")
-	return ""
+	return path, err
 }
 
-// listen keeps what the console says.
+// listen keeps the messages of the console.
 func (b *Tab) listen() {
 	for m, err := range chromedp.Console(b.ctx) {
 		if err != nil {
@@ -108,7 +140,7 @@ func (b *Tab) listen() {
 	}
 }
 
-// Do takes steps, or fails the test.
+// Do takes steps. A step that fails ends the test.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -137,8 +169,8 @@ func (b *Tab) Resize(width, height int64) {
 	b.Do(chromedp.EmulateViewport(width, height))
 }
 
-// Prefer sets what the user's system asks of pages, such as
-// "prefers-color-scheme: dark", and nothing else.
+// Prefer sets the preferences of the user's system, such as
+// "prefers-color-scheme: dark", and removes all others.
 func (b *Tab) Prefer(features ...string) {
 	b.t.Helper()
 	params := emulation.SetEmulatedMediaParams{}
@@ -149,20 +181,20 @@ func (b *Tab) Prefer(features ...string) {
 	Call(b, emulation.SetEmulatedMedia, params)
 }
 
-// Before runs a script in each page that is visited from now on, before those
-// of the page.
+// Before runs a script in each page that is visited from now on, before the
+// page's own scripts.
 func (b *Tab) Before(script string) {
 	b.t.Helper()
 	Call(b, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
-// Settle waits until what the page knows now has been drawn.
+// Settle waits until the page has drawn its current state.
 func (b *Tab) Settle() {
 	b.t.Helper()
 	Ask[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
 }
 
-// Call is a command of the DevTools protocol.
+// Call sends a command of the DevTools protocol and returns the result.
 func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -174,15 +206,24 @@ func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
 	return answer
 }
 
-// Until waits for a JavaScript condition to hold in the page.
+// Until waits until a JavaScript condition holds in the page.
 func (b *Tab) Until(condition string) {
 	b.t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(patience))); err != nil {
-		b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
+	deadline := time.Now().Add(patience)
+	for {
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(time.Until(deadline))))
+		if err == nil {
+			return
+		}
+		// While another page replaces this one, there is nothing to ask.
+		if !strings.Contains(err.Error(), "Cannot find context") || time.Now().After(deadline) {
+			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
+		}
 	}
 }
 
-// Ask evaluates JavaScript in the page, and waits for it if it is a promise.
+// Ask evaluates JavaScript in the page. If the result is a promise, it returns
+// what the promise resolves to.
 func Ask[T any](b *Tab, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -194,8 +235,8 @@ func Ask[T any](b *Tab, expression string) T {
 	return v
 }
 
-// Quiet fails the test if the console said anything that none of the allowed
-// texts is part of, or if a page has asked a host that was not visited.
+// Quiet fails the test if the console has a message that contains none of the
+// allowed texts, or if a page has asked a host that was not visited.
 func (b *Tab) Quiet(allowed ...string) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -214,4 +255,13 @@ next:
 			b.t.Errorf("the page asks for %s", asked)
 		}
 	}
+}
+
+// Grant gives a site a permission, such as "notifications", in this tab alone.
+func (b *Tab) Grant(site, permission string) {
+	b.t.Helper()
+	Call(b, browser.SetPermission, browser.SetPermissionParams{
+		Origin: site, BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID,
+		Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted,
+	})
 }
