@@ -209,14 +209,16 @@ func Call[P, R any](b *Tab, command cdp.Command[P, R], params P) R {
 // Until waits until a JavaScript condition holds in the page.
 func (b *Tab) Until(condition string) {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
+	// The page itself polls, and a page without scripts never does.
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(time.Until(deadline))))
+		_, err := chromedp.Run(ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(2*patience)))
 		if err == nil {
 			return
 		}
 		// While another page replaces this one, there is nothing to ask.
-		if !strings.Contains(err.Error(), "Cannot find context") || time.Now().After(deadline) {
+		if !strings.Contains(err.Error(), "Cannot find context") || ctx.Err() != nil {
 			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
 		}
 	}
