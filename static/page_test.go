@@ -468,7 +468,7 @@ func TestElementsDoNotGrow(t *testing.T) {
 	before := count(1)
 	// The machine of update 1 is that of every 404th after it.
 	last := 1 + 404
-	if browsertest.Soak() {
+	if browsertest.Soak {
 		last = 1 + 50*404
 	}
 	for n := 2; n <= last; n++ {

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,12 +17,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 )
 
+func TestMain(m *testing.M) {
+	code := m.Run()
+	browsertest.Close()
+	os.Exit(code)
+}
+
 // live is when a page follows the server.
 const live = `document.getElementById("connection").dataset.state === "live"`
-
-func shows(text string) string {
-	return `document.body.innerText.includes("` + text + `")`
-}
 
 // quietTab is a tab that must have said nothing, and have asked no other host,
 // when the test ends.
@@ -49,48 +52,30 @@ func axe(t *testing.T, b *browsertest.Tab) string {
 	    v.id + ": " + v.help + "\n" + v.nodes.slice(0, 4).map((n) => "    " + n.target + " " + n.html.slice(0, 160) + "\n      " + n.failureSummary.replace(/\n/g, " ")).join("\n")).join("\n"))`)
 }
 
-// accessible asks axe-core about the page as it is in light and in dark.
-func accessible(t *testing.T, b *browsertest.Tab, what string) {
+// accessible asks axe-core about the page at a width, in light or in dark.
+func accessible(t *testing.T, b *browsertest.Tab, width int64, look string) {
 	t.Helper()
-	for _, look := range []string{"prefers-color-scheme: light", "prefers-color-scheme: dark"} {
-		b.Prefer(look)
-		b.Settle()
-		if found := axe(t, b); found != "" {
-			t.Errorf("%s, %s:\n%s", what, look, found)
-		}
+	b.Resize(width, 900)
+	b.Prefer("prefers-color-scheme: " + look)
+	b.Settle()
+	if found := axe(t, b); found != "" {
+		t.Errorf("%d wide, %s:\n%s", width, look, found)
 	}
 }
 
-// axe-core finds nothing on the pages that TestEveryState does not have.
-func TestPagesAreAccessible(t *testing.T) {
-	t.Run("with more contrast", func(t *testing.T) {
-		s, b := newStage(t), quietTab(t, 1440, 900)
-		s.show("eight")
-		b.Visit(s.url)
+// Who asks the system for more contrast gets a page without problems, too.
+func TestMoreContrast(t *testing.T) {
+	address := startGallery(t)
+	for _, path := range []string{"state/eight/", "state/alerts/alerts"} {
+		b := quietTab(t, 1440, 900)
+		b.Visit(address + path)
 		b.Until(live)
 		b.Prefer("prefers-contrast: more")
 		b.Settle()
 		if found := axe(t, b); found != "" {
-			t.Error(found)
+			t.Errorf("%s:\n%s", path, found)
 		}
-	})
-	t.Run("the API's documents", func(t *testing.T) {
-		s, b := newStage(t), quietTab(t, 1440, 900)
-		for path, look := range map[string]string{"docs": "light", "redoc": "light", "docs/events": "dark"} {
-			b.Prefer("prefers-color-scheme: " + look)
-			b.Visit(s.url + path)
-			if found := axe(t, b); found != "" {
-				t.Errorf("%s:\n%s", path, found)
-			}
-		}
-		b.Visit("about:blank")
-	})
-	t.Run("the gallery", func(t *testing.T) {
-		b := quietTab(t, 1440, 900)
-		b.Visit(startGallery(t))
-		b.Until(`document.querySelectorAll(".cards > li").length > 20`)
-		accessible(t, b, "gallery")
-	})
+	}
 }
 
 // startGallery serves the gallery until the test ends, and returns where it is.
@@ -123,10 +108,10 @@ type stop struct {
 	Visible bool   `json:"visible"` // that it has the focus, and itself
 }
 
-// walk presses Tab until the focus has been everywhere and leaves the page.
-func walk(t *testing.T, b *browsertest.Tab) []stop {
+// walk presses Tab until the focus has been everywhere and leaves the page. What
+// has the focus must be visible, and so must be that it has the focus.
+func walk(t *testing.T, b *browsertest.Tab) {
 	t.Helper()
-	var stops []stop
 	for range 500 {
 		b.Do(chromedp.KeyEvent(kb.Tab))
 		at := browsertest.Ask[*stop](b, `(() => {
@@ -140,12 +125,21 @@ func walk(t *testing.T, b *browsertest.Tab) []stop {
 		    visible: ring && box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight };
 		})()`)
 		if at == nil {
-			return stops
+			return
 		}
-		stops = append(stops, *at)
+		if !at.Visible {
+			t.Errorf("%s has the focus, and that is not visible", at.Name)
+		}
 	}
-	t.Fatalf("the focus never leaves the page: %v", stops[:10])
-	return nil
+	t.Fatal("the focus never leaves the page")
+}
+
+// The Tab key reaches every control of the page of alerts.
+func TestKeyboardOnThePageOfAlerts(t *testing.T) {
+	b := quietTab(t, 1440, 900)
+	b.Visit(startGallery(t) + "state/alerts/alerts")
+	b.Until(live)
+	walk(t, b)
 }
 
 // Every control is reached with the Tab key, in view and marked, and works with
@@ -156,19 +150,13 @@ func TestKeyboardAlone(t *testing.T) {
 	b.Visit(s.url)
 	b.Until(live)
 	b.Until(`document.querySelectorAll("#series button").length === 8`)
-	stops := walk(t, b)
-	for _, at := range stops {
-		if !at.Visible {
-			t.Errorf("%s has the focus, and it can't be seen", at.Name)
-		}
-	}
+	walk(t, b)
 	if missed := browsertest.Ask[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
 	  .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex >= 0 && !e.dataset.walked && !e.closest("template"))
 	  .filter((e) => !(e.type === "radio" && document.querySelector('[name="' + e.name + '"][data-walked]')))
 	  .map((e) => e.outerHTML.slice(0, 160))`); len(missed) > 0 {
 		t.Errorf("the Tab key does not reach:\n%s", strings.Join(missed, "\n"))
 	}
-	t.Logf("%d stops: %v", len(stops), stops)
 
 	press := func(on, key string) {
 		t.Helper()

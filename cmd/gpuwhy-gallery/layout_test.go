@@ -18,7 +18,7 @@ func TestAReadingIsLaidOutOnce(t *testing.T) {
 	for _, profile := range []string{"dgx-h100", "fleet:64", "fleet:1000"} {
 		t.Run(profile, func(t *testing.T) {
 			s := newStage(t, 5*time.Second)
-			a := s.playPast(profile, time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC), 15*time.Minute, 5*time.Second)
+			a := s.playPast(profile, time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC), 2*time.Minute, 5*time.Second)
 			tab := quietTab(t, 1440, 900)
 			tab.Before(countDraws + "; window.setInterval = () => 0")
 			tab.Visit(s.url)

@@ -62,6 +62,13 @@ func TestPageHasEvidence(t *testing.T) {
 	}
 }
 
+// Before the first reading, the page of alerts says that nothing is known.
+func TestThePageOfAlertsBeforeTheFirstReading(t *testing.T) {
+	if body := pageAt(t, newStage(t).url+"alerts"); !strings.Contains(body, "Nothing is known yet") {
+		t.Errorf("the page is\n%s", body)
+	}
+}
+
 // pageAt is a page as the server sends it.
 func pageAt(t *testing.T, url string) string {
 	t.Helper()

@@ -1,9 +1,9 @@
+//go:build screenshots
+
 package main
 
 import (
-	"cmp"
 	"flag"
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,22 +11,17 @@ import (
 
 	"github.com/chromedp/cdproto/page"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 )
 
-var screenshots = flag.String("screenshots", "", "folder for the pictures that the documentation shows")
+var screenshots = flag.String("screenshots", "../../docs/screenshots", "folder for the pictures that the documentation shows")
 
 // largestScreenshot is what a picture in the documentation may weigh, in bytes.
 const largestScreenshot = 300_000
 
-// The pictures in docs/screenshots: the page as it is on simulated machines,
-// with a quarter of an hour behind it. `make screenshots` takes them anew.
+// This test takes the pictures in docs/screenshots: pages of simulated machines
+// with a quarter of an hour in their charts. `make screenshots` runs it.
 func TestScreenshots(t *testing.T) {
-	dir := cmp.Or(*screenshots, t.TempDir())
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for _, shot := range []struct {
 		name, path, profile, look string
 		width, height             int
@@ -51,34 +46,9 @@ func TestScreenshots(t *testing.T) {
 			if len(picture) == 0 || len(picture) > largestScreenshot {
 				t.Errorf("it weighs %d bytes", len(picture))
 			}
-			if err := os.WriteFile(filepath.Join(dir, shot.name), picture, 0o644); err != nil { //nolint:gosec // for everyone to read
+			if err := os.WriteFile(filepath.Join(*screenshots, shot.name), picture, 0o644); err != nil { //nolint:gosec // for everyone to read
 				t.Fatal(err)
 			}
 		})
 	}
-}
-
-// loudest is the moment of a simulated day at which the machine is busiest,
-// having been quieter ten minutes before.
-func loudest(t *testing.T, profile string) time.Time {
-	t.Helper()
-	day := time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)
-	a := newActor(t, profile, day, day)
-	const step = time.Minute
-	var power []gpu.Watts
-	var best time.Time
-	most := gpu.Watts(math.Inf(-1))
-	for range 12 * time.Hour / step {
-		var sum gpu.Watts
-		for _, d := range a.next(t, step).Devices {
-			sum += d.Power.Draw.Or(0)
-		}
-		if power = append(power, sum); len(power) <= 10 {
-			continue
-		}
-		if risen := sum - power[len(power)-11]/2; risen > most {
-			most, best = risen, a.now
-		}
-	}
-	return best
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -134,4 +135,29 @@ func (s *stage) playPast(profile string, moment time.Time, span, interval time.D
 		s.Alerts.Observe(s.Publish(snap))
 	}
 	return a
+}
+
+// loudest returns the moment of a simulated day at which the machine is busiest
+// and was quieter ten minutes before.
+func loudest(t *testing.T, profile string) time.Time {
+	t.Helper()
+	day := time.Date(2026, time.March, 3, 0, 0, 0, 0, time.UTC)
+	a := newActor(t, profile, day, day)
+	const step = time.Minute
+	var power []gpu.Watts
+	var best time.Time
+	most := gpu.Watts(math.Inf(-1))
+	for range 12 * time.Hour / step {
+		var sum gpu.Watts
+		for _, d := range a.next(t, step).Devices {
+			sum += d.Power.Draw.Or(0)
+		}
+		if power = append(power, sum); len(power) <= 10 {
+			continue
+		}
+		if risen := sum - power[len(power)-11]/2; risen > most {
+			most, best = risen, a.now
+		}
+	}
+	return best
 }

@@ -51,6 +51,7 @@ func galleryStates() []stateGroup {
 			{"starting", "Before the first reading", "", "starting", "", ""},
 			{"no-driver", "No driver", "", "no-driver", "", ""},
 			{"eight", "Eight GPUs", "One does not answer, one is lost, one is asleep; alerts stand; what gpuwhy can't see is said.", "eight", "", ""},
+			{"evidence", "The evidence, open", "", "eight", "?evidence", ".evidence > summary"},
 			{"idle", "One GPU without work", "No process at all.", "idle", "", ""},
 			{"odd", "Odd GPUs", "Nothing reported, all zero, all at the limit, left alone; texts that look like markup.", "odd", "", ""},
 			{"many", "Sixty-four, simulated", "", "many", "", ""},

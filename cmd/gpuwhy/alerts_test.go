@@ -165,7 +165,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	fired := p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" })
 	p.ask("POST", "/api/alerts/"+fired.ID+"/acknowledge", `{"by":"ann"}`, nil)
 	p.ask("POST", "/api/silences", `{"rule":"ecc","duration_seconds":3600}`, nil)
-	if _, err := p.stop(syscall.SIGTERM); err != nil {
+	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 
@@ -183,7 +183,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	}
 
 	// A file that is damaged is said, and keeps nothing from working.
-	if _, err := p.stop(syscall.SIGTERM); err != nil {
+	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "alerts.json"), []byte(`{"version":1,`), 0o600); err != nil {
@@ -225,9 +225,7 @@ func TestRulesAreReadAgainOnHangup(t *testing.T) {
 		return -1
 	}
 	write("rules:\n- name: hot\n  above: 900\n")
-	for !strings.Contains(p.log.String(), name+":3: rules[0] (hot): above: must be from -50 to 200 °C") {
-		v.next("gpu_status_update", nil)
-	}
+	p.log.await(t, name+":3: rules[0] (hot): above: must be from -50 to 200 °C")
 	if got := threshold(); got != 80 {
 		t.Errorf("a bad file changed the threshold to %v", got)
 	}
@@ -245,16 +243,14 @@ func TestAHangupWithoutRules(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
-	v := p.dial()
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for !strings.Contains(p.log.String(), "there are no rules of alerts to read again") {
-		v.next("gpu_status_update", nil)
-	}
+	p.log.await(t, "there are no rules of alerts to read again")
 }
 
 func TestCheckConfig(t *testing.T) {
+	t.Parallel()
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
 	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 21 rules of alerts, 18 of them enabled; targets that are told: 0.") {
 		t.Errorf("%+v", r)

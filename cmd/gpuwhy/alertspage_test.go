@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -171,32 +169,5 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	sends("[data-do=acknowledge]", "#alerts [data-do=acknowledge][hidden]", "/gpu/"+fired.GPUUUID)
 	if text := browsertest.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "acknowledged by local owner · silenced until ") {
 		t.Errorf("the page shows %q", text)
-	}
-}
-
-// How the targets do is on the page; where they are is nowhere.
-func TestThePageShowsTargets(t *testing.T) {
-	t.Parallel()
-	lib, _ := machine(t, fakenvml.RTX4090())
-	phone := newReceiver(t, 0)
-	rules := rulesFile(t, fmt.Sprintf("targets: [{name: phone, severity: warning, url: '%s'}]\nrules: [{name: hot, above: 20, hold: 0s, enabled: true}]\ngroup_wait: 0s\n", phone.target()))
-	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
-	<-phone.messages
-	answer, err := http.Get(p.url + "alerts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"Who is told", ">phone<", ">generic<", ">Warning<"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is not on the page", want)
-		}
-	}
-	if strings.Contains(string(text), strings.TrimPrefix(phone.URL, "http://")) {
-		t.Error("the page has the address of a target")
 	}
 }

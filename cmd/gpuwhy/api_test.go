@@ -164,7 +164,7 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 90})
 	m.GPU(0).Set(fakenvml.Utilization, 97)
-	p := start(t, lib.Env(), fast)
+	p := start(t, lib.Env(), fast, "--alert-rules="+rulesFile(t, atOnce))
 	d := readDocument(p, "/asyncapi.json")
 
 	messages := d.at("components", "messages").(map[string]any)

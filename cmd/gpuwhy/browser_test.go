@@ -35,6 +35,9 @@ func TestThePageFollowsTheDriverWithoutAReload(t *testing.T) {
 	tab := browsertest.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(live)
+	if !browsertest.Ask[bool](tab, `performance.getEntriesByType("resource").every((r) => new URL(r.name).pathname.startsWith("/gpus/"))`) {
+		t.Error("the page asks for something outside of its base path")
+	}
 	tab.Until(shows(`<b>Card</b>`))
 	tab.Until(shows("pid " + strconv.Itoa(os.Getpid())))
 	browsertest.Ask[any](tab, `window.loadedOnce = true`)
@@ -61,8 +64,8 @@ func TestThePageFindsARestartedServerAgain(t *testing.T) {
 	tab.Visit(p.url)
 	tab.Until(live)
 	tab.Until(`document.querySelector(".uplot") !== null`) // the charts have been loaded
-	if took, err := p.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("after %v: %v", took, err)
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
 	tab.Until("!(" + live + ")")
 	m.GPU(0).Set(fakenvml.Temperature, 64)

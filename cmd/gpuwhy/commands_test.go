@@ -211,7 +211,7 @@ func TestHealthcheck(t *testing.T) {
 	if r := command(t, []string{"GPUWHY_LISTEN=" + listen, "GPUWHY_BASE_PATH=/x/"}, "healthcheck"); r.code != exitOK {
 		t.Errorf("by its configuration: exit status %d: %s", r.code, r.stderr)
 	}
-	if _, err := p.stop(os.Interrupt); err != nil {
+	if err := p.stop(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
 	if r := command(t, nil, "healthcheck", p.url); r.code != exitError || strings.Count(r.stderr, "\n") != 1 {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
@@ -19,6 +18,7 @@ import (
 // Nothing that a device or a process says becomes markup or turns the text
 // around it, however long it is: through the driver, the hub and the scripts.
 func TestAHostileMachineShowsAsText(t *testing.T) {
+	t.Parallel()
 	marked := `<img src=x onerror="document.title='owned'"><script>document.title="owned"</script>`
 	turned := "\u202egpj.exe\u202c \u200f\u2067 RTL"
 	names := []string{marked, turned, strings.Repeat("W", 90), "🚀👩‍👩‍👧‍👦 \x1b[31mred\x07", `"><svg onload=alert(1)> {{7*7}} ${1}`}
@@ -77,34 +77,6 @@ func TestAHostileMachineShowsAsText(t *testing.T) {
 	b.Do(chromedp.Evaluate[chromedp.Void](`void document.querySelectorAll("#cards > li, #processes > tr").forEach((e) => e.remove())`))
 	b.Until(fmt.Sprintf(`document.querySelectorAll("#cards > li").length === %d && document.querySelectorAll("#processes > tr").length === 5`, len(names)))
 	check("by the scripts")
-}
-
-// Without JavaScript the page is a picture of the moment: cards, processes and
-// the machine.
-func TestPageWithoutJavaScript(t *testing.T) {
-	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
-	pid := processNamed(t, "trainer")
-	m.GPU(0).Set(fakenvml.Temperature, 83)
-	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(pid), Type: "compute", Memory: 2 << 30, SM: 95})
-	p, b := start(t, lib.Env(), fast), quietTab(t, 1440, 900)
-	p.await("the process is there", func(u contract.Update) bool { return len(u.GPUs) == 2 && len(u.GPUs[0].Processes) == 1 })
-	browsertest.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.Visit(p.url)
-	text := browsertest.Ask[string](b, `document.querySelector("main").innerText`)
-	for _, want := range []string{"RTX 4090", "H100", "83\u00a0°C", "trainer", fmt.Sprint(pid)} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not on the page:\n%s", want, text)
-		}
-	}
-	if n := browsertest.Ask[int](b, `document.querySelectorAll("#cards > li").length`); n != 2 {
-		t.Errorf("%d cards", n)
-	}
-	if !browsertest.Ask[bool](b, `document.body.innerText.includes("Without JavaScript")`) {
-		t.Error("it does not say that it stands still")
-	}
-	if browsertest.Ask[string](b, `document.getElementById("connection").dataset.state`) != "off" {
-		t.Error("a script has run")
-	}
 }
 
 // processNamed starts a process of this name and with these arguments, which

@@ -12,6 +12,7 @@ import (
 )
 
 func TestSnapshotShowsWhereProcessesRun(t *testing.T) {
+	t.Parallel()
 	r := command(t, nil, "snapshot", "--source=simulate:dgx-h100")
 	for _, want := range []string{"RUNS IN", "docker vllm-llama-70b", "pod inference/triton", "job "} {
 		if !strings.Contains(r.stdout, want) {
@@ -23,6 +24,7 @@ func TestSnapshotShowsWhereProcessesRun(t *testing.T) {
 // The test's own process is itself, and one that has ended holds memory that
 // is nobody's.
 func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
+	t.Parallel()
 	ended := exec.CommandContext(t.Context(), "true")
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)

@@ -94,6 +94,16 @@ public_url: https://gpus.example.org/
 	if left := phone.refused.Load(); left > -1 {
 		t.Errorf("it was told before the receiver took it: %d", left)
 	}
+	// The page of alerts says how the target does, and not where it is.
+	_, page := p.fetch("/alerts", http.Header{"Accept": {"text/html"}})
+	for _, want := range []string{"Who is told", ">phone<", ">generic<"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("%q is not on the page of alerts", want)
+		}
+	}
+	if strings.Contains(string(page), strings.TrimPrefix(phone.URL, "http://")) {
+		t.Error("the page of alerts has the address of a target")
+	}
 	if said := p.log.String(); strings.Contains(said, phone.URL) || strings.Count(said, "part=notify") == 0 {
 		t.Error("the log has the address of a target, or nothing of its failure")
 	}

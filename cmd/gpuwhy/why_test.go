@@ -84,8 +84,9 @@ func kinds(causes []contract.Cause) string {
 
 // An evening of one card, told as it happens.
 func TestTheAnswerFollowsTheCard(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
-	p := start(t, lib.Env(), fast)
+	p := start(t, lib.Env(), fast, "--alert-rules="+rulesFile(t, atOnce))
 	v := p.dial()
 	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off")
 
@@ -130,6 +131,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 
 // Who asks for a reading of this moment is told of this moment.
 func TestAReadingOnDemandIsExplained(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), "--interval=1h")
 	v := p.dial()
@@ -149,6 +151,7 @@ func TestAReadingOnDemandIsExplained(t *testing.T) {
 }
 
 func TestWhyAsksARunningServer(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Name, "RTX\x1b[31m 4090"))
 	toWork(m)
 	p := start(t, lib.Env(), fast, "--base-path=/x")
@@ -194,6 +197,7 @@ func silent(t *testing.T) string {
 }
 
 func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
+	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
 	toWork(m)
 	env := append(lib.Env(), "GPUWHY_LISTEN="+silent(t), "GPUWHY_LOG_LEVEL=error")

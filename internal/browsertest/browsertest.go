@@ -14,7 +14,6 @@ import (
 	"context"
 	"iter"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -56,9 +55,6 @@ func (b *browser) close() {
 		_ = chromedp.Cancel(b.ctx) // it may have ended already
 	}
 }
-
-// Soak reports whether long tests are to take their full time, as in "make soak".
-func Soak() bool { return os.Getenv("GPUWHY_SOAK") != "" }
 
 // A Tab is one tab with storage, cookies and permissions of its own. It closes
 // when the test ends.
@@ -161,14 +157,16 @@ func Ask[T any](b *Tab, expression string) T {
 // Until waits until a JavaScript condition holds in the page.
 func (b *Tab) Until(condition string) {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
+	// The page itself polls, and a page that must not run scripts never does.
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(time.Until(deadline))))
+		_, err := chromedp.Run(ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(2*patience)))
 		if err == nil {
 			return
 		}
 		// While another page replaces this one, there is nothing to ask.
-		if !strings.Contains(err.Error(), "Cannot find context") || time.Now().After(deadline) {
+		if !strings.Contains(err.Error(), "Cannot find context") || ctx.Err() != nil {
 			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
 		}
 	}
