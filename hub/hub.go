@@ -37,7 +37,7 @@ type Config struct {
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
 	// Status makes the data of gpu_status, a JSON object. encoded is what
 	// Encode made of the one node's Moment; it is "null" before the first one,
-	// and with Several. The hub calls it once for each state and audience, when
+	// and for a viewer that sees several nodes. The hub calls it once for each state and audience, when
 	// a viewer connects.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
 	// Refresh reads the nodes whose names wanted allows, for
@@ -117,7 +117,7 @@ type state struct {
 	order     uint64 // of the newest entry
 	number    uint64 // of the newest frame; 0 before the first
 	newer     chan struct{}
-	greetings lazy.Map[auth.Audience, packet]
+	greetings lazy.Map[view, packet]
 }
 
 // An entry is the newest of one node.
@@ -332,16 +332,21 @@ func (h *Hub) encode(m *insight.Moment, to auth.Audience, keep func(*gpu.Device)
 	return data, nil
 }
 
-// greeting is the gpu_status of a state, as an audience may see it.
-func (h *Hub) greeting(s *state, to auth.Audience) (packet, error) {
-	return s.greetings.Get(to, func() (packet, error) {
+// greeting is the gpu_status of a state, for a viewer of that audience that sees
+// one node alone, or all.
+func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
+	return s.greetings.Get(view{to, only}, func() (packet, error) {
+		f := s.fleet
+		if m, ok := f.Node(only); ok {
+			f = m.Alone()
+		}
 		encoded := []byte("null")
-		if len(s.entries) > 0 && !h.cfg.Several {
-			if data := h.Update(s.entries[0].node, to); data != nil {
+		if nodes := f.Nodes(); len(nodes) > 0 && (!h.cfg.Several || only != "") {
+			if data := h.Update(nodes[0].Node, to); data != nil {
 				encoded = data
 			}
 		}
-		data, err := h.cfg.Status(s.fleet, encoded)
+		data, err := h.cfg.Status(f, encoded)
 		if err == nil && len(data) == 0 {
 			err = errNothingEncoded
 		}

@@ -293,6 +293,15 @@ func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	return timestamp(nodes.Time()), nodes.Source()
 }
 
+// Of is the monitor of a fleet: that of a single Moment of several is the monitor
+// of its node alone.
+func (m Monitor) Of(f *insight.Fleet) Monitor {
+	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
+		m.Several, m.Node = false, moments[0].Snapshot.Node
+	}
+	return m
+}
+
 // node is the name of the one node of a fleet, or the monitor's.
 func (m Monitor) node(f *insight.Fleet) string {
 	if nodes := f.Nodes(); len(nodes) == 1 {

@@ -145,7 +145,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var page bytes.Buffer
-	if err := s.cfg.AlertsPage(r.Context(), &page, from); err != nil {
+	if err := s.cfg.AlertsPage(r.Context(), &page, from, nodeOf(r)); err != nil {
 		return fmt.Errorf("render the page of alerts: %w", err)
 	}
 	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ func nodeOf(r *http.Request) string {
 func (s *Server) ofNode(routes http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name, path := r.PathValue("node"), "/"+r.PathValue("path")
-		if nodeOf(r) != "" || !aboutANode(path) {
+		if nodeOf(r) != "" || ofAll(path) {
 			return s.notFound(w, r)
 		}
 		f := s.cfg.Newest()
@@ -44,14 +45,15 @@ func (s *Server) ofNode(routes http.Handler) handler {
 	}
 }
 
-// aboutANode reports whether an address has something to say of one node.
-func aboutANode(path string) bool {
-	for _, prefix := range []string{"/api/gpu/", "/gpu/", "/api/v1/", "/api/alerts"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return path == "/"
+// ofAll reports whether an address is about the program, not about a node.
+func ofAll(path string) bool {
+	return slices.ContainsFunc([]string{"/node/", "/metrics", "/health", "/api/health"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// socket answers with the WebSocket.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	s.cfg.WS(w, r, nodeOf(r))
+	return nil
 }
 
 // fleet is what a request is about: the newest Moments of all nodes, or that of
@@ -137,15 +139,8 @@ func (s *Server) summary() handler {
 	}, revalidate)
 }
 
-// monitor is what gpuwhy says of itself to who asks for those Moments: below
-// /node/{node} it is the monitor of that node.
-func (s *Server) monitor(f *insight.Fleet) contract.Monitor {
-	m := s.cfg.Monitor
-	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
-		m.Several, m.Node = false, moments[0].Snapshot.Node
-	}
-	return m
-}
+// monitor is what gpuwhy says of itself to who asks for those Moments.
+func (s *Server) monitor(f *insight.Fleet) contract.Monitor { return s.cfg.Monitor.Of(f) }
 
 // past answers with the recent past: of all devices, or of those that the
 // request names.

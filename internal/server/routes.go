@@ -65,7 +65,7 @@ func (s *Server) routes() []route {
 		s.page("/redoc", rendered(s.referencePage)),
 		s.page("/gpu/{id}", s.devicePage),
 
-		{http.MethodGet, "/ws", auth.Read, s.cfg.WS, nil}, // AsyncAPI describes it
+		{http.MethodGet, "/ws", auth.Read, s.handle(s.socket), nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary(), tagLive, "getSummary", "Totals of the newest snapshot, and why",
 			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
 			ok("The totals.", contract.Summary{}, "summary")),
