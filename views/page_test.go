@@ -601,7 +601,7 @@ func TestSeveralNodes(t *testing.T) {
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)
-	if p.Node != "2 nodes" || len(p.Tiles) != 9 || p.Tiles[8].Title != a.Node+" GPU\u00a00" || p.Host != nil || p.Machine != "" {
+	if p.Node != "2 nodes" || len(p.Tiles) != 9 || p.Tiles[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d tiles, the last is %q", p.Node, len(p.Tiles), p.Tiles[len(p.Tiles)-1].Title)
 	}
 	if got := p.Processes[len(p.Processes)-1].GPU; got != a.Node+"/0" {
