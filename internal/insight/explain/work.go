@@ -149,6 +149,7 @@ func Culprits(list []gpu.Process) []gpu.Process {
 
 // culprits are those of Culprits, in the list itself.
 func culprits(list []gpu.Process) []*gpu.Process {
+	share := func(p *gpu.Process) float64 { return highest(processShare(p), 0) }
 	found := those(list, func(p *gpu.Process) bool { return share(p) > 0 })
 	if len(found) == 0 {
 		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
@@ -171,16 +172,4 @@ func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 		}
 	}
 	return out
-}
-
-// share is the largest of a process's engine shares that can be trusted; 0
-// where it has none.
-func share(p *gpu.Process) gpu.Percent {
-	var most gpu.Percent
-	for _, r := range []gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder} {
-		if v, ok := r.Trusted(); ok {
-			most = max(most, v)
-		}
-	}
-	return most
 }
