@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Example is a made-up machine: for the gallery, and for tests. Nothing of
@@ -13,8 +14,8 @@ import (
 type Example struct {
 	Name     string
 	Why      string
-	Causes   []Cause       // behind Why
-	Snapshot *gpu.Snapshot // nil: no reading yet
+	Causes   []explain.Cause // behind Why
+	Snapshot *gpu.Snapshot   // nil: no reading yet
 }
 
 // Examples are machines in the states that a page can meet, at the time now.
@@ -37,36 +38,36 @@ func Examples(now time.Time) []Example {
 }
 
 // exampleCauses are what an example's sentence could rest on.
-func exampleCauses(e *Example, now time.Time) []Cause {
+func exampleCauses(e *Example, now time.Time) []explain.Cause {
 	first, _, _ := strings.Cut(e.Why, ";")
-	cause := Cause{ID: "starting", Sentence: strings.TrimSuffix(first, ".") + ".", Certainty: "high"}
+	cause := explain.Cause{ID: "starting", Sentence: strings.TrimSuffix(first, ".") + ".", Confidence: explain.High}
 	if e.Snapshot == nil {
-		return []Cause{cause}
+		return []explain.Cause{cause}
 	}
 	if len(e.Snapshot.Devices) == 0 {
 		cause.ID, cause.Since, cause.Advice = "no_gpu", now.Add(-20*time.Minute), "Install the driver, or check that nvidia-smi runs on this machine."
-		cause.Evidence = []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", cause.Since, false}}
-		return []Cause{cause}
+		cause.Evidence = []explain.Evidence{{Name: "failed: nvml", Text: "libnvidia-ml.so.1 was not found", At: cause.Since}}
+		return []explain.Cause{cause}
 	}
 	d := &e.Snapshot.Devices[0]
-	cause.ID, cause.Node, cause.UUID, cause.Since = "work:"+d.UUID, d.Node, d.UUID, now.Add(-134*time.Minute)
+	cause.ID, cause.Kind, cause.Device, cause.Since = "work:"+d.UUID, explain.Work, d, now.Add(-134*time.Minute)
 	cause.Advice = "End it, or let it run with less power (nvidia-smi -pl)."
-	cause.Evidence = []Evidence{
-		{"utilization", show(num(d.Utilization.GPU), percent).Text, now, false},
-		{"temperature", show(num(d.Thermal.GPU), celsius).Text, now, false},
-		{"power draw", show(num(d.Power.Draw), watts).Text, now, false},
-		{"work began", moment(cause.Since), cause.Since, true},
+	cause.Evidence = []explain.Evidence{
+		{Name: "utilization", Text: show(num(d.Utilization.GPU), percent).Text, At: now},
+		{Name: "temperature", Text: show(num(d.Thermal.GPU), celsius).Text, At: now},
+		{Name: "power draw", Text: show(num(d.Power.Draw), watts).Text, At: now},
+		{Name: "work began", Text: moment(cause.Since), At: cause.Since, Moment: true},
 	}
-	return []Cause{
-		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Certainty: "high", Advice: "Start gpuwhy with --show-commands."},
+	return []explain.Cause{
+		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Confidence: explain.High, Advice: "Start gpuwhy with --show-commands."},
 		cause,
 		{
-			ID: "limited_by_power:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "medium",
+			ID: "limited_by_power:" + d.UUID, Device: d, Confidence: explain.Medium,
 			Sentence: "GPU 0 is at its power limit, which holds its clocks down.",
-			Evidence: []Evidence{{"clocks held down by", "the power limit", now, false}},
+			Evidence: []explain.Evidence{{Name: "clocks held down by", Text: "the power limit", At: now}},
 		},
 		{
-			ID: "not_knowable:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "low",
+			ID: "not_knowable:" + d.UUID, Device: d, Confidence: explain.Low,
 			Sentence: "What can't be told: the temperature of its memory, which this product does not report.",
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // A Gallery is a document with every component in every state, of made-up
@@ -96,11 +97,9 @@ func newGallery(now time.Time) gallery {
 		g.Cards = append(g.Cards, newTile(&d, "/", now))
 	}
 	g.Causes = newCauses(Examples(now)[0].Causes, now)
-	g.Uses = newUses(&one.Devices[0], &Attribution{
-		Method:      "sm_share",
-		Memory:      Split[gpu.Bytes]{Processes: gpu.Of(gpu.Bytes(15 << 30)), Orphans: gpu.Of(gpu.Bytes(3 << 30)), Rest: gpu.Of(gpu.Bytes(500 << 20)), Coverage: gpu.Of[gpu.Percent](97.4), Reason: "the driver keeps it for itself"},
-		Power:       Split[gpu.Watts]{Idle: gpu.Of[gpu.Watts](22), Processes: gpu.Of[gpu.Watts](301), Rest: gpu.Of[gpu.Watts](89), Coverage: gpu.Of[gpu.Percent](78.4), Reason: "processes of another pid namespace are not listed"},
-		Utilization: Split[gpu.Percent]{},
+	g.Uses = newUses(&one.Devices[0], &attribute.Attribution{
+		Memory: attribute.Memory{Processes: gpu.Of(gpu.Bytes(15 << 30)), Orphans: gpu.Of(gpu.Bytes(3 << 30)), Remainder: gpu.Of(gpu.Bytes(500 << 20)), Coverage: gpu.Of[gpu.Percent](97.4), Reason: attribute.ReasonDriver},
+		Power:  attribute.Power{Method: attribute.BySM, Idle: gpu.Of[gpu.Watts](22), Processes: gpu.Of[gpu.Watts](301), Remainder: gpu.Of[gpu.Watts](89), Coverage: gpu.Of[gpu.Percent](78.4), Reason: attribute.ReasonNamespace},
 	})
 	g.Facts = newFacts(&one.Devices[0])
 	g.AlertPage = NewAlertsPage(exampleAlerts(now))

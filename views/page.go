@@ -11,13 +11,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Input is all that a page is made of.
 type Input struct {
-	Nodes   gpu.Nodes // the newest snapshots; none before the first reading
-	Why     string    // the answer to the page's question, in one sentence
-	Causes  []Cause   // those behind the answer, in their order; on a GPU's own page those of that GPU
+	Nodes   gpu.Nodes       // the newest snapshots; none before the first reading
+	Why     string          // the answer to the page's question, in one sentence
+	Causes  []explain.Cause // those behind the answer, in their order; on a GPU's own page those of that GPU
 	Version string
 	// Node and Source are what was asked for. The snapshots, once there are any,
 	// have what is true.
@@ -28,7 +30,7 @@ type Input struct {
 	Asset          func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
-	Attribution func(*gpu.Device) Attribution
+	Attribution func(*gpu.Device) *attribute.Attribution
 	// Kept reports whether the recent past has a reading of that metric of those
 	// devices (nil: of any). It is nil where there is no recent past.
 	Kept   func(metric string, of []*gpu.Device) bool
@@ -223,7 +225,7 @@ func NewPage(in Input) Page {
 	shown := standingOut(devices)
 	for _, d := range shown {
 		t := newTile(d, in.BasePath, now)
-		t.Answer = lead != nil && len(devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
+		t.Answer = lead != nil && len(devices) > 1 && same(d, lead)
 		p.Tiles = append(p.Tiles, t)
 	}
 	p.Charts = newCharts(in, shown)
@@ -241,10 +243,9 @@ func NewPage(in Input) Page {
 // NewDevicePage makes the view model of the page of one device, which is in the
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
-	of := func(node, uuid string) bool { return node == d.Node && uuid == d.UUID }
 	in.only = d
-	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return !of(a.Node, a.UUID) })
-	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c Cause) bool { return !of(c.Node, c.UUID) })
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.Node != d.Node || a.UUID != d.UUID })
+	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.Device == nil || !same(c.Device, d) })
 	if kept := in.Kept; kept != nil {
 		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
 	}
@@ -262,8 +263,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	p.FormsOn = "gpu/" + d.UUID
 	p.Alerts = newAlertRows(&in, p.FormsOn)
 	if in.Attribution != nil {
-		a := in.Attribution(d)
-		p.Device.Uses = newUses(d, &a)
+		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
 	p.Totals, p.Host, p.Machine = nil, nil, ""

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -228,8 +230,8 @@ func TestProcessRow(t *testing.T) {
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
-	if diff := cmp.Diff(want, newProcesses(devicesOf(s), func(*gpu.Device) Attribution {
-		return Attribution{ProcessPower: []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}}
+	if diff := cmp.Diff(want, newProcesses(devicesOf(s), func(*gpu.Device) *attribute.Attribution {
+		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
 	}, noon)); diff != "" {
 		t.Error(diff)
 	}
@@ -545,16 +547,18 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 // The tile of the GPU that the sentence is about stands out, if it is one of
 // several and has something to explain.
 func TestTheAnswersTile(t *testing.T) {
-	cause := func(kind string) Cause { return Cause{ID: kind + ":GPU-1", Node: "n", UUID: "GPU-1", Sentence: "why"} }
 	first, second := *device(func(*gpu.Device) {}), *device(func(d *gpu.Device) { d.UUID = "GPU-2" })
+	cause := func(kind explain.Kind) explain.Cause {
+		return explain.Cause{Kind: kind, Device: &first, Sentence: "why"}
+	}
 	for name, c := range map[string]struct {
 		devices []gpu.Device
-		causes  []Cause
+		causes  []explain.Cause
 		want    string
 	}{
-		"work":     {[]gpu.Device{second, first}, []Cause{{ID: "note:0"}, cause("work")}, "GPU-1"},
-		"idle":     {[]gpu.Device{second, first}, []Cause{cause("idle")}, ""},
-		"one GPU":  {[]gpu.Device{first}, []Cause{cause("work")}, ""},
+		"work":     {[]gpu.Device{second, first}, []explain.Cause{{ID: "note:0"}, cause(explain.Work)}, "GPU-1"},
+		"idle":     {[]gpu.Device{second, first}, []explain.Cause{cause(explain.Idle)}, ""},
+		"one GPU":  {[]gpu.Device{first}, []explain.Cause{cause(explain.Work)}, ""},
 		"no cause": {[]gpu.Device{second, first}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

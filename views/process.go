@@ -8,6 +8,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // A Process is one row of the process table.
@@ -83,16 +84,16 @@ var processFacts = []struct {
 }
 
 // newProcesses are all processes. attribution may be nil; see [Input].
-func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) Attribution, now time.Time) []Process {
+func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) *attribute.Attribution, now time.Time) []Process {
 	var out []Process
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
-		watts := make([]gpu.Reading[gpu.Watts], len(list))
+		shares := make([]attribute.Share, len(list))
 		if attribution != nil {
-			watts = attribution(d).ProcessPower
+			shares = attribution(d).Shares
 		}
 		for j := range list {
-			out = append(out, newProcess(d, &list[j], watts[j], now))
+			out = append(out, newProcess(d, &list[j], shares[j].Power, now))
 		}
 	}
 	return out

@@ -16,7 +16,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
@@ -54,58 +53,14 @@ func (p *Pages) Serve(on *server.Config) {
 
 func (p *Pages) dashboard(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error {
 	in := p.input(f, node)
-	in.Why, in.Causes = f.Answer().Sentence, newCauses(f.Answer().Main())
+	in.Why, in.Causes = f.Answer().Sentence, f.Answer().Main()
 	return views.NewPage(in).Render(ctx, w)
 }
 
 func (p *Pages) device(ctx context.Context, w io.Writer, of insight.Part) error {
 	in := p.input(of.Alone(), "")
-	in.Causes = newCauses(of.Why.Causes)
+	in.Causes = of.Why.Causes
 	return views.NewDevicePage(in, of.Device).Render(ctx, w)
-}
-
-// attribution says whose a device's memory, work and watts are.
-func attribution(f *insight.Fleet) func(*gpu.Device) views.Attribution {
-	return func(d *gpu.Device) views.Attribution {
-		part, ok := f.Device(d.Node, d.UUID)
-		if !ok {
-			return views.Attribution{}
-		}
-		a := part.Attribution
-		m, u, p := &a.Memory, &a.Utilization, &a.Power
-		out := views.Attribution{
-			Method:       string(p.Method),
-			Memory:       views.Split[gpu.Bytes]{Processes: m.Processes, Orphans: m.Orphans, Rest: m.Remainder, Coverage: m.Coverage, Reason: inWords(m.Reason)},
-			Utilization:  views.Split[gpu.Percent]{Processes: u.Processes, Rest: u.Remainder, Coverage: u.Coverage, Reason: inWords(u.Reason)},
-			Power:        views.Split[gpu.Watts]{Idle: p.Idle, Processes: p.Processes, Rest: p.Remainder, Coverage: p.Coverage, Reason: inWords(p.Reason)},
-			ProcessPower: make([]gpu.Reading[gpu.Watts], len(a.Shares)),
-		}
-		for i := range a.Shares {
-			out.ProcessPower[i] = a.Shares[i].Power
-		}
-		return out
-	}
-}
-
-func inWords(r attribute.Reason) string {
-	advice := r.Advice()
-	return advice.Text()
-}
-
-// newCauses are the causes as pages take them.
-func newCauses(causes []explain.Cause) []views.Cause {
-	out := make([]views.Cause, len(causes))
-	for i := range causes {
-		c := &causes[i]
-		out[i] = views.Cause{ID: c.ID, Sentence: c.Sentence, Certainty: c.Confidence.String(), Since: c.Since, Advice: c.Advice}
-		if c.Device != nil {
-			out[i].Node, out[i].UUID = c.Device.Node, c.Device.UUID
-		}
-		for _, e := range c.Evidence {
-			out[i].Evidence = append(out[i].Evidence, views.Evidence{Name: e.Name, Text: e.Text, At: e.At, Moment: e.Moment})
-		}
-	}
-	return out
 }
 
 // input is what pages of those Moments are made of, but for why it is so.
@@ -121,8 +76,11 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		BasePath:       p.cfg.BasePath,
 		Asset:          p.URL,
 		Now:            time.Now(),
-		Attribution:    attribution(f),
-		Kept:           p.kept,
+		Attribution: func(d *gpu.Device) *attribute.Attribution {
+			part, _ := f.Device(d.Node, d.UUID)
+			return part.Attribution
+		},
+		Kept: p.kept,
 	}
 	for _, a := range p.cfg.Alerts.Standing() {
 		if node != "" && a.Device.Node != node {
