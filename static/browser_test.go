@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
@@ -46,7 +47,7 @@ type site struct {
 	why      string
 	alerts   []contract.Alert
 	causes   []explain.Cause // of the first paint, in place of the snapshot's
-	standing []views.Alert   // in the first paint
+	standing []alert.Alert   // in the first paint
 	viewers  map[*websocket.Conn]chan struct{}
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
@@ -136,7 +137,9 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	if s.causes != nil {
 		in.Causes = s.causes
 	}
-	in.Attribution = func(d *gpu.Device) *attribute.Attribution { return new(attribute.Of(d, attribute.ForeignPIDs(s.snapshot))) }
+	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
+		return new(attribute.Of(d, attribute.ForeignPIDs(s.snapshot)))
+	}
 	in.Kept = s.kept
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {

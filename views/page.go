@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
@@ -34,8 +35,8 @@ type Input struct {
 	// Kept reports whether the recent past has a reading of that metric of those
 	// devices (nil: of any). It is nil where there is no recent past.
 	Kept   func(metric string, of []*gpu.Device) bool
-	Alerts []Alert   // those that fire
-	Now    time.Time // the server's clock
+	Alerts []alert.Alert // those that fire
+	Now    time.Time     // the server's clock
 
 	only *gpu.Device // that the page is about; nil: all
 }
@@ -244,7 +245,7 @@ func NewPage(in Input) Page {
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.only = d
-	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return a.Node != d.Node || a.UUID != d.UUID })
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool { return a.Device.Node != d.Node || a.Device.UUID != d.UUID })
 	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.Device == nil || !same(c.Device, d) })
 	if kept := in.Kept; kept != nil {
 		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
@@ -422,7 +423,7 @@ const mostAlerts = 100
 // newAlertRows are the alerts of the page that forms call page.
 func newAlertRows(in *Input, page string) []AlertRow {
 	sorted := sortedAlerts(in.Alerts)
-	return each(sorted[:min(len(sorted), mostAlerts)], func(a *Alert) AlertRow { return newAlertRow(a, in, page) })
+	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow { return newAlertRow(a, in, page) })
 }
 
 // each makes a row of each element of a list.
@@ -436,9 +437,10 @@ func each[T, Row any](list []T, row func(*T) Row) []Row {
 
 // sortedAlerts puts what matters most first, and of that what has been so for
 // longest.
-func sortedAlerts(alerts []Alert) []Alert {
-	return slices.SortedStableFunc(slices.Values(alerts), func(a, b Alert) int {
-		return cmp.Or(severity(b.Severity)-severity(a.Severity), a.Since.Compare(b.Since))
+func sortedAlerts(alerts []alert.Alert) []alert.Alert {
+	severity := func(a *alert.Alert) int { return slices.Index(alert.Severities(), a.Severity) }
+	return slices.SortedStableFunc(slices.Values(alerts), func(a, b alert.Alert) int {
+		return cmp.Or(severity(&b)-severity(&a), a.Since.Compare(b.Since))
 	})
 }
 
@@ -454,12 +456,10 @@ func moreAlerts(n int) string {
 	}
 }
 
-func severity(name string) int { return slices.Index([]string{"info", "warning", "critical"}, name) }
-
 // alertLabel is an alert in a word or two.
-func alertLabel(a Alert) string {
-	if a.State != "firing" {
-		return say("alert " + a.State)
+func alertLabel(a *alert.Alert) string {
+	if a.State != alert.Firing {
+		return say("alert " + string(a.State))
 	}
-	return cmp.Or(say("alert "+a.Rule), say("alert "+a.Severity))
+	return cmp.Or(say("alert "+a.Rule), severityName(a.Severity))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
@@ -326,7 +327,7 @@ func TestPageWithoutGPU(t *testing.T) {
 func TestPageOfEight(t *testing.T) {
 	s := exampleEight(noon)
 	in := input(s, "why")
-	in.Alerts = []Alert{
+	in.Alerts = []alert.Alert{
 		{ID: "a1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)},
 		{ID: "a2", Rule: "lost", Severity: "critical", State: "firing", Message: "GPU 6 is lost", Since: noon},
 		{ID: "a3", Rule: "hot", Severity: "warning", State: "no_data", Message: "GPU 5 was hot", Since: noon.Add(-time.Hour)},

@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +85,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		if node != "" && a.Device.Node != node {
 			continue
 		}
-		in.Alerts = append(in.Alerts, newViewAlert(&a))
+		in.Alerts = append(in.Alerts, a)
 	}
 	return in
 }
@@ -102,81 +101,30 @@ func (p *Pages) kept(metric string, of []*gpu.Device) bool {
 	})
 }
 
-func newViewAlert(a *alert.Alert) views.Alert {
-	out := views.Alert{
-		ID: a.ID, Rule: a.Rule, Severity: string(a.Severity), State: string(a.State),
-		GPU: a.Device.Index, Node: a.Device.Node, UUID: a.Device.UUID, Message: a.Message, Advice: a.Advice,
-		Since: a.Since, At: a.Time, SilencedUntil: a.SilencedUntil,
-	}
-	if by := a.Acknowledged; by != nil {
-		out.Acknowledged = &views.Note{By: by.By, Comment: by.Comment}
-	}
-	return out
-}
-
 // alerts writes the page of alerts.
 func (p *Pages) alerts(ctx context.Context, w io.Writer, from int) error {
 	f := p.cfg.Newest()
-	in := views.AlertsInput{Input: p.input(f, ""), From: from}
-	in.Explain = func(a *views.Alert) {
-		of, ok := f.Device(a.Node, a.UUID)
+	in := views.AlertsInput{
+		Input: p.input(f, ""), From: from,
+		Past: p.cfg.Alerts.Past(), Silences: p.cfg.Alerts.Silences(), Rules: p.cfg.Alerts.Rules(),
+	}
+	in.Explain = func(a *alert.Alert) (why, advice string) {
+		of, ok := f.Device(a.Device.Node, a.Device.UUID)
 		if !ok {
-			return
+			return "", ""
 		}
-		a.Why = of.Why.Sentence
-		if a.Advice == "" && len(of.Why.Causes) > 0 {
-			a.Advice = of.Why.Causes[0].Advice
+		if len(of.Why.Causes) > 0 {
+			advice = of.Why.Causes[0].Advice
 		}
-	}
-	for _, a := range p.cfg.Alerts.Past() {
-		in.Past = append(in.Past, newViewAlert(&a))
-	}
-	for _, x := range p.cfg.Alerts.Silences() {
-		in.Silences = append(in.Silences, views.Silence{
-			ID: x.ID, Rule: x.Rule, Node: x.Node, GPU: x.GPU, Note: views.Note{By: x.By, Comment: x.Comment}, Until: x.Until,
-		})
-	}
-	for _, r := range p.cfg.Alerts.Rules() {
-		in.Rules = append(in.Rules, newViewRule(&r))
+		return of.Why.Sentence, advice
 	}
 	for _, t := range p.cfg.Targets() {
 		in.Targets = append(in.Targets, views.Target{
-			Name: t.Name, Service: t.Service, Severity: string(t.Severity), Queued: t.Queued,
+			Name: t.Name, Service: t.Service, Severity: t.Severity, Queued: t.Queued,
 			LastSuccess: t.LastSuccess, LastError: t.LastError, FailingSince: t.FailingSince,
 		})
 	}
 	return views.NewAlertsPage(in).Render(ctx, w)
-}
-
-func newViewRule(r *alert.Rule) views.Rule {
-	out := views.Rule{
-		Name: r.Name, Watch: string(r.Watch), Severity: string(r.Severity), Enabled: r.Enabled,
-		Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
-		Hold: r.Hold, Clear: r.Clear, Cooldown: r.Cooldown, Repeat: r.Repeat, Targets: r.Targets,
-	}
-	if !r.Watch.Condition() {
-		out.Threshold = gpu.Of(r.Threshold)
-	}
-	for _, of := range []struct {
-		what string
-		list []string
-	}{
-		{"machine ", r.Scope.Nodes}, {"GPU ", r.Scope.GPUs}, {"user ", r.Scope.Users}, {"process ", r.Scope.Processes},
-		{"XID ", numerals(r.Codes)}, {"all XIDs but ", numerals(r.IgnoreCodes)},
-	} {
-		if len(of.list) > 0 {
-			out.Scope = append(out.Scope, of.what+strings.Join(of.list, " or "))
-		}
-	}
-	return out
-}
-
-func numerals(numbers []int) []string {
-	out := make([]string, len(numbers))
-	for i, n := range numbers {
-		out[i] = strconv.Itoa(n)
-	}
-	return out
 }
 
 // Problem writes what a browser sees instead of an error.
