@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/views"
@@ -165,7 +164,7 @@ func TestMomentsAreTheReadersAtOnce(t *testing.T) {
 	site := newSite(t, e.Snapshot, e.Why)
 	site.causes = e.Causes
 	site.setRefuse(true)
-	site.standing = []alert.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Device: gpu.Identity{UUID: e.Snapshot.Devices[0].UUID}, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
+	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", UUID: e.Snapshot.Devices[0].UUID, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
 	tab := browsertest.Open(t, 1440, 900)
 	readIn(t, tab, "de-DE", "Europe/Berlin")
 	for path, want := range map[string][]string{

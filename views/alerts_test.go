@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
 func TestAlertsPage(t *testing.T) {
@@ -62,7 +61,7 @@ func TestNothingFires(t *testing.T) {
 		"Nothing fires, and no GPU can be read.":                exampleNone(noon),
 		"Nothing fires.":                                        exampleOne(noon),
 	} {
-		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []alert.Rule{{Name: "hot", Enabled: true}}})
+		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []Rule{{Name: "hot", Enabled: true}}})
 		if p.Sentence != want || p.RuleCount != "1 rule is in force" || p.Title != "Alerts · gpuwhy" {
 			t.Errorf("%q, %q, %q, want %q", p.Sentence, p.RuleCount, p.Title, want)
 		}
@@ -93,7 +92,7 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 		d.Node:       "every rule · GPU 0",
 		"other-desk": "every rule · GPUs " + d.UUID + " · machine other-desk",
 	} {
-		if got := newSilence(&alert.Silence{GPU: d.UUID, Node: node}, &in).Of; strings.ReplaceAll(got, nbsp, " ") != want {
+		if got := newSilence(&Silence{GPU: d.UUID, Node: node}, &in).Of; strings.ReplaceAll(got, nbsp, " ") != want {
 			t.Errorf("of %q: %q, want %q", node, got, want)
 		}
 	}
@@ -104,13 +103,13 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 func TestManyAlerts(t *testing.T) {
 	in := AlertsInput{Input: Input{Nodes: gpu.Nodes{exampleOne(noon)}, Now: noon, BasePath: "/gpus/", Asset: asset}}
 	for i := range 2345 {
-		in.Alerts = append(in.Alerts, alert.Alert{ID: strconv.Itoa(i), Rule: "hot", Severity: "info", State: "firing", Since: noon.Add(time.Duration(i) * time.Second), Message: "It is hot."})
+		in.Alerts = append(in.Alerts, Alert{ID: strconv.Itoa(i), Rule: "hot", Severity: "info", State: "firing", Since: noon.Add(time.Duration(i) * time.Second), Message: "It is hot."})
 	}
 	in.Alerts[2000].Severity, in.Alerts[1000].Severity = "critical", "warning"
 	explained := 0
-	in.Explain = func(a *alert.Alert) (why, advice string) {
+	in.Explain = func(a *Alert) {
 		explained++
-		return "Why " + a.ID + ".", ""
+		a.Why = "Why " + a.ID + "."
 	}
 	for _, tt := range []struct {
 		from                  int

@@ -6,26 +6,20 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 func TestCauses(t *testing.T) {
-	of := func(node, uuid string) *gpu.Device {
-		return &gpu.Device{Identity: gpu.Identity{Node: node, UUID: uuid}}
-	}
-	causes := []explain.Cause{
-		{ID: "note:0", Sentence: "Of the machine.", Confidence: explain.High},
-		{ID: "work:GPU-1", Device: of("n", "GPU-1"), Sentence: "p keeps it busy.", Confidence: explain.Medium, Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []explain.Evidence{
-			{Name: "power draw", Text: "431\u00a0W", At: noon},
-			{Name: "read a second ago", Text: "1", At: noon.Add(-time.Second)},
-			{Name: "work began", Text: "11:58:30 UTC", At: noon.Add(-90 * time.Second), Moment: true},
-			{Name: "when is not known", Text: "2", At: time.Time{}},
+	causes := []Cause{
+		{ID: "note:0", Sentence: "Of the machine.", Certainty: "high"},
+		{ID: "work:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "p keeps it busy.", Certainty: "medium", Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []Evidence{
+			{"power draw", "431\u00a0W", noon, false},
+			{"read a second ago", "1", noon.Add(-time.Second), false},
+			{"work began", "11:58:30 UTC", noon.Add(-90 * time.Second), true},
+			{"when is not known", "2", time.Time{}, false},
 		}},
-		{ID: "limited_by_heat:GPU-1", Device: of("n", "GPU-1"), Sentence: "\u202eIt is hot.", Confidence: explain.Low},
-		{ID: "idle:GPU-1", Device: of("other", "GPU-1"), Sentence: "Another machine's.", Confidence: explain.High},
-		{ID: "idle:GPU-2", Device: of("n", "GPU-2"), Sentence: "Another GPU's.", Confidence: explain.High},
+		{ID: "limited_by_heat:GPU-1", Node: "n", UUID: "GPU-1", Sentence: "\u202eIt is hot.", Certainty: "low"},
+		{ID: "idle:GPU-1", Node: "other", UUID: "GPU-1", Sentence: "Another machine's.", Certainty: "high"},
+		{ID: "idle:GPU-2", Node: "n", UUID: "GPU-2", Sentence: "Another GPU's.", Certainty: "high"},
 	}
 	want := []CauseRow{
 		{
@@ -52,10 +46,10 @@ func TestCauses(t *testing.T) {
 func TestEvidenceOnPages(t *testing.T) {
 	s := exampleEight(noon)
 	in := input(s, "The whole machine.")
-	in.Causes = []explain.Cause{
-		{ID: "a", Sentence: "Of the machine.", Confidence: explain.High},
-		{ID: "b", Device: &s.Devices[0], Sentence: "Of the first.", Confidence: explain.High, Evidence: []explain.Evidence{{Name: "<i>", Text: "</ul>", At: noon}}},
-		{ID: "c", Device: &s.Devices[1], Sentence: "Of the second.", Confidence: explain.High},
+	in.Causes = []Cause{
+		{ID: "a", Sentence: "Of the machine.", Certainty: "high"},
+		{ID: "b", Node: s.Node, UUID: s.Devices[0].UUID, Sentence: "Of the first.", Certainty: "high", Evidence: []Evidence{{"<i>", "</ul>", noon, false}}},
+		{ID: "c", Node: s.Node, UUID: s.Devices[1].UUID, Sentence: "Of the second.", Certainty: "high"},
 	}
 	html := render(t, NewPage(in))
 	for _, part := range []string{`id="why">The whole machine.</p>`, `<details class="evidence" id="evidence"><summary>`, "Of the first.", "Of the machine.", "&lt;i&gt;", "&lt;/ul&gt;"} {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Example is a made-up machine: for the gallery, and for tests. Nothing of
@@ -14,8 +13,8 @@ import (
 type Example struct {
 	Name     string
 	Why      string
-	Causes   []explain.Cause // behind Why
-	Snapshot *gpu.Snapshot   // nil: no reading yet
+	Causes   []Cause       // behind Why
+	Snapshot *gpu.Snapshot // nil: no reading yet
 }
 
 // Examples are machines in the states that a page can meet, at the time now.
@@ -38,36 +37,36 @@ func Examples(now time.Time) []Example {
 }
 
 // exampleCauses are what an example's sentence could rest on.
-func exampleCauses(e *Example, now time.Time) []explain.Cause {
+func exampleCauses(e *Example, now time.Time) []Cause {
 	first, _, _ := strings.Cut(e.Why, ";")
-	cause := explain.Cause{ID: "starting", Sentence: strings.TrimSuffix(first, ".") + ".", Confidence: explain.High}
+	cause := Cause{ID: "starting", Sentence: strings.TrimSuffix(first, ".") + ".", Certainty: "high"}
 	if e.Snapshot == nil {
-		return []explain.Cause{cause}
+		return []Cause{cause}
 	}
 	if len(e.Snapshot.Devices) == 0 {
 		cause.ID, cause.Since, cause.Advice = "no_gpu", now.Add(-20*time.Minute), "Install the driver, or check that nvidia-smi runs on this machine."
-		cause.Evidence = []explain.Evidence{{Name: "failed: nvml", Text: "libnvidia-ml.so.1 was not found", At: cause.Since}}
-		return []explain.Cause{cause}
+		cause.Evidence = []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", cause.Since, false}}
+		return []Cause{cause}
 	}
 	d := &e.Snapshot.Devices[0]
-	cause.ID, cause.Kind, cause.Device, cause.Since = "work:"+d.UUID, explain.Work, d, now.Add(-134*time.Minute)
+	cause.ID, cause.Node, cause.UUID, cause.Since = "work:"+d.UUID, d.Node, d.UUID, now.Add(-134*time.Minute)
 	cause.Advice = "End it, or let it run with less power (nvidia-smi -pl)."
-	cause.Evidence = []explain.Evidence{
-		{Name: "utilization", Text: show(num(d.Utilization.GPU), percent).Text, At: now},
-		{Name: "temperature", Text: show(num(d.Thermal.GPU), celsius).Text, At: now},
-		{Name: "power draw", Text: show(num(d.Power.Draw), watts).Text, At: now},
-		{Name: "work began", Text: moment(cause.Since), At: cause.Since, Moment: true},
+	cause.Evidence = []Evidence{
+		{"utilization", show(num(d.Utilization.GPU), percent).Text, now, false},
+		{"temperature", show(num(d.Thermal.GPU), celsius).Text, now, false},
+		{"power draw", show(num(d.Power.Draw), watts).Text, now, false},
+		{"work began", moment(cause.Since), cause.Since, true},
 	}
-	return []explain.Cause{
-		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Confidence: explain.High, Advice: "Start gpuwhy with --show-commands."},
+	return []Cause{
+		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Certainty: "high", Advice: "Start gpuwhy with --show-commands."},
 		cause,
 		{
-			ID: "limited_by_power:" + d.UUID, Device: d, Confidence: explain.Medium,
+			ID: "limited_by_power:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "medium",
 			Sentence: "GPU 0 is at its power limit, which holds its clocks down.",
-			Evidence: []explain.Evidence{{Name: "clocks held down by", Text: "the power limit", At: now}},
+			Evidence: []Evidence{{"clocks held down by", "the power limit", now, false}},
 		},
 		{
-			ID: "not_knowable:" + d.UUID, Device: d, Confidence: explain.Low,
+			ID: "not_knowable:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "low",
 			Sentence: "What can't be told: the temperature of its memory, which this product does not report.",
 		},
 	}

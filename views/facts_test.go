@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
 // factOf finds a fact by its path.
@@ -114,12 +113,12 @@ func TestDevicePage(t *testing.T) {
 	s := exampleEight(noon)
 	in := input(s, "why")
 	own, other := s.Devices[1].UUID, s.Devices[0].UUID
-	in.Alerts = []alert.Alert{
-		{ID: "a", Device: gpu.Identity{Index: 0, Node: "dgx-07", UUID: other}, Message: "of GPU 0", Since: noon},
-		{ID: "b", Device: gpu.Identity{Index: 1, Node: "dgx-07", UUID: own}, Message: "of GPU 1", Since: noon},
-		{ID: "c", Device: gpu.Identity{Index: 1, Node: "dgx-08", UUID: "GPU-of-another-machine"}, Message: "of its GPU 1", Since: noon},
-		{ID: "d", Device: gpu.Identity{Index: 1, Node: "dgx-08", UUID: own}, Message: "of another machine", Since: noon},
-		{ID: "e", Device: gpu.Identity{Index: 1, Node: "dgx-07"}, Message: "of the machine", Since: noon},
+	in.Alerts = []Alert{
+		{ID: "a", GPU: 0, Node: "dgx-07", UUID: other, Message: "of GPU 0", Since: noon},
+		{ID: "b", GPU: 1, Node: "dgx-07", UUID: own, Message: "of GPU 1", Since: noon},
+		{ID: "c", GPU: 1, Node: "dgx-08", UUID: "GPU-of-another-machine", Message: "of its GPU 1", Since: noon},
+		{ID: "d", GPU: 1, Node: "dgx-08", UUID: own, Message: "of another machine", Since: noon},
+		{ID: "e", GPU: 1, Node: "dgx-07", Message: "of the machine", Since: noon},
 	}
 	p := NewDevicePage(in, &s.Devices[1])
 	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Tiles) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // A Gallery is a document with every component in every state, of made-up
@@ -83,13 +81,13 @@ func newGallery(now time.Time) gallery {
 	one, eight, none := exampleOne(now), exampleEight(now), exampleNone(now)
 	g := gallery{
 		Totals: newTotals(devicesOf(eight)),
-		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []alert.Alert{
+		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []Alert{
 			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 97 % busy; 42 s ago it rose above 50 %. python (pid 48213, alice) keeps it busy."},
 			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost, the driver no longer finds it; this began 60 s ago."},
 			{ID: "3", Rule: "hot", Severity: "warning", State: "no_data", Since: now.Add(-time.Minute), Message: "GPU 5 (NVIDIA H100 80GB HBM3) now does not report its temperature, so whether this is over can't be told; 60 s ago it rose above 85 °C."},
 			{ID: "4", Rule: "new", Severity: "info", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 7 (NVIDIA H100 80GB HBM3) is new."},
-			{ID: "6", Rule: "hot", Severity: "warning", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 1 h ago it rose above 85 °C.", Acknowledged: &alert.Acknowledgment{By: "<b>ann</b>", Comment: "a new fan is on its way"}},
-			{ID: "7", Rule: "fan_loud", Severity: "info", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) has its fan at 97 %; 1 h ago that rose above 90 %.", Acknowledged: &alert.Acknowledgment{}, SilencedUntil: now.Add(3 * time.Hour)},
+			{ID: "6", Rule: "hot", Severity: "warning", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 1 h ago it rose above 85 °C.", Acknowledged: &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}},
+			{ID: "7", Rule: "fan_loud", Severity: "info", State: "firing", Since: now.Add(-time.Hour), Message: "GPU 1 (NVIDIA H100 80GB HBM3) has its fan at 97 %; 1 h ago that rose above 90 %.", Acknowledged: &Note{}, SilencedUntil: now.Add(3 * time.Hour)},
 		}}, ""), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 2 % busy, no longer above 50 %. The alert is over after 9 min."}),
 		Host: newHostRows(one.Host),
 	}
@@ -98,9 +96,11 @@ func newGallery(now time.Time) gallery {
 		g.Cards = append(g.Cards, newTile(&d, "/", now))
 	}
 	g.Causes = newCauses(Examples(now)[0].Causes, now)
-	g.Uses = newUses(&one.Devices[0], &attribute.Attribution{
-		Memory: attribute.Memory{Processes: gpu.Of(gpu.Bytes(15 << 30)), Orphans: gpu.Of(gpu.Bytes(3 << 30)), Remainder: gpu.Of(gpu.Bytes(500 << 20)), Coverage: gpu.Of[gpu.Percent](97.4), Reason: attribute.ReasonDriver},
-		Power:  attribute.Power{Method: attribute.BySM, Idle: gpu.Of[gpu.Watts](22), Processes: gpu.Of[gpu.Watts](301), Remainder: gpu.Of[gpu.Watts](89), Coverage: gpu.Of[gpu.Percent](78.4), Reason: attribute.ReasonNamespace},
+	g.Uses = newUses(&one.Devices[0], &Attribution{
+		Method:      "sm_share",
+		Memory:      Split[gpu.Bytes]{Processes: gpu.Of(gpu.Bytes(15 << 30)), Orphans: gpu.Of(gpu.Bytes(3 << 30)), Rest: gpu.Of(gpu.Bytes(500 << 20)), Coverage: gpu.Of[gpu.Percent](97.4), Reason: "the driver keeps it for itself"},
+		Power:       Split[gpu.Watts]{Idle: gpu.Of[gpu.Watts](22), Processes: gpu.Of[gpu.Watts](301), Rest: gpu.Of[gpu.Watts](89), Coverage: gpu.Of[gpu.Percent](78.4), Reason: "processes of another pid namespace are not listed"},
+		Utilization: Split[gpu.Percent]{},
 	})
 	g.Facts = newFacts(&one.Devices[0])
 	g.AlertPage = NewAlertsPage(exampleAlerts(now))
@@ -114,33 +114,27 @@ func newGallery(now time.Time) gallery {
 // exampleAlerts is a page of alerts with everything that one can have.
 func exampleAlerts(now time.Time) AlertsInput {
 	uuid := exampleEight(now).Devices[1].UUID
-	hot := alert.Alert{
-		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", Device: gpu.Identity{Index: 1, UUID: uuid}, Since: now.Add(-9 * time.Minute), Time: now,
+	hot := Alert{
+		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", GPU: 1, UUID: uuid, Since: now.Add(-9 * time.Minute), At: now,
 		Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 9 min ago it rose above 85 °C.",
-		Advice:  "look at its fans and at the air around it",
+		Why:     "python (pid 9001, carol) keeps GPU 1 (NVIDIA H100 80GB HBM3) busy at 99 %, 91 °C.", Advice: "look at its fans and at the air around it",
 	}
 	known, gone, over := hot, hot, hot
-	known.ID, known.Severity, known.Acknowledged, known.SilencedUntil = "p2", "warning", &alert.Acknowledgment{By: "<b>ann</b>", Comment: "a new fan is on its way"}, now.Add(30*time.Hour)
-	gone.ID, gone.Severity, gone.State, gone.Device.UUID = "p3", "info", "no_data", ""
-	over.ID, over.State, over.Time = "p4", "resolved", now.Add(-time.Minute)
+	known.ID, known.Severity, known.Acknowledged, known.SilencedUntil = "p2", "warning", &Note{By: "<b>ann</b>", Comment: "a new fan is on its way"}, now.Add(30*time.Hour)
+	gone.ID, gone.Severity, gone.State, gone.Why, gone.UUID = "p3", "info", "no_data", "", ""
+	over.ID, over.State, over.At = "p4", "resolved", now.Add(-time.Minute)
 	dismissed := over
 	dismissed.ID, dismissed.Message = "p5", "GPU 1 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing was reported. Dismissed by hand."
 	return AlertsInput{
-		Input: Input{Nodes: gpu.Nodes{exampleEight(now)}, Alerts: []alert.Alert{hot, known, gone}, Now: now, BasePath: "/"},
-		Past:  []alert.Alert{over, dismissed},
-		Explain: func(a *alert.Alert) (why, advice string) {
-			if a.About() {
-				why = "python (pid 9001, carol) keeps GPU 1 (NVIDIA H100 80GB HBM3) busy at 99 %, 91 °C."
-			}
-			return why, ""
-		},
-		Silences: []alert.Silence{
-			{ID: "s1", Rule: "hot", GPU: uuid, By: known.Acknowledged.By, Comment: known.Acknowledged.Comment, Until: now.Add(30 * time.Hour)},
+		Input: Input{Nodes: gpu.Nodes{exampleEight(now)}, Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
+		Past:  []Alert{over, dismissed},
+		Silences: []Silence{
+			{ID: "s1", Rule: "hot", GPU: uuid, Note: *known.Acknowledged, Until: now.Add(30 * time.Hour)},
 			{ID: "s2", GPU: "GPU-5c*", Node: "other", Until: now.Add(time.Hour)},
 		},
-		Rules: []alert.Rule{
-			{Name: "hot", Watch: "temperature", Severity: "critical", Enabled: true, Threshold: 85, Margin: 5, Hold: 30 * time.Second, Clear: time.Minute, Cooldown: 5 * time.Minute, Repeat: 4 * time.Hour},
-			{Name: "alice_too_much", Watch: "utilization", Severity: "info", Threshold: 90, Hold: 2 * time.Hour, Clear: time.Minute, Scope: alert.Scope{Users: []string{"alice"}}, Targets: []string{"chat", "phone"}},
+		Rules: []Rule{
+			{Name: "hot", Watch: "temperature", Severity: "critical", Enabled: true, Threshold: gpu.Of(85.0), Unit: "°C", Margin: 5, Hold: 30 * time.Second, Clear: time.Minute, Cooldown: 5 * time.Minute, Repeat: 4 * time.Hour},
+			{Name: "alice_too_much", Watch: "utilization", Severity: "info", Threshold: gpu.Of(90.0), Unit: "%", Hold: 2 * time.Hour, Clear: time.Minute, Scope: []string{"user alice"}, Targets: []string{"chat", "phone"}},
 			{Name: "lost", Watch: "lost", Severity: "critical", Enabled: true, Clear: 30 * time.Second},
 		},
 		Targets: []Target{

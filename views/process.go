@@ -8,7 +8,6 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // A Process is one row of the process table.
@@ -84,16 +83,16 @@ var processFacts = []struct {
 }
 
 // newProcesses are all processes. attribution may be nil; see [Input].
-func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) *attribute.Attribution, now time.Time) []Process {
+func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) Attribution, now time.Time) []Process {
 	var out []Process
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
-		shares := make([]attribute.Share, len(list))
+		watts := make([]gpu.Reading[gpu.Watts], len(list))
 		if attribution != nil {
-			shares = attribution(d).Shares
+			watts = attribution(d).ProcessPower
 		}
 		for j := range list {
-			out = append(out, newProcess(d, &list[j], shares[j].Power, now))
+			out = append(out, newProcess(d, &list[j], watts[j], now))
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"gpu/catalog":                {"gpu"},
 	"static":                     {},
 	"static/generate":            {"views"},
-	"views":                      {"gpu", "gpu/catalog", "internal/alert", "internal/insight/attribute", "internal/insight/explain"},
+	"views":                      {"gpu", "gpu/catalog"},
 	"sampler":                    {"gpu"},
 	"sampler/perdevice":          {"gpu"},
 	"sampler/nvml":               {"gpu", "sampler/perdevice"},
