@@ -277,8 +277,7 @@ func (k *namesKey) bundles() []string {
 func (n *names) rests(name string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	until, ok := n.resting[name]
-	return ok && now.Before(until)
+	return now.Before(n.resting[name])
 }
 
 // rest stops using a way for a while, and logs it once.
