@@ -323,21 +323,24 @@ func parseStat(text []byte) (procStat, error) {
 		return procStat{}, errors.New("no name in a process's stat")
 	}
 	// Numbered as in proc_pid_stat(5); the first after the name is 3.
-	const utime, stime, starttime, rss, first = 14, 15, 22, 24, 3
-	fields := bytes.Fields(text[end+1:])
-	if len(fields) <= rss-first {
-		return procStat{}, fmt.Errorf("a process's stat has %d fields", len(fields)+first-1)
-	}
-	var v [4]uint64
-	for i, field := range [...]int{utime, stime, starttime, rss} {
-		var err error
-		if v[i], err = strconv.ParseUint(string(fields[field-first]), 10, 64); err != nil {
-			return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
+	const utime, stime, starttime, rss = 14, 15, 22, 24
+	wanted := [...]int{utime, stime, starttime, rss}
+	var v [len(wanted)]uint64
+	field, n := 3, 0
+	for word := range bytes.FieldsSeq(text[end+1:]) {
+		if field == wanted[n] {
+			var err error
+			if v[n], err = strconv.ParseUint(string(word), 10, 64); err != nil {
+				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
+			}
+			if n++; n == len(v) {
+				comm, memory := string(text[open+1:end]), gpu.Bytes(v[3])*gpu.Bytes(os.Getpagesize())
+				return procStat{comm: comm, ticks: v[0] + v[1], start: v[2], rss: memory}, nil
+			}
 		}
+		field++
 	}
-	return procStat{
-		comm: string(text[open+1 : end]), ticks: v[0] + v[1], start: v[2], rss: gpu.Bytes(v[3]) * gpu.Bytes(os.Getpagesize()),
-	}, nil
+	return procStat{}, fmt.Errorf("a process's stat has %d fields", field-1)
 }
 
 // fieldsOf returns the words after a key in a file such as /proc/<pid>/status.
