@@ -12,9 +12,8 @@ import (
 
 // GPUInfo answers GET /gpu/info.
 type GPUInfo struct {
-	Available bool `json:"available"` // whether there is a GPU
-	// How many GPUs there are, those that do not answer included.
-	GPUCount        int  `json:"gpu_count"`
+	Available       bool `json:"available"`        // whether there is a GPU
+	GPUCount        int  `json:"gpu_count"`        // how many GPUs there are, those that do not answer included
 	PynvmlInstalled bool `json:"pynvml_installed"` // whether NVIDIA's management library could be loaded
 
 	Source string `json:"source" enum:"source"` // where the readings come from
@@ -66,8 +65,7 @@ func NewOneGPU(p insight.Part) OneGPU {
 // Totals are sums and averages over the devices that answer. GPUCount counts
 // the others too.
 type Totals struct {
-	// How many GPUs there are, those that do not answer included.
-	GPUCount          int `json:"gpu_count"`
+	GPUCount          int `json:"gpu_count"`           // how many GPUs there are, those that do not answer included
 	AnsweringGPUCount int `json:"answering_gpu_count"` // how many of them answer
 	BusyGPUCount      int `json:"busy_gpu_count"`      // how many have a GPU utilization of 5 % or more
 	// How many processes have a context on a GPU; one on two GPUs counts twice.
@@ -132,22 +130,20 @@ type GPU struct {
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
 	VBIOS        *string `json:"vbios_version"` // version of its firmware
-	// What its video encoder is asked to do.
-	Encoder Encoder `json:"encoder"`
+	Encoder      Encoder `json:"encoder"`       // what its video encoder is asked to do
 	// How much of the chip worked, and what went over its links. Null where none of it is
 	// reported, with the reason under quality: NVIDIA has it from Hopper on, not in MIG mode.
 	Activity *Activity `json:"activity"`
 	Fans     []Fan     `json:"fans"`      // its fans, by fan index; empty for a passive GPU
 	FanCount Int       `json:"fan_count"` // how many fans it has; 0 for a passive GPU
 	// What holds the clocks down. Null where it is not reported; empty where nothing does.
-	EventReasons []string   `json:"clock_event_reasons" null:"yes"`
-	Throttled    *bool      `json:"throttled"` // whether heat or power slows it down
-	PCIe         PCIe       `json:"pcie"`      // its link to the host
-	Health       Health     `json:"health"`    // what has gone wrong in it
-	Modes        Modes      `json:"modes"`     // an administrator's switches
-	Instances    []Instance `json:"instances"` // its MIG instances, which count in no total
-	// Whose its memory, work and watts are.
-	Attribution Attribution `json:"attribution"`
+	EventReasons []string    `json:"clock_event_reasons" null:"yes"`
+	Throttled    *bool       `json:"throttled"`   // whether heat or power slows it down
+	PCIe         PCIe        `json:"pcie"`        // its link to the host
+	Health       Health      `json:"health"`      // what has gone wrong in it
+	Modes        Modes       `json:"modes"`       // an administrator's switches
+	Instances    []Instance  `json:"instances"`   // its MIG instances, which count in no total
+	Attribution  Attribution `json:"attribution"` // whose its memory, work and watts are
 	// For whom the machine's scheduler keeps it, used or not, in words; nobody where for none. Null where
 	// there is no kubelet that tells.
 	ReservedBy *string `json:"reserved_by"`
@@ -198,9 +194,8 @@ type Activity struct {
 
 // Memory in MiB.
 type Memory struct {
-	Total Float `json:"total_mb"` // all of it
-	// What programs hold, without what the driver reserves for itself.
-	Used        Float `json:"used_mb"`
+	Total       Float `json:"total_mb"`            // all of it
+	Used        Float `json:"used_mb"`             // what programs hold, without what the driver reserves for itself
 	Free        Float `json:"free_mb"`             // what is left
 	Reserved    Float `json:"reserved_mb"`         // what the driver keeps for itself
 	Utilization Float `json:"utilization_percent"` // used / total
@@ -299,9 +294,8 @@ type Modes struct {
 
 // Process is one process with a context on the device.
 type Process struct {
-	PID int `json:"pid"` // process id on its machine
-	// Name of the program; empty where the host can't see the process.
-	Name       string `json:"process_name"`
+	PID        int    `json:"pid"`            // process id on its machine
+	Name       string `json:"process_name"`   // name of the program; empty where the host can't see the process
 	UsedMemory Float  `json:"used_memory_mb"` // GPU memory that it holds
 
 	Type            string  `json:"type" enum:"compute,graphics,compute+graphics,mps,unknown"` // kind of context that it has on the GPU

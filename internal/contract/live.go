@@ -94,9 +94,8 @@ type Self struct {
 type Driver struct {
 	Source  string  `json:"source" enum:"source"` // whose GPUs it serves
 	Version *string `json:"driver_version"`       // of the kernel driver
-	// Newest CUDA that the driver supports, not the toolkit's version.
-	CUDA    *string `json:"cuda_driver_version"`
-	Library *string `json:"library_version"` // of the management library
+	CUDA    *string `json:"cuda_driver_version"`  // newest CUDA that the driver supports, not the toolkit's version
+	Library *string `json:"library_version"`      // of the management library
 }
 
 // Failure is a source that can't be read now.
@@ -279,8 +278,7 @@ type Monitor struct {
 	Version        string
 	Interval       time.Duration
 	AlertThreshold gpu.Percent
-	// Started is the time that answers carry until there is a reading.
-	Started time.Time
+	Started        time.Time // Started is the time that answers carry until there is a reading.
 }
 
 // head is when the newest reading began and where the readings come from; the
@@ -353,8 +351,7 @@ type Summary struct {
 	Status    string  `json:"status" enum:"status"` // the machine as a whole
 	Source    string  `json:"source" enum:"source"` // where the readings come from
 	Node      *string `json:"node"`                 // name of the machine. Null where there are several
-	// How many machines there are; left out where there is one.
-	NodeCount int `json:"node_count,omitempty"`
+	NodeCount int     `json:"node_count,omitempty"` // how many machines there are; left out where there is one
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
