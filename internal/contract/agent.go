@@ -340,15 +340,6 @@ type Instance struct {
 	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
 
-// newGPUs makes the gpus list; never nil.
-func newGPUs(devices attribute.Devices) []GPU {
-	out := []GPU{}
-	for d, a := range devices {
-		out = append(out, newGPU(d, a))
-	}
-	return out
-}
-
 func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 	q := qualities{}
 	g := GPU{
@@ -385,7 +376,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		PCIe:             newPCIe(d.PCIe, q),
 		Health:           newHealth(d.Health, q),
 		Modes:            newModes(d.Modes, q),
-		Instances:        newInstances(d.Instances),
+		Instances:        listOf(d.Instances, newInstance),
 		Attribution:      newAttribution(d, a, q),
 		ReservedBy:       pointer(note(q, "reserved_by", d.ReservedBy())),
 		Reservations:     newReservations(note(q, "reservations", d.Reservations)),
@@ -568,11 +559,7 @@ func newXIDs(r gpu.Reading[[]gpu.XID]) []XID {
 	if !ok {
 		return nil
 	}
-	out := make([]XID, len(list))
-	for i, x := range list {
-		out[i] = XID{x.Code, x.Count, timestamp(x.Last)}
-	}
-	return out
+	return listOf(list, func(x *gpu.XID) XID { return XID{x.Code, x.Count, timestamp(x.Last)} })
 }
 
 func newModes(m gpu.Modes, q qualities) Modes {
@@ -630,21 +617,17 @@ func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 	}
 }
 
-func newInstances(list []gpu.Instance) []Instance {
-	out := make([]Instance, len(list))
-	for i, in := range list {
-		q := qualities{}
-		out[i] = Instance{
-			UUID:            in.UUID,
-			Name:            in.Name,
-			GPUInstance:     count(note(q, "gpu_instance_id", in.GPUInstance)),
-			ComputeInstance: count(note(q, "compute_instance_id", in.ComputeInstance)),
-			Memory:          newMemory(in.Memory, q),
-			Multiprocessors: count(note(q, "multiprocessor_count", in.Multiprocessors)),
-			MemorySlices:    count(note(q, "memory_slice_count", in.MemorySlices)),
-			ComputeSlices:   count(note(q, "compute_slice_count", in.ComputeSliceCount)),
-			Quality:         q.orNil(),
-		}
+func newInstance(in *gpu.Instance) Instance {
+	q := qualities{}
+	return Instance{
+		UUID:            in.UUID,
+		Name:            in.Name,
+		GPUInstance:     count(note(q, "gpu_instance_id", in.GPUInstance)),
+		ComputeInstance: count(note(q, "compute_instance_id", in.ComputeInstance)),
+		Memory:          newMemory(in.Memory, q),
+		Multiprocessors: count(note(q, "multiprocessor_count", in.Multiprocessors)),
+		MemorySlices:    count(note(q, "memory_slice_count", in.MemorySlices)),
+		ComputeSlices:   count(note(q, "compute_slice_count", in.ComputeSliceCount)),
+		Quality:         q.orNil(),
 	}
-	return out
 }

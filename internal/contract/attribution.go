@@ -107,14 +107,13 @@ func newReservations(r gpu.Reading[[]gpu.Reservation]) []Reservation {
 	if !ok {
 		return nil
 	}
-	out := make([]Reservation, len(list))
-	for i, r := range list {
-		out[i] = Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
+	return listOf(list, func(r *gpu.Reservation) Reservation {
+		out := Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
 		if r.Instance != "" {
-			out[i].Instance = &r.Instance
+			out.Instance = new(r.Instance)
 		}
-	}
-	return out
+		return out
+	})
 }
 
 // Usage is who has how much of all GPUs, most watts first. What processes hold
