@@ -1,8 +1,7 @@
 package server
 
 import (
-	"bytes"
-	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -20,11 +19,7 @@ func (s *Server) home() handler {
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}
-		var page bytes.Buffer
-		if err := s.cfg.Page(r.Context(), &page, s.fleet(r), nodeOf(r)); err != nil {
-			return fmt.Errorf("render the page: %w", err)
-		}
-		return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+		return servePage(w, r, func(page io.Writer) error { return s.cfg.Page(r.Context(), page, s.fleet(r), nodeOf(r)) })
 	}
 }
 
@@ -48,11 +43,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, s.cfg.BasePath+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
-	var page bytes.Buffer
-	if err := s.cfg.DevicePage(r.Context(), &page, p); err != nil {
-		return fmt.Errorf("render the page of a device: %w", err)
-	}
-	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+	return servePage(w, r, func(page io.Writer) error { return s.cfg.DevicePage(r.Context(), page, p) })
 }
 
 // query is that of the request with its question mark, or empty.
