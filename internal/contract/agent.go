@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -432,29 +431,26 @@ func newEncoder(e gpu.Encoding, q qualities) Encoder {
 // newActivity is nil where there is no reading at all: most products have none,
 // and the reason is said once then, not for each.
 func newActivity(a gpu.Activity, q qualities) *Activity {
-	own := qualities{}
-	out := Activity{
-		Engine:          float(note(own, "activity.engine_percent", a.Engine)),
-		SM:              float(note(own, "activity.sm_percent", a.SM)),
-		Occupancy:       float(note(own, "activity.sm_occupancy_percent", a.Occupancy)),
-		Tensor:          float(note(own, "activity.tensor_percent", a.Tensor)),
-		FP64:            float(note(own, "activity.fp64_percent", a.FP64)),
-		FP32:            float(note(own, "activity.fp32_percent", a.FP32)),
-		FP16:            float(note(own, "activity.fp16_percent", a.FP16)),
-		Integer:         float(note(own, "activity.integer_percent", a.Integer)),
-		MemoryBandwidth: float(note(own, "activity.memory_bandwidth_percent", a.MemoryBandwidth)),
-		PCIeSent:        float(note(own, "activity.pcie_sent_bytes_per_second", a.PCIeSent)),
-		PCIeReceived:    float(note(own, "activity.pcie_received_bytes_per_second", a.PCIeReceived)),
-		NVLinkSent:      float(note(own, "activity.nvlink_sent_bytes_per_second", a.NVLinkSent)),
-		NVLinkReceived:  float(note(own, "activity.nvlink_received_bytes_per_second", a.NVLinkReceived)),
-		PCIeMeasuredAt:  pointer(gpu.Map(note(own, "activity.pcie_measured_at", a.PCIeMeasuredAt), timestamp)),
-	}
 	if !a.Engine.Present() && a == gpu.AbsentActivity(a.Engine.Quality()) {
 		note(q, "activity", a.Engine)
 		return nil
 	}
-	maps.Copy(q, own)
-	return &out
+	return &Activity{
+		Engine:          float(note(q, "activity.engine_percent", a.Engine)),
+		SM:              float(note(q, "activity.sm_percent", a.SM)),
+		Occupancy:       float(note(q, "activity.sm_occupancy_percent", a.Occupancy)),
+		Tensor:          float(note(q, "activity.tensor_percent", a.Tensor)),
+		FP64:            float(note(q, "activity.fp64_percent", a.FP64)),
+		FP32:            float(note(q, "activity.fp32_percent", a.FP32)),
+		FP16:            float(note(q, "activity.fp16_percent", a.FP16)),
+		Integer:         float(note(q, "activity.integer_percent", a.Integer)),
+		MemoryBandwidth: float(note(q, "activity.memory_bandwidth_percent", a.MemoryBandwidth)),
+		PCIeSent:        float(note(q, "activity.pcie_sent_bytes_per_second", a.PCIeSent)),
+		PCIeReceived:    float(note(q, "activity.pcie_received_bytes_per_second", a.PCIeReceived)),
+		NVLinkSent:      float(note(q, "activity.nvlink_sent_bytes_per_second", a.NVLinkSent)),
+		NVLinkReceived:  float(note(q, "activity.nvlink_received_bytes_per_second", a.NVLinkReceived)),
+		PCIeMeasuredAt:  pointer(gpu.Map(note(q, "activity.pcie_measured_at", a.PCIeMeasuredAt), timestamp)),
+	}
 }
 
 func newMemory(m gpu.Memory, q qualities) Memory {
