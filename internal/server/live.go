@@ -69,20 +69,13 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 // kept answers with what build makes for the key of now, once for each key;
 // cache says how long a client may keep it.
 func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error), cache func(K) string) handler {
-	type made struct {
-		of   K
-		body *body
-	}
-	var newest slots[K, made]
+	var newest slots[K, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
-		m, err := newest.get(r, key, func(k K) (made, error) {
-			b, err := build(k)
-			return made{k, b}, err
-		})
+		k, b, err := newest.get(r, key, build)
 		if err != nil {
 			return err
 		}
-		return m.body.serve(w, r, cache(m.of))
+		return b.serve(w, r, cache(k))
 	}
 }
 
@@ -107,7 +100,7 @@ func (s *Server) remembered() func(answer func(*answers, *http.Request) (*body, 
 	}
 	return func(answer func(*answers, *http.Request) (*body, error)) handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			of, err := newest.get(r, s.fleet, build)
+			_, of, err := newest.get(r, s.fleet, build)
 			if err != nil {
 				return err
 			}

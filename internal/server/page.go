@@ -54,25 +54,12 @@ func query(r *http.Request) string {
 	return "?" + r.URL.RawQuery
 }
 
-// static answers with an asset. It lists nothing.
-func (s *Server) static() handler {
-	assets := s.assetBodies()
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return assets(w, r, r.PathValue("path"))
-	}
-}
-
-// favicon answers what browsers ask for unasked.
-func (s *Server) favicon() handler {
-	assets := s.assetBodies()
-	return func(w http.ResponseWriter, r *http.Request) error { return assets(w, r, faviconPath) }
-}
-
-// assetBodies returns what answers with the asset of a path. Each is made ready
+// asset answers with the asset of a path; it lists nothing. Each is made ready
 // when it is first asked for, and kept: there are a few dozen.
-func (s *Server) assetBodies() func(w http.ResponseWriter, r *http.Request, path string) error {
+func (s *Server) asset(pathOf func(*http.Request) string) handler {
 	var made sync.Map // path to *body
-	return func(w http.ResponseWriter, r *http.Request, path string) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		path := pathOf(r)
 		asset, ok := s.cfg.Assets(path)
 		if !ok {
 			return s.notFound(w, r)
