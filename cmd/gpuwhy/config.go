@@ -85,7 +85,10 @@ func (c *Config) check() (err error) {
 			"alert-utilization", c.AlertUtilization, "must be 0 or more and less than 100",
 		},
 		{c.MaxViewers < 1 || c.MaxViewers > viewerLimit, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
-		{!simulated && c.Source != "auto" && c.Source != gpu.SourceNVML, "source", c.Source, "must be auto, nvml or simulate:PROFILE"},
+		{
+			!simulated && c.Source != "auto" && c.Source != gpu.SourceNVML,
+			"source", c.Source, "must be auto, nvml or simulate:PROFILE",
+		},
 		{simulated && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
 		{simulated && c.PCIeThroughput, "pcie-throughput", true, ofNoUse},
 		{!strings.HasPrefix(c.BasePath, "/"), "base-path", c.BasePath, "must begin with a slash"},

@@ -87,6 +87,10 @@ type answers struct {
 	made  lazy.Map[any, *body]
 }
 
+func newAnswers(f *insight.Fleet) (*answers, error) {
+	return &answers{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}, nil
+}
+
 // get is the answer of that key.
 func (a *answers) get(key any, build func() any) (*body, error) {
 	return a.made.Get(key, func() (*body, error) { return jsonBody(build()) })
@@ -95,12 +99,9 @@ func (a *answers) get(key any, build func() any) (*body, error) {
 // remembered returns what makes handlers that share what was made.
 func (s *Server) remembered() func(answer func(*answers, *http.Request) (*body, error)) handler {
 	var newest slots[*insight.Fleet, *answers]
-	build := func(f *insight.Fleet) (*answers, error) {
-		return &answers{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}, nil
-	}
 	return func(answer func(*answers, *http.Request) (*body, error)) handler {
 		return func(w http.ResponseWriter, r *http.Request) error {
-			_, of, err := newest.get(r, s.fleet, build)
+			_, of, err := newest.get(r, s.fleet, newAnswers)
 			if err != nil {
 				return err
 			}
