@@ -156,7 +156,8 @@ func NewRecent(m Monitor, f *insight.Fleet, v recent.View) Recent {
 func newRecentSeries(s *recent.Series) RecentSeries {
 	values := make(map[string][]Int, len(s.Values))
 	for _, metric := range recent.Metrics() {
-		values[metric.String()] = listOf(s.Values[metric], func(v *float64) Int { return whole(*v, true) }) // NaN, where there was no reading, is null
+		// NaN, where there was no reading, is null.
+		values[metric.String()] = listOf(s.Values[metric], func(v *float64) Int { return whole(*v, true) })
 	}
 	return RecentSeries{s.Index, s.UUID, s.Name, s.Node, values}
 }
