@@ -13,8 +13,8 @@
 package hub
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -68,23 +68,14 @@ func (c Config) withDefaults() Config {
 	if c.Encode == nil || c.Status == nil {
 		panic("hub: Config needs Encode and Status")
 	}
-	setDefault(&c.MaxViewers, 1000)
-	setDefault(&c.MessageLimit, 16<<10)
-	setDefault(&c.EventQueue, 64)
-	setDefault(&c.PingEvery, 20*time.Second)
-	setDefault(&c.WriteTimeout, 10*time.Second)
-	setDefault(&c.CloseTimeout, 5*time.Second)
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.MaxViewers = cmp.Or(c.MaxViewers, 1000)
+	c.MessageLimit = cmp.Or(c.MessageLimit, 16<<10)
+	c.EventQueue = cmp.Or(c.EventQueue, 64)
+	c.PingEvery = cmp.Or(c.PingEvery, 20*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, 5*time.Second)
+	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
-		*v = to
-	}
 }
 
 // A Hub hands the newest snapshot and every event to its viewers. Its methods
@@ -315,21 +306,11 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-var errNothingEncoded = errors.New("the encoder returned nothing")
-
 // encode is Config.Encode. It counts the calls, and the log says when they
 // begin to fail.
 func (h *Hub) encode(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	h.counts.encodings.Add(1)
-	data, err := h.cfg.Encode(m, to, keep)
-	if err == nil && len(data) == 0 {
-		err = errNothingEncoded
-	}
-	if err != nil {
-		h.encoding.begin(err)
-		return nil, err
-	}
-	return data, nil
+	return h.encoding.encoded(h.cfg.Encode(m, to, keep))
 }
 
 // greeting is the gpu_status of a state, for a viewer of that audience that sees
@@ -346,12 +327,8 @@ func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) 
 				encoded = data
 			}
 		}
-		data, err := h.cfg.Status(f, encoded)
-		if err == nil && len(data) == 0 {
-			err = errNothingEncoded
-		}
+		data, err := h.greetings.encoded(h.cfg.Status(f, encoded))
 		if err != nil {
-			h.greetings.begin(err)
 			return packet{}, err
 		}
 		h.greetings.end()

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -76,21 +77,15 @@ func (m *mailbox) announce(news []announcement) bool {
 }
 
 // reply appends the answer to one of the viewer's own requests.
-func (m *mailbox) reply(answer message) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.closed {
-		m.queue = append(m.queue, answer)
-		m.wake()
-	}
-}
+func (m *mailbox) reply(answer message) { m.subscribe(nil, answer) }
 
-// subscribe puts f in force. All that comes after its reply obeys it.
+// subscribe puts f in force, unless it is nil. All that comes after its reply
+// obeys it.
 func (m *mailbox) subscribe(f *filter, answer message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {
-		m.filter = f
+		m.filter = cmp.Or(f, m.filter)
 		m.queue = append(m.queue, answer)
 		m.wake()
 	}

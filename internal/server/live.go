@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 type nodeKey struct{}
@@ -69,20 +71,48 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 // kept answers with what build makes for the key of now, once for each key;
 // cache says how long a client may keep it.
 func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error), cache func(K) string) handler {
-	type made struct {
-		of   K
-		body *body
-	}
-	var newest slots[K, made]
+	var newest slots[K, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
-		m, err := newest.get(r, key, func(k K) (made, error) {
-			b, err := build(k)
-			return made{k, b}, err
-		})
+		k, b, err := newest.get(r, key, build)
 		if err != nil {
 			return err
 		}
-		return m.body.serve(w, r, cache(m.of))
+		return b.serve(w, r, cache(k))
+	}
+}
+
+// answers are about the Moments of one time. Each is made when it is first asked
+// for.
+type answers struct {
+	fleet *insight.Fleet // nil before the first reading
+	nodes func() []contract.ClusterNode
+	made  lazy.Map[any, *body]
+}
+
+func newAnswers(f *insight.Fleet) (*answers, error) {
+	return &answers{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}, nil
+}
+
+// get is the answer of that key.
+func (a *answers) get(key any, build func() any) (*body, error) {
+	return a.made.Get(key, func() (*body, error) { return jsonBody(build()) })
+}
+
+// remembered returns what makes handlers that share what was made.
+func (s *Server) remembered() func(answer func(*answers, *http.Request) (*body, error)) handler {
+	var newest slots[*insight.Fleet, *answers]
+	return func(answer func(*answers, *http.Request) (*body, error)) handler {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			_, of, err := newest.get(r, s.fleet, newAnswers)
+			if err != nil {
+				return err
+			}
+			b, err := answer(of, r)
+			if err != nil {
+				return err
+			}
+			return b.serve(w, r, s.untilNext(of.fleet))
+		}
 	}
 }
 
@@ -188,9 +218,5 @@ func (s *Server) pastOf(names []string, w http.ResponseWriter, r *http.Request) 
 		wanted[key{p.Device.Node, p.Device.UUID}] = true
 	}
 	view := s.cfg.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
-	b, err := jsonBody(contract.NewRecent(s.monitor(f), f, view))
-	if err != nil {
-		return err
-	}
-	return b.serve(w, r, cacheRevalidate)
+	return serveJSON(w, r, contract.NewRecent(s.monitor(f), f, view), cacheRevalidate)
 }

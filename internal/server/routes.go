@@ -57,8 +57,8 @@ func (s *Server) routes() []route {
 	parts := now("The parts.", contract.MonitorHealth{}, "health")
 	routes := []route{
 		s.page("/{$}", s.home()),
-		s.page("/static/{path...}", s.static()),
-		s.page("/favicon.ico", s.favicon()),
+		s.page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
+		s.page("/favicon.ico", s.asset(func(*http.Request) string { return faviconPath })), // browsers ask for it unasked
 		s.page("/robots.txt", robots),
 		s.page("/docs", s.docsPage()),
 		s.page("/docs/events", rendered(s.eventsPage)),
