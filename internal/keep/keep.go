@@ -44,6 +44,7 @@ type Document struct {
 // When says when a document is written. All documents are written at the end.
 type When uint8
 
+// How often documents are written.
 const (
 	AtEnd    When = iota // much, and soon out of date
 	Hourly               // took hours to learn: written every ten minutes
