@@ -217,7 +217,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(writePause<<min(fails, 10), longestPause)):
+		case <-time.After(min(writePause<<min(max(fails-1, 0), 10), longestPause)):
 		}
 	}
 }
