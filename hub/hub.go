@@ -47,7 +47,8 @@ type Config struct {
 	// ends. Where it is nil, request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
 	// Several says that there may be more than one node: viewers then get each
-	// node's Moments by themselves, and gpu_status has none.
+	// node's Moments by themselves, and gpu_status has none. Otherwise the newest
+	// Moment replaces the one before, whatever its node is called.
 	Several bool
 	// Origins are the foreign origins whose pages may connect. The host that was asked always may, and so may whoever
 	// sends no Origin, which browsers always do.
@@ -186,7 +187,10 @@ func (h *Hub) Publish(m *insight.Moment) {
 
 	old, node := h.now.Load(), m.Snapshot.Node
 	e := entry{node, m, old.order + 1, old.of(node)}
-	next := &state{fleet: old.fleet.With(m), order: e.order, number: old.number, newer: make(chan struct{})}
+	next := &state{fleet: m.Alone(), order: e.order, number: old.number, newer: make(chan struct{})}
+	if h.cfg.Several {
+		next.fleet = old.fleet.With(m)
+	}
 	f := h.newFrame(m)
 	if _, err := f.whole(auth.Everything); err == nil {
 		if e.frame == nil || !e.frame.failed.Load() {
@@ -197,7 +201,7 @@ func (h *Hub) Publish(m *insight.Moment) {
 	}
 	next.entries = make([]entry, 0, len(old.entries)+1)
 	for _, other := range old.entries {
-		if other.node != node {
+		if h.cfg.Several && other.node != node {
 			next.entries = append(next.entries, other)
 		}
 	}
