@@ -6,9 +6,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A mailbox is what one viewer is owed: its events in order, none skipped, then
-// the newest frame of each node. It holds no frame, however long the viewer reads
-// nothing. It knows nothing of sockets and goroutines.
+// A mailbox decides what one viewer gets next: its events in order, none skipped,
+// then the newest frame of each node. It holds no frame, however long the viewer
+// reads nothing. It knows no socket and no goroutine.
 type mailbox struct {
 	hub  *Hub
 	to   auth.Audience
@@ -17,20 +17,20 @@ type mailbox struct {
 	mu      sync.Mutex
 	filter  *filter
 	queue   []message
-	waiting int // of kindEvent in queue
+	waiting int // how many of queue are kindEvent
 	closed  bool
 
-	// Of the one who calls next:
-	greets *state // what the viewer begins with
-	seen   uint64 // number of the last frame that it has had, or did not want
+	// Only the caller of next uses these:
+	greets *state // the state in the viewer's first message
+	seen   uint64 // number of the last frame that it got, or did not want
 }
 
 func newMailbox(h *Hub, to auth.Audience) mailbox {
 	return mailbox{hub: h, to: to, kick: make(chan struct{}, 1), filter: everything}
 }
 
-// start begins with what stands. Where there is one node, the greeting has its
-// frame.
+// start fills the mailbox with the standing events. With one node the greeting has
+// its frame.
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,9 +43,9 @@ func (m *mailbox) start(now *state, standing []announcement) {
 	}
 }
 
-// announce appends the events that the viewer wants to hear. Where earlier ones
-// wait and there is no room for all, it appends none and returns false; what is
-// announced at once always fits an empty queue.
+// announce appends the events that pass the viewer's filter. If earlier events wait
+// and there is no room for all, it appends none and returns false. Any number of
+// events fits if none waits.
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *mailbox) reply(answer message) {
 	}
 }
 
-// subscribe puts f in force. All that comes after its reply obeys it.
+// subscribe sets the filter. All messages after the reply follow it.
 func (m *mailbox) subscribe(f *filter, answer message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,11 +99,11 @@ func (m *mailbox) inForce() *filter {
 func (m *mailbox) wake() {
 	select {
 	case m.kick <- struct{}{}:
-	default: // it has been told already
+	default: // a kick is there already
 	}
 }
 
-// close ends it: nothing is owed any more.
+// close empties the mailbox for good.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,8 +111,8 @@ func (m *mailbox) close() {
 	m.queue = nil
 }
 
-// next returns what the viewer is owed now: events first, in order, none
-// skipped; then the newest frame of each node, if it has not had that one.
+// next returns the viewer's next message: events first, in order, none
+// skipped; then the newest frame of each node, if the viewer has not had it.
 func (m *mailbox) next(now *state) (message, bool) {
 	msg, by, ok := m.pop()
 	if ok {
@@ -136,14 +136,14 @@ func (m *mailbox) next(now *state) (message, bool) {
 	return message{}, false
 }
 
-// wants reports whether the viewer gets the frame at all: of several nodes it
-// gets those alone that have a device which its filter keeps.
+// wants reports whether the viewer gets the frame at all. With several nodes it
+// gets only frames of nodes that have a device which its filter keeps.
 func (m *mailbox) wants(f *frame, by *filter) bool {
 	return by.hears(eventUpdate) && (!m.hub.cfg.Several || by.key == "" || f.kept(by) > 0)
 }
 
-// resolve puts the newest frame of its node into a reply to request_gpu_update:
-// until then the reply holds nothing.
+// resolve puts the newest frame of the node into a reply to request_gpu_update. A
+// reply that waits holds no frame.
 func (m *mailbox) resolve(msg message, by *filter) message {
 	if msg.node == "" {
 		return msg

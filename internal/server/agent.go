@@ -10,11 +10,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// mostRetry is how far off a client is sent at most: a driver that appears is
-// found within 30 s, whatever the interval.
+// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that appears
+// within 30 s, whatever the interval.
 const mostRetry = 30 * time.Second
 
-// readable says why there is no GPU to be read, if so.
+// readable returns an error if no GPU can be read.
 func (s *Server) readable(f *insight.Fleet) error {
 	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", "")
 	e.retryAfter = min(s.cfg.Monitor.Interval, mostRetry)
@@ -44,8 +44,8 @@ func (s *Server) device() handler {
 	return s.each(func(p insight.Part) any { return contract.NewOneGPU(p) })
 }
 
-// each answers for one device with what build makes of it, made when it is
-// first asked for.
+// each answers with what build makes of one device, when somebody first asks for
+// that device.
 func (s *Server) each(build func(insight.Part) any) handler {
 	type devices struct {
 		fleet  *insight.Fleet

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slots keep what was made last, for all nodes and for each, until what it was
-// made from is another. The zero is empty. While a value is being made, others who
-// want it wait for it.
+// slots keep the newest value for all nodes together and for each node, until its
+// key changes. The zero value is empty. While a goroutine makes a value, others
+// that need it wait.
 type slots[K comparable, V any] struct {
 	byNode sync.Map // name, empty for all, to *slot; requests name nodes that there are
 }
@@ -19,8 +19,8 @@ type slot[K comparable, V any] struct {
 	value V
 }
 
-// get returns the value for the key of now, which is asked for under the lock
-// so that no older one comes after it. A failure is not kept.
+// get returns the value for the present key. It asks for the key under the lock,
+// so that no older value follows a newer one. It keeps no failure.
 func (of *slots[K, V]) get(r *http.Request, key func(*http.Request) K, build func(K) (V, error)) (V, error) {
 	found, ok := of.byNode.Load(nodeOf(r))
 	if !ok {

@@ -23,7 +23,8 @@ func newCluster(f *insight.Fleet) (*cluster, error) {
 	return &cluster{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}, nil
 }
 
-// answer is one of the cluster's, under its own name.
+// answer returns one of the cluster's answers by its name, and makes it when it is
+// first asked for.
 func (c *cluster) answer(name string, of func() any) (*body, error) {
 	return c.answers.Get(name, func() (*body, error) { return jsonBody(of()) })
 }
@@ -37,8 +38,8 @@ func (c *cluster) node(name string) ([]contract.ClusterNode, bool) {
 	return c.nodes()[i : i+1], true
 }
 
-// cluster returns what makes the handlers of the cluster's routes, which share
-// what was made.
+// cluster returns a function that makes the handlers of the cluster's routes. They
+// share the answers that were made.
 func (s *Server) cluster() func(answer func(*cluster, *http.Request) (*body, error)) handler {
 	var newest slots[*insight.Fleet, *cluster]
 	return func(answer func(*cluster, *http.Request) (*body, error)) handler {
@@ -56,8 +57,8 @@ func (s *Server) cluster() func(answer func(*cluster, *http.Request) (*body, err
 	}
 }
 
-// named checks the cluster that a request names, if it does: there is one, and
-// once there was a reading it has to have GPUs.
+// named checks the cluster that a request names, if it names one: it must exist,
+// and must have GPUs once there was a reading.
 func (s *Server) named(c *cluster, r *http.Request) (id string, err error) {
 	query, err := parseQuery(r)
 	if err != nil {
@@ -101,8 +102,8 @@ func (s *Server) clusterNode(c *cluster, r *http.Request) (*body, error) {
 	return c.answer("node "+name, func() any { return found[0] })
 }
 
-// clusterProcesses narrows to a node too. As with any filter, one that nothing
-// passes is no error.
+// clusterProcesses may be narrowed to a node. A node that does not exist is no
+// error, as with any filter.
 func (s *Server) clusterProcesses(c *cluster, r *http.Request) (*body, error) {
 	if _, err := s.named(c, r); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (s *Server) clusterProcesses(c *cluster, r *http.Request) (*body, error) {
 	if name != "" {
 		var known bool
 		if nodes, known = c.node(name); !known {
-			name = " none" // whatever the request calls it
+			name = " none" // one key for all unknown names
 		}
 	}
 	return c.answer("processes "+name, func() any { return contract.NewClusterProcesses(nodes) })

@@ -20,8 +20,8 @@ func nodeOf(r *http.Request) string {
 	return name
 }
 
-// ofNode answers below /node/{node} as routes does below the base path, about
-// that node alone.
+// ofNode answers below /node/{node} about that node alone, with the handlers that
+// routes has below the base path.
 func (s *Server) ofNode(routes http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name, path := r.PathValue("node"), "/"+r.PathValue("path")
@@ -44,7 +44,7 @@ func (s *Server) ofNode(routes http.Handler) handler {
 	}
 }
 
-// aboutANode reports whether an address has something to say of one node.
+// aboutANode reports whether an address also exists below /node/{node}.
 func aboutANode(path string) bool {
 	for _, prefix := range []string{"/api/gpu/", "/gpu/", "/api/v1/", "/api/alerts"} {
 		if strings.HasPrefix(path, prefix) {
@@ -64,8 +64,8 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 	return f
 }
 
-// kept answers with what build makes for the key of now, once for each key;
-// cache says how long a client may keep it.
+// kept answers with what build makes for the present key, once for each key.
+// cache says how long a client may keep the answer.
 func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error), cache func(K) string) handler {
 	type made struct {
 		of   K
@@ -87,10 +87,9 @@ func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error),
 // revalidate is for answers that may change at any time.
 func revalidate[K any](K) string { return cacheRevalidate }
 
-// untilNext is how long an answer about the Moments alone may be kept: until the
-// next reading is due, since there can be no newer one before that, unless a
-// source is about to be tried again. It is rounded down to seconds, the unit of
-// the header.
+// untilNext is how long a client may keep an answer about one node's Moment: until
+// the next reading is due, in whole seconds. A client must ask again if there are
+// several nodes, or if a source failed and may be tried before that.
 func (s *Server) untilNext(f *insight.Fleet) string {
 	nodes := f.Nodes()
 	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
@@ -114,8 +113,8 @@ func (s *Server) derived(build func(*insight.Fleet) any) handler {
 func (s *Server) update() handler {
 	return kept(s.fleet, func(f *insight.Fleet) (*body, error) {
 		if nodes := f.Nodes(); len(nodes) == 1 {
-			// A newer one may have come since the key was read. It does no
-			// harm: its own key is another.
+			// There may be a newer one since the key was read. That does no
+			// harm: the newer one has another key.
 			if encoded := s.cfg.Update(nodes[0].Node, auth.Everything); encoded != nil {
 				return newBody(typeJSON, encoded), nil
 			}
@@ -124,7 +123,7 @@ func (s *Server) update() handler {
 	}, revalidate)
 }
 
-// summary answers with the totals. Alerts begin and end a moment after the
+// summary answers with the totals. Alerts begin and end shortly after the
 // snapshot that they are about, so it is made again when their number changes.
 func (s *Server) summary() handler {
 	type basis struct {
@@ -137,7 +136,7 @@ func (s *Server) summary() handler {
 	}, revalidate)
 }
 
-// monitor is what gpuwhy says of itself to who asks for those Moments: below
+// monitor is what gpuwhy says of itself in an answer about these Moments: below
 // /node/{node} it is the monitor of that node.
 func (s *Server) monitor(f *insight.Fleet) contract.Monitor {
 	m := s.cfg.Monitor

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
-// home answers with the dashboard, or for a program with what this is.
+// home answers with the dashboard; to a program, with name and version.
 func (s *Server) home() handler {
 	service := s.derived(func(f *insight.Fleet) any { return contract.NewService(s.cfg.Monitor, f) })
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -28,8 +28,8 @@ func (s *Server) home() handler {
 	}
 }
 
-// devicePage answers with the page of one device. Its address has the UUID:
-// an index leads there.
+// devicePage answers with the page of one device. The page's address has the UUID;
+// an index is redirected there.
 func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 	id, err := parseID(r.PathValue("id"))
 	if err != nil {
@@ -71,14 +71,14 @@ func (s *Server) static() handler {
 	}
 }
 
-// favicon answers what browsers ask for unasked.
+// favicon answers with the icon that browsers ask for by themselves.
 func (s *Server) favicon() handler {
 	assets := s.assetBodies()
 	return func(w http.ResponseWriter, r *http.Request) error { return assets(w, r, faviconPath) }
 }
 
-// assetBodies returns what answers with the asset of a path. Each is made ready
-// when it is first asked for, and kept: there are a few dozen.
+// assetBodies returns a function that answers with the asset of a path. It prepares
+// an asset when somebody first asks for it, and keeps it: there are a few dozen.
 func (s *Server) assetBodies() func(w http.ResponseWriter, r *http.Request, path string) error {
 	var made sync.Map // path to *body
 	return func(w http.ResponseWriter, r *http.Request, path string) error {
@@ -109,12 +109,12 @@ func (a Asset) body() *body {
 
 var robotsBody = newBody(typeText, []byte("User-agent: *\nDisallow: /\n"))
 
-// robots keeps crawlers out: nothing here is for them.
+// robots tells crawlers to read nothing.
 func robots(w http.ResponseWriter, r *http.Request) error {
 	return robotsBody.serve(w, r, cacheRevalidate)
 }
 
-// toBase leads from the base path to the page, which has a slash at its end.
+// toBase redirects from the base path to the page, whose address ends with a slash.
 func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
 	http.Redirect(w, r, s.cfg.BasePath+"/"+query(r), http.StatusTemporaryRedirect)
 	return nil
