@@ -8,9 +8,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
-// wireKeeper lists what the program keeps over a restart, in the order in which
-// it is written: a program that is killed after writing what targets are to be
-// told, and before writing the alerts, repeats a message and loses none.
+// wireKeeper lists the documents that survive a restart, in the order in which they
+// are written. The queues of messages come before the alerts: if the program is
+// killed between the two, it repeats a message, and loses none.
 func (a *App) wireKeeper() {
 	k := a.keeper
 	k.Dir, k.Log, k.Hold = a.opt.StateDir, a.log, a.Alerts.Hold
@@ -37,7 +37,7 @@ func (a *App) wireKeeper() {
 			Restore: func(text []byte, now time.Time) error { return a.Alerts.Restore(text, origin, node, now) },
 		},
 	}
-	// A simulation writes over nothing that is known of real devices.
+	// A simulation must not overwrite what is known of real devices.
 	if strings.HasPrefix(origin, "simulate:") {
 		for i := range k.Documents {
 			k.Documents[i].Name = "simulated-" + k.Documents[i].Name
@@ -45,7 +45,7 @@ func (a *App) wireKeeper() {
 	}
 }
 
-// keepNotifications has a change of what targets are to be told written.
+// keepNotifications tells the keeper when the queues of messages change.
 func (a *App) keepNotifications(ctx context.Context) {
 	for {
 		select {

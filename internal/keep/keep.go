@@ -1,6 +1,6 @@
-// Package keep keeps small state over a restart: documents of the parts of the
-// program, as files of one directory. It knows when a document is written and
-// writes it whole or not at all; a part knows what is in it.
+// Package keep keeps small state over a restart: documents of the program's parts,
+// as files of one directory. It decides when a document is written, and writes it
+// whole or not at all. A part decides what is in its document.
 package keep
 
 import (
@@ -23,10 +23,10 @@ type Document struct {
 	Name string // of its file
 	What string // for people, such as "alerts and silences"
 	When When
-	// Keep returns what is to be written.
+	// Keep returns the content to write.
 	Keep func() ([]byte, error)
-	// Restore takes in what Keep returned in an earlier run. A part that can't
-	// use it says why and begins anew.
+	// Restore gets what Keep returned in an earlier run. If a part can't use it,
+	// it returns an error and begins without.
 	Restore func(text []byte, now time.Time) error
 }
 
@@ -34,15 +34,15 @@ type Document struct {
 type When uint8
 
 const (
-	AtEnd    When = iota // much, and soon out of date
-	Hourly               // took hours to learn: written now and then
+	AtEnd    When = iota // large, and soon out of date: written at the end alone
+	Hourly               // took hours to learn: written every ten minutes
 	Promptly             // must not be lost: written when it changes
 )
 
 const (
-	// every is how often what took hours is written.
+	// every is the time between two writes of Hourly documents.
 	every = 10 * time.Minute
-	// writePause is the least time between two writes, whatever changes.
+	// writePause is the least time between two writes of any kind.
 	writePause = time.Second
 	// maxSize bounds what is read of a file, in bytes.
 	maxSize = 64 << 20
@@ -52,8 +52,8 @@ const (
 type Keeper struct {
 	Dir       string
 	Documents []Document
-	// Hold calls a function while no prompt document changes, so that those
-	// written are of one moment.
+	// Hold calls a function while no prompt document changes, so that the written
+	// documents fit together.
 	Hold func(func())
 	Log  *slog.Logger
 	soon chan struct{}
@@ -66,11 +66,11 @@ func New() *Keeper { return &Keeper{soon: make(chan struct{}, 1)} }
 func (k *Keeper) Soon() {
 	select {
 	case k.soon <- struct{}{}:
-	default: // it is known already
+	default: // a write is planned already
 	}
 }
 
-// Restore hands each document to its part. It logs what can't be used.
+// Restore passes each file to its part. It logs files that can't be used.
 func (k *Keeper) Restore() {
 	for _, d := range k.Documents {
 		name := filepath.Join(k.Dir, d.Name)
@@ -100,7 +100,7 @@ func read(name string) ([]byte, error) {
 	return text, err
 }
 
-// Run writes documents until ctx ends. A slow disk holds nobody up.
+// Run writes documents until ctx ends. A slow disk delays no other part.
 func (k *Keeper) Run(ctx context.Context) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
