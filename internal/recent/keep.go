@@ -11,8 +11,8 @@ import (
 
 // saved is the form in which a store is kept.
 type saved struct {
-	// Origin is what the readings were taken from; those of a simulation
-	// are never shown for a real machine.
+	// Origin says where the readings come from. Those of a simulation are never
+	// shown for a real machine.
 	Origin  string        `json:"origin"`
 	Times   []time.Time   `json:"times"`
 	Devices []savedDevice `json:"devices"`
@@ -27,8 +27,8 @@ type savedDevice struct {
 	Values map[string][]*float64 `json:"values"`
 }
 
-// Keep returns the store for [Store.Restore]. Origin says what the readings
-// were taken from.
+// Keep returns the store for [Store.Restore]. Origin says where the readings come
+// from.
 func (s *Store) Keep(origin string) ([]byte, error) {
 	view := s.View(nil)
 	out := saved{Origin: origin, Times: view.Times}
@@ -53,9 +53,8 @@ func nullable(values []float64) []*float64 {
 	return out
 }
 
-// Restore fills an empty store with what Keep returned for the same origin, as
-// far as it is not older than Span at now. It ignores what another origin's
-// store kept.
+// Restore fills an empty store with what Keep returned, without readings that are
+// older than Span at now. It ignores the readings of another origin.
 func (s *Store) Restore(text []byte, origin string, now time.Time) error {
 	var in saved
 	if err := json.Unmarshal(text, &in); err != nil {
