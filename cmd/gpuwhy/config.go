@@ -61,8 +61,8 @@ const (
 	viewerLimit = 100_000
 )
 
-// check says what is wrong with the configuration as a whole, and brings
-// values into one form: the base path begins and ends with a slash.
+// check returns the errors in the whole configuration. It also makes the base path
+// begin and end with a slash.
 func (c *Config) check() error {
 	for _, check := range []func() error{
 		c.checkListen, c.checkTimes, c.checkAlert, c.checkSource, c.checkBasePath, c.checkAllowed, c.checkNode,
@@ -154,7 +154,7 @@ func (c *Config) checkAllowed() (err error) {
 	return nil
 }
 
-// prepareStateDir makes sure that something can be kept.
+// prepareStateDir makes sure that gpuwhy can write to the state directory.
 func (c *Config) prepareStateDir() error {
 	if c.StateDir == "" {
 		return nil
