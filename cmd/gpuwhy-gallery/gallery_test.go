@@ -16,18 +16,18 @@ import (
 // components has for each component of package views a CSS selector of the
 // elements that only this component makes.
 var components = map[string]string{
-	"alertRow": "div.alert", "momentIn": "#past-title ~ * time, #firing time", "answers": "#firing .say [formaction]", "onPage": ".say > [name=page]", "alertsBody": "body.of-alerts", "alertCard": "li.firing", "comment": "[name=comment]",
+	"alertRow": "div.alert", "momentIn": "#past-title ~ * time, #firing time", "answers": "#firing .say [formaction]", "onPage": ".say > [name=page]", "alertsBody": "body.of-alerts", "alertDetail": "li.firing", "comment": "[name=comment]",
 	"onePress": ".say[action] > button", "silenceRow": "#silences > li", "silenceForm": "#new-silence", "choices": "select[name=gpu_uuid]",
 	"wideTable": "table.list > thead", "pastTable": "table[aria-labelledby=past-title] tr[data-key]", "ruleTable": "table[aria-labelledby=rules-title] tr.off",
 	"targetTable": "table[aria-labelledby=targets-title] .failing",
-	"card":        "li.card", "meter": ".card .meter", "evidence": "details#evidence[open]", "cause": "#causes > li", "evidenceRow": "#causes li li",
+	"tile":        "li.card", "meter": ".card .meter", "evidence": "details#evidence[open]", "cause": "#causes > li", "evidenceRow": "#causes li li",
 	"docsTop": ".docs > .top", "docsLink": ".docs [aria-current=page]", "docsBody": "body.docs.viewer", "referenceBody": "body.docs main", "operationDoc": ".verb",
-	"typeRef": ".docs td a", "typeDoc": ".docs h3[id]", "fieldTable": ".docs .scroll > table", "eventsBody": ".verb[data-kind]",
+	"typeRef": ".docs td a", "typeDocs": ".docs h2#types", "factTable": "table.facts", "fieldTable": ".docs .scroll > table", "eventsBody": ".verb[data-kind]",
 	"document": "html[lang]", "mark": "svg.mark", "errorBody": "body.error", "facts": "#facts", "uses": "#use", "means": "dd.note", "meansBy": "#facts dd.note", "factList": "#facts div.list", "factRow": "#facts tr[data-key]",
 	"galleryBody": "body.gallery", "galleryAlerts": ".gallery #firing", "frame": ".gallery iframe", "hostRow": "#host-rows > [data-key]",
 	"dashboard": "body[data-status]", "deviceHead": "#device", "gone": "body[data-gpu] #gone", "pageTools": "#page-tools", "menu": ".menu[open] > div", "anchor": "a.anchor",
 	"templates": "template#t-card", "totals": "#totals", "failure": "#failure-list > li", "charts": "#charts .uplot", "largeChart": "dialog#large[open]", "series": "#series > li",
-	"simulated": "#simulated", "waiting": "#waiting", "note": "#notes > li", "processTable": "table:has(> #processes)", "processRow": "#processes > tr[data-key]", "processGroup": "tr.of",
+	"simulated": "#simulated", "waiting": "#waiting", "limitation": "#notes > li", "blockHead": ".head > h2", "processTable": "table:has(> #processes)", "processRow": "#processes > tr[data-key]", "processGroup": "tr.of",
 	"processTools": "#process-tools", "processDialog": "dialog#process[open]", "wall": "#wall-canvas", "wallRow": "#wall-rows > tr",
 }
 

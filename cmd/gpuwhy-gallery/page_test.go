@@ -76,6 +76,7 @@ func pageAt(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	request.Header.Set("Accept", "text/html")
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -128,49 +129,58 @@ func everyState() []state {
 // With -looks it also takes pictures.
 func TestEveryState(t *testing.T) {
 	address, seen := startGallery(t), map[string]bool{}
+	var mu sync.Mutex // of seen
+	see := func(names map[string]bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		maps.Copy(seen, names)
+	}
 	t.Run("the gallery itself", func(t *testing.T) {
 		b := quietTab(t, 1440, 900)
 		b.Visit(address)
-		maps.Copy(seen, componentsIn(t, b))
+		see(componentsIn(t, b))
 		accessible(t, b, 1440, "light")
 		accessible(t, b, 390, "dark")
 	})
-	for _, s := range everyState() {
-		t.Run(s.id, func(t *testing.T) {
-			b := browsertest.Open(t, 1440, 900)
-			if s.id == "no-script" { // where its server forbids scripts, nothing could ask the page
-				scripts := emulation.SetScriptExecutionDisabledParams{Value: true}
-				browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
-				b.Visit(address + "state/eight/")
-				scripts.Value = false
-				browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
-			} else {
-				b.Visit(address + "state/" + s.scene + "/" + s.path)
-			}
-			if s.press != "" {
-				browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelectorAll(%q).forEach((e) => e.click()), true)`, s.press))
-			}
-			b.Until(`((d) => ` + arrived[s.id] + `)(document)`)
-			maps.Copy(seen, componentsIn(t, b))
-			widths := []int64{1440, 768, 390}
-			if s.id == "alerts" {
-				widths = append(widths, 3840) // its text has a measure
-			}
-			for _, width := range widths {
-				b.Resize(width, 900)
-				if look := asked[width]; look != "" && !unasked[s.id] {
-					accessible(t, b, width, look)
+	t.Run("states", func(t *testing.T) {
+		for _, s := range everyState() {
+			t.Run(s.id, func(t *testing.T) {
+				t.Parallel()
+				b := browsertest.Open(t, 1440, 900)
+				if s.id == "no-script" { // where its server forbids scripts, nothing could ask the page
+					scripts := emulation.SetScriptExecutionDisabledParams{Value: true}
+					browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
+					b.Visit(address + "state/eight/")
+					scripts.Value = false
+					browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
+				} else {
+					b.Visit(address + "state/" + s.scene + "/" + s.path)
 				}
-				if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
-					t.Errorf("it is %d wide of %d", got, width)
+				if s.press != "" {
+					browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelectorAll(%q).forEach((e) => e.click()), true)`, s.press))
 				}
-			}
-			if *looks != "" {
-				takePictures(t, b, s.id)
-			}
-			b.Quiet(loud[s.id]...)
-		})
-	}
+				b.Until(`((d) => ` + arrived[s.id] + `)(document)`)
+				see(componentsIn(t, b))
+				widths := []int64{1440, 768, 390}
+				if s.id == "alerts" {
+					widths = append(widths, 3840) // its text has a measure
+				}
+				for _, width := range widths {
+					b.Resize(width, 900)
+					if look := asked[width]; look != "" && !unasked[s.id] {
+						accessible(t, b, width, look)
+					}
+					if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
+						t.Errorf("it is %d wide of %d", got, width)
+					}
+				}
+				if *looks != "" {
+					takePictures(t, b, s.id)
+				}
+				b.Quiet(loud[s.id]...)
+			})
+		}
+	})
 	t.Run("every component is seen", func(t *testing.T) {
 		for _, name := range allComponents(t) {
 			if !seen[name] {

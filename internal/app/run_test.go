@@ -203,7 +203,7 @@ func TestTheWholeProgram(t *testing.T) {
 		}
 	}
 	p.await(first, "the rule fires", is("busy", "firing"))
-	if status, text := p.ask(http.MethodPost, "api/alerts/"+alert.ID+"/acknowledge", `{"by":"ann"}`, nil); status != http.StatusOK {
+	if status, text := p.ask(http.MethodPost, "api/alerts/"+alert.ID+"/acknowledge", `{"comment":"known"}`, nil); status != http.StatusOK {
 		t.Errorf("acknowledge: %d: %s", status, text)
 	}
 	<-told
@@ -235,8 +235,8 @@ func TestTheWholeProgram(t *testing.T) {
 
 	p = run(t, opt)
 	p.await(p.viewer(), "an alert is there again", func(event, _ string, _ []byte) bool { return event == "alert" })
-	if _, text := p.ask(http.MethodGet, "api/alerts", "", nil); !strings.Contains(text, `"by":"ann"`) {
-		t.Errorf("after a restart nobody has acknowledged: %s", text)
+	if _, text := p.ask(http.MethodGet, "api/alerts", "", nil); !strings.Contains(text, `"by":"local owner","comment":"known"`) {
+		t.Errorf("after a restart nobody has acknowledged: %.300s", text)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // probe answers GET /health and /health/live, which only ask whether there is an
 // answer.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()), cacheNever)
 }
 
 // ready answers GET /health/ready. It is also ready if it is clear that no GPU can
@@ -20,19 +20,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if f == nil {
 		return s.readable(f)
 	}
-	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, f))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, f), cacheNever)
 }
 
 // monitorHealth answers GET /api/health and /health/detailed.
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()))
-}
-
-// serveJSON answers about the present. Clients must not keep the answer.
-func serveJSON(w http.ResponseWriter, r *http.Request, answer any) error {
-	b, err := jsonBody(answer)
-	if err != nil {
-		return err
-	}
-	return b.serve(w, r, cacheNever)
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()), cacheNever)
 }

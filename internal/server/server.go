@@ -26,7 +26,7 @@ type Config struct {
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
 	// WS answers /ws.
-	WS     http.Handler
+	WS     func(w http.ResponseWriter, r *http.Request, node string) // an empty node: all
 	Recent *recent.Store
 	// ActiveAlerts is how many alerts fire on a node, or on all if the name is
 	// empty.
@@ -34,7 +34,7 @@ type Config struct {
 	// Alerts are the alerts and silences; if it is nil, there are no addresses for
 	// them. AlertsPage writes their page, without the first alerts up to from.
 	Alerts     Alerts
-	AlertsPage func(ctx context.Context, w io.Writer, from int) error
+	AlertsPage func(ctx context.Context, w io.Writer, from int, node string) error
 	// Metrics answers /metrics.
 	Metrics http.Handler
 	// Parts says how each part of the program does, by name.
@@ -135,8 +135,8 @@ func (s *Server) Handler() http.Handler {
 	for _, r := range s.routes() {
 		mux.Handle(r.method+" "+s.cfg.BasePath+r.path, s.needs(r.access, r.answer))
 	}
-	mux.Handle("GET "+s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
-	// Without this, the mux redirects it to /static/, where nothing is.
+	mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
+	// Without this, whoever asks for it is led to /static/, where nothing is.
 	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
 	mux.Handle("/", s.handle(s.otherwise(mux)))
 	return s.wrap(mux)
