@@ -1,7 +1,7 @@
 # docker build --build-arg VERSION="$(git describe --tags --always)" -t gpuwhy .
 #
 # Both stages are Debian with glibc: the NVIDIA runtime mounts the host's
-# libnvidia-ml.so.1 into the container, and it can't be loaded by musl.
+# libnvidia-ml.so.1 into the container, and musl can't load it.
 
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
@@ -23,14 +23,14 @@ RUN groupadd --system --gid 10003 gpuwhy \
 COPY LICENSE /usr/share/doc/gpuwhy/LICENSE
 COPY --from=build /out/gpuwhy /usr/local/bin/gpuwhy
 
-# What NVIDIA's runtime mounts: every GPU, and of the driver only what reads it.
+# NVIDIA's runtime mounts every GPU, and only the part of the driver that reads GPUs.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=utility
-# Loopback inside of a container is nobody's: publish the port on the host's
-# loopback (-p 127.0.0.1:8003:8003), or put a proxy that asks who it is before it.
+# Nobody outside reaches loopback in a container. Publish the port on the host's
+# loopback (-p 127.0.0.1:8003:8003), or put a proxy with a sign-in before it.
 ENV GPUWHY_LISTEN=0.0.0.0:8003
 
-# A number, so that Kubernetes can see that it is not root.
+# A number, so that Kubernetes can check that the user is not root.
 USER 10003:10003
 EXPOSE 8003
 HEALTHCHECK --interval=30s --timeout=6s --start-period=15s --retries=3 CMD ["/usr/local/bin/gpuwhy", "healthcheck"]

@@ -1,5 +1,5 @@
 # gpuwhy: `make run` builds and starts it, `make test` runs every test.
-# `make help` lists the rest.
+# `make help` lists the others.
 
 GO      ?= go
 BIN     := bin
@@ -21,14 +21,14 @@ build: ## build bin/gpuwhy
 run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' for flags)
 	exec $(BIN)/gpuwhy $(ARGS)
 
-demo: build ## start with a simulated machine, for a look without a GPU
+demo: build ## start with a simulated machine, to look around without a GPU
 	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
 
 gallery: ## show every component of the page in every state, with made-up values
 	$(GO) build -o $(BIN)/gpuwhy-gallery ./cmd/gpuwhy-gallery
 	exec $(BIN)/gpuwhy-gallery $(ARGS)
 
-screenshots: needs-chromium ## take the pictures in docs/screenshots anew
+screenshots: needs-chromium ## take the pictures in docs/screenshots again
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
 
 looks: needs-chromium ## take pictures of every state of the pages, at three widths, light and dark
@@ -53,7 +53,7 @@ check: generate fmt lint test ## what a reviewer runs: generate (no diff), forma
 	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
-bench: ## measure; figures and what they mean are in docs/performance.md (BENCH=regexp, COUNT=n)
+bench: ## measure; docs/performance.md has the figures and their meaning (BENCH=regexp, COUNT=n)
 	$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
 
 fuzz: ## fuzz every target for FUZZTIME (a minute by default)
@@ -65,7 +65,7 @@ generate: ## write *_templ.go from *.templ, and the bundles in static/dist
 	$(GO) tool templ generate -path views
 	$(GO) generate ./static
 
-fmt: ## say what is not formatted
+fmt: ## list files that are not formatted
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; }
 
 lint: $(TOOLS)/golangci-lint ## vet and lint
@@ -76,15 +76,15 @@ lint: $(TOOLS)/golangci-lint ## vet and lint
 $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) -C tools build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-# Chromium shows the page in the tests. On Debian, as root, it is installed.
+# Chromium shows the page in the tests. As root on Debian, make installs it.
 needs-chromium:
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || tools/install chromium
 
-# A real Prometheus reads /metrics in the tests. Its service is not wanted.
+# A real Prometheus reads /metrics in the tests. Its service is not started.
 needs-prometheus:
 	@command -v prometheus >/dev/null && command -v promtool >/dev/null || tools/install prometheus
 
-# nginx stands before gpuwhy in the tests; none but theirs is started.
+# nginx is a proxy for gpuwhy in the tests. Only the tests start it.
 needs-nginx:
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || tools/install nginx-light
 

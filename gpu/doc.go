@@ -1,5 +1,6 @@
-// Package gpu is gpuwhy's vocabulary: what a machine's GPUs, its host and the
-// processes on them report at one moment, in the words the field uses.
+// Package gpu is gpuwhy's vocabulary: types for what the GPUs of one node, its host
+// and its processes report at one time, in the words of the field. [Nodes] has the
+// snapshots of several nodes.
 //
 // Everything is keyed by node and UUID; an index is for people. What a device
 // can't report is absent, never zero: see [Reading]. The package knows no

@@ -19,7 +19,7 @@ const (
 	maxEntryBytes = 128
 )
 
-// A filter is what a viewer asked for. It does not change. A nil set lets
+// A filter decides what a viewer gets. It does not change. A nil set lets
 // everything pass, an empty one nothing.
 type filter struct {
 	events, uuids, nodes map[string]bool
@@ -34,16 +34,16 @@ type filter struct {
 // everything is the filter that viewers begin with.
 var everything = mustFilter(filterTerms{})
 
-// filterTerms is a filter as clients write it and get it back. A nil list means
-// no restriction.
+// filterTerms is the form of a filter in messages. A nil list means no
+// restriction.
 type filterTerms struct {
 	Events []string `json:"events"`
 	GPUs   []any    `json:"gpus"` // int or string
 	Nodes  []string `json:"nodes"`
 }
 
-// parseFilter reads the data of subscribe; members that it does not know are
-// not looked at. Its errors are for the client.
+// parseFilter reads the data of subscribe. It ignores members that it does not
+// know. Its errors are for the client.
 func parseFilter(data map[string]json.RawMessage) (*filter, error) {
 	events, err1 := parseList(data, "events", parseName)
 	gpus, err2 := parseList(data, "gpus", parseGPU)

@@ -21,7 +21,8 @@ type frame struct {
 	packets lazy.Map[view, packet]
 }
 
-// A view is what of a Moment somebody gets. Filters of one key are the same.
+// A view is the part of a Moment that a viewer gets. Filters with the same key keep
+// the same devices.
 type view struct {
 	to     auth.Audience
 	filter string
@@ -105,8 +106,8 @@ func (p packet) reply(event string, id json.RawMessage) message {
 type message struct {
 	head, tail []byte
 	kind       kind
-	// node: in place of the bytes above, its newest frame when it is sent, with
-	// the id of the request; empty for none.
+	// node is empty if the message has its bytes above. Otherwise the message gets
+	// the newest frame of that node when it is sent, with the id of the request.
 	node string
 	id   json.RawMessage
 }
@@ -114,11 +115,11 @@ type message struct {
 type kind int
 
 const (
-	kindState    kind = iota // what a newer one may replace
-	kindEvent                // announced while the viewer was there
+	kindState    kind = iota // a frame, which a newer one may replace
+	kindEvent                // announced while the viewer was connected
 	kindStanding             // announced before
 	kindReply                // to the viewer's own request
-	kindPart                 // of such a reply, which goes on
+	kindPart                 // of such a reply; other parts follow
 )
 
 const (

@@ -1,15 +1,15 @@
 // Package hub keeps the newest Moment of each node and the events that stand,
 // encodes them once, and serves every WebSocket viewer.
 //
-// State may be skipped, events may not. A slow viewer skips the Moments that
-// newer ones of their node replaced, and delays nobody. It gets every event in
+// State may be skipped, events may not. A slow viewer skips a Moment if a newer one
+// of the same node has replaced it, and delays nobody. It gets every event in
 // order, or the hub closes its connection with a code that says why.
 // docs/protocol.md has the protocol as a client sees it.
 //
 // The package knows the envelope {"event", "data", "id"}, the filters and the
-// limits. It does not know what data holds: the encoders that it is given decide
-// that. Whoever publishes decides when to read a device, and whoever announces
-// decides what is worth an event.
+// limits. It does not know the content of data: the encoders in its Config decide
+// that. The caller of Publish decides when devices are read, and the caller of
+// Announce decides what is an event.
 package hub
 
 import (
@@ -40,18 +40,18 @@ type Config struct {
 	// and for a viewer that sees several nodes. The hub calls it once for each state and audience, when
 	// a viewer connects.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Refresh reads the nodes whose names wanted allows, for
-	// request_gpu_update. Before it returns their names it has handed the hub a
-	// Moment of each, by Publish or [Hub.Hold], whose reading began after the
-	// call. Those who ask meanwhile may share one. It comes back soon after ctx
-	// ends. Where it is nil, request_gpu_update is an unknown event.
+	// Refresh reads the nodes whose names wanted allows, for request_gpu_update.
+	// Before it returns their names, it passes a Moment of each to Publish or
+	// [Hub.Hold], from a reading that began after the call. Concurrent calls may
+	// share a reading. It returns soon after ctx ends. If it is nil,
+	// request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves, and gpu_status has none. Otherwise the newest
 	// Moment replaces the one before, whatever its node is called.
 	Several bool
-	// Origins are the foreign origins whose pages may connect. The host that was asked always may, and so may whoever
-	// sends no Origin, which browsers always do.
+	// Origins are the foreign origins whose pages may connect. Pages of this server
+	// always may, and so may programs that send no Origin. Browsers always send it.
 	Origins auth.Origins
 
 	MaxViewers   int           // connections at once, 1000 by default; more get a 503
@@ -100,10 +100,10 @@ type Hub struct {
 	counts                          counters
 }
 
-// A state is the newest there is, until newer is closed.
+// A state has the newest of all nodes, until newer is closed.
 type state struct {
 	fleet *insight.Fleet
-	// entries has the nodes, the one whose Moment is newest last.
+	// entries has the nodes; the node with the newest Moment is the last.
 	entries   []entry
 	order     uint64 // of the newest entry
 	number    uint64 // of the newest frame; 0 before the first
@@ -150,7 +150,7 @@ func (s *state) after(seen uint64) (oldest *frame) {
 	return oldest
 }
 
-// New returns a hub without a snapshot. It panics where cfg lacks an encoder.
+// New returns a hub without a Moment. It panics if cfg lacks an encoder.
 // It starts no goroutine; each connection has two, and [Hub.Shutdown] ends them.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
@@ -169,8 +169,8 @@ func New(cfg Config) *Hub {
 }
 
 // Publish makes m the newest Moment of its node, whatever its Seq, and wakes
-// whoever waits for one. It encodes m, and returns without waiting for any viewer.
-// Where m can't be encoded, viewers keep the node's last Moment that could be, and
+// everybody who waits for one. It encodes m, and does not wait for any viewer.
+// If m can't be encoded, viewers keep the node's last Moment that could be, and
 // the log says so once.
 func (h *Hub) Publish(m *insight.Moment) {
 	h.publishing.Lock()
@@ -204,8 +204,8 @@ func (h *Hub) Publish(m *insight.Moment) {
 	close(old.newer)
 }
 
-// Hold keeps a Moment that was read on demand, for the replies to those who
-// asked, until a newer one of its node is there. Other viewers do not get it.
+// Hold keeps a Moment that was read on demand, for the replies to those who asked,
+// until there is a newer Moment of its node. Other viewers do not get it.
 func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -242,9 +242,9 @@ func (h *Hub) Update(node string, to auth.Audience) []byte {
 	return p.data()
 }
 
-// Feed yields the newest Moment of each node, and each newer one as soon as it
-// is there, until ctx ends. Who is slow skips those that newer ones of their node
-// replaced. It does not depend on whether a Moment can be encoded.
+// Feed yields the newest Moment of each node, and then each newer one, until ctx
+// ends. A slow caller skips a Moment if a newer one of the same node has replaced
+// it. Feed also yields Moments that can't be encoded.
 func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	return func(yield func(*insight.Moment) bool) {
 		for seen := uint64(0); ctx.Err() == nil; {
@@ -263,12 +263,12 @@ func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	}
 }
 
-// An Event is what viewers must not miss, such as an alert that begins.
+// An Event is news that viewers must not miss, such as an alert that begins.
 type Event struct {
 	Name string
-	// Node, UUID and Index say which device it is about, for viewers that
-	// asked for some only. Where UUID or Node is empty it is about none in
-	// particular, and that filter lets it pass.
+	// Node, UUID and Index say which device it is about, for filters. An event
+	// with an empty UUID or Node is about no particular device or node, and
+	// passes that filter.
 	Node, UUID string
 	Index      int
 	Data       []byte // a JSON object; not changed afterwards
@@ -280,11 +280,10 @@ type announcement struct {
 	message message
 }
 
-// Announce appends changes to what each viewer is owed, and remembers standing
-// (the alerts that fire now) for those who connect later: each of them gets
-// either the change or the standing event, never neither. A viewer that has no
-// room for changes, because it has not read the ones before, is disconnected.
-// Announce waits for no viewer.
+// Announce appends changes to each viewer's mailbox, and keeps standing (the alerts
+// that fire now) for viewers that connect later. So each viewer gets the change or
+// the standing event. If a viewer has not read earlier events and its mailbox has
+// no room for the changes, its connection ends. Announce does not wait for viewers.
 func (h *Hub) Announce(changes, standing []Event) {
 	news := announcements(changes, kindEvent)
 	stand := announcements(standing, kindStanding)
@@ -336,7 +335,7 @@ func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) 
 	})
 }
 
-// register makes v a viewer: from here on it is owed every event.
+// register makes v a viewer: from now on it gets every event.
 func (h *Hub) register(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 type limits struct {
 	requests *rate.Limiter // request_gpu_update
 	others   *rate.Limiter // all other messages
-	// patience is for messages that are refused: a viewer that goes on
-	// regardless is disconnected.
+	// patience is for messages that are refused. If a viewer goes on anyway, its
+	// connection ends.
 	patience *rate.Limiter
 }
 
@@ -19,7 +19,7 @@ func newLimits() limits {
 	return limits{requests: rate.NewLimiter(2, 5), others: rate.NewLimiter(20, 50), patience: rate.NewLimiter(10, 500)}
 }
 
-// A verdict is what becomes of a message.
+// A verdict says what happens to a message.
 type verdict int
 
 const (

@@ -7,9 +7,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A mailbox is what one viewer is owed: its events in order, none skipped, then
-// the newest frame of each node. It holds no frame, however long the viewer reads
-// nothing. It knows nothing of sockets and goroutines.
+// A mailbox decides what one viewer gets next: its events in order, none skipped,
+// then the newest frame of each node. It holds no frame, however long the viewer
+// reads nothing. It knows no socket and no goroutine.
 type mailbox struct {
 	hub  *Hub
 	to   auth.Audience
@@ -19,20 +19,20 @@ type mailbox struct {
 	mu      sync.Mutex
 	filter  *filter
 	queue   []message
-	waiting int // of kindEvent in queue
+	waiting int // how many of queue are kindEvent
 	closed  bool
 
-	// Of the one who calls next:
-	greets *state // what the viewer begins with
-	seen   uint64 // number of the last frame that it has had, or did not want
+	// Only the caller of next uses these:
+	greets *state // the state in the viewer's first message
+	seen   uint64 // number of the last frame that it got, or did not want
 }
 
 func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
 	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything}
 }
 
-// start begins with what stands. Where there is one node, the greeting has its
-// frame.
+// start fills the mailbox with the standing events. With one node the greeting has
+// its frame.
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,11 +100,11 @@ func (m *mailbox) inForce() *filter {
 func (m *mailbox) wake() {
 	select {
 	case m.kick <- struct{}{}:
-	default: // it has been told already
+	default: // a kick is there already
 	}
 }
 
-// close ends it: nothing is owed any more.
+// close empties the mailbox for good.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,8 +112,8 @@ func (m *mailbox) close() {
 	m.queue = nil
 }
 
-// next returns what the viewer is owed now: events first, in order, none
-// skipped; then the newest frame of each node, if it has not had that one.
+// next returns the viewer's next message: events first, in order, none
+// skipped; then the newest frame of each node, if the viewer has not had it.
 func (m *mailbox) next(now *state) (message, bool) {
 	msg, by, ok := m.pop()
 	if ok {
@@ -137,8 +137,8 @@ func (m *mailbox) next(now *state) (message, bool) {
 	return message{}, false
 }
 
-// wants reports whether the viewer gets the frame at all: of several nodes it
-// gets those alone that have a device which its filter keeps.
+// wants reports whether the viewer gets the frame at all. With several nodes it
+// gets only frames of nodes that have a device which its filter keeps.
 func (m *mailbox) wants(f *frame, by *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false
@@ -146,8 +146,8 @@ func (m *mailbox) wants(f *frame, by *filter) bool {
 	return by.hears(eventUpdate) && (!m.several() || by.key == "" || f.kept(by) > 0)
 }
 
-// resolve puts the newest frame of its node into a reply to request_gpu_update:
-// until then the reply holds nothing.
+// resolve puts the newest frame of the node into a reply to request_gpu_update. A
+// reply that waits holds no frame.
 func (m *mailbox) resolve(msg message, by *filter) message {
 	if msg.node == "" {
 		return msg

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// The events that the hub itself knows; others come through Announce.
+// The events that the hub itself sends or reads; others come through Announce.
 const (
 	eventStatus      = "gpu_status"
 	eventUpdate      = "gpu_status_update"
@@ -45,8 +45,8 @@ func refuse(code, format string, args ...any) *refusal {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
-// data is the data of the error event. The id is beside it and in it: clients
-// of both kinds exist.
+// data is the data of the error event. The id is in it and beside it, since there
+// are clients that read one or the other.
 func (r *refusal) data(id json.RawMessage) []byte {
 	b := appendQuoted([]byte(`{"code":`), r.code)
 	b = appendQuoted(append(b, `,"message":`...), r.message)
@@ -56,8 +56,8 @@ func (r *refusal) data(id json.RawMessage) []byte {
 	return append(b, '}')
 }
 
-// parse reads a client's text message. Beside a refusal the request has what
-// could be read of it.
+// parse reads a client's text message. If it returns a refusal, the request has the
+// parts that could be read.
 func parse(raw []byte) (req request, _ *refusal) {
 	fields, err := strictjson.Members(raw)
 	if err != nil {

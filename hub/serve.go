@@ -16,9 +16,9 @@ import (
 )
 
 // ServeHTTP upgrades the request to a WebSocket and serves it until it ends.
-// What it refuses gets an application/problem+json answer: 503 with Retry-After
-// when the hub is full or shutting down, 403 for a foreign origin, 426, 405 or
-// 400 for what is no WebSocket handshake.
+// It refuses with an application/problem+json answer: 503 with Retry-After
+// if the hub is full or shutting down, 403 for a foreign origin, 426, 405 or
+// 400 if the request is no WebSocket handshake.
 //
 // The connection ends by the viewer's wish, by its misbehavior or by
 // [Hub.Shutdown], not with the server's or the request's context.
@@ -45,8 +45,8 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	h.log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
 }
 
-// admit counts a connection, before it is upgraded and the server forgets it;
-// or says why there can't be one more.
+// admit counts a connection. That must happen before the upgrade, with which the
+// server forgets the connection. If there can't be one more, it says why.
 func (h *Hub) admit() (why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,8 +91,8 @@ func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
 }
 
 // accept does the handshake. Messages are not compressed: a deflated stream has
-// a state of its own, so that each viewer's frames would have to be compressed
-// and held apart, where now all share the same bytes.
+// state, so the hub would have to compress and keep frames for each viewer. Without
+// compression all viewers share the same bytes.
 func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	up := &upgrade{ResponseWriter: w, v: v}
 	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
@@ -114,7 +114,8 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 }
 
 // An upgrade is the ResponseWriter of one handshake. It gives the library a
-// wire for the connection, and holds its plain-text refusals back.
+// wire for the connection, and keeps the library's plain-text refusals from the
+// client.
 type upgrade struct {
 	http.ResponseWriter
 	v       *viewer
@@ -149,10 +150,10 @@ func (u *upgrade) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// Shutdown refuses new viewers, says goodbye to all with code 1001 and the
-// reason, and waits until they are gone. When ctx ends first it cuts the
-// connections that are left and returns ctx's cause; [Hub.Wait] then waits for
-// the last of their goroutines. A reason is cut off at 123 bytes.
+// Shutdown refuses new viewers, closes all connections with code 1001 and the
+// reason, and waits until they have ended. If ctx ends first, it cuts the
+// other connections and returns ctx's cause; [Hub.Wait] then waits for the last of
+// their goroutines. A reason is cut off at 123 bytes.
 func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	h.mu.Lock()
 	h.closing, h.farewell = true, fits(reason)
@@ -179,8 +180,8 @@ func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	return context.Cause(ctx)
 }
 
-// Wait returns when every connection's goroutines have ended. Without Shutdown
-// new ones may begin meanwhile.
+// Wait returns when the goroutines of all connections have ended. Without Shutdown
+// new connections may begin in the meantime.
 func (h *Hub) Wait() { h.gone.Wait() }
 
 // fits returns as much of a close reason as a control frame has room for.

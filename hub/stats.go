@@ -17,10 +17,10 @@ type Stats struct {
 	Encodings uint64            // calls of Config.Encode
 	Messages  uint64            // written to viewers, pings included
 	Bytes     uint64            // of them, with their framing
-	Skipped   uint64            // Moments that viewers did not get, as newer ones were there
+	Skipped   uint64            // Moments that viewers did not get, since newer ones replaced them
 	Ended     map[Reason]uint64 // connections that ended, by why
-	// Failing is since when snapshots can't be encoded, and Err why; zero
-	// and nil while they can.
+	// Failing is the time since which Moments can't be encoded, and Err the reason;
+	// zero and nil if they can.
 	Failing time.Time
 	Err     error
 }
@@ -67,8 +67,8 @@ func (c *counters) reasons() map[Reason]uint64 {
 	return maps.Clone(c.ended)
 }
 
-// A trouble is something that fails and recovers. It is logged where it begins
-// and where it ends, not each time.
+// A trouble is something that fails and recovers. The hub logs when it begins and
+// when it ends, not each failure.
 type trouble struct {
 	log  *slog.Logger
 	what string

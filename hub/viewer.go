@@ -18,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// maxReplies is how many of its own requests a viewer may have unanswered; it
-// is not read from meanwhile.
+// maxReplies is how many requests of a viewer may be unanswered. The hub reads no
+// other message from it until one is answered.
 const maxReplies = 16
 
 // A viewer is one connection: a goroutine that reads and one that writes. The
@@ -33,7 +33,7 @@ type viewer struct {
 	in     bytes.Buffer  // of the reader
 	slots  chan struct{} // one taken for each request that waits for its reply
 
-	pinged     bool        // of the writer: the timer is for the answer
+	pinged     bool        // of the writer: a ping was sent, and the timer is for its answer
 	unanswered atomic.Bool // a ping was sent, and no pong has come since
 
 	ctx    context.Context // ends with the connection
@@ -44,7 +44,7 @@ type viewer struct {
 	cutting *time.Timer // cuts the connection
 }
 
-// A goodbye is why a connection ends: for the client and for [Stats].
+// A goodbye says why a connection ends, to the client and in [Stats].
 type goodbye struct {
 	why    Reason
 	code   websocket.StatusCode
@@ -84,7 +84,7 @@ func goodbyeShutdown(reason string) goodbye {
 	return goodbye{ShuttingDown, websocket.StatusGoingAway, reason}
 }
 
-// level is how much a person wants to know of it.
+// level is the level at which the end is logged.
 func (g goodbye) level() slog.Level {
 	switch g.why {
 	case Left, Lost, ShuttingDown:
@@ -114,8 +114,8 @@ func (v *viewer) run() {
 	v.cutting.Stop()
 }
 
-// end begins the connection's end; only the first call counts. The writer says
-// goodbye, unless it is held up, and after CloseTimeout the connection is cut.
+// end begins the connection's end; only the first call has an effect. The writer
+// says goodbye, unless a write blocks it. After CloseTimeout the connection is cut.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye
@@ -129,8 +129,7 @@ func (v *viewer) end(bye goodbye) {
 // cut breaks the connection without goodbye.
 func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 
-// write sends what the mailbox says until the connection ends, then says
-// goodbye.
+// write sends the mailbox's messages until the connection ends, then says goodbye.
 func (v *viewer) write() {
 	// An error here says that the client did not answer, or had left.
 	defer func() { _ = v.conn.Close(v.bye.code, v.bye.reason) }()
@@ -162,7 +161,7 @@ func (v *viewer) write() {
 	}
 }
 
-// drain sends all that the viewer is owed now.
+// drain sends all messages that the mailbox has now.
 func (v *viewer) drain(now *state) bool {
 	for {
 		msg, ok := v.mail.next(now)
@@ -194,11 +193,11 @@ func (v *viewer) send(msg message) bool {
 	default:
 		v.end(goodbyeLost)
 	}
-	_ = v.wire.Close() // nobody is left to tell
+	_ = v.wire.Close() // its error is of no use here
 	return false
 }
 
-// ping sends a ping, and the next time looks for its answer.
+// ping sends a ping; its next call checks whether the answer came.
 func (v *viewer) ping(timer *time.Timer) bool {
 	answer := v.hub.cfg.WriteTimeout
 	switch {
@@ -269,8 +268,9 @@ func goodbyeFor(err error) goodbye {
 	}
 }
 
-// handle answers one message, with exactly one reply unless the connection
-// ends. The caller has taken a slot for the reply.
+// handle answers one message with exactly one reply, unless the connection
+// ends; request_gpu_update has one for each node. The caller has taken a slot for
+// the reply.
 func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	var req request
 	var no *refusal
@@ -315,8 +315,8 @@ func (v *viewer) accepts(req *request) *refusal {
 	}
 }
 
-// refresh answers request_gpu_update from readings that begin now. The replies
-// share one encoding with all who get the same.
+// refresh answers request_gpu_update from readings that begin now. Viewers with the
+// same filter share one encoding.
 func (v *viewer) refresh(id json.RawMessage) {
 	by := v.mail.inForce()
 	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool {

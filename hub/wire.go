@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A wire is a viewer's connection below the WebSocket library, which does the
-// handshake, the reading, the pongs and the goodbye. Messages go past it: they
-// lie ready as whole frames, the same for every viewer, and one write of such a
-// frame takes one system call, no copy and no allocation. Writing them through
-// the library, which writes each in two pieces, took up to 1.5 times as long.
+// A wire is a viewer's connection below the WebSocket library. The library does the
+// handshake, the reading, the pongs and the goodbye. It does not write messages:
+// these are ready as whole WebSocket frames, the same for every viewer, and to
+// write one takes one system call, no copy and no allocation. The library writes
+// each message in two pieces, which took up to 1.5 times as long.
 //
-// Frames don't mix, since both ways end in a single Write under one lock: the
-// library flushes each control frame (125 bytes at most, and nothing else is
-// written through it) whole from a buffer that has room for it.
+// Frames don't mix, since both ways end in a single Write under one lock. The
+// library writes only control frames, of at most 125 bytes, and flushes each whole
+// from a buffer that has room for it.
 type wire struct {
 	net.Conn
 	timeout time.Duration
@@ -27,8 +27,8 @@ type wire struct {
 // controlBuffer has room for the largest control frame.
 const controlBuffer = 256
 
-// sendBuffer is how much of what a viewer does not read the kernel keeps. Left
-// to itself it keeps megabytes, of snapshots that newer ones have replaced.
+// sendBuffer is how many bytes the kernel keeps that a viewer has not read. Without
+// this limit it keeps megabytes of old snapshots.
 const sendBuffer = 128 << 10
 
 var errGoodbye = errors.New("the connection is being closed")
@@ -55,9 +55,9 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // send writes a whole frame, in one or two pieces. It fails with errGoodbye
-// after a close frame, and with os.ErrDeadlineExceeded when the viewer did not
-// take it in time. After any other error than errGoodbye the caller has to cut
-// the connection, as half a frame may have been written; it knows first why.
+// after a close frame, and with os.ErrDeadlineExceeded if the viewer did not
+// take it in time. After any error but errGoodbye the caller must cut the
+// connection, since half a frame may have been written.
 func (w *wire) send(head, tail []byte) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,15 +1,15 @@
-// Package views is the page that people look at: view models made from
-// snapshots by plain functions, and templ components that place them.
+// Package views has the pages that people see: plain functions make view models from
+// snapshots, and templ components place them.
 //
-// It decides what is shown and in which words, for the first paint. What the
-// scripts in package static change afterwards follows the same rules, so that
-// a page that was kept live and one that was loaded just now are the same to
-// the letter. It knows no HTTP, no wire format and no clock: a handler gives it
-// the time, the addresses of static files, and a writer.
+// It decides what the first picture shows and in which words. The scripts in package
+// static follow the same rules, so that a page that was live for an hour and a page
+// that was loaded just now have the same text. The package knows no HTTP, no wire
+// format and no clock: its caller gives it the time, the addresses of static files,
+// and a writer.
 //
 // The pages hold no inline style, script or handler and load nothing from
 // elsewhere, so they work under the strictest Content-Security-Policy.
-// Whatever a device or a process reports is text.
+// Everything that a device or a process reports is text.
 package views
 
 //go:generate go tool templ generate

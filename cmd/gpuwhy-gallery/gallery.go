@@ -22,31 +22,32 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// gallery answers with one page of everything. In it are components as they
-// are, and frames with the real page on machines that are made up.
+// gallery answers with one page that has everything: single components, and the
+// real page in <iframe> elements, on made-up machines.
 type gallery struct {
 	ctx       context.Context
-	opt       app.Options // of every scene, but for the path
+	opt       app.Options // of every scene, except the path
 	log       *slog.Logger
 	front     http.Handler
 	plays     map[string]func() (*playing, error) // by the scene's name
-	beginning sync.Mutex                          // held while a scene begins
+	beginning sync.Mutex                          // locked while a scene begins
 	running   sync.WaitGroup                      // those that have begun
 }
 
-// wait returns when no scene is played and none will be: ctx has ended.
+// wait returns when all scenes have ended. ctx must have ended before, so that no
+// scene begins.
 func (g *gallery) wait() {
 	g.beginning.Lock() // a request that was under way may be about to begin one
 	defer g.beginning.Unlock()
 	g.running.Wait()
 }
 
-// galleryScript is the gallery's own script: the page has none of it.
+// galleryScript is the gallery's own script. The product's pages do not use it.
 //
 //go:embed gallery.js
 var galleryScript []byte
 
-// newGallery plays nothing yet: a scene begins when it is first asked for, and
+// newGallery makes a gallery. A scene begins when somebody first asks for it, and
 // ends with ctx.
 func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*gallery, error) {
 	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}}
@@ -82,7 +83,7 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 	return p, nil
 }
 
-// scenePath is where a scene's page is.
+// scenePath is the path of a scene's page.
 func (g *gallery) scenePath(name string) string { return g.opt.BasePath + "state/" + name + "/" }
 
 // ServeHTTP answers with a scene, or with the page that has them all.
@@ -90,7 +91,7 @@ func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	amend(inFrames, g.find(r.URL.Path)).ServeHTTP(w, r)
 }
 
-// find is what answers a path.
+// find returns the handler of a path.
 func (g *gallery) find(path string) http.Handler {
 	rest, ok := strings.CutPrefix(path, g.opt.BasePath+"state/")
 	name, _, _ := strings.Cut(rest, "/")
@@ -196,8 +197,8 @@ func (a *amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 const policyHeader = "Content-Security-Policy"
 
-// inFrames lets pages of the gallery stand in frames of the gallery, and have
-// such. No other server's page may.
+// inFrames lets pages of the gallery have <iframe> elements with pages of the
+// gallery. The product's pages may not.
 func inFrames(h http.Header) {
 	h.Set(policyHeader, strings.Replace(h.Get(policyHeader), "frame-ancestors 'none'", "frame-src 'self'; frame-ancestors 'self'", 1))
 	h.Set("X-Frame-Options", "SAMEORIGIN")

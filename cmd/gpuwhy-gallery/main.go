@@ -1,5 +1,6 @@
 // Gpuwhy-gallery serves every component of gpuwhy's page in every state, for
-// those who work on the page. Its values are made up: it reads nothing.
+// people who work on the page. Its machines and values are made up: it reads no
+// device. It is no part of the product.
 package main
 
 import (

@@ -20,40 +20,40 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// A scene is a machine of the gallery: made up, and in a state. All but its
-// readings is the program's own: pages, routes, hub, alerts and memory.
+// A scene is a made-up machine of the gallery, in some state. Its readings are made
+// up; pages, routes, hub, alerts and recent past are those of the product.
 type scene struct {
 	// example is the name of one of [fixture.Examples].
 	example string
-	// past is how long the machine has been read already; zero for no charts
-	// at first. A machine with a past has readings that go up and down.
+	// past is the time for which the machine was read before; zero for charts
+	// that begin empty. A machine with a past has readings that go up and down.
 	past time.Duration
-	// away is whether nothing was read for a minute of that.
+	// away says that nothing was read for a minute of the past.
 	away bool
-	// still is the age of the only reading of a machine that is read no
-	// more; zero for one that is read on and on.
+	// still is the age of the only reading of a machine that is not read any
+	// more; zero for a machine that is read again and again.
 	still time.Duration
-	// change makes the example another; nil for none.
+	// change changes the example; nil for no change.
 	change func(*gpu.Snapshot, moment)
-	// rules are those of alerts; nil for the usual ones.
+	// rules are the rules of alerts; nil for the default rules.
 	rules func() []alert.Rule
-	// begun does what a person has done there; nil for nothing.
+	// begun does what a person would have done, such as silencing an alert; may be nil.
 	begun func(*app.App) error
-	// behave is how its server behaves, if not well.
+	// behave makes the server behave badly; nil for a server that works.
 	behave func(http.Handler) http.Handler
 }
 
-// A moment is when a scene is read.
+// A moment is a time at which a scene is read.
 type moment struct {
 	born, at time.Time
 	beat     int  // readings since born; negative in the past
 	page     bool // whether the reading is what a page begins with
 }
 
-// madeUp is what the readings of scenes have as their source.
+// madeUp is the source of the readings of scenes.
 const madeUp = "made up"
 
-// A playing is a scene that is played.
+// A playing is a scene that runs.
 type playing struct {
 	*scene
 	*app.App
@@ -61,7 +61,7 @@ type playing struct {
 	born time.Time
 	base *gpu.Snapshot // nil: there is never a reading
 
-	mu    sync.Mutex // held while a reading is made and shown
+	mu    sync.Mutex // locked while a reading is made and published
 	seq   uint64
 	shown moment // what the newest reading is of
 }
@@ -108,8 +108,8 @@ func (p *playing) Read(context.Context) (*gpu.Snapshot, error) {
 	return p.snapshot(time.Now().UTC(), false), nil
 }
 
-// show reads the machine, and shows it to everyone. Who comes for something
-// else than a page is content with what was read a moment ago.
+// show reads the machine and publishes the reading. A request for anything but a
+// page uses the last reading if that is recent.
 func (p *playing) show(at time.Time, page bool) {
 	if p.base == nil {
 		return
@@ -158,7 +158,7 @@ func sway(d *gpu.Device, at time.Time) {
 	d.Clocks.SM = gpu.Map(d.Clocks.SM, func(v gpu.Megahertz) gpu.Megahertz { return v * gpu.Megahertz(wave) })
 }
 
-// run reads the machine for those who watch it, until ctx ends.
+// run reads the machine for open pages, until ctx ends.
 func (p *playing) run(ctx context.Context) error {
 	tick := time.NewTicker(p.opt.Interval)
 	defer tick.Stop()
@@ -174,7 +174,7 @@ func (p *playing) run(ctx context.Context) error {
 	}
 }
 
-// ServeHTTP shows the machine as it is now to those who come.
+// ServeHTTP reads the machine and answers the request.
 func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, p.opt.BasePath)
 	page := path == "" || path == "alerts" || strings.HasPrefix(path, "gpu/GPU-")
@@ -188,7 +188,7 @@ func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// refusing answers what ends like this as a server does that is away.
+// refusing answers requests whose path ends like this as a broken server does.
 func refusing(ends ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func refusing(ends ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// mute accepts WebSockets, and says nothing.
+// mute accepts WebSockets, and sends nothing.
 func mute(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/ws") {
@@ -219,7 +219,7 @@ func mute(next http.Handler) http.Handler {
 	})
 }
 
-// forgetful no longer knows the alerts of which something is said.
+// forgetful does not know the alerts that a request names.
 func forgetful(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if before, after, ok := strings.Cut(r.URL.Path, "/api/alerts/"); ok && r.Method == http.MethodPost {
@@ -230,7 +230,7 @@ func forgetful(next http.Handler) http.Handler {
 	})
 }
 
-// scriptless has browsers run no script.
+// scriptless lets browsers run no script.
 func scriptless(next http.Handler) http.Handler {
 	return amend(func(h http.Header) { h.Set(policyHeader, h.Get(policyHeader)+"; sandbox allow-same-origin") }, next)
 }

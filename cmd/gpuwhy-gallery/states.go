@@ -15,14 +15,14 @@ type stateGroup struct {
 	states []state
 }
 
-// A state is a page of the gallery as a person may meet it.
+// A state is a page of the product in one of the states that people may see.
 type state struct {
-	id    string // of its frame
+	id    string // of its <iframe>
 	title string
-	says  string // what is to be seen; may be empty
+	says  string // what people should see; may be empty
 	scene string
-	path  string // below the scene's own, with its query
-	press string // what is pressed in its frame, as a CSS selector; empty for nothing
+	path  string // below the scene's path, with its query
+	press string // CSS selector of an element that is pressed; empty for none
 }
 
 // The devices of examples that addresses name.
@@ -34,7 +34,7 @@ const (
 	asleepUUID = "GPU-00000000-0000-4000-8000-000000000007"
 )
 
-// galleryStates are all that frames show.
+// galleryStates are all states. Tests open each of them.
 func galleryStates() []stateGroup {
 	return []stateGroup{
 		{"The connection", []state{
@@ -132,8 +132,8 @@ func scenes() map[string]*scene {
 	}
 }
 
-// work puts processes on the machine of eight: one that came some minutes ago,
-// and one that comes and goes. One GPU has no readings for a while.
+// work puts processes on the machine of eight GPUs: one that began some minutes ago,
+// and one that begins and ends again and again. One GPU has no readings for a while.
 func work(s *gpu.Snapshot, m moment) {
 	before := m.born.Sub(m.at)
 	if before > 5*time.Minute && before < 6*time.Minute {
@@ -160,7 +160,7 @@ func work(s *gpu.Snapshot, m moment) {
 	}
 }
 
-// standOut makes some of very many GPUs unlike the others.
+// standOut changes some of very many GPUs, so that they stand out.
 func standOut(s *gpu.Snapshot, _ moment) {
 	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	s.Devices[8].Thermal.GPU = gpu.Of[gpu.Celsius](91)
@@ -173,14 +173,14 @@ func standOut(s *gpu.Snapshot, _ moment) {
 	}
 }
 
-// takeOut takes a GPU out once its page has been opened.
+// takeOut removes a GPU after its page was opened.
 func takeOut(s *gpu.Snapshot, m moment) {
 	if !m.page {
 		s.Devices = append(s.Devices[:1], s.Devices[2:]...)
 	}
 }
 
-// flare makes the GPU hot for a moment, every few readings.
+// flare makes the GPU hot for one of every few readings.
 func flare(s *gpu.Snapshot, m moment) {
 	hot := gpu.Celsius(66)
 	if m.page || m.beat%4 == 0 {
@@ -189,14 +189,14 @@ func flare(s *gpu.Snapshot, m moment) {
 	s.Devices[0].Thermal.GPU = gpu.Of(hot)
 }
 
-// sudden is a rule that waits for nothing.
+// sudden is a rule without hold and clear times.
 func sudden() []alert.Rule {
 	r := alert.Default("hot", alert.Temperature)
 	r.Hold, r.Clear, r.Cooldown = 0, 0, 0
 	return []alert.Rule{r}
 }
 
-// answer is what a person has said of the alerts.
+// answer acknowledges and silences alerts, as a person would.
 func answer(a *app.App) error {
 	var errs []error
 	for i, of := range a.Alerts.Standing() {

@@ -24,8 +24,8 @@ type snapshotCommand struct {
 	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
 }
 
-// Run reads every GPU once and prints what it reports. Where none can be read
-// it says why and fails.
+// Run reads every GPU once and prints what it reports. If no GPU can be read, it
+// says why and fails.
 func (c snapshotCommand) Run(env *environment) error {
 	inputs, err := newInputs(env.cfg, env.log)
 	if err != nil {
@@ -125,8 +125,8 @@ func detail(body []byte) string {
 	return term.Printable(strings.TrimSpace(string(body)))
 }
 
-// ownURL is where a gpuwhy that listens on this address is reached from the
-// machine itself.
+// ownURL is the URL at which programs on this machine reach a gpuwhy that listens
+// on this address.
 func ownURL(listen, basePath string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -20,7 +20,7 @@ type notifyTestCommand struct {
 	Targets []string `arg:"" optional:"" name:"target" help:"Names of targets; all by default."`
 }
 
-// Run tries each target once. It fails where one does not take the message.
+// Run sends one message to each target. It fails if a target does not take it.
 func (c notifyTestCommand) Run(env *environment) error {
 	targets, err := c.targets(env.cfg)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c notifyTestCommand) Run(env *environment) error {
 	return result
 }
 
-// targets returns those that are asked for.
+// targets returns the targets that the command line names, or all.
 func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
 	if cfg.AlertRules == "" {
 		return nil, errors.New("no targets are known: name the file that has them with --alert-rules")
@@ -70,8 +70,8 @@ func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
 	return out, nil
 }
 
-// tryTargets sends to all at the same time and returns what failed, in their
-// order.
+// tryTargets sends to all targets at the same time. It returns the failures in the
+// order of the targets.
 func tryTargets(ctx context.Context, targets []notify.Target) []error {
 	out := make([]error, len(targets))
 	var all sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 // Exit codes.
 const (
 	exitOK    = 0
-	exitError = 1 // it was tried and failed
+	exitError = 1 // the command failed
 	exitUsage = 2 // the command line, the environment or the file is wrong
 )
 
@@ -45,13 +45,13 @@ type environment struct {
 	stdout, stderr io.Writer
 }
 
-// usageError is an error in what was asked for, found only when it was put to
-// use.
+// usageError is an error in the command line, the environment or the file that was
+// only found when the setting was used.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// errQuiet is an error that has been told already.
+// errQuiet is an error that was printed already.
 var errQuiet = errors.New("told already")
 
 // run is the whole program: it returns the exit code.
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // parse reads the command line and the environment, then the file that they
-// may name. It returns nil and an exit code where there is nothing to run.
+// may name. If there is nothing to run, it returns nil and an exit code.
 func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Context, int) {
 	exited := -1
 	options := []kong.Option{
@@ -125,8 +125,7 @@ func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Contex
 	return once(kong.Resolvers(file))
 }
 
-// tell prints an error for a person: one line, and what to do where it is
-// known.
+// tell prints an error for a person: one line, with what to do if that is known.
 func tell(w io.Writer, err error) {
 	if lines := app.ErrorLines(err); len(lines) > 1 {
 		for _, line := range lines {
@@ -141,8 +140,8 @@ func tell(w io.Writer, err error) {
 	fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(strings.Join(strings.Fields(text), " ")))
 }
 
-// unsetEmpty takes variables of ours away that are there without a value, as
-// compose files pass those that nobody set.
+// unsetEmpty removes our environment variables that have no value: compose files
+// pass variables that nobody set as empty ones.
 func unsetEmpty() error {
 	var errs []error
 	for _, entry := range os.Environ() {

@@ -14,9 +14,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// newInputs has the inputs of each node. A real machine is one node; its table of
-// sources is in the order in which their devices are listed. "auto" reads all that a machine may have; a simulation is never among
-// them.
+// newInputs returns the inputs of each node. A real machine is one node, and its
+// devices are listed in the order of the table of sources. "auto" reads all sources
+// that a machine may have; a simulation is never one of them.
 func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
 		nodes, err := sim.Nodes(profile, time.Now)
@@ -34,7 +34,7 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 		return all, nil
 	}
 	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
-	// However a real machine is read, it is the same machine.
+	// The origin is "auto" for every source, since it is the same machine.
 	in := &app.Inputs{Node: cmp.Or(cfg.Node, cfg.hostname), Origin: "auto", Host: local}
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
@@ -58,8 +58,8 @@ func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
 		LibraryPath: cfg.NVMLLibrary,
 		SysfsRoot:   cfg.SysfsRoot,
 		Deadline:    cfg.Deadline,
-		// Work between two readings is seen whole; at short intervals the
-		// driver's own samples, up to a second apart, are.
+		// The window covers the work between two readings. At short intervals it
+		// covers the driver's own samples, which are up to a second apart.
 		Window:         max(cfg.Interval, 2*time.Second),
 		PCIeThroughput: cfg.PCIeThroughput,
 		Log:            log.With("part", "nvml"),

@@ -28,9 +28,9 @@ type whyCommand struct {
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and gpuwhy's own readings where nobody listens there."`
 }
 
-// said is one answer: what all of the API's answers have, and the whole.
+// said is one answer: the members of every answer, and the whole text.
 type said struct {
-	Timestamp string // when the readings were made: another for each snapshot
+	Timestamp string // of the readings, different for each snapshot
 	Source    string
 	Why       string
 	Causes    []contract.Cause
@@ -45,14 +45,14 @@ func newSaid(body []byte, one bool) (s said, err error) {
 	return s, errors.Join(json.Unmarshal(body, s.whole), json.Unmarshal(body, &s))
 }
 
-// An answerer waits for the next answer and returns it. The first comes as soon
-// as there is one.
+// An answerer waits for the next answer and returns it. It returns the first one
+// as soon as it exists.
 type answerer func(context.Context) (said, error)
 
-// errNobody: no gpuwhy runs where one was looked for.
+// errNobody says that no gpuwhy answers at the address.
 var errNobody = errors.New("nobody listens there")
 
-// Run prints why. Where nothing can be read it says why not, and fails.
+// Run prints why the fans run. If nothing can be read, it says why and fails.
 func (c whyCommand) Run(env *environment) error {
 	ask := c.server(env)
 	first, err := ask(env.ctx)
@@ -68,7 +68,7 @@ func (c whyCommand) Run(env *environment) error {
 	return errors.Join(c.tell(env, own, first, err), closeOwn())
 }
 
-// tell prints the first answer, and those after it where it is to watch.
+// tell prints the first answer, and with --watch those after it.
 func (c whyCommand) tell(env *environment, ask answerer, first said, err error) error {
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c whyCommand) tell(env *environment, ask answerer, first said, err error) 
 	return c.print(env, first)
 }
 
-// print writes one answer. It fails where the answer is that there is none.
+// print writes one answer. It fails if the answer is that nothing can be read.
 func (c whyCommand) print(env *environment, s said) error {
 	if c.JSON {
 		if err := term.JSON(env.stdout, s.whole); err != nil {
@@ -98,7 +98,7 @@ func (c whyCommand) print(env *environment, s said) error {
 }
 
 // watch prints each answer that differs from the one before, until the context
-// ends. What fails meanwhile is told once, and tried again.
+// ends. It prints a failure once, and tries again.
 func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 	if next.Source == gpu.SourceSimulated && !c.JSON {
 		if _, err := fmt.Fprintln(env.stdout, term.Simulated); err != nil {
@@ -124,7 +124,7 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 }
 
 // printNews prints an answer on a line of its own if it differs from the one
-// before: in JSON each snapshot's does.
+// before. In JSON the answer of each snapshot differs.
 func (c whyCommand) printNews(w io.Writer, before, next said) error {
 	var err error
 	switch {
@@ -136,8 +136,8 @@ func (c whyCommand) printNews(w io.Writer, before, next said) error {
 	return err
 }
 
-// How often a running gpuwhy is asked, and how long it may take, and how long
-// it may be without a first reading.
+// How often a running gpuwhy is asked, how long an answer may take, and how long
+// gpuwhy may have no first reading.
 const (
 	askEvery   = time.Second
 	askPatient = 5 * time.Second
@@ -171,7 +171,7 @@ func (c whyCommand) server(env *environment) answerer {
 	}
 }
 
-// fetchWhy asks once. again says that there will be an answer in a moment.
+// fetchWhy asks once. again says that there will be an answer soon.
 func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askPatient)
 	defer cancel()
@@ -214,14 +214,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Own readings: how far apart, and how many make the first answer. Some causes
-// take a few seconds to be told from a passing moment.
+// Own readings: the time between them, and how many the first answer needs. Some
+// causes need a few seconds of readings.
 const (
 	ownInterval = time.Second
 	ownReadings = 4
 )
 
-// ownReadings reads the GPUs itself. What it returns second ends it.
+// ownReadings reads the GPUs itself. The second result ends the reading.
 func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error) {
 	inputs, err := newInputs(env.cfg, env.log)
 	if err != nil {
@@ -242,7 +242,7 @@ func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error
 	}, r.Close, nil
 }
 
-// said turns our own answer into what a server would have said.
+// said makes an answer of our own readings in the form in which a server answers.
 func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 	one := c.GPU != "" && f.Nodes().Totals().Devices > 0
 	answer := any(contract.NewWhy(m, f))

@@ -1,7 +1,7 @@
 package apidoc
 
-// What the socket's messages carry beside the contracts' types. The hub writes
-// and reads these; a test of the program holds them to what it sends.
+// Types of the socket's messages that are in no contract. The hub writes and reads
+// these messages; a test compares the types with what it sends.
 
 // Filter is what a viewer gets: GPUs pass both gpus and nodes. It answers
 // subscribe and unsubscribe.
@@ -32,5 +32,5 @@ type Refusal struct {
 	ID messageID `json:"id,omitempty" unit:"any"`
 }
 
-// A messageID is what a client tells its messages apart by: any number or text.
+// A messageID identifies a message of a client: any number or text.
 type messageID any

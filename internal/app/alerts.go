@@ -16,7 +16,8 @@ import (
 )
 
 // Rules reads a file of rules of alerts. Without a name it returns the default
-// rules, of which high_gpu_usage_alert fires above that utilization in percent.
+// rules. The default rule of high_gpu_usage_alert fires above that utilization in
+// percent.
 func Rules(name string, utilization float64) (*rulefile.File, error) {
 	rules := alert.Defaults()
 	for i := range rules {
@@ -30,8 +31,8 @@ func Rules(name string, utilization float64) (*rulefile.File, error) {
 	return rulefile.Load(name, rules)
 }
 
-// ErrorLines are what is wrong in a file of rules, one line each, or any other
-// error as it is.
+// ErrorLines are the errors in a file of rules, one line for each, or the text of
+// any other error.
 func ErrorLines(err error) []string {
 	all, ok := errors.AsType[rulefile.Errors](err)
 	if !ok {
@@ -68,8 +69,8 @@ func (a *App) alertThreshold() gpu.Percent {
 	return gpu.Percent(a.opt.AlertUtilization)
 }
 
-// announceAlerts sends the changes to viewers and to targets, and keeps what
-// stands for viewers who come later.
+// announceAlerts sends the changes to viewers and to targets. The hub keeps the
+// standing alerts for viewers that connect later.
 func (a *App) announceAlerts(changes []alert.Change, standing []alert.Alert, now *insight.Fleet) {
 	a.notifier.Notify(changes, func(of *alert.Alert) string {
 		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
@@ -110,7 +111,7 @@ func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload reads the rules again. A file that is wrong changes nothing.
+// reload reads the rules again. A file with an error changes nothing.
 func (a *App) reload() {
 	log := a.log.With("part", "alerts")
 	if a.opt.AlertRules == "" {

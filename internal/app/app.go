@@ -1,6 +1,7 @@
-// Package app wires the parts of gpuwhy to a program and runs it: what reads,
-// what remembers, what answers. It knows no flags; a command makes the inputs
-// and the options from its own.
+// Package app wires the parts of gpuwhy to a program and runs it: the nodes that
+// are read, the hub, alerts, what survives a restart, and the server. It knows no
+// flags: a command makes the Options and the Inputs of each node. [App] serves; a
+// [Reader] reads for a command that serves nothing.
 package app
 
 import (
@@ -35,7 +36,7 @@ const goodbye = time.Second
 // those that cmd/gpuwhy documents as flags.
 type Options struct {
 	Version string
-	Node    string // names the program where it shows several nodes
+	Node    string // the name of the program if it shows several nodes
 
 	Listen       string // the address of the listener that Run is given
 	Hostname     string // the machine's own name; empty where it has none
@@ -52,20 +53,20 @@ type Options struct {
 	AlertRules       string
 	AlertUtilization float64
 
-	MetricsFamilies []string // all where there are none
-	// StateDir is where small state is kept over a restart; empty for nowhere.
+	MetricsFamilies []string // empty for all
+	// StateDir is the folder for state that survives a restart; empty for none.
 	StateDir string
 }
 
 // App is the program that serves. Its parts can be used before and while it
-// runs: a gallery or a test drives them itself instead of calling Run.
+// runs: the gallery and tests use them and do not call Run.
 type App struct {
 	Hub    *hub.Hub
 	Recent *recent.Store
 	Alerts *alert.Service
 
 	nodes    []*node
-	stage    *insight.Stage // what all nodes remember
+	stage    *insight.Stage // all nodes share what it remembers
 	opt      Options
 	log      *slog.Logger
 	started  time.Time
@@ -73,14 +74,14 @@ type App struct {
 	keeper   *keep.Keeper
 	server   *http.Server
 
-	encoders chan struct{} // holds one for each encoding under way
-	ending   chan struct{} // closed when the end begins
+	encoders chan struct{} // has one value for each encoding that runs
+	ending   chan struct{} // closed when the program begins to end
 }
 
 var errEnding = errors.New("gpuwhy is shutting down")
 
 // New wires everything and starts nothing. Each of the inputs is a node. Its
-// errors say which option is wrong; the inputs are closed then.
+// errors say which option is wrong. After an error the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, started: time.Now().UTC(), Recent: recent.New(), keeper: keep.New()}
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
@@ -110,15 +111,15 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 // Handler answers all requests.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
-// Publish makes the Moment of a reading that was made elsewhere, and hands it on
-// as if the node's sampler had read it.
+// Publish makes the Moment of a snapshot from elsewhere, and publishes it as if the
+// node's sampler had read it.
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
 	a.Hub.Publish(m)
 	return m
 }
 
-// Close lets go of the inputs of an App that was never run.
+// Close closes the inputs of an App that was never run.
 func (a *App) Close() error {
 	var errs []error
 	for _, n := range a.nodes {
@@ -139,9 +140,9 @@ func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names
 	return names, g.Wait()
 }
 
-// encodeUpdate is the one place where Moments become JSON. Many filters on a
-// large fleet ask for many encodings at once: as many run at a time as there are
-// processors, and none begins once the program ends.
+// encodeUpdate is the only place where Moments become JSON for viewers. Many
+// filters on a large fleet need many encodings at once. At most one for each
+// processor runs at a time, and none begins when the program ends.
 func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	select {
 	case a.encoders <- struct{}{}:
@@ -186,7 +187,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	return errors.Join(g.Wait(), a.closeHosts(), a.keeper.Close())
 }
 
-// closeHosts lets go of what the samplers do not close.
+// closeHosts closes the hosts, which the samplers do not close.
 func (a *App) closeHosts() error {
 	var errs []error
 	for _, n := range a.nodes {
@@ -202,8 +203,8 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 	}
 }
 
-// Shutdown says goodbye to viewers and lets answers under way end. It is called
-// once; Run does so itself.
+// Shutdown says goodbye to viewers and waits for requests to end. It may be called
+// once; Run calls it.
 func (a *App) Shutdown(ctx context.Context) error {
 	close(a.ending)
 	ctx, cancel := context.WithTimeout(ctx, goodbye)
@@ -226,8 +227,8 @@ func (a *App) Shutdown(ctx context.Context) error {
 	return g.Wait()
 }
 
-// announceStart logs in one line what is read. A source says itself what it
-// can't read, and what to do.
+// announceStart logs one line about what is read. A source itself logs what it
+// can't read.
 func (a *App) announceStart(ctx context.Context) {
 	for m := range a.Hub.Feed(ctx) {
 		s := m.Snapshot

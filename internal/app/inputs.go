@@ -13,17 +13,18 @@ import (
 type Inputs struct {
 	// Node is the name of the machine.
 	Node string
-	// Origin says of what the readings are, for what is kept over a restart:
+	// Origin says where the readings come from, in files that survive a restart:
 	// "auto" for the real machine, or "simulate:PROFILE".
 	Origin string
-	// Sources read the devices, in the order in which these are listed. There
-	// is at least one.
+	// Sources read the devices; there is at least one. Devices are listed in the
+	// order of their sources.
 	Sources []sampler.Source
-	// Host reads the machine itself; nil where a simulation brings its own.
+	// Host reads the machine itself; nil if the source is a simulation, which
+	// simulates its host.
 	Host Host
 	// Notes go into each snapshot.
 	Notes []gpu.Advice
-	// Refresh reads the machine on demand; nil where the sampler does.
+	// Refresh reads the machine on demand; nil if the sampler does that.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }
 
@@ -32,13 +33,13 @@ type Host interface {
 	sampler.Host
 	// Reserve says for whom devices are reserved, in place.
 	Reserve([]gpu.Device)
-	// Settle waits until the questions to container runtimes and to the kubelet
-	// that are under way have been answered.
+	// Settle waits until container runtimes and the kubelet have answered the
+	// questions that were asked.
 	Settle(context.Context) error
 	Close() error
 }
 
-// Close lets go of all inputs, of which nobody reads.
+// Close closes all inputs. Nobody may read them at the same time.
 func (in *Inputs) Close() error {
 	errs := []error{in.closeHost()}
 	for _, s := range in.Sources {
@@ -47,7 +48,7 @@ func (in *Inputs) Close() error {
 	return errors.Join(errs...)
 }
 
-// closeHost lets go of what the sampler does not close.
+// closeHost closes the host, which the sampler does not close.
 func (in *Inputs) closeHost() error {
 	if in.Host == nil {
 		return nil
@@ -62,9 +63,9 @@ func (in *Inputs) reserve(devices []gpu.Device) {
 	}
 }
 
-// settle waits a moment for the names of containers and for reservations, and
-// puts them into a snapshot that nobody has seen yet. It leaves out what is not
-// known by then.
+// settle waits up to a second for the names of containers and for reservations, and
+// puts them into a snapshot that nobody has seen yet. It leaves out those that are
+// not known by then.
 func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if in.Host == nil {
 		return

@@ -18,8 +18,8 @@ type node struct {
 	stage   insight.Stage
 }
 
-// newNode makes a node that hands each periodic Moment to publish, and each on
-// demand to hold. Nodes share what the stage remembers.
+// newNode makes a node. It passes each periodic Moment to publish, and each Moment
+// that was read on demand to hold. Nodes share what the stage remembers.
 func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
 	stage.Reserve = in.reserve
 	n := &node{Inputs: in, stage: stage}
@@ -64,8 +64,8 @@ type readNode struct {
 	read chan *insight.Moment
 }
 
-// NewReader begins to read, until ctx ends or Close is called. The inputs are
-// the Reader's from then on.
+// NewReader begins to read, until ctx ends or Close is called. The Reader owns the
+// inputs, and closes them.
 func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Duration, log *slog.Logger) *Reader {
 	ctx, stop := context.WithCancel(ctx)
 	r := &Reader{ended: make(chan error, len(inputs)), stop: stop}

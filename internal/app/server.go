@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// wireServer wires the routes to what they show.
+// wireServer wires the routes to the parts whose state they show.
 func (a *App) wireServer() error {
 	exporter, err := metrics.New(metrics.Config{
 		Newest:   a.Hub.Newest,
@@ -69,7 +69,7 @@ func (a *App) monitor() contract.Monitor {
 	}
 }
 
-// name is that of the one node, or of the program.
+// name is the name of the one node, or with several nodes that of the program.
 func (a *App) name() string {
 	if len(a.nodes) == 1 {
 		return a.nodes[0].Node
@@ -77,8 +77,8 @@ func (a *App) name() string {
 	return a.opt.Node
 }
 
-// health is that of the samplers together: of a source that several nodes have,
-// the one that fails.
+// health sums up the health of all samplers. If several nodes have the same source
+// and it fails on one, it has failed.
 func (a *App) health() sampler.Health {
 	var all sampler.Health
 	for _, n := range a.nodes {
@@ -126,7 +126,7 @@ func (a *App) parts() map[string]contract.PartState {
 	return parts
 }
 
-// self is what gpuwhy says of itself on /metrics.
+// self is what gpuwhy reports about itself on /metrics.
 func (a *App) self() metrics.Self {
 	health, stats := a.health(), a.Hub.Stats()
 	self := metrics.Self{

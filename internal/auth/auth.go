@@ -1,6 +1,7 @@
-// Package auth names who makes a request, what they may do, and what they may
-// see. It decides nothing of that: package server does, in one place. It
-// imports nothing of ours, so that every package may use its types.
+// Package auth has the types that say who makes a request (principal), what they
+// may do (access) and what they may see (audience), and the check of foreign
+// origins. Package server decides who a principal is, in one place. This package
+// imports none of ours, so that every package may use its types.
 package auth
 
 import (
@@ -9,8 +10,8 @@ import (
 )
 
 // Access is what a route needs, and how much a principal may do. Each level
-// includes those before it. The zero value is no access: a route that declares
-// none is a fault.
+// includes those before it. The zero value is no access, and every route must
+// declare one.
 type Access int
 
 // The levels of access.
@@ -20,7 +21,8 @@ const (
 	Administer                   // change devices and gpuwhy itself
 )
 
-// An Audience names those who see the same: an answer is encoded once for each.
+// An Audience is a group of people who see the same. A Moment is encoded once for
+// each audience in use.
 // What is hidden from an audience is decided when an answer is encoded. Today
 // there is one exception: sampler/host masks command lines when it reads them.
 type Audience string
@@ -53,6 +55,6 @@ func FromContext(ctx context.Context) Principal {
 	return Principal{}
 }
 
-// FromRequest returns the principal of a request that package server has let
-// through, such as one that upgrades to a WebSocket.
+// FromRequest returns the principal of a request that package server has accepted,
+// such as one that upgrades to a WebSocket.
 func FromRequest(r *http.Request) Principal { return FromContext(r.Context()) }

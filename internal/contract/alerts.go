@@ -6,8 +6,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Alerts answers GET /api/alerts: what stands, what was, and what nobody is told
-// of.
+// Alerts answers GET /api/alerts: the alerts that stand, those that are over, and the
+// silences.
 type Alerts struct {
 	Node   string `json:"node"`                 // name of the machine
 	Source string `json:"source" enum:"source"` // where the readings come from
@@ -19,8 +19,8 @@ type Alerts struct {
 	Silences  []Silence `json:"silences"`    // in force, the one that ends first, first
 }
 
-// mostAlerts is how many alerts are listed: what a person can't read, and a
-// program can count, is left out.
+// mostAlerts is how many alerts are listed. Nobody reads more, and programs can use
+// the counts.
 const mostAlerts = 1000
 
 // NewAlerts makes it.
@@ -37,7 +37,7 @@ func NewAlerts(m Monitor, f *insight.Fleet, standing, past []alert.Alert, silenc
 	return out
 }
 
-// Silence keeps alerts from being told to targets; they fire all the same.
+// Silence is a time without messages about some alerts, which fire all the same.
 type Silence struct {
 	ID      string `json:"silence_id"`               // the silence's key
 	Rule    string `json:"rule"`                     // pattern of rules' names; empty for all
@@ -90,7 +90,7 @@ type AlertRules struct {
 	Rules []AlertRule `json:"rules"` // also those that are not enabled
 }
 
-// AlertRule is when an alert fires, when it is over, and how often it is told.
+// AlertRule says when an alert fires, when it is over, and how often messages repeat it.
 type AlertRule struct {
 	Name        string   `json:"name"`                                  // the rule's key
 	Watch       string   `json:"watch"`                                 // what it looks at

@@ -39,7 +39,7 @@ type AttributedUtilization struct {
 
 // AttributedPower splits the power drawn. What is a process's is an estimate.
 type AttributedPower struct {
-	// What the GPU would draw without work. Null until the idle floor is known; it is part of the rest then.
+	// What the GPU would draw without work. Null until the idle floor is known; until then it is in the other parts.
 	Idle      Float `json:"idle_watts"`
 	Processes Float `json:"processes_watts"`   // sum of the processes' parts
 	Rest      Float `json:"unexplained_watts"` // above the idle floor and nobody's who is listed
@@ -116,8 +116,8 @@ func newReservations(r gpu.Reading[[]gpu.Reservation]) []Reservation {
 	})
 }
 
-// Usage is who has how much of all GPUs, most watts first. What processes hold
-// that do not exist any more is in no sum.
+// Usage is who has how much of all GPUs, most watts first. No sum has the memory of
+// processes that do not exist any more.
 type Usage struct {
 	Users      []UserUsage      `json:"users"`      // by user
 	Containers []ContainerUsage `json:"containers"` // by container
@@ -132,15 +132,15 @@ type UserUsage struct {
 
 // ContainerUsage is what one container has.
 type ContainerUsage struct {
-	// Which container; one with an empty id stands for processes in none. Null for processes of which
-	// it is not known.
+	// Which container; one with an empty id stands for processes in none. Null for processes whose
+	// container is not known.
 	Container *Container `json:"container"`
 	Holding
 }
 
 // PodUsage is what one pod has.
 type PodUsage struct {
-	// Which pod; one with an empty uid stands for processes in none. Null for processes of which it is
+	// Which pod; one with an empty uid stands for processes in none. Null for processes whose pod is
 	// not known.
 	Pod *Pod `json:"pod"`
 	Holding

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
-// The names of the events that an [Alert] is sent as.
+// The names of the events with an [Alert].
 const (
 	// HighGPUUsage is when utilization is above the threshold, and when that is
 	// over.
@@ -18,7 +18,7 @@ const (
 	AlertEvent = "alert"
 )
 
-// NameOf is the event that a change is sent as.
+// NameOf is the name of the event for a change.
 func NameOf(c *alert.Change) string {
 	if c.Rule == alert.HighGPUUsage && (c.News == alert.Fired || c.News == alert.Over) {
 		return HighGPUUsage
@@ -26,8 +26,8 @@ func NameOf(c *alert.Change) string {
 	return AlertEvent
 }
 
-// StandingNameOf is the event that an alert is sent as to those who connect
-// while it stands.
+// StandingNameOf is the name of the event for a viewer that connects while the
+// alert stands.
 func StandingNameOf(a *alert.Alert) string {
 	if a.Rule == alert.HighGPUUsage {
 		return HighGPUUsage
@@ -58,10 +58,10 @@ type Alert struct {
 	Message     string    `json:"message"`                               // one sentence for people
 	Advice      string    `json:"advice"`                                // what to do, a sentence; empty where the causes say it
 	Why         string    `json:"why"`                                   // why the GPU is as it is now, in one sentence; empty where it is gone
-	Causes      []Cause   `json:"causes"`                                // what makes it so, in the order in which they are told
+	Causes      []Cause   `json:"causes"`                                // what makes it so, the most important first
 	// Who said that they know of it; null where nobody has. Such an alert is not repeated.
 	Acknowledged *Acknowledgment `json:"acknowledged"`
-	// Until when nobody is told of it; null where no silence covers it.
+	// Until when nobody gets messages about it; null where no silence covers it.
 	SilencedUntil *string `json:"silenced_until" format:"date-time"`
 }
 
@@ -72,8 +72,8 @@ type Acknowledgment struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // when
 }
 
-// NewAlert makes it. The causes are those of the alert's device as it is now;
-// there are none where the device is gone.
+// NewAlert makes an Alert. Its causes are those of the alert's device now; there are
+// none if the device does not exist any more.
 func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	out := Alert{
 		ID:            a.ID,

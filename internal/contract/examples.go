@@ -13,10 +13,9 @@ import (
 //go:embed testdata/workstation.golden.json testdata/alert.golden.json testdata/alerts.golden.json
 var goldens embed.FS
 
-// Example returns an answer about a made-up workstation, as its golden file has
-// it: "summary", "gpu_metrics"; the names are those in the file. "alert" is an
-// alert that fires, and those of what is asked and said of alerts are in
-// alerts.golden.json.
+// Example returns an answer about a made-up workstation from its golden file, by the
+// name in that file, such as "summary" or "gpu_metrics". "alert" is an alert that
+// fires. Examples of requests and answers about alerts are in alerts.golden.json.
 func Example(name string) json.RawMessage {
 	example, ok := examples()[name]
 	if !ok {

@@ -60,13 +60,13 @@ type Part struct {
 	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
 }
 
-// A PartState is what a part says of itself. Times are zero where there is
-// nothing to tell.
+// A PartState is the state of a part, as the part reports it. Unknown times are
+// zero.
 type PartState struct {
 	State       string // such as "ok", "starting", "failed"
 	LastSuccess time.Time
-	// LastError is written by its [gpu.Advice]; the causes of other errors
-	// are for the log.
+	// LastError is the text of its [gpu.Advice]. The text of any other error is for
+	// the log alone.
 	LastError   error
 	LastErrorAt time.Time
 }

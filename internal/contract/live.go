@@ -106,9 +106,9 @@ type Failure struct {
 	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
-// NewUpdate makes it of a node's Moment. Its list and its totals have the
-// devices that keep allows, its causes are about those and about the machine;
-// nil allows all.
+// NewUpdate makes an Update of a node's Moment. The list and the totals have the
+// devices that keep allows; nil allows all. The causes are about those devices and
+// about the machine.
 func NewUpdate(m *insight.Moment, keep func(*gpu.Device) bool) Update {
 	s := m.Snapshot
 	u := newUpdate(m.Alone(), keep)
@@ -117,7 +117,7 @@ func NewUpdate(m *insight.Moment, keep func(*gpu.Device) bool) Update {
 	return u
 }
 
-// NewFleetUpdate makes it of the newest Moments of all nodes.
+// NewFleetUpdate makes an Update of the newest Moments of all nodes.
 func NewFleetUpdate(m Monitor, f *insight.Fleet) Update {
 	if moments := f.Moments(); len(moments) == 1 {
 		return NewUpdate(moments[0], nil)
@@ -180,9 +180,9 @@ func hasDevice(nodes gpu.Nodes) bool {
 	return false
 }
 
-// Reason is what is not as it should be and what to do about it: each source
-// that can't be read, and each device that is lost or does not answer though
-// its source can; empty where all is well, and before the first reading.
+// Reason says what fails and what to do about it: each source that can't be read,
+// and each device that is lost or does not answer although its source can be read.
+// It is empty if nothing fails, and before the first reading.
 func Reason(nodes gpu.Nodes) string {
 	var texts []string
 	for _, s := range nodes {
@@ -269,8 +269,9 @@ type Monitor struct {
 	Started        time.Time // Started is the time that answers carry until there is a reading.
 }
 
-// head is when the newest reading began and where the readings come from; the
-// monitor's start, and what was asked for, before the first.
+// head is the time when the newest reading began and where the readings come from.
+// Before the first reading it is the monitor's start and the source in the
+// configuration.
 func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	nodes := f.Nodes()
 	if len(nodes) == 0 {
@@ -303,7 +304,7 @@ type GPUStatus struct {
 	Version        string          `json:"version"`                  // gpuwhy's version
 	Interval       float64         `json:"interval_seconds"`         // time between readings
 	AlertThreshold float64         `json:"alert_threshold_percent"`  // utilization above which high_gpu_usage_alert fires
-	Node           string          `json:"node"`                     // name of the machine
+	Node           string          `json:"node"`                     // name of the machine; of the monitor, where there are several
 	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading, and where nodes is there
 	Nodes          []NodeState     `json:"nodes,omitempty"`          // the nodes, where there are several; each sends its snapshots by itself
 }

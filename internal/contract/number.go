@@ -123,7 +123,8 @@ func count[T int | uint64](r gpu.Reading[T]) Int {
 	return Int{n, true}
 }
 
-// pointer is for values whose JSON needs no care: text, truth, lists.
+// pointer is for values that encoding/json writes as they should be: strings,
+// booleans, lists.
 func pointer[T any](r gpu.Reading[T]) *T {
 	if v, ok := r.Get(); ok {
 		return &v

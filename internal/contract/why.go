@@ -30,7 +30,7 @@ type Evidence struct {
 	Unit  string  `json:"unit"`                  // empty for a plain number or a text
 	Text  string  `json:"text"`                  // the value for people, with its unit
 	At    *string `json:"at" format:"date-time"` // when it was read or happened. Null where that is not known
-	// whether the moment in at is the evidence, and text the same in words; left out where not
+	// whether the time in at is the evidence, and text has the same in words; left out where not
 	Moment bool `json:"moment,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type GPUWhy struct {
 type OneWhy struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // of the snapshot
 	GPUWhy
-	Causes []Cause `json:"causes"` // in the order in which they are told
+	Causes []Cause `json:"causes"` // the most important first
 }
 
 // NewWhy makes it.
@@ -80,12 +80,11 @@ func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
 	return GPUWhy{d.Index, d.UUID, d.Name, d.Node, d.Source, string(d.State), a.Sentence}
 }
 
-// mostCauses is how many causes a live update has room for: the loudest GPUs'.
+// mostCauses is how many causes an update has: those of the loudest GPUs.
 // /api/gpu/why has all.
 const mostCauses = 64
 
-// causes are newCauses, of which those that are about no node are about the
-// monitor's.
+// causes are newCauses. Causes about no node get the name of the monitor's node.
 func (m Monitor) causes(causes []explain.Cause) []Cause {
 	out := newCauses(causes)
 	for i := range out {

@@ -1,7 +1,8 @@
-// Package insight makes Moments: what a node was like at one time, whose its
-// devices' memory, work and watts are, and why its fans run. A Moment is made
-// once, by a [Stage], and never changed. Whoever shows, sends, counts or keeps
-// something receives Moments, and computes none of it again.
+// Package insight makes Moments. A Moment has the snapshot of a node, the
+// attribution (whose its devices' memory, work and watts are) and the answer (why
+// its fans run). A [Stage] makes it once, and nobody changes it. All parts that
+// show, send, count or keep something receive Moments, and compute none of it
+// again.
 package insight
 
 import (
@@ -36,8 +37,8 @@ func New(s *gpu.Snapshot, a explain.Answer) *Moment {
 	return m
 }
 
-// Of makes the Moment of a snapshot that has no past: what only time can tell,
-// such as that work has ended, is not found.
+// Of makes the Moment of a snapshot without a past. Its answer lacks the causes
+// that need a past, such as work that has ended.
 func Of(s *gpu.Snapshot) *Moment { return New(s, explain.Explain(s)) }
 
 // Alone is the fleet of this Moment alone, the same each time.
@@ -95,7 +96,7 @@ func NewFleet(moments ...*Moment) *Fleet {
 
 var nothing = NewFleet()
 
-// or is the fleet, or the empty one in place of nil.
+// or returns the fleet, or an empty fleet if it is nil.
 func (f *Fleet) or() *Fleet {
 	if f == nil {
 		return nothing
@@ -109,7 +110,7 @@ func (f *Fleet) Moments() []*Moment { return f.or().moments }
 // Nodes are their snapshots.
 func (f *Fleet) Nodes() gpu.Nodes { return f.or().nodes }
 
-// Answer says why the fans of all nodes run: made when it is first asked for.
+// Answer says why the fans of all nodes run. It is made when somebody first asks.
 func (f *Fleet) Answer() *explain.Answer { return f.or().answer() }
 
 // Node finds the Moment of a node.
@@ -148,8 +149,7 @@ func (f *Fleet) Device(node, uuid string) (Part, bool) {
 	return Part{}, false
 }
 
-// With is the fleet with another Moment of its node, in place of the one that
-// there may be.
+// With returns the fleet with the Moment, in place of an earlier one of its node.
 func (f *Fleet) With(m *Moment) *Fleet {
 	moments := make([]*Moment, 0, len(f.Moments())+1)
 	for _, other := range f.Moments() {

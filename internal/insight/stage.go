@@ -6,11 +6,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A Stage makes the Moments of a node. Its methods are called by one goroutine at
-// a time.
+// A Stage makes the Moments of a node. One goroutine at a time may call its
+// methods.
 type Stage struct {
-	// History and Floors remember what devices were like, as far as the answers
-	// need it. The Stages of several nodes may share them.
+	// History and Floors remember what the answers need of earlier snapshots. The
+	// Stages of several nodes may share them.
 	History *explain.History
 	Floors  *attribute.Floors
 	// Reserve fills in for whom devices are reserved; it may be nil.
@@ -29,14 +29,14 @@ func (s *Stage) Next(snap *gpu.Snapshot) *Moment {
 }
 
 // Beside makes the Moment of a snapshot that was read on demand, between two
-// others. It has the same past, and the past does not change.
+// periodic ones. It uses the past and does not change it.
 func (s *Stage) Beside(snap *gpu.Snapshot) *Moment {
 	snap = s.complete(snap)
 	return New(snap, s.History.Beside(snap))
 }
 
-// complete returns a copy of the snapshot with what is known of its devices
-// beside the reading.
+// complete returns a copy of the snapshot with facts of its devices that are not
+// readings: the idle floors, and for whom devices are reserved.
 func (s *Stage) complete(snap *gpu.Snapshot) *gpu.Snapshot {
 	snap = s.Floors.Note(snap)
 	if s.Reserve != nil {

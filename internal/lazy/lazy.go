@@ -1,19 +1,18 @@
-// Package lazy makes values when somebody first asks for them, and no second
-// time.
+// Package lazy makes a value when somebody first asks for it, and only once.
 package lazy
 
 import "sync"
 
-// A Map makes the value of each key once, for the first who asks; others who ask
-// meanwhile wait for it. Its zero is ready. Its methods may be called by several
-// goroutines.
+// A Map makes the value of each key once, for the first goroutine that asks. Others
+// that ask at the same time wait for it. The zero Map is ready. Several goroutines
+// may call its methods.
 type Map[K comparable, V any] struct {
 	mu   sync.Mutex
 	made map[K]func() (V, error)
 }
 
-// Get returns the value of k, which build makes where nobody has asked for it yet.
-// An error is kept too.
+// Get returns the value of k. If nobody has asked for it before, build makes it. An
+// error is kept too.
 func (m *Map[K, V]) Get(k K, build func() (V, error)) (V, error) {
 	m.mu.Lock()
 	get, ok := m.made[k]

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A builder makes families of series. A scrape of many devices is thousands of
-// series, so label pairs are shared and series come out of slabs.
+// A builder makes families of series. A scrape of many devices has thousands of
+// series, so they share label pairs and are allocated in slabs.
 type builder struct {
 	families []*dto.MetricFamily
 	pairs    map[[2]string]*dto.LabelPair
@@ -20,8 +20,7 @@ func newBuilder() *builder {
 	return &builder{pairs: make(map[[2]string]*dto.LabelPair)}
 }
 
-// validLabel is what a device or a process calls itself as UTF-8, which a label
-// must be.
+// validLabel is the name of a device or a process as UTF-8, which a label must be.
 func validLabel(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func (b *builder) pair(name, value string) *dto.LabelPair {

@@ -128,8 +128,8 @@ func New(cfg Config) (*Exporter, error) {
 	}, nil
 }
 
-// newRuntime gathers what the program costs: all of process_*, and the few of
-// go_* that help who runs it.
+// newRuntime gathers what the program costs: all of process_*, and a few of go_*
+// that help people who run it.
 func newRuntime() prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	r.MustRegister(

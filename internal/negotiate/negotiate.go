@@ -1,5 +1,5 @@
-// Package negotiate reads what a client says that it takes: the headers Accept and
-// Accept-Encoding. What is on offer its callers know.
+// Package negotiate reads the headers Accept and Accept-Encoding, which say what a
+// client accepts. Its callers know what they can offer.
 package negotiate
 
 import (
@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Type returns which of the content types on offer the client likes best
-// (RFC 9110, 12.5.1). Of types with the same weight it returns the one that the
-// client names more exactly: "application/json, */*" asks for JSON. Of those that
-// are still equal it returns the first, also where the client names none of them:
-// an answer that was not asked for says more than none.
+// Type returns the offered content type that the client prefers (RFC 9110, 12.5.1).
+// Of types with the same weight it returns the one that the client names more
+// exactly: "application/json, */*" asks for JSON. Of those that are still equal it
+// returns the first. If the client accepts none of them, it also returns the first:
+// an answer of another type is more useful than none.
 func Type(h http.Header, offers ...string) string {
 	best, bestQ, bestMatch := offers[0], 0.0, 0
 	for _, offer := range offers {
@@ -38,8 +38,8 @@ func quality(accept []string, offer string) (q float64, match int) {
 	return q, match
 }
 
-// Gzip reports whether to compress an answer: the client takes gzip (RFC 9110,
-// 12.5.3), and has not said that it prefers the answer as it is.
+// Gzip reports whether to compress an answer: the client accepts gzip (RFC 9110,
+// 12.5.3), and does not prefer the answer without compression.
 func Gzip(h http.Header) bool {
 	const unsaid = -1.0
 	gzip, identity, others := unsaid, unsaid, 0.0

@@ -1,7 +1,6 @@
-// Package recent keeps the last minutes of each device's main readings in
-// memory, so that a page opened now shows them at once. It keeps means over
-// short spans, not every reading. History with a longer past and a disk is
-// another package's.
+// Package recent keeps the last 15 minutes of each device's main readings in
+// memory, so that a page shows them as soon as it is opened. It keeps means over
+// short spans, not every reading. It has no disk and no longer past.
 package recent
 
 import (
@@ -87,8 +86,8 @@ func (s *Store) Add(snap *gpu.Snapshot) {
 	}
 }
 
-// begin makes the newest moment the one of that time. It returns false for a
-// time before the newest of the node. Nodes are read at about the same time, and
+// begin begins a new moment at that time. It returns false for a time before the
+// newest of the node. Nodes are read at about the same time, and
 // not in the order of their times.
 func (s *Store) begin(node string, now time.Time) bool {
 	if now.Before(s.newest[node]) {
@@ -134,16 +133,16 @@ func (s *Store) add(id *gpu.Identity, reading func(*catalog.Row) gpu.Reading[flo
 	}
 }
 
-// Generation is another number after each snapshot that was taken in. A view
-// that is taken later than the number is at least as new.
+// Generation changes with each snapshot that is added. A view that is taken after
+// Generation was read is at least as new.
 func (s *Store) Generation() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.generation
 }
 
-// Has says whether there is a reading of the metric of that name, of a device
-// that keep allows; nil allows all. It is false for a name that no metric has.
+// Has reports whether there is a reading of the metric with that name, of a device
+// that keep allows; nil allows all. It is false if no metric has that name.
 func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
 	row := slices.Index(Metrics(), Metric(metric))
 	if row < 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// identify puts the principal into the context of a request, or of all requests
-// as [HTTPServer] does, which spares a copy of each. It is the one place that
-// decides who that is: without a sign-in, everybody is the local owner.
+// identify puts the principal into a context: of one request, or of all requests,
+// as [HTTPServer] does, so that no request must be copied. Only this function
+// decides who the principal is: without a sign-in, everybody is the local owner.
 func identify(ctx context.Context) context.Context {
 	return auth.NewContext(ctx, new(auth.LocalOwner()))
 }

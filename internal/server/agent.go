@@ -9,11 +9,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// mostRetry is how far off a client is sent at most: a driver that appears is
-// found within 30 s, whatever the interval.
+// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that appears
+// within 30 s, whatever the interval.
 const mostRetry = 30 * time.Second
 
-// readable says why there is no GPU to be read, if so.
+// readable returns an error if no GPU can be read.
 func (s *Server) readable(f *insight.Fleet) error {
 	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", "")
 	e.retryAfter = min(s.cfg.Monitor.Interval, mostRetry)

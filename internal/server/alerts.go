@@ -18,17 +18,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// Alerts are what fires, and what people say of it. The errors of what they ask
-// for are those of package alert.
+// Alerts are the alerts and silences, and what people do with them. Errors are
+// those of package alert.
 type Alerts interface {
 	Standing() []alert.Alert
 	Past() []alert.Alert
 	Silences() []alert.Silence
 	Rules() []alert.Rule
-	// Acknowledge takes nil for what is taken back.
+	// Acknowledge with nil takes an acknowledgment back.
 	Acknowledge(id string, by *alert.Acknowledgment) (alert.Alert, error)
 	Dismiss(id string) (alert.Alert, error)
-	// Silence puts one in force for a while.
+	// Silence begins a silence that ends after a while.
 	Silence(s alert.Silence, span time.Duration) (alert.Silence, error)
 	Unsilence(id string) error
 }
@@ -40,7 +40,7 @@ func (s *Server) alertRoutes() []route {
 	dismiss := says(s, http.StatusOK, s.dismiss)
 	unsilence := says(s, http.StatusNoContent, s.unsilence)
 	const (
-		// Why what DELETE does can be done with POST too.
+		// A form can't send DELETE, so a POST does the same.
 		forForms = "The same as with DELETE, for pages whose forms know POST alone."
 		ends     = "End an alert that nothing can end any more"
 	)
@@ -117,7 +117,7 @@ var (
 		"give the seconds for which nobody is to be told")
 )
 
-// current answers with what build makes for each request: it changes also
+// current answers with what build makes for each request, since it may change
 // between two readings.
 func current(build func(*http.Request) any) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -130,8 +130,8 @@ func (s *Server) alerts(r *http.Request) any {
 	return contract.NewAlerts(s.cfg.Monitor, s.fleet(r), ofNode(r, a.Standing()), ofNode(r, a.Past()), a.Silences())
 }
 
-// alertsPage answers with the page of alerts, or the one of its pages that the
-// query's from is on.
+// alertsPage answers with the page of alerts. The query's from is how many of the
+// first alerts it leaves out.
 func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	from := 0
 	if text := r.URL.Query().Get("from"); text != "" {
@@ -143,9 +143,9 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	return servePage(w, r, func(page io.Writer) error { return s.cfg.AlertsPage(r.Context(), page, from, nodeOf(r)) })
 }
 
-// says returns the handler of a request that says something of alerts: it reads
+// says returns the handler of a request that changes alerts or silences: it reads
 // a body into a T, and answers with the status and with what do returns. A form
-// is answered with the page that it came from.
+// is led back to its page.
 func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body T
@@ -181,7 +181,7 @@ func (s *Server) dismiss(r *http.Request, _ struct{}) (any, error) {
 	return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id")))
 }
 
-// changed returns an alert as it stands after what was asked for.
+// changed returns an alert as it is after a request has changed it.
 func (s *Server) changed(a alert.Alert, err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (s *Server) unsilence(r *http.Request, _ struct{}) (any, error) {
 	return nil, s.cfg.Alerts.Unsilence(r.PathValue("id"))
 }
 
-// answerNow answers with what was just made; it is kept nowhere.
+// answerNow answers with what was just made. Clients must not keep it.
 func answerNow(w http.ResponseWriter, r *http.Request, status int, answer any) error {
 	content, err := json.Marshal(answer)
 	if err != nil {

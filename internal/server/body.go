@@ -25,20 +25,20 @@ const (
 	typeText    = "text/plain; charset=utf-8"
 )
 
-// How long an answer may be kept. Most change with every snapshot, and are
-// asked for again with their ETag.
+// How long a client may keep an answer. Most answers change with every snapshot,
+// and clients ask for them again with their ETag.
 const (
 	cacheRevalidate = "no-cache"
 	cacheNever      = "no-store"
 	cacheForEver    = "public, max-age=31536000, immutable"
 )
 
-// worthZipping is the length from which a body is compressed: below it the
-// packet is the same.
+// worthZipping is the length from which a body is compressed. A shorter one fits
+// into one network packet anyway.
 const worthZipping = 1024
 
-// A body is an answer ready to be sent, as often as it is asked for. It is
-// compressed when the first client asks for that.
+// A body is an answer that is ready to be sent any number of times. It is
+// compressed when the first client accepts that.
 type body struct {
 	plain  encoded
 	zipped func() encoded // nil if it isn't worth it
@@ -121,8 +121,8 @@ func zip(content []byte) []byte {
 	return out.Bytes()
 }
 
-// serve answers with the body: compressed where the client takes that, and not
-// at all where it has it already.
+// serve answers with the body: compressed if the client accepts that, and with 304
+// if the client has it already.
 func (b *body) serve(w http.ResponseWriter, r *http.Request, cache string) error {
 	h := w.Header()
 	e := b.plain
@@ -149,7 +149,7 @@ func (b *body) serve(w http.ResponseWriter, r *http.Request, cache string) error
 	return nil
 }
 
-// sendNow answers with what was just made; nobody may keep it.
+// sendNow answers with what was just made. Clients must not keep it.
 func sendNow(w http.ResponseWriter, r *http.Request, status int, contentType string, content []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
@@ -159,8 +159,8 @@ func sendNow(w http.ResponseWriter, r *http.Request, status int, contentType str
 	send(w, r, content)
 }
 
-// send writes the content of an answer, which a HEAD doesn't have. A write that
-// fails means that the client is gone.
+// send writes the content of an answer; an answer to HEAD has none. A write fails
+// only if the client is gone.
 func send(w http.ResponseWriter, r *http.Request, content []byte) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(content)
@@ -180,7 +180,7 @@ func matches(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-// addVary names a request header that the answer depends on, once.
+// addVary adds a request header on which the answer depends to Vary, once.
 func addVary(h http.Header, name string) {
 	if !slices.Contains(h["Vary"], name) {
 		h["Vary"] = append(h["Vary"], name)

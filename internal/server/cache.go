@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slots keep what was made last, for all nodes and for each, until what it was
-// made from is another. The zero is empty. While a value is being made, others who
-// want it wait for it.
+// slots keep the newest value for all nodes together and for each node, until its
+// key changes. The zero value is empty. While a goroutine makes a value, others
+// that need it wait.
 type slots[K comparable, V any] struct {
 	byNode sync.Map // name, empty for all, to *slot; requests name nodes that there are
 }

@@ -78,7 +78,7 @@ func (s *Server) clusterProcesses(c *answers, _ string, r *http.Request) (*body,
 	if name != "" {
 		var known bool
 		if nodes, known = c.node(name); !known {
-			name = " none" // whatever the request calls it
+			name = " none" // one key for all unknown names
 		}
 	}
 	return c.get("processes "+name, func() any { return contract.NewClusterProcesses(nodes) })

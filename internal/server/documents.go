@@ -10,8 +10,8 @@ import (
 
 const typeYAML = "application/yaml"
 
-// docsPolicy is that of /docs alone: the viewer that it embeds styles its parts
-// with style elements. Scripts are as restricted as everywhere.
+// docsPolicy is the Content-Security-Policy of /docs alone: its viewer styles its
+// parts with style elements. Scripts are as restricted as on other pages.
 var docsPolicy = policy("'self' 'unsafe-inline'")
 
 // once answers with what build makes when it is first asked for.

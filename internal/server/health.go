@@ -7,14 +7,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// probe answers GET /health and /health/live: that there is an answer is what
-// they ask for.
+// probe answers GET /health and /health/live, which only ask whether there is an
+// answer.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()), cacheNever)
 }
 
-// ready answers GET /health/ready. The verdict that no GPU can be had is as
-// good as a reading: waiting would not help.
+// ready answers GET /health/ready. It is also ready if it is clear that no GPU can
+// be read: waiting would not help.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	f := s.cfg.Newest()
 	if f == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// hostRules say which names a request may ask for. A page of the Internet can
-// let its own name point to this machine and then read answers as its own (DNS
-// rebinding); it can't make a browser send another name, or an IP address.
+// hostRules are the host names that a request may ask for. A foreign page can let
+// its own name point to this machine and then read answers as its own (DNS
+// rebinding). But it can't make a browser send another name, or an IP address.
 type hostRules struct {
-	anyAddress bool            // listening on all of them: every one may be ours
-	names      map[string]bool // and addresses, as hostName writes them
+	anyAddress bool            // it listens on all addresses: each may be ours
+	names      map[string]bool // names and addresses, as hostName writes them
 	suffixes   []string        // ".example.org"
 }
 
@@ -54,8 +54,9 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 	return rules, nil
 }
 
-// hostName returns the host of "host:port" as it is compared: in lower case,
-// without brackets and without the dot of the root; and the address that it is.
+// hostName returns the host of "host:port" in the form in which hosts are compared:
+// in lower case, without brackets and without the dot of the root. If the host is
+// an address, it returns that too.
 func hostName(hostport string) (string, netip.Addr) {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {

@@ -11,10 +11,10 @@ import (
 // readTimeout is how long a whole request may take to come.
 const readTimeout = 15 * time.Second
 
-// HTTPServer returns a server whose clients can't hold it up: headers, bodies
-// and answers have deadlines, and headers a size. A connection that was handed
-// over, such as a WebSocket, has left them behind. What the server says itself
-// is logged as a warning.
+// HTTPServer returns a server that slow clients can't block: headers, bodies
+// and answers have deadlines, and headers a limit. The deadlines end when a
+// connection is handed over, as for a WebSocket. The server's own messages are
+// logged as warnings.
 func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

@@ -20,11 +20,11 @@ type deviceID struct {
 
 var (
 	number = regexp.MustCompile(`^-?[0-9]+$`)
-	// plainNumber is a number as an index is written.
+	// plainNumber is an index: a number without a sign and without leading zeros.
 	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
-	// uuidShape is words that say what it names, and then hexadecimal numbers
-	// alone, of which anyDigit has to find one: "GPU-5c8f…", "pci-0000:03:00.0",
-	// "nvml-index-1", "MIG-GPU-5c8f…/7/0"; or the numbers of a bare UUID.
+	// uuidShape is words followed by hexadecimal numbers: "GPU-5c8f…",
+	// "pci-0000:03:00.0", "nvml-index-1", "MIG-GPU-5c8f…/7/0"; or the numbers of a
+	// UUID alone. anyDigit must find a digit in it.
 	uuidShape = regexp.MustCompile(`^([A-Za-z]+-)*[0-9A-Fa-f]+([-:./_][0-9A-Fa-f]+)*$`)
 	anyDigit  = regexp.MustCompile(`-.*[0-9]|[0-9].*-`)
 	// plainSegment is a part of a path that needs no escaping.
@@ -38,7 +38,7 @@ func parseID(text string) (deviceID, error) {
 	switch {
 	case plainNumber.MatchString(text):
 		if i, err := strconv.Atoi(text); err == nil {
-			id.index = i // an overflow stays a number that no device has
+			id.index = i // after an overflow it is a number that no device has
 		}
 	case number.MatchString(text): // -1, 007: no device has it either
 	case len(text) <= longestUUID && uuidShape.MatchString(text) && anyDigit.MatchString(text):
@@ -68,7 +68,7 @@ func ambiguous(index string) error {
 	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each", "name the GPU by its UUID, or ask below /node/{name}/")
 }
 
-// hint says where to look instead.
+// hint says where to look for a device that was not found.
 func (id deviceID) hint(nodes gpu.Nodes) string {
 	for d := range nodes.Devices() {
 		if id.uuid != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.uuid) }) {

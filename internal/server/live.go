@@ -23,8 +23,8 @@ func nodeOf(r *http.Request) string {
 	return name
 }
 
-// ofNode answers below /node/{node} as routes does below the base path, about
-// that node alone.
+// ofNode answers below /node/{node} about that node alone, with the handlers that
+// routes has below the base path.
 func (s *Server) ofNode(routes http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name, path := r.PathValue("node"), "/"+r.PathValue("path")
@@ -68,8 +68,8 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 	return f
 }
 
-// kept answers with what build makes for the key of now, once for each key;
-// cache says how long a client may keep it.
+// kept answers with what build makes for the present key, once for each key.
+// cache says how long a client may keep the answer.
 func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error), cache func(K) string) handler {
 	var newest slots[K, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -119,10 +119,9 @@ func (s *Server) remembered() func(answer func(*answers, *http.Request) (*body, 
 // revalidate is for answers that may change at any time.
 func revalidate[K any](K) string { return cacheRevalidate }
 
-// untilNext is how long an answer about the Moments alone may be kept: until the
-// next reading is due, since there can be no newer one before that, unless a
-// source is about to be tried again. It is rounded down to seconds, the unit of
-// the header.
+// untilNext is how long a client may keep an answer about one node's Moment: until
+// the next reading is due, in whole seconds. A client must ask again if there are
+// several nodes, or if a source failed and may be tried before that.
 func (s *Server) untilNext(f *insight.Fleet) string {
 	nodes := f.Nodes()
 	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
@@ -146,8 +145,8 @@ func (s *Server) derived(build func(*insight.Fleet) any) handler {
 func (s *Server) update() handler {
 	return kept(s.fleet, func(f *insight.Fleet) (*body, error) {
 		if nodes := f.Nodes(); len(nodes) == 1 {
-			// A newer one may have come since the key was read. It does no
-			// harm: its own key is another.
+			// There may be a newer one since the key was read. That does no
+			// harm: the newer one has another key.
 			if encoded := s.cfg.Update(nodes[0].Node, auth.Everything); encoded != nil {
 				return newBody(typeJSON, encoded), nil
 			}
@@ -156,7 +155,7 @@ func (s *Server) update() handler {
 	}, revalidate)
 }
 
-// summary answers with the totals. Alerts begin and end a moment after the
+// summary answers with the totals. Alerts begin and end shortly after the
 // snapshot that they are about, so it is made again when their number changes.
 func (s *Server) summary() handler {
 	type basis struct {

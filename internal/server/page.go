@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
-// home answers with the dashboard, or for a program with what this is.
+// home answers with the dashboard; to a program, with name and version.
 func (s *Server) home() handler {
 	service := s.derived(func(f *insight.Fleet) any { return contract.NewService(s.cfg.Monitor, f) })
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -23,8 +23,8 @@ func (s *Server) home() handler {
 	}
 }
 
-// devicePage answers with the page of one device. Its address has the UUID:
-// an index leads there.
+// devicePage answers with the page of one device. The page's address has the UUID;
+// an index is redirected there.
 func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 	id, err := parseID(r.PathValue("id"))
 	if err != nil {
@@ -87,12 +87,12 @@ func (a Asset) body() *body {
 
 var robotsBody = newBody(typeText, []byte("User-agent: *\nDisallow: /\n"))
 
-// robots keeps crawlers out: nothing here is for them.
+// robots tells crawlers to read nothing.
 func robots(w http.ResponseWriter, r *http.Request) error {
 	return robotsBody.serve(w, r, cacheRevalidate)
 }
 
-// toBase leads from the base path to the page, which has a slash at its end.
+// toBase redirects from the base path to the page, whose address ends with a slash.
 func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
 	http.Redirect(w, r, s.cfg.BasePath+"/"+query(r), http.StatusTemporaryRedirect)
 	return nil

@@ -27,7 +27,7 @@ type problem struct {
 type statusError struct {
 	status int
 	advice gpu.Advice
-	// What the status asks for; empty where it doesn't.
+	// The header that the status needs; empty if it needs none.
 	allow      string
 	retryAfter time.Duration
 }
@@ -47,8 +47,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers an error: by its own status, or as an internal one, which goes
-// to the log.
+// fail answers with an error. An error without a status of its own is an internal
+// error, and is logged.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if e, ok := errors.AsType[*statusError](err); ok {
@@ -102,8 +102,8 @@ func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
-// otherwise answers what no route of the mux does: with the methods that the
-// address takes, or that there is nothing.
+// otherwise answers requests that no route takes: with the methods of the address,
+// or with 404 if there is no such address.
 func (s *Server) otherwise(mux *http.ServeMux) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var takes []string
@@ -138,8 +138,8 @@ func crossOriginDenied(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
 }
 
-// parseQuery reads the whole query. What net/url alone drops in silence, such as
-// a part with a semicolon, would widen a request to all that there is.
+// parseQuery reads the whole query, or fails. net/url alone silently drops parts,
+// such as one with a semicolon; a filter that is dropped would let everything pass.
 func parseQuery(r *http.Request) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -149,8 +149,8 @@ func parseQuery(r *http.Request) (url.Values, error) {
 	return query, nil
 }
 
-// quote makes text of a client fit for a sentence: valid UTF-8, without
-// control characters, and not long.
+// quote makes a client's text safe for a sentence: valid UTF-8, without
+// control characters, and short.
 func quote(text string) string {
 	const longest = 80
 	text = strings.ToValidUTF8(text, "�")

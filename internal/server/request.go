@@ -18,11 +18,11 @@ import (
 
 const typeForm = "application/x-www-form-urlencoded"
 
-// maxBody is more than any request needs.
+// maxBody is the most bytes of a request's body. No request needs so many.
 const maxBody = 64 << 10
 
-// limitBody ends reading a body that is longer. It is the outermost middleware
-// since it tells the connection, which it knows by the first writer alone.
+// limitBody ends the reading of a longer body. It must be the outermost middleware:
+// it closes the connection, which only the first ResponseWriter can do.
 func limitBody(next http.Handler) http.Handler {
 	limited := http.MaxBytesHandler(next, maxBody)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,8 +34,8 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// readBody reads JSON into a struct, or a form whose fields have the same names;
-// nothing where there is no body. It returns the form if it was one.
+// readBody reads JSON into a struct, or a form whose fields have the same names. It
+// reads nothing if there is no body. If it was a form, it returns the form.
 func readBody(r *http.Request, into any) (*sentForm, error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -91,13 +91,13 @@ func badContent(contentType string) error {
 
 // A sentForm is what a browser sends without a script.
 type sentForm struct {
-	// page is the one that the form is on: "alerts", "gpu/" and a UUID, or the
-	// dashboard for all else.
+	// page is the page with the form: "alerts", or "gpu/" and a UUID. Any other
+	// text means the dashboard.
 	page string
 }
 
-// asJSON makes an object of the form's fields but for the one that says which
-// page it is on. The one that is a number becomes one.
+// asJSON makes a JSON object of the form's fields, without the page. The duration
+// becomes a number.
 func (f *sentForm) asJSON(content string) ([]byte, error) {
 	bad := func(what string) ([]byte, error) {
 		return nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
@@ -124,8 +124,8 @@ func (f *sentForm) asJSON(content string) ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// back leads a browser that has sent a form to the page that the form is on:
-// one of ours, whatever the form says.
+// back redirects a browser that has sent a form to the page with the form. It is
+// one of our pages, whatever the form says.
 func (s *Server) back(w http.ResponseWriter, r *http.Request, form *sentForm) error {
 	path := "/#alerts"
 	if uuid, ok := strings.CutPrefix(form.page, "gpu/"); ok {

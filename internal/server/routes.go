@@ -12,14 +12,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// A route is an address, what answers there, and what the documents say of it.
-// What answers to GET answers to HEAD too.
+// A route is an address with its handler and its text in the documents. A route for
+// GET also answers HEAD.
 type route struct {
 	method string
 	path   string
 	access auth.Access // what a principal needs to use it
 	answer http.Handler
-	// doc is left out for what is no part of the API: pages and their files.
+	// doc is nil for addresses that are no part of the API: pages and their files.
 	doc *apidoc.Operation
 }
 
@@ -137,12 +137,13 @@ func (s *Server) routes() []route {
 	return routes
 }
 
-// read is a route of the API that shows something.
+// read is a route of the API that changes nothing.
 func (s *Server) read(path string, h handler, tag, id, summary string, parts ...apidoc.Part) route {
 	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag, id, summary, parts...))}
 }
 
-// operate is a route of the API, "POST /path", that says something of alerts.
+// operate is a route of the API that changes alerts or silences; pattern is such as
+// "POST /path".
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
 	doc := apidoc.Op(tagAlerts, id, summary, parts...)
@@ -159,12 +160,12 @@ func ok(description string, of any, example string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: example}
 }
 
-// now is like ok, for an answer about this very moment.
+// now is like ok, for an answer about the present, which clients must not keep.
 func now(description string, of any, example string) apidoc.Parts {
 	return apidoc.Parts{apidoc.Fresh{}, ok(description, of, example)}
 }
 
-// as is an answer in a form that no struct of ours describes.
+// as is an answer that none of our structs describes, with its content type.
 func as(contentType, description string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: contentType}
 }

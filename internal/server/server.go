@@ -28,12 +28,11 @@ type Config struct {
 	// WS answers /ws.
 	WS     func(w http.ResponseWriter, r *http.Request, node string) // an empty node: all
 	Recent *recent.Store
-	// ActiveAlerts is how many alerts are firing on a node; on all, where it is
+	// ActiveAlerts is how many alerts fire on a node, or on all if the name is
 	// empty.
 	ActiveAlerts func(node string) int
-	// Alerts are what fires, and what people say of it; their addresses are not
-	// there where it is nil. AlertsPage writes their page; from is how many of the
-	// worst it leaves out.
+	// Alerts are the alerts and silences; if it is nil, there are no addresses for
+	// them. AlertsPage writes their page, without the first alerts up to from.
 	Alerts     Alerts
 	AlertsPage func(ctx context.Context, w io.Writer, from int, node string) error
 	// Metrics answers /metrics.
@@ -41,31 +40,32 @@ type Config struct {
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.PartState
 
-	// Page writes the dashboard of a fleet, or of a node where it is named; ErrorPage what a browser sees instead of
-	// problem+json. Nothing of what they wrote is sent if they fail.
+	// Page writes the dashboard of a fleet, or of one node if it is named. ErrorPage
+	// writes what a browser sees instead of problem+json. If they fail, nothing that
+	// they wrote is sent.
 	Page func(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error
 	// DevicePage writes the page of a device.
 	DevicePage func(ctx context.Context, w io.Writer, p insight.Part) error
 	ErrorPage  func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
 	// DocsPage writes the interactive documentation, ReferencePage the OpenAPI
-	// document as a page to read, EventsPage the WebSocket protocol. What they
-	// wrote is kept.
+	// document as a page to read, EventsPage the WebSocket protocol. The server
+	// keeps what they wrote.
 	DocsPage      func(ctx context.Context, w io.Writer) error
 	ReferencePage func(ctx context.Context, w io.Writer, doc *apidoc.Document) error
 	EventsPage    func(ctx context.Context, w io.Writer, doc *apidoc.Events) error
-	// Assets finds what is served under /static/. "icon.svg" is the page's
+	// Assets finds a file that is served under /static/. "icon.svg" is the page's
 	// icon.
 	Assets func(path string) (Asset, bool)
 
 	// BasePath is where all routes begin, such as "/gpu-3"; empty for none.
 	BasePath string
-	// Listen is the address that the server listens on, "host:port". Its host
-	// may be asked for; if it is unspecified (":8080", "0.0.0.0:8080"), so may
+	// Listen is the address on which the server listens, "host:port". Requests may
+	// name its host. If it is unspecified (":8080", "0.0.0.0:8080"), they may name
 	// every IP address, and Hostname.
 	Listen string
 	// Hostname is the machine's own name.
 	Hostname string
-	// AllowHosts are further names and addresses that may be asked for, such
+	// AllowHosts are further names and addresses that requests may name, such
 	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts []string
 	// AllowOrigins are the foreign origins whose pages may read answers.
@@ -79,12 +79,12 @@ type Asset struct {
 	Body        []byte
 	Gzip        []byte // nil if it isn't worth it
 	ContentType string
-	// Immutable says that the path names this very content for ever, by a
-	// hash of it; other assets are asked for again each time.
+	// Immutable says that the path has a hash of the content, so that browsers may
+	// keep it forever. They ask again for other assets.
 	Immutable bool
 }
 
-// faviconPath is the asset that /favicon.ico answers with.
+// faviconPath is the asset at /favicon.ico.
 const faviconPath = "icon.svg"
 
 // A Server answers all routes.

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// watch logs each request at level debug, where that is on, and turns a panic
-// into an answer; the log says more. Where an answer has begun, or the connection
-// has been handed over, it cuts the connection: half an answer must not look like
-// a whole one.
+// watch logs each request at level debug, if that level is on, and turns a panic
+// into an error for the client; the log has the details. If the answer has begun,
+// or the connection was handed over, it cuts the connection: half an answer must
+// not look like a whole one.
 func (s *Server) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &watched{ResponseWriter: w}
@@ -50,11 +50,11 @@ func (s *Server) panicked(w *watched, r *http.Request, cause any) {
 	s.writeProblem(w, r, http.StatusInternalServerError, gpu.AsAdvice(nil))
 }
 
-// aboutContent are the headers of the answer that was not given.
+// aboutContent are headers of the content that was not sent.
 var aboutContent = []string{"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Cache-Control"}
 
-// watched is a ResponseWriter that knows what has been written to it. It keeps
-// what lies below within reach of http.ResponseController.
+// watched is a ResponseWriter that knows what was written to it.
+// http.ResponseController can reach the writer below it.
 type watched struct {
 	http.ResponseWriter
 	status int // 0 until an answer begins

@@ -1,6 +1,6 @@
-// Package term writes for people at a terminal: tables, answers and JSON, in
-// which nothing can act on the terminal, whatever devices and processes call
-// themselves.
+// Package term writes for people at a terminal: tables, answers and JSON. It
+// replaces control characters, so that no name of a device or process can control
+// the terminal.
 package term
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Simulated is the line above whatever is simulated.
+// Simulated is the line above simulated data.
 const Simulated = "SIMULATED: none of these readings is real."
 
 // JSON prints an answer for people and programs.
@@ -33,8 +33,8 @@ func JSON(w io.Writer, answer any) error {
 // JSONLine prints an answer on a line of its own.
 func JSONLine(w io.Writer, answer any) error { return json.NewEncoder(escaping{w}).Encode(answer) }
 
-// escaping writes JSON with everything escaped that would act on a terminal,
-// which can only stand inside its strings.
+// escaping writes JSON. It escapes everything that could control a terminal, which
+// JSON can only have inside strings.
 type escaping struct{ io.Writer }
 
 // Write writes whole JSON texts.
@@ -53,7 +53,8 @@ func (e escaping) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Table prints the newest readings. Of several nodes it names each device's.
+// Table prints the newest readings. With several nodes it names the node of each
+// device.
 func Table(w io.Writer, f *insight.Fleet) error {
 	nodes := f.Nodes()
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), len(nodes) > 1}
@@ -95,8 +96,8 @@ func (t *table) of(node string, cells ...string) {
 	t.row(cells...)
 }
 
-// row writes cells; what devices and processes call themselves can't move the
-// terminal's cursor or its columns.
+// row writes cells. Names of devices and processes can't move the terminal's cursor
+// or its columns.
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
 		cells[i] = Printable(c)
@@ -130,9 +131,8 @@ func (t *table) process(d *gpu.Device, p *gpu.Process) {
 		text(what, same))
 }
 
-// runsIn says what a process belongs to, the most telling first: its pod or
-// container and its job, or else its unit. It is "-" for none, and where
-// nothing is known.
+// runsIn says where a process runs: its pod or container and its job, or else its
+// unit. It is "-" if there is none, or none is known.
 func runsIn(f *gpu.ProcessFacts) string {
 	var in []string
 	switch c, p := f.Container.Or(gpu.Container{}), f.Pod.Or(gpu.Pod{}); {
@@ -168,7 +168,7 @@ func percent(p gpu.Percent) string { return fmt.Sprintf("%.0f %%", float64(p)) }
 func watts(w gpu.Watts) string     { return fmt.Sprintf("%.0f W", float64(w)) }
 func mebibytes(b gpu.Bytes) string { return fmt.Sprintf("%.0f MiB", b.MiB()) }
 
-// Printable replaces what would act on a terminal.
+// Printable replaces characters that could control a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -178,8 +178,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Why prints an answer: the sentence, then each cause with its evidence and what
-// would help.
+// Why prints an answer: the sentence, then each cause with its evidence and advice.
 func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) error {
 	var b strings.Builder
 	if simulated {
@@ -212,7 +211,7 @@ func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) 
 	return nil
 }
 
-// Clock is the time of day of a timestamp, here.
+// Clock is the time of day of a timestamp, in the local time zone.
 func Clock(timestamp string) string {
 	at, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// The pages of the API's documents: what a document says, in the words of a
-// page.
+// The pages of the API's documents: view models made from a document.
 
 func (p *Pages) docs(ctx context.Context, w io.Writer) error {
 	return views.DocsPage{BasePath: p.cfg.BasePath, Asset: p.URL}.Render(ctx, w)

@@ -1,5 +1,6 @@
-// Package web makes the pages that browsers see: it fills the view models of
-// package views from what the program knows, and renders them.
+// Package web makes the pages that browsers see. It fills the view models of
+// package views from Moments, alerts and the recent past, and renders them. It also
+// has the files of package static for the server.
 package web
 
 import (
@@ -46,7 +47,7 @@ type Pages struct {
 // alone sets BasePath alone.
 func New(cfg Config) *Pages { return &Pages{cfg, static.New()} }
 
-// Serve has a server show these pages.
+// Serve puts the pages into a server's configuration.
 func (p *Pages) Serve(on *server.Config) {
 	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage = p.dashboard, p.device, p.alerts, p.Problem
 	on.DocsPage, on.ReferencePage, on.EventsPage = p.docs, p.reference, p.events
@@ -93,7 +94,7 @@ func inWords(r attribute.Reason) string {
 	return advice.Text()
 }
 
-// newCauses are the causes as pages take them.
+// newCauses are the causes in the form that pages use.
 func newCauses(causes []explain.Cause) []views.Cause {
 	out := make([]views.Cause, len(causes))
 	for i := range causes {
@@ -142,8 +143,8 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	return in
 }
 
-// kept says whether the recent past has a reading of that metric, of those
-// devices or, without any, of all.
+// kept reports whether the recent past has a reading of that metric, for one of
+// those devices or, with nil, for any device.
 func (p *Pages) kept(metric string, of []*gpu.Device) bool {
 	if of == nil {
 		return p.cfg.Recent.Has(metric, nil)
@@ -236,7 +237,7 @@ func numerals(numbers []int) []string {
 	return out
 }
 
-// Problem writes what a browser sees instead of an error.
+// Problem writes the page that a browser gets for an error.
 func (p *Pages) Problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
 	page := views.ErrorPage{Code: status, Title: title, What: advice.What, Try: advice.Try, BasePath: p.cfg.BasePath, Asset: p.URL}
 	return page.Render(ctx, w)
@@ -245,8 +246,8 @@ func (p *Pages) Problem(ctx context.Context, w io.Writer, status int, title stri
 // URL is the address of a file of the page.
 func (p *Pages) URL(name string) string { return p.assets.URL(p.cfg.BasePath, name) }
 
-// Asset finds a file under the hash of all files, and the icon under its plain
-// name too, for browsers that ask for /favicon.ico.
+// Asset finds a file by its path, which has the hash of all files. It also finds
+// the icon by its plain name, for browsers that ask for /favicon.ico.
 func (p *Pages) Asset(path string) (server.Asset, bool) {
 	immutable := true
 	if path == "icon.svg" {

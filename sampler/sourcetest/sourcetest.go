@@ -8,8 +8,8 @@
 //		Vendor:  gpu.NVIDIA,
 //	})
 //
-// What can be made to go wrong on the machine is told with hooks; where one is
-// nil, its promises are not tested.
+// Hooks make things go wrong on the machine. If a hook is nil, the suite does not
+// test the promises about it.
 package sourcetest
 
 import (

@@ -6,9 +6,9 @@
 // its own, so that a dead target delays no other. What waits in the queues can be
 // kept over a restart ([Notifier.Keep]).
 //
-// A target's address is a secret. Only the memory of this package has it, no
+// A target's address is a secret. It is only in the memory of this package, and in no
 // error, log line, status or kept file.
 //
-// Package alert decides what is worth a message, and callers where the
+// Package alert decides which changes there are. The caller decides where the
 // configuration and the kept file are.
 package notify
