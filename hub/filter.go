@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ const (
 // A filter is what a viewer asked for. It does not change. A nil set lets
 // everything pass, an empty one nothing.
 type filter struct {
-	events, uuids, nodes map[string]struct{}
-	indexes              map[int]struct{}
+	events, uuids, nodes map[string]bool
+	indexes              map[int]bool
 	// key is the same for filters that keep the same devices; "" for those
 	// that keep all.
 	key string
@@ -44,18 +45,13 @@ type filterTerms struct {
 // parseFilter reads the data of subscribe; members that it does not know are
 // not looked at. Its errors are for the client.
 func parseFilter(data map[string]json.RawMessage) (*filter, error) {
-	var terms filterTerms
-	var err error
-	if terms.Events, err = parseList(data, "events", parseName); err != nil {
+	events, err1 := parseList(data, "events", parseName)
+	gpus, err2 := parseList(data, "gpus", parseGPU)
+	nodes, err3 := parseList(data, "nodes", parseName)
+	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	if terms.GPUs, err = parseList(data, "gpus", parseGPU); err != nil {
-		return nil, err
-	}
-	if terms.Nodes, err = parseList(data, "nodes", parseName); err != nil {
-		return nil, err
-	}
-	return newFilter(terms)
+	return newFilter(filterTerms{events, gpus, nodes})
 }
 
 // parseList reads one list, nil where it is absent or null, each entry once.
@@ -110,13 +106,13 @@ func newFilter(terms filterTerms) (*filter, error) {
 	}
 	f := &filter{events: setOf(terms.Events), nodes: setOf(terms.Nodes), terms: encoded}
 	if terms.GPUs != nil {
-		f.indexes, f.uuids = make(map[int]struct{}), make(map[string]struct{})
+		f.indexes, f.uuids = map[int]bool{}, map[string]bool{}
 		for _, entry := range terms.GPUs {
 			switch entry := entry.(type) {
 			case int:
-				f.indexes[entry] = struct{}{}
+				f.indexes[entry] = true
 			case string:
-				f.uuids[entry] = struct{}{}
+				f.uuids[entry] = true
 			}
 		}
 	}
@@ -136,13 +132,13 @@ func mustFilter(terms filterTerms) *filter {
 	return f
 }
 
-func setOf(list []string) map[string]struct{} {
+func setOf(list []string) map[string]bool {
 	if list == nil {
 		return nil
 	}
-	set := make(map[string]struct{}, len(list))
+	set := make(map[string]bool, len(list))
 	for _, s := range list {
-		set[s] = struct{}{}
+		set[s] = true
 	}
 	return set
 }
@@ -160,14 +156,7 @@ func (f *filter) about(node, uuid string, index int) bool {
 	if node != "" && !allows(f.nodes, node) {
 		return false
 	}
-	if f.indexes == nil || uuid == "" {
-		return true
-	}
-	_, byIndex := f.indexes[index]
-	return byIndex || allows(f.uuids, uuid)
+	return f.indexes == nil || uuid == "" || f.indexes[index] || f.uuids[uuid]
 }
 
-func allows(set map[string]struct{}, s string) bool {
-	_, ok := set[s]
-	return ok || set == nil
-}
+func allows(set map[string]bool, s string) bool { return set == nil || set[s] }

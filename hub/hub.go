@@ -13,8 +13,8 @@
 package hub
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -37,7 +37,7 @@ type Config struct {
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
 	// Status makes the data of gpu_status, a JSON object. encoded is what
 	// Encode made of the one node's Moment; it is "null" before the first one,
-	// and with Several. The hub calls it once for each state and audience, when
+	// and for a viewer that sees several nodes. The hub calls it once for each state and audience, when
 	// a viewer connects.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
 	// Refresh reads the nodes whose names wanted allows, for
@@ -68,23 +68,14 @@ func (c Config) withDefaults() Config {
 	if c.Encode == nil || c.Status == nil {
 		panic("hub: Config needs Encode and Status")
 	}
-	setDefault(&c.MaxViewers, 1000)
-	setDefault(&c.MessageLimit, 16<<10)
-	setDefault(&c.EventQueue, 64)
-	setDefault(&c.PingEvery, 20*time.Second)
-	setDefault(&c.WriteTimeout, 10*time.Second)
-	setDefault(&c.CloseTimeout, 5*time.Second)
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.MaxViewers = cmp.Or(c.MaxViewers, 1000)
+	c.MessageLimit = cmp.Or(c.MessageLimit, 16<<10)
+	c.EventQueue = cmp.Or(c.EventQueue, 64)
+	c.PingEvery = cmp.Or(c.PingEvery, 20*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
+	c.CloseTimeout = cmp.Or(c.CloseTimeout, 5*time.Second)
+	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
-}
-
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
-		*v = to
-	}
 }
 
 // A Hub hands the newest snapshot and every event to its viewers. Its methods
@@ -117,7 +108,7 @@ type state struct {
 	order     uint64 // of the newest entry
 	number    uint64 // of the newest frame; 0 before the first
 	newer     chan struct{}
-	greetings lazy.Map[auth.Audience, packet]
+	greetings lazy.Map[view, packet]
 }
 
 // An entry is the newest of one node.
@@ -315,38 +306,29 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-var errNothingEncoded = errors.New("the encoder returned nothing")
-
 // encode is Config.Encode. It counts the calls, and the log says when they
 // begin to fail.
 func (h *Hub) encode(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	h.counts.encodings.Add(1)
-	data, err := h.cfg.Encode(m, to, keep)
-	if err == nil && len(data) == 0 {
-		err = errNothingEncoded
-	}
-	if err != nil {
-		h.encoding.begin(err)
-		return nil, err
-	}
-	return data, nil
+	return h.encoding.encoded(h.cfg.Encode(m, to, keep))
 }
 
-// greeting is the gpu_status of a state, as an audience may see it.
-func (h *Hub) greeting(s *state, to auth.Audience) (packet, error) {
-	return s.greetings.Get(to, func() (packet, error) {
+// greeting is the gpu_status of a state, for a viewer of that audience that sees
+// one node alone, or all.
+func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
+	return s.greetings.Get(view{to, only}, func() (packet, error) {
+		f := s.fleet
+		if m, ok := f.Node(only); ok {
+			f = m.Alone()
+		}
 		encoded := []byte("null")
-		if len(s.entries) > 0 && !h.cfg.Several {
-			if data := h.Update(s.entries[0].node, to); data != nil {
+		if nodes := f.Nodes(); len(nodes) > 0 && (!h.cfg.Several || only != "") {
+			if data := h.Update(nodes[0].Node, to); data != nil {
 				encoded = data
 			}
 		}
-		data, err := h.cfg.Status(s.fleet, encoded)
-		if err == nil && len(data) == 0 {
-			err = errNothingEncoded
-		}
+		data, err := h.greetings.encoded(h.cfg.Status(f, encoded))
 		if err != nil {
-			h.greetings.begin(err)
 			return packet{}, err
 		}
 		h.greetings.end()

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -12,6 +13,7 @@ import (
 type mailbox struct {
 	hub  *Hub
 	to   auth.Audience
+	only string        // the one node that the viewer sees; empty for all
 	kick chan struct{} // gets a value when there may be something new; capacity 1
 
 	mu      sync.Mutex
@@ -25,8 +27,8 @@ type mailbox struct {
 	seen   uint64 // number of the last frame that it has had, or did not want
 }
 
-func newMailbox(h *Hub, to auth.Audience) mailbox {
-	return mailbox{hub: h, to: to, kick: make(chan struct{}, 1), filter: everything}
+func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
+	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything}
 }
 
 // start begins with what stands. Where there is one node, the greeting has its
@@ -35,13 +37,18 @@ func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.greets = now
-	if !m.hub.cfg.Several {
+	if !m.several() {
 		m.seen = now.number
 	}
 	for _, a := range standing {
-		m.queue = append(m.queue, a.message)
+		if m.only == "" || a.Node == m.only {
+			m.queue = append(m.queue, a.message)
+		}
 	}
 }
+
+// several reports whether the viewer may see more than one node.
+func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 
 // announce appends the events that the viewer wants to hear. Where earlier ones
 // wait and there is no room for all, it appends none and returns false; what is
@@ -54,7 +61,7 @@ func (m *mailbox) announce(news []announcement) bool {
 	}
 	before := len(m.queue)
 	for i := range news {
-		if m.filter.wants(&news[i].Event) {
+		if m.filter.wants(&news[i].Event) && (m.only == "" || news[i].Node == m.only) {
 			m.queue = append(m.queue, news[i].message)
 		}
 	}
@@ -70,21 +77,15 @@ func (m *mailbox) announce(news []announcement) bool {
 }
 
 // reply appends the answer to one of the viewer's own requests.
-func (m *mailbox) reply(answer message) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.closed {
-		m.queue = append(m.queue, answer)
-		m.wake()
-	}
-}
+func (m *mailbox) reply(answer message) { m.subscribe(nil, answer) }
 
-// subscribe puts f in force. All that comes after its reply obeys it.
+// subscribe puts f in force, unless it is nil. All that comes after its reply
+// obeys it.
 func (m *mailbox) subscribe(f *filter, answer message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.closed {
-		m.filter = f
+		m.filter = cmp.Or(f, m.filter)
 		m.queue = append(m.queue, answer)
 		m.wake()
 	}
@@ -139,7 +140,10 @@ func (m *mailbox) next(now *state) (message, bool) {
 // wants reports whether the viewer gets the frame at all: of several nodes it
 // gets those alone that have a device which its filter keeps.
 func (m *mailbox) wants(f *frame, by *filter) bool {
-	return by.hears(eventUpdate) && (!m.hub.cfg.Several || by.key == "" || f.kept(by) > 0)
+	if m.only != "" && f.moment.Snapshot.Node != m.only {
+		return false
+	}
+	return by.hears(eventUpdate) && (!m.several() || by.key == "" || f.kept(by) > 0)
 }
 
 // resolve puts the newest frame of its node into a reply to request_gpu_update:

@@ -47,7 +47,7 @@ func devices(seq uint64, uuids ...string) *insight.Moment {
 }
 
 func (h *Hub) newTestMailbox(standing ...announcement) *mailbox {
-	m := newMailbox(h, auth.Everything)
+	m := newMailbox(h, auth.Everything, "")
 	m.start(h.now.Load(), standing)
 	return &m
 }
@@ -320,16 +320,26 @@ func TestSeveralNodes(t *testing.T) {
 	if got := h.Newest().Nodes(); len(got) != 2 || got[0].Node != "x" || got[1].Seq != 4 {
 		t.Errorf("the newest are %v", got)
 	}
+	one := newViewer(h, auth.Everything, "y")
+	one.mail.start(h.now.Load(), alerts(kindStanding, Event{Node: "x", UUID: "x0"}, Event{Node: "y", UUID: "y0"}))
+	h.Publish(moment("x", 5, "x0"))
+	h.Publish(moment("y", 5, "y0", "y1"))
+	if diff := cmp.Diff([]string{`alert "y0"`, frameText(5, "y0", "y1")}, owed(t, h, &one.mail)); diff != "" {
+		t.Errorf("who sees one node alone (-want +got):\n%s", diff)
+	}
+	if no := one.accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no != nil {
+		t.Errorf("who sees one node alone can't name an index: %s", no.message)
+	}
 	var fed []string
 	for m := range h.Feed(t.Context()) {
 		if fed = append(fed, m.Snapshot.Node); len(fed) == 2 {
 			break
 		}
 	}
-	if diff := cmp.Diff([]string{"y", "x"}, fed); diff != "" {
+	if diff := cmp.Diff([]string{"x", "y"}, fed); diff != "" {
 		t.Errorf("the feed has (-want +got):\n%s", diff)
 	}
-	if no := h.accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no == nil {
+	if no := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no == nil {
 		t.Error("an index without a node is taken")
 	}
 }

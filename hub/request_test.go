@@ -191,7 +191,7 @@ func FuzzClientMessage(f *testing.F) {
 	before := mustFilter(filterTerms{GPUs: []any{1}})
 
 	f.Fuzz(func(t *testing.T, raw []byte, isText bool) {
-		v := newViewer(h, auth.Everything)
+		v := newViewer(h, auth.Everything, "")
 		defer v.cancel()
 		v.mail.start(h.now.Load(), nil)
 		v.mail.filter = before

@@ -22,14 +22,18 @@ import (
 //
 // The connection ends by the viewer's wish, by its misbehavior or by
 // [Hub.Shutdown], not with the server's or the request's context.
-func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }
+
+// Serve is ServeHTTP for a viewer that sees one node alone, as if there were no
+// other; an empty name stands for all.
+func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	if why := h.admit(); why != "" {
 		w.Header().Set("Retry-After", "5")
 		h.problem(w, http.StatusServiceUnavailable, why)
 		return
 	}
 	defer h.leave()
-	v := newViewer(h, auth.FromRequest(r).Audience)
+	v := newViewer(h, auth.FromRequest(r).Audience, node)
 	defer v.cancel()
 	if err := v.accept(w, r); err != nil {
 		return

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"sync"
@@ -85,6 +86,20 @@ func (t *trouble) begin(err error) {
 		t.log.Error("failing", "what", t.what, "err", err)
 	}
 	t.err = err
+}
+
+var errNothingEncoded = errors.New("the encoder returned nothing")
+
+// encoded returns what an encoder returned, of which nothing at all is an error
+// too.
+func (t *trouble) encoded(data []byte, err error) ([]byte, error) {
+	if err == nil && len(data) == 0 {
+		err = errNothingEncoded
+	}
+	if err != nil {
+		t.begin(err)
+	}
+	return data, err
 }
 
 func (t *trouble) end() {

@@ -94,10 +94,10 @@ func (g goodbye) level() slog.Level {
 	}
 }
 
-func newViewer(h *Hub, to auth.Audience) *viewer {
+func newViewer(h *Hub, to auth.Audience, only string) *viewer {
 	v := &viewer{
 		hub:    h,
-		mail:   newMailbox(h, to),
+		mail:   newMailbox(h, to, only),
 		limits: newLimits(),
 		slots:  make(chan struct{}, maxReplies),
 	}
@@ -134,7 +134,7 @@ func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 func (v *viewer) write() {
 	// An error here says that the client did not answer, or had left.
 	defer func() { _ = v.conn.Close(v.bye.code, v.bye.reason) }()
-	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to)
+	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to, v.mail.only)
 	if err != nil {
 		v.end(goodbyeFailed)
 		return
@@ -287,7 +287,7 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 		return
 	}
 	if no == nil {
-		no = v.hub.accepts(&req)
+		no = v.accepts(&req)
 	}
 	switch {
 	case no != nil:
@@ -303,12 +303,12 @@ func (v *viewer) refuse(no *refusal, id json.RawMessage) {
 	v.mail.reply(newPacket(eventError, no.data(id)).reply(eventError, id))
 }
 
-// accepts says why the hub can't serve a request, or nil.
-func (h *Hub) accepts(req *request) *refusal {
+// accepts says why the viewer can't be served, or nil.
+func (v *viewer) accepts(req *request) *refusal {
 	switch {
-	case req.event == eventRequest && h.cfg.Refresh == nil:
+	case req.event == eventRequest && v.hub.cfg.Refresh == nil:
 		return unknownEvent(req.event)
-	case h.cfg.Several && req.filter != nil && len(req.filter.indexes) > 0 && req.filter.nodes == nil:
+	case v.mail.several() && req.filter != nil && len(req.filter.indexes) > 0 && req.filter.nodes == nil:
 		return refuse(codeBadRequest, "gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
 	default:
 		return nil
@@ -319,7 +319,9 @@ func (h *Hub) accepts(req *request) *refusal {
 // share one encoding with all who get the same.
 func (v *viewer) refresh(id json.RawMessage) {
 	by := v.mail.inForce()
-	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool { return !v.hub.cfg.Several || allows(by.nodes, node) })
+	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool {
+		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))
+	})
 	switch {
 	case v.ctx.Err() != nil:
 		return

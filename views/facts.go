@@ -2,6 +2,7 @@ package views
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,7 +160,7 @@ func reasonsInWords(r gpu.ClockEventReasons) string {
 // newFacts are all readings of a device, in the groups of package gpu.
 func newFacts(d *gpu.Device) []FactGroup {
 	var groups []FactGroup
-	add := func(g *catalog.Group) {
+	for _, g := range slices.Concat(catalog.Groups[1:], catalog.Groups[:1]) { // who it is comes last
 		out := FactGroup{Title: g.Title, List: newList(d, g.Page(true))}
 		for _, r := range g.Page(false) {
 			out.Facts = append(out.Facts, newFact(d, r))
@@ -168,10 +169,6 @@ func newFacts(d *gpu.Device) []FactGroup {
 			groups = append(groups, out)
 		}
 	}
-	for i := range catalog.Groups[1:] {
-		add(&catalog.Groups[1+i])
-	}
-	add(&catalog.Groups[0]) // who it is comes last
 	return groups
 }
 

@@ -83,7 +83,7 @@ func newGallery(in *Gallery) gallery {
 	now := in.Now
 	one, eight, none, odd := in.Machine("one"), in.Machine("eight"), in.Machine("none"), in.Machine("odd")
 	g := gallery{
-		Totals: newTotals(devicesOf(eight)),
+		Totals: newTotals(devicesOf(eight), new(Input).name),
 		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []Alert{
 			{ID: "1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Since: now.Add(-42 * time.Second), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 97 % busy; 42 s ago it rose above 50 %. python (pid 48213, alice) keeps it busy."},
 			{ID: "2", Rule: "gpu_lost", Severity: "critical", State: "firing", Since: now.Add(-time.Minute), Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost, the driver no longer finds it; this began 60 s ago."},
@@ -96,7 +96,7 @@ func newGallery(in *Gallery) gallery {
 	}
 	for i, d := range slices.Concat(one.Devices, eight.Devices, odd.Devices) {
 		d.UUID += "-" + strconv.Itoa(i)
-		g.Cards = append(g.Cards, newTile(&d, "/", now))
+		g.Cards = append(g.Cards, newTile(say("gpu", strconv.Itoa(d.Index)), &d, "/", now))
 	}
 	g.Causes = newCauses(exampleCauses(one, now), now)
 	g.Uses = newUses(&one.Devices[0], &Attribution{
@@ -110,7 +110,7 @@ func newGallery(in *Gallery) gallery {
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
 	}
-	g.Processes = append(newProcesses(devicesOf(one), nil, now), newProcesses(devicesOf(odd), nil, now)...)
+	g.Processes = append(newProcesses(devicesOf(one), false, nil, now), newProcesses(devicesOf(odd), false, nil, now)...)
 	return g
 }
 

@@ -38,6 +38,15 @@ type Input struct {
 	only *gpu.Device // that the page is about; nil: all
 }
 
+// name is what the page calls a device. Where there are several nodes, an index
+// alone may be a device of each.
+func (in *Input) name(d *gpu.Device) string {
+	if len(in.Nodes) > 1 {
+		return clean(d.Node, longestName) + " " + say("gpu", strconv.Itoa(d.Index))
+	}
+	return say("gpu", strconv.Itoa(d.Index))
+}
+
 // devices are those that the page is about.
 func (in *Input) devices() []*gpu.Device {
 	if in.only != nil {
@@ -65,8 +74,12 @@ func newSite(in *Input) site {
 	if len(in.Nodes) > 0 {
 		out.Source, out.Simulated = in.Nodes.Source(), in.Nodes.Simulated()
 	}
-	if len(in.Nodes) == 1 {
+	switch len(in.Nodes) {
+	case 0:
+	case 1:
 		out.Node = clean(in.Nodes[0].Node, longestName)
+	default:
+		out.Node = count("nodes", len(in.Nodes))
 	}
 	return out
 }
@@ -89,6 +102,7 @@ type Page struct {
 	Tiles     []Tile
 	TileCount string // how many devices have no tile
 	Density   Density
+	Several   bool // nodes: the tiles' names are long
 	Charts    []Chart
 	Failures  []Failure
 	FailTitle string
@@ -216,13 +230,13 @@ func NewPage(in Input) Page {
 		p.Title = "▲ " + p.Title
 	}
 	p.Driver = newDriver(in.Nodes.Drivers())
-	p.Totals = newTotals(devices)
-	p.Density = density(len(devices))
+	p.Totals = newTotals(devices, in.name)
+	p.Density, p.Several = density(len(devices)), len(in.Nodes) > 1
 	p.TileCount = newTileCount(len(devices))
 	lead := leadOf(in.Causes)
 	shown := standingOut(devices)
 	for _, d := range shown {
-		t := newTile(d, in.BasePath, now)
+		t := newTile(in.name(d), d, in.BasePath, now)
 		t.Answer = lead != nil && len(devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
 		p.Tiles = append(p.Tiles, t)
 	}
@@ -230,10 +244,10 @@ func NewPage(in Input) Page {
 	p.FailTitle = failTitle(len(devices))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
 	p.Alerts, p.MoreAlerts = newAlertRows(&in, ""), moreAlerts(len(in.Alerts))
-	p.Processes = newProcesses(devices, in.Attribution, now)
+	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
 	p.Count = newCount(len(p.Processes))
 	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
-	p.Unlisted = newUnlisted(devices)
+	p.Unlisted = newUnlisted(devices, in.name)
 	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p
 }
@@ -334,7 +348,7 @@ func newDriver(drivers []gpu.Driver) string {
 	return dots(parts...)
 }
 
-func newTotals(devices []*gpu.Device) []Figure {
+func newTotals(devices []*gpu.Device, name func(*gpu.Device) string) []Figure {
 	t := gpu.TotalsOf(slices.Values(devices))
 	vram := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
 	power := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
@@ -343,7 +357,7 @@ func newTotals(devices []*gpu.Device) []Figure {
 		{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts), Remark: power.say("of", watts)},
 		busyTotal(devices, t),
 		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
-		hottest(devices),
+		hottest(devices, name),
 	}
 }
 
@@ -385,17 +399,17 @@ func busyTotal(devices []*gpu.Device, t gpu.Totals) Figure {
 	return out
 }
 
-func hottest(devices []*gpu.Device) Figure {
+func hottest(devices []*gpu.Device, name func(*gpu.Device) string) Figure {
 	var heat number
-	index := 0
+	var hot *gpu.Device
 	for _, d := range devices {
 		if t := num(d.Thermal.GPU); d.State == gpu.StateOK && t.ok() && (!heat.ok() || t.value > heat.value) {
-			heat, index = t, d.Index
+			heat, hot = t, d
 		}
 	}
 	out := Figure{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
 	if heat.ok() && len(devices) > 1 {
-		out.Remark = say("gpu", strconv.Itoa(index))
+		out.Remark = name(hot)
 	}
 	return out
 }

@@ -135,7 +135,7 @@ func TestMeters(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := newTile(device(c.change), "/", noon).Meters[c.meter]
+			got := newTile("GPU 0", device(c.change), "/", noon).Meters[c.meter]
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -163,7 +163,7 @@ func TestTileStates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := device(c.change)
-			got := newTile(d, "/", noon)
+			got := newTile("GPU 0", d, "/", noon)
 			if got.State != c.state || got.StateText != c.text || got.NoticeTitle != c.noticeTitle || got.Notice != c.notice {
 				t.Errorf("got %q %q %q %q", got.State, got.StateText, got.NoticeTitle, got.Notice)
 			}
@@ -190,7 +190,7 @@ func TestWho(t *testing.T) {
 		"a process without a name": {gpu.Of([]gpu.Process{{PID: 7}}), "a process", "pid 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tile := newTile(device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
+			tile := newTile("GPU 0", device(func(d *gpu.Device) { d.Processes = c.list }), "/", noon)
 			if tile.Who.Text != c.who || tile.Detail != c.detail {
 				t.Errorf("got %q %q", tile.Who.Text, tile.Detail)
 			}
@@ -232,7 +232,7 @@ func TestProcessRow(t *testing.T) {
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
-	if diff := cmp.Diff(want, newProcesses(devicesOf(s), func(*gpu.Device) Attribution {
+	if diff := cmp.Diff(want, newProcesses(devicesOf(s), false, func(*gpu.Device) Attribution {
 		return Attribution{ProcessPower: []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}}
 	}, noon)); diff != "" {
 		t.Error(diff)
@@ -272,7 +272,7 @@ func TestUnlisted(t *testing.T) {
 		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
 		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
 	}}
-	if got, want := newUnlisted(devicesOf(s)), "The driver does not list the processes of GPU 0."; got != want {
+	if got, want := newUnlisted(devicesOf(s), new(Input).name), "The driver does not list the processes of GPU 0."; got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -536,7 +536,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &gpu.Snapshot{Time: noon, Devices: []gpu.Device{gpuWith(func(*gpu.Device) {}), gpuWith(c.change)}}
-			totals := newTotals(devicesOf(s))
+			totals := newTotals(devicesOf(s), new(Input).name)
 			if got := [3]string{totals[0].Remark, totals[1].Remark, totals[2].Remark}; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -594,5 +594,26 @@ func TestNoDriverIsToldOnce(t *testing.T) {
 		if !strings.Contains(html, `id="evidence" hidden>`) {
 			t.Error("there is evidence beside the panel")
 		}
+	}
+}
+
+// With several nodes the page names the node of each GPU, and has no machine of
+// its own.
+func TestSeveralNodes(t *testing.T) {
+	a, b := machine("one"), machine("eight")
+	in := input(nil, "why")
+	in.Nodes = gpu.Nodes{b, a}
+	p := NewPage(in)
+	if p.Node != "2 nodes" || len(p.Tiles) != 9 || p.Tiles[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
+		t.Errorf("node %q, %d tiles, the last is %q", p.Node, len(p.Tiles), p.Tiles[len(p.Tiles)-1].Title)
+	}
+	if got := p.Processes[len(p.Processes)-1].GPU; got != a.Node+"/0" {
+		t.Errorf("the last process is on %q", got)
+	}
+	if html := render(t, p); !strings.Contains(html, "data-several") {
+		t.Error("the tiles do not say that their names are long")
+	}
+	if one := NewPage(input(a, "why")); strings.Contains(render(t, one), "data-several") {
+		t.Error("one node is taken for several")
 	}
 }

@@ -82,8 +82,9 @@ var processFacts = []struct {
 	{"Compute instance", "compute_instance_id", "whole", "", "", true},
 }
 
-// newProcesses are all processes. attribution may be nil; see [Input].
-func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) Attribution, now time.Time) []Process {
+// newProcesses are all processes, of several nodes or of one. attribution may be
+// nil; see [Input].
+func newProcesses(devices []*gpu.Device, several bool, attribution func(*gpu.Device) Attribution, now time.Time) []Process {
 	var out []Process
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
@@ -92,13 +93,13 @@ func newProcesses(devices []*gpu.Device, attribution func(*gpu.Device) Attributi
 			watts = attribution(d).ProcessPower
 		}
 		for j := range list {
-			out = append(out, newProcess(d, &list[j], watts[j], now))
+			out = append(out, newProcess(d, several, &list[j], watts[j], now))
 		}
 	}
 	return out
 }
 
-func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now time.Time) Process {
+func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[gpu.Watts], now time.Time) Process {
 	f := &p.Facts
 	out := Process{
 		Key:     d.Node + "/" + d.UUID + "/" + strconv.Itoa(p.PID),
@@ -113,6 +114,9 @@ func newProcess(d *gpu.Device, p *gpu.Process, power gpu.Reading[gpu.Watts], now
 		Power:   show(num(power), watts),
 		Place:   newPlace(f),
 		Running: absent(f.Started.Quality()),
+	}
+	if several {
+		out.GPU = clean(d.Node, longestName) + "/" + out.GPU
 	}
 	if gi, ok := p.GPUInstance.Get(); ok {
 		out.GPU = say("MIG", out.GPU, strconv.Itoa(gi))
@@ -148,11 +152,11 @@ func newPlace(f *gpu.ProcessFacts) Value {
 
 // newUnlisted names the devices whose processes can't be listed, which is not
 // the same as having none.
-func newUnlisted(devices []*gpu.Device) string {
+func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
 	var names []string
 	for _, d := range devices {
 		if d.State == gpu.StateOK && !d.Processes.Present() {
-			names = append(names, say("gpu", strconv.Itoa(d.Index)))
+			names = append(names, name(d))
 		}
 	}
 	if len(names) == 0 {

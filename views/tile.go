@@ -34,10 +34,10 @@ type Tile struct {
 	Notice      string // why, and what to do
 }
 
-func newTile(d *gpu.Device, base string, now time.Time) Tile {
+func newTile(title string, d *gpu.Device, base string, now time.Time) Tile {
 	t := Tile{
 		Key:     d.Node + "/" + d.UUID,
-		Title:   say("gpu", strconv.Itoa(d.Index)),
+		Title:   title,
 		Page:    base + devicePath(d.UUID),
 		Name:    clean(d.Name, longestName),
 		Answers: d.State == gpu.StateOK,

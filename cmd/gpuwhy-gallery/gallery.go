@@ -114,7 +114,7 @@ func (g *gallery) newFront() (http.Handler, error) {
 	s, err := server.New(server.Config{
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
 		Newest:       func() *insight.Fleet { return nil },
-		WS:           http.NotFoundHandler(),
+		WS:           func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
 		Recent:       recent.New(),
 		ActiveAlerts: func(string) int { return 0 },
 		Metrics:      http.NotFoundHandler(),

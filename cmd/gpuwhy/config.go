@@ -63,13 +63,56 @@ const (
 
 // check says what is wrong with the configuration as a whole, and brings
 // values into one form: the base path begins and ends with a slash.
-func (c *Config) check() error {
-	for _, check := range []func() error{
-		c.checkListen, c.checkTimes, c.checkAlert, c.checkSource, c.checkBasePath, c.checkAllowed, c.checkNode,
+func (c *Config) check() (err error) {
+	host, port, noAddress := net.SplitHostPort(c.Listen)
+	_, noPort := strconv.ParseUint(port, 10, 16)
+	profile, simulated := strings.CutPrefix(c.Source, "simulate:")
+	ofNoUse := "is of no use with --source " + c.Source
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
+	for _, check := range []struct {
+		wrong bool
+		flag  string
+		value any
+		what  string
+	}{
+		{noAddress != nil, "listen", c.Listen, "give an address and a port, such as 127.0.0.1:8003"},
+		{noPort != nil, "listen", c.Listen, "the port must be a number from 0 to 65535"},
+		{strings.ContainsAny(host, "/@"), "listen", c.Listen, "give an address and a port, not a URL"},
+		{c.Interval < minInterval || c.Interval > maxInterval, "interval", c.Interval, "must be from 250ms to 1h"},
+		{c.Deadline < minDeadline || c.Deadline > maxDeadline, "deadline", c.Deadline, "must be from 100ms to 1m"},
+		{
+			!(c.AlertUtilization >= 0 && c.AlertUtilization < 100), // also refuses NaN
+			"alert-utilization", c.AlertUtilization, "must be 0 or more and less than 100",
+		},
+		{c.MaxViewers < 1 || c.MaxViewers > viewerLimit, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
+		{
+			!simulated && c.Source != "auto" && c.Source != gpu.SourceNVML,
+			"source", c.Source, "must be auto, nvml or simulate:PROFILE",
+		},
+		{simulated && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
+		{simulated && c.PCIeThroughput, "pcie-throughput", true, ofNoUse},
+		{!strings.HasPrefix(c.BasePath, "/"), "base-path", c.BasePath, "must begin with a slash"},
+		{strings.ContainsAny(c.BasePath, "?#%\"'<>\\ {}"), "base-path", c.BasePath, "must be a plain path, such as /gpuwhy/"},
+		{len(c.Node) > 253 || strings.ContainsFunc(c.Node, control), "node", c.Node, "must be a name of at most 253 characters"},
 	} {
-		if err := check(); err != nil {
-			return err
+		if check.wrong {
+			return bad(check.flag, fmt.Sprint(check.value), check.what)
 		}
+	}
+	if simulated {
+		if _, err := sim.Nodes(profile, time.Now); err != nil {
+			return bad("source", c.Source, err.Error())
+		}
+	}
+	if c.BasePath = path.Clean(c.BasePath); c.BasePath != "/" {
+		c.BasePath += "/"
+	}
+	// The server checks the hosts, and is built before anything starts.
+	if c.origins, err = auth.ParseOrigins(c.AllowOrigin); err != nil {
+		return fmt.Errorf("--allow-origin: %w", err)
+	}
+	if c.hostname, err = os.Hostname(); err != nil && c.Node == "" {
+		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)
 	}
 	return nil
 }
@@ -77,81 +120,6 @@ func (c *Config) check() error {
 // bad is an error about one setting.
 func bad(flag, value, what string) error {
 	return fmt.Errorf("--%s %q: %s", flag, value, what)
-}
-
-func (c *Config) checkListen() error {
-	host, port, err := net.SplitHostPort(c.Listen)
-	if err != nil {
-		return bad("listen", c.Listen, "give an address and a port, such as 127.0.0.1:8003")
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return bad("listen", c.Listen, "the port must be a number from 0 to 65535")
-	}
-	if strings.ContainsAny(host, "/@") {
-		return bad("listen", c.Listen, "give an address and a port, not a URL")
-	}
-	return nil
-}
-
-func (c *Config) checkTimes() error {
-	if c.Interval < minInterval || c.Interval > maxInterval {
-		return bad("interval", c.Interval.String(), "must be from 250ms to 1h")
-	}
-	if c.Deadline < minDeadline || c.Deadline > maxDeadline {
-		return bad("deadline", c.Deadline.String(), "must be from 100ms to 1m")
-	}
-	return nil
-}
-
-func (c *Config) checkAlert() error {
-	if !(c.AlertUtilization >= 0 && c.AlertUtilization < 100) { // also refuses NaN
-		return bad("alert-utilization", fmt.Sprint(c.AlertUtilization), "must be 0 or more and less than 100")
-	}
-	if c.MaxViewers < 1 || c.MaxViewers > viewerLimit {
-		return bad("max-viewers", fmt.Sprint(c.MaxViewers), "must be from 1 to 100000")
-	}
-	return nil
-}
-
-func (c *Config) checkSource() error {
-	profile, simulated := strings.CutPrefix(c.Source, "simulate:")
-	switch {
-	case simulated:
-		if _, err := sim.Nodes(profile, time.Now); err != nil {
-			return bad("source", c.Source, err.Error())
-		}
-		if c.NVMLLibrary != "" {
-			return bad("nvml-library", c.NVMLLibrary, "is of no use with --source "+c.Source)
-		}
-		if c.PCIeThroughput {
-			return bad("pcie-throughput", "true", "is of no use with --source "+c.Source)
-		}
-	case c.Source != "auto" && c.Source != gpu.SourceNVML:
-		return bad("source", c.Source, "must be auto, nvml or simulate:PROFILE")
-	}
-	return nil
-}
-
-func (c *Config) checkBasePath() error {
-	if !strings.HasPrefix(c.BasePath, "/") {
-		return bad("base-path", c.BasePath, "must begin with a slash")
-	}
-	if strings.ContainsAny(c.BasePath, "?#%\"'<>\\ {}") {
-		return bad("base-path", c.BasePath, "must be a plain path, such as /gpuwhy/")
-	}
-	if c.BasePath = path.Clean(c.BasePath); c.BasePath != "/" {
-		c.BasePath += "/"
-	}
-	return nil
-}
-
-// checkAllowed reads the origins; the server knows about hosts, and is built
-// before anything starts.
-func (c *Config) checkAllowed() (err error) {
-	if c.origins, err = auth.ParseOrigins(c.AllowOrigin); err != nil {
-		return fmt.Errorf("--allow-origin: %w", err)
-	}
-	return nil
 }
 
 // prepareStateDir makes sure that something can be kept.
@@ -168,18 +136,6 @@ func (c *Config) prepareStateDir() error {
 	}
 	probe.Close()
 	return os.Remove(probe.Name())
-}
-
-func (c *Config) checkNode() error {
-	name, err := os.Hostname()
-	if err != nil && c.Node == "" {
-		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)
-	}
-	c.hostname = name
-	if len(c.Node) > 253 || strings.ContainsFunc(c.Node, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return bad("node", c.Node, "must be a name of at most 253 characters")
-	}
-	return nil
 }
 
 func (c *Config) level() slog.Level {

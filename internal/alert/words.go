@@ -3,7 +3,6 @@ package alert
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -189,9 +188,9 @@ func (a *Alert) culprit(r *Rule, w *watch) string {
 	switch {
 	case !first.Facts.Exists.Or(true) && known:
 		text = name + " left " + memory
-	case works(first) && !w.holds && n == 1:
+	case explain.Works(first) && !w.holds && n == 1:
 		text = name + " keeps it busy"
-	case works(first) && !w.holds:
+	case explain.Works(first) && !w.holds:
 		text = fmt.Sprintf("Of %d processes%s that work on it, %s works the most", n, r.Scope.whose(), name)
 	case known && n == 1:
 		text = name + " holds " + memory
@@ -204,14 +203,6 @@ func (a *Alert) culprit(r *Rule, w *watch) string {
 		text = "A" + text[1:]
 	}
 	return " " + text + "."
-}
-
-// works reports whether a process works, according to the driver.
-func works(p *gpu.Process) bool {
-	return slices.ContainsFunc([]gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder}, func(r gpu.Reading[gpu.Percent]) bool {
-		v, ok := r.Trusted()
-		return ok && v > 0
-	})
 }
 
 // amount writes a value with its unit, memory as the page does. Small values

@@ -6,31 +6,26 @@ package apidoc
 // Filter is what a viewer gets: GPUs pass both gpus and nodes. It answers
 // subscribe and unsubscribe.
 type Filter struct {
-	// Names of the events that come. Null: all; empty: none but replies.
-	Events []string `json:"events" null:"yes"`
+	Events []string `json:"events" null:"yes"` // Names of the events that come. Null: all; empty: none but replies.
 	// GPUs by index, a number, or UUID, a string; snapshots have only these in
 	// gpus and in the totals. Null: all.
-	GPUs []any `json:"gpus" null:"yes" unit:"any"`
-	// Machines by name. Null: all.
-	Nodes []string `json:"nodes" null:"yes"`
+	GPUs  []any    `json:"gpus" null:"yes" unit:"any"`
+	Nodes []string `json:"nodes" null:"yes"` // Machines by name. Null: all.
 }
 
 // Subscription replaces the filter. A list that is left out or null restricts
 // nothing; one has at most 256 entries of 128 bytes.
 type Subscription struct {
-	// Names of the events that are to come. Null: all.
-	Events []string `json:"events,omitempty" null:"yes"`
+	Events []string `json:"events,omitempty" null:"yes"` // Names of the events that are to come. Null: all.
 	// GPUs by index, a number, or UUID, a string. Null: all.
-	GPUs []any `json:"gpus,omitempty" null:"yes" unit:"any"`
-	// Machines by name. Null: all.
-	Nodes []string `json:"nodes,omitempty" null:"yes"`
+	GPUs  []any    `json:"gpus,omitempty" null:"yes" unit:"any"`
+	Nodes []string `json:"nodes,omitempty" null:"yes"` // Machines by name. Null: all.
 }
 
 // Refusal says why a message could not be served. It changed nothing, and the
 // connection stays open.
 type Refusal struct {
-	// For programs.
-	Code string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable"`
+	Code string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable"` // For programs.
 	// For people; it may change.
 	Message string `json:"message"`
 	// The id of the message; missing where it had none, or could not be read.

@@ -323,10 +323,10 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	if f.Tag.Get("null") != "" {
 		schema = orNull(schema)
 	}
-	s.number(at, innermost(schema), f, name)
-	s.enumerate(innermost(schema), f)
+	s.number(at, schema.Innermost(), f, name)
+	s.enumerate(schema.Innermost(), f)
 	if longest, ok := s.tagged(at, f, "maxlength"); ok {
-		innermost(schema).MaxLength = int(longest)
+		schema.Innermost().MaxLength = int(longest)
 	}
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
@@ -337,14 +337,14 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	}
 	schema.Text = strings.TrimSpace(description)
 	schema.Description = schema.Text
-	if unit := innermost(schema).Unit; unit != "" { // few readers show x-unit
+	if unit := schema.Innermost().Unit; unit != "" { // few readers show x-unit
 		schema.Description += " Unit: " + unit + "."
 	}
 	return schema
 }
 
-// innermost is the schema of a list's elements, or of an object's values.
-func innermost(s *Schema) *Schema {
+// Innermost is the schema of a list's elements, or of an object's values.
+func (s *Schema) Innermost() *Schema {
 	for {
 		switch {
 		case s.Items != nil:

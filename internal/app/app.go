@@ -153,7 +153,7 @@ func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.De
 }
 
 func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
-	return json.Marshal(contract.NewGPUStatus(a.monitor(), newest, encoded, time.Now()))
+	return json.Marshal(contract.NewGPUStatus(a.monitor().Of(newest), newest, encoded, time.Now()))
 }
 
 // Run reads and serves until ctx ends. It does not wait for a driver. It reads

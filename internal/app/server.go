@@ -28,7 +28,7 @@ func (a *App) wireServer() error {
 		Monitor:      a.monitor(),
 		Newest:       a.Hub.Newest,
 		Update:       a.Hub.Update,
-		WS:           a.Hub,
+		WS:           a.Hub.Serve,
 		Recent:       a.Recent,
 		ActiveAlerts: a.Alerts.Firing,
 		Alerts:       a.Alerts,

@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 
@@ -12,9 +11,8 @@ import (
 
 // GPUInfo answers GET /gpu/info.
 type GPUInfo struct {
-	Available bool `json:"available"` // whether there is a GPU
-	// How many GPUs there are, those that do not answer included.
-	GPUCount        int  `json:"gpu_count"`
+	Available       bool `json:"available"`        // whether there is a GPU
+	GPUCount        int  `json:"gpu_count"`        // how many GPUs there are, those that do not answer included
 	PynvmlInstalled bool `json:"pynvml_installed"` // whether NVIDIA's management library could be loaded
 
 	Source string `json:"source" enum:"source"` // where the readings come from
@@ -66,8 +64,7 @@ func NewOneGPU(p insight.Part) OneGPU {
 // Totals are sums and averages over the devices that answer. GPUCount counts
 // the others too.
 type Totals struct {
-	// How many GPUs there are, those that do not answer included.
-	GPUCount          int `json:"gpu_count"`
+	GPUCount          int `json:"gpu_count"`           // how many GPUs there are, those that do not answer included
 	AnsweringGPUCount int `json:"answering_gpu_count"` // how many of them answer
 	BusyGPUCount      int `json:"busy_gpu_count"`      // how many have a GPU utilization of 5 % or more
 	// How many processes have a context on a GPU; one on two GPUs counts twice.
@@ -132,22 +129,20 @@ type GPU struct {
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
 	VBIOS        *string `json:"vbios_version"` // version of its firmware
-	// What its video encoder is asked to do.
-	Encoder Encoder `json:"encoder"`
+	Encoder      Encoder `json:"encoder"`       // what its video encoder is asked to do
 	// How much of the chip worked, and what went over its links. Null where none of it is
 	// reported, with the reason under quality: NVIDIA has it from Hopper on, not in MIG mode.
 	Activity *Activity `json:"activity"`
 	Fans     []Fan     `json:"fans"`      // its fans, by fan index; empty for a passive GPU
 	FanCount Int       `json:"fan_count"` // how many fans it has; 0 for a passive GPU
 	// What holds the clocks down. Null where it is not reported; empty where nothing does.
-	EventReasons []string   `json:"clock_event_reasons" null:"yes"`
-	Throttled    *bool      `json:"throttled"` // whether heat or power slows it down
-	PCIe         PCIe       `json:"pcie"`      // its link to the host
-	Health       Health     `json:"health"`    // what has gone wrong in it
-	Modes        Modes      `json:"modes"`     // an administrator's switches
-	Instances    []Instance `json:"instances"` // its MIG instances, which count in no total
-	// Whose its memory, work and watts are.
-	Attribution Attribution `json:"attribution"`
+	EventReasons []string    `json:"clock_event_reasons" null:"yes"`
+	Throttled    *bool       `json:"throttled"`   // whether heat or power slows it down
+	PCIe         PCIe        `json:"pcie"`        // its link to the host
+	Health       Health      `json:"health"`      // what has gone wrong in it
+	Modes        Modes       `json:"modes"`       // an administrator's switches
+	Instances    []Instance  `json:"instances"`   // its MIG instances, which count in no total
+	Attribution  Attribution `json:"attribution"` // whose its memory, work and watts are
 	// For whom the machine's scheduler keeps it, used or not, in words; nobody where for none. Null where
 	// there is no kubelet that tells.
 	ReservedBy *string `json:"reserved_by"`
@@ -198,9 +193,8 @@ type Activity struct {
 
 // Memory in MiB.
 type Memory struct {
-	Total Float `json:"total_mb"` // all of it
-	// What programs hold, without what the driver reserves for itself.
-	Used        Float `json:"used_mb"`
+	Total       Float `json:"total_mb"`            // all of it
+	Used        Float `json:"used_mb"`             // what programs hold, without what the driver reserves for itself
 	Free        Float `json:"free_mb"`             // what is left
 	Reserved    Float `json:"reserved_mb"`         // what the driver keeps for itself
 	Utilization Float `json:"utilization_percent"` // used / total
@@ -299,9 +293,8 @@ type Modes struct {
 
 // Process is one process with a context on the device.
 type Process struct {
-	PID int `json:"pid"` // process id on its machine
-	// Name of the program; empty where the host can't see the process.
-	Name       string `json:"process_name"`
+	PID        int    `json:"pid"`            // process id on its machine
+	Name       string `json:"process_name"`   // name of the program; empty where the host can't see the process
 	UsedMemory Float  `json:"used_memory_mb"` // GPU memory that it holds
 
 	Type            string  `json:"type" enum:"compute,graphics,compute+graphics,mps,unknown"` // kind of context that it has on the GPU
@@ -346,15 +339,6 @@ type Instance struct {
 	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
 
-// newGPUs makes the gpus list; never nil.
-func newGPUs(devices attribute.Devices) []GPU {
-	out := []GPU{}
-	for d, a := range devices {
-		out = append(out, newGPU(d, a))
-	}
-	return out
-}
-
 func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 	q := qualities{}
 	g := GPU{
@@ -391,7 +375,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		PCIe:             newPCIe(d.PCIe, q),
 		Health:           newHealth(d.Health, q),
 		Modes:            newModes(d.Modes, q),
-		Instances:        newInstances(d.Instances),
+		Instances:        listOf(d.Instances, newInstance),
 		Attribution:      newAttribution(d, a, q),
 		ReservedBy:       pointer(note(q, "reserved_by", d.ReservedBy())),
 		Reservations:     newReservations(note(q, "reservations", d.Reservations)),
@@ -447,29 +431,26 @@ func newEncoder(e gpu.Encoding, q qualities) Encoder {
 // newActivity is nil where there is no reading at all: most products have none,
 // and the reason is said once then, not for each.
 func newActivity(a gpu.Activity, q qualities) *Activity {
-	own := qualities{}
-	out := Activity{
-		Engine:          float(note(own, "activity.engine_percent", a.Engine)),
-		SM:              float(note(own, "activity.sm_percent", a.SM)),
-		Occupancy:       float(note(own, "activity.sm_occupancy_percent", a.Occupancy)),
-		Tensor:          float(note(own, "activity.tensor_percent", a.Tensor)),
-		FP64:            float(note(own, "activity.fp64_percent", a.FP64)),
-		FP32:            float(note(own, "activity.fp32_percent", a.FP32)),
-		FP16:            float(note(own, "activity.fp16_percent", a.FP16)),
-		Integer:         float(note(own, "activity.integer_percent", a.Integer)),
-		MemoryBandwidth: float(note(own, "activity.memory_bandwidth_percent", a.MemoryBandwidth)),
-		PCIeSent:        float(note(own, "activity.pcie_sent_bytes_per_second", a.PCIeSent)),
-		PCIeReceived:    float(note(own, "activity.pcie_received_bytes_per_second", a.PCIeReceived)),
-		NVLinkSent:      float(note(own, "activity.nvlink_sent_bytes_per_second", a.NVLinkSent)),
-		NVLinkReceived:  float(note(own, "activity.nvlink_received_bytes_per_second", a.NVLinkReceived)),
-		PCIeMeasuredAt:  pointer(gpu.Map(note(own, "activity.pcie_measured_at", a.PCIeMeasuredAt), timestamp)),
-	}
 	if !a.Engine.Present() && a == gpu.AbsentActivity(a.Engine.Quality()) {
 		note(q, "activity", a.Engine)
 		return nil
 	}
-	maps.Copy(q, own)
-	return &out
+	return &Activity{
+		Engine:          float(note(q, "activity.engine_percent", a.Engine)),
+		SM:              float(note(q, "activity.sm_percent", a.SM)),
+		Occupancy:       float(note(q, "activity.sm_occupancy_percent", a.Occupancy)),
+		Tensor:          float(note(q, "activity.tensor_percent", a.Tensor)),
+		FP64:            float(note(q, "activity.fp64_percent", a.FP64)),
+		FP32:            float(note(q, "activity.fp32_percent", a.FP32)),
+		FP16:            float(note(q, "activity.fp16_percent", a.FP16)),
+		Integer:         float(note(q, "activity.integer_percent", a.Integer)),
+		MemoryBandwidth: float(note(q, "activity.memory_bandwidth_percent", a.MemoryBandwidth)),
+		PCIeSent:        float(note(q, "activity.pcie_sent_bytes_per_second", a.PCIeSent)),
+		PCIeReceived:    float(note(q, "activity.pcie_received_bytes_per_second", a.PCIeReceived)),
+		NVLinkSent:      float(note(q, "activity.nvlink_sent_bytes_per_second", a.NVLinkSent)),
+		NVLinkReceived:  float(note(q, "activity.nvlink_received_bytes_per_second", a.NVLinkReceived)),
+		PCIeMeasuredAt:  pointer(gpu.Map(note(q, "activity.pcie_measured_at", a.PCIeMeasuredAt), timestamp)),
+	}
 }
 
 func newMemory(m gpu.Memory, q qualities) Memory {
@@ -574,11 +555,7 @@ func newXIDs(r gpu.Reading[[]gpu.XID]) []XID {
 	if !ok {
 		return nil
 	}
-	out := make([]XID, len(list))
-	for i, x := range list {
-		out[i] = XID{x.Code, x.Count, timestamp(x.Last)}
-	}
-	return out
+	return listOf(list, func(x *gpu.XID) XID { return XID{x.Code, x.Count, timestamp(x.Last)} })
 }
 
 func newModes(m gpu.Modes, q qualities) Modes {
@@ -636,21 +613,17 @@ func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 	}
 }
 
-func newInstances(list []gpu.Instance) []Instance {
-	out := make([]Instance, len(list))
-	for i, in := range list {
-		q := qualities{}
-		out[i] = Instance{
-			UUID:            in.UUID,
-			Name:            in.Name,
-			GPUInstance:     count(note(q, "gpu_instance_id", in.GPUInstance)),
-			ComputeInstance: count(note(q, "compute_instance_id", in.ComputeInstance)),
-			Memory:          newMemory(in.Memory, q),
-			Multiprocessors: count(note(q, "multiprocessor_count", in.Multiprocessors)),
-			MemorySlices:    count(note(q, "memory_slice_count", in.MemorySlices)),
-			ComputeSlices:   count(note(q, "compute_slice_count", in.ComputeSliceCount)),
-			Quality:         q.orNil(),
-		}
+func newInstance(in *gpu.Instance) Instance {
+	q := qualities{}
+	return Instance{
+		UUID:            in.UUID,
+		Name:            in.Name,
+		GPUInstance:     count(note(q, "gpu_instance_id", in.GPUInstance)),
+		ComputeInstance: count(note(q, "compute_instance_id", in.ComputeInstance)),
+		Memory:          newMemory(in.Memory, q),
+		Multiprocessors: count(note(q, "multiprocessor_count", in.Multiprocessors)),
+		MemorySlices:    count(note(q, "memory_slice_count", in.MemorySlices)),
+		ComputeSlices:   count(note(q, "compute_slice_count", in.ComputeSliceCount)),
+		Quality:         q.orNil(),
 	}
-	return out
 }

@@ -29,18 +29,11 @@ func NewAlerts(m Monitor, f *insight.Fleet, standing, past []alert.Alert, silenc
 	standing = standing[:min(count, mostAlerts)]
 	out := Alerts{
 		Node: m.Node, Count: count,
-		Alerts: make([]Alert, len(standing)), Past: make([]Alert, len(past)), Silences: make([]Silence, len(silences)),
+		Alerts:   listOf(standing, func(a *alert.Alert) Alert { return NewAlert(a, f) }),
+		Past:     listOf(past, func(a *alert.Alert) Alert { return NewAlert(a, nil) }),
+		Silences: listOf(silences, NewSilence),
 	}
 	out.Timestamp, out.Source = m.head(f)
-	for i := range standing {
-		out.Alerts[i] = NewAlert(&standing[i], f)
-	}
-	for i := range past {
-		out.Past[i] = NewAlert(&past[i], nil)
-	}
-	for i := range silences {
-		out.Silences[i] = NewSilence(&silences[i])
-	}
 	return out
 }
 
@@ -67,13 +60,7 @@ type Silences struct {
 }
 
 // NewSilences makes it.
-func NewSilences(silences []alert.Silence) Silences {
-	out := Silences{Silences: make([]Silence, len(silences))}
-	for i := range silences {
-		out.Silences[i] = NewSilence(&silences[i])
-	}
-	return out
-}
+func NewSilences(silences []alert.Silence) Silences { return Silences{listOf(silences, NewSilence)} }
 
 // Note is the body of POST /api/alerts/{id}/acknowledge.
 type Note struct {
@@ -127,23 +114,20 @@ type AlertRule struct {
 }
 
 // NewAlertRules makes it.
-func NewAlertRules(rules []alert.Rule) AlertRules {
-	out := AlertRules{Rules: make([]AlertRule, len(rules))}
-	for i := range rules {
-		r := &rules[i]
-		threshold := gpu.Of(r.Threshold)
-		if r.Watch.Condition() {
-			threshold = gpu.Reading[float64]{}
-		}
-		out.Rules[i] = AlertRule{
-			Name: r.Name, Watch: string(r.Watch), Enabled: r.Enabled, Severity: string(r.Severity),
-			Threshold: float(threshold), Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
-			Hold: r.Hold.Seconds(), Clear: r.Clear.Seconds(), Cooldown: r.Cooldown.Seconds(), Repeat: r.Repeat.Seconds(),
-			Nodes: listed(r.Scope.Nodes), GPUs: listed(r.Scope.GPUs), Users: listed(r.Scope.Users), Processes: listed(r.Scope.Processes),
-			Codes: listed(r.Codes), IgnoreCodes: listed(r.IgnoreCodes), Targets: listed(r.Targets),
-		}
+func NewAlertRules(rules []alert.Rule) AlertRules { return AlertRules{listOf(rules, newAlertRule)} }
+
+func newAlertRule(r *alert.Rule) AlertRule {
+	threshold := gpu.Of(r.Threshold)
+	if r.Watch.Condition() {
+		threshold = gpu.Reading[float64]{}
 	}
-	return out
+	return AlertRule{
+		Name: r.Name, Watch: string(r.Watch), Enabled: r.Enabled, Severity: string(r.Severity),
+		Threshold: float(threshold), Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
+		Hold: r.Hold.Seconds(), Clear: r.Clear.Seconds(), Cooldown: r.Cooldown.Seconds(), Repeat: r.Repeat.Seconds(),
+		Nodes: listed(r.Scope.Nodes), GPUs: listed(r.Scope.GPUs), Users: listed(r.Scope.Users), Processes: listed(r.Scope.Processes),
+		Codes: listed(r.Codes), IgnoreCodes: listed(r.IgnoreCodes), Targets: listed(r.Targets),
+	}
 }
 
 // listed is a list that is never null.

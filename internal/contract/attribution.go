@@ -22,11 +22,10 @@ type Attribution struct {
 
 // AttributedMemory splits the used memory.
 type AttributedMemory struct {
-	Processes Float `json:"processes_mb"`   // held by processes
-	Orphans   Float `json:"orphans_mb"`     // held by processes that do not exist any more
-	Rest      Float `json:"unexplained_mb"` // held by nobody who is listed
-	// Part that is not unexplained. Null where nothing is used.
-	Coverage Float `json:"coverage_percent"`
+	Processes Float `json:"processes_mb"`     // held by processes
+	Orphans   Float `json:"orphans_mb"`       // held by processes that do not exist any more
+	Rest      Float `json:"unexplained_mb"`   // held by nobody who is listed
+	Coverage  Float `json:"coverage_percent"` // part that is not unexplained. Null where nothing is used
 	Unexplained
 }
 
@@ -34,8 +33,7 @@ type AttributedMemory struct {
 type AttributedUtilization struct {
 	Processes Float `json:"processes_percent"`   // sum of the processes' shares, as far as it explains the whole
 	Rest      Float `json:"unexplained_percent"` // what they do not explain
-	// Part that is not unexplained. Null where the GPU has no work.
-	Coverage Float `json:"coverage_percent"`
+	Coverage  Float `json:"coverage_percent"`    // part that is not unexplained. Null where the GPU has no work
 	Unexplained
 }
 
@@ -109,14 +107,13 @@ func newReservations(r gpu.Reading[[]gpu.Reservation]) []Reservation {
 	if !ok {
 		return nil
 	}
-	out := make([]Reservation, len(list))
-	for i, r := range list {
-		out[i] = Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
+	return listOf(list, func(r *gpu.Reservation) Reservation {
+		out := Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
 		if r.Instance != "" {
-			out[i].Instance = &r.Instance
+			out.Instance = new(r.Instance)
 		}
-	}
-	return out
+		return out
+	})
 }
 
 // Usage is who has how much of all GPUs, most watts first. What processes hold

@@ -13,112 +13,77 @@ const LocalCluster = "local"
 // ClusterNode is a machine with GPUs: an element of GET /api/v1/gpu/nodes, and
 // the answer of GET /api/v1/gpu/nodes/{cluster}/{node}.
 type ClusterNode struct {
-	// Name of the machine.
-	Name string `json:"node_name"`
+	Name string `json:"node_name"` // Name of the machine.
 	// Name of the machine's cluster; "local" for what gpuwhy reads itself.
-	Cluster string `json:"cluster_id"`
-	// How many GPUs it has, those that do not answer included.
-	GPUCount int `json:"gpu_count"`
+	Cluster  string `json:"cluster_id"`
+	GPUCount int    `json:"gpu_count"` // How many GPUs it has, those that do not answer included.
 	// Memory of its GPUs together; null where none of them reports it.
 	TotalMemory Int `json:"total_memory_mb"`
 	// Labels that the cluster gives the machine; empty outside Kubernetes.
 	Labels map[string]string `json:"labels"`
-	// Its GPUs, by index.
-	GPUs []ClusterGPU `json:"gpus"`
+	GPUs   []ClusterGPU      `json:"gpus"` // Its GPUs, by index.
 
-	// Time of the snapshot.
-	Timestamp string `json:"timestamp" format:"date-time"`
-	// Where the readings come from.
-	Source string `json:"source" enum:"source"`
+	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot.
+	Source    string `json:"source" enum:"source"`         // Where the readings come from.
 }
 
 // ClusterGPU is one GPU of a node. One that does not answer stays in the list
 // with null readings.
 type ClusterGPU struct {
-	// Place among the GPUs of its node, by PCI address.
-	Index int `json:"index"`
-	// The GPU's key, the same after a restart.
-	UUID string `json:"uuid"`
-	// Product name.
-	Name string `json:"name"`
-	// Version of the kernel driver that serves the GPU.
-	DriverVersion *string `json:"driver_version"`
-	// Of the die.
-	Temperature Int `json:"temperature_celsius"`
-	// Share of the last sample period in which a kernel ran.
-	Utilization Int `json:"utilization_gpu_percent"`
+	Index         int     `json:"index"`                   // Place among the GPUs of its node, by PCI address.
+	UUID          string  `json:"uuid"`                    // The GPU's key, the same after a restart.
+	Name          string  `json:"name"`                    // Product name.
+	DriverVersion *string `json:"driver_version"`          // Version of the kernel driver that serves the GPU.
+	Temperature   Int     `json:"temperature_celsius"`     // Of the die.
+	Utilization   Int     `json:"utilization_gpu_percent"` // Share of the last sample period in which a kernel ran.
 	// Share of the last sample period in which memory was read or written.
 	MemoryUtilization Int `json:"utilization_memory_percent"`
-	// All of its memory.
-	MemoryTotal Int `json:"memory_total_mb"`
+	MemoryTotal       Int `json:"memory_total_mb"` // All of its memory.
 	// Memory that programs hold, without what the driver reserves for itself.
-	MemoryUsed Int `json:"memory_used_mb"`
-	// Memory that is left.
-	MemoryFree Int `json:"memory_free_mb"`
-	// Power drawn.
-	PowerDraw Float `json:"power_draw_watts"`
-	// The lowest of all limits in force.
-	PowerLimit Float `json:"power_limit_watts"`
+	MemoryUsed Int   `json:"memory_used_mb"`
+	MemoryFree Int   `json:"memory_free_mb"`    // Memory that is left.
+	PowerDraw  Float `json:"power_draw_watts"`  // Power drawn.
+	PowerLimit Float `json:"power_limit_watts"` // The lowest of all limits in force.
 	// What the driver asks of the fastest fan, not what it turns. Null for a
 	// GPU without a fan of its own.
-	FanSpeed Int `json:"fan_speed_percent" max:"none"`
-	// Generation of the PCIe link now, which falls while the GPU is idle.
-	PCIeGeneration Int `json:"pcie_generation"`
-	// Lanes of the PCIe link now.
-	PCIeWidth Int `json:"pcie_link_width"`
+	FanSpeed       Int `json:"fan_speed_percent" max:"none"`
+	PCIeGeneration Int `json:"pcie_generation"` // Generation of the PCIe link now, which falls while the GPU is idle.
+	PCIeWidth      Int `json:"pcie_link_width"` // Lanes of the PCIe link now.
 	// Processes with a context on the GPU, busiest first; empty also where the
 	// driver can't say.
 	Processes []ClusterProcess `json:"processes"`
 
-	// Whether the GPU can be read.
-	State string `json:"state" enum:"state"`
-	// Where the GPU's readings come from.
-	Source string `json:"source" enum:"source"`
+	State  string `json:"state" enum:"state"`   // Whether the GPU can be read.
+	Source string `json:"source" enum:"source"` // Where the GPU's readings come from.
 }
 
 // ClusterProcess is a process on a GPU, as nvidia-smi pmon lists it: an element
 // of GET /api/v1/gpu/processes.
 type ClusterProcess struct {
-	// Process id on its machine.
-	PID int `json:"pid"`
-	// The GPU's place among those of its node.
-	GPUIndex int `json:"gpu_index"`
+	PID      int `json:"pid"`       // Process id on its machine.
+	GPUIndex int `json:"gpu_index"` // The GPU's place among those of its node.
 	// Kind of context; compute where there is also a graphics one.
-	Type string `json:"process_type" enum:"compute,graphics,unknown"`
-	// Share of the multiprocessors' time.
-	SM Int `json:"sm_utilization" unit:"percent"`
-	// Share of the time in which it used the memory.
-	Memory Int `json:"memory_utilization" unit:"percent"`
-	// Share of the video encoder's time.
-	Encoder Int `json:"encoder_utilization" unit:"percent"`
-	// Share of the video decoder's time.
-	Decoder Int `json:"decoder_utilization" unit:"percent"`
-	// GPU memory that it holds.
-	FBMemory Int `json:"fb_memory_mb"`
-	// Name of the process; empty where the host can't see it.
-	Command string `json:"command"`
-	// Name of the machine.
-	Node string `json:"node_name"`
-	// Name of the machine's cluster.
-	Cluster string `json:"cluster_id"`
+	Type     string `json:"process_type" enum:"compute,graphics,unknown"`
+	SM       Int    `json:"sm_utilization" unit:"percent"`      // Share of the multiprocessors' time.
+	Memory   Int    `json:"memory_utilization" unit:"percent"`  // Share of the time in which it used the memory.
+	Encoder  Int    `json:"encoder_utilization" unit:"percent"` // Share of the video encoder's time.
+	Decoder  Int    `json:"decoder_utilization" unit:"percent"` // Share of the video decoder's time.
+	FBMemory Int    `json:"fb_memory_mb"`                       // GPU memory that it holds.
+	Command  string `json:"command"`                            // Name of the process; empty where the host can't see it.
+	Node     string `json:"node_name"`                          // Name of the machine.
+	Cluster  string `json:"cluster_id"`                         // Name of the machine's cluster.
 
-	// Key of the GPU.
-	GPUUUID string `json:"gpu_uuid"`
-	// Time of the snapshot.
-	Timestamp string `json:"timestamp" format:"date-time"`
-	// Where the readings come from.
-	Source string `json:"source" enum:"source"`
+	GPUUUID   string `json:"gpu_uuid"`                     // Key of the GPU.
+	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot.
+	Source    string `json:"source" enum:"source"`         // Where the readings come from.
 }
 
 // ClusterSummary answers GET /api/v1/gpu/summary: sums and averages over the
 // GPUs that answer.
 type ClusterSummary struct {
-	// The cluster that was asked for; null for all of them.
-	Cluster *string `json:"cluster_id"`
-	// How many machines have GPUs.
-	NodeCount int `json:"node_count"`
-	// How many GPUs there are, those that do not answer included.
-	GPUCount int `json:"gpu_count"`
+	Cluster   *string `json:"cluster_id"` // The cluster that was asked for; null for all of them.
+	NodeCount int     `json:"node_count"` // How many machines have GPUs.
+	GPUCount  int     `json:"gpu_count"`  // How many GPUs there are, those that do not answer included.
 	// Memory of all GPUs; 0 without GPUs, null where none of them reports it.
 	TotalMemory Int `json:"total_memory_mb"`
 	// Memory that programs hold; 0 without GPUs, null where none of them reports it.
@@ -132,8 +97,7 @@ type ClusterSummary struct {
 
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
-	// Where the readings come from.
-	Source string `json:"source" enum:"source"`
+	Source    string `json:"source" enum:"source"` // Where the readings come from.
 }
 
 // NewClusterNodes makes the list of machines with GPUs, by name; never nil.

@@ -1,7 +1,7 @@
 package contract
 
 import (
-	"math"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -90,7 +90,7 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		Limit:         float(a.Threshold),
 		Since:         timestamp(a.Since),
 		Timestamp:     timestamp(a.Time),
-		Processes:     make([]Process, len(a.Processes)),
+		Processes:     listOf(a.Processes, func(p *gpu.Process) Process { return newProcess(p, gpu.Reading[gpu.Watts]{}) }),
 		Message:       a.Message,
 		Advice:        a.Advice,
 		Causes:        []Cause{},
@@ -107,9 +107,6 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	}
 	if p, ok := now.Device(a.Device.Node, a.Device.UUID); ok {
 		out.Why, out.Causes = p.Why.Sentence, newCauses(p.Why.Causes)
-	}
-	for i := range a.Processes {
-		out.Processes[i] = newProcess(&a.Processes[i], gpu.Reading[gpu.Watts]{})
 	}
 	return out
 }
@@ -146,31 +143,21 @@ func NewRecent(m Monitor, f *insight.Fleet, v recent.View) Recent {
 		Node:           m.Node,
 		Interval:       m.Interval.Seconds(),
 		Start:          timestamp(m.Started),
-		OffsetsSeconds: make([]float64, len(v.Times)),
-		GPUs:           make([]RecentSeries, len(v.Series)),
+		OffsetsSeconds: listOf(v.Times, func(t *time.Time) float64 { return inSeconds(t.Sub(v.Times[0])) }),
+		GPUs:           listOf(v.Series, newRecentSeries),
 	}
 	out.Timestamp, out.Source = m.head(f)
 	if len(v.Times) > 0 {
 		out.Start = timestamp(v.Times[0])
 	}
-	for i, t := range v.Times {
-		out.OffsetsSeconds[i] = math.Round(t.Sub(v.Times[0]).Seconds()*1000) / 1000
-	}
-	for i := range v.Series {
-		s := &v.Series[i]
-		values := make(map[string][]Int, len(s.Values))
-		for _, metric := range recent.Metrics() {
-			values[metric.String()] = rounded(s.Values[metric])
-		}
-		out.GPUs[i] = RecentSeries{s.Index, s.UUID, s.Name, s.Node, values}
-	}
 	return out
 }
 
-func rounded(values []float64) []Int {
-	out := make([]Int, len(values))
-	for i, v := range values {
-		out[i] = whole(v, true) // NaN, where there was no reading, is null
+func newRecentSeries(s *recent.Series) RecentSeries {
+	values := make(map[string][]Int, len(s.Values))
+	for _, metric := range recent.Metrics() {
+		// NaN, where there was no reading, is null.
+		values[metric.String()] = listOf(s.Values[metric], func(v *float64) Int { return whole(*v, true) })
 	}
-	return out
+	return RecentSeries{s.Index, s.UUID, s.Name, s.Node, values}
 }

@@ -10,57 +10,40 @@ import (
 // Fleet answers GET /api/v1/monitoring/gpu-metrics.
 type Fleet struct {
 	// Time of the snapshot; the monitor's start, before the first reading.
-	Timestamp string `json:"timestamp" format:"date-time"`
-	// Every GPU of the snapshot; empty where there is none.
-	GPUs []FleetGPU `json:"gpus"`
-	// Where the readings come from.
-	Source string `json:"source" enum:"source"`
+	Timestamp string     `json:"timestamp" format:"date-time"`
+	GPUs      []FleetGPU `json:"gpus"`                 // Every GPU of the snapshot; empty where there is none.
+	Source    string     `json:"source" enum:"source"` // Where the readings come from.
 }
 
 // FleetGPU is one GPU in the fleet manager's words. One that does not answer
 // stays in the list with null readings.
 type FleetGPU struct {
 	// "gpu-" and the GPU's gpu_id; its place in the list, where there are several machines.
-	ID string `json:"id"`
-	// Product name.
-	Name string `json:"name"`
-	// The GPU's key, the same after a restart.
-	UUID string `json:"uuid"`
-	// Share of the last sample period in which a kernel ran.
-	Utilization Int `json:"utilization" unit:"percent"`
-	// The GPU's own memory.
-	Memory FleetMemory `json:"memory"`
-	// Of the die.
-	Temperature Int `json:"temperature" unit:"celsius"`
-	// Power drawn.
-	PowerUsage Float `json:"power_usage" unit:"watts"`
-	// Frequencies now.
-	Clocks FleetClocks `json:"clock_speeds"`
+	ID          string      `json:"id"`
+	Name        string      `json:"name"`                       // Product name.
+	UUID        string      `json:"uuid"`                       // The GPU's key, the same after a restart.
+	Utilization Int         `json:"utilization" unit:"percent"` // Share of the last sample period in which a kernel ran.
+	Memory      FleetMemory `json:"memory"`                     // The GPU's own memory.
+	Temperature Int         `json:"temperature" unit:"celsius"` // Of the die.
+	PowerUsage  Float       `json:"power_usage" unit:"watts"`   // Power drawn.
+	Clocks      FleetClocks `json:"clock_speeds"`               // Frequencies now.
 
-	// Whether the GPU can be read.
-	State string `json:"state" enum:"state"`
-	// Name of the machine that the GPU is in.
-	Node string `json:"node"`
-	// Where the GPU's readings come from.
-	Source string `json:"source" enum:"source"`
+	State  string `json:"state" enum:"state"`   // Whether the GPU can be read.
+	Node   string `json:"node"`                 // Name of the machine that the GPU is in.
+	Source string `json:"source" enum:"source"` // Where the GPU's readings come from.
 }
 
 // FleetMemory is a GPU's memory.
 type FleetMemory struct {
-	// All of it.
-	Total Int `json:"total" unit:"mib"`
-	// What programs hold, without what the driver reserves for itself.
-	Used Int `json:"used" unit:"mib"`
-	// What is left.
-	Free Int `json:"free" unit:"mib"`
+	Total Int `json:"total" unit:"mib"` // All of it.
+	Used  Int `json:"used" unit:"mib"`  // What programs hold, without what the driver reserves for itself.
+	Free  Int `json:"free" unit:"mib"`  // What is left.
 }
 
 // FleetClocks are a GPU's frequencies.
 type FleetClocks struct {
-	// Of the graphics engine.
-	Graphics Int `json:"graphics" unit:"megahertz"`
-	// Of the memory.
-	Memory Int `json:"memory" unit:"megahertz"`
+	Graphics Int `json:"graphics" unit:"megahertz"` // Of the graphics engine.
+	Memory   Int `json:"memory" unit:"megahertz"`   // Of the memory.
 }
 
 // NewFleet makes it. Its ids count over the whole list.

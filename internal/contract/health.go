@@ -1,7 +1,6 @@
 package contract
 
 import (
-	"math"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -78,7 +77,7 @@ func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]PartState, n
 	h := MonitorHealth{
 		Probe:         NewProbe(m, f),
 		Node:          m.Node,
-		UptimeSeconds: math.Round(now.Sub(m.Started).Seconds()*1000) / 1000,
+		UptimeSeconds: inSeconds(now.Sub(m.Started)),
 		Reason:        Reason(f.Nodes()), GPUCount: totals.Devices, AnsweringGPUCount: totals.Answering,
 		Parts: make(map[string]Part, len(parts)),
 	}

@@ -2,7 +2,6 @@ package contract
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,9 +93,8 @@ type Self struct {
 type Driver struct {
 	Source  string  `json:"source" enum:"source"` // whose GPUs it serves
 	Version *string `json:"driver_version"`       // of the kernel driver
-	// Newest CUDA that the driver supports, not the toolkit's version.
-	CUDA    *string `json:"cuda_driver_version"`
-	Library *string `json:"library_version"` // of the management library
+	CUDA    *string `json:"cuda_driver_version"`  // newest CUDA that the driver supports, not the toolkit's version
+	Library *string `json:"library_version"`      // of the management library
 }
 
 // Failure is a source that can't be read now.
@@ -156,19 +154,23 @@ func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 	if keep != nil {
 		causes = slices.DeleteFunc(causes, func(c explain.Cause) bool { return c.Device != nil && !keep(c.Device) })
 	}
-	return Update{
+	out := Update{
 		Status:    string(nodes.Status()),
 		Available: hasDevice(nodes),
 		Reason:    Reason(nodes),
 		Why:       answer.Sentence,
 		Causes:    newCauses(causes[:min(len(causes), mostCauses)]),
 		Totals:    newTotals(gpu.TotalsOf(devices)),
-		GPUs:      newGPUs(parts),
+		GPUs:      []GPU{},
 		Usage:     newUsage(parts),
-		Drivers:   newDrivers(nodes.Drivers()),
-		Failures:  newFailures(nodes.Failures()),
-		Notes:     newNotes(nodes.Notes()),
+		Drivers:   listOf(nodes.Drivers(), newDriver),
+		Failures:  listOf(nodes.Failures(), newFailure),
+		Notes:     listOf(nodes.Notes(), (*gpu.Advice).Text),
 	}
+	for d, a := range parts {
+		out.GPUs = append(out.GPUs, newGPU(d, a))
+	}
+	return out
 }
 
 func hasDevice(nodes gpu.Nodes) bool {
@@ -218,7 +220,7 @@ func newHost(h *gpu.Host) *Host {
 	if h == nil {
 		return nil
 	}
-	out := &Host{
+	return &Host{
 		Hostname:        h.Hostname,
 		OS:              h.OS,
 		Kernel:          h.Kernel,
@@ -234,41 +236,26 @@ func newHost(h *gpu.Host) *Host {
 		MemoryAvailable: mib(h.MemoryAvailable),
 		SwapTotal:       mib(h.SwapTotal),
 		SwapUsed:        mib(h.SwapUsed),
-		Disks:           make([]Disk, len(h.Disks)),
-		Networks:        make([]Network, len(h.Networks)),
+		Disks:           listOf(h.Disks, newDisk),
+		Networks:        listOf(h.Networks, newNetwork),
 		Self:            Self{CPU: float(h.Self.CPU), RSS: mib(h.Self.RSS)},
 	}
-	for i, d := range h.Disks {
-		out.Disks[i] = Disk{d.Device, d.Mount, d.FileSystem, mib(d.Total), mib(d.Used), float(d.Read), float(d.Write)}
-	}
-	for i, n := range h.Networks {
-		out.Networks[i] = Network{n.Name, float(n.Received), float(n.Sent), mib(n.ReceivedTotal), mib(n.SentTotal)}
-	}
-	return out
 }
 
-func newDrivers(list []gpu.Driver) []Driver {
-	out := make([]Driver, len(list))
-	for i, d := range list {
-		out[i] = Driver{d.Source, pointer(d.Version), pointer(d.CUDA), pointer(d.Library)}
-	}
-	return out
+func newDisk(d *gpu.Disk) Disk {
+	return Disk{d.Device, d.Mount, d.FileSystem, mib(d.Total), mib(d.Used), float(d.Read), float(d.Write)}
 }
 
-func newFailures(list []gpu.Failure) []Failure {
-	out := make([]Failure, len(list))
-	for i, f := range list {
-		out[i] = Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, optionalTime(f.Next)}
-	}
-	return out
+func newNetwork(n *gpu.Interface) Network {
+	return Network{n.Name, float(n.Received), float(n.Sent), mib(n.ReceivedTotal), mib(n.SentTotal)}
 }
 
-func newNotes(list []gpu.Advice) []string {
-	out := make([]string, len(list))
-	for i := range list {
-		out[i] = list[i].Text()
-	}
-	return out
+func newDriver(d *gpu.Driver) Driver {
+	return Driver{d.Source, pointer(d.Version), pointer(d.CUDA), pointer(d.Library)}
+}
+
+func newFailure(f *gpu.Failure) Failure {
+	return Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, optionalTime(f.Next)}
 }
 
 // A Monitor is what gpu_status says of gpuwhy itself, beside the snapshot.
@@ -279,8 +266,7 @@ type Monitor struct {
 	Version        string
 	Interval       time.Duration
 	AlertThreshold gpu.Percent
-	// Started is the time that answers carry until there is a reading.
-	Started time.Time
+	Started        time.Time // Started is the time that answers carry until there is a reading.
 }
 
 // head is when the newest reading began and where the readings come from; the
@@ -291,6 +277,15 @@ func (m Monitor) head(f *insight.Fleet) (at, source string) {
 		return timestamp(m.Started), m.Source
 	}
 	return timestamp(nodes.Time()), nodes.Source()
+}
+
+// Of is the monitor of a fleet: that of a single Moment of several is the monitor
+// of its node alone.
+func (m Monitor) Of(f *insight.Fleet) Monitor {
+	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
+		m.Several, m.Node = false, moments[0].Snapshot.Node
+	}
+	return m
 }
 
 // node is the name of the one node of a fleet, or the monitor's.
@@ -338,8 +333,8 @@ func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GP
 	switch {
 	case m.Several:
 		for _, s := range f.Nodes() {
-			age := max(0, now.Sub(s.Time).Seconds())
-			out.Nodes = append(out.Nodes, NodeState{s.Node, string(s.Status()), math.Round(age*1000) / 1000, len(s.Devices), s.Source})
+			age := inSeconds(max(0, now.Sub(s.Time)))
+			out.Nodes = append(out.Nodes, NodeState{s.Node, string(s.Status()), age, len(s.Devices), s.Source})
 		}
 	case len(f.Nodes()) > 0:
 		out.Snapshot = encoded
@@ -353,8 +348,7 @@ type Summary struct {
 	Status    string  `json:"status" enum:"status"` // the machine as a whole
 	Source    string  `json:"source" enum:"source"` // where the readings come from
 	Node      *string `json:"node"`                 // name of the machine. Null where there are several
-	// How many machines there are; left out where there is one.
-	NodeCount int `json:"node_count,omitempty"`
+	NodeCount int     `json:"node_count,omitempty"` // how many machines there are; left out where there is one
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well

@@ -131,6 +131,18 @@ func pointer[T any](r gpu.Reading[T]) *T {
 	return nil
 }
 
+// listOf makes a list of another one, never null.
+func listOf[D, S any](list []S, element func(*S) D) []D {
+	out := make([]D, len(list))
+	for i := range list {
+		out[i] = element(&list[i])
+	}
+	return out
+}
+
+// inSeconds rounds to milliseconds.
+func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
+
 // timestamp writes RFC 3339, UTC, with fractional seconds always there.
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
 

@@ -65,11 +65,8 @@ type OneWhy struct {
 // NewWhy makes it.
 func NewWhy(m Monitor, f *insight.Fleet) Why {
 	a := f.Answer()
-	out := Why{Node: m.node(f), Why: a.Sentence, Causes: m.causes(a.Causes()), GPUs: make([]GPUWhy, len(a.Devices))}
+	out := Why{Node: m.node(f), Why: a.Sentence, Causes: m.causes(a.Causes()), GPUs: listOf(a.Devices, newGPUWhy)}
 	out.Timestamp, out.Source = m.head(f)
-	for i := range a.Devices {
-		out.GPUs[i] = newGPUWhy(&a.Devices[i])
-	}
 	return out
 }
 
@@ -97,27 +94,20 @@ func (m Monitor) causes(causes []explain.Cause) []Cause {
 	return out
 }
 
-func newCauses(causes []explain.Cause) []Cause {
-	out := make([]Cause, len(causes))
-	for i := range causes {
-		c := &causes[i]
-		out[i] = Cause{
-			ID: c.ID, Kind: string(c.Kind), Node: c.Node, Sentence: c.Sentence,
-			Confidence: float64(c.Confidence), Certainty: c.Confidence.String(),
-			Since: optionalTime(c.Since), Evidence: newEvidence(c.Evidence), Advice: c.Advice,
-		}
-		if d := c.Device; d != nil {
-			out[i].Node, out[i].GPUID, out[i].GPUUUID, out[i].GPUName = d.Node, new(d.Index), new(d.UUID), new(d.Name)
-		}
+func newCauses(causes []explain.Cause) []Cause { return listOf(causes, newCause) }
+
+func newCause(c *explain.Cause) Cause {
+	out := Cause{
+		ID: c.ID, Kind: string(c.Kind), Node: c.Node, Sentence: c.Sentence,
+		Confidence: float64(c.Confidence), Certainty: c.Confidence.String(),
+		Since: optionalTime(c.Since), Evidence: listOf(c.Evidence, newEvidence), Advice: c.Advice,
+	}
+	if d := c.Device; d != nil {
+		out.Node, out.GPUID, out.GPUUUID, out.GPUName = d.Node, new(d.Index), new(d.UUID), new(d.Name)
 	}
 	return out
 }
 
-func newEvidence(list []explain.Evidence) []Evidence {
-	out := make([]Evidence, len(list))
-	for i := range list {
-		e := &list[i]
-		out[i] = Evidence{e.Name, float(e.Value), e.Unit, e.Text, optionalTime(e.At), e.Moment}
-	}
-	return out
+func newEvidence(e *explain.Evidence) Evidence {
+	return Evidence{e.Name, float(e.Value), e.Unit, e.Text, optionalTime(e.At), e.Moment}
 }

@@ -126,12 +126,9 @@ var instanceRow = row[*device]{
 	name: "gpuwhy_gpu_mig_info", unit: number, labels: []string{"mig_uuid", "name", "gpu_instance", "compute_instance"},
 	help: "A MIG instance of the device. Always 1.", absent: "MIG mode is off",
 	from: "nvmlDeviceGetMigDeviceHandleByIndex", otel: "hw.parent",
-	each: func(d *device, emit emit) {
-		for i := range d.Instances {
-			in := &d.Instances[i]
-			emit(one, in.UUID, in.Name, id(in.GPUInstance), id(in.ComputeInstance))
-		}
-	},
+	each: eachOf(func(d *device) []gpu.Instance { return d.Instances }, func(in *gpu.Instance, emit emit) {
+		emit(one, in.UUID, in.Name, id(in.GPUInstance), id(in.ComputeInstance))
+	}),
 }
 
 const noProcess = "the driver can't list processes, or there are none"
@@ -152,11 +149,7 @@ var processRows = []row[*device]{
 func ofGroups(name string, u unit, help, absent, from string, value func(*group) gpu.Reading[float64]) row[*device] {
 	return row[*device]{
 		name: name, unit: u, help: help, absent: absent, from: from, labels: []string{"name", "user"},
-		each: func(d *device, emit emit) {
-			for i := range d.groups {
-				emit(value(&d.groups[i]), d.groups[i].name, d.groups[i].user)
-			}
-		},
+		each: eachOf(func(d *device) []group { return d.groups }, func(g *group, emit emit) { emit(value(g), g.name, g.user) }),
 	}
 }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func New(cfg Config) (*Exporter, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 	zip, err := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a scrape crosses a local network once
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

@@ -76,9 +76,6 @@ func eachDisk(get func(*gpu.Disk) value) func(*gpu.Host, emit) {
 }
 
 func eachNetwork(get func(*gpu.Interface) value) func(*gpu.Host, emit) {
-	return func(h *gpu.Host, emit emit) {
-		for i := range h.Networks {
-			emit(get(&h.Networks[i]), h.Networks[i].Name)
-		}
-	}
+	return eachOf(func(h *gpu.Host) []gpu.Interface { return h.Networks },
+		func(n *gpu.Interface, emit emit) { emit(get(n), n.Name) })
 }

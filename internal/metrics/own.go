@@ -88,18 +88,9 @@ var ownRows = []row[*own]{
 		},
 	},
 	ofOwn("gpuwhy_source_up", yesNo, "Whether the source of devices can be read.", noSnapshot,
-		func(o *own, emit emit) {
-			for _, s := range o.Sources {
-				emit(gpu.Of(zeroOne(!s.Failing)), s.Name)
-			}
-		}, "source"),
+		eachOf(ownSources, func(s *Source, emit emit) { emit(gpu.Of(zeroOne(!s.Failing)), s.Name) }), "source"),
 	ofOwn("gpuwhy_source_last_success_timestamp_seconds", timestamp, "When the source of devices could be read last.",
-		"it never could be read",
-		func(o *own, emit emit) {
-			for _, s := range o.Sources {
-				emit(unix(s.LastSuccess), s.Name)
-			}
-		}, "source"),
+		"it never could be read", eachOf(ownSources, func(s *Source, emit emit) { emit(unix(s.LastSuccess), s.Name) }), "source"),
 	plain("gpuwhy_viewers", number, "WebSocket connections now.", func(o *own) float64 { return float64(max(o.Viewers, 0)) }),
 	plain("gpuwhy_viewers_refused_total", number, "Requests for a WebSocket connection that did not become one.",
 		func(o *own) float64 { return float64(o.Refused) }),
@@ -123,22 +114,18 @@ var ownRows = []row[*own]{
 	plain("gpuwhy_sent_bytes_total", bytesUnit, "Bytes written to viewers.", func(o *own) float64 { return float64(o.Bytes) }),
 	ofOwn("gpuwhy_alerts_firing", number, "Alerts that stand, by rule; 0 where the rule is in force and none does.",
 		"no rule of alerts is in force",
-		func(o *own, emit emit) {
-			for _, r := range o.Rules {
-				emit(count(max(r.Firing, 0)), r.Name, r.Severity)
-			}
-		}, "rule", "severity"),
+		eachOf(ownRules, func(r *Rule, emit emit) { emit(count(max(r.Firing, 0)), r.Name, r.Severity) }), "rule", "severity"),
 	ofOwn("gpuwhy_notifications_total", number,
 		"What became of notifications: messages that were sent, tries that failed, and alerts that were dropped because they could not be told in time.",
-		noTarget, eachTarget(func(t *Target, emit emit) {
+		noTarget, eachOf(ownTargets, func(t *Target, emit emit) {
 			emit(count(t.Sent), t.Name, "sent")
 			emit(count(t.Failed), t.Name, "failed")
 			emit(count(t.Dropped), t.Name, "dropped")
 		}), "target", "result"),
 	ofOwn("gpuwhy_notifications_queued", number, "Alerts that the target is still to be told.", noTarget,
-		eachTarget(func(t *Target, emit emit) { emit(count(max(t.Queued, 0)), t.Name) }), "target"),
+		eachOf(ownTargets, func(t *Target, emit emit) { emit(count(max(t.Queued, 0)), t.Name) }), "target"),
 	ofOwn("gpuwhy_notification_target_failing", yesNo, "Whether the newest try to tell the target failed.", noTarget,
-		eachTarget(func(t *Target, emit emit) { emit(gpu.Of(zeroOne(t.Failing)), t.Name) }), "target"),
+		eachOf(ownTargets, func(t *Target, emit emit) { emit(gpu.Of(zeroOne(t.Failing)), t.Name) }), "target"),
 	plain("gpuwhy_scrapes_total", number, "Requests for these metrics.", func(o *own) float64 { return float64(o.scrapes) }),
 	plain("gpuwhy_scrapes_encoded_total", number,
 		"Times that these metrics were encoded before; the other requests shared one.",
@@ -151,13 +138,9 @@ func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labe
 	return row[*own]{name: name, unit: u, help: help, absent: absent, each: each, labels: labels}
 }
 
-func eachTarget(each func(*Target, emit)) func(*own, emit) {
-	return func(o *own, emit emit) {
-		for i := range o.Targets {
-			each(&o.Targets[i], emit)
-		}
-	}
-}
+func ownSources(o *own) []Source { return o.Sources }
+func ownRules(o *own) []Rule     { return o.Rules }
+func ownTargets(o *own) []Target { return o.Targets }
 
 // sinceRead is absent before the first snapshot.
 func sinceRead(name string, u unit, help string, get func(*own) gpu.Reading[float64]) row[*own] {

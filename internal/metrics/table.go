@@ -84,6 +84,16 @@ func (r *row[T]) readings(subject T, emit emit) {
 	r.each(subject, emit)
 }
 
+// eachOf calls emit for each element of a list.
+func eachOf[S, T any](list func(S) []T, one func(*T, emit)) func(S, emit) {
+	return func(s S, emit emit) {
+		elements := list(s)
+		for i := range elements {
+			one(&elements[i], emit)
+		}
+	}
+}
+
 // plain is the row of a number that is always known.
 func plain[T any](name string, u unit, help string, value func(T) float64) row[T] {
 	return row[T]{name: name, unit: u, help: help, value: func(s T) gpu.Reading[float64] { return gpu.Of(value(s)) }}

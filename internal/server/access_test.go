@@ -49,7 +49,7 @@ func TestAccessIsNeeded(t *testing.T) {
 func TestRequestsHaveAPrincipal(t *testing.T) {
 	var seen auth.Principal
 	_, h := serving(t, func(c *Config) {
-		c.WS = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = auth.FromRequest(r) })
+		c.WS = func(_ http.ResponseWriter, r *http.Request, _ string) { seen = auth.FromRequest(r) }
 	})
 	if get(h, "/ws"); seen != auth.LocalOwner() {
 		t.Errorf("the socket is asked for by %+v", seen)

@@ -7,7 +7,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // mostRetry is how far off a client is sent at most: a driver that appears is
@@ -44,31 +43,20 @@ func (s *Server) device() handler {
 	return s.each(func(p insight.Part) any { return contract.NewOneGPU(p) })
 }
 
-// each answers for one device with what build makes of it, made when it is
-// first asked for.
+// each answers for one device with what build makes of it.
 func (s *Server) each(build func(insight.Part) any) handler {
-	type devices struct {
-		fleet  *insight.Fleet
-		bodies lazy.Map[*gpu.Device, *body]
-	}
-	var newest slots[*insight.Fleet, *devices]
-	return func(w http.ResponseWriter, r *http.Request) error {
+	return s.remembered()(func(of *answers, r *http.Request) (*body, error) {
 		id, err := parseID(r.PathValue("id"))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all, err := newest.get(r, s.fleet, func(f *insight.Fleet) (*devices, error) { return &devices{fleet: f}, s.readable(f) })
+		if err := s.readable(of.fleet); err != nil {
+			return nil, err
+		}
+		p, err := id.find(of.fleet)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p, err := id.find(all.fleet)
-		if err != nil {
-			return err
-		}
-		b, err := all.bodies.Get(p.Device, func() (*body, error) { return jsonBody(build(p)) })
-		if err != nil {
-			return err
-		}
-		return b.serve(w, r, s.untilNext(all.fleet))
-	}
+		return of.get(p.Device, func() any { return build(p) })
+	})
 }

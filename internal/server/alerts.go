@@ -1,10 +1,10 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -121,11 +121,7 @@ var (
 // between two readings.
 func current(build func(*http.Request) any) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := jsonBody(build(r))
-		if err != nil {
-			return err
-		}
-		return b.serve(w, r, cacheRevalidate)
+		return serveJSON(w, r, build(r), cacheRevalidate)
 	}
 }
 
@@ -144,11 +140,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 			return errFrom
 		}
 	}
-	var page bytes.Buffer
-	if err := s.cfg.AlertsPage(r.Context(), &page, from); err != nil {
-		return fmt.Errorf("render the page of alerts: %w", err)
-	}
-	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+	return servePage(w, r, func(page io.Writer) error { return s.cfg.AlertsPage(r.Context(), page, from, nodeOf(r)) })
 }
 
 // says returns the handler of a request that says something of alerts: it reads

@@ -82,6 +82,32 @@ func jsonBody(answer any) (*body, error) {
 	return newBody(typeJSON, content), nil
 }
 
+// serveJSON answers with what was made for this request.
+func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache string) error {
+	b, err := jsonBody(answer)
+	if err != nil {
+		return err
+	}
+	return b.serve(w, r, cache)
+}
+
+// pageBody is what render writes.
+func pageBody(render func(io.Writer) error) (*body, error) {
+	var page bytes.Buffer
+	if err := render(&page); err != nil {
+		return nil, fmt.Errorf("render the page: %w", err)
+	}
+	return newBody(typeHTML, page.Bytes()), nil
+}
+
+func servePage(w http.ResponseWriter, r *http.Request, render func(io.Writer) error) error {
+	b, err := pageBody(render)
+	if err != nil {
+		return err
+	}
+	return b.serve(w, r, cacheRevalidate)
+}
+
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
 func zip(content []byte) []byte {

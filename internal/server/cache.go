@@ -19,9 +19,9 @@ type slot[K comparable, V any] struct {
 	value V
 }
 
-// get returns the value for the key of now, which is asked for under the lock
+// get returns the key of now and its value. The key is asked for under the lock
 // so that no older one comes after it. A failure is not kept.
-func (of *slots[K, V]) get(r *http.Request, key func(*http.Request) K, build func(K) (V, error)) (V, error) {
+func (of *slots[K, V]) get(r *http.Request, key func(*http.Request) K, build func(K) (V, error)) (K, V, error) {
 	found, ok := of.byNode.Load(nodeOf(r))
 	if !ok {
 		found, _ = of.byNode.LoadOrStore(nodeOf(r), new(slot[K, V]))
@@ -31,11 +31,11 @@ func (of *slots[K, V]) get(r *http.Request, key func(*http.Request) K, build fun
 	defer s.mu.Unlock()
 	k := key(r)
 	if s.full && s.key == k {
-		return s.value, nil
+		return k, s.value, nil
 	}
 	v, err := build(k)
 	if err == nil {
 		s.full, s.key, s.value = true, k, v
 	}
-	return v, err
+	return k, v, err
 }

@@ -4,32 +4,12 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A cluster answers the cluster's routes from the Moments of one time. Each
-// answer is made when it is first asked for.
-type cluster struct {
-	fleet   *insight.Fleet // nil before the first reading
-	nodes   func() []contract.ClusterNode
-	answers lazy.Map[string, *body]
-}
-
-func newCluster(f *insight.Fleet) (*cluster, error) {
-	return &cluster{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}, nil
-}
-
-// answer is one of the cluster's, under its own name.
-func (c *cluster) answer(name string, of func() any) (*body, error) {
-	return c.answers.Get(name, func() (*body, error) { return jsonBody(of()) })
-}
-
 // node finds a machine with a GPU.
-func (c *cluster) node(name string) ([]contract.ClusterNode, bool) {
+func (c *answers) node(name string) ([]contract.ClusterNode, bool) {
 	i := slices.IndexFunc(c.nodes(), func(n contract.ClusterNode) bool { return n.Name == name })
 	if i < 0 {
 		return nil, false
@@ -37,28 +17,24 @@ func (c *cluster) node(name string) ([]contract.ClusterNode, bool) {
 	return c.nodes()[i : i+1], true
 }
 
-// cluster returns what makes the handlers of the cluster's routes, which share
-// what was made.
-func (s *Server) cluster() func(answer func(*cluster, *http.Request) (*body, error)) handler {
-	var newest slots[*insight.Fleet, *cluster]
-	return func(answer func(*cluster, *http.Request) (*body, error)) handler {
-		return func(w http.ResponseWriter, r *http.Request) error {
-			c, err := newest.get(r, s.fleet, newCluster)
+// cluster returns what makes the handlers of the cluster's routes, of which each
+// gets the cluster that a request names.
+func (s *Server) cluster() func(answer func(c *answers, id string, r *http.Request) (*body, error)) handler {
+	remembered := s.remembered()
+	return func(answer func(*answers, string, *http.Request) (*body, error)) handler {
+		return remembered(func(c *answers, r *http.Request) (*body, error) {
+			id, err := s.named(c, r)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			b, err := answer(c, r)
-			if err != nil {
-				return err
-			}
-			return b.serve(w, r, s.untilNext(c.fleet))
-		}
+			return answer(c, id, r)
+		})
 	}
 }
 
 // named checks the cluster that a request names, if it does: there is one, and
 // once there was a reading it has to have GPUs.
-func (s *Server) named(c *cluster, r *http.Request) (id string, err error) {
+func (s *Server) named(c *answers, r *http.Request) (id string, err error) {
 	query, err := parseQuery(r)
 	if err != nil {
 		return "", err
@@ -77,19 +53,13 @@ func (s *Server) named(c *cluster, r *http.Request) (id string, err error) {
 	}
 }
 
-func (s *Server) clusterNodes(c *cluster, r *http.Request) (*body, error) {
-	if _, err := s.named(c, r); err != nil {
-		return nil, err
-	}
-	return c.answer("nodes", func() any { return c.nodes() })
+func (s *Server) clusterNodes(c *answers, _ string, _ *http.Request) (*body, error) {
+	return c.get("nodes", func() any { return c.nodes() })
 }
 
 // clusterNode finds the node in the path, in the cluster of the path or of the
 // query.
-func (s *Server) clusterNode(c *cluster, r *http.Request) (*body, error) {
-	if _, err := s.named(c, r); err != nil {
-		return nil, err
-	}
+func (s *Server) clusterNode(c *answers, _ string, r *http.Request) (*body, error) {
 	if c.fleet == nil {
 		return nil, s.readable(c.fleet)
 	}
@@ -98,15 +68,12 @@ func (s *Server) clusterNode(c *cluster, r *http.Request) (*body, error) {
 	if !ok {
 		return nil, refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU", "/api/v1/gpu/nodes lists all")
 	}
-	return c.answer("node "+name, func() any { return found[0] })
+	return c.get("node "+name, func() any { return found[0] })
 }
 
 // clusterProcesses narrows to a node too. As with any filter, one that nothing
 // passes is no error.
-func (s *Server) clusterProcesses(c *cluster, r *http.Request) (*body, error) {
-	if _, err := s.named(c, r); err != nil {
-		return nil, err
-	}
+func (s *Server) clusterProcesses(c *answers, _ string, r *http.Request) (*body, error) {
 	name, nodes := r.URL.Query().Get("node_name"), c.nodes()
 	if name != "" {
 		var known bool
@@ -114,17 +81,13 @@ func (s *Server) clusterProcesses(c *cluster, r *http.Request) (*body, error) {
 			name = " none" // whatever the request calls it
 		}
 	}
-	return c.answer("processes "+name, func() any { return contract.NewClusterProcesses(nodes) })
+	return c.get("processes "+name, func() any { return contract.NewClusterProcesses(nodes) })
 }
 
-func (s *Server) clusterSummary(c *cluster, r *http.Request) (*body, error) {
-	id, err := s.named(c, r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) clusterSummary(c *answers, id string, _ *http.Request) (*body, error) {
 	var of *string
 	if id != "" {
 		of = &id
 	}
-	return c.answer("summary "+id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
+	return c.get("summary "+id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
 }

@@ -1,9 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 
@@ -56,10 +54,6 @@ func (s *Server) eventsPage(ctx context.Context, w io.Writer) error {
 // rendered answers with a page that is always the same.
 func rendered(page func(context.Context, io.Writer) error) handler {
 	return once(func() (*body, error) {
-		var text bytes.Buffer
-		if err := page(context.Background(), &text); err != nil {
-			return nil, fmt.Errorf("render the page: %w", err)
-		}
-		return newBody(typeHTML, text.Bytes()), nil
+		return pageBody(func(w io.Writer) error { return page(context.Background(), w) })
 	})
 }

@@ -10,7 +10,7 @@ import (
 // probe answers GET /health and /health/live: that there is an answer is what
 // they ask for.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()), cacheNever)
 }
 
 // ready answers GET /health/ready. The verdict that no GPU can be had is as
@@ -20,19 +20,10 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if f == nil {
 		return s.readable(f)
 	}
-	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, f))
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, f), cacheNever)
 }
 
 // monitorHealth answers GET /api/health and /health/detailed.
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()))
-}
-
-// serveJSON is for answers about this very moment, which nobody may keep.
-func serveJSON(w http.ResponseWriter, r *http.Request, answer any) error {
-	b, err := jsonBody(answer)
-	if err != nil {
-		return err
-	}
-	return b.serve(w, r, cacheNever)
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()), cacheNever)
 }

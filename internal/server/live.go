@@ -3,13 +3,16 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 type nodeKey struct{}
@@ -25,7 +28,7 @@ func nodeOf(r *http.Request) string {
 func (s *Server) ofNode(routes http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name, path := r.PathValue("node"), "/"+r.PathValue("path")
-		if nodeOf(r) != "" || !aboutANode(path) {
+		if nodeOf(r) != "" || ofAll(path) {
 			return s.notFound(w, r)
 		}
 		f := s.cfg.Newest()
@@ -44,14 +47,15 @@ func (s *Server) ofNode(routes http.Handler) handler {
 	}
 }
 
-// aboutANode reports whether an address has something to say of one node.
-func aboutANode(path string) bool {
-	for _, prefix := range []string{"/api/gpu/", "/gpu/", "/api/v1/", "/api/alerts"} {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return path == "/"
+// ofAll reports whether an address is about the program, not about a node.
+func ofAll(path string) bool {
+	return slices.ContainsFunc([]string{"/node/", "/metrics", "/health", "/api/health"}, func(prefix string) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// socket answers with the WebSocket.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	s.cfg.WS(w, r, nodeOf(r))
+	return nil
 }
 
 // fleet is what a request is about: the newest Moments of all nodes, or that of
@@ -67,20 +71,48 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 // kept answers with what build makes for the key of now, once for each key;
 // cache says how long a client may keep it.
 func kept[K comparable](key func(*http.Request) K, build func(K) (*body, error), cache func(K) string) handler {
-	type made struct {
-		of   K
-		body *body
-	}
-	var newest slots[K, made]
+	var newest slots[K, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
-		m, err := newest.get(r, key, func(k K) (made, error) {
-			b, err := build(k)
-			return made{k, b}, err
-		})
+		k, b, err := newest.get(r, key, build)
 		if err != nil {
 			return err
 		}
-		return m.body.serve(w, r, cache(m.of))
+		return b.serve(w, r, cache(k))
+	}
+}
+
+// answers are about the Moments of one time. Each is made when it is first asked
+// for.
+type answers struct {
+	fleet *insight.Fleet // nil before the first reading
+	nodes func() []contract.ClusterNode
+	made  lazy.Map[any, *body]
+}
+
+func newAnswers(f *insight.Fleet) (*answers, error) {
+	return &answers{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}, nil
+}
+
+// get is the answer of that key.
+func (a *answers) get(key any, build func() any) (*body, error) {
+	return a.made.Get(key, func() (*body, error) { return jsonBody(build()) })
+}
+
+// remembered returns what makes handlers that share what was made.
+func (s *Server) remembered() func(answer func(*answers, *http.Request) (*body, error)) handler {
+	var newest slots[*insight.Fleet, *answers]
+	return func(answer func(*answers, *http.Request) (*body, error)) handler {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			_, of, err := newest.get(r, s.fleet, newAnswers)
+			if err != nil {
+				return err
+			}
+			b, err := answer(of, r)
+			if err != nil {
+				return err
+			}
+			return b.serve(w, r, s.untilNext(of.fleet))
+		}
 	}
 }
 
@@ -137,15 +169,8 @@ func (s *Server) summary() handler {
 	}, revalidate)
 }
 
-// monitor is what gpuwhy says of itself to who asks for those Moments: below
-// /node/{node} it is the monitor of that node.
-func (s *Server) monitor(f *insight.Fleet) contract.Monitor {
-	m := s.cfg.Monitor
-	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
-		m.Several, m.Node = false, moments[0].Snapshot.Node
-	}
-	return m
-}
+// monitor is what gpuwhy says of itself to who asks for those Moments.
+func (s *Server) monitor(f *insight.Fleet) contract.Monitor { return s.cfg.Monitor.Of(f) }
 
 // past answers with the recent past: of all devices, or of those that the
 // request names.
@@ -193,9 +218,5 @@ func (s *Server) pastOf(names []string, w http.ResponseWriter, r *http.Request) 
 		wanted[key{p.Device.Node, p.Device.UUID}] = true
 	}
 	view := s.cfg.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
-	b, err := jsonBody(contract.NewRecent(s.monitor(f), f, view))
-	if err != nil {
-		return err
-	}
-	return b.serve(w, r, cacheRevalidate)
+	return serveJSON(w, r, contract.NewRecent(s.monitor(f), f, view), cacheRevalidate)
 }

@@ -1,8 +1,7 @@
 package server
 
 import (
-	"bytes"
-	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"sync"
@@ -20,11 +19,7 @@ func (s *Server) home() handler {
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}
-		var page bytes.Buffer
-		if err := s.cfg.Page(r.Context(), &page, s.fleet(r), nodeOf(r)); err != nil {
-			return fmt.Errorf("render the page: %w", err)
-		}
-		return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+		return servePage(w, r, func(page io.Writer) error { return s.cfg.Page(r.Context(), page, s.fleet(r), nodeOf(r)) })
 	}
 }
 
@@ -48,11 +43,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, s.cfg.BasePath+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
-	var page bytes.Buffer
-	if err := s.cfg.DevicePage(r.Context(), &page, p); err != nil {
-		return fmt.Errorf("render the page of a device: %w", err)
-	}
-	return newBody(typeHTML, page.Bytes()).serve(w, r, cacheRevalidate)
+	return servePage(w, r, func(page io.Writer) error { return s.cfg.DevicePage(r.Context(), page, p) })
 }
 
 // query is that of the request with its question mark, or empty.
@@ -63,25 +54,12 @@ func query(r *http.Request) string {
 	return "?" + r.URL.RawQuery
 }
 
-// static answers with an asset. It lists nothing.
-func (s *Server) static() handler {
-	assets := s.assetBodies()
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return assets(w, r, r.PathValue("path"))
-	}
-}
-
-// favicon answers what browsers ask for unasked.
-func (s *Server) favicon() handler {
-	assets := s.assetBodies()
-	return func(w http.ResponseWriter, r *http.Request) error { return assets(w, r, faviconPath) }
-}
-
-// assetBodies returns what answers with the asset of a path. Each is made ready
+// asset answers with the asset of a path; it lists nothing. Each is made ready
 // when it is first asked for, and kept: there are a few dozen.
-func (s *Server) assetBodies() func(w http.ResponseWriter, r *http.Request, path string) error {
+func (s *Server) asset(pathOf func(*http.Request) string) handler {
 	var made sync.Map // path to *body
-	return func(w http.ResponseWriter, r *http.Request, path string) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		path := pathOf(r)
 		asset, ok := s.cfg.Assets(path)
 		if !ok {
 			return s.notFound(w, r)

@@ -121,7 +121,7 @@ func TestWebSocketThroughMiddleware(t *testing.T) {
 	for _, level := range logLevels {
 		_, h := serving(t, func(c *Config) {
 			c.Log = slog.New(slog.NewTextHandler(new(logged), &slog.HandlerOptions{Level: level}))
-			c.WS = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c.WS = func(w http.ResponseWriter, r *http.Request, _ string) {
 				conn, err := websocket.Accept(w, r, nil)
 				if err != nil {
 					t.Error(err)
@@ -136,7 +136,7 @@ func TestWebSocketThroughMiddleware(t *testing.T) {
 					t.Error(err)
 				}
 				_ = conn.Close(websocket.StatusNormalClosure, "")
-			})
+			}
 		})
 		ts := httptest.NewServer(h)
 		conn, _, err := websocket.Dial(t.Context(), ts.URL+"/ws", nil) //nolint:bodyclose // a socket's response has none

@@ -57,15 +57,15 @@ func (s *Server) routes() []route {
 	parts := now("The parts.", contract.MonitorHealth{}, "health")
 	routes := []route{
 		s.page("/{$}", s.home()),
-		s.page("/static/{path...}", s.static()),
-		s.page("/favicon.ico", s.favicon()),
+		s.page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
+		s.page("/favicon.ico", s.asset(func(*http.Request) string { return faviconPath })), // browsers ask for it unasked
 		s.page("/robots.txt", robots),
 		s.page("/docs", s.docsPage()),
 		s.page("/docs/events", rendered(s.eventsPage)),
 		s.page("/redoc", rendered(s.referencePage)),
 		s.page("/gpu/{id}", s.devicePage),
 
-		{http.MethodGet, "/ws", auth.Read, s.cfg.WS, nil}, // AsyncAPI describes it
+		{http.MethodGet, "/ws", auth.Read, s.handle(s.socket), nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary(), tagLive, "getSummary", "Totals of the newest snapshot, and why",
 			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
 			ok("The totals.", contract.Summary{}, "summary")),

@@ -26,7 +26,7 @@ type Config struct {
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
 	// WS answers /ws.
-	WS     http.Handler
+	WS     func(w http.ResponseWriter, r *http.Request, node string) // an empty node: all
 	Recent *recent.Store
 	// ActiveAlerts is how many alerts are firing on a node; on all, where it is
 	// empty.
@@ -35,7 +35,7 @@ type Config struct {
 	// there where it is nil. AlertsPage writes their page; from is how many of the
 	// worst it leaves out.
 	Alerts     Alerts
-	AlertsPage func(ctx context.Context, w io.Writer, from int) error
+	AlertsPage func(ctx context.Context, w io.Writer, from int, node string) error
 	// Metrics answers /metrics.
 	Metrics http.Handler
 	// Parts says how each part of the program does, by name.
@@ -135,7 +135,7 @@ func (s *Server) Handler() http.Handler {
 	for _, r := range s.routes() {
 		mux.Handle(r.method+" "+s.cfg.BasePath+r.path, s.needs(r.access, r.answer))
 	}
-	mux.Handle("GET "+s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
+	mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
 	// Without this, whoever asks for it is led to /static/, where nothing is.
 	mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
 	mux.Handle("/", s.handle(s.otherwise(mux)))

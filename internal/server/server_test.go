@@ -138,13 +138,13 @@ func newStage() (*stage, Config) {
 		Monitor: testMonitor,
 		Newest:  st.newest,
 		Update:  st.newestUpdate,
-		WS: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "the socket")
-		}),
+		WS: func(w http.ResponseWriter, _ *http.Request, node string) {
+			fmt.Fprint(w, "the socket"+node)
+		},
 		Recent:       st.recent,
 		ActiveAlerts: func(string) int { return int(st.alerts.Load()) },
 		Alerts:       desk{st.engine},
-		AlertsPage: func(_ context.Context, w io.Writer, from int) error {
+		AlertsPage: func(_ context.Context, w io.Writer, from int, _ string) error {
 			_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
 			return err
 		},
@@ -817,7 +817,7 @@ func TestSeveralNodes(t *testing.T) {
 	for path, want := range map[string]int{
 		"/node/workstation/": 200, "/node/workstation/gpu/metrics/0": 200, "/node/workstation/api/gpu/summary": 200, "/node/workstation/api/alerts": 200,
 		"/node/dgx-1/api/gpu/why/3": 200, "/node/workstation/gpu/metrics/3": 404, "/node/dgx-2/api/gpu/summary": 404,
-		"/node/workstation/ws": 404, "/node/workstation/node/dgx-1/": 404, "/node/workstation/metrics": 404,
+		"/node/workstation/ws": 200, "/node/workstation/alerts": 200, "/node/workstation/api/health": 404, "/node/workstation/node/dgx-1/": 404, "/node/workstation/metrics": 404,
 	} {
 		if w := get(h, path); w.Code != want {
 			t.Errorf("%s: %d, want %d: %s", path, w.Code, want, w.Body)

@@ -126,14 +126,7 @@ func typeDocs(schemas apidoc.Members[*apidoc.Schema]) []views.TypeDoc {
 func fieldDoc(name string, s *apidoc.Schema) views.FieldDoc {
 	f := views.FieldDoc{Name: name, Text: s.Text}
 	f.Type, f.Null = typeRef(s)
-	value := s
-	for value.Items != nil || value.Values != nil {
-		if value.Items != nil {
-			value = value.Items
-		} else {
-			value = value.Values
-		}
-	}
+	value := s.Innermost()
 	f.Unit, f.Range = value.Unit, rangeText(value)
 	return f
 }

@@ -5,6 +5,7 @@ package web
 import (
 	"context"
 	"io"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +109,14 @@ func newCauses(causes []explain.Cause) []views.Cause {
 	return out
 }
 
+// base is where a node has its addresses; an empty name stands for all.
+func (p *Pages) base(node string) string {
+	if node == "" {
+		return p.cfg.BasePath
+	}
+	return p.cfg.BasePath + "node/" + url.PathEscape(node) + "/"
+}
+
 // input is what pages of those Moments are made of, but for why it is so.
 func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	monitor := p.cfg.Monitor()
@@ -118,7 +127,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Source:         monitor.Source,
 		Interval:       monitor.Interval,
 		AlertThreshold: monitor.AlertThreshold,
-		BasePath:       p.cfg.BasePath,
+		BasePath:       p.base(node),
 		Asset:          p.URL,
 		Now:            time.Now(),
 		Attribution:    attribution(f),
@@ -157,9 +166,12 @@ func newViewAlert(a *alert.Alert) views.Alert {
 }
 
 // alerts writes the page of alerts.
-func (p *Pages) alerts(ctx context.Context, w io.Writer, from int) error {
+func (p *Pages) alerts(ctx context.Context, w io.Writer, from int, node string) error {
 	f := p.cfg.Newest()
-	in := views.AlertsInput{Input: p.input(f, ""), From: from}
+	if m, ok := f.Node(node); ok {
+		f = m.Alone()
+	}
+	in := views.AlertsInput{Input: p.input(f, node), From: from}
 	in.Explain = func(a *views.Alert) {
 		of, ok := f.Device(a.Node, a.UUID)
 		if !ok {
@@ -171,6 +183,9 @@ func (p *Pages) alerts(ctx context.Context, w io.Writer, from int) error {
 		}
 	}
 	for _, a := range p.cfg.Alerts.Past() {
+		if node != "" && a.Device.Node != node {
+			continue
+		}
 		in.Past = append(in.Past, newViewAlert(&a))
 	}
 	for _, x := range p.cfg.Alerts.Silences() {

@@ -159,10 +159,9 @@ func (n nameValue) mask(text string) string {
 
 // A passwordOption is a short option whose value is a password.
 type passwordOption struct {
-	option   string // "-p"
-	attached bool   // "-pX"
-	apart    bool   // "-p X"
-	after    string // only after this word, a command of the program
+	option string // "-p"
+	apart  bool   // "-p X" too, not only "-pX"
+	after  string // only after this word, a command of the program
 }
 
 // passwordOptions are the options by program, since "-p" means a port, a partition, a
@@ -170,15 +169,15 @@ type passwordOption struct {
 var passwordOptions = func() map[string]passwordOption {
 	out := map[string]passwordOption{}
 	for names, o := range map[string]passwordOption{
-		"sshpass": {option: "-p", attached: true, apart: true},
+		"sshpass": {option: "-p", apart: true},
 		"mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlslap mysqlpump mysqlbinlog mysqlsh mycli " +
-			"mariadb mariadb-dump mariadb-admin mariadb-import mariadb-show mariadb-check mariadb-binlog": {option: "-p", attached: true},
-		"mongo mongosh mongodump mongorestore mongoexport mongoimport mongostat rabbitmqadmin racadm": {option: "-p", attached: true, apart: true},
-		"7z 7za 7zr 7zz rar unrar":                             {option: "-p", attached: true},
-		"docker podman nerdctl buildah skopeo helm az oc oras": {option: "-p", attached: true, apart: true, after: "login"},
-		"redis-cli valkey-cli":                                 {option: "-a", attached: true, apart: true},
-		"ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami":  {option: "-w", attached: true, apart: true},
-		"zip unzip ipmitool sqlcmd":                            {option: "-P", attached: true, apart: true},
+			"mariadb mariadb-dump mariadb-admin mariadb-import mariadb-show mariadb-check mariadb-binlog": {option: "-p"},
+		"mongo mongosh mongodump mongorestore mongoexport mongoimport mongostat rabbitmqadmin racadm": {option: "-p", apart: true},
+		"7z 7za 7zr 7zz rar unrar":                             {option: "-p"},
+		"docker podman nerdctl buildah skopeo helm az oc oras": {option: "-p", apart: true, after: "login"},
+		"redis-cli valkey-cli":                                 {option: "-a", apart: true},
+		"ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami":  {option: "-w", apart: true},
+		"zip unzip ipmitool sqlcmd":                            {option: "-P", apart: true},
 	} {
 		for name := range strings.FieldsSeq(names) {
 			out[name] = o
@@ -207,7 +206,7 @@ func maskOptions(words []string) {
 		switch {
 		case program.option != "" && command && program.apart && before == program.option:
 			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
-		case program.option != "" && command && program.attached && attached && value != "":
+		case program.option != "" && command && attached && value != "":
 			words[i], program = program.option+mask, passwordOption{}
 		case before == "-p" && passwordLike(word):
 			words[i] = mask

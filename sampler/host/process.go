@@ -291,16 +291,9 @@ func (r *Reader) read(pid int, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	n := 0
-	for n < len(r.buf) {
-		k, err := f.Read(r.buf[n:])
-		n += k
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	n, err := io.ReadFull(f, r.buf)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
 	}
 	return r.buf[:n], nil
 }
@@ -329,25 +322,20 @@ func parseStat(text []byte) (procStat, error) {
 	if open < 0 || end < open {
 		return procStat{}, errors.New("no name in a process's stat")
 	}
-	s := procStat{comm: string(text[open+1 : end])}
 	// Numbered as in proc_pid_stat(5); the first after the name is 3.
 	const utime, stime, starttime, rss = 14, 15, 22, 24
-	field := 3
+	wanted := [...]int{utime, stime, starttime, rss}
+	var v [len(wanted)]uint64
+	field, n := 3, 0
 	for word := range bytes.FieldsSeq(text[end+1:]) {
-		switch field {
-		case utime, stime, starttime, rss:
-			v, err := strconv.ParseUint(string(word), 10, 64)
-			if err != nil {
+		if field == wanted[n] {
+			var err error
+			if v[n], err = strconv.ParseUint(string(word), 10, 64); err != nil {
 				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
 			}
-			switch field {
-			case starttime:
-				s.start = v
-			case rss:
-				s.rss = gpu.Bytes(v) * gpu.Bytes(os.Getpagesize())
-				return s, nil
-			default:
-				s.ticks += v
+			if n++; n == len(v) {
+				comm, memory := string(text[open+1:end]), gpu.Bytes(v[3])*gpu.Bytes(os.Getpagesize())
+				return procStat{comm: comm, ticks: v[0] + v[1], start: v[2], rss: memory}, nil
 			}
 		}
 		field++

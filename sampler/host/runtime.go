@@ -29,9 +29,8 @@ const namesFor = 10 * time.Minute
 // in a queue, and its name is there some readings later.
 //
 // It only reads, over the unix sockets of the runtimes: with GET from Docker's API, which
-// Podman has too, and from CRI-O's inspection; with gRPC from the container runtime
-// interface (CRI) of containerd and CRI-O and from containerd's own API. It also reads the
-// files of containerd's bundles.
+// Podman has too; with gRPC from the container runtime interface (CRI) of containerd and
+// CRI-O and from containerd's own API. It also reads the files of containerd's bundles.
 type names struct {
 	asker
 	known   map[namesKey]*named
@@ -237,7 +236,6 @@ func (n *names) ways(k *namesKey) []way {
 		add("Podman's API", askDocker, podmanSockets...)
 	}
 	if is(gpu.RuntimeCRIO) {
-		add("CRI-O's inspection", askCRIO, crioSockets...)
 		add("CRI", askCRI, crioSockets...)
 	}
 	return out
@@ -279,8 +277,7 @@ func (k *namesKey) bundles() []string {
 func (n *names) rests(name string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	until, ok := n.resting[name]
-	return ok && now.Before(until)
+	return now.Before(n.resting[name])
 }
 
 // rest stops using a way for a while, and logs it once.
@@ -310,31 +307,19 @@ func ownSocket(path string, uid int) error {
 	return nil
 }
 
-// inspection is what is used of a JSON answer about a container.
-type inspection struct {
-	Name, Image string
-	Labels      map[string]string
-}
-
 // askDocker asks Docker's API: GET /containers/{id}/json.
 func askDocker(ctx context.Context, socket string, k *namesKey) (answer, error) {
 	var c struct {
 		Name   string
-		Config inspection
+		Config struct {
+			Image  string
+			Labels map[string]string
+		}
 	}
 	if err := get(ctx, socket, "/containers/"+k.id+"/json", &c); err != nil {
 		return answer{}, err
 	}
 	return newAnswer(strings.TrimPrefix(c.Name, "/"), c.Config.Image, c.Config.Labels), nil
-}
-
-// askCRIO asks CRI-O's inspection: GET /containers/{id}.
-func askCRIO(ctx context.Context, socket string, k *namesKey) (answer, error) {
-	var c inspection
-	if err := get(ctx, socket, "/containers/"+k.id, &c); err != nil {
-		return answer{}, err
-	}
-	return newAnswer(c.Name, c.Image, c.Labels), nil
 }
 
 // readBundle reads the annotations that containerd gave the container. The other parts

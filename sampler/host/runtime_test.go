@@ -143,15 +143,6 @@ func TestNamesOfContainers(t *testing.T) {
 		"Podman": {"podman-v2", func(m *machine) {
 			m.serve("run/podman/podman.sock", answers(inspected))
 		}, theContainer("podman", "vllm", "vllm/vllm-openai:v0.8.4"), gpu.Pod{}},
-		"CRI-O": {"k8s-crio-systemd-v2", func(m *machine) {
-			m.serve("run/crio/crio.sock", func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/containers/"+anID {
-					w.WriteHeader(http.StatusBadRequest)
-				}
-				answers(`{"name":"k8s_cuda_train-0","image":"nvcr.io/nvidia/pytorch:25.03-py3","labels":{
-					"io.kubernetes.container.name":"cuda","io.kubernetes.pod.name":"train-0","io.kubernetes.pod.namespace":"ml"}}`)(w, r)
-			})
-		}, theContainer("cri-o", "cuda", "nvcr.io/nvidia/pytorch:25.03-py3"), podNamed("ml", "train-0", "cuda")},
 		"containerd's file": {"k8s-burstable-systemd-v1", func(m *machine) {
 			m.write("run/containerd"+bundle+"k8s.io/"+anID+"/config.json", `{"ociVersion":"1.2.0","process":{"env":["TOKEN=x"]},"annotations":{
 				"io.kubernetes.cri.container-name":"cuda","io.kubernetes.cri.image-name":"nvcr.io/nvidia/pytorch:25.03-py3",

@@ -73,8 +73,7 @@ func readActivity(d *device, r *gpu.Readings) {
 // there are two buffers if it does.
 func (d *device) compares() code {
 	a := &d.activity
-	if d.isDue("activity support", d.began) {
-		d.due["activity support"] = d.began.Add(seldom)
+	if d.isDue("activity support", seldom) {
 		var supported nvml.GpmSupport
 		supported, a.support = ask(&d.handle, "nvmlGpmQueryDeviceSupport", nvml.Device.GpmQueryDeviceSupport)
 		if a.support == success && supported.IsSupportedDevice == 0 {

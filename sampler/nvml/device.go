@@ -30,7 +30,7 @@ type device struct {
 	before    gpu.Identity
 	identity  gpu.Identity
 	readings  gpu.Readings
-	due       map[string]time.Time // by group
+	due       map[string]time.Time // when to ask again for what is not asked at each reading
 	instances []*instance
 	samples   samples
 	activity  activity
@@ -66,13 +66,9 @@ func (d *device) read() (perdevice.Result, error) {
 	if len(d.due) == 0 { // everything is asked
 		clear(d.failing)
 	}
-	if d.isDue("identity", now) {
-		d.identify()
-	}
 	for _, g := range groups {
-		if g.every == 0 || d.isDue(g.name, now) {
+		if g.every == 0 || d.isDue(g.name, g.every) {
 			g.read(d, &d.readings)
-			d.due[g.name] = now.Add(g.every)
 		}
 	}
 	c := d.failure()
@@ -103,7 +99,15 @@ func (d *device) report(c code) {
 	}
 }
 
-func (d *device) isDue(group string, now time.Time) bool { return !now.Before(d.due[group]) }
+// isDue reports whether it is time to ask for something that is asked only so often.
+// The caller asks then.
+func (d *device) isDue(what string, every time.Duration) bool {
+	if d.began.Before(d.due[what]) {
+		return false
+	}
+	d.due[what] = d.began.Add(every)
+	return true
+}
 
 // attached makes sure that there is a handle. A device that fails keeps its handle,
 // and gets a new one once a minute if the driver gives one.
@@ -153,7 +157,6 @@ func (d *device) identify() {
 	id.Serial = text("nvmlDeviceGetSerial", nvml.Device.GetSerial)
 	id.VBIOS = text("nvmlDeviceGetVbiosVersion", nvml.Device.GetVbiosVersion)
 	id.Architecture = reading(h, "nvmlDeviceGetArchitecture", nvml.Device.GetArchitecture, architecture)
-	d.due["identity"] = time.Now().Add(seldom)
 }
 
 // failed is the error of a reading that failed. It wraps the code, for codeOf.

@@ -52,14 +52,12 @@ func readXIDs(d *device, r *gpu.Readings) {
 // listen makes the driver keep the device's errors for us. If it refuses, it is asked
 // again after a minute.
 func (d *device) listen() code {
-	now := time.Now()
 	switch {
 	case d.fatal != success:
 		return d.fatal
-	case now.Before(d.due["listen"]):
+	case !d.isDue("listen", seldom):
 		return d.deaf
 	}
-	d.due["listen"] = now.Add(seldom)
 	set, c := invoke(d.lib, "nvmlEventSetCreate", d.lib.api, nvml.Interface.EventSetCreate)
 	if c != success {
 		d.deaf = c

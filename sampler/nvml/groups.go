@@ -4,7 +4,6 @@ package nvml
 
 import (
 	"encoding/binary"
-	"math"
 	"time"
 	"unsafe"
 
@@ -28,6 +27,7 @@ const (
 // groups are all readings of a device. The rare ones come first, since other groups
 // compare their readings with them.
 var groups = []group{
+	{"identity", seldom, func(d *device, _ *gpu.Readings) { d.identify() }},
 	{"power limits", seldom, readPowerLimits},
 	{"thresholds", seldom, readThresholds},
 	{"maximal clocks", seldom, readMaxClocks},
@@ -133,47 +133,31 @@ func readTemperature(d *device, r *gpu.Readings) {
 	}
 	r.Thermal.GPU = converted(int64(t.Temperature), c, degrees)
 	r.Thermal.HotSpot = gpu.Absent[gpu.Celsius](gpu.NotSupported) // NVML has no call for it
-	r.Thermal.Memory = fieldOf(h, nvml.FI_DEV_MEMORY_TEMP, degrees)
+	r.Thermal.Memory = memoryTemperature(h)
 	r.Thermal.Margin = reading(h, "nvmlDeviceGetMarginTemperature", nvml.Device.GetMarginTemperature, margin)
 }
 
-// fieldOf asks for one of the numbered fields.
-func fieldOf[U any](h *handle, id uint32, convert func(int64) gpu.Reading[U]) gpu.Reading[U] {
+// memoryTemperature asks for a numbered field, the only one that is read. Its number
+// has 32 bits.
+func memoryTemperature(h *handle) gpu.Reading[gpu.Celsius] {
 	v, c := ask(h, "nvmlDeviceGetFieldValues", func(dev nvml.Device) (nvml.FieldValue, nvml.Return) {
-		one := []nvml.FieldValue{{FieldId: id}}
+		one := []nvml.FieldValue{{FieldId: nvml.FI_DEV_MEMORY_TEMP}}
 		ret := dev.GetFieldValues(one)
 		return one[0], ret
 	})
 	if c == success {
 		c = code(v.NvmlReturn)
 	}
-	n, ok := fieldValue(v)
-	if c == success && !ok {
-		return gpu.Reading[U]{}
-	}
-	return converted(n, c, convert)
+	return converted(v, c, fieldDegrees)
 }
 
-// fieldValue is the number of a field; not ok if the driver marks it as unknown.
-func fieldValue(v nvml.FieldValue) (n int64, ok bool) {
-	raw := binary.NativeEndian.Uint64(v.Value[:])
+// fieldDegrees is not reported where the field has an unexpected type.
+func fieldDegrees(v nvml.FieldValue) gpu.Reading[gpu.Celsius] {
 	switch nvml.ValueType(v.ValueType) {
-	case nvml.VALUE_TYPE_UNSIGNED_INT:
-		u := binary.NativeEndian.Uint32(v.Value[:])
-		return int64(u), known(u)
-	case nvml.VALUE_TYPE_SIGNED_INT:
-		return int64(int32(binary.NativeEndian.Uint32(v.Value[:]))), true
-	case nvml.VALUE_TYPE_UNSIGNED_SHORT:
-		return int64(binary.NativeEndian.Uint16(v.Value[:])), true
-	case nvml.VALUE_TYPE_UNSIGNED_LONG, nvml.VALUE_TYPE_UNSIGNED_LONG_LONG:
-		return int64(raw), raw <= math.MaxInt64
-	case nvml.VALUE_TYPE_SIGNED_LONG_LONG:
-		return int64(raw), true
-	case nvml.VALUE_TYPE_DOUBLE:
-		f := math.Float64frombits(raw)
-		return int64(f), !math.IsNaN(f) && math.Abs(f) < math.MaxInt64
+	case nvml.VALUE_TYPE_UNSIGNED_INT, nvml.VALUE_TYPE_SIGNED_INT:
+		return degrees(int64(int32(binary.NativeEndian.Uint32(v.Value[:]))))
 	default:
-		return 0, false
+		return gpu.Reading[gpu.Celsius]{}
 	}
 }
 

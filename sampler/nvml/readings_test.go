@@ -355,27 +355,21 @@ func TestStale(t *testing.T) {
 }
 
 func TestFieldTypes(t *testing.T) {
+	none := gpu.Reading[gpu.Celsius]{}
 	for name, tt := range map[string]struct {
 		kind  uint32
 		value [8]byte
-		want  int64
-		ok    bool
+		want  gpu.Reading[gpu.Celsius]
 	}{
-		"unsigned":          {1, [8]byte{71}, 71, true},
-		"unsigned, blank":   {1, [8]byte{255, 255, 255, 255}, 0, false},
-		"signed":            {5, [8]byte{0xfe, 255, 255, 255}, -2, true},
-		"short":             {6, [8]byte{1, 1}, 257, true},
-		"long":              {3, [8]byte{9}, 9, true},
-		"long, blank":       {3, [8]byte{255, 255, 255, 255, 255, 255, 255, 255}, 0, false},
-		"signed long":       {4, [8]byte{0xfe, 255, 255, 255, 255, 255, 255, 255}, -2, true},
-		"double":            {0, [8]byte{0, 0, 0, 0, 0, 0, 0x45, 0x40}, 42, true},
-		"double, no number": {0, [8]byte{0, 0, 0, 0, 0, 0, 0xf8, 0x7f}, 0, false},
-		"of the future":     {77, [8]byte{1}, 0, false},
+		"unsigned":        {1, [8]byte{71}, gpu.Of(gpu.Celsius(71))},
+		"unsigned, blank": {1, [8]byte{255, 255, 255, 255}, none},
+		"signed":          {5, [8]byte{0xfe, 255, 255, 255}, gpu.Of(gpu.Celsius(-2))},
+		"double":          {0, [8]byte{0, 0, 0, 0, 0, 0, 0x45, 0x40}, none},
+		"of the future":   {77, [8]byte{1}, none},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := fieldValue(fieldOfType(tt.kind, tt.value))
-			if ok != tt.ok || ok && got != tt.want {
-				t.Errorf("%d, %v; want %d, %v", got, ok, tt.want, tt.ok)
+			if got := fieldDegrees(fieldOfType(tt.kind, tt.value)); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
 	}

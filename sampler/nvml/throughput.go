@@ -29,8 +29,7 @@ func readTraffic(d *device, r *gpu.Readings) {
 	if !t.wanted || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {
 		return
 	}
-	if d.isDue("PCIe throughput", d.began) {
-		d.due["PCIe throughput"] = d.began.Add(sometimes)
+	if d.isDue("PCIe throughput", sometimes) {
 		t.measure(&d.handle)
 	}
 	a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt = t.sent, t.received, t.at

@@ -350,8 +350,6 @@ func (d *device) health(now time.Time) gpu.Health {
 	return h
 }
 
-func notSupported[T any]() gpu.Reading[T] { return gpu.Absent[T](gpu.NotSupported) }
-
 func (d *device) modes() gpu.Modes {
 	return gpu.Modes{
 		Persistence:   gpu.Of(!d.displays), // servers run the persistence daemon
@@ -404,7 +402,7 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 		PID: d.pid(p, i, m), Type: p.kind, Memory: gpu.Of(p.holds(m.second)),
 		SM: part(s.gpu), MemoryBandwidth: part(s.memory),
 		Encoder: part(0), Decoder: part(0),
-		GPUInstance: notSupported[int](), ComputeInstance: notSupported[int](),
+		GPUInstance: gpu.Absent[int](gpu.NotSupported), ComputeInstance: gpu.Absent[int](gpu.NotSupported),
 	}
 	if p.remains {
 		out.PID = d.pid(&d.roster[m.job].processes[0], len(d.services), m)

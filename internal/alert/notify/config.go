@@ -199,16 +199,10 @@ type Secret string
 
 const redacted = "(secret)"
 
-// String hides it.
-func (Secret) String() string { return redacted }
-
-// GoString hides it from %#v.
-func (Secret) GoString() string { return redacted }
-
 // MarshalText hides it from encodings.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Format hides it from each verb.
+// Format hides it from each verb of fmt.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
 // scheme is the service's name, such as "slack"; "unknown" for any other text,

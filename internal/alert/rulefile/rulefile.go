@@ -83,12 +83,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads the text of a file, but not the environment and no other file. Its
-// error is an [Errors].
-func Parse(text []byte, defaults []alert.Rule) (*File, error) {
-	return parse(text, defaults, func(*notify.Config) error { return nil })
-}
-
+// parse reads the text of a file. Its error is an [Errors].
 func parse(text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
 	p := &parser{}
 	file := p.file(text, defaults, resolve)

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
 // change is the defaults with one of them changed.
@@ -65,7 +66,7 @@ func TestFiles(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Parse([]byte(tt.text), alert.Defaults())
+			got, err := parseAlone([]byte(tt.text), alert.Defaults())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +140,7 @@ func TestBadFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			file, err := Parse([]byte(tt.text), alert.Defaults())
+			file, err := parseAlone([]byte(tt.text), alert.Defaults())
 			if err == nil {
 				t.Fatalf("it was taken: %+v", file)
 			}
@@ -240,7 +241,7 @@ func FuzzRules(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := Parse(text, alert.Defaults())
+		file, err := parseAlone(text, alert.Defaults())
 		if err != nil {
 			var all Errors
 			if !errors.As(err, &all) || len(all) == 0 {
@@ -265,4 +266,9 @@ func FuzzRules(f *testing.F) {
 			names[file.Rules[i].Name] = true
 		}
 	})
+}
+
+// parseAlone reads the text of a file, but not the environment and no other file.
+func parseAlone(text []byte, defaults []alert.Rule) (*File, error) {
+	return parse(text, defaults, func(*notify.Config) error { return nil })
 }

@@ -183,7 +183,7 @@ func TestWhy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := explain.Why(snapshot(tt.devices...))
+			got := explain.Explain(snapshot(tt.devices...)).Sentence
 			if got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}

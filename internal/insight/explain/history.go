@@ -97,9 +97,6 @@ func (h *History) Beside(s *gpu.Snapshot) Answer {
 // as that work has ended, is not found.
 func Explain(s *gpu.Snapshot) Answer { return NewHistory().Beside(s) }
 
-// Why is the answer in one sentence, without a past.
-func Why(s *gpu.Snapshot) string { return Explain(s).Sentence }
-
 // sampledAt is when a device was read.
 func sampledAt(d *gpu.Device, s *gpu.Snapshot) time.Time {
 	if d.SampledAt.IsZero() {

@@ -147,15 +147,18 @@ func Culprits(list []gpu.Process) []gpu.Process {
 	return out
 }
 
+// Works reports whether a process works, according to the driver.
+func Works(p *gpu.Process) bool { return processShare(p) > 0 }
+
 // culprits are those of Culprits, in the list itself.
 func culprits(list []gpu.Process) []*gpu.Process {
-	found := those(list, func(p *gpu.Process) bool { return share(p) > 0 })
+	found := those(list, Works)
 	if len(found) == 0 {
 		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 	}
 	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
 		return cmp.Or(
-			cmp.Compare(share(b), share(a)),
+			cmp.Compare(highest(processShare(b), 0), highest(processShare(a), 0)),
 			cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)),
 			cmp.Compare(a.PID, b.PID),
 		)
@@ -171,16 +174,4 @@ func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 		}
 	}
 	return out
-}
-
-// share is the largest of a process's engine shares that can be trusted; 0
-// where it has none.
-func share(p *gpu.Process) gpu.Percent {
-	var most gpu.Percent
-	for _, r := range []gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder} {
-		if v, ok := r.Trusted(); ok {
-			most = max(most, v)
-		}
-	}
-	return most
 }

@@ -92,9 +92,6 @@ func (m *Machine) GPU(i int) *Device { return m.gpus[i] }
 // GPUs are all of them.
 func (m *Machine) GPUs() []*Device { return m.gpus }
 
-// SetDriver changes the kernel driver's version, such as "535.54.03".
-func (m *Machine) SetDriver(version string) { m.setFact("driver", version) }
-
 // SetProcessRow sets how many bytes a row of the _v3 process lists has: 24 as
 // documented, 32 as drivers 535.43 to 535.86 gave.
 func (m *Machine) SetProcessRow(bytes int) { m.setFact("process_row", fmt.Sprint(bytes)) }
