@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,5 +57,29 @@ func TestOldFilesAreRead(t *testing.T) {
 		if err := a.keeper.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A state that can't be written is in the health answer, until it can.
+func TestHealthHasTheState(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	a := newApp(t, dir)
+	if err := a.keeper.Close(); err == nil {
+		t.Error("a missing folder was written to")
+	}
+	if part := a.parts()["state"]; part.State != "failed" || part.LastError == nil || part.LastErrorAt.IsZero() {
+		t.Errorf("while it fails: %+v", part)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.keeper.Close(); err != nil {
+		t.Error(err)
+	}
+	if part := a.parts()["state"]; part.State != "ok" || part.LastError != nil || part.LastSuccess.IsZero() {
+		t.Errorf("afterwards: %+v", part)
+	}
+	if _, is := newApp(t, "").parts()["state"]; is {
+		t.Error("a program that keeps nothing says how that does")
 	}
 }

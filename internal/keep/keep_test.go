@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,8 +111,8 @@ func TestAFailedWriteIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, log := filepath.Join(root, "later"), new(bytes.Buffer)
 		k := newKeeper(dir, "auto", log, &counter{state: state{7}})
-		tries := 0
-		k.Hold = func(f func()) { tries++; f() }
+		var tries atomic.Int64
+		k.Hold = func(f func()) { tries.Add(1); f() }
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { k.Run(ctx); close(ended) }()
@@ -121,8 +122,8 @@ func TestAFailedWriteIsTriedAgain(t *testing.T) {
 		if s := k.State(); s.Err == nil || !s.Since.Equal(begun) {
 			t.Errorf("while it fails: %+v", s)
 		}
-		if tries < 60 || tries > 70 {
-			t.Errorf("%d tries in an hour", tries)
+		if n := tries.Load(); n < 60 || n > 70 {
+			t.Errorf("%d tries in an hour", n)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
