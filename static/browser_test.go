@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -386,13 +387,7 @@ func pastOf(store *recent.Store, s *gpu.Snapshot) {
 	}
 }
 
-func exampleNamed(t *testing.T, name string, now time.Time) views.Example {
+func exampleNamed(t *testing.T, name string, now time.Time) fixture.Example {
 	t.Helper()
-	for _, e := range views.Examples(now) {
-		if e.Name == name {
-			return e
-		}
-	}
-	t.Fatalf("no example %q", name)
-	return views.Example{}
+	return fixture.Named(name, now)
 }

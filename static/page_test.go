@@ -13,6 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
@@ -162,7 +163,11 @@ func TestMomentsAreTheReadersAtOnce(t *testing.T) {
 	e := exampleNamed(t, "eight", time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
 	e.Snapshot.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: e.Snapshot.Time.Add(-time.Hour)}})
 	site := newSite(t, e.Snapshot, e.Why)
-	site.causes = e.Causes
+	began := e.Snapshot.Time.Add(-134 * time.Minute)
+	site.causes = []views.Cause{{
+		ID: "work", UUID: e.Snapshot.Devices[0].UUID, Sentence: e.Why, Certainty: "high", Since: began,
+		Evidence: []views.Evidence{{Name: "work began", Text: "2026-01-02 09:46:00 UTC", At: began, Moment: true}},
+	}}
 	site.setRefuse(true)
 	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", UUID: e.Snapshot.Devices[0].UUID, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
 	tab := browsertest.Open(t, 1440, 900)
@@ -773,7 +778,7 @@ func TestHiddenTabIsNotDrawn(t *testing.T) {
 func TestNothingOverflows(t *testing.T) {
 	tab := browsertest.Open(t, 1440, 900)
 	now := time.Now()
-	examples := views.Examples(now)
+	examples := fixture.Examples(now)
 	hostile := exampleNamed(t, "eight", now)
 	hostile.Name, hostile.Why = "hostile", strings.Repeat("W", 10_000)
 	for i := range hostile.Snapshot.Devices {

@@ -11,10 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 func TestAlertsPage(t *testing.T) {
-	in := exampleAlerts(noon)
+	in := exampleAlerts(machine("eight"), noon)
 	in.Asset = asset
 	p := NewAlertsPage(in)
 	if p.Title != "▲ 3 alerts · gpuwhy" || p.Sentence != "1 critical alert, 1 warning and 1 note." || p.RuleCount != "2 rules are in force" {
@@ -58,15 +59,15 @@ func TestAlertsPage(t *testing.T) {
 func TestNothingFires(t *testing.T) {
 	for want, s := range map[string]*gpu.Snapshot{
 		"Nothing is known yet: the first reading is under way.": nil,
-		"Nothing fires, and no GPU can be read.":                exampleNone(noon),
-		"Nothing fires.":                                        exampleOne(noon),
+		"Nothing fires, and no GPU can be read.":                machine("none"),
+		"Nothing fires.":                                        machine("one"),
 	} {
 		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []Rule{{Name: "hot", Enabled: true}}})
 		if p.Sentence != want || p.RuleCount != "1 rule is in force" || p.Title != "Alerts · gpuwhy" {
 			t.Errorf("%q, %q, %q, want %q", p.Sentence, p.RuleCount, p.Title, want)
 		}
 	}
-	if p := NewAlertsPage(AlertsInput{Input: Input{Nodes: gpu.Nodes{exampleMany(noon, 1000)}, Now: noon}}); p.GPUChoices != nil {
+	if p := NewAlertsPage(AlertsInput{Input: Input{Nodes: gpu.Nodes{fixture.Many(noon, 1000)}, Now: noon}}); p.GPUChoices != nil {
 		t.Errorf("%d GPUs to choose from", len(p.GPUChoices))
 	}
 }
@@ -84,7 +85,7 @@ func TestLength(t *testing.T) {
 
 // A silence names a GPU by its index only where the machine is the same too.
 func TestSilenceOfAnotherMachine(t *testing.T) {
-	s := exampleOne(noon)
+	s := machine("one")
 	d := &s.Devices[0]
 	in := Input{Nodes: gpu.Nodes{s}, Now: noon}
 	for node, want := range map[string]string{
@@ -101,7 +102,7 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 // Of thousands of alerts the worst hundred are listed, and the way to the
 // others is there; what costs something is asked of those alone.
 func TestManyAlerts(t *testing.T) {
-	in := AlertsInput{Input: Input{Nodes: gpu.Nodes{exampleOne(noon)}, Now: noon, BasePath: "/gpus/", Asset: asset}}
+	in := AlertsInput{Input: Input{Nodes: gpu.Nodes{machine("one")}, Now: noon, BasePath: "/gpus/", Asset: asset}}
 	for i := range 2345 {
 		in.Alerts = append(in.Alerts, Alert{ID: strconv.Itoa(i), Rule: "hot", Severity: "info", State: "firing", Since: noon.Add(time.Duration(i) * time.Second), Message: "It is hot."})
 	}
@@ -154,7 +155,7 @@ func TestManyAlerts(t *testing.T) {
 
 // Words and moments that stand beside each other have a space between them.
 func TestMomentsStandApart(t *testing.T) {
-	in := exampleAlerts(noon)
+	in := exampleAlerts(machine("eight"), noon)
 	in.Asset = asset
 	html := render(t, NewAlertsPage(in))
 	if found := regexp.MustCompile(`\w<time[^>]*>`).FindAllString(html, -1); found != nil {

@@ -44,7 +44,7 @@ func TestCauses(t *testing.T) {
 // The dashboard has its causes closed; a GPU's own page has that GPU's open,
 // and the first of them above.
 func TestEvidenceOnPages(t *testing.T) {
-	s := exampleEight(noon)
+	s := machine("eight")
 	in := input(s, "The whole machine.")
 	in.Causes = []Cause{
 		{ID: "a", Sentence: "Of the machine.", Certainty: "high"},

@@ -110,7 +110,7 @@ func TestFactsAreExplained(t *testing.T) {
 }
 
 func TestDevicePage(t *testing.T) {
-	s := exampleEight(noon)
+	s := machine("eight")
 	in := input(s, "why")
 	own, other := s.Devices[1].UUID, s.Devices[0].UUID
 	in.Alerts = []Alert{

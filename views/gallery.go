@@ -17,8 +17,10 @@ import (
 type Gallery struct {
 	Asset  func(name string) string // as in [Input]
 	Script string                   // address of what presses buttons in frames
-	Now    time.Time
-	Frames []FrameGroup
+	// Machine returns the made-up machine of a name, as of Now.
+	Machine func(name string) *gpu.Snapshot
+	Now     time.Time
+	Frames  []FrameGroup
 }
 
 // A FrameGroup is frames of one part of the page.
@@ -44,7 +46,7 @@ func (g Gallery) Render(ctx context.Context, w io.Writer) error {
 		Icon:   g.Asset("icon.svg"),
 		Script: g.Script,
 	}
-	return document(h, galleryBody(newGallery(g.Now), g.Frames)).Render(ctx, w)
+	return document(h, galleryBody(newGallery(&g), g.Frames)).Render(ctx, w)
 }
 
 // about says of which group a frame is, to those who hear its title alone.
@@ -77,8 +79,9 @@ type gallery struct {
 	AlertPage AlertsPage
 }
 
-func newGallery(now time.Time) gallery {
-	one, eight, none := exampleOne(now), exampleEight(now), exampleNone(now)
+func newGallery(in *Gallery) gallery {
+	now := in.Now
+	one, eight, none, odd := in.Machine("one"), in.Machine("eight"), in.Machine("none"), in.Machine("odd")
 	g := gallery{
 		Totals: newTotals(devicesOf(eight), new(Input).name),
 		Alerts: append(newAlertRows(&Input{Now: now, BasePath: "/", Alerts: []Alert{
@@ -91,11 +94,11 @@ func newGallery(now time.Time) gallery {
 		}}, ""), AlertRow{Key: "5", State: "resolved", Label: say("alert resolved"), Message: "GPU 0 (NVIDIA GeForce RTX 4090) is 2 % busy, no longer above 50 %. The alert is over after 9 min."}),
 		Host: newHostRows(one.Host),
 	}
-	for i, d := range append(append(one.Devices, eight.Devices...), oddDevices(now)...) {
+	for i, d := range slices.Concat(one.Devices, eight.Devices, odd.Devices) {
 		d.UUID += "-" + strconv.Itoa(i)
 		g.Cards = append(g.Cards, newTile(say("gpu", strconv.Itoa(d.Index)), &d, "/", now))
 	}
-	g.Causes = newCauses(Examples(now)[0].Causes, now)
+	g.Causes = newCauses(exampleCauses(one, now), now)
 	g.Uses = newUses(&one.Devices[0], &Attribution{
 		Method:      "sm_share",
 		Memory:      Split[gpu.Bytes]{Processes: gpu.Of(gpu.Bytes(15 << 30)), Orphans: gpu.Of(gpu.Bytes(3 << 30)), Rest: gpu.Of(gpu.Bytes(500 << 20)), Coverage: gpu.Of[gpu.Percent](97.4), Reason: "the driver keeps it for itself"},
@@ -103,17 +106,17 @@ func newGallery(now time.Time) gallery {
 		Utilization: Split[gpu.Percent]{},
 	})
 	g.Facts = newFacts(&one.Devices[0])
-	g.AlertPage = NewAlertsPage(exampleAlerts(now))
+	g.AlertPage = NewAlertsPage(exampleAlerts(eight, now))
 	for i := range none.Failures {
 		g.Failures = append(g.Failures, newFailure(&none.Failures[i], now))
 	}
-	g.Processes = append(newProcesses(devicesOf(one), false, nil, now), newProcesses(devicesOf(oddSnapshot(now)), false, nil, now)...)
+	g.Processes = append(newProcesses(devicesOf(one), false, nil, now), newProcesses(devicesOf(odd), false, nil, now)...)
 	return g
 }
 
 // exampleAlerts is a page of alerts with everything that one can have.
-func exampleAlerts(now time.Time) AlertsInput {
-	uuid := exampleEight(now).Devices[1].UUID
+func exampleAlerts(eight *gpu.Snapshot, now time.Time) AlertsInput {
+	uuid := eight.Devices[1].UUID
 	hot := Alert{
 		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", GPU: 1, UUID: uuid, Since: now.Add(-9 * time.Minute), At: now,
 		Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 9 min ago it rose above 85 °C.",
@@ -126,7 +129,7 @@ func exampleAlerts(now time.Time) AlertsInput {
 	dismissed := over
 	dismissed.ID, dismissed.Message = "p5", "GPU 1 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing was reported. Dismissed by hand."
 	return AlertsInput{
-		Input: Input{Nodes: gpu.Nodes{exampleEight(now)}, Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
+		Input: Input{Nodes: gpu.Nodes{eight}, Alerts: []Alert{hot, known, gone}, Now: now, BasePath: "/"},
 		Past:  []Alert{over, dismissed},
 		Silences: []Silence{
 			{ID: "s1", Rule: "hot", GPU: uuid, Note: *known.Acknowledged, Until: now.Add(30 * time.Hour)},
@@ -144,35 +147,32 @@ func exampleAlerts(now time.Time) AlertsInput {
 	}
 }
 
-// oddDevices have what the examples of machines lack: nothing reported, all
-// zero, all at the limit, long and hostile texts.
-func oddDevices(now time.Time) []gpu.Device {
-	silent := exampleDevice(now, 20, "", 0, 0)
-	silent.Readings = gpu.Readings{}
-
-	zero := exampleDevice(now, 21, "all zero", 8<<30, 0)
-	zero.Memory.Used, zero.Thermal.GPU, zero.Power.Draw = gpu.Of(gpu.Bytes(0)), gpu.Of[gpu.Celsius](0), gpu.Of[gpu.Watts](0)
-	zero.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0), RPM: gpu.Of[gpu.RPM](0)}}}
-
-	top := exampleDevice(now, 22, "all at the limit", 8<<30, 100)
-	top.Memory.Used = top.Memory.Total
-	top.Thermal.GPU = gpu.Of[gpu.Celsius](91)
-	top.Power.Draw = gpu.Of[gpu.Watts](704)
-	top.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](108), RPM: gpu.Of[gpu.RPM](3480), Policy: gpu.Of("manual")}}}
-	top.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap | gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake)
-	top.Processes = gpu.Of([]gpu.Process{
-		exampleProcess(1, gpu.TypeMPS, "<script>alert(1)</script>", "<b>mallory</b>", "/bin/\u202egnp.exe --name "+string(make([]byte, 300)), 7<<30, 100, now.Add(-time.Second)),
-		{PID: 2, Type: gpu.TypeUnknown},
-	})
-
-	resting := exampleDevice(now, 23, "left alone to fall asleep", 8<<30, 0)
-	resting.Readings = gpu.Readings{}
-	resting.Reason = gpu.Advice{What: "it is idle, and left alone so that the system can power it down"}
-	return []gpu.Device{silent, zero, top, resting}
-}
-
-func oddSnapshot(now time.Time) *gpu.Snapshot {
-	return exampleSnapshot(now, "gallery", oddDevices(now))
+// exampleCauses are what a sentence about a machine could rest on.
+func exampleCauses(s *gpu.Snapshot, now time.Time) []Cause {
+	d := &s.Devices[0]
+	began := now.Add(-134 * time.Minute)
+	return []Cause{
+		{ID: "note:0", Sentence: "Processes of other users are listed without their commands.", Certainty: "high", Advice: "Start gpuwhy with --show-commands."},
+		{
+			ID: "work:" + d.UUID, Node: d.Node, UUID: d.UUID, Since: began, Certainty: "high",
+			Sentence: "python (pid 48213, alice) keeps the GPU busy.", Advice: "End it, or let it run with less power (nvidia-smi -pl).",
+			Evidence: []Evidence{
+				{"utilization", show(num(d.Utilization.GPU), percent).Text, now, false},
+				{"temperature", show(num(d.Thermal.GPU), celsius).Text, now, false},
+				{"power draw", show(num(d.Power.Draw), watts).Text, now, false},
+				{"work began", moment(began), began, true},
+			},
+		},
+		{
+			ID: "limited_by_power:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "medium",
+			Sentence: "GPU 0 is at its power limit, which holds its clocks down.",
+			Evidence: []Evidence{{"clocks held down by", "the power limit", now, false}},
+		},
+		{
+			ID: "not_knowable:" + d.UUID, Node: d.Node, UUID: d.UUID, Certainty: "low",
+			Sentence: "What can't be told: the temperature of its memory, which this product does not report.",
+		},
+	}
 }
 
 func devicesOf(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }

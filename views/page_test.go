@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -29,6 +30,9 @@ func nodesOf(s *gpu.Snapshot) gpu.Nodes {
 }
 
 func asset(name string) string { return "/static/0123456789ab/" + name }
+
+// machine is a made-up one, as of noon.
+func machine(name string) *gpu.Snapshot { return fixture.Named(name, noon).Snapshot }
 
 func input(s *gpu.Snapshot, why string) Input {
 	return Input{
@@ -305,7 +309,7 @@ func TestPageBeforeTheFirstReading(t *testing.T) {
 }
 
 func TestPageWithoutGPU(t *testing.T) {
-	p := NewPage(input(exampleNone(noon), "No GPU can be read."))
+	p := NewPage(input(machine("none"), "No GPU can be read."))
 	want := Failure{
 		Key: "nvml", Source: "nvml", Since: "failing for 20\u00a0min", Next: "trying again in 12\u00a0s",
 		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
@@ -322,7 +326,7 @@ func TestPageWithoutGPU(t *testing.T) {
 }
 
 func TestPageOfEight(t *testing.T) {
-	s := exampleEight(noon)
+	s := machine("eight")
 	in := input(s, "why")
 	in.Alerts = []Alert{
 		{ID: "a1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)},
@@ -355,11 +359,11 @@ func TestPageOfEight(t *testing.T) {
 }
 
 func TestSimulatedSaysSo(t *testing.T) {
-	html := render(t, NewPage(input(exampleMany(noon, 64), "why")))
+	html := render(t, NewPage(input(fixture.Many(noon, 64), "why")))
 	if !strings.Contains(html, `id="simulated" aria-label="Simulated data"><strong>Simulated data.`) {
 		t.Error("no banner over simulated data")
 	}
-	if p := NewPage(input(exampleMany(noon, 64), "why")); p.Density != Dense || len(p.Tiles) != 64 {
+	if p := NewPage(input(fixture.Many(noon, 64), "why")); p.Density != Dense || len(p.Tiles) != 64 {
 		t.Errorf("got %q, %d cards", p.Density, len(p.Tiles))
 	}
 }
@@ -368,12 +372,14 @@ func TestSimulatedSaysSo(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const script = `<script>alert("1")</script>`
 	long := strings.Repeat("x", 10_000)
-	s := exampleOne(noon)
+	s := machine("one")
 	s.Node = script
 	s.Devices[0].Name = `"><img src=x onerror=alert(1)>` + long
 	s.Devices[0].Reason = gpu.Advice{What: script}
 	s.Devices[0].Processes = gpu.Of([]gpu.Process{
-		exampleProcess(1, gpu.TypeCompute, script, "\u202eadmin", "</td><style>*{display:none}</style>"+long, 0, 0, noon),
+		{PID: 1, Type: gpu.TypeCompute, Memory: gpu.Of[gpu.Bytes](0), SM: gpu.Of[gpu.Percent](0), Facts: gpu.ProcessFacts{
+			Name: gpu.Of(script), User: gpu.Of("\u202eadmin"), Command: gpu.Of("</td><style>*{display:none}</style>" + long), Started: gpu.Of(noon),
+		}},
 	})
 	s.Host.Disks[0].Mount = script
 	html := render(t, NewPage(input(s, script+long)))
@@ -398,7 +404,7 @@ func TestNothingInline(t *testing.T) {
 		"error":   render(t, ErrorPage{Code: 404, Title: "There is no such page", What: "what", Try: "try", BasePath: "/", Asset: asset}),
 		"gallery": render(t, exampleGallery),
 	}
-	for _, e := range Examples(noon) {
+	for _, e := range fixture.Examples(noon) {
 		pages[e.Name] = render(t, NewPage(input(e.Snapshot, e.Why)))
 		if e.Snapshot != nil && len(e.Snapshot.Devices) > 0 {
 			pages[e.Name+"'s first GPU"] = render(t, NewDevicePage(input(e.Snapshot, e.Why), &e.Snapshot.Devices[0]))
@@ -419,7 +425,7 @@ func TestNothingInline(t *testing.T) {
 	}
 }
 
-var exampleGallery = Gallery{Asset: asset, Script: "/static/gallery.js", Now: noon, Frames: []FrameGroup{
+var exampleGallery = Gallery{Asset: asset, Script: "/static/gallery.js", Machine: machine, Now: noon, Frames: []FrameGroup{
 	{"Machines", []Frame{{ID: "hung", Title: "One that hangs", Says: "It says so.", Press: "#pause", URL: "/state/hung/#charts-title"}}},
 }}
 
@@ -467,15 +473,11 @@ func TestPageIsSmall(t *testing.T) {
 	for name, limit := range map[string]int{"eight": 8000, "many": 24_000, "fleet": 24_000} {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		for _, e := range Examples(noon) {
-			if e.Name != name {
-				continue
-			}
-			in := input(e.Snapshot, e.Why)
-			in.Causes = e.Causes
-			if _, err := w.Write([]byte(render(t, NewPage(in)))); err != nil {
-				t.Fatal(err)
-			}
+		e := fixture.Named(name, noon)
+		in := input(e.Snapshot, e.Why)
+		in.Causes = exampleCauses(e.Snapshot, noon)
+		if _, err := w.Write([]byte(render(t, NewPage(in)))); err != nil {
+			t.Fatal(err)
 		}
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
@@ -488,7 +490,7 @@ func TestPageIsSmall(t *testing.T) {
 }
 
 func TestVeryMany(t *testing.T) {
-	s := exampleMany(noon, 1000)
+	s := fixture.Many(noon, 1000)
 	s.Devices[7].Thermal.GPU = gpu.Of[gpu.Celsius](86)
 	p := NewPage(input(s, "why"))
 	if p.Density != Wall || len(p.Tiles) != 24 || p.Tiles[0].Title != "GPU 500" || p.Tiles[1].Title != "GPU 7" || len(p.Processes) != mostProcesses {
@@ -500,7 +502,7 @@ func TestVeryMany(t *testing.T) {
 }
 
 func BenchmarkPageOfEight(b *testing.B) {
-	in := input(exampleEight(noon), "why")
+	in := input(machine("eight"), "why")
 	var buf bytes.Buffer
 	for b.Loop() {
 		buf.Reset()
@@ -576,12 +578,13 @@ func TestTheAnswersTile(t *testing.T) {
 // Without a driver the headline says so, and the panel what was tried: nothing
 // is said twice.
 func TestNoDriverIsToldOnce(t *testing.T) {
-	for _, e := range Examples(noon) {
-		if e.Name != "none" {
-			continue
-		}
+	for _, e := range []fixture.Example{fixture.Named("none", noon)} {
 		in := input(e.Snapshot, e.Why)
-		in.Causes = e.Causes
+		in.Causes = []Cause{{
+			ID: "no_gpu", Since: noon.Add(-20 * time.Minute), Certainty: "high", Sentence: e.Why,
+			Advice:   "Install the driver, or check that nvidia-smi runs on this machine.",
+			Evidence: []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", noon.Add(-20 * time.Minute), false}},
+		}}
 		html := render(t, NewPage(in))
 		for _, text := range []string{"No GPU can be read", "libnvidia-ml.so.1 was not found", "install the driver", "What was tried"} {
 			if n := strings.Count(strings.ToLower(html), strings.ToLower(text)); n != 1 {
@@ -597,7 +600,7 @@ func TestNoDriverIsToldOnce(t *testing.T) {
 // With several nodes the page names the node of each GPU, and has no machine of
 // its own.
 func TestSeveralNodes(t *testing.T) {
-	a, b := exampleOne(noon), exampleEight(noon)
+	a, b := fixture.Named("one", noon).Snapshot, fixture.Named("eight", noon).Snapshot
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)

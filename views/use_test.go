@@ -72,7 +72,7 @@ func TestUses(t *testing.T) {
 
 // A page of a GPU says whose it is; the page of all does not.
 func TestOnlyDevicePagesHaveUses(t *testing.T) {
-	s := exampleEight(noon)
+	s := machine("eight")
 	in := input(s, "why")
 	in.Attribution = func(d *gpu.Device) Attribution {
 		return Attribution{Method: "memory", ProcessPower: make([]gpu.Reading[gpu.Watts], len(d.Processes.Or(nil)))}

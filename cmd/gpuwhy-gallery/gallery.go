@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
@@ -120,8 +121,11 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
 		Page: func(ctx context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
-			page := views.Gallery{Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Now: time.Now(), Frames: g.frames()}
-			return page.Render(ctx, w)
+			now := time.Now()
+			return views.Gallery{
+				Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Frames: g.frames(), Now: now,
+				Machine: func(name string) *gpu.Snapshot { return fixture.Named(name, now).Snapshot },
+			}.Render(ctx, w)
 		},
 		ErrorPage: pages.Problem,
 		Assets: func(path string) (server.Asset, bool) {

@@ -16,14 +16,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // A scene is a made-up machine of the gallery, in some state. Its readings are made
 // up; pages, routes, hub, alerts and recent past are those of the product.
 type scene struct {
-	// example is the name of one of [views.Examples].
+	// example is the name of one of [fixture.Examples].
 	example string
 	// past is the time for which the machine was read before; zero for charts
 	// that begin empty. A machine with a past has readings that go up and down.
@@ -69,11 +69,7 @@ type playing struct {
 // perform begins a scene with its past.
 func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	p := &playing{scene: of, opt: opt, born: time.Now().UTC()}
-	for _, e := range views.Examples(p.born) {
-		if e.Name == of.example {
-			p.base = e.Snapshot
-		}
-	}
+	p.base = fixture.Named(of.example, p.born).Snapshot
 	in := &app.Inputs{Node: madeUp, Sources: []sampler.Source{p}, Refresh: p.Read}
 	var err error
 	if p.App, err = app.New(opt, []*app.Inputs{in}, log); err != nil {

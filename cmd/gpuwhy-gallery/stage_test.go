@@ -11,9 +11,9 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // A stage is the whole program but for its sampler: pages, routes, hub and
@@ -59,18 +59,12 @@ func newStage(t testing.TB, interval ...time.Duration) *stage {
 	return &stage{App: a, t: t, url: server.URL + "/"}
 }
 
-// show publishes a made-up machine of package views, as of now.
+// show publishes a made-up machine, as of now.
 func (s *stage) show(name string) {
 	s.t.Helper()
-	for _, e := range views.Examples(time.Now()) {
-		if e.Name == name {
-			if e.Snapshot != nil {
-				s.Publish(e.Snapshot)
-			}
-			return
-		}
+	if e := fixture.Named(name, time.Now()); e.Snapshot != nil {
+		s.Publish(e.Snapshot)
 	}
-	s.t.Fatalf("there is no example %q", name)
 }
 
 // An actor plays a simulated machine, one moment after the other. Its day may

@@ -18,35 +18,37 @@ const (
 
 // An Alert is what one rule says of one device, or of the machine. It does not
 // change: a later state of it is another Alert with the same ID.
+//
+// What has a name in JSON is kept over a restart as it is.
 type Alert struct {
-	ID       string // the same when it fires, stands and is resolved
-	Rule     string
-	Watch    Watch
-	Severity Severity
-	State    State
+	ID       string   `json:"id"` // the same when it fires, stands and is resolved
+	Rule     string   `json:"rule"`
+	Watch    Watch    `json:"watch"`
+	Severity Severity `json:"severity"`
+	State    State    `json:"-"`
 	// Device is what it is about. Of an alert about the machine only the Node
 	// and Source are set.
-	Device gpu.Identity
+	Device gpu.Identity `json:"-"`
 	// Utilization of the device; absent where it does not answer now.
-	Utilization gpu.Reading[gpu.Percent]
+	Utilization gpu.Reading[gpu.Percent] `json:"-"`
 	// Value of what is watched, in Unit; absent for conditions, and in the
 	// state NoData.
-	Value     gpu.Reading[float64]
-	Unit      string
-	Threshold gpu.Reading[float64] // absent for conditions
-	Since     time.Time            // when it first was so
-	Time      time.Time            // of the snapshot that this is about
+	Value     gpu.Reading[float64] `json:"-"`
+	Unit      string               `json:"unit,omitzero"`
+	Threshold gpu.Reading[float64] `json:"-"`     // absent for conditions
+	Since     time.Time            `json:"since"` // when it first was so
+	Time      time.Time            `json:"time"`  // of the snapshot that this is about
 	// Processes that cause it, busiest first. Once it is not so any more, they
 	// are those of the last moment at which it was.
-	Processes []gpu.Process
-	Message   string
-	Advice    string // what to do, a sentence; empty where the causes of the device say it
+	Processes []gpu.Process `json:"-"`
+	Message   string        `json:"message"`
+	Advice    string        `json:"advice,omitzero"` // what to do, a sentence; empty where the causes of the device say it
 	// Acknowledged is nil where nobody has.
-	Acknowledged *Acknowledgment
+	Acknowledged *Acknowledgment `json:"acknowledged,omitempty"`
 	// SilencedUntil is when the silence ends that covers it; zero for none.
-	SilencedUntil time.Time
+	SilencedUntil time.Time `json:"-"`
 
-	Targets []string // the rule's
+	Targets []string `json:"-"` // the rule's
 
 	now present
 }

@@ -20,6 +20,10 @@ const keptPast = 100
 // An Engine holds the state of all rules on all devices. It has no clock: the
 // time of the snapshot is the present. Several goroutines may use it.
 type Engine struct {
+	// Node is what the machine is called that the program runs on, for what is
+	// kept over a restart.
+	Node string
+
 	mu       sync.Mutex
 	rules    []Rule
 	watches  []*watch // of the rules

@@ -1,6 +1,8 @@
 package alert
 
 import (
+	stdcmp "cmp"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,17 +16,35 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// restarted is an engine as it comes back after a restart.
-func restarted(t *testing.T, e *Engine) *Engine {
+// keptOf is what an engine keeps, as in a file.
+func keptOf(t *testing.T, e *Engine) []byte {
 	t.Helper()
-	text, err := e.Keep("test", "n")
+	e.Node = "n"
+	text, err := json.Marshal(e.Kept())
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := New(e.Rules())
-	if err := next.Restore(text, "test", "n", start.Add(24*time.Hour)); err != nil {
+	return text
+}
+
+func restore(t *testing.T, e *Engine, text []byte, now time.Time) {
+	t.Helper()
+	var kept Kept
+	err := json.Unmarshal(text, &kept)
+	if err == nil {
+		e.Node = stdcmp.Or(e.Node, "n")
+		err = e.Restore(kept, now)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// restarted is an engine as it comes back after a restart.
+func restarted(t *testing.T, e *Engine) *Engine {
+	t.Helper()
+	next := New(e.Rules())
+	restore(t, next, keptOf(t, e), start.Add(24*time.Hour))
 	return next
 }
 
@@ -112,17 +132,11 @@ func TestRestore(t *testing.T) {
 		t.Errorf("%+v", standing)
 	}
 
-	text, err := e.Keep("test", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := New(e.Rules())
-	if err := other.Restore(text, "simulate:rtx-4090", "n", start); err == nil || len(other.Standing()) != 0 {
-		t.Errorf("another source: %v, %+v", err, other.Standing())
-	}
+	text := keptOf(t, e)
 	fewer := New([]Rule{hourly()})
-	if err := fewer.Restore(text, "test", "n", start); err != nil || len(fewer.Standing()) != 1 || len(fewer.Past()) != 1 || fewer.Past()[0].Rule != "lost" {
-		t.Errorf("without the rule: %v, %+v, %+v", err, fewer.Standing(), fewer.Past())
+	restore(t, fewer, text, start)
+	if len(fewer.Standing()) != 1 || len(fewer.Past()) != 1 || fewer.Past()[0].Rule != "lost" {
+		t.Errorf("without the rule: %+v, %+v", fewer.Standing(), fewer.Past())
 	}
 	changes = fewer.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)})
 	i := slices.IndexFunc(changes, func(c Change) bool { return c.Rule == "lost" })
@@ -131,17 +145,11 @@ func TestRestore(t *testing.T) {
 	}
 
 	renamed := New(e.Rules())
-	if err := renamed.Restore(text, "test", "another-name", start); err != nil {
-		t.Fatal(err)
-	}
+	renamed.Node = "another-name"
+	restore(t, renamed, text, start)
 	hot.Node = "another-name"
 	if changes := renamed.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)}); len(changes) != 1 || changes[0].News != DataBack {
 		t.Errorf("under another name: %+v", changes)
-	}
-	for _, damaged := range []string{"", "{", "[]", `{"version":1,"source":"test","tracked":[{"alert":7}]}`} {
-		if err := New(e.Rules()).Restore([]byte(damaged), "test", "n", start); err == nil {
-			t.Errorf("%q is taken", damaged)
-		}
 	}
 }
 

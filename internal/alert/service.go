@@ -18,6 +18,7 @@ type Service struct {
 
 // ServiceConfig is what a Service needs; all of it is required.
 type ServiceConfig struct {
+	Node string // what the machine is called
 	// Newest returns the newest Moments; nil before the first.
 	Newest func() *insight.Fleet
 	// Announce takes the changes, the alerts that stand after them, and the newest
@@ -31,7 +32,9 @@ type ServiceConfig struct {
 
 // NewService makes a Service with these rules.
 func NewService(rules []Rule, cfg ServiceConfig) *Service {
-	return &Service{Engine: New(rules), cfg: cfg}
+	s := &Service{Engine: New(rules), cfg: cfg}
+	s.Node = cfg.Node
+	return s
 }
 
 // Hold calls f while no alert changes and none is announced.

@@ -50,11 +50,11 @@ func (a *App) wireAlerts() error {
 	if err != nil {
 		return err
 	}
-	if a.notifier, err = notify.New(file.Notify, a.log); err != nil {
+	if a.notifier, err = notify.New(file.Notify, a.keeper.Soon, a.log); err != nil {
 		return err
 	}
 	a.Alerts = alert.NewService(file.Rules, alert.ServiceConfig{
-		Newest: a.Hub.Newest, Announce: a.announceAlerts, Changed: a.keeper.Soon,
+		Node: a.name(), Newest: a.Hub.Newest, Announce: a.announceAlerts, Changed: a.keeper.Soon,
 	})
 	return nil
 }

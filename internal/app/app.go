@@ -160,7 +160,7 @@ func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error
 // Run reads and serves until ctx ends. It does not wait for a driver. It reads
 // the rules of alerts again at each signal from reload.
 func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal) error {
-	a.keeper.Restore()
+	a.keeper.Restore(time.Now())
 	g, ctx := errgroup.WithContext(ctx)
 	start := func(part func(context.Context)) {
 		g.Go(func() error { part(ctx); return nil })
@@ -173,7 +173,6 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	start(func(ctx context.Context) { a.each(ctx, a.Alerts.Observe) })
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	start(a.keeper.Run)
-	start(a.keepNotifications)
 	start(a.announceStart)
 	g.Go(func() error {
 		if err := a.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

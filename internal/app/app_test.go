@@ -66,20 +66,20 @@ func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
 	var order []string
 	for i := range a.keeper.Documents {
 		d := &a.keeper.Documents[i]
-		d.Keep = func() ([]byte, error) {
+		d.Kept = func() any {
 			if held != (d.When == keep.Promptly) {
 				t.Errorf("%s: alerts are held: %v", d.Name, held)
 			}
 			if held {
 				order = append(order, d.Name)
 			}
-			return []byte("{}"), nil
+			return struct{}{}
 		}
 	}
 	if err := a.keeper.Close(); err != nil {
 		t.Error(err)
 	}
-	if !slices.Equal(order, []string{"notifications.json", "alerts.json"}) {
+	if !slices.Equal(order, []string{"notifications", "alerts"}) {
 		t.Errorf("written in the order %v", order)
 	}
 }

@@ -110,6 +110,9 @@ func (a *App) parts() map[string]contract.PartState {
 	if health.LastReading.IsZero() {
 		parts["sampler"] = contract.PartState{State: "starting"}
 	}
+	if a.opt.StateDir != "" {
+		parts["state"] = a.keeping()
+	}
 	for _, s := range a.nodes[0].Sources {
 		parts[s.Name()] = contract.PartState{State: "starting"}
 	}

@@ -1,11 +1,14 @@
-// Package keep keeps small state over a restart: documents of the program's parts,
-// as files of one directory. It decides when a document is written, and writes it
-// whole or not at all. A part decides what is in its document.
+// Package keep keeps small state over a restart: documents of the parts of the
+// program, as files of one directory. It knows when a document is written, by
+// which version and about which machine, and writes it whole or not at all. A
+// part gives and takes plain values.
 package keep
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,116 +16,208 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/natefinch/atomic"
 )
 
+// A Part is what has state that is kept over a restart.
+type Part[T any] interface {
+	// Kept returns a copy of the state, which encoding/json can write.
+	Kept() T
+	// Restore takes what Kept returned in an earlier run. It leaves out what is
+	// too old at now, and returns an error about what is not plausible.
+	Restore(kept T, now time.Time) error
+}
+
 // A Document is the state of one part.
 type Document struct {
-	Name string // of its file
-	What string // for people, such as "alerts and silences"
-	When When
-	// Keep returns the content to write.
-	Keep func() ([]byte, error)
-	// Restore gets what Keep returned in an earlier run. If a part can't use it,
-	// it returns an error and begins without.
+	Name    string // of its file
+	What    string // for people, such as "alerts and silences"
+	When    When
+	Kept    func() any
 	Restore func(text []byte, now time.Time) error
 }
 
 // When says when a document is written. All documents are written at the end.
 type When uint8
 
+// How often documents are written.
 const (
-	AtEnd    When = iota // large, and soon out of date: written at the end alone
+	AtEnd    When = iota // much, and soon out of date
 	Hourly               // took hours to learn: written every ten minutes
 	Promptly             // must not be lost: written when it changes
 )
 
+// Of makes a document of a part. The part gets a whole value or none.
+func Of[T any](name, what string, when When, part Part[T]) Document {
+	restore := func(text []byte, now time.Time) error {
+		var kept T
+		if err := json.Unmarshal(text, &kept); err != nil {
+			return fmt.Errorf("it can't be read: %w", err)
+		}
+		return part.Restore(kept, now)
+	}
+	return Document{name, what, when, func() any { return part.Kept() }, restore}
+}
+
 const (
-	// every is the time between two writes of Hourly documents.
+	// every is how often what took hours is written.
 	every = 10 * time.Minute
-	// writePause is the least time between two writes of any kind.
-	writePause = time.Second
-	// maxSize bounds what is read of a file, in bytes.
+	// The pause after a write is that of a good one, or doubles with each failure.
+	writePause   = time.Second
+	longestPause = time.Minute
+	// maxSize is the largest file, in bytes.
 	maxSize = 64 << 20
+	// version is that of the files. Files of version 1 were written by each part
+	// in a form of its own, which had the state's fields beside its header.
+	version = 2
 )
+
+// A header is what all files have.
+type header struct {
+	Version int             `json:"version"`
+	Origin  string          `json:"origin"`
+	Source  string          `json:"source,omitzero"` // the origin, in some files of version 1
+	Written time.Time       `json:"written"`
+	State   json.RawMessage `json:"state"`
+}
 
 // A Keeper writes documents, in their order, to files of Dir.
 type Keeper struct {
-	Dir       string
+	Dir string
+	// Origin is "simulate:PROFILE", or anything else for the real machine. What
+	// is kept of one is not for another.
+	Origin    string
 	Documents []Document
-	// Hold calls a function while no prompt document changes, so that the written
-	// documents fit together.
+	// Hold calls a function while no prompt document changes, so that those
+	// written are of one moment.
 	Hold func(func())
 	Log  *slog.Logger
 	soon chan struct{}
+
+	mu    sync.Mutex
+	state State
+}
+
+// State says how the writing does.
+type State struct {
+	Written time.Time // last, without an error; zero: never
+	Err     error     // of the last try
+	Since   time.Time // when it began to fail
 }
 
 // New makes a Keeper whose fields the caller fills in.
 func New() *Keeper { return &Keeper{soon: make(chan struct{}, 1)} }
 
+// State returns how the writing does now.
+func (k *Keeper) State() State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.state
+}
+
 // Soon says that a prompt document has changed.
 func (k *Keeper) Soon() {
 	select {
 	case k.soon <- struct{}{}:
-	default: // a write is planned already
+	default: // it is known already
 	}
 }
 
-// Restore passes each file to its part. It logs files that can't be used.
-func (k *Keeper) Restore() {
-	for _, d := range k.Documents {
-		name := filepath.Join(k.Dir, d.Name)
-		text, err := read(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+// profile is the simulation of an origin; empty for the real machine.
+func profile(origin string) string {
+	name, _ := strings.CutPrefix(origin, "simulate:")
+	if name == origin {
+		return ""
+	}
+	return name
+}
+
+// file is where a document is. A simulation overwrites nothing that is known of
+// real devices.
+func (k *Keeper) file(d *Document) string {
+	name := d.Name + ".json"
+	if profile(k.Origin) != "" {
+		name = "simulated-" + name
+	}
+	return filepath.Join(k.Dir, name)
+}
+
+// Restore gives each document to its part. It logs what can't be used.
+func (k *Keeper) Restore(now time.Time) {
+	for i := range k.Documents {
+		d := &k.Documents[i]
+		name := k.file(d)
+		state, err := k.read(name)
 		if err == nil {
-			err = d.Restore(text, time.Now())
+			err = d.Restore(state, now)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "file", name, "err", err)
 		}
 	}
 }
 
-func read(name string) ([]byte, error) {
+// read returns the state that a file has.
+func (k *Keeper) read(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
-	if err == nil && len(text) > maxSize {
-		err = fmt.Errorf("longer than %d bytes", maxSize)
+	if err != nil {
+		return nil, err
 	}
-	return text, err
+	if len(text) > maxSize {
+		return nil, errLong
+	}
+	var h header
+	if err := json.Unmarshal(text, &h); err != nil {
+		return nil, fmt.Errorf("it can't be read: %w", err)
+	}
+	if of := cmp.Or(h.Origin, h.Source); of != "" && profile(of) != profile(k.Origin) {
+		return nil, fmt.Errorf("it is about %q, not %q", of, k.Origin)
+	}
+	switch {
+	case h.Version == version:
+		return h.State, nil
+	case h.Version < version && h.State == nil:
+		return text, nil
+	}
+	return nil, fmt.Errorf("it is of version %d, and this program reads %d", h.Version, version)
 }
 
-// Run writes documents until ctx ends. A slow disk delays no other part.
+var errLong = fmt.Errorf("longer than %d bytes", maxSize)
+
+// Run writes documents until ctx ends. A slow disk holds nobody up. A write that
+// failed is tried again.
 func (k *Keeper) Run(ctx context.Context) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
-	failing := false
+	owed, fails := Promptly, 0
 	for {
-		now := Promptly
+		if fails == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-k.soon:
+			case <-ticks.C:
+				owed = Hourly
+			}
+		}
+		if k.write(owed) == nil {
+			owed, fails = Promptly, 0
+		} else {
+			fails++
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.soon:
-		case <-ticks.C:
-			now = Hourly
-		}
-		err := k.write(now)
-		if err != nil && !failing {
-			k.Log.Warn("a restart would lose something", "err", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(writePause):
+		case <-time.After(min(writePause<<min(max(fails-1, 0), 10), longestPause)):
 		}
 	}
 }
@@ -131,33 +226,65 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) Close() error { return k.write(AtEnd) }
 
 // write writes the documents that are due: the prompt ones, and all that are
-// written at least as often as now says.
-func (k *Keeper) write(now When) error {
-	type text struct {
-		of   *Document
-		text []byte
-		err  error
-	}
-	var due []text
-	gather := func(is func(When) bool) {
+// written at least as often as due says. It tries all of them.
+func (k *Keeper) write(due When) error {
+	states := map[*Document]any{}
+	gather := func(from, to When) {
 		for i := range k.Documents {
-			if d := &k.Documents[i]; is(d.When) {
-				t, err := d.Keep()
-				due = append(due, text{d, t, err})
+			if d := &k.Documents[i]; from <= d.When && d.When <= to {
+				states[d] = d.Kept()
 			}
 		}
 	}
-	k.Hold(func() { gather(func(w When) bool { return w == Promptly }) })
-	gather(func(w When) bool { return w != Promptly && w >= now })
+	k.Hold(func() { gather(Promptly, Promptly) })
+	if due < Promptly {
+		gather(due, Hourly)
+	}
 	var errs []error
-	for _, t := range due {
-		err := t.err
-		if err == nil {
-			err = atomic.WriteFile(filepath.Join(k.Dir, t.of.Name), bytes.NewReader(t.text))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s can't be kept: %w", t.of.What, err))
+	for i := range k.Documents {
+		d := &k.Documents[i]
+		if state, is := states[d]; is {
+			if err := k.writeFile(k.file(d), state); err != nil {
+				errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))
+			}
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	k.note(err)
+	return err
+}
+
+func (k *Keeper) writeFile(name string, state any) error {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	text, err = json.Marshal(header{Version: version, Origin: k.Origin, Written: time.Now().UTC(), State: text})
+	if err != nil {
+		return err
+	}
+	if len(text) > maxSize {
+		return errLong
+	}
+	return atomic.WriteFile(name, bytes.NewReader(text))
+}
+
+// note keeps how a write went, and logs when writing begins to fail and when it
+// is well again.
+func (k *Keeper) note(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	failed := k.state.Err != nil
+	switch now := time.Now(); {
+	case err == nil:
+		k.state = State{Written: now}
+		if failed {
+			k.Log.Info("a restart loses nothing any more: the state is written again")
+		}
+	case failed:
+		k.state.Err = err
+	default:
+		k.state.Err, k.state.Since = err, now
+		k.Log.Warn("a restart would lose something", "err", err)
+	}
 }

@@ -15,29 +15,26 @@ import (
 type Notifier struct {
 	log     *slog.Logger
 	dial    func(Secret) sender
-	changed chan struct{} // has room for one
+	changed func()
 
 	mu      sync.Mutex
 	workers []*worker // in the order of the configuration
 	start   func(*worker)
 }
 
-// New returns a notifier that sends nothing before [Notifier.Run]. Its errors
-// are those of [Config.Check] and [Config.Resolve].
-func New(cfg Config, log *slog.Logger) (*Notifier, error) {
-	return build(cfg, couriers(newClient()), log)
+// New returns a notifier that sends nothing before [Notifier.Run]. It calls
+// changed, which must not wait for anybody, when [Notifier.Kept] has something
+// that its caller can't know of: a target took a message or did not, or a
+// configuration is in force. What is not kept soon after is sent again after a
+// crash. The errors are those of [Config.Check] and [Config.Resolve].
+func New(cfg Config, changed func(), log *slog.Logger) (*Notifier, error) {
+	return build(cfg, couriers(newClient()), changed, log)
 }
 
-func build(cfg Config, dial func(Secret) sender, log *slog.Logger) (*Notifier, error) {
-	n := &Notifier{log: log.With("part", "notify"), dial: dial, changed: make(chan struct{}, 1), start: func(*worker) {}}
+func build(cfg Config, dial func(Secret) sender, changed func(), log *slog.Logger) (*Notifier, error) {
+	n := &Notifier{log: log.With("part", "notify"), dial: dial, changed: changed, start: func(*worker) {}}
 	return n, n.Reload(cfg)
 }
-
-// Changed returns a channel that has a value when [Notifier.Keep] has news that
-// its caller can't know: a target took a message or did not, or a configuration
-// is in force. It is for one reader, and several changes may make one value. Call
-// Keep soon: after a crash before that, a message is sent again.
-func (n *Notifier) Changed() <-chan struct{} { return n.changed }
 
 // Reload puts another configuration in force, and reads the addresses again.
 // Targets keep what waits for them. What waits for a target that is gone is
@@ -67,7 +64,7 @@ func (n *Notifier) Reload(cfg Config) error {
 		}
 	}
 	n.workers = next
-	poke(n.changed)
+	n.changed()
 	return nil
 }
 

@@ -1,22 +1,17 @@
 package notify
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 )
 
-// kept is what waits over a restart. It has no addresses.
-type kept struct {
-	Version int          `json:"version"`
+// Kept is what waits, over a restart. It has no addresses.
+type Kept struct {
 	Targets []keptTarget `json:"targets"`
 }
 
-const (
-	keptVersion = 1
-	mostKept    = 4 << 20 // bytes
-)
+// mostKept is how many events are kept, of all targets together: some MiB.
+const mostKept = 3000
 
 type keptTarget struct {
 	Name string `json:"name"`
@@ -24,53 +19,36 @@ type keptTarget struct {
 	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
-// Keep returns what waits, for [Notifier.Restore]. It includes a message under
-// way, which may so be sent twice. It is at most 4 MiB; of more, it leaves out
-// what matters least, and the next message says how many events.
-func (n *Notifier) Keep() ([]byte, error) {
-	out := kept{Version: keptVersion, Targets: []keptTarget{}}
-	n.mu.Lock()
-	for _, w := range n.workers {
-		w.mu.Lock()
-		out.Targets = append(out.Targets, keptTarget{w.name, w.queue.clone(), w.state.FailingSince})
-		w.mu.Unlock()
-	}
-	n.mu.Unlock()
-	for most := mostPending; ; most /= 2 {
-		text, err := json.Marshal(out)
-		if err != nil || len(text) <= mostKept || most == 0 {
-			return text, err
-		}
-		left := 0
-		for i := range out.Targets {
-			q := &out.Targets[i].queue
-			left += q.trim(most / 2)
-			q.Known = q.Known[max(0, len(q.Known)-most):]
-		}
-		if left > 0 {
-			n.log.Warn("events are not kept over a restart: there are too many", "events", left)
-		}
-	}
-}
-
-// Restore puts what Keep returned before what waits. Call it before Run. It drops
-// what is for a target that the configuration does not have any more.
-func (n *Notifier) Restore(text []byte) error {
-	var in kept
-	if err := json.Unmarshal(text, &in); err != nil {
-		return fmt.Errorf("notify: what was kept can't be read: %w", err)
-	}
-	if in.Version != keptVersion {
-		n.log.Warn("kept events are of another version of gpuwhy and are not sent", "version", in.Version)
-		return nil
-	}
+// Kept returns what waits. It includes a message under way, which may so be sent
+// twice. Of too many events, it leaves out those that matter least, and the next
+// message says how many.
+func (n *Notifier) Kept() Kept {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := range in.Targets {
-		t := &in.Targets[i]
+	out, left := Kept{}, 0
+	for _, w := range n.workers {
+		w.mu.Lock()
+		t := keptTarget{w.name, w.queue.clone(), w.state.FailingSince}
+		w.mu.Unlock()
+		left += t.trim(mostKept / len(n.workers))
+		out.Targets = append(out.Targets, t)
+	}
+	if left > 0 {
+		n.log.Warn("events are not kept over a restart: there are too many", "events", left)
+	}
+	return out
+}
+
+// Restore puts what was kept before what waits. Call it before Run. It drops what
+// is for a target that the configuration does not have any more.
+func (n *Notifier) Restore(kept Kept, now time.Time) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range kept.Targets {
+		t := &kept.Targets[i]
 		j := slices.IndexFunc(n.workers, func(w *worker) bool { return w.name == t.Name })
 		if j >= 0 {
-			n.workers[j].restore(t, time.Now())
+			n.workers[j].restore(t, now)
 		} else if len(t.Pending) > 0 {
 			n.log.Warn("events are not sent: the target is not configured any more",
 				"target", cut(clean(t.Name), longestName), "events", len(t.Pending))

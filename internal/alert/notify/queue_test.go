@@ -39,10 +39,7 @@ func TestStormKeepsTheWorst(t *testing.T) {
 			}
 		}
 		r.tell(storm...)
-		text, err := r.Keep()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := kept(t, r)
 		for id, want := range map[string]bool{"c0": true, "w99": true, "early": true, "i100": false, "i600": false, "i601": true, "i999": true} {
 			if got := strings.Contains(string(text), `{"id":"`+id+`","news"`); got != want {
 				t.Errorf("%s waits: %v, want %v", id, got, want)
@@ -129,10 +126,7 @@ func TestReasonsAreApart(t *testing.T) {
 			r.tell(severe(fmt.Sprint(i), alert.Fired, alert.Info))
 		}
 		r.stop()
-		text, err := r.Keep()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := kept(t, r)
 		line.now(nil)
 		next := newRig(t, config("ops"), wires, text)
 		defer next.stop()
@@ -171,10 +165,7 @@ func TestTheEndIsTold(t *testing.T) {
 		r.tell(routed("waits", alert.Fired, alert.Critical, "loud"), routed("waits", alert.Over, alert.Info, "loud"))
 		time.Sleep(time.Minute)
 		r.stop()
-		text, err := r.Keep()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := kept(t, r)
 		c.Targets[1].Severity = alert.Critical
 		r = newRig(t, c, wires, text)
 		defer r.stop()
@@ -233,21 +224,18 @@ func TestChanged(t *testing.T) {
 		wires := map[Secret]*wire{urlOf("ops"): line}
 		r := newRig(t, config("ops"), wires, nil)
 		defer r.stop()
-		<-r.Changed() // the configuration
+		<-r.changed // the configuration
 		begun := time.Now()
 		r.tell(change("a", alert.Fired))
-		<-r.Changed()
+		<-r.changed
 		if s := r.Status()[0]; time.Since(begun) != 10*time.Second || s.Failed != 1 || s.Queued != 1 {
 			t.Errorf("after the first try: %+v", s)
 		}
-		<-r.Changed()
+		<-r.changed
 		if s := r.Status()[0]; time.Since(begun) > 12*time.Second || s.Sent != 1 || s.Queued != 0 {
 			t.Errorf("after the second try: %+v", s)
 		}
-		text, err := r.Keep()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := kept(t, r)
 		next := newRig(t, config("ops"), wires, text)
 		defer next.stop()
 		time.Sleep(time.Hour)

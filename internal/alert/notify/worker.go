@@ -35,8 +35,8 @@ type worker struct {
 	name    string
 	log     *slog.Logger
 	dial    func(Secret) sender
-	wake    chan struct{}   // there is something new to look at
-	changed chan<- struct{} // the notifier's
+	wake    chan struct{} // there is something new to look at
+	changed func()        // the notifier's
 
 	mu       sync.Mutex
 	set      settings
@@ -48,7 +48,7 @@ type worker struct {
 	stop     func() // ends run
 }
 
-func newWorker(s settings, dial func(Secret) sender, changed chan<- struct{}, log *slog.Logger) *worker {
+func newWorker(s settings, dial func(Secret) sender, changed func(), log *slog.Logger) *worker {
 	w := &worker{name: s.target.Name, dial: dial, wake: make(chan struct{}, 1), changed: changed, abort: func() {}, stop: func() {}}
 	w.log = log.With("target", w.name, "service", s.url.scheme())
 	w.put(s)
@@ -208,7 +208,7 @@ func (w *worker) deliver(ctx context.Context) {
 		return
 	}
 	w.landed(err, told, time.Now())
-	poke(w.changed)
+	w.changed()
 }
 
 // landed notes how a message went. It logs where the target begins to fail,

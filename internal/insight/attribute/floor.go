@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
 const (
@@ -105,13 +106,7 @@ func slow(d *gpu.Device) bool {
 // may be called by several goroutines.
 type Floors struct {
 	mu      sync.Mutex
-	devices map[deviceKey]*Floor
-}
-
-// What was learned of a simulation never serves a real device.
-type deviceKey struct {
-	node, uuid string
-	simulated  bool
+	devices map[keep.Device]*Floor
 }
 
 // Note learns from a snapshot, and returns a copy of it in which devices have
@@ -122,11 +117,11 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.devices == nil {
-		f.devices = map[deviceKey]*Floor{}
+		f.devices = map[keep.Device]*Floor{}
 	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
-		k := deviceKey{d.Node, d.UUID, d.Source == gpu.SourceSimulated}
+		k := keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
 		floor := f.devices[k]
 		if floor == nil {
 			floor = new(Floor)

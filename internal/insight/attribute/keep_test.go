@@ -1,6 +1,7 @@
 package attribute_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
 // atRest lets floors see a device draw so much, for half a minute after noon.
@@ -25,9 +27,14 @@ func floorOf(f *attribute.Floors, source string) gpu.Reading[gpu.Watts] {
 	return f.Note(&gpu.Snapshot{Devices: []gpu.Device{d}}).Devices[0].IdleFloor
 }
 
+// restore takes in what a file has.
+func restore(f *attribute.Floors, text []byte, now time.Time) error {
+	return keep.Of("floors", "floors", keep.Hourly, f).Restore(text, now)
+}
+
 func kept(t *testing.T, f *attribute.Floors) []byte {
 	t.Helper()
-	text, err := f.Keep()
+	text, err := json.Marshal(f.Kept())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,14 +44,14 @@ func kept(t *testing.T, f *attribute.Floors) []byte {
 func TestFloorsSurviveARestart(t *testing.T) {
 	var before, after, later attribute.Floors
 	atRest(&before, gpu.SourceNVML, 21)
-	if err := after.Restore(kept(t, &before), noon.Add(time.Hour)); err != nil {
+	if err := restore(&after, kept(t, &before), noon.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if got := floorOf(&after, gpu.SourceNVML); got != gpu.Of[gpu.Watts](21) {
 		t.Errorf("floor = %v", got)
 	}
 	// A run in which the device was not seen hands on what it was given.
-	if err := later.Restore(kept(t, &after), noon.Add(24*time.Hour)); err != nil {
+	if err := restore(&later, kept(t, &after), noon.Add(24*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	atRest(&later, gpu.SourceNVML, 19)
@@ -52,7 +59,7 @@ func TestFloorsSurviveARestart(t *testing.T) {
 		t.Errorf("a floor that was restored does not fall: %v", got)
 	}
 	atRest(&before, gpu.SourceNVML, 20)
-	if err := before.Restore([]byte(`{"version":1,"floors":[{"node":"desk","uuid":"GPU-1","watts":99,"seen":"2026-05-04T12:00:00Z"}]}`), noon); err != nil {
+	if err := restore(&before, []byte(`{"floors":[{"node":"desk","uuid":"GPU-1","watts":99,"seen":"2026-05-04T12:00:00Z"}]}`), noon); err != nil {
 		t.Fatal(err)
 	}
 	if got := floorOf(&before, gpu.SourceNVML); got == gpu.Of[gpu.Watts](99) {
@@ -66,7 +73,7 @@ func TestASimulationsFloorServesNoRealDevice(t *testing.T) {
 	if got := floorOf(&before, gpu.SourceNVML); got.Present() {
 		t.Errorf("in the same run: %v", got)
 	}
-	if err := after.Restore(kept(t, &before), noon); err != nil {
+	if err := restore(&after, kept(t, &before), noon); err != nil {
 		t.Fatal(err)
 	}
 	if card, simulated := floorOf(&after, gpu.SourceNVML), floorOf(&after, gpu.SourceSimulated); card.Present() || simulated != gpu.Of[gpu.Watts](14) {
@@ -76,7 +83,7 @@ func TestASimulationsFloorServesNoRealDevice(t *testing.T) {
 
 func TestDamagedFloors(t *testing.T) {
 	one := func(uuid, watts, seen string) string {
-		return fmt.Sprintf(`{"version":1,"floors":[{"node":"desk","uuid":%q,"watts":%s,"seen":%q},
+		return fmt.Sprintf(`{"floors":[{"node":"desk","uuid":%q,"watts":%s,"seen":%q},
 			{"node":"desk","uuid":"GPU-2","watts":20,"seen":"2026-05-04T11:00:00Z"}]}`, uuid, watts, seen)
 	}
 	const fresh = "2026-05-04T11:00:00Z"
@@ -84,21 +91,19 @@ func TestDamagedFloors(t *testing.T) {
 		text string
 		says string // of the error; empty: none
 	}{
-		"nothing":           {"", "not what was kept"},
-		"cut off":           {`{"version":1,"floors":[{"node":"de`, "not what was kept"},
-		"another form":      {`[]`, "not what was kept"},
-		"of another time":   {`{"version":2,"floors":[]}`, "version 2"},
-		"of no time":        {`{}`, "version 0"},
+		"nothing":           {"", "can't be read"},
+		"cut off":           {`{"floors":[{"node":"de`, "can't be read"},
+		"another form":      {`[]`, "can't be read"},
 		"below zero":        {one("GPU-1", "-3", fresh), "1 of 2"},
 		"more than can be":  {one("GPU-1", "1e300", fresh), "1 of 2"},
 		"no device":         {one("", "20", fresh), "1 of 2"},
 		"from the future":   {one("GPU-1", "20", "2027-05-04T11:00:00Z"), "1 of 2"},
 		"of a year ago":     {one("GPU-1", "20", "2025-05-04T11:00:00Z"), ""},
-		"more than is kept": {`{"version":1,"floors":[` + strings.Repeat(`{"node":"n","uuid":"g","watts":20,"seen":"2026-05-04T11:00:00Z"},`, 5000) + `{}]}`, "of 5001"},
+		"more than is kept": {`{"floors":[` + strings.Repeat(`{"node":"n","uuid":"g","watts":20,"seen":"2026-05-04T11:00:00Z"},`, 5000) + `{}]}`, "of 5001"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var f attribute.Floors
-			err := f.Restore([]byte(tt.text), noon)
+			err := restore(&f, []byte(tt.text), noon)
 			if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error: %v, want one that says %q", err, tt.says)
 			}

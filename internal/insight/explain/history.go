@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
 // forgetAfter is how long what was going on is remembered of a device that is
@@ -16,20 +17,16 @@ const forgetAfter = time.Hour
 // goroutines.
 type History struct {
 	mu      sync.Mutex
-	devices map[key]*remembered
+	devices map[keep.Device]*remembered
 	// absent are devices that are not in the snapshots now, with what was
 	// learned of them, in an earlier run or this one.
-	absent map[key]keptDevice
+	absent map[keep.Device]keptDevice
 	swept  time.Time // when absent devices were looked for last
 }
 
-// What was learned of a simulation never serves a real device.
-type key struct {
-	node, uuid string
-	simulated  bool
+func keyOf(d *gpu.Device) keep.Device {
+	return keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
 }
-
-func keyOf(d *gpu.Device) key { return key{d.Node, d.UUID, d.Source == gpu.SourceSimulated} }
 
 type remembered struct {
 	memory
@@ -38,7 +35,7 @@ type remembered struct {
 
 // NewHistory returns a history of nothing.
 func NewHistory() *History {
-	return &History{devices: map[key]*remembered{}, absent: map[key]keptDevice{}}
+	return &History{devices: map[keep.Device]*remembered{}, absent: map[keep.Device]keptDevice{}}
 }
 
 // Add learns from the next snapshot of a node, and answers for it.
@@ -71,7 +68,7 @@ func (h *History) forget(now time.Time) {
 	h.swept = now
 	for k, r := range h.devices {
 		if now.Sub(r.seen) > forgetAfter {
-			if delete(h.devices, k); len(h.absent) < maxKept {
+			if delete(h.devices, k); len(h.absent) < keep.MaxDevices {
 				h.absent[k] = r.keep(k)
 			}
 		}

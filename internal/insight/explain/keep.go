@@ -1,28 +1,22 @@
 package explain
 
 import (
-	"cmp"
-	"encoding/json"
-	"fmt"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
-// kept is what is remembered over a restart: what was learned of each device,
-// not what was going on.
-type kept struct {
-	Version int          `json:"version"`
+// Kept is what is kept over a restart: what was learned of each device, and not
+// what was going on.
+type Kept struct {
 	Devices []keptDevice `json:"devices"`
 }
 
-const keptVersion = 1
-
 // A keptDevice is what was learned of one device.
 type keptDevice struct {
-	Node      string         `json:"node"`
-	UUID      string         `json:"uuid"`
-	Simulated bool           `json:"simulated,omitzero"`
-	Seen      time.Time      `json:"seen"`
+	keep.Learned
 	Rest      *keptRest      `json:"rest,omitempty"`
 	Curve     *keptCurve     `json:"curve,omitempty"`
 	Cooldowns []keptCooldown `json:"cooldowns,omitempty"`
@@ -52,63 +46,30 @@ type keptFan struct {
 	Seconds    float64 `json:"seconds"` // that went into it
 }
 
-const (
-	// keptFor is how long what was learned is worth keeping of a device that
-	// is not seen any more.
-	keptFor = 90 * 24 * time.Hour
-	// maxKept bounds of how many devices something is kept: those seen last.
-	maxKept = 4096
-)
-
-// Keep returns what was learned as JSON, for Restore.
-func (h *History) Keep() ([]byte, error) {
+// Kept returns what was learned.
+func (h *History) Kept() Kept {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := kept{Version: keptVersion, Devices: make([]keptDevice, 0, len(h.devices)+len(h.absent))}
-	for _, d := range h.absent {
-		out.Devices = append(out.Devices, d)
-	}
+	all := slices.Collect(maps.Values(h.absent))
 	for k, r := range h.devices {
-		out.Devices = append(out.Devices, r.keep(k))
+		all = append(all, r.keep(k))
 	}
-	slices.SortFunc(out.Devices, func(a, b keptDevice) int {
-		return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
-	})
-	out.Devices = out.Devices[:min(len(out.Devices), maxKept)]
-	return json.Marshal(out)
+	return Kept{keep.Newest(all)}
 }
 
-// Restore takes in what Keep returned in an earlier run, before the first Add.
-// What is older than three months at now is left out, and what can't be right;
-// the error says so, beside which the rest is good.
-func (h *History) Restore(text []byte, now time.Time) error {
-	var in kept
-	if err := json.Unmarshal(text, &in); err != nil {
-		return fmt.Errorf("explain: not what was kept: %w", err)
-	}
-	if in.Version != keptVersion {
-		return fmt.Errorf("explain: kept in version %d, and %d is read", in.Version, keptVersion)
-	}
+// Restore takes what was learned in an earlier run, before the first Add.
+func (h *History) Restore(kept Kept, now time.Time) error {
+	fresh, err := keep.Fresh(kept.Devices, now, (*keptDevice).plausible)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	wrong := 0
-	for i := range in.Devices {
-		d := &in.Devices[i]
-		switch {
-		case i >= maxKept || d.Seen.After(now.Add(time.Hour)) || !d.right():
-			wrong++
-		case now.Sub(d.Seen) <= keptFor:
-			h.absent[key{d.Node, d.UUID, d.Simulated}] = *d
-		}
+	for _, d := range fresh {
+		h.absent[d.Device] = d
 	}
-	if wrong > 0 {
-		return fmt.Errorf("explain: of %d of %d devices, what was kept can't be right", wrong, len(in.Devices))
-	}
-	return nil
+	return err
 }
 
-func (r *remembered) keep(k key) keptDevice {
-	out := keptDevice{Node: k.node, UUID: k.uuid, Simulated: k.simulated, Seen: r.seen}
+func (r *remembered) keep(k keep.Device) keptDevice {
+	out := keptDevice{Learned: keep.Learned{Device: k, Seen: r.seen}}
 	if r.rest.known {
 		out.Rest = &keptRest{optional(r.rest.temp), optional(r.rest.fan), optional(r.rest.state)}
 	}
@@ -150,9 +111,9 @@ func (d *keptDevice) memory() memory {
 	return m
 }
 
-// right reports whether it is what this program could have kept.
-func (d *keptDevice) right() bool {
-	if d.UUID == "" || len(d.Cooldowns) > maxCooldowns || len(d.Fans) > maxFans {
+// plausible reports whether it is what this program could have kept.
+func (d *keptDevice) plausible() bool {
+	if len(d.Cooldowns) > maxCooldowns || len(d.Fans) > maxFans {
 		return false
 	}
 	if r := d.Rest; r != nil && !(within(value(r.Celsius), coldest, hottest) && within(value(r.Fan), 0, mostPercent) && within(value(r.State), 0, mostState)) {

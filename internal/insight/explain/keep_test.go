@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
 // A past is what a run of the program has learned.
@@ -19,20 +21,21 @@ type past struct {
 
 func newPast() past { return past{explain.NewHistory(), new(attribute.Floors)} }
 
+// restore takes in what a file has.
+func restore(h *explain.History, text string, now time.Time) error {
+	return keep.Of("baselines", "baselines", keep.Hourly, h).Restore([]byte(text), now)
+}
+
 // restarted is the next run's past, with what this one kept.
 func (p past) restarted(t *testing.T, now time.Time) past {
 	t.Helper()
 	next := newPast()
-	learned, err := p.history.Keep()
+	learned, err := json.Marshal(p.history.Kept())
 	if err == nil {
-		err = next.history.Restore(learned, now)
+		err = restore(next.history, string(learned), now)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	floors, err := p.floors.Keep()
 	if err == nil {
-		err = next.floors.Restore(floors, now)
+		err = next.floors.Restore(p.floors.Kept(), now)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -114,14 +117,13 @@ func TestDamagedPast(t *testing.T) {
 	device := func(uuid, seen, rest string) string {
 		return fmt.Sprintf(`{"node":"desk","uuid":%q,"seen":%q%s}`, uuid, seen, rest)
 	}
-	all := func(devices ...string) string { return `{"version":1,"devices":[` + strings.Join(devices, ",") + `]}` }
+	all := func(devices ...string) string { return `{"devices":[` + strings.Join(devices, ",") + `]}` }
 	const fresh = "2026-03-14T14:00:00Z"
 	good := device("GPU-9", fresh, `,"cooldowns":[{"from_celsius":70,"seconds":60}]`)
 	for name, tt := range map[string]struct{ text, says string }{
-		"nothing":               {"", "not what was kept"},
-		"cut off":               {all(good)[:60], "not what was kept"},
-		"another form":          {`"hello"`, "not what was kept"},
-		"of another version":    {`{"version":7}`, "version 7"},
+		"nothing":               {"", "can't be read"},
+		"cut off":               {all(good)[:60], "can't be read"},
+		"another form":          {`"hello"`, "can't be read"},
 		"no device":             {all(device("", fresh, ""), good), "of 1 of 2"},
 		"of the future":         {all(device("GPU-0", "2036-01-01T00:00:00Z", ""), good), "of 1 of 2"},
 		"a rest that can't be":  {all(device("GPU-0", fresh, `,"rest":{"celsius":9000}`), good), "of 1 of 2"},
@@ -136,18 +138,18 @@ func TestDamagedPast(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := explain.NewHistory()
-			err := h.Restore([]byte(tt.text), start)
+			err := restore(h, tt.text, start)
 			if (err != nil) != (tt.says != "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("error: %v, want one that says %q", err, tt.says)
 			}
-			text, err := h.Keep()
+			text, err := json.Marshal(h.Kept())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(string(text), "GPU-0") {
 				t.Errorf("it was believed: %s", text)
 			}
-			if strings.Contains(tt.text, `"GPU-9"`) && tt.says != "not what was kept" && !strings.Contains(string(text), "GPU-9") {
+			if strings.Contains(tt.text, `"GPU-9"`) && tt.says != "can't be read" && !strings.Contains(string(text), "GPU-9") {
 				t.Errorf("what is good beside it is lost: %s", text)
 			}
 			playOn(t, h, new(attribute.Floors), start, during(time.Minute, made(working(98, python)))) // goes on
@@ -160,24 +162,24 @@ func TestDamagedPast(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	p := newPast()
 	p.history.Add(&gpu.Snapshot{Time: start, Devices: []gpu.Device{made()}})
-	text, err := p.history.Keep()
+	text, err := json.Marshal(p.history.Kept())
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	f.Add([]byte(`{"version":1,"devices":[{"node":"desk","uuid":"GPU-0","seen":"2026-03-14T14:00:00Z","rest":{"celsius":30},"cooldowns":[{"from_celsius":70,"seconds":60}],"fans":[{"rpm_per_percent":30,"seconds":100}]}]}`))
+	f.Add([]byte(`{"devices":[{"node":"desk","uuid":"GPU-0","seen":"2026-03-14T14:00:00Z","rest":{"celsius":30},"cooldowns":[{"from_celsius":70,"seconds":60}],"fans":[{"rpm_per_percent":30,"seconds":100}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h := explain.NewHistory()
-		_ = h.Restore(text, start) // beside an error the rest is good
-		once, err := h.Keep()
+		_ = restore(h, string(text), start) // beside an error the rest is good
+		once, err := json.Marshal(h.Kept())
 		if err != nil {
 			t.Fatal(err)
 		}
 		again := explain.NewHistory()
-		if err := again.Restore(once, start); err != nil {
+		if err := restore(again, string(once), start); err != nil {
 			t.Errorf("what was kept is refused: %v", err)
 		}
-		if twice, err := again.Keep(); err != nil || string(twice) != string(once) {
+		if twice, err := json.Marshal(again.Kept()); err != nil || string(twice) != string(once) {
 			t.Errorf("kept %s, then %s: %v", once, twice, err)
 		}
 		playOn(t, h, new(attribute.Floors), start, during(15*time.Second, made()), during(15*time.Second, made(working(98, python))))

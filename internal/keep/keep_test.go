@@ -1,0 +1,140 @@
+package keep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type state struct {
+	Count int `json:"count"`
+}
+
+// A counter is a part.
+type counter struct {
+	state
+	err error
+}
+
+func (c *counter) Kept() state { return c.state }
+
+func (c *counter) Restore(kept state, _ time.Time) error {
+	c.state = kept
+	return c.err
+}
+
+func newKeeper(dir, origin string, log *bytes.Buffer, c *counter) *Keeper {
+	k := New()
+	k.Dir, k.Origin, k.Hold, k.Log = dir, origin, func(f func()) { f() }, slog.New(slog.NewTextHandler(log, nil))
+	k.Documents = []Document{Of("count", "the count", Promptly, c)}
+	return k
+}
+
+func TestWhatIsWrittenIsRestored(t *testing.T) {
+	for _, tt := range []struct {
+		name, before, after string
+		want                int
+		says                string
+	}{
+		{"the same", "auto", "auto", 7, ""},
+		{"another source of the machine", "auto", "nvml", 7, ""},
+		{"the same simulation", "simulate:a", "simulate:a", 7, ""},
+		{"another simulation", "simulate:a", "simulate:b", 0, "it is about"},
+		{"a simulation after the machine", "auto", "simulate:a", 0, ""}, // it has another file
+		{"the machine after a simulation", "simulate:a", "auto", 0, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, log := t.TempDir(), new(bytes.Buffer)
+			if err := newKeeper(dir, tt.before, log, &counter{state: state{7}}).Close(); err != nil {
+				t.Fatal(err)
+			}
+			var after counter
+			newKeeper(dir, tt.after, log, &after).Restore(time.Now())
+			if after.Count != tt.want {
+				t.Errorf("restored %d, want %d", after.Count, tt.want)
+			}
+			if (log.Len() > 0) != (tt.says != "") || !strings.Contains(log.String(), tt.says) {
+				t.Errorf("the log says %q", log)
+			}
+		})
+	}
+}
+
+func TestFilesThatCanNotBeUsed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want int
+		says string
+	}{
+		"empty":                       {"", 0, "can't be read"},
+		"cut off":                     {`{"version":2,"origin":"auto","state":{"cou`, 0, "can't be read"},
+		"another form":                {`[1]`, 0, "can't be read"},
+		"a state of another form":     {`{"version":2,"state":{"count":"many"}}`, 0, "can't be read"},
+		"of a later version":          {`{"version":3,"state":{"count":7}}`, 0, "version 3"},
+		"no state":                    {`{"version":2}`, 0, "can't be read"},
+		"of an earlier version":       {`{"version":1,"count":7}`, 7, ""},
+		"of one without its version":  {`{"origin":"auto","count":7}`, 7, ""},
+		"of an earlier version's sim": {`{"version":1,"source":"simulate:a","count":7}`, 0, "it is about"},
+	} {
+		dir, log := t.TempDir(), new(bytes.Buffer)
+		if err := os.WriteFile(filepath.Join(dir, "count.json"), []byte(tt.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var c counter
+		newKeeper(dir, "auto", log, &c).Restore(time.Now())
+		if c.Count != tt.want || (log.Len() > 0) != (tt.says != "") || !strings.Contains(log.String(), tt.says) {
+			t.Errorf("%s: restored %d, the log says %q", name, c.Count, log)
+		}
+	}
+	log := new(bytes.Buffer)
+	k := newKeeper(t.TempDir(), "auto", log, &counter{err: errors.New("negative")})
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if k.Restore(time.Now()); !strings.Contains(log.String(), "negative") {
+		t.Errorf("what the part says is not in the log: %q", log)
+	}
+}
+
+// A write that fails is tried again until it succeeds, ever more slowly, and is
+// logged twice: at the beginning and at the end.
+func TestAFailedWriteIsTriedAgain(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		dir, log := filepath.Join(root, "later"), new(bytes.Buffer)
+		k := newKeeper(dir, "auto", log, &counter{state: state{7}})
+		tries := 0
+		k.Hold = func(f func()) { tries++; f() }
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.Run(ctx); close(ended) }()
+		begun := time.Now()
+		k.Soon()
+		time.Sleep(time.Hour)
+		if s := k.State(); s.Err == nil || !s.Since.Equal(begun) {
+			t.Errorf("while it fails: %+v", s)
+		}
+		if tries < 60 || tries > 70 {
+			t.Errorf("%d tries in an hour", tries)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(longestPause)
+		if s := k.State(); s.Err != nil || s.Written.Before(begun.Add(time.Hour)) || !s.Since.IsZero() {
+			t.Errorf("afterwards: %+v", s)
+		}
+		stop()
+		<-ended
+		if got := strings.Count(log.String(), "\n"); got != 2 || !strings.Contains(log.String(), "written again") {
+			t.Errorf("the log says %s", log)
+		}
+	})
+}

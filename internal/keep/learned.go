@@ -1,0 +1,62 @@
+package keep
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Device names a device. What was learned of a simulation never serves a real
+// device.
+type Device struct {
+	Node      string `json:"node"`
+	UUID      string `json:"uuid"`
+	Simulated bool   `json:"simulated,omitzero"`
+}
+
+// Learned says of which device something was learned. What was learned embeds it.
+type Learned struct {
+	Device
+	Seen time.Time `json:"seen"` // the newest reading
+}
+
+func (l Learned) learned() Learned { return l }
+
+type learned interface{ learned() Learned }
+
+const (
+	// learnedFor is how long something is kept of a device that is not seen any
+	// more.
+	learnedFor = 90 * 24 * time.Hour
+	// MaxDevices is of how many devices something is kept: those seen last.
+	MaxDevices = 4096
+)
+
+// Newest returns what is worth keeping, the device that was seen last first.
+func Newest[T learned](all []T) []T {
+	slices.SortFunc(all, func(a, b T) int {
+		x, y := a.learned(), b.learned()
+		return cmp.Or(y.Seen.Compare(x.Seen), cmp.Compare(x.Node, y.Node), cmp.Compare(x.UUID, y.UUID))
+	})
+	return all[:min(len(all), MaxDevices)]
+}
+
+// Fresh returns what was kept, without what is older than three months and what
+// is not plausible. The error says how much was not.
+func Fresh[T learned](kept []T, now time.Time, plausible func(*T) bool) (fresh []T, err error) {
+	wrong := 0
+	for i := range kept {
+		of := kept[i].learned()
+		switch {
+		case i >= MaxDevices || of.UUID == "" || of.Seen.After(now.Add(time.Hour)) || !plausible(&kept[i]):
+			wrong++
+		case now.Sub(of.Seen) <= learnedFor:
+			fresh = append(fresh, kept[i])
+		}
+	}
+	if wrong > 0 {
+		err = fmt.Errorf("of %d of %d devices, what was kept can't be right", wrong, len(kept))
+	}
+	return fresh, err
+}
