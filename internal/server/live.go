@@ -31,19 +31,47 @@ func (s *Server) ofNode(routes http.Handler) handler {
 		if nodeOf(r) != "" || ofAll(path) {
 			return s.notFound(w, r)
 		}
-		f := s.cfg.Newest()
-		if f == nil {
-			return s.readable(f)
+		r, err := s.about(r, name)
+		if err != nil {
+			return err
 		}
-		if _, ok := f.Node(name); !ok {
-			return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/gpu/summary says what there is")
-		}
-		r = r.WithContext(context.WithValue(r.Context(), nodeKey{}, name))
 		u := *r.URL
 		u.Path, u.RawPath = s.cfg.BasePath+path, ""
 		r.URL = &u
 		routes.ServeHTTP(w, r)
 		return nil
+	}
+}
+
+// about returns the request as one about a node alone, if there is such a node.
+func (s *Server) about(r *http.Request, name string) (*http.Request, error) {
+	f := s.cfg.Newest()
+	if f == nil {
+		return nil, s.readable(f)
+	}
+	if _, ok := f.Node(name); !ok {
+		return nil, noNode(name)
+	}
+	return r.WithContext(context.WithValue(r.Context(), nodeKey{}, name)), nil
+}
+
+func noNode(name string) error {
+	return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/v1/gpu/nodes lists those with a GPU")
+}
+
+// narrowed answers about the node that the query names, or about all.
+func (s *Server) narrowed(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		query, err := parseQuery(r)
+		if err != nil {
+			return err
+		}
+		if name := query.Get("node"); name != "" {
+			if r, err = s.about(r, name); err != nil {
+				return err
+			}
+		}
+		return h(w, r)
 	}
 }
 

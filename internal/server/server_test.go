@@ -823,6 +823,10 @@ func TestSeveralNodes(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", path, w.Code, want, w.Body)
 		}
 	}
+	if one := decode[contract.Update](t, get(h, "/api/gpu/metrics?node=workstation")); len(one.GPUs) != 1 || one.Node != "workstation" {
+		t.Errorf("?node= has %d GPUs of %q", len(one.GPUs), one.Node)
+	}
+	isProblem(t, get(h, "/api/gpu/metrics?node=other"), http.StatusNotFound)
 	own := decode[map[string]any](t, get(h, "/node/workstation/api/gpu/summary"))
 	if own["node"] != "workstation" || own["gpu_count"] != 1.0 {
 		t.Errorf("a node's summary: %v", own)
