@@ -109,6 +109,7 @@ type message struct {
 	// node is empty if the message has its bytes above. Otherwise the message gets
 	// the newest frame of that node when it is sent, with the id of the request.
 	node string
+	by   *filter // in force when the viewer asked
 	id   json.RawMessage
 }
 

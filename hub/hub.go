@@ -17,6 +17,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,12 @@ type entry struct {
 	frame  *frame // of moment, or of the last one that could be encoded; nil if none could
 }
 
+// failing reports whether the node's newest Moment could not be encoded, whole or
+// for a filter.
+func (e entry) failing() bool {
+	return e.frame == nil || e.frame.moment != e.moment || e.frame.failed.Load()
+}
+
 // of returns the frame of a node, nil where there is none.
 func (s *state) of(node string) *frame {
 	for i := range s.entries {
@@ -182,11 +189,9 @@ func (h *Hub) Publish(m *insight.Moment) {
 	if h.cfg.Several {
 		next.fleet = old.fleet.With(m)
 	}
-	f := h.newFrame(m)
+	f, well := h.newFrame(m), false
 	if _, err := f.whole(auth.Everything); err == nil {
-		if e.frame == nil || !e.frame.failed.Load() {
-			h.encoding.end()
-		}
+		well = e.frame == nil || !e.frame.failed.Load() // a filter may fail later
 		next.number++
 		f.number, e.frame = next.number, f
 	}
@@ -197,6 +202,9 @@ func (h *Hub) Publish(m *insight.Moment) {
 		}
 	}
 	next.entries = append(next.entries, e)
+	if well && !slices.ContainsFunc(next.entries, entry.failing) {
+		h.encoding.end()
+	}
 	h.now.Store(next)
 	h.mu.Lock()
 	delete(h.held, node)
@@ -322,8 +330,10 @@ func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) 
 		}
 		encoded := []byte("null")
 		if nodes := f.Nodes(); len(nodes) > 0 && (!h.cfg.Several || only != "") {
-			if data := h.Update(nodes[0].Node, to); data != nil {
-				encoded = data
+			if frame := s.of(nodes[0].Node); frame != nil {
+				if p, err := frame.whole(to); err == nil {
+					encoded = p.data()
+				}
 			}
 		}
 		data, err := h.greetings.encoded(h.cfg.Status(f, encoded))

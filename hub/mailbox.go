@@ -23,7 +23,8 @@ type mailbox struct {
 	closed  bool
 
 	// Only the caller of next uses these:
-	greets *state // the state in the viewer's first message
+	greets *state // the state in the viewer's first message, until that is made
+	begun  uint64 // number of the newest frame when the viewer came
 	seen   uint64 // number of the last frame that it got, or did not want
 }
 
@@ -36,7 +37,7 @@ func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.greets = now
+	m.greets, m.begun = now, now.number
 	if !m.several() {
 		m.seen = now.number
 	}
@@ -117,14 +118,14 @@ func (m *mailbox) close() {
 func (m *mailbox) next(now *state) (message, bool) {
 	msg, by, ok := m.pop()
 	if ok {
-		return m.resolve(msg, by), true
+		return m.resolve(msg), true
 	}
 	for by != nil {
 		f := now.after(m.seen)
 		if f == nil {
 			break
 		}
-		missed := f.number - max(m.seen, min(m.greets.number, f.number-1)) - 1
+		missed := f.number - max(m.seen, min(m.begun, f.number-1)) - 1
 		m.seen = f.number
 		if !m.wants(f, by) {
 			continue
@@ -148,14 +149,14 @@ func (m *mailbox) wants(f *frame, by *filter) bool {
 
 // resolve puts the newest frame of the node into a reply to request_gpu_update. A
 // reply that waits holds no frame.
-func (m *mailbox) resolve(msg message, by *filter) message {
+func (m *mailbox) resolve(msg message) message {
 	if msg.node == "" {
 		return msg
 	}
 	no := refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log")
 	answer := newPacket(eventError, no.data(msg.id)).reply(eventError, msg.id)
 	if f := m.hub.latest(msg.node); f != nil {
-		if p, err := f.packet(m.to, by); err == nil {
+		if p, err := f.packet(m.to, msg.by); err == nil {
 			answer = p.reply(eventUpdate, msg.id)
 		}
 	}

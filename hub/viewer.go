@@ -134,6 +134,7 @@ func (v *viewer) write() {
 	// An error here says that the client did not answer, or had left.
 	defer func() { _ = v.conn.Close(v.bye.code, v.bye.reason) }()
 	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to, v.mail.only)
+	v.mail.greets = nil // or the viewer would hold all that was new when it came
 	if err != nil {
 		v.end(goodbyeFailed)
 		return
@@ -293,7 +294,8 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	case no != nil:
 		v.refuse(no, req.id)
 	case req.event == eventRequest:
-		v.hub.gone.Go(func() { v.refresh(req.id) })
+		by := v.mail.inForce()
+		v.hub.gone.Go(func() { v.refresh(req.id, by) })
 	default:
 		v.mail.subscribe(req.filter, newPacket(eventSubscribed, req.filter.terms).reply(eventSubscribed, req.id))
 	}
@@ -317,8 +319,7 @@ func (v *viewer) accepts(req *request) *refusal {
 
 // refresh answers request_gpu_update from readings that begin now. Viewers with the
 // same filter share one encoding.
-func (v *viewer) refresh(id json.RawMessage) {
-	by := v.mail.inForce()
+func (v *viewer) refresh(id json.RawMessage, by *filter) {
 	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool {
 		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))
 	})
@@ -339,6 +340,6 @@ func (v *viewer) refresh(id json.RawMessage) {
 		if i == len(nodes)-1 {
 			kind = kindReply
 		}
-		v.mail.reply(message{node: node, id: id, kind: kind})
+		v.mail.reply(message{node: node, by: by, id: id, kind: kind})
 	}
 }

@@ -21,7 +21,7 @@ let asking;
  * @param {import("./message.js").Status} status
  */
 export function expectNodes({ nodes }) {
-  isFleet = (nodes ?? []).length > 1;
+  isFleet = nodes != null;
   newest.clear();
   whole = null;
 }

@@ -22,9 +22,10 @@ type ServiceConfig struct {
 	// Newest returns the newest Moments; nil before the first.
 	Newest func() *insight.Fleet
 	// Announce takes the changes, the alerts that stand after them, and the newest
-	// Moments. It is called for one announcement at a time and must not wait for
-	// anybody.
-	Announce func(changes []Change, standing []Alert, now *insight.Fleet)
+	// Moments. Alerts of another node than node are as they were before; an empty
+	// node stands for all. It is called for one announcement at a time and must not
+	// wait for anybody.
+	Announce func(node string, changes []Change, standing []Alert, now *insight.Fleet)
 	// Changed is called after a change that a restart must not lose. It must not
 	// wait for anybody.
 	Changed func()
@@ -47,12 +48,12 @@ func (s *Service) Hold(f func()) {
 // Observe looks at one Moment and announces what is new. It hides
 // [Engine.Observe].
 func (s *Service) Observe(m *insight.Moment) {
-	s.Hold(func() { s.announce(s.Engine.Observe(m)) })
+	s.Hold(func() { s.announce(m.Snapshot.Node, s.Engine.Observe(m)) })
 }
 
 // announce is called while order is held.
-func (s *Service) announce(changes []Change) {
-	s.cfg.Announce(changes, s.Standing(), s.cfg.Newest())
+func (s *Service) announce(node string, changes []Change) {
+	s.cfg.Announce(node, changes, s.Standing(), s.cfg.Newest())
 	if len(changes) > 0 {
 		s.cfg.Changed()
 	}
@@ -66,7 +67,7 @@ func (s *Service) act(what func(now time.Time) ([]Change, error)) error {
 	if err != nil {
 		return err
 	}
-	s.announce(changes)
+	s.announce("", changes)
 	s.cfg.Changed() // a silence of nothing that fires is a change as well
 	return nil
 }

@@ -302,7 +302,7 @@ func (s *Schemas) fields(t reflect.Type, into *Schema) {
 			continue
 		}
 		*into.Properties.at(name) = s.field(t, f, name)
-		if options != "omitempty" {
+		if options != "omitempty" && options != "omitzero" {
 			into.Required = append(into.Required, name)
 		}
 	}

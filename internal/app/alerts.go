@@ -70,8 +70,9 @@ func (a *App) alertThreshold() gpu.Percent {
 }
 
 // announceAlerts sends the changes to viewers and to targets. The hub keeps the
-// standing alerts for viewers that connect later.
-func (a *App) announceAlerts(changes []alert.Change, standing []alert.Alert, now *insight.Fleet) {
+// standing alerts for viewers that connect later. An alert of another node is not
+// encoded again.
+func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert, now *insight.Fleet) {
 	a.notifier.Notify(changes, func(of *alert.Alert) string {
 		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
 			return p.Why.Sentence
@@ -84,9 +85,21 @@ func (a *App) announceAlerts(changes []alert.Change, standing []alert.Alert, now
 			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, now)
 		}
 	}
+	known := make(map[string]hub.Event, len(standing))
 	for i := range standing {
-		stand = a.appendEvent(stand, contract.StandingNameOf(&standing[i]), &standing[i], now)
+		of := &standing[i]
+		e, ok := a.standing[of.ID]
+		if !ok || node == "" || of.Device.Node == node {
+			if made := a.appendEvent(nil, contract.StandingNameOf(of), of, now); len(made) == 1 {
+				e, ok = made[0], true
+			}
+		}
+		if ok {
+			known[of.ID] = e
+			stand = append(stand, e)
+		}
 	}
+	a.standing = known
 	a.Hub.Announce(news, stand)
 }
 

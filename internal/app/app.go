@@ -72,6 +72,7 @@ type App struct {
 	started  time.Time
 	notifier *notify.Notifier
 	keeper   *keep.Keeper
+	standing map[string]hub.Event // by alert ID; announceAlerts alone uses it
 	server   *http.Server
 
 	encoders chan struct{} // has one value for each encoding that runs

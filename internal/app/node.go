@@ -91,6 +91,8 @@ func (r *Reader) Next(ctx context.Context) (*insight.Fleet, error) {
 		select {
 		case m := <-n.read:
 			r.fleet = r.fleet.With(m)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		case err := <-r.ended:
 			r.ended <- err
 			if err == nil {
@@ -117,10 +119,12 @@ func ReadOnce(ctx context.Context, inputs []*Inputs, deadline time.Duration, log
 	r := NewReader(ctx, inputs, time.Hour, deadline, log)
 	f, err := r.Next(ctx)
 	if err == nil {
-		for i, m := range f.Moments() {
-			s := *m.Snapshot
-			r.nodes[i].settle(ctx, &s)
-			f = f.With(insight.Of(&s))
+		for _, n := range r.nodes {
+			if m, ok := f.Node(n.Node); ok {
+				s := *m.Snapshot
+				n.settle(ctx, &s)
+				f = f.With(insight.Of(&s))
+			}
 		}
 	}
 	return f, errors.Join(err, r.Close())

@@ -306,7 +306,7 @@ type GPUStatus struct {
 	AlertThreshold float64         `json:"alert_threshold_percent"`  // utilization above which high_gpu_usage_alert fires
 	Node           string          `json:"node"`                     // name of the machine; of the monitor, where there are several
 	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading, and where nodes is there
-	Nodes          []NodeState     `json:"nodes,omitempty"`          // the nodes, where there are several; each sends its snapshots by itself
+	Nodes          []NodeState     `json:"nodes,omitzero"`           // the nodes, where there are several; each sends its snapshots by itself
 }
 
 // NodeState is how one node of several does.
@@ -333,6 +333,7 @@ func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GP
 	}
 	switch {
 	case m.Several:
+		out.Nodes = []NodeState{}
 		for _, s := range f.Nodes() {
 			age := inSeconds(max(0, now.Sub(s.Time)))
 			out.Nodes = append(out.Nodes, NodeState{s.Node, string(s.Status()), age, len(s.Devices), s.Source})
