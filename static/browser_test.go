@@ -129,7 +129,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	var b bytes.Buffer
 	in := views.Input{
 		Nodes: s.fleet().Nodes(), Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
-		Interval: s.interval, AlertThreshold: 50, BasePath: base,
+		Interval: s.interval, AlertThreshold: 50, BasePath: base, Health: base + "api/health",
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
 	answer := explained(s.snapshot)

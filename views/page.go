@@ -25,6 +25,7 @@ type Input struct {
 	Interval       time.Duration            // between two readings
 	AlertThreshold gpu.Percent              // the utilization above which alerts fire
 	BasePath       string                   // where the page is served; begins and ends with "/"
+	Health         string                   // the address of the health of the program, which is not about a node
 	Asset          func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
@@ -60,7 +61,7 @@ func (in *Input) devices() []*gpu.Device {
 type site struct {
 	Title                 string // of the browser's tab
 	Version, Node, Source string
-	BasePath              string
+	BasePath, Health      string
 	Interval              string // seconds
 	Simulated             bool
 	asset                 func(string) string
@@ -68,7 +69,7 @@ type site struct {
 
 func newSite(in *Input) site {
 	out := site{
-		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath,
+		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath, Health: in.Health,
 		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64), asset: in.Asset,
 	}
 	if len(in.Nodes) > 0 {

@@ -37,7 +37,7 @@ func machine(name string) *gpu.Snapshot { return fixture.Named(name, noon).Snaps
 func input(s *gpu.Snapshot, why string) Input {
 	return Input{
 		Nodes: nodesOf(s), Why: why, Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second,
-		AlertThreshold: 50, BasePath: "/", Asset: asset, Now: noon,
+		AlertThreshold: 50, BasePath: "/", Health: "/api/health", Asset: asset, Now: noon,
 	}
 }
 

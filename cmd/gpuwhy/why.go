@@ -254,6 +254,9 @@ func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 			}
 		}
 	}
+	if _, err := strconv.Atoi(c.GPU); answer == nil && m.Several && err == nil {
+		return said{}, &gpu.Advice{What: "there are several nodes, and GPU " + c.GPU + " may be one of each", Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
+	}
 	if answer == nil {
 		return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
 	}

@@ -213,6 +213,10 @@ func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	if r := command(t, env, "why", "3"); r.code != exitError || !strings.Contains(r.stderr, `there is no GPU "3"`) {
 		t.Errorf("of a GPU that is not there: exit status %d: %s", r.code, r.stderr)
 	}
+	several := []string{"GPUWHY_SOURCE=simulate:fleet:16", "GPUWHY_LISTEN=" + silent(t)}
+	if r := command(t, several, "why", "0"); r.code != exitError || !strings.Contains(r.stderr, "name the GPU by its UUID") {
+		t.Errorf("of an index with several nodes: exit status %d: %s", r.code, r.stderr)
+	}
 	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + silent(t)}, "why")
 	if r.code != exitError || !strings.Contains(r.stderr, "No GPU can be read") || !strings.Contains(r.stdout, "what helps:") {
 		t.Errorf("without a driver: exit status %d: %s\n%s", r.code, r.stderr, r.stdout)

@@ -47,14 +47,17 @@ func NewContext(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// FromContext returns the principal that the context carries, or the zero value.
-func FromContext(ctx context.Context) Principal {
+// FromContext returns the principal that the context carries, if it carries one.
+func FromContext(ctx context.Context) (Principal, bool) {
 	if p, ok := ctx.Value(principalKey{}).(*Principal); ok {
-		return *p
+		return *p, true
 	}
-	return Principal{}
+	return Principal{}, false
 }
 
 // FromRequest returns the principal of a request that package server has accepted,
 // such as one that upgrades to a WebSocket.
-func FromRequest(r *http.Request) Principal { return FromContext(r.Context()) }
+func FromRequest(r *http.Request) Principal {
+	p, _ := FromContext(r.Context())
+	return p
+}

@@ -17,8 +17,8 @@ func identify(ctx context.Context) context.Context {
 // needs lets through only principals that have the access.
 func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		p := auth.FromRequest(r)
-		if p == (auth.Principal{}) {
+		p, ok := auth.FromContext(r.Context())
+		if !ok {
 			r = r.WithContext(identify(r.Context()))
 			p = auth.FromRequest(r)
 		}

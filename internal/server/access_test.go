@@ -34,9 +34,9 @@ func TestAccessIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for access, want := range map[auth.Access]int{-1: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
+	for access, want := range map[auth.Access]int{-1: 403, 0: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
-		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Name: "ann", Access: access}))
+		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access}))
 		w := httptest.NewRecorder()
 		s.needs(auth.Operate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { send(w, r, []byte("done")) })).ServeHTTP(w, r)
 		if w.Code != want || strings.Contains(w.Body.String(), "done") != (want == 200) {

@@ -126,8 +126,8 @@ func current(build func(*http.Request) any) handler {
 }
 
 func (s *Server) alerts(r *http.Request) any {
-	a := s.cfg.Alerts
-	return contract.NewAlerts(s.cfg.Monitor, s.fleet(r), ofNode(r, a.Standing()), ofNode(r, a.Past()), a.Silences())
+	a, f := s.cfg.Alerts, s.fleet(r)
+	return contract.NewAlerts(s.monitor(f), f, ofNode(r, a.Standing()), ofNode(r, a.Past()), a.Silences())
 }
 
 // alertsPage answers with the page of alerts. The query's from is how many of the
@@ -190,6 +190,9 @@ func (s *Server) changed(a alert.Alert, err error) (any, error) {
 }
 
 func (s *Server) silence(r *http.Request, ask contract.SilenceRequest) (any, error) {
+	if name := nodeOf(r); name != "" && ask.Node == "" {
+		ask.Node = alert.Literally(name)
+	}
 	return s.makeSilence(r, alert.Silence{Rule: ask.Rule, Node: ask.Node, GPU: ask.GPUUUID, Comment: ask.Comment}, ask.Duration)
 }
 

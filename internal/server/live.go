@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,14 @@ type nodeKey struct{}
 func nodeOf(r *http.Request) string {
 	name, _ := r.Context().Value(nodeKey{}).(string)
 	return name
+}
+
+// base is where the pages begin that are about what the request is about.
+func (s *Server) base(r *http.Request) string {
+	if name := nodeOf(r); name != "" {
+		return s.cfg.BasePath + "/node/" + url.PathEscape(name)
+	}
+	return s.cfg.BasePath
 }
 
 // ofNode answers below /node/{node} about that node alone, with the handlers that
@@ -49,7 +58,8 @@ func (s *Server) about(r *http.Request, name string) (*http.Request, error) {
 	if f == nil {
 		return nil, s.readable(f)
 	}
-	if _, ok := f.Node(name); !ok {
+	already := nodeOf(r)
+	if _, ok := f.Node(name); !ok || already != "" && already != name {
 		return nil, noNode(name)
 	}
 	return r.WithContext(context.WithValue(r.Context(), nodeKey{}, name)), nil

@@ -40,7 +40,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 	}
 	if p.Device.UUID != id.text {
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, s.cfg.BasePath+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
+		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
 	return servePage(w, r, func(page io.Writer) error { return s.cfg.DevicePage(r.Context(), page, p) })

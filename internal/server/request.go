@@ -133,6 +133,6 @@ func (s *Server) back(w http.ResponseWriter, r *http.Request, form *sentForm) er
 	} else if form.page == "alerts" {
 		path = "/alerts"
 	}
-	http.Redirect(w, r, s.cfg.BasePath+path, http.StatusSeeOther)
+	http.Redirect(w, r, s.base(r)+path, http.StatusSeeOther)
 	return nil
 }

@@ -827,6 +827,20 @@ func TestSeveralNodes(t *testing.T) {
 		t.Errorf("?node= has %d GPUs of %q", len(one.GPUs), one.Node)
 	}
 	isProblem(t, get(h, "/api/gpu/metrics?node=other"), http.StatusNotFound)
+	isProblem(t, get(h, "/node/workstation/api/gpu/metrics?node=dgx-1"), http.StatusNotFound)
+	if list := decode[map[string]any](t, get(h, "/node/workstation/api/alerts")); list["node"] != "workstation" {
+		t.Errorf("a node's alerts are of %v", list["node"])
+	}
+	if w := get(h, "/node/workstation/gpu/0"); !strings.HasPrefix(w.Header().Get("Location"), "/node/workstation/gpu/GPU-") {
+		t.Errorf("an index leads to %q, want a page of that node", w.Header().Get("Location"))
+	}
+	w := say(h, "POST", "/node/workstation/api/silences", typeJSON, `{"rule":"hot","duration_seconds":60}`)
+	if made := decode[contract.Silence](t, w); made.Node != "workstation" {
+		t.Errorf("a silence made for a node is for %q", made.Node)
+	}
+	if w := say(h, "POST", "/node/workstation/api/silences", typeForm, "rule=hot&duration_seconds=60"); w.Header().Get("Location") != "/node/workstation/#alerts" {
+		t.Errorf("the form leads to %q", w.Header().Get("Location"))
+	}
 	own := decode[map[string]any](t, get(h, "/node/workstation/api/gpu/summary"))
 	if own["node"] != "workstation" || own["gpu_count"] != 1.0 {
 		t.Errorf("a node's summary: %v", own)

@@ -129,6 +129,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Interval:       monitor.Interval,
 		AlertThreshold: monitor.AlertThreshold,
 		BasePath:       p.base(node),
+		Health:         p.cfg.BasePath + "api/health",
 		Asset:          p.URL,
 		Now:            time.Now(),
 		Attribution:    attribution(f),
