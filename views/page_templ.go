@@ -382,7 +382,7 @@ func dashboard(p Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = wall(p.Density != Wall).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = wall(p.Density != Wall, p.Several).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

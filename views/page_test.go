@@ -610,10 +610,10 @@ func TestSeveralNodes(t *testing.T) {
 	if got := p.Processes[len(p.Processes)-1].GPU; got != a.Node+"/0" {
 		t.Errorf("the last process is on %q", got)
 	}
-	if html := render(t, p); !strings.Contains(html, "data-several") {
+	if html := render(t, p); !strings.Contains(html, "data-several") || strings.Contains(html, "in each row") {
 		t.Error("the tiles do not say that their names are long")
 	}
-	if one := NewPage(input(a, "why")); strings.Contains(render(t, one), "data-several") {
+	if one := NewPage(input(a, "why")); strings.Contains(render(t, one), "data-several") || !strings.Contains(render(t, one), "in each row") {
 		t.Error("one node is taken for several")
 	}
 }
