@@ -3,6 +3,7 @@ package rulefile
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -10,53 +11,35 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
-// decode reads a node into a struct whose fields have yaml tags, and refuses
-// unknown keys. Where is put before what is wrong, such as "rules[2]: ". It
-// reports whether the node is good.
+// decode reads a node into a struct whose fields have yaml tags. It refuses
+// unknown keys, and leaves alone what has no key. Where is put before what is
+// wrong, such as "rules[2]: ". It reports whether the node is good.
 func (p *parser) decode(node *yaml.Node, where string, into any) bool {
 	before := len(p.errs)
-	p.keys(node, where, reflect.TypeOf(into).Elem())
-	if len(p.errs) > before {
-		return false
-	}
-	if err := node.Decode(into); err != nil {
-		p.mismatch(err, where)
-		return false
-	}
-	return true
-}
-
-// keys refuses keys that a struct has no field for, on all levels.
-func (p *parser) keys(node *yaml.Node, where string, t reflect.Type) {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
-	if t.Kind() != reflect.Struct || t == reflect.TypeFor[yaml.Node]() {
-		return
-	}
 	if node.Kind != yaml.MappingNode {
 		p.wrong(node.Line, "%smust be a map of keys and values", where)
-		return
+		return false
 	}
-	fields := map[string]reflect.Type{}
+	fields := map[string]reflect.Value{}
 	var names []string
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		if name == "" || name == "-" {
-			continue
+	of := reflect.ValueOf(into).Elem()
+	for _, f := range reflect.VisibleFields(of.Type()) {
+		if name := f.Tag.Get("yaml"); name != ",inline" {
+			fields[name] = of.FieldByIndex(f.Index)
+			names = append(names, name)
 		}
-		fields[name] = f.Type
-		names = append(names, name)
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
-		of, known := fields[key.Value]
+		field, known := fields[key.Value]
 		switch {
 		case !known:
 			p.wrong(key.Line, "%sunknown key %q; there are %s", where, key.Value, strings.Join(names, ", "))
@@ -65,22 +48,47 @@ func (p *parser) keys(node *yaml.Node, where string, t reflect.Type) {
 		case value.Tag == "!!null":
 			p.wrong(key.Line, "%s%s: has no value: give it one, or leave it out", where, key.Value)
 		default:
-			p.keys(value, where+key.Value+": ", of)
+			p.value(value, where, key.Value, field)
 		}
 		seen[key.Value] = true
 	}
+	return len(p.errs) == before
 }
 
-// lineOf returns the line of a field such as "scope.gpus" below a node, or the
-// node's own line where it has no such field.
+// value reads the value of a key into a field.
+func (p *parser) value(node *yaml.Node, where, key string, field reflect.Value) {
+	if field.Kind() != reflect.Pointer {
+		field = field.Addr()
+	} else if field.IsNil() {
+		field.Set(reflect.New(field.Type().Elem()))
+	}
+	switch into := field.Interface().(type) {
+	case *scope:
+		p.decode(node, where+key+": ", into)
+	case *[]notify.Target:
+		var nodes []yaml.Node
+		p.mismatch(node.Decode(&nodes), where)
+		*into = make([]notify.Target, len(nodes))
+		for i := range nodes {
+			p.decode(&nodes[i], fmt.Sprintf("%s[%d]: ", key, i), &(*into)[i])
+		}
+	default:
+		p.mismatch(node.Decode(into), where)
+	}
+}
+
+// lineOf returns the line of a field such as "scope.gpus" or "targets[0].url"
+// below a node, or of as much of it as is there.
 func lineOf(node *yaml.Node, field string) int {
 	line := node.Line
-	for name := range strings.SplitSeq(field, ".") {
+	for _, name := range strings.FieldsFunc(field, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
 		i := slices.IndexFunc(node.Content, func(n *yaml.Node) bool { return n.Value == name })
-		if node.Kind != yaml.MappingNode || i < 0 || i+1 >= len(node.Content) {
-			break
+		if node.Kind == yaml.SequenceNode {
+			i, _ = strconv.Atoi(name)
+			line, node = node.Content[i].Line, node.Content[i]
+		} else if node.Kind == yaml.MappingNode && i >= 0 {
+			line, node = node.Content[i].Line, node.Content[i+1]
 		}
-		line, node = node.Content[i].Line, node.Content[i+1]
 	}
 	return line
 }
@@ -90,14 +98,18 @@ var (
 	mismatchPattern = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
 )
 
-// inWords are what people call Go's types.
+// inWords say what a value is that does not fit a Go type; a text by default.
 var inWords = map[string]string{
-	"float64": "a number", "int": "a whole number", "bool": "true or false", "string": "a text",
-	"[]int": "a list of whole numbers", "[]string": "a list of texts", "[]yaml.Node": "a list",
+	"float64": "not a number", "int": "not a whole number", "bool": "not true or false",
+	"[]int": "not a list of whole numbers", "[]string": "not a list of texts", "[]yaml.Node": "not a list",
+	"time.Duration": "no time: write it as 30s, 5m or 1h30m",
 }
 
 // mismatch says which values have a wrong type.
 func (p *parser) mismatch(err error, where string) {
+	if err == nil {
+		return
+	}
 	texts := []string{err.Error()}
 	if many, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = many.Errors
@@ -109,16 +121,10 @@ func (p *parser) mismatch(err error, where string) {
 			if m[2] != "" {
 				given = strconv.Quote(m[2])
 			}
-			what = given + " is not " + cmp.Or(inWords[m[3]], "a text")
+			what = given + " is " + cmp.Or(inWords[m[3]], "not a text")
 		}
 		p.wrong(line, "%s%s", where, what)
 	}
-}
-
-// syntax says where the text is not YAML.
-func (p *parser) syntax(err error) {
-	line, what := lined(err.Error())
-	p.wrong(line, "no valid YAML: %s", what)
 }
 
 // lined takes the line out of an error of the YAML package.

@@ -1,7 +1,11 @@
+// Package rulefile reads the YAML file with the rules of alerts and the targets of
+// messages. A file is taken whole or not at all. Its errors have lines, and are
+// reported together.
 package rulefile
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -49,13 +53,7 @@ func Load(name string, defaults []alert.Rule) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	file, err := parse(text, defaults, (*notify.Config).Resolve)
-	if all, ok := errors.AsType[Errors](err); ok {
-		for i := range all {
-			all[i].File = name
-		}
-	}
-	return file, err
+	return parse(name, text, defaults, (*notify.Config).Resolve)
 }
 
 // An Error is one thing that is wrong with a file.
@@ -83,24 +81,10 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// parse reads the text of a file. Its error is an [Errors].
-func parse(text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
-	p := &parser{}
-	file := p.file(text, defaults, resolve)
-	if len(p.errs) > 0 {
-		slices.SortStableFunc(p.errs, func(a, b Error) int { return a.Line - b.Line })
-		return nil, p.errs
-	}
-	return file, nil
-}
-
 // document is a file as it is written.
 type document struct {
 	Rules         []yaml.Node `yaml:"rules"`
-	Targets       []yaml.Node `yaml:"targets"`
-	GroupWait     *duration   `yaml:"group_wait"`
-	GroupInterval *duration   `yaml:"group_interval"`
-	PublicURL     *string     `yaml:"public_url"`
+	notify.Config `yaml:",inline"`
 }
 
 // entry is a rule as it is written. A field that is nil is not there.
@@ -110,10 +94,10 @@ type entry struct {
 	Above       *float64        `yaml:"above"`
 	Below       *float64        `yaml:"below"`
 	Margin      *float64        `yaml:"margin"`
-	Hold        *duration       `yaml:"hold"`
-	Clear       *duration       `yaml:"clear"`
-	Cooldown    *duration       `yaml:"cooldown"`
-	Repeat      *duration       `yaml:"repeat"`
+	Hold        *time.Duration  `yaml:"hold"`
+	Clear       *time.Duration  `yaml:"clear"`
+	Cooldown    *time.Duration  `yaml:"cooldown"`
+	Repeat      *time.Duration  `yaml:"repeat"`
 	Severity    *alert.Severity `yaml:"severity"`
 	Scope       *scope          `yaml:"scope"`
 	Codes       *[]int          `yaml:"codes"`
@@ -129,108 +113,69 @@ type scope struct {
 	Processes []string `yaml:"processes"`
 }
 
-// duration is written as in Go: "90s", "1h30m".
-type duration time.Duration
-
-// UnmarshalYAML implements [yaml.Unmarshaler].
-func (d *duration) UnmarshalYAML(node *yaml.Node) error {
-	v, err := time.ParseDuration(node.Value)
-	if err != nil || node.Kind != yaml.ScalarNode {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %q is no time: write it as 30s, 5m or 1h30m", node.Line, node.Value)}}
+// over returns an entry that is decoded into a rule.
+func over(r *alert.Rule) *entry {
+	return &entry{
+		Above: &r.Threshold, Below: &r.Threshold, Margin: &r.Margin, Severity: &r.Severity, Scope: (*scope)(&r.Scope),
+		Hold: &r.Hold, Clear: &r.Clear, Cooldown: &r.Cooldown, Repeat: &r.Repeat,
+		Codes: &r.Codes, IgnoreCodes: &r.IgnoreCodes, Enabled: &r.Enabled, Notify: &r.Targets,
 	}
-	*d = duration(v)
-	return nil
 }
 
 // A parser collects all that is wrong.
-type parser struct{ errs Errors }
+type parser struct {
+	file string
+	errs Errors
+}
 
 func (p *parser) wrong(line int, format string, args ...any) {
-	p.errs = append(p.errs, Error{Line: max(line, 1), What: fmt.Sprintf(format, args...)})
+	p.errs = append(p.errs, Error{File: p.file, Line: max(line, 1), What: fmt.Sprintf(format, args...)})
 }
 
-func (p *parser) file(text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) *File {
-	if len(text) > largest {
-		p.wrong(1, "the file is longer than 1 MiB")
-		return nil
-	}
-	out := &File{Rules: slices.Clone(defaults), Notify: notify.Defaults()}
-	root := p.root(text)
-	if root == nil {
-		return out
-	}
-	doc := document{
-		GroupWait: (*duration)(&out.Notify.GroupWait), GroupInterval: (*duration)(&out.Notify.GroupInterval),
-		PublicURL: &out.Notify.PublicURL,
-	}
-	if !p.decode(root, "", &doc) {
-		return nil
-	}
-	p.rules(doc.Rules, out)
-	p.targets(root, doc.Targets, &out.Notify, resolve)
-	p.routes(doc.Rules, out)
-	return out
-}
-
-// targets reads who gets messages.
-func (p *parser) targets(root *yaml.Node, nodes []yaml.Node, out *notify.Config, resolve func(*notify.Config) error) {
-	before := len(p.errs)
-	out.Targets = make([]notify.Target, len(nodes))
-	for i := range nodes {
-		p.decode(&nodes[i], fmt.Sprintf("targets[%d]: ", i), &out.Targets[i])
-	}
-	for _, check := range []func(*notify.Config) error{(*notify.Config).Check, resolve} {
-		if len(p.errs) == before {
-			p.invalid(root, nodes, check(out))
+// invalid adds the errors of a rule or a configuration that a node has.
+func (p *parser) invalid(node *yaml.Node, where string, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			p.invalid(node, where, err)
 		}
+	} else if bad, ok := errors.AsType[*alert.Invalid](err); ok {
+		p.wrong(lineOf(node, bad.Field), "%s%v", where, bad)
 	}
 }
 
-// invalid adds the errors of a configuration, with their lines.
-func (p *parser) invalid(root *yaml.Node, targets []yaml.Node, err error) {
-	for _, err := range flatten(err) {
-		bad, ok := errors.AsType[*alert.Invalid](err)
-		if !ok {
-			p.wrong(1, "%v", err)
-			continue
-		}
-		line := lineOf(root, bad.Field)
-		var i int
-		var field string
-		if n, err := fmt.Sscanf(bad.Field, "targets[%d].%s", &i, &field); err == nil && n == 2 && i < len(targets) {
-			line = lineOf(&targets[i], field)
-		}
-		p.wrong(line, "%v", err)
-	}
-}
-
-// routes says which rules name a target that is not there.
-func (p *parser) routes(nodes []yaml.Node, out *File) {
-	if len(p.errs) > 0 {
-		return
-	}
-	for i := range nodes {
-		var e entry
-		if nodes[i].Decode(&e) != nil || e.Notify == nil {
-			continue
-		}
-		for _, name := range *e.Notify {
-			if !slices.ContainsFunc(out.Notify.Targets, func(t notify.Target) bool { return t.Name == name }) {
-				p.wrong(lineOf(&nodes[i], "notify"), "rules[%d] (%s): notify: there is no target %q", i, e.Name, name)
+// parse reads the text of a file. Its error is an [Errors].
+func parse(name string, text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
+	p := &parser{file: name}
+	doc := document{Config: notify.Defaults()}
+	if root := p.root(text); root != nil && p.decode(root, "", &doc) {
+		for _, check := range []func(*notify.Config) error{(*notify.Config).Check, resolve} {
+			if len(p.errs) == 0 {
+				p.invalid(root, "", check(&doc.Config))
 			}
 		}
 	}
+	file := &File{p.rules(&doc, defaults), doc.Config}
+	if len(p.errs) > 0 {
+		slices.SortStableFunc(p.errs, func(a, b Error) int { return cmp.Compare(a.Line, b.Line) })
+		return nil, p.errs
+	}
+	return file, nil
 }
 
 // root returns the only document of the text; nil where the text is empty.
 func (p *parser) root(text []byte) *yaml.Node {
+	if len(text) > largest {
+		p.wrong(1, "the file is longer than 1 MiB")
+		return nil
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	switch err := decoder.Decode(&doc); {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		p.syntax(err)
+		line, what := lined(err.Error())
+		p.wrong(line, "no valid YAML: %s", what)
 		return nil
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
@@ -243,58 +188,55 @@ func (p *parser) root(text []byte) *yaml.Node {
 	return nil
 }
 
-func (p *parser) rules(nodes []yaml.Node, out *File) {
-	defaults := len(out.Rules)
-	seen := map[string]int{}
-	for i := range nodes {
-		node := &nodes[i]
-		where := fmt.Sprintf("rules[%d]", i)
+// rules returns the default rules, as a document changes them, and its own.
+func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
+	rules := slices.Clone(defaults)
+	lines := map[string]int{} // of the rules so far, by their names
+	for i := range doc.Rules {
+		node, where := &doc.Rules[i], fmt.Sprintf("rules[%d]: ", i)
 		var e entry
-		if !p.decode(node, where+": ", &e) {
+		if !p.decode(node, where, &e) {
 			continue
 		}
-		if e.Name == "" {
-			p.wrong(node.Line, "%s: name: every rule needs one", where)
+		line, twice := lines[e.Name]
+		lines[e.Name] = node.Line
+		if e.Name != "" {
+			where = fmt.Sprintf("rules[%d] (%s): ", i, e.Name)
+		}
+		if twice {
+			p.wrong(node.Line, "%sname: line %d has a rule of that name", where, line)
 			continue
 		}
-		where += " (" + e.Name + ")"
-		if line, twice := seen[e.Name]; twice {
-			p.wrong(node.Line, "%s: name: line %d has a rule of that name", where, line)
-			continue
+		rule, err := e.begin(defaults)
+		if err == nil {
+			p.decode(node, where, over(&rule))
+			err = rule.Check()
 		}
-		seen[e.Name] = node.Line
-		j := slices.IndexFunc(out.Rules[:defaults], func(r alert.Rule) bool { return r.Name == e.Name })
-		rule, ok := p.begin(node, where, &e, out.Rules[:defaults], j)
-		if !ok {
-			continue
-		}
-		if into := over(&rule); node.Decode(&into) != nil {
-			continue // not after the first time
-		}
-		for _, err := range flatten(rule.Check()) {
-			line := node.Line
-			if bad, ok := errors.AsType[*alert.Invalid](err); ok {
-				line = lineOf(node, bad.Field)
+		p.invalid(node, where, err)
+		for _, name := range rule.Targets {
+			if len(p.errs) == 0 && !slices.ContainsFunc(doc.Targets, func(t notify.Target) bool { return t.Name == name }) {
+				p.wrong(lineOf(node, "notify"), "%snotify: there is no target %q", where, name)
 			}
-			p.wrong(line, "%s: %v", where, err)
 		}
-		if j >= 0 {
-			out.Rules[j] = rule
+		if j := slices.IndexFunc(rules, func(r alert.Rule) bool { return r.Name == rule.Name }); j >= 0 {
+			rules[j] = rule
 		} else {
-			out.Rules = append(out.Rules, rule)
+			rules = append(rules, rule)
 		}
 	}
+	return rules
 }
 
 // begin returns the rule that an entry changes: the default one of that name, or
-// one that fits what the entry watches.
-func (p *parser) begin(node *yaml.Node, where string, e *entry, defaults []alert.Rule, j int) (alert.Rule, bool) {
-	var rule alert.Rule
-	refuse := func(field, format string, args ...any) (alert.Rule, bool) {
-		p.wrong(lineOf(node, field), "%s: %s: %s", where, field, fmt.Sprintf(format, args...))
-		return rule, false
+// one that fits what the entry watches. Its error is an [alert.Invalid].
+func (e *entry) begin(defaults []alert.Rule) (rule alert.Rule, err error) {
+	refuse := func(field, format string, args ...any) (alert.Rule, error) {
+		return rule, &alert.Invalid{Field: field, What: fmt.Sprintf(format, args...)}
 	}
+	j := slices.IndexFunc(defaults, func(r alert.Rule) bool { return r.Name == e.Name })
 	switch {
+	case e.Name == "":
+		return refuse("name", "every rule needs one")
 	case j >= 0 && (e.Watch == nil || *e.Watch == defaults[j].Watch):
 		rule = defaults[j]
 	case j >= 0:
@@ -313,30 +255,9 @@ func (p *parser) begin(node *yaml.Node, where string, e *entry, defaults []alert
 	if given != nil && !rule.Watch.Condition() {
 		return refuse(other, "%s fires %s its threshold: write %s", rule.Watch, field, field)
 	}
-	return rule, true
+	return rule, nil
 }
 
 func list(watches []alert.Watch) string {
 	return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(watches), "[]")), ", ")
-}
-
-// over returns an entry that is decoded into a rule.
-func over(r *alert.Rule) entry {
-	return entry{
-		Above: &r.Threshold, Below: &r.Threshold, Margin: &r.Margin, Severity: &r.Severity, Scope: (*scope)(&r.Scope),
-		Hold: (*duration)(&r.Hold), Clear: (*duration)(&r.Clear), Cooldown: (*duration)(&r.Cooldown), Repeat: (*duration)(&r.Repeat),
-		Codes: &r.Codes, IgnoreCodes: &r.IgnoreCodes, Enabled: &r.Enabled, Notify: &r.Targets,
-	}
-}
-
-// flatten takes joined errors apart.
-func flatten(err error) (all []error) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return slices.DeleteFunc([]error{err}, func(err error) bool { return err == nil })
-	}
-	for _, err := range joined.Unwrap() {
-		all = append(all, flatten(err)...)
-	}
-	return all
 }
