@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"net/url"
 	"os"
@@ -85,6 +84,12 @@ func (p *problems) unless(good bool, field, format string, args ...any) {
 // environment nor files; [Config.Resolve] does. No error quotes a value, which
 // may be a secret in the wrong place.
 func (c *Config) Check() error {
+	_, err := c.templates()
+	return err
+}
+
+// templates checks a configuration and returns the templates of its targets.
+func (c *Config) templates() ([]templates, error) {
 	var p problems
 	p.unless(c.GroupWait >= 0 && c.GroupWait <= longestWait, "group_wait", "must be from 0s to 10m")
 	p.unless(c.GroupInterval >= leastInterval && c.GroupInterval <= longestInterval, "group_interval", "must be from 1s to 24h")
@@ -95,20 +100,21 @@ func (c *Config) Check() error {
 			"must be an address without user, query and fragment: it goes into messages")
 	}
 	p.unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
+	out := make([]templates, len(c.Targets))
 	for i := range c.Targets {
 		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
-		t.check(&p, at)
+		out[i] = t.check(&p, at)
 		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
 		p.unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
 	}
-	return errors.Join(p...)
+	return out, errors.Join(p...)
 }
 
 // least is the mildest severity that the target is sent.
 func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
 // check checks one target, whose fields are at a path.
-func (t *Target) check(p *problems, at string) {
+func (t *Target) check(p *problems, at string) templates {
 	p.unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
 	p.unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
 	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
@@ -124,36 +130,42 @@ func (t *Target) check(p *problems, at string) {
 		p.unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
 			"must be the name of a file, not the address itself")
 	}
-	_, err := parseTemplate(t.Title)
+	title, err := parseTemplate(t.Title)
 	p.unless(err == nil, at+"title", "%v", err)
-	_, err = parseTemplate(t.Message)
+	message, err := parseTemplate(t.Message)
 	p.unless(err == nil, at+"message", "%v", err)
+	return templates{title, message}
 }
 
-// Resolve reads the targets' URLs from where the configuration says they are,
-// and checks them as far as that is possible without sending anything. Its
-// errors are as those of [Config.Check], which must have passed. Call it to find
-// a bad configuration before it is used; [New] and [Notifier.Reload] call it
-// themselves.
+// Resolve checks a configuration, reads the targets' URLs from where it says they
+// are, and checks them as far as that is possible without sending anything. Its
+// errors are as those of [Config.Check]. Call it to find a bad configuration
+// before it is used; [New] and [Notifier.Reload] call it themselves.
 func (c *Config) Resolve() error {
-	_, err := c.resolve()
+	_, err := c.settings()
 	return err
 }
 
-// resolve returns the URLs of the targets, in their order.
-func (c *Config) resolve() ([]Secret, error) {
-	var p problems
-	urls := make([]Secret, len(c.Targets))
-	for i := range c.Targets {
-		field, s, err := c.Targets[i].resolve()
-		p.unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
-		urls[i] = s
+// settings are what the workers of the targets go by.
+func (c *Config) settings() ([]settings, error) {
+	texts, err := c.templates()
+	if err != nil {
+		return nil, err
 	}
-	return urls, errors.Join(p...)
+	var p problems
+	out := make([]settings, len(c.Targets))
+	for i, t := range c.Targets {
+		field, s, err := t.resolve()
+		p.unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
+		out[i] = settings{t, s, styleOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
+	}
+	return out, errors.Join(p...)
 }
 
-// resolve returns a target's URL, and the field that says where it is.
+// resolve returns a target's URL, and the field that says where it is. No error
+// has the name of a file.
 func (t *Target) resolve() (field string, s Secret, err error) {
+	field, s = "url", t.URL
 	switch {
 	case t.URLEnv != "":
 		field, s = "url_env", Secret(strings.TrimSpace(os.Getenv(t.URLEnv)))
@@ -161,36 +173,15 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
 		}
 	case t.URLFile != "":
-		field = "url_file"
-		s, err = readSecret(t.URLFile)
-	default:
-		field, s = "url", t.URL
-	}
-	if err == nil {
-		err = s.usable()
-	}
-	return field, s, err
-}
-
-// readSecret reads a file that has an address on its only line. Its errors do
-// not have the file's name.
-func readSecret(name string) (Secret, error) {
-	f, err := os.Open(name)
-	if err == nil {
-		defer f.Close()
-		var text []byte
-		text, err = io.ReadAll(io.LimitReader(f, longestURL+2))
-		if s := Secret(strings.TrimSpace(string(text))); err == nil && s != "" {
-			return s, nil
+		text, failed := os.ReadFile(t.URLFile)
+		field, s = "url_file", Secret(strings.TrimSpace(string(text)))
+		if e, ok := errors.AsType[*os.PathError](failed); ok {
+			err = fmt.Errorf("the file can't be read: %w", e.Err)
+		} else if s == "" {
+			err = errors.New("the file is empty: it must have the address on its only line")
 		}
 	}
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		err = e.Err
-	}
-	if err != nil {
-		return "", fmt.Errorf("the file can't be read: %w", err)
-	}
-	return "", errors.New("the file is empty: it must have the address on its only line")
+	return field, s, cmp.Or(err, s.usable())
 }
 
 // A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and
@@ -233,32 +224,21 @@ func (s Secret) usable() error {
 	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())
 }
 
-// harmless are the parameters that a URL in the file of rules itself may have.
-var harmless = map[string][]string{
-	"generic": {"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
-	"ntfy":    {"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
-	"smtp": {"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses",
-		"usehtml", "usestarttls"},
-}
-
 var errSecret = errors.New("is an address that carries a secret, or may: put it into an environment variable or a file of its own, and name that with url_env or url_file" +
 	" (allowed here are generic and ntfy on a loopback address and smtp, without user and password)")
 
 // plain reports why a URL must not stand in the file of rules itself. A webhook's
 // path and a topic are passwords, except on loopback.
 func (s Secret) plain() error {
-	if s.scheme() == "unknown" {
-		return errUnknownService
-	}
-	u, err := url.Parse(string(s))
+	a, err := s.parse()
 	if err != nil {
-		return errors.New("is no address")
+		return err
 	}
-	allowed, ok := harmless[s.scheme()]
-	if !ok || u.User != nil || s.scheme() != "smtp" && !loopback(u.Hostname()) {
+	allowed := a.service.harmless
+	if allowed == nil || a.User != nil || !a.service.mail() && !loopback(a.Hostname()) {
 		return errSecret
 	}
-	for key := range u.Query() {
+	for key := range a.rest {
 		if !slices.Contains(allowed, strings.ToLower(key)) {
 			return errSecret
 		}

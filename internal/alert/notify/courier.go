@@ -20,44 +20,33 @@ const (
 	mostAnswer   = 64 << 10 // bytes of a body that are read
 )
 
-// A sender brings messages to one target. One goroutine at a time calls it.
-type sender interface {
-	// send returns soon after ctx ends, and a [failure] where the target did
-	// not take the message.
-	send(ctx context.Context, title, body string) error
-}
+// A sender brings a message to a target. It returns soon after ctx ends, and a
+// [failure] where the target did not take the message.
+type sender func(ctx context.Context, to Secret, title, text string) error
 
-// A courier is the sender to the services.
-type courier struct {
-	url    Secret
-	client *http.Client
-	titled bool
-}
+// A courier brings messages to the services.
+type courier struct{ *http.Client }
 
-// couriers returns what makes senders that share an HTTP client.
-func couriers(client *http.Client) func(Secret) sender {
-	return func(s Secret) sender { return &courier{s, client, styleOf(s).titled} }
-}
-
-// newClient returns a client that ends each exchange in time, uses the proxies
+// newCourier returns a courier that ends each exchange in time, uses the proxies
 // that the environment names, follows no redirect, and keeps no connection,
 // since messages are rare.
-func newClient() *http.Client {
-	return &http.Client{
+func newCourier() courier {
+	return courier{&http.Client{
 		Timeout:       exchangeTime,
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	}}
 }
 
-func (c *courier) send(ctx context.Context, title, text string) error {
-	if !c.titled {
+// send is a [sender].
+func (c courier) send(ctx context.Context, to Secret, title, text string) error {
+	if !styleOf(to).titled {
 		text = title + "\n" + text
 	}
-	a, err := c.url.parse()
+	a, err := to.parse()
 	switch {
 	case err != nil:
-	case a.service.calls == nil:
+	case a.service.mail():
 		err = sendMail(ctx, a, title, text)
 	default:
 		calls := a.calls(title, text)
@@ -68,11 +57,11 @@ func (c *courier) send(ctx context.Context, title, text string) error {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
-	return explainFailure(c.url, err)
+	return explainFailure(to, err)
 }
 
 // sendAll makes all requests, also after one that failed, and returns the first error.
-func (c *courier) sendAll(ctx context.Context, calls []call) error {
+func (c courier) sendAll(ctx context.Context, calls []call) error {
 	var first error
 	for i := range calls {
 		r, err := c.do(ctx, &calls[i])
@@ -118,12 +107,12 @@ func is(name string, value any) func(reply) bool {
 	return func(r reply) bool { return r.json != nil && r.json[name] == value }
 }
 
-func (c *courier) do(ctx context.Context, call *call) (reply, error) {
+func (c courier) do(ctx context.Context, call *call) (reply, error) {
 	request, err := call.request(ctx)
 	if err != nil {
 		return reply{}, err
 	}
-	client := c.client
+	client := c.Client
 	if transport, ok := client.Transport.(*http.Transport); ok && call.unverified {
 		transport = transport.Clone()
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as the address asks for
@@ -188,7 +177,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 
 // understood reports whether the URL is one that its service understands.
 func (a *address) understood() bool {
-	if a.service.calls == nil {
+	if a.service.mail() {
 		_, _, err := newMail(context.Background(), a, "title", "text")
 		return err == nil
 	}

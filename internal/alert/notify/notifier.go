@@ -14,7 +14,7 @@ import (
 // A Notifier sends messages about alerts. Several goroutines may use it.
 type Notifier struct {
 	log     *slog.Logger
-	dial    func(Secret) sender
+	send    sender
 	changed func()
 
 	mu      sync.Mutex
@@ -28,11 +28,11 @@ type Notifier struct {
 // configuration is in force. What is not kept soon after is sent again after a
 // crash. The errors are those of [Config.Check] and [Config.Resolve].
 func New(cfg Config, changed func(), log *slog.Logger) (*Notifier, error) {
-	return build(cfg, couriers(newClient()), changed, log)
+	return build(cfg, newCourier().send, changed, log)
 }
 
-func build(cfg Config, dial func(Secret) sender, changed func(), log *slog.Logger) (*Notifier, error) {
-	n := &Notifier{log: log.With("part", "notify"), dial: dial, changed: changed, start: func(*worker) {}}
+func build(cfg Config, send sender, changed func(), log *slog.Logger) (*Notifier, error) {
+	n := &Notifier{log: log.With("part", "notify"), send: send, changed: changed, start: func(*worker) {}}
 	return n, n.Reload(cfg)
 }
 
@@ -40,7 +40,7 @@ func build(cfg Config, dial func(Secret) sender, changed func(), log *slog.Logge
 // Targets keep what waits for them. What waits for a target that is gone is
 // dropped. With an error nothing changes.
 func (n *Notifier) Reload(cfg Config) error {
-	all, err := settingsOf(cfg)
+	all, err := cfg.settings()
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (n *Notifier) Reload(cfg Config) error {
 			next = append(next, n.workers[i])
 			continue
 		}
-		w := newWorker(s, n.dial, n.changed, n.log)
+		w := newWorker(s, n.send, n.changed, n.log)
 		next = append(next, w)
 		n.start(w)
 	}
@@ -68,38 +68,15 @@ func (n *Notifier) Reload(cfg Config) error {
 	return nil
 }
 
-// settingsOf makes settings of a configuration.
-func settingsOf(cfg Config) ([]settings, error) {
-	if err := cfg.Check(); err != nil {
-		return nil, err
-	}
-	urls, err := cfg.resolve()
-	if err != nil {
-		return nil, err
-	}
-	out := make([]settings, len(urls))
-	for i, t := range cfg.Targets {
-		title, badTitle := parseTemplate(t.Title)
-		message, badMessage := parseTemplate(t.Message)
-		if err := errors.Join(badTitle, badMessage); err != nil {
-			return nil, err
-		}
-		out[i] = settings{
-			target: t, url: urls[i], style: styleOf(urls[i]), templates: templates{title, message},
-			wait: cfg.GroupWait, interval: cfg.GroupInterval, publicURL: cfg.PublicURL,
-		}
-	}
-	return out, nil
-}
-
 // Run sends messages until ctx ends. After that, messages under way and those
 // that wait for others have a second more.
 func (n *Notifier) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	n.mu.Lock()
 	n.start = func(w *worker) {
-		ctx := w.stoppable(ctx)
-		running.Go(func() { w.run(ctx) })
+		var alive context.Context
+		alive, w.stop = context.WithCancel(ctx)
+		running.Go(func() { w.run(alive) })
 	}
 	for _, w := range n.workers {
 		n.start(w)
@@ -180,12 +157,12 @@ func (n *Notifier) Status() []Status {
 
 // Test sends one message to a target at once and returns why the target did not
 // take it.
-func Test(ctx context.Context, t Target) error { return test(ctx, t, couriers(newClient())) }
+func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier().send) }
 
-func test(ctx context.Context, t Target, dial func(Secret) sender) error {
+func test(ctx context.Context, t Target, send sender) error {
 	cfg := Defaults()
 	cfg.Targets = []Target{t}
-	all, err := settingsOf(cfg)
+	all, err := cfg.settings()
 	if e, ok := errors.AsType[*alert.Invalid](err); ok {
 		return errors.New(e.What) // without the path: there is one target
 	}
@@ -201,7 +178,7 @@ func test(ctx context.Context, t Target, dial func(Secret) sender) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
 	defer cancel()
-	return dial(s.url).send(ctx, title, body)
+	return send(ctx, s.url, title, body)
 }
 
 func testEvent(now time.Time) Event {

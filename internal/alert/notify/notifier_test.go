@@ -72,6 +72,7 @@ func (w *wire) all() []sent {
 type rig struct {
 	changed chan struct{} // has a value after a change
 	*Notifier
+	mu    sync.Mutex
 	wires map[Secret]*wire
 	log   logged
 	stop  func()
@@ -105,6 +106,16 @@ func config(names ...string) Config {
 	return c
 }
 
+// wire is the one to an address.
+func (r *rig) wire(to Secret) *wire {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.wires[to] == nil {
+		r.wires[to] = &wire{}
+	}
+	return r.wires[to]
+}
+
 // kept is what a rig keeps, as in a file.
 func kept(t *testing.T, r *rig) []byte {
 	t.Helper()
@@ -130,14 +141,14 @@ func newRig(t *testing.T, c Config, wires map[Secret]*wire, past []byte) *rig {
 		wires = map[Secret]*wire{}
 	}
 	r := &rig{wires: wires, changed: make(chan struct{}, 1)}
-	dial := func(s Secret) sender {
-		if r.wires[s] == nil {
-			r.wires[s] = &wire{}
-		}
-		return r.wires[s]
+	for _, target := range c.Targets {
+		r.wire(target.URL)
+	}
+	send := func(ctx context.Context, to Secret, title, body string) error {
+		return r.wire(to).send(ctx, title, body)
 	}
 	var err error
-	if r.Notifier, err = build(c, dial, func() { poke(r.changed) }, slog.New(slog.NewTextHandler(&r.log, nil))); err != nil {
+	if r.Notifier, err = build(c, send, func() { poke(r.changed) }, slog.New(slog.NewTextHandler(&r.log, nil))); err != nil {
 		t.Fatal(err)
 	}
 	if past != nil {
@@ -188,7 +199,7 @@ func TestGrouping(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		r.tell(change("a", alert.Over), change("c", alert.Fired))
 		time.Sleep(10 * time.Second)
-		got := r.wires[urlOf("ops")].all()
+		got := r.wire(urlOf("ops")).all()
 		if len(got) != 1 || got[0].at.Sub(begun) != 10*time.Second {
 			t.Fatalf("sent: %+v", got)
 		}
@@ -202,7 +213,7 @@ func TestGrouping(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		r.tell(change("d", alert.Repeated))
 		time.Sleep(time.Hour)
-		got = r.wires[urlOf("ops")].all()
+		got = r.wire(urlOf("ops")).all()
 		if len(got) != 2 || got[1].at.Sub(got[0].at) != time.Minute {
 			t.Fatalf("sent: %+v", got)
 		}
@@ -226,7 +237,7 @@ func TestRouting(t *testing.T) {
 		r.tell(quiet, one, worst, gone)
 		time.Sleep(time.Minute)
 		for name, want := range map[string]string{"all": "worst", "some": "one worst", "loud": "worst"} {
-			got := r.wires[urlOf(name)].all()
+			got := r.wire(urlOf(name)).all()
 			if len(got) != 1 {
 				t.Fatalf("%s was sent %+v", name, got)
 			}
@@ -257,7 +268,7 @@ func TestRetry(t *testing.T) {
 		defer r.stop()
 		r.tell(change("a", alert.Fired))
 		time.Sleep(time.Minute)
-		if n := len(r.wires[urlOf("well")].all()); n != 1 {
+		if n := len(r.wire(urlOf("well")).all()); n != 1 {
 			t.Errorf("the other was sent %d messages", n)
 		}
 		s := r.Status()[0]
@@ -411,7 +422,7 @@ func TestRestartWhileFailing(t *testing.T) {
 		r := newRig(t, config("ops", "leaves"), wires, nil)
 		r.tell(change("a", alert.Fired))
 		time.Sleep(30 * time.Minute)
-		r.wires[urlOf("leaves")].now(func(int, string) error { return &failure{text: "no"} })
+		r.wire(urlOf("leaves")).now(func(int, string) error { return &failure{text: "no"} })
 		r.tell(change("b", alert.Fired))
 		time.Sleep(30 * time.Second)
 		before := r.Status()[0]
@@ -443,7 +454,7 @@ func TestRestoreIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if got := r.wires[urlOf("ops")].all(); len(got) != 1 || !strings.Contains(got[0].body, "m @all") {
+		if got := r.wire(urlOf("ops")).all(); len(got) != 1 || !strings.Contains(got[0].body, "m @all") {
 			t.Errorf("sent: %+v", got)
 		}
 	})
@@ -473,16 +484,16 @@ func TestReload(t *testing.T) {
 		r.tell(change("c", alert.Fired))
 		time.Sleep(2 * time.Minute)
 		// What was under way to the old address goes to the new one.
-		if got := r.wires[urlOf("elsewhere")].all(); len(got) != 2 || !strings.Contains(got[0].body, "<a fired>") || !strings.Contains(got[1].body, "<c fired>") {
+		if got := r.wire(urlOf("elsewhere")).all(); len(got) != 2 || !strings.Contains(got[0].body, "<a fired>") || !strings.Contains(got[1].body, "<c fired>") {
 			t.Errorf("elsewhere: %+v", got)
 		}
-		if got := r.wires[urlOf("stays")].all(); len(got) != 2 || got[1].body != lines(got[1].title+"\nchanged: <b fired><c fired>") && got[1].body != "changed: <b fired><c fired>" {
+		if got := r.wire(urlOf("stays")).all(); len(got) != 2 || got[1].body != lines(got[1].title+"\nchanged: <b fired><c fired>") && got[1].body != "changed: <b fired><c fired>" {
 			t.Errorf("stays: %+v", got)
 		}
-		if got := r.wires[urlOf("comes")].all(); len(got) != 1 || strings.Contains(got[0].body, "<a ") {
+		if got := r.wire(urlOf("comes")).all(); len(got) != 1 || strings.Contains(got[0].body, "<a ") {
 			t.Errorf("comes: %+v", got)
 		}
-		if got := r.wires[urlOf("goes")].all(); len(got) != 1 || !strings.Contains(r.log.String(), "target=goes") {
+		if got := r.wire(urlOf("goes")).all(); len(got) != 1 || !strings.Contains(r.log.String(), "target=goes") {
 			t.Errorf("goes: %+v", got)
 		}
 	})
@@ -502,7 +513,7 @@ func TestBounds(t *testing.T) {
 		}
 		r.tell(changes...)
 		time.Sleep(time.Minute)
-		got := r.wires[urlOf("ops")].all()
+		got := r.wire(urlOf("ops")).all()
 		if len(got) != 1 || len(got[0].title)+len(got[0].body) > mostBytes {
 			t.Fatalf("%d messages, of %d bytes", len(got), len(got[0].body))
 		}
@@ -704,8 +715,10 @@ func TestTest(t *testing.T) {
 	}
 	inSync(t, func(t *testing.T) {
 		free := make(chan error)
-		hangs := func(Secret) sender { return &wire{fail: func(int, string) error { return <-free }} }
-		err := test(t.Context(), Target{Name: "a", URL: urlOf("a")}, hangs)
+		hangs := &wire{fail: func(int, string) error { return <-free }}
+		err := test(t.Context(), Target{Name: "a", URL: urlOf("a")}, func(ctx context.Context, _ Secret, title, body string) error {
+			return hangs.send(ctx, title, body)
+		})
 		if _, ok := errors.AsType[*failure](err); !ok {
 			t.Errorf("the error is %v", err)
 		}

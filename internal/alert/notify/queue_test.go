@@ -47,7 +47,7 @@ func TestStormKeepsTheWorst(t *testing.T) {
 		}
 		r.tell(severe("i100", alert.Over, alert.Info)) // ends with its beginning
 		time.Sleep(2 * time.Minute)
-		got := r.wires[urlOf("ops")].all()
+		got := r.wire(urlOf("ops")).all()
 		if len(got) != 2 {
 			t.Fatalf("%d messages", len(got))
 		}
@@ -83,7 +83,7 @@ func TestStormThatDoesNotEnd(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		got := r.wires[urlOf("ops")].all()
+		got := r.wire(urlOf("ops")).all()
 		if len(got) != 1 || got[0].at.Sub(begun) != 10*time.Second {
 			t.Fatalf("%d messages", len(got))
 		}

@@ -68,13 +68,13 @@ func (r *receiver) client() *http.Client {
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, r.host())
 	}
-	c := newClient()
+	c := newCourier().Client
 	c.Transport = &http.Transport{DialContext: dial, DialTLSContext: dial, DisableKeepAlives: true}
 	return c
 }
 
 func (r *receiver) send(s Secret) error {
-	return couriers(r.client())(s).send(context.Background(), "GPU 0 ist zu heiß", "It is hot.\nVery.")
+	return courier{r.client()}.send(context.Background(), s, "GPU 0 ist zu heiß", "It is hot.\nVery.")
 }
 
 // Everything that fails is a failure, tells a person what to do, and nothing of
@@ -191,15 +191,15 @@ func TestExchangeEnds(t *testing.T) {
 	s := Secret("generic://" + r.host() + "/?disabletls=yes")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := couriers(newClient())(s).send(ctx, "a", "b"); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
+	if err := newCourier().send(ctx, s, "a", "b"); err == nil || !strings.Contains(err.Error(), "did not answer in time") {
 		t.Errorf("silent: %v", err)
 	}
 	<-held
-	if err := couriers(newClient())(s).send(t.Context(), "a", "b"); err != nil {
+	if err := newCourier().send(t.Context(), s, "a", "b"); err != nil {
 		t.Errorf("without end: %v", err)
 	}
-	if newClient().Timeout != exchangeTime {
-		t.Errorf("the exchange may take %v", newClient().Timeout)
+	if newCourier().Timeout != exchangeTime {
+		t.Errorf("the exchange may take %v", newCourier().Timeout)
 	}
 }
 
@@ -269,7 +269,7 @@ func takeMail(c net.Conn, reply string, startTLS *tls.Config, out chan<- string)
 }
 
 func mailTo(ctx context.Context, s Secret) error {
-	return couriers(nil)(s).send(ctx, "GPU 0 ist zu heiß", "It is hot.\n.\nSubject: no header")
+	return courier{}.send(ctx, s, "GPU 0 ist zu heiß", "It is hot.\n.\nSubject: no header")
 }
 
 func TestMail(t *testing.T) {

@@ -31,13 +31,22 @@ type service struct {
 	calls        func(a *address, title, text string) []call
 	custom       bool // a URL may begin with NAME+https:// too
 	anyParameter bool // parameters that calls does not read are allowed; the case of names counts
+	// harmless are the parameters that a URL in the file of rules itself may
+	// have; nil: such a URL must not be there.
+	harmless []string
 }
+
+// mail reports whether it is mail, which has no calls.
+func (s *service) mail() bool { return s.calls == nil }
 
 // services are all of them, by the schemes of their URLs.
 var services = map[string]service{
-	"bark":       {titled: true, most: 3000, escape: asIs, calls: bark},
-	"discord":    {titled: true, most: 1900, calls: discord},
-	"generic":    {escape: asIs, style: genericStyle, calls: generic, custom: true, anyParameter: true},
+	"bark":    {titled: true, most: 3000, escape: asIs, calls: bark},
+	"discord": {titled: true, most: 1900, calls: discord},
+	"generic": {
+		escape: asIs, style: genericStyle, calls: generic, custom: true, anyParameter: true,
+		harmless: []string{"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
+	},
 	"googlechat": {calls: googleChat, anyParameter: true},
 	"gotify":     {titled: true, escape: asIs, calls: gotify},
 	"hangouts":   {calls: googleChat, anyParameter: true},
@@ -47,7 +56,10 @@ var services = map[string]service{
 	"matrix":     {calls: matrix},
 	"mattermost": {calls: mattermost},
 	"notifiarr":  {calls: notifiarr, custom: true, anyParameter: true},
-	"ntfy":       {titled: true, escape: asIs, calls: ntfy},
+	"ntfy": {
+		titled: true, escape: asIs, calls: ntfy,
+		harmless: []string{"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
+	},
 	"opsgenie":   {titled: true, escape: asIs, calls: opsgenie},
 	"pagerduty":  {most: 1000, escape: asIs, calls: pagerDuty},
 	"pushbullet": {titled: true, escape: asIs, calls: pushbullet},
@@ -55,11 +67,14 @@ var services = map[string]service{
 	"rocketchat": {calls: rocketChat, anyParameter: true},
 	"signal":     {most: 1900, escape: asIs, calls: signal},
 	"slack":      {titled: true, escape: escapeSlack, calls: slack},
-	"smtp":       {titled: true, escape: asIs, style: mailStyle},
-	"teams":      {titled: true, calls: teams, custom: true},
-	"telegram":   {titled: true, style: telegramStyle, calls: telegram},
-	"wecom":      {most: 1900, calls: weCom},
-	"zulip":      {calls: zulip, anyParameter: true},
+	"smtp": {titled: true, escape: asIs, style: mailStyle, harmless: []string{
+		"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses",
+		"usehtml", "usestarttls",
+	}},
+	"teams":    {titled: true, calls: teams, custom: true},
+	"telegram": {titled: true, style: telegramStyle, calls: telegram},
+	"wecom":    {most: 1900, calls: weCom},
+	"zulip":    {calls: zulip, anyParameter: true},
 }
 
 func bark(a *address, title, text string) []call {

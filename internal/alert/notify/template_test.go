@@ -171,7 +171,7 @@ func FuzzRestore(f *testing.F) {
 	f.Add([]byte(`{"version":1,"targets":[{"name":"ops","pending":[{"id":"x","news":"fired","severity":"warning","message":"m","queued":"2026-01-02T03:04:05Z"}]}]}`))
 	f.Add([]byte(`{"version":1,"targets":[{"name":"ops","dropped":-1,"fails":99999999999,"pending":[{"message":"a\nb\u0000"}]}]}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		n, err := build(config("ops"), func(Secret) sender { return &wire{} }, func() {}, quietLog)
+		n, err := build(config("ops"), nil, func() {}, quietLog)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,22 +34,21 @@ type settings struct {
 type worker struct {
 	name    string
 	log     *slog.Logger
-	dial    func(Secret) sender
+	send    sender
 	wake    chan struct{} // there is something new to look at
 	changed func()        // the notifier's
 
 	mu       sync.Mutex
 	set      settings
-	sender   sender
 	queue    queue
 	state    Status
 	refusing bool   // the log says that the target refuses permanently
 	abort    func() // ends the message under way
-	stop     func() // ends run
+	stop     func() // ends run; under the lock of the notifier
 }
 
-func newWorker(s settings, dial func(Secret) sender, changed func(), log *slog.Logger) *worker {
-	w := &worker{name: s.target.Name, dial: dial, wake: make(chan struct{}, 1), changed: changed, abort: func() {}, stop: func() {}}
+func newWorker(s settings, send sender, changed func(), log *slog.Logger) *worker {
+	w := &worker{name: s.target.Name, send: send, wake: make(chan struct{}, 1), changed: changed, abort: func() {}, stop: func() {}}
 	w.log = log.With("target", w.name, "service", s.url.scheme())
 	w.put(s)
 	return w
@@ -60,8 +59,7 @@ func newWorker(s settings, dial func(Secret) sender, changed func(), log *slog.L
 func (w *worker) put(s settings) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sender == nil || s.url != w.set.url {
-		w.sender = w.dial(s.url)
+	if s.url != w.set.url {
 		w.queue.Retry, w.queue.Fails = time.Time{}, 0
 		w.abort()
 	}
@@ -78,14 +76,6 @@ func (w *worker) remove() {
 	}
 	w.queue = queue{}
 	w.stop()
-}
-
-// stoppable returns a context for run that ends with ctx or by remove.
-func (w *worker) stoppable(ctx context.Context) context.Context {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ctx, w.stop = context.WithCancel(ctx)
-	return ctx
 }
 
 func (w *worker) status() Status {
@@ -186,9 +176,8 @@ func (w *worker) deliver(ctx context.Context) {
 	timed, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
 	defer cancel()
 	w.mu.Lock()
-	events, told, sender := w.queue.take(), w.queue.dropped, w.sender
-	about := circumstances{dropped: told, publicURL: w.set.publicURL, now: time.Now()}
-	set := w.set
+	events, told, set := w.queue.take(), w.queue.dropped, w.set
+	about := circumstances{dropped: told, publicURL: set.publicURL, now: time.Now()}
 	w.abort = abort
 	w.mu.Unlock()
 
@@ -198,12 +187,12 @@ func (w *worker) deliver(ctx context.Context) {
 		title, body, err = templates{}.write(set.style, events, about)
 	}
 	if err == nil {
-		err = sender.send(timed, title, body)
+		err = w.send(timed, set.url, title, body)
 	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sender != sender || err != nil && ctx.Err() != nil {
+	if w.set.url != set.url || err != nil && ctx.Err() != nil {
 		w.drop(w.queue.abandon(), tooMany) // the worker ended it
 		return
 	}

@@ -144,15 +144,11 @@ func (p *parser) invalid(node *yaml.Node, where string, err error) {
 }
 
 // parse reads the text of a file. Its error is an [Errors].
-func parse(name string, text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
+func parse(name string, text []byte, defaults []alert.Rule, check func(*notify.Config) error) (*File, error) {
 	p := &parser{file: name}
 	doc := document{Config: notify.Defaults()}
 	if root := p.root(text); root != nil && p.decode(root, "", &doc) {
-		for _, check := range []func(*notify.Config) error{(*notify.Config).Check, resolve} {
-			if len(p.errs) == 0 {
-				p.invalid(root, "", check(&doc.Config))
-			}
-		}
+		p.invalid(root, "", check(&doc.Config))
 	}
 	file := &File{p.rules(&doc, defaults), doc.Config}
 	if len(p.errs) > 0 {

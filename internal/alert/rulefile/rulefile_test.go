@@ -270,5 +270,5 @@ func FuzzRules(f *testing.F) {
 
 // parseAlone reads the text of a file, but not the environment and no other file.
 func parseAlone(text []byte, defaults []alert.Rule) (*File, error) {
-	return parse("", text, defaults, func(*notify.Config) error { return nil })
+	return parse("", text, defaults, (*notify.Config).Check)
 }
