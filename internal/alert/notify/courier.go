@@ -54,10 +54,10 @@ func (c courier) send(ctx context.Context, to Secret, title, text string) error 
 			err = errNoAddress
 		}
 	}
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
+	if err != nil {
+		err = failed(to, cmp.Or(context.Cause(ctx), err))
 	}
-	return explainFailure(to, err)
+	return err
 }
 
 // sendAll makes all requests, also after one that failed, and returns the first error.
@@ -129,13 +129,13 @@ func (c courier) do(ctx context.Context, call *call) (reply, error) {
 		r.json = nil
 	}
 	if answer.StatusCode >= 300 {
-		return r, &statusError{code: answer.StatusCode, reply: r, after: retryAfter(answer.Header, r)}
+		return r, refused(answer.StatusCode, r, retryAfter(answer.Header, r))
 	}
 	if call.took == nil {
 		return r, nil
 	}
 	if err == nil && !call.took(r) {
-		err = &statusError{code: answer.StatusCode, reply: r}
+		err = refused(answer.StatusCode, r, 0)
 	}
 	return r, err
 }

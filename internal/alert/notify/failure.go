@@ -21,10 +21,10 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// A failure is why a target did not take a message, in words for people. It has
-// nothing of the target's URL.
+// A failure is why a target did not take a message, in words for people.
 type failure struct {
-	text string
+	text string // it has nothing of the target's URL
+	said string // what the service or the network says, which may; empty once it is part of the text
 	// permanent says that another try fails too until somebody changes
 	// something.
 	permanent bool
@@ -33,111 +33,97 @@ type failure struct {
 
 func (f *failure) Error() string { return f.text }
 
-// A statusError is an answer that says that a message was not taken.
-type statusError struct {
-	code  int
-	reply reply
-	after time.Duration
-}
-
-// Error returns what the service says.
-func (e *statusError) Error() string {
-	inner, _ := e.reply.json["error"].(map[string]any)
-	for _, said := range []map[string]any{e.reply.json, inner} {
-		for _, name := range []string{"description", "errorDescription", "message", "msg", "errmsg", "error"} {
-			if text, ok := said[name].(string); ok && text != "" {
-				return text
-			}
-		}
-	}
-	if e.reply.json == nil && e.reply.text != "" && !strings.Contains(e.reply.text, "<") {
-		return e.reply.text
-	}
-	return http.StatusText(e.code)
-}
-
-// statusTexts are what HTTP statuses mean to people.
-var statusTexts = map[int]string{
+// refusals are what the HTTP statuses mean to people that stay until somebody
+// changes something.
+var refusals = map[int]string{
 	400: "it does not accept the message",
 	401: "it refuses us: its key or password is wrong, or not valid any more",
 	403: "it refuses us: its key or password is wrong, or may not write there",
 	404: "it is not there: the address is wrong, or its hook was taken away",
 	410: "it is not there any more: its hook was taken away",
 	413: "the message is too long for it: give a shorter template",
-	429: "it has had too many messages",
 }
 
-// permanent are the HTTP statuses that stay until somebody changes something.
-var permanent = []int{400, 401, 403, 404, 410, 413}
-
-func (e *statusError) failure() *failure {
-	f := &failure{text: statusTexts[e.code], permanent: slices.Contains(permanent, e.code), after: e.after}
+// refused makes a failure of an answer that says that a message was not taken.
+func refused(status int, r reply, after time.Duration) *failure {
+	text, permanent := refusals[status]
 	switch {
-	case f.text != "":
-	case e.code < 300:
-		f.text = "it did not take the message"
-	case e.code < 400:
-		f.text = "its server sends us elsewhere: give the address that it leads to; if that is a login page, let gpuwhy past it"
-	case e.code < 500:
-		f.text = "it failed"
+	case permanent:
+	case status < 300:
+		text = "it did not take the message"
+	case status < 400:
+		text = "its server sends us elsewhere: give the address that it leads to; if that is a login page, let gpuwhy past it"
+	case status == 429:
+		text = "it has had too many messages"
+	case status < 500:
+		text = "it failed"
 	default:
-		f.text = "its server has a problem"
+		text = "its server has a problem"
 	}
-	return f
+	return &failure{text, r.says(status), permanent, after}
 }
 
-// networkTexts are what errors of the network mean to people. The first that fits counts.
-var networkTexts = []struct {
-	fits func(error) bool
-	text string
-}{
-	{func(err error) bool { e, ok := errors.AsType[*net.DNSError](err); return ok && e.IsNotFound },
-		"its server's name is not known: check the address and the name service"},
-	{isType[*net.DNSError], "its server's name can't be looked up: check the name service"},
-	{isAny(syscall.ECONNREFUSED), "nobody listens there: check the address, and that its server runs"},
-	{isType[*tls.CertificateVerificationError], "its certificate is not trusted: give the server a valid one, or add its authority to this machine"},
-	{isAny(http.ErrSchemeMismatch), "its server does not speak TLS: say so in the address (disabletls=yes)"},
-	{func(err error) bool { return isType[tls.RecordHeaderError](err) || isType[tls.AlertError](err) },
-		"no secure connection: check whether its server speaks TLS there"},
-	{isAny(syscall.ENETUNREACH), "there is no way to its server: check the network"},
-	{isAny(syscall.EHOSTUNREACH), "there is no way to its server: check the network and the firewall"},
-	{func(err error) bool { e, ok := errors.AsType[net.Error](err); return ok && e.Timeout() },
-		"its server did not answer in time"},
-	{isAny(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE), "its server closed the connection"},
-}
-
-func isType[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
-}
-
-func isAny(targets ...error) func(error) bool {
-	return func(err error) bool {
-		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
-	}
-}
-
-// explainFailure makes a failure of an error, whose text may quote the URL.
-func explainFailure(s Secret, err error) error {
-	if err == nil || isType[*failure](err) {
-		return err
-	}
-	f := &failure{text: "it failed"}
-	if e, ok := errors.AsType[*statusError](err); ok {
-		f, err = e.failure(), e
-	} else if code := mailCode(err); code > 0 {
-		f.text, f.permanent = "its mail server refuses", code >= 500
-	} else {
-		for _, n := range networkTexts {
-			if n.fits(err) {
-				f.text = n.text
-				break
+// says is what the service says of a message that it does not take.
+func (r reply) says(status int) string {
+	inner, _ := r.json["error"].(map[string]any)
+	for _, said := range []map[string]any{r.json, inner} {
+		for _, name := range []string{"description", "errorDescription", "message", "msg", "errmsg", "error"} {
+			if text, ok := said[name].(string); ok && text != "" {
+				return text
 			}
 		}
-		err = innermost(err)
 	}
-	if said := scrub(s, err.Error()); said != "" {
-		f.text += " (" + said + ")"
+	if r.json == nil && r.text != "" && !strings.Contains(r.text, "<") {
+		return r.text
+	}
+	return http.StatusText(status)
+}
+
+// unreached is what an error of the network means to people.
+func unreached(err error) string {
+	is := func(some ...error) bool {
+		return slices.ContainsFunc(some, func(target error) bool { return errors.Is(err, target) })
+	}
+	dns, badName := errors.AsType[*net.DNSError](err)
+	_, badCertificate := errors.AsType[*tls.CertificateVerificationError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	network, ok := errors.AsType[net.Error](err)
+	switch {
+	case badName && dns.IsNotFound:
+		return "its server's name is not known: check the address and the name service"
+	case badName:
+		return "its server's name can't be looked up: check the name service"
+	case is(syscall.ECONNREFUSED):
+		return "nobody listens there: check the address, and that its server runs"
+	case badCertificate:
+		return "its certificate is not trusted: give the server a valid one, or add its authority to this machine"
+	case is(http.ErrSchemeMismatch):
+		return "its server does not speak TLS: say so in the address (disabletls=yes)"
+	case noTLS, alert:
+		return "no secure connection: check whether its server speaks TLS there"
+	case is(syscall.ENETUNREACH):
+		return "there is no way to its server: check the network"
+	case is(syscall.EHOSTUNREACH):
+		return "there is no way to its server: check the network and the firewall"
+	case ok && network.Timeout():
+		return "its server did not answer in time"
+	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE):
+		return "its server closed the connection"
+	}
+	return "it failed"
+}
+
+// failed makes a failure of an error, whose text may quote the URL.
+func failed(s Secret, err error) error {
+	f, known := errors.AsType[*failure](err)
+	if code := mailCode(err); !known && code > 0 {
+		f = &failure{text: "its mail server refuses", said: err.Error(), permanent: code >= 500}
+	} else if !known {
+		f = &failure{text: unreached(err), said: innermost(err).Error()}
+	}
+	if said := scrub(s, f.said); said != "" {
+		return &failure{text: f.text + " (" + said + ")", permanent: f.permanent, after: f.after}
 	}
 	return f
 }
