@@ -157,7 +157,7 @@ func (c *Config) settings() ([]settings, error) {
 	for i, t := range c.Targets {
 		field, s, err := t.resolve()
 		p.unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
-		out[i] = settings{t, s, styleOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
+		out[i] = settings{t, s, serviceOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
 	}
 	return out, errors.Join(p...)
 }

@@ -40,7 +40,7 @@ func newCourier() courier {
 
 // send is a [sender].
 func (c courier) send(ctx context.Context, to Secret, title, text string) error {
-	if !styleOf(to).titled {
+	if !serviceOf(to).titled {
 		text = title + "\n" + text
 	}
 	a, err := to.parse()

@@ -14,7 +14,7 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-func mailStyle(a *address, s *style) {
+func adjustMail(a *address, s *service) {
 	if a.yes("no", "usehtml") {
 		s.escape = html.EscapeString
 	}

@@ -172,7 +172,7 @@ func test(ctx context.Context, t Target, send sender) error {
 	s := &all[0]
 	m := message([]Event{testEvent(time.Now())}, 1, circumstances{now: time.Now()})
 	m.Test = true
-	title, body, err := s.templates.one(s.style, m)
+	title, body, err := s.templates.one(s.service, m)
 	if err != nil {
 		return err
 	}

@@ -93,9 +93,9 @@ func FuzzURL(f *testing.F) {
 	f.Add("smtp://user:password@mail.example.org:587/?from=gpus@example.org&to=ops@example.org,night@example.org&auth=plain&encryption=auto&timeout=1s")
 	f.Fuzz(func(t *testing.T, text string) {
 		s := Secret(text)
-		style := styleOf(s)
-		if style.escape == nil || style.most == 0 {
-			t.Errorf("%q has the style %+v", text, style)
+		service := serviceOf(s)
+		if service.escape == nil || service.most == 0 {
+			t.Errorf("%q has the service %+v", text, service)
 		}
 		if s.usable() != nil {
 			return

@@ -24,8 +24,8 @@ type service struct {
 	most   int  // bytes of a message; 0: mostBytes
 	// escape makes text of the names of devices and processes; nil: breakMarkup.
 	escape func(string) string
-	// style changes how messages are written by what the URL says; may be nil.
-	style func(a *address, s *style)
+	// adjust changes the above by what the URL says; may be nil.
+	adjust func(a *address, s *service)
 	// calls returns the requests that bring a message. It reads each parameter
 	// of the URL, and says what the URL needs. Mail has none.
 	calls        func(a *address, title, text string) []call
@@ -44,7 +44,7 @@ var services = map[string]service{
 	"bark":    {titled: true, most: 3000, escape: asIs, calls: bark},
 	"discord": {titled: true, most: 1900, calls: discord},
 	"generic": {
-		escape: asIs, style: genericStyle, calls: generic, custom: true, anyParameter: true,
+		escape: asIs, adjust: adjustGeneric, calls: generic, custom: true, anyParameter: true,
 		harmless: []string{"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
 	},
 	"googlechat": {calls: googleChat, anyParameter: true},
@@ -67,12 +67,12 @@ var services = map[string]service{
 	"rocketchat": {calls: rocketChat, anyParameter: true},
 	"signal":     {most: 1900, escape: asIs, calls: signal},
 	"slack":      {titled: true, escape: escapeSlack, calls: slack},
-	"smtp": {titled: true, escape: asIs, style: mailStyle, harmless: []string{
+	"smtp": {titled: true, escape: asIs, adjust: adjustMail, harmless: []string{
 		"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses",
 		"usehtml", "usestarttls",
 	}},
 	"teams":    {titled: true, calls: teams, custom: true},
-	"telegram": {titled: true, style: telegramStyle, calls: telegram},
+	"telegram": {titled: true, adjust: adjustTelegram, calls: telegram},
 	"wecom":    {most: 1900, calls: weCom},
 	"zulip":    {calls: zulip, anyParameter: true},
 }
@@ -111,7 +111,7 @@ func discord(a *address, title, text string) (out []call) {
 	return out
 }
 
-func genericStyle(a *address, s *style) { s.titled = a.text("template") != "" }
+func adjustGeneric(a *address, s *service) { s.titled = a.text("template") != "" }
 
 func generic(a *address, title, text string) []call {
 	plain, kind := a.yes("no", "disabletls"), a.or("application/json", "contenttype")
@@ -513,7 +513,7 @@ func telegramMode(a *address) string {
 	return a.oneOf("None|Markdown|HTML|MarkdownV2", "None", "parsemode")
 }
 
-func telegramStyle(a *address, s *style) {
+func adjustTelegram(a *address, s *service) {
 	mode := telegramMode(a)
 	escape := map[string]func(string) string{"HTML": html.EscapeString, "Markdown": oldMarkdown.Replace, "MarkdownV2": markdown.Replace}
 	if special := escape[mode]; special != nil {

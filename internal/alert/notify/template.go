@@ -189,7 +189,7 @@ const mostEvents = 20
 
 // write makes the title and the text of a message of as many events as there is
 // room for.
-func (t templates) write(s style, events []Event, about circumstances) (title, body string, err error) {
+func (t templates) write(s service, events []Event, about circumstances) (title, body string, err error) {
 	for n := min(len(events), mostEvents); n > 0; n-- {
 		if title, body, err = t.one(s, message(events, n, about)); err != nil {
 			return "", "", err
@@ -201,7 +201,7 @@ func (t templates) write(s style, events []Event, about circumstances) (title, b
 	return title, shorten(body, s.most-len(title)-1), nil
 }
 
-func (t templates) one(s style, m Message) (title, body string, err error) {
+func (t templates) one(s service, m Message) (title, body string, err error) {
 	title, err = run(t.title, byDefault.title, s, m)
 	if err != nil {
 		return "", "", err
@@ -213,7 +213,7 @@ func (t templates) one(s style, m Message) (title, body string, err error) {
 
 // run executes a template whose own text may be markup for the service. The
 // default one has no markup.
-func run(t, fallback *template.Template, s style, m Message) (string, error) {
+func run(t, fallback *template.Template, s service, m Message) (string, error) {
 	if t == nil {
 		text, err := execute(fallback, m)
 		return s.escape(text), err

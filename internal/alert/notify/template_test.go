@@ -41,7 +41,7 @@ https://gpus.example.org/alerts`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			title, body, err := templates{}.one(styleOf("generic://127.0.0.1/"), test.m)
+			title, body, err := templates{}.one(serviceOf("generic://127.0.0.1/"), test.m)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,11 +100,11 @@ func TestMarkup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, body, err := templates{message: custom}.write(styleOf(address), []Event{e}, circumstances{})
+		_, body, err := templates{message: custom}.write(serviceOf(address), []Event{e}, circumstances{})
 		if err != nil || body != "<mine>"+want {
-			t.Errorf("%s: %q, want %q, %v", styleOf(address).escape("x"), body, want, err)
+			t.Errorf("%s: %q, want %q, %v", serviceOf(address).escape("x"), body, want, err)
 		}
-		_, body, err = templates{}.write(styleOf(address), []Event{e}, circumstances{})
+		_, body, err = templates{}.write(serviceOf(address), []Event{e}, circumstances{})
 		if err != nil || !strings.Contains(body, want) {
 			t.Errorf("by default %q, want %q, %v", body, want, err)
 		}
@@ -122,7 +122,7 @@ func TestNames(t *testing.T) {
 	if e.Name != "H100 Bcc: x@y [31m" || e.Node != "node 1" || e.Message != "one two\uFFFD" || e.Why != "why not" {
 		t.Errorf("the event is %+v", e)
 	}
-	title, _, err := templates{}.write(styleOf("smtp://h/?from=a@b&to=c@d"), []Event{e}, circumstances{})
+	title, _, err := templates{}.write(serviceOf("smtp://h/?from=a@b&to=c@d"), []Event{e}, circumstances{})
 	if err != nil || strings.ContainsFunc(title, unicode.IsControl) {
 		t.Errorf("the title is %q, %v", title, err)
 	}
@@ -152,7 +152,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := styleOf("discord://t@1")
+		s := serviceOf("discord://t@1")
 		title, body, err := templates{parsed, parsed}.write(s, events, circumstances{dropped: dropped{3, 4}, publicURL: "https://gpus.example.org/"})
 		if err != nil {
 			return // the default one is used
@@ -189,7 +189,7 @@ func FuzzRestore(f *testing.F) {
 		if len(w.queue.Pending) == 0 {
 			return
 		}
-		title, body, err := templates{}.write(w.set.style, w.queue.take(), circumstances{dropped: w.queue.dropped})
+		title, body, err := templates{}.write(w.set.service, w.queue.take(), circumstances{dropped: w.queue.dropped})
 		if err != nil || strings.ContainsFunc(title, unicode.IsControl) || len(title)+len(body) > mostBytes {
 			t.Errorf("it makes %q and %q, %v", title, body, err)
 		}

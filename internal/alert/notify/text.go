@@ -7,30 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// A style is how messages are written for a service.
-type style struct {
-	titled bool // the service has a place for the title
-	most   int  // bytes that a message may have
-	// escape makes text of the names of devices and processes, where the
-	// service would read markup or mentions in them.
-	escape func(string) string
-}
-
 // mostBytes is the length of a message. Phones and chats cut what is longer, or
 // refuse it.
 const mostBytes = 3500
 
-// styleOf returns how messages to a URL are written.
-func styleOf(s Secret) style {
+// serviceOf returns how messages reach a URL.
+func serviceOf(s Secret) service {
 	svc := services[s.scheme()]
-	out := style{titled: svc.titled, most: cmp.Or(svc.most, mostBytes), escape: svc.escape}
-	if out.escape == nil {
-		out.escape = breakMarkup
+	svc.most = cmp.Or(svc.most, mostBytes)
+	if svc.escape == nil {
+		svc.escape = breakMarkup
 	}
-	if a, err := s.parse(); err == nil && svc.style != nil {
-		svc.style(a, &out)
+	if a, err := s.parse(); err == nil && svc.adjust != nil {
+		svc.adjust(a, &svc)
 	}
-	return out
+	return svc
 }
 
 func asIs(text string) string { return text }

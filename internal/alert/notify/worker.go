@@ -24,7 +24,7 @@ var errSilent = &failure{text: "it has not answered for " + sendTime.String() + 
 type settings struct {
 	target         Target
 	url            Secret
-	style          style
+	service        service
 	templates      templates
 	wait, interval time.Duration
 	publicURL      string
@@ -181,10 +181,10 @@ func (w *worker) deliver(ctx context.Context) {
 	w.abort = abort
 	w.mu.Unlock()
 
-	title, body, err := set.templates.write(set.style, events, about)
+	title, body, err := set.templates.write(set.service, events, about)
 	if err != nil { // it worked on the examples
 		w.log.Warn("the target's template fails: the default one is used", "err", err)
-		title, body, err = templates{}.write(set.style, events, about)
+		title, body, err = templates{}.write(set.service, events, about)
 	}
 	if err == nil {
 		err = w.send(timed, set.url, title, body)
