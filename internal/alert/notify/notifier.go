@@ -54,7 +54,7 @@ func (n *Notifier) Reload(cfg Config) error {
 			next = append(next, n.workers[i])
 			continue
 		}
-		w := newWorker(s, n.send, n.changed, n.log)
+		w := newWorker(n, s)
 		next = append(next, w)
 		n.start(w)
 	}

@@ -138,11 +138,7 @@ func (q *queue) due(wait, interval time.Duration) (time.Time, bool) {
 	if len(q.Pending) == 0 || q.flying > 0 {
 		return time.Time{}, false
 	}
-	times := []time.Time{q.first.Add(wait), q.Retry}
-	if !q.Last.IsZero() {
-		times = append(times, q.Last.Add(interval))
-	}
-	return slices.MaxFunc(times, time.Time.Compare), true
+	return slices.MaxFunc([]time.Time{q.first.Add(wait), q.Retry, q.Last.Add(interval)}, time.Time.Compare), true
 }
 
 // take returns the events of a message that is now under way.

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // A service is how messages reach one kind of target.
@@ -126,7 +125,7 @@ func generic(a *address, title, text string) []call {
 	for key, values := range a.rest {
 		switch {
 		case len(key) > 1 && key[0] == '@':
-			c.header[dashes(key[1:])] = values[0]
+			c.header[capital.ReplaceAllString(key[1:], "-$0")] = values[0]
 		case len(key) > 1 && key[0] == '$':
 			body[key[1:]] = values[0]
 		default: // __method is the receiver's own "method"
@@ -143,17 +142,9 @@ func generic(a *address, title, text string) []call {
 	return []call{c}
 }
 
-// dashes makes a header's name of a parameter's: "acceptLanguage" is "accept-Language".
-func dashes(name string) string {
-	var out strings.Builder
-	for i, c := range name {
-		if unicode.IsUpper(c) && i > 0 && name[i-1] != '-' {
-			out.WriteByte('-')
-		}
-		out.WriteRune(c)
-	}
-	return out.String()
-}
+// capital is where a parameter such as "acceptLanguage" lacks the dash of the
+// header "accept-Language".
+var capital = regexp.MustCompile(`\B[A-Z]`)
 
 func googleChat(a *address, _, text string) []call {
 	query := url.Values{}
@@ -497,27 +488,22 @@ func teams(a *address, title, text string) []call {
 
 var (
 	telegramToken = regexp.MustCompile(`^[0-9]+:[a-zA-Z0-9_-]+$`)
-	oldMarkdown   = escaper("_*`[")
-	markdown      = escaper("_*[]()~`>#+-=|{}.!\\")
+	oldMarkdown   = regexp.MustCompile("[_*`[]")
+	markdown      = regexp.MustCompile("[_*\\[\\]()~`>#+=|{}.!\\\\-]")
 )
-
-func escaper(special string) *strings.Replacer {
-	var pairs []string
-	for _, r := range special {
-		pairs = append(pairs, string(r), `\`+string(r))
-	}
-	return strings.NewReplacer(pairs...)
-}
 
 func telegramMode(a *address) string {
 	return a.oneOf("None|Markdown|HTML|MarkdownV2", "None", "parsemode")
 }
 
 func adjustTelegram(a *address, s *service) {
-	mode := telegramMode(a)
-	escape := map[string]func(string) string{"HTML": html.EscapeString, "Markdown": oldMarkdown.Replace, "MarkdownV2": markdown.Replace}
-	if special := escape[mode]; special != nil {
-		s.titled, s.escape = mode == "HTML", func(text string) string { return breakMarkup(special(text)) }
+	switch telegramMode(a) {
+	case "HTML":
+		s.escape = func(text string) string { return breakMarkup(html.EscapeString(text)) }
+	case "Markdown":
+		s.titled, s.escape = false, func(text string) string { return breakMarkup(oldMarkdown.ReplaceAllString(text, `\$0`)) }
+	case "MarkdownV2":
+		s.titled, s.escape = false, func(text string) string { return breakMarkup(markdown.ReplaceAllString(text, `\$0`)) }
 	}
 }
 

@@ -32,11 +32,10 @@ type settings struct {
 
 // A worker sends messages to one target.
 type worker struct {
-	name    string
-	log     *slog.Logger
-	send    sender
-	wake    chan struct{} // there is something new to look at
-	changed func()        // the notifier's
+	of   *Notifier
+	name string
+	log  *slog.Logger
+	wake chan struct{} // there is something new to look at
 
 	mu       sync.Mutex
 	set      settings
@@ -47,11 +46,9 @@ type worker struct {
 	stop     func() // ends run; under the lock of the notifier
 }
 
-func newWorker(s settings, send sender, changed func(), log *slog.Logger) *worker {
-	w := &worker{name: s.target.Name, send: send, wake: make(chan struct{}, 1), changed: changed, abort: func() {}, stop: func() {}}
-	w.log = log.With("target", w.name, "service", s.url.scheme())
-	w.put(s)
-	return w
+func newWorker(of *Notifier, s settings) *worker {
+	log := of.log.With("target", s.target.Name, "service", s.url.scheme())
+	return &worker{of: of, name: s.target.Name, log: log, wake: make(chan struct{}, 1), set: s, abort: func() {}, stop: func() {}}
 }
 
 // put gives a worker other settings. With another URL it tries at once, and
@@ -187,7 +184,7 @@ func (w *worker) deliver(ctx context.Context) {
 		title, body, err = templates{}.write(set.service, events, about)
 	}
 	if err == nil {
-		err = w.send(timed, set.url, title, body)
+		err = w.of.send(timed, set.url, title, body)
 	}
 
 	w.mu.Lock()
@@ -197,7 +194,7 @@ func (w *worker) deliver(ctx context.Context) {
 		return
 	}
 	w.landed(err, told, time.Now())
-	w.changed()
+	w.of.changed()
 }
 
 // landed notes how a message went. It logs where the target begins to fail,
