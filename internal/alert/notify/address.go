@@ -43,18 +43,8 @@ func (s Secret) parse() (*address, error) {
 	a := &address{URL: u, service: &svc, secure: secure, rest: u.Query(), user: u.User.Username()}
 	a.parts = strings.Split(strings.Trim(u.Path, "/"), "/")
 	a.password, _ = u.User.Password()
+	a.ignore("title") // a message has its own
 	return a, nil
-}
-
-// calls returns the requests that bring a message; none where the URL is not
-// one that its service understands.
-func (a *address) calls(title, text string) []call {
-	a.ignore("title")
-	calls := a.service.calls(a, title, text)
-	if a.bad || len(a.rest) > 0 && !a.service.anyParameter {
-		return nil
-	}
-	return calls
 }
 
 // has takes a parameter from the rest by one of its names, in lower case.

@@ -238,7 +238,7 @@ func (s Secret) plain() error {
 	if allowed == nil || a.User != nil || !a.service.mail() && !loopback(a.Hostname()) {
 		return errSecret
 	}
-	for key := range a.rest {
+	for key := range a.Query() {
 		if !slices.Contains(allowed, strings.ToLower(key)) {
 			return errSecret
 		}

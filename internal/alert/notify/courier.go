@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -44,35 +43,22 @@ func (c courier) send(ctx context.Context, to Secret, title, text string) error 
 		text = title + "\n" + text
 	}
 	a, err := to.parse()
+	err = cmp.Or(err, to.usable())
 	switch {
 	case err != nil:
 	case a.service.mail():
 		err = sendMail(ctx, a, title, text)
-	default:
-		calls := a.calls(title, text)
-		if err = c.sendAll(ctx, calls); len(calls) == 0 {
-			err = errNoAddress
-		}
+	default: // all requests, also after one that failed
+		a.service.bring(a, title, text, func(q call) (reply, bool) {
+			r, failed := c.do(ctx, &q)
+			err = cmp.Or(err, failed)
+			return r, failed == nil
+		})
 	}
 	if err != nil {
 		err = failed(to, cmp.Or(context.Cause(ctx), err))
 	}
 	return err
-}
-
-// sendAll makes all requests, also after one that failed, and returns the first error.
-func (c courier) sendAll(ctx context.Context, calls []call) error {
-	var first error
-	for i := range calls {
-		r, err := c.do(ctx, &calls[i])
-		if err == nil && calls[i].then != nil {
-			err = c.sendAll(ctx, calls[i].then(r))
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
 }
 
 type header map[string]string
@@ -86,7 +72,6 @@ type call struct {
 	body       any              // a text, a form (url.Values), or what is sent as JSON; nil: nothing
 	unverified bool             // any certificate is good
 	took       func(reply) bool // whether an answer with a 2xx status says that the message was taken; nil: always
-	then       func(reply) []call
 }
 
 // A reply is the body of an answer.
@@ -175,17 +160,20 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// understood reports whether the URL is one that its service understands.
+// understood reports whether the URL is one that its service understands. It asks
+// no server.
 func (a *address) understood() bool {
 	if a.service.mail() {
 		_, _, err := newMail(context.Background(), a, "title", "text")
 		return err == nil
 	}
-	calls := a.calls("title", "text")
-	return len(calls) > 0 && !slices.ContainsFunc(calls, func(c call) bool {
-		_, err := c.request(context.Background())
-		return err != nil
+	tried, failed := false, false
+	a.service.bring(a, "title", "text", func(q call) (reply, bool) {
+		_, err := q.request(context.Background())
+		tried, failed = true, failed || err != nil
+		return reply{}, false
 	})
+	return tried && !failed && !a.bad && (len(a.rest) == 0 || a.service.anyParameter)
 }
 
 // retryAfter is how long a server asks to wait; 0 where it does not say.

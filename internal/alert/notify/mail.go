@@ -100,7 +100,7 @@ func newMail(ctx context.Context, a *address, title, text string) (*mail.Client,
 		}
 		return conn, err
 	}))
-	if a.ignore("subject", "title"); a.bad || len(a.rest) > 0 {
+	if a.ignore("subject"); a.bad || len(a.rest) > 0 {
 		return nil, nil, errNoAddress
 	}
 	client, err := mail.NewClient(a.Hostname(), options...)

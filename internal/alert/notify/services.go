@@ -25,64 +25,67 @@ type service struct {
 	escape func(string) string
 	// adjust changes the above by what the URL says; may be nil.
 	adjust func(a *address, s *service)
-	// calls returns the requests that bring a message. It reads each parameter
-	// of the URL, and says what the URL needs. Mail has none.
-	calls        func(a *address, title, text string) []call
+	// bring posts the requests that bring a message. It reads each parameter of
+	// the URL, and says what the URL needs. Mail has none.
+	bring        func(a *address, title, text string, post poster)
 	custom       bool // a URL may begin with NAME+https:// too
-	anyParameter bool // parameters that calls does not read are allowed; the case of names counts
+	anyParameter bool // parameters that bring does not read are allowed; the case of names counts
 	// harmless are the parameters that a URL in the file of rules itself may
 	// have; nil: such a URL must not be there.
 	harmless []string
 }
 
-// mail reports whether it is mail, which has no calls.
-func (s *service) mail() bool { return s.calls == nil }
+// A poster makes a request, and reports whether it was taken.
+type poster func(call) (reply, bool)
+
+// mail reports whether it is mail.
+func (s *service) mail() bool { return s.bring == nil }
 
 // services are all of them, by the schemes of their URLs.
 var services = map[string]service{
-	"bark":    {titled: true, most: 3000, escape: asIs, calls: bark},
-	"discord": {titled: true, most: 1900, calls: discord},
+	"bark":    {titled: true, most: 3000, escape: asIs, bring: bark},
+	"discord": {titled: true, most: 1900, bring: discord},
 	"generic": {
-		escape: asIs, adjust: adjustGeneric, calls: generic, custom: true, anyParameter: true,
+		escape: asIs, adjust: adjustGeneric, bring: generic, custom: true, anyParameter: true,
 		harmless: []string{"contenttype", "disabletls", "messagekey", "method", "template", "titlekey"},
 	},
-	"googlechat": {calls: googleChat, anyParameter: true},
-	"gotify":     {titled: true, escape: asIs, calls: gotify},
-	"hangouts":   {calls: googleChat, anyParameter: true},
-	"ifttt":      {titled: true, most: 1000, escape: asIs, calls: ifttt},
-	"join":       {titled: true, most: 2000, escape: asIs, calls: join},
-	"lark":       {titled: true, calls: lark},
-	"matrix":     {calls: matrix},
-	"mattermost": {calls: mattermost},
-	"notifiarr":  {calls: notifiarr, custom: true, anyParameter: true},
+	"googlechat": {bring: googleChat, anyParameter: true},
+	"gotify":     {titled: true, escape: asIs, bring: gotify},
+	"hangouts":   {bring: googleChat, anyParameter: true},
+	"ifttt":      {titled: true, most: 1000, escape: asIs, bring: ifttt},
+	"join":       {titled: true, most: 2000, escape: asIs, bring: join},
+	"lark":       {titled: true, bring: lark},
+	"matrix":     {bring: matrix},
+	"mattermost": {bring: mattermost},
+	"notifiarr":  {bring: notifiarr, custom: true, anyParameter: true},
 	"ntfy": {
-		titled: true, escape: asIs, calls: ntfy,
+		titled: true, escape: asIs, bring: ntfy,
 		harmless: []string{"cache", "disabletls", "firebase", "priority", "scheme", "tags"},
 	},
-	"opsgenie":   {titled: true, escape: asIs, calls: opsgenie},
-	"pagerduty":  {most: 1000, escape: asIs, calls: pagerDuty},
-	"pushbullet": {titled: true, escape: asIs, calls: pushbullet},
-	"pushover":   {titled: true, most: 1000, escape: asIs, calls: pushover},
-	"rocketchat": {calls: rocketChat, anyParameter: true},
-	"signal":     {most: 1900, escape: asIs, calls: signal},
-	"slack":      {titled: true, escape: escapeSlack, calls: slack},
+	"opsgenie":   {titled: true, escape: asIs, bring: opsgenie},
+	"pagerduty":  {most: 1000, escape: asIs, bring: pagerDuty},
+	"pushbullet": {titled: true, escape: asIs, bring: pushbullet},
+	"pushover":   {titled: true, most: 1000, escape: asIs, bring: pushover},
+	"rocketchat": {bring: rocketChat, anyParameter: true},
+	"signal":     {most: 1900, escape: asIs, bring: signal},
+	"slack":      {titled: true, escape: escapeSlack, bring: slack},
 	"smtp": {titled: true, escape: asIs, adjust: adjustMail, harmless: []string{
 		"auth", "clienthost", "encryption", "from", "fromaddress", "fromname", "subject", "timeout", "to", "toaddresses",
 		"usehtml", "usestarttls",
 	}},
-	"teams":    {titled: true, calls: teams, custom: true},
-	"telegram": {titled: true, adjust: adjustTelegram, calls: telegram},
-	"wecom":    {most: 1900, calls: weCom},
-	"zulip":    {calls: zulip, anyParameter: true},
+	"teams":    {titled: true, bring: teams, custom: true},
+	"telegram": {titled: true, adjust: adjustTelegram, bring: telegram},
+	"wecom":    {most: 1900, bring: weCom},
+	"zulip":    {bring: zulip, anyParameter: true},
 }
 
-func bark(a *address, title, text string) []call {
+func bark(a *address, title, text string, post poster) {
 	body := fields{"body": text, "device_key": a.password, "title": title, "badge": a.number(10, "0", "badge")}
 	body.with(a, "sound", "icon", "group", "url", "category", "copy")
-	return []call{{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)}}
+	post(call{url: a.at(path.Join("/", a.Path, "push")), body: body, took: is("code", 200.0)})
 }
 
-func discord(a *address, title, text string) (out []call) {
+func discord(a *address, title, text string, post poster) {
 	split, raw := a.yes("yes", "splitlines"), a.yes("no", "json") || a.Path == "/raw"
 	color, thread := a.number(16, "0x50d9ff", "color"), strings.TrimSpace(a.text("thread_id"))
 	name, picture := a.text("username"), a.text("avatar", "avatarurl")
@@ -93,7 +96,8 @@ func discord(a *address, title, text string) (out []call) {
 		to += "?" + url.Values{"thread_id": {thread}}.Encode()
 	}
 	if raw {
-		return []call{{url: to, body: text, header: header{"Content-Type": "application/json"}}}
+		post(call{url: to, body: text, header: header{"Content-Type": "application/json"}})
+		return
 	}
 	lines := []string{text}
 	if split {
@@ -105,14 +109,13 @@ func discord(a *address, title, text string) (out []call) {
 			embeds = append(embeds, fields{"description": line, "color": color})
 		}
 		embeds[0]["title"] = title
-		out = append(out, call{url: to, body: fields{"embeds": embeds}.set("username", name).set("avatar_url", picture)})
+		post(call{url: to, body: fields{"embeds": embeds}.set("username", name).set("avatar_url", picture)})
 	}
-	return out
 }
 
 func adjustGeneric(a *address, s *service) { s.titled = a.text("template") != "" }
 
-func generic(a *address, title, text string) []call {
+func generic(a *address, title, text string, post poster) {
 	plain, kind := a.yes("no", "disabletls"), a.or("application/json", "contenttype")
 	body := fields{a.or("title", "titlekey"): title, a.or("message", "messagekey"): text}
 	template := a.text("template")
@@ -139,26 +142,26 @@ func generic(a *address, title, text string) []call {
 	}
 	c.url = to.String()
 	a.need(template == "" || template == "json" || template == "JSON")
-	return []call{c}
+	post(c)
 }
 
 // capital is where a parameter such as "acceptLanguage" lacks the dash of the
 // header "accept-Language".
 var capital = regexp.MustCompile(`\B[A-Z]`)
 
-func googleChat(a *address, _, text string) []call {
+func googleChat(a *address, _, text string, post poster) {
 	query := url.Values{}
 	for _, name := range []string{"key", "token"} {
 		value, given := a.has(name)
 		query.Set(name, value)
 		a.need(!given || value != "")
 	}
-	return []call{{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}}}
+	post(call{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}})
 }
 
 var gotifyToken = regexp.MustCompile(`^A[A-Za-z0-9._-]{14}$`)
 
-func gotify(a *address, title, text string) []call {
+func gotify(a *address, title, text string, post poster) {
 	folder, token := path.Split(strings.TrimSuffix(a.Path, "/"))
 	priority := a.number(10, "0", "priority")
 	extras := json.RawMessage(a.or("null", "extras"))
@@ -171,7 +174,7 @@ func gotify(a *address, title, text string) []call {
 		c.url += "?" + url.Values{"token": {token}}.Encode()
 	}
 	a.need(gotifyToken.MatchString(token) && priority >= -2 && priority <= 10)
-	return []call{c}
+	post(c)
 }
 
 // gotifyDate returns a date as Gotify expects it; empty for what is none.
@@ -187,7 +190,7 @@ func gotifyDate(text string) string {
 	return ""
 }
 
-func ifttt(a *address, title, text string) (out []call) {
+func ifttt(a *address, title, text string, post poster) {
 	body := fields{"value1": a.text("value1"), "value2": a.text("value2"), "value3": a.text("value3")}
 	titleAt, textAt := a.oneOf("0|1|2|3", "0", "titlevalue"), a.oneOf("1|2|3", "2", "messagevalue")
 	if titleAt != "0" {
@@ -195,45 +198,44 @@ func ifttt(a *address, title, text string) (out []call) {
 	}
 	body["value"+textAt] = text
 	for _, event := range a.list("events") {
-		out = append(out, call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
+		post(call{url: "https://maker.ifttt.com/trigger/" + event + "/with/key/" + a.Hostname(), body: body})
 	}
 	a.need(a.Hostname() != "" && titleAt != textAt)
-	return out
 }
 
-func join(a *address, title, text string) []call {
+func join(a *address, title, text string, post poster) {
 	query := url.Values{"deviceIds": {a.text("devices")}, "apikey": {a.password}, "text": {text}, "title": {title}}
 	if icon := a.text("icon"); icon != "" {
 		query.Set("icon", icon)
 	}
 	a.need(query.Get("deviceIds") != "" && a.password != "")
-	return []call{{
+	post(call{
 		url:    "https://joinjoaomgcd.appspot.com/_ah/api/messaging/v1/sendPush?" + query.Encode(),
 		header: header{"Content-Type": "text/plain"},
-	}}
+	})
 }
 
-func lark(a *address, title, text string) []call {
+func lark(a *address, title, text string, post poster) {
 	a.ignore("link")
 	host, token := cmp.Or(a.Host, "open.larksuite.com"), strings.Trim(a.Path, "/")
 	a.need(token != "" && (host == "open.larksuite.com" || host == "open.feishu.cn"))
-	post := fields{"title": title, "content": [][]fields{{{"tag": "text", "text": text}}}}
-	body := fields{"msg_type": "post", "content": fields{"post": fields{"en_us": post}}}
+	message := fields{"title": title, "content": [][]fields{{{"tag": "text", "text": text}}}}
+	body := fields{"msg_type": "post", "content": fields{"post": fields{"en_us": message}}}
 	if secret := a.text("secret"); secret != "" {
 		now := strconv.FormatInt(time.Now().Unix(), 10)
 		sign := hmac.New(sha256.New, []byte(now+"\n"+secret)).Sum(nil)
 		body["timestamp"], body["sign"] = now, base64.StdEncoding.EncodeToString(sign)
 	}
-	return []call{{url: "https://" + host + "/open-apis/bot/v2/hook/" + token, body: body, took: is("code", 0.0)}}
+	post(call{url: "https://" + host + "/open-apis/bot/v2/hook/" + token, body: body, took: is("code", 0.0)})
 }
 
-func mattermost(a *address, _, text string) []call {
+func mattermost(a *address, _, text string, post poster) {
 	a.need(a.part(0) != "")
 	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", a.part(1))
-	return []call{{url: a.at("/hooks/" + a.part(0)), body: body}}
+	post(call{url: a.at("/hooks/" + a.part(0)), body: body})
 }
 
-func notifiarr(a *address, _, text string) []call {
+func notifiarr(a *address, _, text string, post poster) {
 	key := a.Host
 	if a.secure != "" {
 		_, rest, _ := strings.Cut(a.Path, "/passthrough/")
@@ -245,14 +247,14 @@ func notifiarr(a *address, _, text string) []call {
 		a.need(err == nil)
 		show["ids"] = fields{"channel": id}
 	}
-	return []call{{
+	post(call{
 		url:    "https://notifiarr.com/api/v1/notification/passthrough/" + key,
 		header: header{"Accept": "application/json"},
 		body:   fields{"notification": fields{"name": a.or("gpuwhy", "name")}, "discord": show},
-	}}
+	})
 }
 
-func ntfy(a *address, title, text string) []call {
+func ntfy(a *address, title, text string, post poster) {
 	c := call{url: a.at(a.Path), user: a.User, body: text, took: isJSON, unverified: a.yes("no", "disabletlsverification")}
 	c.header = header{
 		"Content-Type": "text/plain; charset=utf-8", "Title": title, "Tags": a.text("tags"), "Delay": a.text("delay", "at", "in"),
@@ -266,12 +268,12 @@ func ntfy(a *address, title, text string) []call {
 		}
 	}
 	a.need(a.part(0) != "")
-	return []call{c}
+	post(c)
 }
 
 var opsgenieID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-func opsgenie(a *address, title, text string) []call {
+func opsgenie(a *address, title, text string, post poster) {
 	if more := a.text("description"); more != "" {
 		text += "\n" + more
 	}
@@ -286,7 +288,7 @@ func opsgenie(a *address, title, text string) []call {
 	key := strings.TrimPrefix(a.Path, "/")
 	a.need(key != "")
 	to := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
-	return []call{{url: to, body: body, header: header{"Authorization": "GenieKey " + key}}}
+	post(call{url: to, body: body, header: header{"Authorization": "GenieKey " + key}})
 }
 
 // entities are Opsgenie's teams and users, such as team:ops,user:bob.
@@ -312,7 +314,7 @@ func (a *address) pair(text string) (name, value string) {
 
 var pagerDutyKey = regexp.MustCompile(`^[a-fA-F0-9]{32}$`)
 
-func pagerDuty(a *address, _, text string) []call {
+func pagerDuty(a *address, _, text string, post poster) {
 	key := strings.TrimPrefix(a.Path, "/")
 	a.need(pagerDutyKey.MatchString(key))
 	severity := a.oneOf("critical|error|warning|info", "error", "severity")
@@ -335,7 +337,7 @@ func pagerDuty(a *address, _, text string) []call {
 		}
 		body["contexts"] = all
 	}
-	return []call{{url: "https://" + a.server("events.pagerduty.com", "443") + "/v2/enqueue", body: body}}
+	post(call{url: "https://" + a.server("events.pagerduty.com", "443") + "/v2/enqueue", body: body})
 }
 
 // server returns the host and the port of the URL, or others where it has none.
@@ -343,7 +345,7 @@ func (a *address) server(host, port string) string {
 	return cmp.Or(a.Hostname(), host) + ":" + cmp.Or(a.Port(), port)
 }
 
-func pushbullet(a *address, title, text string) (out []call) {
+func pushbullet(a *address, title, text string, post poster) {
 	a.need(len(a.Hostname()) == 34)
 	targets := strings.Split(strings.TrimPrefix(a.Path, "/"), "/")
 	if a.Fragment != "" {
@@ -360,27 +362,26 @@ func pushbullet(a *address, title, text string) (out []call) {
 		default:
 			body["device_iden"] = target
 		}
-		out = append(out, call{
+		post(call{
 			url: "https://api.pushbullet.com/v2/pushes", body: body, took: is("active", true),
 			header: header{"Access-Token": a.Hostname()},
 		})
 	}
-	return out
 }
 
-func pushover(a *address, title, text string) []call {
+func pushover(a *address, title, text string, post poster) {
 	a.need(a.Host != "" && a.password != "")
 	form := url.Values{"user": {a.Host}, "token": {a.password}, "message": {text}, "title": {title}, "device": {a.text("devices")}}
 	if priority := a.number(10, "0", "priority"); priority >= -2 && priority <= 1 {
 		form.Set("priority", strconv.Itoa(priority))
 	}
-	return []call{{url: "https://api.pushover.net/1/messages.json", body: form}}
+	post(call{url: "https://api.pushover.net/1/messages.json", body: form})
 }
 
-func rocketChat(a *address, _, text string) []call {
+func rocketChat(a *address, _, text string, post poster) {
 	parts := strings.Split(a.Path, "/")
 	if len(parts) < 3 {
-		return nil
+		return
 	}
 	body := fields{"text": text}.set("username", a.user)
 	if len(parts) > 3 {
@@ -393,7 +394,7 @@ func rocketChat(a *address, _, text string) []call {
 		}
 		body["channel"] = channel
 	}
-	return []call{{url: a.at("/hooks/" + parts[1] + "/" + parts[2]), body: body}}
+	post(call{url: a.at("/hooks/" + parts[1] + "/" + parts[2]), body: body})
 }
 
 var (
@@ -401,7 +402,7 @@ var (
 	signalGroup = regexp.MustCompile(`^group\.[a-zA-Z0-9_+/=-]+$`)
 )
 
-func signal(a *address, _, text string) []call {
+func signal(a *address, _, text string, post poster) {
 	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.part(0)))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
@@ -420,7 +421,7 @@ func signal(a *address, _, text string) []call {
 	if token := a.text("token"); token != "" {
 		c.user, c.header = nil, header{"Authorization": "Bearer " + token}
 	}
-	return []call{c}
+	post(c)
 }
 
 var (
@@ -430,14 +431,14 @@ var (
 
 func escapeSlack(text string) string { return breakMarkup(entities.Replace(text)) }
 
-func slack(a *address, title, text string) []call {
+func slack(a *address, title, text string, post poster) {
 	token, channel, bot := a.User.String(), a.Hostname(), ""
 	if len(a.Path) > 1 {
 		token, channel, bot = a.Hostname()+a.Path, "webhook", a.user
 	}
 	t := slackToken.FindStringSubmatch(token)
 	if t == nil || t[3] != t[5] {
-		return nil
+		return
 	}
 	lines := strings.Split(text, "\n")
 	if len(lines) > 100 {
@@ -454,21 +455,22 @@ func slack(a *address, title, text string) []call {
 		body["channel"] = channel
 	}
 	if t[1] == "" || t[1] == "hook" {
-		return []call{{
+		post(call{
 			url: "https://hooks.slack.com/services/" + t[2] + "/" + t[4] + "/" + t[6], body: body,
 			took: func(r reply) bool { return r.text == "" || r.text == "ok" },
-		}}
+		})
+		return
 	}
-	return []call{{
+	post(call{
 		url: "https://slack.com/api/chat.postMessage", body: body, took: is("ok", true),
 		header: header{"Authorization": "Bearer " + t[1] + "-" + t[2] + "-" + t[4] + "-" + t[6]},
-	}}
+	})
 }
 
 var teamsHook = regexp.MustCompile(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com/webhookb2/` +
 	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
 
-func teams(a *address, title, text string) []call {
+func teams(a *address, title, text string, post poster) {
 	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" +
 		strings.Join(a.parts, "/")
 	if a.secure != "" {
@@ -483,7 +485,7 @@ func teams(a *address, title, text string) []call {
 		"@type": "MessageCard", "@context": "http://schema.org/extensions", "markdown": true,
 		"title": title, "summary": title, "sections": sections,
 	}
-	return []call{{url: to, body: body.set("themeColor", a.text("color"))}}
+	post(call{url: to, body: body.set("themeColor", a.text("color"))})
 }
 
 var (
@@ -507,7 +509,7 @@ func adjustTelegram(a *address, s *service) {
 	}
 }
 
-func telegram(a *address, title, text string) (out []call) {
+func telegram(a *address, title, text string, post poster) {
 	mode := telegramMode(a)
 	if mode == "None" {
 		mode, text = "HTML", html.EscapeString(text)
@@ -525,15 +527,14 @@ func telegram(a *address, title, text string) (out []call) {
 		if id, err := strconv.Atoi(thread); err == nil {
 			body["message_thread_id"] = id
 		}
-		out = append(out, call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
+		post(call{url: "https://api.telegram.org/bot" + token + "/sendMessage", body: body, took: is("ok", true)})
 	}
 	a.need(telegramToken.MatchString(token))
-	return out
 }
 
 var weComKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-func weCom(a *address, _, text string) []call {
+func weCom(a *address, _, text string, post poster) {
 	a.need(weComKey.MatchString(a.Host))
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
@@ -541,60 +542,57 @@ func weCom(a *address, _, text string) []call {
 			content[name] = []string{who}
 		}
 	}
-	return []call{{
+	post(call{
 		url: "https://qyapi.weixin.qq.com/cgi-bin/webhook/send?key=" + a.Host, took: is("errcode", 0.0),
 		body: fields{"msgtype": "text", "text": content},
-	}}
+	})
 }
 
-func zulip(a *address, _, text string) []call {
+func zulip(a *address, _, text string, post poster) {
 	a.need(a.user != "" && a.password != "" && a.Hostname() != "")
 	form := url.Values{"type": {"stream"}, "to": {a.text("stream")}, "content": {text}}
 	if topic := a.text("topic"); topic != "" {
 		form.Set("topic", topic)
 	}
-	return []call{{url: "https://" + a.Hostname() + "/api/v1/messages", user: a.User, body: form}}
+	post(call{url: "https://" + a.Hostname() + "/api/v1/messages", user: a.User, body: form})
 }
 
 // matrix sends one request after the other: it logs in where the URL has a
 // user, finds the rooms, and sends to each.
-func matrix(a *address, _, text string) []call {
-	names, server := a.list("rooms", "room"), a.at("/_matrix/client/r0/")
-	at := func(path, token string) string {
+func matrix(a *address, _, text string, post poster) {
+	names, server, token := a.list("rooms", "room"), a.at("/_matrix/client/r0/"), a.password
+	if a.user != "" {
+		offered := func(r reply) bool { return strings.Contains(r.text, `"m.login.password"`) }
+		if _, ok := post(call{method: "GET", url: server + "login", took: offered}); !ok {
+			return
+		}
+		identifier := fields{"type": "m.id.user", "user": a.user}
+		password := fields{"type": "m.login.password", "identifier": identifier, "password": a.password}
+		r, ok := post(call{url: server + "login", body: password, took: isJSON})
+		if !ok {
+			return
+		}
+		token = r.member("access_token")
+	}
+	at := func(path string) string {
 		return server + (&url.URL{Path: path, RawQuery: url.Values{"access_token": {token}}.Encode()}).String()
 	}
-	send := func(token, room string) call {
-		return call{url: at("rooms/"+room+"/send/m.room.message", token), body: fields{"msgtype": "m.text", "body": text}, took: isJSON}
-	}
-	joined := func(token string) []call {
-		return []call{{method: "GET", url: at("joined_rooms", token), took: isJSON, then: func(r reply) (out []call) {
-			rooms, _ := r.json["joined_rooms"].([]any)
-			for _, room := range rooms {
-				out = append(out, send(token, fmt.Sprint(room)))
-			}
-			return out
-		}}}
-	}
-	rooms := func(token string) (out []call) {
-		for _, room := range names {
-			if !strings.HasPrefix(room, "#") && !strings.HasPrefix(room, "!") {
-				room = "#" + room
-			}
-			out = append(out, call{url: at("join/"+room, token), body: json.RawMessage("null"), took: isJSON, then: func(r reply) []call {
-				return []call{send(token, r.member("room_id"))}
-			}})
-		}
-		return out
+	send := func(room string) {
+		post(call{url: at("rooms/" + room + "/send/m.room.message"), body: fields{"msgtype": "m.text", "body": text}, took: isJSON})
 	}
 	if names == nil {
-		rooms = joined
+		r, _ := post(call{method: "GET", url: at("joined_rooms"), took: isJSON})
+		rooms, _ := r.json["joined_rooms"].([]any)
+		for _, room := range rooms {
+			send(fmt.Sprint(room))
+		}
 	}
-	if a.user == "" {
-		return rooms(a.password)
+	for _, room := range names {
+		if !strings.HasPrefix(room, "#") && !strings.HasPrefix(room, "!") {
+			room = "#" + room
+		}
+		if r, ok := post(call{url: at("join/" + room), body: json.RawMessage("null"), took: isJSON}); ok {
+			send(r.member("room_id"))
+		}
 	}
-	password := fields{"type": "m.login.password", "identifier": fields{"type": "m.id.user", "user": a.user}, "password": a.password}
-	offered := func(r reply) bool { return strings.Contains(r.text, `"m.login.password"`) }
-	return []call{{method: "GET", url: server + "login", took: offered, then: func(reply) []call {
-		return []call{{url: server + "login", body: password, took: isJSON, then: func(r reply) []call { return rooms(r.member("access_token")) }}}
-	}}}
 }
