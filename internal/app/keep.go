@@ -18,8 +18,8 @@ func (a *App) wireKeeper() {
 	k.Documents = []keep.Document{
 		keep.Of("notifications", "what targets are still to be told", keep.Promptly, a.notifier),
 		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts.Engine),
-		keep.Of("floors", "what devices draw at rest", keep.Hourly, a.stage.Floors),
-		keep.Of("baselines", "how devices are at work and after it", keep.Hourly, a.stage.History),
+		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
+		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
 	}
 }

@@ -46,9 +46,9 @@ type When uint8
 
 // How often documents are written.
 const (
-	AtEnd    When = iota // much, and soon out of date
-	Hourly               // took hours to learn: written every ten minutes
-	Promptly             // must not be lost: written when it changes
+	AtEnd     When = iota // much, and soon out of date
+	Regularly             // took hours to learn: written every ten minutes
+	Promptly              // must not be lost: written when it changes
 )
 
 // Of makes a document of a part. The part gets a whole value or none.
@@ -206,7 +206,7 @@ func (k *Keeper) Run(ctx context.Context) {
 				return
 			case <-k.soon:
 			case <-ticks.C:
-				owed = Hourly
+				owed = Regularly
 			}
 		}
 		if k.write(owed) == nil {
@@ -238,7 +238,7 @@ func (k *Keeper) write(due When) error {
 	}
 	k.Hold(func() { gather(Promptly, Promptly) })
 	if due < Promptly {
-		gather(due, Hourly)
+		gather(due, Regularly)
 	}
 	var errs []error
 	for i := range k.Documents {

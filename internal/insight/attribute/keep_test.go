@@ -29,7 +29,7 @@ func floorOf(f *attribute.Floors, source string) gpu.Reading[gpu.Watts] {
 
 // restore takes in what a file has.
 func restore(f *attribute.Floors, text []byte, now time.Time) error {
-	return keep.Of("floors", "floors", keep.Hourly, f).Restore(text, now)
+	return keep.Of("floors", "floors", keep.Regularly, f).Restore(text, now)
 }
 
 func kept(t *testing.T, f *attribute.Floors) []byte {

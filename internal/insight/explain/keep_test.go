@@ -23,7 +23,7 @@ func newPast() past { return past{explain.NewHistory(), new(attribute.Floors)} }
 
 // restore takes in what a file has.
 func restore(h *explain.History, text string, now time.Time) error {
-	return keep.Of("baselines", "baselines", keep.Hourly, h).Restore([]byte(text), now)
+	return keep.Of("baselines", "baselines", keep.Regularly, h).Restore([]byte(text), now)
 }
 
 // restarted is the next run's past, with what this one kept.
