@@ -16,7 +16,7 @@ func (a *App) wireKeeper() {
 		return
 	}
 	k.Documents = []keep.Document{
-		keep.Of("notifications", "what targets are still to be told", keep.Promptly, a.notifier),
+		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
 		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts.Engine),
 		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),

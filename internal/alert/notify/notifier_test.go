@@ -326,13 +326,13 @@ func TestGiveUp(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		all := dead.all()
 		last := all[len(all)-1]
-		if last.err != nil || !strings.Contains(last.body, "<c fired>") || !strings.Contains(last.body, "2 events were not told: they could not be delivered in time.") {
+		if last.err != nil || !strings.Contains(last.body, "<c fired>") || !strings.Contains(last.body, "gpuwhy dropped 2 events that could not be delivered in time.") {
 			t.Errorf("the last message is %+v", last)
 		}
 		r.tell(change("d", alert.Fired))
 		time.Sleep(time.Hour)
 		all = dead.all()
-		if strings.Contains(all[len(all)-1].body, "not told") {
+		if strings.Contains(all[len(all)-1].body, "gpuwhy dropped") {
 			t.Error("what was dropped is told twice")
 		}
 	})
@@ -518,7 +518,7 @@ func TestBounds(t *testing.T) {
 			t.Fatalf("%d messages, of %d bytes", len(got), len(got[0].body))
 		}
 		shown := strings.Count(got[0].body, "- [warning too_hot]")
-		for _, want := range []string{fmt.Sprintf("… and %[1]d more: %[1]d warning.", mostPending-shown), "7 events were not told: there were too many."} {
+		for _, want := range []string{fmt.Sprintf("… and %[1]d more: %[1]d warning.", mostPending-shown), "gpuwhy dropped 7 events: there were too many."} {
 			if !strings.Contains(got[0].body, want) {
 				t.Errorf("%q is not in %q", want, got[0].body)
 			}

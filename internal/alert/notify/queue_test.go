@@ -60,7 +60,7 @@ func TestStormKeepsTheWorst(t *testing.T) {
 				t.Errorf("c%d is not told", i)
 			}
 		}
-		for _, want := range []string{"… and 480 more: 80 warning, 399 info, 1 over.", "\n501 events were not told: there were too many."} {
+		for _, want := range []string{"… and 480 more: 80 warning, 399 info, 1 over.", "\ngpuwhy dropped 501 events: there were too many."} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%q is not in %q", want, body)
 			}
@@ -133,7 +133,7 @@ func TestReasonsAreApart(t *testing.T) {
 		time.Sleep(time.Hour)
 		all := line.all()
 		body := all[len(all)-1].body
-		for _, want := range []string{"\n3 events were not told: there were too many.", "\n1 event was not told: it could not be delivered in time."} {
+		for _, want := range []string{"\ngpuwhy dropped 3 events: there were too many.", "\ngpuwhy dropped 1 event that could not be delivered in time."} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%q is not in %q", want, body)
 			}
@@ -141,7 +141,7 @@ func TestReasonsAreApart(t *testing.T) {
 		next.tell(change("new", alert.Fired))
 		time.Sleep(time.Hour)
 		all = line.all()
-		if body := all[len(all)-1].body; strings.Contains(body, "not told") {
+		if body := all[len(all)-1].body; strings.Contains(body, "gpuwhy dropped") {
 			t.Errorf("it is told twice: %q", body)
 		}
 	})

@@ -24,8 +24,8 @@ const defaultMessage = `{{$one := .One}}{{range .Events -}}
 {{- if eq .News "brief"}} The alert began and ended before this was sent.{{end}}
 {{- with .Why}} {{.}}{{end}}{{with .Advice}} {{.}}{{end}}
 {{end}}{{if .More}}… and {{.More}} more: {{.Rest}}.
-{{end}}{{with .TooMany}}{{if eq . 1}}1 event was{{else}}{{.}} events were{{end}} not told: there were too many.
-{{end}}{{with .TooLate}}{{if eq . 1}}1 event was not told: it{{else}}{{.}} events were not told: they{{end}} could not be delivered in time.
+{{end}}{{with .TooMany}}gpuwhy dropped {{.}} event{{if ne . 1}}s{{end}}: there were too many.
+{{end}}{{with .TooLate}}gpuwhy dropped {{.}} event{{if ne . 1}}s{{end}} that could not be delivered in time.
 {{end}}{{with .Link}}{{.}}
 {{end}}`
 

@@ -35,8 +35,8 @@ func TestDefaultTemplates(t *testing.T) {
 - [warning driver_gone] node-1: The driver (nvml) can't be read any more; this began just now.
 - [critical too_hot, over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.
 … and 1 more: 1 over.
-2 events were not told: there were too many.
-1 event was not told: it could not be delivered in time.
+gpuwhy dropped 2 events: there were too many.
+gpuwhy dropped 1 event that could not be delivered in time.
 https://gpus.example.org/alerts`,
 		},
 	} {
