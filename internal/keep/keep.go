@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -78,11 +77,11 @@ const (
 
 // A header is what all files have.
 type header struct {
-	Version int             `json:"version"`
-	Origin  string          `json:"origin"`
-	Source  string          `json:"source,omitzero"` // the origin, in some files of version 1
-	Written time.Time       `json:"written"`
-	State   json.RawMessage `json:"state"`
+	Version int       `json:"version"`
+	Origin  string    `json:"origin"`
+	Source  string    `json:"source,omitzero"` // the origin, in some files of version 1
+	Written time.Time `json:"written"`
+	State   any       `json:"state"`
 }
 
 // A Keeper writes documents, in their order, to files of Dir.
@@ -129,16 +128,13 @@ func (k *Keeper) Soon() {
 
 // profile is the simulation of an origin; empty for the real machine.
 func profile(origin string) string {
-	name, _ := strings.CutPrefix(origin, "simulate:")
-	if name == origin {
-		return ""
-	}
+	_, name, _ := strings.Cut(origin, "simulate:")
 	return name
 }
 
 // file is where a document is. A simulation overwrites nothing that is known of
 // real devices.
-func (k *Keeper) file(d *Document) string {
+func (k *Keeper) file(d Document) string {
 	name := d.Name + ".json"
 	if profile(k.Origin) != "" {
 		name = "simulated-" + name
@@ -148,8 +144,7 @@ func (k *Keeper) file(d *Document) string {
 
 // Restore gives each document to its part. It logs what can't be used.
 func (k *Keeper) Restore(now time.Time) {
-	for i := range k.Documents {
-		d := &k.Documents[i]
+	for _, d := range k.Documents {
 		name := k.file(d)
 		state, err := k.read(name)
 		if err == nil {
@@ -163,19 +158,15 @@ func (k *Keeper) Restore(now time.Time) {
 
 // read returns the state that a file has.
 func (k *Keeper) read(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
 	if len(text) > maxSize {
 		return nil, errLong
 	}
-	var h header
+	var state json.RawMessage
+	h := header{State: &state}
 	if err := json.Unmarshal(text, &h); err != nil {
 		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
@@ -184,8 +175,8 @@ func (k *Keeper) read(name string) ([]byte, error) {
 	}
 	switch {
 	case h.Version == version:
-		return h.State, nil
-	case h.Version < version && h.State == nil:
+		return state, nil
+	case h.Version < version && state == nil:
 		return text, nil
 	}
 	return nil, fmt.Errorf("it is of version %d, and this program reads %d", h.Version, version)
@@ -228,25 +219,23 @@ func (k *Keeper) Close() error { return k.write(AtEnd) }
 // write writes the documents that are due: the prompt ones, and all that are
 // written at least as often as due says. It tries all of them.
 func (k *Keeper) write(due When) error {
-	states := map[*Document]any{}
-	gather := func(from, to When) {
-		for i := range k.Documents {
-			if d := &k.Documents[i]; from <= d.When && d.When <= to {
-				states[d] = d.Kept()
+	states := make([]any, len(k.Documents))
+	gather := func(prompt bool) {
+		for i, d := range k.Documents {
+			if d.When >= due && prompt == (d.When == Promptly) {
+				states[i] = d.Kept()
 			}
 		}
 	}
-	k.Hold(func() { gather(Promptly, Promptly) })
-	if due < Promptly {
-		gather(due, Regularly)
-	}
+	k.Hold(func() { gather(true) })
+	gather(false)
 	var errs []error
-	for i := range k.Documents {
-		d := &k.Documents[i]
-		if state, is := states[d]; is {
-			if err := k.writeFile(k.file(d), state); err != nil {
-				errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))
-			}
+	for i, d := range k.Documents {
+		if states[i] == nil {
+			continue // not due
+		}
+		if err := k.writeFile(k.file(d), states[i]); err != nil {
+			errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))
 		}
 	}
 	err := errors.Join(errs...)
@@ -255,11 +244,7 @@ func (k *Keeper) write(due When) error {
 }
 
 func (k *Keeper) writeFile(name string, state any) error {
-	text, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	text, err = json.Marshal(header{Version: version, Origin: k.Origin, Written: time.Now().UTC(), State: text})
+	text, err := json.Marshal(header{Version: version, Origin: k.Origin, Written: time.Now().UTC(), State: state})
 	if err != nil {
 		return err
 	}
