@@ -61,10 +61,7 @@ func (a *address) has(names ...string) (value string, ok bool) {
 // ignore takes parameters that change nothing.
 func (a *address) ignore(names ...string) { _, _ = a.has(names...) }
 
-func (a *address) text(names ...string) string {
-	value, _ := a.has(names...)
-	return value
-}
+func (a *address) text(names ...string) string { return a.or("", names...) }
 
 // or is a text with a value for where the URL has none.
 func (a *address) or(fallback string, names ...string) string {

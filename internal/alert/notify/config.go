@@ -57,9 +57,6 @@ type Target struct {
 // The bounds of what a configuration may say.
 const (
 	mostTargets      = 50
-	longestWait      = 10 * time.Minute
-	leastInterval    = time.Second
-	longestInterval  = 24 * time.Hour
 	longestURL       = 8 << 10 // bytes
 	longestTemplate  = 16 << 10
 	longestPublicURL = 2 << 10
@@ -91,8 +88,8 @@ func (c *Config) Check() error {
 // templates checks a configuration and returns the templates of its targets.
 func (c *Config) templates() ([]templates, error) {
 	var p problems
-	p.unless(c.GroupWait >= 0 && c.GroupWait <= longestWait, "group_wait", "must be from 0s to 10m")
-	p.unless(c.GroupInterval >= leastInterval && c.GroupInterval <= longestInterval, "group_interval", "must be from 1s to 24h")
+	p.unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
+	p.unless(c.GroupInterval >= time.Second && c.GroupInterval <= 24*time.Hour, "group_interval", "must be from 1s to 24h")
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" {
 		good := err == nil && len(c.PublicURL) <= longestPublicURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 		p.unless(good, "public_url", "must be an address such as https://gpus.example.org/")

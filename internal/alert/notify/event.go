@@ -240,12 +240,8 @@ func rest(events []Event) string {
 			counts[e.Severity]++
 		}
 	}
-	kinds := []string{over}
-	for _, s := range alert.Severities() {
-		kinds = append(kinds, string(s))
-	}
 	var parts []string
-	for _, kind := range slices.Backward(kinds) {
+	for _, kind := range []string{string(alert.Critical), string(alert.Warning), string(alert.Info), over} {
 		if n := counts[kind]; n > 0 {
 			parts = append(parts, strconv.Itoa(n)+" "+kind)
 		}
