@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// An address is a target's URL, taken apart. The parameters of its query are
-// read one by one; the URL is good if all of them are known and have a good
-// value.
+// An address is a target's URL, taken apart. It is good if each parameter of its
+// query is read and has a good value.
 type address struct {
 	*url.URL
 	service        *service
@@ -82,8 +81,8 @@ func (a *address) list(names ...string) []string {
 	return nil
 }
 
-// oneOf is a text that must be one of some, in any case. Such as "urgent=Max" is
-// another word for the value behind it.
+// oneOf is a text that must be one of some, in any case; "urgent=Max" allows
+// another word for Max.
 func (a *address) oneOf(all, fallback string, names ...string) string {
 	value := a.or(fallback, names...)
 	for allowed := range strings.SplitSeq(all, "|") {

@@ -20,14 +20,11 @@ import (
 // [Defaults]: a zero is a value.
 type Config struct {
 	Targets []Target `yaml:"targets"`
-	// GroupWait is how long a first change waits for others that go into the
-	// same message, 0s to 10m.
+	// GroupWait is how long a first change waits for others, 0s to 10m.
 	GroupWait time.Duration `yaml:"group_wait"`
-	// GroupInterval is the least time between two messages to a target, 1s to
-	// 24h.
+	// GroupInterval is the least time between two messages, 1s to 24h.
 	GroupInterval time.Duration `yaml:"group_interval"`
-	// PublicURL is where people open the page, such as
-	// https://gpus.example.org/gpuwhy/; without it messages have no links.
+	// PublicURL is where people open the page; without it messages have no links.
 	PublicURL string `yaml:"public_url"`
 }
 
@@ -48,8 +45,7 @@ type Target struct {
 	URLFile string `yaml:"url_file"`
 	// Severity is the mildest that it is sent; empty: all are.
 	Severity alert.Severity `yaml:"severity"`
-	// Title and Message are templates (text/template) of a [Message]; empty:
-	// the default ones.
+	// Title and Message are templates of a [Message]; empty: the default ones.
 	Title   string `yaml:"title"`
 	Message string `yaml:"message"`
 }
@@ -159,8 +155,7 @@ func (c *Config) settings() ([]settings, error) {
 	return out, errors.Join(p...)
 }
 
-// resolve returns a target's URL, and the field that says where it is. No error
-// has the name of a file.
+// resolve returns a target's URL, and the field that says where it is.
 func (t *Target) resolve() (field string, s Secret, err error) {
 	field, s = "url", t.URL
 	switch {
@@ -172,7 +167,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 	case t.URLFile != "":
 		text, failed := os.ReadFile(t.URLFile)
 		field, s = "url_file", Secret(strings.TrimSpace(string(text)))
-		if e, ok := errors.AsType[*os.PathError](failed); ok {
+		if e, ok := errors.AsType[*os.PathError](failed); ok { // without the file's name
 			err = fmt.Errorf("the file can't be read: %w", e.Err)
 		} else if s == "" {
 			err = errors.New("the file is empty: it must have the address on its only line")
@@ -187,14 +182,13 @@ type Secret string
 
 const redacted = "(secret)"
 
-// MarshalText hides it from encodings.
+// MarshalText implements [encoding.TextMarshaler].
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Format hides it from each verb of fmt.
+// Format implements [fmt.Formatter].
 func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// scheme is the service's name, such as "slack"; "unknown" for any other text,
-// which may be a secret in the wrong place.
+// scheme is the service's name; "unknown" for any other text, which may be a secret.
 func (s Secret) scheme() string {
 	name, _, _ := strings.Cut(string(s), ":")
 	name, _, _ = strings.Cut(strings.ToLower(name), "+")

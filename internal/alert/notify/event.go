@@ -90,8 +90,8 @@ func (e Event) bounded() Event {
 	return e
 }
 
-// amount returns a value of an alert with its unit. The value of a watch that
-// fires below its threshold is a distance, which may be negative.
+// amount returns a value of an alert with its unit. Where a watch fires below its
+// threshold it is a distance, which may be negative.
 func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
 	v, ok := r.Get()
 	if !ok {
@@ -106,9 +106,8 @@ func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64)+" "+c.Unit) + left
 }
 
-// weight says how much an event matters: by its severity, and within a severity
-// by its news. The end of an alert matters most, so that nobody who got a message
-// of its beginning misses the end for something that is not worse.
+// weight says how much an event matters: by its severity, then by its news. The
+// end matters most, so that nobody misses it for something that is not worse.
 func (e *Event) weight() int {
 	by := []string{brief, repeated, fired, over}
 	return e.rank()*len(by) + slices.Index(by, e.News)
@@ -117,10 +116,9 @@ func (e *Event) weight() int {
 // rank is the severity as a number, from 0.
 func (e *Event) rank() int { return slices.Index(alert.Severities(), alert.Severity(e.Severity)) }
 
-// place is higher for an event that stands earlier in a message. Alerts that are
-// over come last.
+// place is higher for an event that stands earlier in a message.
 func (e *Event) place() int {
-	if e.IsOver() {
+	if e.IsOver() { // last
 		return e.rank() - len(alert.Severities())
 	}
 	return e.rank()
@@ -138,8 +136,7 @@ func (e Event) For() string { return explain.Span(e.Time.Sub(e.Since)) }
 // notNow is the age from which a message says how old a reading is.
 const notNow = 30 * time.Second
 
-// Late reports whether the message is sent more than half a minute after the
-// reading.
+// Late reports whether the message is sent long after the reading.
 func (e Event) Late() bool { return e.Sent.Sub(e.Time) > notNow }
 
 // Age is the time from the reading to the message: "12 min".

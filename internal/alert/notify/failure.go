@@ -23,18 +23,15 @@ import (
 
 // A failure is why a target did not take a message, in words for people.
 type failure struct {
-	text string // it has nothing of the target's URL
-	said string // what the service or the network says, which may; empty once it is part of the text
-	// permanent says that another try fails too until somebody changes
-	// something.
-	permanent bool
+	text      string        // it has nothing of the target's URL
+	said      string        // what the service or the network says, which may; empty once it is part of the text
+	permanent bool          // another try fails too until somebody changes something
 	after     time.Duration // how long the server asks to wait; 0 where it does not say
 }
 
 func (f *failure) Error() string { return f.text }
 
-// refusals are what the HTTP statuses mean to people that stay until somebody
-// changes something.
+// refusals are what the HTTP statuses of permanent failures mean to people.
 var refusals = map[int]string{
 	400: "it does not accept the message",
 	401: "it refuses us: its key or password is wrong, or not valid any more",

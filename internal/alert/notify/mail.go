@@ -39,9 +39,8 @@ func sendMail(ctx context.Context, a *address, title, text string) error {
 
 var errMail = errors.New("the mail was not sent")
 
-// newMail returns a mail to each recipient, and a client for their server. The
-// client's connection ends with ctx, so that a server that falls silent holds
-// nobody.
+// newMail returns a mail to each recipient, and a client for their server, whose
+// connection ends with ctx: a server that falls silent holds nobody.
 func newMail(ctx context.Context, a *address, title, text string) (*mail.Client, []*mail.Msg, error) {
 	from, name, asHTML := plus(a.text("fromaddress", "from")), a.text("fromname"), a.yes("no", "usehtml")
 	port, err := strconv.Atoi(cmp.Or(a.Port(), "25"))

@@ -4,13 +4,10 @@
 //
 // A [Config] says who gets messages. Each target has a queue and a goroutine of
 // its own, so that a dead target delays no other. What waits in the queues can be
-// kept over a restart ([Notifier.Keep]).
+// kept over a restart ([Notifier.Kept]).
 //
 // A target's address is a secret. It is only in the memory of this package, and in no
 // error, log line, status or kept file.
-//
-// Package alert decides which changes there are. The caller decides where the
-// configuration and the kept file are.
 package notify
 
 import (
@@ -39,7 +36,7 @@ type Notifier struct {
 // changed, which must not wait for anybody, when [Notifier.Kept] has something
 // that its caller can't know of: a target took a message or did not, or a
 // configuration is in force. What is not kept soon after is sent again after a
-// crash. The errors are those of [Config.Check] and [Config.Resolve].
+// crash. The errors are those of [Config.Resolve].
 func New(cfg Config, changed func(), log *slog.Logger) (*Notifier, error) {
 	return build(cfg, newCourier().send, changed, log)
 }
@@ -168,8 +165,7 @@ func (n *Notifier) Status() []Status {
 	return out
 }
 
-// Test sends one message to a target at once and returns why the target did not
-// take it.
+// Test sends one message to a target at once; its error says why it was not taken.
 func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier().send) }
 
 func test(ctx context.Context, t Target, send sender) error {

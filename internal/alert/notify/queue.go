@@ -43,11 +43,10 @@ type dropped struct {
 	Crowded int `json:"crowded,omitzero"`
 }
 
-// A known is an alert that is not over, and of whose beginning the target got,
-// or should have got, a message.
+// A known is an alert that is not over.
 type known struct {
 	ID   string `json:"id"`
-	Told bool   `json:"told"` // false: the beginning was dropped
+	Told bool   `json:"told"` // the target got its beginning; false: that was dropped
 }
 
 // add joins an event with the waiting one of its alert, or appends it. It returns
@@ -99,8 +98,7 @@ func (q *queue) drop(from, to int) {
 	q.Pending = slices.Delete(q.Pending, from, to)
 }
 
-// expects reports whether the target gets the end of an alert in any case, since
-// it got the beginning or the beginning waits.
+// expects reports whether the target got the beginning of an alert, or will get it.
 func (q *queue) expects(id string) bool {
 	i := q.find(id)
 	return i >= 0 && q.Known[i].Told ||
@@ -132,8 +130,7 @@ func (q *queue) clone() queue {
 	return out
 }
 
-// due returns the time of the next message; false where nothing waits or a
-// message is under way.
+// due returns the time of the next message; false where there is none to begin.
 func (q *queue) due(wait, interval time.Duration) (time.Time, bool) {
 	if len(q.Pending) == 0 || q.flying > 0 {
 		return time.Time{}, false
@@ -168,7 +165,7 @@ func (q *queue) taken(now time.Time, told dropped) {
 }
 
 // failed notes that the target did not take the message under way. It returns how
-// many events it dropped since there are too many, and since they are too old.
+// many events it dropped: of too many, and too old ones.
 func (q *queue) failed(now time.Time, why *failure) (many, old int) {
 	many = q.abandon()
 	q.Fails++

@@ -28,11 +28,9 @@ type service struct {
 	// bring posts the requests that bring a message. It reads each parameter of
 	// the URL, and says what the URL needs. Mail has none.
 	bring        func(a *address, title, text string, post poster)
-	custom       bool // a URL may begin with NAME+https:// too
-	anyParameter bool // parameters that bring does not read are allowed; the case of names counts
-	// harmless are the parameters that a URL in the file of rules itself may
-	// have; nil: such a URL must not be there.
-	harmless []string
+	custom       bool     // a URL may begin with NAME+https:// too
+	anyParameter bool     // parameters that bring does not read are allowed; the case of names counts
+	harmless     []string // the parameters of a URL that may be in the file of rules; nil: none may be there
 }
 
 // A poster makes a request, and reports whether it was taken.
@@ -557,8 +555,7 @@ func zulip(a *address, _, text string, post poster) {
 	post(call{url: "https://" + a.Hostname() + "/api/v1/messages", user: a.User, body: form})
 }
 
-// matrix sends one request after the other: it logs in where the URL has a
-// user, finds the rooms, and sends to each.
+// matrix logs in where the URL has a user, finds the rooms, and sends to each.
 func matrix(a *address, _, text string, post poster) {
 	names, server, token := a.list("rooms", "room"), a.at("/_matrix/client/r0/"), a.password
 	if a.user != "" {

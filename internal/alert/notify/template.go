@@ -61,8 +61,7 @@ func bounded(text string) (string, error) {
 	return text, nil
 }
 
-// parseTemplate parses a template and tries it on examples. It returns nil for an
-// empty text.
+// parseTemplate parses a template and tries it on examples; nil for an empty text.
 func parseTemplate(text string) (*template.Template, error) {
 	if text == "" {
 		return nil, nil
@@ -153,8 +152,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// examples are messages to try templates on: of one alert, and of alerts of each
-// kind.
+// examples are messages to try templates on.
 func examples() []Message {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := Event{
@@ -187,8 +185,7 @@ var byDefault = templates{template.Must(parseTemplate(defaultTitle)), template.M
 // mostEvents is how many alerts a message describes.
 const mostEvents = 20
 
-// write makes the title and the text of a message of as many events as there is
-// room for.
+// write makes a message of as many events as there is room for.
 func (t templates) write(s service, events []Event, about circumstances) (title, body string, err error) {
 	for n := min(len(events), mostEvents); n > 0; n-- {
 		if title, body, err = t.one(s, message(events, n, about)); err != nil {

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// mostBytes is the length of a message. Phones and chats cut what is longer, or
-// refuse it.
+// mostBytes is the length of a message. Phones and chats cut or refuse longer ones.
 const mostBytes = 3500
 
 // serviceOf returns how messages reach a URL.

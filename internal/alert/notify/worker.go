@@ -11,11 +11,8 @@ import (
 )
 
 const (
-	// sendTime is the time after which a message that nobody answered has
-	// failed.
-	sendTime = 30 * time.Second
-	// endTime is how long the end of the program waits for messages.
-	endTime = time.Second
+	sendTime = 30 * time.Second // after which a message that nobody answered has failed
+	endTime  = time.Second      // for messages at the end of the program
 )
 
 var errSilent = &failure{text: "it has not answered for " + sendTime.String() + "; the message may or may not have arrived"}
