@@ -2,6 +2,7 @@ package notify
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,21 +14,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
-// The title is for phones: what is wrong, where, and how much more there is.
-const defaultTitle = `{{with index .Events 0 -}}
-	{{if .IsOver}}Over: {{end}}{{.Node}} {{.Short}}: {{.What}}{{if and .Value (not .IsOver)}} ({{.Value}}){{end}}
-{{- end}}{{if not .One}} and {{add (len .Events) .More -1}} more{{end}}`
-
-// The message names rules and severities, so that people know what to silence.
-const defaultMessage = `{{$one := .One}}{{range .Events -}}
-	{{if not $one}}- {{end}}{{if .Late}}{{.When}}: {{end}}[{{.Severity}} {{.Rule}}{{if .IsOver}}, over{{end}}] {{.Node}}: {{if eq .News "repeated"}}Still: {{end}}{{.Message}}
-{{- if eq .News "brief"}} The alert began and ended before this was sent.{{end}}
-{{- with .Why}} {{.}}{{end}}{{with .Advice}} {{.}}{{end}}
-{{end}}{{if .More}}… and {{.More}} more: {{.Rest}}.
-{{end}}{{with .TooMany}}gpuwhy dropped {{.}} event{{if ne . 1}}s{{end}}: there were too many.
-{{end}}{{with .TooLate}}gpuwhy dropped {{.}} event{{if ne . 1}}s{{end}} that could not be delivered in time.
-{{end}}{{with .Link}}{{.}}
-{{end}}`
+// The default templates.
+var (
+	//go:embed title.tmpl
+	defaultTitle string
+	//go:embed message.tmpl
+	defaultMessage string
+)
 
 // The most that a template may write; the rest is cut.
 const (
