@@ -40,35 +40,30 @@ type File struct {
 // Load reads a file, and checks that the addresses are where it says. A rule with
 // the name of a default one changes what it writes and leaves the rest.
 func Load(name string, defaults []alert.Rule) (*File, error) {
-	// Reading a pipe might wait for ever.
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // reading a pipe might wait for ever
 		return nil, fmt.Errorf("%s is no regular file", name)
+	case info.Size() > largest:
+		return nil, fmt.Errorf("%s is longer than 1 MiB", name)
 	}
-	f, err := os.Open(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, largest+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return parse(name, text, defaults, (*notify.Config).Resolve)
 }
 
 // An Error is one thing that is wrong with a file.
 type Error struct {
-	File string // may be empty
+	File string
 	Line int    // from 1
 	What string // with where it is: "rules[2] (too_hot): above: must be …"
 }
 
-func (e Error) Error() string {
-	if e.File == "" {
-		return fmt.Sprintf("line %d: %s", e.Line, e.What)
-	}
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
-}
+func (e Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
 
 // Errors are all that is wrong with a file, in the order of its lines.
 type Errors []Error
@@ -140,6 +135,8 @@ func (p *parser) invalid(node *yaml.Node, where string, err error) {
 		}
 	} else if bad, ok := errors.AsType[*alert.Invalid](err); ok {
 		p.wrong(lineOf(node, bad.Field), "%s%v", where, bad)
+	} else if err != nil {
+		p.wrong(node.Line, "%s%v", where, err)
 	}
 }
 
@@ -160,10 +157,6 @@ func parse(name string, text []byte, defaults []alert.Rule, check func(*notify.C
 
 // root returns the only document of the text; nil where the text is empty.
 func (p *parser) root(text []byte) *yaml.Node {
-	if len(text) > largest {
-		p.wrong(1, "the file is longer than 1 MiB")
-		return nil
-	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
 	switch err := decoder.Decode(&doc); {
