@@ -17,7 +17,7 @@ type address struct {
 	service        *service
 	secure         string // "http" or "https" of a URL such as generic+https://; else empty
 	user, password string
-	parts          []string // of the path, without the slashes at its ends
+	parts          []string // of the path, without the slashes at its ends; at least one
 	rest           url.Values
 	bad            bool // it lacks something, or a parameter has a bad value
 }
@@ -120,14 +120,6 @@ func (a *address) at(path string) string {
 		u.Scheme = "http"
 	}
 	return u.String()
-}
-
-// part returns a part of the path; empty where the path has fewer.
-func (a *address) part(i int) string {
-	if i >= len(a.parts) {
-		return ""
-	}
-	return a.parts[i]
 }
 
 // fields are a JSON object.

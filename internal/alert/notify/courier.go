@@ -80,11 +80,6 @@ type reply struct {
 	json map[string]any // nil where the body is no JSON object
 }
 
-func (r reply) member(name string) string {
-	text, _ := r.json[name].(string)
-	return text
-}
-
 func isJSON(r reply) bool { return r.json != nil }
 
 // is returns a check of one member of the answer.

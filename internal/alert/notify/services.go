@@ -228,9 +228,9 @@ func lark(a *address, title, text string, post poster) {
 }
 
 func mattermost(a *address, _, text string, post poster) {
-	a.need(a.part(0) != "")
-	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", a.part(1))
-	post(call{url: a.at("/hooks/" + a.part(0)), body: body})
+	a.need(a.parts[0] != "")
+	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", append(a.parts, "")[1])
+	post(call{url: a.at("/hooks/" + a.parts[0]), body: body})
 }
 
 func notifiarr(a *address, _, text string, post poster) {
@@ -265,7 +265,7 @@ func ntfy(a *address, title, text string, post poster) {
 			c.header[name] = "no"
 		}
 	}
-	a.need(a.part(0) != "")
+	a.need(a.parts[0] != "")
 	post(c)
 }
 
@@ -401,7 +401,7 @@ var (
 )
 
 func signal(a *address, _, text string, post poster) {
-	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.part(0)))
+	a.need(len(a.parts) > 1 && signalPhone.MatchString(a.parts[0]))
 	var to []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
 		whole := strings.HasPrefix(part, "group.") || strings.HasPrefix(part, "+")
@@ -415,7 +415,7 @@ func signal(a *address, _, text string, post poster) {
 		a.need(signalPhone.MatchString(recipient) || signalGroup.MatchString(recipient))
 	}
 	a.Host = a.server("localhost", "8080")
-	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.part(0), "recipients": to}}
+	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.parts[0], "recipients": to}}
 	if token := a.text("token"); token != "" {
 		c.user, c.header = nil, header{"Authorization": "Bearer " + token}
 	}
@@ -569,7 +569,7 @@ func matrix(a *address, _, text string, post poster) {
 		if !ok {
 			return
 		}
-		token = r.member("access_token")
+		token, _ = r.json["access_token"].(string)
 	}
 	at := func(path string) string {
 		return server + (&url.URL{Path: path, RawQuery: url.Values{"access_token": {token}}.Encode()}).String()
@@ -589,7 +589,8 @@ func matrix(a *address, _, text string, post poster) {
 			room = "#" + room
 		}
 		if r, ok := post(call{url: at("join/" + room), body: json.RawMessage("null"), took: isJSON}); ok {
-			send(r.member("room_id"))
+			id, _ := r.json["room_id"].(string)
+			send(id)
 		}
 	}
 }
