@@ -80,7 +80,8 @@ func (c checkConfigCommand) Run(env *environment) error {
 			enabled++
 		}
 	}
-	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n", len(file.Rules), enabled, len(file.Notify.Targets))
+	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
+		len(file.Rules), enabled, len(file.Notify.Targets))
 	return err
 }
 
