@@ -73,8 +73,11 @@ func encode(contentType string, content []byte, coding string) encoded {
 	return e
 }
 
-// jsonBody encodes an answer.
+// jsonBody encodes an answer, unless it is encoded already.
 func jsonBody(answer any) (*body, error) {
+	if encoded, ok := answer.(json.RawMessage); ok {
+		return newBody(typeJSON, encoded), nil
+	}
 	content, err := json.Marshal(answer)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", answer, err)

@@ -1,19 +1,21 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
 	"sync"
 
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // home answers with the dashboard; to a program, with name and version.
 func (s *Server) home() handler {
-	service := s.derived(func(f *insight.Fleet) any { return contract.NewService(s.cfg.Monitor, f) })
+	service := derived(s, contract.NewService)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		addVary(w.Header(), "Accept")
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
@@ -26,19 +28,11 @@ func (s *Server) home() handler {
 // devicePage answers with the page of one device. The page's address has the UUID;
 // an index is redirected there.
 func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
-	id, err := parseID(r.PathValue("id"))
+	p, err := s.named(s.fleet(r), r)
 	if err != nil {
 		return err
 	}
-	f := s.fleet(r)
-	if err := s.readable(f); err != nil {
-		return err
-	}
-	p, err := id.find(f)
-	if err != nil {
-		return err
-	}
-	if p.Device.UUID != id.text {
+	if p.Device.UUID != r.PathValue("id") {
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
@@ -57,22 +51,22 @@ func query(r *http.Request) string {
 // asset answers with the asset of a path; it lists nothing. Each is made ready
 // when it is first asked for, and kept: there are a few dozen.
 func (s *Server) asset(pathOf func(*http.Request) string) handler {
-	var made sync.Map // path to *body
+	var made lazy.Map[string, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
 		path := pathOf(r)
 		asset, ok := s.cfg.Assets(path)
 		if !ok {
 			return s.notFound(w, r)
 		}
-		b, ok := made.Load(path)
-		if !ok {
-			b, _ = made.LoadOrStore(path, asset.body())
+		b, err := made.Get(path, func() (*body, error) { return asset.body(), nil })
+		if err != nil {
+			return err
 		}
 		cache := cacheRevalidate
 		if asset.Immutable {
 			cache = cacheForEver
 		}
-		return b.(*body).serve(w, r, cache)
+		return b.serve(w, r, cache)
 	}
 }
 
@@ -85,15 +79,60 @@ func (a Asset) body() *body {
 	return b
 }
 
-var robotsBody = newBody(typeText, []byte("User-agent: *\nDisallow: /\n"))
-
 // robots tells crawlers to read nothing.
-func robots(w http.ResponseWriter, r *http.Request) error {
-	return robotsBody.serve(w, r, cacheRevalidate)
-}
+func robots() (*body, error) { return newBody(typeText, []byte("User-agent: *\nDisallow: /\n")), nil }
 
 // toBase redirects from the base path to the page, whose address ends with a slash.
 func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
 	http.Redirect(w, r, s.cfg.BasePath+"/"+query(r), http.StatusTemporaryRedirect)
 	return nil
+}
+
+const typeYAML = "application/yaml"
+
+// docsPolicy is the Content-Security-Policy of /docs alone: its viewer styles its
+// parts with style elements. Scripts are as restricted as on other pages.
+var docsPolicy = policy("'self' 'unsafe-inline'")
+
+// once answers with what build makes when it is first asked for.
+func once(build func() (*body, error)) handler {
+	made := sync.OnceValues(build)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, err := made()
+		if err != nil {
+			return err
+		}
+		return b.serve(w, r, cacheRevalidate)
+	}
+}
+
+// events makes the AsyncAPI document of the socket.
+func (s *Server) events() *apidoc.Events {
+	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws")
+}
+
+func (s *Server) openAPI() (*body, error)  { return jsonBody(s.document()) }
+func (s *Server) asyncAPI() (*body, error) { return jsonBody(s.events()) }
+
+func (s *Server) openAPIYAML() (*body, error) {
+	text, err := apidoc.YAML(s.document())
+	return newBody(typeYAML, text), err
+}
+
+// docsPage is the interactive documentation.
+func (s *Server) docsPage() handler {
+	answer := once(func() (*body, error) {
+		return pageBody(func(w io.Writer) error { return s.cfg.DocsPage(context.Background(), w) })
+	})
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Content-Security-Policy", docsPolicy)
+		return answer(w, r)
+	}
+}
+
+// rendered answers with the page of a document.
+func rendered[T any](page func(context.Context, io.Writer, T) error, document func() T) handler {
+	return once(func() (*body, error) {
+		return pageBody(func(w io.Writer) error { return page(context.Background(), w, document()) })
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
@@ -106,7 +107,7 @@ func TestAnswerThatCannotBeEncoded(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := true
-	h := s.wrap(s.handle(s.derived(func(*insight.Fleet) any {
+	h := s.wrap(s.handle(derived(s, func(contract.Monitor, *insight.Fleet) any {
 		if broken {
 			return func() {}
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 // A route is an address with its handler and its text in the documents. A route for
@@ -50,7 +49,6 @@ var tags = []apidoc.Tag{
 
 // routes are all addresses, in the order of the documents.
 func (s *Server) routes() []route {
-	cluster := s.cluster()
 	nodeParam := apidoc.InPath("node", "Name of the machine.", s.cfg.Monitor.Node)
 	oneGPU := apidoc.Parts{ok("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), ofOne}
 	oneNode := apidoc.Parts{ok("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, badQuery, notReadYet}
@@ -59,59 +57,59 @@ func (s *Server) routes() []route {
 		s.page("/{$}", s.home()),
 		s.page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
 		s.page("/favicon.ico", s.asset(func(*http.Request) string { return faviconPath })), // browsers ask for it unasked
-		s.page("/robots.txt", robots),
+		s.page("/robots.txt", once(robots)),
 		s.page("/docs", s.docsPage()),
-		s.page("/docs/events", rendered(s.eventsPage)),
-		s.page("/redoc", rendered(s.referencePage)),
+		s.page("/docs/events", rendered(s.cfg.EventsPage, s.events)),
+		s.page("/redoc", rendered(s.cfg.ReferencePage, s.document)),
 		s.page("/gpu/{id}", s.devicePage),
 
 		{http.MethodGet, "/ws", auth.Read, s.handle(s.socket), nil}, // AsyncAPI describes it
-		s.read("/api/gpu/summary", s.summary(), tagLive, "getSummary", "Totals of the newest snapshot, and why",
+		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
 			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
 			ok("The totals.", contract.Summary{}, "summary")),
-		s.read("/api/gpu/metrics", s.narrowed(s.update()), tagLive, "getSnapshot", "The newest snapshot",
+		s.read("/api/gpu/metrics", s.narrowed(s.update), tagLive, "getSnapshot", "The newest snapshot",
 			apidoc.Text("Everything that was read, with processes: byte for byte what gpu_status_update carries."),
 			apidoc.InQuery("node", "Narrows to a machine, where there are several.", s.cfg.Monitor.Node),
 			ok("The snapshot; without a GPU available is false and gpus is empty.", contract.Update{}, "update"),
 			refused("There is no such machine.", noNode("other")), badQuery, notReadYet),
-		s.read("/api/gpu/metrics/{id}", s.device(), tagLive, "getDevice", "One GPU of the newest snapshot", oneGPU),
-		s.read("/api/gpu/recent", s.past(), tagLive, "getRecent", "The last 15 minutes",
+		s.read("/api/gpu/metrics/{id}", each(s, contract.NewOneGPU), tagLive, "getDevice", "One GPU of the newest snapshot", oneGPU),
+		s.read("/api/gpu/recent", s.past, tagLive, "getRecent", "The last 15 minutes",
 			apidoc.Text("What charts start with: at most 300 points a series, which all share their times."),
 			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
 			ok("One entry a GPU.", contract.Recent{}, "recent"), ambiguousDevice, unknownDevice, badDeviceQuery),
 
-		s.read("/api/gpu/why", s.why(), tagLive, "getWhy", "Why the fans run",
+		s.read("/api/gpu/why", derived(s, contract.NewWhy), tagLive, "getWhy", "Why the fans run",
 			apidoc.Text("The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it."),
 			ok("The answer; without a GPU it says what was tried.", contract.Why{}, "why")),
-		s.read("/api/gpu/why/{id}", s.whyOne(), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
+		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
 
-		s.read("/gpu/info", s.derived(func(f *insight.Fleet) any { return contract.NewGPUInfo(s.monitor(f), f) }),
+		s.read("/gpu/info", derived(s, contract.NewGPUInfo),
 			tagAgent, "getInfo", "Whether there are GPUs", ok("How many there are.", contract.GPUInfo{}, "gpu_info")),
-		s.read("/gpu/metrics", s.metrics(), tagAgent, "getMetrics", "Every GPU of the machine",
+		s.read("/gpu/metrics", s.metrics, tagAgent, "getMetrics", "Every GPU of the machine",
 			ok("The GPUs with their totals.", contract.GPUMetrics{}, "gpu_metrics"), nothingToRead),
-		s.read("/gpu/metrics/{id}", s.device(), tagAgent, "getMetricsOfOne", "One GPU of the machine", oneGPU),
+		s.read("/gpu/metrics/{id}", each(s, contract.NewOneGPU), tagAgent, "getMetricsOfOne", "One GPU of the machine", oneGPU),
 
-		s.read("/api/v1/monitoring/gpu-metrics", s.derived(func(f *insight.Fleet) any { return contract.NewFleet(s.monitor(f), f) }),
+		s.read("/api/v1/monitoring/gpu-metrics", derived(s, contract.NewFleet),
 			tagFleet, "getFleet", "Every GPU in short", ok("The GPUs; an empty list where there is none.", contract.Fleet{}, "fleet")),
 
-		s.read("/api/v1/gpu/nodes", cluster(s.clusterNodes), tagCluster, "listNodes", "Machines with GPUs",
+		s.read("/api/v1/gpu/nodes", s.cluster(s.clusterNodes), tagCluster, "listNodes", "Machines with GPUs",
 			ok("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), clusterParam, ofCluster),
-		s.read("/api/v1/gpu/nodes/{cluster}/{node}", cluster(s.clusterNode), tagCluster, "getNodeOfCluster", "One machine of a cluster",
+		s.read("/api/v1/gpu/nodes/{cluster}/{node}", s.cluster(s.clusterNode), tagCluster, "getNodeOfCluster", "One machine of a cluster",
 			apidoc.InPath("cluster", "Name of the cluster.", contract.LocalCluster), nodeParam, oneNode),
-		s.read("/api/v1/gpu/nodes/{node}", cluster(s.clusterNode), tagCluster, "getNode", "One machine",
+		s.read("/api/v1/gpu/nodes/{node}", s.cluster(s.clusterNode), tagCluster, "getNode", "One machine",
 			nodeParam, clusterParam, oneNode),
-		s.read("/api/v1/gpu/processes", cluster(s.clusterProcesses), tagCluster, "listProcesses", "Processes on GPUs",
+		s.read("/api/v1/gpu/processes", s.cluster(s.clusterProcesses), tagCluster, "listProcesses", "Processes on GPUs",
 			ok("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"),
 			clusterParam, apidoc.InQuery("node_name", "Narrows to a machine. One that is not known has no processes.", nil), ofCluster),
-		s.read("/api/v1/gpu/summary", cluster(s.clusterSummary), tagCluster, "getClusterSummary", "Totals of a cluster, or of all",
+		s.read("/api/v1/gpu/summary", s.cluster(s.clusterSummary), tagCluster, "getClusterSummary", "Totals of a cluster, or of all",
 			ok("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"),
 			clusterParam, ofCluster),
 
-		s.read("/api/gpu/devices", s.derived(func(f *insight.Fleet) any { return contract.NewDevices(s.monitor(f), f) }),
+		s.read("/api/gpu/devices", derived(s, contract.NewDevices),
 			tagManager, "listDevices", "Devices in short",
 			ok("The devices; one that fails says so and has null readings.", contract.Devices{}, "devices")),
-		s.read("/api/gpu/driver", s.derived(func(f *insight.Fleet) any { return contract.NewDriverInfo(s.monitor(f), f) }),
+		s.read("/api/gpu/driver", derived(s, contract.NewDriverInfo),
 			tagManager, "getDriver", "Versions of driver, CUDA and library",
 			ok("The versions; null where no driver answers.", contract.DriverInfo{}, "driver")),
 
@@ -188,18 +186,15 @@ var (
 		errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
 	nothingToRead = refused("No GPU can be read, or none was read yet; detail says why.",
 		refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
-	notReadYet   = refused("The first reading is still under way.", new(Server).readable(nil))
-	emptyCluster = refused("The cluster that was named has no node with a GPU.",
-		refuse(http.StatusBadRequest, `the cluster "local" has no node with a GPU`, contract.Reason(noGPU)))
-	unknownCluster = refused("There is no such cluster.",
-		refuse(http.StatusNotFound, `there is no cluster "other"`, `leave cluster_id out, or use "local"`))
-	unknownNode = refused("There is no such cluster, or no such machine with a GPU in it.",
-		refuse(http.StatusNotFound, `there is no node "other" with a GPU`, "/api/v1/gpu/nodes lists all"))
-	otherProblem = refused("Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
+	notReadYet     = refused("The first reading is still under way.", new(Server).readable(nil))
+	noGPUInCluster = refused("The cluster that was named has no node with a GPU.", emptyCluster(noGPU))
+	unknownCluster = refused("There is no such cluster.", noCluster("other"))
+	unknownNode    = refused("There is no such cluster, or no such machine with a GPU in it.", noGPUNode("other"))
+	otherProblem   = refused("Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
 		foreignHost("gpu.example.org"))
 
 	ofOne     = apidoc.Parts{deviceParam, ambiguousDevice, unknownDevice, badDevice, nothingToRead}
-	ofCluster = apidoc.Parts{emptyCluster, unknownCluster, badQuery, notReadYet}
+	ofCluster = apidoc.Parts{noGPUInCluster, unknownCluster, badQuery, notReadYet}
 )
 
 // refused is an answer with an error, which is its example.

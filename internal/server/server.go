@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
@@ -93,6 +94,9 @@ type Server struct {
 	log   *slog.Logger
 	hosts *hostRules
 	cross *http.CrossOriginProtection
+
+	mu      sync.Mutex
+	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
 }
 
 // New checks the configuration. Its errors say which flag is at fault.
@@ -106,7 +110,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.BasePath = base
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}}
 	s.cross = http.NewCrossOriginProtection()
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil

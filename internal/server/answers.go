@@ -1,0 +1,242 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that appears
+// within 30 s, whatever the interval.
+const mostRetry = 30 * time.Second
+
+// readable returns an error if no GPU can be read.
+func (s *Server) readable(f *insight.Fleet) error {
+	nodes := f.Nodes()
+	for range nodes.Devices() {
+		return nil
+	}
+	e := refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(nodes))
+	if len(nodes) == 0 {
+		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
+	}
+	e.retryAfter = min(s.cfg.Monitor.Interval, mostRetry)
+	return e
+}
+
+// derived answers with what build makes of the newest Moments; there are none
+// before the first reading.
+func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		of := s.newest(r)
+		return s.serveUntilNext(of, w, r, nil, func() any { return build(s.monitor(of.fleet), of.fleet) })
+	}
+}
+
+// each answers for one device with what build makes of it.
+func each[T any](s *Server, build func(insight.Part) T) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		of := s.newest(r)
+		p, err := s.named(of.fleet, r)
+		if err != nil {
+			return err
+		}
+		return s.serveUntilNext(of, w, r, p.Device, func() any { return build(p) })
+	}
+}
+
+// named finds the device in a request's path.
+func (s *Server) named(f *insight.Fleet, r *http.Request) (insight.Part, error) {
+	id, err := parseID(r.PathValue("id"))
+	if err != nil {
+		return insight.Part{}, err
+	}
+	if err := s.readable(f); err != nil {
+		return insight.Part{}, err
+	}
+	return id.find(f)
+}
+
+// metrics answers with every device, if there is one.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+	of := s.newest(r)
+	if err := s.readable(of.fleet); err != nil {
+		return err
+	}
+	return s.serveUntilNext(of, w, r, nil, func() any { return contract.NewGPUMetrics(s.monitor(of.fleet), of.fleet) })
+}
+
+// update answers with the newest snapshot; that of the one node in the bytes
+// that the socket sends.
+func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
+	of := s.newest(r)
+	return s.serve(of, w, r, cacheRevalidate, nil, func() any {
+		if nodes := of.fleet.Nodes(); len(nodes) == 1 {
+			// There may be a newer one by now, and newer answers then. It does no harm here.
+			if encoded := s.cfg.Update(nodes[0].Node, auth.Everything); encoded != nil {
+				return json.RawMessage(encoded)
+			}
+		}
+		return contract.NewFleetUpdate(s.cfg.Monitor, of.fleet)
+	})
+}
+
+// summary answers with the totals. Alerts begin and end shortly after the
+// snapshot that they are about, so it is made again when their number changes.
+func (s *Server) summary(w http.ResponseWriter, r *http.Request) error {
+	of, alerts := s.newest(r), s.cfg.ActiveAlerts(nodeOf(r))
+	return s.serve(of, w, r, cacheRevalidate, alerts, func() any { return contract.NewSummary(s.monitor(of.fleet), of.fleet, alerts) })
+}
+
+// past answers with the recent past: of all devices, or of those that the
+// request names.
+func (s *Server) past(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	of := s.newest(r)
+	if names := query["gpu"]; len(names) > 0 {
+		return s.pastOf(of.fleet, names, w, r)
+	}
+	return s.serve(of, w, r, cacheRevalidate, s.cfg.Recent.Generation(), func() any {
+		m := s.monitor(of.fleet)
+		var keep func(node, uuid string, _ int) bool
+		if s.cfg.Monitor.Several && !m.Several {
+			keep = func(node, _ string, _ int) bool { return node == m.Node }
+		}
+		return contract.NewRecent(m, of.fleet, s.cfg.Recent.View(keep))
+	})
+}
+
+func (s *Server) pastOf(f *insight.Fleet, names []string, w http.ResponseWriter, r *http.Request) error {
+	type key struct{ node, uuid string }
+	wanted := make(map[key]bool, len(names))
+	for _, name := range names {
+		id, err := parseID(name)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			continue // no device is known yet, nor any past
+		}
+		p, err := id.find(f)
+		if err != nil {
+			return err
+		}
+		wanted[key{p.Device.Node, p.Device.UUID}] = true
+	}
+	view := s.cfg.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
+	return serveJSON(w, r, contract.NewRecent(s.monitor(f), f, view), cacheRevalidate)
+}
+
+// cluster passes on the cluster that a request names, if it does: there is one, and
+// once there was a reading it has to have GPUs.
+func (s *Server) cluster(answer func(c *answers, id string, w http.ResponseWriter, r *http.Request) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		query, err := parseQuery(r)
+		if err != nil {
+			return err
+		}
+		c := s.newest(r)
+		switch id := cmp.Or(r.PathValue("cluster"), query.Get("cluster_id")); {
+		case id == "":
+			return answer(c, id, w, r)
+		case id != contract.LocalCluster:
+			return noCluster(id)
+		case c.fleet == nil:
+			return s.readable(c.fleet)
+		case len(c.nodes()) == 0 && r.PathValue("node") == "":
+			return emptyCluster(c.fleet.Nodes())
+		default:
+			return answer(c, id, w, r)
+		}
+	}
+}
+
+func noCluster(id string) error {
+	return refuse(http.StatusNotFound, "there is no cluster "+quote(id), "leave cluster_id out, or use "+quote(contract.LocalCluster))
+}
+
+func emptyCluster(nodes gpu.Nodes) error {
+	return refuse(http.StatusBadRequest, "the cluster "+quote(contract.LocalCluster)+" has no node with a GPU", contract.Reason(nodes))
+}
+
+func (s *Server) clusterNodes(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
+	return s.serveUntilNext(c, w, r, nil, func() any { return c.nodes() })
+}
+
+// clusterNode finds the node in the path, in the cluster of the path or of the
+// query.
+func (s *Server) clusterNode(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
+	if c.fleet == nil {
+		return s.readable(c.fleet)
+	}
+	name := r.PathValue("node")
+	found := c.node(name)
+	if len(found) == 0 {
+		return noGPUNode(name)
+	}
+	return s.serveUntilNext(c, w, r, name, func() any { return found[0] })
+}
+
+func noGPUNode(name string) error {
+	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU", "/api/v1/gpu/nodes lists all")
+}
+
+// node is the machine of that name, or nothing if it has no GPU.
+func (of *answers) node(name string) []contract.ClusterNode {
+	nodes := of.nodes()
+	i := slices.IndexFunc(nodes, func(n contract.ClusterNode) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return nodes[i : i+1]
+}
+
+// clusterProcesses narrows to a node too. As with any filter, one that nothing
+// passes is no error.
+func (s *Server) clusterProcesses(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
+	name, nodes := r.URL.Query().Get("node_name"), c.nodes()
+	if name != "" {
+		if nodes = c.node(name); len(nodes) == 0 {
+			name = " none" // one key for all unknown names
+		}
+	}
+	return s.serveUntilNext(c, w, r, name, func() any { return contract.NewClusterProcesses(nodes) })
+}
+
+func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r *http.Request) error {
+	var of *string
+	if id != "" {
+		of = &id
+	}
+	return s.serveUntilNext(c, w, r, id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
+}
+
+// probe answers GET /health and /health/live, which only ask whether there is an
+// answer.
+func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
+	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()), cacheNever)
+}
+
+// ready answers GET /health/ready. It is also ready if it is clear that no GPU can
+// be read: waiting would not help.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
+	if f := s.cfg.Newest(); f == nil {
+		return s.readable(f)
+	}
+	return s.probe(w, r)
+}
+
+// monitorHealth answers GET /api/health and /health/detailed.
+func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()), cacheNever)
+}

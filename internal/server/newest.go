@@ -1,0 +1,164 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
+)
+
+type nodeKey struct{}
+
+// nodeOf is the node that a request is about, empty for all of them.
+func nodeOf(r *http.Request) string {
+	name, _ := r.Context().Value(nodeKey{}).(string)
+	return name
+}
+
+// base is where the pages begin that are about what the request is about.
+func (s *Server) base(r *http.Request) string {
+	if name := nodeOf(r); name != "" {
+		return s.cfg.BasePath + "/node/" + url.PathEscape(name)
+	}
+	return s.cfg.BasePath
+}
+
+// ofNode answers below /node/{node} about that node alone, with the handlers that
+// routes has below the base path.
+func (s *Server) ofNode(routes http.Handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		name, path := r.PathValue("node"), "/"+r.PathValue("path")
+		ofAll := func(prefix string) bool { return strings.HasPrefix(path, prefix) } // about the program, not about a node
+		if nodeOf(r) != "" || slices.ContainsFunc([]string{"/node/", "/metrics", "/health", "/api/health"}, ofAll) {
+			return s.notFound(w, r)
+		}
+		r, err := s.about(r, name)
+		if err != nil {
+			return err
+		}
+		u := *r.URL
+		u.Path, u.RawPath = s.cfg.BasePath+path, ""
+		r.URL = &u
+		routes.ServeHTTP(w, r)
+		return nil
+	}
+}
+
+// about returns the request as one about a node alone, if there is such a node.
+func (s *Server) about(r *http.Request, name string) (*http.Request, error) {
+	f := s.cfg.Newest()
+	if f == nil {
+		return nil, s.readable(f)
+	}
+	already := nodeOf(r)
+	if _, ok := f.Node(name); !ok || already != "" && already != name {
+		return nil, noNode(name)
+	}
+	return r.WithContext(context.WithValue(r.Context(), nodeKey{}, name)), nil
+}
+
+func noNode(name string) error {
+	return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/v1/gpu/nodes lists those with a GPU")
+}
+
+// narrowed answers about the node that the query names, or about all.
+func (s *Server) narrowed(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		query, err := parseQuery(r)
+		if err != nil {
+			return err
+		}
+		if name := query.Get("node"); name != "" {
+			if r, err = s.about(r, name); err != nil {
+				return err
+			}
+		}
+		return h(w, r)
+	}
+}
+
+// socket answers with the WebSocket.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	s.cfg.WS(w, r, nodeOf(r))
+	return nil
+}
+
+// fleet is what a request is about: the newest Moments of all nodes, or that of
+// one. It is nil before the first reading.
+func (s *Server) fleet(r *http.Request) *insight.Fleet {
+	f := s.cfg.Newest()
+	if m, ok := f.Node(nodeOf(r)); ok {
+		return m.Alone()
+	}
+	return f
+}
+
+// answers are what was made of the newest Moments of all nodes, or of that of one.
+type answers struct {
+	fleet *insight.Fleet // nil before the first reading
+	nodes func() []contract.ClusterNode
+	made  lazy.Map[answerKey, *body]
+}
+
+// An answerKey is a route, and what tells apart its answers about the same Moments.
+type answerKey struct {
+	route string
+	what  any
+}
+
+// newest returns the answers about what a request is about. No older ones come after
+// them, since the Moments are asked for under the lock.
+func (s *Server) newest(r *http.Request) *answers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, node := s.fleet(r), nodeOf(r)
+	of := s.answers[node]
+	if of == nil || of.fleet != f {
+		of = &answers{fleet: f, nodes: sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })}
+		s.answers[node] = of
+	}
+	return of
+}
+
+// serve answers with what build makes, when it is first asked for. A failure is not kept.
+func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cache string, what any, build func() any) error {
+	b, err := of.made.Get(answerKey{r.Pattern, what}, func() (*body, error) { return jsonBody(build()) })
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.answers, nodeOf(r))
+		return err
+	}
+	return b.serve(w, r, cache)
+}
+
+// serveUntilNext is for answers that change with the next reading alone.
+func (s *Server) serveUntilNext(of *answers, w http.ResponseWriter, r *http.Request, what any, build func() any) error {
+	return s.serve(of, w, r, s.untilNext(of.fleet), what, build)
+}
+
+// untilNext is how long a client may keep an answer about one node's Moment: until
+// the next reading is due, in whole seconds. A client must ask again if there are
+// several nodes, or if a source failed and may be tried before that.
+func (s *Server) untilNext(f *insight.Fleet) string {
+	nodes := f.Nodes()
+	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
+		return cacheRevalidate
+	}
+	left := time.Until(nodes[0].Time.Add(s.cfg.Monitor.Interval))
+	if left < time.Second || left > s.cfg.Monitor.Interval { // the clock was set back
+		return cacheRevalidate
+	}
+	return "private, max-age=" + strconv.Itoa(int(left/time.Second))
+}
+
+// monitor is what gpuwhy says of itself to who asks for those Moments.
+func (s *Server) monitor(f *insight.Fleet) contract.Monitor { return s.cfg.Monitor.Of(f) }
