@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,9 +15,8 @@ import (
 // its own name point to this machine and then read answers as its own (DNS
 // rebinding). But it can't make a browser send another name, or an IP address.
 type hostRules struct {
-	anyAddress bool            // it listens on all addresses: each may be ours
-	names      map[string]bool // names and addresses, as hostName writes them
-	suffixes   []string        // ".example.org"
+	anyAddress bool     // it listens on all addresses: each may be ours
+	names      []string // patterns of names and addresses, as hostName writes them, for path.Match
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
@@ -28,28 +28,26 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 			Err:  err,
 		}
 	}
-	rules := &hostRules{names: map[string]bool{"localhost": true}, suffixes: []string{".localhost"}}
 	name, address := hostName(host)
-	if rules.anyAddress = host == "" || address.IsUnspecified(); !rules.anyAddress {
-		rules.names[name] = true
+	rules := &hostRules{host == "" || address.IsUnspecified(), []string{"localhost", "?*.localhost"}}
+	if !rules.anyAddress {
+		rules.names = append(rules.names, name)
 	} else if name, _ := hostName(hostname); name != "" {
-		rules.names[name] = true
-		rules.names[name+".local"] = true // its name in multicast DNS
+		rules.names = append(rules.names, name, name+".local") // the second is its name in multicast DNS
 	}
 	for _, entry := range allow {
 		name, _ := hostName(entry)
-		suffix, below := strings.CutPrefix(name, "*.")
-		switch {
-		case suffix == "" || strings.Contains(suffix, "*") || strings.ContainsAny(entry, "/@? "):
+		domain, below := strings.CutPrefix(name, "*.")
+		if domain == "" || strings.Contains(domain, "*") || strings.ContainsAny(entry, "/@? ") {
 			return nil, &gpu.Advice{
 				What: quote(entry) + " is no host name",
 				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
 			}
-		case below:
-			rules.suffixes = append(rules.suffixes, "."+suffix)
-		default:
-			rules.names[name] = true
 		}
+		if below {
+			name = "?" + name
+		}
+		rules.names = append(rules.names, name)
 	}
 	return rules, nil
 }
@@ -75,22 +73,9 @@ func hostName(hostport string) (string, netip.Addr) {
 // allowed reports whether a request for the host may be answered.
 func (h *hostRules) allowed(hostport string) bool {
 	host, address := hostName(hostport)
-	if address.IsLoopback() || address.IsValid() && h.anyAddress || h.names[host] {
-		return true
-	}
-	return slices.ContainsFunc(h.suffixes, func(suffix string) bool {
-		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
-	})
-}
-
-// checkHost refuses requests for names that are not this server's.
-func (s *Server) checkHost(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.hosts.allowed(r.Host) {
-			s.fail(w, r, foreignHost(r.Host))
-			return
-		}
-		next.ServeHTTP(w, r)
+	return address.IsLoopback() || address.IsValid() && h.anyAddress || slices.ContainsFunc(h.names, func(pattern string) bool {
+		ok, err := path.Match(pattern, host)
+		return ok && err == nil
 	})
 }
 

@@ -18,22 +18,6 @@ import (
 
 const typeForm = "application/x-www-form-urlencoded"
 
-// maxBody is the most bytes of a request's body. No request needs so many.
-const maxBody = 64 << 10
-
-// limitBody ends the reading of a longer body. It must be the outermost middleware:
-// it closes the connection, which only the first ResponseWriter can do.
-func limitBody(next http.Handler) http.Handler {
-	limited := http.MaxBytesHandler(next, maxBody)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
-		}
-		limited.ServeHTTP(w, r)
-	})
-}
-
 // readBody reads JSON into a struct, or a form whose fields have the same names. It
 // reads nothing if there is no body. If it was a form, it returns the form.
 func readBody(r *http.Request, into any) (*sentForm, error) {

@@ -146,22 +146,6 @@ func (s *Server) Handler() http.Handler {
 	return s.wrap(mux)
 }
 
-// wrap puts the middleware in front of the routes; the first is the outermost.
-func (s *Server) wrap(h http.Handler) http.Handler {
-	middleware := []func(http.Handler) http.Handler{
-		limitBody,
-		s.watch,
-		securityHeaders,
-		s.checkHost,
-		s.allowOrigins,
-		s.cross.Handler,
-	}
-	for i := range middleware {
-		h = middleware[len(middleware)-1-i](h)
-	}
-	return h
-}
-
 // A handler answers a request, or returns the error to answer it with before
 // anything is written.
 type handler func(http.ResponseWriter, *http.Request) error

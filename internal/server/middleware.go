@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/rs/cors"
+
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+)
+
+// readTimeout is how long a whole request may take to come.
+const readTimeout = 15 * time.Second
+
+// maxBody is the most bytes of a request's body. No request needs so many.
+const maxBody = 64 << 10
+
+// HTTPServer returns a server that slow clients can't block: headers, bodies
+// and answers have deadlines, and headers a limit. The deadlines end when a
+// connection is handed over, as for a WebSocket. The server's own messages are
+// logged as warnings.
+func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		BaseContext:       func(net.Listener) context.Context { return identify(context.Background()) },
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),
+	}
+}
+
+// wrap puts the middleware in front of the routes; the first is the outermost.
+func (s *Server) wrap(h http.Handler) http.Handler {
+	middleware := []func(http.Handler) http.Handler{
+		limitBody,
+		s.watch,
+		securityHeaders,
+		s.checkHost,
+		s.allowOrigins,
+		s.cross.Handler,
+	}
+	for i := range middleware {
+		h = middleware[len(middleware)-1-i](h)
+	}
+	return h
+}
+
+// identify puts the principal into a context: of one request, or of all requests,
+// as [HTTPServer] does, so that no request must be copied. Only this function
+// decides who the principal is: without a sign-in, everybody is the local owner.
+func identify(ctx context.Context) context.Context {
+	return auth.NewContext(ctx, new(auth.LocalOwner()))
+}
+
+// needs lets through only principals that have the access.
+func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		p, ok := auth.FromContext(r.Context())
+		if !ok {
+			r = r.WithContext(identify(r.Context()))
+			p = auth.FromRequest(r)
+		}
+		if p.Access < access {
+			return refuse(http.StatusForbidden, "you may not do this here", "ask whoever runs gpuwhy")
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// limitBody ends the reading of a longer body. It must be the outermost middleware:
+// it closes the connection, which only the first ResponseWriter can do.
+func limitBody(next http.Handler) http.Handler {
+	limited := http.MaxBytesHandler(next, maxBody)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body == http.NoBody {
+			next.ServeHTTP(w, r)
+			return
+		}
+		limited.ServeHTTP(w, r)
+	})
+}
+
+// policy is a Content-Security-Policy: a page may load its parts from this server,
+// and nothing from elsewhere. 'self' covers the socket too.
+func policy(style string) string {
+	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; " +
+		"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+}
+
+// fixedHeaders are the headers of every answer: answers are for pages of this
+// origin. All answers share the values, and nobody changes them.
+var fixedHeaders = []struct {
+	name  string
+	value []string
+}{
+	{"Content-Security-Policy", []string{policy("'self'")}},
+	{"Cross-Origin-Opener-Policy", []string{"same-origin"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Referrer-Policy", []string{"same-origin"}}, // without it forms would have no origin
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"X-Frame-Options", []string{"DENY"}},
+}
+
+// securityHeaders sets them.
+func securityHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		for _, fixed := range fixedHeaders {
+			h[fixed.name] = fixed.value
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkHost refuses requests for names that are not this server's.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		if !s.hosts.allowed(r.Host) {
+			return foreignHost(r.Host)
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// allowOrigins lets pages of the configured origins read answers (CORS), without
+// credentials. Without any such origin it does nothing.
+func (s *Server) allowOrigins(next http.Handler) http.Handler {
+	if len(s.cfg.AllowOrigins) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowOriginFunc: s.cfg.AllowOrigins.Allow,
+		AllowedMethods:  []string{http.MethodGet, http.MethodHead},
+		AllowedHeaders:  []string{"Content-Type", "If-None-Match"},
+		ExposedHeaders:  []string{"ETag", "Retry-After"},
+		MaxAge:          600, // seconds
+	}).Handler(next)
+}
