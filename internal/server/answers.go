@@ -3,8 +3,10 @@ package server
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -27,7 +29,8 @@ func (s *Server) readable(f *insight.Fleet) error {
 	if len(nodes) == 0 {
 		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
 	}
-	e.retryAfter = min(s.cfg.Monitor.Interval, mostRetry)
+	wait := max(1, min(s.cfg.Monitor.Interval, mostRetry).Seconds())
+	e.header, e.value = "Retry-After", strconv.Itoa(int(math.Ceil(wait)))
 	return e
 }
 

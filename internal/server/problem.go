@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
@@ -28,8 +26,7 @@ type statusError struct {
 	status int
 	advice gpu.Advice
 	// The header that the status needs; empty if it needs none.
-	allow      string
-	retryAfter time.Duration
+	header, value string
 }
 
 func (e *statusError) Error() string { return http.StatusText(e.status) + ": " + e.advice.Error() }
@@ -39,61 +36,48 @@ func refuse(status int, what, try string) *statusError {
 	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
 }
 
-// statusOf is the status that an error is answered with.
-func statusOf(err error) int {
+// asStatusError is an error with its status; one without a status of its own is an
+// internal error.
+func asStatusError(err error) *statusError {
 	if e, ok := errors.AsType[*statusError](err); ok {
-		return e.status
+		return e
 	}
-	return http.StatusInternalServerError
+	return &statusError{status: http.StatusInternalServerError, advice: gpu.AsAdvice(err)}
 }
 
-// fail answers with an error. An error without a status of its own is an internal
-// error, and is logged.
+// fail answers with an error, and logs it if it is an internal one.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := statusOf(err)
-	if e, ok := errors.AsType[*statusError](err); ok {
-		if e.allow != "" {
-			w.Header().Set("Allow", e.allow)
-		}
-		if e.retryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.Itoa(ceilSeconds(e.retryAfter)))
-		}
-	}
-	if status == http.StatusInternalServerError {
+	e := asStatusError(err)
+	if e.status == http.StatusInternalServerError {
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
-	s.writeProblem(w, r, status, gpu.AsAdvice(err))
-}
-
-func ceilSeconds(d time.Duration) int {
-	return int(max(1, (d+time.Second-1)/time.Second))
+	s.writeProblem(w, r, e)
 }
 
 // writeProblem answers with a page if the client prefers one.
-func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, status int, advice gpu.Advice) {
-	contentType, content := typeProblem, problemJSON(status, advice)
+func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, e *statusError) {
+	contentType, content := typeHTML, []byte(nil)
 	if negotiate.Type(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
 		var page bytes.Buffer
-		if err := s.cfg.ErrorPage(r.Context(), &page, status, http.StatusText(status), advice); err != nil {
+		if err := s.cfg.ErrorPage(r.Context(), &page, e.status, http.StatusText(e.status), e.advice); err != nil {
 			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
 		} else {
-			contentType, content = typeHTML, page.Bytes()
+			content = page.Bytes()
 		}
 	}
-	addVary(w.Header(), "Accept")
-	sendNow(w, r, status, contentType, content)
-}
-
-func newProblem(status int, detail string) problem {
-	return problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
-}
-
-func problemJSON(status int, advice gpu.Advice) []byte {
-	b, err := json.Marshal(newProblem(status, advice.Text()))
-	if err != nil {
-		panic(fmt.Sprintf("server: a problem of plain fields can't be encoded: %v", err))
+	if content == nil {
+		contentType = typeProblem
+		content, _ = json.Marshal(newProblem(e.status, e.advice.Text())) // plain fields can always be encoded
 	}
-	return b
+	if e.header != "" {
+		w.Header().Set(e.header, e.value)
+	}
+	addVary(w.Header(), "Accept")
+	sendNow(w, r, e.status, contentType, content)
+}
+
+func newProblem(status int, detail string) any {
+	return problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
 // The errors that any route may answer with.
@@ -128,7 +112,7 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 			return nil
 		default:
 			e := refuse(http.StatusMethodNotAllowed, "this address does not take "+quote(r.Method), "use one of "+allow)
-			e.allow = allow
+			e.header, e.value = "Allow", allow
 			return e
 		}
 	}

@@ -23,29 +23,17 @@ type route struct {
 }
 
 // The clients whose contracts the operations are.
-const (
-	tagLive       = "Live dashboard"
-	tagAlerts     = "Alerts"
-	tagAgent      = "Resource agent"
-	tagFleet      = "Fleet manager"
-	tagCluster    = "Cluster"
-	tagManager    = "GPU manager"
-	tagHealth     = "Health"
-	tagPrometheus = "Prometheus"
-	tagDocuments  = "Documents"
+var (
+	tagLive       = apidoc.Tag{Name: "Live dashboard", Description: "What the dashboard and bots read: the newest snapshot, its totals, and the last minutes. The same comes over the WebSocket at /ws; see /docs/events."}
+	tagAlerts     = apidoc.Tag{Name: "Alerts", Description: "What fires, and what people say of it. News of alerts comes over the WebSocket too."}
+	tagAgent      = apidoc.Tag{Name: "Resource agent", Description: "One machine's GPUs, as the resource agent served them."}
+	tagFleet      = apidoc.Tag{Name: "Fleet manager", Description: "The fleet manager's list."}
+	tagCluster    = apidoc.Tag{Name: "Cluster", Description: "GPUs and processes by cluster and node. What gpuwhy reads itself is the cluster \"local\"."}
+	tagManager    = apidoc.Tag{Name: "GPU manager", Description: "Devices in short, and the driver."}
+	tagHealth     = apidoc.Tag{Name: "Health", Description: "Whether gpuwhy does its work."}
+	tagPrometheus = apidoc.Tag{Name: "Prometheus", Description: "For a scraper."}
+	tagDocuments  = apidoc.Tag{Name: "Documents", Description: "These documents for programs."}
 )
-
-var tags = []apidoc.Tag{
-	{Name: tagLive, Description: "What the dashboard and bots read: the newest snapshot, its totals, and the last minutes. The same comes over the WebSocket at /ws; see /docs/events."},
-	{Name: tagAlerts, Description: "What fires, and what people say of it. News of alerts comes over the WebSocket too."},
-	{Name: tagAgent, Description: "One machine's GPUs, as the resource agent served them."},
-	{Name: tagFleet, Description: "The fleet manager's list."},
-	{Name: tagCluster, Description: "GPUs and processes by cluster and node. What gpuwhy reads itself is the cluster \"local\"."},
-	{Name: tagManager, Description: "Devices in short, and the driver."},
-	{Name: tagHealth, Description: "Whether gpuwhy does its work."},
-	{Name: tagPrometheus, Description: "For a scraper."},
-	{Name: tagDocuments, Description: "These documents for programs."},
-}
 
 // routes are all addresses, in the order of the documents.
 func (s *Server) routes() []route {
@@ -120,7 +108,7 @@ func (s *Server) routes() []route {
 		s.read("/health/detailed", s.monitorHealth, tagHealth, "getDetailedHealth", "How each part of gpuwhy does", parts),
 		s.read("/api/health", s.monitorHealth, tagHealth, "getMonitorHealth", "The same under the live dashboard's address", parts),
 
-		{http.MethodGet, "/metrics", auth.Read, s.cfg.Metrics, new(apidoc.Op(tagPrometheus, "getPrometheus", "Metrics for Prometheus",
+		{http.MethodGet, "/metrics", auth.Read, s.cfg.Metrics, new(apidoc.Op(tagPrometheus.Name, "getPrometheus", "Metrics for Prometheus",
 			apidoc.Text("Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
 			as("text/plain", "The metrics."), as("application/openmetrics-text", "")))},
 
@@ -138,15 +126,15 @@ func (s *Server) routes() []route {
 }
 
 // read is a route of the API that changes nothing.
-func (s *Server) read(path string, h handler, tag, id, summary string, parts ...apidoc.Part) route {
-	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag, id, summary, parts...))}
+func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string, parts ...apidoc.Part) route {
+	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag.Name, id, summary, parts...))}
 }
 
 // operate is a route of the API that changes alerts or silences; pattern is such as
 // "POST /path".
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
-	doc := apidoc.Op(tagAlerts, id, summary, parts...)
+	doc := apidoc.Op(tagAlerts.Name, id, summary, parts...)
 	doc.Method = method
 	return route{method, path, auth.Operate, s.handle(h), &doc}
 }
@@ -178,11 +166,10 @@ var (
 	noGPU = gpu.Nodes{{Source: gpu.SourceNVML}}
 
 	ambiguousDevice = refused("There are several machines, and an index may be a GPU of each.", ambiguous("7"))
-	unknownDevice   = refused("There is no such GPU.",
-		refuse(http.StatusNotFound, `there is no GPU "7"`, "/api/gpu/devices lists all"))
-	badDevice      = refused("It is neither an index nor a UUID.", errOf(parseID("first")))
-	badDeviceQuery = refused("It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
-	badQuery       = refused("The query can't be read, as where it has a semicolon.",
+	unknownDevice   = refused("There is no such GPU.", errOf(deviceID{text: "7", index: 7}.find(nil)))
+	badDevice       = refused("It is neither an index nor a UUID.", errOf(parseID("first")))
+	badDeviceQuery  = refused("It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
+	badQuery        = refused("The query can't be read, as where it has a semicolon.",
 		errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
 	nothingToRead = refused("No GPU can be read, or none was read yet; detail says why.",
 		refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
@@ -199,8 +186,8 @@ var (
 
 // refused is an answer with an error, which is its example.
 func refused(description string, err error) apidoc.Answer {
-	advice := gpu.AsAdvice(err)
-	return apidoc.Answer{Status: statusOf(err), Description: description, Detail: advice.Text()}
+	e := asStatusError(err)
+	return apidoc.Answer{Status: e.status, Description: description, Detail: e.advice.Text()}
 }
 
 func errOf[T any](_ T, err error) error { return err }
@@ -226,7 +213,7 @@ func (s *Server) document() *apidoc.Document {
 	}
 	return apidoc.OpenAPI(apidoc.API{
 		Title: "gpuwhy", Description: introduction, Version: s.cfg.Monitor.Version, License: "Apache-2.0",
-		Base: s.cfg.BasePath, Tags: tags,
-		Problem: func(status int, detail string) any { return newProblem(status, detail) }, OtherProblem: otherProblem,
+		Base: s.cfg.BasePath, Problem: newProblem, OtherProblem: otherProblem,
+		Tags: []apidoc.Tag{tagLive, tagAlerts, tagAgent, tagFleet, tagCluster, tagManager, tagHealth, tagPrometheus, tagDocuments},
 	}, routes)
 }

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // watch logs each request at level debug, if that level is on, and turns a panic
@@ -47,7 +45,7 @@ func (s *Server) panicked(w *watched, r *http.Request, cause any) {
 	for _, name := range aboutContent {
 		w.Header().Del(name)
 	}
-	s.writeProblem(w, r, http.StatusInternalServerError, gpu.AsAdvice(nil))
+	s.writeProblem(w, r, asStatusError(nil))
 }
 
 // aboutContent are headers of the content that was not sent.
