@@ -1,9 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -36,9 +36,15 @@ type Alerts interface {
 // alertRoutes are the addresses of alerts.
 func (s *Server) alertRoutes() []route {
 	acknowledge := says(s, http.StatusOK, s.acknowledge)
-	unacknowledge := says(s, http.StatusOK, s.unacknowledge)
-	dismiss := says(s, http.StatusOK, s.dismiss)
-	unsilence := says(s, http.StatusNoContent, s.unsilence)
+	unacknowledge := says(s, http.StatusOK, func(r *http.Request, _ struct{}) (any, error) {
+		return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), nil))
+	})
+	dismiss := says(s, http.StatusOK, func(r *http.Request, _ struct{}) (any, error) {
+		return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id")))
+	})
+	unsilence := says(s, http.StatusNoContent, func(r *http.Request, _ struct{}) (any, error) {
+		return nil, s.cfg.Alerts.Unsilence(r.PathValue("id"))
+	})
 	const (
 		// A form can't send DELETE, so a POST does the same.
 		forForms = "The same as with DELETE, for pages whose forms know POST alone."
@@ -133,12 +139,9 @@ func (s *Server) alerts(r *http.Request) any {
 // alertsPage answers with the page of alerts. The query's from is how many of the
 // first alerts it leaves out.
 func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
-	from := 0
-	if text := r.URL.Query().Get("from"); text != "" {
-		var err error
-		if from, err = strconv.Atoi(text); err != nil || from < 0 {
-			return errFrom
-		}
+	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
+	if err != nil || from < 0 {
+		return errFrom
 	}
 	return servePage(w, r, func(page io.Writer) error { return s.cfg.AlertsPage(r.Context(), page, from, nodeOf(r)) })
 }
@@ -163,7 +166,11 @@ func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, e
 			w.WriteHeader(status)
 			return nil
 		default:
-			return answerNow(w, r, status, answer)
+			content, err := json.Marshal(answer)
+			if err == nil {
+				sendNow(w, r, status, typeJSON, content)
+			}
+			return err
 		}
 	}
 }
@@ -173,20 +180,9 @@ func (s *Server) acknowledge(r *http.Request, note contract.Note) (any, error) {
 	return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), by))
 }
 
-func (s *Server) unacknowledge(r *http.Request, _ struct{}) (any, error) {
-	return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), nil))
-}
-
-func (s *Server) dismiss(r *http.Request, _ struct{}) (any, error) {
-	return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id")))
-}
-
 // changed returns an alert as it is after a request has changed it.
 func (s *Server) changed(a alert.Alert, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return contract.NewAlert(&a, s.cfg.Newest()), nil
+	return contract.NewAlert(&a, s.cfg.Newest()), err
 }
 
 func (s *Server) silence(r *http.Request, ask contract.SilenceRequest) (any, error) {
@@ -215,20 +211,6 @@ func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64)
 	of.By = auth.FromRequest(r).Name
 	made, err := s.cfg.Alerts.Silence(of, time.Duration(seconds*float64(time.Second)))
 	return contract.NewSilence(&made), err
-}
-
-func (s *Server) unsilence(r *http.Request, _ struct{}) (any, error) {
-	return nil, s.cfg.Alerts.Unsilence(r.PathValue("id"))
-}
-
-// answerNow answers with what was just made. Clients must not keep it.
-func answerNow(w http.ResponseWriter, r *http.Request, status int, answer any) error {
-	content, err := json.Marshal(answer)
-	if err != nil {
-		return fmt.Errorf("encode %T: %w", answer, err)
-	}
-	sendNow(w, r, status, typeJSON, content)
-	return nil
 }
 
 func alertError(err error) error {

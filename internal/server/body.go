@@ -52,25 +52,22 @@ type encoded struct {
 }
 
 func newBody(contentType string, content []byte) *body {
-	b := &body{plain: encode(contentType, content, "")}
+	b := &body{plain: encode(contentType, content)}
 	if len(content) >= worthZipping {
 		b.zipped = sync.OnceValue(func() encoded { return encode(contentType, zip(content), "gzip") })
 	}
 	return b
 }
 
-func encode(contentType string, content []byte, coding string) encoded {
+func encode(contentType string, content []byte, coding ...string) encoded {
 	sum := sha256.Sum256(content)
-	e := encoded{
+	return encoded{
 		bytes:       content,
 		contentType: []string{contentType},
 		length:      []string{strconv.Itoa(len(content))},
 		etag:        []string{`"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`},
+		coding:      coding,
 	}
-	if coding != "" {
-		e.coding = []string{coding}
-	}
-	return e
 }
 
 // jsonBody encodes an answer, unless it is encoded already.
@@ -172,12 +169,10 @@ func send(w http.ResponseWriter, r *http.Request, content []byte) {
 
 // matches reports whether an If-None-Match header names the ETag, or all.
 func matches(ifNoneMatch []string, etag string) bool {
-	for _, value := range ifNoneMatch {
-		for candidate := range strings.SplitSeq(value, ",") {
-			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
-				return true
-			}
+	for candidate := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
+		candidate = strings.TrimSpace(candidate)
+		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
+			return true
 		}
 	}
 	return false

@@ -71,7 +71,7 @@ func (s *Server) asset(pathOf func(*http.Request) string) handler {
 }
 
 func (a Asset) body() *body {
-	b := &body{plain: encode(a.ContentType, a.Body, "")}
+	b := &body{plain: encode(a.ContentType, a.Body)}
 	if a.Gzip != nil {
 		zipped := encode(a.ContentType, a.Gzip, "gzip")
 		b.zipped = func() encoded { return zipped }

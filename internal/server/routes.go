@@ -44,7 +44,7 @@ func (s *Server) routes() []route {
 	routes := []route{
 		s.page("/{$}", s.home()),
 		s.page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
-		s.page("/favicon.ico", s.asset(func(*http.Request) string { return faviconPath })), // browsers ask for it unasked
+		s.page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
 		s.page("/robots.txt", once(robots)),
 		s.page("/docs", s.docsPage()),
 		s.page("/docs/events", rendered(s.cfg.EventsPage, s.events)),

@@ -1,3 +1,16 @@
+// Package server answers HTTP: it has every route ([Server.routes] lists them, with
+// the access that each needs and its text in the API's documents), the errors, and
+// the middleware.
+//
+// It answers from the newest Moments. It does not know who reads the devices or
+// how pages are made: its Config has functions for that. Package contract decides
+// what answers look like. An answer is encoded and compressed once for each Moment
+// or fleet, when somebody first asks for it, and all clients share its bytes. Below
+// /node/{node} the same routes answer about one node ([Server.ofNode]).
+//
+// Errors are application/problem+json, or a page for a browser. Their detail is
+// the text of a [gpu.Advice]. Any other error is "internal error" to people, and
+// goes to the log.
 package server
 
 import (
@@ -26,31 +39,26 @@ type Config struct {
 	// Update returns the bytes of a node's newest [contract.Update], as the
 	// viewers of an audience get them; nil where there is none.
 	Update func(node string, to auth.Audience) []byte
-	// WS answers /ws.
-	WS     func(w http.ResponseWriter, r *http.Request, node string) // an empty node: all
+	// WS answers /ws for a node, or for all if the name is empty.
+	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
 	// ActiveAlerts is how many alerts fire on a node, or on all if the name is
 	// empty.
 	ActiveAlerts func(node string) int
-	// Alerts are the alerts and silences; if it is nil, there are no addresses for
-	// them. AlertsPage writes their page, without the first alerts up to from.
-	Alerts     Alerts
-	AlertsPage func(ctx context.Context, w io.Writer, from int, node string) error
-	// Metrics answers /metrics.
-	Metrics http.Handler
+	Alerts       Alerts       // without it there are no addresses for alerts
+	Metrics      http.Handler // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.PartState
 
-	// Page writes the dashboard of a fleet, or of one node if it is named. ErrorPage
-	// writes what a browser sees instead of problem+json. If they fail, nothing that
-	// they wrote is sent.
-	Page func(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error
-	// DevicePage writes the page of a device.
+	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard
+	// of a fleet, or of one node if it is named; AlertsPage leaves out the first
+	// alerts up to from; ErrorPage is what a browser sees instead of problem+json.
+	Page       func(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error
 	DevicePage func(ctx context.Context, w io.Writer, p insight.Part) error
+	AlertsPage func(ctx context.Context, w io.Writer, from int, node string) error
 	ErrorPage  func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
-	// DocsPage writes the interactive documentation, ReferencePage the OpenAPI
-	// document as a page to read, EventsPage the WebSocket protocol. The server
-	// keeps what they wrote.
+	// DocsPage is the interactive documentation, ReferencePage the OpenAPI document
+	// as a page to read, EventsPage the WebSocket protocol. Each is made once.
 	DocsPage      func(ctx context.Context, w io.Writer) error
 	ReferencePage func(ctx context.Context, w io.Writer, doc *apidoc.Document) error
 	EventsPage    func(ctx context.Context, w io.Writer, doc *apidoc.Events) error
@@ -63,14 +71,12 @@ type Config struct {
 	// Listen is the address on which the server listens, "host:port". Requests may
 	// name its host. If it is unspecified (":8080", "0.0.0.0:8080"), they may name
 	// every IP address, and Hostname.
-	Listen string
-	// Hostname is the machine's own name.
-	Hostname string
+	Listen   string
+	Hostname string // the machine's own name
 	// AllowHosts are further names and addresses that requests may name, such
 	// as "gpu.example.org", or "*.example.org" for all below it.
-	AllowHosts []string
-	// AllowOrigins are the foreign origins whose pages may read answers.
-	AllowOrigins auth.Origins
+	AllowHosts   []string
+	AllowOrigins auth.Origins // foreign origins whose pages may read answers
 
 	Log *slog.Logger
 }
@@ -85,15 +91,12 @@ type Asset struct {
 	Immutable bool
 }
 
-// faviconPath is the asset at /favicon.ico.
-const faviconPath = "icon.svg"
-
 // A Server answers all routes.
 type Server struct {
 	cfg   Config
 	log   *slog.Logger
 	hosts *hostRules
-	cross *http.CrossOriginProtection
+	cross http.CrossOriginProtection
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -111,7 +114,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg.BasePath = base
 	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}}
-	s.cross = http.NewCrossOriginProtection()
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil
 }
