@@ -20,25 +20,21 @@ const typeForm = "application/x-www-form-urlencoded"
 
 // readBody reads JSON into a struct, or a form whose fields have the same names. It
 // reads nothing if there is no body. If it was a form, it returns the form.
-func readBody(r *http.Request, into any) (*sentForm, error) {
+func readBody(r *http.Request, into any) (form url.Values, err error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, unreadable(err)
 	}
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	var form *sentForm
-	if kind == typeForm {
-		form = &sentForm{}
-	}
 	switch {
-	case len(content) == 0:
-		return form, nil
-	case err != nil || kind != typeJSON && kind != typeForm:
+	case len(content) > 0 && (err != nil || kind != typeJSON && kind != typeForm):
 		return nil, badContent(r.Header.Get("Content-Type"))
-	case form != nil:
-		if content, err = form.asJSON(string(content)); err != nil {
+	case kind == typeForm:
+		if form, content, err = readForm(string(content)); err != nil {
 			return nil, err
 		}
+	case len(content) == 0:
+		return form, nil
 	}
 	err = strictjson.Decode(content, into)
 	switch e, _ := errors.AsType[*strictjson.Error](err); {
@@ -49,6 +45,34 @@ func readBody(r *http.Request, into any) (*sentForm, error) {
 	default:
 		return nil, badJSON(e)
 	}
+}
+
+// readForm reads what a browser sends without a script, and makes a JSON object of
+// its fields, in which the duration is a number. The field page says where the form
+// is, for [Server.back] alone.
+func readForm(content string) (form url.Values, object []byte, err error) {
+	bad := func(what string) (url.Values, []byte, error) {
+		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
+	}
+	if form, err = url.ParseQuery(content); err != nil {
+		return bad("can't be read")
+	}
+	fields := map[string]any{}
+	for name, values := range form {
+		switch n, notNumber := strconv.ParseFloat(values[0], 64); {
+		case name == "page":
+		case len(values) > 1:
+			return bad("has the field " + quote(name) + " twice")
+		case !utf8.ValidString(name + values[0]):
+			return bad("is not valid UTF-8")
+		case name == "duration_seconds" && notNumber == nil && !math.IsNaN(n) && !math.IsInf(n, 0):
+			fields[name] = n
+		default:
+			fields[name] = values[0]
+		}
+	}
+	object, err = json.Marshal(fields)
+	return form, object, err
 }
 
 // unreadable says why a body could not be read to its end.
@@ -73,48 +97,14 @@ func badContent(contentType string) error {
 	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
 }
 
-// A sentForm is what a browser sends without a script.
-type sentForm struct {
-	// page is the page with the form: "alerts", or "gpu/" and a UUID. Any other
-	// text means the dashboard.
-	page string
-}
-
-// asJSON makes a JSON object of the form's fields, without the page. The duration
-// becomes a number.
-func (f *sentForm) asJSON(content string) ([]byte, error) {
-	bad := func(what string) ([]byte, error) {
-		return nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
-	}
-	fields, err := url.ParseQuery(content)
-	if err != nil {
-		return bad("can't be read")
-	}
-	f.page = fields.Get("page")
-	fields.Del("page")
-	object := map[string]any{}
-	for name, values := range fields {
-		if len(values) > 1 {
-			return bad("has the field " + quote(name) + " twice")
-		}
-		if !utf8.ValidString(name + values[0]) {
-			return bad("is not valid UTF-8")
-		}
-		object[name] = values[0]
-		if n, err := strconv.ParseFloat(values[0], 64); err == nil && name == "duration_seconds" && !math.IsNaN(n) && !math.IsInf(n, 0) {
-			object[name] = n
-		}
-	}
-	return json.Marshal(object)
-}
-
-// back redirects a browser that has sent a form to the page with the form. It is
-// one of our pages, whatever the form says.
-func (s *Server) back(w http.ResponseWriter, r *http.Request, form *sentForm) error {
-	path := "/#alerts"
-	if uuid, ok := strings.CutPrefix(form.page, "gpu/"); ok {
+// back redirects a browser that has sent a form to the page with the form, which the
+// field page names: "alerts", "gpu/" and a UUID, or any other text for the dashboard.
+// It is one of our pages, whatever the form says.
+func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) error {
+	path, page := "/#alerts", form.Get("page")
+	if uuid, ok := strings.CutPrefix(page, "gpu/"); ok {
 		path = "/gpu/" + url.PathEscape(uuid) + "#alerts"
-	} else if form.page == "alerts" {
+	} else if page == "alerts" {
 		path = "/alerts"
 	}
 	http.Redirect(w, r, s.base(r)+path, http.StatusSeeOther)
