@@ -48,9 +48,19 @@ func Literally(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }
 
+func covers(pattern, text string) bool { return pattern == "" || matches([]string{pattern}, text) }
+
 func (x *Silence) matches(a *Alert) bool {
-	one := func(pattern, text string) bool { return pattern == "" || matches([]string{pattern}, text) }
-	return one(x.Rule, a.Rule) && one(x.Node, a.Device.Node) && one(x.GPU, a.Device.UUID)
+	return covers(x.Rule, a.Rule) && covers(x.Node, a.Device.Node) && covers(x.GPU, a.Device.UUID)
+}
+
+func (x Silence) isOf(node string) bool { return covers(x.Node, node) }
+func (a Alert) isOf(node string) bool   { return a.Device.Node == node }
+
+// OfNode keeps the alerts of a node, or the silences that may cover them, in place;
+// all of them if the name is empty.
+func OfNode[T interface{ isOf(node string) bool }](list []T, node string) []T {
+	return slices.DeleteFunc(list, func(x T) bool { return node != "" && !x.isOf(node) })
 }
 
 func (x *Silence) check() error {

@@ -113,13 +113,7 @@ func (s *Service) Firing(node string) int {
 	if node == "" {
 		return s.Engine.Firing()
 	}
-	n := 0
-	for _, a := range s.Standing() {
-		if a.Device.Node == node {
-			n++
-		}
-	}
-	return n
+	return len(OfNode(s.Standing(), node))
 }
 
 // Silences are those in force.

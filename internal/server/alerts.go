@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"time"
 
@@ -77,8 +76,9 @@ func (s *Server) alertRoutes() []route {
 		s.read("/api/alert-rules", current(func(*http.Request) any { return contract.NewAlertRules(s.cfg.Alerts.Rules()) }),
 			tagAlerts, "getAlertRules", "When alerts fire",
 			ok("The rules, also those that are not enabled.", contract.AlertRules{}, "alert_rules")),
-		s.read("/api/silences", current(func(*http.Request) any { return contract.NewSilences(s.cfg.Alerts.Silences()) }),
-			tagAlerts, "getSilences", "The silences in force",
+		s.read("/api/silences", current(func(r *http.Request) any {
+			return contract.NewSilences(alert.OfNode(s.cfg.Alerts.Silences(), nodeOf(r)))
+		}), tagAlerts, "getSilences", "The silences in force",
 			ok("The silences, the one that ends first, first.", contract.Silences{}, "silences")),
 		s.operate("POST /api/silences", says(s, http.StatusCreated, s.silence),
 			"silenceAlerts", "Keep alerts from being told for a while",
@@ -132,8 +132,8 @@ func current(build func(*http.Request) any) handler {
 }
 
 func (s *Server) alerts(r *http.Request) any {
-	a, f := s.cfg.Alerts, s.fleet(r)
-	return contract.NewAlerts(s.monitor(f), f, ofNode(r, a.Standing()), ofNode(r, a.Past()), a.Silences())
+	a, f, node := s.cfg.Alerts, s.fleet(r), nodeOf(r)
+	return contract.NewAlerts(s.monitor(f), f, alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(), node))
 }
 
 // alertsPage answers with the page of alerts. The query's from is how many of the
@@ -227,12 +227,4 @@ func alertError(err error) error {
 	default:
 		return err
 	}
-}
-
-// ofNode are the alerts of the node that a request is about.
-func ofNode(r *http.Request, alerts []alert.Alert) []alert.Alert {
-	if name := nodeOf(r); name != "" {
-		return slices.DeleteFunc(alerts, func(a alert.Alert) bool { return a.Device.Node != name })
-	}
-	return alerts
 }

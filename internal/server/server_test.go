@@ -838,6 +838,14 @@ func TestSeveralNodes(t *testing.T) {
 	if made := decode[contract.Silence](t, w); made.Node != "workstation" {
 		t.Errorf("a silence made for a node is for %q", made.Node)
 	}
+	for path, want := range map[string]int{"/api/silences": 1, "/node/workstation/api/silences": 1, "/node/dgx-1/api/silences": 0} {
+		if list := decode[contract.Silences](t, get(h, path)); len(list.Silences) != want {
+			t.Errorf("%s: %+v", path, list)
+		}
+	}
+	if list := decode[contract.Alerts](t, get(h, "/node/dgx-1/api/alerts")); len(list.Silences) != 0 {
+		t.Errorf("a node has silences of another: %+v", list.Silences)
+	}
 	if w := say(h, "POST", "/node/workstation/api/silences", typeForm, "rule=hot&duration_seconds=60"); w.Header().Get("Location") != "/node/workstation/#alerts" {
 		t.Errorf("the form leads to %q", w.Header().Get("Location"))
 	}

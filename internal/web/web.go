@@ -135,10 +135,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		Attribution:    attribution(f),
 		Kept:           p.kept,
 	}
-	for _, a := range p.cfg.Alerts.Standing() {
-		if node != "" && a.Device.Node != node {
-			continue
-		}
+	for _, a := range alert.OfNode(p.cfg.Alerts.Standing(), node) {
 		in.Alerts = append(in.Alerts, newViewAlert(&a))
 	}
 	return in
@@ -184,13 +181,10 @@ func (p *Pages) alerts(ctx context.Context, w io.Writer, from int, node string) 
 			a.Advice = of.Why.Causes[0].Advice
 		}
 	}
-	for _, a := range p.cfg.Alerts.Past() {
-		if node != "" && a.Device.Node != node {
-			continue
-		}
+	for _, a := range alert.OfNode(p.cfg.Alerts.Past(), node) {
 		in.Past = append(in.Past, newViewAlert(&a))
 	}
-	for _, x := range p.cfg.Alerts.Silences() {
+	for _, x := range alert.OfNode(p.cfg.Alerts.Silences(), node) {
 		in.Silences = append(in.Silences, views.Silence{
 			ID: x.ID, Rule: x.Rule, Node: x.Node, GPU: x.GPU, Note: views.Note{By: x.By, Comment: x.Comment}, Until: x.Until,
 		})
