@@ -85,19 +85,15 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, now)
 		}
 	}
-	known := make(map[string]hub.Event, len(standing))
+	known := make(map[string][]hub.Event, len(standing))
 	for i := range standing {
 		of := &standing[i]
-		e, ok := a.standing[of.ID]
-		if !ok || node == "" || of.Device.Node == node {
-			if made := a.appendEvent(nil, contract.StandingNameOf(of), of, now); len(made) == 1 {
-				e, ok = made[0], true
-			}
+		event := a.standing[of.ID]
+		if event == nil || node == "" || of.Device.Node == node {
+			event = a.appendEvent(nil, contract.StandingNameOf(of), of, now)
 		}
-		if ok {
-			known[of.ID] = e
-			stand = append(stand, e)
-		}
+		known[of.ID] = event
+		stand = append(stand, event...)
 	}
 	a.standing = known
 	a.Hub.Announce(news, stand)

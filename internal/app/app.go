@@ -72,7 +72,7 @@ type App struct {
 	started  time.Time
 	notifier *notify.Notifier
 	keeper   *keep.Keeper
-	standing map[string]hub.Event // by alert ID; announceAlerts alone uses it
+	standing map[string][]hub.Event // one by alert ID; announceAlerts alone uses it
 	server   *http.Server
 
 	encoders chan struct{} // has one value for each encoding that runs
@@ -109,6 +109,24 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	return a, nil
 }
 
+// wireKeeper lists what the program keeps over a restart, in the order in which
+// it is written: a program that is killed after writing what targets are to be
+// told, and before writing the alerts, repeats a message and loses none.
+func (a *App) wireKeeper() {
+	k := a.keeper
+	k.Dir, k.Origin, k.Log, k.Hold = a.opt.StateDir, a.nodes[0].Origin, a.log, a.Alerts.Hold
+	if k.Dir == "" {
+		return
+	}
+	k.Documents = []keep.Document{
+		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
+		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts.Engine),
+		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
+		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
+		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
+	}
+}
+
 // Handler answers all requests.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
@@ -121,12 +139,11 @@ func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 }
 
 // Close closes the inputs of an App that was never run.
-func (a *App) Close() error {
-	var errs []error
+func (a *App) Close() (err error) {
 	for _, n := range a.nodes {
-		errs = append(errs, n.Close())
+		err = errors.Join(err, n.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // refresh reads the nodes that are wanted, all at once.
@@ -185,16 +202,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), a.closeHosts(), a.keeper.Close())
-}
-
-// closeHosts closes the hosts, which the samplers do not close.
-func (a *App) closeHosts() error {
-	var errs []error
-	for _, n := range a.nodes {
-		errs = append(errs, n.closeHost())
-	}
-	return errors.Join(errs...)
+	return errors.Join(g.Wait(), closeHosts(a.nodes), a.keeper.Close())
 }
 
 // each calls f with each newer Moment, until ctx ends.

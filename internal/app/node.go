@@ -6,10 +6,84 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
+
+// Inputs are where the readings of one node come from.
+type Inputs struct {
+	// Node is the name of the machine.
+	Node string
+	// Origin says where the readings come from, in files that survive a restart:
+	// "auto" for the real machine, or "simulate:PROFILE".
+	Origin string
+	// Sources read the devices; there is at least one. Devices are listed in the
+	// order of their sources.
+	Sources []sampler.Source
+	// Host reads the machine itself; nil if the source is a simulation, which
+	// simulates its host.
+	Host Host
+	// Notes go into each snapshot.
+	Notes []gpu.Advice
+	// Refresh reads the machine on demand; nil if the sampler does that.
+	Refresh func(context.Context) (*gpu.Snapshot, error)
+}
+
+// A Host reads the machine that the devices are in.
+type Host interface {
+	sampler.Host
+	// Reserve says for whom devices are reserved, in place.
+	Reserve([]gpu.Device)
+	// Settle waits until container runtimes and the kubelet have answered the
+	// questions that were asked.
+	Settle(context.Context) error
+	Close() error
+}
+
+// Close closes all inputs. Nobody may read them at the same time.
+func (in *Inputs) Close() error {
+	err := in.closeHost()
+	for _, s := range in.Sources {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// closeHost closes the host, which the sampler does not close.
+func (in *Inputs) closeHost() error {
+	if in.Host == nil {
+		return nil
+	}
+	return in.Host.Close()
+}
+
+// reserve says for whom devices are reserved, in place.
+func (in *Inputs) reserve(devices []gpu.Device) {
+	if in.Host != nil {
+		in.Host.Reserve(devices)
+	}
+}
+
+// settle waits up to a second for the names of containers and for reservations, and
+// puts them into a snapshot that nobody has seen yet. It leaves out those that are
+// not known by then.
+func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
+	if in.Host == nil {
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := in.Host.Settle(waiting); err != nil && ctx.Err() != nil {
+		return
+	}
+	in.reserve(snap.Devices)
+	for i := range snap.Devices {
+		in.Host.Describe(ctx, snap.Devices[i].Processes.Or(nil))
+	}
+}
 
 // A node is one machine that is read: the pipeline from its inputs to Moments.
 type node struct {
@@ -51,24 +125,28 @@ func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
 	return err
 }
 
-// A Reader reads nodes for one command, without a server.
-type Reader struct {
-	nodes []*readNode
-	fleet *insight.Fleet
-	ended chan error
-	stop  context.CancelFunc
+// closeHosts closes the hosts of nodes, whose samplers close the sources alone.
+func closeHosts(nodes []*node) (err error) {
+	for _, n := range nodes {
+		err = errors.Join(err, n.closeHost())
+	}
+	return err
 }
 
-type readNode struct {
-	*node
-	read chan *insight.Moment
+// A Reader reads nodes for one command, without a server.
+type Reader struct {
+	nodes []*node
+	read  []chan *insight.Moment // of each node
+	fleet *insight.Fleet
+	ended errgroup.Group
+	stop  context.CancelFunc
 }
 
 // NewReader begins to read, until ctx ends or Close is called. The Reader owns the
 // inputs, and closes them.
 func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Duration, log *slog.Logger) *Reader {
 	ctx, stop := context.WithCancel(ctx)
-	r := &Reader{ended: make(chan error, len(inputs)), stop: stop}
+	r := &Reader{stop: stop}
 	stage := insight.NewStage()
 	for _, in := range inputs {
 		read := make(chan *insight.Moment)
@@ -79,26 +157,20 @@ func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Du
 			}
 		}
 		n := newNode(in, *stage, interval, deadline, log, publish, publish)
-		r.nodes = append(r.nodes, &readNode{n, read})
-		go func() { r.ended <- n.sampler.Run(ctx) }()
+		r.nodes, r.read = append(r.nodes, n), append(r.read, read)
+		r.ended.Go(func() error { return n.sampler.Run(ctx) })
 	}
 	return r
 }
 
 // Next waits for a reading of each node.
 func (r *Reader) Next(ctx context.Context) (*insight.Fleet, error) {
-	for _, n := range r.nodes {
+	for _, read := range r.read {
 		select {
-		case m := <-n.read:
+		case m := <-read:
 			r.fleet = r.fleet.With(m)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case err := <-r.ended:
-			r.ended <- err
-			if err == nil {
-				err = context.Cause(ctx)
-			}
-			return nil, err
 		}
 	}
 	return r.fleet, nil
@@ -107,11 +179,7 @@ func (r *Reader) Next(ctx context.Context) (*insight.Fleet, error) {
 // Close ends the reading. It does not wait for a driver that hangs.
 func (r *Reader) Close() error {
 	r.stop()
-	var errs []error
-	for _, n := range r.nodes {
-		errs = append(errs, <-r.ended, n.closeHost())
-	}
-	return errors.Join(errs...)
+	return errors.Join(r.ended.Wait(), closeHosts(r.nodes))
 }
 
 // ReadOnce reads every device once.

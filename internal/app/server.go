@@ -3,6 +3,7 @@ package app
 import (
 	"slices"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
@@ -124,6 +125,19 @@ func (a *App) parts() map[string]contract.PartState {
 		parts[s.Name] = part
 	}
 	return parts
+}
+
+// keeping is how the writing of what is kept does.
+func (a *App) keeping() contract.PartState {
+	s := a.keeper.State()
+	part := contract.PartState{State: "ok", LastSuccess: s.Written}
+	if s.Err != nil {
+		part.State, part.LastErrorAt = "failed", s.Since
+		part.LastError = &gpu.Advice{
+			What: "what a restart must not lose can't be written", Try: "look into the log, and at the space in the state directory", Err: s.Err,
+		}
+	}
+	return part
 }
 
 // self is what gpuwhy reports about itself on /metrics.
