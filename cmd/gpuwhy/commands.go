@@ -91,10 +91,7 @@ type healthcheckCommand struct {
 
 // Run asks a running gpuwhy whether it is ready.
 func (c healthcheckCommand) Run(env *environment) error {
-	base := c.URL
-	if base == "" {
-		base = ownURL(env.cfg.Listen, env.cfg.BasePath)
-	}
+	base := cmp.Or(c.URL, ownURL(env.cfg.Listen, env.cfg.BasePath))
 	ctx, cancel := context.WithTimeout(env.ctx, 5*time.Second)
 	defer cancel()
 	url := strings.TrimSuffix(base, "/") + "/health/ready"
@@ -102,12 +99,7 @@ func (c healthcheckCommand) Run(env *environment) error {
 	if err != nil {
 		return fmt.Errorf("%q is no URL: %w", base, err)
 	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("gpuwhy does not answer: %w", err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	answer, body, err := ask(request)
 	if err != nil {
 		return fmt.Errorf("gpuwhy does not answer: %w", err)
 	}
@@ -116,6 +108,16 @@ func (c healthcheckCommand) Run(env *environment) error {
 	}
 	_, err = fmt.Fprintln(env.stdout, "ready")
 	return err
+}
+
+// ask sends a request to a running gpuwhy, and reads the answer.
+func ask(request *http.Request) (answer *http.Response, body []byte, err error) {
+	if answer, err = http.DefaultClient.Do(request); err != nil {
+		return nil, nil, err
+	}
+	defer answer.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(answer.Body, 64<<20))
+	return answer, body, err
 }
 
 func detail(body []byte) string {
@@ -147,11 +149,7 @@ func versionText() string {
 	if !ok {
 		return cmp.Or(version, "unknown")
 	}
-	fromModule := info.Main.Version
-	if fromModule == "(devel)" {
-		fromModule = ""
-	}
-	return cmp.Or(version, fromModule, "devel")
+	return cmp.Or(version, strings.Trim(info.Main.Version, "()"), "devel") // "(devel)" where nobody knows
 }
 
 type versionCommand struct{}

@@ -21,7 +21,7 @@ import (
 // which wins over the file (the flag's name as a YAML key), which wins over the
 // default.
 type Config struct {
-	File string `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
+	File configFile `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
 
 	Listen         string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
 	Interval       time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`

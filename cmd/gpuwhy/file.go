@@ -21,21 +21,29 @@ type file struct {
 	values map[string]any
 }
 
-// loadFile reads a YAML file whose keys are the names of flags.
-func loadFile(name string) (*file, error) {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+// A configFile is the name of a YAML file whose keys are the names of flags.
+type configFile string
+
+// BeforeResolve reads the file, once kong knows its name.
+func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
+	name, _ := ctx.FlagValue(path.Flag).(configFile)
+	if name == "" {
+		return nil
 	}
-	f := &file{name: name}
+	text, err := os.ReadFile(string(name))
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	f := &file{name: string(name)}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&f.values); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("--config %s: %w", name, err)
+		return fmt.Errorf("--config %s: %w", name, err)
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("--config %s: one YAML document is read, and there are more", name)
+		return fmt.Errorf("--config %s: one YAML document is read, and there are more", name)
 	}
-	return f, nil
+	ctx.AddResolver(f)
+	return nil
 }
 
 // Validate refuses keys that no flag has.

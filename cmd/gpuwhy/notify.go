@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,14 +19,20 @@ type notifyTestCommand struct {
 	Targets []string `arg:"" optional:"" name:"target" help:"Names of targets; all by default."`
 }
 
-// Run sends one message to each target. It fails if a target does not take it.
+// Run sends one message to each target, to all at the same time. It fails if a target does not take it.
 func (c notifyTestCommand) Run(env *environment) error {
 	targets, err := c.targets(env.cfg)
 	if err != nil {
 		return usageError{err}
 	}
 	var result error
-	for i, failure := range tryTargets(env.ctx, targets) {
+	failures := make([]error, len(targets))
+	var all sync.WaitGroup
+	for i := range targets {
+		all.Go(func() { failures[i] = notify.Test(env.ctx, targets[i]) })
+	}
+	all.Wait()
+	for i, failure := range failures {
 		said := "ok"
 		if failure != nil {
 			said, result = "failed: "+term.Printable(failure.Error()), errQuiet
@@ -68,16 +73,4 @@ func (c notifyTestCommand) targets(cfg *Config) ([]notify.Target, error) {
 		out = append(out, all[i])
 	}
 	return out, nil
-}
-
-// tryTargets sends to all targets at the same time. It returns the failures in the
-// order of the targets.
-func tryTargets(ctx context.Context, targets []notify.Target) []error {
-	out := make([]error, len(targets))
-	var all sync.WaitGroup
-	for i := range targets {
-		all.Go(func() { out[i] = notify.Test(ctx, targets[i]) })
-	}
-	all.Wait()
-	return out
 }

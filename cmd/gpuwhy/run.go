@@ -83,11 +83,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// parse reads the command line and the environment, then the file that they
-// may name. If there is nothing to run, it returns nil and an exit code.
+// parse reads the command line, the environment and the file that they may name. If
+// there is nothing to run, it returns nil and an exit code.
 func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Context, int) {
 	exited := -1
-	options := []kong.Option{
+	parser, err := kong.New(cmd,
 		kong.Name("gpuwhy"),
 		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
 		kong.UsageOnError(),
@@ -95,34 +95,20 @@ func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Contex
 		kong.Writers(stdout, stderr),
 		kong.DefaultEnvars("GPUWHY"),
 		kong.Exit(func(code int) { exited = code }),
+	)
+	if err != nil {
+		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
+		return nil, exitError
 	}
-	once := func(more ...kong.Option) (*kong.Context, int) {
-		*cmd = commands{}
-		parser, err := kong.New(cmd, append(options, more...)...)
-		if err != nil {
-			tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
-			return nil, exitError
-		}
-		parsed, err := parser.Parse(args)
-		if exited >= 0 { // --help
-			return nil, exited
-		}
-		if err != nil {
-			tell(stderr, err)
-			return nil, exitUsage
-		}
-		return parsed, exitOK
+	parsed, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return nil, exited
 	}
-	parsed, code := once()
-	if parsed == nil || cmd.File == "" {
-		return parsed, code
-	}
-	file, err := loadFile(cmd.File)
 	if err != nil {
 		tell(stderr, err)
 		return nil, exitUsage
 	}
-	return once(kong.Resolvers(file))
+	return parsed, exitOK
 }
 
 // tell prints an error for a person: one line, with what to do if that is known.

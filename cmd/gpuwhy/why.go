@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,10 +146,7 @@ const (
 
 // server asks a running gpuwhy.
 func (c whyCommand) server(env *environment) answerer {
-	base := c.URL
-	if base == "" {
-		base = ownURL(env.cfg.Listen, env.cfg.BasePath)
-	}
+	base := cmp.Or(c.URL, ownURL(env.cfg.Listen, env.cfg.BasePath))
 	address := strings.TrimSuffix(base, "/") + "/api/gpu/why"
 	if c.GPU != "" {
 		address += "/" + url.PathEscape(c.GPU)
@@ -158,8 +156,10 @@ func (c whyCommand) server(env *environment) answerer {
 		begun := time.Now()
 		for {
 			if asked {
-				if err := pause(ctx, askEvery); err != nil {
-					return said{}, err
+				select {
+				case <-time.After(askEvery):
+				case <-ctx.Done():
+					return said{}, context.Cause(ctx)
 				}
 			}
 			asked = true
@@ -179,15 +179,10 @@ func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool
 	if err != nil {
 		return said{}, false, usageError{fmt.Errorf("%q is no URL: %w", address, err)}
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, body, err := ask(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return said{}, false, fmt.Errorf("gpuwhy does not answer: %w: %w", errNobody, err)
+		err = fmt.Errorf("%w: %w", errNobody, err)
 	}
-	if err != nil {
-		return said{}, false, fmt.Errorf("gpuwhy does not answer: %w", err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
 	if err != nil {
 		return said{}, false, fmt.Errorf("gpuwhy does not answer: %w", err)
 	}
@@ -200,18 +195,6 @@ func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool
 	}
 	starting := len(s.Causes) == 1 && explain.Kind(s.Causes[0].Kind) == explain.Starting
 	return s, starting, nil
-}
-
-// pause waits, or returns why ctx ended.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Own readings: the time between them, and how many the first answer needs. Some
@@ -244,22 +227,22 @@ func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error
 
 // said makes an answer of our own readings in the form in which a server answers.
 func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
-	one := c.GPU != "" && f.Nodes().Totals().Devices > 0
-	answer := any(contract.NewWhy(m, f))
-	if one {
-		answer = nil
-		for p := range f.Parts() {
-			if strings.EqualFold(p.Device.UUID, c.GPU) || !m.Several && strconv.Itoa(p.Device.Index) == c.GPU {
-				answer = contract.NewOneWhy(p)
-			}
+	if c.GPU == "" || f.Nodes().Totals().Devices == 0 {
+		return encoded(contract.NewWhy(m, f), false)
+	}
+	for p := range f.Parts() {
+		if strings.EqualFold(p.Device.UUID, c.GPU) || !m.Several && strconv.Itoa(p.Device.Index) == c.GPU {
+			return encoded(contract.NewOneWhy(p), true)
 		}
 	}
-	if _, err := strconv.Atoi(c.GPU); answer == nil && m.Several && err == nil {
+	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {
 		return said{}, &gpu.Advice{What: "there are several nodes, and GPU " + c.GPU + " may be one of each", Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
 	}
-	if answer == nil {
-		return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
-	}
+	return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
+}
+
+// encoded makes it of the answer as a server would send it.
+func encoded(answer any, one bool) (said, error) {
 	body, err := json.Marshal(answer)
 	if err != nil {
 		return said{}, err
