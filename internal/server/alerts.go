@@ -17,21 +17,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// Alerts are the alerts and silences, and what people do with them. Errors are
-// those of package alert.
-type Alerts interface {
-	Standing() []alert.Alert
-	Past() []alert.Alert
-	Silences() []alert.Silence
-	Rules() []alert.Rule
-	// Acknowledge with nil takes an acknowledgment back.
-	Acknowledge(id string, by *alert.Acknowledgment) (alert.Alert, error)
-	Dismiss(id string) (alert.Alert, error)
-	// Silence begins a silence that ends after a while.
-	Silence(s alert.Silence, span time.Duration) (alert.Silence, error)
-	Unsilence(id string) error
-}
-
 // alertRoutes are the addresses of alerts.
 func (s *Server) alertRoutes() []route {
 	acknowledge := says(s, http.StatusOK, s.acknowledge)

@@ -22,6 +22,7 @@ import (
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -45,8 +46,8 @@ type Config struct {
 	// ActiveAlerts is how many alerts fire on a node, or on all if the name is
 	// empty.
 	ActiveAlerts func(node string) int
-	Alerts       Alerts       // without it there are no addresses for alerts
-	Metrics      http.Handler // answers /metrics
+	Alerts       *alert.Service // without it there are no addresses for alerts
+	Metrics      http.Handler   // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.PartState
 

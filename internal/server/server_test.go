@@ -36,7 +36,7 @@ type stage struct {
 	fleet  *insight.Fleet
 	update map[string][]byte // by node
 
-	engine               *alert.Engine
+	service              *alert.Service
 	alerts, asked, pages atomic.Int64
 	recent               *recent.Store
 	log                  logged
@@ -74,7 +74,7 @@ func (st *stage) show(tb testing.TB, snaps ...*gpu.Snapshot) {
 		}
 		f, updates[snap.Node] = f.With(m), update
 		st.recent.Add(snap)
-		st.engine.Observe(&insight.Moment{Snapshot: snap})
+		st.service.Observe(&insight.Moment{Snapshot: snap})
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -94,32 +94,6 @@ func (st *stage) newestUpdate(node string, _ auth.Audience) []byte {
 	return st.update[node]
 }
 
-// A desk is where people say something of an engine's alerts.
-type desk struct{ *alert.Engine }
-
-func (d desk) Acknowledge(id string, by *alert.Acknowledgment) (alert.Alert, error) {
-	change, err := d.Engine.Acknowledge(id, by)
-	return change.Alert, err
-}
-
-func (d desk) Dismiss(id string) (alert.Alert, error) {
-	change, err := d.Engine.Dismiss(id, fixture.Time)
-	return change.Alert, err
-}
-
-func (d desk) Silence(s alert.Silence, span time.Duration) (alert.Silence, error) {
-	s.Until = fixture.Time.Add(span)
-	made, _, err := d.Engine.Silence(s, fixture.Time)
-	return made, err
-}
-
-func (d desk) Silences() []alert.Silence { return d.Engine.Silences(fixture.Time) }
-
-func (d desk) Unsilence(id string) error {
-	_, err := d.Engine.Unsilence(id)
-	return err
-}
-
 var testMonitor = contract.Monitor{
 	Node: "node", Source: gpu.SourceNVML, Version: "1.2.3", Interval: 5 * time.Second, AlertThreshold: 50, Started: fixture.Time,
 }
@@ -133,7 +107,10 @@ var testAssets = map[string]Asset{
 // behind it.
 func newStage() (*stage, Config) {
 	busy := alert.Rule{Name: "busy", Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}
-	st := &stage{recent: recent.New(), engine: alert.New([]alert.Rule{busy})}
+	st := &stage{recent: recent.New()}
+	st.service = alert.NewService([]alert.Rule{busy}, alert.ServiceConfig{
+		Newest: st.newest, Announce: func(string, []alert.Change, []alert.Alert, *insight.Fleet) {}, Changed: func() {},
+	})
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
@@ -143,7 +120,7 @@ func newStage() (*stage, Config) {
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func(string) int { return int(st.alerts.Load()) },
-		Alerts:       desk{st.engine},
+		Alerts:       st.service,
 		AlertsPage: func(_ context.Context, w io.Writer, from int, _ string) error {
 			_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
 			return err

@@ -32,7 +32,7 @@ type Config struct {
 	// Newest returns the newest Moments; nil before the first.
 	Newest   func() *insight.Fleet
 	Recent   *recent.Store
-	Alerts   server.Alerts
+	Alerts   *alert.Service
 	Targets  func() []notify.Status
 	BasePath string // begins and ends with a slash
 }
