@@ -1,6 +1,7 @@
 package server
 
 import (
+	_ "embed"
 	"net/http"
 	"net/url"
 	"strings"
@@ -192,16 +193,8 @@ func refused(description string, err error) apidoc.Answer {
 
 func errOf[T any](_ T, err error) error { return err }
 
-const introduction = `What gpuwhy knows of a machine's GPUs, from the newest snapshot: no request waits for a driver.
-
-Every **measured value may be null**, which is not 0: the device does not report it, and ` + "`quality`" + ` says why where that is
-known. Units are in the names: ` + "`*_mb`" + ` is MiB (2^20 bytes). Times are RFC 3339, UTC. Members that are not known to a client are to
-be ignored: more may come, none goes.
-
-What says something of alerts and silences is a POST or a DELETE, from gpuwhy's own pages and from programs alone: JSON with no
-members but those named, or a browser's form, which is answered with a 303. Every address that can be read answers HEAD too, and all answer OPTIONS. An answer has an ETag; asked for with If-None-Match it is a 304 until there is
-another. Health and metrics are about this very moment, and have none. Errors are application/problem+json whose ` + "`detail`" + ` says what to do. The live events are [a document of their
-own](docs/events).`
+//go:embed introduction.md
+var introduction string
 
 // document makes the document of the routes.
 func (s *Server) document() *apidoc.Document {
@@ -212,7 +205,7 @@ func (s *Server) document() *apidoc.Document {
 		}
 	}
 	return apidoc.OpenAPI(apidoc.API{
-		Title: "gpuwhy", Description: introduction, Version: s.cfg.Monitor.Version, License: "Apache-2.0",
+		Title: "gpuwhy", Description: strings.TrimSpace(introduction), Version: s.cfg.Monitor.Version, License: "Apache-2.0",
 		Base: s.cfg.BasePath, Problem: newProblem, OtherProblem: otherProblem,
 		Tags: []apidoc.Tag{tagLive, tagAlerts, tagAgent, tagFleet, tagCluster, tagManager, tagHealth, tagPrometheus, tagDocuments},
 	}, routes)
