@@ -6,14 +6,155 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/term"
 )
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1 // the command failed
+	exitUsage = 2 // the command line, the environment or the file is wrong
+)
+
+// commands is the command line: a command and the configuration that all of
+// them share.
+type commands struct {
+	Config
+
+	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
+	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
+	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
+	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
+	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
+}
+
+// environment is what a command is given.
+type environment struct {
+	ctx            context.Context
+	cfg            *Config
+	log            *slog.Logger
+	stdout, stderr io.Writer
+}
+
+// usageError is an error in the command line, the environment or the file that was
+// only found when the setting was used.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// errQuiet is an error that was printed already.
+var errQuiet = errors.New("told already")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if err := unsetEmpty(); err != nil {
+		tell(stderr, err)
+		return exitError
+	}
+	var cmd commands
+	parsed, code := parse(&cmd, args, stdout, stderr)
+	if parsed == nil {
+		return code
+	}
+	if err := cmd.check(); err != nil {
+		tell(stderr, err)
+		return exitUsage
+	}
+	switch err := parsed.Run(&environment{ctx, &cmd.Config, newLogger(stderr, &cmd.Config), stdout, stderr}); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errQuiet):
+		return exitError
+	default:
+		tell(stderr, err)
+		if _, ok := errors.AsType[usageError](err); ok {
+			return exitUsage
+		}
+		return exitError
+	}
+}
+
+// parse reads the command line, the environment and the file that they may name. If
+// there is nothing to run, it returns nil and an exit code.
+func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Context, int) {
+	exited := -1
+	parser, err := kong.New(cmd,
+		kong.Name("gpuwhy"),
+		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.DefaultEnvars("GPUWHY"),
+		kong.Exit(func(code int) { exited = code }),
+	)
+	if err != nil {
+		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
+		return nil, exitError
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return nil, exited
+	}
+	if err != nil {
+		tell(stderr, err)
+		return nil, exitUsage
+	}
+	return parsed, exitOK
+}
+
+// tell prints an error for a person: one line, with what to do if that is known.
+func tell(w io.Writer, err error) {
+	if lines := app.ErrorLines(err); len(lines) > 1 {
+		for _, line := range lines {
+			fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(line))
+		}
+		return
+	}
+	text := err.Error()
+	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
+		text = advice.Text()
+	}
+	fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(strings.Join(strings.Fields(text), " ")))
+}
+
+// unsetEmpty removes our environment variables that have no value: compose files
+// pass variables that nobody set as empty ones.
+func unsetEmpty() error {
+	var errs []error
+	for _, entry := range os.Environ() {
+		if name, ok := strings.CutSuffix(entry, "="); ok && strings.HasPrefix(name, "GPUWHY_") {
+			errs = append(errs, os.Unsetenv(name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func newLogger(w io.Writer, cfg *Config) *slog.Logger {
+	options := &slog.HandlerOptions{Level: cfg.level()}
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
 }

@@ -76,9 +76,18 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	return s.serveUntilNext(of, w, r, nil, func() any { return contract.NewGPUMetrics(s.monitor(of.fleet), of.fleet) })
 }
 
-// update answers with the newest snapshot; that of the one node in the bytes
-// that the socket sends.
+// update answers with the newest snapshot, of all nodes or of the one that the query
+// names; that of one node in the bytes that the socket sends.
 func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
+	query, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	if name := query.Get("node"); name != "" {
+		if r, err = s.about(r, name); err != nil {
+			return err
+		}
+	}
 	of := s.newest(r)
 	return s.serve(of, w, r, cacheRevalidate, nil, func() any {
 		if nodes := of.fleet.Nodes(); len(nodes) == 1 {
@@ -223,6 +232,8 @@ func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r 
 	}
 	return s.serveUntilNext(c, w, r, id, func() any { return contract.NewClusterSummary(s.cfg.Monitor, c.fleet, of) })
 }
+
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) { s.cfg.WS(w, r, nodeOf(r)) }
 
 // probe answers GET /health and /health/live, which only ask whether there is an
 // answer.

@@ -85,10 +85,7 @@ func jsonBody(answer any) (*body, error) {
 // serveJSON answers with what was made for this request.
 func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache string) error {
 	b, err := jsonBody(answer)
-	if err != nil {
-		return err
-	}
-	return b.serve(w, r, cache)
+	return reply(w, r, cache, b, err)
 }
 
 // pageBody is what render writes.
@@ -102,10 +99,7 @@ func pageBody(render func(io.Writer) error) (*body, error) {
 
 func servePage(w http.ResponseWriter, r *http.Request, render func(io.Writer) error) error {
 	b, err := pageBody(render)
-	if err != nil {
-		return err
-	}
-	return b.serve(w, r, cacheRevalidate)
+	return reply(w, r, cacheRevalidate, b, err)
 }
 
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
@@ -121,9 +115,12 @@ func zip(content []byte) []byte {
 	return out.Bytes()
 }
 
-// serve answers with the body: compressed if the client accepts that, and with 304
-// if the client has it already.
-func (b *body) serve(w http.ResponseWriter, r *http.Request, cache string) error {
+// reply answers with a body, or returns the error of making it. The body is compressed
+// if the client accepts that; if the client has it already, the answer is 304.
+func reply(w http.ResponseWriter, r *http.Request, cache string, b *body, err error) error {
+	if err != nil {
+		return err
+	}
 	h := w.Header()
 	e := b.plain
 	if b.zipped != nil {

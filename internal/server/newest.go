@@ -69,28 +69,6 @@ func noNode(name string) error {
 	return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/v1/gpu/nodes lists those with a GPU")
 }
 
-// narrowed answers about the node that the query names, or about all.
-func (s *Server) narrowed(h handler) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		query, err := parseQuery(r)
-		if err != nil {
-			return err
-		}
-		if name := query.Get("node"); name != "" {
-			if r, err = s.about(r, name); err != nil {
-				return err
-			}
-		}
-		return h(w, r)
-	}
-}
-
-// socket answers with the WebSocket.
-func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
-	s.cfg.WS(w, r, nodeOf(r))
-	return nil
-}
-
 // fleet is what a request is about: the newest Moments of all nodes, or that of
 // one. It is nil before the first reading.
 func (s *Server) fleet(r *http.Request) *insight.Fleet {
@@ -135,9 +113,8 @@ func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cach
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.answers, nodeOf(r))
-		return err
 	}
-	return b.serve(w, r, cache)
+	return reply(w, r, cache, b, err)
 }
 
 // serveUntilNext is for answers that change with the next reading alone.

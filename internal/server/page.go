@@ -58,15 +58,12 @@ func (s *Server) asset(pathOf func(*http.Request) string) handler {
 		if !ok {
 			return s.notFound(w, r)
 		}
-		b, err := made.Get(path, func() (*body, error) { return asset.body(), nil })
-		if err != nil {
-			return err
-		}
 		cache := cacheRevalidate
 		if asset.Immutable {
 			cache = cacheForEver
 		}
-		return b.serve(w, r, cache)
+		b, err := made.Get(path, func() (*body, error) { return asset.body(), nil })
+		return reply(w, r, cache, b, err)
 	}
 }
 
@@ -99,10 +96,7 @@ func once(build func() (*body, error)) handler {
 	made := sync.OnceValues(build)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		b, err := made()
-		if err != nil {
-			return err
-		}
-		return b.serve(w, r, cacheRevalidate)
+		return reply(w, r, cacheRevalidate, b, err)
 	}
 }
 

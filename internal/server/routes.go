@@ -52,11 +52,11 @@ func (s *Server) routes() []route {
 		s.page("/redoc", rendered(s.cfg.ReferencePage, s.document)),
 		s.page("/gpu/{id}", s.devicePage),
 
-		{http.MethodGet, "/ws", auth.Read, s.handle(s.socket), nil}, // AsyncAPI describes it
+		{http.MethodGet, "/ws", auth.Read, http.HandlerFunc(s.socket), nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
 			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
 			ok("The totals.", contract.Summary{}, "summary")),
-		s.read("/api/gpu/metrics", s.narrowed(s.update), tagLive, "getSnapshot", "The newest snapshot",
+		s.read("/api/gpu/metrics", s.update, tagLive, "getSnapshot", "The newest snapshot",
 			apidoc.Text("Everything that was read, with processes: byte for byte what gpu_status_update carries."),
 			apidoc.InQuery("node", "Narrows to a machine, where there are several.", s.cfg.Monitor.Node),
 			ok("The snapshot; without a GPU available is false and gpus is empty.", contract.Update{}, "update"),
