@@ -48,36 +48,37 @@ func newSaid(body []byte, one bool) (s said, err error) {
 
 // An answerer waits for the next answer and returns it. It returns the first one
 // as soon as it exists.
-type answerer func(context.Context) (said, error)
+type answerer func() (said, error)
 
 // errNobody says that no gpuwhy answers at the address.
 var errNobody = errors.New("nobody listens there")
 
 // Run prints why the fans run. If nothing can be read, it says why and fails.
 func (c whyCommand) Run(env *environment) error {
-	ask := c.server(env)
-	first, err := ask(env.ctx)
+	err := c.tell(env, c.server(env))
 	if !errors.Is(err, errNobody) || c.URL != "" {
-		return c.tell(env, ask, first, err)
+		return err
 	}
-	own, closeOwn, err := c.ownReadings(env)
+	inputs, err := newInputs(env.cfg, env.log)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy runs here: this is from a few seconds of readings of its own")
-	first, err = own(env.ctx)
-	return errors.Join(c.tell(env, own, first, err), closeOwn())
+	r := app.NewReader(env.ctx, inputs, ownInterval, env.cfg.Deadline, env.log)
+	return errors.Join(c.tell(env, c.ownReadings(env, r, env.cfg.monitor(inputs))), r.Close())
 }
 
 // tell prints the first answer, and with --watch those after it.
-func (c whyCommand) tell(env *environment, ask answerer, first said, err error) error {
-	if err != nil {
+func (c whyCommand) tell(env *environment, ask answerer) error {
+	first, err := ask()
+	switch {
+	case err != nil:
 		return err
-	}
-	if c.Watch {
+	case c.Watch:
 		return c.watch(env, ask, first)
+	default:
+		return c.print(env, first)
 	}
-	return c.print(env, first)
 }
 
 // print writes one answer. It fails if the answer is that nothing can be read.
@@ -113,7 +114,7 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 			return err
 		}
 		before = next
-		answer, err := ask(env.ctx)
+		answer, err := ask()
 		if err == nil {
 			next, failed = answer, ""
 		} else if env.ctx.Err() == nil && err.Error() != failed {
@@ -146,24 +147,22 @@ const (
 
 // server asks a running gpuwhy.
 func (c whyCommand) server(env *environment) answerer {
-	base := cmp.Or(c.URL, ownURL(env.cfg.Listen, env.cfg.BasePath))
-	address := strings.TrimSuffix(base, "/") + "/api/gpu/why"
+	address := strings.TrimSuffix(cmp.Or(c.URL, ownURL(env.cfg.Listen, env.cfg.BasePath)), "/") + "/api/gpu/why"
 	if c.GPU != "" {
 		address += "/" + url.PathEscape(c.GPU)
 	}
 	asked := false
-	return func(ctx context.Context) (said, error) {
-		begun := time.Now()
-		for {
+	return func() (said, error) {
+		for begun := time.Now(); ; {
 			if asked {
 				select {
 				case <-time.After(askEvery):
-				case <-ctx.Done():
-					return said{}, context.Cause(ctx)
+				case <-env.ctx.Done():
+					return said{}, context.Cause(env.ctx)
 				}
 			}
 			asked = true
-			s, again, err := fetchWhy(ctx, address, c.GPU != "")
+			s, again, err := fetchWhy(env.ctx, address, c.GPU != "")
 			if !again || time.Since(begun) > askPatient {
 				return s, err
 			}
@@ -204,25 +203,20 @@ const (
 	ownReadings = 4
 )
 
-// ownReadings reads the GPUs itself. The second result ends the reading.
-func (c whyCommand) ownReadings(env *environment) (answerer, func() error, error) {
-	inputs, err := newInputs(env.cfg, env.log)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := app.NewReader(env.ctx, inputs, ownInterval, env.cfg.Deadline, env.log)
+// ownReadings takes the answers from readings of its own.
+func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Monitor) answerer {
 	left := ownReadings
-	return func(ctx context.Context) (said, error) {
+	return func() (said, error) {
 		for {
-			f, err := r.Next(ctx)
+			f, err := r.Next(env.ctx)
 			if err != nil {
 				return said{}, err
 			}
 			if left--; left <= 0 || f.Nodes().Totals().Devices == 0 {
-				return c.said(env.cfg.monitor(inputs), f)
+				return c.said(m, f)
 			}
 		}
-	}, r.Close, nil
+	}
 }
 
 // said makes an answer of our own readings in the form in which a server answers.
