@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,15 +50,6 @@ type Config struct {
 	hostname string       // this machine's; empty where it has none
 }
 
-// The bounds of what can be set.
-const (
-	minInterval = 250 * time.Millisecond
-	maxInterval = time.Hour
-	minDeadline = 100 * time.Millisecond
-	maxDeadline = time.Minute
-	viewerLimit = 100_000
-)
-
 // check says what is wrong with the configuration as a whole, and brings
 // values into one form: the base path begins and ends with a slash.
 func (c *Config) check() (err error) {
@@ -78,13 +67,13 @@ func (c *Config) check() (err error) {
 		{noAddress != nil, "listen", c.Listen, "give an address and a port, such as 127.0.0.1:8003"},
 		{noPort != nil, "listen", c.Listen, "the port must be a number from 0 to 65535"},
 		{strings.ContainsAny(host, "/@"), "listen", c.Listen, "give an address and a port, not a URL"},
-		{c.Interval < minInterval || c.Interval > maxInterval, "interval", c.Interval, "must be from 250ms to 1h"},
-		{c.Deadline < minDeadline || c.Deadline > maxDeadline, "deadline", c.Deadline, "must be from 100ms to 1m"},
+		{c.Interval < 250*time.Millisecond || c.Interval > time.Hour, "interval", c.Interval, "must be from 250ms to 1h"},
+		{c.Deadline < 100*time.Millisecond || c.Deadline > time.Minute, "deadline", c.Deadline, "must be from 100ms to 1m"},
 		{
 			!(c.AlertUtilization >= 0 && c.AlertUtilization < 100), // also refuses NaN
 			"alert-utilization", c.AlertUtilization, "must be 0 or more and less than 100",
 		},
-		{c.MaxViewers < 1 || c.MaxViewers > viewerLimit, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
+		{c.MaxViewers < 1 || c.MaxViewers > 100_000, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
 		{
 			!simulated && c.Source != "auto" && c.Source != gpu.SourceNVML,
 			"source", c.Source, "must be auto, nvml or simulate:PROFILE",
@@ -136,9 +125,4 @@ func (c *Config) prepareStateDir() error {
 	}
 	probe.Close()
 	return os.Remove(probe.Name())
-}
-
-func (c *Config) level() slog.Level {
-	names := []string{"debug", "info", "warn", "error"}
-	return slog.LevelDebug + slog.Level(4*slices.Index(names, c.LogLevel))
 }

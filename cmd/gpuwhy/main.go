@@ -152,7 +152,9 @@ func unsetEmpty() error {
 }
 
 func newLogger(w io.Writer, cfg *Config) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.level()}
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(cfg.LogLevel)) // the flag is one of its names
+	options := &slog.HandlerOptions{Level: level}
 	if cfg.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}

@@ -3,6 +3,7 @@
 package negotiate
 
 import (
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -62,15 +63,13 @@ func Gzip(h http.Header) bool {
 // weighted walks the elements of a header such as "text/html;q=0.9, */*;q=0.1":
 // each in lower case without its parameters, with its weight. A weight that is
 // none counts as 0.
-func weighted(values []string) func(yield func(string, float64) bool) {
+func weighted(values []string) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		for _, value := range values {
-			for element := range strings.SplitSeq(value, ",") {
-				name, parameters, _ := strings.Cut(element, ";")
-				name = strings.ToLower(strings.TrimSpace(name))
-				if name != "" && !yield(name, weight(parameters)) {
-					return
-				}
+		for element := range strings.SplitSeq(strings.Join(values, ","), ",") {
+			name, parameters, _ := strings.Cut(element, ";")
+			name = strings.ToLower(strings.TrimSpace(name))
+			if name != "" && !yield(name, weight(parameters)) {
+				return
 			}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// alertRoutes are the addresses of alerts.
 func (s *Server) alertRoutes() []route {
 	acknowledge := says(s, http.StatusOK, s.acknowledge)
 	unacknowledge := says(s, http.StatusOK, func(r *http.Request, _ struct{}) (any, error) {

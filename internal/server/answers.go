@@ -235,14 +235,12 @@ func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r 
 
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) { s.cfg.WS(w, r, nodeOf(r)) }
 
-// probe answers GET /health and /health/live, which only ask whether there is an
-// answer.
+// probe is for who only asks whether there is an answer.
 func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()), cacheNever)
 }
 
-// ready answers GET /health/ready. It is also ready if it is clear that no GPU can
-// be read: waiting would not help.
+// ready is so too if it is clear that no GPU can be read: waiting would not help.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if f := s.cfg.Newest(); f == nil {
 		return s.readable(f)
@@ -250,7 +248,6 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	return s.probe(w, r)
 }
 
-// monitorHealth answers GET /api/health and /health/detailed.
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()), cacheNever)
 }

@@ -88,7 +88,6 @@ func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache string)
 	return reply(w, r, cache, b, err)
 }
 
-// pageBody is what render writes.
 func pageBody(render func(io.Writer) error) (*body, error) {
 	var page bytes.Buffer
 	if err := render(&page); err != nil {

@@ -113,7 +113,6 @@ func (s *Server) openAPIYAML() (*body, error) {
 	return newBody(typeYAML, text), err
 }
 
-// docsPage is the interactive documentation.
 func (s *Server) docsPage() handler {
 	answer := once(func() (*body, error) {
 		return pageBody(func(w io.Writer) error { return s.cfg.DocsPage(context.Background(), w) })
