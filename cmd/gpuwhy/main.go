@@ -74,11 +74,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitError
 	}
 	var cmd commands
-	parsed, code := parse(&cmd, args, stdout, stderr)
-	if parsed == nil {
-		return code
+	exited := -1
+	parser, err := kong.New(&cmd,
+		kong.Name("gpuwhy"),
+		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.DefaultEnvars("GPUWHY"),
+		kong.Exit(func(code int) { exited = code }),
+	)
+	if err != nil {
+		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
+		return exitError
 	}
-	if err := cmd.check(); err != nil {
+	parsed, err := parser.Parse(args)
+	if exited >= 0 { // --help
+		return exited
+	}
+	if err == nil {
+		err = cmd.check()
+	}
+	if err != nil {
 		tell(stderr, err)
 		return exitUsage
 	}
@@ -94,34 +111,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return exitError
 	}
-}
-
-// parse reads the command line, the environment and the file that they may name. If
-// there is nothing to run, it returns nil and an exit code.
-func parse(cmd *commands, args []string, stdout, stderr io.Writer) (*kong.Context, int) {
-	exited := -1
-	parser, err := kong.New(cmd,
-		kong.Name("gpuwhy"),
-		kong.Description("Why is my GPU fan running? A live dashboard that names the process, user and container behind the heat."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(stdout, stderr),
-		kong.DefaultEnvars("GPUWHY"),
-		kong.Exit(func(code int) { exited = code }),
-	)
-	if err != nil {
-		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
-		return nil, exitError
-	}
-	parsed, err := parser.Parse(args)
-	if exited >= 0 { // --help
-		return nil, exited
-	}
-	if err != nil {
-		tell(stderr, err)
-		return nil, exitUsage
-	}
-	return parsed, exitOK
 }
 
 // tell prints an error for a person: one line, with what to do if that is known.

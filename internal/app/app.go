@@ -48,14 +48,10 @@ type Options struct {
 	Interval time.Duration
 	Deadline time.Duration
 
-	// AlertRules is the file of the rules of alerts; empty for the default
-	// rules, of which high_gpu_usage_alert fires above AlertUtilization.
-	AlertRules       string
-	AlertUtilization float64
-
-	MetricsFamilies []string // empty for all
-	// StateDir is the folder for state that survives a restart; empty for none.
-	StateDir string
+	AlertRules       string   // the file of the rules of alerts; empty for the default rules
+	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
+	MetricsFamilies  []string // empty for all
+	StateDir         string   // the folder for state that survives a restart; empty for none
 }
 
 // App is the program that serves. Its parts can be used before and while it

@@ -15,8 +15,7 @@ import (
 
 // Inputs are where the readings of one node come from.
 type Inputs struct {
-	// Node is the name of the machine.
-	Node string
+	Node string // the name of the machine
 	// Origin says where the readings come from, in files that survive a restart:
 	// "auto" for the real machine, or "simulate:PROFILE".
 	Origin string
@@ -25,9 +24,8 @@ type Inputs struct {
 	Sources []sampler.Source
 	// Host reads the machine itself; nil if the source is a simulation, which
 	// simulates its host.
-	Host Host
-	// Notes go into each snapshot.
-	Notes []gpu.Advice
+	Host  Host
+	Notes []gpu.Advice // go into each snapshot
 	// Refresh reads the machine on demand; nil if the sampler does that.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }
