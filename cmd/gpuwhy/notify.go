@@ -19,7 +19,8 @@ type notifyTestCommand struct {
 	Targets []string `arg:"" optional:"" name:"target" help:"Names of targets; all by default."`
 }
 
-// Run sends one message to each target, to all at the same time. It fails if a target does not take it.
+// Run sends one message to each target, to all at the same time. It fails if a target
+// does not take it.
 func (c notifyTestCommand) Run(env *environment) error {
 	targets, err := c.targets(env.cfg)
 	if err != nil {

@@ -117,7 +117,8 @@ func current(build func(*http.Request) any) handler {
 
 func (s *Server) alerts(r *http.Request) any {
 	a, f, node := s.cfg.Alerts, s.fleet(r), nodeOf(r)
-	return contract.NewAlerts(s.monitor(f), f, alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(), node))
+	return contract.NewAlerts(s.monitor(f), f,
+		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(), node))
 }
 
 // alertsPage answers with the page of alerts. The query's from is how many of the

@@ -174,11 +174,13 @@ func (s *Server) cluster(answer func(c *answers, id string, w http.ResponseWrite
 }
 
 func noCluster(id string) error {
-	return refuse(http.StatusNotFound, "there is no cluster "+quote(id), "leave cluster_id out, or use "+quote(contract.LocalCluster))
+	return refuse(http.StatusNotFound, "there is no cluster "+quote(id),
+		"leave cluster_id out, or use "+quote(contract.LocalCluster))
 }
 
 func emptyCluster(nodes gpu.Nodes) error {
-	return refuse(http.StatusBadRequest, "the cluster "+quote(contract.LocalCluster)+" has no node with a GPU", contract.Reason(nodes))
+	return refuse(http.StatusBadRequest, "the cluster "+quote(contract.LocalCluster)+" has no node with a GPU",
+		contract.Reason(nodes))
 }
 
 func (s *Server) clusterNodes(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
