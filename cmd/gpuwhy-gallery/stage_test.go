@@ -28,10 +28,11 @@ type stage struct {
 // time between readings, or the interval given.
 func newStage(t testing.TB, interval ...time.Duration) *stage {
 	t.Helper()
-	source, err := sim.New("rtx-4090", time.Now)
+	nodes, err := sim.Nodes("rtx-4090", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
+	source := nodes[0]
 	opt := app.Options{
 		Version: "test", Listen: "127.0.0.1:0", BasePath: "/", MaxViewers: 1000,
 		Interval: append(interval, time.Hour)[0], Deadline: 2 * time.Second, AlertUtilization: 50,
@@ -80,10 +81,11 @@ type actor struct {
 func newActor(t testing.TB, profile string, moment, ours time.Time) *actor {
 	t.Helper()
 	a := &actor{now: moment, ahead: ours.Sub(moment)}
-	source, err := sim.New(profile, func() time.Time { return a.now })
+	nodes, err := sim.Nodes(profile, func() time.Time { return a.now })
 	if err != nil {
 		t.Fatal(err)
 	}
+	source := nodes[0]
 	a.source = source
 	return a
 }

@@ -18,10 +18,11 @@ import (
 // newApp wires a program that nothing reads for.
 func newApp(t *testing.T, stateDir string) *App {
 	t.Helper()
-	source, err := sim.New("dgx-h100", time.Now)
+	nodes, err := sim.Nodes("dgx-h100", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
+	source := nodes[0]
 	opt := Options{Listen: "127.0.0.1:0", BasePath: "/", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
 	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
 	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))

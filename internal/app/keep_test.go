@@ -22,10 +22,11 @@ func TestOldFilesAreRead(t *testing.T) {
 	}
 	written := time.Date(2026, 11, 22, 6, 14, 0, 0, time.UTC)
 	for range 2 { // the second time from files that this program has written
-		source, err := sim.New("rtx-4090", time.Now)
+		nodes, err := sim.Nodes("rtx-4090", time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
+		source := nodes[0]
 		var log bytes.Buffer
 		opt := Options{Listen: "127.0.0.1:0", BasePath: "/", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir,
 			AlertRules: "testdata/state/rules.yaml",

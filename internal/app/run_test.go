@@ -40,10 +40,11 @@ type running struct {
 // run runs the program until the test ends.
 func run(t *testing.T, opt Options) *running {
 	t.Helper()
-	source, err := sim.New("dgx-h100", time.Now)
+	nodes, err := sim.Nodes("dgx-h100", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
+	source := nodes[0]
 	opt.Listen, opt.BasePath, opt.MaxViewers = "127.0.0.1:0", "/", 100
 	opt.Interval, opt.Deadline, opt.AlertUtilization = 250*time.Millisecond, time.Second, 50
 	in := &Inputs{Node: source.Node(), Origin: "simulate:dgx-h100", Sources: []sampler.Source{source}}

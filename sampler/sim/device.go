@@ -17,56 +17,77 @@ var epoch = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 // A device is one simulated GPU. It never changes once its source is made.
 type device struct {
 	identity gpu.Identity
+	fixed    gpu.Readings // what always reads the same, or is not reported
 	product  *product
-	pci      string
 	slot     int // in its node: keeps pids apart
-	displays bool
 
-	seed     uint64 // of its schedule
-	offset   time.Duration
-	roster   []job
-	tapes    []*tape // of the roster's jobs
-	round    float64 // J: the energy of one round of the roster
-	fails    bool    // a job of the roster has faults
-	services []process
+	seed   uint64 // of its schedule
+	offset time.Duration
+	roster []job
+	tapes  []*tape // of the roster's jobs
+	round  float64 // J: the energy of one round of the roster
+	fails  bool    // a job of the roster has faults
 
 	instances  []gpu.Instance
 	remapped   uint64
 	errorEvery time.Duration // a corrected memory error now and then; 0: none
 
 	started, booted time.Time
-	driver          gpu.Reading[string]
 	spent           float64 // J: by the tapes, from epoch until the machine was booted
 }
 
-func newDevice(profile string, index int, p *product, s site, roster []job, recorded tapes) *device {
+// newDevice puts a card into the slot of a machine. Index is its number in the profile,
+// grain varies its chip.
+func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) *device {
+	p := inStock().Products[c.Product]
 	seed := mix(seedOf(profile), uint64(index))
 	a, b := mix(seed, 1), mix(seed, 2)
 	d := &device{
-		product: p, slot: index, roster: roster, seed: seed,
-		fails: slices.ContainsFunc(roster, func(j job) bool { return len(j.faults) > 0 }),
-		tapes: recorded.of(p, s, roster),
+		product: p, slot: slot, seed: seed, remapped: c.Remapped, errorEvery: c.ErrorEvery,
 		identity: gpu.Identity{
 			UUID:         fmt.Sprintf("GPU-%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffffffffffff),
-			VendorIndex:  gpu.Of(index),
+			VendorIndex:  gpu.Of(slot),
 			Vendor:       gpu.NVIDIA,
 			Source:       gpu.SourceSimulated,
-			Name:         p.name,
-			Architecture: gpu.Of(p.architecture),
-			Serial:       gpu.Absent[string](gpu.NotSupported),
-			VBIOS:        gpu.Of(p.vbios),
+			Name:         p.Name,
+			PCI:          c.PCI,
+			Architecture: gpu.Of(p.Architecture),
+			Serial:       supported(p.Has.Serial, fmt.Sprintf("165%010d", a%1e10)),
+			VBIOS:        gpu.Of(p.VBIOS),
 		},
 	}
-	if p.serial {
-		d.identity.Serial = gpu.Of(fmt.Sprintf("165%010d", a%1e10))
+	if c.MIG {
+		d.instances = migInstances(p, d.identity.UUID)
 	}
-	if len(roster) > 1 && profile == "fleet" {
+	d.fixed = d.fixedReadings(c.Displays)
+	for _, name := range c.Jobs {
+		d.add(inStock().Jobs[name], c, grain, recorded)
+	}
+	if len(d.roster) > 1 && profile == "fleet" {
 		d.offset = time.Duration(mix(seed, 3)%cycleSeconds) * time.Second
 	}
-	for _, t := range d.tapes {
-		d.round += t.energy()
-	}
 	return d
+}
+
+// add adds a job to the roster, with processes that fit into the memory: the same work
+// in smaller batches.
+func (d *device) add(j job, c *card, grain int, recorded tapes) {
+	j.Processes = slices.Concat(c.Services, j.Processes)
+	m := &d.product.Memory
+	room := (m.Total - m.Reserved - m.Own - 512*mib) / (2 * mib) * (2 * mib)
+	for i := range j.Processes {
+		j.Processes[i].Memory = min(j.Processes[i].Memory, room)
+	}
+	key := tapeKey{c.Product, c.Site, j.name, grain}
+	if recorded[key] == nil {
+		s := inStock().Sites[c.Site]
+		s.grain = grain
+		recorded[key] = record(d.product, s, &j)
+	}
+	d.roster = append(d.roster, j)
+	d.tapes = append(d.tapes, recorded[key])
+	d.round += recorded[key].energy()
+	d.fails = d.fails || len(j.Faults) > 0
 }
 
 // follow gives d the schedule of another device, so that they work together.
@@ -116,61 +137,67 @@ func (d *device) fault(m moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
 	}
-	for i := range d.roster[m.job].faults {
-		f := &d.roster[m.job].faults[i]
-		if m.second < float64(f.from) {
+	for i := range d.roster[m.job].Faults {
+		f := &d.roster[m.job].Faults[i]
+		if m.second < float64(f.From) {
 			break
 		}
-		if m.second < float64(f.to) {
-			return f, m.begin.Add(time.Duration(f.from) * time.Second)
+		if m.second < float64(f.To) {
+			return f, m.begin.Add(time.Duration(f.From) * time.Second)
 		}
-		since = m.begin.Add(time.Duration(f.to) * time.Second)
+		since = m.begin.Add(time.Duration(f.To) * time.Second)
 	}
 	if !since.IsZero() {
 		return nil, since
 	}
 	_, order, place := d.playing(m.number - 1)
-	if faults := d.roster[order[place]].faults; len(faults) > 0 {
-		since = m.begin.Add(-cycle + time.Duration(faults[len(faults)-1].to)*time.Second)
+	if faults := d.roster[order[place]].Faults; len(faults) > 0 {
+		since = m.begin.Add(-cycle + time.Duration(faults[len(faults)-1].To)*time.Second)
 	}
 	return nil, since
 }
 
 // read fills dev with what the device reports at a time.
 func (d *device) read(dev *gpu.Device, now time.Time) {
-	dev.Identity = d.identity
-	dev.PCI = d.pci
-	dev.DriverVersion = d.driver
 	m := d.moment(now)
 	f, since := d.fault(m)
 	if f != nil {
-		dev.State, dev.Since, dev.Reason = f.state, since, f.reason
+		*dev = gpu.Device{Identity: d.identity, State: f.State, Since: since, Reason: gpu.Advice{What: f.What, Try: f.Try}}
+		if f.State == gpu.StateNotAnswering {
+			dev.Reason.Err = gpu.ErrNotAnswering
+		}
 		return
 	}
-	dev.State = gpu.StateOK
-	dev.Since = since
 	if since.Before(d.started) {
-		dev.Since = d.started
+		since = d.started
 	}
-	if now.Before(d.started) {
-		dev.Since = now
+	if now.Before(since) {
+		since = now
 	}
-	dev.SampledAt = now
+	*dev = gpu.Device{Identity: d.identity, State: gpu.StateOK, Since: since, SampledAt: now, Readings: d.fixed}
 	s := d.tapes[m.job].at(m.second)
-	dev.Utilization = d.utilization(&s)
-	dev.Encoding = d.encoding(&s)
-	dev.Activity = d.activity(&s)
-	dev.Thermal = d.thermal(&s)
-	dev.Fans = d.fans(&s)
-	dev.Power = d.power(&s, now)
-	dev.Clocks = d.clocks(&s)
-	dev.PCIe = d.pcie(&s, now)
-	dev.Health = d.health(now)
-	dev.Modes = d.modes()
+	if d.instances == nil { // the classic calls know no MIG instances
+		d.readWork(dev, &s)
+	}
+	d.readHeat(dev, &s)
+	d.readClocks(dev, &s)
+	dev.Power.Draw = gpu.Of(gpu.Watts(milli(float64(s.power))))
+	dev.Power.Energy = gpu.Of(gpu.Joules(milli(max(0, d.energyAt(now)-d.spent))))
+	dev.PCIe.Replays = gpu.Of(d.happened(90*time.Hour, now))
+	if d.product.Has.ECC {
+		corrected := d.happened(d.errorEvery, now)
+		dev.Health.CorrectedVolatile = gpu.Of(corrected)
+		dev.Health.CorrectedAggregate = gpu.Of(corrected + 3*d.remapped)
+	}
 	processes := d.processes(m, &s)
-	dev.Memory = d.memory(processes)
+	used := gpu.Bytes(d.product.Memory.Own)
+	for i := range processes {
+		used += processes[i].Memory.Or(0)
+	}
+	p := &d.product.Memory
+	dev.Memory = memoryOf(gpu.Bytes(p.Total), gpu.Bytes(p.Reserved), used, gpu.Bytes(p.BAR1))
 	dev.Processes = gpu.Of(processes)
-	dev.Instances = d.migInstances(processes)
+	dev.Instances = d.usedInstances(processes)
 }
 
 // supported returns the value of a reading, not supported unless ok.
@@ -181,45 +208,107 @@ func supported[T any](ok bool, v T) gpu.Reading[T] {
 	return gpu.Of(v)
 }
 
-func (d *device) utilization(s *sample) gpu.Utilization {
-	if d.instances != nil { // the classic call knows no MIG instances
-		return gpu.AllAbsent[gpu.Utilization](gpu.NotSupported)
+func percent[T float32 | float64](v T) gpu.Reading[gpu.Percent] { return gpu.Of(gpu.Percent(v)) }
+
+func celsius(v float64) gpu.Reading[gpu.Celsius] { return gpu.Of(gpu.Celsius(v)) }
+
+func megahertz(v float64) gpu.Reading[gpu.Megahertz] { return gpu.Of(gpu.Megahertz(v)) }
+
+func watts(v float64) gpu.Reading[gpu.Watts] { return gpu.Of(gpu.Watts(v)) }
+
+// milli rounds to thousandths: drivers report mW and mJ.
+func milli(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+// happened is how often something has happened since the machine was booted that
+// happens so often; 0: never.
+func (d *device) happened(every time.Duration, now time.Time) uint64 {
+	if every == 0 {
+		return 0
 	}
-	idle := supported(d.product.engines, gpu.Percent(0))
-	return gpu.Utilization{
-		GPU: gpu.Of(gpu.Percent(s.gpu)), Memory: gpu.Of(gpu.Percent(s.memory)),
-		Encoder: gpu.Of(gpu.Percent(s.enc)), Decoder: gpu.Of(gpu.Percent(s.dec)),
-		JPEG: idle, OFA: idle,
-	}
+	return uint64(max(0, now.Sub(d.booted)/every))
 }
 
-// encoding is one session while the encoder works. Its frame rate follows the
-// utilization of the encoder: some 240 frames a second at 75 %.
-func (d *device) encoding(s *sample) gpu.Encoding {
-	if d.instances != nil {
-		return gpu.AllAbsent[gpu.Encoding](gpu.NotSupported)
+// fixedReadings has the limits and the modes of the device, and absences in place of
+// what it does not report.
+func (d *device) fixedReadings(displays bool) gpu.Readings {
+	p := d.product
+	r := gpu.Readings{
+		Utilization: gpu.AllAbsent[gpu.Utilization](gpu.NotSupported),
+		Encoding:    gpu.AllAbsent[gpu.Encoding](gpu.NotSupported),
+		Activity:    gpu.AbsentActivity(gpu.NotSupported),
+		Thermal: gpu.Thermal{
+			HotSpot:   gpu.Absent[gpu.Celsius](gpu.NotSupported),
+			Memory:    gpu.Absent[gpu.Celsius](gpu.NotSupported),
+			Slowdown:  celsius(p.Heat.Slowdown),
+			Shutdown:  celsius(p.Heat.Shutdown),
+			Target:    supported(p.Heat.Target > 0, gpu.Celsius(p.Heat.Target)),
+			MemoryMax: supported(p.Heat.Memory > 0, gpu.Celsius(p.Heat.Memory)),
+		},
+		Fans: gpu.Fans{Count: supported(p.Fans.Count > 0, p.Fans.Count)},
+		Power: gpu.Power{
+			EnforcedLimit: watts(p.Power.Limit), DefaultLimit: watts(p.Power.Limit),
+			MinLimit: watts(p.Power.Min), MaxLimit: watts(p.Power.Max),
+		},
+		Clocks: gpu.Clocks{
+			MaxGraphics: megahertz(p.Graphics.Max), MaxSM: megahertz(p.Graphics.Max),
+			MaxMemory: megahertz(p.MemoryClock.Max), MaxVideo: megahertz(p.Video.Max),
+		},
+		PCIe: gpu.PCIe{
+			MaxGeneration: gpu.Of(p.PCIe.Generation),
+			Width:         gpu.Of(p.PCIe.Width), MaxWidth: gpu.Of(p.PCIe.Width),
+		},
+		Health: gpu.AllAbsent[gpu.Health](gpu.NotSupported), // such as retired pages, which older products have
+		Modes: gpu.Modes{
+			Persistence:   gpu.Of(!displays), // servers run the persistence daemon
+			Compute:       gpu.Of("default"),
+			MIG:           supported(p.Has.MIG, d.instances != nil),
+			MIGPending:    supported(p.Has.MIG, d.instances != nil),
+			DisplayActive: gpu.Of(displays),
+		},
 	}
-	if s.enc == 0 {
-		return gpu.Encoding{Sessions: gpu.Of(0), FrameRate: gpu.Of[gpu.FramesPerSecond](0), Latency: gpu.Of[gpu.Microseconds](0)}
+	h := &r.Health
+	h.XIDs = gpu.Reading[[]gpu.XID]{}
+	if p.Has.ECC {
+		h.ECCMode, h.ECCModePending = gpu.Of(true), gpu.Of(true)
+		h.UncorrectedVolatile, h.UncorrectedAggregate = gpu.Of[uint64](0), gpu.Of[uint64](0)
+		h.RemappedCorrectable, h.RemappedUncorrectable = gpu.Of(d.remapped), gpu.Of[uint64](0)
+		h.RemapPending, h.RemapFailed = gpu.Of(false), gpu.Of(false)
 	}
-	frames := math.Round(3.2 * float64(s.enc))
-	return gpu.Encoding{
-		Sessions:  gpu.Of(1),
+	return r
+}
+
+// readWork sets how busy the parts of the chip are. There is one encoder session while
+// the encoder works; its frame rate follows the utilization of the encoder: some 240
+// frames a second at 75 %.
+func (d *device) readWork(dev *gpu.Device, s *sample) {
+	idle := supported(d.product.Has.Engines, gpu.Percent(0))
+	dev.Utilization = gpu.Utilization{
+		GPU: percent(s.gpu), Memory: percent(s.memory), Encoder: percent(s.enc), Decoder: percent(s.dec),
+		JPEG: idle, OFA: idle,
+	}
+	var sessions int
+	var frames, latency float64
+	if s.enc > 0 {
+		sessions, frames = 1, math.Round(3.2*float64(s.enc))
+		latency = math.Round(1e6 / max(frames, 1))
+	}
+	dev.Encoding = gpu.Encoding{
+		Sessions:  gpu.Of(sessions),
 		FrameRate: gpu.Of(gpu.FramesPerSecond(frames)),
-		Latency:   gpu.Of(gpu.Microseconds(math.Round(1e6 / max(frames, 1)))),
+		Latency:   gpu.Of(gpu.Microseconds(latency)),
+	}
+	if d.product.Has.Counters {
+		dev.Activity = d.activity(s)
 	}
 }
 
 // activity follows the utilization of the device and the power of the work, which is
 // high if the tensor cores do it.
 func (d *device) activity(s *sample) gpu.Activity {
-	if !d.product.counters || d.instances != nil {
-		return gpu.AbsentActivity(gpu.NotSupported)
-	}
-	busy := float64(s.gpu)
-	hard := min(max((float64(s.power)-d.product.heldIdle)/(d.product.full-d.product.heldIdle), 0), 1)
+	busy, p := float64(s.gpu), &d.product.Power
+	hard := min(max((float64(s.power)-p.Held)/(p.Full-p.Held), 0), 1)
 	sm := busy * (0.55 + 0.4*hard)
-	part := func(v float64) gpu.Reading[gpu.Percent] { return gpu.Of(gpu.Percent(tenth(v))) }
+	part := func(v float64) gpu.Reading[gpu.Percent] { return percent(tenth(v)) }
 	rate := func(megabytes float64) gpu.Reading[gpu.BytesPerSecond] {
 		return gpu.Of(gpu.BytesPerSecond(math.Round(megabytes * 1e6)))
 	}
@@ -232,14 +321,6 @@ func (d *device) activity(s *sample) gpu.Activity {
 	}
 }
 
-func (d *device) memory(processes []gpu.Process) gpu.Memory {
-	used := d.product.ownUse
-	for i := range processes {
-		used += processes[i].Memory.Or(0)
-	}
-	return memoryOf(d.product.total, d.product.reserved, used, d.product.bar1)
-}
-
 func memoryOf(total, reserved, used, bar1 gpu.Bytes) gpu.Memory {
 	return gpu.Memory{
 		Total: gpu.Of(total), Reserved: gpu.Of(reserved), Used: gpu.Of(used),
@@ -248,128 +329,54 @@ func memoryOf(total, reserved, used, bar1 gpu.Bytes) gpu.Memory {
 	}
 }
 
-func (d *device) thermal(s *sample) gpu.Thermal {
-	p := d.product
+// readHeat sets the temperatures and the fans.
+func (d *device) readHeat(dev *gpu.Device, s *sample) {
+	p, t := d.product, &dev.Thermal
 	temp := math.Floor(float64(s.temp))
-	return gpu.Thermal{
-		GPU:       gpu.Of(gpu.Celsius(temp)),
-		HotSpot:   supported(p.hotSpot > 0, gpu.Celsius(math.Floor(float64(s.temp)+p.hotSpot*float64(s.power)/p.limit))),
-		Memory:    supported(p.memoryMax > 0, gpu.Celsius(math.Floor(float64(s.memTemp)))),
-		Slowdown:  gpu.Of(gpu.Celsius(p.slowdown)),
-		Shutdown:  gpu.Of(gpu.Celsius(p.shutdown)),
-		Target:    supported(p.target > 0, gpu.Celsius(p.target)),
-		MemoryMax: supported(p.memoryMax > 0, gpu.Celsius(p.memoryMax)),
-		Margin:    gpu.Of(gpu.Celsius(p.slowdown - temp)),
+	t.GPU, t.Margin = celsius(temp), celsius(p.Heat.Slowdown-temp)
+	if p.Heat.HotSpot > 0 {
+		t.HotSpot = celsius(math.Floor(float64(s.temp) + p.Heat.HotSpot*float64(s.power)/p.Power.Limit))
 	}
-}
-
-func (d *device) fans(s *sample) gpu.Fans {
-	p := d.product
-	if p.fans == 0 {
-		return gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
+	if p.Heat.Memory > 0 {
+		t.Memory = celsius(math.Floor(float64(s.memTemp)))
 	}
-	fans := make([]gpu.Fan, p.fans)
-	for i := range fans {
+	for i := range p.Fans.Count {
 		// Each fan turns half a percent slower than the one before.
-		rpm := math.Round(float64(s.fan) / 100 * p.fanMax * (1 - 0.005*float64(i)))
-		fans[i] = gpu.Fan{
-			Commanded: gpu.Of(gpu.Percent(s.fan)),
-			RPM:       gpu.Of(gpu.RPM(rpm)),
-			Target:    gpu.Of(gpu.Percent(s.fanTarget)),
-			Policy:    gpu.Of("automatic"),
-		}
-	}
-	return gpu.Fans{Count: gpu.Of(p.fans), Fans: fans}
-}
-
-func (d *device) power(s *sample, now time.Time) gpu.Power {
-	p := d.product
-	milli := func(v float64) float64 { return math.Round(v*1000) / 1000 } // drivers report mW and mJ
-	return gpu.Power{
-		Draw:          gpu.Of(gpu.Watts(milli(float64(s.power)))),
-		EnforcedLimit: gpu.Of(gpu.Watts(p.limit)),
-		DefaultLimit:  gpu.Of(gpu.Watts(p.limit)),
-		MinLimit:      gpu.Of(gpu.Watts(p.minLimit)),
-		MaxLimit:      gpu.Of(gpu.Watts(p.maxLimit)),
-		Energy:        gpu.Of(gpu.Joules(milli(max(0, d.energyAt(now)-d.spent)))),
+		rpm := math.Round(float64(s.fan) / 100 * p.Fans.RPM * (1 - 0.005*float64(i)))
+		dev.Fans.Fans = append(dev.Fans.Fans, gpu.Fan{
+			Commanded: percent(s.fan), RPM: gpu.Of(gpu.RPM(rpm)), Target: percent(s.fanTarget), Policy: gpu.Of("automatic"),
+		})
 	}
 }
 
-func (d *device) clocks(s *sample) gpu.Clocks {
-	p := d.product
-	memory, video := p.maxMemory, p.maxVideo*float64(s.clock)/p.boostClock
+// readClocks sets the clocks and the generation of the link, which saves power too.
+func (d *device) readClocks(dev *gpu.Device, s *sample) {
+	p, c := d.product, &dev.Clocks
+	memory, video := p.MemoryClock.Max, p.Video.Max*float64(s.clock)/p.Graphics.Boost
 	switch s.pstate {
 	case 8:
-		memory, video = p.idleMemory, p.idleVideo
+		memory, video = p.MemoryClock.Idle, p.Video.Idle
 	case 5:
-		memory, video = math.Round(p.maxMemory/13), p.idleVideo
+		memory, video = math.Round(p.MemoryClock.Max/13), p.Video.Idle
 	case 2:
-		memory = p.computeMemory
+		memory = p.MemoryClock.Compute
 	}
-	graphics := gpu.Megahertz(s.clock)
-	return gpu.Clocks{
-		Graphics: gpu.Of(graphics), SM: gpu.Of(graphics),
-		Memory:      gpu.Of(gpu.Megahertz(memory)),
-		Video:       gpu.Of(gpu.Megahertz(max(p.idleVideo, math.Floor(video/15)*15))),
-		MaxGraphics: gpu.Of(gpu.Megahertz(p.maxClock)), MaxSM: gpu.Of(gpu.Megahertz(p.maxClock)),
-		MaxMemory:        gpu.Of(gpu.Megahertz(p.maxMemory)),
-		MaxVideo:         gpu.Of(gpu.Megahertz(p.maxVideo)),
-		PerformanceState: gpu.Of(int(s.pstate)),
-		EventReasons:     gpu.Of(s.reasons),
-	}
-}
-
-func (d *device) pcie(s *sample, now time.Time) gpu.PCIe {
-	p := d.product
-	generation := p.pcieGen
+	c.Graphics, c.SM = megahertz(float64(s.clock)), megahertz(float64(s.clock))
+	c.Memory, c.Video = megahertz(memory), megahertz(max(p.Video.Idle, math.Floor(video/15)*15))
+	c.PerformanceState, c.EventReasons = gpu.Of(int(s.pstate)), gpu.Of(s.reasons)
+	dev.PCIe.Generation = dev.PCIe.MaxGeneration
 	if s.pstate >= gpu.RestsFrom {
-		generation = 1 // the link saves power too
-	}
-	return gpu.PCIe{
-		Generation: gpu.Of(generation), MaxGeneration: gpu.Of(p.pcieGen),
-		Width: gpu.Of(p.pcieWidth), MaxWidth: gpu.Of(p.pcieWidth),
-		Replays: gpu.Of(uint64(max(0, now.Sub(d.booted)/(90*time.Hour)))),
-	}
-}
-
-func (d *device) health(now time.Time) gpu.Health {
-	h := gpu.AllAbsent[gpu.Health](gpu.NotSupported) // such as retired pages, which older products have
-	h.XIDs = gpu.Reading[[]gpu.XID]{}
-	if !d.product.ecc {
-		return h
-	}
-	var corrected uint64
-	if d.errorEvery > 0 {
-		corrected = uint64(max(0, now.Sub(d.booted)/d.errorEvery))
-	}
-	h.ECCMode, h.ECCModePending = gpu.Of(true), gpu.Of(true)
-	h.CorrectedVolatile, h.UncorrectedVolatile = gpu.Of(corrected), gpu.Of[uint64](0)
-	h.CorrectedAggregate, h.UncorrectedAggregate = gpu.Of(corrected+3*d.remapped), gpu.Of[uint64](0)
-	h.RemappedCorrectable, h.RemappedUncorrectable = gpu.Of(d.remapped), gpu.Of[uint64](0)
-	h.RemapPending, h.RemapFailed = gpu.Of(false), gpu.Of(false)
-	return h
-}
-
-func (d *device) modes() gpu.Modes {
-	return gpu.Modes{
-		Persistence:   gpu.Of(!d.displays), // servers run the persistence daemon
-		Compute:       gpu.Of("default"),
-		MIG:           supported(d.product.mig, d.instances != nil),
-		MIGPending:    supported(d.product.mig, d.instances != nil),
-		DisplayActive: gpu.Of(d.displays),
+		dev.PCIe.Generation = gpu.Of(1)
 	}
 }
 
 // alive yields the device's processes, each with a number of its own.
-func (d *device) alive(m moment) iter.Seq2[*process, int] {
-	return func(yield func(*process, int) bool) {
-		number := 0
-		for _, list := range [...][]process{d.services, d.roster[m.job].processes} {
-			for i := range list {
-				if list[i].at(m.second) && !yield(&list[i], number) {
-					return
-				}
-				number++
+func (d *device) alive(m moment) iter.Seq2[int, *process] {
+	return func(yield func(int, *process) bool) {
+		list := d.roster[m.job].Processes
+		for i := range list {
+			if list[i].at(m.second) && !yield(i, &list[i]) {
+				return
 			}
 		}
 	}
@@ -377,13 +384,13 @@ func (d *device) alive(m moment) iter.Seq2[*process, int] {
 
 // processes lists the processes with a context on the device, busiest first.
 func (d *device) processes(m moment, s *sample) []gpu.Process {
-	out := make([]gpu.Process, 0, len(d.services)+len(d.roster[m.job].processes))
+	out := make([]gpu.Process, 0, len(d.roster[m.job].Processes))
 	var shares float64
-	for p := range d.alive(m) {
-		shares += p.share
+	for _, p := range d.alive(m) {
+		shares += p.Share
 	}
-	for p, i := range d.alive(m) {
-		out = append(out, d.process(p, i, m, s, p.share/max(shares, 1e-9)))
+	for i, p := range d.alive(m) {
+		out = append(out, d.process(p, i, m, s, p.Share/max(shares, 1e-9)))
 	}
 	slices.SortStableFunc(out, func(a, b gpu.Process) int {
 		return cmp.Or(
@@ -399,36 +406,36 @@ func (d *device) process(p *process, i int, m moment, s *sample, share float64) 
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
 	}
 	out := gpu.Process{
-		PID: d.pid(p, i, m), Type: p.kind, Memory: gpu.Of(p.holds(m.second)),
+		PID: d.pid(p, i, m), Type: p.Type, Memory: gpu.Of(p.holds(m.second)),
 		SM: part(s.gpu), MemoryBandwidth: part(s.memory),
 		Encoder: part(0), Decoder: part(0),
 		GPUInstance: gpu.Absent[int](gpu.NotSupported), ComputeInstance: gpu.Absent[int](gpu.NotSupported),
 	}
-	if p.remains {
-		out.PID = d.pid(&d.roster[m.job].processes[0], len(d.services), m)
+	if p.Remains {
+		out.PID = d.pid(&d.roster[m.job].Processes[0], 0, m)
 		out.Facts.Exists = gpu.Of(false)
 		return out
 	}
 	out.Facts = gpu.ProcessFacts{
-		Name: gpu.Of(p.name), User: gpu.Of(p.user), Command: gpu.Of(p.command),
+		Name: gpu.Of(p.Name), User: gpu.Of(p.User), Command: gpu.Of(p.Command),
 		Started: gpu.Of(d.startOf(p, i, m)),
-		CPU:     gpu.Of(gpu.Percent(cpuOf(p, s))),
-		RSS:     gpu.Of(p.rss),
+		CPU:     percent(cpuOf(p, s)),
+		RSS:     gpu.Of(gpu.Bytes(p.RSS)),
 		Exists:  gpu.Of(true),
 	}
-	p.in.tell(&out.Facts, d.slurmJob(p, m))
-	if p.kind == gpu.TypeCompute && (s.enc > 0 || s.dec > 0) {
-		out.Encoder, out.Decoder = gpu.Of(gpu.Percent(s.enc)), gpu.Of(gpu.Percent(s.dec))
+	p.In.tell(&out.Facts, d.slurmJob(p, m))
+	if p.Type == gpu.TypeCompute && (s.enc > 0 || s.dec > 0) {
+		out.Encoder, out.Decoder = percent(s.enc), percent(s.dec)
 	}
-	if p.instance > 0 {
-		out.GPUInstance, out.ComputeInstance = gpu.Of(p.instance), gpu.Of(0)
+	if p.Instance > 0 {
+		out.GPUInstance, out.ComputeInstance = gpu.Of(p.Instance), gpu.Of(0)
 	}
 	return out
 }
 
 // cpuOf is what the process uses of one core, in percent, to a tenth.
 func cpuOf(p *process, s *sample) float64 {
-	return tenth(p.cpuIdle + (p.cpu-p.cpuIdle)*float64(s.gpu)/100)
+	return tenth(p.CPU.Idle + (p.CPU.Busy-p.CPU.Idle)*float64(s.gpu)/100)
 }
 
 // pid never changes while the process lives, and no other process of its node has it.
@@ -458,13 +465,14 @@ func (d *device) startOf(p *process, i int, m moment) time.Time {
 		return d.booted.Add(9*time.Second + time.Duration(i)*3*time.Second + late)
 	}
 	// The first second of its life is not full: it starts a little earlier.
-	return m.begin.Add(time.Duration(p.from)*time.Second - late).Truncate(10 * time.Millisecond)
+	return m.begin.Add(time.Duration(p.From)*time.Second - late).Truncate(10 * time.Millisecond)
 }
 
 // migInstances divides an H100 into three instances, as "nvidia-smi mig -cgi 9,14,19"
 // does.
-func migInstances(parent string) []gpu.Instance {
-	profiles := [...]struct {
+func migInstances(p *product, parent string) []gpu.Instance {
+	var out []gpu.Instance
+	for _, part := range []struct {
 		name              string
 		id                int
 		memory            gpu.Bytes
@@ -474,28 +482,23 @@ func migInstances(parent string) []gpu.Instance {
 		{"3g.40gb", 1, 40448 * mib, 60, 3, 4},
 		{"2g.20gb", 5, 20096 * mib, 32, 2, 2},
 		{"1g.10gb", 13, 9984 * mib, 16, 1, 1},
-	}
-	out := make([]gpu.Instance, len(profiles))
-	for i, p := range profiles {
-		a := mix(seedOf(parent), uint64(p.id))
-		out[i] = gpu.Instance{
+	} {
+		a := mix(seedOf(parent), uint64(part.id))
+		out = append(out, gpu.Instance{
 			UUID:        fmt.Sprintf("MIG-%08x-%04x-5%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|a>>20&0x3fff, mix(a, 1)&0xffffffffffff),
-			Name:        h100.name + " MIG " + p.name,
-			GPUInstance: gpu.Of(p.id), ComputeInstance: gpu.Of(0),
-			Memory:            memoryOf(p.memory, 0, 0, 0),
-			Multiprocessors:   gpu.Of(p.multiprocessors),
-			MemorySlices:      gpu.Of(p.memories),
-			ComputeSliceCount: gpu.Of(p.compute),
-		}
+			Name:        p.Name + " MIG " + part.name,
+			GPUInstance: gpu.Of(part.id), ComputeInstance: gpu.Of(0),
+			Memory:            gpu.Memory{Total: gpu.Of(part.memory)},
+			Multiprocessors:   gpu.Of(part.multiprocessors),
+			MemorySlices:      gpu.Of(part.memories),
+			ComputeSliceCount: gpu.Of(part.compute),
+		})
 	}
 	return out
 }
 
-// migInstances returns the instances with the memory that processes use in each.
-func (d *device) migInstances(processes []gpu.Process) []gpu.Instance {
-	if d.instances == nil {
-		return nil
-	}
+// usedInstances returns the instances with the memory that processes use in each.
+func (d *device) usedInstances(processes []gpu.Process) []gpu.Instance {
 	out := slices.Clone(d.instances)
 	for i := range out {
 		in := &out[i]
@@ -506,8 +509,7 @@ func (d *device) migInstances(processes []gpu.Process) []gpu.Instance {
 			}
 		}
 		total := in.Memory.Total.Or(0)
-		bar1 := total / (128 * mib) * (128 * mib)
-		in.Memory = memoryOf(total, 0, used, bar1)
+		in.Memory = memoryOf(total, 0, used, total/(128*mib)*(128*mib))
 	}
 	return out
 }

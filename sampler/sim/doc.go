@@ -18,6 +18,8 @@
 // jobs and plays each of them once; so the energy of years is a multiplication and not a
 // sum.
 //
+// What the machines are made of, and their jobs, is in machines.yaml.
+//
 // A device reports what the real product reports: an H100 has no fan and no display, a
 // GeForce no ECC and no memory temperature.
 package sim

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +13,7 @@ import (
 // MaxFleet is the most GPUs that the profile "fleet:N" has.
 const MaxFleet = 4096
 
-// Profiles lists the names that [New] takes, for help texts.
+// Profiles lists the names that [Nodes] takes, for help texts.
 func Profiles() []string {
 	return []string{"rtx-4090", "dgx-h100", "fleet:N"}
 }
@@ -27,15 +26,6 @@ type Source struct {
 	driver  gpu.Driver
 	devices []*device
 	host    host
-}
-
-// New returns the first of the [Nodes] of a profile, which most profiles have alone.
-func New(profile string, now func() time.Time) (*Source, error) {
-	nodes, err := Nodes(profile, now)
-	if err != nil {
-		return nil, err
-	}
-	return nodes[0], nil
 }
 
 // Nodes returns a simulation of each machine of a profile, at the time that now
@@ -56,36 +46,33 @@ func New(profile string, now func() time.Time) (*Source, error) {
 func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	var nodes []*Source
 	kind, count, _ := strings.Cut(profile, ":")
+	n, err := strconv.Atoi(count)
+	plan := inStock().Machines[profile]
 	switch {
-	case profile == "rtx-4090":
-		nodes = []*Source{{host: desktopHost, driver: driver("570.133.07", "12.8"), devices: desktopMachine()}}
-	case profile == "dgx-h100":
-		nodes = []*Source{{host: dgxHost, driver: driver("550.127.08", "12.4"), devices: dgxMachine()}}
-	case kind == "fleet":
-		n, err := strconv.Atoi(count)
-		if err != nil || n < 1 || n > MaxFleet {
-			return nil, unknown(profile)
-		}
+	case kind == "fleet" && err == nil && n >= 1 && n <= MaxFleet:
 		nodes = fleet(n)
+	case len(plan.Cards) > 0:
+		s, recorded := plan.build(), tapes{}
+		for i := range plan.Cards {
+			s.install(newDevice(profile, i, i, i, &plan.Cards[i], recorded), true)
+		}
+		nodes = []*Source{s}
 	default:
-		return nil, unknown(profile)
+		return nil, &gpu.Advice{
+			What: fmt.Sprintf("there is no simulation named %q", profile),
+			Try:  fmt.Sprintf("use one of %s, with N from 1 to %d", strings.Join(Profiles(), ", "), MaxFleet),
+		}
 	}
 	started := now().UTC()
 	for _, s := range nodes {
 		s.now, s.booted = now, bootBefore(started)
 		for _, d := range s.devices {
-			d.started, d.booted, d.driver = started, s.booted, s.driver.Version
+			d.started, d.booted = started, s.booted
+			d.identity.DriverVersion = s.driver.Version
 			d.spent = d.energyAt(s.booted)
 		}
 	}
 	return nodes, nil
-}
-
-func unknown(profile string) error {
-	return &gpu.Advice{
-		What: fmt.Sprintf("there is no simulation named %q", profile),
-		Try:  fmt.Sprintf("use one of %s, with N from 1 to %d", strings.Join(Profiles(), ", "), MaxFleet),
-	}
 }
 
 // bootBefore is when the machines were booted: a morning some weeks before, so that
@@ -94,10 +81,19 @@ func bootBefore(start time.Time) time.Time {
 	return start.Truncate(24 * time.Hour).Add(-17*24*time.Hour + 6*time.Hour + 12*time.Minute)
 }
 
-func driver(version, cuda string) gpu.Driver {
-	return gpu.Driver{
+func (p *plan) build() *Source {
+	return &Source{host: p.Host, driver: gpu.Driver{
 		Source:  gpu.SourceSimulated,
-		Version: gpu.Of(version), CUDA: gpu.Of(cuda), Library: gpu.Of("12." + version),
+		Version: gpu.Of(p.Driver), CUDA: gpu.Of(p.CUDA), Library: gpu.Of("12." + p.Driver),
+	}}
+}
+
+// install adds a device. If the machine's devices work together, those with as many jobs
+// as the first share its schedule.
+func (s *Source) install(d *device, together bool) {
+	s.devices = append(s.devices, d)
+	if first := s.devices[0]; together && len(d.roster) == len(first.roster) {
+		d.seed, d.offset = first.seed, first.offset
 	}
 }
 
@@ -106,7 +102,7 @@ func (s *Source) Name() string { return gpu.SourceSimulated }
 
 // Node is the name of the simulated machine, which is shown in place of the real
 // one's.
-func (s *Source) Node() string { return s.host.name }
+func (s *Source) Node() string { return s.host.Name }
 
 // Close does nothing: a simulation holds nothing open.
 func (s *Source) Close() error { return nil }
@@ -136,63 +132,8 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 type tapes map[tapeKey]*tape
 
 type tapeKey struct {
-	product *product
-	site    site
-	job     string
-}
-
-func (t tapes) of(p *product, s site, jobs []job) []*tape {
-	out := make([]*tape, len(jobs))
-	for i := range jobs {
-		key := tapeKey{p, s, jobs[i].name}
-		if t[key] == nil {
-			t[key] = record(p, s, &jobs[i])
-		}
-		out[i] = t[key]
-	}
-	return out
-}
-
-func desktopMachine() []*device {
-	d := newDevice("rtx-4090", 0, rtx4090, desktop, desktopJobs, tapes{})
-	d.pci = "0000:01:00.0"
-	d.services = desktopServices
-	d.displays = true
-	return []*device{d}
-}
-
-// dgxMachine gives each of the eight cards its work; four of them share one schedule,
-// since they share their jobs.
-func dgxMachine() []*device {
-	recorded := tapes{}
-	parts := [...]struct {
-		pci    string
-		site   site
-		roster []job
-	}{
-		{"0000:1b:00.0", front, trainingRoster},
-		{"0000:43:00.0", front, trainingRoster},
-		{"0000:52:00.0", rear, trainingRoster},
-		{"0000:61:00.0", rear, trainingRoster},
-		{"0000:9d:00.0", front, []job{serving}},
-		{"0000:c3:00.0", front, []job{notebooks}},
-		{"0000:d1:00.0", blocked, []job{diffusion}},
-		{"0000:df:00.0", rear, []job{failing}},
-	}
-	devices := make([]*device, len(parts))
-	for i, part := range parts {
-		part.site.grain = i
-		d := newDevice("dgx-h100", i, h100, part.site, part.roster, recorded)
-		d.pci = part.pci
-		devices[i] = d
-	}
-	for _, d := range devices[1:4] {
-		d.follow(devices[0])
-	}
-	devices[2].remapped = 1
-	devices[5].instances = migInstances(devices[5].identity.UUID)
-	devices[6].errorEvery = 7 * time.Hour
-	return devices
+	product, site, job string
+	grain              int
 }
 
 // perNode is how many GPUs a node of a fleet has.
@@ -202,51 +143,30 @@ const perNode = 8
 // together; on the other nodes each device has a schedule of its own.
 func fleet(n int) []*Source {
 	const grains = 3 // more would be more tapes
-	products := [...]*product{h100, a100, l40s, a6000}
-	sites := [...]site{front, rear}
+	plan := inStock().Machines["fleet"]
+	products := [...]string{"h100", "a100", "l40s", "a6000"}
+	sites := [...]string{"front", "rear"}
 	recorded := tapes{}
-	nodes := make([]*Source, (n+perNode-1)/perNode)
+	var nodes []*Source
 	for i := range n {
 		number, slot := i/perNode, i%perNode
 		if slot == 0 {
-			nodes[number] = &Source{host: nodeHost(number + 1), driver: driver("570.133.20", "12.8")}
+			nodes = append(nodes, plan.build())
+			nodes[number].host = nodeHost(plan.Host, number+1)
 		}
-		node := nodes[number]
-		p, s := products[number%len(products)], sites[number/len(products)%len(sites)]
-		roster := labRoster
+		c := card{
+			PCI:     fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot),
+			Product: products[number%len(products)],
+			Site:    sites[number/len(products)%len(sites)],
+			Jobs:    []string{"finetuning", "resting", "pretraining", "resting"},
+		}
 		switch {
 		case i%97 == 41:
-			roster = []job{failing}
-		case slot == 7 && p == h100:
-			roster = []job{serving}
+			c.Jobs = []string{"failing"}
+		case slot == 7 && c.Product == "h100":
+			c.Jobs = []string{"serving"}
 		}
-		s.grain = i % grains
-		d := newDevice("fleet", i, p, s, fitted(roster, p), recorded)
-		d.identity.VendorIndex, d.slot = gpu.Of(slot), slot
-		d.pci = fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot)
-		node.devices = append(node.devices, d)
-		if first := node.devices[0]; number%2 == 0 && len(d.roster) == len(first.roster) {
-			d.follow(first)
-		}
+		nodes[number].install(newDevice("fleet", i, slot, i%grains, &c, recorded), number%2 == 0)
 	}
 	return nodes
-}
-
-// fitted returns the roster with processes that fit into the product's memory: the same
-// work in smaller batches.
-func fitted(roster []job, p *product) []job {
-	room := p.total - p.reserved - p.ownUse - 512*mib
-	tooLarge := func(q process) bool { return q.memory > room }
-	if !slices.ContainsFunc(roster, func(j job) bool { return slices.ContainsFunc(j.processes, tooLarge) }) {
-		return roster
-	}
-	out := slices.Clone(roster)
-	for i := range out {
-		out[i].processes = slices.Clone(out[i].processes)
-		for k := range out[i].processes {
-			q := &out[i].processes[k]
-			q.memory = min(q.memory, room/(2*mib)*(2*mib))
-		}
-	}
-	return out
 }

@@ -70,20 +70,6 @@ func TestUnknownProfiles(t *testing.T) {
 	}
 }
 
-func TestNewReturnsTheFirstNode(t *testing.T) {
-	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:8"} {
-		if s, err := New(profile, time.Now); err != nil || s == nil {
-			t.Errorf("New(%q) = %v, %v", profile, s, err)
-		}
-	}
-	if s, err := New("fleet:9", time.Now); err != nil || s.Node() != "node-001" {
-		t.Errorf("New of two nodes = %v, %v; want the first node", s, err)
-	}
-	if s, err := New("fleet", time.Now); err == nil {
-		t.Errorf("New of an unknown profile = %v", s)
-	}
-}
-
 func TestReadAfterContextEnds(t *testing.T) {
 	s, _ := newSource(t, "rtx-4090")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,7 +136,7 @@ func TestReadingsOfProducts(t *testing.T) {
 // checkDevice looks for what no device of that product can report.
 func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
 	t.Helper()
-	if d.Source != gpu.SourceSimulated || !strings.HasPrefix(d.UUID, "GPU-") || d.Name != p.name || d.PCI == "" {
+	if d.Source != gpu.SourceSimulated || !strings.HasPrefix(d.UUID, "GPU-") || d.Name != p.Name || d.PCI == "" {
 		t.Fatalf("identity = %+v", d.Identity)
 	}
 	if d.Since.IsZero() || d.Since.After(now) {
@@ -178,19 +164,19 @@ func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
 	within("utilization", float64(d.Utilization.GPU.Or(0)), 0, 100)
 	within("memory utilization", float64(d.Utilization.Memory.Or(0)), 0, 100)
 	within("encoder", float64(d.Utilization.Encoder.Or(0)), 0, 100)
-	within("draw", float64(d.Power.Draw.Or(-1)), 0.8*p.deepIdle, p.limit)
-	within("temperature", float64(d.Thermal.GPU.Or(-1)), 26, p.slowdown)
+	within("draw", float64(d.Power.Draw.Or(-1)), 0.8*p.Power.Rest, p.Power.Limit)
+	within("temperature", float64(d.Thermal.GPU.Or(-1)), 26, p.Heat.Slowdown)
 	if left := d.Thermal.Slowdown.Or(0) - d.Thermal.GPU.Or(0); d.Thermal.Margin != gpu.Of(left) {
 		t.Fatalf("%v: a margin of %v, where %v °C are left", now, d.Thermal.Margin, left)
 	}
 	within("memory temperature", float64(d.Thermal.Memory.Or(30)), 20, 95)
-	within("graphics clock", float64(d.Clocks.Graphics.Or(-1)), p.idleClock, p.maxClock)
-	within("memory clock", float64(d.Clocks.Memory.Or(-1)), p.idleMemory, p.maxMemory)
-	within("video clock", float64(d.Clocks.Video.Or(-1)), p.idleVideo, p.maxVideo)
+	within("graphics clock", float64(d.Clocks.Graphics.Or(-1)), p.Graphics.Idle, p.Graphics.Max)
+	within("memory clock", float64(d.Clocks.Memory.Or(-1)), p.MemoryClock.Idle, p.MemoryClock.Max)
+	within("video clock", float64(d.Clocks.Video.Or(-1)), p.Video.Idle, p.Video.Max)
 	for _, f := range d.Fans.Fans {
 		if speed := f.Commanded.Or(-1); speed != 0 {
-			within("fan", float64(speed), p.fanMin, 100)
-			within("rpm", float64(f.RPM.Or(0)), p.fanMin/100*p.fanMax*0.9, p.fanMax)
+			within("fan", float64(speed), p.Fans.Min, 100)
+			within("rpm", float64(f.RPM.Or(0)), p.Fans.Min/100*p.Fans.RPM*0.9, p.Fans.RPM)
 		} else if f.RPM != gpu.Of[gpu.RPM](0) {
 			t.Fatalf("a fan told to stand turns at %v", f.RPM)
 		}
@@ -475,7 +461,7 @@ func showsEverything(t *testing.T, offset time.Duration) {
 			note("power cap", reasons&gpu.ReasonPowerCap != 0)
 			note("heat", reasons&gpu.ReasonThermalSlowdown != 0)
 			note("idle", reasons&gpu.ReasonIdle != 0 && len(d.Processes.Or(nil)) == 0)
-			note("held awake", d.Utilization.GPU == gpu.Of[gpu.Percent](0) && len(d.Processes.Or(nil)) > 0 && d.Power.Draw.Or(0) > 1.5*gpu.Watts(h100.deepIdle))
+			note("held awake", d.Utilization.GPU == gpu.Of[gpu.Percent](0) && len(d.Processes.Or(nil)) > 0 && d.Power.Draw.Or(0) > 1.5*gpu.Watts(h100.Power.Rest))
 			note("instances", len(d.Instances) == 3)
 			note("errors corrected", d.Health.CorrectedVolatile.Or(0) > 0)
 			for _, p := range d.Processes.Or(nil) {
@@ -600,7 +586,7 @@ func TestEnergyIsTheIntegralOfPower(t *testing.T) {
 		last := float64(begin.Power.Draw.Or(0))
 		for range int(2 * cycle / step) { // across a change of jobs
 			c.t = c.t.Add(step)
-			now := float64(s.devices[0].power(new(s.devices[0].now(c.t)), c.t).Draw.Or(0))
+			now := milli(float64(s.devices[0].now(c.t).power))
 			joules += (last + now) / 2 * step.Seconds()
 			last = now
 		}

@@ -14,11 +14,11 @@ type stage struct{ *Source }
 
 func (s *stage) open(t *testing.T, profile string) {
 	t.Helper()
-	source, err := New(profile, time.Now)
+	nodes, err := Nodes(profile, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Source = source
+	s.Source = nodes[0]
 }
 
 func (s *stage) device(t *testing.T, uuid string) *device {
@@ -39,17 +39,17 @@ func (d *device) move(second int) {
 
 // begins and ends move the device's schedule to a change of its state.
 func (s *stage) begins(state gpu.State) func(*testing.T, string) {
-	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).from) }
+	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).From) }
 }
 
 func (s *stage) ends(state gpu.State) func(*testing.T, string) {
-	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).to) }
+	return func(t *testing.T, uuid string) { s.device(t, uuid).move(failingTimes(t, state).To) }
 }
 
 func failingTimes(t *testing.T, state gpu.State) fault {
 	t.Helper()
-	for _, f := range failing.faults {
-		if f.state == state {
+	for _, f := range inStock().Jobs["failing"].Faults {
+		if f.State == state {
 			return f
 		}
 	}

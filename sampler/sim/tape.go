@@ -22,6 +22,10 @@ type sample struct {
 // and one for the end of the cycle.
 type tape [cycleSeconds + 1]sample
 
+// appetite is the power of the chip under work relative to its product's, within two
+// percent.
+func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }
+
 // record calculates a tape. It plays the job once before, so that work without an end
 // begins in the state in which it ends.
 func record(p *product, s site, j *job) *tape {
@@ -82,10 +86,10 @@ const (
 )
 
 func newMachine(p *product, s site) *machine {
-	m := &machine{p: p, s: s, power: p.deepIdle, heat: 1, capped: 1, quiet: restAfter}
-	m.turning = p.fans > 0 && p.fanOn == 0
+	m := &machine{p: p, s: s, power: p.Power.Rest, heat: 1, capped: 1, quiet: restAfter}
+	m.turning = p.Fans.Count > 0 && p.Fans.On == 0
 	if m.turning {
-		m.fan, m.target = p.fanMin, p.fanMin
+		m.fan, m.target = p.Fans.Min, p.Fans.Min
 	}
 	m.temp = m.settlesAt()
 	m.felt, m.memTemp = m.temp, m.temp
@@ -94,26 +98,25 @@ func newMachine(p *product, s site) *machine {
 
 // settlesAt is the temperature that the present power and fan lead to.
 func (m *machine) settlesAt() float64 {
-	return m.s.inlet + m.power/(m.s.airflow*(m.p.still+m.p.blowing*m.fan/100))
+	return m.s.Inlet + m.power/(m.s.Airflow*(m.p.Cooling.Still+m.p.Cooling.Blowing*m.fan/100))
 }
 
 // step simulates one second of load.
 func (m *machine) step(l load) {
-	if l.level == held {
+	m.quiet++
+	if l.held {
 		m.quiet = 0
-	} else {
-		m.quiet++
 	}
-	demand := m.idlePower(l.level) + (m.p.full-m.p.heldIdle)*m.s.appetite()*l.intensity*m.heat*work(l)
+	demand := m.idlePower(l.held) + (m.p.Power.Full-m.p.Power.Held)*m.s.appetite()*l.intensity*m.heat*work(l)
 	m.capped = 1
-	if demand > m.p.limit {
-		m.capped = m.p.limit / demand
-		demand = m.p.limit
+	if demand > m.p.Power.Limit {
+		m.capped = m.p.Power.Limit / demand
+		demand = m.p.Power.Limit
 	}
 	before := m.power
 	m.power = toward(m.power, demand, powerLag)
 	m.energy += (before + m.power) / 2
-	m.temp = toward(m.temp, m.settlesAt(), m.p.inertia)
+	m.temp = toward(m.temp, m.settlesAt(), m.p.Cooling.Inertia)
 	m.memTemp = toward(m.memTemp, m.temp-5+0.1*l.memory, memoryLag)
 	m.felt = toward(m.felt, m.temp, feltLag)
 	m.slowDownWhenHot()
@@ -124,53 +127,66 @@ func (m *machine) step(l load) {
 // than the SMs.
 func work(l load) float64 { return math.Pow(l.gpu/100, 0.85) + 0.0011*(l.enc+l.dec) }
 
-func (m *machine) idlePower(l level) float64 {
+// A depth is how deep a device rests.
+type depth int
+
+const (
+	awake depth = iota // P0, also for some seconds after work
+	light              // P5
+	deep               // P8, or P0 for products without P8
+)
+
+func (m *machine) depth(held bool) depth {
 	switch {
-	case l == held:
-		return m.p.heldIdle
-	case !m.p.powerStates || m.quiet >= restAfter:
-		return m.p.deepIdle
+	case held:
+		return awake
+	case !m.p.Has.PowerStates || m.quiet >= restAfter:
+		return deep
 	case m.quiet >= lowerAfter:
-		return m.p.deepIdle + (m.p.heldIdle-m.p.deepIdle)*0.4
-	default:
-		return m.p.heldIdle
+		return light
 	}
+	return awake
+}
+
+func (m *machine) idlePower(held bool) float64 {
+	part := [...]float64{awake: 1, light: 0.4, deep: 0}[m.depth(held)]
+	return m.p.Power.Rest + (m.p.Power.Held-m.p.Power.Rest)*part
 }
 
 // slowDownWhenHot reduces the speed above the operating limit, and raises it again below:
 // the cooler, the faster.
 func (m *machine) slowDownWhenHot() {
 	switch {
-	case m.temp >= m.p.operating:
+	case m.temp >= m.p.Heat.Operating:
 		m.heat = max(0.4, m.heat-0.015)
-	case m.temp <= m.p.operating-2:
-		m.heat = min(1, m.heat+0.004*(m.p.operating-1-m.temp))
+	case m.temp <= m.p.Heat.Operating-2:
+		m.heat = min(1, m.heat+0.004*(m.p.Heat.Operating-1-m.temp))
 	}
 }
 
 // turnFan follows the felt temperature: fast up, slowly down. The fan starts and stops at
 // different temperatures, so that it does not switch all the time.
 func (m *machine) turnFan() {
-	if m.p.fans == 0 {
+	if m.p.Fans.Count == 0 {
 		return
 	}
 	switch {
-	case m.p.fanOn == 0 || m.felt >= m.p.fanOn:
+	case m.p.Fans.On == 0 || m.felt >= m.p.Fans.On:
 		m.turning = true
-	case m.felt <= m.p.fanOff:
+	case m.felt <= m.p.Fans.Off:
 		m.turning = false
 	}
 	m.target = 0
 	if m.turning {
 		const from, full = 50, 90 // °C: the curve leaves the minimum, and reaches 100 %
-		m.target = min(100, m.p.fanMin+max(0, m.felt-from)/(full-from)*(100-m.p.fanMin))
+		m.target = min(100, m.p.Fans.Min+max(0, m.felt-from)/(full-from)*(100-m.p.Fans.Min))
 	}
 	switch {
-	case m.turning && m.fan < m.p.fanMin:
-		m.fan = m.p.fanMin // it does not turn more slowly
+	case m.turning && m.fan < m.p.Fans.Min:
+		m.fan = m.p.Fans.Min // it does not turn more slowly
 	case m.fan < m.target:
 		m.fan = min(m.target, m.fan+fanUp)
-	case !m.turning && m.fan <= m.p.fanMin:
+	case !m.turning && m.fan <= m.p.Fans.Min:
 		m.fan = 0
 	default:
 		m.fan = max(m.target, m.fan-fanDown)
@@ -185,23 +201,20 @@ func (m *machine) sample(l load) sample {
 		temp: float32(m.temp), memTemp: float32(m.memTemp),
 		fan: float32(math.Round(m.fan)), fanTarget: float32(math.Round(m.target)),
 	}
-	resting := l.level == atRest
-	switch {
-	case m.p.powerStates && resting && m.quiet >= restAfter:
-		s.pstate, s.clock = 8, float32(m.p.idleClock)
-	case m.p.powerStates && resting && m.quiet >= lowerAfter:
-		s.pstate, s.clock = 5, float32((m.p.idleClock+m.p.boostClock)/3)
-	case !m.p.powerStates && resting:
-		s.clock = float32(m.p.idleClock)
+	switch m.depth(l.held) {
+	case deep:
+		s.clock, s.reasons = float32(m.p.Graphics.Idle), gpu.ReasonIdle
+		if m.p.Has.PowerStates {
+			s.pstate = 8
+		}
+	case light:
+		s.pstate, s.clock = 5, float32((m.p.Graphics.Idle+m.p.Graphics.Boost)/3)
 	default:
-		if m.p.powerStates && l.compute {
+		if m.p.Has.PowerStates && l.compute {
 			s.pstate = 2 // GeForce and its kin compute there
 		}
-		speed := m.p.boostClock * math.Sqrt(m.capped*m.heat)
+		speed := m.p.Graphics.Boost * math.Sqrt(m.capped*m.heat)
 		s.clock = float32(math.Floor(speed/15) * 15) // clocks come in steps of 15 MHz
-	}
-	if resting && (!m.p.powerStates || m.quiet >= restAfter) {
-		s.reasons |= gpu.ReasonIdle
 	}
 	if l.gpu > 0 && m.capped < 1 {
 		s.reasons |= gpu.ReasonPowerCap

@@ -9,6 +9,21 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
+var (
+	rtx4090 = inStock().Products["rtx4090"]
+	h100    = inStock().Products["h100"]
+	desktop = inStock().Sites["desktop"]
+	front   = inStock().Sites["front"]
+)
+
+// desktopJobs are those that take turns on the desktop.
+var desktopJobs = func() (jobs []job) {
+	for _, name := range inStock().Machines["rtx-4090"].Cards[0].Jobs {
+		jobs = append(jobs, inStock().Jobs[name])
+	}
+	return jobs
+}()
+
 // devicesOf goes through the devices of all nodes of a profile.
 func devicesOf(t *testing.T, profile string) iter.Seq[*device] {
 	nodes, _ := newNodes(t, profile)
@@ -33,7 +48,7 @@ func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)
 					continue
 				}
 				seen[tp] = true
-				name := fmt.Sprintf("%s/%s/%d", d.product.name, d.roster[i].name, len(seen))
+				name := fmt.Sprintf("%s/%s/%d", d.product.Name, d.roster[i].name, len(seen))
 				t.Run(name, func(t *testing.T) { f(t, d.product, &d.roster[i], tp) })
 			}
 		}
@@ -52,7 +67,7 @@ func TestTapesJoin(t *testing.T) {
 				for k, after := range d.tapes {
 					a, b := before[cycleSeconds], after[0]
 					if math.Abs(float64(a.power-b.power)) > 4 || math.Abs(float64(a.temp-b.temp)) > 1 || a.fan != b.fan {
-						t.Errorf("%s: from %s (%.1f W, %.1f °C, %v %%) to %s (%.1f W, %.1f °C, %v %%)", d.product.name,
+						t.Errorf("%s: from %s (%.1f W, %.1f °C, %v %%) to %s (%.1f W, %.1f °C, %v %%)", d.product.Name,
 							d.roster[i].name, a.power, a.temp, a.fan, d.roster[k].name, b.power, b.temp, b.fan)
 					}
 				}
@@ -70,10 +85,10 @@ func TestPowerFollowsWork(t *testing.T) {
 				busy = busy && s.gpu >= 85
 			}
 			s := tp[k]
-			if idle && float64(s.power) > 1.1*p.heldIdle {
+			if idle && float64(s.power) > 1.1*p.Power.Held {
 				t.Fatalf("second %d: %.0f W after 20 s without work", k, s.power)
 			}
-			if busy && float64(s.power) < 0.4*p.limit {
+			if busy && float64(s.power) < 0.4*p.Power.Limit {
 				t.Fatalf("second %d: %.0f W after 20 s of work", k, s.power)
 			}
 		}
@@ -84,7 +99,7 @@ func TestPowerFollowsWork(t *testing.T) {
 func TestTemperatureFollowsPower(t *testing.T) {
 	m := newMachine(h100, front)
 	cold := m.temp
-	work := load{gpu: 90, memory: 50, intensity: 0.7, level: held}
+	work := load{gpu: 90, memory: 50, intensity: 0.7, held: true}
 	var after [200]float64
 	for i := range after {
 		m.step(work)
@@ -95,7 +110,7 @@ func TestTemperatureFollowsPower(t *testing.T) {
 	if hot < cold+15 {
 		t.Fatalf("only %.1f °C from %.1f °C", hot, cold)
 	}
-	if r := reached(h100.inertia + powerLag); r < 0.58 || r > 0.68 {
+	if r := reached(h100.Cooling.Inertia + powerLag); r < 0.58 || r > 0.68 {
 		t.Errorf("after one time constant %.0f %% of the way; want about 63 %%", 100*r)
 	}
 	for i := 1; i < len(after); i++ {
@@ -112,9 +127,9 @@ func TestFansOutlastTheWork(t *testing.T) {
 		t.Run(j.name, func(t *testing.T) {
 			tp := record(rtx4090, desktop, j)
 			end := 0
-			for _, p := range j.phases {
-				if p.level == held {
-					end = p.to
+			for _, p := range j.Phases {
+				if p.Held {
+					end = p.To
 				}
 			}
 			stopped := end
@@ -141,15 +156,15 @@ func TestFansOutlastTheWork(t *testing.T) {
 // Fans start and stop at different temperatures, with lag behind the die.
 func TestFansHaveHysteresis(t *testing.T) {
 	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
-		if p.fanOn == 0 {
+		if p.Fans.On == 0 {
 			return
 		}
 		for k := 1; k <= cycleSeconds; k++ {
 			before, s := tp[k-1], tp[k]
-			if before.fan == 0 && s.fan > 0 && float64(s.temp) < p.fanOn {
+			if before.fan == 0 && s.fan > 0 && float64(s.temp) < p.Fans.On {
 				t.Errorf("second %d: starts at %.1f °C", k, s.temp)
 			}
-			if before.fan > 0 && s.fan == 0 && float64(s.temp) > p.fanOff {
+			if before.fan > 0 && s.fan == 0 && float64(s.temp) > p.Fans.Off {
 				t.Errorf("second %d: stops at %.1f °C", k, s.temp)
 			}
 			if s.fan > 0 && before.fan > 0 && math.Abs(float64(s.fan-before.fan)) > fanUp+1 {
@@ -165,17 +180,17 @@ func TestClocksAndTheirReasons(t *testing.T) {
 		for k := range tp {
 			s := &tp[k]
 			fail := func(what string) { t.Fatalf("second %d: %s: %+v", k, what, *s) }
-			slowed := float64(s.clock) < p.boostClock
+			slowed := float64(s.clock) < p.Graphics.Boost
 			switch {
-			case s.reasons&gpu.ReasonIdle != 0 && (float64(s.clock) != p.idleClock || s.reasons != gpu.ReasonIdle):
+			case s.reasons&gpu.ReasonIdle != 0 && (float64(s.clock) != p.Graphics.Idle || s.reasons != gpu.ReasonIdle):
 				fail("idle, but not at the idle clock")
 			case s.reasons.Throttled() && !slowed:
 				fail("a reason to be slow, and full speed")
 			case s.gpu > 5 && !s.reasons.Throttled() && slowed:
 				fail("slow without a reason")
-			case s.pstate == 8 && (s.gpu > 5 || float64(s.clock) != p.idleClock):
+			case s.pstate == 8 && (s.gpu > 5 || float64(s.clock) != p.Graphics.Idle):
 				fail("P8 under work")
-			case s.pstate > 2 && !p.powerStates:
+			case s.pstate > 2 && !p.Has.PowerStates:
 				fail("a state that the product does not have")
 			}
 			if s.reasons&gpu.ReasonPowerCap != 0 {
@@ -183,7 +198,7 @@ func TestClocksAndTheirReasons(t *testing.T) {
 			}
 			if s.reasons&gpu.ReasonThermalSlowdown != 0 {
 				hot++
-				if float64(s.temp) < p.operating-12 && k > 0 && tp[k-1].gpu > 0 {
+				if float64(s.temp) < p.Heat.Operating-12 && k > 0 && tp[k-1].gpu > 0 {
 					fail("slowed for heat while cool")
 				}
 			}
@@ -196,14 +211,14 @@ func TestClocksAndTheirReasons(t *testing.T) {
 
 // A card at its power cap draws its limit once the average has caught up.
 func TestPowerCapIsReached(t *testing.T) {
-	tp := record(h100, front, &pretraining)
+	tp := record(h100, front, new(inStock().Jobs["pretraining"]))
 	for k := 20; k < cycleSeconds; k++ {
 		all := true
 		for _, s := range tp[k-15 : k+1] {
 			all = all && s.reasons&gpu.ReasonPowerCap != 0
 		}
-		if all && math.Abs(float64(tp[k].power)-h100.limit) > 1 {
-			t.Fatalf("second %d: capped for 15 s, and draws %.1f W of %.0f W", k, tp[k].power, h100.limit)
+		if all && math.Abs(float64(tp[k].power)-h100.Power.Limit) > 1 {
+			t.Fatalf("second %d: capped for 15 s, and draws %.1f W of %.0f W", k, tp[k].power, h100.Power.Limit)
 		}
 	}
 }

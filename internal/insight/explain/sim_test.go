@@ -22,10 +22,11 @@ var update = flag.Bool("update", false, "write the golden files anew; their diff
 func simulated(t *testing.T, profile string, lasts time.Duration, see func(time.Time, *explain.Answer)) {
 	t.Helper()
 	now := start
-	source, err := sim.New(profile, func() time.Time { return now })
+	nodes, err := sim.Nodes(profile, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
+	source := nodes[0]
 	h := explain.NewHistory()
 	var floors attribute.Floors
 	for ; now.Before(start.Add(lasts)); now = now.Add(5 * time.Second) {

@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+//go:embed machines.yaml
+var machinesYAML []byte
+
+// stock is what machines.yaml has, by the names that it uses.
+type stock struct {
+	Products map[string]*product
+	Sites    map[string]site
+	Machines map[string]plan
+	Jobs     map[string]job
+}
+
+var inStock = sync.OnceValue(func() *stock {
+	s := new(stock)
+	decoder := yaml.NewDecoder(bytes.NewReader(machinesYAML))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(s); err != nil {
+		panic("sim: " + err.Error())
+	}
+	for name, j := range s.Jobs {
+		j.name = name
+		s.Jobs[name] = j
+	}
+	return s
+})
+
+// A size is an amount of memory, such as "24564 MiB".
+type size gpu.Bytes
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+	tib = 1 << 40
+)
+
+func (s *size) UnmarshalText(text []byte) error {
+	var unit string
+	if _, err := fmt.Sscan(string(text), s, &unit); err != nil {
+		return err
+	}
+	factor, ok := map[string]size{"MiB": mib, "GiB": gib, "TiB": tib}[unit]
+	if !ok {
+		return fmt.Errorf("%q has no unit of memory", text)
+	}
+	*s *= factor
+	return nil
+}
+
+// A product is a model of GPU: what its data sheet and its driver say, and the few
+// constants that determine its behavior.
+type product struct {
+	Name, Architecture, VBIOS string
+
+	Has struct {
+		Serial      bool // a board of the data center reports one
+		ECC, MIG    bool // MIG: there is such a mode, on or off
+		Engines     bool // for JPEG and optical flow
+		Counters    bool // of what its units do: from Hopper on
+		PowerStates bool // P5 and P8 when idle; others stay in P0
+	}
+	Memory struct {
+		Total, Reserved, BAR1 size
+		Own                   size // used before any process
+	}
+	Power struct { // W
+		Rest            float64 // in deep idle: P8, or P0 for products without P8
+		Held            float64 // with the clocks kept high by an idle context
+		Full            float64 // under full work without limits
+		Limit, Min, Max float64
+	}
+	Graphics    struct{ Idle, Boost, Max float64 } // MHz
+	MemoryClock struct {                           // MHz
+		Idle    float64 // in deep idle
+		Compute float64 // under compute work (P2 on GeForce)
+		Max     float64
+	}
+	Video struct{ Idle, Max float64 } // MHz
+	Heat  struct {                    // °C
+		Slowdown, Shutdown float64
+		Target             float64 // 0: not reported
+		HotSpot            float64 // how far the hottest spot is above the sensor at the power limit; 0: not reported
+		Memory             float64 // the highest; 0: not reported, and the memory has no sensor
+		Operating          float64 // where the driver slows it down, before the hardware does
+	}
+	Fans struct {
+		Count   int // 0: passive, the fans of the chassis cool it
+		RPM     float64
+		Min     float64 // percent, while they turn
+		On, Off float64 // °C: they start and stop; 0 if they always turn
+	}
+	Cooling struct {
+		Still, Blowing float64 // W/K to the air: with the fans stopped, and added at 100 %
+		Inertia        float64 // seconds: the time constant of the temperature
+	}
+	PCIe struct{ Generation, Width int }
+}
+
+// A site is where a card is built in, and which chip it has.
+type site struct {
+	Inlet   float64 // °C of the air that reaches it
+	Airflow float64 // 1: as designed; less if something blocks it
+	grain   int     // varies the chip and its part of the work
+}
+
+// A plan says how a machine is built.
+type plan struct {
+	Driver, CUDA string
+	Host         host
+	Cards        []card
+}
+
+// A card is a GPU in a machine, with the work that it has there.
+type card struct {
+	PCI, Product, Site string
+	Displays, MIG      bool
+	Jobs               []string  // take turns
+	Services           []process // run beside each job
+	Remapped           uint64    // rows of its memory
+	ErrorEvery         time.Duration
+}
+
+// A host is the machine around simulated devices, shown instead of the real one.
+type host struct {
+	Name, OS, Kernel, CPU string
+	Cores                 int
+	Memory, Swap          size
+	Used                  size    // memory, without GPU work
+	Busy                  float64 // cores, without GPU work
+	Disks                 []struct {
+		Device, Mount, FileSystem string
+		Total, Used               size
+		Read, Write               float64 // mean bytes a second
+	}
+	Networks []struct {
+		Name           string
+		Received, Sent float64 // mean bytes a second
+	}
+}
+
+// A job is what happens in one cycle on one device or on each device of a group. Times
+// are seconds of the cycle.
+type job struct {
+	name      string
+	Phases    []phase // the device is idle in between
+	Processes []process
+	Faults    []fault
+}
+
+// A phase is a stretch of one kind of work. Shares are percent.
+type phase struct {
+	From, To   int
+	Held       bool    // a context keeps the clocks high, also without work
+	GPU        float64 // utilization: the mean, around which it swings
+	Swing      float64
+	Memory     float64 // of the memory's bandwidth, with the GPU at 100 %
+	Enc, Dec   float64
+	Intensity  float64 // of the power that full work can draw; 0 is 1
+	Every, Dip int     // work pauses for Dip seconds, every so many seconds
+}
+
+// A process has a context on each device of its group.
+type process struct {
+	Name, User, Command string
+	Type                gpu.ProcessType
+	From, To            int // To 0: a service that runs since boot
+	Memory              size
+	Ramp                int                          // seconds until it has all that memory
+	Share               float64                      // of the device's work, 0 to 1
+	CPU                 struct{ Busy, Idle float64 } // percent of one core: with the device at 100 %, and at 0 %
+	RSS                 size
+	Instance            int // MIG: the GPU instance's id; 0: the whole device
+	In                  place
+	// Remains: the job's first process is dead, and this is its memory, which
+	// the driver has not freed.
+	Remains bool
+}
+
+// A place is what a process belongs to. The zero value is no container, unit or job.
+type place struct {
+	Container struct{ ID, Runtime, Name, Image string }
+	Pod       struct{ UID, Namespace, Name string }
+	Unit      gpu.Unit
+	Step      string // of the current Slurm job of the device; empty: in none
+}
+
+// A fault is a time in which the device can't be read.
+type fault struct {
+	From, To  int
+	State     gpu.State
+	What, Try string
+}
+
+// tell sets the facts that follow from the place. Job is the number of the Slurm job.
+func (p *place) tell(f *gpu.ProcessFacts, job int) {
+	var container gpu.Container
+	if c := &p.Container; c.ID != "" {
+		container = gpu.Container{ID: c.ID, Runtime: c.Runtime, Name: gpu.Of(c.Name), Image: gpu.Of(c.Image)}
+	}
+	var pod gpu.Pod
+	if p.Pod.UID != "" {
+		pod = gpu.Pod{UID: p.Pod.UID, Namespace: gpu.Of(p.Pod.Namespace), Name: gpu.Of(p.Pod.Name), Container: container.Name}
+	}
+	f.Container, f.Pod, f.Unit = gpu.Of(container), gpu.Of(pod), gpu.Of(p.Unit)
+	f.Job = gpu.Of(gpu.Job{})
+	if p.Step != "" {
+		f.Job = gpu.Of(gpu.Job{ID: job, Step: p.Step})
+	}
+}

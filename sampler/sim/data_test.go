@@ -1,0 +1,41 @@
+package sim
+
+import "testing"
+
+// Every card names a product, a site and jobs that there are.
+func TestStockIsComplete(t *testing.T) {
+	s := inStock()
+	for profile, plan := range s.Machines {
+		for _, c := range plan.Cards {
+			if s.Products[c.Product] == nil || s.Sites[c.Site].Airflow == 0 || len(c.Jobs) == 0 || len(c.Jobs) > maxRoster {
+				t.Errorf("%s: %+v", profile, c)
+			}
+			for _, name := range c.Jobs {
+				if s.Jobs[name].name != name {
+					t.Errorf("%s: %s has no job %q", profile, c.PCI, name)
+				}
+			}
+		}
+	}
+	for name, j := range s.Jobs {
+		for _, p := range j.Phases {
+			if p.From >= p.To || p.To > cycleSeconds {
+				t.Errorf("%s: a phase from %d to %d", name, p.From, p.To)
+			}
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]size{"3 MiB": 3 << 20, "2 GiB": 2 << 30, "1 TiB": 1 << 40} {
+		var s size
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%s = %d, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "7", "7 MB", "MiB"} {
+		if err := new(size).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
