@@ -1,10 +1,16 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 const (
@@ -17,42 +23,169 @@ const (
 	maxAnswer = 4 << 20
 )
 
-// An asker asks services of this machine beside the readings, so that no reading
-// waits for an answer. At most one goroutine works for it.
-type asker struct {
-	root string
-	log  *slog.Logger
-	wait time.Duration // askFor
+// errUnknown is the answer of a service that does not know what it is asked about.
+var errUnknown = errors.New("the service knows nothing about that")
 
+// An asker asks services of this machine beside the readings, so that no reading waits
+// for an answer, and keeps what they say. At most one goroutine works for it, and asks
+// one question at a time: what is asked about lives long, and a dead socket costs its
+// deadline once.
+type asker[K comparable, V any] struct {
+	what string           // what is asked, for the log
+	ways func(K) []way[V] // the likeliest first
+	keep time.Duration    // an answer
+	wait time.Duration    // for an answer
+	log  *slog.Logger
 	ctx  context.Context // ends with close
 	stop context.CancelFunc
 
 	mu      sync.Mutex
-	working chan struct{}   // closed when the work is done; nil while nobody works
-	logged  map[string]bool // services whose failure is in the log
+	working chan struct{} // closed when the work is done; nil while nobody works
+	queue   []K
+	known   map[K]*known[V]
+	failed  map[string]failure // ways that have failed since they last answered
 }
 
-func (a *asker) open(root string, log *slog.Logger) {
-	a.root, a.log, a.wait, a.logged = root, log, askFor, map[string]bool{}
-	a.ctx, a.stop = context.WithCancel(context.Background())
+// A way is one place to ask. Ask returns errUnknown if the service does not know, and
+// fs.ErrNotExist if there is no such service.
+type way[V any] struct {
+	name string // of what is not used for a while after a failure
+	path string // of a socket or a file
+	ask  func(ctx context.Context, path string) (V, error)
 }
 
-// start starts work on a goroutine unless one works already. Work sets working to nil
-// under mu when there is nothing left to do. The caller holds mu.
-func (a *asker) start(work func()) {
-	if a.working != nil || a.ctx.Err() != nil {
-		return
+// known is what is known about one thing.
+type known[V any] struct {
+	value   V
+	at      time.Time   // of value: the reading that asked; zero: there is none
+	quality gpu.Quality // why there is none
+	due     time.Time   // when to ask again
+	wanted  time.Time   // when a reading last wanted it
+}
+
+type failure struct {
+	err   error
+	until time.Time // the way is not used until then
+}
+
+func newAsker[K comparable, V any](what string, keep time.Duration, log *slog.Logger, ways func(K) []way[V]) *asker[K, V] {
+	a := &asker[K, V]{
+		what: what, ways: ways, keep: keep, wait: askFor, log: log,
+		known: map[K]*known[V]{}, failed: map[string]failure{},
 	}
-	done := make(chan struct{})
-	a.working = done
-	go func() {
-		defer close(done)
-		work()
-	}()
+	a.ctx, a.stop = context.WithCancel(context.Background())
+	return a
+}
+
+// of returns what is known, and asks again if it is time to.
+func (a *asker[K, V]) of(key K, now time.Time) known[V] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.known[key]
+	if k == nil {
+		k = &known[V]{}
+		a.known[key] = k
+	}
+	k.wanted = now
+	if !now.Before(k.due) && a.ctx.Err() == nil {
+		k.due = now.Add(restFor) // until there is an answer
+		a.queue = append(a.queue, key)
+		if a.working == nil {
+			a.working = make(chan struct{})
+			go a.work(a.working)
+		}
+	}
+	return *k
+}
+
+// work asks until the queue is empty.
+func (a *asker[K, V]) work(done chan struct{}) {
+	defer close(done)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.queue) > 0 && a.ctx.Err() == nil {
+		key := a.queue[0]
+		a.queue = a.queue[1:]
+		k := a.known[key]
+		if k == nil {
+			continue // forgotten
+		}
+		now := k.wanted
+		a.mu.Unlock()
+		value, err := a.ask(key, now)
+		a.mu.Lock()
+		k.quality = absence(err)
+		switch {
+		case err == nil:
+			k.value, k.at, k.due = value, now, now.Add(a.keep)
+		case errors.Is(err, errUnknown):
+			k.at, k.due = time.Time{}, now.Add(max(a.keep, restFor))
+		case errors.Is(err, fs.ErrNotExist):
+			k.due = now.Add(max(a.keep, restFor))
+		default: // the last answer stays while nobody answers
+			k.due = now.Add(restFor)
+		}
+	}
+	a.queue, a.working = nil, nil
+}
+
+// ask tries each way. The error is errUnknown if all services that there are do not
+// know, and fs.ErrNotExist if there is none.
+func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
+	var failed, unknown error
+	for _, w := range a.ways(key) {
+		if f := a.failure(w.name); now.Before(f.until) {
+			failed = errors.Join(failed, f.err)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(a.ctx, a.wait)
+		value, err = w.ask(ctx, w.path)
+		cancel()
+		switch {
+		case err == nil:
+			a.note(w.name, failure{})
+			return value, nil
+		case errors.Is(err, errUnknown):
+			unknown = err
+		case !errors.Is(err, fs.ErrNotExist):
+			failed = errors.Join(failed, err)
+			a.note(w.name, failure{err, now.Add(restFor)})
+		}
+	}
+	return value, cmp.Or(failed, unknown, fs.ErrNotExist)
+}
+
+func (a *asker[K, V]) failure(way string) failure {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed[way]
+}
+
+// note remembers a failure of a way, or that it has answered. It logs the first failure
+// since an answer.
+func (a *asker[K, V]) note(way string, f failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case f.err == nil:
+		delete(a.failed, way)
+	case a.ctx.Err() == nil: // otherwise it is we who gave up
+		if a.failed[way].err == nil {
+			a.log.Info("a service of this machine can't be read", "what", a.what, "from", way, "err", f.err)
+		}
+		a.failed[way] = f
+	}
+}
+
+// forget drops what no reading has wanted for as long as an answer is kept.
+func (a *asker[K, V]) forget(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.known, func(_ K, k *known[V]) bool { return now.Sub(k.wanted).Abs() > a.keep })
 }
 
 // settle waits until the current work is done. The error is that of ctx.
-func (a *asker) settle(ctx context.Context) error {
+func (a *asker[K, V]) settle(ctx context.Context) error {
 	a.mu.Lock()
 	working := a.working
 	a.mu.Unlock()
@@ -68,15 +201,7 @@ func (a *asker) settle(ctx context.Context) error {
 }
 
 // close ends the current work, and waits for its end.
-func (a *asker) close() {
+func (a *asker[K, V]) close() {
 	a.stop()
 	_ = a.settle(context.Background()) // the work ends with a.ctx
-}
-
-// complain logs once what can't be read from a service. The caller holds mu.
-func (a *asker) complain(what, service string, err error) {
-	if !a.logged[service] && a.log != nil {
-		a.log.Info("a service of this machine can't be read", "what", what, "from", service, "err", err)
-	}
-	a.logged[service] = true
 }

@@ -269,7 +269,7 @@ func FuzzCgroup(f *testing.F) {
 		if p.container.None() {
 			return
 		}
-		for _, w := range (&names{}).ways(&namesKey{p.container.ID, p.container.Runtime, p.parent, p.owner, !p.pod.None()}) {
+		for _, w := range (&containerKey{p.container.ID, p.container.Runtime, p.parent, p.owner, !p.pod.None()}).ways("") {
 			if path.Clean(w.path) != w.path || strings.ContainsAny(w.path, "\x00\n") {
 				t.Errorf("would look at %q", w.path)
 			}

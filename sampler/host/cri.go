@@ -15,27 +15,27 @@ import (
 
 // askCRI asks as the kubelet does: RuntimeService/ListContainers, and ListPodSandbox if
 // the container's labels don't name its pod.
-func askCRI(ctx context.Context, socket string, k *namesKey) (a answer, err error) {
+func askCRI(ctx context.Context, socket string, c *containerKey) (a answer, err error) {
 	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
 		runtime := runtimev1.NewRuntimeServiceClient(conn)
-		list, err := runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{Filter: &runtimev1.ContainerFilter{Id: k.id}})
+		list, err := runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{Filter: &runtimev1.ContainerFilter{Id: c.id}})
 		if err != nil {
 			return err
 		}
 		// A runtime may ignore the filter.
-		i := slices.IndexFunc(list.GetContainers(), func(c *runtimev1.Container) bool { return c.GetId() == k.id })
+		i := slices.IndexFunc(list.GetContainers(), func(other *runtimev1.Container) bool { return other.GetId() == c.id })
 		if i < 0 {
 			return status.Error(codes.NotFound, "no such container")
 		}
-		c := list.GetContainers()[i]
-		labels := c.GetLabels()
-		if id := c.GetPodSandboxId(); labels[podNameLabel] == "" && id != "" {
-			if labels, err = sandboxLabels(ctx, runtime, id, c.GetMetadata().GetName()); err != nil {
+		found := list.GetContainers()[i]
+		labels := found.GetLabels()
+		if id := found.GetPodSandboxId(); labels[podNameLabel] == "" && id != "" {
+			if labels, err = sandboxLabels(ctx, runtime, id, found.GetMetadata().GetName()); err != nil {
 				return err
 			}
 		}
-		image := c.GetImage()
-		a = newAnswer(c.GetMetadata().GetName(), cmp.Or(image.GetUserSpecifiedImage(), image.GetImage(), c.GetImageRef()), labels)
+		image := found.GetImage()
+		a = newAnswer(found.GetMetadata().GetName(), cmp.Or(image.GetUserSpecifiedImage(), image.GetImage(), found.GetImageRef()), labels)
 		return nil
 	})
 	return a, err
@@ -59,22 +59,22 @@ func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, 
 // askContainerd asks containerd's own API, Containers/Get, about a container that
 // nerdctl, ctr or Docker made. The answer also has the container's arguments and
 // environment, which are not used.
-func askContainerd(ctx context.Context, socket string, k *namesKey) (a answer, err error) {
+func askContainerd(ctx context.Context, socket string, c *containerKey) (a answer, err error) {
 	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
 		containers := containerd.NewContainersClient(conn)
-		for _, namespace := range k.namespaces() {
+		for _, namespace := range c.namespaces() {
 			ctx := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace)
-			got, err := containers.Get(ctx, &containerd.GetContainerRequest{ID: k.id})
+			got, err := containers.Get(ctx, &containerd.GetContainerRequest{ID: c.id})
 			switch {
 			case status.Code(err) == codes.NotFound:
 				continue
 			case err != nil:
 				return err
-			case got.GetContainer().GetID() != k.id:
+			case got.GetContainer().GetID() != c.id:
 				return status.Error(codes.NotFound, "it answers about another container")
 			}
-			c := got.GetContainer()
-			a = newAnswer(c.GetLabels()["nerdctl/name"], c.GetImage(), c.GetLabels())
+			found := got.GetContainer()
+			a = newAnswer(found.GetLabels()["nerdctl/name"], found.GetImage(), found.GetLabels())
 			return nil
 		}
 		return status.Error(codes.NotFound, "no such container")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -303,16 +304,16 @@ func TestHangingGRPC(t *testing.T) {
 // A folder that is closed to us is tried once a minute, not once for each
 // container.
 func TestClosedBundlesRest(t *testing.T) {
-	n := newNames("", nil)
+	n := newNames("", slog.New(slog.DiscardHandler))
 	defer n.close()
 	now := time.Now()
-	a := n.ways(&namesKey{id: anID, runtime: gpu.RuntimeContainerd, owner: -1, pod: true})
-	b := n.ways(&namesKey{id: anotherID, runtime: gpu.RuntimeContainerd, owner: -1, pod: true})
+	a := (&containerKey{id: anID, runtime: gpu.RuntimeContainerd, owner: -1, pod: true}).ways("")
+	b := (&containerKey{id: anotherID, runtime: gpu.RuntimeContainerd, owner: -1, pod: true}).ways("")
 	for _, w := range a {
-		n.rest(w.name, now, fs.ErrPermission)
+		n.note(w.name, failure{fs.ErrPermission, now.Add(restFor)})
 	}
 	for _, w := range b {
-		if !n.rests(w.name, now) {
+		if f := n.failure(w.name); !now.Before(f.until) {
 			t.Errorf("%s does not rest", w.name)
 		}
 	}

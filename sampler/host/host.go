@@ -8,6 +8,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,8 +63,8 @@ type Reader struct {
 	hint  gpu.Advice       // why processes can't be identified; zero if they can
 	users users
 	names *names
-	// reservations are the kubelet's.
-	reservations *reservations
+
+	reservations *reservations // of the kubelet
 	// privateCgroups: we are in a control group namespace of our own.
 	privateCgroups bool
 
@@ -82,20 +83,19 @@ type Reader struct {
 // New returns a reader of one machine. Read reports what can't be read.
 func New(cfg Config) *Reader {
 	quietGRPC()
+	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	root := strings.TrimRight(cfg.Root, "/")
 	r := &Reader{
-		root:  strings.TrimRight(cfg.Root, "/"),
-		show:  cfg.ShowCommands,
-		uid:   os.Geteuid(),
-		now:   time.Now,
-		known: map[int]*process{},
-		buf:   make([]byte, 64<<10),
+		root:         root,
+		show:         cmp.Or(cfg.ShowCommands, ShowOwn),
+		uid:          os.Geteuid(),
+		now:          time.Now,
+		users:        users{passwd: root + "/etc/passwd", local: root == "", names: map[int]userName{}},
+		names:        newNames(root, log),
+		reservations: newReservations(root, log),
+		known:        map[int]*process{},
+		buf:          make([]byte, 64<<10),
 	}
-	if r.show == "" {
-		r.show = ShowOwn
-	}
-	r.users = users{passwd: r.path("etc/passwd"), local: r.root == "", names: map[int]userName{}}
-	r.names = newNames(r.root, cfg.Log)
-	r.reservations = newReservations(r.root, cfg.Log)
 	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))
 	if pidsAreOfAnotherNamespace(r.path("proc")) {
 		r.hint = gpu.Advice{
@@ -103,9 +103,7 @@ func New(cfg Config) *Reader {
 			Try:  "start it with --pid=host (in Kubernetes: hostPID: true)",
 			Err:  gpu.ErrForeignPIDs,
 		}
-		if cfg.Log != nil {
-			cfg.Log.Warn("pids mean other processes here", "what", r.hint.What, "try", r.hint.Try)
-		}
+		log.Warn("pids mean other processes here", "what", r.hint.What, "try", r.hint.Try)
 	}
 	return r
 }
@@ -128,14 +126,6 @@ func (r *Reader) Close() error {
 	r.reservations.close()
 	return nil
 }
-
-// Reserve sets for whom the machine's devices are reserved; the caller must not change
-// the lists. The kubelet is asked beside the readings, every ten seconds, so the first
-// call knows nothing yet. An answer is valid for a minute.
-//
-// Source: v1.PodResourcesLister/List on the kubelet's socket
-// (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open.
-func (r *Reader) Reserve(devices []gpu.Device) { r.reservations.fill(devices, r.now()) }
 
 func (r *Reader) path(name string) string { return r.root + "/" + name }
 

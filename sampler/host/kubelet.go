@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -32,13 +30,46 @@ var kubeletSockets = []string{
 	"var/snap/microk8s/common/var/lib/kubelet/pod-resources/kubelet.sock",
 }
 
-// reservations knows for which containers the kubelet reserves devices.
-type reservations struct {
-	asker
-	held    holders
-	at      time.Time   // of held: the reading that asked
-	quality gpu.Quality // why there are none
-	due     time.Time   // when to ask anew
+// A reservations knows for which containers the kubelet reserves devices.
+type reservations = asker[struct{}, holders]
+
+func newReservations(root string, log *slog.Logger) *reservations {
+	var ways []way[holders]
+	for _, path := range kubeletSockets {
+		ways = append(ways, way[holders]{"the kubelet", root + "/" + path, askKubelet})
+	}
+	return newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return ways })
+}
+
+// Reserve sets for whom the machine's devices are reserved; the caller must not change
+// the lists. The kubelet is asked beside the readings, every ten seconds, so the first
+// call knows nothing yet. An answer is valid for a minute.
+//
+// Source: v1.PodResourcesLister/List on the kubelet's socket
+// (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open.
+func (r *Reader) Reserve(devices []gpu.Device) {
+	if len(devices) == 0 {
+		return
+	}
+	now := r.now()
+	k := r.reservations.of(struct{}{}, now)
+	known := !k.at.IsZero() && now.Sub(k.at).Abs() <= reservedFor
+	for i := range devices {
+		devices[i].Reservations = gpu.Absent[[]gpu.Reservation](k.quality)
+		if known {
+			devices[i].Reservations = k.value.of(&devices[i])
+		}
+	}
+}
+
+// askKubelet asks PodResourcesLister/List.
+func askKubelet(ctx context.Context, socket string) (holders, error) {
+	var list *podresources.ListPodResourcesResponse
+	err := callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (err error) {
+		list, err = podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
+		return err
+	})
+	return newHolders(list.GetPodResources()), err
 }
 
 // holders are who holds which device, by the UUID or PCI address that the device plugin
@@ -48,69 +79,6 @@ type holders struct {
 	// unnamed: somebody holds a GPU whose name is not known, so that any GPU
 	// may be held.
 	unnamed bool
-}
-
-func newReservations(root string, log *slog.Logger) *reservations {
-	r := new(reservations)
-	r.open(root, log)
-	return r
-}
-
-// fill sets for whom the devices are reserved, as far as it is known, and asks again if
-// it is time to.
-func (r *reservations) fill(devices []gpu.Device, now time.Time) {
-	if len(devices) == 0 {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !now.Before(r.due) {
-		r.start(func() { r.work(now) })
-	}
-	known := !r.at.IsZero() && now.Sub(r.at).Abs() <= reservedFor
-	for i := range devices {
-		devices[i].Reservations = gpu.Absent[[]gpu.Reservation](r.quality)
-		if known {
-			devices[i].Reservations = r.held.of(&devices[i])
-		}
-	}
-}
-
-// work asks once.
-func (r *reservations) work(now time.Time) {
-	held, err := r.ask()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.working = nil
-	switch {
-	case err == nil:
-		r.held, r.at, r.due = held, now, now.Add(reservedEvery)
-		clear(r.logged)
-	case r.ctx.Err() == nil: // otherwise it is we who gave up
-		r.due, r.quality = now.Add(restFor), absence(err)
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.complain("reservations of GPUs", "the kubelet", err)
-		}
-	}
-}
-
-// ask asks the first kubelet that listens: PodResourcesLister/List. The error is
-// fs.ErrNotExist if there is none.
-func (r *reservations) ask() (holders, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.wait)
-	defer cancel()
-	for _, path := range kubeletSockets {
-		var list *podresources.ListPodResourcesResponse
-		err := callSocket(ctx, r.root+"/"+path, func(conn grpc.ClientConnInterface) (err error) {
-			list, err = podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
-			return err
-		})
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		return newHolders(list.GetPodResources()), err
-	}
-	return holders{}, fs.ErrNotExist
 }
 
 func newHolders(pods []*podresources.PodResources) holders {

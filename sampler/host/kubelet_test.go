@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -154,11 +155,10 @@ func TestReservations(t *testing.T) {
 // A socket that the system closes to us. Root is let in everywhere, so that
 // only others can be refused.
 func TestClosedKubeletSocket(t *testing.T) {
-	r := newReservations("", nil)
+	r := newReservations("", slog.New(slog.DiscardHandler))
 	defer r.close()
-	r.work(time.Now())
-	if r.quality != gpu.NotReported {
-		t.Errorf("without a kubelet: %v", r.quality)
+	if _, err := r.ask(struct{}{}, time.Now()); absence(err) != gpu.NotReported {
+		t.Errorf("without a kubelet: %v", err)
 	}
 	if !boundByPermissions(t) {
 		return

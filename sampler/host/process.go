@@ -108,7 +108,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	if !r.boot.IsZero() {
 		p.facts.Started = gpu.Of(r.boot.Add(time.Duration(stat.start) * tick))
 	}
-	r.names.fill(&p.facts, &p.place, now)
+	r.nameContainer(&p.facts, &p.place, now)
 	return p.facts
 }
 
