@@ -15,15 +15,16 @@ import (
 type roster struct {
 	node    string
 	entries []*entry // by index
-	byKey   map[key]*entry
+	byUUID  map[string]*entry
 }
 
-type key struct{ node, uuid string }
-
 type entry struct {
-	source  string
-	device  gpu.Device // as last published
-	updated bool       // by the current merge
+	source string
+	device gpu.Device // as last published
+	// place is that on the bus, or the place of the device before it in its
+	// source's list where its own is not known. It orders new devices.
+	place   string
+	updated bool // by the current merge
 }
 
 // merge takes the newest readings of the sources and returns all devices by index.
@@ -32,76 +33,63 @@ func (r *roster) merge(sources []*source, now time.Time) []gpu.Device {
 		e.updated = false
 	}
 	r.admit(sources)
-	for _, e := range r.entries {
+	out := make([]gpu.Device, len(r.entries))
+	for i, e := range r.entries {
 		if !e.updated {
 			e.miss(sources, now)
 		}
-	}
-	out := make([]gpu.Device, len(r.entries))
-	for i, e := range r.entries {
 		out[i] = e.device
 	}
 	return out
 }
 
-// arrival is a new device with its place on the bus, or the place of the device
-// before it in its source's list where its own is not known.
-type arrival struct {
-	source string
-	device gpu.Device
-	place  string
-}
-
-// compare orders arrivals by their place in the machine.
-func (a arrival) compare(b arrival) int {
-	return cmp.Or(
-		strings.Compare(a.device.Node, b.device.Node),
-		strings.Compare(a.place, b.place),
-		cmp.Compare(a.device.VendorIndex.Or(-1), b.device.VendorIndex.Or(-1)),
-		strings.Compare(a.device.UUID, b.device.UUID),
-	)
-}
-
 // admit updates the entries, and adds new devices in the order of their place in
 // the machine.
 func (r *roster) admit(sources []*source) {
-	var arrivals []arrival
-	seen := map[key]bool{}
+	var arrivals []*entry
+	seen := map[string]bool{}
 	for _, src := range sources {
 		place := ""
 		for _, d := range src.last.Devices {
 			place = cmp.Or(d.PCI, place)
-			d.Node = cmp.Or(d.Node, r.node)
-			if seen[key{d.Node, d.UUID}] && d.PCI != "" {
+			d.Node = r.node
+			if seen[d.UUID] && d.PCI != "" {
 				// The place distinguishes two devices with one UUID.
 				d.UUID = provisionalUUID(d.PCI)
 			}
-			seen[key{d.Node, d.UUID}] = true
-			if e := r.find(&d); e != nil {
-				d.Index = e.device.Index
-				delete(r.byKey, key{d.Node, e.device.UUID})
-				r.byKey[key{d.Node, d.UUID}] = e
-				e.device, e.updated = d, true
+			seen[d.UUID] = true
+			e := r.find(&d)
+			if e == nil {
+				arrivals = append(arrivals, &entry{src.Name(), d, place, true})
 				continue
 			}
-			arrivals = append(arrivals, arrival{src.Name(), d, place})
+			d.Index = e.device.Index
+			delete(r.byUUID, e.device.UUID)
+			r.byUUID[d.UUID] = e
+			e.device, e.updated = d, true
 		}
 	}
-	slices.SortFunc(arrivals, arrival.compare)
-	for _, a := range arrivals {
-		a.device.Index = len(r.entries)
-		e := &entry{source: a.source, device: a.device, updated: true}
+	slices.SortFunc(arrivals, func(a, b *entry) int {
+		return cmp.Or(
+			strings.Compare(a.place, b.place),
+			cmp.Compare(a.device.VendorIndex.Or(-1), b.device.VendorIndex.Or(-1)),
+			strings.Compare(a.device.UUID, b.device.UUID),
+		)
+	})
+	for _, e := range arrivals {
+		e.device.Index = len(r.entries)
 		r.entries = append(r.entries, e)
-		r.byKey[key{a.device.Node, a.device.UUID}] = e
+		r.byUUID[e.device.UUID] = e
 	}
 }
 
-// find returns the entry of a device by node and UUID. A device whose UUID was not
-// known while it slept or hung has an entry under a provisional UUID.
+// find returns the entry of a device by its UUID. A device whose UUID was not known
+// while it slept or hung has an entry under a provisional UUID, which has its place or
+// its index in the driver's list.
 func (r *roster) find(d *gpu.Device) *entry {
-	e := cmp.Or(r.byKey[key{d.Node, d.UUID}], r.byKey[key{d.Node, provisionalUUID(d.PCI)}])
+	e := cmp.Or(r.byUUID[d.UUID], r.byUUID[provisionalUUID(d.PCI)])
 	if i, ok := d.VendorIndex.Get(); ok && e == nil {
-		e = r.byKey[key{d.Node, provisionalByIndex(d.Source, i)}]
+		e = r.byUUID[fmt.Sprintf("%s-index-%d", d.Source, i)]
 	}
 	return e
 }
@@ -109,12 +97,6 @@ func (r *roster) find(d *gpu.Device) *entry {
 // provisionalUUID is the UUID that a source gives to a sleeping device, which it
 // may not wake to ask for its own.
 func provisionalUUID(pci string) string { return "PCI-" + pci }
-
-// provisionalByIndex is the UUID that a source gives to a device of which it knows
-// only the index in the driver's list.
-func provisionalByIndex(source string, index int) string {
-	return fmt.Sprintf("%s-index-%d", source, index)
-}
 
 // miss records why a device has no reading: its source failed, or no longer lists
 // the device.

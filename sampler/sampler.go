@@ -89,20 +89,20 @@ type Sampler struct {
 	seq     uint64
 	hostBad bool
 
-	asked chan struct{} // someone waits for a reading
+	asked   chan chan<- *gpu.Snapshot // those who wait for a reading
+	stopped chan struct{}             // closed when Run has ended
 
-	mu      sync.Mutex
-	waiting []chan *gpu.Snapshot
-	stopped bool
-	health  Health
+	mu     sync.Mutex
+	health Health
 }
 
 // New returns a sampler that reads nothing until Run is called.
 func New(cfg Config) *Sampler {
 	s := &Sampler{
-		cfg:    cfg,
-		asked:  make(chan struct{}, 1),
-		roster: roster{node: cfg.Node, byKey: map[key]*entry{}},
+		cfg:     cfg,
+		asked:   make(chan chan<- *gpu.Snapshot),
+		stopped: make(chan struct{}),
+		roster:  roster{node: cfg.Node, byUUID: map[string]*entry{}},
 	}
 	for _, src := range cfg.Sources {
 		s.sources = append(s.sources, &source{Source: src, grace: cfg.Deadline, log: cfg.Log.With("source", src.Name())})
@@ -113,7 +113,8 @@ func New(cfg Config) *Sampler {
 // Run reads until ctx ends, then closes the sources. It does not wait for a
 // driver call that hangs.
 func (s *Sampler) Run(ctx context.Context) error {
-	defer s.close()
+	var waiting []chan<- *gpu.Snapshot
+	defer func() { s.close(waiting) }()
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	demand := time.NewTimer(0)
@@ -122,37 +123,49 @@ func (s *Sampler) Run(ctx context.Context) error {
 	next := time.Now()
 	var begun time.Time
 	for {
+		periodic := false
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.asked:
+		case w := <-s.asked:
+			waiting = append(waiting, w)
 			demand.Reset(time.Until(begun.Add(pace)))
+			continue
 		case <-demand.C:
-			waiters := s.waiters()
-			if len(waiters) == 0 { // a periodic reading has served them
+			if len(waiting) == 0 { // a periodic reading has served them
 				continue
 			}
-			begun = time.Now()
-			snap := s.read(ctx)
-			if s.cfg.Demanded != nil {
-				s.cfg.Demanded(snap)
-			}
-			serve(waiters, snap)
-			tick.Reset(time.Until(s.wake(next)))
 		case <-tick.C:
-			waiters := s.waiters()
-			begun = time.Now()
-			snap := s.read(ctx)
-			if ctx.Err() != nil {
-				serve(waiters, nil)
-				return nil
-			}
+			periodic = true
+		}
+		waiting = s.join(waiting)
+		begun = time.Now()
+		snap := s.read(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case periodic:
 			s.cfg.Publish(snap)
-			serve(waiters, snap)
 			if now := time.Now(); !now.Before(next) { // not only a retry of a source
 				next = following(next, s.cfg.Interval, now)
 			}
-			tick.Reset(time.Until(s.wake(next)))
+		case s.cfg.Demanded != nil:
+			s.cfg.Demanded(snap)
+		}
+		serve(waiting, snap)
+		waiting = nil
+		tick.Reset(time.Until(s.wake(next)))
+	}
+}
+
+// join adds those who have asked before the reading that begins now.
+func (s *Sampler) join(waiting []chan<- *gpu.Snapshot) []chan<- *gpu.Snapshot {
+	for {
+		select {
+		case w := <-s.asked:
+			waiting = append(waiting, w)
+		default:
+			return waiting
 		}
 	}
 }
@@ -189,16 +202,12 @@ var ErrStopped = errors.New("sampler: stopped")
 // published. The error is that of ctx.
 func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	done := make(chan *gpu.Snapshot, 1)
-	s.mu.Lock()
-	if s.stopped {
-		s.mu.Unlock()
-		return nil, ErrStopped
-	}
-	s.waiting = append(s.waiting, done)
-	s.mu.Unlock()
 	select {
-	case s.asked <- struct{}{}:
-	default:
+	case s.asked <- done:
+	case <-s.stopped:
+		return nil, ErrStopped
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	select {
 	case snap := <-done:
@@ -211,27 +220,16 @@ func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 }
 
-// waiters returns and forgets those who asked before the reading that begins now.
-func (s *Sampler) waiters() []chan *gpu.Snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.waiting
-	s.waiting = nil
-	return w
-}
-
 // serve gives a snapshot to those who wait, or nil where no more will come.
-func serve(waiters []chan *gpu.Snapshot, snap *gpu.Snapshot) {
-	for _, w := range waiters {
+func serve(waiting []chan<- *gpu.Snapshot, snap *gpu.Snapshot) {
+	for _, w := range waiting {
 		w <- snap
 	}
 }
 
-func (s *Sampler) close() {
-	s.mu.Lock()
-	s.stopped = true
-	s.mu.Unlock()
-	serve(s.waiters(), nil)
+func (s *Sampler) close(waiting []chan<- *gpu.Snapshot) {
+	close(s.stopped)
+	serve(waiting, nil)
 	for _, src := range s.sources {
 		if err := src.Close(); err != nil {
 			src.log.Warn("the source did not close cleanly", "err", err)
