@@ -20,25 +20,19 @@ import (
 // of containers, and its disks change rarely.
 const mountsFor = time.Minute
 
-// mounts are the mounted disks at a time.
-type mounts struct {
-	at   time.Time
-	list []disk.PartitionStat
-}
-
 // readDisks lists the file systems on block devices, each device once, and always the
 // root directory.
 func (r *Reader) readDisks(ctx context.Context, h *gpu.Host) error {
 	var errs []error
-	if r.mounts.list == nil || r.now().Sub(r.mounts.at) >= mountsFor {
+	if r.mounts == nil || r.now().Sub(r.mounted) >= mountsFor {
 		list, err := r.listMounts(ctx)
 		if err != nil {
 			return err
 		}
-		r.mounts = mounts{r.now(), list}
+		r.mounts, r.mounted = list, r.now()
 	}
 	var names []string
-	for _, m := range r.mounts.list {
+	for _, m := range r.mounts {
 		d := gpu.Disk{Device: m.Device, Mount: m.Mountpoint, FileSystem: m.Fstype}
 		if use, err := disk.UsageWithContext(ctx, r.root+m.Mountpoint); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Mountpoint, err))

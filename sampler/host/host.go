@@ -23,6 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/shirou/gopsutil/v3/common"
 	"github.com/shirou/gopsutil/v3/cpu"
+	"github.com/shirou/gopsutil/v3/disk"
 	"github.com/shirou/gopsutil/v3/load"
 	"github.com/shirou/gopsutil/v3/mem"
 )
@@ -49,11 +50,6 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// minInterval is the shortest time between two readings that gives a rate, since the
-// kernel counts CPU time in ticks of 10 ms. Readings closer than that repeat the last
-// rate.
-const minInterval = 200 * time.Millisecond
-
 // A Reader reads one machine. Its methods may be called by several goroutines.
 type Reader struct {
 	root  string // without a slash at its end; "" for this machine
@@ -70,7 +66,8 @@ type Reader struct {
 
 	reading sync.Mutex // held by Read; guards what follows
 	static  *gpu.Host  // once everything in it is known
-	mounts  mounts
+	mounts  []disk.PartitionStat
+	mounted time.Time // when mounts were listed
 	rates   meter
 
 	describing sync.Mutex // held by Describe; guards what follows
@@ -90,10 +87,11 @@ func New(cfg Config) *Reader {
 		show:         cmp.Or(cfg.ShowCommands, ShowOwn),
 		uid:          os.Geteuid(),
 		now:          time.Now,
-		users:        users{passwd: root + "/etc/passwd", local: root == "", names: map[int]userName{}},
+		users:        users{passwd: root + "/etc/passwd", local: root == ""},
 		names:        newNames(root, log),
 		reservations: newReservations(root, log),
 		known:        map[int]*process{},
+		rates:        meter{counters: map[string]*counter{}},
 		buf:          make([]byte, 64<<10),
 	}
 	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))
@@ -312,9 +310,7 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 		return err
 	}
 	h.Self.RSS = s.resident()
-	h.Self.CPU = gpu.Map(r.rates.rate("own ticks", float64(s.ticks)), func(ticks float64) gpu.Percent {
-		return gpu.Percent(100 * ticks / ticksPerSecond)
-	})
+	h.Self.CPU = gpu.Map(r.rates.rate("own ticks", float64(s.ticks)), shareOfCore)
 	return nil
 }
 

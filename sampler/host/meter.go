@@ -1,46 +1,62 @@
 package host
 
 import (
+	"maps"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A meter calculates the rates of counters that only grow.
-type meter struct {
-	at           time.Time
-	passed       time.Duration // since the reading before; 0 if this one repeats its rates
-	before, last map[string]float64
-	rates        map[string]float64 // a second
+// minInterval is the shortest time between two readings that gives a rate, since the
+// kernel counts CPU time in ticks of 10 ms. Readings closer than that repeat the last
+// rate.
+const minInterval = 200 * time.Millisecond
+
+// A counter calculates the rate of a number that only grows.
+type counter struct {
+	at    time.Time
+	value float64
+	rate  gpu.Reading[float64] // a second
 }
 
-// begin begins a reading. Within minInterval after the last one the rates stay.
-func (m *meter) begin(now time.Time) {
-	m.passed = now.Sub(m.at)
-	if m.last != nil && m.passed >= 0 && m.passed < minInterval {
-		m.passed = 0
-		return
-	}
-	m.at, m.before = now, m.last
-	m.last, m.rates = map[string]float64{}, map[string]float64{}
-}
-
-// rate takes a counter and returns its rate, absent if the counter was not read twice
+// read takes the number and returns its rate, absent if the number was not read twice
 // or was reset, as that of a device that was replaced.
-func (m *meter) rate(counter string, v float64) gpu.Reading[float64] {
-	if m.passed != 0 {
-		m.last[counter] = v
-		if before, ok := m.before[counter]; ok && v >= before && m.passed > 0 {
-			m.rates[counter] = (v - before) / m.passed.Seconds()
-		}
+func (c *counter) read(value float64, now time.Time) gpu.Reading[float64] {
+	passed := now.Sub(c.at)
+	switch {
+	case c.at.IsZero() || passed < 0:
+	case passed < minInterval:
+		return c.rate
+	case value < c.value:
+		c.rate = gpu.Reading[float64]{}
+	default:
+		c.rate = gpu.Of((value - c.value) / passed.Seconds())
 	}
-	if rate, ok := m.rates[counter]; ok {
-		return gpu.Of(rate)
+	c.at, c.value = now, value
+	return c.rate
+}
+
+// A meter has the counters of one machine by name.
+type meter struct {
+	now      time.Time // of the reading
+	counters map[string]*counter
+}
+
+// begin begins a reading, and forgets what was not read for a day: disks and networks
+// come and go.
+func (m *meter) begin(now time.Time) {
+	m.now = now
+	maps.DeleteFunc(m.counters, func(_ string, c *counter) bool { return now.Sub(c.at) > 24*time.Hour })
+}
+
+func (m *meter) rate(name string, value float64) gpu.Reading[float64] {
+	if m.counters[name] == nil {
+		m.counters[name] = &counter{}
 	}
-	return gpu.Reading[float64]{}
+	return m.counters[name].read(value, m.now)
 }
 
 // bytes is the rate of a counter of bytes.
-func (m *meter) bytes(counter string, v uint64) gpu.Reading[gpu.BytesPerSecond] {
-	return gpu.Map(m.rate(counter, float64(v)), func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) })
+func (m *meter) bytes(name string, value uint64) gpu.Reading[gpu.BytesPerSecond] {
+	return gpu.Map(m.rate(name, float64(value)), func(v float64) gpu.BytesPerSecond { return gpu.BytesPerSecond(v) })
 }

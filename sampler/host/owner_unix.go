@@ -15,7 +15,3 @@ func ownerOf(info fs.FileInfo) (uid int, ok bool) {
 	}
 	return int(s.Uid), true
 }
-
-// noSuchProcess is the error of reading a file of a process that has ended since the
-// file was opened.
-const noSuchProcess = syscall.ESRCH

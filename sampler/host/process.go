@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -41,9 +42,8 @@ type process struct {
 	place place     // what it belongs to
 	due   time.Time // when to read name, user, command and place again
 
-	at    time.Time // of ticks
-	ticks uint64
-	asked bool // since the last sweep
+	ticks counter // of CPU time
+	asked bool    // since the last sweep
 }
 
 // Describe sets the Facts of processes of this machine. It may be called several times
@@ -102,7 +102,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	if p.comm != stat.comm || !now.Before(p.due) {
 		r.refresh(pid, p, stat.comm, now)
 	}
-	p.measure(stat.ticks, now)
+	p.facts.CPU = gpu.Map(p.ticks.read(float64(stat.ticks), now), shareOfCore)
 	p.facts.RSS = stat.resident()
 	p.facts.Started = gpu.Reading[time.Time]{}
 	if !r.boot.IsZero() {
@@ -112,21 +112,8 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 	return p.facts
 }
 
-// measure sets the CPU share since the previous measurement. Within minInterval the
-// share stays.
-func (p *process) measure(ticks uint64, now time.Time) {
-	passed := now.Sub(p.at)
-	switch {
-	case p.at.IsZero() || passed < 0:
-	case passed < minInterval:
-		return
-	case ticks < p.ticks:
-		p.facts.CPU = gpu.Reading[gpu.Percent]{}
-	default:
-		p.facts.CPU = gpu.Of(gpu.Percent(100 * float64(ticks-p.ticks) / ticksPerSecond / passed.Seconds()))
-	}
-	p.at, p.ticks = now, ticks
-}
+// shareOfCore is that of a process which uses so many ticks a second.
+func shareOfCore(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) }
 
 // noteBoot calculates the boot time. The result is kept as long as it is about right, so
 // that the start times of processes never change; it changes when someone sets the clock.
@@ -211,7 +198,7 @@ func (r *Reader) exists(pid int, err error) gpu.Reading[bool] {
 		return gpu.Reading[bool]{}
 	case errors.Is(err, os.ErrPermission):
 		return gpu.Of(true)
-	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, noSuchProcess):
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH):
 		return gpu.Reading[bool]{}
 	}
 	if _, err := os.Stat(r.path("proc/1")); err != nil {

@@ -8,29 +8,28 @@ import (
 	"time"
 )
 
-// userFor is how long a user's name is kept.
+// userFor is how long users' names are kept.
 const userFor = 10 * time.Minute
 
 // users knows the names of user ids.
 type users struct {
 	passwd string // the file
 	local  bool   // this machine's: its name service may be asked too
-	names  map[int]userName
-}
-
-type userName struct {
-	name string
-	at   time.Time
+	names  map[int]string
+	since  time.Time // of names
 }
 
 // name returns a user's name, or the number where there is none.
 func (u *users) name(uid int, now time.Time) string {
-	known, ok := u.names[uid]
-	if !ok || now.Sub(known.at) >= userFor {
-		known = userName{u.lookUp(strconv.Itoa(uid)), now}
-		u.names[uid] = known
+	if now.Sub(u.since).Abs() >= userFor {
+		u.names, u.since = map[int]string{}, now
 	}
-	return known.name
+	name, ok := u.names[uid]
+	if !ok {
+		name = u.lookUp(strconv.Itoa(uid))
+		u.names[uid] = name
+	}
+	return name
 }
 
 // lookUp looks in the file first, which is cheap and works below another root, then asks
