@@ -1,11 +1,16 @@
 package host
 
 import (
+	"bytes"
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // mask replaces a secret.
@@ -15,7 +20,7 @@ const mask = "***"
 // without values that look like secrets, and not longer than maxCommand. Masking is no
 // guarantee. It recognizes a secret by the name before it (--token X, api_key=X,
 // Authorization: X), by its shape (hf_…, eyJ….….…), by the address around it (a
-// webhook), or by the program that gets it (see passwordOptions). A plain word for an
+// webhook), or by the program that gets it (see passwordOption). A plain word for an
 // unknown program stays.
 func commandLine(args []string) string {
 	args = slices.Clone(args)
@@ -28,19 +33,7 @@ func commandLine(args []string) string {
 
 // maskSecrets masks in place.
 func maskSecrets(args []string) {
-	done := make([]bool, len(args)) // masked completely, because of the name before
-	for i, arg := range args {
-		name, value, assigns := strings.Cut(arg, "=")
-		switch {
-		case done[i]:
-		case assigns && value != "" && plainName(name) && secret(name, value):
-			args[i] = name + "=" + mask // --password=…, HF_TOKEN=…
-		case !assigns && strings.HasPrefix(arg, "-") && plainName(arg) &&
-			i+1 < len(args) && !isFlag(args[i+1]) && secret(arg, args[i+1]):
-			args[i+1], done[i+1] = mask, true // --token …
-		}
-	}
-	maskOptions(args)
+	maskWords(args)
 	for i := range args {
 		if strings.ContainsRune(args[i], ' ') {
 			args[i] = maskCommand(args[i])
@@ -71,47 +64,46 @@ var (
 // proportional to the length of any text.
 type nameValue struct{ name, value *regexp.Regexp }
 
-// Patterns of which everything but the first group is masked.
-var secretParts = []*regexp.Regexp{
-	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:)[^\s/]+@`),                  // a password in a URL
-	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[A-Za-z0-9_.~%-]{20,}@`),              // a token in the user's place
-	regexp.MustCompile(`(?i)(\b(?:proxy-)?authorization\s*:\s*)[^"']+`),                   // a header, whatever its scheme
-	regexp.MustCompile(`(?i)(\b(?:set-)?cookie\s*:\s*)[^"']+`),                            //
-	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[A-Za-z0-9+/=._~-]{6,}`),               //
-	regexp.MustCompile(`(?i)([?&;](?:[a-z0-9]+-)*(?:sig|signature|se?cret)=)[^\s&;#"']+`), // of a signed address
-	regexp.MustCompile(`(?i)(hooks\.slack\.com/[a-z]+/)[^\s?#"']+`),
-	regexp.MustCompile(`(?i)(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)[^\s?#"']+`),
-	regexp.MustCompile(`(?i)(api\.telegram\.org/(?:file/)?bot)[^\s/?#"']+`),
-	regexp.MustCompile(`(?i)(office\.com/webhook[a-z0-9]*/)[^\s?#"']+`),
-	regexp.MustCompile(`(?i)(hooks\.zapier\.com/hooks/catch/)[^\s?#"']+`),
-	regexp.MustCompile(`(?i)(maker\.ifttt\.com/\S*/key/)[^\s?#"']+`),
-	regexp.MustCompile(`(?i)(/open-apis/bot/v\d+/hook/)[^\s?#"']+`), // Feishu, Lark
-	regexp.MustCompile(`(?i)(hc-ping\.com/)[^\s?#"']+`),
-	regexp.MustCompile(`(/hooks/)[A-Za-z0-9]{20,}`), // Mattermost, Rocket.Chat
-	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----).*`),
+//go:embed secrets.yaml
+var secretsYAML []byte
+
+// secrets is how secrets are recognized.
+type secrets struct {
+	Parts  []*regexp.Regexp
+	Shapes []string
+	shaped *regexp.Regexp // one of Shapes
+	Words  struct{ Anywhere, Last, Harmless, Tokens, Keys []string }
+
+	Options   []passwordOption
+	byProgram map[string]passwordOption
 }
 
-// shaped are tokens with a known shape. The group "word" may also be an ordinary word
-// ("hf_finetune"): see random.
-var shaped = regexp.MustCompile(`\b(?:` + strings.Join([]string{
-	`sk-(?:proj|svcacct|admin|ant|or|lf|None)-[A-Za-z0-9_-]{8,}`, // OpenAI, Anthropic and others
-	`sk-[A-Za-z0-9]{12,}`,                  // OpenAI, of before
-	`(?:sk|rk|pk)_(?:live|test)_\w{8,}`,    // Stripe
-	`(?P<word>hf_[A-Za-z0-9]{8,})`,         // Hugging Face
-	`gh[pousr]_\w{8,}`,                     // GitHub
-	`github_pat_\w{8,}`,                    // GitHub
-	`glpat-[A-Za-z0-9_-]{8,}`,              // GitLab
-	`xox[abeprs]-[A-Za-z0-9-]{8,}`,         // Slack
-	`(?:AKIA|ASIA)[A-Z0-9]{12,}`,           // AWS
-	`AIza[A-Za-z0-9_-]{20,}`,               // Google
-	`ya29\.[A-Za-z0-9_-]{20,}`,             // Google
-	`nvapi-[A-Za-z0-9_-]{8,}`,              // NVIDIA
-	`(?:gsk|r8|npm|dckr_pat)_[\w-]{20,}`,   // Groq, Replicate, npm, Docker
-	`eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)+`, // a JSON Web Token
-}, "|") + `)`)
+// A passwordOption is a short option whose value is a password.
+type passwordOption struct {
+	Programs []string
+	Option   string // "-p"
+	Apart    bool   // "-p X" too, not only "-pX"
+	After    string // only after this word, a command of the program
+}
+
+var knownSecrets = sync.OnceValue(func() *secrets {
+	s := &secrets{byProgram: map[string]passwordOption{}}
+	decoder := yaml.NewDecoder(bytes.NewReader(secretsYAML))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(s); err != nil {
+		panic("host: secrets.yaml: " + err.Error())
+	}
+	s.shaped = regexp.MustCompile(`\b(?:` + strings.Join(s.Shapes, "|") + `)`)
+	for _, o := range s.Options {
+		for _, program := range o.Programs {
+			s.byProgram[program] = o
+		}
+	}
+	return s
+})
 
 func maskWithin(text string) string {
-	for _, pattern := range secretParts {
+	for _, pattern := range knownSecrets().Parts {
 		text = pattern.ReplaceAllStringFunc(text, func(found string) string {
 			end := ""
 			if strings.HasSuffix(found, "@") {
@@ -123,6 +115,7 @@ func maskWithin(text string) string {
 	for _, pattern := range []nameValue{assignment, header, flag} {
 		text = pattern.mask(text)
 	}
+	shaped := knownSecrets().shaped
 	return shaped.ReplaceAllStringFunc(text, func(found string) string {
 		if word := shaped.FindStringSubmatch(found)[shaped.SubexpIndex("word")]; word != "" && len(word) < 20 && !random(word[3:]) {
 			return found
@@ -157,72 +150,53 @@ func (n nameValue) mask(text string) string {
 	}
 }
 
-// A passwordOption is a short option whose value is a password.
-type passwordOption struct {
-	option string // "-p"
-	apart  bool   // "-p X" too, not only "-pX"
-	after  string // only after this word, a command of the program
+// maskWords masks in place: the value of an option or variable with the name of a
+// secret, the value of a short option that is the password of a known program, the
+// password in "-u name:X", and after "-p" of any other program a value that looks like a
+// password.
+func maskWords(words []string) {
+	var program passwordOption
+	command := true // the word program.After was there
+	before := ""
+	for i, word := range words {
+		words[i] = maskWord(before, word)
+		if o, ok := knownSecrets().byProgram[words[i][strings.LastIndexByte(words[i], '/')+1:]]; ok {
+			program, command = o, o.After == ""
+		}
+		command = command || word == program.After
+		value, attached := strings.CutPrefix(word, program.Option)
+		switch {
+		case program.Option == "" || !command:
+		case program.Apart && before == program.Option:
+			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
+		case attached && value != "":
+			words[i], program = program.Option+mask, passwordOption{}
+		}
+		before = words[i]
+	}
 }
 
-// passwordOptions are the options by program, since "-p" means a port, a partition, a
-// prompt or a precision elsewhere. For mysql "-p X" asks for the password of database X.
-var passwordOptions = func() map[string]passwordOption {
-	out := map[string]passwordOption{}
-	for names, o := range map[string]passwordOption{
-		"sshpass": {option: "-p", apart: true},
-		"mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlslap mysqlpump mysqlbinlog mysqlsh mycli " +
-			"mariadb mariadb-dump mariadb-admin mariadb-import mariadb-show mariadb-check mariadb-binlog": {option: "-p"},
-		"mongo mongosh mongodump mongorestore mongoexport mongoimport mongostat rabbitmqadmin racadm": {option: "-p", apart: true},
-		"7z 7za 7zr 7zz rar unrar":                             {option: "-p"},
-		"docker podman nerdctl buildah skopeo helm az oc oras": {option: "-p", apart: true, after: "login"},
-		"redis-cli valkey-cli":                                 {option: "-a", apart: true},
-		"ldapsearch ldapadd ldapmodify ldapdelete ldapwhoami":  {option: "-w", apart: true},
-		"zip unzip ipmitool sqlcmd":                            {option: "-P", apart: true},
-	} {
-		for name := range strings.FieldsSeq(names) {
-			out[name] = o
+// maskWord masks a word of a command by its form and the word before.
+func maskWord(before, word string) string {
+	name, value, assigns := strings.Cut(word, "=")
+	switch {
+	case strings.HasPrefix(before, "-") && plainName(before) && !isFlag(word) && secret(before, word): // --token …
+		return mask
+	case assigns && value != "" && plainName(name) && secret(name, value): // --password=…, HF_TOKEN=…
+		return name + "=" + mask
+	case before == "-p" && passwordLike(word):
+		return mask
+	case strings.HasPrefix(before, "-pass") && strings.HasPrefix(word, "pass:"):
+		return "pass:" + mask // openssl
+	case slices.Contains([]string{"-u", "-U", "--user", "--proxy-user"}, before):
+		return maskLogin(word)
+	}
+	for _, option := range []string{"--user=", "--proxy-user=", "-u"} {
+		if login, ok := strings.CutPrefix(word, option); ok {
+			return option + maskLogin(login)
 		}
 	}
-	return out
-}()
-
-// maskOptions masks the values of short options, in place: the password of a known
-// program, the password in "-u name:X", and after "-p" of any other program a value that
-// looks like a password.
-func maskOptions(words []string) {
-	var program passwordOption
-	command := true // the word program.after was there
-	for i, word := range words {
-		if o, ok := passwordOptions[word[strings.LastIndexByte(word, '/')+1:]]; ok {
-			program, command = o, o.after == ""
-			continue
-		}
-		command = command || word == program.after
-		before := ""
-		if i > 0 {
-			before = words[i-1]
-		}
-		value, attached := strings.CutPrefix(word, program.option)
-		switch {
-		case program.option != "" && command && program.apart && before == program.option:
-			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
-		case program.option != "" && command && attached && value != "":
-			words[i], program = program.option+mask, passwordOption{}
-		case before == "-p" && passwordLike(word):
-			words[i] = mask
-		case strings.HasPrefix(before, "-pass") && strings.HasPrefix(word, "pass:"):
-			words[i] = "pass:" + mask // openssl
-		case before == "-u" || before == "-U" || before == "--user" || before == "--proxy-user":
-			words[i] = maskLogin(word)
-		default:
-			for _, option := range []string{"--user=", "--proxy-user=", "-u"} {
-				if login, ok := strings.CutPrefix(word, option); ok {
-					words[i] = option + maskLogin(login)
-					break
-				}
-			}
-		}
-	}
+	return word
 }
 
 // maskLogin masks the password of "name:password", but neither the group of "1000:1000"
@@ -262,10 +236,10 @@ func kinds(word string) (small, capital, digit bool) {
 // shellWord matches a word of a command in one argument.
 var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
 
-// maskCommand does what maskOptions does, in a command in one argument.
+// maskCommand does what maskWords does, in a command in one argument.
 func maskCommand(text string) string {
 	words := shellWord.FindAllString(text, -1)
-	maskOptions(words)
+	maskWords(words)
 	i := -1
 	return shellWord.ReplaceAllStringFunc(text, func(string) string {
 		i++
@@ -285,18 +259,6 @@ func plainName(name string) bool {
 func isFlag(arg string) bool {
 	return strings.HasPrefix(arg, "--") || len(arg) == 2 && arg[0] == '-'
 }
-
-// Words in names of secrets: anywhere in the name, or only at its end, since
-// "--token-ids" and "--auth-type" are no secrets. A name that ends in one of harmlessWords
-// says where a secret is. Models have tokens and data has keys: the words ordinaryTokens
-// and ordinaryKeys precede those.
-var (
-	secretWords    = []string{"password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"}
-	lastWords      = []string{"token", "key", "pass", "pwd", "auth", "authorization", "bearer", "cookie", "jwt", "authtoken", "accesstoken", "accesskey", "secretkey"}
-	harmlessWords  = []string{"file", "path", "dir", "name", "env"}
-	ordinaryTokens = []string{"max", "min", "num", "pad", "eos", "bos", "unk", "mask", "sep", "cls", "per", "image", "video", "stop", "end", "start", "new", "next", "special"}
-	ordinaryKeys   = []string{"sort", "primary", "foreign", "group", "partition", "cache", "public", "input", "output", "label", "text", "image", "prompt", "data", "reward", "target", "feature", "state", "index", "json"}
-)
 
 // secret reports whether the value of that name is a secret. A number of passes is none,
 // and the value of a name that ends in "api" must look like a key.
@@ -318,19 +280,20 @@ func mayBeSecret(name string) bool {
 	if len(words) == 0 {
 		return false
 	}
+	known := &knownSecrets().Words
 	last, before := words[len(words)-1], ""
 	if len(words) > 1 {
 		before = words[len(words)-2]
 	}
 	switch {
-	case slices.Contains(harmlessWords, last):
+	case slices.Contains(known.Harmless, last):
 		return false
-	case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) }):
+	case slices.ContainsFunc(words, func(w string) bool { return slices.Contains(known.Anywhere, w) }):
 		return true
-	case last == "token" && slices.Contains(ordinaryTokens, before), last == "key" && slices.Contains(ordinaryKeys, before):
+	case last == "token" && slices.Contains(known.Tokens, before), last == "key" && slices.Contains(known.Keys, before):
 		return false
 	default:
-		return last == "api" && before != "" || slices.Contains(lastWords, last)
+		return last == "api" && before != "" || slices.Contains(known.Last, last)
 	}
 }
 
