@@ -38,12 +38,14 @@ type asker[K comparable, V any] struct {
 	log  *slog.Logger
 	ctx  context.Context // ends with close
 	stop context.CancelFunc
+	// failed are the ways that have failed since they last answered. Only the
+	// goroutine that works uses it.
+	failed map[string]failure
 
 	mu      sync.Mutex
 	working chan struct{} // closed when the work is done; nil while nobody works
 	queue   []K
 	known   map[K]*known[V]
-	failed  map[string]failure // ways that have failed since they last answered
 }
 
 // A way is one place to ask. Ask returns errUnknown if the service does not know, and
@@ -134,7 +136,7 @@ func (a *asker[K, V]) work(done chan struct{}) {
 func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	var failed, unknown error
 	for _, w := range a.ways(key) {
-		if f := a.failure(w.name); now.Before(f.until) {
+		if f := a.failed[w.name]; now.Before(f.until) {
 			failed = errors.Join(failed, f.err)
 			continue
 		}
@@ -155,17 +157,9 @@ func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	return value, cmp.Or(failed, unknown, fs.ErrNotExist)
 }
 
-func (a *asker[K, V]) failure(way string) failure {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.failed[way]
-}
-
 // note remembers a failure of a way, or that it has answered. It logs the first failure
-// since an answer.
+// since an answer. Only the goroutine that works may call it.
 func (a *asker[K, V]) note(way string, f failure) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	switch {
 	case f.err == nil:
 		delete(a.failed, way)

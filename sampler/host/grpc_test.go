@@ -313,7 +313,7 @@ func TestClosedBundlesRest(t *testing.T) {
 		n.note(w.name, failure{fs.ErrPermission, now.Add(restFor)})
 	}
 	for _, w := range b {
-		if f := n.failure(w.name); !now.Before(f.until) {
+		if f := n.failed[w.name]; !now.Before(f.until) {
 			t.Errorf("%s does not rest", w.name)
 		}
 	}

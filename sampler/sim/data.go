@@ -105,7 +105,13 @@ type product struct {
 		Still, Blowing float64 // W/K to the air: with the fans stopped, and added at 100 %
 		Inertia        float64 // seconds: the time constant of the temperature
 	}
-	PCIe struct{ Generation, Width int }
+	PCIe      struct{ Generation, Width int }
+	Instances []struct { // in MIG mode
+		Name                             string
+		ID                               int
+		Memory                           size
+		SMs, ComputeSlices, MemorySlices int
+	}
 }
 
 // A site is where a card is built in, and which chip it has.

@@ -57,7 +57,7 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 		},
 	}
 	if c.MIG {
-		d.instances = migInstances(p, d.identity.UUID)
+		d.instances = p.divide(d.identity.UUID)
 	}
 	d.fixed = d.fixedReadings(c.Displays)
 	for _, name := range c.Jobs {
@@ -468,30 +468,20 @@ func (d *device) startOf(p *process, i int, m moment) time.Time {
 	return m.begin.Add(time.Duration(p.From)*time.Second - late).Truncate(10 * time.Millisecond)
 }
 
-// migInstances divides an H100 into three instances, as "nvidia-smi mig -cgi 9,14,19"
-// does.
-func migInstances(p *product, parent string) []gpu.Instance {
+// divide divides a device into MIG instances.
+func (p *product) divide(parent string) []gpu.Instance {
 	var out []gpu.Instance
-	for _, part := range []struct {
-		name              string
-		id                int
-		memory            gpu.Bytes
-		multiprocessors   int
-		compute, memories int
-	}{
-		{"3g.40gb", 1, 40448 * mib, 60, 3, 4},
-		{"2g.20gb", 5, 20096 * mib, 32, 2, 2},
-		{"1g.10gb", 13, 9984 * mib, 16, 1, 1},
-	} {
-		a := mix(seedOf(parent), uint64(part.id))
+	for _, part := range p.Instances {
+		a := mix(seedOf(parent), uint64(part.ID))
+		b := mix(a, 1) & 0xffffffffffff
 		out = append(out, gpu.Instance{
-			UUID:        fmt.Sprintf("MIG-%08x-%04x-5%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|a>>20&0x3fff, mix(a, 1)&0xffffffffffff),
-			Name:        p.Name + " MIG " + part.name,
-			GPUInstance: gpu.Of(part.id), ComputeInstance: gpu.Of(0),
-			Memory:            gpu.Memory{Total: gpu.Of(part.memory)},
-			Multiprocessors:   gpu.Of(part.multiprocessors),
-			MemorySlices:      gpu.Of(part.memories),
-			ComputeSliceCount: gpu.Of(part.compute),
+			UUID:        fmt.Sprintf("MIG-%08x-%04x-5%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|a>>20&0x3fff, b),
+			Name:        p.Name + " MIG " + part.Name,
+			GPUInstance: gpu.Of(part.ID), ComputeInstance: gpu.Of(0),
+			Memory:            gpu.Memory{Total: gpu.Of(gpu.Bytes(part.Memory))},
+			Multiprocessors:   gpu.Of(part.SMs),
+			MemorySlices:      gpu.Of(part.MemorySlices),
+			ComputeSliceCount: gpu.Of(part.ComputeSlices),
 		})
 	}
 	return out

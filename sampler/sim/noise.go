@@ -1,5 +1,7 @@
 package sim
 
+import "hash/fnv"
+
 // mix is a hash of two numbers (the finalizer of splitmix64), and the source of all
 // that looks random here.
 func mix(a, b uint64) uint64 {
@@ -9,13 +11,11 @@ func mix(a, b uint64) uint64 {
 	return x ^ x>>31
 }
 
-// seedOf is a hash of a text (FNV-1a).
+// seedOf is a hash of a text.
 func seedOf(text string) uint64 {
-	h := uint64(0xcbf29ce484222325)
-	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 0x100000001b3
-	}
-	return h
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // signed maps a hash to −1 … 1.
