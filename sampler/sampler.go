@@ -183,11 +183,8 @@ func (s *Sampler) wake(next time.Time) time.Time {
 
 // following is the next time on the grid of the interval that has not passed yet.
 func following(last time.Time, interval time.Duration, now time.Time) time.Time {
-	next := last.Add(interval)
-	if behind := now.Sub(next); behind > 0 {
-		next = next.Add(behind.Truncate(interval) + interval)
-	}
-	return next
+	passed := (now.Sub(last) + interval - 1) / interval // rounded up
+	return last.Add(max(passed, 1) * interval)
 }
 
 func (s *Sampler) patience() time.Duration {

@@ -173,8 +173,11 @@ func (p *place) climb(s string) {
 
 // containerOf returns the container of a group by its name and that of the group above.
 func containerOf(s, before string, kubernetes bool) gpu.Container {
-	if bareID.MatchString(s) {
-		return gpu.Container{ID: s, Runtime: runtimeAbove(before, kubernetes)}
+	switch {
+	case bareID.MatchString(s) && kubernetes:
+		return gpu.Container{ID: s} // containerd and Docker name such groups alike
+	case bareID.MatchString(s):
+		return gpu.Container{ID: s, Runtime: runtimesAbove[before]}
 	}
 	name, runtime := "", gpu.RuntimeLXC
 	if before == "lxc" || before == "lxc.payload" {
@@ -191,20 +194,11 @@ func containerOf(s, before string, kubernetes bool) gpu.Container {
 	return gpu.Container{ID: clean(name), Runtime: runtime}
 }
 
-// runtimeAbove returns the runtime of a group whose name is only an id. In a pod it is
-// not known: containerd and Docker name such groups alike.
-func runtimeAbove(before string, kubernetes bool) string {
-	switch {
-	case kubernetes:
-		return ""
-	case before == "docker":
-		return gpu.RuntimeDocker
-	case before == "libpod_parent":
-		return gpu.RuntimePodman
-	case before == "default" || before == "k8s.io" || before == "moby":
-		return gpu.RuntimeContainerd // these are its namespaces
-	}
-	return ""
+// runtimesAbove are the runtimes of groups whose name is only an id, by the name of the
+// group above. Containerd's are its namespaces.
+var runtimesAbove = map[string]string{
+	"docker": gpu.RuntimeDocker, "libpod_parent": gpu.RuntimePodman,
+	"default": gpu.RuntimeContainerd, "k8s.io": gpu.RuntimeContainerd, "moby": gpu.RuntimeContainerd,
 }
 
 // podUID returns the uid as Kubernetes writes it; the names under systemd have

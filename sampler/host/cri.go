@@ -15,30 +15,27 @@ import (
 
 // askCRI asks as the kubelet does: RuntimeService/ListContainers, and ListPodSandbox if
 // the container's labels don't name its pod.
-func askCRI(ctx context.Context, socket string, c *containerKey) (a answer, err error) {
-	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
+func askCRI(ctx context.Context, socket string, k *containerKey) (answer, error) {
+	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
 		runtime := runtimev1.NewRuntimeServiceClient(conn)
-		list, err := runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{Filter: &runtimev1.ContainerFilter{Id: c.id}})
+		list, err := runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{Filter: &runtimev1.ContainerFilter{Id: k.id}})
 		if err != nil {
-			return err
+			return answer{}, err
 		}
 		// A runtime may ignore the filter.
-		i := slices.IndexFunc(list.GetContainers(), func(other *runtimev1.Container) bool { return other.GetId() == c.id })
+		i := slices.IndexFunc(list.GetContainers(), func(c *runtimev1.Container) bool { return c.GetId() == k.id })
 		if i < 0 {
-			return status.Error(codes.NotFound, "no such container")
+			return answer{}, errUnknown
 		}
-		found := list.GetContainers()[i]
-		labels := found.GetLabels()
-		if id := found.GetPodSandboxId(); labels[podNameLabel] == "" && id != "" {
-			if labels, err = sandboxLabels(ctx, runtime, id, found.GetMetadata().GetName()); err != nil {
-				return err
+		c := list.GetContainers()[i]
+		name, image, labels := c.GetMetadata().GetName(), c.GetImage(), c.GetLabels()
+		if id := c.GetPodSandboxId(); labels[podNameLabel] == "" && id != "" {
+			if labels, err = sandboxLabels(ctx, runtime, id, name); err != nil {
+				return answer{}, err
 			}
 		}
-		image := found.GetImage()
-		a = newAnswer(found.GetMetadata().GetName(), cmp.Or(image.GetUserSpecifiedImage(), image.GetImage(), found.GetImageRef()), labels)
-		return nil
+		return newAnswer(name, cmp.Or(image.GetUserSpecifiedImage(), image.GetImage(), c.GetImageRef()), labels), nil
 	})
-	return a, err
 }
 
 // sandboxLabels are the labels that the kubelet gives, made of what the runtime knows
@@ -59,25 +56,21 @@ func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, 
 // askContainerd asks containerd's own API, Containers/Get, about a container that
 // nerdctl, ctr or Docker made. The answer also has the container's arguments and
 // environment, which are not used.
-func askContainerd(ctx context.Context, socket string, c *containerKey) (a answer, err error) {
-	err = callSocket(ctx, socket, func(conn grpc.ClientConnInterface) error {
+func askContainerd(ctx context.Context, socket string, k *containerKey) (answer, error) {
+	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
 		containers := containerd.NewContainersClient(conn)
-		for _, namespace := range c.namespaces() {
+		for _, namespace := range k.namespaces() {
 			ctx := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace)
-			got, err := containers.Get(ctx, &containerd.GetContainerRequest{ID: c.id})
+			got, err := containers.Get(ctx, &containerd.GetContainerRequest{ID: k.id})
+			c := got.GetContainer()
 			switch {
 			case status.Code(err) == codes.NotFound:
-				continue
 			case err != nil:
-				return err
-			case got.GetContainer().GetID() != c.id:
-				return status.Error(codes.NotFound, "it answers about another container")
+				return answer{}, err
+			case c.GetID() == k.id: // and no other
+				return newAnswer(c.GetLabels()["nerdctl/name"], c.GetImage(), c.GetLabels()), nil
 			}
-			found := got.GetContainer()
-			a = newAnswer(found.GetLabels()["nerdctl/name"], found.GetImage(), found.GetLabels())
-			return nil
 		}
-		return status.Error(codes.NotFound, "no such container")
+		return answer{}, errUnknown
 	})
-	return a, err
 }

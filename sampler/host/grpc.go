@@ -33,10 +33,10 @@ var errConnectionOver = errors.New("the connection is over")
 // since questions are rare. If the socket can't be opened, the error is the system's. It
 // wraps fs.ErrPermission if the service refuses, and is errUnknown if the service does
 // not know the object or the method.
-func callSocket(ctx context.Context, path string, ask func(grpc.ClientConnInterface) error) error {
+func callSocket[V any](ctx context.Context, path string, ask func(grpc.ClientConnInterface) (V, error)) (answer V, err error) {
 	socket, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	defer socket.Close()
 	var given atomic.Bool
@@ -55,18 +55,17 @@ func callSocket(ctx context.Context, path string, ask func(grpc.ClientConnInterf
 		grpc.WithUserAgent("gpuwhy"),
 	)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return answer, fmt.Errorf("%s: %w", path, err)
 	}
 	defer conn.Close()
-	err = ask(conn)
+	answer, err = ask(conn)
 	switch status.Code(err) {
 	case codes.OK:
-		return nil
+		return answer, nil
 	case codes.NotFound, codes.Unimplemented:
-		return errUnknown
+		err = errUnknown
 	case codes.PermissionDenied, codes.Unauthenticated:
-		return fmt.Errorf("%s: %w: %w", path, fs.ErrPermission, err)
-	default:
-		return fmt.Errorf("%s: %w", path, err)
+		err = fmt.Errorf("%w: %w", fs.ErrPermission, err)
 	}
+	return answer, fmt.Errorf("%s: %w", path, err)
 }

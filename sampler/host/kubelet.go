@@ -64,10 +64,8 @@ func (r *Reader) Reserve(devices []gpu.Device) {
 
 // askKubelet asks PodResourcesLister/List.
 func askKubelet(ctx context.Context, socket string) (holders, error) {
-	var list *podresources.ListPodResourcesResponse
-	err := callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (err error) {
-		list, err = podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
-		return err
+	list, err := callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (*podresources.ListPodResourcesResponse, error) {
+		return podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	})
 	return newHolders(list.GetPodResources()), err
 }

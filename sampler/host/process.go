@@ -182,29 +182,22 @@ func (r *Reader) locate(pid int, p *process) {
 	p.place.fill(f)
 }
 
-// factsAbsent returns facts that are all absent because of err.
+// factsAbsent returns facts that are all absent because stat could not be read. Whether
+// there is such a process is not known if the proc file system is mounted with
+// hidepid=invisible, which hides the processes of others, also the first one.
 func (r *Reader) factsAbsent(pid int, err error) gpu.ProcessFacts {
 	facts := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
-	facts.Exists = r.exists(pid, err)
-	return facts
-}
-
-// exists reports whether there is a process, by the error of reading its stat. Nothing
-// is known if the proc file system is mounted with hidepid=invisible, which hides the
-// processes of others, also the first one.
-func (r *Reader) exists(pid int, err error) gpu.Reading[bool] {
+	facts.Exists = gpu.Reading[bool]{}
 	switch {
 	case pid <= 0:
-		return gpu.Reading[bool]{}
 	case errors.Is(err, os.ErrPermission):
-		return gpu.Of(true)
-	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH):
-		return gpu.Reading[bool]{}
+		facts.Exists = gpu.Of(true)
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ESRCH):
+		if _, err := os.Stat(r.path("proc/1")); err == nil {
+			facts.Exists = gpu.Of(false)
+		}
 	}
-	if _, err := os.Stat(r.path("proc/1")); err != nil {
-		return gpu.Reading[bool]{}
-	}
-	return gpu.Of(false)
+	return facts
 }
 
 // absence is why a reading is absent after this error.

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,13 +51,12 @@ func newNames(root string, log *slog.Logger) *names {
 // nameContainer sets the names of the container and the pod, as far as they are known.
 func (r *Reader) nameContainer(f *gpu.ProcessFacts, p *place, now time.Time) {
 	c := p.container
-	switch c.Runtime {
-	case gpu.RuntimeLXC, gpu.RuntimeNspawn:
-		c.Name, c.Image = gpu.Of(c.ID), gpu.Absent[string](gpu.NotSupported)
-		f.Container = gpu.Of(c)
+	if c.None() {
 		return
 	}
-	if c.None() {
+	if c.Runtime == gpu.RuntimeLXC || c.Runtime == gpu.RuntimeNspawn {
+		c.Name, c.Image = gpu.Of(c.ID), gpu.Absent[string](gpu.NotSupported)
+		f.Container = gpu.Of(c)
 		return
 	}
 	k := r.names.of(containerKey{c.ID, c.Runtime, p.parent, p.owner, !p.pod.None()}, now)
@@ -210,8 +208,8 @@ func readBundle(_ context.Context, path string) (answer, error) {
 	var spec struct {
 		Annotations map[string]string `json:"annotations"`
 	}
-	if err := json.NewDecoder(io.LimitReader(file, maxAnswer)).Decode(&spec); err != nil {
-		return answer{}, fmt.Errorf("%s: %w", path, err)
+	if err := decode(file, path, &spec); err != nil {
+		return answer{}, err
 	}
 	a := spec.Annotations
 	const cri = "io.kubernetes.cri."
@@ -220,6 +218,14 @@ func readBundle(_ context.Context, path string) (answer, error) {
 		podNameLabel:      a[cri+"sandbox-name"],
 		podMemberLabel:    a[cri+"container-name"],
 	}), nil
+}
+
+// decode reads JSON that came from a path.
+func decode(from io.Reader, path string, into any) error {
+	if err := json.NewDecoder(io.LimitReader(from, maxAnswer)).Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // The labels that the kubelet gives its containers.
@@ -265,17 +271,13 @@ func get(ctx context.Context, socket, path string, into any) error {
 		return err
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode == http.StatusOK:
-	case resp.StatusCode == http.StatusNotFound:
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return decode(resp.Body, socket, into)
+	case http.StatusNotFound:
 		return errUnknown
-	case slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden}, resp.StatusCode):
+	case http.StatusUnauthorized, http.StatusForbidden:
 		return fmt.Errorf("%s: %s: %w", socket, resp.Status, fs.ErrPermission)
-	default:
-		return fmt.Errorf("%s: %s", socket, resp.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(into); err != nil {
-		return fmt.Errorf("%s: %w", socket, err)
-	}
-	return nil
+	return fmt.Errorf("%s: %s", socket, resp.Status)
 }
