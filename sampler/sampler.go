@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -187,10 +186,6 @@ func following(last time.Time, interval time.Duration, now time.Time) time.Time 
 	return last.Add(max(passed, 1) * interval)
 }
 
-func (s *Sampler) patience() time.Duration {
-	return min(max(s.cfg.Interval/4, minPatience), maxPatience)
-}
-
 // ErrStopped is what Refresh returns once Run has ended.
 var ErrStopped = errors.New("sampler: stopped")
 
@@ -237,9 +232,10 @@ func (s *Sampler) close(waiting []chan<- *gpu.Snapshot) {
 // read makes one snapshot of everything.
 func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	begun := time.Now()
+	patience := min(max(s.cfg.Interval/4, minPatience), maxPatience)
 	var wg sync.WaitGroup
 	for _, src := range s.sources {
-		wg.Go(func() { src.read(ctx, begun, s.patience()) })
+		wg.Go(func() { src.read(ctx, begun, patience) })
 	}
 	wg.Wait()
 
@@ -263,17 +259,17 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 
 // sourceName is the source of all devices, or "mixed".
 func (s *Sampler) sourceName(devices []gpu.Device) string {
-	switch {
-	case len(devices) > 0:
-		name := devices[0].Source
-		if slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.Source != name }) {
+	name := ""
+	if len(s.sources) > 0 {
+		name = s.sources[0].Name()
+	}
+	for i := range devices {
+		if i > 0 && devices[i].Source != name {
 			return gpu.SourceMixed
 		}
-		return name
-	case len(s.sources) > 0:
-		return s.sources[0].Name()
+		name = devices[i].Source
 	}
-	return ""
+	return name
 }
 
 type hostResult struct {

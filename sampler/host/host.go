@@ -187,21 +187,23 @@ func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 		*h = *r.static
 		return nil
 	}
-	var errs [4]error
-	h.Hostname, errs[0] = r.hostname()
-	h.OS, errs[1] = r.osName()
-	h.Kernel, errs[2] = r.line("proc/sys/kernel/osrelease")
+	var errs []error
+	text := func(s string, err error) string {
+		errs = append(errs, err)
+		return s
+	}
+	h.Hostname, h.OS, h.Kernel = text(r.hostname()), text(r.osName()), text(r.line("proc/sys/kernel/osrelease"))
 	infos, err := cpu.InfoWithContext(ctx)
-	errs[3] = err
+	if err == nil && len(infos) == 0 {
+		err = errors.New("no processor in cpuinfo")
+	}
 	if len(infos) > 0 {
 		h.Cores = gpu.Of(len(infos)) // one entry for each logical processor
 		if model := strings.Join(strings.Fields(infos[0].ModelName), " "); model != "" {
 			h.CPUModel = gpu.Of(model)
 		}
-	} else if err == nil {
-		errs[3] = errors.New("no processor in cpuinfo")
 	}
-	if err = errors.Join(errs[:]...); err == nil {
+	if err = errors.Join(append(errs, err)...); err == nil {
 		r.static = new(*h)
 	}
 	return err

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -85,7 +86,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 	for _, pod := range pods {
 		for _, container := range pod.GetContainers() {
 			for _, devices := range container.GetDevices() {
-				if !isGPU(devices.GetResourceName()) {
+				if !gpuResource.MatchString(devices.GetResourceName()) {
 					continue
 				}
 				for _, id := range devices.GetDeviceIds() {
@@ -102,7 +103,7 @@ func newHolders(pods []*podresources.PodResources) holders {
 			// A claim (DRA) names a device as only its driver understands.
 			for _, claim := range container.GetDynamicResources() {
 				for _, resource := range claim.GetClaimResources() {
-					h.unnamed = h.unnamed || isGPU(resource.GetDriverName()+"/")
+					h.unnamed = h.unnamed || gpuResource.MatchString(resource.GetDriverName()+"/")
 				}
 			}
 		}
@@ -110,18 +111,9 @@ func newHolders(pods []*podresources.PodResources) holders {
 	return h
 }
 
-// isGPU reports whether a resource is a GPU or a part of one: "nvidia.com/gpu",
+// gpuResource matches a resource that is a GPU or a part of one: "nvidia.com/gpu",
 // "nvidia.com/mig-1g.10gb", "amd.com/gpu", or named after a driver.
-func isGPU(resource string) bool {
-	vendor, what, _ := strings.Cut(resource, "/")
-	switch vendor {
-	case "nvidia.com", "gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com":
-		return true
-	case "amd.com":
-		return strings.HasPrefix(what, "gpu")
-	}
-	return false
-}
+var gpuResource = regexp.MustCompile(`^(?:nvidia\.com/|gpu\.(?:nvidia|amd|intel)\.com/|amd\.com/gpu)`)
 
 // add records who holds a device. A shared device (time slices, MPS) has "::" and a
 // number after its UUID, and one container may hold it twice. Old drivers name an
