@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -273,9 +274,8 @@ func (s *Sampler) sourceName(devices []gpu.Device) string {
 }
 
 type hostResult struct {
-	host      gpu.Host
-	err       error
-	processes [][]gpu.Process // by device
+	host gpu.Host
+	err  error
 }
 
 // describe adds the host and the facts of its processes. It works on copies,
@@ -287,32 +287,23 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(s.cfg.Interval, maxPatience))
 	defer cancel()
-	processes := make([][]gpu.Process, len(snap.Devices))
-	for i := range snap.Devices {
-		if list, ok := snap.Devices[i].Processes.Get(); ok {
-			processes[i] = append([]gpu.Process{}, list...)
-		}
+	devices := slices.Clone(snap.Devices)
+	for i := range devices {
+		devices[i].Processes = gpu.Map(devices[i].Processes, slices.Clone[[]gpu.Process])
 	}
 	r, ok := s.host.do(ctx, func() hostResult {
 		host, err := s.cfg.Host.Read(ctx)
-		for _, list := range processes {
-			s.cfg.Host.Describe(ctx, list)
+		for i := range devices {
+			s.cfg.Host.Describe(ctx, devices[i].Processes.Or(nil))
 		}
-		return hostResult{host, err, processes}
+		return hostResult{host, err}
 	})
 	if !ok {
-		r.err = errors.New("reading the host's own figures takes too long")
-	}
-	s.logHost(r.err)
-	if !ok {
+		s.logHost(errors.New("reading the host's own figures takes too long"))
 		return
 	}
-	snap.Host = &r.host
-	for i := range snap.Devices {
-		if r.processes[i] != nil {
-			snap.Devices[i].Processes = gpu.Of(r.processes[i])
-		}
-	}
+	s.logHost(r.err)
+	snap.Host, snap.Devices = &r.host, devices
 }
 
 func (s *Sampler) logHost(err error) {

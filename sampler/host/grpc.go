@@ -2,13 +2,11 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,8 +25,6 @@ var quietGRPC = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })
 
-var errConnectionOver = errors.New("the connection is over")
-
 // callSocket asks a gRPC service over a unix socket. The connection serves one question,
 // since questions are rare. If the socket can't be opened, the error is the system's. It
 // wraps fs.ErrPermission if the service refuses, and is errUnknown if the service does
@@ -39,14 +35,9 @@ func callSocket[V any](ctx context.Context, path string, ask func(grpc.ClientCon
 		return answer, err
 	}
 	defer socket.Close()
-	var given atomic.Bool
 	conn, err := grpc.NewClient("passthrough:///localhost",
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
-			if given.Swap(true) {
-				return nil, errConnectionOver // no second try
-			}
-			return socket, nil
-		}),
+		// A second try fails: gRPC has closed the socket then.
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return socket, nil }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket's file says who may
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithMaxHeaderListSize(64<<10),
