@@ -230,7 +230,8 @@ func random(word string) bool {
 }
 
 func kinds(word string) (small, capital, digit bool) {
-	return strings.ContainsFunc(word, unicode.IsLower), strings.ContainsFunc(word, unicode.IsUpper), strings.ContainsFunc(word, unicode.IsDigit)
+	has := func(kind func(rune) bool) bool { return strings.ContainsFunc(word, kind) }
+	return has(unicode.IsLower), has(unicode.IsUpper), has(unicode.IsDigit)
 }
 
 // shellWord matches a word of a command in one argument.
