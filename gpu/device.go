@@ -31,9 +31,7 @@ const (
 type Device struct {
 	Identity
 	State State
-	// Since is when State began; for StateOK, when the device was first
-	// seen or came back.
-	Since time.Time
+	Since time.Time // when State began; for StateOK, when the device was first seen or came back
 	// Reason says why State is not StateOK, and what to do. For a device in
 	// StateOK it is set only while a source leaves the readings out on
 	// purpose, such as to let the device fall asleep.
@@ -60,26 +58,19 @@ type Identity struct {
 	// have none makes a stable one from the PCI address or, until the device
 	// answers, from the driver's index.
 	UUID string
-	// Node is the name of the machine that the device is in.
-	Node string
+	Node string // the name of the machine that the device is in
 	// Index is the device's place by PCI address, never given to another
 	// device while gpuwhy runs. The sampler gives it.
-	Index int
-	// VendorIndex is the driver's own index, which may change when the
-	// machine restarts.
-	VendorIndex Reading[int]
-	Vendor      Vendor
-	// Source is where the readings come from, such as SourceNVML.
-	Source string
-	Name   string
-	// PCI is the bus address as the kernel writes it, such as
-	// "0000:01:00.0"; empty where there is none.
-	PCI          string
-	Architecture Reading[string] // such as "Hopper"
-	Serial       Reading[string] // the board's serial number
-	VBIOS        Reading[string]
-	// DriverVersion is the version of the kernel driver of this device.
-	DriverVersion Reading[string]
+	Index         int
+	VendorIndex   Reading[int] // the driver's own, which may change when the machine restarts
+	Vendor        Vendor
+	Source        string // where the readings come from, such as SourceNVML
+	Name          string
+	PCI           string          // bus address as the kernel writes it, such as "0000:01:00.0"; empty where there is none
+	Architecture  Reading[string] // such as "Hopper"
+	Serial        Reading[string] // the board's
+	VBIOS         Reading[string]
+	DriverVersion Reading[string] // of the kernel driver
 }
 
 // Readings are what a device reports, group by group.
@@ -195,25 +186,20 @@ type Fans struct {
 // Commanded is the highest commanded speed of the fans; absent where no fan
 // reports one.
 func (f Fans) Commanded() Reading[Percent] {
-	var out Reading[Percent]
-	for _, fan := range f.Fans {
-		v, ok := fan.Commanded.Get()
-		switch {
-		case ok && (!out.Present() || v > out.Or(0)):
-			out = fan.Commanded
-		case !ok && !out.Present():
-			out = fan.Commanded
+	switch {
+	case len(f.Fans) > 0:
+		var highest Reading[Percent]
+		for _, fan := range f.Fans {
+			if !highest.Present() || fan.Commanded.Or(0) > highest.Or(0) {
+				highest = fan.Commanded
+			}
 		}
+		return highest
+	case f.Count.Present():
+		return Absent[Percent](NotSupported) // it has no fan
+	default:
+		return Absent[Percent](f.Count.Quality())
 	}
-	if len(f.Fans) == 0 {
-		if f.Count.Present() {
-			return Absent[Percent](NotSupported) // it has no fan
-		}
-		if q := f.Count.Quality(); q != NotReported {
-			return Absent[Percent](q)
-		}
-	}
-	return out
 }
 
 // A Fan is one fan of a device.

@@ -1,26 +1,15 @@
 package gpu
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // What can go wrong with a driver or a device, told apart with errors.Is.
 var (
-	// ErrNoDriver: no driver of this kind is installed or loaded.
-	ErrNoDriver = errors.New("no driver answered")
-	// ErrVersionMismatch: the driver in the kernel and its library differ,
-	// usually after an update without a restart.
-	ErrVersionMismatch = errors.New("driver and library versions differ")
-	// ErrNotPermitted: this process may not talk to the driver.
-	ErrNotPermitted = errors.New("not permitted to talk to the driver")
-	// ErrNotAnswering: a driver call has not come back in time.
-	ErrNotAnswering = errors.New("the driver is not answering")
-	// ErrNoDevices: the driver answers and knows no device.
-	ErrNoDevices = errors.New("the driver finds no device")
-	// ErrForeignPIDs: the pids that drivers report are of another pid
-	// namespace than ours, so that none can be looked up.
-	ErrForeignPIDs = errors.New("pids are of another namespace")
+	ErrNoDriver        = errors.New("no driver answered")                 // none of this kind is installed or loaded
+	ErrVersionMismatch = errors.New("driver and library versions differ") // usually after an update without a restart
+	ErrNotPermitted    = errors.New("not permitted to talk to the driver")
+	ErrNotAnswering    = errors.New("the driver is not answering")   // a call has not come back in time
+	ErrNoDevices       = errors.New("the driver finds no device")    // and answers
+	ErrForeignPIDs     = errors.New("pids are of another namespace") // so that none can be looked up
 )
 
 // Advice is an error for people: what happened and what to do. It is found
@@ -33,12 +22,10 @@ type Advice struct {
 
 // Error returns both sentences, and for the log the cause.
 func (a *Advice) Error() string {
-	var b strings.Builder
-	b.WriteString(a.Text())
-	if a.Err != nil {
-		b.WriteString(" (" + a.Err.Error() + ")")
+	if a.Err == nil {
+		return a.Text()
 	}
-	return b.String()
+	return a.Text() + " (" + a.Err.Error() + ")"
 }
 
 // Unwrap returns the cause.

@@ -23,15 +23,6 @@ func (n Nodes) Devices() iter.Seq[*Device] {
 	}
 }
 
-// Count is how many devices there are, those that do not answer included.
-func (n Nodes) Count() int {
-	count := 0
-	for _, s := range n {
-		count += len(s.Devices)
-	}
-	return count
-}
-
 // Device finds a device by its node and UUID. An empty node stands for any.
 func (n Nodes) Device(node, uuid string) (*Device, bool) {
 	for d := range n.Devices() {
@@ -48,16 +39,7 @@ func (n Nodes) Totals() Totals { return TotalsOf(n.Devices()) }
 // Status sums all nodes up: degraded where a node is, or where one of several
 // has no device that can be read.
 func (n Nodes) Status() Status {
-	if len(n) == 0 {
-		return StatusStarting
-	}
-	all := n[0].Status()
-	for _, s := range n[1:] {
-		if s.Status() != all {
-			return StatusDegraded
-		}
-	}
-	return all
+	return shared(n, StatusStarting, StatusDegraded, (*Snapshot).Status)
 }
 
 // Simulated reports whether any device is invented.
@@ -66,15 +48,20 @@ func (n Nodes) Simulated() bool { return slices.ContainsFunc(n, (*Snapshot).Simu
 // Source is where the devices come from, SourceMixed if from several; empty for
 // no node.
 func (n Nodes) Source() string {
+	return shared(n, "", SourceMixed, func(s *Snapshot) string { return s.Source })
+}
+
+// shared is what all nodes have in common, or one of the other values.
+func shared[T comparable](n Nodes, ofNone, mixed T, of func(*Snapshot) T) T {
 	if len(n) == 0 {
-		return ""
+		return ofNone
 	}
 	for _, s := range n[1:] {
-		if s.Source != n[0].Source {
-			return SourceMixed
+		if of(s) != of(n[0]) {
+			return mixed
 		}
 	}
-	return n[0].Source
+	return of(n[0])
 }
 
 // Time is when the newest of the readings began; zero for no node.
@@ -89,39 +76,33 @@ func (n Nodes) Time() time.Time {
 }
 
 // Failures has what can't be read on any node.
-func (n Nodes) Failures() []Failure {
-	return collect(n, func(s *Snapshot) []Failure { return s.Failures })
+func (n Nodes) Failures() (all []Failure) {
+	for _, s := range n {
+		all = append(all, s.Failures...)
+	}
+	return all
 }
 
 // Drivers has one entry for each driver, version and source that answers.
-func (n Nodes) Drivers() []Driver {
-	var out []Driver
-	for _, d := range collect(n, func(s *Snapshot) []Driver { return s.Drivers }) {
-		if !slices.Contains(out, d) {
-			out = append(out, d)
+func (n Nodes) Drivers() (all []Driver) {
+	for _, s := range n {
+		for _, d := range s.Drivers {
+			if !slices.Contains(all, d) {
+				all = append(all, d)
+			}
 		}
 	}
-	return out
+	return all
 }
 
 // Notes has what the monitors can't see, each remark once.
-func (n Nodes) Notes() []Advice {
-	var out []Advice
-	for _, a := range collect(n, func(s *Snapshot) []Advice { return s.Notes }) {
-		if !slices.ContainsFunc(out, func(b Advice) bool { return a.What == b.What && a.Try == b.Try }) {
-			out = append(out, a)
+func (n Nodes) Notes() (all []Advice) {
+	for _, s := range n {
+		for _, a := range s.Notes {
+			if !slices.ContainsFunc(all, func(b Advice) bool { return a.What == b.What && a.Try == b.Try }) {
+				all = append(all, a)
+			}
 		}
 	}
-	return out
-}
-
-func collect[T any](n Nodes, of func(*Snapshot) []T) []T {
-	if len(n) == 1 {
-		return of(n[0])
-	}
-	var out []T
-	for _, s := range n {
-		out = append(out, of(s)...)
-	}
-	return out
+	return all
 }

@@ -33,22 +33,16 @@ const (
 type Snapshot struct {
 	// Seq grows with every reading of this run of the program. Gaps are
 	// normal: a reading on demand takes a number too.
-	Seq uint64
-	// Time is when the reading began, UTC.
-	Time time.Time
-	// Node is the name of the machine whose monitor made the snapshot.
-	Node string
+	Seq  uint64
+	Time time.Time // when the reading began, UTC
+	Node string    // the name of the machine
 	// Source is where the devices come from, SourceMixed if from several,
 	// and the name of the source that was tried where there is none.
-	Source string
-	// Devices, ordered by Index.
-	Devices []Device
-	// Drivers has one entry for each source that answered.
-	Drivers []Driver
-	// Failures has one entry for each source that can't be read now.
-	Failures []Failure
-	// Host is nil where its facts were not read.
-	Host *Host
+	Source   string
+	Devices  []Device  // ordered by Index
+	Drivers  []Driver  // one for each source that answered
+	Failures []Failure // one for each source that can't be read now
+	Host     *Host     // nil where its facts were not read
 	// Notes say what this monitor can't see, and what would change that,
 	// such as the names of processes in another pid namespace.
 	Notes []Advice
@@ -56,15 +50,13 @@ type Snapshot struct {
 
 // Status sums the snapshot up; a nil one says that nothing was read yet.
 func (s *Snapshot) Status() Status {
+	silent := func(d Device) bool { return d.State == StateNotAnswering || d.State == StateLost }
 	switch {
 	case s == nil:
 		return StatusStarting
 	case len(s.Devices) == 0:
 		return StatusNoGPU
-	case len(s.Failures) > 0,
-		slices.ContainsFunc(s.Devices, func(d Device) bool {
-			return d.State == StateNotAnswering || d.State == StateLost
-		}):
+	case len(s.Failures) > 0, slices.ContainsFunc(s.Devices, silent):
 		return StatusDegraded
 	default:
 		return StatusOK
@@ -80,11 +72,7 @@ func (s *Snapshot) Simulated() bool {
 
 // Device finds a device by UUID.
 func (s *Snapshot) Device(uuid string) (*Device, bool) {
-	i := slices.IndexFunc(s.Devices, func(d Device) bool { return d.UUID == uuid })
-	if i < 0 {
-		return nil, false
-	}
-	return &s.Devices[i], true
+	return Nodes{s}.Device("", uuid)
 }
 
 // A Driver is what answers for the devices of one source.
@@ -98,26 +86,20 @@ type Driver struct {
 // A Failure says that a source can't be read: since when, what was tried, and
 // what a person can do about it.
 type Failure struct {
-	Source string
-	Since  time.Time
-	Advice Advice
-	// LibraryLoaded says that the driver's library is there and was loaded:
-	// what fails lies behind it.
-	LibraryLoaded bool
-	// Next is when it is tried again.
-	Next time.Time
+	Source        string
+	Since         time.Time
+	Advice        Advice
+	LibraryLoaded bool      // the driver's library: what fails lies behind it
+	Next          time.Time // when it is tried again
 }
 
 // Totals are the sums and averages over a snapshot's devices. Devices that
 // don't answer count in Devices alone; MIG instances never do, and doubtful
 // readings are left out.
 type Totals struct {
-	Devices     int
-	Answering   int
-	Busy        int // of those that answer: GPU utilization of BusyFrom or more
-	Processes   int
-	MemoryUsed  Reading[Bytes]
-	MemoryTotal Reading[Bytes]
+	Devices, Answering, Processes int
+	Busy                          int // of those that answer: GPU utilization of BusyFrom or more
+	MemoryUsed, MemoryTotal       Reading[Bytes]
 	// MemoryShare is used / total over those devices that report both; the sums
 	// above can be over different ones.
 	MemoryShare Reading[Percent]
@@ -129,20 +111,19 @@ type Totals struct {
 	MaxTemperature    Reading[Celsius]
 }
 
-// BusyFrom is the utilization in percent from which a device counts as busy. Below it,
-// the device has no work: a desktop that draws itself is the usual cause.
-const BusyFrom = 5
-
-// RestsFrom is the performance state from which on a device rests: it saves power.
-const RestsFrom = 5
-
-// Totals adds the snapshot's devices up.
-func (s *Snapshot) Totals() Totals { return Nodes{s}.Totals() }
+const (
+	// BusyFrom is the utilization in percent from which a device counts as busy.
+	// Below it, the device has no work: a desktop that draws itself is the usual cause.
+	BusyFrom = 5
+	// RestsFrom is the performance state from which on a device rests: it saves power.
+	RestsFrom = 5
+)
 
 // TotalsOf adds devices up. A sum over devices of which none reports is absent.
 func TotalsOf(devices iter.Seq[*Device]) Totals {
 	var t Totals
-	var util, mem, temp mean
+	var util, mem mean[Percent]
+	var temp mean[Celsius]
 	var both Memory // summed over the devices that report both
 	for d := range devices {
 		t.Devices++
@@ -160,16 +141,15 @@ func TotalsOf(devices iter.Seq[*Device]) Totals {
 			both.Used, both.Total = plus(both.Used, d.Memory.Used), plus(both.Total, d.Memory.Total)
 		}
 		t.PowerDraw = plus(t.PowerDraw, d.Power.Draw)
-		util.add(d.Utilization.GPU.Trusted())
-		mem.add(d.Memory.Utilization().Trusted())
+		util.add(d.Utilization.GPU)
+		mem.add(d.Memory.Utilization())
+		temp.add(d.Thermal.GPU)
 		if v, ok := d.Thermal.GPU.Trusted(); ok {
-			temp.add(Percent(v), true)
 			t.MaxTemperature = Of(max(v, t.MaxTemperature.Or(v)))
 		}
 	}
 	t.MemoryShare = both.Utilization()
-	t.Utilization, t.MemoryUtilization = util.reading(), mem.reading()
-	t.Temperature = Map(temp.reading(), func(p Percent) Celsius { return Celsius(p) })
+	t.Utilization, t.MemoryUtilization, t.Temperature = util.reading(), mem.reading(), temp.reading()
 	return t
 }
 
@@ -181,21 +161,18 @@ func plus[T Bytes | Watts](sum, r Reading[T]) Reading[T] {
 	return Of(sum.Or(0) + v)
 }
 
-type mean struct {
-	sum float64
-	n   int
-}
+type mean[T Percent | Celsius] struct{ sum, n T }
 
-func (m *mean) add(v Percent, ok bool) {
-	if ok {
-		m.sum += float64(v)
+func (m *mean[T]) add(r Reading[T]) {
+	if v, ok := r.Trusted(); ok {
+		m.sum += v
 		m.n++
 	}
 }
 
-func (m *mean) reading() Reading[Percent] {
+func (m *mean[T]) reading() Reading[T] {
 	if m.n == 0 {
-		return Reading[Percent]{}
+		return Reading[T]{}
 	}
-	return Of(Percent(m.sum / float64(m.n)))
+	return Of(m.sum / m.n)
 }

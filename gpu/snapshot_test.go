@@ -56,7 +56,7 @@ func TestTotals(t *testing.T) {
 		}),
 		{State: StateLost, Readings: Readings{Power: Power{Draw: Of[Watts](1000)}}},
 	}}
-	got := s.Totals()
+	got := Nodes{s}.Totals()
 	want := Totals{
 		Devices: 5, Answering: 4, Busy: 1, Processes: 1,
 		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](100), MemoryShare: Of[Percent](10), PowerDraw: Of[Watts](50),
@@ -66,7 +66,7 @@ func TestTotals(t *testing.T) {
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if empty := (&Snapshot{Devices: []Device{ok("c", nil)}}).Totals(); empty.PowerDraw.Present() || empty.Utilization.Present() || empty.MaxTemperature.Present() {
+	if empty := (Nodes{{Devices: []Device{ok("c", nil)}}}).Totals(); empty.PowerDraw.Present() || empty.Utilization.Present() || empty.MaxTemperature.Present() {
 		t.Errorf("a sum over nothing is a number: %+v", empty)
 	}
 }
