@@ -16,7 +16,8 @@ import (
 type frame struct {
 	hub     *Hub
 	moment  *insight.Moment
-	number  uint64      // grows with each frame that viewers may get
+	number  uint64      // of all frames published, from 1
+	nth     uint64      // of its node's frames that viewers may get, from 1
 	failed  atomic.Bool // an encoding of it failed
 	packets lazy.Map[view, packet]
 }
@@ -28,19 +29,23 @@ type view struct {
 	filter string
 }
 
-func (h *Hub) newFrame(m *insight.Moment) *frame { return &frame{hub: h, moment: m} }
-
-// whole returns the frame with all devices.
-func (f *frame) whole(to auth.Audience) (packet, error) {
-	return f.packets.Get(view{to: to}, func() (packet, error) { return f.encode(to, nil) })
-}
-
 // packet returns the frame with the devices that a filter keeps.
 func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
 	if f.kept(by) == len(f.moment.Snapshot.Devices) {
-		return f.whole(to)
+		by = everything
 	}
-	return f.packets.Get(view{to, by.key}, func() (packet, error) { return f.encode(to, by.keeps) })
+	return f.packets.Get(view{to, by.key}, func() (packet, error) {
+		var keep func(*gpu.Device) bool
+		if by != everything {
+			keep = by.keeps
+		}
+		data, err := f.hub.encode(f.moment, to, keep)
+		if err != nil {
+			f.failed.Store(true)
+			return packet{}, err
+		}
+		return newPacket(eventUpdate, data), nil
+	})
 }
 
 // kept is how many devices a filter keeps.
@@ -56,15 +61,6 @@ func (f *frame) kept(by *filter) int {
 		}
 	}
 	return n
-}
-
-func (f *frame) encode(to auth.Audience, keep func(*gpu.Device) bool) (packet, error) {
-	data, err := f.hub.encode(f.moment, to, keep)
-	if err != nil {
-		f.failed.Store(true)
-		return packet{}, err
-	}
-	return newPacket(eventUpdate, data), nil
 }
 
 // A packet is one message as it goes over the wire, the same bytes for every

@@ -38,8 +38,8 @@ type Config struct {
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
 	// Status makes the data of gpu_status, a JSON object. encoded is what
 	// Encode made of the one node's Moment; it is "null" before the first one,
-	// and for a viewer that sees several nodes. The hub calls it once for each state and audience, when
-	// a viewer connects.
+	// and for a viewer that sees several nodes. The hub calls it once for each
+	// state and audience, when a viewer connects.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
 	// Refresh reads the nodes whose names wanted allows, for request_gpu_update.
 	// Before it returns their names, it passes a Moment of each to Publish or
@@ -83,7 +83,6 @@ func (c Config) withDefaults() Config {
 // may be called concurrently.
 type Hub struct {
 	cfg Config
-	log *slog.Logger
 
 	publishing sync.Mutex // one Publish at a time
 	now        atomic.Pointer[state]
@@ -93,9 +92,8 @@ type Hub struct {
 	standing    []announcement
 	held        map[string]*frame // by node: read on demand since the newest was published
 	connections int               // counted from before the upgrade
-	closing     bool
-	farewell    string
-	gone        sync.WaitGroup // one for each connection
+	farewell    *goodbye          // once the hub shuts down
+	gone        sync.WaitGroup    // one for each connection
 
 	encoding, greetings, refreshing *trouble
 	counts                          counters
@@ -103,55 +101,55 @@ type Hub struct {
 
 // A state has the newest of all nodes, until newer is closed.
 type state struct {
-	fleet *insight.Fleet
-	// entries has the nodes; the node with the newest Moment is the last.
-	entries   []entry
-	order     uint64 // of the newest entry
-	number    uint64 // of the newest frame; 0 before the first
+	fleet     *insight.Fleet
+	entries   []entry // one for each node, in the order in which they were published
+	number    uint64  // of the newest frame; 0 before the first
 	newer     chan struct{}
 	greetings lazy.Map[view, packet]
 }
 
 // An entry is the newest of one node.
 type entry struct {
-	node   string
-	moment *insight.Moment
-	order  uint64
-	frame  *frame // of moment, or of the last one that could be encoded; nil if none could
+	newest *frame
+	shown  *frame // newest, or the last one before it that could be encoded; nil if none could
 }
+
+func (e entry) node() string { return e.newest.moment.Snapshot.Node }
 
 // failing reports whether the node's newest Moment could not be encoded, whole or
 // for a filter.
-func (e entry) failing() bool {
-	return e.frame == nil || e.frame.moment != e.moment || e.frame.failed.Load()
-}
+func (e entry) failing() bool { return e.shown != e.newest || e.newest.failed.Load() }
 
-// of returns the frame of a node, nil where there is none.
+// of returns the frame of a node that viewers get, nil where there is none.
 func (s *state) of(node string) *frame {
-	for i := range s.entries {
-		if s.entries[i].node == node {
-			return s.entries[i].frame
+	for _, e := range s.entries {
+		if e.node() == node {
+			return e.shown
 		}
 	}
 	return nil
 }
 
-// after returns the oldest frame whose number is above seen, nil where there is
-// none.
+// data is the data of the newest gpu_status_update about a node, nil where there
+// is none.
+func (s *state) data(node string, to auth.Audience) []byte {
+	if f := s.of(node); f != nil {
+		if p, err := f.packet(to, everything); err == nil {
+			return p.data()
+		}
+	}
+	return nil
+}
+
+// after returns the oldest frame for viewers whose number is above seen, nil where
+// there is none.
 func (s *state) after(seen uint64) (oldest *frame) {
 	if s.number <= seen {
 		return nil
 	}
-	for i := len(s.entries) - 1; i >= 0; i-- {
-		e := &s.entries[i]
-		switch f := e.frame; {
-		case f == nil:
-		case f.number > seen:
-			if oldest == nil || f.number < oldest.number {
-				oldest = f
-			}
-		case f.moment == e.moment:
-			return oldest // the entries before it are older
+	for _, e := range s.entries {
+		if f := e.shown; f != nil && f.number > seen && (oldest == nil || f.number < oldest.number) {
+			oldest = f
 		}
 	}
 	return oldest
@@ -164,7 +162,6 @@ func New(cfg Config) *Hub {
 	log := cfg.Log
 	h := &Hub{
 		cfg:        cfg,
-		log:        log,
 		viewers:    make(map[*viewer]struct{}),
 		held:       make(map[string]*frame),
 		encoding:   &trouble{log: log, what: "encoding snapshots"},
@@ -184,25 +181,23 @@ func (h *Hub) Publish(m *insight.Moment) {
 	defer h.publishing.Unlock()
 
 	old, node := h.now.Load(), m.Snapshot.Node
-	e := entry{node, m, old.order + 1, old.of(node)}
-	next := &state{fleet: m.Alone(), order: e.order, number: old.number, newer: make(chan struct{})}
+	next := &state{fleet: m.Alone(), number: old.number + 1, newer: make(chan struct{})}
 	if h.cfg.Several {
 		next.fleet = old.fleet.With(m)
+		next.entries = slices.DeleteFunc(slices.Clone(old.entries), func(e entry) bool { return e.node() == node })
 	}
-	f, well := h.newFrame(m), false
-	if _, err := f.whole(auth.Everything); err == nil {
-		well = e.frame == nil || !e.frame.failed.Load() // a filter may fail later
-		next.number++
-		f.number, e.frame = next.number, f
+	f, before := &frame{hub: h, moment: m, number: next.number, nth: 1}, old.of(node)
+	if before != nil {
+		f.nth += before.nth
 	}
-	next.entries = make([]entry, 0, len(old.entries)+1)
-	for _, other := range old.entries {
-		if h.cfg.Several && other.node != node {
-			next.entries = append(next.entries, other)
-		}
+	e := entry{f, before}
+	if _, err := f.packet(auth.Everything, everything); err == nil {
+		e.shown = f
+		h.counts.published.Add(1)
 	}
 	next.entries = append(next.entries, e)
-	if well && !slices.ContainsFunc(next.entries, entry.failing) {
+	// The filters that failed for the frame before may fail for this one later.
+	if (before == nil || !before.failed.Load()) && !slices.ContainsFunc(next.entries, entry.failing) {
 		h.encoding.end()
 	}
 	h.now.Store(next)
@@ -217,7 +212,7 @@ func (h *Hub) Publish(m *insight.Moment) {
 func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.held[m.Snapshot.Node] = h.newFrame(m)
+	h.held[m.Snapshot.Node] = &frame{hub: h, moment: m}
 }
 
 // latest is the frame of a node's newest Moment, published or held; nil where
@@ -238,17 +233,7 @@ func (h *Hub) Newest() *insight.Fleet { return h.now.Load().fleet }
 // Update returns the data of the newest gpu_status_update about a node, the very
 // bytes that viewers of that audience get; nil where there is none. It must not be
 // changed.
-func (h *Hub) Update(node string, to auth.Audience) []byte {
-	f := h.now.Load().of(node)
-	if f == nil {
-		return nil
-	}
-	p, err := f.whole(to)
-	if err != nil {
-		return nil
-	}
-	return p.data()
-}
+func (h *Hub) Update(node string, to auth.Audience) []byte { return h.now.Load().data(node, to) }
 
 // Feed yields the newest Moment of each node, and then each newer one, until ctx
 // ends. A slow caller skips a Moment if a newer one of the same node has replaced
@@ -258,11 +243,11 @@ func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 		for seen := uint64(0); ctx.Err() == nil; {
 			now := h.now.Load()
 			for _, e := range now.entries {
-				if e.order > seen && (ctx.Err() != nil || !yield(e.moment)) {
+				if e.newest.number > seen && (ctx.Err() != nil || !yield(e.newest.moment)) {
 					return
 				}
 			}
-			seen = now.order
+			seen = now.number
 			select {
 			case <-now.newer:
 			case <-ctx.Done():
@@ -300,7 +285,7 @@ func (h *Hub) Announce(changes, standing []Event) {
 	h.standing = stand
 	for v := range h.viewers {
 		if !v.mail.announce(news) {
-			v.end(goodbyeQueueFull)
+			v.end(queueFull)
 		}
 	}
 }
@@ -330,10 +315,8 @@ func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) 
 		}
 		encoded := []byte("null")
 		if nodes := f.Nodes(); len(nodes) > 0 && (!h.cfg.Several || only != "") {
-			if frame := s.of(nodes[0].Node); frame != nil {
-				if p, err := frame.whole(to); err == nil {
-					encoded = p.data()
-				}
+			if data := s.data(nodes[0].Node, to); data != nil {
+				encoded = data
 			}
 		}
 		data, err := h.greetings.encoded(h.cfg.Status(f, encoded))
@@ -351,8 +334,8 @@ func (h *Hub) register(v *viewer) {
 	defer h.mu.Unlock()
 	v.mail.start(h.now.Load(), h.standing)
 	h.viewers[v] = struct{}{}
-	if h.closing {
-		v.end(goodbyeShutdown(h.farewell))
+	if h.farewell != nil {
+		v.end(*h.farewell)
 	}
 }
 

@@ -23,13 +23,13 @@ type mailbox struct {
 	closed  bool
 
 	// Only the caller of next uses these:
-	greets *state // the state in the viewer's first message, until that is made
-	begun  uint64 // number of the newest frame when the viewer came
-	seen   uint64 // number of the last frame that it got, or did not want
+	greets *state            // the state in the viewer's first message, until that is made
+	seen   uint64            // number of the last frame that it got, or did not want
+	nth    map[string]uint64 // by node: the last frame that it got, did not want, or was there when it came
 }
 
 func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
-	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything}
+	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything, nth: map[string]uint64{}}
 }
 
 // start fills the mailbox with the standing events. With one node the greeting has
@@ -37,7 +37,12 @@ func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.greets, m.begun = now, now.number
+	m.greets = now
+	for _, e := range now.entries {
+		if e.shown != nil {
+			m.nth[e.node()] = e.shown.nth
+		}
+	}
 	if !m.several() {
 		m.seen = now.number
 	}
@@ -125,8 +130,9 @@ func (m *mailbox) next(now *state) (message, bool) {
 		if f == nil {
 			break
 		}
-		missed := f.number - max(m.seen, min(m.begun, f.number-1)) - 1
-		m.seen = f.number
+		node := f.moment.Snapshot.Node
+		missed := f.nth - min(m.nth[node], f.nth-1) - 1
+		m.seen, m.nth[node] = f.number, f.nth
 		if !m.wants(f, by) {
 			continue
 		}

@@ -324,8 +324,12 @@ func TestSeveralNodes(t *testing.T) {
 	one.mail.start(h.now.Load(), alerts(kindStanding, Event{Node: "x", UUID: "x0"}, Event{Node: "y", UUID: "y0"}))
 	h.Publish(moment("x", 5, "x0"))
 	h.Publish(moment("y", 5, "y0", "y1"))
+	h.Publish(moment("x", 6, "x0"))
 	if diff := cmp.Diff([]string{`alert "y0"`, frameText(5, "y0", "y1")}, owed(t, h, &one.mail)); diff != "" {
 		t.Errorf("who sees one node alone (-want +got):\n%s", diff)
+	}
+	if got := h.Stats().Skipped; got != 6 {
+		t.Errorf("%d were skipped, want 6: two of each node, and two of y by who wants y alone", got)
 	}
 	if no := one.accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no != nil {
 		t.Errorf("who sees one node alone can't name an index: %s", no.message)
@@ -336,7 +340,7 @@ func TestSeveralNodes(t *testing.T) {
 			break
 		}
 	}
-	if diff := cmp.Diff([]string{"x", "y"}, fed); diff != "" {
+	if diff := cmp.Diff([]string{"y", "x"}, fed); diff != "" {
 		t.Errorf("the feed has (-want +got):\n%s", diff)
 	}
 	if no := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no == nil {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/coder/websocket"
 
@@ -40,9 +39,9 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	}
 	h.register(v)
 	defer h.unregister(v)
-	h.log.Debug("viewer connected", "remote", r.RemoteAddr)
+	h.cfg.Log.Debug("viewer connected", "remote", r.RemoteAddr)
 	v.run()
-	h.log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
+	h.cfg.Log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
 }
 
 // admit counts a connection. That must happen before the upgrade, with which the
@@ -51,7 +50,7 @@ func (h *Hub) admit() (why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.closing:
+	case h.farewell != nil:
 		h.counts.refused.Add(1)
 		return "gpuwhy is shutting down: connect again in a moment"
 	case h.connections >= h.cfg.MaxViewers:
@@ -86,7 +85,7 @@ func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
-		h.log.Debug("a refusal was not read", "status", status, "err", err)
+		h.cfg.Log.Debug("a refusal was not read", "status", status, "err", err)
 	}
 }
 
@@ -105,7 +104,7 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 			v.hub.problem(w, up.refused, strings.TrimSpace(up.detail.String()))
 		}
 		v.hub.counts.refused.Add(1)
-		v.hub.log.Debug("handshake refused", "remote", r.RemoteAddr, "err", err)
+		v.hub.cfg.Log.Debug("handshake refused", "remote", r.RemoteAddr, "err", err)
 		return err
 	}
 	conn.SetReadLimit(-1) // receive has the limit
@@ -156,9 +155,10 @@ func (u *upgrade) Write(p []byte) (int, error) {
 // their goroutines. A reason is cut off at 123 bytes.
 func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	h.mu.Lock()
-	h.closing, h.farewell = true, fits(reason)
+	text := strings.ToValidUTF8(reason[:min(len(reason), 123)], "")
+	h.farewell = &goodbye{"shutting_down", websocket.StatusGoingAway, text}
 	for v := range h.viewers {
-		v.end(goodbyeShutdown(h.farewell))
+		v.end(*h.farewell)
 	}
 	h.mu.Unlock()
 
@@ -183,16 +183,3 @@ func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 // Wait returns when the goroutines of all connections have ended. Without Shutdown
 // new connections may begin in the meantime.
 func (h *Hub) Wait() { h.gone.Wait() }
-
-// fits returns as much of a close reason as a control frame has room for.
-func fits(reason string) string {
-	const room = 123
-	if len(reason) <= room {
-		return reason
-	}
-	end := room
-	for !utf8.RuneStart(reason[end]) {
-		end--
-	}
-	return reason[:end]
-}

@@ -305,7 +305,7 @@ func TestMessageLimit(t *testing.T) {
 
 	m.publish(snapshot(1))
 	other.wantFrame(1)
-	if got := m.Stats().Ended[hub.TooBig]; got != 2 {
+	if got := m.Stats().Ended["too_big"]; got != 2 {
 		t.Errorf("%d viewers sent too much, want 2", got)
 	}
 }
@@ -426,7 +426,7 @@ func TestShutdown(t *testing.T) {
 	if detail := m.problem(t, http.StatusServiceUnavailable, handshakeHeaders()); !strings.Contains(detail, "shutting down") {
 		t.Errorf("the detail is %q", detail)
 	}
-	if diff := cmp.Diff(map[hub.Reason]uint64{hub.ShuttingDown: 2}, m.Stats().Ended); diff != "" {
+	if diff := cmp.Diff(map[string]uint64{"shutting_down": 2}, m.Stats().Ended); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -18,7 +18,7 @@ type Stats struct {
 	Messages  uint64            // written to viewers, pings included
 	Bytes     uint64            // of them, with their framing
 	Skipped   uint64            // Moments that viewers did not get, since newer ones replaced them
-	Ended     map[Reason]uint64 // connections that ended, by why
+	Ended     map[string]uint64 // connections that ended, by why
 	// Failing is the time since which Moments can't be encoded, and Err the reason;
 	// zero and nil if they can.
 	Failing time.Time
@@ -34,7 +34,7 @@ func (h *Hub) Stats() Stats {
 	return Stats{
 		Viewers:   viewers,
 		Refused:   h.counts.refused.Load(),
-		Published: h.now.Load().number,
+		Published: h.counts.published.Load(),
 		Encodings: h.counts.encodings.Load(),
 		Messages:  h.counts.messages.Load(),
 		Bytes:     h.counts.bytes.Load(),
@@ -46,22 +46,22 @@ func (h *Hub) Stats() Stats {
 }
 
 type counters struct {
-	refused, encodings, messages, bytes, skipped atomic.Uint64
+	refused, published, encodings, messages, bytes, skipped atomic.Uint64
 
 	mu    sync.Mutex
-	ended map[Reason]uint64
+	ended map[string]uint64
 }
 
-func (c *counters) end(why Reason) {
+func (c *counters) end(why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended == nil {
-		c.ended = make(map[Reason]uint64)
+		c.ended = make(map[string]uint64)
 	}
 	c.ended[why]++
 }
 
-func (c *counters) reasons() map[Reason]uint64 {
+func (c *counters) reasons() map[string]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.ended)

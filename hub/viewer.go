@@ -44,54 +44,32 @@ type viewer struct {
 	cutting *time.Timer // cuts the connection
 }
 
-// A goodbye says why a connection ends, to the client and in [Stats].
+// A goodbye says why a connection ends.
 type goodbye struct {
-	why    Reason
-	code   websocket.StatusCode
-	reason string // at most 123 bytes
+	why  string // in [Stats]
+	code websocket.StatusCode
+	text string // for the client, at most 123 bytes
 }
 
-// A Reason is why a connection ended, in [Stats].
-type Reason string
-
-// The reasons. Only the first is the viewer's own wish.
-const (
-	Left         Reason = "left"
-	Lost         Reason = "lost"          // the connection broke
-	Violation    Reason = "violation"     // what came was not WebSocket
-	TooBig       Reason = "too_big"       // a message over the limit
-	Storm        Reason = "storm"         // it ignored the rate limit
-	QueueFull    Reason = "queue_full"    // it left too many events unread
-	Slow         Reason = "slow"          // it did not take a message in time
-	NotAnswering Reason = "not_answering" // it did not answer a ping in time
-	Failed       Reason = "failed"        // its gpu_status could not be encoded
-	ShuttingDown Reason = "shutting_down"
-)
-
+// The reasons, beside that of [Hub.Shutdown]. Only the first is the viewer's own wish.
 var (
-	goodbyeLeft         = goodbye{Left, websocket.StatusNormalClosure, ""}
-	goodbyeLost         = goodbye{Lost, websocket.StatusGoingAway, ""}
-	goodbyeViolation    = goodbye{Violation, websocket.StatusProtocolError, "not a WebSocket frame that a client may send"}
-	goodbyeTooBig       = goodbye{TooBig, websocket.StatusMessageTooBig, "the message is over the size limit"}
-	goodbyeStorm        = goodbye{Storm, websocket.StatusPolicyViolation, "too many messages in spite of rate_limited"}
-	goodbyeQueueFull    = goodbye{QueueFull, websocket.StatusTryAgainLater, "too many events were left unread; connect again"}
-	goodbyeSlow         = goodbye{Slow, websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
-	goodbyeNotAnswering = goodbye{NotAnswering, websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
-	goodbyeFailed       = goodbye{Failed, websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
+	left         = goodbye{"left", websocket.StatusNormalClosure, ""}
+	lost         = goodbye{"lost", websocket.StatusGoingAway, ""} // the connection broke
+	violation    = goodbye{"violation", websocket.StatusProtocolError, "not a WebSocket frame that a client may send"}
+	tooBig       = goodbye{"too_big", websocket.StatusMessageTooBig, "the message is over the size limit"}
+	stormed      = goodbye{"storm", websocket.StatusPolicyViolation, "too many messages in spite of rate_limited"}
+	queueFull    = goodbye{"queue_full", websocket.StatusTryAgainLater, "too many events were left unread; connect again"}
+	slow         = goodbye{"slow", websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
+	notAnswering = goodbye{"not_answering", websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
+	failed       = goodbye{"failed", websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
 )
-
-func goodbyeShutdown(reason string) goodbye {
-	return goodbye{ShuttingDown, websocket.StatusGoingAway, reason}
-}
 
 // level is the level at which the end is logged.
 func (g goodbye) level() slog.Level {
-	switch g.why {
-	case Left, Lost, ShuttingDown:
+	if g.code == websocket.StatusNormalClosure || g.code == websocket.StatusGoingAway {
 		return slog.LevelDebug
-	default:
-		return slog.LevelInfo
 	}
+	return slog.LevelInfo
 }
 
 func newViewer(h *Hub, to auth.Audience, only string) *viewer {
@@ -132,11 +110,11 @@ func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
 // write sends the mailbox's messages until the connection ends, then says goodbye.
 func (v *viewer) write() {
 	// An error here says that the client did not answer, or had left.
-	defer func() { _ = v.conn.Close(v.bye.code, v.bye.reason) }()
+	defer func() { _ = v.conn.Close(v.bye.code, v.bye.text) }()
 	greeting, err := v.hub.greeting(v.mail.greets, v.mail.to, v.mail.only)
 	v.mail.greets = nil // or the viewer would hold all that was new when it came
 	if err != nil {
-		v.end(goodbyeFailed)
+		v.end(failed)
 		return
 	}
 	ping := time.NewTimer(v.hub.cfg.PingEvery)
@@ -190,9 +168,9 @@ func (v *viewer) send(msg message) bool {
 		<-v.ctx.Done() // the reader knows why
 		return false
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		v.end(goodbyeSlow)
+		v.end(slow)
 	default:
-		v.end(goodbyeLost)
+		v.end(lost)
 	}
 	_ = v.wire.Close() // its error is of no use here
 	return false
@@ -203,7 +181,7 @@ func (v *viewer) ping(timer *time.Timer) bool {
 	answer := v.hub.cfg.WriteTimeout
 	switch {
 	case v.pinged && v.unanswered.Load():
-		v.end(goodbyeNotAnswering)
+		v.end(notAnswering)
 		return false
 	case v.pinged:
 		v.pinged = false
@@ -258,14 +236,14 @@ func goodbyeFor(err error) goodbye {
 	_, network := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, errTooBig):
-		return goodbyeTooBig
+		return tooBig
 	case websocket.CloseStatus(err) != -1:
-		return goodbyeLeft
+		return left
 	case network, errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe):
-		return goodbyeLost
+		return lost
 	default:
-		return goodbyeViolation
+		return violation
 	}
 }
 
@@ -284,7 +262,7 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	case limited:
 		no = refuse(codeRateLimited, "too many messages: wait a second")
 	case storm:
-		v.end(goodbyeStorm)
+		v.end(stormed)
 		return
 	}
 	if no == nil {

@@ -31,7 +31,7 @@ func TestCap(t *testing.T) {
 		}
 		synctest.Wait()
 		connect(t, m)
-		if s := m.Stats(); s.Viewers != 2 || s.Refused != 1 || s.Ended[hub.Left] != 1 {
+		if s := m.Stats(); s.Viewers != 2 || s.Refused != 1 || s.Ended["left"] != 1 {
 			t.Errorf("stats are %+v", s)
 		}
 	})
@@ -45,7 +45,7 @@ func TestViewersThatBreakOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if s := m.Stats(); s.Viewers != 0 || s.Ended[hub.Lost] != 1 {
+		if s := m.Stats(); s.Viewers != 0 || s.Ended["lost"] != 1 {
 			t.Errorf("stats are %+v", s)
 		}
 	})
@@ -87,7 +87,7 @@ func TestSlowViewerIsDroppedAndDelaysNobody(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if s := m.Stats(); s.Viewers != 1 || s.Ended[hub.Slow] != 1 {
+		if s := m.Stats(); s.Viewers != 1 || s.Ended["slow"] != 1 {
 			t.Errorf("after the deadline: %+v", s)
 		}
 		if _, err := slow.read(); err == nil {
@@ -129,7 +129,7 @@ func TestFullEventQueue(t *testing.T) {
 			other.want("high_gpu_usage_alert")
 			synctest.Wait()
 		}
-		if got := m.Stats().Ended; got[hub.QueueFull] != 1 {
+		if got := m.Stats().Ended; got["queue_full"] != 1 {
 			t.Errorf("connections ended: %v", got)
 		}
 		if reason := stuck.wantClose(websocket.StatusTryAgainLater); !strings.Contains(reason, "connect again") {
@@ -151,7 +151,7 @@ func TestFullEventQueueOfOneWhoNeverReads(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if s := m.Stats(); s.Viewers != 0 || s.Ended[hub.QueueFull] != 1 {
+		if s := m.Stats(); s.Viewers != 0 || s.Ended["queue_full"] != 1 {
 			t.Errorf("stats are %+v", s)
 		}
 	})
@@ -184,7 +184,7 @@ func TestPings(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if s := m.Stats(); s.Viewers != 1 || s.Ended[hub.NotAnswering] != 1 || s.Messages < 180 {
+		if s := m.Stats(); s.Viewers != 1 || s.Ended["not_answering"] != 1 || s.Messages < 180 {
 			t.Errorf("after an hour: %+v", s)
 		}
 		m.publish(snapshot(1))

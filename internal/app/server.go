@@ -147,16 +147,13 @@ func (a *App) self() metrics.Self {
 		Took:          health.Took,
 		Viewers:       stats.Viewers,
 		Refused:       stats.Refused,
-		Ended:         map[string]uint64{},
+		Ended:         stats.Ended,
 		Published:     stats.Published,
 		Encodings:     stats.Encodings,
 		Messages:      stats.Messages,
 		Bytes:         stats.Bytes,
 		Skipped:       stats.Skipped,
 		EncodingFails: stats.Err != nil,
-	}
-	for reason, n := range stats.Ended {
-		self.Ended[string(reason)] = n
 	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
