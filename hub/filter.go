@@ -5,15 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// maxEntries is how many entries a list of a filter may have, and
-// maxEntryBytes how long one may be.
+// The most entries that a list of a filter may have, and the longest of them.
 const (
 	maxEntries    = 256
 	maxEntryBytes = 128
@@ -22,8 +20,8 @@ const (
 // A filter decides what a viewer gets. It does not change. A nil set lets
 // everything pass, an empty one nothing.
 type filter struct {
-	events, uuids, nodes map[string]bool
-	indexes              map[int]bool
+	events, nodes map[string]bool
+	gpus          map[any]bool // indexes and UUIDs
 	// key is the same for filters that keep the same devices; "" for those
 	// that keep all.
 	key string
@@ -32,7 +30,7 @@ type filter struct {
 }
 
 // everything is the filter that viewers begin with.
-var everything = mustFilter(filterTerms{})
+var everything = newFilter(filterTerms{})
 
 // filterTerms is the form of a filter in messages. A nil list means no
 // restriction.
@@ -51,11 +49,11 @@ func parseFilter(data map[string]json.RawMessage) (*filter, error) {
 	if err := cmp.Or(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	return newFilter(filterTerms{events, gpus, nodes})
+	return newFilter(filterTerms{events, gpus, nodes}), nil
 }
 
 // parseList reads one list, nil where it is absent or null, each entry once.
-func parseList[T any](data map[string]json.RawMessage, name string, parse func(json.RawMessage) (T, error)) ([]T, error) {
+func parseList[T comparable](data map[string]json.RawMessage, name string, parse func(json.RawMessage) (T, error)) ([]T, error) {
 	raw := data[name]
 	if raw == nil || string(raw) == "null" {
 		return nil, nil
@@ -73,7 +71,7 @@ func parseList[T any](data map[string]json.RawMessage, name string, parse func(j
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if !slices.ContainsFunc(list, func(e T) bool { return any(e) == any(entry) }) {
+		if !slices.Contains(list, entry) {
 			list = append(list, entry)
 		}
 	}
@@ -99,46 +97,25 @@ func parseGPU(raw json.RawMessage) (any, error) {
 	return int(index), nil
 }
 
-func newFilter(terms filterTerms) (*filter, error) {
+func newFilter(terms filterTerms) *filter {
 	encoded, err := json.Marshal(terms)
 	if err != nil {
-		return nil, err
+		panic(err) // strings and numbers can always be marshaled
 	}
-	f := &filter{events: setOf(terms.Events), nodes: setOf(terms.Nodes), terms: encoded}
-	if terms.GPUs != nil {
-		f.indexes, f.uuids = map[int]bool{}, map[string]bool{}
-		for _, entry := range terms.GPUs {
-			switch entry := entry.(type) {
-			case int:
-				f.indexes[entry] = true
-			case string:
-				f.uuids[entry] = true
-			}
-		}
-	}
-	if f.indexes != nil || f.nodes != nil {
-		f.key = fmt.Sprintf("%t%d%q%t%q",
-			f.indexes != nil, slices.Sorted(maps.Keys(f.indexes)), slices.Sorted(maps.Keys(f.uuids)),
-			f.nodes != nil, slices.Sorted(maps.Keys(f.nodes)))
-	}
-	return f, nil
-}
-
-func mustFilter(terms filterTerms) *filter {
-	f, err := newFilter(terms)
-	if err != nil {
-		panic(err)
+	f := &filter{events: setOf(terms.Events), gpus: setOf(terms.GPUs), nodes: setOf(terms.Nodes), terms: encoded}
+	if f.gpus != nil || f.nodes != nil {
+		f.key = fmt.Sprintf("%#v%#v", f.gpus, f.nodes) // in the order of the entries' values
 	}
 	return f
 }
 
-func setOf(list []string) map[string]bool {
+func setOf[T comparable](list []T) map[T]bool {
 	if list == nil {
 		return nil
 	}
-	set := make(map[string]bool, len(list))
-	for _, s := range list {
-		set[s] = true
+	set := make(map[T]bool, len(list))
+	for _, entry := range list {
+		set[entry] = true
 	}
 	return set
 }
@@ -153,10 +130,17 @@ func (f *filter) keeps(d *gpu.Device) bool { return f.about(d.Node, d.UUID, d.In
 func (f *filter) wants(e *Event) bool { return f.hears(e.Name) && f.about(e.Node, e.UUID, e.Index) }
 
 func (f *filter) about(node, uuid string, index int) bool {
-	if node != "" && !allows(f.nodes, node) {
-		return false
-	}
-	return f.indexes == nil || uuid == "" || f.indexes[index] || f.uuids[uuid]
+	return (node == "" || allows(f.nodes, node)) && (f.gpus == nil || uuid == "" || f.gpus[index] || f.gpus[uuid])
 }
 
 func allows(set map[string]bool, s string) bool { return set == nil || set[s] }
+
+// ambiguous reports whether it has an index, and does not say on which node.
+func (f *filter) ambiguous() bool {
+	for entry := range f.gpus {
+		if _, index := entry.(int); index && f.nodes == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -134,7 +134,7 @@ func TestFilterTakesEffectWithItsReply(t *testing.T) {
 	a, b := Event{UUID: "a", Index: 0}, Event{UUID: "b", Index: 1}
 
 	m.announce(alerts(kindEvent, a, b))
-	subscribe(mustFilter(filterTerms{GPUs: []any{1}}))
+	subscribe(newFilter(filterTerms{GPUs: []any{1}}))
 	m.announce(alerts(kindEvent, a, b, Event{}))
 	h.Publish(devices(1, "a", "b"))
 	want := []string{
@@ -147,7 +147,7 @@ func TestFilterTakesEffectWithItsReply(t *testing.T) {
 		t.Errorf("what is owed (-want +got):\n%s", diff)
 	}
 
-	subscribe(mustFilter(filterTerms{Events: []string{"alert"}}))
+	subscribe(newFilter(filterTerms{Events: []string{"alert"}}))
 	h.Publish(devices(2, "a", "b"))
 	m.announce(alerts(kindEvent, a))
 	want = []string{`subscribed {"events":["alert"],"gpus":null,"nodes":null}`, `alert "a"`}
@@ -231,7 +231,7 @@ func TestFrameOfAFilterThatFailsIsSkipped(t *testing.T) {
 		return fmt.Appendf(nil, "%d", m.Snapshot.Seq), nil
 	}
 	m := h.newTestMailbox()
-	m.subscribe(mustFilter(filterTerms{GPUs: []any{0}}), message{head: newPacket("x", []byte("1")).bytes})
+	m.subscribe(newFilter(filterTerms{GPUs: []any{0}}), message{head: newPacket("x", []byte("1")).bytes})
 	owed(t, h, m)
 	for seq, bad := range []bool{false, true, true, false, false} {
 		fail = bad
@@ -258,7 +258,7 @@ func TestFiltersShareEncodings(t *testing.T) {
 	}
 	for range 100 {
 		for _, t := range terms {
-			if _, err := f.packet(auth.Everything, mustFilter(t)); err != nil {
+			if _, err := f.packet(auth.Everything, newFilter(t)); err != nil {
 				panic(err)
 			}
 		}
@@ -300,7 +300,7 @@ func TestSeveralNodes(t *testing.T) {
 	h.Publish(moment("x", 1, "x0"))
 	h.Publish(moment("y", 1, "y0", "y1"))
 	all, some := h.newTestMailbox(), h.newTestMailbox()
-	some.subscribe(mustFilter(filterTerms{Nodes: []string{"y"}, GPUs: []any{1}}), message{head: newPacket("x", []byte("1")).bytes})
+	some.subscribe(newFilter(filterTerms{Nodes: []string{"y"}, GPUs: []any{1}}), message{head: newPacket("x", []byte("1")).bytes})
 	if diff := cmp.Diff([]string{frameText(1, "x0"), frameText(1, "y0", "y1")}, owed(t, h, all)); diff != "" {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
@@ -331,7 +331,7 @@ func TestSeveralNodes(t *testing.T) {
 	if got := h.Stats().Skipped; got != 6 {
 		t.Errorf("%d were skipped, want 6: two of each node, and two of y by who wants y alone", got)
 	}
-	if no := one.accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no != nil {
+	if no := one.accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); no != nil {
 		t.Errorf("who sees one node alone can't name an index: %s", no.message)
 	}
 	var fed []string
@@ -343,7 +343,7 @@ func TestSeveralNodes(t *testing.T) {
 	if diff := cmp.Diff([]string{"y", "x"}, fed); diff != "" {
 		t.Errorf("the feed has (-want +got):\n%s", diff)
 	}
-	if no := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: mustFilter(filterTerms{GPUs: []any{0}})}); no == nil {
+	if no := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); no == nil {
 		t.Error("an index without a node is taken")
 	}
 }

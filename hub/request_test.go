@@ -126,7 +126,7 @@ func TestFilterPasses(t *testing.T) {
 }
 
 func TestFilterKeys(t *testing.T) {
-	key := func(terms filterTerms) string { return mustFilter(terms).key }
+	key := func(terms filterTerms) string { return newFilter(terms).key }
 	same := func(a, b filterTerms, want bool) {
 		t.Helper()
 		if got := key(a) == key(b); got != want {
@@ -188,7 +188,7 @@ func FuzzClientMessage(f *testing.F) {
 		return []string{"n"}, nil
 	}
 	h.Publish(devices(1, "GPU-0", "GPU-1"))
-	before := mustFilter(filterTerms{GPUs: []any{1}})
+	before := newFilter(filterTerms{GPUs: []any{1}})
 
 	f.Fuzz(func(t *testing.T, raw []byte, isText bool) {
 		v := newViewer(h, auth.Everything, "")

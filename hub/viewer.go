@@ -288,7 +288,7 @@ func (v *viewer) accepts(req *request) *refusal {
 	switch {
 	case req.event == eventRequest && v.hub.cfg.Refresh == nil:
 		return unknownEvent(req.event)
-	case v.mail.several() && req.filter != nil && len(req.filter.indexes) > 0 && req.filter.nodes == nil:
+	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
 		return refuse(codeBadRequest, "gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
 	default:
 		return nil
