@@ -52,25 +52,26 @@ type Device struct {
 	Readings
 }
 
-// Identity is what stays the same about a device while it is in the machine.
+// Identity is what stays the same about a device while it is in the machine. What
+// has a name in JSON is kept over a restart.
 type Identity struct {
 	// UUID is the device's key, such as "GPU-5c8f…". A source whose devices
 	// have none makes a stable one from the PCI address or, until the device
 	// answers, from the driver's index.
-	UUID string
-	Node string // the name of the machine that the device is in
+	UUID string `json:"uuid,omitzero"`
+	Node string `json:"node"` // the name of the machine that the device is in
 	// Index is the device's place by PCI address, never given to another
 	// device while gpuwhy runs. The sampler gives it.
-	Index         int
-	VendorIndex   Reading[int] // the driver's own, which may change when the machine restarts
-	Vendor        Vendor
-	Source        string // where the readings come from, such as SourceNVML
-	Name          string
-	PCI           string          // bus address as the kernel writes it, such as "0000:01:00.0"; empty where there is none
-	Architecture  Reading[string] // such as "Hopper"
-	Serial        Reading[string] // the board's
-	VBIOS         Reading[string]
-	DriverVersion Reading[string] // of the kernel driver
+	Index         int             `json:"index"`
+	VendorIndex   Reading[int]    `json:"-"` // the driver's own, which may change when the machine restarts
+	Vendor        Vendor          `json:"vendor,omitzero"`
+	Source        string          `json:"source"` // where the readings come from, such as SourceNVML
+	Name          string          `json:"name,omitzero"`
+	PCI           string          `json:"pci,omitzero"` // bus address as the kernel writes it, such as "0000:01:00.0"; empty: none
+	Architecture  Reading[string] `json:"-"`            // such as "Hopper"
+	Serial        Reading[string] `json:"-"`            // the board's
+	VBIOS         Reading[string] `json:"-"`
+	DriverVersion Reading[string] `json:"-"` // of the kernel driver
 }
 
 // Readings are what a device reports, group by group.

@@ -49,15 +49,6 @@ type Alert struct {
 	SilencedUntil time.Time `json:"-"`
 
 	Targets []string `json:"-"` // the rule's
-
-	now present
-}
-
-// present is what is so now of an alert that fires.
-type present struct {
-	beyond    bool          // the value is beyond the threshold
-	back      string        // where it is not: what is so, in place of the watch's words; may be empty
-	remaining time.Duration // the value is back, and must stay so for that long; 0 where it is not
 }
 
 // About reports whether the alert is about a device, not the machine.

@@ -209,8 +209,9 @@ func TestTheLineOfAMargin(t *testing.T) {
 	} {
 		rule, w := Default("rule", TemperatureMargin), watches[TemperatureMargin]
 		rule.Threshold = tt.threshold
-		a := Alert{Watch: TemperatureMargin, State: Firing, Device: healthy().Identity, Value: gpu.Of(tt.value), Threshold: gpu.Of(tt.threshold), Since: start, Time: start}
-		if a.describe(&rule, w, "", ""); a.Message != tt.want {
+		a := Alert{Watch: TemperatureMargin, State: Firing, Device: healthy().Identity, Since: start, Time: start}
+		text := telling{Alert: &a, rule: &rule, watch: w, value: tt.value}
+		if text.write(); a.Message != tt.want {
 			t.Errorf("said\n%q, want\n%q", a.Message, tt.want)
 		}
 	}

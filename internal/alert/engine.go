@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -39,6 +40,13 @@ type Engine struct {
 // node.
 type key struct{ node, uuid, source string }
 
+func keyOf(d *gpu.Identity) key {
+	if d.UUID == "" {
+		return key{node: d.Node, source: d.Source}
+	}
+	return key{node: d.Node, uuid: d.UUID}
+}
+
 // tracked is what is known of one thing that rules look at.
 type tracked struct {
 	states []state // one for each rule
@@ -51,16 +59,20 @@ type state struct {
 	alert   *Alert // as it stands; nil: none does
 	since   time.Time
 	back    time.Time // on the right side of the line since, while an alert stands
-	over    time.Time // the last alert was
-	told    time.Time // people were told last of the alert that stands; zero: never
-	hushed  bool      // a silence covered it since
-
-	// Of counters: what was read last, if anything, and how many came lately.
-	read    float64
-	counted bool
-	lately  float64
-	newest  time.Time
 	blamed  []gpu.Process
+	record
+}
+
+// A record is what is kept of a state over a restart.
+type record struct {
+	Over   time.Time `json:"over,omitzero"`   // the last alert was
+	Told   time.Time `json:"told,omitzero"`   // people were told last of the alert that stands; zero: never
+	Hushed bool      `json:"hushed,omitzero"` // a silence covered it since
+	// Of counters: what was read last, if anything, and how many came lately.
+	Read    float64   `json:"read,omitzero"`
+	Counted bool      `json:"counted,omitzero"`
+	Lately  float64   `json:"lately,omitzero"`
+	Newest  time.Time `json:"newest,omitzero"`
 }
 
 // New returns an engine that has seen nothing. The rules must be checked, and
@@ -103,8 +115,8 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 			if j >= 0 && t.states[j].covered {
 				t.states[j] = old[i]
 				t.states[j].covered = true
-			} else if a := old[i].alert; a != nil {
-				changes = append(changes, e.end(withoutRule(a, now), !old[i].told.IsZero()))
+			} else if old[i].alert != nil {
+				changes = append(changes, e.withoutRule(&old[i], now))
 			}
 		}
 	}
@@ -117,12 +129,16 @@ func (e *Engine) ruleOf(name string, w Watch) int {
 	return slices.IndexFunc(e.rules, func(r Rule) bool { return r.Name == name && r.Watch == w })
 }
 
-// withoutRule is the end of an alert whose rule is not in force any more.
-func withoutRule(a *Alert, now time.Time) *Alert {
-	over := *a
-	over.State, over.Time = Resolved, now
-	over.Message = "The rule " + a.Rule + " is not in force any more. Before: " + a.Message
-	return &over
+// withoutRule ends an alert whose rule is not in force any more.
+func (e *Engine) withoutRule(st *state, now time.Time) Change {
+	return e.cutShort(st, "The rule "+st.alert.Rule+" is not in force any more.", now)
+}
+
+// cutShort ends an alert without regard to what is watched.
+func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
+	over := *st.alert
+	over.State, over.Time, over.Message = Resolved, now, why+" Before: "+over.Message
+	return e.end(&over, !st.Told.IsZero())
 }
 
 // newStates returns a state of k for each rule.
@@ -135,13 +151,15 @@ func (e *Engine) newStates(k key) []state {
 	return states
 }
 
-// track returns what is known of k.
-func (e *Engine) track(k key) *tracked {
+// track returns what is known of a device or a source.
+func (e *Engine) track(d *gpu.Identity) *tracked {
+	k := keyOf(d)
 	t := e.tracked[k]
 	if t == nil {
 		t = &tracked{states: e.newStates(k)}
 		e.tracked[k] = t
 	}
+	t.device = *d
 	return t
 }
 
@@ -159,8 +177,7 @@ func (e *Engine) Observe(m *insight.Moment) []Change {
 	foreign := attribute.ForeignPIDs(s)
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		t := e.track(key{node: d.Node, uuid: d.UUID})
-		t.device = d.Identity
+		t := e.track(&d.Identity)
 		sub := subject{d: d, foreign: foreign, driverGone: o.driverGone(s, d.Source)}
 		if i < len(answer.Devices) {
 			sub.answer = &answer.Devices[i]
@@ -226,8 +243,7 @@ func (o *observation) look(t *tracked, l look) {
 // drivers looks at the sources that have worked before.
 func (o *observation) drivers(s *gpu.Snapshot) {
 	for i := range s.Drivers {
-		source := s.Drivers[i].Source
-		o.track(key{node: s.Node, source: source}).device = gpu.Identity{Node: s.Node, Source: source}
+		o.track(&gpu.Identity{Node: s.Node, Source: s.Drivers[i].Source})
 	}
 	for k, t := range o.tracked {
 		if k.source == "" || k.node != s.Node {
@@ -255,7 +271,7 @@ func (o *observation) missing(node string) {
 		keep := false
 		for i := range t.states {
 			st := &t.states[i]
-			keep = keep || st.covered && (st.alert != nil || st.counted || o.now.Sub(st.over) < o.rules[i].Cooldown)
+			keep = keep || st.covered && (st.alert != nil || st.Counted || o.now.Sub(st.Over) < o.rules[i].Cooldown)
 		}
 		if !keep {
 			delete(o.tracked, k)
@@ -273,7 +289,7 @@ func (o *observation) step(l *look) {
 	case !l.ok:
 		l.since, l.back = time.Time{}, time.Time{}
 		if l.alert != nil {
-			o.blind(l)
+			o.stands(l, NoData, DataGone)
 		}
 	case l.alert == nil:
 		o.rise(l)
@@ -287,35 +303,35 @@ func (o *observation) step(l *look) {
 
 // notAfter moves times of the future to now, as after the clock was set back.
 func (st *state) notAfter(now time.Time) {
-	for _, t := range []*time.Time{&st.since, &st.back, &st.told, &st.newest} {
+	for _, t := range []*time.Time{&st.since, &st.back, &st.Told, &st.Newest} {
 		if t.After(now) {
 			*t = now
 		}
 	}
-	if st.over.After(now) {
-		st.over = time.Time{}
+	if st.Over.After(now) {
+		st.Over = time.Time{}
 	}
 }
 
 // count replaces the value of a counter by how many came lately: since the first
 // that another one followed within the rule's clear time.
 func (o *observation) count(l *look) {
-	more := l.value - l.read
+	more := l.value - l.Read
 	switch {
-	case !l.counted && !l.sinceStart:
+	case !l.Counted && !l.sinceStart:
 		more = 0
-	case !l.counted, more < 0: // the counter began again
+	case !l.Counted, more < 0: // the counter began again
 		more = l.value
 	}
-	l.read, l.counted = l.value, true
+	l.Read, l.Counted = l.value, true
 	switch {
 	case more > 0:
-		l.lately += more
-		l.newest = o.now
-	case l.alert == nil && o.now.Sub(l.newest) >= l.Clear:
-		l.lately = 0
+		l.Lately += more
+		l.Newest = o.now
+	case l.alert == nil && o.now.Sub(l.Newest) >= l.Clear:
+		l.Lately = 0
 	}
-	l.value = l.lately
+	l.value = l.Lately
 }
 
 // rise is about a rule without an alert: one may fire.
@@ -327,18 +343,17 @@ func (o *observation) rise(l *look) {
 	if l.since.IsZero() {
 		l.since = o.now
 	}
-	if o.now.Sub(l.since) < l.Hold || !l.state.over.IsZero() && o.now.Sub(l.state.over) < l.Cooldown {
+	if o.now.Sub(l.since) < l.Hold || !l.Over.IsZero() && o.now.Sub(l.Over) < l.Cooldown {
 		return
 	}
-	l.back, l.told, l.hushed = time.Time{}, time.Time{}, false
-	l.blamed = l.culprits()
-	l.alert = o.as(&Alert{
-		ID:   fmt.Sprintf("%s-%s-%d", l.Name, idOf(l.device), l.since.UnixMilli()),
-		Rule: l.Name, Watch: l.Watch, State: Firing, Since: l.since,
-	}, l)
+	l.back, l.Told, l.Hushed = time.Time{}, time.Time{}, false
+	l.blame()
+	of := cmp.Or(l.device.UUID, l.device.Node+"-"+l.device.Source)
+	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, l.since.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since}
+	l.alert = o.as(Firing, l)
 	tell := l.alert.loud()
 	if tell {
-		l.told = o.now
+		l.Told = o.now
 	}
 	o.news(l, Fired, tell)
 }
@@ -348,45 +363,32 @@ func (o *observation) news(l *look, news News, tell bool) {
 	o.changes = append(o.changes, Change{Alert: *l.alert, News: news, Tell: tell})
 }
 
-// sourceOf is the source of what is no device, for the IDs of its alerts.
-func sourceOf(d *gpu.Identity) string {
-	if d.UUID != "" {
-		return ""
+// blame notes which processes cause what is beyond the threshold.
+func (l *look) blame() {
+	if l.culprits != nil {
+		l.blamed = l.culprits(l.subject)
 	}
-	return d.Source
 }
 
-// idOf names what an alert is about in its ID.
-func idOf(d *gpu.Identity) string {
-	if d.UUID != "" {
-		return d.UUID
+// stands is about an alert that stands, now in that state, which is news if it was
+// in another.
+func (o *observation) stands(l *look, now State, news News) {
+	was := l.alert.State
+	l.alert = o.as(now, l)
+	if (was == NoData) != (now == NoData) {
+		o.news(l, news, false)
 	}
-	return d.Node + "-" + d.Source
-}
-
-// culprits are the processes that cause what is beyond the threshold.
-func (l *look) culprits() []gpu.Process {
-	if l.blame == nil || l.subject == nil {
-		return nil
-	}
-	return l.blame(l.subject)
 }
 
 // fall is about an alert that stands: it may be over.
 func (o *observation) fall(l *look) {
 	if l.beyond(l.watch, l.value) {
-		l.blamed = l.culprits()
+		l.blame()
 	}
-	was := l.alert.State
-	next := *l.alert
-	next.State = Firing
-	l.alert = o.as(&next, l)
-	if was == NoData {
-		o.news(l, DataBack, false)
-	}
+	o.stands(l, Firing, DataBack)
 	good, from := l.cleared(l.watch, l.value), o.now
 	if l.kind == counter {
-		good, from = o.now.After(l.newest), l.newest
+		good, from = o.now.After(l.Newest), l.Newest
 	}
 	if !good {
 		l.back = time.Time{}
@@ -398,69 +400,53 @@ func (o *observation) fall(l *look) {
 	if o.now.Sub(l.back) < l.Clear {
 		return
 	}
-	next.State = Resolved
-	over := o.as(&next, l)
-	o.changes = append(o.changes, o.end(over, !l.told.IsZero()))
-	*l.state = state{covered: true, over: o.now, read: l.read, counted: l.counted, newest: l.newest}
+	o.changes = append(o.changes, o.end(o.as(Resolved, l), !l.Told.IsZero()))
+	*l.state = state{covered: true, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest}}
 }
 
 // end remembers an alert that is over, and makes the change of it. People who
 // were told that it began are told that it is over, whatever was silenced
 // since; nobody else is.
 func (e *Engine) end(over *Alert, told bool) Change {
-	over.now = present{}
 	if e.past = append(e.past, *over); len(e.past) > keptPast {
 		e.past = slices.Delete(e.past, 0, len(e.past)-keptPast)
 	}
 	return Change{Alert: *over, News: Over, Tell: told}
 }
 
-// blind is about an alert whose device does not report what is watched.
-func (o *observation) blind(l *look) {
+// as returns the alert as it is now, in that state.
+func (o *observation) as(s State, l *look) *Alert {
 	next := *l.alert
-	was := next.State
-	next.State, next.Time, next.Device = NoData, o.now, *l.device
+	next.State, next.Time, next.Device = s, o.now, *l.device
+	next.Severity, next.Targets, next.Unit, next.Processes = l.Severity, l.Targets, l.unit, l.blamed
 	next.Value, next.Utilization = gpu.Reading[float64]{}, gpu.Reading[gpu.Percent]{}
-	next.SilencedUntil = o.silencedUntil(&next)
-	next.describe(l.Rule, l.watch, "", "")
-	l.alert = &next
-	if was != NoData {
-		o.news(l, DataGone, false)
-	}
-}
-
-// as returns an alert as it stands now.
-func (o *observation) as(a *Alert, l *look) *Alert {
-	next := *a
-	next.Severity, next.Targets, next.Unit = l.Severity, l.Targets, l.unit
-	next.Time, next.Device = o.now, *l.device
-	next.Value = gpu.Of(l.value)
 	if l.kind != condition {
 		next.Threshold = gpu.Of(l.Threshold)
 	}
-	next.Processes = l.blamed
-	next.now = present{beyond: l.beyond(l.watch, l.value)}
-	detail, advice := l.failure, l.try
-	if sub := l.subject; sub != nil {
-		next.Utilization = sub.d.Utilization.GPU
-		if l.detail != nil {
-			detail, advice = l.detail(sub)
+	text := telling{Alert: &next, rule: l.Rule, watch: l.watch, detail: l.failure, advice: l.try}
+	if l.ok {
+		text.value, text.beyond = l.value, l.beyond(l.watch, l.value)
+		if l.kind != condition {
+			next.Value = gpu.Of(l.value)
 		}
-		if l.watch.over != nil && !next.now.beyond {
-			next.now.back = l.watch.over(sub)
+		if l.cleared(l.watch, l.value) {
+			text.remaining = l.Clear
+			if !l.back.IsZero() {
+				text.remaining -= o.now.Sub(l.back)
+			}
 		}
 	}
-	if l.cleared(l.watch, l.value) {
-		next.now.remaining = l.Clear
-		if !l.back.IsZero() {
-			next.now.remaining -= o.now.Sub(l.back)
+	if sub := l.subject; l.ok && sub != nil {
+		next.Utilization = sub.d.Utilization.GPU
+		if l.more != nil {
+			text.detail, text.advice = l.more(sub)
+		}
+		if l.instead != nil && !text.beyond {
+			text.instead = l.instead(sub)
 		}
 	}
 	next.SilencedUntil = o.silencedUntil(&next)
-	next.describe(l.Rule, l.watch, detail, advice)
-	if l.kind == condition {
-		next.Value = gpu.Reading[float64]{}
-	}
+	text.write()
 	return &next
 }
 
@@ -470,12 +456,12 @@ func (a *Alert) loud() bool { return a.SilencedUntil.IsZero() && a.Acknowledged 
 // remind repeats an alert that has stood for long enough, and one whose silence
 // is over; not while nothing is reported.
 func (o *observation) remind(l *look) {
-	l.hushed = l.hushed || !l.alert.SilencedUntil.IsZero()
-	if l.alert.State != Firing || !l.alert.loud() || l.told.Equal(o.now) {
+	l.Hushed = l.Hushed || !l.alert.SilencedUntil.IsZero()
+	if l.alert.State != Firing || !l.alert.loud() || l.Told.Equal(o.now) {
 		return
 	}
-	if l.told.IsZero() || l.hushed || l.Repeat > 0 && o.now.Sub(l.told) >= l.Repeat {
-		l.told, l.hushed = o.now, false
+	if l.Told.IsZero() || l.Hushed || l.Repeat > 0 && o.now.Sub(l.Told) >= l.Repeat {
+		l.Told, l.Hushed = o.now, false
 		o.news(l, Repeated, true)
 	}
 }
@@ -506,13 +492,15 @@ func (e *Engine) Standing() []Alert {
 	return out
 }
 
-// Firing is how many alerts stand.
-func (e *Engine) Firing() int {
+// Firing is how many alerts stand on a node; on all, where it is empty.
+func (e *Engine) Firing(node string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
-	for range e.standing() {
-		n++
+	for _, st := range e.standing() {
+		if node == "" || st.alert.Device.Node == node {
+			n++
+		}
 	}
 	return n
 }

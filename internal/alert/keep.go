@@ -19,43 +19,19 @@ type Kept struct {
 type keptThing struct {
 	Rule  string `json:"rule"`
 	Watch Watch  `json:"watch"`
-	keptIdentity
-	Alert   *keptAlert `json:"alert,omitempty"`
-	Over    time.Time  `json:"over,omitzero"`
-	Told    time.Time  `json:"told,omitzero"`
-	Hushed  bool       `json:"hushed,omitzero"`
-	Read    float64    `json:"read,omitzero"`
-	Counted bool       `json:"counted,omitzero"`
-	Lately  float64    `json:"lately,omitzero"`
-	Newest  time.Time  `json:"newest,omitzero"`
-}
-
-type keptIdentity struct {
-	Node   string     `json:"node"`
-	UUID   string     `json:"uuid,omitzero"`
-	Index  int        `json:"index"`
-	Source string     `json:"source"`
-	Name   string     `json:"name,omitzero"`
-	PCI    string     `json:"pci,omitzero"`
-	Vendor gpu.Vendor `json:"vendor,omitzero"`
-}
-
-func keepIdentity(d *gpu.Identity) keptIdentity {
-	return keptIdentity{d.Node, d.UUID, d.Index, d.Source, d.Name, d.PCI, d.Vendor}
-}
-
-func (k *keptIdentity) identity() gpu.Identity {
-	return gpu.Identity{Node: k.Node, UUID: k.UUID, Index: k.Index, Source: k.Source, Name: k.Name, PCI: k.PCI, Vendor: k.Vendor}
+	gpu.Identity
+	Alert *keptAlert `json:"alert,omitempty"`
+	record
 }
 
 type keptAlert struct {
 	Alert
-	keptIdentity
+	gpu.Identity
 	Threshold *float64 `json:"threshold,omitempty"`
 }
 
 func keepAlert(a *Alert) *keptAlert {
-	k := &keptAlert{Alert: *a, keptIdentity: keepIdentity(&a.Device)}
+	k := &keptAlert{Alert: *a, Identity: a.Device}
 	if t, ok := a.Threshold.Get(); ok {
 		k.Threshold = &t
 	}
@@ -64,7 +40,7 @@ func keepAlert(a *Alert) *keptAlert {
 
 func (k *keptAlert) alert(s State) *Alert {
 	a := k.Alert
-	a.State, a.Device = s, k.identity()
+	a.State, a.Device = s, k.Identity
 	if k.Threshold != nil {
 		a.Threshold = gpu.Of(*k.Threshold)
 	}
@@ -78,23 +54,19 @@ func (e *Engine) Kept() Kept {
 	out := Kept{Node: e.Node, Silences: slices.Clone(e.silences)}
 	for _, t := range e.tracked {
 		for i := range t.states {
-			st := &t.states[i]
-			counted := st.counted && !e.watches[i].sinceStart
-			if st.alert == nil && !counted && st.over.IsZero() {
-				continue
-			}
-			thing := keptThing{
-				Rule: e.rules[i].Name, Watch: e.rules[i].Watch, keptIdentity: keepIdentity(&t.device),
-				Over: st.over, Told: st.told, Hushed: st.hushed,
+			st, r := &t.states[i], &e.rules[i]
+			thing := keptThing{Rule: r.Name, Watch: r.Watch, Identity: t.device, record: st.record}
+			if e.watches[i].sinceStart {
+				thing.Read, thing.Counted = 0, false
 			}
 			if st.alert != nil {
 				thing.Alert = keepAlert(st.alert)
-				thing.Lately, thing.Newest = st.lately, st.newest
+			} else {
+				thing.Lately, thing.Newest = 0, time.Time{}
 			}
-			if counted {
-				thing.Read, thing.Counted = st.read, true
+			if thing.Alert != nil || thing.Counted || !thing.Over.IsZero() {
+				out.Tracked = append(out.Tracked, thing)
 			}
-			out.Tracked = append(out.Tracked, thing)
 		}
 	}
 	for i := range e.past {
@@ -134,26 +106,20 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 }
 
 func (e *Engine) restore(thing *keptThing, now time.Time) {
-	device := thing.identity()
-	k := key{node: device.Node, uuid: device.UUID, source: sourceOf(&device)}
-	j := e.ruleOf(thing.Rule, thing.Watch)
-	t := e.track(k)
-	t.device = device
-	if j < 0 || !t.states[j].covered {
-		if thing.Alert != nil {
-			e.pending = append(e.pending, e.end(withoutRule(thing.Alert.alert(Firing), now), !thing.Told.IsZero()))
-		}
-		return
-	}
-	st := &t.states[j]
-	st.over, st.told, st.hushed = thing.Over, thing.Told, thing.Hushed
-	defer st.notAfter(now)
-	st.read, st.counted, st.lately, st.newest = thing.Read, thing.Counted, thing.Lately, thing.Newest
+	st := state{covered: true, record: thing.record}
 	if thing.Alert != nil {
 		st.alert = thing.Alert.alert(NoData)
 		if st.alert.Since.After(now) {
 			st.alert.Since = now
 		}
 		st.alert.SilencedUntil = e.silencedUntil(st.alert)
+	}
+	st.notAfter(now)
+	t, i := e.track(&thing.Identity), e.ruleOf(thing.Rule, thing.Watch)
+	switch {
+	case i >= 0 && t.states[i].covered:
+		t.states[i] = st
+	case st.alert != nil:
+		e.pending = append(e.pending, e.withoutRule(&st, now))
 	}
 }

@@ -184,12 +184,9 @@ func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 	case st.alert.State != NoData:
 		return Change{}, ErrReported
 	}
-	over := *st.alert
-	over.State, over.Time = Resolved, now
-	over.Message = "Dismissed by hand. Before: " + over.Message
-	told := !st.told.IsZero()
-	*st = state{covered: true, read: st.read, counted: st.counted}
-	return e.end(&over, told), nil
+	over := e.cutShort(st, "Dismissed by hand.", now)
+	*st = state{covered: true, record: record{Read: st.Read, Counted: st.Counted}}
+	return over, nil
 }
 
 func (e *Engine) find(id string) *state {

@@ -12,13 +12,6 @@ import (
 // announcements come in the order in which the changes happened.
 type Service struct {
 	*Engine
-	cfg   ServiceConfig
-	order sync.Mutex // held from a change until it is announced
-}
-
-// ServiceConfig is what a Service needs; all of it is required.
-type ServiceConfig struct {
-	Node string // what the machine is called
 	// Newest returns the newest Moments; nil before the first.
 	Newest func() *insight.Fleet
 	// Announce takes the changes, the alerts that stand after them, and the newest
@@ -29,13 +22,8 @@ type ServiceConfig struct {
 	// Changed is called after a change that a restart must not lose. It must not
 	// wait for anybody.
 	Changed func()
-}
 
-// NewService makes a Service with these rules.
-func NewService(rules []Rule, cfg ServiceConfig) *Service {
-	s := &Service{Engine: New(rules), cfg: cfg}
-	s.Node = cfg.Node
-	return s
+	order sync.Mutex // held from a change until it is announced
 }
 
 // Hold calls f while no alert changes and none is announced.
@@ -53,23 +41,22 @@ func (s *Service) Observe(m *insight.Moment) {
 
 // announce is called while order is held.
 func (s *Service) announce(node string, changes []Change) {
-	s.cfg.Announce(node, changes, s.Standing(), s.cfg.Newest())
+	s.Announce(node, changes, s.Standing(), s.Newest())
 	if len(changes) > 0 {
-		s.cfg.Changed()
+		s.Changed()
 	}
 }
 
 // act does what somebody asks for, and announces what changes by it.
-func (s *Service) act(what func(now time.Time) ([]Change, error)) error {
-	s.order.Lock()
-	defer s.order.Unlock()
-	changes, err := what(time.Now().UTC())
-	if err != nil {
-		return err
-	}
-	s.announce("", changes)
-	s.cfg.Changed() // a silence of nothing that fires is a change as well
-	return nil
+func (s *Service) act(what func(now time.Time) ([]Change, error)) (err error) {
+	s.Hold(func() {
+		var changes []Change
+		if changes, err = what(time.Now().UTC()); err == nil {
+			s.announce("", changes)
+			s.Changed() // a silence of nothing that fires is a change as well
+		}
+	})
+	return err
 }
 
 // Acknowledge says that somebody knows of an alert; nil takes that back.
@@ -89,10 +76,7 @@ func (s *Service) one(what func(now time.Time) (Change, error)) (of Alert, err e
 		of = change.Alert
 		return []Change{change}, err
 	})
-	if err != nil {
-		return Alert{}, err
-	}
-	return of, nil
+	return of, err
 }
 
 // Silence puts a silence in force for a while.
@@ -102,18 +86,7 @@ func (s *Service) Silence(silence Silence, span time.Duration) (made Silence, er
 		made, changes, err = s.Engine.Silence(silence, now)
 		return changes, err
 	})
-	if err != nil {
-		return Silence{}, err
-	}
-	return made, nil
-}
-
-// Firing is how many alerts fire on a node; on all, where it is empty.
-func (s *Service) Firing(node string) int {
-	if node == "" {
-		return s.Engine.Firing()
-	}
-	return len(OfNode(s.Standing(), node))
+	return made, err
 }
 
 // Silences are those in force.

@@ -80,16 +80,16 @@ type watch struct {
 	// narrowed is measure for a rule that looks at some of the processes alone;
 	// nil where the watch can't be narrowed.
 	narrowed func(*subject) (float64, bool)
-	// blame returns the processes that cause it. It is nil where processes don't.
-	blame func(*subject) []gpu.Process
-	holds bool // they cause it by the memory that they hold, not by their work
-	// detail says more of what is beyond the threshold, and what to do. It may
+	// culprits returns the processes that cause it. It is nil where processes don't.
+	culprits func(*subject) []gpu.Process
+	holds    bool // they cause it by the memory that they hold, not by their work
+	// more says more of what is beyond the threshold, and what to do. It may
 	// be nil.
-	detail func(*subject) (text, advice string)
-	// over is what is so of a device that is not beyond the threshold any more.
+	more func(*subject) (text, advice string)
+	// instead is what is so of a device that is not beyond the threshold any more.
 	// It replaces words.over unless it is nil or returns an empty text.
-	over  func(*subject) string
-	words words
+	instead func(*subject) string
+	words   words
 }
 
 // A subject is what a measurement looks at.
@@ -109,38 +109,38 @@ const (
 
 var watches = map[Watch]*watch{
 	Utilization: reads("utilization.gpu", watch{
-		most: 100, shares: true, narrowed: usedByThose, blame: workers,
+		most: 100, shares: true, narrowed: usedByThose, culprits: workers,
 		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s",
 			partWhat: "what processes%s use", part: "is kept %s busy by processes%s"},
 	}),
 	Temperature: reads("thermal.gpu", watch{
-		least: -50, most: 200, blame: workers,
+		least: -50, most: 200, culprits: workers,
 		words: words{what: "its temperature", now: "is at %s", began: "it rose above %s", over: "no longer above %s"},
 	}),
 	TemperatureMargin: {
-		unit: "°C", below: true, least: -100, most: 200, measure: margin, blame: workers,
+		unit: "°C", below: true, least: -100, most: 200, measure: margin, culprits: workers,
 		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it",
 			beganAbove: "it rose more than %s above it", overAbove: "no longer more than %s above it"},
 	},
 	MemoryTemperature: reads("thermal.memory", watch{
-		least: -50, most: 200, blame: workers,
+		least: -50, most: 200, culprits: workers,
 		words: words{what: "the temperature of its memory", now: "has its memory at %s", began: "that rose above %s", over: "no longer above %s"},
 	}),
 	Memory: reads("memory.share", watch{
-		most: 100, shares: true, narrowed: heldByThose, blame: holders, holds: true,
+		most: 100, shares: true, narrowed: heldByThose, culprits: holders, holds: true,
 		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s",
 			partWhat: "what processes%s use", part: "has %s of its memory held by processes%s"},
 	}),
 	Power: reads("power.draw", watch{
-		most: 10_000, blame: workers,
+		most: 10_000, culprits: workers,
 		words: words{what: "what it draws", now: "draws %s", began: "that rose above %s", over: "no longer above %s"},
 	}),
 	PowerShare: {
-		unit: "%", most: 200, measure: powerShare, blame: workers,
+		unit: "%", most: 200, measure: powerShare, culprits: workers,
 		words: words{what: "what it draws, or its power limit", now: "draws %s of its power limit", began: "that rose above %s", over: "no longer above %s"},
 	},
 	Fan: reads("fans.commanded", watch{
-		most: 200, blame: workers,
+		most: 200, culprits: workers,
 		words: words{what: "its fan speed", now: "has its fan at %s", began: "that rose above %s", over: "no longer above %s"},
 	}),
 	FanFailing: {
@@ -149,15 +149,15 @@ var watches = map[Watch]*watch{
 			advice: "Look whether something blocks the fan or its cable is loose, and watch the temperature."},
 	},
 	ThrottledByHeat: {
-		kind: condition, measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), blame: workers,
+		kind: condition, measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers,
 		words: words{what: "what holds its clocks down", now: "is held back by its heat", over: "is no longer held back by its heat"},
 	},
 	ThrottledByPower: {
-		kind: condition, measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), blame: workers,
+		kind: condition, measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers,
 		words: words{what: "what holds its clocks down", now: "is held back by its power limit or power supply", over: "is no longer held back by power"},
 	},
 	XID: {
-		kind: counter, most: largest, sinceStart: true, measure: xids, detail: newestXID,
+		kind: counter, most: largest, sinceStart: true, measure: xids, more: newestXID,
 		words: words{what: "its driver errors", now: "had %s driver error|had %s driver errors"},
 	},
 	ECC: {
@@ -171,12 +171,12 @@ var watches = map[Watch]*watch{
 			advice: "Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."},
 	},
 	Lost: {
-		kind: condition, measure: inState(gpu.StateLost), over: inOtherState,
+		kind: condition, measure: inState(gpu.StateLost), instead: inOtherState,
 		words: words{what: "its state", now: "is lost, the driver no longer finds it", over: "is back",
 			advice: "Look for Xid messages in the kernel log (dmesg), check its power cables and seating, and restart the machine."},
 	},
 	NotAnswering: {
-		kind: condition, measure: inState(gpu.StateNotAnswering), over: inOtherState,
+		kind: condition, measure: inState(gpu.StateNotAnswering), instead: inOtherState,
 		words: words{what: "its state", now: "does not answer", over: "answers again",
 			advice: "Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
 	},
@@ -185,17 +185,17 @@ var watches = map[Watch]*watch{
 		words: words{what: "anything", now: "can't be read any more", over: "can be read again"},
 	},
 	IdleHeld: {
-		unit: "MiB", most: largest, shares: true, measure: idleHeld, blame: holders, holds: true, over: notHeldIdle,
+		unit: "MiB", most: largest, shares: true, measure: idleHeld, culprits: holders, holds: true, instead: notHeldIdle,
 		words: words{what: "its utilization or its processes", now: "has no work, while processes hold %s of its memory", over: "has work again",
 			part:   "has no work, while processes%[2]s hold %[1]s of its memory",
 			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
 	},
 	IdleReserved: {
-		kind: condition, measure: idleReserved, detail: reservedBy, over: notReservedIdle,
+		kind: condition, measure: idleReserved, more: reservedBy, instead: notReservedIdle,
 		words: words{what: "its utilization or who reserved it", now: "is reserved and has no work", over: "has work again"},
 	},
 	OrphanMemory: {
-		unit: "MiB", most: largest, measure: orphans, blame: gone, holds: true, over: fewerOrphans,
+		unit: "MiB", most: largest, measure: orphans, culprits: gone, holds: true, instead: fewerOrphans,
 		words: words{what: "its processes", now: "has %s of memory that processes left behind when they ended", over: "has got back the memory that processes left behind",
 			advice: "Look for children of those processes that still run, also in containers. If there are none, reset the GPU while nothing uses it."},
 	},
@@ -217,51 +217,41 @@ func reads(id string, w watch) *watch {
 // usedByThose is the sum of the multiprocessor shares of the processes that the
 // rule looks at.
 func usedByThose(s *subject) (float64, bool) {
-	sum := 0.0
-	known, ok := s.each(func(p *gpu.Process) bool {
-		v, ok := p.SM.Trusted()
-		sum += float64(v)
-		return ok
-	})
-	return min(sum, 100), ok && known
+	used, ok := sum(s, anyone, func(p *gpu.Process) gpu.Reading[gpu.Percent] { return p.SM })
+	return min(used, 100), ok
 }
 
 // heldByThose is the share of the memory that those processes hold.
 func heldByThose(s *subject) (float64, bool) {
-	held, ok := s.held(func(*gpu.Process) bool { return true })
+	held, ok := s.held(anyone)
 	total, known := s.d.Memory.Total.Trusted()
 	if !ok || !known || total == 0 {
 		return 0, false
 	}
-	return min(100*float64(held)/float64(total), 100), true
+	return min(100*held/float64(total), 100), true
 }
 
-// each calls visit for the processes that the rule looks at. It is known where
-// the driver lists processes, ok where visit was ok for each.
-func (s *subject) each(visit func(*gpu.Process) bool) (known, ok bool) {
-	list, known := s.d.Processes.Trusted()
-	ok = true
+// held is how many bytes the wanted processes hold that the rule looks at.
+func (s *subject) held(wanted func(*gpu.Process) bool) (float64, bool) {
+	return sum(s, wanted, func(p *gpu.Process) gpu.Reading[gpu.Bytes] { return p.Memory })
+}
+
+// sum adds up what the wanted processes report that the rule looks at. It is not
+// ok where one does not report it, or the driver does not list processes.
+func sum[T gpu.Percent | gpu.Bytes](s *subject, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T]) (float64, bool) {
+	list, ok := s.d.Processes.Trusted()
+	var all T
 	for i := range list {
-		if s.rule.Scope.has(&list[i]) && !visit(&list[i]) {
-			ok = false
+		if p := &list[i]; s.rule.Scope.has(p) && wanted(p) {
+			v, known := of(p).Trusted()
+			all += v
+			ok = ok && known
 		}
 	}
-	return known, ok
+	return float64(all), ok
 }
 
-// held sums the memory of the wanted processes that the rule looks at. It is not
-// ok where the memory of one is not known.
-func (s *subject) held(wanted func(*gpu.Process) bool) (sum gpu.Bytes, ok bool) {
-	known, ok := s.each(func(p *gpu.Process) bool {
-		if !wanted(p) {
-			return true
-		}
-		v, ok := p.Memory.Trusted()
-		sum += v
-		return ok
-	})
-	return sum, known && ok
-}
+func anyone(*gpu.Process) bool { return true }
 
 // margin is what the device says, or the distance to its slowdown limit.
 func margin(s *subject) (float64, bool) {
@@ -363,12 +353,11 @@ func remap(s *subject) (float64, bool) {
 // idleHeld counts what programs that compute hold. What a display server holds
 // does not count.
 func idleHeld(s *subject) (float64, bool) {
-	util, ok := s.d.Utilization.GPU.Trusted()
-	if !ok || util >= gpu.BusyFrom {
+	if works, ok := s.works(); !ok || works {
 		return 0, ok
 	}
 	held, ok := s.held(computes)
-	return float64(held) / mib, ok
+	return held / mib, ok
 }
 
 // computes reports whether a process exists that is no mere display server.
@@ -378,8 +367,9 @@ func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Fact
 // device has work.
 func notHeldIdle(s *subject) string {
 	held, _ := idleHeld(s)
+	works, _ := s.works()
 	switch {
-	case s.works():
+	case works:
 		return ""
 	case held == 0:
 		return "has no work, and no compute process" + s.rule.Scope.whose() + " holds its memory any more"
@@ -389,31 +379,30 @@ func notHeldIdle(s *subject) string {
 	}
 }
 
-// works reports whether the device is seen to have work.
-func (s *subject) works() bool {
-	util, ok := s.d.Utilization.GPU.Trusted()
-	return ok && util >= gpu.BusyFrom
+// works reports whether the device has work, and whether that is known.
+func (s *subject) works() (so, known bool) {
+	util, known := s.d.Utilization.GPU.Trusted()
+	return known && util >= gpu.BusyFrom, known
 }
 
 // idleReserved is about a device that a scheduler keeps for somebody. Anybody's
 // work on it counts as work.
 func idleReserved(s *subject) (float64, bool) {
-	util, ok := s.d.Utilization.GPU.Trusted()
+	works, ok := s.works()
 	list, known := s.d.Reservations.Trusted()
-	return is(len(list) > 0 && util < gpu.BusyFrom), ok && known
+	return is(len(list) > 0 && !works), ok && known
 }
 
 // notReservedIdle says that nobody reserves the device any more; empty while
 // somebody does.
 func notReservedIdle(s *subject) string {
-	switch {
-	case len(s.d.Reservations.Or(nil)) > 0:
+	if len(s.d.Reservations.Or(nil)) > 0 {
 		return ""
-	case s.works():
-		return "has work again, and is no longer reserved"
-	default:
-		return "is no longer reserved"
 	}
+	if works, _ := s.works(); works {
+		return "has work again, and is no longer reserved"
+	}
+	return "is no longer reserved"
 }
 
 func reservedBy(s *subject) (text, advice string) {
@@ -453,7 +442,7 @@ func fewerOrphans(s *subject) string {
 
 // workers are the processes that work, busiest first.
 func workers(s *subject) []gpu.Process {
-	return explain.Culprits(s.those(func(*gpu.Process) bool { return true }))
+	return explain.Culprits(s.those(anyone))
 }
 
 // holders are the processes that hold memory, the largest first.

@@ -36,98 +36,114 @@ type words struct {
 	advice string
 }
 
-// describe sets an alert's message and advice: what the alert is about, what is
-// so now, since when, and who causes it; later, when the alert ends, or that it
-// has ended.
-func (a *Alert) describe(r *Rule, w *watch, detail, advice string) {
-	name := explain.DeviceName(&gpu.Device{Identity: a.Device})
-	if w.machine {
-		name = "The driver (" + a.Device.Source + ")"
+// A telling is an alert as people are told of it.
+type telling struct {
+	*Alert
+	rule           *Rule
+	watch          *watch
+	detail, advice string        // of the watch, more than its words say; may be empty
+	value          float64       // of what is watched
+	beyond         bool          // the value is beyond the threshold
+	instead        string        // where it is not: what is so, in place of the watch's words; may be empty
+	remaining      time.Duration // the value is back, and must stay so for that long; 0 where it is not
+}
+
+// write sets the alert's message and advice: what the alert is about, what is so
+// now, since when, and who causes it; later, when the alert ends, or that it has
+// ended.
+func (t *telling) write() {
+	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
+	if t.watch.machine {
+		name = "The driver (" + t.Device.Source + ")"
 	}
 	var text string
 	switch {
-	case a.State == NoData:
-		text = "now does not report " + w.unreported(r) + ", so whether this is over can't be told; " + a.first(w) + "."
-	case w.kind == counter:
-		text = a.counted(r, w, detail) + "."
-	case a.State == Resolved:
-		text = a.back(r, w) + ". The alert is over after " + explain.Span(a.Time.Sub(a.Since)) + "."
-	case a.now.beyond:
-		if detail != "" {
-			detail = ": " + detail
+	case t.State == NoData:
+		text = "now does not report " + t.unreported() + ", so whether this is over can't be told; " + t.first() + "."
+	case t.watch.kind == counter:
+		text = t.counted() + "."
+	case t.State == Resolved:
+		text = t.back() + ". The alert is over after " + explain.Span(t.Time.Sub(t.Since)) + "."
+	case t.beyond:
+		if t.detail != "" {
+			t.detail = ": " + t.detail
 		}
-		text = a.reads(r, w) + detail + "; " + a.first(w) + "." + a.culprit(r, w)
+		text = t.reads() + t.detail + "; " + t.first() + "." + t.culprit()
 	default:
-		text = a.back(r, w) + ". " + a.ends(r, w) + "."
+		text = t.back() + ". " + t.ends() + "."
 	}
-	a.Message, a.Advice = name+" "+text, cmp.Or(advice, w.words.advice)
+	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, t.watch.words.advice)
 }
 
 // unreported is what may not be reported of what the rule looks at.
-func (s *watch) unreported(r *Rule) string {
-	if r.Scope.narrows() && s.words.partWhat != "" {
-		return fmt.Sprintf(s.words.partWhat, r.Scope.whose())
+func (t *telling) unreported() string {
+	if words := &t.watch.words; t.rule.Scope.narrows() && words.partWhat != "" {
+		return fmt.Sprintf(words.partWhat, t.rule.Scope.whose())
 	}
-	return s.words.what
+	return t.watch.words.what
 }
 
 // reads is what the device reports.
-func (a *Alert) reads(r *Rule, w *watch) string {
-	v := a.Value.Or(0)
+func (t *telling) reads() string {
+	words, at := &t.watch.words, t.amount(t.value)
 	switch {
-	case w.kind == condition:
-		return w.words.now
-	case w.below && v < 0: // a distance to what it has passed
-		return fmt.Sprintf(strings.Replace(w.words.now, "below", "above", 1), amount(-v, w.unit))
-	case r.Scope.narrows() && w.words.part != "":
-		return fmt.Sprintf(w.words.part, amount(v, w.unit), r.Scope.whose())
+	case t.watch.kind == condition:
+		return words.now
+	case t.watch.below && t.value < 0: // a distance to what it has passed
+		return fmt.Sprintf(strings.Replace(words.now, "below", "above", 1), t.amount(-t.value))
+	case t.rule.Scope.narrows() && words.part != "":
+		return fmt.Sprintf(words.part, at, t.rule.Scope.whose())
 	default:
-		return fmt.Sprintf(w.words.now, amount(v, w.unit))
+		return fmt.Sprintf(words.now, at)
 	}
 }
 
+func (t *telling) amount(v float64) string { return amount(v, t.watch.unit) }
+
 // back is what is so once the value is back, or on its way back: "is 3 % busy, no
 // longer above 50 %", "answers again".
-func (a *Alert) back(r *Rule, w *watch) string {
+func (t *telling) back() string {
+	words := &t.watch.words
 	switch {
-	case a.now.back != "":
-		return a.now.back
-	case w.words.began == "":
-		return w.words.over
+	case t.instead != "":
+		return t.instead
+	case words.began == "":
+		return words.over
 	default:
-		return a.reads(r, w) + ", " + a.against(w, w.words.over, w.words.overAbove)
+		return t.reads() + ", " + t.against(words.over, words.overAbove)
 	}
 }
 
 // against fills the threshold into text, or into above where the threshold is a
 // distance passed.
-func (a *Alert) against(w *watch, text, above string) string {
-	threshold := a.Threshold.Or(0)
+func (t *telling) against(text, above string) string {
+	threshold := t.rule.Threshold
 	switch {
-	case !w.below || threshold > 0:
-		return fmt.Sprintf(text, amount(threshold, w.unit))
+	case !t.watch.below || threshold > 0:
+		return fmt.Sprintf(text, t.amount(threshold))
 	case threshold == 0: // "it rose above it"
 		return strings.Replace(above, "more than %s ", "", 1)
 	default:
-		return fmt.Sprintf(above, amount(-threshold, w.unit))
+		return fmt.Sprintf(above, t.amount(-threshold))
 	}
 }
 
 // first is how it began: "30 s ago it rose above 50 %".
-func (a *Alert) first(w *watch) string {
+func (t *telling) first() string {
+	words := &t.watch.words
 	switch {
-	case w.kind == counter:
-		return "the first came " + a.ago()
-	case w.words.began == "":
-		return "this began " + a.ago()
+	case t.watch.kind == counter:
+		return "the first came " + t.ago()
+	case words.began == "":
+		return "this began " + t.ago()
 	default:
-		return a.ago() + " " + a.against(w, w.words.began, w.words.beganAbove)
+		return t.ago() + " " + t.against(words.began, words.beganAbove)
 	}
 }
 
 // ago is how long ago it began.
-func (a *Alert) ago() string {
-	if lasts := a.Time.Sub(a.Since); lasts >= time.Second {
+func (t *telling) ago() string {
+	if lasts := t.Time.Sub(t.Since); lasts >= time.Second {
 		return explain.Span(lasts) + " ago"
 	}
 	return "just now"
@@ -135,67 +151,67 @@ func (a *Alert) ago() string {
 
 // counted is how many came, the newest of them, and when: "had 2 driver errors,
 // the last one XID 79; the first came 4 min ago".
-func (a *Alert) counted(r *Rule, w *watch, detail string) string {
-	v := a.Value.Or(0)
-	one, text, _ := strings.Cut(w.words.now, "|")
-	if v == 1 {
+func (t *telling) counted() string {
+	single := t.value == 1
+	one, text, _ := strings.Cut(t.watch.words.now, "|")
+	if single {
 		text = one
 	}
-	text = fmt.Sprintf(text, amount(v, ""))
+	text = fmt.Sprintf(text, t.amount(t.value))
 	switch {
-	case detail != "" && v == 1:
-		text += ": " + detail
-	case detail != "":
-		text += ", the last one " + detail
+	case t.detail != "" && single:
+		text += ": " + t.detail
+	case t.detail != "":
+		text += ", the last one " + t.detail
 	}
 	switch {
-	case a.State == Resolved:
-		return text + ", and no more for " + explain.Span(r.Clear) + ". The alert is over"
-	case v == 1:
-		return text + ", " + a.ago()
+	case t.State == Resolved:
+		return text + ", and no more for " + explain.Span(t.rule.Clear) + ". The alert is over"
+	case single:
+		return text + ", " + t.ago()
 	default:
-		return text + "; " + a.first(w)
+		return text + "; " + t.first()
 	}
 }
 
 // ends says when the alert will be over.
-func (a *Alert) ends(r *Rule, w *watch) string {
-	if a.now.remaining > 0 {
-		return "If it stays so, the alert ends in " + explain.Span(max(a.now.remaining, time.Second))
+func (t *telling) ends() string {
+	if t.remaining > 0 {
+		return "If it stays so, the alert ends in " + explain.Span(max(t.remaining, time.Second))
 	}
-	line := r.line(w)
-	at, side := amount(line, w.unit), "less"
+	line := t.rule.line(t.watch)
+	at, side := t.amount(line), "less"
 	switch {
-	case w.below && line < 0:
-		at = amount(-line, w.unit) + " above it"
-	case w.below:
+	case t.watch.below && line < 0:
+		at = t.amount(-line) + " above it"
+	case t.watch.below:
 		at, side = at+" below it", "more"
 	}
-	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(r.Clear), at, side)
+	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(t.rule.Clear), at, side)
 }
 
 // culprit is a sentence that names the process that causes the alert, if known.
-func (a *Alert) culprit(r *Rule, w *watch) string {
-	n := len(a.Processes)
+func (t *telling) culprit() string {
+	n := len(t.Processes)
 	if n == 0 {
 		return ""
 	}
-	first := &a.Processes[0]
-	name := explain.ProcessName(first)
+	first := &t.Processes[0]
+	name, works := explain.ProcessName(first), explain.Works(first) && !t.watch.holds
 	held, known := first.Memory.Get()
 	memory := amount(held.MiB(), "MiB")
 	var text string
 	switch {
 	case !first.Facts.Exists.Or(true) && known:
 		text = name + " left " + memory
-	case explain.Works(first) && !w.holds && n == 1:
+	case works && n == 1:
 		text = name + " keeps it busy"
-	case explain.Works(first) && !w.holds:
-		text = fmt.Sprintf("Of %d processes%s that work on it, %s works the most", n, r.Scope.whose(), name)
+	case works:
+		text = fmt.Sprintf("Of %d processes%s that work on it, %s works the most", n, t.rule.Scope.whose(), name)
 	case known && n == 1:
 		text = name + " holds " + memory
 	case known:
-		text = fmt.Sprintf("Of %d compute processes%s on it, %s holds the most, %s", n, r.Scope.whose(), name, memory)
+		text = fmt.Sprintf("Of %d compute processes%s on it, %s holds the most, %s", n, t.rule.Scope.whose(), name, memory)
 	default:
 		text = name + " runs on it"
 	}

@@ -25,26 +25,29 @@ func TestWords(t *testing.T) {
 		"GPU 0 (Card) draws 390 W; 12 min ago that rose above 5 W. A process (pid 9) runs on it.":                                           {Watch: Power, Value: gpu.Of(390.0), Processes: []gpu.Process{hidden}},
 	} {
 		w := watches[a.Watch]
-		a.State, a.Device, a.Unit, a.Threshold = Firing, healthy().Identity, w.unit, gpu.Of(5.0)
+		a.State, a.Device = Firing, healthy().Identity
 		a.Time = start.Add(12 * time.Minute)
 		if a.Since.IsZero() {
 			a.Since = start
 		}
-		a.now.beyond = true
 		rule := Default("rule", a.Watch)
-		if a.describe(&rule, w, "", ""); a.Message != want {
+		rule.Threshold = 5
+		text := telling{Alert: &a, rule: &rule, watch: w, value: a.Value.Or(0), beyond: true}
+		if text.write(); a.Message != want {
 			t.Errorf("%q, want %q", a.Message, want)
 		}
 	}
 	one, two := Alert{Watch: XID, State: Firing, Device: healthy().Identity, Value: gpu.Of(1.0), Since: start, Time: start}, Alert{}
 	rule := Default("rule", XID)
-	one.describe(&rule, watches[XID], "XID 79 (the GPU has fallen off the bus)", "Look.")
+	text := telling{Alert: &one, rule: &rule, watch: watches[XID], value: 1, detail: "XID 79 (the GPU has fallen off the bus)", advice: "Look."}
+	text.write()
 	if want := "GPU 0 (Card) had 1 driver error: XID 79 (the GPU has fallen off the bus), just now."; one.Message != want || one.Advice != "Look." {
 		t.Errorf("%q, %q, want %q", one.Message, one.Advice, want)
 	}
 	two = one
 	two.Value, two.Time, two.State = gpu.Of(2.0), start.Add(time.Hour), NoData
-	two.describe(&rule, watches[XID], "", "")
+	text = telling{Alert: &two, rule: &rule, watch: watches[XID], value: 2}
+	text.write()
 	if want := "GPU 0 (Card) now does not report its driver errors, so whether this is over can't be told; the first came 60 min ago."; two.Message != want {
 		t.Errorf("%q, want %q", two.Message, want)
 	}

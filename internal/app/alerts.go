@@ -53,9 +53,10 @@ func (a *App) wireAlerts() error {
 	if a.notifier, err = notify.New(file.Notify, a.keeper.Soon, a.log); err != nil {
 		return err
 	}
-	a.Alerts = alert.NewService(file.Rules, alert.ServiceConfig{
-		Node: a.name(), Newest: a.Hub.Newest, Announce: a.announceAlerts, Changed: a.keeper.Soon,
-	})
+	a.Alerts = &alert.Service{
+		Engine: alert.New(file.Rules), Newest: a.Hub.Newest, Announce: a.announceAlerts, Changed: a.keeper.Soon,
+	}
+	a.Alerts.Node = a.name()
 	return nil
 }
 
