@@ -11,24 +11,12 @@ var ofPrograms = []int{13, 31, 43, 45, 68, 69}
 // Default returns a rule with the times and margins that fit what it watches.
 func Default(name string, w Watch) Rule {
 	r := Rule{
-		Name: name, Watch: w, Severity: Warning, Enabled: true,
+		Name: name, Watch: w, Threshold: w.watch().threshold, Margin: w.watch().margin, Severity: Warning, Enabled: true,
 		Hold: 30 * time.Second, Clear: time.Minute, Cooldown: 5 * time.Minute, Repeat: 4 * time.Hour,
 	}
 	switch w {
-	case Utilization:
-		r.Threshold, r.Margin = 50, 5
-	case Temperature:
-		r.Threshold, r.Margin = 85, 3
-	case TemperatureMargin:
-		r.Threshold, r.Margin = 5, 3
-	case MemoryTemperature, Memory:
-		r.Threshold, r.Margin = 95, 3
-	case Power:
-		r.Threshold, r.Margin = 300, 10
-	case PowerShare:
-		r.Threshold, r.Margin = 98, 3
 	case Fan:
-		r.Threshold, r.Margin, r.Hold = 90, 5, 5*time.Minute
+		r.Hold = 5 * time.Minute
 	case XID:
 		r.Severity, r.Hold, r.Clear, r.Cooldown = Critical, 0, 10*time.Minute, 0
 	case ECC:
@@ -39,12 +27,10 @@ func Default(name string, w Watch) Rule {
 		r.Severity, r.Hold, r.Clear, r.Cooldown = Critical, 0, 30*time.Second, 0
 	case NotAnswering, DriverGone:
 		r.Severity, r.Clear = Critical, 15*time.Second
-	case IdleReserved:
+	case IdleReserved, IdleHeld:
 		r.Severity, r.Hold, r.Repeat = Info, 30*time.Minute, 24*time.Hour
-	case IdleHeld:
-		r.Severity, r.Threshold, r.Hold, r.Repeat = Info, 1024, 30*time.Minute, 24*time.Hour
 	case OrphanMemory:
-		r.Threshold, r.Repeat = 256, 24*time.Hour
+		r.Repeat = 24 * time.Hour
 	}
 	return r
 }

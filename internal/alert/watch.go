@@ -69,8 +69,10 @@ type watch struct {
 	unit        string
 	below       bool
 	least, most float64 // of thresholds
-	machine     bool    // about the machine, not a device
-	shares      bool    // can be narrowed to users and processes
+	// threshold and margin are those of a rule that does not give any.
+	threshold, margin float64
+	machine           bool // about the machine, not a device
+	shares            bool // can be narrowed to users and processes
 	// sinceStart: the counter begins at 0 when gpuwhy starts, so that all that it
 	// shows at the first look is new.
 	sinceStart bool
@@ -109,38 +111,38 @@ const (
 
 var watches = map[Watch]*watch{
 	Utilization: reads("utilization.gpu", watch{
-		most: 100, shares: true, narrowed: usedByThose, culprits: workers,
+		most: 100, threshold: 50, margin: 5, shares: true, narrowed: usedByThose, culprits: workers,
 		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s",
 			partWhat: "what processes%s use", part: "is kept %s busy by processes%s"},
 	}),
 	Temperature: reads("thermal.gpu", watch{
-		least: -50, most: 200, culprits: workers,
+		least: -50, most: 200, threshold: 85, margin: 3, culprits: workers,
 		words: words{what: "its temperature", now: "is at %s", began: "it rose above %s", over: "no longer above %s"},
 	}),
 	TemperatureMargin: {
-		unit: "°C", below: true, least: -100, most: 200, measure: margin, culprits: workers,
+		unit: "°C", below: true, least: -100, most: 200, threshold: 5, margin: 3, measure: margin, culprits: workers,
 		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it",
 			beganAbove: "it rose more than %s above it", overAbove: "no longer more than %s above it"},
 	},
 	MemoryTemperature: reads("thermal.memory", watch{
-		least: -50, most: 200, culprits: workers,
+		least: -50, most: 200, threshold: 95, margin: 3, culprits: workers,
 		words: words{what: "the temperature of its memory", now: "has its memory at %s", began: "that rose above %s", over: "no longer above %s"},
 	}),
 	Memory: reads("memory.share", watch{
-		most: 100, shares: true, narrowed: heldByThose, culprits: holders, holds: true,
+		most: 100, threshold: 95, margin: 3, shares: true, narrowed: heldByThose, culprits: holders, holds: true,
 		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s",
 			partWhat: "what processes%s use", part: "has %s of its memory held by processes%s"},
 	}),
 	Power: reads("power.draw", watch{
-		most: 10_000, culprits: workers,
+		most: 10_000, threshold: 300, margin: 10, culprits: workers,
 		words: words{what: "what it draws", now: "draws %s", began: "that rose above %s", over: "no longer above %s"},
 	}),
 	PowerShare: {
-		unit: "%", most: 200, measure: powerShare, culprits: workers,
+		unit: "%", most: 200, threshold: 98, margin: 3, measure: powerShare, culprits: workers,
 		words: words{what: "what it draws, or its power limit", now: "draws %s of its power limit", began: "that rose above %s", over: "no longer above %s"},
 	},
 	Fan: reads("fans.commanded", watch{
-		most: 200, culprits: workers,
+		most: 200, threshold: 90, margin: 5, culprits: workers,
 		words: words{what: "its fan speed", now: "has its fan at %s", began: "that rose above %s", over: "no longer above %s"},
 	}),
 	FanFailing: {
@@ -185,7 +187,7 @@ var watches = map[Watch]*watch{
 		words: words{what: "anything", now: "can't be read any more", over: "can be read again"},
 	},
 	IdleHeld: {
-		unit: "MiB", most: largest, shares: true, measure: idleHeld, culprits: holders, holds: true, instead: notHeldIdle,
+		unit: "MiB", most: largest, threshold: 1024, shares: true, measure: idleHeld, culprits: holders, holds: true, instead: notHeldIdle,
 		words: words{what: "its utilization or its processes", now: "has no work, while processes hold %s of its memory", over: "has work again",
 			part:   "has no work, while processes%[2]s hold %[1]s of its memory",
 			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
@@ -195,7 +197,7 @@ var watches = map[Watch]*watch{
 		words: words{what: "its utilization or who reserved it", now: "is reserved and has no work", over: "has work again"},
 	},
 	OrphanMemory: {
-		unit: "MiB", most: largest, measure: orphans, culprits: gone, holds: true, instead: fewerOrphans,
+		unit: "MiB", most: largest, threshold: 256, measure: orphans, culprits: gone, holds: true, instead: fewerOrphans,
 		words: words{what: "its processes", now: "has %s of memory that processes left behind when they ended", over: "has got back the memory that processes left behind",
 			advice: "Look for children of those processes that still run, also in containers. If there are none, reset the GPU while nothing uses it."},
 	},
