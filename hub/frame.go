@@ -3,6 +3,7 @@ package hub
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A frame is a Moment with its encodings: for each audience and filter in use.
+// A frame is a Moment with its encodings.
 type frame struct {
 	hub     *Hub
 	moment  *insight.Moment
@@ -64,21 +65,17 @@ func (f *frame) kept(by *filter) int {
 }
 
 // A packet is one message as it goes over the wire, the same bytes for every
-// viewer: the WebSocket frame's header (a server's frames carry no mask), then
-// {"event":NAME,"data":DATA}.
+// viewer: the WebSocket frame's header, then {"event":NAME,"data":DATA}.
 type packet struct {
 	bytes []byte
 	start int // of DATA
 }
 
 func newPacket(event string, data []byte) packet {
-	opening := append(appendQuoted([]byte(`{"event":`), event), `,"data":`...)
+	opening := fmt.Appendf(nil, `{"event":%q,"data":`, event)
 	size := len(opening) + len(data) + len(`}`)
-	b := appendHeader(make([]byte, 0, maxHeader+size), size)
-	b = append(b, opening...)
-	start := len(b)
-	b = append(b, data...)
-	return packet{append(b, '}'), start}
+	b := append(appendHeader(make([]byte, 0, maxHeader+size), size), opening...)
+	return packet{append(append(b, data...), '}'), len(b)}
 }
 
 // data is DATA alone.
@@ -90,9 +87,7 @@ func (p packet) reply(event string, id json.RawMessage) message {
 	if id == nil {
 		return message{head: p.bytes, kind: kindReply}
 	}
-	opening := appendQuoted([]byte(`{"event":`), event)
-	opening = append(append(opening, `,"id":`...), id...)
-	opening = append(opening, `,"data":`...)
+	opening := fmt.Appendf(nil, `{"event":%q,"id":%s,"data":`, event, id)
 	tail := p.bytes[p.start:]
 	head := appendHeader(make([]byte, 0, maxHeader+len(opening)), len(opening)+len(tail))
 	return message{head: append(head, opening...), tail: tail, kind: kindReply}
@@ -138,13 +133,4 @@ func appendHeader(b []byte, size int) []byte {
 	default:
 		return binary.BigEndian.AppendUint64(append(b, textFrame, 127), uint64(size))
 	}
-}
-
-// appendQuoted appends s as a JSON string.
-func appendQuoted(b []byte, s string) []byte {
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string can always be marshaled
-	}
-	return append(b, quoted...)
 }

@@ -31,56 +31,53 @@ import (
 // Config is what a hub needs. Encode and Status are required; a zero limit
 // means its default.
 type Config struct {
-	// Encode turns a Moment into the data of gpu_status_update, a JSON object
-	// with the devices that keep allows (nil allows all), as the audience may
-	// see them. The hub calls it once for each published Moment, audience and
-	// filter in use, and may call it concurrently.
+	// Encode makes the data of gpu_status_update, a JSON object with the devices
+	// that keep allows (nil allows all), as the audience may see them. It is called
+	// once for each Moment, audience and filter in use, maybe concurrently.
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
-	// Status makes the data of gpu_status, a JSON object. encoded is what
-	// Encode made of the one node's Moment; it is "null" before the first one,
-	// and for a viewer that sees several nodes. The hub calls it once for each
-	// state and audience, when a viewer connects.
+	// Status makes the data of gpu_status, a JSON object. encoded is what Encode
+	// made of the one node's Moment; it is "null" before the first one, and for a
+	// viewer that sees several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
 	// Refresh reads the nodes whose names wanted allows, for request_gpu_update.
 	// Before it returns their names, it passes a Moment of each to Publish or
-	// [Hub.Hold], from a reading that began after the call. Concurrent calls may
-	// share a reading. It returns soon after ctx ends. If it is nil,
-	// request_gpu_update is an unknown event.
+	// [Hub.Hold], from a reading that began after the call. It returns soon after
+	// ctx ends. If it is nil, request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
 	// Several says that there may be more than one node: viewers then get each
 	// node's Moments by themselves, and gpu_status has none. Otherwise the newest
 	// Moment replaces the one before, whatever its node is called.
 	Several bool
-	// Origins are the foreign origins whose pages may connect. Pages of this server
-	// always may, and so may programs that send no Origin. Browsers always send it.
+	// Origins are the foreign origins whose pages may connect, beside those of this
+	// server. Programs that send no Origin always may.
 	Origins auth.Origins
 
 	MaxViewers   int           // connections at once, 1000 by default; more get a 503
-	MessageLimit int64         // bytes of a client's message, 16 KiB by default
 	EventQueue   int           // events that may wait for one viewer, 64 by default
 	PingEvery    time.Duration // 20 s by default; more than WriteTimeout
 	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
-	CloseTimeout time.Duration // for a viewer to answer a goodbye, 5 s by default
 
 	Log *slog.Logger // slog.Default where it is nil
 }
+
+const (
+	messageLimit = 16 << 10        // bytes of a client's message
+	closeTimeout = 5 * time.Second // for a viewer to answer a goodbye
+)
 
 func (c Config) withDefaults() Config {
 	if c.Encode == nil || c.Status == nil {
 		panic("hub: Config needs Encode and Status")
 	}
 	c.MaxViewers = cmp.Or(c.MaxViewers, 1000)
-	c.MessageLimit = cmp.Or(c.MessageLimit, 16<<10)
 	c.EventQueue = cmp.Or(c.EventQueue, 64)
 	c.PingEvery = cmp.Or(c.PingEvery, 20*time.Second)
 	c.WriteTimeout = cmp.Or(c.WriteTimeout, 10*time.Second)
-	c.CloseTimeout = cmp.Or(c.CloseTimeout, 5*time.Second)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return c
 }
 
-// A Hub hands the newest snapshot and every event to its viewers. Its methods
-// may be called concurrently.
+// A Hub serves its viewers. Its methods may be called concurrently.
 type Hub struct {
 	cfg Config
 
@@ -207,8 +204,8 @@ func (h *Hub) Publish(m *insight.Moment) {
 	close(old.newer)
 }
 
-// Hold keeps a Moment that was read on demand, for the replies to those who asked,
-// until there is a newer Moment of its node. Other viewers do not get it.
+// Hold keeps a Moment that was read on demand for the replies to those who asked,
+// until there is a newer one of its node.
 func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,12 +216,8 @@ func (h *Hub) Hold(m *insight.Moment) {
 // there is none.
 func (h *Hub) latest(node string) *frame {
 	h.mu.Lock()
-	f := h.held[node]
-	h.mu.Unlock()
-	if f == nil {
-		f = h.now.Load().of(node)
-	}
-	return f
+	defer h.mu.Unlock()
+	return cmp.Or(h.held[node], h.now.Load().of(node))
 }
 
 // Newest returns the newest Moment of each node; nil before the first.
@@ -274,9 +267,8 @@ type announcement struct {
 }
 
 // Announce appends changes to each viewer's mailbox, and keeps standing (the alerts
-// that fire now) for viewers that connect later. So each viewer gets the change or
-// the standing event. If a viewer has not read earlier events and its mailbox has
-// no room for the changes, its connection ends. Announce does not wait for viewers.
+// that fire now) for viewers that connect later. A viewer whose mailbox has no room
+// is disconnected. Announce does not wait for viewers.
 func (h *Hub) Announce(changes, standing []Event) {
 	news := announcements(changes, kindEvent)
 	stand := announcements(standing, kindStanding)
@@ -298,8 +290,7 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-// encode is Config.Encode. It counts the calls, and the log says when they
-// begin to fail.
+// encode is Config.Encode. It counts the calls, and the log says when they fail.
 func (h *Hub) encode(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	h.counts.encodings.Add(1)
 	return h.encoding.encoded(h.cfg.Encode(m, to, keep))

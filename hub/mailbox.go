@@ -8,8 +8,7 @@ import (
 )
 
 // A mailbox decides what one viewer gets next: its events in order, none skipped,
-// then the newest frame of each node. It holds no frame, however long the viewer
-// reads nothing. It knows no socket and no goroutine.
+// then the newest frame of each node. It holds no frame, and knows no socket.
 type mailbox struct {
 	hub  *Hub
 	to   auth.Audience
@@ -118,34 +117,31 @@ func (m *mailbox) close() {
 	m.queue = nil
 }
 
-// next returns the viewer's next message: events first, in order, none
-// skipped; then the newest frame of each node, if the viewer has not had it.
+// next returns the viewer's next message.
 func (m *mailbox) next(now *state) (message, bool) {
 	msg, by, ok := m.pop()
 	if ok {
 		return m.resolve(msg), true
 	}
-	for by != nil {
-		f := now.after(m.seen)
-		if f == nil {
-			break
-		}
+	if by == nil {
+		return message{}, false
+	}
+	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
 		node := f.moment.Snapshot.Node
 		missed := f.nth - min(m.nth[node], f.nth-1) - 1
 		m.seen, m.nth[node] = f.number, f.nth
-		if !m.wants(f, by) {
-			continue
+		if m.wants(f, by) {
+			m.hub.counts.skipped.Add(missed)
+			if p, err := f.packet(m.to, by); err == nil {
+				return message{head: p.bytes}, true
+			} // the log has the error; the viewer keeps the frame that it has
 		}
-		m.hub.counts.skipped.Add(missed)
-		if p, err := f.packet(m.to, by); err == nil {
-			return message{head: p.bytes}, true
-		} // the log has the error; the viewer keeps the frame that it has
 	}
 	return message{}, false
 }
 
-// wants reports whether the viewer gets the frame at all. With several nodes it
-// gets only frames of nodes that have a device which its filter keeps.
+// wants reports whether the viewer gets the frame at all: with several nodes only
+// if its filter keeps a device of the node.
 func (m *mailbox) wants(f *frame, by *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false

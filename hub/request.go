@@ -121,3 +121,12 @@ func text(raw json.RawMessage) (s string, ok bool) {
 	}
 	return s, json.Unmarshal(raw, &s) == nil
 }
+
+// appendQuoted appends s as a JSON string.
+func appendQuoted(b []byte, s string) []byte {
+	quoted, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string can always be marshaled
+	}
+	return append(b, quoted...)
+}

@@ -14,13 +14,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// ServeHTTP upgrades the request to a WebSocket and serves it until it ends.
-// It refuses with an application/problem+json answer: 503 with Retry-After
-// if the hub is full or shutting down, 403 for a foreign origin, 426, 405 or
-// 400 if the request is no WebSocket handshake.
-//
-// The connection ends by the viewer's wish, by its misbehavior or by
-// [Hub.Shutdown], not with the server's or the request's context.
+// ServeHTTP upgrades the request to a WebSocket and serves it until it ends, by
+// the viewer's wish, by its misbehavior or by [Hub.Shutdown], not with a context.
+// It refuses with an application/problem+json answer: 503 with Retry-After if the
+// hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400 if the
+// request is no WebSocket handshake.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }
 
 // Serve is ServeHTTP for a viewer that sees one node alone, as if there were no
@@ -28,7 +26,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, 
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	if why := h.admit(); why != "" {
 		w.Header().Set("Retry-After", "5")
-		h.problem(w, http.StatusServiceUnavailable, why)
+		h.refuse(w, http.StatusServiceUnavailable, why)
 		return
 	}
 	defer h.leave()
@@ -51,15 +49,14 @@ func (h *Hub) admit() (why string) {
 	defer h.mu.Unlock()
 	switch {
 	case h.farewell != nil:
-		h.counts.refused.Add(1)
-		return "gpuwhy is shutting down: connect again in a moment"
+		why = "gpuwhy is shutting down: connect again in a moment"
 	case h.connections >= h.cfg.MaxViewers:
-		h.counts.refused.Add(1)
-		return fmt.Sprintf("%d viewers are connected, and no more are allowed: try again later", h.connections)
+		why = fmt.Sprintf("%d viewers are connected, and no more are allowed: try again later", h.connections)
+	default:
+		h.connections++
+		h.gone.Add(1)
 	}
-	h.connections++
-	h.gone.Add(1)
-	return ""
+	return why
 }
 
 func (h *Hub) leave() {
@@ -69,8 +66,9 @@ func (h *Hub) leave() {
 	h.gone.Done()
 }
 
-// problem answers with an RFC 9457 document.
-func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
+// refuse answers with an RFC 9457 document, and counts it.
+func (h *Hub) refuse(w http.ResponseWriter, status int, detail string) {
+	h.counts.refused.Add(1)
 	body, err := json.Marshal(struct {
 		Type   string `json:"type"`
 		Title  string `json:"title"`
@@ -89,9 +87,8 @@ func (h *Hub) problem(w http.ResponseWriter, status int, detail string) {
 	}
 }
 
-// accept does the handshake. Messages are not compressed: a deflated stream has
-// state, so the hub would have to compress and keep frames for each viewer. Without
-// compression all viewers share the same bytes.
+// accept does the handshake. Messages are not compressed, so that all viewers share
+// the same bytes: a deflated stream has state.
 func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	up := &upgrade{ResponseWriter: w, v: v}
 	conn, err := websocket.Accept(up, r, &websocket.AcceptOptions{
@@ -101,9 +98,8 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	})
 	if err != nil {
 		if up.refused != 0 {
-			v.hub.problem(w, up.refused, strings.TrimSpace(up.detail.String()))
+			v.hub.refuse(w, up.refused, strings.TrimSpace(up.detail.String()))
 		}
-		v.hub.counts.refused.Add(1)
 		v.hub.cfg.Log.Debug("handshake refused", "remote", r.RemoteAddr, "err", err)
 		return err
 	}

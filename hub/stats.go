@@ -19,10 +19,8 @@ type Stats struct {
 	Bytes     uint64            // of them, with their framing
 	Skipped   uint64            // Moments that viewers did not get, since newer ones replaced them
 	Ended     map[string]uint64 // connections that ended, by why
-	// Failing is the time since which Moments can't be encoded, and Err the reason;
-	// zero and nil if they can.
-	Failing time.Time
-	Err     error
+	Failing   time.Time         // since when Moments can't be encoded; zero if they can
+	Err       error             // why
 }
 
 // Stats returns what the hub has done so far.
@@ -30,19 +28,16 @@ func (h *Hub) Stats() Stats {
 	h.mu.Lock()
 	viewers := h.connections
 	h.mu.Unlock()
-	since, err := h.encoding.state()
-	return Stats{
-		Viewers:   viewers,
-		Refused:   h.counts.refused.Load(),
-		Published: h.counts.published.Load(),
-		Encodings: h.counts.encodings.Load(),
-		Messages:  h.counts.messages.Load(),
-		Bytes:     h.counts.bytes.Load(),
-		Skipped:   h.counts.skipped.Load(),
-		Ended:     h.counts.reasons(),
-		Failing:   since,
-		Err:       err,
+	c := &h.counts
+	s := Stats{
+		Viewers: viewers, Refused: c.refused.Load(), Published: c.published.Load(), Encodings: c.encodings.Load(),
+		Messages: c.messages.Load(), Bytes: c.bytes.Load(), Skipped: c.skipped.Load(),
 	}
+	s.Failing, s.Err = h.encoding.state()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Ended = maps.Clone(c.ended)
+	return s
 }
 
 type counters struct {
@@ -59,12 +54,6 @@ func (c *counters) end(why string) {
 		c.ended = make(map[string]uint64)
 	}
 	c.ended[why]++
-}
-
-func (c *counters) reasons() map[string]uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.ended)
 }
 
 // A trouble is something that fails and recovers. The hub logs when it begins and
@@ -88,13 +77,11 @@ func (t *trouble) begin(err error) {
 	t.err = err
 }
 
-var errNothingEncoded = errors.New("the encoder returned nothing")
-
 // encoded returns what an encoder returned, of which nothing at all is an error
 // too.
 func (t *trouble) encoded(data []byte, err error) ([]byte, error) {
 	if err == nil && len(data) == 0 {
-		err = errNothingEncoded
+		err = errors.New("the encoder returned nothing")
 	}
 	if err != nil {
 		t.begin(err)

@@ -93,11 +93,11 @@ func (v *viewer) run() {
 }
 
 // end begins the connection's end; only the first call has an effect. The writer
-// says goodbye, unless a write blocks it. After CloseTimeout the connection is cut.
+// says goodbye, unless a write blocks it. After closeTimeout the connection is cut.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye
-		v.cutting = time.AfterFunc(v.hub.cfg.CloseTimeout, v.cut)
+		v.cutting = time.AfterFunc(closeTimeout, v.cut)
 		v.mail.close()
 		v.cancel()
 		v.hub.counts.end(bye.why)
@@ -224,7 +224,7 @@ func (v *viewer) receive() (websocket.MessageType, []byte, error) {
 		return 0, nil, err
 	}
 	v.in.Reset()
-	limit := v.hub.cfg.MessageLimit
+	limit := int64(messageLimit)
 	n, err := v.in.ReadFrom(io.LimitReader(r, limit+1))
 	if err == nil && n > limit {
 		err = errTooBig
