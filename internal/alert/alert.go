@@ -17,9 +17,8 @@ const (
 )
 
 // An Alert is what one rule says of one device, or of the machine. It does not
-// change: a later state of it is another Alert with the same ID.
-//
-// What has a name in JSON is kept over a restart as it is.
+// change: a later state of it is another Alert with the same ID. What has a name in
+// JSON is kept over a restart as it is.
 type Alert struct {
 	ID       string   `json:"id"` // the same when it fires, stands and is resolved
 	Rule     string   `json:"rule"`
@@ -43,12 +42,10 @@ type Alert struct {
 	Processes []gpu.Process `json:"-"`
 	Message   string        `json:"message"`
 	Advice    string        `json:"advice,omitzero"` // what to do, a sentence; empty where the causes of the device say it
-	// Acknowledged is nil where nobody has.
-	Acknowledged *Acknowledgment `json:"acknowledged,omitempty"`
-	// SilencedUntil is when the silence ends that covers it; zero for none.
-	SilencedUntil time.Time `json:"-"`
 
-	Targets []string `json:"-"` // the rule's
+	Acknowledged  *Acknowledgment `json:"acknowledged,omitempty"` // nil where nobody has
+	SilencedUntil time.Time       `json:"-"`                      // when the silence ends that covers it; zero for none
+	Targets       []string        `json:"-"`                      // the rule's
 }
 
 // About reports whether the alert is about a device, not the machine.

@@ -12,13 +12,9 @@ import (
 
 // The errors of what people request.
 var (
-	// ErrUnknown: no such alert stands, or no such silence is in force.
-	ErrUnknown = errors.New("there is no such alert or silence")
-	// ErrReported: nobody can dismiss an alert whose device reports what is
-	// watched.
-	ErrReported = errors.New("what it is about is still reported")
-	// ErrTooMany: there is no room for another silence.
-	ErrTooMany = errors.New("there are too many silences")
+	ErrUnknown  = errors.New("there is no such alert or silence")  // none that stands or is in force
+	ErrReported = errors.New("what it is about is still reported") // so that nobody can dismiss it
+	ErrTooMany  = errors.New("there are too many silences")
 )
 
 // The limits of what people may write and make.
@@ -29,9 +25,8 @@ const (
 	longestSilence = 366 * 24 * time.Hour
 )
 
-// A Silence keeps people from being told of alerts; the alerts fire all the same.
-// It covers the alerts that match each of its patterns. An empty pattern matches
-// everything.
+// A Silence keeps people from being told of the alerts that match each of its
+// patterns. An empty pattern matches everything.
 type Silence struct {
 	ID      string    `json:"id"`
 	Rule    string    `json:"rule"` // patterns, as in [Scope]
@@ -140,7 +135,7 @@ func (e *Engine) markSilenced() []Change {
 	var changes []Change
 	for _, st := range e.standing() {
 		if until := e.silencedUntil(st.alert); !until.Equal(st.alert.SilencedUntil) {
-			changes = append(changes, st.mark(func(a *Alert) { a.SilencedUntil = until }))
+			changes = append(changes, st.mark(st.alert.Acknowledged, until))
 		}
 	}
 	sortChanges(changes)
@@ -148,9 +143,9 @@ func (e *Engine) markSilenced() []Change {
 }
 
 // mark changes what people say of an alert that stands.
-func (st *state) mark(change func(*Alert)) Change {
+func (st *state) mark(by *Acknowledgment, silencedUntil time.Time) Change {
 	next := *st.alert
-	change(&next)
+	next.Acknowledged, next.SilencedUntil = by, silencedUntil
 	st.alert = &next
 	return Change{Alert: next, News: Marked}
 }
@@ -168,12 +163,11 @@ func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 	if st == nil {
 		return Change{}, ErrUnknown
 	}
-	return st.mark(func(a *Alert) { a.Acknowledged = by }), nil
+	return st.mark(by, st.alert.SilencedUntil), nil
 }
 
 // Dismiss ends an alert in the state [NoData], such as one about a GPU that was
-// taken out of the machine. If the device comes back in the same state, another
-// alert fires.
+// taken out of the machine.
 func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

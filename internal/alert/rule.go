@@ -34,8 +34,7 @@ func (s Severity) Least(least Severity) bool {
 
 // A Rule is when an alert fires, when it is over, and how often people are told.
 type Rule struct {
-	// Name is the rule's key, such as "too_hot": letters, digits, '_' and '-'.
-	Name  string
+	Name  string // its key, such as "too_hot": letters, digits, '_' and '-'
 	Watch Watch
 	// Threshold is in the unit of what is watched. An alert fires when the value
 	// was beyond it for Hold. Conditions, such as being lost, have none.
@@ -44,11 +43,9 @@ type Rule struct {
 	// Margin and Clear end an alert: the value was back from Threshold by Margin
 	// or more for Clear. Between the two lines nothing changes. An alert about
 	// what is counted, such as XIDs, is over when nothing more came for Clear.
-	Margin float64
-	Clear  time.Duration
-	// Cooldown is how long no alert fires on a device after one was over. A
-	// value that is then still beyond the threshold must have been so for Hold.
-	Cooldown time.Duration
+	Margin   float64
+	Clear    time.Duration
+	Cooldown time.Duration // how long no alert fires on a device after one was over
 	// Repeat is after how long people are told again of an alert that still
 	// fires and that nobody has acknowledged; 0: never.
 	Repeat   time.Duration
@@ -58,8 +55,7 @@ type Rule struct {
 	// does not count IgnoreCodes.
 	Codes, IgnoreCodes []int
 	Enabled            bool
-	// Targets are the names of those who are told; all where there are none.
-	Targets []string
+	Targets            []string // the names of those who are told; all where there are none
 }
 
 // A Scope narrows a rule. Each list has patterns, of which one must match
@@ -75,12 +71,6 @@ type Scope struct {
 
 var ruleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// The longest times that a rule may give, and the shortest repeat.
-const (
-	longestTime = 30 * 24 * time.Hour
-	leastRepeat = time.Minute
-)
-
 // An Invalid is what is wrong with one field of a rule.
 type Invalid struct {
 	Field string // its name in a file of rules
@@ -93,11 +83,10 @@ func invalid(field, format string, args ...any) error {
 	return &Invalid{Field: field, What: fmt.Sprintf(format, args...)}
 }
 
-// A problem is what may be wrong with a rule.
+// A problem is what may be wrong with a rule: it is if so.
 type problem struct {
-	so    bool // it is wrong
-	field string
-	what  string
+	so          bool
+	field, what string
 }
 
 // Check returns all that is wrong with a rule, as [Invalid] errors joined: of
@@ -143,15 +132,14 @@ func (r *Rule) checkLevel(w *watch) []problem {
 
 func (r *Rule) checkTimes(w *watch) []problem {
 	const limits = "must be from 0s to 720h"
-	wrong := func(d time.Duration) bool { return d < 0 || d > longestTime }
-	counted := w.kind == counter
-	name := string(r.Watch)
+	wrong := func(d time.Duration) bool { return d < 0 || d > 720*time.Hour }
+	counted, name := w.kind == counter, string(r.Watch)
 	return []problem{
 		{wrong(r.Hold), "hold", limits},
 		{wrong(r.Clear), "clear", limits},
 		{wrong(r.Cooldown), "cooldown", limits},
 		{wrong(r.Repeat), "repeat", limits},
-		{r.Repeat > 0 && r.Repeat < leastRepeat, "repeat", "must be 0s, for never, or at least 1m"},
+		{r.Repeat > 0 && r.Repeat < time.Minute, "repeat", "must be 0s, for never, or at least 1m"},
 		{counted && r.Hold > 0, "hold", name + " is counted, and does not stay: it can't be held"},
 		{counted && r.Cooldown > 0, "cooldown",
 			name + " is counted: what came during a cool-down would be lost; give a longer clear instead"},
@@ -186,14 +174,10 @@ func (r *Rule) checkCodes() []problem {
 
 // cleared reports whether a value is back far enough.
 func (r *Rule) cleared(w *watch, value float64) bool {
-	switch {
-	case w.kind == condition:
-		return value == 0
-	case w.below:
+	if w.below {
 		return value >= r.line(w)
-	default:
-		return value <= r.line(w)
 	}
+	return value <= r.line(w)
 }
 
 // line is the value at which it is back far enough. Where the margin reaches
@@ -236,14 +220,11 @@ func (s *Scope) whose() string {
 
 // anyOf lists patterns, or says in other words what they are where they are many.
 func anyOf(patterns []string, many string) string {
-	switch n := len(patterns); {
-	case n > 3:
+	last := len(patterns) - 1
+	if last > 2 {
 		return many
-	case n == 1:
-		return patterns[0]
-	default:
-		return strings.Join(patterns[:n-1], ", ") + " or " + patterns[n-1]
 	}
+	return strings.TrimPrefix(strings.Join(patterns[:last], ", ")+" or "+patterns[last], " or ")
 }
 
 // has reports whether the rule looks at a process. A rule that asks for a user
