@@ -73,35 +73,25 @@ type watch struct {
 	threshold, margin float64
 	machine           bool // about the machine, not a device
 	shares            bool // can be narrowed to users and processes
-	// sinceStart: the counter begins at 0 when gpuwhy starts, so that all that it
-	// shows at the first look is new.
-	sinceStart bool
+	sinceStart        bool // the counter began at 0 when gpuwhy did: all that the first look shows is new
+	words             words
 	// measure returns the value of a device; not ok where it is absent, or can't
-	// be trusted.
-	measure func(*subject) (float64, bool)
-	// narrowed is measure for a rule that looks at some of the processes alone;
-	// nil where the watch can't be narrowed.
-	narrowed func(*subject) (float64, bool)
-	// culprits returns the processes that cause it. It is nil where processes don't.
-	culprits func(*subject) []gpu.Process
-	holds    bool // they cause it by the memory that they hold, not by their work
-	// more says more of what is beyond the threshold, and what to do. It may
-	// be nil.
-	more func(*subject) (text, advice string)
-	// instead is what is so of a device that is not beyond the threshold any more.
-	// It replaces words.over unless it is nil or returns an empty text.
-	instead func(*subject) string
-	words   words
+	// be trusted. The functions below may be nil.
+	measure  func(*subject) (float64, bool)
+	narrowed func(*subject) (float64, bool)       // measure for a rule that looks at some of the processes alone
+	culprits func(*subject) []gpu.Process         // the processes that cause it
+	holds    bool                                 // by the memory that they hold, not by their work
+	more     func(*subject) (text, advice string) // of what is beyond the threshold
+	instead  func(*subject) string                // in place of words.over, unless it returns an empty text
 }
 
 // A subject is what a measurement looks at.
 type subject struct {
-	d       *gpu.Device
-	rule    *Rule
-	answer  *explain.DeviceAnswer // nil where the device is not explained
-	foreign bool                  // pids are of another namespace
-	// driverGone: an alert about the source says why the device does not answer.
-	driverGone bool
+	d          *gpu.Device
+	rule       *Rule
+	answer     *explain.DeviceAnswer // nil where the device is not explained
+	foreign    bool                  // pids are of another namespace
+	driverGone bool                  // an alert about the source says why the device does not answer
 }
 
 const (
@@ -408,8 +398,8 @@ func notReservedIdle(s *subject) string {
 }
 
 func reservedBy(s *subject) (text, advice string) {
-	who, ok := s.d.ReservedBy().Get()
-	if !ok || who == "" {
+	who := s.d.ReservedBy().Or("")
+	if who == "" {
 		return "", ""
 	}
 	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
@@ -443,34 +433,29 @@ func fewerOrphans(s *subject) string {
 }
 
 // workers are the processes that work, busiest first.
-func workers(s *subject) []gpu.Process {
-	return explain.Culprits(s.those(anyone))
-}
+func workers(s *subject) []gpu.Process { return explain.Culprits(s.those(anyone)) }
 
-// holders are the processes that hold memory, the largest first.
-func holders(s *subject) []gpu.Process { return byMemory(s.those(computes)) }
+// holders are the processes that compute, the one that holds most memory first.
+func holders(s *subject) []gpu.Process { return s.those(computes) }
 
 // gone are the processes that hold memory and do not exist any more.
 func gone(s *subject) []gpu.Process {
-	return byMemory(s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }))
+	return s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) })
 }
 
-func (s *subject) those(wanted func(*gpu.Process) bool) []gpu.Process {
-	var out []gpu.Process
+// those are the wanted processes that the rule looks at, the one that holds most
+// memory first.
+func (s *subject) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 	list := s.d.Processes.Or(nil)
 	for i := range list {
 		if s.rule.Scope.has(&list[i]) && wanted(&list[i]) {
 			out = append(out, list[i])
 		}
 	}
-	return out
-}
-
-func byMemory(list []gpu.Process) []gpu.Process {
-	slices.SortStableFunc(list, func(a, b gpu.Process) int {
+	slices.SortStableFunc(out, func(a, b gpu.Process) int {
 		return cmp.Or(cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
 	})
-	return list
+	return out
 }
 
 // newestXID names the newest of the errors that the rule counts.
@@ -485,6 +470,5 @@ func newestXID(s *subject) (text, advice string) {
 	if newest == nil {
 		return "", ""
 	}
-	what, try := explain.XID(newest.Code)
-	return what, try
+	return explain.XID(newest.Code)
 }
