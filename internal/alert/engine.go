@@ -21,9 +21,7 @@ const keptPast = 100
 // An Engine holds the state of all rules on all devices. It has no clock: the
 // time of the snapshot is the present. Several goroutines may use it.
 type Engine struct {
-	// Node is what the machine is called that the program runs on, for what is
-	// kept over a restart.
-	Node string
+	Node string // what this machine is called, for what is kept over a restart
 
 	mu       sync.Mutex
 	rules    []Rule
@@ -59,7 +57,6 @@ type state struct {
 	alert   *Alert // as it stands; nil: none does
 	since   time.Time
 	back    time.Time // on the right side of the line since, while an alert stands
-	blamed  []gpu.Process
 	record
 }
 
@@ -98,9 +95,8 @@ func (e *Engine) Rules() []Rule {
 	return slices.Clone(e.rules)
 }
 
-// SetRules puts other rules in force. An alert stands while its rule goes on. It
-// is over where its rule is gone, watches something else, is disabled or no
-// longer looks at the device.
+// SetRules puts other rules in force. An alert is over where its rule is gone,
+// watches something else, is disabled or no longer looks at the device.
 func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -164,8 +160,7 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 }
 
 // Observe looks at a node's next Moment. It returns what changed, the worst first.
-// A device that is missing, or does not report what is watched, ends no alert; a
-// hold time under way starts again.
+// Where nothing is reported, no alert ends, and a hold time starts again.
 func (e *Engine) Observe(m *insight.Moment) []Change {
 	s, answer := m.Snapshot, &m.Answer
 	e.mu.Lock()
@@ -346,8 +341,6 @@ func (o *observation) rise(l *look) {
 	if o.now.Sub(l.since) < l.Hold || !l.Over.IsZero() && o.now.Sub(l.Over) < l.Cooldown {
 		return
 	}
-	l.back, l.Told, l.Hushed = time.Time{}, time.Time{}, false
-	l.blame()
 	of := cmp.Or(l.device.UUID, l.device.Node+"-"+l.device.Source)
 	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, l.since.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since}
 	l.alert = o.as(Firing, l)
@@ -363,13 +356,6 @@ func (o *observation) news(l *look, news News, tell bool) {
 	o.changes = append(o.changes, Change{Alert: *l.alert, News: news, Tell: tell})
 }
 
-// blame notes which processes cause what is beyond the threshold.
-func (l *look) blame() {
-	if l.culprits != nil {
-		l.blamed = l.culprits(l.subject)
-	}
-}
-
 // stands is about an alert that stands, now in that state, which is news if it was
 // in another.
 func (o *observation) stands(l *look, now State, news News) {
@@ -382,9 +368,6 @@ func (o *observation) stands(l *look, now State, news News) {
 
 // fall is about an alert that stands: it may be over.
 func (o *observation) fall(l *look) {
-	if l.beyond(l.watch, l.value) {
-		l.blame()
-	}
 	o.stands(l, Firing, DataBack)
 	good, from := l.cleared(l.watch, l.value), o.now
 	if l.kind == counter {
@@ -404,9 +387,8 @@ func (o *observation) fall(l *look) {
 	*l.state = state{covered: true, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest}}
 }
 
-// end remembers an alert that is over, and makes the change of it. People who
-// were told that it began are told that it is over, whatever was silenced
-// since; nobody else is.
+// end remembers an alert that is over, and makes the change of it. People who were
+// told that it began are told that it is over, whatever was silenced since.
 func (e *Engine) end(over *Alert, told bool) Change {
 	if e.past = append(e.past, *over); len(e.past) > keptPast {
 		e.past = slices.Delete(e.past, 0, len(e.past)-keptPast)
@@ -418,7 +400,7 @@ func (e *Engine) end(over *Alert, told bool) Change {
 func (o *observation) as(s State, l *look) *Alert {
 	next := *l.alert
 	next.State, next.Time, next.Device = s, o.now, *l.device
-	next.Severity, next.Targets, next.Unit, next.Processes = l.Severity, l.Targets, l.unit, l.blamed
+	next.Severity, next.Targets, next.Unit = l.Severity, l.Targets, l.unit
 	next.Value, next.Utilization = gpu.Reading[float64]{}, gpu.Reading[gpu.Percent]{}
 	if l.kind != condition {
 		next.Threshold = gpu.Of(l.Threshold)
@@ -440,6 +422,9 @@ func (o *observation) as(s State, l *look) *Alert {
 		next.Utilization = sub.d.Utilization.GPU
 		if l.more != nil {
 			text.detail, text.advice = l.more(sub)
+		}
+		if l.culprits != nil && text.beyond {
+			next.Processes = l.culprits(sub)
 		}
 		if l.instead != nil && !text.beyond {
 			text.instead = l.instead(sub)
