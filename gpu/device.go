@@ -35,11 +35,8 @@ type Device struct {
 	// Reason says why State is not StateOK, and what to do. For a device in
 	// StateOK it is set only while a source leaves the readings out on
 	// purpose, such as to let the device fall asleep.
-	Reason Advice
-	// SampledAt is when the reading of the values below began; zero where
-	// there are none. It is older than the snapshot's Time where the device
-	// was slow to answer.
-	SampledAt time.Time
+	Reason    Advice
+	SampledAt time.Time // when the reading of the values below began; zero where there are none
 	// IdleFloor is the lowest steady draw of this device without work. No
 	// source reports it: gpuwhy learns it while it runs. Absent until then.
 	IdleFloor Reading[Watts]
@@ -143,8 +140,7 @@ func AbsentActivity(q Quality) Activity {
 	}
 }
 
-// PCIeMeasured reports whether the traffic over PCIe was measured, not counted;
-// see PCIeMeasuredAt.
+// PCIeMeasured reports whether the traffic over PCIe was measured, not counted.
 func (a Activity) PCIeMeasured() bool { return a.PCIeMeasuredAt.Present() }
 
 // Memory is the device's own memory. What the driver reserves for itself is not

@@ -20,7 +20,7 @@ type Advice struct {
 	Err  error  // for the log and errors.Is; may be nil
 }
 
-// Error returns both sentences, and for the log the cause.
+// Error returns the text, and for the log the cause.
 func (a *Advice) Error() string {
 	if a.Err == nil {
 		return a.Text()

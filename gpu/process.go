@@ -26,11 +26,8 @@ type Process struct {
 	// reported 0 for a process without a sample in the window, absent where
 	// the driver takes no samples.
 	SM, MemoryBandwidth, Encoder, Decoder Reading[Percent]
-	// GPUInstance and ComputeInstance name the MIG instance; absent
-	// outside MIG mode.
-	GPUInstance, ComputeInstance Reading[int]
-	// Facts are what the host knows of it.
-	Facts ProcessFacts
+	GPUInstance, ComputeInstance          Reading[int] // of MIG; absent outside MIG mode
+	Facts                                 ProcessFacts
 }
 
 // ProcessFacts are what the host knows of a process. All are absent for a
@@ -62,10 +59,9 @@ type ProcessFacts struct {
 type Container struct {
 	ID      string // 64 hexadecimal digits; the name where the runtime goes by names (LXC, nspawn); empty: none
 	Runtime string // see the constants; empty: can't be told from the control group
-	// Name and Image are what the runtime says. They come some readings
-	// later than the ID: it is asked beside the readings. NotPermitted where
-	// its socket or files may not be read, NotSupported where there is no
-	// way to ask it, NotReported where it has not answered, or knows nothing.
+	// Name and Image are what the runtime says, some readings after the ID.
+	// NotPermitted where its socket or files may not be read, NotSupported where
+	// there is no way to ask it, NotReported where it has not answered.
 	Name, Image Reading[string]
 }
 
@@ -84,10 +80,8 @@ const (
 
 // A Pod is the Kubernetes pod that a process belongs to.
 type Pod struct {
-	UID string // as in the pod's metadata; empty: in no pod
-	// Namespace, Name and Container (the container's name within the pod)
-	// are what the container runtime says; see [Container].
-	Namespace, Name, Container Reading[string]
+	UID                        string          // as in the pod's metadata; empty: in no pod
+	Namespace, Name, Container Reading[string] // as the container runtime says; see [Container]
 }
 
 // None reports whether it stands for "in no pod".
@@ -129,8 +123,7 @@ type Host struct {
 
 	Disks    []Disk      // mounted file systems on real block devices
 	Networks []Interface // that are up, without the loopback
-	// Self is what gpuwhy itself costs.
-	Self Self
+	Self     Self
 }
 
 // A Disk is a mounted file system, with the traffic of its device.

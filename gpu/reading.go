@@ -10,20 +10,15 @@ type Quality uint8
 
 // The qualities of a reading. Only Good and Doubtful readings have a value.
 const (
-	// NotReported: nothing is known, and not why. The zero of every Reading.
-	NotReported Quality = iota
-	// NotSupported: the device or its driver does not offer this reading.
-	NotSupported
-	// NotPermitted: it exists, but this process may not read it.
-	NotPermitted
-	// Stale: it was reported before, and the device does not answer now.
-	Stale
+	NotReported  Quality = iota // nothing is known, and not why; the zero of every Reading
+	NotSupported                // the device or its driver does not offer this reading
+	NotPermitted                // it exists, but this process may not read it
+	Stale                       // it was reported before, and the device does not answer now
 	// Doubtful: a value was reported that can't be right (outside the
 	// device's own limits, say). It is given as reported, but a utilization
 	// above 100 % as 100, so that it misleads no sum.
 	Doubtful
-	// Good: a value as the device reported it.
-	Good
+	Good // a value as the device reported it
 )
 
 var qualityNames = [...]string{"not_reported", "not_supported", "not_permitted", "stale", "doubtful", "good"}
