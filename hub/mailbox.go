@@ -56,8 +56,7 @@ func (m *mailbox) start(now *state, standing []announcement) {
 func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 
 // announce appends the events that the viewer wants to hear. Where earlier ones
-// wait and there is no room for all, it appends none and returns false; what is
-// announced at once always fits an empty queue.
+// wait and there is no room for all, it appends none and returns false.
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,14 +148,12 @@ func (m *mailbox) wants(f *frame, by *filter) bool {
 	return by.hears(eventUpdate) && (!m.several() || by.key == "" || f.kept(by) > 0)
 }
 
-// resolve puts the newest frame of the node into a reply to request_gpu_update. A
-// reply that waits holds no frame.
+// resolve puts the newest frame of the node into a reply to request_gpu_update.
 func (m *mailbox) resolve(msg message) message {
 	if msg.node == "" {
 		return msg
 	}
-	no := refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log")
-	answer := newPacket(eventError, no.data(msg.id)).reply(eventError, msg.id)
+	answer := refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log").reply(msg.id)
 	if f := m.hub.latest(msg.node); f != nil {
 		if p, err := f.packet(m.to, msg.by); err == nil {
 			answer = p.reply(eventUpdate, msg.id)

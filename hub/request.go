@@ -45,15 +45,18 @@ func refuse(code, format string, args ...any) *refusal {
 	return &refusal{code, fmt.Sprintf(format, args...)}
 }
 
-// data is the data of the error event. The id is in it and beside it, since there
-// are clients that read one or the other.
-func (r *refusal) data(id json.RawMessage) []byte {
-	b := appendQuoted([]byte(`{"code":`), r.code)
-	b = appendQuoted(append(b, `,"message":`...), r.message)
-	if id != nil {
-		b = append(append(b, `,"id":`...), id...)
+// reply is the error event. The id is in its data and beside it, since there are
+// clients that read one or the other.
+func (r *refusal) reply(id json.RawMessage) message {
+	text, err := json.Marshal(r.message)
+	if err != nil {
+		panic(err) // a string can always be marshaled
 	}
-	return append(b, '}')
+	data := fmt.Appendf(nil, `{"code":%q,"message":%s`, r.code, text)
+	if id != nil {
+		data = fmt.Appendf(data, `,"id":%s`, id)
+	}
+	return newPacket(eventError, append(data, '}')).reply(eventError, id)
 }
 
 // parse reads a client's text message. If it returns a refusal, the request has the
@@ -120,13 +123,4 @@ func text(raw json.RawMessage) (s string, ok bool) {
 		return "", false
 	}
 	return s, json.Unmarshal(raw, &s) == nil
-}
-
-// appendQuoted appends s as a JSON string.
-func appendQuoted(b []byte, s string) []byte {
-	quoted, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string can always be marshaled
-	}
-	return append(b, quoted...)
 }

@@ -247,9 +247,8 @@ func goodbyeFor(err error) goodbye {
 	}
 }
 
-// handle answers one message with exactly one reply, unless the connection
-// ends; request_gpu_update has one for each node. The caller has taken a slot for
-// the reply.
+// handle answers one message with exactly one reply, for which the caller has taken
+// a slot; request_gpu_update has one for each node.
 func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	var req request
 	var no *refusal
@@ -270,17 +269,13 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	}
 	switch {
 	case no != nil:
-		v.refuse(no, req.id)
+		v.mail.reply(no.reply(req.id))
 	case req.event == eventRequest:
 		by := v.mail.inForce()
 		v.hub.gone.Go(func() { v.refresh(req.id, by) })
 	default:
 		v.mail.subscribe(req.filter, newPacket(eventSubscribed, req.filter.terms).reply(eventSubscribed, req.id))
 	}
-}
-
-func (v *viewer) refuse(no *refusal, id json.RawMessage) {
-	v.mail.reply(newPacket(eventError, no.data(id)).reply(eventError, id))
 }
 
 // accepts says why the viewer can't be served, or nil.
@@ -306,10 +301,10 @@ func (v *viewer) refresh(id json.RawMessage, by *filter) {
 		return
 	case err != nil:
 		v.hub.refreshing.begin(err)
-		v.refuse(refuse(codeUnavailable, "no reading could be had now"), id)
+		v.mail.reply(refuse(codeUnavailable, "no reading could be had now").reply(id))
 		return
 	case len(nodes) == 0:
-		v.refuse(refuse(codeUnavailable, "there is no node that your filter allows"), id)
+		v.mail.reply(refuse(codeUnavailable, "there is no node that your filter allows").reply(id))
 		return
 	}
 	v.hub.refreshing.end()
