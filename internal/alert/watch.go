@@ -230,7 +230,9 @@ func (s *subject) held(wanted func(*gpu.Process) bool) (float64, bool) {
 
 // sum adds up what the wanted processes report that the rule looks at. It is not
 // ok where one does not report it, or the driver does not list processes.
-func sum[T gpu.Percent | gpu.Bytes](s *subject, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T]) (float64, bool) {
+func sum[T gpu.Percent | gpu.Bytes](
+	s *subject, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T],
+) (float64, bool) {
 	list, ok := s.d.Processes.Trusted()
 	var all T
 	for i := range list {
