@@ -108,9 +108,10 @@ var testAssets = map[string]Asset{
 func newStage() (*stage, Config) {
 	busy := alert.Rule{Name: "busy", Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}
 	st := &stage{recent: recent.New()}
-	st.service = alert.NewService([]alert.Rule{busy}, alert.ServiceConfig{
-		Newest: st.newest, Announce: func(string, []alert.Change, []alert.Alert, *insight.Fleet) {}, Changed: func() {},
-	})
+	st.service = &alert.Service{
+		Engine: alert.New([]alert.Rule{busy}), Newest: st.newest,
+		Announce: func(string, []alert.Change, []alert.Alert, *insight.Fleet) {}, Changed: func() {},
+	}
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
