@@ -302,7 +302,7 @@ func TestAnOlderDriverWithoutNewerFunctions(t *testing.T) {
 		"nvmlDeviceGetTargetFanSpeed", "nvmlDeviceGetJpgUtilization", "nvmlDeviceGetOfaUtilization",
 		"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3",
 	}
-	lib := fakenvml.Build(t, fakenvml.Options{Without: newer})
+	lib := fakenvml.Build(t, newer...)
 	lib.Machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
 	u := p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })

@@ -294,7 +294,7 @@ func (v *viewer) await(what string, condition func(contract.Update) bool) contra
 // addresses on the bus are not found there.
 func machine(t testing.TB, gpus ...fakenvml.GPU) (*fakenvml.Library, *fakenvml.Machine) {
 	t.Helper()
-	lib := fakenvml.Build(t, fakenvml.Options{})
+	lib := fakenvml.Build(t)
 	return lib, lib.Machine(t, gpus...)
 }
 

@@ -48,16 +48,12 @@ func toRest(m *fakenvml.Machine) {
 }
 
 func card(m *fakenvml.Machine, values map[fakenvml.Key]any, percent, rpm int) {
-	m.Batch(func(e *fakenvml.Editor) {
-		for key, value := range values {
-			e.Set(0, key, value)
-		}
-		for i := range 2 {
-			e.Set(0, fakenvml.FanSpeed(i), percent)
-			e.Set(0, fakenvml.FanTarget(i), percent)
-			e.Set(0, fakenvml.FanRPM(i), rpm)
-		}
-	})
+	for i := range 2 {
+		values[fakenvml.FanSpeed(i)] = percent
+		values[fakenvml.FanTarget(i)] = percent
+		values[fakenvml.FanRPM(i)] = rpm
+	}
+	m.GPU(0).SetAll(values)
 }
 
 // awaitWhy waits until the machine's sentence has all the parts, and returns

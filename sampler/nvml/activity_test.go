@@ -52,7 +52,7 @@ func TestActivity(t *testing.T) {
 			t.Errorf("tensor cores at %v, want 7.5", got)
 		}
 	}
-	if n := m.Samples(); n != 2 {
+	if n := m.Counters().Samples; n != 2 {
 		t.Errorf("%d samples are kept, want 2", n)
 	}
 	if n := m.Calls("nvmlGpmQueryDeviceSupport"); n != 1 {
@@ -159,13 +159,13 @@ func TestActivityInMIGMode(t *testing.T) {
 	forget := func() { clear(d.due) } // what is asked seldom is asked at the next reading
 	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	forget()
-	if got := later(t, s).Activity; got != gpu.AbsentActivity(gpu.NotSupported) || m.Samples() != 0 {
-		t.Errorf("in MIG mode: %+v, %d buffers", got, m.Samples())
+	if got := later(t, s).Activity; got != gpu.AbsentActivity(gpu.NotSupported) || m.Counters().Samples != 0 {
+		t.Errorf("in MIG mode: %+v, %d buffers", got, m.Counters().Samples)
 	}
 	m.GPU(0).SetInstances()
 	forget()
-	if got := later(t, s).Activity; got != (gpu.Activity{}) || m.Samples() != 2 {
-		t.Errorf("the first reading after it: %+v, %d buffers", got, m.Samples())
+	if got := later(t, s).Activity; got != (gpu.Activity{}) || m.Counters().Samples != 2 {
+		t.Errorf("the first reading after it: %+v, %d buffers", got, m.Counters().Samples)
 	}
 	if got := later(t, s).Activity.Tensor; got != gpu.Of(gpu.Percent(52.3)) {
 		t.Errorf("the second reading after it: tensor cores at %v", got)
@@ -203,7 +203,7 @@ func TestActivityAfterReload(t *testing.T) {
 	until(t, s, "well again, and compared", func(snap *gpu.Snapshot, err error) bool {
 		return allOK(snap, err) && snap.Devices[0].Activity.Tensor.Present()
 	})
-	if n := m.Samples(); n != 2 {
+	if n := m.Counters().Samples; n != 2 {
 		t.Errorf("%d samples are kept after a reload, want 2", n)
 	}
 }

@@ -121,7 +121,7 @@ func TestOldDriver(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			old := fakenvml.Build(t, fakenvml.Options{Without: tt.without})
+			old := fakenvml.Build(t, tt.without...)
 			m := old.Machine(t, fakenvml.RTX4090())
 			m.GPU(0).SetProcesses(fakenvml.Process{PID: 1612, Type: "graphics", Memory: 1}, fakenvml.Process{PID: 77, Type: "compute", Memory: 1, SM: 50})
 			if got := start(t, old.Path()).read(t); got != tt.want {
@@ -141,7 +141,7 @@ func everythingBut(t *testing.T, keep []string) (out []string) {
 }
 
 func TestUnusableLibrary(t *testing.T) {
-	broken := fakenvml.Build(t, fakenvml.Options{Without: []string{"nvmlInit_v2"}})
+	broken := fakenvml.Build(t, "nvmlInit_v2")
 	broken.Machine(t, fakenvml.RTX4090())
 	got := start(t, broken.Path()).read(t)
 	if !strings.HasPrefix(got, "error: ") || !strings.Contains(got, "lacks nvmlInit_v2") {
@@ -151,7 +151,7 @@ func TestUnusableLibrary(t *testing.T) {
 
 // TestLibraryAppears: gpuwhy is there before the driver is installed.
 func TestLibraryAppears(t *testing.T) {
-	later := fakenvml.Build(t, fakenvml.Options{})
+	later := fakenvml.Build(t)
 	later.Machine(t, fakenvml.RTX4090())
 	if err := later.Hide(); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestLibraryAppears(t *testing.T) {
 // TestUsualName: without a path the library is found by the name that every
 // driver installs.
 func TestUsualName(t *testing.T) {
-	usual := fakenvml.Build(t, fakenvml.Options{})
+	usual := fakenvml.Build(t)
 	usual.Machine(t, fakenvml.H100())
 	if got := start(t, "", usual.Env()...).read(t); !strings.HasPrefix(got, "state=ok gpu=97") {
 		t.Errorf("got %q", got)

@@ -35,10 +35,14 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
-	if lib, err = fakenvml.New(fakenvml.Options{}); err != nil {
+	dir, err := os.MkdirTemp("", "fakenvml-")
+	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, lib.Remove()) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if lib, err = fakenvml.New(dir); err != nil {
+		return 1, err
+	}
 	if code = m.Run(); code == 0 {
 		err = goleak.Find()
 	}
@@ -56,7 +60,7 @@ func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
 	tb.Cleanup(func() {
 		m.Heal()
 		m.AwaitInitialized(0)
-		if n := m.Samples(); n != 0 {
+		if n := m.Counters().Samples; n != 0 {
 			tb.Errorf("%d samples of counters are left", n)
 		}
 	})

@@ -314,7 +314,7 @@ func TestOtherCardWakes(t *testing.T) {
 		}
 		return out
 	}
-	if got := states(); !slices.Equal(got, []gpu.State{gpu.StateOK, gpu.StateAsleep}) || m.Initialized() != 0 {
+	if got := states(); !slices.Equal(got, []gpu.State{gpu.StateOK, gpu.StateAsleep}) || m.Counters().Initialized != 0 {
 		t.Errorf("the cards are %v", got)
 	}
 	m.GPU(1).Wake()

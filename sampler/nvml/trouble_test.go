@@ -222,7 +222,7 @@ func TestReload(t *testing.T) {
 				}
 			}
 			until(t, s, "all answer again", allOK)
-			if n := m.Initialized(); n != 1 {
+			if n := m.Counters().Initialized; n != 1 {
 				t.Errorf("the library is initialized %d times", n)
 			}
 		})
@@ -638,7 +638,7 @@ func TestXIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.AwaitInitialized(0)
-	if n := m.EventSets(); n != 0 {
+	if n := m.Counters().EventSets; n != 0 {
 		t.Errorf("%d sets of events were not given back", n)
 	}
 }
@@ -652,7 +652,7 @@ func TestXIDsNotSupported(t *testing.T) {
 			t.Errorf("XIDs %v, want not_supported", d.Health.XIDs)
 		}
 	}
-	if n, sets := m.Calls("nvmlDeviceRegisterEvents"), m.EventSets(); n != 1 || sets != 0 {
+	if n, sets := m.Calls("nvmlDeviceRegisterEvents"), m.Counters().EventSets; n != 1 || sets != 0 {
 		t.Errorf("asked %d times, %d sets kept; want once and none", n, sets)
 	}
 }
@@ -668,7 +668,7 @@ func TestCloseWhileHanging(t *testing.T) {
 		if err := s.Close(); err != nil || time.Since(begun) > testDeadline {
 			t.Errorf("Close: %v after %v", err, time.Since(begun))
 		}
-		if m.Initialized() != 1 {
+		if m.Counters().Initialized != 1 {
 			t.Error("the library was shut down under a call")
 		}
 		if _, err := try(t, s); err == nil {
@@ -688,7 +688,7 @@ func TestCloseWhileHanging(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 		m.Heal()
-		m.AwaitCalls(1, "nvmlShutdown") // what init brought in the end
+		m.Await("a shutdown of what init brought in the end", func() bool { return m.Calls("nvmlShutdown") > 0 })
 	})
 	t.Run("shutdown", func(t *testing.T) {
 		m := machine(t, fakenvml.RTX4090())

@@ -7,58 +7,64 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"unsafe"
 )
 
-// The layout of the control file, as library/fake.c maps it.
-const (
-	maxGPUs      = 16
-	maxFunctions = 160
+const maxGPUs = 16
 
-	atGeneration  = 0
-	atHeld        = 8
-	atInitialized = 16
-	atEventSets   = 24
-	atSamples     = 32
-	atRows        = 40
+// control is the file that the library maps, as library/fake.c lays it out.
+type control struct {
+	generation uint64
+	counters   Counters
+	functions  [160]struct {
+		name  [64]byte
+		calls [maxGPUs + 1]int64 // by GPU; the last is of none
+	}
+}
 
-	nameSize    = 64
-	rowSize     = nameSize + 8*(maxGPUs+1)
-	controlSize = atRows + maxFunctions*rowSize
-)
+// Counters are what the library counts, over all processes.
+type Counters struct {
+	Held        int64 // calls that hang now
+	Initialized int64 // how often the library is initialized and not shut down
+	EventSets   int64 // created and not freed
+	Samples     int64 // of counters: made and not freed
+}
+
+// Counters are the counters now.
+func (m *Machine) Counters() Counters { return m.control().counters }
 
 func (l *Library) controlPath() string { return filepath.Join(l.dir, "control") }
 
-// control reads the file that the library maps. Both use the same pages of the cache, so
-// that each sees what the other writes.
-func (m *Machine) control() []byte {
+// control reads the file. The library has mapped the same pages of the cache, so that
+// each sees what the other writes.
+func (m *Machine) control() *control {
 	b, err := os.ReadFile(m.lib.controlPath())
 	m.check(err)
-	return append(b, make([]byte, controlSize-len(b))...)
+	c := new(control)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(c)), unsafe.Sizeof(*c)), b)
+	return c
 }
-
-func (m *Machine) counter(at int) int { return int(binary.NativeEndian.Uint64(m.control()[at:])) }
 
 // publish makes the library read the state file again.
 func (m *Machine) publish() {
 	f, err := os.OpenFile(m.lib.controlPath(), os.O_WRONLY, 0)
 	m.check(err)
-	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(m.counter(atGeneration)+1)), atGeneration)
+	_, err = f.Write(binary.NativeEndian.AppendUint64(nil, m.control().generation+1))
 	m.check(cmp.Or(err, f.Close()))
 }
 
 // calls adds up the calls for one GPU, or for any GPU and none with anyGPU, of the given
 // functions, or of all functions if there are none.
 func (m *Machine) calls(gpu int, functions []string) (total int) {
-	b := m.control()
-	for at := atRows; at < controlSize; at += rowSize {
-		name, _, _ := bytes.Cut(b[at:at+nameSize], []byte{0})
-		if len(name) == 0 || len(functions) > 0 && !slices.Contains(functions, string(name)) {
+	c := m.control()
+	for f, row := range c.functions {
+		name := string(bytes.TrimRight(row.name[:], "\x00"))
+		if len(functions) > 0 && !slices.Contains(functions, name) {
 			continue
 		}
-		for i := range maxGPUs + 1 {
+		for i, n := range row.calls {
 			if gpu == anyGPU || gpu == i {
-				place := at + nameSize + 8*i
-				total += int(binary.NativeEndian.Uint64(b[place:]) - binary.NativeEndian.Uint64(m.base[place:]))
+				total += int(n - m.base.functions[f].calls[i])
 			}
 		}
 	}

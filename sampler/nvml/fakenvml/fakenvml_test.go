@@ -12,7 +12,7 @@ import (
 )
 
 func TestExports(t *testing.T) {
-	lib := fakenvml.Build(t, fakenvml.Options{Without: []string{"nvmlDeviceGetMemoryInfo_v2"}})
+	lib := fakenvml.Build(t, "nvmlDeviceGetMemoryInfo_v2")
 	names := exports(t, lib.Path())
 	for _, want := range []string{"nvmlInit_v2", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetComputeRunningProcesses_v3"} {
 		if !slices.Contains(names, want) {
@@ -30,15 +30,15 @@ func TestExports(t *testing.T) {
 }
 
 func TestMachinesAreSeparate(t *testing.T) {
-	a, b := fakenvml.Build(t, fakenvml.Options{}), fakenvml.Build(t, fakenvml.Options{})
-	if a.Dir() == b.Dir() {
+	a, b := fakenvml.Build(t), fakenvml.Build(t)
+	if a.Path() == b.Path() {
 		t.Fatal("two libraries in one folder")
 	}
 }
 
 // TestFromC asks the library as any program does, in a process of its own.
 func TestFromC(t *testing.T) {
-	lib := fakenvml.Build(t, fakenvml.Options{})
+	lib := fakenvml.Build(t)
 	m := lib.Machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	program := compile(t, `
 		#include <stdio.h>

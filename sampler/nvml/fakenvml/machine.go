@@ -36,10 +36,10 @@ const anyGPU = -1
 // Hang, Slow, Answer and Calls concern the calls for any GPU and for none.
 type Machine struct {
 	target
-	tb   testing.TB
-	lib  *Library
-	sys  tree
-	base []byte // the control file when the machine began; counting starts there
+	tb          testing.TB
+	lib         *Library
+	sysfs, proc string
+	base        *control // when the machine began; counting starts there
 
 	mu    sync.Mutex
 	facts map[string]string
@@ -73,6 +73,8 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	m := &Machine{
 		tb:    tb,
 		lib:   l,
+		sysfs: tb.TempDir(),
+		proc:  tb.TempDir(),
 		facts: map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1"},
 	}
 	m.target = target{m, anyGPU}
@@ -80,7 +82,7 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	for i, g := range gpus {
 		m.gpus = append(m.gpus, &Device{target: target{m, i}, facts: maps.Clone(g)})
 	}
-	m.sys.create(tb, m.gpus)
+	m.check(m.plugIn())
 	m.write()
 	tb.Cleanup(m.Heal)
 	return m
@@ -117,61 +119,56 @@ func (m *Machine) setFact(key, value string) { m.change(func() { m.facts[key] = 
 // Heal ends all that Hang, Slow, Answer and Lost began, on every GPU.
 func (m *Machine) Heal() { m.change(func() { m.rules = nil }) }
 
-// Held is the number of calls that hang now.
-func (m *Machine) Held() int { return m.counter(atHeld) }
-
-// Initialized is how often the library is initialized and not shut down.
-func (m *Machine) Initialized() int { return m.counter(atInitialized) }
-
-// EventSets is how many sets of events were created and not freed.
-func (m *Machine) EventSets() int { return m.counter(atEventSets) }
-
-// Samples is how many samples of counters were made and not freed.
-func (m *Machine) Samples() int { return m.counter(atSamples) }
-
 // AwaitHeld waits until at least n calls hang.
-func (m *Machine) AwaitHeld(n int) { m.await("calls to hang", func() bool { return m.Held() >= n }) }
-
-// AwaitCalls waits until the functions have been called n times more.
-func (m *Machine) AwaitCalls(n int, functions ...string) {
-	until := m.Calls(functions...) + n
-	m.await("calls of "+strings.Join(functions, ", "), func() bool { return m.Calls(functions...) >= until })
+func (m *Machine) AwaitHeld(n int64) {
+	m.Await("calls to hang", func() bool { return m.Counters().Held >= n })
 }
 
-// AwaitInitialized waits until Initialized is n.
-func (m *Machine) AwaitInitialized(n int) {
-	m.await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Initialized() == n })
+// AwaitInitialized waits until the library is initialized n times.
+func (m *Machine) AwaitInitialized(n int64) {
+	m.Await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Counters().Initialized == n })
 }
 
-func (m *Machine) await(what string, done func() bool) {
+// Await waits until the machine is as the test wants it.
+func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
 	const patience = 20 * time.Second
-	end := time.After(patience)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-end:
+	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
 			m.tb.Fatalf("fakenvml: waited %v for %s", patience, what)
 		}
 	}
 }
 
 // SysfsRoot is a made-up /sys with the machine's GPUs.
-func (m *Machine) SysfsRoot() string { return m.sys.sysfs }
+func (m *Machine) SysfsRoot() string { return m.sysfs }
 
 // ProcRoot is a made-up /proc with the machine's GPUs.
-func (m *Machine) ProcRoot() string { return m.sys.proc }
+func (m *Machine) ProcRoot() string { return m.proc }
 
-// An Editor changes several readings before any of them is seen.
-type Editor struct{ m *Machine }
+// plugIn makes the parts of /sys and /proc about the GPUs, as the kernel shows them
+// without the driver.
+func (m *Machine) plugIn() error {
+	driver := filepath.Join(m.sysfs, "bus/pci/drivers/nvidia")
+	err := os.MkdirAll(driver, 0o755)
+	for _, d := range m.gpus {
+		dir := filepath.Join(m.devices(), d.PCI())
+		err = cmp.Or(err,
+			os.MkdirAll(filepath.Join(dir, "power"), 0o755),
+			os.MkdirAll(filepath.Join(m.proc, "driver/nvidia/gpus", d.PCI()), 0o755),
+			os.WriteFile(filepath.Join(dir, "vendor"), []byte("0x10de\n"), 0o644),
+			os.WriteFile(filepath.Join(dir, "device"), []byte("0x2684\n"), 0o644),
+			os.WriteFile(filepath.Join(dir, "class"), []byte("0x030000\n"), 0o644),
+			os.Symlink(driver, filepath.Join(dir, "driver")),
+			os.Symlink(dir, filepath.Join(driver, d.PCI())),
+		)
+		d.Wake()
+		d.AllowSleep(false)
+	}
+	return err
+}
 
-// Set is [Device.Set] on the i-th GPU.
-func (e *Editor) Set(i int, key Key, value any) { e.m.gpus[i].facts[key] = fmt.Sprint(value) }
-
-// Batch makes several changes visible at once.
-func (m *Machine) Batch(do func(*Editor)) { m.change(func() { do(&Editor{m}) }) }
+func (m *Machine) devices() string { return filepath.Join(m.sysfs, "bus/pci/devices") }
 
 // change makes a change, and replaces the state file.
 func (m *Machine) change(do func()) {
@@ -251,7 +248,16 @@ func (t target) rule(action string, functions []string) {
 func (t target) Calls(functions ...string) int { return t.m.calls(t.gpu, functions) }
 
 // Set changes a reading. Numbers are in NVML's own units; see the keys.
-func (d *Device) Set(key Key, value any) { d.m.change(func() { d.facts[key] = fmt.Sprint(value) }) }
+func (d *Device) Set(key Key, value any) { d.SetAll(map[Key]any{key: value}) }
+
+// SetAll changes several readings before any of them is seen.
+func (d *Device) SetAll(values map[Key]any) {
+	d.m.change(func() {
+		for key, value := range values {
+			d.facts[key] = fmt.Sprint(value)
+		}
+	})
+}
 
 // Unset makes a reading one that the device does not support.
 func (d *Device) Unset(keys ...Key) { d.m.change(func() { d.facts = d.facts.Without(keys...) }) }
@@ -288,8 +294,8 @@ func (d *Device) Back() {
 	})
 }
 
-// Sleep powers the device down in the made-up /sys. The library would still answer:
-// Calls shows whether somebody asked.
+// Sleep powers the device down in the made-up /sys. The library would still answer;
+// Calls shows whether somebody asked it.
 func (d *Device) Sleep() { d.power("runtime_status", "suspended") }
 
 // Wake powers the device up in the made-up /sys.
@@ -305,7 +311,10 @@ func (d *Device) AllowSleep(yes bool) {
 	d.power("control", control)
 }
 
-func (d *Device) power(file, value string) { d.m.check(d.m.sys.power(d.PCI(), file, value)) }
+// power writes a file about the power of the device.
+func (d *Device) power(file, value string) {
+	d.m.check(replace(filepath.Join(d.m.devices(), d.PCI(), "power", file), value+"\n"))
+}
 
 // UUID is the UUID of the device.
 func (d *Device) UUID() string { return d.get(UUID) }
