@@ -35,8 +35,8 @@ const (
 
 // readActivity takes a sample and compares it with the last one, unless that is too
 // old: the mean of so long a time says nothing about the present.
-func readActivity(d *device, r *gpu.Readings) {
-	a := &d.activity
+func (d *device) readActivity() {
+	a, r := &d.activity, &d.readings
 	if r.Modes.MIG.Or(false) { // then each instance has counters of its own
 		d.stopComparing()
 		r.Activity = gpu.AbsentActivity(gpu.NotSupported)

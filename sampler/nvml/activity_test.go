@@ -155,7 +155,7 @@ func TestActivityInMIGMode(t *testing.T) {
 	m := machine(t, fakenvml.H100())
 	s := source(t, m)
 	readOne(t, s)
-	d := s.session.places[0].device
+	d := s.session.devices[0]
 	forget := func() { clear(d.due) } // what is asked seldom is asked at the next reading
 	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	forget()

@@ -46,10 +46,7 @@ func BenchmarkBareCalls8(b *testing.B) {
 	m := rack(b)
 	s := source(b, m)
 	read(b, s)
-	var devices []*device
-	for _, p := range s.session.places {
-		devices = append(devices, p.device)
-	}
+	devices := s.session.devices
 	bare(devices)
 	calls := m.Calls()
 	b.ReportAllocs()
@@ -101,7 +98,7 @@ func BenchmarkActivity(b *testing.B) {
 	read(b, s)
 	awaitRenewed()
 	read(b, s)
-	d := s.session.places[0].device
+	d := s.session.devices[0]
 	spare, c := d.newSample()
 	if c != success {
 		b.Fatal(c)
@@ -127,8 +124,8 @@ func TestCallsOfAReading(t *testing.T) {
 	read(t, s)
 	of := m.Calls() - before
 	before = m.Calls()
-	for _, p := range s.session.places {
-		bare([]*device{p.device})
+	for _, d := range s.session.devices {
+		bare([]*device{d})
 	}
 	const counters = 8 * 2 // which a benchmark's readings leave out: they come too soon
 	if bare := m.Calls() - before; of != bare+counters || of != 8*30 {
@@ -143,7 +140,7 @@ func BenchmarkThroughput(b *testing.B) {
 	m := machine(b, fakenvml.RTX4090())
 	s := source(b, m, measured)
 	read(b, s)
-	d := s.session.places[0].device
+	d := s.session.devices[0]
 	calls := m.Calls()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -30,7 +30,8 @@ type device struct {
 	before    gpu.Identity
 	identity  gpu.Identity
 	readings  gpu.Readings
-	due       map[string]time.Time // when to ask again for what is not asked at each reading
+	due       map[string]time.Time  // when to ask again for what is not asked at each reading
+	policies  []gpu.Reading[string] // of the fans
 	instances []*instance
 	samples   samples
 	activity  activity
@@ -41,62 +42,37 @@ type device struct {
 	log *slog.Logger
 }
 
-func newDevice(l *library, identity gpu.Identity, attach func() (nvml.Device, code), known *record, cfg Config, log *slog.Logger) *device {
-	return &device{
-		handle:   handle{lib: l, failing: failures{}},
-		attach:   attach,
-		before:   identity,
-		due:      map[string]time.Time{},
-		samples:  newSamples(cfg.Window),
-		activity: activity{window: cfg.Window},
-		traffic:  throughput{wanted: cfg.PCIeThroughput},
-		record:   known,
-		log:      log,
-	}
-}
-
-// read attaches the device if necessary, and reads every group that is due.
+// read attaches the device if necessary, and reads all that is due.
 func (d *device) read() (perdevice.Result, error) {
-	now := time.Now()
-	d.begin(now)
-	if c := d.attached(now); c != success {
-		d.report(c)
-		return d.heard(), failed(c)
+	d.begin(time.Now())
+	c := d.attached()
+	if c == success {
+		c = d.readDue()
+		d.failed = c != success
 	}
-	if len(d.due) == 0 { // everything is asked
-		clear(d.failing)
-	}
-	for _, g := range groups {
-		if g.every == 0 || d.isDue(g.name, g.every) {
-			g.read(d, &d.readings)
-		}
-	}
-	c := d.failure()
 	d.report(c)
-	d.failed = c != success
-	if d.failed {
-		clear(d.due) // read every group again
-		return d.heard(), failed(c)
+	if c != success {
+		clear(d.due)                                      // ask everything again
+		heard := gpu.Health{XIDs: d.readings.Health.XIDs} // they may be the cause
+		return perdevice.Result{Readings: gpu.Readings{Health: heard}}, failed(c)
 	}
 	return perdevice.Result{Identity: d.identity, Readings: d.readings}, nil
 }
 
-// heard is what is known of a device that fails: the errors that the driver has
-// reported about it, which may be the cause.
-func (d *device) heard() perdevice.Result {
-	return perdevice.Result{Readings: gpu.Readings{Health: gpu.Health{XIDs: d.readings.Health.XIDs}}}
-}
-
-// report logs how the reading went. A device that is not ours is no failure.
-func (d *device) report(c code) {
-	switch {
-	case c == success:
-		d.failing.forget(d.began.Add(-2 * seldom))
-		functions, first := d.failing.functions()
-		d.tell(d.log, functions, first)
-	case c.failure():
-		d.tell(d.log, allFunctions, c)
+// readDue reads what is due, and returns why the reading as a whole failed.
+func (d *device) readDue() code {
+	if len(d.due) == 0 { // everything is asked
+		clear(d.failing)
 	}
+	if d.isDue("limits", seldom) {
+		d.identify()
+		d.readLimits()
+	}
+	if d.isDue("state", sometimes) {
+		d.readState()
+	}
+	d.readLive()
+	return d.failure()
 }
 
 // isDue reports whether it is time to ask for something that is asked only so often.
@@ -111,11 +87,11 @@ func (d *device) isDue(what string, every time.Duration) bool {
 
 // attached makes sure that there is a handle. A device that fails keeps its handle,
 // and gets a new one once a minute if the driver gives one.
-func (d *device) attached(now time.Time) code {
-	if d.dev != nil && (!d.failed || now.Before(d.again)) {
+func (d *device) attached() code {
+	if d.dev != nil && (!d.failed || d.began.Before(d.again)) {
 		return success
 	}
-	d.again = now.Add(seldom)
+	d.again = d.began.Add(seldom)
 	dev, c := d.attach()
 	switch {
 	case c == success:
@@ -183,14 +159,9 @@ var architecture = named(map[nvml.DeviceArchitecture]string{
 // codeOf is the driver's code because of which a device is not read. It is success
 // for a device that is read, sleeps or hangs.
 func codeOf(d *gpu.Device) code {
-	if c, ok := errors.AsType[code](&d.Reason); ok {
-		return c
-	}
-	return success
+	c, _ := errors.AsType[code](&d.Reason)
+	return c
 }
-
-// indexKey is the key of a device whose address is not known beforehand.
-func indexKey(i int) string { return fmt.Sprintf("index %d", i) }
 
 // identityByIndex is the identity of a device of which only the index is known until
 // it answers. Then the sampler recognizes it by its index.

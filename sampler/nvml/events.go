@@ -13,23 +13,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// xids counts the errors that the driver has reported about a device.
-type xids map[int]gpu.XID
-
-func (x xids) add(code int, now time.Time) {
-	x[code] = gpu.XID{Code: code, Count: x[code].Count + 1, Last: now.UTC()}
-}
-
-// list returns the counts by code; never nil.
-func (x xids) list() []gpu.XID {
-	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
-	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(x), byCode)...)
-}
-
 // readXIDs adds the errors that were reported since the last reading. Events wait in
 // the driver until they are asked for. Each device has a set of its own, so that a
 // device that hangs blocks only its own events.
-func readXIDs(d *device, r *gpu.Readings) {
+func (d *device) readXIDs() {
+	r := &d.readings
 	if d.events == nil {
 		if c := d.listen(); c != success {
 			r.Health.XIDs = gpu.Absent[[]gpu.XID](c.quality())
@@ -43,10 +31,13 @@ func readXIDs(d *device, r *gpu.Readings) {
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
-			d.xids.add(int(event.EventData), time.Now())
+			xid := int(event.EventData)
+			d.xids[xid] = gpu.XID{Code: xid, Count: d.xids[xid].Count + 1, Last: time.Now().UTC()}
 		}
 	}
-	r.Health.XIDs = gpu.Of(d.xids.list())
+	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
+	none := []gpu.XID{} // not nil
+	r.Health.XIDs = gpu.Of(append(none, slices.SortedFunc(maps.Values(d.xids), byCode)...))
 }
 
 // listen makes the driver keep the device's errors for us. If it refuses, it is asked

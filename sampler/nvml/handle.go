@@ -27,9 +27,10 @@ type handle struct {
 	refused  code
 	began    time.Time
 
-	// failing belongs to the device. The name of each function begins with who:
-	// "" for the device, "MIG 0 " for an instance.
-	failing failures
+	// failing are the functions whose last call failed, also those of the device's
+	// instances. Each name begins with who: "" for the device, "MIG 0 " for an
+	// instance.
+	failing map[string]failure
 	who     string
 }
 
@@ -173,10 +174,11 @@ func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
 	return within(plain[gpu.Megahertz](v), gpu.Of(fastestClock))
 }
 
-// degrees is a temperature. The largest numbers of 32 bits mean "not known", and a
-// temperature that no chip survives is doubtful.
-func degrees(v int64) gpu.Reading[gpu.Celsius] {
+// degrees is a temperature of 32 bits, of which the largest mean "not known". One that
+// no chip survives is doubtful.
+func degrees[T int32 | uint32](bits T) gpu.Reading[gpu.Celsius] {
 	const coldest, hottest, marks = -60, 200, 0x7ffffff0
+	v := int32(bits)
 	if v == -1 || v >= marks || v <= -marks {
 		return gpu.Reading[gpu.Celsius]{}
 	}

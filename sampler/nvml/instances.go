@@ -22,17 +22,14 @@ type instance struct {
 // instancePrefix begins the names of functions that are called for an instance.
 const instancePrefix = "MIG "
 
-// readInstances lists the MIG instances, with everything that never changes.
-func readInstances(d *device, r *gpu.Readings) {
-	d.instances, r.Instances = nil, nil
+// listInstances lists the MIG instances, with everything that never changes.
+func (d *device) listInstances() {
+	d.instances = nil
 	maps.DeleteFunc(d.failing, func(name string, _ failure) bool { return strings.HasPrefix(name, instancePrefix) })
-	if !r.Modes.MIG.Or(false) {
+	if !d.readings.Modes.MIG.Or(false) {
 		return
 	}
-	most, c := ask(&d.handle, "nvmlDeviceGetMaxMigDeviceCount", nvml.Device.GetMaxMigDeviceCount)
-	if c != success {
-		return
-	}
+	most, _ := ask(&d.handle, "nvmlDeviceGetMaxMigDeviceCount", nvml.Device.GetMaxMigDeviceCount)
 	for i := range most {
 		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", at(i, nvml.Device.GetMigDeviceHandleByIndex))
 		if c != success { // not found: there is no instance of that index
@@ -52,11 +49,10 @@ func (in *instance) identify() bool {
 	if c != success {
 		return false
 	}
-	name := textOf(ask(h, "nvmlDeviceGetName", nvml.Device.GetName))
 	attributes, c := ask(h, "nvmlDeviceGetAttributes_v2", nvml.Device.GetAttributes)
 	in.facts = gpu.Instance{
 		UUID:              uuid,
-		Name:              name.Or("MIG instance"),
+		Name:              textOf(ask(h, "nvmlDeviceGetName", nvml.Device.GetName)).Or("MIG instance"),
 		GPUInstance:       reading(h, "nvmlDeviceGetGpuInstanceId", nvml.Device.GetGpuInstanceId, plain[int]),
 		ComputeInstance:   reading(h, "nvmlDeviceGetComputeInstanceId", nvml.Device.GetComputeInstanceId, plain[int]),
 		Multiprocessors:   converted(attributes.MultiprocessorCount, c, plain[int]),
@@ -66,12 +62,12 @@ func (in *instance) identify() bool {
 	return true
 }
 
-func readInstanceMemory(d *device, r *gpu.Readings) {
-	r.Instances = nil
+// readInstances reads the memory of each instance.
+func (d *device) readInstances() {
+	d.readings.Instances = nil
 	for _, in := range d.instances {
 		in.begin(d.began)
-		facts := in.facts
-		facts.Memory = memoryOf(&in.handle)
-		r.Instances = append(r.Instances, facts)
+		readMemory(&in.handle, &in.facts.Memory)
+		d.readings.Instances = append(d.readings.Instances, in.facts)
 	}
 }

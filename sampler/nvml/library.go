@@ -42,14 +42,13 @@ var required = []string{
 
 // library is the loaded library. It stays loaded as long as the process lives.
 type library struct {
-	path  string
-	api   nvml.Interface
-	log   *slog.Logger
-	stuck code // that the last shutdown returned
-
+	path      string
+	api       nvml.Interface
 	handle    unsafe.Pointer
 	functions atomic.Pointer[map[string]unsafe.Pointer] // those looked up so far; never changed
 	looking   sync.Mutex                                // held while one is looked up
+	log       *slog.Logger
+	stuck     code // that the last shutdown returned
 }
 
 // load loads the library and checks that it is usable.
@@ -61,11 +60,12 @@ func load(path string, log *slog.Logger) (*library, error) {
 	var tried []error
 	for _, p := range paths {
 		handle, err := open(p)
-		if err != nil {
-			tried = append(tried, fmt.Errorf("%s: %w", p, err))
-			continue
+		if err == nil {
+			l := &library{path: p, handle: handle, api: nvml.New(nvml.WithLibraryPath(p)), log: log}
+			l.functions.Store(&map[string]unsafe.Pointer{})
+			return l, l.check()
 		}
-		return examine(p, handle, log)
+		tried = append(tried, fmt.Errorf("%s: %w", p, err))
 	}
 	what := "NVIDIA's management library was not found: tried " + paths[0]
 	if others := len(paths) - 1; others > 0 {
@@ -78,19 +78,17 @@ func load(path string, log *slog.Logger) (*library, error) {
 	}
 }
 
-func examine(path string, handle unsafe.Pointer, log *slog.Logger) (*library, error) {
-	l := &library{path: path, handle: handle, api: nvml.New(nvml.WithLibraryPath(path)), log: log}
-	l.functions.Store(&map[string]unsafe.Pointer{})
+func (l *library) check() error {
 	for _, name := range required {
 		if l.function(name) == nil {
-			return nil, &gpu.Advice{
-				What: path + " is no usable NVIDIA management library: it lacks " + name,
+			return &gpu.Advice{
+				What: l.path + " is no usable NVIDIA management library: it lacks " + name,
 				Try:  "install the NVIDIA driver again",
 				Err:  gpu.ErrNoDriver,
 			}
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // function is the address of a function, nil if the library lacks it. Each function is
@@ -102,16 +100,14 @@ func (l *library) function(symbol string) unsafe.Pointer {
 	l.looking.Lock()
 	defer l.looking.Unlock()
 	all := maps.Clone(*l.functions.Load())
-	f, known := all[symbol]
-	if !known {
-		f = find(l.handle, symbol)
-		all[symbol] = f
+	if _, known := all[symbol]; !known {
+		all[symbol] = find(l.handle, symbol)
 		l.functions.Store(&all)
-		if f == nil {
+		if all[symbol] == nil {
 			l.log.Debug("the driver lacks a function", "function", symbol)
 		}
 	}
-	return f
+	return all[symbol]
 }
 
 // invoke calls a method of the binding, unless the library lacks its function. All
@@ -139,29 +135,14 @@ func (l *library) initialize() code {
 }
 
 // shutdown undoes one initialize. Its failure is only logged, and not repeated.
-func (l *library) shutdown(log *slog.Logger) {
+func (l *library) shutdown() {
 	turn.Lock()
 	defer turn.Unlock()
 	_, c := invoke(l, "nvmlShutdown", l.api, alone(nvml.Interface.Shutdown))
 	if c != success && c != l.stuck {
-		log.Warn("the driver's library did not shut down", "err", c)
+		l.log.Warn("the driver's library did not shut down", "err", c)
 	}
 	l.stuck = c
-}
-
-// count is how many GPUs the driver lists.
-func (l *library) count() (int, code) {
-	return invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
-}
-
-// byIndex attaches a GPU, which wakes it.
-func (l *library) byIndex(i int) (nvml.Device, code) {
-	return invoke(l, "nvmlDeviceGetHandleByIndex_v2", l.api, at(i, nvml.Interface.DeviceGetHandleByIndex))
-}
-
-// byAddress attaches a GPU, which wakes it.
-func (l *library) byAddress(address string) (nvml.Device, code) {
-	return invoke(l, "nvmlDeviceGetHandleByPciBusId_v2", l.api, at(address, nvml.Interface.DeviceGetHandleByPciBusId))
 }
 
 // driver is what the library reports about the driver and itself.
@@ -182,9 +163,8 @@ func (l *library) driver() gpu.Driver {
 
 func textOf(s string, c code) gpu.Reading[string] {
 	s = strings.TrimSpace(s)
-	return converted(s, c, func(s string) gpu.Reading[string] {
-		return reported(s != "" && !strings.EqualFold(s, "N/A"), s)
-	})
+	known := s != "" && !strings.EqualFold(s, "N/A")
+	return converted(s, c, func(s string) gpu.Reading[string] { return reported(known, s) })
 }
 
 // The adapters below give the binding's methods the shape that invoke needs.

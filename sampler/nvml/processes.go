@@ -34,10 +34,16 @@ var processLists = []struct {
 	}},
 }
 
-func readProcesses(d *device, r *gpu.Readings) {
-	table, c := listProcesses(&d.handle)
-	if c == noPermission && len(d.instances) > 0 {
-		table, c = listByInstance(d.instances)
+func (d *device) readProcesses() {
+	r := &d.readings
+	table := processTable{}
+	c := table.ask(&d.handle)
+	if c == noPermission { // an instance may still be permitted
+		for _, in := range d.instances {
+			if table.ask(&in.handle) == success {
+				c = success
+			}
+		}
 	}
 	if c != success {
 		r.Processes = gpu.Absent[[]gpu.Process](c.quality())
@@ -65,40 +71,6 @@ func (d *device) takeSamples(now time.Time) gpu.Quality {
 	}
 }
 
-// listProcesses asks for every list. The code is success if one of them was there,
-// otherwise that of the first.
-func listProcesses(h *handle) (processTable, code) {
-	table, worst := processTable{}, success
-	answered := false
-	for _, list := range processLists {
-		rows, c := listOf(h, list.symbols)
-		if c == success {
-			answered = true
-			table.add(list.kind, rows)
-		} else if worst == success {
-			worst = c
-		}
-	}
-	if answered {
-		return table, success
-	}
-	return table, worst
-}
-
-// listByInstance asks each MIG instance, for when the lists of the device are not
-// permitted.
-func listByInstance(instances []*instance) (processTable, code) {
-	all, result := processTable{}, noPermission
-	for _, in := range instances {
-		table, c := listProcesses(&in.handle)
-		if c == success {
-			all.merge(table)
-			result = success
-		}
-	}
-	return all, result
-}
-
 // listOf asks the newest function for a list that the driver has.
 func listOf(h *handle, symbols []string) (rows []rawProcess, c code) {
 	for _, symbol := range symbols {
@@ -120,33 +92,37 @@ type processRow struct {
 	memory gpu.Reading[gpu.Bytes]
 }
 
-// add adds the rows of a list, without rows that can't be right.
+// ask adds the rows of every list. The code is success if one of them was there,
+// otherwise that of the first.
+func (t processTable) ask(h *handle) (result code) {
+	for i, list := range processLists {
+		rows, c := listOf(h, list.symbols)
+		t.add(list.kind, rows)
+		if i == 0 || c == success {
+			result = c
+		}
+	}
+	return result
+}
+
+// add adds the rows of a list, without rows that can't be right. Several lists repeat
+// the memory of a process, they don't split it.
 func (t processTable) add(kind gpu.ProcessType, rows []rawProcess) {
 	const mostPID = 1 << 22 // the largest that the kernel gives
 	for _, raw := range rows {
 		if raw.pid == 0 || raw.pid > mostPID {
 			continue
 		}
-		t.put(processKey{raw.pid, raw.gpuInstance, raw.computeInstance}, processRow{kind, plain[gpu.Bytes](raw.memory)})
-	}
-}
-
-func (t processTable) merge(other processTable) {
-	for k, row := range other {
-		t.put(k, row)
-	}
-}
-
-// put adds a row, or merges it with the row of the same process: several lists repeat
-// the memory of a process, they don't split it.
-func (t processTable) put(k processKey, row processRow) {
-	if old, ok := t[k]; ok {
-		row.kind = combine(old.kind, row.kind)
-		if v, ok := old.memory.Get(); ok && v > row.memory.Or(0) {
-			row.memory = old.memory
+		key := processKey{raw.pid, raw.gpuInstance, raw.computeInstance}
+		row := processRow{kind, plain[gpu.Bytes](raw.memory)}
+		if old, listed := t[key]; listed {
+			row.kind = combine(old.kind, kind)
+			if v, ok := old.memory.Get(); ok && v > row.memory.Or(0) {
+				row.memory = old.memory
+			}
 		}
+		t[key] = row
 	}
-	t[k] = row
 }
 
 func combine(a, b gpu.ProcessType) gpu.ProcessType {

@@ -3,7 +3,7 @@
 package nvml
 
 import (
-	"log/slog"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,42 +20,27 @@ type session struct {
 	driver    gpu.Driver
 	cards     []string // addresses of the kernel's cards when it began, without those that are gone
 	byAddress bool
-	places    []place
+	devices   []*device
+	calls     []perdevice.Device // that read the devices, in the same order
 
 	began    time.Time // by the source's clock
 	answered bool      // a device has been read
 }
 
-// place is where a device is: on the bus or in the driver's list.
-type place struct {
-	key    string
-	card   *card // nil where the address is not known
-	device *device
-}
-
-// plan is what a session is made from.
-type plan struct {
-	cards   []card
-	known   map[string]gpu.Identity // by key; of each card
-	byIndex bool                    // use the driver's own list
-	records map[string]*record      // by key
-	cfg     Config
-}
-
 // begin initializes the library and lists the devices. It attaches none: the first
 // read of each device does, since that can take long or hang.
-func begin(l *library, p plan) (*session, error) {
+func (s *Source) begin(l *library, cards []card, byIndex bool) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
 	}
-	count, c := l.count()
+	count, c := invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
 	if c == success && count > 0 {
-		s := &session{lib: l, driver: l.driver(), cards: addresses(p.cards)}
-		s.byAddress = !p.byIndex && addressable(p.cards, count)
-		s.list(p, count)
-		return s, nil
+		sess := &session{lib: l, driver: l.driver(), cards: addresses(cards), began: s.now()}
+		sess.byAddress = !byIndex && addressable(cards, count)
+		s.list(sess, cards, count)
+		return sess, nil
 	}
-	l.shutdown(p.cfg.Log)
+	l.shutdown()
 	if c != success {
 		return nil, c.advice()
 	}
@@ -73,31 +58,49 @@ func addressable(cards []card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
 }
 
-func (s *session) list(p plan, count int) {
-	add := func(key string, c *card, identity gpu.Identity, attach func() (nvml.Device, code)) {
-		if p.records[key] == nil {
-			p.records[key] = newRecord()
-		}
-		d := newDevice(s.lib, identity, attach, p.records[key], p.cfg, p.cfg.Log.With("device", key))
-		d.driver = s.driver.Version
-		if c != nil {
+// list lists the devices of a session: the cards, or so many by their index.
+func (s *Source) list(sess *session, cards []card, count int) {
+	api := sess.lib.api
+	if sess.byAddress {
+		for _, c := range cards {
+			d := s.add(sess, perdevice.Device{Key: c.address, Identity: s.identity(c), Asleep: c.asleep}, func() (nvml.Device, code) {
+				return invoke(sess.lib, "nvmlDeviceGetHandleByPciBusId_v2", api, at(c.address, nvml.Interface.DeviceGetHandleByPciBusId))
+			})
 			d.identity.PCI = c.address
-		}
-		s.places = append(s.places, place{key, c, d})
-	}
-	if s.byAddress {
-		for _, c := range p.cards {
-			add(c.address, &c, p.known[c.address], func() (nvml.Device, code) { return s.lib.byAddress(c.address) })
 		}
 		return
 	}
 	for i := range count {
-		identity, known := p.known[indexKey(i)]
-		if !known {
-			identity = identityByIndex(i)
+		key, identity := fmt.Sprintf("index %d", i), identityByIndex(i)
+		if d, known := s.last[key]; known {
+			identity = d.Identity
 		}
-		add(indexKey(i), nil, identity, func() (nvml.Device, code) { return s.lib.byIndex(i) })
+		s.add(sess, perdevice.Device{Key: key, Identity: identity}, func() (nvml.Device, code) {
+			return invoke(sess.lib, "nvmlDeviceGetHandleByIndex_v2", api, at(i, nvml.Interface.DeviceGetHandleByIndex))
+		})
 	}
+}
+
+// add adds a device. Attaching wakes it.
+func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.Device, code)) *device {
+	if s.records[call.Key] == nil {
+		s.records[call.Key] = &record{xids: map[int]gpu.XID{}}
+	}
+	d := &device{
+		handle:   handle{lib: sess.lib, failing: map[string]failure{}},
+		attach:   attach,
+		driver:   sess.driver.Version,
+		before:   call.Identity,
+		due:      map[string]time.Time{},
+		samples:  newSamples(s.cfg.Window),
+		activity: activity{window: s.cfg.Window},
+		traffic:  throughput{wanted: s.cfg.PCIeThroughput},
+		record:   s.records[call.Key],
+		log:      s.cfg.Log.With("device", call.Key),
+	}
+	call.Read = d.read
+	sess.devices, sess.calls = append(sess.devices, d), append(sess.calls, call)
+	return d
 }
 
 // lacks reports whether there is a card that came after the session began, which only
@@ -110,21 +113,9 @@ func (s *session) lacks(cards []card) bool {
 }
 
 // end shuts the library down. No call may run.
-func (s *session) end(log *slog.Logger) {
-	for _, p := range s.places {
-		p.device.release()
+func (s *session) end() {
+	for _, d := range s.devices {
+		d.release()
 	}
-	s.lib.shutdown(log)
-}
-
-// devices is what there is to read.
-func (s *session) devices() []perdevice.Device {
-	out := make([]perdevice.Device, len(s.places))
-	for i, p := range s.places {
-		out[i] = perdevice.Device{Key: p.key, Identity: p.device.before, Read: p.device.read}
-		if p.card != nil {
-			out[i].Asleep = p.card.asleep
-		}
-	}
-	return out
+	s.lib.shutdown()
 }

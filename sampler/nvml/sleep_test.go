@@ -157,7 +157,7 @@ func TestFailingHoldsUpNobody(t *testing.T) {
 				attached := m.GPU(1).Calls(attach...)
 				for minute := range 3 {
 					c.now = c.now.Add(seldom + time.Second)
-					s.session.places[1].device.again = time.Time{}
+					s.session.devices[1].again = time.Time{}
 					for range 2 {
 						begun, calls := time.Now(), m.GPU(1).Calls()
 						snap := read(t, s)

@@ -22,18 +22,19 @@ type Source struct {
 	set    *perdevice.Set
 	now    func() time.Time // for pauses
 
-	// Only Read uses these.
+	// Only Read uses these, and a job that begins a session reads last.
 	pauses    pauses
 	driver    gpu.Driver
-	last      map[string]gpu.Device // as last read, by key
+	last      map[string]gpu.Device // as last read, by key; changed while there is a session
 	announced string
 
+	records map[string]*record // by key; only a job uses the map
+
 	mu      sync.Mutex
-	lib     *library           // nil until it is loaded
-	session *session           // nil while the library is not initialized
-	job     *job               // nil while nothing changes the library's state
-	records map[string]*record // by key; only a job changes the map
-	byIndex bool               // the driver knows none of the kernel's addresses
+	lib     *library // nil until it is loaded
+	session *session // nil while the library is not initialized
+	job     *job     // nil while nothing changes the library's state
+	byIndex bool     // the driver knows none of the kernel's addresses
 	closed  bool
 }
 
@@ -94,8 +95,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		}
 		return nil, err
 	}
-	devices := s.set.Read(ctx, sess.devices())
-	return s.judge(sess, cards, devices)
+	return s.judge(sess, cards, s.set.Read(ctx, sess.calls))
 }
 
 // sleepers are the cards that sleep, which may not be asked anything.
@@ -147,9 +147,9 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 // judge decides whether the session goes on after a reading of all devices, and
 // returns the snapshot.
 func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.Snapshot, error) {
-	for i, p := range sess.places {
-		if devices[i].State == gpu.StateOK {
-			s.last[p.key] = devices[i]
+	for i, d := range devices {
+		if d.State == gpu.StateOK {
+			s.last[sess.calls[i].Key] = d
 			sess.answered = true
 		}
 	}
@@ -161,7 +161,7 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	if idle := s.mayDoze(sess, cards, devices); s.pauses.note(now, idle) {
 		s.letGo()
 	}
-	tellApart(sess.places, devices)
+	tellApart(sess.byAddress, devices)
 	listed, err := s.listed(sess, devices)
 	if len(listed) == 0 && err != nil {
 		return nil, err
@@ -202,16 +202,14 @@ func driverGone(devices []gpu.Device) bool {
 
 // tellApart makes a device unknown that has not answered and got its identity from an
 // earlier session by its index, if another device turned out to have that identity.
-func tellApart(places []place, devices []gpu.Device) {
+func tellApart(byAddress bool, devices []gpu.Device) {
 	claimed := map[string]bool{}
 	for _, d := range devices {
-		if d.State == gpu.StateOK {
-			claimed[d.UUID] = true
-		}
+		claimed[d.UUID] = claimed[d.UUID] || d.State == gpu.StateOK
 	}
 	for i := range devices {
 		d := &devices[i]
-		if d.State == gpu.StateOK || places[i].card != nil {
+		if d.State == gpu.StateOK || byAddress {
 			continue
 		}
 		if claimed[d.UUID] {
@@ -318,29 +316,20 @@ func hanging(j *job) *gpu.Advice {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, p := s.lib, plan{cards: cards, byIndex: s.byIndex, records: s.records, cfg: s.cfg}
-	p.known = make(map[string]gpu.Identity, len(s.last)+len(cards))
-	for key, d := range s.last {
-		p.known[key] = d.Identity
-	}
-	for _, c := range cards {
-		p.known[c.address] = s.identity(c)
-	}
+	lib, byIndex := s.lib, s.byIndex
 	s.start("being initialized", func() (err error) {
 		before := lib
 		if lib == nil {
 			if lib, err = load(s.cfg.LibraryPath, s.cfg.Log); err != nil {
 				return err
 			}
+			s.locked(func() { s.lib = lib })
 		}
-		s.locked(func() { s.lib = lib })
-		sess, err := begin(lib, p)
-		if sess != nil {
-			sess.began = s.now()
-		}
+		sess, err := s.begin(lib, cards, byIndex)
 		s.locked(func() { s.session = sess })
-		if before != nil {
-			return afterUpdate(err)
+		// A library that was there before may be that of the driver before an update.
+		if a, ok := errors.AsType[*gpu.Advice](err); ok && before != nil && errors.Is(err, gpu.ErrVersionMismatch) {
+			a.Try = "restart gpuwhy, which still has the library that it was started with; if that does not help, restart the machine"
 		}
 		return err
 	})
@@ -352,25 +341,12 @@ func (s *Source) locked(do func()) {
 	do()
 }
 
-// afterUpdate gives the likely reason why versions differ if the library was loaded
-// before: it is still the library of the driver before an update.
-func afterUpdate(err error) error {
-	if a, ok := errors.AsType[*gpu.Advice](err); ok && errors.Is(err, gpu.ErrVersionMismatch) {
-		return &gpu.Advice{
-			What: a.What,
-			Try:  "restart gpuwhy, which still has the library that it was started with; if that does not help, restart the machine",
-			Err:  a.Err,
-		}
-	}
-	return err
-}
-
 // startEnd ends the session. The caller holds mu, and has made sure that no call runs.
 func (s *Source) startEnd() {
 	sess := s.session
 	s.session = nil
 	s.start("being shut down", func() error {
-		sess.end(s.cfg.Log)
+		sess.end()
 		return nil
 	})
 }
@@ -391,7 +367,7 @@ func (s *Source) start(what string, work func() error) {
 			}
 		})
 		if orphan != nil {
-			orphan.end(s.cfg.Log)
+			orphan.end()
 		}
 	}()
 }
@@ -429,13 +405,13 @@ func (s *Source) await(ctx context.Context, j *job) bool {
 // announce logs which driver it is, when that has changed.
 func (s *Source) announce(sess *session) {
 	s.driver = sess.driver
-	news := fmt.Sprint(sess.driver.Version, len(sess.places))
+	news := fmt.Sprint(sess.driver.Version, len(sess.devices))
 	if s.announced == news {
 		return
 	}
 	s.announced = news
 	s.cfg.Log.Info("the NVIDIA driver answers", "library", sess.lib.path, "driver", sess.driver.Version,
-		"devices", len(sess.places))
+		"devices", len(sess.devices))
 }
 
 // Close releases the driver. It waits up to a second for the library to be shut down,

@@ -24,8 +24,8 @@ type throughput struct {
 // readActivity don't give it. NVML blocks for 20 ms in each direction, so it measures
 // at most every ten seconds; readings in between repeat the last values with their
 // time. A device that failed is measured again when it works again.
-func readTraffic(d *device, r *gpu.Readings) {
-	t, a := &d.traffic, &r.Activity
+func (d *device) readTraffic() {
+	t, a := &d.traffic, &d.readings.Activity
 	if !t.wanted || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {
 		return
 	}

@@ -19,8 +19,8 @@ func measured(c *Config) { c.PCIeThroughput = true }
 
 // due makes the traffic be measured at the next reading.
 func due(s *Source) {
-	for _, p := range s.session.places {
-		delete(p.device.due, "PCIe throughput")
+	for _, d := range s.session.devices {
+		delete(d.due, "PCIe throughput")
 	}
 }
 
@@ -60,7 +60,7 @@ func TestThroughput(t *testing.T) {
 	if a.PCIeSent != gpu.Of(gpu.BytesPerSecond(0)) || a.PCIeReceived != gpu.Of(gpu.BytesPerSecond(7000)) || !a.PCIeMeasuredAt.Or(at).After(at) {
 		t.Errorf("when it is due: sent %v, received %v, at %v", a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt)
 	}
-	wait := time.Until(s.session.places[0].device.due["PCIe throughput"])
+	wait := time.Until(s.session.devices[0].due["PCIe throughput"])
 	if wait <= 9*time.Second || wait > 10*time.Second {
 		t.Errorf("it is due again in %v, want 10 s", wait)
 	}
@@ -101,7 +101,7 @@ func TestThroughputInMIGMode(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	m.GPU(0).SetInstances()
-	clear(s.session.places[0].device.due)
+	clear(s.session.devices[0].due)
 	readOne(t, s)
 	if a := later(t, s).Activity; a.PCIeMeasured() || a.PCIeSent != gpu.Of(gpu.BytesPerSecond(212.5*mib)) {
 		t.Errorf("after it: sent %v, measured at %v; want what the counters say", a.PCIeSent, a.PCIeMeasuredAt)

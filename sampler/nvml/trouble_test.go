@@ -125,14 +125,14 @@ func TestOneLinePerDevice(t *testing.T) {
 	t.Run("a few functions, asked now and then", func(t *testing.T) {
 		m, s, log, _ := open(t)
 		m.GPU(0).Answer(fakenvml.Unknown, "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode", "nvmlDeviceGetClockInfo")
-		s.session.places[0].device.due["modes"] = time.Time{}
+		s.session.devices[0].due["state"] = time.Time{}
 		for range 3 {
 			read(t, s)
 		}
 		m.GPU(0).Back()
 		read(t, s)
 		check(t, log, "while one was not asked again", 1, 0)
-		s.session.places[0].device.due["modes"] = time.Time{}
+		s.session.devices[0].due["state"] = time.Time{}
 		read(t, s)
 		check(t, log, "then", 1, 1)
 	})
@@ -141,16 +141,18 @@ func TestOneLinePerDevice(t *testing.T) {
 // TestFallbackIsForgotten: a function that is asked only where another fails is
 // no failure for good.
 func TestFallbackIsForgotten(t *testing.T) {
-	f := failures{}
+	const call = "nvmlDeviceGetFanSpeed"
 	now := time.Now()
-	f["nvmlDeviceGetFanSpeed"] = failure{unknown, now}
-	f.forget(now)
-	if names, c := f.functions(); len(names) != 1 || c != unknown {
-		t.Errorf("at once %v, %v; want the function", names, c)
+	d := &device{record: &record{}, log: slog.New(slog.DiscardHandler)}
+	d.began, d.failing = now, map[string]failure{call: {unknown, now}}
+	d.report(success)
+	if !slices.Equal(d.logged, []string{call}) {
+		t.Errorf("at once %v, want the function", d.logged)
 	}
-	f.forget(now.Add(time.Second))
-	if names, c := f.functions(); len(names) != 0 || c != success {
-		t.Errorf("later %v, %v; want none", names, c)
+	d.began = now.Add(2*seldom + time.Second)
+	d.report(success)
+	if len(d.logged) != 0 || len(d.failing) != 0 {
+		t.Errorf("later %v, want none", d.logged)
 	}
 }
 
@@ -392,20 +394,19 @@ func TestTellApart(t *testing.T) {
 	is := func(state gpu.State, uuid string) gpu.Device {
 		return gpu.Device{State: state, Identity: gpu.Identity{UUID: uuid}}
 	}
-	here := &card{address: "0000:01:00.0"}
 	for name, tt := range map[string]struct {
-		places  []place
-		devices []gpu.Device
-		want    []string
+		byAddress bool
+		devices   []gpu.Device
+		want      []string
 	}{
-		"all answer":              {make([]place, 2), []gpu.Device{is(gpu.StateOK, "a"), is(gpu.StateOK, "b")}, []string{"a", "b"}},
-		"one hangs":               {make([]place, 2), []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateOK, "b")}, []string{"a", "b"}},
-		"taken for a later one":   {make([]place, 2), []gpu.Device{is(gpu.StateNotAnswering, "b"), is(gpu.StateOK, "b")}, []string{"nvml-index-0", "b"}},
-		"taken for an earlier":    {make([]place, 2), []gpu.Device{is(gpu.StateOK, "a"), is(gpu.StateLost, "a")}, []string{"a", "nvml-index-1"}},
-		"both taken for the same": {make([]place, 2), []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateNotAnswering, "a")}, []string{"a", "nvml-index-1"}},
-		"known by its address":    {[]place{{card: here}, {}}, []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateOK, "a")}, []string{"a", "a"}},
+		"all answer":              {false, []gpu.Device{is(gpu.StateOK, "a"), is(gpu.StateOK, "b")}, []string{"a", "b"}},
+		"one hangs":               {false, []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateOK, "b")}, []string{"a", "b"}},
+		"taken for a later one":   {false, []gpu.Device{is(gpu.StateNotAnswering, "b"), is(gpu.StateOK, "b")}, []string{"nvml-index-0", "b"}},
+		"taken for an earlier":    {false, []gpu.Device{is(gpu.StateOK, "a"), is(gpu.StateLost, "a")}, []string{"a", "nvml-index-1"}},
+		"both taken for the same": {false, []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateNotAnswering, "a")}, []string{"a", "nvml-index-1"}},
+		"known by its address":    {true, []gpu.Device{is(gpu.StateNotAnswering, "a"), is(gpu.StateOK, "a")}, []string{"a", "a"}},
 	} {
-		tellApart(tt.places, tt.devices)
+		tellApart(tt.byAddress, tt.devices)
 		var got []string
 		for _, d := range tt.devices {
 			got = append(got, d.UUID)
