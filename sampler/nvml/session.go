@@ -38,6 +38,10 @@ func (s *Source) begin(l *library, cards []card, byIndex bool) (*session, error)
 		sess := &session{lib: l, driver: l.driver(), cards: addresses(cards), began: s.now()}
 		sess.byAddress = !byIndex && addressable(cards, count)
 		s.list(sess, cards, count)
+		if news := fmt.Sprint(sess.driver.Version, len(sess.devices)); s.announced != news {
+			s.announced = news
+			l.log.Info("the NVIDIA driver answers", "library", l.path, "driver", sess.driver.Version, "devices", len(sess.devices))
+		}
 		return sess, nil
 	}
 	l.shutdown()

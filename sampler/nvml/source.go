@@ -22,13 +22,15 @@ type Source struct {
 	set    *perdevice.Set
 	now    func() time.Time // for pauses
 
-	// Only Read uses these, and a job that begins a session reads last.
-	pauses    pauses
-	driver    gpu.Driver
-	last      map[string]gpu.Device // as last read, by key; changed while there is a session
-	announced string
+	// Only Read changes these. A job that begins a session reads last, which changes
+	// only while there is one.
+	pauses pauses
+	driver gpu.Driver
+	last   map[string]gpu.Device // as last read, by key
 
-	records map[string]*record // by key; only a job uses the map
+	// Only a job uses these.
+	records   map[string]*record // by key
+	announced string             // the driver in the last log message
 
 	mu      sync.Mutex
 	lib     *library // nil until it is loaded
@@ -83,34 +85,19 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	awake := func(c card) bool { return !c.asleep() }
 	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
 		s.pauses = pauses{}
-		return s.snapshot(s.set.Read(ctx, s.sleepers(cards))), nil
+		return s.leaveAlone(ctx, cards), nil
 	}
 	if s.pauses.pausing(s.now(), cards) {
-		return s.snapshot(s.leaveAlone(ctx, cards)), nil
+		return s.leaveAlone(ctx, cards), nil
 	}
 	sess, err := s.attach(ctx, cards)
-	if err != nil {
-		if asleep := s.sleepers(cards); len(asleep) > 0 {
-			return s.snapshot(s.set.Read(ctx, asleep)), err
-		}
-		return nil, err
+	if err == nil {
+		return s.judge(sess, cards, s.set.Read(ctx, sess.calls))
 	}
-	return s.judge(sess, cards, s.set.Read(ctx, sess.calls))
-}
-
-// sleepers are the cards that sleep, which may not be asked anything.
-func (s *Source) sleepers(cards []card) []perdevice.Device {
-	var out []perdevice.Device
-	for _, c := range cards {
-		if c.asleep() {
-			out = append(out, perdevice.Device{
-				Key:      c.address,
-				Identity: s.identity(c),
-				Asleep:   func() bool { return true },
-			})
-		}
+	if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
+		return s.leaveAlone(ctx, asleep), err
 	}
-	return out
+	return nil, err
 }
 
 // identity is the identity of a card, as it reported it if it ever did.
@@ -124,7 +111,7 @@ func (s *Source) identity(c card) gpu.Identity {
 }
 
 // leaveAlone returns the devices as they were last, without a driver call.
-func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
+func (s *Source) leaveAlone(ctx context.Context, cards []card) *gpu.Snapshot {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
 		identity, known := s.identity(c), s.last[c.address].Readings
@@ -141,7 +128,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) []gpu.Device {
 	for i := range out {
 		out[i].SampledAt = time.Time{}
 	}
-	return out
+	return s.snapshot(out)
 }
 
 // judge decides whether the session goes on after a reading of all devices, and
@@ -262,7 +249,8 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 	return snap
 }
 
-// attach returns the session, and begins one if there is none.
+// attach returns the session, and begins one if there is none. It waits even where ctx
+// has an earlier deadline, since nothing can be read before.
 func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 	for {
 		sess, j, err := s.next(cards)
@@ -270,10 +258,10 @@ func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 			return nil, err
 		}
 		if sess != nil {
-			s.announce(sess)
+			s.driver = sess.driver
 			return sess, nil
 		}
-		if !s.await(ctx, j) {
+		if !perdevice.Await(ctx, j.done, nil, j.began.Add(s.cfg.Deadline), true) {
 			return nil, hanging(j)
 		}
 		if j.err != nil {
@@ -379,39 +367,6 @@ func (s *Source) letGo() {
 	if s.session != nil && s.job == nil && s.set.Flying() == 0 {
 		s.startEnd()
 	}
-}
-
-// await waits for a job up to its deadline, or until ctx is canceled. An earlier
-// deadline of ctx does not end the wait, since nothing can be read before.
-func (s *Source) await(ctx context.Context, j *job) bool {
-	overdue := time.NewTimer(time.Until(j.began.Add(s.cfg.Deadline)))
-	defer overdue.Stop()
-	ended := ctx.Done()
-	for {
-		select {
-		case <-j.done:
-			return true
-		case <-overdue.C:
-			return false
-		case <-ended:
-			if errors.Is(ctx.Err(), context.Canceled) {
-				return false
-			}
-			ended = nil
-		}
-	}
-}
-
-// announce logs which driver it is, when that has changed.
-func (s *Source) announce(sess *session) {
-	s.driver = sess.driver
-	news := fmt.Sprint(sess.driver.Version, len(sess.devices))
-	if s.announced == news {
-		return
-	}
-	s.announced = news
-	s.cfg.Log.Info("the NVIDIA driver answers", "library", sess.lib.path, "driver", sess.driver.Version,
-		"devices", len(sess.devices))
 }
 
 // Close releases the driver. It waits up to a second for the library to be shut down,

@@ -2,6 +2,8 @@ package perdevice
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -30,28 +32,18 @@ type Device struct {
 // A Set reads devices, with at most one call at a time for each device.
 type Set struct {
 	deadline time.Duration
-
-	closing chan struct{} // closed by Close
+	closing  chan struct{} // closed by Close
 
 	mu     sync.Mutex
-	slots  map[string]*entry
+	slots  map[string]*slot // by key
 	closed bool
 	then   func() // after Close: to be called when no call runs any more
 	flying int
 }
 
-type entry struct {
-	slot
-	done chan struct{} // closed when the running call ends
-}
-
-// New returns a set that has read nothing. A deadline of 0 stands for
-// [DefaultDeadline].
+// New returns a set that has read nothing.
 func New(deadline time.Duration) *Set {
-	if deadline <= 0 {
-		deadline = DefaultDeadline
-	}
-	return &Set{deadline: deadline, closing: make(chan struct{}), slots: map[string]*entry{}}
+	return &Set{deadline: deadline, closing: make(chan struct{}), slots: map[string]*slot{}}
 }
 
 // Read starts a call for each device that has none running, and returns all
@@ -72,46 +64,41 @@ func New(deadline time.Duration) *Set {
 // One goroutine at a time may call Read. A device that is no longer given is
 // forgotten once no call for it runs. After Close, Read starts no calls.
 func (s *Set) Read(ctx context.Context, devices []Device) []gpu.Device {
-	s.start(devices)
+	for _, d := range devices {
+		s.start(d)
+	}
 	for _, d := range devices {
 		s.wait(ctx, d.Key)
 	}
 	return s.collect(devices)
 }
 
-// start begins the calls.
-func (s *Set) start(devices []Device) {
-	asleep := make([]bool, len(devices))
-	for i, d := range devices {
-		asleep[i] = d.Asleep != nil && d.Asleep()
-	}
+// start begins a call.
+func (s *Set) start(d Device) {
+	asleep := d.Asleep != nil && d.Asleep()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, d := range devices {
-		e := s.slots[d.Key]
-		if e == nil {
-			e = &entry{slot: slot{identity: d.Identity}}
-			s.slots[d.Key] = e
-		}
-		switch {
-		case e.flying || s.closed:
-		case asleep[i]:
-			e.sleep(time.Now())
-		default:
-			e.begin(time.Now())
-			e.done = make(chan struct{})
-			s.flying++
-			go s.call(e, d.Read, e.done)
-		}
+	place := s.slots[d.Key]
+	if place == nil {
+		place = &slot{identity: d.Identity}
+		s.slots[d.Key] = place
+	}
+	switch {
+	case place.flying || s.closed:
+	case asleep:
+		place.sleep(time.Now())
+	default:
+		place.begin(time.Now())
+		s.flying++
+		go s.call(place, d.Read)
 	}
 }
 
 // call is one driver call, on its own goroutine.
-func (s *Set) call(e *entry, read func() (Result, error), done chan struct{}) {
+func (s *Set) call(place *slot, read func() (Result, error)) {
 	r, err := read()
 	s.mu.Lock()
-	e.finish(time.Now(), s.deadline, r, err)
-	close(done)
+	place.finish(time.Now(), s.deadline, r, err)
 	s.flying--
 	var then func()
 	if s.flying == 0 {
@@ -127,28 +114,34 @@ func (s *Set) call(e *entry, read func() (Result, error), done chan struct{}) {
 // ctx ends and the device has answered before.
 func (s *Set) wait(ctx context.Context, key string) {
 	s.mu.Lock()
-	e := s.slots[key]
-	flying, done, known, left := e.flying, e.done, e.state != "", time.Until(e.began.Add(s.deadline))
+	place := s.slots[key]
+	flying, done, known, until := place.flying, place.done, place.state != "", place.began.Add(s.deadline)
 	s.mu.Unlock()
-	if !flying || left <= 0 {
-		return
+	if flying {
+		Await(ctx, done, s.closing, until, !known)
 	}
-	overdue := time.NewTimer(left)
+}
+
+// Await waits until done is closed, and reports whether it is. It gives up when stop is
+// closed or ctx is canceled, at the time until, and unless it is patient also when a
+// deadline of ctx has passed.
+func Await(ctx context.Context, done, stop <-chan struct{}, until time.Time, patient bool) bool {
+	overdue := time.NewTimer(time.Until(until))
 	defer overdue.Stop()
 	ended := ctx.Done()
 	for {
 		select {
 		case <-done:
-			return
+			return true
 		case <-overdue.C:
-			return
-		case <-s.closing:
-			return
+			return false
+		case <-stop:
+			return false
 		case <-ended:
-			if known || ctx.Err() == context.Canceled {
-				return
+			if !patient || errors.Is(ctx.Err(), context.Canceled) {
+				return false
 			}
-			ended = nil // nothing is known of this device yet
+			ended = nil
 		}
 	}
 }
@@ -164,11 +157,7 @@ func (s *Set) collect(devices []Device) []gpu.Device {
 		out[i] = s.slots[d.Key].device(now, s.deadline)
 		listed[d.Key] = true
 	}
-	for key, e := range s.slots {
-		if !listed[key] && !e.flying {
-			delete(s.slots, key)
-		}
-	}
+	maps.DeleteFunc(s.slots, func(key string, place *slot) bool { return !listed[key] && !place.flying })
 	return out
 }
 

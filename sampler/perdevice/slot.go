@@ -27,9 +27,11 @@ type slot struct {
 	since  time.Time
 	reason gpu.Advice
 
-	// flying is set while a call runs, began is when the call started.
+	// flying is set while a call runs; began is when it started, and done is closed
+	// when it has ended.
 	flying bool
 	began  time.Time
+	done   chan struct{}
 
 	identity gpu.Identity
 	good     *Result // of the last call that answered in time, while in StateOK
@@ -41,7 +43,7 @@ type slot struct {
 
 // begin records that a call starts.
 func (s *slot) begin(now time.Time) {
-	s.flying, s.began = true, now
+	s.flying, s.began, s.done = true, now, make(chan struct{})
 }
 
 // sleep records that the device is powered down.
@@ -55,6 +57,7 @@ func (s *slot) sleep(now time.Time) {
 // too old and is dropped.
 func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error) {
 	s.flying = false
+	close(s.done)
 	if xids := r.Readings.Health.XIDs; xids.Present() {
 		s.xids = xids
 	}
@@ -90,14 +93,9 @@ func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	s.good = nil
 }
 
-// overdue reports whether the running call has passed the deadline.
-func (s *slot) overdue(now time.Time, deadline time.Duration) bool {
-	return s.flying && now.Sub(s.began) >= deadline
-}
-
 // device is what is known of the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
-	if s.overdue(now, deadline) {
+	if s.flying && now.Sub(s.began) >= deadline {
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: "a driver call has not come back",
 			Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
