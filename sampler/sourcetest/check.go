@@ -24,17 +24,13 @@ func Check(d *gpu.Device) []string {
 	c.memory("memory", d.Memory)
 	for i, in := range d.Instances {
 		c.memory(fmt.Sprintf("memory of instance %d", i), in.Memory)
-		if in.UUID == "" {
-			c.add("instance %d has no UUID", i)
-		}
+		c.expect(in.UUID != "", "instance %d has no UUID", i)
 	}
-	seen := map[string]bool{}
+	seen := map[[3]any]bool{}
 	for i, p := range d.Processes.Or(nil) {
 		c.process(i, &p)
-		key := fmt.Sprint(p.PID, p.GPUInstance, p.ComputeInstance)
-		if seen[key] {
-			c.add("process %d is listed twice", p.PID)
-		}
+		key := [3]any{p.PID, p.GPUInstance, p.ComputeInstance}
+		c.expect(!seen[key], "process %d is listed twice", p.PID)
 		seen[key] = true
 	}
 	return c.problems
@@ -45,33 +41,27 @@ type checker struct {
 	problems []string
 }
 
-func (c *checker) add(format string, args ...any) {
-	c.problems = append(c.problems, c.uuid+": "+fmt.Sprintf(format, args...))
+// expect adds a problem unless ok.
+func (c *checker) expect(ok bool, format string, args ...any) {
+	if !ok {
+		c.problems = append(c.problems, c.uuid+": "+fmt.Sprintf(format, args...))
+	}
 }
 
 func (c *checker) state(d *gpu.Device) {
-	if d.Since.IsZero() || d.Since.After(time.Now()) {
-		c.add("%s since %v", d.State, d.Since)
-	}
+	now := time.Now()
+	c.expect(!d.Since.IsZero() && !d.Since.After(now), "%s since %v", d.State, d.Since)
 	switch d.State {
 	case gpu.StateOK:
-		if d.SampledAt.IsZero() && d.Reason.IsZero() {
-			c.add("ok without a reading or a reason")
-		}
-		if d.SampledAt.After(time.Now()) {
-			c.add("sampled in the future, at %v", d.SampledAt)
-		}
+		c.expect(!d.SampledAt.IsZero() || !d.Reason.IsZero(), "ok without a reading or a reason")
+		c.expect(!d.SampledAt.After(now), "sampled in the future, at %v", d.SampledAt)
 	case gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep:
-		if d.Reason.What == "" {
-			c.add("%s without a reason", d.State)
-		}
+		c.expect(d.Reason.What != "", "%s without a reason", d.State)
 		readings := d.Readings
 		readings.Health.XIDs = gpu.Reading[[]gpu.XID]{} // events: they may say why
-		if !d.SampledAt.IsZero() || !reflect.DeepEqual(readings, gpu.Readings{}) {
-			c.add("%s, and has readings", d.State)
-		}
+		c.expect(d.SampledAt.IsZero() && reflect.DeepEqual(readings, gpu.Readings{}), "%s, and has readings", d.State)
 	default:
-		c.add("unknown state %q", d.State)
+		c.expect(false, "unknown state %q", d.State)
 	}
 }
 
@@ -89,9 +79,8 @@ func (c *checker) reading(source string, r *catalog.Row, part string, ref catalo
 	if r.List != "" {
 		name += " of " + part
 	}
-	if ref.Present() && r.From != nil && r.From.Of(source) == "" && source != gpu.SourceSimulated {
-		c.add("%s is reported, and the catalog names no call of %s for it", name, source)
-	}
+	known := r.From == nil || r.From.Of(source) != "" || source == gpu.SourceSimulated
+	c.expect(known || !ref.Present(), "%s is reported, and the catalog names no call of %s for it", name, source)
 	limit, ok := most[r.Unit]
 	if !ok {
 		return
@@ -107,12 +96,8 @@ func (c *checker) reading(source string, r *catalog.Row, part string, ref catalo
 }
 
 func (c *checker) process(i int, p *gpu.Process) {
-	if p.PID <= 0 {
-		c.add("a process has the pid %d", p.PID)
-	}
-	if p.Type == "" {
-		c.add("process %d has no type", p.PID)
-	}
+	c.expect(p.PID > 0, "a process has the pid %d", p.PID)
+	c.expect(p.Type != "", "process %d has no type", p.PID)
 	number := func(name string, ref catalog.Ref, limit float64) {
 		c.bounded(fmt.Sprintf("%s of process %d", name, i), catalog.Number(ref), 0, limit)
 	}
@@ -125,24 +110,18 @@ func (c *checker) process(i int, p *gpu.Process) {
 	number("rss", &p.Facts.RSS, most[catalog.Bytes])
 }
 
-// bounded checks that a good value lies between the bounds. A doubtful value
-// says itself that it can't be right, but must be a number.
+// bounded checks that a value is a number, and a good one between the bounds. A
+// doubtful one can't be right, and says so itself.
 func (c *checker) bounded(name string, r gpu.Reading[float64], least, most float64) {
-	v, ok := r.Get()
-	switch {
-	case !ok:
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		c.add("%s is %v", name, v)
-	case r.Quality() == gpu.Good && (v < least || v > most):
-		c.add("%s is %v, outside %v to %v", name, v, least, most)
-	}
+	v := r.Or(0)
+	c.expect(!math.IsNaN(v) && !math.IsInf(v, 0), "%s is %v", name, v)
+	c.expect(r.Quality() != gpu.Good || v >= least && v <= most, "%s is %v, outside %v to %v", name, v, least, most)
 }
 
 func (c *checker) memory(name string, m gpu.Memory) {
 	total, ok := m.Total.Get()
 	for part, r := range map[string]gpu.Reading[gpu.Bytes]{"used": m.Used, "free": m.Free, "reserved": m.Reserved} {
-		if v := r.Or(0); ok && r.Quality() == gpu.Good && v > total {
-			c.add("%s: %d bytes %s of %d", name, v, part, total)
-		}
+		v, good := r.Trusted()
+		c.expect(!ok || !good || v <= total, "%s: %d bytes %s of %d", name, v, part, total)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -77,40 +76,46 @@ func Run(t *testing.T, f Fixture) {
 	t.Run("Patience", f.patience)
 	t.Run("Snapshots stay", f.snapshotsStay)
 	t.Run("Close", f.close)
-	optional := func(name string, test func(*testing.T), hooks ...any) {
-		if !slices.ContainsFunc(hooks, func(h any) bool { return reflect.ValueOf(h).IsNil() }) {
+	optional := func(name string, can bool, test func(*testing.T)) {
+		if can {
 			t.Run(name, test)
 		}
 	}
-	optional("Zero", f.zero, f.Idle)
-	optional("Hang", f.hang, f.Hang, f.Release)
-	optional("Lost", f.lost, f.Lose, f.Return)
-	optional("Sleep", f.sleep, f.Sleep, f.Wake)
-	optional("No driver", f.noDriver, f.Break, f.Repair)
+	optional("Zero", f.Idle != nil, f.zero)
+	optional("Hang", f.Hang != nil, f.hang)
+	optional("Lost", f.Lose != nil, f.lost)
+	optional("Sleep", f.Sleep != nil, f.sleep)
+	optional("No driver", f.Break != nil, f.noDriver)
+}
+
+// expect fails the test unless ok, and lets it go on.
+func expect(t *testing.T, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
 }
 
 // open returns a source and its first reading, which must be whole.
 func (f Fixture) open(t *testing.T) (Source, *gpu.Snapshot) {
 	t.Helper()
 	src := f.New(t)
-	t.Cleanup(func() {
-		if err := src.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closed(t, src) })
 	snap, err := read(t, src, start)
-	if err != nil {
-		t.Fatalf("the first reading failed: %v", err)
-	}
-	if len(snap.Devices) != f.Devices {
-		t.Fatalf("the first reading has %d devices, want %d", len(snap.Devices), f.Devices)
-	}
-	for _, d := range snap.Devices {
-		if d.State != gpu.StateOK {
-			t.Fatalf("device %s is %s (%s), want ok", d.UUID, d.State, d.Reason.Text())
-		}
+	if !f.whole(snap, err) {
+		t.Fatalf("the first reading is %s, %v; want %d devices that are ok", describe(snap), err, f.Devices)
 	}
 	return src, snap
+}
+
+func (f Fixture) whole(snap *gpu.Snapshot, err error) bool {
+	return err == nil && len(snap.Devices) == f.Devices &&
+		!slices.ContainsFunc(snap.Devices, func(d gpu.Device) bool { return d.State != gpu.StateOK })
+}
+
+func closed(t *testing.T, src Source) {
+	err := src.Close()
+	expect(t, err == nil, "Close: %v", err)
 }
 
 func read(t *testing.T, src Source, patience time.Duration) (*gpu.Snapshot, error) {
@@ -123,10 +128,7 @@ func read(t *testing.T, src Source, patience time.Duration) (*gpu.Snapshot, erro
 // await reads until the condition holds.
 func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, error) bool) {
 	t.Helper()
-	end := time.Now().Add(eventually)
-	pause := time.NewTicker(5 * time.Millisecond)
-	defer pause.Stop()
-	for {
+	for end := time.Now().Add(eventually); ; time.Sleep(5 * time.Millisecond) {
 		snap, err := read(t, src, patience)
 		if holds(snap, err) {
 			return
@@ -134,7 +136,6 @@ func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, erro
 		if time.Now().After(end) {
 			t.Fatalf("after %v still not: %s; the last reading is %s, %v", eventually, what, describe(snap), err)
 		}
-		<-pause.C
 	}
 }
 
@@ -161,10 +162,15 @@ func find(t *testing.T, src Source, uuid, what string, holds func(*gpu.Device) b
 		found = d
 		return ok && holds(d)
 	})
-	for _, problem := range Check(found) {
+	check(t, found)
+	return found
+}
+
+func check(t *testing.T, d *gpu.Device) {
+	t.Helper()
+	for _, problem := range Check(d) {
 		t.Error(problem)
 	}
-	return found
 }
 
 // inState waits until the device is in the state.
@@ -175,72 +181,58 @@ func inState(t *testing.T, src Source, uuid string, state gpu.State) *gpu.Device
 
 func (f Fixture) identity(t *testing.T) {
 	src, snap := f.open(t)
-	if src.Name() == "" || snap.Source != src.Name() {
-		t.Errorf("the source is %q and its snapshot's %q, want the same name", src.Name(), snap.Source)
-	}
+	name := src.Name()
+	expect(t, name != "" && snap.Source == name, "the source is %q and its snapshot's %q, want the same name", name, snap.Source)
 	for _, d := range snap.Drivers {
-		if d.Source != src.Name() {
-			t.Errorf("a driver is of source %q, want %q", d.Source, src.Name())
-		}
+		expect(t, d.Source == name, "a driver is of source %q, want %q", d.Source, name)
 	}
 	seen := map[string]bool{}
 	for _, d := range snap.Devices {
-		if d.UUID == "" || seen[d.UUID] {
-			t.Errorf("UUID %q is empty or has come before", d.UUID)
-		}
+		expect(t, d.UUID != "" && !seen[d.UUID], "UUID %q is empty or has come before", d.UUID)
 		seen[d.UUID] = true
-		if d.Name == "" {
-			t.Errorf("%s has no name", d.UUID)
-		}
-		if d.Source != src.Name() {
-			t.Errorf("%s is of source %q, want %q", d.UUID, d.Source, src.Name())
-		}
-		if d.Vendor == "" || f.Vendor != "" && d.Vendor != f.Vendor {
-			t.Errorf("%s is made by %q, want %q", d.UUID, d.Vendor, f.Vendor)
-		}
+		expect(t, d.Name != "", "%s has no name", d.UUID)
+		expect(t, d.Source == name, "%s is of source %q, want %q", d.UUID, d.Source, name)
+		expect(t, d.Vendor != "", "%s is made by nobody", d.UUID)
+		expect(t, f.Vendor == "" || d.Vendor == f.Vendor, "%s is made by %q, want %q", d.UUID, d.Vendor, f.Vendor)
 	}
-	again, err := read(t, src, start)
+	for i, d := range again(t, src).Devices {
+		before := snap.Devices[i].Identity
+		same := d.UUID == before.UUID && d.Name == before.Name && d.PCI == before.PCI
+		expect(t, same, "device %d is %+v, and was %+v", i, d.Identity, before)
+	}
+}
+
+// again is a reading that must succeed.
+func again(t *testing.T, src Source) *gpu.Snapshot {
+	t.Helper()
+	snap, err := read(t, src, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, d := range again.Devices {
-		if before := snap.Devices[i].Identity; d.UUID != before.UUID || d.Name != before.Name || d.PCI != before.PCI {
-			t.Errorf("device %d is %s %q at %s, and was %s %q at %s", i, d.UUID, d.Name, d.PCI, before.UUID, before.Name, before.PCI)
-		}
-	}
+	return snap
 }
 
 func (f Fixture) bounds(t *testing.T) {
 	src, first := f.open(t)
-	second, err := read(t, src, start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, snap := range []*gpu.Snapshot{first, second} {
+	for _, snap := range []*gpu.Snapshot{first, again(t, src)} {
 		for i := range snap.Devices {
-			for _, problem := range Check(&snap.Devices[i]) {
-				t.Error(problem)
-			}
+			check(t, &snap.Devices[i])
 		}
 	}
 }
 
 func (f Fixture) patience(t *testing.T) {
 	src, _ := f.open(t)
-	within := func(what string, limit time.Duration, ctx context.Context) {
-		t.Helper()
-		begun := time.Now()
-		_, _ = src.Read(ctx) // whether it could read anything is not the question
-		if took := time.Since(begun); took > limit+slack {
-			t.Errorf("with %s Read took %v", what, took)
-		}
-	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	within("a canceled context", 0, canceled)
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	within("a context of 1ms", time.Millisecond, short)
+	for what, ctx := range map[string]context.Context{"a canceled context": canceled, "a context of 1ms": short} {
+		begun := time.Now()
+		_, _ = src.Read(ctx) // whether it could read anything is not the question
+		took := time.Since(begun)
+		expect(t, took <= time.Millisecond+slack, "with %s Read took %v", what, took)
+	}
 }
 
 // snapshotsStay: what was returned is the caller's and does not change.
@@ -249,13 +241,10 @@ func (f Fixture) snapshotsStay(t *testing.T) {
 	text := func() []string { return strings.SplitAfter(fmt.Sprintf("%#v", first), ", ") }
 	before := text()
 	for range 3 {
-		if _, err := read(t, src, start); err != nil {
-			t.Fatal(err)
-		}
+		again(t, src)
 	}
-	if diff := cmp.Diff(before, text()); diff != "" {
-		t.Errorf("a snapshot changed after it was returned (-before +after):\n%s", diff)
-	}
+	diff := cmp.Diff(before, text())
+	expect(t, diff == "", "a snapshot changed after it was returned (-before +after):\n%s", diff)
 }
 
 // close: Close may come at any time, and neither it nor a Read hangs on it.
@@ -269,9 +258,7 @@ func (f Fixture) close(t *testing.T) {
 		done <- struct{}{}
 	}()
 	go func() {
-		if err := src.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		closed(t, src)
 		done <- struct{}{}
 	}()
 	end := time.After(eventually)
@@ -292,9 +279,7 @@ func (f Fixture) zero(t *testing.T) {
 		return d.Utilization.GPU == gpu.Of[gpu.Percent](0)
 	})
 	for i, fan := range d.Fans.Fans {
-		if v, ok := fan.Commanded.Get(); !ok || v != 0 {
-			t.Errorf("fan %d is commanded to %v, want a reported 0", i, fan.Commanded)
-		}
+		expect(t, fan.Commanded.Or(-1) == 0, "fan %d is commanded to %v, want a reported 0", i, fan.Commanded)
 	}
 }
 
@@ -306,29 +291,20 @@ func (f Fixture) hang(t *testing.T) {
 	f.Hang(t, uuid)
 	begun := time.Now()
 	snap, err := read(t, src, patience)
-	if took := time.Since(begun); took > patience+slack {
-		t.Errorf("Read took %v while a device hangs", took)
-	}
-	if err != nil {
-		t.Errorf("Read: %v", err)
-	}
+	took := time.Since(begun)
+	expect(t, took <= patience+slack, "Read took %v while a device hangs", took)
+	expect(t, err == nil, "Read: %v", err)
 	fresh(t, snap, begun, uuid)
 	d := inState(t, src, uuid, gpu.StateNotAnswering)
-	if d.Since.Before(begun.Add(-slack)) {
-		t.Errorf("it is not answering since %v, and hangs since %v", d.Since, begun)
-	}
+	expect(t, !d.Since.Before(begun.Add(-slack)), "it is not answering since %v, and hangs since %v", d.Since, begun)
 	begun = time.Now()
 	snap, _ = read(t, src, patience)
 	fresh(t, snap, begun, uuid)
 
 	f.Release(t, uuid)
 	d = inState(t, src, uuid, gpu.StateOK)
-	if !d.Since.After(since) {
-		t.Errorf("it is back since %v, which is not after %v", d.Since, since)
-	}
-	if d.SampledAt.Before(begun) {
-		t.Errorf("it is back with readings of %v, from before it was let go", d.SampledAt)
-	}
+	expect(t, d.Since.After(since), "it is back since %v, which is not after %v", d.Since, since)
+	expect(t, !d.SampledAt.Before(begun), "it is back with readings of %v, from before it was let go", d.SampledAt)
 }
 
 // fresh: all devices but one were read since begun.
@@ -339,9 +315,9 @@ func fresh(t *testing.T, snap *gpu.Snapshot, begun time.Time, but string) {
 		return
 	}
 	for _, d := range snap.Devices {
-		if d.UUID != but && (d.State != gpu.StateOK || d.SampledAt.Before(begun)) {
-			t.Errorf("%s is %s, sampled at %v, while another device hangs since %v", d.UUID, d.State, d.SampledAt, begun)
-		}
+		live := d.State == gpu.StateOK && !d.SampledAt.Before(begun)
+		expect(t, live || d.UUID == but, "%s is %s, sampled at %v, while another device hangs since %v",
+			d.UUID, d.State, d.SampledAt, begun)
 	}
 }
 
@@ -355,9 +331,7 @@ func (f Fixture) lost(t *testing.T) {
 	fresh(t, snap, begun, uuid)
 	f.Return(t, uuid)
 	back := inState(t, src, uuid, gpu.StateOK)
-	if back.Since.Before(d.Since) {
-		t.Errorf("it is back since %v, before it was lost at %v", back.Since, d.Since)
-	}
+	expect(t, !back.Since.Before(d.Since), "it is back since %v, before it was lost at %v", back.Since, d.Since)
 }
 
 func (f Fixture) sleep(t *testing.T) {
@@ -365,9 +339,8 @@ func (f Fixture) sleep(t *testing.T) {
 	uuid := snap.Devices[0].UUID
 	f.Sleep(t, uuid)
 	inState(t, src, uuid, gpu.StateAsleep)
-	if _, err := read(t, src, patience); err != nil {
-		t.Errorf("a sleeping device is an error: %v", err)
-	}
+	_, err := read(t, src, patience)
+	expect(t, err == nil, "a sleeping device is an error: %v", err)
 	if f.Untouched != nil {
 		f.Untouched(t, uuid)
 	}
@@ -384,16 +357,10 @@ func (f Fixture) noDriver(t *testing.T) {
 		return err != nil && (snap == nil || len(snap.Devices) == 0)
 	})
 	advice, ok := errors.AsType[*gpu.Advice](failure)
-	if !ok || advice.What == "" || advice.Try == "" {
-		t.Errorf("the error %v says not what happened and what to try", failure)
-	}
+	expect(t, ok && advice.What != "" && advice.Try != "", "the error %v says not what happened and what to try", failure)
 	sentinels := []error{gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering, gpu.ErrNoDevices}
-	if !slices.ContainsFunc(sentinels, func(s error) bool { return errors.Is(failure, s) }) {
-		t.Errorf("the error %v is none of package gpu's", failure)
-	}
+	known := slices.ContainsFunc(sentinels, func(s error) bool { return errors.Is(failure, s) })
+	expect(t, known, "the error %v is none of package gpu's", failure)
 	f.Repair(t)
-	await(t, src, "all devices are back", func(snap *gpu.Snapshot, err error) bool {
-		return err == nil && snap != nil && len(snap.Devices) == f.Devices &&
-			!slices.ContainsFunc(snap.Devices, func(d gpu.Device) bool { return d.State != gpu.StateOK })
-	})
+	await(t, src, "all devices are back", f.whole)
 }
