@@ -131,6 +131,19 @@ func TestOldDriver(t *testing.T) {
 	}
 }
 
+// TestOldDriverFails: functions that an old driver lacks say nothing about a device
+// that fails.
+func TestOldDriverFails(t *testing.T) {
+	old := fakenvml.Build(t, afterR450...)
+	m := old.Machine(t, fakenvml.RTX4090())
+	p := start(t, old.Path())
+	p.read(t)
+	m.GPU(0).Answer(fakenvml.Timeout)
+	if got := p.read(t); !strings.HasPrefix(got, "state=not_answering") {
+		t.Errorf("got %s, want a device that does not answer", got)
+	}
+}
+
 func everythingBut(t *testing.T, keep []string) (out []string) {
 	for name := range symbols(t) {
 		if !slices.Contains(keep, name) {

@@ -10,8 +10,7 @@
 // looked up in the library before its first call: the name of the function stands
 // beside each call in the code (see ask), and a test compares it with the function
 // that the binding really calls. Where a newer function is missing, or answers that
-// it is not supported or does not know the layout, the older one is asked. Where
-// there is none, the reading is not supported.
+// it is not supported or does not know the layout, the older one is asked.
 //
 // A process uses one library. It stays loaded even where its file is replaced, so
 // gpuwhy must be restarted after a driver update, and says so.
@@ -24,68 +23,42 @@
 //
 // # What is called when
 //
-// At each reading, for each device: utilization rates, encoder, decoder, JPEG and
-// optical flow utilization; the encoder's sessions; a sample of the hardware's
-// counters and its comparison with the sample before; memory, temperature, memory
-// temperature, margin; number of fans, and for each fan its speed, tachometer and
-// target; power, enforced limit, energy; four clocks, performance state, event
-// reasons; PCIe generation, width and replays; three process lists and the process
-// samples; the events that report XIDs; memory of each MIG instance. That is 30
-// calls for a GPU without fans that has such counters.
-//
-// Every ten seconds: ECC errors and modes, remapped rows, persistence, compute,
-// MIG and display modes, fan policies, MIG instances. Every minute: limits,
-// thresholds, maximal clocks and link, BAR1, retired pages, name, serial number,
-// VBIOS. The intervals are in the table of groups (groups.go).
-//
-// The counters also give the PCIe throughput. Without counters it is measured only
-// where Config.PCIeThroughput asks for it, at most every ten seconds, since
-// nvmlDeviceGetPcieThroughput blocks for 20 ms in each direction. The readings in
-// between repeat the last values with the time of their measurement.
+// What changes all the time is read at each reading (readLive): 30 calls for a GPU
+// without fans that counts what its units do. Modes and errors are read every ten
+// seconds (readState), limits and the identity every minute (readLimits).
 //
 // # Counters
 //
-// From Hopper on the hardware counts what its units do, and everybody may read the
-// counters (GPM). Older products need a profiling session for that, which only one
-// program can have and often only root; so it is not read. The package compares the
-// sample of this reading with the sample of the last one. The driver keeps both in
-// buffers. Samples that are less than 150 ms apart are not compared, since the
-// hardware renews the counters every 100 ms: such a reading repeats the result of
-// the last one. Neither are samples that are more than two windows apart, since
-// their mean says nothing about the present. In MIG mode each instance has counters
-// of its own, which are not read.
+// From Hopper on the hardware counts what its units do and what passes PCIe, and
+// everybody may read the counters (GPM). Older products need a profiling session for
+// that, which only one program can have and often only root; so it is not read. The
+// package compares the sample of this reading with that of the last one. Samples that
+// are less than 150 ms apart are not compared, since the hardware renews the counters
+// every 100 ms: such a reading repeats the result of the last one. Neither are samples
+// that are more than two windows apart, since their mean says nothing about the
+// present. In MIG mode each instance has counters of its own, which are not read.
 //
 // # Sleep
 //
 // A call for a GPU that the system has powered down wakes it, and so does reading
 // its information file under /proc/driver/nvidia. So the package always looks at the
 // kernel's power/runtime_status first, and does nothing else with a GPU that sleeps.
-// Of a GPU that has slept from the start it knows the address and the PCI ids; the
-// UUID is "PCI-" and the address until the GPU wakes.
-//
-// While every GPU sleeps, the library is not initialized. If some sleep and some are
-// awake, it is: nvmlInit_v2 attaches no GPU, nvmlDeviceGetHandleBy… does, and only
-// the GPUs that are awake are attached, by address.
+// The library is initialized while any GPU is awake: nvmlInit_v2 attaches no GPU,
+// nvmlDeviceGetHandleBy… does, and only the GPUs that are awake are attached, by
+// address.
 //
 // An open handle keeps a GPU awake. On a machine where all GPUs may sleep
 // (power/control is "auto", on laptops), the package shuts the library down when all
 // have been idle for some readings, and looks at nothing but runtime_status for
 // 20 s. If a GPU is still awake then, it is read again, and the next pause is twice
 // as long, up to two minutes. Meanwhile the readings are stale, and the device says
-// why. None of this happens where power/control is "on", as on servers and most
-// desktops.
+// why.
 //
-// # Hanging calls
+// # Devices that hang, fail or are lost
 //
 // Loading, initializing and reading run on goroutines of their own, see package
 // perdevice. While a call hangs, no second call replaces it, and the library is
 // neither shut down nor initialized again.
-//
-// A device that hangs from the start is listed too: by its address, with "PCI-" and
-// the address as its UUID; or by its index, as "nvml-index-1", where the kernel shows
-// no addresses, as in many containers.
-//
-// # Lost and failing devices
 //
 // A device that is lost or fails is called at each reading, and gets a new handle
 // once a minute. That may not be enough, since a library that has found a device lost
@@ -94,4 +67,7 @@
 // there before. It is not while another device answers, since initializing can take
 // long or hang: there a device that was repaired in place may stay lost until gpuwhy
 // is started again.
+//
+// Until a GPU has answered, its UUID is "PCI-" and the address; or "nvml-index-1",
+// made of its index, where the kernel shows no addresses, as in many containers.
 package nvml

@@ -53,25 +53,18 @@ func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Retu
 
 // askRaw makes one of the calls that don't use the binding.
 func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.Pointer) (T, code)) (T, code) {
-	var none T
-	if h.fatal != success {
-		return none, h.fatal
-	}
-	function := h.lib.function(symbol)
-	if function == nil {
-		return none, functionNotFound
-	}
-	v, c := call(function, pointerOf(h.dev))
-	h.note(symbol, c)
-	return v, c
+	return ask(h, symbol, func(dev nvml.Device) (T, nvml.Return) {
+		v, c := call(h.lib.function(symbol), pointerOf(dev))
+		return v, nvml.Return(c)
+	})
 }
 
-// note records the result of a call.
+// note records the result of a call. A function that the library lacks was not called.
 func (h *handle) note(symbol string, c code) {
 	switch {
+	case c == functionNotFound:
 	case c == gpuIsLost, c == uninitialized, c == driverNotLoaded, c == versionMismatch:
 		h.fatal, h.refused = c, c
-		return
 	case c.answered():
 		h.answered++
 		delete(h.failing, h.who+symbol)

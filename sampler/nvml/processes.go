@@ -36,7 +36,7 @@ var processLists = []struct {
 
 func (d *device) readProcesses() {
 	r := &d.readings
-	table := processTable{}
+	table := processTable{list: []gpu.Process{}, places: map[rawProcess]int{}}
 	c := table.ask(&d.handle)
 	if c == noPermission { // an instance may still be permitted
 		for _, in := range d.instances {
@@ -50,9 +50,13 @@ func (d *device) readProcesses() {
 		return
 	}
 	supported := d.takeSamples(time.Now())
-	r.Processes = gpu.Of(table.processes(r.Memory.Total, func(p *gpu.Process) {
+	for i := range table.list {
+		p := &table.list[i]
+		p.Memory = within(p.Memory, r.Memory.Total)
 		d.samples.fill(p, supported)
-	}))
+	}
+	slices.SortFunc(table.list, busiest)
+	r.Processes = gpu.Of(table.list)
 }
 
 // takeSamples asks what processes used since the last question. The quality is Good,
@@ -82,19 +86,15 @@ func listOf(h *handle, symbols []string) (rows []rawProcess, c code) {
 	return rows, c
 }
 
-// processTable has the rows of all lists by process and MIG instance.
-type processTable map[processKey]processRow
-
-type processKey struct{ pid, gpuInstance, computeInstance uint32 }
-
-type processRow struct {
-	kind   gpu.ProcessType
-	memory gpu.Reading[gpu.Bytes]
+// processTable has each process once that the lists have.
+type processTable struct {
+	list   []gpu.Process
+	places map[rawProcess]int // in the list, by the row without its memory
 }
 
 // ask adds the rows of every list. The code is success if one of them was there,
 // otherwise that of the first.
-func (t processTable) ask(h *handle) (result code) {
+func (t *processTable) ask(h *handle) (result code) {
 	for i, list := range processLists {
 		rows, c := listOf(h, list.symbols)
 		t.add(list.kind, rows)
@@ -107,21 +107,31 @@ func (t processTable) ask(h *handle) (result code) {
 
 // add adds the rows of a list, without rows that can't be right. Several lists repeat
 // the memory of a process, they don't split it.
-func (t processTable) add(kind gpu.ProcessType, rows []rawProcess) {
+func (t *processTable) add(kind gpu.ProcessType, rows []rawProcess) {
 	const mostPID = 1 << 22 // the largest that the kernel gives
-	for _, raw := range rows {
-		if raw.pid == 0 || raw.pid > mostPID {
+	for _, row := range rows {
+		if row.pid == 0 || row.pid > mostPID {
 			continue
 		}
-		key := processKey{raw.pid, raw.gpuInstance, raw.computeInstance}
-		row := processRow{kind, plain[gpu.Bytes](raw.memory)}
-		if old, listed := t[key]; listed {
-			row.kind = combine(old.kind, kind)
-			if v, ok := old.memory.Get(); ok && v > row.memory.Or(0) {
-				row.memory = old.memory
-			}
+		memory := plain[gpu.Bytes](row.memory)
+		row.memory = 0
+		i, listed := t.places[row]
+		if !listed {
+			t.places[row] = len(t.list)
+			t.list = append(t.list, gpu.Process{
+				PID:             int(row.pid),
+				Type:            kind,
+				Memory:          memory,
+				GPUInstance:     plain[int](row.gpuInstance),
+				ComputeInstance: plain[int](row.computeInstance),
+			})
+			continue
 		}
-		t[key] = row
+		p := &t.list[i]
+		p.Type = combine(p.Type, kind)
+		if v, ok := p.Memory.Get(); !ok || v <= memory.Or(0) {
+			p.Memory = memory
+		}
 	}
 }
 
@@ -136,36 +146,22 @@ func combine(a, b gpu.ProcessType) gpu.ProcessType {
 	}
 }
 
-// processes are those of the table, busiest first. Fill adds what each one uses.
-func (t processTable) processes(total gpu.Reading[gpu.Bytes], fill func(*gpu.Process)) []gpu.Process {
-	out := make([]gpu.Process, 0, len(t))
-	for k, row := range t {
-		p := gpu.Process{
-			PID:             int(k.pid),
-			Type:            row.kind,
-			Memory:          within(row.memory, total),
-			GPUInstance:     plain[int](k.gpuInstance),
-			ComputeInstance: plain[int](k.computeInstance),
-		}
-		fill(&p)
-		out = append(out, p)
-	}
-	slices.SortFunc(out, func(a, b gpu.Process) int {
-		return cmp.Or(
-			cmp.Compare(trusted(b.SM), trusted(a.SM)),
-			cmp.Compare(trusted(b.Memory), trusted(a.Memory)),
-			cmp.Compare(a.PID, b.PID),
-			cmp.Compare(a.GPUInstance.Or(-1), b.GPUInstance.Or(-1)),
-			cmp.Compare(a.ComputeInstance.Or(-1), b.ComputeInstance.Or(-1)),
-		)
-	})
-	return out
+// busiest orders processes, the busiest first.
+func busiest(a, b gpu.Process) int {
+	return cmp.Or(
+		cmp.Compare(trusted(b.SM), trusted(a.SM)),
+		cmp.Compare(trusted(b.Memory), trusted(a.Memory)),
+		cmp.Compare(a.PID, b.PID),
+		cmp.Compare(a.GPUInstance.Or(-1), b.GPUInstance.Or(-1)),
+		cmp.Compare(a.ComputeInstance.Or(-1), b.ComputeInstance.Or(-1)),
+	)
 }
 
 // trusted is the value of a reading for sorting: a doubtful one sorts last.
 func trusted[T gpu.Percent | gpu.Bytes](r gpu.Reading[T]) T {
-	if r.Quality() != gpu.Good {
+	v, ok := r.Trusted()
+	if !ok {
 		return 0
 	}
-	return r.Or(0)
+	return v
 }
