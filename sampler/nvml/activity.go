@@ -16,8 +16,6 @@ import (
 // driver owns the buffers: two for each device that has such counters, none for
 // others.
 type activity struct {
-	window time.Duration // see Config.Window
-
 	support code // whether the device has counters, as last asked
 
 	last, next nvml.GpmSample // nil while there are none
@@ -25,16 +23,12 @@ type activity struct {
 	result     gpu.Activity   // of the last comparison
 }
 
-const (
-	// soonest is the shortest time between two samples: the hardware renews the
-	// counters every 100 ms.
-	soonest = 150 * time.Millisecond
-	// fastestLink is more bytes a second than any link moves.
-	fastestLink gpu.BytesPerSecond = 1e14
-)
+// soonest is the shortest time between two samples: the hardware renews the counters
+// every 100 ms.
+const soonest = 150 * time.Millisecond
 
 // readActivity takes a sample and compares it with the last one, unless that is too
-// old: the mean of so long a time says nothing about the present.
+// old.
 func (d *device) readActivity() {
 	a, r := &d.activity, &d.readings
 	if r.Modes.MIG.Or(false) { // then each instance has counters of its own
@@ -54,7 +48,7 @@ func (d *device) readActivity() {
 		return
 	}
 	_, c := ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(a.next) }))
-	fresh := !a.taken.IsZero() && age <= 2*a.window
+	fresh := !a.taken.IsZero() && age <= 2*d.cfg.Window
 	switch {
 	case c != success:
 		a.taken, a.result = time.Time{}, gpu.AbsentActivity(c.quality())
@@ -172,3 +166,41 @@ func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
 
 // counted reports whether counters can give such a number.
 func counted(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
+
+// readTraffic measures the traffic over PCIe if that is wanted and the counters of
+// readActivity don't give it. NVML blocks for 20 ms in each direction, so it measures
+// at most every ten seconds; readings in between repeat the last values with their
+// time. A device that failed is measured again when it works again.
+func (d *device) readTraffic() {
+	t, a := &d.traffic, &d.readings.Activity
+	if !d.cfg.PCIeThroughput || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {
+		return
+	}
+	if d.isDue("PCIe throughput", sometimes) {
+		d.measureTraffic()
+	}
+	a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt = t.PCIeSent, t.PCIeReceived, t.PCIeMeasuredAt
+}
+
+// byCounters reports whether the counters give a reading, or will at the next reading.
+func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
+	return r.Quality() != gpu.NotSupported && r.Quality() != gpu.NotPermitted
+}
+
+// measureTraffic asks for one direction after the other.
+func (d *device) measureTraffic() {
+	h, t, now := &d.handle, &d.traffic, time.Now().UTC()
+	t.PCIeSent = reading(h, "nvmlDeviceGetPcieThroughput", at(nvml.PCIE_UTIL_TX_BYTES, nvml.Device.GetPcieThroughput), kilobytes)
+	t.PCIeReceived = reading(h, "nvmlDeviceGetPcieThroughput", at(nvml.PCIE_UTIL_RX_BYTES, nvml.Device.GetPcieThroughput), kilobytes)
+	if t.PCIeSent.Present() || t.PCIeReceived.Present() {
+		t.PCIeMeasuredAt = gpu.Of(now)
+	} else {
+		t.PCIeMeasuredAt = gpu.Absent[time.Time](t.PCIeSent.Quality())
+	}
+}
+
+// kilobytes is a rate in KB a second, of 1000 bytes each: NVML's documentation does
+// not say, but writes KiB and MiB where it means powers of 2.
+func kilobytes(v uint32) gpu.Reading[gpu.BytesPerSecond] {
+	return within(reported(known(v), 1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
+}

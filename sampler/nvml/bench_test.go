@@ -144,7 +144,7 @@ func BenchmarkThroughput(b *testing.B) {
 	calls := m.Calls()
 	b.ReportAllocs()
 	for b.Loop() {
-		d.traffic.measure(&d.handle)
+		d.measureTraffic()
 	}
 	b.ReportMetric(float64(m.Calls()-calls)/float64(b.N), "calls/op")
 }

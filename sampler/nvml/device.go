@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -35,11 +37,27 @@ type device struct {
 	instances []*instance
 	samples   samples
 	activity  activity
-	traffic   throughput
+	traffic   gpu.Activity  // over PCIe, as last measured
 	events    nvml.EventSet // nil while not listening, for the reason deaf
 	deaf      code
 	*record
+	cfg Config
 	log *slog.Logger
+}
+
+// record is what is kept of a device from one session to the next. The device changes
+// it, or a job while there is no session.
+type record struct {
+	xids map[int]gpu.XID // the errors that the driver reported, by code
+	// logged are the failing functions of the last log message; none after the
+	// message that all work again.
+	logged []string
+}
+
+// failure is that the last call of a function failed.
+type failure struct {
+	code code
+	at   time.Time
 }
 
 // read attaches the device if necessary, and reads all that is due.
@@ -73,6 +91,33 @@ func (d *device) readDue() code {
 	}
 	d.readLive()
 	return d.failure()
+}
+
+// report logs when functions begin to fail, with the code of one of them, and when none
+// fails any more. It is only a detail when other functions fail than before. A device
+// that is not ours is no failure.
+func (d *device) report(c code) {
+	failing := []string{"all"}
+	if c == success {
+		// Some functions are only called where another one fails.
+		old := d.began.Add(-2 * seldom)
+		maps.DeleteFunc(d.failing, func(_ string, f failure) bool { return f.at.Before(old) })
+		failing = slices.Sorted(maps.Keys(d.failing))
+		if len(failing) > 0 {
+			c = d.failing[failing[0]].code
+		}
+	}
+	switch {
+	case slices.Equal(failing, d.logged), c != success && !c.failure():
+		return
+	case len(failing) == 0:
+		d.log.Info("all readings work again")
+	case len(d.logged) == 0:
+		d.log.Warn("readings fail", "functions", failing, "err", c)
+	default:
+		d.log.Debug("other readings fail now", "functions", failing, "err", c)
+	}
+	d.logged = failing
 }
 
 // isDue reports whether it is time to ask for something that is asked only so often.

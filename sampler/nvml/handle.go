@@ -145,6 +145,8 @@ const (
 	mostSessions                       = 10_000
 	fastestVideo   gpu.FramesPerSecond = 1_000_000
 	longestLatency gpu.Microseconds    = 60_000_000
+	fastestLink    gpu.BytesPerSecond  = 1e14
+	fastestBus     gpu.BytesPerSecond  = 1e12 // PCIe
 )
 
 // within marks a reading as doubtful that is above its maximum, if that is known.

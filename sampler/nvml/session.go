@@ -91,16 +91,15 @@ func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.D
 		s.records[call.Key] = &record{xids: map[int]gpu.XID{}}
 	}
 	d := &device{
-		handle:   handle{lib: sess.lib, failing: map[string]failure{}},
-		attach:   attach,
-		driver:   sess.driver.Version,
-		before:   call.Identity,
-		due:      map[string]time.Time{},
-		samples:  newSamples(s.cfg.Window),
-		activity: activity{window: s.cfg.Window},
-		traffic:  throughput{wanted: s.cfg.PCIeThroughput},
-		record:   s.records[call.Key],
-		log:      s.cfg.Log.With("device", call.Key),
+		handle:  handle{lib: sess.lib, failing: map[string]failure{}},
+		attach:  attach,
+		driver:  sess.driver.Version,
+		before:  call.Identity,
+		due:     map[string]time.Time{},
+		samples: newSamples(s.cfg.Window),
+		record:  s.records[call.Key],
+		cfg:     s.cfg,
+		log:     s.cfg.Log.With("device", call.Key),
 	}
 	call.Read = d.read
 	sess.devices, sess.calls = append(sess.devices, d), append(sess.calls, call)

@@ -142,18 +142,16 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	}
 	now := s.now()
 	age := now.Sub(sess.began)
-	if driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && allFail(devices) {
-		s.letGo()
-	}
-	if idle := s.mayDoze(sess, cards, devices); s.pauses.note(now, idle) {
+	pause := s.pauses.note(now, sess.mayDoze(cards, devices))
+	if pause || driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && allFail(devices) {
 		s.letGo()
 	}
 	tellApart(sess.byAddress, devices)
-	listed, err := s.listed(sess, devices)
-	if len(listed) == 0 && err != nil {
+	ours, err := s.ours(sess, devices)
+	if err != nil {
 		return nil, err
 	}
-	return s.snapshot(listed), err
+	return s.snapshot(ours), nil
 }
 
 // allFail reports whether no device answers, and the driver refuses one of them. A
@@ -167,8 +165,8 @@ func allFail(devices []gpu.Device) bool {
 }
 
 // mayDoze reports whether the system would power all cards down if the session ended.
-func (s *Source) mayDoze(sess *session, cards []card, devices []gpu.Device) bool {
-	return sess.byAddress &&
+func (s *session) mayDoze(cards []card, devices []gpu.Device) bool {
+	return s.byAddress &&
 		!slices.ContainsFunc(cards, func(c card) bool { return !c.mayDoze() }) &&
 		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !idle(&d) })
 }
@@ -206,10 +204,11 @@ func tellApart(byAddress bool, devices []gpu.Device) {
 	}
 }
 
-// listed are the devices that are ours. A device is not ours if the kernel lists it and
-// the driver does not know it, or does not permit it while it permits others, as in a
-// container. The error says why there is none.
-func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
+// ours are the devices that are ours. A device is not if the kernel lists it and the
+// driver does not know it, or does not permit it while it permits others, as in a
+// container. The error says why there is none. If the driver knows none of the kernel's
+// addresses, the next session uses the driver's own list.
+func (s *Source) ours(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
 	var out []gpu.Device
 	var refused code
 	for _, d := range devices {
@@ -225,19 +224,13 @@ func (s *Source) listed(sess *session, devices []gpu.Device) ([]gpu.Device, erro
 		return out, nil
 	case refused == noPermission:
 		return nil, refused.advice()
-	default:
-		return nil, s.distrustAddresses(sess, refused)
 	}
-}
-
-// distrustAddresses makes the next session use the driver's own list.
-func (s *Source) distrustAddresses(sess *session, c code) error {
 	s.locked(func() { s.byIndex = true })
 	s.letGo()
-	return &gpu.Advice{
+	return nil, &gpu.Advice{
 		What: "the NVIDIA driver does not know the GPUs that the kernel lists",
 		Try:  "wait a moment: they are looked for in the driver's own list next",
-		Err:  fmt.Errorf("%w: %w: %v", gpu.ErrNoDevices, c, sess.cards),
+		Err:  fmt.Errorf("%w: %w: %v", gpu.ErrNoDevices, refused, sess.cards),
 	}
 }
 
@@ -262,7 +255,11 @@ func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 			return sess, nil
 		}
 		if !perdevice.Await(ctx, j.done, nil, j.began.Add(s.cfg.Deadline), true) {
-			return nil, hanging(j)
+			return nil, &gpu.Advice{
+				What: "the NVIDIA driver does not answer while its library is " + j.what,
+				Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+				Err:  gpu.ErrNotAnswering,
+			}
 		}
 		if j.err != nil {
 			return nil, j.err
@@ -274,32 +271,19 @@ func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 func (s *Source) next(cards []card) (*session, *job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, nil, errClosed
-	}
-	if s.job != nil {
-		return nil, s.job, nil
-	}
-	if s.session != nil && s.session.lacks(cards) && s.set.Flying() == 0 {
+	switch {
+	case s.closed:
+		return nil, nil, &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
+	case s.job != nil:
+	case s.session == nil:
+		s.startBegin(cards)
+	case s.session.lacks(cards) && s.set.Flying() == 0:
 		s.byIndex = false
 		s.startEnd()
-		return nil, s.job, nil
+	default:
+		return s.session, nil, nil
 	}
-	if s.session == nil {
-		s.startBegin(cards)
-		return nil, s.job, nil
-	}
-	return s.session, nil, nil
-}
-
-var errClosed = &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
-
-func hanging(j *job) *gpu.Advice {
-	return &gpu.Advice{
-		What: "the NVIDIA driver does not answer while its library is " + j.what,
-		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
-		Err:  gpu.ErrNotAnswering,
-	}
+	return nil, s.job, nil
 }
 
 // startBegin loads the library and begins a session. The caller holds mu.
@@ -377,10 +361,8 @@ func (s *Source) Close() error {
 	var j *job
 	s.locked(func() { j = s.job })
 	if j != nil {
-		select {
-		case <-j.done:
-		case <-time.After(min(time.Second, time.Until(j.began.Add(s.cfg.Deadline)))):
-		}
+		patience := min(time.Second, time.Until(j.began.Add(s.cfg.Deadline)))
+		perdevice.Await(context.Background(), j.done, nil, time.Now().Add(patience), true)
 	}
 	return nil
 }
