@@ -12,13 +12,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// activity compares a device's counters with those of the reading before. The
-// driver owns the buffers: two for each device that has such counters, none for
-// others.
+// activity compares a device's counters with those of the reading before.
 type activity struct {
-	support code // whether the device has counters, as last asked
-
-	last, next nvml.GpmSample // nil while there are none
+	support    code           // whether the device has counters, as last asked
+	last, next nvml.GpmSample // the driver's buffers; nil while there are none
 	taken      time.Time      // when last was filled; zero if it was not
 	result     gpu.Activity   // of the last comparison
 }
@@ -167,10 +164,9 @@ func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
 // counted reports whether counters can give such a number.
 func counted(v float64) bool { return v >= 0 && !math.IsInf(v, 1) }
 
-// readTraffic measures the traffic over PCIe if that is wanted and the counters of
-// readActivity don't give it. NVML blocks for 20 ms in each direction, so it measures
-// at most every ten seconds; readings in between repeat the last values with their
-// time. A device that failed is measured again when it works again.
+// readTraffic measures the traffic over PCIe if that is wanted and the counters don't
+// give it. Since that blocks for 20 ms in each direction, readings in between repeat
+// the last values with their time.
 func (d *device) readTraffic() {
 	t, a := &d.traffic, &d.readings.Activity
 	if !d.cfg.PCIeThroughput || byCounters(a.PCIeSent) || byCounters(a.PCIeReceived) {

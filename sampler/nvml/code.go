@@ -17,24 +17,19 @@ import (
 type code int
 
 const (
-	success           = code(nvml.SUCCESS)
-	uninitialized     = code(nvml.ERROR_UNINITIALIZED)
-	invalidArgument   = code(nvml.ERROR_INVALID_ARGUMENT)
-	notSupported      = code(nvml.ERROR_NOT_SUPPORTED)
-	noPermission      = code(nvml.ERROR_NO_PERMISSION)
-	notFound          = code(nvml.ERROR_NOT_FOUND)
-	insufficientSize  = code(nvml.ERROR_INSUFFICIENT_SIZE)
-	insufficientPower = code(nvml.ERROR_INSUFFICIENT_POWER)
-	driverNotLoaded   = code(nvml.ERROR_DRIVER_NOT_LOADED)
-	timeout           = code(nvml.ERROR_TIMEOUT)
-	libraryNotFound   = code(nvml.ERROR_LIBRARY_NOT_FOUND)
-	functionNotFound  = code(nvml.ERROR_FUNCTION_NOT_FOUND)
-	gpuIsLost         = code(nvml.ERROR_GPU_IS_LOST)
-	resetRequired     = code(nvml.ERROR_RESET_REQUIRED)
-	operatingSystem   = code(nvml.ERROR_OPERATING_SYSTEM)
-	versionMismatch   = code(nvml.ERROR_LIB_RM_VERSION_MISMATCH)
-	argumentVersion   = code(nvml.ERROR_ARGUMENT_VERSION_MISMATCH)
-	unknown           = code(nvml.ERROR_UNKNOWN)
+	success          = code(nvml.SUCCESS)
+	uninitialized    = code(nvml.ERROR_UNINITIALIZED)
+	invalidArgument  = code(nvml.ERROR_INVALID_ARGUMENT)
+	notSupported     = code(nvml.ERROR_NOT_SUPPORTED)
+	noPermission     = code(nvml.ERROR_NO_PERMISSION)
+	notFound         = code(nvml.ERROR_NOT_FOUND)
+	insufficientSize = code(nvml.ERROR_INSUFFICIENT_SIZE)
+	driverNotLoaded  = code(nvml.ERROR_DRIVER_NOT_LOADED)
+	functionNotFound = code(nvml.ERROR_FUNCTION_NOT_FOUND)
+	gpuIsLost        = code(nvml.ERROR_GPU_IS_LOST)
+	versionMismatch  = code(nvml.ERROR_LIB_RM_VERSION_MISMATCH)
+	argumentVersion  = code(nvml.ERROR_ARGUMENT_VERSION_MISMATCH)
+	unknown          = code(nvml.ERROR_UNKNOWN)
 )
 
 // codes are the codes that gpuwhy knows: their names, and for codes that concern the
@@ -43,15 +38,15 @@ var codes = map[code]struct {
 	name, what, try string
 	err             error // gpu.ErrNoDriver where nil
 }{
-	success:          {name: "success"},
-	invalidArgument:  {name: "invalid argument"},
-	notSupported:     {name: "not supported"},
-	notFound:         {name: "not found"},
-	insufficientSize: {name: "insufficient size"},
-	libraryNotFound:  {name: "library not found"},
-	functionNotFound: {name: "function not found"},
-	gpuIsLost:        {name: "GPU is lost"},
-	argumentVersion:  {name: "argument version mismatch"},
+	success:                            {name: "success"},
+	invalidArgument:                    {name: "invalid argument"},
+	notSupported:                       {name: "not supported"},
+	notFound:                           {name: "not found"},
+	insufficientSize:                   {name: "insufficient size"},
+	code(nvml.ERROR_LIBRARY_NOT_FOUND): {name: "library not found"},
+	functionNotFound:                   {name: "function not found"},
+	gpuIsLost:                          {name: "GPU is lost"},
+	argumentVersion:                    {name: "argument version mismatch"},
 	driverNotLoaded: {
 		name: "driver not loaded",
 		what: "the NVIDIA library is installed, and its driver is not loaded",
@@ -74,19 +69,19 @@ var codes = map[code]struct {
 		try:  "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), or start it with the NVIDIA container runtime",
 		err:  gpu.ErrNotPermitted,
 	},
-	unknown:         {name: "unknown error", what: unknownWhat, try: unknownTry},
-	operatingSystem: {name: "blocked by the operating system", what: unknownWhat, try: unknownTry},
-	resetRequired: {
+	unknown:                           {name: "unknown error", what: unknownWhat, try: unknownTry},
+	code(nvml.ERROR_OPERATING_SYSTEM): {name: "blocked by the operating system", what: unknownWhat, try: unknownTry},
+	code(nvml.ERROR_RESET_REQUIRED): {
 		name: "reset required",
 		what: "the device must be reset before it can be used again",
 		try:  "stop what uses it and run nvidia-smi --gpu-reset, or restart the machine",
 	},
-	insufficientPower: {
+	code(nvml.ERROR_INSUFFICIENT_POWER): {
 		name: "insufficient external power",
 		what: "the device does not get enough power",
 		try:  "check that its power cables are plugged in",
 	},
-	timeout: {
+	code(nvml.ERROR_TIMEOUT): {
 		name: "timeout",
 		what: "the NVIDIA driver gave up waiting for the device",
 		try:  "look for an XID in the kernel log (dmesg)",

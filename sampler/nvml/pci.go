@@ -45,7 +45,8 @@ func (k *kernel) cards() []card {
 		}
 		ours, known := k.ours[c.address]
 		if !known {
-			ours = c.isGPU() && k.visible(c.address)
+			// Class 03 is a display controller; the driver serves switches and bridges too.
+			ours = c.read("vendor") == "0x10de" && strings.HasPrefix(c.read("class"), "0x03") && k.visible(c.address)
 			k.ours[c.address] = ours
 		}
 		if ours {
@@ -65,12 +66,6 @@ func (k *kernel) visible(address string) bool {
 	}
 	_, err := os.Stat(filepath.Join(gpus, address))
 	return err == nil
-}
-
-// isGPU reports whether the card is a display controller (PCI class 03), since the
-// driver serves switches and bridges too.
-func (c card) isGPU() bool {
-	return c.read("vendor") == "0x10de" && strings.HasPrefix(c.read("class"), "0x03")
 }
 
 // asleep reports whether the card is powered down, or on its way there.

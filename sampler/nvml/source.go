@@ -154,10 +154,7 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	return s.snapshot(ours), nil
 }
 
-// allFail reports whether no device answers, and the driver refuses one of them. A
-// library that has found a device lost may report that forever, so it is initialized
-// again once a minute. It is not while another device answers: initializing can take
-// long or hang, and that device must not wait.
+// allFail reports whether no device answers, and the driver refuses one of them.
 func allFail(devices []gpu.Device) bool {
 	answers := func(d gpu.Device) bool { return d.State == gpu.StateOK }
 	refused := func(d gpu.Device) bool { return codeOf(&d).failure() }

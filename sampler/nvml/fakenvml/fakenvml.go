@@ -1,8 +1,6 @@
 // Package fakenvml builds a fake NVIDIA management library for tests: a
 // libnvidia-ml.so.1 with the ABI of the real one. The test describes a machine and
-// changes it while the program under test runs, in this process or in another one. GPUs
-// can hang, be slow, fall off the bus, sleep and refuse permission; drivers can be old,
-// absent, loaded later or loaded again; and every call is counted.
+// changes it while the program under test runs, in this process or in another one.
 //
 //	lib := fakenvml.Build(t)
 //	m := lib.Machine(t, fakenvml.RTX4090(), fakenvml.H100())
@@ -15,7 +13,6 @@ package fakenvml
 
 import (
 	"cmp"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -27,9 +24,6 @@ import (
 	"testing"
 	"unsafe"
 )
-
-//go:embed library/fake.c
-var source []byte
 
 // fileName is the name by which programs look for the library.
 const fileName = "libnvidia-ml.so.1"
@@ -56,13 +50,15 @@ func Build(tb testing.TB, without ...string) *Library {
 // kind of library in a process.
 func New(dir string, without ...string) (*Library, error) {
 	without = slices.Sorted(slices.Values(without))
-	once, _ := compiled.LoadOrStore(strings.Join(without, " "), sync.OnceValues(func() ([]byte, error) { return compile(without) }))
+	once, _ := compiled.LoadOrStore(strings.Join(without, " "),
+		sync.OnceValues(func() ([]byte, error) { return compile(without) }))
 	image, err := once.(func() ([]byte, error))()
 	if err != nil {
 		return nil, fmt.Errorf("build the fake NVIDIA library: %w", err)
 	}
 	l := &Library{dir}
-	return l, cmp.Or(os.WriteFile(l.Path(), image, 0o755), os.WriteFile(l.controlPath(), make([]byte, unsafe.Sizeof(control{})), 0o666))
+	zeros := make([]byte, unsafe.Sizeof(control{}))
+	return l, cmp.Or(os.WriteFile(l.Path(), image, 0o755), os.WriteFile(l.controlPath(), zeros, 0o666))
 }
 
 // Path is the library's file.
@@ -81,24 +77,23 @@ var compiled sync.Map // missing functions: the library's file, as a function th
 
 // compile returns the library's file. A function that it must lack gets another name.
 func compile(without []string) ([]byte, error) {
-	headers, err := run("go", "list", "-e", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml/pkg/nvml")
+	folders, err := run("go", "list", "-e", "-f", "{{.Dir}}",
+		"github.com/NVIDIA/go-nvml/pkg/nvml", "github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml")
 	if err != nil {
 		return nil, err
 	}
+	headers, ours, _ := strings.Cut(folders, "\n")
 	dir, err := os.MkdirTemp("", "fakenvml-build-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	code, out := filepath.Join(dir, "fake.c"), filepath.Join(dir, fileName)
-	if err := os.WriteFile(code, source, 0o644); err != nil {
-		return nil, err
-	}
-	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-soname," + fileName, "-I" + headers}
+	out := filepath.Join(dir, fileName)
+	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-soname," + fileName, "-I" + headers, "-o", out}
 	for _, name := range without {
 		args = append(args, fmt.Sprintf("-D%s=nvmlLacks_%[1]s", name))
 	}
-	if _, err := run("gcc", append(args, "-o", out, code, "-lpthread", "-ldl")...); err != nil {
+	if _, err := run("gcc", append(args, filepath.Join(ours, "library/fake.c"), "-lpthread", "-ldl")...); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(out)

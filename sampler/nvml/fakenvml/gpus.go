@@ -139,16 +139,10 @@ type Process struct {
 	Memory uint64
 	// What it uses, in percent, also outside 0 to 100.
 	SM, MemoryBandwidth, Encoder, Decoder uint32
+	Sampled                               time.Time // zero: whenever the driver is asked
 	// MIG says that the process runs in the instance that the next two name.
 	MIG                          bool
 	GPUInstance, ComputeInstance uint32
-}
-
-// A Sample is what a process used at a time, in percent.
-type Sample struct {
-	PID                                   uint32
-	Time                                  time.Time // zero: whenever the driver is asked
-	SM, MemoryBandwidth, Encoder, Decoder uint32
 }
 
 // An Instance is a MIG instance.
@@ -165,27 +159,21 @@ func (g GPU) drop(prefix string) {
 
 func (g GPU) setProcesses(processes []Process) {
 	g.drop("process0")
-	var samples []Sample
+	g.drop("sample0")
+	samples := 0
 	for i, p := range processes {
 		if !p.MIG {
 			p.GPUInstance, p.ComputeInstance = noInstance, noInstance
 		}
-		g[Key(fmt.Sprintf("process%03d", i))] = fmt.Sprintf("%s %d %d %d %d", p.Type, p.PID, p.Memory, p.GPUInstance, p.ComputeInstance)
+		g[Key(fmt.Sprintf("process%03d", i))] = p.Type + " " + fmt.Sprint(p.PID, p.Memory, p.GPUInstance, p.ComputeInstance)
+		at := int64(0)
+		if !p.Sampled.IsZero() {
+			at = p.Sampled.UnixMicro()
+		}
 		if p.SM+p.MemoryBandwidth+p.Encoder+p.Decoder > 0 {
-			samples = append(samples, Sample{PID: p.PID, SM: p.SM, MemoryBandwidth: p.MemoryBandwidth, Encoder: p.Encoder, Decoder: p.Decoder})
+			g[Key(fmt.Sprintf("sample%03d", samples))] = fmt.Sprint(p.PID, at, p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder)
+			samples++
 		}
-	}
-	g.setSamples(samples)
-}
-
-func (g GPU) setSamples(samples []Sample) {
-	g.drop("sample0")
-	for i, s := range samples {
-		var at int64
-		if !s.Time.IsZero() {
-			at = s.Time.UnixMicro()
-		}
-		g[Key(fmt.Sprintf("sample%03d", i))] = fmt.Sprint(s.PID, at, s.SM, s.MemoryBandwidth, s.Encoder, s.Decoder)
 	}
 }
 

@@ -15,11 +15,9 @@ import (
 
 // The codes of NVML that calls can be made to answer (nvmlReturn_t).
 const (
-	Uninitialized           = 1
 	InvalidArgument         = 2
 	NotSupported            = 3
 	NoPermission            = 4
-	NotFound                = 6
 	DriverNotLoaded         = 9
 	Timeout                 = 10
 	FunctionNotFound        = 13
@@ -33,7 +31,6 @@ const anyGPU = -1
 
 // A Machine is what a library reports: a driver and its GPUs. Several goroutines may call
 // its methods; the next call of the driver sees each change, and so do calls that hang.
-// Hang, Slow, Answer and Calls concern the calls for any GPU and for none.
 type Machine struct {
 	target
 	tb          testing.TB
@@ -48,8 +45,7 @@ type Machine struct {
 	epoch int
 }
 
-// A Device is one GPU of a machine. Hang, Slow, Answer and Calls concern the calls for
-// this GPU.
+// A Device is one GPU of a machine.
 type Device struct {
 	target
 	facts GPU
@@ -267,9 +263,6 @@ func (d *Device) Unset(keys ...Key) { d.m.change(func() { d.facts = d.facts.With
 func (d *Device) SetProcesses(processes ...Process) {
 	d.m.change(func() { d.facts.setProcesses(processes) })
 }
-
-// SetSamples replaces the samples of what processes use.
-func (d *Device) SetSamples(samples ...Sample) { d.m.change(func() { d.facts.setSamples(samples) }) }
 
 // SetInstances turns MIG mode on with these instances, or off for none.
 func (d *Device) SetInstances(instances ...Instance) {
