@@ -185,9 +185,12 @@ func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
 
 // measureTraffic asks for one direction after the other.
 func (d *device) measureTraffic() {
-	h, t, now := &d.handle, &d.traffic, time.Now().UTC()
-	t.PCIeSent = reading(h, "nvmlDeviceGetPcieThroughput", at(nvml.PCIE_UTIL_TX_BYTES, nvml.Device.GetPcieThroughput), kilobytes)
-	t.PCIeReceived = reading(h, "nvmlDeviceGetPcieThroughput", at(nvml.PCIE_UTIL_RX_BYTES, nvml.Device.GetPcieThroughput), kilobytes)
+	t, now := &d.traffic, time.Now().UTC()
+	rate := func(which nvml.PcieUtilCounter) gpu.Reading[gpu.BytesPerSecond] {
+		return reading(&d.handle, "nvmlDeviceGetPcieThroughput", at(which, nvml.Device.GetPcieThroughput), kilobytes)
+	}
+	t.PCIeSent = rate(nvml.PCIE_UTIL_TX_BYTES)
+	t.PCIeReceived = rate(nvml.PCIE_UTIL_RX_BYTES)
 	if t.PCIeSent.Present() || t.PCIeReceived.Present() {
 		t.PCIeMeasuredAt = gpu.Of(now)
 	} else {

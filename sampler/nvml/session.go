@@ -64,13 +64,14 @@ func addressable(cards []card, count int) bool {
 
 // list lists the devices of a session: the cards, or so many by their index.
 func (s *Source) list(sess *session, cards []card, count int) {
-	api := sess.lib.api
+	lib := sess.lib
 	if sess.byAddress {
 		for _, c := range cards {
-			d := s.add(sess, perdevice.Device{Key: c.address, Identity: s.identity(c), Asleep: c.asleep}, func() (nvml.Device, code) {
-				return invoke(sess.lib, "nvmlDeviceGetHandleByPciBusId_v2", api, at(c.address, nvml.Interface.DeviceGetHandleByPciBusId))
-			})
-			d.identity.PCI = c.address
+			call := perdevice.Device{Key: c.address, Identity: s.identity(c), Asleep: c.asleep}
+			s.add(sess, call, func() (nvml.Device, code) {
+				return invoke(lib, "nvmlDeviceGetHandleByPciBusId_v2", lib.api,
+					at(c.address, nvml.Interface.DeviceGetHandleByPciBusId))
+			}).identity.PCI = c.address
 		}
 		return
 	}
@@ -80,7 +81,7 @@ func (s *Source) list(sess *session, cards []card, count int) {
 			identity = d.Identity
 		}
 		s.add(sess, perdevice.Device{Key: key, Identity: identity}, func() (nvml.Device, code) {
-			return invoke(sess.lib, "nvmlDeviceGetHandleByIndex_v2", api, at(i, nvml.Interface.DeviceGetHandleByIndex))
+			return invoke(lib, "nvmlDeviceGetHandleByIndex_v2", lib.api, at(i, nvml.Interface.DeviceGetHandleByIndex))
 		})
 	}
 }

@@ -298,7 +298,8 @@ func (s *Source) startBegin(cards []card) {
 		s.locked(func() { s.session = sess })
 		// A library that was there before may be that of the driver before an update.
 		if a, ok := errors.AsType[*gpu.Advice](err); ok && before != nil && errors.Is(err, gpu.ErrVersionMismatch) {
-			a.Try = "restart gpuwhy, which still has the library that it was started with; if that does not help, restart the machine"
+			a.Try = "restart gpuwhy, which still has the library that it was started with; " +
+				"if that does not help, restart the machine"
 		}
 		return err
 	})
