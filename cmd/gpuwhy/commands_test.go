@@ -146,7 +146,7 @@ func TestTrafficOverPCIeIsAskedFor(t *testing.T) {
 				t.Fatalf("exit status %d, %v: %s", r.code, err, r.stderr)
 			}
 			calls := m.Calls("nvmlDeviceGetPcieThroughput")
-			if a := u.GPUs[0].Activity; (a != nil && a.PCIeMeasuredAt != nil) != tt.measured || (calls == 2) != tt.measured || !tt.measured && calls != 0 {
+			if a := u.GPUs[0].Activity; (a != nil && a.PCIeMeasuredAt.Present()) != tt.measured || (calls == 2) != tt.measured || !tt.measured && calls != 0 {
 				t.Errorf("%d calls, activity %+v", calls, a)
 			}
 			if check := command(t, append(lib.Env(), tt.env...), append([]string{"check-config"}, tt.args...)...); check.code != exitOK {

@@ -52,7 +52,7 @@ func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
 	for _, p := range g.Processes {
 		switch p.PID {
 		case os.Getpid():
-			if p.Name == "" || p.User == nil || p.StartedAt == nil || p.Exists == nil || !*p.Exists || value(t, "watts", p.Power) <= 0 {
+			if p.Name == "" || p.User == nil || !p.StartedAt.Present() || p.Exists == nil || !*p.Exists || value(t, "watts", p.Power) <= 0 {
 				t.Errorf("our own process: %+v", p)
 			}
 		case dead:

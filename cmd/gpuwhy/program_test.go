@@ -21,6 +21,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -298,11 +299,15 @@ func machine(t testing.TB, gpus ...fakenvml.GPU) (*fakenvml.Library, *fakenvml.M
 	return lib, lib.Machine(t, gpus...)
 }
 
-func value(t testing.TB, what string, f contract.Float) float64 {
+// value is the number of a reading, as on the wire.
+func value[T ~float64 | gpu.Bytes](t testing.TB, what string, r gpu.Reading[T]) float64 {
 	t.Helper()
-	v, ok := f.Get()
+	v, ok := r.Get()
 	if !ok {
 		t.Fatalf("%s is null", what)
 	}
-	return v
+	if amount, ok := any(v).(gpu.Bytes); ok {
+		return amount.MiB()
+	}
+	return float64(v)
 }

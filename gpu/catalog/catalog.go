@@ -2,7 +2,7 @@
 // [gpu.Device], what it means, which call of a driver has it, and its names in other systems.
 //
 // Metrics, the table of facts, the recent past, level rules and the conformance suite walk it. The contracts
-// on the wire do not: they are promises to others, and name their fields themselves.
+// on the wire are promises to others, and name their fields themselves; they walk it to say why one is null.
 package catalog
 
 import (

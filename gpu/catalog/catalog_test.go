@@ -53,6 +53,38 @@ func TestEveryReadingIsDeclaredOnce(t *testing.T) {
 	walk("", reflect.ValueOf(d).Elem())
 }
 
+// Every reading that a device reports becomes stale with the others.
+func TestEveryReadingBecomesStale(t *testing.T) {
+	d := whole()
+	present := map[*catalog.Row]bool{}
+	visit := func(each func(r *catalog.Row, part string, ref catalog.Ref)) {
+		for r := range catalog.All() {
+			if !strings.HasPrefix(r.ID, "identity.") && r.ID != "power.idle_floor" && !strings.HasPrefix(r.ID, "xid.") {
+				r.Visit(d, func(part string, ref catalog.Ref) { each(r, part, ref) })
+			}
+		}
+	}
+	visit(func(r *catalog.Row, _ string, ref catalog.Ref) {
+		for _, value := range []string{"1", "true", `"a"`, `"2026-03-14T15:09:26Z"`, "[]"} {
+			if ref.(json.Unmarshaler).UnmarshalJSON([]byte(value)) == nil {
+				break
+			}
+		}
+	})
+	visit(func(r *catalog.Row, _ string, ref catalog.Ref) { present[r] = ref.Present() })
+	d.Readings = d.Readings.Stale()
+	visit(func(r *catalog.Row, _ string, ref catalog.Ref) {
+		calculated := r.ID == "memory.share"
+		constant := r.ID == "instance.name" || r.ID == "instance.uuid"
+		if !present[r] || !constant && ref.Quality() != gpu.Stale && !calculated || calculated && ref.Present() {
+			t.Errorf("%s: present before %v, then %v", r.ID, present[r], ref.Quality())
+		}
+	})
+	if len(present) < 80 {
+		t.Errorf("only %d readings", len(present))
+	}
+}
+
 func TestRowsAreWhole(t *testing.T) {
 	ids, metrics := map[string]bool{}, map[string]bool{}
 	for r := range catalog.All() {

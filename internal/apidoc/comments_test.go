@@ -88,7 +88,7 @@ func collectFields(owner, doc string, body *ast.StructType, found map[string]str
 		}
 		tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
 		name, _, _ := strings.Cut(tag.Get("json"), ",")
-		if name == "" {
+		if name == "" || name == "-" {
 			continue
 		}
 		found[owner] = doc

@@ -226,20 +226,17 @@ func (s *Schemas) OfForm(t reflect.Type) *Schema {
 	return form
 }
 
-var (
-	typeFloat     = reflect.TypeFor[contract.Float]()
-	typeInt       = reflect.TypeFor[contract.Int]()
-	typeMessageID = reflect.TypeFor[messageID]()
-)
-
 func (s *Schemas) of(t reflect.Type, format string) *Schema {
 	switch t {
-	case typeMessageID:
+	case reflect.TypeFor[messageID]():
 		return &Schema{Type: Types{"number", "string"}}
-	case typeFloat:
+	case reflect.TypeFor[contract.Bytes](): // MiB, with decimals
 		return &Schema{Type: Types{"number", "null"}}
-	case typeInt:
-		return &Schema{Type: Types{"integer", "null"}}
+	case reflect.TypeFor[contract.Time]():
+		return &Schema{Type: Types{"string", "null"}, Format: format}
+	}
+	if get, ok := t.MethodByName("Get"); ok && strings.HasPrefix(t.Name(), "Reading[") {
+		return orNull(s.of(get.Type.Out(0), format))
 	}
 	switch t.Kind() {
 	case reflect.Bool:

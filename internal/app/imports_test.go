@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"internal/alert/rulefile":    {"internal/alert", "internal/alert/notify"},
 	"internal/alert/notify":      {"gpu", "internal/alert", "internal/insight/explain"},
 	"internal/recent":            {"gpu", "gpu/catalog"},
-	"internal/contract":          {"gpu", "internal/alert", "internal/insight", "internal/insight/…", "internal/recent"},
+	"internal/contract":          {"gpu", "gpu/catalog", "internal/alert", "internal/insight", "internal/insight/…", "internal/recent"},
 	"internal/apidoc":            {"internal/contract"},
 	"internal/metrics":           {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
 	"internal/server": {

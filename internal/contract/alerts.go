@@ -119,11 +119,11 @@ func NewAlertRules(rules []alert.Rule) AlertRules { return AlertRules{listOf(rul
 func newAlertRule(r *alert.Rule) AlertRule {
 	threshold := gpu.Of(r.Threshold)
 	if r.Watch.Condition() {
-		threshold = gpu.Reading[float64]{}
+		threshold = Float{}
 	}
 	return AlertRule{
 		Name: r.Name, Watch: string(r.Watch), Enabled: r.Enabled, Severity: string(r.Severity),
-		Threshold: float(threshold), Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
+		Threshold: threshold, Unit: r.Watch.Unit(), Below: r.Watch.Below(), Margin: r.Margin,
 		Hold: r.Hold.Seconds(), Clear: r.Clear.Seconds(), Cooldown: r.Cooldown.Seconds(), Repeat: r.Repeat.Seconds(),
 		Nodes: listed(r.Scope.Nodes), GPUs: listed(r.Scope.GPUs), Users: listed(r.Scope.Users), Processes: listed(r.Scope.Processes),
 		Codes: listed(r.Codes), IgnoreCodes: listed(r.IgnoreCodes), Targets: listed(r.Targets),

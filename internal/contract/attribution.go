@@ -12,7 +12,7 @@ type Attribution struct {
 	// that they hold where there are no such shares. Null where they were not split.
 	Method *string `json:"method" enum:"sm_share,memory"`
 	// Lowest steady power that this GPU was seen to draw without work. Null until it was.
-	IdleFloor   Float                 `json:"idle_floor_watts"`
+	IdleFloor   Watts                 `json:"idle_floor_watts"`
 	Memory      AttributedMemory      `json:"memory"`      // used memory, split; the parts add up to it
 	Utilization AttributedUtilization `json:"utilization"` // GPU utilization, split
 	Power       AttributedPower       `json:"power"`       // power drawn, split; the parts add up to it
@@ -22,28 +22,28 @@ type Attribution struct {
 
 // AttributedMemory splits the used memory.
 type AttributedMemory struct {
-	Processes Float `json:"processes_mb"`     // held by processes
-	Orphans   Float `json:"orphans_mb"`       // held by processes that do not exist any more
-	Rest      Float `json:"unexplained_mb"`   // held by nobody who is listed
-	Coverage  Float `json:"coverage_percent"` // part that is not unexplained. Null where nothing is used
+	Processes Bytes   `json:"processes_mb"`     // held by processes
+	Orphans   Bytes   `json:"orphans_mb"`       // held by processes that do not exist any more
+	Rest      Bytes   `json:"unexplained_mb"`   // held by nobody who is listed
+	Coverage  Percent `json:"coverage_percent"` // part that is not unexplained. Null where nothing is used
 	Unexplained
 }
 
 // AttributedUtilization splits the GPU utilization.
 type AttributedUtilization struct {
-	Processes Float `json:"processes_percent"`   // sum of the processes' shares, as far as it explains the whole
-	Rest      Float `json:"unexplained_percent"` // what they do not explain
-	Coverage  Float `json:"coverage_percent"`    // part that is not unexplained. Null where the GPU has no work
+	Processes Percent `json:"processes_percent"`   // sum of the processes' shares, as far as it explains the whole
+	Rest      Percent `json:"unexplained_percent"` // what they do not explain
+	Coverage  Percent `json:"coverage_percent"`    // part that is not unexplained. Null where the GPU has no work
 	Unexplained
 }
 
 // AttributedPower splits the power drawn. What is a process's is an estimate.
 type AttributedPower struct {
 	// What the GPU would draw without work. Null until the idle floor is known; until then it is in the other parts.
-	Idle      Float `json:"idle_watts"`
-	Processes Float `json:"processes_watts"`   // sum of the processes' parts
-	Rest      Float `json:"unexplained_watts"` // above the idle floor and nobody's who is listed
-	Coverage  Float `json:"coverage_percent"`  // part that is not unexplained
+	Idle      Watts   `json:"idle_watts"`
+	Processes Watts   `json:"processes_watts"`   // sum of the processes' parts
+	Rest      Watts   `json:"unexplained_watts"` // above the idle floor and nobody's who is listed
+	Coverage  Percent `json:"coverage_percent"`  // part that is not unexplained
 	Unexplained
 }
 
@@ -57,8 +57,8 @@ type Unexplained struct {
 // Orphan is memory held by a process that does not exist any more.
 type Orphan struct {
 	PID         int   `json:"pid"`             // the process id that it had
-	UsedMemory  Float `json:"used_memory_mb"`  // GPU memory that is still held
-	GPUInstance Int   `json:"gpu_instance_id"` // MIG GPU instance. Null outside MIG mode
+	UsedMemory  Bytes `json:"used_memory_mb"`  // GPU memory that is still held
+	GPUInstance Count `json:"gpu_instance_id"` // MIG GPU instance. Null outside MIG mode
 }
 
 // Container is what a process runs in, the outermost where they are nested.
@@ -67,16 +67,16 @@ type Container struct {
 	ID      string `json:"id"`
 	Runtime string `json:"runtime"` // docker, podman, containerd, cri-o, lxc or systemd-nspawn; empty where it can't be told
 	// What the runtime calls it. Null until the runtime was asked, and where it may not be.
-	Name  *string `json:"name"`
-	Image *string `json:"image"` // image that it was made of
+	Name  Text `json:"name"`
+	Image Text `json:"image"` // image that it was made of
 }
 
 // Pod is the Kubernetes pod of a process.
 type Pod struct {
-	UID       string  `json:"uid"`       // as in the pod's metadata; empty: the process is in none
-	Namespace *string `json:"namespace"` // the pod's namespace
-	Name      *string `json:"name"`      // the pod's name
-	Container *string `json:"container"` // the container's name in the pod
+	UID       string `json:"uid"`       // as in the pod's metadata; empty: the process is in none
+	Namespace Text   `json:"namespace"` // the pod's namespace
+	Name      Text   `json:"name"`      // the pod's name
+	Container Text   `json:"container"` // the container's name in the pod
 }
 
 // Unit is the systemd unit of a process.
@@ -101,19 +101,12 @@ type Reservation struct {
 	Instance  *string `json:"mig_instance_uuid"` // the MIG instance. Null where it is the whole GPU
 }
 
-// newReservations is nil where nothing is known.
-func newReservations(r gpu.Reading[[]gpu.Reservation]) []Reservation {
-	list, ok := r.Get()
-	if !ok {
-		return nil
+func newReservation(r *gpu.Reservation) Reservation {
+	out := Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
+	if r.Instance != "" {
+		out.Instance = new(r.Instance)
 	}
-	return listOf(list, func(r *gpu.Reservation) Reservation {
-		out := Reservation{Namespace: r.Namespace, Pod: r.Pod, Container: r.Container, Resource: r.Resource}
-		if r.Instance != "" {
-			out.Instance = new(r.Instance)
-		}
-		return out
-	})
+	return out
 }
 
 // Usage is who has how much of all GPUs, most watts first. No sum has the memory of
@@ -126,7 +119,7 @@ type Usage struct {
 
 // UserUsage is what one user has on one machine.
 type UserUsage struct {
-	User *string `json:"user"` // who. Null for processes of which it is not known
+	User Text `json:"user"` // who. Null for processes of which it is not known
 	Holding
 }
 
@@ -151,24 +144,24 @@ type Holding struct {
 	Node      string `json:"node"`           // name of the machine
 	Processes int    `json:"process_count"`  // processes, each once on however many GPUs it is
 	GPUs      int    `json:"gpu_count"`      // GPUs that they are on
-	Memory    Float  `json:"used_memory_mb"` // GPU memory that they hold
-	Power     Float  `json:"power_watts"`    // estimated power that they cause
+	Memory    Bytes  `json:"used_memory_mb"` // GPU memory that they hold
+	Power     Watts  `json:"power_watts"`    // estimated power that they cause
 }
 
-func newAttribution(d *gpu.Device, a *attribute.Attribution, q qualities) Attribution {
+func newAttribution(d *gpu.Device, a *attribute.Attribution) Attribution {
 	out := Attribution{
-		IdleFloor: float(note(q, "attribution.idle_floor_watts", d.IdleFloor)),
+		IdleFloor: d.IdleFloor,
 		Memory: AttributedMemory{
-			Processes: mib(a.Memory.Processes), Orphans: mib(a.Memory.Orphans), Rest: mib(a.Memory.Remainder),
-			Coverage: float(a.Memory.Coverage), Unexplained: newUnexplained(a.Memory.Reason),
+			Processes: a.Memory.Processes, Orphans: a.Memory.Orphans, Rest: a.Memory.Remainder,
+			Coverage: a.Memory.Coverage, Unexplained: newUnexplained(a.Memory.Reason),
 		},
 		Utilization: AttributedUtilization{
-			Processes: float(a.Utilization.Processes), Rest: float(a.Utilization.Remainder),
-			Coverage: float(a.Utilization.Coverage), Unexplained: newUnexplained(a.Utilization.Reason),
+			Processes: a.Utilization.Processes, Rest: a.Utilization.Remainder,
+			Coverage: a.Utilization.Coverage, Unexplained: newUnexplained(a.Utilization.Reason),
 		},
 		Power: AttributedPower{
-			Idle: float(a.Power.Idle), Processes: float(a.Power.Processes), Rest: float(a.Power.Remainder),
-			Coverage: float(a.Power.Coverage), Unexplained: newUnexplained(a.Power.Reason),
+			Idle: a.Power.Idle, Processes: a.Power.Processes, Rest: a.Power.Remainder,
+			Coverage: a.Power.Coverage, Unexplained: newUnexplained(a.Power.Reason),
 		},
 		Orphans: []Orphan{},
 	}
@@ -177,7 +170,7 @@ func newAttribution(d *gpu.Device, a *attribute.Attribution, q qualities) Attrib
 	}
 	for i, p := range d.Processes.Or(nil) {
 		if a.Shares[i].Orphan {
-			out.Orphans = append(out.Orphans, Orphan{p.PID, mib(a.Shares[i].Memory), count(p.GPUInstance)})
+			out.Orphans = append(out.Orphans, Orphan{p.PID, a.Shares[i].Memory, p.GPUInstance})
 		}
 	}
 	return out
@@ -196,7 +189,9 @@ func newContainer(r gpu.Reading[gpu.Container], q qualities) *Container {
 	if !ok {
 		return nil
 	}
-	return &Container{c.ID, c.Runtime, pointer(note(q, "container.name", c.Name)), pointer(note(q, "container.image", c.Image))}
+	note(q, "container.name", c.Name)
+	note(q, "container.image", c.Image)
+	return new(Container(c))
 }
 
 func newPod(r gpu.Reading[gpu.Pod], q qualities) *Pod {
@@ -204,12 +199,10 @@ func newPod(r gpu.Reading[gpu.Pod], q qualities) *Pod {
 	if !ok {
 		return nil
 	}
-	return &Pod{
-		UID:       p.UID,
-		Namespace: pointer(note(q, "pod.namespace", p.Namespace)),
-		Name:      pointer(note(q, "pod.name", p.Name)),
-		Container: pointer(note(q, "pod.container", p.Container)),
-	}
+	note(q, "pod.namespace", p.Namespace)
+	note(q, "pod.name", p.Name)
+	note(q, "pod.container", p.Container)
+	return new(Pod(p))
 }
 
 func newUnit(r gpu.Reading[gpu.Unit], q qualities) *Unit {
@@ -223,7 +216,7 @@ func newSlurmJob(r gpu.Reading[gpu.Job], q qualities) *SlurmJob {
 func newUsage(devices attribute.Devices) Usage {
 	out := Usage{Users: []UserUsage{}, Containers: []ContainerUsage{}, Pods: []PodUsage{}}
 	for _, sum := range attribute.ByUser(devices) {
-		out.Users = append(out.Users, UserUsage{pointer(sum.Of), newHolding(&sum)})
+		out.Users = append(out.Users, UserUsage{sum.Of, newHolding(&sum)})
 	}
 	for _, sum := range attribute.ByContainer(devices) {
 		out.Containers = append(out.Containers, ContainerUsage{newContainer(sum.Of, qualities{}), newHolding(&sum)})
@@ -235,5 +228,5 @@ func newUsage(devices attribute.Devices) Usage {
 }
 
 func newHolding[K any](sum *attribute.Sum[K]) Holding {
-	return Holding{sum.Node, sum.Processes, sum.Devices, mib(sum.Memory), float(sum.Power)}
+	return Holding{sum.Node, sum.Processes, sum.Devices, sum.Memory, sum.Power}
 }

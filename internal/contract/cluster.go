@@ -30,25 +30,25 @@ type ClusterNode struct {
 // ClusterGPU is one GPU of a node. One that does not answer stays in the list
 // with null readings.
 type ClusterGPU struct {
-	Index         int     `json:"index"`                   // Place among the GPUs of its node, by PCI address.
-	UUID          string  `json:"uuid"`                    // The GPU's key, the same after a restart.
-	Name          string  `json:"name"`                    // Product name.
-	DriverVersion *string `json:"driver_version"`          // Version of the kernel driver that serves the GPU.
-	Temperature   Int     `json:"temperature_celsius"`     // Of the die.
-	Utilization   Int     `json:"utilization_gpu_percent"` // Share of the last sample period in which a kernel ran.
+	Index         int    `json:"index"`                   // Place among the GPUs of its node, by PCI address.
+	UUID          string `json:"uuid"`                    // The GPU's key, the same after a restart.
+	Name          string `json:"name"`                    // Product name.
+	DriverVersion Text   `json:"driver_version"`          // Version of the kernel driver that serves the GPU.
+	Temperature   Int    `json:"temperature_celsius"`     // Of the die.
+	Utilization   Int    `json:"utilization_gpu_percent"` // Share of the last sample period in which a kernel ran.
 	// Share of the last sample period in which memory was read or written.
 	MemoryUtilization Int `json:"utilization_memory_percent"`
 	MemoryTotal       Int `json:"memory_total_mb"` // All of its memory.
 	// Memory that programs hold, without what the driver reserves for itself.
 	MemoryUsed Int   `json:"memory_used_mb"`
 	MemoryFree Int   `json:"memory_free_mb"`    // Memory that is left.
-	PowerDraw  Float `json:"power_draw_watts"`  // Power drawn.
-	PowerLimit Float `json:"power_limit_watts"` // The lowest of all limits in force.
+	PowerDraw  Watts `json:"power_draw_watts"`  // Power drawn.
+	PowerLimit Watts `json:"power_limit_watts"` // The lowest of all limits in force.
 	// What the driver asks of the fastest fan, not what it turns. Null for a
 	// GPU without a fan of its own.
-	FanSpeed       Int `json:"fan_speed_percent" max:"none"`
-	PCIeGeneration Int `json:"pcie_generation"` // Generation of the PCIe link now, which falls while the GPU is idle.
-	PCIeWidth      Int `json:"pcie_link_width"` // Lanes of the PCIe link now.
+	FanSpeed       Int   `json:"fan_speed_percent" max:"none"`
+	PCIeGeneration Count `json:"pcie_generation"` // Generation of the PCIe link now, which falls while the GPU is idle.
+	PCIeWidth      Count `json:"pcie_link_width"` // Lanes of the PCIe link now.
 	// Processes with a context on the GPU, busiest first; empty also where the
 	// driver can't say.
 	Processes []ClusterProcess `json:"processes"`
@@ -89,11 +89,11 @@ type ClusterSummary struct {
 	// Memory that programs hold; 0 without GPUs, null where none of them reports it.
 	UsedMemory Int `json:"used_memory_mb"`
 	// Used of total, over the GPUs that report both. Null where none does.
-	MemoryUtilization Float `json:"memory_utilization_percent"`
+	MemoryUtilization Percent `json:"memory_utilization_percent"`
 	// Average over the GPUs that report it. Null where none does.
-	Utilization Float `json:"average_gpu_utilization_percent"`
+	Utilization Percent `json:"average_gpu_utilization_percent"`
 	// Average over the GPUs that report it. Null where none does.
-	Temperature Float `json:"average_temperature_celsius"`
+	Temperature Celsius `json:"average_temperature_celsius"`
 
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
@@ -126,18 +126,18 @@ func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
 		Index:             index,
 		UUID:              d.UUID,
 		Name:              d.Name,
-		DriverVersion:     pointer(d.DriverVersion),
+		DriverVersion:     d.DriverVersion,
 		Temperature:       integer(d.Thermal.GPU),
 		Utilization:       integer(d.Utilization.GPU),
 		MemoryUtilization: integer(d.Utilization.Memory),
 		MemoryTotal:       mibInteger(d.Memory.Total),
 		MemoryUsed:        mibInteger(d.Memory.Used),
 		MemoryFree:        mibInteger(d.Memory.Free),
-		PowerDraw:         float(d.Power.Draw),
-		PowerLimit:        float(d.Power.EnforcedLimit),
+		PowerDraw:         d.Power.Draw,
+		PowerLimit:        d.Power.EnforcedLimit,
 		FanSpeed:          integer(d.Fans.Commanded()),
-		PCIeGeneration:    count(d.PCIe.Generation),
-		PCIeWidth:         count(d.PCIe.Width),
+		PCIeGeneration:    d.PCIe.Generation,
+		PCIeWidth:         d.PCIe.Width,
 		Processes:         []ClusterProcess{},
 		State:             string(d.State),
 		Source:            d.Source,
@@ -149,13 +149,8 @@ func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
 	n.GPUs = append(n.GPUs, g)
 	n.GPUCount = len(n.GPUs)
 	if _, good := d.Memory.Total.Trusted(); good {
-		n.TotalMemory = n.TotalMemory.plus(g.MemoryTotal)
+		n.TotalMemory = gpu.Of(n.TotalMemory.Or(0) + g.MemoryTotal.Or(0))
 	}
-}
-
-// plus adds what is there.
-func (i Int) plus(other Int) Int {
-	return Int{i.value + other.value, i.ok || other.ok}
 }
 
 func newClusterProcess(s *gpu.Snapshot, d *gpu.Device, index int, p *gpu.Process) ClusterProcess {
@@ -204,7 +199,7 @@ func NewClusterProcesses(nodes []ClusterNode) []ClusterProcess {
 // NewClusterSummary makes it for the cluster asked for, nil for the whole
 // fleet.
 func NewClusterSummary(m Monitor, f *insight.Fleet, cluster *string) ClusterSummary {
-	out := ClusterSummary{Cluster: cluster, TotalMemory: Int{ok: true}, UsedMemory: Int{ok: true}}
+	out := ClusterSummary{Cluster: cluster, TotalMemory: gpu.Of[int64](0), UsedMemory: gpu.Of[int64](0)}
 	out.Timestamp, out.Source = m.head(f)
 	totals := f.Nodes().Totals()
 	if totals.Devices == 0 {
@@ -215,13 +210,12 @@ func NewClusterSummary(m Monitor, f *insight.Fleet, cluster *string) ClusterSumm
 			out.NodeCount++
 		}
 	}
-	used, total := mib(totals.MemoryUsed), mib(totals.MemoryTotal)
 	out.GPUCount = totals.Devices
-	out.TotalMemory, out.UsedMemory = whole(total.value, total.ok), whole(used.value, used.ok)
-	out.MemoryUtilization = tenth(float(totals.MemoryShare))
-	out.Utilization, out.Temperature = tenth(float(totals.Utilization)), tenth(float(totals.Temperature))
+	out.TotalMemory, out.UsedMemory = mibInteger(totals.MemoryTotal), mibInteger(totals.MemoryUsed)
+	out.MemoryUtilization = gpu.Map(totals.MemoryShare, tenth)
+	out.Utilization, out.Temperature = gpu.Map(totals.Utilization, tenth), gpu.Map(totals.Temperature, tenth)
 	return out
 }
 
 // tenth rounds to one decimal.
-func tenth(f Float) Float { return Float{math.Round(10*f.value) / 10, f.ok} }
+func tenth[T ~float64](v T) T { return T(math.Round(10*float64(v)) / 10) }

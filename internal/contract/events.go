@@ -46,7 +46,7 @@ type Alert struct {
 	GPUID       int       `json:"gpu_id" unit:"any"`                     // place by PCI address; -1 where it is about the machine
 	GPUUUID     string    `json:"gpu_uuid"`                              // the GPU's key; empty where it is about the machine
 	GPUName     string    `json:"gpu_name"`                              // product name; empty where it is about the machine
-	Utilization Float     `json:"utilization_percent"`                   // now. Null while the GPU does not answer
+	Utilization Percent   `json:"utilization_percent"`                   // now. Null while the GPU does not answer
 	Threshold   Float     `json:"threshold_percent"`                     // the same as threshold, where that is in percent; null elsewhere
 	Watch       string    `json:"watch"`                                 // what the rule looks at
 	Value       Float     `json:"value" unit:"any"`                      // of what the rule looks at, now. Null where it either is so or not, and where it is not reported
@@ -83,11 +83,11 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		Node:          a.Device.Node,
 		Source:        a.Device.Source,
 		GPUID:         -1,
-		Utilization:   float(a.Utilization),
+		Utilization:   a.Utilization,
 		Watch:         string(a.Watch),
-		Value:         float(a.Value),
+		Value:         a.Value,
 		Unit:          a.Unit,
-		Limit:         float(a.Threshold),
+		Limit:         a.Threshold,
 		Since:         timestamp(a.Since),
 		Timestamp:     timestamp(a.Time),
 		Processes:     listOf(a.Processes, func(p *gpu.Process) Process { return newProcess(p, gpu.Reading[gpu.Watts]{}) }),

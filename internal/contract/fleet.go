@@ -25,7 +25,7 @@ type FleetGPU struct {
 	Utilization Int         `json:"utilization" unit:"percent"` // Share of the last sample period in which a kernel ran.
 	Memory      FleetMemory `json:"memory"`                     // The GPU's own memory.
 	Temperature Int         `json:"temperature" unit:"celsius"` // Of the die.
-	PowerUsage  Float       `json:"power_usage" unit:"watts"`   // Power drawn.
+	PowerUsage  Watts       `json:"power_usage" unit:"watts"`   // Power drawn.
 	Clocks      FleetClocks `json:"clock_speeds"`               // Frequencies now.
 
 	State  string `json:"state" enum:"state"`   // Whether the GPU can be read.
@@ -68,7 +68,7 @@ func newFleetGPU(id int, d *gpu.Device) FleetGPU {
 		Utilization: integer(d.Utilization.GPU),
 		Memory:      FleetMemory{mibInteger(d.Memory.Total), mibInteger(d.Memory.Used), mibInteger(d.Memory.Free)},
 		Temperature: integer(d.Thermal.GPU),
-		PowerUsage:  float(d.Power.Draw),
+		PowerUsage:  d.Power.Draw,
 		Clocks:      FleetClocks{integer(d.Clocks.Graphics), integer(d.Clocks.Memory)},
 		State:       string(d.State),
 		Node:        d.Node,

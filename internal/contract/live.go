@@ -45,18 +45,18 @@ type Host struct {
 	Kernel   string `json:"kernel"`         // version of the kernel
 	Uptime   Float  `json:"uptime_seconds"` // since the machine started
 
-	CPUModel *string `json:"cpu_model"`              // name of the processor
-	Cores    Int     `json:"cpu_cores" unit:"count"` // logical cores
-	CPU      Float   `json:"cpu_percent"`            // of all cores since the last reading
+	CPUModel Text    `json:"cpu_model"`              // name of the processor
+	Cores    Count   `json:"cpu_cores" unit:"count"` // logical cores
+	CPU      Percent `json:"cpu_percent"`            // of all cores since the last reading
 	Load1    Float   `json:"load_1" unit:"count"`    // average of runnable processes over a minute
 	Load5    Float   `json:"load_5" unit:"count"`    // the same over five minutes
 	Load15   Float   `json:"load_15" unit:"count"`   // the same over fifteen minutes
 
-	MemoryTotal     Float `json:"memory_total_mb"`     // the machine's memory
-	MemoryUsed      Float `json:"memory_used_mb"`      // what programs hold of it
-	MemoryAvailable Float `json:"memory_available_mb"` // what programs could get of it
-	SwapTotal       Float `json:"swap_total_mb"`       // swap space
-	SwapUsed        Float `json:"swap_used_mb"`        // swap space in use
+	MemoryTotal     Bytes `json:"memory_total_mb"`     // the machine's memory
+	MemoryUsed      Bytes `json:"memory_used_mb"`      // what programs hold of it
+	MemoryAvailable Bytes `json:"memory_available_mb"` // what programs could get of it
+	SwapTotal       Bytes `json:"swap_total_mb"`       // swap space
+	SwapUsed        Bytes `json:"swap_used_mb"`        // swap space in use
 
 	Disks    []Disk    `json:"disks"`    // mounted file systems on real block devices
 	Networks []Network `json:"networks"` // interfaces that are up, without the loopback
@@ -65,36 +65,36 @@ type Host struct {
 
 // Disk is a mounted file system with its device's traffic.
 type Disk struct {
-	Device string `json:"device"`                 // block device
-	Mount  string `json:"mount"`                  // where it is mounted
-	Type   string `json:"type"`                   // file system
-	Total  Float  `json:"total_mb"`               // size
-	Used   Float  `json:"used_mb"`                // part in use
-	Read   Float  `json:"read_bytes_per_second"`  // since the last reading
-	Write  Float  `json:"write_bytes_per_second"` // since the last reading
+	Device     string `json:"device"`                 // block device
+	Mount      string `json:"mount"`                  // where it is mounted
+	FileSystem string `json:"type"`                   // file system
+	Total      Bytes  `json:"total_mb"`               // size
+	Used       Bytes  `json:"used_mb"`                // part in use
+	Read       Rate   `json:"read_bytes_per_second"`  // since the last reading
+	Write      Rate   `json:"write_bytes_per_second"` // since the last reading
 }
 
 // Network is an interface with its traffic.
 type Network struct {
 	Name          string `json:"name"`                      // name of the interface
-	Received      Float  `json:"received_bytes_per_second"` // since the last reading
-	Sent          Float  `json:"sent_bytes_per_second"`     // since the last reading
-	ReceivedTotal Float  `json:"received_mb"`               // since the machine started
-	SentTotal     Float  `json:"sent_mb"`                   // since the machine started
+	Received      Rate   `json:"received_bytes_per_second"` // since the last reading
+	Sent          Rate   `json:"sent_bytes_per_second"`     // since the last reading
+	ReceivedTotal Bytes  `json:"received_mb"`               // since the machine started
+	SentTotal     Bytes  `json:"sent_mb"`                   // since the machine started
 }
 
 // Self is what gpuwhy itself costs.
 type Self struct {
-	CPU Float `json:"cpu_percent" max:"none"` // of one core since the last reading; may pass 100
-	RSS Float `json:"memory_mb"`              // resident memory
+	CPU Percent `json:"cpu_percent" max:"none"` // of one core since the last reading; may pass 100
+	RSS Bytes   `json:"memory_mb"`              // resident memory
 }
 
 // Driver is what answers for a source's devices.
 type Driver struct {
-	Source  string  `json:"source" enum:"source"` // whose GPUs it serves
-	Version *string `json:"driver_version"`       // of the kernel driver
-	CUDA    *string `json:"cuda_driver_version"`  // newest CUDA that the driver supports, not the toolkit's version
-	Library *string `json:"library_version"`      // of the management library
+	Source  string `json:"source" enum:"source"` // whose GPUs it serves
+	Version Text   `json:"driver_version"`       // of the kernel driver
+	CUDA    Text   `json:"cuda_driver_version"`  // newest CUDA that the driver supports, not the toolkit's version
+	Library Text   `json:"library_version"`      // of the management library
 }
 
 // Failure is a source that can't be read now.
@@ -163,7 +163,7 @@ func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 		Totals:    newTotals(gpu.TotalsOf(devices)),
 		GPUs:      []GPU{},
 		Usage:     newUsage(parts),
-		Drivers:   listOf(nodes.Drivers(), newDriver),
+		Drivers:   listOf(nodes.Drivers(), func(d *gpu.Driver) Driver { return Driver(*d) }),
 		Failures:  listOf(nodes.Failures(), newFailure),
 		Notes:     listOf(nodes.Notes(), (*gpu.Advice).Text),
 	}
@@ -224,34 +224,22 @@ func newHost(h *gpu.Host) *Host {
 		Hostname:        h.Hostname,
 		OS:              h.OS,
 		Kernel:          h.Kernel,
-		Uptime:          float(gpu.Map(h.Uptime, time.Duration.Seconds)),
-		CPUModel:        pointer(h.CPUModel),
-		Cores:           count(h.Cores),
-		CPU:             float(h.CPU),
-		Load1:           float(h.Load1),
-		Load5:           float(h.Load5),
-		Load15:          float(h.Load15),
-		MemoryTotal:     mib(h.MemoryTotal),
-		MemoryUsed:      mib(h.MemoryUsed),
-		MemoryAvailable: mib(h.MemoryAvailable),
-		SwapTotal:       mib(h.SwapTotal),
-		SwapUsed:        mib(h.SwapUsed),
-		Disks:           listOf(h.Disks, newDisk),
-		Networks:        listOf(h.Networks, newNetwork),
-		Self:            Self{CPU: float(h.Self.CPU), RSS: mib(h.Self.RSS)},
+		Uptime:          gpu.Map(h.Uptime, time.Duration.Seconds),
+		CPUModel:        h.CPUModel,
+		Cores:           h.Cores,
+		CPU:             h.CPU,
+		Load1:           h.Load1,
+		Load5:           h.Load5,
+		Load15:          h.Load15,
+		MemoryTotal:     h.MemoryTotal,
+		MemoryUsed:      h.MemoryUsed,
+		MemoryAvailable: h.MemoryAvailable,
+		SwapTotal:       h.SwapTotal,
+		SwapUsed:        h.SwapUsed,
+		Disks:           listOf(h.Disks, func(d *gpu.Disk) Disk { return Disk(*d) }),
+		Networks:        listOf(h.Networks, func(n *gpu.Interface) Network { return Network(*n) }),
+		Self:            Self(h.Self),
 	}
-}
-
-func newDisk(d *gpu.Disk) Disk {
-	return Disk{d.Device, d.Mount, d.FileSystem, mib(d.Total), mib(d.Used), float(d.Read), float(d.Write)}
-}
-
-func newNetwork(n *gpu.Interface) Network {
-	return Network{n.Name, float(n.Received), float(n.Sent), mib(n.ReceivedTotal), mib(n.SentTotal)}
-}
-
-func newDriver(d *gpu.Driver) Driver {
-	return Driver{d.Source, pointer(d.Version), pointer(d.CUDA), pointer(d.Library)}
 }
 
 func newFailure(f *gpu.Failure) Failure {

@@ -81,10 +81,10 @@ func stateText(d *gpu.Device) string {
 
 // DriverInfo answers GET /api/gpu/driver; null where no driver answers.
 type DriverInfo struct {
-	DriverVersion *string `json:"driver_version"` // of the kernel driver. Null where no driver answers
+	DriverVersion Text `json:"driver_version"` // of the kernel driver. Null where no driver answers
 	// Newest CUDA that the driver supports, not the toolkit's version. Null where no driver answers.
-	CUDADriverVersion *string `json:"cuda_driver_version"`
-	NVMLVersion       *string `json:"nvml_version"` // of the management library. Null where no driver answers
+	CUDADriverVersion Text `json:"cuda_driver_version"`
+	NVMLVersion       Text `json:"nvml_version"` // of the management library. Null where no driver answers
 	// Time of the snapshot; the monitor's start, before the first reading.
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Source    string `json:"source" enum:"source"` // where the readings come from
@@ -96,7 +96,7 @@ func NewDriverInfo(m Monitor, f *insight.Fleet) DriverInfo {
 	out.Timestamp, out.Source = m.head(f)
 	if drivers := f.Nodes().Drivers(); len(drivers) > 0 {
 		d := drivers[0]
-		out.DriverVersion, out.CUDADriverVersion, out.NVMLVersion = pointer(d.Version), pointer(d.CUDA), pointer(d.Library)
+		out.DriverVersion, out.CUDADriverVersion, out.NVMLVersion = d.Version, d.CUDA, d.Library
 	}
 	return out
 }

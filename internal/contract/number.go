@@ -1,105 +1,40 @@
 package contract
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Float is a measured value that JSON writes with a decimal point (45.0), as
-// the contract's first server did, or null where there is none. It is rounded
-// to two decimals.
-type Float struct {
-	value float64
-	ok    bool
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (f Float) MarshalJSON() ([]byte, error) {
-	if !f.ok || math.IsNaN(f.value) || math.IsInf(f.value, 0) {
-		return []byte("null"), nil
-	}
-	b := strconv.AppendFloat(make([]byte, 0, 24), hundredths(f.value), 'f', -1, 64)
-	if !bytes.ContainsRune(b, '.') {
-		b = append(b, ".0"...)
-	}
-	return b, nil
-}
-
-// hundredths rounds to two decimals. A value so large that it has none is left
-// as it is: 100 times it may be no number.
-func hundredths(v float64) float64 {
-	if math.Abs(v) >= 1<<46 {
-		return v
-	}
-	return math.Round(v*100) / 100
-}
-
-// UnmarshalJSON implements [json.Unmarshaler], for clients written in Go.
-func (f *Float) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*f = Float{}
-		return nil
-	}
-	f.ok = true
-	return json.Unmarshal(b, &f.value)
-}
-
-// Get returns the value, and whether there is one.
-func (f Float) Get() (float64, bool) { return f.value, f.ok }
-
-// Int is a measured value that JSON writes without a decimal point, or null.
-type Int struct {
-	value int64
-	ok    bool
-}
-
-// MarshalJSON implements [json.Marshaler].
-func (i Int) MarshalJSON() ([]byte, error) {
-	if !i.ok {
-		return []byte("null"), nil
-	}
-	return strconv.AppendInt(make([]byte, 0, 20), i.value, 10), nil
-}
-
-// UnmarshalJSON implements [json.Unmarshaler].
-func (i *Int) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*i = Int{}
-		return nil
-	}
-	i.ok = true
-	return json.Unmarshal(b, &i.value)
-}
-
-// Get returns the value, and whether there is one.
-func (i Int) Get() (int64, bool) { return i.value, i.ok }
-
-type floating interface {
-	gpu.Percent | gpu.Celsius | gpu.Watts | gpu.Joules | gpu.Megahertz | gpu.RPM | gpu.BytesPerSecond | gpu.FramesPerSecond | gpu.Microseconds | float64
-}
-
-func float[T floating](r gpu.Reading[T]) Float {
-	v, ok := r.Get()
-	return Float{float64(v), ok}
-}
-
-func mib(r gpu.Reading[gpu.Bytes]) Float {
-	v, ok := r.Get()
-	return Float{v.MiB(), ok}
-}
+// Readings, by what they are on the wire; see [gpu.Reading.MarshalJSON]. Float is
+// a measured value of any unit, Int one that a contract wants as a whole number.
+type (
+	Float        = gpu.Reading[float64]
+	Int          = gpu.Reading[int64]
+	Count        = gpu.Reading[int]
+	Total        = gpu.Reading[uint64]
+	Percent      = gpu.Reading[gpu.Percent]
+	Bytes        = gpu.Reading[gpu.Bytes] // in MiB on the wire
+	Celsius      = gpu.Reading[gpu.Celsius]
+	Watts        = gpu.Reading[gpu.Watts]
+	Joules       = gpu.Reading[gpu.Joules]
+	Megahertz    = gpu.Reading[gpu.Megahertz]
+	RPM          = gpu.Reading[gpu.RPM]
+	Rate         = gpu.Reading[gpu.BytesPerSecond]
+	FPS          = gpu.Reading[gpu.FramesPerSecond]
+	Microseconds = gpu.Reading[gpu.Microseconds]
+	Text         = gpu.Reading[string]
+	Time         = gpu.Reading[time.Time]
+)
 
 // integer rounds half away from zero, as the contracts with integers ask.
-func integer[T floating](r gpu.Reading[T]) Int {
+func integer[T gpu.Percent | gpu.Celsius | gpu.Megahertz](r gpu.Reading[T]) Int {
 	v, ok := r.Get()
 	return whole(float64(v), ok)
 }
 
-func mibInteger(r gpu.Reading[gpu.Bytes]) Int {
+func mibInteger(r Bytes) Int {
 	v, ok := r.Get()
 	return whole(v.MiB(), ok)
 }
@@ -109,22 +44,10 @@ func whole(v float64, ok bool) Int {
 	if !ok || math.IsNaN(v) || math.Abs(v) >= 1<<63 {
 		return Int{}
 	}
-	return Int{int64(math.Round(v)), true}
+	return gpu.Of(int64(math.Round(v)))
 }
 
-// count is exact, and null beyond the integers that JSON has in Go: no counter
-// gets there.
-func count[T int | uint64](r gpu.Reading[T]) Int {
-	v, ok := r.Get()
-	n := int64(v)
-	if !ok || (n < 0) != (v < 0) {
-		return Int{}
-	}
-	return Int{n, true}
-}
-
-// pointer is for values that encoding/json writes as they should be: strings,
-// booleans, lists.
+// pointer is nil where there is no value.
 func pointer[T any](r gpu.Reading[T]) *T {
 	if v, ok := r.Get(); ok {
 		return &v
@@ -141,11 +64,19 @@ func listOf[D, S any](list []S, element func(*S) D) []D {
 	return out
 }
 
+// listOrNull is null where there is no reading.
+func listOrNull[D, S any](r gpu.Reading[[]S], element func(*S) D) []D {
+	list, ok := r.Get()
+	if !ok {
+		return nil
+	}
+	return listOf(list, element)
+}
+
 // inSeconds rounds to milliseconds.
 func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 1000 }
 
-// timestamp writes RFC 3339, UTC, with fractional seconds always there.
-func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z07:00") }
+func timestamp(t time.Time) string { return t.UTC().Format(gpu.TimeFormat) }
 
 func optionalTime(t time.Time) *string {
 	if t.IsZero() {

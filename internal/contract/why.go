@@ -108,5 +108,5 @@ func newCause(c *explain.Cause) Cause {
 }
 
 func newEvidence(e *explain.Evidence) Evidence {
-	return Evidence{e.Name, float(e.Value), e.Unit, e.Text, optionalTime(e.At), e.Moment}
+	return Evidence{e.Name, e.Value, e.Unit, e.Text, optionalTime(e.At), e.Moment}
 }
