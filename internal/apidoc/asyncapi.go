@@ -20,7 +20,6 @@ type Events struct {
 		Messages Members[*Message] `json:"messages"`
 		Schemas  Members[*Schema]  `json:"schemas"`
 	} `json:"components"`
-	faults []string
 }
 
 // Channel is the socket.
@@ -112,9 +111,6 @@ const socketText = `Everything that gpuwhy knows, as it happens. Every message, 
 the error. Members that a side does not know are to be ignored. A browser's page may connect from the host that it asks, and from
 the origins that --allow-origin names; programs that send no Origin may always.`
 
-// Faults are as those of a [Document].
-func (e *Events) Faults() []string { return e.faults }
-
 // AsyncAPI makes the document of the socket at the address.
 func AsyncAPI(version, address string) *Events {
 	const (
@@ -155,7 +151,7 @@ func AsyncAPI(version, address string) *Events {
 		}
 		*doc.Operations.at(m.name) = op
 	}
-	doc.Components.Schemas, doc.faults = schemas.named, schemas.faults
+	doc.Components.Schemas = schemas.named
 	return doc
 }
 

@@ -133,7 +133,6 @@ type Document struct {
 		Schemas   Members[*Schema]   `json:"schemas"`
 		Responses Members[*Response] `json:"responses"`
 	} `json:"components"`
-	faults []string
 }
 
 // Info is who made it, and under which terms.
@@ -197,10 +196,6 @@ const (
 	responseRefs = "#/components/responses/"
 )
 
-// Faults are a sentence each, such as a field without a description, for a test
-// to insist on.
-func (d *Document) Faults() []string { return d.faults }
-
 // OpenAPI makes the document.
 func OpenAPI(api API, routes []Route) *Document {
 	b := &builder{NewSchemas(schemaRefs), api}
@@ -219,7 +214,6 @@ func OpenAPI(api API, routes []Route) *Document {
 		{"Problem", &Response{Description: api.OtherProblem.Description, Content: b.problem(api.OtherProblem)}},
 	}
 	doc.Components.Schemas = b.named
-	doc.faults = append(b.faults, faults(routes)...)
 	return doc
 }
 
@@ -322,46 +316,6 @@ func encoded(example any) json.RawMessage {
 }
 
 func text() *Schema { return &Schema{Type: Types{"string"}} }
-
-var inBraces = regexp.MustCompile(`\{([^}]+)\}`)
-
-// faults says where routes are documented badly: a parameter of the path that
-// is not described, or the other way around, an operation without a name or one
-// that another has, an error without an example.
-func faults(routes []Route) []string {
-	var faults []string
-	seen := map[string]bool{}
-	for _, r := range routes {
-		fault := func(format string, args ...any) {
-			faults = append(faults, r.Path+": "+fmt.Sprintf(format, args...))
-		}
-		var inPath, described []string
-		for _, m := range inBraces.FindAllStringSubmatch(r.Path, -1) {
-			inPath = append(inPath, m[1])
-		}
-		for _, p := range r.Params {
-			if p.In == "path" {
-				described = append(described, p.Name)
-			}
-			if p.Description == "" {
-				fault("the parameter %s is not described", p.Name)
-			}
-		}
-		if !slices.Equal(inPath, described) {
-			fault("parameters %v are described", described)
-		}
-		if r.ID == "" || seen[r.ID] || r.Summary == "" || r.Tag == "" || len(r.Answers) == 0 {
-			fault("its operation is not whole, or another has its name %q", r.ID)
-		}
-		seen[r.ID] = true
-		for _, a := range r.Answers {
-			if a.Status >= 400 && a.Detail == "" {
-				fault("status %d has no example", a.Status)
-			}
-		}
-	}
-	return faults
-}
 
 // YAML writes what a document says as JSON, with its order.
 func YAML(document any) ([]byte, error) {

@@ -1,6 +1,7 @@
 package apidoc
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -161,7 +162,7 @@ var units = []unit{
 
 // unitOf returns the unit that a tag names, or else the one that the end of the
 // field's name promises.
-func unitOf(tag, field string) (unit, bool) {
+func unitOf(at, tag, field string) unit {
 	i := slices.IndexFunc(units, func(u unit) bool {
 		if tag != "" {
 			return u.name == tag
@@ -169,9 +170,9 @@ func unitOf(tag, field string) (unit, bool) {
 		return slices.ContainsFunc(u.suffixes, func(suffix string) bool { return strings.HasSuffix(field, suffix) })
 	})
 	if i < 0 {
-		return unit{}, false
+		panic(fmt.Sprintf("apidoc: %s is a number of the unknown unit %q", at, tag))
 	}
-	return units[i], true
+	return units[i]
 }
 
 // Enumerations that several fields share, by the name in their tag.
@@ -183,13 +184,12 @@ var enumerations = map[string]string{
 }
 
 // Schemas are the schemas of Go types. Those of structs have names, under which
-// the others refer to them.
+// the others refer to them. A field that says too little of itself, or is tagged
+// badly, makes the methods panic: that a document can be made at all is a test.
 type Schemas struct {
 	prefix   string // of references, such as "#/components/schemas/"
 	comments map[string]string
 	named    Members[*Schema]
-	// faults are fields that say too little of themselves.
-	faults []string
 }
 
 // NewSchemas returns an empty set, whose references begin with the prefix.
@@ -315,15 +315,16 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	at := owner.Name() + "." + name
 	comment := s.comments[at]
 	if comment == "" {
-		s.faults = append(s.faults, at+" has no comment")
+		panic("apidoc: " + at + " has no comment")
 	}
 	if f.Tag.Get("null") != "" {
 		schema = orNull(schema)
 	}
-	s.number(at, schema.Innermost(), f, name)
-	s.enumerate(schema.Innermost(), f)
-	if longest, ok := s.tagged(at, f, "maxlength"); ok {
-		schema.Innermost().MaxLength = int(longest)
+	innermost := schema.Innermost()
+	innermost.number(at, f, name)
+	innermost.enumerate(f)
+	if longest, ok := tagged(at, f, "maxlength"); ok {
+		innermost.MaxLength = int(longest)
 	}
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
@@ -334,7 +335,7 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	}
 	schema.Text = strings.TrimSpace(description)
 	schema.Description = schema.Text
-	if unit := schema.Innermost().Unit; unit != "" { // few readers show x-unit
+	if unit := innermost.Unit; unit != "" { // few readers show x-unit
 		schema.Description += " Unit: " + unit + "."
 	}
 	return schema
@@ -355,47 +356,41 @@ func (s *Schema) Innermost() *Schema {
 }
 
 // number gives a number its unit and bounds.
-func (s *Schemas) number(at string, schema *Schema, f reflect.StructField, name string) {
-	if len(schema.Type) == 0 || schema.Type[0] != "number" && schema.Type[0] != "integer" {
+func (s *Schema) number(at string, f reflect.StructField, name string) {
+	if len(s.Type) == 0 || s.Type[0] != "number" && s.Type[0] != "integer" {
 		return
 	}
-	u, known := unitOf(f.Tag.Get("unit"), name)
-	if !known {
-		s.faults = append(s.faults, fmt.Sprintf("%s is a number of the unknown unit %q", at, f.Tag.Get("unit")))
-	}
-	schema.Unit, schema.Minimum, schema.Maximum = u.text, u.min, u.max
-	for key, bound := range map[string]**float64{"min": &schema.Minimum, "max": &schema.Maximum} {
+	u := unitOf(at, f.Tag.Get("unit"), name)
+	s.Unit, s.Minimum, s.Maximum = u.text, u.min, u.max
+	for key, bound := range map[string]**float64{"min": &s.Minimum, "max": &s.Maximum} {
 		if f.Tag.Get(key) == "none" {
 			*bound = nil
-		} else if v, ok := s.tagged(at, f, key); ok {
+		} else if v, ok := tagged(at, f, key); ok {
 			*bound = &v
 		}
 	}
 }
 
 // tagged returns the number that a tag of a field gives.
-func (s *Schemas) tagged(at string, f reflect.StructField, key string) (float64, bool) {
+func tagged(at string, f reflect.StructField, key string) (float64, bool) {
 	text, ok := f.Tag.Lookup(key)
 	v, err := strconv.ParseFloat(text, 64)
 	if ok && err != nil {
-		s.faults = append(s.faults, fmt.Sprintf("%s: %s is %q, no number", at, key, text))
+		panic(fmt.Sprintf("apidoc: %s: %s is %q, no number", at, key, text))
 	}
 	return v, ok
 }
 
-func (s *Schemas) enumerate(schema *Schema, f reflect.StructField) {
+func (s *Schema) enumerate(f reflect.StructField) {
 	values, ok := f.Tag.Lookup("enum")
 	if !ok {
 		return
 	}
-	if shared, ok := enumerations[values]; ok {
-		values = shared
+	for value := range strings.SplitSeq(cmp.Or(enumerations[values], values), ",") {
+		s.Enum = append(s.Enum, value)
 	}
-	for value := range strings.SplitSeq(values, ",") {
-		schema.Enum = append(schema.Enum, value)
-	}
-	if schema.Nullable() {
-		schema.Enum = append(schema.Enum, nil)
+	if s.Nullable() {
+		s.Enum = append(s.Enum, nil)
 	}
 }
 

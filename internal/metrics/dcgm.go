@@ -226,10 +226,3 @@ func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 	}
 	return out
 }
-
-// dcgmMissing are the metrics that dcgm-exporter exports by default and for which
-// gpuwhy has no reading, with the reason.
-var dcgmMissing = map[string]string{
-	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": "the counters of the links are not read; their traffic is `DCGM_FI_PROF_NVLINK_TX_BYTES` and `…_RX_BYTES`",
-	"DCGM_FI_DEV_VGPU_LICENSE_STATUS":    "vGPU licenses are not read",
-}

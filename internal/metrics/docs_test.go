@@ -117,3 +117,10 @@ func TestDocument(t *testing.T) {
 		t.Errorf("docs/metrics.md is out of date (go test ./internal/metrics -run Document -update):\n%s", diff)
 	}
 }
+
+// dcgmMissing are the metrics that dcgm-exporter exports by default and for which
+// gpuwhy has no reading, with the reason.
+var dcgmMissing = map[string]string{
+	"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": "the counters of the links are not read; their traffic is `DCGM_FI_PROF_NVLINK_TX_BYTES` and `…_RX_BYTES`",
+	"DCGM_FI_DEV_VGPU_LICENSE_STATUS":    "vGPU licenses are not read",
+}
