@@ -30,28 +30,17 @@ type Schema struct {
 	Items       *Schema          `json:"items,omitempty"`
 	Properties  Members[*Schema] `json:"properties,omitempty"`
 	Required    []string         `json:"required,omitempty"`
-	// Values are what an object with any names has. A closed one has none but
-	// its properties. Both are written as additionalProperties.
-	Values *Schema   `json:"-"`
-	Closed bool      `json:"-"`
-	OneOf  []*Schema `json:"oneOf,omitempty"`
-	AllOf  []*Schema `json:"allOf,omitempty"`
+	OneOf       []*Schema        `json:"oneOf,omitempty"`
+	AllOf       []*Schema        `json:"allOf,omitempty"`
+	// A Schema is what an object with any names has; false closes one, which has
+	// none but its properties.
+	Additional any `json:"additionalProperties,omitempty"`
 }
 
-// MarshalJSON implements [json.Marshaler].
-func (s *Schema) MarshalJSON() ([]byte, error) {
-	type plain Schema
-	out := struct {
-		*plain
-		Additional any `json:"additionalProperties,omitempty"`
-	}{plain: (*plain)(s)}
-	switch {
-	case s.Values != nil:
-		out.Additional = s.Values
-	case s.Closed:
-		out.Additional = false
-	}
-	return json.Marshal(out)
+// Values is the schema of what an object with any names has; nil for all else.
+func (s *Schema) Values() *Schema {
+	values, _ := s.Additional.(*Schema)
+	return values
 }
 
 // Types are the JSON types that a value may have. One alone is written as a
@@ -204,7 +193,7 @@ func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 // members but those.
 func (s *Schemas) OfBody(t reflect.Type) *Schema {
 	ref := s.Of(t)
-	s.named.Get(typeName(t)).Closed = true
+	s.named.Get(typeName(t)).Additional = false
 	return ref
 }
 
@@ -216,7 +205,7 @@ var pageOfForm = Member[*Schema]{"page", &Schema{
 // OfForm returns the schema of the form that has the members of a struct; with
 // nil, of one that has none.
 func (s *Schemas) OfForm(t reflect.Type) *Schema {
-	form := &Schema{Type: Types{"object"}, Closed: true}
+	form := &Schema{Type: Types{"object"}, Additional: false}
 	if t != nil {
 		body := s.named.Get(typeName(t))
 		form.Properties = slices.Clone(body.Properties)
@@ -252,7 +241,7 @@ func (s *Schemas) of(t reflect.Type, format string) *Schema {
 	case reflect.Slice:
 		return &Schema{Type: Types{"array"}, Items: s.of(t.Elem(), format)}
 	case reflect.Map:
-		return &Schema{Type: Types{"object"}, Values: s.of(t.Elem(), format)}
+		return &Schema{Type: Types{"object"}, Additional: s.of(t.Elem(), format)}
 	case reflect.Pointer:
 		return orNull(s.of(t.Elem(), format))
 	case reflect.Struct:
@@ -347,8 +336,8 @@ func (s *Schema) Innermost() *Schema {
 		switch {
 		case s.Items != nil:
 			s = s.Items
-		case s.Values != nil:
-			s = s.Values
+		case s.Values() != nil:
+			s = s.Values()
 		default:
 			return s
 		}

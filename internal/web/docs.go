@@ -144,8 +144,8 @@ func typeRef(s *apidoc.Schema) (ref views.TypeRef, null bool) {
 	case s.Items != nil:
 		ref, inner := typeRef(s.Items)
 		return within("list of ", ref, inner), s.Nullable()
-	case s.Values != nil:
-		ref, inner := typeRef(s.Values)
+	case s.Values() != nil:
+		ref, inner := typeRef(s.Values())
 		return within("by name: ", ref, inner), s.Nullable()
 	default:
 		names := slices.DeleteFunc(slices.Clone(s.Type), func(t string) bool { return t == "null" })
