@@ -411,7 +411,8 @@ func newMemory(m gpu.Memory) Memory {
 
 func newPower(p gpu.Power) Power {
 	out := Power{
-		Draw: p.Draw, Limit: p.EnforcedLimit, DefaultLimit: p.DefaultLimit, MinLimit: p.MinLimit, MaxLimit: p.MaxLimit, Energy: p.Energy,
+		Draw: p.Draw, Limit: p.EnforcedLimit, DefaultLimit: p.DefaultLimit,
+		MinLimit: p.MinLimit, MaxLimit: p.MaxLimit, Energy: p.Energy,
 	}
 	draw, good := p.Draw.Trusted()
 	if limit, ok := p.EnforcedLimit.Trusted(); good && ok && limit > 0 {
