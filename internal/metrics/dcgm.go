@@ -16,11 +16,11 @@ type dcgmForm struct {
 	name   string
 	counts bool // it is a counter, which follows no suffix in DCGM's names
 	unit   unit
-	help   string // the row's own, with the unit, where it is empty
-	// value is nil for the row's own. part is in place of the device where MIG
-	// mode parts it; nil for what the instances do not have.
-	value func(*device) gpu.Reading[float64]
-	part  func(*gpu.Instance) gpu.Reading[gpu.Bytes]
+	help   string
+	value  func(*device) gpu.Reading[float64]
+	// part is in place of the device where MIG mode parts it; nil for what the
+	// instances do not have.
+	part func(*gpu.Instance) gpu.Reading[gpu.Bytes]
 }
 
 // newDCGMForm is the form of a reading; nil where DCGM has none.
@@ -34,10 +34,17 @@ func newDCGMForm(r *catalog.Row) *dcgmForm {
 	if r.Unit == catalog.Percent && strings.HasPrefix(r.DCGM, "DCGM_FI_PROF_") { // shares are ratios there
 		f.unit.dcgmName, f.unit.dcgm = "", f.unit.ours
 	}
+	if f.value == nil && r.At != nil {
+		f.help, f.value = r.Help, func(d *device) gpu.Reading[float64] { return r.Number(d.Device) }
+		if f.unit.dcgmName != "" { // DCGM's names don't say it
+			f.help += " In " + f.unit.dcgmName + "."
+		}
+	}
 	return &f
 }
 
-// dcgmForms are those that are not simply the reading.
+// dcgmForms have what is not simply the reading: another value with its help, or
+// the parts.
 var dcgmForms = map[string]dcgmForm{
 	"DCGM_FI_DEV_FB_TOTAL":    {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Total }},
 	"DCGM_FI_DEV_FB_USED":     {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Used }},
@@ -107,11 +114,7 @@ func (b *builder) dcgm(devices []*device) {
 		if form == nil {
 			continue
 		}
-		value := form.value
-		if value == nil {
-			value = r.value
-		}
-		f := newFamily(form.name, r.dcgmHelp(), form.counts, len(devices))
+		f := newFamily(form.name, form.help, form.counts, len(devices))
 		for _, d := range devices {
 			if d.State != gpu.StateOK && !r.always || d.Vendor != gpu.NVIDIA {
 				continue
@@ -124,24 +127,12 @@ func (b *builder) dcgm(devices []*device) {
 				}
 				continue
 			}
-			if n, ok := value(d).Trusted(); ok {
+			if n, ok := form.value(d).Trusted(); ok {
 				f.add(d.dcgmLabels, form.unit.dcgm(n))
 			}
 		}
 		b.close(f)
 	}
-}
-
-// dcgmHelp is the row's help with the unit, which DCGM's names don't say,
-// unless the form has help of its own.
-func (r *row[T]) dcgmHelp() string {
-	if r.dcgm.help != "" {
-		return r.dcgm.help
-	}
-	if r.dcgm.unit.dcgmName == "" {
-		return r.help
-	}
-	return r.help + " In " + r.dcgm.unit.dcgmName + "."
 }
 
 // A part is a MIG instance with memory of its own. Compute instances that share

@@ -76,7 +76,7 @@ func dcgmLines() []dcgmLine {
 	var out []dcgmLine
 	for _, r := range deviceRows {
 		if r.dcgm != nil {
-			out = append(out, dcgmLine{r.dcgm.name, typeOf(r.dcgm.counts), r.dcgmHelp(), r.name})
+			out = append(out, dcgmLine{r.dcgm.name, typeOf(r.dcgm.counts), r.dcgm.help, r.name})
 		}
 	}
 	return out
