@@ -1,3 +1,12 @@
+// Package explain answers "why is my GPU fan running?". It finds the causes for
+// each device and for the machine and ranks them. Each cause has a sentence,
+// the figures that support it, a confidence, and advice on what would end it.
+//
+// The rules are pure functions of a snapshot and of what a [History] remembers
+// of each device: when work began and ended and who did it, how much power the
+// device draws at rest, how long earlier cool-downs took, how hot the device
+// runs at a power. The package knows no clock, no driver and no wire format:
+// the snapshots carry the time. docs/why.md describes every cause for users.
 package explain
 
 import (
@@ -14,23 +23,14 @@ import (
 func answer(s *gpu.Snapshot, memoryOf func(*gpu.Device) *memory) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := make([]*device, len(s.Devices))
-	near := peers{}
 	for i := range s.Devices {
-		d := newDevice(&s.Devices[i], s, memoryOf(&s.Devices[i]), near)
-		devices[i] = d
-		if d.steady {
-			k := peerKey{d.Node, d.Name}
-			near[k] = append(near[k], d)
-		}
+		devices[i] = newDevice(&s.Devices[i], s, memoryOf(&s.Devices[i]), devices)
 	}
 	for i, d := range devices {
 		out.Devices[i] = d.explain()
 	}
 	out.rank()
 	out.Machine = machineCauses(s, devices)
-	for i := range out.Machine {
-		out.Machine[i].Node = s.Node
-	}
 	out.Sentence = out.say()
 	return out
 }
@@ -69,8 +69,7 @@ func Combine(of []*Answer) Answer {
 	return out
 }
 
-// rank orders the devices, the loudest first. A device that does not answer
-// comes after every device that answers.
+// rank orders the devices, the loudest first.
 func (a *Answer) rank() {
 	a.ranked = make([]int, len(a.Devices))
 	for i := range a.ranked {
@@ -79,7 +78,6 @@ func (a *Answer) rank() {
 	slices.SortStableFunc(a.ranked, func(i, j int) int {
 		x, y := &a.Devices[i], &a.Devices[j]
 		return cmp.Or(
-			cmp.Compare(present(y), present(x)),
 			cmp.Compare(y.loudness, x.loudness),
 			cmp.Compare(y.Device.Utilization.GPU.Or(-1), x.Device.Utilization.GPU.Or(-1)),
 			cmp.Compare(x.Device.Index, y.Device.Index),
@@ -87,37 +85,24 @@ func (a *Answer) rank() {
 	})
 }
 
-// present ranks a device by whether it reports something.
-func present(d *DeviceAnswer) int {
-	switch {
-	case d.Device.State != gpu.StateOK:
-		return 0
-	case len(d.Causes) > 0 && d.Causes[0].Kind == NoReadings:
-		return 1
-	default:
-		return 2
-	}
-}
-
 // machineCauses returns the causes that are about no single device.
 func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
-	var out []Cause
-	if c, ok := warmAir(devices); ok {
-		out = append(out, c)
-	}
-	if len(s.Devices) == 0 {
-		out = append(out, noDevice(s))
+	out := warmAir(devices)
+	if len(devices) == 0 {
+		out = append(out, noDevice(s.Failures))
 	} else {
-		for i := range s.Failures {
-			f := &s.Failures[i]
+		for _, f := range s.Failures {
 			what := textOf(f.Advice.What)
 			c := machineCause(SourceFailed, ":"+f.Source, textOf(f.Source)+" can't be read: "+what, f.Advice.Try)
-			c.Since, c.Evidence = f.Since, []Evidence{fact("failed", what, f.Since)}
+			c.Since, c.Evidence = f.Since, []Evidence{{Name: "failed", Text: what, At: f.Since}}
 			out = append(out, c)
 		}
 	}
-	for i := range s.Notes {
-		out = append(out, machineCause(Note, fmt.Sprintf(":%d", i), capital(s.Notes[i].What), s.Notes[i].Try))
+	for i, n := range s.Notes {
+		out = append(out, machineCause(Note, fmt.Sprintf(":%d", i), capital(n.What), n.Try))
+	}
+	for i := range out {
+		out[i].Node = s.Node
 	}
 	return out
 }
@@ -139,16 +124,15 @@ func Advice(try string) string {
 const noGPU = "No GPU can be read"
 
 // noDevice says that no GPU can be read, and which sources have failed.
-func noDevice(s *gpu.Snapshot) Cause {
-	if len(s.Failures) == 0 {
+func noDevice(failures []gpu.Failure) Cause {
+	if len(failures) == 0 {
 		return machineCause(NoDevice, "", noGPU, "")
 	}
-	first := &s.Failures[0]
+	first := &failures[0]
 	c := machineCause(NoDevice, "", noGPU+": "+strings.TrimRight(textOf(first.Advice.What), "."), first.Advice.Try)
 	c.Since = first.Since
-	for i := range s.Failures {
-		f := &s.Failures[i]
-		c.Evidence = append(c.Evidence, fact("failed: "+f.Source, textOf(f.Advice.What), f.Since))
+	for _, f := range failures {
+		c.Evidence = append(c.Evidence, Evidence{Name: "failed: " + f.Source, Text: textOf(f.Advice.What), At: f.Since})
 	}
 	return c
 }
@@ -186,10 +170,7 @@ func (a *Answer) say() string {
 // absentees returns a clause for each state in which a device can't be read.
 func (a *Answer) absentees() []string {
 	var out []string
-	for _, in := range []struct {
-		state gpu.State
-		is    string
-	}{{gpu.StateNotAnswering, "not answering"}, {gpu.StateLost, "lost"}, {gpu.StateAsleep, "asleep"}} {
+	for _, in := range absences {
 		var last *gpu.Device
 		n := 0
 		for i := range a.Devices {

@@ -3,54 +3,51 @@ package explain
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// These rules are about fans that do not follow the heat.
+// These rules are about fans: those that do not follow the heat, and those of
+// the chassis.
 
 // fanFailing is about a fan that stands still or turns too slowly although it
 // has the command to turn, or turns although its command is 0 %.
-func fanFailing(d *device) *finding {
-	for i := range min(len(d.Fans.Fans), maxFans) {
-		if f := d.failing(i); f != nil {
-			return f
-		}
+func fanFailing(d *device, f *finding) {
+	for i := 0; i < min(len(d.Fans.Fans), maxFans) && f.clause == ""; i++ {
+		d.failing(i, f)
 	}
-	return nil
 }
 
-func (d *device) failing(i int) *finding {
-	fan, m := &d.Fans.Fans[i], &d.m.fans[i]
-	percent, rpm := commanded(fan), revolutions(fan)
-	if m.still.IsZero() && m.slow.IsZero() && m.loose.IsZero() {
-		return nil
+func (d *device) failing(i int, f *finding) {
+	m := &d.m.Fans[i]
+	percent, rpm := commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
+	perPercent := m.usual()
+	const turns = itsFan + " turns at "
+	usual := none
+	switch {
+	case stands(percent, rpm) && d.age(m.still) >= fanSettles:
+		f.Since = d.began(m.still)
+		f.clause = itsFan + " stands still, though it is told to turn at " + withUnit(percent, "%")
+		f.Advice = "Look whether something blocks it or its cable is loose, and watch the temperature: " +
+			"without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
+	case slower(percent, rpm, perPercent) && d.age(m.slow) >= fanSettles:
+		usual = perPercent * percent
+		f.Since, f.Confidence = d.began(m.slow), Medium
+		f.clause = turns + withUnit(rpm, "RPM") + ", where " + withUnit(usual, "RPM") + " are usual at " + withUnit(percent, "%")
+		f.Advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
+	case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
+		f.Since, f.Confidence = d.began(m.loose), Medium
+		f.clause = turns + withUnit(rpm, "RPM") + ", though the driver asks for 0 %"
+		f.Advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
+	default:
+		return
 	}
-	f := &finding{fanName: "a fan", confidence: Medium, evidence: evidence{at: d.at}}
+	f.fanName = "a fan"
 	if len(d.Fans.Fans) > 1 {
 		f.fanName = fmt.Sprintf("fan %d", i+1)
 	}
 	f.figure(f.fanName+", as commanded", percent, "%").figure(f.fanName+", measured", rpm, "RPM").
-		figure("temperature", d.temp, "°C")
-	usual := m.usual()
-	turns := itsFan + " turns at " + withUnit(rpm, "RPM")
-	switch {
-	case stands(percent, rpm) && d.age(m.still) >= fanSettles:
-		f.since, f.confidence = d.began(m.still), High
-		f.clause = itsFan + " stands still, though it is told to turn at " + withUnit(percent, "%")
-		f.advice = "Look whether something blocks it or its cable is loose, and watch the temperature: " +
-			"without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
-	case slower(percent, rpm, usual) && d.age(m.slow) >= fanSettles:
-		f.since = d.began(m.slow)
-		f.clause = turns + ", where " + withUnit(usual*percent, "RPM") + " are usual at " + withUnit(percent, "%")
-		f.figure("usual speed", usual*percent, "RPM")
-		f.advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
-	case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
-		f.since = d.began(m.loose)
-		f.clause = turns + ", though the driver asks for 0 %"
-		f.advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
-	default:
-		return nil
-	}
-	return f
+		figure("temperature", d.temp, "°C").figure("usual speed", usual, "RPM")
 }
 
 // fanOf is a fan of a device: "fan 2 of GPU 0", "its fan 2".
@@ -61,9 +58,6 @@ func fanOf(fan, device string) string {
 	return fan + " of " + device
 }
 
-// manual is the fan control policy of a fan that a person or a program sets.
-const manual = "manual"
-
 // byHand says what shows that a fan does not follow the temperature: its
 // "policy" or its "target". It is empty where the fan does follow, or where one
 // reading can't show it.
@@ -71,7 +65,7 @@ func (v *vitals) byHand() string {
 	for i := range v.Fans.Fans {
 		fan := &v.Fans.Fans[i]
 		if policy, ok := fan.Policy.Get(); ok {
-			if policy == manual {
+			if policy == "manual" {
 				return "policy"
 			}
 			continue
@@ -84,16 +78,14 @@ func (v *vitals) byHand() string {
 	return ""
 }
 
-func fanByHand(d *device) *finding {
+func fanByHand(d *device, f *finding) {
 	how := d.byHand()
 	if how == "" || how == "target" && (d.age(d.m.byHand) < 3*fanSettles || !d.fansHold()) {
-		return nil
+		return
 	}
-	f := &finding{
-		fanName: "the fan", confidence: High, since: d.began(d.m.byHand), evidence: evidence{at: d.at},
-		advice: "Give the fan back to the driver: end the fan tool that has set it, " +
-			"or choose automatic control in it (nvidia-settings, or the tool's own switch).",
-	}
+	f.fanName, f.Since = "the fan", d.began(d.m.byHand)
+	f.Advice = "Give the fan back to the driver: end the fan tool that has set it, " +
+		"or choose automatic control in it (nvidia-settings, or the tool's own switch)."
 	wanted := none // the highest speed that the driver wants
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
@@ -114,22 +106,37 @@ func fanByHand(d *device) *finding {
 	}
 	switch {
 	case how == "target":
-		f.confidence = Medium
+		f.Confidence = Medium
 		f.clause = itsFan + " stays at " + withUnit(d.fan, "%") + ", though the driver wants " + withUnit(wanted, "%") + temperature
 	case has(d.fan):
 		f.clause = itsFan + " is set by hand, to " + withUnit(d.fan, "%") + ", and does not follow the temperature" + temperature
 	default:
 		f.clause = itsFan + " is set by hand, and does not follow the temperature"
 	}
-	return f
 }
 
 // fansHold reports whether no fan is on its way to another speed.
 func (d *device) fansHold() bool {
 	for i := range min(len(d.Fans.Fans), maxFans) {
-		if d.age(d.m.fans[i].changed) < 3*fanSettles {
+		if d.age(d.m.Fans[i].changed) < 3*fanSettles {
 			return false
 		}
 	}
 	return true
+}
+
+// chassisFans is about a device without fans: people hear those of the chassis.
+func chassisFans(d *device, f *finding) {
+	count, counted := d.Fans.Count.Get()
+	unsupported := d.Fans.Count.Quality() == gpu.NotSupported
+	if len(d.Fans.Fans) > 0 || !unsupported && !(counted && count == 0) || !d.reportsAnything() {
+		return
+	}
+	if unsupported {
+		f.Confidence = Medium // a laptop's driver doesn't offer them either
+	}
+	f.clause = it + " has no fan of its own: the chassis fans are what you hear"
+	f.minor = d.doing != working && !d.cooling()
+	f.Advice = "The chassis' fans follow its hottest part: see the machine's management controller for what they go by."
+	f.heat(d).fact("fans of its own", "none reported")
 }

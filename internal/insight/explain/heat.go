@@ -7,6 +7,69 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
+// These rules say what limits the clocks.
+
+const (
+	reasonsOfHeat  = gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal
+	reasonsOfPower = gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake
+)
+
+func limitedByHeat(d *device, f *finding) {
+	if d.reasons&reasonsOfHeat == 0 {
+		return
+	}
+	f.Since = d.began(d.m.hot)
+	f.heat(d).clocks(d).figure("utilization", d.util, "%").
+		figure("hardware slows itself down at", d.slowdown, "°C").
+		figure("margin to the nearest limit", believed(d.Thermal.Margin, -hottest, hottest), "°C").
+		figure("target temperature", believed(d.Thermal.Target, 1, hottest), "°C").
+		figure("memory temperature", believed(d.Thermal.Memory, coldest, hottest), "°C")
+	at, below := "", ""
+	if has(d.temp) {
+		at = " (" + withUnit(d.temp, "°C")
+		if left := d.slowdown - d.temp; left >= 1 { // the driver acts first
+			below = ", " + withUnit(left, "°C") + " below where its hardware slows itself down"
+		}
+		at, below = at+")", at+below+")"
+	}
+	f.clause = it + " is held back by its heat" + below
+	if d.reasons&gpu.ReasonHardwareThermal != 0 {
+		f.clause = it + " slows itself down hard, because it is too hot" + at
+	}
+	f.Advice = "Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. " +
+		"A lower power limit makes less heat."
+}
+
+func limitedByPower(d *device, f *finding) {
+	// A hardware slowdown without another reason is heat or the power supply.
+	// It is explained here, since most often it is the supply.
+	alone := d.reasons&gpu.ReasonHardwareSlowdown != 0 && d.reasons&(reasonsOfHeat|reasonsOfPower) == 0
+	brake := d.reasons&gpu.ReasonHardwarePowerBrake != 0
+	if d.reasons&reasonsOfPower == 0 && !alone || d.doing == resting && !brake {
+		return
+	}
+	f.Since = d.began(d.m.capped)
+	f.heat(d).clocks(d).figure("utilization", d.util, "%")
+	switch {
+	case alone:
+		f.Confidence = Medium
+		f.clause = it + " is slowed down by its own hardware: heat, or the power supply"
+		f.Advice = "Check the power cables and the temperature of the card's surroundings."
+	case brake:
+		f.clause = it + " is slowed down because the power supply asks it to draw less"
+		f.Advice = "Check the power supply and its cables; in a server, its power budget."
+	default:
+		f.clause = it + " is held back by its power limit"
+		if has(d.limit) {
+			f.clause += " (" + withUnit(d.limit, "W") + ")"
+		}
+		f.Advice = "This is normal at full work: the limit keeps heat and noise down."
+		if most := believed(d.Power.MaxLimit, 1, mostWatts); most > d.limit+1 {
+			f.Advice += " It may be raised to " + withUnit(most, "W") + ", for more speed, heat and noise."
+		}
+	}
+}
+
 // These rules are about heat that the power draw does not explain.
 
 // By how many degrees a device must be hotter: than it was, and than its
@@ -19,60 +82,52 @@ const (
 // settled reports whether a device's temperature and power are those of a
 // state, not of a change.
 func (v *vitals) settled(m *memory) bool {
-	return has(v.temp) && has(v.power) && m.trail.flat(m.at, 2, 0.1*v.power+5)
+	return has(v.temp) && has(v.power) && m.flat(2, 0.1*v.power+5)
 }
-
-// peers are the settled devices by model and machine.
-type peers map[peerKey][]*device
-
-type peerKey struct{ node, name string }
 
 // hotForPower compares a device with its own past, and with others of its model
 // that draw as much.
-func hotForPower(d *device) *finding {
+func hotForPower(d *device, f *finding) {
 	if d.cooling() || d.doing == unknown || !d.steady {
-		return nil
+		return
 	}
-	usual := d.m.curve.usual(d.power)
+	usual := d.m.Curve.usual(d.power)
 	neighbors, count := d.neighbors()
 	self, among := d.temp-usual, d.temp-neighbors
 	if !(self >= hotBy) && !(among >= hotterThan) {
-		return nil
+		return
 	}
-	f := &finding{
-		confidence: Medium,
-		clause:     it + " is hot for its power: ",
-		advice:     "Clean its fans and filters, and look whether something blocks the air before or behind it.",
-		evidence:   d.heat(),
-	}
-	f.figure("usual temperature at this power", usual, "°C")
-	if has(neighbors) {
+	f.Advice = "Clean its fans and filters, and look whether something blocks the air before or behind it."
+	f.heat(d).figure("usual temperature at this power", usual, "°C")
+	if count > 0 {
 		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
+	f.clause = it + " is hot for its power: "
 	than := withUnit(among, "°C") + " hotter than its neighbors"
 	if self >= hotBy {
 		f.clause += withUnit(self, "°C") + " hotter than it was at " + withUnit(d.power, "W")
 		if among >= hotterThan {
-			f.confidence = High
 			f.clause += ", and " + than
+		} else {
+			f.Confidence = Medium
 		}
-		return f
+		return
 	}
 	f.clause += than + " at " + withUnit(d.power, "W")
-	f.advice += " Cards behind others get warmer air: some difference is the chassis' design."
+	f.Advice += " Cards behind others get warmer air: some difference is the chassis' design."
+	f.Confidence = Medium
 	if count < 3 {
-		f.confidence = Low
+		f.Confidence = Low
 	}
-	return f
 }
 
 // neighbors returns the middle temperature of the other devices of this model
-// in this machine that draw about as much, and their number.
+// that draw about as much, and their number.
 func (d *device) neighbors() (temp float64, count int) {
 	var temps []float64
-	for _, p := range d.peers[peerKey{d.Node, d.Name}] {
-		near := 0.15*d.power + 5
-		if p != d && p.power >= d.power-near && p.power <= d.power+near {
+	near := 0.15*d.power + 5
+	for _, p := range d.all {
+		if p != d && p.steady && p.Name == d.Name && p.power >= d.power-near && p.power <= d.power+near {
 			temps = append(temps, p.temp)
 		}
 	}
@@ -83,52 +138,31 @@ func (d *device) neighbors() (temp float64, count int) {
 	return temps[len(temps)/2], len(temps)
 }
 
-// chassisFans is about a device without fans: people hear those of the chassis.
-func chassisFans(d *device) *finding {
-	count, counted := d.Fans.Count.Get()
-	reported := counted && count == 0
-	known := reported || d.Fans.Count.Quality() == gpu.NotSupported
-	if len(d.Fans.Fans) > 0 || !known || !d.reportsAnything() {
-		return nil
-	}
-	f := &finding{
-		clause:     it + " has no fan of its own: the chassis fans are what you hear",
-		confidence: High,
-		advice:     "The chassis' fans follow its hottest part: see the machine's management controller for what they go by.",
-		minor:      d.doing != working && !d.cooling(),
-		evidence:   d.heat(),
-	}
-	if !reported {
-		f.confidence = Medium // a laptop's driver doesn't offer them either
-	}
-	f.fact("fans of its own", "none reported")
-	return f
-}
-
 // warmAir is a cause of the machine: several devices run hotter than each of
-// them did at the same power, so the devices are not the reason.
-func warmAir(devices []*device) (c Cause, ok bool) {
-	const least = 2
+// them did at the same power, so the devices are not the reason. It returns nil
+// where that is not so.
+func warmAir(devices []*device) []Cause {
+	var f finding
 	known, more := 0, 0.0
-	var hot []Evidence
 	for _, d := range devices {
-		above := d.temp - d.m.curve.usual(d.power)
+		above := d.temp - d.m.Curve.usual(d.power)
 		if !d.steady || !has(above) {
 			continue
 		}
 		known++
 		if above >= hotBy/2 {
 			more += above
-			hot = append(hot, figure("above usual: "+d.name, above, "°C", d.at))
+			f.at = d.at
+			f.figure("above usual: "+d.name, above, "°C")
 		}
 	}
-	n := len(hot)
-	if n < least || n*4 < known*3 {
-		return Cause{}, false
+	n := len(f.Evidence)
+	if n < 2 || n*4 < known*3 {
+		return nil
 	}
 	text := fmt.Sprintf("%d of %d GPUs run hotter than they did at the same power, by %s on average: "+
 		"probably the air that reaches them is warmer", n, known, withUnit(more/float64(n), "°C"))
-	c = machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
-	c.Confidence, c.Evidence = Medium, hot
-	return c, true
+	c := machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
+	c.Confidence, c.Evidence = Medium, f.Evidence
+	return []Cause{c}
 }

@@ -24,21 +24,28 @@ const (
 	longestCooling = 20 * time.Minute
 )
 
-// A memory is what the rules need to know of one device's past. It has a fixed
-// size, and copying it copies all that ever changes.
+// A memory is what the rules need to know of one device's past.
 type memory struct {
 	at      time.Time // of the newest reading; zero: none
 	first   time.Time // of the readings without a gap before it
 	work    stretch
-	cooling cooling
-	rest    rest
-	curve   curve
-	fans    [maxFans]fanMemory
-	trail   trail
+	cooling bool // after work
+	trail   []point
 	before  float64 // the newest temperature
 
 	// Since when something is so, without a gap; zero while it isn't.
 	stuck, hot, capped, awake, byHand, unused, unheld time.Time
+
+	baseline
+}
+
+// copied returns a copy which goes on by itself. The trail and the cool-downs
+// may have the same array: nobody changes what it has.
+func (m *memory) copied() *memory {
+	out := *m
+	out.Curve.Celsius, out.Curve.Seconds = slices.Clone(m.Curve.Celsius), slices.Clone(m.Curve.Seconds)
+	out.Fans = slices.Clone(m.Fans)
+	return &out
 }
 
 // step adds a device's reading. An older reading, or the same reading again,
@@ -54,7 +61,7 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	}
 	m.at = at
 	v := vitalsOf(d)
-	m.trail.add(point{at, v.temp, v.power, v.fan})
+	m.leave(point{at, v.temp, v.power, v.fan})
 	stuck, doing := v.looksStuck(), v.activity()
 	if stuck {
 		doing = resting
@@ -62,17 +69,19 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 	since = min(since, settling) // what a single reading may count for
 	m.follow(doing, &v, since)
 	m.cool(doing, &v)
-	if doing == resting && !m.cooling.on && m.restsFor(settling) {
-		m.rest.learn(&v)
+	if doing == resting && !m.cooling && m.restsFor(settling) {
+		m.Rest.learn(&v)
 	}
 	m.before = v.temp
-	m.curve.learn(m, &v, since)
+	if since > 0 && v.settled(m) {
+		m.Curve.learn(&v, since)
+	}
 	for i := range min(len(d.Fans.Fans), maxFans) {
-		m.fans[i].step(&d.Fans.Fans[i], at)
+		m.Fans[i].step(&d.Fans.Fans[i], at)
 	}
 	last(&m.stuck, stuck, at)
-	last(&m.hot, v.reasoned && v.reasons&reasonsOfHeat != 0, at)
-	last(&m.capped, v.reasoned && v.reasons&reasonsOfPower != 0, at)
+	last(&m.hot, v.reasons&reasonsOfHeat != 0, at)
+	last(&m.capped, v.reasons&reasonsOfPower != 0, at)
 	last(&m.awake, doing == resting && v.awake(m), at)
 	last(&m.byHand, v.byHand() != "", at)
 	last(&m.unheld, len(v.holders()) == 0, at)
@@ -81,10 +90,15 @@ func (m *memory) step(d *gpu.Device, at time.Time) {
 
 // restart forgets what was under way, and keeps what was learned.
 func (m *memory) restart(at time.Time) {
-	*m = memory{first: at, rest: m.rest, curve: m.curve, cooling: cooling{learned: m.cooling.learned}, fans: m.fans}
-	for i, f := range m.fans {
-		m.fans[i] = fanMemory{percent: none, perPercent: f.perPercent, learned: f.learned}
+	fans := make([]fanMemory, maxFans)
+	for i := range fans {
+		fans[i].percent = none
 	}
+	for i, f := range m.Fans {
+		fans[i].PerPercent, fans[i].Seconds = f.PerPercent, f.Seconds
+	}
+	*m = memory{first: at, baseline: m.baseline}
+	m.Fans = fans
 }
 
 // last keeps since when something is so.
@@ -184,64 +198,34 @@ func (w *stretch) who() *gpu.Process {
 	return best
 }
 
-// A rest is what a device is like without work. Its power draw then is its idle
-// floor.
-type rest struct {
-	known     bool
-	temp, fan float64 // the lowest that were seen
-	state     float64 // the slowest performance state
-}
-
-func (r *rest) learn(v *vitals) {
-	if !r.known {
-		*r = rest{known: true, temp: none, fan: none, state: none}
-	}
-	r.temp, r.fan = lowest(r.temp, v.temp), lowest(r.fan, v.fan)
-	r.state = highest(r.state, v.state)
-}
-
-// cooling is the cool-down after work, and how long earlier ones took.
-type cooling struct {
-	on      bool
-	learned [maxCooldowns]cooldown // the newest last
-}
-
-const maxCooldowns = 8
-
-// A cooldown is one that was seen from its beginning to its end.
-type cooldown struct {
-	from float64 // °C when work ended
-	took time.Duration
-}
-
 // cool follows a cool-down: it begins when work ends that has warmed the device,
 // and is over when neither the temperature nor the fan falls any more.
 func (m *memory) cool(doing activity, v *vitals) {
-	c, w := &m.cooling, &m.work
-	since := m.at.Sub(w.ended)
+	since := m.at.Sub(m.work.ended)
 	switch {
 	case doing == working:
-		c.on = false
-	case doing == resting && w.ended.Equal(m.at):
-		c.on = m.warmed(v)
-	case c.on && since > longestCooling:
-		c.on = false
-	case c.on && m.isCool(v):
-		c.over(w.endTemp, since)
-	case c.on && since > steady && m.trail.flat(m.at, 1, none):
-		c.over(w.endTemp, since-steady)
+		m.cooling = false
+	case doing == resting && m.work.ended.Equal(m.at):
+		m.cooling = m.warmed(v)
+	case m.cooling && since > longestCooling:
+		m.cooling = false
+	case m.cooling && m.isCool(v):
+		m.cooled(since)
+	case m.cooling && since > steady && m.flat(1, none):
+		m.cooled(since - steady)
 	}
 }
 
 // isCool reports whether a device is about as cool and as quiet as at rest.
 func (m *memory) isCool(v *vitals) bool {
-	return m.rest.known && v.temp <= m.rest.temp+2 && !(v.fan > m.rest.fan)
+	return v.temp <= value(m.Rest.Celsius)+2 && !(v.fan > value(m.Rest.Fan))
 }
 
-func (c *cooling) over(from float64, took time.Duration) {
-	c.on = false
-	copy(c.learned[:], c.learned[1:])
-	c.learned[maxCooldowns-1] = cooldown{from, took}
+// cooled ends a cool-down that took so long.
+func (m *memory) cooled(took time.Duration) {
+	m.cooling = false
+	learned := m.Cooldowns[max(len(m.Cooldowns)-maxCooldowns+1, 0):]
+	m.Cooldowns = append(learned, cooldown{optional(m.work.endTemp), took.Seconds()})
 }
 
 // warmed reports whether the work that has just ended left heat behind.
@@ -251,144 +235,57 @@ func (m *memory) warmed(v *vitals) bool {
 	if !(long || w.endTemp >= w.startTemp+2) {
 		return false
 	}
-	above := v.temp - 40 // no device at rest needs to be hotter
-	if m.rest.known && has(m.rest.temp) {
-		above = v.temp - m.rest.temp
-	}
-	return above >= 4 || (v.fan > 0 && !(v.fan <= m.rest.fan))
+	above := v.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
+	return above >= 4 || (v.fan > 0 && !(v.fan <= value(m.Rest.Fan)))
 }
 
-// usual is how long this device takes to cool down from a temperature: the
-// middle of the times that began within 10 °C of it, or else of all.
-func (c *cooling) usual(from float64) (took time.Duration, seen int) {
-	var near, all []time.Duration
-	for _, past := range c.learned {
-		if past.took > 0 {
-			all = append(all, past.took)
-		}
-		if d := past.from - from; past.took > 0 && d >= -10 && d <= 10 {
-			near = append(near, past.took)
-		}
-	}
-	switch {
-	case len(all) == 0:
-		return 0, 0
-	case len(near) == 0:
-		near = all
-	}
-	slices.Sort(near)
-	return near[(len(near)-1)/2], len(near)
-}
-
-// A curve is how hot a device runs at a power: a mean for each step of power.
-type curve struct {
-	step float64 // W
-	mean [curveSteps]float64
-	held [curveSteps]float64 // seconds that went into the mean
-}
-
-const (
-	curveSteps = 24
-	// A mean counts after five minutes. It follows changes with a time
-	// constant of two hours, so that a change stands out.
-	curveKnown = 5 * 60
-	curveSlow  = 2 * 3600
-)
-
-// place is the step that a power belongs to, or -1.
-func (c *curve) place(power float64) int {
-	if !has(power) || c.step <= 0 {
-		return -1
-	}
-	return min(int(power/c.step), curveSteps-1)
-}
-
-// learn adds a reading, unless the device is in a change.
-func (c *curve) learn(m *memory, v *vitals, since time.Duration) {
-	if since <= 0 || !v.settled(m) {
-		return
-	}
-	if c.step == 0 {
-		c.step = 25
-		if has(v.limit) {
-			c.step = v.limit / (curveSteps - 4)
-		}
-	}
-	i := c.place(v.power)
-	c.held[i] = min(c.held[i]+since.Seconds(), curveSlow)
-	c.mean[i] += (v.temp - c.mean[i]) * since.Seconds() / c.held[i]
-}
-
-// usual is the temperature at a power, where it is known.
-func (c *curve) usual(power float64) float64 {
-	if i := c.place(power); i >= 0 && c.held[i] >= curveKnown {
-		return c.mean[i]
-	}
-	return none
-}
-
-// A trail is the last two minutes of a device or more, in steps of two seconds
-// or longer.
-type trail struct {
-	points   [trailLength]point
-	start, n int
-}
-
-const (
-	trailLength = 64
-	trailStep   = 2 * time.Second
-)
-
+// A point is the state of a device at a time.
 type point struct {
 	at               time.Time
 	temp, power, fan float64
 }
 
-func (t *trail) add(p point) {
-	if t.n > 0 && p.at.Sub(t.get(t.n-1).at) < trailStep {
-		return
+// leave adds a point to the trail, which is as long as a state must be steady.
+// Its points are two seconds apart or more.
+func (m *memory) leave(p point) {
+	if n := len(m.trail); n == 0 || p.at.Sub(m.trail[n-1].at) >= 2*time.Second {
+		m.trail = append(m.trail, p)
 	}
-	if t.n == trailLength {
-		t.start = (t.start + 1) % trailLength
-		t.n--
+	for p.at.Sub(m.trail[0].at) > steady {
+		m.trail = m.trail[1:]
 	}
-	t.n++
-	*t.get(t.n - 1) = p
 }
-
-func (t *trail) get(i int) *point { return &t.points[(t.start+i)%trailLength] }
 
 // flat reports whether temperature and fan have stayed within degrees (and as
 // many percent) for a minute, and power within watts; none: any.
-func (t *trail) flat(now time.Time, degrees, watts float64) bool {
-	absent := point{temp: none, power: none, fan: none}
-	least, most := absent, absent
-	var reach time.Duration
-	for i := t.n - 1; i >= 0 && now.Sub(t.get(i).at) <= steady; i-- {
-		p := t.get(i)
-		reach = now.Sub(p.at)
+func (m *memory) flat(degrees, watts float64) bool {
+	if len(m.trail) == 0 || m.at.Sub(m.trail[0].at) < steady*3/4 {
+		return false
+	}
+	least := point{temp: none, power: none, fan: none}
+	most := least
+	for _, p := range m.trail {
 		least.temp, most.temp = lowest(least.temp, p.temp), highest(most.temp, p.temp)
 		least.power, most.power = lowest(least.power, p.power), highest(most.power, p.power)
 		least.fan, most.fan = lowest(least.fan, p.fan), highest(most.fan, p.fan)
 	}
-	return reach >= steady*3/4 && most.temp-least.temp <= degrees && !(most.fan-least.fan > degrees) &&
-		(!has(watts) || most.power-least.power <= watts)
+	return most.temp-least.temp <= degrees && !(most.fan-least.fan > degrees) && (!has(watts) || most.power-least.power <= watts)
 }
 
 // maxFans is how many fans of a device are remembered. No product has more.
 const maxFans = 8
 
-// A fanMemory is what is known of one fan.
+// A fanMemory is what is known of one fan. What it has learned is kept.
 type fanMemory struct {
 	percent float64   // as commanded
 	changed time.Time // since when it has that command
 	// Since when it stands still or turns too slowly for its command, or turns
 	// against its command.
 	still, slow, loose time.Time
-	// perPercent is the speed for each percent, of a fan that works.
-	perPercent float64
-	learned    float64 // seconds that went into it
-	at         time.Time
+	at                 time.Time
+
+	PerPercent float64 `json:"rpm_per_percent"` // the speed for each percent, of a fan that works
+	Seconds    float64 `json:"seconds"`         // that went into it
 }
 
 const (
@@ -417,9 +314,7 @@ func (f *fanMemory) step(fan *gpu.Fan, at time.Time) {
 	last(&f.slow, slow, at)
 	last(&f.loose, turnsUnasked(percent, rpm), at)
 	if settled && percent >= leastCommand && rpm > 0 && !slow {
-		if f.learned = min(f.learned+since.Seconds(), curveSlow); f.learned > 0 {
-			f.perPercent += (rpm/percent - f.perPercent) * since.Seconds() / f.learned
-		}
+		follow(&f.PerPercent, &f.Seconds, rpm/percent, since)
 	}
 }
 
@@ -432,8 +327,8 @@ func turnsUnasked(percent, rpm float64) bool { return percent == 0 && rpm > 300 
 
 // usual is how fast the fan turns for each percent, or none.
 func (f *fanMemory) usual() float64 {
-	if f.learned >= fanKnown {
-		return f.perPercent
+	if f.Seconds >= fanKnown {
+		return f.PerPercent
 	}
 	return none
 }

@@ -22,7 +22,6 @@ type vitals struct {
 	clock, top  float64 // MHz: of the SMs, now and at most
 	state       float64 // the performance state, 0 the fastest
 	reasons     gpu.ClockEventReasons
-	reasoned    bool // reasons is a reading
 }
 
 var none = math.NaN()
@@ -57,14 +56,12 @@ func vitalsOf(d *gpu.Device) vitals {
 		video: highest(believed(d.Utilization.Encoder, 0, 100), believed(d.Utilization.Decoder, 0, 100)),
 		temp:  believed(d.Thermal.GPU, coldest, hottest),
 		power: believed(d.Power.Draw, 0, mostWatts),
-		limit: believed(d.Power.EnforcedLimit, 1, mostWatts),
+		limit: or(believed(d.Power.EnforcedLimit, 1, mostWatts), believed(d.Power.DefaultLimit, 1, mostWatts)),
 		fan:   none, rpm: none,
-		clock: believed(d.Clocks.SM, 0, mostMegahertz),
-		top:   believed(d.Clocks.MaxSM, 1, mostMegahertz),
-		state: believed(d.Clocks.PerformanceState, 0, mostState),
-	}
-	if !has(v.limit) {
-		v.limit = believed(d.Power.DefaultLimit, 1, mostWatts)
+		clock:   believed(d.Clocks.SM, 0, mostMegahertz),
+		top:     believed(d.Clocks.MaxSM, 1, mostMegahertz),
+		state:   believed(d.Clocks.PerformanceState, 0, mostState),
+		reasons: d.Clocks.EventReasons.Or(0),
 	}
 	if !has(v.clock) {
 		v.clock, v.top = believed(d.Clocks.Graphics, 0, mostMegahertz), believed(d.Clocks.MaxGraphics, 1, mostMegahertz)
@@ -73,17 +70,21 @@ func vitalsOf(d *gpu.Device) vitals {
 		v.fan = highest(v.fan, commanded(&d.Fans.Fans[i]))
 		v.rpm = highest(v.rpm, revolutions(&d.Fans.Fans[i]))
 	}
-	v.slowdown = believed(d.Thermal.Slowdown, 1, hottest)
-	if margin := believed(d.Thermal.Margin, -hottest, hottest); !has(v.slowdown) && has(margin) {
-		v.slowdown = v.temp + margin
-	}
-	v.reasons, v.reasoned = d.Clocks.EventReasons.Get()
+	v.slowdown = or(believed(d.Thermal.Slowdown, 1, hottest), v.temp+believed(d.Thermal.Margin, -hottest, hottest))
 	return v
 }
 
 func commanded(f *gpu.Fan) float64   { return believed(f.Commanded, 0, mostPercent) }
 func revolutions(f *gpu.Fan) float64 { return believed(f.RPM, 0, mostRPM) }
 func target(f *gpu.Fan) float64      { return believed(f.Target, 0, mostPercent) }
+
+// or is a number, or another where it is none.
+func or(v, instead float64) float64 {
+	if has(v) {
+		return v
+	}
+	return instead
+}
 
 // highest is the larger of two numbers, of which either may be none.
 func highest(a, b float64) float64 {

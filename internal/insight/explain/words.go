@@ -2,6 +2,7 @@ package explain
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -165,84 +166,75 @@ func others(n int) string {
 	return " with " + plural(n, "other process", "other processes")
 }
 
-// figures are the temperature, power and fan of a device, as far as it reports
+// summary is the temperature, power and fan of a device, as far as it reports
 // them and they can be right: "71 °C, 431 W of 450 W, fan at 66 %".
-func (d *device) figures() string {
+func (v *vitals) summary() string {
 	var out []string
-	if has(d.temp) {
-		out = append(out, withUnit(d.temp, "°C"))
+	if has(v.temp) {
+		out = append(out, withUnit(v.temp, "°C"))
 	}
-	if has(d.power) {
-		text := withUnit(d.power, "W")
-		if has(d.limit) {
-			text += " of " + withUnit(d.limit, "W")
+	if has(v.power) {
+		text := withUnit(v.power, "W")
+		if has(v.limit) {
+			text += " of " + withUnit(v.limit, "W")
 		}
 		out = append(out, text)
 	}
 	switch {
-	case !has(d.fan):
-	case d.fan == 0 && !d.turning():
+	case !has(v.fan):
+	case v.fan == 0 && !v.turning():
 		out = append(out, "fan off")
 	default:
-		out = append(out, "fan at "+withUnit(d.fan, "%"))
+		out = append(out, "fan at "+withUnit(v.fan, "%"))
 	}
 	return strings.Join(out, ", ")
 }
 
-// figure is evidence that is a number.
-func figure(name string, value float64, unit string, at time.Time) Evidence {
-	text := withUnit(value, unit)
-	if unit == "MiB" && value >= 1024 { // as the page has it
-		text = strconv.FormatFloat(value/1024, 'f', 1, 64) + " GiB"
-	}
-	return Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: at}
-}
-
-// happened is evidence that is a moment.
-func happened(name string, at time.Time) Evidence {
-	return Evidence{Name: name, Text: at.UTC().Format("2006-01-02 15:04:05 UTC"), At: at, Moment: true}
-}
-
-// fact is evidence that is a text.
-func fact(name, text string, at time.Time) Evidence {
-	return Evidence{Name: name, Text: text, At: at}
-}
-
-// evidence collects what supports a finding. It leaves out what is absent.
-type evidence struct {
-	at   time.Time // of what has no time of its own
-	list []Evidence
-}
-
-func (e *evidence) figure(name string, value float64, unit string) *evidence {
+// figure adds evidence that is a number, unless it is none.
+func (f *finding) figure(name string, value float64, unit string) *finding {
 	if has(value) {
-		e.list = append(e.list, figure(name, value, unit, e.at))
+		text := withUnit(value, unit)
+		if unit == "MiB" && value >= 1024 { // as the page has it
+			text = strconv.FormatFloat(value/1024, 'f', 1, 64) + " GiB"
+		}
+		f.Evidence = append(f.Evidence, Evidence{Name: name, Value: gpu.Of(value), Unit: unit, Text: text, At: f.at})
 	}
-	return e
+	return f
 }
 
-func (e *evidence) fact(name, text string) {
+// timeless adds evidence that is a number of no moment.
+func (f *finding) timeless(name string, value float64, unit string) *finding {
+	at := f.at
+	f.at = time.Time{}
+	f.figure(name, value, unit).at = at
+	return f
+}
+
+// fact adds evidence that is a text, unless that is empty.
+func (f *finding) fact(name, text string) {
 	if text != "" {
-		e.list = append(e.list, fact(name, text, e.at))
+		f.Evidence = append(f.Evidence, Evidence{Name: name, Text: text, At: f.at})
 	}
 }
 
-func (e *evidence) add(more ...Evidence) { e.list = append(e.list, more...) }
+// happened adds evidence that is a moment.
+func (f *finding) happened(name string, at time.Time) {
+	f.Evidence = append(f.Evidence, Evidence{Name: name, Text: at.UTC().Format("2006-01-02 15:04:05 UTC"), At: at, Moment: true})
+}
 
-// heat is what a device reports of its heat.
-func (d *device) heat() evidence {
-	e := evidence{d.at, make([]Evidence, 0, 8)}
-	e.figure("temperature", d.temp, "°C").figure("power draw", d.power, "W").
+// heat adds what a device reports of its heat.
+func (f *finding) heat(d *device) *finding {
+	f.Evidence = slices.Grow(f.Evidence, 8)
+	return f.figure("temperature", d.temp, "°C").figure("power draw", d.power, "W").
 		figure("power limit", d.limit, "W").figure("fan, as commanded", d.fan, "%")
-	return e
 }
 
 // clocks adds the SM clock and the fastest that there is.
-func (e *evidence) clocks(d *device) *evidence {
-	return e.figure("SM clock", d.clock, "MHz").figure("fastest SM clock", d.top, "MHz")
+func (f *finding) clocks(d *device) *finding {
+	return f.figure("SM clock", d.clock, "MHz").figure("fastest SM clock", d.top, "MHz")
 }
 
 // rest adds what tells whether a device is at rest.
-func (e *evidence) rest(d *device) {
-	e.figure("power at rest", d.idleWatts, "W").clocks(d).figure("processes listed", float64(len(d.Processes.Or(nil))), "")
+func (f *finding) rest(d *device) {
+	f.figure("power at rest", d.idleWatts, "W").clocks(d).figure("processes listed", float64(len(d.Processes.Or(nil))), "")
 }

@@ -2,34 +2,44 @@ package explain
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // work says who uses the device.
-func work(d *device) *finding {
+func work(d *device, f *finding) {
 	if d.doing != working {
-		return nil
+		return
 	}
-	f := &finding{
-		clause: d.workClause(), confidence: d.blame(), since: d.m.work.since, advice: d.lessWork(), evidence: d.heat(),
-	}
-	f.figure("utilization", d.util, "%")
+	f.clause, f.Confidence, f.Since, f.Advice = d.workClause(), d.blame(), d.m.work.since, d.lessWork()
+	f.heat(d).figure("utilization", d.util, "%")
 	if d.unproven() {
 		f.rest(d)
-		f.advice = "Look again in a few seconds: work that has just begun shows in the counter first. " +
+		f.Advice = "Look again in a few seconds: work that has just begun shows in the counter first. " +
 			"If it stays so, go by power and temperature."
 	}
 	if d.video > 0 {
 		f.figure("busiest video engine", d.video, "%")
 	}
-	if d.m.work.on && !f.since.IsZero() {
-		f.add(happened("work began", f.since))
+	if d.m.work.on && !f.Since.IsZero() {
+		f.happened("work began", f.Since)
 	}
-	d.nameCulprits(&f.evidence)
-	return f
+	const most = 4
+	named := d.named()
+	for _, p := range firsts(named, most) {
+		name := ProcessName(p)
+		f.figure("work of "+name, processShare(p), "%").figure("memory of "+name, memoryOf(p), "MiB")
+		if started, ok := p.Facts.Started.Get(); ok {
+			f.happened("start of "+name, started)
+		}
+	}
+	if more := len(named) - most; more > 0 {
+		f.figure("further processes", float64(more), "")
+	}
 }
 
 // unproven reports whether only the busy counter speaks for work, and power and
@@ -61,7 +71,7 @@ func (d *device) workClause() string {
 		return ProcessName(d.culprits[0]) + others(len(d.named())-1) + keeps + it + " " + how + readings
 	}
 	blame := "no process is listed that explains it"
-	if !d.listed {
+	if !d.Processes.Present() {
 		blame = "the driver does not say which process it is"
 	}
 	if by := d.reservedBy("it"); by != "" {
@@ -102,22 +112,6 @@ func (d *device) blame() Confidence {
 		return Medium
 	default:
 		return Low
-	}
-}
-
-// nameCulprits adds the processes that work, with their part of it.
-func (d *device) nameCulprits(e *evidence) {
-	const most = 4
-	named := d.named()
-	for _, p := range firsts(named, most) {
-		name := ProcessName(p)
-		e.figure("work of "+name, processShare(p), "%").figure("memory of "+name, memoryOf(p), "MiB")
-		if started, ok := p.Facts.Started.Get(); ok {
-			e.add(happened("start of "+name, started))
-		}
-	}
-	if more := len(named) - most; more > 0 {
-		e.figure("further processes", float64(more), "")
 	}
 }
 
@@ -175,3 +169,79 @@ func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 	}
 	return out
 }
+
+// unused reports whether a device is reserved for pods of which none has a
+// process on it, as far as that is known.
+func (v *vitals) unused() bool {
+	list, listed := v.Processes.Get()
+	return listed && len(v.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+		pod, known := p.Facts.Pod.Get()
+		return p.Type != gpu.TypeGraphics || !known || !pod.None()
+	})
+}
+
+// reserved is about a device that is reserved for a pod which has nothing on
+// it: it makes no noise, and nobody else can use it.
+func reserved(d *device, f *finding) {
+	if d.doing != resting || !d.unused() {
+		return
+	}
+	f.Since = d.began(d.m.unused)
+	list := d.Reservations.Or(nil)
+	for _, r := range firsts(list, 4) {
+		text := fmt.Sprintf("pod %s, container %s, %s", podName(&r), nameOf(r.Container), nameOf(r.Resource))
+		if r.Instance != "" {
+			text += ", instance " + nameOf(r.Instance)
+		}
+		f.fact("reserved by", text)
+	}
+	if more := len(list) - 4; more > 0 {
+		f.figure("further reservations", float64(more), "")
+	}
+	f.figure("processes listed", float64(len(d.Processes.Or(nil))), "")
+	f.clause = d.reservedBy(it) + ", which has"
+	f.Advice = "If the pod does not need it, delete the pod: until then nobody else gets the GPU."
+	if len(reservers(list)) > 1 {
+		f.clause = d.reservedBy(it) + ", which have"
+		f.Advice = "If the pods do not need it, delete them: until then nobody else gets the GPU."
+	}
+	if lasts := d.age(d.m.unused); lasts >= time.Minute {
+		f.clause += " had no process on it for " + Span(lasts)
+	} else {
+		f.clause += " no process on it"
+	}
+}
+
+// reservedBy says which pods have reserved a device, or a part of it. It is
+// empty where none has, or where that is not known.
+func (d *device) reservedBy(called string) string {
+	list := d.Reservations.Or(nil)
+	if len(list) == 0 {
+		return ""
+	}
+	pods := reservers(list)
+	who := "pod " + pods[0]
+	switch n := len(pods); {
+	case n > 3:
+		who = fmt.Sprintf("%d pods (%s, …)", n, strings.Join(pods[:2], ", "))
+	case n > 1:
+		who = "pods " + strings.Join(pods[:n-1], ", ") + " and " + pods[n-1]
+	}
+	if !slices.ContainsFunc(list, func(r gpu.Reservation) bool { return r.Instance == "" }) {
+		called = "a part of " + called
+	}
+	return called + " is reserved by " + who
+}
+
+// reservers are the names of the pods, each once.
+func reservers(list []gpu.Reservation) []string {
+	var out []string
+	for i := range list {
+		if name := podName(&list[i]); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func podName(r *gpu.Reservation) string { return nameOf(r.Namespace + "/" + r.Pod) }

@@ -1,0 +1,181 @@
+package explain
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/keep"
+)
+
+// A baseline is what was learned of a device, in this run of the program and
+// in earlier ones.
+type baseline struct {
+	Rest      rest        `json:"rest,omitzero"`
+	Curve     curve       `json:"curve,omitzero"`
+	Cooldowns []cooldown  `json:"cooldowns,omitempty"` // the newest last
+	Fans      []fanMemory `json:"fans,omitempty"`
+}
+
+// A rest is what a device is like without work. Its power draw then is its idle
+// floor.
+type rest struct {
+	Celsius *float64 `json:"celsius,omitempty"`           // the lowest that was seen
+	Fan     *float64 `json:"fan_percent,omitempty"`       // the lowest that was seen
+	State   *float64 `json:"performance_state,omitempty"` // the slowest
+}
+
+func (r *rest) learn(v *vitals) {
+	r.Celsius = optional(lowest(value(r.Celsius), v.temp))
+	r.Fan = optional(lowest(value(r.Fan), v.fan))
+	r.State = optional(highest(value(r.State), v.state))
+}
+
+// optional is a number as JSON has it, which has none that is none.
+func optional(v float64) *float64 {
+	if !has(v) {
+		return nil
+	}
+	return &v
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return none
+	}
+	return *v
+}
+
+// A cooldown is one that was seen from its beginning to its end.
+type cooldown struct {
+	From    *float64 `json:"from_celsius,omitempty"` // when work ended
+	Seconds float64  `json:"seconds"`
+}
+
+const maxCooldowns = 8
+
+// usualCooldown is how many seconds this device takes to cool down from a
+// temperature: the middle of the times that began within 10 °C of it, or else
+// of all.
+func (b *baseline) usualCooldown(from float64) (seconds float64, seen int) {
+	var near, all []float64
+	for _, past := range b.Cooldowns {
+		all = append(all, past.Seconds)
+		if d := value(past.From) - from; d >= -10 && d <= 10 {
+			near = append(near, past.Seconds)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return 0, 0
+	case len(near) == 0:
+		near = all
+	}
+	slices.Sort(near)
+	return near[(len(near)-1)/2], len(near)
+}
+
+// A curve is how hot a device runs at a power: a mean for each step of power.
+type curve struct {
+	Step    float64   `json:"step_watts"`
+	Celsius []float64 `json:"celsius"`
+	Seconds []float64 `json:"seconds"` // that went into each
+}
+
+const (
+	curveSteps = 24
+	// A mean counts after five minutes. It follows changes with a time
+	// constant of two hours, so that a change stands out.
+	curveKnown = 5 * 60
+	curveSlow  = 2 * 3600
+)
+
+// place is the step that a power belongs to, or -1.
+func (c *curve) place(power float64) int {
+	if !has(power) || c.Step <= 0 {
+		return -1
+	}
+	return min(int(power/c.Step), curveSteps-1)
+}
+
+// learn adds a reading.
+func (c *curve) learn(v *vitals, since time.Duration) {
+	if c.Step == 0 {
+		*c = curve{or(v.limit/(curveSteps-4), 25), make([]float64, curveSteps), make([]float64, curveSteps)}
+	}
+	i := c.place(v.power)
+	follow(&c.Celsius[i], &c.Seconds[i], v.temp, since)
+}
+
+// follow adds a number, which was so for a time, to a mean of so many seconds.
+func follow(mean, seconds *float64, v float64, since time.Duration) {
+	if *seconds = min(*seconds+since.Seconds(), curveSlow); *seconds > 0 {
+		*mean += (v - *mean) * since.Seconds() / *seconds
+	}
+}
+
+// usual is the temperature at a power, where it is known.
+func (c *curve) usual(power float64) float64 {
+	if i := c.place(power); i >= 0 && c.Seconds[i] >= curveKnown {
+		return c.Celsius[i]
+	}
+	return none
+}
+
+// Kept is what is kept over a restart: what was learned of each device, and not
+// what was going on.
+type Kept struct {
+	Devices []keptDevice `json:"devices"`
+}
+
+type keptDevice struct {
+	keep.Learned
+	baseline
+}
+
+// Kept returns what was learned.
+func (h *History) Kept() Kept {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]keptDevice, 0, len(h.devices))
+	for k, r := range h.devices {
+		all = append(all, keptDevice{keep.Learned{Device: k, Seen: r.seen}, r.copied().baseline})
+	}
+	return Kept{keep.Newest(all)}
+}
+
+// Restore takes what was learned in an earlier run, before the first Add.
+func (h *History) Restore(kept Kept, now time.Time) error {
+	fresh, err := keep.Fresh(kept.Devices, now, (*keptDevice).plausible)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range fresh {
+		h.devices[d.Device] = &remembered{memory{baseline: d.baseline}, d.Seen}
+	}
+	return err
+}
+
+// plausible reports whether it is what this program could have kept.
+func (d *keptDevice) plausible() bool {
+	celsius := func(v float64) bool { return within(v, coldest, hottest) }
+	seconds := func(v float64) bool { return within(v, 0, curveSlow) }
+	r, c := &d.Rest, &d.Curve
+	steps := curveSteps
+	if c.Celsius == nil && c.Seconds == nil && c.Step == 0 {
+		steps = 0 // no curve
+	}
+	return celsius(value(r.Celsius)) && within(value(r.Fan), 0, mostPercent) && within(value(r.State), 0, mostState) &&
+		(steps == 0 || c.Step > 0 && c.Step <= mostWatts) &&
+		len(c.Celsius) == steps && every(c.Celsius, celsius) && len(c.Seconds) == steps && every(c.Seconds, seconds) &&
+		len(d.Cooldowns) <= maxCooldowns && every(d.Cooldowns, func(c cooldown) bool {
+		return celsius(value(c.From)) && c.Seconds > 0 && c.Seconds <= longestCooling.Seconds()
+	}) && len(d.Fans) <= maxFans && every(d.Fans, func(f fanMemory) bool {
+		return within(f.PerPercent, 0, mostRPM) && seconds(f.Seconds)
+	})
+}
+
+// within is also true of what is not known. JSON has no number that is none.
+func within(v, least, most float64) bool { return !has(v) || v >= least && v <= most }
+
+func every[T any](list []T, so func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(v T) bool { return !so(v) })
+}

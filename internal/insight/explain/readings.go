@@ -1,0 +1,198 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// These rules are about readings that there are not, or that can't be right.
+
+// absences are the states in which a device can't be read, in the order in
+// which a sentence names them. Each is also the kind of a cause. try is what to
+// do where the source has no advice of its own.
+var absences = []struct {
+	state    gpu.State
+	is       string
+	why, try string
+}{
+	{gpu.StateNotAnswering, "not answering", "",
+		"look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed"},
+	{gpu.StateLost, "lost", ": the driver no longer finds it",
+		"look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine"},
+	{gpu.StateAsleep, "asleep", ": the system has powered it down", ""},
+}
+
+func absent(d *device, f *finding) {
+	for _, in := range absences {
+		if d.State == in.state {
+			f.clause, f.Since = it+" is "+in.is+in.why, d.Since
+			f.Advice = Advice(cmp.Or(d.Reason.Try, in.try))
+			f.at = d.Since
+			f.fact("state", string(in.state))
+			f.at = d.s.Time
+			f.fact("reason", textOf(d.Reason.What))
+		}
+	}
+}
+
+// noReadings is about a device that answers and reports nothing now: gpuwhy
+// leaves it alone on purpose, or its driver offers nothing.
+func noReadings(d *device, f *finding) {
+	if d.reportsAnything() {
+		return
+	}
+	f.clause = it + " has no readings now"
+	if reason := textOf(d.Reason.Text()); reason != "" {
+		f.clause += ": " + reason
+		f.fact("reason", reason)
+	}
+}
+
+func (d *device) reportsAnything() bool {
+	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0
+}
+
+// notKnowable says what nobody can tell here, and which permission or product
+// feature is missing.
+func notKnowable(d *device, f *finding) {
+	if !d.reportsAnything() {
+		return
+	}
+	var missing, tries []string
+	miss := func(what, try string) {
+		missing = append(missing, what)
+		if try != "" {
+			tries = append(tries, Advice(try))
+		}
+	}
+	// never adds a reading that never comes.
+	never := func(what string, q gpu.Quality, try string) {
+		switch q {
+		case gpu.NotSupported:
+			f.fact(what, "not offered by this product or driver")
+			miss(what+" (not offered by this product or driver)", "")
+		case gpu.NotPermitted:
+			f.fact(what, "not permitted")
+			miss(what+" (not permitted)", try)
+		}
+	}
+	never("which processes use it", d.Processes.Quality(), "run gpuwhy as root, or with the rights that the driver asks for")
+	if pids := d.strangers(); len(pids) > 0 {
+		f.fact("processes without a name", strings.Join(pids, ", "))
+		try := ""
+		if len(d.s.Notes) == 0 {
+			try = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
+		}
+		miss("who runs "+plural(len(pids), "process", "processes")+" without a name", try)
+	}
+	whole := d.Utilization.GPU.Quality()
+	if whole == gpu.NotSupported && d.Modes.MIG.Or(false) {
+		f.fact("utilization", "not offered while the GPU is cut into instances (MIG)")
+		miss("how busy it is, which the driver does not say of a GPU that is cut into instances (MIG)", "")
+	} else {
+		never("how busy it is", whole, "")
+	}
+	never("how hot it is", d.Thermal.GPU.Quality(), "")
+	never("what it draws", d.Power.Draw.Quality(), "")
+	if len(missing) > 0 {
+		f.clause, f.minor = "what can't be told of "+it+" here: "+strings.Join(missing, "; "), true
+		f.Advice = strings.Join(tries, " ")
+	}
+}
+
+// strangers are the pids of processes whose name the host does not know.
+func (d *device) strangers() []string {
+	const most = 8
+	var pids []string
+	for _, p := range those(d.Processes.Or(nil), func(p *gpu.Process) bool { return !p.Facts.Name.Present() && !gone(p) }) {
+		pids = append(pids, fmt.Sprintf("pid %d", p.PID))
+	}
+	if more := len(pids) - most; more > 0 {
+		pids = append(pids[:most], fmt.Sprintf("and %d more", more))
+	}
+	return pids
+}
+
+// stuckFor is how long everything else must contradict the busy counter. When
+// work begins, the counter may be ahead of the power by a second or so.
+const stuckFor = 3 * time.Second
+
+// stuckLongEnough reports whether what looksStuck finds is no passing moment. Of
+// a device that was seen for less long, all readings must have been so.
+func (d *device) stuckLongEnough() bool {
+	return d.m.at.IsZero() || d.m.lasted(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first))
+}
+
+func stuckCounter(d *device, f *finding) {
+	if !d.stuck {
+		return
+	}
+	list := d.Processes.Or(nil)
+	f.clause = it + " says that it is busy at " + withUnit(d.util, "%") +
+		", but its counter looks stuck: " + idleness(list) + inBrackets
+	f.Since = d.began(d.m.stuck)
+	f.Advice = "Nothing needs to be done for the fan. The counter is right again after the GPU is reset " +
+		"or the machine is restarted; until then go by power and temperature."
+	lasts := d.m.lasted(d.m.stuck) >= stuckFor
+	switch {
+	case !lasts && len(list) > 0:
+		f.Confidence = Low
+	case !lasts || len(list) > 0:
+		f.Confidence = Medium // shares are samples: a process without one may have worked between two
+	}
+	f.heat(d).figure("busy counter", d.util, "%").rest(d)
+}
+
+// idleness says that the processes of a resting device do nothing, as far as
+// they have shares.
+func idleness(list []gpu.Process) string {
+	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !has(processShare(&p)) })
+	switch {
+	case len(list) == 0:
+		return "nothing runs on it"
+	case !known:
+		return "no process on it is seen to do anything"
+	case len(list) == 1:
+		return "the one process on it does nothing"
+	default:
+		return fmt.Sprintf("none of the %d processes on it does anything", len(list))
+	}
+}
+
+// doubtful lists the readings whose value can't be right.
+func doubtful(d *device, f *finding) {
+	suspect(f, "utilization", d.Utilization.GPU, "%", 0, 100)
+	suspect(f, "temperature", d.Thermal.GPU, "°C", coldest, hottest)
+	suspect(f, "memory temperature", d.Thermal.Memory, "°C", coldest, hottest)
+	suspect(f, "power draw", d.Power.Draw, "W", 0, mostWatts)
+	suspect(f, "fan, as commanded", d.Fans.Commanded(), "%", 0, mostPercent)
+	suspect(f, "SM clock", d.Clocks.SM, "MHz", 0, mostMegahertz)
+	suspect(f, "memory used", gpu.Map(d.Memory.Used, gpu.Bytes.MiB), "MiB", 0, mostBytes)
+	if len(f.Evidence) == 0 {
+		return
+	}
+	texts := make([]string, len(f.Evidence))
+	for i, e := range f.Evidence {
+		texts[i] = e.Name + " (" + e.Text + ")"
+	}
+	f.clause = it + " reports what can't be right, and it is left out here: " + strings.Join(texts, ", ")
+	f.minor = true
+	f.Advice = "If it stays so, restart the machine, or update the driver; a sensor may be broken."
+}
+
+// suspect adds a reading to the evidence that has a value which can't be right.
+func suspect[T ~float64 | ~int](f *finding, name string, r gpu.Reading[T], unit string, least, most float64) {
+	v, ok := r.Get()
+	switch value := float64(v); {
+	case !ok || has(believed(r, least, most)):
+	case value >= -1e12 && value <= 1e12:
+		f.figure(name, value, unit)
+	default:
+		f.fact(name, "no number that can be shown")
+	}
+}
