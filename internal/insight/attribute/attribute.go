@@ -1,6 +1,28 @@
+// Package attribute says whose a device's memory, work and watts are, and how
+// much of them no process explains. It consists of pure functions of snapshots.
+// It knows no driver, no clock and no wire format.
+//
+// # How the watts are split
+//
+// The power draw at rest belongs to nobody: it is the idle floor, which
+// [Floors] learns, and has a line of its own. The remainder is split by the
+// processes' shares of the multiprocessors (SM) over the last sample window.
+// Where no process has such a share, since the driver takes no samples or
+// nothing ran, it is split by the memory that living processes hold: a context
+// keeps the clocks up. This is an estimate, and [Method] says which: two
+// processes with the same share of the SMs may draw different power.
+//
+// # What no process explains
+//
+// Where the processes' shares of the SMs don't add up to the device's
+// utilization, part of the watts belongs to nobody either. It is not spread
+// over the known processes to make the sum look right: it stands as a
+// remainder, with the likeliest reason. No part is negative or more than the
+// device reports. What the device does not report is not split.
 package attribute
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/bits"
@@ -38,36 +60,31 @@ type Share struct {
 	Repeated bool                   // an earlier element of the list counts for the process
 }
 
-// Memory splits the device's used memory: Processes, Orphans and Remainder add
-// up to Used.
-type Memory struct {
-	Used      gpu.Reading[gpu.Bytes]
-	Processes gpu.Reading[gpu.Bytes] // held by processes that exist, or may exist
-	Orphans   gpu.Reading[gpu.Bytes] // held by processes that don't exist any more
-	Remainder gpu.Reading[gpu.Bytes]
-	Coverage  gpu.Reading[gpu.Percent] // the part of Used that is not Remainder; absent where nothing is used
+// A Split says how much of a reading processes explain. It is empty where there
+// is no reading.
+type Split[T any] struct {
+	Processes gpu.Reading[T] // theirs, as far as it explains the reading
+	Remainder gpu.Reading[T]
+	Coverage  gpu.Reading[gpu.Percent] // the part that is not Remainder; absent of a reading of 0
 	Reason    Reason                   // for the remainder; empty where there is none
 }
 
-// Utilization splits the device's utilization: Processes and Remainder add up
-// to Device.
-type Utilization struct {
-	Device    gpu.Reading[gpu.Percent]
-	Processes gpu.Reading[gpu.Percent] // the sum of their SM shares, as far as it explains Device
-	Remainder gpu.Reading[gpu.Percent]
-	Coverage  gpu.Reading[gpu.Percent] // the part of Device that Processes are; absent where Device is 0
-	Reason    Reason
+// Memory splits the device's used memory: Processes, Orphans and Remainder add
+// up to it.
+type Memory struct {
+	Split[gpu.Bytes]
+	Orphans gpu.Reading[gpu.Bytes] // held by processes that don't exist any more
 }
 
-// Power splits the device's draw: Idle, Processes and Remainder add up to Draw.
+// Utilization splits the device's utilization: Processes, which is the sum of
+// their SM shares, and Remainder add up to it.
+type Utilization = Split[gpu.Percent]
+
+// Power splits the device's draw: Idle, Processes and Remainder add up to it.
 type Power struct {
-	Draw      gpu.Reading[gpu.Watts]
-	Idle      gpu.Reading[gpu.Watts] // the idle floor's part; absent while the floor is not known
-	Processes gpu.Reading[gpu.Watts]
-	Remainder gpu.Reading[gpu.Watts]
-	Coverage  gpu.Reading[gpu.Percent] // the part of Draw that is not Remainder
-	Reason    Reason
-	Method    Method
+	Split[gpu.Watts]
+	Idle   gpu.Reading[gpu.Watts] // the idle floor's part; absent while the floor is not known
+	Method Method
 }
 
 // ForeignPIDs reports whether a snapshot's notes say that its pids are from
@@ -90,14 +107,18 @@ func Snapshot(s *gpu.Snapshot) []Attribution {
 // [ForeignPIDs].
 func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	list := d.Processes.Or(nil)
-	a := Attribution{Shares: make([]Share, len(list))}
-	markRepeated(list, a.Shares)
-	for i := range list {
-		a.Shares[i].Orphan = !list[i].Facts.Exists.Or(true) && !a.Shares[i].Repeated
+	x := &splitter{d: d, list: list, shares: make([]Share, len(list)), elsewhere: ReasonNotListed}
+	if foreignPIDs {
+		x.elsewhere = ReasonNamespace
 	}
-	x := &splitter{d: d, list: list, shares: a.Shares, foreign: foreignPIDs}
-	a.Memory = x.memory()
-	a.Utilization = x.utilization()
+	if !d.Processes.Present() {
+		x.unlisted = absence(d.Processes.Quality(), ReasonNoList)
+	}
+	markRepeated(list, x.shares)
+	for i := range list {
+		x.shares[i].Orphan = !list[i].Facts.Exists.Or(true) && !x.shares[i].Repeated
+	}
+	a := Attribution{Shares: x.shares, Memory: x.memory(), Utilization: x.utilization()}
 	a.Power = x.power(&a.Memory, &a.Utilization)
 	return a
 }
@@ -133,16 +154,17 @@ func markRepeated(list []gpu.Process, shares []Share) {
 
 // A splitter splits one device.
 type splitter struct {
-	d       *gpu.Device
-	list    []gpu.Process
-	shares  []Share
-	foreign bool
+	d         *gpu.Device
+	list      []gpu.Process
+	shares    []Share
+	unlisted  Reason // why there is no list; empty where there is one
+	elsewhere Reason // why a list may lack processes
 }
 
 // memory fills the shares' memory.
 func (x *splitter) memory() Memory {
-	m := Memory{Used: x.d.Memory.Used}
-	used, ok := m.Used.Get()
+	var m Memory
+	used, ok := x.d.Memory.Used.Get()
 	if !ok {
 		return m
 	}
@@ -158,14 +180,15 @@ func (x *splitter) memory() Memory {
 		}
 	}
 	var processes, orphans gpu.Bytes
-	part := proportion(uint64(used), held)
+	var before uint64 // of the elements so far
 	for i := range x.list {
 		share := &x.shares[i]
 		v, ok := x.list[i].Memory.Get()
 		if !ok || share.Repeated {
 			continue
 		}
-		given := gpu.Bytes(part(uint64(v)))
+		given := gpu.Bytes(scaled(before+uint64(v), held, uint64(used)) - scaled(before, held, uint64(used)))
+		before += uint64(v)
 		share.Memory = gpu.Of(given)
 		if given < v || x.list[i].Memory.Quality() == gpu.Doubtful {
 			share.Memory = gpu.DoubtfulOf(given)
@@ -183,7 +206,7 @@ func (x *splitter) memory() Memory {
 	m.Remainder = gpu.Of(remainder)
 	m.Coverage = coverage(float64(used-remainder), float64(used))
 	if remainder > 0 {
-		m.Reason = x.memoryReason(remainder)
+		m.Reason = cmp.Or(x.unlisted, x.memoryReason(remainder))
 	}
 	return m
 }
@@ -191,35 +214,28 @@ func (x *splitter) memory() Memory {
 // listed reports whether the processes' sum is known: the driver lists the
 // processes, and has a figure of one, or there is none.
 func (x *splitter) listed(figure bool) bool {
-	return x.d.Processes.Present() && (figure || len(x.list) == 0)
+	return x.unlisted == "" && (figure || len(x.list) == 0)
 }
 
-// proportion returns a function that cuts parts, which add up to sum, to fit
-// into whole. Where they fit it returns each as it is; else the returned parts
-// add up to whole exactly.
-func proportion(whole, sum uint64) func(part uint64) uint64 {
+// scaled cuts a part of sum to fit into whole. Differences of what it returns for
+// 0 to sum add up to whole exactly, or to sum where that is less.
+func scaled(part, sum, whole uint64) uint64 {
 	if sum <= whole {
-		return func(part uint64) uint64 { return part }
+		return part
 	}
-	var upTo, given uint64
-	return func(part uint64) uint64 {
-		upTo += part
-		hi, lo := bits.Mul64(upTo, whole)
-		all, _ := bits.Div64(hi, lo, sum) // upTo <= sum, so all <= whole
-		out := all - given
-		given = all
-		return out
-	}
+	hi, lo := bits.Mul64(part, whole)
+	out, _ := bits.Div64(hi, lo, sum) // part <= sum, so out <= whole
+	return out
 }
 
 // utilization compares the device's utilization with the processes' samples.
 func (x *splitter) utilization() Utilization {
-	u := Utilization{Device: x.d.Utilization.GPU}
-	device, ok := percent(u.Device)
+	var u Utilization
+	device, ok := percent(x.d.Utilization.GPU)
 	if !ok {
 		return u
 	}
-	sum, known := x.sm()
+	sum, known := x.sum(x.bySM)
 	explained := min(sum, device)
 	if x.listed(known) {
 		u.Processes = gpu.Of(gpu.Percent(explained))
@@ -227,97 +243,86 @@ func (x *splitter) utilization() Utilization {
 	u.Remainder = gpu.Of(gpu.Percent(device - explained))
 	u.Coverage = coverage(explained, device)
 	if device > explained {
-		u.Reason = x.utilizationReason(device-explained, sum, known)
+		u.Reason = cmp.Or(x.unlisted, x.utilizationReason(device-explained, sum, known))
 	}
 	return u
 }
 
-// sm is the sum of the processes' SM shares, and whether a process has one.
-func (x *splitter) sm() (sum float64, known bool) {
-	for i := range x.list {
-		if v, ok := percent(x.list[i].SM); ok && !x.shares[i].Repeated {
-			sum += v
-			known = true
-		}
-	}
-	return sum, known
-}
-
 // power fills the shares' watts.
 func (x *splitter) power(m *Memory, u *Utilization) Power {
-	p := Power{Draw: x.d.Power.Draw}
-	draw, ok := amount(p.Draw)
+	var p Power
+	draw, ok := amount(x.d.Power.Draw)
 	if !ok {
 		return p
 	}
 	like := func(v float64) gpu.Reading[gpu.Watts] {
-		return gpu.Map(p.Draw, func(gpu.Watts) gpu.Watts { return gpu.Watts(v) })
+		return gpu.Map(x.d.Power.Draw, func(gpu.Watts) gpu.Watts { return gpu.Watts(v) })
 	}
-	var idle float64
+	var idle, processes float64
 	if floor, ok := amount(x.d.IdleFloor); ok {
 		idle = min(floor, draw)
 		p.Idle = like(idle)
 	}
 	active := draw - idle
-	w := x.weights(m, u)
-	var processes float64
-	if w.sum > 0 {
-		p.Method = w.method
-		processes = active * w.explained
+	method, weightOf, sum, explained := x.weights(m)
+	if sum > 0 {
+		p.Method = method
+		processes = active * explained
 		for i := range x.shares {
-			if v, ok := w.of(i); ok {
-				x.shares[i].Power = like(processes * (v / w.sum))
+			if v, ok := weightOf(i); ok {
+				x.shares[i].Power = like(processes * (v / sum))
 			}
 		}
 	}
-	if x.listed(w.sum > 0) {
+	if x.listed(sum > 0) {
 		p.Processes = like(processes)
 	}
 	remainder := max(0, active-processes)
 	p.Remainder = like(remainder)
 	p.Coverage = coverage(draw-remainder, draw)
 	if remainder > 0 {
-		p.Reason = x.powerReason(m, u)
+		p.Reason = cmp.Or(u.Reason, x.unlisted, powerReason(m))
 	}
 	return p
 }
 
-// weights decide how the watts above the floor are split.
-type weights struct {
-	method    Method
-	of        func(i int) (v float64, ok bool) // of one process; not ok where it is not known
-	sum       float64
-	explained float64 // the processes' part of the watts, 0 to 1
+// weights says how the watts above the floor are split: by the weight of each
+// process. The processes' part of the watts is explained, 0 to 1.
+func (x *splitter) weights(m *Memory) (method Method, of weight, sum, explained float64) {
+	if sum, _ := x.sum(x.bySM); sum > 0 {
+		whole, _ := percent(x.d.Utilization.GPU)
+		return BySM, x.bySM, sum, sum / max(sum, whole)
+	}
+	sum, _ = x.sum(x.byMemory)
+	whole := sum
+	if m.Reason != ReasonDriver {
+		whole += float64(m.Remainder.Or(0)) // nobody's
+	}
+	return ByMemory, x.byMemory, sum, sum / whole
 }
 
-func (x *splitter) weights(m *Memory, u *Utilization) weights {
-	if sum, _ := x.sm(); sum > 0 {
-		w := weights{method: BySM, sum: sum, explained: 1, of: func(i int) (float64, bool) {
-			v, ok := percent(x.list[i].SM)
-			return v, ok && !x.shares[i].Repeated
-		}}
-		if device, ok := percent(u.Device); ok && device > sum {
-			w.explained = sum / device
-		}
-		return w
-	}
-	w := weights{method: ByMemory, of: func(i int) (float64, bool) {
-		v, ok := x.shares[i].Memory.Get()
-		return float64(v), ok && !x.shares[i].Orphan
-	}}
+// A weight is a process's part of something; it is not ok where that is not known.
+type weight func(process int) (v float64, ok bool)
+
+func (x *splitter) bySM(i int) (float64, bool) {
+	v, ok := percent(x.list[i].SM)
+	return v, ok && !x.shares[i].Repeated
+}
+
+func (x *splitter) byMemory(i int) (float64, bool) {
+	v, ok := x.shares[i].Memory.Get()
+	return float64(v), ok && !x.shares[i].Orphan
+}
+
+// sum adds up the weights, and says whether a process has one.
+func (x *splitter) sum(of weight) (sum float64, known bool) {
 	for i := range x.list {
-		if v, ok := w.of(i); ok {
-			w.sum += v
+		if v, ok := of(i); ok {
+			sum += v
+			known = true
 		}
 	}
-	nobodys := 0.0
-	if m.Reason != ReasonDriver {
-		nobodys = float64(m.Remainder.Or(0))
-	}
-	if w.sum > 0 {
-		w.explained = w.sum / (w.sum + nobodys)
-	}
-	return w
+	return sum, known
 }
 
 // percent is a share, cut to 0 to 100.

@@ -342,8 +342,8 @@ func check(t *testing.T, d *gpu.Device, a *attribute.Attribution) {
 	}
 	m := a.Memory
 	if rest, ok := m.Remainder.Get(); ok {
-		if memory+orphans+rest != m.Used.Or(0) {
-			t.Errorf("memory: %v + %v + %v of %v", memory, orphans, rest, m.Used)
+		if memory+orphans+rest != d.Memory.Used.Or(0) {
+			t.Errorf("memory: %v + %v + %v of %v", memory, orphans, rest, d.Memory.Used)
 		}
 		if (rest == 0) != (m.Reason == "") {
 			t.Errorf("%v left, for %q", rest, m.Reason)
@@ -354,17 +354,17 @@ func check(t *testing.T, d *gpu.Device, a *attribute.Attribution) {
 	}
 	u := a.Utilization
 	if rest, ok := u.Remainder.Get(); ok {
-		device := min(100, max(0, float64(u.Device.Or(0))))
+		device := min(100, max(0, float64(d.Utilization.GPU.Or(0))))
 		if !(rest >= 0) || math.Abs(float64(u.Processes.Or(0)+rest)-device) > 1e-9 {
-			t.Errorf("utilization: %v + %v of %v", u.Processes, rest, u.Device)
+			t.Errorf("utilization: %v + %v of %v", u.Processes, rest, d.Utilization.GPU)
 		}
 	}
 	p := a.Power
 	if rest, ok := p.Remainder.Get(); ok {
-		draw := float64(p.Draw.Or(0))
+		draw := float64(d.Power.Draw.Or(0))
 		sum := float64(p.Idle.Or(0)) + watts + float64(rest)
 		if !(rest >= 0) || math.Abs(sum-draw) > 1e-9*max(1, draw) {
-			t.Errorf("watts: %v + %v + %v of %v", p.Idle, watts, rest, p.Draw)
+			t.Errorf("watts: %v + %v + %v of %v", p.Idle, watts, rest, d.Power.Draw)
 		}
 		if math.Abs(float64(p.Processes.Or(0))-watts) > 1e-9*max(1, draw) {
 			t.Errorf("watts: %v, the shares say %v", p.Processes, watts)

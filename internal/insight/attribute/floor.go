@@ -26,6 +26,8 @@ const (
 	// leastWatts is what no powered device falls below: less is a sensor
 	// that says nothing.
 	leastWatts = 0.5
+	// mostWatts is more than any device draws at rest.
+	mostWatts = 10_000
 )
 
 // A Floor learns the idle draw of one device: the lowest that it was seen to
@@ -34,8 +36,8 @@ const (
 type Floor struct {
 	floor float64 // 0: not known
 
-	kept  time.Time // what an earlier run knew is of this time; zero: nothing
 	last  time.Time // reading
+	seen  time.Time // the last reading, of an earlier run where there is none of this one
 	begun time.Time // of the run of idle readings
 	n     int
 	sum   float64
@@ -55,7 +57,7 @@ func (f *Floor) Observe(d *gpu.Device) {
 	if !d.SampledAt.After(f.last) {
 		return
 	}
-	f.last = d.SampledAt
+	f.last, f.seen = d.SampledAt, d.SampledAt
 	draw, ok := d.Power.Draw.Get()
 	w := float64(draw)
 	if !ok || d.Power.Draw.Quality() != gpu.Good || !(w >= leastWatts) || math.IsInf(w, 0) || !idle(d) {
@@ -109,6 +111,19 @@ type Floors struct {
 	devices map[keep.Device]*Floor
 }
 
+// of returns the floor of a device. The caller holds the lock.
+func (f *Floors) of(k keep.Device) *Floor {
+	floor := f.devices[k]
+	if floor == nil {
+		floor = new(Floor)
+		if f.devices == nil {
+			f.devices = map[keep.Device]*Floor{}
+		}
+		f.devices[k] = floor
+	}
+	return floor
+}
+
 // Note learns from a snapshot, and returns a copy of it in which devices have
 // their floors, as far as they are known. The snapshot itself is not changed.
 func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
@@ -116,21 +131,50 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	out.Devices = slices.Clone(s.Devices)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.devices == nil {
-		f.devices = map[keep.Device]*Floor{}
-	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
-		k := keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
-		floor := f.devices[k]
-		if floor == nil {
-			floor = new(Floor)
-			f.devices[k] = floor
-		}
+		floor := f.of(keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated})
 		if d.State == gpu.StateOK {
 			floor.Observe(d)
 		}
 		d.IdleFloor = floor.Watts()
 	}
 	return &out
+}
+
+// Kept is what is kept over a restart: the floors, and not what is under way.
+type Kept struct {
+	Floors []keptFloor `json:"floors"`
+}
+
+type keptFloor struct {
+	keep.Learned
+	Watts float64 `json:"watts"`
+}
+
+// Kept returns the floors.
+func (f *Floors) Kept() Kept {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out Kept
+	for k, floor := range f.devices {
+		if floor.floor > 0 {
+			out.Floors = append(out.Floors, keptFloor{keep.Learned{Device: k, Seen: floor.seen}, floor.floor})
+		}
+	}
+	out.Floors = keep.Newest(out.Floors)
+	return out
+}
+
+// Restore takes the floors of devices that have none yet.
+func (f *Floors) Restore(kept Kept, now time.Time) error {
+	fresh, err := keep.Fresh(kept.Floors, now, func(k *keptFloor) bool { return k.Watts >= leastWatts && k.Watts <= mostWatts })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range fresh {
+		if floor := f.of(k.Device); floor.floor == 0 {
+			floor.floor, floor.seen = k.Watts, k.Seen // not last: a clock that was set back is no reason to wait
+		}
+	}
+	return err
 }

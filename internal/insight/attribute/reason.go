@@ -1,10 +1,6 @@
 package attribute
 
-import (
-	"cmp"
-
-	"github.com/gpuwhy/gpuwhy/gpu"
-)
+import "github.com/gpuwhy/gpuwhy/gpu"
 
 // A Reason is why no process explains something. Its text is also its name on
 // the wire. It is empty where nothing is unexplained.
@@ -53,49 +49,34 @@ const (
 	timing = 10
 )
 
-// memoryReason says why no process explains some of the used memory.
+// memoryReason says why the listed processes don't explain some of the used memory.
 func (x *splitter) memoryReason(remainder gpu.Bytes) Reason {
-	if r := x.listReason(); r != "" {
-		return r
-	}
 	for i := range x.list {
 		if p := &x.list[i]; !p.Memory.Present() && !x.shares[i].Repeated {
 			return absence(p.Memory.Quality(), ReasonNoMemory)
 		}
 	}
-	switch {
-	case remainder <= drivers:
+	if remainder <= drivers {
 		return ReasonDriver
-	case x.foreign:
-		return ReasonNamespace
-	default:
-		return ReasonNotListed
 	}
+	return x.elsewhere
 }
 
-// utilizationReason says why the device works more than its processes.
+// utilizationReason says why the device works more than its listed processes.
 func (x *splitter) utilizationReason(remainder, sum float64, known bool) Reason {
-	if r := x.listReason(); r != "" {
-		return r
-	}
 	switch {
 	case len(x.list) > 0 && !known:
 		return absence(x.list[0].SM.Quality(), ReasonNoSamples)
 	case sum > 0 && remainder <= timing:
 		return ReasonTiming
-	case x.foreign:
-		return ReasonNamespace
 	default:
-		return ReasonNotListed
+		return x.elsewhere
 	}
 }
 
-// powerReason says why no process explains some of the watts above the floor.
-// It is the reason of the utilization, or else that of the memory.
-func (x *splitter) powerReason(m *Memory, u *Utilization) Reason {
-	if r := cmp.Or(u.Reason, x.listReason()); r != "" {
-		return r
-	}
+// powerReason says why no process explains some of the watts above the floor,
+// though the listed processes explain the utilization.
+func powerReason(m *Memory) Reason {
 	switch {
 	case m.Reason != "" && m.Reason != ReasonDriver:
 		return m.Reason
@@ -104,14 +85,6 @@ func (x *splitter) powerReason(m *Memory, u *Utilization) Reason {
 	default:
 		return ReasonAtRest
 	}
-}
-
-// listReason says why there is no list; empty where there is one.
-func (x *splitter) listReason() Reason {
-	if x.d.Processes.Present() {
-		return ""
-	}
-	return absence(x.d.Processes.Quality(), ReasonNoList)
 }
 
 // absence is otherwise, unless the driver says that it does not permit it.

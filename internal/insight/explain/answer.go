@@ -140,13 +140,3 @@ func (a *Answer) Main() []Cause {
 	}
 	return slices.Concat(a.Machine, a.Devices[a.ranked[0]].Causes)
 }
-
-// Of returns the answer about one device, or nil where there is none.
-func (a *Answer) Of(node, uuid string) *DeviceAnswer {
-	for i := range a.Devices {
-		if d := a.Devices[i].Device; d.Node == node && d.UUID == uuid {
-			return &a.Devices[i]
-		}
-	}
-	return nil
-}

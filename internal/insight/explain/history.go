@@ -27,26 +27,21 @@ type remembered struct {
 // NewHistory returns a history of nothing.
 func NewHistory() *History { return &History{devices: map[keep.Device]*remembered{}} }
 
-func keyOf(d *gpu.Device) keep.Device {
-	return keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
-}
-
 // Add learns from the next snapshot of a node, and answers for it.
 func (h *History) Add(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range s.Devices {
-		d := &s.Devices[i]
-		r := h.devices[keyOf(d)]
+	defer h.forget(s.Time)
+	return answer(s, func(d *device) *memory {
+		r := h.devices[d.key()]
 		if r == nil {
 			r = new(remembered)
-			h.devices[keyOf(d)] = r
+			h.devices[d.key()] = r
 		}
-		r.step(d, sampledAt(d, s))
 		r.seen = s.Time
-	}
-	h.forget(s.Time)
-	return answer(s, func(d *gpu.Device) *memory { return &h.devices[keyOf(d)].memory })
+		r.step(d)
+		return &r.memory
+	})
 }
 
 // forget bounds, now and then, of how many devices that left something is
@@ -72,24 +67,20 @@ func (h *History) forget(now time.Time) {
 func (h *History) Beside(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return answer(s, func(d *gpu.Device) *memory {
+	return answer(s, func(d *device) *memory {
 		m := new(memory)
-		if r := h.devices[keyOf(d)]; r != nil {
+		if r := h.devices[d.key()]; r != nil {
 			m = r.copied()
 		}
-		m.step(d, sampledAt(d, s))
+		m.step(d)
 		return m
 	})
+}
+
+func (d *device) key() keep.Device {
+	return keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
 }
 
 // Explain answers for a snapshot without a past: what only time can tell, such
 // as that work has ended, is not found.
 func Explain(s *gpu.Snapshot) Answer { return NewHistory().Beside(s) }
-
-// sampledAt is when a device was read.
-func sampledAt(d *gpu.Device, s *gpu.Snapshot) time.Time {
-	if d.SampledAt.IsZero() {
-		return s.Time
-	}
-	return d.SampledAt
-}

@@ -50,42 +50,42 @@ func (m *memory) copied() *memory {
 
 // step adds a device's reading. An older reading, or the same reading again,
 // changes nothing.
-func (m *memory) step(d *gpu.Device, at time.Time) {
-	if d.State != gpu.StateOK || (!m.at.IsZero() && !at.After(m.at)) {
+func (m *memory) step(d *device) {
+	if d.State != gpu.StateOK || (!m.at.IsZero() && !d.at.After(m.at)) {
 		return
 	}
-	since := at.Sub(m.at)
+	since := d.at.Sub(m.at)
 	if m.at.IsZero() || since > gap {
-		m.restart(at)
+		m.restart(d.at)
 		since = 0
 	}
-	m.at = at
-	v := vitalsOf(d)
-	m.leave(point{at, v.temp, v.power, v.fan})
-	stuck, doing := v.looksStuck(), v.activity()
+	m.at = d.at
+	v := &d.vitals
+	m.leave(point{m.at, v.temp, v.power, v.fan})
+	stuck, doing := v.looksStuck(), v.doing
 	if stuck {
 		doing = resting
 	}
 	since = min(since, settling) // what a single reading may count for
-	m.follow(doing, &v, since)
-	m.cool(doing, &v)
+	m.follow(doing, v, since)
+	m.cool(doing, v)
 	if doing == resting && !m.cooling && m.restsFor(settling) {
-		m.Rest.learn(&v)
+		m.Rest.learn(v)
 	}
 	m.before = v.temp
 	if since > 0 && v.settled(m) {
-		m.Curve.learn(&v, since)
+		m.Curve.learn(v, since)
 	}
 	for i := range min(len(d.Fans.Fans), maxFans) {
-		m.Fans[i].step(&d.Fans.Fans[i], at)
+		m.Fans[i].step(&d.Fans.Fans[i], m.at)
 	}
-	last(&m.stuck, stuck, at)
-	last(&m.hot, v.reasons&reasonsOfHeat != 0, at)
-	last(&m.capped, v.reasons&reasonsOfPower != 0, at)
-	last(&m.awake, doing == resting && v.awake(m), at)
-	last(&m.byHand, v.byHand() != "", at)
-	last(&m.unheld, len(v.holders()) == 0, at)
-	last(&m.unused, doing == resting && v.unused(), at)
+	last(&m.stuck, stuck, m.at)
+	last(&m.hot, v.reasons&reasonsOfHeat != 0, m.at)
+	last(&m.capped, v.reasons&reasonsOfPower != 0, m.at)
+	last(&m.awake, doing == resting && v.awake(m), m.at)
+	last(&m.byHand, v.byHand() != "", m.at)
+	last(&m.unheld, len(v.holders()) == 0, m.at)
+	last(&m.unused, doing == resting && v.unused(), m.at)
 }
 
 // restart forgets what was under way, and keeps what was learned.
@@ -160,7 +160,7 @@ func (m *memory) follow(doing activity, v *vitals, since time.Duration) {
 		return
 	}
 	w.endTemp, w.endFan = v.temp, v.fan
-	for _, p := range firsts(v.workers(), maxWorkers) {
+	for _, p := range firsts(v.culprits, maxWorkers) {
 		share := highest(processShare(p), 0)
 		w.credit(p, (share+0.1)*max(since.Seconds(), 0.1))
 	}

@@ -76,23 +76,21 @@ type device struct {
 	name    string
 	figures string
 
-	at       time.Time // of the reading
-	steady   bool      // temperature and power are those of a state, not of a change
-	stuck    bool      // the busy counter
-	doing    activity
-	culprits []*gpu.Process // those who work, or could
+	at     time.Time // of the reading
+	steady bool      // temperature and power are those of a state, not of a change
+	stuck  bool      // the busy counter
 }
 
-func newDevice(of *gpu.Device, s *gpu.Snapshot, m *memory, all []*device) *device {
-	d := &device{vitals: vitalsOf(of), s: s, m: m, all: all, name: DeviceName(of), at: sampledAt(of, s)}
-	d.figures = d.summary()
-	d.steady = of.State == gpu.StateOK && d.settled(m)
-	d.doing = d.activity()
-	if d.stuck = d.looksStuck() && d.stuckLongEnough(); d.stuck {
-		d.doing = resting
+func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, past func(*device) *memory) *device {
+	d := &device{vitals: vitalsOf(of), s: s, all: all, name: DeviceName(of), at: of.SampledAt}
+	if d.at.IsZero() {
+		d.at = s.Time
 	}
-	if d.doing == working {
-		d.culprits = d.workers()
+	d.figures = d.summary()
+	d.m = past(d)
+	d.steady = of.State == gpu.StateOK && d.settled(d.m)
+	if d.stuck = d.looksStuck() && d.stuckLongEnough(); d.stuck {
+		d.doing, d.culprits = resting, nil
 	}
 	return d
 }

@@ -22,6 +22,8 @@ type vitals struct {
 	clock, top  float64 // MHz: of the SMs, now and at most
 	state       float64 // the performance state, 0 the fastest
 	reasons     gpu.ClockEventReasons
+	doing       activity
+	culprits    []*gpu.Process // those who work, or could
 }
 
 var none = math.NaN()
@@ -71,6 +73,9 @@ func vitalsOf(d *gpu.Device) vitals {
 		v.rpm = highest(v.rpm, revolutions(&d.Fans.Fans[i]))
 	}
 	v.slowdown = or(believed(d.Thermal.Slowdown, 1, hottest), v.temp+believed(d.Thermal.Margin, -hottest, hottest))
+	if v.doing = v.activity(); v.doing == working {
+		v.culprits = v.workers()
+	}
 	return v
 }
 
