@@ -24,10 +24,10 @@ type rest struct {
 	State   *float64 `json:"performance_state,omitempty"` // the slowest
 }
 
-func (r *rest) learn(v *vitals) {
-	r.Celsius = optional(lowest(value(r.Celsius), v.temp))
-	r.Fan = optional(lowest(value(r.Fan), v.fan))
-	r.State = optional(highest(value(r.State), v.state))
+func (r *rest) learn(d *device) {
+	r.Celsius = optional(lowest(value(r.Celsius), d.temp))
+	r.Fan = optional(lowest(value(r.Fan), d.fan))
+	r.State = optional(highest(value(r.State), d.state))
 }
 
 // optional is a number as JSON has it, which has none that is none.
@@ -98,12 +98,12 @@ func (c *curve) place(power float64) int {
 }
 
 // learn adds a reading.
-func (c *curve) learn(v *vitals, since time.Duration) {
+func (c *curve) learn(d *device, since time.Duration) {
 	if c.Step == 0 {
-		*c = curve{or(v.limit/(curveSteps-4), 25), make([]float64, curveSteps), make([]float64, curveSteps)}
+		*c = curve{or(d.limit/(curveSteps-4), 25), make([]float64, curveSteps), make([]float64, curveSteps)}
 	}
-	i := c.place(v.power)
-	follow(&c.Celsius[i], &c.Seconds[i], v.temp, since)
+	i := c.place(d.power)
+	follow(&c.Celsius[i], &c.Seconds[i], d.temp, since)
 }
 
 // follow adds a number, which was so for a time, to a mean of so many seconds.

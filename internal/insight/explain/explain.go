@@ -18,13 +18,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// answer finds all causes. past returns what is known of a device's past; this
-// includes the snapshot's own reading.
-func answer(s *gpu.Snapshot, past func(*device) *memory) Answer {
+// answer finds all causes. learn gives a device its memory, which then includes
+// the snapshot's own reading.
+func answer(s *gpu.Snapshot, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := make([]*device, len(s.Devices))
 	for i := range s.Devices {
-		devices[i] = newDevice(&s.Devices[i], s, devices, past)
+		devices[i] = newDevice(&s.Devices[i], s, devices, learn)
 	}
 	for i, d := range devices {
 		out.Devices[i] = d.explain()

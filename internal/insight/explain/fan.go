@@ -61,9 +61,9 @@ func fanOf(fan, device string) string {
 // byHand says what shows that a fan does not follow the temperature: its
 // "policy" or its "target". It is empty where the fan does follow, or where one
 // reading can't show it.
-func (v *vitals) byHand() string {
-	for i := range v.Fans.Fans {
-		fan := &v.Fans.Fans[i]
+func (d *device) byHand() string {
+	for i := range d.Fans.Fans {
+		fan := &d.Fans.Fans[i]
 		if policy, ok := fan.Policy.Get(); ok {
 			if policy == "manual" {
 				return "policy"
@@ -71,7 +71,7 @@ func (v *vitals) byHand() string {
 			continue
 		}
 		// Without a policy: the driver wants another speed than the fan has.
-		if d := commanded(fan) - target(fan); d > 10 || d < -10 {
+		if off := commanded(fan) - target(fan); off > 10 || off < -10 {
 			return "target"
 		}
 	}

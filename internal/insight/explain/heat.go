@@ -81,8 +81,8 @@ const (
 
 // settled reports whether a device's temperature and power are those of a
 // state, not of a change.
-func (v *vitals) settled(m *memory) bool {
-	return has(v.temp) && has(v.power) && m.flat(2, 0.1*v.power+5)
+func (d *device) settled() bool {
+	return has(d.temp) && has(d.power) && d.m.flat(2, 0.1*d.power+5)
 }
 
 // hotForPower compares a device with its own past, and with others of its model

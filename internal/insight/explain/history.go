@@ -32,7 +32,7 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.forget(s.Time)
-	return answer(s, func(d *device) *memory {
+	return answer(s, func(d *device) {
 		r := h.devices[d.key()]
 		if r == nil {
 			r = new(remembered)
@@ -40,7 +40,6 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 		}
 		r.seen = s.Time
 		r.step(d)
-		return &r.memory
 	})
 }
 
@@ -67,13 +66,12 @@ func (h *History) forget(now time.Time) {
 func (h *History) Beside(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return answer(s, func(d *device) *memory {
+	return answer(s, func(d *device) {
 		m := new(memory)
 		if r := h.devices[d.key()]; r != nil {
 			m = r.copied()
 		}
 		m.step(d)
-		return m
 	})
 }
 

@@ -48,9 +48,10 @@ func (m *memory) copied() *memory {
 	return &out
 }
 
-// step adds a device's reading. An older reading, or the same reading again,
-// changes nothing.
+// step gives a device its memory, and adds its reading. An older reading, or the
+// same reading again, changes nothing.
 func (m *memory) step(d *device) {
+	d.m = m
 	if d.State != gpu.StateOK || (!m.at.IsZero() && !d.at.After(m.at)) {
 		return
 	}
@@ -59,33 +60,32 @@ func (m *memory) step(d *device) {
 		m.restart(d.at)
 		since = 0
 	}
+	since = min(since, settling) // what a single reading may count for
 	m.at = d.at
-	v := &d.vitals
-	m.leave(point{m.at, v.temp, v.power, v.fan})
-	stuck, doing := v.looksStuck(), v.doing
+	m.leave(point{m.at, d.temp, d.power, d.fan})
+	stuck, doing := d.looksStuck(), d.doing
 	if stuck {
 		doing = resting
 	}
-	since = min(since, settling) // what a single reading may count for
-	m.follow(doing, v, since)
-	m.cool(doing, v)
+	m.follow(doing, d, since)
+	m.cool(doing, d)
 	if doing == resting && !m.cooling && m.restsFor(settling) {
-		m.Rest.learn(v)
+		m.Rest.learn(d)
 	}
-	m.before = v.temp
-	if since > 0 && v.settled(m) {
-		m.Curve.learn(v, since)
+	m.before = d.temp
+	if since > 0 && d.settled() {
+		m.Curve.learn(d, since)
 	}
 	for i := range min(len(d.Fans.Fans), maxFans) {
 		m.Fans[i].step(&d.Fans.Fans[i], m.at)
 	}
 	last(&m.stuck, stuck, m.at)
-	last(&m.hot, v.reasons&reasonsOfHeat != 0, m.at)
-	last(&m.capped, v.reasons&reasonsOfPower != 0, m.at)
-	last(&m.awake, doing == resting && v.awake(m), m.at)
-	last(&m.byHand, v.byHand() != "", m.at)
-	last(&m.unheld, len(v.holders()) == 0, m.at)
-	last(&m.unused, doing == resting && v.unused(), m.at)
+	last(&m.hot, d.reasons&reasonsOfHeat != 0, m.at)
+	last(&m.capped, d.reasons&reasonsOfPower != 0, m.at)
+	last(&m.awake, doing == resting && d.awake(), m.at)
+	last(&m.byHand, d.byHand() != "", m.at)
+	last(&m.unheld, len(d.holders()) == 0, m.at)
+	last(&m.unused, doing == resting && d.unused(), m.at)
 }
 
 // restart forgets what was under way, and keeps what was learned.
@@ -143,13 +143,13 @@ type worker struct {
 	done    float64 // share × seconds; 0: no worker
 }
 
-func (m *memory) follow(doing activity, v *vitals, since time.Duration) {
+func (m *memory) follow(doing activity, d *device, since time.Duration) {
 	w := &m.work
 	switch {
 	case doing == working && !w.on && !w.ended.IsZero() && m.at.Sub(w.ended) < pause:
 		w.on = true
 	case doing == working && !w.on:
-		*w = stretch{on: true, begun: m.at, startTemp: v.temp}
+		*w = stretch{on: true, begun: m.at, startTemp: d.temp}
 		if m.at.After(m.first) {
 			w.since, w.startTemp = m.at, m.before
 		}
@@ -159,8 +159,8 @@ func (m *memory) follow(doing activity, v *vitals, since time.Duration) {
 	if doing != working {
 		return
 	}
-	w.endTemp, w.endFan = v.temp, v.fan
-	for _, p := range firsts(v.culprits, maxWorkers) {
+	w.endTemp, w.endFan = d.temp, d.fan
+	for _, p := range firsts(d.culprits, maxWorkers) {
 		share := highest(processShare(p), 0)
 		w.credit(p, (share+0.1)*max(since.Seconds(), 0.1))
 	}
@@ -200,16 +200,16 @@ func (w *stretch) who() *gpu.Process {
 
 // cool follows a cool-down: it begins when work ends that has warmed the device,
 // and is over when neither the temperature nor the fan falls any more.
-func (m *memory) cool(doing activity, v *vitals) {
+func (m *memory) cool(doing activity, d *device) {
 	since := m.at.Sub(m.work.ended)
 	switch {
 	case doing == working:
 		m.cooling = false
 	case doing == resting && m.work.ended.Equal(m.at):
-		m.cooling = m.warmed(v)
+		m.cooling = m.warmed(d)
 	case m.cooling && since > longestCooling:
 		m.cooling = false
-	case m.cooling && m.isCool(v):
+	case m.cooling && m.isCool(d):
 		m.cooled(since)
 	case m.cooling && since > steady && m.flat(1, none):
 		m.cooled(since - steady)
@@ -217,8 +217,8 @@ func (m *memory) cool(doing activity, v *vitals) {
 }
 
 // isCool reports whether a device is about as cool and as quiet as at rest.
-func (m *memory) isCool(v *vitals) bool {
-	return v.temp <= value(m.Rest.Celsius)+2 && !(v.fan > value(m.Rest.Fan))
+func (m *memory) isCool(d *device) bool {
+	return d.temp <= value(m.Rest.Celsius)+2 && !(d.fan > value(m.Rest.Fan))
 }
 
 // cooled ends a cool-down that took so long.
@@ -229,14 +229,14 @@ func (m *memory) cooled(took time.Duration) {
 }
 
 // warmed reports whether the work that has just ended left heat behind.
-func (m *memory) warmed(v *vitals) bool {
+func (m *memory) warmed(d *device) bool {
 	w := &m.work
 	long := w.ended.Sub(w.begun) >= 10*time.Second
 	if !(long || w.endTemp >= w.startTemp+2) {
 		return false
 	}
-	above := v.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
-	return above >= 4 || (v.fan > 0 && !(v.fan <= value(m.Rest.Fan)))
+	above := d.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
+	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))
 }
 
 // A point is the state of a device at a time.

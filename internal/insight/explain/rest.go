@@ -78,24 +78,24 @@ func roundUp(d time.Duration) time.Duration {
 
 // awake reports whether a device without work is not at rest: its clocks are
 // fast, or it draws clearly more than this device does at rest.
-func (v *vitals) awake(m *memory) bool { return v.fast(m) || v.costs() }
+func (d *device) awake() bool { return d.fast() || d.costs() }
 
 // fast reports whether the clocks are those of work. Some products stay in P0
 // at rest. So the performance state alone says it only of devices that were
 // seen in a slower one.
-func (v *vitals) fast(m *memory) bool {
+func (d *device) fast() bool {
 	switch {
-	case v.reasons&gpu.ReasonIdle != 0, v.state >= gpu.RestsFrom:
+	case d.reasons&gpu.ReasonIdle != 0, d.state >= gpu.RestsFrom:
 		return false
-	case has(v.speed()):
-		return v.speed() >= 0.4
+	case has(d.speed()):
+		return d.speed() >= 0.4
 	default:
-		return has(v.state) && value(m.Rest.State) >= gpu.RestsFrom
+		return has(d.state) && value(d.m.Rest.State) >= gpu.RestsFrom
 	}
 }
 
 // costs reports whether the power is clearly above that at rest.
-func (v *vitals) costs() bool { return v.power > 1.25*v.idleWatts+15 }
+func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 }
 
 // heldAwake is about a device without work that something keeps from rest: a
 // process that keeps a context, a display, or a program that asks for readings
@@ -111,14 +111,14 @@ func heldAwake(d *device, f *finding) {
 	if more := d.power - d.idleWatts; more > 3 {
 		f.timeless("power at rest", d.idleWatts, "W")
 		extra = ", " + withUnit(more, "W") + " more than at rest"
-	} else if d.fast(d.m) && more <= 3 {
+	} else if d.fast() && more <= 3 {
 		extra = ": its clocks are up, though it draws no more than at rest"
 	}
 	holders := d.holders()
 	persistence, known := d.Modes.Persistence.Get()
 	unloads := known && !persistence
 	display := d.Modes.DisplayActive.Or(false)
-	if !(d.fast(d.m) && d.costs()) || len(holders) == 0 && (unloads || display) {
+	if !(d.fast() && d.costs()) || len(holders) == 0 && (unloads || display) {
 		f.Confidence = Medium
 	}
 	switch {
@@ -164,7 +164,7 @@ func (d *device) quiet() bool {
 // when the last process that held the device has ended a moment ago.
 func (d *device) isAwake() bool {
 	justLetGo := !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
-	return d.quiet() && !justLetGo && (d.fast(d.m) || !d.cooling() && d.costs())
+	return d.quiet() && !justLetGo && (d.fast() || !d.cooling() && d.costs())
 }
 
 func (d *device) isUnexplained() bool {
@@ -173,8 +173,8 @@ func (d *device) isUnexplained() bool {
 
 // holders are the processes that keep a compute context, by memory. Those that
 // are gone, whose context the driver still has, come last.
-func (v *vitals) holders() []*gpu.Process {
-	found := those(v.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
+func (d *device) holders() []*gpu.Process {
+	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
 	isGone := func(p *gpu.Process) int {
 		if gone(p) {
 			return 1

@@ -66,35 +66,6 @@ func (f *finding) tell(d *device, name string) string {
 	return strings.ReplaceAll(text, it, name)
 }
 
-// A device is all that a rule looks at: the readings of now, the past, and the
-// devices beside it.
-type device struct {
-	vitals
-	s       *gpu.Snapshot
-	m       *memory
-	all     []*device // of the snapshot
-	name    string
-	figures string
-
-	at     time.Time // of the reading
-	steady bool      // temperature and power are those of a state, not of a change
-	stuck  bool      // the busy counter
-}
-
-func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, past func(*device) *memory) *device {
-	d := &device{vitals: vitalsOf(of), s: s, all: all, name: DeviceName(of), at: of.SampledAt}
-	if d.at.IsZero() {
-		d.at = s.Time
-	}
-	d.figures = d.summary()
-	d.m = past(d)
-	d.steady = of.State == gpu.StateOK && d.settled(d.m)
-	if d.stuck = d.looksStuck() && d.stuckLongEnough(); d.stuck {
-		d.doing, d.culprits = resting, nil
-	}
-	return d
-}
-
 // cooling reports whether the device cools down after work.
 func (d *device) cooling() bool { return d.doing == resting && d.m.cooling && !d.m.work.on }
 

@@ -168,24 +168,24 @@ func others(n int) string {
 
 // summary is the temperature, power and fan of a device, as far as it reports
 // them and they can be right: "71 °C, 431 W of 450 W, fan at 66 %".
-func (v *vitals) summary() string {
+func (d *device) summary() string {
 	var out []string
-	if has(v.temp) {
-		out = append(out, withUnit(v.temp, "°C"))
+	if has(d.temp) {
+		out = append(out, withUnit(d.temp, "°C"))
 	}
-	if has(v.power) {
-		text := withUnit(v.power, "W")
-		if has(v.limit) {
-			text += " of " + withUnit(v.limit, "W")
+	if has(d.power) {
+		text := withUnit(d.power, "W")
+		if has(d.limit) {
+			text += " of " + withUnit(d.limit, "W")
 		}
 		out = append(out, text)
 	}
 	switch {
-	case !has(v.fan):
-	case v.fan == 0 && !v.turning():
+	case !has(d.fan):
+	case d.fan == 0 && !d.turning():
 		out = append(out, "fan off")
 	default:
-		out = append(out, "fan at "+withUnit(v.fan, "%"))
+		out = append(out, "fan at "+withUnit(d.fan, "%"))
 	}
 	return strings.Join(out, ", ")
 }

@@ -172,9 +172,9 @@ func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 
 // unused reports whether a device is reserved for pods of which none has a
 // process on it, as far as that is known.
-func (v *vitals) unused() bool {
-	list, listed := v.Processes.Get()
-	return listed && len(v.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+func (d *device) unused() bool {
+	list, listed := d.Processes.Get()
+	return listed && len(d.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		pod, known := p.Facts.Pod.Get()
 		return p.Type != gpu.TypeGraphics || !known || !pod.None()
 	})

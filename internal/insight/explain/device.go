@@ -3,14 +3,22 @@ package explain
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// vitals are the readings of one device that the rules use, as plain numbers.
-// NaN stands for a reading that is absent or can't be right.
-type vitals struct {
+// A device is all that a rule looks at: the readings of now as plain numbers, the
+// past, and the devices beside it. NaN stands for a reading that is absent or
+// can't be right.
+type device struct {
 	*gpu.Device
+	s    *gpu.Snapshot
+	all  []*device // of the snapshot
+	m    *memory
+	at   time.Time // of the reading
+	name string
+
 	util, video float64 // percent; video: the busiest of the video engines
 	temp        float64 // °C
 	slowdown    float64 // °C: where it slows itself down, or the nearest that is known
@@ -22,8 +30,52 @@ type vitals struct {
 	clock, top  float64 // MHz: of the SMs, now and at most
 	state       float64 // the performance state, 0 the fastest
 	reasons     gpu.ClockEventReasons
-	doing       activity
-	culprits    []*gpu.Process // those who work, or could
+
+	figures  string // the main readings, for a sentence
+	steady   bool   // temperature and power are those of a state, not of a change
+	stuck    bool   // the busy counter
+	doing    activity
+	culprits []*gpu.Process // those who work, or could
+}
+
+// newDevice looks at a device. learn gives it its memory.
+func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*device)) *device {
+	d := &device{
+		Device: of, s: s, all: all, at: of.SampledAt, name: DeviceName(of),
+		util:      believed(of.Utilization.GPU, 0, 100),
+		video:     highest(believed(of.Utilization.Encoder, 0, 100), believed(of.Utilization.Decoder, 0, 100)),
+		temp:      believed(of.Thermal.GPU, coldest, hottest),
+		slowdown:  believed(of.Thermal.Slowdown, 1, hottest),
+		power:     believed(of.Power.Draw, 0, mostWatts),
+		idleWatts: believed(of.IdleFloor, 1, mostWatts),
+		limit:     or(believed(of.Power.EnforcedLimit, 1, mostWatts), believed(of.Power.DefaultLimit, 1, mostWatts)),
+		fan:       none, rpm: none,
+		clock:   believed(of.Clocks.SM, 0, mostMegahertz),
+		top:     believed(of.Clocks.MaxSM, 1, mostMegahertz),
+		state:   believed(of.Clocks.PerformanceState, 0, mostState),
+		reasons: of.Clocks.EventReasons.Or(0),
+	}
+	if d.at.IsZero() {
+		d.at = s.Time
+	}
+	d.slowdown = or(d.slowdown, d.temp+believed(of.Thermal.Margin, -hottest, hottest))
+	if !has(d.clock) {
+		d.clock, d.top = believed(of.Clocks.Graphics, 0, mostMegahertz), believed(of.Clocks.MaxGraphics, 1, mostMegahertz)
+	}
+	for i := range of.Fans.Fans {
+		d.fan = highest(d.fan, commanded(&of.Fans.Fans[i]))
+		d.rpm = highest(d.rpm, revolutions(&of.Fans.Fans[i]))
+	}
+	d.figures = d.summary()
+	if d.doing = d.activity(); d.doing == working {
+		d.culprits = d.workers()
+	}
+	learn(d)
+	d.steady = of.State == gpu.StateOK && d.settled()
+	if d.stuck = d.looksStuck() && d.stuckLongEnough(); d.stuck {
+		d.doing, d.culprits = resting, nil
+	}
+	return d
 }
 
 var none = math.NaN()
@@ -50,34 +102,6 @@ const (
 	mostState        = 15       // P15
 	mostBytes        = 1 << 50  // of memory
 )
-
-func vitalsOf(d *gpu.Device) vitals {
-	v := vitals{
-		Device: d, idleWatts: believed(d.IdleFloor, 1, mostWatts),
-		util:  believed(d.Utilization.GPU, 0, 100),
-		video: highest(believed(d.Utilization.Encoder, 0, 100), believed(d.Utilization.Decoder, 0, 100)),
-		temp:  believed(d.Thermal.GPU, coldest, hottest),
-		power: believed(d.Power.Draw, 0, mostWatts),
-		limit: or(believed(d.Power.EnforcedLimit, 1, mostWatts), believed(d.Power.DefaultLimit, 1, mostWatts)),
-		fan:   none, rpm: none,
-		clock:   believed(d.Clocks.SM, 0, mostMegahertz),
-		top:     believed(d.Clocks.MaxSM, 1, mostMegahertz),
-		state:   believed(d.Clocks.PerformanceState, 0, mostState),
-		reasons: d.Clocks.EventReasons.Or(0),
-	}
-	if !has(v.clock) {
-		v.clock, v.top = believed(d.Clocks.Graphics, 0, mostMegahertz), believed(d.Clocks.MaxGraphics, 1, mostMegahertz)
-	}
-	for i := range d.Fans.Fans {
-		v.fan = highest(v.fan, commanded(&d.Fans.Fans[i]))
-		v.rpm = highest(v.rpm, revolutions(&d.Fans.Fans[i]))
-	}
-	v.slowdown = or(believed(d.Thermal.Slowdown, 1, hottest), v.temp+believed(d.Thermal.Margin, -hottest, hottest))
-	if v.doing = v.activity(); v.doing == working {
-		v.culprits = v.workers()
-	}
-	return v
-}
 
 func commanded(f *gpu.Fan) float64   { return believed(f.Commanded, 0, mostPercent) }
 func revolutions(f *gpu.Fan) float64 { return believed(f.RPM, 0, mostRPM) }
@@ -108,13 +132,13 @@ func lowest(a, b float64) float64 {
 }
 
 // turning reports whether a tachometer says that a fan turns.
-func (v *vitals) turning() bool { return v.rpm > 0 }
+func (d *device) turning() bool { return d.rpm > 0 }
 
 // load is the power as a part of the limit, 0 to 1 and somewhat more.
-func (v *vitals) load() float64 { return v.power / v.limit }
+func (d *device) load() float64 { return d.power / d.limit }
 
 // speed is the SM clock as a part of the fastest.
-func (v *vitals) speed() float64 { return v.clock / v.top }
+func (d *device) speed() float64 { return d.clock / d.top }
 
 // An activity is what a device does.
 type activity uint8
@@ -131,10 +155,10 @@ const idleBelow = gpu.BusyFrom
 // activity tells work from rest. Where the device doesn't report its utilization,
 // the shares of its processes decide. Where they have none either, its power
 // decides; who works is then not known.
-func (v *vitals) activity() activity {
-	busy, complete := highest(v.util, v.video), has(v.util)
+func (d *device) activity() activity {
+	busy, complete := highest(d.util, d.video), has(d.util)
 	if !complete {
-		list := v.Processes.Or(nil)
+		list := d.Processes.Or(nil)
 		complete = len(list) > 0
 		for i := range list {
 			busy = highest(busy, processShare(&list[i]))
@@ -146,9 +170,9 @@ func (v *vitals) activity() activity {
 		return working
 	case has(busy) && complete:
 		return resting
-	case has(v.idleWatts) && v.power > 1.5*v.idleWatts+10, !has(v.idleWatts) && v.load() > 0.4:
+	case has(d.idleWatts) && d.power > 1.5*d.idleWatts+10, !has(d.idleWatts) && d.load() > 0.4:
 		return working
-	case has(v.idleWatts) && has(v.power):
+	case has(d.idleWatts) && has(d.power):
 		return resting
 	default:
 		return unknown
@@ -163,33 +187,33 @@ func processShare(p *gpu.Process) float64 {
 // contradicted reports whether the busy counter says "all the time" while power
 // and clocks are those of rest: either work has just begun, or the counter is
 // stuck. idleWatts decides what is at rest, or the power limit where it is none.
-func (v *vitals) contradicted() bool {
+func (d *device) contradicted() bool {
 	const nearlyAlways = 90
-	if !(v.util >= nearlyAlways) || !has(v.power) || v.video >= idleBelow {
+	if !(d.util >= nearlyAlways) || !has(d.power) || d.video >= idleBelow {
 		return false
 	}
-	atRest := v.load() < 0.15
-	if has(v.idleWatts) {
-		atRest = v.power <= 1.15*v.idleWatts+3
+	atRest := d.load() < 0.15
+	if has(d.idleWatts) {
+		atRest = d.power <= 1.15*d.idleWatts+3
 	}
-	slow := v.speed() < 0.5 || v.state >= gpu.RestsFrom || v.reasons&gpu.ReasonIdle != 0
+	slow := d.speed() < 0.5 || d.state >= gpu.RestsFrom || d.reasons&gpu.ReasonIdle != 0
 	return atRest && slow
 }
 
 // looksStuck reports whether everything contradicts the busy counter: power,
 // clocks, and the shares of all processes.
-func (v *vitals) looksStuck() bool {
-	list, listed := v.Processes.Get()
-	return listed && v.contradicted() && !slices.ContainsFunc(list, func(p gpu.Process) bool {
+func (d *device) looksStuck() bool {
+	list, listed := d.Processes.Get()
+	return listed && d.contradicted() && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !has(processShare(&p))
 	})
 }
 
 // workers are the processes that work on a device at work, or could. Where the
 // busy counter is contradicted, a process needs a share to be one of them.
-func (v *vitals) workers() []*gpu.Process {
-	list := v.Processes.Or(nil)
-	if v.contradicted() {
+func (d *device) workers() []*gpu.Process {
+	list := d.Processes.Or(nil)
+	if d.contradicted() {
 		list = slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return !(processShare(&p) >= idleBelow) })
 	}
 	return culprits(list)
