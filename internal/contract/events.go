@@ -157,7 +157,7 @@ func newRecentSeries(s *recent.Series) RecentSeries {
 	values := make(map[string][]Int, len(s.Values))
 	for _, metric := range recent.Metrics() {
 		// NaN, where there was no reading, is null.
-		values[metric.String()] = listOf(s.Values[metric], func(v *float64) Int { return whole(*v, true) })
+		values[string(metric)] = listOf(s.Values[metric], func(v *float64) Int { return whole(*v, true) })
 	}
 	return RecentSeries{s.Index, s.UUID, s.Name, s.Node, values}
 }

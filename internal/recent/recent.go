@@ -19,9 +19,6 @@ type Metric string
 // rows are the readings that the catalog marks to be kept.
 var rows = slices.DeleteFunc(slices.Collect(catalog.All()), func(r *catalog.Row) bool { return r.Kept == "" })
 
-// String returns the name.
-func (m Metric) String() string { return string(m) }
-
 // Metrics lists all metrics.
 func Metrics() []Metric {
 	out := make([]Metric, len(rows))
@@ -144,7 +141,7 @@ func (s *Store) Generation() uint64 {
 // Has reports whether there is a reading of the metric with that name, of a device
 // that keep allows; nil allows all. It is false if no metric has that name.
 func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
-	row := slices.Index(Metrics(), Metric(metric))
+	row := slices.IndexFunc(rows, func(r *catalog.Row) bool { return r.Kept == metric })
 	if row < 0 {
 		return false
 	}
@@ -202,4 +199,60 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	}
 	slices.SortFunc(v.Series, func(a, b Series) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
 	return v
+}
+
+// Kept is what is kept of a store over a restart.
+type Kept struct {
+	Times   []time.Time  `json:"times"`
+	Devices []keptDevice `json:"devices"`
+}
+
+type keptDevice struct {
+	Node  string `json:"node"`
+	UUID  string `json:"uuid"`
+	Name  string `json:"name"`
+	Index int    `json:"index"`
+	// Values by metric; null where there was no reading.
+	Values map[Metric][]*float64 `json:"values"`
+}
+
+// Kept returns the whole store.
+func (s *Store) Kept() Kept {
+	view := s.View(nil)
+	out := Kept{Times: view.Times}
+	for _, s := range view.Series {
+		d := keptDevice{s.Node, s.UUID, s.Name, s.Index, map[Metric][]*float64{}}
+		for m, values := range s.Values {
+			list := make([]*float64, len(values))
+			for i, v := range values {
+				if v == v { // not NaN
+					list[i] = new(v)
+				}
+			}
+			d.Values[m] = list
+		}
+		out.Devices = append(out.Devices, d)
+	}
+	return out
+}
+
+// Restore fills an empty store, as far as what was kept is not older than Span.
+func (s *Store) Restore(kept Kept, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, at := range kept.Times {
+		if age := now.Sub(at); age > Span || age < 0 || !s.begin("", at) {
+			continue
+		}
+		for _, d := range kept.Devices {
+			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
+			s.add(&id, func(r *catalog.Row) gpu.Reading[float64] {
+				if list := d.Values[Metric(r.Kept)]; i < len(list) && list[i] != nil {
+					return gpu.Of(*list[i])
+				}
+				return gpu.Reading[float64]{}
+			})
+		}
+	}
+	return nil
 }

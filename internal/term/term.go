@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 	"unicode"
@@ -69,14 +70,13 @@ func Table(w io.Writer, f *insight.Fleet) error {
 	for d := range nodes.Devices() {
 		t.device(d)
 	}
-	header := false
+	header := sync.OnceFunc(func() {
+		t.row("")
+		t.of("NODE", "GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
+	})
 	for d := range nodes.Devices() {
 		for _, p := range d.Processes.Or(nil) {
-			if !header {
-				t.row("")
-				t.of("NODE", "GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
-				header = true
-			}
+			header()
 			t.process(d, &p)
 		}
 	}
@@ -125,10 +125,10 @@ func (t *table) process(d *gpu.Device, p *gpu.Process) {
 	if !p.Facts.Exists.Or(true) {
 		what = gpu.Of("(no such process any more)")
 	}
-	t.of(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), text(p.Facts.User, same), runsIn(&p.Facts), string(p.Type),
+	t.of(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), p.Facts.User.Or("-"), runsIn(&p.Facts), string(p.Type),
 		text(p.Memory, mebibytes), text(p.SM, percent),
 		text(p.Facts.Started, func(at time.Time) string { return at.Local().Format("01-02 15:04") }),
-		text(what, same))
+		what.Or("-"))
 }
 
 // runsIn says where a process runs: its pod or container and its job, or else its
@@ -163,7 +163,6 @@ func text[T any](r gpu.Reading[T], format func(T) string) string {
 	return "-"
 }
 
-func same(s string) string         { return s }
 func percent(p gpu.Percent) string { return fmt.Sprintf("%.0f %%", float64(p)) }
 func watts(w gpu.Watts) string     { return fmt.Sprintf("%.0f W", float64(w)) }
 func mebibytes(b gpu.Bytes) string { return fmt.Sprintf("%.0f MiB", b.MiB()) }
@@ -181,34 +180,31 @@ func Printable(s string) string {
 // Why prints an answer: the sentence, then each cause with its evidence and advice.
 func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) error {
 	var b strings.Builder
+	say := func(line ...string) { b.WriteString(Printable(strings.Join(line, "")) + "\n") }
 	if simulated {
-		b.WriteString(Simulated + "\n")
+		say(Simulated)
 	}
-	b.WriteString(sentence + "\n")
+	say(sentence)
 	for i := range causes {
 		c := &causes[i]
-		fmt.Fprintf(&b, "\n%s\n", c.Sentence)
-		fmt.Fprintf(&b, "  how sure: %s\n", c.Certainty)
+		say()
+		say(c.Sentence)
+		say("  how sure: ", c.Certainty)
 		if c.Since != nil {
-			fmt.Fprintf(&b, "  since: %s\n", Clock(*c.Since))
+			say("  since: ", Clock(*c.Since))
 		}
 		for _, e := range c.Evidence {
-			text := e.Text
 			if e.Moment && e.At != nil {
-				text = Clock(*e.At)
+				e.Text = Clock(*e.At)
 			}
-			fmt.Fprintf(&b, "  %s: %s\n", e.Name, text)
+			say("  ", e.Name, ": ", e.Text)
 		}
 		if c.Advice != "" {
-			fmt.Fprintf(&b, "  what helps: %s\n", c.Advice)
+			say("  what helps: ", c.Advice)
 		}
 	}
-	for line := range strings.Lines(b.String()) {
-		if _, err := fmt.Fprintln(w, Printable(strings.TrimSuffix(line, "\n"))); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // Clock is the time of day of a timestamp, in the local time zone.

@@ -103,8 +103,7 @@ func Snapshot(s *gpu.Snapshot) []Attribution {
 	return out
 }
 
-// Of attributes one device. The caller says whether its snapshot has
-// [ForeignPIDs].
+// Of attributes one device, whose snapshot may have [ForeignPIDs].
 func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	list := d.Processes.Or(nil)
 	x := &splitter{d: d, list: list, shares: make([]Share, len(list)), elsewhere: ReasonNotListed}
@@ -126,16 +125,15 @@ func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 // markRepeated marks the elements of a list that repeat a process: with the same
 // MIG instance, or without an instance where another element has one.
 func markRepeated(list []gpu.Process, shares []Share) {
-	type key struct {
-		pid      int
-		instance gpu.Reading[int]
-		compute  gpu.Reading[int]
-	}
 	if len(list) < 2 {
 		return
 	}
+	type key struct {
+		pid               int
+		instance, compute gpu.Reading[int]
+	}
 	seen := make(map[key]bool, len(list))
-	inInstance := make(map[int]bool)
+	inInstance := map[int]bool{}
 	for i := range list {
 		if list[i].GPUInstance.Present() {
 			inInstance[list[i].PID] = true
@@ -172,11 +170,9 @@ func (x *splitter) memory() Memory {
 	var known bool
 	for i := range x.list {
 		if v, ok := x.list[i].Memory.Get(); ok && !x.shares[i].Repeated {
-			sum, carry := bits.Add64(held, uint64(v), 0)
-			if carry != 0 {
+			if held, known = held+uint64(v), true; held < uint64(v) {
 				return m
 			}
-			held, known = sum, true
 		}
 	}
 	var processes, orphans gpu.Bytes
@@ -211,8 +207,8 @@ func (x *splitter) memory() Memory {
 	return m
 }
 
-// listed reports whether the processes' sum is known: the driver lists the
-// processes, and has a figure of one, or there is none.
+// listed reports whether the processes' sum is known: the driver has a figure of
+// one, or lists none.
 func (x *splitter) listed(figure bool) bool {
 	return x.unlisted == "" && (figure || len(x.list) == 0)
 }

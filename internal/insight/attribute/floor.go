@@ -58,27 +58,21 @@ func (f *Floor) Observe(d *gpu.Device) {
 		return
 	}
 	f.last, f.seen = d.SampledAt, d.SampledAt
-	draw, ok := d.Power.Draw.Get()
+	draw, ok := d.Power.Draw.Trusted()
 	w := float64(draw)
-	if !ok || d.Power.Draw.Quality() != gpu.Good || !(w >= leastWatts) || math.IsInf(w, 0) || !idle(d) {
+	if !ok || !(w >= leastWatts) || math.IsInf(w, 0) || !idle(d) {
 		f.n = 0
 		return
 	}
-	if f.n > 0 {
-		mean := f.sum / float64(f.n)
-		if math.Abs(w-mean) > max(steadyWatts, steadyPart*mean) || f.last.Sub(f.begun) > longest {
-			f.n = 0
-		}
-	}
-	if f.n == 0 {
-		f.begun, f.sum = f.last, 0
+	mean := f.sum / float64(f.n)
+	if f.n == 0 || math.Abs(w-mean) > max(steadyWatts, steadyPart*mean) || f.last.Sub(f.begun) > longest {
+		f.n, f.begun, f.sum = 0, f.last, 0
 	}
 	f.n++
 	f.sum += w
-	if f.n >= steadyReadings && f.last.Sub(f.begun) >= steadyFor {
-		if mean := f.sum / float64(f.n); f.floor == 0 || mean < f.floor {
-			f.floor = mean
-		}
+	mean = f.sum / float64(f.n)
+	if f.n >= steadyReadings && f.last.Sub(f.begun) >= steadyFor && (f.floor == 0 || mean < f.floor) {
+		f.floor = mean
 	}
 }
 
@@ -86,10 +80,8 @@ func (f *Floor) Observe(d *gpu.Device) {
 // no program keeps the device from rest.
 func idle(d *gpu.Device) bool {
 	list, listed := d.Processes.Get()
-	if u, ok := d.Utilization.GPU.Get(); !ok && (!listed || len(list) > 0) || u >= idleBelow {
-		return false
-	}
-	if d.Utilization.Encoder.Or(0) > 0 || d.Utilization.Decoder.Or(0) > 0 {
+	u, known := d.Utilization.GPU.Get()
+	if !known && (!listed || len(list) > 0) || u >= idleBelow || d.Utilization.Encoder.Or(0) > 0 || d.Utilization.Decoder.Or(0) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(list, func(p gpu.Process) bool {

@@ -17,9 +17,7 @@ const (
 	ReasonDriver       Reason = "driver"              // it is so little that the driver probably holds it
 	ReasonTiming       Reason = "different_moments"   // the figures are of different moments, and differ a little
 	ReasonOrphans      Reason = "orphans"             // nothing runs, and dead processes keep the device awake
-	// ReasonAtRest: nothing runs and nobody holds the device. It draws more
-	// than its floor, or the floor is not known yet.
-	ReasonAtRest Reason = "at_rest"
+	ReasonAtRest       Reason = "at_rest"             // nobody holds it: it draws more than its floor, or that is not known yet
 )
 
 var reasons = map[Reason]gpu.Advice{

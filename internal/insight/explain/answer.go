@@ -119,15 +119,15 @@ type Answer struct {
 	Machine []Cause
 	// Devices, in the order of the snapshot.
 	Devices []DeviceAnswer
-	ranked  []int // places in Devices, loudest first
+	ranked  []*DeviceAnswer // the same, loudest first
 }
 
 // Causes returns all causes: first the machine's, then those of each device,
 // the loudest device first.
 func (a *Answer) Causes() []Cause {
 	out := append(make([]Cause, 0, len(a.Machine)+4*len(a.ranked)), a.Machine...)
-	for _, i := range a.ranked {
-		out = append(out, a.Devices[i].Causes...)
+	for _, d := range a.ranked {
+		out = append(out, d.Causes...)
 	}
 	return out
 }
@@ -138,5 +138,5 @@ func (a *Answer) Main() []Cause {
 	if len(a.ranked) == 0 {
 		return a.Machine
 	}
-	return slices.Concat(a.Machine, a.Devices[a.ranked[0]].Causes)
+	return slices.Concat(a.Machine, a.ranked[0].Causes)
 }

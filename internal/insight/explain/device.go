@@ -72,7 +72,8 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 	}
 	learn(d)
 	d.steady = of.State == gpu.StateOK && d.settled()
-	if d.stuck = d.looksStuck() && d.stuckLongEnough(); d.stuck {
+	// It must be so for a time, or for as long as the device was seen.
+	if d.stuck = d.looksStuck() && d.age(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first)); d.stuck {
 		d.doing, d.culprits = resting, nil
 	}
 	return d
@@ -115,24 +116,9 @@ func or(v, instead float64) float64 {
 	return instead
 }
 
-// highest is the larger of two numbers, of which either may be none.
-func highest(a, b float64) float64 {
-	if !has(a) || b > a {
-		return b
-	}
-	return a
-}
-
-// lowest is the smaller of two numbers, of which either may be none.
-func lowest(a, b float64) float64 {
-	if !has(a) || b < a {
-		return b
-	}
-	return a
-}
-
-// turning reports whether a tachometer says that a fan turns.
-func (d *device) turning() bool { return d.rpm > 0 }
+// highest and lowest are those of two numbers, of which either may be none.
+func highest(a, b float64) float64 { return max(or(a, b), or(b, a)) }
+func lowest(a, b float64) float64  { return min(or(a, b), or(b, a)) }
 
 // load is the power as a part of the limit, 0 to 1 and somewhat more.
 func (d *device) load() float64 { return d.power / d.limit }

@@ -62,7 +62,7 @@ func Combine(of []*Answer) Answer {
 	out.rank()
 	out.Sentence = out.say()
 	if len(out.Devices) > 0 {
-		if lead := out.Devices[out.ranked[0]].Device; lead.State == gpu.StateOK {
+		if lead := out.ranked[0].Device; lead.State == gpu.StateOK {
 			out.Sentence = "On " + textOf(lead.Node) + ", " + out.Sentence
 		}
 	}
@@ -71,12 +71,8 @@ func Combine(of []*Answer) Answer {
 
 // rank orders the devices, the loudest first.
 func (a *Answer) rank() {
-	a.ranked = make([]int, len(a.Devices))
-	for i := range a.ranked {
-		a.ranked[i] = i
-	}
-	slices.SortStableFunc(a.ranked, func(i, j int) int {
-		x, y := &a.Devices[i], &a.Devices[j]
+	a.ranked = those(a.Devices, func(*DeviceAnswer) bool { return true })
+	slices.SortStableFunc(a.ranked, func(x, y *DeviceAnswer) int {
 		return cmp.Or(
 			cmp.Compare(y.loudness, x.loudness),
 			cmp.Compare(y.Device.Utilization.GPU.Or(-1), x.Device.Utilization.GPU.Or(-1)),
@@ -145,7 +141,7 @@ func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
 		return sentence(noGPU)
 	}
-	lead := &a.Devices[a.ranked[0]]
+	lead := a.ranked[0]
 	if lead.Device.State != gpu.StateOK {
 		return sentence(a.absentees()...)
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -13,41 +14,36 @@ import (
 // fanFailing is about a fan that stands still or turns too slowly although it
 // has the command to turn, or turns although its command is 0 %.
 func fanFailing(d *device, f *finding) {
-	for i := 0; i < min(len(d.Fans.Fans), maxFans) && f.clause == ""; i++ {
-		d.failing(i, f)
-	}
-}
-
-func (d *device) failing(i int, f *finding) {
-	m := &d.m.Fans[i]
-	percent, rpm := commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
-	perPercent := m.usual()
 	const turns = itsFan + " turns at "
-	usual := none
-	switch {
-	case stands(percent, rpm) && d.age(m.still) >= fanSettles:
-		f.Since = d.began(m.still)
-		f.clause = itsFan + " stands still, though it is told to turn at " + withUnit(percent, "%")
-		f.Advice = "Look whether something blocks it or its cable is loose, and watch the temperature: " +
-			"without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
-	case slower(percent, rpm, perPercent) && d.age(m.slow) >= fanSettles:
-		usual = perPercent * percent
-		f.Since, f.Confidence = d.began(m.slow), Medium
-		f.clause = turns + withUnit(rpm, "RPM") + ", where " + withUnit(usual, "RPM") + " are usual at " + withUnit(percent, "%")
-		f.Advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
-	case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
-		f.Since, f.Confidence = d.began(m.loose), Medium
-		f.clause = turns + withUnit(rpm, "RPM") + ", though the driver asks for 0 %"
-		f.Advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
-	default:
+	for i := range min(len(d.Fans.Fans), maxFans) {
+		m, percent, rpm := &d.m.Fans[i], commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
+		perPercent, usual := m.usual(), none
+		switch {
+		case stands(percent, rpm) && d.age(m.still) >= fanSettles:
+			f.Since = d.began(m.still)
+			f.clause = itsFan + " stands still, though it is told to turn at " + withUnit(percent, "%")
+			f.Advice = "Look whether something blocks it or its cable is loose, and watch the temperature: " +
+				"without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
+		case slower(percent, rpm, perPercent) && d.age(m.slow) >= fanSettles:
+			usual = perPercent * percent
+			f.Since, f.Confidence = d.began(m.slow), Medium
+			f.clause = turns + withUnit(rpm, "RPM") + ", where " + withUnit(usual, "RPM") + " are usual at " + withUnit(percent, "%")
+			f.Advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
+		case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
+			f.Since, f.Confidence = d.began(m.loose), Medium
+			f.clause = turns + withUnit(rpm, "RPM") + ", though the driver asks for 0 %"
+			f.Advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
+		default:
+			continue
+		}
+		f.fanName = "a fan"
+		if len(d.Fans.Fans) > 1 {
+			f.fanName = fmt.Sprintf("fan %d", i+1)
+		}
+		f.figure(f.fanName+", as commanded", percent, "%").figure(f.fanName+", measured", rpm, "RPM").
+			figure("temperature", d.temp, "°C").figure("usual speed", usual, "RPM")
 		return
 	}
-	f.fanName = "a fan"
-	if len(d.Fans.Fans) > 1 {
-		f.fanName = fmt.Sprintf("fan %d", i+1)
-	}
-	f.figure(f.fanName+", as commanded", percent, "%").figure(f.fanName+", measured", rpm, "RPM").
-		figure("temperature", d.temp, "°C").figure("usual speed", usual, "RPM")
 }
 
 // fanOf is a fan of a device: "fan 2 of GPU 0", "its fan 2".
@@ -80,7 +76,10 @@ func (d *device) byHand() string {
 
 func fanByHand(d *device, f *finding) {
 	how := d.byHand()
-	if how == "" || how == "target" && (d.age(d.m.byHand) < 3*fanSettles || !d.fansHold()) {
+	// A fan needs time to follow the driver's wish.
+	moves := func(m fanMemory) bool { return d.age(m.changed) < 3*fanSettles }
+	fans := min(len(d.Fans.Fans), maxFans)
+	if how == "" || how == "target" && (d.age(d.m.byHand) < 3*fanSettles || slices.ContainsFunc(d.m.Fans[:fans], moves)) {
 		return
 	}
 	f.fanName, f.Since = "the fan", d.began(d.m.byHand)
@@ -90,7 +89,7 @@ func fanByHand(d *device, f *finding) {
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
 		wanted = highest(wanted, target(fan))
-		if i >= maxFans {
+		if i >= fans {
 			continue
 		}
 		name := fmt.Sprintf("fan %d", i+1)
@@ -113,16 +112,6 @@ func fanByHand(d *device, f *finding) {
 	default:
 		f.clause = itsFan + " is set by hand, and does not follow the temperature"
 	}
-}
-
-// fansHold reports whether no fan is on its way to another speed.
-func (d *device) fansHold() bool {
-	for i := range min(len(d.Fans.Fans), maxFans) {
-		if d.age(d.m.Fans[i].changed) < 3*fanSettles {
-			return false
-		}
-	}
-	return true
 }
 
 // chassisFans is about a device without fans: people hear those of the chassis.

@@ -58,7 +58,7 @@ func (m *memory) step(d *device) {
 	since := d.at.Sub(m.at)
 	if m.at.IsZero() || since > gap {
 		m.restart(d.at)
-		since = 0
+		since, m.before = 0, d.temp
 	}
 	since = min(since, settling) // what a single reading may count for
 	m.at = d.at
@@ -69,7 +69,8 @@ func (m *memory) step(d *device) {
 	}
 	m.follow(doing, d, since)
 	m.cool(doing, d)
-	if doing == resting && !m.cooling && m.restsFor(settling) {
+	rests := doing == resting && !m.cooling && m.at.Sub(m.work.ended) >= settling
+	if rests && m.at.Sub(m.first) >= settling {
 		m.Rest.learn(d)
 	}
 	m.before = d.temp
@@ -77,12 +78,12 @@ func (m *memory) step(d *device) {
 		m.Curve.learn(d, since)
 	}
 	for i := range min(len(d.Fans.Fans), maxFans) {
-		m.Fans[i].step(&d.Fans.Fans[i], m.at)
+		m.Fans[i].step(&d.Fans.Fans[i], m.at, since)
 	}
 	last(&m.stuck, stuck, m.at)
 	last(&m.hot, d.reasons&reasonsOfHeat != 0, m.at)
 	last(&m.capped, d.reasons&reasonsOfPower != 0, m.at)
-	last(&m.awake, doing == resting && d.awake(), m.at)
+	last(&m.awake, doing == resting && (d.fast() || d.costs()), m.at)
 	last(&m.byHand, d.byHand() != "", m.at)
 	last(&m.unheld, len(d.holders()) == 0, m.at)
 	last(&m.unused, doing == resting && d.unused(), m.at)
@@ -91,11 +92,8 @@ func (m *memory) step(d *device) {
 // restart forgets what was under way, and keeps what was learned.
 func (m *memory) restart(at time.Time) {
 	fans := make([]fanMemory, maxFans)
-	for i := range fans {
-		fans[i].percent = none
-	}
 	for i, f := range m.Fans {
-		fans[i].PerPercent, fans[i].Seconds = f.PerPercent, f.Seconds
+		fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
 	}
 	*m = memory{first: at, baseline: m.baseline}
 	m.Fans = fans
@@ -111,27 +109,13 @@ func last(since *time.Time, so bool, at time.Time) {
 	}
 }
 
-// lasted is how long something has been so.
-func (m *memory) lasted(since time.Time) time.Duration {
-	if since.IsZero() {
-		return 0
-	}
-	return m.at.Sub(since)
-}
-
-// restsFor reports whether there has been no work for that long.
-func (m *memory) restsFor(d time.Duration) bool {
-	return !m.work.on && m.at.Sub(m.first) >= d && m.at.Sub(m.work.ended) >= d
-}
-
 // A stretch is the present stretch of work, or the last one.
 type stretch struct {
 	on      bool
-	since   time.Time // when it began; zero where that was not seen
 	begun   time.Time // the first reading of it
 	ended   time.Time // the first reading without work; zero before there was any
 	workers [maxWorkers]worker
-	// The temperature at the first reading of it; temperature and fan at its end.
+	// The temperature before it; temperature and fan at its end.
 	startTemp, endTemp, endFan float64
 }
 
@@ -149,10 +133,7 @@ func (m *memory) follow(doing activity, d *device, since time.Duration) {
 	case doing == working && !w.on && !w.ended.IsZero() && m.at.Sub(w.ended) < pause:
 		w.on = true
 	case doing == working && !w.on:
-		*w = stretch{on: true, begun: m.at, startTemp: d.temp}
-		if m.at.After(m.first) {
-			w.since, w.startTemp = m.at, m.before
-		}
+		*w = stretch{on: true, begun: m.at, startTemp: m.before}
 	case doing == resting && w.on:
 		w.on, w.ended = false, m.at
 	}
@@ -209,16 +190,11 @@ func (m *memory) cool(doing activity, d *device) {
 		m.cooling = m.warmed(d)
 	case m.cooling && since > longestCooling:
 		m.cooling = false
-	case m.cooling && m.isCool(d):
-		m.cooled(since)
+	case m.cooling && d.temp <= value(m.Rest.Celsius)+2 && !(d.fan > value(m.Rest.Fan)):
+		m.cooled(since) // it is about as cool and as quiet as at rest
 	case m.cooling && since > steady && m.flat(1, none):
 		m.cooled(since - steady)
 	}
-}
-
-// isCool reports whether a device is about as cool and as quiet as at rest.
-func (m *memory) isCool(d *device) bool {
-	return d.temp <= value(m.Rest.Celsius)+2 && !(d.fan > value(m.Rest.Fan))
 }
 
 // cooled ends a cool-down that took so long.
@@ -282,7 +258,6 @@ type fanMemory struct {
 	// Since when it stands still or turns too slowly for its command, or turns
 	// against its command.
 	still, slow, loose time.Time
-	at                 time.Time
 
 	PerPercent float64 `json:"rpm_per_percent"` // the speed for each percent, of a fan that works
 	Seconds    float64 `json:"seconds"`         // that went into it
@@ -298,14 +273,9 @@ const (
 	fanKnown = 60
 )
 
-func (f *fanMemory) step(fan *gpu.Fan, at time.Time) {
+func (f *fanMemory) step(fan *gpu.Fan, at time.Time, since time.Duration) {
 	percent, rpm := commanded(fan), revolutions(fan)
-	var since time.Duration
-	if !f.at.IsZero() {
-		since = min(at.Sub(f.at), settling)
-	}
-	f.at = at
-	if d := percent - f.percent; !(d >= -1 && d <= 1) {
+	if d := percent - f.percent; f.changed.IsZero() || !(d >= -1 && d <= 1) {
 		f.percent, f.changed = percent, at
 	}
 	settled := at.Sub(f.changed) >= fanSettles

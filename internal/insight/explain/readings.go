@@ -64,7 +64,8 @@ func notKnowable(d *device, f *finding) {
 		return
 	}
 	var missing, tries []string
-	miss := func(what, try string) {
+	miss := func(name, why, what, try string) {
+		f.fact(name, why)
 		missing = append(missing, what)
 		if try != "" {
 			tries = append(tries, Advice(try))
@@ -74,26 +75,24 @@ func notKnowable(d *device, f *finding) {
 	never := func(what string, q gpu.Quality, try string) {
 		switch q {
 		case gpu.NotSupported:
-			f.fact(what, "not offered by this product or driver")
-			miss(what+" (not offered by this product or driver)", "")
+			miss(what, "not offered by this product or driver", what+" (not offered by this product or driver)", "")
 		case gpu.NotPermitted:
-			f.fact(what, "not permitted")
-			miss(what+" (not permitted)", try)
+			miss(what, "not permitted", what+" (not permitted)", try)
 		}
 	}
 	never("which processes use it", d.Processes.Quality(), "run gpuwhy as root, or with the rights that the driver asks for")
 	if pids := d.strangers(); len(pids) > 0 {
-		f.fact("processes without a name", strings.Join(pids, ", "))
 		try := ""
 		if len(d.s.Notes) == 0 {
 			try = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
 		}
-		miss("who runs "+plural(len(pids), "process", "processes")+" without a name", try)
+		miss("processes without a name", strings.Join(pids, ", "),
+			"who runs "+plural(len(pids), "process", "processes")+" without a name", try)
 	}
 	whole := d.Utilization.GPU.Quality()
 	if whole == gpu.NotSupported && d.Modes.MIG.Or(false) {
-		f.fact("utilization", "not offered while the GPU is cut into instances (MIG)")
-		miss("how busy it is, which the driver does not say of a GPU that is cut into instances (MIG)", "")
+		miss("utilization", "not offered while the GPU is cut into instances (MIG)",
+			"how busy it is, which the driver does not say of a GPU that is cut into instances (MIG)", "")
 	} else {
 		never("how busy it is", whole, "")
 	}
@@ -122,12 +121,6 @@ func (d *device) strangers() []string {
 // work begins, the counter may be ahead of the power by a second or so.
 const stuckFor = 3 * time.Second
 
-// stuckLongEnough reports whether what looksStuck finds is no passing moment. Of
-// a device that was seen for less long, all readings must have been so.
-func (d *device) stuckLongEnough() bool {
-	return d.m.at.IsZero() || d.m.lasted(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first))
-}
-
 func stuckCounter(d *device, f *finding) {
 	if !d.stuck {
 		return
@@ -138,7 +131,7 @@ func stuckCounter(d *device, f *finding) {
 	f.Since = d.began(d.m.stuck)
 	f.Advice = "Nothing needs to be done for the fan. The counter is right again after the GPU is reset " +
 		"or the machine is restarted; until then go by power and temperature."
-	lasts := d.m.lasted(d.m.stuck) >= stuckFor
+	lasts := d.age(d.m.stuck) >= stuckFor
 	switch {
 	case !lasts && len(list) > 0:
 		f.Confidence = Low

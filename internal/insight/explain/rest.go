@@ -76,10 +76,6 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + step - 1).Truncate(step)
 }
 
-// awake reports whether a device without work is not at rest: its clocks are
-// fast, or it draws clearly more than this device does at rest.
-func (d *device) awake() bool { return d.fast() || d.costs() }
-
 // fast reports whether the clocks are those of work. Some products stay in P0
 // at rest. So the performance state alone says it only of devices that were
 // seen in a slower one.
@@ -98,9 +94,8 @@ func (d *device) fast() bool {
 func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 }
 
 // heldAwake is about a device without work that something keeps from rest: a
-// process that keeps a context, a display, or a program that asks for readings
-// again and again while the driver may unload in between. gpuwhy is such a
-// program too.
+// process that keeps a context, a display, or a program, such as gpuwhy, that asks
+// for readings again and again while the driver may unload in between.
 func heldAwake(d *device, f *finding) {
 	if !d.isAwake() {
 		return
@@ -202,8 +197,7 @@ func unexplained(d *device, f *finding) {
 	}
 }
 
-// idle says that there is nothing to explain: the device rests, and so does its
-// fan.
+// idle says that there is nothing to explain: the device rests.
 func idle(d *device, f *finding) {
 	if d.stuck || d.cooling() || d.doing == working || d.isAwake() || d.isUnexplained() || !d.reportsAnything() {
 		return
@@ -236,8 +230,5 @@ func idle(d *device, f *finding) {
 // warm reports whether a resting device is warmer than rest explains. A device
 // whose fan stays off until then may well rest at 55 °C.
 func (d *device) warm() bool {
-	if d.fan > 0 || d.turning() {
-		return d.temp >= 50
-	}
-	return d.temp >= 60
+	return d.temp >= 60 || d.temp >= 50 && (d.fan > 0 || d.rpm > 0)
 }

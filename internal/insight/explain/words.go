@@ -12,14 +12,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// The words for a process whose name the host can't see, for one that does not
-// exist any more, and for the memory that such a process has left behind.
-const (
-	unnamed = "a process"
-	ended   = "a process that has ended"
-	leftBy  = "what a process that has ended"
-)
-
 // DeviceName is how a sentence calls a device: "GPU 0 (NVIDIA H100 PCIe)".
 func DeviceName(d *gpu.Device) string {
 	if d.Name == "" {
@@ -33,9 +25,9 @@ func DeviceName(d *gpu.Device) string {
 // can't see is "a process (pid 4242)"; one that does not exist any more is "a
 // process that has ended (pid 4242)".
 func ProcessName(p *gpu.Process) string {
-	name := unnamed
+	name := "a process"
 	if gone(p) {
-		name = ended
+		name = "a process that has ended"
 	}
 	if n := p.Facts.Name.Or(""); n != "" {
 		name = nameOf(n)
@@ -100,7 +92,8 @@ func clean(s string, longest int) string {
 // ours are the beginnings of a sentence that get a capital. A process's name
 // stays as it is.
 var ours = []string{
-	unnamed + " (", ended + " (", "a fan ", "a display ", leftBy, "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU ",
+	"a process (", "a process that has ended (", "what a process that has ended (",
+	"a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU ",
 }
 
 // sentence makes a sentence of clauses.
@@ -137,10 +130,7 @@ func plural(n int, one, many string) string {
 func number(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
 
 func withUnit(v float64, unit string) string {
-	if unit == "" {
-		return number(v)
-	}
-	return number(v) + " " + unit
+	return strings.TrimSuffix(number(v)+" "+unit, " ")
 }
 
 // Span is how long something takes, as people say it: "40 s", "12 min".
@@ -182,7 +172,7 @@ func (d *device) summary() string {
 	}
 	switch {
 	case !has(d.fan):
-	case d.fan == 0 && !d.turning():
+	case d.fan == 0 && !(d.rpm > 0):
 		out = append(out, "fan off")
 	default:
 		out = append(out, "fan at "+withUnit(d.fan, "%"))

@@ -15,7 +15,7 @@ func work(d *device, f *finding) {
 	if d.doing != working {
 		return
 	}
-	f.clause, f.Confidence, f.Since, f.Advice = d.workClause(), d.blame(), d.m.work.since, d.lessWork()
+	f.clause, f.Confidence, f.Since, f.Advice = d.workClause(), d.blame(), d.began(d.m.work.begun), d.lessWork()
 	f.heat(d).figure("utilization", d.util, "%")
 	if d.unproven() {
 		f.rest(d)
@@ -60,7 +60,7 @@ func (d *device) workClause() string {
 	case d.video >= idleBelow:
 		how += " with video at " + withUnit(d.video, "%")
 	}
-	if lasts := d.age(d.m.work.since); d.m.work.on && lasts >= time.Minute {
+	if lasts := d.age(d.began(d.m.work.begun)); d.m.work.on && lasts >= time.Minute {
 		how += " for " + Span(lasts)
 	}
 	if len(d.culprits) > 0 {
@@ -160,8 +160,9 @@ func culprits(list []gpu.Process) []*gpu.Process {
 	return found
 }
 
-func those(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
-	var out []*gpu.Process
+// those are the elements of a list that are wanted.
+func those[T any](list []T, wanted func(*T) bool) []*T {
+	var out []*T
 	for i := range list {
 		if wanted(&list[i]) {
 			out = append(out, &list[i])
