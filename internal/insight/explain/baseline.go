@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -57,21 +59,15 @@ const maxCooldowns = 8
 // temperature: the middle of the times that began within 10 °C of it, or else
 // of all.
 func (b *baseline) usualCooldown(from float64) (seconds float64, seen int) {
-	var near, all []float64
-	for _, past := range b.Cooldowns {
-		all = append(all, past.Seconds)
-		if d := value(past.From) - from; d >= -10 && d <= 10 {
-			near = append(near, past.Seconds)
-		}
+	past := those(b.Cooldowns, func(c *cooldown) bool { return math.Abs(value(c.From)-from) <= 10 })
+	if len(past) == 0 {
+		past = those(b.Cooldowns, func(*cooldown) bool { return true })
 	}
-	switch {
-	case len(all) == 0:
+	if len(past) == 0 {
 		return 0, 0
-	case len(near) == 0:
-		near = all
 	}
-	slices.Sort(near)
-	return near[(len(near)-1)/2], len(near)
+	slices.SortFunc(past, func(a, b *cooldown) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	return past[(len(past)-1)/2].Seconds, len(past)
 }
 
 // A curve is how hot a device runs at a power: a mean for each step of power.

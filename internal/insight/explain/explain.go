@@ -146,14 +146,9 @@ func (a *Answer) say() string {
 		return sentence(a.absentees()...)
 	}
 	clauses := []string{strings.TrimRight(lead.Sentence, ".")}
-	busy := 0
-	for i := range a.Devices {
-		if a.Devices[i].working && &a.Devices[i] != lead {
-			busy++
-		}
-	}
-	if busy > 0 {
-		clauses = append(clauses, plural(busy, "other GPU is", "other GPUs are")+" at work")
+	busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead })
+	if len(busy) > 0 {
+		clauses = append(clauses, plural(len(busy), "other GPU is", "other GPUs are")+" at work")
 	}
 	for i := range a.Machine {
 		if a.Machine[i].Kind == WarmAir {
@@ -167,20 +162,12 @@ func (a *Answer) say() string {
 func (a *Answer) absentees() []string {
 	var out []string
 	for _, in := range absences {
-		var last *gpu.Device
-		n := 0
-		for i := range a.Devices {
-			if d := a.Devices[i].Device; d.State == in.state {
-				last = d
-				n++
-			}
-		}
-		switch n {
+		switch are := those(a.Devices, func(d *DeviceAnswer) bool { return d.Device.State == in.state }); len(are) {
 		case 0:
 		case 1:
-			out = append(out, DeviceName(last)+" is "+in.is)
+			out = append(out, DeviceName(are[0].Device)+" is "+in.is)
 		default:
-			out = append(out, fmt.Sprintf("%d GPUs are %s", n, in.is))
+			out = append(out, fmt.Sprintf("%d GPUs are %s", len(are), in.is))
 		}
 	}
 	return out

@@ -11,8 +11,7 @@ import (
 // These rules are about fans: those that do not follow the heat, and those of
 // the chassis.
 
-// fanFailing is about a fan that stands still or turns too slowly although it
-// has the command to turn, or turns although its command is 0 %.
+// fanFailing is about a fan that does not turn as commanded.
 func fanFailing(d *device, f *finding) {
 	const turns = itsFan + " turns at "
 	for i := range min(len(d.Fans.Fans), maxFans) {

@@ -121,8 +121,8 @@ func hotForPower(d *device, f *finding) {
 	}
 }
 
-// neighbors returns the middle temperature of the other devices of this model
-// that draw about as much, and their number.
+// neighbors are the others of this model that draw about as much: the middle of
+// their temperatures, and their number.
 func (d *device) neighbors() (temp float64, count int) {
 	var temps []float64
 	near := 0.15*d.power + 5
@@ -138,9 +138,8 @@ func (d *device) neighbors() (temp float64, count int) {
 	return temps[len(temps)/2], len(temps)
 }
 
-// warmAir is a cause of the machine: several devices run hotter than each of
-// them did at the same power, so the devices are not the reason. It returns nil
-// where that is not so.
+// warmAir finds that several devices run hotter than each of them did at the same
+// power, so that the devices are not the reason.
 func warmAir(devices []*device) []Cause {
 	var f finding
 	known, more := 0, 0.0

@@ -9,19 +9,11 @@ import (
 
 // Times by which the rules tell one thing from another.
 const (
-	// gap is how long a device may have no reading before all durations start
-	// again. What was learned stays.
-	gap = 2 * time.Minute
-	// pause is how long work may stop and still be the same work: training
-	// saves its state, a game loads a level.
-	pause = 30 * time.Second
-	// settling is how long a driver needs after work to let a device rest.
-	settling = 20 * time.Second
-	// steady is how long readings must stay alike to show a state, not a
-	// change.
-	steady = time.Minute
-	// longestCooling is how long work that has ended can explain heat.
-	longestCooling = 20 * time.Minute
+	gap            = 2 * time.Minute  // in the readings: all durations start again, and what was learned stays
+	pause          = 30 * time.Second // in the same work: training saves its state, a game loads a level
+	settling       = 20 * time.Second // after work, until a driver lets a device rest
+	steady         = time.Minute      // readings that stay alike for so long show a state, not a change
+	longestCooling = 20 * time.Minute // in which work that has ended can explain heat
 )
 
 // A memory is what the rules need to know of one device's past.
@@ -151,8 +143,7 @@ func (m *memory) follow(doing activity, d *device, since time.Duration) {
 func firsts[T any](list []T, n int) []T { return list[:min(len(list), n)] }
 
 // credit adds work to a process's account. Where there is no room, the process
-// with the least work leaves its place and its work to the new one. So a
-// process with much work never leaves.
+// with the least work leaves its place and its work to the new one.
 func (w *stretch) credit(p *gpu.Process, done float64) {
 	least := 0
 	for i := range w.workers {
@@ -255,8 +246,7 @@ const maxFans = 8
 type fanMemory struct {
 	percent float64   // as commanded
 	changed time.Time // since when it has that command
-	// Since when it stands still or turns too slowly for its command, or turns
-	// against its command.
+	// Since when it stands still, turns too slowly, or turns against its command.
 	still, slow, loose time.Time
 
 	PerPercent float64 `json:"rpm_per_percent"` // the speed for each percent, of a fan that works
@@ -264,13 +254,9 @@ type fanMemory struct {
 }
 
 const (
-	// leastCommand, in percent, is the lowest that a fan must follow: some
-	// fans start no lower.
-	leastCommand = 20
-	// fanSettles is how long a fan may take to follow a command.
-	fanSettles = 10 * time.Second
-	// fanKnown is how many seconds make a fan's usual speed.
-	fanKnown = 60
+	leastCommand = 20               // percent, that a fan must follow: some fans start no lower
+	fanSettles   = 10 * time.Second // a fan may take so long to follow a command
+	fanKnown     = 60               // seconds make a fan's usual speed
 )
 
 func (f *fanMemory) step(fan *gpu.Fan, at time.Time, since time.Duration) {

@@ -12,9 +12,8 @@ import (
 
 // These rules are about readings that there are not, or that can't be right.
 
-// absences are the states in which a device can't be read, in the order in
-// which a sentence names them. Each is also the kind of a cause. try is what to
-// do where the source has no advice of its own.
+// absences are the states in which a device can't be read, in the order of a
+// sentence. Each is also the kind of a cause. The source may have better advice.
 var absences = []struct {
 	state    gpu.State
 	is       string
@@ -40,8 +39,7 @@ func absent(d *device, f *finding) {
 	}
 }
 
-// noReadings is about a device that answers and reports nothing now: gpuwhy
-// leaves it alone on purpose, or its driver offers nothing.
+// noReadings is about a device that answers and reports nothing now.
 func noReadings(d *device, f *finding) {
 	if d.reportsAnything() {
 		return

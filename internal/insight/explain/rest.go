@@ -34,7 +34,8 @@ func coolingDown(d *device, f *finding) {
 	f.figure("temperature when it ended", w.endTemp, "°C").figure("fan when it ended", w.endFan, "%")
 	ends := "; how long that takes is not known yet"
 	if seconds, seen := d.m.usualCooldown(w.endTemp); seen > 0 {
-		f.timeless("earlier cool-downs took", seconds, "s").timeless("cool-downs seen", float64(seen), "")
+		f.at = time.Time{}
+		f.figure("earlier cool-downs took", seconds, "s").figure("cool-downs seen", float64(seen), "")
 		took := time.Duration(seconds * float64(time.Second))
 		ends = "; that takes longer than the " + Span(took) + " of earlier times"
 		if left := took - since; left > 0 {
@@ -46,10 +47,11 @@ func coolingDown(d *device, f *finding) {
 		does = " begins to cool down after " // the power draw is a mean and follows
 	}
 	f.clause = it + does + who
+	isIt := func(listed gpu.Process) bool { return listed.PID == p.PID }
 	switch {
 	case p == nil:
 		f.clause += " that ended "
-	case since < pause && d.lists(p.PID):
+	case since < pause && slices.ContainsFunc(d.Processes.Or(nil), isIt):
 		f.clause += ", which stopped working "
 	default:
 		f.clause += ", whose work ended "
@@ -60,11 +62,6 @@ func coolingDown(d *device, f *finding) {
 		f.clause += Span(since) + " ago"
 	}
 	f.clause += inBrackets + ends
-}
-
-// lists reports whether the driver still lists a process.
-func (d *device) lists(pid int) bool {
-	return slices.ContainsFunc(d.Processes.Or(nil), func(p gpu.Process) bool { return p.PID == pid })
 }
 
 // roundUp rounds a time to come: it can't be known exactly.
@@ -104,7 +101,8 @@ func heldAwake(d *device, f *finding) {
 	f.heat(d).figure("utilization", d.util, "%").figure("performance state (0 is the fastest)", d.state, "").clocks(d)
 	extra := ""
 	if more := d.power - d.idleWatts; more > 3 {
-		f.timeless("power at rest", d.idleWatts, "W")
+		f.at = time.Time{}
+		f.figure("power at rest", d.idleWatts, "W").at = d.at
 		extra = ", " + withUnit(more, "W") + " more than at rest"
 	} else if d.fast() && more <= 3 {
 		extra = ": its clocks are up, though it draws no more than at rest"

@@ -192,14 +192,6 @@ func (f *finding) figure(name string, value float64, unit string) *finding {
 	return f
 }
 
-// timeless adds evidence that is a number of no moment.
-func (f *finding) timeless(name string, value float64, unit string) *finding {
-	at := f.at
-	f.at = time.Time{}
-	f.figure(name, value, unit).at = at
-	return f
-}
-
 // fact adds evidence that is a text, unless that is empty.
 func (f *finding) fact(name, text string) {
 	if text != "" {

@@ -181,8 +181,7 @@ func (d *device) unused() bool {
 	})
 }
 
-// reserved is about a device that is reserved for a pod which has nothing on
-// it: it makes no noise, and nobody else can use it.
+// reserved is about a device that is kept for a pod which has nothing on it.
 func reserved(d *device, f *finding) {
 	if d.doing != resting || !d.unused() {
 		return

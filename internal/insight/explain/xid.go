@@ -18,7 +18,7 @@ var xidGroups = sync.OnceValue(func() (groups []struct {
 	Codes map[int]string
 }) {
 	if err := json.Unmarshal(xidText, &groups); err != nil {
-		panic(err) // a test reads it
+		panic(err) // xid.json is part of the program, and a test reads it
 	}
 	return groups
 })
