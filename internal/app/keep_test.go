@@ -46,7 +46,7 @@ func TestOldFilesAreRead(t *testing.T) {
 		if floors := a.stage.Floors.Kept().Floors; len(floors) != 1 || floors[0].Watts < 1 {
 			t.Errorf("floors: %+v", floors)
 		}
-		if learned := a.stage.History.Kept().Devices; len(learned) != 1 || learned[0].Curve == nil || len(learned[0].Fans) != 2 {
+		if learned := a.stage.History.Kept().Devices; len(learned) != 1 || learned[0].Curve.Step == 0 || len(learned[0].Fans) != 2 {
 			t.Errorf("baselines: %+v", learned)
 		}
 		if targets := a.notifier.Status(); len(targets) != 1 || targets[0].Queued != 2 || targets[0].FailingSince.IsZero() {

@@ -14,7 +14,7 @@ import (
 // fanFailing is about a fan that does not turn as commanded.
 func fanFailing(d *device, f *finding) {
 	const turns = itsFan + " turns at "
-	for i := range min(len(d.Fans.Fans), maxFans) {
+	for i := range min(len(d.Fans.Fans), len(d.m.Fans)) {
 		m, percent, rpm := &d.m.Fans[i], commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
 		perPercent, usual := m.usual(), none
 		switch {
@@ -77,7 +77,7 @@ func fanByHand(d *device, f *finding) {
 	how := d.byHand()
 	// A fan needs time to follow the driver's wish.
 	moves := func(m fanMemory) bool { return d.age(m.changed) < 3*fanSettles }
-	fans := min(len(d.Fans.Fans), maxFans)
+	fans := min(len(d.Fans.Fans), len(d.m.Fans))
 	if how == "" || how == "target" && (d.age(d.m.byHand) < 3*fanSettles || slices.ContainsFunc(d.m.Fans[:fans], moves)) {
 		return
 	}

@@ -69,7 +69,9 @@ func (m *memory) step(d *device) {
 	if since > 0 && d.settled() {
 		m.Curve.learn(d, since)
 	}
-	for i := range min(len(d.Fans.Fans), maxFans) {
+	fans := min(len(d.Fans.Fans), maxFans)
+	m.Fans = append(m.Fans, make([]fanMemory, max(fans-len(m.Fans), 0))...)
+	for i := range fans {
 		m.Fans[i].step(&d.Fans.Fans[i], m.at, since)
 	}
 	last(&m.stuck, stuck, m.at)
@@ -83,7 +85,7 @@ func (m *memory) step(d *device) {
 
 // restart forgets what was under way, and keeps what was learned.
 func (m *memory) restart(at time.Time) {
-	fans := make([]fanMemory, maxFans)
+	fans := make([]fanMemory, len(m.Fans))
 	for i, f := range m.Fans {
 		fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
 	}
