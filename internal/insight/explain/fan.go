@@ -88,7 +88,7 @@ func fanByHand(d *device, f *finding) {
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
 		wanted = highest(wanted, target(fan))
-		if i >= fans {
+		if i >= maxFans {
 			continue
 		}
 		name := fmt.Sprintf("fan %d", i+1)
