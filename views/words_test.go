@@ -79,3 +79,18 @@ func TestEveryTextIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// A name that is in two groups would have the text of either.
+func TestTextsHaveNamesOfTheirOwn(t *testing.T) {
+	var groups map[string]map[string]string
+	if err := json.Unmarshal(wordsFile, &groups); err != nil {
+		t.Fatal(err)
+	}
+	n := 1 // "busy from"
+	for _, group := range groups {
+		n += len(group)
+	}
+	if n != len(texts) {
+		t.Errorf("%d texts have %d names", n, len(texts))
+	}
+}
