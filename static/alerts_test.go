@@ -9,9 +9,9 @@ import (
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
 
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // firing is an alert as the stream has it.
@@ -59,12 +59,12 @@ func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 	e := exampleNamed(t, "one", now)
 	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	put := func(severities ...string) {
+	put := func(severities ...alert.Severity) {
 		site.mu.Lock()
 		defer site.mu.Unlock()
 		site.standing = nil
 		for i, severity := range severities {
-			site.standing = append(site.standing, views.Alert{ID: string(rune('a' + i)), Rule: "hot", Severity: severity, State: "firing", Message: "It is hot.", Since: now.Add(time.Duration(i-9) * time.Minute)})
+			site.standing = append(site.standing, alert.Alert{ID: string(rune('a' + i)), Rule: "hot", Severity: severity, State: "firing", Message: "It is hot.", Since: now.Add(time.Duration(i-9) * time.Minute)})
 		}
 	}
 	put("warning", "warning", "warning")
@@ -82,12 +82,12 @@ func TestThePageOfAlertsLeavesTheFocus(t *testing.T) {
 	shows("a b c")
 	for i, tt := range []struct {
 		want       string
-		severities []string
+		severities []alert.Severity
 	}{
-		{"b a c", []string{"warning", "critical", "warning"}},
-		{"a c b", []string{"critical", "info", "warning"}},
-		{"b c a", []string{"info", "critical", "warning"}},
-		{"d b c a", []string{"info", "warning", "warning", "critical"}},
+		{"b a c", []alert.Severity{"warning", "critical", "warning"}},
+		{"a c b", []alert.Severity{"critical", "info", "warning"}},
+		{"b c a", []alert.Severity{"info", "critical", "warning"}},
+		{"d b c a", []alert.Severity{"info", "warning", "warning", "critical"}},
 	} {
 		put(tt.severities...)
 		site.send(t, "alert", firing("news", "info", now.Add(time.Duration(i)*time.Second)))
@@ -107,7 +107,7 @@ func TestAlertsAreToldAnew(t *testing.T) {
 	tab := browsertest.Open(t, 1440, 900)
 	tab.Before(`window.setInterval = ((real) => (f, ms) => real(f, ms === 30000 ? 100 : ms))(setInterval)`)
 	site := newSite(t, e.Snapshot, e.Why)
-	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Message: "10 s ago.", Since: now}}
+	site.standing = []alert.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Message: "10 s ago.", Since: now}}
 	visit(t, tab, site)
 	put := func(message string, at time.Time, news bool) {
 		t.Helper()

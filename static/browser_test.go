@@ -18,6 +18,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -46,8 +47,8 @@ type site struct {
 	nodes    []*gpu.Snapshot // of several nodes, whose devices the snapshot has too
 	why      string
 	alerts   []contract.Alert
-	causes   []views.Cause // of the first paint, in place of the snapshot's
-	standing []views.Alert // in the first paint
+	causes   []explain.Cause // of the first paint, in place of the snapshot's
+	standing []alert.Alert   // in the first paint
 	viewers  map[*websocket.Conn]chan struct{}
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
@@ -133,11 +134,13 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
 	answer := explained(s.snapshot)
-	in.Causes, in.Alerts = viewCauses(answer.Causes()), s.standing
+	in.Causes, in.Alerts = answer.Causes(), s.standing
 	if s.causes != nil {
 		in.Causes = s.causes
 	}
-	in.Attribution = func(d *gpu.Device) views.Attribution { return attributed(d, s.snapshot) }
+	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
+		return new(attribute.Of(d, attribute.ForeignPIDs(s.snapshot)))
+	}
 	in.Kept = s.kept
 	page := views.NewPage(in)
 	if uuid := r.PathValue("uuid"); uuid != "" {
@@ -164,7 +167,7 @@ func (s *site) alertsPage(w http.ResponseWriter, r *http.Request) {
 	page := views.NewAlertsPage(views.AlertsInput{Input: views.Input{
 		Nodes: s.fleet().Nodes(), Interval: s.interval, BasePath: base, Now: s.snapshot.Time, Alerts: s.standing,
 		Asset: func(name string) string { return s.assets.URL(base, name) },
-	}})
+	}, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})
 	_ = page.Render(r.Context(), w) // the browser has gone
 }
 
@@ -302,37 +305,6 @@ func explained(s *gpu.Snapshot) explain.Answer {
 		vary(answer.Devices[i].Causes)
 	}
 	return answer
-}
-
-// attributed is whose a device's memory, work and watts are, as pages take it.
-func attributed(d *gpu.Device, s *gpu.Snapshot) views.Attribution {
-	a := attribute.Of(d, attribute.ForeignPIDs(s))
-	text := func(r attribute.Reason) string { return new(r.Advice()).Text() }
-	out := views.Attribution{
-		Method:      string(a.Power.Method),
-		Memory:      views.Split[gpu.Bytes]{Processes: a.Memory.Processes, Orphans: a.Memory.Orphans, Rest: a.Memory.Remainder, Coverage: a.Memory.Coverage, Reason: text(a.Memory.Reason)},
-		Utilization: views.Split[gpu.Percent]{Processes: a.Utilization.Processes, Rest: a.Utilization.Remainder, Coverage: a.Utilization.Coverage, Reason: text(a.Utilization.Reason)},
-		Power:       views.Split[gpu.Watts]{Idle: a.Power.Idle, Processes: a.Power.Processes, Rest: a.Power.Remainder, Coverage: a.Power.Coverage, Reason: text(a.Power.Reason)},
-	}
-	for _, share := range a.Shares {
-		out.ProcessPower = append(out.ProcessPower, share.Power)
-	}
-	return out
-}
-
-// viewCauses are the causes as pages take them.
-func viewCauses(causes []explain.Cause) []views.Cause {
-	out := make([]views.Cause, len(causes))
-	for i, c := range causes {
-		out[i] = views.Cause{ID: c.ID, Sentence: c.Sentence, Certainty: c.Confidence.String(), Since: c.Since, Advice: c.Advice}
-		if c.Device != nil {
-			out[i].Node, out[i].UUID = c.Device.Node, c.Device.UUID
-		}
-		for _, e := range c.Evidence {
-			out[i].Evidence = append(out[i].Evidence, views.Evidence{Name: e.Name, Text: e.Text, At: e.At, Moment: e.Moment})
-		}
-	}
-	return out
 }
 
 // cut ends every connection without a goodbye, and waits until they are gone.

@@ -11,10 +11,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
-	"github.com/gpuwhy/gpuwhy/views"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 func untilWhy(t *testing.T, tab *browsertest.Tab, why string) {
@@ -164,12 +165,12 @@ func TestMomentsAreTheReadersAtOnce(t *testing.T) {
 	e.Snapshot.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: e.Snapshot.Time.Add(-time.Hour)}})
 	site := newSite(t, e.Snapshot, e.Why)
 	began := e.Snapshot.Time.Add(-134 * time.Minute)
-	site.causes = []views.Cause{{
-		ID: "work", UUID: e.Snapshot.Devices[0].UUID, Sentence: e.Why, Certainty: "high", Since: began,
-		Evidence: []views.Evidence{{Name: "work began", Text: "2026-01-02 09:46:00 UTC", At: began, Moment: true}},
+	site.causes = []explain.Cause{{
+		ID: "work", Device: &e.Snapshot.Devices[0], Sentence: e.Why, Confidence: explain.High, Since: began,
+		Evidence: []explain.Evidence{{Name: "work began", Text: "2026-01-02 09:46:00 UTC", At: began, Moment: true}},
 	}}
 	site.setRefuse(true)
-	site.standing = []views.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", UUID: e.Snapshot.Devices[0].UUID, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
+	site.standing = []alert.Alert{{ID: "a", Rule: "hot", Severity: "warning", State: "firing", Device: e.Snapshot.Devices[0].Identity, Since: e.Snapshot.Time.Add(-time.Minute), SilencedUntil: e.Snapshot.Time.Add(time.Hour)}}
 	tab := browsertest.Open(t, 1440, 900)
 	readIn(t, tab, "de-DE", "Europe/Berlin")
 	for path, want := range map[string][]string{

@@ -12,62 +12,10 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
-
-// An Alert is one that stands, or stood.
-type Alert struct {
-	ID       string
-	Rule     string
-	Severity string // "info", "warning" or "critical"
-	State    string // "firing", "resolved", or "no_data" where nothing is reported now that could end it
-	GPU      int    // the device's index, for people
-	Node     string // name of the machine
-	UUID     string // of the device; empty where it is about the machine
-	Message  string
-	Advice   string // what to do; may be empty
-	Why      string // why the device is as it is; may be empty
-	Since    time.Time
-	At       time.Time // when it was so, or when it was over
-	// Acknowledged is nil where nobody has acknowledged it.
-	Acknowledged  *Note
-	SilencedUntil time.Time // zero where no silence covers it
-}
-
-// A Note is what somebody has written. Both may be empty.
-type Note struct {
-	By, Comment string // may be empty
-}
-
-// A Silence keeps people from being told of alerts.
-type Silence struct {
-	ID              string
-	Rule, Node, GPU string // patterns, of which an empty one matches everything; GPU is of UUIDs
-	Note
-	Until time.Time
-}
-
-// A Rule is when an alert fires.
-type Rule struct {
-	Name, Watch, Severity string
-	Enabled               bool
-	Threshold             gpu.Reading[float64] // absent where what it watches either is so or not
-	Unit                  string               // of Threshold and Margin
-	Below                 bool                 // it fires below the threshold
-	Margin                float64
-	Hold, Clear           time.Duration
-	Cooldown, Repeat      time.Duration // Repeat is 0 for never
-	Scope                 []string      // patterns in words, such as "user alice"; everything where there are none
-	Targets               []string      // names of those who are told; all where there are none
-}
-
-// A Target is somebody who is told of alerts, and how that goes.
-type Target struct {
-	Name, Service, Severity string // Severity is the least that it is told of
-	Queued                  int    // events that wait
-	LastSuccess             time.Time
-	LastError               string // of the last try; empty where it worked
-	FailingSince            time.Time
-}
 
 // An AlertsInput is all that the page of alerts is made of. It uses no causes and
 // no sentence of Input.
@@ -76,12 +24,13 @@ type AlertsInput struct {
 	// From is how many of the worst alerts are not listed: those of the pages
 	// before this one. Beyond the last page it is the last page.
 	From int
-	// Explain adds why and what to do to an alert that is listed; may be nil.
-	Explain  func(*Alert)
-	Past     []Alert // newest first
-	Silences []Silence
-	Rules    []Rule
-	Targets  []Target
+	// AnswerOf says why the device of an alert that is listed is as it is; nil
+	// where that is not known, or the alert is about the machine.
+	AnswerOf func(*alert.Alert) *explain.DeviceAnswer
+	Past     []alert.Alert // newest first
+	Silences []alert.Silence
+	Rules    []alert.Rule
+	Targets  []notify.Status
 }
 
 // An AlertRow is an alert as the page shows it.
@@ -119,12 +68,6 @@ type RuleRow struct {
 	Enabled                                                          bool
 }
 
-// A TargetRow is a target as the page shows it.
-type TargetRow struct {
-	Key, Service, Severity, Error, Queued string
-	Success, Since                        Moment // the last success, and since when it fails; empty for never, and while it works
-}
-
 // A Choice is one of a list in a form.
 type Choice struct{ Value, Label string }
 
@@ -142,7 +85,7 @@ type AlertsPage struct {
 	PastCount             string
 	Rules                 []RuleRow
 	RuleCount, RuleTitle  string
-	Targets               []TargetRow
+	Targets               []notify.Status
 	// GPUChoices and NodeChoices are what people can silence; none where there
 	// are too many to choose from, or nothing to choose.
 	GPUChoices, NodeChoices []Choice
@@ -158,10 +101,10 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
 	}
 	p.list(&in)
-	p.Past = each(in.Past, func(a *Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
-	p.Silences = each(in.Silences, func(s *Silence) SilenceRow { return newSilence(s, &in.Input) })
-	p.Rules, p.Targets = each(in.Rules, newRule), each(in.Targets, newTarget)
-	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r Rule) bool { return !r.Enabled })
+	p.Past = each(in.Past, func(a *alert.Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
+	p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
+	p.Rules, p.Targets = each(in.Rules, newRule), in.Targets
+	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r alert.Rule) bool { return !r.Enabled })
 	p.RuleCount = plural(len(enabled), "rule is", "rules are") + " in force"
 	p.RuleTitle = plural(len(in.Rules), "rule", "rules")
 	p.PastCount = plural(len(in.Past), "alert", "alerts")
@@ -182,7 +125,7 @@ func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 
 // firingSentence says how many alerts fire, or whether it is known that none
 // does.
-func firingSentence(alerts []Alert, nodes gpu.Nodes) string {
+func firingSentence(alerts []alert.Alert, nodes gpu.Nodes) string {
 	if len(alerts) == 0 {
 		switch nodes.Status() {
 		case gpu.StatusStarting:
@@ -193,13 +136,16 @@ func firingSentence(alerts []Alert, nodes gpu.Nodes) string {
 			return "Nothing fires."
 		}
 	}
-	count := map[string]int{}
+	count := map[alert.Severity]int{}
 	for i := range alerts {
 		count[alerts[i].Severity]++
 	}
 	var parts []string
-	for _, of := range []struct{ severity, one, many string }{
-		{"critical", "critical alert", "critical alerts"}, {"warning", "warning", "warnings"}, {"info", "note", "notes"},
+	for _, of := range []struct {
+		severity  alert.Severity
+		one, many string
+	}{
+		{alert.Critical, "critical alert", "critical alerts"}, {alert.Warning, "warning", "warnings"}, {alert.Info, "note", "notes"},
 	} {
 		if n := count[of.severity]; n > 0 {
 			parts = append(parts, plural(n, of.one, of.many))
@@ -213,11 +159,13 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	all := sortedAlerts(in.Alerts)
 	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
 	to := min(from+mostAlerts, len(all))
-	p.Firing = each(all[from:to], func(a *Alert) AlertDetail {
-		if in.Explain != nil {
-			in.Explain(a)
+	p.Firing = each(all[from:to], func(a *alert.Alert) AlertDetail {
+		out := newAlertDetail(a, &in.Input)
+		if answer := in.AnswerOf(a); answer != nil {
+			out.Why = sentence(answer.Sentence)
+			out.Advice = cmp.Or(out.Advice, sentence(answer.Causes[0].Advice))
 		}
-		return newAlertDetail(a, &in.Input)
+		return out
 	})
 	if len(all) <= mostAlerts {
 		return
@@ -232,27 +180,26 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	}
 }
 
-func newAlertDetail(a *Alert, in *Input) AlertDetail {
+func newAlertDetail(a *alert.Alert, in *Input) AlertDetail {
 	out := AlertDetail{
 		AlertRow: newAlertRow(a, in, "alerts"),
-		Rule:     a.Rule, Device: "the machine",
-		Advice: sentence(a.Advice), Why: sentence(a.Why),
+		Rule:     a.Rule, Device: "the machine", Advice: sentence(a.Advice),
 		Span: "for " + between(a.Since, in.Now), At: newMoment(a.Since),
-		Ended: a.State == "resolved", NoData: a.State == "no_data",
+		Ended: a.State == alert.Resolved, NoData: a.State == alert.NoData,
 	}
-	if a.UUID != "" {
-		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.GPU)), in.BasePath+devicePath(a.UUID)
+	if a.About() {
+		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.Device.Index)), in.BasePath+devicePath(a.Device.UUID)
 	}
 	if out.Ended {
-		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.At)
+		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.Time)
 	}
 	return out
 }
 
 // severityName is a severity in a word; empty for an empty one.
-func severityName(severity string) string { return say("alert " + severity) }
+func severityName(s alert.Severity) string { return say("alert " + string(s)) }
 
-func newSilence(s *Silence, in *Input) SilenceRow {
+func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	of := []string{"every rule"}
 	if s.Rule != "" {
 		of[0] = "rule " + clean(s.Rule, longestName)
@@ -268,8 +215,8 @@ func newSilence(s *Silence, in *Input) SilenceRow {
 		of = append(of, "machine "+clean(s.Node, longestName))
 	}
 	var made string
-	if s.Note != (Note{}) {
-		made = saying("made", &s.Note)
+	if s.By != "" || s.Comment != "" {
+		made = saying("made", s.By, s.Comment)
 	}
 	return SilenceRow{
 		Key: s.ID, Of: dots(of...), Said: made,
@@ -277,43 +224,41 @@ func newSilence(s *Silence, in *Input) SilenceRow {
 	}
 }
 
-func newRule(r *Rule) RuleRow {
-	fires := strings.ReplaceAll(r.Watch, "_", " ")
+func newRule(r *alert.Rule) RuleRow {
+	fires := strings.ReplaceAll(string(r.Watch), "_", " ")
 	amount := func(v float64) string {
-		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', -1, 64)+nbsp+r.Unit, nbsp)
+		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', -1, 64)+nbsp+r.Watch.Unit(), nbsp)
 	}
 	over := "after " + length(r.Clear)
-	if threshold, ok := r.Threshold.Get(); ok {
-		side := " above "
-		if r.Below {
-			side = " below "
-		}
-		fires += side + amount(threshold)
+	if !r.Watch.Condition() {
+		fires += either(r.Watch.Below(), " below ", " above ") + amount(r.Threshold)
 		if r.Margin > 0 {
 			over = "back by " + amount(r.Margin) + " for " + length(r.Clear)
 		}
 	}
-	out := RuleRow{
-		Key: r.Name, Fires: fires, Hold: "at once", Over: over, Cooldown: length(r.Cooldown), Repeat: "never",
-		Severity: severityName(r.Severity), Enabled: r.Enabled,
-		Scope: cmp.Or(clean(strings.Join(r.Scope, ", "), longestSentence), "everything"),
-		Tells: cmp.Or(strings.Join(r.Targets, ", "), "all"),
+	return RuleRow{
+		Key: r.Name, Fires: fires, Hold: either(r.Hold > 0, length(r.Hold), "at once"), Over: over,
+		Cooldown: length(r.Cooldown), Repeat: either(r.Repeat > 0, "every "+length(r.Repeat), "never"),
+		Severity: severityName(r.Severity), Enabled: r.Enabled, Scope: looksAt(r), Tells: cmp.Or(strings.Join(r.Targets, ", "), "all"),
 	}
-	if r.Hold > 0 {
-		out.Hold = length(r.Hold)
-	}
-	if r.Repeat > 0 {
-		out.Repeat = "every " + length(r.Repeat)
-	}
-	return out
 }
 
-func newTarget(t *Target) TargetRow {
-	return TargetRow{
-		Key: t.Name, Service: t.Service, Severity: cmp.Or(severityName(t.Severity), "everything"),
-		Error: cmp.Or(clean(t.LastError, longestSentence), "none"), Queued: strconv.Itoa(t.Queued),
-		Success: newMoment(t.LastSuccess), Since: newMoment(t.FailingSince),
+// looksAt is what a rule is about, in words such as "user alice".
+func looksAt(r *alert.Rule) string {
+	numeral := func(n *int) string { return strconv.Itoa(*n) }
+	var words []string
+	for _, of := range []struct {
+		what string
+		list []string
+	}{
+		{"machine ", r.Scope.Nodes}, {"GPU ", r.Scope.GPUs}, {"user ", r.Scope.Users}, {"process ", r.Scope.Processes},
+		{"XID ", each(r.Codes, numeral)}, {"all XIDs but ", each(r.IgnoreCodes, numeral)},
+	} {
+		if len(of.list) > 0 {
+			words = append(words, of.what+strings.Join(of.list, " or "))
+		}
 	}
+	return cmp.Or(clean(strings.Join(words, ", "), longestSentence), "everything")
 }
 
 // silenceChoices are the GPUs and machines that people can choose.
@@ -334,15 +279,15 @@ func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
 }
 
 // newAlertRow is an alert on the page that forms call page.
-func newAlertRow(a *Alert, in *Input, page string) AlertRow {
+func newAlertRow(a *alert.Alert, in *Input, page string) AlertRow {
 	out := AlertRow{
-		Key: a.ID, State: a.State, Severity: a.Severity, Label: alertLabel(*a), Message: sentence(a.Message),
+		Key: a.ID, State: string(a.State), Severity: string(a.Severity), Label: alertLabel(a), Message: sentence(a.Message),
 		Since: say("since", moment(a.Since)), Began: stamp(a.Since), Known: a.Acknowledged != nil, Silenced: !a.SilencedUntil.IsZero(),
 		Say: in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
 	}
 	var known, silenced string
-	if out.Known {
-		known = saying(say("acknowledged"), a.Acknowledged)
+	if by := a.Acknowledged; by != nil {
+		known = saying(say("acknowledged"), by.By, by.Comment)
 	}
 	if out.Silenced {
 		silenced, out.Until = say("silenced", moment(a.SilencedUntil)), stamp(a.SilencedUntil)
@@ -352,11 +297,11 @@ func newAlertRow(a *Alert, in *Input, page string) AlertRow {
 }
 
 // saying is what somebody did, who did it, and what they say of it.
-func saying(did string, n *Note) string {
-	if by := clean(n.By, longestName); by != "" {
+func saying(did, by, comment string) string {
+	if by = clean(by, longestName); by != "" {
 		did = say("by", did, by)
 	}
-	if comment := clean(n.Comment, longestSentence); comment != "" {
+	if comment = clean(comment, longestSentence); comment != "" {
 		did = say("says", did, comment)
 	}
 	return did

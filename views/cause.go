@@ -2,28 +2,11 @@ package views
 
 import (
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
-
-// A Cause is one reason why a GPU is hot, loud or busy, or why nobody can tell.
-type Cause struct {
-	ID         string // the same for as long as the cause stands
-	Node, UUID string // of the GPU; UUID is empty where the cause is about the machine
-	Sentence   string
-	Certainty  string    // "high", "medium" or "low"
-	Since      time.Time // when it began; zero where that was not seen
-	Evidence   []Evidence
-	Advice     string // what would stop it; empty where there is nothing to do
-}
-
-// Evidence is one figure that a cause rests on.
-type Evidence struct {
-	Name   string    // "power draw"
-	Text   string    // "431 W"
-	At     time.Time // when it was read or happened; zero where that is not known
-	Moment bool      // At is the evidence, and Text is the same in words
-}
 
 // A CauseRow is a cause as the page shows it.
 type CauseRow struct {
@@ -46,34 +29,37 @@ const seenApart = 2 * time.Second
 
 // newCauses are the main causes: first those of the GPU that comes first, then
 // those of the machine.
-func newCauses(causes []Cause, now time.Time) []CauseRow {
-	var lead *Cause
+func newCauses(causes []explain.Cause, now time.Time) []CauseRow {
+	var lead *gpu.Device
 	var own, machine []CauseRow
 	for i := range causes {
 		c := &causes[i]
 		switch {
-		case c.UUID == "":
+		case c.Device == nil:
 			machine = append(machine, newCause(c, now))
-		case lead == nil || c.Node == lead.Node && c.UUID == lead.UUID:
-			lead = c
+		case lead == nil || same(c.Device, lead):
+			lead = c.Device
 			own = append(own, newCause(c, now))
 		}
 	}
 	return append(own, machine...)
 }
 
-func newCause(c *Cause, now time.Time) CauseRow {
+// same reports whether both are one device.
+func same(a, b *gpu.Device) bool { return a.Node == b.Node && a.UUID == b.UUID }
+
+func newCause(c *explain.Cause, now time.Time) CauseRow {
 	out := CauseRow{
 		Key:      c.ID,
 		Sentence: sentence(c.Sentence),
-		About:    say("sure " + c.Certainty),
+		About:    say("sure " + c.Confidence.String()),
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
 		out.At = stamp(c.Since)
 		out.About += " · " + say("since, for", moment(c.Since), between(c.Since, now))
 	}
-	out.Evidence = each(c.Evidence, func(e *Evidence) EvidenceRow {
+	out.Evidence = each(c.Evidence, func(e *explain.Evidence) EvidenceRow {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
 		if e.At.IsZero() {
 			return row
@@ -89,12 +75,12 @@ func newCause(c *Cause, now time.Time) CauseRow {
 	return out
 }
 
-// leadOf is the first cause of the device that the sentence is about; nil where
-// it is about none, or about one with nothing to explain.
-func leadOf(causes []Cause) *Cause {
-	i := slices.IndexFunc(causes, func(c Cause) bool { return c.UUID != "" })
-	if i < 0 || strings.HasPrefix(causes[i].ID, "idle:") {
+// leadOf is the device that the sentence is about; nil where it is about none, or
+// about one with nothing to explain.
+func leadOf(causes []explain.Cause) *gpu.Device {
+	i := slices.IndexFunc(causes, func(c explain.Cause) bool { return c.Device != nil })
+	if i < 0 || causes[i].Kind == explain.Idle {
 		return nil
 	}
-	return &causes[i]
+	return causes[i].Device
 }

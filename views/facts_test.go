@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
 // factOf finds a fact by its path.
@@ -113,12 +114,13 @@ func TestDevicePage(t *testing.T) {
 	s := machine("eight")
 	in := input(s, "why")
 	own, other := s.Devices[1].UUID, s.Devices[0].UUID
-	in.Alerts = []Alert{
-		{ID: "a", GPU: 0, Node: "dgx-07", UUID: other, Message: "of GPU 0", Since: noon},
-		{ID: "b", GPU: 1, Node: "dgx-07", UUID: own, Message: "of GPU 1", Since: noon},
-		{ID: "c", GPU: 1, Node: "dgx-08", UUID: "GPU-of-another-machine", Message: "of its GPU 1", Since: noon},
-		{ID: "d", GPU: 1, Node: "dgx-08", UUID: own, Message: "of another machine", Since: noon},
-		{ID: "e", GPU: 1, Node: "dgx-07", Message: "of the machine", Since: noon},
+	at := func(node, uuid string) gpu.Identity { return gpu.Identity{Node: node, UUID: uuid} }
+	in.Alerts = []alert.Alert{
+		{ID: "a", Device: at("dgx-07", other), Message: "of GPU 0", Since: noon},
+		{ID: "b", Device: at("dgx-07", own), Message: "of GPU 1", Since: noon},
+		{ID: "c", Device: at("dgx-08", "GPU-of-another-machine"), Message: "of its GPU 1", Since: noon},
+		{ID: "d", Device: at("dgx-08", own), Message: "of another machine", Since: noon},
+		{ID: "e", Device: at("dgx-07", ""), Message: "of the machine", Since: noon},
 	}
 	p := NewDevicePage(in, &s.Devices[1])
 	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || len(p.Tiles) != 1 || len(p.Processes) != 1 || len(p.Alerts) != 1 || p.Alerts[0].Message != "of GPU\u00a01" || p.Totals != nil {

@@ -11,13 +11,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Input is all that a page is made of.
 type Input struct {
-	Nodes   gpu.Nodes // the newest snapshots; none before the first reading
-	Why     string    // the answer to the page's question, in one sentence
-	Causes  []Cause   // those behind the answer, in their order; on a GPU's own page those of that GPU
+	Nodes   gpu.Nodes       // the newest snapshots; none before the first reading
+	Why     string          // the answer to the page's question, in one sentence
+	Causes  []explain.Cause // those behind the answer, in their order; on a GPU's own page those of that GPU
 	Version string
 	// Node and Source are what was asked for. The snapshots, once there are any,
 	// have what is true.
@@ -29,12 +32,12 @@ type Input struct {
 	Asset          func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
-	Attribution func(*gpu.Device) Attribution
+	Attribution func(*gpu.Device) *attribute.Attribution
 	// Kept reports whether the recent past has a reading of that metric of those
 	// devices (nil: of any). It is nil where there is no recent past.
 	Kept   func(metric string, of []*gpu.Device) bool
-	Alerts []Alert   // those that fire
-	Now    time.Time // the server's clock
+	Alerts []alert.Alert // those that fire
+	Now    time.Time     // the server's clock
 
 	only *gpu.Device // that the page is about; nil: all
 }
@@ -238,7 +241,7 @@ func NewPage(in Input) Page {
 	shown := standingOut(devices)
 	for _, d := range shown {
 		t := newTile(in.name(d), d, in.BasePath, now)
-		t.Answer = lead != nil && len(devices) > 1 && d.Node == lead.Node && d.UUID == lead.UUID
+		t.Answer = lead != nil && len(devices) > 1 && same(d, lead)
 		p.Tiles = append(p.Tiles, t)
 	}
 	p.Charts = newCharts(in, shown)
@@ -256,10 +259,11 @@ func NewPage(in Input) Page {
 // NewDevicePage makes the view model of the page of one device, which is in the
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
-	of := func(node, uuid string) bool { return node == d.Node && uuid == d.UUID }
 	in.only = d
-	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a Alert) bool { return !of(a.Node, a.UUID) })
-	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c Cause) bool { return !of(c.Node, c.UUID) })
+	in.Alerts = slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
+		return a.Device.Node != d.Node || a.Device.UUID != d.UUID
+	})
+	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.Device == nil || !same(c.Device, d) })
 	if kept := in.Kept; kept != nil {
 		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
 	}
@@ -277,8 +281,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	p.FormsOn = "gpu/" + d.UUID
 	p.Alerts = newAlertRows(&in, p.FormsOn)
 	if in.Attribution != nil {
-		a := in.Attribution(d)
-		p.Device.Uses = newUses(d, &a)
+		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
 	p.Totals, p.Host, p.Machine = nil, nil, ""
@@ -437,7 +440,7 @@ const mostAlerts = 100
 // newAlertRows are the alerts of the page that forms call page.
 func newAlertRows(in *Input, page string) []AlertRow {
 	sorted := sortedAlerts(in.Alerts)
-	return each(sorted[:min(len(sorted), mostAlerts)], func(a *Alert) AlertRow { return newAlertRow(a, in, page) })
+	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow { return newAlertRow(a, in, page) })
 }
 
 // each makes a row of each element of a list.
@@ -451,9 +454,11 @@ func each[T, Row any](list []T, row func(*T) Row) []Row {
 
 // sortedAlerts puts what matters most first, and of that what has been so for
 // longest.
-func sortedAlerts(alerts []Alert) []Alert {
-	return slices.SortedStableFunc(slices.Values(alerts), func(a, b Alert) int {
-		return cmp.Or(severity(b.Severity)-severity(a.Severity), a.Since.Compare(b.Since))
+func sortedAlerts(alerts []alert.Alert) []alert.Alert {
+	severities := alert.Severities()
+	rank := func(a *alert.Alert) int { return slices.Index(severities, a.Severity) }
+	return slices.SortedStableFunc(slices.Values(alerts), func(a, b alert.Alert) int {
+		return cmp.Or(rank(&b)-rank(&a), a.Since.Compare(b.Since))
 	})
 }
 
@@ -469,12 +474,10 @@ func moreAlerts(n int) string {
 	}
 }
 
-func severity(name string) int { return slices.Index([]string{"info", "warning", "critical"}, name) }
-
 // alertLabel is an alert in a word or two.
-func alertLabel(a Alert) string {
-	if a.State != "firing" {
-		return say("alert " + a.State)
+func alertLabel(a *alert.Alert) string {
+	if a.State != alert.Firing {
+		return say("alert " + string(a.State))
 	}
-	return cmp.Or(say("alert "+a.Rule), say("alert "+a.Severity))
+	return cmp.Or(say("alert "+a.Rule), severityName(a.Severity))
 }

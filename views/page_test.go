@@ -16,7 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -232,8 +235,8 @@ func TestProcessRow(t *testing.T) {
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
 	}}
-	if diff := cmp.Diff(want, newProcesses(devicesOf(s), false, func(*gpu.Device) Attribution {
-		return Attribution{ProcessPower: []gpu.Reading[gpu.Watts]{gpu.Of[gpu.Watts](42)}}
+	if diff := cmp.Diff(want, newProcesses(devicesOf(s), false, func(*gpu.Device) *attribute.Attribution {
+		return &attribute.Attribution{Shares: []attribute.Share{{Power: gpu.Of[gpu.Watts](42)}}}
 	}, noon)); diff != "" {
 		t.Error(diff)
 	}
@@ -328,7 +331,7 @@ func TestPageWithoutGPU(t *testing.T) {
 func TestPageOfEight(t *testing.T) {
 	s := machine("eight")
 	in := input(s, "why")
-	in.Alerts = []Alert{
+	in.Alerts = []alert.Alert{
 		{ID: "a1", Rule: "high_gpu_usage", Severity: "warning", State: "firing", Message: "GPU 0 is busy", Since: noon.Add(-42 * time.Second)},
 		{ID: "a2", Rule: "lost", Severity: "critical", State: "firing", Message: "GPU 6 is lost", Since: noon},
 		{ID: "a3", Rule: "hot", Severity: "warning", State: "no_data", Message: "GPU 5 was hot", Since: noon.Add(-time.Hour)},
@@ -547,16 +550,18 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 // The tile of the GPU that the sentence is about stands out, if it is one of
 // several and has something to explain.
 func TestTheAnswersTile(t *testing.T) {
-	cause := func(kind string) Cause { return Cause{ID: kind + ":GPU-1", Node: "n", UUID: "GPU-1", Sentence: "why"} }
 	first, second := *device(func(*gpu.Device) {}), *device(func(d *gpu.Device) { d.UUID = "GPU-2" })
+	cause := func(kind explain.Kind) explain.Cause {
+		return explain.Cause{Kind: kind, Device: &first, Sentence: "why"}
+	}
 	for name, c := range map[string]struct {
 		devices []gpu.Device
-		causes  []Cause
+		causes  []explain.Cause
 		want    string
 	}{
-		"work":     {[]gpu.Device{second, first}, []Cause{{ID: "note:0"}, cause("work")}, "GPU-1"},
-		"idle":     {[]gpu.Device{second, first}, []Cause{cause("idle")}, ""},
-		"one GPU":  {[]gpu.Device{first}, []Cause{cause("work")}, ""},
+		"work":     {[]gpu.Device{second, first}, []explain.Cause{{Kind: explain.Note}, cause(explain.Work)}, "GPU-1"},
+		"idle":     {[]gpu.Device{second, first}, []explain.Cause{cause(explain.Idle)}, ""},
+		"one GPU":  {[]gpu.Device{first}, []explain.Cause{cause(explain.Work)}, ""},
 		"no cause": {[]gpu.Device{second, first}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -580,10 +585,10 @@ func TestTheAnswersTile(t *testing.T) {
 func TestNoDriverIsToldOnce(t *testing.T) {
 	for _, e := range []fixture.Example{fixture.Named("none", noon)} {
 		in := input(e.Snapshot, e.Why)
-		in.Causes = []Cause{{
-			ID: "no_gpu", Since: noon.Add(-20 * time.Minute), Certainty: "high", Sentence: e.Why,
+		in.Causes = []explain.Cause{{
+			ID: "no_gpu", Since: noon.Add(-20 * time.Minute), Confidence: explain.High, Sentence: e.Why,
 			Advice:   "Install the driver, or check that nvidia-smi runs on this machine.",
-			Evidence: []Evidence{{"failed: nvml", "libnvidia-ml.so.1 was not found", noon.Add(-20 * time.Minute), false}},
+			Evidence: []explain.Evidence{{Name: "failed: nvml", Text: "libnvidia-ml.so.1 was not found", At: noon.Add(-20 * time.Minute)}},
 		}}
 		html := render(t, NewPage(in))
 		for _, text := range []string{"No GPU can be read", "libnvidia-ml.so.1 was not found", "install the driver", "What was tried"} {
@@ -617,3 +622,5 @@ func TestSeveralNodes(t *testing.T) {
 		t.Error("one node is taken for several")
 	}
 }
+
+func devicesOf(s *gpu.Snapshot) []*gpu.Device { return slices.Collect(gpu.Nodes{s}.Devices()) }

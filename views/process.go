@@ -8,6 +8,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // A Process is one row of the process table.
@@ -84,16 +85,16 @@ var processFacts = []struct {
 
 // newProcesses are all processes, of several nodes or of one. attribution may be
 // nil; see [Input].
-func newProcesses(devices []*gpu.Device, several bool, attribution func(*gpu.Device) Attribution, now time.Time) []Process {
+func newProcesses(devices []*gpu.Device, several bool, attribution func(*gpu.Device) *attribute.Attribution, now time.Time) []Process {
 	var out []Process
 	for _, d := range devices {
 		list := d.Processes.Or(nil)
-		watts := make([]gpu.Reading[gpu.Watts], len(list))
+		shares := make([]attribute.Share, len(list))
 		if attribution != nil {
-			watts = attribution(d).ProcessPower
+			shares = attribution(d).Shares
 		}
-		for j := range list {
-			out = append(out, newProcess(d, several, &list[j], watts[j], now))
+		for i := range list {
+			out = append(out, newProcess(d, several, &list[i], shares[i].Power, now))
 		}
 	}
 	return out

@@ -8,29 +8,8 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
-
-// An Attribution says whose a device's memory, work and watts are.
-type Attribution struct {
-	Method      string // how watts were split between processes: "sm_share" or "memory"; empty where they were not
-	Memory      Split[gpu.Bytes]
-	Utilization Split[gpu.Percent]
-	Power       Split[gpu.Watts]
-	// ProcessPower is the power of each of the device's processes, in their
-	// order.
-	ProcessPower []gpu.Reading[gpu.Watts]
-}
-
-// A Split is whose something is. A part that is not known, or that there is not,
-// is absent.
-type Split[T any] struct {
-	Idle      gpu.Reading[T] // of watts: what there would be without work
-	Processes gpu.Reading[T]
-	Orphans   gpu.Reading[T] // of memory: of processes that do not exist any more
-	Rest      gpu.Reading[T] // what no process explains
-	Coverage  gpu.Reading[gpu.Percent]
-	Reason    string // for Rest, in words; empty where there is none
-}
 
 // A Use is whose one thing of a device is, as its page shows it.
 type Use struct {
@@ -67,27 +46,27 @@ type usePart struct {
 	orElse                   *string // what is shown where it is absent
 }
 
-// newUses are those of a device; none where its attribution is not known.
-func newUses(d *gpu.Device, a *Attribution) []Use {
+// newUses are those of a device.
+func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
 	power := newUse(d, "Power", "power.power_limit_watts", num(d.Power.EnforcedLimit), []usePart{
 		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work.", num(p.Idle), "watts", new("not known")},
 		{"processes", "power.processes_watts", "Processes", "An estimate: processes with the same share may draw differently.", num(p.Processes), "watts", nil},
-		{"rest", "power.unexplained_watts", nobody, "", num(p.Rest), "watts", nil},
+		{"rest", "power.unexplained_watts", nobody, "", num(p.Remainder), "watts", nil},
 	}, p.Reason, p.Coverage)
 	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
-		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(say("split "+a.Method)), longestName), Else: new("nothing: not split"),
+		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(say("split "+string(p.Method))), longestName), Else: new("nothing: not split"),
 	})})
 	return []Use{
 		newUse(d, "Memory", "memory.total_mb", mebi(d.Memory.Total), []usePart{
 			{"processes", "memory.processes_mb", "Processes", "", mebi(m.Processes), "memory", nil},
 			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
-			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Rest), "memory", nil},
+			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Remainder), "memory", nil},
 		}, m.Reason, m.Coverage),
 		power,
 		newUse(d, "Utilization", "100", full, []usePart{
 			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, as far as it explains the whole.", num(u.Processes), "percent", nil},
-			{"rest", "utilization.unexplained_percent", nobody, "", num(u.Rest), "percent", nil},
+			{"rest", "utilization.unexplained_percent", nobody, "", num(u.Remainder), "percent", nil},
 		}, u.Reason, u.Coverage),
 	}
 }
@@ -96,7 +75,7 @@ const nobody = "Nobody who is listed"
 
 // newUse puts parts beside one another. The last part is what no process
 // explains.
-func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason string, coverage gpu.Reading[gpu.Percent]) Use {
+func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
 	const root = "attribution."
 	out := Use{Title: title}
 	var sum float64
@@ -111,8 +90,9 @@ func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reas
 		})})
 	}
 	from, _, _ := strings.Cut(parts[0].path, ".")
+	advice := reason.Advice()
 	out.Facts[len(parts)-1].Why = new(ownFact(d, DeviceFact{
-		Path: root + from + ".reason_text", Format: "text", Value: shown(gpu.Of(reason), longestSentence), Else: new(""),
+		Path: root + from + ".reason_text", Format: "text", Value: shown(gpu.Of(advice.Text()), longestSentence), Else: new(""),
 	}))
 	out.Facts = append(out.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
 		Path: root + from + ".coverage_percent", Format: "percent", Label: "Explained", Value: show(unexplained(num(coverage)), percent), Else: new(""),

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
 // said is what the page says of whose something is: label, value and reason of
@@ -28,33 +29,38 @@ func TestUses(t *testing.T) {
 	working := device(func(d *gpu.Device) {
 		d.Memory.Total, d.Power.EnforcedLimit = gpu.Of(gpu.Bytes(80<<30)), gpu.Of[gpu.Watts](500)
 	})
-	whole := Attribution{
-		Method: "sm_share",
-		Memory: Split[gpu.Bytes]{
-			Processes: gpu.Of(gpu.Bytes(40 << 30)), Orphans: gpu.Of(gpu.Bytes(8 << 30)), Rest: gpu.Of(gpu.Bytes(8 << 30)),
-			Coverage: gpu.Of[gpu.Percent](85.7), Reason: "processes are not listed: look with root's eyes",
+	whole := attribute.Attribution{
+		Memory: attribute.Memory{
+			Split: attribute.Split[gpu.Bytes]{
+				Processes: gpu.Of(gpu.Bytes(40 << 30)), Remainder: gpu.Of(gpu.Bytes(8 << 30)),
+				Coverage: gpu.Of[gpu.Percent](85.7), Reason: attribute.ReasonNoList,
+			},
+			Orphans: gpu.Of(gpu.Bytes(8 << 30)),
 		},
-		Power: Split[gpu.Watts]{
-			Idle: gpu.Of[gpu.Watts](50), Processes: gpu.DoubtfulOf[gpu.Watts](200), Rest: gpu.Of[gpu.Watts](0), Coverage: gpu.Of[gpu.Percent](100),
+		Power: attribute.Power{
+			Split: attribute.Split[gpu.Watts]{
+				Processes: gpu.DoubtfulOf[gpu.Watts](200), Remainder: gpu.Of[gpu.Watts](0), Coverage: gpu.Of[gpu.Percent](100),
+			},
+			Idle: gpu.Of[gpu.Watts](50), Method: attribute.BySM,
 		},
-		Utilization: Split[gpu.Percent]{Processes: gpu.Of[gpu.Percent](90), Rest: gpu.Of[gpu.Percent](0), Coverage: gpu.Of[gpu.Percent](100)},
+		Utilization: attribute.Utilization{Processes: gpu.Of[gpu.Percent](90), Remainder: gpu.Of[gpu.Percent](0), Coverage: gpu.Of[gpu.Percent](100)},
 	}
 	for name, c := range map[string]struct {
 		d    *gpu.Device
-		a    Attribution
+		a    attribute.Attribution
 		want [3]string
 	}{
 		"all is known": {working, whole, [3]string{
-			"Processes: 40.0\u00a0GiB\nProcesses that are gone: 8.0\u00a0GiB\nNobody who is listed: 8.0\u00a0GiB (processes are not listed: look with root's eyes)\nExplained: 86\u00a0%\nrest to 70\norphans to 60\nprocesses to 50",
+			"Processes: 40.0\u00a0GiB\nProcesses that are gone: 8.0\u00a0GiB\nNobody who is listed: 8.0\u00a0GiB (the driver does not list this device's processes)\nExplained: 86\u00a0%\nrest to 70\norphans to 60\nprocesses to 50",
 			"Without work: 50\u00a0W\nProcesses: 200\u00a0W\nNobody who is listed: 0\u00a0W\nExplained: 100\u00a0%\nSplit by: shares of the multiprocessors’ time\nrest to 50\nprocesses to 50\nidle to 10",
 			"Processes: 90\u00a0%\nNobody who is listed: 0\u00a0%\nExplained: 100\u00a0%\nrest to 90\nprocesses to 90",
 		}},
-		"nothing is": {working, Attribution{}, [3]string{
+		"nothing is": {working, attribute.Attribution{}, [3]string{
 			"Processes: not reported\nProcesses that are gone: \nNobody who is listed: not reported\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
 			"Without work: not known\nProcesses: not reported\nNobody who is listed: not reported\nExplained: \nSplit by: nothing: not split\nrest to 0\nprocesses to 0\nidle to 0",
 			"Processes: not reported\nNobody who is listed: not reported\nExplained: \nrest to 0\nprocesses to 0",
 		}},
-		"of a lost one": {device(func(d *gpu.Device) { d.State = gpu.StateLost }), Attribution{}, [3]string{
+		"of a lost one": {device(func(d *gpu.Device) { d.State = gpu.StateLost }), attribute.Attribution{}, [3]string{
 			"Processes: not read since 2026-01-02 11:00:00 UTC\nProcesses that are gone: \nNobody who is listed: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
 			"Without work: not known\nProcesses: not read since 2026-01-02 11:00:00 UTC\nNobody who is listed: not read since 2026-01-02 11:00:00 UTC\nExplained: \nSplit by: nothing: not split\nrest to 0\nprocesses to 0\nidle to 0",
 			"Processes: not read since 2026-01-02 11:00:00 UTC\nNobody who is listed: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\nprocesses to 0",
@@ -74,8 +80,8 @@ func TestUses(t *testing.T) {
 func TestOnlyDevicePagesHaveUses(t *testing.T) {
 	s := machine("eight")
 	in := input(s, "why")
-	in.Attribution = func(d *gpu.Device) Attribution {
-		return Attribution{Method: "memory", ProcessPower: make([]gpu.Reading[gpu.Watts], len(d.Processes.Or(nil)))}
+	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
+		return &attribute.Attribution{Power: attribute.Power{Method: attribute.ByMemory}, Shares: make([]attribute.Share, len(d.Processes.Or(nil)))}
 	}
 	const title = `id="use-title"`
 	if html := render(t, NewDevicePage(in, &s.Devices[0])); !strings.Contains(html, title) || !strings.Contains(html, "the memory that they hold") {
