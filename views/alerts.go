@@ -226,9 +226,7 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 
 func newRule(r *alert.Rule) RuleRow {
 	fires := strings.ReplaceAll(string(r.Watch), "_", " ")
-	amount := func(v float64) string {
-		return strings.TrimSuffix(strconv.FormatFloat(v, 'f', -1, 64)+nbsp+r.Watch.Unit(), nbsp)
-	}
+	amount := func(v float64) string { return strings.TrimSuffix(exact(v)+nbsp+r.Watch.Unit(), nbsp) }
 	over := "after " + length(r.Clear)
 	if !r.Watch.Condition() {
 		fires += either(r.Watch.Below(), " below ", " above ") + amount(r.Threshold)

@@ -1,9 +1,18 @@
 package views
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 )
 
 // A DocsPage is the API's interactive documentation, still empty. A script of
@@ -15,105 +24,193 @@ type DocsPage struct {
 
 // Render writes the whole page as HTML.
 func (p DocsPage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("API", "docs.js", p.Asset), docsBody(p)).Render(ctx, w)
+	return document(docsHead("API", "docs.js", p.Asset), docsBody(p.BasePath)).Render(ctx, w)
+}
+
+// A ReferencePage is the API's document as a page to read and to print.
+type ReferencePage struct {
+	DocsPage
+	Of *apidoc.Document
+}
+
+// Render writes the whole page as HTML.
+func (p ReferencePage) Render(ctx context.Context, w io.Writer) error {
+	return document(docsHead("API reference", "", p.Asset), referenceBody(p.Of, p.BasePath)).Render(ctx, w)
+}
+
+// An EventsPage is the WebSocket protocol as a page to read.
+type EventsPage struct {
+	DocsPage
+	Of *apidoc.Events
+}
+
+// Render writes the whole page as HTML.
+func (p EventsPage) Render(ctx context.Context, w io.Writer) error {
+	return document(docsHead("Events", "", p.Asset), eventsBody(p.Of, p.BasePath)).Render(ctx, w)
 }
 
 func docsHead(title, script string, asset func(string) string) head {
 	return newHead(title+" · gpuwhy", asset, script, "app.css", "docs.css")
 }
 
-// A ReferencePage is the API's document as a page to read and to print.
-type ReferencePage struct {
-	Title, Version string
-	Intro          []string // paragraphs
-	Groups         []OperationGroup
-	Types          []TypeDoc
-	BasePath       string // begins and ends with "/"
-	Asset          func(name string) string
+// An operation is what an address answers to a method.
+type operation struct {
+	*apidoc.OperationObject
+	method, path, anchor string
 }
 
-// An OperationGroup is what one client uses.
-type OperationGroup struct {
-	Anchor, Name, Text string
-	Operations         []OperationDoc
+// operations are those with a tag.
+func operations(doc *apidoc.Document, tag string) []operation {
+	var out []operation
+	for _, path := range doc.Paths {
+		for _, op := range path.Value {
+			if slices.Contains(op.Value.Tags, tag) {
+				out = append(out, operation{op.Value, strings.ToUpper(op.Name), path.Name, anchorOf(op.Name, path.Name)})
+			}
+		}
+	}
+	return out
 }
 
-// An OperationDoc is one address.
-type OperationDoc struct {
-	Anchor, Method, Path, Summary, Text string
-	Body                                TypeRef // what a client sends; empty for nothing
-	Params                              []FieldDoc
-	Answers                             []AnswerDoc
-	Example                             string // of the answer, as JSON; may be empty
+// body is what a client sends as JSON; nil for nothing. A form has the same
+// members.
+func (o operation) body() *apidoc.Schema {
+	if o.Body == nil || o.Body.Content[0].Name != "application/json" {
+		return nil
+	}
+	return o.Body.Content[0].Value.Schema
 }
 
-// An AnswerDoc is one status that an address answers with.
-type AnswerDoc struct {
-	Status, Text string
-	Type         TypeRef
+// example is one of the answer, as JSON; may be empty.
+func (o operation) example() string {
+	for _, status := range []string{"200", "201"} {
+		if r := o.Responses.Get(status); r != nil && len(r.Content) > 0 && len(r.Content[0].Value.Examples) > 0 {
+			return indented(r.Content[0].Value.Examples[0].Value.Value)
+		}
+	}
+	return ""
 }
 
-// A TypeRef names a type: "list of GPU".
-type TypeRef struct {
-	Before string // "list of "
-	Name   string
-	Anchor string // of the type on the page; empty where it is none of ours
+// answer is what a response is, or refers to.
+func answer(doc *apidoc.Document, r *apidoc.Response) *apidoc.Response {
+	if r.Ref != "" {
+		return doc.Components.Responses.Get(lastPart(r.Ref))
+	}
+	return r
 }
 
-// A TypeDoc is one object with its members.
-type TypeDoc struct {
-	Anchor, Name, Text string
-	Fields             []FieldDoc
+// byName are the types that a document names, in order.
+func byName(schemas apidoc.Members[*apidoc.Schema]) apidoc.Members[*apidoc.Schema] {
+	return slices.SortedFunc(slices.Values(schemas), func(a, b apidoc.Member[*apidoc.Schema]) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// A FieldDoc is one member, or a parameter.
-type FieldDoc struct {
-	Name  string
-	Type  TypeRef
-	Null  bool // it may be null
-	Unit  string
-	Range string // "0 to 100"; its values, where they are few
-	Text  string
+// dataOf is what a message has as its data, where that is a type with a name.
+func dataOf(m *apidoc.Message) *apidoc.Schema {
+	data := m.Payload.Properties.Get("data")
+	if data == nil || len(data.Type) > 0 {
+		return nil
+	}
+	return data
 }
 
-// Render writes the whole page as HTML.
-func (p ReferencePage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("API reference", "", p.Asset), referenceBody(p)).Render(ctx, w)
+// replies names the messages that answer one.
+func replies(op *apidoc.ChannelOperation) string {
+	if op.Reply == nil {
+		return ""
+	}
+	return strings.Join(each(op.Reply.Messages, func(m **apidoc.Schema) string { return lastPart((*m).Ref) }), " or ")
 }
 
-// An EventsPage is the WebSocket protocol as a page to read.
-type EventsPage struct {
-	Version  string
-	Address  string // of the socket: "/ws"
-	Intro    []string
-	Messages []MessageDoc
-	Tables   []FactTable
-	Types    []TypeDoc
-	BasePath string // begins and ends with "/"
-	Asset    func(name string) string
+// socketTables say what lists of names mean.
+var socketTables = []struct {
+	title, anchor string
+	rows          []apidoc.Fact
+}{
+	{"Limits", "limits", apidoc.Limits}, {"When a connection ends", "when-a-connection-ends", apidoc.CloseCodes},
 }
 
-// A MessageDoc is one kind of message.
-type MessageDoc struct {
-	Anchor, Name, Summary, Text string
-	Sent                        bool // by gpuwhy, not by a client
-	Type                        TypeRef
-	Reply                       []string // names of the messages that answer it
-	Example                     string   // as JSON
+// A typeName names a type in words: "list of GPU".
+type typeName struct {
+	before string // "list of "
+	name   string
+	anchor string // of the type on the page; empty where it is none of ours
 }
 
-// A FactTable says what a list of names means.
-type FactTable struct {
-	Title string
-	Rows  []Fact
+// nameOf names the type of a value, and says whether it may be null.
+func nameOf(s *apidoc.Schema) (name typeName, null bool) {
+	switch {
+	case s.Ref != "":
+		name := lastPart(s.Ref)
+		return typeName{name: name, anchor: anchorOf("type", name)}, false
+	case len(s.AllOf) > 0:
+		return nameOf(s.AllOf[0])
+	case len(s.OneOf) > 0:
+		name, _ = nameOf(s.OneOf[0])
+	case s.Items != nil:
+		name = within("list of ", s.Items)
+	case s.Values() != nil:
+		name = within("by name: ", s.Values())
+	case s.Format == "date-time":
+		name.name = "time"
+	default:
+		name.name = strings.Join(slices.DeleteFunc(slices.Clone(s.Type), func(t string) bool { return t == "null" }), " or ")
+	}
+	return name, s.Nullable()
 }
 
-// A Fact is a row of it.
-type Fact struct{ Name, Meaning string }
-
-// Render writes the whole page as HTML.
-func (p EventsPage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("Events", "", p.Asset), eventsBody(p)).Render(ctx, w)
+func within(before string, s *apidoc.Schema) typeName {
+	name, null := nameOf(s)
+	name.before = before + name.before + either(null, "maybe null ", "")
+	return name
 }
 
-func (t FactTable) anchor() string { return strings.ReplaceAll(strings.ToLower(t.Title), " ", "-") }
+// rangeOf is what a value may be: "0 to 100", or its values, where they are few.
+func rangeOf(s *apidoc.Schema) string {
+	switch {
+	case len(s.Enum) > 0:
+		var values []string
+		for _, v := range s.Enum {
+			if text, ok := v.(string); ok {
+				values = append(values, text)
+			}
+		}
+		return strings.Join(values, ", ")
+	case s.Minimum != nil && s.Maximum != nil:
+		return exact(*s.Minimum) + " to " + exact(*s.Maximum)
+	case s.Minimum != nil:
+		return "from " + exact(*s.Minimum)
+	case s.MaxLength > 0:
+		return "at most " + strconv.Itoa(s.MaxLength) + " characters"
+	default:
+		return ""
+	}
+}
+
+func lastPart(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+
+var notInAnchors = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+
+func anchorOf(kind, name string) string {
+	return kind + "-" + strings.Trim(notInAnchors.ReplaceAllString(name, "-"), "-")
+}
+
+var (
+	link   = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+	spaces = regexp.MustCompile(`\s+`)
+)
+
+// paragraphs is a document's Markdown as plain text.
+func paragraphs(text string) []string {
+	text = strings.NewReplacer("**", "", "`", "").Replace(text)
+	return each(strings.Split(text, "\n\n"), func(p *string) string {
+		return link.ReplaceAllString(spaces.ReplaceAllString(*p, " "), "$1")
+	})
+}
+
+func indented(example json.RawMessage) string {
+	var out bytes.Buffer
+	if err := json.Indent(&out, example, "", "  "); err != nil {
+		panic(fmt.Sprintf("an example is no JSON: %v", err))
+	}
+	return out.String()
+}

@@ -79,6 +79,9 @@ func decimals(v float64, n int) string {
 	return strconv.FormatFloat(r, 'f', n, 64)
 }
 
+// exact writes all decimals that there are.
+func exact(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
 func percent(v float64) string   { return whole(v) + nbsp + "%" }
 func celsius(v float64) string   { return whole(v) + nbsp + "°C" }
 func rpm(v float64) string       { return whole(v) + nbsp + "RPM" }
@@ -147,7 +150,7 @@ func between(from, to time.Time) string {
 
 // width is how much of a bar is filled, 0 to 100 with one decimal.
 func width(v float64) string {
-	return strconv.FormatFloat(math.Floor(min(max(v, 0), 100)*10+0.5)/10, 'f', -1, 64)
+	return exact(math.Floor(min(max(v, 0), 100)*10+0.5) / 10)
 }
 
 // The longest texts of devices and processes that are shown.

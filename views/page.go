@@ -73,7 +73,7 @@ type site struct {
 func newSite(in *Input) site {
 	out := site{
 		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath, Health: in.Health,
-		Interval: strconv.FormatFloat(in.Interval.Seconds(), 'f', -1, 64), asset: in.Asset,
+		Interval: exact(in.Interval.Seconds()), asset: in.Asset,
 	}
 	if len(in.Nodes) > 0 {
 		out.Source, out.Simulated = in.Nodes.Source(), in.Nodes.Simulated()

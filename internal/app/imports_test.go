@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"gpu/catalog":                {"gpu"},
 	"static":                     {},
 	"static/generate":            {"views"},
-	"views":                      {"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/insight/…"},
+	"views":                      {"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/insight/…"},
 	"sampler":                    {"gpu"},
 	"sampler/perdevice":          {"gpu"},
 	"sampler/nvml":               {"gpu", "sampler/perdevice"},

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
@@ -49,7 +50,14 @@ func New(cfg Config) *Pages { return &Pages{cfg, static.New()} }
 // Serve puts the pages into a server's configuration.
 func (p *Pages) Serve(on *server.Config) {
 	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage = p.dashboard, p.device, p.alerts, p.Problem
-	on.DocsPage, on.ReferencePage, on.EventsPage = p.docs, p.reference, p.events
+	docs := views.DocsPage{BasePath: p.cfg.BasePath, Asset: p.URL}
+	on.DocsPage = docs.Render
+	on.ReferencePage = func(ctx context.Context, w io.Writer, of *apidoc.Document) error {
+		return views.ReferencePage{DocsPage: docs, Of: of}.Render(ctx, w)
+	}
+	on.EventsPage = func(ctx context.Context, w io.Writer, of *apidoc.Events) error {
+		return views.EventsPage{DocsPage: docs, Of: of}.Render(ctx, w)
+	}
 	on.Assets = p.Asset
 }
 
