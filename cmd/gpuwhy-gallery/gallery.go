@@ -70,7 +70,7 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 		return nil, fmt.Errorf("scene %s: %w", name, err)
 	}
 	opt := g.opt
-	opt.BasePath = g.scenePath(name)
+	opt.BasePath += "state/" + name + "/"
 	p, err := perform(of, opt, g.log)
 	if err != nil {
 		return nil, fmt.Errorf("scene %s: %w", name, err)
@@ -82,9 +82,6 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 	})
 	return p, nil
 }
-
-// scenePath is the path of a scene's page.
-func (g *gallery) scenePath(name string) string { return g.opt.BasePath + "state/" + name + "/" }
 
 // ServeHTTP answers with a scene, or with the page that has them all.
 func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,7 +120,7 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Page: func(ctx context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
 			now := time.Now()
 			return views.Gallery{
-				Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Frames: g.frames(), Now: now,
+				Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Frames: states(g.opt.BasePath + "state/"), Now: now,
 				Machine: func(name string) *gpu.Snapshot { return fixture.Named(name, now).Snapshot },
 			}.Render(ctx, w)
 		},
@@ -142,19 +139,6 @@ func (g *gallery) newFront() (http.Handler, error) {
 		return nil, err
 	}
 	return s.Handler(), nil
-}
-
-// frames are the states with their addresses.
-func (g *gallery) frames() []views.FrameGroup {
-	var groups []views.FrameGroup
-	for _, of := range galleryStates() {
-		group := views.FrameGroup{Title: of.title}
-		for _, s := range of.states {
-			group.Frames = append(group.Frames, views.Frame{ID: s.id, Title: s.title, Says: s.says, Press: s.press, URL: g.scenePath(s.scene) + s.path})
-		}
-		groups = append(groups, group)
-	}
-	return groups
 }
 
 // amend changes the headers of all answers, before they are sent.

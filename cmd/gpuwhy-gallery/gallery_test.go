@@ -73,11 +73,11 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 	b := browsertest.Open(t, 1440, 900)
 	b.Visit(startGallery(t))
 	for _, s := range everyState() {
-		frame := fmt.Sprintf(`document.getElementById(%q)`, s.id+"-frame")
-		path, _, _ := strings.Cut(s.path, "#")
+		frame := fmt.Sprintf(`document.getElementById(%q)`, s.ID+"-frame")
+		path, _, _ := strings.Cut(s.URL, "#")
 		src, press := browsertest.Ask[string](b, frame+`.getAttribute("src")`), browsertest.Ask[string](b, frame+`.dataset.press ?? ""`)
-		if src != "/state/"+s.scene+"/"+path || press != s.press {
-			t.Errorf("%s: its frame has %s and presses %q", s.id, src, press)
+		if src != "/"+path || press != s.Press {
+			t.Errorf("%s: its frame has %s and presses %q", s.ID, src, press)
 		}
 	}
 	for _, id := range []string{"menu", "no-script", "one-line", "large", "alerts-refused"} {

@@ -1,110 +1,35 @@
 package main
 
 import (
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// A stateGroup is states of one part of the page.
-type stateGroup struct {
-	title  string
-	states []state
-}
+// statesFile has the pages of the product in each of the states that people may
+// see, in groups. A URL begins with the name of the scene.
+//
+//go:embed states.json
+var statesFile []byte
 
-// A state is a page of the product in one of the states that people may see.
-type state struct {
-	id    string // of its <iframe>
-	title string
-	says  string // what people should see; may be empty
-	scene string
-	path  string // below the scene's path, with its query
-	press string // CSS selector of an element that is pressed; empty for none
-}
-
-// The devices of examples that addresses name.
-const (
-	busyUUID   = "GPU-00000000-0000-4000-8000-000000000000"
-	hotUUID    = "GPU-00000000-0000-4000-8000-000000000001"
-	silentUUID = "GPU-00000000-0000-4000-8000-000000000005"
-	lostUUID   = "GPU-00000000-0000-4000-8000-000000000006"
-	asleepUUID = "GPU-00000000-0000-4000-8000-000000000007"
-)
-
-// galleryStates are all states. Tests open each of them.
-func galleryStates() []stateGroup {
-	return []stateGroup{
-		{"The connection", []state{
-			{"live", "Live", "Readings come by themselves.", "one", "", ""},
-			{"connecting", "Connecting", "The socket is open, and nothing has come yet.", "connecting", "", ""},
-			{"polling", "Polling", "Something cuts WebSockets: the page asks.", "polling", "", ""},
-			{"waiting", "Connection lost", "Neither a socket nor an answer: the page tries again.", "away", "", ""},
-			{"stale", "Stale", "Connected, and no new reading: what is shown is grey.", "stale", "", ""},
-			{"paused", "Paused", "", "one", "?", "#pause"},
-			{"menu", "The menu, open", "", "one", "?menu", ".menu summary"},
-			{"no-script", "Without JavaScript", "Not live; what needs a script is not there.", "no-script", "", ""},
-		}},
-		{"Machines", []state{
-			{"starting", "Before the first reading", "", "starting", "", ""},
-			{"no-driver", "No driver", "", "no-driver", "", ""},
-			{"eight", "Eight GPUs", "One does not answer, one is lost, one is asleep; alerts stand; what gpuwhy can't see is said.", "eight", "", ""},
-			{"evidence", "The evidence, open", "", "eight", "?evidence", ".evidence > summary"},
-			{"idle", "One GPU without work", "No process at all.", "idle", "", ""},
-			{"odd", "Odd GPUs", "Nothing reported, all zero, all at the limit, left alone; texts that look like markup.", "odd", "", ""},
-			{"many", "Sixty-four, simulated", "", "many", "", ""},
-		}},
-		{"Charts", []state{
-			{"charts", "Eight GPUs", "With gaps, limits, alerts, and processes that come and go.", "eight", "#charts-title", ""},
-			{"one-line", "One GPU of eight, alone", "", "eight", "?line=1#charts-title", ""},
-			{"one-chart", "The only GPU", "", "one", "#charts-title", ""},
-			{"no-reading", "No reading", "", "silent", "#charts-title", ""},
-			{"large", "A large chart", "", "eight", "?chart=power_watts", ""},
-			{"over", "A large chart with a second metric", "", "one", "?chart=temperature_celsius&over=fan_percent", ""},
-		}},
-		{"The wall", []state{
-			{"wall", "By utilization", "", "wall", "?by=utilization", ""},
-			{"wall-memory", "By memory", "", "wall", "?by=memory", ""},
-			{"wall-temperature", "By temperature, the hottest first", "", "wall", "?by=temperature&order=value", ""},
-			{"wall-power", "By power, the highest first", "", "wall", "?by=power&order=value", ""},
-			{"wall-fan", "By fan", "None has one.", "wall", "?by=fan", ""},
-			{"wall-list", "As a list", "", "wall", "?wall=list", ""},
-		}},
-		{"Processes", []state{
-			{"details", "One in detail", "", "eight", "?process=dgx-07/" + busyUUID + "/9001", ""},
-			{"contained", "One in a container", "", "eight", "?process=dgx-07/" + hotUUID + "/7204", ""},
-			{"little-known", "One of which little is known", "", "odd", "?process=gallery/GPU-00000000-0000-4000-8000-000000000022/2", ""},
-			{"ended", "One that has ended", "", "eight", "?process=dgx-07/" + busyUUID + "/4242", ""},
-			{"grouped", "By user, the largest first", "", "eight", "?group=user&sort=-memory#processes-title", ""},
-			{"narrowed", "Narrowed to a user", "", "eight", "?user=carol#processes-title", ""},
-			{"nothing-left", "Narrowed to nothing", "", "eight", "?q=nothing+is+called+so#processes-title", ""},
-		}},
-		{"A GPU’s own page", []state{
-			{"gpu", "One that is busy", "", "eight", "gpu/" + busyUUID, ""},
-			{"gpu-fans", "One with fans", "", "one", "gpu/" + busyUUID, ""},
-			{"gpu-hung", "One that does not answer", "", "eight", "gpu/" + silentUUID, ""},
-			{"gpu-lost", "One that is lost", "", "eight", "gpu/" + lostUUID, ""},
-			{"gpu-asleep", "One that is asleep", "", "eight", "gpu/" + asleepUUID, ""},
-			{"gpu-gone", "One that is gone", "It was there when the page was opened.", "gone", "gpu/" + hotUUID, ""},
-		}},
-		{"Alerts", []state{
-			{"standing", "All that stand", "One is acknowledged, one silenced.", "alerts", "", "#more-alerts"},
-			{"over-now", "One that is over", "It fires and ends, again and again.", "over", "", "#more-alerts"},
-			{"refused", "An answer that is an error", "Somebody pressed “Acknowledge”, and the alert is no longer known.", "refused", "", "#alerts > :first-child [data-do=acknowledge]"},
-			{"alerts", "The page of alerts", "", "alerts", "alerts", ""},
-			{"silencing", "The page of alerts, about to silence", "", "alerts", "alerts", "#new-silence summary"},
-			{"alerts-refused", "The page of alerts, with an answer that is an error", "", "refused", "alerts", "#firing > :first-child :is(summary, [formaction$='/acknowledge'])"},
-			{"no-alerts", "The page of alerts, without any", "Its tables are empty.", "idle", "alerts", ""},
-		}},
-		{"Other pages", []state{
-			{"error", "An error", "", "one", "nowhere", ""},
-			{"api", "The API", "", "one", "docs", ""},
-			{"reference", "The API, to read", "", "one", "redoc", ""},
-			{"events", "The events", "", "one", "docs/events", ""},
-		}},
+// states are all states, with their URLs below base. Tests open each of them.
+func states(base string) []views.FrameGroup {
+	var groups []views.FrameGroup
+	if err := json.Unmarshal(statesFile, &groups); err != nil {
+		panic("states.json: " + err.Error())
 	}
+	for _, group := range groups {
+		for i := range group.Frames {
+			group.Frames[i].URL = base + group.Frames[i].URL
+		}
+	}
+	return groups
 }
 
 // scenes are the machines on which states are shown, by name.

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
+	"github.com/gpuwhy/gpuwhy/views"
 )
 
 var looks = flag.String("looks", "", "folder for pictures of every state; empty for none")
@@ -113,10 +114,10 @@ var unasked = map[string]bool{"wall-memory": true, "wall-temperature": true, "wa
 var asked = map[int64]string{1440: "light", 390: "dark"}
 
 // everyState returns the states of the gallery.
-func everyState() []state {
-	var all []state
-	for _, g := range galleryStates() {
-		all = append(all, g.states...)
+func everyState() []views.Frame {
+	var all []views.Frame
+	for _, g := range states("state/") {
+		all = append(all, g.Frames...)
 	}
 	return all
 }
@@ -144,30 +145,30 @@ func TestEveryState(t *testing.T) {
 	})
 	t.Run("states", func(t *testing.T) {
 		for _, s := range everyState() {
-			t.Run(s.id, func(t *testing.T) {
+			t.Run(s.ID, func(t *testing.T) {
 				t.Parallel()
 				b := browsertest.Open(t, 1440, 900)
-				if s.id == "no-script" { // where its server forbids scripts, nothing could ask the page
+				if s.ID == "no-script" { // where its server forbids scripts, nothing could ask the page
 					scripts := emulation.SetScriptExecutionDisabledParams{Value: true}
 					browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
 					b.Visit(address + "state/eight/")
 					scripts.Value = false
 					browsertest.Call(b, emulation.SetScriptExecutionDisabled, scripts)
 				} else {
-					b.Visit(address + "state/" + s.scene + "/" + s.path)
+					b.Visit(address + s.URL)
 				}
-				if s.press != "" {
-					browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelectorAll(%q).forEach((e) => e.click()), true)`, s.press))
+				if s.Press != "" {
+					browsertest.Ask[bool](b, fmt.Sprintf(`(document.querySelectorAll(%q).forEach((e) => e.click()), true)`, s.Press))
 				}
-				b.Until(`((d) => ` + arrived[s.id] + `)(document)`)
+				b.Until(`((d) => ` + arrived[s.ID] + `)(document)`)
 				see(componentsIn(t, b))
 				widths := []int64{1440, 768, 390}
-				if s.id == "alerts" {
+				if s.ID == "alerts" {
 					widths = append(widths, 3840) // its text has a measure
 				}
 				for _, width := range widths {
 					b.Resize(width, 900)
-					if look := asked[width]; look != "" && !unasked[s.id] {
+					if look := asked[width]; look != "" && !unasked[s.ID] {
 						accessible(t, b, width, look)
 					}
 					if got := browsertest.Ask[int64](b, `document.documentElement.scrollWidth`); got > width {
@@ -175,9 +176,9 @@ func TestEveryState(t *testing.T) {
 					}
 				}
 				if *looks != "" {
-					takePictures(t, b, s.id)
+					takePictures(t, b, s.ID)
 				}
-				b.Quiet(loud[s.id]...)
+				b.Quiet(loud[s.ID]...)
 			})
 		}
 	})
