@@ -39,8 +39,6 @@ type Asset struct {
 	// Gzip is the compressed file, or nil where that is not smaller.
 	Gzip        []byte
 	ContentType string
-	// ETag is the quoted tag of Bytes.
-	ETag string
 }
 
 // Assets are all files. They never change, and any number of goroutines may read
@@ -72,8 +70,6 @@ func New() *Assets {
 		} else {
 			asset.Gzip, err = pack(content)
 		}
-		sum := sha256.Sum256(asset.Bytes)
-		asset.ETag = `"` + hex.EncodeToString(sum[:8]) + `"`
 		a.byName[name] = asset
 		return err
 	})

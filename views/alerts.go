@@ -52,7 +52,7 @@ type AlertDetail struct {
 	Advice, Why              string
 	Span                     string // how long it has been so, or was
 	At                       Moment // when it began
-	Ended, NoData            bool
+	NoData                   bool
 }
 
 // A SilenceRow is a silence as the page shows it.
@@ -185,12 +185,12 @@ func newAlertDetail(a *alert.Alert, in *Input) AlertDetail {
 		AlertRow: newAlertRow(a, in, "alerts"),
 		Rule:     a.Rule, Device: "the machine", Advice: sentence(a.Advice),
 		Span: "for " + between(a.Since, in.Now), At: newMoment(a.Since),
-		Ended: a.State == alert.Resolved, NoData: a.State == alert.NoData,
+		NoData: a.State == alert.NoData,
 	}
 	if a.About() {
 		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.Device.Index)), in.BasePath+devicePath(a.Device.UUID)
 	}
-	if out.Ended {
+	if a.State == alert.Resolved {
 		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.Time)
 	}
 	return out

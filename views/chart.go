@@ -31,14 +31,17 @@ const mostCharted = 8
 
 // newCharts are all charts. A chart that would be empty is hidden.
 func newCharts(in Input, devices []*gpu.Device) []Chart {
-	var only []*gpu.Device
+	var among []*gpu.Device // nil: all
 	if len(in.devices()) > mostTiles {
 		devices = devices[:mostCharted]
-		only = devices
+		among = devices
+	}
+	if in.only != nil {
+		among = devices
 	}
 	charts := make([]Chart, len(chartList))
 	for i, c := range chartList {
-		shown := in.Kept != nil && in.Kept(c.metric, only)
+		shown := in.Kept != nil && in.Kept(c.metric, among)
 		for _, d := range devices {
 			shown = shown || c.read(d)
 		}

@@ -3,7 +3,6 @@ package views
 import (
 	"context"
 	"io"
-	"strconv"
 )
 
 // An ErrorPage tells a person what happened and what to do. A page with status
@@ -23,5 +22,3 @@ func (p ErrorPage) Render(ctx context.Context, w io.Writer) error {
 	h.Again = p.Code == 503
 	return document(h, errorBody(p)).Render(ctx, w)
 }
-
-func (p ErrorPage) code() string { return strconv.Itoa(p.Code) }

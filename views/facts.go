@@ -232,30 +232,21 @@ func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	return out
 }
 
-// ownFact is the fact with what is said of it where it has no value.
+// ownFact is the fact with what is said of it where it has no value: since when,
+// where that is known.
 func ownFact(d *gpu.Device, f DeviceFact) DeviceFact {
-	switch {
-	case f.Value.Mark != Missing:
-	case f.Else == nil:
-		f.Value = onFact(d, f.Value)
-	case *f.Else == "":
-		f.Value = Value{}
-	default:
-		f.Value = Value{Text: *f.Else, Mark: Missing}
-	}
-	return f
-}
-
-// onFact says since when a value is missing, where that is known.
-func onFact(d *gpu.Device, v Value) Value {
+	v := &f.Value
 	switch {
 	case v.Mark != Missing:
-		return v
+	case f.Else != nil && *f.Else == "":
+		*v = Value{}
+	case f.Else != nil:
+		*v = Value{Text: *f.Else, Mark: Missing}
 	case d.State != gpu.StateOK:
 		v.Text, v.At = say("not read since", moment(d.Since)), stamp(d.Since)
 		v.Title = strings.ToLower(say("state " + string(d.State)))
 	case v.Text == say("stale") && !d.SampledAt.IsZero():
 		v.Text, v.At = say("stale since", moment(d.SampledAt)), stamp(d.SampledAt)
 	}
-	return v
+	return f
 }

@@ -43,12 +43,8 @@ type Frame struct {
 
 // Render writes the whole page as HTML.
 func (g Gallery) Render(ctx context.Context, w io.Writer) error {
-	h := head{
-		Title:  "gallery · gpuwhy",
-		Style:  []string{g.Asset("vendor/uplot/uPlot.min.css"), g.Asset("app.css")},
-		Icon:   g.Asset("icon.svg"),
-		Script: g.Script,
-	}
+	h := newHead("gallery · gpuwhy", g.Asset, "", "vendor/uplot/uPlot.min.css", "app.css")
+	h.Script = g.Script
 	return document(h, galleryBody(newGallery(&g), g.Frames)).Render(ctx, w)
 }
 

@@ -188,13 +188,6 @@ func standingOut(devices []*gpu.Device) []*gpu.Device {
 	return out[:fewTiles]
 }
 
-func newTileCount(devices int) string {
-	if devices <= mostTiles {
-		return ""
-	}
-	return say("stand out", strconv.Itoa(fewTiles), strconv.Itoa(devices))
-}
-
 // A Failure is a source that can't be read.
 type Failure struct {
 	Key, Source, Since, What, Try, Next string
@@ -236,7 +229,9 @@ func NewPage(in Input) Page {
 	p.Driver = newDriver(in.Nodes.Drivers())
 	p.Totals = newTotals(devices, in.name)
 	p.Density, p.Several = density(len(devices)), len(in.Nodes) > 1
-	p.TileCount = newTileCount(len(devices))
+	if n := len(devices); n > mostTiles {
+		p.TileCount = say("stand out", strconv.Itoa(fewTiles), strconv.Itoa(n))
+	}
 	lead := leadOf(in.Causes)
 	shown := standingOut(devices)
 	for _, d := range shown {
@@ -245,12 +240,17 @@ func NewPage(in Input) Page {
 		p.Tiles = append(p.Tiles, t)
 	}
 	p.Charts = newCharts(in, shown)
-	p.FailTitle = failTitle(len(devices))
+	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
-	p.Alerts, p.MoreAlerts = newAlertRows(&in, ""), moreAlerts(len(in.Alerts))
+	if in.only != nil {
+		p.FormsOn = "gpu/" + in.only.UUID
+	}
+	p.Alerts, p.MoreAlerts = newAlertRows(&in, p.FormsOn), moreAlerts(len(in.Alerts))
 	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
-	p.Count = newCount(len(p.Processes))
-	p.Processes = p.Processes[:min(len(p.Processes), mostProcesses)]
+	if n := len(p.Processes); n > mostProcesses {
+		p.Count = say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(n))
+		p.Processes = p.Processes[:mostProcesses]
+	}
 	p.Unlisted = newUnlisted(devices, in.name)
 	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p
@@ -264,9 +264,6 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		return a.Device.Node != d.Node || a.Device.UUID != d.UUID
 	})
 	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.Device == nil || !same(c.Device, d) })
-	if kept := in.Kept; kept != nil {
-		in.Kept = func(metric string, _ []*gpu.Device) bool { return kept(metric, []*gpu.Device{d}) }
-	}
 	in.Why = ""
 	if len(in.Causes) > 0 {
 		in.Why = in.Causes[0].Sentence
@@ -278,8 +275,6 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
 	}
-	p.FormsOn = "gpu/" + d.UUID
-	p.Alerts = newAlertRows(&in, p.FormsOn)
 	if in.Attribution != nil {
 		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
@@ -417,8 +412,6 @@ func hottest(devices []*gpu.Device, name func(*gpu.Device) string) Figure {
 	}
 	return out
 }
-
-func failTitle(devices int) string { return say(either(devices == 0, "no GPU read", "not all read")) }
 
 func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{

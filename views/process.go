@@ -40,14 +40,6 @@ var processColumns = []struct {
 // mostProcesses is how many rows the table has at most.
 const mostProcesses = 200
 
-// newCount says how many rows are left out.
-func newCount(rows int) string {
-	if rows <= mostProcesses {
-		return ""
-	}
-	return say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(rows))
-}
-
 // processFacts are the details of a process, for the scripts to fill in. An
 // optional one is left out where there is nothing to say.
 var processFacts = []struct {

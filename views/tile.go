@@ -212,8 +212,7 @@ func newSpeed(d *gpu.Device) string {
 	if n := len(d.Instances); n > 0 {
 		instances = count("MIG instances", n)
 	}
-	state := num(d.Clocks.PerformanceState).text(func(v float64) string { return "P" + strconv.Itoa(int(v)) })
-	parts := []string{state, clock.text(megahertz), instances}
+	parts := []string{gpu.Map(d.Clocks.PerformanceState, pstate).Or(""), clock.text(megahertz), instances}
 	// Video heats a device whose utilization is 0 %.
 	if v := num(d.Utilization.Encoder); v.value > 0 {
 		parts = append(parts, v.say("encoder", percent))

@@ -38,16 +38,10 @@ func show(n number, format func(float64) string) Value {
 
 // absent says why a reading has no value.
 func absent(q gpu.Quality) Value {
-	switch q {
-	case gpu.NotSupported:
-		return missing("not_supported")
-	case gpu.NotPermitted:
-		return missing("not_permitted")
-	case gpu.Stale:
-		return missing("stale")
-	default:
-		return missing("not_reported")
+	if q >= gpu.Doubtful { // there is a value, and it says nothing
+		q = gpu.NotReported
 	}
+	return missing(q.String())
 }
 
 // missing says that there is no value, and why: a name of texts.

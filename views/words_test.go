@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 func TestSay(t *testing.T) {
@@ -42,6 +44,9 @@ func TestEveryTextIsSaid(t *testing.T) {
 	begins := regexp.MustCompile(`say\("([a-z]+ )" ?\+`)
 	other := regexp.MustCompile(`"([A-Za-z_ ,]+)"`)
 	var names, prefixes []string
+	for q := gpu.NotReported; q < gpu.Doubtful; q++ {
+		names = append(names, q.String()) // see absent
+	}
 	for _, folder := range []string{".", "../static"} {
 		files, err := fs.Glob(os.DirFS(folder), "*")
 		if err != nil {
