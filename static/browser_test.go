@@ -129,8 +129,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 	}
 	var b bytes.Buffer
 	in := views.Input{
-		Nodes: s.fleet().Nodes(), Why: s.why, Version: "v0", Node: "node", Source: gpu.SourceNVML,
-		Interval: s.interval, AlertThreshold: 50, BasePath: base, Health: base + "api/health",
+		Monitor: s.monitor(), Nodes: s.fleet().Nodes(), Why: s.why, BasePath: base, Health: base + "api/health",
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
 	answer := explained(s.snapshot)
@@ -165,7 +164,7 @@ func (s *site) alertsPage(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	page := views.NewAlertsPage(views.AlertsInput{Input: views.Input{
-		Nodes: s.fleet().Nodes(), Interval: s.interval, BasePath: base, Now: s.snapshot.Time, Alerts: s.standing,
+		Monitor: s.monitor(), Nodes: s.fleet().Nodes(), BasePath: base, Now: s.snapshot.Time, Alerts: s.standing,
 		Asset: func(name string) string { return s.assets.URL(base, name) },
 	}, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})
 	_ = page.Render(r.Context(), w) // the browser has gone

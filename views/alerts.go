@@ -97,9 +97,7 @@ var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
 	p := AlertsPage{site: newSite(&in.Input), AsOf: newMoment(in.Now)}
-	if len(in.Nodes) > 0 {
-		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
-	}
+	p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
 	p.list(&in)
 	p.Past = each(in.Past, func(a *alert.Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
 	p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })

@@ -133,12 +133,7 @@ func worded[T any](r gpu.Reading[T], format func(T) string) Value {
 	return Value{Text: format(r.Or(*new(T)))}
 }
 
-func yesNo(b bool) string {
-	if b {
-		return say("yes")
-	}
-	return say("no")
-}
+func yesNo(b bool) string { return say(either(b, "yes", "no")) }
 
 func kinds(list []gpu.XID) string {
 	if len(list) == 0 {

@@ -12,24 +12,22 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // An Input is all that a page is made of.
 type Input struct {
-	Nodes   gpu.Nodes       // the newest snapshots; none before the first reading
-	Why     string          // the answer to the page's question, in one sentence
-	Causes  []explain.Cause // those behind the answer, in their order; on a GPU's own page those of that GPU
-	Version string
-	// Node and Source are what was asked for. The snapshots, once there are any,
-	// have what is true.
-	Node, Source   string
-	Interval       time.Duration            // between two readings
-	AlertThreshold gpu.Percent              // the utilization above which alerts fire
-	BasePath       string                   // where the page is served; begins and ends with "/"
-	Health         string                   // the address of the health of the program, which is not about a node
-	Asset          func(name string) string // the address of a file of package static
+	// The snapshots, once there are any, have the Node and the Source that are
+	// true.
+	contract.Monitor
+	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
+	Why      string                   // the answer to the page's question, in one sentence
+	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
+	BasePath string                   // where the page is served; begins and ends with "/"
+	Health   string                   // the address of the health of the program, which is not about a node
+	Asset    func(name string) string // the address of a file of package static
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
 	Attribution func(*gpu.Device) *attribute.Attribution
@@ -75,15 +73,9 @@ func newSite(in *Input) site {
 		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath, Health: in.Health,
 		Interval: exact(in.Interval.Seconds()), asset: in.Asset,
 	}
-	if len(in.Nodes) > 0 {
+	if n := len(in.Nodes); n > 0 {
 		out.Source, out.Simulated = in.Nodes.Source(), in.Nodes.Simulated()
-	}
-	switch len(in.Nodes) {
-	case 0:
-	case 1:
-		out.Node = clean(in.Nodes[0].Node, longestName)
-	default:
-		out.Node = count("nodes", len(in.Nodes))
+		out.Node = either(n == 1, clean(in.Nodes[0].Node, longestName), count("nodes", n))
 	}
 	return out
 }

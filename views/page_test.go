@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -39,8 +40,8 @@ func machine(name string) *gpu.Snapshot { return fixture.Named(name, noon).Snaps
 
 func input(s *gpu.Snapshot, why string) Input {
 	return Input{
-		Nodes: nodesOf(s), Why: why, Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second,
-		AlertThreshold: 50, BasePath: "/", Health: "/api/health", Asset: asset, Now: noon,
+		Monitor: contract.Monitor{Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second, AlertThreshold: 50},
+		Nodes:   nodesOf(s), Why: why, BasePath: "/", Health: "/api/health", Asset: asset, Now: noon,
 	}
 }
 

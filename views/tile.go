@@ -98,10 +98,7 @@ func temperatureMeter(t gpu.Thermal) Meter {
 	if !limit.ok() {
 		return out.fill(now, full)
 	}
-	out.Limit = say("slows at", celsius(limit.value))
-	if now.ok() {
-		out.Level = level(now.value-limit.value, -10, -3)
-	}
+	out.Limit, out.Level = say("slows at", celsius(limit.value)), level(heat(t), -10, -3)
 	return out.fill(now, limit)
 }
 

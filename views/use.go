@@ -101,9 +101,4 @@ func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reas
 }
 
 // some writes memory, if there is any.
-func some(mib float64) string {
-	if mib == 0 {
-		return ""
-	}
-	return memory(mib)
-}
+func some(mib float64) string { return either(mib == 0, "", memory(mib)) }

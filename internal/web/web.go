@@ -83,26 +83,20 @@ func (p *Pages) base(node string) string {
 
 // input is what pages of those Moments are made of, but for why it is so.
 func (p *Pages) input(f *insight.Fleet, node string) views.Input {
-	monitor := p.cfg.Monitor()
-	in := views.Input{
-		Nodes:          f.Nodes(),
-		Version:        monitor.Version,
-		Node:           monitor.Node,
-		Source:         monitor.Source,
-		Interval:       monitor.Interval,
-		AlertThreshold: monitor.AlertThreshold,
-		BasePath:       p.base(node),
-		Health:         p.cfg.BasePath + "api/health",
-		Asset:          p.URL,
-		Now:            time.Now(),
+	return views.Input{
+		Monitor:  p.cfg.Monitor(),
+		Nodes:    f.Nodes(),
+		BasePath: p.base(node),
+		Health:   p.cfg.BasePath + "api/health",
+		Asset:    p.URL,
+		Now:      time.Now(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
 			of, _ := f.Device(d.Node, d.UUID)
 			return of.Attribution
 		},
-		Kept: p.kept,
+		Kept:   p.kept,
+		Alerts: alert.OfNode(p.cfg.Alerts.Standing(), node),
 	}
-	in.Alerts = alert.OfNode(p.cfg.Alerts.Standing(), node)
-	return in
 }
 
 // kept reports whether the recent past has a reading of that metric, for one of
