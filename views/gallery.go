@@ -97,17 +97,18 @@ func newGallery(in *Gallery) gallery {
 			},
 		}
 	}
-	eight.Alerts = galleryAlerts(eight.Nodes[0], in.Now)
-	past := eight.Alerts[1]
-	past.State = alert.Resolved
+	standing, over := galleryAlerts(eight.Nodes[0], in.Now)
+	eight.Alerts = append(standing, over)
+	board := NewPage(eight)
+	eight.Alerts = standing
 	return gallery{
-		One: NewPage(one), Eight: NewPage(eight), Odd: NewPage(on("odd")), Failures: NewPage(on("none")).Failures,
+		One: NewPage(one), Eight: board, Odd: NewPage(on("odd")), Failures: NewPage(on("none")).Failures,
 		Device: *NewDevicePage(one, &one.Nodes[0].Devices[0]).Device,
 		Alerts: NewAlertsPage(AlertsInput{
-			Input: eight, Past: []alert.Alert{past}, Rules: alert.Defaults(),
+			Input: eight, Past: []alert.Alert{over}, Rules: alert.Defaults(),
 			AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return &answer.Devices[0] },
 			Silences: []alert.Silence{
-				{ID: "s1", Rule: "hot", GPU: past.Device.UUID, By: "<b>ann</b>", Comment: "a new fan is on its way", Until: in.Now.Add(30 * time.Hour)},
+				{ID: "s1", Rule: "hot", GPU: over.Device.UUID, By: "<b>ann</b>", Comment: "a new fan is on its way", Until: in.Now.Add(30 * time.Hour)},
 				{ID: "s2", GPU: "GPU-5c*", Node: "other", Until: in.Now.Add(time.Hour)},
 			},
 			Targets: []notify.Status{
@@ -118,20 +119,21 @@ func newGallery(in *Gallery) gallery {
 	}
 }
 
-// galleryAlerts are alerts of each severity and in each state.
-func galleryAlerts(s *gpu.Snapshot, now time.Time) []alert.Alert {
+// galleryAlerts are alerts of each severity and in each state, and one that is over.
+func galleryAlerts(s *gpu.Snapshot, now time.Time) (standing []alert.Alert, over alert.Alert) {
 	began, ann := now.Add(-time.Minute), &alert.Acknowledgment{By: "<b>ann</b>", Comment: "a new fan is on its way"}
 	list := []alert.Alert{
 		{Rule: "high_gpu_usage", Severity: alert.Warning, State: alert.Firing, Message: "GPU 0 (NVIDIA H100 80GB HBM3) is 97 % busy; 60 s ago it rose above 50 %."},
 		{Rule: "hot", Severity: alert.Warning, State: alert.Firing, Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 60 s ago it rose above 85 °C.", Acknowledged: ann},
 		{Rule: "fan_loud", Severity: alert.Info, State: alert.Firing, Message: "GPU 2 (NVIDIA H100 80GB HBM3) has its fan at 97 %.", Acknowledged: &alert.Acknowledgment{}, SilencedUntil: now.Add(3 * time.Hour)},
 		{Rule: "new", Severity: alert.Info, State: alert.Firing, Message: "GPU 3 (NVIDIA H100 80GB HBM3) is new."},
-		{Rule: "high_gpu_usage", State: alert.Resolved, Message: "GPU 4 (NVIDIA H100 80GB HBM3) is 2 % busy, no longer above 50 %. The alert is over after 9 min."},
 		{Rule: "hot", Severity: alert.Warning, State: alert.NoData, Message: "GPU 5 (NVIDIA H100 80GB HBM3) now does not report its temperature, so whether this is over can't be told; 60 s ago it rose above 85 °C."},
 		{Rule: "gpu_lost", Severity: alert.Critical, State: alert.Firing, Message: "GPU 6 (NVIDIA H100 80GB HBM3) is lost, the driver no longer finds it; this began 60 s ago."},
+		{Rule: "high_gpu_usage", Severity: alert.Warning, State: alert.Resolved, Message: "GPU 4 (NVIDIA H100 80GB HBM3) is 2 % busy, no longer above 50 %. The alert is over after 9 min.", Acknowledged: ann},
 	}
-	for i := range list {
-		list[i].ID, list[i].Device, list[i].Since, list[i].Time = strconv.Itoa(i), s.Devices[i].Identity, began, now
+	for i, of := range []int{0, 1, 2, 3, 5, 6, 4} {
+		list[i].ID, list[i].Device, list[i].Since, list[i].Time = strconv.Itoa(of), s.Devices[of].Identity, began, now
 	}
-	return list
+	last := len(list) - 1
+	return list[:last:last], list[last]
 }
