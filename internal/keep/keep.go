@@ -13,13 +13,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/natefinch/atomic"
+
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
 // A Part is what has state that is kept over a restart.
@@ -158,12 +159,9 @@ func (k *Keeper) Restore(now time.Time) {
 
 // read returns the state that a file has.
 func (k *Keeper) read(name string) ([]byte, error) {
-	text, err := os.ReadFile(name)
+	text, err := regular.Read(name, maxSize)
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > maxSize {
-		return nil, errLong
 	}
 	var state json.RawMessage
 	h := header{State: &state}
@@ -181,8 +179,6 @@ func (k *Keeper) read(name string) ([]byte, error) {
 	}
 	return nil, fmt.Errorf("it is of version %d, and this program reads %d", h.Version, version)
 }
-
-var errLong = fmt.Errorf("longer than %d bytes", maxSize)
 
 // Run writes documents until ctx ends. A slow disk holds nobody up. A write that
 // failed is tried again.
@@ -249,7 +245,7 @@ func (k *Keeper) writeFile(name string, state any) error {
 		return err
 	}
 	if len(text) > maxSize {
-		return errLong
+		return fmt.Errorf("longer than %d bytes", maxSize)
 	}
 	return atomic.WriteFile(name, bytes.NewReader(text))
 }

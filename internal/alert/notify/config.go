@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
 // Config says who gets messages, as in a file of rules. Decode it over
@@ -165,7 +166,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
 		}
 	case t.URLFile != "":
-		text, failed := os.ReadFile(t.URLFile)
+		text, failed := regular.Read(t.URLFile, longestURL+1) // with the end of its line
 		field, s = "url_file", Secret(strings.TrimSpace(string(text)))
 		if e, ok := errors.AsType[*os.PathError](failed); ok { // without the file's name
 			err = fmt.Errorf("the file can't be read: %w", e.Err)

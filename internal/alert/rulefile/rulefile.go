@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
 // largest is how long a file may be.
@@ -40,16 +40,7 @@ type File struct {
 // Load reads a file, and checks that the addresses are where it says. A rule with
 // the name of a default one changes what it writes and leaves the rest.
 func Load(name string, defaults []alert.Rule) (*File, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular(): // reading a pipe might wait for ever
-		return nil, fmt.Errorf("%s is no regular file", name)
-	case info.Size() > largest:
-		return nil, fmt.Errorf("%s is longer than 1 MiB", name)
-	}
-	text, err := os.ReadFile(name)
+	text, err := regular.Read(name, largest)
 	if err != nil {
 		return nil, err
 	}

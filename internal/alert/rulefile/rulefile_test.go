@@ -212,7 +212,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a bad file: %v", err)
 	}
 	write(strings.Repeat("#", largest+1))
-	if _, err := Load(name, alert.Defaults()); err == nil || !strings.Contains(err.Error(), "longer than 1 MiB") {
+	if _, err := Load(name, alert.Defaults()); err == nil || !strings.Contains(err.Error(), "longer than 1024 KiB") {
 		t.Errorf("a long file: %v", err)
 	}
 	write("targets:\n- {name: a, url_env: GPUWHY_TEST_NOWHERE}\n- {name: b, url_env: GPUWHY_TEST_SECRET}\n")

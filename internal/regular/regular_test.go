@@ -1,0 +1,40 @@
+package regular_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	whole, long, pipe := filepath.Join(dir, "whole"), filepath.Join(dir, "long"), filepath.Join(dir, "pipe")
+	for name, text := range map[string]string{whole: "four", long: strings.Repeat("5", 1025)} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := regular.Read(whole, 1024); err != nil || string(text) != "four" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := regular.Read(long, 1024); err == nil || !strings.Contains(err.Error(), "longer than 1 KiB") {
+		t.Errorf("a file of 1025 bytes: %v", err)
+	}
+	if _, err := regular.Read(filepath.Join(dir, "absent"), 1024); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	for _, name := range []string{pipe, dir, "/dev/zero"} { // nobody writes to the pipe
+		if _, err := regular.Read(name, 1024); !errors.Is(err, regular.ErrIrregular) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
