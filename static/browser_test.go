@@ -107,7 +107,14 @@ func (s *site) fleet() *insight.Fleet {
 	if s.snapshot == nil {
 		return nil
 	}
-	return insight.New(s.snapshot, explained(s.snapshot)).Alone()
+	moments := []*insight.Moment{insight.New(s.snapshot, explained(s.snapshot))}
+	if len(s.nodes) > 1 {
+		moments = nil
+		for _, n := range s.nodes {
+			moments = append(moments, insight.New(n, explained(n)))
+		}
+	}
+	return insight.NewFleet(moments...)
 }
 
 func (s *site) summary() contract.Summary {
@@ -132,8 +139,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		Monitor: s.monitor(), Nodes: s.fleet().Nodes(), Why: s.why, BasePath: base, Health: base + "api/health",
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
-	answer := explained(s.snapshot)
-	in.Causes, in.Alerts = answer.Causes(), s.standing
+	in.Causes, in.Alerts = s.fleet().Answer().Causes(), s.standing
 	if s.causes != nil {
 		in.Causes = s.causes
 	}

@@ -119,6 +119,7 @@ func TestFleet(t *testing.T) {
 	tab.Until(loads + ` === "10 10 77 77 30 30"`)
 	untilWhy(t, tab, "Node b is busier.")
 	tab.Until(`document.querySelector("[data-metric=utilization_percent] [data-f=readout]").textContent.startsWith("highest 77\u00a0% · b GPU ")`)
+	sameAsServed(t, tab)
 
 	// After hundreds of updates in one turn the page asks once, and draws then.
 	before := site.asked()

@@ -223,8 +223,9 @@ function showProcess(row, { g, p }) {
   const q = p.quality ?? {};
   const command = shown(p.command, q.command, longestCommand);
   if (command.mark) command.text = say("command", command.text);
+  const gpu = isFleet ? `${clean(g.node, longestName)}/${g.gpu_id}` : `${g.gpu_id}`;
   setTexts(row, {
-    gpu: p.gpu_instance_id == null ? `${g.gpu_id}` : say("MIG", g.gpu_id, p.gpu_instance_id),
+    gpu: p.gpu_instance_id == null ? gpu : say("MIG", gpu, p.gpu_instance_id),
     pid: `${p.pid}`,
     type: clean(p.type, longestName),
   });

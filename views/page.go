@@ -89,7 +89,7 @@ type Page struct {
 	Footer     string
 
 	Starting bool
-	Driver   string // "driver 550.54.15 · CUDA 12.4"; empty where none answers
+	Driver   string // "driver 550.54.15 · CUDA 12.4"; empty where none answers, and of several nodes
 	Why      string
 	LongWhy  bool // it takes a smaller type
 	Causes   []CauseRow
@@ -210,6 +210,7 @@ func NewPage(in Input) Page {
 	}
 	if len(in.Nodes) == 1 {
 		p.Machine, p.Host = newMachine(in.Nodes[0].Host), newHostRows(in.Nodes[0].Host)
+		p.Driver = newDriver(in.Nodes.Drivers())
 	}
 	if len(devices) > 0 || len(failures) == 0 { // else the page has what was tried
 		p.Causes = newCauses(in.Causes, now)
@@ -218,7 +219,6 @@ func NewPage(in Input) Page {
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
-	p.Driver = newDriver(in.Nodes.Drivers())
 	p.Totals = newTotals(devices, in.name)
 	p.Density, p.Several = density(len(devices)), len(in.Nodes) > 1
 	if n := len(devices); n > mostTiles {
