@@ -2,6 +2,7 @@
 // The alerts on the dashboard: the worst, or all of them.
 
 import { clean, dots, longestName, longestSentence, say, sentence } from "./format.js";
+import { isFleet } from "./fleet.js";
 import { sendForms } from "./forms.js";
 import { moment } from "./moments.js";
 import { tell } from "./tools.js";
@@ -72,7 +73,7 @@ export function showAlert(a, quietly) {
     if (isOver(a)) return;
     if (!quietly && !a.acknowledged && !a.silenced_until) tell(a, label(a));
   }
-  if (!quietly && (!alerts.has(id) || isOver(a))) setText(byId("said"), dots(label(a), sentence(a.message)));
+  if (!quietly && (!alerts.has(id) || isOver(a))) setText(byId("said"), dots(label(a), message(a)));
   unconfirmed.delete(id);
   alerts.set(id, a);
   if (isOver(a)) setTimeout(() => alerts.get(id) === a && drop(id), staysFor);
@@ -104,6 +105,15 @@ function showAlerts() {
 }
 
 /**
+ * With several nodes an alert names its own.
+ * @param {Alert} a
+ */
+function message(a) {
+  const node = isFleet ? clean(a.node, longestName) : "";
+  return node ? say("says", node, sentence(a.message)) : sentence(a.message);
+}
+
+/**
  * @param {HTMLElement} row
  * @param {Alert} a
  */
@@ -113,7 +123,7 @@ function showAlertRow(row, a) {
   setAttribute(row, "data-state", a.state);
   setAttribute(row, "data-severity", a.severity);
   setAttribute(row, "title", say("since", moment(a.since)));
-  setTexts(row, { label: label(a), message: sentence(a.message), said: said(a) });
+  setTexts(row, { label: label(a), message: message(a), said: said(a) });
   for (const button of row.querySelectorAll("button")) {
     const what = button.dataset.do ?? "";
     setAttribute(button, "formaction", `${document.body.dataset.base}api/alerts/${encodeURIComponent(a.alert_id)}/${what}`);

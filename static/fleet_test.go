@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/browsertest"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
@@ -91,6 +92,7 @@ func TestFleet(t *testing.T) {
 	site.interval = time.Second                   // between two moments in the charts
 	site.setNodes("All nodes are busy.", a, c, b) // in any order
 	tab := browsertest.Open(t, 1440, 900)
+	readIn(t, tab, "sv-SE", "UTC")
 	// burst(updates) receives them all in one turn, and returns how many frames are asked for.
 	tab.Before(`(() => {
 	  const Real = WebSocket, frame = requestAnimationFrame;
@@ -120,6 +122,18 @@ func TestFleet(t *testing.T) {
 	untilWhy(t, tab, "Node b is busier.")
 	tab.Until(`document.querySelector("[data-metric=utilization_percent] [data-f=readout]").textContent.startsWith("highest 77\u00a0% · b GPU ")`)
 	sameAsServed(t, tab)
+
+	// An alert names its node, as it is sent and as it is served.
+	hot := alert.Alert{ID: "a", Rule: "hot", Severity: alert.Warning, State: alert.Firing, Message: "GPU 1 is hot.", Device: b.Devices[1].Identity, Since: now}
+	site.mu.Lock()
+	site.standing = []alert.Alert{hot}
+	site.mu.Unlock()
+	site.send(t, "alert", contract.NewAlert(&hot, site.fleet()))
+	const told = `document.querySelector("#alerts [data-f=message]")?.textContent.replaceAll("\u00a0", " ")`
+	tab.Until(told + ` === "b: GPU 1 is hot."`)
+	if got := browsertest.Ask[string](tab, `fetch(location.href).then((r) => r.text()).then((text) => ((document) => `+told+`)(new DOMParser().parseFromString(text, "text/html")))`); got != "b: GPU 1 is hot." {
+		t.Errorf("the alert is served as %q", got)
+	}
 
 	// After hundreds of updates in one turn the page asks once, and draws then.
 	before := site.asked()

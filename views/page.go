@@ -422,10 +422,17 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 // mostAlerts is how many alerts are listed at once: the worst.
 const mostAlerts = 100
 
-// newAlertRows are the alerts of the page that forms call page.
+// newAlertRows are the alerts of the page that forms call page. With several nodes
+// each names its own.
 func newAlertRows(in *Input, page string) []AlertRow {
 	sorted := sortedAlerts(in.Alerts)
-	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow { return newAlertRow(a, in, page) })
+	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow {
+		row := newAlertRow(a, in, page)
+		if node := clean(a.Device.Node, longestName); len(in.Nodes) > 1 && node != "" {
+			row.Message = say("says", node, row.Message)
+		}
+		return row
+	})
 }
 
 // each makes a row of each element of a list.
