@@ -34,39 +34,41 @@ func (s Severity) Least(least Severity) bool {
 
 // A Rule is when an alert fires, when it is over, and how often people are told.
 type Rule struct {
-	Name  string // its key, such as "too_hot": letters, digits, '_' and '-'
-	Watch Watch
+	Name  string `yaml:"name"` // its key, such as "too_hot": letters, digits, '_' and '-'
+	Watch Watch  `yaml:"watch"`
 	// Threshold is in the unit of what is watched. An alert fires when the value
 	// was beyond it for Hold. Conditions, such as being lost, have none.
-	Threshold float64
-	Hold      time.Duration
+	Threshold float64 `yaml:"above,below"`
 	// Margin and Clear end an alert: the value was back from Threshold by Margin
 	// or more for Clear. Between the two lines nothing changes. An alert about
 	// what is counted, such as XIDs, is over when nothing more came for Clear.
-	Margin   float64
-	Clear    time.Duration
-	Cooldown time.Duration // how long no alert fires on a device after one was over
+	Margin   float64       `yaml:"margin"`
+	Hold     time.Duration `yaml:"hold"`
+	Clear    time.Duration `yaml:"clear"`
+	Cooldown time.Duration `yaml:"cooldown"` // how long no alert fires on a device after one was over
 	// Repeat is after how long people are told again of an alert that still
 	// fires and that nobody has acknowledged; 0: never.
-	Repeat   time.Duration
-	Severity Severity
-	Scope    Scope
+	Repeat   time.Duration `yaml:"repeat"`
+	Severity Severity      `yaml:"severity"`
+	Scope    Scope         `yaml:"scope"`
 	// Codes are the XIDs that an XID rule counts; all where there are none. It
 	// does not count IgnoreCodes.
-	Codes, IgnoreCodes []int
-	Enabled            bool
-	Targets            []string // the names of those who are told; all where there are none
+	Codes       []int    `yaml:"codes"`
+	IgnoreCodes []int    `yaml:"ignore_codes"`
+	Enabled     bool     `yaml:"enabled"`
+	Targets     []string `yaml:"notify"` // the names of those who are told; all where there are none
 }
 
 // A Scope narrows a rule. Each list has patterns, of which one must match
 // (path.Match: * is any text without a slash, ? one character); an empty list
 // matches everything.
 type Scope struct {
-	Nodes []string
-	GPUs  []string // UUIDs: after a restart an index may belong to another device
+	Nodes []string `yaml:"nodes"`
+	GPUs  []string `yaml:"gpus"` // UUIDs: after a restart an index may belong to another device
 	// Users and Processes (their names) narrow utilization, memory and
 	// idle_held to what such processes use.
-	Users, Processes []string
+	Users     []string `yaml:"users"`
+	Processes []string `yaml:"processes"`
 }
 
 var ruleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)

@@ -12,26 +12,31 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
 // decode reads a node into a struct whose fields have yaml tags. It refuses
 // unknown keys, and leaves alone what has no key. Where is put before what is
-// wrong, such as "rules[2]: ". It reports whether the node is good.
-func (p *parser) decode(node *yaml.Node, where string, into any) bool {
+// wrong, such as "rules[2]: ". It returns the keys that are there; nil where the
+// node is not good.
+func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool {
 	before := len(p.errs)
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
 	if node.Kind != yaml.MappingNode {
 		p.wrong(node.Line, "%smust be a map of keys and values", where)
-		return false
+		return nil
 	}
 	fields := map[string]reflect.Value{}
 	var names []string
 	of := reflect.ValueOf(into).Elem()
 	for _, f := range reflect.VisibleFields(of.Type()) {
-		if name := f.Tag.Get("yaml"); name != ",inline" {
+		if f.Anonymous {
+			continue
+		}
+		for name := range strings.SplitSeq(f.Tag.Get("yaml"), ",") { // "above,below" are keys of one field
 			fields[name] = of.FieldByIndex(f.Index)
 			names = append(names, name)
 		}
@@ -52,18 +57,16 @@ func (p *parser) decode(node *yaml.Node, where string, into any) bool {
 		}
 		seen[key.Value] = true
 	}
-	return len(p.errs) == before
+	if len(p.errs) > before {
+		return nil
+	}
+	return seen
 }
 
 // value reads the value of a key into a field.
 func (p *parser) value(node *yaml.Node, where, key string, field reflect.Value) {
-	if field.Kind() != reflect.Pointer {
-		field = field.Addr()
-	} else if field.IsNil() {
-		field.Set(reflect.New(field.Type().Elem()))
-	}
-	switch into := field.Interface().(type) {
-	case *scope:
+	switch into := field.Addr().Interface().(type) {
+	case *alert.Scope:
 		p.decode(node, where+key+": ", into)
 	case *[]notify.Target:
 		var nodes []yaml.Node

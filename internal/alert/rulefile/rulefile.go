@@ -12,7 +12,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -73,41 +72,6 @@ type document struct {
 	notify.Config `yaml:",inline"`
 }
 
-// entry is a rule as it is written. A field that is nil is not there.
-type entry struct {
-	Name        string          `yaml:"name"`
-	Watch       *alert.Watch    `yaml:"watch"`
-	Above       *float64        `yaml:"above"`
-	Below       *float64        `yaml:"below"`
-	Margin      *float64        `yaml:"margin"`
-	Hold        *time.Duration  `yaml:"hold"`
-	Clear       *time.Duration  `yaml:"clear"`
-	Cooldown    *time.Duration  `yaml:"cooldown"`
-	Repeat      *time.Duration  `yaml:"repeat"`
-	Severity    *alert.Severity `yaml:"severity"`
-	Scope       *scope          `yaml:"scope"`
-	Codes       *[]int          `yaml:"codes"`
-	IgnoreCodes *[]int          `yaml:"ignore_codes"`
-	Enabled     *bool           `yaml:"enabled"`
-	Notify      *[]string       `yaml:"notify"`
-}
-
-type scope struct {
-	Nodes     []string `yaml:"nodes"`
-	GPUs      []string `yaml:"gpus"`
-	Users     []string `yaml:"users"`
-	Processes []string `yaml:"processes"`
-}
-
-// over returns an entry that is decoded into a rule.
-func over(r *alert.Rule) *entry {
-	return &entry{
-		Above: &r.Threshold, Below: &r.Threshold, Margin: &r.Margin, Severity: &r.Severity, Scope: (*scope)(&r.Scope),
-		Hold: &r.Hold, Clear: &r.Clear, Cooldown: &r.Cooldown, Repeat: &r.Repeat,
-		Codes: &r.Codes, IgnoreCodes: &r.IgnoreCodes, Enabled: &r.Enabled, Notify: &r.Targets,
-	}
-}
-
 // A parser collects all that is wrong.
 type parser struct {
 	file string
@@ -135,7 +99,7 @@ func (p *parser) invalid(node *yaml.Node, where string, err error) {
 func parse(name string, text []byte, defaults []alert.Rule, check func(*notify.Config) error) (*File, error) {
 	p := &parser{file: name}
 	doc := document{Config: notify.Defaults()}
-	if root := p.root(text); root != nil && p.decode(root, "", &doc) {
+	if root := p.root(text); root != nil && p.decode(root, "", &doc) != nil {
 		p.invalid(root, "", check(&doc.Config))
 	}
 	file := &File{p.rules(&doc, defaults), doc.Config}
@@ -174,22 +138,23 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 	lines := map[string]int{} // of the rules so far, by their names
 	for i := range doc.Rules {
 		node, where := &doc.Rules[i], fmt.Sprintf("rules[%d]: ", i)
-		var e entry
-		if !p.decode(node, where, &e) {
+		var written alert.Rule
+		keys := p.decode(node, where, &written)
+		if keys == nil {
 			continue
 		}
-		line, twice := lines[e.Name]
-		lines[e.Name] = node.Line
-		if e.Name != "" {
-			where = fmt.Sprintf("rules[%d] (%s): ", i, e.Name)
+		line, twice := lines[written.Name]
+		lines[written.Name] = node.Line
+		if written.Name != "" {
+			where = fmt.Sprintf("rules[%d] (%s): ", i, written.Name)
 		}
 		if twice {
 			p.wrong(node.Line, "%sname: line %d has a rule of that name", where, line)
 			continue
 		}
-		rule, err := e.begin(defaults)
+		rule, err := begin(&written, keys, defaults)
 		if err == nil {
-			p.decode(node, where, over(&rule))
+			p.decode(node, where, &rule)
 			err = rule.Check()
 		}
 		p.invalid(node, where, err)
@@ -207,33 +172,34 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 	return rules
 }
 
-// begin returns the rule that an entry changes: the default one of that name, or
-// one that fits what the entry watches. Its error is an [alert.Invalid].
-func (e *entry) begin(defaults []alert.Rule) (rule alert.Rule, err error) {
+// begin returns the rule that one with these keys changes: the default one of its
+// name, or one that fits what it watches. Its error is an [alert.Invalid].
+func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (rule alert.Rule, err error) {
 	refuse := func(field, format string, args ...any) (alert.Rule, error) {
 		return rule, &alert.Invalid{Field: field, What: fmt.Sprintf(format, args...)}
 	}
-	j := slices.IndexFunc(defaults, func(r alert.Rule) bool { return r.Name == e.Name })
+	name, watch := written.Name, written.Watch
+	j := slices.IndexFunc(defaults, func(r alert.Rule) bool { return r.Name == name })
 	switch {
-	case e.Name == "":
+	case name == "":
 		return refuse("name", "every rule needs one")
-	case j >= 0 && (e.Watch == nil || *e.Watch == defaults[j].Watch):
+	case j >= 0 && (!keys["watch"] || watch == defaults[j].Watch):
 		rule = defaults[j]
 	case j >= 0:
 		return refuse("watch", "the rule of that name watches %s: leave it out, or take another name", defaults[j].Watch)
-	case e.Watch == nil:
+	case !keys["watch"]:
 		return refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
-	case !slices.Contains(alert.Watches(), *e.Watch):
-		return refuse("watch", "%q is nothing that can be watched; it must be one of %s", string(*e.Watch), list(alert.Watches()))
+	case !slices.Contains(alert.Watches(), watch):
+		return refuse("watch", "%q is nothing that can be watched; it must be one of %s", string(watch), list(alert.Watches()))
 	default:
-		rule = alert.Default(e.Name, *e.Watch)
+		rule = alert.Default(name, watch)
 	}
-	field, other, given := "above", "below", e.Below
+	side, other := "above", "below"
 	if rule.Watch.Below() {
-		field, other, given = "below", "above", e.Above
+		side, other = other, side
 	}
-	if given != nil && !rule.Watch.Condition() {
-		return refuse(other, "%s fires %s its threshold: write %s", rule.Watch, field, field)
+	if keys[other] && !rule.Watch.Condition() {
+		return refuse(other, "%s fires %s its threshold: write %s", rule.Watch, side, side)
 	}
 	return rule, nil
 }
