@@ -60,11 +60,11 @@ func OfNode[T interface{ isOf(node string) bool }](list []T, node string) []T {
 
 func (x *Silence) check() error {
 	if span := x.Until.Sub(x.Since); span <= 0 || span > longestSilence {
-		return invalid("until", "must lie ahead, by 366 days at most")
+		return Refuse("until", "must lie ahead, by 366 days at most")
 	}
 	for field, pattern := range map[string]string{"rule": x.Rule, "node": x.Node, "gpu_uuid": x.GPU} {
 		if !validPattern(pattern) || len(pattern) > longestPattern {
-			return invalid(field, "is no pattern")
+			return Refuse(field, "is no pattern")
 		}
 	}
 	return checkTexts(x.By, x.Comment)
@@ -73,7 +73,7 @@ func (x *Silence) check() error {
 func checkTexts(by, comment string) error {
 	for field, text := range map[string]string{"by": by, "comment": comment} {
 		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
-			return invalid(field, "must be one line of text, of at most %d characters", longestText)
+			return Refuse(field, "must be one line of text, of at most %d characters", longestText)
 		}
 	}
 	return nil

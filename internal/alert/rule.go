@@ -81,97 +81,83 @@ type Invalid struct {
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.What }
 
-func invalid(field, format string, args ...any) error {
+// Refuse returns an [Invalid].
+func Refuse(field, format string, args ...any) error {
 	return &Invalid{Field: field, What: fmt.Sprintf(format, args...)}
 }
 
-// A problem is what may be wrong with a rule: it is if so.
-type problem struct {
-	so          bool
-	field, what string
+// Problems collects all that is wrong with fields.
+type Problems []error
+
+// Unless adds an [Invalid] unless a field is good.
+func (p *Problems) Unless(good bool, field, format string, args ...any) {
+	if !good {
+		*p = append(*p, Refuse(field, format, args...))
+	}
 }
 
-// Check returns all that is wrong with a rule, as [Invalid] errors joined: of
-// each list of problems the first.
+// Check returns all that is wrong with a rule, as [Invalid] errors joined.
 func (r *Rule) Check() error {
 	w, known := watches[r.Watch]
 	if !known {
-		return invalid("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
+		return Refuse("watch", "%q is nothing that can be watched; it must be one of %v", string(r.Watch), Watches())
 	}
-	var errs []error
-	for _, list := range [][]problem{r.checkName(), r.checkLevel(w), r.checkTimes(w), r.checkScope(w), r.checkCodes()} {
-		if i := slices.IndexFunc(list, func(p problem) bool { return p.so }); i >= 0 {
-			errs = append(errs, &Invalid{list[i].field, list[i].what})
-		}
+	var p Problems
+	p.Unless(ruleName.MatchString(r.Name), "name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
+	p.Unless(slices.Contains(Severities(), r.Severity), "severity", "%q must be one of %v", string(r.Severity), Severities())
+	r.checkLevel(&p, w)
+	r.checkTimes(&p, w.kind == counter)
+	r.Scope.check(&p, r.Watch)
+	checkCodes := func(field string, codes []int) {
+		p.Unless(len(codes) == 0 || r.Watch == XID, field, "only rules that watch xid have codes")
+		p.Unless(len(codes) == 0 || slices.Min(codes) >= 0, field, "a code is 0 or more")
 	}
-	return errors.Join(errs...)
-}
-
-func (r *Rule) checkName() []problem {
-	return []problem{
-		{!ruleName.MatchString(r.Name), "name", fmt.Sprintf("%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)},
-		{!slices.Contains(Severities(), r.Severity), "severity", fmt.Sprintf("%q must be one of %v", string(r.Severity), Severities())},
-	}
+	checkCodes("codes", r.Codes)
+	checkCodes("ignore_codes", r.IgnoreCodes)
+	p.Unless(len(r.Codes) == 0 || slices.ContainsFunc(r.Codes, r.counts), "ignore_codes", "leaves none of the codes that are counted")
+	return errors.Join(p...)
 }
 
 // A NaN fails all of these comparisons, and is refused.
-func (r *Rule) checkLevel(w *watch) []problem {
+func (r *Rule) checkLevel(p *Problems, w *watch) {
 	field := "above"
 	if w.below {
 		field = "below"
 	}
-	name, unit := string(r.Watch), strings.TrimSuffix(" "+w.unit, " ")
 	if w.kind == condition {
-		return []problem{{r.Threshold != 0 || r.Margin != 0, field, name + " either is so or not: it has no threshold and no margin"}}
+		p.Unless(r.Threshold == 0 && r.Margin == 0, field, "%s either is so or not: it has no threshold and no margin", r.Watch)
+		return
 	}
-	return []problem{
-		{!(r.Threshold >= w.least && r.Threshold <= w.most), field, fmt.Sprintf("must be from %g to %g%s", w.least, w.most, unit)},
-		{w.unit == "%" && r.Threshold == 100 && w.most == 100, field, "must be less than 100 %: nothing is above that"},
-		{w.kind == counter && r.Margin != 0, "margin", name + " is counted: it is over once nothing more comes"},
-		{!(r.Margin >= 0 && r.Margin <= w.most-w.least), "margin", fmt.Sprintf("must be from 0 to %g%s", w.most-w.least, unit)},
-	}
+	unit := strings.TrimSuffix(" "+w.unit, " ")
+	p.Unless(r.Threshold >= w.least && r.Threshold <= w.most, field, "must be from %g to %g%s", w.least, w.most, unit)
+	p.Unless(w.unit != "%" || r.Threshold != 100 || w.most != 100, field, "must be less than 100 %%: nothing is above that")
+	p.Unless(w.kind != counter || r.Margin == 0, "margin", "%s is counted: it is over once nothing more comes", r.Watch)
+	p.Unless(r.Margin >= 0 && r.Margin <= w.most-w.least, "margin", "must be from 0 to %g%s", w.most-w.least, unit)
 }
 
-func (r *Rule) checkTimes(w *watch) []problem {
-	const limits = "must be from 0s to 720h"
-	wrong := func(d time.Duration) bool { return d < 0 || d > 720*time.Hour }
-	counted, name := w.kind == counter, string(r.Watch)
-	return []problem{
-		{wrong(r.Hold), "hold", limits},
-		{wrong(r.Clear), "clear", limits},
-		{wrong(r.Cooldown), "cooldown", limits},
-		{wrong(r.Repeat), "repeat", limits},
-		{r.Repeat > 0 && r.Repeat < time.Minute, "repeat", "must be 0s, for never, or at least 1m"},
-		{counted && r.Hold > 0, "hold", name + " is counted, and does not stay: it can't be held"},
-		{counted && r.Cooldown > 0, "cooldown",
-			name + " is counted: what came during a cool-down would be lost; give a longer clear instead"},
-	}
+func (r *Rule) checkTimes(p *Problems, counted bool) {
+	check := func(field string, d time.Duration) { p.Unless(d >= 0 && d <= 720*time.Hour, field, "must be from 0s to 720h") }
+	check("hold", r.Hold)
+	check("clear", r.Clear)
+	check("cooldown", r.Cooldown)
+	check("repeat", r.Repeat)
+	p.Unless(r.Repeat <= 0 || r.Repeat >= time.Minute, "repeat", "must be 0s, for never, or at least 1m")
+	p.Unless(!counted || r.Hold <= 0, "hold", "%s is counted, and does not stay: it can't be held", r.Watch)
+	p.Unless(!counted || r.Cooldown <= 0, "cooldown",
+		"%s is counted: what came during a cool-down would be lost; give a longer clear instead", r.Watch)
 }
 
-func (r *Rule) checkScope(w *watch) (list []problem) {
+func (s *Scope) check(p *Problems, w Watch) {
 	check := func(field string, patterns []string, allowed bool) {
-		list = append(list, problem{len(patterns) > 0 && !allowed, field, string(r.Watch) + " can't be narrowed so"})
-		for _, p := range patterns {
-			list = append(list, problem{p == "" || !validPattern(p), field, fmt.Sprintf("%q is no pattern", p)})
+		p.Unless(allowed || len(patterns) == 0, field, "%s can't be narrowed so", w)
+		for _, pattern := range patterns {
+			p.Unless(pattern != "" && validPattern(pattern), field, "%q is no pattern", pattern)
 		}
 	}
-	check("scope.nodes", r.Scope.Nodes, true)
-	check("scope.gpus", r.Scope.GPUs, !w.machine)
-	check("scope.users", r.Scope.Users, w.shares)
-	check("scope.processes", r.Scope.Processes, w.shares)
-	return list
-}
-
-func (r *Rule) checkCodes() []problem {
-	const xidOnly, code = "only rules that watch xid have codes", "a code is 0 or more"
-	negative := func(c int) bool { return c < 0 }
-	return []problem{
-		{len(r.Codes) > 0 && r.Watch != XID, "codes", xidOnly},
-		{slices.ContainsFunc(r.Codes, negative), "codes", code},
-		{len(r.IgnoreCodes) > 0 && r.Watch != XID, "ignore_codes", xidOnly},
-		{slices.ContainsFunc(r.IgnoreCodes, negative), "ignore_codes", code},
-		{len(r.Codes) > 0 && !slices.ContainsFunc(r.Codes, r.counts), "ignore_codes", "leaves none of the codes that are counted"},
-	}
+	check("scope.nodes", s.Nodes, true)
+	check("scope.gpus", s.GPUs, !w.watch().machine)
+	check("scope.users", s.Users, w.watch().shares)
+	check("scope.processes", s.Processes, w.watch().shares)
 }
 
 // cleared reports whether a value is back far enough.

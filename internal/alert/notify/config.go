@@ -64,15 +64,6 @@ var (
 	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// problems collects what is wrong with a configuration.
-type problems []error
-
-func (p *problems) unless(good bool, field, format string, args ...any) {
-	if !good {
-		*p = append(*p, &alert.Invalid{Field: field, What: fmt.Sprintf(format, args...)})
-	}
-}
-
 // Check returns all that is wrong with a configuration: [alert.Invalid] errors,
 // joined, whose fields are paths such as "targets[0].url". It reads neither the
 // environment nor files; [Config.Resolve] does. No error quotes a value, which
@@ -84,22 +75,22 @@ func (c *Config) Check() error {
 
 // templates checks a configuration and returns the templates of its targets.
 func (c *Config) templates() ([]templates, error) {
-	var p problems
-	p.unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
-	p.unless(c.GroupInterval >= time.Second && c.GroupInterval <= 24*time.Hour, "group_interval", "must be from 1s to 24h")
+	var p alert.Problems
+	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
+	p.Unless(c.GroupInterval >= time.Second && c.GroupInterval <= 24*time.Hour, "group_interval", "must be from 1s to 24h")
 	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" {
 		good := err == nil && len(c.PublicURL) <= longestPublicURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-		p.unless(good, "public_url", "must be an address such as https://gpus.example.org/")
-		p.unless(!good || u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url",
+		p.Unless(good, "public_url", "must be an address such as https://gpus.example.org/")
+		p.Unless(!good || u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url",
 			"must be an address without user, query and fragment: it goes into messages")
 	}
-	p.unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
+	p.Unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
 	out := make([]templates, len(c.Targets))
 	for i := range c.Targets {
 		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
 		out[i] = t.check(&p, at)
 		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
-		p.unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
+		p.Unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
 	}
 	return out, errors.Join(p...)
 }
@@ -108,26 +99,26 @@ func (c *Config) templates() ([]templates, error) {
 func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
 // check checks one target, whose fields are at a path.
-func (t *Target) check(p *problems, at string) templates {
-	p.unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
-	p.unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
+func (t *Target) check(p *alert.Problems, at string) templates {
+	p.Unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
+	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
 	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
 	switch {
 	case len(given) != 1:
-		p.unless(false, at+"url", "give exactly one of url, url_env and url_file")
+		p.Unless(false, at+"url", "give exactly one of url, url_env and url_file")
 	case t.URL != "":
 		err := t.URL.plain()
-		p.unless(err == nil, at+"url", "%v", err)
+		p.Unless(err == nil, at+"url", "%v", err)
 	case t.URLEnv != "":
-		p.unless(envName.MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
+		p.Unless(envName.MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
 	default:
-		p.unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
+		p.Unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
 			"must be the name of a file, not the address itself")
 	}
 	title, err := parseTemplate(t.Title)
-	p.unless(err == nil, at+"title", "%v", err)
+	p.Unless(err == nil, at+"title", "%v", err)
 	message, err := parseTemplate(t.Message)
-	p.unless(err == nil, at+"message", "%v", err)
+	p.Unless(err == nil, at+"message", "%v", err)
 	return templates{title, message}
 }
 
@@ -146,11 +137,11 @@ func (c *Config) settings() ([]settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	var p problems
+	var p alert.Problems
 	out := make([]settings, len(c.Targets))
 	for i, t := range c.Targets {
 		field, s, err := t.resolve()
-		p.unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
+		p.Unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
 		out[i] = settings{t, s, serviceOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
 	}
 	return out, errors.Join(p...)

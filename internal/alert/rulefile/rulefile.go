@@ -175,22 +175,19 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 // begin returns the rule that one with these keys changes: the default one of its
 // name, or one that fits what it watches. Its error is an [alert.Invalid].
 func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (rule alert.Rule, err error) {
-	refuse := func(field, format string, args ...any) (alert.Rule, error) {
-		return rule, &alert.Invalid{Field: field, What: fmt.Sprintf(format, args...)}
-	}
 	name, watch := written.Name, written.Watch
 	j := slices.IndexFunc(defaults, func(r alert.Rule) bool { return r.Name == name })
 	switch {
 	case name == "":
-		return refuse("name", "every rule needs one")
+		return rule, alert.Refuse("name", "every rule needs one")
 	case j >= 0 && (!keys["watch"] || watch == defaults[j].Watch):
 		rule = defaults[j]
 	case j >= 0:
-		return refuse("watch", "the rule of that name watches %s: leave it out, or take another name", defaults[j].Watch)
+		return rule, alert.Refuse("watch", "the rule of that name watches %s: leave it out, or take another name", defaults[j].Watch)
 	case !keys["watch"]:
-		return refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
+		return rule, alert.Refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
 	case !slices.Contains(alert.Watches(), watch):
-		return refuse("watch", "%q is nothing that can be watched; it must be one of %s", string(watch), list(alert.Watches()))
+		return rule, alert.Refuse("watch", "%q is nothing that can be watched; it must be one of %s", string(watch), list(alert.Watches()))
 	default:
 		rule = alert.Default(name, watch)
 	}
@@ -199,7 +196,7 @@ func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (ru
 		side, other = other, side
 	}
 	if keys[other] && !rule.Watch.Condition() {
-		return refuse(other, "%s fires %s its threshold: write %s", rule.Watch, side, side)
+		return rule, alert.Refuse(other, "%s fires %s its threshold: write %s", rule.Watch, side, side)
 	}
 	return rule, nil
 }
