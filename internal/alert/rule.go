@@ -26,11 +26,8 @@ const (
 // Severities lists them, the mildest first.
 func Severities() []Severity { return []Severity{Info, Warning, Critical} }
 
-// Least reports whether s matters as much as least, or more.
-func (s Severity) Least(least Severity) bool {
-	all := Severities()
-	return slices.Index(all, s) >= slices.Index(all, least)
-}
+// Rank is the place of s among the Severities.
+func (s Severity) Rank() int { return slices.Index(Severities(), s) }
 
 // A Rule is when an alert fires, when it is over, and how often people are told.
 type Rule struct {
@@ -245,9 +242,8 @@ func (r *Rule) counts(code int) bool {
 // compareAlerts orders alerts: by severity, the worst first, then by node,
 // device and rule.
 func compareAlerts(a, b *Alert) int {
-	all := Severities()
 	return cmp.Or(
-		cmp.Compare(slices.Index(all, b.Severity), slices.Index(all, a.Severity)),
+		cmp.Compare(b.Severity.Rank(), a.Severity.Rank()),
 		cmp.Compare(a.Device.Node, b.Device.Node),
 		cmp.Compare(a.Device.Index, b.Device.Index),
 		cmp.Compare(a.Rule, b.Rule),

@@ -152,11 +152,11 @@ var watches = map[Watch]*watch{
 		kind: counter, most: largest, sinceStart: true, measure: xids, more: newestXID,
 		words: words{what: "its driver errors", now: "had %s driver error|had %s driver errors"},
 	},
-	ECC: {
-		kind: counter, most: largest, measure: uncorrected,
+	ECC: reads("health.uncorrected_volatile", watch{
+		kind: counter, most: largest,
 		words: words{what: "its memory errors", now: "had %s memory error that could not be corrected|had %s memory errors that could not be corrected",
 			advice: "What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."},
-	},
+	}),
 	RowRemap: {
 		kind: condition, measure: remap,
 		words: words{what: "whether it has broken memory", now: "has broken memory that no spare memory has replaced yet", over: "has no broken memory left to replace",
@@ -326,11 +326,6 @@ func xids(s *subject) (float64, bool) {
 			n += x.Count
 		}
 	}
-	return float64(n), ok
-}
-
-func uncorrected(s *subject) (float64, bool) {
-	n, ok := s.d.Health.UncorrectedVolatile.Trusted()
 	return float64(n), ok
 }
 

@@ -40,7 +40,7 @@ type Target struct {
 	Name string `yaml:"name"`
 	// Exactly one of URL, URLEnv and URLFile says where messages go: the URL
 	// itself, the name of an environment variable that has it, or a file that
-	// has it on its only line. URL itself must not carry a secret: see Check.
+	// has it on its only line. URL itself must not carry a secret.
 	URL     Secret `yaml:"url"`
 	URLEnv  string `yaml:"url_env"`
 	URLFile string `yaml:"url_file"`
@@ -64,16 +64,9 @@ var (
 	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// Check returns all that is wrong with a configuration: [alert.Invalid] errors,
-// joined, whose fields are paths such as "targets[0].url". It reads neither the
-// environment nor files; [Config.Resolve] does. No error quotes a value, which
-// may be a secret in the wrong place.
-func (c *Config) Check() error {
-	_, err := c.templates()
-	return err
-}
-
-// templates checks a configuration and returns the templates of its targets.
+// templates checks a configuration, without the environment and files, and
+// returns the templates of its targets. No error quotes a value, which may be a
+// secret in the wrong place.
 func (c *Config) templates() ([]templates, error) {
 	var p alert.Problems
 	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
@@ -123,9 +116,10 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 }
 
 // Resolve checks a configuration, reads the targets' URLs from where it says they
-// are, and checks them as far as that is possible without sending anything. Its
-// errors are as those of [Config.Check]. Call it to find a bad configuration
-// before it is used; [New] and [Notifier.Reload] call it themselves.
+// are, and checks them as far as that is possible without sending anything. It
+// returns all that is wrong: [alert.Invalid] errors, joined, whose fields are paths
+// such as "targets[0].url". No error quotes a value, which may be a secret in the
+// wrong place. [New] and [Notifier.Reload] call it themselves.
 func (c *Config) Resolve() error {
 	_, err := c.settings()
 	return err

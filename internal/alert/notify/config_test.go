@@ -36,7 +36,7 @@ targets:
   - {name: hook, url: "generic://127.0.0.1:9000/gpus?disabletls=yes&template=json"}
   - {name: mail, url: "smtp://relay.example.org:25/?from=gpus@example.org&to=ops@example.org"}
 `)
-	if err := c.Check(); err != nil {
+	if _, err := c.templates(); err != nil {
 		t.Fatal(err)
 	}
 	if c.GroupWait != 0 || c.GroupInterval != Defaults().GroupInterval {
@@ -78,7 +78,7 @@ func TestConfigRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := load(t, test.text)
-			err := c.Check()
+			_, err := c.templates()
 			e, ok := errors.AsType[*alert.Invalid](err)
 			if !ok || e.Field != test.field {
 				t.Fatalf("Check says %v, want it to be about %s", err, test.field)
@@ -127,7 +127,7 @@ func TestResolve(t *testing.T) {
 			test.target.Name = "a"
 			c := Defaults()
 			c.Targets = []Target{{Name: "first", URL: "generic://localhost/"}, test.target}
-			if err := c.Check(); err != nil {
+			if _, err := c.templates(); err != nil {
 				t.Fatal(err)
 			}
 			err := c.Resolve()

@@ -54,7 +54,7 @@ func TestDocumentedFile(t *testing.T) {
 		t.Fatal("the document has no example")
 	}
 	c := load(t, text)
-	if err := c.Check(); err != nil {
+	if _, err := c.templates(); err != nil {
 		t.Error(err)
 	}
 }

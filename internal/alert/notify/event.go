@@ -113,8 +113,7 @@ func (e *Event) weight() int {
 	return e.rank()*len(by) + slices.Index(by, e.News)
 }
 
-// rank is the severity as a number, from 0.
-func (e *Event) rank() int { return slices.Index(alert.Severities(), alert.Severity(e.Severity)) }
+func (e *Event) rank() int { return alert.Severity(e.Severity).Rank() }
 
 // place is higher for an event that stands earlier in a message.
 func (e *Event) place() int {

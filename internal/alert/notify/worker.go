@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/gpuwhy/gpuwhy/internal/alert"
 )
 
 const (
@@ -113,7 +111,7 @@ func (w *worker) wants(n *news) bool {
 		return true
 	}
 	routed := len(n.targets) == 0 || slices.Contains(n.targets, w.name)
-	return routed && alert.Severity(n.event.Severity).Least(w.set.target.least())
+	return routed && n.event.rank() >= w.set.target.least().Rank()
 }
 
 // Why events are dropped.

@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
 // change is the defaults with one of them changed.
@@ -64,9 +63,10 @@ func TestFiles(t *testing.T) {
 			}()),
 		},
 	}
+	t.Setenv("OPS", "generic://127.0.0.1/")
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := parseAlone([]byte(tt.text), alert.Defaults())
+			got, err := parse("alerts.yaml", []byte(tt.text), alert.Defaults())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestBadFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			file, err := parseAlone([]byte(tt.text), alert.Defaults())
+			file, err := parse("alerts.yaml", []byte(tt.text), alert.Defaults())
 			if err == nil {
 				t.Fatalf("it was taken: %+v", file)
 			}
@@ -241,7 +241,7 @@ func FuzzRules(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := parseAlone(text, alert.Defaults())
+		file, err := parse("alerts.yaml", text, alert.Defaults())
 		if err != nil {
 			var all Errors
 			if !errors.As(err, &all) || len(all) == 0 {
@@ -266,9 +266,4 @@ func FuzzRules(f *testing.F) {
 			names[file.Rules[i].Name] = true
 		}
 	})
-}
-
-// parseAlone reads the text of a file, but not the environment and no other file.
-func parseAlone(text []byte, defaults []alert.Rule) (*File, error) {
-	return parse("alerts.yaml", text, defaults, (*notify.Config).Check)
 }
