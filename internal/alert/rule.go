@@ -133,7 +133,9 @@ func (r *Rule) checkLevel(p *Problems, w *watch) {
 }
 
 func (r *Rule) checkTimes(p *Problems, counted bool) {
-	check := func(field string, d time.Duration) { p.Unless(d >= 0 && d <= 720*time.Hour, field, "must be from 0s to 720h") }
+	check := func(field string, d time.Duration) {
+		p.Unless(d >= 0 && d <= 720*time.Hour, field, "must be from 0s to 720h")
+	}
 	check("hold", r.Hold)
 	check("clear", r.Clear)
 	check("cooldown", r.Cooldown)

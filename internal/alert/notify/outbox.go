@@ -27,9 +27,7 @@ func (n *Notifier) Kept() Kept {
 	defer n.mu.Unlock()
 	out, left := Kept{}, 0
 	for _, w := range n.workers {
-		w.mu.Lock()
 		t := keptTarget{w.name, w.queue.clone(), w.state.FailingSince}
-		w.mu.Unlock()
 		left += t.trim(mostKept / len(n.workers))
 		out.Targets = append(out.Targets, t)
 	}
@@ -59,8 +57,6 @@ func (n *Notifier) Restore(kept Kept, now time.Time) error {
 
 // restore takes over a queue that was read from a file, within its bounds.
 func (w *worker) restore(t *keptTarget, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	newer := w.queue.Pending
 	w.queue = queue{dropped: dropped{Crowded: max(t.Crowded, 0), Late: max(t.Late, 0)}, Fails: min(max(t.Fails, 0), 64)}
 	for _, k := range t.Known {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -25,20 +24,20 @@ type settings struct {
 	publicURL      string
 }
 
-// A worker sends messages to one target.
+// A worker sends messages to one target. What changes of it is under the lock of
+// the notifier.
 type worker struct {
 	of   *Notifier
 	name string
 	log  *slog.Logger
 	wake chan struct{} // there is something new to look at
 
-	mu       sync.Mutex
 	set      settings
 	queue    queue
 	state    Status
 	refusing bool   // the log says that the target refuses permanently
 	abort    func() // ends the message under way
-	stop     func() // ends run; under the lock of the notifier
+	stop     func() // ends run
 }
 
 func newWorker(of *Notifier, s settings) *worker {
@@ -49,8 +48,6 @@ func newWorker(of *Notifier, s settings) *worker {
 // put gives a worker other settings. With another URL it tries at once, and
 // sends a message that is under way to the old one again.
 func (w *worker) put(s settings) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if s.url != w.set.url {
 		w.queue.Retry, w.queue.Fails = time.Time{}, 0
 		w.abort()
@@ -61,8 +58,6 @@ func (w *worker) put(s settings) {
 
 // remove ends a worker whose target is gone.
 func (w *worker) remove() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if n := len(w.queue.Pending); n > 0 {
 		w.log.Warn("events are not sent: the target is not configured any more", "events", n)
 	}
@@ -71,8 +66,6 @@ func (w *worker) remove() {
 }
 
 func (w *worker) status() Status {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	s := w.state
 	s.Name, s.Service, s.Severity, s.Queued = w.name, w.set.url.scheme(), w.set.target.least(), len(w.queue.Pending)
 	s.NextTry, _ = w.queue.due(w.set.wait, w.set.interval)
@@ -89,8 +82,6 @@ func poke(c chan<- struct{}) {
 
 // add queues the news that are for this target.
 func (w *worker) add(all []news, now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	many := 0
 	for i := range all {
 		switch n := &all[i]; {
@@ -135,13 +126,13 @@ func (w *worker) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(endTime, end) })()
 	for {
 		ended := ctx.Err() != nil
-		w.mu.Lock()
+		w.of.mu.Lock()
 		wait := w.set.wait
 		if ended {
 			wait = 0
 		}
 		next, some := w.queue.due(wait, w.set.interval)
-		w.mu.Unlock()
+		w.of.mu.Unlock()
 		if some && !time.Now().Before(next) && sending.Err() == nil {
 			w.deliver(sending)
 			continue
@@ -167,11 +158,11 @@ func (w *worker) deliver(ctx context.Context) {
 	defer abort()
 	timed, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
 	defer cancel()
-	w.mu.Lock()
+	w.of.mu.Lock()
 	events, told, set := w.queue.take(), w.queue.dropped, w.set
 	about := circumstances{dropped: told, publicURL: set.publicURL, now: time.Now()}
 	w.abort = abort
-	w.mu.Unlock()
+	w.of.mu.Unlock()
 
 	title, body, err := set.templates.write(set.service, events, about)
 	if err != nil { // it worked on the examples
@@ -182,8 +173,8 @@ func (w *worker) deliver(ctx context.Context) {
 		err = w.of.send(timed, set.url, title, body)
 	}
 
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
 	if w.set.url != set.url || err != nil && ctx.Err() != nil {
 		w.drop(w.queue.abandon(), tooMany) // the worker ended it
 		return
