@@ -25,7 +25,6 @@ type Engine struct {
 
 	mu       sync.Mutex
 	rules    []Rule
-	watches  []*watch // of the rules
 	tracked  map[key]*tracked
 	silences []Silence
 	silenced uint64   // number of silences ever made, for their IDs
@@ -53,11 +52,18 @@ type tracked struct {
 }
 
 type state struct {
-	covered bool   // the rule looks at it at all
-	alert   *Alert // as it stands; nil: none does
-	since   time.Time
-	back    time.Time // on the right side of the line since, while an alert stands
+	ruled
+	alert *Alert // as it stands; nil: none does
+	since time.Time
+	back  time.Time // on the right side of the line since, while an alert stands
 	record
+}
+
+// ruled is the rule that a state is of.
+type ruled struct {
+	*Rule
+	*watch
+	covered bool // the rule looks at it at all
 }
 
 // A record is what is kept of a state over a restart.
@@ -75,17 +81,7 @@ type record struct {
 // New returns an engine that has seen nothing. The rules must be checked, and
 // their names must differ.
 func New(rules []Rule) *Engine {
-	e := &Engine{tracked: map[key]*tracked{}}
-	e.setRules(rules)
-	return e
-}
-
-func (e *Engine) setRules(rules []Rule) {
-	e.rules = slices.Clone(rules)
-	e.watches = make([]*watch, len(rules))
-	for i := range rules {
-		e.watches[i] = watches[rules[i].Watch]
-	}
+	return &Engine{rules: slices.Clone(rules), tracked: map[key]*tracked{}}
 }
 
 // Rules returns the rules in force.
@@ -100,19 +96,14 @@ func (e *Engine) Rules() []Rule {
 func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	before := e.rules
-	e.setRules(rules)
+	e.rules = slices.Clone(rules)
 	var changes []Change
 	for k, t := range e.tracked {
 		old := t.states
 		t.states = e.newStates(k)
 		for i := range old {
-			j := e.ruleOf(before[i].Name, before[i].Watch)
-			if j >= 0 && t.states[j].covered {
-				t.states[j] = old[i]
-				t.states[j].covered = true
-			} else if old[i].alert != nil {
-				changes = append(changes, e.withoutRule(&old[i], now))
+			if st := &old[i]; !t.put(st.Name, st.Watch, st) && st.alert != nil {
+				changes = append(changes, e.withoutRule(st, now))
 			}
 		}
 	}
@@ -120,12 +111,18 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	return changes
 }
 
-// ruleOf is the place of a rule in force; below 0 where it is not in force.
-func (e *Engine) ruleOf(name string, w Watch) int {
-	return slices.IndexFunc(e.rules, func(r Rule) bool { return r.Name == name && r.Watch == w })
+// put makes a state that of a rule, unless no such rule in force looks at the thing.
+func (t *tracked) put(name string, w Watch, st *state) bool {
+	for i := range t.states {
+		if of := t.states[i].ruled; of.covered && of.Name == name && of.Watch == w {
+			t.states[i] = *st
+			t.states[i].ruled = of
+			return true
+		}
+	}
+	return false
 }
 
-// withoutRule ends an alert whose rule is not in force any more.
 func (e *Engine) withoutRule(st *state, now time.Time) Change {
 	return e.cutShort(st, "The rule "+st.alert.Rule+" is not in force any more.", now)
 }
@@ -141,8 +138,8 @@ func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 func (e *Engine) newStates(k key) []state {
 	states := make([]state, len(e.rules))
 	for i := range e.rules {
-		r := &e.rules[i]
-		states[i].covered = r.Enabled && e.watches[i].machine == (k.source != "") && r.Scope.covers(k.node, k.uuid)
+		r, w := &e.rules[i], watches[e.rules[i].Watch]
+		states[i].ruled = ruled{r, w, r.Enabled && w.machine == (k.source != "") && r.Scope.covers(k.node, k.uuid)}
 	}
 	return states
 }
@@ -206,8 +203,6 @@ type observation struct {
 
 // A look is what one rule measures of one thing, and what was known of it.
 type look struct {
-	*Rule
-	*watch
 	*state
 	value   float64
 	ok      bool
@@ -226,7 +221,7 @@ func (o *observation) look(t *tracked, l look) {
 			continue
 		}
 		of := l
-		of.Rule, of.watch, of.state, of.device = &o.rules[i], o.watches[i], &t.states[i], &t.device
+		of.state, of.device = &t.states[i], &t.device
 		if of.subject != nil {
 			of.subject.rule = of.Rule
 			of.value, of.ok = of.measure(of.subject)
@@ -266,7 +261,7 @@ func (o *observation) missing(node string) {
 		keep := false
 		for i := range t.states {
 			st := &t.states[i]
-			keep = keep || st.covered && (st.alert != nil || st.Counted || o.now.Sub(st.Over) < o.rules[i].Cooldown)
+			keep = keep || st.covered && (st.alert != nil || st.Counted || o.now.Sub(st.Over) < st.Cooldown)
 		}
 		if !keep {
 			delete(o.tracked, k)
@@ -384,7 +379,7 @@ func (o *observation) fall(l *look) {
 		return
 	}
 	o.changes = append(o.changes, o.end(o.as(Resolved, l), !l.Told.IsZero()))
-	*l.state = state{covered: true, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest}}
+	*l.state = state{ruled: l.ruled, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest}}
 }
 
 // end remembers an alert that is over, and makes the change of it. People who were
@@ -451,12 +446,12 @@ func (o *observation) remind(l *look) {
 	}
 }
 
-// standing yields the states with an alert, each with the place of its rule.
-func (e *Engine) standing() iter.Seq2[int, *state] {
-	return func(yield func(int, *state) bool) {
+// standing yields the states with an alert.
+func (e *Engine) standing() iter.Seq[*state] {
+	return func(yield func(*state) bool) {
 		for _, t := range e.tracked {
 			for i := range t.states {
-				if t.states[i].alert != nil && !yield(i, &t.states[i]) {
+				if t.states[i].alert != nil && !yield(&t.states[i]) {
 					return
 				}
 			}
@@ -470,7 +465,7 @@ func (e *Engine) Standing() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := []Alert{}
-	for _, st := range e.standing() {
+	for st := range e.standing() {
 		out = append(out, *st.alert)
 	}
 	slices.SortFunc(out, func(a, b Alert) int { return compareAlerts(&a, &b) })
@@ -482,7 +477,7 @@ func (e *Engine) Firing(node string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	n := 0
-	for _, st := range e.standing() {
+	for st := range e.standing() {
 		if node == "" || st.alert.Device.Node == node {
 			n++
 		}
@@ -501,14 +496,14 @@ type Count struct {
 func (e *Engine) Counts() []Count {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	firing := make([]int, len(e.rules))
-	for i := range e.standing() {
-		firing[i]++
+	firing := map[*Rule]int{}
+	for st := range e.standing() {
+		firing[st.Rule]++
 	}
 	var out []Count
 	for i := range e.rules {
 		if r := &e.rules[i]; r.Enabled {
-			out = append(out, Count{r.Name, r.Severity, firing[i]})
+			out = append(out, Count{r.Name, r.Severity, firing[r]})
 		}
 	}
 	return out

@@ -54,9 +54,9 @@ func (e *Engine) Kept() Kept {
 	out := Kept{Node: e.Node, Silences: slices.Clone(e.silences)}
 	for _, t := range e.tracked {
 		for i := range t.states {
-			st, r := &t.states[i], &e.rules[i]
-			thing := keptThing{Rule: r.Name, Watch: r.Watch, Identity: t.device, record: st.record}
-			if e.watches[i].sinceStart {
+			st := &t.states[i]
+			thing := keptThing{Rule: st.Name, Watch: st.Watch, Identity: t.device, record: st.record}
+			if st.sinceStart {
 				thing.Read, thing.Counted = 0, false
 			}
 			if st.alert != nil {
@@ -106,7 +106,7 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 }
 
 func (e *Engine) restore(thing *keptThing, now time.Time) {
-	st := state{covered: true, record: thing.record}
+	st := state{record: thing.record}
 	if thing.Alert != nil {
 		st.alert = thing.Alert.alert(NoData)
 		if st.alert.Since.After(now) {
@@ -115,11 +115,7 @@ func (e *Engine) restore(thing *keptThing, now time.Time) {
 		st.alert.SilencedUntil = e.silencedUntil(st.alert)
 	}
 	st.notAfter(now)
-	t, i := e.track(&thing.Identity), e.ruleOf(thing.Rule, thing.Watch)
-	switch {
-	case i >= 0 && t.states[i].covered:
-		t.states[i] = st
-	case st.alert != nil:
+	if !e.track(&thing.Identity).put(thing.Rule, thing.Watch, &st) && st.alert != nil {
 		e.pending = append(e.pending, e.withoutRule(&st, now))
 	}
 }

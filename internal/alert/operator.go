@@ -133,7 +133,7 @@ func (e *Engine) Silences(now time.Time) []Silence {
 // markSilenced updates the alerts that stand after the silences have changed.
 func (e *Engine) markSilenced() []Change {
 	var changes []Change
-	for _, st := range e.standing() {
+	for st := range e.standing() {
 		if until := e.silencedUntil(st.alert); !until.Equal(st.alert.SilencedUntil) {
 			changes = append(changes, st.mark(st.alert.Acknowledged, until))
 		}
@@ -179,12 +179,12 @@ func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 		return Change{}, ErrReported
 	}
 	over := e.cutShort(st, "Dismissed by hand.", now)
-	*st = state{covered: true, record: record{Read: st.Read, Counted: st.Counted}}
+	*st = state{ruled: st.ruled, record: record{Read: st.Read, Counted: st.Counted}}
 	return over, nil
 }
 
 func (e *Engine) find(id string) *state {
-	for _, st := range e.standing() {
+	for st := range e.standing() {
 		if st.alert.ID == id {
 			return st
 		}
