@@ -44,7 +44,6 @@ func keyOf(d *gpu.Identity) key {
 	return key{node: d.Node, uuid: d.UUID}
 }
 
-// tracked is what is known of one thing that rules look at.
 type tracked struct {
 	states []state // one for each rule
 	seen   uint64  // the last round that had it
@@ -134,7 +133,6 @@ func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	return e.end(&over, !st.Told.IsZero())
 }
 
-// newStates returns a state of k for each rule.
 func (e *Engine) newStates(k key) []state {
 	states := make([]state, len(e.rules))
 	for i := range e.rules {
@@ -144,7 +142,6 @@ func (e *Engine) newStates(k key) []state {
 	return states
 }
 
-// track returns what is known of a device or a source.
 func (e *Engine) track(d *gpu.Identity) *tracked {
 	k := keyOf(d)
 	t := e.tracked[k]
@@ -346,7 +343,6 @@ func (o *observation) rise(l *look) {
 	o.news(l, Fired, tell)
 }
 
-// news adds a change of the alert that stands.
 func (o *observation) news(l *look, news News, tell bool) {
 	o.changes = append(o.changes, Change{Alert: *l.alert, News: news, Tell: tell})
 }

@@ -130,7 +130,6 @@ func (e *Engine) Silences(now time.Time) []Silence {
 	return out
 }
 
-// markSilenced updates the alerts that stand after the silences have changed.
 func (e *Engine) markSilenced() []Change {
 	var changes []Change
 	for st := range e.standing() {
@@ -142,7 +141,6 @@ func (e *Engine) markSilenced() []Change {
 	return changes
 }
 
-// mark changes what people say of an alert that stands.
 func (st *state) mark(by *Acknowledgment, silencedUntil time.Time) Change {
 	next := *st.alert
 	next.Acknowledged, next.SilencedUntil = by, silencedUntil

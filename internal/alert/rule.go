@@ -176,7 +176,6 @@ func (r *Rule) line(w *watch) float64 {
 	return max(r.Threshold-r.Margin, (r.Threshold+w.least)/2)
 }
 
-// beyond reports whether a value is on the wrong side of the threshold.
 func (r *Rule) beyond(w *watch, value float64) bool {
 	if w.below {
 		return value < r.Threshold
@@ -184,7 +183,6 @@ func (r *Rule) beyond(w *watch, value float64) bool {
 	return value > r.Threshold
 }
 
-// covers reports whether the rule looks at a device.
 func (s *Scope) covers(node, uuid string) bool {
 	return matches(s.Nodes, node) && matches(s.GPUs, uuid)
 }
@@ -236,7 +234,6 @@ func matches(patterns []string, text string) bool {
 	})
 }
 
-// counts reports whether an XID rule counts a code.
 func (r *Rule) counts(code int) bool {
 	return (len(r.Codes) == 0 || slices.Contains(r.Codes, code)) && !slices.Contains(r.IgnoreCodes, code)
 }

@@ -213,7 +213,6 @@ func usedByThose(s *subject) (float64, bool) {
 	return min(used, 100), ok
 }
 
-// heldByThose is the share of the memory that those processes hold.
 func heldByThose(s *subject) (float64, bool) {
 	held, ok := s.held(anyone)
 	total, known := s.d.Memory.Total.Trusted()
@@ -368,7 +367,6 @@ func notHeldIdle(s *subject) string {
 	}
 }
 
-// works reports whether the device has work, and whether that is known.
 func (s *subject) works() (so, known bool) {
 	util, known := s.d.Utilization.GPU.Trusted()
 	return known && util >= gpu.BusyFrom, known
@@ -419,7 +417,6 @@ func orphans(s *subject) (float64, bool) {
 	return held, ok && (!mute || held > s.rule.Threshold)
 }
 
-// fewerOrphans says how much is still left behind.
 func fewerOrphans(s *subject) string {
 	held, _ := orphans(s)
 	if held == 0 {

@@ -75,7 +75,6 @@ func (t *telling) write() {
 	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, t.watch.words.advice)
 }
 
-// unreported is what may not be reported of what the rule looks at.
 func (t *telling) unreported() string {
 	if words := &t.watch.words; t.rule.Scope.narrows() && words.partWhat != "" {
 		return fmt.Sprintf(words.partWhat, t.rule.Scope.whose())
@@ -174,7 +173,6 @@ func (t *telling) counted() string {
 	}
 }
 
-// ends says when the alert will be over.
 func (t *telling) ends() string {
 	if t.remaining > 0 {
 		return "If it stays so, the alert ends in " + explain.Span(max(t.remaining, time.Second))

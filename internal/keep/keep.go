@@ -157,7 +157,6 @@ func (k *Keeper) Restore(now time.Time) {
 	}
 }
 
-// read returns the state that a file has.
 func (k *Keeper) read(name string) ([]byte, error) {
 	text, err := regular.Read(name, maxSize)
 	if err != nil {

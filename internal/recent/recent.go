@@ -61,7 +61,6 @@ type device struct {
 	counts []uint32
 }
 
-// offset is where a moment's values begin.
 func offset(moment int) int { return moment % MaxPoints * len(rows) }
 
 // New returns an empty store.
@@ -111,7 +110,6 @@ func (s *Store) begin(node string, now time.Time) bool {
 	return true
 }
 
-// add puts a device's readings into the newest moment.
 func (s *Store) add(id *gpu.Identity, reading func(*catalog.Row) gpu.Reading[float64]) {
 	k := key{id.Node, id.UUID}
 	d := s.devices[k]

@@ -57,7 +57,6 @@ func (a *address) has(names ...string) (value string, ok bool) {
 	return value, ok
 }
 
-// ignore takes parameters that change nothing.
 func (a *address) ignore(names ...string) { _, _ = a.has(names...) }
 
 func (a *address) text(names ...string) string { return a.or("", names...) }

@@ -88,10 +88,8 @@ func (c *Config) templates() ([]templates, error) {
 	return out, errors.Join(p...)
 }
 
-// least is the mildest severity that the target is sent.
 func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
-// check checks one target, whose fields are at a path.
 func (t *Target) check(p *alert.Problems, at string) templates {
 	p.Unless(targetName.MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
 	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
@@ -125,7 +123,6 @@ func (c *Config) Resolve() error {
 	return err
 }
 
-// settings are what the workers of the targets go by.
 func (c *Config) settings() ([]settings, error) {
 	texts, err := c.templates()
 	if err != nil {
@@ -141,7 +138,6 @@ func (c *Config) settings() ([]settings, error) {
 	return out, errors.Join(p...)
 }
 
-// resolve returns a target's URL, and the field that says where it is.
 func (t *Target) resolve() (field string, s Secret, err error) {
 	field, s = "url", t.URL
 	switch {

@@ -23,7 +23,6 @@ const (
 // [failure] where the target did not take the message.
 type sender func(ctx context.Context, to Secret, title, text string) error
 
-// A courier brings messages to the services.
 type courier struct{ *http.Client }
 
 // newCourier returns a courier that ends each exchange in time, uses the proxies
@@ -37,7 +36,6 @@ func newCourier() courier {
 	}}
 }
 
-// send is a [sender].
 func (c courier) send(ctx context.Context, to Secret, title, text string) error {
 	if !serviceOf(to).titled {
 		text = title + "\n" + text

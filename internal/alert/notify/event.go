@@ -78,7 +78,6 @@ func event(c *alert.Change, why string) (Event, bool) {
 	return e.bounded(), news != ""
 }
 
-// bounded cleans and cuts an event's texts.
 func (e Event) bounded() Event {
 	e.ID = cut(e.ID, 2*longestName)
 	for _, text := range []*string{&e.Rule, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold} {

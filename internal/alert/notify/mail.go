@@ -20,7 +20,6 @@ func adjustMail(a *address, s *service) {
 	}
 }
 
-// sendMail brings a message to a mail server.
 func sendMail(ctx context.Context, a *address, title, text string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // go-mail leaves the connection open where TLS or authentication fails

@@ -129,7 +129,6 @@ func execute(t *template.Template, m Message) (string, error) {
 
 var errFull = errors.New("full")
 
-// limited keeps the beginning of what is written.
 type limited struct {
 	strings.Builder
 	left int

@@ -56,7 +56,6 @@ func (w *worker) put(s settings) {
 	poke(w.wake)
 }
 
-// remove ends a worker whose target is gone.
 func (w *worker) remove() {
 	if n := len(w.queue.Pending); n > 0 {
 		w.log.Warn("events are not sent: the target is not configured any more", "events", n)
@@ -80,7 +79,6 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// add queues the news that are for this target.
 func (w *worker) add(all []news, now time.Time) {
 	many := 0
 	for i := range all {
@@ -152,7 +150,6 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// deliver sends a message of all that waits.
 func (w *worker) deliver(ctx context.Context) {
 	ctx, abort := context.WithCancel(ctx)
 	defer abort()
