@@ -167,11 +167,11 @@ func (e *Engine) Observe(m *insight.Moment) []Change {
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		t := e.track(&d.Identity)
-		sub := subject{d: d, foreign: foreign, driverGone: o.driverGone(s, d.Source)}
+		l := look{d: d, foreign: foreign, driverGone: o.driverGone(s, d.Source)}
 		if i < len(answer.Devices) {
-			sub.answer = &answer.Devices[i]
+			l.answer = &answer.Devices[i]
 		}
-		o.look(t, look{subject: &sub})
+		o.look(t, &l)
 	}
 	o.drivers(s)
 	o.missing(s.Node)
@@ -201,29 +201,31 @@ type observation struct {
 // A look is what one rule measures of one thing, and what was known of it.
 type look struct {
 	*state
-	value   float64
-	ok      bool
-	device  *gpu.Identity
-	subject *subject // nil where it is no device, or the device is missing
+	value  float64
+	ok     bool
+	device *gpu.Identity
+	// Of a device, unless it is missing:
+	d          *gpu.Device
+	answer     *explain.DeviceAnswer // nil where the device is not explained
+	foreign    bool                  // pids are of another namespace
+	driverGone bool                  // an alert about the source says why the device does not answer
 	// Of a source: why it can't be read, and what to do.
 	failure, try string
 }
 
 // look takes a look at one thing for each rule that covers it. l has what all of
 // these looks have in common.
-func (o *observation) look(t *tracked, l look) {
-	t.seen = o.round
+func (o *observation) look(t *tracked, l *look) {
+	t.seen, l.device = o.round, &t.device
 	for i := range t.states {
-		if !t.states[i].covered {
+		l.state = &t.states[i]
+		if !l.covered {
 			continue
 		}
-		of := l
-		of.state, of.device = &t.states[i], &t.device
-		if of.subject != nil {
-			of.subject.rule = of.Rule
-			of.value, of.ok = of.measure(of.subject)
+		if l.d != nil {
+			l.value, l.ok = l.measure(l)
 		}
-		o.step(&of)
+		o.step(l)
 	}
 }
 
@@ -243,7 +245,7 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 				l.failure, l.try = strings.TrimRight(f.Advice.What, "."), explain.Advice(f.Advice.Try)
 			}
 		}
-		o.look(t, l)
+		o.look(t, &l)
 	}
 }
 
@@ -254,7 +256,7 @@ func (o *observation) missing(node string) {
 		if t.seen == o.round || k.node != node {
 			continue
 		}
-		o.look(t, look{})
+		o.look(t, &look{})
 		keep := false
 		for i := range t.states {
 			st := &t.states[i]
@@ -409,16 +411,16 @@ func (o *observation) as(s State, l *look) *Alert {
 			}
 		}
 	}
-	if sub := l.subject; l.ok && sub != nil {
-		next.Utilization = sub.d.Utilization.GPU
+	if l.ok && l.d != nil {
+		next.Utilization = l.d.Utilization.GPU
 		if l.more != nil {
-			text.detail, text.advice = l.more(sub)
+			text.detail, text.advice = l.more(l)
 		}
 		if l.culprits != nil && text.beyond {
-			next.Processes = l.culprits(sub)
+			next.Processes = l.culprits(l)
 		}
 		if l.instead != nil && !text.beyond {
-			text.instead = l.instead(sub)
+			text.instead = l.instead(l)
 		}
 	}
 	next.SilencedUntil = o.silencedUntil(&next)

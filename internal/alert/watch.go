@@ -77,21 +77,12 @@ type watch struct {
 	words             words
 	// measure returns the value of a device; not ok where it is absent, or can't
 	// be trusted. The functions below may be nil.
-	measure  func(*subject) (float64, bool)
-	narrowed func(*subject) (float64, bool)       // measure for a rule that looks at some of the processes alone
-	culprits func(*subject) []gpu.Process         // the processes that cause it
-	holds    bool                                 // by the memory that they hold, not by their work
-	more     func(*subject) (text, advice string) // of what is beyond the threshold
-	instead  func(*subject) string                // in place of words.over, unless it returns an empty text
-}
-
-// A subject is what a measurement looks at.
-type subject struct {
-	d          *gpu.Device
-	rule       *Rule
-	answer     *explain.DeviceAnswer // nil where the device is not explained
-	foreign    bool                  // pids are of another namespace
-	driverGone bool                  // an alert about the source says why the device does not answer
+	measure  func(*look) (float64, bool)
+	narrowed func(*look) (float64, bool)       // measure for a rule that looks at some of the processes alone
+	culprits func(*look) []gpu.Process         // the processes that cause it
+	holds    bool                              // by the memory that they hold, not by their work
+	more     func(*look) (text, advice string) // of what is beyond the threshold
+	instead  func(*look) string                // in place of words.over, unless it returns an empty text
 }
 
 const (
@@ -197,8 +188,8 @@ var watches = map[Watch]*watch{
 func reads(id string, w watch) *watch {
 	row := catalog.Reading(id)
 	w.unit = row.Unit.String()
-	w.measure = func(s *subject) (float64, bool) {
-		if w.narrowed != nil && s.rule.Scope.narrows() {
+	w.measure = func(s *look) (float64, bool) {
+		if w.narrowed != nil && s.Scope.narrows() {
 			return w.narrowed(s)
 		}
 		return row.Number(s.d).Trusted()
@@ -208,12 +199,12 @@ func reads(id string, w watch) *watch {
 
 // usedByThose is the sum of the multiprocessor shares of the processes that the
 // rule looks at.
-func usedByThose(s *subject) (float64, bool) {
+func usedByThose(s *look) (float64, bool) {
 	used, ok := sum(s, anyone, func(p *gpu.Process) gpu.Reading[gpu.Percent] { return p.SM })
 	return min(used, 100), ok
 }
 
-func heldByThose(s *subject) (float64, bool) {
+func heldByThose(s *look) (float64, bool) {
 	held, ok := s.held(anyone)
 	total, known := s.d.Memory.Total.Trusted()
 	if !ok || !known || total == 0 {
@@ -223,19 +214,19 @@ func heldByThose(s *subject) (float64, bool) {
 }
 
 // held is how many bytes the wanted processes hold that the rule looks at.
-func (s *subject) held(wanted func(*gpu.Process) bool) (float64, bool) {
+func (s *look) held(wanted func(*gpu.Process) bool) (float64, bool) {
 	return sum(s, wanted, func(p *gpu.Process) gpu.Reading[gpu.Bytes] { return p.Memory })
 }
 
 // sum adds up what the wanted processes report that the rule looks at. It is not
 // ok where one does not report it, or the driver does not list processes.
 func sum[T gpu.Percent | gpu.Bytes](
-	s *subject, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T],
+	s *look, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T],
 ) (float64, bool) {
 	list, ok := s.d.Processes.Trusted()
 	var all T
 	for i := range list {
-		if p := &list[i]; s.rule.Scope.has(p) && wanted(p) {
+		if p := &list[i]; s.Scope.has(p) && wanted(p) {
 			v, known := of(p).Trusted()
 			all += v
 			ok = ok && known
@@ -247,7 +238,7 @@ func sum[T gpu.Percent | gpu.Bytes](
 func anyone(*gpu.Process) bool { return true }
 
 // margin is what the device says, or the distance to its slowdown limit.
-func margin(s *subject) (float64, bool) {
+func margin(s *look) (float64, bool) {
 	if v, ok := s.d.Thermal.Margin.Trusted(); ok {
 		return float64(v), true
 	}
@@ -256,7 +247,7 @@ func margin(s *subject) (float64, bool) {
 	return float64(limit - temperature), ok && known
 }
 
-func powerShare(s *subject) (float64, bool) {
+func powerShare(s *look) (float64, bool) {
 	draw, ok := s.d.Power.Draw.Trusted()
 	limit, known := s.d.Power.EnforcedLimit.Trusted()
 	if !ok || !known || limit <= 0 {
@@ -274,7 +265,7 @@ func is(so bool) float64 {
 
 // fanFailing is whether a failing fan is one of the device's causes. It is known
 // not to be one where all fans report their command and their speed.
-func fanFailing(s *subject) (float64, bool) {
+func fanFailing(s *look) (float64, bool) {
 	if s.answer == nil || s.d.State != gpu.StateOK {
 		return 0, false
 	}
@@ -289,26 +280,26 @@ func fanFailing(s *subject) (float64, bool) {
 	return 0, len(s.d.Fans.Fans) > 0 && !mute
 }
 
-func reasons(of gpu.ClockEventReasons) func(*subject) (float64, bool) {
-	return func(s *subject) (float64, bool) {
+func reasons(of gpu.ClockEventReasons) func(*look) (float64, bool) {
+	return func(s *look) (float64, bool) {
 		r, ok := s.d.Clocks.EventReasons.Trusted()
 		return is(r&of != 0), ok
 	}
 }
 
-func inState(wanted gpu.State) func(*subject) (float64, bool) {
-	return func(s *subject) (float64, bool) { return is(s.d.State == wanted), !s.driverGone }
+func inState(wanted gpu.State) func(*look) (float64, bool) {
+	return func(s *look) (float64, bool) { return is(s.d.State == wanted), !s.driverGone }
 }
 
 // inOtherState is the new state of a device that could not be read.
-func inOtherState(s *subject) string {
+func inOtherState(s *look) string {
 	switch s.d.State {
 	case gpu.StateLost:
 		return "is not merely silent now, it is lost: the driver no longer finds it"
 	case gpu.StateNotAnswering:
 		return "is no longer reported as lost, and does not answer"
 	case gpu.StateAsleep:
-		if s.rule.Watch == Lost {
+		if s.Watch == Lost {
 			return "is back, and asleep"
 		}
 		return "is asleep now, so that no answer is expected of it"
@@ -317,11 +308,11 @@ func inOtherState(s *subject) string {
 	}
 }
 
-func xids(s *subject) (float64, bool) {
+func xids(s *look) (float64, bool) {
 	list, ok := s.d.Health.XIDs.Trusted()
 	var n uint64
 	for _, x := range list {
-		if s.rule.counts(x.Code) {
+		if s.counts(x.Code) {
 			n += x.Count
 		}
 	}
@@ -329,7 +320,7 @@ func xids(s *subject) (float64, bool) {
 }
 
 // remap is about remapped rows, and on older products about retired pages.
-func remap(s *subject) (float64, bool) {
+func remap(s *look) (float64, bool) {
 	so, known := false, false
 	for _, r := range []gpu.Reading[bool]{s.d.Health.RemapPending, s.d.Health.RemapFailed, s.d.Health.RetirementPending} {
 		v, ok := r.Trusted()
@@ -340,7 +331,7 @@ func remap(s *subject) (float64, bool) {
 
 // idleHeld counts what programs that compute hold. What a display server holds
 // does not count.
-func idleHeld(s *subject) (float64, bool) {
+func idleHeld(s *look) (float64, bool) {
 	if works, ok := s.works(); !ok || works {
 		return 0, ok
 	}
@@ -353,28 +344,28 @@ func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Fact
 
 // notHeldIdle says how little memory is held without work; empty while the
 // device has work.
-func notHeldIdle(s *subject) string {
+func notHeldIdle(s *look) string {
 	held, _ := idleHeld(s)
 	works, _ := s.works()
 	switch {
 	case works:
 		return ""
 	case held == 0:
-		return "has no work, and no compute process" + s.rule.Scope.whose() + " holds its memory any more"
+		return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
 	default:
 		return fmt.Sprintf("has no work, while processes%s hold %s of its memory, no longer above %s",
-			s.rule.Scope.whose(), amount(held, "MiB"), amount(s.rule.Threshold, "MiB"))
+			s.Scope.whose(), amount(held, "MiB"), amount(s.Threshold, "MiB"))
 	}
 }
 
-func (s *subject) works() (so, known bool) {
+func (s *look) works() (so, known bool) {
 	util, known := s.d.Utilization.GPU.Trusted()
 	return known && util >= gpu.BusyFrom, known
 }
 
 // idleReserved is about a device that a scheduler keeps for somebody. Anybody's
 // work on it counts as work.
-func idleReserved(s *subject) (float64, bool) {
+func idleReserved(s *look) (float64, bool) {
 	works, ok := s.works()
 	list, known := s.d.Reservations.Trusted()
 	return is(len(list) > 0 && !works), ok && known
@@ -382,7 +373,7 @@ func idleReserved(s *subject) (float64, bool) {
 
 // notReservedIdle says that nobody reserves the device any more; empty while
 // somebody does.
-func notReservedIdle(s *subject) string {
+func notReservedIdle(s *look) string {
 	if len(s.d.Reservations.Or(nil)) > 0 {
 		return ""
 	}
@@ -392,7 +383,7 @@ func notReservedIdle(s *subject) string {
 	return "is no longer reserved"
 }
 
-func reservedBy(s *subject) (text, advice string) {
+func reservedBy(s *look) (text, advice string) {
 	who := s.d.ReservedBy().Or("")
 	if who == "" {
 		return "", ""
@@ -403,7 +394,7 @@ func reservedBy(s *subject) (text, advice string) {
 // orphans is what processes hold that do not exist any more. Where the memory of
 // one is not known, the others' memory may show that it is too much; it never
 // shows that it is little.
-func orphans(s *subject) (float64, bool) {
+func orphans(s *look) (float64, bool) {
 	if _, ok := s.d.Processes.Trusted(); !ok || s.foreign {
 		return 0, false
 	}
@@ -414,35 +405,35 @@ func orphans(s *subject) (float64, bool) {
 	memory, ok := attribute.Of(s.d, s.foreign).Memory.Orphans.Trusted()
 	held := float64(memory) / mib
 	mute := slices.ContainsFunc(left, func(p gpu.Process) bool { return !p.Memory.Present() })
-	return held, ok && (!mute || held > s.rule.Threshold)
+	return held, ok && (!mute || held > s.Threshold)
 }
 
-func fewerOrphans(s *subject) string {
+func fewerOrphans(s *look) string {
 	held, _ := orphans(s)
 	if held == 0 {
 		return ""
 	}
 	return fmt.Sprintf("has %s of memory that processes left behind when they ended, no longer above %s",
-		amount(held, "MiB"), amount(s.rule.Threshold, "MiB"))
+		amount(held, "MiB"), amount(s.Threshold, "MiB"))
 }
 
 // workers are the processes that work, busiest first.
-func workers(s *subject) []gpu.Process { return explain.Culprits(s.those(anyone)) }
+func workers(s *look) []gpu.Process { return explain.Culprits(s.those(anyone)) }
 
 // holders are the processes that compute, the one that holds most memory first.
-func holders(s *subject) []gpu.Process { return s.those(computes) }
+func holders(s *look) []gpu.Process { return s.those(computes) }
 
 // gone are the processes that hold memory and do not exist any more.
-func gone(s *subject) []gpu.Process {
+func gone(s *look) []gpu.Process {
 	return s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) })
 }
 
 // those are the wanted processes that the rule looks at, the one that holds most
 // memory first.
-func (s *subject) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
+func (s *look) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 	list := s.d.Processes.Or(nil)
 	for i := range list {
-		if s.rule.Scope.has(&list[i]) && wanted(&list[i]) {
+		if s.Scope.has(&list[i]) && wanted(&list[i]) {
 			out = append(out, list[i])
 		}
 	}
@@ -453,11 +444,11 @@ func (s *subject) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 }
 
 // newestXID names the newest of the errors that the rule counts.
-func newestXID(s *subject) (text, advice string) {
+func newestXID(s *look) (text, advice string) {
 	var newest *gpu.XID
 	list := s.d.Health.XIDs.Or(nil)
 	for i := range list {
-		if s.rule.counts(list[i].Code) && (newest == nil || list[i].Last.After(newest.Last)) {
+		if s.counts(list[i].Code) && (newest == nil || list[i].Last.After(newest.Last)) {
 			newest = &list[i]
 		}
 	}
