@@ -33,7 +33,7 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 		}
 		return all, nil
 	}
-	local := host.New(host.Config{ShowCommands: host.ShowCommands(cfg.ShowCommands), Log: log.With("part", "host")})
+	local := host.New(host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
 	// The origin is "auto" for every source, since it is the same machine.
 	in := &app.Inputs{Node: cmp.Or(cfg.Node, cfg.hostname), Origin: "auto", Host: local}
 	if hint := local.Hint(); !hint.IsZero() {
@@ -57,6 +57,7 @@ func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
 	return nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary,
 		SysfsRoot:   cfg.SysfsRoot,
+		ProcRoot:    "/proc",
 		Deadline:    cfg.Deadline,
 		// The window covers the work between two readings. At short intervals it
 		// covers the driver's own samples, which are up to a second apart.

@@ -39,10 +39,10 @@ func newMachine(t *testing.T) *machine {
 	m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast  CPU\n\nprocessor\t: 1\nmodel name\t: Fast  CPU\n\n")
 	m.write("proc/sys/kernel/osrelease", "6.1.0-test\n")
 	m.write("etc/os-release", "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n")
-	m.write("etc/hostname", "box\n")
 	m.write("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n")
 	m.write("proc/filesystems", "nodev\tproc\n\text4\n")
-	m.write("proc/1/mountinfo", "27 1 8:2 / / rw,relatime - ext4 /dev/sda2 rw\n")
+	m.write("proc/1/comm", "init\n")
+	m.write("proc/self/mountinfo", "27 1 8:2 / / rw,relatime - ext4 /dev/sda2 rw\n")
 	m.disk("sda2", 1000, 500)
 	m.network(5000, 700)
 	m.iface("eth0", "0x1003", "up")
@@ -54,7 +54,7 @@ func newMachine(t *testing.T) *machine {
 }
 
 func (m *machine) reader(show ShowCommands) *Reader {
-	r := New(Config{Root: m.root, ShowCommands: show, Log: slog.New(slog.NewTextHandler(m.t.Output(), nil))})
+	r := newReader(m.root, show, slog.New(slog.NewTextHandler(m.t.Output(), nil)))
 	r.now = func() time.Time { return m.now }
 	return r
 }
@@ -100,7 +100,7 @@ func (m *machine) network(received, sent int) {
 	for _, name := range []string{"lo", "eth0", "wlan0", "eth1", "veth12"} {
 		text += fmt.Sprintf(line, name, received, sent)
 	}
-	m.write("proc/1/net/dev", text)
+	m.write("proc/net/dev", text)
 }
 
 func (m *machine) iface(name, flags, state string) {

@@ -8,7 +8,6 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,21 +37,9 @@ const (
 	ShowNone ShowCommands = "none" // of nobody
 )
 
-// Config is what a Reader needs. The zero value is this machine, own commands, no log.
-type Config struct {
-	// ShowCommands is ShowOwn where it is empty. An unknown text shows nothing.
-	ShowCommands ShowCommands
-	// Root is the machine's root directory, "/" where it is empty. In a
-	// container that has the host's root mounted, such as at "/host", gpuwhy
-	// then shows the host's facts; /host/proc must be the host's own proc file
-	// system.
-	Root string
-	Log  *slog.Logger
-}
-
-// A Reader reads one machine. Its methods may be called by several goroutines.
+// A Reader reads this machine. Its methods may be called by several goroutines.
 type Reader struct {
-	root  string // without a slash at its end; "" for this machine
+	root  string // "", but for a test's machine
 	show  ShowCommands
 	uid   int              // our effective user
 	now   func() time.Time // wall clock
@@ -77,17 +64,17 @@ type Reader struct {
 	buf        []byte
 }
 
-// New returns a reader of one machine. Read reports what can't be read.
-func New(cfg Config) *Reader {
+// New returns a reader of this machine. Read reports what can't be read.
+func New(show ShowCommands, log *slog.Logger) *Reader { return newReader("", show, log) }
+
+func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
 	quietGRPC()
-	log := cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	root := strings.TrimRight(cfg.Root, "/")
 	r := &Reader{
 		root:         root,
-		show:         cmp.Or(cfg.ShowCommands, ShowOwn),
+		show:         show,
 		uid:          os.Geteuid(),
 		now:          time.Now,
-		users:        users{passwd: root + "/etc/passwd", local: root == ""},
+		users:        users{passwd: root + "/etc/passwd"},
 		names:        newNames(root, log),
 		reservations: newReservations(root, log),
 		known:        map[int]*process{},
@@ -129,17 +116,13 @@ func (r *Reader) path(name string) string { return r.root + "/" + name }
 
 // gopsutil returns a context that makes gopsutil look below our root.
 func (r *Reader) gopsutil(ctx context.Context) context.Context {
-	mounts := "proc/self/mountinfo"
-	if r.root != "" {
-		mounts = "proc/1/mountinfo"
-	}
 	return context.WithValue(ctx, common.EnvKey, common.EnvMap{
 		common.HostProcEnvKey: r.path("proc"),
 		common.HostSysEnvKey:  r.path("sys"),
 		common.HostEtcEnvKey:  r.path("etc"),
 		common.HostDevEnvKey:  r.path("dev"),
 		common.HostRunEnvKey:  r.path("run"),
-		"HOST_PROC_MOUNTINFO": r.path(mounts),
+		"HOST_PROC_MOUNTINFO": r.path("proc/self/mountinfo"),
 	})
 }
 
@@ -192,7 +175,7 @@ func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 		errs = append(errs, err)
 		return s
 	}
-	h.Hostname, h.OS, h.Kernel = text(r.hostname()), text(r.osName()), text(r.line("proc/sys/kernel/osrelease"))
+	h.Hostname, h.OS, h.Kernel = text(os.Hostname()), text(r.osName()), text(r.line("proc/sys/kernel/osrelease"))
 	infos, err := cpu.InfoWithContext(ctx)
 	if err == nil && len(infos) == 0 {
 		err = errors.New("no processor in cpuinfo")
@@ -207,13 +190,6 @@ func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 		r.static = new(*h)
 	}
 	return err
-}
-
-func (r *Reader) hostname() (string, error) {
-	if r.root == "" {
-		return os.Hostname()
-	}
-	return r.line("etc/hostname") // the kernel knows the container's name only
 }
 
 // osName is PRETTY_NAME of os-release.

@@ -16,11 +16,7 @@ import (
 // readNetworks lists the interfaces that are up, without the loopback and those of
 // containers and virtual machines.
 func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
-	file := r.path("proc/net/dev")
-	if r.root != "" {
-		file = r.path("proc/1/net/dev") // net is a link to our own network namespace
-	}
-	all, err := net.IOCountersByFileWithContext(ctx, true, file)
+	all, err := net.IOCountersByFileWithContext(ctx, true, r.path("proc/net/dev"))
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // thisMachine reads the real /proc, whatever namespace the tests run in: the
 // pids asked about are those that this process sees.
 func thisMachine(show ShowCommands) *Reader {
-	r := New(Config{ShowCommands: show})
+	r := New(show, slog.New(slog.DiscardHandler))
 	r.hint = gpu.Advice{}
 	return r
 }
@@ -104,7 +105,7 @@ func TestCommandsOfOthers(t *testing.T) {
 		show      ShowCommands
 		mine, his bool
 	}{
-		{show: "", mine: true},
+		{show: ""},
 		{show: ShowOwn, mine: true},
 		{show: ShowAll, mine: true, his: true},
 		{show: ShowNone},

@@ -14,7 +14,6 @@ const userFor = 10 * time.Minute
 // users knows the names of user ids.
 type users struct {
 	passwd string // the file
-	local  bool   // this machine's: its name service may be asked too
 	names  map[int]string
 	since  time.Time // of names
 }
@@ -32,8 +31,7 @@ func (u *users) name(uid int, now time.Time) string {
 	return name
 }
 
-// lookUp looks in the file first, which is cheap and works below another root, then asks
-// the system.
+// lookUp looks in the file first, which is cheap, then asks the system.
 func (u *users) lookUp(uid string) string {
 	if text, err := os.ReadFile(u.passwd); err == nil {
 		for line := range strings.Lines(string(text)) {
@@ -43,10 +41,8 @@ func (u *users) lookUp(uid string) string {
 			}
 		}
 	}
-	if u.local {
-		if found, err := user.LookupId(uid); err == nil {
-			return clean(found.Username)
-		}
+	if found, err := user.LookupId(uid); err == nil {
+		return clean(found.Username)
 	}
 	return uid
 }
