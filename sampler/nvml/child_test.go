@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -25,7 +26,10 @@ import (
 const childScenario, childLibrary = "GPUWHY_TEST_CHILD", "GPUWHY_TEST_LIBRARY"
 
 func child(string) {
-	s := New(Config{LibraryPath: os.Getenv(childLibrary), SysfsRoot: "/nonexistent", PCIeThroughput: true})
+	s := New(Config{
+		LibraryPath: os.Getenv(childLibrary), SysfsRoot: "/nonexistent", Deadline: 2 * time.Second, Window: testWindow,
+		PCIeThroughput: true, Log: slog.New(slog.DiscardHandler),
+	})
 	defer s.Close()
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -52,6 +52,9 @@ func run(m *testing.M) (code int, err error) {
 // testDeadline is after how long a call hangs in these tests.
 const testDeadline = 500 * time.Millisecond
 
+// testWindow is how long a sample of a process is current in these tests.
+const testWindow = 5 * time.Second
+
 // machine describes the process's library anew. When the test ends, the library
 // must have been shut down.
 func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
@@ -75,6 +78,7 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 		SysfsRoot:   m.SysfsRoot(),
 		ProcRoot:    m.ProcRoot(),
 		Deadline:    testDeadline,
+		Window:      testWindow,
 		Log:         slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	}
 	for _, c := range change {

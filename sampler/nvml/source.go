@@ -51,7 +51,6 @@ type job struct {
 // New returns a source. Read loads the library, and looks for it again if it was not
 // there.
 func New(cfg Config) *Source {
-	cfg = cfg.withDefaults()
 	return &Source{
 		cfg:     cfg,
 		kernel:  newKernel(cfg.SysfsRoot, cfg.ProcRoot),

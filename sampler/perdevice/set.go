@@ -10,9 +10,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// DefaultDeadline is the time after which a call counts as hanging.
-const DefaultDeadline = 2 * time.Second
-
 // A Device is what a [Set] reads.
 type Device struct {
 	// Key identifies the device and never changes: a PCI address, a UUID.

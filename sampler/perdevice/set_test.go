@@ -88,7 +88,7 @@ func read(t *testing.T, s *Set, patience time.Duration, devices ...Device) ([]gp
 func TestSlowDeviceHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fast, slow := &card{}, &card{}
-		s := newSet(t, DefaultDeadline)
+		s := newSet(t, testDeadline)
 		devices := []Device{slow.device("a"), fast.device("b")}
 		read(t, s, 250*time.Millisecond, devices...)
 
@@ -132,7 +132,7 @@ func TestFirstReading(t *testing.T) {
 	t.Run("is waited for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := &card{takes: time.Second}
-			got, took := read(t, newSet(t, DefaultDeadline), 100*time.Millisecond, c.device("a"))
+			got, took := read(t, newSet(t, testDeadline), 100*time.Millisecond, c.device("a"))
 			if took != time.Second || got[0].State != gpu.StateOK || got[0].UUID != "GPU-1" {
 				t.Errorf("%s %q after %v, want ok GPU-1 after 1s", got[0].State, got[0].UUID, took)
 			}
@@ -153,7 +153,7 @@ func TestFirstReading(t *testing.T) {
 			cancel()
 			c := &card{takes: time.Minute}
 			begun := time.Now()
-			got := newSet(t, DefaultDeadline).Read(ctx, []Device{c.device("a")})
+			got := newSet(t, testDeadline).Read(ctx, []Device{c.device("a")})
 			if took := time.Since(begun); took != 0 || got[0].State != gpu.StateNotAnswering {
 				t.Errorf("%s after %v, want not_answering at once", got[0].State, took)
 			}
@@ -161,7 +161,7 @@ func TestFirstReading(t *testing.T) {
 	})
 	t.Run("not after Close", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s, c := New(DefaultDeadline), &card{takes: time.Minute}
+			s, c := New(testDeadline), &card{takes: time.Minute}
 			closed := make(chan struct{})
 			time.AfterFunc(time.Second, func() { s.Close(func() { close(closed) }) })
 			t.Cleanup(func() { <-closed })
@@ -175,7 +175,7 @@ func TestFirstReading(t *testing.T) {
 
 func TestAsleepIsNotCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s := &card{}, newSet(t, DefaultDeadline)
+		c, s := &card{}, newSet(t, testDeadline)
 		read(t, s, time.Second, c.device("a"))
 		c.set(func(c *card) { c.asleep = true })
 		fell := time.Now()
@@ -199,7 +199,7 @@ func TestAsleepIsNotCalled(t *testing.T) {
 
 func TestLostAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, s := &card{err: ErrLost}, newSet(t, DefaultDeadline)
+		c, s := &card{err: ErrLost}, newSet(t, testDeadline)
 		got, _ := read(t, s, time.Second, c.device("a"))
 		if got[0].State != gpu.StateLost {
 			t.Fatalf("state %s, want lost", got[0].State)
@@ -215,7 +215,7 @@ func TestLostAndBack(t *testing.T) {
 
 func TestForgetsWhatIsNotListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, gone, stuck := newSet(t, DefaultDeadline), &card{}, &card{takes: time.Hour}
+		s, gone, stuck := newSet(t, testDeadline), &card{}, &card{takes: time.Hour}
 		read(t, s, time.Second, gone.device("gone"), stuck.device("stuck"))
 		read(t, s, time.Second)
 		if len(s.slots) != 1 || s.Flying() != 1 {
@@ -231,7 +231,7 @@ func TestForgetsWhatIsNotListed(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := New(DefaultDeadline), &card{takes: time.Minute}
+		s, c := New(testDeadline), &card{takes: time.Minute}
 		read(t, s, time.Second, c.device("a"))
 		begun, ended := time.Now(), make(chan time.Duration, 1)
 		s.Close(func() { ended <- time.Since(begun) })
@@ -248,7 +248,7 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("with nothing under way", func(t *testing.T) {
 		called := false
-		New(DefaultDeadline).Close(func() { called = true })
+		New(testDeadline).Close(func() { called = true })
 		if !called {
 			t.Error("Close did not say that nothing is under way")
 		}
