@@ -37,7 +37,7 @@ var inStock = sync.OnceValue(func() *stock {
 	return s
 })
 
-// A size is an amount of memory, such as "24564 MiB".
+// A size is an amount of memory, "24564 MiB" in machines.yaml.
 type size gpu.Bytes
 
 const (
@@ -46,6 +46,7 @@ const (
 	tib = 1 << 40
 )
 
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *size) UnmarshalText(text []byte) error {
 	var unit string
 	if _, err := fmt.Sscan(string(text), s, &unit); err != nil {

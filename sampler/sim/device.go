@@ -90,9 +90,6 @@ func (d *device) add(j job, c *card, grain int, recorded tapes) {
 	d.fails = d.fails || len(j.Faults) > 0
 }
 
-// follow gives d the schedule of another device, so that they work together.
-func (d *device) follow(other *device) { d.seed, d.offset = other.seed, other.offset }
-
 // A moment is where a device is in its schedule.
 type moment struct {
 	number int64   // of the cycle, counted from epoch
@@ -219,8 +216,7 @@ func watts(v float64) gpu.Reading[gpu.Watts] { return gpu.Of(gpu.Watts(v)) }
 // milli rounds to thousandths: drivers report mW and mJ.
 func milli(v float64) float64 { return math.Round(v*1000) / 1000 }
 
-// happened is how often something has happened since the machine was booted that
-// happens so often; 0: never.
+// happened is how often something has happened since the machine was booted; every 0: never.
 func (d *device) happened(every time.Duration, now time.Time) uint64 {
 	if every == 0 {
 		return 0
