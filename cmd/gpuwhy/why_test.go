@@ -49,9 +49,9 @@ func toRest(m *fakenvml.Machine) {
 
 func card(m *fakenvml.Machine, values map[fakenvml.Key]any, percent, rpm int) {
 	for i := range 2 {
-		values[fakenvml.FanSpeed(i)] = percent
-		values[fakenvml.FanTarget(i)] = percent
-		values[fakenvml.FanRPM(i)] = rpm
+		values[fakenvml.Fan(i, "speed")] = percent
+		values[fakenvml.Fan(i, "target")] = percent
+		values[fakenvml.Fan(i, "rpm")] = rpm
 	}
 	m.GPU(0).SetAll(values)
 }
@@ -111,11 +111,11 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 		t.Errorf("the first cause: %+v", u.Causes[0])
 	}
 
-	m.GPU(0).Set(fakenvml.FanPolicy(0), 1)
+	m.GPU(0).Set(fakenvml.Fan(0, "policy"), 1)
 	v.awaitWhy("The fan of GPU 0 (NVIDIA GeForce RTX 4090) is set by hand, to 55 %, and does not follow the temperature (66 °C)", "the GPU is cooling down")
-	m.GPU(0).Set(fakenvml.FanPolicy(0), 0)
+	m.GPU(0).Set(fakenvml.Fan(0, "policy"), 0)
 
-	m.GPU(0).Set(fakenvml.FanRPM(1), 0)
+	m.GPU(0).Set(fakenvml.Fan(1, "rpm"), 0)
 	u = v.awaitWhy("Fan 2 of GPU 0 (NVIDIA GeForce RTX 4090) stands still, though it is told to turn at 55 %")
 	if u.Causes[0].Kind != "fan_failing" || u.Causes[0].Advice == "" {
 		t.Errorf("the first cause: %+v", u.Causes[0])

@@ -152,8 +152,8 @@ func TestValues(t *testing.T) {
 		"utilization forbidden":    {fakenvml.Utilization, fakenvml.Error(fakenvml.NoPermission), util, "not_permitted"},
 		"utilization fails":        {fakenvml.Utilization, fakenvml.Error(fakenvml.Unknown), util, "not_reported"},
 		"encoder 101":              {fakenvml.Encoder, 101, encoder, "100 (doubtful)"},
-		"fan 0":                    {fakenvml.FanSpeed(0), 0, fan, "0"},
-		"fan above 100":            {fakenvml.FanSpeed(0), 130, fan, "130"},
+		"fan 0":                    {fakenvml.Fan(0, "speed"), 0, fan, "0"},
+		"fan above 100":            {fakenvml.Fan(0, "speed"), 130, fan, "130"},
 		"fans unknown":             {fakenvml.Fans, blank32, fans, "not_reported"},
 		"fans none":                {fakenvml.Fans, 0, fan, "not_supported"},
 		"temperature 0":            {fakenvml.Temperature, 0, temperature, "0"},
@@ -181,8 +181,8 @@ func TestValues(t *testing.T) {
 		"memory of an exabyte":     {fakenvml.MemoryTotal, uint64(1) << 60, total, "1152921504606846976 (doubtful)"},
 		"clock of 5 THz":           {fakenvml.SMClock, 5_000_000, clock, "5e+06 (doubtful)"},
 		"maximal clock of 5 THz":   {fakenvml.MaxSMClock, 5_000_000, maxClock, "5e+06 (doubtful)"},
-		"fan at 5000 %":            {fakenvml.FanSpeed(0), 5000, fan, "5000 (doubtful)"},
-		"fan of 3 million turns":   {fakenvml.FanRPM(0), 3_000_000, rpm, "3e+06 (doubtful)"},
+		"fan at 5000 %":            {fakenvml.Fan(0, "speed"), 5000, fan, "5000 (doubtful)"},
+		"fan of 3 million turns":   {fakenvml.Fan(0, "rpm"), 3_000_000, rpm, "3e+06 (doubtful)"},
 		"limit of 4 MW":            {fakenvml.PowerLimit, 4_000_000_000, limit, "4e+06 (doubtful)"},
 		"performance state 0":      {fakenvml.PerformanceState, 0, pstate, "0"},
 		"performance state 32":     {fakenvml.PerformanceState, 32, pstate, "not_reported"},
@@ -329,7 +329,7 @@ func TestCodes(t *testing.T) {
 // TestStale: whatever had a value has none any more, and says why; the rest
 // stays as it is.
 func TestStale(t *testing.T) {
-	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.FanSpeed(0), 30))
+	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.Fan(0, "speed"), 30))
 	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	d := readOne(t, source(t, m))
 	before := d.Fans.Fans[0].Commanded

@@ -62,17 +62,10 @@ const (
 	ProcessSamples Key = "samples"
 )
 
-// FanSpeed is the i-th fan's commanded speed in percent.
-func FanSpeed(i int) Key { return Key(fmt.Sprintf("fan%d.speed", i)) }
-
-// FanRPM is the i-th fan's tachometer.
-func FanRPM(i int) Key { return Key(fmt.Sprintf("fan%d.rpm", i)) }
-
-// FanTarget is the target speed of the i-th fan in percent.
-func FanTarget(i int) Key { return Key(fmt.Sprintf("fan%d.target", i)) }
-
-// FanPolicy is who controls the i-th fan: 0 the driver, 1 a person.
-func FanPolicy(i int) Key { return Key(fmt.Sprintf("fan%d.policy", i)) }
+// Fan is a reading of the i-th fan: its commanded "speed" and its "target" in percent,
+// its "rpm", and its "policy", which is 0 where the driver controls it and 1 where a
+// person does.
+func Fan(i int, reading string) Key { return Key(fmt.Sprintf("fan%d.%s", i, reading)) }
 
 // Error is a value: a call for the reading returns this NVML code.
 func Error(code int) string { return fmt.Sprintf("!%d", code) }
