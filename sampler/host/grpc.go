@@ -1,18 +1,23 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"slices"
 	"sync"
 
+	containerd "github.com/containerd/containerd/api/services/containers/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // maxMessage is the most that gRPC may answer, in bytes: ten thousand containers need
@@ -59,4 +64,66 @@ func callSocket[V any](ctx context.Context, path string, ask func(grpc.ClientCon
 		err = fmt.Errorf("%w: %w", fs.ErrPermission, err)
 	}
 	return answer, fmt.Errorf("%s: %w", path, err)
+}
+
+// askCRI asks as the kubelet does: RuntimeService/ListContainers, and ListPodSandbox if
+// the container's labels don't name its pod.
+func askCRI(ctx context.Context, socket string, k *containerKey) (answer, error) {
+	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
+		runtime := runtimev1.NewRuntimeServiceClient(conn)
+		list, err := runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{Filter: &runtimev1.ContainerFilter{Id: k.id}})
+		if err != nil {
+			return answer{}, err
+		}
+		// A runtime may ignore the filter.
+		i := slices.IndexFunc(list.GetContainers(), func(c *runtimev1.Container) bool { return c.GetId() == k.id })
+		if i < 0 {
+			return answer{}, errUnknown
+		}
+		c := list.GetContainers()[i]
+		name, image, labels := c.GetMetadata().GetName(), c.GetImage(), c.GetLabels()
+		if id := c.GetPodSandboxId(); labels[podNameLabel] == "" && id != "" {
+			if labels, err = sandboxLabels(ctx, runtime, id, name); err != nil {
+				return answer{}, err
+			}
+		}
+		return newAnswer(name, cmp.Or(image.GetUserSpecifiedImage(), image.GetImage(), c.GetImageRef()), labels), nil
+	})
+}
+
+// sandboxLabels are the labels that the kubelet gives, made of what the runtime knows
+// about the pod.
+func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, id, member string) (map[string]string, error) {
+	list, err := runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{Id: id}})
+	if err != nil {
+		return nil, err
+	}
+	for _, sandbox := range list.GetItems() {
+		if m := sandbox.GetMetadata(); sandbox.GetId() == id {
+			return map[string]string{podNamespaceLabel: m.GetNamespace(), podNameLabel: m.GetName(), podMemberLabel: member}, nil
+		}
+	}
+	return nil, nil
+}
+
+// askContainerd asks containerd's own API, Containers/Get, about a container that
+// nerdctl, ctr or Docker made. The answer also has the container's arguments and
+// environment, which are not used.
+func askContainerd(ctx context.Context, socket string, k *containerKey) (answer, error) {
+	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
+		containers := containerd.NewContainersClient(conn)
+		for _, namespace := range k.namespaces() {
+			ctx := metadata.AppendToOutgoingContext(ctx, "containerd-namespace", namespace)
+			got, err := containers.Get(ctx, &containerd.GetContainerRequest{ID: k.id})
+			c := got.GetContainer()
+			switch {
+			case status.Code(err) == codes.NotFound:
+			case err != nil:
+				return answer{}, err
+			case c.GetID() == k.id: // and no other
+				return newAnswer(c.GetLabels()["nerdctl/name"], c.GetImage(), c.GetLabels()), nil
+			}
+		}
+		return answer{}, errUnknown
+	})
 }
