@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"sampler/nvml/fakenvml":      {},
 	"sampler/sim":                {"gpu"},
 	"sampler/host":               {"gpu"},
-	"sampler/sourcetest":         {"gpu", "gpu/catalog"},
+	"sampler/sourcetest":         {"gpu", "gpu/catalog", "sampler"},
 	"internal/lazy":              {},
 	"internal/strictjson":        {},
 	"internal/auth":              {},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
@@ -32,7 +33,7 @@ func conformance(t *testing.T, sysfs bool, change func(*Config)) {
 	}
 	asleep := 0 // the calls of the device when it fell asleep
 	f := sourcetest.Fixture{
-		New: func(t *testing.T) sourcetest.Source {
+		New: func(t *testing.T) sampler.Source {
 			m = machine(t, fakenvml.RTX4090(), fakenvml.H100())
 			return source(t, m, change)
 		},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
 
@@ -60,7 +61,7 @@ func failingTimes(t *testing.T, state gpu.State) fault {
 func TestFailingCardKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New: func(t *testing.T) sourcetest.Source {
+		New: func(t *testing.T) sampler.Source {
 			s.open(t, "dgx-h100")
 			// The failing card comes first, as it works.
 			s.devices[0], s.devices[7] = s.devices[7], s.devices[0]
@@ -81,7 +82,7 @@ func TestFailingCardKeepsTheSourcesPromises(t *testing.T) {
 func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New:     func(t *testing.T) sourcetest.Source { s.open(t, "rtx-4090"); return s },
+		New:     func(t *testing.T) sampler.Source { s.open(t, "rtx-4090"); return s },
 		Devices: 1,
 		Vendor:  gpu.NVIDIA,
 		Idle: func(t *testing.T, uuid string) {
@@ -101,7 +102,7 @@ func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 func TestFleetKeepsTheSourcesPromises(t *testing.T) {
 	s := &stage{}
 	sourcetest.Run(t, sourcetest.Fixture{
-		New:     func(t *testing.T) sourcetest.Source { s.open(t, "fleet:8"); return s },
+		New:     func(t *testing.T) sampler.Source { s.open(t, "fleet:8"); return s },
 		Devices: 8,
 		Vendor:  gpu.NVIDIA,
 	})

@@ -3,7 +3,7 @@
 // source can read, recorded, made up or simulated.
 //
 //	sourcetest.Run(t, sourcetest.Fixture{
-//		New:     func(t *testing.T) sourcetest.Source { return nvml.New(…) },
+//		New:     func(t *testing.T) sampler.Source { return nvml.New(…) },
 //		Devices: 2,
 //		Vendor:  gpu.NVIDIA,
 //	})
@@ -24,20 +24,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler"
 )
-
-// A Source is what the sampler reads: it declares the same methods.
-type Source interface {
-	Name() string
-	Read(ctx context.Context) (*gpu.Snapshot, error)
-	Close() error
-}
 
 // A Fixture is a source's machine. Devices are named by their UUID.
 type Fixture struct {
 	// New returns a source on a machine whose devices all answer. The
 	// suite closes it.
-	New func(t *testing.T) Source
+	New func(t *testing.T) sampler.Source
 	// Devices is how many the machine has.
 	Devices int
 	// Vendor is who made all of them; empty where it differs.
@@ -60,13 +54,10 @@ type Fixture struct {
 }
 
 const (
-	// start is for a first reading, which may load the driver.
-	start = 5 * time.Second
-	// patience is for readings after it, slack what they may take longer.
-	patience = 200 * time.Millisecond
-	slack    = 2 * time.Second
-	// eventually bounds the wait for a change to be seen.
-	eventually = 20 * time.Second
+	start      = 5 * time.Second        // for a first reading, which may load the driver
+	patience   = 200 * time.Millisecond // for readings after it
+	slack      = 2 * time.Second        // what they may take longer
+	eventually = 20 * time.Second       // a change is seen
 )
 
 // Run runs the suite.
@@ -97,7 +88,7 @@ func expect(t *testing.T, ok bool, format string, args ...any) {
 }
 
 // open returns a source and its first reading, which must be whole.
-func (f Fixture) open(t *testing.T) (Source, *gpu.Snapshot) {
+func (f Fixture) open(t *testing.T) (sampler.Source, *gpu.Snapshot) {
 	t.Helper()
 	src := f.New(t)
 	t.Cleanup(func() { closed(t, src) })
@@ -113,12 +104,12 @@ func (f Fixture) whole(snap *gpu.Snapshot, err error) bool {
 		!slices.ContainsFunc(snap.Devices, func(d gpu.Device) bool { return d.State != gpu.StateOK })
 }
 
-func closed(t *testing.T, src Source) {
+func closed(t *testing.T, src sampler.Source) {
 	err := src.Close()
 	expect(t, err == nil, "Close: %v", err)
 }
 
-func read(t *testing.T, src Source, patience time.Duration) (*gpu.Snapshot, error) {
+func read(t *testing.T, src sampler.Source, patience time.Duration) (*gpu.Snapshot, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -126,7 +117,7 @@ func read(t *testing.T, src Source, patience time.Duration) (*gpu.Snapshot, erro
 }
 
 // await reads until the condition holds.
-func await(t *testing.T, src Source, what string, holds func(*gpu.Snapshot, error) bool) {
+func await(t *testing.T, src sampler.Source, what string, holds func(*gpu.Snapshot, error) bool) {
 	t.Helper()
 	for end := time.Now().Add(eventually); ; time.Sleep(5 * time.Millisecond) {
 		snap, err := read(t, src, patience)
@@ -152,7 +143,7 @@ func describe(snap *gpu.Snapshot) string {
 }
 
 // find reads until the condition holds for the device, and checks it.
-func find(t *testing.T, src Source, uuid, what string, holds func(*gpu.Device) bool) (found *gpu.Device) {
+func find(t *testing.T, src sampler.Source, uuid, what string, holds func(*gpu.Device) bool) (found *gpu.Device) {
 	t.Helper()
 	await(t, src, uuid+" "+what, func(snap *gpu.Snapshot, _ error) bool {
 		if snap == nil {
@@ -174,7 +165,7 @@ func check(t *testing.T, d *gpu.Device) {
 }
 
 // inState waits until the device is in the state.
-func inState(t *testing.T, src Source, uuid string, state gpu.State) *gpu.Device {
+func inState(t *testing.T, src sampler.Source, uuid string, state gpu.State) *gpu.Device {
 	t.Helper()
 	return find(t, src, uuid, "is "+string(state), func(d *gpu.Device) bool { return d.State == state })
 }
@@ -202,8 +193,7 @@ func (f Fixture) identity(t *testing.T) {
 	}
 }
 
-// again is a reading that must succeed.
-func again(t *testing.T, src Source) *gpu.Snapshot {
+func again(t *testing.T, src sampler.Source) *gpu.Snapshot {
 	t.Helper()
 	snap, err := read(t, src, start)
 	if err != nil {
@@ -235,7 +225,7 @@ func (f Fixture) patience(t *testing.T) {
 	}
 }
 
-// snapshotsStay: what was returned is the caller's and does not change.
+// snapshotsStay: what was returned does not change.
 func (f Fixture) snapshotsStay(t *testing.T) {
 	src, first := f.open(t)
 	text := func() []string { return strings.SplitAfter(fmt.Sprintf("%#v", first), ", ") }
