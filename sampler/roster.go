@@ -19,12 +19,10 @@ type roster struct {
 }
 
 type entry struct {
-	source string
-	device gpu.Device // as last published
-	// place is that on the bus, or the place of the device before it in its
-	// source's list where its own is not known. It orders new devices.
-	place   string
-	updated bool // by the current merge
+	source  string
+	device  gpu.Device // as last published
+	place   string     // on the bus, or that of the device before it; orders new devices
+	updated bool       // by the current merge
 }
 
 // merge takes the newest readings of the sources and returns all devices by index.
@@ -43,8 +41,7 @@ func (r *roster) merge(sources []*source, now time.Time) []gpu.Device {
 	return out
 }
 
-// admit updates the entries, and adds new devices in the order of their place in
-// the machine.
+// admit updates the entries, and adds new devices in the order of their place.
 func (r *roster) admit(sources []*source) {
 	var arrivals []*entry
 	seen := map[string]bool{}
@@ -83,9 +80,8 @@ func (r *roster) admit(sources []*source) {
 	}
 }
 
-// find returns the entry of a device by its UUID. A device whose UUID was not known
-// while it slept or hung has an entry under a provisional UUID, which has its place or
-// its index in the driver's list.
+// find returns the entry of a device by its UUID, or by the provisional one that it had
+// while it slept or hung: of its place or its index in the driver's list.
 func (r *roster) find(d *gpu.Device) *entry {
 	e := cmp.Or(r.byUUID[d.UUID], r.byUUID[provisionalUUID(d.PCI)])
 	if i, ok := d.VendorIndex.Get(); ok && e == nil {
@@ -94,8 +90,7 @@ func (r *roster) find(d *gpu.Device) *entry {
 	return e
 }
 
-// provisionalUUID is the UUID that a source gives to a sleeping device, which it
-// may not wake to ask for its own.
+// provisionalUUID is the UUID that a source gives to a device that it may not wake.
 func provisionalUUID(pci string) string { return "PCI-" + pci }
 
 // miss records why a device has no reading: its source failed, or no longer lists

@@ -68,16 +68,12 @@ type Config struct {
 }
 
 const (
-	// pace is the shortest time between two readings on demand. Callers that
-	// ask meanwhile share one reading.
-	pace = 250 * time.Millisecond
+	pace = 250 * time.Millisecond // between two readings on demand, at least
 	// A reading waits a quarter of the interval for a slow device, within
-	// these bounds, so that a slow device does not delay the others.
-	maxPatience = time.Second
-	minPatience = 100 * time.Millisecond
-	// startPatience is for a source that has never answered: a driver that
-	// is not loaded takes seconds to load.
-	startPatience = 5 * time.Second
+	// these bounds.
+	maxPatience   = time.Second
+	minPatience   = 100 * time.Millisecond
+	startPatience = 5 * time.Second // for a source that has never answered: a driver may be loaded
 )
 
 // A Sampler reads one node at an interval, and on demand.
@@ -170,8 +166,7 @@ func (s *Sampler) join(waiting []chan<- *gpu.Snapshot) []chan<- *gpu.Snapshot {
 	}
 }
 
-// wake is when to read again: at the next time on the grid, or earlier to retry a
-// source that failed.
+// wake is when to read again: next, or earlier to retry a source that failed.
 func (s *Sampler) wake(next time.Time) time.Time {
 	for _, src := range s.sources {
 		if src.failure != nil && !src.failure.Next.IsZero() && src.failure.Next.Before(next) {
@@ -213,7 +208,7 @@ func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 }
 
-// serve gives a snapshot to those who wait, or nil where no more will come.
+// serve gives a snapshot to those who wait; nil: no more will come.
 func serve(waiting []chan<- *gpu.Snapshot, snap *gpu.Snapshot) {
 	for _, w := range waiting {
 		w <- snap
@@ -278,9 +273,8 @@ type hostResult struct {
 	err  error
 }
 
-// describe adds the host and the facts of its processes. It works on copies,
-// since reading files of a stuck process can hang too. A simulated machine has a
-// host of its own already.
+// describe adds the host and the facts of its processes, unless the source has done so.
+// It works on copies, since reading files of a stuck process can hang too.
 func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 	if s.cfg.Host == nil || snap.Host != nil {
 		return
@@ -320,11 +314,9 @@ func (s *Sampler) logHost(err error) {
 
 // Health is the state of the sampler and its sources.
 type Health struct {
-	// LastReading is when the newest reading began; zero before the first.
-	LastReading time.Time
-	// Took is how long it took.
-	Took    time.Duration
-	Sources []SourceHealth
+	LastReading time.Time     // when the newest reading began; zero before the first
+	Took        time.Duration // how long it took
+	Sources     []SourceHealth
 }
 
 // SourceHealth is the state of one source.

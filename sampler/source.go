@@ -16,10 +16,9 @@ const (
 // source is a Source with its state.
 type source struct {
 	Source
-	log  *slog.Logger
-	lane lane[sourceResult]
-	// grace is how long Read may take to return after its context ended.
-	grace time.Duration
+	log   *slog.Logger
+	lane  lane[sourceResult]
+	grace time.Duration // how long Read may take to return after its context ended
 
 	last        gpu.Snapshot // of the newest reading; empty after a failure
 	failure     *gpu.Failure // nil while it can be read
@@ -32,8 +31,7 @@ type sourceResult struct {
 	err  error
 }
 
-// read reads the source unless it waits for a retry. It changes nothing once ctx
-// has ended.
+// read reads the source unless it waits for a retry.
 func (s *source) read(ctx context.Context, now time.Time, patience time.Duration) {
 	if s.failure != nil && now.Before(s.failure.Next) {
 		return
@@ -77,8 +75,7 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	}
 }
 
-// fail records a failure and when to retry: with the next reading if there are
-// devices nevertheless, otherwise after pauses that grow.
+// fail records a failure, and when to retry if there are no devices nevertheless.
 func (s *source) fail(now time.Time, err error) {
 	advice := gpu.AsAdvice(err)
 	next := gpu.Failure{Source: s.Name(), Since: now.UTC(), Advice: advice}

@@ -14,13 +14,9 @@ import (
 )
 
 const (
-	// askFor is how long a service may take to answer one question.
-	askFor = 2 * time.Second
-	// restFor is the pause before asking a service again that is down, refuses us
-	// or does not answer, and before repeating a question without an answer.
-	restFor = time.Minute
-	// maxAnswer is how much of an answer is read, in bytes.
-	maxAnswer = 4 << 20
+	askFor    = 2 * time.Second // how long a service may take to answer
+	restFor   = time.Minute     // the pause before asking again where there was no answer
+	maxAnswer = 4 << 20         // how many bytes of an answer are read
 )
 
 // errUnknown is the answer of a service that does not know what it is asked about.
@@ -31,16 +27,14 @@ var errUnknown = errors.New("the service knows nothing about that")
 // one question at a time: what is asked about lives long, and a dead socket costs its
 // deadline once.
 type asker[K comparable, V any] struct {
-	what string           // what is asked, for the log
-	ways func(K) []way[V] // the likeliest first
-	keep time.Duration    // an answer
-	wait time.Duration    // for an answer
-	log  *slog.Logger
-	ctx  context.Context // ends with close
-	stop context.CancelFunc
-	// failed are the ways that have failed since they last answered. Only the
-	// goroutine that works uses it.
-	failed map[string]failure
+	what   string           // what is asked, for the log
+	ways   func(K) []way[V] // the likeliest first
+	keep   time.Duration    // an answer
+	wait   time.Duration    // for an answer
+	log    *slog.Logger
+	ctx    context.Context // ends with close
+	stop   context.CancelFunc
+	failed map[string]failure // the ways, until they answer; only the goroutine that works uses it
 
 	mu      sync.Mutex
 	working chan struct{} // closed when the work is done; nil while nobody works
@@ -157,8 +151,7 @@ func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	return value, cmp.Or(failed, unknown, fs.ErrNotExist)
 }
 
-// note remembers a failure of a way, or that it has answered. It logs the first failure
-// since an answer. Only the goroutine that works may call it.
+// note remembers a failure of a way, or that it has answered, and logs the first failure.
 func (a *asker[K, V]) note(way string, f failure) {
 	switch {
 	case f.err == nil:

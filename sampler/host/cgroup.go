@@ -16,19 +16,14 @@ type place struct {
 	pod       gpu.Pod
 	unit      gpu.Unit
 	job       gpu.Job
-	// owner is the user in whose part of the tree (user-<uid>.slice) the
-	// process runs, -1 if in none: the runtime of a rootless container belongs
-	// to that user.
+	// owner is the user in whose part of the tree (user-<uid>.slice) the process
+	// runs, -1 if in none. The runtime of a rootless container is that user's.
 	owner int
 	// parent is the control group above that of the container. For containerd
 	// without systemd it is the namespace ("default").
 	parent string
-	// cut says that the paths begin at our own control group. What is above it
-	// is not visible, so a missing name means nothing.
-	cut bool
-	// inside says that a path is our own control group or below it, where not
-	// even the container is visible.
-	inside bool
+	cut    bool // what is above our own control group is not visible
+	inside bool // a path is our own group or below, where not even the container is visible
 }
 
 // parseCgroup reads /proc/<pid>/cgroup, of version 1 (a path for each
@@ -77,9 +72,8 @@ const (
 )
 
 // containerGroups match the names that runtimes give to the groups of containers, each
-// with the container's id or name: "docker-<id>.scope" under systemd, "libpod-<id>".
-// The one with ":cri-containerd:" is the name that containerd makes of systemd's name if
-// it is not configured for systemd.
+// with the container's id or name. Containerd makes the one with ":cri-containerd:" of
+// systemd's name if it is not configured for systemd.
 var containerGroups = []struct {
 	pattern *regexp.Regexp
 	runtime string
@@ -152,7 +146,7 @@ func parsePath(path string, private bool) place {
 	return out
 }
 
-// climb records the systemd unit, slice and user of one part of a path.
+// climb records the systemd unit, slice and user that one part of a path names.
 func (p *place) climb(s string) {
 	if strings.HasSuffix(s, ".slice") {
 		p.unit.Slice = clean(s)

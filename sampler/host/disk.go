@@ -16,8 +16,8 @@ import (
 	"github.com/shirou/gopsutil/v3/disk"
 )
 
-// mountsFor is how long the list of mounts is kept: it is long on a node with thousands
-// of containers, and its disks change rarely.
+// mountsFor is how long the list of mounts is kept. It is long on a node with thousands
+// of containers.
 const mountsFor = time.Minute
 
 // readDisks lists the file systems on block devices, each device once, and always the
@@ -90,16 +90,14 @@ func (r *Reader) listMounts(ctx context.Context) ([]disk.PartitionStat, error) {
 	return list, nil
 }
 
-// onBlockDevice reports whether a mount is of a real disk: not of memory, the network
-// or a mounted file (snaps, images).
+// onBlockDevice excludes memory, the network and mounted files (snaps, images).
 func onBlockDevice(m disk.PartitionStat) bool {
 	return strings.HasPrefix(m.Device, "/dev/") && !strings.HasPrefix(m.Device, "/dev/loop") &&
 		!slices.Contains([]string{"squashfs", "erofs", "iso9660", "devtmpfs", "tmpfs"}, m.Fstype) &&
 		!strings.HasPrefix(m.Fstype, "fuse.")
 }
 
-// betterMount reports whether a is the better one of two mounts of a device: the whole
-// device before a part of it (a bind mount), a short path before a long one.
+// betterMount prefers the whole device to a part of it (a bind mount), then short paths.
 func betterMount(a, b disk.PartitionStat) bool {
 	if bindA, bindB := slices.Contains(a.Opts, "bind"), slices.Contains(b.Opts, "bind"); bindA != bindB {
 		return bindB
@@ -107,8 +105,8 @@ func betterMount(a, b disk.PartitionStat) bool {
 	return len(a.Mountpoint) < len(b.Mountpoint)
 }
 
-// isDirectory reports whether a mount is a directory, not a single file such as
-// /etc/hosts in a container. A mount that can't be examined counts as a directory.
+// isDirectory excludes single files, such as /etc/hosts in a container. A mount that
+// can't be examined counts as a directory.
 func (r *Reader) isDirectory(mountpoint string) bool {
 	info, err := os.Stat(r.root + mountpoint)
 	return err != nil || info.IsDir()

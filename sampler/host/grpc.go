@@ -20,9 +20,7 @@ import (
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// maxMessage is the most that gRPC may answer, in bytes: ten thousand containers need
-// about half of it.
-const maxMessage = 16 << 20
+const maxMessage = 16 << 20 // bytes: ten thousand containers need about half of it
 
 // quietGRPC stops grpc-go from writing to stderr: failures are errors, which are logged
 // once. It must be called before gRPC is used.
@@ -91,8 +89,7 @@ func askCRI(ctx context.Context, socket string, k *containerKey) (answer, error)
 	})
 }
 
-// sandboxLabels are the labels that the kubelet gives, made of what the runtime knows
-// about the pod.
+// sandboxLabels are the kubelet's labels, made of what the runtime knows about the pod.
 func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, id, member string) (map[string]string, error) {
 	list, err := runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{Filter: &runtimev1.PodSandboxFilter{Id: id}})
 	if err != nil {
@@ -107,8 +104,7 @@ func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, 
 }
 
 // askContainerd asks containerd's own API, Containers/Get, about a container that
-// nerdctl, ctr or Docker made. The answer also has the container's arguments and
-// environment, which are not used.
+// nerdctl, ctr or Docker made.
 func askContainerd(ctx context.Context, socket string, k *containerKey) (answer, error) {
 	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
 		containers := containerd.NewContainersClient(conn)

@@ -163,8 +163,7 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	return h, errors.Join(errs...)
 }
 
-// readStatic reads what never changes while the machine runs, until it has read all of
-// it once.
+// readStatic reads what never changes, until it has read all of it once.
 func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 	if r.static != nil {
 		*h = *r.static
@@ -209,7 +208,6 @@ func (r *Reader) osName() (string, error) {
 	return "", errors.New("no PRETTY_NAME in os-release")
 }
 
-// line returns the text of a file with one line.
 func (r *Reader) line(name string) (string, error) {
 	text, err := os.ReadFile(r.path(name))
 	return strings.TrimSpace(string(text)), err
@@ -277,7 +275,6 @@ func (r *Reader) readMemory(ctx context.Context, h *gpu.Host) error {
 	return nil
 }
 
-// readSelf reads what gpuwhy itself uses.
 func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	text, err := os.ReadFile(r.path("proc/self/stat"))
 	if err != nil {
@@ -313,9 +310,8 @@ func pidsAreOfAnotherNamespace(proc string) bool {
 	return namespace != first && len(fieldsOf(status, "NSpid:")) < 2
 }
 
-// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in this
-// /proc begin at our own group, not at the machine's first one
-// (PROC_CGROUP_INIT_INO).
+// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in this /proc
+// begin at our own group, not at the machine's first one (PROC_CGROUP_INIT_INO).
 func cgroupsAreOfAnotherNamespace(proc string) bool {
 	const first = "cgroup:[4026531835]"
 	namespace, err := os.Readlink(filepath.Join(proc, "self/ns/cgroup"))

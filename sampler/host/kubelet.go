@@ -14,13 +14,9 @@ import (
 )
 
 const (
-	// reservedEvery is how often the kubelet is asked: a pod keeps its GPU
-	// as long as it lives.
-	reservedEvery = 10 * time.Second
-	// reservedFor is how long an answer is valid if none follows.
-	reservedFor = time.Minute
-	// maxReservations is how much of an answer is kept.
-	maxReservations = 4096
+	reservedEvery   = 10 * time.Second // the kubelet is asked
+	reservedFor     = time.Minute      // an answer is valid
+	maxReservations = 4096             // of one answer are kept
 )
 
 // kubeletSockets are where the kubelet lists who holds which device, below the root:
@@ -63,7 +59,6 @@ func (r *Reader) Reserve(devices []gpu.Device) {
 	}
 }
 
-// askKubelet asks PodResourcesLister/List.
 func askKubelet(ctx context.Context, socket string) (holders, error) {
 	list, err := callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (*podresources.ListPodResourcesResponse, error) {
 		return podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
@@ -74,10 +69,8 @@ func askKubelet(ctx context.Context, socket string) (holders, error) {
 // holders are who holds which device, by the UUID or PCI address that the device plugin
 // uses.
 type holders struct {
-	byID map[string][]gpu.Reservation
-	// unnamed: somebody holds a GPU whose name is not known, so that any GPU
-	// may be held.
-	unnamed bool
+	byID    map[string][]gpu.Reservation
+	unnamed bool // somebody holds a GPU whose name is not known: it may be any
 }
 
 func newHolders(pods []*podresources.PodResources) holders {

@@ -31,7 +31,6 @@ func commandLine(args []string) string {
 	return cut(strings.Join(args, " "), maxCommand)
 }
 
-// maskSecrets masks in place.
 func maskSecrets(args []string) {
 	maskWords(args)
 	for i := range args {
@@ -176,7 +175,7 @@ func maskWords(words []string) {
 	}
 }
 
-// maskWord masks a word of a command by its form and the word before.
+// maskWord masks a word by its form and the word before.
 func maskWord(before, word string) string {
 	name, value, assigns := strings.Cut(word, "=")
 	switch {
@@ -248,8 +247,7 @@ func maskCommand(text string) string {
 	})
 }
 
-// plainName reports whether a text can be the name of an option or a variable, or the key
-// of a configuration ("+trainer.api_key").
+// plainName reports whether a text can be a name, such as "--token" or "+trainer.api_key".
 func plainName(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+", r)
@@ -274,8 +272,7 @@ func secret(name, value string) bool {
 	return true
 }
 
-// mayBeSecret reports whether a name such as "--hf-token", "apiKey" or "wandb.api" can be
-// that of a secret.
+// mayBeSecret reports whether a name such as "--hf-token" or "apiKey" can be a secret's.
 func mayBeSecret(name string) bool {
 	words := wordsOf(name)
 	if len(words) == 0 {
@@ -315,9 +312,8 @@ func wordsOf(name string) []string {
 	return strings.Fields(strings.ToLower(spaced.String()))
 }
 
-// clean makes text safe to be shown: line breaks become spaces. Invalid UTF-8, control
-// characters and characters that change the direction of writing become the replacement
-// character.
+// clean makes text safe to be shown, without line breaks, invalid UTF-8, control
+// characters and characters that change the direction of writing.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -7,9 +7,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// minInterval is the shortest time between two readings that gives a rate, since the
-// kernel counts CPU time in ticks of 10 ms. Readings closer than that repeat the last
-// rate.
+// minInterval is the shortest time that gives a rate, since the kernel counts CPU time in
+// ticks of 10 ms. Readings closer than that repeat the last rate.
 const minInterval = 200 * time.Millisecond
 
 // A counter calculates the rate of a number that only grows.
@@ -42,8 +41,7 @@ type meter struct {
 	counters map[string]*counter
 }
 
-// begin begins a reading, and forgets what was not read for a day: disks and networks
-// come and go.
+// begin begins a reading, and forgets disks and networks that were not read for a day.
 func (m *meter) begin(now time.Time) {
 	m.now = now
 	maps.DeleteFunc(m.counters, func(_ string, c *counter) bool { return now.Sub(c.at) > 24*time.Hour })

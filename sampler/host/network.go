@@ -13,8 +13,7 @@ import (
 	"github.com/shirou/gopsutil/v3/net"
 )
 
-// readNetworks lists the interfaces that are up, without the loopback and those of
-// containers and virtual machines.
+// readNetworks lists the interfaces that are up, without the loopback and virtual ones.
 func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
 	all, err := net.IOCountersByFileWithContext(ctx, true, r.path("proc/net/dev"))
 	if err != nil {

@@ -17,21 +17,15 @@ import (
 )
 
 const (
-	// ticksPerSecond is USER_HZ, the unit of CPU and start times: 100 on every
-	// system that GPUs run in.
-	ticksPerSecond = 100
+	ticksPerSecond = 100 // USER_HZ on every system that GPUs run in
 	tick           = time.Second / ticksPerSecond
 	// refreshAfter is how long the name, user, command and control group of a
-	// process are kept, since all may change. Each process adds up to as much
-	// again, so that not all are read at the same time.
+	// process are kept. Each process adds up to as much again, so that not all are
+	// read at the same time.
 	refreshAfter = 30 * time.Second
-	// sweepEvery is how often processes are forgotten that have ended, and how
-	// often the clock is compared with the kernel's.
-	sweepEvery = time.Minute
-	// maxCommand is how much of a command line is kept, in bytes.
-	maxCommand = 4 << 10
-	// commLimit is the length to which the kernel cuts the name of a process.
-	commLimit = 15
+	sweepEvery   = time.Minute
+	maxCommand   = 4 << 10 // bytes
+	commLimit    = 15      // the kernel cuts the name of a process there
 )
 
 // A process is what is known about the process that has a pid since a start time.
@@ -49,10 +43,9 @@ type process struct {
 // Describe sets the Facts of processes of this machine. It may be called several times
 // for one reading, such as once for each device.
 //
-//   - Describe keeps facts, and uses them only while the pid has the same start time:
-//     a new process with the pid of an old one gets facts of its own.
+//   - A new process with the pid of an old one gets facts of its own.
 //   - CPU is since the previous call for the process, and absent at the first.
-//   - Command is NotPermitted unless Config.ShowCommands allows it. Values of arguments
+//   - Command is NotPermitted unless [ShowCommands] allows it. Values of arguments
 //     that look like secrets are masked, and it has at most 4 KiB.
 //   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
 //   - Of a process that has ended the only fact is that it does not exist, the others
@@ -115,8 +108,8 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 // shareOfCore is that of a process which uses so many ticks a second.
 func shareOfCore(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) }
 
-// noteBoot calculates the boot time. The result is kept as long as it is about right, so
-// that the start times of processes never change; it changes when someone sets the clock.
+// noteBoot calculates the boot time, and keeps it while it is about right, so that the
+// start times of processes change only when someone sets the clock.
 func (r *Reader) noteBoot(now time.Time) {
 	const right = time.Second
 	up, err := r.uptime()
@@ -154,8 +147,7 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	}
 }
 
-// fullName is the kernel's name for the process, or the file name of the program if the
-// kernel has cut it.
+// fullName is the file name of the program if the kernel has cut its name.
 func fullName(comm string, args []string) string {
 	if len(comm) < commLimit || len(args) == 0 {
 		return comm
@@ -168,7 +160,7 @@ func fullName(comm string, args []string) string {
 	return comm
 }
 
-// locate reads the control groups, and so what the process belongs to.
+// locate reads what the process belongs to.
 func (r *Reader) locate(pid int, p *process) {
 	f := &p.facts
 	text, err := r.read(pid, "cgroup")
@@ -182,9 +174,8 @@ func (r *Reader) locate(pid int, p *process) {
 	p.place.fill(f)
 }
 
-// factsAbsent returns facts that are all absent because stat could not be read. Whether
-// there is such a process is not known if the proc file system is mounted with
-// hidepid=invisible, which hides the processes of others, also the first one.
+// factsAbsent returns facts that are all absent because stat could not be read. With
+// hidepid=invisible, which hides the first process too, nobody knows whether it exists.
 func (r *Reader) factsAbsent(pid int, err error) gpu.ProcessFacts {
 	facts := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
 	facts.Exists = gpu.Reading[bool]{}
@@ -208,8 +199,7 @@ func absence(err error) gpu.Quality {
 	return gpu.NotReported
 }
 
-// sweep forgets processes that have ended and that nobody asks about, and checks the
-// clock.
+// sweep forgets processes that have ended and that nobody asks about.
 func (r *Reader) sweep(now time.Time) {
 	if now.Sub(r.swept).Abs() < sweepEvery {
 		return
@@ -228,7 +218,6 @@ func (r *Reader) sweep(now time.Time) {
 	}
 }
 
-// stat reads /proc/<pid>/stat.
 func (r *Reader) stat(pid int) (procStat, error) {
 	text, err := r.read(pid, "stat")
 	if err != nil {
@@ -295,8 +284,7 @@ func (s *procStat) resident() gpu.Reading[gpu.Bytes] {
 	return gpu.Of(s.rss)
 }
 
-// parseStat reads the line of /proc/<pid>/stat. The name in it may contain spaces and
-// parentheses.
+// parseStat reads a line whose name may contain spaces and parentheses.
 func parseStat(text []byte) (procStat, error) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {

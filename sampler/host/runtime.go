@@ -19,8 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// namesFor is how long an answer is kept, also if no runtime knows the container. A
-// container may get another name.
+// namesFor is how long an answer is kept: a container may get another name.
 const namesFor = 10 * time.Minute
 
 // A names knows the names of containers, by asking their runtimes. The name of a new
@@ -85,7 +84,6 @@ var (
 	}
 )
 
-// ways lists where to ask about a container, the likeliest place first.
 func (c *containerKey) ways(root string) []way[answer] {
 	var out []way[answer]
 	add := func(kind string, ask func(context.Context, string, *containerKey) (answer, error), paths ...string) {
@@ -100,9 +98,8 @@ func (c *containerKey) ways(root string) []way[answer] {
 		}
 	}
 	is := func(runtime string) bool { return c.runtime == runtime || c.runtime == "" }
-	// Only a user's own runtimes are asked about that user's containers, not
-	// the machine's: users can give their control groups the name of somebody
-	// else's container.
+	// The machine's runtimes are not asked: users can give their control groups the
+	// name of somebody else's container.
 	if c.owner >= 0 {
 		own := "run/user/" + strconv.Itoa(c.owner)
 		if c.runtime != gpu.RuntimePodman {
@@ -166,8 +163,8 @@ func (c *containerKey) bundles() []string {
 	return out
 }
 
-// ownSocket checks that a path is a socket of the user's own, not for example a link to
-// the socket of another service. It accepts everything for a uid below 0.
+// ownSocket checks that a path is a socket of the user's own, and no link to another. It
+// accepts everything for a uid below 0.
 func ownSocket(path string, uid int) error {
 	if uid < 0 {
 		return nil
@@ -197,8 +194,7 @@ func askDocker(ctx context.Context, socket string, c *containerKey) (answer, err
 	return newAnswer(strings.TrimPrefix(got.Name, "/"), got.Config.Image, got.Config.Labels), nil
 }
 
-// readBundle reads the annotations that containerd gave the container. The other parts
-// of the file, such as the environment, are not used.
+// readBundle reads the annotations that containerd gave the container, and no more.
 func readBundle(_ context.Context, path string) (answer, error) {
 	file, err := os.Open(path)
 	if err != nil {

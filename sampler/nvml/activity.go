@@ -60,8 +60,7 @@ func (d *device) readActivity() {
 	r.Activity = a.result
 }
 
-// compares asks once a minute whether the device has counters, and makes sure that
-// there are two buffers if it does.
+// compares reports whether the device has counters, and makes sure of two buffers then.
 func (d *device) compares() code {
 	a := &d.activity
 	if d.isDue("activity support", seldom) {
@@ -146,8 +145,7 @@ func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 	return a
 }
 
-// activePart is a share in percent. The counters are so coarse that a full share may
-// be slightly above 100.
+// activePart is a share in percent, which may be slightly above 100.
 func activePart(v float64) gpu.Reading[gpu.Percent] {
 	const most, grain = 100, 1
 	if counted(v) && v > most+grain {
@@ -183,7 +181,6 @@ func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
 	return r.Quality() != gpu.NotSupported && r.Quality() != gpu.NotPermitted
 }
 
-// measureTraffic asks for one direction after the other.
 func (d *device) measureTraffic() {
 	t, now := &d.traffic, time.Now().UTC()
 	rate := func(which nvml.PcieUtilCounter) gpu.Reading[gpu.BytesPerSecond] {

@@ -123,8 +123,8 @@ func (c code) answered() bool {
 	return c == success || c.quality() != gpu.NotReported || c == notFound || c == insufficientSize
 }
 
-// failure reports whether a device whose calls all return this code fails. A device
-// that the driver does not know or permit is not ours.
+// failure reports whether a device whose calls all return this code fails. One that the
+// driver does not know or permit is not ours.
 func (c code) failure() bool {
 	return c != success && c != notFound && c != invalidArgument && c != noPermission
 }

@@ -23,13 +23,10 @@ type device struct {
 	attach func() (nvml.Device, code)
 	driver gpu.Reading[string]
 
-	// failed is set while whole readings fail, again is when the device is to
-	// be attached again then.
-	failed bool
-	again  time.Time
+	failed bool      // whole readings fail
+	again  time.Time // when to attach the device again then
 
-	// before is the identity until the device has reported its own.
-	before    gpu.Identity
+	before    gpu.Identity // until the device has reported its own
 	identity  gpu.Identity
 	readings  gpu.Readings
 	due       map[string]time.Time  // when to ask again for what is not asked at each reading
@@ -45,13 +42,10 @@ type device struct {
 	log *slog.Logger
 }
 
-// record is what is kept of a device from one session to the next. The device changes
-// it, or a job while there is no session.
+// record is what is kept of a device from one session to the next.
 type record struct {
-	xids map[int]gpu.XID // the errors that the driver reported, by code
-	// logged are the failing functions of the last log message; none after the
-	// message that all work again.
-	logged []string
+	xids   map[int]gpu.XID // the errors that the driver reported, by code
+	logged []string        // the failing functions of the last log message
 }
 
 // failure is that the last call of a function failed.
@@ -94,8 +88,7 @@ func (d *device) readDue() code {
 }
 
 // report logs when functions begin to fail, with the code of one of them, and when none
-// fails any more. It is only a detail when other functions fail than before. A device
-// that is not ours is no failure.
+// fails any more. A device that is not ours is no failure.
 func (d *device) report(c code) {
 	failing := []string{"all"}
 	if c == success {
@@ -120,8 +113,7 @@ func (d *device) report(c code) {
 	d.logged = failing
 }
 
-// isDue reports whether it is time to ask for something that is asked only so often.
-// The caller asks then.
+// isDue reports whether it is time to ask for something again. The caller asks then.
 func (d *device) isDue(what string, every time.Duration) bool {
 	if d.began.Before(d.due[what]) {
 		return false
@@ -130,8 +122,8 @@ func (d *device) isDue(what string, every time.Duration) bool {
 	return true
 }
 
-// attached makes sure that there is a handle. A device that fails keeps its handle,
-// and gets a new one once a minute if the driver gives one.
+// attached makes sure that there is a handle. A device that fails gets a new one once a
+// minute, if the driver gives one.
 func (d *device) attached() code {
 	if d.dev != nil && (!d.failed || d.began.Before(d.again)) {
 		return success
@@ -201,15 +193,14 @@ var architecture = named(map[nvml.DeviceArchitecture]string{
 	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
 })
 
-// codeOf is the driver's code because of which a device is not read. It is success
-// for a device that is read, sleeps or hangs.
+// codeOf is the driver's code because of which a device is not read, success if none is.
 func codeOf(d *gpu.Device) code {
 	c, _ := errors.AsType[code](&d.Reason)
 	return c
 }
 
-// identityByIndex is the identity of a device of which only the index is known until
-// it answers. Then the sampler recognizes it by its index.
+// identityByIndex is the identity of a device until it answers. The sampler recognizes it
+// by the index then.
 func identityByIndex(i int) gpu.Identity {
 	return gpu.Identity{
 		UUID:        fmt.Sprintf("%s-index-%d", gpu.SourceNVML, i),

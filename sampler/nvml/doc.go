@@ -7,52 +7,35 @@
 //
 // The package reads drivers from the 450 series on (2020). The binding ends the
 // process when it calls a function that the library lacks. So every function is
-// looked up in the library before its first call: the name of the function stands
-// beside each call in the code (see ask), and a test compares it with the function
-// that the binding really calls. Where a newer function is missing, or answers that
-// it is not supported or does not know the layout, the older one is asked.
-//
-// A process uses one library. It stays loaded even where its file is replaced, so
-// gpuwhy must be restarted after a driver update, and says so.
+// looked up before its first call: its name stands beside each call (see ask), and a
+// test compares it with the function that the binding really calls. Where a newer
+// function is missing or answers that it is not supported, the older one is asked.
 //
 // Three calls don't use the binding (raw.go). The rows of the process lists have
-// 16, 24 or 32 bytes, depending on function and driver, and some drivers differ from
-// the documentation. The number of process samples may grow between two calls, for
-// which the binding panics. And of the fans' tachometers the binding reads only the
-// first.
-//
-// # What is called when
-//
-// What changes all the time is read at each reading (readLive): 30 calls for a GPU
-// without fans that counts what its units do. Modes and errors are read every ten
-// seconds (readState), limits and the identity every minute (readLimits).
+// 16, 24 or 32 bytes, depending on function and driver. The number of process samples
+// may grow between two calls, for which the binding panics. And the binding reads only
+// the tachometer of the first fan.
 //
 // # Counters
 //
-// From Hopper on the hardware counts what its units do and what passes PCIe, and
-// everybody may read the counters (GPM). Older products need a profiling session for
-// that, which only one program can have and often only root; so it is not read. The
-// package compares the sample of this reading with that of the last one. Samples that
-// are less than 150 ms apart are not compared, since the hardware renews the counters
-// every 100 ms: such a reading repeats the result of the last one. Neither are samples
-// that are more than two windows apart, since their mean says nothing about the
-// present. In MIG mode each instance has counters of its own, which are not read.
+// From Hopper on the hardware counts what its units do and what passes PCIe (GPM). The
+// package compares the sample of this reading with that of the last one. Older products
+// need a profiling session, which only one program can have; so their counters are not
+// read, nor are those of MIG instances.
 //
 // # Sleep
 //
 // A call for a GPU that the system has powered down wakes it, and so does reading
-// its information file under /proc/driver/nvidia. So the package always looks at the
+// its information file under /proc/driver/nvidia. So the package looks at the
 // kernel's power/runtime_status first, and does nothing else with a GPU that sleeps.
-// The library is initialized while any GPU is awake: nvmlInit_v2 attaches no GPU,
-// nvmlDeviceGetHandleBy… does, and only the GPUs that are awake are attached, by
-// address.
+// nvmlInit_v2 attaches no GPU, nvmlDeviceGetHandleBy… does: only GPUs that are awake
+// are attached, by address.
 //
-// An open handle keeps a GPU awake. On a machine where all GPUs may sleep
-// (power/control is "auto", on laptops), the package shuts the library down when all
-// have been idle for some readings, and looks at nothing but runtime_status for
-// 20 s. If a GPU is still awake then, it is read again, and the next pause is twice
-// as long, up to two minutes. Meanwhile the readings are stale, and the device says
-// why.
+// An open handle keeps a GPU awake. Where all GPUs may sleep (power/control is "auto",
+// on laptops), the package shuts the library down when all have been idle for some
+// readings, and looks at nothing but runtime_status for 20 s. Each pause in which no
+// GPU fell asleep is twice as long as the one before, up to two minutes. Meanwhile the
+// readings are stale, and the device says why.
 //
 // # Devices that hang, fail or are lost
 //
@@ -61,12 +44,11 @@
 // neither shut down nor initialized again.
 //
 // A device that is lost or fails is called at each reading, and gets a new handle
-// once a minute. That may not be enough, since a library that has found a device lost
-// can report that until it is initialized again. So the library is initialized again
-// once a minute where no device answers, and when the kernel shows a GPU that was not
-// there before. It is not while another device answers, since initializing can take
-// long or hang: there a device that was repaired in place may stay lost until gpuwhy
-// is started again.
+// once a minute. That may not be enough: a library that has found a device lost can
+// report that until it is initialized again. So it is initialized again once a minute
+// where no device answers, and when the kernel shows a new GPU; but not while another
+// device answers, since that can take long or hang. There a device that was repaired in
+// place may stay lost until gpuwhy is started again.
 //
 // Until a GPU has answered, its UUID is "PCI-" and the address; or "nvml-index-1",
 // made of its index, where the kernel shows no addresses, as in many containers.

@@ -13,14 +13,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// readXIDs adds the errors that were reported since the last reading. Events wait in
-// the driver until they are asked for. Each device has a set of its own, so that a
-// device that hangs blocks only its own events.
+// readXIDs adds the errors that were reported since the last reading. Each device has a
+// set of events of its own, so that a device that hangs blocks no other.
 func (d *device) readXIDs() {
-	r := &d.readings
+	to := &d.readings.Health.XIDs
 	if d.events == nil {
 		if c := d.listen(); c != success {
-			r.Health.XIDs = gpu.Absent[[]gpu.XID](c.quality())
+			*to = gpu.Absent[[]gpu.XID](c.quality())
 			return
 		}
 	}
@@ -37,7 +36,7 @@ func (d *device) readXIDs() {
 	}
 	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
 	none := []gpu.XID{} // not nil
-	r.Health.XIDs = gpu.Of(append(none, slices.SortedFunc(maps.Values(d.xids), byCode)...))
+	*to = gpu.Of(append(none, slices.SortedFunc(maps.Values(d.xids), byCode)...))
 }
 
 // listen makes the driver keep the device's errors for us. If it refuses, it is asked
@@ -64,7 +63,6 @@ func (d *device) listen() code {
 	return d.deaf
 }
 
-// stopListening frees the set of events.
 func (d *device) stopListening() {
 	if d.events != nil {
 		if _, c := invoke(d.lib, "nvmlEventSetFree", d.events, alone(nvml.EventSet.Free)); c != success {

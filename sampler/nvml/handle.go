@@ -13,23 +13,17 @@ import (
 )
 
 // handle is a device or a MIG instance of the driver, with the results of its calls.
-// Only the goroutine that reads the device uses it.
 type handle struct {
 	lib *library
 	dev nvml.Device
 
-	// fatal is the code that ended this reading, since the device is lost or the
-	// driver gone. Success if nothing did.
-	fatal code
-	// answered counts the calls of this reading that show that the device works,
-	// refused is the code of the last other call.
-	answered int
-	refused  code
-	began    time.Time
+	began    time.Time // of this reading, as are the next three
+	fatal    code      // that ended it, since the device is lost or the driver gone
+	answered int       // calls that show that the device works
+	refused  code      // of the last other call
 
 	// failing are the functions whose last call failed, also those of the device's
-	// instances. Each name begins with who: "" for the device, "MIG 0 " for an
-	// instance.
+	// instances. Each name begins with who: "" for the device, "MIG 0 " for an instance.
 	failing map[string]failure
 	who     string
 }
@@ -39,8 +33,7 @@ func (h *handle) begin(now time.Time) {
 	h.fatal, h.answered, h.refused, h.began = success, 0, success, now
 }
 
-// ask calls a method of the binding for a device. Symbol is the name of the library's
-// function that the method calls.
+// ask calls a method of the binding. Symbol is the library's function that it calls.
 func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return)) (T, code) {
 	if h.fatal != success {
 		var none T
@@ -86,8 +79,7 @@ func (h *handle) failure() code {
 	}
 }
 
-// reading asks for a reading and converts it. A reading that the device does not
-// report is absent with a reason.
+// reading asks for a reading and converts it.
 func reading[T, U any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return), convert func(T) gpu.Reading[U]) gpu.Reading[U] {
 	v, c := ask(h, symbol, method)
 	return converted(v, c, convert)
@@ -126,8 +118,7 @@ func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Mic
 	return reported(known(v), U(v))
 }
 
-// share is a percentage. One above 100 can't be right: it becomes a doubtful 100, so
-// that it misleads no sum.
+// share is a percentage. One above 100 becomes a doubtful 100, which misleads no sum.
 func share[T integer](v T) gpu.Reading[gpu.Percent] {
 	if known(v) && v > 100 {
 		return gpu.DoubtfulOf(gpu.Percent(100))
@@ -169,8 +160,7 @@ func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
 	return within(plain[gpu.Megahertz](v), gpu.Of(fastestClock))
 }
 
-// degrees is a temperature of 32 bits, of which the largest mean "not known". One that
-// no chip survives is doubtful.
+// degrees is a temperature. The largest numbers of 32 bits mean "not known".
 func degrees[T int32 | uint32](bits T) gpu.Reading[gpu.Celsius] {
 	const coldest, hottest, marks = -60, 200, 0x7ffffff0
 	v := int32(bits)

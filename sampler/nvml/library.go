@@ -91,8 +91,7 @@ func (l *library) check() error {
 	return nil
 }
 
-// function is the address of a function, nil if the library lacks it. Each function is
-// looked up once, before its first call.
+// function is the address of a function, which is looked up once; nil if there is none.
 func (l *library) function(symbol string) unsafe.Pointer {
 	if f, known := (*l.functions.Load())[symbol]; known {
 		return f
@@ -110,9 +109,7 @@ func (l *library) function(symbol string) unsafe.Pointer {
 	return all[symbol]
 }
 
-// invoke calls a method of the binding, unless the library lacks its function. All
-// calls of the binding go through invoke: a test compares the symbol of each with the
-// function that the binding really calls.
+// invoke calls a method of the binding, unless the library lacks its function.
 func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
 	if l.function(symbol) == nil {
 		var none T
@@ -122,8 +119,8 @@ func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Ret
 	return v, code(ret)
 }
 
-// turn is held while the library is initialized or shut down: the binding keeps state
-// about that which all its users in a process share.
+// turn is held while the library is initialized or shut down: that state of the binding
+// is the process's.
 var turn sync.Mutex
 
 // initialize initializes the library, which attaches no GPU.

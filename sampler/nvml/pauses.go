@@ -19,8 +19,7 @@ const (
 	longestPause = 2 * time.Minute
 )
 
-// pauses decides when a machine whose cards may fall asleep is not read, so that they
-// can. It has no clock.
+// pauses decides when a machine is not read, so that its cards can fall asleep.
 type pauses struct {
 	calm      int // idle readings in a row
 	calmSince time.Time
@@ -29,8 +28,7 @@ type pauses struct {
 	slept     []string      // addresses of cards that slept in this pause
 }
 
-// note records a reading, and reports whether a pause begins now. It counts from the
-// start again when the machine is not idle.
+// note records a reading, and reports whether a pause begins now.
 func (r *pauses) note(now time.Time, idle bool) (letGo bool) {
 	if !idle {
 		*r = pauses{}
@@ -67,8 +65,7 @@ func (r *pauses) pausing(now time.Time, cards []card) bool {
 	return true
 }
 
-// idle reports whether nothing seems to need the device: it has no work, no process
-// other than graphics, and no display.
+// idle reports whether nothing seems to need the device.
 func idle(d *gpu.Device) bool {
 	if d.State == gpu.StateAsleep {
 		return true

@@ -10,13 +10,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// kernel reads what the system knows about PCI devices without asking the driver,
-// which wakes no GPU. One goroutine uses it.
+// kernel reads what the system knows about PCI devices, which wakes no GPU.
 type kernel struct {
 	sysfs, proc string
-	// ours says for each address whether it is a GPU that is visible here, which
-	// does not change while the driver serves it.
-	ours map[string]bool
+	ours        map[string]bool // by address: whether it is a GPU that is visible here
 }
 
 // card is a GPU that the NVIDIA driver serves, as the kernel lists it.
@@ -70,11 +67,8 @@ func (k *kernel) visible(address string) bool {
 
 // asleep reports whether the card is powered down, or on its way there.
 func (c card) asleep() bool {
-	switch c.read("power/runtime_status") {
-	case "suspended", "suspending":
-		return true
-	}
-	return false
+	status := c.read("power/runtime_status")
+	return status == "suspended" || status == "suspending"
 }
 
 // mayDoze reports whether the system powers the card down when it is idle.
@@ -82,10 +76,7 @@ func (c card) mayDoze() bool { return c.read("power/control") == "auto" }
 
 // read returns a file of the card's folder, "" if there is none.
 func (c card) read(name string) string {
-	b, err := os.ReadFile(filepath.Join(c.dir, name))
-	if err != nil {
-		return ""
-	}
+	b, _ := os.ReadFile(filepath.Join(c.dir, name))
 	return strings.TrimSpace(string(b))
 }
 
@@ -101,8 +92,7 @@ func (c card) identity() gpu.Identity {
 	}
 }
 
-// provisionalUUID stands for a UUID that is not known yet: the sampler recognizes the
-// device by it later.
+// provisionalUUID is a UUID by which the sampler recognizes the device later.
 func provisionalUUID(address string) string { return "PCI-" + address }
 
 func addresses(cards []card) []string {

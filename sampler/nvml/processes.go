@@ -11,8 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// processLists are the driver's lists of processes, each with its functions
-// from the newest to the oldest.
+// processLists are the driver's lists of processes, with their newest function first.
 var processLists = []struct {
 	kind    gpu.ProcessType
 	symbols []string

@@ -34,8 +34,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// These calls don't use the binding; doc.go says why. They use pointers that were
-// looked up, so that no function can be missing.
+// These calls don't use the binding; doc.go says why.
 
 // open loads a library as the binding does, and keeps it loaded.
 func open(path string) (unsafe.Pointer, error) {
@@ -75,8 +74,8 @@ type rawProcess struct {
 	gpuInstance, computeInstance uint32
 }
 
-// grow repeats a call with a larger buffer until it is large enough, and returns the
-// buffer and the number of rows. Each row takes size elements.
+// grow repeats a call with larger buffers until one is large enough for all rows, which
+// take size elements each.
 func grow[T any](size int, call func(buf []T, count *C.uint) C.int) (buf []T, count int, c code) {
 	for room := firstRows; room <= mostRows; room = max(2*room, count+firstRows) {
 		buf = make([]T, room*size)

@@ -148,8 +148,7 @@ func encoding(h *handle) gpu.Encoding {
 	}
 }
 
-// readMemory asks the function that does not count the driver's own reserve as used, as
-// nvidia-smi does. Older drivers have only the one that does.
+// readMemory asks the function that does not count the driver's own reserve as used.
 func readMemory(h *handle, to *gpu.Memory) {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
 	to.Reserved = converted(m.Reserved, c, plain[gpu.Bytes])
@@ -174,8 +173,6 @@ func temperature(h *handle) gpu.Reading[gpu.Celsius] {
 	return converted(t.Temperature, c, degrees)
 }
 
-// memoryTemperature asks for a numbered field, the only one that is read. Its number
-// has 32 bits.
 func memoryTemperature(h *handle) gpu.Reading[gpu.Celsius] {
 	v, c := ask(h, "nvmlDeviceGetFieldValues", func(dev nvml.Device) (nvml.FieldValue, nvml.Return) {
 		one := []nvml.FieldValue{{FieldId: nvml.FI_DEV_MEMORY_TEMP}}
@@ -236,8 +233,7 @@ func (d *device) readFans() {
 	}
 }
 
-// fanCount is the number of fans. A driver that can't count fans can still report the
-// speed of the first one.
+// fanCount is 1 where a driver that can't count fans reports the speed of the first.
 func fanCount(h *handle) gpu.Reading[int] {
 	const most = 16
 	n, c := ask(h, "nvmlDeviceGetNumFans", nvml.Device.GetNumFans)
@@ -261,16 +257,13 @@ var policyName = named(map[nvml.FanControlPolicy]string{
 	nvml.FAN_POLICY_MANUAL:                   "manual",
 })
 
-// plausible marks a power as doubtful that is far above the most that the device may
-// draw. Short peaks above the limit are real.
+// plausible marks a power far above the limit as doubtful. Short peaks above it are real.
 func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 2
-	v, ok := draw.Get()
-	limit, known := most.Get()
-	if ok && known && limit > 0 && v > far*limit {
-		return gpu.DoubtfulOf(v)
+	if most.Or(0) <= 0 {
+		return draw
 	}
-	return draw
+	return within(draw, gpu.Of(far*most.Or(0)))
 }
 
 func performanceState(p nvml.Pstates) gpu.Reading[int] {

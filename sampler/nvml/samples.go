@@ -13,14 +13,12 @@ import (
 
 type rawSample = nvml.ProcessUtilizationSample
 
-// samples keeps the newest sample of each process until it is too old: readings can
-// be closer together than the driver's samples, and the driver returns each sample
-// only once.
+// samples keeps the newest sample of each process until it is too old: the driver
+// returns each sample only once, and readings can be closer together than samples.
 //
 // The driver stamps samples by the machine's clock. When that is set back, the samples
-// that the driver returns next are from before and after, and nothing tells which: they
-// are ignored. Until a window has passed, a process without a sample may have used
-// something.
+// that the driver returns next are from before and after: they are ignored. Until a
+// window has passed, a process without a sample may have used something.
 type samples struct {
 	window time.Duration
 	seen   uint64 // the newest stamp, in microseconds since 1970
@@ -51,8 +49,7 @@ func (s *samples) oldest(now time.Time) uint64 {
 // setBack reports whether the clock was set back since samples were added last.
 func (s *samples) setBack(now time.Time) bool { return now.Before(s.last) }
 
-// add adds new samples and drops old ones. It ignores stamps that are far ahead of our
-// clock.
+// add adds new samples and drops old ones, and stamps that are far ahead of our clock.
 func (s *samples) add(now time.Time, rows []rawSample) {
 	if s.setBack(now) {
 		s.restart(now, rows)

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
-// A session is the library while it is initialized, and the devices that it
-// lists.
+// A session is the library while it is initialized, and the devices that it lists.
 type session struct {
 	lib       *library
 	driver    gpu.Driver
@@ -107,9 +106,8 @@ func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.D
 	return d
 }
 
-// lacks reports whether there is a card that came after the session began, which only
-// a new session can read. The session stays when a card goes, since the other cards
-// need it; a card that comes back counts as new.
+// lacks reports whether there is a card that came after the session began, or came back:
+// only a new session can read it.
 func (s *session) lacks(cards []card) bool {
 	now := addresses(cards)
 	s.cards = slices.DeleteFunc(s.cards, func(address string) bool { return !slices.Contains(now, address) })

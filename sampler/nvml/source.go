@@ -40,7 +40,7 @@ type Source struct {
 	closed  bool
 }
 
-// job is a change of the library's state, on a goroutine of its own.
+// job changes the library's state, on a goroutine of its own.
 type job struct {
 	what  string // "being initialized"
 	began time.Time
@@ -130,8 +130,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) *gpu.Snapshot {
 	return s.snapshot(out)
 }
 
-// judge decides whether the session goes on after a reading of all devices, and
-// returns the snapshot.
+// judge decides whether the session goes on after a reading, and returns the snapshot.
 func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.Snapshot, error) {
 	for i, d := range devices {
 		if d.State == gpu.StateOK {
@@ -167,22 +166,15 @@ func (s *session) mayDoze(cards []card, devices []gpu.Device) bool {
 		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !idle(&d) })
 }
 
-// driverGone reports whether every device fails as if the driver were gone.
+// driverGone reports whether every device that is awake fails as if the driver were gone.
 func driverGone(devices []gpu.Device) bool {
-	gone := 0
-	for _, d := range devices {
-		switch {
-		case codeOf(&d).ofDriver():
-			gone++
-		case d.State != gpu.StateAsleep:
-			return false
-		}
-	}
-	return gone > 0
+	gone := func(d gpu.Device) bool { return codeOf(&d).ofDriver() }
+	other := func(d gpu.Device) bool { return !gone(d) && d.State != gpu.StateAsleep }
+	return slices.ContainsFunc(devices, gone) && !slices.ContainsFunc(devices, other)
 }
 
-// tellApart makes a device unknown that has not answered and got its identity from an
-// earlier session by its index, if another device turned out to have that identity.
+// tellApart takes the identity from a device that got it by its index and has not
+// answered, if another device turned out to have it.
 func tellApart(byAddress bool, devices []gpu.Device) {
 	claimed := map[string]bool{}
 	for _, d := range devices {
@@ -200,10 +192,9 @@ func tellApart(byAddress bool, devices []gpu.Device) {
 	}
 }
 
-// ours are the devices that are ours. A device is not if the kernel lists it and the
-// driver does not know it, or does not permit it while it permits others, as in a
-// container. The error says why there is none. If the driver knows none of the kernel's
-// addresses, the next session uses the driver's own list.
+// ours are the devices that the driver knows and permits; in a container the kernel lists
+// others too. If the driver knows none of the kernel's addresses, the next session uses
+// the driver's own list.
 func (s *Source) ours(sess *session, devices []gpu.Device) ([]gpu.Device, error) {
 	var out []gpu.Device
 	var refused code
@@ -238,8 +229,8 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 	return snap
 }
 
-// attach returns the session, and begins one if there is none. It waits even where ctx
-// has an earlier deadline, since nothing can be read before.
+// attach returns the session, and begins one if there is none. It waits beyond the
+// deadline of ctx, since nothing can be read before.
 func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 	for {
 		sess, j, err := s.next(cards)

@@ -70,7 +70,6 @@ func (s *Set) Read(ctx context.Context, devices []Device) []gpu.Device {
 	return s.collect(devices)
 }
 
-// start begins a call.
 func (s *Set) start(d Device) {
 	asleep := d.Asleep != nil && d.Asleep()
 	s.mu.Lock()
@@ -91,7 +90,6 @@ func (s *Set) start(d Device) {
 	}
 }
 
-// call is one driver call, on its own goroutine.
 func (s *Set) call(place *slot, read func() (Result, error)) {
 	r, err := read()
 	s.mu.Lock()
@@ -107,8 +105,7 @@ func (s *Set) call(place *slot, read func() (Result, error)) {
 	}
 }
 
-// wait returns when the device's call has ended or passed the deadline, or when
-// ctx ends and the device has answered before.
+// wait waits for the device's call, as Read promises.
 func (s *Set) wait(ctx context.Context, key string) {
 	s.mu.Lock()
 	place := s.slots[key]

@@ -20,41 +20,33 @@ type Result struct {
 	Reason gpu.Advice
 }
 
-// slot holds what is known of one device, and decides its state. It has no clock
-// and starts no calls: the Set reports what happened when.
+// slot holds what is known of one device, and decides its state.
 type slot struct {
 	state  gpu.State // "" before anything is known
 	since  time.Time
 	reason gpu.Advice
 
-	// flying is set while a call runs; began is when it started, and done is closed
-	// when it has ended.
-	flying bool
+	flying bool // a call runs
 	began  time.Time
-	done   chan struct{}
+	done   chan struct{} // closed when it has ended
 
 	identity gpu.Identity
 	good     *Result // of the last call that answered in time, while in StateOK
 	sampled  time.Time
-	// xids are events, not readings: they stay known while the device is not
-	// in StateOK.
-	xids gpu.Reading[[]gpu.XID]
+	xids     gpu.Reading[[]gpu.XID] // events: they stay known in every state
 }
 
-// begin records that a call starts.
 func (s *slot) begin(now time.Time) {
 	s.flying, s.began, s.done = true, now, make(chan struct{})
 }
 
-// sleep records that the device is powered down.
 func (s *slot) sleep(now time.Time) {
 	s.enter(gpu.StateAsleep, now, gpu.Advice{
 		What: "the system has powered the device down, and gpuwhy leaves it asleep",
 	})
 }
 
-// finish records how the call ended. A result that comes after the deadline is
-// too old and is dropped.
+// finish records how the call ended. A result after the deadline is dropped.
 func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error) {
 	s.flying = false
 	close(s.done)

@@ -60,8 +60,7 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A product is a model of GPU: what its data sheet and its driver say, and the few
-// constants that determine its behavior.
+// A product is a model of GPU.
 type product struct {
 	Name, Architecture, VBIOS string
 
@@ -157,8 +156,7 @@ type host struct {
 	}
 }
 
-// A job is what happens in one cycle on one device or on each device of a group. Times
-// are seconds of the cycle.
+// A job is what happens in one cycle on a device. Times are seconds of the cycle.
 type job struct {
 	name      string
 	Phases    []phase // the device is idle in between
@@ -190,9 +188,7 @@ type process struct {
 	RSS                 size
 	Instance            int // MIG: the GPU instance's id; 0: the whole device
 	In                  place
-	// Remains: the job's first process is dead, and this is its memory, which
-	// the driver has not freed.
-	Remains bool
+	Remains             bool // the job's first process is dead, and its memory is not freed
 }
 
 // A place is what a process belongs to. The zero value is no container, unit or job.

@@ -36,8 +36,8 @@ type device struct {
 	spent           float64 // J: by the tapes, from epoch until the machine was booted
 }
 
-// newDevice puts a card into the slot of a machine. Index is its number in the profile,
-// grain varies its chip.
+// newDevice makes a device of a card. Index is its number in the profile, slot that in
+// its machine, and grain varies its chip.
 func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) *device {
 	p := inStock().Products[c.Product]
 	seed := mix(seedOf(profile), uint64(index))
@@ -128,8 +128,8 @@ func (d *device) energyAt(t time.Time) float64 {
 	return sum + d.tapes[m.job].at(m.second).energy
 }
 
-// fault returns the fault of the device, if it has one now, and otherwise when its last
-// fault in this cycle or the one before ended.
+// fault returns the device's fault and its beginning; without one, when its last fault in
+// this cycle or the one before ended.
 func (d *device) fault(m moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
@@ -154,7 +154,6 @@ func (d *device) fault(m moment) (f *fault, since time.Time) {
 	return nil, since
 }
 
-// read fills dev with what the device reports at a time.
 func (d *device) read(dev *gpu.Device, now time.Time) {
 	m := d.moment(now)
 	f, since := d.fault(m)
@@ -224,8 +223,7 @@ func (d *device) happened(every time.Duration, now time.Time) uint64 {
 	return uint64(max(0, now.Sub(d.booted)/every))
 }
 
-// fixedReadings has the limits and the modes of the device, and absences in place of
-// what it does not report.
+// fixedReadings has limits, modes and what the device does not report.
 func (d *device) fixedReadings(displays bool) gpu.Readings {
 	p := d.product
 	r := gpu.Readings{
@@ -273,9 +271,8 @@ func (d *device) fixedReadings(displays bool) gpu.Readings {
 	return r
 }
 
-// readWork sets how busy the parts of the chip are. There is one encoder session while
-// the encoder works; its frame rate follows the utilization of the encoder: some 240
-// frames a second at 75 %.
+// readWork sets how busy the parts of the chip are. While the encoder works it has one
+// session, of some 240 frames a second at 75 %.
 func (d *device) readWork(dev *gpu.Device, s *sample) {
 	idle := supported(d.product.Has.Engines, gpu.Percent(0))
 	dev.Utilization = gpu.Utilization{
@@ -444,8 +441,7 @@ func (d *device) pid(p *process, i int, m moment) int {
 	return int(4000 + 64*generation + slot)
 }
 
-// slurmJob is the number of the Slurm job on the device, and on all devices with the same
-// schedule.
+// slurmJob is the number of the Slurm job on all devices with the same schedule.
 func (d *device) slurmJob(p *process, m moment) int {
 	number := uint64(m.number)
 	if p.service() {

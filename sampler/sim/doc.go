@@ -10,16 +10,12 @@
 // # How it works
 //
 // Time is divided into cycles of half an hour. In each cycle a device plays one job of
-// its roster, such as an evening's game or a training run. What the hardware makes of a
-// job is calculated once, second by second, and kept as a tape: power follows work,
-// temperature follows power, the fan follows temperature, and the power and heat limits
-// reduce the clocks. All tapes of a roster begin and end alike (idle, or in the middle of
-// work that never ends), so they join in any order. Each round of a roster shuffles its
-// jobs and plays each of them once; so the energy of years is a multiplication and not a
-// sum.
+// its roster. What the hardware makes of a job is calculated once, second by second, and
+// kept as a tape: power follows work, temperature follows power, the fan follows
+// temperature, and the power and heat limits reduce the clocks. All tapes of a roster
+// begin and end alike, so they join in any order. Each round of a roster shuffles its jobs
+// and plays each once; so the energy of years is a multiplication and not a sum.
 //
-// What the machines are made of, and their jobs, is in machines.yaml.
-//
-// A device reports what the real product reports: an H100 has no fan and no display, a
-// GeForce no ECC and no memory temperature.
+// What the machines are made of, and their jobs, is in machines.yaml. A device reports
+// what the real product reports: an H100 has no fan, a GeForce no ECC.
 package sim

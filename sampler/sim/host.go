@@ -9,8 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// nodeHost is a node of a fleet. All nodes are built alike, and each is used in its own
-// way.
+// nodeHost is a node of a fleet: built like all, and used in its own way.
 func nodeHost(h host, number int) host {
 	h.Name = fmt.Sprintf("%s-%03d", h.Name, number)
 	seed := seedOf(h.Name)

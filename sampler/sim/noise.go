@@ -2,8 +2,7 @@ package sim
 
 import "hash/fnv"
 
-// mix is a hash of two numbers (the finalizer of splitmix64), and the source of all
-// that looks random here.
+// mix is a hash of two numbers (the finalizer of splitmix64).
 func mix(a, b uint64) uint64 {
 	x := a + 0x9e3779b97f4a7c15*(b+1)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -11,7 +10,6 @@ func mix(a, b uint64) uint64 {
 	return x ^ x>>31
 }
 
-// seedOf is a hash of a text.
 func seedOf(text string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(text))
@@ -21,8 +19,7 @@ func seedOf(text string) uint64 {
 // signed maps a hash to −1 … 1.
 func signed(h uint64) float64 { return float64(h>>11)/(1<<52) - 1 }
 
-// wobble is a smooth random function of the second of a cycle, −1 … 1. It changes within
-// some seconds, and its end joins its beginning.
+// wobble is a smooth random function of the second of a cycle, −1 … 1.
 func wobble(seed uint64, second int) float64 {
 	const grid = 6 // seconds; divides a cycle
 	cell, in := second/grid, float64(second%grid)/grid
@@ -33,8 +30,7 @@ func wobble(seed uint64, second int) float64 {
 	return 0.8*smooth + 0.2*signed(mix(seed^1, uint64(second)))
 }
 
-// shuffled fills order with the numbers 0 … n−1 in an order that depends on the seed and
-// the round.
+// shuffled fills order with the numbers 0 … n−1, shuffled by the seed and the round.
 func shuffled(order *[maxRoster]int, n int, seed uint64, round int64) []int {
 	for i := range n {
 		order[i] = i

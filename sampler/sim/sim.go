@@ -75,8 +75,7 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	return nodes, nil
 }
 
-// bootBefore is when the machines were booted: a morning some weeks before, so that
-// uptime and energy look like those of machines in use. It depends only on the day.
+// bootBefore is when the machines were booted: a morning some weeks before.
 func bootBefore(start time.Time) time.Time {
 	return start.Truncate(24 * time.Hour).Add(-17*24*time.Hour + 6*time.Hour + 12*time.Minute)
 }
@@ -88,8 +87,8 @@ func (p *plan) build() *Source {
 	}}
 }
 
-// install adds a device. If the machine's devices work together, those with as many jobs
-// as the first share its schedule.
+// install adds a device. Together, devices with as many jobs as the first share its
+// schedule.
 func (s *Source) install(d *device, together bool) {
 	s.devices = append(s.devices, d)
 	if first := s.devices[0]; together && len(d.roster) == len(first.roster) {
@@ -139,8 +138,7 @@ type tapeKey struct {
 // perNode is how many GPUs a node of a fleet has.
 const perNode = 8
 
-// fleet spreads products over nodes. On every other node the devices train
-// together; on the other nodes each device has a schedule of its own.
+// fleet spreads products over nodes. On every other node the devices train together.
 func fleet(n int) []*Source {
 	const grains = 3 // more would be more tapes
 	plan := inStock().Machines["fleet"]

@@ -26,8 +26,8 @@ type tape [cycleSeconds + 1]sample
 // percent.
 func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }
 
-// record calculates a tape. It plays the job once before, so that work without an end
-// begins in the state in which it ends.
+// record calculates a tape. It plays the job twice, so that work without an end begins
+// as it ends.
 func record(p *product, s site, j *job) *tape {
 	m := newMachine(p, s)
 	for second := range cycleSeconds {
@@ -43,8 +43,7 @@ func record(p *product, s site, j *job) *tape {
 	return t
 }
 
-// at returns the state between two samples. It interpolates power and temperatures;
-// energy is the integral of exactly that power.
+// at returns the state between two samples. Energy is the integral of the power.
 func (t *tape) at(second float64) sample {
 	k := min(int(second), cycleSeconds-1)
 	in := second - float64(k)
@@ -96,7 +95,7 @@ func newMachine(p *product, s site) *machine {
 	return m
 }
 
-// settlesAt is the temperature that the present power and fan lead to.
+// settlesAt is where the present power and fan lead.
 func (m *machine) settlesAt() float64 {
 	return m.s.Inlet + m.power/(m.s.Airflow*(m.p.Cooling.Still+m.p.Cooling.Blowing*m.fan/100))
 }
@@ -123,8 +122,7 @@ func (m *machine) step(l load) {
 	m.turnFan()
 }
 
-// work is the part of the full dynamic power that a load needs. Video engines need less
-// than the SMs.
+// work is the part of the full dynamic power that a load needs.
 func work(l load) float64 { return math.Pow(l.gpu/100, 0.85) + 0.0011*(l.enc+l.dec) }
 
 // A depth is how deep a device rests.
@@ -153,8 +151,7 @@ func (m *machine) idlePower(held bool) float64 {
 	return m.p.Power.Rest + (m.p.Power.Held-m.p.Power.Rest)*part
 }
 
-// slowDownWhenHot reduces the speed above the operating limit, and raises it again below:
-// the cooler, the faster.
+// slowDownWhenHot reduces the speed above the operating limit, and raises it below.
 func (m *machine) slowDownWhenHot() {
 	switch {
 	case m.temp >= m.p.Heat.Operating:
@@ -164,8 +161,7 @@ func (m *machine) slowDownWhenHot() {
 	}
 }
 
-// turnFan follows the felt temperature: fast up, slowly down. The fan starts and stops at
-// different temperatures, so that it does not switch all the time.
+// turnFan follows the felt temperature: fast up, slowly down.
 func (m *machine) turnFan() {
 	if m.p.Fans.Count == 0 {
 		return

@@ -65,8 +65,7 @@ func (c *checker) state(d *gpu.Device) {
 	}
 }
 
-// most is the highest value that a unit can have; the lowest is 0. Both are
-// generous: outside of them lies what drivers write for "no value".
+// most is the highest value that a unit can have, generously.
 var most = map[catalog.Unit]float64{
 	catalog.Percent: 100, catalog.Celsius: 200, catalog.Watts: 10_000, catalog.Joules: 1e15,
 	catalog.Megahertz: 100_000, catalog.RPM: 100_000, catalog.Bytes: 1 << 50, catalog.BytesPerSecond: 1e14,
@@ -110,8 +109,7 @@ func (c *checker) process(i int, p *gpu.Process) {
 	number("rss", &p.Facts.RSS, most[catalog.Bytes])
 }
 
-// bounded checks that a value is a number, and a good one between the bounds. A
-// doubtful one can't be right, and says so itself.
+// bounded checks that a value is a number, and a good one between the bounds.
 func (c *checker) bounded(name string, r gpu.Reading[float64], least, most float64) {
 	v := r.Or(0)
 	c.expect(!math.IsNaN(v) && !math.IsInf(v, 0), "%s is %v", name, v)

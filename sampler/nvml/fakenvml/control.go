@@ -35,8 +35,7 @@ func (m *Machine) Counters() Counters { return m.control().counters }
 
 func (l *Library) controlPath() string { return filepath.Join(l.dir, "control") }
 
-// control reads the file. The library has mapped the same pages of the cache, so that
-// each sees what the other writes.
+// control reads the file, whose pages the library has mapped.
 func (m *Machine) control() *control {
 	b, err := os.ReadFile(m.lib.controlPath())
 	m.check(err)

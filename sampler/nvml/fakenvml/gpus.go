@@ -111,8 +111,7 @@ func (g GPU) Without(keys ...Key) GPU {
 	return out
 }
 
-// At returns a copy with another bus address and a UUID made of it, so that a machine can
-// have several GPUs of one model.
+// At returns a copy with another bus address and a UUID made of it.
 func (g GPU) At(bus int) GPU {
 	prefix := g[UUID][:len(g[UUID])-12]
 	return g.With(PCI, fmt.Sprintf("0000:%02x:00.0", bus)).With(UUID, fmt.Sprintf("%s%012x", prefix, bus))

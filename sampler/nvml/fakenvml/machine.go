@@ -142,8 +142,7 @@ func (m *Machine) SysfsRoot() string { return m.sysfs }
 // ProcRoot is a made-up /proc with the machine's GPUs.
 func (m *Machine) ProcRoot() string { return m.proc }
 
-// plugIn makes the parts of /sys and /proc about the GPUs, as the kernel shows them
-// without the driver.
+// plugIn makes the parts of /sys and /proc about the GPUs.
 func (m *Machine) plugIn() error {
 	driver := filepath.Join(m.sysfs, "bus/pci/drivers/nvidia")
 	err := os.MkdirAll(driver, 0o755)
@@ -304,7 +303,6 @@ func (d *Device) AllowSleep(yes bool) {
 	d.power("control", control)
 }
 
-// power writes a file about the power of the device.
 func (d *Device) power(file, value string) {
 	d.m.check(replace(filepath.Join(d.m.devices(), d.PCI(), "power", file), value+"\n"))
 }
