@@ -13,11 +13,6 @@ import (
 // MaxFleet is the most GPUs that the profile "fleet:N" has.
 const MaxFleet = 4096
 
-// Profiles lists the names that [Nodes] takes, for help texts.
-func Profiles() []string {
-	return []string{"rtx-4090", "dgx-h100", "fleet:N"}
-}
-
 // A Source simulates one machine: a node of a profile. Its methods may be called
 // from several goroutines at once.
 type Source struct {
@@ -60,7 +55,7 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	default:
 		return nil, &gpu.Advice{
 			What: fmt.Sprintf("there is no simulation named %q", profile),
-			Try:  fmt.Sprintf("use one of %s, with N from 1 to %d", strings.Join(Profiles(), ", "), MaxFleet),
+			Try:  fmt.Sprintf("use one of rtx-4090, dgx-h100, fleet:N, with N from 1 to %d", MaxFleet),
 		}
 	}
 	started := now().UTC()
