@@ -104,7 +104,7 @@ func TestActivityAbsent(t *testing.T) {
 	}{
 		"older product": {fakenvml.RTX4090(), func(*fakenvml.Machine) {}, gpu.NotSupported, 0},
 		"MIG mode": {fakenvml.H100(), func(m *fakenvml.Machine) {
-			m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+			setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 		}, gpu.NotSupported, 0},
 		"may not ask": {fakenvml.H100(), func(m *fakenvml.Machine) {
 			m.Answer(fakenvml.NoPermission, "nvmlGpmQueryDeviceSupport")
@@ -157,12 +157,12 @@ func TestActivityInMIGMode(t *testing.T) {
 	readOne(t, s)
 	d := s.session.devices[0]
 	forget := func() { clear(d.due) } // what is asked seldom is asked at the next reading
-	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	forget()
 	if got := later(t, s).Activity; got != gpu.AbsentActivity(gpu.NotSupported) || m.Counters().Samples != 0 {
 		t.Errorf("in MIG mode: %+v, %d buffers", got, m.Counters().Samples)
 	}
-	m.GPU(0).SetInstances()
+	setInstances(m.GPU(0))
 	forget()
 	if got := later(t, s).Activity; got != (gpu.Activity{}) || m.Counters().Samples != 2 {
 		t.Errorf("the first reading after it: %+v, %d buffers", got, m.Counters().Samples)

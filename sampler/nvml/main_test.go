@@ -62,12 +62,39 @@ func machine(tb testing.TB, gpus ...fakenvml.GPU) *fakenvml.Machine {
 	m := lib.Machine(tb, gpus...)
 	tb.Cleanup(func() {
 		m.Heal()
-		m.AwaitInitialized(0)
+		awaitInitialized(m, 0)
 		if n := m.Counters().Samples; n != 0 {
 			tb.Errorf("%d samples of counters are left", n)
 		}
 	})
 	return m
+}
+
+// awaitInitialized waits until the library is initialized n times.
+func awaitInitialized(m *fakenvml.Machine, n int64) {
+	m.Await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Counters().Initialized == n })
+}
+
+type migInstance struct {
+	UUID, Name                                   string
+	GPUInstance, ComputeInstance                 uint32
+	MemoryTotal, MemoryUsed                      uint64
+	Multiprocessors, MemorySlices, ComputeSlices uint32
+}
+
+// setInstances turns MIG mode on with these instances, or off for none.
+func setInstances(d *fakenvml.Device, instances ...migInstance) {
+	values := map[fakenvml.Key]any{fakenvml.MIG: min(len(instances), 1)}
+	for i, in := range instances {
+		for k, v := range map[string]any{
+			"uuid": in.UUID, "name": in.Name, "gi": in.GPUInstance, "ci": in.ComputeInstance,
+			"memory_total": in.MemoryTotal, "memory_used": in.MemoryUsed,
+			"multiprocessors": in.Multiprocessors, "slices": in.MemorySlices, "compute_slices": in.ComputeSlices,
+		} {
+			values[fakenvml.Key(fmt.Sprintf("mig%d.%s", i, k))] = v
+		}
+	}
+	d.SetAll(values)
 }
 
 // source is a source of the machine, closed when the test ends.

@@ -321,7 +321,7 @@ func TestSamplesAcrossReadings(t *testing.T) {
 
 func TestInstanceProcesses(t *testing.T) {
 	m := machine(t, fakenvml.H100())
-	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG 1", GPUInstance: 7})
+	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG 1", GPUInstance: 7})
 	m.GPU(0).Set("processes", fakenvml.Error(fakenvml.NoPermission))
 	m.GPU(0).Set("mig0.processes", 1)
 	m.GPU(0).Set("mig0.process000", "compute 4242 1048576 7 0")

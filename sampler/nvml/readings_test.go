@@ -280,9 +280,9 @@ func TestSeldomReadings(t *testing.T) {
 
 func TestInstances(t *testing.T) {
 	m := machine(t, fakenvml.H100().With(fakenvml.Utilization, fakenvml.Error(fakenvml.NotSupported)))
-	m.GPU(0).SetInstances(
-		fakenvml.Instance{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", GPUInstance: 7, MemoryTotal: 9856 * mib, MemoryUsed: 12 * mib, Multiprocessors: 16, MemorySlices: 1, ComputeSlices: 1},
-		fakenvml.Instance{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: 2, MemoryTotal: 40192 * mib, MemoryUsed: 0, Multiprocessors: 60, MemorySlices: 4, ComputeSlices: 3},
+	setInstances(m.GPU(0),
+		migInstance{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", GPUInstance: 7, MemoryTotal: 9856 * mib, MemoryUsed: 12 * mib, Multiprocessors: 16, MemorySlices: 1, ComputeSlices: 1},
+		migInstance{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: 2, MemoryTotal: 40192 * mib, MemoryUsed: 0, Multiprocessors: 60, MemorySlices: 4, ComputeSlices: 3},
 	)
 	m.GPU(0).SetProcesses(
 		fakenvml.Process{PID: 900, Type: "compute", Memory: mib, MIG: true, GPUInstance: 7},
@@ -330,7 +330,7 @@ func TestCodes(t *testing.T) {
 // stays as it is.
 func TestStale(t *testing.T) {
 	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.Fan(0, "speed"), 30))
-	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	d := readOne(t, source(t, m))
 	before := d.Fans.Fans[0].Commanded
 	faded := d.Stale()

@@ -205,7 +205,7 @@ func calm(t *testing.T, m *fakenvml.Machine, s *Source, c *clock) {
 		readOne(t, s)
 		c.now = c.now.Add(calmTime / 2)
 	}
-	m.AwaitInitialized(0)
+	awaitInitialized(m, 0)
 }
 
 func TestLeftAlone(t *testing.T) {
@@ -261,7 +261,7 @@ func TestLeftAloneInVain(t *testing.T) {
 		if n := m.Calls("nvmlDeviceGetPowerUsage") - before; n != 1 {
 			t.Errorf("read %d times after %v, want once", n, pause)
 		}
-		m.AwaitInitialized(0)
+		awaitInitialized(m, 0)
 		c.now = c.now.Add(calmTime / 2)
 	}
 }
@@ -306,7 +306,7 @@ func TestOtherCardWakes(t *testing.T) {
 		read(t, s)
 		c.now = c.now.Add(calmTime / 2)
 	}
-	m.AwaitInitialized(0)
+	awaitInitialized(m, 0)
 	m.GPU(1).Sleep()
 	states := func() (out []gpu.State) {
 		for _, d := range read(t, s).Devices {

@@ -95,12 +95,12 @@ func TestThroughputIsAskedFor(t *testing.T) {
 // the device's.
 func TestThroughputInMIGMode(t *testing.T) {
 	m := machine(t, fakenvml.H100())
-	m.GPU(0).SetInstances(fakenvml.Instance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
+	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	s := source(t, m, measured)
 	if a := readOne(t, s).Activity; a.PCIeSent != gpu.Of(gpu.BytesPerSecond(222.8e6)) || !a.PCIeMeasured() || a.Engine.Present() {
 		t.Errorf("%+v", a)
 	}
-	m.GPU(0).SetInstances()
+	setInstances(m.GPU(0))
 	clear(s.session.devices[0].due)
 	readOne(t, s)
 	if a := later(t, s).Activity; a.PCIeMeasured() || a.PCIeSent != gpu.Of(gpu.BytesPerSecond(212.5*mib)) {

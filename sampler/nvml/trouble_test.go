@@ -638,7 +638,7 @@ func TestXIDs(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m.AwaitInitialized(0)
+	awaitInitialized(m, 0)
 	if n := m.Counters().EventSets; n != 0 {
 		t.Errorf("%d sets of events were not given back", n)
 	}
@@ -676,7 +676,7 @@ func TestCloseWhileHanging(t *testing.T) {
 			t.Error("a closed source reads")
 		}
 		m.Heal()
-		m.AwaitInitialized(0)
+		awaitInitialized(m, 0)
 	})
 	t.Run("init", func(t *testing.T) {
 		m := machine(t, fakenvml.RTX4090())

@@ -137,14 +137,6 @@ type Process struct {
 	GPUInstance, ComputeInstance uint32
 }
 
-// An Instance is a MIG instance.
-type Instance struct {
-	UUID, Name                                   string
-	GPUInstance, ComputeInstance                 uint32
-	MemoryTotal, MemoryUsed                      uint64
-	Multiprocessors, MemorySlices, ComputeSlices uint32
-}
-
 func (g GPU) drop(prefix string) {
 	maps.DeleteFunc(g, func(k Key, _ string) bool { return strings.HasPrefix(string(k), prefix) })
 }
@@ -165,23 +157,6 @@ func (g GPU) setProcesses(processes []Process) {
 		if p.SM+p.MemoryBandwidth+p.Encoder+p.Decoder > 0 {
 			g[Key(fmt.Sprintf("sample%03d", samples))] = fmt.Sprint(p.PID, at, p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder)
 			samples++
-		}
-	}
-}
-
-func (g GPU) setInstances(instances []Instance) {
-	for i := range 8 {
-		g.drop(fmt.Sprintf("mig%d.", i))
-	}
-	g[MIG] = "0"
-	for i, in := range instances {
-		g[MIG] = "1"
-		for k, v := range map[string]any{
-			"uuid": in.UUID, "name": in.Name, "gi": in.GPUInstance, "ci": in.ComputeInstance,
-			"memory_total": in.MemoryTotal, "memory_used": in.MemoryUsed,
-			"multiprocessors": in.Multiprocessors, "slices": in.MemorySlices, "compute_slices": in.ComputeSlices,
-		} {
-			g[Key(fmt.Sprintf("mig%d.%s", i, k))] = fmt.Sprint(v)
 		}
 	}
 }

@@ -120,11 +120,6 @@ func (m *Machine) AwaitHeld(n int64) {
 	m.Await("calls to hang", func() bool { return m.Counters().Held >= n })
 }
 
-// AwaitInitialized waits until the library is initialized n times.
-func (m *Machine) AwaitInitialized(n int64) {
-	m.Await(fmt.Sprintf("the library to be initialized %d times", n), func() bool { return m.Counters().Initialized == n })
-}
-
 // Await waits until the machine is as the test wants it.
 func (m *Machine) Await(what string, done func() bool) {
 	m.tb.Helper()
@@ -261,11 +256,6 @@ func (d *Device) Unset(keys ...Key) { d.m.change(func() { d.facts = d.facts.With
 // sample for each process that uses something, taken whenever the driver is asked.
 func (d *Device) SetProcesses(processes ...Process) {
 	d.m.change(func() { d.facts.setProcesses(processes) })
-}
-
-// SetInstances turns MIG mode on with these instances, or off for none.
-func (d *Device) SetInstances(instances ...Instance) {
-	d.m.change(func() { d.facts.setInstances(instances) })
 }
 
 // RaiseXID makes the driver report an error of the device, such as 79.
