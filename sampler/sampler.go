@@ -178,8 +178,8 @@ func (s *Sampler) wake(next time.Time) time.Time {
 
 // following is the next time on the grid of the interval that has not passed yet.
 func following(last time.Time, interval time.Duration, now time.Time) time.Time {
-	passed := (now.Sub(last) + interval - 1) / interval // rounded up
-	return last.Add(max(passed, 1) * interval)
+	passed := int64((now.Sub(last) + interval - 1) / interval) // rounded up
+	return last.Add(time.Duration(max(passed, 1)) * interval)
 }
 
 // ErrStopped is what Refresh returns once Run has ended.
