@@ -429,12 +429,21 @@ func TestNothingInline(t *testing.T) {
 	}
 }
 
-var exampleGallery = Gallery{Asset: asset, Script: "/static/gallery.js", Machine: machine, Now: noon, Frames: []FrameGroup{
+var exampleGallery = Gallery{Asset: asset, Script: "/static/gallery.js", Frames: []FrameGroup{
 	{"Machines", []Frame{{ID: "hung", Title: "One that hangs", Says: "It says so.", Press: "#pause", URL: "/state/hung/#charts-title"}}},
 }}
 
-func TestGalleryHasEveryState(t *testing.T) {
+func TestExamplesHaveEveryState(t *testing.T) {
 	html := render(t, exampleGallery)
+	for _, e := range fixture.Examples(noon) {
+		in := input(e.Snapshot, e.Why)
+		in.Alerts = []alert.Alert{{ID: "1", State: alert.Firing}, {ID: "2", State: alert.Resolved}}
+		html += render(t, NewPage(in))
+		for d := range in.Nodes.Devices() {
+			html += render(t, NewDevicePage(in, d))
+			break
+		}
+	}
 	for _, state := range []string{"busy", "idle", "on", "not_answering", "lost", "asleep", "firing", "resolved"} {
 		if !strings.Contains(html, `data-state="`+state+`"`) {
 			t.Errorf("nothing is %s", state)

@@ -9,12 +9,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
@@ -22,8 +20,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// gallery answers with one page that has everything: single components, and the
-// real page in <iframe> elements, on made-up machines.
+// gallery answers with one page that has the real page in <iframe> elements, on
+// made-up machines.
 type gallery struct {
 	ctx       context.Context
 	opt       app.Options // of every scene, except the path
@@ -118,10 +116,8 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
 		Page: func(ctx context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
-			now := time.Now()
 			return views.Gallery{
-				Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Frames: states(g.opt.BasePath + "state/"), Now: now,
-				Machine: func(name string) *gpu.Snapshot { return fixture.Named(name, now).Snapshot },
+				Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Frames: states(g.opt.BasePath + "state/"),
 			}.Render(ctx, w)
 		},
 		ErrorPage: pages.Problem,

@@ -74,6 +74,8 @@ var arrived = map[string]string{
 	"alerts":         follows("live") + ` && d.querySelectorAll("#firing > li").length > 2 && d.querySelectorAll("#silences > li").length === 1`,
 	"silencing":      follows("live") + ` && d.querySelector("#new-silence [name=gpu_uuid]").checkVisibility()`,
 	"alerts-refused": follows("live") + ` && d.querySelector("#firing output").value.includes("alert")`,
+	"past":           `d.querySelector("#past[open] tr[data-key]") !== null`,
+	"rules":          `d.querySelector("#rules[open] tr.off") !== null`,
 	"no-alerts":      follows("live") + ` && d.querySelectorAll(".none").length === 2 && d.body.innerText.includes("Nothing fires.") && /\d+ rules are in force/.test(d.body.innerText)`,
 
 	"error":     `d.body.innerText.includes("404")`,
