@@ -89,7 +89,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	of := s.newest(r)
-	return of.serve(w, r, cacheRevalidate, nil, func() any {
+	return s.serve(of, w, r, cacheRevalidate, nil, func() any {
 		if nodes := of.fleet.Nodes(); len(nodes) == 1 {
 			// There may be a newer one by now, and newer answers then. It does no harm here.
 			if encoded := s.cfg.Update(nodes[0].Node, auth.Everything); encoded != nil {
@@ -104,7 +104,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
 // snapshot that they are about, so it is made again when their number changes.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) error {
 	of, alerts := s.newest(r), s.cfg.ActiveAlerts(nodeOf(r))
-	return of.serve(w, r, cacheRevalidate, alerts, func() any { return contract.NewSummary(s.monitor(of.fleet), of.fleet, alerts) })
+	return s.serve(of, w, r, cacheRevalidate, alerts, func() any { return contract.NewSummary(s.monitor(of.fleet), of.fleet, alerts) })
 }
 
 // past answers with the recent past: of all devices, or of those that the
@@ -118,7 +118,7 @@ func (s *Server) past(w http.ResponseWriter, r *http.Request) error {
 	if names := query["gpu"]; len(names) > 0 {
 		return s.pastOf(of.fleet, names, w, r)
 	}
-	return of.serve(w, r, cacheRevalidate, s.cfg.Recent.Generation(), func() any {
+	return s.serve(of, w, r, cacheRevalidate, s.cfg.Recent.Generation(), func() any {
 		m := s.monitor(of.fleet)
 		var keep func(node, uuid string, _ int) bool
 		if s.cfg.Monitor.Several && !m.Several {

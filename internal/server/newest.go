@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 type nodeKey struct{}
@@ -82,21 +83,13 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 type answers struct {
 	fleet *insight.Fleet // nil before the first reading
 	nodes func() []contract.ClusterNode
-
-	mu   sync.Mutex
-	made map[answerKey]*answer
+	made  lazy.Map[answerKey, *body]
 }
 
 // An answerKey is a route, and what tells apart its answers about the same Moments.
 type answerKey struct {
 	route string
 	what  any
-}
-
-// An answer is locked while it is made.
-type answer struct {
-	sync.Mutex
-	*body // nil until it was made
 }
 
 // newest returns the answers about what a request is about. No older ones come after
@@ -108,37 +101,27 @@ func (s *Server) newest(r *http.Request) *answers {
 	of := s.answers[node]
 	if of == nil || of.fleet != f {
 		nodes := sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })
-		of = &answers{fleet: f, nodes: nodes, made: map[answerKey]*answer{}}
+		of = &answers{fleet: f, nodes: nodes}
 		s.answers[node] = of
 	}
 	return of
 }
 
-// serve answers with what build makes, when it is first asked for. A failure is not kept.
-func (of *answers) serve(w http.ResponseWriter, r *http.Request, cache string, what any, build func() any) error {
-	b, err := of.get(answerKey{r.Pattern, what}, build)
+// serve answers with what build makes, when it is first asked for. After a failure
+// all answers are made anew.
+func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cache string, what any, build func() any) error {
+	b, err := of.made.Get(answerKey{r.Pattern, what}, func() (*body, error) { return jsonBody(build()) })
+	if err != nil {
+		s.mu.Lock()
+		delete(s.answers, nodeOf(r))
+		s.mu.Unlock()
+	}
 	return reply(w, r, cache, b, err)
-}
-
-func (of *answers) get(key answerKey, build func() any) (_ *body, err error) {
-	of.mu.Lock()
-	a, ok := of.made[key]
-	if !ok {
-		a = new(answer)
-		of.made[key] = a
-	}
-	of.mu.Unlock()
-	a.Lock()
-	defer a.Unlock()
-	if a.body == nil {
-		a.body, err = jsonBody(build())
-	}
-	return a.body, err
 }
 
 // serveUntilNext is for answers that change with the next reading alone.
 func (s *Server) serveUntilNext(of *answers, w http.ResponseWriter, r *http.Request, what any, build func() any) error {
-	return of.serve(w, r, s.untilNext(of.fleet), what, build)
+	return s.serve(of, w, r, s.untilNext(of.fleet), what, build)
 }
 
 // untilNext is how long a client may keep an answer about one node's Moment: until
