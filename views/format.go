@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
@@ -179,11 +180,7 @@ func clean(text string, limit int) string {
 	}, text)
 }
 
-func steers(r rune) bool {
-	return r < 0x20 || r >= 0x7f && r < 0xa0 ||
-		r == 0x061c || r == 0x200e || r == 0x200f ||
-		r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
-}
+func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // devicePath is where a device's page is, below the base path.
 func devicePath(uuid string) string {

@@ -28,52 +28,8 @@ type Process struct {
 	Started string // RFC 3339; empty where that is not known
 }
 
-// processColumns are the table's columns, by the keys for sorting.
-var processColumns = []struct {
-	key, label string
-	number     bool
-}{
-	{"gpu", "GPU", true}, {"name", "Process", false}, {"pid", "PID", true}, {"user", "User", false}, {"type", "Type", false},
-	{"place", "Runs in", false}, {"memory", "VRAM", true}, {"sm", "SM", true}, {"power", "Power", true}, {"running", "Running for", true},
-}
-
 // mostProcesses is how many rows the table has at most.
 const mostProcesses = 200
-
-// processFacts are the details of a process, for the scripts to fill in. An
-// optional one is left out where there is nothing to say.
-var processFacts = []struct {
-	label, path, format string
-	means, from         string
-	optional            bool
-}{
-	{"Command", "command", "text", "Other users’ are hidden unless gpuwhy is told otherwise (--show-commands). What looks like a secret is masked.", "/proc/PID/cmdline", false},
-	{"PID", "pid", "whole", "", "", false},
-	{"User", "user", "text", "", "", false},
-	{"Since", "started_at", "moment", "", "", false},
-	{"Type", "type", "text", "Compute or graphics, as the driver tells them apart.", "", false},
-	{"VRAM", "used_memory_mb", "memory", "Held on this GPU, used or not.", "nvmlDeviceGetComputeRunningProcesses_v3", false},
-	{"Most VRAM", "peak_mb", "memory", "Since this page was opened.", "", true},
-	{"SM", "sm_percent", "percent", "Share of the multiprocessors’ time in the last sample window.", "nvmlDeviceGetProcessUtilization", false},
-	{"Memory controller", "memory_percent", "percent", "", "nvmlDeviceGetProcessUtilization", false},
-	{"Encoder", "encoder_percent", "percent", "", "nvmlDeviceGetProcessUtilization", false},
-	{"Decoder", "decoder_percent", "percent", "", "nvmlDeviceGetProcessUtilization", false},
-	{"Power", "power_watts", "watts", "An estimate: its part of what the GPU draws.", "", false},
-	{"CPU", "cpu_percent", "percent", "Of one core; several cores add up past 100 %.", "/proc/PID/stat", false},
-	{"Memory of the machine", "host_memory_mb", "memory", "", "/proc/PID/statm", false},
-	{"Container", "container.name", "text", "", "", true},
-	{"Image", "container.image", "text", "", "", true},
-	{"Runtime", "container.runtime", "text", "", "", true},
-	{"Container’s id", "container.id", "text", "", "/proc/PID/cgroup", true},
-	{"Pod", "pod.name", "text", "", "", true},
-	{"Namespace", "pod.namespace", "text", "", "", true},
-	{"Pod’s UID", "pod.uid", "text", "", "/proc/PID/cgroup", true},
-	{"Unit", "unit.name", "text", "Of systemd.", "/proc/PID/cgroup", true},
-	{"Slurm job", "slurm_job.id", "whole", "", "/proc/PID/cgroup", true},
-	{"Exists", "exists", "yesNo", "No: its memory is held by nobody.", "", true},
-	{"MIG instance", "gpu_instance_id", "whole", "", "", true},
-	{"Compute instance", "compute_instance_id", "whole", "", "", true},
-}
 
 // newProcesses are all processes, of several nodes or of one. attribution may be
 // nil; see [Input].
