@@ -3,50 +3,32 @@ package views
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 )
 
-// A DocsPage is the API's interactive documentation, still empty. A script of
-// package static fills it.
-type DocsPage struct {
-	BasePath string // begins and ends with "/"
-	Asset    func(name string) string
+// DocsPage is the API's interactive documentation, still empty: a script of package
+// static fills it. The base path begins and ends with "/"; asset is as in [Input].
+func DocsPage(base string, asset func(name string) string) templ.Component {
+	return document(docsHead("API", "docs.js", asset), docsBody(base))
 }
 
-// Render writes the whole page as HTML.
-func (p DocsPage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("API", "docs.js", p.Asset), docsBody(p.BasePath)).Render(ctx, w)
+// ReferencePage is the API's document as a page to read and to print.
+func ReferencePage(of *apidoc.Document, base string, asset func(name string) string) templ.Component {
+	return document(docsHead("API reference", "", asset), referenceBody(of, base))
 }
 
-// A ReferencePage is the API's document as a page to read and to print.
-type ReferencePage struct {
-	DocsPage
-	Of *apidoc.Document
-}
-
-// Render writes the whole page as HTML.
-func (p ReferencePage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("API reference", "", p.Asset), referenceBody(p.Of, p.BasePath)).Render(ctx, w)
-}
-
-// An EventsPage is the WebSocket protocol as a page to read.
-type EventsPage struct {
-	DocsPage
-	Of *apidoc.Events
-}
-
-// Render writes the whole page as HTML.
-func (p EventsPage) Render(ctx context.Context, w io.Writer) error {
-	return document(docsHead("Events", "", p.Asset), eventsBody(p.Of, p.BasePath)).Render(ctx, w)
+// EventsPage is the WebSocket protocol as a page to read.
+func EventsPage(of *apidoc.Events, base string, asset func(name string) string) templ.Component {
+	return document(docsHead("Events", "", asset), eventsBody(of, base))
 }
 
 func docsHead(title, script string, asset func(string) string) head {

@@ -2,12 +2,12 @@ package views
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"io"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 )
@@ -17,7 +17,7 @@ const hostile = `<script>alert(1)</script>" onload="x`
 // The documents' pages take what they are given for text, work under the
 // strictest policy, and lead to one another.
 func TestDocumentPages(t *testing.T) {
-	docs := DocsPage{BasePath: "/base/", Asset: func(name string) string { return "/base/static/h4sh/" + name }}
+	asset := func(name string) string { return "/base/static/h4sh/" + name }
 	of := &apidoc.Schema{Ref: "#/components/schemas/X"}
 	field := &apidoc.Schema{Type: apidoc.Types{"array", "null"}, Items: of, Text: hostile}
 	share := &apidoc.Schema{Type: apidoc.Types{"number"}, Minimum: new(0.0), Maximum: new(100.0), Unit: "MiB", Enum: []any{}}
@@ -51,10 +51,8 @@ func TestDocumentPages(t *testing.T) {
 		Name: hostile, Summary: hostile, Description: hostile, Examples: []apidoc.Members[json.RawMessage]{{{Name: "payload", Value: example}}},
 		Payload: &apidoc.Schema{Properties: apidoc.Members[*apidoc.Schema]{{Name: "data", Value: of}}},
 	}}}
-	for name, page := range map[string]interface {
-		Render(context.Context, io.Writer) error
-	}{
-		"docs": docs, "redoc": ReferencePage{docs, reference}, "docs/events": EventsPage{docs, events},
+	for name, page := range map[string]templ.Component{
+		"docs": DocsPage("/base/", asset), "redoc": ReferencePage(reference, "/base/", asset), "docs/events": EventsPage(events, "/base/", asset),
 	} {
 		var out bytes.Buffer
 		if err := page.Render(t.Context(), &out); err != nil {

@@ -127,9 +127,8 @@ func (g *gallery) newFront() (http.Handler, error) {
 			}
 			return pages.Asset(path)
 		},
-		BasePath: g.opt.BasePath,
-		Listen:   g.opt.Listen,
-		Log:      g.log,
+		Address: server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
+		Log:     g.log,
 	})
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -34,7 +35,7 @@ func newStage(t testing.TB, interval ...time.Duration) *stage {
 	}
 	source := nodes[0]
 	opt := app.Options{
-		Version: "test", Listen: "127.0.0.1:0", BasePath: "/", MaxViewers: 1000,
+		Version: "test", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1000,
 		Interval: append(interval, time.Hour)[0], Deadline: 2 * time.Second, AlertUtilization: 50,
 	}
 	a, err := app.New(opt, []*app.Inputs{{Node: source.Node(), Sources: []sampler.Source{source}}}, slog.New(slog.DiscardHandler))

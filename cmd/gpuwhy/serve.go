@@ -13,6 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
 type serveCommand struct{}
@@ -47,13 +48,11 @@ func (serveCommand) Run(env *environment) error {
 // options are the settings of the program that serves.
 func (c *Config) options() app.Options {
 	return app.Options{
-		Version:          versionText(),
-		Node:             cmp.Or(c.Node, c.hostname),
-		Listen:           c.Listen,
-		Hostname:         c.hostname,
-		BasePath:         c.BasePath,
-		AllowOrigins:     c.origins,
-		AllowHosts:       c.AllowHost,
+		Version: versionText(),
+		Node:    cmp.Or(c.Node, c.hostname),
+		Address: server.Address{
+			Listen: c.Listen, Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowHosts: c.AllowHost,
+		},
 		MaxViewers:       c.MaxViewers,
 		Interval:         c.Interval,
 		Deadline:         c.Deadline,

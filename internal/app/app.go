@@ -27,6 +27,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
 // goodbye bounds how long viewers and answers under way have at the end.
@@ -38,12 +39,8 @@ type Options struct {
 	Version string
 	Node    string // the name of the program if it shows several nodes
 
-	Listen       string // the address of the listener that Run is given
-	Hostname     string // the machine's own name; empty where it has none
-	BasePath     string // begins and ends with a slash
-	AllowOrigins auth.Origins
-	AllowHosts   []string
-	MaxViewers   int
+	server.Address // the base path begins and ends with a slash
+	MaxViewers     int
 
 	Interval time.Duration
 	Deadline time.Duration

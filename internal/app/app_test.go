@@ -11,6 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
@@ -23,7 +24,7 @@ func newApp(t *testing.T, stateDir string) *App {
 		t.Fatal(err)
 	}
 	source := nodes[0]
-	opt := Options{Listen: "127.0.0.1:0", BasePath: "/", Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
+	opt := Options{Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: stateDir}
 	in := &Inputs{Node: "box", Origin: "auto", Sources: []sampler.Source{source}}
 	a, err := New(opt, []*Inputs{in}, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {

@@ -35,11 +35,7 @@ func (a *App) wireServer() error {
 		Alerts:       a.Alerts,
 		Metrics:      exporter,
 		Parts:        a.parts,
-		BasePath:     a.opt.BasePath,
-		Listen:       a.opt.Listen,
-		Hostname:     a.opt.Hostname,
-		AllowHosts:   a.opt.AllowHosts,
-		AllowOrigins: a.opt.AllowOrigins,
+		Address:      a.opt.Address,
 		Log:          a.log,
 	}
 	web.New(web.Config{

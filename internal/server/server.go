@@ -67,19 +67,23 @@ type Config struct {
 	// icon.
 	Assets func(path string) (Asset, bool)
 
+	Address
+	Log *slog.Logger
+}
+
+// An Address is where a server is reached, and by whom.
+type Address struct {
 	// BasePath is where all routes begin, such as "/gpu-3"; empty for none.
 	BasePath string
 	// Listen is the address on which the server listens, "host:port". Requests may
 	// name its host. If it is unspecified (":8080", "0.0.0.0:8080"), they may name
 	// every IP address, and Hostname.
 	Listen   string
-	Hostname string // the machine's own name
+	Hostname string // the machine's own name; empty where it has none
 	// AllowHosts are further names and addresses that requests may name, such
 	// as "gpu.example.org", or "*.example.org" for all below it.
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
-
-	Log *slog.Logger
 }
 
 // An Asset is a file of the page, ready to be sent.

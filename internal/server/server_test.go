@@ -161,8 +161,8 @@ func newStage() (*stage, Config) {
 			a, ok := testAssets[path]
 			return a, ok
 		},
-		Listen: "127.0.0.1:8003",
-		Log:    slog.New(slog.NewTextHandler(&st.log, nil)),
+		Address: Address{Listen: "127.0.0.1:8003"},
+		Log:     slog.New(slog.NewTextHandler(&st.log, nil)),
 	}
 }
 

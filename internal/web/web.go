@@ -50,13 +50,12 @@ func New(cfg Config) *Pages { return &Pages{cfg, static.New()} }
 // Serve puts the pages into a server's configuration.
 func (p *Pages) Serve(on *server.Config) {
 	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage = p.dashboard, p.device, p.alerts, p.Problem
-	docs := views.DocsPage{BasePath: p.cfg.BasePath, Asset: p.URL}
-	on.DocsPage = docs.Render
+	on.DocsPage = views.DocsPage(p.cfg.BasePath, p.URL).Render
 	on.ReferencePage = func(ctx context.Context, w io.Writer, of *apidoc.Document) error {
-		return views.ReferencePage{DocsPage: docs, Of: of}.Render(ctx, w)
+		return views.ReferencePage(of, p.cfg.BasePath, p.URL).Render(ctx, w)
 	}
 	on.EventsPage = func(ctx context.Context, w io.Writer, of *apidoc.Events) error {
-		return views.EventsPage{DocsPage: docs, Of: of}.Render(ctx, w)
+		return views.EventsPage(of, p.cfg.BasePath, p.URL).Render(ctx, w)
 	}
 	on.Assets = p.Asset
 }
@@ -132,8 +131,7 @@ func (p *Pages) alerts(ctx context.Context, w io.Writer, from int, node string) 
 
 // Problem writes the page that a browser gets for an error.
 func (p *Pages) Problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
-	page := views.ErrorPage{Code: status, Title: title, What: advice.What, Try: advice.Try, BasePath: p.cfg.BasePath, Asset: p.URL}
-	return page.Render(ctx, w)
+	return views.ErrorPage(status, title, advice, p.cfg.BasePath, p.URL).Render(ctx, w)
 }
 
 // URL is the address of a file of the page.
