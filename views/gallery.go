@@ -1,21 +1,22 @@
 package views
 
 import (
-	"context"
-	"io"
 	"strings"
 	"time"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
-// A Gallery is a document with the page in every state, in frames: for those who
-// work on it, without a GPU. It has itself what no frame shows.
-type Gallery struct {
-	Asset  func(name string) string // as in [Input]
-	Script string                   // address of what presses buttons in frames
-	Frames []FrameGroup
+// Gallery is a document with the page in every state, in frames: for those who work
+// on it, without a GPU. It has itself what no frame shows. The script, given by its
+// address, presses buttons in frames.
+func Gallery(frames []FrameGroup, asset func(name string) string, script string) templ.Component {
+	h := newHead("gallery · gpuwhy", asset, "", "app.css")
+	h.Script = script
+	return document(h, galleryBody(frames))
 }
 
 // A FrameGroup is frames of one part of the page.
@@ -31,13 +32,6 @@ type Frame struct {
 	Says  string // what is to be seen; may be empty
 	Press string // CSS selector of what is pressed once it is there; empty for nothing
 	URL   string
-}
-
-// Render writes the whole page as HTML.
-func (g Gallery) Render(ctx context.Context, w io.Writer) error {
-	h := newHead("gallery · gpuwhy", g.Asset, "", "app.css")
-	h.Script = g.Script
-	return document(h, galleryBody(g.Frames)).Render(ctx, w)
 }
 
 // about says of which group a frame is, to those who hear its title alone.

@@ -429,9 +429,9 @@ func TestNothingInline(t *testing.T) {
 	}
 }
 
-var exampleGallery = Gallery{Asset: asset, Script: "/static/gallery.js", Frames: []FrameGroup{
+var exampleGallery = Gallery([]FrameGroup{
 	{"Machines", []Frame{{ID: "hung", Title: "One that hangs", Says: "It says so.", Press: "#pause", URL: "/state/hung/#charts-title"}}},
-}}
+}, asset, "/static/gallery.js")
 
 func TestExamplesHaveEveryState(t *testing.T) {
 	html := render(t, exampleGallery)

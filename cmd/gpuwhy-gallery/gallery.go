@@ -4,11 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -115,10 +116,8 @@ func (g *gallery) newFront() (http.Handler, error) {
 		ActiveAlerts: func(string) int { return 0 },
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
-		Page: func(ctx context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
-			return views.Gallery{
-				Asset: pages.URL, Script: g.opt.BasePath + "static/gallery.js", Frames: states(g.opt.BasePath + "state/"),
-			}.Render(ctx, w)
+		Page: func(*insight.Fleet, string) templ.Component {
+			return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
 		},
 		ErrorPage: pages.Problem,
 		Assets: func(path string) (server.Asset, bool) {

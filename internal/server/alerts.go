@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -128,7 +127,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || from < 0 {
 		return errFrom
 	}
-	return servePage(w, r, func(page io.Writer) error { return s.cfg.AlertsPage(r.Context(), page, from, nodeOf(r)) })
+	return servePage(w, r, s.cfg.AlertsPage(from, nodeOf(r)))
 }
 
 // says returns the handler of a request that changes alerts or silences: it reads

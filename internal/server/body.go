@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
@@ -88,16 +91,16 @@ func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache string)
 	return reply(w, r, cache, b, err)
 }
 
-func pageBody(render func(io.Writer) error) (*body, error) {
-	var page bytes.Buffer
-	if err := render(&page); err != nil {
+func pageBody(ctx context.Context, page templ.Component) (*body, error) {
+	var html bytes.Buffer
+	if err := page.Render(ctx, &html); err != nil {
 		return nil, fmt.Errorf("render the page: %w", err)
 	}
-	return newBody(typeHTML, page.Bytes()), nil
+	return newBody(typeHTML, html.Bytes()), nil
 }
 
-func servePage(w http.ResponseWriter, r *http.Request, render func(io.Writer) error) error {
-	b, err := pageBody(render)
+func servePage(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+	b, err := pageBody(r.Context(), page)
 	return reply(w, r, cacheRevalidate, b, err)
 }
 

@@ -2,10 +2,11 @@ package server
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/url"
 	"sync"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -21,7 +22,7 @@ func (s *Server) home() handler {
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}
-		return servePage(w, r, func(page io.Writer) error { return s.cfg.Page(r.Context(), page, s.fleet(r), nodeOf(r)) })
+		return servePage(w, r, s.cfg.Page(s.fleet(r), nodeOf(r)))
 	}
 }
 
@@ -37,7 +38,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}
-	return servePage(w, r, func(page io.Writer) error { return s.cfg.DevicePage(r.Context(), page, p) })
+	return servePage(w, r, s.cfg.DevicePage(p))
 }
 
 // query is that of the request with its question mark, or empty.
@@ -114,18 +115,14 @@ func (s *Server) openAPIYAML() (*body, error) {
 }
 
 func (s *Server) docsPage() handler {
-	answer := once(func() (*body, error) {
-		return pageBody(func(w io.Writer) error { return s.cfg.DocsPage(context.Background(), w) })
-	})
+	answer := rendered(func() templ.Component { return s.cfg.DocsPage })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Security-Policy", docsPolicy)
 		return answer(w, r)
 	}
 }
 
-// rendered answers with the page of a document.
-func rendered[T any](page func(context.Context, io.Writer, T) error, document func() T) handler {
-	return once(func() (*body, error) {
-		return pageBody(func(w io.Writer) error { return page(context.Background(), w, document()) })
-	})
+// rendered answers with a page that stays as it is.
+func rendered(page func() templ.Component) handler {
+	return once(func() (*body, error) { return pageBody(context.Background(), page()) })
 }

@@ -59,7 +59,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, e *statusE
 	contentType, content := typeHTML, []byte(nil)
 	if negotiate.Type(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
 		var page bytes.Buffer
-		if err := s.cfg.ErrorPage(r.Context(), &page, e.status, http.StatusText(e.status), e.advice); err != nil {
+		if err := s.cfg.ErrorPage(e.status, http.StatusText(e.status), e.advice).Render(r.Context(), &page); err != nil {
 			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
 		} else {
 			content = page.Bytes()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
@@ -54,9 +56,11 @@ func TestErrorsByAccept(t *testing.T) {
 // Where even the error's page fails, the problem is told as JSON.
 func TestErrorPageFails(t *testing.T) {
 	st, h := serving(t, func(c *Config) {
-		c.ErrorPage = func(_ context.Context, w io.Writer, _ int, _ string, _ gpu.Advice) error {
-			_, _ = io.WriteString(w, "half a page")
-			return errors.New("the template broke")
+		c.ErrorPage = func(int, string, gpu.Advice) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				_, _ = io.WriteString(w, "half a page")
+				return errors.New("the template broke")
+			})
 		}
 	})
 	isProblem(t, get(h, "/nothing", browser), 404)

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -48,8 +50,8 @@ func (s *Server) routes() []route {
 		s.page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
 		s.page("/robots.txt", once(robots)),
 		s.page("/docs", s.docsPage()),
-		s.page("/docs/events", rendered(s.cfg.EventsPage, s.events)),
-		s.page("/redoc", rendered(s.cfg.ReferencePage, s.document)),
+		s.page("/docs/events", rendered(func() templ.Component { return s.cfg.EventsPage(s.events()) })),
+		s.page("/redoc", rendered(func() templ.Component { return s.cfg.ReferencePage(s.document()) })),
 		s.page("/gpu/{id}", s.devicePage),
 
 		{http.MethodGet, "/ws", auth.Read, http.HandlerFunc(s.socket), nil}, // AsyncAPI describes it

@@ -14,12 +14,12 @@
 package server
 
 import (
-	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -54,15 +54,15 @@ type Config struct {
 	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard
 	// of a fleet, or of one node if it is named; AlertsPage leaves out the first
 	// alerts up to from; ErrorPage is what a browser sees instead of problem+json.
-	Page       func(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error
-	DevicePage func(ctx context.Context, w io.Writer, p insight.Part) error
-	AlertsPage func(ctx context.Context, w io.Writer, from int, node string) error
-	ErrorPage  func(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error
+	Page       func(f *insight.Fleet, node string) templ.Component
+	DevicePage func(insight.Part) templ.Component
+	AlertsPage func(from int, node string) templ.Component
+	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
 	// DocsPage is the interactive documentation, ReferencePage the OpenAPI document
-	// as a page to read, EventsPage the WebSocket protocol. Each is made once.
-	DocsPage      func(ctx context.Context, w io.Writer) error
-	ReferencePage func(ctx context.Context, w io.Writer, doc *apidoc.Document) error
-	EventsPage    func(ctx context.Context, w io.Writer, doc *apidoc.Events) error
+	// as a page to read, EventsPage the WebSocket protocol. Each is rendered once.
+	DocsPage      templ.Component
+	ReferencePage func(*apidoc.Document) templ.Component
+	EventsPage    func(*apidoc.Events) templ.Component
 	// Assets finds a file that is served under /static/. "icon.svg" is the page's
 	// icon.
 	Assets func(path string) (Asset, bool)

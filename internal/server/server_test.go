@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/a-h/templ"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
@@ -122,9 +124,11 @@ func newStage() (*stage, Config) {
 		Recent:       st.recent,
 		ActiveAlerts: func(string) int { return int(st.alerts.Load()) },
 		Alerts:       st.service,
-		AlertsPage: func(_ context.Context, w io.Writer, from int, _ string) error {
-			_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
-			return err
+		AlertsPage: func(from int, _ string) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
+				return err
+			})
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
@@ -133,29 +137,36 @@ func newStage() (*stage, Config) {
 		Parts: func() map[string]contract.PartState {
 			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: fixture.Time}}
 		},
-		Page: func(_ context.Context, w io.Writer, _ *insight.Fleet, _ string) error {
-			fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
-			return st.pageErr
+		Page: func(*insight.Fleet, string) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				fmt.Fprintf(w, "<!doctype html><title>gpuwhy</title>%s %d", strings.Repeat("<p>a page</p>", 200), st.pages.Add(1))
+				return st.pageErr
+			})
 		},
-		DevicePage: func(_ context.Context, w io.Writer, p insight.Part) error {
-			fmt.Fprintf(w, "<!doctype html><title>%s</title>", p.Device.UUID)
-			return st.pageErr
+		DevicePage: func(p insight.Part) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				fmt.Fprintf(w, "<!doctype html><title>%s</title>", p.Device.UUID)
+				return st.pageErr
+			})
 		},
-		ErrorPage: func(_ context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
-			_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)
-			return err
+		ErrorPage: func(status int, title string, advice gpu.Advice) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				_, err := fmt.Fprintf(w, "<!doctype html><h1>%d %s</h1><p>%s<p>%s", status, title, advice.What, advice.Try)
+				return err
+			})
 		},
-		DocsPage: func(_ context.Context, w io.Writer) error {
-			_, err := io.WriteString(w, "<!doctype html><title>docs</title>")
-			return err
+		DocsPage: templ.Raw("<!doctype html><title>docs</title>"),
+		ReferencePage: func(doc *apidoc.Document) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				_, err := fmt.Fprintf(w, "<!doctype html><title>%d addresses</title>", len(doc.Paths))
+				return err
+			})
 		},
-		ReferencePage: func(_ context.Context, w io.Writer, doc *apidoc.Document) error {
-			_, err := fmt.Fprintf(w, "<!doctype html><title>%d addresses</title>", len(doc.Paths))
-			return err
-		},
-		EventsPage: func(_ context.Context, w io.Writer, doc *apidoc.Events) error {
-			_, err := fmt.Fprintf(w, "<!doctype html><title>%d operations</title>", len(doc.Operations))
-			return err
+		EventsPage: func(doc *apidoc.Events) templ.Component {
+			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+				_, err := fmt.Fprintf(w, "<!doctype html><title>%d operations</title>", len(doc.Operations))
+				return err
+			})
 		},
 		Assets: func(path string) (Asset, bool) {
 			a, ok := testAssets[path]

@@ -4,12 +4,12 @@
 package web
 
 import (
-	"context"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -49,27 +49,22 @@ func New(cfg Config) *Pages { return &Pages{cfg, static.New()} }
 
 // Serve puts the pages into a server's configuration.
 func (p *Pages) Serve(on *server.Config) {
-	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage = p.dashboard, p.device, p.alerts, p.Problem
-	on.DocsPage = views.DocsPage(p.cfg.BasePath, p.URL).Render
-	on.ReferencePage = func(ctx context.Context, w io.Writer, of *apidoc.Document) error {
-		return views.ReferencePage(of, p.cfg.BasePath, p.URL).Render(ctx, w)
-	}
-	on.EventsPage = func(ctx context.Context, w io.Writer, of *apidoc.Events) error {
-		return views.EventsPage(of, p.cfg.BasePath, p.URL).Render(ctx, w)
-	}
-	on.Assets = p.Asset
+	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage, on.Assets = p.dashboard, p.device, p.alerts, p.Problem, p.Asset
+	on.DocsPage = views.DocsPage(p.cfg.BasePath, p.URL)
+	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.cfg.BasePath, p.URL) }
+	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.cfg.BasePath, p.URL) }
 }
 
-func (p *Pages) dashboard(ctx context.Context, w io.Writer, f *insight.Fleet, node string) error {
+func (p *Pages) dashboard(f *insight.Fleet, node string) templ.Component {
 	in := p.input(f, node)
 	in.Why, in.Causes = f.Answer().Sentence, f.Answer().Main()
-	return views.NewPage(in).Render(ctx, w)
+	return views.NewPage(in)
 }
 
-func (p *Pages) device(ctx context.Context, w io.Writer, of insight.Part) error {
+func (p *Pages) device(of insight.Part) templ.Component {
 	in := p.input(of.Alone(), "")
 	in.Causes = of.Why.Causes
-	return views.NewDevicePage(in, of.Device).Render(ctx, w)
+	return views.NewDevicePage(in, of.Device)
 }
 
 // base is where a node has its addresses; an empty name stands for all.
@@ -109,8 +104,7 @@ func (p *Pages) kept(metric string, of []*gpu.Device) bool {
 	})
 }
 
-// alerts writes the page of alerts.
-func (p *Pages) alerts(ctx context.Context, w io.Writer, from int, node string) error {
+func (p *Pages) alerts(from int, node string) templ.Component {
 	f := p.cfg.Newest()
 	if m, ok := f.Node(node); ok {
 		f = m.Alone()
@@ -126,12 +120,12 @@ func (p *Pages) alerts(ctx context.Context, w io.Writer, from int, node string) 
 		Silences: alert.OfNode(p.cfg.Alerts.Silences(), node),
 		Rules:    p.cfg.Alerts.Rules(),
 		Targets:  p.cfg.Targets(),
-	}).Render(ctx, w)
+	})
 }
 
-// Problem writes the page that a browser gets for an error.
-func (p *Pages) Problem(ctx context.Context, w io.Writer, status int, title string, advice gpu.Advice) error {
-	return views.ErrorPage(status, title, advice, p.cfg.BasePath, p.URL).Render(ctx, w)
+// Problem is the page that a browser gets for an error.
+func (p *Pages) Problem(status int, title string, advice gpu.Advice) templ.Component {
+	return views.ErrorPage(status, title, advice, p.cfg.BasePath, p.URL)
 }
 
 // URL is the address of a file of the page.
