@@ -222,24 +222,17 @@ func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Moni
 // said makes an answer of our own readings in the form in which a server answers.
 func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 	if c.GPU == "" || f.Nodes().Totals().Devices == 0 {
-		return encoded(contract.NewWhy(m, f), false)
+		w := contract.NewWhy(m, f)
+		return said{w.Timestamp, w.Source, w.Why, w.Causes, w}, nil
 	}
 	for p := range f.Parts() {
 		if strings.EqualFold(p.Device.UUID, c.GPU) || !m.Several && strconv.Itoa(p.Device.Index) == c.GPU {
-			return encoded(contract.NewOneWhy(p), true)
+			w := contract.NewOneWhy(p)
+			return said{w.Timestamp, w.Source, w.Why, w.Causes, w}, nil
 		}
 	}
 	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {
 		return said{}, &gpu.Advice{What: "there are several nodes, and GPU " + c.GPU + " may be one of each", Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
 	}
 	return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
-}
-
-// encoded makes it of the answer as a server would send it.
-func encoded(answer any, one bool) (said, error) {
-	body, err := json.Marshal(answer)
-	if err != nil {
-		return said{}, err
-	}
-	return newSaid(body, one)
 }
