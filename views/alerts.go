@@ -62,12 +62,6 @@ type SilenceRow struct {
 	End           string // where a form ends it
 }
 
-// A RuleRow is a rule as the page shows it.
-type RuleRow struct {
-	Key, Fires, Hold, Over, Cooldown, Repeat, Severity, Scope, Tells string
-	Enabled                                                          bool
-}
-
 // A Choice is one of a list in a form.
 type Choice struct{ Value, Label string }
 
@@ -82,9 +76,8 @@ type AlertsPage struct {
 	Listed, Worse, Milder string
 	Silences              []SilenceRow
 	Past                  []AlertDetail
-	PastCount             string
-	Rules                 []RuleRow
-	RuleCount, RuleTitle  string
+	Rules                 []alert.Rule
+	RuleCount             string
 	Targets               []notify.Status
 	// GPUChoices and NodeChoices are what people can silence; none where there
 	// are too many to choose from, or nothing to choose.
@@ -101,11 +94,9 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 	p.list(&in)
 	p.Past = each(in.Past, func(a *alert.Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
 	p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
-	p.Rules, p.Targets = each(in.Rules, newRule), in.Targets
+	p.Rules, p.Targets = in.Rules, in.Targets
 	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r alert.Rule) bool { return !r.Enabled })
 	p.RuleCount = plural(len(enabled), "rule is", "rules are") + " in force"
-	p.RuleTitle = plural(len(in.Rules), "rule", "rules")
-	p.PastCount = plural(len(in.Past), "alert", "alerts")
 	p.Sentence = firingSentence(in.Alerts, in.Nodes)
 	p.Title = "Alerts · gpuwhy"
 	if n := len(in.Alerts); n > 0 {
@@ -222,21 +213,25 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	}
 }
 
-func newRule(r *alert.Rule) RuleRow {
-	fires := strings.ReplaceAll(string(r.Watch), "_", " ")
-	amount := func(v float64) string { return strings.TrimSuffix(exact(v)+nbsp+r.Watch.Unit(), nbsp) }
-	over := "after " + length(r.Clear)
-	if !r.Watch.Condition() {
-		fires += either(r.Watch.Below(), " below ", " above ") + amount(r.Threshold)
-		if r.Margin > 0 {
-			over = "back by " + amount(r.Margin) + " for " + length(r.Clear)
-		}
+// firesWhen is what a rule fires at.
+func firesWhen(r *alert.Rule) string {
+	what := strings.ReplaceAll(string(r.Watch), "_", " ")
+	if r.Watch.Condition() {
+		return what
 	}
-	return RuleRow{
-		Key: r.Name, Fires: fires, Hold: either(r.Hold > 0, length(r.Hold), "at once"), Over: over,
-		Cooldown: length(r.Cooldown), Repeat: either(r.Repeat > 0, "every "+length(r.Repeat), "never"),
-		Severity: severityName(r.Severity), Enabled: r.Enabled, Scope: looksAt(r), Tells: cmp.Or(strings.Join(r.Targets, ", "), "all"),
+	return what + either(r.Watch.Below(), " below ", " above ") + amount(r, r.Threshold)
+}
+
+// overWhen is when an alert of a rule is over.
+func overWhen(r *alert.Rule) string {
+	if r.Watch.Condition() || r.Margin <= 0 {
+		return "after " + length(r.Clear)
 	}
+	return "back by " + amount(r, r.Margin) + " for " + length(r.Clear)
+}
+
+func amount(r *alert.Rule, v float64) string {
+	return strings.TrimSuffix(exact(v)+nbsp+r.Watch.Unit(), nbsp)
 }
 
 // looksAt is what a rule is about, in words such as "user alice".
