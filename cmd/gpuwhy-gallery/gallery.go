@@ -107,8 +107,7 @@ func (g *gallery) find(path string) http.Handler {
 
 // newFront is the server with its headers and assets, without a machine.
 func (g *gallery) newFront() (http.Handler, error) {
-	pages := web.New(web.Config{BasePath: g.opt.BasePath})
-	s, err := server.New(server.Config{
+	cfg := server.Config{
 		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
 		Newest:       func() *insight.Fleet { return nil },
 		WS:           func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
@@ -116,19 +115,20 @@ func (g *gallery) newFront() (http.Handler, error) {
 		ActiveAlerts: func(string) int { return 0 },
 		Metrics:      http.NotFoundHandler(),
 		Parts:        func() map[string]contract.PartState { return nil },
-		Page: func(*insight.Fleet, string) templ.Component {
-			return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
-		},
-		ErrorPage: pages.Problem,
-		Assets: func(path string) (server.Asset, bool) {
-			if path == "gallery.js" {
-				return server.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
-			}
-			return pages.Asset(path)
-		},
-		Address: server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
-		Log:     g.log,
-	})
+		Address:      server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
+		Log:          g.log,
+	}
+	pages := web.New(&cfg, nil, nil)
+	cfg.Page = func(*insight.Fleet, string) templ.Component {
+		return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
+	}
+	cfg.Assets = func(path string) (server.Asset, bool) {
+		if path == "gallery.js" {
+			return server.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
+		}
+		return pages.Asset(path)
+	}
+	s, err := server.New(cfg)
 	if err != nil {
 		return nil, err
 	}

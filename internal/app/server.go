@@ -38,14 +38,7 @@ func (a *App) wireServer() error {
 		Address:      a.opt.Address,
 		Log:          a.log,
 	}
-	web.New(web.Config{
-		Monitor:  a.monitor,
-		Newest:   a.Hub.Newest,
-		Recent:   a.Recent,
-		Alerts:   a.Alerts,
-		Targets:  a.notifier.Status,
-		BasePath: a.opt.BasePath,
-	}).Serve(&cfg)
+	web.New(&cfg, a.monitor, a.notifier.Status)
 	s, err := server.New(cfg)
 	if err != nil {
 		return err

@@ -19,40 +19,29 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
-	"github.com/gpuwhy/gpuwhy/internal/recent"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/static"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// Config is what pages are made of. Many goroutines call its functions at the
-// same time.
-type Config struct {
-	Monitor func() contract.Monitor
-	// Newest returns the newest Moments; nil before the first.
-	Newest   func() *insight.Fleet
-	Recent   *recent.Store
-	Alerts   *alert.Service
-	Targets  func() []notify.Status
-	BasePath string // begins and ends with a slash
-}
-
-// Pages renders the pages.
+// Pages renders the pages of a server.
 type Pages struct {
-	cfg    Config
-	assets *static.Assets
+	cfg     *server.Config
+	monitor func() contract.Monitor
+	targets func() []notify.Status
+	assets  *static.Assets
 }
 
-// New makes the pages. A caller that needs [Pages.Problem] and [Pages.Asset]
-// alone sets BasePath alone.
-func New(cfg Config) *Pages { return &Pages{cfg, static.New()} }
-
-// Serve puts the pages into a server's configuration.
-func (p *Pages) Serve(on *server.Config) {
-	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage, on.Assets = p.dashboard, p.device, p.alerts, p.Problem, p.Asset
+// New puts the pages into a server's configuration, which has all else, and a base
+// path that ends with a slash. They say what monitor says of gpuwhy and targets of
+// those who are told of alerts; many goroutines call both at the same time.
+func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
+	p := &Pages{on, monitor, targets, static.New()}
+	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage, on.Assets = p.dashboard, p.device, p.alerts, p.problem, p.Asset
 	on.DocsPage = views.DocsPage(p.cfg.BasePath, p.URL)
 	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.cfg.BasePath, p.URL) }
 	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.cfg.BasePath, p.URL) }
+	return p
 }
 
 func (p *Pages) dashboard(f *insight.Fleet, node string) templ.Component {
@@ -78,7 +67,7 @@ func (p *Pages) base(node string) string {
 // input is what pages of those Moments are made of, but for why it is so.
 func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	return views.Input{
-		Monitor:  p.cfg.Monitor(),
+		Monitor:  p.monitor(),
 		Nodes:    f.Nodes(),
 		BasePath: p.base(node),
 		Health:   p.cfg.BasePath + "api/health",
@@ -119,12 +108,11 @@ func (p *Pages) alerts(from int, node string) templ.Component {
 		Past:     alert.OfNode(p.cfg.Alerts.Past(), node),
 		Silences: alert.OfNode(p.cfg.Alerts.Silences(), node),
 		Rules:    p.cfg.Alerts.Rules(),
-		Targets:  p.cfg.Targets(),
+		Targets:  p.targets(),
 	})
 }
 
-// Problem is the page that a browser gets for an error.
-func (p *Pages) Problem(status int, title string, advice gpu.Advice) templ.Component {
+func (p *Pages) problem(status int, title string, advice gpu.Advice) templ.Component {
 	return views.ErrorPage(status, title, advice, p.cfg.BasePath, p.URL)
 }
 
