@@ -18,17 +18,19 @@ func (r Reading[T]) MarshalJSON() ([]byte, error) {
 		return null, nil
 	}
 	switch v := any(r.value).(type) {
+	case bool:
+		return strconv.AppendBool(nil, v), nil
 	case Bytes:
 		return decimal(v.MiB()), nil
 	case int:
-		return strconv.AppendInt(make([]byte, 0, 20), int64(v), 10), nil
+		return whole(int64(v)), nil
 	case int64:
-		return strconv.AppendInt(make([]byte, 0, 20), v, 10), nil
+		return whole(v), nil
 	case uint64:
 		if v > math.MaxInt64 { // no counter gets there, and few clients could read it
 			return null, nil
 		}
-		return strconv.AppendUint(make([]byte, 0, 20), v, 10), nil
+		return whole(int64(v)), nil
 	case time.Time:
 		return v.UTC().AppendFormat(make([]byte, 0, 32), `"`+TimeFormat+`"`), nil
 	}
@@ -43,9 +45,11 @@ var null = []byte("null")
 // TimeFormat is RFC 3339 with microseconds, for times in UTC.
 const TimeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
+func whole(v int64) []byte { return strconv.AppendInt(make([]byte, 0, 8), v, 10) }
+
 // decimal writes 45.0, or 45.25. A value beyond all readings is written as it is.
 func decimal(v float64) []byte {
-	b := make([]byte, 0, 24)
+	b := make([]byte, 0, 8) // most have room
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return null

@@ -289,11 +289,11 @@ type XID struct {
 
 // Modes are an administrator's switches.
 type Modes struct {
-	Persistence   *bool   `json:"persistence"`                                                          // whether the driver stays loaded without programs
-	Compute       *string `json:"compute" enum:"default,exclusive_thread,prohibited,exclusive_process"` // who may use it for compute
-	MIG           *bool   `json:"mig"`                                                                  // whether it is divided into instances
-	MIGPending    *bool   `json:"mig_pending"`                                                          // whether it will be after a restart
-	DisplayActive *bool   `json:"display_active"`                                                       // whether a display server draws on it
+	Persistence   Switch `json:"persistence"`                                                          // whether the driver stays loaded without programs
+	Compute       Text   `json:"compute" enum:"default,exclusive_thread,prohibited,exclusive_process"` // who may use it for compute
+	MIG           Switch `json:"mig"`                                                                  // whether it is divided into instances
+	MIGPending    Switch `json:"mig_pending"`                                                          // whether it will be after a restart
+	DisplayActive Switch `json:"display_active"`                                                       // whether a display server draws on it
 }
 
 // Process is one process with a context on the device.
@@ -345,7 +345,8 @@ type Instance struct {
 }
 
 func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
-	q := qualitiesOf(d)
+	none := noActivity(d)
+	q := qualitiesOf(d, none)
 	g := GPU{
 		ID:               d.Index,
 		Name:             d.Name,
@@ -372,13 +373,12 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		Serial:           pointer(d.Serial),
 		VBIOS:            pointer(d.VBIOS),
 		Encoder:          Encoder(d.Encoding),
-		Activity:         new(Activity(d.Activity)),
 		Fans:             listOf(d.Fans.Fans, func(f *gpu.Fan) Fan { return Fan(*f) }),
 		FanCount:         d.Fans.Count,
 		Throttled:        pointer(gpu.Map(d.Clocks.EventReasons, gpu.ClockEventReasons.Throttled)),
 		PCIe:             PCIe(d.PCIe),
 		Health:           newHealth(&d.Health),
-		Modes:            newModes(d.Modes),
+		Modes:            Modes(d.Modes),
 		Instances:        newInstances(d),
 		Attribution:      newAttribution(d, a),
 		ReservedBy:       pointer(d.ReservedBy()),
@@ -388,8 +388,8 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 	if reasons, ok := d.Clocks.EventReasons.Get(); ok {
 		g.EventReasons = reasons.Names()
 	}
-	if noActivity(d) {
-		g.Activity = nil
+	if !none {
+		g.Activity = new(Activity(d.Activity))
 	}
 	return g
 }
@@ -437,13 +437,6 @@ func newHealth(h *gpu.Health) Health {
 		RetiredDoubleBit:      h.RetiredDoubleBit,
 		RetirementPending:     pointer(h.RetirementPending),
 		XIDs:                  listOrNull(h.XIDs, newXID),
-	}
-}
-
-func newModes(m gpu.Modes) Modes {
-	return Modes{
-		Persistence: pointer(m.Persistence), Compute: pointer(m.Compute), MIG: pointer(m.MIG),
-		MIGPending: pointer(m.MIGPending), DisplayActive: pointer(m.DisplayActive),
 	}
 }
 
@@ -521,16 +514,15 @@ func rowsOnWire(list string) (rows []*catalog.Row) {
 	return rows
 }
 
-func qualitiesOf(d *gpu.Device) qualities {
+func qualitiesOf(d *gpu.Device, noActivity bool) qualities {
 	q := qualities{}
 	note(q, "reservations", d.Reservations)
 	note(q, "attribution.idle_floor_watts", d.IdleFloor)
-	none := noActivity(d)
-	if none { // the reason is said once: most products have no such counters
+	if noActivity { // the reason is said once: most products have no such counters
 		note(q, "activity", d.Activity.Engine)
 	}
 	for _, r := range deviceRows {
-		if ref := r.At(d); exceptional(ref.Quality()) && !(none && strings.HasPrefix(r.Path, "activity.")) {
+		if ref := r.At(d); exceptional(ref.Quality()) && (!noActivity || !strings.HasPrefix(r.Path, "activity.")) {
 			q[r.Path] = ref.Quality().String()
 		}
 	}

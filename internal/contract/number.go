@@ -13,6 +13,7 @@ type (
 	Float        = gpu.Reading[float64]
 	Int          = gpu.Reading[int64]
 	Count        = gpu.Reading[int]
+	Switch       = gpu.Reading[bool]
 	Total        = gpu.Reading[uint64]
 	Percent      = gpu.Reading[gpu.Percent]
 	Bytes        = gpu.Reading[gpu.Bytes] // in MiB on the wire
