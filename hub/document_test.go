@@ -26,8 +26,8 @@ func TestProtocolDocument(t *testing.T) {
 		seen[m.Event] = true
 		switch m.Event {
 		case eventRequest, eventSubscribe, eventUnsubscribe:
-			if _, no := parse(block[1]); no != nil {
-				t.Errorf("%s\nis refused: %s", block[1], no.message)
+			if _, err := parse(block[1]); err != nil {
+				t.Errorf("%s\nis refused: %v", block[1], err)
 			}
 		}
 	}

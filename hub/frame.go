@@ -40,7 +40,8 @@ func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
 		if by != everything {
 			keep = by.keeps
 		}
-		data, err := f.hub.encode(f.moment, to, keep)
+		f.hub.counts.encodings.Add(1)
+		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment, to, keep))
 		if err != nil {
 			f.failed.Store(true)
 			return packet{}, err

@@ -290,12 +290,6 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-// encode is Config.Encode. It counts the calls, and the log says when they fail.
-func (h *Hub) encode(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
-	h.counts.encodings.Add(1)
-	return h.encoding.encoded(h.cfg.Encode(m, to, keep))
-}
-
 // greeting is the gpu_status of a state, for a viewer of that audience that sees
 // one node alone, or all.
 func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
@@ -328,10 +322,4 @@ func (h *Hub) register(v *viewer) {
 	if h.farewell != nil {
 		v.end(*h.farewell)
 	}
-}
-
-func (h *Hub) unregister(v *viewer) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.viewers, v)
 }

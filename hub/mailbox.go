@@ -153,7 +153,7 @@ func (m *mailbox) resolve(msg message) message {
 	if msg.node == "" {
 		return msg
 	}
-	answer := refuse(codeUnavailable, "the reading can't be encoded: see gpuwhy's log").reply(msg.id)
+	answer := refused(&refusal{codeUnavailable, "the reading can't be encoded: see gpuwhy's log"}, msg.id)
 	if f := m.hub.latest(msg.node); f != nil {
 		if p, err := f.packet(m.to, msg.by); err == nil {
 			answer = p.reply(eventUpdate, msg.id)

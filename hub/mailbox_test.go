@@ -331,8 +331,8 @@ func TestSeveralNodes(t *testing.T) {
 	if got := h.Stats().Skipped; got != 6 {
 		t.Errorf("%d were skipped, want 6: two of each node, and two of y by who wants y alone", got)
 	}
-	if no := one.accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); no != nil {
-		t.Errorf("who sees one node alone can't name an index: %s", no.message)
+	if err := one.accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); err != nil {
+		t.Errorf("who sees one node alone can't name an index: %v", err)
 	}
 	var fed []string
 	for m := range h.Feed(t.Context()) {
@@ -343,7 +343,7 @@ func TestSeveralNodes(t *testing.T) {
 	if diff := cmp.Diff([]string{"y", "x"}, fed); diff != "" {
 		t.Errorf("the feed has (-want +got):\n%s", diff)
 	}
-	if no := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); no == nil {
+	if err := newViewer(h, auth.Everything, "").accepts(&request{event: eventSubscribe, filter: newFilter(filterTerms{GPUs: []any{0}})}); err == nil {
 		t.Error("an index without a node is taken")
 	}
 }

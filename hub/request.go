@@ -38,70 +38,72 @@ type request struct {
 	filter *filter         // of subscribe and unsubscribe
 }
 
-// A refusal says why a message can't be served.
+// A refusal is why a message can't be served, with a code other than that of any
+// other error.
 type refusal struct{ code, message string }
 
-func refuse(code, format string, args ...any) *refusal {
-	return &refusal{code, fmt.Sprintf(format, args...)}
+func (r *refusal) Error() string { return r.message }
+
+// codeOf is the code of an error that a client is told.
+func codeOf(err error) string {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.code
+	}
+	if e, ok := errors.AsType[*strictjson.Error](err); ok && e.Kind == strictjson.NotJSON {
+		return codeBadJSON
+	}
+	return codeBadRequest
 }
 
-// reply is the error event. The id is in its data and beside it, since there are
+// refused is the error event. The id is in its data and beside it, since there are
 // clients that read one or the other.
-func (r *refusal) reply(id json.RawMessage) message {
-	text, err := json.Marshal(r.message)
+func refused(why error, id json.RawMessage) message {
+	text, err := json.Marshal(why.Error())
 	if err != nil {
 		panic(err) // a string can always be marshaled
 	}
-	data := fmt.Appendf(nil, `{"code":%q,"message":%s`, r.code, text)
+	data := fmt.Appendf(nil, `{"code":%q,"message":%s`, codeOf(why), text)
 	if id != nil {
 		data = fmt.Appendf(data, `,"id":%s`, id)
 	}
 	return newPacket(eventError, append(data, '}')).reply(eventError, id)
 }
 
-// parse reads a client's text message. If it returns a refusal, the request has the
-// parts that could be read.
-func parse(raw []byte) (req request, _ *refusal) {
+// parse reads a client's text message. If it returns an error, which is for the
+// client, the request has the parts that could be read.
+func parse(raw []byte) (req request, err error) {
 	fields, err := strictjson.Members(raw)
 	if err != nil {
-		code := codeBadRequest
-		if e, ok := errors.AsType[*strictjson.Error](err); ok && e.Kind == strictjson.NotJSON {
-			code = codeBadJSON
-		}
-		return req, refuse(code, "the message %v", err)
+		return req, fmt.Errorf("the message %w", err)
 	}
 	if req.id, err = parseID(fields["id"]); err != nil {
-		return req, refuse(codeBadRequest, "%v", err)
+		return req, err
 	}
 	event, ok := text(fields["event"])
 	if !ok {
-		return req, refuse(codeBadRequest, `the message has no member "event" that is a string`)
+		return req, errors.New(`the message has no member "event" that is a string`)
 	}
 	req.event = event
-	data := map[string]json.RawMessage{}
+	var data map[string]json.RawMessage
 	if given := fields["data"]; given != nil && string(given) != "null" {
 		if data, err = strictjson.Members(given); err != nil {
-			return req, refuse(codeBadRequest, "data %v", err)
+			return req, fmt.Errorf("data %w", err)
 		}
 	}
 	switch event {
 	case eventRequest:
-		return req, nil
 	case eventSubscribe:
-		if req.filter, err = parseFilter(data); err != nil {
-			return req, refuse(codeBadRequest, "%v", err)
-		}
-		return req, nil
+		req.filter, err = parseFilter(data)
 	case eventUnsubscribe:
 		req.filter = everything
-		return req, nil
 	default:
-		return req, unknownEvent(event)
+		err = unknownEvent(event)
 	}
+	return req, err
 }
 
-func unknownEvent(event string) *refusal {
-	return refuse(codeUnknownEvent, "there is no event %.64q for clients to send", event)
+func unknownEvent(event string) error {
+	return &refusal{codeUnknownEvent, fmt.Sprintf("there is no event %.64q for clients to send", event)}
 }
 
 func parseID(raw json.RawMessage) (json.RawMessage, error) {

@@ -29,14 +29,12 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 		h.refuse(w, http.StatusServiceUnavailable, why)
 		return
 	}
-	defer h.leave()
 	v := newViewer(h, auth.FromRequest(r).Audience, node)
-	defer v.cancel()
+	defer h.leave(v)
 	if err := v.accept(w, r); err != nil {
 		return
 	}
 	h.register(v)
-	defer h.unregister(v)
 	h.cfg.Log.Debug("viewer connected", "remote", r.RemoteAddr)
 	v.run()
 	h.cfg.Log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
@@ -59,8 +57,10 @@ func (h *Hub) admit() (why string) {
 	return why
 }
 
-func (h *Hub) leave() {
+func (h *Hub) leave(v *viewer) {
+	v.cancel()
 	h.mu.Lock()
+	delete(h.viewers, v)
 	h.connections--
 	h.mu.Unlock()
 	h.gone.Done()

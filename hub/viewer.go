@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
@@ -42,6 +43,24 @@ type viewer struct {
 	// Once ctx has ended:
 	bye     goodbye
 	cutting *time.Timer // cuts the connection
+}
+
+// limits are how fast a viewer may send request_gpu_update and all other messages,
+// and how many that are refused end its connection.
+type limits struct{ requests, others, patience *rate.Limiter }
+
+func newLimits() limits {
+	return limits{requests: rate.NewLimiter(2, 5), others: rate.NewLimiter(20, 50), patience: rate.NewLimiter(10, 500)}
+}
+
+// judge says whether a message is served, and else whether the viewer may stay.
+func (l *limits) judge(event string, now time.Time) (served, tolerated bool) {
+	of := l.others
+	if event == eventRequest {
+		of = l.requests
+	}
+	served = of.AllowN(now, 1)
+	return served, served || l.patience.AllowN(now, 1)
 }
 
 // A goodbye says why a connection ends.
@@ -251,25 +270,22 @@ func goodbyeFor(err error) goodbye {
 // a slot; request_gpu_update has one for each node.
 func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	var req request
-	var no *refusal
+	var err error = &refusal{codeBadJSON, "messages are JSON in text frames; this one is binary"}
 	if kind == websocket.MessageText {
-		req, no = parse(raw)
-	} else {
-		no = refuse(codeBadJSON, "messages are JSON in text frames; this one is binary")
+		req, err = parse(raw)
 	}
-	switch v.limits.judge(req.event, now) {
-	case limited:
-		no = refuse(codeRateLimited, "too many messages: wait a second")
-	case storm:
+	switch served, tolerated := v.limits.judge(req.event, now); {
+	case !tolerated:
 		v.end(stormed)
 		return
-	}
-	if no == nil {
-		no = v.accepts(&req)
+	case !served:
+		err = &refusal{codeRateLimited, "too many messages: wait a second"}
+	case err == nil:
+		err = v.accepts(&req)
 	}
 	switch {
-	case no != nil:
-		v.mail.reply(no.reply(req.id))
+	case err != nil:
+		v.mail.reply(refused(err, req.id))
 	case req.event == eventRequest:
 		by := v.mail.inForce()
 		v.hub.gone.Go(func() { v.refresh(req.id, by) })
@@ -279,12 +295,12 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 }
 
 // accepts says why the viewer can't be served, or nil.
-func (v *viewer) accepts(req *request) *refusal {
+func (v *viewer) accepts(req *request) error {
 	switch {
 	case req.event == eventRequest && v.hub.cfg.Refresh == nil:
 		return unknownEvent(req.event)
 	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
-		return refuse(codeBadRequest, "gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
+		return errors.New("gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
 	default:
 		return nil
 	}
@@ -301,10 +317,10 @@ func (v *viewer) refresh(id json.RawMessage, by *filter) {
 		return
 	case err != nil:
 		v.hub.refreshing.begin(err)
-		v.mail.reply(refuse(codeUnavailable, "no reading could be had now").reply(id))
+		v.mail.reply(refused(&refusal{codeUnavailable, "no reading could be had now"}, id))
 		return
 	case len(nodes) == 0:
-		v.mail.reply(refuse(codeUnavailable, "there is no node that your filter allows").reply(id))
+		v.mail.reply(refused(&refusal{codeUnavailable, "there is no node that your filter allows"}, id))
 		return
 	}
 	v.hub.refreshing.end()
