@@ -97,18 +97,19 @@ type Failure struct {
 // don't answer count in Devices alone; MIG instances never do, and doubtful
 // readings are left out.
 type Totals struct {
-	Devices, Answering, Processes int
-	Busy                          int // of those that answer: GPU utilization of BusyFrom or more
-	MemoryUsed, MemoryTotal       Reading[Bytes]
-	// MemoryShare is used / total over those devices that report both; the sums
-	// above can be over different ones.
-	MemoryShare Reading[Percent]
-	PowerDraw   Reading[Watts]
+	Devices, Answering      int
+	Busy                    int // of those that answer: GPU utilization of BusyFrom or more
+	Processes               int
+	MemoryUsed, MemoryTotal Reading[Bytes]
 	// Averages over the devices that report the reading.
 	Utilization       Reading[Percent]
 	MemoryUtilization Reading[Percent] // used / total, not the memory controller's activity
 	Temperature       Reading[Celsius]
 	MaxTemperature    Reading[Celsius]
+	PowerDraw         Reading[Watts]
+	// MemoryShare is used / total over those devices that report both; the sums
+	// above can be over different ones.
+	MemoryShare Reading[Percent]
 }
 
 const (

@@ -83,7 +83,7 @@ func TestTroubleFiresAlerts(t *testing.T) {
 		"- {name: lost, clear: 0s}\n")
 	p := start(t, lib.Env(), fast, "--alert-rules="+rules)
 	v := p.dial()
-	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	state := func(rule, state string) func(contract.Alert) bool {
 		return func(a contract.Alert) bool { return a.Rule == rule && a.State == state }
 	}
@@ -171,7 +171,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 
 	p = start(t, lib.Env(), args...)
 	v := p.dial()
-	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	var list contract.Alerts
 	if p.get("/api/alerts", &list); len(list.Alerts) != 1 || list.Alerts[0].ID != fired.ID || list.Alerts[0].Acknowledged == nil || len(list.Silences) != 1 {
 		t.Fatalf("after the restart: %+v", list)
@@ -190,7 +190,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = start(t, lib.Env(), args...)
-	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	if !strings.Contains(p.log.String(), `what="alerts and silences"`) {
 		t.Error("nothing is said of a damaged file")
 	}
@@ -205,7 +205,7 @@ func TestRulesAreReadAgainOnHangup(t *testing.T) {
 	name := rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, enabled: true}]")
 	p := start(t, lib.Env(), fast, "--alert-rules="+name)
 	v := p.dial()
-	v.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	v.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	write := func(text string) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -120,9 +120,9 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 90})
 	m.GPU(0).Set(fakenvml.Utilization, 97)
 	full := start(t, lib.Env(), fast, "--node=box", "--base-path=/gpu")
-	full.await("all GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 3 })
+	full.await("all GPUs answer", func(u contract.Update) bool { return u.Answering == 3 })
 	m.GPU(2).Lost()
-	u := full.await("one GPU is lost", func(u contract.Update) bool { return u.GPUCount == 3 && u.AnsweringGPUCount == 2 })
+	u := full.await("one GPU is lost", func(u contract.Update) bool { return u.Devices == 3 && u.Answering == 2 })
 
 	none := start(t, []string{"GPUWHY_NVML_LIBRARY=/nowhere/libnvidia-ml.so.1"}, fast, "--node=box", "--base-path=/gpu")
 	none.await("there is no GPU", func(u contract.Update) bool { return u.Status == "no_gpu" })
@@ -239,7 +239,7 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast, "--base-path=/gpu-why/")
-	p.await("the GPU answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	p.await("the GPU answers", func(u contract.Update) bool { return u.Answering == 1 })
 	const ownOnly = `performance.getEntriesByType("resource").every((r) => r.name.startsWith(location.origin + "/gpu-why/"))`
 	check := func(path, condition string) *browsertest.Tab {
 		tab := browsertest.Open(t, 1440, 900)

@@ -40,7 +40,7 @@ func BenchmarkTimeToFirstAnswer(b *testing.B) {
 		p := start(b, lib.Env())
 		for {
 			var summary contract.Summary
-			if p.get("/api/gpu/summary", &summary) == http.StatusOK && summary.AnsweringGPUCount == 8 {
+			if p.get("/api/gpu/summary", &summary) == http.StatusOK && summary.Answering == 8 {
 				break
 			}
 		}
@@ -59,7 +59,7 @@ func BenchmarkIdle(b *testing.B) {
 	for _, interval := range []time.Duration{5 * time.Second, 250 * time.Millisecond} {
 		b.Run(interval.String(), func(b *testing.B) {
 			p := start(b, server8(b).Env(), "--interval="+interval.String())
-			p.await("eight GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 8 })
+			p.await("eight GPUs answer", func(u contract.Update) bool { return u.Answering == 8 })
 			pid := p.cmd.Process.Pid
 			for b.Loop() {
 				begun, before := time.Now(), cpuTime(b, pid)

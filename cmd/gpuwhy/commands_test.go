@@ -175,7 +175,7 @@ func TestSnapshotPrintsJSON(t *testing.T) {
 	lib, _ := machine(t, fakenvml.H100().With(fakenvml.Name, name))
 	r := command(t, lib.Env(), "snapshot", "--json")
 	var u contract.Update
-	if err := json.Unmarshal([]byte(r.stdout), &u); err != nil || r.code != exitOK || u.GPUCount != 1 || u.Source != "nvml" {
+	if err := json.Unmarshal([]byte(r.stdout), &u); err != nil || r.code != exitOK || u.Devices != 1 || u.Source != "nvml" {
 		t.Fatalf("exit status %d, %v, %+v", r.code, err, u)
 	}
 	if strings.ContainsAny(r.stdout, "\u009b\u202e") || u.GPUs[0].Name != name {

@@ -30,7 +30,7 @@ func TestReadingsOfTheDriverReachEveryAddress(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
 	m.GPU(0).Set(fakenvml.Utilization, 0)
 	p := start(t, lib.Env(), fast)
-	u := p.await("both GPUs answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	u := p.await("both GPUs answer", func(u contract.Update) bool { return u.Answering == 2 })
 
 	card, h100 := u.GPUs[0], u.GPUs[1]
 	if got := value(t, "utilization", card.Utilization.GPU); got != 0 {
@@ -180,7 +180,7 @@ func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	p := start(t, lib.Env(), fast, "--deadline=500ms")
-	p.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	p.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 
 	m.GPU(1).Hang()
 	m.GPU(0).Set(fakenvml.Temperature, 66)
@@ -194,8 +194,8 @@ func TestAHangingDeviceHoldsNobodyUp(t *testing.T) {
 	} else if _, ok := hung.Temperature.GPU.Get(); ok {
 		t.Errorf("it has readings: %+v", hung.Temperature)
 	}
-	if u.Status != "degraded" || u.GPUCount != 2 || u.AnsweringGPUCount != 1 {
-		t.Errorf("status %s, %d GPUs, %d answer", u.Status, u.GPUCount, u.AnsweringGPUCount)
+	if u.Status != "degraded" || u.Devices != 2 || u.Answering != 1 {
+		t.Errorf("status %s, %d GPUs, %d answer", u.Status, u.Devices, u.Answering)
 	}
 	calls := m.GPU(1).Calls()
 	v.send(`{"event":"request_gpu_update","id":1}`)
@@ -224,7 +224,7 @@ func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	p := start(t, lib.Env(), fast)
 	v := p.dial()
-	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	m.GPU(0).RaiseXID(79)
 	m.GPU(0).Lost()
 	u := v.await("one is lost", func(u contract.Update) bool { return u.GPUs[0].State == "lost" })
@@ -246,7 +246,7 @@ func TestASleepingCardIsLeftAsleep(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot())
 	v := p.dial()
-	v.await("both answer", func(u contract.Update) bool { return u.AnsweringGPUCount == 2 })
+	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	m.GPU(1).Sleep()
 	u := v.await("one is asleep", func(u contract.Update) bool { return u.GPUs[1].State == "asleep" })
 	if u.Status != "ok" || u.GPUs[1].StateReason == "" || u.GPUs[0].State != "ok" {
@@ -271,7 +271,7 @@ func TestNoDriverAtStartThenOne(t *testing.T) {
 	p := start(t, lib.Env(), fast)
 	v := p.dial()
 	u := v.await("there is a verdict", func(u contract.Update) bool { return u.Status == "no_gpu" })
-	if u.Available || u.GPUCount != 0 || !strings.Contains(u.Reason, "libnvidia-ml.so.1") || len(u.Failures) != 1 || u.Failures[0].Try == "" {
+	if u.Available || u.Devices != 0 || !strings.Contains(u.Reason, "libnvidia-ml.so.1") || len(u.Failures) != 1 || u.Failures[0].Try == "" {
 		t.Errorf("no driver: %+v", u)
 	}
 	var summary contract.Summary
@@ -291,7 +291,7 @@ func TestNoDriverAtStartThenOne(t *testing.T) {
 	if err := lib.Show(); err != nil {
 		t.Fatal(err)
 	}
-	v.await("the driver is found", func(u contract.Update) bool { return u.Status == "ok" && u.AnsweringGPUCount == 1 })
+	v.await("the driver is found", func(u contract.Update) bool { return u.Status == "ok" && u.Answering == 1 })
 }
 
 func TestAnOlderDriverWithoutNewerFunctions(t *testing.T) {
@@ -305,7 +305,7 @@ func TestAnOlderDriverWithoutNewerFunctions(t *testing.T) {
 	lib := fakenvml.Build(t, newer...)
 	lib.Machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
-	u := p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	u := p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	g := u.GPUs[0]
 	value(t, "temperature", g.Temperature.GPU)
 	value(t, "memory", g.Memory.Used)
@@ -322,7 +322,7 @@ func TestTheEnd(t *testing.T) {
 		lib, _ := machine(t, fakenvml.RTX4090())
 		p := start(t, lib.Env(), fast, "--state-dir="+t.TempDir())
 		v := p.dial()
-		v.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+		v.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 		closed := make(chan error, 1)
 		go func() {
 			for {
@@ -401,7 +401,7 @@ func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 	}
 
 	p := start(t, nil, fast, "--node=box", "--source=simulate:rtx-4090", "--state-dir="+dir)
-	p.await("it reads", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	p.await("it reads", func(u contract.Update) bool { return u.Answering == 1 })
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func TestBehindNginx(t *testing.T) {
 			t.Parallel()
 			behind := start(t, nil, fast, "--source=simulate:dgx-h100", tt.flag, "--allow-host="+tt.name)
 			p := newProxy(t, tt.file, hostport(t, behind.url)).through(behind, tt.path)
-			p.await("eight GPUs are there", func(u contract.Update) bool { return u.GPUCount == 8 })
+			p.await("eight GPUs are there", func(u contract.Update) bool { return u.Devices == 8 })
 			v := p.dial()
 			v.send(`{"event":"request_gpu_update","id":"x"}`)
 			for {

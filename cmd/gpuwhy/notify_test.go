@@ -121,7 +121,7 @@ group_interval: 1s
 
 	p = start(t, lib.Env(), args...)
 	v := p.dial()
-	v.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	v.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	m.GPU(0).Set(fakenvml.Temperature, 50)
 	v.nextAlert("it is over", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "resolved" })
 	if text := next(); !strings.Contains(text, ", over] ") || strings.Contains(text, "now; ") {

@@ -80,7 +80,7 @@ func TestSoakViewersThatNeverRead(t *testing.T) {
 	}
 	p := start(t, nil, fast, "--source=simulate:dgx-h100", "--max-viewers=500")
 	reader := p.dial()
-	reader.await("eight GPUs are there", func(u contract.Update) bool { return u.GPUCount == 8 })
+	reader.await("eight GPUs are there", func(u contract.Update) bool { return u.Devices == 8 })
 	ctx, end := context.WithTimeout(t.Context(), span)
 	defer end()
 	ended := make(chan int, viewers)

@@ -291,7 +291,7 @@ func watching(t *testing.T, env []string, args ...string) (next func() string, e
 func TestWhyWatches(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
-	p.await("it answers", func(u contract.Update) bool { return u.AnsweringGPUCount == 1 })
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	for _, tt := range []struct {
 		name string
 		env  []string

@@ -16,18 +16,16 @@ type Filter struct {
 // Subscription replaces the filter. A list that is left out or null restricts
 // nothing; one has at most 256 entries of 128 bytes.
 type Subscription struct {
-	Events []string `json:"events,omitempty" null:"yes"` // Names of the events that are to come. Null: all.
-	// GPUs by index, a number, or UUID, a string. Null: all.
-	GPUs  []any    `json:"gpus,omitempty" null:"yes" unit:"any"`
-	Nodes []string `json:"nodes,omitempty" null:"yes"` // Machines by name. Null: all.
+	Events []string `json:"events,omitempty" null:"yes"`          // Names of the events that are to come. Null: all.
+	GPUs   []any    `json:"gpus,omitempty" null:"yes" unit:"any"` // GPUs by index, a number, or UUID, a string. Null: all.
+	Nodes  []string `json:"nodes,omitempty" null:"yes"`           // Machines by name. Null: all.
 }
 
 // Refusal says why a message could not be served. It changed nothing, and the
 // connection stays open.
 type Refusal struct {
-	Code string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable"` // For programs.
-	// For people; it may change.
-	Message string `json:"message"`
+	Code    string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable"` // For programs.
+	Message string `json:"message"`                                                                 // For people; it may change.
 	// The id of the message; missing where it had none, or could not be read.
 	ID messageID `json:"id,omitempty" unit:"any"`
 }

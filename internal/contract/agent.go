@@ -43,7 +43,7 @@ type GPUMetrics struct {
 
 // NewGPUMetrics makes it.
 func NewGPUMetrics(m Monitor, f *insight.Fleet) GPUMetrics {
-	out := GPUMetrics{InstanceID: m.node(f), Totals: newTotals(f.Nodes().Totals()), GPUs: []GPU{}}
+	out := GPUMetrics{InstanceID: m.node(f), Totals: Totals(f.Nodes().Totals()), GPUs: []GPU{}}
 	out.Timestamp, out.Source = m.head(f)
 	for p := range f.Parts() {
 		out.GPUs = append(out.GPUs, newGPU(p.Device, p.Attribution))
@@ -63,37 +63,23 @@ func NewOneGPU(p insight.Part) OneGPU {
 	return OneGPU{Timestamp: timestamp(p.Snapshot.Time), GPU: newGPU(p.Device, p.Attribution)}
 }
 
-// Totals are sums and averages over the devices that answer. GPUCount counts
+// Totals are sums and averages over the devices that answer. Devices counts
 // the others too.
 type Totals struct {
-	GPUCount          int `json:"gpu_count"`           // how many GPUs there are, those that do not answer included
-	AnsweringGPUCount int `json:"answering_gpu_count"` // how many of them answer
-	BusyGPUCount      int `json:"busy_gpu_count"`      // how many have a GPU utilization of 5 % or more
+	Devices   int `json:"gpu_count"`           // how many GPUs there are, those that do not answer included
+	Answering int `json:"answering_gpu_count"` // how many of them answer
+	Busy      int `json:"busy_gpu_count"`      // how many have a GPU utilization of 5 % or more
 	// How many processes have a context on a GPU; one on two GPUs counts twice.
-	ProcessCount        int     `json:"process_count"`
-	TotalMemoryUsedMB   Bytes   `json:"total_memory_used_mb"`                      // sum of what programs hold
-	TotalMemoryTotalMB  Bytes   `json:"total_memory_total_mb"`                     // sum of all memory
-	AverageUtilization  Percent `json:"average_gpu_utilization" unit:"percent"`    // average over the GPUs that report it
-	AverageMemory       Percent `json:"average_memory_utilization" unit:"percent"` // average of used / total
-	AverageTemperature  Celsius `json:"average_temperature" unit:"celsius"`        // average over the GPUs that report it
-	MaxTemperature      Celsius `json:"max_temperature" unit:"celsius"`            // the hottest
-	TotalPowerDrawWatts Watts   `json:"total_power_draw_watts"`                    // sum of the power drawn
-}
+	Processes         int     `json:"process_count"`
+	MemoryUsed        Bytes   `json:"total_memory_used_mb"`                      // sum of what programs hold
+	MemoryTotal       Bytes   `json:"total_memory_total_mb"`                     // sum of all memory
+	Utilization       Percent `json:"average_gpu_utilization" unit:"percent"`    // average over the GPUs that report it
+	MemoryUtilization Percent `json:"average_memory_utilization" unit:"percent"` // average of used / total
+	Temperature       Celsius `json:"average_temperature" unit:"celsius"`        // average over the GPUs that report it
+	MaxTemperature    Celsius `json:"max_temperature" unit:"celsius"`            // the hottest
+	PowerDraw         Watts   `json:"total_power_draw_watts"`                    // sum of the power drawn
 
-func newTotals(t gpu.Totals) Totals {
-	return Totals{
-		GPUCount:            t.Devices,
-		AnsweringGPUCount:   t.Answering,
-		BusyGPUCount:        t.Busy,
-		ProcessCount:        t.Processes,
-		TotalMemoryUsedMB:   t.MemoryUsed,
-		TotalMemoryTotalMB:  t.MemoryTotal,
-		AverageUtilization:  t.Utilization,
-		AverageMemory:       t.MemoryUtilization,
-		AverageTemperature:  t.Temperature,
-		MaxTemperature:      t.MaxTemperature,
-		TotalPowerDrawWatts: t.PowerDraw,
-	}
+	MemoryShare Percent `json:"-"` // of the contracts that want the share of the sums
 }
 
 // GPU is one device, an element of gpus. The first part is the contract, the rest gpuwhy's own.
@@ -115,18 +101,16 @@ type GPU struct {
 	// What the driver asks of the fastest fan, not what it turns; may pass 100.
 	FanSpeedPercent Percent `json:"fan_speed_percent" max:"none"`
 
-	Node   string `json:"node"`                           // name of the machine that the GPU is in
-	Source string `json:"source" enum:"source"`           // where its readings come from
-	Vendor string `json:"vendor" enum:"nvidia,amd,intel"` // who made it
-	// Bus address as the kernel writes it; empty where there is none.
-	PCIBusID string `json:"pci_bus_id"`
+	Node     string `json:"node"`                           // name of the machine that the GPU is in
+	Source   string `json:"source" enum:"source"`           // where its readings come from
+	Vendor   string `json:"vendor" enum:"nvidia,amd,intel"` // who made it
+	PCIBusID string `json:"pci_bus_id"`                     // Bus address as the kernel writes it; empty where there is none.
 	// The driver's own index, which may change when the machine restarts.
-	VendorIndex Count  `json:"vendor_index"`
-	State       string `json:"state" enum:"state"`             // whether it can be read
-	StateSince  string `json:"state_since" format:"date-time"` // since when
-	// Why it is not ok, and what to do; empty while all is well.
-	StateReason string  `json:"state_reason"`
-	SampledAt   *string `json:"sampled_at" format:"date-time"` // when the readings were taken; null where there are none
+	VendorIndex Count   `json:"vendor_index"`
+	State       string  `json:"state" enum:"state"`             // whether it can be read
+	StateSince  string  `json:"state_since" format:"date-time"` // since when
+	StateReason string  `json:"state_reason"`                   // Why it is not ok, and what to do; empty while all is well.
+	SampledAt   *string `json:"sampled_at" format:"date-time"`  // when the readings were taken; null where there are none
 
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
@@ -213,8 +197,7 @@ type Temperature struct {
 	Shutdown  Celsius `json:"shutdown_threshold_celsius"` // where it switches itself off
 	Target    Celsius `json:"target_celsius"`             // what the driver steers towards
 	MemoryMax Celsius `json:"memory_max_celsius"`         // where hot memory slows it down
-	// Degrees left until the hardware slows itself down; may be negative.
-	Margin Celsius `json:"margin_celsius"`
+	Margin    Celsius `json:"margin_celsius"`             // Degrees left until the hardware slows itself down; may be negative.
 }
 
 // Power in watts.
@@ -315,13 +298,10 @@ type Process struct {
 	RSS       Bytes   `json:"host_memory_mb"`                // resident memory on the host
 	Power     Watts   `json:"power_watts"`                   // estimated part of the power drawn; how it is split is in the GPU's attribution
 	// Whether the system has such a process. False: what it holds is held by nobody. Null where that can't be told.
-	Exists *bool `json:"exists"`
-	// Container that it runs in. Null where that is not known; in none has an empty id.
-	Container *Container `json:"container"`
-	// Kubernetes pod. Null where that is not known; in none has an empty uid.
-	Pod *Pod `json:"pod"`
-	// Systemd unit. Null where that is not known; in none has an empty name.
-	Unit *Unit `json:"unit"`
+	Exists    *bool      `json:"exists"`
+	Container *Container `json:"container"` // Container that it runs in. Null where that is not known; in none has an empty id.
+	Pod       *Pod       `json:"pod"`       // Kubernetes pod. Null where that is not known; in none has an empty uid.
+	Unit      *Unit      `json:"unit"`      // Systemd unit. Null where that is not known; in none has an empty name.
 	// Slurm job. Null where that is not known; in none has the id 0.
 	SlurmJob        *SlurmJob `json:"slurm_job"`
 	GPUInstance     Count     `json:"gpu_instance_id"`     // MIG GPU instance. Null outside MIG mode

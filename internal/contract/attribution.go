@@ -16,8 +16,7 @@ type Attribution struct {
 	Memory      AttributedMemory      `json:"memory"`      // used memory, split; the parts add up to it
 	Utilization AttributedUtilization `json:"utilization"` // GPU utilization, split
 	Power       AttributedPower       `json:"power"`       // power drawn, split; the parts add up to it
-	// Processes that do not exist any more and whose memory is still held.
-	Orphans []Orphan `json:"orphans"`
+	Orphans     []Orphan              `json:"orphans"`     // Processes that do not exist any more and whose memory is still held.
 }
 
 // AttributedMemory splits the used memory.
@@ -66,9 +65,8 @@ type Container struct {
 	// 64 hexadecimal digits, or the name where the runtime goes by names; empty: the process is in none.
 	ID      string `json:"id"`
 	Runtime string `json:"runtime"` // docker, podman, containerd, cri-o, lxc or systemd-nspawn; empty where it can't be told
-	// What the runtime calls it. Null until the runtime was asked, and where it may not be.
-	Name  Text `json:"name"`
-	Image Text `json:"image"` // image that it was made of
+	Name    Text   `json:"name"`    // What the runtime calls it. Null until the runtime was asked, and where it may not be.
+	Image   Text   `json:"image"`   // image that it was made of
 }
 
 // Pod is the Kubernetes pod of a process.

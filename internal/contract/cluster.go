@@ -13,15 +13,12 @@ const LocalCluster = "local"
 // ClusterNode is a machine with GPUs: an element of GET /api/v1/gpu/nodes, and
 // the answer of GET /api/v1/gpu/nodes/{cluster}/{node}.
 type ClusterNode struct {
-	Name string `json:"node_name"` // Name of the machine.
-	// Name of the machine's cluster; "local" for what gpuwhy reads itself.
-	Cluster  string `json:"cluster_id"`
-	GPUCount int    `json:"gpu_count"` // How many GPUs it has, those that do not answer included.
-	// Memory of its GPUs together; null where none of them reports it.
-	TotalMemory Int `json:"total_memory_mb"`
-	// Labels that the cluster gives the machine; empty outside Kubernetes.
-	Labels map[string]string `json:"labels"`
-	GPUs   []ClusterGPU      `json:"gpus"` // Its GPUs, by index.
+	Name        string            `json:"node_name"`       // Name of the machine.
+	Cluster     string            `json:"cluster_id"`      // Name of the machine's cluster; "local" for what gpuwhy reads itself.
+	GPUCount    int               `json:"gpu_count"`       // How many GPUs it has, those that do not answer included.
+	TotalMemory Int               `json:"total_memory_mb"` // Memory of its GPUs together; null where none of them reports it.
+	Labels      map[string]string `json:"labels"`          // Labels that the cluster gives the machine; empty outside Kubernetes.
+	GPUs        []ClusterGPU      `json:"gpus"`            // Its GPUs, by index.
 
 	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot.
 	Source    string `json:"source" enum:"source"`         // Where the readings come from.
@@ -37,13 +34,12 @@ type ClusterGPU struct {
 	Temperature   Int    `json:"temperature_celsius"`     // Of the die.
 	Utilization   Int    `json:"utilization_gpu_percent"` // Share of the last sample period in which a kernel ran.
 	// Share of the last sample period in which memory was read or written.
-	MemoryUtilization Int `json:"utilization_memory_percent"`
-	MemoryTotal       Int `json:"memory_total_mb"` // All of its memory.
-	// Memory that programs hold, without what the driver reserves for itself.
-	MemoryUsed Int   `json:"memory_used_mb"`
-	MemoryFree Int   `json:"memory_free_mb"`    // Memory that is left.
-	PowerDraw  Watts `json:"power_draw_watts"`  // Power drawn.
-	PowerLimit Watts `json:"power_limit_watts"` // The lowest of all limits in force.
+	MemoryUtilization Int   `json:"utilization_memory_percent"`
+	MemoryTotal       Int   `json:"memory_total_mb"`   // All of its memory.
+	MemoryUsed        Int   `json:"memory_used_mb"`    // Memory that programs hold, without what the driver reserves for itself.
+	MemoryFree        Int   `json:"memory_free_mb"`    // Memory that is left.
+	PowerDraw         Watts `json:"power_draw_watts"`  // Power drawn.
+	PowerLimit        Watts `json:"power_limit_watts"` // The lowest of all limits in force.
 	// What the driver asks of the fastest fan, not what it turns. Null for a
 	// GPU without a fan of its own.
 	FanSpeed       Int   `json:"fan_speed_percent" max:"none"`
@@ -81,23 +77,19 @@ type ClusterProcess struct {
 // ClusterSummary answers GET /api/v1/gpu/summary: sums and averages over the
 // GPUs that answer.
 type ClusterSummary struct {
-	Cluster   *string `json:"cluster_id"` // The cluster that was asked for; null for all of them.
-	NodeCount int     `json:"node_count"` // How many machines have GPUs.
-	GPUCount  int     `json:"gpu_count"`  // How many GPUs there are, those that do not answer included.
-	// Memory of all GPUs; 0 without GPUs, null where none of them reports it.
-	TotalMemory Int `json:"total_memory_mb"`
-	// Memory that programs hold; 0 without GPUs, null where none of them reports it.
-	UsedMemory Int `json:"used_memory_mb"`
+	Cluster     *string `json:"cluster_id"`      // The cluster that was asked for; null for all of them.
+	NodeCount   int     `json:"node_count"`      // How many machines have GPUs.
+	GPUCount    int     `json:"gpu_count"`       // How many GPUs there are, those that do not answer included.
+	TotalMemory Int     `json:"total_memory_mb"` // Memory of all GPUs; 0 without GPUs, null where none of them reports it.
+	UsedMemory  Int     `json:"used_memory_mb"`  // Memory that programs hold; 0 without GPUs, null where none of them reports it.
 	// Used of total, over the GPUs that report both. Null where none does.
 	MemoryUtilization Percent `json:"memory_utilization_percent"`
 	// Average over the GPUs that report it. Null where none does.
 	Utilization Percent `json:"average_gpu_utilization_percent"`
-	// Average over the GPUs that report it. Null where none does.
-	Temperature Celsius `json:"average_temperature_celsius"`
+	Temperature Celsius `json:"average_temperature_celsius"` // Average over the GPUs that report it. Null where none does.
 
-	// Time of the snapshot; the monitor's start, before the first reading.
-	Timestamp string `json:"timestamp" format:"date-time"`
-	Source    string `json:"source" enum:"source"` // Where the readings come from.
+	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot; the monitor's start, before the first reading.
+	Source    string `json:"source" enum:"source"`         // Where the readings come from.
 }
 
 // NewClusterNodes makes the list of machines with GPUs, by name; never nil.

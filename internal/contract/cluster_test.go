@@ -147,9 +147,9 @@ func TestSumsAreOfTheSameGPUs(t *testing.T) {
 			v, ok = whole(contract.NewClusterNodes(f)[0].TotalMemory)
 			check("a node's total_memory_mb", v, ok, tt.ofNode)
 			metrics := contract.NewGPUMetrics(monitor, f)
-			amount, ok := metrics.TotalMemoryUsedMB.Get()
+			amount, ok := metrics.MemoryUsed.Get()
 			check("total_memory_used_mb", amount.MiB(), ok, tt.used)
-			amount, ok = metrics.TotalMemoryTotalMB.Get()
+			amount, ok = metrics.MemoryTotal.Get()
 			check("total_memory_total_mb", amount.MiB(), ok, tt.total)
 		})
 	}

@@ -42,13 +42,12 @@ func NewProbe(m Monitor, f *insight.Fleet) Probe {
 // MonitorHealth answers GET /api/health and GET /health/detailed.
 type MonitorHealth struct {
 	Probe
-	Node              string  `json:"node"`                // name of the machine
-	UptimeSeconds     float64 `json:"uptime_seconds"`      // since gpuwhy started
-	Reason            string  `json:"reason"`              // what failed and what to do; empty while all is well
-	GPUCount          int     `json:"gpu_count"`           // how many GPUs there are
-	AnsweringGPUCount int     `json:"answering_gpu_count"` // how many of them answer
-	// The parts of the program by name: sampler, hub, each source.
-	Parts map[string]Part `json:"parts"`
+	Node              string          `json:"node"`                // name of the machine
+	UptimeSeconds     float64         `json:"uptime_seconds"`      // since gpuwhy started
+	Reason            string          `json:"reason"`              // what failed and what to do; empty while all is well
+	GPUCount          int             `json:"gpu_count"`           // how many GPUs there are
+	AnsweringGPUCount int             `json:"answering_gpu_count"` // how many of them answer
+	Parts             map[string]Part `json:"parts"`               // The parts of the program by name: sampler, hub, each source.
 }
 
 // Part is one part of the program: the sampler, a source, the hub.

@@ -16,16 +16,15 @@ import (
 // Update is a whole snapshot: the data of gpu_status_update and the answer of
 // GET /api/gpu/metrics.
 type Update struct {
-	Seq uint64 `json:"seq" unit:"count"` // grows with every reading; gaps are normal
-	// When the reading began; the monitor's start, before the first.
-	Timestamp  string `json:"timestamp" format:"date-time"`
-	Node       string `json:"node"`                 // name of the machine whose monitor made the snapshot
-	InstanceID string `json:"instance_id"`          // the same by the resource agent's name for it
-	Source     string `json:"source" enum:"source"` // where the readings come from
-	Status     string `json:"status" enum:"status"` // the machine as a whole
-	Available  bool   `json:"available"`            // whether there is a GPU
-	Reason     string `json:"reason"`               // what failed and what to do; empty while all is well
-	Why        string `json:"why"`                  // what the snapshot shows, in one sentence
+	Seq        uint64 `json:"seq" unit:"count"`             // grows with every reading; gaps are normal
+	Timestamp  string `json:"timestamp" format:"date-time"` // When the reading began; the monitor's start, before the first.
+	Node       string `json:"node"`                         // name of the machine whose monitor made the snapshot
+	InstanceID string `json:"instance_id"`                  // the same by the resource agent's name for it
+	Source     string `json:"source" enum:"source"`         // where the readings come from
+	Status     string `json:"status" enum:"status"`         // the machine as a whole
+	Available  bool   `json:"available"`                    // whether there is a GPU
+	Reason     string `json:"reason"`                       // what failed and what to do; empty while all is well
+	Why        string `json:"why"`                          // what the snapshot shows, in one sentence
 	// What makes the GPUs hot and loud, the loudest first; at most 64, all
 	// are at /api/gpu/why.
 	Causes []Cause `json:"causes"`
@@ -160,7 +159,7 @@ func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 		Reason:    Reason(nodes),
 		Why:       answer.Sentence,
 		Causes:    newCauses(causes[:min(len(causes), mostCauses)]),
-		Totals:    newTotals(gpu.TotalsOf(devices)),
+		Totals:    Totals(gpu.TotalsOf(devices)),
 		GPUs:      []GPU{},
 		Usage:     newUsage(parts),
 		Drivers:   listOf(nodes.Drivers(), func(d *gpu.Driver) Driver { return Driver(*d) }),
@@ -353,7 +352,7 @@ func NewSummary(m Monitor, f *insight.Fleet, activeAlerts int) Summary {
 	nodes, answer := f.Nodes(), f.Answer()
 	out := Summary{
 		Available: hasDevice(nodes), Status: string(nodes.Status()), Reason: Reason(nodes),
-		Totals: newTotals(nodes.Totals()), Why: answer.Sentence, Causes: m.causes(answer.Main()),
+		Totals: Totals(nodes.Totals()), Why: answer.Sentence, Causes: m.causes(answer.Main()),
 	}
 	out.Timestamp, out.Source = m.head(f)
 	if m.Several {

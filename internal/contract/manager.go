@@ -17,16 +17,15 @@ type Devices struct {
 // ManagedDevice is one device of it. Metrics are null where the device does
 // not report them or does not answer.
 type ManagedDevice struct {
-	Index       int    `json:"index"`                        // place by PCI address
-	Name        string `json:"name"`                         // product name
-	TotalMemory Int    `json:"total_memory_mb"`              // all of its memory
-	FreeMemory  Int    `json:"free_memory_mb"`               // what is left of it
-	UsedMemory  Int    `json:"used_memory_mb"`               // what programs hold of it
-	Utilization Int    `json:"utilization_percent"`          // time in which a kernel ran
-	Temperature Int    `json:"temperature_c" unit:"celsius"` // of the die
-	Available   bool   `json:"is_available"`                 // whether it answers
-	// Why it does not answer, and what to do. Null while it does.
-	Error *string `json:"error_message"`
+	Index       int     `json:"index"`                        // place by PCI address
+	Name        string  `json:"name"`                         // product name
+	TotalMemory Int     `json:"total_memory_mb"`              // all of its memory
+	FreeMemory  Int     `json:"free_memory_mb"`               // what is left of it
+	UsedMemory  Int     `json:"used_memory_mb"`               // what programs hold of it
+	Utilization Int     `json:"utilization_percent"`          // time in which a kernel ran
+	Temperature Int     `json:"temperature_c" unit:"celsius"` // of the die
+	Available   bool    `json:"is_available"`                 // whether it answers
+	Error       *string `json:"error_message"`                // Why it does not answer, and what to do. Null while it does.
 
 	UUID   string `json:"uuid"`                 // the GPU's key
 	Node   string `json:"node"`                 // name of the machine that it is in
