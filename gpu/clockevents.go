@@ -1,8 +1,7 @@
 package gpu
 
-// ClockEventReasons is the set of what holds a device's clocks where they are.
-// A source translates its driver's own set into this one, and leaves out what
-// has no name here.
+// ClockEventReasons is the set of what holds a device's clocks where they are. A
+// source translates its driver's own set into this one.
 type ClockEventReasons uint64
 
 // The clock event reasons.
@@ -27,8 +26,7 @@ var reasonNames = [...]string{
 	"hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting",
 }
 
-// Names lists the reasons of the set by their names on the wire, such as
-// "sw_power_cap"; never nil.
+// Names lists the reasons by their names on the wire; never nil.
 func (r ClockEventReasons) Names() []string {
 	names := []string{}
 	for i, name := range reasonNames {

@@ -24,41 +24,36 @@ const (
 	StateAsleep       State = "asleep"        // powered down by the system, and left asleep
 )
 
-// A Device is one GPU: who it is, whether it answers, and what it reports.
-//
-// Comments here give units, ranges and when a reading is absent. Package
-// catalog has a row for each reading, with the driver calls of each source.
+// A Device is one GPU: who it is, whether it answers, and what it reports. Package
+// catalog says of each reading which driver call has it.
 type Device struct {
 	Identity
 	State State
 	Since time.Time // when State began; for StateOK, when the device was first seen or came back
-	// Reason says why State is not StateOK, and what to do. For a device in
-	// StateOK it is set only while a source leaves the readings out on
-	// purpose, such as to let the device fall asleep.
+	// Reason says why State is not StateOK, and what to do. In StateOK it is set
+	// while a source leaves the readings out, such as to let the device fall asleep.
 	Reason    Advice
 	SampledAt time.Time // when the reading of the values below began; zero where there are none
-	// IdleFloor is the lowest steady draw of this device without work. No
-	// source reports it: gpuwhy learns it while it runs. Absent until then.
+	// IdleFloor is the lowest steady draw without work. No source reports it:
+	// gpuwhy learns it while it runs.
 	IdleFloor Reading[Watts]
-	// Reservations are for whom the machine's scheduler keeps the device,
-	// used or not; an empty list: for nobody. Absent where there is no
-	// scheduler or it has not answered (NotReported), where gpuwhy may not
-	// ask it (NotPermitted), and where its names do not identify a device
-	// (NotSupported).
+	// Reservations are for whom the machine's scheduler keeps the device, used or
+	// not. NotReported where there is no scheduler or it has not answered,
+	// NotPermitted where it may not be asked, NotSupported where its names do not
+	// identify a device.
 	Reservations Reading[[]Reservation]
 	Readings
 }
 
-// Identity is what stays the same about a device while it is in the machine. What
-// has a name in JSON is kept over a restart.
+// Identity is what stays the same while a device is in the machine. What has a name
+// in JSON is kept over a restart.
 type Identity struct {
-	// UUID is the device's key, such as "GPU-5c8f…". A source whose devices
-	// have none makes a stable one from the PCI address or, until the device
-	// answers, from the driver's index.
+	// UUID is the device's key, such as "GPU-5c8f…". Where there is none, a source makes
+	// one from the PCI address or, until the device answers, from the driver's index.
 	UUID string `json:"uuid,omitzero"`
 	Node string `json:"node"` // the name of the machine that the device is in
-	// Index is the device's place by PCI address, never given to another
-	// device while gpuwhy runs. The sampler gives it.
+	// Index is the place by PCI address, never given to another device while gpuwhy
+	// runs. The sampler gives it.
 	Index         int             `json:"index"`
 	VendorIndex   Reading[int]    `json:"-"` // the driver's own, which may change when the machine restarts
 	Vendor        Vendor          `json:"vendor,omitzero"`
@@ -84,8 +79,8 @@ type Readings struct {
 	PCIe        PCIe
 	Health      Health
 	Modes       Modes
-	// Processes that have a context on the device, busiest first; an empty
-	// list where the driver says there are none, absent where it can't say.
+	// Processes with a context on the device, busiest first; absent where the driver
+	// can't say.
 	Processes Reading[[]Process]
 	// Instances are the device's MIG instances; empty unless MIG mode is on.
 	Instances []Instance
@@ -101,8 +96,7 @@ type Utilization struct {
 }
 
 // Encoding is the work of the video encoder: recording, streaming, transcoding.
-// FrameRate and Latency are a reported 0 while there is no session. All are
-// absent together where the driver does not report them, as with MIG.
+// While there is no session, all are a reported 0. With MIG all are absent.
 type Encoding struct {
 	Sessions  Reading[int]             // open now
 	FrameRate Reading[FramesPerSecond] // mean of the sessions, over a time that the driver chooses
@@ -110,10 +104,8 @@ type Encoding struct {
 }
 
 // Activity is how much of the chip worked, and the traffic over its links: means
-// of the time between the previous reading and this one, from hardware counters.
-// NotSupported on products without such counters and while MIG mode is on;
-// NotReported at a device's first reading, which has nothing to compare with.
-// Traffic over PCIe has a second way, see PCIeMeasuredAt.
+// since the reading before, from hardware counters. NotSupported without such
+// counters and in MIG mode; NotReported at a device's first reading.
 type Activity struct {
 	Engine    Reading[Percent] // of the time in which a compute or graphics engine worked
 	SM        Reading[Percent] // of the SMs that had work, over the time
@@ -123,10 +115,9 @@ type Activity struct {
 	MemoryBandwidth                   Reading[Percent] // of the bandwidth of the device's memory
 	PCIeSent, PCIeReceived            Reading[BytesPerSecond]
 	NVLinkSent, NVLinkReceived        Reading[BytesPerSecond] // over all links
-	// PCIeMeasuredAt is present where PCIeSent and PCIeReceived are not such
-	// means. On a device without the counters a source can measure them, each
-	// for 20 ms, every ten seconds at most, where the user asked for it.
-	// PCIeMeasuredAt is when the newest measurement began.
+	// PCIeMeasuredAt is present where PCIeSent and PCIeReceived are not such means:
+	// without counters a source can measure them, each for 20 ms, every ten seconds
+	// at most, where the user asked for it. It is when the newest measurement began.
 	PCIeMeasuredAt Reading[time.Time]
 }
 
@@ -143,12 +134,10 @@ func AbsentActivity(q Quality) Activity {
 // PCIeMeasured reports whether the traffic over PCIe was measured, not counted.
 func (a Activity) PCIeMeasured() bool { return a.PCIeMeasuredAt.Present() }
 
-// Memory is the device's own memory. What the driver reserves for itself is not
-// in Used.
+// Memory is the device's own. What the driver reserves for itself is not in Used.
 type Memory struct {
 	Total, Used, Free, Reserved Reading[Bytes]
-	// BAR1 is the window through which the host maps device memory.
-	BAR1Total, BAR1Used Reading[Bytes]
+	BAR1Total, BAR1Used         Reading[Bytes] // window through which the host maps device memory
 }
 
 // Utilization is used / total; absent where one of them is, or can't be right.
@@ -201,9 +190,7 @@ func (f Fans) Commanded() Reading[Percent] {
 
 // A Fan is one fan of a device.
 type Fan struct {
-	// Commanded is the speed that the driver asks for, in percent of a
-	// noise limit. It may pass 100, and a blocked fan still shows it.
-	Commanded Reading[Percent]
+	Commanded Reading[Percent] // what the driver asks for, of a noise limit; may pass 100, also of a blocked fan
 	RPM       Reading[RPM]     // what the fan's tachometer counts
 	Target    Reading[Percent] // what the driver steers towards
 	Policy    Reading[string]  // who decides: "automatic" or "manual"
@@ -218,8 +205,7 @@ type Power struct {
 	Energy             Reading[Joules] // since the driver was loaded
 }
 
-// Clocks are frequencies now and at most, the performance state, and what
-// holds the clocks down.
+// Clocks are frequencies now and at most, and what holds them down.
 type Clocks struct {
 	Graphics, SM, Memory, Video             Reading[Megahertz]
 	MaxGraphics, MaxSM, MaxMemory, MaxVideo Reading[Megahertz]
@@ -238,8 +224,7 @@ type PCIe struct {
 type Health struct {
 	ECCMode        Reading[bool]
 	ECCModePending Reading[bool] // after the next restart
-	// Errors of all memories, since the driver was loaded (volatile) and in
-	// the device's life (aggregate).
+	// Memory errors since the driver was loaded (volatile), and in the device's life.
 	CorrectedVolatile, UncorrectedVolatile   Reading[uint64]
 	CorrectedAggregate, UncorrectedAggregate Reading[uint64]
 	// Remapped rows: spares in use.
@@ -248,13 +233,11 @@ type Health struct {
 	// Retired pages, on products without row remapping.
 	RetiredSingleBit, RetiredDoubleBit Reading[uint64]
 	RetirementPending                  Reading[bool]
-	// XIDs are the driver's error events since gpuwhy began to listen, by
-	// code; an empty list where it listens and there were none.
+	// XIDs are the driver's error events since gpuwhy began to listen, by code.
 	XIDs Reading[[]XID]
 }
 
-// An XID counts the errors of one code that the driver reported about a device.
-// The codes are the driver's own.
+// An XID counts the error events of one code of the driver's.
 type XID struct {
 	Code  int
 	Count uint64
@@ -270,8 +253,7 @@ type Modes struct {
 	DisplayActive Reading[bool] // a display server draws on it
 }
 
-// An Instance is a MIG instance: a part of a device with memory and engines of
-// its own. It never counts in totals.
+// An Instance is a MIG instance: a part of a device. It never counts in totals.
 type Instance struct {
 	UUID              string // "MIG-…"
 	Name              string // such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb"

@@ -1,6 +1,5 @@
 // Package gpu is gpuwhy's vocabulary: types for what the GPUs of one node, its host
-// and its processes report at one time, in the words of the field. [Nodes] has the
-// snapshots of several nodes.
+// and its processes report at one time.
 //
 // Everything is keyed by node and UUID; an index is for people. What a device
 // can't report is absent, never zero: see [Reading]. The package knows no

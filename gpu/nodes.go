@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Nodes are the newest snapshots of one node or of many, at most one each, in
-// the order of the nodes' names. An empty list says that nothing was read yet.
+// Nodes are the newest snapshots of one node or of many, in the order of the nodes'
+// names. An empty list says that nothing was read yet.
 type Nodes []*Snapshot
 
 // Devices yields every device: node by node, by index within a node.

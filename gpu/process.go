@@ -5,8 +5,7 @@ import "time"
 // ProcessType is what kind of context a process has on a device.
 type ProcessType string
 
-// The types of process. One that has a compute and a graphics context is
-// TypeComputeGraphics.
+// The types of process.
 const (
 	TypeCompute         ProcessType = "compute"
 	TypeGraphics        ProcessType = "graphics"
@@ -19,20 +18,18 @@ const (
 type Process struct {
 	PID  int
 	Type ProcessType
-	// Memory that the process holds on the device; absent under Windows
-	// display mode, WSL and where the driver does not say.
+	// Memory that it holds; absent under Windows display mode, WSL and where the
+	// driver does not say.
 	Memory Reading[Bytes]
-	// Shares of the engines' time over the last sample window, 0 to 100: a
-	// reported 0 for a process without a sample in the window, absent where
-	// the driver takes no samples.
+	// Shares of the engines' time over the last sample window: a reported 0 without
+	// a sample in it, absent where the driver takes no samples.
 	SM, MemoryBandwidth, Encoder, Decoder Reading[Percent]
 	GPUInstance, ComputeInstance          Reading[int] // of MIG; absent outside MIG mode
 	Facts                                 ProcessFacts
 }
 
-// ProcessFacts are what the host knows of a process. All are absent for a
-// process that the host can't see, such as one of another pid namespace; a
-// stranger's facts are never given.
+// ProcessFacts are what the host knows of a process. All are absent for one that it
+// can't see, such as one of another pid namespace.
 type ProcessFacts struct {
 	Name    Reading[string]    // /proc/<pid>/comm, or the program's file name where it is longer
 	User    Reading[string]    // the user's name, or the numeric id where it has none
@@ -40,28 +37,24 @@ type ProcessFacts struct {
 	Started Reading[time.Time] // whole clock ticks (10 ms), UTC
 	CPU     Reading[Percent]   // of one core, since the last reading; may pass 100
 	RSS     Reading[Bytes]     // resident memory
-	// Exists is a reported false where the system has no process of this
-	// pid any more: what it holds on the device is held by nobody. Absent
-	// where that can't be told.
+	// Exists is a reported false where there is no process of this pid any more;
+	// absent where that can't be told.
 	Exists Reading[bool]
 
-	// What the process belongs to, from its control group
-	// (/proc/<pid>/cgroup). A reported zero means: to none, which is not the
-	// same as not known.
+	// What the process belongs to, from /proc/<pid>/cgroup. A reported zero: to none.
 	Container Reading[Container]
 	Pod       Reading[Pod]
 	Unit      Reading[Unit]
 	Job       Reading[Job]
 }
 
-// A Container is what a process runs in. The outermost one, where they are
-// nested: that is the one which this machine's runtime knows.
+// A Container is what a process runs in, the outermost where they are nested: that
+// is the one which this machine's runtime knows.
 type Container struct {
 	ID      string // 64 hexadecimal digits; the name where the runtime goes by names (LXC, nspawn); empty: none
 	Runtime string // see the constants; empty: can't be told from the control group
-	// Name and Image are what the runtime says, some readings after the ID.
-	// NotPermitted where its socket or files may not be read, NotSupported where
-	// there is no way to ask it, NotReported where it has not answered.
+	// What the runtime says: NotPermitted where its socket or files may not be read,
+	// NotSupported where it can't be asked, NotReported until it has answered.
 	Name, Image Reading[string]
 }
 

@@ -1,9 +1,6 @@
 package gpu
 
-import (
-	"fmt"
-	"strconv"
-)
+import "fmt"
 
 // Quality says how far a reading can be trusted and, where it is absent, why.
 type Quality uint8
@@ -14,25 +11,16 @@ const (
 	NotSupported                // the device or its driver does not offer this reading
 	NotPermitted                // it exists, but this process may not read it
 	Stale                       // it was reported before, and the device does not answer now
-	// Doubtful: a value was reported that can't be right (outside the
-	// device's own limits, say). It is given as reported, but a utilization
-	// above 100 % as 100, so that it misleads no sum.
-	Doubtful
-	Good // a value as the device reported it
+	Doubtful                    // the value can't be right; it is as reported, but a utilization is 100 at most
+	Good                        // a value as the device reported it
 )
 
 var qualityNames = [...]string{"not_reported", "not_supported", "not_permitted", "stale", "doubtful", "good"}
 
 // String returns the quality's name on the wire, such as "not_supported".
-func (q Quality) String() string {
-	if int(q) < len(qualityNames) {
-		return qualityNames[q]
-	}
-	return "quality(" + strconv.Itoa(int(q)) + ")"
-}
+func (q Quality) String() string { return qualityNames[q] }
 
-// A Reading is a value, or absent with a reason; its zero is "not reported",
-// unlike a reported 0.
+// A Reading is a value, or absent with a reason. Its zero is NotReported.
 type Reading[T any] struct {
 	value   T
 	quality Quality
@@ -41,12 +29,10 @@ type Reading[T any] struct {
 // Of returns a good reading of v.
 func Of[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Good} }
 
-// DoubtfulOf returns a reading that has the value v and says that it can't be
-// trusted.
+// DoubtfulOf returns a reading of v that can't be trusted.
 func DoubtfulOf[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Doubtful} }
 
-// Absent returns a reading without a value. It panics if q is Good or
-// Doubtful, which promise one.
+// Absent returns a reading without a value. It panics if q promises one.
 func Absent[T any](q Quality) Reading[T] {
 	if q >= Doubtful {
 		panic("gpu: an absent reading can't be " + q.String())
@@ -57,8 +43,7 @@ func Absent[T any](q Quality) Reading[T] {
 // Get returns the value, and whether there is one. A doubtful value counts.
 func (r Reading[T]) Get() (v T, ok bool) { return r.value, r.Present() }
 
-// Trusted returns the value if it is good: sums and decisions leave doubtful
-// ones out.
+// Trusted returns the value if it is good, for sums and decisions.
 func (r Reading[T]) Trusted() (v T, ok bool) { return r.value, r.quality == Good }
 
 // Or returns the value, or instead where there is none.
@@ -87,8 +72,7 @@ func (r Reading[T]) String() string {
 	}
 }
 
-// Map returns f of the reading's value with the same quality, and an absent
-// reading as it is.
+// Map returns f of the reading's value, if there is one, with the same quality.
 func Map[T, U any](r Reading[T], f func(T) U) Reading[U] {
 	if !r.Present() {
 		return Reading[U]{quality: r.quality}

@@ -28,24 +28,19 @@ const (
 	StatusNoGPU    Status = "no_gpu"   // no device could be found; Failures says what was tried
 )
 
-// A Snapshot is everything that was read at one moment. It is never changed
-// once it is published.
+// A Snapshot is everything that was read at one moment.
 type Snapshot struct {
-	// Seq grows with every reading of this run of the program. Gaps are
-	// normal: a reading on demand takes a number too.
+	// Seq grows with every reading. Gaps are normal: one on demand takes a number too.
 	Seq  uint64
 	Time time.Time // when the reading began, UTC
 	Node string    // the name of the machine
-	// Source is where the devices come from, SourceMixed if from several,
-	// and the name of the source that was tried where there is none.
+	// Source is where the devices come from; where there is none, what was tried.
 	Source   string
 	Devices  []Device  // ordered by Index
 	Drivers  []Driver  // one for each source that answered
 	Failures []Failure // one for each source that can't be read now
 	Host     *Host     // nil where its facts were not read
-	// Notes say what this monitor can't see, and what would change that,
-	// such as the names of processes in another pid namespace.
-	Notes []Advice
+	Notes    []Advice  // what this monitor can't see, and what would change that
 }
 
 // Status sums the snapshot up; a nil one says that nothing was read yet.
@@ -63,17 +58,14 @@ func (s *Snapshot) Status() Status {
 	}
 }
 
-// Simulated reports whether the devices are invented. They are only where a
-// simulation was asked for by name.
+// Simulated reports whether devices are invented, which somebody asked for by name.
 func (s *Snapshot) Simulated() bool {
 	return s.Source == SourceSimulated ||
 		slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Source == SourceSimulated })
 }
 
 // Device finds a device by UUID.
-func (s *Snapshot) Device(uuid string) (*Device, bool) {
-	return Nodes{s}.Device("", uuid)
-}
+func (s *Snapshot) Device(uuid string) (*Device, bool) { return Nodes{s}.Device("", uuid) }
 
 // A Driver is what answers for the devices of one source.
 type Driver struct {
@@ -83,8 +75,7 @@ type Driver struct {
 	Library Reading[string] // version of the management library
 }
 
-// A Failure says that a source can't be read: since when, what was tried, and
-// what a person can do about it.
+// A Failure is a source that can't be read.
 type Failure struct {
 	Source        string
 	Since         time.Time
@@ -93,9 +84,8 @@ type Failure struct {
 	Next          time.Time // when it is tried again
 }
 
-// Totals are the sums and averages over a snapshot's devices. Devices that
-// don't answer count in Devices alone; MIG instances never do, and doubtful
-// readings are left out.
+// Totals are sums and averages over devices, without doubtful readings. Devices
+// that don't answer count in Devices alone.
 type Totals struct {
 	Devices, Answering      int
 	Busy                    int // of those that answer: GPU utilization of BusyFrom or more
@@ -113,8 +103,8 @@ type Totals struct {
 }
 
 const (
-	// BusyFrom is the utilization in percent from which a device counts as busy.
-	// Below it, the device has no work: a desktop that draws itself is the usual cause.
+	// BusyFrom is the utilization in percent from which a device counts as busy. A
+	// desktop that draws itself stays below it.
 	BusyFrom = 5
 	// RestsFrom is the performance state from which on a device rests: it saves power.
 	RestsFrom = 5
