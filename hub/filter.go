@@ -22,26 +22,21 @@ const (
 type filter struct {
 	events, nodes map[string]bool
 	gpus          map[any]bool // indexes and UUIDs
-	// key is the same for filters that keep the same devices; "" for those
-	// that keep all.
-	key string
-	// terms is the filter as JSON, the data of subscribed.
-	terms []byte
+	key           string       // the same for filters that keep the same devices; "" for those that keep all
+	terms         []byte       // the filter as JSON, the data of subscribed
 }
 
 // everything is the filter that viewers begin with.
 var everything = newFilter(filterTerms{})
 
-// filterTerms is the form of a filter in messages. A nil list means no
-// restriction.
+// filterTerms is the form of a filter in messages. A nil list restricts nothing.
 type filterTerms struct {
 	Events []string `json:"events"`
 	GPUs   []any    `json:"gpus"` // int or string
 	Nodes  []string `json:"nodes"`
 }
 
-// parseFilter reads the data of subscribe. It ignores members that it does not
-// know. Its errors are for the client.
+// parseFilter reads the data of subscribe. Its errors are for the client.
 func parseFilter(data map[string]json.RawMessage) (*filter, error) {
 	events, err1 := parseList(data, "events", parseName)
 	gpus, err2 := parseList(data, "gpus", parseGPU)
@@ -120,13 +115,10 @@ func setOf[T comparable](list []T) map[T]bool {
 	return set
 }
 
-// hears reports whether the viewer wants events of this name.
 func (f *filter) hears(event string) bool { return allows(f.events, event) }
 
-// keeps reports whether the viewer wants to see the device.
 func (f *filter) keeps(d *gpu.Device) bool { return f.about(d.Node, d.UUID, d.Index) }
 
-// wants reports whether the viewer wants the event.
 func (f *filter) wants(e *Event) bool { return f.hears(e.Name) && f.about(e.Node, e.UUID, e.Index) }
 
 func (f *filter) about(node, uuid string, index int) bool {

@@ -23,8 +23,7 @@ type frame struct {
 	packets lazy.Map[view, packet]
 }
 
-// A view is the part of a Moment that a viewer gets. Filters with the same key keep
-// the same devices.
+// A view is the part of a Moment that a viewer gets, by the key of its filter.
 type view struct {
 	to     auth.Audience
 	filter string
@@ -65,8 +64,8 @@ func (f *frame) kept(by *filter) int {
 	return n
 }
 
-// A packet is one message as it goes over the wire, the same bytes for every
-// viewer: the WebSocket frame's header, then {"event":NAME,"data":DATA}.
+// A packet is one message as it goes over the wire to every viewer: the WebSocket
+// frame's header, then {"event":NAME,"data":DATA}.
 type packet struct {
 	bytes []byte
 	start int // of DATA
@@ -82,8 +81,7 @@ func newPacket(event string, data []byte) packet {
 // data is DATA alone.
 func (p packet) data() []byte { return p.bytes[p.start : len(p.bytes)-1 : len(p.bytes)-1] }
 
-// reply returns p's event and data as the answer to the request id. The data is
-// shared with p, not copied.
+// reply is the answer to the request id, with p's data, not copied.
 func (p packet) reply(event string, id json.RawMessage) message {
 	if id == nil {
 		return message{head: p.bytes, kind: kindReply}
@@ -98,8 +96,8 @@ func (p packet) reply(event string, id json.RawMessage) message {
 type message struct {
 	head, tail []byte
 	kind       kind
-	// node is empty if the message has its bytes above. Otherwise the message gets
-	// the newest frame of that node when it is sent, with the id of the request.
+	// Where there is a node, the newest frame of it when the message is sent, with the
+	// id of the request.
 	node string
 	by   *filter // in force when the viewer asked
 	id   json.RawMessage

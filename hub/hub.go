@@ -1,15 +1,12 @@
 // Package hub keeps the newest Moment of each node and the events that stand,
-// encodes them once, and serves every WebSocket viewer.
+// encodes them once, and serves every WebSocket viewer as docs/protocol.md says.
 //
-// State may be skipped, events may not. A slow viewer skips a Moment if a newer one
-// of the same node has replaced it, and delays nobody. It gets every event in
-// order, or the hub closes its connection with a code that says why.
-// docs/protocol.md has the protocol as a client sees it.
+// A slow viewer skips a Moment if a newer one of the same node has replaced it, and
+// delays nobody. It gets every event in order, or the hub closes its connection
+// with a code that says why.
 //
 // The package knows the envelope {"event", "data", "id"}, the filters and the
-// limits. It does not know the content of data: the encoders in its Config decide
-// that. The caller of Publish decides when devices are read, and the caller of
-// Announce decides what is an event.
+// limits. What data has is for the encoders in its Config.
 package hub
 
 import (
@@ -31,26 +28,22 @@ import (
 // Config is what a hub needs. Encode and Status are required; a zero limit
 // means its default.
 type Config struct {
-	// Encode makes the data of gpu_status_update, a JSON object with the devices
-	// that keep allows (nil allows all), as the audience may see them. It is called
-	// once for each Moment, audience and filter in use, maybe concurrently.
+	// Encode makes the data of gpu_status_update, with the devices that keep allows
+	// (nil allows all), as the audience may see them. It is called once for each
+	// Moment, audience and filter in use, maybe concurrently.
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
-	// Status makes the data of gpu_status, a JSON object. encoded is what Encode
-	// made of the one node's Moment; it is "null" before the first one, and for a
-	// viewer that sees several nodes.
+	// Status makes the data of gpu_status. encoded is what Encode made of the one
+	// node's Moment; "null" before the first, and for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Refresh reads the nodes whose names wanted allows, for request_gpu_update.
-	// Before it returns their names, it passes a Moment of each to Publish or
-	// [Hub.Hold], from a reading that began after the call. It returns soon after
-	// ctx ends. If it is nil, request_gpu_update is an unknown event.
+	// Refresh reads the nodes whose names wanted allows, for request_gpu_update, and
+	// passes a Moment of each to Publish or [Hub.Hold], from a reading that began
+	// after the call. If it is nil, request_gpu_update is an unknown event.
 	Refresh func(ctx context.Context, wanted func(node string) bool) (nodes []string, err error)
 	// Several says that there may be more than one node: viewers then get each
-	// node's Moments by themselves, and gpu_status has none. Otherwise the newest
-	// Moment replaces the one before, whatever its node is called.
+	// node's Moments by themselves. Otherwise the newest Moment replaces the one
+	// before, whatever its node is called.
 	Several bool
-	// Origins are the foreign origins whose pages may connect, beside those of this
-	// server. Programs that send no Origin always may.
-	Origins auth.Origins
+	Origins auth.Origins // foreign ones whose pages may connect; programs that send no Origin always may
 
 	MaxViewers   int           // connections at once, 1000 by default; more get a 503
 	EventQueue   int           // events that may wait for one viewer, 64 by default
@@ -113,11 +106,10 @@ type entry struct {
 
 func (e entry) node() string { return e.newest.moment.Snapshot.Node }
 
-// failing reports whether the node's newest Moment could not be encoded, whole or
-// for a filter.
+// failing reports whether the newest could not be encoded, whole or for a filter.
 func (e entry) failing() bool { return e.shown != e.newest || e.newest.failed.Load() }
 
-// of returns the frame of a node that viewers get, nil where there is none.
+// of returns the frame of a node that viewers get; it may be nil.
 func (s *state) of(node string) *frame {
 	for _, e := range s.entries {
 		if e.node() == node {
@@ -127,8 +119,7 @@ func (s *state) of(node string) *frame {
 	return nil
 }
 
-// data is the data of the newest gpu_status_update about a node, nil where there
-// is none.
+// data is that of the newest gpu_status_update about a node; it may be nil.
 func (s *state) data(node string, to auth.Audience) []byte {
 	if f := s.of(node); f != nil {
 		if p, err := f.packet(to, everything); err == nil {
@@ -138,8 +129,7 @@ func (s *state) data(node string, to auth.Audience) []byte {
 	return nil
 }
 
-// after returns the oldest frame for viewers whose number is above seen, nil where
-// there is none.
+// after returns the oldest frame for viewers above a number; it may be nil.
 func (s *state) after(seen uint64) (oldest *frame) {
 	if s.number <= seen {
 		return nil
@@ -152,8 +142,8 @@ func (s *state) after(seen uint64) (oldest *frame) {
 	return oldest
 }
 
-// New returns a hub without a Moment. It panics if cfg lacks an encoder.
-// It starts no goroutine; each connection has two, and [Hub.Shutdown] ends them.
+// New returns a hub. It panics if cfg lacks an encoder. It starts no goroutine; each
+// connection has two, and [Hub.Shutdown] ends them.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
 	log := cfg.Log
@@ -169,10 +159,9 @@ func New(cfg Config) *Hub {
 	return h
 }
 
-// Publish makes m the newest Moment of its node, whatever its Seq, and wakes
-// everybody who waits for one. It encodes m, and does not wait for any viewer.
-// If m can't be encoded, viewers keep the node's last Moment that could be, and
-// the log says so once.
+// Publish makes m the newest Moment of its node, whatever its Seq, and wakes those
+// who wait for one. It waits for no viewer. If m can't be encoded, viewers keep the
+// node's last Moment that could be, and the log says so once.
 func (h *Hub) Publish(m *insight.Moment) {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
@@ -212,8 +201,7 @@ func (h *Hub) Hold(m *insight.Moment) {
 	h.held[m.Snapshot.Node] = &frame{hub: h, moment: m}
 }
 
-// latest is the frame of a node's newest Moment, published or held; nil where
-// there is none.
+// latest is the frame of a node's newest Moment, published or held; it may be nil.
 func (h *Hub) latest(node string) *frame {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,13 +212,11 @@ func (h *Hub) latest(node string) *frame {
 func (h *Hub) Newest() *insight.Fleet { return h.now.Load().fleet }
 
 // Update returns the data of the newest gpu_status_update about a node, the very
-// bytes that viewers of that audience get; nil where there is none. It must not be
-// changed.
+// bytes that viewers get, not to be changed; nil where there is none.
 func (h *Hub) Update(node string, to auth.Audience) []byte { return h.now.Load().data(node, to) }
 
 // Feed yields the newest Moment of each node, and then each newer one, until ctx
-// ends. A slow caller skips a Moment if a newer one of the same node has replaced
-// it. Feed also yields Moments that can't be encoded.
+// ends, also those that can't be encoded. A slow caller skips what was replaced.
 func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	return func(yield func(*insight.Moment) bool) {
 		for seen := uint64(0); ctx.Err() == nil; {
@@ -252,9 +238,8 @@ func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 // An Event is news that viewers must not miss, such as an alert that begins.
 type Event struct {
 	Name string
-	// Node, UUID and Index say which device it is about, for filters. An event
-	// with an empty UUID or Node is about no particular device or node, and
-	// passes that filter.
+	// The device that it is about, for filters. What is about none, with an empty
+	// Node or UUID, passes them.
 	Node, UUID string
 	Index      int
 	Data       []byte // a JSON object; not changed afterwards
@@ -266,9 +251,9 @@ type announcement struct {
 	message message
 }
 
-// Announce appends changes to each viewer's mailbox, and keeps standing (the alerts
-// that fire now) for viewers that connect later. A viewer whose mailbox has no room
-// is disconnected. Announce does not wait for viewers.
+// Announce appends changes to each viewer's mailbox, and keeps standing for viewers
+// that connect later. It disconnects those whose mailbox has no room, and waits for
+// none.
 func (h *Hub) Announce(changes, standing []Event) {
 	news := announcements(changes, kindEvent)
 	stand := announcements(standing, kindStanding)

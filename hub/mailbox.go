@@ -55,8 +55,8 @@ func (m *mailbox) start(now *state, standing []announcement) {
 // several reports whether the viewer may see more than one node.
 func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 
-// announce appends the events that the viewer wants to hear. Where earlier ones
-// wait and there is no room for all, it appends none and returns false.
+// announce appends the events that the viewer wants; none where earlier ones wait
+// and there is no room for all.
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,8 +139,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 	return message{}, false
 }
 
-// wants reports whether the viewer gets the frame at all: with several nodes only
-// if its filter keeps a device of the node.
+// wants is false, with several nodes, where the filter keeps no device of the frame's.
 func (m *mailbox) wants(f *frame, by *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false
@@ -163,8 +162,7 @@ func (m *mailbox) resolve(msg message) message {
 	return answer
 }
 
-// pop takes the first message of the queue, if there is one, and returns the
-// filter in force; nil once the mailbox is closed.
+// pop takes the first message of the queue. The filter is nil once it is closed.
 func (m *mailbox) pop() (msg message, by *filter, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,11 +14,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// ServeHTTP upgrades the request to a WebSocket and serves it until it ends, by
-// the viewer's wish, by its misbehavior or by [Hub.Shutdown], not with a context.
-// It refuses with an application/problem+json answer: 503 with Retry-After if the
-// hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400 if the
-// request is no WebSocket handshake.
+// ServeHTTP upgrades the request to a WebSocket and serves it until the viewer or
+// [Hub.Shutdown] ends it. It refuses with an application/problem+json answer: 503 if
+// the hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400 if the
+// request is no handshake.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }
 
 // Serve is ServeHTTP for a viewer that sees one node alone, as if there were no
@@ -40,8 +39,8 @@ func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	h.cfg.Log.Log(r.Context(), v.bye.level(), "viewer gone", "remote", r.RemoteAddr, "why", v.bye.why)
 }
 
-// admit counts a connection. That must happen before the upgrade, with which the
-// server forgets the connection. If there can't be one more, it says why.
+// admit counts a connection, or says why there can't be one more. That must happen
+// before the upgrade, with which the server forgets the connection.
 func (h *Hub) admit() (why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,9 +107,8 @@ func (v *viewer) accept(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// An upgrade is the ResponseWriter of one handshake. It gives the library a
-// wire for the connection, and keeps the library's plain-text refusals from the
-// client.
+// An upgrade is the ResponseWriter of one handshake. It gives the library a wire, and
+// keeps the library's plain-text refusals from the client.
 type upgrade struct {
 	http.ResponseWriter
 	v       *viewer
@@ -145,10 +143,9 @@ func (u *upgrade) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// Shutdown refuses new viewers, closes all connections with code 1001 and the
-// reason, and waits until they have ended. If ctx ends first, it cuts the
-// other connections and returns ctx's cause; [Hub.Wait] then waits for the last of
-// their goroutines. A reason is cut off at 123 bytes.
+// Shutdown refuses new viewers, closes all connections with code 1001 and the first
+// 123 bytes of the reason, and waits until they have ended. If ctx ends first, it
+// cuts the others and returns ctx's cause; [Hub.Wait] then waits for the last of them.
 func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	h.mu.Lock()
 	text := strings.ToValidUTF8(reason[:min(len(reason), 123)], "")
@@ -176,6 +173,5 @@ func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	return context.Cause(ctx)
 }
 
-// Wait returns when the goroutines of all connections have ended. Without Shutdown
-// new connections may begin in the meantime.
+// Wait returns when the goroutines of all connections have ended.
 func (h *Hub) Wait() { h.gone.Wait() }

@@ -56,8 +56,7 @@ func (c *counters) end(why string) {
 	c.ended[why]++
 }
 
-// A trouble is something that fails and recovers. The hub logs when it begins and
-// when it ends, not each failure.
+// A trouble is something that fails and recovers. The log has its begin and its end.
 type trouble struct {
 	log  *slog.Logger
 	what string
@@ -77,8 +76,7 @@ func (t *trouble) begin(err error) {
 	t.err = err
 }
 
-// encoded returns what an encoder returned, of which nothing at all is an error
-// too.
+// encoded returns what an encoder returned. Nothing at all is an error too.
 func (t *trouble) encoded(data []byte, err error) ([]byte, error) {
 	if err == nil && len(data) == 0 {
 		err = errors.New("the encoder returned nothing")

@@ -19,8 +19,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// maxReplies is how many requests of a viewer may be unanswered. The hub reads no
-// other message from it until one is answered.
+// maxReplies is how many requests of a viewer may be unanswered before the hub reads
+// no other message from it.
 const maxReplies = 16
 
 // A viewer is one connection: a goroutine that reads and one that writes. The
@@ -111,8 +111,8 @@ func (v *viewer) run() {
 	v.cutting.Stop()
 }
 
-// end begins the connection's end; only the first call has an effect. The writer
-// says goodbye, unless a write blocks it. After closeTimeout the connection is cut.
+// end begins the connection's end, once. The writer says goodbye, unless a write
+// blocks it until the connection is cut.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye
@@ -306,8 +306,7 @@ func (v *viewer) accepts(req *request) error {
 	}
 }
 
-// refresh answers request_gpu_update from readings that begin now. Viewers with the
-// same filter share one encoding.
+// refresh answers request_gpu_update from readings that begin now.
 func (v *viewer) refresh(id json.RawMessage, by *filter) {
 	nodes, err := v.hub.cfg.Refresh(v.ctx, func(node string) bool {
 		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// A wire is a viewer's connection below the WebSocket library. The library does the
-// handshake, the reading, the pongs and the goodbye. It does not write messages, for
-// which it took up to 1.5 times as long: these are ready as whole WebSocket frames,
-// the same for every viewer, and to write one takes one system call and no copy.
+// A wire is a viewer's connection below the WebSocket library, which does all but to
+// write messages. For that it took up to 1.5 times as long: these are ready as whole
+// frames, the same for every viewer, and one takes one system call and no copy.
 //
-// Frames don't mix, since both ways end in a single Write under one lock. The
-// library flushes each control frame whole, from a buffer that has room for it.
+// Frames don't mix, since both ways end in a single Write under one lock, and the
+// library flushes each control frame whole.
 type wire struct {
 	net.Conn
 	timeout time.Duration
@@ -25,8 +24,7 @@ type wire struct {
 // controlBuffer has room for the largest control frame.
 const controlBuffer = 256
 
-// sendBuffer is how many bytes the kernel keeps that a viewer has not read. Without
-// this limit it keeps megabytes of old snapshots.
+// sendBuffer is how many bytes the kernel keeps for a viewer, which else are megabytes.
 const sendBuffer = 128 << 10
 
 var errGoodbye = errors.New("the connection is being closed")
@@ -52,9 +50,8 @@ func (w *wire) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// send writes a whole frame, in one or two pieces. It fails with errGoodbye after a
-// close frame, and with os.ErrDeadlineExceeded if the viewer did not take it in
-// time. After any other error than errGoodbye half a frame may have been written.
+// send writes a whole frame, in one or two pieces. After any other error than
+// errGoodbye half a frame may have been written.
 func (w *wire) send(head, tail []byte) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
