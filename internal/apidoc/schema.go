@@ -60,8 +60,7 @@ func (s *Schema) Nullable() bool {
 	return slices.Contains(s.Type, "null") || slices.ContainsFunc(s.OneOf, (*Schema).Nullable)
 }
 
-// Members are the members of an object in an order of their own, which a map
-// has not.
+// Members are the members of an object in their order.
 type Members[T any] []Member[T]
 
 // A Member is one of them.
@@ -101,8 +100,7 @@ func (m Members[T]) Get(name string) T {
 	return none
 }
 
-// at returns the place of the member of that name, which it adds where there is
-// none.
+// at returns the place of the member of that name, which it may add.
 func (m *Members[T]) at(name string) *T {
 	i := slices.IndexFunc(*m, func(member Member[T]) bool { return member.Name == name })
 	if i < 0 {
@@ -149,8 +147,7 @@ var units = []unit{
 	{name: "any"}, // it depends
 }
 
-// unitOf returns the unit that a tag names, or else the one that the end of the
-// field's name promises.
+// unitOf returns the unit of a tag, or else the one that a field's name ends in.
 func unitOf(at, tag, field string) unit {
 	i := slices.IndexFunc(units, func(u unit) bool {
 		if tag != "" {
@@ -172,9 +169,8 @@ var enumerations = map[string]string{
 	"status":  "starting,ok,degraded,no_gpu",
 }
 
-// Schemas are the schemas of Go types. Those of structs have names, under which
-// the others refer to them. A field that says too little of itself, or is tagged
-// badly, makes the methods panic: that a document can be made at all is a test.
+// Schemas are the schemas of Go types, those of structs by their names. A field that
+// says too little of itself makes the methods panic: a test makes the documents.
 type Schemas struct {
 	prefix   string // of references, such as "#/components/schemas/"
 	comments map[string]string
@@ -189,8 +185,7 @@ func NewSchemas(prefix string) *Schemas {
 // Of returns the schema of a type: of a struct, a reference to it.
 func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 
-// OfBody returns the schema of a struct that a client sends: it may have no
-// members but those.
+// OfBody returns the schema of what a client sends: it has no members but those.
 func (s *Schemas) OfBody(t reflect.Type) *Schema {
 	ref := s.Of(t)
 	s.named.Get(typeName(t)).Additional = false
@@ -202,8 +197,7 @@ var pageOfForm = Member[*Schema]{"page", &Schema{
 	Type: Types{"string"}, Description: "The page that the form is on, to which the answer leads: alerts, or gpu/ and a UUID; the dashboard for all else.",
 }}
 
-// OfForm returns the schema of the form that has the members of a struct; with
-// nil, of one that has none.
+// OfForm returns the schema of the form that has the members of a struct, if any.
 func (s *Schemas) OfForm(t reflect.Type) *Schema {
 	form := &Schema{Type: Types{"object"}, Additional: false}
 	if t != nil {
@@ -272,8 +266,7 @@ func (s *Schemas) ref(t reflect.Type) *Schema {
 	return ref
 }
 
-// typeName is the name of the schema; that of an unexported type begins with a
-// capital too.
+// typeName begins with a capital for an unexported type too.
 func typeName(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
 
 // fields adds those of t, and those of what it embeds.

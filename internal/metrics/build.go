@@ -16,10 +16,6 @@ type builder struct {
 	pairs    map[[2]string]*dto.LabelPair
 }
 
-func newBuilder() *builder {
-	return &builder{pairs: make(map[[2]string]*dto.LabelPair)}
-}
-
 // validLabel is the name of a device or a process as UTF-8, which a label must be.
 func validLabel(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
@@ -33,8 +29,7 @@ func (b *builder) pair(name, value string) *dto.LabelPair {
 	return p
 }
 
-// labels returns base and further labels. An empty value is no label to
-// Prometheus, and is left out.
+// labels returns base and further labels, without those of an empty value.
 func (b *builder) labels(base []*dto.LabelPair, names, values []string) []*dto.LabelPair {
 	if len(names) == 0 {
 		return base
@@ -108,9 +103,8 @@ func next[V any](f *family, slab *[]series[V]) *series[V] {
 	return s
 }
 
-// collect makes the families of a table, row by row over all subjects. What
-// can't be right has no series, since a rule or a board would take it for a
-// reading; doubtful, where it is not nil, gets a series that says so.
+// collect makes the families of a table, row by row over all subjects. A doubtful
+// reading has no series but, where that is not nil, one in doubtful.
 func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto.LabelPair, ok func(T) bool, doubtful *family) {
 	for i := range rows {
 		r := &rows[i]

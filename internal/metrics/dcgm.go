@@ -43,8 +43,7 @@ func newDCGMForm(r *catalog.Row) *dcgmForm {
 	return &f
 }
 
-// dcgmForms have what is not simply the reading: another value with its help, or
-// the parts.
+// dcgmForms have what is not simply the reading.
 var dcgmForms = map[string]dcgmForm{
 	"DCGM_FI_DEV_FB_TOTAL":    {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Total }},
 	"DCGM_FI_DEV_FB_USED":     {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Used }},
@@ -106,8 +105,7 @@ func lastXID(xids []gpu.XID) float64 {
 	return float64(last.Code)
 }
 
-// dcgm makes the DCGM_FI_* families: NVIDIA's devices alone, with the labels of
-// dcgm-exporter.
+// dcgm makes the DCGM_FI_* families, of NVIDIA's devices alone.
 func (b *builder) dcgm(devices []*device) {
 	for i := range deviceRows {
 		r, form := &deviceRows[i], deviceRows[i].dcgm
@@ -135,8 +133,7 @@ func (b *builder) dcgm(devices []*device) {
 	}
 }
 
-// A part is a MIG instance with memory of its own. Compute instances that share
-// memory are one part.
+// A part is a MIG instance with memory of its own, which compute instances share.
 type part struct {
 	instance *gpu.Instance
 	labels   []*dto.LabelPair
@@ -202,8 +199,8 @@ func busID(pci string) string {
 	return strings.Repeat("0", max(0, 8-len(domain))) + strings.ToUpper(domain+":"+rest)
 }
 
-// keepName keeps the names of a family's samples in OpenMetrics, which would rename
-// a counter's to end in _total. Such a family is of type "unknown" there.
+// keepName gives a counter type "unknown" in OpenMetrics, which else renames it to
+// end in _total.
 func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
 		return f

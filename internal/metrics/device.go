@@ -21,8 +21,7 @@ type device struct {
 	parts      []part
 }
 
-// devices prepares the nodes' devices. A device that is listed twice would spoil
-// the whole answer, and is taken once.
+// devices prepares the nodes' devices, each once: one listed twice spoils the answer.
 func (b *builder) devices(nodes gpu.Nodes, dcgm bool) []*device {
 	var out []*device
 	type key struct{ node, uuid string }

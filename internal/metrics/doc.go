@@ -1,11 +1,10 @@
 // Package metrics answers Prometheus with every reading of the newest snapshot. A
 // scrape never asks a driver.
 //
-// One answer has two families of names. Ours, gpuwhy_*, is in base units with
-// the labels node and uuid. DCGM_FI_* has the names, labels and units of NVIDIA's
-// dcgm-exporter, so that boards and rules made for it work here too. Both come
-// from one table (see [row]), as docs/metrics.md does. The readings of a device
-// are in the table because package catalog names a metric for them.
+// One answer has two families of names. Ours, gpuwhy_*, is in base units. DCGM_FI_*
+// has the names, labels and units of NVIDIA's dcgm-exporter, so that boards and rules
+// made for it work here too. Both come from one table (see [row]), as docs/metrics.md
+// does; package catalog names the metrics of a device.
 //
 // An absent reading has no series; zero is a sample. A device that is not ok has
 // no readings, only its state. When the newest snapshot is older than three

@@ -44,17 +44,11 @@ const (
 // Config is what an exporter needs. The functions are called by one goroutine
 // at a time.
 type Config struct {
-	// Newest returns the newest Moments; nil before the first.
-	Newest func() *insight.Fleet
-	// Self returns the state of the program itself.
-	Self func() Self
-	// Interval is the time between readings. Three of them are how long a
-	// snapshot is fresh.
-	Interval time.Duration
-	// Families are the families of names to serve; empty: both.
-	Families []string
-	// Node is this machine's name, Version the program's.
-	Node, Version string
+	Newest        func() *insight.Fleet // the newest Moments; nil before the first
+	Self          func() Self           // the state of the program itself
+	Interval      time.Duration         // between readings; three of them are how long a snapshot is fresh
+	Families      []string              // of names to serve; empty: both
+	Node, Version string                // this machine's name and the program's version
 
 	Now func() time.Time // time.Now where it is nil
 	Log *slog.Logger     // slog.Default() where it is nil
@@ -161,8 +155,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a client that has gone is no error of ours
 }
 
-// body returns the newest snapshot in an encoding. Clients that ask at the same
-// time wait for one that makes it.
+// body returns the newest snapshot in an encoding, which the first who asks makes.
 func (e *Exporter) body(enc encoding) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,8 +178,7 @@ func (e *Exporter) body(enc encoding) []byte {
 	return a.bodies[enc]
 }
 
-// current returns the answer for the newest Moments. It makes a new one where
-// they are new, and where a node's became stale.
+// current makes a new answer where Moments are new, and where a node's became stale.
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
 	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {
@@ -205,7 +197,7 @@ func (e *Exporter) current() *answer {
 
 // gather makes all families, ordered by name.
 func (e *Exporter) gather(all, fresh gpu.Nodes) []*dto.MetricFamily {
-	b := newBuilder()
+	b := &builder{pairs: make(map[[2]string]*dto.LabelPair)}
 	if e.ours {
 		collectOf(b, ownRows, []*own{{
 			config: &e.cfg, nodes: all, fresh: len(fresh) > 0, Self: e.cfg.Self(),
@@ -220,8 +212,7 @@ func (e *Exporter) gather(all, fresh gpu.Nodes) []*dto.MetricFamily {
 	return b.families
 }
 
-// gatherRuntime returns the metrics that could be read, and logs once which could
-// not.
+// gatherRuntime returns what could be read, and logs once what could not.
 func (e *Exporter) gatherRuntime() []*dto.MetricFamily {
 	families, err := e.runtime.Gather()
 	if err != nil && !e.runtimeFailing {
@@ -240,8 +231,7 @@ func (e *Exporter) compress(text []byte) []byte {
 	return out.Bytes()
 }
 
-// encode writes the families in a format, to about size bytes. It panics where a
-// family can't be written, since we made it.
+// encode writes the families, to about size bytes.
 func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte {
 	var out bytes.Buffer
 	out.Grow(size + size/16)

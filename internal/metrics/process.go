@@ -8,13 +8,9 @@ import (
 )
 
 const (
-	// maxGroups is how many groups of processes a device has series for. All
-	// other processes are one more group.
-	maxGroups = 20
-	// othersName is the name and the user of that group; unknownName stands
-	// for what the host does not know.
-	othersName  = "(others)"
-	unknownName = "(unknown)"
+	maxGroups   = 20          // that a device has series for; all other processes are one more
+	othersName  = "(others)"  // of that one, as name and as user
+	unknownName = "(unknown)" // what the host does not know
 )
 
 // A group is the processes on a device that have one name and one user.
@@ -47,8 +43,7 @@ func sum(x, y gpu.Reading[float64]) gpu.Reading[float64] {
 	return gpu.Of(v + w)
 }
 
-// groupsOf sums processes by name and user: at most maxGroups groups, those that
-// weigh most, and one for the others.
+// groupsOf sums processes by name and user.
 func groupsOf(processes []gpu.Process) []group {
 	type key struct{ name, user string }
 	at := make(map[key]int, len(processes))
