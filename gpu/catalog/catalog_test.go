@@ -64,7 +64,7 @@ func TestEveryReadingBecomesStale(t *testing.T) {
 			}
 		}
 	}
-	visit(func(r *catalog.Row, _ string, ref catalog.Ref) {
+	visit(func(_ *catalog.Row, _ string, ref catalog.Ref) {
 		for _, value := range []string{"1", "true", `"a"`, `"2026-03-14T15:09:26Z"`, "[]"} {
 			if ref.(json.Unmarshaler).UnmarshalJSON([]byte(value)) == nil {
 				break
@@ -72,7 +72,7 @@ func TestEveryReadingBecomesStale(t *testing.T) {
 		}
 	})
 	visit(func(r *catalog.Row, _ string, ref catalog.Ref) { present[r] = ref.Present() })
-	d.Readings = d.Readings.Stale()
+	d.Readings = d.Stale()
 	visit(func(r *catalog.Row, _ string, ref catalog.Ref) {
 		calculated := r.ID == "memory.share"
 		constant := r.ID == "instance.name" || r.ID == "instance.uuid"

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Readings, by what they are on the wire; see [gpu.Reading.MarshalJSON]. Float is
-// a measured value of any unit, Int one that a contract wants as a whole number.
+// Float is a measured value of any unit, Int one that a contract wants as a whole
+// number. The others are readings by their unit; see [gpu.Reading.MarshalJSON].
 type (
 	Float        = gpu.Reading[float64]
 	Int          = gpu.Reading[int64]
