@@ -418,7 +418,12 @@ func fewerOrphans(s *look) string {
 }
 
 // workers are the processes that work, busiest first.
-func workers(s *look) []gpu.Process { return explain.Culprits(s.those(anyone)) }
+func workers(s *look) (out []gpu.Process) {
+	for _, p := range explain.Culprits(s.d.Processes.Or(nil), s.Scope.has) {
+		out = append(out, *p)
+	}
+	return out
+}
 
 // holders are the processes that compute, the one that holds most memory first.
 func holders(s *look) []gpu.Process { return s.those(computes) }

@@ -6,6 +6,7 @@
 package insight
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -56,17 +57,6 @@ func (m *Moment) part(i int) Part {
 	return Part{m, &m.Snapshot.Devices[i], &m.Attribution[i], &m.Answer.Devices[i]}
 }
 
-// Parts yields the Moment's devices.
-func (m *Moment) Parts() iter.Seq[Part] {
-	return func(yield func(Part) bool) {
-		for i := range m.Snapshot.Devices {
-			if !yield(m.part(i)) {
-				return
-			}
-		}
-	}
-}
-
 // A Fleet is the newest Moment of each node, one or many, in the order of the
 // nodes' names. It is never changed. A nil Fleet says that nothing was read yet.
 type Fleet struct {
@@ -96,22 +86,14 @@ func NewFleet(moments ...*Moment) *Fleet {
 
 var nothing = NewFleet()
 
-// or returns the fleet, or an empty fleet if it is nil.
-func (f *Fleet) or() *Fleet {
-	if f == nil {
-		return nothing
-	}
-	return f
-}
-
 // Moments are the nodes' newest, by name.
-func (f *Fleet) Moments() []*Moment { return f.or().moments }
+func (f *Fleet) Moments() []*Moment { return cmp.Or(f, nothing).moments }
 
 // Nodes are their snapshots.
-func (f *Fleet) Nodes() gpu.Nodes { return f.or().nodes }
+func (f *Fleet) Nodes() gpu.Nodes { return cmp.Or(f, nothing).nodes }
 
 // Answer says why the fans of all nodes run. It is made when somebody first asks.
-func (f *Fleet) Answer() *explain.Answer { return f.or().answer() }
+func (f *Fleet) Answer() *explain.Answer { return cmp.Or(f, nothing).answer() }
 
 // Node finds the Moment of a node.
 func (f *Fleet) Node(name string) (*Moment, bool) {
@@ -127,8 +109,8 @@ func (f *Fleet) Node(name string) (*Moment, bool) {
 func (f *Fleet) Parts() iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		for _, m := range f.Moments() {
-			for p := range m.Parts() {
-				if !yield(p) {
+			for i := range m.Snapshot.Devices {
+				if !yield(m.part(i)) {
 					return
 				}
 			}

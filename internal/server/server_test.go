@@ -259,7 +259,7 @@ func TestAnswers(t *testing.T) {
 	m := insight.Of(server)
 	f := m.Alone()
 	var part []insight.Part
-	for p := range m.Parts() {
+	for p := range f.Parts() {
 		part = append(part, p)
 	}
 	for _, tt := range []struct {

@@ -100,20 +100,7 @@ func slow(d *gpu.Device) bool {
 // may be called by several goroutines.
 type Floors struct {
 	mu      sync.Mutex
-	devices map[keep.Device]*Floor
-}
-
-// of returns the floor of a device. The caller holds the lock.
-func (f *Floors) of(k keep.Device) *Floor {
-	floor := f.devices[k]
-	if floor == nil {
-		floor = new(Floor)
-		if f.devices == nil {
-			f.devices = map[keep.Device]*Floor{}
-		}
-		f.devices[k] = floor
-	}
-	return floor
+	devices map[keep.Device]Floor
 }
 
 // Note learns from a snapshot, and returns a copy of it in which devices have
@@ -123,11 +110,16 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	out.Devices = slices.Clone(s.Devices)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.devices == nil {
+		f.devices = map[keep.Device]Floor{}
+	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
-		floor := f.of(keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated})
+		k := keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
+		floor := f.devices[k]
 		if d.State == gpu.StateOK {
 			floor.Observe(d)
+			f.devices[k] = floor
 		}
 		d.IdleFloor = floor.Watts()
 	}
@@ -163,9 +155,13 @@ func (f *Floors) Restore(kept Kept, now time.Time) error {
 	fresh, err := keep.Fresh(kept.Floors, now, func(k *keptFloor) bool { return k.Watts >= leastWatts && k.Watts <= mostWatts })
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.devices == nil {
+		f.devices = map[keep.Device]Floor{}
+	}
 	for _, k := range fresh {
-		if floor := f.of(k.Device); floor.floor == 0 {
+		if floor := f.devices[k.Device]; floor.floor == 0 {
 			floor.floor, floor.seen = k.Watts, k.Seen // not last: a clock that was set back is no reason to wait
+			f.devices[k.Device] = floor
 		}
 	}
 	return err

@@ -133,8 +133,8 @@ func (h *History) Kept() Kept {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := make([]keptDevice, 0, len(h.devices))
-	for k, r := range h.devices {
-		all = append(all, keptDevice{keep.Learned{Device: k, Seen: r.seen}, r.copied().baseline})
+	for k, m := range h.devices {
+		all = append(all, keptDevice{keep.Learned{Device: k, Seen: m.seen}, m.copied().baseline})
 	}
 	return Kept{keep.Newest(all)}
 }
@@ -145,7 +145,7 @@ func (h *History) Restore(kept Kept, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, d := range fresh {
-		h.devices[d.Device] = &remembered{memory{baseline: d.baseline}, d.Seen}
+		h.devices[d.Device] = &memory{seen: d.Seen, baseline: d.baseline}
 	}
 	return err
 }

@@ -198,9 +198,6 @@ func (d *device) looksStuck() bool {
 // workers are the processes that work on a device at work, or could. Where the
 // busy counter is contradicted, a process needs a share to be one of them.
 func (d *device) workers() []*gpu.Process {
-	list := d.Processes.Or(nil)
-	if d.contradicted() {
-		list = slices.DeleteFunc(slices.Clone(list), func(p gpu.Process) bool { return !(processShare(&p) >= idleBelow) })
-	}
-	return culprits(list)
+	contradicted := d.contradicted()
+	return Culprits(d.Processes.Or(nil), func(p *gpu.Process) bool { return !contradicted || processShare(p) >= idleBelow })
 }

@@ -261,7 +261,7 @@ func TestCulprits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			before := slices.Clone(tt.list)
 			var got []int
-			for _, p := range explain.Culprits(tt.list) {
+			for _, p := range explain.Culprits(tt.list, func(*gpu.Process) bool { return true }) {
 				got = append(got, p.PID)
 			}
 			if !slices.Equal(got, tt.want) {

@@ -117,7 +117,7 @@ func fanByHand(d *device, f *finding) {
 func chassisFans(d *device, f *finding) {
 	count, counted := d.Fans.Count.Get()
 	unsupported := d.Fans.Count.Quality() == gpu.NotSupported
-	if len(d.Fans.Fans) > 0 || !unsupported && !(counted && count == 0) || !d.reportsAnything() {
+	if len(d.Fans.Fans) > 0 || !unsupported && (!counted || count != 0) || !d.reportsAnything() {
 		return
 	}
 	if unsupported {

@@ -15,17 +15,12 @@ type History struct {
 	mu sync.Mutex
 	// devices are those in the snapshots, and those that were in earlier ones or
 	// in an earlier run.
-	devices map[keep.Device]*remembered
+	devices map[keep.Device]*memory
 	swept   time.Time // when those that left were looked for last
 }
 
-type remembered struct {
-	memory
-	seen time.Time // in a snapshot
-}
-
 // NewHistory returns a history of nothing.
-func NewHistory() *History { return &History{devices: map[keep.Device]*remembered{}} }
+func NewHistory() *History { return &History{devices: map[keep.Device]*memory{}} }
 
 // Add learns from the next snapshot of a node, and answers for it.
 func (h *History) Add(s *gpu.Snapshot) Answer {
@@ -33,13 +28,13 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 	defer h.mu.Unlock()
 	defer h.forget(s.Time)
 	return answer(s, func(d *device) {
-		r := h.devices[d.key()]
-		if r == nil {
-			r = new(remembered)
-			h.devices[d.key()] = r
+		m := h.devices[d.key()]
+		if m == nil {
+			m = new(memory)
+			h.devices[d.key()] = m
 		}
-		r.seen = s.Time
-		r.step(d)
+		m.step(d)
+		m.seen = s.Time
 	})
 }
 
@@ -51,8 +46,8 @@ func (h *History) forget(now time.Time) {
 	}
 	h.swept = now
 	left := 0
-	for k, r := range h.devices {
-		if now.Sub(r.seen) <= time.Hour {
+	for k, m := range h.devices {
+		if now.Sub(m.seen) <= time.Hour {
 			continue
 		}
 		if left++; left > keep.MaxDevices {
@@ -68,8 +63,8 @@ func (h *History) Beside(s *gpu.Snapshot) Answer {
 	defer h.mu.Unlock()
 	return answer(s, func(d *device) {
 		m := new(memory)
-		if r := h.devices[d.key()]; r != nil {
-			m = r.copied()
+		if known := h.devices[d.key()]; known != nil {
+			m = known.copied()
 		}
 		m.step(d)
 	})

@@ -18,6 +18,7 @@ const (
 
 // A memory is what the rules need to know of one device's past.
 type memory struct {
+	seen    time.Time // the newest snapshot with the device
 	at      time.Time // of the newest reading; zero: none
 	first   time.Time // of the readings without a gap before it
 	work    stretch

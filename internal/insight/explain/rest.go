@@ -111,7 +111,7 @@ func heldAwake(d *device, f *finding) {
 	persistence, known := d.Modes.Persistence.Get()
 	unloads := known && !persistence
 	display := d.Modes.DisplayActive.Or(false)
-	if !(d.fast() && d.costs()) || len(holders) == 0 && (unloads || display) {
+	if !d.fast() || !d.costs() || len(holders) == 0 && (unloads || display) {
 		f.Confidence = Medium
 	}
 	switch {

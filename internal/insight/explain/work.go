@@ -129,26 +129,13 @@ func (d *device) lessWork() string {
 		nameOf(d.UUID) + " -pl " + number(lower) + ", as root."
 }
 
-// Culprits are the processes that work on the device, busiest first. Where none
+// Culprits are those of the wanted processes that work, busiest first. Where none
 // has a share (the driver takes no samples, or none fell into the work) they
 // are those with a compute context, by memory.
-func Culprits(list []gpu.Process) []gpu.Process {
-	found := culprits(list)
-	out := make([]gpu.Process, len(found))
-	for i, p := range found {
-		out[i] = *p
-	}
-	return out
-}
-
-// Works reports whether a process works, according to the driver.
-func Works(p *gpu.Process) bool { return processShare(p) > 0 }
-
-// culprits are those of Culprits, in the list itself.
-func culprits(list []gpu.Process) []*gpu.Process {
-	found := those(list, Works)
+func Culprits(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
+	found := those(list, func(p *gpu.Process) bool { return Works(p) && wanted(p) })
 	if len(found) == 0 {
-		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
+		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && wanted(p) })
 	}
 	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
 		return cmp.Or(
@@ -159,6 +146,9 @@ func culprits(list []gpu.Process) []*gpu.Process {
 	})
 	return found
 }
+
+// Works reports whether a process works, according to the driver.
+func Works(p *gpu.Process) bool { return processShare(p) > 0 }
 
 // those are the elements of a list that are wanted.
 func those[T any](list []T, wanted func(*T) bool) []*T {
