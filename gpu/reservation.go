@@ -20,19 +20,24 @@ type Reservation struct {
 func (d *Device) ReservedBy() Reading[string] {
 	return Map(d.Reservations, func(list []Reservation) string {
 		const most = 3
-		var pods []string
-		for _, r := range list {
-			if pod := "pod " + r.Namespace + "/" + r.Pod; !slices.Contains(pods, pod) {
-				pods = append(pods, pod)
-			}
-		}
+		pods := ReservingPods(list)
 		switch {
 		case len(pods) == 0:
 			return "nobody"
 		case len(pods) > most:
-			return fmt.Sprintf("%s and %d more", strings.Join(pods[:most-1], ", "), len(pods)-most+1)
+			return fmt.Sprintf("pod %s and %d more", strings.Join(pods[:most-1], ", pod "), len(pods)-most+1)
 		default:
-			return strings.Join(pods, ", ")
+			return "pod " + strings.Join(pods, ", pod ")
 		}
 	})
+}
+
+// ReservingPods names the pods of reservations, such as "ml/train-0", each once.
+func ReservingPods(list []Reservation) (pods []string) {
+	for _, r := range list {
+		if pod := r.Namespace + "/" + r.Pod; !slices.Contains(pods, pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -32,8 +33,8 @@ type memory struct {
 	baseline
 }
 
-// copied returns a copy which goes on by itself. The trail and the cool-downs
-// may have the same array: nobody changes what it has.
+// copied returns a copy which goes on by itself. Nobody changes what the arrays of
+// the trail and of the cool-downs have.
 func (m *memory) copied() *memory {
 	out := *m
 	out.Curve.Celsius, out.Curve.Seconds = slices.Clone(m.Curve.Celsius), slices.Clone(m.Curve.Seconds)
@@ -41,8 +42,7 @@ func (m *memory) copied() *memory {
 	return &out
 }
 
-// step gives a device its memory, and adds its reading. An older reading, or the
-// same reading again, changes nothing.
+// step gives a device its memory, and adds its reading unless it is not newer.
 func (m *memory) step(d *device) {
 	d.m = m
 	if d.State != gpu.StateOK || (!m.at.IsZero() && !d.at.After(m.at)) {
@@ -94,7 +94,7 @@ func (m *memory) restart(at time.Time) {
 	m.Fans = fans
 }
 
-// last keeps since when something is so.
+// last notes since when something is so.
 func last(since *time.Time, so bool, at time.Time) {
 	switch {
 	case !so:
@@ -142,11 +142,10 @@ func (m *memory) follow(doing activity, d *device, since time.Duration) {
 	}
 }
 
-// firsts is the beginning of a list, at most n long.
 func firsts[T any](list []T, n int) []T { return list[:min(len(list), n)] }
 
 // credit adds work to a process's account. Where there is no room, the process
-// with the least work leaves its place and its work to the new one.
+// with the least work hands it on to the new one.
 func (w *stretch) credit(p *gpu.Process, done float64) {
 	least := 0
 	for i := range w.workers {
@@ -164,13 +163,11 @@ func (w *stretch) credit(p *gpu.Process, done float64) {
 
 // who returns the process that did most of the work; nil where none was listed.
 func (w *stretch) who() *gpu.Process {
-	best, most := (*gpu.Process)(nil), 0.0
-	for i := range w.workers {
-		if x := &w.workers[i]; x.done > most {
-			best, most = &x.process, x.done
-		}
+	best := slices.MaxFunc(w.workers[:], func(a, b worker) int { return cmp.Compare(a.done, b.done) })
+	if best.done == 0 {
+		return nil
 	}
-	return best
+	return &best.process
 }
 
 // cool follows a cool-down: it begins when work ends that has warmed the device,
@@ -216,7 +213,6 @@ type point struct {
 }
 
 // leave adds a point to the trail, which is as long as a state must be steady.
-// Its points are two seconds apart or more.
 func (m *memory) leave(p point) {
 	if n := len(m.trail); n == 0 || p.at.Sub(m.trail[n-1].at) >= 2*time.Second {
 		m.trail = append(m.trail, p)

@@ -1,15 +1,13 @@
 package explain
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// These rules are about devices without work: they cool down, something keeps
-// them from rest, or they are at rest.
+// These rules are about devices without work.
 
 // coolingDown is about heat that work has left: who did the work, when it
 // ended, and how much longer the cool-down takes, judged by earlier ones.
@@ -74,8 +72,7 @@ func roundUp(d time.Duration) time.Duration {
 }
 
 // fast reports whether the clocks are those of work. Some products stay in P0
-// at rest. So the performance state alone says it only of devices that were
-// seen in a slower one.
+// at rest: the state alone counts only where a slower one was seen.
 func (d *device) fast() bool {
 	switch {
 	case d.reasons&gpu.ReasonIdle != 0, d.state >= gpu.RestsFrom:
@@ -91,8 +88,8 @@ func (d *device) fast() bool {
 func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 }
 
 // heldAwake is about a device without work that something keeps from rest: a
-// process that keeps a context, a display, or a program, such as gpuwhy, that asks
-// for readings again and again while the driver may unload in between.
+// process with a context, a display, or a program, such as gpuwhy, that asks for
+// readings while the driver may unload in between.
 func heldAwake(d *device, f *finding) {
 	if !d.isAwake() {
 		return
@@ -146,15 +143,13 @@ func heldAwake(d *device, f *finding) {
 	f.clause += inBrackets + extra
 }
 
-// quiet reports whether a device rests, and not only for a moment: a driver
-// needs some time to let a device go to rest, and its power draw is a mean.
+// quiet reports whether a device has had time to rest.
 func (d *device) quiet() bool {
 	return d.doing == resting && !d.stuck && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
 }
 
-// isAwake reports whether something keeps a device from rest. A hot device
-// draws more: while it cools down its power says nothing. Nor does it say much
-// when the last process that held the device has ended a moment ago.
+// isAwake reports whether something keeps a device from rest. A device that cools
+// down, or that a process has just let go, draws more by itself.
 func (d *device) isAwake() bool {
 	justLetGo := !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
 	return d.quiet() && !justLetGo && (d.fast() || !d.cooling() && d.costs())
@@ -167,17 +162,12 @@ func (d *device) isUnexplained() bool {
 // holders are the processes that keep a compute context, by memory. Those that
 // are gone, whose context the driver still has, come last.
 func (d *device) holders() []*gpu.Process {
-	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics })
-	isGone := func(p *gpu.Process) int {
-		if gone(p) {
-			return 1
-		}
-		return 0
-	}
-	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
-		return cmp.Or(isGone(a)-isGone(b), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
-	})
-	return found
+	list := d.Processes.Or(nil)
+	living := those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(p) })
+	left := those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && gone(p) })
+	slices.SortStableFunc(living, byMemory)
+	slices.SortStableFunc(left, byMemory)
+	return append(living, left...)
 }
 
 // memoryOf is the memory that a process holds, in MiB, or none.
@@ -185,7 +175,6 @@ func memoryOf(p *gpu.Process) float64 {
 	return believed(gpu.Map(p.Memory, gpu.Bytes.MiB), 0, mostBytes)
 }
 
-// unexplained is about power without any work that is reported.
 func unexplained(d *device, f *finding) {
 	if d.isUnexplained() {
 		f.clause = it + " draws power without work" + inBrackets + ", and nothing that it reports explains it"
@@ -195,7 +184,7 @@ func unexplained(d *device, f *finding) {
 	}
 }
 
-// idle says that there is nothing to explain: the device rests.
+// idle says that there is nothing to explain.
 func idle(d *device, f *finding) {
 	if d.stuck || d.cooling() || d.doing == working || d.isAwake() || d.isUnexplained() || !d.reportsAnything() {
 		return

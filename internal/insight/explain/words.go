@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -45,9 +46,8 @@ func ProcessName(p *gpu.Process) string {
 // gone reports whether a process is known to exist no more.
 func gone(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }
 
-// belongsTo names the pod, container, job or service that a process belongs
-// to: the first of them that there is. It is empty where there is none, or
-// where that is not known.
+// belongsTo names the pod, container, job or service that a process belongs to,
+// if it is known to belong to one.
 func belongsTo(f *gpu.ProcessFacts) string {
 	pod, container := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{})
 	job, unit := f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
@@ -56,10 +56,8 @@ func belongsTo(f *gpu.ProcessFacts) string {
 		return "pod " + nameOf(strings.TrimPrefix(pod.Namespace.Or("")+"/"+pod.Name.Or(""), "/"))
 	case !pod.None():
 		return "pod " + nameOf(pod.UID)
-	case !container.None() && container.Name.Or("") != "":
-		return "container " + nameOf(container.Name.Or(""))
 	case !container.None():
-		return "container " + nameOf(container.ID[:min(len(container.ID), 12)])
+		return "container " + nameOf(cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)]))
 	case !job.None():
 		return "job " + strconv.Itoa(job.ID)
 	case strings.HasSuffix(unit.Name, ".service") && !strings.HasPrefix(unit.Name, "user@"):
@@ -69,14 +67,10 @@ func belongsTo(f *gpu.ProcessFacts) string {
 	}
 }
 
-// nameOf makes a name that a device or a process reports fit for a sentence.
+// nameOf and textOf make a name and a text from outside fit for a sentence.
 func nameOf(s string) string { return clean(s, 80) }
-
-// textOf makes a text of a source or of the system fit for a sentence.
 func textOf(s string) string { return clean(s, 400) }
 
-// clean shortens a text to longest characters and replaces those that can't be
-// printed.
 func clean(s string, longest int) string {
 	if utf8.RuneCountInString(s) > longest {
 		s = string([]rune(s)[:longest-1]) + "…"
@@ -89,14 +83,12 @@ func clean(s string, longest int) string {
 	}, s)
 }
 
-// ours are the beginnings of a sentence that get a capital. A process's name
-// stays as it is.
+// ours are the beginnings of a sentence that get a capital: no process's name.
 var ours = []string{
 	"a process (", "a process that has ended (", "what a process that has ended (",
 	"a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU ",
 }
 
-// sentence makes a sentence of clauses.
 func sentence(clauses ...string) string {
 	text := strings.TrimRight(strings.Join(clauses, "; "), ".")
 	for _, beginning := range ours {
@@ -108,7 +100,6 @@ func sentence(clauses ...string) string {
 	return text + "."
 }
 
-// capital begins a text with a capital.
 func capital(s string) string {
 	s = textOf(s)
 	if s == "" {
@@ -125,8 +116,7 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// number is a value rounded for people: "431", never "-0". Evidence has the
-// value itself.
+// number is a value rounded for people, never "-0".
 func number(v float64) string { return strconv.FormatInt(int64(math.Round(v)), 10) }
 
 func withUnit(v float64, unit string) string {
@@ -156,8 +146,7 @@ func others(n int) string {
 	return " with " + plural(n, "other process", "other processes")
 }
 
-// summary is the temperature, power and fan of a device, as far as it reports
-// them and they can be right: "71 °C, 431 W of 450 W, fan at 66 %".
+// summary is such as "71 °C, 431 W of 450 W, fan at 66 %".
 func (d *device) summary() string {
 	var out []string
 	if has(d.temp) {
@@ -199,19 +188,16 @@ func (f *finding) fact(name, text string) {
 	}
 }
 
-// happened adds evidence that is a moment.
 func (f *finding) happened(name string, at time.Time) {
 	f.Evidence = append(f.Evidence, Evidence{Name: name, Text: at.UTC().Format("2006-01-02 15:04:05 UTC"), At: at, Moment: true})
 }
 
-// heat adds what a device reports of its heat.
 func (f *finding) heat(d *device) *finding {
 	f.Evidence = slices.Grow(f.Evidence, 8)
 	return f.figure("temperature", d.temp, "°C").figure("power draw", d.power, "W").
 		figure("power limit", d.limit, "W").figure("fan, as commanded", d.fan, "%")
 }
 
-// clocks adds the SM clock and the fastest that there is.
 func (f *finding) clocks(d *device) *finding {
 	return f.figure("SM clock", d.clock, "MHz").figure("fastest SM clock", d.top, "MHz")
 }

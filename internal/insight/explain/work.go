@@ -42,8 +42,7 @@ func work(d *device, f *finding) {
 	}
 }
 
-// unproven reports whether only the busy counter speaks for work, and power and
-// clocks speak against it.
+// unproven reports whether the busy counter alone speaks for work.
 func (d *device) unproven() bool {
 	return d.doing == working && len(d.culprits) == 0 && d.contradicted()
 }
@@ -80,8 +79,7 @@ func (d *device) workClause() string {
 	return it + " is " + how + readings + ", and " + blame
 }
 
-// named are the culprits with a part worth naming, or with a part that is not
-// known. A desktop draws a little beside every game.
+// named are the culprits worth naming: a desktop draws a little beside every game.
 func (d *device) named() []*gpu.Process {
 	var out []*gpu.Process
 	for i, p := range d.culprits {
@@ -138,13 +136,14 @@ func Culprits(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process
 		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && wanted(p) })
 	}
 	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
-		return cmp.Or(
-			cmp.Compare(highest(processShare(b), 0), highest(processShare(a), 0)),
-			cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)),
-			cmp.Compare(a.PID, b.PID),
-		)
+		return cmp.Or(cmp.Compare(highest(processShare(b), 0), highest(processShare(a), 0)), byMemory(a, b))
 	})
 	return found
+}
+
+// byMemory orders processes, the one that holds most first.
+func byMemory(a, b *gpu.Process) int {
+	return cmp.Or(cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
 }
 
 // Works reports whether a process works, according to the driver.
@@ -179,7 +178,7 @@ func reserved(d *device, f *finding) {
 	f.Since = d.began(d.m.unused)
 	list := d.Reservations.Or(nil)
 	for _, r := range firsts(list, 4) {
-		text := fmt.Sprintf("pod %s, container %s, %s", podName(&r), nameOf(r.Container), nameOf(r.Resource))
+		text := fmt.Sprintf("pod %s, container %s, %s", nameOf(r.Namespace+"/"+r.Pod), nameOf(r.Container), nameOf(r.Resource))
 		if r.Instance != "" {
 			text += ", instance " + nameOf(r.Instance)
 		}
@@ -191,7 +190,7 @@ func reserved(d *device, f *finding) {
 	f.figure("processes listed", float64(len(d.Processes.Or(nil))), "")
 	f.clause = d.reservedBy(it) + ", which has"
 	f.Advice = "If the pod does not need it, delete the pod: until then nobody else gets the GPU."
-	if len(reservers(list)) > 1 {
+	if len(gpu.ReservingPods(list)) > 1 {
 		f.clause = d.reservedBy(it) + ", which have"
 		f.Advice = "If the pods do not need it, delete them: until then nobody else gets the GPU."
 	}
@@ -209,7 +208,10 @@ func (d *device) reservedBy(called string) string {
 	if len(list) == 0 {
 		return ""
 	}
-	pods := reservers(list)
+	pods := gpu.ReservingPods(list)
+	for i, name := range pods {
+		pods[i] = nameOf(name)
+	}
 	who := "pod " + pods[0]
 	switch n := len(pods); {
 	case n > 3:
@@ -222,16 +224,3 @@ func (d *device) reservedBy(called string) string {
 	}
 	return called + " is reserved by " + who
 }
-
-// reservers are the names of the pods, each once.
-func reservers(list []gpu.Reservation) []string {
-	var out []string
-	for i := range list {
-		if name := podName(&list[i]); !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-func podName(r *gpu.Reservation) string { return nameOf(r.Namespace + "/" + r.Pod) }
