@@ -1,18 +1,14 @@
 // Package attribute says whose a device's memory, work and watts are, and how
-// much of them no process explains. It consists of pure functions of snapshots.
-// It knows no driver, no clock and no wire format.
+// much of them no process explains. It has pure functions of snapshots.
 //
 // The power draw at rest belongs to nobody: it is the idle floor, which [Floors]
-// learns. The remainder is split by the processes' shares of the multiprocessors
-// (SM) over the last sample window, or where none has such a share by the memory
-// that living processes hold: a context keeps the clocks up. This is an estimate,
-// and [Method] says which: two processes with the same share of the SMs may draw
-// different power.
+// learns. The watts above it are split by the processes' shares of the
+// multiprocessors (SM), or where none has a share by the memory that living
+// processes hold: a context keeps the clocks up. This is an estimate, and [Method]
+// says which: two processes with the same share may draw different power.
 //
-// Where the processes' shares don't add up to the device's utilization, part of
-// the watts belongs to nobody either. It is not spread over the known processes:
-// it stands as a remainder, with the likeliest reason. No part is negative or more
-// than the device reports. What the device does not report is not split.
+// What no process explains stands as a remainder, with the likeliest reason. No
+// part is negative or more than the device reports.
 package attribute
 
 import (
@@ -44,10 +40,9 @@ type Attribution struct {
 
 // A Share is one process's part of a device.
 type Share struct {
-	// Memory is what the process holds. It is absent where the driver does
-	// not report it, and where an earlier element of the list has it. It is
-	// doubtful where the processes hold more than is used, according to the
-	// driver: then each gets less, in proportion.
+	// Memory is what the process holds. It is absent where the driver does not
+	// report it, and where an earlier element of the list has it. It is doubtful
+	// where the processes hold more than is used: then each gets less, in proportion.
 	Memory   gpu.Reading[gpu.Bytes]
 	Power    gpu.Reading[gpu.Watts] // an estimate: see the package's text
 	Orphan   bool                   // the process does not exist any more, and still holds memory
@@ -153,7 +148,7 @@ type splitter struct {
 	elsewhere Reason // why a list may lack processes
 }
 
-// memory fills the shares' memory.
+// memory fills in the shares' memory.
 func (x *splitter) memory() Memory {
 	var m Memory
 	used, ok := x.d.Memory.Used.Get()
@@ -201,8 +196,7 @@ func (x *splitter) memory() Memory {
 	return m
 }
 
-// listed reports whether the processes' sum is known: the driver has a figure of
-// one, or lists none.
+// listed reports whether the processes' sum is known.
 func (x *splitter) listed(figure bool) bool {
 	return x.unlisted == "" && (figure || len(x.list) == 0)
 }
@@ -218,7 +212,6 @@ func scaled(part, sum, whole uint64) uint64 {
 	return out
 }
 
-// utilization compares the device's utilization with the processes' samples.
 func (x *splitter) utilization() Utilization {
 	var u Utilization
 	device, ok := percent(x.d.Utilization.GPU)
@@ -238,7 +231,7 @@ func (x *splitter) utilization() Utilization {
 	return u
 }
 
-// power fills the shares' watts.
+// power fills in the shares' watts.
 func (x *splitter) power(m *Memory, u *Utilization) Power {
 	var p Power
 	draw, ok := amount(x.d.Power.Draw)
@@ -304,7 +297,7 @@ func (x *splitter) byMemory(i int) (float64, bool) {
 	return float64(v), ok && !x.shares[i].Orphan
 }
 
-// sum adds up the weights, and says whether a process has one.
+// sum adds up the weights; known says whether a process has one.
 func (x *splitter) sum(of weight) (sum float64, known bool) {
 	for i := range x.list {
 		if v, ok := of(i); ok {

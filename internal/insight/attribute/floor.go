@@ -11,28 +11,20 @@ import (
 )
 
 const (
-	// idleBelow is the utilization under which no work is said to run: a
-	// desktop draws its windows now and then.
-	idleBelow = 3
+	idleBelow = 3 // percent of utilization: a desktop draws its windows now and then
 	// A draw is steady that stays that long, for that many readings, within
 	// a band around its mean: a part of it, or some watts where that is more.
 	steadyFor      = 10 * time.Second
 	steadyReadings = 3
 	steadyPart     = 0.05
 	steadyWatts    = 2
-	// longest is how long a run of readings is looked at as one: a slow
-	// fall is followed.
-	longest = time.Minute
-	// leastWatts is what no powered device falls below: less is a sensor
-	// that says nothing.
-	leastWatts = 0.5
-	// mostWatts is more than any device draws at rest.
-	mostWatts = 10_000
+	longest        = time.Minute // that a run of readings is looked at as one: a slow fall is followed
+	leastWatts     = 0.5         // less is a sensor that says nothing
+	mostWatts      = 10_000      // more than any device draws at rest
 )
 
 // A Floor learns the idle draw of one device: the lowest that it was seen to
-// draw steadily while no work ran. It only ever falls. Its zero has learned
-// nothing.
+// draw steadily while no work ran. Its zero has learned nothing.
 type Floor struct {
 	floor float64 // 0: not known
 

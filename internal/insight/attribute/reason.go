@@ -38,12 +38,10 @@ var reasons = map[Reason]gpu.Advice{
 func (r Reason) Advice() gpu.Advice { return reasons[r] }
 
 const (
-	// drivers is the most memory that a driver keeps for itself on a device:
-	// page tables, the firmware's heap, a display's buffers.
+	// drivers is the most memory that a driver keeps for itself on a device.
 	drivers gpu.Bytes = 512 << 20
-	// timing, in percent, is the most that the sum of the processes' shares
-	// is below the device's utilization when no process is missing: the two
-	// have different sample windows.
+	// timing is how many percent the processes' shares may lack though no process
+	// does: they have another sample window than the device.
 	timing = 10
 )
 

@@ -45,13 +45,9 @@ type Confidence float64
 
 // The confidences that rules give.
 const (
-	// High: the device says so itself, or several readings that do not
-	// depend on one another agree.
-	High Confidence = 0.95
-	// Medium: the readings fit, and something else could look the same.
-	Medium Confidence = 0.7
-	// Low: the best guess where the readings that would decide are absent.
-	Low Confidence = 0.4
+	High   Confidence = 0.95 // the device says so itself, or readings agree that do not depend on one another
+	Medium Confidence = 0.7  // the readings fit, and something else could look the same
+	Low    Confidence = 0.4  // the best guess where the readings that would decide are absent
 )
 
 // String is "high", "medium" or "low".
@@ -83,29 +79,23 @@ type Evidence struct {
 type Cause struct {
 	// ID is the same for as long as the cause stands: its kind, and the
 	// device's UUID where it is about one.
-	ID   string
-	Kind Kind
-	Node string // the machine's name
-	// Device is nil where the cause is about the machine. It belongs to the
-	// snapshot, which nobody changes.
-	Device     *gpu.Device
-	Sentence   string // ends with a full stop
+	ID         string
+	Kind       Kind
+	Node       string      // the machine's name
+	Device     *gpu.Device // of the snapshot; nil where the cause is about the machine
+	Sentence   string      // ends with a full stop
 	Confidence Confidence
-	// Since is when it began; zero where that was not seen.
-	Since    time.Time
-	Evidence []Evidence
-	// Advice is what would stop it, a sentence; empty where there is nothing
-	// to do.
-	Advice string
+	Since      time.Time // when it began; zero where that was not seen
+	Evidence   []Evidence
+	Advice     string // what would stop it, a sentence; empty where there is nothing to do
 }
 
 // A DeviceAnswer is why one device is as it is.
 type DeviceAnswer struct {
-	Device *gpu.Device
-	// Sentence has the main causes in one sentence.
-	Sentence string
+	Device   *gpu.Device
+	Sentence string  // has the main causes
 	Causes   []Cause // in the order of their kinds; never empty
-	loudness float64 // for ranking
+	loudness float64
 	working  bool
 }
 
@@ -115,11 +105,9 @@ type Answer struct {
 	// Sentence is about the loudest and hottest device. It says how many
 	// others work, and which are absent.
 	Sentence string
-	// Machine has the causes that are about no single device. It may be empty.
-	Machine []Cause
-	// Devices, in the order of the snapshot.
-	Devices []DeviceAnswer
-	ranked  []*DeviceAnswer // the same, loudest first
+	Machine  []Cause         // causes that are about no single device
+	Devices  []DeviceAnswer  // in the order of the snapshot
+	ranked   []*DeviceAnswer // the same, loudest first
 }
 
 // Causes returns all causes: first the machine's, then those of each device,

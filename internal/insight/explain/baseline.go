@@ -9,8 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
-// A baseline is what was learned of a device, in this run of the program and
-// in earlier ones.
+// A baseline is what was learned of a device, also in earlier runs.
 type baseline struct {
 	Rest      rest        `json:"rest,omitzero"`
 	Curve     curve       `json:"curve,omitzero"`
@@ -55,9 +54,8 @@ type cooldown struct {
 
 const maxCooldowns = 8
 
-// usualCooldown is how many seconds this device takes to cool down from a
-// temperature: the middle of the times that began within 10 °C of it, or else
-// of all.
+// usualCooldown is the middle of the cool-downs that began within 10 °C of a
+// temperature, or else of all.
 func (b *baseline) usualCooldown(from float64) (seconds float64, seen int) {
 	past := those(b.Cooldowns, func(c *cooldown) bool { return math.Abs(value(c.From)-from) <= 10 })
 	if len(past) == 0 {
@@ -102,7 +100,7 @@ func (c *curve) learn(d *device, since time.Duration) {
 	follow(&c.Celsius[i], &c.Seconds[i], d.temp, since)
 }
 
-// follow adds a number, which was so for a time, to a mean of so many seconds.
+// follow adds a number, which stood for a time, to a mean.
 func follow(mean, seconds *float64, v float64, since time.Duration) {
 	if *seconds = min(*seconds+since.Seconds(), curveSlow); *seconds > 0 {
 		*mean += (v - *mean) * since.Seconds() / *seconds
@@ -117,8 +115,7 @@ func (c *curve) usual(power float64) float64 {
 	return none
 }
 
-// Kept is what is kept over a restart: what was learned of each device, and not
-// what was going on.
+// Kept is what was learned of each device, and not what was going on.
 type Kept struct {
 	Devices []keptDevice `json:"devices"`
 }

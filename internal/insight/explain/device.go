@@ -83,8 +83,7 @@ var none = math.NaN()
 
 func has(v float64) bool { return !math.IsNaN(v) }
 
-// believed is the number of a good reading. A reading that can't be right is
-// none, whether the source said so or not.
+// believed is the number of a good reading, or none where that can't be right.
 func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 {
 	v, ok := r.Get()
 	if f := float64(v); ok && r.Quality() == gpu.Good && f >= least && f <= most {
@@ -108,7 +107,6 @@ func commanded(f *gpu.Fan) float64   { return believed(f.Commanded, 0, mostPerce
 func revolutions(f *gpu.Fan) float64 { return believed(f.RPM, 0, mostRPM) }
 func target(f *gpu.Fan) float64      { return believed(f.Target, 0, mostPercent) }
 
-// or is a number, or another where it is none.
 func or(v, instead float64) float64 {
 	if has(v) {
 		return v
@@ -120,10 +118,8 @@ func or(v, instead float64) float64 {
 func highest(a, b float64) float64 { return max(or(a, b), or(b, a)) }
 func lowest(a, b float64) float64  { return min(or(a, b), or(b, a)) }
 
-// load is the power as a part of the limit, 0 to 1 and somewhat more.
-func (d *device) load() float64 { return d.power / d.limit }
-
-// speed is the SM clock as a part of the fastest.
+// load and speed are the power and the SM clock as a part of the most.
+func (d *device) load() float64  { return d.power / d.limit }
 func (d *device) speed() float64 { return d.clock / d.top }
 
 // An activity is what a device does.
@@ -139,8 +135,7 @@ const (
 const idleBelow = gpu.BusyFrom
 
 // activity tells work from rest. Where the device doesn't report its utilization,
-// the shares of its processes decide. Where they have none either, its power
-// decides; who works is then not known.
+// the shares of its processes decide; where they have none either, its power.
 func (d *device) activity() activity {
 	busy, complete := highest(d.util, d.video), has(d.util)
 	if !complete {
@@ -171,8 +166,7 @@ func processShare(p *gpu.Process) float64 {
 }
 
 // contradicted reports whether the busy counter says "all the time" while power
-// and clocks are those of rest: either work has just begun, or the counter is
-// stuck. idleWatts decides what is at rest, or the power limit where it is none.
+// and clocks are those of rest: work has just begun, or the counter is stuck.
 func (d *device) contradicted() bool {
 	const nearlyAlways = 90
 	if !(d.util >= nearlyAlways) || !has(d.power) || d.video >= idleBelow {

@@ -69,7 +69,6 @@ func Combine(of []*Answer) Answer {
 	return out
 }
 
-// rank orders the devices, the loudest first.
 func (a *Answer) rank() {
 	a.ranked = those(a.Devices, func(*DeviceAnswer) bool { return true })
 	slices.SortStableFunc(a.ranked, func(x, y *DeviceAnswer) int {
@@ -81,7 +80,6 @@ func (a *Answer) rank() {
 	})
 }
 
-// machineCauses returns the causes that are about no single device.
 func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 	out := warmAir(devices)
 	if len(devices) == 0 {
@@ -103,8 +101,8 @@ func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 	return out
 }
 
-// machineCause is a cause that is about no single device. id follows the kind
-// in its ID; try is what to do about it, and may be empty.
+// machineCause is a cause that is about no single device. id follows the kind in
+// its ID; try may be empty.
 func machineCause(kind Kind, id, text, try string) Cause {
 	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: Advice(try)}
 }
@@ -119,7 +117,6 @@ func Advice(try string) string {
 
 const noGPU = "No GPU can be read"
 
-// noDevice says that no GPU can be read, and which sources have failed.
 func noDevice(failures []gpu.Failure) Cause {
 	if len(failures) == 0 {
 		return machineCause(NoDevice, "", noGPU, "")
@@ -133,10 +130,9 @@ func noDevice(failures []gpu.Failure) Cause {
 	return c
 }
 
-// say makes the machine's sentence: the loudest device's sentence, the number
-// of other devices that work, and the devices that are absent. Absent devices
-// are always named, since they may be the reason. Why there is no GPU at all
-// is in the cause alone.
+// say makes the machine's sentence: the loudest device's sentence, the number of
+// other devices that work, and the devices that are absent, since they may be the
+// reason. Why there is no GPU at all is in the cause alone.
 func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
 		return sentence(noGPU)

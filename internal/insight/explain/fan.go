@@ -8,9 +8,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// These rules are about fans: those that do not follow the heat, and those of
-// the chassis.
-
 // fanFailing is about a fan that does not turn as commanded.
 func fanFailing(d *device, f *finding) {
 	const turns = itsFan + " turns at "

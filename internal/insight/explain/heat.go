@@ -7,8 +7,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// These rules say what limits the clocks.
-
 const (
 	reasonsOfHeat  = gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal
 	reasonsOfPower = gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake
@@ -41,8 +39,7 @@ func limitedByHeat(d *device, f *finding) {
 }
 
 func limitedByPower(d *device, f *finding) {
-	// A hardware slowdown without another reason is heat or the power supply.
-	// It is explained here, since most often it is the supply.
+	// Without another reason a hardware slowdown is most often the power supply's.
 	alone := d.reasons&gpu.ReasonHardwareSlowdown != 0 && d.reasons&(reasonsOfHeat|reasonsOfPower) == 0
 	brake := d.reasons&gpu.ReasonHardwarePowerBrake != 0
 	if d.reasons&reasonsOfPower == 0 && !alone || d.doing == resting && !brake {
@@ -70,8 +67,6 @@ func limitedByPower(d *device, f *finding) {
 	}
 }
 
-// These rules are about heat that the power draw does not explain.
-
 // By how many degrees a device must be hotter: than it was, and than its
 // neighbors, which have air of their own.
 const (
@@ -79,14 +74,11 @@ const (
 	hotterThan = 10.0
 )
 
-// settled reports whether a device's temperature and power are those of a
-// state, not of a change.
 func (d *device) settled() bool {
 	return has(d.temp) && has(d.power) && d.m.flat(2, 0.1*d.power+5)
 }
 
-// hotForPower compares a device with its own past, and with others of its model
-// that draw as much.
+// hotForPower compares a device with its own past and with its neighbors.
 func hotForPower(d *device, f *finding) {
 	if d.cooling() || d.doing == unknown || !d.steady {
 		return

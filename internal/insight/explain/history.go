@@ -12,9 +12,7 @@ import (
 // a device, however long it runs. Its methods may be called by several
 // goroutines.
 type History struct {
-	mu sync.Mutex
-	// devices are those in the snapshots, and those that were in earlier ones or
-	// in an earlier run.
+	mu      sync.Mutex
 	devices map[keep.Device]*memory
 	swept   time.Time // when those that left were looked for last
 }
@@ -38,8 +36,7 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 	})
 }
 
-// forget bounds, now and then, of how many devices that left something is
-// remembered.
+// forget bounds, now and then, how many devices are remembered that left.
 func (h *History) forget(now time.Time) {
 	if age := now.Sub(h.swept); 0 <= age && age < time.Minute {
 		return

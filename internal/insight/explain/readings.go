@@ -10,8 +10,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// These rules are about readings that there are not, or that can't be right.
-
 // absences are the states in which a device can't be read, in the order of a
 // sentence. Each is also the kind of a cause. The source may have better advice.
 var absences = []struct {
@@ -102,7 +100,7 @@ func notKnowable(d *device, f *finding) {
 	}
 }
 
-// strangers are the pids of processes whose name the host does not know.
+// strangers are the pids of living processes whose name is not known.
 func (d *device) strangers() []string {
 	const most = 8
 	var pids []string
@@ -139,8 +137,7 @@ func stuckCounter(d *device, f *finding) {
 	f.heat(d).figure("busy counter", d.util, "%").rest(d)
 }
 
-// idleness says that the processes of a resting device do nothing, as far as
-// they have shares.
+// idleness says that the processes of a resting device do nothing.
 func idleness(list []gpu.Process) string {
 	known := !slices.ContainsFunc(list, func(p gpu.Process) bool { return !has(processShare(&p)) })
 	switch {

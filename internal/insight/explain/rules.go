@@ -15,8 +15,7 @@ type rule struct {
 }
 
 // The rules about a device that answers, in the order in which a sentence names
-// causes. Rules don't know of one another: newDevice decides once what a device
-// does (it works, cools down or rests).
+// causes. Rules don't know of one another.
 var rules = []rule{
 	{NoReadings, noReadings},
 	{StuckCounter, stuckCounter},
@@ -54,7 +53,7 @@ const (
 	inBrackets = "\x04" // the same in brackets
 )
 
-// tell fills in the clause for a device that is called name.
+// tell returns the clause about a device that is called name.
 func (f *finding) tell(d *device, name string) string {
 	after, around := "", ""
 	if name == d.name && d.figures != "" {
@@ -66,7 +65,6 @@ func (f *finding) tell(d *device, name string) string {
 	return strings.ReplaceAll(text, it, name)
 }
 
-// cooling reports whether the device cools down after work.
 func (d *device) cooling() bool { return d.doing == resting && d.m.cooling && !d.m.work.on }
 
 // age is how long something has been so at the time of the reading.
@@ -85,8 +83,7 @@ func (d *device) began(since time.Time) time.Time {
 	return since
 }
 
-// longestSentence is how many causes a device's sentence has at most.
-const longestSentence = 3
+const longestSentence = 3 // causes
 
 // explain runs the rules that apply to a device.
 func (d *device) explain() DeviceAnswer {
@@ -126,12 +123,9 @@ func (d *device) explain() DeviceAnswer {
 	return out
 }
 
-// loudness estimates how much of the machine's noise and heat a device makes.
-// It chooses the device for the machine's sentence. The fan counts for more
-// than the temperature, the temperature for more than the power: what people
-// can't hear counts for less, however busy the device is. A device that reports
-// nothing comes after every device that does, and one that does not answer
-// after those.
+// loudness estimates how much of the machine's noise and heat a device makes. What
+// people can't hear counts for less, however busy the device is. Devices that
+// report nothing come last, those that do not answer after them.
 func (d *device) loudness() float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0
