@@ -86,12 +86,10 @@ func (m *memory) step(d *device) {
 
 // restart forgets what was under way, and keeps what was learned.
 func (m *memory) restart(at time.Time) {
-	fans := make([]fanMemory, len(m.Fans))
 	for i, f := range m.Fans {
-		fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
+		m.Fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
 	}
 	*m = memory{first: at, baseline: m.baseline}
-	m.Fans = fans
 }
 
 // last notes since when something is so.
