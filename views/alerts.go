@@ -96,11 +96,11 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 	p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
 	p.Rules, p.Targets = in.Rules, in.Targets
 	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r alert.Rule) bool { return !r.Enabled })
-	p.RuleCount = plural(len(enabled), "rule is", "rules are") + " in force"
+	p.RuleCount = explain.Plural(len(enabled), "rule is", "rules are") + " in force"
 	p.Sentence = firingSentence(in.Alerts, in.Nodes)
 	p.Title = "Alerts · gpuwhy"
 	if n := len(in.Alerts); n > 0 {
-		p.Title = "▲ " + plural(n, "alert", "alerts") + " · gpuwhy"
+		p.Title = "▲ " + explain.Plural(n, "alert", "alerts") + " · gpuwhy"
 	}
 	return p
 }
@@ -137,7 +137,7 @@ func firingSentence(alerts []alert.Alert, nodes gpu.Nodes) string {
 		{alert.Critical, "critical alert", "critical alerts"}, {alert.Warning, "warning", "warnings"}, {alert.Info, "note", "notes"},
 	} {
 		if n := count[of.severity]; n > 0 {
-			parts = append(parts, plural(n, of.one, of.many))
+			parts = append(parts, explain.Plural(n, of.one, of.many))
 		}
 	}
 	return list(parts) + "."
@@ -302,12 +302,4 @@ func saying(did, by, comment string) string {
 func length(d time.Duration) string {
 	text, _, _ := strings.Cut(span(d.Seconds()), " 0")
 	return text
-}
-
-// plural is a number of things: "1 note", "2 notes".
-func plural(n int, one, many string) string {
-	if n != 1 {
-		one = many
-	}
-	return strconv.Itoa(n) + " " + one
 }

@@ -144,7 +144,7 @@ func (a *Answer) say() string {
 	clauses := []string{strings.TrimRight(lead.Sentence, ".")}
 	busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead })
 	if len(busy) > 0 {
-		clauses = append(clauses, plural(len(busy), "other GPU is", "other GPUs are")+" at work")
+		clauses = append(clauses, Plural(len(busy), "other GPU is", "other GPUs are")+" at work")
 	}
 	for i := range a.Machine {
 		if a.Machine[i].Kind == WarmAir {

@@ -83,7 +83,7 @@ func notKnowable(d *device, f *finding) {
 			try = "start gpuwhy with a view of the host's processes (in a container: --pid=host)"
 		}
 		miss("processes without a name", strings.Join(pids, ", "),
-			"who runs "+plural(len(pids), "process", "processes")+" without a name", try)
+			"who runs "+Plural(len(pids), "process", "processes")+" without a name", try)
 	}
 	whole := d.Utilization.GPU.Quality()
 	if whole == gpu.NotSupported && d.Modes.MIG.Or(false) {

@@ -108,8 +108,8 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// plural is a number of things: "1 process", "2 processes".
-func plural(n int, one, many string) string {
+// Plural is a number of things: "1 process", "2 processes".
+func Plural(n int, one, many string) string {
 	if n == 1 {
 		many = one
 	}
@@ -143,7 +143,7 @@ func others(n int) string {
 	if n <= 0 {
 		return ""
 	}
-	return " with " + plural(n, "other process", "other processes")
+	return " with " + Plural(n, "other process", "other processes")
 }
 
 // summary is such as "71 °C, 431 W of 450 W, fan at 66 %".
