@@ -1,8 +1,6 @@
-// Package insight makes Moments. A Moment has the snapshot of a node, the
-// attribution (whose its devices' memory, work and watts are) and the answer (why
-// its fans run). A [Stage] makes it once, and nobody changes it. All parts that
-// show, send, count or keep something receive Moments, and compute none of it
-// again.
+// Package insight makes Moments. A [Stage] makes a [Moment] once, and nobody
+// changes it. All parts that show, send, count or keep something receive Moments,
+// and compute none of it again.
 package insight
 
 import (

@@ -139,7 +139,6 @@ func markRepeated(list []gpu.Process, shares []Share) {
 	}
 }
 
-// A splitter splits one device.
 type splitter struct {
 	d         *gpu.Device
 	list      []gpu.Process

@@ -91,7 +91,6 @@ func (c *curve) place(power float64) int {
 	return min(int(power/c.Step), curveSteps-1)
 }
 
-// learn adds a reading.
 func (c *curve) learn(d *device, since time.Duration) {
 	if c.Step == 0 {
 		*c = curve{or(d.limit/(curveSteps-4), 25), make([]float64, curveSteps), make([]float64, curveSteps)}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ type device struct {
 // newDevice looks at a device. learn gives it its memory.
 func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*device)) *device {
 	d := &device{
-		Device: of, s: s, all: all, at: of.SampledAt, name: DeviceName(of),
+		Device: of, s: s, all: all, at: cmp.Or(of.SampledAt, s.Time), name: DeviceName(of),
 		util:      believed(of.Utilization.GPU, 0, 100),
 		video:     highest(believed(of.Utilization.Encoder, 0, 100), believed(of.Utilization.Decoder, 0, 100)),
 		temp:      believed(of.Thermal.GPU, coldest, hottest),
@@ -54,9 +55,6 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		top:     believed(of.Clocks.MaxSM, 1, mostMegahertz),
 		state:   believed(of.Clocks.PerformanceState, 0, mostState),
 		reasons: of.Clocks.EventReasons.Or(0),
-	}
-	if d.at.IsZero() {
-		d.at = s.Time
 	}
 	d.slowdown = or(d.slowdown, d.temp+believed(of.Thermal.Margin, -hottest, hottest))
 	if !has(d.clock) {
@@ -122,7 +120,6 @@ func lowest(a, b float64) float64  { return min(or(a, b), or(b, a)) }
 func (d *device) load() float64  { return d.power / d.limit }
 func (d *device) speed() float64 { return d.clock / d.top }
 
-// An activity is what a device does.
 type activity uint8
 
 const (

@@ -61,10 +61,8 @@ func Combine(of []*Answer) Answer {
 	}
 	out.rank()
 	out.Sentence = out.say()
-	if len(out.Devices) > 0 {
-		if lead := out.ranked[0].Device; lead.State == gpu.StateOK {
-			out.Sentence = "On " + textOf(lead.Node) + ", " + out.Sentence
-		}
+	if len(out.ranked) > 0 && out.ranked[0].Device.State == gpu.StateOK {
+		out.Sentence = "On " + textOf(out.ranked[0].Device.Node) + ", " + out.Sentence
 	}
 	return out
 }

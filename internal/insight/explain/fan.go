@@ -8,7 +8,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// fanFailing is about a fan that does not turn as commanded.
 func fanFailing(d *device, f *finding) {
 	const turns = itsFan + " turns at "
 	for i := range min(len(d.Fans.Fans), len(d.m.Fans)) {

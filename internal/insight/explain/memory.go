@@ -114,7 +114,6 @@ type stretch struct {
 
 const maxWorkers = 4
 
-// A worker is a process of a stretch of work, and how much it has worked.
 type worker struct {
 	process gpu.Process
 	done    float64 // share × seconds; 0: no worker
@@ -186,7 +185,6 @@ func (m *memory) cool(doing activity, d *device) {
 	}
 }
 
-// cooled ends a cool-down that took so long.
 func (m *memory) cooled(took time.Duration) {
 	m.cooling = false
 	learned := m.Cooldowns[max(len(m.Cooldowns)-maxCooldowns+1, 0):]
@@ -204,7 +202,6 @@ func (m *memory) warmed(d *device) bool {
 	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))
 }
 
-// A point is the state of a device at a time.
 type point struct {
 	at               time.Time
 	temp, power, fan float64

@@ -37,7 +37,6 @@ func absent(d *device, f *finding) {
 	}
 }
 
-// noReadings is about a device that answers and reports nothing now.
 func noReadings(d *device, f *finding) {
 	if d.reportsAnything() {
 		return
@@ -152,7 +151,6 @@ func idleness(list []gpu.Process) string {
 	}
 }
 
-// doubtful lists the readings whose value can't be right.
 func doubtful(d *device, f *finding) {
 	suspect(f, "utilization", d.Utilization.GPU, "%", 0, 100)
 	suspect(f, "temperature", d.Thermal.GPU, "°C", coldest, hottest)

@@ -7,8 +7,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// These rules are about devices without work.
-
 // coolingDown is about heat that work has left: who did the work, when it
 // ended, and how much longer the cool-down takes, judged by earlier ones.
 func coolingDown(d *device, f *finding) {

@@ -10,7 +10,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// work says who uses the device.
 func work(d *device, f *finding) {
 	if d.doing != working {
 		return
