@@ -176,7 +176,7 @@ func (f Fans) Commanded() Reading[Percent] {
 	case len(f.Fans) > 0:
 		var highest Reading[Percent]
 		for _, fan := range f.Fans {
-			if !highest.Present() || fan.Commanded.Or(0) > highest.Or(0) {
+			if v, ok := fan.Commanded.Get(); !highest.Present() || ok && v > highest.Or(0) {
 				highest = fan.Commanded
 			}
 		}

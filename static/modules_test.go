@@ -44,7 +44,7 @@ func fill(v reflect.Value, path string) {
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(reflect.ValueOf(path), text)
 	case reflect.Struct:
-		if r, ok := v.Addr().Interface().(json.Unmarshaler); ok { // a reading, of a text or of something else
+		if r, ok := reflect.TypeAssert[json.Unmarshaler](v.Addr()); ok { // a reading, of a text or of something else
 			if r.UnmarshalJSON(encode("«"+path+"»")) != nil {
 				v.SetZero()
 			}

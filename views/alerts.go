@@ -152,7 +152,9 @@ func (p *AlertsPage) list(in *AlertsInput) {
 		out := newAlertDetail(a, &in.Input)
 		if answer := in.AnswerOf(a); answer != nil {
 			out.Why = sentence(answer.Sentence)
-			out.Advice = cmp.Or(out.Advice, sentence(answer.Causes[0].Advice))
+			if out.Advice == "" && len(answer.Causes) > 0 {
+				out.Advice = sentence(answer.Causes[0].Advice)
+			}
 		}
 		return out
 	})

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"path"
 	"slices"
 	"strings"
 
@@ -16,7 +15,7 @@ import (
 // rebinding). But it can't make a browser send another name, or an IP address.
 type hostRules struct {
 	anyAddress bool     // it listens on all addresses: each may be ours
-	names      []string // patterns of names and addresses, as hostName writes them, for path.Match
+	names      []string // names and addresses as hostName writes them; "*.name" stands for all below it
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
@@ -29,7 +28,7 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 		}
 	}
 	name, address := hostName(host)
-	rules := &hostRules{host == "" || address.IsUnspecified(), []string{"localhost", "?*.localhost"}}
+	rules := &hostRules{host == "" || address.IsUnspecified(), []string{"localhost", "*.localhost"}}
 	if !rules.anyAddress {
 		rules.names = append(rules.names, name)
 	} else if name, _ := hostName(hostname); name != "" {
@@ -37,15 +36,12 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 	}
 	for _, entry := range allow {
 		name, _ := hostName(entry)
-		domain, below := strings.CutPrefix(name, "*.")
+		domain := strings.TrimPrefix(name, "*.")
 		if domain == "" || strings.Contains(domain, "*") || strings.ContainsAny(entry, "/@? ") {
 			return nil, &gpu.Advice{
 				What: quote(entry) + " is no host name",
 				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it",
 			}
-		}
-		if below {
-			name = "?" + name
 		}
 		rules.names = append(rules.names, name)
 	}
@@ -73,9 +69,9 @@ func hostName(hostport string) (string, netip.Addr) {
 // allowed reports whether a request for the host may be answered.
 func (h *hostRules) allowed(hostport string) bool {
 	host, address := hostName(hostport)
-	return address.IsLoopback() || address.IsValid() && h.anyAddress || slices.ContainsFunc(h.names, func(pattern string) bool {
-		ok, err := path.Match(pattern, host)
-		return ok && err == nil
+	return address.IsLoopback() || address.IsValid() && h.anyAddress || slices.ContainsFunc(h.names, func(name string) bool {
+		domain, below := strings.CutPrefix(name, "*")
+		return host == name || below && len(host) > len(domain) && strings.HasSuffix(host, domain)
 	})
 }
 

@@ -31,6 +31,7 @@ func TestHosts(t *testing.T) {
 			"127.0.0.1:8003", []string{"gpu.example.org", "*.farm.example", "203.0.113.9", "2001:db8:0::1"},
 			[][]string{loopback, allowed}, [][]string{foreign, {"farm.example", "sub.gpu.example.org", "evilfarm.example", "203.0.113.8"}},
 		},
+		{"127.0.0.1:8003", []string{"gpu[0-9].example"}, [][]string{loopback}, [][]string{foreign, {"gpu5.example"}}},
 	} {
 		_, h := serving(t, func(c *Config) { c.Listen, c.Hostname, c.AllowHosts = tt.listen, "GPUbox", tt.allow })
 		for _, hosts := range tt.yes {

@@ -92,7 +92,7 @@ const typeYAML = "application/yaml"
 // parts with style elements. Scripts are as restricted as on other pages.
 var docsPolicy = policy("'self' 'unsafe-inline'")
 
-// once answers with what build makes when it is first asked for.
+// once answers with what build makes when it is first asked for. An error stays, since build has constants alone.
 func once(build func() (*body, error)) handler {
 	made := sync.OnceValues(build)
 	return func(w http.ResponseWriter, r *http.Request) error {
