@@ -43,7 +43,7 @@ func Load(name string, defaults []alert.Rule) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(name, text, defaults)
+	return parse(name, text, defaults, (*notify.Config).Resolve)
 }
 
 // An Error is one thing that is wrong with a file.
@@ -95,12 +95,13 @@ func (p *parser) invalid(node *yaml.Node, where string, err error) {
 	}
 }
 
-// parse reads the text of a file. Its error is an [Errors].
-func parse(name string, text []byte, defaults []alert.Rule) (*File, error) {
+// parse reads the text of a file, and has its targets checked by resolve. Its
+// error is an [Errors].
+func parse(name string, text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
 	p := &parser{file: name}
 	doc := document{Config: notify.Defaults()}
 	if root := p.root(text); root != nil && p.decode(root, "", &doc) != nil {
-		p.invalid(root, "", doc.Resolve())
+		p.invalid(root, "", resolve(&doc.Config))
 	}
 	file := &File{p.rules(&doc, defaults), doc.Config}
 	if len(p.errs) > 0 {

@@ -15,7 +15,21 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
+
+// read is parse without the environment and other files: a target whose address
+// is there has a good one. Resolve refuses a target with two before it reads any.
+func read(text string) (*File, error) {
+	return parse("alerts.yaml", []byte(text), alert.Defaults(), func(c *notify.Config) error {
+		for i := range c.Targets {
+			if t := &c.Targets[i]; t.URL == "" && (t.URLEnv == "") != (t.URLFile == "") {
+				t.URL, t.URLEnv, t.URLFile = "generic://127.0.0.1/", "", ""
+			}
+		}
+		return c.Resolve()
+	})
+}
 
 // change is the defaults with one of them changed.
 func change(name string, f func(*alert.Rule)) []alert.Rule {
@@ -63,10 +77,9 @@ func TestFiles(t *testing.T) {
 			}()),
 		},
 	}
-	t.Setenv("OPS", "generic://127.0.0.1/")
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := parse("alerts.yaml", []byte(tt.text), alert.Defaults())
+			got, err := read(tt.text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +153,7 @@ func TestBadFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			file, err := parse("alerts.yaml", []byte(tt.text), alert.Defaults())
+			file, err := read(tt.text)
 			if err == nil {
 				t.Fatalf("it was taken: %+v", file)
 			}
@@ -230,18 +243,26 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+func TestReadNothingElse(t *testing.T) {
+	text := "targets: [{name: a, url_env: GPUWHY_TEST_NOWHERE}, {name: b, url_file: /nowhere/address}]"
+	if _, err := read(text); err != nil {
+		t.Error(err)
+	}
+}
+
 // Whatever a file says: it is refused with lines that it has, or every rule of
-// it can be in force.
+// it can be in force. It opens no file that the text names.
 func FuzzRules(f *testing.F) {
 	for _, seed := range []string{
 		"rules:\n- name: hot\n  above: 80\n", "rules: [{name: a, watch: xid, codes: [79]}]", "rules: &a [*a]", "{", "- a",
 		"rules:\n- name: a\n  watch: lost\n  scope: &where {nodes: [n1]}\n- name: memory_full\n  scope: *where\n",
+		"targets: [{name: a, url_env: HOME}, {name: b, url_file: /dev/null}]", "group_wait: |\n  1s\n",
 		"rules:\n- {name: too_hot, below: .inf}\n", "targets: [{name: a, url: 'ntfy://127.0.0.1/x', title: '{{.Rule}}'}]\ngroup_wait: 1s\n", "rules:\n- <<: {name: hot}\n",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := parse("alerts.yaml", text, alert.Defaults())
+		file, err := read(string(text))
 		if err != nil {
 			var all Errors
 			if !errors.As(err, &all) || len(all) == 0 {
