@@ -265,6 +265,12 @@ func TestCheckConfig(t *testing.T) {
 	if r := command(t, nil, "check-config", "--alert-rules", "/nowhere/rules.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "/nowhere/rules.yaml") {
 		t.Errorf("%+v", r)
 	}
+	long := rulesFile(t, strings.Repeat("#", 1<<20+1))
+	for name, want := range map[string]string{long: long + ":1: the file is longer than 1 MiB: make it shorter", "/dev/null": "/dev/null is no regular file, but a folder, a pipe or a device: name a file"} {
+		if r := command(t, nil, "check-config", "--alert-rules", name); r.code != exitUsage || !strings.HasPrefix(r.stderr, "gpuwhy: "+want) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
 	if r := command(t, nil, "check-config", "--schema"); r.code != exitOK || !json.Valid([]byte(r.stdout)) {
 		t.Errorf("%+v", r)
 	}

@@ -15,8 +15,11 @@ import (
 // a device, which might have no end or never begin.
 var ErrIrregular = errors.New("it is no regular file")
 
+// ErrLong is the error of a file that is longer than it may be.
+var ErrLong = errors.New("it is too long")
+
 // Read reads a regular file of at most so many bytes. Errors are [fs.PathError],
-// one of which wraps ErrIrregular.
+// which wrap ErrIrregular and ErrLong.
 func Read(name string, most int64) ([]byte, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait for a writer
 	if err != nil {
@@ -32,7 +35,7 @@ func Read(name string, most int64) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && int64(len(text)) > most {
-		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it is longer than %d KiB", most>>10)}
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: more than %d KiB", ErrLong, most>>10)}
 	}
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func TestRead(t *testing.T) {
 	if text, err := regular.Read(whole, 1024); err != nil || string(text) != "four" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := regular.Read(long, 1024); err == nil || !strings.Contains(err.Error(), "longer than 1 KiB") {
+	if _, err := regular.Read(long, 1024); !errors.Is(err, regular.ErrLong) || !strings.Contains(err.Error(), long) {
 		t.Errorf("a file of 1025 bytes: %v", err)
 	}
 	if _, err := regular.Read(filepath.Join(dir, "absent"), 1024); !errors.Is(err, fs.ErrNotExist) {

@@ -40,7 +40,12 @@ type File struct {
 // the name of a default one changes what it writes and leaves the rest.
 func Load(name string, defaults []alert.Rule) (*File, error) {
 	text, err := regular.Read(name, largest)
-	if err != nil {
+	switch {
+	case errors.Is(err, regular.ErrLong):
+		return nil, Errors{{name, 1, "the file is longer than 1 MiB: make it shorter, or name another"}}
+	case errors.Is(err, regular.ErrIrregular):
+		return nil, fmt.Errorf("%s is no regular file, but a folder, a pipe or a device: name a file that has the rules", name)
+	case err != nil:
 		return nil, err
 	}
 	return parse(name, text, defaults, (*notify.Config).Resolve)

@@ -212,7 +212,7 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(name, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := Load(dir, nil); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := Load(dir, nil); err == nil || err.Error() != dir+" is no regular file, but a folder, a pipe or a device: name a file that has the rules" {
 		t.Errorf("a folder: %v", err)
 	}
 	write := func(text string) {
@@ -225,7 +225,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a bad file: %v", err)
 	}
 	write(strings.Repeat("#", largest+1))
-	if _, err := Load(name, alert.Defaults()); err == nil || !strings.Contains(err.Error(), "longer than 1024 KiB") {
+	if _, err := Load(name, alert.Defaults()); err == nil || err.Error() != name+":1: the file is longer than 1 MiB: make it shorter, or name another" {
 		t.Errorf("a long file: %v", err)
 	}
 	write("targets:\n- {name: a, url_env: GPUWHY_TEST_NOWHERE}\n- {name: b, url_env: GPUWHY_TEST_SECRET}\n")
