@@ -141,7 +141,8 @@ func (p *parser) root(text []byte) *yaml.Node {
 // rules returns the default rules, as a document changes them, and its own.
 func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 	rules := slices.Clone(defaults)
-	lines := map[string]int{} // of the rules so far, by their names
+	lines := map[string]int{}   // of the rules so far, by their names
+	targets := len(p.errs) == 0 // all of them are known
 	for i := range doc.Rules {
 		node, where := &doc.Rules[i], fmt.Sprintf("rules[%d]: ", i)
 		var written alert.Rule
@@ -165,7 +166,7 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 		}
 		p.invalid(node, where, err)
 		for _, name := range rule.Targets {
-			if len(p.errs) == 0 && !slices.ContainsFunc(doc.Targets, func(t notify.Target) bool { return t.Name == name }) {
+			if targets && !slices.ContainsFunc(doc.Targets, func(t notify.Target) bool { return t.Name == name }) {
 				p.wrong(lineOf(node, "notify"), "%snotify: there is no target %q", where, name)
 			}
 		}

@@ -140,6 +140,8 @@ func TestBadFiles(t *testing.T) {
 		{"a negative code", "rules:\n- name: xid\n  codes: [-1]\n", structural, "line 3: rules[0] (xid): codes: a code is 0 or more"},
 		{"a bad severity", "rules:\n- name: hot\n  severity: fatal\n", structural, `line 3: rules[0] (hot): severity: "fatal" must be one of [info warning critical]`},
 		{"a target that is not there", "rules:\n- name: hot\n  notify: [ops]\n", false, `line 3: rules[0] (hot): notify: there is no target "ops"`},
+		{"targets that are not there", "rules:\n- name: hot\n  notify: [x, ops, y]\n- name: too_hot\n  notify: [z]\ntargets: [{name: ops, url_env: OPS}]\n", false,
+			"line 3: rules[0] (hot): notify: there is no target \"x\"\nline 3: rules[0] (hot): notify: there is no target \"y\"\nline 5: rules[1] (too_hot): notify: there is no target \"z\""},
 		{"a target without a name", "targets:\n- url_env: OPS\n", structural, "line 2: targets[0].name: must be letters, digits, '_' and '-', at most 64 of them"},
 		{"no address", "targets:\n- name: ops\n", structural, "line 2: targets[0].url: give exactly one of url, url_env and url_file"},
 		{"two addresses", "targets:\n- name: ops\n  url_env: OPS\n  url_file: /run/ops\n", structural, "line 2: targets[0].url: give exactly one of url, url_env and url_file"},
