@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -75,9 +76,28 @@ func (p *parser) value(node *yaml.Node, where, key string, field reflect.Value) 
 		for i := range nodes {
 			p.decode(&nodes[i], fmt.Sprintf("%s[%d]: ", key, i), &(*into)[i])
 		}
+	case *time.Duration:
+		p.mismatch(node.Decode((*duration)(into)), where)
 	default:
 		p.mismatch(node.Decode(into), where)
 	}
+}
+
+// A duration is written as in Go: "90s", "1h30m", 0.
+type duration time.Duration
+
+// UnmarshalYAML implements [yaml.Unmarshaler]. The YAML package itself refuses a
+// plain 0, and quotes only the beginning of what is no time.
+func (d *duration) UnmarshalYAML(node *yaml.Node) error {
+	if node.Kind != yaml.ScalarNode {
+		return node.Decode((*time.Duration)(d))
+	}
+	v, err := time.ParseDuration(node.Value)
+	if err != nil {
+		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %q is %s", node.Line, node.Value, inWords["time.Duration"])}}
+	}
+	*d = duration(v)
+	return nil
 }
 
 // lineOf returns the line of a field such as "scope.gpus" or "targets[0].url"
@@ -97,8 +117,8 @@ func lineOf(node *yaml.Node, field string) int {
 }
 
 var (
-	linePattern     = regexp.MustCompile(`(?:^|yaml: )line (\d+): (.*)`)
-	mismatchPattern = regexp.MustCompile("^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
+	linePattern     = regexp.MustCompile(`(?s)(?:^|yaml: )line (\d+): (.*)`) // a value may have lines
+	mismatchPattern = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
 )
 
 // inWords say what a value is that does not fit a Go type; a text by default.

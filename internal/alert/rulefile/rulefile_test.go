@@ -67,6 +67,14 @@ func TestFiles(t *testing.T) {
 				r.Targets = []string{"ops"}
 			}),
 		},
+		"zero times": {
+			"group_wait: 0\nrules:\n- {name: hot, hold: 0, clear: 0, cooldown: +0, repeat: -0}\n",
+			change("hot", func(r *alert.Rule) { r.Hold, r.Clear, r.Cooldown, r.Repeat = 0, 0, 0, 0 }),
+		},
+		"an alias of a time": {
+			"group_wait: &wait 20s\nrules: [{name: hot, hold: *wait}]",
+			change("hot", func(r *alert.Rule) { r.Hold = 20 * time.Second }),
+		},
 		"codes": {"rules: [{name: bus, watch: xid, codes: [79, 119]}]", added("bus", alert.XID, func(r *alert.Rule) { r.Codes = []int{79, 119} })},
 		"an alias": {
 			"rules:\n- name: a\n  watch: lost\n  scope: &where {nodes: [n1]}\n- name: memory_full\n  scope: *where\n",
@@ -122,6 +130,10 @@ func TestBadFiles(t *testing.T) {
 		{"a word for a list", "rules:\n- name: hot\n  notify: ops\n", structural, `line 3: rules[0]: "ops" is not a list of texts`},
 		{"a word for rules", "rules: none", structural, `line 1: "none" is not a list`},
 		{"a number for a time", "rules:\n- name: hot\n  hold: 30\n", structural, `line 3: rules[0]: "30" is no time: write it as 30s, 5m or 1h30m`},
+		{"a long word for a time", "rules:\n- name: hot\n  hold: temperature_margin\n", structural, `line 3: rules[0]: "temperature_margin" is no time: write it as 30s, 5m or 1h30m`},
+		{"a list for a time", "rules:\n- name: hot\n  hold: [1s]\n", structural, "line 3: rules[0]: a list is no time: write it as 30s, 5m or 1h30m"},
+		{"lines for a time", "rules:\n- name: hot\n  hold: |\n    1s\n    2s\n", structural, `line 3: rules[0]: "1s\n2s\n" is no time: write it as 30s, 5m or 1h30m`},
+		{"lines for a number", "rules:\n- name: hot\n  above: |\n    1\n    2\n", structural, `line 3: rules[0]: "1\n2\n" is not a number`},
 		{"not a number", "rules:\n- name: hot\n  above: .nan\n", false, "line 3: rules[0] (hot): above: must be from -50 to 200 °C"},
 		{"too much", "rules:\n- name: hot\n  hold: 1s\n  above: 900\n", false, "line 4: rules[0] (hot): above: must be from -50 to 200 °C"},
 		{"the wrong side", "rules:\n- name: too_hot\n  above: 5\n", false, "line 3: rules[0] (too_hot): above: temperature_margin fires below its threshold: write below"},
