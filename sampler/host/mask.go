@@ -31,13 +31,31 @@ func commandLine(args []string) string {
 	return cut(strings.Join(args, " "), maxCommand)
 }
 
+// maskSecrets masks in place.
 func maskSecrets(args []string) {
-	maskWords(args)
+	maskNamed(args)
+	maskOptions(args)
 	for i := range args {
 		if strings.ContainsRune(args[i], ' ') {
 			args[i] = maskCommand(args[i])
 		}
 		args[i] = maskWithin(args[i])
+	}
+}
+
+// maskNamed masks what the name of a secret is given as a value, by whole arguments:
+// within one, where a value ends depends on what it is part of (see nameValue).
+func maskNamed(args []string) {
+	before := ""
+	for i, arg := range args {
+		name, value, assigns := strings.Cut(arg, "=")
+		switch {
+		case strings.HasPrefix(before, "-") && plainName(before) && !isFlag(arg) && secret(before, arg):
+			args[i] = mask // --token …
+		case assigns && value != "" && plainName(name) && secret(name, value):
+			args[i] = name + "=" + mask // --password=…, HF_TOKEN=…
+		}
+		before = args[i]
 	}
 }
 
@@ -149,40 +167,36 @@ func (n nameValue) mask(text string) string {
 	}
 }
 
-// maskWords masks in place: the value of an option or variable with the name of a
-// secret, the value of a short option that is the password of a known program, the
-// password in "-u name:X", and after "-p" of any other program a value that looks like a
-// password.
-func maskWords(words []string) {
+// maskOptions masks the values of short options, in place: the password of a known
+// program, the password in "-u name:X", and after "-p" of any other program a value that
+// looks like a password.
+func maskOptions(words []string) {
 	var program passwordOption
 	command := true // the word program.After was there
 	before := ""
 	for i, word := range words {
-		words[i] = maskWord(before, word)
-		if o, ok := knownSecrets().byProgram[words[i][strings.LastIndexByte(words[i], '/')+1:]]; ok {
+		if o, ok := knownSecrets().byProgram[word[strings.LastIndexByte(word, '/')+1:]]; ok {
 			program, command = o, o.After == ""
+			before = word
+			continue // no value, also after "time -p"
 		}
 		command = command || word == program.After
 		value, attached := strings.CutPrefix(word, program.Option)
 		switch {
-		case program.Option == "" || !command:
-		case program.Apart && before == program.Option:
+		case program.Option != "" && command && program.Apart && before == program.Option:
 			words[i], program = mask, passwordOption{} // given once: sshpass -p X ssh -p 22
-		case attached && value != "":
+		case program.Option != "" && command && attached && value != "":
 			words[i], program = program.Option+mask, passwordOption{}
+		default:
+			words[i] = maskOption(before, word)
 		}
 		before = words[i]
 	}
 }
 
-// maskWord masks a word by its form and the word before.
-func maskWord(before, word string) string {
-	name, value, assigns := strings.Cut(word, "=")
+// maskOption masks a word that is the value of an option of any program.
+func maskOption(before, word string) string {
 	switch {
-	case strings.HasPrefix(before, "-") && plainName(before) && !isFlag(word) && secret(before, word): // --token …
-		return mask
-	case assigns && value != "" && plainName(name) && secret(name, value): // --password=…, HF_TOKEN=…
-		return name + "=" + mask
 	case before == "-p" && passwordLike(word):
 		return mask
 	case strings.HasPrefix(before, "-pass") && strings.HasPrefix(word, "pass:"):
@@ -236,10 +250,10 @@ func kinds(word string) (small, capital, digit bool) {
 // shellWord matches a word of a command in one argument.
 var shellWord = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s;|&"'])+`)
 
-// maskCommand does what maskWords does, in a command in one argument.
+// maskCommand does what maskOptions does, in a command in one argument.
 func maskCommand(text string) string {
 	words := shellWord.FindAllString(text, -1)
-	maskWords(words)
+	maskOptions(words)
 	i := -1
 	return shellWord.ReplaceAllStringFunc(text, func(string) string {
 		i++

@@ -110,6 +110,43 @@ func TestSecretsThatAreNotNamed(t *testing.T) {
 	}
 }
 
+// Signs of a shell in a secret, and what seems to be the value of an option but is the
+// next command, don't keep a secret from being masked.
+func TestSecretsAmongCommands(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"signs that a shell is not to read":       {[]string{"bash", "-c", `tool --password p\&ss9X\;x`}, "bash -c tool --password ***"},
+		"a token after another":                   {[]string{"bash", "-c", "curl --oauth2-bearer 'abc' --token ab;cd9X x"}, "bash -c curl --oauth2-bearer *** --token *** x"},
+		"an address of a database":                {[]string{"psql", "host=db user=x password=ab|cd9X dbname=y"}, "psql host=db user=x password=*** dbname=y"},
+		"an address of a database, with ODBC":     {[]string{"app", "Driver={ODBC};Uid=x;Pwd=ab|cd9X;Database=my db"}, "app Driver={ODBC};Uid=x;Pwd=***;Database=my db"},
+		"an option for Java":                      {[]string{"sh", "-c", "java -Dapp.token=ab|cd9X -jar x"}, "sh -c java -Dapp.token=*** -jar x"},
+		"a command for another machine":           {[]string{"ssh", "h", "tool --api-key ab|cd9X db"}, "ssh h tool --api-key *** db"},
+		"a token from a file, then mysql":         {[]string{"sh", "-c", "cat tok | gh auth login --with-token && mysql -phunter2 db"}, "sh -c cat tok | gh auth login --with-token *** mysql -p*** db"},
+		"a token from a file, then mysql, as one": {[]string{"gh auth login --with-token|mysqldump -phunter2 db"}, "gh auth login --with-token|mysqldump -p*** db"},
+		"a password from a file, then sshpass":    {[]string{"sh", "-c", "docker login --password-stdin; sshpass -p hunter2 ssh h"}, "sh -c docker login --password-stdin; sshpass -p *** ssh h"},
+		"a token that is asked for, then redis":   {[]string{"vault login --token\nredis-cli -a hunter2 ping"}, "vault login --token *** -a *** ping"},
+		"a token that is asked for, then zip":     {[]string{"bash", "-c", "x --auth & zip -P hunter2 a.zip b"}, "bash -c x --auth *** zip -P *** a.zip b"},
+		"time -p":                                 {[]string{"time", "-p", "sshpass", "-p", "hunter2", "ssh", "h"}, "time -p sshpass -p *** ssh h"},
+		"time -p, with a user":                    {[]string{"time", "-p", "mongosh", "-u", "admin", "-p", "hunter2"}, "time -p mongosh -u admin -p ***"},
+		"time -p, in a shell":                     {[]string{"sh", "-c", "time -p sshpass -p hunter2 ssh h"}, "sh -c time -p sshpass -p *** ssh h"},
+		"command -p":                              {[]string{"command", "-p", "sshpass", "-p", "hunter2", "x"}, "command -p sshpass -p *** x"},
+		"xargs -P":                                {[]string{"xargs", "-P", "sqlcmd", "-P", "hunter2"}, "xargs -P sqlcmd -P ***"},
+		"ps -a, then redis":                       {[]string{"sh", "-c", "ps -a | redis-cli -a hunter2"}, "sh -c ps -a | redis-cli -a ***"},
+		"netstat -p, then sshpass":                {[]string{"sh", "-c", "netstat -p; sshpass -p hunter2 ssh h"}, "sh -c netstat -p; sshpass -p *** ssh h"},
+		"passwords twice":                         {[]string{"mysql", "--password", "-pfoo", "-pbar"}, "mysql --password *** -p***"},
+		"passwords twice, apart":                  {[]string{"mongosh", "--password", "-pfoo9", "-p", "bar9"}, "mongosh --password *** -p ***"},
+		"a password like a command":               {[]string{"docker", "--password", "login", "-p", "8080:80", "x"}, "docker --password *** -p 8080:80 x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := commandLine(tt.args); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // Command lines without a secret stay as they are.
 func TestOrdinaryCommandLines(t *testing.T) {
 	for _, line := range []string{
