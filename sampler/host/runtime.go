@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -90,10 +91,14 @@ func (c *containerKey) ways(root string) []way[answer] {
 		for _, p := range paths {
 			p = root + "/" + p
 			out = append(out, way[answer]{kind + " " + p, p, func(ctx context.Context, path string) (answer, error) {
-				if err := ownSocket(path, c.owner); err != nil {
-					return answer{}, err
+				a, err := answer{}, ownSocket(path, c.owner)
+				if err == nil {
+					a, err = ask(ctx, path, c)
 				}
-				return ask(ctx, path, c)
+				if errors.Is(err, fs.ErrNotExist) { // gone, and its containers with it
+					err = errUnknown
+				}
+				return a, err
 			}})
 		}
 	}

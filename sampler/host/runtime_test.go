@@ -343,6 +343,25 @@ func TestDeadSocketsRest(t *testing.T) {
 	}
 }
 
+// A runtime that was removed has no containers. One that is gone for a moment was not
+// asked meanwhile, since an answer is kept.
+func TestRuntimeThatIsGone(t *testing.T) {
+	m := newSocketMachine(t, "docker-systemd-v2")
+	m.serve("run/docker.sock", answers(inspected))
+	r := m.reader(ShowAll)
+	defer r.Close()
+	m.described(r)
+	m.remove("run/docker.sock")
+	m.now = m.now.Add(namesFor - time.Second)
+	if f := m.described(r); f.Container != gpu.Of(theContainer("docker", "vllm", "vllm/vllm-openai:v0.8.4")) {
+		t.Errorf("gone for a while: %+v", f.Container)
+	}
+	m.now = m.now.Add(2 * time.Second)
+	if f := m.described(r); f.Container != gpu.Of(gpu.Container{ID: anID, Runtime: "docker"}) {
+		t.Errorf("of a runtime that was removed: %+v", f.Container)
+	}
+}
+
 func TestForgetsContainers(t *testing.T) {
 	m := newSocketMachine(t, "docker-systemd-v2")
 	r := m.reader(ShowAll)
