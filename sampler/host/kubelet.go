@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -63,6 +64,9 @@ func askKubelet(ctx context.Context, socket string) (holders, error) {
 	list, err := callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (*podresources.ListPodResourcesResponse, error) {
 		return podresources.NewPodResourcesListerClient(conn).List(ctx, &podresources.ListPodResourcesRequest{})
 	})
+	if errors.Is(err, errUnknown) { // a failure: what it said before holds for a while
+		err = errors.New(socket + ": the kubelet lists no resources of pods")
+	}
 	return newHolders(list.GetPodResources()), err
 }
 

@@ -217,6 +217,32 @@ func TestKubeletIsAskedNowAndThen(t *testing.T) {
 	}
 }
 
+// What the kubelet said holds for a minute, whatever became of the kubelet.
+func TestReservationsOfAKubeletThatIsGone(t *testing.T) {
+	for name, change := range map[string]func(*machine){
+		"removed":            func(*machine) {},
+		"without the method": func(m *machine) { m.serveGRPC(kubeletSocket, func(*grpc.Server) {}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newSocketMachine(t, "root-v2")
+			(&kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}}).on(m, kubeletSocket)
+			r := m.reader(ShowAll)
+			defer r.Close()
+			m.reserved(r, someDevices())
+			m.remove(kubeletSocket)
+			change(m)
+			m.now = m.now.Add(reservedFor)
+			if got := m.reserved(r, someDevices())[0].Reservations; len(got.Or(nil)) != 1 {
+				t.Errorf("after a minute: %v", got)
+			}
+			m.now = m.now.Add(time.Second)
+			if got := m.reserved(r, someDevices())[0].Reservations; got.Present() {
+				t.Errorf("after more than a minute: %v", got)
+			}
+		})
+	}
+}
+
 // Close ends a question that is under way, and none follows.
 func TestCloseEndsTheKubeletsQuestion(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
