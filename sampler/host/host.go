@@ -78,7 +78,6 @@ func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
 		names:        newNames(root, log),
 		reservations: newReservations(root, log),
 		known:        map[int]*process{},
-		rates:        meter{counters: map[string]*counter{}},
 		buf:          make([]byte, 64<<10),
 	}
 	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))

@@ -89,6 +89,28 @@ func TestReadMachine(t *testing.T) {
 	}
 }
 
+// What was gone for a while has no rate over that time.
+func TestNetworkThatWasGone(t *testing.T) {
+	m := newMachine(t)
+	r := m.reader(ShowAll)
+	readHost(t, r)
+	for i, tt := range []struct {
+		state string
+		rate  bool
+	}{{"up", true}, {"down", false}, {"up", false}, {"up", true}} {
+		m.now = m.now.Add(time.Second)
+		m.network(6000+i, 800+i)
+		m.iface("eth0", "0x1003", tt.state)
+		h := readHost(t, r)
+		if tt.state == "down" && len(h.Networks) != 0 || tt.state == "up" && h.Networks[0].Received.Present() != tt.rate {
+			t.Errorf("%d: %+v", i, h.Networks)
+		}
+		if n := len(r.rates.these); tt.state == "down" && n != 5 { // of the CPU, the disk and ourselves
+			t.Errorf("%d counters are kept", n)
+		}
+	}
+}
+
 // A part that can't be read is absent and named, and the rest is there.
 func TestPartsFailAlone(t *testing.T) {
 	tests := map[string]struct {

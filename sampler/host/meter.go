@@ -1,7 +1,7 @@
 package host
 
 import (
-	"maps"
+	"cmp"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -37,21 +37,20 @@ func (c *counter) read(value float64, now time.Time) gpu.Reading[float64] {
 
 // A meter has the counters of one machine by name.
 type meter struct {
-	now      time.Time // of the reading
-	counters map[string]*counter
+	now           time.Time           // of the reading
+	before, these map[string]*counter // of the reading before, and of this one
 }
 
-// begin begins a reading, and forgets disks and networks that were not read for a day.
+// begin begins a reading. A disk or a network that the last one did not have begins anew:
+// it may be another one, and a rate over the gap would be none of now.
 func (m *meter) begin(now time.Time) {
-	m.now = now
-	maps.DeleteFunc(m.counters, func(_ string, c *counter) bool { return now.Sub(c.at) > 24*time.Hour })
+	m.now, m.before, m.these = now, m.these, map[string]*counter{}
 }
 
 func (m *meter) rate(name string, value float64) gpu.Reading[float64] {
-	if m.counters[name] == nil {
-		m.counters[name] = &counter{}
-	}
-	return m.counters[name].read(value, m.now)
+	c := cmp.Or(m.these[name], m.before[name], &counter{})
+	m.these[name] = c
+	return c.read(value, m.now)
 }
 
 // bytes is the rate of a counter of bytes.
