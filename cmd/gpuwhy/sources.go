@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
@@ -14,8 +15,8 @@ import (
 )
 
 // newInputs returns the inputs of each node. A real machine is one node, and its
-// devices are listed in the order of its sources. "auto" reads all sources that a
-// machine may have, today NVML alone; a simulation is never one of them.
+// devices are listed in the order of the table of sources. "auto" reads all sources
+// that a machine may have; a simulation is never one of them.
 func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
 		nodes, err := sim.Nodes(profile, time.Now)
@@ -38,7 +39,22 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}
-	in.Sources = []sampler.Source{nvml.New(nvml.Config{
+	for _, row := range []struct {
+		name string
+		auto bool
+		open func() sampler.Source
+	}{
+		{gpu.SourceNVML, true, func() sampler.Source { return newNVML(cfg, log) }},
+	} {
+		if cfg.Source == row.name || cfg.Source == "auto" && row.auto {
+			in.Sources = append(in.Sources, row.open())
+		}
+	}
+	return []*app.Inputs{in}, nil
+}
+
+func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
+	return nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary,
 		SysfsRoot:   cfg.SysfsRoot,
 		ProcRoot:    "/proc",
@@ -48,6 +64,5 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 		Window:         max(cfg.Interval, 2*time.Second),
 		PCIeThroughput: cfg.PCIeThroughput,
 		Log:            log.With("part", "nvml"),
-	})}
-	return []*app.Inputs{in}, nil
+	})
 }
