@@ -1,0 +1,80 @@
+package web_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/web"
+)
+
+func rendered(t *testing.T, page templ.Component) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := page.Render(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A page of one node has what is of that node, and leads to its own addresses.
+func TestPagesOfANode(t *testing.T) {
+	var moments []*insight.Moment
+	for _, s := range fixture.Fleet() {
+		moments = append(moments, insight.Of(s))
+	}
+	fleet := insight.NewFleet(moments...)
+	own, other := fleet.Moments()[0], fleet.Moments()[1]
+	alerts := &alert.Service{
+		Engine: alert.New([]alert.Rule{{Name: "present", Watch: alert.Temperature, Threshold: -40, Severity: alert.Warning, Enabled: true}}),
+		Newest: func() *insight.Fleet { return fleet }, Changed: func() {},
+		Announce: func(string, []alert.Change, []alert.Alert, *insight.Fleet) {},
+	}
+	for _, m := range moments {
+		alerts.Observe(m)
+	}
+	for _, m := range []*insight.Moment{own, other} {
+		if _, err := alerts.Silence(alert.Silence{Node: m.Snapshot.Node, Comment: "quiet on " + m.Snapshot.Node}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := &server.Config{Newest: alerts.Newest, Alerts: alerts, Recent: recent.New()}
+	cfg.BasePath = "/x/"
+	web.New(cfg, func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML} }, func() []notify.Status { return nil })
+
+	name, others := own.Snapshot.Node, other.Snapshot.Node
+	for what, page := range map[string]string{
+		"dashboard": rendered(t, cfg.Page(own.Alone(), name)),
+		"alerts":    rendered(t, cfg.AlertsPage(0, name)),
+	} {
+		if !strings.Contains(page, `data-base="/x/node/`+name+`/"`) {
+			t.Errorf("%s: it leads to other addresses", what)
+		}
+		if !strings.Contains(page, own.Snapshot.Devices[0].UUID) || strings.Contains(page, other.Snapshot.Devices[0].UUID) || strings.Contains(page, others) {
+			t.Errorf("%s: it is not about %s alone", what, name)
+		}
+	}
+	if page := rendered(t, cfg.AlertsPage(0, name)); !strings.Contains(page, "quiet on "+name) {
+		t.Error("the silence of the node is missing")
+	}
+	for what, page := range map[string]string{"dashboard": rendered(t, cfg.Page(fleet, "")), "alerts": rendered(t, cfg.AlertsPage(0, ""))} {
+		if !strings.Contains(page, `data-base="/x/"`) || !strings.Contains(page, name) || !strings.Contains(page, others) {
+			t.Errorf("%s of all nodes: it is not about all", what)
+		}
+	}
+	part, ok := fleet.Device(others, other.Snapshot.Devices[0].UUID)
+	if page := rendered(t, cfg.DevicePage(part)); !ok || !strings.Contains(page, other.Snapshot.Devices[0].UUID) || strings.Contains(page, own.Snapshot.Devices[0].UUID) {
+		t.Error("the page of a device is not about it alone")
+	}
+}
