@@ -165,10 +165,10 @@ func (b *Tab) Until(condition string) {
 		if err == nil {
 			return
 		}
-		// While another page replaces this one, there is nothing to ask.
-		if !strings.Contains(err.Error(), "Cannot find context") || ctx.Err() != nil {
-			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body.innerText.slice(0, 1000)`))
+		if ctx.Err() != nil {
+			b.t.Fatalf("%s: %v; the page shows:\n%s", condition, err, Ask[string](b, `document.body?.innerText.slice(0, 1000) ?? "nothing"`))
 		}
+		time.Sleep(10 * time.Millisecond) // another page replaces this one, and there is nothing to ask
 	}
 }
 
