@@ -45,6 +45,17 @@ type Device struct {
 	Readings
 }
 
+// Enter sets a state without readings. Since changes only with the state, and events stay
+// known.
+func (d *Device) Enter(state State, since time.Time, reason Advice) {
+	if d.State == state {
+		since = d.Since
+	}
+	xids := d.Health.XIDs
+	*d = Device{Identity: d.Identity, State: state, Since: since, Reason: reason}
+	d.Health.XIDs = xids
+}
+
 // Identity is what stays the same while a device is in the machine. What has a name
 // in JSON is kept over a restart.
 type Identity struct {

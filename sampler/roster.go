@@ -96,7 +96,6 @@ func provisionalUUID(pci string) string { return "PCI-" + pci }
 // miss records why a device has no reading: its source failed, or no longer lists
 // the device.
 func (e *entry) miss(sources []*source, now time.Time) {
-	d := &e.device
 	state, since, reason := gpu.StateLost, now, gpu.Advice{
 		What: "the driver no longer lists this device",
 		Try:  "look for it in the kernel log (dmesg) and in lspci; a restart of the machine may bring it back",
@@ -106,10 +105,5 @@ func (e *entry) miss(sources []*source, now time.Time) {
 			state, since, reason = gpu.StateNotAnswering, src.failure.Since, src.failure.Advice
 		}
 	}
-	if d.State == state {
-		since = d.Since
-	}
-	xids := d.Health.XIDs // events stay known
-	*d = gpu.Device{Identity: d.Identity, State: state, Since: since, Reason: reason}
-	d.Health.XIDs = xids
+	e.device.Enter(state, since, reason)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
 // code is what a call returned (nvmlReturn_t). The binding's own type asks the
@@ -45,8 +46,13 @@ var codes = map[code]struct {
 	insufficientSize:                   {name: "insufficient size"},
 	code(nvml.ERROR_LIBRARY_NOT_FOUND): {name: "library not found"},
 	functionNotFound:                   {name: "function not found"},
-	gpuIsLost:                          {name: "GPU is lost"},
 	argumentVersion:                    {name: "argument version mismatch"},
+	gpuIsLost: {
+		name: "GPU is lost",
+		what: "the device has fallen off the bus",
+		try:  "look for an XID in the kernel log (dmesg); resetting the device or restarting the machine may bring it back",
+		err:  perdevice.ErrLost,
+	},
 	driverNotLoaded: {
 		name: "driver not loaded",
 		what: "the NVIDIA library is installed, and its driver is not loaded",

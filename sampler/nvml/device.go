@@ -14,7 +14,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
 // device reads one device of a session. One goroutine at a time calls it.
@@ -55,7 +54,7 @@ type failure struct {
 }
 
 // read attaches the device if necessary, and reads all that is due.
-func (d *device) read() (perdevice.Result, error) {
+func (d *device) read() (gpu.Device, error) {
 	d.begin(time.Now())
 	c := d.attached()
 	if c == success {
@@ -64,11 +63,12 @@ func (d *device) read() (perdevice.Result, error) {
 	}
 	d.report(c)
 	if c != success {
-		clear(d.due)                                      // ask everything again
-		heard := gpu.Health{XIDs: d.readings.Health.XIDs} // they may be the cause
-		return perdevice.Result{Readings: gpu.Readings{Health: heard}}, failed(c)
+		clear(d.due) // ask everything again
+		heard := gpu.Device{}
+		heard.Health.XIDs = d.readings.Health.XIDs // they may be the cause
+		return heard, c.advice()
 	}
-	return perdevice.Result{Identity: d.identity, Readings: d.readings}, nil
+	return gpu.Device{Identity: d.identity, Readings: d.readings}, nil
 }
 
 // readDue reads what is due, and returns why the reading as a whole failed.
@@ -170,14 +170,6 @@ func (d *device) identify() {
 	id.Serial = text("nvmlDeviceGetSerial", nvml.Device.GetSerial)
 	id.VBIOS = text("nvmlDeviceGetVbiosVersion", nvml.Device.GetVbiosVersion)
 	id.Architecture = reading(h, "nvmlDeviceGetArchitecture", nvml.Device.GetArchitecture, architecture)
-}
-
-// failed is the error of a reading that failed. It wraps the code, for codeOf.
-func failed(c code) error {
-	if c == gpuIsLost {
-		return fmt.Errorf("%w: %w", perdevice.ErrLost, c)
-	}
-	return c.advice()
 }
 
 var architecture = named(map[nvml.DeviceArchitecture]string{

@@ -118,8 +118,8 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) *gpu.Snapshot {
 			Key:      c.address,
 			Identity: identity,
 			Asleep:   c.asleep,
-			Read: func() (perdevice.Result, error) {
-				return perdevice.Result{Identity: identity, Readings: known.Stale(), Reason: leftAlone}, nil
+			Read: func() (gpu.Device, error) {
+				return gpu.Device{Identity: identity, Readings: known.Stale(), Reason: leftAlone}, nil
 			},
 		}
 	}

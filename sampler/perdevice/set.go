@@ -20,10 +20,11 @@ type Device struct {
 	// the device is not read. Asleep must be quick and must wake nothing: it
 	// reads one file of sysfs. Nil stands for never.
 	Asleep func() bool
-	// Read asks the driver, and may hang. An error that wraps [ErrLost] makes
-	// the device lost, any other error makes it not answering; people see a
-	// *gpu.Advice in it. The result is the caller's.
-	Read func() (Result, error)
+	// Read asks the driver, and may hang. It returns the identity, the readings
+	// and the reason, see [gpu.Device.Reason]. An error has a *gpu.Advice in it
+	// for people; one that wraps [ErrLost] makes the device lost, any other makes
+	// it not answering: of the readings only the events count then.
+	Read func() (gpu.Device, error)
 }
 
 // A Set reads devices, with at most one call at a time for each device.
@@ -76,11 +77,11 @@ func (s *Set) start(d Device) {
 	defer s.mu.Unlock()
 	place := s.slots[d.Key]
 	if place == nil {
-		place = &slot{identity: d.Identity}
+		place = &slot{Device: gpu.Device{Identity: d.Identity}}
 		s.slots[d.Key] = place
 	}
 	switch {
-	case place.flying || s.closed:
+	case place.done != nil || s.closed:
 	case asleep:
 		place.sleep(time.Now())
 	default:
@@ -90,10 +91,10 @@ func (s *Set) start(d Device) {
 	}
 }
 
-func (s *Set) call(place *slot, read func() (Result, error)) {
-	r, err := read()
+func (s *Set) call(place *slot, read func() (gpu.Device, error)) {
+	d, err := read()
 	s.mu.Lock()
-	place.finish(time.Now(), s.deadline, r, err)
+	place.finish(time.Now(), s.deadline, d, err)
 	s.flying--
 	var then func()
 	if s.flying == 0 {
@@ -109,9 +110,9 @@ func (s *Set) call(place *slot, read func() (Result, error)) {
 func (s *Set) wait(ctx context.Context, key string) {
 	s.mu.Lock()
 	place := s.slots[key]
-	flying, done, known, until := place.flying, place.done, place.state != "", place.began.Add(s.deadline)
+	done, known, until := place.done, place.State != "", place.began.Add(s.deadline)
 	s.mu.Unlock()
-	if flying {
+	if done != nil {
 		Await(ctx, done, s.closing, until, !known)
 	}
 }
@@ -151,7 +152,7 @@ func (s *Set) collect(devices []Device) []gpu.Device {
 		out[i] = s.slots[d.Key].device(now, s.deadline)
 		listed[d.Key] = true
 	}
-	maps.DeleteFunc(s.slots, func(key string, place *slot) bool { return !listed[key] && !place.flying })
+	maps.DeleteFunc(s.slots, func(key string, place *slot) bool { return !listed[key] && place.done == nil })
 	return out
 }
 

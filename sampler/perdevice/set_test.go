@@ -37,7 +37,7 @@ func (c *card) device(key string) Device {
 	}
 }
 
-func (c *card) read() (Result, error) {
+func (c *card) read() (gpu.Device, error) {
 	c.mu.Lock()
 	c.calls++
 	c.busy++
@@ -50,7 +50,7 @@ func (c *card) read() (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy--
-	var r Result
+	var r gpu.Device
 	r.Identity.UUID = "GPU-1"
 	r.Readings.Clocks.PerformanceState = gpu.Of(n)
 	return r, err

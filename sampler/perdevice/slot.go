@@ -12,33 +12,16 @@ import (
 // ErrLost is wrapped by the error of a read whose device is gone from the bus.
 var ErrLost = errors.New("the device is gone from the bus")
 
-// A Result is what one read of a device returned.
-type Result struct {
-	Identity gpu.Identity
-	Readings gpu.Readings
-	// Reason is shown beside the readings, see [gpu.Device.Reason].
-	Reason gpu.Advice
-}
-
 // slot holds what is known of one device, and decides its state.
 type slot struct {
-	state  gpu.State // "" before anything is known
-	since  time.Time
-	reason gpu.Advice
+	gpu.Device                        // its state is "" before anything is known
+	xids       gpu.Reading[[]gpu.XID] // events: they stay known in every state
 
-	flying bool // a call runs
-	began  time.Time
-	done   chan struct{} // closed when it has ended
-
-	identity gpu.Identity
-	good     *Result // of the last call that answered in time, while in StateOK
-	sampled  time.Time
-	xids     gpu.Reading[[]gpu.XID] // events: they stay known in every state
+	began time.Time
+	done  chan struct{} // closed when the call has ended; nil while none runs
 }
 
-func (s *slot) begin(now time.Time) {
-	s.flying, s.began, s.done = true, now, make(chan struct{})
-}
+func (s *slot) begin(now time.Time) { s.began, s.done = now, make(chan struct{}) }
 
 func (s *slot) sleep(now time.Time) {
 	s.enter(gpu.StateAsleep, now, gpu.Advice{
@@ -47,11 +30,11 @@ func (s *slot) sleep(now time.Time) {
 }
 
 // finish records how the call ended. A result after the deadline is dropped.
-func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error) {
-	s.flying = false
+func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err error) {
 	close(s.done)
-	if xids := r.Readings.Health.XIDs; xids.Present() {
-		s.xids = xids
+	s.done = nil
+	if d.Health.XIDs.Present() {
+		s.xids = d.Health.XIDs
 	}
 	switch took := now.Sub(s.began); {
 	case took >= deadline:
@@ -61,71 +44,38 @@ func (s *slot) finish(now time.Time, deadline time.Duration, r Result, err error
 			Err:  gpu.ErrNotAnswering,
 		})
 	case errors.Is(err, ErrLost):
-		s.enter(gpu.StateLost, s.began, adviceOf(err, gpu.Advice{
-			What: "the device has fallen off the bus",
-			Try:  "look for an XID in the kernel log (dmesg); resetting the device or restarting the machine may bring it back",
-		}))
+		s.enter(gpu.StateLost, s.began, gpu.AsAdvice(err))
 	case err != nil:
-		s.enter(gpu.StateNotAnswering, s.began, adviceOf(err, gpu.Advice{
-			What: "every driver call for this device fails",
-			Try:  "look for the device in the kernel log (dmesg)",
-		}))
+		s.enter(gpu.StateNotAnswering, s.began, gpu.AsAdvice(err))
 	default:
-		s.enter(gpu.StateOK, s.began, gpu.Advice{})
-		s.identity, s.good, s.sampled = r.Identity, &r, s.began
+		s.enter(gpu.StateOK, s.began, d.Reason)
+		s.Identity, s.Readings, s.SampledAt = d.Identity, d.Readings, s.began.UTC()
 	}
 }
 
-// enter sets the state. Since only changes with the state.
+// enter sets the state, without readings.
 func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
-	if s.state != state {
-		s.state, s.since = state, since
-	}
-	s.reason = reason
-	s.good = nil
+	s.Enter(state, since.UTC(), reason)
+	s.Health.XIDs = s.xids
 }
 
-// device is what is known of the device now.
+// device is what is known of the device now. It shares nothing with what was returned
+// before.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
-	if s.flying && now.Sub(s.began) >= deadline {
+	if s.done != nil && now.Sub(s.began) >= deadline {
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: "a driver call has not come back",
 			Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
 			Err:  gpu.ErrNotAnswering,
 		})
 	}
-	if s.state == "" {
-		return gpu.Device{Identity: s.identity, State: gpu.StateNotAnswering, Since: now.UTC(), Reason: gpu.Advice{
-			What: "the device has not answered yet",
-			Err:  gpu.ErrNotAnswering,
-		}}
+	d := s.Device
+	if d.State == "" {
+		d.Enter(gpu.StateNotAnswering, now.UTC(), gpu.Advice{What: "the device has not answered yet", Err: gpu.ErrNotAnswering})
 	}
-	d := gpu.Device{Identity: s.identity, State: s.state, Since: s.since.UTC(), Reason: s.reason}
-	if s.good == nil {
-		d.Health.XIDs = gpu.Map(s.xids, slices.Clone)
-	} else {
-		d.SampledAt = s.sampled.UTC()
-		d.Readings = clone(s.good.Readings)
-		d.Reason = s.good.Reason
-	}
+	d.Fans.Fans = slices.Clone(d.Fans.Fans)
+	d.Instances = slices.Clone(d.Instances)
+	d.Processes = gpu.Map(d.Processes, slices.Clone)
+	d.Health.XIDs = gpu.Map(d.Health.XIDs, slices.Clone)
 	return d
-}
-
-// clone returns a copy that shares nothing with r, since the same readings can be
-// returned again.
-func clone(r gpu.Readings) gpu.Readings {
-	r.Fans.Fans = slices.Clone(r.Fans.Fans)
-	r.Instances = slices.Clone(r.Instances)
-	r.Processes = gpu.Map(r.Processes, slices.Clone)
-	r.Health.XIDs = gpu.Map(r.Health.XIDs, slices.Clone)
-	return r
-}
-
-// adviceOf is the advice that err wraps, or instead with err as its cause.
-func adviceOf(err error, instead gpu.Advice) gpu.Advice {
-	if a, ok := errors.AsType[*gpu.Advice](err); ok {
-		return *a
-	}
-	instead.Err = err
-	return instead
 }

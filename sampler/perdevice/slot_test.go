@@ -20,14 +20,14 @@ const testDeadline = 2 * time.Second
 var begins = func(s *slot, now time.Time) { s.begin(now) }
 var sleeps = func(s *slot, now time.Time) { s.sleep(now) }
 var answers = func(s *slot, now time.Time) {
-	var r Result
+	var r gpu.Device
 	r.Readings.Utilization.GPU = gpu.Of(gpu.Percent(now.Second()))
 	s.finish(now, testDeadline, r, nil)
 }
 var looks = func(s *slot, now time.Time) { s.device(now, testDeadline) }
 
 func fails(err error) func(*slot, time.Time) {
-	return func(s *slot, now time.Time) { s.finish(now, testDeadline, Result{}, err) }
+	return func(s *slot, now time.Time) { s.finish(now, testDeadline, gpu.Device{}, err) }
 }
 
 func TestSlot(t *testing.T) {
@@ -99,12 +99,12 @@ func TestReasons(t *testing.T) {
 	}{
 		"advice":         {fmt.Errorf("read: %w", own), own.Text()},
 		"advice of lost": {errors.Join(ErrLost, own), own.Text()},
-		"no advice":      {errors.New("code 999"), "every driver call for this device fails: look for the device in the kernel log (dmesg)"},
+		"no advice":      {errors.New("code 999"), "internal error: see gpuwhy's log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s slot
 			s.begin(at)
-			s.finish(at, testDeadline, Result{}, tt.err)
+			s.finish(at, testDeadline, gpu.Device{}, tt.err)
 			if got := s.device(at, testDeadline).Reason; got.Text() != tt.want {
 				t.Errorf("reason %q, want %q", got.Text(), tt.want)
 			}
@@ -124,7 +124,7 @@ func TestReadingsAreTheCallers(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot
 	s.begin(at)
-	s.finish(at, testDeadline, Result{Readings: gpu.Readings{
+	s.finish(at, testDeadline, gpu.Device{Readings: gpu.Readings{
 		Processes: gpu.Of([]gpu.Process{{PID: 7}}),
 		Health:    gpu.Health{XIDs: gpu.Of([]gpu.XID{{Code: 13}})},
 		Fans:      gpu.Fans{Fans: make([]gpu.Fan, 1)},
