@@ -77,11 +77,10 @@ type Driver struct {
 
 // A Failure is a source that can't be read.
 type Failure struct {
-	Source        string
-	Since         time.Time
-	Advice        Advice
-	LibraryLoaded bool      // the driver's library: what fails lies behind it
-	Next          time.Time // when it is tried again
+	Source string
+	Since  time.Time
+	Advice Advice
+	Next   time.Time // when it is tried again
 }
 
 // Totals are sums and averages over devices, without doubtful readings. Devices

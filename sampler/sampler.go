@@ -30,14 +30,6 @@ type Source interface {
 	Close() error
 }
 
-// A Loader is a Source that reads through a library of its driver.
-type Loader interface {
-	Source
-	// LibraryLoaded reports whether the library could be loaded, even if it
-	// failed afterwards. It may be called at any time.
-	LibraryLoaded() bool
-}
-
 // A Host knows the machine around the devices.
 type Host interface {
 	// Read returns what it could read, even beside an error.

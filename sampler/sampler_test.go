@@ -343,31 +343,6 @@ func TestAFailedSourceLeavesItsDevicesNotAnswering(t *testing.T) {
 	})
 }
 
-// loader is a source whose library may have been loaded.
-type loader struct {
-	*fakeSource
-	loaded bool
-}
-
-func (l loader) LibraryLoaded() bool { return l.loaded }
-
-func TestAFailureSaysWhetherTheLibraryWasLoaded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		failing := func(name string) *fakeSource {
-			return &fakeSource{name: name, answer: func(context.Context) (*gpu.Snapshot, error) { return nil, errors.New("no driver") }}
-		}
-		_, out := start(t, nil, loader{failing("a"), true}, loader{failing("b"), false}, failing("c"))
-		synctest.Wait()
-		got := map[string]bool{}
-		for _, f := range out.last().Failures {
-			got[f.Source] = f.LibraryLoaded
-		}
-		if diff := cmp.Diff(map[string]bool{"a": true, "b": false, "c": false}, got); diff != "" {
-			t.Errorf("loaded (-want +got):\n%s", diff)
-		}
-	})
-}
-
 func TestAnEmptyListIsAFailureWithAdvice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, out := start(t, nil, &fakeSource{name: "nvml", answer: answers()})

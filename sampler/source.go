@@ -82,9 +82,6 @@ func (s *source) fail(now time.Time, err error) {
 	if s.failure != nil {
 		next.Since = s.failure.Since
 	}
-	if l, ok := s.Source.(Loader); ok {
-		next.LibraryLoaded = l.LibraryLoaded()
-	}
 	if len(s.last.Devices) == 0 {
 		s.retry = min(max(2*s.retry, firstRetry), lastRetry)
 		next.Next = now.Add(s.retry).UTC()

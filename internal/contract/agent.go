@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func NewGPUInfo(m Monitor, f *insight.Fleet) GPUInfo {
 	info := GPUInfo{Available: hasDevice(nodes), GPUCount: nodes.Totals().Devices}
 	info.Timestamp, info.Source = m.head(f)
 	info.PynvmlInstalled = slices.ContainsFunc(nodes.Drivers(), func(d gpu.Driver) bool { return d.Source == gpu.SourceNVML }) ||
-		slices.ContainsFunc(nodes.Failures(), func(f gpu.Failure) bool { return f.Source == gpu.SourceNVML && f.LibraryLoaded })
+		slices.ContainsFunc(nodes.Failures(), func(f gpu.Failure) bool { return f.Source == gpu.SourceNVML && !errors.Is(&f.Advice, gpu.ErrNoLibrary) })
 	return info
 }
 

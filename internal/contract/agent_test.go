@@ -19,14 +19,18 @@ func TestPynvmlInstalled(t *testing.T) {
 		"nothing tried":            {&gpu.Snapshot{}, false},
 		"the driver answers":       {&gpu.Snapshot{Drivers: []gpu.Driver{{Source: gpu.SourceNVML}}}, true},
 		"nvidia-smi answers":       {&gpu.Snapshot{Drivers: []gpu.Driver{{Source: gpu.SourceNvidiaSMI}}}, false},
-		"the library is not there": {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceNVML}}}, false},
-		"the driver fails":         {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceNVML, LibraryLoaded: true}}}, true},
-		"another library":          {&gpu.Snapshot{Failures: []gpu.Failure{{Source: gpu.SourceAMD, LibraryLoaded: true}}}, false},
+		"the library is not there": {failed(gpu.SourceNVML, gpu.ErrNoLibrary), false},
+		"the driver fails":         {failed(gpu.SourceNVML, gpu.ErrNoDriver), true},
+		"another library":          {failed(gpu.SourceAMD, gpu.ErrNoDriver), false},
 	} {
 		if got := contract.NewGPUInfo(contract.Monitor{}, fleetOf(tt.s)).PynvmlInstalled; got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
+}
+
+func failed(source string, err error) *gpu.Snapshot {
+	return &gpu.Snapshot{Failures: []gpu.Failure{{Source: source, Advice: gpu.Advice{What: "it fails", Err: err}}}}
 }
 
 // fleetOf is nil for a machine that was not read yet.

@@ -74,7 +74,7 @@ func load(path string, log *slog.Logger) (*library, error) {
 	return nil, &gpu.Advice{
 		What: what,
 		Try:  "install the NVIDIA driver, and check that nvidia-smi runs; in a container, start it with the NVIDIA runtime (--gpus all)",
-		Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, errors.Join(tried...)),
+		Err:  fmt.Errorf("%w: %w", gpu.ErrNoLibrary, errors.Join(tried...)),
 	}
 }
 
@@ -84,7 +84,7 @@ func (l *library) check() error {
 			return &gpu.Advice{
 				What: l.path + " is no usable NVIDIA management library: it lacks " + name,
 				Try:  "install the NVIDIA driver again",
-				Err:  gpu.ErrNoDriver,
+				Err:  gpu.ErrNoLibrary,
 			}
 		}
 	}

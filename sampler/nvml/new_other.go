@@ -22,12 +22,9 @@ func (*Source) Read(context.Context) (*gpu.Snapshot, error) {
 	return nil, &gpu.Advice{
 		What: "this build of gpuwhy can't read NVML: it was made for another system than Linux, or without cgo",
 		Try:  "use a Linux build made with CGO_ENABLED=1, or read nvidia-smi instead",
-		Err:  gpu.ErrNoDriver,
+		Err:  gpu.ErrNoLibrary,
 	}
 }
-
-// LibraryLoaded is false.
-func (*Source) LibraryLoaded() bool { return false }
 
 // Close does nothing.
 func (*Source) Close() error { return nil }

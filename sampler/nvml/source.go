@@ -64,20 +64,12 @@ func New(cfg Config) *Source {
 // Name is the source's name on the wire.
 func (s *Source) Name() string { return gpu.SourceNVML }
 
-// LibraryLoaded reports whether NVIDIA's management library could be loaded, even if
-// it can't be initialized.
-func (s *Source) LibraryLoaded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lib != nil
-}
-
 // Read reads every device once, and returns when all have answered or soon after ctx
 // ends; see [perdevice.Set.Read] for devices that are slow. It waits up to the
 // deadline for the library to be loaded and initialized.
 //
-// Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
-// gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
+// Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoLibrary,
+// gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
 // gpu.ErrNoDevices. Devices that sleep are returned beside the error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards := s.kernel.cards()

@@ -171,7 +171,7 @@ func TestInitErrors(t *testing.T) {
 			m.Answer(c, "nvmlInit_v2")
 			snap, err := try(t, s)
 			advice, ok := errors.AsType[*gpu.Advice](err)
-			if !s.LibraryLoaded() {
+			if errors.Is(err, gpu.ErrNoLibrary) {
 				t.Error("the library counts as not loaded")
 			}
 			if snap != nil || !errors.Is(err, want) || !ok || advice.What == "" || advice.Try == "" {
@@ -236,10 +236,9 @@ func TestUnload(t *testing.T) {
 	s := source(t, m)
 	read(t, s)
 	m.Unload()
-	until(t, s, "an error", func(snap *gpu.Snapshot, err error) bool { return snap == nil && errors.Is(err, gpu.ErrNoDriver) })
-	if !s.LibraryLoaded() {
-		t.Error("without the driver, the library counts as not loaded")
-	}
+	until(t, s, "an error of the driver, not of its library", func(snap *gpu.Snapshot, err error) bool {
+		return snap == nil && errors.Is(err, gpu.ErrNoDriver) && !errors.Is(err, gpu.ErrNoLibrary)
+	})
 	m.Load()
 	until(t, s, "it answers again", allOK)
 }
@@ -268,8 +267,8 @@ func TestBadFromTheStart(t *testing.T) {
 func TestNoLibrary(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m, func(c *Config) { c.LibraryPath = "/nonexistent/libnvidia-ml.so.1" })
-	if _, err := try(t, s); !errors.Is(err, gpu.ErrNoDriver) || s.LibraryLoaded() {
-		t.Errorf("%v, loaded: %v; want no driver and no library", err, s.LibraryLoaded())
+	if _, err := try(t, s); !errors.Is(err, gpu.ErrNoLibrary) {
+		t.Errorf("%v, want no library", err)
 	}
 }
 
@@ -277,15 +276,9 @@ func TestInitHangs(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	m.Hang("nvmlInit_v2")
-	if s.LibraryLoaded() {
-		t.Error("the library counts as loaded before anything was read")
-	}
 	begun := time.Now()
 	if _, err := try(t, s); !errors.Is(err, gpu.ErrNotAnswering) || !strings.Contains(err.Error(), "while its library is being initialized") {
 		t.Errorf("while init hangs: %v", err)
-	}
-	if !s.LibraryLoaded() {
-		t.Error("while init hangs, the library counts as not loaded")
 	}
 	if took := time.Since(begun); took < testDeadline || took > 10*testDeadline {
 		t.Errorf("the first Read took %v, want about the deadline of %v", took, testDeadline)

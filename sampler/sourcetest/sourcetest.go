@@ -348,7 +348,7 @@ func (f Fixture) noDriver(t *testing.T) {
 	})
 	advice, ok := errors.AsType[*gpu.Advice](failure)
 	expect(t, ok && advice.What != "" && advice.Try != "", "the error %v says not what happened and what to try", failure)
-	sentinels := []error{gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering, gpu.ErrNoDevices}
+	sentinels := []error{gpu.ErrNoLibrary, gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering, gpu.ErrNoDevices}
 	known := slices.ContainsFunc(sentinels, func(s error) bool { return errors.Is(failure, s) })
 	expect(t, known, "the error %v is none of package gpu's", failure)
 	f.Repair(t)
