@@ -1,31 +1,46 @@
 package sampler
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // A lane runs one call at a time on a goroutine of its own, so that a call that
 // hangs blocks nothing else. One goroutine uses a lane.
 type lane[T any] struct {
-	running chan T // nil once the result was taken
+	running chan result[T] // nil once the result was taken
 }
 
-// do starts f and returns its result, or false if ctx ended before. While an
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// errSlow is why a lane has no result.
+var errSlow = errors.New("the call takes too long")
+
+// do starts f and returns its result, or errSlow if ctx ended before. While an
 // earlier call still runs, do starts none; the late result of that call is too old
 // and is dropped.
-func (l *lane[T]) do(ctx context.Context, f func() T) (result T, ok bool) {
+func (l *lane[T]) do(ctx context.Context, f func() (T, error)) (T, error) {
+	r := result[T]{err: errSlow}
 	if l.running != nil && len(l.running) == 0 {
-		return result, false
+		return r.value, r.err
 	}
-	done := make(chan T, 1)
+	done := make(chan result[T], 1)
 	l.running = done
-	go func() { done <- f() }()
+	go func() {
+		v, err := f()
+		done <- result[T]{v, err}
+	}()
 	select {
-	case result = <-done:
+	case r = <-done:
 	case <-ctx.Done():
 		if len(done) == 0 {
-			return result, false
+			return r.value, r.err
 		}
-		result = <-done
+		r = <-done
 	}
 	l.running = nil
-	return result, true
+	return r.value, r.err
 }

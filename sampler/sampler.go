@@ -72,23 +72,30 @@ const (
 type Sampler struct {
 	cfg     Config
 	sources []*source
-	host    lane[hostResult]
+	host    lane[gpu.Host]
 	roster  roster
 	seq     uint64
 	hostBad bool
 
-	asked   chan chan<- *gpu.Snapshot // those who wait for a reading
-	stopped chan struct{}             // closed when Run has ended
+	asked   chan struct{} // of size 1: there is a demand
+	stopped chan struct{} // closed when Run has ended
 
 	mu     sync.Mutex
+	demand *demand // nil while nobody waits for a reading that has not begun
 	health Health
+}
+
+// A demand is a reading that was asked for.
+type demand struct {
+	snap *gpu.Snapshot
+	done chan struct{} // closed when there is the snapshot
 }
 
 // New returns a sampler that reads nothing until Run is called.
 func New(cfg Config) *Sampler {
 	s := &Sampler{
 		cfg:     cfg,
-		asked:   make(chan chan<- *gpu.Snapshot),
+		asked:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		roster:  roster{node: cfg.Node, byUUID: map[string]*entry{}},
 	}
@@ -101,13 +108,12 @@ func New(cfg Config) *Sampler {
 // Run reads until ctx ends, then closes the sources. It does not wait for a
 // driver call that hangs.
 func (s *Sampler) Run(ctx context.Context) error {
-	var waiting []chan<- *gpu.Snapshot
-	defer func() { s.close(waiting) }()
+	defer s.close()
 	tick := time.NewTimer(0)
 	defer tick.Stop()
-	demand := time.NewTimer(0)
-	demand.Stop()
-	defer demand.Stop()
+	paced := time.NewTimer(0)
+	paced.Stop()
+	defer paced.Stop()
 	next := time.Now()
 	var begun time.Time
 	for {
@@ -115,18 +121,17 @@ func (s *Sampler) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case w := <-s.asked:
-			waiting = append(waiting, w)
-			demand.Reset(time.Until(begun.Add(pace)))
+		case <-s.asked:
+			paced.Reset(time.Until(begun.Add(pace)))
 			continue
-		case <-demand.C:
-			if len(waiting) == 0 { // a periodic reading has served them
-				continue
-			}
+		case <-paced.C:
 		case <-tick.C:
 			periodic = true
 		}
-		waiting = s.join(waiting)
+		asked := s.take()
+		if asked == nil && !periodic { // a periodic reading has served it
+			continue
+		}
 		begun = time.Now()
 		snap := s.read(ctx)
 		switch {
@@ -140,22 +145,21 @@ func (s *Sampler) Run(ctx context.Context) error {
 		case s.cfg.Demanded != nil:
 			s.cfg.Demanded(snap)
 		}
-		serve(waiting, snap)
-		waiting = nil
+		if asked != nil {
+			asked.snap = snap
+			close(asked.done)
+		}
 		tick.Reset(time.Until(s.wake(next)))
 	}
 }
 
-// join adds those who have asked before the reading that begins now.
-func (s *Sampler) join(waiting []chan<- *gpu.Snapshot) []chan<- *gpu.Snapshot {
-	for {
-		select {
-		case w := <-s.asked:
-			waiting = append(waiting, w)
-		default:
-			return waiting
-		}
-	}
+// take returns the demand that the reading serves that begins now; nil if there is none.
+func (s *Sampler) take() *demand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken := s.demand
+	s.demand = nil
+	return taken
 }
 
 // wake is when to read again: next, or earlier to retry a source that failed.
@@ -181,35 +185,28 @@ var ErrStopped = errors.New("sampler: stopped")
 // reading before it. All who ask meanwhile share the reading, and it is not
 // published. The error is that of ctx.
 func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
-	done := make(chan *gpu.Snapshot, 1)
+	s.mu.Lock()
+	if s.demand == nil {
+		s.demand = &demand{done: make(chan struct{})}
+		select {
+		case s.asked <- struct{}{}:
+		default:
+		}
+	}
+	d := s.demand
+	s.mu.Unlock()
 	select {
-	case s.asked <- done:
+	case <-d.done:
+		return d.snap, nil
 	case <-s.stopped:
 		return nil, ErrStopped
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	select {
-	case snap := <-done:
-		if snap == nil {
-			return nil, ErrStopped
-		}
-		return snap, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
-// serve gives a snapshot to those who wait; nil: no more will come.
-func serve(waiting []chan<- *gpu.Snapshot, snap *gpu.Snapshot) {
-	for _, w := range waiting {
-		w <- snap
-	}
-}
-
-func (s *Sampler) close(waiting []chan<- *gpu.Snapshot) {
+func (s *Sampler) close() {
 	close(s.stopped)
-	serve(waiting, nil)
 	for _, src := range s.sources {
 		if err := src.Close(); err != nil {
 			src.log.Warn("the source did not close cleanly", "err", err)
@@ -260,11 +257,6 @@ func (s *Sampler) sourceName(devices []gpu.Device) string {
 	return name
 }
 
-type hostResult struct {
-	host gpu.Host
-	err  error
-}
-
 // describe adds the host and the facts of its processes, unless the source has done so.
 // It works on copies, since reading files of a stuck process can hang too.
 func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
@@ -277,19 +269,17 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 	for i := range devices {
 		devices[i].Processes = gpu.Map(devices[i].Processes, slices.Clone[[]gpu.Process])
 	}
-	r, ok := s.host.do(ctx, func() hostResult {
+	host, err := s.host.do(ctx, func() (gpu.Host, error) {
 		host, err := s.cfg.Host.Read(ctx)
 		for i := range devices {
 			s.cfg.Host.Describe(ctx, devices[i].Processes.Or(nil))
 		}
-		return hostResult{host, err}
+		return host, err
 	})
-	if !ok {
-		s.logHost(errors.New("reading the host's own figures takes too long"))
-		return
+	s.logHost(err)
+	if !errors.Is(err, errSlow) {
+		snap.Host, snap.Devices = &host, devices
 	}
-	s.logHost(r.err)
-	snap.Host, snap.Devices = &r.host, devices
 }
 
 func (s *Sampler) logHost(err error) {

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -17,18 +18,13 @@ const (
 type source struct {
 	Source
 	log   *slog.Logger
-	lane  lane[sourceResult]
+	lane  lane[*gpu.Snapshot]
 	grace time.Duration // how long Read may take to return after its context ended
 
 	last        gpu.Snapshot // of the newest reading; empty after a failure
 	failure     *gpu.Failure // nil while it can be read
 	retry       time.Duration
 	lastSuccess time.Time
-}
-
-type sourceResult struct {
-	snap *gpu.Snapshot
-	err  error
 }
 
 // read reads the source unless it waits for a retry.
@@ -43,35 +39,32 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	defer cancel()
 	wait, cancelWait := context.WithTimeout(ctx, patience+s.grace)
 	defer cancelWait()
-	r, ok := s.lane.do(wait, func() sourceResult {
-		snap, err := s.Read(soon)
-		return sourceResult{snap, err}
-	})
+	snap, err := s.lane.do(wait, func() (*gpu.Snapshot, error) { return s.Read(soon) })
 	if ctx.Err() != nil {
 		return
 	}
-	if !ok {
-		r.err = &gpu.Advice{
+	if errors.Is(err, errSlow) {
+		err = &gpu.Advice{
 			What: "the " + s.Name() + " driver is not answering",
 			Try:  "look for hung driver calls in the kernel log (dmesg); a restart of the machine may be needed",
 			Err:  gpu.ErrNotAnswering,
 		}
 	}
 	s.last = gpu.Snapshot{}
-	if r.snap != nil {
-		s.last = *r.snap
+	if snap != nil {
+		s.last = *snap
 	}
 	switch {
-	case r.err == nil && len(s.last.Devices) == 0:
+	case err == nil && len(s.last.Devices) == 0:
 		s.fail(now, &gpu.Advice{
 			What: "the " + s.Name() + " driver lists no GPU",
 			Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
 			Err:  gpu.ErrNoDevices,
 		})
-	case r.err == nil:
+	case err == nil:
 		s.recover(now)
 	default:
-		s.fail(now, r.err)
+		s.fail(now, err)
 	}
 }
 
