@@ -14,10 +14,9 @@ import (
 
 // activity compares a device's counters with those of the reading before.
 type activity struct {
-	support    code           // whether the device has counters, as last asked
-	last, next nvml.GpmSample // the driver's buffers; nil while there are none
-	taken      time.Time      // when last was filled; zero if it was not
-	result     gpu.Activity   // of the last comparison
+	support code              // whether the device has counters, as last asked
+	buffers [2]nvml.GpmSample // the driver's, for the last sample and the next; nil while there are none
+	taken   time.Time         // the last sample; zero if there is none
 }
 
 // soonest is the shortest time between two samples: the hardware renews the counters
@@ -28,36 +27,32 @@ const soonest = 150 * time.Millisecond
 // old.
 func (d *device) readActivity() {
 	a, r := &d.activity, &d.readings
-	if r.Modes.MIG.Or(false) { // then each instance has counters of its own
-		d.stopComparing()
-		r.Activity = gpu.AbsentActivity(gpu.NotSupported)
-		return
+	c := notSupported // with MIG, each instance has counters of its own
+	if !r.Modes.MIG.Or(false) {
+		c = d.compares()
 	}
-	if c := d.compares(); c != success {
+	if c != success {
 		d.stopComparing()
 		r.Activity = gpu.AbsentActivity(c.quality())
 		return
 	}
+	last, next := a.buffers[0], a.buffers[1]
 	now := time.Now()
 	age := now.Sub(a.taken)
-	if !a.taken.IsZero() && age < soonest {
-		r.Activity = a.result
+	if age < soonest { // what the last comparison said stands
 		return
 	}
-	_, c := ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(a.next) }))
-	fresh := !a.taken.IsZero() && age <= 2*d.cfg.Window
+	_, c = ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(next) }))
 	switch {
 	case c != success:
-		a.taken, a.result = time.Time{}, gpu.AbsentActivity(c.quality())
-	case fresh:
-		a.result = compare(&d.handle, a.last, a.next)
+		a.taken, r.Activity = time.Time{}, gpu.AbsentActivity(c.quality())
+		return
+	case age <= 2*d.cfg.Window:
+		r.Activity = compare(&d.handle, last, next)
 	default:
-		a.result = gpu.Activity{}
+		r.Activity = gpu.Activity{}
 	}
-	if c == success {
-		a.last, a.next, a.taken = a.next, a.last, now
-	}
-	r.Activity = a.result
+	a.buffers, a.taken = [2]nvml.GpmSample{next, last}, now
 }
 
 // compares reports whether the device has counters, and makes sure of two buffers then.
@@ -70,40 +65,35 @@ func (d *device) compares() code {
 			a.support = notSupported
 		}
 	}
-	c := a.support
-	for _, buffer := range []*nvml.GpmSample{&a.last, &a.next} {
-		if c == success && *buffer == nil {
-			var sample nvml.GpmSample
-			if sample, c = d.newSample(); c == success {
-				*buffer = sample
-			}
+	for i, buffer := range a.buffers {
+		if a.support != success || buffer != nil {
+			continue
 		}
+		sample, c := ask(&d.handle, "nvmlGpmSampleAlloc", func(nvml.Device) (nvml.GpmSample, nvml.Return) {
+			return d.lib.api.GpmSampleAlloc()
+		})
+		if c != success {
+			return c
+		}
+		a.buffers[i] = sample
 	}
-	return c
-}
-
-func (d *device) newSample() (nvml.GpmSample, code) {
-	return ask(&d.handle, "nvmlGpmSampleAlloc", func(nvml.Device) (nvml.GpmSample, nvml.Return) {
-		return d.lib.api.GpmSampleAlloc()
-	})
+	return a.support
 }
 
 // stopComparing frees the buffers. The next reading has nothing to compare with.
 func (d *device) stopComparing() {
-	a := &d.activity
-	for _, buffer := range []*nvml.GpmSample{&a.last, &a.next} {
-		if *buffer == nil {
+	for _, buffer := range d.activity.buffers {
+		if buffer == nil {
 			continue
 		}
 		_, c := invoke(d.lib, "nvmlGpmSampleFree", d.lib.api, alone(func(api nvml.Interface) nvml.Return {
-			return api.GpmSampleFree(*buffer)
+			return api.GpmSampleFree(buffer)
 		}))
 		if c != success {
 			d.log.Debug("a sample of counters was not freed", "err", c)
 		}
-		*buffer = nil
 	}
-	a.taken, a.result = time.Time{}, gpu.Activity{}
+	d.activity = activity{support: d.activity.support}
 }
 
 // The metrics that are asked of two samples, in the order of the readings that

@@ -99,15 +99,15 @@ func BenchmarkActivity(b *testing.B) {
 	awaitRenewed()
 	read(b, s)
 	d := s.session.devices[0]
-	spare, c := d.newSample()
-	if c != success {
-		b.Fatal(c)
+	spare, ret := d.lib.api.GpmSampleAlloc()
+	if ret != nvml.SUCCESS {
+		b.Fatal(code(ret))
 	}
 	defer d.lib.api.GpmSampleFree(spare)
 	b.ReportAllocs()
 	for b.Loop() {
 		d.dev.GpmSampleGet(spare)
-		if got := compare(&d.handle, d.activity.next, d.activity.last); !got.Tensor.Present() { // they have changed places
+		if got := compare(&d.handle, d.activity.buffers[1], d.activity.buffers[0]); !got.Tensor.Present() { // they have changed places
 			b.Fatalf("%+v", got)
 		}
 	}

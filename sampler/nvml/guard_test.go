@@ -68,6 +68,11 @@ func symbols(t *testing.T) map[string]bool {
 			return true
 		})
 	}
+	for _, list := range processLists {
+		for _, symbol := range list.symbols {
+			named[symbol] = true
+		}
+	}
 	return named
 }
 

@@ -14,24 +14,14 @@ import (
 // processLists are the driver's lists of processes, with their newest function first.
 var processLists = []struct {
 	kind    gpu.ProcessType
-	symbols []string
+	symbols [3]string
 }{
-	{gpu.TypeCompute, []string{
-		"nvmlDeviceGetComputeRunningProcesses_v3",
-		"nvmlDeviceGetComputeRunningProcesses_v2",
-		"nvmlDeviceGetComputeRunningProcesses",
-	}},
-	{gpu.TypeGraphics, []string{
-		"nvmlDeviceGetGraphicsRunningProcesses_v3",
-		"nvmlDeviceGetGraphicsRunningProcesses_v2",
-		"nvmlDeviceGetGraphicsRunningProcesses",
-	}},
-	{gpu.TypeMPS, []string{
-		"nvmlDeviceGetMPSComputeRunningProcesses_v3",
-		"nvmlDeviceGetMPSComputeRunningProcesses_v2",
-		"nvmlDeviceGetMPSComputeRunningProcesses",
-	}},
+	{gpu.TypeCompute, newestFirst("nvmlDeviceGetComputeRunningProcesses")},
+	{gpu.TypeGraphics, newestFirst("nvmlDeviceGetGraphicsRunningProcesses")},
+	{gpu.TypeMPS, newestFirst("nvmlDeviceGetMPSComputeRunningProcesses")},
 }
+
+func newestFirst(symbol string) [3]string { return [3]string{symbol + "_v3", symbol + "_v2", symbol} }
 
 func (d *device) readProcesses() {
 	r := &d.readings
@@ -74,28 +64,22 @@ func (d *device) takeSamples(now time.Time) gpu.Quality {
 	}
 }
 
-// listOf asks the newest function for a list that the driver has.
-func listOf(h *handle, symbols []string) (rows []rawProcess, c code) {
-	for _, symbol := range symbols {
-		rows, c = askRaw(h, symbol, rawProcesses)
-		if !c.older() {
-			break
-		}
-	}
-	return rows, c
-}
-
 // processTable has each process once that the lists have.
 type processTable struct {
 	list   []gpu.Process
 	places map[rawProcess]int // in the list, by the row without its memory
 }
 
-// ask adds the rows of every list. The code is success if one of them was there,
-// otherwise that of the first.
+// ask adds the rows of every list, by the newest function that the driver has. The code
+// is success if one of the lists was there, otherwise that of the first.
 func (t *processTable) ask(h *handle) (result code) {
 	for i, list := range processLists {
-		rows, c := listOf(h, list.symbols)
+		rows, c := []rawProcess(nil), functionNotFound
+		for _, symbol := range list.symbols {
+			if c.older() {
+				rows, c = askRaw(h, symbol, rawProcesses)
+			}
+		}
 		t.add(list.kind, rows)
 		if i == 0 || c == success {
 			result = c
