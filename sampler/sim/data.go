@@ -2,10 +2,10 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
-	"fmt"
+	"encoding/json"
 	"sync"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,11 +23,19 @@ type stock struct {
 	Jobs     map[string]job
 }
 
+// inStock reads it as JSON: only that has package gpu's types.
 var inStock = sync.OnceValue(func() *stock {
 	s := new(stock)
-	decoder := yaml.NewDecoder(bytes.NewReader(machinesYAML))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(s); err != nil {
+	var tree any
+	err := yaml.Unmarshal(machinesYAML, &tree)
+	if err == nil {
+		var text []byte
+		text, err = json.Marshal(tree)
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		err = cmp.Or(err, decoder.Decode(s))
+	}
+	if err != nil {
 		panic("sim: " + err.Error())
 	}
 	for name, j := range s.Jobs {
@@ -37,28 +45,10 @@ var inStock = sync.OnceValue(func() *stock {
 	return s
 })
 
-// A size is an amount of memory, "24564 MiB" in machines.yaml.
-type size gpu.Bytes
-
 const (
-	mib = 1 << 20
-	gib = 1 << 30
-	tib = 1 << 40
+	mib      = 1 << 20
+	pageSize = 2 * mib // of a device's memory, as the driver gives it
 )
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (s *size) UnmarshalText(text []byte) error {
-	var unit string
-	if _, err := fmt.Sscan(string(text), s, &unit); err != nil {
-		return err
-	}
-	factor, ok := map[string]size{"MiB": mib, "GiB": gib, "TiB": tib}[unit]
-	if !ok {
-		return fmt.Errorf("%q has no unit of memory", text)
-	}
-	*s *= factor
-	return nil
-}
 
 // A product is a model of GPU.
 type product struct {
@@ -71,11 +61,8 @@ type product struct {
 		Counters    bool // of what its units do: from Hopper on
 		PowerStates bool // P5 and P8 when idle; others stay in P0
 	}
-	Memory struct {
-		Total, Reserved, BAR1 size
-		Own                   size // used before any process
-	}
-	Power struct { // W
+	Memory gpu.Memory // before any process
+	Power  struct {   // W
 		Rest            float64 // in deep idle: P8, or P0 for products without P8
 		Held            float64 // with the clocks kept high by an idle context
 		Full            float64 // under full work without limits
@@ -106,12 +93,7 @@ type product struct {
 		Inertia        float64 // seconds: the time constant of the temperature
 	}
 	PCIe      struct{ Generation, Width int }
-	Instances []struct { // in MIG mode
-		Name                             string
-		ID                               int
-		Memory                           size
-		SMs, ComputeSlices, MemorySlices int
-	}
+	Instances []gpu.Instance // in MIG mode
 }
 
 // A site is where a card is built in, and which chip it has.
@@ -135,25 +117,14 @@ type card struct {
 	Jobs               []string  // take turns
 	Services           []process // run beside each job
 	Remapped           uint64    // rows of its memory
-	ErrorEvery         time.Duration
+	ErrorEvery         int       // seconds from one corrected memory error to the next; 0: none
 }
 
-// A host is the machine around simulated devices, shown instead of the real one.
+// A host is the machine around simulated devices, shown instead of the real one. Its
+// used memory is that without GPU work, its traffic the mean.
 type host struct {
-	Name, OS, Kernel, CPU string
-	Cores                 int
-	Memory, Swap          size
-	Used                  size    // memory, without GPU work
-	Busy                  float64 // cores, without GPU work
-	Disks                 []struct {
-		Device, Mount, FileSystem string
-		Total, Used               size
-		Read, Write               float64 // mean bytes a second
-	}
-	Networks []struct {
-		Name           string
-		Received, Sent float64 // mean bytes a second
-	}
+	gpu.Host
+	Busy float64 // cores, without GPU work
 }
 
 // A job is what happens in one cycle on a device. Times are seconds of the cycle.
@@ -178,25 +149,13 @@ type phase struct {
 
 // A process has a context on each device of its group.
 type process struct {
-	Name, User, Command string
-	Type                gpu.ProcessType
-	From, To            int // To 0: a service that runs since boot
-	Memory              size
-	Ramp                int                          // seconds until it has all that memory
-	Share               float64                      // of the device's work, 0 to 1
-	CPU                 struct{ Busy, Idle float64 } // percent of one core: with the device at 100 %, and at 0 %
-	RSS                 size
-	Instance            int // MIG: the GPU instance's id; 0: the whole device
-	In                  place
-	Remains             bool // the job's first process is dead, and its memory is not freed
-}
-
-// A place is what a process belongs to. The zero value is no container, unit or job.
-type place struct {
-	Container struct{ ID, Runtime, Name, Image string }
-	Pod       struct{ UID, Namespace, Name string }
-	Unit      gpu.Unit
-	Step      string // of the current Slurm job of the device; empty: in none
+	gpu.Process                              // what stays the same; Memory is the most that it has
+	From, To    int                          // To 0: a service that runs since boot
+	Ramp        int                          // seconds until it has all that memory
+	Share       float64                      // of the device's work, 0 to 1
+	CPU         struct{ Busy, Idle float64 } // percent of one core: with the device at 100 %, and at 0 %
+	Step        string                       // of the current Slurm job of the device; empty: in none
+	Remains     bool                         // the job's first process is dead, and its memory is not freed
 }
 
 // A fault is a time in which the device can't be read.
@@ -206,19 +165,15 @@ type fault struct {
 	What, Try string
 }
 
-// tell sets the facts that follow from the place. Job is the number of the Slurm job.
-func (p *place) tell(f *gpu.ProcessFacts, job int) {
-	var container gpu.Container
-	if c := &p.Container; c.ID != "" {
-		container = gpu.Container{ID: c.ID, Runtime: c.Runtime, Name: gpu.Of(c.Name), Image: gpu.Of(c.Image)}
+// complete adds what goes without saying: it exists, and what it is not in.
+func (p *process) complete() {
+	f := &p.Facts
+	f.Exists = gpu.Of(!p.Remains)
+	if !p.Remains {
+		f.Container, f.Pod = gpu.Of(f.Container.Or(gpu.Container{})), gpu.Of(f.Pod.Or(gpu.Pod{}))
+		f.Unit, f.Job = gpu.Of(f.Unit.Or(gpu.Unit{})), gpu.Of(gpu.Job{})
 	}
-	var pod gpu.Pod
-	if p.Pod.UID != "" {
-		pod = gpu.Pod{UID: p.Pod.UID, Namespace: gpu.Of(p.Pod.Namespace), Name: gpu.Of(p.Pod.Name), Container: container.Name}
-	}
-	f.Container, f.Pod, f.Unit = gpu.Of(container), gpu.Of(pod), gpu.Of(p.Unit)
-	f.Job = gpu.Of(gpu.Job{})
-	if p.Step != "" {
-		f.Job = gpu.Of(gpu.Job{ID: job, Step: p.Step})
+	if !p.GPUInstance.Present() {
+		p.GPUInstance, p.ComputeInstance = gpu.Absent[int](gpu.NotSupported), gpu.Absent[int](gpu.NotSupported)
 	}
 }

@@ -25,17 +25,3 @@ func TestStockIsComplete(t *testing.T) {
 		}
 	}
 }
-
-func TestSizes(t *testing.T) {
-	for text, want := range map[string]size{"3 MiB": 3 << 20, "2 GiB": 2 << 30, "1 TiB": 1 << 40} {
-		var s size
-		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
-			t.Errorf("%s = %d, %v", text, s, err)
-		}
-	}
-	for _, text := range []string{"", "7", "7 MB", "MiB"} {
-		if err := new(size).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q is accepted", text)
-		}
-	}
-}

@@ -28,9 +28,8 @@ type device struct {
 	round  float64 // J: the energy of one round of the roster
 	fails  bool    // a job of the roster has faults
 
-	instances  []gpu.Instance
-	remapped   uint64
-	errorEvery time.Duration // a corrected memory error now and then; 0: none
+	card      *card
+	instances []gpu.Instance
 
 	started, booted time.Time
 	spent           float64 // J: by the tapes, from epoch until the machine was booted
@@ -43,7 +42,7 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 	seed := mix(seedOf(profile), uint64(index))
 	a, b := mix(seed, 1), mix(seed, 2)
 	d := &device{
-		product: p, slot: slot, seed: seed, remapped: c.Remapped, errorEvery: c.ErrorEvery,
+		product: p, slot: slot, seed: seed, card: c,
 		identity: gpu.Identity{
 			UUID:         fmt.Sprintf("GPU-%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffffffffffff),
 			VendorIndex:  gpu.Of(slot),
@@ -74,9 +73,11 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 func (d *device) add(j job, c *card, grain int, recorded tapes) {
 	j.Processes = slices.Concat(c.Services, j.Processes)
 	m := &d.product.Memory
-	room := (m.Total - m.Reserved - m.Own - 512*mib) / (2 * mib) * (2 * mib)
+	room := (m.Total.Or(0) - m.Reserved.Or(0) - m.Used.Or(0) - 512*mib) &^ (pageSize - 1)
 	for i := range j.Processes {
-		j.Processes[i].Memory = min(j.Processes[i].Memory, room)
+		p := &j.Processes[i]
+		p.Memory = gpu.Of(min(p.Memory.Or(0), room))
+		p.complete()
 	}
 	key := tapeKey{c.Product, c.Site, j.name, grain}
 	if recorded[key] == nil {
@@ -93,6 +94,9 @@ func (d *device) add(j job, c *card, grain int, recorded tapes) {
 // A moment is where a device is in its schedule.
 type moment struct {
 	number int64   // of the cycle, counted from epoch
+	round  int64   // of the roster
+	order  order   // of the jobs in this round
+	place  int     // in the order
 	job    int     // in the roster
 	second float64 // of the cycle
 	begin  time.Time
@@ -100,37 +104,25 @@ type moment struct {
 
 func (d *device) moment(t time.Time) moment {
 	number, in := floorDiv(int64(t.Sub(epoch)+d.offset), int64(cycle))
-	_, played, place := d.playing(number)
-	return moment{
-		number: number,
-		job:    played[place],
-		second: float64(in) / float64(time.Second),
-		begin:  t.Add(-time.Duration(in)),
-	}
+	round, place := floorDiv(number, int64(len(d.roster)))
+	m := moment{number: number, round: round, order: shuffled(len(d.roster), d.seed, round), place: int(place)}
+	m.job = int(m.order[place])
+	m.second, m.begin = float64(in)/float64(time.Second), t.Add(-time.Duration(in))
+	return m
 }
 
-// playing returns the round that a cycle belongs to, the order of the jobs in
-// it, and the cycle's place there.
-func (d *device) playing(number int64) (round int64, order []int, place int) {
-	round, rest := floorDiv(number, int64(len(d.roster)))
-	var buf [maxRoster]int
-	return round, shuffled(&buf, len(d.roster), d.seed, round), int(rest)
-}
-
-// energyAt is the energy that the device would have used since epoch.
-func (d *device) energyAt(t time.Time) float64 {
-	m := d.moment(t)
-	round, order, place := d.playing(m.number)
-	sum := float64(round) * d.round
-	for _, j := range order[:place] {
+// energyBefore is the energy that the device would have used from epoch until its cycle.
+func (d *device) energyBefore(m *moment) float64 {
+	sum := float64(m.round) * d.round
+	for _, j := range m.order[:m.place] {
 		sum += d.tapes[j].energy()
 	}
-	return sum + d.tapes[m.job].at(m.second).energy
+	return sum
 }
 
 // fault returns the device's fault and its beginning; without one, when its last fault in
 // this cycle or the one before ended.
-func (d *device) fault(m moment) (f *fault, since time.Time) {
+func (d *device) fault(m *moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
 	}
@@ -147,18 +139,19 @@ func (d *device) fault(m moment) (f *fault, since time.Time) {
 	if !since.IsZero() {
 		return nil, since
 	}
-	_, order, place := d.playing(m.number - 1)
-	if faults := d.roster[order[place]].Faults; len(faults) > 0 {
+	before := d.moment(m.begin.Add(-1))
+	if faults := d.roster[before.job].Faults; len(faults) > 0 {
 		since = m.begin.Add(-cycle + time.Duration(faults[len(faults)-1].To)*time.Second)
 	}
 	return nil, since
 }
 
-func (d *device) read(dev *gpu.Device, now time.Time) {
-	m := d.moment(now)
+// read sets a zero device.
+func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	f, since := d.fault(m)
+	dev.Identity = d.identity
 	if f != nil {
-		*dev = gpu.Device{Identity: d.identity, State: f.State, Since: since, Reason: gpu.Advice{What: f.What, Try: f.Try}}
+		dev.State, dev.Since, dev.Reason = f.State, since, gpu.Advice{What: f.What, Try: f.Try}
 		if f.State == gpu.StateNotAnswering {
 			dev.Reason.Err = gpu.ErrNotAnswering
 		}
@@ -170,7 +163,7 @@ func (d *device) read(dev *gpu.Device, now time.Time) {
 	if now.Before(since) {
 		since = now
 	}
-	*dev = gpu.Device{Identity: d.identity, State: gpu.StateOK, Since: since, SampledAt: now, Readings: d.fixed}
+	dev.State, dev.Since, dev.SampledAt, dev.Readings = gpu.StateOK, since, now, d.fixed
 	s := d.tapes[m.job].at(m.second)
 	if d.instances == nil { // the classic calls know no MIG instances
 		d.readWork(dev, &s)
@@ -178,20 +171,15 @@ func (d *device) read(dev *gpu.Device, now time.Time) {
 	d.readHeat(dev, &s)
 	d.readClocks(dev, &s)
 	dev.Power.Draw = gpu.Of(gpu.Watts(milli(float64(s.power))))
-	dev.Power.Energy = gpu.Of(gpu.Joules(milli(max(0, d.energyAt(now)-d.spent))))
+	dev.Power.Energy = gpu.Of(gpu.Joules(milli(max(0, d.energyBefore(m)+s.energy-d.spent))))
 	dev.PCIe.Replays = gpu.Of(d.happened(90*time.Hour, now))
 	if d.product.Has.ECC {
-		corrected := d.happened(d.errorEvery, now)
+		corrected := d.happened(time.Duration(d.card.ErrorEvery)*time.Second, now)
 		dev.Health.CorrectedVolatile = gpu.Of(corrected)
-		dev.Health.CorrectedAggregate = gpu.Of(corrected + 3*d.remapped)
+		dev.Health.CorrectedAggregate = gpu.Of(corrected + 3*d.card.Remapped)
 	}
 	processes := d.processes(m, &s)
-	used := gpu.Bytes(d.product.Memory.Own)
-	for i := range processes {
-		used += processes[i].Memory.Or(0)
-	}
-	p := &d.product.Memory
-	dev.Memory = memoryOf(gpu.Bytes(p.Total), gpu.Bytes(p.Reserved), used, gpu.Bytes(p.BAR1))
+	dev.Memory = occupied(d.product.Memory, processes, func(*gpu.Process) bool { return true })
 	dev.Processes = gpu.Of(processes)
 	dev.Instances = d.usedInstances(processes)
 }
@@ -265,7 +253,7 @@ func (d *device) fixedReadings(displays bool) gpu.Readings {
 	if p.Has.ECC {
 		h.ECCMode, h.ECCModePending = gpu.Of(true), gpu.Of(true)
 		h.UncorrectedVolatile, h.UncorrectedAggregate = gpu.Of[uint64](0), gpu.Of[uint64](0)
-		h.RemappedCorrectable, h.RemappedUncorrectable = gpu.Of(d.remapped), gpu.Of[uint64](0)
+		h.RemappedCorrectable, h.RemappedUncorrectable = gpu.Of(d.card.Remapped), gpu.Of[uint64](0)
 		h.RemapPending, h.RemapFailed = gpu.Of(false), gpu.Of(false)
 	}
 	return r
@@ -314,12 +302,17 @@ func (d *device) activity(s *sample) gpu.Activity {
 	}
 }
 
-func memoryOf(total, reserved, used, bar1 gpu.Bytes) gpu.Memory {
-	return gpu.Memory{
-		Total: gpu.Of(total), Reserved: gpu.Of(reserved), Used: gpu.Of(used),
-		Free:      gpu.Of(total - reserved - used),
-		BAR1Total: gpu.Of(bar1), BAR1Used: gpu.Of(gpu.Bytes(2 * mib)),
+// occupied is the memory of a device, or of an instance, with that of its processes.
+func occupied(m gpu.Memory, processes []gpu.Process, own func(*gpu.Process) bool) gpu.Memory {
+	used := m.Used.Or(0)
+	for i := range processes {
+		if own(&processes[i]) {
+			used += processes[i].Memory.Or(0)
+		}
 	}
+	m.Used, m.Free = gpu.Of(used), gpu.Of(m.Total.Or(0)-m.Reserved.Or(0)-used)
+	m.BAR1Used = gpu.Of[gpu.Bytes](2 * mib)
+	return m
 }
 
 // readHeat sets the temperatures and the fans.
@@ -364,7 +357,7 @@ func (d *device) readClocks(dev *gpu.Device, s *sample) {
 }
 
 // alive yields the device's processes, each with a number of its own.
-func (d *device) alive(m moment) iter.Seq2[int, *process] {
+func (d *device) alive(m *moment) iter.Seq2[int, *process] {
 	return func(yield func(int, *process) bool) {
 		list := d.roster[m.job].Processes
 		for i := range list {
@@ -376,7 +369,7 @@ func (d *device) alive(m moment) iter.Seq2[int, *process] {
 }
 
 // processes lists the processes with a context on the device, busiest first.
-func (d *device) processes(m moment, s *sample) []gpu.Process {
+func (d *device) processes(m *moment, s *sample) []gpu.Process {
 	out := make([]gpu.Process, 0, len(d.roster[m.job].Processes))
 	var shares float64
 	for _, p := range d.alive(m) {
@@ -394,34 +387,23 @@ func (d *device) processes(m moment, s *sample) []gpu.Process {
 	return out
 }
 
-func (d *device) process(p *process, i int, m moment, s *sample, share float64) gpu.Process {
+func (d *device) process(p *process, i int, m *moment, s *sample, share float64) gpu.Process {
 	part := func(v float32) gpu.Reading[gpu.Percent] {
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
 	}
-	out := gpu.Process{
-		PID: d.pid(p, i, m), Type: p.Type, Memory: gpu.Of(p.holds(m.second)),
-		SM: part(s.gpu), MemoryBandwidth: part(s.memory),
-		Encoder: part(0), Decoder: part(0),
-		GPUInstance: gpu.Absent[int](gpu.NotSupported), ComputeInstance: gpu.Absent[int](gpu.NotSupported),
-	}
+	out := p.Process
+	out.PID, out.Memory, out.SM, out.MemoryBandwidth = d.pid(p, i, m), gpu.Of(p.holds(m.second)), part(s.gpu), part(s.memory)
+	out.Encoder, out.Decoder = part(0), part(0)
 	if p.Remains {
 		out.PID = d.pid(&d.roster[m.job].Processes[0], 0, m)
-		out.Facts.Exists = gpu.Of(false)
 		return out
 	}
-	out.Facts = gpu.ProcessFacts{
-		Name: gpu.Of(p.Name), User: gpu.Of(p.User), Command: gpu.Of(p.Command),
-		Started: gpu.Of(d.startOf(p, i, m)),
-		CPU:     percent(cpuOf(p, s)),
-		RSS:     gpu.Of(gpu.Bytes(p.RSS)),
-		Exists:  gpu.Of(true),
+	out.Facts.Started, out.Facts.CPU = gpu.Of(d.startOf(p, i, m)), percent(cpuOf(p, s))
+	if p.Step != "" {
+		out.Facts.Job = gpu.Of(gpu.Job{ID: d.slurmJob(p, m), Step: p.Step})
 	}
-	p.In.tell(&out.Facts, d.slurmJob(p, m))
 	if p.Type == gpu.TypeCompute && (s.enc > 0 || s.dec > 0) {
 		out.Encoder, out.Decoder = percent(s.enc), percent(s.dec)
-	}
-	if p.Instance > 0 {
-		out.GPUInstance, out.ComputeInstance = gpu.Of(p.Instance), gpu.Of(0)
 	}
 	return out
 }
@@ -432,7 +414,7 @@ func cpuOf(p *process, s *sample) float64 {
 }
 
 // pid never changes while the process lives, and no other process of its node has it.
-func (d *device) pid(p *process, i int, m moment) int {
+func (d *device) pid(p *process, i int, m *moment) int {
 	slot := int64(d.slot%8*8 + i)
 	if p.service() {
 		return int(1200 + 17*slot)
@@ -442,7 +424,7 @@ func (d *device) pid(p *process, i int, m moment) int {
 }
 
 // slurmJob is the number of the Slurm job on all devices with the same schedule.
-func (d *device) slurmJob(p *process, m moment) int {
+func (d *device) slurmJob(p *process, m *moment) int {
 	number := uint64(m.number)
 	if p.service() {
 		number = 0
@@ -451,7 +433,7 @@ func (d *device) slurmJob(p *process, m moment) int {
 }
 
 // startOf is in clock ticks of 10 ms, as the kernel counts.
-func (d *device) startOf(p *process, i int, m moment) time.Time {
+func (d *device) startOf(p *process, i int, m *moment) time.Time {
 	late := time.Duration(mix(d.seed, uint64(i))%100) * 10 * time.Millisecond
 	if p.service() {
 		return d.booted.Add(9*time.Second + time.Duration(i)*3*time.Second + late)
@@ -462,19 +444,13 @@ func (d *device) startOf(p *process, i int, m moment) time.Time {
 
 // divide divides a device into MIG instances.
 func (p *product) divide(parent string) []gpu.Instance {
-	var out []gpu.Instance
-	for _, part := range p.Instances {
-		a := mix(seedOf(parent), uint64(part.ID))
+	out := slices.Clone(p.Instances)
+	for i := range out {
+		in := &out[i]
+		a := mix(seedOf(parent), uint64(in.GPUInstance.Or(0)))
 		b := mix(a, 1) & 0xffffffffffff
-		out = append(out, gpu.Instance{
-			UUID:        fmt.Sprintf("MIG-%08x-%04x-5%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|a>>20&0x3fff, b),
-			Name:        p.Name + " MIG " + part.Name,
-			GPUInstance: gpu.Of(part.ID), ComputeInstance: gpu.Of(0),
-			Memory:            gpu.Memory{Total: gpu.Of(gpu.Bytes(part.Memory))},
-			Multiprocessors:   gpu.Of(part.SMs),
-			MemorySlices:      gpu.Of(part.MemorySlices),
-			ComputeSliceCount: gpu.Of(part.ComputeSlices),
-		})
+		in.UUID = fmt.Sprintf("MIG-%08x-%04x-5%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|a>>20&0x3fff, b)
+		in.Name = p.Name + " MIG " + in.Name
 	}
 	return out
 }
@@ -484,14 +460,7 @@ func (d *device) usedInstances(processes []gpu.Process) []gpu.Instance {
 	out := slices.Clone(d.instances)
 	for i := range out {
 		in := &out[i]
-		used := gpu.Bytes(12 * mib)
-		for k := range processes {
-			if processes[k].GPUInstance == in.GPUInstance {
-				used += processes[k].Memory.Or(0)
-			}
-		}
-		total := in.Memory.Total.Or(0)
-		in.Memory = memoryOf(total, 0, used, total/(128*mib)*(128*mib))
+		in.Memory = occupied(in.Memory, processes, func(p *gpu.Process) bool { return p.GPUInstance == in.GPUInstance })
 	}
 	return out
 }

@@ -26,10 +26,10 @@ func (p *process) at(second float64) bool {
 // holds is the device memory that the process has in that second.
 func (p *process) holds(second float64) gpu.Bytes {
 	if p.service() || p.Ramp == 0 {
-		return gpu.Bytes(p.Memory)
+		return p.Memory.Or(0)
 	}
 	grown := min(1, (second-float64(p.From)+1)/float64(p.Ramp+1))
-	return gpu.Bytes(float64(p.Memory)*grown) &^ (2*mib - 1) // the driver gives pages of 2 MiB
+	return gpu.Bytes(float64(p.Memory.Or(0))*grown) &^ (pageSize - 1)
 }
 
 // load is what a job asks of a device in one second.
@@ -67,4 +67,18 @@ func (j *job) computes(second int) bool {
 	return slices.ContainsFunc(j.Processes, func(p process) bool {
 		return p.Type == gpu.TypeCompute && p.at(float64(second))
 	})
+}
+
+// cores is how many cores of the host the job's processes keep busy in that second. What
+// a device runs that can't be read is not known.
+func (j *job) cores(second int, s *sample) (busy float32) {
+	if slices.ContainsFunc(j.Faults, func(f fault) bool { return second >= f.From && second < f.To }) {
+		return 0
+	}
+	for i := range j.Processes {
+		if p := &j.Processes[i]; p.at(float64(second)) {
+			busy += float32(cpuOf(p, s) / 100)
+		}
+	}
+	return busy
 }

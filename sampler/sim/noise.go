@@ -30,17 +30,20 @@ func wobble(seed uint64, second int) float64 {
 	return 0.8*smooth + 0.2*signed(mix(seed^1, uint64(second)))
 }
 
-// shuffled fills order with the numbers 0 … n−1, shuffled by the seed and the round.
-func shuffled(order *[maxRoster]int, n int, seed uint64, round int64) []int {
+// An order is that of the jobs of a roster, by their places there.
+type order [maxRoster]uint8
+
+// shuffled has the numbers 0 … n−1, shuffled by the seed and the round.
+func shuffled(n int, seed uint64, round int64) (o order) {
 	for i := range n {
-		order[i] = i
+		o[i] = uint8(i)
 	}
 	seed = mix(seed, uint64(round))
 	for i := n - 1; i > 0; i-- {
-		j := int(mix(seed, uint64(i)) % uint64(i+1))
-		order[i], order[j] = order[j], order[i]
+		j := mix(seed, uint64(i)) % uint64(i+1)
+		o[i], o[j] = o[j], o[i]
 	}
-	return order[:n]
+	return o
 }
 
 // floorDiv divides and rounds down, also below zero; rest is never negative.

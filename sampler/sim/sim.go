@@ -21,6 +21,7 @@ type Source struct {
 	driver  gpu.Driver
 	devices []*device
 	host    host
+	seed    uint64 // of the host's own work
 }
 
 // Nodes returns a simulation of each machine of a profile, at the time that now
@@ -60,11 +61,12 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	}
 	started := now().UTC()
 	for _, s := range nodes {
-		s.now, s.booted = now, bootBefore(started)
+		s.now, s.booted, s.seed = now, bootBefore(started), seedOf(s.host.Hostname)
 		for _, d := range s.devices {
 			d.started, d.booted = started, s.booted
 			d.identity.DriverVersion = s.driver.Version
-			d.spent = d.energyAt(s.booted)
+			boot := d.moment(s.booted)
+			d.spent = d.energyBefore(&boot) + d.tapes[boot.job].at(boot.second).energy
 		}
 	}
 	return nodes, nil
@@ -96,7 +98,7 @@ func (s *Source) Name() string { return gpu.SourceSimulated }
 
 // Node is the name of the simulated machine, which is shown in place of the real
 // one's.
-func (s *Source) Node() string { return s.host.Name }
+func (s *Source) Node() string { return s.host.Hostname }
 
 // Close does nothing: a simulation holds nothing open.
 func (s *Source) Close() error { return nil }
@@ -115,10 +117,12 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		Devices: make([]gpu.Device, len(s.devices)),
 		Drivers: []gpu.Driver{s.driver},
 	}
+	moments := make([]moment, len(s.devices))
 	for i, d := range s.devices {
-		d.read(&snap.Devices[i], now)
+		moments[i] = d.moment(now)
+		d.read(&snap.Devices[i], &moments[i], now)
 	}
-	snap.Host = s.readHost(now)
+	snap.Host = s.readHost(now, moments, snap.Devices)
 	return snap, nil
 }
 

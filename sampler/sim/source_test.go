@@ -89,7 +89,7 @@ func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 			d := s.device(t, uuid)
 			tape := d.tapes[d.moment(time.Now()).job]
 			for second := cycleSeconds - 300; second < cycleSeconds-1; second++ {
-				if tape[second].gpu == 0 && tape[second+1].gpu == 0 {
+				if tape.samples[second].gpu == 0 && tape.samples[second+1].gpu == 0 {
 					d.move(second)
 					return
 				}

@@ -8,19 +8,21 @@ import (
 
 // A sample is a device's physical state at one second of a job.
 type sample struct {
+	energy                float64 // J since the cycle began
+	reasons               gpu.ClockEventReasons
 	gpu, memory, enc, dec float32 // percent
 	power                 float32 // W
 	temp, memTemp         float32 // °C
 	fan, fanTarget        float32 // percent
 	clock                 float32 // MHz of the graphics clock
-	energy                float64 // J since the cycle began
-	reasons               gpu.ClockEventReasons
 	pstate                uint8
 }
 
-// A tape has the samples of one product at one site with one job: one for each second,
-// and one for the end of the cycle.
-type tape [cycleSeconds + 1]sample
+// A tape is what one product at one site makes of one job.
+type tape struct {
+	samples [cycleSeconds + 1]sample // at each second, and at the end of the cycle
+	cores   [cycleSeconds]float32    // of the host, that the job's processes keep busy
+}
 
 // appetite is the power of the chip under work relative to its product's, within two
 // percent.
@@ -29,16 +31,18 @@ func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), ui
 // record calculates a tape. It plays the job twice, so that work without an end begins
 // as it ends.
 func record(p *product, s site, j *job) *tape {
-	m := newMachine(p, s)
-	for second := range cycleSeconds {
-		m.step(j.at(second, s.grain))
+	m, t := newMachine(p, s), new(tape)
+	loads := make([]load, cycleSeconds)
+	for second := range loads {
+		loads[second] = j.at(second, s.grain)
+		m.step(loads[second])
 	}
-	t := new(tape)
 	m.energy = 0
-	t[0] = m.sample(j.at(0, s.grain))
-	for second := range cycleSeconds {
-		m.step(j.at(second, s.grain))
-		t[second+1] = m.sample(j.at((second+1)%cycleSeconds, s.grain))
+	t.samples[0] = m.sample(loads[0])
+	for second, l := range loads {
+		t.cores[second] = j.cores(second, &t.samples[second])
+		m.step(l)
+		t.samples[second+1] = m.sample(loads[(second+1)%cycleSeconds])
 	}
 	return t
 }
@@ -47,7 +51,7 @@ func record(p *product, s site, j *job) *tape {
 func (t *tape) at(second float64) sample {
 	k := min(int(second), cycleSeconds-1)
 	in := second - float64(k)
-	s, next := t[k], &t[k+1]
+	s, next := t.samples[k], &t.samples[k+1]
 	s.energy += (float64(s.power) + float64(next.power-s.power)*in/2) * in
 	s.power += (next.power - s.power) * float32(in)
 	s.temp += (next.temp - s.temp) * float32(in)
@@ -56,7 +60,7 @@ func (t *tape) at(second float64) sample {
 }
 
 // energy is the energy of the whole cycle.
-func (t *tape) energy() float64 { return t[cycleSeconds].energy }
+func (t *tape) energy() float64 { return t.samples[cycleSeconds].energy }
 
 // A machine integrates a device's physics in steps of a second.
 type machine struct {

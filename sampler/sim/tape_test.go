@@ -65,7 +65,7 @@ func TestTapesJoin(t *testing.T) {
 		for d := range devicesOf(t, profile) {
 			for i, before := range d.tapes {
 				for k, after := range d.tapes {
-					a, b := before[cycleSeconds], after[0]
+					a, b := before.samples[cycleSeconds], after.samples[0]
 					if math.Abs(float64(a.power-b.power)) > 4 || math.Abs(float64(a.temp-b.temp)) > 1 || a.fan != b.fan {
 						t.Errorf("%s: from %s (%.1f W, %.1f °C, %v %%) to %s (%.1f W, %.1f °C, %v %%)", d.product.Name,
 							d.roster[i].name, a.power, a.temp, a.fan, d.roster[k].name, b.power, b.temp, b.fan)
@@ -80,11 +80,11 @@ func TestPowerFollowsWork(t *testing.T) {
 	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
 		for k := 20; k < cycleSeconds; k++ {
 			idle, busy := true, true
-			for _, s := range tp[k-20 : k] {
-				idle = idle && s.gpu == 0 && s.pstate == tp[k].pstate && s.enc == 0
+			for _, s := range tp.samples[k-20 : k] {
+				idle = idle && s.gpu == 0 && s.pstate == tp.samples[k].pstate && s.enc == 0
 				busy = busy && s.gpu >= 85
 			}
-			s := tp[k]
+			s := tp.samples[k]
 			if idle && float64(s.power) > 1.1*p.Power.Held {
 				t.Fatalf("second %d: %.0f W after 20 s without work", k, s.power)
 			}
@@ -133,8 +133,8 @@ func TestFansOutlastTheWork(t *testing.T) {
 				}
 			}
 			stopped := end
-			for ; stopped < cycleSeconds && tp[stopped].fan > 0; stopped++ {
-				if s := tp[stopped]; stopped > end+5 && s.gpu > 5 {
+			for ; stopped < cycleSeconds && tp.samples[stopped].fan > 0; stopped++ {
+				if s := tp.samples[stopped]; stopped > end+5 && s.gpu > 5 {
 					t.Fatalf("%v %% busy after the end of work", s.gpu)
 				}
 			}
@@ -145,8 +145,8 @@ func TestFansOutlastTheWork(t *testing.T) {
 				t.Errorf("the fans stop %d s after the game", stopped-end)
 			}
 			for k := stopped; k < cycleSeconds; k++ {
-				if tp[k].fan > 0 {
-					t.Fatalf("the fans start again at second %d, at %.1f °C", k, tp[k].temp)
+				if tp.samples[k].fan > 0 {
+					t.Fatalf("the fans start again at second %d, at %.1f °C", k, tp.samples[k].temp)
 				}
 			}
 		})
@@ -160,7 +160,7 @@ func TestFansHaveHysteresis(t *testing.T) {
 			return
 		}
 		for k := 1; k <= cycleSeconds; k++ {
-			before, s := tp[k-1], tp[k]
+			before, s := tp.samples[k-1], tp.samples[k]
 			if before.fan == 0 && s.fan > 0 && float64(s.temp) < p.Fans.On {
 				t.Errorf("second %d: starts at %.1f °C", k, s.temp)
 			}
@@ -177,8 +177,8 @@ func TestFansHaveHysteresis(t *testing.T) {
 func TestClocksAndTheirReasons(t *testing.T) {
 	capped, hot := 0, 0
 	recordings(t, func(t *testing.T, p *product, _ *job, tp *tape) {
-		for k := range tp {
-			s := &tp[k]
+		for k := range tp.samples {
+			s := &tp.samples[k]
 			fail := func(what string) { t.Fatalf("second %d: %s: %+v", k, what, *s) }
 			slowed := float64(s.clock) < p.Graphics.Boost
 			switch {
@@ -198,7 +198,7 @@ func TestClocksAndTheirReasons(t *testing.T) {
 			}
 			if s.reasons&gpu.ReasonThermalSlowdown != 0 {
 				hot++
-				if float64(s.temp) < p.Heat.Operating-12 && k > 0 && tp[k-1].gpu > 0 {
+				if float64(s.temp) < p.Heat.Operating-12 && k > 0 && tp.samples[k-1].gpu > 0 {
 					fail("slowed for heat while cool")
 				}
 			}
@@ -214,11 +214,11 @@ func TestPowerCapIsReached(t *testing.T) {
 	tp := record(h100, front, new(inStock().Jobs["pretraining"]))
 	for k := 20; k < cycleSeconds; k++ {
 		all := true
-		for _, s := range tp[k-15 : k+1] {
+		for _, s := range tp.samples[k-15 : k+1] {
 			all = all && s.reasons&gpu.ReasonPowerCap != 0
 		}
-		if all && math.Abs(float64(tp[k].power)-h100.Power.Limit) > 1 {
-			t.Fatalf("second %d: capped for 15 s, and draws %.1f W of %.0f W", k, tp[k].power, h100.Power.Limit)
+		if all && math.Abs(float64(tp.samples[k].power)-h100.Power.Limit) > 1 {
+			t.Fatalf("second %d: capped for 15 s, and draws %.1f W of %.0f W", k, tp.samples[k].power, h100.Power.Limit)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func TestPowerCapIsReached(t *testing.T) {
 // In the idle part of a cycle nothing is left of the work.
 func TestRestIsRest(t *testing.T) {
 	for i := range desktopJobs {
-		s := record(rtx4090, desktop, &desktopJobs[i])[cycleSeconds-60]
+		s := record(rtx4090, desktop, &desktopJobs[i]).samples[cycleSeconds-60]
 		if s.power > 30 || s.temp > 42 || s.fan != 0 || s.pstate != 8 || s.gpu > 5 {
 			t.Errorf("a minute before the end of %s: %+v", desktopJobs[i].name, s)
 		}
