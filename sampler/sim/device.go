@@ -23,8 +23,7 @@ type device struct {
 
 	seed   uint64 // of its schedule
 	offset time.Duration
-	roster []job
-	tapes  []*tape // of the roster's jobs
+	roster []*tape // of its jobs
 	round  float64 // J: the energy of one round of the roster
 	fails  bool    // a job of the roster has faults
 
@@ -71,22 +70,21 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 // add adds a job to the roster, with processes that fit into the memory: the same work
 // in smaller batches.
 func (d *device) add(j job, c *card, grain int, recorded tapes) {
-	j.Processes = slices.Concat(c.Services, j.Processes)
-	m := &d.product.Memory
-	room := (m.Total.Or(0) - m.Reserved.Or(0) - m.Used.Or(0) - 512*mib) &^ (pageSize - 1)
-	for i := range j.Processes {
-		p := &j.Processes[i]
-		p.Memory = gpu.Of(min(p.Memory.Or(0), room))
-		p.complete()
-	}
 	key := tapeKey{c.Product, c.Site, j.name, grain}
 	if recorded[key] == nil {
+		j.Processes = slices.Concat(c.Services, j.Processes)
+		m := &d.product.Memory
+		room := (m.Total.Or(0) - m.Reserved.Or(0) - m.Used.Or(0) - 512*mib) &^ (pageSize - 1)
+		for i := range j.Processes {
+			p := &j.Processes[i]
+			p.Memory = gpu.Of(min(p.Memory.Or(0), room))
+			p.complete()
+		}
 		s := inStock().Sites[c.Site]
 		s.grain = grain
 		recorded[key] = record(d.product, s, &j)
 	}
-	d.roster = append(d.roster, j)
-	d.tapes = append(d.tapes, recorded[key])
+	d.roster = append(d.roster, recorded[key])
 	d.round += recorded[key].energy()
 	d.fails = d.fails || len(j.Faults) > 0
 }
@@ -97,7 +95,7 @@ type moment struct {
 	round  int64   // of the roster
 	order  order   // of the jobs in this round
 	place  int     // in the order
-	job    int     // in the roster
+	tape   *tape   // of the job
 	second float64 // of the cycle
 	begin  time.Time
 }
@@ -106,7 +104,7 @@ func (d *device) moment(t time.Time) moment {
 	number, in := floorDiv(int64(t.Sub(epoch)+d.offset), int64(cycle))
 	round, place := floorDiv(number, int64(len(d.roster)))
 	m := moment{number: number, round: round, order: shuffled(len(d.roster), d.seed, round), place: int(place)}
-	m.job = int(m.order[place])
+	m.tape = d.roster[m.order[place]]
 	m.second, m.begin = float64(in)/float64(time.Second), t.Add(-time.Duration(in))
 	return m
 }
@@ -115,7 +113,7 @@ func (d *device) moment(t time.Time) moment {
 func (d *device) energyBefore(m *moment) float64 {
 	sum := float64(m.round) * d.round
 	for _, j := range m.order[:m.place] {
-		sum += d.tapes[j].energy()
+		sum += d.roster[j].energy()
 	}
 	return sum
 }
@@ -126,8 +124,8 @@ func (d *device) fault(m *moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
 	}
-	for i := range d.roster[m.job].Faults {
-		f := &d.roster[m.job].Faults[i]
+	for i := range m.tape.job.Faults {
+		f := &m.tape.job.Faults[i]
 		if m.second < float64(f.From) {
 			break
 		}
@@ -140,7 +138,7 @@ func (d *device) fault(m *moment) (f *fault, since time.Time) {
 		return nil, since
 	}
 	before := d.moment(m.begin.Add(-1))
-	if faults := d.roster[before.job].Faults; len(faults) > 0 {
+	if faults := before.tape.job.Faults; len(faults) > 0 {
 		since = m.begin.Add(-cycle + time.Duration(faults[len(faults)-1].To)*time.Second)
 	}
 	return nil, since
@@ -164,7 +162,7 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 		since = now
 	}
 	dev.State, dev.Since, dev.SampledAt, dev.Readings = gpu.StateOK, since, now, d.fixed
-	s := d.tapes[m.job].at(m.second)
+	s := m.tape.at(m.second)
 	if d.instances == nil { // the classic calls know no MIG instances
 		d.readWork(dev, &s)
 	}
@@ -359,7 +357,7 @@ func (d *device) readClocks(dev *gpu.Device, s *sample) {
 // alive yields the device's processes, each with a number of its own.
 func (d *device) alive(m *moment) iter.Seq2[int, *process] {
 	return func(yield func(int, *process) bool) {
-		list := d.roster[m.job].Processes
+		list := m.tape.job.Processes
 		for i := range list {
 			if list[i].at(m.second) && !yield(i, &list[i]) {
 				return
@@ -370,11 +368,13 @@ func (d *device) alive(m *moment) iter.Seq2[int, *process] {
 
 // processes lists the processes with a context on the device, busiest first.
 func (d *device) processes(m *moment, s *sample) []gpu.Process {
-	out := make([]gpu.Process, 0, len(d.roster[m.job].Processes))
+	var alive int
 	var shares float64
 	for _, p := range d.alive(m) {
+		alive++
 		shares += p.Share
 	}
+	out := make([]gpu.Process, 0, alive)
 	for i, p := range d.alive(m) {
 		out = append(out, d.process(p, i, m, s, p.Share/max(shares, 1e-9)))
 	}
@@ -395,7 +395,7 @@ func (d *device) process(p *process, i int, m *moment, s *sample, share float64)
 	out.PID, out.Memory, out.SM, out.MemoryBandwidth = d.pid(p, i, m), gpu.Of(p.holds(m.second)), part(s.gpu), part(s.memory)
 	out.Encoder, out.Decoder = part(0), part(0)
 	if p.Remains {
-		out.PID = d.pid(&d.roster[m.job].Processes[0], 0, m)
+		out.PID = d.pid(&m.tape.job.Processes[0], 0, m)
 		return out
 	}
 	out.Facts.Started, out.Facts.CPU = gpu.Of(d.startOf(p, i, m)), percent(cpuOf(p, s))

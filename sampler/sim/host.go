@@ -43,8 +43,11 @@ func (s *Source) readHost(now time.Time, moments []moment, devices []gpu.Device)
 	h.MemoryUsed, h.MemoryAvailable = gpu.Of(used), gpu.Of(h.MemoryTotal.Or(0)-used)
 	h.SwapUsed = gpu.Map(h.SwapTotal, func(v gpu.Bytes) gpu.Bytes { return v / 64 })
 	h.Uptime = gpu.Of(up.Truncate(time.Second))
-	h.CPU = percent(tenth(100 * s.busyCores(now, moments, 0) / float64(h.Cores.Or(0))))
-	h.Load1, h.Load5, h.Load15 = s.load(now, moments, 1), s.load(now, moments, 5), s.load(now, moments, 15)
+	busy := s.busyCores(now, moments)
+	h.CPU = percent(tenth(100 * busy[0] / float64(h.Cores.Or(0))))
+	h.Load1 = average(busy[:5]...)
+	h.Load5 = average(busy[0], busy[5], busy[6], busy[7], busy[8])
+	h.Load15 = average(busy[0], busy[7], busy[9], busy[10], busy[11])
 	h.Self = gpu.Self{CPU: percent(tenth(0.4 + 0.002*float64(cards))), RSS: gpu.Of(gpu.Bytes(24*mib + cards*16<<10))}
 	h.Disks, h.Networks = slices.Clone(h.Disks), slices.Clone(h.Networks)
 	for i := range h.Disks {
@@ -59,28 +62,38 @@ func (s *Source) readHost(now time.Time, moments []moment, devices []gpu.Device)
 	return &h
 }
 
-// busyCores is the number of cores with work, so many seconds before the moments of now.
-func (s *Source) busyCores(now time.Time, moments []moment, ago int) float64 {
-	_, second := floorDiv(now.Unix()-int64(ago), cycleSeconds)
-	busy := s.host.Busy * (1 + 0.4*wobble(s.seed, int(second)))
-	for i, d := range s.devices {
-		job, second := moments[i].job, moments[i].second-float64(ago)
-		if second < 0 {
-			job, second = d.moment(moments[i].begin.Add(-1)).job, second+cycleSeconds
-		}
-		busy += float64(d.tapes[job].cores[int(second)])
+// looks are the seconds before a reading from which the averages of the load are made.
+var looks = [...]int{0, 12, 24, 36, 48, 60, 120, 180, 240, 360, 540, 720}
+
+// busyCores is the number of cores with work at each of the looks.
+func (s *Source) busyCores(now time.Time, moments []moment) (busy [len(looks)]float64) {
+	for k, ago := range looks {
+		_, second := floorDiv(now.Unix()-int64(ago), cycleSeconds)
+		busy[k] = s.host.Busy * (1 + 0.4*wobble(s.seed, int(second)))
 	}
-	return min(busy, float64(s.host.Cores.Or(0)))
+	for i, d := range s.devices {
+		m := moments[i]
+		end := int(m.second)
+		for k, ago := range looks {
+			if end < ago { // in the cycle before
+				m = d.moment(m.begin.Add(-1))
+				end += cycleSeconds
+			}
+			busy[k] += float64(m.tape.cores[end-ago])
+		}
+	}
+	for k := range busy {
+		busy[k] = min(busy[k], float64(s.host.Cores.Or(0)))
+	}
+	return busy
 }
 
-// load is the average number of busy cores over so many minutes, from a few samples.
-func (s *Source) load(now time.Time, moments []moment, minutes int) gpu.Reading[float64] {
-	const looks = 5
+func average(looks ...float64) gpu.Reading[float64] {
 	var sum float64
-	for i := range looks {
-		sum += s.busyCores(now, moments, minutes*60*i/looks)
+	for _, busy := range looks {
+		sum += busy
 	}
-	return gpu.Of(math.Round(sum/looks*100) / 100)
+	return gpu.Of(math.Round(sum/float64(len(looks))*100) / 100)
 }
 
 // Traffic swings around its mean; the total is the integral of the rate.

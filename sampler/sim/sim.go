@@ -66,7 +66,7 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 			d.started, d.booted = started, s.booted
 			d.identity.DriverVersion = s.driver.Version
 			boot := d.moment(s.booted)
-			d.spent = d.energyBefore(&boot) + d.tapes[boot.job].at(boot.second).energy
+			d.spent = d.energyBefore(&boot) + boot.tape.at(boot.second).energy
 		}
 	}
 	return nodes, nil
@@ -117,9 +117,9 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		Devices: make([]gpu.Device, len(s.devices)),
 		Drivers: []gpu.Driver{s.driver},
 	}
-	moments := make([]moment, len(s.devices))
+	moments := make([]moment, 0, perNode)
 	for i, d := range s.devices {
-		moments[i] = d.moment(now)
+		moments = append(moments, d.moment(now))
 		d.read(&snap.Devices[i], &moments[i], now)
 	}
 	snap.Host = s.readHost(now, moments, snap.Devices)

@@ -600,7 +600,7 @@ func TestEnergyIsTheIntegralOfPower(t *testing.T) {
 
 func (d *device) now(t time.Time) sample {
 	m := d.moment(t)
-	return d.tapes[m.job].at(m.second)
+	return m.tape.at(m.second)
 }
 
 func TestTrafficIsTheIntegralOfItsRate(t *testing.T) {

@@ -87,7 +87,7 @@ func TestDesktopKeepsTheSourcesPromises(t *testing.T) {
 		Vendor:  gpu.NVIDIA,
 		Idle: func(t *testing.T, uuid string) {
 			d := s.device(t, uuid)
-			tape := d.tapes[d.moment(time.Now()).job]
+			tape := d.moment(time.Now()).tape
 			for second := cycleSeconds - 300; second < cycleSeconds-1; second++ {
 				if tape.samples[second].gpu == 0 && tape.samples[second+1].gpu == 0 {
 					d.move(second)

@@ -20,6 +20,7 @@ type sample struct {
 
 // A tape is what one product at one site makes of one job.
 type tape struct {
+	job     *job
 	samples [cycleSeconds + 1]sample // at each second, and at the end of the cycle
 	cores   [cycleSeconds]float32    // of the host, that the job's processes keep busy
 }
@@ -31,7 +32,7 @@ func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), ui
 // record calculates a tape. It plays the job twice, so that work without an end begins
 // as it ends.
 func record(p *product, s site, j *job) *tape {
-	m, t := newMachine(p, s), new(tape)
+	m, t := newMachine(p, s), &tape{job: j}
 	loads := make([]load, cycleSeconds)
 	for second := range loads {
 		loads[second] = j.at(second, s.grain)

@@ -43,13 +43,13 @@ func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)
 	seen := map[*tape]bool{}
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:100"} {
 		for d := range devicesOf(t, profile) {
-			for i, tp := range d.tapes {
+			for _, tp := range d.roster {
 				if seen[tp] {
 					continue
 				}
 				seen[tp] = true
-				name := fmt.Sprintf("%s/%s/%d", d.product.Name, d.roster[i].name, len(seen))
-				t.Run(name, func(t *testing.T) { f(t, d.product, &d.roster[i], tp) })
+				name := fmt.Sprintf("%s/%s/%d", d.product.Name, tp.job.name, len(seen))
+				t.Run(name, func(t *testing.T) { f(t, d.product, tp.job, tp) })
 			}
 		}
 	}
@@ -63,12 +63,12 @@ func recordings(t *testing.T, f func(t *testing.T, p *product, j *job, tp *tape)
 func TestTapesJoin(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:100"} {
 		for d := range devicesOf(t, profile) {
-			for i, before := range d.tapes {
-				for k, after := range d.tapes {
+			for _, before := range d.roster {
+				for _, after := range d.roster {
 					a, b := before.samples[cycleSeconds], after.samples[0]
 					if math.Abs(float64(a.power-b.power)) > 4 || math.Abs(float64(a.temp-b.temp)) > 1 || a.fan != b.fan {
 						t.Errorf("%s: from %s (%.1f W, %.1f °C, %v %%) to %s (%.1f W, %.1f °C, %v %%)", d.product.Name,
-							d.roster[i].name, a.power, a.temp, a.fan, d.roster[k].name, b.power, b.temp, b.fan)
+							before.job.name, a.power, a.temp, a.fan, after.job.name, b.power, b.temp, b.fan)
 					}
 				}
 			}
