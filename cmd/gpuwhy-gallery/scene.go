@@ -76,7 +76,7 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 		return nil, err
 	}
 	if of.rules != nil {
-		p.Alerts.SetRules(of.rules())
+		p.Alerts.SetRules(of.rules(), p.born)
 	}
 	for ago := of.past; ago > 0 && p.base != nil; ago -= opt.Interval {
 		if !of.away || ago < 9*time.Minute || ago > 10*time.Minute {

@@ -124,13 +124,15 @@ func sudden() []alert.Rule {
 // answer acknowledges and silences alerts, as a person would.
 func answer(a *app.App) error {
 	var errs []error
+	now := time.Now().UTC()
 	for i, of := range a.Alerts.Standing() {
 		var err error
 		switch i {
 		case 1:
 			_, err = a.Alerts.Acknowledge(of.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
 		case 2:
-			_, err = a.Alerts.Silence(alert.Silence{Rule: of.Rule, GPU: alert.Literally(of.Device.UUID), By: "ann", Comment: "known"}, 8*time.Hour)
+			known := alert.Silence{Rule: of.Rule, GPU: alert.Literally(of.Device.UUID), By: "ann", Comment: "known", Until: now.Add(8 * time.Hour)}
+			_, _, err = a.Alerts.Silence(known, now)
 		}
 		errs = append(errs, err)
 	}

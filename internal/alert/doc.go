@@ -4,9 +4,9 @@
 // over when the value has been back for a while. A value that varies around a
 // threshold fires nothing new; a value that is missing ends nothing.
 //
-// [Engine] has no clock, sends nothing and reads no file. [Service] announces the
-// changes of an Engine in their order. Its caller sends them on (package notify to
-// people, package contract to viewers), and stores what must survive a restart.
+// [Engine] has no clock, sends nothing and reads no file. It announces what changes.
+// Its caller sends that on (package notify to people, package contract to viewers),
+// and stores what must survive a restart.
 //
 // Alerts go by the node and the UUID of a device.
 package alert

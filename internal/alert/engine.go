@@ -22,8 +22,14 @@ const keptPast = 100
 // time of the snapshot is the present. Several goroutines may use it.
 type Engine struct {
 	Node string // what this machine is called, for what is kept over a restart
+	// Announce takes changes in the order in which they happen, and the alerts that
+	// stand after them. Alerts of another node than node are as they were before; an
+	// empty node stands for all. It is called for one announcement at a time, and must
+	// not wait for anybody. It may be nil.
+	Announce func(node string, changes []Change, standing []Alert)
 
-	mu       sync.Mutex
+	order    sync.Mutex // held from a change until it is announced
+	mu       sync.Mutex // held while something is read or changed
 	rules    []Rule
 	tracked  map[key]*tracked
 	silences []Silence
@@ -83,6 +89,32 @@ func New(rules []Rule) *Engine {
 	return &Engine{rules: slices.Clone(rules), tracked: map[key]*tracked{}}
 }
 
+// Hold calls f while no alert changes and none is announced.
+func (e *Engine) Hold(f func()) {
+	e.order.Lock()
+	defer e.order.Unlock()
+	f()
+}
+
+// change changes alerts of a node, or of all, and announces that unless there is an error.
+func (e *Engine) change(node string, how func() ([]Change, error)) (changes []Change, err error) {
+	e.Hold(func() {
+		if changes, err = e.sorted(how); err == nil && e.Announce != nil {
+			e.Announce(node, changes, e.Standing())
+		}
+	})
+	return changes, err
+}
+
+// sorted changes something under the lock. It returns the changes, the worst first.
+func (e *Engine) sorted(how func() ([]Change, error)) ([]Change, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changes, err := how()
+	slices.SortFunc(changes, func(a, b Change) int { return compareAlerts(&a.Alert, &b.Alert) })
+	return changes, err
+}
+
 // Rules returns the rules in force.
 func (e *Engine) Rules() []Rule {
 	e.mu.Lock()
@@ -93,20 +125,19 @@ func (e *Engine) Rules() []Rule {
 // SetRules puts other rules in force. An alert is over where its rule is gone,
 // watches something else, is disabled or no longer looks at the device.
 func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.rules = slices.Clone(rules)
-	var changes []Change
-	for k, t := range e.tracked {
-		old := t.states
-		t.states = e.newStates(k)
-		for i := range old {
-			if st := &old[i]; !t.put(st.Name, st.Watch, st) && st.alert != nil {
-				changes = append(changes, e.withoutRule(st, now))
+	changes, _ := e.change("", func() (changes []Change, err error) {
+		e.rules = slices.Clone(rules)
+		for k, t := range e.tracked {
+			old := t.states
+			t.states = e.newStates(k)
+			for i := range old {
+				if st := &old[i]; !t.put(st.Name, st.Watch, st) && st.alert != nil {
+					changes = append(changes, e.withoutRule(st, now))
+				}
 			}
 		}
-	}
-	sortChanges(changes)
+		return changes, nil
+	})
 	return changes
 }
 
@@ -156,9 +187,11 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 // Observe looks at a node's next Moment. It returns what changed, the worst first.
 // Where nothing is reported, no alert ends, and a hold time starts again.
 func (e *Engine) Observe(m *insight.Moment) []Change {
-	s, answer := m.Snapshot, &m.Answer
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	changes, _ := e.change(m.Snapshot.Node, func() ([]Change, error) { return e.observe(m.Snapshot, &m.Answer), nil })
+	return changes
+}
+
+func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	e.round++
 	o := observation{Engine: e, now: s.Time, changes: e.pending}
 	e.pending = nil
@@ -175,7 +208,6 @@ func (e *Engine) Observe(m *insight.Moment) []Change {
 	}
 	o.drivers(s)
 	o.missing(s.Node)
-	sortChanges(o.changes)
 	return o.changes
 }
 
@@ -184,11 +216,6 @@ func (e *Engine) Observe(m *insight.Moment) []Change {
 func (o *observation) driverGone(s *gpu.Snapshot, source string) bool {
 	return slices.ContainsFunc(s.Failures, func(f gpu.Failure) bool { return f.Source == source }) &&
 		slices.ContainsFunc(o.rules, func(r Rule) bool { return r.Watch == DriverGone && r.Enabled })
-}
-
-// sortChanges puts the worst first.
-func sortChanges(changes []Change) {
-	slices.SortFunc(changes, func(a, b Change) int { return compareAlerts(&a.Alert, &b.Alert) })
 }
 
 // An observation is one Observe under way.

@@ -97,28 +97,29 @@ func (e *Engine) Silence(x Silence, now time.Time) (Silence, []Change, error) {
 	if err := x.check(); err != nil {
 		return Silence{}, nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.silences) >= mostSilences {
-		return Silence{}, nil, ErrTooMany
-	}
-	e.silenced++
-	x.ID = strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(e.silenced, 36)
-	e.silences = append(e.silences, x)
-	return x, e.markSilenced(), nil
+	changes, err := e.change("", func() ([]Change, error) {
+		if len(e.silences) >= mostSilences {
+			return nil, ErrTooMany
+		}
+		e.silenced++
+		x.ID = strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(e.silenced, 36)
+		e.silences = append(e.silences, x)
+		return e.markSilenced(), nil
+	})
+	return x, changes, err
 }
 
 // Unsilence ends a silence. The next Observe tells people of the alerts that
 // nobody was told of.
 func (e *Engine) Unsilence(id string) ([]Change, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	i := slices.IndexFunc(e.silences, func(x Silence) bool { return x.ID == id })
-	if i < 0 {
-		return nil, ErrUnknown
-	}
-	e.silences = slices.Delete(e.silences, i, i+1)
-	return e.markSilenced(), nil
+	return e.change("", func() ([]Change, error) {
+		before := len(e.silences)
+		e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return x.ID == id })
+		if len(e.silences) == before {
+			return nil, ErrUnknown
+		}
+		return e.markSilenced(), nil
+	})
 }
 
 // Silences returns the silences in force, the one that ends first, first.
@@ -130,14 +131,12 @@ func (e *Engine) Silences(now time.Time) []Silence {
 	return out
 }
 
-func (e *Engine) markSilenced() []Change {
-	var changes []Change
+func (e *Engine) markSilenced() (changes []Change) {
 	for st := range e.standing() {
 		if until := e.silencedUntil(st.alert); !until.Equal(st.alert.SilencedUntil) {
 			changes = append(changes, st.mark(st.alert.Acknowledged, until))
 		}
 	}
-	sortChanges(changes)
 	return changes
 }
 
@@ -155,37 +154,32 @@ func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 			return Change{}, err
 		}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	st := e.find(id)
-	if st == nil {
-		return Change{}, ErrUnknown
-	}
-	return st.mark(by, st.alert.SilencedUntil), nil
+	return e.changeOne(id, func(st *state) (Change, error) { return st.mark(by, st.alert.SilencedUntil), nil })
 }
 
 // Dismiss ends an alert in the state [NoData], such as one about a GPU that was
 // taken out of the machine.
 func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	st := e.find(id)
-	switch {
-	case st == nil:
-		return Change{}, ErrUnknown
-	case st.alert.State != NoData:
-		return Change{}, ErrReported
-	}
-	over := e.cutShort(st, "Dismissed by hand.", now)
-	*st = state{ruled: st.ruled, record: record{Read: st.Read, Counted: st.Counted}}
-	return over, nil
+	return e.changeOne(id, func(st *state) (Change, error) {
+		if st.alert.State != NoData {
+			return Change{}, ErrReported
+		}
+		over := e.cutShort(st, "Dismissed by hand.", now)
+		*st = state{ruled: st.ruled, record: record{Read: st.Read, Counted: st.Counted}}
+		return over, nil
+	})
 }
 
-func (e *Engine) find(id string) *state {
-	for st := range e.standing() {
-		if st.alert.ID == id {
-			return st
+// changeOne changes the alert with that ID.
+func (e *Engine) changeOne(id string, how func(*state) (Change, error)) (change Change, err error) {
+	_, err = e.change("", func() ([]Change, error) {
+		for st := range e.standing() {
+			if st.alert.ID == id {
+				change, err = how(st)
+				return []Change{change}, err
+			}
 		}
-	}
-	return nil
+		return nil, ErrUnknown
+	})
+	return change, err
 }

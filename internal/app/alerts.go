@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
@@ -53,10 +54,8 @@ func (a *App) wireAlerts() error {
 	if a.notifier, err = notify.New(file.Notify, a.keeper.Soon, a.log); err != nil {
 		return err
 	}
-	a.Alerts = &alert.Service{
-		Engine: alert.New(file.Rules), Newest: a.Hub.Newest, Announce: a.announceAlerts, Changed: a.keeper.Soon,
-	}
-	a.Alerts.Node = a.name()
+	a.Alerts = alert.New(file.Rules)
+	a.Alerts.Node, a.Alerts.Announce = a.name(), a.announceAlerts
 	return nil
 }
 
@@ -70,10 +69,11 @@ func (a *App) alertThreshold() gpu.Percent {
 	return gpu.Percent(a.opt.AlertUtilization)
 }
 
-// announceAlerts sends the changes to viewers and to targets. The hub keeps the
-// standing alerts for viewers that connect later. An alert of another node is not
-// encoded again.
-func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert, now *insight.Fleet) {
+// announceAlerts sends the changes to viewers and to targets, and has them kept. The
+// hub keeps the standing alerts for viewers that connect later. An alert of another
+// node is not encoded again.
+func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert) {
+	now := a.Hub.Newest()
 	a.notifier.Notify(changes, func(of *alert.Alert) string {
 		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
 			return p.Why.Sentence
@@ -98,6 +98,9 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 	}
 	a.standing = known
 	a.Hub.Announce(news, stand)
+	if node == "" || len(changes) > 0 { // a silence of nothing that fires is a change as well
+		a.keeper.Soon()
+	}
 }
 
 func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, now *insight.Fleet) []hub.Event {
@@ -138,6 +141,6 @@ func (a *App) reload() {
 		}
 		return
 	}
-	a.Alerts.SetRules(file.Rules)
+	a.Alerts.SetRules(file.Rules, time.Now().UTC())
 	log.Info("the rules of alerts were read again", "file", a.opt.AlertRules, "rules", len(file.Rules))
 }

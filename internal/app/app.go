@@ -56,7 +56,7 @@ type Options struct {
 type App struct {
 	Hub    *hub.Hub
 	Recent *recent.Store
-	Alerts *alert.Service
+	Alerts *alert.Engine
 
 	nodes    []*node
 	stage    *insight.Stage // all nodes share what it remembers
@@ -113,7 +113,7 @@ func (a *App) wireKeeper() {
 	}
 	k.Documents = []keep.Document{
 		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
-		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts.Engine),
+		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),
 		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
@@ -181,7 +181,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	}
 	g.Go(func() error { return a.notifier.Run(ctx) })
 	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Recent.Add(m.Snapshot) }) })
-	start(func(ctx context.Context) { a.each(ctx, a.Alerts.Observe) })
+	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Alerts.Observe(m) }) })
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
 	start(a.keeper.Run)
 	start(a.announceStart)

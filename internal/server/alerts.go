@@ -22,10 +22,11 @@ func (s *Server) alertRoutes() []route {
 		return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), nil))
 	})
 	dismiss := says(s, http.StatusOK, func(r *http.Request, _ struct{}) (any, error) {
-		return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id")))
+		return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id"), time.Now().UTC()))
 	})
 	unsilence := says(s, http.StatusNoContent, func(r *http.Request, _ struct{}) (any, error) {
-		return nil, s.cfg.Alerts.Unsilence(r.PathValue("id"))
+		_, err := s.cfg.Alerts.Unsilence(r.PathValue("id"))
+		return nil, err
 	})
 	const (
 		// A form can't send DELETE, so a POST does the same.
@@ -60,7 +61,7 @@ func (s *Server) alertRoutes() []route {
 			tagAlerts, "getAlertRules", "When alerts fire",
 			ok("The rules, also those that are not enabled.", contract.AlertRules{}, "alert_rules")),
 		s.read("/api/silences", current(func(r *http.Request) any {
-			return contract.NewSilences(alert.OfNode(s.cfg.Alerts.Silences(), nodeOf(r)))
+			return contract.NewSilences(alert.OfNode(s.cfg.Alerts.Silences(time.Now()), nodeOf(r)))
 		}), tagAlerts, "getSilences", "The silences in force",
 			ok("The silences, the one that ends first, first.", contract.Silences{}, "silences")),
 		s.operate("POST /api/silences", says(s, http.StatusCreated, s.silence),
@@ -117,7 +118,7 @@ func current(build func(*http.Request) any) handler {
 func (s *Server) alerts(r *http.Request) any {
 	a, f, node := s.cfg.Alerts, s.fleet(r), nodeOf(r)
 	return contract.NewAlerts(s.monitor(f), f,
-		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(), node))
+		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(time.Now()), node))
 }
 
 // alertsPage answers with the page of alerts. The query's from is how many of the
@@ -165,8 +166,8 @@ func (s *Server) acknowledge(r *http.Request, note contract.Note) (any, error) {
 }
 
 // changed returns an alert as it is after a request has changed it.
-func (s *Server) changed(a alert.Alert, err error) (any, error) {
-	return contract.NewAlert(&a, s.cfg.Newest()), err
+func (s *Server) changed(c alert.Change, err error) (any, error) {
+	return contract.NewAlert(&c.Alert, s.cfg.Newest()), err
 }
 
 func (s *Server) silence(r *http.Request, ask contract.SilenceRequest) (any, error) {
@@ -192,8 +193,9 @@ func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64)
 	if !(seconds >= 1 && seconds <= longest) {
 		return nil, errDuration
 	}
-	of.By = auth.FromRequest(r).Name
-	made, err := s.cfg.Alerts.Silence(of, time.Duration(seconds*float64(time.Second)))
+	now := time.Now().UTC()
+	of.By, of.Until = auth.FromRequest(r).Name, now.Add(time.Duration(seconds*float64(time.Second)))
+	made, _, err := s.cfg.Alerts.Silence(of, now)
 	return contract.NewSilence(&made), err
 }
 

@@ -46,7 +46,7 @@ func FuzzAPI(f *testing.F) {
 			st.show(f, snap...)
 		}
 		handlers[name] = h
-		for _, a := range st.service.Standing() {
+		for _, a := range st.engine.Standing() {
 			standing[name] = a.ID
 		}
 	}

@@ -46,8 +46,8 @@ type Config struct {
 	// ActiveAlerts is how many alerts fire on a node, or on all if the name is
 	// empty.
 	ActiveAlerts func(node string) int
-	Alerts       *alert.Service // without it there are no addresses for alerts
-	Metrics      http.Handler   // answers /metrics
+	Alerts       *alert.Engine // without it there are no addresses for alerts
+	Metrics      http.Handler  // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.PartState
 

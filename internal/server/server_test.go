@@ -38,7 +38,7 @@ type stage struct {
 	fleet  *insight.Fleet
 	update map[string][]byte // by node
 
-	service              *alert.Service
+	engine               *alert.Engine
 	alerts, asked, pages atomic.Int64
 	recent               *recent.Store
 	log                  logged
@@ -76,7 +76,7 @@ func (st *stage) show(tb testing.TB, snaps ...*gpu.Snapshot) {
 		}
 		f, updates[snap.Node] = f.With(m), update
 		st.recent.Add(snap)
-		st.service.Observe(&insight.Moment{Snapshot: snap})
+		st.engine.Observe(&insight.Moment{Snapshot: snap})
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -109,11 +109,7 @@ var testAssets = map[string]Asset{
 // behind it.
 func newStage() (*stage, Config) {
 	busy := alert.Rule{Name: "busy", Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}
-	st := &stage{recent: recent.New()}
-	st.service = &alert.Service{
-		Engine: alert.New([]alert.Rule{busy}), Newest: st.newest,
-		Announce: func(string, []alert.Change, []alert.Alert, *insight.Fleet) {}, Changed: func() {},
-	}
+	st := &stage{recent: recent.New(), engine: alert.New([]alert.Rule{busy})}
 	return st, Config{
 		Monitor: testMonitor,
 		Newest:  st.newest,
@@ -123,7 +119,7 @@ func newStage() (*stage, Config) {
 		},
 		Recent:       st.recent,
 		ActiveAlerts: func(string) int { return int(st.alerts.Load()) },
-		Alerts:       st.service,
+		Alerts:       st.engine,
 		AlertsPage: func(from int, _ string) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)

@@ -106,7 +106,7 @@ func (p *Pages) alerts(from int, node string) templ.Component {
 			return of.Why
 		},
 		Past:     alert.OfNode(p.cfg.Alerts.Past(), node),
-		Silences: alert.OfNode(p.cfg.Alerts.Silences(), node),
+		Silences: alert.OfNode(p.cfg.Alerts.Silences(time.Now()), node),
 		Rules:    p.cfg.Alerts.Rules(),
 		Targets:  p.targets(),
 	})

@@ -36,20 +36,18 @@ func TestPagesOfANode(t *testing.T) {
 	}
 	fleet := insight.NewFleet(moments...)
 	own, other := fleet.Moments()[0], fleet.Moments()[1]
-	alerts := &alert.Service{
-		Engine: alert.New([]alert.Rule{{Name: "present", Watch: alert.Temperature, Threshold: -40, Severity: alert.Warning, Enabled: true}}),
-		Newest: func() *insight.Fleet { return fleet }, Changed: func() {},
-		Announce: func(string, []alert.Change, []alert.Alert, *insight.Fleet) {},
-	}
+	alerts := alert.New([]alert.Rule{{Name: "present", Watch: alert.Temperature, Threshold: -40, Severity: alert.Warning, Enabled: true}})
 	for _, m := range moments {
 		alerts.Observe(m)
 	}
+	now := time.Now()
 	for _, m := range []*insight.Moment{own, other} {
-		if _, err := alerts.Silence(alert.Silence{Node: m.Snapshot.Node, Comment: "quiet on " + m.Snapshot.Node}, time.Hour); err != nil {
+		silence := alert.Silence{Node: m.Snapshot.Node, Comment: "quiet on " + m.Snapshot.Node, Until: now.Add(time.Hour)}
+		if _, _, err := alerts.Silence(silence, now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cfg := &server.Config{Newest: alerts.Newest, Alerts: alerts, Recent: recent.New()}
+	cfg := &server.Config{Newest: func() *insight.Fleet { return fleet }, Alerts: alerts, Recent: recent.New()}
 	cfg.BasePath = "/x/"
 	web.New(cfg, func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML} }, func() []notify.Status { return nil })
 
