@@ -45,12 +45,12 @@ func rulesTable() string {
 	for _, r := range Defaults() {
 		s := watches[r.Watch]
 		when := "`" + string(r.Watch) + "`"
-		if s.kind != condition {
+		if !s.Condition {
 			side := "above"
-			if s.below {
+			if s.Below {
 				side = "below"
 			}
-			when += " is " + side + " " + amount(r.Threshold, s.unit)
+			when += " is " + side + " " + amount(r.Threshold, s.Unit)
 		}
 		if len(r.Codes) > 0 {
 			when += ", of a program"
@@ -72,23 +72,23 @@ func watchesTable() string {
 	b.WriteString("| watch | unit | an alert says |\n| --- | --- | --- |\n")
 	for _, w := range Watches() {
 		s := watches[w]
-		says := s.words.now
-		switch s.kind {
-		case counter:
+		says := s.Words.Now
+		switch {
+		case s.Counter:
 			_, says, _ = strings.Cut(says, "|")
 			says = fmt.Sprintf(says, "2")
-		case level:
-			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480}[s.unit], s.unit))
+		case !s.Condition:
+			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480}[s.Unit], s.Unit))
 		}
 		subject := "GPU 0"
-		if s.machine {
+		if s.Machine {
 			subject = "The driver"
 		}
-		unit := s.unit
-		switch s.kind {
-		case condition:
+		unit := s.Unit
+		switch {
+		case s.Condition:
 			unit = "is so or not"
-		case counter:
+		case s.Counter:
 			unit = "how many more"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s %s |\n", w, unit, subject, says)

@@ -168,7 +168,7 @@ func (e *Engine) newStates(k key) []state {
 	states := make([]state, len(e.rules))
 	for i := range e.rules {
 		r, w := &e.rules[i], watches[e.rules[i].Watch]
-		states[i].ruled = ruled{r, w, r.Enabled && w.machine == (k.source != "") && r.Scope.covers(k.node, k.uuid)}
+		states[i].ruled = ruled{r, w, r.Enabled && w.Machine == (k.source != "") && r.Scope.covers(k.node, k.uuid)}
 	}
 	return states
 }
@@ -298,7 +298,7 @@ func (o *observation) missing(node string) {
 // step takes one look.
 func (o *observation) step(l *look) {
 	l.notAfter(o.now)
-	if l.kind == counter && l.ok {
+	if l.Counter && l.ok {
 		o.count(l)
 	}
 	switch {
@@ -334,7 +334,7 @@ func (st *state) notAfter(now time.Time) {
 func (o *observation) count(l *look) {
 	more := l.value - l.Read
 	switch {
-	case !l.Counted && !l.sinceStart:
+	case !l.Counted && !l.SinceStart:
 		more = 0
 	case !l.Counted, more < 0: // the counter began again
 		more = l.value
@@ -390,7 +390,7 @@ func (o *observation) stands(l *look, now State, news News) {
 func (o *observation) fall(l *look) {
 	o.stands(l, Firing, DataBack)
 	good, from := l.cleared(l.watch, l.value), o.now
-	if l.kind == counter {
+	if l.Counter {
 		good, from = o.now.After(l.Newest), l.Newest
 	}
 	if !good {
@@ -420,15 +420,15 @@ func (e *Engine) end(over *Alert, told bool) Change {
 func (o *observation) as(s State, l *look) *Alert {
 	next := *l.alert
 	next.State, next.Time, next.Device = s, o.now, *l.device
-	next.Severity, next.Targets, next.Unit = l.Severity, l.Targets, l.unit
+	next.Severity, next.Targets, next.Unit = l.Severity, l.Targets, l.Unit
 	next.Value, next.Utilization = gpu.Reading[float64]{}, gpu.Reading[gpu.Percent]{}
-	if l.kind != condition {
+	if !l.Condition {
 		next.Threshold = gpu.Of(l.Threshold)
 	}
 	text := telling{Alert: &next, rule: l.Rule, watch: l.watch, detail: l.failure, advice: l.try}
 	if l.ok {
 		text.value, text.beyond = l.value, l.beyond(l.watch, l.value)
-		if l.kind != condition {
+		if !l.Condition {
 			next.Value = gpu.Of(l.value)
 		}
 		if l.cleared(l.watch, l.value) {

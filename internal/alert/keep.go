@@ -56,7 +56,7 @@ func (e *Engine) Kept() Kept {
 		for i := range t.states {
 			st := &t.states[i]
 			thing := keptThing{Rule: st.Name, Watch: st.Watch, Identity: t.device, record: st.record}
-			if st.sinceStart {
+			if st.SinceStart {
 				thing.Read, thing.Counted = 0, false
 			}
 			if st.alert != nil {

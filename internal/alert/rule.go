@@ -35,7 +35,7 @@ type Rule struct {
 	Watch Watch  `yaml:"watch"`
 	// Threshold is in the unit of what is watched. An alert fires when the value
 	// was beyond it for Hold. Conditions, such as being lost, have none.
-	Threshold float64 `yaml:"above,below"`
+	Threshold float64 `yaml:"threshold" keys:"above,below"`
 	// Margin and Clear end an alert: the value was back from Threshold by Margin
 	// or more for Clear. Between the two lines nothing changes. An alert about
 	// what is counted, such as XIDs, is over when nothing more came for Clear.
@@ -103,7 +103,7 @@ func (r *Rule) Check() error {
 	p.Unless(ruleName.MatchString(r.Name), "name", "%q must be letters, digits, '_' and '-', at most 64 of them", r.Name)
 	p.Unless(slices.Contains(Severities(), r.Severity), "severity", "%q must be one of %v", string(r.Severity), Severities())
 	r.checkLevel(&p, w)
-	r.checkTimes(&p, w.kind == counter)
+	r.checkTimes(&p, w.Counter)
 	r.Scope.check(&p, r.Watch)
 	checkCodes := func(field string, codes []int) {
 		p.Unless(len(codes) == 0 || r.Watch == XID, field, "only rules that watch xid have codes")
@@ -118,18 +118,18 @@ func (r *Rule) Check() error {
 // A NaN fails all of these comparisons, and is refused.
 func (r *Rule) checkLevel(p *Problems, w *watch) {
 	field := "above"
-	if w.below {
+	if w.Below {
 		field = "below"
 	}
-	if w.kind == condition {
+	if w.Condition {
 		p.Unless(r.Threshold == 0 && r.Margin == 0, field, "%s either is so or not: it has no threshold and no margin", r.Watch)
 		return
 	}
-	unit := strings.TrimSuffix(" "+w.unit, " ")
-	p.Unless(r.Threshold >= w.least && r.Threshold <= w.most, field, "must be from %g to %g%s", w.least, w.most, unit)
-	p.Unless(w.unit != "%" || r.Threshold != 100 || w.most != 100, field, "must be less than 100 %%: nothing is above that")
-	p.Unless(w.kind != counter || r.Margin == 0, "margin", "%s is counted: it is over once nothing more comes", r.Watch)
-	p.Unless(r.Margin >= 0 && r.Margin <= w.most-w.least, "margin", "must be from 0 to %g%s", w.most-w.least, unit)
+	unit := strings.TrimSuffix(" "+w.Unit, " ")
+	p.Unless(r.Threshold >= w.Least && r.Threshold <= w.Most, field, "must be from %g to %g%s", w.Least, w.Most, unit)
+	p.Unless(w.Unit != "%" || r.Threshold != 100 || w.Most != 100, field, "must be less than 100 %%: nothing is above that")
+	p.Unless(!w.Counter || r.Margin == 0, "margin", "%s is counted: it is over once nothing more comes", r.Watch)
+	p.Unless(r.Margin >= 0 && r.Margin <= w.Most-w.Least, "margin", "must be from 0 to %g%s", w.Most-w.Least, unit)
 }
 
 func (r *Rule) checkTimes(p *Problems, counted bool) {
@@ -154,14 +154,14 @@ func (s *Scope) check(p *Problems, w Watch) {
 		}
 	}
 	check("scope.nodes", s.Nodes, true)
-	check("scope.gpus", s.GPUs, !w.watch().machine)
-	check("scope.users", s.Users, w.watch().shares)
-	check("scope.processes", s.Processes, w.watch().shares)
+	check("scope.gpus", s.GPUs, !w.watch().Machine)
+	check("scope.users", s.Users, w.watch().Shares)
+	check("scope.processes", s.Processes, w.watch().Shares)
 }
 
 // cleared reports whether a value is back far enough.
 func (r *Rule) cleared(w *watch, value float64) bool {
-	if w.below {
+	if w.Below {
 		return value >= r.line(w)
 	}
 	return value <= r.line(w)
@@ -170,14 +170,14 @@ func (r *Rule) cleared(w *watch, value float64) bool {
 // line is the value at which it is back far enough. Where the margin reaches
 // beyond what can be, halfway from the threshold to that is enough.
 func (r *Rule) line(w *watch) float64 {
-	if w.below {
-		return min(r.Threshold+r.Margin, (r.Threshold+w.most)/2)
+	if w.Below {
+		return min(r.Threshold+r.Margin, (r.Threshold+w.Most)/2)
 	}
-	return max(r.Threshold-r.Margin, (r.Threshold+w.least)/2)
+	return max(r.Threshold-r.Margin, (r.Threshold+w.Least)/2)
 }
 
 func (r *Rule) beyond(w *watch, value float64) bool {
-	if w.below {
+	if w.Below {
 		return value < r.Threshold
 	}
 	return value > r.Threshold

@@ -1,10 +1,14 @@
 package alert
 
 import (
+	"bytes"
 	"cmp"
+	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
@@ -44,158 +48,112 @@ func Watches() []Watch { return slices.Sorted(maps.Keys(watches)) }
 
 // Unit is the unit of the watch's threshold and value; empty for counters and
 // conditions.
-func (w Watch) Unit() string { return w.watch().unit }
+func (w Watch) Unit() string { return w.watch().Unit }
 
 // Below reports whether the watch fires below its threshold.
-func (w Watch) Below() bool { return w.watch().below }
+func (w Watch) Below() bool { return w.watch().Below }
 
 // Condition reports whether the watch either is so or not: it has no threshold.
-func (w Watch) Condition() bool { return w.watch().kind == condition }
+func (w Watch) Condition() bool { return w.watch().Condition }
 
 func (w Watch) watch() *watch { return cmp.Or(watches[w], &watch{}) }
 
-// kind is how a watch's values are looked at.
-type kind uint8
-
-const (
-	level     kind = iota // against a threshold
-	condition             // is so (1) or not (0)
-	counter               // how many more since the last look
-)
-
-// A watch is how something is measured, and in which words.
+// A watch is how something is measured, and in which words: a row of watches.yaml.
 type watch struct {
-	kind        kind
-	unit        string
-	below       bool
-	least, most float64 // of thresholds
-	// threshold and margin are those of a rule that does not give any.
-	threshold, margin float64
-	machine           bool // about the machine, not a device
-	shares            bool // can be narrowed to users and processes
-	sinceStart        bool // the counter began at 0 when gpuwhy did: all that the first look shows is new
-	words             words
+	Condition   bool   // its value is so (1) or not (0); it has no threshold
+	Counter     bool   // its value is how many more came since the last look
+	Reading     string // of [catalog.Readings], which has the unit and the value; may be empty
+	Unit        string
+	Below       bool
+	Least, Most float64 // of thresholds
+	Machine     bool    // about the machine, not a device
+	Shares      bool    // can be narrowed to users and processes
+	Holds       bool    // culprits cause it by the memory that they hold, not by their work
+	SinceStart  bool    `yaml:"since_start"` // the counter began at 0 when gpuwhy did: all that the first look shows is new
+	Rule        Rule    // what a rule has unless it says otherwise
+	Words       words   `yaml:",inline"`
+	means       `yaml:"-"`
+}
+
+// means are what a watch calls; each may be nil.
+type means struct {
 	// measure returns the value of a device; not ok where it is absent, or can't
-	// be trusted. The functions below may be nil.
+	// be trusted.
 	measure  func(*look) (float64, bool)
 	narrowed func(*look) (float64, bool)       // measure for a rule that looks at some of the processes alone
 	culprits func(*look) []gpu.Process         // the processes that cause it
-	holds    bool                              // by the memory that they hold, not by their work
 	more     func(*look) (text, advice string) // of what is beyond the threshold
-	instead  func(*look) string                // in place of words.over, unless it returns an empty text
+	instead  func(*look) string                // in place of words.Over, unless it returns an empty text
 }
 
-const (
-	mib     = 1 << 20
-	largest = 1e9
-)
+const mib = 1 << 20
 
-var watches = map[Watch]*watch{
-	Utilization: reads("utilization.gpu", watch{
-		most: 100, threshold: 50, margin: 5, shares: true, narrowed: usedByThose, culprits: workers,
-		words: words{what: "its utilization", now: "is %s busy", began: "it rose above %s", over: "no longer above %s",
-			partWhat: "what processes%s use", part: "is kept %s busy by processes%s"},
-	}),
-	Temperature: reads("thermal.gpu", watch{
-		least: -50, most: 200, threshold: 85, margin: 3, culprits: workers,
-		words: words{what: "its temperature", now: "is at %s", began: "it rose above %s", over: "no longer above %s"},
-	}),
-	TemperatureMargin: {
-		unit: "°C", below: true, least: -100, most: 200, threshold: 5, margin: 3, measure: margin, culprits: workers,
-		words: words{what: "how near it is to the temperature at which it slows itself down", now: "is %s below the temperature at which it slows itself down", began: "it came within %s of it", over: "no longer within %s of it",
-			beganAbove: "it rose more than %s above it", overAbove: "no longer more than %s above it"},
-	},
-	MemoryTemperature: reads("thermal.memory", watch{
-		least: -50, most: 200, threshold: 95, margin: 3, culprits: workers,
-		words: words{what: "the temperature of its memory", now: "has its memory at %s", began: "that rose above %s", over: "no longer above %s"},
-	}),
-	Memory: reads("memory.share", watch{
-		most: 100, threshold: 95, margin: 3, shares: true, narrowed: heldByThose, culprits: holders, holds: true,
-		words: words{what: "how much of its memory is in use", now: "has %s of its memory in use", began: "that rose above %s", over: "no longer above %s",
-			partWhat: "what processes%s use", part: "has %s of its memory held by processes%s"},
-	}),
-	Power: reads("power.draw", watch{
-		most: 10_000, threshold: 300, margin: 10, culprits: workers,
-		words: words{what: "what it draws", now: "draws %s", began: "that rose above %s", over: "no longer above %s"},
-	}),
-	PowerShare: {
-		unit: "%", most: 200, threshold: 98, margin: 3, measure: powerShare, culprits: workers,
-		words: words{what: "what it draws, or its power limit", now: "draws %s of its power limit", began: "that rose above %s", over: "no longer above %s"},
-	},
-	Fan: reads("fans.commanded", watch{
-		most: 200, threshold: 90, margin: 5, culprits: workers,
-		words: words{what: "its fan speed", now: "has its fan at %s", began: "that rose above %s", over: "no longer above %s"},
-	}),
-	FanFailing: {
-		kind: condition, measure: fanFailing,
-		words: words{what: "its fans", now: "has a fan that does not turn as it should", over: "has no fan now that is seen to fail",
-			advice: "Look whether something blocks the fan or its cable is loose, and watch the temperature."},
-	},
-	ThrottledByHeat: {
-		kind: condition, measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers,
-		words: words{what: "what holds its clocks down", now: "is held back by its heat", over: "is no longer held back by its heat"},
-	},
-	ThrottledByPower: {
-		kind: condition, measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers,
-		words: words{what: "what holds its clocks down", now: "is held back by its power limit or power supply", over: "is no longer held back by power"},
-	},
-	XID: {
-		kind: counter, most: largest, sinceStart: true, measure: xids, more: newestXID,
-		words: words{what: "its driver errors", now: "had %s driver error|had %s driver errors"},
-	},
-	ECC: reads("health.uncorrected_volatile", watch{
-		kind: counter, most: largest,
-		words: words{what: "its memory errors", now: "had %s memory error that could not be corrected|had %s memory errors that could not be corrected",
-			advice: "What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."},
-	}),
-	RowRemap: {
-		kind: condition, measure: remap,
-		words: words{what: "whether it has broken memory", now: "has broken memory that no spare memory has replaced yet", over: "has no broken memory left to replace",
-			advice: "Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."},
-	},
-	Lost: {
-		kind: condition, measure: inState(gpu.StateLost), instead: inOtherState,
-		words: words{what: "its state", now: "is lost, the driver no longer finds it", over: "is back",
-			advice: "Look for Xid messages in the kernel log (dmesg), check its power cables and seating, and restart the machine."},
-	},
-	NotAnswering: {
-		kind: condition, measure: inState(gpu.StateNotAnswering), instead: inOtherState,
-		words: words{what: "its state", now: "does not answer", over: "answers again",
-			advice: "Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
-	},
-	DriverGone: {
-		kind: condition, machine: true,
-		words: words{what: "anything", now: "can't be read any more", over: "can be read again"},
-	},
-	IdleHeld: {
-		unit: "MiB", most: largest, threshold: 1024, shares: true, measure: idleHeld, culprits: holders, holds: true, instead: notHeldIdle,
-		words: words{what: "its utilization or its processes", now: "has no work, while processes hold %s of its memory", over: "has work again",
-			part:   "has no work, while processes%[2]s hold %[1]s of its memory",
-			advice: "Ask who holds it whether it is still needed; ending the processes frees the memory."},
-	},
-	IdleReserved: {
-		kind: condition, measure: idleReserved, more: reservedBy, instead: notReservedIdle,
-		words: words{what: "its utilization or who reserved it", now: "is reserved and has no work", over: "has work again"},
-	},
-	OrphanMemory: {
-		unit: "MiB", most: largest, threshold: 256, measure: orphans, culprits: gone, holds: true, instead: fewerOrphans,
-		words: words{what: "its processes", now: "has %s of memory that processes left behind when they ended", over: "has got back the memory that processes left behind",
-			advice: "Look for children of those processes that still run, also in containers. If there are none, reset the GPU while nothing uses it."},
-	},
-}
+//go:embed watches.yaml
+var inFile []byte
 
-// reads is a watch of one reading, in the reading's own unit.
-func reads(id string, w watch) *watch {
-	row := catalog.Reading(id)
-	w.unit = row.Unit.String()
-	w.measure = func(s *look) (float64, bool) {
-		if w.narrowed != nil && s.Scope.narrows() {
-			return w.narrowed(s)
-		}
-		return row.Number(s.d).Trusted()
+// watches and defaults are what watches.yaml has.
+var watches, defaults = func() (map[Watch]*watch, []Rule) {
+	var file struct {
+		Anchors any
+		Watches map[Watch]*watch
+		Rules   []Rule
 	}
-	return &w
+	decoder := yaml.NewDecoder(bytes.NewReader(inFile))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil {
+		panic(err)
+	}
+	for name, w := range file.Watches {
+		w.means = meansOf[name]
+		if w.Reading == "" {
+			continue
+		}
+		row := catalog.Reading(w.Reading)
+		w.Unit = row.Unit.String()
+		w.measure = func(s *look) (float64, bool) {
+			if w.narrowed != nil && s.Scope.narrows() {
+				return w.narrowed(s)
+			}
+			return row.Number(s.d).Trusted()
+		}
+	}
+	return file.Watches, file.Rules
+}()
+
+var meansOf = map[Watch]means{
+	Utilization:       {narrowed: usedByThose, culprits: workers},
+	Temperature:       {culprits: workers},
+	TemperatureMargin: {measure: margin, culprits: workers},
+	MemoryTemperature: {culprits: workers},
+	Memory:            {narrowed: heldByThose, culprits: holders},
+	Power:             {culprits: workers},
+	PowerShare:        {measure: powerShare, culprits: workers},
+	Fan:               {culprits: workers},
+	FanFailing:        {measure: fanFailing},
+	ThrottledByHeat:   {measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers},
+	ThrottledByPower:  {measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers},
+	XID:               {measure: xids, more: newestXID},
+	RowRemap:          {measure: remap},
+	Lost:              {measure: inState(gpu.StateLost), instead: inOtherState},
+	NotAnswering:      {measure: inState(gpu.StateNotAnswering), instead: inOtherState},
+	IdleHeld:          {measure: idleHeld, culprits: holders, instead: notHeldIdle},
+	IdleReserved:      {measure: idleReserved, more: reservedBy, instead: notReservedIdle},
+	OrphanMemory:      {measure: orphans, culprits: gone, instead: fewerOrphans},
 }
+
+// HighGPUUsage is the name of the rule about utilization, the oldest rule.
+const HighGPUUsage = "high_gpu_usage"
+
+// Default returns a rule with the times and margins that fit what it watches.
+func Default(name string, w Watch) Rule {
+	r := w.watch().Rule
+	r.Name = name
+	return r
+}
+
+// Defaults are the rules that hold without a file. Rules that most people do
+// not want are there, and not enabled.
+func Defaults() []Rule { return slices.Clone(defaults) }
 
 // usedByThose is the sum of the multiprocessor shares of the processes that the
 // rule looks at.

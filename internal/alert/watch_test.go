@@ -39,6 +39,29 @@ func snapshotOf(second int, devices ...gpu.Device) *gpu.Snapshot {
 	return &gpu.Snapshot{Time: start.Add(time.Duration(second) * time.Second), Node: "n", Devices: devices}
 }
 
+// The file has all of each watch, and rules that can be in force.
+func TestWatchesFile(t *testing.T) {
+	for name, w := range watches {
+		rule := Default("rule", name)
+		if err := rule.Check(); err != nil || rule.Watch != name || !rule.Enabled {
+			t.Errorf("%s: its rule is %+v: %v", name, rule, err)
+		}
+		if w.Words.What == "" || w.Words.Now == "" || w.Words.Over == "" && !w.Counter || (w.measure == nil) != w.Machine {
+			t.Errorf("%s lacks words, or how it is measured: %+v", name, w)
+		}
+	}
+	for name := range meansOf {
+		if watches[name] == nil {
+			t.Errorf("the file has no %s", name)
+		}
+	}
+	for _, r := range Defaults() {
+		if err := r.Check(); err != nil {
+			t.Errorf("%s: %v", r.Name, err)
+		}
+	}
+}
+
 // Each watch fires when what it watches goes wrong, says so in these words, and
 // is over when it is right again; and says nothing while it is not reported.
 func TestWatches(t *testing.T) {

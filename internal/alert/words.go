@@ -14,26 +14,24 @@ import (
 // words describe what a watch finds on a device. A %s in one of them stands for
 // an amount with its unit.
 type words struct {
-	what string // what may not be reported: "its utilization"
-	// now is what is so: "is %s busy", "is lost". A counter has two forms, for
+	What string // what may not be reported: "its utilization"
+	// Now is what is so: "is %s busy", "is lost". A counter has two forms, for
 	// one and for more: "had %s error|had %s errors".
-	now string
-	// began is what happened first, of a threshold: "it rose above %s". It is
-	// empty where the state itself just began.
-	began string
-	// beganAbove and overAbove replace began and over where the watch is below
-	// its threshold and the threshold itself is negative: a distance passed.
-	beganAbove, overAbove string
-	// part and partWhat replace now and what where the rule looks at a part of
+	Now string
+	// PartWhat and Part replace What and Now where the rule looks at a part of
 	// the processes; the last %s says whose. They are empty where the rule looks
 	// at the whole device, or the words fit both.
-	part, partWhat string
-	// over is what is so once the alert ends. With began it follows what is so
+	PartWhat string `yaml:"part_what"`
+	Part     string
+	Began    string // what happened first, of a threshold: "it rose above %s"
+	// Over is what is so once the alert ends. With Began it follows what is so
 	// now: "no longer above %s". Without, it stands alone: "answers again".
-	over string
-	// advice is what to do, a sentence. It is empty where the causes of the
-	// device have advice.
-	advice string
+	Over string
+	// BeganAbove and OverAbove replace Began and Over where the watch is below
+	// its threshold and the threshold itself is negative: a distance passed.
+	BeganAbove string `yaml:"began_above"`
+	OverAbove  string `yaml:"over_above"`
+	Advice     string // what to do, a sentence; empty where the causes of the device have advice
 }
 
 // A telling is an alert as people are told of it.
@@ -53,14 +51,14 @@ type telling struct {
 // ended.
 func (t *telling) write() {
 	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
-	if t.watch.machine {
+	if t.watch.Machine {
 		name = "The driver (" + t.Device.Source + ")"
 	}
 	var text string
 	switch {
 	case t.State == NoData:
 		text = "now does not report " + t.unreported() + ", so whether this is over can't be told; " + t.first() + "."
-	case t.watch.kind == counter:
+	case t.watch.Counter:
 		text = t.counted() + "."
 	case t.State == Resolved:
 		text = t.back() + ". The alert is over after " + explain.Span(t.Time.Sub(t.Since)) + "."
@@ -72,44 +70,44 @@ func (t *telling) write() {
 	default:
 		text = t.back() + ". " + t.ends() + "."
 	}
-	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, t.watch.words.advice)
+	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, t.watch.Words.Advice)
 }
 
 func (t *telling) unreported() string {
-	if words := &t.watch.words; t.rule.Scope.narrows() && words.partWhat != "" {
-		return fmt.Sprintf(words.partWhat, t.rule.Scope.whose())
+	if words := &t.watch.Words; t.rule.Scope.narrows() && words.PartWhat != "" {
+		return fmt.Sprintf(words.PartWhat, t.rule.Scope.whose())
 	}
-	return t.watch.words.what
+	return t.watch.Words.What
 }
 
 // reads is what the device reports.
 func (t *telling) reads() string {
-	words, at := &t.watch.words, t.amount(t.value)
+	words, at := &t.watch.Words, t.amount(t.value)
 	switch {
-	case t.watch.kind == condition:
-		return words.now
-	case t.watch.below && t.value < 0: // a distance to what it has passed
-		return fmt.Sprintf(strings.Replace(words.now, "below", "above", 1), t.amount(-t.value))
-	case t.rule.Scope.narrows() && words.part != "":
-		return fmt.Sprintf(words.part, at, t.rule.Scope.whose())
+	case t.watch.Condition:
+		return words.Now
+	case t.watch.Below && t.value < 0: // a distance to what it has passed
+		return fmt.Sprintf(strings.Replace(words.Now, "below", "above", 1), t.amount(-t.value))
+	case t.rule.Scope.narrows() && words.Part != "":
+		return fmt.Sprintf(words.Part, at, t.rule.Scope.whose())
 	default:
-		return fmt.Sprintf(words.now, at)
+		return fmt.Sprintf(words.Now, at)
 	}
 }
 
-func (t *telling) amount(v float64) string { return amount(v, t.watch.unit) }
+func (t *telling) amount(v float64) string { return amount(v, t.watch.Unit) }
 
 // back is what is so once the value is back, or on its way back: "is 3 % busy, no
 // longer above 50 %", "answers again".
 func (t *telling) back() string {
-	words := &t.watch.words
+	words := &t.watch.Words
 	switch {
 	case t.instead != "":
 		return t.instead
-	case words.began == "":
-		return words.over
+	case words.Began == "":
+		return words.Over
 	default:
-		return t.reads() + ", " + t.against(words.over, words.overAbove)
+		return t.reads() + ", " + t.against(words.Over, words.OverAbove)
 	}
 }
 
@@ -118,7 +116,7 @@ func (t *telling) back() string {
 func (t *telling) against(text, above string) string {
 	threshold := t.rule.Threshold
 	switch {
-	case !t.watch.below || threshold > 0:
+	case !t.watch.Below || threshold > 0:
 		return fmt.Sprintf(text, t.amount(threshold))
 	case threshold == 0: // "it rose above it"
 		return strings.Replace(above, "more than %s ", "", 1)
@@ -129,14 +127,14 @@ func (t *telling) against(text, above string) string {
 
 // first is how it began: "30 s ago it rose above 50 %".
 func (t *telling) first() string {
-	words := &t.watch.words
+	words := &t.watch.Words
 	switch {
-	case t.watch.kind == counter:
+	case t.watch.Counter:
 		return "the first came " + t.ago()
-	case words.began == "":
+	case words.Began == "":
 		return "this began " + t.ago()
 	default:
-		return t.ago() + " " + t.against(words.began, words.beganAbove)
+		return t.ago() + " " + t.against(words.Began, words.BeganAbove)
 	}
 }
 
@@ -152,7 +150,7 @@ func (t *telling) ago() string {
 // the last one XID 79; the first came 4 min ago".
 func (t *telling) counted() string {
 	single := t.value == 1
-	one, text, _ := strings.Cut(t.watch.words.now, "|")
+	one, text, _ := strings.Cut(t.watch.Words.Now, "|")
 	if single {
 		text = one
 	}
@@ -180,9 +178,9 @@ func (t *telling) ends() string {
 	line := t.rule.line(t.watch)
 	at, side := t.amount(line), "less"
 	switch {
-	case t.watch.below && line < 0:
+	case t.watch.Below && line < 0:
 		at = t.amount(-line) + " above it"
-	case t.watch.below:
+	case t.watch.Below:
 		at, side = at+" below it", "more"
 	}
 	return fmt.Sprintf("The alert ends after %s at %s or %s", explain.Span(t.rule.Clear), at, side)
@@ -195,7 +193,7 @@ func (t *telling) culprit() string {
 		return ""
 	}
 	first := &t.Processes[0]
-	name, works := explain.ProcessName(first), explain.Works(first) && !t.watch.holds
+	name, works := explain.ProcessName(first), explain.Works(first) && !t.watch.Holds
 	held, known := first.Memory.Get()
 	memory := amount(held.MiB(), "MiB")
 	var text string

@@ -17,7 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
-// decode reads a node into a struct whose fields have yaml tags. It refuses
+// decode reads a node into a struct whose fields have yaml tags, and a tag with the
+// keys of one that has several. It refuses
 // unknown keys, and leaves alone what has no key. Where is put before what is
 // wrong, such as "rules[2]: ". It returns the keys that are there; nil where the
 // node is not good.
@@ -37,7 +38,7 @@ func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool
 		if f.Anonymous {
 			continue
 		}
-		for name := range strings.SplitSeq(f.Tag.Get("yaml"), ",") { // "above,below" are keys of one field
+		for name := range strings.SplitSeq(cmp.Or(f.Tag.Get("keys"), f.Tag.Get("yaml")), ",") {
 			fields[name] = of.FieldByIndex(f.Index)
 			names = append(names, name)
 		}
