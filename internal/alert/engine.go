@@ -51,7 +51,7 @@ func keyOf(d *gpu.Identity) key {
 }
 
 type tracked struct {
-	states []state // one for each rule
+	states []state // one for each rule that looks at it
 	seen   uint64  // the last round that had it
 	device gpu.Identity
 }
@@ -68,7 +68,6 @@ type state struct {
 type ruled struct {
 	*Rule
 	*watch
-	covered bool // the rule looks at it at all
 }
 
 // A record is what is kept of a state over a restart.
@@ -144,7 +143,7 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 // put makes a state that of a rule, unless no such rule in force looks at the thing.
 func (t *tracked) put(name string, w Watch, st *state) bool {
 	for i := range t.states {
-		if of := t.states[i].ruled; of.covered && of.Name == name && of.Watch == w {
+		if of := t.states[i].ruled; of.Name == name && of.Watch == w {
 			t.states[i] = *st
 			t.states[i].ruled = of
 			return true
@@ -164,11 +163,13 @@ func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	return e.end(&over, !st.Told.IsZero())
 }
 
-func (e *Engine) newStates(k key) []state {
-	states := make([]state, len(e.rules))
+func (e *Engine) newStates(k key) (states []state) {
 	for i := range e.rules {
-		r, w := &e.rules[i], watches[e.rules[i].Watch]
-		states[i].ruled = ruled{r, w, r.Enabled && w.Machine == (k.source != "") && r.Scope.covers(k.node, k.uuid)}
+		r := &e.rules[i]
+		w := r.Watch.watch()
+		if r.Enabled && w.Machine == (k.source != "") && r.Scope.covers(k.node, k.uuid) {
+			states = append(states, state{ruled: ruled{r, w}})
+		}
 	}
 	return states
 }
@@ -246,9 +247,6 @@ func (o *observation) look(t *tracked, l *look) {
 	t.seen, l.device = o.round, &t.device
 	for i := range t.states {
 		l.state = &t.states[i]
-		if !l.covered {
-			continue
-		}
 		if l.d != nil {
 			l.value, l.ok = l.measure(l)
 		}
@@ -284,12 +282,9 @@ func (o *observation) missing(node string) {
 			continue
 		}
 		o.look(t, &look{})
-		keep := false
-		for i := range t.states {
-			st := &t.states[i]
-			keep = keep || st.covered && (st.alert != nil || st.Counted || o.now.Sub(st.Over) < st.Cooldown)
-		}
-		if !keep {
+		if !slices.ContainsFunc(t.states, func(st state) bool {
+			return st.alert != nil || st.Counted || o.now.Sub(st.Over) < st.Cooldown
+		}) {
 			delete(o.tracked, k)
 		}
 	}
