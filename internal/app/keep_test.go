@@ -41,7 +41,7 @@ func TestOldFilesAreRead(t *testing.T) {
 			t.Errorf("the log says %s", &log)
 		}
 		view := a.Recent.View(nil)
-		if len(view.Times) < 5 || len(view.Series) != 1 || !(view.Series[0].Values["power_watts"][0] > 0) {
+		if len(view.Times) < 5 || len(view.Series) != 1 || !(view.Series[0].Values["power_watts"][0].Or(0) > 0) {
 			t.Errorf("recent: %+v", view)
 		}
 		if floors := a.stage.Floors.Kept().Floors; len(floors) != 1 || floors[0].Watts < 1 {

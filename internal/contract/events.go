@@ -155,9 +155,8 @@ func NewRecent(m Monitor, f *insight.Fleet, v recent.View) Recent {
 
 func newRecentSeries(s *recent.Series) RecentSeries {
 	values := make(map[string][]Int, len(s.Values))
-	for _, metric := range recent.Metrics() {
-		// NaN, where there was no reading, is null.
-		values[string(metric)] = listOf(s.Values[metric], func(v *float64) Int { return whole(*v, true) })
+	for metric, list := range s.Values {
+		values[metric] = listOf(list, func(v *Float) Int { return integer(*v) })
 	}
 	return RecentSeries{s.Index, s.UUID, s.Name, s.Node, values}
 }

@@ -30,7 +30,7 @@ type (
 )
 
 // integer rounds half away from zero, as the contracts with integers ask.
-func integer[T gpu.Percent | gpu.Celsius | gpu.Megahertz](r gpu.Reading[T]) Int {
+func integer[T ~float64](r gpu.Reading[T]) Int {
 	v, ok := r.Get()
 	return whole(float64(v), ok)
 }

@@ -2,7 +2,6 @@ package recent
 
 import (
 	"encoding/json"
-	"math"
 	"testing"
 	"time"
 
@@ -31,7 +30,7 @@ func filled(start time.Time) *Store {
 func restore(t *testing.T, after, before *Store, now time.Time) {
 	t.Helper()
 	text, err := json.Marshal(before.Kept())
-	var kept Kept
+	var kept View
 	if err == nil {
 		err = json.Unmarshal(text, &kept)
 	}
@@ -48,10 +47,10 @@ func TestWhatIsKeptIsRestored(t *testing.T) {
 	before := filled(start)
 	after := New()
 	restore(t, after, before, start.Add(time.Minute))
-	if diff := cmp.Diff(before.View(nil), after.View(nil), cmpopts.EquateNaNs(), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+	if diff := cmp.Diff(before.View(nil), after.View(nil), cmpopts.EquateComparable(gpu.Reading[float64]{})); diff != "" {
 		t.Errorf("restored differs from kept (-want +got):\n%s", diff)
 	}
-	if v := after.View(nil).Series[0].Values["temperature_celsius"][0]; !math.IsNaN(v) {
+	if v := after.View(nil).Series[0].Values["temperature_celsius"][0]; v.Present() {
 		t.Errorf("a temperature that was never read came back as %v", v)
 	}
 }

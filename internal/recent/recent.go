@@ -13,20 +13,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// Metric is the name of a reading that is kept, with its unit, such as "power_watts".
-type Metric string
-
-// rows are the readings that the catalog marks to be kept.
+// rows are the readings that the catalog marks to be kept. A metric is the name under
+// which one is kept, with its unit, such as "power_watts".
 var rows = slices.DeleteFunc(slices.Collect(catalog.All()), func(r *catalog.Row) bool { return r.Kept == "" })
-
-// Metrics lists all metrics.
-func Metrics() []Metric {
-	out := make([]Metric, len(rows))
-	for i, r := range rows {
-		out[i] = Metric(r.Kept)
-	}
-	return out
-}
 
 // Span is how far back a store reaches.
 const Span = 15 * time.Minute
@@ -158,21 +147,24 @@ func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
 	return false
 }
 
-// A View is a copy of the past: for each device one value per metric and time.
+// A View is a copy of the past: for each device one value per metric and time. It is
+// also what is kept over a restart.
 type View struct {
-	Times  []time.Time // oldest first
-	Series []Series    // ordered by device index
+	Times  []time.Time `json:"times"` // oldest first
+	Series []Series    `json:"devices"`
 }
 
 // A Series is one device's part of a view.
 type Series struct {
-	Node, UUID, Name string
-	Index            int
-	// Values by metric and time; NaN where there was no reading.
-	Values map[Metric][]float64
+	Node  string `json:"node"`
+	UUID  string `json:"uuid"`
+	Name  string `json:"name"`
+	Index int    `json:"index"`
+	// Values by metric and time, absent where there was no reading.
+	Values map[string][]gpu.Reading[float64] `json:"values"`
 }
 
-// View copies the past of the devices that keep allows; nil allows all.
+// View copies the past of the devices that keep allows, by node and index; nil allows all.
 func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,14 +176,16 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 		if keep != nil && !keep(k.node, k.uuid, d.index) {
 			continue
 		}
-		series := Series{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, Values: map[Metric][]float64{}}
-		for row, m := range Metrics() {
-			values := make([]float64, len(v.Times))
+		series := Series{k.node, k.uuid, d.name, d.index, make(map[string][]gpu.Reading[float64], len(rows))}
+		for row, r := range rows {
+			values := make([]gpu.Reading[float64], len(v.Times))
 			for i := range values {
 				place := offset(s.first+i) + row
-				values[i] = d.sums[place] / float64(d.counts[place]) // 0 / 0 is NaN
+				if n := d.counts[place]; n > 0 {
+					values[i] = gpu.Of(d.sums[place] / float64(n))
+				}
 			}
-			series.Values[m] = values
+			series.Values[r.Kept] = values
 		}
 		v.Series = append(v.Series, series)
 	}
@@ -199,56 +193,24 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	return v
 }
 
-// Kept is what is kept of a store over a restart.
-type Kept struct {
-	Times   []time.Time  `json:"times"`
-	Devices []keptDevice `json:"devices"`
-}
-
-type keptDevice struct {
-	Node  string `json:"node"`
-	UUID  string `json:"uuid"`
-	Name  string `json:"name"`
-	Index int    `json:"index"`
-	// Values by metric; null where there was no reading.
-	Values map[Metric][]*float64 `json:"values"`
-}
-
 // Kept returns the whole store.
-func (s *Store) Kept() Kept {
-	view := s.View(nil)
-	out := Kept{Times: view.Times}
-	for _, s := range view.Series {
-		d := keptDevice{s.Node, s.UUID, s.Name, s.Index, map[Metric][]*float64{}}
-		for m, values := range s.Values {
-			list := make([]*float64, len(values))
-			for i, v := range values {
-				if v == v { // not NaN
-					list[i] = new(v)
-				}
-			}
-			d.Values[m] = list
-		}
-		out.Devices = append(out.Devices, d)
-	}
-	return out
-}
+func (s *Store) Kept() View { return s.View(nil) }
 
 // Restore fills an empty store, as far as what was kept is not older than Span.
-func (s *Store) Restore(kept Kept, now time.Time) error {
+func (s *Store) Restore(kept View, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, at := range kept.Times {
 		if age := now.Sub(at); age > Span || age < 0 || !s.begin("", at) {
 			continue
 		}
-		for _, d := range kept.Devices {
+		for _, d := range kept.Series {
 			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
-			s.add(&id, func(r *catalog.Row) gpu.Reading[float64] {
-				if list := d.Values[Metric(r.Kept)]; i < len(list) && list[i] != nil {
-					return gpu.Of(*list[i])
+			s.add(&id, func(r *catalog.Row) (v gpu.Reading[float64]) {
+				if list := d.Values[r.Kept]; i < len(list) {
+					v = list[i]
 				}
-				return gpu.Reading[float64]{}
+				return v
 			})
 		}
 	}

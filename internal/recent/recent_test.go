@@ -25,9 +25,9 @@ func at(after time.Duration, devices ...gpu.Device) *gpu.Snapshot {
 
 func busy(v gpu.Percent) gpu.Reading[gpu.Percent] { return gpu.Of(v) }
 
-// equal compares values of which NaN is one.
-func equal(a, b []float64) bool {
-	return slices.EqualFunc(a, b, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
+// equal compares values with numbers of which NaN stands for none.
+func equal(a []gpu.Reading[float64], b []float64) bool {
+	return slices.EqualFunc(a, b, func(x gpu.Reading[float64], y float64) bool { return x == gpu.Of(y) || !x.Present() && math.IsNaN(y) })
 }
 
 func TestManyReadingsBecomeFewPoints(t *testing.T) {
@@ -52,7 +52,7 @@ func TestManyReadingsBecomeFewPoints(t *testing.T) {
 	}
 	mean := float64(perPoint-1) / 2
 	for i, got := range v.Series[0].Values["utilization_percent"] {
-		if got != mean {
+		if got != gpu.Of(mean) {
 			t.Fatalf("point %d is %v, want the mean of its readings, %v", i, got, mean)
 		}
 	}
@@ -103,12 +103,16 @@ func TestAllMetrics(t *testing.T) {
 	d.Activity.MemoryBandwidth = gpu.Of[gpu.Percent](7)
 	s := New()
 	s.Add(at(0, d))
-	want := map[Metric]float64{
+	want := map[string]float64{
 		"utilization_percent": 1, "memory_percent": 2, "temperature_celsius": 3, "power_watts": 4, "fan_percent": 5, "sm_clock_mhz": 6, "memory_bandwidth_percent": 7,
 	}
-	for _, m := range Metrics() {
-		if got := s.View(nil).Series[0].Values[m][0]; got != want[m] {
-			t.Errorf("%v is %v, want %v", m, got, want[m])
+	values := s.View(nil).Series[0].Values
+	if len(values) != len(want) {
+		t.Errorf("%d metrics, want %d", len(values), len(want))
+	}
+	for m, want := range want {
+		if got := values[m]; !equal(got, []float64{want}) {
+			t.Errorf("%v is %v, want %v", m, got, want)
 		}
 	}
 }
