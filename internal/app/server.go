@@ -91,25 +91,25 @@ func (a *App) health() sampler.Health {
 }
 
 // parts is the state of each part of the program.
-func (a *App) parts() map[string]contract.PartState {
+func (a *App) parts() map[string]contract.Part {
 	health := a.health()
-	parts := map[string]contract.PartState{
-		"sampler": {State: "ok", LastSuccess: health.LastReading},
-		"hub":     {State: "ok", LastSuccess: a.Hub.Newest().Nodes().Time()},
+	parts := map[string]contract.Part{
+		"sampler": contract.NewPart("ok", health.LastReading),
+		"hub":     contract.NewPart("ok", a.Hub.Newest().Nodes().Time()),
 	}
 	if health.LastReading.IsZero() {
-		parts["sampler"] = contract.PartState{State: "starting"}
+		parts["sampler"] = contract.Part{State: "starting"}
 	}
 	if a.opt.StateDir != "" {
 		parts["state"] = a.keeping()
 	}
 	for _, s := range a.nodes[0].Sources {
-		parts[s.Name()] = contract.PartState{State: "starting"}
+		parts[s.Name()] = contract.Part{State: "starting"}
 	}
 	for _, s := range health.Sources {
-		part := contract.PartState{State: "ok", LastSuccess: s.LastSuccess}
+		part := contract.NewPart("ok", s.LastSuccess)
 		if s.Failure != nil {
-			part.State, part.LastError, part.LastErrorAt = "failed", &s.Failure.Advice, s.Failure.Since
+			part = part.Failed(&s.Failure.Advice, s.Failure.Since)
 		}
 		parts[s.Name] = part
 	}
@@ -117,14 +117,13 @@ func (a *App) parts() map[string]contract.PartState {
 }
 
 // keeping is how the writing of what is kept does.
-func (a *App) keeping() contract.PartState {
+func (a *App) keeping() contract.Part {
 	s := a.keeper.State()
-	part := contract.PartState{State: "ok", LastSuccess: s.Written}
+	part := contract.NewPart("ok", s.Written)
 	if s.Err != nil {
-		part.State, part.LastErrorAt = "failed", s.Since
-		part.LastError = &gpu.Advice{
+		part = part.Failed(&gpu.Advice{
 			What: "what a restart must not lose can't be written", Try: "look into the log, and at the space in the state directory", Err: s.Err,
-		}
+		}, s.Since)
 	}
 	return part
 }

@@ -26,7 +26,8 @@ type GPUInfo struct {
 // NewGPUInfo makes it.
 func NewGPUInfo(m Monitor, f *insight.Fleet) GPUInfo {
 	nodes := f.Nodes()
-	info := GPUInfo{Available: hasDevice(nodes), GPUCount: nodes.Totals().Devices}
+	count := nodes.Totals().Devices
+	info := GPUInfo{Available: count > 0, GPUCount: count}
 	info.Timestamp, info.Source = m.head(f)
 	info.PynvmlInstalled = slices.ContainsFunc(nodes.Drivers(), func(d gpu.Driver) bool { return d.Source == gpu.SourceNVML }) ||
 		slices.ContainsFunc(nodes.Failures(), func(f gpu.Failure) bool { return f.Source == gpu.SourceNVML && !errors.Is(&f.Advice, gpu.ErrNoLibrary) })
@@ -107,11 +108,11 @@ type GPU struct {
 	Vendor   string `json:"vendor" enum:"nvidia,amd,intel"` // who made it
 	PCIBusID string `json:"pci_bus_id"`                     // Bus address as the kernel writes it; empty where there is none.
 	// The driver's own index, which may change when the machine restarts.
-	VendorIndex Count   `json:"vendor_index"`
-	State       string  `json:"state" enum:"state"`             // whether it can be read
-	StateSince  string  `json:"state_since" format:"date-time"` // since when
-	StateReason string  `json:"state_reason"`                   // Why it is not ok, and what to do; empty while all is well.
-	SampledAt   *string `json:"sampled_at" format:"date-time"`  // when the readings were taken; null where there are none
+	VendorIndex Count  `json:"vendor_index"`
+	State       string `json:"state" enum:"state"`             // whether it can be read
+	StateSince  string `json:"state_since" format:"date-time"` // since when
+	StateReason string `json:"state_reason"`                   // Why it is not ok, and what to do; empty while all is well.
+	SampledAt   Time   `json:"sampled_at" format:"date-time"`  // when the readings were taken; null where there are none
 
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
@@ -247,21 +248,28 @@ type PCIe struct {
 // Health is what has gone wrong in the device's memory; counts since the
 // driver was loaded (volatile) and in the device's life (aggregate).
 type Health struct {
-	ECCMode               *bool `json:"ecc_enabled"`                              // whether memory errors are corrected
-	ECCModePending        *bool `json:"ecc_pending"`                              // whether they will be after a restart
-	CorrectedVolatile     Total `json:"ecc_corrected_volatile" unit:"count"`      // corrected errors since the driver was loaded
-	UncorrectedVolatile   Total `json:"ecc_uncorrected_volatile" unit:"count"`    // uncorrected errors since the driver was loaded
-	CorrectedAggregate    Total `json:"ecc_corrected_aggregate" unit:"count"`     // corrected errors in the GPU's life
-	UncorrectedAggregate  Total `json:"ecc_uncorrected_aggregate" unit:"count"`   // uncorrected errors in the GPU's life
-	RemappedCorrectable   Total `json:"remapped_rows_correctable" unit:"count"`   // rows replaced because of corrected errors
-	RemappedUncorrectable Total `json:"remapped_rows_uncorrectable" unit:"count"` // rows replaced because of uncorrected errors
-	RemapPending          *bool `json:"remapped_rows_pending"`                    // whether a row is replaced at the next restart
-	RemapFailed           *bool `json:"remapped_rows_failed"`                     // whether a row could not be replaced
-	RetiredSingleBit      Total `json:"retired_pages_single_bit" unit:"count"`    // pages given up because of corrected errors
-	RetiredDoubleBit      Total `json:"retired_pages_double_bit" unit:"count"`    // pages given up because of uncorrected errors
-	RetirementPending     *bool `json:"retired_pages_pending"`                    // whether a page is given up at the next restart
+	MemoryHealth
 	// Errors that the driver reported, by code. Null where nobody listens; empty where there were none.
 	XIDs []XID `json:"xids" null:"yes"`
+}
+
+// MemoryHealth is the part of it that is about the memory.
+type MemoryHealth struct {
+	ECCMode               Switch `json:"ecc_enabled"`                              // whether memory errors are corrected
+	ECCModePending        Switch `json:"ecc_pending"`                              // whether they will be after a restart
+	CorrectedVolatile     Total  `json:"ecc_corrected_volatile" unit:"count"`      // corrected errors since the driver was loaded
+	UncorrectedVolatile   Total  `json:"ecc_uncorrected_volatile" unit:"count"`    // uncorrected errors since the driver was loaded
+	CorrectedAggregate    Total  `json:"ecc_corrected_aggregate" unit:"count"`     // corrected errors in the GPU's life
+	UncorrectedAggregate  Total  `json:"ecc_uncorrected_aggregate" unit:"count"`   // uncorrected errors in the GPU's life
+	RemappedCorrectable   Total  `json:"remapped_rows_correctable" unit:"count"`   // rows replaced because of corrected errors
+	RemappedUncorrectable Total  `json:"remapped_rows_uncorrectable" unit:"count"` // rows replaced because of uncorrected errors
+	RemapPending          Switch `json:"remapped_rows_pending"`                    // whether a row is replaced at the next restart
+	RemapFailed           Switch `json:"remapped_rows_failed"`                     // whether a row could not be replaced
+	RetiredSingleBit      Total  `json:"retired_pages_single_bit" unit:"count"`    // pages given up because of corrected errors
+	RetiredDoubleBit      Total  `json:"retired_pages_double_bit" unit:"count"`    // pages given up because of uncorrected errors
+	RetirementPending     Switch `json:"retired_pages_pending"`                    // whether a page is given up at the next restart
+
+	XIDs gpu.Reading[[]gpu.XID] `json:"-"` // in Health
 }
 
 // XID counts one kind of error that the driver reported.
@@ -349,7 +357,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		State:            string(d.State),
 		StateSince:       timestamp(d.Since),
 		StateReason:      d.Reason.Text(),
-		SampledAt:        optionalTime(d.SampledAt),
+		SampledAt:        unlessZero(d.SampledAt),
 		Architecture:     pointer(d.Architecture),
 		Serial:           pointer(d.Serial),
 		VBIOS:            pointer(d.VBIOS),
@@ -358,7 +366,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		FanCount:         d.Fans.Count,
 		Throttled:        pointer(gpu.Map(d.Clocks.EventReasons, gpu.ClockEventReasons.Throttled)),
 		PCIe:             PCIe(d.PCIe),
-		Health:           newHealth(&d.Health),
+		Health:           Health{MemoryHealth(d.Health), listOrNull(d.Health.XIDs, newXID)},
 		Modes:            Modes(d.Modes),
 		Instances:        newInstances(d),
 		Attribution:      newAttribution(d, a),
@@ -402,25 +410,6 @@ func newPower(p gpu.Power) Power {
 	return out
 }
 
-func newHealth(h *gpu.Health) Health {
-	return Health{
-		ECCMode:               pointer(h.ECCMode),
-		ECCModePending:        pointer(h.ECCModePending),
-		CorrectedVolatile:     h.CorrectedVolatile,
-		UncorrectedVolatile:   h.UncorrectedVolatile,
-		CorrectedAggregate:    h.CorrectedAggregate,
-		UncorrectedAggregate:  h.UncorrectedAggregate,
-		RemappedCorrectable:   h.RemappedCorrectable,
-		RemappedUncorrectable: h.RemappedUncorrectable,
-		RemapPending:          pointer(h.RemapPending),
-		RemapFailed:           pointer(h.RemapFailed),
-		RetiredSingleBit:      h.RetiredSingleBit,
-		RetiredDoubleBit:      h.RetiredDoubleBit,
-		RetirementPending:     pointer(h.RetirementPending),
-		XIDs:                  listOrNull(h.XIDs, newXID),
-	}
-}
-
 func newXID(x *gpu.XID) XID { return XID{x.Code, x.Count, timestamp(x.Last)} }
 
 // newProcesses gives an empty list where the driver can't say which processes
@@ -440,6 +429,12 @@ func newProcesses(r gpu.Reading[[]gpu.Process], shares []attribute.Share, q qual
 func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 	q := qualities{}
 	f := &p.Facts
+	container, pod := f.Container.Or(gpu.Container{}), f.Pod.Or(gpu.Pod{})
+	note(q, "container.name", container.Name)
+	note(q, "container.image", container.Image)
+	note(q, "pod.namespace", pod.Namespace)
+	note(q, "pod.name", pod.Name)
+	note(q, "pod.container", pod.Container)
 	return Process{
 		PID:             p.PID,
 		Name:            note(q, "process_name", f.Name).Or(""),
@@ -456,10 +451,10 @@ func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 		RSS:             note(q, "host_memory_mb", f.RSS),
 		Power:           note(q, "power_watts", power),
 		Exists:          pointer(note(q, "exists", f.Exists)),
-		Container:       newContainer(f.Container, q),
-		Pod:             newPod(f.Pod, q),
-		Unit:            newUnit(f.Unit, q),
-		SlurmJob:        newSlurmJob(f.Job, q),
+		Container:       (*Container)(pointer(note(q, "container", f.Container))),
+		Pod:             (*Pod)(pointer(note(q, "pod", f.Pod))),
+		Unit:            (*Unit)(pointer(note(q, "unit", f.Unit))),
+		SlurmJob:        (*SlurmJob)(pointer(note(q, "slurm_job", f.Job))),
 		GPUInstance:     p.GPUInstance,
 		ComputeInstance: p.ComputeInstance,
 		Quality:         q,

@@ -141,7 +141,7 @@ type PodUsage struct {
 type Holding struct {
 	Node      string `json:"node"`           // name of the machine
 	Processes int    `json:"process_count"`  // processes, each once on however many GPUs it is
-	GPUs      int    `json:"gpu_count"`      // GPUs that they are on
+	Devices   int    `json:"gpu_count"`      // GPUs that they are on
 	Memory    Bytes  `json:"used_memory_mb"` // GPU memory that they hold
 	Power     Watts  `json:"power_watts"`    // estimated power that they cause
 }
@@ -182,49 +182,16 @@ func newUnexplained(r attribute.Reason) Unexplained {
 	return Unexplained{new(string(r)), advice.Text()}
 }
 
-func newContainer(r gpu.Reading[gpu.Container], q qualities) *Container {
-	c, ok := note(q, "container", r).Get()
-	if !ok {
-		return nil
-	}
-	note(q, "container.name", c.Name)
-	note(q, "container.image", c.Image)
-	return new(Container(c))
-}
-
-func newPod(r gpu.Reading[gpu.Pod], q qualities) *Pod {
-	p, ok := note(q, "pod", r).Get()
-	if !ok {
-		return nil
-	}
-	note(q, "pod.namespace", p.Namespace)
-	note(q, "pod.name", p.Name)
-	note(q, "pod.container", p.Container)
-	return new(Pod(p))
-}
-
-func newUnit(r gpu.Reading[gpu.Unit], q qualities) *Unit {
-	return pointer(gpu.Map(note(q, "unit", r), func(u gpu.Unit) Unit { return Unit(u) }))
-}
-
-func newSlurmJob(r gpu.Reading[gpu.Job], q qualities) *SlurmJob {
-	return pointer(gpu.Map(note(q, "slurm_job", r), func(j gpu.Job) SlurmJob { return SlurmJob(j) }))
-}
-
 func newUsage(devices attribute.Devices) Usage {
-	out := Usage{Users: []UserUsage{}, Containers: []ContainerUsage{}, Pods: []PodUsage{}}
-	for _, sum := range attribute.ByUser(devices) {
-		out.Users = append(out.Users, UserUsage{sum.Of, newHolding(&sum)})
+	return Usage{
+		Users: listOf(attribute.ByUser(devices), func(s *attribute.Sum[string]) UserUsage {
+			return UserUsage{s.Of, Holding(s.Holding)}
+		}),
+		Containers: listOf(attribute.ByContainer(devices), func(s *attribute.Sum[gpu.Container]) ContainerUsage {
+			return ContainerUsage{(*Container)(pointer(s.Of)), Holding(s.Holding)}
+		}),
+		Pods: listOf(attribute.ByPod(devices), func(s *attribute.Sum[gpu.Pod]) PodUsage {
+			return PodUsage{(*Pod)(pointer(s.Of)), Holding(s.Holding)}
+		}),
 	}
-	for _, sum := range attribute.ByContainer(devices) {
-		out.Containers = append(out.Containers, ContainerUsage{newContainer(sum.Of, qualities{}), newHolding(&sum)})
-	}
-	for _, sum := range attribute.ByPod(devices) {
-		out.Pods = append(out.Pods, PodUsage{newPod(sum.Of, qualities{}), newHolding(&sum)})
-	}
-	return out
-}
-
-func newHolding[K any](sum *attribute.Sum[K]) Holding {
-	return Holding{sum.Node, sum.Processes, sum.Devices, sum.Memory, sum.Power}
 }

@@ -62,7 +62,7 @@ type Alert struct {
 	// Who said that they know of it; null where nobody has. Such an alert is not repeated.
 	Acknowledged *Acknowledgment `json:"acknowledged"`
 	// Until when nobody gets messages about it; null where no silence covers it.
-	SilencedUntil *string `json:"silenced_until" format:"date-time"`
+	SilencedUntil Time `json:"silenced_until" format:"date-time"`
 }
 
 // Acknowledgment says that somebody knows of an alert.
@@ -94,7 +94,7 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		Message:       a.Message,
 		Advice:        a.Advice,
 		Causes:        []Cause{},
-		SilencedUntil: optionalTime(a.SilencedUntil),
+		SilencedUntil: unlessZero(a.SilencedUntil),
 	}
 	if a.About() {
 		out.GPUID, out.GPUUUID, out.GPUName = a.Device.Index, a.Device.UUID, a.Device.Name

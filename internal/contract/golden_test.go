@@ -107,10 +107,10 @@ func newAnswers(snaps ...*gpu.Snapshot) answers {
 	f := explained(snaps...)
 	monitor := monitor
 	monitor.Several = len(f.Moments()) > 1
-	parts := map[string]contract.PartState{
-		"sampler": {State: "ok", LastSuccess: fixture.Time},
-		"nvml":    {State: "failed", LastError: &gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, LastErrorAt: fixture.Time},
-		"hub":     {State: "failed", LastError: errors.New("a cause that is for the log alone")},
+	parts := map[string]contract.Part{
+		"sampler": contract.NewPart("ok", fixture.Time),
+		"nvml":    contract.Part{}.Failed(&gpu.Advice{What: "no library", Try: "install it", Err: errors.New("dlopen")}, fixture.Time),
+		"hub":     contract.Part{}.Failed(errors.New("a cause that is for the log alone"), time.Time{}),
 	}
 	a := answers{
 		Update:     contract.NewFleetUpdate(monitor, f),

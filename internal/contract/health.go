@@ -52,45 +52,34 @@ type MonitorHealth struct {
 
 // Part is one part of the program: the sampler, a source, the hub.
 type Part struct {
-	State       string  `json:"state" enum:"ok,starting,failed"` // how it does
-	LastSuccess *string `json:"last_success" format:"date-time"` // when it last did its work. Null before the first time
+	State       string `json:"state" enum:"ok,starting,failed"` // how it does
+	LastSuccess Time   `json:"last_success" format:"date-time"` // when it last did its work. Null before the first time
 	// The newest error, also when it is over. Null if there was none.
 	LastError   *string `json:"last_error"`
-	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
+	LastErrorAt Time    `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
 }
 
-// A PartState is the state of a part, as the part reports it. Unknown times are
-// zero.
-type PartState struct {
-	State       string // such as "ok", "starting", "failed"
-	LastSuccess time.Time
-	// LastError is the text of its [gpu.Advice]. The text of any other error is for
-	// the log alone.
-	LastError   error
-	LastErrorAt time.Time
+// NewPart makes a part without an error. Unknown times are zero, here and below.
+func NewPart(state string, lastSuccess time.Time) Part {
+	return Part{State: state, LastSuccess: unlessZero(lastSuccess)}
+}
+
+// Failed is the part with an error. The text of one that is no [gpu.Advice] is for the
+// log alone.
+func (p Part) Failed(why error, since time.Time) Part {
+	advice := gpu.AsAdvice(why)
+	p.State, p.LastError, p.LastErrorAt = "failed", new(advice.Text()), unlessZero(since)
+	return p
 }
 
 // NewMonitorHealth makes it as of now.
-func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]PartState, now time.Time) MonitorHealth {
+func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]Part, now time.Time) MonitorHealth {
 	totals := f.Nodes().Totals()
-	h := MonitorHealth{
+	return MonitorHealth{
 		Probe:         NewProbe(m, f),
 		Node:          m.Node,
 		UptimeSeconds: inSeconds(now.Sub(m.Started)),
 		Reason:        Reason(f.Nodes()), GPUCount: totals.Devices, AnsweringGPUCount: totals.Answering,
-		Parts: make(map[string]Part, len(parts)),
+		Parts: parts,
 	}
-	for name, state := range parts {
-		h.Parts[name] = newPart(state)
-	}
-	return h
-}
-
-func newPart(s PartState) Part {
-	p := Part{State: s.State, LastSuccess: optionalTime(s.LastSuccess), LastErrorAt: optionalTime(s.LastErrorAt)}
-	if s.LastError != nil {
-		advice := gpu.AsAdvice(s.LastError)
-		p.LastError = new(advice.Text())
-	}
-	return p
 }

@@ -98,11 +98,11 @@ type Driver struct {
 
 // Failure is a source that can't be read now.
 type Failure struct {
-	Source string  `json:"source" enum:"source"`        // what was tried
-	Since  string  `json:"since" format:"date-time"`    // when it began to fail
-	What   string  `json:"what"`                        // what happened
-	Try    string  `json:"try"`                         // what to do about it
-	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
+	Source string `json:"source" enum:"source"`        // what was tried
+	Since  string `json:"since" format:"date-time"`    // when it began to fail
+	What   string `json:"what"`                        // what happened
+	Try    string `json:"try"`                         // what to do about it
+	Next   Time   `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
 // NewUpdate makes an Update of a node's Moment. The list and the totals have the
@@ -138,13 +138,6 @@ func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 			}
 		}
 	}
-	devices := func(yield func(*gpu.Device) bool) {
-		for d := range parts {
-			if !yield(d) {
-				return
-			}
-		}
-	}
 	nodes, answer := f.Nodes(), f.Answer()
 	var causes []explain.Cause
 	if len(nodes) > 0 {
@@ -155,28 +148,23 @@ func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 	}
 	out := Update{
 		Status:    string(nodes.Status()),
-		Available: hasDevice(nodes),
+		Available: nodes.Totals().Devices > 0,
 		Reason:    Reason(nodes),
 		Why:       answer.Sentence,
 		Causes:    newCauses(causes[:min(len(causes), mostCauses)]),
-		Totals:    Totals(gpu.TotalsOf(devices)),
 		GPUs:      []GPU{},
 		Usage:     newUsage(parts),
 		Drivers:   listOf(nodes.Drivers(), func(d *gpu.Driver) Driver { return Driver(*d) }),
 		Failures:  listOf(nodes.Failures(), newFailure),
 		Notes:     listOf(nodes.Notes(), (*gpu.Advice).Text),
 	}
+	var devices []*gpu.Device
 	for d, a := range parts {
+		devices = append(devices, d)
 		out.GPUs = append(out.GPUs, newGPU(d, a))
 	}
+	out.Totals = Totals(gpu.TotalsOf(slices.Values(devices)))
 	return out
-}
-
-func hasDevice(nodes gpu.Nodes) bool {
-	for range nodes.Devices() {
-		return true
-	}
-	return false
 }
 
 // Reason says what fails and what to do about it: each source that can't be read,
@@ -242,7 +230,7 @@ func newHost(h *gpu.Host) *Host {
 }
 
 func newFailure(f *gpu.Failure) Failure {
-	return Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, optionalTime(f.Next)}
+	return Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, unlessZero(f.Next)}
 }
 
 // A Monitor is what gpu_status says of gpuwhy itself, beside the snapshot.
@@ -350,9 +338,10 @@ type Summary struct {
 // NewSummary makes it.
 func NewSummary(m Monitor, f *insight.Fleet, activeAlerts int) Summary {
 	nodes, answer := f.Nodes(), f.Answer()
+	totals := nodes.Totals()
 	out := Summary{
-		Available: hasDevice(nodes), Status: string(nodes.Status()), Reason: Reason(nodes),
-		Totals: Totals(nodes.Totals()), Why: answer.Sentence, Causes: m.causes(answer.Main()),
+		Available: totals.Devices > 0, Status: string(nodes.Status()), Reason: Reason(nodes),
+		Totals: Totals(totals), Why: answer.Sentence, Causes: m.causes(answer.Main()),
 	}
 	out.Timestamp, out.Source = m.head(f)
 	if m.Several {

@@ -79,9 +79,9 @@ func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 
 
 func timestamp(t time.Time) string { return t.UTC().Format(gpu.TimeFormat) }
 
-func optionalTime(t time.Time) *string {
+func unlessZero(t time.Time) Time {
 	if t.IsZero() {
-		return nil
+		return Time{}
 	}
-	return new(timestamp(t))
+	return gpu.Of(t)
 }

@@ -49,7 +49,7 @@ type Config struct {
 	Alerts       *alert.Engine // without it there are no addresses for alerts
 	Metrics      http.Handler  // answers /metrics
 	// Parts says how each part of the program does, by name.
-	Parts func() map[string]contract.PartState
+	Parts func() map[string]contract.Part
 
 	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard
 	// of a fleet, or of one node if it is named; AlertsPage leaves out the first

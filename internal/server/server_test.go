@@ -130,8 +130,8 @@ func newStage() (*stage, Config) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			send(w, r, []byte("up 1\n"))
 		}),
-		Parts: func() map[string]contract.PartState {
-			return map[string]contract.PartState{"sampler": {State: "ok", LastSuccess: fixture.Time}}
+		Parts: func() map[string]contract.Part {
+			return map[string]contract.Part{"sampler": contract.NewPart("ok", fixture.Time)}
 		},
 		Page: func(*insight.Fleet, string) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {

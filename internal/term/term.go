@@ -190,12 +190,12 @@ func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) 
 		say()
 		say(c.Sentence)
 		say("  how sure: ", c.Certainty)
-		if c.Since != nil {
-			say("  since: ", Clock(*c.Since))
+		if since, ok := c.Since.Get(); ok {
+			say("  since: ", since.Local().Format(time.TimeOnly))
 		}
 		for _, e := range c.Evidence {
-			if e.Moment && e.At != nil {
-				e.Text = Clock(*e.At)
+			if at, ok := e.At.Get(); ok && e.Moment {
+				e.Text = at.Local().Format(time.TimeOnly)
 			}
 			say("  ", e.Name, ": ", e.Text)
 		}

@@ -442,9 +442,9 @@ func TestSums(t *testing.T) {
 
 	users := attribute.ByUser(pairs(s, as))
 	want := []attribute.Sum[string]{
-		{Of: gpu.Of("alice"), Processes: 1, Devices: 2, Memory: gpu.Of(8 * gib), Power: gpu.Of[gpu.Watts](200)},
-		{Of: gpu.Of("bob"), Processes: 1, Devices: 1, Memory: gpu.Of(2 * gib), Power: gpu.Of[gpu.Watts](100)},
-		{Processes: 1, Devices: 1, Memory: gpu.Of(gib), Power: gpu.Of[gpu.Watts](0)},
+		{Of: gpu.Of("alice"), Holding: attribute.Holding{Processes: 1, Devices: 2, Memory: gpu.Of(8 * gib), Power: gpu.Of[gpu.Watts](200)}},
+		{Of: gpu.Of("bob"), Holding: attribute.Holding{Processes: 1, Devices: 1, Memory: gpu.Of(2 * gib), Power: gpu.Of[gpu.Watts](100)}},
+		{Holding: attribute.Holding{Processes: 1, Devices: 1, Memory: gpu.Of(gib), Power: gpu.Of[gpu.Watts](0)}},
 	}
 	if !reflect.DeepEqual(users, want) {
 		t.Errorf("users:\n%+v\nwant\n%+v", users, want)

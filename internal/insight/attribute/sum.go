@@ -12,7 +12,12 @@ import (
 type Sum[K any] struct {
 	// Of is the user, container or pod. A reported zero stands for the
 	// processes in none, an absent one for those of which it is not known.
-	Of   gpu.Reading[K]
+	Of gpu.Reading[K]
+	Holding
+}
+
+// A Holding is what somebody has of a machine's devices.
+type Holding struct {
 	Node string
 	// Processes counts a process once, however many Devices it is on.
 	Processes int
@@ -72,7 +77,7 @@ func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], st
 			k := key{d.Node, id, owner.Present()}
 			sum := at[k]
 			if sum == nil {
-				sum = &keyed{Sum: Sum[K]{Of: owner, Node: d.Node}, id: id, pids: map[int]bool{}}
+				sum = &keyed{Sum: Sum[K]{owner, Holding{Node: d.Node}}, id: id, pids: map[int]bool{}}
 				at[k] = sum
 				all = append(all, sum)
 			}
