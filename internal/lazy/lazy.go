@@ -1,28 +1,40 @@
 // Package lazy makes a value when somebody first asks for it, and only once.
 package lazy
 
-import "sync"
+import (
+	"errors"
+	"sync"
+)
 
 // A Map makes the value of each key once, for the first goroutine that asks. Others
 // that ask at the same time wait for it. The zero Map is ready. Several goroutines
 // may call its methods.
 type Map[K comparable, V any] struct {
 	mu   sync.Mutex
-	made map[K]func() (V, error)
+	made map[K]*made[V]
 }
 
+type made[V any] struct {
+	once  sync.Once
+	value V
+	err   error
+}
+
+var errPanicked = errors.New("making the value panicked")
+
 // Get returns the value of k. If nobody has asked for it before, build makes it. An
-// error is kept too.
+// error is kept too. Get allocates nothing for a value that is there.
 func (m *Map[K, V]) Get(k K, build func() (V, error)) (V, error) {
 	m.mu.Lock()
-	get, ok := m.made[k]
+	of, ok := m.made[k]
 	if !ok {
-		get = sync.OnceValues(build)
+		of = &made[V]{err: errPanicked}
 		if m.made == nil {
-			m.made = map[K]func() (V, error){}
+			m.made = map[K]*made[V]{}
 		}
-		m.made[k] = get
+		m.made[k] = of
 	}
 	m.mu.Unlock()
-	return get()
+	of.once.Do(func() { of.value, of.err = build() }) // sync.OnceValues would move build to the heap
+	return of.value, of.err
 }
