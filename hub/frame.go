@@ -18,7 +18,6 @@ type frame struct {
 	hub     *Hub
 	moment  *insight.Moment
 	number  uint64      // of all frames published, from 1
-	nth     uint64      // of its node's frames that viewers may get, from 1
 	failed  atomic.Bool // an encoding of it failed
 	packets lazy.Map[view, packet]
 }

@@ -94,8 +94,17 @@ type state struct {
 	fleet     *insight.Fleet
 	entries   []entry // one for each node, in the order in which they were published
 	number    uint64  // of the newest frame; 0 before the first
+	last      *mark   // of the newest frame that viewers get
 	newer     chan struct{}
 	greetings lazy.Map[view, packet]
+}
+
+// A mark remembers a frame that viewers get, without the frame. The hub keeps the
+// newest mark, and each viewer the one that it has come to: all others are garbage.
+type mark struct {
+	node   string
+	number uint64 // of the frame
+	next   *mark
 }
 
 // An entry is the newest of one node.
@@ -155,7 +164,7 @@ func New(cfg Config) *Hub {
 		greetings:  &trouble{log: log, what: "encoding the status"},
 		refreshing: &trouble{log: log, what: "readings on demand"},
 	}
-	h.now.Store(&state{newer: make(chan struct{})})
+	h.now.Store(&state{last: &mark{}, newer: make(chan struct{})})
 	return h
 }
 
@@ -167,18 +176,17 @@ func (h *Hub) Publish(m *insight.Moment) {
 	defer h.publishing.Unlock()
 
 	old, node := h.now.Load(), m.Snapshot.Node
-	next := &state{fleet: m.Alone(), number: old.number + 1, newer: make(chan struct{})}
+	next := &state{fleet: m.Alone(), number: old.number + 1, last: old.last, newer: make(chan struct{})}
 	if h.cfg.Several {
 		next.fleet = old.fleet.With(m)
 		next.entries = slices.DeleteFunc(slices.Clone(old.entries), func(e entry) bool { return e.node() == node })
 	}
-	f, before := &frame{hub: h, moment: m, number: next.number, nth: 1}, old.of(node)
-	if before != nil {
-		f.nth += before.nth
-	}
+	f, before := &frame{hub: h, moment: m, number: next.number}, old.of(node)
 	e := entry{f, before}
 	if _, err := f.packet(auth.Everything, everything); err == nil {
 		e.shown = f
+		next.last = &mark{node: node, number: f.number}
+		old.last.next = next.last
 		h.counts.published.Add(1)
 	}
 	next.entries = append(next.entries, e)

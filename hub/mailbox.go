@@ -22,13 +22,13 @@ type mailbox struct {
 	closed  bool
 
 	// Only the caller of next uses these:
-	greets *state            // the state in the viewer's first message, until that is made
-	seen   uint64            // number of the last frame that it got, or did not want
-	nth    map[string]uint64 // by node: the last frame that it got, did not want, or was there when it came
+	greets *state // the state in the viewer's first message, until that is made
+	seen   uint64 // number of the last frame that it got, or did not want
+	last   *mark  // up to which skipped frames are counted
 }
 
 func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
-	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything, nth: map[string]uint64{}}
+	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything}
 }
 
 // start fills the mailbox with the standing events. With one node the greeting has
@@ -36,12 +36,7 @@ func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.greets = now
-	for _, e := range now.entries {
-		if e.shown != nil {
-			m.nth[e.node()] = e.shown.nth
-		}
-	}
+	m.greets, m.last = now, now.last
 	if !m.several() {
 		m.seen = now.number
 	}
@@ -125,12 +120,15 @@ func (m *mailbox) next(now *state) (message, bool) {
 	if by == nil {
 		return message{}, false
 	}
+	for m.last != now.last {
+		m.last = m.last.next
+		if f := now.of(m.last.node); f != nil && f.number > m.last.number && m.wants(f, by) {
+			m.hub.counts.skipped.Add(1) // a newer one has replaced it
+		}
+	}
 	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
-		node := f.moment.Snapshot.Node
-		missed := f.nth - min(m.nth[node], f.nth-1) - 1
-		m.seen, m.nth[node] = f.number, f.nth
+		m.seen = f.number
 		if m.wants(f, by) {
-			m.hub.counts.skipped.Add(missed)
 			if p, err := f.packet(m.to, by); err == nil {
 				return message{head: p.bytes}, true
 			} // the log has the error; the viewer keeps the frame that it has
