@@ -65,11 +65,13 @@ func Gzip(h http.Header) bool {
 // none counts as 0.
 func weighted(values []string) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		for element := range strings.SplitSeq(strings.Join(values, ","), ",") {
-			name, parameters, _ := strings.Cut(element, ";")
-			name = strings.ToLower(strings.TrimSpace(name))
-			if name != "" && !yield(name, weight(parameters)) {
-				return
+		for _, value := range values {
+			for element := range strings.SplitSeq(value, ",") {
+				name, parameters, _ := strings.Cut(element, ";")
+				name = strings.ToLower(strings.TrimSpace(name))
+				if name != "" && !yield(name, weight(parameters)) {
+					return
+				}
 			}
 		}
 	}

@@ -29,11 +29,11 @@ const (
 )
 
 // How long a client may keep an answer. Most answers change with every snapshot,
-// and clients ask for them again with their ETag.
-const (
-	cacheRevalidate = "no-cache"
-	cacheNever      = "no-store"
-	cacheForEver    = "public, max-age=31536000, immutable"
+// and clients ask for them again with their ETag. All answers share the values.
+var (
+	cacheRevalidate = []string{"no-cache"}
+	cacheNever      = []string{"no-store"}
+	cacheForEver    = []string{"public, max-age=31536000, immutable"}
 )
 
 // worthZipping is the length from which a body is compressed. A shorter one fits
@@ -86,7 +86,7 @@ func jsonBody(answer any) (*body, error) {
 }
 
 // serveJSON answers with what was made for this request.
-func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache string) error {
+func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache []string) error {
 	b, err := jsonBody(answer)
 	return reply(w, r, cache, b, err)
 }
@@ -119,7 +119,7 @@ func zip(content []byte) []byte {
 
 // reply answers with a body, or returns the error of making it. The body is compressed
 // if the client accepts that; if the client has it already, the answer is 304.
-func reply(w http.ResponseWriter, r *http.Request, cache string, b *body, err error) error {
+func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err error) error {
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func reply(w http.ResponseWriter, r *http.Request, cache string, b *body, err er
 			e = b.zipped()
 		}
 	}
-	h.Set("Cache-Control", cache)
-	if cache != cacheNever {
+	h["Cache-Control"] = cache
+	if cache[0] != cacheNever[0] {
 		h["Etag"] = e.etag
 		if matches(r.Header["If-None-Match"], e.etag[0]) {
 			w.WriteHeader(http.StatusNotModified)
@@ -153,7 +153,7 @@ func sendNow(w http.ResponseWriter, r *http.Request, status int, contentType str
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(content)))
-	h.Set("Cache-Control", cacheNever)
+	h["Cache-Control"] = cacheNever
 	w.WriteHeader(status)
 	send(w, r, content)
 }
@@ -168,10 +168,12 @@ func send(w http.ResponseWriter, r *http.Request, content []byte) {
 
 // matches reports whether an If-None-Match header names the ETag, or all.
 func matches(ifNoneMatch []string, etag string) bool {
-	for candidate := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
-		candidate = strings.TrimSpace(candidate)
-		if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
-			return true
+	for _, list := range ifNoneMatch {
+		for candidate := range strings.SplitSeq(list, ",") {
+			candidate = strings.TrimSpace(candidate)
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == etag {
+				return true
+			}
 		}
 	}
 	return false
@@ -179,7 +181,7 @@ func matches(ifNoneMatch []string, etag string) bool {
 
 // addVary adds a request header on which the answer depends to Vary, once.
 func addVary(h http.Header, name string) {
-	if !slices.Contains(h["Vary"], name) {
-		h["Vary"] = append(h["Vary"], name)
+	if vary := h["Vary"]; !slices.Contains(vary, name) {
+		h["Vary"] = append(vary, name)
 	}
 }

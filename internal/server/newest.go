@@ -73,8 +73,10 @@ func noNode(name string) error {
 // one. It is nil before the first reading.
 func (s *Server) fleet(r *http.Request) *insight.Fleet {
 	f := s.cfg.Newest()
-	if m, ok := f.Node(nodeOf(r)); ok {
-		return m.Alone()
+	if node := nodeOf(r); node != "" {
+		if m, ok := f.Node(node); ok {
+			return m.Alone()
+		}
 	}
 	return f
 }
@@ -109,7 +111,7 @@ func (s *Server) newest(r *http.Request) *answers {
 
 // serve answers with what build makes, when it is first asked for. After a failure
 // all answers are made anew.
-func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cache string, what any, build func() any) error {
+func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cache []string, what any, build func() any) error {
 	b, err := of.made.Get(answerKey{r.Pattern, what}, func() (*body, error) { return jsonBody(build()) })
 	if err != nil {
 		s.mu.Lock()
@@ -127,7 +129,7 @@ func (s *Server) serveUntilNext(of *answers, w http.ResponseWriter, r *http.Requ
 // untilNext is how long a client may keep an answer about one node's Moment: until
 // the next reading is due, in whole seconds. A client must ask again if there are
 // several nodes, or if a source failed and may be tried before that.
-func (s *Server) untilNext(f *insight.Fleet) string {
+func (s *Server) untilNext(f *insight.Fleet) []string {
 	nodes := f.Nodes()
 	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {
 		return cacheRevalidate
@@ -136,7 +138,7 @@ func (s *Server) untilNext(f *insight.Fleet) string {
 	if left < time.Second || left > s.cfg.Monitor.Interval { // the clock was set back
 		return cacheRevalidate
 	}
-	return "private, max-age=" + strconv.Itoa(int(left/time.Second))
+	return []string{"private, max-age=" + strconv.Itoa(int(left/time.Second))}
 }
 
 // monitor is what gpuwhy says of itself to who asks for those Moments.

@@ -34,7 +34,7 @@ func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if p.Device.UUID != r.PathValue("id") {
-		w.Header().Set("Cache-Control", "no-store")
+		w.Header()["Cache-Control"] = cacheNever
 		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
 		return nil
 	}

@@ -124,8 +124,10 @@ func crossOriginDenied(http.ResponseWriter, *http.Request) error {
 
 // parseQuery reads the whole query, or fails. net/url alone silently drops parts,
 // such as one with a semicolon; a filter that is dropped would let everything pass.
-func parseQuery(r *http.Request) (url.Values, error) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
+func parseQuery(r *http.Request) (query url.Values, err error) {
+	if r.URL.RawQuery != "" {
+		query, err = url.ParseQuery(r.URL.RawQuery)
+	}
 	if err != nil {
 		return nil, refuse(http.StatusUnprocessableEntity, "the query "+quote(r.URL.RawQuery)+" can't be read",
 			"put & between parameters, and write %3B for a semicolon and %25 for a percent sign in a value")
