@@ -183,13 +183,13 @@ func (s *site) kept(metric string, of []*gpu.Device) bool {
 }
 
 func (s *site) file(w http.ResponseWriter, r *http.Request) {
-	asset, ok := s.assets.Open(strings.TrimPrefix(r.URL.Path, base+"static/"))
+	content, contentType, ok := s.assets.Open(strings.TrimPrefix(r.URL.Path, base+"static/"))
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", asset.ContentType)
-	_, _ = w.Write(asset.Bytes) // the browser has gone
+	w.Header().Set("Content-Type", contentType)
+	_, _ = w.Write(content) // the browser has gone
 }
 
 func (s *site) recent(w http.ResponseWriter, _ *http.Request) {

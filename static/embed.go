@@ -33,25 +33,17 @@ var types = map[string]string{
 	".md": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
 }
 
-// Asset is one file, ready to be sent.
-type Asset struct {
-	Bytes []byte
-	// Gzip is the compressed file, or nil where that is not smaller.
-	Gzip        []byte
-	ContentType string
-}
-
 // Assets are all files. They never change, and any number of goroutines may read
 // them.
 type Assets struct {
 	tree   string
-	byName map[string]Asset
+	byName map[string][]byte
 }
 
-// New reads and compresses the embedded files. What it can't read is a mistake
-// of the build, and it panics.
+// New reads the embedded files. What it can't read is a mistake of the build, and it
+// panics.
 func New() *Assets {
-	a := &Assets{byName: map[string]Asset{}}
+	a := &Assets{byName: map[string][]byte{}}
 	tree := sha256.New()
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -63,14 +55,10 @@ func New() *Assets {
 		}
 		fmt.Fprintf(tree, "%s %d\n%s", name, len(content), content)
 		name, packed := strings.CutSuffix(strings.TrimPrefix(name, "dist/"), ".gz")
-		asset := Asset{Bytes: content, ContentType: types[path.Ext(name)]}
-		if packed { // to compress a large library takes too long for a start
-			asset.Bytes, err = unpack(content)
-			asset.Gzip = content
-		} else {
-			asset.Gzip, err = pack(content)
+		if packed { // a large library
+			content, err = unpack(content)
 		}
-		a.byName[name] = asset
+		a.byName[name] = content
 		return err
 	})
 	if err != nil {
@@ -88,33 +76,17 @@ func unpack(packed []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// pack returns nil where the compressed content is not smaller.
-func pack(content []byte) ([]byte, error) {
-	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(content); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil || b.Len() >= len(content) {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
 // URL is the address of the file of that name, such as "page.js", on a site
 // whose base path begins and ends with "/".
 func (a *Assets) URL(base, name string) string {
 	return base + "static/" + a.tree + "/" + name
 }
 
-// Open finds the file at path, which is what follows "static/" in its address.
+// Open finds a file by what follows "static/" in its address.
 // Its content never changes: it may be cached as immutable. It is not found
 // under the folder of another version.
-func (a *Assets) Open(path string) (Asset, bool) {
-	tree, name, _ := strings.Cut(path, "/")
-	asset, ok := a.byName[name]
-	return asset, ok && tree == a.tree
+func (a *Assets) Open(address string) (content []byte, contentType string, ok bool) {
+	tree, name, _ := strings.Cut(address, "/")
+	content, ok = a.byName[name]
+	return content, types[path.Ext(name)], ok && tree == a.tree
 }

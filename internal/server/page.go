@@ -63,18 +63,9 @@ func (s *Server) asset(pathOf func(*http.Request) string) handler {
 		if asset.Immutable {
 			cache = cacheForEver
 		}
-		b, err := made.Get(path, func() (*body, error) { return asset.body(), nil })
+		b, err := made.Get(path, func() (*body, error) { return newBody(asset.ContentType, asset.Body), nil })
 		return reply(w, r, cache, b, err)
 	}
-}
-
-func (a Asset) body() *body {
-	b := &body{plain: encode(a.ContentType, a.Body)}
-	if a.Gzip != nil {
-		zipped := encode(a.ContentType, a.Gzip, "gzip")
-		b.zipped = func() encoded { return zipped }
-	}
-	return b
 }
 
 // robots tells crawlers to read nothing.

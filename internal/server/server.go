@@ -86,10 +86,9 @@ type Address struct {
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
 }
 
-// An Asset is a file of the page, ready to be sent.
+// An Asset is a file of the page.
 type Asset struct {
 	Body        []byte
-	Gzip        []byte // nil if it isn't worth it
 	ContentType string
 	// Immutable says that the path has a hash of the content, so that browsers may
 	// keep it forever. They ask again for other assets.

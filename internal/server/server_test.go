@@ -102,7 +102,7 @@ var testMonitor = contract.Monitor{
 
 var testAssets = map[string]Asset{
 	"icon.svg":    {Body: []byte("<svg/>"), ContentType: "image/svg+xml"},
-	"h4sh/app.js": {Body: []byte("import './b.js'"), Gzip: []byte("zipped"), ContentType: "text/javascript; charset=utf-8", Immutable: true},
+	"h4sh/app.js": {Body: []byte("import './b.js'" + strings.Repeat(";", worthZipping)), ContentType: "text/javascript; charset=utf-8", Immutable: true},
 }
 
 // newStage returns a server's configuration with working parts, and the stage
@@ -675,13 +675,13 @@ func TestRevalidation(t *testing.T) {
 func TestStatic(t *testing.T) {
 	_, h := serving(t)
 	w := get(h, "/static/h4sh/app.js")
-	if w.Body.String() != "import './b.js'" || w.Header().Get("Content-Type") != "text/javascript; charset=utf-8" {
+	if !bytes.Equal(w.Body.Bytes(), testAssets["h4sh/app.js"].Body) || w.Header().Get("Content-Type") != "text/javascript; charset=utf-8" {
 		t.Errorf("%q as %q", w.Body, w.Header().Get("Content-Type"))
 	}
 	if got := w.Header().Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
 		t.Errorf("Cache-Control is %q", got)
 	}
-	if w := get(h, "/static/h4sh/app.js", "Accept-Encoding: gzip"); w.Body.String() != "zipped" || w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Vary") != "Accept-Encoding" {
+	if w := get(h, "/static/h4sh/app.js", "Accept-Encoding: gzip"); w.Body.Len() >= worthZipping || w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Vary") != "Accept-Encoding" {
 		t.Errorf("%q, encoding %q, Vary %q", w.Body, w.Header().Get("Content-Encoding"), w.Header().Get("Vary"))
 	}
 	icon := get(h, "/favicon.ico", "Accept-Encoding: gzip")

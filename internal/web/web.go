@@ -121,11 +121,11 @@ func (p *Pages) URL(name string) string { return p.assets.URL(p.cfg.BasePath, na
 
 // Asset finds a file by its path, which has the hash of all files. It also finds
 // the icon by its plain name, for browsers that ask for /favicon.ico.
-func (p *Pages) Asset(path string) (server.Asset, bool) {
-	immutable := true
-	if path == "icon.svg" {
-		path, immutable = strings.TrimPrefix(p.assets.URL("/", path), "/static/"), false
+func (p *Pages) Asset(path string) (_ server.Asset, ok bool) {
+	of := server.Asset{Immutable: path != "icon.svg"}
+	if !of.Immutable {
+		path = strings.TrimPrefix(p.assets.URL("", path), "static/")
 	}
-	file, ok := p.assets.Open(path)
-	return server.Asset{Body: file.Bytes, Gzip: file.Gzip, ContentType: file.ContentType, Immutable: immutable}, ok
+	of.Body, of.ContentType, ok = p.assets.Open(path)
+	return of, ok
 }
