@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -165,7 +164,7 @@ func (s *Server) cluster(answer func(c *answers, id string, w http.ResponseWrite
 			return noCluster(id)
 		case c.fleet == nil:
 			return s.readable(c.fleet)
-		case len(c.nodes()) == 0 && r.PathValue("node") == "":
+		case r.PathValue("node") == "" && s.readable(c.fleet) != nil:
 			return emptyCluster(c.fleet.Nodes())
 		default:
 			return answer(c, id, w, r)
@@ -184,7 +183,7 @@ func emptyCluster(nodes gpu.Nodes) error {
 }
 
 func (s *Server) clusterNodes(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
-	return s.serveUntilNext(c, w, r, nil, func() any { return c.nodes() })
+	return s.serveUntilNext(c, w, r, nil, func() any { return contract.NewClusterNodes(c.fleet) })
 }
 
 // clusterNode finds the node in the path, in the cluster of the path or of the
@@ -194,37 +193,35 @@ func (s *Server) clusterNode(c *answers, _ string, w http.ResponseWriter, r *htt
 		return s.readable(c.fleet)
 	}
 	name := r.PathValue("node")
-	found := c.node(name)
-	if len(found) == 0 {
+	node := withGPU(c.fleet, name)
+	if node == nil {
 		return noGPUNode(name)
 	}
-	return s.serveUntilNext(c, w, r, name, func() any { return found[0] })
+	return s.serveUntilNext(c, w, r, name, func() any { return contract.NewClusterNodes(node)[0] })
 }
 
 func noGPUNode(name string) error {
 	return refuse(http.StatusNotFound, "there is no node "+quote(name)+" with a GPU", "/api/v1/gpu/nodes lists all")
 }
 
-// node is the machine of that name, or nothing if it has no GPU.
-func (of *answers) node(name string) []contract.ClusterNode {
-	nodes := of.nodes()
-	i := slices.IndexFunc(nodes, func(n contract.ClusterNode) bool { return n.Name == name })
-	if i < 0 {
-		return nil
+// withGPU is the machine of that name alone, or nil if it has no GPU.
+func withGPU(f *insight.Fleet, name string) *insight.Fleet {
+	if m, ok := f.Node(name); ok && len(m.Snapshot.Devices) > 0 {
+		return m.Alone()
 	}
-	return nodes[i : i+1]
+	return nil
 }
 
 // clusterProcesses narrows to a node too. As with any filter, one that nothing
 // passes is no error.
 func (s *Server) clusterProcesses(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
-	name, nodes := r.URL.Query().Get("node_name"), c.nodes()
+	name, of := r.URL.Query().Get("node_name"), c.fleet
 	if name != "" {
-		if nodes = c.node(name); len(nodes) == 0 {
+		if of = withGPU(of, name); of == nil {
 			name = " none" // one key for all unknown names
 		}
 	}
-	return s.serveUntilNext(c, w, r, name, func() any { return contract.NewClusterProcesses(nodes) })
+	return s.serveUntilNext(c, w, r, name, func() any { return contract.NewClusterProcesses(contract.NewClusterNodes(of)) })
 }
 
 func (s *Server) clusterSummary(c *answers, id string, w http.ResponseWriter, r *http.Request) error {

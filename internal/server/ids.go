@@ -20,8 +20,6 @@ type deviceID struct {
 
 var (
 	number = regexp.MustCompile(`^-?[0-9]+$`)
-	// plainNumber is an index: a number without a sign and without leading zeros.
-	plainNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
 	// uuidShape is words followed by hexadecimal numbers: "GPU-5c8f…",
 	// "pci-0000:03:00.0", "nvml-index-1", "MIG-GPU-5c8f…/7/0"; or the numbers of a
 	// UUID alone. anyDigit must find a digit in it.
@@ -36,11 +34,10 @@ const longestUUID = 128
 func parseID(text string) (deviceID, error) {
 	id := deviceID{text: text, index: -1}
 	switch {
-	case plainNumber.MatchString(text):
-		if i, err := strconv.Atoi(text); err == nil {
-			id.index = i // after an overflow it is a number that no device has
+	case number.MatchString(text):
+		if i, _ := strconv.Atoi(text); strconv.Itoa(i) == text { // no device has -1, 007, or too large a number
+			id.index = i
 		}
-	case number.MatchString(text): // -1, 007: no device has it either
 	case len(text) <= longestUUID && uuidShape.MatchString(text) && anyDigit.MatchString(text):
 		id.uuid = text
 	default:

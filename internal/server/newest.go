@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -84,7 +83,6 @@ func (s *Server) fleet(r *http.Request) *insight.Fleet {
 // answers are what was made of the newest Moments of all nodes, or of that of one.
 type answers struct {
 	fleet *insight.Fleet // nil before the first reading
-	nodes func() []contract.ClusterNode
 	made  lazy.Map[answerKey, *body]
 }
 
@@ -102,8 +100,7 @@ func (s *Server) newest(r *http.Request) *answers {
 	f, node := s.fleet(r), nodeOf(r)
 	of := s.answers[node]
 	if of == nil || of.fleet != f {
-		nodes := sync.OnceValue(func() []contract.ClusterNode { return contract.NewClusterNodes(f) })
-		of = &answers{fleet: f, nodes: nodes}
+		of = &answers{fleet: f}
 		s.answers[node] = of
 	}
 	return of
