@@ -35,31 +35,26 @@ type AlertsInput struct {
 
 // An AlertRow is an alert as the page shows it.
 type AlertRow struct {
-	Key, State, Severity, Label, Message string
-	Since                                string // the moment, for those who point at the row
-	Began                                string // the moment in Since, for scripts
-	Said                                 string // what people said of it
-	Until                                string // the moment in Said, for scripts; empty for none
-	Known, Silenced                      bool
-	Say                                  string // where forms about it go, with a slash at its end
-	Page                                 string // the page's name in forms
+	Alert          *alert.Alert
+	Label, Message string
+	Said           string // what people said of it; a moment in it is SilencedUntil
+	Say            string // where forms about it go, with a slash at its end
+	Page           string // the page's name in forms
 }
 
 // An AlertDetail is an alert with all that is known of it.
 type AlertDetail struct {
 	AlertRow
-	Rule, Device, DevicePath string
-	Advice, Why              string
-	Span                     string // how long it has been so, or was
-	At                       Moment // when it began
-	NoData                   bool
+	Device, DevicePath string
+	Advice, Why        string
+	Span               string // how long it has been so, or was
 }
 
 // A SilenceRow is a silence as the page shows it.
 type SilenceRow struct {
-	Key, Of, Said string
-	Until         Moment
-	End           string // where a form ends it
+	Silence  *alert.Silence
+	Of, Said string
+	End      string // where a form ends it
 }
 
 // A Choice is one of a list in a form.
@@ -69,7 +64,7 @@ type Choice struct{ Value, Label string }
 type AlertsPage struct {
 	site
 	Sentence string
-	AsOf     Moment
+	AsOf     time.Time
 	Firing   []AlertDetail
 	// Listed says which alerts are listed. Worse and Milder lead to the others.
 	// All three are empty where there is room for all alerts.
@@ -89,7 +84,7 @@ var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "
 
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
-	p := AlertsPage{site: newSite(&in.Input), AsOf: newMoment(in.Now)}
+	p := AlertsPage{site: newSite(&in.Input), AsOf: in.Now}
 	p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
 	p.list(&in)
 	p.Past = each(in.Past, func(a *alert.Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
@@ -107,9 +102,9 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
-	h := newHead(p.Title, p.asset, "alertpage.js", "app.css")
-	h.Preload = []string{p.asset("shared.js")}
-	return document(h, alertsBody(p)).Render(ctx, w)
+	return document(head{
+		Title: p.Title, asset: p.asset, Styles: []string{"app.css"}, Script: p.asset("alertpage.js"), Preload: []string{"shared.js"},
+	}, alertsBody(p)).Render(ctx, w)
 }
 
 // firingSentence says how many alerts fire, or whether it is known that none
@@ -129,15 +124,11 @@ func firingSentence(alerts []alert.Alert, nodes gpu.Nodes) string {
 	for i := range alerts {
 		count[alerts[i].Severity]++
 	}
+	called := map[alert.Severity]string{alert.Critical: "critical alert", alert.Warning: "warning", alert.Info: "note"}
 	var parts []string
-	for _, of := range []struct {
-		severity  alert.Severity
-		one, many string
-	}{
-		{alert.Critical, "critical alert", "critical alerts"}, {alert.Warning, "warning", "warnings"}, {alert.Info, "note", "notes"},
-	} {
-		if n := count[of.severity]; n > 0 {
-			parts = append(parts, explain.Plural(n, of.one, of.many))
+	for _, severity := range slices.Backward(alert.Severities()) {
+		if n := count[severity]; n > 0 {
+			parts = append(parts, explain.Plural(n, called[severity], called[severity]+"s"))
 		}
 	}
 	return list(parts) + "."
@@ -174,9 +165,7 @@ func (p *AlertsPage) list(in *AlertsInput) {
 func newAlertDetail(a *alert.Alert, in *Input) AlertDetail {
 	out := AlertDetail{
 		AlertRow: newAlertRow(a, in, "alerts"),
-		Rule:     a.Rule, Device: "the machine", Advice: sentence(a.Advice),
-		Span: "for " + between(a.Since, in.Now), At: newMoment(a.Since),
-		NoData: a.State == alert.NoData,
+		Device:   "the machine", Advice: sentence(a.Advice), Span: "for " + between(a.Since, in.Now),
 	}
 	if a.About() {
 		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.Device.Index)), in.BasePath+devicePath(a.Device.UUID)
@@ -209,10 +198,7 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	if s.By != "" || s.Comment != "" {
 		made = saying("made", s.By, s.Comment)
 	}
-	return SilenceRow{
-		Key: s.ID, Of: dots(of...), Said: made,
-		Until: newMoment(s.Until), End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end",
-	}
+	return SilenceRow{Silence: s, Of: dots(of...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
 }
 
 // firesWhen is what a rule fires at.
@@ -274,16 +260,15 @@ func silenceChoices(of gpu.Nodes) (gpus, nodes []Choice) {
 // newAlertRow is an alert on the page that forms call page.
 func newAlertRow(a *alert.Alert, in *Input, page string) AlertRow {
 	out := AlertRow{
-		Key: a.ID, State: string(a.State), Severity: string(a.Severity), Label: alertLabel(a), Message: sentence(a.Message),
-		Since: say("since", moment(a.Since)), Began: stamp(a.Since), Known: a.Acknowledged != nil, Silenced: !a.SilencedUntil.IsZero(),
+		Alert: a, Label: alertLabel(a), Message: sentence(a.Message),
 		Say: in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
 	}
 	var known, silenced string
 	if by := a.Acknowledged; by != nil {
 		known = saying(say("acknowledged"), by.By, by.Comment)
 	}
-	if out.Silenced {
-		silenced, out.Until = say("silenced", moment(a.SilencedUntil)), stamp(a.SilencedUntil)
+	if !a.SilencedUntil.IsZero() {
+		silenced = say("silenced", moment(a.SilencedUntil))
 	}
 	out.Said = dots(known, silenced)
 	return out

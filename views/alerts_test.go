@@ -62,10 +62,10 @@ func TestAlertsPage(t *testing.T) {
 	if p.Title != "▲ 3 alerts · gpuwhy" || p.Sentence != "1 critical alert, 1 warning and 1 note." || p.RuleCount != "2 rules are in force" {
 		t.Errorf("%q, %q, %q", p.Title, p.Sentence, p.RuleCount)
 	}
-	if got := p.Firing[1]; got.Said != "acknowledged by <b>ann</b>: a new fan is on its way · silenced until 2026-01-03 18:00:00 UTC" || got.Until != "2026-01-03T18:00:00Z" || !got.Known || !got.Silenced {
+	if got := p.Firing[1]; got.Said != "acknowledged by <b>ann</b>: a new fan is on its way · silenced until 2026-01-03 18:00:00 UTC" || got.Alert.ID != "p2" {
 		t.Errorf("%+v", got)
 	}
-	if got := p.Firing[2]; !got.NoData || got.Device != "the machine" || got.DevicePath != "" {
+	if got := p.Firing[2]; got.Alert.State != alert.NoData || got.Device != "the machine" || got.DevicePath != "" {
 		t.Errorf("%+v", got)
 	}
 	if got := p.Past[0]; got.Label != "Critical" || got.Span != "8\u00a0min" {
@@ -84,8 +84,8 @@ func TestAlertsPage(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]SilenceRow{
-		{"s1", "rule hot · GPU 1", "made by <b>ann</b>: a new fan is on its way", Moment{"2026-01-03 18:00:00 UTC", "2026-01-03T18:00:00Z"}, "/api/silences/s1/end"},
-		{"s2", "every rule · GPUs GPU-5c* · machine other", "", Moment{"2026-01-02 13:00:00 UTC", "2026-01-02T13:00:00Z"}, "/api/silences/s2/end"},
+		{&in.Silences[0], "rule hot · GPU 1", "made by <b>ann</b>: a new fan is on its way", "/api/silences/s1/end"},
+		{&in.Silences[1], "every rule · GPUs GPU-5c* · machine other", "", "/api/silences/s2/end"},
 	}, p.Silences); diff != "" {
 		t.Error(diff)
 	}
@@ -98,7 +98,7 @@ func TestAlertsPage(t *testing.T) {
 		`<td data-label="Waiting">3</td>`; !strings.Contains(html.String(), want) {
 		t.Errorf("it lacks %s", want)
 	}
-	if text := html.String(); strings.Contains(text, "<b>ann") || !strings.Contains(text, "&lt;b&gt;ann") || !strings.Contains(text, `formaction="/api/alerts/p1/acknowledge"`) {
+	if text := html.String(); strings.Contains(text, "<b>ann") || !strings.Contains(text, "&lt;b&gt;ann") || !strings.Contains(text, `formaction="/api/alerts/p1/acknowledge"`) || !strings.Contains(text, `data-at="2026-01-03T18:00:00Z"`) {
 		t.Error("what somebody calls themselves is markup, or nothing can be said")
 	}
 }
@@ -173,8 +173,8 @@ func TestManyAlerts(t *testing.T) {
 		in.From = tt.from
 		p := NewAlertsPage(in)
 		n := len(p.Firing)
-		if p.Firing[0].Key != tt.first || p.Firing[n-1].Key != tt.last || p.Listed != tt.listed || p.Worse != tt.worse || p.Milder != tt.milder || explained != n || p.Firing[0].Why == "" || p.Firing[0].Advice != "Cool it." {
-			t.Errorf("from %d: %d of them, %q to %q, %q, %q, %q; %d explained", tt.from, n, p.Firing[0].Key, p.Firing[n-1].Key, p.Listed, p.Worse, p.Milder, explained)
+		if p.Firing[0].Alert.ID != tt.first || p.Firing[n-1].Alert.ID != tt.last || p.Listed != tt.listed || p.Worse != tt.worse || p.Milder != tt.milder || explained != n || p.Firing[0].Why == "" || p.Firing[0].Advice != "Cool it." {
+			t.Errorf("from %d: %d of them, %q to %q, %q, %q, %q; %d explained", tt.from, n, p.Firing[0].Alert.ID, p.Firing[n-1].Alert.ID, p.Listed, p.Worse, p.Milder, explained)
 		}
 		if p.Title != "▲ 2345 alerts · gpuwhy" || p.Sentence != "1 critical alert, 1 warning and 2343 notes." {
 			t.Errorf("%q, %q", p.Title, p.Sentence)
@@ -192,8 +192,8 @@ func TestManyAlerts(t *testing.T) {
 		t.Error("there is no way to the others")
 	}
 	board := NewPage(in.Input)
-	if len(board.Alerts) != 100 || board.MoreAlerts != "Show the worst 100 of 2345" || board.Alerts[0].Key != "2000" {
-		t.Errorf("the dashboard has %d, the first %q; %q", len(board.Alerts), board.Alerts[0].Key, board.MoreAlerts)
+	if len(board.Alerts) != 100 || board.MoreAlerts != "Show the worst 100 of 2345" || board.Alerts[0].Alert.ID != "2000" {
+		t.Errorf("the dashboard has %d, the first %q; %q", len(board.Alerts), board.Alerts[0].Alert.ID, board.MoreAlerts)
 	}
 	in.Alerts = in.Alerts[:100]
 	if p := NewAlertsPage(in); p.Listed != "" || p.Milder != "" || len(p.Firing) != 100 {

@@ -12,8 +12,8 @@ import (
 type CauseRow struct {
 	Key, Sentence string
 	Evidence      []EvidenceRow
-	About         string // how sure it is, and since when
-	At            string // the moment in About, for scripts; empty for none
+	About         string    // how sure it is, and since when
+	At            time.Time // the moment in About
 	Advice        string
 }
 
@@ -21,7 +21,7 @@ type CauseRow struct {
 // where that is earlier.
 type EvidenceRow struct {
 	Name, Text, Seen string
-	At               string // the moment in Text, for scripts; empty where it is none
+	At               time.Time // the moment in Text; zero where it is none
 }
 
 // Evidence that is older than the reading by seenApart has a time of its own.
@@ -56,7 +56,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
-		out.At = stamp(c.Since)
+		out.At = c.Since
 		out.About += " · " + say("since, for", moment(c.Since), between(c.Since, now))
 	}
 	out.Evidence = each(c.Evidence, func(e *explain.Evidence) EvidenceRow {
@@ -65,7 +65,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 			return row
 		}
 		if e.Moment {
-			row.Text, row.At = moment(e.At), stamp(e.At)
+			row.Text, row.At = moment(e.At), e.At
 		}
 		if now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
 			row.Seen = say("ago", between(e.At, now))

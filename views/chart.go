@@ -1,6 +1,11 @@
 package views
 
-import "github.com/gpuwhy/gpuwhy/gpu"
+import (
+	"slices"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
+)
 
 // A Chart shows the last minutes; scripts draw it.
 type Chart struct {
@@ -10,19 +15,10 @@ type Chart struct {
 	Hidden bool
 }
 
-// chartList names the charts by the metrics of the recent past, with whether a
-// device has such a reading now.
-var chartList = []struct {
-	metric, label, unit string
-	read                func(*gpu.Device) bool
-}{
-	{"utilization_percent", "Utilization", "%", func(d *gpu.Device) bool { return d.Utilization.GPU.Present() }},
-	{"memory_percent", "Memory", "%", func(d *gpu.Device) bool { return d.Memory.Utilization().Present() }},
-	{"temperature_celsius", "Temperature", "°C", func(d *gpu.Device) bool { return d.Thermal.GPU.Present() }},
-	{"power_watts", "Power", "W", func(d *gpu.Device) bool { return d.Power.Draw.Present() }},
-	{"fan_percent", "Fan", "%", func(d *gpu.Device) bool { return d.Fans.Commanded().Present() }},
-	{"sm_clock_mhz", "Clock", "MHz", func(d *gpu.Device) bool { return d.Clocks.SM.Present() }},
-	{"memory_bandwidth_percent", "Bandwidth", "%", func(d *gpu.Device) bool { return d.Activity.MemoryBandwidth.Present() }},
+// charted are the readings that have a chart each, with its title.
+var charted = []struct{ reading, label string }{
+	{"utilization.gpu", "Utilization"}, {"memory.share", "Memory"}, {"thermal.gpu", "Temperature"}, {"power.draw", "Power"},
+	{"fans.commanded", "Fan"}, {"clocks.sm", "Clock"}, {"activity.memory_bandwidth", "Bandwidth"},
 }
 
 // mostCharted is how many devices the charts have where there are too many for
@@ -39,13 +35,12 @@ func newCharts(in Input, devices []*gpu.Device) []Chart {
 	if in.only != nil {
 		among = devices
 	}
-	charts := make([]Chart, len(chartList))
-	for i, c := range chartList {
-		shown := in.Kept != nil && in.Kept(c.metric, among)
-		for _, d := range devices {
-			shown = shown || c.read(d)
-		}
-		charts[i] = Chart{c.metric, c.label, c.unit, !shown}
+	var charts []Chart
+	for _, c := range charted {
+		of := catalog.Reading(c.reading)
+		shown := in.Kept != nil && in.Kept(of.Kept, among) ||
+			slices.ContainsFunc(devices, func(d *gpu.Device) bool { return of.At(d).Present() })
+		charts = append(charts, Chart{of.Kept, c.label, of.Unit.String(), !shown})
 	}
 	return charts
 }

@@ -11,7 +11,6 @@ import (
 // ErrorPage tells a person what happened and what to do. The page of a status 503
 // (not there yet) reloads itself.
 func ErrorPage(status int, title string, advice gpu.Advice, base string, asset func(name string) string) templ.Component {
-	h := newHead(title+" · gpuwhy", asset, "", "app.css")
-	h.Again = status == http.StatusServiceUnavailable
+	h := head{Title: title + " · gpuwhy", asset: asset, Styles: []string{"app.css"}, Again: status == http.StatusServiceUnavailable}
 	return document(h, errorBody(status, title, advice, base))
 }

@@ -26,6 +26,9 @@ type number struct {
 func (n number) ok() bool      { return n.quality >= gpu.Doubtful }
 func (n number) trusted() bool { return n.quality > gpu.Doubtful }
 
+// over reports whether it is a number, and above another, where that is one.
+func (n number) over(other number) bool { return n.ok() && (!other.ok() || n.value > other.value) }
+
 type measured interface {
 	~float64 | ~int
 }

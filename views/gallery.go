@@ -14,9 +14,7 @@ import (
 // on it, without a GPU. It has itself what no frame shows. The script, given by its
 // address, presses buttons in frames.
 func Gallery(frames []FrameGroup, asset func(name string) string, script string) templ.Component {
-	h := newHead("gallery · gpuwhy", asset, "", "app.css")
-	h.Script = script
-	return document(h, galleryBody(frames))
+	return document(head{Title: "gallery · gpuwhy", asset: asset, Styles: []string{"app.css"}, Script: script}, galleryBody(frames))
 }
 
 // A FrameGroup is frames of one part of the page.

@@ -21,16 +21,8 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// at says which moment stands in an element's text or title; nothing where the
-// stamp is empty.
-func at(stamp string) templ.Attributes { return attributes("data-at", stamp) }
+// since says from when something is so; empty for none.
+func since(t time.Time) string { return either(t.IsZero(), "", say("since", moment(t))) }
 
-// A Moment is one in words, and for scripts. Both are empty for none.
-type Moment struct{ Text, Stamp string }
-
-func newMoment(t time.Time) Moment {
-	if t.IsZero() {
-		return Moment{}
-	}
-	return Moment{moment(t), stamp(t)}
-}
+// at says which moment stands in an element's text or title; nothing for none.
+func at(t time.Time) templ.Attributes { return attributes("data-at", stamp(t)) }

@@ -278,52 +278,37 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // Render writes the whole page as HTML. Write it into a buffer first: an error
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
-	h := newHead(p.Title, p.asset, "page.js", "vendor/uplot/uPlot.min.css", "app.css")
-	h.Preload = []string{p.asset("shared.js"), p.asset("vendor/uplot/uPlot.esm.js")}
-	return document(h, dashboard(p)).Render(ctx, w)
+	return document(head{
+		Title: p.Title, asset: p.asset, Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
+		Script: p.asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
+	}, dashboard(p)).Render(ctx, w)
 }
 
 // head is what a document is besides its body.
 type head struct {
-	Title   string
-	Style   []string
-	Icon    string
-	Script  string // a module; none where it is empty
-	Preload []string
-	Again   bool // the browser asks again in a few seconds
-}
-
-// newHead names the files of package static that a page needs; script may be
-// empty.
-func newHead(title string, asset func(string) string, script string, styles ...string) head {
-	h := head{Title: title, Icon: asset("icon.svg")}
-	for _, name := range styles {
-		h.Style = append(h.Style, asset(name))
-	}
-	if script != "" {
-		h.Script = asset(script)
-	}
-	return h
+	Title           string
+	asset           func(string) string
+	Styles, Preload []string // files of package static
+	Script          string   // the address of a module; none where it is empty
+	Again           bool     // the browser asks again in a few seconds
 }
 
 // newTitle has what a narrow tab has room for: the highest utilization and
 // temperature.
 func newTitle(devices []*gpu.Device) string {
-	var util, heat number
-	for _, d := range devices {
-		if d.State == gpu.StateOK {
-			util = higher(util, num(d.Utilization.GPU))
-			heat = higher(heat, num(d.Thermal.GPU))
-		}
-	}
+	util, _ := highest(devices, func(d *gpu.Device) number { return num(d.Utilization.GPU) })
+	heat, _ := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
 	return dots(util.text(percent), heat.text(celsius), "gpuwhy")
 }
 
-func higher(a, b number) number {
-	if !a.ok() || b.ok() && b.value > a.value {
-		return b
+// highest is the highest reading of the devices that answer, and whose it is.
+func highest(devices []*gpu.Device, of func(*gpu.Device) number) (most number, whose *gpu.Device) {
+	for _, d := range devices {
+		if n := of(d); d.State == gpu.StateOK && n.over(most) {
+			most, whose = n, d
+		}
 	}
-	return a
+	return most, whose
 }
 
 func newDriver(drivers []gpu.Driver) string {
@@ -391,13 +376,7 @@ func busyTotal(devices []*gpu.Device, t gpu.Totals) Figure {
 }
 
 func hottest(devices []*gpu.Device, name func(*gpu.Device) string) Figure {
-	var heat number
-	var hot *gpu.Device
-	for _, d := range devices {
-		if t := num(d.Thermal.GPU); d.State == gpu.StateOK && t.ok() && (!heat.ok() || t.value > heat.value) {
-			heat, hot = t, d
-		}
-	}
+	heat, hot := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
 	out := Figure{Key: "hottest", Label: "Hottest", Value: show(heat, celsius)}
 	if heat.ok() && len(devices) > 1 {
 		out.Remark = name(hot)
@@ -447,10 +426,8 @@ func each[T, Row any](list []T, row func(*T) Row) []Row {
 // sortedAlerts puts what matters most first, and of that what has been so for
 // longest.
 func sortedAlerts(alerts []alert.Alert) []alert.Alert {
-	severities := alert.Severities()
-	rank := func(a *alert.Alert) int { return slices.Index(severities, a.Severity) }
 	return slices.SortedStableFunc(slices.Values(alerts), func(a, b alert.Alert) int {
-		return cmp.Or(rank(&b)-rank(&a), a.Since.Compare(b.Since))
+		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))
 	})
 }
 

@@ -342,16 +342,19 @@ func TestPageOfEight(t *testing.T) {
 	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.Simulated {
 		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
 	}
-	row := func(key, state, severity, label, message, since string) AlertRow {
-		return AlertRow{Key: key, State: state, Severity: severity, Label: label, Message: message, Since: "since 2026-01-02 " + since + " UTC", Began: "2026-01-02T" + since + "Z", Say: "/api/alerts/" + key + "/"}
+	row := func(i int, label, message string) AlertRow {
+		return AlertRow{Alert: &in.Alerts[i], Label: label, Message: message, Say: "/api/alerts/" + in.Alerts[i].ID + "/"}
 	}
 	if diff := cmp.Diff([]AlertRow{ // what matters most comes first, and of that the oldest
-		row("a2", "firing", "critical", "Critical", "GPU\u00a06 is lost", "12:00:00"),
-		row("a3", "no_data", "warning", "No data", "GPU\u00a05 was hot", "11:00:00"),
-		row("a1", "firing", "warning", "High usage", "GPU\u00a00 is busy", "11:59:18"),
-		row("a4", "firing", "info", "Note", "GPU\u00a07 is new", "11:00:00"),
-	}, p.Alerts); diff != "" {
+		row(1, "Critical", "GPU\u00a06 is lost"),
+		row(2, "No data", "GPU\u00a05 was hot"),
+		row(0, "High usage", "GPU\u00a00 is busy"),
+		row(3, "Note", "GPU\u00a07 is new"),
+	}, p.Alerts, cmp.Comparer(func(a, b *alert.Alert) bool { return a.ID == b.ID })); diff != "" {
 		t.Error(diff)
+	}
+	if html := render(t, alertRow(p.Alerts[2])); !strings.Contains(html, `data-key="a1" data-state="firing" data-severity="warning" title="since 2026-01-02 11:59:18 UTC" data-at="2026-01-02T11:59:18Z"`) {
+		t.Errorf("got %s", html)
 	}
 	i := slices.IndexFunc(p.Totals, func(t Figure) bool { return t.Key == "busy" })
 	if got := p.Totals[i]; got.Value.Text != "3" || got.Remark != "of 8 GPUs, 1 not known, 3 not read" {

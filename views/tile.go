@@ -142,7 +142,9 @@ func fanMeter(f gpu.Fans) Meter {
 	}
 	var fastest number
 	for _, fan := range f.Fans {
-		fastest = higher(fastest, num(fan.RPM))
+		if n := num(fan.RPM); n.over(fastest) {
+			fastest = n
+		}
 	}
 	out.Limit = fastest.text(func(v float64) string { return rpm(max(v, 0)) })
 	if slices.ContainsFunc(f.Fans, func(fan gpu.Fan) bool { return fan.Policy.Or("") == "manual" }) {
