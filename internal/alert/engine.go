@@ -15,8 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// keptPast is how many alerts that are over are remembered.
-const keptPast = 100
+const keptPast = 100 // alerts that are over
 
 // An Engine holds the state of all rules on all devices. It has no clock: the
 // time of the snapshot is the present. Several goroutines may use it.
@@ -42,13 +41,6 @@ type Engine struct {
 // key names what rules look at: a device by its node and UUID, or a source of a
 // node.
 type key struct{ node, uuid, source string }
-
-func keyOf(d *gpu.Identity) key {
-	if d.UUID == "" {
-		return key{node: d.Node, source: d.Source}
-	}
-	return key{node: d.Node, uuid: d.UUID}
-}
 
 type tracked struct {
 	states []state // one for each rule that looks at it
@@ -175,7 +167,10 @@ func (e *Engine) newStates(k key) (states []state) {
 }
 
 func (e *Engine) track(d *gpu.Identity) *tracked {
-	k := keyOf(d)
+	k := key{node: d.Node, uuid: d.UUID}
+	if d.UUID == "" {
+		k.source = d.Source
+	}
 	t := e.tracked[k]
 	if t == nil {
 		t = &tracked{states: e.newStates(k)}
@@ -503,30 +498,6 @@ func (e *Engine) Firing(node string) int {
 		}
 	}
 	return n
-}
-
-// A Count is how many alerts of a rule stand.
-type Count struct {
-	Name     string
-	Severity Severity
-	Firing   int
-}
-
-// Counts returns the count of each rule that is enabled, in their order.
-func (e *Engine) Counts() []Count {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	firing := map[*Rule]int{}
-	for st := range e.standing() {
-		firing[st.Rule]++
-	}
-	var out []Count
-	for i := range e.rules {
-		if r := &e.rules[i]; r.Enabled {
-			out = append(out, Count{r.Name, r.Severity, firing[r]})
-		}
-	}
-	return out
 }
 
 // Past returns the last alerts that are over, the newest first.

@@ -11,27 +11,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// words describe what a watch finds on a device. A %s in one of them stands for
-// an amount with its unit.
+// words describe what a watch finds on a device; watches.yaml says how.
 type words struct {
-	What string // what may not be reported: "its utilization"
-	// Now is what is so: "is %s busy", "is lost". A counter has two forms, for
-	// one and for more: "had %s error|had %s errors".
-	Now string
-	// PartWhat and Part replace What and Now where the rule looks at a part of
-	// the processes; the last %s says whose. They are empty where the rule looks
-	// at the whole device, or the words fit both.
-	PartWhat string `yaml:"part_what"`
-	Part     string
-	Began    string // what happened first, of a threshold: "it rose above %s"
-	// Over is what is so once the alert ends. With Began it follows what is so
-	// now: "no longer above %s". Without, it stands alone: "answers again".
-	Over string
-	// BeganAbove and OverAbove replace Began and Over where the watch is below
-	// its threshold and the threshold itself is negative: a distance passed.
+	What, Now, Began, Over, Part, Advice string
+
+	PartWhat   string `yaml:"part_what"`
 	BeganAbove string `yaml:"began_above"`
 	OverAbove  string `yaml:"over_above"`
-	Advice     string // what to do, a sentence; empty where the causes of the device have advice
 }
 
 // A telling is an alert as people are told of it.

@@ -146,8 +146,14 @@ func (a *App) self() metrics.Self {
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
 	}
-	for _, r := range a.Alerts.Counts() {
-		self.Rules = append(self.Rules, metrics.Rule{Name: r.Name, Severity: string(r.Severity), Firing: r.Firing})
+	firing := map[string]int{}
+	for _, of := range a.Alerts.Standing() {
+		firing[of.Rule]++
+	}
+	for _, r := range a.Alerts.Rules() {
+		if r.Enabled {
+			self.Rules = append(self.Rules, metrics.Rule{Name: r.Name, Severity: string(r.Severity), Firing: firing[r.Name]})
+		}
 	}
 	for _, t := range a.notifier.Status() {
 		self.Targets = append(self.Targets, metrics.Target{

@@ -78,27 +78,26 @@ func (p *parser) value(node *yaml.Node, where, key string, field reflect.Value) 
 			p.decode(&nodes[i], fmt.Sprintf("%s[%d]: ", key, i), &(*into)[i])
 		}
 	case *time.Duration:
-		p.mismatch(node.Decode((*duration)(into)), where)
+		p.duration(node, where, into)
 	default:
 		p.mismatch(node.Decode(into), where)
 	}
 }
 
-// A duration is written as in Go: "90s", "1h30m", 0.
-type duration time.Duration
-
-// UnmarshalYAML implements [yaml.Unmarshaler]. The YAML package itself refuses a
-// plain 0, and quotes only the beginning of what is no time.
-func (d *duration) UnmarshalYAML(node *yaml.Node) error {
+// duration reads a time as Go writes it: "90s", "1h30m", 0. The YAML package itself
+// refuses a plain 0, and quotes only the beginning of what is no time.
+func (p *parser) duration(node *yaml.Node, where string, into *time.Duration) {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
 	if node.Kind != yaml.ScalarNode {
-		return node.Decode((*time.Duration)(d))
+		p.mismatch(node.Decode(into), where)
+		return
 	}
-	v, err := time.ParseDuration(node.Value)
-	if err != nil {
-		return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %q is %s", node.Line, node.Value, inWords["time.Duration"])}}
+	var err error
+	if *into, err = time.ParseDuration(node.Value); err != nil {
+		p.wrong(node.Line, "%s%q is %s", where, node.Value, inWords["time.Duration"])
 	}
-	*d = duration(v)
-	return nil
 }
 
 // lineOf returns the line of a field such as "scope.gpus" or "targets[0].url"
