@@ -102,12 +102,12 @@ func unknown(name string, fields map[string]reflect.Value) error {
 
 func mismatch(name string, err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	switch {
-	case !ok:
+	if !ok {
 		return fail(Mismatch, "has a member %q that can't be read", name)
-	case wrong.Type.Kind() == reflect.Float64:
-		return fail(Mismatch, "has a %s as %s, which must be a number", wrong.Value, name)
-	default:
-		return fail(Mismatch, "has a %s as %s, which must be a text", wrong.Value, name)
 	}
+	must := "text"
+	if wrong.Type.Kind() == reflect.Float64 {
+		must = "number"
+	}
+	return fail(Mismatch, "has a %s as %s, which must be a %s", wrong.Value, name, must)
 }

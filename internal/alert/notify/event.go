@@ -16,9 +16,9 @@ import (
 
 // What an event says is new.
 const (
-	fired    = "fired"
-	repeated = "repeated"
-	over     = "over"
+	fired    = string(alert.Fired)
+	repeated = string(alert.Repeated)
+	over     = string(alert.Over)
 	brief    = "brief" // it fired and was over before a message was sent
 )
 
@@ -59,11 +59,10 @@ const (
 	longestSentence = 600
 )
 
-// event makes an event of a change; false where a change is not for messages.
-func event(c *alert.Change, why string) (Event, bool) {
-	news := map[alert.News]string{alert.Fired: fired, alert.Repeated: repeated, alert.Over: over}[c.News]
+// event makes an event of a change that is for messages.
+func event(c *alert.Change, why string) Event {
 	e := Event{
-		ID: c.ID, News: news, Rule: c.Rule, Severity: string(c.Severity), State: string(c.State),
+		ID: c.ID, News: string(c.News), Rule: c.Rule, Severity: string(c.Severity), State: string(c.State),
 		Node: c.Device.Node, Device: "The driver (" + c.Device.Source + ")", Index: -1,
 		Value: amount(c, c.Value, " left"), Threshold: amount(c, c.Threshold, ""),
 		Since: c.Since, Time: c.Time, Message: c.Message, Why: why, Advice: c.Advice,
@@ -72,10 +71,10 @@ func event(c *alert.Change, why string) (Event, bool) {
 		e.Index, e.UUID, e.Name = c.Device.Index, c.Device.UUID, c.Device.Name
 		e.Device = explain.DeviceName(&gpu.Device{Identity: c.Device})
 	}
-	if news == over {
+	if c.News == alert.Over {
 		e.Why, e.Advice = "", ""
 	}
-	return e.bounded(), news != ""
+	return e.bounded()
 }
 
 func (e Event) bounded() Event {

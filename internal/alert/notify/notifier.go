@@ -117,16 +117,14 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string)
 	var all []news
 	for i := range changes {
 		c := &changes[i]
-		if !c.Tell && c.News != alert.Over {
+		if c.News != alert.Over && (!c.Tell || c.News != alert.Fired && c.News != alert.Repeated) {
 			continue
 		}
 		sentence := ""
 		if c.Tell && why != nil && c.About() {
 			sentence = why(&c.Alert)
 		}
-		if e, ok := event(c, sentence); ok {
-			all = append(all, news{e, c.Targets, c.Tell})
-		}
+		all = append(all, news{event(c, sentence), c.Targets, c.Tell})
 	}
 	if len(all) == 0 {
 		return

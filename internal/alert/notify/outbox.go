@@ -68,16 +68,15 @@ func (w *worker) restore(t *keptTarget, now time.Time) {
 	if t.Retry.Before(now.Add(longestRefuse)) {
 		w.queue.Retry = t.Retry
 	}
-	many := 0
+	defer w.noteDropped(w.queue.dropped)
 	for _, p := range append(t.Pending, newer...) {
 		if p.Queued.After(now) { // the clock was set back
 			p.Queued = now
 		}
-		many += w.queue.add(p.bounded(), p.Queued)
+		w.queue.add(p.bounded(), p.Queued)
 	}
 	if w.queue.Fails > 0 {
 		w.state.FailingSince = t.FailingSince
 	}
-	w.drop(many, tooMany)
 	poke(w.wake)
 }

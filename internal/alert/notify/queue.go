@@ -49,25 +49,24 @@ type known struct {
 	Told bool   `json:"told"` // the target got its beginning; false: that was dropped
 }
 
-// add joins an event with the waiting one of its alert, or appends it. It returns
-// how many events it dropped. The end of an alert whose beginning was dropped is
-// dropped too.
-func (q *queue) add(e Event, now time.Time) int {
+// add joins an event with the waiting one of its alert, or appends it. The end of an
+// alert whose beginning was dropped is dropped too.
+func (q *queue) add(e Event, now time.Time) {
 	for i := len(q.Pending) - 1; i >= q.flying; i-- {
 		if p := &q.Pending[i]; p.ID == e.ID {
 			p.Event = p.merge(e)
-			return 0
+			return
 		}
 	}
 	if i := q.find(e.ID); e.News == over && i >= 0 && !q.Known[i].Told {
 		q.forget(e.ID)
-		return 0
+		return
 	}
 	if len(q.Pending) == q.flying {
 		q.first = now
 	}
 	q.Pending = append(q.Pending, pending{e, now})
-	return q.trim(mostPending)
+	q.trim(mostPending)
 }
 
 // trim drops waiting events until no more than most are left: those that matter
@@ -164,29 +163,26 @@ func (q *queue) taken(now time.Time, told dropped) {
 	q.flying, q.Fails, q.Last, q.Retry = 0, 0, now, time.Time{}
 }
 
-// failed notes that the target did not take the message under way. It returns how
-// many events it dropped: of too many, and too old ones.
-func (q *queue) failed(now time.Time, why *failure) (many, old int) {
-	many = q.abandon()
+// failed notes that the target did not take the message under way.
+func (q *queue) failed(now time.Time, why *failure) {
+	q.abandon()
 	q.Fails++
 	q.Retry = now.Add(max(backOff(q.Fails, why.permanent), why.after))
+	old := 0
 	for old < len(q.Pending) && now.Sub(q.Pending[old].Queued) >= giveUp {
 		old++
 	}
 	q.drop(0, old)
 	q.Late += old
-	return many, old
 }
 
-// abandon returns the events of the message under way to those that wait, and
-// returns how many events it dropped.
-func (q *queue) abandon() (n int) {
+// abandon returns the events of the message under way to those that wait.
+func (q *queue) abandon() {
 	all := q.Pending
 	q.Pending, q.flying = nil, 0
 	for _, p := range all {
-		n += q.add(p.Event, p.Queued)
+		q.add(p.Event, p.Queued)
 	}
-	return n
 }
 
 // backOff returns how long to wait after a number of failures: at random between

@@ -196,7 +196,7 @@ func (t templates) one(s service, m Message) (title, body string, err error) {
 		return "", "", err
 	}
 	body, err = run(t.message, byDefault.message, s, m)
-	title = cmp.Or(oneLine(title), "gpuwhy")
+	title = cmp.Or(cut(strings.Join(strings.Fields(lines(title)), " "), longestTitle), "gpuwhy")
 	return title, cmp.Or(lines(body), title), err
 }
 

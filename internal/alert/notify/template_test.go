@@ -115,10 +115,7 @@ func TestMarkup(t *testing.T) {
 func TestNames(t *testing.T) {
 	c := change("a", alert.Fired)
 	c.Device.Name, c.Device.Node, c.Message = "H100\r\nBcc: x@y\u202e\x1b[31m", "node\x00\n1", "one\ntwo\xff"
-	e, ok := event(&c, "why\n\u2066not")
-	if !ok {
-		t.Fatal("no event")
-	}
+	e := event(&c, "why\n\u2066not")
 	if e.Name != "H100 Bcc: x@y [31m" || e.Node != "node 1" || e.Message != "one two\uFFFD" || e.Why != "why not" {
 		t.Errorf("the event is %+v", e)
 	}
@@ -202,7 +199,7 @@ func FuzzRestore(f *testing.F) {
 // What is left of a distance is not taken for a temperature.
 func TestWhatIsLeft(t *testing.T) {
 	c := alert.Change{News: alert.Fired, Alert: alert.Alert{Watch: alert.TemperatureMargin, Unit: "°C", Value: gpu.Of(3.0), Threshold: gpu.Of(5.0)}}
-	if e, ok := event(&c, ""); !ok || e.Value != "3 °C left" || e.Threshold != "5 °C" {
+	if e := event(&c, ""); e.Value != "3 °C left" || e.Threshold != "5 °C" {
 		t.Errorf("%+v", e)
 	}
 	for value, want := range map[float64]string{
@@ -212,12 +209,12 @@ func TestWhatIsLeft(t *testing.T) {
 		-1.5:  "1.5 °C above where it slows itself down",
 	} {
 		c.Value, c.Threshold = gpu.Of(value), gpu.Of(-1.0)
-		if e, ok := event(&c, ""); !ok || e.Value != want || e.Threshold != "1 °C above where it slows itself down" {
+		if e := event(&c, ""); e.Value != want || e.Threshold != "1 °C above where it slows itself down" {
 			t.Errorf("%v: %q, %q, want %q", value, e.Value, e.Threshold, want)
 		}
 	}
 	c.Value, c.Watch = gpu.Of(3.0), alert.Temperature
-	if e, ok := event(&c, ""); !ok || e.Value != "3 °C" {
+	if e := event(&c, ""); e.Value != "3 °C" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -57,11 +57,6 @@ func lines(text string) string {
 	return strings.Trim(strings.Join(out, "\n"), "\n")
 }
 
-// oneLine makes a title of a text. The marks of breakMarkup stay.
-func oneLine(text string) string {
-	return cut(strings.Join(strings.Fields(lines(text)), " "), longestTitle)
-}
-
 // cut shortens a text to a number of characters.
 func cut(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {

@@ -80,16 +80,15 @@ func poke(c chan<- struct{}) {
 }
 
 func (w *worker) add(all []news, now time.Time) {
-	many := 0
+	defer w.noteDropped(w.queue.dropped)
 	for i := range all {
 		switch n := &all[i]; {
 		case !n.tell:
 			w.queue.forget(n.event.ID)
 		case w.wants(n):
-			many += w.queue.add(n.event, now)
+			w.queue.add(n.event, now)
 		}
 	}
-	w.drop(many, tooMany)
 	poke(w.wake)
 }
 
@@ -103,16 +102,16 @@ func (w *worker) wants(n *news) bool {
 	return routed && n.event.rank() >= w.set.target.least().Rank()
 }
 
-// Why events are dropped.
-const (
-	tooMany = "too many wait"
-	tooOld  = "they could not be delivered within a day"
-)
-
-func (w *worker) drop(n int, why string) {
-	if n > 0 {
-		w.state.Dropped += uint64(n)
-		w.log.Warn("events were dropped and are not sent", "events", n, "why", why)
+// noteDropped notes the events that were dropped since.
+func (w *worker) noteDropped(before dropped) {
+	for why, n := range map[string]int{
+		"too many wait": w.queue.Crowded - before.Crowded,
+		"they could not be delivered within a day": w.queue.Late - before.Late,
+	} {
+		if n > 0 {
+			w.state.Dropped += uint64(n)
+			w.log.Warn("events were dropped and are not sent", "events", n, "why", why)
+		}
 	}
 }
 
@@ -172,8 +171,9 @@ func (w *worker) deliver(ctx context.Context) {
 
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
+	defer w.noteDropped(w.queue.dropped)
 	if w.set.url != set.url || err != nil && ctx.Err() != nil {
-		w.drop(w.queue.abandon(), tooMany) // the worker ended it
+		w.queue.abandon() // the worker ended it
 		return
 	}
 	w.landed(err, told, time.Now())
@@ -197,7 +197,7 @@ func (w *worker) landed(err error, told dropped, now time.Time) {
 	if !ok {
 		f = &failure{text: "it failed"}
 	}
-	many, old := w.queue.failed(now, f)
+	w.queue.failed(now, f)
 	w.state.Failed++
 	w.state.LastError = f.text
 	if !failed {
@@ -207,6 +207,4 @@ func (w *worker) landed(err error, told dropped, now time.Time) {
 		w.refusing = f.permanent
 		w.log.Warn("the target does not take messages; gpuwhy tries again for a day", "err", f.text, "permanent", f.permanent)
 	}
-	w.drop(many, tooMany)
-	w.drop(old, tooOld)
 }

@@ -17,11 +17,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
-// decode reads a node into a struct whose fields have yaml tags, and a tag with the
-// keys of one that has several. It refuses
-// unknown keys, and leaves alone what has no key. Where is put before what is
-// wrong, such as "rules[2]: ". It returns the keys that are there; nil where the
-// node is not good.
+// decode reads a node into a struct whose fields have their key as a yaml tag, or
+// several as a keys tag. It refuses unknown keys, and leaves alone what has no key.
+// Where is put before what is wrong, such as "rules[2]: ". It returns the keys that
+// are there; nil where the node is not good.
 func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool {
 	before := len(p.errs)
 	if node.Kind == yaml.AliasNode {
