@@ -38,8 +38,7 @@ type Engine struct {
 	pending  []Change // found by Restore
 }
 
-// key names what rules look at: a device by its node and UUID, or a source of a
-// node.
+// key names what rules look at: a device by its UUID, or a source.
 type key struct{ node, uuid, source string }
 
 type tracked struct {
@@ -56,7 +55,6 @@ type state struct {
 	record
 }
 
-// ruled is the rule that a state is of.
 type ruled struct {
 	*Rule
 	*watch
@@ -207,14 +205,12 @@ func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	return o.changes
 }
 
-// driverGone reports whether an alert about the source as a whole covers its
-// devices too.
+// driverGone reports whether an alert about the source covers its devices too.
 func (o *observation) driverGone(s *gpu.Snapshot, source string) bool {
 	return slices.ContainsFunc(s.Failures, func(f gpu.Failure) bool { return f.Source == source }) &&
 		slices.ContainsFunc(o.rules, func(r Rule) bool { return r.Watch == DriverGone && r.Enabled })
 }
 
-// An observation is one Observe under way.
 type observation struct {
 	*Engine
 	now     time.Time
@@ -285,7 +281,6 @@ func (o *observation) missing(node string) {
 	}
 }
 
-// step takes one look.
 func (o *observation) step(l *look) {
 	l.notAfter(o.now)
 	if l.Counter && l.ok {
@@ -366,8 +361,7 @@ func (o *observation) news(l *look, news News, tell bool) {
 	o.changes = append(o.changes, Change{Alert: *l.alert, News: news, Tell: tell})
 }
 
-// stands is about an alert that stands, now in that state, which is news if it was
-// in another.
+// stands puts an alert that stands into a state, which is news if it was in another.
 func (o *observation) stands(l *look, now State, news News) {
 	was := l.alert.State
 	l.alert = o.as(now, l)
@@ -461,7 +455,6 @@ func (o *observation) remind(l *look) {
 	}
 }
 
-// standing yields the states with an alert.
 func (e *Engine) standing() iter.Seq[*state] {
 	return func(yield func(*state) bool) {
 		for _, t := range e.tracked {
@@ -474,8 +467,7 @@ func (e *Engine) standing() iter.Seq[*state] {
 	}
 }
 
-// Standing returns the alerts that stand, as of the newest snapshot, the worst
-// first.
+// Standing returns the alerts that stand, the worst first.
 func (e *Engine) Standing() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()

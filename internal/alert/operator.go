@@ -79,8 +79,7 @@ func checkTexts(by, comment string) error {
 	return nil
 }
 
-// silencedUntil is the end of the last silence that covers an alert; zero where
-// none does.
+// silencedUntil is the end of the last silence that covers an alert; zero for none.
 func (e *Engine) silencedUntil(a *Alert) time.Time {
 	var until time.Time
 	for i := range e.silences {
@@ -157,8 +156,7 @@ func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 	return e.changeOne(id, func(st *state) (Change, error) { return st.mark(by, st.alert.SilencedUntil), nil })
 }
 
-// Dismiss ends an alert in the state [NoData], such as one about a GPU that was
-// taken out of the machine.
+// Dismiss ends an alert in the state [NoData], such as one about a GPU that was taken out.
 func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 	return e.changeOne(id, func(st *state) (Change, error) {
 		if st.alert.State != NoData {

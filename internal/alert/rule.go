@@ -187,7 +187,6 @@ func (s *Scope) covers(node, uuid string) bool {
 	return matches(s.Nodes, node) && matches(s.GPUs, uuid)
 }
 
-// narrows reports whether the rule looks at a part of the processes only.
 func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0 }
 
 // whose says which processes the rule looks at, after the word itself: " of
@@ -238,8 +237,7 @@ func (r *Rule) counts(code int) bool {
 	return (len(r.Codes) == 0 || slices.Contains(r.Codes, code)) && !slices.Contains(r.IgnoreCodes, code)
 }
 
-// compareAlerts orders alerts: by severity, the worst first, then by node,
-// device and rule.
+// compareAlerts puts the worst first.
 func compareAlerts(a, b *Alert) int {
 	return cmp.Or(
 		cmp.Compare(b.Severity.Rank(), a.Severity.Rank()),

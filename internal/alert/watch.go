@@ -46,8 +46,7 @@ const (
 // Watches lists what can be watched, by name.
 func Watches() []Watch { return slices.Sorted(maps.Keys(watches)) }
 
-// Unit is the unit of the watch's threshold and value; empty for counters and
-// conditions.
+// Unit is that of the threshold and the value; empty for counters and conditions.
 func (w Watch) Unit() string { return w.watch().Unit }
 
 // Below reports whether the watch fires below its threshold.
@@ -77,9 +76,7 @@ type watch struct {
 
 // means are what a watch calls; each may be nil.
 type means struct {
-	// measure returns the value of a device; not ok where it is absent, or can't
-	// be trusted.
-	measure  func(*look) (float64, bool)
+	measure  func(*look) (float64, bool)       // a device's value; not ok where it is absent, or can't be trusted
 	narrowed func(*look) (float64, bool)       // measure for a rule that looks at some of the processes alone
 	culprits func(*look) []gpu.Process         // the processes that cause it
 	more     func(*look) (text, advice string) // of what is beyond the threshold
@@ -151,8 +148,7 @@ func Default(name string, w Watch) Rule {
 	return r
 }
 
-// Defaults are the rules that hold without a file. Rules that most people do
-// not want are there, and not enabled.
+// Defaults are the rules that hold without a file. Not all are enabled.
 func Defaults() []Rule { return slices.Clone(defaults) }
 
 // usedByThose is the sum of the multiprocessor shares of the processes that the
@@ -300,8 +296,7 @@ func idleHeld(s *look) (float64, bool) {
 // computes reports whether a process exists that is no mere display server.
 func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }
 
-// notHeldIdle says how little memory is held without work; empty while the
-// device has work.
+// notHeldIdle says how little memory is held without work; empty with work.
 func notHeldIdle(s *look) string {
 	held, _ := idleHeld(s)
 	works, _ := s.works()
@@ -375,7 +370,6 @@ func fewerOrphans(s *look) string {
 		amount(held, "MiB"), amount(s.Threshold, "MiB"))
 }
 
-// workers are the processes that work, busiest first.
 func workers(s *look) (out []gpu.Process) {
 	for _, p := range explain.Culprits(s.d.Processes.Or(nil), s.Scope.has) {
 		out = append(out, *p)
@@ -386,7 +380,6 @@ func workers(s *look) (out []gpu.Process) {
 // holders are the processes that compute, the one that holds most memory first.
 func holders(s *look) []gpu.Process { return s.those(computes) }
 
-// gone are the processes that hold memory and do not exist any more.
 func gone(s *look) []gpu.Process {
 	return s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) })
 }

@@ -32,9 +32,8 @@ type telling struct {
 	remaining      time.Duration // the value is back, and must stay so for that long; 0 where it is not
 }
 
-// write sets the alert's message and advice: what the alert is about, what is so
-// now, since when, and who causes it; later, when the alert ends, or that it has
-// ended.
+// write sets the alert's message and advice: what it is about, what is so now, since
+// when, and who causes it; later, when it ends, or that it has ended.
 func (t *telling) write() {
 	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
 	if t.watch.Machine {
@@ -66,7 +65,6 @@ func (t *telling) unreported() string {
 	return t.watch.Words.What
 }
 
-// reads is what the device reports.
 func (t *telling) reads() string {
 	words, at := &t.watch.Words, t.amount(t.value)
 	switch {
@@ -124,7 +122,6 @@ func (t *telling) first() string {
 	}
 }
 
-// ago is how long ago it began.
 func (t *telling) ago() string {
 	if lasts := t.Time.Sub(t.Since); lasts >= time.Second {
 		return explain.Span(lasts) + " ago"

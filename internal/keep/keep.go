@@ -64,19 +64,16 @@ func Of[T any](name, what string, when When, part Part[T]) Document {
 }
 
 const (
-	// every is how often what took hours is written.
-	every = 10 * time.Minute
+	every = 10 * time.Minute // for what took hours to learn
 	// The pause after a write is that of a good one, or doubles with each failure.
 	writePause   = time.Second
 	longestPause = time.Minute
-	// maxSize is the largest file, in bytes.
-	maxSize = 64 << 20
+	maxSize      = 64 << 20 // bytes of a file
 	// version is that of the files. Files of version 1 were written by each part
 	// in a form of its own, which had the state's fields beside its header.
 	version = 2
 )
 
-// A header is what all files have.
 type header struct {
 	Version int       `json:"version"`
 	Origin  string    `json:"origin"`
@@ -92,8 +89,7 @@ type Keeper struct {
 	// is kept of one is not for another.
 	Origin    string
 	Documents []Document
-	// Hold calls a function while no prompt document changes, so that those
-	// written are of one moment.
+	// Hold calls a function while no prompt document changes.
 	Hold func(func())
 	Log  *slog.Logger
 	soon chan struct{}
@@ -249,8 +245,7 @@ func (k *Keeper) writeFile(name string, state any) error {
 	return atomic.WriteFile(name, bytes.NewReader(text))
 }
 
-// note keeps how a write went, and logs when writing begins to fail and when it
-// is well again.
+// note logs when writing begins to fail, and when it is well again.
 func (k *Keeper) note(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A Device names a device. What was learned of a simulation never serves a real
-// device.
+// A Device names a device. What was learned of a simulation serves no real one.
 type Device struct {
 	Node      string `json:"node"`
 	UUID      string `json:"uuid"`
@@ -26,9 +25,7 @@ func (l Learned) learned() Learned { return l }
 type learned interface{ learned() Learned }
 
 const (
-	// learnedFor is how long something is kept of a device that is not seen any
-	// more.
-	learnedFor = 90 * 24 * time.Hour
+	learnedFor = 90 * 24 * time.Hour // after a device was seen last
 	// MaxDevices is of how many devices something is kept: those seen last.
 	MaxDevices = 4096
 )

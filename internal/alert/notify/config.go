@@ -64,9 +64,8 @@ var (
 	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// templates checks a configuration, without the environment and files, and
-// returns the templates of its targets. No error quotes a value, which may be a
-// secret in the wrong place.
+// templates checks a configuration without the environment and files, and returns
+// the templates of its targets.
 func (c *Config) templates() ([]templates, error) {
 	var p alert.Problems
 	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
@@ -113,11 +112,10 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 	return templates{title, message}
 }
 
-// Resolve checks a configuration, reads the targets' URLs from where it says they
-// are, and checks them as far as that is possible without sending anything. It
-// returns all that is wrong: [alert.Invalid] errors, joined, whose fields are paths
-// such as "targets[0].url". No error quotes a value, which may be a secret in the
-// wrong place. [New] and [Notifier.Reload] call it themselves.
+// Resolve checks a configuration, and the targets' URLs where it says they are. It sends
+// nothing. It returns all that is wrong: [alert.Invalid] errors, joined, whose fields are
+// paths such as "targets[0].url". No error quotes a value, which may be a secret in the
+// wrong place. [New] and [Notifier.Reload] check the same.
 func (c *Config) Resolve() error {
 	_, err := c.settings()
 	return err
@@ -158,8 +156,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 	return field, s, cmp.Or(err, s.usable())
 }
 
-// A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and
-// slog.
+// A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and slog.
 type Secret string
 
 const redacted = "(secret)"

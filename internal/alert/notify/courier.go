@@ -72,7 +72,6 @@ type call struct {
 	took       func(reply) bool // whether an answer with a 2xx status says that the message was taken; nil: always
 }
 
-// A reply is the body of an answer.
 type reply struct {
 	text string
 	json map[string]any // nil where the body is no JSON object
@@ -153,8 +152,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 	return r, nil
 }
 
-// understood reports whether the URL is one that its service understands. It asks
-// no server.
+// understood reports whether its service understands the URL. It asks no server.
 func (a *address) understood() bool {
 	if a.service.mail() {
 		_, _, err := newMail(context.Background(), a, "title", "text")

@@ -35,10 +35,9 @@ type Event struct {
 	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
 	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
 	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
-	// Value and Threshold have their unit, "98 %". For a watch that fires below
-	// its threshold they are a distance, "3 °C left" and "5 °C", or, once that
-	// is passed, "2 °C above where it slows itself down". They are empty where
-	// the rule has none or there is no reading.
+	// Value and Threshold have their unit, "98 %". For a watch that fires below its
+	// threshold they are a distance: "3 °C left", or "2 °C above where it slows itself
+	// down". They are empty where the rule has none or there is no reading.
 	Value     string    `json:"value"`
 	Threshold string    `json:"threshold"`
 	Since     time.Time `json:"since"` // when the alert began

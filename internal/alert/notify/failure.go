@@ -125,7 +125,6 @@ func failed(s Secret, err error) error {
 	return f
 }
 
-// mailCode returns the code of a mail server's reply; 0 where err is none.
 func mailCode(err error) int {
 	if e, ok := errors.AsType[*mail.SendError](err); ok {
 		return e.ErrorCode()

@@ -10,7 +10,6 @@ import (
 // mostBytes is the length of a message. Phones and chats cut or refuse longer ones.
 const mostBytes = 3500
 
-// serviceOf returns how messages reach a URL.
 func serviceOf(s Secret) service {
 	svc := services[s.scheme()]
 	svc.most = cmp.Or(svc.most, mostBytes)
@@ -25,8 +24,7 @@ func serviceOf(s Secret) service {
 
 func asIs(text string) string { return text }
 
-// apart is a space without width.
-const apart = "\u200b"
+const apart = "\u200b" // a space without width
 
 var markup = strings.NewReplacer("@", "@"+apart, "<", "<"+apart, "](", "]"+apart+"(")
 

@@ -64,7 +64,6 @@ func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool
 	return seen
 }
 
-// value reads the value of a key into a field.
 func (p *parser) value(node *yaml.Node, where, key string, field reflect.Value) {
 	switch into := field.Addr().Interface().(type) {
 	case *alert.Scope:
@@ -127,7 +126,6 @@ var inWords = map[string]string{
 	"time.Duration": "no time: write it as 30s, 5m or 1h30m",
 }
 
-// mismatch says which values have a wrong type.
 func (p *parser) mismatch(err error, where string) {
 	if err == nil {
 		return

@@ -71,13 +71,11 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// document is a file as it is written.
 type document struct {
 	Rules         []yaml.Node `yaml:"rules"`
 	notify.Config `yaml:",inline"`
 }
 
-// A parser collects all that is wrong.
 type parser struct {
 	file string
 	errs Errors
