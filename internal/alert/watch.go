@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	_ "embed"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -135,7 +134,7 @@ var meansOf = map[Watch]means{
 	NotAnswering:      {measure: inState(gpu.StateNotAnswering), instead: inOtherState},
 	IdleHeld:          {measure: idleHeld, culprits: holders, instead: notHeldIdle},
 	IdleReserved:      {measure: idleReserved, more: reservedBy, instead: notReservedIdle},
-	OrphanMemory:      {measure: orphans, culprits: gone, instead: fewerOrphans},
+	OrphanMemory:      {measure: orphans, culprits: gone},
 }
 
 // HighGPUUsage is the name of the rule about utilization, the oldest rule.
@@ -296,19 +295,12 @@ func idleHeld(s *look) (float64, bool) {
 // computes reports whether a process exists that is no mere display server.
 func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }
 
-// notHeldIdle says how little memory is held without work; empty with work.
+// notHeldIdle says that no memory is held without work.
 func notHeldIdle(s *look) string {
-	held, _ := idleHeld(s)
-	works, _ := s.works()
-	switch {
-	case works:
+	if works, _ := s.works(); works || s.value > 0 {
 		return ""
-	case held == 0:
-		return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
-	default:
-		return fmt.Sprintf("has no work, while processes%s hold %s of its memory, no longer above %s",
-			s.Scope.whose(), amount(held, "MiB"), amount(s.Threshold, "MiB"))
 	}
+	return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
 }
 
 func (s *look) works() (so, known bool) {
@@ -361,15 +353,6 @@ func orphans(s *look) (float64, bool) {
 	return held, ok && (!mute || held > s.Threshold)
 }
 
-func fewerOrphans(s *look) string {
-	held, _ := orphans(s)
-	if held == 0 {
-		return ""
-	}
-	return fmt.Sprintf("has %s of memory that processes left behind when they ended, no longer above %s",
-		amount(held, "MiB"), amount(s.Threshold, "MiB"))
-}
-
 func workers(s *look) (out []gpu.Process) {
 	for _, p := range explain.Culprits(s.d.Processes.Or(nil), s.Scope.has) {
 		out = append(out, *p)
@@ -401,15 +384,9 @@ func (s *look) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 
 // newestXID names the newest of the errors that the rule counts.
 func newestXID(s *look) (text, advice string) {
-	var newest *gpu.XID
-	list := s.d.Health.XIDs.Or(nil)
-	for i := range list {
-		if s.counts(list[i].Code) && (newest == nil || list[i].Last.After(newest.Last)) {
-			newest = &list[i]
-		}
-	}
-	if newest == nil {
+	counted := slices.DeleteFunc(slices.Clone(s.d.Health.XIDs.Or(nil)), func(x gpu.XID) bool { return !s.counts(x.Code) })
+	if len(counted) == 0 {
 		return "", ""
 	}
-	return explain.XID(newest.Code)
+	return explain.XID(slices.MaxFunc(counted, func(a, b gpu.XID) int { return a.Last.Compare(b.Last) }).Code)
 }

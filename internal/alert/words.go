@@ -13,7 +13,7 @@ import (
 
 // words describe what a watch finds on a device; watches.yaml says how.
 type words struct {
-	What, Now, Began, Over, Part, Advice string
+	What, Now, Began, Over, Less, Part, Advice string
 
 	PartWhat   string `yaml:"part_what"`
 	BeganAbove string `yaml:"began_above"`
@@ -88,6 +88,8 @@ func (t *telling) back() string {
 	switch {
 	case t.instead != "":
 		return t.instead
+	case words.Less != "" && t.value > 0:
+		return t.reads() + ", " + t.against(words.Less, "")
 	case words.Began == "":
 		return words.Over
 	default:
