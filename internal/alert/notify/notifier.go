@@ -145,7 +145,6 @@ type Status struct {
 	LastSuccess  time.Time // zero where there was none
 	LastError    string    // of the last try; empty where it worked
 	FailingSince time.Time // zero where it does not fail
-	NextTry      time.Time // zero where nothing waits
 }
 
 // Status returns how the targets do, in the order of the configuration.

@@ -67,7 +67,6 @@ func (w *worker) remove() {
 func (w *worker) status() Status {
 	s := w.state
 	s.Name, s.Service, s.Severity, s.Queued = w.name, w.set.url.scheme(), w.set.target.least(), len(w.queue.Pending)
-	s.NextTry, _ = w.queue.due(w.set.wait, w.set.interval)
 	return s
 }
 
