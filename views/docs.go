@@ -86,31 +86,6 @@ func byName(schemas apidoc.Members[*apidoc.Schema]) apidoc.Members[*apidoc.Schem
 	return slices.SortedFunc(slices.Values(schemas), func(a, b apidoc.Member[*apidoc.Schema]) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// dataOf is what a message has as its data, where that is a type with a name.
-func dataOf(m *apidoc.Message) *apidoc.Schema {
-	data := m.Payload.Properties.Get("data")
-	if data == nil || len(data.Type) > 0 {
-		return nil
-	}
-	return data
-}
-
-// replies names the messages that answer one.
-func replies(op *apidoc.ChannelOperation) string {
-	if op.Reply == nil {
-		return ""
-	}
-	return strings.Join(each(op.Reply.Messages, func(m **apidoc.Schema) string { return lastPart((*m).Ref) }), " or ")
-}
-
-// socketTables say what lists of names mean.
-var socketTables = []struct {
-	title, anchor string
-	rows          []apidoc.Fact
-}{
-	{"Limits", "limits", apidoc.Limits}, {"When a connection ends", "when-a-connection-ends", apidoc.CloseCodes},
-}
-
 // A typeName names a type in words: "list of GPU".
 type typeName struct {
 	before string // "list of "

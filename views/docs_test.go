@@ -40,17 +40,10 @@ func TestDocumentPages(t *testing.T) {
 	}
 	reference.Components.Schemas = schemas
 	events := &apidoc.Events{
-		Info:     info,
-		Channels: apidoc.Members[*apidoc.Channel]{{Value: &apidoc.Channel{Address: hostile, Description: hostile}}},
-		Operations: apidoc.Members[*apidoc.ChannelOperation]{{Name: hostile, Value: &apidoc.ChannelOperation{
-			Action: hostile, Summary: hostile, Reply: &apidoc.Reply{Messages: []*apidoc.Schema{{Ref: hostile}}},
-		}}},
+		Version: hostile, Address: hostile, Text: hostile, Schemas: schemas,
+		Limits: []apidoc.Fact{{Name: hostile, Meaning: hostile}}, CloseCodes: []apidoc.Fact{{Name: hostile, Meaning: hostile}},
+		Events: []*apidoc.Event{{Name: hostile, Summary: hostile, Description: hostile, Reply: []string{hostile}, Data: of, Example: example}},
 	}
-	events.Components.Schemas = schemas
-	events.Components.Messages = apidoc.Members[*apidoc.Message]{{Name: hostile, Value: &apidoc.Message{
-		Name: hostile, Summary: hostile, Description: hostile, Examples: []apidoc.Members[json.RawMessage]{{{Name: "payload", Value: example}}},
-		Payload: &apidoc.Schema{Properties: apidoc.Members[*apidoc.Schema]{{Name: "data", Value: of}}},
-	}}}
 	for name, page := range map[string]templ.Component{
 		"docs": DocsPage("/base/", asset), "redoc": ReferencePage(reference, "/base/", asset), "docs/events": EventsPage(events, "/base/", asset),
 	} {

@@ -198,7 +198,7 @@ const (
 
 // OpenAPI makes the document.
 func OpenAPI(api API, routes []Route) *Document {
-	b := &builder{NewSchemas(schemaRefs), api}
+	b := &builder{newSchemas(), api}
 	doc := &Document{
 		OpenAPI: "3.1.0",
 		Info:    Info{api.Title, api.Version, api.Description, Members[string]{{"name", api.License}, {"identifier", api.License}}},
@@ -219,7 +219,7 @@ func OpenAPI(api API, routes []Route) *Document {
 
 // A builder makes the parts of a document.
 type builder struct {
-	*Schemas
+	*schemas
 	api API
 }
 

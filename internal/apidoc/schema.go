@@ -1,8 +1,8 @@
 package apidoc
 
 import (
-	"cmp"
-	_ "embed"
+	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -71,22 +71,15 @@ type Member[T any] struct {
 
 // MarshalJSON implements [json.Marshaler].
 func (m Members[T]) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	members := make([][]byte, len(m))
 	for i, member := range m {
-		value, err := json.Marshal(member.Value)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", member.Name, err)
-		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		name, err := json.Marshal(member.Name)
+		object, err := json.Marshal(map[string]T{member.Name: member.Value})
 		if err != nil {
 			return nil, err
 		}
-		out = append(append(append(out, name...), ':'), value...)
+		members[i] = object[1 : len(object)-1]
 	}
-	return append(out, '}'), nil
+	return slices.Concat([]byte("{"), bytes.Join(members, []byte(",")), []byte("}")), nil
 }
 
 // Get returns the member of that name, or the zero value.
@@ -110,83 +103,72 @@ func (m *Members[T]) at(name string) *T {
 	return &(*m)[i].Value
 }
 
-//go:embed comments.json
-var commentsFile []byte
+//go:embed *.json *.tmpl *.md
+var files embed.FS
 
-// comments are those of the source, by "Type" and "Type.json_name".
-func comments() map[string]string {
-	var out map[string]string
-	if err := json.Unmarshal(commentsFile, &out); err != nil {
-		panic(fmt.Sprintf("apidoc: the embedded comments are no JSON: %v", err))
+func read(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("apidoc: %v", err))
+	}
+	return string(text)
+}
+
+func load[T any](name string) (out T) {
+	decoder := json.NewDecoder(strings.NewReader(read(name)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&out); err != nil {
+		panic(fmt.Sprintf("apidoc: %s: %v", name, err))
 	}
 	return out
 }
 
-// A unit is what a number counts, and between which bounds it lies.
-type unit struct {
-	name     string   // as a struct tag gives it: unit:"mib"
-	suffixes []string // ends of fields' names that promise it
-	text     string   // as people write it; empty for plain numbers
-	min, max *float64
+// A vocabulary is what the tags of fields refer to.
+type vocabulary struct {
+	Units        []unit              `json:"units"`
+	Enumerations map[string][]string `json:"enumerations"` // that several fields share
 }
 
-var units = []unit{
-	{"percent", []string{"percent"}, "%", new(0.0), new(100.0)},
-	{"mib", []string{"_mb"}, "MiB", new(0.0), nil},
-	{"bytes_per_second", []string{"_bytes_per_second"}, "B/s", new(0.0), nil},
-	{"celsius", []string{"_celsius"}, "°C", nil, nil},
-	{"watts", []string{"_watts"}, "W", new(0.0), nil},
-	{"joules", []string{"_joules"}, "J", new(0.0), nil},
-	{"megahertz", []string{"_mhz"}, "MHz", new(0.0), nil},
-	{"seconds", []string{"_seconds"}, "s", new(0.0), nil},
-	{"rpm", []string{"rpm"}, "1/min", new(0.0), nil},
-	{"fps", []string{"_fps"}, "1/s", new(0.0), nil},
-	{"microseconds", []string{"_us"}, "µs", new(0.0), nil},
-	{"lanes", []string{"width"}, "lanes", new(0.0), nil},
-	{"count", []string{"count", "_id", "index", "pid", "generation"}, "", new(0.0), nil},
-	{name: "any"}, // it depends
+// A unit is what a number counts, and between which bounds it lies.
+type unit struct {
+	Name     string   `json:"name"`     // as a struct tag gives it: unit:"mib"
+	Suffixes []string `json:"suffixes"` // ends of fields' names that promise it
+	Text     string   `json:"text"`     // as people write it; empty for plain numbers
+	Min      *float64 `json:"min"`
+	Max      *float64 `json:"max"`
 }
 
 // unitOf returns the unit of a tag, or else the one that a field's name ends in.
-func unitOf(at, tag, field string) unit {
-	i := slices.IndexFunc(units, func(u unit) bool {
+func (s *schemas) unitOf(at, tag, field string) unit {
+	i := slices.IndexFunc(s.Units, func(u unit) bool {
 		if tag != "" {
-			return u.name == tag
+			return u.Name == tag
 		}
-		return slices.ContainsFunc(u.suffixes, func(suffix string) bool { return strings.HasSuffix(field, suffix) })
+		return slices.ContainsFunc(u.Suffixes, func(suffix string) bool { return strings.HasSuffix(field, suffix) })
 	})
 	if i < 0 {
 		panic(fmt.Sprintf("apidoc: %s is a number of the unknown unit %q", at, tag))
 	}
-	return units[i]
+	return s.Units[i]
 }
 
-// Enumerations that several fields share, by the name in their tag.
-var enumerations = map[string]string{
-	"quality": "not_reported,not_supported,not_permitted,stale,doubtful",
-	"source":  "nvml,nvidia-smi,amdgpu,intel,kubernetes,simulated,mixed",
-	"state":   "ok,not_answering,lost,asleep",
-	"status":  "starting,ok,degraded,no_gpu",
-}
-
-// Schemas are the schemas of Go types, those of structs by their names. A field that
+// schemas are the schemas of Go types, those of structs by their names. A field that
 // says too little of itself makes the methods panic: a test makes the documents.
-type Schemas struct {
-	prefix   string // of references, such as "#/components/schemas/"
-	comments map[string]string
+type schemas struct {
+	vocabulary
+	comments map[string]string // of the source, by "Type" and "Type.json_name"
 	named    Members[*Schema]
 }
 
-// NewSchemas returns an empty set, whose references begin with the prefix.
-func NewSchemas(prefix string) *Schemas {
-	return &Schemas{prefix: prefix, comments: comments()}
+func newSchemas() *schemas {
+	return &schemas{vocabulary: load[vocabulary]("vocabulary.json"), comments: load[map[string]string]("comments.json")}
 }
 
 // Of returns the schema of a type: of a struct, a reference to it.
-func (s *Schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
+func (s *schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 
 // OfBody returns the schema of what a client sends: it has no members but those.
-func (s *Schemas) OfBody(t reflect.Type) *Schema {
+func (s *schemas) OfBody(t reflect.Type) *Schema {
 	ref := s.Of(t)
 	s.named.Get(typeName(t)).Additional = false
 	return ref
@@ -198,7 +180,7 @@ var pageOfForm = Member[*Schema]{"page", &Schema{
 }}
 
 // OfForm returns the schema of the form that has the members of a struct, if any.
-func (s *Schemas) OfForm(t reflect.Type) *Schema {
+func (s *schemas) OfForm(t reflect.Type) *Schema {
 	form := &Schema{Type: Types{"object"}, Additional: false}
 	if t != nil {
 		body := s.named.Get(typeName(t))
@@ -209,7 +191,7 @@ func (s *Schemas) OfForm(t reflect.Type) *Schema {
 	return form
 }
 
-func (s *Schemas) of(t reflect.Type, format string) *Schema {
+func (s *schemas) of(t reflect.Type, format string) *Schema {
 	switch t {
 	case reflect.TypeFor[messageID]():
 		return &Schema{Type: Types{"number", "string"}}
@@ -254,9 +236,9 @@ func orNull(s *Schema) *Schema {
 }
 
 // ref describes a struct when it is first seen.
-func (s *Schemas) ref(t reflect.Type) *Schema {
+func (s *schemas) ref(t reflect.Type) *Schema {
 	name := typeName(t)
-	ref := &Schema{Ref: s.prefix + name}
+	ref := &Schema{Ref: schemaRefs + name}
 	if s.named.Get(name) != nil {
 		return ref
 	}
@@ -270,7 +252,7 @@ func (s *Schemas) ref(t reflect.Type) *Schema {
 func typeName(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
 
 // fields adds those of t, and those of what it embeds.
-func (s *Schemas) fields(t reflect.Type, into *Schema) {
+func (s *schemas) fields(t reflect.Type, into *Schema) {
 	for f := range t.Fields() {
 		if f.Anonymous {
 			s.fields(f.Type, into)
@@ -287,10 +269,10 @@ func (s *Schemas) fields(t reflect.Type, into *Schema) {
 	}
 }
 
-func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) *Schema {
+func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) *Schema {
 	var schema *Schema
 	if named, ok := f.Tag.Lookup("schema"); ok {
-		schema = orNull(&Schema{Ref: s.prefix + named})
+		schema = orNull(&Schema{Ref: schemaRefs + named})
 	} else {
 		schema = s.of(f.Type, f.Tag.Get("format"))
 	}
@@ -303,8 +285,8 @@ func (s *Schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 		schema = orNull(schema)
 	}
 	innermost := schema.Innermost()
-	innermost.number(at, f, name)
-	innermost.enumerate(f)
+	s.number(innermost, at, f, name)
+	s.enumerate(innermost, f)
 	if longest, ok := tagged(at, f, "maxlength"); ok {
 		innermost.MaxLength = int(longest)
 	}
@@ -338,13 +320,13 @@ func (s *Schema) Innermost() *Schema {
 }
 
 // number gives a number its unit and bounds.
-func (s *Schema) number(at string, f reflect.StructField, name string) {
-	if len(s.Type) == 0 || s.Type[0] != "number" && s.Type[0] != "integer" {
+func (s *schemas) number(to *Schema, at string, f reflect.StructField, name string) {
+	if len(to.Type) == 0 || to.Type[0] != "number" && to.Type[0] != "integer" {
 		return
 	}
-	u := unitOf(at, f.Tag.Get("unit"), name)
-	s.Unit, s.Minimum, s.Maximum = u.text, u.min, u.max
-	for key, bound := range map[string]**float64{"min": &s.Minimum, "max": &s.Maximum} {
+	u := s.unitOf(at, f.Tag.Get("unit"), name)
+	to.Unit, to.Minimum, to.Maximum = u.Text, u.Min, u.Max
+	for key, bound := range map[string]**float64{"min": &to.Minimum, "max": &to.Maximum} {
 		if f.Tag.Get(key) == "none" {
 			*bound = nil
 		} else if v, ok := tagged(at, f, key); ok {
@@ -363,16 +345,20 @@ func tagged(at string, f reflect.StructField, key string) (float64, bool) {
 	return v, ok
 }
 
-func (s *Schema) enumerate(f reflect.StructField) {
-	values, ok := f.Tag.Lookup("enum")
-	if !ok {
+func (s *schemas) enumerate(to *Schema, f reflect.StructField) {
+	tag := f.Tag.Get("enum")
+	if tag == "" {
 		return
 	}
-	for value := range strings.SplitSeq(cmp.Or(enumerations[values], values), ",") {
-		s.Enum = append(s.Enum, value)
+	values, shared := s.Enumerations[tag]
+	if !shared {
+		values = strings.Split(tag, ",")
 	}
-	if s.Nullable() {
-		s.Enum = append(s.Enum, nil)
+	for _, value := range values {
+		to.Enum = append(to.Enum, value)
+	}
+	if to.Nullable() {
+		to.Enum = append(to.Enum, nil)
 	}
 }
 

@@ -160,7 +160,7 @@ func newStage() (*stage, Config) {
 		},
 		EventsPage: func(doc *apidoc.Events) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
-				_, err := fmt.Fprintf(w, "<!doctype html><title>%d operations</title>", len(doc.Operations))
+				_, err := fmt.Fprintf(w, "<!doctype html><title>%d operations</title>", len(doc.Events))
 				return err
 			})
 		},
