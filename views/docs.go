@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,8 +38,8 @@ func docsPage(title, script string, asset func(string) string, body templ.Compon
 
 // An operation is what an address answers to a method.
 type operation struct {
-	*apidoc.OperationObject
-	method, path, anchor string
+	*apidoc.Operation
+	anchor string
 }
 
 // operations are those with a tag.
@@ -46,8 +47,8 @@ func operations(doc *apidoc.Document, tag string) []operation {
 	var out []operation
 	for _, path := range doc.Paths {
 		for _, op := range path.Value {
-			if slices.Contains(op.Value.Tags, tag) {
-				out = append(out, operation{op.Value, strings.ToUpper(op.Name), path.Name, anchorOf(op.Name, path.Name)})
+			if op.Tag == tag {
+				out = append(out, operation{op, anchorOf(strings.ToLower(op.Method), op.Path)})
 			}
 		}
 	}
@@ -57,28 +58,20 @@ func operations(doc *apidoc.Document, tag string) []operation {
 // body is what a client sends as JSON; nil for nothing. A form has the same
 // members.
 func (o operation) body() *apidoc.Schema {
-	if o.Body == nil || o.Body.Content[0].Name != "application/json" {
+	if o.Body == nil || o.Body.Content[0].Type != "application/json" {
 		return nil
 	}
-	return o.Body.Content[0].Value.Schema
+	return o.Body.Content[0].Schema
 }
 
 // example is one of the answer, as JSON; may be empty.
 func (o operation) example() string {
-	for _, status := range []string{"200", "201"} {
-		if r := o.Responses.Get(status); r != nil && len(r.Content) > 0 && len(r.Content[0].Value.Examples) > 0 {
-			return indented(r.Content[0].Value.Examples[0].Value.Value)
+	for _, a := range o.Answers {
+		if a.Status < http.StatusMultipleChoices && len(a.Content) > 0 && a.Content[0].Example != nil {
+			return indented(a.Content[0].Example)
 		}
 	}
 	return ""
-}
-
-// answer is what a response is, or refers to.
-func answer(doc *apidoc.Document, r *apidoc.Response) *apidoc.Response {
-	if r.Ref != "" {
-		return doc.Components.Responses.Get(lastPart(r.Ref))
-	}
-	return r
 }
 
 // byName are the types that a document names, in order.

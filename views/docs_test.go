@@ -25,20 +25,19 @@ func TestDocumentPages(t *testing.T) {
 		{Name: hostile, Value: &apidoc.Schema{Description: hostile, Properties: apidoc.Members[*apidoc.Schema]{{Name: hostile, Value: field}}}},
 		{Name: "X", Value: &apidoc.Schema{Properties: apidoc.Members[*apidoc.Schema]{{Name: "share", Value: share}}}},
 	}
-	info := apidoc.Info{Title: hostile, Version: hostile, Description: hostile}
 	example, err := json.Marshal(hostile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	media := &apidoc.Media{Schema: of, Examples: apidoc.Members[apidoc.Example]{{Value: apidoc.Example{Value: example}}}}
 	reference := &apidoc.Document{
-		Info: info, Tags: []apidoc.Tag{{Name: hostile, Description: hostile}},
-		Paths: apidoc.Members[apidoc.Members[*apidoc.OperationObject]]{{Name: "/x", Value: apidoc.Members[*apidoc.OperationObject]{{Name: "post", Value: &apidoc.OperationObject{
-			Tags: []string{hostile}, Summary: hostile, Description: hostile, Parameters: []*apidoc.Parameter{{Name: hostile, In: hostile, Description: hostile, Schema: field}},
-			Responses: apidoc.Members[*apidoc.Response]{{Name: "200", Value: &apidoc.Response{Description: hostile, Content: apidoc.Members[*apidoc.Media]{{Name: hostile, Value: media}}}}},
-		}}}}},
+		API: apidoc.API{Version: hostile, Description: hostile, Tags: []apidoc.Tag{{Name: hostile, Description: hostile}}},
+		Paths: apidoc.Members[[]*apidoc.Operation]{{Name: "/x", Value: []*apidoc.Operation{{
+			Path: "/x", Method: "POST", Tag: hostile, Summary: hostile, Description: hostile,
+			Params:  []*apidoc.Parameter{{Name: hostile, In: hostile, Description: hostile, Schema: field}},
+			Answers: []apidoc.Answer{{Status: 200, Description: hostile, Content: []apidoc.Media{{Type: hostile, Schema: of, Example: example}}}},
+		}}}},
+		Schemas: schemas,
 	}
-	reference.Components.Schemas = schemas
 	events := &apidoc.Events{
 		Version: hostile, Address: hostile, Text: hostile, Schemas: schemas,
 		Limits: []apidoc.Fact{{Name: hostile, Meaning: hostile}}, CloseCodes: []apidoc.Fact{{Name: hostile, Meaning: hostile}},

@@ -1,12 +1,10 @@
 package apidoc
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
-	"text/template"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
@@ -80,13 +78,5 @@ func statusExample() any {
 	return status
 }
 
-var asyncapi = template.Must(template.New("asyncapi.json.tmpl").Funcs(template.FuncMap{
-	"json": func(v any) string { return string(encoded(v)) },
-}).ParseFS(files, "*.tmpl"))
-
 // MarshalJSON implements [json.Marshaler].
-func (e *Events) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	err := asyncapi.Execute(&out, e)
-	return out.Bytes(), err
-}
+func (e *Events) MarshalJSON() ([]byte, error) { return fill("asyncapi.json.tmpl", e) }

@@ -10,23 +10,18 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"text/template"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// A Route is an address with what it answers.
-type Route struct {
-	Path string // as in http.ServeMux: "/gpu/metrics/{id}"
-	Operation
-}
-
-// An Operation is what a route answers to a method.
+// An Operation is what an address answers to a method.
 type Operation struct {
-	Method      string // GET where it is empty
+	Path        string // as in http.ServeMux: "/gpu/metrics/{id}"
+	Method      string
 	Tag         string // the client whose contract it is
 	ID          string // a name for programs that generate clients
 	Summary     string // a few words
@@ -37,7 +32,11 @@ type Operation struct {
 	Fresh       bool     // the answer is about this very moment: it has no ETag
 }
 
-// Op returns the operation that the parts describe, in any order.
+// Revalidated reports whether its answer has an ETag.
+func (o *Operation) Revalidated() bool { return !o.Fresh && o.Method == http.MethodGet }
+
+// Op returns the operation that the parts describe, in any order, still without its
+// path and method.
 func Op(tag, id, summary string, parts ...Part) Operation {
 	o := Operation{Tag: tag, ID: id, Summary: summary}
 	Parts(parts).addTo(&o)
@@ -76,6 +75,7 @@ type Body struct {
 	Of       any    // a value of the type that it is decoded to; nil for a form without fields
 	Example  string // the name of one of package contract's; empty for none
 	Required bool   // there must be one
+	Content  []Media
 }
 
 // An Answer is one status that a route answers with.
@@ -86,6 +86,15 @@ type Answer struct {
 	Of          any    // a value of the type that is encoded, nil where it is no JSON of ours
 	Example     string // the name of one of package contract's; empty for none
 	Detail      string // what an error may say, for its example
+	Content     []Media
+}
+
+// A Media is a body in one content type. [OpenAPI] makes it.
+type Media struct {
+	Type    string
+	Schema  *Schema // nil where it is no JSON of ours
+	Summary string  // of the example
+	Example json.RawMessage
 }
 
 // Fresh says that an answer is about this very moment.
@@ -103,16 +112,14 @@ func (b Body) addTo(o *Operation)      { o.Body = &b }
 func (a Answer) addTo(o *Operation)    { o.Answers = append(o.Answers, a) }
 func (Fresh) addTo(o *Operation)       { o.Fresh = true }
 
-func (o *Operation) method() string { return cmp.Or(o.Method, http.MethodGet) }
-
-// An API is all that the document says beside the routes.
+// An API is all that the document says beside the operations and types.
 type API struct {
-	Title, Description, Version, License string
-	Base                                 string // where all paths begin; empty for the root
-	Tags                                 []Tag  // in order
+	Version, Description string
+	Base                 string // where all paths begin; empty for the root
+	Tags                 []Tag  // in order
 	// Problem makes what an error is encoded from.
 	Problem      func(status int, detail string) any
-	OtherProblem Answer // one that any route may answer with
+	OtherProblem Answer // one that any operation may answer with
 }
 
 // A Tag groups operations.
@@ -121,99 +128,41 @@ type Tag struct {
 	Description string `json:"description"`
 }
 
-// A Document is OpenAPI 3.1.
+// A Document describes the API. As JSON it is an OpenAPI 3.1 document.
 type Document struct {
-	OpenAPI string            `json:"openapi"`
-	Info    Info              `json:"info"`
-	Servers []Members[string] `json:"servers"`
-	Tags    []Tag             `json:"tags"`
-	// Paths have their operations by method, in small letters.
-	Paths      Members[Members[*OperationObject]] `json:"paths"`
-	Components struct {
-		Schemas   Members[*Schema]   `json:"schemas"`
-		Responses Members[*Response] `json:"responses"`
-	} `json:"components"`
+	API
+	Paths   Members[[]*Operation]
+	Schemas Members[*Schema]
 }
 
-// Info is who made it, and under which terms.
-type Info struct {
-	Title       string          `json:"title"`
-	Version     string          `json:"version"`
-	Description string          `json:"description"`
-	License     Members[string] `json:"license"`
+// NotModified describes the answer 304.
+func (*Document) NotModified() string {
+	return "The client has this very answer already: the request's If-None-Match names its ETag."
 }
 
-// OperationObject is one method of a path.
-type OperationObject struct {
-	Tags        []string           `json:"tags"`
-	Summary     string             `json:"summary"`
-	Description string             `json:"description,omitempty"`
-	ID          string             `json:"operationId"`
-	Parameters  []*Parameter       `json:"parameters,omitempty"`
-	Body        *RequestBody       `json:"requestBody,omitempty"`
-	Responses   Members[*Response] `json:"responses"`
-}
+// MarshalJSON implements [json.Marshaler].
+func (d *Document) MarshalJSON() ([]byte, error) { return fill("openapi.json.tmpl", d) }
 
-// Parameter is one of its parameters, or a header of an answer, whose name
-// stands before it.
+// A Parameter is one in the path or in the query.
 type Parameter struct {
-	Name        string  `json:"name,omitempty"`
-	In          string  `json:"in,omitempty"`
+	Name        string  `json:"name"`
+	In          string  `json:"in"`
 	Description string  `json:"description"`
 	Required    bool    `json:"required,omitempty"`
 	Schema      *Schema `json:"schema"`
 	Example     any     `json:"example,omitempty"`
 }
 
-// RequestBody is what a client sends.
-type RequestBody struct {
-	Required bool            `json:"required,omitempty"`
-	Content  Members[*Media] `json:"content"`
-}
-
-// Response is an answer, or a reference to one.
-type Response struct {
-	Ref         string              `json:"$ref,omitempty"`
-	Description string              `json:"description,omitempty"`
-	Headers     Members[*Parameter] `json:"headers,omitempty"`
-	Content     Members[*Media]     `json:"content,omitempty"`
-}
-
-// Media is a body in one content type.
-type Media struct {
-	Schema   *Schema          `json:"schema,omitempty"`
-	Examples Members[Example] `json:"examples,omitempty"`
-}
-
-// Example is one such body.
-type Example struct {
-	Summary string          `json:"summary"`
-	Value   json.RawMessage `json:"value"`
-}
-
-const (
-	schemaRefs   = "#/components/schemas/"
-	responseRefs = "#/components/responses/"
-)
-
-// OpenAPI makes the document.
-func OpenAPI(api API, routes []Route) *Document {
+// OpenAPI makes the document of operations.
+func OpenAPI(api API, operations []Operation) *Document {
 	b := &builder{newSchemas(), api}
-	doc := &Document{
-		OpenAPI: "3.1.0",
-		Info:    Info{api.Title, api.Version, api.Description, Members[string]{{"name", api.License}, {"identifier", api.License}}},
-		Servers: []Members[string]{{{"url", cmp.Or(api.Base, "/")}}},
-		Tags:    api.Tags,
+	doc := &Document{API: api}
+	for _, o := range operations {
+		at := doc.Paths.at(o.Path)
+		*at = append(*at, b.operation(o))
 	}
-	for _, route := range routes {
-		item := doc.Paths.at(route.Path)
-		*item.at(strings.ToLower(route.method())) = b.operation(route)
-	}
-	doc.Components.Responses = Members[*Response]{
-		{"NotModified", &Response{Description: "The client has this very answer already: the request's If-None-Match names its ETag."}},
-		{"Problem", &Response{Description: api.OtherProblem.Description, Content: b.problem(api.OtherProblem)}},
-	}
-	doc.Components.Schemas = b.named
+	doc.OtherProblem.Content = b.content(api.OtherProblem)
+	doc.Schemas = b.named
 	return doc
 }
 
@@ -223,87 +172,57 @@ type builder struct {
 	api API
 }
 
-func (b *builder) operation(route Route) *OperationObject {
-	op := &OperationObject{
-		Tags: []string{route.Tag}, Summary: route.Summary, Description: string(route.Description), ID: route.ID,
-		Parameters: route.Params, Body: b.requestBody(route.Summary, route.Body),
+// operation is o with all content.
+func (b *builder) operation(o Operation) *Operation {
+	if o.Body != nil {
+		o.Body = b.body(o.Summary, *o.Body)
 	}
-	revalidated := !route.Fresh && route.method() == http.MethodGet
-	for _, a := range route.Answers {
-		b.respond(op.Responses.at(strconv.Itoa(a.Status)), a, revalidated)
-		if a.Status == http.StatusOK && revalidated {
-			*op.Responses.at("304") = &Response{Ref: responseRefs + "NotModified"}
+	answers := o.Answers
+	o.Answers = nil
+	for _, a := range answers {
+		a.Content = b.content(a)
+		if last := len(o.Answers) - 1; last >= 0 && o.Answers[last].Status == a.Status {
+			o.Answers[last].Content = append(o.Answers[last].Content, a.Content...)
+		} else {
+			o.Answers = append(o.Answers, a)
 		}
 	}
-	*op.Responses.at("default") = &Response{Ref: responseRefs + "Problem"}
-	return op
+	return &o
 }
 
-// requestBody is nil where a client sends none.
-func (b *builder) requestBody(summary string, body *Body) *RequestBody {
-	if body == nil {
-		return nil
-	}
-	out := &RequestBody{Required: body.Required}
-	var example Members[Example]
+func (b *builder) body(summary string, body Body) *Body {
+	form := Media{Type: "application/x-www-form-urlencoded", Summary: summary}
 	if body.Example != "" {
-		example = examples(summary, contract.Example(body.Example))
+		form.Example = contract.Example(body.Example)
 	}
 	of := reflect.TypeOf(body.Of)
 	if of != nil {
-		*out.Content.at("application/json") = &Media{b.OfBody(of), example}
+		body.Content = []Media{{"application/json", b.OfBody(of), summary, form.Example}}
 	}
-	*out.Content.at("application/x-www-form-urlencoded") = &Media{b.OfForm(of), example}
-	return out
+	form.Schema = b.OfForm(of)
+	body.Content = append(body.Content, form)
+	return &body
 }
 
-// respond adds an answer to those of its status, which differ in their content
-// types.
-func (b *builder) respond(to **Response, a Answer, revalidated bool) {
-	out := *to
-	if out == nil {
-		out = &Response{Description: a.Description}
-		*to = out
-		header := func(name, description string, schema *Schema) {
-			*out.Headers.at(name) = &Parameter{Description: description, Schema: schema}
-		}
-		switch {
-		case a.Status == http.StatusServiceUnavailable:
-			header("Retry-After", "Seconds until another try is worth it.", &Schema{Type: Types{"integer"}})
-		case a.Status == http.StatusSeeOther:
-			header("Location", "Where the browser goes.", text())
-		case a.Status < 400 && revalidated:
-			header("ETag", "Of this answer; give it back in If-None-Match.", text())
-			header("Cache-Control", "How long until a newer one can be there.", text())
-		}
-	}
+func (b *builder) content(a Answer) []Media {
 	switch {
-	case a.Status >= 400:
-		out.Content = b.problem(a)
-	case a.ContentType != "":
-		media := &Media{}
-		if a.Example != "" {
-			media.Examples = examples("Of a made-up machine", contract.Example(a.Example))
+	case a.Status >= http.StatusBadRequest:
+		p := b.api.Problem(a.Status, a.Detail)
+		return []Media{
+			{"application/problem+json", b.Of(reflect.TypeOf(p)), a.Description, encoded(p)},
+			{Type: "text/html"}, // for a browser
 		}
-		if a.Of != nil {
-			media.Schema = b.Of(reflect.TypeOf(a.Of))
-		}
-		*out.Content.at(a.ContentType) = media
+	case a.ContentType == "":
+		return nil
 	}
-}
-
-// problem is the content of an error.
-func (b *builder) problem(a Answer) Members[*Media] {
-	p := b.api.Problem(a.Status, a.Detail)
-	return Members[*Media]{
-		{"application/problem+json", &Media{b.Of(reflect.TypeOf(p)), examples(a.Description, encoded(p))}},
-		{"text/html", &Media{}}, // for a browser
+	media := Media{Type: a.ContentType, Summary: "Of a made-up machine"}
+	if a.Example != "" {
+		media.Example = contract.Example(a.Example)
 	}
-}
-
-// examples has one.
-func examples(summary string, value json.RawMessage) Members[Example] {
-	return Members[Example]{{"example", Example{summary, value}}}
+	if a.Of != nil {
+		media.Schema = b.Of(reflect.TypeOf(a.Of))
+	}
+	return []Media{media}
 }
 
 // encoded is an example, of which all values can be encoded.
@@ -316,6 +235,18 @@ func encoded(example any) json.RawMessage {
 }
 
 func text() *Schema { return &Schema{Type: Types{"string"}} }
+
+// forms are the documents with blanks for what Go knows.
+var forms = template.Must(template.New("").Funcs(template.FuncMap{
+	"json":  func(v any) string { return string(encoded(v)) },
+	"lower": strings.ToLower,
+}).ParseFS(files, "*.tmpl"))
+
+func fill(form string, document any) ([]byte, error) {
+	var out bytes.Buffer
+	err := forms.ExecuteTemplate(&out, form, document)
+	return out.Bytes(), err
+}
 
 // YAML writes what a document says as JSON, with its order.
 func YAML(document any) ([]byte, error) {

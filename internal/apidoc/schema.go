@@ -152,6 +152,8 @@ func (s *schemas) unitOf(at, tag, field string) unit {
 	return s.Units[i]
 }
 
+const schemaRefs = "#/components/schemas/"
+
 // schemas are the schemas of Go types, those of structs by their names. A field that
 // says too little of itself makes the methods panic: a test makes the documents.
 type schemas struct {

@@ -137,9 +137,7 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 // "POST /path".
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
-	doc := apidoc.Op(tagAlerts.Name, id, summary, parts...)
-	doc.Method = method
-	return route{method, path, auth.Operate, s.handle(h), &doc}
+	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}
 }
 
 // page is an address for people.
@@ -200,15 +198,16 @@ var introduction string
 
 // document makes the document of the routes.
 func (s *Server) document() *apidoc.Document {
-	var routes []apidoc.Route
+	var operations []apidoc.Operation
 	for _, r := range s.routes() {
 		if r.doc != nil {
-			routes = append(routes, apidoc.Route{Path: r.path, Operation: *r.doc})
+			r.doc.Path, r.doc.Method = r.path, r.method
+			operations = append(operations, *r.doc)
 		}
 	}
 	return apidoc.OpenAPI(apidoc.API{
-		Title: "gpuwhy", Description: strings.TrimSpace(introduction), Version: s.cfg.Monitor.Version, License: "Apache-2.0",
+		Description: strings.TrimSpace(introduction), Version: s.cfg.Monitor.Version,
 		Base: s.cfg.BasePath, Problem: newProblem, OtherProblem: otherProblem,
 		Tags: []apidoc.Tag{tagLive, tagAlerts, tagAgent, tagFleet, tagCluster, tagManager, tagHealth, tagPrometheus, tagDocuments},
-	}, routes)
+	}, operations)
 }
