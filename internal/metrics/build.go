@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -122,7 +121,7 @@ func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto
 				continue
 			}
 			labels, doubted = base(s), false
-			r.readings(s, emit)
+			r.each(s, emit)
 			if doubted && doubtful != nil {
 				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1)
 			}
@@ -140,9 +139,7 @@ func collectOf[T any](b *builder, rows []row[T], subjects []T, node func(T) stri
 func (b *builder) nodes(nodes gpu.Nodes, ours, dcgm bool) {
 	devices := b.devices(nodes, dcgm)
 	if ours {
-		name := func(s *gpu.Snapshot) string { return s.Node }
-		collectOf(b, nodeRows, nodes, name)
-		collectOf(b, hostRows, slices.DeleteFunc(slices.Clone(nodes), func(s *gpu.Snapshot) bool { return s.Host == nil }), name)
+		collectOf(b, nodeRows, nodes, func(s *gpu.Snapshot) string { return s.Node })
 		doubtful := newFamily(doubtfulRow.name, doubtfulRow.help, false, 0)
 		collect(b, deviceRows, devices, func(d *device) []*dto.LabelPair { return d.labels },
 			func(d *device) bool { return d.State == gpu.StateOK }, doubtful)

@@ -90,7 +90,7 @@ func fromCatalog(r *catalog.Row) row[*device] {
 			emit(catalog.Number(text), text.Or(""))
 		}
 	default:
-		out.value = func(d *device) gpu.Reading[float64] { return r.Number(d.Device) }
+		out.each = func(d *device, emit emit) { emit(r.Number(d.Device)) }
 	}
 	return out
 }

@@ -38,11 +38,11 @@ func describe[T any](rows []row[T]) []metric {
 		m := metric{
 			Name: r.name, Type: typeOf(r.counts()), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
 			Help: r.help, Absent: r.absent, From: r.from, OTel: r.otel,
-			hasGetter: (r.value == nil) != (r.each == nil) || r.name == doubtfulRow.name,
+			hasGetter: r.each != nil || r.name == doubtfulRow.name,
 		}
 		if r.dcgm != nil {
 			m.DCGM = r.dcgm.name
-			m.dcgmNeedsValue = r.value == nil && r.dcgm.value == nil
+			m.dcgmNeedsValue = r.dcgm.value == nil
 		}
 		out = append(out, m)
 	}
@@ -57,7 +57,7 @@ type chapter struct {
 func chapters() []chapter {
 	return []chapter{
 		{"gpuwhy itself", "node", describe(ownRows)},
-		{"The machine", "node", append(describe(nodeRows), describe(hostRows)...)},
+		{"The machine", "node", describe(nodeRows)},
 		{"Each GPU", "node, uuid", append(describe(deviceRows), describe([]row[*device]{doubtfulRow})...)},
 	}
 }

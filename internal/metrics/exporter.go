@@ -62,7 +62,6 @@ type Exporter struct {
 	ours    bool
 	dcgm    bool
 	runtime prometheus.Gatherer
-	log     *slog.Logger
 
 	mu             sync.Mutex
 	answer         *answer
@@ -117,7 +116,6 @@ func New(cfg Config) (*Exporter, error) {
 		ours:    slices.Contains(cfg.Families, FamilyGPUWhy),
 		dcgm:    slices.Contains(cfg.Families, FamilyDCGM),
 		runtime: newRuntime(),
-		log:     cfg.Log.With("part", "metrics"),
 		zip:     zip,
 	}, nil
 }
@@ -216,7 +214,7 @@ func (e *Exporter) gather(all, fresh gpu.Nodes) []*dto.MetricFamily {
 func (e *Exporter) gatherRuntime() []*dto.MetricFamily {
 	families, err := e.runtime.Gather()
 	if err != nil && !e.runtimeFailing {
-		e.log.Warn("metrics of this process are missing", "err", err)
+		e.cfg.Log.Warn("metrics of this process are missing", "err", err)
 	}
 	e.runtimeFailing = err != nil
 	return families

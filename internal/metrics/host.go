@@ -6,17 +6,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// nodeRows are about a snapshot as a whole.
-var nodeRows = []row[*gpu.Snapshot]{
-	plain("gpuwhy_gpus", number, "Devices on the list, whatever their state; 0 where none could be found.",
-		func(s *gpu.Snapshot) float64 { return float64(len(s.Devices)) }),
-}
-
 // value is what most metrics of the machine are made of.
 type value = gpu.Reading[float64]
 
-// hostRows are about the machine around the devices.
-var hostRows = []row[*gpu.Snapshot]{
+// nodeRows are about a snapshot as a whole, and the machine around the devices.
+var nodeRows = []row[*gpu.Snapshot]{
+	plain("gpuwhy_gpus", number, "Devices on the list, whatever their state; 0 where none could be found.",
+		func(s *gpu.Snapshot) float64 { return float64(len(s.Devices)) }),
 	ofParts("gpuwhy_host_info", number, "The machine. Always 1.", "/etc/os-release, /proc/cpuinfo",
 		func(h *gpu.Host, emit emit) { emit(one, h.Hostname, h.OS, h.Kernel, h.CPUModel.Or("")) },
 		"hostname", "os", "kernel", "cpu"),
@@ -51,12 +47,15 @@ var hostRows = []row[*gpu.Snapshot]{
 const noHost = "the machine's facts could not be read"
 
 func ofHost(name string, u unit, help, from string, get func(*gpu.Host) value) row[*gpu.Snapshot] {
-	of := func(s *gpu.Snapshot) value { return get(s.Host) }
-	return row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, from: from, value: of}
+	return ofParts(name, u, help, from, func(h *gpu.Host, emit emit) { emit(get(h)) })
 }
 
 func ofParts(name string, u unit, help, from string, each func(*gpu.Host, emit), labels ...string) row[*gpu.Snapshot] {
-	of := func(s *gpu.Snapshot, emit emit) { each(s.Host, emit) }
+	of := func(s *gpu.Snapshot, emit emit) {
+		if s.Host != nil {
+			each(s.Host, emit)
+		}
+	}
 	return row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, from: from, each: of, labels: labels}
 }
 

@@ -144,7 +144,7 @@ func TestZeroIsASample(t *testing.T) {
 	}
 	notZero := []string{ // who it is, and when; counts of what is there
 		"gpuwhy_gpu_info", "gpuwhy_gpu_state", "gpuwhy_gpu_state_since_timestamp_seconds", "gpuwhy_gpu_sampled_timestamp_seconds",
-		"gpuwhy_gpu_mig_info", "gpuwhy_gpu_processes", "gpuwhy_gpu_process_pids", "gpuwhy_gpu_compute_mode", "gpuwhy_host_info",
+		"gpuwhy_gpu_mig_info", "gpuwhy_gpu_processes", "gpuwhy_gpu_process_pids", "gpuwhy_gpu_compute_mode", "gpuwhy_host_info", "gpuwhy_gpus",
 	}
 	for _, r := range deviceRows {
 		if r.name == "gpuwhy_gpu_pcie_measured_timestamp_seconds" {
@@ -155,7 +155,7 @@ func TestZeroIsASample(t *testing.T) {
 			want(r.dcgm.name, false)
 		}
 	}
-	for _, r := range hostRows {
+	for _, r := range nodeRows {
 		if !strings.HasPrefix(r.name, "gpuwhy_host_disk_") && !strings.HasPrefix(r.name, "gpuwhy_host_network_") {
 			want(r.name, slices.Contains(notZero, r.name))
 		}
@@ -769,7 +769,7 @@ func TestProfile(t *testing.T) {
 func TestRuntimeFails(t *testing.T) {
 	var log bytes.Buffer
 	e := exporterOf(t, desktop())
-	e.log = newLogger(&log)
+	e.cfg.Log = newLogger(&log)
 	e.runtime = prometheus.GathererFunc(func() (families, error) { return nil, errors.New("no /proc") })
 	for range 2 {
 		e.answer = nil

@@ -69,24 +69,24 @@ var ownRows = []row[*own]{
 	plain("gpuwhy_up", yesNo,
 		"Whether the newest reading is at most three intervals old. While it is 0, all that it says is left out.",
 		func(o *own) float64 { return zeroOne(o.fresh) }),
-	sinceRead("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.",
-		func(o *own) gpu.Reading[float64] { return gpu.Of(zeroOne(o.nodes.Simulated())) }),
+	ofOwn("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.", noSnapshot,
+		func(o *own, emit emit) {
+			if len(o.nodes) > 0 {
+				emit(gpu.Of(zeroOne(o.nodes.Simulated())))
+			}
+		}),
 	ofOwn("gpuwhy_build_info", number, "The program. Always 1.", "",
 		func(o *own, emit emit) { emit(one, o.config.Version) }, "version"),
 	plain("gpuwhy_interval_seconds", seconds, "Time between readings.",
 		func(o *own) float64 { return o.config.Interval.Seconds() }),
-	sinceRead("gpuwhy_last_reading_timestamp_seconds", timestamp, "When the newest reading began.",
-		func(o *own) gpu.Reading[float64] { return unix(o.nodes.Time()) }),
-	{
-		name: "gpuwhy_reading_duration_seconds", unit: seconds, absent: noSnapshot,
-		help: "How long the newest reading of all sources took.",
-		value: func(o *own) gpu.Reading[float64] {
-			if o.Took == 0 {
-				return gpu.Reading[float64]{}
+	ofOwn("gpuwhy_last_reading_timestamp_seconds", timestamp, "When the newest reading began.", noSnapshot,
+		func(o *own, emit emit) { emit(unix(o.nodes.Time())) }),
+	ofOwn("gpuwhy_reading_duration_seconds", seconds, "How long the newest reading of all sources took.", noSnapshot,
+		func(o *own, emit emit) {
+			if o.Took > 0 {
+				emit(gpu.Of(o.Took.Seconds()))
 			}
-			return gpu.Of(o.Took.Seconds())
-		},
-	},
+		}),
 	ofOwn("gpuwhy_source_up", yesNo, "Whether the source of devices can be read.", noSnapshot,
 		eachOf(ownSources, func(s *Source, emit emit) { emit(gpu.Of(zeroOne(!s.Failing)), s.Name) }), "source"),
 	ofOwn("gpuwhy_source_last_success_timestamp_seconds", timestamp, "When the source of devices could be read last.",
@@ -141,13 +141,3 @@ func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labe
 func ownSources(o *own) []Source { return o.Sources }
 func ownRules(o *own) []Rule     { return o.Rules }
 func ownTargets(o *own) []Target { return o.Targets }
-
-// sinceRead is absent before the first snapshot.
-func sinceRead(name string, u unit, help string, get func(*own) gpu.Reading[float64]) row[*own] {
-	return row[*own]{name: name, unit: u, help: help, absent: noSnapshot, value: func(o *own) gpu.Reading[float64] {
-		if len(o.nodes) == 0 {
-			return gpu.Reading[float64]{}
-		}
-		return get(o)
-	}}
-}

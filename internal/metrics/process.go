@@ -55,13 +55,12 @@ func groupsOf(processes []gpu.Process) []group {
 			pids: 1, memory: num(p.Memory), sm: num(p.SM),
 		}
 		k := key{g.name, g.user}
-		j, ok := at[k]
-		if !ok {
-			at[k] = len(all)
-			all = append(all, g)
+		if j, ok := at[k]; ok {
+			all[j].add(g)
 			continue
 		}
-		all[j].add(g)
+		at[k] = len(all)
+		all = append(all, g)
 	}
 	if len(all) <= maxGroups {
 		return all
@@ -90,15 +89,13 @@ func fold(all []group) []group {
 			cmp.Compare(x.name, y.name), cmp.Compare(x.user, y.user),
 		)
 	})
-	kept := all[:maxGroups:maxGroups]
+	kept := make([]group, 0, maxGroups+1)
 	others := group{name: othersName, user: othersName}
-	for _, g := range all[maxGroups:] {
-		others.add(g)
-	}
-	for i := range kept { // a program that is called so
-		if kept[i].name == othersName && kept[i].user == othersName {
-			kept[i].add(others)
-			return kept
+	for i, g := range all {
+		if i < maxGroups && (g.name != othersName || g.user != othersName) {
+			kept = append(kept, g)
+		} else { // one more, or a program that is called so
+			others.add(g)
 		}
 	}
 	return append(kept, others)

@@ -51,8 +51,8 @@ var units = [catalog.Processes + 1]unit{
 }
 
 // A row declares one metric: its name in our family, what it says, what it is
-// called elsewhere, and how it is had from a subject (a device, the host, the
-// program). Exactly one of value and each is set.
+// called elsewhere, and how it is had from a subject (a device, a snapshot, the
+// program).
 type row[T any] struct {
 	name   string
 	unit   unit
@@ -63,26 +63,16 @@ type row[T any] struct {
 	otel   string   // the name in OpenTelemetry's semantic conventions
 	dcgm   *dcgmForm
 
-	// always: also for a device that is not ok.
-	always bool
-	value  func(T) gpu.Reading[float64]
-	// each calls emit for each series, with a value for each of labels.
-	each func(s T, emit emit)
+	always bool // also for a device that is not ok
+	each   func(s T, emit emit)
 }
 
+// An emit takes one series of a row, with a value for each of the row's labels. An
+// absent reading makes none.
 type emit func(v gpu.Reading[float64], labels ...string)
 
 // counts reports whether the metric is a counter, whose name says so; the others are gauges.
 func (r *row[T]) counts() bool { return strings.HasSuffix(r.name, "_total") }
-
-// readings calls emit for every series of the row.
-func (r *row[T]) readings(subject T, emit emit) {
-	if r.value != nil {
-		emit(r.value(subject))
-		return
-	}
-	r.each(subject, emit)
-}
 
 // eachOf calls emit for each element of a list.
 func eachOf[S, T any](list func(S) []T, one func(*T, emit)) func(S, emit) {
@@ -96,7 +86,7 @@ func eachOf[S, T any](list func(S) []T, one func(*T, emit)) func(S, emit) {
 
 // plain is the row of a number that is always known.
 func plain[T any](name string, u unit, help string, value func(T) float64) row[T] {
-	return row[T]{name: name, unit: u, help: help, value: func(s T) gpu.Reading[float64] { return gpu.Of(value(s)) }}
+	return row[T]{name: name, unit: u, help: help, each: func(s T, emit emit) { emit(gpu.Of(value(s))) }}
 }
 
 // num turns a reading of any unit into one of a number.
