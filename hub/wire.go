@@ -38,14 +38,9 @@ func newWire(c net.Conn, timeout time.Duration) *wire {
 
 // Write writes one control frame of the library's.
 func (w *wire) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n, err := w.write(p, nil)
+	n, err := w.send(p, nil)
 	if err != nil {
 		_ = w.Close() // its error is of no use beside err
-	}
-	if len(p) > 0 && p[0]&opcodeBits == closeOpcode {
-		w.goodbye = true
 	}
 	return int(n), err
 }
@@ -55,13 +50,10 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) send(head, tail []byte) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.write(head, tail)
-}
-
-func (w *wire) write(head, tail []byte) (int64, error) {
 	if w.goodbye {
 		return 0, errGoodbye
 	}
+	w.goodbye = head[0]&opcodeBits == closeOpcode
 	if err := w.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return 0, err // it is closed
 	}
