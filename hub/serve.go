@@ -14,14 +14,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// ServeHTTP upgrades the request to a WebSocket and serves it until the viewer or
-// [Hub.Shutdown] ends it. It refuses with an application/problem+json answer: 503 if
-// the hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400 if the
-// request is no handshake.
-func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }
-
-// Serve is ServeHTTP for a viewer that sees one node alone, as if there were no
-// other; an empty name stands for all.
+// Serve upgrades the request to a WebSocket and serves it until the viewer or
+// [Hub.Shutdown] ends it. The viewer sees one node alone, as if there were no other;
+// an empty name stands for all. Serve refuses with an application/problem+json answer:
+// 503 if the hub is full or shutting down, 403 for a foreign origin, 426, 405 or 400
+// if the request is no handshake.
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	if why := h.admit(); why != "" {
 		w.Header().Set("Retry-After", "5")

@@ -245,7 +245,7 @@ func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 			Status:    func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 			PingEvery: pingEvery, WriteTimeout: 3 * time.Second,
 		})
-		site := httptest.NewServer(h)
+		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Serve(w, r, "") }))
 		t.Cleanup(func() {
 			if err := h.Shutdown(context.Background(), "the end"); err != nil {
 				t.Error(err)

@@ -21,11 +21,9 @@ type Schema struct {
 	Description string           `json:"description,omitempty"`
 	Text        string           `json:"-"`                // the description without the unit
 	Unit        string           `json:"x-unit,omitempty"` // as people write it: "MiB"
-	Const       any              `json:"const,omitempty"`
 	Enum        []any            `json:"enum,omitempty"`
 	Minimum     *float64         `json:"minimum,omitempty"`
 	Maximum     *float64         `json:"maximum,omitempty"`
-	MaxItems    int              `json:"maxItems,omitempty"`
 	MaxLength   int              `json:"maxLength,omitempty"`
 	Items       *Schema          `json:"items,omitempty"`
 	Properties  Members[*Schema] `json:"properties,omitempty"`
