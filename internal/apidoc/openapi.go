@@ -248,7 +248,7 @@ func fill(form string, document any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// YAML writes what a document says as JSON, with its order.
+// YAML writes a document as YAML, in the order of its JSON.
 func YAML(document any) ([]byte, error) {
 	var node yaml.Node
 	var out bytes.Buffer
@@ -268,12 +268,12 @@ func YAML(document any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// notText is what readers of YAML 1.1 may take for something other than text
-// unless it is quoted: truth values, null, numbers to the base 8 or 60, dates.
-// Of what begins as a number all is quoted, since readers differ.
+// notText matches what readers of YAML 1.1 may not take for text unless it is quoted:
+// truth values, null, numbers to the base 8 or 60, dates. It matches all that begins
+// as a number, since readers differ.
 var notText = regexp.MustCompile(`^([-+]?\.?[0-9].*|(?i:y|n|yes|no|on|off|true|false|null|[-+]?\.(inf|nan))|~|=|<<)?$`)
 
-// block takes away how JSON looks.
+// block removes JSON's braces, brackets and quotes.
 func block(node *yaml.Node) {
 	if node.Kind != yaml.ScalarNode || !notText.MatchString(node.Value) {
 		node.Style = 0

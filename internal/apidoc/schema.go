@@ -30,19 +30,19 @@ type Schema struct {
 	Required    []string         `json:"required,omitempty"`
 	OneOf       []*Schema        `json:"oneOf,omitempty"`
 	AllOf       []*Schema        `json:"allOf,omitempty"`
-	// A Schema is what an object with any names has; false closes one, which has
-	// none but its properties.
+	// A Schema is that of the values of an object with any names. False allows no
+	// names but the properties.
 	Additional any `json:"additionalProperties,omitempty"`
 }
 
-// Values is the schema of what an object with any names has; nil for all else.
+// Values is the schema of the values of an object with any names. It is nil for all
+// other schemas.
 func (s *Schema) Values() *Schema {
 	values, _ := s.Additional.(*Schema)
 	return values
 }
 
-// Types are the JSON types that a value may have. One alone is written as a
-// string.
+// Types are the JSON types that a value may have. A single one is written as a string.
 type Types []string
 
 // MarshalJSON implements [json.Marshaler].
@@ -58,7 +58,7 @@ func (s *Schema) Nullable() bool {
 	return slices.Contains(s.Type, "null") || slices.ContainsFunc(s.OneOf, (*Schema).Nullable)
 }
 
-// Members are the members of an object in their order.
+// Members are the members of an object, in the order in which they are written.
 type Members[T any] []Member[T]
 
 // A Member is one of them.
@@ -91,7 +91,7 @@ func (m Members[T]) Get(name string) T {
 	return none
 }
 
-// at returns the place of the member of that name, which it may add.
+// at returns the place of the member with that name. It adds the member if needed.
 func (m *Members[T]) at(name string) *T {
 	i := slices.IndexFunc(*m, func(member Member[T]) bool { return member.Name == name })
 	if i < 0 {
@@ -167,7 +167,7 @@ func newSchemas() *schemas {
 // Of returns the schema of a type: of a struct, a reference to it.
 func (s *schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
 
-// OfBody returns the schema of what a client sends: it has no members but those.
+// OfBody returns the schema of what a client sends. It allows no other members.
 func (s *schemas) OfBody(t reflect.Type) *Schema {
 	ref := s.Of(t)
 	s.named.Get(typeName(t)).Additional = false
@@ -251,7 +251,7 @@ func (s *schemas) ref(t reflect.Type) *Schema {
 // typeName begins with a capital for an unexported type too.
 func typeName(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
 
-// fields adds those of t, and those of what it embeds.
+// fields adds the fields of t and of what t embeds.
 func (s *schemas) fields(t reflect.Type, into *Schema) {
 	for f := range t.Fields() {
 		if f.Anonymous {

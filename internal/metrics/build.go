@@ -15,7 +15,7 @@ type builder struct {
 	pairs    map[[2]string]*dto.LabelPair
 }
 
-// validLabel is the name of a device or a process as UTF-8, which a label must be.
+// validLabel makes a name valid UTF-8, as a label must be.
 func validLabel(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func (b *builder) pair(name, value string) *dto.LabelPair {
@@ -28,7 +28,7 @@ func (b *builder) pair(name, value string) *dto.LabelPair {
 	return p
 }
 
-// labels returns base and further labels, without those of an empty value.
+// labels returns base and further labels. It leaves out a label with an empty value.
 func (b *builder) labels(base []*dto.LabelPair, names, values []string) []*dto.LabelPair {
 	if len(names) == 0 {
 		return base
@@ -43,14 +43,14 @@ func (b *builder) labels(base []*dto.LabelPair, names, values []string) []*dto.L
 	return out
 }
 
-// close adds a family that has series; one without is left out.
+// close adds a family, unless it has no series.
 func (b *builder) close(f *family) {
 	if len(f.out.Metric) > 0 {
 		b.families = append(b.families, f.out)
 	}
 }
 
-// A family is one under construction.
+// A family is a metric family under construction.
 type family struct {
 	out      *dto.MetricFamily
 	counts   bool
@@ -58,14 +58,14 @@ type family struct {
 	counters []series[dto.Counter]
 }
 
-// A series and what it points to, in one piece of memory.
+// A series is a metric with all that it points to, in one piece of memory.
 type series[V any] struct {
 	metric dto.Metric
 	of     V
 	value  float64
 }
 
-// newFamily returns a family with memory for some series; it takes more.
+// newFamily returns a family with memory for as many series as room. It can take more.
 func newFamily(name, help string, counts bool, room int) *family {
 	typ := dto.MetricType_GAUGE
 	if counts {
@@ -102,8 +102,8 @@ func next[V any](f *family, slab *[]series[V]) *series[V] {
 	return s
 }
 
-// collect makes the families of a table, row by row over all subjects. A doubtful
-// reading has no series but, where that is not nil, one in doubtful.
+// collect makes a family of each row, with the series of all subjects. A doubtful
+// reading has no series there. If doubtful is not nil, it has one in that family.
 func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto.LabelPair, ok func(T) bool, doubtful *family) {
 	for i := range rows {
 		r := &rows[i]
@@ -130,7 +130,7 @@ func collect[T any](b *builder, rows []row[T], subjects []T, base func(T) []*dto
 	}
 }
 
-// collectOf makes the families of a table whose subjects are of a node each.
+// collectOf makes the families of a table whose subjects belong to one node each.
 func collectOf[T any](b *builder, rows []row[T], subjects []T, node func(T) string) {
 	collect(b, rows, subjects, func(s T) []*dto.LabelPair { return []*dto.LabelPair{b.pair("node", node(s))} }, func(T) bool { return true }, nil)
 }

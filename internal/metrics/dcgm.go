@@ -11,19 +11,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// A dcgmForm is what a device's metric is in the DCGM family.
+// A dcgmForm says how a device's metric is written in the DCGM family.
 type dcgmForm struct {
 	name   string
-	counts bool // it is a counter, which follows no suffix in DCGM's names
+	counts bool // it is a counter, which DCGM's names do not say
 	unit   unit
 	help   string
 	value  func(*device) gpu.Reading[float64]
-	// part is in place of the device where MIG mode parts it; nil for what the
-	// instances do not have.
+	// part reads an instance instead of the device if MIG mode divides the device. It
+	// is nil if instances do not have the reading.
 	part func(*gpu.Instance) gpu.Reading[gpu.Bytes]
 }
 
-// newDCGMForm is the form of a reading; nil where DCGM has none.
+// newDCGMForm returns the form of a reading. It is nil if DCGM has no such metric.
 func newDCGMForm(r *catalog.Row) *dcgmForm {
 	if r.DCGM == "" {
 		return nil
@@ -43,7 +43,7 @@ func newDCGMForm(r *catalog.Row) *dcgmForm {
 	return &f
 }
 
-// dcgmForms have what is not simply the reading.
+// dcgmForms are the forms whose value is not just the reading.
 var dcgmForms = map[string]dcgmForm{
 	"DCGM_FI_DEV_FB_TOTAL":    {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Total }},
 	"DCGM_FI_DEV_FB_USED":     {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Used }},
@@ -71,7 +71,8 @@ var dcgmForms = map[string]dcgmForm{
 	},
 }
 
-// counted is traffic that the hardware's counters report, which DCGM's names promise.
+// counted is the traffic by the hardware's counters, which DCGM's names promise. It
+// is absent if the driver measured the traffic in another way.
 func counted(d *device, r gpu.Reading[gpu.BytesPerSecond]) gpu.Reading[float64] {
 	if d.Activity.PCIeMeasured() {
 		return gpu.Absent[float64](gpu.NotSupported)
@@ -79,7 +80,8 @@ func counted(d *device, r gpu.Reading[gpu.BytesPerSecond]) gpu.Reading[float64] 
 	return num(r)
 }
 
-// dcgmReasons are clock event reasons as DCGM's bits, lowest first.
+// dcgmReasons writes clock event reasons as DCGM's bits. The list begins with the
+// lowest bit.
 func dcgmReasons(set gpu.ClockEventReasons) float64 {
 	bits := 0
 	for i, reason := range []gpu.ClockEventReasons{
@@ -94,7 +96,7 @@ func dcgmReasons(set gpu.ClockEventReasons) float64 {
 	return float64(bits)
 }
 
-// lastXID is the code of the newest error event, 0 where there was none.
+// lastXID is the code of the newest error event. It is 0 if there was none.
 func lastXID(xids []gpu.XID) float64 {
 	var last gpu.XID
 	for _, x := range xids {
@@ -199,8 +201,8 @@ func busID(pci string) string {
 	return strings.Repeat("0", max(0, 8-len(domain))) + strings.ToUpper(domain+":"+rest)
 }
 
-// keepName gives a counter type "unknown" in OpenMetrics, which else renames it to
-// end in _total.
+// keepName gives a counter the type "unknown" in OpenMetrics. Otherwise OpenMetrics
+// adds _total to its name.
 func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
 		return f

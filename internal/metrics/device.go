@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// A device is one of a snapshot, with what its series share.
+// A device is one in a snapshot, with what all its series share.
 type device struct {
 	*gpu.Device
 	groups []group
@@ -21,7 +21,8 @@ type device struct {
 	parts      []part
 }
 
-// devices prepares the nodes' devices, each once: one listed twice spoils the answer.
+// devices prepares the nodes' devices. It takes a device that is listed twice only
+// once, since two equal series spoil the answer.
 func (b *builder) devices(nodes gpu.Nodes, dcgm bool) []*device {
 	var out []*device
 	type key struct{ node, uuid string }
@@ -97,7 +98,7 @@ func fromCatalog(r *catalog.Row) row[*device] {
 
 var states = []gpu.State{gpu.StateOK, gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
-// stateRows are about a device that is not ok, too.
+// stateRows are also about devices that are not ok.
 var stateRows = []row[*device]{
 	{
 		name: "gpuwhy_gpu_info", always: true, unit: number,
@@ -152,17 +153,16 @@ func ofGroups(name string, u unit, help, absent, from string, value func(*group)
 	}
 }
 
-// doubtfulRow is filled in from all others.
+// doubtfulRow gets its series from all other rows.
 var doubtfulRow = row[*device]{
 	name: "gpuwhy_gpu_reading_doubtful", unit: yesNo, labels: []string{"metric"},
 	help:   "The device reported a value for this metric that can't be right, and which therefore has no series. Always 1.",
 	absent: "no value of the metric is doubtful",
 }
 
-// allReasons has the name of every clock event reason.
 var allReasons = (^gpu.ClockEventReasons(0)).Names()
 
-// eachReason says of every clock event reason whether it is among the device's.
+// eachReason says of every clock event reason whether the device has it now.
 func eachReason(d *device, emit emit) {
 	names := gpu.Map(d.Clocks.EventReasons, gpu.ClockEventReasons.Names)
 	for _, name := range allReasons {

@@ -3,8 +3,8 @@
 //
 // One answer has two families of names. Ours, gpuwhy_*, is in base units. DCGM_FI_*
 // has the names, labels and units of NVIDIA's dcgm-exporter, so that boards and rules
-// made for it work here too. Both come from one table (see [row]), as docs/metrics.md
-// does; package catalog names the metrics of a device.
+// made for it work here too. Both come from one table (see [row]), and so does
+// docs/metrics.md. Package catalog names the metrics of a device.
 //
 // An absent reading has no series; zero is a sample. A device that is not ok has
 // no readings, only its state. When the newest snapshot is older than three

@@ -34,10 +34,9 @@ const (
 func Families() []string { return []string{FamilyGPUWhy, FamilyDCGM} }
 
 const (
-	// staleAfter is how many intervals a snapshot's readings are served.
-	staleAfter = 3
-	// maxAge bounds how long an answer is served again while no new snapshot
-	// comes: what gpuwhy says about itself changes meanwhile.
+	staleAfter = 3 // intervals for which a snapshot's readings are served
+	// maxAge is how long an answer is served again while there is no new snapshot.
+	// What gpuwhy says about itself changes meanwhile.
 	maxAge = 5 * time.Second
 )
 
@@ -72,7 +71,7 @@ type Exporter struct {
 	zip            *gzip.Writer
 }
 
-// An answer is one snapshot, in each format that a client asked for.
+// An answer is one snapshot in all formats that clients asked for.
 type answer struct {
 	of       *insight.Fleet
 	fresh    int // nodes
@@ -150,7 +149,8 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a client that has gone is no error of ours
 }
 
-// body returns the newest snapshot in an encoding, which the first who asks makes.
+// body returns the newest snapshot in an encoding. It encodes it for the first who
+// asks.
 func (e *Exporter) body(enc encoding) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,7 +173,8 @@ func (e *Exporter) body(enc encoding) []byte {
 	return a.bodies[enc]
 }
 
-// current makes a new answer where Moments are new, and where a node's became stale.
+// current makes a new answer if there are new Moments, or if those of a node became
+// stale.
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
 	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {
@@ -226,7 +227,7 @@ func (e *Exporter) compress(text []byte) []byte {
 	return out.Bytes()
 }
 
-// encode writes the families, to about size bytes.
+// encode writes the families, which need about size bytes.
 func encode(families []*dto.MetricFamily, format expfmt.Format, size int) []byte {
 	var out bytes.Buffer
 	out.Grow(size + size/16)

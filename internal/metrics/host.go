@@ -59,7 +59,7 @@ func ofParts(name string, u unit, help, from string, each func(*gpu.Host, emit),
 	return row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, from: from, each: of, labels: labels}
 }
 
-// eachDisk emits once what is mounted over itself.
+// eachDisk emits a disk once, even if it is mounted over itself.
 func eachDisk(get func(*gpu.Disk) value) func(*gpu.Host, emit) {
 	return func(h *gpu.Host, emit emit) {
 		type place struct{ device, mount string }

@@ -14,12 +14,12 @@ type Self struct {
 	Sources []Source
 
 	Viewers   int               // connections now
-	Refused   uint64            // that could not be had
-	Ended     map[string]uint64 // by why
+	Refused   uint64            // requests that did not become a connection
+	Ended     map[string]uint64 // connections that ended, by why
 	Published uint64            // snapshots
 	Encodings uint64            // of snapshots, for viewers
 	Messages  uint64            // written to viewers
-	Bytes     uint64            // of them
+	Bytes     uint64            // of these messages
 	Skipped   uint64            // snapshots that slow viewers missed
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	maxGroups   = 20          // that a device has series for; all other processes are one more
-	othersName  = "(others)"  // of that one, as name and as user
-	unknownName = "(unknown)" // what the host does not know
+	maxGroups   = 20          // of a device that have series; all other processes are one more group
+	othersName  = "(others)"  // the name and the user of that group
+	unknownName = "(unknown)" // a name or a user that the host does not know
 )
 
 // A group is the processes on a device that have one name and one user.
 type group struct {
 	name, user string
 	pids       int
-	// Sums over those that report it; absent where none does.
+	// Sums over the processes that report it. They are absent if none does.
 	memory gpu.Reading[float64] // bytes
 	sm     gpu.Reading[float64] // percent
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// A unit says how a reading, in the vocabulary's unit, is written in each family.
+// A unit says how a reading, which has the catalog's unit, is written in each family.
 type unit struct {
 	name string // in our family, as people write it
 	ours func(float64) float64
 
-	dcgmName string // in DCGM's, whose names don't say it
+	dcgmName string // in the DCGM family, whose names do not say it
 	dcgm     func(float64) float64
 }
 
@@ -32,7 +32,7 @@ var (
 	bytesUnit = unit{name: "bytes", ours: as, dcgmName: "MiB", dcgm: mebibytes}
 )
 
-// units are those of the catalog's readings. One that is no quantity is a number.
+// units are the units of the catalog's readings. What is no quantity is a number.
 var units = [catalog.Processes + 1]unit{
 	catalog.Count: number, catalog.Total: number, catalog.PerformanceState: number,
 	catalog.Text: number, catalog.Errors: number, catalog.Processes: number,
@@ -50,15 +50,14 @@ var units = [catalog.Processes + 1]unit{
 	catalog.Microseconds:    {name: "s", ours: over(1e6), dcgm: as},
 }
 
-// A row declares one metric: its name in our family, what it says, what it is
-// called elsewhere, and how it is had from a subject (a device, a snapshot, the
-// program).
+// A row declares one metric: its name in our family, what it says, its names
+// elsewhere, and how to read it from a subject (a device, a snapshot, the program).
 type row[T any] struct {
 	name   string
 	unit   unit
 	labels []string // beside those of every series of the subject
 	help   string   // a sentence
-	absent string   // when there is no series, where "the device does not report it" is not all
+	absent string   // when there is no series, if not just because the device does not report it
 	from   string   // the driver's call, or the file
 	otel   string   // the name in OpenTelemetry's semantic conventions
 	dcgm   *dcgmForm
