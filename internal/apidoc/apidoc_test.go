@@ -35,6 +35,29 @@ func TestFactsAreThoseOfTheProtocol(t *testing.T) {
 	}
 }
 
+// Each message of events.json is described, and has its data and its answers.
+func TestEvents(t *testing.T) {
+	doc := apidoc.AsyncAPI("", "")
+	names := map[string]bool{}
+	for _, e := range doc.Events {
+		names[e.Name] = true
+	}
+	if len(names) != 9 {
+		t.Errorf("there are %d events, want 9: %v", len(names), names)
+	}
+	for _, e := range doc.Events {
+		withoutData := e.Name == "request_gpu_update" || e.Name == "unsubscribe"
+		if e.Summary == "" || e.Description == "" || (e.Data == nil) != withoutData || e.Sent != (e.Reply == nil) {
+			t.Errorf("%s is not described well: %+v", e.Name, e)
+		}
+		for _, name := range e.Reply {
+			if !names[name] {
+				t.Errorf("%s is answered with %s, which there is not", e.Name, name)
+			}
+		}
+	}
+}
+
 // An order of members survives JSON and YAML.
 func TestOrder(t *testing.T) {
 	members := apidoc.Members[int]{{Name: "z", Value: 1}, {Name: "a", Value: 2}, {Name: `"`, Value: 3}}
