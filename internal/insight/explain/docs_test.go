@@ -9,8 +9,8 @@ import (
 // docs/why.md has every kind, and none that there is not.
 func TestEveryKindIsDocumented(t *testing.T) {
 	kinds := []Kind{WarmAir, NoDevice, SourceFailed, Note, Starting}
-	for _, in := range absences {
-		kinds = append(kinds, Kind(in.state))
+	for _, state := range absences {
+		kinds = append(kinds, Kind(state))
 	}
 	for _, r := range rules {
 		kinds = append(kinds, r.kind)
@@ -36,6 +36,31 @@ func TestEveryKindIsDocumented(t *testing.T) {
 	}
 	for kind := range documented {
 		t.Errorf("docs/why.md has %s, which no rule finds", kind)
+	}
+}
+
+// words.json has words for each kind that a device can have, and for no other.
+func TestWords(t *testing.T) {
+	all := wordings()
+	kinds := len(absences)
+	for _, r := range rules {
+		kinds++
+		if all[r.kind] == nil {
+			t.Errorf("%s has no words", r.kind)
+		}
+	}
+	if len(all) != kinds {
+		t.Errorf("there are words of %d kinds, want %d", len(all), kinds)
+	}
+	for kind, cases := range all {
+		for name, w := range cases {
+			if (w.Clause == "") != (name == "*") || !regexp.MustCompile(`^[^{}]*$`).MatchString(w.Clause) {
+				t.Errorf("%s, %s: the clause is %q", kind, name, w.Clause)
+			}
+			if !regexp.MustCompile(`^([A-Z].+\.)?$`).MatchString(w.Advice) {
+				t.Errorf("%s, %s: the advice is %q", kind, name, w.Advice)
+			}
+		}
 	}
 }
 

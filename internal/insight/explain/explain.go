@@ -155,13 +155,14 @@ func (a *Answer) say() string {
 // absentees returns a clause for each state in which a device can't be read.
 func (a *Answer) absentees() []string {
 	var out []string
-	for _, in := range absences {
-		switch are := those(a.Devices, func(d *DeviceAnswer) bool { return d.Device.State == in.state }); len(are) {
+	for _, state := range absences {
+		is := strings.ReplaceAll(string(state), "_", " ")
+		switch are := those(a.Devices, func(d *DeviceAnswer) bool { return d.Device.State == state }); len(are) {
 		case 0:
 		case 1:
-			out = append(out, DeviceName(are[0].Device)+" is "+in.is)
+			out = append(out, DeviceName(are[0].Device)+" is "+is)
 		default:
-			out = append(out, fmt.Sprintf("%d GPUs are %s", len(are), in.is))
+			out = append(out, fmt.Sprintf("%d GPUs are %s", len(are), is))
 		}
 	}
 	return out

@@ -9,25 +9,19 @@ import (
 )
 
 func fanFailing(d *device, f *finding) {
-	const turns = itsFan + " turns at "
 	for i := range min(len(d.Fans.Fans), len(d.m.Fans)) {
 		m, percent, rpm := &d.m.Fans[i], commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
-		perPercent, usual := m.usual(), none
+		usual := m.usual() * percent
 		switch {
 		case stands(percent, rpm) && d.age(m.still) >= fanSettles:
-			f.Since = d.began(m.still)
-			f.clause = itsFan + " stands still, though it is told to turn at " + withUnit(percent, "%")
-			f.Advice = "Look whether something blocks it or its cable is loose, and watch the temperature: " +
-				"without this fan the GPU may have to slow down. If it does not turn again, have the fan replaced."
-		case slower(percent, rpm, perPercent) && d.age(m.slow) >= fanSettles:
-			usual = perPercent * percent
-			f.Since, f.Confidence = d.began(m.slow), Medium
-			f.clause = turns + withUnit(rpm, "RPM") + ", where " + withUnit(usual, "RPM") + " are usual at " + withUnit(percent, "%")
-			f.Advice = "Clean it and look whether something rubs or blocks it: a worn bearing slows a fan down before it stops."
+			f.Since, usual = d.began(m.still), none
+			f.say(High, "still", withUnit(percent, "%"))
+		case slower(percent, rpm, m.usual()) && d.age(m.slow) >= fanSettles:
+			f.Since = d.began(m.slow)
+			f.say(Medium, "slow", withUnit(rpm, "RPM"), withUnit(usual, "RPM"), withUnit(percent, "%"))
 		case turnsUnasked(percent, rpm) && d.age(m.loose) >= 3*fanSettles:
-			f.Since, f.Confidence = d.began(m.loose), Medium
-			f.clause = turns + withUnit(rpm, "RPM") + ", though the driver asks for 0 %"
-			f.Advice = "Another program or the card's own firmware drives it: look for a fan tool, or for the card's quiet switch."
+			f.Since, usual = d.began(m.loose), none
+			f.say(Medium, "unasked", withUnit(rpm, "RPM"))
 		default:
 			continue
 		}
@@ -78,8 +72,6 @@ func fanByHand(d *device, f *finding) {
 		return
 	}
 	f.fanName, f.Since = "the fan", d.began(d.m.byHand)
-	f.Advice = "Give the fan back to the driver: end the fan tool that has set it, " +
-		"or choose automatic control in it (nvidia-settings, or the tool's own switch)."
 	wanted := none // the highest speed that the driver wants
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]
@@ -100,12 +92,11 @@ func fanByHand(d *device, f *finding) {
 	}
 	switch {
 	case how == "target":
-		f.Confidence = Medium
-		f.clause = itsFan + " stays at " + withUnit(d.fan, "%") + ", though the driver wants " + withUnit(wanted, "%") + temperature
+		f.say(Medium, "target", withUnit(d.fan, "%"), withUnit(wanted, "%"), temperature)
 	case has(d.fan):
-		f.clause = itsFan + " is set by hand, to " + withUnit(d.fan, "%") + ", and does not follow the temperature" + temperature
+		f.say(High, "policy", withUnit(d.fan, "%"), temperature)
 	default:
-		f.clause = itsFan + " is set by hand, and does not follow the temperature"
+		f.say(High, "unknown speed")
 	}
 }
 
@@ -116,11 +107,10 @@ func chassisFans(d *device, f *finding) {
 	if len(d.Fans.Fans) > 0 || !unsupported && (!counted || count != 0) || !d.reportsAnything() {
 		return
 	}
+	f.say(High, "no fan")
 	if unsupported {
 		f.Confidence = Medium // a laptop's driver doesn't offer them either
 	}
-	f.clause = it + " has no fan of its own: the chassis fans are what you hear"
 	f.minor = d.doing != working && !d.cooling()
-	f.Advice = "The chassis' fans follow its hottest part: see the machine's management controller for what they go by."
 	f.heat(d).fact("fans of its own", "none reported")
 }

@@ -30,12 +30,11 @@ func limitedByHeat(d *device, f *finding) {
 		}
 		at, below = at+")", at+below+")"
 	}
-	f.clause = it + " is held back by its heat" + below
 	if d.reasons&gpu.ReasonHardwareThermal != 0 {
-		f.clause = it + " slows itself down hard, because it is too hot" + at
+		f.say(High, "hardware", at)
+	} else {
+		f.say(High, "driver", below)
 	}
-	f.Advice = "Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. " +
-		"A lower power limit makes less heat."
 }
 
 func limitedByPower(d *device, f *finding) {
@@ -49,18 +48,15 @@ func limitedByPower(d *device, f *finding) {
 	f.heat(d).clocks(d).figure("utilization", d.util, "%")
 	switch {
 	case alone:
-		f.Confidence = Medium
-		f.clause = it + " is slowed down by its own hardware: heat, or the power supply"
-		f.Advice = "Check the power cables and the temperature of the card's surroundings."
+		f.say(Medium, "hardware")
 	case brake:
-		f.clause = it + " is slowed down because the power supply asks it to draw less"
-		f.Advice = "Check the power supply and its cables; in a server, its power budget."
+		f.say(High, "brake")
 	default:
-		f.clause = it + " is held back by its power limit"
+		limit := ""
 		if has(d.limit) {
-			f.clause += " (" + withUnit(d.limit, "W") + ")"
+			limit = " (" + withUnit(d.limit, "W") + ")"
 		}
-		f.Advice = "This is normal at full work: the limit keeps heat and noise down."
+		f.say(High, "limit", limit)
 		if most := believed(d.Power.MaxLimit, 1, mostWatts); most > d.limit+1 {
 			f.Advice += " It may be raised to " + withUnit(most, "W") + ", for more speed, heat and noise."
 		}
@@ -89,27 +85,20 @@ func hotForPower(d *device, f *finding) {
 	if !(self >= hotBy) && !(among >= hotterThan) {
 		return
 	}
-	f.Advice = "Clean its fans and filters, and look whether something blocks the air before or behind it."
 	f.heat(d).figure("usual temperature at this power", usual, "°C")
 	if count > 0 {
 		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
-	f.clause = it + " is hot for its power: "
-	than := withUnit(among, "°C") + " hotter than its neighbors"
-	if self >= hotBy {
-		f.clause += withUnit(self, "°C") + " hotter than it was at " + withUnit(d.power, "W")
-		if among >= hotterThan {
-			f.clause += ", and " + than
-		} else {
-			f.Confidence = Medium
-		}
-		return
-	}
-	f.clause += than + " at " + withUnit(d.power, "W")
-	f.Advice += " Cards behind others get warmer air: some difference is the chassis' design."
-	f.Confidence = Medium
-	if count < 3 {
-		f.Confidence = Low
+	than, power := withUnit(among, "°C")+" hotter than its neighbors", withUnit(d.power, "W")
+	switch {
+	case self >= hotBy && among >= hotterThan:
+		f.say(High, "than before", withUnit(self, "°C"), power, ", and "+than)
+	case self >= hotBy:
+		f.say(Medium, "than before", withUnit(self, "°C"), power, "")
+	case count >= 3:
+		f.say(Medium, "than neighbors", than, power)
+	default:
+		f.say(Low, "than neighbors", than, power)
 	}
 }
 

@@ -11,41 +11,28 @@ import (
 )
 
 // absences are the states in which a device can't be read, in the order of a
-// sentence. Each is also the kind of a cause. The source may have better advice.
-var absences = []struct {
-	state    gpu.State
-	is       string
-	why, try string
-}{
-	{gpu.StateNotAnswering, "not answering", "",
-		"look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed"},
-	{gpu.StateLost, "lost", ": the driver no longer finds it",
-		"look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine"},
-	{gpu.StateAsleep, "asleep", ": the system has powered it down", ""},
-}
+// sentence. Each is also the kind of a cause.
+var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
 func absent(d *device, f *finding) {
-	for _, in := range absences {
-		if d.State == in.state {
-			f.clause, f.Since = it+" is "+in.is+in.why, d.Since
-			f.Advice = Advice(cmp.Or(d.Reason.Try, in.try))
-			f.at = d.Since
-			f.fact("state", string(in.state))
-			f.at = d.s.Time
-			f.fact("reason", textOf(d.Reason.What))
-		}
-	}
+	f.say(High, "state")
+	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
+	f.Since, f.at = d.Since, d.Since
+	f.fact("state", string(d.State))
+	f.at = d.s.Time
+	f.fact("reason", textOf(d.Reason.What))
 }
 
 func noReadings(d *device, f *finding) {
 	if d.reportsAnything() {
 		return
 	}
-	f.clause = it + " has no readings now"
-	if reason := textOf(d.Reason.Text()); reason != "" {
-		f.clause += ": " + reason
-		f.fact("reason", reason)
+	reason := textOf(d.Reason.Text())
+	f.fact("reason", reason)
+	if reason != "" {
+		reason = ": " + reason
 	}
+	f.say(High, "now", reason)
 }
 
 func (d *device) reportsAnything() bool {
@@ -94,8 +81,8 @@ func notKnowable(d *device, f *finding) {
 	never("how hot it is", d.Thermal.GPU.Quality(), "")
 	never("what it draws", d.Power.Draw.Quality(), "")
 	if len(missing) > 0 {
-		f.clause, f.minor = "what can't be told of "+it+" here: "+strings.Join(missing, "; "), true
-		f.Advice = strings.Join(tries, " ")
+		f.say(High, "missing", strings.Join(missing, "; "))
+		f.minor, f.Advice = true, strings.Join(tries, " ")
 	}
 }
 
@@ -121,18 +108,15 @@ func stuckCounter(d *device, f *finding) {
 		return
 	}
 	list := d.Processes.Or(nil)
-	f.clause = it + " says that it is busy at " + withUnit(d.util, "%") +
-		", but its counter looks stuck: " + idleness(list) + inBrackets
-	f.Since = d.began(d.m.stuck)
-	f.Advice = "Nothing needs to be done for the fan. The counter is right again after the GPU is reset " +
-		"or the machine is restarted; until then go by power and temperature."
-	lasts := d.age(d.m.stuck) >= stuckFor
+	sure, lasts := High, d.age(d.m.stuck) >= stuckFor
 	switch {
 	case !lasts && len(list) > 0:
-		f.Confidence = Low
+		sure = Low
 	case !lasts || len(list) > 0:
-		f.Confidence = Medium // shares are samples: a process without one may have worked between two
+		sure = Medium // shares are samples: a process without one may have worked between two
 	}
+	f.say(sure, "stuck", withUnit(d.util, "%"), idleness(list))
+	f.Since = d.began(d.m.stuck)
 	f.heat(d).figure("busy counter", d.util, "%").rest(d)
 }
 
@@ -166,9 +150,8 @@ func doubtful(d *device, f *finding) {
 	for i, e := range f.Evidence {
 		texts[i] = e.Name + " (" + e.Text + ")"
 	}
-	f.clause = it + " reports what can't be right, and it is left out here: " + strings.Join(texts, ", ")
+	f.say(High, "left out", strings.Join(texts, ", "))
 	f.minor = true
-	f.Advice = "If it stays so, restart the machine, or update the driver; a sensor may be broken."
 }
 
 // suspect adds a reading to the evidence that has a value which can't be right.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,10 +18,6 @@ func coolingDown(d *device, f *finding) {
 	since := d.age(w.ended)
 	f.heat(d)
 	f.Since, f.at = w.ended, w.ended
-	f.Advice = "Nothing needs to be done: it gets quiet by itself."
-	if !(d.temp < w.endTemp || d.fan < w.endFan) {
-		f.Confidence = Medium // until something falls
-	}
 	who, p := "work", w.who()
 	if p != nil {
 		who = ProcessName(p)
@@ -28,36 +25,36 @@ func coolingDown(d *device, f *finding) {
 	}
 	f.happened("work ended", w.ended)
 	f.figure("temperature when it ended", w.endTemp, "°C").figure("fan when it ended", w.endFan, "%")
-	ends := "; how long that takes is not known yet"
+	ends := "how long that takes is not known yet"
 	if seconds, seen := d.m.usualCooldown(w.endTemp); seen > 0 {
 		f.at = time.Time{}
 		f.figure("earlier cool-downs took", seconds, "s").figure("cool-downs seen", float64(seen), "")
 		took := time.Duration(seconds * float64(time.Second))
-		ends = "; that takes longer than the " + Span(took) + " of earlier times"
+		ends = "that takes longer than the " + Span(took) + " of earlier times"
 		if left := took - since; left > 0 {
-			ends = "; about " + Span(roundUp(left)) + " more, going by earlier times"
+			ends = "about " + Span(roundUp(left)) + " more, going by earlier times"
 		}
 	}
-	does := " is cooling down after "
-	if since < settling && d.load() > 0.35 {
-		does = " begins to cool down after " // the power draw is a mean and follows
-	}
-	f.clause = it + does + who
 	isIt := func(listed gpu.Process) bool { return listed.PID == p.PID }
+	how := ", whose work ended "
 	switch {
 	case p == nil:
-		f.clause += " that ended "
+		how = " that ended "
 	case since < pause && slices.ContainsFunc(d.Processes.Or(nil), isIt):
-		f.clause += ", which stopped working "
-	default:
-		f.clause += ", whose work ended "
+		how = ", which stopped working "
 	}
-	if since < 2*time.Second {
-		f.clause += "just now"
-	} else {
-		f.clause += Span(since) + " ago"
+	ago := "just now"
+	if since >= 2*time.Second {
+		ago = Span(since) + " ago"
 	}
-	f.clause += inBrackets + ends
+	what := "after"
+	if since < settling && d.load() > 0.35 {
+		what = "begins" // the power draw is a mean and follows
+	}
+	f.say(High, what, who, how, ago, ends)
+	if !(d.temp < w.endTemp || d.fan < w.endFan) {
+		f.Confidence = Medium // until something falls
+	}
 }
 
 // roundUp rounds a time to come: it can't be known exactly.
@@ -106,39 +103,32 @@ func heldAwake(d *device, f *finding) {
 	persistence, known := d.Modes.Persistence.Get()
 	unloads := known && !persistence
 	display := d.Modes.DisplayActive.Or(false)
-	if !d.fast() || !d.costs() || len(holders) == 0 && (unloads || display) {
-		f.Confidence = Medium
+	sure := High
+	if !d.fast() || !d.costs() || len(holders) == 0 {
+		sure = Medium
 	}
 	switch {
 	case len(holders) > 0:
 		who := ProcessName(holders[0])
 		if gone(holders[0]) {
-			f.clause = "what " + who + " left behind keeps " + it + " awake"
-			f.Advice = "Nothing that runs holds it any more: reset the GPU (nvidia-smi --gpu-reset -i " + nameOf(d.UUID) +
-				", as root), or restart the machine."
+			f.say(sure, "left behind", who, extra)
+			f.Advice = fmt.Sprintf(f.Advice, nameOf(d.UUID))
 		} else {
-			f.clause = who + others(len(holders)-1) + " keeps " + it + " awake without using it"
-			f.Advice = "End " + who + ", or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."
+			f.say(sure, "holder", who, others(len(holders)-1), extra)
+			f.Advice = fmt.Sprintf(f.Advice, who)
 		}
 		for _, p := range firsts(holders, 4) {
 			f.figure("memory held by "+ProcessName(p), memoryOf(p), "MiB")
 		}
 	case display:
-		f.clause = "a display keeps " + it + " awake"
+		f.say(sure, "display", extra)
 		f.fact("display", "active")
-		f.Advice = "Lower the display's refresh rate, or use one display fewer: some cards rest only at 60 Hz or with one display."
 	case unloads && d.Processes.Present():
-		f.clause = "being asked for readings (by gpuwhy, or by another monitor) keeps " + it + " awake, since persistence mode is off"
+		f.say(sure, "persistence", extra)
 		f.fact("persistence mode", "off")
-		f.Advice = "Turn persistence mode on (nvidia-smi -pm 1, or the nvidia-persistenced service), " +
-			"or let gpuwhy read less often with a longer --interval."
 	default:
-		f.clause = it + " is awake without work"
-		extra += ", and nothing that is listed explains it"
-		f.Confidence = Low
-		f.Advice = "Look with nvidia-smi whether a process holds a context that gpuwhy can't see, such as one of another container."
+		f.say(Low, "nothing", extra)
 	}
-	f.clause += inBrackets + extra
 }
 
 // quiet reports whether a device has had time to rest.
@@ -175,9 +165,7 @@ func memoryOf(p *gpu.Process) float64 {
 
 func unexplained(d *device, f *finding) {
 	if d.isUnexplained() {
-		f.clause = it + " draws power without work" + inBrackets + ", and nothing that it reports explains it"
-		f.Confidence = Low
-		f.Advice = "Look again in a few seconds: work that has just begun or ended shows in the power first."
+		f.say(Low, "power")
 		f.heat(d).figure("utilization", d.util, "%")
 	}
 }
@@ -189,26 +177,22 @@ func idle(d *device, f *finding) {
 	}
 	f.heat(d)
 	if d.doing == unknown {
-		f.clause, f.Confidence = it+" does not report how busy it is"+inBrackets, Low
+		f.say(Low, "unknown")
 		f.minor = d.byHand() == "policy"
 		return
 	}
-	f.clause = it + " is idle"
+	at := ""
 	if has(d.util) {
-		f.clause += " at " + withUnit(d.util, "%")
+		at = " at " + withUnit(d.util, "%")
 	}
-	f.clause += readings
 	f.figure("utilization", d.util, "%").figure("power at rest", d.idleWatts, "W")
 	switch {
 	case !d.warm():
+		f.say(High, "idle", at)
 	case d.m.flat(1, none) || d.age(d.m.first) > longestCooling:
-		f.Confidence = Low
-		f.clause += "; it stays warm without work, and nothing that it reports explains it"
-		f.Advice = "Look at the air that reaches it: cards beside it that work, a full case, something before the intake."
+		f.say(Low, "stays warm", at)
 	default:
-		f.Confidence = Medium
-		f.clause += "; it is still warm, probably from work that ended before gpuwhy was watching"
-		f.Advice = "Nothing needs to be done if it gets cooler: look again in some minutes."
+		f.say(Medium, "still warm", at)
 	}
 }
 

@@ -1,7 +1,11 @@
 package explain
 
 import (
+	"cmp"
+	_ "embed" // words.json
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -44,13 +48,33 @@ type finding struct {
 	at      time.Time
 }
 
+// words.json has what findings say, by kind and case; what all cases of a kind say is
+// under "*". The texts have the placeholders below, and %s for each value.
+//
+//go:embed words.json
+var wordsText []byte
+
+type wording struct{ Clause, Advice string }
+
+var wordings = sync.OnceValue(func() map[Kind]map[string]wording {
+	names := strings.NewReplacer("{it}", `\u0001`, "{fan}", `\u0002`, "{readings}", `\u0003`, "{(readings)}", `\u0004`)
+	return read[map[Kind]map[string]wording]([]byte(names.Replace(string(wordsText))))
+})
+
+// say gives the finding its words.
+func (f *finding) say(sure Confidence, what string, values ...any) {
+	kind := wordings()[f.Kind]
+	f.clause, f.Confidence = fmt.Sprintf(kind[what].Clause, values...), sure
+	f.Advice = cmp.Or(kind[what].Advice, kind["*"].Advice)
+}
+
 // The placeholders of a clause. No text from outside has control characters:
 // clean replaces them.
 const (
-	it         = "\x01" // the device: its name, or "it" where an earlier clause has named it
-	itsFan     = "\x02" // the finding's fan: "fan 2 of GPU 0", "its fan 2"
-	readings   = "\x03" // where the device is named: ", 71 °C, 431 W of 450 W, fan at 66 %"
-	inBrackets = "\x04" // the same in brackets
+	it         = "\x01" // {it} is the device: its name, or "it" where an earlier clause has named it
+	itsFan     = "\x02" // {fan} is the finding's fan: "fan 2 of GPU 0", "its fan 2"
+	readings   = "\x03" // {readings} stands where the device is named: ", 71 °C, 431 W of 450 W, fan at 66 %"
+	inBrackets = "\x04" // {(readings)} is the same in brackets
 )
 
 // tell returns the clause about a device that is called name.

@@ -14,12 +14,11 @@ func work(d *device, f *finding) {
 	if d.doing != working {
 		return
 	}
-	f.clause, f.Confidence, f.Since, f.Advice = d.workClause(), d.blame(), d.began(d.m.work.begun), d.lessWork()
+	d.sayWork(f)
+	f.Since, f.Advice = d.began(d.m.work.begun), cmp.Or(f.Advice, d.lessWork())
 	f.heat(d).figure("utilization", d.util, "%")
 	if d.unproven() {
 		f.rest(d)
-		f.Advice = "Look again in a few seconds: work that has just begun shows in the counter first. " +
-			"If it stays so, go by power and temperature."
 	}
 	if d.video > 0 {
 		f.figure("busiest video engine", d.video, "%")
@@ -46,10 +45,11 @@ func (d *device) unproven() bool {
 	return d.doing == working && len(d.culprits) == 0 && d.contradicted()
 }
 
-func (d *device) workClause() string {
+func (d *device) sayWork(f *finding) {
+	sure := d.blame()
 	if d.unproven() {
-		return it + " says that it is busy at " + withUnit(d.util, "%") + readings +
-			", but its power and clocks are those of rest: whether anybody works on it can't be told yet"
+		f.say(sure, "unproven", withUnit(d.util, "%"))
+		return
 	}
 	how := "busy"
 	switch {
@@ -62,11 +62,12 @@ func (d *device) workClause() string {
 		how += " for " + Span(lasts)
 	}
 	if len(d.culprits) > 0 {
-		keeps := " keeps "
+		what := "processes"
 		if d.guessed() {
-			keeps = " probably keeps "
+			what = "guessed"
 		}
-		return ProcessName(d.culprits[0]) + others(len(d.named())-1) + keeps + it + " " + how + readings
+		f.say(sure, what, ProcessName(d.culprits[0])+others(len(d.named())-1), how)
+		return
 	}
 	blame := "no process is listed that explains it"
 	if !d.Processes.Present() {
@@ -75,7 +76,7 @@ func (d *device) workClause() string {
 	if by := d.reservedBy("it"); by != "" {
 		blame += " (" + by + ")"
 	}
-	return it + " is " + how + readings + ", and " + blame
+	f.say(sure, "nobody", how, blame)
 }
 
 // named are the culprits worth naming: a desktop draws a little beside every game.
@@ -187,17 +188,14 @@ func reserved(d *device, f *finding) {
 		f.figure("further reservations", float64(more), "")
 	}
 	f.figure("processes listed", float64(len(d.Processes.Or(nil))), "")
-	f.clause = d.reservedBy(it) + ", which has"
-	f.Advice = "If the pod does not need it, delete the pod: until then nobody else gets the GPU."
+	what, nothing := "one pod", "no process on it"
 	if len(gpu.ReservingPods(list)) > 1 {
-		f.clause = d.reservedBy(it) + ", which have"
-		f.Advice = "If the pods do not need it, delete them: until then nobody else gets the GPU."
+		what = "pods"
 	}
 	if lasts := d.age(d.m.unused); lasts >= time.Minute {
-		f.clause += " had no process on it for " + Span(lasts)
-	} else {
-		f.clause += " no process on it"
+		nothing = "had no process on it for " + Span(lasts)
 	}
+	f.say(High, what, d.reservedBy(it), nothing)
 }
 
 // reservedBy says which pods have reserved a device, or a part of it. It is

@@ -13,15 +13,20 @@ import (
 //go:embed xid.json
 var xidText []byte
 
-var xidGroups = sync.OnceValue(func() (groups []struct {
+var xidGroups = sync.OnceValue(func() []xidGroup { return read[[]xidGroup](xidText) })
+
+type xidGroup struct {
 	Try   string
 	Codes map[int]string
-}) {
-	if err := json.Unmarshal(xidText, &groups); err != nil {
-		panic(err) // xid.json is part of the program, and a test reads it
+}
+
+// read reads a file that is part of the program; a test reads each.
+func read[T any](text []byte) (out T) {
+	if err := json.Unmarshal(text, &out); err != nil {
+		panic(err)
 	}
-	return groups
-})
+	return out
+}
 
 // XID says what an error code of the driver means, such as "XID 79 (the GPU has
 // fallen off the bus)", and what to do about it, a sentence. Of a code that is
