@@ -75,7 +75,7 @@ const nobody = "Nobody who is listed"
 
 // newUse puts parts beside one another. The last part is what no process
 // explains.
-func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
+func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reason *attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
 	const root = "attribution."
 	out := Use{Title: title}
 	var sum float64
@@ -90,9 +90,8 @@ func newUse(d *gpu.Device, title, of string, whole number, parts []usePart, reas
 		})})
 	}
 	from, _, _ := strings.Cut(parts[0].path, ".")
-	advice := reason.Advice()
 	out.Facts[len(parts)-1].Why = new(ownFact(d, DeviceFact{
-		Path: root + from + ".reason_text", Format: "text", Value: shown(gpu.Of(advice.Text()), longestSentence), Else: new(""),
+		Path: root + from + ".reason_text", Format: "text", Value: shown(gpu.Of(cmp.Or(reason, new(attribute.Reason)).Text()), longestSentence), Else: new(""),
 	}))
 	out.Facts = append(out.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
 		Path: root + from + ".coverage_percent", Format: "percent", Label: "Explained", Value: show(unexplained(num(coverage)), percent), Else: new(""),

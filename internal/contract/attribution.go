@@ -174,12 +174,11 @@ func newAttribution(d *gpu.Device, a *attribute.Attribution) Attribution {
 	return out
 }
 
-func newUnexplained(r attribute.Reason) Unexplained {
-	if r == "" {
+func newUnexplained(r *attribute.Reason) Unexplained {
+	if r == nil {
 		return Unexplained{}
 	}
-	advice := r.Advice()
-	return Unexplained{new(string(r)), advice.Text()}
+	return Unexplained{new(r.Name), r.Text()}
 }
 
 func newUsage(devices attribute.Devices) Usage {

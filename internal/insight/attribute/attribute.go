@@ -55,7 +55,7 @@ type Split[T any] struct {
 	Processes gpu.Reading[T] // theirs, as far as it explains the reading
 	Remainder gpu.Reading[T]
 	Coverage  gpu.Reading[gpu.Percent] // the part that is not Remainder; absent of a reading of 0
-	Reason    Reason                   // for the remainder; empty where there is none
+	Reason    *Reason                  // for the remainder; nil where there is none
 }
 
 // Memory splits the device's used memory: Processes, Orphans and Remainder add
@@ -143,8 +143,8 @@ type splitter struct {
 	d         *gpu.Device
 	list      []gpu.Process
 	shares    []Share
-	unlisted  Reason // why there is no list; empty where there is one
-	elsewhere Reason // why a list may lack processes
+	unlisted  *Reason // why there is no list; nil where there is one
+	elsewhere *Reason // why a list may lack processes
 }
 
 // memory fills in the shares' memory.
@@ -183,21 +183,26 @@ func (x *splitter) memory() Memory {
 			processes += given
 		}
 	}
-	if x.listed(known) {
-		m.Processes, m.Orphans = gpu.Of(processes), gpu.Of(orphans)
-	}
 	remainder := used - processes - orphans
-	m.Remainder = gpu.Of(remainder)
-	m.Coverage = coverage(float64(used-remainder), float64(used))
-	if remainder > 0 {
-		m.Reason = cmp.Or(x.unlisted, x.memoryReason(remainder))
+	m.Split = split(x, gpu.Of[gpu.Bytes], used, processes, remainder, known, x.memoryReason(remainder))
+	if m.Processes.Present() {
+		m.Orphans = gpu.Of(orphans)
 	}
 	return m
 }
 
-// listed reports whether the processes' sum is known.
-func (x *splitter) listed(figure bool) bool {
-	return x.unlisted == "" && (figure || len(x.list) == 0)
+// split makes a Split of a whole. known says whether any process reports its part.
+func split[T gpu.Bytes | gpu.Percent | gpu.Watts](
+	x *splitter, of func(T) gpu.Reading[T], whole, processes, remainder T, known bool, why *Reason,
+) Split[T] {
+	s := Split[T]{Remainder: of(remainder), Coverage: coverage(float64(whole-remainder), float64(whole))}
+	if x.unlisted == nil && (known || len(x.list) == 0) {
+		s.Processes = of(processes)
+	}
+	if remainder > 0 {
+		s.Reason = cmp.Or(x.unlisted, why)
+	}
+	return s
 }
 
 // scaled cuts a part of sum to fit into whole. Differences of what it returns for
@@ -212,22 +217,14 @@ func scaled(part, sum, whole uint64) uint64 {
 }
 
 func (x *splitter) utilization() Utilization {
-	var u Utilization
 	device, ok := percent(x.d.Utilization.GPU)
 	if !ok {
-		return u
+		return Utilization{}
 	}
 	sum, known := x.sum(x.bySM)
 	explained := min(sum, device)
-	if x.listed(known) {
-		u.Processes = gpu.Of(gpu.Percent(explained))
-	}
-	u.Remainder = gpu.Of(gpu.Percent(device - explained))
-	u.Coverage = coverage(explained, device)
-	if device > explained {
-		u.Reason = cmp.Or(x.unlisted, x.utilizationReason(device-explained, sum, known))
-	}
-	return u
+	why := x.utilizationReason(device-explained, sum, known)
+	return split(x, gpu.Of[gpu.Percent], gpu.Percent(device), gpu.Percent(explained), gpu.Percent(device-explained), known, why)
 }
 
 // power fills in the shares' watts.
@@ -237,10 +234,10 @@ func (x *splitter) power(m *Memory, u *Utilization) Power {
 	if !ok {
 		return p
 	}
-	like := func(v float64) gpu.Reading[gpu.Watts] {
-		return gpu.Map(x.d.Power.Draw, func(gpu.Watts) gpu.Watts { return gpu.Watts(v) })
+	like := func(v gpu.Watts) gpu.Reading[gpu.Watts] {
+		return gpu.Map(x.d.Power.Draw, func(gpu.Watts) gpu.Watts { return v })
 	}
-	var idle, processes float64
+	var idle, processes gpu.Watts
 	if floor, ok := amount(x.d.IdleFloor); ok {
 		idle = min(floor, draw)
 		p.Idle = like(idle)
@@ -249,22 +246,14 @@ func (x *splitter) power(m *Memory, u *Utilization) Power {
 	method, weightOf, sum, explained := x.weights(m)
 	if sum > 0 {
 		p.Method = method
-		processes = active * explained
+		processes = active * gpu.Watts(explained)
 		for i := range x.shares {
 			if v, ok := weightOf(i); ok {
-				x.shares[i].Power = like(processes * (v / sum))
+				x.shares[i].Power = like(processes * gpu.Watts(v/sum))
 			}
 		}
 	}
-	if x.listed(sum > 0) {
-		p.Processes = like(processes)
-	}
-	remainder := max(0, active-processes)
-	p.Remainder = like(remainder)
-	p.Coverage = coverage(draw-remainder, draw)
-	if remainder > 0 {
-		p.Reason = cmp.Or(u.Reason, x.unlisted, powerReason(m))
-	}
+	p.Split = split(x, like, draw, processes, max(0, active-processes), sum > 0, cmp.Or(u.Reason, powerReason(m)))
 	return p
 }
 
@@ -317,10 +306,9 @@ func percent(r gpu.Reading[gpu.Percent]) (float64, bool) {
 }
 
 // amount is a power, if it can be right.
-func amount(r gpu.Reading[gpu.Watts]) (float64, bool) {
-	v, ok := r.Get()
-	w := float64(v)
-	return w, ok && w >= 0 && !math.IsInf(w, 0) // NaN is not >= 0
+func amount(r gpu.Reading[gpu.Watts]) (gpu.Watts, bool) {
+	w, ok := r.Get()
+	return w, ok && w >= 0 && !math.IsInf(float64(w), 0) // NaN is not >= 0
 }
 
 // coverage is part of whole in percent, absent where there is nothing to cover.

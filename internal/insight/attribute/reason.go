@@ -2,40 +2,34 @@ package attribute
 
 import "github.com/gpuwhy/gpuwhy/gpu"
 
-// A Reason is why no process explains something. Its text is also its name on
-// the wire. It is empty where nothing is unexplained.
-type Reason string
-
-// The reasons.
-const (
-	ReasonNamespace    Reason = "other_pid_namespace" // pids are the host's, and gpuwhy sees another namespace
-	ReasonNotPermitted Reason = "not_permitted"       // the driver does not permit it
-	ReasonNoList       Reason = "no_process_list"     // the driver does not list processes at all
-	ReasonNotListed    Reason = "not_listed"          // the listed processes don't explain it
-	ReasonNoMemory     Reason = "no_process_memory"   // the driver does not report each process's memory
-	ReasonNoSamples    Reason = "no_process_samples"  // the driver takes no samples of each process
-	ReasonDriver       Reason = "driver"              // it is so little that the driver probably holds it
-	ReasonTiming       Reason = "different_moments"   // the figures are of different moments, and differ a little
-	ReasonOrphans      Reason = "orphans"             // nothing runs, and dead processes keep the device awake
-	ReasonAtRest       Reason = "at_rest"             // nobody holds it: it draws more than its floor, or that is not known yet
-)
-
-var reasons = map[Reason]gpu.Advice{
-	ReasonNamespace:    {What: "pids of the host are not visible from this container", Try: "start it with --pid=host (in Kubernetes: hostPID: true)", Err: gpu.ErrForeignPIDs},
-	ReasonNotPermitted: {What: "gpuwhy is not permitted to see all processes", Try: "run it as root, or as the user whose processes they are"},
-	ReasonNoList:       {What: "the driver does not list this device's processes"},
-	ReasonNotListed:    {What: "the driver does not list who uses the rest", Try: "look for programs in other containers, virtual machines or sessions"},
-	ReasonNoMemory:     {What: "the driver does not say how much memory each process holds"},
-	ReasonNoSamples:    {What: "the driver takes no samples of what each process does"},
-	ReasonDriver:       {What: "the driver keeps some memory for itself"},
-	ReasonTiming:       {What: "the device and its processes are sampled at different moments"},
-	ReasonOrphans:      {What: "the device is held awake by processes that do not exist any more", Try: "end the programs that they belonged to, or reset the GPU"},
-	ReasonAtRest:       {What: "the device draws this while nobody uses it"},
+// A Reason is why no process explains something, in words, with what a person can do
+// about it, if anything. It is nil where nothing is unexplained.
+type Reason struct {
+	Name string // on the wire
+	gpu.Advice
 }
 
-// Advice says the reason in words, and what a person can do about it, if
-// anything. It is zero for the empty reason.
-func (r Reason) Advice() gpu.Advice { return reasons[r] }
+// The reasons.
+var (
+	ReasonNamespace = &Reason{"other_pid_namespace", gpu.Advice{
+		What: "pids of the host are not visible from this container", Try: "start it with --pid=host (in Kubernetes: hostPID: true)", Err: gpu.ErrForeignPIDs,
+	}}
+	ReasonNotPermitted = &Reason{"not_permitted", gpu.Advice{
+		What: "gpuwhy is not permitted to see all processes", Try: "run it as root, or as the user whose processes they are",
+	}}
+	ReasonNoList    = &Reason{"no_process_list", gpu.Advice{What: "the driver does not list this device's processes"}}
+	ReasonNotListed = &Reason{"not_listed", gpu.Advice{
+		What: "the driver does not list who uses the rest", Try: "look for programs in other containers, virtual machines or sessions",
+	}}
+	ReasonNoMemory  = &Reason{"no_process_memory", gpu.Advice{What: "the driver does not say how much memory each process holds"}}
+	ReasonNoSamples = &Reason{"no_process_samples", gpu.Advice{What: "the driver takes no samples of what each process does"}}
+	ReasonDriver    = &Reason{"driver", gpu.Advice{What: "the driver keeps some memory for itself"}} // so little is it
+	ReasonTiming    = &Reason{"different_moments", gpu.Advice{What: "the device and its processes are sampled at different moments"}}
+	ReasonOrphans   = &Reason{"orphans", gpu.Advice{
+		What: "the device is held awake by processes that do not exist any more", Try: "end the programs that they belonged to, or reset the GPU",
+	}}
+	ReasonAtRest = &Reason{"at_rest", gpu.Advice{What: "the device draws this while nobody uses it"}} // above its floor, if that is known
+)
 
 const (
 	// drivers is the most memory that a driver keeps for itself on a device.
@@ -46,7 +40,7 @@ const (
 )
 
 // memoryReason says why the listed processes don't explain some of the used memory.
-func (x *splitter) memoryReason(remainder gpu.Bytes) Reason {
+func (x *splitter) memoryReason(remainder gpu.Bytes) *Reason {
 	for i := range x.list {
 		if p := &x.list[i]; !p.Memory.Present() && !x.shares[i].Repeated {
 			return absence(p.Memory.Quality(), ReasonNoMemory)
@@ -59,7 +53,7 @@ func (x *splitter) memoryReason(remainder gpu.Bytes) Reason {
 }
 
 // utilizationReason says why the device works more than its listed processes.
-func (x *splitter) utilizationReason(remainder, sum float64, known bool) Reason {
+func (x *splitter) utilizationReason(remainder, sum float64, known bool) *Reason {
 	switch {
 	case len(x.list) > 0 && !known:
 		return absence(x.list[0].SM.Quality(), ReasonNoSamples)
@@ -72,9 +66,9 @@ func (x *splitter) utilizationReason(remainder, sum float64, known bool) Reason 
 
 // powerReason says why no process explains some of the watts above the floor,
 // though the listed processes explain the utilization.
-func powerReason(m *Memory) Reason {
+func powerReason(m *Memory) *Reason {
 	switch {
-	case m.Reason != "" && m.Reason != ReasonDriver:
+	case m.Reason != nil && m.Reason != ReasonDriver:
 		return m.Reason
 	case m.Orphans.Or(0) > 0:
 		return ReasonOrphans
@@ -84,7 +78,7 @@ func powerReason(m *Memory) Reason {
 }
 
 // absence is otherwise, unless the driver says that it does not permit it.
-func absence(q gpu.Quality, otherwise Reason) Reason {
+func absence(q gpu.Quality, otherwise *Reason) *Reason {
 	if q == gpu.NotPermitted {
 		return ReasonNotPermitted
 	}
