@@ -83,7 +83,7 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 	var news, stand []hub.Event
 	for i := range changes {
 		if c := &changes[i]; c.News != alert.Repeated {
-			news = a.appendEvent(news, contract.NameOf(c), &c.Alert, now)
+			news = a.appendEvent(news, contract.NameOf(c.Rule, c.News), &c.Alert, now)
 		}
 	}
 	known := make(map[string][]hub.Event, len(standing))
@@ -91,7 +91,7 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 		of := &standing[i]
 		event := a.standing[of.ID]
 		if event == nil || node == "" || of.Device.Node == node {
-			event = a.appendEvent(nil, contract.StandingNameOf(of), of, now)
+			event = a.appendEvent(nil, contract.NameOf(of.Rule, alert.Fired), of, now)
 		}
 		known[of.ID] = event
 		stand = append(stand, event...)

@@ -147,24 +147,16 @@ type Holding struct {
 }
 
 func newAttribution(d *gpu.Device, a *attribute.Attribution) Attribution {
+	m, u, p := &a.Memory, &a.Utilization, &a.Power
 	out := Attribution{
-		IdleFloor: d.IdleFloor,
-		Memory: AttributedMemory{
-			Processes: a.Memory.Processes, Orphans: a.Memory.Orphans, Rest: a.Memory.Remainder,
-			Coverage: a.Memory.Coverage, Unexplained: newUnexplained(a.Memory.Reason),
-		},
-		Utilization: AttributedUtilization{
-			Processes: a.Utilization.Processes, Rest: a.Utilization.Remainder,
-			Coverage: a.Utilization.Coverage, Unexplained: newUnexplained(a.Utilization.Reason),
-		},
-		Power: AttributedPower{
-			Idle: a.Power.Idle, Processes: a.Power.Processes, Rest: a.Power.Remainder,
-			Coverage: a.Power.Coverage, Unexplained: newUnexplained(a.Power.Reason),
-		},
-		Orphans: []Orphan{},
+		IdleFloor:   d.IdleFloor,
+		Memory:      AttributedMemory{m.Processes, m.Orphans, m.Remainder, m.Coverage, newUnexplained(m.Reason)},
+		Utilization: AttributedUtilization{u.Processes, u.Remainder, u.Coverage, newUnexplained(u.Reason)},
+		Power:       AttributedPower{p.Idle, p.Processes, p.Remainder, p.Coverage, newUnexplained(p.Reason)},
+		Orphans:     []Orphan{},
 	}
-	if a.Power.Method != "" {
-		out.Method = new(string(a.Power.Method))
+	if p.Method != "" {
+		out.Method = new(string(p.Method))
 	}
 	for i, p := range d.Processes.Or(nil) {
 		if a.Shares[i].Orphan {

@@ -104,17 +104,21 @@ func NewClusterNodes(f *insight.Fleet) []ClusterNode {
 			Timestamp: timestamp(s.Time), Source: s.Source,
 		}
 		for i := range s.Devices {
-			n.add(s, &s.Devices[i])
+			g := newClusterGPU(s, i)
+			n.GPUs = append(n.GPUs, g)
+			if _, good := s.Devices[i].Memory.Total.Trusted(); good {
+				n.TotalMemory = gpu.Of(n.TotalMemory.Or(0) + g.MemoryTotal.Or(0))
+			}
 		}
+		n.GPUCount = len(n.GPUs)
 		out = append(out, n)
 	}
 	return out
 }
 
-// add appends a device of the snapshot.
-func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
-	index := len(n.GPUs)
-	g := ClusterGPU{
+func newClusterGPU(s *gpu.Snapshot, index int) ClusterGPU {
+	d := &s.Devices[index]
+	return ClusterGPU{
 		Index:             index,
 		UUID:              d.UUID,
 		Name:              d.Name,
@@ -130,37 +134,26 @@ func (n *ClusterNode) add(s *gpu.Snapshot, d *gpu.Device) {
 		FanSpeed:          integer(d.Fans.Commanded()),
 		PCIeGeneration:    d.PCIe.Generation,
 		PCIeWidth:         d.PCIe.Width,
-		Processes:         []ClusterProcess{},
 		State:             string(d.State),
 		Source:            d.Source,
-	}
-	processes := d.Processes.Or(nil)
-	for i := range processes {
-		g.Processes = append(g.Processes, newClusterProcess(s, d, index, &processes[i]))
-	}
-	n.GPUs = append(n.GPUs, g)
-	n.GPUCount = len(n.GPUs)
-	if _, good := d.Memory.Total.Trusted(); good {
-		n.TotalMemory = gpu.Of(n.TotalMemory.Or(0) + g.MemoryTotal.Or(0))
-	}
-}
-
-func newClusterProcess(s *gpu.Snapshot, d *gpu.Device, index int, p *gpu.Process) ClusterProcess {
-	return ClusterProcess{
-		PID:       p.PID,
-		GPUIndex:  index,
-		Type:      clusterType(p.Type),
-		SM:        integer(p.SM),
-		Memory:    integer(p.MemoryBandwidth),
-		Encoder:   integer(p.Encoder),
-		Decoder:   integer(p.Decoder),
-		FBMemory:  mibInteger(p.Memory),
-		Command:   p.Facts.Name.Or(""),
-		Node:      d.Node,
-		Cluster:   LocalCluster,
-		GPUUUID:   d.UUID,
-		Timestamp: timestamp(s.Time),
-		Source:    d.Source,
+		Processes: listOf(d.Processes.Or(nil), func(p *gpu.Process) ClusterProcess {
+			return ClusterProcess{
+				PID:       p.PID,
+				GPUIndex:  index,
+				Type:      clusterType(p.Type),
+				SM:        integer(p.SM),
+				Memory:    integer(p.MemoryBandwidth),
+				Encoder:   integer(p.Encoder),
+				Decoder:   integer(p.Decoder),
+				FBMemory:  mibInteger(p.Memory),
+				Command:   p.Facts.Name.Or(""),
+				Node:      d.Node,
+				Cluster:   LocalCluster,
+				GPUUUID:   d.UUID,
+				Timestamp: timestamp(s.Time),
+				Source:    d.Source,
+			}
+		}),
 	}
 }
 

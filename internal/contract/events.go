@@ -18,18 +18,10 @@ const (
 	AlertEvent = "alert"
 )
 
-// NameOf is the name of the event for a change.
-func NameOf(c *alert.Change) string {
-	if c.Rule == alert.HighGPUUsage && (c.News == alert.Fired || c.News == alert.Over) {
-		return HighGPUUsage
-	}
-	return AlertEvent
-}
-
-// StandingNameOf is the name of the event for a viewer that connects while the
-// alert stands.
-func StandingNameOf(a *alert.Alert) string {
-	if a.Rule == alert.HighGPUUsage {
+// NameOf is the name of the event for news of an alert of a rule. For a viewer that
+// connects while an alert stands, it has fired.
+func NameOf(rule string, news alert.News) string {
+	if rule == alert.HighGPUUsage && (news == alert.Fired || news == alert.Over) {
 		return HighGPUUsage
 	}
 	return AlertEvent

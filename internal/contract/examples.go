@@ -1,10 +1,9 @@
 package contract
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"sync"
 )
 
@@ -25,21 +24,14 @@ func Example(name string) json.RawMessage {
 }
 
 // examples are read when the first is asked for.
-var examples = sync.OnceValue(func() map[string]json.RawMessage {
-	all := readGolden[map[string]json.RawMessage]("workstation")
-	maps.Copy(all, readGolden[map[string]json.RawMessage]("alerts"))
-	all["alert"] = readGolden[[]json.RawMessage]("alert")[0]
+var examples = sync.OnceValue(func() (all map[string]json.RawMessage) {
+	var alerts []json.RawMessage
+	for name, into := range map[string]any{"workstation": &all, "alerts": &all, "alert": &alerts} {
+		text, err := goldens.ReadFile("testdata/" + name + ".golden.json")
+		if err = cmp.Or(err, json.Unmarshal(text, into)); err != nil {
+			panic("contract: the golden file " + name + " can't be read: " + err.Error())
+		}
+	}
+	all["alert"] = alerts[0]
 	return all
 })
-
-func readGolden[T any](name string) T {
-	var into T
-	text, err := goldens.ReadFile("testdata/" + name + ".golden.json")
-	if err == nil {
-		err = json.Unmarshal(text, &into)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("contract: the golden file %s can't be read: %v", name, err))
-	}
-	return into
-}
