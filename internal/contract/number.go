@@ -29,24 +29,17 @@ type (
 	Time         = gpu.Reading[time.Time]
 )
 
-// integer rounds half away from zero, as the contracts with integers ask.
+// integer rounds half away from zero, as the contracts with integers ask. It is null
+// for what no integer can be.
 func integer[T ~float64](r gpu.Reading[T]) Int {
-	v, ok := r.Get()
-	return whole(float64(v), ok)
-}
-
-func mibInteger(r Bytes) Int {
-	v, ok := r.Get()
-	return whole(v.MiB(), ok)
-}
-
-// whole is null for what no integer can be.
-func whole(v float64, ok bool) Int {
-	if !ok || math.IsNaN(v) || math.Abs(v) >= 1<<63 {
+	v := float64(r.Or(T(math.NaN())))
+	if math.IsNaN(v) || math.Abs(v) >= 1<<63 {
 		return Int{}
 	}
 	return gpu.Of(int64(math.Round(v)))
 }
+
+func mibInteger(r Bytes) Int { return integer(gpu.Map(r, gpu.Bytes.MiB)) }
 
 // pointer is nil where there is no value.
 func pointer[T any](r gpu.Reading[T]) *T {

@@ -41,14 +41,15 @@ type Store struct {
 
 type key struct{ node, uuid string }
 
-// A device has for each place and row a sum of readings and how many they are, so that the mean can grow.
 type device struct {
 	index  int
 	name   string
-	newest int // the newest moment that has a reading, or in which the device came
-	sums   []float64
-	counts []uint32
+	newest int    // the newest moment that has a reading, or in which the device came
+	means  []mean // by place and row
 }
+
+// A mean grows with each reading.
+type mean struct{ sum, count float64 }
 
 func offset(moment int) int { return moment % MaxPoints * len(rows) }
 
@@ -88,8 +89,7 @@ func (s *Store) begin(node string, now time.Time) bool {
 	}
 	s.times[s.end%MaxPoints] = now
 	for k, d := range s.devices {
-		clear(d.sums[offset(s.end):][:len(rows)])
-		clear(d.counts[offset(s.end):][:len(rows)])
+		clear(d.means[offset(s.end):][:len(rows)])
 		if d.newest < s.first {
 			delete(s.devices, k)
 		}
@@ -103,15 +103,15 @@ func (s *Store) add(id *gpu.Identity, reading func(*catalog.Row) gpu.Reading[flo
 	k := key{id.Node, id.UUID}
 	d := s.devices[k]
 	if d == nil {
-		d = &device{newest: s.end - 1, sums: make([]float64, MaxPoints*len(rows)), counts: make([]uint32, MaxPoints*len(rows))}
+		d = &device{newest: s.end - 1, means: make([]mean, MaxPoints*len(rows))}
 		s.devices[k] = d
 	}
 	d.index, d.name = id.Index, id.Name
 	place := offset(s.end - 1)
 	for i, r := range rows {
 		if v, ok := reading(r).Get(); ok {
-			d.sums[place+i] += v
-			d.counts[place+i]++
+			d.means[place+i].sum += v
+			d.means[place+i].count++
 			d.newest = s.end - 1
 		}
 	}
@@ -139,7 +139,7 @@ func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
 			continue
 		}
 		for i := s.first; i < s.end; i++ {
-			if d.counts[offset(i)+row] > 0 {
+			if d.means[offset(i)+row].count > 0 {
 				return true
 			}
 		}
@@ -180,9 +180,8 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 		for row, r := range rows {
 			values := make([]gpu.Reading[float64], len(v.Times))
 			for i := range values {
-				place := offset(s.first+i) + row
-				if n := d.counts[place]; n > 0 {
-					values[i] = gpu.Of(d.sums[place] / float64(n))
+				if m := d.means[offset(s.first+i)+row]; m.count > 0 {
+					values[i] = gpu.Of(m.sum / m.count)
 				}
 			}
 			series.Values[r.Kept] = values

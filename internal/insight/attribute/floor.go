@@ -26,21 +26,12 @@ const (
 // A Floor learns the idle draw of one device: the lowest that it was seen to
 // draw steadily while no work ran. Its zero has learned nothing.
 type Floor struct {
-	floor float64 // 0: not known
-
-	last  time.Time // reading
-	seen  time.Time // the last reading, of an earlier run where there is none of this one
-	begun time.Time // of the run of idle readings
+	Watts gpu.Reading[gpu.Watts] // absent until it is known
+	last  time.Time              // reading
+	seen  time.Time              // the last reading, of an earlier run where there is none of this one
+	begun time.Time              // of the run of idle readings
 	n     int
 	sum   float64
-}
-
-// Watts is the floor, absent until it is known.
-func (f *Floor) Watts() gpu.Reading[gpu.Watts] {
-	if f.floor == 0 {
-		return gpu.Reading[gpu.Watts]{}
-	}
-	return gpu.Of(gpu.Watts(f.floor))
 }
 
 // Observe takes a reading in. The same one once more, or an older one, changes
@@ -63,8 +54,8 @@ func (f *Floor) Observe(d *gpu.Device) {
 	f.n++
 	f.sum += w
 	mean = f.sum / float64(f.n)
-	if f.n >= steadyReadings && f.last.Sub(f.begun) >= steadyFor && (f.floor == 0 || mean < f.floor) {
-		f.floor = mean
+	if f.n >= steadyReadings && f.last.Sub(f.begun) >= steadyFor && mean < float64(f.Watts.Or(math.MaxFloat64)) {
+		f.Watts = gpu.Of(gpu.Watts(mean))
 	}
 }
 
@@ -113,7 +104,7 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 			floor.Observe(d)
 			f.devices[k] = floor
 		}
-		d.IdleFloor = floor.Watts()
+		d.IdleFloor = floor.Watts
 	}
 	return &out
 }
@@ -125,7 +116,7 @@ type Kept struct {
 
 type keptFloor struct {
 	keep.Learned
-	Watts float64 `json:"watts"`
+	Watts gpu.Watts `json:"watts"`
 }
 
 // Kept returns the floors.
@@ -134,8 +125,8 @@ func (f *Floors) Kept() Kept {
 	defer f.mu.Unlock()
 	var out Kept
 	for k, floor := range f.devices {
-		if floor.floor > 0 {
-			out.Floors = append(out.Floors, keptFloor{keep.Learned{Device: k, Seen: floor.seen}, floor.floor})
+		if watts, known := floor.Watts.Get(); known {
+			out.Floors = append(out.Floors, keptFloor{keep.Learned{Device: k, Seen: floor.seen}, watts})
 		}
 	}
 	out.Floors = keep.Newest(out.Floors)
@@ -151,8 +142,8 @@ func (f *Floors) Restore(kept Kept, now time.Time) error {
 		f.devices = map[keep.Device]Floor{}
 	}
 	for _, k := range fresh {
-		if floor := f.devices[k.Device]; floor.floor == 0 {
-			floor.floor, floor.seen = k.Watts, k.Seen // not last: a clock that was set back is no reason to wait
+		if floor := f.devices[k.Device]; !floor.Watts.Present() {
+			floor.Watts, floor.seen = gpu.Of(k.Watts), k.Seen // not last: a clock that was set back is no reason to wait
 			f.devices[k.Device] = floor
 		}
 	}

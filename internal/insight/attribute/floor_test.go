@@ -54,8 +54,8 @@ func TestFloor(t *testing.T) {
 					second += 2
 				}
 			}
-			if got := float64(f.Watts().Or(0)); math.Abs(got-tt.want) > 0.01 {
-				t.Errorf("floor = %v, want %v", f.Watts(), tt.want)
+			if got := float64(f.Watts.Or(0)); math.Abs(got-tt.want) > 0.01 {
+				t.Errorf("floor = %v, want %v", f.Watts, tt.want)
 			}
 		})
 	}
@@ -88,8 +88,8 @@ func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 			change(d)
 			f.Observe(d)
 		}
-		if f.Watts().Present() {
-			t.Errorf("%s: floor = %v", name, f.Watts())
+		if f.Watts.Present() {
+			t.Errorf("%s: floor = %v", name, f.Watts)
 		}
 	}
 	var f attribute.Floor
@@ -99,8 +99,8 @@ func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 		d.Processes = gpu.Of([]gpu.Process{})
 		f.Observe(d)
 	}
-	if f.Watts() != gpu.Of[gpu.Watts](20) {
-		t.Errorf("MIG without processes: floor = %v", f.Watts())
+	if f.Watts != gpu.Of[gpu.Watts](20) {
+		t.Errorf("MIG without processes: floor = %v", f.Watts)
 	}
 	for name, change := range map[string]func(d *gpu.Device){
 		"in a slow state":   func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(8) },
@@ -116,8 +116,8 @@ func TestFloorLearnsOfIdleReadingsAlone(t *testing.T) {
 			change(d)
 			f.Observe(d)
 		}
-		if f.Watts() != gpu.Of[gpu.Watts](20) {
-			t.Errorf("at rest %s, with a context: floor = %v", name, f.Watts())
+		if f.Watts != gpu.Of[gpu.Watts](20) {
+			t.Errorf("at rest %s, with a context: floor = %v", name, f.Watts)
 		}
 	}
 }
