@@ -109,28 +109,13 @@ type Failure struct {
 // devices that keep allows; nil allows all. The causes are about those devices and
 // about the machine.
 func NewUpdate(m *insight.Moment, keep func(*gpu.Device) bool) Update {
-	s := m.Snapshot
-	u := newUpdate(m.Alone(), keep)
-	u.Seq, u.Timestamp, u.Node, u.InstanceID, u.Source = s.Seq, timestamp(s.Time), s.Node, s.Node, s.Source
-	u.Host = newHost(s.Host)
-	return u
+	return newUpdate(Monitor{}, m.Alone(), keep)
 }
 
 // NewFleetUpdate makes an Update of the newest Moments of all nodes.
-func NewFleetUpdate(m Monitor, f *insight.Fleet) Update {
-	if moments := f.Moments(); len(moments) == 1 {
-		return NewUpdate(moments[0], nil)
-	}
-	u := newUpdate(f, nil)
-	u.Timestamp, u.Source = m.head(f)
-	u.Node, u.InstanceID = m.Node, m.Node
-	for _, moment := range f.Moments() {
-		u.Seq += moment.Snapshot.Seq
-	}
-	return u
-}
+func NewFleetUpdate(m Monitor, f *insight.Fleet) Update { return newUpdate(m, f, nil) }
 
-func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
+func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 	parts := func(yield func(*gpu.Device, *attribute.Attribution) bool) {
 		for p := range f.Parts() {
 			if (keep == nil || keep(p.Device)) && !yield(p.Device, p.Attribution) {
@@ -147,16 +132,25 @@ func newUpdate(f *insight.Fleet, keep func(*gpu.Device) bool) Update {
 		causes = slices.DeleteFunc(causes, func(c explain.Cause) bool { return c.Device != nil && !keep(c.Device) })
 	}
 	out := Update{
-		Status:    string(nodes.Status()),
-		Available: nodes.Totals().Devices > 0,
-		Reason:    Reason(nodes),
-		Why:       answer.Sentence,
-		Causes:    newCauses(causes[:min(len(causes), mostCauses)]),
-		GPUs:      []GPU{},
-		Usage:     newUsage(parts),
-		Drivers:   listOf(nodes.Drivers(), func(d *gpu.Driver) Driver { return Driver(*d) }),
-		Failures:  listOf(nodes.Failures(), newFailure),
-		Notes:     listOf(nodes.Notes(), (*gpu.Advice).Text),
+		Node:       m.node(f),
+		InstanceID: m.node(f),
+		Status:     string(nodes.Status()),
+		Available:  nodes.Totals().Devices > 0,
+		Reason:     Reason(nodes),
+		Why:        answer.Sentence,
+		Causes:     newCauses(causes[:min(len(causes), mostCauses)]),
+		GPUs:       []GPU{},
+		Usage:      newUsage(parts),
+		Drivers:    listOf(nodes.Drivers(), func(d *gpu.Driver) Driver { return Driver(*d) }),
+		Failures:   listOf(nodes.Failures(), newFailure),
+		Notes:      listOf(nodes.Notes(), (*gpu.Advice).Text),
+	}
+	out.Timestamp, out.Source = m.head(f)
+	for _, s := range nodes {
+		out.Seq += s.Seq
+	}
+	if len(nodes) == 1 {
+		out.Host = newHost(nodes[0].Host)
 	}
 	var devices []*gpu.Device
 	for d, a := range parts {
