@@ -53,8 +53,7 @@ func NewGPUMetrics(m Monitor, f *insight.Fleet) GPUMetrics {
 	return out
 }
 
-// OneGPU answers GET /gpu/metrics/{id}: an element of gpus, with the time of
-// its snapshot.
+// OneGPU answers GET /gpu/metrics/{id}: an element of gpus, with the time of its snapshot.
 type OneGPU struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // time of the snapshot
 	GPU
@@ -65,8 +64,7 @@ func NewOneGPU(p insight.Part) OneGPU {
 	return OneGPU{Timestamp: timestamp(p.Snapshot.Time), GPU: newGPU(p.Device, p.Attribution)}
 }
 
-// Totals are sums and averages over the devices that answer. Devices counts
-// the others too.
+// Totals are sums and averages over the devices that answer. Devices counts the others too.
 type Totals struct {
 	Devices   int `json:"gpu_count"`           // how many GPUs there are, those that do not answer included
 	Answering int `json:"answering_gpu_count"` // how many of them answer
@@ -473,8 +471,7 @@ func newInstances(d *gpu.Device) []Instance {
 	return out
 }
 
-// qualities are the exceptions by their path: readings that are absent for a known
-// reason, or doubtful.
+// qualities are the exceptions by path: readings that are absent for a known reason, or doubtful.
 type qualities map[string]string
 
 // The rows of the catalog that are on the wire and can be exceptions: of a device,
@@ -506,8 +503,7 @@ func qualitiesOf(d *gpu.Device, noActivity bool) qualities {
 	return q
 }
 
-// eachException calls add for the exceptions in parts of a device, with the place
-// of the part.
+// eachException calls add for each exception in the parts of a device, with the part's place.
 func eachException(d *gpu.Device, rows []*catalog.Row, add func(i int, path, quality string)) {
 	var path string
 	var i int

@@ -6,8 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Alerts answers GET /api/alerts: the alerts that stand, those that are over, and the
-// silences.
+// Alerts answers GET /api/alerts: the alerts that stand, those that are over, and the silences.
 type Alerts struct {
 	Node   string `json:"node"`                 // name of the machine
 	Source string `json:"source" enum:"source"` // where the readings come from
@@ -19,8 +18,7 @@ type Alerts struct {
 	Silences  []Silence `json:"silences"`    // in force, the one that ends first, first
 }
 
-// mostAlerts is how many alerts are listed. Nobody reads more, and programs can use
-// the counts.
+// mostAlerts is how many are listed. Nobody reads more, and programs can use the counts.
 const mostAlerts = 1000
 
 // NewAlerts makes it.

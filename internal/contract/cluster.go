@@ -24,8 +24,7 @@ type ClusterNode struct {
 	Source    string `json:"source" enum:"source"`         // Where the readings come from.
 }
 
-// ClusterGPU is one GPU of a node. One that does not answer stays in the list
-// with null readings.
+// ClusterGPU is one GPU of a node. One that does not answer stays in the list with null readings.
 type ClusterGPU struct {
 	Index         int    `json:"index"`                   // Place among the GPUs of its node, by PCI address.
 	UUID          string `json:"uuid"`                    // The GPU's key, the same after a restart.
@@ -45,8 +44,7 @@ type ClusterGPU struct {
 	FanSpeed       Int   `json:"fan_speed_percent" max:"none"`
 	PCIeGeneration Count `json:"pcie_generation"` // Generation of the PCIe link now, which falls while the GPU is idle.
 	PCIeWidth      Count `json:"pcie_link_width"` // Lanes of the PCIe link now.
-	// Processes with a context on the GPU, busiest first; empty also where the
-	// driver can't say.
+	// Processes with a context on the GPU, busiest first; empty also where the driver can't say.
 	Processes []ClusterProcess `json:"processes"`
 
 	State  string `json:"state" enum:"state"`   // Whether the GPU can be read.
@@ -74,8 +72,7 @@ type ClusterProcess struct {
 	Source    string `json:"source" enum:"source"`         // Where the readings come from.
 }
 
-// ClusterSummary answers GET /api/v1/gpu/summary: sums and averages over the
-// GPUs that answer.
+// ClusterSummary answers GET /api/v1/gpu/summary: sums and averages over the GPUs that answer.
 type ClusterSummary struct {
 	Cluster     *string `json:"cluster_id"`      // The cluster that was asked for; null for all of them.
 	NodeCount   int     `json:"node_count"`      // How many machines have GPUs.
@@ -157,8 +154,7 @@ func newClusterGPU(s *gpu.Snapshot, index int) ClusterGPU {
 	}
 }
 
-// clusterType is pmon's word: it writes C+G for both, and M+C for compute
-// through the multi-process service.
+// clusterType is pmon's word: it writes C+G for both, and M+C for compute through MPS.
 func clusterType(t gpu.ProcessType) string {
 	switch t {
 	case gpu.TypeCompute, gpu.TypeComputeGraphics, gpu.TypeMPS:
@@ -181,8 +177,7 @@ func NewClusterProcesses(nodes []ClusterNode) []ClusterProcess {
 	return out
 }
 
-// NewClusterSummary makes it for the cluster asked for, nil for the whole
-// fleet.
+// NewClusterSummary makes it for the cluster asked for, nil for the whole fleet.
 func NewClusterSummary(m Monitor, f *insight.Fleet, cluster *string) ClusterSummary {
 	out := ClusterSummary{Cluster: cluster, TotalMemory: gpu.Of[int64](0), UsedMemory: gpu.Of[int64](0)}
 	out.Timestamp, out.Source = m.head(f)

@@ -11,8 +11,7 @@ import (
 
 // The names of the events with an [Alert].
 const (
-	// HighGPUUsage is when utilization is above the threshold, and when that is
-	// over.
+	// HighGPUUsage is when utilization is above the threshold, and when that is over.
 	HighGPUUsage = "high_gpu_usage_alert"
 	// AlertEvent is all other news of alerts.
 	AlertEvent = "alert"
@@ -64,8 +63,7 @@ type Acknowledgment struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // when
 }
 
-// NewAlert makes an Alert. Its causes are those of the alert's device now; there are
-// none if the device does not exist any more.
+// NewAlert makes an Alert. Its causes are those of the alert's device now, if that still exists.
 func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	out := Alert{
 		ID:            a.ID,
@@ -117,8 +115,7 @@ type Recent struct {
 	GPUs           []RecentSeries `json:"gpus"`            // one entry a GPU
 }
 
-// RecentSeries is one device's past; a value is null where there was no
-// reading.
+// RecentSeries is one device's past; a value is null where there was no reading.
 type RecentSeries struct {
 	GPUID   int    `json:"gpu_id"`   // place by PCI address
 	GPUUUID string `json:"gpu_uuid"` // the GPU's key

@@ -64,8 +64,7 @@ func NewPart(state string, lastSuccess time.Time) Part {
 	return Part{State: state, LastSuccess: unlessZero(lastSuccess)}
 }
 
-// Failed is the part with an error. The text of one that is no [gpu.Advice] is for the
-// log alone.
+// Failed is the part with an error. A text that is no [gpu.Advice] is for the log alone.
 func (p Part) Failed(why error, since time.Time) Part {
 	advice := gpu.AsAdvice(why)
 	p.State, p.LastError, p.LastErrorAt = "failed", new(advice.Text()), unlessZero(since)

@@ -13,8 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// Update is a whole snapshot: the data of gpu_status_update and the answer of
-// GET /api/gpu/metrics.
+// Update is a whole snapshot: the data of gpu_status_update and the answer of GET /api/gpu/metrics.
 type Update struct {
 	Seq        uint64 `json:"seq" unit:"count"`             // grows with every reading; gaps are normal
 	Timestamp  string `json:"timestamp" format:"date-time"` // When the reading began; the monitor's start, before the first.
@@ -25,8 +24,7 @@ type Update struct {
 	Available  bool   `json:"available"`                    // whether there is a GPU
 	Reason     string `json:"reason"`                       // what failed and what to do; empty while all is well
 	Why        string `json:"why"`                          // what the snapshot shows, in one sentence
-	// What makes the GPUs hot and loud, the loudest first; at most 64, all
-	// are at /api/gpu/why.
+	// What makes the GPUs hot and loud, the loudest first; at most 64, all are at /api/gpu/why.
 	Causes []Cause `json:"causes"`
 	Totals
 	GPUs     []GPU     `json:"gpus"`     // every GPU, by gpu_id
@@ -105,9 +103,8 @@ type Failure struct {
 	Next   Time   `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
-// NewUpdate makes an Update of a node's Moment. The list and the totals have the
-// devices that keep allows; nil allows all. The causes are about those devices and
-// about the machine.
+// NewUpdate makes an Update of a node's Moment. The list, the totals and the causes are about the
+// devices that keep allows; nil allows all.
 func NewUpdate(m *insight.Moment, keep func(*gpu.Device) bool) Update {
 	return newUpdate(Monitor{}, m.Alone(), keep)
 }
@@ -238,9 +235,8 @@ type Monitor struct {
 	Started        time.Time // Started is the time that answers carry until there is a reading.
 }
 
-// head is the time when the newest reading began and where the readings come from.
-// Before the first reading it is the monitor's start and the source in the
-// configuration.
+// head is the time when the newest reading began and where the readings come from: before the first
+// one, the monitor's start and the source in the configuration.
 func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	nodes := f.Nodes()
 	if len(nodes) == 0 {
@@ -249,8 +245,7 @@ func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	return timestamp(nodes.Time()), nodes.Source()
 }
 
-// Of is the monitor of a fleet: that of a single Moment of several is the monitor
-// of its node alone.
+// Of is the monitor of a fleet: for a single Moment of several, of its node alone.
 func (m Monitor) Of(f *insight.Fleet) Monitor {
 	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
 		m.Several, m.Node = false, moments[0].Snapshot.Node
@@ -287,8 +282,7 @@ type NodeState struct {
 	Source   string  `json:"source" enum:"source"` // where its readings come from
 }
 
-// NewGPUStatus makes it from the newest Moments and, where there is one node,
-// the bytes that its snapshot was encoded to.
+// NewGPUStatus makes it; encoded is the newest snapshot, where there is one node.
 func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GPUStatus {
 	_, source := m.head(f)
 	out := GPUStatus{

@@ -29,8 +29,7 @@ type (
 	Time         = gpu.Reading[time.Time]
 )
 
-// integer rounds half away from zero, as the contracts with integers ask. It is null
-// for what no integer can be.
+// integer rounds half away from zero. It is null for what no integer can be.
 func integer[T ~float64](r gpu.Reading[T]) Int {
 	v := float64(r.Or(T(math.NaN())))
 	if math.IsNaN(v) || math.Abs(v) >= 1<<63 {

@@ -80,8 +80,7 @@ func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
 	return GPUWhy{d.Index, d.UUID, d.Name, d.Node, d.Source, string(d.State), a.Sentence}
 }
 
-// mostCauses is how many causes an update has: those of the loudest GPUs.
-// /api/gpu/why has all.
+// mostCauses is how many causes an update has: those of the loudest GPUs. /api/gpu/why has all.
 const mostCauses = 64
 
 // causes are newCauses. Causes about no node get the name of the monitor's node.

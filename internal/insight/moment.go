@@ -1,6 +1,5 @@
-// Package insight makes Moments. A [Stage] makes a [Moment] once, and nobody
-// changes it. All parts that show, send, count or keep something receive Moments,
-// and compute none of it again.
+// Package insight makes Moments. A [Stage] makes a [Moment] once, and nobody changes it. All that show,
+// send, count or keep something receive Moments, and compute none of it again.
 package insight
 
 import (
@@ -20,8 +19,7 @@ type Moment struct {
 	// Snapshot is what was read, with what was learned of the devices
 	// (IdleFloor) and for whom they are kept (Reservations).
 	Snapshot *gpu.Snapshot
-	// Attribution says whose each device's memory, work and watts are, in the
-	// order of the snapshot's devices.
+	// Attribution says whose memory, work and watts are, in the order of the snapshot's devices.
 	Attribution []attribute.Attribution
 	// Answer says why the node's fans run; its Devices are in the same order.
 	Answer explain.Answer
@@ -135,8 +133,7 @@ func (f *Fleet) With(m *Moment) *Fleet {
 	return NewFleet(append(others, m)...)
 }
 
-// A Stage makes the Moments of a node. One goroutine at a time may call its
-// methods.
+// A Stage makes the Moments of a node. One goroutine at a time may call its methods.
 type Stage struct {
 	// History and Floors remember what the answers need of earlier snapshots. The
 	// Stages of several nodes may share them.

@@ -72,9 +72,8 @@ func (s *Store) Add(snap *gpu.Snapshot) {
 	}
 }
 
-// begin begins a new moment at that time. It returns false for a time before the
-// newest of the node. Nodes are read at about the same time, and
-// not in the order of their times.
+// begin begins a new moment, unless the time is before the newest of the node. Nodes are read at about
+// the same time, and not in the order of their times.
 func (s *Store) begin(node string, now time.Time) bool {
 	if now.Before(s.newest[node]) {
 		return false

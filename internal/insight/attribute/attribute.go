@@ -49,8 +49,7 @@ type Share struct {
 	Repeated bool                   // an earlier element of the list counts for the process
 }
 
-// A Split says how much of a reading processes explain. It is empty where there
-// is no reading.
+// A Split says how much of a reading processes explain; it is empty where there is no reading.
 type Split[T any] struct {
 	Processes gpu.Reading[T] // theirs, as far as it explains the reading
 	Remainder gpu.Reading[T]
@@ -58,8 +57,7 @@ type Split[T any] struct {
 	Reason    *Reason                  // for the remainder; nil where there is none
 }
 
-// Memory splits the device's used memory: Processes, Orphans and Remainder add
-// up to it.
+// Memory splits the device's used memory: Processes, Orphans and Remainder add up to it.
 type Memory struct {
 	Split[gpu.Bytes]
 	Orphans gpu.Reading[gpu.Bytes] // held by processes that don't exist any more
@@ -76,8 +74,7 @@ type Power struct {
 	Method Method
 }
 
-// ForeignPIDs reports whether a snapshot's notes say that its pids are from
-// another namespace (see [gpu.ErrForeignPIDs]).
+// ForeignPIDs reports whether notes say that pids are of another namespace, see [gpu.ErrForeignPIDs].
 func ForeignPIDs(s *gpu.Snapshot) bool {
 	return slices.ContainsFunc(s.Notes, func(a gpu.Advice) bool { return errors.Is(&a, gpu.ErrForeignPIDs) })
 }
@@ -257,8 +254,7 @@ func (x *splitter) power(m *Memory, u *Utilization) Power {
 	return p
 }
 
-// weights says how the watts above the floor are split: by the weight of each
-// process. The processes' part of the watts is explained, 0 to 1.
+// weights says how the watts above the floor are split; explained is the processes' part, 0 to 1.
 func (x *splitter) weights(m *Memory) (method Method, of weight, sum, explained float64) {
 	if sum, _ := x.sum(x.bySM); sum > 0 {
 		whole, _ := percent(x.d.Utilization.GPU)

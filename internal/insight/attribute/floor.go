@@ -34,8 +34,7 @@ type Floor struct {
 	sum   float64
 }
 
-// Observe takes a reading in. The same one once more, or an older one, changes
-// nothing.
+// Observe takes a reading in. The same one once more, or an older one, changes nothing.
 func (f *Floor) Observe(d *gpu.Device) {
 	if !d.SampledAt.After(f.last) {
 		return
@@ -59,8 +58,7 @@ func (f *Floor) Observe(d *gpu.Device) {
 	}
 }
 
-// idle reports whether no work runs, as far as it is known that none does, and
-// no program keeps the device from rest.
+// idle reports whether no work runs, as far as is known, and no program keeps the device from rest.
 func idle(d *gpu.Device) bool {
 	list, listed := d.Processes.Get()
 	u, known := d.Utilization.GPU.Get()

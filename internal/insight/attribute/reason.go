@@ -64,8 +64,7 @@ func (x *splitter) utilizationReason(remainder, sum float64, known bool) *Reason
 	}
 }
 
-// powerReason says why no process explains some of the watts above the floor,
-// though the listed processes explain the utilization.
+// powerReason says why watts are unexplained, where the listed processes explain the utilization.
 func powerReason(m *Memory) *Reason {
 	switch {
 	case m.Reason != nil && m.Reason != ReasonDriver:

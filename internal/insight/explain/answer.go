@@ -7,8 +7,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Kind names the rule that found a cause. A device has at most one cause of
-// each kind.
+// A Kind names the rule that found a cause. A device has at most one cause of each kind.
 type Kind string
 
 // The kinds. A device's causes have this order.
@@ -74,8 +73,7 @@ type Evidence struct {
 	Moment bool
 }
 
-// A Cause is one reason why a device is hot, loud or busy, or why nobody can
-// tell.
+// A Cause is one reason why a device is hot, loud or busy, or why nobody can tell.
 type Cause struct {
 	// ID is the same for as long as the cause stands: its kind, and the
 	// device's UUID where it is about one.
@@ -110,8 +108,7 @@ type Answer struct {
 	ranked   []*DeviceAnswer // the same, loudest first
 }
 
-// Causes returns all causes: first the machine's, then those of each device,
-// the loudest device first.
+// Causes returns all causes: the machine's, then those of each device, the loudest first.
 func (a *Answer) Causes() []Cause {
 	out := append(make([]Cause, 0, len(a.Machine)+4*len(a.ranked)), a.Machine...)
 	for _, d := range a.ranked {
@@ -120,8 +117,7 @@ func (a *Answer) Causes() []Cause {
 	return out
 }
 
-// Main returns the causes behind the sentence: the machine's, and those of the
-// device that the sentence is about.
+// Main returns the causes behind the sentence: the machine's, and the loudest device's.
 func (a *Answer) Main() []Cause {
 	if len(a.ranked) == 0 {
 		return a.Machine

@@ -17,8 +17,7 @@ type baseline struct {
 	Fans      []fanMemory `json:"fans,omitempty"`
 }
 
-// A rest is what a device is like without work. Its power draw then is its idle
-// floor.
+// A rest is what a device is like without work. Its power draw then is its idle floor.
 type rest struct {
 	Celsius *float64 `json:"celsius,omitempty"`           // the lowest that was seen
 	Fan     *float64 `json:"fan_percent,omitempty"`       // the lowest that was seen
@@ -54,8 +53,7 @@ type cooldown struct {
 
 const maxCooldowns = 8
 
-// usualCooldown is the middle of the cool-downs that began within 10 °C of a
-// temperature, or else of all.
+// usualCooldown is the middle of those that began within 10 °C of a temperature, or else of all.
 func (b *baseline) usualCooldown(from float64) (seconds float64, seen int) {
 	past := those(b.Cooldowns, func(c *cooldown) bool { return math.Abs(value(c.From)-from) <= 10 })
 	if len(past) == 0 {

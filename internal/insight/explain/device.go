@@ -9,9 +9,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A device is all that a rule looks at: the readings of now as plain numbers, the
-// past, and the devices beside it. NaN stands for a reading that is absent or
-// can't be right.
+// A device is all that a rule looks at: the readings of now as plain numbers, the past, and the devices
+// beside it. NaN stands for a reading that is absent or can't be right.
 type device struct {
 	*gpu.Device
 	s    *gpu.Snapshot
@@ -131,8 +130,7 @@ const (
 // idleBelow is the utilization under which an engine or a process has no work.
 const idleBelow = gpu.BusyFrom
 
-// activity tells work from rest. Where the device doesn't report its utilization,
-// the shares of its processes decide; where they have none either, its power.
+// activity tells work from rest: by the utilization, or else the shares of processes, or the power.
 func (d *device) activity() activity {
 	busy, complete := highest(d.util, d.video), has(d.util)
 	if !complete {
@@ -177,8 +175,7 @@ func (d *device) contradicted() bool {
 	return atRest && slow
 }
 
-// looksStuck reports whether everything contradicts the busy counter: power,
-// clocks, and the shares of all processes.
+// looksStuck reports whether power, clocks and the shares of all processes contradict the counter.
 func (d *device) looksStuck() bool {
 	list, listed := d.Processes.Get()
 	return listed && d.contradicted() && !slices.ContainsFunc(list, func(p gpu.Process) bool {
@@ -186,8 +183,7 @@ func (d *device) looksStuck() bool {
 	})
 }
 
-// workers are the processes that work on a device at work, or could. Where the
-// busy counter is contradicted, a process needs a share to be one of them.
+// workers are those who work, or could. Where the busy counter is contradicted, they need a share.
 func (d *device) workers() []*gpu.Process {
 	contradicted := d.contradicted()
 	return Culprits(d.Processes.Or(nil), func(p *gpu.Process) bool { return !contradicted || processShare(p) >= idleBelow })

@@ -18,8 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// answer finds all causes. learn gives a device its memory, which then includes
-// the snapshot's own reading.
+// answer finds all causes. learn gives a device its memory, with the snapshot's own reading.
 func answer(s *gpu.Snapshot, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := make([]*device, len(s.Devices))
@@ -35,9 +34,8 @@ func answer(s *gpu.Snapshot, learn func(*device)) Answer {
 	return out
 }
 
-// Combine answers for several nodes at once: its sentence is about the loudest
-// device of all. One answer alone stays as it is, and none says that nothing was
-// read yet.
+// Combine answers for several nodes: its sentence is about the loudest device of all. One answer alone
+// stays as it is, and none says that nothing was read yet.
 func Combine(of []*Answer) Answer {
 	switch len(of) {
 	case 0:
@@ -99,8 +97,7 @@ func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
 	return out
 }
 
-// machineCause is a cause that is about no single device. id follows the kind in
-// its ID; try may be empty.
+// machineCause is about no single device. id follows the kind in its ID; try may be empty.
 func machineCause(kind Kind, id, text, try string) Cause {
 	return Cause{ID: string(kind) + id, Kind: kind, Sentence: sentence(text), Confidence: High, Advice: Advice(try)}
 }
@@ -128,9 +125,8 @@ func noDevice(failures []gpu.Failure) Cause {
 	return c
 }
 
-// say makes the machine's sentence: the loudest device's sentence, the number of
-// other devices that work, and the devices that are absent, since they may be the
-// reason. Why there is no GPU at all is in the cause alone.
+// say makes the machine's sentence: that of the loudest device, how many others work, and which are
+// absent, since they may be the reason. Why there is no GPU at all is in the cause alone.
 func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
 		return sentence(noGPU)

@@ -43,9 +43,8 @@ func fanOf(fan, device string) string {
 	return fan + " of " + device
 }
 
-// byHand says what shows that a fan does not follow the temperature: its
-// "policy" or its "target". It is empty where the fan does follow, or where one
-// reading can't show it.
+// byHand says what shows that a fan does not follow the temperature, its "policy" or its "target". It is
+// empty where the fan does follow, or where one reading can't show it.
 func (d *device) byHand() string {
 	for i := range d.Fans.Fans {
 		fan := &d.Fans.Fans[i]

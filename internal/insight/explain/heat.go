@@ -63,8 +63,7 @@ func limitedByPower(d *device, f *finding) {
 	}
 }
 
-// By how many degrees a device must be hotter: than it was, and than its
-// neighbors, which have air of their own.
+// Degrees that a device must be hotter than it was, and than neighbors, which have their own air.
 const (
 	hotBy      = 8.0
 	hotterThan = 10.0
@@ -102,8 +101,7 @@ func hotForPower(d *device, f *finding) {
 	}
 }
 
-// neighbors are the others of this model that draw about as much: the middle of
-// their temperatures, and their number.
+// neighbors are others of this model that draw about as much: the middle temperature, and how many.
 func (d *device) neighbors() (temp float64, count int) {
 	var temps []float64
 	near := 0.15*d.power + 5
@@ -119,8 +117,7 @@ func (d *device) neighbors() (temp float64, count int) {
 	return temps[len(temps)/2], len(temps)
 }
 
-// warmAir finds that several devices run hotter than each of them did at the same
-// power, so that the devices are not the reason.
+// warmAir finds that several devices run hotter than each did: they are then not the reason.
 func warmAir(devices []*device) []Cause {
 	var f finding
 	known, more := 0, 0.0

@@ -8,9 +8,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 )
 
-// A History remembers what the rules need of each device's past: some kilobytes
-// a device, however long it runs. Its methods may be called by several
-// goroutines.
+// A History remembers what the rules need of each device's past: some kilobytes a device. Its methods
+// may be called by several goroutines.
 type History struct {
 	mu      sync.Mutex
 	devices map[keep.Device]*memory

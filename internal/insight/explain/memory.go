@@ -33,8 +33,7 @@ type memory struct {
 	baseline
 }
 
-// copied returns a copy which goes on by itself. Nobody changes what the arrays of
-// the trail and of the cool-downs have.
+// copied returns what goes on by itself. Nobody changes the arrays of the trail and the cool-downs.
 func (m *memory) copied() *memory {
 	out := *m
 	out.Curve.Celsius, out.Curve.Seconds = slices.Clone(m.Curve.Celsius), slices.Clone(m.Curve.Seconds)

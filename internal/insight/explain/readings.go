@@ -10,8 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// absences are the states in which a device can't be read, in the order of a
-// sentence. Each is also the kind of a cause.
+// absences are the states in which a device can't be read, in a sentence's order; kinds of causes too.
 var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep}
 
 func absent(d *device, f *finding) {
@@ -39,8 +38,7 @@ func (d *device) reportsAnything() bool {
 	return d.doing != unknown || d.figures != "" || len(d.Processes.Or(nil)) > 0
 }
 
-// notKnowable says what nobody can tell here, and which permission or product
-// feature is missing.
+// notKnowable says what nobody can tell here, and which permission or feature is missing.
 func notKnowable(d *device, f *finding) {
 	if !d.reportsAnything() {
 		return

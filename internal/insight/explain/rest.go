@@ -82,9 +82,8 @@ func (d *device) fast() bool {
 // costs reports whether the power is clearly above that at rest.
 func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 }
 
-// heldAwake is about a device without work that something keeps from rest: a
-// process with a context, a display, or a program, such as gpuwhy, that asks for
-// readings while the driver may unload in between.
+// heldAwake is about what keeps a device without work from rest: a process with a context, a display,
+// or a program, such as gpuwhy, that asks for readings while the driver may unload in between.
 func heldAwake(d *device, f *finding) {
 	if !d.isAwake() {
 		return
@@ -147,8 +146,7 @@ func (d *device) isUnexplained() bool {
 	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35
 }
 
-// holders are the processes that keep a compute context, by memory. Those that
-// are gone, whose context the driver still has, come last.
+// holders keep a compute context: by memory, and last those that are gone, whose context is still there.
 func (d *device) holders() []*gpu.Process {
 	list := d.Processes.Or(nil)
 	living := those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(p) })

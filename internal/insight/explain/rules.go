@@ -18,8 +18,7 @@ type rule struct {
 	find func(*device, *finding)
 }
 
-// The rules about a device that answers, in the order in which a sentence names
-// causes. Rules don't know of one another.
+// The rules about a device that answers, in the order of a sentence. They don't know of one another.
 var rules = []rule{
 	{NoReadings, noReadings},
 	{StuckCounter, stuckCounter},
@@ -68,8 +67,7 @@ func (f *finding) say(sure Confidence, what string, values ...any) {
 	f.Advice = cmp.Or(kind[what].Advice, kind["*"].Advice)
 }
 
-// The placeholders of a clause. No text from outside has control characters:
-// clean replaces them.
+// The placeholders of a clause. clean leaves no control characters in texts from outside.
 const (
 	it         = "\x01" // {it} is the device: its name, or "it" where an earlier clause has named it
 	itsFan     = "\x02" // {fan} is the finding's fan: "fan 2 of GPU 0", "its fan 2"
@@ -147,9 +145,8 @@ func (d *device) explain() DeviceAnswer {
 	return out
 }
 
-// loudness estimates how much of the machine's noise and heat a device makes. What
-// people can't hear counts for less, however busy the device is. Devices that
-// report nothing come last, those that do not answer after them.
+// loudness estimates a device's part of the noise and heat. What people can't hear counts for less.
+// Devices that report nothing come last, and after them those that do not answer.
 func (d *device) loudness() float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0

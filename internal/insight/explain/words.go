@@ -46,8 +46,7 @@ func ProcessName(p *gpu.Process) string {
 // gone reports whether a process is known to exist no more.
 func gone(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }
 
-// belongsTo names the pod, container, job or service that a process belongs to,
-// if it is known to belong to one.
+// belongsTo names the pod, container, job or service of a process, if it is known to be in one.
 func belongsTo(f *gpu.ProcessFacts) string {
 	pod, container := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{})
 	job, unit := f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})

@@ -160,8 +160,7 @@ func those[T any](list []T, wanted func(*T) bool) []*T {
 	return out
 }
 
-// unused reports whether a device is reserved for pods of which none has a
-// process on it, as far as that is known.
+// unused reports whether pods have reserved a device and none has a process on it, as far as is known.
 func (d *device) unused() bool {
 	list, listed := d.Processes.Get()
 	return listed && len(d.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
@@ -198,8 +197,7 @@ func reserved(d *device, f *finding) {
 	f.say(High, what, d.reservedBy(it), nothing)
 }
 
-// reservedBy says which pods have reserved a device, or a part of it. It is
-// empty where none has, or where that is not known.
+// reservedBy says which pods have reserved a device, or a part of it; empty for none, or not known.
 func (d *device) reservedBy(called string) string {
 	list := d.Reservations.Or(nil)
 	if len(list) == 0 {
