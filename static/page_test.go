@@ -415,12 +415,12 @@ func TestAlertsComeAndGo(t *testing.T) {
 	tab.Until(`document.querySelector("#alerts > [data-key=a1]")?.innerText.replace(/\s+/g, " ") .trim() === "High usage <b>busy</b> Acknowledge Silence 1 h"`)
 
 	// What people say of it stands beside it, as text, and can't be said twice.
-	today := gpu.Of(now.UTC().Add(time.Hour).Truncate(time.Hour))
-	alert.Acknowledged, alert.SilencedUntil = &contract.Acknowledgment{By: "<i>ann</i>", Comment: "\u202enot yet"}, today
+	today := now.UTC().Add(time.Hour).Truncate(time.Hour).Format(time.RFC3339Nano)
+	alert.Acknowledged, alert.SilencedUntil = &contract.Acknowledgment{By: "<i>ann</i>", Comment: "\u202enot yet"}, &today
 	site.send(t, "alert", alert)
 	tab.Until(`/^acknowledged by <i>ann<\/i>: \ufffdnot yet · silenced until .*:00:00.* UTC$/.test(document.querySelector("#alerts .said").textContent)`)
 	tab.Until(`[...document.querySelectorAll("#alerts button")].every((b) => b.hidden) && document.querySelector("#alerts [data-do=silence]").getAttribute("formaction") === "` + base + `api/alerts/a1/silence"`)
-	alert.Acknowledged, alert.SilencedUntil = nil, contract.Time{}
+	alert.Acknowledged, alert.SilencedUntil = nil, nil
 
 	// It stands again after the connection was lost, once.
 	site.mu.Lock()

@@ -140,11 +140,11 @@ func TestWhatPeopleSayOfAlerts(t *testing.T) {
 	if status := p.ask("POST", "/api/silences", `{"gpu_uuid":"`+fired.GPUUUID+`","duration_seconds":60}`, &silence); status != 201 {
 		t.Errorf("silence: %d", status)
 	}
-	v.nextAlert("it is silenced", func(a contract.Alert) bool { return a.ID == fired.ID && a.SilencedUntil.Present() })
+	v.nextAlert("it is silenced", func(a contract.Alert) bool { return a.ID == fired.ID && a.SilencedUntil != nil })
 	if status := p.ask("DELETE", "/api/silences/"+silence.ID, "", nil); status != 204 {
 		t.Errorf("end of the silence: %d", status)
 	}
-	v.nextAlert("the silence is over", func(a contract.Alert) bool { return a.ID == fired.ID && !a.SilencedUntil.Present() })
+	v.nextAlert("the silence is over", func(a contract.Alert) bool { return a.ID == fired.ID && a.SilencedUntil == nil })
 	if status := p.ask("DELETE", "/api/alerts/"+fired.ID, "", nil); status != 409 {
 		t.Errorf("dismissed although it is hot: %d", status)
 	}

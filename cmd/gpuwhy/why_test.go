@@ -88,7 +88,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 
 	toWork(m)
 	u := v.awaitWhy(self(t), "keeps GPU 0 (NVIDIA GeForce RTX 4090) busy at 97 %, 71 °C, 449 W of 450 W, fan at 60 %", "it is held back by its power limit (450 W)")
-	if got := kinds(u.Causes); !strings.HasPrefix(got, "work limited_by_power") || !u.Causes[0].Since.Present() || u.Causes[0].Certainty != "high" {
+	if got := kinds(u.Causes); !strings.HasPrefix(got, "work limited_by_power") || u.Causes[0].Since == nil || u.Causes[0].Certainty != "high" {
 		t.Errorf("causes %s, the first %+v", got, u.Causes[0])
 	}
 	var why contract.Why
@@ -107,7 +107,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 
 	toRest(m)
 	u = v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is cooling down after "+self(t), "whose work ended", "66 °C", "how long that takes is not known yet")
-	if u.Causes[0].Kind != "cooling_down" || !u.Causes[0].Since.Present() {
+	if u.Causes[0].Kind != "cooling_down" || u.Causes[0].Since == nil {
 		t.Errorf("the first cause: %+v", u.Causes[0])
 	}
 

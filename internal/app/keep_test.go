@@ -69,7 +69,7 @@ func TestHealthHasTheState(t *testing.T) {
 	if err := a.keeper.Close(); err == nil {
 		t.Error("a missing folder was written to")
 	}
-	if part := a.parts()["state"]; part.State != "failed" || part.LastError == nil || !part.LastErrorAt.Present() {
+	if part := a.parts()["state"]; part.State != "failed" || part.LastError == nil || part.LastErrorAt == nil {
 		t.Errorf("while it fails: %+v", part)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -78,7 +78,7 @@ func TestHealthHasTheState(t *testing.T) {
 	if err := a.keeper.Close(); err != nil {
 		t.Error(err)
 	}
-	if part := a.parts()["state"]; part.State != "ok" || part.LastError != nil || !part.LastSuccess.Present() {
+	if part := a.parts()["state"]; part.State != "ok" || part.LastError != nil || part.LastSuccess == nil {
 		t.Errorf("afterwards: %+v", part)
 	}
 	if _, is := newApp(t, "").parts()["state"]; is {

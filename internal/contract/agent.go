@@ -106,11 +106,11 @@ type GPU struct {
 	Vendor   string `json:"vendor" enum:"nvidia,amd,intel"` // who made it
 	PCIBusID string `json:"pci_bus_id"`                     // Bus address as the kernel writes it; empty where there is none.
 	// The driver's own index, which may change when the machine restarts.
-	VendorIndex Count  `json:"vendor_index"`
-	State       string `json:"state" enum:"state"`             // whether it can be read
-	StateSince  string `json:"state_since" format:"date-time"` // since when
-	StateReason string `json:"state_reason"`                   // Why it is not ok, and what to do; empty while all is well.
-	SampledAt   Time   `json:"sampled_at" format:"date-time"`  // when the readings were taken; null where there are none
+	VendorIndex Count   `json:"vendor_index"`
+	State       string  `json:"state" enum:"state"`             // whether it can be read
+	StateSince  string  `json:"state_since" format:"date-time"` // since when
+	StateReason string  `json:"state_reason"`                   // Why it is not ok, and what to do; empty while all is well.
+	SampledAt   *string `json:"sampled_at" format:"date-time"`  // when the readings were taken; null where there are none
 
 	Architecture *string `json:"architecture"`  // such as Hopper
 	Serial       *string `json:"serial"`        // the board's serial number
@@ -355,7 +355,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		State:            string(d.State),
 		StateSince:       timestamp(d.Since),
 		StateReason:      d.Reason.Text(),
-		SampledAt:        unlessZero(d.SampledAt),
+		SampledAt:        optionalTime(d.SampledAt),
 		Architecture:     pointer(d.Architecture),
 		Serial:           pointer(d.Serial),
 		VBIOS:            pointer(d.VBIOS),

@@ -53,7 +53,7 @@ type Alert struct {
 	// Who said that they know of it; null where nobody has. Such an alert is not repeated.
 	Acknowledged *Acknowledgment `json:"acknowledged"`
 	// Until when nobody gets messages about it; null where no silence covers it.
-	SilencedUntil Time `json:"silenced_until" format:"date-time"`
+	SilencedUntil *string `json:"silenced_until" format:"date-time"`
 }
 
 // Acknowledgment says that somebody knows of an alert.
@@ -84,7 +84,7 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		Message:       a.Message,
 		Advice:        a.Advice,
 		Causes:        []Cause{},
-		SilencedUntil: unlessZero(a.SilencedUntil),
+		SilencedUntil: optionalTime(a.SilencedUntil),
 	}
 	if a.About() {
 		out.GPUID, out.GPUUUID, out.GPUName = a.Device.Index, a.Device.UUID, a.Device.Name

@@ -52,22 +52,22 @@ type MonitorHealth struct {
 
 // Part is one part of the program: the sampler, a source, the hub.
 type Part struct {
-	State       string `json:"state" enum:"ok,starting,failed"` // how it does
-	LastSuccess Time   `json:"last_success" format:"date-time"` // when it last did its work. Null before the first time
+	State       string  `json:"state" enum:"ok,starting,failed"` // how it does
+	LastSuccess *string `json:"last_success" format:"date-time"` // when it last did its work. Null before the first time
 	// The newest error, also when it is over. Null if there was none.
 	LastError   *string `json:"last_error"`
-	LastErrorAt Time    `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
+	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
 }
 
 // NewPart makes a part without an error. Unknown times are zero, here and below.
 func NewPart(state string, lastSuccess time.Time) Part {
-	return Part{State: state, LastSuccess: unlessZero(lastSuccess)}
+	return Part{State: state, LastSuccess: optionalTime(lastSuccess)}
 }
 
 // Failed is the part with an error. A text that is no [gpu.Advice] is for the log alone.
 func (p Part) Failed(why error, since time.Time) Part {
 	advice := gpu.AsAdvice(why)
-	p.State, p.LastError, p.LastErrorAt = "failed", new(advice.Text()), unlessZero(since)
+	p.State, p.LastError, p.LastErrorAt = "failed", new(advice.Text()), optionalTime(since)
 	return p
 }
 

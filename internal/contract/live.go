@@ -96,11 +96,11 @@ type Driver struct {
 
 // Failure is a source that can't be read now.
 type Failure struct {
-	Source string `json:"source" enum:"source"`        // what was tried
-	Since  string `json:"since" format:"date-time"`    // when it began to fail
-	What   string `json:"what"`                        // what happened
-	Try    string `json:"try"`                         // what to do about it
-	Next   Time   `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
+	Source string  `json:"source" enum:"source"`        // what was tried
+	Since  string  `json:"since" format:"date-time"`    // when it began to fail
+	What   string  `json:"what"`                        // what happened
+	Try    string  `json:"try"`                         // what to do about it
+	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
 }
 
 // NewUpdate makes an Update of a node's Moment. The list, the totals and the causes are about the
@@ -221,7 +221,7 @@ func newHost(h *gpu.Host) *Host {
 }
 
 func newFailure(f *gpu.Failure) Failure {
-	return Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, unlessZero(f.Next)}
+	return Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, optionalTime(f.Next)}
 }
 
 // A Monitor is what gpu_status says of gpuwhy itself, beside the snapshot.

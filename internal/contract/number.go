@@ -71,9 +71,9 @@ func inSeconds(d time.Duration) float64 { return math.Round(d.Seconds()*1000) / 
 
 func timestamp(t time.Time) string { return t.UTC().Format(gpu.TimeFormat) }
 
-func unlessZero(t time.Time) Time {
+func optionalTime(t time.Time) *string {
 	if t.IsZero() {
-		return Time{}
+		return nil
 	}
-	return gpu.Of(t)
+	return new(timestamp(t))
 }

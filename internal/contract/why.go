@@ -18,18 +18,18 @@ type Cause struct {
 	Sentence   string     `json:"sentence"`                         // for people, in plain English
 	Confidence float64    `json:"confidence" unit:"count"`          // how likely it is the true one, 0 to 1: a judgment
 	Certainty  string     `json:"certainty" enum:"high,medium,low"` // the same as a word
-	Since      Time       `json:"since" format:"date-time"`         // when it began. Null where that was not seen
+	Since      *string    `json:"since" format:"date-time"`         // when it began. Null where that was not seen
 	Evidence   []Evidence `json:"evidence"`                         // the figures that it rests on
 	Advice     string     `json:"advice"`                           // what would stop it; empty where there is nothing to do
 }
 
 // Evidence is one figure that a cause rests on.
 type Evidence struct {
-	Name  string `json:"name"`                  // what was read
-	Value Float  `json:"value" unit:"any"`      // in the unit beside it. Null where the evidence is a text
-	Unit  string `json:"unit"`                  // empty for a plain number or a text
-	Text  string `json:"text"`                  // the value for people, with its unit
-	At    Time   `json:"at" format:"date-time"` // when it was read or happened. Null where that is not known
+	Name  string  `json:"name"`                  // what was read
+	Value Float   `json:"value" unit:"any"`      // in the unit beside it. Null where the evidence is a text
+	Unit  string  `json:"unit"`                  // empty for a plain number or a text
+	Text  string  `json:"text"`                  // the value for people, with its unit
+	At    *string `json:"at" format:"date-time"` // when it was read or happened. Null where that is not known
 	// whether the time in at is the evidence, and text has the same in words; left out where not
 	Moment bool `json:"moment,omitempty"`
 }
@@ -98,7 +98,7 @@ func newCause(c *explain.Cause) Cause {
 	out := Cause{
 		ID: c.ID, Kind: string(c.Kind), Node: c.Node, Sentence: c.Sentence,
 		Confidence: float64(c.Confidence), Certainty: c.Confidence.String(),
-		Since: unlessZero(c.Since), Evidence: listOf(c.Evidence, newEvidence), Advice: c.Advice,
+		Since: optionalTime(c.Since), Evidence: listOf(c.Evidence, newEvidence), Advice: c.Advice,
 	}
 	if d := c.Device; d != nil {
 		out.Node, out.GPUID, out.GPUUUID, out.GPUName = d.Node, new(d.Index), new(d.UUID), new(d.Name)
@@ -107,5 +107,5 @@ func newCause(c *explain.Cause) Cause {
 }
 
 func newEvidence(e *explain.Evidence) Evidence {
-	return Evidence{e.Name, e.Value, e.Unit, e.Text, unlessZero(e.At), e.Moment}
+	return Evidence{e.Name, e.Value, e.Unit, e.Text, optionalTime(e.At), e.Moment}
 }

@@ -190,12 +190,12 @@ func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) 
 		say()
 		say(c.Sentence)
 		say("  how sure: ", c.Certainty)
-		if since, ok := c.Since.Get(); ok {
-			say("  since: ", since.Local().Format(time.TimeOnly))
+		if c.Since != nil {
+			say("  since: ", Clock(*c.Since))
 		}
 		for _, e := range c.Evidence {
-			if at, ok := e.At.Get(); ok && e.Moment {
-				e.Text = at.Local().Format(time.TimeOnly)
+			if e.Moment && e.At != nil {
+				e.Text = Clock(*e.At)
 			}
 			say("  ", e.Name, ": ", e.Text)
 		}
