@@ -62,18 +62,15 @@ type Choice struct{ Value, Label string }
 
 // An AlertsPage is the view model of the page of alerts.
 type AlertsPage struct {
-	site
-	Sentence string
-	AsOf     time.Time
-	Firing   []AlertDetail
+	in              *AlertsInput
+	Title, Sentence string
+	Firing          []AlertDetail
 	// Listed says which alerts are listed. Worse and Milder lead to the others.
 	// All three are empty where there is room for all alerts.
 	Listed, Worse, Milder string
 	Silences              []SilenceRow
 	Past                  []AlertDetail
-	Rules                 []alert.Rule
 	RuleCount             string
-	Targets               []notify.Status
 	// GPUChoices and NodeChoices are what people can silence; none where there
 	// are too many to choose from, or nothing to choose.
 	GPUChoices, NodeChoices []Choice
@@ -84,16 +81,13 @@ var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "
 
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {
-	p := AlertsPage{site: newSite(&in.Input), AsOf: in.Now}
+	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Sentence: firingSentence(in.Alerts, in.Nodes)}
 	p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
 	p.list(&in)
 	p.Past = each(in.Past, func(a *alert.Alert) AlertDetail { return newAlertDetail(a, &in.Input) })
 	p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
-	p.Rules, p.Targets = in.Rules, in.Targets
 	enabled := slices.DeleteFunc(slices.Clone(in.Rules), func(r alert.Rule) bool { return !r.Enabled })
 	p.RuleCount = explain.Plural(len(enabled), "rule is", "rules are") + " in force"
-	p.Sentence = firingSentence(in.Alerts, in.Nodes)
-	p.Title = "Alerts · gpuwhy"
 	if n := len(in.Alerts); n > 0 {
 		p.Title = "▲ " + explain.Plural(n, "alert", "alerts") + " · gpuwhy"
 	}
@@ -103,7 +97,7 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.asset, Styles: []string{"app.css"}, Script: p.asset("alertpage.js"), Preload: []string{"shared.js"},
+		Title: p.Title, asset: p.in.Asset, Styles: []string{"app.css"}, Script: p.in.Asset("alertpage.js"), Preload: []string{"shared.js"},
 	}, alertsBody(p)).Render(ctx, w)
 }
 

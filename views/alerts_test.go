@@ -73,7 +73,7 @@ func TestAlertsPage(t *testing.T) {
 	}
 	var rules []string
 	tags := regexp.MustCompile(`(^[^>]*>|\s*<[^>]*>\s*)+`)
-	for row := range strings.SplitSeq(render(t, ruleTable(p.Rules)), "<tr ") {
+	for row := range strings.SplitSeq(render(t, ruleTable(in.Rules)), "<tr ") {
 		rules = append(rules, strings.Trim(tags.ReplaceAllString(row, "|"), "|"))
 	}
 	if diff := cmp.Diff([]string{

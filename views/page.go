@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
@@ -57,48 +56,34 @@ func (in *Input) devices() []*gpu.Device {
 	return slices.Collect(in.Nodes.Devices())
 }
 
-// site is what the dashboard, the pages of devices and the page of alerts have in
-// common.
-type site struct {
-	Title                 string // of the browser's tab
-	Version, Node, Source string
-	BasePath, Health      string
-	Interval              string // seconds
-	Simulated             bool
-	asset                 func(string) string
+// place is the machine, or how many there are.
+func (in *Input) place() string {
+	switch n := len(in.Nodes); n {
+	case 0:
+		return clean(in.Node, longestName)
+	case 1:
+		return clean(in.Nodes[0].Node, longestName)
+	default:
+		return count("nodes", n)
+	}
 }
 
-func newSite(in *Input) site {
-	out := site{
-		Version: in.Version, Node: clean(in.Node, longestName), Source: in.Source, BasePath: in.BasePath, Health: in.Health,
-		Interval: exact(in.Interval.Seconds()), asset: in.Asset,
-	}
-	if n := len(in.Nodes); n > 0 {
-		out.Source, out.Simulated = in.Nodes.Source(), in.Nodes.Simulated()
-		out.Node = either(n == 1, clean(in.Nodes[0].Node, longestName), count("nodes", n))
-	}
-	return out
-}
+func (in *Input) seconds() string { return exact(in.Interval.Seconds()) }
 
 // A Page is the page's view model: words and numbers, ready to be placed.
 type Page struct {
-	site
-	Status     string
-	Now, Taken string // milliseconds since 1970; Taken is empty before the first reading
-	AsOf       string // when the reading was taken, in words
-	Footer     string
+	in    *Input
+	Title string    // of the browser's tab
+	Taken time.Time // when the reading was taken; zero before the first
 
-	Starting bool
-	Driver   string // "driver 550.54.15 · CUDA 12.4"; empty where none answers, and of several nodes
-	Why      string
-	LongWhy  bool // it takes a smaller type
-	Causes   []CauseRow
+	Driver string // "driver 550.54.15 · CUDA 12.4"; empty where none answers, and of several nodes
+	Why    string
+	Causes []CauseRow
 
 	Totals    []Figure
 	Tiles     []Tile
 	TileCount string // how many devices have no tile
 	Density   Density
-	Several   bool // nodes: the tiles' names are long
 	Charts    []Chart
 	Failures  []Failure
 	FailTitle string
@@ -115,8 +100,7 @@ type Page struct {
 
 	// Device is set on a device's own page. Such a page has the tile and the
 	// processes of that device only, and no Totals and no Host.
-	Device  *DevicePage
-	FormsOn string // the page's name in its forms; empty for the dashboard
+	Device *DevicePage
 }
 
 // A DevicePage is what a device's own page has in addition.
@@ -185,28 +169,13 @@ type Failure struct {
 	Key, Source, Since, What, Try, Next string
 }
 
-// longWhy is the number of characters from which the answer takes a smaller
-// type.
-const longWhy = 150
-
 // NewPage makes the view model.
 func NewPage(in Input) Page {
-	p := Page{
-		site:     newSite(&in),
-		Status:   string(in.Nodes.Status()),
-		Now:      strconv.FormatInt(in.Now.UnixMilli(), 10),
-		AsOf:     "no reading yet",
-		Starting: len(in.Nodes) == 0,
-		Why:      sentence(in.Why),
-	}
-	p.Footer = dots("gpuwhy "+p.Version, "a reading every "+p.Interval+nbsp+"s",
-		"alerts above "+percent(float64(in.AlertThreshold))+" utilization")
-	p.LongWhy = utf8.RuneCountInString(p.Why) > longWhy
-	now, devices, failures := in.Now, in.devices(), in.Nodes.Failures()
+	devices, failures := in.devices(), in.Nodes.Failures()
+	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Why: sentence(in.Why)}
+	now := in.Now
 	if len(in.Nodes) > 0 {
-		now = in.Nodes.Time()
-		p.Taken = strconv.FormatInt(now.UnixMilli(), 10)
-		p.AsOf = "as of " + moment(now)
+		now = p.Taken
 	}
 	if len(in.Nodes) == 1 {
 		p.Machine, p.Host = newMachine(in.Nodes[0].Host), newHostRows(in.Nodes[0].Host)
@@ -215,12 +184,11 @@ func NewPage(in Input) Page {
 	if len(devices) > 0 || len(failures) == 0 { // else the page has what was tried
 		p.Causes = newCauses(in.Causes, now)
 	}
-	p.Title = newTitle(devices)
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
 	p.Totals = newTotals(devices, in.name)
-	p.Density, p.Several = density(len(devices)), len(in.Nodes) > 1
+	p.Density = density(len(devices))
 	if n := len(devices); n > mostTiles {
 		p.TileCount = say("stand out", strconv.Itoa(fewTiles), strconv.Itoa(n))
 	}
@@ -234,10 +202,7 @@ func NewPage(in Input) Page {
 	p.Charts = newCharts(in, shown)
 	p.FailTitle = say(either(len(devices) == 0, "no GPU read", "not all read"))
 	p.Failures = each(failures, func(f *gpu.Failure) Failure { return newFailure(f, now) })
-	if in.only != nil {
-		p.FormsOn = "gpu/" + in.only.UUID
-	}
-	p.Alerts, p.MoreAlerts = newAlertRows(&in, p.FormsOn), moreAlerts(len(in.Alerts))
+	p.Alerts, p.MoreAlerts = newAlertRows(&in), moreAlerts(len(in.Alerts))
 	p.Processes = newProcesses(devices, len(in.Nodes) > 1, in.Attribution, now)
 	if n := len(p.Processes); n > mostProcesses {
 		p.Count = say("first processes", strconv.Itoa(mostProcesses), strconv.Itoa(n))
@@ -279,8 +244,8 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 // leaves half a page.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(head{
-		Title: p.Title, asset: p.asset, Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
-		Script: p.asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
+		Title: p.Title, asset: p.in.Asset, Styles: []string{"vendor/uplot/uPlot.min.css", "app.css"},
+		Script: p.in.Asset("page.js"), Preload: []string{"shared.js", "vendor/uplot/uPlot.esm.js"},
 	}, dashboard(p)).Render(ctx, w)
 }
 
@@ -401,12 +366,19 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 // mostAlerts is how many alerts are listed at once: the worst.
 const mostAlerts = 100
 
-// newAlertRows are the alerts of the page that forms call page. With several nodes
-// each names its own.
-func newAlertRows(in *Input, page string) []AlertRow {
+// formsOn is what forms call the page; empty for the dashboard.
+func (in *Input) formsOn() string {
+	if in.only == nil {
+		return ""
+	}
+	return "gpu/" + in.only.UUID
+}
+
+// newAlertRows are the alerts of the page. With several nodes each names its own.
+func newAlertRows(in *Input) []AlertRow {
 	sorted := sortedAlerts(in.Alerts)
 	return each(sorted[:min(len(sorted), mostAlerts)], func(a *alert.Alert) AlertRow {
-		row := newAlertRow(a, in, page)
+		row := newAlertRow(a, in, in.formsOn())
 		if node := clean(a.Device.Node, longestName); len(in.Nodes) > 1 && node != "" {
 			row.Message = say("says", node, row.Message)
 		}

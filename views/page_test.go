@@ -303,7 +303,7 @@ func TestHostRows(t *testing.T) {
 
 func TestPageBeforeTheFirstReading(t *testing.T) {
 	p := NewPage(input(nil, "The first reading is still under way."))
-	if !p.Starting || p.Taken != "" || p.Status != "starting" || p.Node != "asked" || p.Title != "gpuwhy" || len(p.Tiles) != 0 {
+	if !p.Taken.IsZero() || p.in.Nodes.Status() != "starting" || p.in.place() != "asked" || p.Title != "gpuwhy" || len(p.Tiles) != 0 {
 		t.Errorf("got %+v", p)
 	}
 	html := render(t, p)
@@ -319,8 +319,8 @@ func TestPageWithoutGPU(t *testing.T) {
 		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
 		Try:  "install the driver, or check that nvidia-smi runs on this machine",
 	}
-	if p.Status != "no_gpu" || p.FailTitle != "What was tried" || len(p.Failures) != 2 || p.Failures[0] != want {
-		t.Errorf("got %q %q %+v", p.Status, p.FailTitle, p.Failures)
+	if p.in.Nodes.Status() != "no_gpu" || p.FailTitle != "What was tried" || len(p.Failures) != 2 || p.Failures[0] != want {
+		t.Errorf("got %q %q %+v", p.in.Nodes.Status(), p.FailTitle, p.Failures)
 	}
 	for _, total := range p.Totals {
 		if strings.HasPrefix(total.Value.Text, "0 ") {
@@ -339,8 +339,8 @@ func TestPageOfEight(t *testing.T) {
 		{ID: "a4", Rule: "new", Severity: "info", State: "firing", Message: "GPU 7 is new", Since: noon.Add(-time.Hour)},
 	}
 	p := NewPage(in)
-	if p.Status != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.Simulated {
-		t.Errorf("got %q %q %q %v", p.Status, p.Density, p.Title, p.Simulated)
+	if p.in.Nodes.Status() != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.in.Nodes.Simulated() {
+		t.Errorf("got %q %q %q %v", p.in.Nodes.Status(), p.Density, p.Title, p.in.Nodes.Simulated())
 	}
 	row := func(i int, label, message string) AlertRow {
 		return AlertRow{Alert: &in.Alerts[i], Label: label, Message: message, Say: "/api/alerts/" + in.Alerts[i].ID + "/"}
@@ -622,8 +622,8 @@ func TestSeveralNodes(t *testing.T) {
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)
-	if p.Node != "2 nodes" || len(p.Tiles) != 9 || p.Tiles[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
-		t.Errorf("node %q, %d tiles, the last is %q", p.Node, len(p.Tiles), p.Tiles[len(p.Tiles)-1].Title)
+	if p.in.place() != "2 nodes" || len(p.Tiles) != 9 || p.Tiles[8].Title != a.Node+" "+say("gpu", "0") || p.Host != nil || p.Machine != "" {
+		t.Errorf("node %q, %d tiles, the last is %q", p.in.place(), len(p.Tiles), p.Tiles[len(p.Tiles)-1].Title)
 	}
 	if got := p.Processes[len(p.Processes)-1].GPU; got != a.Node+"/0" {
 		t.Errorf("the last process is on %q", got)
