@@ -6,15 +6,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Figure is one fact about the machine around the devices, or about all
-// devices.
-type Figure struct {
-	Key, Label string
-	Value      Value
-	Remark     string // beside the value
-	Fill       string // of the bar, "0" to "100"; empty where there is none
-}
-
 func newHostRows(h *gpu.Host) []Figure {
 	if h == nil {
 		return nil
@@ -26,16 +17,16 @@ func newHostRows(h *gpu.Host) []Figure {
 	}
 	cores := fact(h.Cores).text(func(v float64) string { return count("cores", int(v)) })
 	rows := []Figure{
-		{"cpu", say("CPU"), show(cpu, percent), dots(cores, clean(h.CPUModel.Or(""), longestName)), part(cpu, full)},
+		{Key: "cpu", Label: say("CPU"), Value: show(cpu, percent), Remark: dots(cores, clean(h.CPUModel.Or(""), longestName)), Fill: part(cpu, full)},
 		load,
-		usage("memory", say("memory"), factMiB(h.MemoryUsed), factMiB(h.MemoryTotal)),
-		usage("swap", say("swap"), factMiB(h.SwapUsed), factMiB(h.SwapTotal)),
+		usage("memory", say("memory"), memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal)),
+		usage("swap", say("swap"), memory, factMiB(h.SwapUsed), factMiB(h.SwapTotal)),
 	}
 	if total := factMiB(h.SwapTotal); total.ok() && total.value == 0 {
 		rows[3] = Figure{Key: "swap", Label: say("swap"), Value: Value{Text: say("none")}}
 	}
 	for _, d := range h.Disks {
-		row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), factMiB(d.Used), factMiB(d.Total))
+		row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), memory, factMiB(d.Used), factMiB(d.Total))
 		row.Remark = dots(row.Remark, fact(d.Read).say("reads", rate), fact(d.Write).say("writes", rate))
 		rows = append(rows, row)
 	}
@@ -49,15 +40,6 @@ func newHostRows(h *gpu.Host) []Figure {
 		Key: "self", Label: say("self"), Value: show(fact(h.Self.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }),
 		Remark: dots(say("of one core"), factMiB(h.Self.RSS).say("of memory", memory)),
 	})
-}
-
-func usage(key, label string, used, total number) Figure {
-	return Figure{key, label, show(used, memory), total.say("of", memory), part(used, total)}
-}
-
-// part is the width of a bar for value of total; empty where one is absent.
-func part(value, total number) string {
-	return Meter{}.fill(value, total).Fill
 }
 
 // newMachine is the machine in one line: name, system, time since its start.

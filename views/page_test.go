@@ -65,77 +65,77 @@ func TestMeters(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*gpu.Device)
 		meter  int
-		want   Meter
+		want   Figure
 	}{
 		"utilization of zero is a value": {
 			func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](0) }, 0,
-			Meter{Key: "utilization", Label: "Utilization", Value: plain("0\u00a0%"), Fill: "0"},
+			Figure{Key: "utilization", Label: "Utilization", Value: plain("0\u00a0%"), Fill: "0"},
 		},
 		"utilization that is not there has no bar": {
 			func(*gpu.Device) {}, 0,
-			Meter{Key: "utilization", Label: "Utilization", Value: absent(gpu.NotReported)},
+			Figure{Key: "utilization", Label: "Utilization", Value: absent(gpu.NotReported)},
 		},
 		"not permitted says so": {
 			func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotPermitted) }, 0,
-			Meter{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy may not read it", ""}},
+			Figure{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy may not read it", ""}},
 		},
 		"memory": {
 			func(d *gpu.Device) { d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(0)), gpu.Of(gpu.Bytes(8<<30)) }, 1,
-			Meter{Key: "memory", Label: "Memory", Value: plain("0\u00a0MiB"), Limit: "of 8.0\u00a0GiB", Fill: "0"},
+			Figure{Key: "memory", Label: "Memory", Value: plain("0\u00a0MiB"), Remark: "of 8.0\u00a0GiB", Fill: "0"},
 		},
 		"memory that is nearly full": {
 			func(d *gpu.Device) {
 				d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(95<<20)), gpu.Of(gpu.Bytes(100<<20))
 			}, 1,
-			Meter{Key: "memory", Label: "Memory", Value: plain("95\u00a0MiB"), Limit: "of 100\u00a0MiB", Fill: "95", Level: Near},
+			Figure{Key: "memory", Label: "Memory", Value: plain("95\u00a0MiB"), Remark: "of 100\u00a0MiB", Fill: "95", Level: Near},
 		},
 		"a total alone": {
 			func(d *gpu.Device) { d.Memory.Total = gpu.Of(gpu.Bytes(8 << 30)) }, 1,
-			Meter{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported), Limit: "of 8.0\u00a0GiB"},
+			Figure{Key: "memory", Label: "Memory", Value: absent(gpu.NotReported), Remark: "of 8.0\u00a0GiB"},
 		},
 		"temperature against where it slows down": {
 			func(d *gpu.Device) {
 				d.Thermal.GPU, d.Thermal.Slowdown = gpu.Of[gpu.Celsius](77), gpu.Of[gpu.Celsius](87)
 			}, 2,
-			Meter{Key: "temperature", Label: "Temperature", Value: plain("77\u00a0°C"), Limit: "slows at 87\u00a0°C", Fill: "88.5", Level: Near},
+			Figure{Key: "temperature", Label: "Temperature", Value: plain("77\u00a0°C"), Remark: "slows at 87\u00a0°C", Fill: "88.5", Level: Near},
 		},
 		"temperature against its margin": {
 			func(d *gpu.Device) { d.Thermal.GPU, d.Thermal.Margin = gpu.Of[gpu.Celsius](60), gpu.Of[gpu.Celsius](2) }, 2,
-			Meter{Key: "temperature", Label: "Temperature", Value: plain("60\u00a0°C"), Limit: "slows at 62\u00a0°C", Fill: "96.8", Level: AtTop},
+			Figure{Key: "temperature", Label: "Temperature", Value: plain("60\u00a0°C"), Remark: "slows at 62\u00a0°C", Fill: "96.8", Level: AtTop},
 		},
 		"temperature without a limit": {
 			func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }, 2,
-			Meter{Key: "temperature", Label: "Temperature", Value: plain("60\u00a0°C"), Fill: "60"},
+			Figure{Key: "temperature", Label: "Temperature", Value: plain("60\u00a0°C"), Fill: "60"},
 		},
 		"power that can't be right": {
 			func(d *gpu.Device) {
 				d.Power.Draw, d.Power.EnforcedLimit = gpu.DoubtfulOf[gpu.Watts](600), gpu.Of[gpu.Watts](160)
 			}, 3,
-			Meter{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, but it can't be right", ""}, Limit: "of 160\u00a0W", Fill: "100", Level: Near},
+			Figure{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, but it can't be right", ""}, Remark: "of 160\u00a0W", Fill: "100", Level: Near},
 		},
 		"power without a limit has no bar": {
 			func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](60), gpu.Of[gpu.Watts](0) }, 3,
-			Meter{Key: "power", Label: "Power", Value: plain("60\u00a0W"), Limit: "of 0\u00a0W"},
+			Figure{Key: "power", Label: "Power", Value: plain("60\u00a0W"), Remark: "of 0\u00a0W"},
 		},
 		"a fan that stands still": {
 			func(d *gpu.Device) {
 				d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0), RPM: gpu.Of[gpu.RPM](0)}}}
 			}, 4,
-			Meter{Key: "fan", Label: "Fan", Value: plain("0\u00a0%"), Limit: "0\u00a0RPM", Fill: "0"},
+			Figure{Key: "fan", Label: "Fan", Value: plain("0\u00a0%"), Remark: "0\u00a0RPM", Fill: "0"},
 		},
 		"a fan above its noise limit, set by hand": {
 			func(d *gpu.Device) {
 				d.Fans = gpu.Fans{Fans: []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](30)}, {Commanded: gpu.Of[gpu.Percent](108), RPM: gpu.Of[gpu.RPM](3480), Policy: gpu.Of("manual")}}}
 			}, 4,
-			Meter{Key: "fan", Label: "Fan", Value: plain("108\u00a0%"), Limit: "3480\u00a0RPM, set by hand", Fill: "100", Level: AtTop},
+			Figure{Key: "fan", Label: "Fan", Value: plain("108\u00a0%"), Remark: "3480\u00a0RPM, set by hand", Fill: "100", Level: AtTop},
 		},
 		"a passive card": {
 			func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, 4,
-			Meter{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans", ""}},
+			Figure{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans", ""}},
 		},
 		"fans that are not reported": {
 			func(*gpu.Device) {}, 4,
-			Meter{Key: "fan", Label: "Fan", Value: absent(gpu.NotReported)},
+			Figure{Key: "fan", Label: "Fan", Value: absent(gpu.NotReported)},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

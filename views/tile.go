@@ -22,7 +22,7 @@ type Tile struct {
 	Answers   bool // the meters have values
 	Answer    bool // the page's sentence is about it
 
-	Meters []Meter // utilization, memory, temperature, power, fan
+	Meters []Figure // utilization, memory, temperature, power, fan
 
 	Who    Value  // the process that explains the work best
 	Detail string // its user, its pid and what it holds
@@ -66,13 +66,13 @@ func newTile(title string, d *gpu.Device, base string, now time.Time) Tile {
 	return t
 }
 
-func newMeters(d *gpu.Device) []Meter {
+func newMeters(d *gpu.Device) []Figure {
 	util, draw, limit := num(d.Utilization.GPU), num(d.Power.Draw), num(d.Power.EnforcedLimit)
-	return []Meter{
-		Meter{Key: "utilization", Label: "Utilization", Value: show(util, percent)}.fill(util, full),
-		usageMeter("memory", "Memory", memory, mebi(d.Memory.Used), mebi(d.Memory.Total)),
+	return []Figure{
+		{Key: "utilization", Label: "Utilization", Value: show(util, percent), Fill: part(util, full)},
+		usage("memory", "Memory", memory, mebi(d.Memory.Used), mebi(d.Memory.Total)),
 		temperatureMeter(d.Thermal),
-		usageMeter("power", "Power", watts, draw, limit),
+		usage("power", "Power", watts, draw, limit),
 		fanMeter(d.Fans),
 	}
 }
@@ -80,10 +80,10 @@ func newMeters(d *gpu.Device) []Meter {
 // full is the limit of what is measured in percent.
 var full = number{100, gpu.Good}
 
-// usageMeter is near its limit from 95 %: of memory, the next allocation may
+// usage is near its limit from 95 %: of memory, the next allocation may
 // fail.
-func usageMeter(key, label string, format func(float64) string, used, limit number) Meter {
-	out := Meter{Key: key, Label: label, Value: show(used, format), Limit: limit.say("of", format)}.fill(used, limit)
+func usage(key, label string, format func(float64) string, used, limit number) Figure {
+	out := Figure{Key: key, Label: label, Value: show(used, format), Remark: limit.say("of", format), Fill: part(used, limit)}
 	if out.Fill != "" && used.value >= 0.95*limit.value {
 		out.Level = Near
 	}
@@ -92,14 +92,13 @@ func usageMeter(key, label string, format func(float64) string, used, limit numb
 
 // temperatureMeter is near its limit 10 degrees before the hardware slows
 // itself down, and at the top 3 degrees before.
-func temperatureMeter(t gpu.Thermal) Meter {
+func temperatureMeter(t gpu.Thermal) Figure {
 	now, limit := num(t.GPU), heatLimit(t)
-	out := Meter{Key: "temperature", Label: "Temperature", Value: show(now, celsius)}
-	if !limit.ok() {
-		return out.fill(now, full)
+	out := Figure{Key: "temperature", Label: "Temperature", Value: show(now, celsius), Fill: part(now, full)}
+	if limit.ok() {
+		out.Remark, out.Fill, out.Level = say("slows at", celsius(limit.value)), part(now, limit), level(heat(t), -10, -3)
 	}
-	out.Limit, out.Level = say("slows at", celsius(limit.value)), level(heat(t), -10, -3)
-	return out.fill(now, limit)
+	return out
 }
 
 func heatLimit(t gpu.Thermal) number {
@@ -133,9 +132,9 @@ func level(v, near, top float64) Level {
 
 // fanMeter shows the speed that the driver asks for, which may pass 100 %, and
 // beside it what the tachometer of the fastest fan says.
-func fanMeter(f gpu.Fans) Meter {
+func fanMeter(f gpu.Fans) Figure {
 	speed := num(f.Commanded())
-	out := Meter{Key: "fan", Label: "Fan", Value: show(speed, percent)}.fill(speed, full)
+	out := Figure{Key: "fan", Label: "Fan", Value: show(speed, percent), Fill: part(speed, full)}
 	if len(f.Fans) == 0 && speed.quality == gpu.NotSupported {
 		out.Value = missing("no fan")
 		return out
@@ -146,9 +145,9 @@ func fanMeter(f gpu.Fans) Meter {
 			fastest = n
 		}
 	}
-	out.Limit = fastest.text(func(v float64) string { return rpm(max(v, 0)) })
+	out.Remark = fastest.text(func(v float64) string { return rpm(max(v, 0)) })
 	if slices.ContainsFunc(f.Fans, func(fan gpu.Fan) bool { return fan.Policy.Or("") == "manual" }) {
-		out.Limit = strings.TrimPrefix(out.Limit+", "+say("by hand"), ", ")
+		out.Remark = strings.TrimPrefix(out.Remark+", "+say("by hand"), ", ")
 	}
 	if speed.ok() {
 		out.Level = level(speed.value, 80, 100)
@@ -242,7 +241,7 @@ func newHeld(reasons gpu.ClockEventReasons) string {
 }
 
 // blankMeters are those of a tile that a script fills in.
-func blankMeters() []Meter {
+func blankMeters() []Figure {
 	meters := newMeters(&gpu.Device{})
 	for i := range meters {
 		meters[i].Value = Value{}

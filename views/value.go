@@ -73,47 +73,48 @@ func attributes(pairs ...string) templ.Attributes {
 	return out
 }
 
-// A Meter is a value against its own limit, with a bar.
-type Meter struct {
-	Key   string // names the meter to scripts and styles
-	Label string
-	Value Value
-	Limit string // the value of a full bar, such as "of 450 W"; may be empty
-	Fill  string // how much of the bar is filled, "0" to "100"; empty where that is not known
-	Level Level
+// A Figure is a fact about a device, about all devices or about the machine around
+// them. Where it has a limit it has a bar too.
+type Figure struct {
+	Key    string // names it to scripts and styles
+	Label  string
+	Value  Value
+	Remark string // beside the value, such as the limit: "of 450 W"; may be empty
+	Fill   string // how much of the bar is filled, "0" to "100"; empty where that is not known
+	Level  Level
 }
 
-// Level is how near a meter is to its limit.
+// Level is how near a figure is to its limit.
 type Level string
 
-// The levels of a meter.
+// The levels of a figure.
 const (
 	Normal Level = ""
 	Near   Level = "near"
 	AtTop  Level = "over"
 )
 
-// fill sets the bar to value of limit.
-func (m Meter) fill(value, limit number) Meter {
-	if value.ok() && limit.ok() && limit.value > 0 {
-		m.Fill = width(100 * value.value / limit.value)
+// part is the width of a bar for value of limit; empty where one is absent.
+func part(value, limit number) string {
+	if !value.ok() || !limit.ok() || limit.value <= 0 {
+		return ""
 	}
-	return m
+	return width(100 * value.value / limit.value)
 }
 
-func (m Meter) attrs() templ.Attributes {
+func (m Figure) attrs() templ.Attributes {
 	return attributes("data-meter", m.Key, "data-level", string(m.Level))
 }
 
 // bar makes the drawing a meter for those who can't see it, or hides it from
 // them where there is no value.
-func (m Meter) bar() templ.Attributes {
+func (m Figure) bar() templ.Attributes {
 	if m.Fill == "" {
 		return attributes("aria-hidden", "true")
 	}
 	text := m.Value.Text
-	if m.Limit != "" {
-		text += ", " + m.Limit
+	if m.Remark != "" {
+		text += ", " + m.Remark
 	}
 	return attributes("role", "meter", "aria-label", m.Label, "aria-valuenow", m.Fill, "aria-valuetext", text)
 }

@@ -177,7 +177,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		g.Go(func() error { part(ctx); return nil })
 	}
 	for _, n := range a.nodes {
-		g.Go(func() error { return n.sampler.Run(ctx) })
+		g.Go(func() error { return n.run(ctx) })
 	}
 	g.Go(func() error { return a.notifier.Run(ctx) })
 	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Recent.Add(m.Snapshot) }) })
@@ -195,7 +195,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), closeHosts(a.nodes), a.keeper.Close())
+	return errors.Join(g.Wait(), a.keeper.Close())
 }
 
 // each calls f with each newer Moment, until ctx ends.

@@ -109,6 +109,9 @@ func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, 
 	return n
 }
 
+// run reads until ctx ends, and closes the inputs: the sampler closes the sources.
+func (n *node) run(ctx context.Context) error { return errors.Join(n.sampler.Run(ctx), n.closeHost()) }
+
 // refresh reads on demand. When it returns, a Moment of a reading that began
 // after the call was published or held.
 func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
@@ -119,14 +122,6 @@ func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
 	s, err := n.Refresh(ctx)
 	if err == nil {
 		hold(n.stage.Beside(s))
-	}
-	return err
-}
-
-// closeHosts closes the hosts of nodes, whose samplers close the sources alone.
-func closeHosts(nodes []*node) (err error) {
-	for _, n := range nodes {
-		err = errors.Join(err, n.closeHost())
 	}
 	return err
 }
@@ -156,7 +151,7 @@ func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Du
 		}
 		n := newNode(in, *stage, interval, deadline, log, publish, publish)
 		r.nodes, r.read = append(r.nodes, n), append(r.read, read)
-		r.ended.Go(func() error { return n.sampler.Run(ctx) })
+		r.ended.Go(func() error { return n.run(ctx) })
 	}
 	return r
 }
@@ -177,7 +172,7 @@ func (r *Reader) Next(ctx context.Context) (*insight.Fleet, error) {
 // Close ends the reading. It does not wait for a driver that hangs.
 func (r *Reader) Close() error {
 	r.stop()
-	return errors.Join(r.ended.Wait(), closeHosts(r.nodes))
+	return r.ended.Wait()
 }
 
 // ReadOnce reads every device once.
