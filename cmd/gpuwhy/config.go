@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type Config struct {
 	hostname string       // this machine's; empty where it has none
 }
 
+var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
+
 // check says what is wrong with the configuration as a whole, and brings
 // values into one form: the base path begins and ends with a slash.
 func (c *Config) check() (err error) {
@@ -81,7 +84,7 @@ func (c *Config) check() (err error) {
 		{simulated && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
 		{simulated && c.PCIeThroughput, "pcie-throughput", true, ofNoUse},
 		{!strings.HasPrefix(c.BasePath, "/"), "base-path", c.BasePath, "must begin with a slash"},
-		{strings.ContainsAny(c.BasePath, "?#%\"'<>\\ {}"), "base-path", c.BasePath, "must be a plain path, such as /gpuwhy/"},
+		{!plainPath.MatchString(c.BasePath), "base-path", c.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
 		{len(c.Node) > 253 || strings.ContainsFunc(c.Node, control), "node", c.Node, "must be a name of at most 253 characters"},
 	} {
 		if check.wrong {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -99,8 +98,8 @@ func (c whyCommand) print(env *environment, s said) error {
 	return nil
 }
 
-// watch prints each answer that differs from the one before, until the context
-// ends. It prints a failure once, and tries again.
+// watch prints each answer that differs from the one before on a line of its own, until the
+// context ends. In JSON the answer of each snapshot differs. It prints a failure once, and tries again.
 func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 	if next.Source == gpu.SourceSimulated && !c.JSON {
 		if _, err := fmt.Fprintln(env.stdout, term.Simulated); err != nil {
@@ -110,7 +109,14 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 	var before said
 	failed := ""
 	for env.ctx.Err() == nil {
-		if err := c.printNews(env.stdout, before, next); err != nil {
+		var err error
+		switch {
+		case c.JSON && next.Timestamp != before.Timestamp:
+			err = term.JSONLine(env.stdout, next.whole)
+		case !c.JSON && next.Why != before.Why:
+			_, err = fmt.Fprintf(env.stdout, "%s  %s\n", term.Clock(next.Timestamp), term.Printable(next.Why))
+		}
+		if err != nil {
 			return err
 		}
 		before = next
@@ -123,19 +129,6 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 		}
 	}
 	return nil
-}
-
-// printNews prints an answer on a line of its own if it differs from the one
-// before. In JSON the answer of each snapshot differs.
-func (c whyCommand) printNews(w io.Writer, before, next said) error {
-	var err error
-	switch {
-	case c.JSON && next.Timestamp != before.Timestamp:
-		err = term.JSONLine(w, next.whole)
-	case !c.JSON && next.Why != before.Why:
-		_, err = fmt.Fprintf(w, "%s  %s\n", term.Clock(next.Timestamp), term.Printable(next.Why))
-	}
-	return err
 }
 
 // How often a running gpuwhy is asked, how long an answer may take, and how long
@@ -151,17 +144,15 @@ func (c whyCommand) server(env *environment) answerer {
 	if c.GPU != "" {
 		address += "/" + url.PathEscape(c.GPU)
 	}
-	asked := false
+	next := time.After(0)
 	return func() (said, error) {
 		for begun := time.Now(); ; {
-			if asked {
-				select {
-				case <-time.After(askEvery):
-				case <-env.ctx.Done():
-					return said{}, context.Cause(env.ctx)
-				}
+			select {
+			case <-next:
+			case <-env.ctx.Done():
+				return said{}, context.Cause(env.ctx)
 			}
-			asked = true
+			next = time.After(askEvery)
 			s, again, err := fetchWhy(env.ctx, address, c.GPU != "")
 			if !again || time.Since(begun) > askPatient {
 				return s, err

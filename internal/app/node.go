@@ -58,13 +58,6 @@ func (in *Inputs) closeHost() error {
 	return in.Host.Close()
 }
 
-// reserve says for whom devices are reserved, in place.
-func (in *Inputs) reserve(devices []gpu.Device) {
-	if in.Host != nil {
-		in.Host.Reserve(devices)
-	}
-}
-
 // settle waits up to a second for the names of containers and for reservations, and
 // puts them into a snapshot that nobody has seen yet. It leaves out those that are
 // not known by then.
@@ -77,7 +70,7 @@ func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if err := in.Host.Settle(waiting); err != nil && ctx.Err() != nil {
 		return
 	}
-	in.reserve(snap.Devices)
+	in.Host.Reserve(snap.Devices)
 	for i := range snap.Devices {
 		in.Host.Describe(ctx, snap.Devices[i].Processes.Or(nil))
 	}
@@ -93,7 +86,9 @@ type node struct {
 // newNode makes a node. It passes each periodic Moment to publish, and each Moment
 // that was read on demand to hold. Nodes share what the stage remembers.
 func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
-	stage.Reserve = in.reserve
+	if in.Host != nil {
+		stage.Reserve = in.Host.Reserve
+	}
 	n := &node{Inputs: in, stage: stage}
 	n.sampler = sampler.New(sampler.Config{
 		Node:     in.Node,

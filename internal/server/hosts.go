@@ -19,14 +19,7 @@ type hostRules struct {
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return nil, &gpu.Advice{
-			What: "the address " + quote(listen) + " can't be listened on",
-			Try:  "give --listen a host and a port, such as 127.0.0.1:8003",
-			Err:  err,
-		}
-	}
+	host, _, _ := net.SplitHostPort(listen) // who listens there has checked it
 	name, address := hostName(host)
 	rules := &hostRules{host == "" || address.IsUnspecified(), []string{"localhost", "*.localhost"}}
 	if !rules.anyAddress {

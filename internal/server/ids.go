@@ -25,8 +25,6 @@ var (
 	// UUID alone. anyDigit must find a digit in it.
 	uuidShape = regexp.MustCompile(`^([A-Za-z]+-)*[0-9A-Fa-f]+([-:./_][0-9A-Fa-f]+)*$`)
 	anyDigit  = regexp.MustCompile(`-.*[0-9]|[0-9].*-`)
-	// plainSegment is a part of a path that needs no escaping.
-	plainSegment = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 )
 
 const longestUUID = 128

@@ -36,19 +36,8 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 }
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
-func (s *Server) wrap(h http.Handler) http.Handler {
-	middleware := []func(http.Handler) http.Handler{
-		limitBody,
-		s.watch,
-		securityHeaders,
-		s.checkHost,
-		s.allowOrigins,
-		s.cross.Handler,
-	}
-	for i := range middleware {
-		h = middleware[len(middleware)-1-i](h)
-	}
-	return h
+func (s *Server) wrap(routes http.Handler) http.Handler {
+	return limitBody(s.watch(securityHeaders(s.checkHost(s.allowOrigins(s.cross.Handler(routes))))))
 }
 
 // identify puts the principal into a context: of one request, or of all requests,

@@ -73,9 +73,10 @@ type Config struct {
 
 // An Address is where a server is reached, and by whom.
 type Address struct {
-	// BasePath is where all routes begin, such as "/gpu-3"; empty for none.
+	// BasePath is where all routes begin, such as "/gpu-3": a clean path of letters,
+	// digits and "-._~/". A slash at its end does not matter; it may be empty.
 	BasePath string
-	// Listen is the address on which the server listens, "host:port". Requests may
+	// Listen is the address on which somebody listens, "host:port". Requests may
 	// name its host. If it is unspecified (":8080", "0.0.0.0:8080"), they may name
 	// every IP address, and Hostname.
 	Listen   string
@@ -108,35 +109,14 @@ type Server struct {
 
 // New checks the configuration. Its errors say which flag is at fault.
 func New(cfg Config) (*Server, error) {
-	base, err := cleanBasePath(cfg.BasePath)
-	if err != nil {
-		return nil, err
-	}
 	hosts, err := newHostRules(cfg.Listen, cfg.Hostname, cfg.AllowHosts)
 	if err != nil {
 		return nil, err
 	}
-	cfg.BasePath = base
+	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
 	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}}
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil
-}
-
-// cleanBasePath returns the path without a slash at its end, "" for the root.
-func cleanBasePath(path string) (string, error) {
-	base := strings.TrimRight(path, "/")
-	if base == "" {
-		return "", nil
-	}
-	for segment := range strings.SplitSeq(strings.TrimPrefix(base, "/"), "/") {
-		if !plainSegment.MatchString(segment) || segment == "." || segment == ".." {
-			return "", &gpu.Advice{
-				What: "the base path " + quote(path) + " can't be served",
-				Try:  "give --base-path letters, digits, '-', '_', '.', '~' and '/' alone, such as /gpuwhy",
-			}
-		}
-	}
-	return "/" + strings.TrimPrefix(base, "/"), nil
 }
 
 // Handler returns all routes behind all middleware; [Server.routes] lists them.

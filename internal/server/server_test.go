@@ -758,10 +758,6 @@ func TestWhileSnapshotsChange(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"--base-path":    func(c *Config) { c.BasePath = "/{x}" },
-		"--base-path ..": func(c *Config) { c.BasePath = "/a/../b" },
-		"--base-path //": func(c *Config) { c.BasePath = "/a//b" },
-		"--listen":       func(c *Config) { c.Listen = "localhost" },
 		"--allow-host":   func(c *Config) { c.AllowHosts = []string{"http://gpu.example"} },
 		"--allow-host *": func(c *Config) { c.AllowHosts = []string{"*"} },
 	} {
