@@ -21,39 +21,15 @@ type DeviceFact struct {
 	Value  Value
 	Means  string
 	From   string // the driver's call; empty where there is none
-	Or     *Origin
+	// FromAttrs are what scripts need to keep From right; nil where it is always the same.
+	FromAttrs templ.Attributes
 	// Else is what is shown where there is no value; nil: why there is none.
 	Else *string
 }
 
-// An Origin is the call that a reading comes from while the one at Path is there,
-// and another while it is not.
-type Origin struct{ Path, Then, Else string }
-
-// fromAttrs are what scripts need to keep the name of the call right.
-func (f DeviceFact) fromAttrs() templ.Attributes {
-	if f.Or == nil {
-		return nil
-	}
-	return templ.Attributes{"data-when": f.Or.Path, "data-then": f.Or.Then, "data-or": f.Or.Else}
-}
-
-// cellAttrs are attrs of a fact that stands in a table.
-func (f DeviceFact) cellAttrs() templ.Attributes {
-	out := f.attrs()
-	out["data-label"] = f.Label
-	if f.Format != "text" && f.Format != "moment" {
-		out["class"] = "n"
-	}
-	return out
-}
-
-// headAttrs are those of the head over the fact's cells.
-func (f DeviceFact) headAttrs() templ.Attributes {
-	if class, ok := f.cellAttrs()["class"]; ok {
-		return templ.Attributes{"class": class}
-	}
-	return nil
+// class is that of a column of a table.
+func (f DeviceFact) class() templ.Attributes {
+	return attributes("class", either(f.Format == "text" || f.Format == "moment", "", "n"))
 }
 
 // attrs are what scripts need to keep the fact's value new.
@@ -77,7 +53,6 @@ type FactGroup struct {
 // A FactList is a table of parts of a device: its fans, say.
 type FactList struct {
 	Key   string // of the list in the JSON of a device
-	Heads []string
 	Rows  [][]DeviceFact
 	Blank []DeviceFact // a row to be filled in
 	Means string
@@ -178,9 +153,10 @@ func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 		out.Else = &r.Instead
 	}
 	if r.Measured != nil {
-		out.Or = &Origin{Path: measuredAt.Path, Then: r.Measured.Of(d.Source), Else: out.From}
+		measured := r.Measured.Of(d.Source)
+		out.FromAttrs = attributes("data-when", measuredAt.Path, "data-then", measured, "data-or", out.From)
 		if d.Activity.PCIeMeasured() {
-			out.From = out.Or.Then
+			out.From = measured
 		}
 	}
 	return ownFact(d, out)
@@ -212,7 +188,7 @@ func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	out := &FactList{Key: key, Means: aboutLists[key][0], From: aboutLists[key][1]}
 	for i, r := range columns {
 		blank := blankFact(r)
-		out.Heads, out.Blank = append(out.Heads, r.Label), append(out.Blank, blank)
+		out.Blank = append(out.Blank, blank)
 		row := 0
 		r.Visit(d, func(_ string, ref catalog.Ref) {
 			if i == 0 {

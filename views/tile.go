@@ -210,15 +210,13 @@ func newSpeed(d *gpu.Device) string {
 	if n := len(d.Instances); n > 0 {
 		instances = count("MIG instances", n)
 	}
-	parts := []string{gpu.Map(d.Clocks.PerformanceState, pstate).Or(""), clock.text(megahertz), instances}
 	// Video heats a device whose utilization is 0 %.
-	if v := num(d.Utilization.Encoder); v.value > 0 {
-		parts = append(parts, v.say("encoder", percent))
+	video := func(name string, r gpu.Reading[gpu.Percent]) string {
+		v := num(r)
+		return either(v.value > 0, v.say(name, percent), "")
 	}
-	if v := num(d.Utilization.Decoder); v.value > 0 {
-		parts = append(parts, v.say("decoder", percent))
-	}
-	return dots(parts...)
+	return dots(gpu.Map(d.Clocks.PerformanceState, pstate).Or(""), clock.text(megahertz), instances,
+		video("encoder", d.Utilization.Encoder), video("decoder", d.Utilization.Decoder))
 }
 
 func newBus(d *gpu.Device) string {
