@@ -101,8 +101,7 @@ func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 	}, alertsBody(p)).Render(ctx, w)
 }
 
-// firingSentence says how many alerts fire, or whether it is known that none
-// does.
+// firingSentence says how many alerts fire, or whether it is known that none does.
 func firingSentence(alerts []alert.Alert, nodes gpu.Nodes) string {
 	if len(alerts) == 0 {
 		switch nodes.Status() {

@@ -27,8 +27,7 @@ type EvidenceRow struct {
 // Evidence that is older than the reading by seenApart has a time of its own.
 const seenApart = 2 * time.Second
 
-// newCauses are the main causes: first those of the GPU that comes first, then
-// those of the machine.
+// newCauses are those of the GPU that comes first, then those of the machine.
 func newCauses(causes []explain.Cause, now time.Time) []CauseRow {
 	var lead *gpu.Device
 	var own, machine []CauseRow
@@ -75,8 +74,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 	return out
 }
 
-// leadOf is the device that the sentence is about; nil where it is about none, or
-// about one with nothing to explain.
+// leadOf is the device that the sentence explains; nil for none.
 func leadOf(causes []explain.Cause) *gpu.Device {
 	i := slices.IndexFunc(causes, func(c explain.Cause) bool { return c.Device != nil })
 	if i < 0 || causes[i].Kind == explain.Idle {

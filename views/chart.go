@@ -21,8 +21,7 @@ var charted = []struct{ reading, label string }{
 	{"fans.commanded", "Fan"}, {"clocks.sm", "Clock"}, {"activity.memory_bandwidth", "Bandwidth"},
 }
 
-// mostCharted is how many devices the charts have where there are too many for
-// a tile each: those that stand out.
+// mostCharted devices stand out in charts where there are too many for a tile each.
 const mostCharted = 8
 
 // newCharts are all charts. A chart that would be empty is hidden.

@@ -55,8 +55,7 @@ func operations(doc *apidoc.Document, tag string) []operation {
 	return out
 }
 
-// body is what a client sends as JSON; nil for nothing. A form has the same
-// members.
+// body is what a client sends as JSON; nil for nothing.
 func (o operation) body() *apidoc.Schema {
 	if o.Body == nil || o.Body.Content[0].Type != "application/json" {
 		return nil

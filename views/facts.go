@@ -178,8 +178,7 @@ var aboutLists = map[string][2]string{
 	},
 }
 
-// newList is a table of a device's parts; nil where there is no reading of a part. Its facts stand for their places:
-// their paths begin in the part.
+// newList is a table of a device's parts, in which paths of facts begin; nil for no columns.
 func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	if len(columns) == 0 {
 		return nil
@@ -203,8 +202,7 @@ func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	return out
 }
 
-// ownFact is the fact with what is said of it where it has no value: since when,
-// where that is known.
+// ownFact says of a fact without a value since when, where that is known.
 func ownFact(d *gpu.Device, f DeviceFact) DeviceFact {
 	v := &f.Value
 	switch {

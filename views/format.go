@@ -16,8 +16,7 @@ import (
 // The functions here have twins in static/format.js, which write the same text
 // for the same value.
 
-// A number is a reading whose unit the caller knows, rounded to two decimals as
-// on the wire.
+// A number is a reading rounded to two decimals, as on the wire.
 type number struct {
 	value   float64
 	quality gpu.Quality
@@ -146,8 +145,7 @@ func span(seconds float64) string {
 	}
 }
 
-// between is the span from one moment to a later one, in whole milliseconds
-// as a browser counts them.
+// between is a span in whole milliseconds, as a browser counts them.
 func between(from, to time.Time) string {
 	return span(float64(to.UnixMilli()-from.UnixMilli()) / 1000)
 }
@@ -164,9 +162,8 @@ const (
 	longestSentence = 600
 )
 
-// clean makes reported text fit to be shown: it keeps limit characters, and puts
-// a visible mark in place of those that steer a terminal or the direction of
-// writing.
+// clean keeps limit characters of reported text, and puts a visible mark in place of those
+// that steer a terminal or the direction of writing.
 func clean(text string, limit int) string {
 	n := 0
 	for i := range text {
@@ -195,8 +192,7 @@ var (
 	beforeCount = regexp.MustCompile(`\b(GPU|pid) (\d)`)
 )
 
-// sentence is a sentence of gpuwhy's own, not too long. Its numbers stay on one
-// line with their units, and with the word before them.
+// sentence keeps numbers on one line with their units, and with the word before them.
 func sentence(text string) string {
 	return beforeCount.ReplaceAllString(beforeUnit.ReplaceAllString(clean(text, longestSentence), "$1"+nbsp+"$2"), "$1"+nbsp+"$2")
 }

@@ -35,8 +35,7 @@ type Frame struct {
 // about says of which group a frame is, to those who hear its title alone.
 func (f Frame) about(group FrameGroup) string { return group.Title + ": " + f.Title }
 
-// place is the URL without what it points at, which a frame scrolls to alone: a
-// browser would scroll to it through all pages around.
+// place parts the URL from what it points at: a browser would scroll all pages around to it.
 func (f Frame) place() (url, at string) {
 	url, at, _ = strings.Cut(f.URL, "#")
 	return url, at

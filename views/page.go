@@ -39,8 +39,7 @@ type Input struct {
 	only *gpu.Device // that the page is about; nil: all
 }
 
-// name is what the page calls a device. Where there are several nodes, an index
-// alone may be a device of each.
+// name is what the page calls a device; of several nodes each may have its index.
 func (in *Input) name(d *gpu.Device) string {
 	if len(in.Nodes) > 1 {
 		return clean(d.Node, longestName) + " " + say("gpu", strconv.Itoa(d.Index))
@@ -80,17 +79,15 @@ type Page struct {
 	Why    string
 	Causes []CauseRow
 
-	Totals    []Figure
-	Tiles     []Tile
-	TileCount string // how many devices have no tile
-	Density   Density
-	Charts    []Chart
-	Failures  []Failure
-	FailTitle string
-	Alerts    []AlertRow // the worst
-	// MoreAlerts says how many there are beside the first, or in all; empty for
-	// none.
-	MoreAlerts string
+	Totals     []Figure
+	Tiles      []Tile
+	TileCount  string // how many devices have no tile
+	Density    Density
+	Charts     []Chart
+	Failures   []Failure
+	FailTitle  string
+	Alerts     []AlertRow // the worst
+	MoreAlerts string     // how many there are beside the first, or in all; empty for none
 	Processes  []Process
 	Count      string // how many processes are left out
 	Unlisted   string
@@ -145,8 +142,7 @@ func density(devices int) Density {
 	}
 }
 
-// standingOut are the devices that have tiles: all, or of very many those that
-// are lost or don't answer, then those nearest to the limit of their heat.
+// standingOut are the devices with tiles: all, or the lost, the mute and then the hottest of many.
 func standingOut(devices []*gpu.Device) []*gpu.Device {
 	if len(devices) <= mostTiles {
 		return devices
@@ -258,8 +254,7 @@ type head struct {
 	Again           bool     // the browser asks again in a few seconds
 }
 
-// newTitle has what a narrow tab has room for: the highest utilization and
-// temperature.
+// newTitle has what fits into a narrow tab: the highest utilization and temperature.
 func newTitle(devices []*gpu.Device) string {
 	util, _ := highest(devices, func(d *gpu.Device) number { return num(d.Utilization.GPU) })
 	heat, _ := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
@@ -302,8 +297,7 @@ func newTotals(devices []*gpu.Device, name func(*gpu.Device) string) []Figure {
 	}
 }
 
-// limits adds up the limits of all devices, if the same devices make the total:
-// the sums of different devices can't be compared.
+// limits adds up limits, if the same devices make the total: others can't be compared.
 func limits(devices []*gpu.Device, of func(*gpu.Device) (value, limit number)) number {
 	var sum number
 	for _, d := range devices {
@@ -395,8 +389,7 @@ func each[T, Row any](list []T, row func(*T) Row) []Row {
 	return rows
 }
 
-// sortedAlerts puts what matters most first, and of that what has been so for
-// longest.
+// sortedAlerts puts what matters most first, and of that the oldest.
 func sortedAlerts(alerts []alert.Alert) []alert.Alert {
 	return slices.SortedStableFunc(slices.Values(alerts), func(a, b alert.Alert) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Since.Compare(b.Since))

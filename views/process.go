@@ -31,8 +31,7 @@ type Process struct {
 // mostProcesses is how many rows the table has at most.
 const mostProcesses = 200
 
-// newProcesses are all processes, of several nodes or of one. attribution may be
-// nil; see [Input].
+// newProcesses are those of all devices; attribution is as in [Input].
 func newProcesses(devices []*gpu.Device, several bool, attribution func(*gpu.Device) *attribute.Attribution, now time.Time) []Process {
 	var out []Process
 	for _, d := range devices {
@@ -81,8 +80,7 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 	return out
 }
 
-// newPlace is where a process runs, by the name that people know best. It is
-// "none" where the process is known to run in none of them.
+// newPlace is where a process runs, by the name that people know best; "none" if in nothing known.
 func newPlace(f *gpu.ProcessFacts) Value {
 	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
 	text := unit.Name
@@ -99,8 +97,7 @@ func newPlace(f *gpu.ProcessFacts) Value {
 	return Value{Text: clean(cmp.Or(text, say("none")), longestName)}
 }
 
-// newUnlisted names the devices whose processes can't be listed, which is not
-// the same as having none.
+// newUnlisted names the devices whose processes can't be listed: they may have some.
 func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
 	var names []string
 	for _, d := range devices {

@@ -80,8 +80,7 @@ func newMeters(d *gpu.Device) []Figure {
 // full is the limit of what is measured in percent.
 var full = number{100, gpu.Good}
 
-// usage is near its limit from 95 %: of memory, the next allocation may
-// fail.
+// usage is near its limit from 95 %: the next allocation of memory may fail.
 func usage(key, label string, format func(float64) string, used, limit number) Figure {
 	out := Figure{Key: key, Label: label, Value: show(used, format), Remark: limit.say("of", format), Fill: part(used, limit)}
 	if out.Fill != "" && used.value >= 0.95*limit.value {
@@ -109,8 +108,7 @@ func heatLimit(t gpu.Thermal) number {
 	return limit
 }
 
-// heat is how many degrees a device is above the limit of its heat, which is
-// below 0 but for trouble.
+// heat is how far a device is above the limit of its heat in degrees, mostly below 0.
 func heat(t gpu.Thermal) float64 {
 	now, limit := num(t.GPU), heatLimit(t)
 	if !now.ok() || !limit.ok() {
@@ -179,9 +177,8 @@ func newWho(d *gpu.Device) (Value, string) {
 	return who, dots(user, say("pid", strconv.Itoa(p.PID)), mebi(p.Memory).text(memory), more)
 }
 
-// busierProcess puts the process with the largest share of an engine's time
-// first. Without shares, a compute context is the likelier cause, then the
-// larger memory.
+// busierProcess puts the largest share of an engine's time first. Without shares, a compute
+// context is the likelier cause, then the larger memory.
 func busierProcess(a, b gpu.Process) int {
 	return cmp.Or(
 		cmp.Compare(share(&b), share(&a)),

@@ -10,10 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// words.json has the texts that both the first paint and the scripts write, in
-// groups; what only markup says is in the templates, and what only scripts say is
-// in them. Values stand where there are braces. Of counted things there are two
-// forms.
+// words.json has the texts that both the first paint and the scripts write, in groups. Values
+// stand where there are braces; of counted things there are two forms.
 //
 //go:embed words.json
 var wordsFile []byte
@@ -41,8 +39,7 @@ func Words() []byte {
 	return []byte("export const words = " + string(list) + ";\n")
 }
 
-// say is the text of that name with the values in it; empty where there is no
-// such text.
+// say is the text of that name with the values in it; empty if there is none.
 func say(name string, values ...string) string {
 	return fill(texts[name], values...)
 }

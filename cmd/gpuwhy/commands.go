@@ -24,8 +24,7 @@ type snapshotCommand struct {
 	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
 }
 
-// Run reads every GPU once and prints what it reports. If no GPU can be read, it
-// says why and fails.
+// Run reads every GPU once and prints what it reports. It fails if no GPU can be read.
 func (c snapshotCommand) Run(env *environment) error {
 	inputs, err := newInputs(env.cfg, env.log)
 	if err != nil {
@@ -63,8 +62,7 @@ type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
 }
 
-// Run says whether gpuwhy would start with this configuration. Flags,
-// environment and file were checked before it is called.
+// Run says whether gpuwhy would start: all but the rules was checked before it is called.
 func (c checkConfigCommand) Run(env *environment) error {
 	if c.Schema {
 		_, err := env.stdout.Write(rulefile.Schema)
@@ -128,8 +126,7 @@ func detail(body []byte) string {
 	return term.Printable(strings.TrimSpace(string(body)))
 }
 
-// ownURL is the URL at which programs on this machine reach a gpuwhy that listens
-// on this address.
+// ownURL is where programs on this machine reach a gpuwhy that listens there.
 func ownURL(listen, basePath string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -53,8 +53,7 @@ type Config struct {
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 
-// check says what is wrong with the configuration as a whole, and brings
-// values into one form: the base path begins and ends with a slash.
+// check says what is wrong. Then the base path begins and ends with a slash.
 func (c *Config) check() (err error) {
 	host, port, noAddress := net.SplitHostPort(c.Listen)
 	_, noPort := strconv.ParseUint(port, 10, 16)

@@ -14,8 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// file is a configuration file: a resolver of flags that neither the command
-// line nor the environment set.
+// file resolves flags that neither the command line nor the environment set.
 type file struct {
 	name   string
 	values map[string]any
@@ -60,8 +59,7 @@ func (f *file) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve gives the file's value of a flag, unless its environment variable
-// is set.
+// Resolve gives the file's value of a flag, unless its variable is set.
 func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, ok := f.values[flag.Name]
 	if !ok {

@@ -29,8 +29,7 @@ const (
 	exitUsage = 2 // the command line, the environment or the file is wrong
 )
 
-// commands is the command line: a command and the configuration that all of
-// them share.
+// commands is the command line: the configuration, and a command.
 type commands struct {
 	Config
 
@@ -51,8 +50,7 @@ type environment struct {
 	stdout, stderr io.Writer
 }
 
-// usageError is an error in the command line, the environment or the file that was
-// only found when the setting was used.
+// usageError is an error in a setting that was only found when it was used.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -128,8 +126,7 @@ func tell(w io.Writer, err error) {
 	fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(strings.Join(strings.Fields(text), " ")))
 }
 
-// unsetEmpty removes our environment variables that have no value: compose files
-// pass variables that nobody set as empty ones.
+// unsetEmpty removes our variables without a value: compose files pass those that nobody set.
 func unsetEmpty() error {
 	var errs []error
 	for _, entry := range os.Environ() {

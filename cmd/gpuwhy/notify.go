@@ -19,8 +19,7 @@ type notifyTestCommand struct {
 	Targets []string `arg:"" optional:"" name:"target" help:"Names of targets; all by default."`
 }
 
-// Run sends one message to each target, to all at the same time. It fails if a target
-// does not take it.
+// Run sends a message to all targets at once. It fails if one does not take it.
 func (c notifyTestCommand) Run(env *environment) error {
 	targets, err := c.targets(env.cfg)
 	if err != nil {

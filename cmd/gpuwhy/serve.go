@@ -66,8 +66,7 @@ func (c *Config) options() app.Options {
 // rules are those of the file of alert rules, or the default rules.
 func (c *Config) rules() (*rulefile.File, error) { return app.Rules(c.AlertRules, c.AlertUtilization) }
 
-// onTerminal reports whether the program belongs to a terminal. If there are no
-// rules to read again, it ends when the terminal is closed.
+// onTerminal reports whether the program belongs to a terminal, with which it may end.
 func onTerminal() bool {
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

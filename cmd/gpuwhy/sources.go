@@ -14,9 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// newInputs returns the inputs of each node. A real machine is one node, and its
-// devices are listed in the order of the table of sources. "auto" reads all sources
-// that a machine may have; a simulation is never one of them.
+// newInputs returns the inputs of each node; a real machine is one. Its devices are in the
+// order of the table of sources. "auto" is never a simulation.
 func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
 		nodes, err := sim.Nodes(profile, time.Now)

@@ -45,8 +45,7 @@ func newSaid(body []byte, one bool) (s said, err error) {
 	return s, errors.Join(json.Unmarshal(body, s.whole), json.Unmarshal(body, &s))
 }
 
-// An answerer waits for the next answer and returns it. It returns the first one
-// as soon as it exists.
+// An answerer waits for the next answer, or for the first if it does not exist yet.
 type answerer func() (said, error)
 
 // errNobody says that no gpuwhy answers at the address.
@@ -131,8 +130,7 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 	return nil
 }
 
-// How often a running gpuwhy is asked, how long an answer may take, and how long
-// gpuwhy may have no first reading.
+// How often gpuwhy is asked, and how long an answer or the first reading may take.
 const (
 	askEvery   = time.Second
 	askPatient = 5 * time.Second
@@ -187,8 +185,7 @@ func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool
 	return s, starting, nil
 }
 
-// Own readings: the time between them, and how many the first answer needs. Some
-// causes need a few seconds of readings.
+// Own readings: the time between them, and how many the causes of the first answer need.
 const (
 	ownInterval = time.Second
 	ownReadings = 4

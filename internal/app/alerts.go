@@ -16,9 +16,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Rules reads a file of rules of alerts. Without a name it returns the default
-// rules. The default rule of high_gpu_usage_alert fires above that utilization in
-// percent.
+// Rules reads a file of rules of alerts, or returns the default rules if there is no name.
+// Their high_gpu_usage_alert fires above that utilization in percent.
 func Rules(name string, utilization float64) (*rulefile.File, error) {
 	rules := alert.Defaults()
 	for i := range rules {
@@ -32,8 +31,7 @@ func Rules(name string, utilization float64) (*rulefile.File, error) {
 	return rulefile.Load(name, rules)
 }
 
-// ErrorLines are the errors in a file of rules, one line for each, or the text of
-// any other error.
+// ErrorLines are the errors in a file of rules, or the text of any other error.
 func ErrorLines(err error) []string {
 	all, ok := errors.AsType[rulefile.Errors](err)
 	if !ok {
@@ -69,9 +67,8 @@ func (a *App) alertThreshold() gpu.Percent {
 	return gpu.Percent(a.opt.AlertUtilization)
 }
 
-// announceAlerts sends the changes to viewers and to targets, and has them kept. The
-// hub keeps the standing alerts for viewers that connect later. An alert of another
-// node is not encoded again.
+// announceAlerts sends the changes to viewers and to targets, and has them kept; the hub keeps
+// the standing alerts. An alert of another node is not encoded again.
 func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert) {
 	now := a.Hub.Newest()
 	a.notifier.Notify(changes, func(of *alert.Alert) string {

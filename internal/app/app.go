@@ -33,8 +33,7 @@ import (
 // goodbye bounds how long viewers and answers under way have at the end.
 const goodbye = time.Second
 
-// Options are the settings of the program that serves. The caller has checked
-// those that cmd/gpuwhy documents as flags.
+// Options are the settings of the program that serves. The caller has checked them.
 type Options struct {
 	Version string
 	Node    string // the name of the program if it shows several nodes
@@ -123,8 +122,7 @@ func (a *App) wireKeeper() {
 // Handler answers all requests.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
-// Publish makes the Moment of a snapshot from elsewhere, and publishes it as if the
-// node's sampler had read it.
+// Publish publishes a snapshot from elsewhere as if the node's sampler had read it.
 func (a *App) Publish(s *gpu.Snapshot) *insight.Moment {
 	m := a.stage.Next(s)
 	a.Hub.Publish(m)
@@ -151,9 +149,8 @@ func (a *App) refresh(ctx context.Context, wanted func(node string) bool) (names
 	return names, g.Wait()
 }
 
-// encodeUpdate is the only place where Moments become JSON for viewers. Many
-// filters on a large fleet need many encodings at once. At most one for each
-// processor runs at a time, and none begins when the program ends.
+// encodeUpdate makes Moments JSON for viewers. Many filters on a large fleet need many
+// encodings: at most one for each processor runs, and none begins when the program ends.
 func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	select {
 	case a.encoders <- struct{}{}:
@@ -205,8 +202,7 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 	}
 }
 
-// Shutdown says goodbye to viewers and waits for requests to end. It may be called
-// once; Run calls it.
+// Shutdown says goodbye to viewers and waits for requests to end. Run calls it, once.
 func (a *App) Shutdown(ctx context.Context) error {
 	close(a.ending)
 	ctx, cancel := context.WithTimeout(ctx, goodbye)
@@ -229,8 +225,7 @@ func (a *App) Shutdown(ctx context.Context) error {
 	return g.Wait()
 }
 
-// announceStart logs one line about what is read. A source itself logs what it
-// can't read.
+// announceStart logs what is read. A source itself logs what it can't read.
 func (a *App) announceStart(ctx context.Context) {
 	for m := range a.Hub.Feed(ctx) {
 		s := m.Snapshot

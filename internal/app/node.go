@@ -19,11 +19,9 @@ type Inputs struct {
 	// Origin says where the readings come from, in files that survive a restart:
 	// "auto" for the real machine, or "simulate:PROFILE".
 	Origin string
-	// Sources read the devices; there is at least one. Devices are listed in the
-	// order of their sources.
+	// Sources read the devices, which are listed in this order; at least one.
 	Sources []sampler.Source
-	// Host reads the machine itself; nil if the source is a simulation, which
-	// simulates its host.
+	// Host reads the machine itself; nil for a simulation, which simulates its host.
 	Host  Host
 	Notes []gpu.Advice // go into each snapshot
 	// Refresh reads the machine on demand; nil if the sampler does that.
@@ -35,8 +33,7 @@ type Host interface {
 	sampler.Host
 	// Reserve says for whom devices are reserved, in place.
 	Reserve([]gpu.Device)
-	// Settle waits until container runtimes and the kubelet have answered the
-	// questions that were asked.
+	// Settle waits until container runtimes and the kubelet have answered.
 	Settle(context.Context) error
 	Close() error
 }
@@ -58,9 +55,8 @@ func (in *Inputs) closeHost() error {
 	return in.Host.Close()
 }
 
-// settle waits up to a second for the names of containers and for reservations, and
-// puts them into a snapshot that nobody has seen yet. It leaves out those that are
-// not known by then.
+// settle waits up to a second for the names of containers and for reservations, and puts those
+// that are known by then into a snapshot that nobody has seen yet.
 func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if in.Host == nil {
 		return
@@ -130,8 +126,7 @@ type Reader struct {
 	stop  context.CancelFunc
 }
 
-// NewReader begins to read, until ctx ends or Close is called. The Reader owns the
-// inputs, and closes them.
+// NewReader reads until ctx ends or Close is called. It owns the inputs, and closes them.
 func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Duration, log *slog.Logger) *Reader {
 	ctx, stop := context.WithCancel(ctx)
 	r := &Reader{stop: stop}

@@ -67,8 +67,7 @@ func (a *App) name() string {
 	return a.opt.Node
 }
 
-// health sums up the health of all samplers. If several nodes have the same source
-// and it fails on one, it has failed.
+// health sums up that of all samplers. A source that fails on one node has failed.
 func (a *App) health() sampler.Health {
 	var all sampler.Health
 	for _, n := range a.nodes {

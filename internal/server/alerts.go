@@ -107,8 +107,7 @@ var (
 		"give the seconds for which nobody is to be told")
 )
 
-// current answers with what build makes for each request, since it may change
-// between two readings.
+// current answers with what may change between two readings.
 func current(build func(*http.Request) any) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return serveJSON(w, r, build(r), cacheRevalidate)
@@ -121,8 +120,7 @@ func (s *Server) alerts(r *http.Request) any {
 		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(time.Now()), node))
 }
 
-// alertsPage answers with the page of alerts. The query's from is how many of the
-// first alerts it leaves out.
+// alertsPage leaves out as many of the first alerts as the query's from says.
 func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
 	if err != nil || from < 0 {
@@ -131,9 +129,8 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 	return servePage(w, r, s.cfg.AlertsPage(from, nodeOf(r)))
 }
 
-// says returns the handler of a request that changes alerts or silences: it reads
-// a body into a T, and answers with the status and with what do returns. A form
-// is led back to its page.
+// says handles a request that changes alerts or silences. It answers with the status and with
+// what do returns; a form is led back to its page.
 func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body T

@@ -14,8 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that appears
-// within 30 s, whatever the interval.
+// mostRetry is the longest time in Retry-After: gpuwhy finds a driver that soon.
 const mostRetry = 30 * time.Second
 
 // readable returns an error if no GPU can be read.
@@ -33,8 +32,7 @@ func (s *Server) readable(f *insight.Fleet) error {
 	return e
 }
 
-// derived answers with what build makes of the newest Moments; there are none
-// before the first reading.
+// derived answers with what build makes of the newest Moments, if there are any yet.
 func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		of := s.newest(r)
@@ -75,8 +73,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	return s.serveUntilNext(of, w, r, nil, func() any { return contract.NewGPUMetrics(s.monitor(of.fleet), of.fleet) })
 }
 
-// update answers with the newest snapshot, of all nodes or of the one that the query
-// names; that of one node in the bytes that the socket sends.
+// update answers with the newest snapshot; that of one node in the bytes that the socket sends.
 func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r)
 	if err != nil {
@@ -99,15 +96,13 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// summary answers with the totals. Alerts begin and end shortly after the
-// snapshot that they are about, so it is made again when their number changes.
+// summary is made again when the number of alerts changes, shortly after a snapshot.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) error {
 	of, alerts := s.newest(r), s.cfg.ActiveAlerts(nodeOf(r))
 	return s.serve(of, w, r, cacheRevalidate, alerts, func() any { return contract.NewSummary(s.monitor(of.fleet), of.fleet, alerts) })
 }
 
-// past answers with the recent past: of all devices, or of those that the
-// request names.
+// past answers with the recent past of all devices, or of those in the query.
 func (s *Server) past(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r)
 	if err != nil {
@@ -148,8 +143,7 @@ func (s *Server) pastOf(f *insight.Fleet, names []string, w http.ResponseWriter,
 	return serveJSON(w, r, contract.NewRecent(s.monitor(f), f, view), cacheRevalidate)
 }
 
-// cluster passes on the cluster that a request names, if it does: there is one, and
-// once there was a reading it has to have GPUs.
+// cluster passes on the cluster that a request names: the one that there is, if it has GPUs.
 func (s *Server) cluster(answer func(c *answers, id string, w http.ResponseWriter, r *http.Request) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		query, err := parseQuery(r)
@@ -186,8 +180,7 @@ func (s *Server) clusterNodes(c *answers, _ string, w http.ResponseWriter, r *ht
 	return s.serveUntilNext(c, w, r, nil, func() any { return contract.NewClusterNodes(c.fleet) })
 }
 
-// clusterNode finds the node in the path, in the cluster of the path or of the
-// query.
+// clusterNode answers with the node in the path.
 func (s *Server) clusterNode(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
 	if c.fleet == nil {
 		return s.readable(c.fleet)
@@ -212,8 +205,7 @@ func withGPU(f *insight.Fleet, name string) *insight.Fleet {
 	return nil
 }
 
-// clusterProcesses narrows to a node too. As with any filter, one that nothing
-// passes is no error.
+// clusterProcesses narrows to a node too. An unknown one has none, as with any filter.
 func (s *Server) clusterProcesses(c *answers, _ string, w http.ResponseWriter, r *http.Request) error {
 	name, of := r.URL.Query().Get("node_name"), c.fleet
 	if name != "" {

@@ -36,12 +36,10 @@ var (
 	cacheForEver    = []string{"public, max-age=31536000, immutable"}
 )
 
-// worthZipping is the length from which a body is compressed. A shorter one fits
-// into one network packet anyway.
+// worthZipping: a shorter body fits into one network packet anyway.
 const worthZipping = 1024
 
-// A body is an answer that is ready to be sent any number of times. It is
-// compressed when the first client accepts that.
+// A body is an answer that is ready to be sent. The first client that accepts that has it compressed.
 type body struct {
 	plain  encoded
 	zipped func() encoded // nil if it isn't worth it
@@ -121,8 +119,7 @@ func zip(content []byte) []byte {
 	return out.Bytes()
 }
 
-// reply answers with a body, or returns the error of making it. The body is compressed
-// if the client accepts that; if the client has it already, the answer is 304.
+// reply answers with a body, or with 304 if the client has it; or it returns the error of making it.
 func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err error) error {
 	if err != nil {
 		return err
@@ -162,8 +159,7 @@ func sendNow(w http.ResponseWriter, r *http.Request, status int, contentType str
 	send(w, r, content)
 }
 
-// send writes the content of an answer; an answer to HEAD has none. A write fails
-// only if the client is gone.
+// send writes content, but for HEAD. A write fails only if the client is gone.
 func send(w http.ResponseWriter, r *http.Request, content []byte) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(content)

@@ -76,15 +76,13 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// policy is a Content-Security-Policy: a page may load its parts from this server,
-// and nothing from elsewhere. 'self' covers the socket too.
+// policy lets a page load its parts from this server alone; 'self' covers the socket too.
 func policy(style string) string {
 	return "default-src 'none'; script-src 'self'; style-src " + style + "; img-src 'self' data:; " +
 		"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }
 
-// fixedHeaders are the headers of every answer: answers are for pages of this
-// origin. All answers share the values, and nobody changes them.
+// fixedHeaders are those of every answer. All share the values, and nobody changes them.
 var fixedHeaders = []struct {
 	name  string
 	value []string
@@ -97,7 +95,6 @@ var fixedHeaders = []struct {
 	{"X-Frame-Options", []string{"DENY"}},
 }
 
-// securityHeaders sets them.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -119,8 +116,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// allowOrigins lets pages of the configured origins read answers (CORS), without
-// credentials. Without any such origin it does nothing.
+// allowOrigins lets pages of the configured origins read answers (CORS), without credentials.
 func (s *Server) allowOrigins(next http.Handler) http.Handler {
 	if len(s.cfg.AllowOrigins) == 0 {
 		return next

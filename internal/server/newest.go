@@ -30,8 +30,7 @@ func (s *Server) base(r *http.Request) string {
 	return s.cfg.BasePath
 }
 
-// ofNode answers below /node/{node} about that node alone, with the handlers that
-// routes has below the base path.
+// ofNode answers below /node/{node} about that node alone, with the same handlers.
 func (s *Server) ofNode(routes http.Handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name, path := r.PathValue("node"), "/"+r.PathValue("path")
@@ -68,8 +67,7 @@ func noNode(name string) error {
 	return refuse(http.StatusNotFound, "there is no node "+quote(name), "/api/v1/gpu/nodes lists those with a GPU")
 }
 
-// fleet is what a request is about: the newest Moments of all nodes, or that of
-// one. It is nil before the first reading.
+// fleet has the newest Moments that a request is about; nil before the first reading.
 func (s *Server) fleet(r *http.Request) *insight.Fleet {
 	f := s.cfg.Newest()
 	if node := nodeOf(r); node != "" {
@@ -92,8 +90,7 @@ type answerKey struct {
 	what  any
 }
 
-// newest returns the answers about what a request is about. No older ones come after
-// them, since the Moments are asked for under the lock.
+// newest asks for the Moments under the lock, so that no older answers come after newer ones.
 func (s *Server) newest(r *http.Request) *answers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +103,7 @@ func (s *Server) newest(r *http.Request) *answers {
 	return of
 }
 
-// serve answers with what build makes, when it is first asked for. After a failure
-// all answers are made anew.
+// serve answers with what build makes once. After a failure all answers are made anew.
 func (s *Server) serve(of *answers, w http.ResponseWriter, r *http.Request, cache []string, what any, build func() any) error {
 	b, err := of.made.Get(answerKey{r.Pattern, what}, func() (*body, error) { return jsonBody(build()) })
 	if err != nil {
@@ -123,9 +119,8 @@ func (s *Server) serveUntilNext(of *answers, w http.ResponseWriter, r *http.Requ
 	return s.serve(of, w, r, s.untilNext(of.fleet), what, build)
 }
 
-// untilNext is how long a client may keep an answer about one node's Moment: until
-// the next reading is due, in whole seconds. A client must ask again if there are
-// several nodes, or if a source failed and may be tried before that.
+// untilNext lets a client keep an answer about one node until the next reading is due, in whole
+// seconds: not of several nodes, and not if a source failed and may be tried before that.
 func (s *Server) untilNext(f *insight.Fleet) []string {
 	nodes := f.Nodes()
 	if len(nodes) != 1 || len(nodes[0].Failures) > 0 || len(nodes[0].Devices) == 0 {

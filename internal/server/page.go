@@ -26,8 +26,7 @@ func (s *Server) home() handler {
 	}
 }
 
-// devicePage answers with the page of one device. The page's address has the UUID;
-// an index is redirected there.
+// devicePage has the UUID in its address; an index is redirected there.
 func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
 	p, err := s.named(s.fleet(r), r)
 	if err != nil {
@@ -49,8 +48,7 @@ func query(r *http.Request) string {
 	return "?" + r.URL.RawQuery
 }
 
-// asset answers with the asset of a path; it lists nothing. Each is made ready
-// when it is first asked for, and kept: there are a few dozen.
+// asset makes each file ready when it is first asked for, and keeps it: there are a few dozen.
 func (s *Server) asset(pathOf func(*http.Request) string) handler {
 	var made lazy.Map[string, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -79,8 +77,7 @@ func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
 
 const typeYAML = "application/yaml"
 
-// docsPolicy is the Content-Security-Policy of /docs alone: its viewer styles its
-// parts with style elements. Scripts are as restricted as on other pages.
+// docsPolicy is that of /docs alone: its viewer styles its parts with style elements.
 var docsPolicy = policy("'self' 'unsafe-inline'")
 
 // once answers with what build makes when it is first asked for. An error stays, since build has constants alone.

@@ -36,8 +36,7 @@ func refuse(status int, what, try string) *statusError {
 	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
 }
 
-// asStatusError is an error with its status; one without a status of its own is an
-// internal error.
+// asStatusError takes an error without a status for an internal one.
 func asStatusError(err error) *statusError {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		return e
@@ -86,8 +85,7 @@ func (s *Server) notFound(http.ResponseWriter, *http.Request) error {
 	return refuse(http.StatusNotFound, "there is nothing at this address", "begin at gpuwhy's page, "+s.cfg.BasePath+"/")
 }
 
-// otherwise answers requests that no route takes: with the methods of the address,
-// or with 404 if there is no such address.
+// otherwise answers with the methods that an address takes, or with 404 if there is none.
 func (s *Server) otherwise(mux *http.ServeMux) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var takes []string
@@ -135,8 +133,7 @@ func parseQuery(r *http.Request) (query url.Values, err error) {
 	return query, nil
 }
 
-// quote makes a client's text safe for a sentence: valid UTF-8, without
-// control characters, and short.
+// quote makes a client's text safe for a sentence: valid, printable and short.
 func quote(text string) string {
 	const longest = 80
 	text = strings.ToValidUTF8(text, "�")

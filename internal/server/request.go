@@ -18,8 +18,7 @@ import (
 
 const typeForm = "application/x-www-form-urlencoded"
 
-// readBody reads JSON into a struct, or a form whose fields have the same names. It
-// reads nothing if there is no body. If it was a form, it returns the form.
+// readBody reads JSON, if there is any, or a form with the same names, which it also returns.
 func readBody(r *http.Request, into any) (form url.Values, err error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -47,9 +46,8 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 	}
 }
 
-// readForm reads what a browser sends without a script, and makes a JSON object of
-// its fields, in which the duration is a number. The field page says where the form
-// is, for [Server.back] alone.
+// readForm reads what a browser sends without a script, and makes a JSON object of its fields, in
+// which the duration is a number. The field page is for [Server.back] alone.
 func readForm(content string) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
 		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
@@ -97,9 +95,8 @@ func badContent(contentType string) error {
 	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
 }
 
-// back redirects a browser that has sent a form to the page with the form, which the
-// field page names: "alerts", "gpu/" and a UUID, or any other text for the dashboard.
-// It is one of our pages, whatever the form says.
+// back leads from a form to its page, which the field page names: "alerts", "gpu/" and a UUID, or
+// any other text for the dashboard. It is one of our pages, whatever the form says.
 func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) error {
 	path, page := "/#alerts", form.Get("page")
 	if uuid, ok := strings.CutPrefix(page, "gpu/"); ok {

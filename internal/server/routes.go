@@ -14,8 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// A route is an address with its handler and its text in the documents. A route for
-// GET also answers HEAD.
+// A route is an address with its handler and its text in the documents. GET stands for HEAD too.
 type route struct {
 	method string
 	path   string
@@ -133,8 +132,7 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag.Name, id, summary, parts...))}
 }
 
-// operate is a route of the API that changes alerts or silences; pattern is such as
-// "POST /path".
+// operate is a route that changes alerts or silences; pattern is such as "POST /path".
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
 	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}

@@ -132,8 +132,7 @@ func (s *Server) Handler() http.Handler {
 	return s.wrap(mux)
 }
 
-// A handler answers a request, or returns the error to answer it with before
-// anything is written.
+// A handler answers a request, or writes nothing and returns the error to answer with.
 type handler func(http.ResponseWriter, *http.Request) error
 
 func (s *Server) handle(h handler) http.Handler {

@@ -52,7 +52,6 @@ func (s *Server) panicked(w *watched, r *http.Request, cause any) {
 var aboutContent = []string{"Content-Encoding", "Content-Length", "Content-Type", "Etag", "Cache-Control"}
 
 // watched is a ResponseWriter that knows what was written to it.
-// http.ResponseController can reach the writer below it.
 type watched struct {
 	http.ResponseWriter
 	status int // 0 until an answer begins

@@ -34,8 +34,7 @@ func JSON(w io.Writer, answer any) error {
 // JSONLine prints an answer on a line of its own.
 func JSONLine(w io.Writer, answer any) error { return json.NewEncoder(escaping{w}).Encode(answer) }
 
-// escaping writes JSON. It escapes everything that could control a terminal, which
-// JSON can only have inside strings.
+// escaping writes JSON, and escapes what could control a terminal; it is within strings alone.
 type escaping struct{ io.Writer }
 
 // Write writes whole JSON texts.
@@ -54,8 +53,7 @@ func (e escaping) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Table prints the newest readings. With several nodes it names the node of each
-// device.
+// Table prints the newest readings, with the node of each device where there are several.
 func Table(w io.Writer, f *insight.Fleet) error {
 	nodes := f.Nodes()
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), len(nodes) > 1}
@@ -96,8 +94,7 @@ func (t *table) of(node string, cells ...string) {
 	t.row(cells...)
 }
 
-// row writes cells. Names of devices and processes can't move the terminal's cursor
-// or its columns.
+// row writes cells. Names can't move the terminal's cursor or its columns.
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
 		cells[i] = Printable(c)
@@ -131,8 +128,7 @@ func (t *table) process(d *gpu.Device, p *gpu.Process) {
 		what.Or("-"))
 }
 
-// runsIn says where a process runs: its pod or container and its job, or else its
-// unit. It is "-" if there is none, or none is known.
+// runsIn is a process's pod or container and its job, or else its unit; "-" if none is known.
 func runsIn(f *gpu.ProcessFacts) string {
 	var in []string
 	switch c, p := f.Container.Or(gpu.Container{}), f.Pod.Or(gpu.Pod{}); {
