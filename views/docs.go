@@ -11,30 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/a-h/templ"
-
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 )
-
-// DocsPage is the API's interactive documentation, still empty: a script of package
-// static fills it. The base path begins and ends with "/"; asset is as in [Input].
-func DocsPage(base string, asset func(name string) string) templ.Component {
-	return docsPage("API", asset("docs.js"), asset, docsBody(base))
-}
-
-// ReferencePage is the API's document as a page to read and to print.
-func ReferencePage(of *apidoc.Document, base string, asset func(name string) string) templ.Component {
-	return docsPage("API reference", "", asset, referenceBody(of, base))
-}
-
-// EventsPage is the WebSocket protocol as a page to read.
-func EventsPage(of *apidoc.Events, base string, asset func(name string) string) templ.Component {
-	return docsPage("Events", "", asset, eventsBody(of, base))
-}
-
-func docsPage(title, script string, asset func(string) string, body templ.Component) templ.Component {
-	return document(head{Title: title + " · gpuwhy", asset: asset, Styles: []string{"app.css", "docs.css"}, Script: script}, body)
-}
 
 // An operation is what an address answers to a method.
 type operation struct {

@@ -4,18 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/a-h/templ"
-
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
-
-// Gallery is a document with the page in every state, in frames: for those who work
-// on it, without a GPU. It has itself what no frame shows. The script, given by its
-// address, presses buttons in frames.
-func Gallery(frames []FrameGroup, asset func(name string) string, script string) templ.Component {
-	return document(head{Title: "gallery · gpuwhy", asset: asset, Styles: []string{"app.css"}, Script: script}, galleryBody(frames))
-}
 
 // A FrameGroup is frames of one part of the page.
 type FrameGroup struct {
