@@ -35,7 +35,7 @@ func (c snapshotCommand) Run(env *environment) error {
 		return err
 	}
 	if c.JSON {
-		err = term.JSON(env.stdout, contract.NewFleetUpdate(env.cfg.monitor(inputs), f))
+		err = term.JSON(env.stdout, contract.NewFleetUpdate(app.MonitorOf(inputs, env.cfg.name()), f))
 	} else {
 		err = term.Table(env.stdout, f)
 	}
@@ -49,14 +49,8 @@ func (c snapshotCommand) Run(env *environment) error {
 	return nil
 }
 
-// monitor is what answers of one reading say of the program.
-func (c *Config) monitor(inputs []*app.Inputs) contract.Monitor {
-	m := contract.Monitor{Node: inputs[0].Node, Source: inputs[0].Sources[0].Name()}
-	if m.Several = len(inputs) > 1; m.Several {
-		m.Node = cmp.Or(c.Node, c.hostname)
-	}
-	return m
-}
+// name is that of the program.
+func (c *Config) name() string { return cmp.Or(c.Node, c.hostname) }
 
 type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +48,7 @@ func (serveCommand) Run(env *environment) error {
 func (c *Config) options() app.Options {
 	return app.Options{
 		Version: versionText(),
-		Node:    cmp.Or(c.Node, c.hostname),
+		Node:    c.name(),
 		Address: server.Address{
 			Listen: c.Listen, Hostname: c.hostname, BasePath: c.BasePath, AllowOrigins: c.origins, AllowHosts: c.AllowHost,
 		},

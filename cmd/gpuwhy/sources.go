@@ -34,7 +34,7 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	}
 	local := host.New(host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
 	// The origin is "auto" for every source, since it is the same machine.
-	in := &app.Inputs{Node: cmp.Or(cfg.Node, cfg.hostname), Origin: "auto", Host: local}
+	in := &app.Inputs{Node: cfg.name(), Origin: "auto", Host: local}
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}

@@ -63,7 +63,7 @@ func (c whyCommand) Run(env *environment) error {
 	}
 	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy runs here: this is from a few seconds of readings of its own")
 	r := app.NewReader(env.ctx, inputs, ownInterval, env.cfg.Deadline, env.log)
-	return errors.Join(c.tell(env, c.ownReadings(env, r, env.cfg.monitor(inputs))), r.Close())
+	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, env.cfg.name()))), r.Close())
 }
 
 // tell prints the first answer, and with --watch those after it.

@@ -53,7 +53,7 @@ func (a *App) wireAlerts() error {
 		return err
 	}
 	a.Alerts = alert.New(file.Rules)
-	a.Alerts.Node, a.Alerts.Announce = a.name(), a.announceAlerts
+	a.Alerts.Node, a.Alerts.Announce = a.monitor.Node, a.announceAlerts
 	return nil
 }
 

@@ -61,7 +61,7 @@ type App struct {
 	stage    *insight.Stage // all nodes share what it remembers
 	opt      Options
 	log      *slog.Logger
-	started  time.Time
+	monitor  contract.Monitor // without the threshold of alerts
 	notifier *notify.Notifier
 	keeper   *keep.Keeper
 	standing map[string][]hub.Event // one by alert ID; announceAlerts alone uses it
@@ -76,7 +76,8 @@ var errEnding = errors.New("gpuwhy is shutting down")
 // New wires everything and starts nothing. Each of the inputs is a node. Its
 // errors say which option is wrong. After an error the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
-	a := &App{opt: opt, log: log, started: time.Now().UTC(), Recent: recent.New(), keeper: keep.New()}
+	a := &App{opt: opt, log: log, monitor: MonitorOf(inputs, opt.Node), Recent: recent.New(), keeper: keep.New()}
+	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, time.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
 	a.Hub = hub.New(hub.Config{
@@ -162,7 +163,7 @@ func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.De
 }
 
 func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
-	return json.Marshal(contract.NewGPUStatus(a.monitor().Of(newest), newest, encoded, time.Now()))
+	return json.Marshal(contract.NewGPUStatus(a.current().Of(newest), newest, encoded, time.Now()))
 }
 
 // Run reads and serves until ctx ends. It does not wait for a driver. It reads

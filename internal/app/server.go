@@ -18,7 +18,7 @@ func (a *App) wireServer() error {
 		Self:     a.self,
 		Interval: a.opt.Interval,
 		Families: a.opt.MetricsFamilies,
-		Node:     a.name(),
+		Node:     a.monitor.Node,
 		Version:  a.opt.Version,
 		Log:      a.log.With("part", "metrics"),
 	})
@@ -26,7 +26,7 @@ func (a *App) wireServer() error {
 		return err
 	}
 	cfg := server.Config{
-		Monitor:      a.monitor(),
+		Monitor:      a.current(),
 		Newest:       a.Hub.Newest,
 		Update:       a.Hub.Update,
 		WS:           a.Hub.Serve,
@@ -38,7 +38,7 @@ func (a *App) wireServer() error {
 		Address:      a.opt.Address,
 		Log:          a.log,
 	}
-	web.New(&cfg, a.monitor, a.notifier.Status)
+	web.New(&cfg, a.current, a.notifier.Status)
 	s, err := server.New(cfg)
 	if err != nil {
 		return err
@@ -47,24 +47,21 @@ func (a *App) wireServer() error {
 	return nil
 }
 
-func (a *App) monitor() contract.Monitor {
-	return contract.Monitor{
-		Node:           a.name(),
-		Several:        len(a.nodes) > 1,
-		Source:         a.nodes[0].Sources[0].Name(),
-		Version:        a.opt.Version,
-		Interval:       a.opt.Interval,
-		AlertThreshold: a.alertThreshold(),
-		Started:        a.started,
+// MonitorOf says of which nodes answers are, and what their name is: that of the one node,
+// or with several nodes that of the program.
+func MonitorOf(inputs []*Inputs, program string) contract.Monitor {
+	several := len(inputs) > 1
+	if !several {
+		program = inputs[0].Node
 	}
+	return contract.Monitor{Node: program, Several: several, Source: inputs[0].Sources[0].Name()}
 }
 
-// name is the name of the one node, or with several nodes that of the program.
-func (a *App) name() string {
-	if len(a.nodes) == 1 {
-		return a.nodes[0].Node
-	}
-	return a.opt.Node
+// current is what answers say of the program now.
+func (a *App) current() contract.Monitor {
+	m := a.monitor
+	m.AlertThreshold = a.alertThreshold()
+	return m
 }
 
 // health sums up that of all samplers. A source that fails on one node has failed.
