@@ -127,7 +127,7 @@ func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err 
 	h := w.Header()
 	e := b.plain
 	if b.zipped != nil {
-		addVary(h, "Accept-Encoding")
+		addVary(h, byEncoding)
 		if negotiate.Gzip(r.Header) {
 			e = b.zipped()
 		}
@@ -179,9 +179,17 @@ func matches(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-// addVary adds a request header on which the answer depends to Vary, once.
-func addVary(h http.Header, name string) {
-	if vary := h["Vary"]; !slices.Contains(vary, name) {
-		h["Vary"] = append(vary, name)
+// Request headers on which answers depend. All answers share the values.
+var (
+	byAccept   = []string{"Accept"}
+	byEncoding = []string{"Accept-Encoding"}
+)
+
+// addVary adds one of them to Vary, once.
+func addVary(h http.Header, by []string) {
+	if vary := h["Vary"]; vary == nil {
+		h["Vary"] = by
+	} else if !slices.Contains(vary, by[0]) {
+		h["Vary"] = slices.Concat(vary, by)
 	}
 }

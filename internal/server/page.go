@@ -18,7 +18,7 @@ import (
 func (s *Server) home() handler {
 	service := derived(s, contract.NewService)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		addVary(w.Header(), "Accept")
+		addVary(w.Header(), byAccept)
 		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
 			return service(w, r)
 		}

@@ -71,7 +71,7 @@ func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, e *statusE
 	if e.header != "" {
 		w.Header().Set(e.header, e.value)
 	}
-	addVary(w.Header(), "Accept")
+	addVary(w.Header(), byAccept)
 	sendNow(w, r, e.status, contentType, content)
 }
 
