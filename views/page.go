@@ -162,7 +162,7 @@ func standingOut(devices []*gpu.Device) []*gpu.Device {
 
 // A Failure is a source that can't be read.
 type Failure struct {
-	Key, Source, Since, What, Try, Next string
+	Source, Since, What, Try, Next string
 }
 
 // NewPage makes the view model.
@@ -345,7 +345,6 @@ func hottest(devices []*gpu.Device, name func(*gpu.Device) string) Figure {
 
 func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
-		Key:    f.Source,
 		Source: f.Source,
 		Since:  say("failing", between(f.Since, now)),
 		What:   sentence(f.Advice.What),

@@ -315,7 +315,7 @@ func TestPageBeforeTheFirstReading(t *testing.T) {
 func TestPageWithoutGPU(t *testing.T) {
 	p := NewPage(input(machine("none"), "No GPU can be read."))
 	want := Failure{
-		Key: "nvml", Source: "nvml", Since: "failing for 20\u00a0min", Next: "trying again in 12\u00a0s",
+		Source: "nvml", Since: "failing for 20\u00a0min", Next: "trying again in 12\u00a0s",
 		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
 		Try:  "install the driver, or check that nvidia-smi runs on this machine",
 	}
