@@ -90,7 +90,7 @@ func TestTroubleFiresAlerts(t *testing.T) {
 
 	m.GPU(1).Set(fakenvml.Temperature, 88)
 	a := v.nextAlert("it is hot", state("hot", "firing"))
-	if a.Severity != "critical" || a.GPUUUID != m.GPU(1).UUID() || value(t, "value", a.Value) != 88 || a.Unit != "°C" || value(t, "threshold", a.Limit) != 80 || a.Message == "" || a.Why == "" {
+	if a.Severity != "critical" || a.GPUUUID != m.GPU(1).UUID || value(t, "value", a.Value) != 88 || a.Unit != "°C" || value(t, "threshold", a.Limit) != 80 || a.Message == "" || a.Why == "" {
 		t.Errorf("hot: %+v", a)
 	}
 	if _, ok := a.Threshold.Get(); ok {
@@ -106,7 +106,7 @@ func TestTroubleFiresAlerts(t *testing.T) {
 	}
 	m.GPU(0).Lost()
 	a = v.nextAlert("it is lost", state("lost", "firing"))
-	if a.GPUUUID != m.GPU(0).UUID() || !strings.Contains(a.Message, "is lost") {
+	if a.GPUUUID != m.GPU(0).UUID || !strings.Contains(a.Message, "is lost") {
 		t.Errorf("lost: %+v", a)
 	}
 	m.GPU(0).Back()

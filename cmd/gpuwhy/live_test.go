@@ -228,7 +228,7 @@ func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
 	m.GPU(0).RaiseXID(79)
 	m.GPU(0).Lost()
 	u := v.await("one is lost", func(u contract.Update) bool { return u.GPUs[0].State == "lost" })
-	if u.GPUs[1].State != "ok" || u.GPUs[0].ID != 0 || u.GPUs[0].UUID != m.GPU(0).UUID() {
+	if u.GPUs[1].State != "ok" || u.GPUs[0].ID != 0 || u.GPUs[0].UUID != m.GPU(0).UUID {
 		t.Errorf("%+v", u.GPUs)
 	}
 	if x := u.GPUs[0].Health.XIDs; len(x) != 1 || x[0].Code != 79 {
@@ -244,7 +244,7 @@ func TestALostDeviceStaysOnTheListAndComesBack(t *testing.T) {
 func TestASleepingCardIsLeftAsleep(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
-	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot())
+	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot)
 	v := p.dial()
 	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	m.GPU(1).Sleep()
@@ -372,7 +372,7 @@ func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090())
 	dir := t.TempDir()
 	floors := filepath.Join(dir, "floors.json")
-	learned := fmt.Sprintf(`{"version":1,"floors":[{"node":"box","uuid":%q,"watts":11.5,"seen":%q}]}`, m.GPU(0).UUID(), time.Now().UTC().Format(time.RFC3339))
+	learned := fmt.Sprintf(`{"version":1,"floors":[{"node":"box","uuid":%q,"watts":11.5,"seen":%q}]}`, m.GPU(0).UUID, time.Now().UTC().Format(time.RFC3339))
 	for name, text := range map[string]string{
 		floors:                                 learned,
 		filepath.Join(dir, "baselines.json"):   `{"version":1,"devi`,

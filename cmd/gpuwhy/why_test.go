@@ -164,10 +164,10 @@ func TestWhyAsksARunningServer(t *testing.T) {
 	if r.code != exitOK || strings.Contains(r.stdout, "\x1b") || r.stderr != "" {
 		t.Errorf("exit status %d, stderr %q:\n%s", r.code, r.stderr, r.stdout)
 	}
-	for _, gpu := range []string{"0", m.GPU(0).UUID()} {
+	for _, gpu := range []string{"0", m.GPU(0).UUID} {
 		var one contract.OneWhy
 		r := command(t, nil, "why", gpu, "--json", "--url", p.url)
-		if err := json.Unmarshal([]byte(r.stdout), &one); r.code != exitOK || err != nil || one.GPUUUID != m.GPU(0).UUID() || one.Causes[0].Kind != "work" {
+		if err := json.Unmarshal([]byte(r.stdout), &one); r.code != exitOK || err != nil || one.GPUUUID != m.GPU(0).UUID || one.Causes[0].Kind != "work" {
 			t.Errorf("of %s: exit status %d, %v, %s%s", gpu, r.code, err, r.stdout, r.stderr)
 		}
 	}

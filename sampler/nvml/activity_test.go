@@ -46,7 +46,7 @@ func TestActivity(t *testing.T) {
 	if diff := cmp.Diff(want, readOne(t, s).Activity, everything); diff != "" {
 		t.Errorf("a reading too soon to be compared has the last comparison (-want +got):\n%s", diff)
 	}
-	m.GPU(0).Set(fakenvml.TensorActive, 7.5)
+	m.GPU(0).Set(keyTensorActive, 7.5)
 	for range 3 {
 		if got := later(t, s).Activity.Tensor; got != gpu.Of(gpu.Percent(7.5)) {
 			t.Errorf("tensor cores at %v, want 7.5", got)
@@ -70,18 +70,18 @@ func TestActivityValues(t *testing.T) {
 		get  func(*gpu.Activity) string
 		want string
 	}{
-		"0":                     {fakenvml.TensorActive, 0, tensor, "0"},
-		"100":                   {fakenvml.TensorActive, 100, tensor, "100"},
-		"a grain more than all": {fakenvml.TensorActive, 100.4, tensor, "100"},
-		"more than all":         {fakenvml.TensorActive, 140, tensor, "100 (doubtful)"},
-		"less than nothing":     {fakenvml.TensorActive, -3, tensor, "not_reported"},
-		"no number":             {fakenvml.TensorActive, "nan", tensor, "not_reported"},
-		"endless":               {fakenvml.TensorActive, "inf", tensor, "not_reported"},
-		"not supported":         {fakenvml.TensorActive, fakenvml.Error(fakenvml.NotSupported), tensor, "not_supported"},
-		"forbidden":             {fakenvml.TensorActive, fakenvml.Error(fakenvml.NoPermission), tensor, "not_permitted"},
-		"no NVLink":             {fakenvml.NVLinkSent, fakenvml.Error(fakenvml.NotSupported), nvlink, "not_supported"},
-		"idle NVLink":           {fakenvml.NVLinkSent, 0, nvlink, "0"},
-		"faster than light":     {fakenvml.NVLinkSent, 1e12, nvlink, "1.048576e+18 (doubtful)"},
+		"0":                     {keyTensorActive, 0, tensor, "0"},
+		"100":                   {keyTensorActive, 100, tensor, "100"},
+		"a grain more than all": {keyTensorActive, 100.4, tensor, "100"},
+		"more than all":         {keyTensorActive, 140, tensor, "100 (doubtful)"},
+		"less than nothing":     {keyTensorActive, -3, tensor, "not_reported"},
+		"no number":             {keyTensorActive, "nan", tensor, "not_reported"},
+		"endless":               {keyTensorActive, "inf", tensor, "not_reported"},
+		"not supported":         {keyTensorActive, fakenvml.Error(int(notSupported)), tensor, "not_supported"},
+		"forbidden":             {keyTensorActive, fakenvml.Error(int(noPermission)), tensor, "not_permitted"},
+		"no NVLink":             {keyNVLinkSent, fakenvml.Error(int(notSupported)), nvlink, "not_supported"},
+		"idle NVLink":           {keyNVLinkSent, 0, nvlink, "0"},
+		"faster than light":     {keyNVLinkSent, 1e12, nvlink, "1.048576e+18 (doubtful)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := source(t, machine(t, fakenvml.H100().With(tt.key, tt.set)))
@@ -107,16 +107,16 @@ func TestActivityAbsent(t *testing.T) {
 			setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 		}, gpu.NotSupported, 0},
 		"may not ask": {fakenvml.H100(), func(m *fakenvml.Machine) {
-			m.Answer(fakenvml.NoPermission, "nvmlGpmQueryDeviceSupport")
+			m.Answer(int(noPermission), "nvmlGpmQueryDeviceSupport")
 		}, gpu.NotPermitted, 0},
 		"may not sample": {fakenvml.H100(), func(m *fakenvml.Machine) {
-			m.Answer(fakenvml.NoPermission, "nvmlGpmSampleGet")
+			m.Answer(int(noPermission), "nvmlGpmSampleGet")
 		}, gpu.NotPermitted, 2},
 		"no buffers": {fakenvml.H100(), func(m *fakenvml.Machine) {
-			m.Answer(fakenvml.Unknown, "nvmlGpmSampleAlloc")
+			m.Answer(int(unknown), "nvmlGpmSampleAlloc")
 		}, gpu.NotReported, 0},
 		"can't compare": {fakenvml.H100(), func(m *fakenvml.Machine) {
-			m.Answer(fakenvml.NotSupported, "nvmlGpmMetricsGet")
+			m.Answer(int(notSupported), "nvmlGpmMetricsGet")
 		}, gpu.NotSupported, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func TestOldDriverFails(t *testing.T) {
 	m := old.Machine(t, fakenvml.RTX4090())
 	p := start(t, old.Path())
 	p.read(t)
-	m.GPU(0).Answer(fakenvml.Timeout)
+	m.GPU(0).Answer(int(timeout))
 	if got := p.read(t); !strings.HasPrefix(got, "state=not_answering") {
 		t.Errorf("got %s, want a device that does not answer", got)
 	}

@@ -25,6 +25,7 @@ const (
 	noPermission     = code(nvml.ERROR_NO_PERMISSION)
 	notFound         = code(nvml.ERROR_NOT_FOUND)
 	insufficientSize = code(nvml.ERROR_INSUFFICIENT_SIZE)
+	timeout          = code(nvml.ERROR_TIMEOUT)
 	driverNotLoaded  = code(nvml.ERROR_DRIVER_NOT_LOADED)
 	functionNotFound = code(nvml.ERROR_FUNCTION_NOT_FOUND)
 	gpuIsLost        = code(nvml.ERROR_GPU_IS_LOST)
@@ -87,7 +88,7 @@ var codes = map[code]struct {
 		what: "the device does not get enough power",
 		try:  "check that its power cables are plugged in",
 	},
-	code(nvml.ERROR_TIMEOUT): {
+	timeout: {
 		name: "timeout",
 		what: "the NVIDIA driver gave up waiting for the device",
 		try:  "look for an XID in the kernel log (dmesg)",

@@ -24,7 +24,7 @@ func conformance(t *testing.T, sysfs bool, change func(*Config)) {
 	var m *fakenvml.Machine
 	find := func(uuid string) *fakenvml.Device {
 		for _, d := range m.GPUs() {
-			if d.UUID() == uuid {
+			if d.UUID == uuid {
 				return d
 			}
 		}

@@ -49,6 +49,35 @@ func run(m *testing.M) (code int, err error) {
 	return code, err
 }
 
+// The readings of the fake library that only these tests change, in NVML's own units.
+const (
+	keySerial            fakenvml.Key = "serial"
+	keyEncoder           fakenvml.Key = "encoder"
+	keyEncoderSessions   fakenvml.Key = "encoder_sessions"
+	keyEncoderFPS        fakenvml.Key = "encoder_fps"
+	keyEncoderLatency    fakenvml.Key = "encoder_latency" // microseconds
+	keyTensorActive      fakenvml.Key = "gpm5"            // percent, also with decimals
+	keyNVLinkSent        fakenvml.Key = "gpm61"           // MiB a second, also with decimals
+	keyMemoryTotal       fakenvml.Key = "memory_total"    // bytes
+	keyMemoryUsed        fakenvml.Key = "memory_used"     // without the reserved ones
+	keyBAR1Used          fakenvml.Key = "bar1_used"
+	keyMemoryTemperature fakenvml.Key = "field82" // NVML_FI_DEV_MEMORY_TEMP
+	keySlowdownThreshold fakenvml.Key = "threshold1"
+	keyMargin            fakenvml.Key = "margin"
+	keyFans              fakenvml.Key = "fans"        // their number
+	keyPowerLimit        fakenvml.Key = "power_limit" // milliwatts
+	keyEnergy            fakenvml.Key = "energy"      // millijoules
+	keyMaxSMClock        fakenvml.Key = "max_clock1"
+	keyPCIeReplays       fakenvml.Key = "pcie_replays"
+	keyPCIeThroughputTX  fakenvml.Key = "pcie_throughput0" // KB a second
+	keyPCIeThroughputRX  fakenvml.Key = "pcie_throughput1"
+	keyComputeMode       fakenvml.Key = "compute_mode"
+	keyDisplayActive     fakenvml.Key = "display_active"
+	keyMIG               fakenvml.Key = "mig"
+	keyProcessLists      fakenvml.Key = "processes" // any value: the device supports them
+	keyProcessSamples    fakenvml.Key = "samples"   // the same
+)
+
 // testDeadline is after how long a call hangs in these tests.
 const testDeadline = 500 * time.Millisecond
 
@@ -84,7 +113,7 @@ type migInstance struct {
 
 // setInstances turns MIG mode on with these instances, or off for none.
 func setInstances(d *fakenvml.Device, instances ...migInstance) {
-	values := map[fakenvml.Key]any{fakenvml.MIG: min(len(instances), 1)}
+	values := map[fakenvml.Key]any{keyMIG: min(len(instances), 1)}
 	for i, in := range instances {
 		for k, v := range map[string]any{
 			"uuid": in.UUID, "name": in.Name, "gi": in.GPUInstance, "ci": in.ComputeInstance,
@@ -102,8 +131,8 @@ func source(tb testing.TB, m *fakenvml.Machine, change ...func(*Config)) *Source
 	tb.Helper()
 	cfg := Config{
 		LibraryPath: lib.Path(),
-		SysfsRoot:   m.SysfsRoot(),
-		ProcRoot:    m.ProcRoot(),
+		SysfsRoot:   m.SysfsRoot,
+		ProcRoot:    m.ProcRoot,
 		Deadline:    testDeadline,
 		Window:      testWindow,
 		Log:         slog.New(slog.NewTextHandler(tb.Output(), nil)),

@@ -170,27 +170,27 @@ func TestProcessListQuality(t *testing.T) {
 	}
 	t.Run("forbidden", func(t *testing.T) {
 		m := machine(t, fakenvml.RTX4090())
-		m.Answer(fakenvml.NoPermission, lists...)
+		m.Answer(int(noPermission), lists...)
 		if d := readOne(t, source(t, m)); d.Processes.Quality() != gpu.NotPermitted {
 			t.Errorf("processes %v, want not_permitted", d.Processes)
 		}
 	})
 	t.Run("not offered", func(t *testing.T) {
-		m := machine(t, fakenvml.RTX4090().Without(fakenvml.ProcessLists))
+		m := machine(t, fakenvml.RTX4090().Without(keyProcessLists))
 		if d := readOne(t, source(t, m)); d.Processes.Quality() != gpu.NotSupported {
 			t.Errorf("processes %v, want not_supported", d.Processes)
 		}
 	})
 	t.Run("one list of three", func(t *testing.T) {
 		m := machine(t, fakenvml.RTX4090())
-		m.Answer(fakenvml.NoPermission, lists[1:]...)
+		m.Answer(int(noPermission), lists[1:]...)
 		m.GPU(0).SetProcesses(fakenvml.Process{PID: 5, Type: "compute"})
 		if d := readOne(t, source(t, m)); len(d.Processes.Or(nil)) != 1 {
 			t.Errorf("processes %v, want the one of the list that answers", d.Processes)
 		}
 	})
 	t.Run("no samples", func(t *testing.T) {
-		m := machine(t, fakenvml.RTX4090().Without(fakenvml.ProcessSamples))
+		m := machine(t, fakenvml.RTX4090().Without(keyProcessSamples))
 		d := readOne(t, source(t, m))
 		if p := d.Processes.Or(nil); len(p) != 1 || p[0].SM.Quality() != gpu.NotSupported {
 			t.Errorf("processes %+v, want one whose share is not_supported", p)
@@ -322,7 +322,7 @@ func TestSamplesAcrossReadings(t *testing.T) {
 func TestInstanceProcesses(t *testing.T) {
 	m := machine(t, fakenvml.H100())
 	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG 1", GPUInstance: 7})
-	m.GPU(0).Set("processes", fakenvml.Error(fakenvml.NoPermission))
+	m.GPU(0).Set("processes", fakenvml.Error(int(noPermission)))
 	m.GPU(0).Set("mig0.processes", 1)
 	m.GPU(0).Set("mig0.process000", "compute 4242 1048576 7 0")
 	p := readOne(t, source(t, m)).Processes.Or(nil)

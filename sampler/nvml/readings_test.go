@@ -148,49 +148,49 @@ func TestValues(t *testing.T) {
 		"utilization 100":          {fakenvml.Utilization, 100, util, "100"},
 		"utilization 54321":        {fakenvml.Utilization, 54321, util, "100 (doubtful)"},
 		"utilization unknown":      {fakenvml.Utilization, blank32, util, "not_reported"},
-		"utilization unsupported":  {fakenvml.Utilization, fakenvml.Error(fakenvml.NotSupported), util, "not_supported"},
-		"utilization forbidden":    {fakenvml.Utilization, fakenvml.Error(fakenvml.NoPermission), util, "not_permitted"},
-		"utilization fails":        {fakenvml.Utilization, fakenvml.Error(fakenvml.Unknown), util, "not_reported"},
-		"encoder 101":              {fakenvml.Encoder, 101, encoder, "100 (doubtful)"},
+		"utilization unsupported":  {fakenvml.Utilization, fakenvml.Error(int(notSupported)), util, "not_supported"},
+		"utilization forbidden":    {fakenvml.Utilization, fakenvml.Error(int(noPermission)), util, "not_permitted"},
+		"utilization fails":        {fakenvml.Utilization, fakenvml.Error(int(unknown)), util, "not_reported"},
+		"encoder 101":              {keyEncoder, 101, encoder, "100 (doubtful)"},
 		"fan 0":                    {fakenvml.Fan(0, "speed"), 0, fan, "0"},
 		"fan above 100":            {fakenvml.Fan(0, "speed"), 130, fan, "130"},
-		"fans unknown":             {fakenvml.Fans, blank32, fans, "not_reported"},
-		"fans none":                {fakenvml.Fans, 0, fan, "not_supported"},
+		"fans unknown":             {keyFans, blank32, fans, "not_reported"},
+		"fans none":                {keyFans, 0, fan, "not_supported"},
 		"temperature 0":            {fakenvml.Temperature, 0, temperature, "0"},
 		"temperature below 0":      {fakenvml.Temperature, -12, temperature, "-12"},
 		"temperature unknown":      {fakenvml.Temperature, blank32, temperature, "not_reported"},
 		"temperature marked":       {fakenvml.Temperature, 0x7ffffff0, temperature, "not_reported"},
 		"temperature 3000":         {fakenvml.Temperature, 3000, temperature, "3000 (doubtful)"},
-		"memory temperature":       {fakenvml.MemoryTemperature, 71, memoryTemperature, "71"},
-		"memory temperature blank": {fakenvml.MemoryTemperature, blank32, memoryTemperature, "not_reported"},
-		"margin below 0":           {fakenvml.Margin, -1, margin, "-1"},
-		"no slowdown limit":        {fakenvml.SlowdownThreshold, 0, slowdown, "not_supported"},
-		"slowdown not understood":  {fakenvml.SlowdownThreshold, fakenvml.Error(fakenvml.InvalidArgument), slowdown, "not_supported"},
+		"memory temperature":       {keyMemoryTemperature, 71, memoryTemperature, "71"},
+		"memory temperature blank": {keyMemoryTemperature, blank32, memoryTemperature, "not_reported"},
+		"margin below 0":           {keyMargin, -1, margin, "-1"},
+		"no slowdown limit":        {keySlowdownThreshold, 0, slowdown, "not_supported"},
+		"slowdown not understood":  {keySlowdownThreshold, fakenvml.Error(int(invalidArgument)), slowdown, "not_supported"},
 		"power 0":                  {fakenvml.Power, 0, draw, "0"},
 		"power above the limit":    {fakenvml.Power, 640_000, draw, "640"},
 		"power impossible":         {fakenvml.Power, 1_300_000, draw, "1300 (doubtful)"},
 		"power unknown":            {fakenvml.Power, blank32, draw, "not_reported"},
-		"limit unknown":            {fakenvml.PowerLimit, blank32, limit, "not_reported"},
-		"energy unknown":           {fakenvml.Energy, blank64, energy, "not_reported"},
-		"energy of 32 bits":        {fakenvml.Energy, uint64(blank32), energy, "4.294967295e+06"},
-		"memory unknown":           {fakenvml.MemoryUsed, blank64, used, "not_reported"},
-		"memory 0":                 {fakenvml.MemoryUsed, 0, used, "0"},
-		"memory above the total":   {fakenvml.MemoryUsed, 24565 * mib, used, "25758269440 (doubtful)"},
-		"more free than the total": {fakenvml.MemoryUsed, 24564*mib - 344*mib, free, "18446744073708503040 (doubtful)"},
-		"BAR1 above its total":     {fakenvml.BAR1Used, 32769 * mib, bar1, "34360786944 (doubtful)"},
-		"memory of an exabyte":     {fakenvml.MemoryTotal, uint64(1) << 60, total, "1152921504606846976 (doubtful)"},
+		"limit unknown":            {keyPowerLimit, blank32, limit, "not_reported"},
+		"energy unknown":           {keyEnergy, blank64, energy, "not_reported"},
+		"energy of 32 bits":        {keyEnergy, uint64(blank32), energy, "4.294967295e+06"},
+		"memory unknown":           {keyMemoryUsed, blank64, used, "not_reported"},
+		"memory 0":                 {keyMemoryUsed, 0, used, "0"},
+		"memory above the total":   {keyMemoryUsed, 24565 * mib, used, "25758269440 (doubtful)"},
+		"more free than the total": {keyMemoryUsed, 24564*mib - 344*mib, free, "18446744073708503040 (doubtful)"},
+		"BAR1 above its total":     {keyBAR1Used, 32769 * mib, bar1, "34360786944 (doubtful)"},
+		"memory of an exabyte":     {keyMemoryTotal, uint64(1) << 60, total, "1152921504606846976 (doubtful)"},
 		"clock of 5 THz":           {fakenvml.SMClock, 5_000_000, clock, "5e+06 (doubtful)"},
-		"maximal clock of 5 THz":   {fakenvml.MaxSMClock, 5_000_000, maxClock, "5e+06 (doubtful)"},
+		"maximal clock of 5 THz":   {keyMaxSMClock, 5_000_000, maxClock, "5e+06 (doubtful)"},
 		"fan at 5000 %":            {fakenvml.Fan(0, "speed"), 5000, fan, "5000 (doubtful)"},
 		"fan of 3 million turns":   {fakenvml.Fan(0, "rpm"), 3_000_000, rpm, "3e+06 (doubtful)"},
-		"limit of 4 MW":            {fakenvml.PowerLimit, 4_000_000_000, limit, "4e+06 (doubtful)"},
+		"limit of 4 MW":            {keyPowerLimit, 4_000_000_000, limit, "4e+06 (doubtful)"},
 		"performance state 0":      {fakenvml.PerformanceState, 0, pstate, "0"},
 		"performance state 32":     {fakenvml.PerformanceState, 32, pstate, "not_reported"},
 		"clock unknown":            {fakenvml.SMClock, blank32, clock, "not_reported"},
-		"replays unknown":          {fakenvml.PCIeReplays, blank32, replays, "not_reported"},
-		"serial N/A":               {fakenvml.Serial, "N/A", serial, "not_reported"},
-		"exclusive":                {fakenvml.ComputeMode, 3, compute, "exclusive_process"},
-		"a mode of the future":     {fakenvml.ComputeMode, 9, compute, "not_reported"},
+		"replays unknown":          {keyPCIeReplays, blank32, replays, "not_reported"},
+		"serial N/A":               {keySerial, "N/A", serial, "not_reported"},
+		"exclusive":                {keyComputeMode, 3, compute, "exclusive_process"},
+		"a mode of the future":     {keyComputeMode, 9, compute, "not_reported"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestValues(t *testing.T) {
 // TestNewerCallsFallBack: a newer function that is there and does not work is
 // as good as none.
 func TestNewerCallsFallBack(t *testing.T) {
-	for _, c := range []int{fakenvml.NotSupported, fakenvml.FunctionNotFound, fakenvml.ArgumentVersionMismatch} {
+	for _, c := range []int{int(notSupported), int(functionNotFound), int(argumentVersion)} {
 		t.Run(code(c).String(), func(t *testing.T) {
 			m := machine(t, fakenvml.RTX4090())
 			m.Answer(c, "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetCurrentClocksEventReasons",
@@ -227,7 +227,7 @@ func TestNewerCallsFallBack(t *testing.T) {
 // TestForbiddenIsNotOlder: an older function is no way around a refusal.
 func TestForbiddenIsNotOlder(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
-	m.Answer(fakenvml.NoPermission, "nvmlDeviceGetMemoryInfo_v2")
+	m.Answer(int(noPermission), "nvmlDeviceGetMemoryInfo_v2")
 	d := readOne(t, source(t, m))
 	if d.Memory.Used.Quality() != gpu.NotPermitted || m.Calls("nvmlDeviceGetMemoryInfo") != 0 {
 		t.Errorf("used memory %v after %d calls of the older function", d.Memory.Used, m.Calls("nvmlDeviceGetMemoryInfo"))
@@ -240,7 +240,7 @@ func TestOneCallFails(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	log := &recorder{}
 	s := source(t, m, log.use)
-	m.Answer(fakenvml.Unknown, "nvmlDeviceGetPowerUsage")
+	m.Answer(int(unknown), "nvmlDeviceGetPowerUsage")
 	for range 3 {
 		d := readOne(t, s)
 		if d.State != gpu.StateOK || d.Power.Draw.Quality() != gpu.NotReported || !d.Thermal.GPU.Present() {
@@ -279,7 +279,7 @@ func TestSeldomReadings(t *testing.T) {
 }
 
 func TestInstances(t *testing.T) {
-	m := machine(t, fakenvml.H100().With(fakenvml.Utilization, fakenvml.Error(fakenvml.NotSupported)))
+	m := machine(t, fakenvml.H100().With(fakenvml.Utilization, fakenvml.Error(int(notSupported))))
 	setInstances(m.GPU(0),
 		migInstance{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", GPUInstance: 7, MemoryTotal: 9856 * mib, MemoryUsed: 12 * mib, Multiprocessors: 16, MemorySlices: 1, ComputeSlices: 1},
 		migInstance{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: 2, MemoryTotal: 40192 * mib, MemoryUsed: 0, Multiprocessors: 60, MemorySlices: 4, ComputeSlices: 3},
@@ -329,7 +329,7 @@ func TestCodes(t *testing.T) {
 // TestStale: whatever had a value has none any more, and says why; the rest
 // stays as it is.
 func TestStale(t *testing.T) {
-	m := machine(t, fakenvml.H100().With(fakenvml.Fans, 1).With(fakenvml.Fan(0, "speed"), 30))
+	m := machine(t, fakenvml.H100().With(keyFans, 1).With(fakenvml.Fan(0, "speed"), 30))
 	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	d := readOne(t, source(t, m))
 	before := d.Fans.Fans[0].Commanded

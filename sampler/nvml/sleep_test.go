@@ -27,13 +27,13 @@ func TestAllAsleep(t *testing.T) {
 		t.Errorf("%d calls of the library while the only card sleeps", n)
 	}
 	m.GPU(0).Wake()
-	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID() {
+	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID {
 		t.Errorf("awake, %s is %s", d.UUID, d.State)
 	}
 	// Asleep again, it is still known by name.
 	m.GPU(0).Sleep()
 	before = m.Calls()
-	if d := readOne(t, s); d.State != gpu.StateAsleep || d.UUID != m.GPU(0).UUID() || d.Name != "NVIDIA GeForce RTX 4090" {
+	if d := readOne(t, s); d.State != gpu.StateAsleep || d.UUID != m.GPU(0).UUID || d.Name != "NVIDIA GeForce RTX 4090" {
 		t.Errorf("asleep again, %s %q is %s", d.UUID, d.Name, d.State)
 	}
 	if n := m.Calls() - before; n != 0 {
@@ -68,7 +68,7 @@ func TestSomeAsleep(t *testing.T) {
 func TestSomeAsleepAndFewerListed(t *testing.T) {
 	whole := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	whole.GPU(0).Sleep()
-	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot(), whole.ProcRoot() }
+	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot, whole.ProcRoot }
 	m := machine(t, fakenvml.H100())
 	snap := read(t, source(t, m, kernel))
 	if len(snap.Devices) != 2 || snap.Devices[0].State != gpu.StateAsleep || snap.Devices[1].State != gpu.StateOK {
@@ -103,8 +103,8 @@ func TestKnownWhileItHangs(t *testing.T) {
 	m.GPU(1).Hang()
 	m.Load()
 	snap := until(t, s, "no error", func(_ *gpu.Snapshot, err error) bool { return err == nil })
-	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != m.GPU(1).UUID() {
-		t.Errorf("%s is %s, want %s not answering", d.UUID, d.State, m.GPU(1).UUID())
+	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != m.GPU(1).UUID {
+		t.Errorf("%s is %s, want %s not answering", d.UUID, d.State, m.GPU(1).UUID)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestAllLostAreLookedForAgain(t *testing.T) {
 // anew once a minute.
 func TestFailingHoldsUpNobody(t *testing.T) {
 	for name, change := range map[string]func(*Config){"by address": func(*Config) {}, "by index": withoutSysfs} {
-		for _, answer := range []int{fakenvml.GPUIsLost, fakenvml.Timeout, fakenvml.Unknown} {
+		for _, answer := range []int{int(gpuIsLost), int(timeout), int(unknown)} {
 			t.Run(fmt.Sprint(name, ", ", code(answer)), func(t *testing.T) {
 				m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 				s, c := source(t, m, change), &clock{time.Now()}
@@ -164,7 +164,7 @@ func TestFailingHoldsUpNobody(t *testing.T) {
 						if d := snap.Devices[0]; d.State != gpu.StateOK || d.SampledAt.Before(begun) {
 							t.Fatalf("in minute %d the healthy card is %s, sampled at %v", minute, d.State, d.SampledAt)
 						}
-						if d := snap.Devices[1]; d.State == gpu.StateOK || d.UUID != m.GPU(1).UUID() || m.GPU(1).Calls() == calls {
+						if d := snap.Devices[1]; d.State == gpu.StateOK || d.UUID != m.GPU(1).UUID || m.GPU(1).Calls() == calls {
 							t.Errorf("in minute %d %s is %s after %d calls", minute, d.UUID, d.State, m.GPU(1).Calls()-calls)
 						}
 					}
@@ -191,7 +191,7 @@ func TestFailingHoldsUpNobody(t *testing.T) {
 // laptop is a machine whose only card may fall asleep, idle, with a source that
 // goes by the clock.
 func laptop(t *testing.T) (*fakenvml.Machine, *Source, *clock) {
-	m := machine(t, fakenvml.RTX4090().With(fakenvml.DisplayActive, 0))
+	m := machine(t, fakenvml.RTX4090().With(keyDisplayActive, 0))
 	m.GPU(0).AllowSleep(true)
 	s, c := source(t, m), &clock{time.Now()}
 	c.use(s)
@@ -213,7 +213,7 @@ func TestLeftAlone(t *testing.T) {
 	calm(t, m, s, c)
 	before := m.Calls()
 	d := readOne(t, s)
-	if d.State != gpu.StateOK || d.Reason.IsZero() || !d.SampledAt.IsZero() || d.UUID != m.GPU(0).UUID() {
+	if d.State != gpu.StateOK || d.Reason.IsZero() || !d.SampledAt.IsZero() || d.UUID != m.GPU(0).UUID {
 		t.Errorf("left alone, %s is %s, sampled at %v, reason %q", d.UUID, d.State, d.SampledAt, d.Reason.Text())
 	}
 	if q := d.Thermal.GPU.Quality(); q != gpu.Stale {
@@ -273,7 +273,7 @@ func TestNotLeftAlone(t *testing.T) {
 		"may not sleep": func(m *fakenvml.Machine) { m.GPU(0).AllowSleep(false) },
 		"works":         func(m *fakenvml.Machine) { m.GPU(0).Set(fakenvml.Utilization, 1) },
 		"can't say":     func(m *fakenvml.Machine) { m.GPU(0).Unset(fakenvml.Utilization) },
-		"has a display": func(m *fakenvml.Machine) { m.GPU(0).Set(fakenvml.DisplayActive, 1) },
+		"has a display": func(m *fakenvml.Machine) { m.GPU(0).Set(keyDisplayActive, 1) },
 		"has a process": func(m *fakenvml.Machine) { m.GPU(0).SetProcesses(fakenvml.Process{PID: 5, Type: "compute"}) },
 	}
 	for name, change := range tests {
@@ -295,7 +295,7 @@ func TestNotLeftAlone(t *testing.T) {
 
 // TestOtherCardWakes: a pause ends when one of several cards is used again.
 func TestOtherCardWakes(t *testing.T) {
-	m := machine(t, fakenvml.RTX4090().With(fakenvml.DisplayActive, 0), fakenvml.H100().With(fakenvml.Utilization, 0))
+	m := machine(t, fakenvml.RTX4090().With(keyDisplayActive, 0), fakenvml.H100().With(fakenvml.Utilization, 0))
 	m.GPU(1).SetProcesses()
 	for _, d := range m.GPUs() {
 		d.AllowSleep(true)

@@ -41,8 +41,8 @@ func TestThroughput(t *testing.T) {
 	if diff := cmp.Diff(want, first.Activity, everything); diff != "" {
 		t.Errorf("activity (-want +got):\n%s", diff)
 	}
-	m.GPU(0).Set(fakenvml.PCIeThroughputTX, 0)
-	m.GPU(0).Set(fakenvml.PCIeThroughputRX, 7)
+	m.GPU(0).Set(keyPCIeThroughputTX, 0)
+	m.GPU(0).Set(keyPCIeThroughputRX, 7)
 	for range 3 {
 		d := readOne(t, s)
 		if diff := cmp.Diff(want, d.Activity, everything); diff != "" {
@@ -119,18 +119,18 @@ func TestThroughputValues(t *testing.T) {
 		"nothing":       {0, "0"},
 		"not known":     {uint32(1<<32 - 1), "not_reported"},
 		"more than can": {2_000_000_000, "2e+12 (doubtful)"},
-		"not supported": {fakenvml.Error(fakenvml.NotSupported), "not_supported"},
-		"forbidden":     {fakenvml.Error(fakenvml.NoPermission), "not_permitted"},
-		"fails":         {fakenvml.Error(fakenvml.Unknown), "not_reported"},
+		"not supported": {fakenvml.Error(int(notSupported)), "not_supported"},
+		"forbidden":     {fakenvml.Error(int(noPermission)), "not_permitted"},
+		"fails":         {fakenvml.Error(int(unknown)), "not_reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := machine(t, fakenvml.RTX4090().With(fakenvml.PCIeThroughputTX, tt.set))
+			m := machine(t, fakenvml.RTX4090().With(keyPCIeThroughputTX, tt.set))
 			s := source(t, m, measured)
 			a := readOne(t, s).Activity
 			if a.PCIeSent.String() != tt.want || a.PCIeReceived != gpu.Of(gpu.BytesPerSecond(2e6)) || !a.PCIeMeasured() {
 				t.Errorf("sent %v (want %s), received %v, measured at %v", a.PCIeSent, tt.want, a.PCIeReceived, a.PCIeMeasuredAt)
 			}
-			m.GPU(0).Set(fakenvml.PCIeThroughputRX, tt.set)
+			m.GPU(0).Set(keyPCIeThroughputRX, tt.set)
 			due(s)
 			a = readOne(t, s).Activity
 			if a.PCIeReceived.String() != tt.want || a.PCIeMeasured() != a.PCIeSent.Present() || a.PCIeMeasuredAt.Quality() != a.PCIeSent.Quality() && !a.PCIeSent.Present() {
@@ -203,13 +203,13 @@ func TestEncoding(t *testing.T) {
 		"not known":     {1, blank, blank, "1, not_reported, not_reported"},
 		"nothing known": {blank, blank, blank, "not_reported, not_reported, not_reported"},
 		"beyond all":    {20_000, 2_000_000, 70_000_000, "20000 (doubtful), 2e+06 (doubtful), 7e+07 (doubtful)"},
-		"not supported": {fakenvml.Error(fakenvml.NotSupported), 0, 0, "not_supported, not_supported, not_supported"},
-		"forbidden":     {fakenvml.Error(fakenvml.NoPermission), 0, 0, "not_permitted, not_permitted, not_permitted"},
-		"fails":         {fakenvml.Error(fakenvml.Unknown), 0, 0, "not_reported, not_reported, not_reported"},
+		"not supported": {fakenvml.Error(int(notSupported)), 0, 0, "not_supported, not_supported, not_supported"},
+		"forbidden":     {fakenvml.Error(int(noPermission)), 0, 0, "not_permitted, not_permitted, not_permitted"},
+		"fails":         {fakenvml.Error(int(unknown)), 0, 0, "not_reported, not_reported, not_reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := readOne(t, source(t, machine(t, fakenvml.RTX4090().
-				With(fakenvml.EncoderSessions, tt.sessions).With(fakenvml.EncoderFPS, tt.fps).With(fakenvml.EncoderLatency, tt.latency))))
+				With(keyEncoderSessions, tt.sessions).With(keyEncoderFPS, tt.fps).With(keyEncoderLatency, tt.latency))))
 			e := d.Encoding
 			if got := e.Sessions.String() + ", " + e.FrameRate.String() + ", " + e.Latency.String(); got != tt.want || d.State != gpu.StateOK {
 				t.Errorf("%s, %s; want %s", d.State, got, tt.want)
@@ -223,7 +223,7 @@ func TestEncodingAtEachReading(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	for sessions := range 3 {
-		m.GPU(0).Set(fakenvml.EncoderSessions, sessions)
+		m.GPU(0).Set(keyEncoderSessions, sessions)
 		if got := readOne(t, s).Encoding.Sessions; got != gpu.Of(sessions) {
 			t.Errorf("%v sessions, want %d", got, sessions)
 		}

@@ -84,7 +84,7 @@ func TestOneLinePerDevice(t *testing.T) {
 	}
 	t.Run("a device", func(t *testing.T) {
 		m, s, log, _ := open(t)
-		m.GPU(2).Answer(fakenvml.Timeout)
+		m.GPU(2).Answer(int(timeout))
 		for range 3 {
 			read(t, s)
 		}
@@ -96,7 +96,7 @@ func TestOneLinePerDevice(t *testing.T) {
 	t.Run("all devices, initialized anew", func(t *testing.T) {
 		m, s, log, c := open(t)
 		for _, d := range m.GPUs() {
-			d.Answer(fakenvml.Timeout)
+			d.Answer(int(timeout))
 		}
 		for range 8 {
 			read(t, s)
@@ -124,7 +124,7 @@ func TestOneLinePerDevice(t *testing.T) {
 	})
 	t.Run("a few functions, asked now and then", func(t *testing.T) {
 		m, s, log, _ := open(t)
-		m.GPU(0).Answer(fakenvml.Unknown, "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode", "nvmlDeviceGetClockInfo")
+		m.GPU(0).Answer(int(unknown), "nvmlDeviceGetPowerUsage", "nvmlDeviceGetMigMode", "nvmlDeviceGetClockInfo")
 		s.session.devices[0].due["state"] = time.Time{}
 		for range 3 {
 			read(t, s)
@@ -158,11 +158,11 @@ func TestFallbackIsForgotten(t *testing.T) {
 
 func TestInitErrors(t *testing.T) {
 	tests := map[int]error{
-		fakenvml.DriverNotLoaded:      gpu.ErrNoDriver,
-		fakenvml.LibRMVersionMismatch: gpu.ErrVersionMismatch,
-		fakenvml.NoPermission:         gpu.ErrNotPermitted,
-		fakenvml.Unknown:              gpu.ErrNoDriver,
-		fakenvml.Timeout:              gpu.ErrNotAnswering,
+		int(driverNotLoaded): gpu.ErrNoDriver,
+		int(versionMismatch): gpu.ErrVersionMismatch,
+		int(noPermission):    gpu.ErrNotPermitted,
+		int(unknown):         gpu.ErrNoDriver,
+		int(timeout):         gpu.ErrNotAnswering,
 	}
 	for c, want := range tests {
 		t.Run(code(c).String(), func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestUpdate(t *testing.T) {
 	s := source(t, m)
 	read(t, s)
 	m.Reload()
-	m.Answer(fakenvml.LibRMVersionMismatch, "nvmlInit_v2")
+	m.Answer(int(versionMismatch), "nvmlInit_v2")
 	var err error
 	until(t, s, "the versions differ", func(_ *gpu.Snapshot, e error) bool {
 		err = e
@@ -248,7 +248,7 @@ func TestUnload(t *testing.T) {
 func TestBadFromTheStart(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
-	m.Answer(fakenvml.Unknown, "nvmlDeviceGetHandleByPciBusId_v2")
+	m.Answer(int(unknown), "nvmlDeviceGetHandleByPciBusId_v2")
 	for range 5 {
 		if d := readOne(t, s); d.State != gpu.StateNotAnswering || d.UUID != "PCI-0000:01:00.0" {
 			t.Errorf("%s is %s", d.UUID, d.State)
@@ -258,7 +258,7 @@ func TestBadFromTheStart(t *testing.T) {
 		t.Errorf("%d initializations, want 1", n)
 	}
 	m.Heal()
-	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID() {
+	if d := readOne(t, s); d.State != gpu.StateOK || d.UUID != m.GPU(0).UUID {
 		t.Errorf("after that %s is %s", d.UUID, d.State)
 	}
 }
@@ -362,12 +362,12 @@ func TestHangAtAttachByIndex(t *testing.T) {
 	m.GPU(0).Back()
 	snap = until(t, s, "the first answers", func(snap *gpu.Snapshot, _ error) bool { return snap.Devices[0].State == gpu.StateOK })
 	hanging(snap, 1)
-	if d := snap.Devices[0]; d.UUID != m.GPU(0).UUID() {
+	if d := snap.Devices[0]; d.UUID != m.GPU(0).UUID {
 		t.Errorf("the healthy card is %s", d.UUID)
 	}
 	m.GPU(1).Back()
 	snap = until(t, s, "both answer", allOK)
-	if d := snap.Devices[1]; len(snap.Devices) != 2 || d.UUID != m.GPU(1).UUID() || d.VendorIndex != gpu.Of(1) {
+	if d := snap.Devices[1]; len(snap.Devices) != 2 || d.UUID != m.GPU(1).UUID || d.VendorIndex != gpu.Of(1) {
 		t.Errorf("then it is %+v", d.Identity)
 	}
 	// Known once, it keeps its name, also where it hangs in a new session.
@@ -376,7 +376,7 @@ func TestHangAtAttachByIndex(t *testing.T) {
 	m.GPU(1).Hang()
 	m.Load()
 	snap = until(t, s, "the first answers", func(snap *gpu.Snapshot, err error) bool { return err == nil && snap.Devices[0].State == gpu.StateOK })
-	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != m.GPU(1).UUID() {
+	if d := snap.Devices[1]; d.State != gpu.StateNotAnswering || d.UUID != m.GPU(1).UUID {
 		t.Errorf("in a new session %s is %s", d.UUID, d.State)
 	}
 }
@@ -433,7 +433,7 @@ func TestPermissions(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				m := machine(t, fakenvml.RTX4090())
 				s := source(t, m, change)
-				m.Answer(fakenvml.NoPermission, "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByIndex_v2")
+				m.Answer(int(noPermission), "nvmlDeviceGetHandleByPciBusId_v2", "nvmlDeviceGetHandleByIndex_v2")
 				if snap, err := try(t, s); snap != nil || !errors.Is(err, gpu.ErrNotPermitted) {
 					t.Errorf("%+v, %v", snap, err)
 				}
@@ -443,14 +443,14 @@ func TestPermissions(t *testing.T) {
 	t.Run("of one card", func(t *testing.T) {
 		m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 		s := source(t, m)
-		m.GPU(0).Answer(fakenvml.NoPermission, "nvmlDeviceGetHandleByPciBusId_v2")
-		if d := readOne(t, s); d.UUID != m.GPU(1).UUID() {
+		m.GPU(0).Answer(int(noPermission), "nvmlDeviceGetHandleByPciBusId_v2")
+		if d := readOne(t, s); d.UUID != m.GPU(1).UUID {
 			t.Errorf("lists %s, want the permitted card alone", d.UUID)
 		}
 	})
 	t.Run("of a reading", func(t *testing.T) {
 		m := machine(t, fakenvml.RTX4090())
-		m.Answer(fakenvml.NoPermission, "nvmlDeviceGetPowerUsage")
+		m.Answer(int(noPermission), "nvmlDeviceGetPowerUsage")
 		if d := readOne(t, source(t, m)); d.Power.Draw.Quality() != gpu.NotPermitted {
 			t.Errorf("power %v", d.Power.Draw)
 		}
@@ -467,7 +467,7 @@ func TestStrangeAddresses(t *testing.T) {
 		t.Errorf("at first %+v, %v", snap, err)
 	}
 	snap := until(t, s, "it is found in the driver's list", allOK)
-	if d := snap.Devices[0]; d.UUID != m.GPU(0).UUID() || d.PCI != "0000:77:00.0" {
+	if d := snap.Devices[0]; d.UUID != m.GPU(0).UUID || d.PCI != "0000:77:00.0" {
 		t.Errorf("found %s at %s", d.UUID, d.PCI)
 	}
 }
@@ -475,18 +475,18 @@ func TestStrangeAddresses(t *testing.T) {
 // TestFewerThanTheKernel: a container sees all cards in /sys, and is given some.
 func TestFewerThanTheKernel(t *testing.T) {
 	whole := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot(), whole.ProcRoot() }
+	kernel := func(c *Config) { c.SysfsRoot, c.ProcRoot = whole.SysfsRoot, whole.ProcRoot }
 	m := machine(t, fakenvml.H100())
-	if d := readOne(t, source(t, m, kernel)); d.UUID != m.GPU(0).UUID() {
+	if d := readOne(t, source(t, m, kernel)); d.UUID != m.GPU(0).UUID {
 		t.Errorf("lists %s", d.UUID)
 	}
 }
 
 func TestFailingCard(t *testing.T) {
 	for c, want := range map[int]string{
-		fakenvml.Timeout: "gave up waiting",
-		16:               "must be reset", // reset required
-		8:                "enough power",  // insufficient power
+		int(timeout): "gave up waiting",
+		16:           "must be reset", // reset required
+		8:            "enough power",  // insufficient power
 	} {
 		t.Run(want, func(t *testing.T) {
 			m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
@@ -509,7 +509,7 @@ func TestLostHalfway(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)
 	read(t, s)
-	m.GPU(0).Answer(fakenvml.GPUIsLost, "nvmlDeviceGetClockInfo")
+	m.GPU(0).Answer(int(gpuIsLost), "nvmlDeviceGetClockInfo")
 	if d := readOne(t, s); d.State != gpu.StateLost || d.Utilization.GPU.Present() {
 		t.Errorf("it is %s, with a utilization of %v", d.State, d.Utilization.GPU)
 	}
@@ -542,7 +542,7 @@ func TestNoShutdownUnderACall(t *testing.T) {
 // TestCardAppears: the driver takes another card over while gpuwhy runs.
 func TestCardAppears(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	bound := filepath.Join(m.SysfsRoot(), "bus/pci/drivers/nvidia", m.GPU(1).PCI())
+	bound := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia", m.GPU(1).PCI)
 	device, err := os.Readlink(bound)
 	if err != nil {
 		t.Fatal(err)
@@ -567,7 +567,7 @@ func TestCardAppears(t *testing.T) {
 // other; where it comes back, it is looked for anew.
 func TestCardVanishes(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	bound := filepath.Join(m.SysfsRoot(), "bus/pci/drivers/nvidia", m.GPU(1).PCI())
+	bound := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia", m.GPU(1).PCI)
 	device, err := os.Readlink(bound)
 	if err != nil {
 		t.Fatal(err)
@@ -639,7 +639,7 @@ func TestXIDs(t *testing.T) {
 
 func TestXIDsNotSupported(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
-	m.Answer(fakenvml.NotSupported, "nvmlDeviceRegisterEvents")
+	m.Answer(int(notSupported), "nvmlDeviceRegisterEvents")
 	s := source(t, m)
 	for range 3 {
 		if d := readOne(t, s); d.Health.XIDs.Quality() != gpu.NotSupported {
@@ -698,7 +698,7 @@ func TestCloseWhileHanging(t *testing.T) {
 
 func TestCards(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	k := newKernel(m.SysfsRoot(), m.ProcRoot())
+	k := newKernel(m.SysfsRoot, m.ProcRoot)
 	if got, want := addresses(k.cards()), []string{"0000:01:00.0", "0000:18:00.0"}; !slices.Equal(got, want) {
 		t.Errorf("cards %v, want %v", got, want)
 	}

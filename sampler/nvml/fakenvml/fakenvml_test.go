@@ -84,7 +84,7 @@ func TestFromC(t *testing.T) {
 	m.Unload()
 	check("end 9")
 	m.Load()
-	m.Answer(fakenvml.LibRMVersionMismatch, "nvmlInit_v2")
+	m.Answer(18, "nvmlInit_v2")
 	check("end 18")
 	if got := m.GPU(0).Calls("nvmlDeviceGetTemperature"); got != 3 {
 		t.Errorf("counted %d calls of nvmlDeviceGetTemperature on the first GPU, want 3", got)

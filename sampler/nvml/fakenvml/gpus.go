@@ -13,53 +13,19 @@ import (
 // that have a value.
 type Key string
 
-// The readings that tests change. A model has more, by the keys that library/fake.c asks
-// for; a number at the end of a key is NVML's own.
+// The readings that tests of several packages change. A model has more, by the keys that
+// library/fake.c asks for; a number at the end of a key is NVML's own.
 const (
-	UUID   Key = "uuid"
-	Name   Key = "name"
-	PCI    Key = "pci" // "0000:01:00.0"
-	Serial Key = "serial"
+	UUID Key = "uuid"
+	Name Key = "name"
+	PCI  Key = "pci" // "0000:01:00.0"
 
-	Utilization     Key = "utilization" // percent (nvmlDeviceGetUtilizationRates)
-	Encoder         Key = "encoder"
-	EncoderSessions Key = "encoder_sessions"
-	EncoderFPS      Key = "encoder_fps"
-	EncoderLatency  Key = "encoder_latency" // microseconds
-	TensorActive    Key = "gpm5"            // percent, also with decimals (nvmlGpmMetricsGet)
-	NVLinkSent      Key = "gpm61"           // MiB a second, also with decimals
-
-	MemoryTotal Key = "memory_total" // bytes (nvmlDeviceGetMemoryInfo_v2)
-	MemoryUsed  Key = "memory_used"  // without the reserved ones
-	BAR1Used    Key = "bar1_used"
-
-	Temperature       Key = "temperature" // degrees Celsius
-	MemoryTemperature Key = "field82"     // NVML_FI_DEV_MEMORY_TEMP
-	SlowdownThreshold Key = "threshold1"
-	Margin            Key = "margin"
-	Fans              Key = "fans" // their number
-
-	Power      Key = "power" // milliwatts
-	PowerLimit Key = "power_limit"
-	Energy     Key = "energy" // millijoules
-
-	SMClock          Key = "clock1" // megahertz
-	MaxSMClock       Key = "max_clock1"
+	Utilization      Key = "utilization" // percent
+	Temperature      Key = "temperature" // degrees Celsius
+	Power            Key = "power"       // milliwatts
+	SMClock          Key = "clock1"      // megahertz
 	PerformanceState Key = "pstate"
 	EventReasons     Key = "event_reasons"
-
-	PCIeReplays      Key = "pcie_replays"
-	PCIeThroughputTX Key = "pcie_throughput0" // KB a second (nvmlDeviceGetPcieThroughput)
-	PCIeThroughputRX Key = "pcie_throughput1"
-
-	ComputeMode   Key = "compute_mode"
-	DisplayActive Key = "display_active"
-	MIG           Key = "mig"
-
-	// ProcessLists and ProcessSamples have any value if the device supports
-	// them.
-	ProcessLists   Key = "processes"
-	ProcessSamples Key = "samples"
 )
 
 // Fan is a reading of the i-th fan: its commanded "speed" and its "target" in percent,

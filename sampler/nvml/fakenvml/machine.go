@@ -13,50 +13,31 @@ import (
 	"time"
 )
 
-// The codes of NVML that calls can be made to answer (nvmlReturn_t).
-const (
-	InvalidArgument         = 2
-	NotSupported            = 3
-	NoPermission            = 4
-	DriverNotLoaded         = 9
-	Timeout                 = 10
-	FunctionNotFound        = 13
-	GPUIsLost               = 15
-	LibRMVersionMismatch    = 18
-	ArgumentVersionMismatch = 25
-	Unknown                 = 999
-)
-
 const anyGPU = -1
 
 // A Machine is what a library reports: a driver and its GPUs. Several goroutines may call
 // its methods; the next call of the driver sees each change, and so do calls that hang.
 type Machine struct {
 	target
-	tb          testing.TB
-	lib         *Library
-	sysfs, proc string
-	base        *control // when the machine began; counting starts there
+	SysfsRoot, ProcRoot string // a made-up /sys and /proc with the machine's GPUs
+
+	tb   testing.TB
+	lib  *Library
+	base *control // when the machine began; counting starts there
 
 	mu    sync.Mutex
 	facts map[string]string
 	gpus  []*Device
-	rules []rule
+	rules []string // as in the state file
 	epoch int
 }
 
 // A Device is one GPU of a machine.
 type Device struct {
 	target
-	facts GPU
-	xids  int // raised so far
-}
-
-// rule changes what calls do: on one GPU or all, in one function or all ("*").
-type rule struct {
-	gpu      int
-	function string
-	action   string // "hang", "slow 100", "return 15"
+	UUID, PCI string // as when the machine began
+	facts     GPU
+	xids      int // raised so far
 }
 
 // Machine replaces the library's machine, with the driver loaded. When the test ends, no
@@ -67,16 +48,18 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 		tb.Fatalf("fakenvml: %d GPUs, at most %d", len(gpus), maxGPUs)
 	}
 	m := &Machine{
-		tb:    tb,
-		lib:   l,
-		sysfs: tb.TempDir(),
-		proc:  tb.TempDir(),
-		facts: map[string]string{"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1"},
+		SysfsRoot: tb.TempDir(),
+		ProcRoot:  tb.TempDir(),
+		tb:        tb,
+		lib:       l,
+		facts: map[string]string{
+			"driver": "550.54.15", "nvml": "12.550.54.15", "cuda": "12040", "loaded": "1", "gpus": fmt.Sprint(len(gpus)),
+		},
 	}
 	m.target = target{m, anyGPU}
 	m.base = m.control()
 	for i, g := range gpus {
-		m.gpus = append(m.gpus, &Device{target: target{m, i}, facts: maps.Clone(g)})
+		m.gpus = append(m.gpus, &Device{target: target{m, i}, UUID: g[UUID], PCI: g[PCI], facts: maps.Clone(g)})
 	}
 	m.check(m.plugIn())
 	m.write()
@@ -131,26 +114,20 @@ func (m *Machine) Await(what string, done func() bool) {
 	}
 }
 
-// SysfsRoot is a made-up /sys with the machine's GPUs.
-func (m *Machine) SysfsRoot() string { return m.sysfs }
-
-// ProcRoot is a made-up /proc with the machine's GPUs.
-func (m *Machine) ProcRoot() string { return m.proc }
-
 // plugIn makes the parts of /sys and /proc about the GPUs.
 func (m *Machine) plugIn() error {
-	driver := filepath.Join(m.sysfs, "bus/pci/drivers/nvidia")
+	driver := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia")
 	err := os.MkdirAll(driver, 0o755)
 	for _, d := range m.gpus {
-		dir := filepath.Join(m.devices(), d.PCI())
+		dir := filepath.Join(m.devices(), d.PCI)
 		err = cmp.Or(err,
 			os.MkdirAll(filepath.Join(dir, "power"), 0o755),
-			os.MkdirAll(filepath.Join(m.proc, "driver/nvidia/gpus", d.PCI()), 0o755),
+			os.MkdirAll(filepath.Join(m.ProcRoot, "driver/nvidia/gpus", d.PCI), 0o755),
 			os.WriteFile(filepath.Join(dir, "vendor"), []byte("0x10de\n"), 0o644),
 			os.WriteFile(filepath.Join(dir, "device"), []byte("0x2684\n"), 0o644),
 			os.WriteFile(filepath.Join(dir, "class"), []byte("0x030000\n"), 0o644),
 			os.Symlink(driver, filepath.Join(dir, "driver")),
-			os.Symlink(dir, filepath.Join(driver, d.PCI())),
+			os.Symlink(dir, filepath.Join(driver, d.PCI)),
 		)
 		d.Wake()
 		d.AllowSleep(false)
@@ -158,7 +135,7 @@ func (m *Machine) plugIn() error {
 	return err
 }
 
-func (m *Machine) devices() string { return filepath.Join(m.sysfs, "bus/pci/devices") }
+func (m *Machine) devices() string { return filepath.Join(m.SysfsRoot, "bus/pci/devices") }
 
 // change makes a change, and replaces the state file.
 func (m *Machine) change(do func()) {
@@ -171,23 +148,15 @@ func (m *Machine) change(do func()) {
 // write replaces the state file. The caller holds mu.
 func (m *Machine) write() {
 	var b strings.Builder
-	facts := maps.Clone(m.facts)
-	facts["gpus"] = fmt.Sprint(len(m.gpus))
-	for _, key := range slices.Sorted(maps.Keys(facts)) {
-		fmt.Fprintf(&b, "machine %s %s\n", key, facts[key])
+	for _, key := range slices.Sorted(maps.Keys(m.facts)) {
+		fmt.Fprintf(&b, "machine %s %s\n", key, m.facts[key])
 	}
 	for i, d := range m.gpus {
 		for _, key := range slices.Sorted(maps.Keys(d.facts)) {
 			fmt.Fprintf(&b, "gpu %d %s %s\n", i, key, d.facts[key])
 		}
 	}
-	for _, r := range m.rules {
-		gpu := "*"
-		if r.gpu != anyGPU {
-			gpu = fmt.Sprint(r.gpu)
-		}
-		fmt.Fprintf(&b, "rule %s %s %s\n", gpu, r.function, r.action)
-	}
+	b.WriteString(strings.Join(m.rules, ""))
 	m.check(replace(filepath.Join(m.lib.dir, "state"), b.String()))
 	m.publish()
 }
@@ -228,9 +197,17 @@ func (t target) rule(action string, functions []string) {
 	}
 	t.m.change(func() {
 		for _, f := range functions {
-			t.m.rules = append(t.m.rules, rule{t.gpu, f, action})
+			t.m.rules = append(t.m.rules, fmt.Sprintf("%s%s %s\n", t.prefix(), f, action))
 		}
 	})
+}
+
+// prefix begins the rules for a target.
+func (t target) prefix() string {
+	if t.gpu == anyGPU {
+		return "rule * "
+	}
+	return fmt.Sprintf("rule %d ", t.gpu)
 }
 
 // Calls is how often the functions were called: all for none. It counts from the
@@ -267,12 +244,12 @@ func (d *Device) RaiseXID(code int) {
 }
 
 // Lost takes the device off the bus.
-func (d *Device) Lost() { d.Answer(GPUIsLost) }
+func (d *Device) Lost() { d.Answer(15) } // NVML_ERROR_GPU_IS_LOST
 
 // Back ends all that Hang, Slow, Answer and Lost began on this device.
 func (d *Device) Back() {
 	d.m.change(func() {
-		d.m.rules = slices.DeleteFunc(d.m.rules, func(r rule) bool { return r.gpu == d.gpu })
+		d.m.rules = slices.DeleteFunc(d.m.rules, func(r string) bool { return strings.HasPrefix(r, d.prefix()) })
 	})
 }
 
@@ -294,17 +271,5 @@ func (d *Device) AllowSleep(yes bool) {
 }
 
 func (d *Device) power(file, value string) {
-	d.m.check(replace(filepath.Join(d.m.devices(), d.PCI(), "power", file), value+"\n"))
-}
-
-// UUID is the UUID of the device.
-func (d *Device) UUID() string { return d.get(UUID) }
-
-// PCI is the device's bus address, such as "0000:01:00.0".
-func (d *Device) PCI() string { return d.get(PCI) }
-
-func (d *Device) get(k Key) string {
-	d.m.mu.Lock()
-	defer d.m.mu.Unlock()
-	return d.facts[k]
+	d.m.check(replace(filepath.Join(d.m.devices(), d.PCI, "power", file), value+"\n"))
 }
