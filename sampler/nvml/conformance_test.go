@@ -56,11 +56,11 @@ func conformance(t *testing.T, sysfs bool, change func(*Config)) {
 			find(uuid).Sleep()
 			asleep = find(uuid).Calls()
 		}
-		f.Wake = func(_ *testing.T, uuid string) { find(uuid).Wake() }
-		f.Untouched = func(t *testing.T, uuid string) {
+		f.Wake = func(t *testing.T, uuid string) {
 			if n := find(uuid).Calls() - asleep; n > 0 {
 				t.Errorf("%d calls for a device that sleeps", n)
 			}
+			find(uuid).Wake()
 		}
 	}
 	sourcetest.Run(t, f)
