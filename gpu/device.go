@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Vendor is who made a device.
 type Vendor string
@@ -76,6 +79,12 @@ type Identity struct {
 	VBIOS         Reading[string] `json:"-"`
 	DriverVersion Reading[string] `json:"-"` // of the kernel driver
 }
+
+// UUIDAt is the UUID of the device at a bus address until it reports its own.
+func UUIDAt(pci string) string { return "PCI-" + pci }
+
+// UUIDOfIndex is that of a device of which only the driver's index is known.
+func UUIDOfIndex(source string, index int) string { return fmt.Sprintf("%s-index-%d", source, index) }
 
 // Readings are what a device reports, group by group.
 type Readings struct {

@@ -4,7 +4,7 @@ import "errors"
 
 // What can go wrong with a driver or a device, told apart with errors.Is.
 var (
-	ErrNoDriver        = errors.New("no driver answered")                 // none of this kind is installed or loaded
+	ErrNoDriver        = errors.New("no driver answered") // none of this kind is installed or loaded
 	ErrNoLibrary       = errors.New("no usable library of a driver found")
 	ErrVersionMismatch = errors.New("driver and library versions differ") // usually after an update without a restart
 	ErrNotPermitted    = errors.New("not permitted to talk to the driver")

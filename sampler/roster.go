@@ -2,7 +2,6 @@ package sampler
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func (r *roster) admit(sources []*source) {
 			d.Node = r.node
 			if seen[d.UUID] && d.PCI != "" {
 				// The place distinguishes two devices with one UUID.
-				d.UUID = provisionalUUID(d.PCI)
+				d.UUID = gpu.UUIDAt(d.PCI)
 			}
 			seen[d.UUID] = true
 			e := r.find(&d)
@@ -83,15 +82,12 @@ func (r *roster) admit(sources []*source) {
 // find returns the entry of a device by its UUID, or by the provisional one that it had
 // while it slept or hung: of its place or its index in the driver's list.
 func (r *roster) find(d *gpu.Device) *entry {
-	e := cmp.Or(r.byUUID[d.UUID], r.byUUID[provisionalUUID(d.PCI)])
+	e := cmp.Or(r.byUUID[d.UUID], r.byUUID[gpu.UUIDAt(d.PCI)])
 	if i, ok := d.VendorIndex.Get(); ok && e == nil {
-		e = r.byUUID[fmt.Sprintf("%s-index-%d", d.Source, i)]
+		e = r.byUUID[gpu.UUIDOfIndex(d.Source, i)]
 	}
 	return e
 }
-
-// provisionalUUID is the UUID that a source gives to a device that it may not wake.
-func provisionalUUID(pci string) string { return "PCI-" + pci }
 
 // miss records why a device has no reading: its source failed, or no longer lists
 // the device.

@@ -159,7 +159,7 @@ func (d *device) identify() {
 	id.Vendor, id.Source, id.DriverVersion = gpu.NVIDIA, gpu.SourceNVML, d.driver
 	provisional := d.before.UUID
 	if id.PCI != "" {
-		provisional = provisionalUUID(id.PCI)
+		provisional = gpu.UUIDAt(id.PCI)
 	}
 	id.UUID = text("nvmlDeviceGetUUID", nvml.Device.GetUUID).Or(cmp.Or(id.UUID, provisional))
 	id.Name = text("nvmlDeviceGetName", nvml.Device.GetName).Or("NVIDIA GPU")
@@ -195,7 +195,7 @@ func codeOf(d *gpu.Device) code {
 // by the index then.
 func identityByIndex(i int) gpu.Identity {
 	return gpu.Identity{
-		UUID:        fmt.Sprintf("%s-index-%d", gpu.SourceNVML, i),
+		UUID:        gpu.UUIDOfIndex(gpu.SourceNVML, i),
 		VendorIndex: gpu.Of(i),
 		Vendor:      gpu.NVIDIA,
 		Source:      gpu.SourceNVML,

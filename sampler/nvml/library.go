@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -42,13 +40,14 @@ var required = []string{
 
 // library is the loaded library. It stays loaded as long as the process lives.
 type library struct {
-	path      string
-	api       nvml.Interface
-	handle    unsafe.Pointer
-	functions atomic.Pointer[map[string]unsafe.Pointer] // those looked up so far; never changed
-	looking   sync.Mutex                                // held while one is looked up
-	log       *slog.Logger
-	stuck     code // that the last shutdown returned
+	path   string
+	api    nvml.Interface
+	handle unsafe.Pointer
+	log    *slog.Logger
+	stuck  code // that the last shutdown returned
+
+	mu        sync.Mutex
+	functions map[string]unsafe.Pointer // those looked up so far; nil: there is none
 }
 
 // load loads the library and checks that it is usable.
@@ -61,8 +60,8 @@ func load(path string, log *slog.Logger) (*library, error) {
 	for _, p := range paths {
 		handle, err := open(p)
 		if err == nil {
-			l := &library{path: p, handle: handle, api: nvml.New(nvml.WithLibraryPath(p)), log: log}
-			l.functions.Store(&map[string]unsafe.Pointer{})
+			api := nvml.New(nvml.WithLibraryPath(p))
+			l := &library{path: p, api: api, handle: handle, log: log, functions: map[string]unsafe.Pointer{}}
 			return l, l.check()
 		}
 		tried = append(tried, fmt.Errorf("%s: %w", p, err))
@@ -93,20 +92,17 @@ func (l *library) check() error {
 
 // function is the address of a function, which is looked up once; nil if there is none.
 func (l *library) function(symbol string) unsafe.Pointer {
-	if f, known := (*l.functions.Load())[symbol]; known {
-		return f
-	}
-	l.looking.Lock()
-	defer l.looking.Unlock()
-	all := maps.Clone(*l.functions.Load())
-	if _, known := all[symbol]; !known {
-		all[symbol] = find(l.handle, symbol)
-		l.functions.Store(&all)
-		if all[symbol] == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, known := l.functions[symbol]
+	if !known {
+		f = find(l.handle, symbol)
+		l.functions[symbol] = f
+		if f == nil {
 			l.log.Debug("the driver lacks a function", "function", symbol)
 		}
 	}
-	return all[symbol]
+	return f
 }
 
 // invoke calls a method of the binding, unless the library lacks its function.

@@ -84,16 +84,13 @@ func (c card) read(name string) string {
 func (c card) identity() gpu.Identity {
 	id := func(name string) string { return strings.TrimPrefix(c.read(name), "0x") }
 	return gpu.Identity{
-		UUID:   provisionalUUID(c.address),
+		UUID:   gpu.UUIDAt(c.address),
 		Vendor: gpu.NVIDIA,
 		Source: gpu.SourceNVML,
 		Name:   "NVIDIA GPU " + id("vendor") + ":" + id("device"),
 		PCI:    c.address,
 	}
 }
-
-// provisionalUUID is a UUID by which the sampler recognizes the device later.
-func provisionalUUID(address string) string { return "PCI-" + address }
 
 func addresses(cards []card) []string {
 	out := make([]string, len(cards))

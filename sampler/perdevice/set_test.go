@@ -51,8 +51,8 @@ func (c *card) read() (gpu.Device, error) {
 	defer c.mu.Unlock()
 	c.busy--
 	var r gpu.Device
-	r.Identity.UUID = "GPU-1"
-	r.Readings.Clocks.PerformanceState = gpu.Of(n)
+	r.UUID = "GPU-1"
+	r.Clocks.PerformanceState = gpu.Of(n)
 	return r, err
 }
 

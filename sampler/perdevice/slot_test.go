@@ -21,7 +21,7 @@ var begins = func(s *slot, now time.Time) { s.begin(now) }
 var sleeps = func(s *slot, now time.Time) { s.sleep(now) }
 var answers = func(s *slot, now time.Time) {
 	var r gpu.Device
-	r.Readings.Utilization.GPU = gpu.Of(gpu.Percent(now.Second()))
+	r.Utilization.GPU = gpu.Of(gpu.Percent(now.Second()))
 	s.finish(now, testDeadline, r, nil)
 }
 var looks = func(s *slot, now time.Time) { s.device(now, testDeadline) }
