@@ -23,8 +23,7 @@ type activity struct {
 // every 100 ms.
 const soonest = 150 * time.Millisecond
 
-// readActivity takes a sample and compares it with the last one, unless that is too
-// old.
+// readActivity compares a new sample with the last one, unless that is too old.
 func (d *device) readActivity() {
 	a, r := &d.activity, &d.readings
 	c := notSupported // with MIG, each instance has counters of its own
@@ -96,8 +95,7 @@ func (d *device) stopComparing() {
 	d.activity = activity{support: d.activity.support}
 }
 
-// The metrics that are asked of two samples, in the order of the readings that
-// compare fills.
+// The metrics in the order of the readings that compare fills.
 var (
 	partMetrics = [...]nvml.GpmMetricId{
 		nvml.GPM_METRIC_GRAPHICS_UTIL, nvml.GPM_METRIC_SM_UTIL, nvml.GPM_METRIC_SM_OCCUPANCY,
@@ -111,7 +109,6 @@ var (
 	metrics = slices.Concat(partMetrics[:], rateMetrics[:])
 )
 
-// compare asks the driver for the metrics between two samples.
 func compare(h *handle, before, after nvml.GpmSample) gpu.Activity {
 	get := nvml.GpmMetricsGetType{NumMetrics: uint32(len(metrics)), Sample1: before, Sample2: after}
 	for i, id := range metrics {

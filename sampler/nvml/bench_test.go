@@ -113,8 +113,7 @@ func BenchmarkActivity(b *testing.B) {
 	}
 }
 
-// TestCallsOfAReading: how many calls a reading makes is what doc.go says, and
-// what the benchmarks compare.
+// TestCallsOfAReading: a reading makes the calls that the benchmarks compare.
 func TestCallsOfAReading(t *testing.T) {
 	m := rack(t)
 	s := source(t, m)

@@ -47,7 +47,7 @@ type record struct {
 	logged []string        // the failing functions of the last log message
 }
 
-// failure is that the last call of a function failed.
+// failure is how the last call of a function failed.
 type failure struct {
 	code code
 	at   time.Time
@@ -113,7 +113,7 @@ func (d *device) report(c code) {
 	d.logged = failing
 }
 
-// isDue reports whether it is time to ask for something again. The caller asks then.
+// isDue reports whether it is time to ask for something again, which the caller does then.
 func (d *device) isDue(what string, every time.Duration) bool {
 	if d.began.Before(d.due[what]) {
 		return false
@@ -146,7 +146,6 @@ func (d *device) release() {
 	d.stopComparing()
 }
 
-// identify reads who the device is.
 func (d *device) identify() {
 	h := &d.handle
 	text := func(symbol string, method func(nvml.Device) (string, nvml.Return)) gpu.Reading[string] {
@@ -191,8 +190,8 @@ func codeOf(d *gpu.Device) code {
 	return c
 }
 
-// identityByIndex is the identity of a device until it answers. The sampler recognizes it
-// by the index then.
+// identityByIndex is the identity until the device answers, by which the sampler then
+// recognizes it.
 func identityByIndex(i int) gpu.Identity {
 	return gpu.Identity{
 		UUID:        gpu.UUIDOfIndex(gpu.SourceNVML, i),

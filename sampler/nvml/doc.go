@@ -18,30 +18,26 @@
 //
 // # Counters
 //
-// From Hopper on the hardware counts what its units do and what passes PCIe (GPM). The
-// package compares the sample of this reading with that of the last one. Older products
-// need a profiling session, which only one program can have; so their counters are not
-// read, nor are those of MIG instances.
+// From Hopper on the hardware counts what its units do and what passes PCIe (GPM).
+// Older products need a profiling session, which only one program can have; so their
+// counters are not read, nor are those of MIG instances.
 //
 // # Sleep
 //
-// A call for a GPU that the system has powered down wakes it, and so does reading
-// its information file under /proc/driver/nvidia. So the package looks at the
-// kernel's power/runtime_status first, and does nothing else with a GPU that sleeps.
-// nvmlInit_v2 attaches no GPU, nvmlDeviceGetHandleBy… does: only GPUs that are awake
-// are attached, by address.
+// A driver call wakes a GPU that the system has powered down, and so does reading its
+// file under /proc/driver/nvidia. So the package looks at the kernel's
+// power/runtime_status first, and leaves a GPU alone that sleeps. nvmlInit_v2 attaches
+// no GPU, nvmlDeviceGetHandleBy… does: only GPUs that are awake are attached.
 //
 // An open handle keeps a GPU awake. Where all GPUs may sleep (power/control is "auto",
 // on laptops), the package shuts the library down when all have been idle for some
-// readings, and looks at nothing but runtime_status for 20 s. Each pause in which no
-// GPU fell asleep is twice as long as the one before, up to two minutes. Meanwhile the
-// readings are stale, and the device says why.
+// readings, and pauses (pauses.go). Meanwhile the readings are stale, and the device
+// says why.
 //
 // # Devices that hang, fail or are lost
 //
-// Loading, initializing and reading run on goroutines of their own, see package
-// perdevice. While a call hangs, no second call replaces it, and the library is
-// neither shut down nor initialized again.
+// While a call hangs, no second call replaces it, and the library is neither shut down
+// nor initialized again (package perdevice).
 //
 // A device that is lost or fails is called at each reading, and gets a new handle
 // once a minute. That may not be enough: a library that has found a device lost can
@@ -49,7 +45,4 @@
 // where no device answers, and when the kernel shows a new GPU; but not while another
 // device answers, since that can take long or hang. There a device that was repaired in
 // place may stay lost until gpuwhy is started again.
-//
-// Until a GPU has answered, its UUID is "PCI-" and the address; or "nvml-index-1",
-// made of its index, where the kernel shows no addresses, as in many containers.
 package nvml

@@ -33,7 +33,7 @@ func (h *handle) begin(now time.Time) {
 	h.fatal, h.answered, h.refused, h.began = success, 0, success, now
 }
 
-// ask calls a method of the binding. Symbol is the library's function that it calls.
+// ask calls a method of the binding, which calls the library's function symbol.
 func ask[T any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return)) (T, code) {
 	if h.fatal != success {
 		var none T
@@ -67,7 +67,7 @@ func (h *handle) note(symbol string, c code) {
 	}
 }
 
-// failure is why the reading as a whole failed: success if it did not.
+// failure is why the reading as a whole failed, or success.
 func (h *handle) failure() code {
 	switch {
 	case h.fatal != success:
@@ -79,7 +79,6 @@ func (h *handle) failure() code {
 	}
 }
 
-// reading asks for a reading and converts it.
 func reading[T, U any](h *handle, symbol string, method func(nvml.Device) (T, nvml.Return), convert func(T) gpu.Reading[U]) gpu.Reading[U] {
 	v, c := ask(h, symbol, method)
 	return converted(v, c, convert)
@@ -92,7 +91,6 @@ func converted[T, U any](v T, c code, convert func(T) gpu.Reading[U]) gpu.Readin
 	return convert(v)
 }
 
-// integer is a type in which the binding returns numbers.
 type integer interface {
 	~int | ~int32 | ~uint32 | ~uint64
 }
@@ -113,7 +111,6 @@ func reported[U any](ok bool, v U) gpu.Reading[U] {
 	return gpu.Of(v)
 }
 
-// plain is a number without a conversion.
 func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Microseconds | int | uint64, T integer](v T) gpu.Reading[U] {
 	return reported(known(v), U(v))
 }
@@ -155,7 +152,6 @@ func speed[T integer](v T) gpu.Reading[gpu.Percent] {
 	return within(reported(known(v), gpu.Percent(v)), gpu.Of(loudestFan))
 }
 
-// clockRate is a frequency in megahertz.
 func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
 	return within(plain[gpu.Megahertz](v), gpu.Of(fastestClock))
 }
@@ -173,17 +169,14 @@ func degrees[T int32 | uint32](bits T) gpu.Reading[gpu.Celsius] {
 	return gpu.Of(gpu.Celsius(v))
 }
 
-// watts is a power in milliwatts.
 func watts(milli uint32) gpu.Reading[gpu.Watts] {
 	return within(reported(known(milli), gpu.Watts(milli)/1000), gpu.Of(mostPower))
 }
 
-// joules is an energy in millijoules.
 func joules(milli uint64) gpu.Reading[gpu.Joules] {
 	return reported(known(milli), gpu.Joules(milli)/1000)
 }
 
-// enabled is a switch.
 func enabled(v nvml.EnableState) gpu.Reading[bool] {
 	on := v == nvml.FEATURE_ENABLED
 	return reported(on || v == nvml.FEATURE_DISABLED, on)

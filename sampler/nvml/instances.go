@@ -62,7 +62,6 @@ func (in *instance) identify() bool {
 	return true
 }
 
-// readInstances reads the memory of each instance.
 func (d *device) readInstances() {
 	d.readings.Instances = nil
 	for _, in := range d.instances {

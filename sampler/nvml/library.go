@@ -16,8 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// libraryPaths are where to look for the library: first where the system's loader
-// finds it, then where containers, WSL and NixOS have it.
+// libraryPaths: first what the system's loader finds, then containers, WSL and NixOS.
 var libraryPaths = []string{
 	"libnvidia-ml.so.1",
 	"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
@@ -50,7 +49,6 @@ type library struct {
 	functions map[string]unsafe.Pointer // those looked up so far; nil: there is none
 }
 
-// load loads the library and checks that it is usable.
 func load(path string, log *slog.Logger) (*library, error) {
 	paths := libraryPaths
 	if path != "" {
@@ -119,7 +117,6 @@ func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Ret
 // is the process's.
 var turn sync.Mutex
 
-// initialize initializes the library, which attaches no GPU.
 func (l *library) initialize() code {
 	turn.Lock()
 	defer turn.Unlock()
@@ -138,7 +135,6 @@ func (l *library) shutdown() {
 	l.stuck = c
 }
 
-// driver is what the library reports about the driver and itself.
 func (l *library) driver() gpu.Driver {
 	text := func(symbol string, call func(nvml.Interface) (string, nvml.Return)) gpu.Reading[string] {
 		return textOf(invoke(l, symbol, l.api, call))

@@ -19,7 +19,8 @@ const (
 	longestPause = 2 * time.Minute
 )
 
-// pauses decides when a machine is not read, so that its cards can fall asleep.
+// pauses decides when a machine is not read, so that its cards can fall asleep. Each
+// pause in which no card did is twice as long as the one before.
 type pauses struct {
 	calm      int // idle readings in a row
 	calmSince time.Time

@@ -22,10 +22,6 @@ type card struct {
 	dir     string
 }
 
-func newKernel(sysfs, proc string) *kernel {
-	return &kernel{sysfs: sysfs, proc: proc, ours: map[string]bool{}}
-}
-
 // cards are the GPUs that the NVIDIA driver serves and that are visible here, by
 // address. There are none without that driver or without PCI, as under WSL.
 func (k *kernel) cards() []card {

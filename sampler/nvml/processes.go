@@ -118,6 +118,7 @@ func (t *processTable) add(kind gpu.ProcessType, rows []rawProcess) {
 	}
 }
 
+// combine is the type of a process that is in lists of both types.
 func combine(a, b gpu.ProcessType) gpu.ProcessType {
 	switch {
 	case a == b:
@@ -129,7 +130,6 @@ func combine(a, b gpu.ProcessType) gpu.ProcessType {
 	}
 }
 
-// busiest orders processes, the busiest first.
 func busiest(a, b gpu.Process) int {
 	return cmp.Or(
 		cmp.Compare(trusted(b.SM), trusted(a.SM)),

@@ -138,7 +138,7 @@ func splitRows(buf []byte, count int) []rawProcess {
 	return rows
 }
 
-// rawSamples returns what processes used after since, a time in microseconds.
+// rawSamples returns what processes used after since, in microseconds.
 func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, code) {
 	buf, count, c := grow(1, func(buf []rawSample, count *C.uint) C.int {
 		return C.samples(function, device, unsafe.Pointer(&buf[0]), count, C.ulonglong(since))
@@ -149,7 +149,6 @@ func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, cod
 	return buf[:min(count, len(buf))], success
 }
 
-// rawFanRPM reads the fan's tachometer.
 func rawFanRPM(function, device unsafe.Pointer, fan int) (uint32, code) {
 	info := nvml.FanSpeedInfo{Fan: uint32(fan)}
 	info.Version = nvml.STRUCT_VERSION(info, 1)

@@ -88,7 +88,6 @@ func (d *device) readState() {
 	d.policies = nil // readFans asks for them again
 }
 
-// readLive reads what changes all the time.
 func (d *device) readLive() {
 	h, r := &d.handle, &d.readings
 	rates, c := ask(h, "nvmlDeviceGetUtilizationRates", nvml.Device.GetUtilizationRates)
@@ -289,7 +288,6 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 	})
 }
 
-// reasons translates NVML's bits.
 var reasons = []struct {
 	bit    uint64
 	reason gpu.ClockEventReasons

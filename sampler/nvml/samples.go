@@ -49,7 +49,7 @@ func (s *samples) oldest(now time.Time) uint64 {
 // setBack reports whether the clock was set back since samples were added last.
 func (s *samples) setBack(now time.Time) bool { return now.Before(s.last) }
 
-// add adds new samples and drops old ones, and stamps that are far ahead of our clock.
+// add leaves out stamps that are far ahead of our clock, and drops old samples.
 func (s *samples) add(now time.Time, rows []rawSample) {
 	if s.setBack(now) {
 		s.restart(now, rows)

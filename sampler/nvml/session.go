@@ -61,7 +61,7 @@ func addressable(cards []card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
 }
 
-// list lists the devices of a session: the cards, or so many by their index.
+// list adds the cards, or so many devices by their index. Attaching a device wakes it.
 func (s *Source) list(sess *session, cards []card, count int) {
 	lib := sess.lib
 	if sess.byAddress {
@@ -85,7 +85,6 @@ func (s *Source) list(sess *session, cards []card, count int) {
 	}
 }
 
-// add adds a device. Attaching wakes it.
 func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.Device, code)) *device {
 	if s.records[call.Key] == nil {
 		s.records[call.Key] = &record{xids: map[int]gpu.XID{}}

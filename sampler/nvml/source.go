@@ -53,7 +53,7 @@ type job struct {
 func New(cfg Config) *Source {
 	return &Source{
 		cfg:     cfg,
-		kernel:  newKernel(cfg.SysfsRoot, cfg.ProcRoot),
+		kernel:  &kernel{sysfs: cfg.SysfsRoot, proc: cfg.ProcRoot, ours: map[string]bool{}},
 		set:     perdevice.New(cfg.Deadline),
 		now:     time.Now,
 		last:    map[string]gpu.Device{},
@@ -101,7 +101,7 @@ func (s *Source) identity(c card) gpu.Identity {
 	return c.identity()
 }
 
-// leaveAlone returns the devices as they were last, without a driver call.
+// leaveAlone makes no driver call: the devices are as they were last.
 func (s *Source) leaveAlone(ctx context.Context, cards []card) *gpu.Snapshot {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {

@@ -698,11 +698,11 @@ func TestCloseWhileHanging(t *testing.T) {
 
 func TestCards(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
-	k := newKernel(m.SysfsRoot, m.ProcRoot)
+	k := source(t, m).kernel
 	if got, want := addresses(k.cards()), []string{"0000:01:00.0", "0000:18:00.0"}; !slices.Equal(got, want) {
 		t.Errorf("cards %v, want %v", got, want)
 	}
-	if got := newKernel("/nonexistent", "/nonexistent").cards(); len(got) != 0 {
+	if got := source(t, m, withoutSysfs).kernel.cards(); len(got) != 0 {
 		t.Errorf("cards %v where there is no /sys", got)
 	}
 }
