@@ -51,14 +51,15 @@ type job struct {
 // New returns a source. Read loads the library, and looks for it again if it was not
 // there.
 func New(cfg Config) *Source {
-	return &Source{
+	s := &Source{
 		cfg:     cfg,
 		kernel:  &kernel{sysfs: cfg.SysfsRoot, proc: cfg.ProcRoot, ours: map[string]bool{}},
-		set:     perdevice.New(cfg.Deadline),
 		now:     time.Now,
 		last:    map[string]gpu.Device{},
 		records: map[string]*record{},
 	}
+	s.set = perdevice.New(cfg.Deadline, s.settle)
+	return s
 }
 
 // Name is the source's name on the wire.
@@ -303,25 +304,25 @@ func (s *Source) startEnd() {
 	})
 }
 
-// start starts a job. The caller holds mu. A session that begins after Close is ended
-// at once.
+// start starts a job. The caller holds mu.
 func (s *Source) start(what string, work func() error) {
 	j := &job{what: what, began: time.Now(), done: make(chan struct{})}
 	s.job = j
 	go func() {
 		defer close(j.done)
 		j.err = work()
-		var orphan *session
-		s.locked(func() {
-			s.job = nil
-			if s.closed {
-				orphan, s.session = s.session, nil
-			}
-		})
-		if orphan != nil {
-			orphan.end()
-		}
+		s.locked(func() { s.job = nil })
+		s.settle()
 	}()
+}
+
+// settle ends the session of a source that was closed while a job or a call ran.
+func (s *Source) settle() {
+	var closed bool
+	s.locked(func() { closed = s.closed })
+	if closed {
+		s.letGo()
+	}
 }
 
 // letGo ends the session, unless a call runs.
@@ -337,12 +338,15 @@ func (s *Source) letGo() {
 // but not for a call that hangs. Read returns an error from then on.
 func (s *Source) Close() error {
 	s.locked(func() { s.closed = true })
-	s.set.Close(s.letGo)
-	var j *job
-	s.locked(func() { j = s.job })
-	if j != nil {
-		patience := min(time.Second, time.Until(j.began.Add(s.cfg.Deadline)))
-		perdevice.Await(context.Background(), j.done, nil, time.Now().Add(patience), true)
+	s.set.Close()
+	s.letGo()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for {
+		var j *job
+		s.locked(func() { j = s.job })
+		if j == nil || !perdevice.Await(ctx, j.done, nil, j.began.Add(s.cfg.Deadline), false) {
+			return nil
+		}
 	}
-	return nil
 }

@@ -30,18 +30,19 @@ type Device struct {
 // A Set reads devices, with at most one call at a time for each device.
 type Set struct {
 	deadline time.Duration
+	idle     func()
 	closing  chan struct{} // closed by Close
 
 	mu     sync.Mutex
 	slots  map[string]*slot // by key
 	closed bool
-	then   func() // after Close: to be called when no call runs any more
 	flying int
 }
 
-// New returns a set that has read nothing.
-func New(deadline time.Duration) *Set {
-	return &Set{deadline: deadline, closing: make(chan struct{}), slots: map[string]*slot{}}
+// New returns a set that has read nothing. Whenever no call runs any more, idle is
+// called, on the goroutine of the last one.
+func New(deadline time.Duration, idle func()) *Set {
+	return &Set{deadline: deadline, idle: idle, closing: make(chan struct{}), slots: map[string]*slot{}}
 }
 
 // Read starts a call for each device that has none running, and returns all
@@ -96,13 +97,10 @@ func (s *Set) call(place *slot, read func() (gpu.Device, error)) {
 	s.mu.Lock()
 	place.finish(time.Now(), s.deadline, d, err)
 	s.flying--
-	var then func()
-	if s.flying == 0 {
-		then, s.then = s.then, nil
-	}
+	last := s.flying == 0
 	s.mu.Unlock()
-	if then != nil {
-		then()
+	if last {
+		s.idle()
 	}
 }
 
@@ -164,22 +162,13 @@ func (s *Set) Flying() int {
 }
 
 // Close ends a Read that waits, and later ones start no calls. Close does not
-// wait: a goroutine whose driver call hangs stays until that call returns. Once no
-// call runs, then is called, unless it is nil: by Close, or on the goroutine of
-// the last call. A second Close does nothing.
-func (s *Set) Close(then func()) {
+// wait: a goroutine whose driver call hangs stays until that call returns. A second
+// Close does nothing.
+func (s *Set) Close() {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
-	}
-	s.closed = true
-	close(s.closing)
-	if s.flying > 0 {
-		s.then, then = then, nil
-	}
-	s.mu.Unlock()
-	if then != nil {
-		then()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
 	}
 }

@@ -2,6 +2,7 @@ package perdevice
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -64,16 +65,13 @@ func (c *card) set(change func(*card)) {
 
 // newSet returns a set whose calls the test waits for at its end.
 func newSet(t *testing.T, deadline time.Duration) *Set {
-	s := New(deadline)
-	t.Cleanup(func() { wait(s) })
+	s := New(deadline, func() {})
+	t.Cleanup(func() {
+		for s.Flying() > 0 {
+			time.Sleep(time.Second)
+		}
+	})
 	return s
-}
-
-// wait closes the set and returns when no call is under way.
-func wait(s *Set) {
-	idle := make(chan struct{})
-	s.Close(func() { close(idle) })
-	<-idle
 }
 
 // read reads with a patience and returns the devices and how long it took.
@@ -161,10 +159,8 @@ func TestFirstReading(t *testing.T) {
 	})
 	t.Run("not after Close", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s, c := New(testDeadline), &card{takes: time.Minute}
-			closed := make(chan struct{})
-			time.AfterFunc(time.Second, func() { s.Close(func() { close(closed) }) })
-			t.Cleanup(func() { <-closed })
+			s, c := newSet(t, testDeadline), &card{takes: time.Minute}
+			time.AfterFunc(time.Second, s.Close)
 			_, took := read(t, s, 100*time.Millisecond, c.device("a"))
 			if took != time.Second {
 				t.Errorf("came back after %v, want 1s", took)
@@ -231,26 +227,22 @@ func TestForgetsWhatIsNotListed(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := New(testDeadline), &card{takes: time.Minute}
-		read(t, s, time.Second, c.device("a"))
-		begun, ended := time.Now(), make(chan time.Duration, 1)
-		s.Close(func() { ended <- time.Since(begun) })
-		if took := time.Since(begun); took != 0 {
+		var ended []time.Duration
+		begun := time.Now()
+		s, c := New(testDeadline, func() { ended = append(ended, time.Since(begun)) }), &card{takes: time.Minute}
+		read(t, s, time.Second, c.device("a"), (&card{}).device("b"))
+		closed := time.Now()
+		s.Close()
+		s.Close()
+		if took := time.Since(closed); took != 0 {
 			t.Errorf("Close took %v while a call hangs", took)
 		}
-		s.Close(func() { t.Error("the second Close counts too") })
-		if took := <-ended; took != time.Minute-2*time.Second {
-			t.Errorf("the last call ended after %v, want the 58s that it still needed", took)
+		time.Sleep(time.Hour)
+		if !slices.Equal(ended, []time.Duration{time.Minute}) {
+			t.Errorf("idle after %v, want once when the last call ended, after 1m", ended)
 		}
 		if read(t, s, time.Second, c.device("a")); c.calls != 1 {
 			t.Error("a closed set called the device")
-		}
-	})
-	t.Run("with nothing under way", func(t *testing.T) {
-		called := false
-		New(testDeadline).Close(func() { called = true })
-		if !called {
-			t.Error("Close did not say that nothing is under way")
 		}
 	})
 }
