@@ -22,7 +22,7 @@ func server8(b *testing.B) *fakenvml.Library {
 		gpus[i] = fakenvml.H100().At(i + 1)
 	}
 	lib, m := machine(b, gpus...)
-	for _, g := range m.GPUs() {
+	for _, g := range m.GPUs {
 		var list []fakenvml.Process
 		for i := range 4 {
 			list = append(list, fakenvml.Process{PID: uint32(os.Getpid() + i), Type: "compute", Memory: 1 << 30, SM: 20})

@@ -17,7 +17,7 @@ func rack(tb testing.TB) *fakenvml.Machine {
 		gpus = append(gpus, fakenvml.H100().At(0x18+8*i))
 	}
 	m := machine(tb, gpus...)
-	for _, d := range m.GPUs() {
+	for _, d := range m.GPUs {
 		var processes []fakenvml.Process
 		for pid := range uint32(4) {
 			processes = append(processes, fakenvml.Process{PID: 1000 + pid, Type: "compute", Memory: 1 << 30, SM: 20})

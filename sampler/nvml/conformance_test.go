@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 func conformance(t *testing.T, sysfs bool, change func(*Config)) {
 	var m *fakenvml.Machine
 	find := func(uuid string) *fakenvml.Device {
-		for _, d := range m.GPUs() {
+		for _, d := range m.GPUs {
 			if d.UUID == uuid {
 				return d
 			}

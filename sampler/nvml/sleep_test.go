@@ -297,7 +297,7 @@ func TestNotLeftAlone(t *testing.T) {
 func TestOtherCardWakes(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090().With(keyDisplayActive, 0), fakenvml.H100().With(fakenvml.Utilization, 0))
 	m.GPU(1).SetProcesses()
-	for _, d := range m.GPUs() {
+	for _, d := range m.GPUs {
 		d.AllowSleep(true)
 	}
 	s, c := source(t, m), &clock{time.Now()}

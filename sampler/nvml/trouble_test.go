@@ -95,7 +95,7 @@ func TestOneLinePerDevice(t *testing.T) {
 	})
 	t.Run("all devices, initialized anew", func(t *testing.T) {
 		m, s, log, c := open(t)
-		for _, d := range m.GPUs() {
+		for _, d := range m.GPUs {
 			d.Answer(int(timeout))
 		}
 		for range 8 {

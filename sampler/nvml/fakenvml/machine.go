@@ -19,6 +19,7 @@ const anyGPU = -1
 // its methods; the next call of the driver sees each change, and so do calls that hang.
 type Machine struct {
 	target
+	GPUs                []*Device
 	SysfsRoot, ProcRoot string // a made-up /sys and /proc with the machine's GPUs
 
 	tb   testing.TB
@@ -27,7 +28,6 @@ type Machine struct {
 
 	mu    sync.Mutex
 	facts map[string]string
-	gpus  []*Device
 	rules []string // as in the state file
 	epoch int
 }
@@ -59,7 +59,7 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 	m.target = target{m, anyGPU}
 	m.base = m.control()
 	for i, g := range gpus {
-		m.gpus = append(m.gpus, &Device{target: target{m, i}, UUID: g[UUID], PCI: g[PCI], facts: maps.Clone(g)})
+		m.GPUs = append(m.GPUs, &Device{target: target{m, i}, UUID: g[UUID], PCI: g[PCI], facts: maps.Clone(g)})
 	}
 	m.check(m.plugIn())
 	m.write()
@@ -68,24 +68,21 @@ func (l *Library) Machine(tb testing.TB, gpus ...GPU) *Machine {
 }
 
 // GPU is the i-th GPU.
-func (m *Machine) GPU(i int) *Device { return m.gpus[i] }
-
-// GPUs are all of them.
-func (m *Machine) GPUs() []*Device { return m.gpus }
+func (m *Machine) GPU(i int) *Device { return m.GPUs[i] }
 
 // SetProcessRow sets how many bytes a row of the _v3 process lists has: 24 as
 // documented, 32 as drivers 535.43 to 535.86 gave.
 func (m *Machine) SetProcessRow(bytes int) { m.setFact("process_row", fmt.Sprint(bytes)) }
 
-// Unload unloads the driver: init returns DriverNotLoaded, and everything initialized
-// returns Unknown, as in a container that has lost its GPUs.
+// Unload unloads the driver: init returns NVML_ERROR_DRIVER_NOT_LOADED, and what was
+// initialized before NVML_ERROR_UNKNOWN, as in a container that has lost its GPUs.
 func (m *Machine) Unload() { m.setFact("loaded", "0") }
 
 // Load loads the driver.
 func (m *Machine) Load() { m.setFact("loaded", "1") }
 
-// Reload loads the driver again: what was initialized before returns Unknown until it is
-// shut down and initialized again.
+// Reload loads the driver again: what was initialized before returns NVML_ERROR_UNKNOWN
+// until it is shut down and initialized again.
 func (m *Machine) Reload() {
 	m.change(func() {
 		m.epoch++
@@ -98,7 +95,7 @@ func (m *Machine) setFact(key, value string) { m.change(func() { m.facts[key] = 
 // Heal ends all that Hang, Slow, Answer and Lost began, on every GPU.
 func (m *Machine) Heal() { m.change(func() { m.rules = nil }) }
 
-// AwaitHeld waits until at least n calls hang.
+// AwaitHeld waits until n calls hang.
 func (m *Machine) AwaitHeld(n int64) {
 	m.Await("calls to hang", func() bool { return m.Counters().Held >= n })
 }
@@ -118,7 +115,7 @@ func (m *Machine) Await(what string, done func() bool) {
 func (m *Machine) plugIn() error {
 	driver := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia")
 	err := os.MkdirAll(driver, 0o755)
-	for _, d := range m.gpus {
+	for _, d := range m.GPUs {
 		dir := filepath.Join(m.devices(), d.PCI)
 		err = cmp.Or(err,
 			os.MkdirAll(filepath.Join(dir, "power"), 0o755),
@@ -151,7 +148,7 @@ func (m *Machine) write() {
 	for _, key := range slices.Sorted(maps.Keys(m.facts)) {
 		fmt.Fprintf(&b, "machine %s %s\n", key, m.facts[key])
 	}
-	for i, d := range m.gpus {
+	for i, d := range m.GPUs {
 		for _, key := range slices.Sorted(maps.Keys(d.facts)) {
 			fmt.Fprintf(&b, "gpu %d %s %s\n", i, key, d.facts[key])
 		}
