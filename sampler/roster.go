@@ -79,8 +79,8 @@ func (r *roster) admit(sources []*source) {
 	}
 }
 
-// find returns the entry of a device by its UUID, or by the provisional one that it had
-// while it slept or hung: of its place or its index in the driver's list.
+// find returns the entry of a device by its UUID, or by the one that it had while it
+// slept or hung: made of its place, or of its index in the driver's list.
 func (r *roster) find(d *gpu.Device) *entry {
 	e := cmp.Or(r.byUUID[d.UUID], r.byUUID[gpu.UUIDAt(d.PCI)])
 	if i, ok := d.VendorIndex.Get(); ok && e == nil {

@@ -68,7 +68,7 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 	}
 }
 
-// fail records a failure, and when to retry if there are no devices nevertheless.
+// fail records a failure and, if no devices came with it, when to retry.
 func (s *source) fail(now time.Time, err error) {
 	advice := gpu.AsAdvice(err)
 	next := gpu.Failure{Source: s.Name(), Since: now.UTC(), Advice: advice}

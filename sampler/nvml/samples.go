@@ -17,8 +17,8 @@ type rawSample = nvml.ProcessUtilizationSample
 // returns each sample only once, and readings can be closer together than samples.
 //
 // The driver stamps samples by the machine's clock. When that is set back, the samples
-// that the driver returns next are from before and after: they are ignored. Until a
-// window has passed, a process without a sample may have used something.
+// that the driver returns next can be from before and after that: they are ignored. Until
+// a window has passed, a process without a sample may have used something.
 type samples struct {
 	window time.Duration
 	seen   uint64 // the newest stamp, in microseconds since 1970

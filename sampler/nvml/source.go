@@ -23,7 +23,7 @@ type Source struct {
 	now    func() time.Time // for pauses
 
 	// Only Read changes these. A job that begins a session reads last, which changes
-	// only while there is one.
+	// only while there is a session.
 	pauses pauses
 	driver gpu.Driver
 	last   map[string]gpu.Device // as last read, by key
@@ -92,7 +92,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	return nil, err
 }
 
-// identity is the identity of a card, as it reported it if it ever did.
+// identity is what the card reported of itself, or what the kernel knows of it.
 func (s *Source) identity(c card) gpu.Identity {
 	for _, d := range s.last {
 		if d.PCI == c.address {
@@ -166,8 +166,8 @@ func driverGone(devices []gpu.Device) bool {
 	return slices.ContainsFunc(devices, gone) && !slices.ContainsFunc(devices, other)
 }
 
-// tellApart takes the identity from a device that got it by its index and has not
-// answered, if another device turned out to have it.
+// tellApart: a device that has not answered has the identity that was at its index
+// before. It loses that identity if another device turns out to have it.
 func tellApart(byAddress bool, devices []gpu.Device) {
 	claimed := map[string]bool{}
 	for _, d := range devices {

@@ -23,7 +23,7 @@ type Device struct {
 	// Read asks the driver, and may hang. It returns the identity, the readings
 	// and the reason, see [gpu.Device.Reason]. An error has a *gpu.Advice in it
 	// for people; one that wraps [ErrLost] makes the device lost, any other makes
-	// it not answering: of the readings only the events count then.
+	// it not answering. Beside an error, only the events among the readings count.
 	Read func() (gpu.Device, error)
 }
 
@@ -39,8 +39,8 @@ type Set struct {
 	flying int
 }
 
-// New returns a set that has read nothing. Whenever no call runs any more, idle is
-// called, on the goroutine of the last one.
+// New returns a set that has read nothing. Whenever the last running call has ended, idle
+// is called on its goroutine.
 func New(deadline time.Duration, idle func()) *Set {
 	return &Set{deadline: deadline, idle: idle, closing: make(chan struct{}), slots: map[string]*slot{}}
 }
@@ -116,8 +116,8 @@ func (s *Set) wait(ctx context.Context, key string) {
 }
 
 // Await waits until done is closed, and reports whether it is. It gives up when stop is
-// closed or ctx is canceled, at the time until, and unless it is patient also when a
-// deadline of ctx has passed.
+// closed, when ctx is canceled and at the time until. Unless it is patient, it also gives
+// up at the deadline of ctx.
 func Await(ctx context.Context, done, stop <-chan struct{}, until time.Time, patient bool) bool {
 	overdue := time.NewTimer(time.Until(until))
 	defer overdue.Stop()
