@@ -185,7 +185,8 @@ func (s *subject) check(d *gpu.Device) {
 
 func (s *subject) identity() {
 	name := s.src.Name()
-	s.expect(name != "" && s.first.Source == name, "the source is %q and its snapshot's %q, want the same name", name, s.first.Source)
+	named := name != "" && s.first.Source == name
+	s.expect(named, "the source is %q and its snapshot's %q, want the same name", name, s.first.Source)
 	for _, d := range s.first.Drivers {
 		s.expect(d.Source == name, "a driver is of source %q, want %q", d.Source, name)
 	}
