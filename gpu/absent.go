@@ -5,11 +5,18 @@ import (
 	"slices"
 )
 
-// AllAbsent returns a group of readings, such as [Health], in which every reading
-// is absent for one reason.
-func AllAbsent[T any](q Quality) (group T) {
-	withdraw(reflect.ValueOf(&group).Elem(), q)
-	return group
+// A withdrawable is a *[Reading].
+type withdrawable interface {
+	Present() bool
+	withdraw(q Quality)
+}
+
+func (r *Reading[T]) withdraw(q Quality) { *r = Absent[T](q) }
+
+// Withdraw makes every reading in a group absent for one reason. The group is a pointer
+// to a reading, or to what has readings, such as a [Health].
+func Withdraw(group any, q Quality) {
+	eachReading(reflect.ValueOf(group).Elem(), func(r withdrawable) { r.withdraw(q) })
 }
 
 // Stale returns the readings, with every reading that had a value absent as
@@ -17,31 +24,27 @@ func AllAbsent[T any](q Quality) (group T) {
 func (r Readings) Stale() Readings {
 	r.Fans.Fans = slices.Clone(r.Fans.Fans)
 	r.Instances = slices.Clone(r.Instances)
-	withdraw(reflect.ValueOf(&r).Elem(), Stale)
+	eachReading(reflect.ValueOf(&r).Elem(), func(r withdrawable) {
+		if r.Present() {
+			r.withdraw(Stale)
+		}
+	})
 	return r
 }
 
-// withdraw makes the readings in v absent. Stale concerns only those that have a
-// value.
-func withdraw(v reflect.Value, q Quality) {
-	if r, ok := reflect.TypeAssert[interface{ withdraw(Quality) }](v.Addr()); ok {
-		r.withdraw(q)
+func eachReading(v reflect.Value, visit func(withdrawable)) {
+	if r, ok := reflect.TypeAssert[withdrawable](v.Addr()); ok {
+		visit(r)
 		return
 	}
 	switch v.Kind() {
 	case reflect.Slice:
 		for i := range v.Len() {
-			withdraw(v.Index(i), q)
+			eachReading(v.Index(i), visit)
 		}
 	case reflect.Struct:
 		for _, field := range v.Fields() {
-			withdraw(field, q)
+			eachReading(field, visit)
 		}
-	}
-}
-
-func (r *Reading[T]) withdraw(q Quality) {
-	if q != Stale || r.Present() {
-		*r = Absent[T](q)
 	}
 }

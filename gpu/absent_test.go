@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-func TestAllAbsent(t *testing.T) {
-	want := AbsentActivity(NotPermitted)
-	if got := AllAbsent[Activity](NotPermitted); got != want {
+func TestWithdraw(t *testing.T) {
+	var got Activity
+	Withdraw(&got, NotPermitted)
+	if want := AbsentActivity(NotPermitted); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -39,10 +40,10 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestEveryReadingCanBeWithdrawn finds readings that withdraw does not reach.
+// TestEveryReadingCanBeWithdrawn finds readings that Withdraw does not reach.
 func TestEveryReadingCanBeWithdrawn(t *testing.T) {
 	readings := Readings{Fans: Fans{Fans: make([]Fan, 1)}, Instances: make([]Instance, 1)}
-	withdraw(reflect.ValueOf(&readings).Elem(), NotSupported)
+	Withdraw(&readings, NotSupported)
 	seen := 0
 	var walk func(path string, v reflect.Value)
 	walk = func(path string, v reflect.Value) {

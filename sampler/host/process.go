@@ -165,9 +165,10 @@ func (r *Reader) locate(pid int, p *process) {
 	f := &p.facts
 	text, err := r.read(pid, "cgroup")
 	if err != nil {
-		none := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
 		p.place = place{}
-		f.Container, f.Pod, f.Unit, f.Job = none.Container, none.Pod, none.Unit, none.Job
+		for _, group := range []any{&f.Container, &f.Pod, &f.Unit, &f.Job} {
+			gpu.Withdraw(group, absence(err))
+		}
 		return
 	}
 	p.place = parseCgroup(string(text), r.privateCgroups)
@@ -176,8 +177,8 @@ func (r *Reader) locate(pid int, p *process) {
 
 // factsAbsent returns facts that are all absent because stat could not be read. With
 // hidepid=invisible, which hides the first process too, nobody knows whether it exists.
-func (r *Reader) factsAbsent(pid int, err error) gpu.ProcessFacts {
-	facts := gpu.AllAbsent[gpu.ProcessFacts](absence(err))
+func (r *Reader) factsAbsent(pid int, err error) (facts gpu.ProcessFacts) {
+	gpu.Withdraw(&facts, absence(err))
 	facts.Exists = gpu.Reading[bool]{}
 	switch {
 	case pid <= 0:

@@ -31,9 +31,7 @@ var inStock = sync.OnceValue(func() *stock {
 	if err == nil {
 		var text []byte
 		text, err = json.Marshal(tree)
-		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields()
-		err = cmp.Or(err, decoder.Decode(s))
+		err = cmp.Or(err, decode(text, s))
 	}
 	if err != nil {
 		panic("sim: " + err.Error())
@@ -44,6 +42,13 @@ var inStock = sync.OnceValue(func() *stock {
 	}
 	return s
 })
+
+// decode accepts no field that is not used.
+func decode(text []byte, to any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(to)
+}
 
 const (
 	mib      = 1 << 20
@@ -56,34 +61,28 @@ type product struct {
 
 	Has struct {
 		Serial      bool // a board of the data center reports one
-		ECC, MIG    bool // MIG: there is such a mode, on or off
-		Engines     bool // for JPEG and optical flow
 		Counters    bool // of what its units do: from Hopper on
 		PowerStates bool // P5 and P8 when idle; others stay in P0
 	}
-	Memory gpu.Memory // before any process
-	Power  struct {   // W
-		Rest            float64 // in deep idle: P8, or P0 for products without P8
-		Held            float64 // with the clocks kept high by an idle context
-		Full            float64 // under full work without limits
-		Limit, Min, Max float64
+	// Always is what reads the same all the time, and the memory before any process.
+	// Nothing else is supported but what a device measures.
+	Always gpu.Readings
+	Power  struct { // W
+		Rest float64 // in deep idle: P8, or P0 for products without P8
+		Held float64 // with the clocks kept high by an idle context
+		Full float64 // under full work without limits
 	}
-	Graphics    struct{ Idle, Boost, Max float64 } // MHz
-	MemoryClock struct {                           // MHz
+	Graphics    struct{ Idle, Boost float64 } // MHz
+	MemoryClock struct {                      // MHz
 		Idle    float64 // in deep idle
 		Compute float64 // under compute work (P2 on GeForce)
-		Max     float64
 	}
-	Video struct{ Idle, Max float64 } // MHz
-	Heat  struct {                    // °C
-		Slowdown, Shutdown float64
-		Target             float64 // 0: not reported
-		HotSpot            float64 // how far the hottest spot is above the sensor at the power limit; 0: not reported
-		Memory             float64 // the highest; 0: not reported, and the memory has no sensor
-		Operating          float64 // where the driver slows it down, before the hardware does
+	Video struct{ Idle float64 } // MHz
+	Heat  struct {               // °C
+		HotSpot   float64 // how far the hottest spot is above the sensor at the power limit; 0: not reported
+		Operating float64 // where the driver slows it down, before the hardware does
 	}
 	Fans struct {
-		Count   int // 0: passive, the fans of the chassis cool it
 		RPM     float64
 		Min     float64 // percent, while they turn
 		On, Off float64 // °C: they start and stop; 0 if they always turn
@@ -92,9 +91,22 @@ type product struct {
 		Still, Blowing float64 // W/K to the air: with the fans stopped, and added at 100 %
 		Inertia        float64 // seconds: the time constant of the temperature
 	}
-	PCIe      struct{ Generation, Width int }
 	Instances []gpu.Instance // in MIG mode
 }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *product) UnmarshalJSON(text []byte) error {
+	type plain product
+	gpu.Withdraw(&p.Always, gpu.NotSupported)
+	p.Always.Health.XIDs = gpu.Reading[[]gpu.XID]{}
+	return decode(text, (*plain)(p))
+}
+
+// limit is the most power that it may draw, in W.
+func (p *product) limit() float64 { return float64(p.Always.Power.EnforcedLimit.Or(0)) }
+
+// fans is how many it has; 0: the fans of the chassis cool it.
+func (p *product) fans() int { return p.Always.Fans.Count.Or(0) }
 
 // A site is where a card is built in, and which chip it has.
 type site struct {

@@ -57,7 +57,7 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 	if c.MIG {
 		d.instances = p.divide(d.identity.UUID)
 	}
-	d.fixed = d.fixedReadings(c.Displays)
+	d.fixed = d.fixedReadings()
 	for _, name := range c.Jobs {
 		d.add(inStock().Jobs[name], c, grain, recorded)
 	}
@@ -73,7 +73,7 @@ func (d *device) add(j job, c *card, grain int, recorded tapes) {
 	key := tapeKey{c.Product, c.Site, j.name, grain}
 	if recorded[key] == nil {
 		j.Processes = slices.Concat(c.Services, j.Processes)
-		m := &d.product.Memory
+		m := &d.product.Always.Memory
 		room := (m.Total.Or(0) - m.Reserved.Or(0) - m.Used.Or(0) - 512*mib) &^ (pageSize - 1)
 		for i := range j.Processes {
 			p := &j.Processes[i]
@@ -171,13 +171,13 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	dev.Power.Draw = gpu.Of(gpu.Watts(milli(float64(s.power))))
 	dev.Power.Energy = gpu.Of(gpu.Joules(milli(max(0, d.energyBefore(m)+s.energy-d.spent))))
 	dev.PCIe.Replays = gpu.Of(d.happened(90*time.Hour, now))
-	if d.product.Has.ECC {
+	if dev.Health.ECCMode.Present() {
 		corrected := d.happened(time.Duration(d.card.ErrorEvery)*time.Second, now)
 		dev.Health.CorrectedVolatile = gpu.Of(corrected)
 		dev.Health.CorrectedAggregate = gpu.Of(corrected + 3*d.card.Remapped)
 	}
 	processes := d.processes(m, &s)
-	dev.Memory = occupied(d.product.Memory, processes, func(*gpu.Process) bool { return true })
+	dev.Memory = occupied(dev.Memory, processes, func(*gpu.Process) bool { return true })
 	dev.Processes = gpu.Of(processes)
 	dev.Instances = d.usedInstances(processes)
 }
@@ -196,8 +196,6 @@ func celsius(v float64) gpu.Reading[gpu.Celsius] { return gpu.Of(gpu.Celsius(v))
 
 func megahertz(v float64) gpu.Reading[gpu.Megahertz] { return gpu.Of(gpu.Megahertz(v)) }
 
-func watts(v float64) gpu.Reading[gpu.Watts] { return gpu.Of(gpu.Watts(v)) }
-
 // milli rounds to thousandths: drivers report mW and mJ.
 func milli(v float64) float64 { return math.Round(v*1000) / 1000 }
 
@@ -210,60 +208,25 @@ func (d *device) happened(every time.Duration, now time.Time) uint64 {
 }
 
 // fixedReadings has limits, modes and what the device does not report.
-func (d *device) fixedReadings(displays bool) gpu.Readings {
-	p := d.product
-	r := gpu.Readings{
-		Utilization: gpu.AllAbsent[gpu.Utilization](gpu.NotSupported),
-		Encoding:    gpu.AllAbsent[gpu.Encoding](gpu.NotSupported),
-		Activity:    gpu.AbsentActivity(gpu.NotSupported),
-		Thermal: gpu.Thermal{
-			HotSpot:   gpu.Absent[gpu.Celsius](gpu.NotSupported),
-			Memory:    gpu.Absent[gpu.Celsius](gpu.NotSupported),
-			Slowdown:  celsius(p.Heat.Slowdown),
-			Shutdown:  celsius(p.Heat.Shutdown),
-			Target:    supported(p.Heat.Target > 0, gpu.Celsius(p.Heat.Target)),
-			MemoryMax: supported(p.Heat.Memory > 0, gpu.Celsius(p.Heat.Memory)),
-		},
-		Fans: gpu.Fans{Count: supported(p.Fans.Count > 0, p.Fans.Count)},
-		Power: gpu.Power{
-			EnforcedLimit: watts(p.Power.Limit), DefaultLimit: watts(p.Power.Limit),
-			MinLimit: watts(p.Power.Min), MaxLimit: watts(p.Power.Max),
-		},
-		Clocks: gpu.Clocks{
-			MaxGraphics: megahertz(p.Graphics.Max), MaxSM: megahertz(p.Graphics.Max),
-			MaxMemory: megahertz(p.MemoryClock.Max), MaxVideo: megahertz(p.Video.Max),
-		},
-		PCIe: gpu.PCIe{
-			MaxGeneration: gpu.Of(p.PCIe.Generation),
-			Width:         gpu.Of(p.PCIe.Width), MaxWidth: gpu.Of(p.PCIe.Width),
-		},
-		Health: gpu.AllAbsent[gpu.Health](gpu.NotSupported), // such as retired pages, which older products have
-		Modes: gpu.Modes{
-			Persistence:   gpu.Of(!displays), // servers run the persistence daemon
-			Compute:       gpu.Of("default"),
-			MIG:           supported(p.Has.MIG, d.instances != nil),
-			MIGPending:    supported(p.Has.MIG, d.instances != nil),
-			DisplayActive: gpu.Of(displays),
-		},
+func (d *device) fixedReadings() gpu.Readings {
+	r := d.product.Always
+	if r.Health.ECCMode.Present() {
+		r.Health.RemappedCorrectable = gpu.Of(d.card.Remapped)
 	}
-	h := &r.Health
-	h.XIDs = gpu.Reading[[]gpu.XID]{}
-	if p.Has.ECC {
-		h.ECCMode, h.ECCModePending = gpu.Of(true), gpu.Of(true)
-		h.UncorrectedVolatile, h.UncorrectedAggregate = gpu.Of[uint64](0), gpu.Of[uint64](0)
-		h.RemappedCorrectable, h.RemappedUncorrectable = gpu.Of(d.card.Remapped), gpu.Of[uint64](0)
-		h.RemapPending, h.RemapFailed = gpu.Of(false), gpu.Of(false)
+	if d.card.MIG {
+		r.Modes.MIG, r.Modes.MIGPending = gpu.Of(true), gpu.Of(true)
 	}
+	// Servers run the persistence daemon.
+	r.Modes.Persistence, r.Modes.DisplayActive = gpu.Of(!d.card.Displays), gpu.Of(d.card.Displays)
 	return r
 }
 
 // readWork sets how busy the parts of the chip are. While the encoder works it has one
 // session, of some 240 frames a second at 75 %.
 func (d *device) readWork(dev *gpu.Device, s *sample) {
-	idle := supported(d.product.Has.Engines, gpu.Percent(0))
 	dev.Utilization = gpu.Utilization{
 		GPU: percent(s.gpu), Memory: percent(s.memory), Encoder: percent(s.enc), Decoder: percent(s.dec),
-		JPEG: idle, OFA: idle,
+		JPEG: percent(0.0), OFA: percent(0.0),
 	}
 	var sessions int
 	var frames, latency float64
@@ -317,14 +280,14 @@ func occupied(m gpu.Memory, processes []gpu.Process, own func(*gpu.Process) bool
 func (d *device) readHeat(dev *gpu.Device, s *sample) {
 	p, t := d.product, &dev.Thermal
 	temp := math.Floor(float64(s.temp))
-	t.GPU, t.Margin = celsius(temp), celsius(p.Heat.Slowdown-temp)
+	t.GPU, t.Margin = celsius(temp), celsius(float64(t.Slowdown.Or(0))-temp)
 	if p.Heat.HotSpot > 0 {
-		t.HotSpot = celsius(math.Floor(float64(s.temp) + p.Heat.HotSpot*float64(s.power)/p.Power.Limit))
+		t.HotSpot = celsius(math.Floor(float64(s.temp) + p.Heat.HotSpot*float64(s.power)/p.limit()))
 	}
-	if p.Heat.Memory > 0 {
+	if t.MemoryMax.Present() {
 		t.Memory = celsius(math.Floor(float64(s.memTemp)))
 	}
-	for i := range p.Fans.Count {
+	for i := range p.fans() {
 		// Each fan turns half a percent slower than the one before.
 		rpm := math.Round(float64(s.fan) / 100 * p.Fans.RPM * (1 - 0.005*float64(i)))
 		dev.Fans.Fans = append(dev.Fans.Fans, gpu.Fan{
@@ -336,12 +299,12 @@ func (d *device) readHeat(dev *gpu.Device, s *sample) {
 // readClocks sets the clocks and the generation of the link, which saves power too.
 func (d *device) readClocks(dev *gpu.Device, s *sample) {
 	p, c := d.product, &dev.Clocks
-	memory, video := p.MemoryClock.Max, p.Video.Max*float64(s.clock)/p.Graphics.Boost
+	memory, video := float64(c.MaxMemory.Or(0)), float64(c.MaxVideo.Or(0))*float64(s.clock)/p.Graphics.Boost
 	switch s.pstate {
 	case 8:
 		memory, video = p.MemoryClock.Idle, p.Video.Idle
 	case 5:
-		memory, video = math.Round(p.MemoryClock.Max/13), p.Video.Idle
+		memory, video = math.Round(memory/13), p.Video.Idle
 	case 2:
 		memory = p.MemoryClock.Compute
 	}

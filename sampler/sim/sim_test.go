@@ -164,15 +164,15 @@ func checkDevice(t *testing.T, d *gpu.Device, p *product, now time.Time) {
 	within("utilization", float64(d.Utilization.GPU.Or(0)), 0, 100)
 	within("memory utilization", float64(d.Utilization.Memory.Or(0)), 0, 100)
 	within("encoder", float64(d.Utilization.Encoder.Or(0)), 0, 100)
-	within("draw", float64(d.Power.Draw.Or(-1)), 0.8*p.Power.Rest, p.Power.Limit)
-	within("temperature", float64(d.Thermal.GPU.Or(-1)), 26, p.Heat.Slowdown)
+	within("draw", float64(d.Power.Draw.Or(-1)), 0.8*p.Power.Rest, p.limit())
+	within("temperature", float64(d.Thermal.GPU.Or(-1)), 26, float64(p.Always.Thermal.Slowdown.Or(0)))
 	if left := d.Thermal.Slowdown.Or(0) - d.Thermal.GPU.Or(0); d.Thermal.Margin != gpu.Of(left) {
 		t.Fatalf("%v: a margin of %v, where %v °C are left", now, d.Thermal.Margin, left)
 	}
 	within("memory temperature", float64(d.Thermal.Memory.Or(30)), 20, 95)
-	within("graphics clock", float64(d.Clocks.Graphics.Or(-1)), p.Graphics.Idle, p.Graphics.Max)
-	within("memory clock", float64(d.Clocks.Memory.Or(-1)), p.MemoryClock.Idle, p.MemoryClock.Max)
-	within("video clock", float64(d.Clocks.Video.Or(-1)), p.Video.Idle, p.Video.Max)
+	within("graphics clock", float64(d.Clocks.Graphics.Or(-1)), p.Graphics.Idle, float64(p.Always.Clocks.MaxGraphics.Or(0)))
+	within("memory clock", float64(d.Clocks.Memory.Or(-1)), p.MemoryClock.Idle, float64(p.Always.Clocks.MaxMemory.Or(0)))
+	within("video clock", float64(d.Clocks.Video.Or(-1)), p.Video.Idle, float64(p.Always.Clocks.MaxVideo.Or(0)))
 	for _, f := range d.Fans.Fans {
 		if speed := f.Commanded.Or(-1); speed != 0 {
 			within("fan", float64(speed), p.Fans.Min, 100)

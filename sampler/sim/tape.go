@@ -91,7 +91,7 @@ const (
 
 func newMachine(p *product, s site) *machine {
 	m := &machine{p: p, s: s, power: p.Power.Rest, heat: 1, capped: 1, quiet: restAfter}
-	m.turning = p.Fans.Count > 0 && p.Fans.On == 0
+	m.turning = p.fans() > 0 && p.Fans.On == 0
 	if m.turning {
 		m.fan, m.target = p.Fans.Min, p.Fans.Min
 	}
@@ -113,9 +113,8 @@ func (m *machine) step(l load) {
 	}
 	demand := m.idlePower(l.held) + (m.p.Power.Full-m.p.Power.Held)*m.s.appetite()*l.intensity*m.heat*work(l)
 	m.capped = 1
-	if demand > m.p.Power.Limit {
-		m.capped = m.p.Power.Limit / demand
-		demand = m.p.Power.Limit
+	if limit := m.p.limit(); demand > limit {
+		m.capped, demand = limit/demand, limit
 	}
 	before := m.power
 	m.power = toward(m.power, demand, powerLag)
@@ -168,7 +167,7 @@ func (m *machine) slowDownWhenHot() {
 
 // turnFan follows the felt temperature: fast up, slowly down.
 func (m *machine) turnFan() {
-	if m.p.Fans.Count == 0 {
+	if m.p.fans() == 0 {
 		return
 	}
 	switch {
