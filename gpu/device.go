@@ -142,14 +142,14 @@ type Activity struct {
 }
 
 // AbsentActivity is an activity in which every reading is absent for one reason.
-func AbsentActivity(q Quality) Activity {
-	part, rate := Absent[Percent](q), Absent[BytesPerSecond](q)
-	return Activity{
-		Engine: part, SM: part, Occupancy: part, Tensor: part, FP64: part, FP32: part, FP16: part, Integer: part,
-		MemoryBandwidth: part, PCIeSent: rate, PCIeReceived: rate, NVLinkSent: rate, NVLinkReceived: rate,
-		PCIeMeasuredAt: Absent[time.Time](q),
+func AbsentActivity(q Quality) Activity { return absentActivities[q] }
+
+var absentActivities = func() (all [Doubtful]Activity) {
+	for q := range all {
+		Withdraw(&all[q], Quality(q))
 	}
-}
+	return all
+}()
 
 // PCIeMeasured reports whether the traffic over PCIe was measured, not counted.
 func (a Activity) PCIeMeasured() bool { return a.PCIeMeasuredAt.Present() }

@@ -68,28 +68,35 @@ func parseCgroup(text string, private bool) place {
 // kubelet gives the group of a pod under systemd.
 const (
 	containerID = `([0-9a-f]{64})`
-	podName     = `^(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice`
+	podName     = `(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice`
 )
 
-// containerGroups match the names that runtimes give to the groups of containers, each
-// with the container's id or name. Containerd makes the one with ":cri-containerd:" of
+// containerGroups match the name that a runtime gives to the group of a container, after
+// the group above and a slash, each with the container's id or name. The first that
+// matches counts. Of names that are only an id, the group above says the runtime: for
+// containerd it is a namespace. Containerd makes the one with ":cri-containerd:" of
 // systemd's name if it is not configured for systemd.
 var containerGroups = []struct {
 	pattern *regexp.Regexp
 	runtime string
 }{
-	{regexp.MustCompile(`^docker-` + containerID + `(?:\.scope)?$`), gpu.RuntimeDocker},
-	{regexp.MustCompile(`^libpod-(?:payload-)?` + containerID + `(?:\.scope)?$`), gpu.RuntimePodman},
-	{regexp.MustCompile(`^(?:cri-containerd|nerdctl)-` + containerID + `(?:\.scope)?$`), gpu.RuntimeContainerd},
-	{regexp.MustCompile(`^crio-` + containerID + `(?:\.scope)?$`), gpu.RuntimeCRIO},
-	{regexp.MustCompile(podName + `:cri-containerd:` + containerID + `$`), gpu.RuntimeContainerd},
-	{regexp.MustCompile(`^lxc\.payload\.(.+)$`), gpu.RuntimeLXC},
-	{regexp.MustCompile(`^systemd-nspawn@(.+)\.service$`), gpu.RuntimeNspawn},
+	{regexp.MustCompile(`^docker/` + containerID + `$`), gpu.RuntimeDocker},
+	{regexp.MustCompile(`^libpod_parent/` + containerID + `$`), gpu.RuntimePodman},
+	{regexp.MustCompile(`^(?:default|k8s\.io|moby)/` + containerID + `$`), gpu.RuntimeContainerd},
+	{regexp.MustCompile(`/` + containerID + `$`), ""},
+	{regexp.MustCompile(`/docker-` + containerID + `(?:\.scope)?$`), gpu.RuntimeDocker},
+	{regexp.MustCompile(`/libpod-(?:payload-)?` + containerID + `(?:\.scope)?$`), gpu.RuntimePodman},
+	{regexp.MustCompile(`/(?:cri-containerd|nerdctl)-` + containerID + `(?:\.scope)?$`), gpu.RuntimeContainerd},
+	{regexp.MustCompile(`/crio-` + containerID + `(?:\.scope)?$`), gpu.RuntimeCRIO},
+	{regexp.MustCompile(`/` + podName + `:cri-containerd:` + containerID + `$`), gpu.RuntimeContainerd},
+	{regexp.MustCompile(`/lxc\.payload\.(.+)$`), gpu.RuntimeLXC},
+	{regexp.MustCompile(`/systemd-nspawn@(.+)\.service$`), gpu.RuntimeNspawn},
+	{regexp.MustCompile(`^lxc(?:\.payload)?/(.+)$`), gpu.RuntimeLXC},
 }
 
 var (
 	bareID      = regexp.MustCompile(`^` + containerID + `$`)
-	podSlice    = regexp.MustCompile(podName + `(?::cri-containerd:[0-9a-f]{64})?$`)
+	podSlice    = regexp.MustCompile(`^` + podName + `(?::cri-containerd:[0-9a-f]{64})?$`)
 	podGroup    = regexp.MustCompile(`^pod([0-9A-Fa-f-]{32,36})$`)
 	slurmJob    = regexp.MustCompile(`^job_([0-9]{1,10})$`)
 	slurmStep   = regexp.MustCompile(`^step_([0-9A-Za-z+_.-]{1,32})$`)
@@ -167,32 +174,16 @@ func (p *place) climb(s string) {
 
 // containerOf returns the container of a group by its name and that of the group above.
 func containerOf(s, before string, kubernetes bool) gpu.Container {
-	switch {
-	case bareID.MatchString(s) && kubernetes:
+	if kubernetes && bareID.MatchString(s) {
 		return gpu.Container{ID: s} // containerd and Docker name such groups alike
-	case bareID.MatchString(s):
-		return gpu.Container{ID: s, Runtime: runtimesAbove[before]}
 	}
-	name, runtime := "", gpu.RuntimeLXC
-	if before == "lxc" || before == "lxc.payload" {
-		name = s
-	}
+	path := before + "/" + s
 	for _, group := range containerGroups {
-		if m := group.pattern.FindStringSubmatch(s); m != nil {
-			name, runtime = m[len(m)-1], group.runtime
+		if m := group.pattern.FindStringSubmatch(path); m != nil && len(m[len(m)-1]) <= maxName {
+			return gpu.Container{ID: clean(m[len(m)-1]), Runtime: group.runtime}
 		}
 	}
-	if name == "" || len(name) > maxName {
-		return gpu.Container{}
-	}
-	return gpu.Container{ID: clean(name), Runtime: runtime}
-}
-
-// runtimesAbove are the runtimes of groups whose name is only an id, by the name of the
-// group above. Containerd's are its namespaces.
-var runtimesAbove = map[string]string{
-	"docker": gpu.RuntimeDocker, "libpod_parent": gpu.RuntimePodman,
-	"default": gpu.RuntimeContainerd, "k8s.io": gpu.RuntimeContainerd, "moby": gpu.RuntimeContainerd,
+	return gpu.Container{}
 }
 
 // podUID returns the uid as Kubernetes writes it; the names under systemd have

@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -317,29 +316,22 @@ func (d *device) readClocks(dev *gpu.Device, s *sample) {
 	}
 }
 
-// alive yields the device's processes, each with a number of its own.
-func (d *device) alive(m *moment) iter.Seq2[int, *process] {
-	return func(yield func(int, *process) bool) {
-		list := m.tape.job.Processes
-		for i := range list {
-			if list[i].at(m.second) && !yield(i, &list[i]) {
-				return
-			}
-		}
-	}
-}
-
 // processes lists the processes with a context on the device, busiest first.
 func (d *device) processes(m *moment, s *sample) []gpu.Process {
+	list := m.tape.job.Processes
 	var alive int
 	var shares float64
-	for _, p := range d.alive(m) {
-		alive++
-		shares += p.Share
+	for i := range list {
+		if list[i].at(m.second) {
+			alive++
+			shares += list[i].Share
+		}
 	}
 	out := make([]gpu.Process, 0, alive)
-	for i, p := range d.alive(m) {
-		out = append(out, d.process(p, i, m, s, p.Share/max(shares, 1e-9)))
+	for i := range list {
+		if p := &list[i]; p.at(m.second) {
+			out = append(out, d.process(p, i, m, s, p.Share/max(shares, 1e-9)))
+		}
 	}
 	slices.SortStableFunc(out, func(a, b gpu.Process) int {
 		return cmp.Or(
