@@ -135,43 +135,34 @@ func (g *gallery) newFront() (http.Handler, error) {
 	return s.Handler(), nil
 }
 
-// amend changes the headers of all answers, before they are sent.
+// amend changes the headers of all answers, before they are sent. It may change those of
+// one answer several times.
 func amend(change func(http.Header), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := &amended{ResponseWriter: w, change: change}
-		next.ServeHTTP(a, r)
-		a.once()
+		next.ServeHTTP(amended{w, change}, r)
+		change(w.Header()) // of an answer without a body
 	})
 }
 
-// amended is a ResponseWriter whose headers are changed once.
 type amended struct {
 	http.ResponseWriter
 	change func(http.Header)
-	done   bool
-}
-
-func (a *amended) once() {
-	if !a.done {
-		a.done = true
-		a.change(a.Header())
-	}
 }
 
 // WriteHeader changes the headers, and sends them.
-func (a *amended) WriteHeader(status int) {
-	a.once()
+func (a amended) WriteHeader(status int) {
+	a.change(a.Header())
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write changes the headers first, if they have not been sent.
-func (a *amended) Write(p []byte) (int, error) {
-	a.once()
+// Write changes the headers first, which it may send.
+func (a amended) Write(p []byte) (int, error) {
+	a.change(a.Header())
 	return a.ResponseWriter.Write(p)
 }
 
 // Unwrap is for [http.ResponseController].
-func (a *amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 const policyHeader = "Content-Security-Policy"
 

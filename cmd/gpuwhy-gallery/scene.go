@@ -23,24 +23,14 @@ import (
 // A scene is a made-up machine of the gallery, in some state. Its readings are made
 // up; pages, routes, hub, alerts and recent past are those of the product.
 type scene struct {
-	// example is the name of one of [fixture.Examples].
-	example string
-	// past is the time for which the machine was read before; zero for charts
-	// that begin empty. A machine with a past has readings that go up and down.
-	past time.Duration
-	// away says that nothing was read for a minute of the past.
-	away bool
-	// still is the age of the only reading of a machine that is not read any
-	// more; zero for a machine that is read again and again.
-	still time.Duration
-	// change changes the example; nil for no change.
-	change func(*gpu.Snapshot, moment)
-	// rules are the rules of alerts; nil for the default rules.
-	rules func() []alert.Rule
-	// begun does what a person would have done, such as silencing an alert; may be nil.
-	begun func(*app.App) error
-	// behave makes the server behave badly; nil for a server that works.
-	behave func(http.Handler) http.Handler
+	example string                          // of [fixture.Examples]
+	past    time.Duration                   // for which it was read before, up and down; zero: charts begin empty
+	away    bool                            // nothing was read for a minute of the past
+	still   time.Duration                   // the age of its only reading; zero: it is read again and again
+	change  func(*gpu.Snapshot, moment)     // of the example; may be nil
+	rules   func() []alert.Rule             // nil: the default rules
+	begun   func(*app.App) error            // does what a person would have done, such as silencing an alert; may be nil
+	behave  func(http.Handler) http.Handler // makes the server behave badly; nil: it works
 }
 
 // A moment is a time at which a scene is read.
@@ -232,5 +222,6 @@ func forgetful(next http.Handler) http.Handler {
 
 // scriptless lets browsers run no script.
 func scriptless(next http.Handler) http.Handler {
-	return amend(func(h http.Header) { h.Set(policyHeader, h.Get(policyHeader)+"; sandbox allow-same-origin") }, next)
+	const sandbox = "; sandbox allow-same-origin"
+	return amend(func(h http.Header) { h.Set(policyHeader, strings.TrimSuffix(h.Get(policyHeader), sandbox)+sandbox) }, next)
 }

@@ -139,7 +139,7 @@ func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 		cancel()
 		switch {
 		case err == nil:
-			a.note(w.name, failure{})
+			delete(a.failed, w.name)
 			return value, nil
 		case errors.Is(err, errUnknown):
 			unknown = err
@@ -151,17 +151,15 @@ func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	return value, cmp.Or(failed, unknown, fs.ErrNotExist)
 }
 
-// note remembers a failure of a way, or that it has answered, and logs the first failure.
+// note remembers a failure of a way, unless it is we who gave up, and logs the first.
 func (a *asker[K, V]) note(way string, f failure) {
-	switch {
-	case f.err == nil:
-		delete(a.failed, way)
-	case a.ctx.Err() == nil: // otherwise it is we who gave up
-		if a.failed[way].err == nil {
-			a.log.Info("a service of this machine can't be read", "what", a.what, "from", way, "err", f.err)
-		}
-		a.failed[way] = f
+	if a.ctx.Err() != nil {
+		return
 	}
+	if a.failed[way].err == nil {
+		a.log.Info("a service of this machine can't be read", "what", a.what, "from", way, "err", f.err)
+	}
+	a.failed[way] = f
 }
 
 // forget drops what no reading has wanted for as long as an answer is kept.

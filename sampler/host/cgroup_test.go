@@ -224,7 +224,7 @@ func TestOurOwnPlace(t *testing.T) {
 	if u, ok := f.Unit.Get(); ok && !strings.Contains(string(text), u.Name) {
 		t.Errorf("unit %s is not in %s", u.Name, text)
 	}
-	private := cgroupsAreOfAnotherNamespace("/proc")
+	private := thisMachine(ShowOwn).privateCgroups
 	if !private && (!f.Container.Present() || !f.Pod.Present() || !f.Unit.Present() || !f.Job.Present()) {
 		t.Errorf("all can be seen from here, and is not told: %+v of %s", f, text)
 	}

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -80,8 +79,8 @@ func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
 		known:        map[int]*process{},
 		buf:          make([]byte, 64<<10),
 	}
-	r.privateCgroups = cgroupsAreOfAnotherNamespace(r.path("proc"))
-	if pidsAreOfAnotherNamespace(r.path("proc")) {
+	r.privateCgroups = r.inOwn("cgroup", "cgroup:[4026531835]")
+	if r.pidsAreOfAnotherNamespace() {
 		r.hint = gpu.Advice{
 			What: "the processes' names can't be seen from this container",
 			Try:  "start it with --pid=host (in Kubernetes: hostPID: true)",
@@ -288,31 +287,18 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	return nil
 }
 
-// pidsAreOfAnotherNamespace reports whether the pids in this /proc are those of a
-// private pid namespace. Then a pid of the host, which a driver reports, means another
-// process here, or none.
-//
-// The first namespace of a machine has the fixed number 0xEFFFFFFC (PROC_PID_INIT_INO).
-// A process in another namespace sees the pids of an outer one only if the proc file
-// system of the outer one is mounted; then NSpid in its status has several numbers.
-func pidsAreOfAnotherNamespace(proc string) bool {
-	const first = "pid:[4026531836]"
-	self := filepath.Join(proc, "self")
-	status, err := os.ReadFile(filepath.Join(self, "status"))
-	if err != nil {
-		return false // there is no /proc
-	}
-	namespace, err := os.Readlink(filepath.Join(self, "ns/pid"))
-	if errors.Is(err, os.ErrNotExist) {
-		return false // a kernel without pid namespaces
-	}
-	return namespace != first && len(fieldsOf(status, "NSpid:")) < 2
+// inOwn reports whether we are, or may be, in a namespace of our own, not in the first of
+// the machine, whose number is fixed in the kernel. An old kernel has none.
+func (r *Reader) inOwn(kind, first string) bool {
+	namespace, err := os.Readlink(r.path("proc/self/ns/" + kind))
+	return !errors.Is(err, os.ErrNotExist) && namespace != first
 }
 
-// cgroupsAreOfAnotherNamespace reports whether the paths of control groups in this /proc
-// begin at our own group, not at the machine's first one (PROC_CGROUP_INIT_INO).
-func cgroupsAreOfAnotherNamespace(proc string) bool {
-	const first = "cgroup:[4026531835]"
-	namespace, err := os.Readlink(filepath.Join(proc, "self/ns/cgroup"))
-	return err == nil && namespace != first
+// pidsAreOfAnotherNamespace reports whether a pid of the host, which a driver reports,
+// means another process in this /proc, or none. A process in a namespace of its own sees
+// the pids of an outer one only if the proc file system of the outer one is mounted; then
+// NSpid in its status has several numbers.
+func (r *Reader) pidsAreOfAnotherNamespace() bool {
+	status, err := os.ReadFile(r.path("proc/self/status"))
+	return err == nil && r.inOwn("pid", "pid:[4026531836]") && len(fieldsOf(status, "NSpid:")) < 2
 }

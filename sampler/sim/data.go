@@ -117,9 +117,9 @@ type site struct {
 
 // A plan says how a machine is built.
 type plan struct {
-	Driver, CUDA string
-	Host         host
-	Cards        []card
+	Driver gpu.Driver
+	Host   host
+	Cards  []card
 }
 
 // A card is a GPU in a machine, with the work that it has there.
@@ -172,9 +172,9 @@ type process struct {
 
 // A fault is a time in which the device can't be read.
 type fault struct {
-	From, To  int
-	State     gpu.State
-	What, Try string
+	From, To int
+	State    gpu.State
+	Reason   gpu.Advice
 }
 
 // complete adds what goes without saying: it exists, and what it is not in.

@@ -148,7 +148,7 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	f, since := d.fault(m)
 	dev.Identity = d.identity
 	if f != nil {
-		dev.State, dev.Since, dev.Reason = f.State, since, gpu.Advice{What: f.What, Try: f.Try}
+		dev.State, dev.Since, dev.Reason = f.State, since, f.Reason
 		if f.State == gpu.StateNotAnswering {
 			dev.Reason.Err = gpu.ErrNotAnswering
 		}

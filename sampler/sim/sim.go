@@ -1,3 +1,19 @@
+// Package sim simulates machines with GPUs, for demonstrations, for tests and for work on
+// gpuwhy without a GPU. They must be asked for by name and never replace a source that
+// failed, and every device says [gpu.SourceSimulated]. A device reports what the real
+// product reports: an H100 has no fan, a GeForce no ECC.
+//
+// A reading is a function of the profile, the day on which [Nodes] was called and the
+// clock that it was given: a test may set the clock to any time, and back.
+//
+// Time is divided into cycles of half an hour. In each a device plays one job of its
+// roster; each round of the roster shuffles its jobs. What the hardware makes of a job is
+// calculated once, second by second, and kept as a tape: power follows work, temperature
+// follows power, the fan follows temperature, and limits of power and heat reduce the
+// clocks. All tapes of a roster begin and end alike, so they join in any order, and the
+// energy of years is a multiplication and not a sum.
+//
+// What the machines are made of, and their jobs, is in machines.yaml.
 package sim
 
 import (
@@ -77,12 +93,7 @@ func bootBefore(start time.Time) time.Time {
 	return start.Truncate(24 * time.Hour).Add(-17*24*time.Hour + 6*time.Hour + 12*time.Minute)
 }
 
-func (p *plan) build() *Source {
-	return &Source{host: p.Host, driver: gpu.Driver{
-		Source:  gpu.SourceSimulated,
-		Version: gpu.Of(p.Driver), CUDA: gpu.Of(p.CUDA), Library: gpu.Of("12." + p.Driver),
-	}}
-}
+func (p *plan) build() *Source { return &Source{host: p.Host, driver: p.Driver} }
 
 // install adds a device. Together, devices with as many jobs as the first share its
 // schedule.
