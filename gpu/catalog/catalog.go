@@ -141,31 +141,27 @@ func newRow(r Row, options []option) *Row {
 	return &r
 }
 
-// partsOf is a row for each element of a list.
-func partsOf[P any](id, key string, list func(*gpu.Device) []P, name func(int, *P) string, at func(*P) Ref, options []option) *Row {
-	each := func(d *gpu.Device, visit func(string, Ref)) {
-		parts := list(d)
-		for i := range parts {
-			visit(name(i, &parts[i]), at(&parts[i]))
+// parts makes rows for each element of a list, by its key in the JSON of a device.
+func parts[P any](key string, list func(*gpu.Device) []P, name func(int, *P) string) func(string, func(*P) Ref, ...option) *Row {
+	return func(id string, at func(*P) Ref, options ...option) *Row {
+		each := func(d *gpu.Device, visit func(string, Ref)) {
+			parts := list(d)
+			for i := range parts {
+				visit(name(i, &parts[i]), at(&parts[i]))
+			}
 		}
+		return newRow(Row{ID: id, List: key, Unit: unitOf(at(new(P))), each: each}, options)
 	}
-	return newRow(Row{ID: id, List: key, Unit: unitOf(at(new(P))), each: each}, options)
 }
 
-func fan(id string, at func(*gpu.Fan) Ref, options ...option) *Row {
-	return partsOf(id, "fans", func(d *gpu.Device) []gpu.Fan { return d.Fans.Fans },
-		func(i int, _ *gpu.Fan) string { return strconv.Itoa(i) }, at, options)
-}
-
-func xid(id string, at func(*gpu.XID) Ref, options ...option) *Row {
-	return partsOf(id, "health.xids", func(d *gpu.Device) []gpu.XID { return d.Health.XIDs.Or(nil) },
-		func(_ int, x *gpu.XID) string { return strconv.Itoa(x.Code) }, at, options)
-}
-
-func instance(id string, at func(*gpu.Instance) Ref, options ...option) *Row {
-	return partsOf(id, "instances", func(d *gpu.Device) []gpu.Instance { return d.Instances },
-		func(_ int, i *gpu.Instance) string { return i.UUID }, at, options)
-}
+var (
+	fan = parts("fans", func(d *gpu.Device) []gpu.Fan { return d.Fans.Fans },
+		func(i int, _ *gpu.Fan) string { return strconv.Itoa(i) })
+	xid = parts("health.xids", func(d *gpu.Device) []gpu.XID { return d.Health.XIDs.Or(nil) },
+		func(_ int, x *gpu.XID) string { return strconv.Itoa(x.Code) })
+	instance = parts("instances", func(d *gpu.Device) []gpu.Instance { return d.Instances },
+		func(_ int, i *gpu.Instance) string { return i.UUID })
+)
 
 // wire is a fact that the table of facts does not show.
 func wire(path string) option { return fact(path, "", "") }

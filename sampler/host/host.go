@@ -74,8 +74,8 @@ func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
 		uid:          os.Geteuid(),
 		now:          time.Now,
 		users:        users{passwd: root + "/etc/passwd"},
-		names:        newNames(root, log),
-		reservations: newReservations(root, log),
+		names:        newAsker("names of containers", namesFor, log, func(c containerKey) []way[answer] { return c.ways(root) }),
+		reservations: newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return kubelets(root) }),
 		known:        map[int]*process{},
 		buf:          make([]byte, 64<<10),
 	}

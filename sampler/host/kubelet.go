@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,12 +30,11 @@ var kubeletSockets = []string{
 // A reservations knows for which containers the kubelet reserves devices.
 type reservations = asker[struct{}, holders]
 
-func newReservations(root string, log *slog.Logger) *reservations {
-	var ways []way[holders]
+func kubelets(root string) (ways []way[holders]) {
 	for _, path := range kubeletSockets {
 		ways = append(ways, way[holders]{"the kubelet", root + "/" + path, askKubelet})
 	}
-	return newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return ways })
+	return ways
 }
 
 // Reserve sets for whom the machine's devices are reserved; the caller must not change

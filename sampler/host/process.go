@@ -293,21 +293,20 @@ func parseStat(text []byte) (procStat, error) {
 	}
 	// Numbered as in proc_pid_stat(5); the first after the name is 3.
 	const utime, stime, starttime, rss = 14, 15, 22, 24
-	wanted := [...]int{utime, stime, starttime, rss}
-	var v [len(wanted)]uint64
-	field, n := 3, 0
+	var v [rss + 1]uint64
+	field := 3
 	for word := range bytes.FieldsSeq(text[end+1:]) {
-		if field == wanted[n] {
+		switch field {
+		case utime, stime, starttime, rss:
 			var err error
-			if v[n], err = strconv.ParseUint(string(word), 10, 64); err != nil {
+			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil {
 				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
 			}
-			if n++; n == len(v) {
-				comm, memory := string(text[open+1:end]), gpu.Bytes(v[3])*gpu.Bytes(os.Getpagesize())
-				return procStat{comm: comm, ticks: v[0] + v[1], start: v[2], rss: memory}, nil
-			}
 		}
-		field++
+		if field++; field > rss {
+			memory := gpu.Bytes(v[rss]) * gpu.Bytes(os.Getpagesize())
+			return procStat{string(text[open+1 : end]), v[utime] + v[stime], v[starttime], memory}, nil
+		}
 	}
 	return procStat{}, fmt.Errorf("a process's stat has %d fields", field-1)
 }

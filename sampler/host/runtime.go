@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -42,10 +41,6 @@ type containerKey struct {
 type answer struct {
 	name, image                      gpu.Reading[string]
 	podNamespace, podName, podMember gpu.Reading[string]
-}
-
-func newNames(root string, log *slog.Logger) *names {
-	return newAsker("names of containers", namesFor, log, func(c containerKey) []way[answer] { return c.ways(root) })
 }
 
 // nameContainer sets the names of the container and the pod, as far as they are known.
@@ -119,9 +114,11 @@ func (c *containerKey) ways(root string) []way[answer] {
 		} else {
 			add("containerd's API", askContainerd, containerdSockets...)
 		}
-		for _, folder := range c.bundles() {
-			folder = root + "/" + folder
-			out = append(out, way[answer]{"bundles in " + folder, folder + "/" + c.id + "/config.json", readBundle})
+		for _, state := range []string{"/run/containerd", "/run/k3s/containerd"} {
+			for _, namespace := range c.namespaces() { // where containerd keeps the files of containers
+				folder := root + state + "/io.containerd.runtime.v2.task/" + namespace
+				out = append(out, way[answer]{"bundles in " + folder, folder + "/" + c.id + "/config.json", readBundle})
+			}
 		}
 	}
 	if is(gpu.RuntimeDocker) || c.parent == dockersNamespace {
@@ -155,17 +152,6 @@ func (c *containerKey) namespaces() []string {
 	default:
 		return []string{defaultNamespace, kubernetesNamespace, dockersNamespace}
 	}
-}
-
-// bundles are the folders where containerd keeps the files of containers.
-func (c *containerKey) bundles() []string {
-	var out []string
-	for _, state := range []string{"run/containerd", "run/k3s/containerd"} {
-		for _, namespace := range c.namespaces() {
-			out = append(out, state+"/io.containerd.runtime.v2.task/"+namespace)
-		}
-	}
-	return out
 }
 
 // ownSocket checks that a path is a socket of the user's own, and no link to another. It
