@@ -41,8 +41,6 @@ func (g *gallery) wait() {
 	g.running.Wait()
 }
 
-// galleryScript is the gallery's own script. The product's pages do not use it.
-//
 //go:embed gallery.js
 var galleryScript []byte
 
@@ -135,8 +133,7 @@ func (g *gallery) newFront() (http.Handler, error) {
 	return s.Handler(), nil
 }
 
-// amend changes the headers of all answers, before they are sent. It may change those of
-// one answer several times.
+// amend changes the headers of answers before they are sent, maybe several times.
 func amend(change func(http.Header), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(amended{w, change}, r)

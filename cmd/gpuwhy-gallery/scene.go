@@ -20,8 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// A scene is a made-up machine of the gallery, in some state. Its readings are made
-// up; pages, routes, hub, alerts and recent past are those of the product.
+// A scene is a machine in some state. Only its readings are made up.
 type scene struct {
 	example string                          // of [fixture.Examples]
 	past    time.Duration                   // for which it was read before, up and down; zero: charts begin empty

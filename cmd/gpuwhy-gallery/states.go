@@ -12,8 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// statesFile has the pages of the product in each of the states that people may
-// see, in groups. A URL begins with the name of the scene.
+// statesFile has pages in each state that people may see. A URL begins with a scene's name.
 //
 //go:embed states.json
 var statesFile []byte

@@ -22,9 +22,8 @@ const (
 // errUnknown is the answer of a service that does not know what it is asked about.
 var errUnknown = errors.New("the service knows nothing about that")
 
-// An asker asks services of this machine beside the readings, so that no reading waits
-// for an answer, and keeps what they say. At most one goroutine works for it, and asks
-// one question at a time: what is asked about lives long, and a dead socket costs its
+// An asker asks services of this machine beside the readings, which wait for no answer, and
+// keeps what they say. One goroutine asks one question at a time: a dead socket costs its
 // deadline once.
 type asker[K comparable, V any] struct {
 	what   string           // what is asked, for the log
@@ -125,8 +124,7 @@ func (a *asker[K, V]) work(done chan struct{}) {
 	a.queue, a.working = nil, nil
 }
 
-// ask tries each way. The error is errUnknown if all services that there are do not
-// know, and fs.ErrNotExist if there is none.
+// ask tries each way. The error is errUnknown if no service knows, fs.ErrNotExist if there is none.
 func (a *asker[K, V]) ask(key K, now time.Time) (value V, err error) {
 	var failed, unknown error
 	for _, w := range a.ways(key) {

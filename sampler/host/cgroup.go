@@ -9,8 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A place is what a process belongs to, by its control groups. A zero field means: to
-// none.
+// A place is what a process belongs to, by its control groups; a zero field: to none.
 type place struct {
 	container gpu.Container
 	pod       gpu.Pod
@@ -26,12 +25,9 @@ type place struct {
 	inside bool // a path is our own group or below, where not even the container is visible
 }
 
-// parseCgroup reads /proc/<pid>/cgroup, of version 1 (a path for each
-// hierarchy), 2 (one path) or both. A path looks like
-// "/system.slice/docker-4f3a….scope".
-//
-// Private says that we are in a control group namespace of our own. Then paths begin at
-// our own group: "/" is that group, "/../docker-4f3a….scope" the one beside it.
+// parseCgroup reads /proc/<pid>/cgroup, of version 1 (a path for each hierarchy), 2 (one
+// path) or both. If we are in a private namespace, paths begin at our own group: "/" is that
+// group, "/../docker-4f3a….scope" the one beside it.
 func parseCgroup(text string, private bool) place {
 	out := place{owner: -1}
 	var chosen int // how much the unit's hierarchy is preferred
@@ -41,8 +37,7 @@ func parseCgroup(text string, private bool) place {
 			continue
 		}
 		p := parsePath(fields[2], private)
-		// Each hierarchy may know something else: Slurm has no group in that
-		// of systemd.
+		// Each hierarchy may know something else: Slurm has no group in that of systemd.
 		if out.container.None() {
 			out.container, out.parent = p.container, p.parent
 		}

@@ -16,12 +16,10 @@ import (
 	"github.com/shirou/gopsutil/v3/disk"
 )
 
-// mountsFor is how long the list of mounts is kept. It is long on a node with thousands
-// of containers.
+// mountsFor is how long the list of mounts is kept, which is long where many containers are.
 const mountsFor = time.Minute
 
-// readDisks lists the file systems on block devices, each device once, and always the
-// root directory.
+// readDisks lists the file systems on block devices, each device once, and always the root.
 func (r *Reader) readDisks(ctx context.Context, h *gpu.Host) error {
 	var errs []error
 	if r.mounts == nil || r.now().Sub(r.mounted) >= mountsFor {

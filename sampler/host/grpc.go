@@ -22,8 +22,7 @@ import (
 
 const maxMessage = 16 << 20 // bytes: ten thousand containers need about half of it
 
-// quietGRPC stops grpc-go from writing to stderr: failures are errors, which are logged
-// once. It must be called before gRPC is used.
+// quietGRPC stops grpc-go from writing to stderr. It must be called before gRPC is used.
 var quietGRPC = sync.OnceFunc(func() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 })

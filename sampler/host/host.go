@@ -295,9 +295,8 @@ func (r *Reader) inOwn(kind, first string) bool {
 }
 
 // pidsAreOfAnotherNamespace reports whether a pid of the host, which a driver reports,
-// means another process in this /proc, or none. A process in a namespace of its own sees
-// the pids of an outer one only if the proc file system of the outer one is mounted; then
-// NSpid in its status has several numbers.
+// means another process in this /proc, or none. With the proc file system of an outer
+// namespace, NSpid has several numbers.
 func (r *Reader) pidsAreOfAnotherNamespace() bool {
 	status, err := os.ReadFile(r.path("proc/self/status"))
 	return err == nil && r.inOwn("pid", "pid:[4026531836]") && len(fieldsOf(status, "NSpid:")) < 2

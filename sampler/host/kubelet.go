@@ -68,8 +68,7 @@ func askKubelet(ctx context.Context, socket string) (holders, error) {
 	return newHolders(list.GetPodResources()), err
 }
 
-// holders are who holds which device, by the UUID or PCI address that the device plugin
-// uses.
+// holders are who holds which device, by the UUID or PCI address of the device plugin.
 type holders struct {
 	byID    map[string][]gpu.Reservation
 	unnamed bool // somebody holds a GPU whose name is not known: it may be any

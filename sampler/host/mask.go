@@ -17,11 +17,9 @@ import (
 const mask = "***"
 
 // commandLine joins arguments to one line that can be shown: without control characters,
-// without values that look like secrets, and not longer than maxCommand. Masking is no
-// guarantee. It recognizes a secret by the name before it (--token X, api_key=X,
-// Authorization: X), by its shape (hf_…, eyJ….….…), by the address around it (a
-// webhook), or by the program that gets it (see passwordOption). A plain word for an
-// unknown program stays.
+// without values that look like secrets, and not longer than maxCommand. A secret is known
+// by its name (--token X, Authorization: X), its shape (hf_…), the address around it (a
+// webhook), or the program that gets it. A plain word for an unknown program stays.
 func commandLine(args []string) string {
 	args = slices.Clone(args)
 	for i := range args {
@@ -76,9 +74,8 @@ var (
 	}
 )
 
-// A nameValue has the pattern of a name and what follows it, and the pattern of the
-// value. The value is only searched for after the name of a secret, so that the time is
-// proportional to the length of any text.
+// A nameValue has the pattern of a name and what follows it, and that of the value, which
+// is searched for after the name of a secret alone: the time grows with the text's length.
 type nameValue struct{ name, value *regexp.Regexp }
 
 //go:embed secrets.yaml
@@ -167,9 +164,8 @@ func (n nameValue) mask(text string) string {
 	}
 }
 
-// maskOptions masks the values of short options, in place: the password of a known
-// program, the password in "-u name:X", and after "-p" of any other program a value that
-// looks like a password.
+// maskOptions masks passwords, in place: of known programs, in "-u name:X", and what looks
+// like one after "-p" of any other program.
 func maskOptions(words []string) {
 	var program passwordOption
 	command := true // the word program.After was there
@@ -223,9 +219,8 @@ func maskLogin(login string) string {
 	return name + ":" + mask
 }
 
-// passwordLike reports whether a word looks like a password and like nothing else that
-// follows "-p": it has letters, digits and a sign that only passwords have, or small
-// letters, capitals and digits without a sign.
+// passwordLike reports whether a word looks like nothing else that follows "-p": it has
+// letters, digits and a sign of passwords, or small letters, capitals and digits alone.
 func passwordLike(word string) bool {
 	if len(word) < 8 || strings.ContainsAny(word, " /\\=:") {
 		return false

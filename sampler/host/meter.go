@@ -7,8 +7,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// minInterval is the shortest time that gives a rate, since the kernel counts CPU time in
-// ticks of 10 ms. Readings closer than that repeat the last rate.
+// minInterval gives a rate from ticks of 10 ms. Readings closer than that repeat the last rate.
 const minInterval = 200 * time.Millisecond
 
 // A counter calculates the rate of a number that only grows.

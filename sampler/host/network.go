@@ -43,8 +43,7 @@ func (r *Reader) readNetworks(ctx context.Context, h *gpu.Host) error {
 	return errors.Join(errs...)
 }
 
-// virtualPrefixes begin the names that container and virtual machine software gives to
-// its interfaces. A real interface counts their traffic too.
+// virtualPrefixes are of containers and virtual machines. Real interfaces count their traffic too.
 var virtualPrefixes = []string{
 	"veth", "docker", "br-", "virbr", "vnet", "tap", "cni", "cali", "flannel", "cilium", "lxc", "lxdbr",
 	"incusbr", "podman", "kube-ipvs", "nodelocaldns", "dummy", "ifb", "tunl", "sit",

@@ -19,9 +19,8 @@ import (
 const (
 	ticksPerSecond = 100 // USER_HZ on every system that GPUs run in
 	tick           = time.Second / ticksPerSecond
-	// refreshAfter is how long the name, user, command and control group of a
-	// process are kept. Each process adds up to as much again, so that not all are
-	// read at the same time.
+	// refreshAfter is how long what rarely changes of a process is kept. Each adds up to as
+	// much again, so that not all are read at the same time.
 	refreshAfter = 30 * time.Second
 	sweepEvery   = time.Minute
 	maxCommand   = 4 << 10 // bytes
@@ -108,8 +107,7 @@ func (r *Reader) describe(pid int, now time.Time) gpu.ProcessFacts {
 // shareOfCore is that of a process which uses so many ticks a second.
 func shareOfCore(ticks float64) gpu.Percent { return gpu.Percent(100 * ticks / ticksPerSecond) }
 
-// noteBoot calculates the boot time, and keeps it while it is about right, so that the
-// start times of processes change only when someone sets the clock.
+// noteBoot calculates the boot time, which changes only when someone sets the clock.
 func (r *Reader) noteBoot(now time.Time) {
 	const right = time.Second
 	up, err := r.uptime()

@@ -22,12 +22,9 @@ import (
 // namesFor is how long an answer is kept: a container may get another name.
 const namesFor = 10 * time.Minute
 
-// A names knows the names of containers, by asking their runtimes. The name of a new
-// container is there some readings later.
-//
-// It only reads, over the unix sockets of the runtimes: with GET from Docker's API, which
-// Podman has too; with gRPC from the container runtime interface (CRI) of containerd and
-// CRI-O and from containerd's own API. It also reads the files of containerd's bundles.
+// A names knows the names of containers, by asking their runtimes over unix sockets: with
+// GET from Docker's API, which Podman has too; with gRPC from the container runtime interface
+// (CRI) of containerd and CRI-O and from containerd's own API. It reads containerd's files, too.
 type names = asker[containerKey, answer]
 
 // A containerKey is what a control group says about a container.

@@ -117,8 +117,7 @@ func (d *device) energyBefore(m *moment) float64 {
 	return sum
 }
 
-// fault returns the device's fault and its beginning; without one, when its last fault in
-// this cycle or the one before ended.
+// fault returns the device's fault and its beginning, or when the last one ended lately.
 func (d *device) fault(m *moment) (f *fault, since time.Time) {
 	if !d.fails {
 		return nil, since
@@ -220,8 +219,7 @@ func (d *device) fixedReadings() gpu.Readings {
 	return r
 }
 
-// readWork sets how busy the parts of the chip are. While the encoder works it has one
-// session, of some 240 frames a second at 75 %.
+// readWork sets how busy the chip is. A session of the encoder has 240 frames a second at 75 %.
 func (d *device) readWork(dev *gpu.Device, s *sample) {
 	dev.Utilization = gpu.Utilization{
 		GPU: percent(s.gpu), Memory: percent(s.memory), Encoder: percent(s.enc), Decoder: percent(s.dec),

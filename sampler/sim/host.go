@@ -18,7 +18,8 @@ func nodeHost(h host, number int) host {
 	h.Busy *= part(1)
 	system, scratch := &h.Disks[0], &h.Disks[1]
 	system.Used, system.Write = scaled(system.Used, part(2)), scaled(system.Write, part(3))
-	scratch.Used, scratch.Read, scratch.Write = scaled(scratch.Used, part(4)), scaled(scratch.Read, part(5)), scaled(scratch.Write, part(6))
+	scratch.Used, scratch.Read = scaled(scratch.Used, part(4)), scaled(scratch.Read, part(5))
+	scratch.Write = scaled(scratch.Write, part(6))
 	for i := range h.Networks {
 		n, which := &h.Networks[i], uint64(2*i)
 		n.Received, n.Sent = scaled(n.Received, part(7+which)), scaled(n.Sent, part(8+which))

@@ -64,7 +64,7 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	case kind == "fleet" && err == nil && n >= 1 && n <= MaxFleet:
 		nodes = fleet(n)
 	case len(plan.Cards) > 0:
-		s, recorded := plan.build(), tapes{}
+		s, recorded := &Source{host: plan.Host, driver: plan.Driver}, tapes{}
 		for i := range plan.Cards {
 			s.install(newDevice(profile, i, i, i, &plan.Cards[i], recorded), true)
 		}
@@ -93,10 +93,7 @@ func bootBefore(start time.Time) time.Time {
 	return start.Truncate(24 * time.Hour).Add(-17*24*time.Hour + 6*time.Hour + 12*time.Minute)
 }
 
-func (p *plan) build() *Source { return &Source{host: p.Host, driver: p.Driver} }
-
-// install adds a device. Together, devices with as many jobs as the first share its
-// schedule.
+// install adds a device. Together, those with as many jobs as the first share its schedule.
 func (s *Source) install(d *device, together bool) {
 	s.devices = append(s.devices, d)
 	if first := s.devices[0]; together && len(d.roster) == len(first.roster) {
@@ -107,8 +104,7 @@ func (s *Source) install(d *device, together bool) {
 // Name returns "simulated".
 func (s *Source) Name() string { return gpu.SourceSimulated }
 
-// Node is the name of the simulated machine, which is shown in place of the real
-// one's.
+// Node is the name of the simulated machine, shown in place of the real one's.
 func (s *Source) Node() string { return s.host.Hostname }
 
 // Close does nothing: a simulation holds nothing open.
@@ -159,8 +155,7 @@ func fleet(n int) []*Source {
 	for i := range n {
 		number, slot := i/perNode, i%perNode
 		if slot == 0 {
-			nodes = append(nodes, plan.build())
-			nodes[number].host = nodeHost(plan.Host, number+1)
+			nodes = append(nodes, &Source{host: nodeHost(plan.Host, number+1), driver: plan.Driver})
 		}
 		c := card{
 			PCI:     fmt.Sprintf("0000:%02x:00.0", 0x11+0x1c*slot),

@@ -25,8 +25,7 @@ type tape struct {
 	cores   [cycleSeconds]float32    // of the host, that the job's processes keep busy
 }
 
-// appetite is the power of the chip under work relative to its product's, within two
-// percent.
+// appetite is the power of the chip under work relative to its product's, within 2 %.
 func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }
 
 // record calculates a tape. It plays the job twice, so that work without an end begins
