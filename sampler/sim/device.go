@@ -328,7 +328,8 @@ func (d *device) processes(m *moment, s *sample) []gpu.Process {
 	out := make([]gpu.Process, 0, alive)
 	for i := range list {
 		if p := &list[i]; p.at(m.second) {
-			out = append(out, d.process(p, i, m, s, p.Share/max(shares, 1e-9)))
+			out = append(out, p.Process)
+			d.run(&out[len(out)-1], p, i, m, s, p.Share/max(shares, 1e-9))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b gpu.Process) int {
@@ -340,16 +341,16 @@ func (d *device) processes(m *moment, s *sample) []gpu.Process {
 	return out
 }
 
-func (d *device) process(p *process, i int, m *moment, s *sample, share float64) gpu.Process {
+// run sets what changes of a process.
+func (d *device) run(out *gpu.Process, p *process, i int, m *moment, s *sample, share float64) {
 	part := func(v float32) gpu.Reading[gpu.Percent] {
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
 	}
-	out := p.Process
 	out.PID, out.Memory, out.SM, out.MemoryBandwidth = d.pid(p, i, m), gpu.Of(p.holds(m.second)), part(s.gpu), part(s.memory)
 	out.Encoder, out.Decoder = part(0), part(0)
 	if p.Remains {
 		out.PID = d.pid(&m.tape.job.Processes[0], 0, m)
-		return out
+		return
 	}
 	out.Facts.Started, out.Facts.CPU = gpu.Of(d.startOf(p, i, m)), percent(cpuOf(p, s))
 	if p.Step != "" {
@@ -358,7 +359,6 @@ func (d *device) process(p *process, i int, m *moment, s *sample, share float64)
 	if p.Type == gpu.TypeCompute && (s.enc > 0 || s.dec > 0) {
 		out.Encoder, out.Decoder = percent(s.enc), percent(s.dec)
 	}
-	return out
 }
 
 // cpuOf is what the process uses of one core, in percent, to a tenth.

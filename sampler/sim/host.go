@@ -50,15 +50,16 @@ func (s *Source) readHost(now time.Time, moments []moment, devices []gpu.Device)
 	h.Load5 = average(busy[0], busy[5], busy[6], busy[7], busy[8])
 	h.Load15 = average(busy[0], busy[7], busy[9], busy[10], busy[11])
 	h.Self = gpu.Self{CPU: percent(tenth(0.4 + 0.002*float64(cards))), RSS: gpu.Of(gpu.Bytes(24*mib + cards*16<<10))}
+	part, seconds := flow(up)
 	h.Disks, h.Networks = slices.Clone(h.Disks), slices.Clone(h.Networks)
 	for i := range h.Disks {
 		d := &h.Disks[i]
-		d.Read, d.Write = flow(d.Read, up), flow(d.Write, up)
+		d.Read, d.Write = rate(d.Read, part), rate(d.Write, part)
 	}
 	for i := range h.Networks {
 		n := &h.Networks[i]
-		n.ReceivedTotal, n.SentTotal = flowed(n.Received, up), flowed(n.Sent, up)
-		n.Received, n.Sent = flow(n.Received, up), flow(n.Sent, up)
+		n.ReceivedTotal, n.SentTotal = total(n.Received, seconds), total(n.Sent, seconds)
+		n.Received, n.Sent = rate(n.Received, part), rate(n.Sent, part)
 	}
 	return &h
 }
@@ -103,13 +104,20 @@ const (
 	period = 340 // seconds
 )
 
-func flow(mean gpu.Reading[gpu.BytesPerSecond], up time.Duration) gpu.Reading[gpu.BytesPerSecond] {
-	return gpu.Of(gpu.BytesPerSecond(math.Round(float64(mean.Or(0)) * (1 + swing*math.Sin(2*math.Pi*up.Seconds()/period)))))
+// flow is the part of its mean that any traffic has now, and the seconds in which the mean
+// would have brought as much as there was.
+func flow(up time.Duration) (part, seconds float64) {
+	t := up.Seconds()
+	angle := 2 * math.Pi * t / period
+	return 1 + swing*math.Sin(angle), t + swing*period/(2*math.Pi)*(1-math.Cos(angle))
 }
 
-func flowed(mean gpu.Reading[gpu.BytesPerSecond], up time.Duration) gpu.Reading[gpu.Bytes] {
-	t := up.Seconds()
-	return gpu.Of(gpu.Bytes(float64(mean.Or(0)) * (t + swing*period/(2*math.Pi)*(1-math.Cos(2*math.Pi*t/period)))))
+func rate(mean gpu.Reading[gpu.BytesPerSecond], part float64) gpu.Reading[gpu.BytesPerSecond] {
+	return gpu.Of(gpu.BytesPerSecond(math.Round(float64(mean.Or(0)) * part)))
+}
+
+func total(mean gpu.Reading[gpu.BytesPerSecond], seconds float64) gpu.Reading[gpu.Bytes] {
+	return gpu.Of(gpu.Bytes(float64(mean.Or(0)) * seconds))
 }
 
 func tenth(v float64) float64 { return math.Round(v*10) / 10 }
