@@ -59,8 +59,7 @@ func parseCgroup(text string, private bool) place {
 	return out
 }
 
-// containerID matches the id that runtimes give a container, podName the name that the
-// kubelet gives the group of a pod under systemd.
+// containerID matches a runtime's id of a container, podName the kubelet's group under systemd.
 const (
 	containerID = `([0-9a-f]{64})`
 	podName     = `(?:[a-z-]*-)?kubepods[a-z-]*-pod([0-9A-Fa-f_]{32,36})\.slice`
@@ -68,9 +67,8 @@ const (
 
 // containerGroups match the name that a runtime gives to the group of a container, after
 // the group above and a slash, each with the container's id or name. The first that
-// matches counts. Of names that are only an id, the group above says the runtime: for
-// containerd it is a namespace. Containerd makes the one with ":cri-containerd:" of
-// systemd's name if it is not configured for systemd.
+// matches counts. Above an id alone, containerd has the name of a namespace. It makes the
+// one with ":cri-containerd:" of systemd's name if it is not configured for systemd.
 var containerGroups = []struct {
 	pattern *regexp.Regexp
 	runtime string

@@ -287,8 +287,7 @@ func (r *Reader) readSelf(_ context.Context, h *gpu.Host) error {
 	return nil
 }
 
-// inOwn reports whether we are, or may be, in a namespace of our own, not in the first of
-// the machine, whose number is fixed in the kernel. An old kernel has none.
+// inOwn reports whether we may be in a namespace of our own, not in the machine's first.
 func (r *Reader) inOwn(kind, first string) bool {
 	namespace, err := os.Readlink(r.path("proc/self/ns/" + kind))
 	return !errors.Is(err, os.ErrNotExist) && namespace != first

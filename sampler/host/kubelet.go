@@ -19,8 +19,7 @@ const (
 	maxReservations = 4096             // of one answer are kept
 )
 
-// kubeletSockets are where the kubelet lists who holds which device, below the root:
-// the usual place, then those of k0s and MicroK8s.
+// kubeletSockets are the kubelet's, below the root: the usual one, those of k0s and MicroK8s.
 var kubeletSockets = []string{
 	"var/lib/kubelet/pod-resources/kubelet.sock",
 	"var/lib/k0s/kubelet/pod-resources/kubelet.sock",

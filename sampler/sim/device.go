@@ -33,8 +33,7 @@ type device struct {
 	spent           float64 // J: by the tapes, from epoch until the machine was booted
 }
 
-// newDevice makes a device of a card. Index is its number in the profile, slot that in
-// its machine, and grain varies its chip.
+// newDevice makes a device of a card, with its numbers in the profile and in its machine.
 func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) *device {
 	p := inStock().Products[c.Product]
 	seed := mix(seedOf(profile), uint64(index))
@@ -66,8 +65,7 @@ func newDevice(profile string, index, slot, grain int, c *card, recorded tapes) 
 	return d
 }
 
-// add adds a job to the roster, with processes that fit into the memory: the same work
-// in smaller batches.
+// add adds a job to the roster, in smaller batches where it does not fit into the memory.
 func (d *device) add(j job, c *card, grain int, recorded tapes) {
 	key := tapeKey{c.Product, c.Site, j.name, grain}
 	if recorded[key] == nil {
@@ -241,8 +239,7 @@ func (d *device) readWork(dev *gpu.Device, s *sample) {
 	}
 }
 
-// activity follows the utilization of the device and the power of the work, which is
-// high if the tensor cores do it.
+// activity follows the utilization and the power, which is high if the tensor cores work.
 func (d *device) activity(s *sample) gpu.Activity {
 	busy, p := float64(s.gpu), &d.product.Power
 	hard := min(max((float64(s.power)-p.Held)/(p.Full-p.Held), 0), 1)

@@ -69,8 +69,7 @@ func (j *job) computes(second int) bool {
 	})
 }
 
-// cores is how many cores of the host the job's processes keep busy in that second. What
-// a device runs that can't be read is not known.
+// cores is how many cores of the host the processes keep busy, as far as the device can be read.
 func (j *job) cores(second int, s *sample) (busy float32) {
 	if slices.ContainsFunc(j.Faults, func(f fault) bool { return second >= f.From && second < f.To }) {
 		return 0

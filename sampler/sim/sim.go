@@ -11,9 +11,7 @@
 // calculated once, second by second, and kept as a tape: power follows work, temperature
 // follows power, the fan follows temperature, and limits of power and heat reduce the
 // clocks. All tapes of a roster begin and end alike, so they join in any order, and the
-// energy of years is a multiplication and not a sum.
-//
-// What the machines are made of, and their jobs, is in machines.yaml.
+// energy of years is a multiplication and not a sum. Machines and jobs are in machines.yaml.
 package sim
 
 import (
