@@ -254,6 +254,13 @@ func TestRouting(t *testing.T) {
 	})
 }
 
+// retry is when the first target is tried again.
+func (r *rig) retry() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.workers[0].queue.Retry
+}
+
 // A target that fails is tried again, later each time, while the other is told
 // at once; the log says so once.
 func TestRetry(t *testing.T) {
@@ -272,7 +279,7 @@ func TestRetry(t *testing.T) {
 			t.Errorf("the other was sent %d messages", n)
 		}
 		s := r.Status()[0]
-		if s.Queued != 1 || s.LastError != "no" || s.FailingSince.IsZero() || r.workers[0].queue.Retry.IsZero() || s.Service != "generic" {
+		if s.Queued != 1 || s.LastError != "no" || s.FailingSince.IsZero() || r.retry().IsZero() || s.Service != "generic" {
 			t.Errorf("the status is %+v", s)
 		}
 		time.Sleep(5 * time.Hour)
@@ -425,12 +432,12 @@ func TestRestartWhileFailing(t *testing.T) {
 		r.wire(urlOf("leaves")).now(func(int, string) error { return &failure{text: "no"} })
 		r.tell(change("b", alert.Fired))
 		time.Sleep(30 * time.Second)
-		before, retry := r.Status()[0], r.workers[0].queue.Retry
+		before, retry := r.Status()[0], r.retry()
 		r.stop()
 		text := kept(t, r)
 		next := newRig(t, config("ops"), wires, text)
 		defer next.stop()
-		if after := next.Status()[0]; !next.workers[0].queue.Retry.Equal(retry) || after.Queued != 2 || !after.FailingSince.Equal(before.FailingSince) {
+		if after := next.Status()[0]; !next.retry().Equal(retry) || after.Queued != 2 || !after.FailingSince.Equal(before.FailingSince) {
 			t.Errorf("before %+v, after %+v", before, after)
 		}
 		if log := next.log.String(); strings.Count(log, "not configured any more") != 1 {
