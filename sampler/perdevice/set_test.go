@@ -238,6 +238,7 @@ func TestClose(t *testing.T) {
 			t.Errorf("Close took %v while a call hangs", took)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if !slices.Equal(ended, []time.Duration{time.Minute}) {
 			t.Errorf("idle after %v, want once when the last call ended, after 1m", ended)
 		}
