@@ -4,6 +4,7 @@ package regular_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,5 +39,30 @@ func TestRead(t *testing.T) {
 		if _, err := regular.Read(name, 1024); !errors.Is(err, regular.ErrIrregular) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A file on a mount whose server never answers is given up.
+func TestReadOnADeadMount(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may mount")
+	}
+	dir := t.TempDir()
+	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0) // which never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	how := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server.Fd())
+	if err := syscall.Mount("gpuwhy-test", dir, "fuse", 0, how); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(), syscall.Unmount(dir, syscall.MNT_DETACH)); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := regular.Read(filepath.Join(dir, "file"), 1024); !errors.Is(err, regular.ErrSlow) {
+		t.Errorf("the mount is dead: %v", err)
 	}
 }
