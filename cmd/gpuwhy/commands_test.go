@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -55,6 +57,14 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { busy.Close() }) // after the parallel subtests
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var keys strings.Builder
+	for i := range 7_000 {
+		fmt.Fprintf(&keys, "k%d: \n", i)
+	}
 	for _, tt := range []struct {
 		name string
 		env  []string
@@ -84,6 +94,11 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"log level", nil, []string{"--log-level", "loud"}, "log-level", exitUsage},
 		{"state dir", nil, []string{"--state-dir", "/proc/nowhere"}, "state-dir", exitUsage},
 		{"no file", nil, []string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml", exitUsage},
+		{"a file without end", nil, []string{"--config", "/dev/zero"}, "/dev/zero: it is no regular file", exitUsage},
+		{"a pipe that nobody writes to", nil, []string{"--config", pipe}, "it is no regular file", exitUsage},
+		{"a long file", nil, []string{"--config", write("long.yaml", strings.Repeat("# long\n", 10_000))}, "it is too long: more than 64 KiB", exitUsage},
+		{"a deep file", nil, []string{"--config", write("deep.yaml", "node: "+strings.Repeat("[", 60_000))}, "max depth", exitUsage},
+		{"many keys", nil, []string{"--config", write("keys.yaml", keys.String())}, "unknown key", exitUsage},
 		{"unknown key", nil, []string{"--config", write("key.yaml", "intervall: 5s\n")}, `unknown key "intervall"`, exitUsage},
 		{"bad value in a file", nil, []string{"--config", write("value.yaml", "interval: 1ms\n")}, "250ms to 1h", exitUsage},
 		{"a map in a file", nil, []string{"--config", write("map.yaml", "interval: {a: b}\n")}, "interval", exitUsage},

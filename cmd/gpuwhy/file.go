@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
 // file resolves flags that neither the command line nor the environment set.
@@ -23,15 +25,18 @@ type file struct {
 // A configFile is the name of a YAML file whose keys are the names of flags.
 type configFile string
 
+// largestConfig is how long the file may be, in bytes: it has one line for each flag.
+const largestConfig = 64 << 10
+
 // BeforeResolve reads the file, once kong knows its name.
 func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 	name, _ := ctx.FlagValue(path.Flag).(configFile)
 	if name == "" {
 		return nil
 	}
-	text, err := os.ReadFile(string(name))
+	text, err := regular.Read(string(name), largestConfig)
 	if err != nil {
-		return fmt.Errorf("--config: %w", err)
+		return fmt.Errorf("--config: %w: name a YAML file whose keys are the flags' names", err)
 	}
 	f := &file{name: string(name)}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

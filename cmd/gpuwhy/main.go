@@ -58,15 +58,10 @@ func (e usageError) Unwrap() error { return e.error }
 // errQuiet is an error that was printed already.
 var errQuiet = errors.New("told already")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the whole program: it returns the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	if err := unsetEmpty(); err != nil {
 		tell(stderr, err)
 		return exitError
@@ -97,6 +92,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		tell(stderr, err)
 		return exitUsage
 	}
+	// Before this, a signal ends the program at once, whatever it reads.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	switch err := parsed.Run(&environment{ctx, &cmd.Config, newLogger(stderr, &cmd.Config), stdout, stderr}); {
 	case err == nil:
 		return exitOK
