@@ -72,6 +72,7 @@ type compose struct {
 		Volumes     []string
 		Deploy      struct {
 			Resources struct {
+				Limits       struct{ Memory string }
 				Reservations struct {
 					Devices []struct {
 						Driver, Count string
@@ -101,6 +102,9 @@ func TestComposeFile(t *testing.T) {
 	}
 	if gpus := service.Deploy.Resources.Reservations.Devices; len(gpus) != 1 || gpus[0].Driver != "nvidia" || gpus[0].Count != "all" || gpus[0].Capabilities[0] != "gpu" {
 		t.Errorf("it does not ask for every GPU: %+v", gpus)
+	}
+	if service.Deploy.Resources.Limits.Memory != "512M" || service.Environment["GOMEMLIMIT"] != "400MiB" {
+		t.Errorf("its memory has the limits %+v and %q", service.Deploy.Resources.Limits, service.Environment["GOMEMLIMIT"])
 	}
 	for _, port := range service.Ports {
 		if !strings.HasPrefix(port, "127.0.0.1:") {
@@ -194,6 +198,9 @@ func TestSystemdUnit(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	if !strings.Contains(text, "\nMemoryMax=512M\n") || !strings.Contains(text, "\nEnvironment=GOMEMLIMIT=400MiB\n") {
+		t.Error("its memory has no limits")
 	}
 	// What would hide processes, the host's figures or the driver's nodes.
 	for line := range strings.SplitSeq(text, "\n") {
