@@ -33,7 +33,12 @@ type Snapshot struct {
 	// Seq grows with every reading. Gaps are normal: one on demand takes a number too.
 	Seq  uint64
 	Time time.Time // when the reading began, UTC
-	Node string    // the name of the machine
+	// Breaks is how often the node's readings did not follow each other so far: the
+	// machine slept, or its clock was set. Nothing goes on over a break. ClockSet is by
+	// how much the clock was set forward in all; less than 0: back.
+	Breaks   int
+	ClockSet time.Duration
+	Node     string // the name of the machine
 	// Source is where the devices come from; where there is none, what was tried.
 	Source   string
 	Devices  []Device  // ordered by Index

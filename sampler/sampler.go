@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
 // A Source reads every device of one kind of driver. Read returns what the source
@@ -56,11 +57,12 @@ type Config struct {
 	// Demanded takes each reading that was asked for between two periodic ones,
 	// before Refresh returns it. It may be nil, and must not wait for anybody.
 	Demanded func(*gpu.Snapshot)
+	Clock    clock.Clock // names the time of readings, and finds breaks between them
 	Log      *slog.Logger
 }
 
 const (
-	pace = 250 * time.Millisecond // between two readings on demand, at least
+	pace = 250 * time.Millisecond // between two readings, at least
 	// A reading waits a quarter of the interval for a slow device, within
 	// these bounds.
 	maxPatience   = time.Second
@@ -75,6 +77,7 @@ type Sampler struct {
 	host    lane[gpu.Host]
 	roster  roster
 	seq     uint64
+	clock   clock.Watch
 	hostBad bool
 
 	asked   chan struct{} // of size 1: there is a demand
@@ -98,6 +101,7 @@ func New(cfg Config) *Sampler {
 		asked:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		roster:  roster{node: cfg.Node, byUUID: map[string]*entry{}},
+		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*cfg.Interval + 10*time.Second},
 	}
 	for _, src := range cfg.Sources {
 		s.sources = append(s.sources, &source{Source: src, grace: cfg.Deadline, log: cfg.Log.With("source", src.Name())})
@@ -126,6 +130,10 @@ func (s *Sampler) Run(ctx context.Context) error {
 			continue
 		case <-paced.C:
 		case <-tick.C:
+			if early := time.Until(begun.Add(pace)); early > 0 { // one on demand was just read
+				tick.Reset(early)
+				continue
+			}
 			periodic = true
 		}
 		asked := s.take()
@@ -217,6 +225,7 @@ func (s *Sampler) close() {
 // read makes one snapshot of everything.
 func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	begun := time.Now()
+	now, breaks, set := s.clock.Look()
 	patience := min(max(s.cfg.Interval/4, minPatience), maxPatience)
 	var wg sync.WaitGroup
 	for _, src := range s.sources {
@@ -225,7 +234,7 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	wg.Wait()
 
 	s.seq++
-	snap := &gpu.Snapshot{Seq: s.seq, Time: begun.UTC(), Node: s.cfg.Node, Notes: s.cfg.Notes}
+	snap := &gpu.Snapshot{Seq: s.seq, Time: now.UTC(), Breaks: breaks, ClockSet: set, Node: s.cfg.Node, Notes: s.cfg.Notes}
 	for _, src := range s.sources {
 		snap.Drivers = append(snap.Drivers, src.last.Drivers...)
 		if src.last.Host != nil {

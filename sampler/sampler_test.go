@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,10 +104,15 @@ func (p *published) last() *gpu.Snapshot {
 // test ends.
 func start(t *testing.T, host Host, sources ...Source) (*Sampler, *published) {
 	t.Helper()
+	return startEvery(t, 5*time.Second, host, sources...)
+}
+
+func startEvery(t *testing.T, interval time.Duration, host Host, sources ...Source) (*Sampler, *published) {
+	t.Helper()
 	out := &published{}
 	s := New(Config{
-		Node: "n1", Interval: 5 * time.Second, Deadline: 2 * time.Second,
-		Sources: sources, Host: host, Publish: out.add,
+		Node: "n1", Interval: interval, Deadline: 2 * time.Second,
+		Sources: sources, Host: host, Publish: out.add, Clock: clock.Program(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -201,8 +207,39 @@ func TestRefreshIsSharedPacedAndBegunAfterwards(t *testing.T) {
 	})
 }
 
+// Two readings are at least 250 ms apart, whoever asks for them.
+func TestReadingsOnDemandAndTicksKeepOnePace(t *testing.T) {
+	for _, interval := range []time.Duration{250 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &fakeSource{name: "nvml", answer: answers(device("a", ""))}
+			s, _ := startEvery(t, interval, nil, src)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					time.Sleep(time.Duration(i) * 33 * time.Millisecond)
+					for ctx.Err() == nil {
+						_, _ = s.Refresh(ctx) // the last one is cut short
+					}
+				})
+			}
+			wg.Wait()
+			times := src.readTimes()
+			for i := range times[1:] {
+				if apart := times[i+1].Sub(times[i]); apart < pace {
+					t.Fatalf("with an interval of %v, two readings are %v apart", interval, apart)
+				}
+			}
+			if len(times) < 35 {
+				t.Errorf("with an interval of %v, only %d readings in 10 s", interval, len(times))
+			}
+		})
+	}
+}
+
 func TestRefreshAfterTheEndSaysSo(t *testing.T) {
-	s := New(Config{Interval: time.Second, Publish: func(*gpu.Snapshot) {}, Log: slog.New(slog.DiscardHandler)})
+	s := New(Config{Interval: time.Second, Clock: clock.Program(), Publish: func(*gpu.Snapshot) {}, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); err != nil {
@@ -250,7 +287,7 @@ func TestALongIntervalDoesNotDelayARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: "nvml", answer: fails(&gpu.Advice{What: "no library", Err: gpu.ErrNoDriver})}
 		out := &published{}
-		s := New(Config{Node: "n", Interval: time.Hour, Sources: []Source{src}, Publish: out.add, Log: slog.New(slog.DiscardHandler)})
+		s := New(Config{Clock: clock.Program(), Node: "n", Interval: time.Hour, Sources: []Source{src}, Publish: out.add, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
@@ -398,7 +435,7 @@ func TestTheEndDoesNotWaitForAHangingSource(t *testing.T) {
 			return nil, errors.New("too late")
 		}}
 		out := &published{}
-		s := New(Config{Node: "n", Interval: time.Second, Sources: []Source{src}, Publish: out.add, Log: slog.New(slog.DiscardHandler)})
+		s := New(Config{Clock: clock.Program(), Node: "n", Interval: time.Second, Sources: []Source{src}, Publish: out.add, Log: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -26,20 +27,28 @@ type Engine struct {
 	// empty node stands for all. It is called for one announcement at a time, and must
 	// not wait for anybody. It may be nil.
 	Announce func(node string, changes []Change, standing []Alert)
+	Log      *slog.Logger
 
 	order    sync.Mutex // held from a change until it is announced
 	mu       sync.Mutex // held while something is read or changed
 	rules    []Rule
 	tracked  map[key]*tracked
 	silences []Silence
-	silenced uint64   // number of silences ever made, for their IDs
-	round    uint64   // of Observe
-	past     []Alert  // over, the newest last
-	pending  []Change // found by Restore
+	silenced uint64          // number of silences ever made, for their IDs
+	round    uint64          // of Observe
+	marks    map[string]mark // by node
+	past     []Alert         // over, the newest last
+	pending  []Change        // found by Restore
 }
 
 // key names what rules look at: a device by its UUID, or a source.
 type key struct{ node, uuid, source string }
+
+// A mark is what a node's newest reading says of those before it, as [gpu.Snapshot] has it.
+type mark struct {
+	breaks int
+	set    time.Duration
+}
 
 type tracked struct {
 	states []state // one for each rule that looks at it
@@ -75,7 +84,7 @@ type record struct {
 // New returns an engine that has seen nothing. The rules must be checked, and
 // their names must differ.
 func New(rules []Rule) *Engine {
-	return &Engine{rules: slices.Clone(rules), tracked: map[key]*tracked{}}
+	return &Engine{Log: slog.Default(), rules: slices.Clone(rules), tracked: map[key]*tracked{}, marks: map[string]mark{}}
 }
 
 // Hold calls f while no alert changes and none is announced.
@@ -179,16 +188,19 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 }
 
 // Observe looks at a node's next Moment. It returns what changed, the worst first.
-// Where nothing is reported, no alert ends, and a hold time starts again.
+// Where nothing is reported, no alert ends, and a hold time starts again. After a
+// break in the readings all times start again.
 func (e *Engine) Observe(m *insight.Moment) []Change {
+	e.bringBack(m.Snapshot.Time)
 	changes, _ := e.change(m.Snapshot.Node, func() ([]Change, error) { return e.observe(m.Snapshot, &m.Answer), nil })
 	return changes
 }
 
 func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	e.round++
-	o := observation{Engine: e, now: s.Time, changes: e.pending}
+	o := observation{Engine: e, now: s.Time.Round(0), changes: e.pending} // moments are moved where the clock is set
 	e.pending = nil
+	o.follow(s)
 	e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return !s.Time.Before(x.Until) })
 	foreign := attribute.ForeignPIDs(s)
 	for i := range s.Devices {
@@ -203,6 +215,43 @@ func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	o.drivers(s)
 	o.missing(s.Node)
 	return o.changes
+}
+
+// follow starts all times of a node again where its reading does not follow the one
+// before, and moves moments by as much as its clock was set.
+func (o *observation) follow(s *gpu.Snapshot) {
+	was, is := o.marks[s.Node], mark{s.Breaks, s.ClockSet}
+	if is.breaks == was.breaks {
+		return
+	}
+	o.marks[s.Node] = is
+	set := is.set - was.set
+	for k, t := range o.tracked {
+		for i := range t.states {
+			if k.node == s.Node {
+				t.states[i].startAgain(o.now, set)
+			}
+		}
+	}
+	for i := range o.past {
+		if a := &o.past[i]; a.Device.Node == s.Node {
+			a.Since, a.Time = a.Since.Add(set), a.Time.Add(set)
+		}
+	}
+}
+
+func (st *state) startAgain(now time.Time, set time.Duration) {
+	st.since, st.back = time.Time{}, time.Time{}
+	for _, t := range []*time.Time{&st.Over, &st.Told, &st.Newest} {
+		if !t.IsZero() {
+			*t = now
+		}
+	}
+	if st.alert != nil {
+		moved := *st.alert
+		moved.Since = moved.Since.Add(set)
+		st.alert = &moved
+	}
 }
 
 // driverGone reports whether an alert about the source covers its devices too.

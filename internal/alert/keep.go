@@ -87,11 +87,7 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	}
 	e.past = e.past[max(0, len(e.past)-keptPast):]
 	e.silences = kept.Silences[:min(len(kept.Silences), mostSilences)]
-	for i := range e.silences { // the clock may have been set back
-		if last := now.Add(longestSilence); e.silences[i].Until.After(last) {
-			e.silences[i].Until = last
-		}
-	}
+	e.moveSilences(now)
 	for i := range kept.Tracked {
 		thing := &kept.Tracked[i]
 		if thing.Node == kept.Node {

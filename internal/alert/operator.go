@@ -130,6 +130,36 @@ func (e *Engine) Silences(now time.Time) []Silence {
 	return out
 }
 
+// ahead is how far in the future a silence must begin to be one that was made while
+// the clock was wrong: a reading is a little older than what people do meanwhile.
+const ahead = 10 * time.Second
+
+var errNoneAhead = errors.New("no silence begins in the future")
+
+// bringBack lets silences begin now that begin in the future: the clock was ahead
+// when they were made. They are as long as they were.
+func (e *Engine) bringBack(now time.Time) {
+	_, _ = e.change("", func() ([]Change, error) { // an error means that nothing is to be announced
+		if !e.moveSilences(now) {
+			return nil, errNoneAhead
+		}
+		return e.markSilenced(), nil
+	})
+}
+
+func (e *Engine) moveSilences(now time.Time) (moved bool) {
+	for i := range e.silences {
+		x := &e.silences[i]
+		if by := x.Since.Sub(now); by > ahead {
+			moved = true
+			x.Since, x.Until = now, x.Until.Add(-by)
+			e.Log.Warn("a silence was made while the clock was ahead: it begins now, and is as long as it was",
+				"silence", x.ID, "ahead", by.Round(time.Second), "until", x.Until)
+		}
+	}
+	return moved
+}
+
 func (e *Engine) markSilenced() (changes []Change) {
 	for st := range e.standing() {
 		if until := e.silencedUntil(st.alert); !until.Equal(st.alert.SilencedUntil) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
@@ -53,7 +52,7 @@ func (a *App) wireAlerts() error {
 		return err
 	}
 	a.Alerts = alert.New(file.Rules)
-	a.Alerts.Node, a.Alerts.Announce = a.monitor.Node, a.announceAlerts
+	a.Alerts.Node, a.Alerts.Announce, a.Alerts.Log = a.monitor.Node, a.announceAlerts, a.log.With("part", "alerts")
 	return nil
 }
 
@@ -138,6 +137,6 @@ func (a *App) reload() {
 		}
 		return
 	}
-	a.Alerts.SetRules(file.Rules, time.Now().UTC())
+	a.Alerts.SetRules(file.Rules, a.opt.Clock.Now().UTC())
 	log.Info("the rules of alerts were read again", "file", a.opt.AlertRules, "rules", len(file.Rules))
 }

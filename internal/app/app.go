@@ -23,6 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
@@ -48,6 +49,8 @@ type Options struct {
 	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
 	MetricsFamilies  []string // empty for all
 	StateDir         string   // the folder for state that survives a restart; empty for none
+
+	Clock clock.Clock // the machine's, but in tests
 }
 
 // App is the program that serves. Its parts can be used before and while it
@@ -77,7 +80,7 @@ var errEnding = errors.New("gpuwhy is shutting down")
 // errors say which option is wrong. After an error the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, monitor: MonitorOf(inputs, opt.Node), Recent: recent.New(), keeper: keep.New()}
-	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, time.Now().UTC()
+	a.monitor.Version, a.monitor.Interval, a.monitor.Started = opt.Version, opt.Interval, opt.Clock.Now().UTC()
 	a.encoders, a.ending = make(chan struct{}, runtime.GOMAXPROCS(0)), make(chan struct{})
 	a.stage = insight.NewStage()
 	a.Hub = hub.New(hub.Config{
@@ -90,7 +93,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 		Log:        log.With("part", "hub"),
 	})
 	for _, in := range inputs {
-		a.nodes = append(a.nodes, newNode(in, *a.stage, opt.Interval, opt.Deadline, log, a.Hub.Publish, a.Hub.Hold))
+		a.nodes = append(a.nodes, newNode(in, *a.stage, opt.Interval, opt.Deadline, opt.Clock, log, a.Hub.Publish, a.Hub.Hold))
 	}
 	if err := a.wireAlerts(); err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -163,13 +166,13 @@ func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.De
 }
 
 func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
-	return json.Marshal(contract.NewGPUStatus(a.current().Of(newest), newest, encoded, time.Now()))
+	return json.Marshal(contract.NewGPUStatus(a.current().Of(newest), newest, encoded, a.opt.Clock.Now()))
 }
 
 // Run reads and serves until ctx ends. It does not wait for a driver. It reads
 // the rules of alerts again at each signal from reload.
 func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal) error {
-	a.keeper.Restore(time.Now())
+	a.keeper.Restore(a.opt.Clock.Now())
 	g, ctx := errgroup.WithContext(ctx)
 	start := func(part func(context.Context)) {
 		g.Go(func() error { part(ctx); return nil })

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
@@ -81,7 +82,7 @@ type node struct {
 
 // newNode makes a node. It passes each periodic Moment to publish, and each Moment
 // that was read on demand to hold. Nodes share what the stage remembers.
-func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
+func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, of clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
 	if in.Host != nil {
 		stage.Reserve = in.Host.Reserve
 	}
@@ -94,6 +95,7 @@ func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, 
 		Host:     in.Host,
 		Notes:    in.Notes,
 		Publish:  func(s *gpu.Snapshot) { publish(n.stage.Next(s)) },
+		Clock:    of,
 		Demanded: func(s *gpu.Snapshot) { hold(n.stage.Beside(s)) },
 		Log:      log.With("part", "sampler"),
 	})
@@ -139,7 +141,7 @@ func NewReader(ctx context.Context, inputs []*Inputs, interval, deadline time.Du
 			case <-ctx.Done():
 			}
 		}
-		n := newNode(in, *stage, interval, deadline, log, publish, publish)
+		n := newNode(in, *stage, interval, deadline, clock.Clock{}, log, publish, publish)
 		r.nodes, r.read = append(r.nodes, n), append(r.read, read)
 		r.ended.Go(func() error { return n.run(ctx) })
 	}

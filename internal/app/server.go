@@ -36,6 +36,7 @@ func (a *App) wireServer() error {
 		Metrics:      exporter,
 		Parts:        a.parts,
 		Address:      a.opt.Address,
+		Clock:        a.opt.Clock,
 		Log:          a.log,
 	}
 	web.New(&cfg, a.current, a.notifier.Status)

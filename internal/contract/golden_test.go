@@ -120,7 +120,7 @@ func newAnswers(snaps ...*gpu.Snapshot) answers {
 		Driver:     contract.NewDriverInfo(monitor, f),
 		Service:    contract.NewService(monitor, f),
 		Probe:      contract.NewProbe(monitor, f),
-		Health:     contract.NewMonitorHealth(monitor, f, parts, fixture.Time),
+		Health:     contract.NewMonitorHealth(monitor, f, parts, time.Hour),
 		RecentNone: contract.NewRecent(monitor, f, recent.View{}),
 	}
 	a.Fleet = contract.NewFleet(monitor, f)

@@ -71,13 +71,13 @@ func (p Part) Failed(why error, since time.Time) Part {
 	return p
 }
 
-// NewMonitorHealth makes it as of now.
-func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]Part, now time.Time) MonitorHealth {
+// NewMonitorHealth makes it of a program that has run for so long.
+func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]Part, uptime time.Duration) MonitorHealth {
 	totals := f.Nodes().Totals()
 	return MonitorHealth{
 		Probe:         NewProbe(m, f),
 		Node:          m.Node,
-		UptimeSeconds: inSeconds(now.Sub(m.Started)),
+		UptimeSeconds: inSeconds(uptime),
 		Reason:        Reason(f.Nodes()), GPUCount: totals.Devices, AnsweringGPUCount: totals.Answering,
 		Parts: parts,
 	}

@@ -36,6 +36,7 @@ type Store struct {
 	times      [MaxPoints]time.Time
 	devices    map[key]*device
 	newest     map[string]time.Time // by node
+	breaks     map[string]int       // of its readings, by node
 	generation uint64
 }
 
@@ -55,20 +56,36 @@ func offset(moment int) int { return moment % MaxPoints * len(rows) }
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{devices: map[key]*device{}, newest: map[string]time.Time{}}
+	return &Store{devices: map[key]*device{}, newest: map[string]time.Time{}, breaks: map[string]int{}}
 }
 
-// Add takes a snapshot in. Devices that have no readings get a gap.
-// Snapshots older than the newest one of their node are ignored.
+// Add takes a snapshot in. Devices that have no readings get a gap. Snapshots older
+// than the newest one of their node are ignored, unless the clock was set back.
 func (s *Store) Add(snap *gpu.Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.breaks[snap.Node] != snap.Breaks {
+		s.breaks[snap.Node] = snap.Breaks
+		s.forget(snap.Time)
+	}
 	if !s.begin(snap.Node, snap.Time) {
 		return
 	}
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
 		s.add(&d.Identity, func(r *catalog.Row) gpu.Reading[float64] { return r.Number(d) })
+	}
+}
+
+// forget leaves out what is later than now, since the clock was set back.
+func (s *Store) forget(now time.Time) {
+	for s.end > s.first && s.times[(s.end-1)%MaxPoints].After(now) {
+		s.end--
+	}
+	for node, newest := range s.newest {
+		if newest.After(now) {
+			s.newest[node] = now
+		}
 	}
 }
 

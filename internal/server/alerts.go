@@ -22,7 +22,7 @@ func (s *Server) alertRoutes() []route {
 		return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), nil))
 	})
 	dismiss := says(s, http.StatusOK, func(r *http.Request, _ struct{}) (any, error) {
-		return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id"), time.Now().UTC()))
+		return s.changed(s.cfg.Alerts.Dismiss(r.PathValue("id"), s.cfg.Clock.Now().UTC()))
 	})
 	unsilence := says(s, http.StatusNoContent, func(r *http.Request, _ struct{}) (any, error) {
 		_, err := s.cfg.Alerts.Unsilence(r.PathValue("id"))
@@ -61,7 +61,7 @@ func (s *Server) alertRoutes() []route {
 			tagAlerts, "getAlertRules", "When alerts fire",
 			ok("The rules, also those that are not enabled.", contract.AlertRules{}, "alert_rules")),
 		s.read("/api/silences", current(func(r *http.Request) any {
-			return contract.NewSilences(alert.OfNode(s.cfg.Alerts.Silences(time.Now()), nodeOf(r)))
+			return contract.NewSilences(alert.OfNode(s.cfg.Alerts.Silences(s.cfg.Clock.Now()), nodeOf(r)))
 		}), tagAlerts, "getSilences", "The silences in force",
 			ok("The silences, the one that ends first, first.", contract.Silences{}, "silences")),
 		s.operate("POST /api/silences", says(s, http.StatusCreated, s.silence),
@@ -117,7 +117,7 @@ func current(build func(*http.Request) any) handler {
 func (s *Server) alerts(r *http.Request) any {
 	a, f, node := s.cfg.Alerts, s.fleet(r), nodeOf(r)
 	return contract.NewAlerts(s.monitor(f), f,
-		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(time.Now()), node))
+		alert.OfNode(a.Standing(), node), alert.OfNode(a.Past(), node), alert.OfNode(a.Silences(s.cfg.Clock.Now()), node))
 }
 
 // alertsPage leaves out as many of the first alerts as the query's from says.
@@ -158,7 +158,7 @@ func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, e
 }
 
 func (s *Server) acknowledge(r *http.Request, note contract.Note) (any, error) {
-	by := &alert.Acknowledgment{By: auth.FromRequest(r).Name, Comment: note.Comment, At: time.Now().UTC()}
+	by := &alert.Acknowledgment{By: auth.FromRequest(r).Name, Comment: note.Comment, At: s.cfg.Clock.Now().UTC()}
 	return s.changed(s.cfg.Alerts.Acknowledge(r.PathValue("id"), by))
 }
 
@@ -190,7 +190,7 @@ func (s *Server) makeSilence(r *http.Request, of alert.Silence, seconds float64)
 	if !(seconds >= 1 && seconds <= longest) {
 		return nil, errDuration
 	}
-	now := time.Now().UTC()
+	now := s.cfg.Clock.Now().UTC()
 	of.By, of.Until = auth.FromRequest(r).Name, now.Add(time.Duration(seconds*float64(time.Second)))
 	made, _, err := s.cfg.Alerts.Silence(of, now)
 	return contract.NewSilence(&made), err

@@ -240,5 +240,5 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), time.Now()), cacheNever)
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), s.cfg.Clock.Elapsed()-s.begun), cacheNever)
 }

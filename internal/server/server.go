@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
@@ -68,7 +70,8 @@ type Config struct {
 	Assets func(path string) (Asset, bool)
 
 	Address
-	Log *slog.Logger
+	Clock clock.Clock
+	Log   *slog.Logger
 }
 
 // An Address is where a server is reached, and by whom.
@@ -102,6 +105,7 @@ type Server struct {
 	log   *slog.Logger
 	hosts *hostRules
 	cross http.CrossOriginProtection
+	begun time.Duration // by the clock
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -114,7 +118,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, begun: cfg.Clock.Elapsed()}
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil
 }

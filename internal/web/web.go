@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/a-h/templ"
 
@@ -72,7 +71,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 		BasePath: p.base(node),
 		Health:   p.cfg.BasePath + "api/health",
 		Asset:    p.URL,
-		Now:      time.Now(),
+		Now:      p.cfg.Clock.Now(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
 			of, _ := f.Device(d.Node, d.UUID)
 			return of.Attribution
@@ -106,7 +105,7 @@ func (p *Pages) alerts(from int, node string) templ.Component {
 			return of.Why
 		},
 		Past:     alert.OfNode(p.cfg.Alerts.Past(), node),
-		Silences: alert.OfNode(p.cfg.Alerts.Silences(time.Now()), node),
+		Silences: alert.OfNode(p.cfg.Alerts.Silences(p.cfg.Clock.Now()), node),
 		Rules:    p.cfg.Alerts.Rules(),
 		Targets:  p.targets(),
 	})

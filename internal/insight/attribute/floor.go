@@ -26,12 +26,13 @@ const (
 // A Floor learns the idle draw of one device: the lowest that it was seen to
 // draw steadily while no work ran. Its zero has learned nothing.
 type Floor struct {
-	Watts gpu.Reading[gpu.Watts] // absent until it is known
-	last  time.Time              // reading
-	seen  time.Time              // the last reading, of an earlier run where there is none of this one
-	begun time.Time              // of the run of idle readings
-	n     int
-	sum   float64
+	Watts  gpu.Reading[gpu.Watts] // absent until it is known
+	last   time.Time              // reading
+	breaks int                    // of the readings until then
+	seen   time.Time              // the last reading, of an earlier run where there is none of this one
+	begun  time.Time              // of the run of idle readings
+	n      int
+	sum    float64
 }
 
 // Observe takes a reading in. The same one once more, or an older one, changes nothing.
@@ -99,6 +100,9 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 		k := keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
 		floor := f.devices[k]
 		if d.State == gpu.StateOK {
+			if floor.breaks != s.Breaks {
+				floor.last, floor.n, floor.breaks = time.Time{}, 0, s.Breaks
+			}
 			floor.Observe(d)
 			f.devices[k] = floor
 		}

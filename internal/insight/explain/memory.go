@@ -20,6 +20,7 @@ const (
 // A memory is what the rules need to know of one device's past.
 type memory struct {
 	seen    time.Time // the newest snapshot with the device
+	breaks  int       // of the readings, as the snapshot counts them
 	at      time.Time // of the newest reading; zero: none
 	first   time.Time // of the readings without a gap before it
 	work    stretch
@@ -44,13 +45,14 @@ func (m *memory) copied() *memory {
 // step gives a device its memory, and adds its reading unless it is not newer.
 func (m *memory) step(d *device) {
 	d.m = m
-	if d.State != gpu.StateOK || (!m.at.IsZero() && !d.at.After(m.at)) {
+	broken := m.breaks != d.s.Breaks || m.at.IsZero()
+	if d.State != gpu.StateOK || (!broken && !d.at.After(m.at)) {
 		return
 	}
 	since := d.at.Sub(m.at)
-	if m.at.IsZero() || since > gap {
+	if broken || since > gap {
 		m.restart(d.at)
-		since, m.before = 0, d.temp
+		since, m.before, m.breaks = 0, d.temp, d.s.Breaks
 	}
 	since = min(since, settling) // what a single reading may count for
 	m.at = d.at

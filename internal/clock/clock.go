@@ -1,0 +1,75 @@
+// Package clock tells the time in two ways, since one can be set: people and NTP set
+// the wall clock forward and back.
+package clock
+
+import "time"
+
+// A Clock is what the program knows the time by. The zero is the machine's clock.
+type Clock struct {
+	wall    func() time.Time
+	elapsed func() time.Duration
+}
+
+// Of makes a clock of both ways to tell the time, for tests.
+func Of(wall func() time.Time, elapsed func() time.Duration) Clock { return Clock{wall, elapsed} }
+
+// Program is a clock whose Elapsed stands still while the machine sleeps, as Go's
+// does.
+func Program() Clock {
+	started := time.Now()
+	return Of(time.Now, func() time.Duration { return time.Since(started) })
+}
+
+// Now is the wall clock. It names moments.
+func (c Clock) Now() time.Time {
+	if c.wall == nil {
+		return time.Now()
+	}
+	return c.wall()
+}
+
+// Elapsed grows evenly, also while the machine sleeps, and nobody can set it. It
+// decides durations.
+func (c Clock) Elapsed() time.Duration {
+	if c.elapsed == nil {
+		return elapsed()
+	}
+	return c.elapsed()
+}
+
+// slack is by how much the two ways may differ between two looks: NTP makes the
+// wall clock a little faster or slower where it does not set it.
+func slack(took time.Duration) time.Duration { return 2*time.Second + took/10 }
+
+// A Watch looks at a clock from time to time. One goroutine at a time may use it.
+type Watch struct {
+	Clock
+	// Longest is how far two looks that follow each other may be apart.
+	Longest time.Duration
+
+	looked  bool
+	wall    time.Time
+	elapsed time.Duration
+	breaks  int
+	set     time.Duration
+}
+
+// Look returns the time, how often looks did not follow each other so far, since the
+// machine slept or its clock was set, and by how much the clock was set forward in
+// all; less than 0: back.
+func (w *Watch) Look() (now time.Time, breaks int, set time.Duration) {
+	now, elapsed := w.Now(), w.Elapsed()
+	took := elapsed - w.elapsed
+	moved := now.Round(0).Sub(w.wall) - took
+	switch {
+	case !w.looked:
+		w.looked = true
+	case moved.Abs() > slack(took):
+		w.breaks++
+		w.set += moved
+	case took > w.Longest:
+		w.breaks++
+	}
+	w.wall, w.elapsed = now.Round(0), elapsed
+	return now, w.breaks, w.set
+}
