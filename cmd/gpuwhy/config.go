@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
@@ -113,18 +116,28 @@ func bad(flag, value, what string) error {
 	return fmt.Errorf("--%s %q: %s", flag, value, what)
 }
 
-// prepareStateDir makes sure that something can be kept.
-func (c *Config) prepareStateDir() error {
+// takeStateDir makes sure that something can be kept, by this program alone. It
+// returns what gives the folder back.
+func (c *Config) takeStateDir() (release func() error, err error) {
 	if c.StateDir == "" {
-		return nil
+		return func() error { return nil }, nil
 	}
-	if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
-		return bad("state-dir", c.StateDir, err.Error())
+	release, err = regular.InTime(func() (func() error, error) {
+		if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
+			return nil, usageError{err}
+		}
+		probe, err := os.CreateTemp(c.StateDir, ".probe-*")
+		if err != nil {
+			return nil, usageError{fmt.Errorf("can't be written to: %w", err)}
+		}
+		probe.Close()
+		if err := os.Remove(probe.Name()); err != nil {
+			return nil, usageError{err}
+		}
+		return keep.Lock(c.StateDir)
+	})
+	if _, ok := errors.AsType[*gpu.Advice](err); err != nil && !ok {
+		err = fmt.Errorf("--state-dir %q: %w", c.StateDir, err)
 	}
-	probe, err := os.CreateTemp(c.StateDir, ".probe-*")
-	if err != nil {
-		return bad("state-dir", c.StateDir, "can't be written to: "+err.Error())
-	}
-	probe.Close()
-	return os.Remove(probe.Name())
+	return release, err
 }

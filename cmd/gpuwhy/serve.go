@@ -25,9 +25,11 @@ func (serveCommand) Run(env *environment) error {
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 	}
-	if err := cfg.prepareStateDir(); err != nil {
-		return usageError{err}
+	release, err := cfg.takeStateDir()
+	if err != nil {
+		return err
 	}
+	defer release()
 	in, err := newInputs(cfg, env.log)
 	if err != nil {
 		return err

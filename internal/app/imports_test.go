@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"views": {
 		"gpu", "gpu/catalog", "internal/alert", "internal/alert/notify", "internal/apidoc", "internal/contract", "internal/insight/…",
 	},
-	"sampler":                    {"gpu"},
+	"sampler":                    {"gpu", "internal/clock"},
 	"sampler/perdevice":          {"gpu"},
 	"sampler/nvml":               {"gpu", "sampler/perdevice"},
 	"sampler/nvml/fakenvml":      {},
@@ -31,8 +31,9 @@ var allowed = map[string][]string{
 	"internal/lazy":              {},
 	"internal/strictjson":        {},
 	"internal/auth":              {},
+	"internal/clock":             {},
 	"internal/regular":           {},
-	"internal/keep":              {"internal/regular"},
+	"internal/keep":              {"gpu", "internal/regular"},
 	"internal/negotiate":         {},
 	"internal/fixture":           {"gpu"},
 	"internal/browsertest":       {},
@@ -48,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/apidoc":            {"internal/contract"},
 	"internal/metrics":           {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
 	"internal/server": {
-		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/contract", "internal/insight", "internal/lazy",
+		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/insight", "internal/lazy",
 		"internal/negotiate", "internal/recent", "internal/strictjson",
 	},
 	"internal/term": {"gpu", "internal/contract", "internal/insight"},
@@ -57,7 +58,7 @@ var allowed = map[string][]string{
 		"internal/insight", "internal/insight/…", "internal/recent", "internal/server",
 	},
 	"internal/app": {
-		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/contract",
+		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/clock", "internal/contract",
 		"internal/insight", "internal/keep", "internal/metrics", "internal/recent", "internal/server", "internal/web",
 	},
 	"cmd/gpuwhy":         {"…"},

@@ -13,7 +13,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -94,6 +96,11 @@ type Keeper struct {
 	Log  *slog.Logger
 	soon chan struct{}
 
+	asked chan chan<- error // those who wait for a write
+	ended chan struct{}     // closed when Run has ended
+
+	writing sync.Mutex // held by the write that is under way
+
 	mu    sync.Mutex
 	state State
 }
@@ -106,7 +113,12 @@ type State struct {
 }
 
 // New makes a Keeper whose fields the caller fills in.
-func New() *Keeper { return &Keeper{soon: make(chan struct{}, 1)} }
+func New() *Keeper {
+	return &Keeper{soon: make(chan struct{}, 1), asked: make(chan chan<- error), ended: make(chan struct{})}
+}
+
+// ErrEnded is what Flush returns once Run has ended: Close writes what is left.
+var ErrEnded = errors.New("nothing is written any more: the program ends")
 
 // State returns how the writing does now.
 func (k *Keeper) State() State {
@@ -175,31 +187,82 @@ func (k *Keeper) read(name string) ([]byte, error) {
 	return nil, fmt.Errorf("it is of version %d, and this program reads %d", h.Version, version)
 }
 
-// Run writes documents until ctx ends. A slow disk holds nobody up. A write that
-// failed is tried again.
+// Flush writes the prompt documents, and returns when all that has changed before
+// the call is on disk, or the error of the try. Many who call it share one write.
+func (k *Keeper) Flush(ctx context.Context) error {
+	if len(k.Documents) == 0 {
+		return nil
+	}
+	done := make(chan error, 1)
+	select {
+	case k.asked <- done:
+	case <-k.ended:
+		return ErrEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Run writes documents until ctx ends. A slow disk holds up nobody but those who
+// wait for it. A write that failed is tried again.
 func (k *Keeper) Run(ctx context.Context) {
+	defer close(k.ended)
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
+	var pause <-chan time.Time // after a write
 	owed, fails := Promptly, 0
 	for {
-		if fails == 0 {
-			select {
-			case <-ctx.Done():
-				return
-			case <-k.soon:
-			case <-ticks.C:
-				owed = Regularly
-			}
+		soon, tick := k.soon, ticks.C
+		if pause != nil {
+			soon, tick = nil, nil
 		}
-		if k.write(owed) == nil {
-			owed, fails = Promptly, 0
-		} else {
-			fails++
-		}
+		var waiting []chan<- error
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(writePause<<min(max(fails-1, 0), 10), longestPause)):
+		case <-pause:
+			if pause = nil; fails == 0 {
+				continue
+			}
+		case w := <-k.asked:
+			waiting = k.others(w)
+		case <-soon:
+		case <-tick:
+			owed = Regularly
+		}
+		select {
+		case <-k.soon: // this write is for those changes too
+		default:
+		}
+		err := k.write(owed)
+		for _, w := range waiting {
+			w <- err
+		}
+		switch {
+		case err == nil:
+			owed, fails = Promptly, 0
+		case waiting == nil || fails == 0: // those who wait make the pause no longer
+			fails++
+		}
+		pause = time.After(min(writePause<<min(max(fails-1, 0), 10), longestPause))
+	}
+}
+
+// others adds those who ask at the same time.
+func (k *Keeper) others(first chan<- error) []chan<- error {
+	waiting := []chan<- error{first}
+	for {
+		select {
+		case w := <-k.asked:
+			waiting = append(waiting, w)
+		default:
+			return waiting
 		}
 	}
 }
@@ -207,19 +270,39 @@ func (k *Keeper) Run(ctx context.Context) {
 // Close writes all documents for the last time.
 func (k *Keeper) Close() error { return k.write(AtEnd) }
 
-// write writes the documents that are due: the prompt ones, and all that are
-// written at least as often as due says. It tries all of them.
+// write writes the documents that are due. A disk that hangs holds up one write,
+// which goes on by itself, and nobody else.
 func (k *Keeper) write(due When) error {
+	states := k.due(due)
+	_, err := regular.InTime(func() (none struct{}, err error) {
+		if !k.writing.TryLock() {
+			return none, regular.ErrSlow // another write still waits
+		}
+		defer k.writing.Unlock()
+		return none, k.writeFiles(states)
+	})
+	k.note(err)
+	return err
+}
+
+// due returns the states of the documents that are due, and nil for the others: the prompt
+// ones, and all that are written at least as often as when says.
+func (k *Keeper) due(when When) []any {
 	states := make([]any, len(k.Documents))
 	gather := func(prompt bool) {
 		for i, d := range k.Documents {
-			if d.When >= due && prompt == (d.When == Promptly) {
+			if d.When >= when && prompt == (d.When == Promptly) {
 				states[i] = d.Kept()
 			}
 		}
 	}
 	k.Hold(func() { gather(true) })
 	gather(false)
+	return states
+}
+
+// writeFiles tries all documents that have a state.
+func (k *Keeper) writeFiles(states []any) error {
 	var errs []error
 	for i, d := range k.Documents {
 		if states[i] == nil {
@@ -229,9 +312,7 @@ func (k *Keeper) write(due When) error {
 			errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))
 		}
 	}
-	err := errors.Join(errs...)
-	k.note(err)
-	return err
+	return errors.Join(errs...)
 }
 
 func (k *Keeper) writeFile(name string, state any) error {
@@ -242,7 +323,24 @@ func (k *Keeper) writeFile(name string, state any) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("longer than %d bytes", maxSize)
 	}
-	return atomic.WriteFile(name, bytes.NewReader(text))
+	if err := atomic.WriteFile(name, bytes.NewReader(text)); err != nil {
+		return err
+	}
+	return syncFolder(k.Dir)
+}
+
+// syncFolder makes sure that the disk knows which file has a name. Windows has no
+// such thing.
+func syncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
 }
 
 // note logs when writing begins to fail, and when it is well again.

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 type state struct {
@@ -101,6 +105,73 @@ func TestFilesThatCanNotBeUsed(t *testing.T) {
 	}
 	if k.Restore(time.Now()); !strings.Contains(log.String(), "negative") {
 		t.Errorf("what the part says is not in the log: %q", log)
+	}
+}
+
+// Whoever asks for a write gets what became of it; many share one.
+func TestFlush(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		dir, c := filepath.Join(root, "later"), &counter{state: state{7}}
+		k := newKeeper(dir, "auto", new(bytes.Buffer), c)
+		var tries atomic.Int64
+		k.Hold = func(f func()) { tries.Add(1); f() }
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { k.Run(ctx); close(ended) }()
+		if err := k.Flush(ctx); err == nil {
+			t.Errorf("there is no folder: %v", err)
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		tries.Store(0)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if err := k.Flush(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := tries.Load(); n > 25 {
+			t.Errorf("%d writes for 50 who ask at the same time", n)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "count.json")); err != nil || !strings.Contains(string(text), `"count":7`) {
+			t.Errorf("%s, %v", text, err)
+		}
+		gone, leave := context.WithCancel(ctx)
+		leave()
+		if err := k.Flush(gone); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("who asks is gone: %v", err)
+		}
+		stop()
+		<-ended
+		if err := k.Flush(t.Context()); !errors.Is(err, ErrEnded) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	release, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Lock(dir)
+	if advice, ok := errors.AsType[*gpu.Advice](err); !ok || !strings.Contains(advice.What, fmt.Sprint("process ", os.Getpid())) || advice.Try == "" {
+		t.Errorf("taken twice: %v", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if release, err = Lock(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,31 +19,42 @@ var ErrIrregular = errors.New("it is no regular file")
 // ErrLong is the error of a file that is longer than it may be.
 var ErrLong = errors.New("it is too long")
 
-// ErrSlow is the error of a file that can't be read in time, as on a mount whose
-// server is gone.
-var ErrSlow = errors.New("it can't be read in time")
+// ErrSlow is the error of a disk that does not answer, such as a mount whose server
+// is gone.
+var ErrSlow = errors.New("the disk does not answer")
 
-// patience is how long a file may take.
+// patience is how long a disk may take.
 const patience = 5 * time.Second
+
+// InTime does what a dead mount might hold for ever. After 5 s it returns [ErrSlow],
+// and do goes on by itself.
+func InTime[T any](do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := do()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-time.After(patience):
+		var none T
+		return none, ErrSlow
+	}
+}
 
 // Read reads a regular file of at most so many bytes, within 5 s. Errors are
 // [fs.PathError], which wrap ErrIrregular, ErrLong and ErrSlow.
 func Read(name string, most int64) ([]byte, error) {
-	type result struct {
-		text []byte
-		err  error
+	text, err := InTime(func() ([]byte, error) { return read(name, most) })
+	if errors.Is(err, ErrSlow) {
+		err = &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	done := make(chan result, 1)
-	go func() { // a dead mount holds it for ever
-		text, err := read(name, most)
-		done <- result{text, err}
-	}()
-	select {
-	case r := <-done:
-		return r.text, r.err
-	case <-time.After(patience):
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: not within %v", ErrSlow, patience)}
-	}
+	return text, err
 }
 
 func read(name string, most int64) ([]byte, error) {
