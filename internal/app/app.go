@@ -114,6 +114,7 @@ func (a *App) wireKeeper() {
 	if k.Dir == "" {
 		return
 	}
+	a.notifier.Flush = k.Flush
 	k.Documents = []keep.Document{
 		keep.Of("notifications", "messages that wait to be sent", keep.Promptly, a.notifier),
 		keep.Of("alerts", "alerts and silences", keep.Promptly, a.Alerts),

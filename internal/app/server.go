@@ -36,6 +36,7 @@ func (a *App) wireServer() error {
 		Metrics:      exporter,
 		Parts:        a.parts,
 		Address:      a.opt.Address,
+		Flush:        a.keeper.Flush,
 		Clock:        a.opt.Clock,
 		Log:          a.log,
 	}
@@ -139,6 +140,7 @@ func (a *App) self() metrics.Self {
 		Bytes:         stats.Bytes,
 		Skipped:       stats.Skipped,
 		EncodingFails: stats.Err != nil,
+		StateFails:    a.keeper.State().Err != nil,
 	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})

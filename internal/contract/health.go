@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -74,11 +76,17 @@ func (p Part) Failed(why error, since time.Time) Part {
 // NewMonitorHealth makes it of a program that has run for so long.
 func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]Part, uptime time.Duration) MonitorHealth {
 	totals := f.Nodes().Totals()
-	return MonitorHealth{
+	h := MonitorHealth{
 		Probe:         NewProbe(m, f),
 		Node:          m.Node,
 		UptimeSeconds: inSeconds(uptime),
 		Reason:        Reason(f.Nodes()), GPUCount: totals.Devices, AnsweringGPUCount: totals.Answering,
 		Parts: parts,
 	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) { // failed sources are among what the machine says
+		if p := parts[name]; p.State == "failed" && h.Status == string(gpu.StatusOK) {
+			h.Status, h.Reason = string(gpu.StatusDegraded), *p.LastError
+		}
+	}
+	return h
 }

@@ -23,6 +23,8 @@ type Self struct {
 	Skipped   uint64            // snapshots that slow viewers missed
 	// EncodingFails says that snapshots can't be encoded for viewers now.
 	EncodingFails bool
+	// StateFails says that what a restart must not lose can't be written now.
+	StateFails bool
 
 	Rules   []Rule // that are in force
 	Targets []Target
@@ -109,6 +111,9 @@ var ownRows = []row[*own]{
 		func(o *own) float64 { return float64(o.Skipped) }),
 	plain("gpuwhy_encoding_failing", yesNo, "Whether snapshots can't be encoded for viewers.",
 		func(o *own) float64 { return zeroOne(o.EncodingFails) }),
+	plain("gpuwhy_state_write_failing", yesNo,
+		"Whether what a restart must not lose can't be written; 0 where nothing is to be kept.",
+		func(o *own) float64 { return zeroOne(o.StateFails) }),
 	plain("gpuwhy_messages_sent_total", number, "Messages written to viewers.",
 		func(o *own) float64 { return float64(o.Messages) }),
 	plain("gpuwhy_sent_bytes_total", bytesUnit, "Bytes written to viewers.", func(o *own) float64 { return float64(o.Bytes) }),

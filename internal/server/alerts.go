@@ -86,6 +86,9 @@ var (
 	overNow  = apidoc.Answer{Status: http.StatusNoContent, Description: "It has ended."}
 	seeOther = apidoc.Answer{Status: http.StatusSeeOther, Description: "A form was sent, and is done: back to the page that it is on."}
 
+	notKept = apidoc.Answer{
+		Status: http.StatusAccepted, Description: "It is so, and gpuwhy could not write that to its state directory. It tries again; a restart before that loses it.",
+	}
 	foreignPage    = refused("A page of another site asks; programs may.", crossOriginDenied(nil, nil))
 	unknownAlert   = refused("No such alert stands.", alertError(alert.ErrUnknown))
 	unknownSilence = refused("There is no such silence.", alertError(alert.ErrUnknown))
@@ -130,7 +133,8 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // says handles a request that changes alerts or silences. It answers with the status and with
-// what do returns; a form is led back to its page.
+// what do returns; a form is led back to its page. Where the change is not on disk by then, the
+// status is 202.
 func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body T
@@ -139,6 +143,10 @@ func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, e
 			return err
 		}
 		answer, err := do(r, body)
+		status := status
+		if err == nil && s.cfg.Flush != nil && s.cfg.Flush(r.Context()) != nil { // the log says why
+			status = http.StatusAccepted
+		}
 		switch {
 		case err != nil:
 			return alertError(err)

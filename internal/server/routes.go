@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -135,7 +136,7 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 // operate is a route that changes alerts or silences; pattern is such as "POST /path".
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
-	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}
+	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, append(slices.Clone(parts), notKept)...))}
 }
 
 // page is an address for people.

@@ -14,6 +14,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -49,7 +50,10 @@ type Config struct {
 	// empty.
 	ActiveAlerts func(node string) int
 	Alerts       *alert.Engine // without it there are no addresses for alerts
-	Metrics      http.Handler  // answers /metrics
+	// Flush returns when what was changed is on disk, or the error of trying; at once
+	// where nothing is kept. It may be nil.
+	Flush   func(context.Context) error
+	Metrics http.Handler // answers /metrics
 	// Parts says how each part of the program does, by name.
 	Parts func() map[string]contract.Part
 

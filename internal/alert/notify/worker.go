@@ -164,6 +164,9 @@ func (w *worker) deliver(ctx context.Context) {
 		w.log.Warn("the target's template fails: the default one is used", "err", err)
 		title, body, err = templates{}.write(set.service, events, about)
 	}
+	if w.of.Flush != nil {
+		_ = w.of.Flush(timed) // a full disk is no reason to be silent
+	}
 	if err == nil {
 		err = w.of.send(timed, set.url, title, body)
 	}
