@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+)
+
+// mount mounts a file system of the kernel, until the test ends. Only root may.
+func mount(t *testing.T, kind, options string) (dir string) {
+	t.Helper()
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
+		t.Skip("only root may mount")
+	}
+	dir = t.TempDir()
+	if err := syscall.Mount("gpuwhy-test", dir, kind, 0, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func (p *program) silence() (status int, made contract.Silence) {
+	p.t.Helper()
+	status = p.ask(http.MethodPost, "/api/silences", `{"rule":"ecc","duration_seconds":3600}`, &made)
+	return status, made
+}
+
+// Two programs don't write one state.
+func TestStateDirectoryIsLocked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
+	again := command(t, nil, "serve", "--source=simulate:rtx-4090", "--listen=127.0.0.1:0", "--state-dir="+dir)
+	if again.code != exitError || !strings.Contains(again.stderr, "another gpuwhy, process ") || !strings.Contains(again.stderr, "--state-dir of its own") {
+		t.Errorf("the second one: %+v", again)
+	}
+	if err := first.stop(syscall.SIGKILL); err == nil {
+		t.Error("it was not killed")
+	}
+	start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir) // a lock dies with its program
+}
+
+// What was acknowledged is on disk, whatever happens then.
+func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	begin := func() *program { return start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir) }
+	silences := func(p *program) (list contract.Silences) {
+		p.get("/api/silences", &list)
+		return list
+	}
+	for round := range 3 {
+		p := begin()
+		status, made := p.silence()
+		if status != http.StatusCreated {
+			t.Fatalf("status %d", status)
+		}
+		_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+		p = begin()
+		if list := silences(p); len(list.Silences) != 1 || list.Silences[0].ID != made.ID {
+			t.Fatalf("round %d: after the kill there are %+v, and there was %+v", round, list, made)
+		}
+		if status := p.ask(http.MethodDelete, "/api/silences/"+made.ID, "", nil); status != http.StatusNoContent {
+			t.Fatalf("status %d", status)
+		}
+		_ = p.stop(syscall.SIGKILL) // as above
+		p = begin()
+		if list := silences(p); len(list.Silences) != 0 {
+			t.Fatalf("round %d: a silence that was ended came back: %+v", round, list)
+		}
+		_ = p.stop(syscall.SIGKILL) // as above
+	}
+}
+
+// While the disk is full, answers, health, metrics and the log say so; what was
+// asked for meanwhile is written when there is space again.
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := mount(t, "tmpfs", "size=256k")
+	p := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
+	p.await("it reads", func(u contract.Update) bool { return u.Devices == 1 })
+	health := func() (h contract.MonitorHealth) {
+		p.get("/api/health", &h)
+		return h
+	}
+	full := filepath.Join(dir, "full")
+	file, err := os.Create(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{4096, 1} {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, made := p.silence()
+	if status != http.StatusAccepted || made.ID == "" {
+		t.Errorf("on a full disk: %d, %+v", status, made)
+	}
+	h := health()
+	if h.Status != "degraded" || !strings.Contains(h.Reason, "can't be written") || h.Parts["state"].State != "failed" {
+		t.Errorf("on a full disk: %+v", h)
+	}
+	if _, text := p.fetch("/metrics", nil); !strings.Contains(string(text), "\ngpuwhy_state_write_failing") {
+		t.Error("no metric says so")
+	}
+	p.log.await(t, "a restart would lose something")
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	p.log.await(t, "a restart loses nothing any more")
+	if h := health(); h.Status != "ok" || h.Reason != "" {
+		t.Errorf("when there is space again: %+v", h)
+	}
+	_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+	p = start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
+	var list contract.Silences
+	if p.get("/api/silences", &list); len(list.Silences) != 1 || list.Silences[0].ID != made.ID {
+		t.Errorf("after the restart: %+v", list)
+	}
+}
+
+// Pipes that nobody writes to, in place of files, hold up neither the start nor
+// signals.
+func TestPipesInPlaceOfFiles(t *testing.T) {
+	t.Parallel()
+	dir, address := t.TempDir(), filepath.Join(t.TempDir(), "address")
+	for _, name := range []string{"alerts", "notifications", "floors", "baselines", "recent"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, "simulated-"+name+".json"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(address, []byte("ntfy://127.0.0.1:1/topic"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rules := rulesFile(t, "targets: [{name: phone, url_file: "+address+"}]")
+	p := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir, "--alert-rules="+rules)
+	p.await("it reads", func(u contract.Update) bool { return u.Devices == 1 })
+	if err := os.Remove(address); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(address, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	p.log.await(t, "it is no regular file")
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("at the end: %v", err)
+	}
+	if again := command(t, nil, "check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "no regular file") {
+		t.Errorf("check-config: %+v", again)
+	}
+}
+
+// A state directory on a mount whose server is gone holds up neither the start, which
+// fails, nor a signal.
+func TestAStateDirectoryThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
+		t.Skip("only root may mount")
+	}
+	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0) // which never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	dir := mount(t, "fuse", fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server.Fd()))
+	r := command(t, nil, "serve", "--source=simulate:rtx-4090", "--listen=127.0.0.1:0", "--state-dir="+filepath.Join(dir, "state"))
+	if r.code != exitError || !strings.Contains(r.stderr, "does not answer") {
+		t.Errorf("%+v", r)
+	}
+}
