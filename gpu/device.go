@@ -49,12 +49,15 @@ type Device struct {
 }
 
 // Enter sets a state without readings. Since changes only with the state, and events stay
-// known.
+// known: one of them can be why a device is lost.
 func (d *Device) Enter(state State, since time.Time, reason Advice) {
 	if d.State == state {
 		since = d.Since
 	}
 	xids := d.Health.XIDs
+	if state == StateLost {
+		reason = reasonOf(xids.Or(nil), since, reason)
+	}
 	*d = Device{Identity: d.Identity, State: state, Since: since, Reason: reason}
 	d.Health.XIDs = xids
 }

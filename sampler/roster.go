@@ -96,6 +96,9 @@ func (e *entry) miss(sources []*source, now time.Time) {
 		What: "the driver no longer lists this device",
 		Try:  "look for it in the kernel log (dmesg) and in lspci; a restart of the machine may bring it back",
 	}
+	if e.device.State == state {
+		reason = e.device.Reason // what was said when it was lost
+	}
 	for _, src := range sources {
 		if src.Name() == e.source && src.failure != nil {
 			state, since, reason = gpu.StateNotAnswering, src.failure.Since, src.failure.Advice

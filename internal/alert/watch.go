@@ -388,5 +388,5 @@ func newestXID(s *look) (text, advice string) {
 	if len(counted) == 0 {
 		return "", ""
 	}
-	return explain.XID(slices.MaxFunc(counted, func(a, b gpu.XID) int { return a.Last.Compare(b.Last) }).Code)
+	return explain.XID(slices.MaxFunc(counted, func(a, b gpu.XID) int { return a.Last.Compare(b.Last) }))
 }

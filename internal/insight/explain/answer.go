@@ -29,6 +29,7 @@ const (
 	Idle          Kind = "idle"               // nothing to explain
 	Reserved      Kind = "reserved_unused"    // for a pod that has no process on it
 	ChassisFans   Kind = "chassis_fans"       // it has none of its own
+	DriverError   Kind = "driver_error"       // the newest XID of the last hour
 	Doubtful      Kind = "doubtful_reading"   // a reading that can't be right
 	NotKnowable   Kind = "not_knowable"       // what nobody can tell here, and what is missing
 	WarmAir       Kind = "warm_air"           // of the machine: all its devices run hotter than they did

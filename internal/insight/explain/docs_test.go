@@ -63,23 +63,3 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
-
-// Each code that is known says what it means and what to do.
-func TestXIDs(t *testing.T) {
-	codes := 0
-	for _, group := range xidGroups() {
-		for code := range group.Codes {
-			codes++
-			what, try := XID(code)
-			if !regexp.MustCompile(`^XID \d+ \(.+[^.]\)$`).MatchString(what) || !regexp.MustCompile(`^[A-Z].+\.$`).MatchString(try) {
-				t.Errorf("%d: %q, %q", code, what, try)
-			}
-		}
-	}
-	if codes < 30 {
-		t.Errorf("%d codes are known", codes)
-	}
-	if what, _ := XID(7); what != "XID 7" {
-		t.Errorf("an unknown code is %q", what)
-	}
-}

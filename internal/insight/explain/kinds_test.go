@@ -53,6 +53,9 @@ func TestASentenceOfEachKind(t *testing.T) {
 		d.Fans.Fans[0].Policy = gpu.Of("manual")
 	})
 	still := made(working(98, python), func(d *gpu.Device) { d.Fans.Fans[1].RPM = gpu.Of[gpu.RPM](0) })
+	xid31 := func(d *gpu.Device) {
+		d.Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: 2, Last: start.Add(-minute)}, {Code: 45, Count: 1, Last: start.Add(-2 * minute)}, {Code: 79, Count: 1, Last: start.Add(-2 * time.Hour)}})
+	}
 	left := documented(t)
 	for kind, tt := range map[explain.Kind]struct {
 		answer       func() explain.Answer
@@ -98,6 +101,8 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"If the pod does not need it, delete the pod: until then nobody else gets the GPU."},
 		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: the chassis fans are what you hear.",
 			"The chassis' fans follow its hottest part: see the machine's management controller for what they go by."},
+		explain.DriverError: {at0(snapshot(made(xid31))), "GPU 0 (RTX 4090) had the driver error XID 31 (a program used a wrong memory address).",
+			"Look at what the program did: its log, its last change, and whether it runs on another GPU."},
 		explain.Doubtful: {at0(snapshot(made(func(d *gpu.Device) {
 			d.Power.Draw, d.Thermal.GPU = gpu.DoubtfulOf[gpu.Watts](2000), gpu.Of[gpu.Celsius](511)
 		}))),
@@ -148,4 +153,19 @@ func documented(t *testing.T) map[explain.Kind]bool {
 		}
 	}
 	return kinds
+}
+
+// The sentence of a lost device says which error came before it, if one did lately.
+func TestALostDeviceNamesItsXID(t *testing.T) {
+	for ago, want := range map[time.Duration]string{
+		time.Minute:   "GPU 0 (RTX 4090) is lost: the driver no longer finds it, after XID 79 (the GPU has fallen off the bus).",
+		2 * time.Hour: "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
+	} {
+		lost := in(gpu.StateLost, 0)
+		lost.Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: start.Add(-ago)}})
+		answer := explain.Explain(snapshot(lost))
+		if got := answer.Causes()[0].Sentence; got != want {
+			t.Errorf("%v before: %q, want %q", ago, got, want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	_ "embed" // words.json
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ var rules = []rule{
 	{Idle, idle},
 	{Reserved, reserved},
 	{ChassisFans, chassisFans},
+	{DriverError, driverError},
 	{Doubtful, doubtful},
 	{NotKnowable, notKnowable},
 }
@@ -54,6 +56,14 @@ type finding struct {
 var wordsText []byte
 
 type wording struct{ Clause, Advice string }
+
+// read reads a file that is part of the program; a test reads each.
+func read[T any](text []byte) (out T) {
+	if err := json.Unmarshal(text, &out); err != nil {
+		panic(err)
+	}
+	return out
+}
 
 var wordings = sync.OnceValue(func() map[Kind]map[string]wording {
 	names := strings.NewReplacer("{it}", `\u0001`, "{fan}", `\u0002`, "{readings}", `\u0003`, "{(readings)}", `\u0004`)
