@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -37,14 +38,17 @@ type device struct {
 	events    nvml.EventSet // nil while not listening, for the reason deaf
 	deaf      code
 	*record
-	cfg Config
-	log *slog.Logger
+	peers *peers
+	cfg   Config
+	log   *slog.Logger
 }
 
 // record is what is kept of a device from one session to the next.
 type record struct {
-	xids   map[int]gpu.XID // the errors that the driver reported, by code
-	logged []string        // the failing functions of the last log message
+	logged []string // the failing functions of the last log message
+
+	mu   sync.Mutex
+	xids map[int]gpu.XID // the errors that the driver reported, by code
 }
 
 // failure is how the last call of a function failed.
@@ -57,16 +61,23 @@ type failure struct {
 func (d *device) read() (gpu.Device, error) {
 	d.begin(time.Now())
 	c := d.attached()
+	foreign := c != success && !c.failure()
 	if c == success {
 		c = d.readDue()
 		d.failed = c != success
 	}
-	d.report(c)
+	if !foreign {
+		d.report(c)
+	}
 	if c != success {
 		clear(d.due) // ask everything again
 		heard := gpu.Device{}
 		heard.Health.XIDs = d.readings.Health.XIDs // they may be the cause
-		return heard, c.advice()
+		why := c.advice()
+		if !foreign && !c.failure() { // it is ours, and refuses all
+			why.Err = fmt.Errorf("%w: %v", gpu.ErrNotAnswering, c)
+		}
+		return heard, why
 	}
 	return gpu.Device{Identity: d.identity, Readings: d.readings}, nil
 }
@@ -88,7 +99,7 @@ func (d *device) readDue() code {
 }
 
 // report logs when functions begin to fail, with the code of one of them, and when none
-// fails any more. A device that is not ours is no failure.
+// fails any more.
 func (d *device) report(c code) {
 	failing := []string{"all"}
 	if c == success {
@@ -101,7 +112,7 @@ func (d *device) report(c code) {
 		}
 	}
 	switch {
-	case slices.Equal(failing, d.logged), c != success && !c.failure():
+	case slices.Equal(failing, d.logged):
 		return
 	case len(failing) == 0:
 		d.log.Info("all readings work again")
@@ -134,6 +145,7 @@ func (d *device) attached() code {
 	case c == success:
 		d.release() // of the old handle
 		d.dev = dev
+		d.peers.add(dev, d.record)
 	case d.dev != nil:
 		return success
 	}

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -30,13 +32,49 @@ func (d *device) readXIDs() {
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
-			xid := int(event.EventData)
-			d.xids[xid] = gpu.XID{Code: xid, Count: d.xids[xid].Count + 1, Last: time.Now().UTC()}
+			d.peers.of(event.Device, d.record).hear(int(event.EventData))
 		}
 	}
+	*to = gpu.Of(d.heard())
+}
+
+// hear counts an error.
+func (r *record) hear(xid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.xids[xid] = gpu.XID{Code: xid, Count: r.xids[xid].Count + 1, Last: time.Now().UTC()}
+}
+
+// heard are all errors so far, by code; not nil.
+func (r *record) heard() []gpu.XID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	byCode := func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) }
-	none := []gpu.XID{} // not nil
-	*to = gpu.Of(append(none, slices.SortedFunc(maps.Values(d.xids), byCode)...))
+	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(r.xids), byCode)...)
+}
+
+// peers are the records of a session's devices, by the driver's own handles: the driver
+// may give an event of one device to whoever asks first.
+type peers struct {
+	mu      sync.Mutex
+	records map[unsafe.Pointer]*record
+}
+
+func (p *peers) add(dev nvml.Device, r *record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records[pointerOf(dev)] = r
+}
+
+// of returns the record of an event's device, or of the one that asked where the driver
+// names none that is known.
+func (p *peers) of(dev nvml.Device, asked *record) *record {
+	if dev == nil {
+		return asked
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return cmp.Or(p.records[pointerOf(dev)], asked)
 }
 
 // listen makes the driver keep the device's errors for us. If it refuses, it is asked

@@ -21,6 +21,8 @@ type handle struct {
 	fatal    code      // that ended it, since the device is lost or the driver gone
 	answered int       // calls that show that the device works
 	refused  code      // of the last other call
+	core     code      // of the last core reading that failed
+	worked   bool      // a core reading has succeeded
 
 	// failing are the functions whose last call failed, also those of the device's
 	// instances. Each name begins with who: "" for the device, "MIG 0 " for an instance.
@@ -31,6 +33,15 @@ type handle struct {
 // begin forgets the results of the last reading.
 func (h *handle) begin(now time.Time) {
 	h.fatal, h.answered, h.refused, h.began = success, 0, success, now
+	h.core, h.worked = success, false
+}
+
+// core are the functions of the readings by which a device is judged: a device that
+// answers none of them does not work, whatever else it answers.
+var core = map[string]bool{
+	"nvmlDeviceGetUtilizationRates": true, "nvmlDeviceGetPowerUsage": true,
+	"nvmlDeviceGetMemoryInfo_v2": true, "nvmlDeviceGetMemoryInfo": true,
+	"nvmlDeviceGetTemperatureV": true, "nvmlDeviceGetTemperature": true,
 }
 
 // ask calls a method of the binding, which calls the library's function symbol.
@@ -54,6 +65,12 @@ func askRaw[T any](h *handle, symbol string, call func(function, device unsafe.P
 
 // note records the result of a call. A function that the library lacks was not called.
 func (h *handle) note(symbol string, c code) {
+	if core[symbol] {
+		h.worked = h.worked || c == success
+		if c != functionNotFound && c != notSupported && c != argumentVersion {
+			h.core = c
+		}
+	}
 	switch {
 	case c == functionNotFound:
 	case c == gpuIsLost, c == uninitialized, c == driverNotLoaded, c == versionMismatch:
@@ -74,6 +91,8 @@ func (h *handle) failure() code {
 		return h.fatal
 	case h.answered == 0:
 		return h.refused
+	case !h.worked:
+		return h.core // success where the device offers none of these readings
 	default:
 		return success
 	}

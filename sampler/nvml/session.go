@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -17,9 +18,10 @@ import (
 type session struct {
 	lib       *library
 	driver    gpu.Driver
-	cards     []string // addresses of the kernel's cards when it began, without those that are gone
+	cards     []string // addresses of the kernel's cards when it began
 	byAddress bool
 	devices   []*device
+	peers     *peers
 	calls     []perdevice.Device // that read the devices, in the same order
 
 	began    time.Time // by the source's clock
@@ -34,7 +36,7 @@ func (s *Source) begin(l *library, cards []card, byIndex bool) (*session, error)
 	}
 	count, c := invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
 	if c == success && count > 0 {
-		sess := &session{lib: l, driver: l.driver(), cards: addresses(cards), began: s.now()}
+		sess := &session{lib: l, driver: l.driver(), cards: addresses(cards), peers: &peers{records: map[unsafe.Pointer]*record{}}, began: s.now()}
 		sess.byAddress = !byIndex && addressable(cards, count)
 		s.list(sess, cards, count)
 		if news := fmt.Sprint(sess.driver.Version, len(sess.devices)); s.announced != news {
@@ -98,6 +100,7 @@ func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.D
 		due:     map[string]time.Time{},
 		samples: newSamples(s.cfg.Window),
 		record:  s.records[call.Key],
+		peers:   sess.peers,
 		cfg:     s.cfg,
 		log:     s.cfg.Log.With("device", call.Key),
 	}
@@ -106,13 +109,9 @@ func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.D
 	return d
 }
 
-// lacks reports whether there is a card that came after the session began, or came back:
-// only a new session can read it.
-func (s *session) lacks(cards []card) bool {
-	now := addresses(cards)
-	s.cards = slices.DeleteFunc(s.cards, func(address string) bool { return !slices.Contains(now, address) })
-	return len(now) > len(s.cards)
-}
+// outdated reports whether a card came or went since the session began: only a new
+// session reads one that came, and the driver may keep answering for one that is gone.
+func (s *session) outdated(cards []card) bool { return !slices.Equal(addresses(cards), s.cards) }
 
 // end shuts the library down. No call may run.
 func (s *session) end() {

@@ -257,7 +257,7 @@ func (s *Source) next(cards []card) (*session, *job, error) {
 	case s.job != nil:
 	case s.session == nil:
 		s.startBegin(cards)
-	case s.session.lacks(cards) && s.set.Flying() == 0:
+	case s.session.outdated(cards) && s.set.Flying() == 0:
 		s.byIndex = false
 		s.startEnd()
 	default:

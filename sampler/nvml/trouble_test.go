@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -563,8 +564,8 @@ func TestCardAppears(t *testing.T) {
 	}
 }
 
-// TestCardVanishes: a card that the kernel takes away takes the library from no
-// other; where it comes back, it is looked for anew.
+// TestCardVanishes: the library is initialized anew when the kernel takes a card away,
+// and when it comes back; the other card is read all the time.
 func TestCardVanishes(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	bound := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia", m.GPU(1).PCI)
@@ -579,19 +580,18 @@ func TestCardVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		snap := read(t, s)
-		if len(snap.Devices) != 2 || snap.Devices[0].State != gpu.StateOK || snap.Devices[1].State != gpu.StateLost {
-			t.Errorf("without the card: %+v, want one ok and one lost", snap.Devices)
+		if snap := read(t, s); snap.Devices[0].State != gpu.StateOK || !allOK(snap, nil) && snap.Devices[1].State != gpu.StateLost {
+			t.Errorf("without the card: %+v", snap.Devices)
 		}
 	}
-	if n := m.Calls("nvmlInit_v2"); n != 1 {
-		t.Errorf("%d initializations after a card has gone, want the first", n)
+	if n := m.Calls("nvmlInit_v2"); n != 2 {
+		t.Errorf("%d initializations after a card has gone, want another one", n)
 	}
 	m.GPU(1).Back()
 	if err := os.Symlink(device, bound); err != nil {
 		t.Fatal(err)
 	}
-	if snap := read(t, s); !allOK(snap, nil) || m.Calls("nvmlInit_v2") != 2 {
+	if snap := read(t, s); !allOK(snap, nil) || len(snap.Devices) != 2 || m.Calls("nvmlInit_v2") != 3 {
 		t.Errorf("with the card again: %+v after %d initializations", snap.Devices, m.Calls("nvmlInit_v2"))
 	}
 }
@@ -635,6 +635,61 @@ func TestXIDs(t *testing.T) {
 	if n := m.Counters().EventSets; n != 0 {
 		t.Errorf("%d sets of events were not given back", n)
 	}
+}
+
+// TestXIDsOfAnotherDevice: an event is about the device that it names, whoever is given
+// it, and says why that one is lost.
+func TestXIDsOfAnotherDevice(t *testing.T) {
+	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+	m.GPU(1).Set(keyXIDsHeardBy, 0)
+	s := source(t, m)
+	read(t, s)
+	m.GPU(1).RaiseXID(79)
+	snap := until(t, s, "the event has come", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && len(snap.Devices[1].Health.XIDs.Or(nil)) == 1
+	})
+	if got := snap.Devices[0].Health.XIDs.Or(nil); len(got) != 0 {
+		t.Errorf("the device that was given the event has %+v", got)
+	}
+	m.GPU(1).Lost()
+	if d := read(t, s).Devices[1]; d.State != gpu.StateLost || d.Reason.What != "XID 79: the GPU has fallen off the bus" || d.Reason.Try == "" {
+		t.Errorf("it is %s: %+v", d.State, d.Reason)
+	}
+}
+
+// TestCoreReadingsDecide: a device whose utilization, memory, temperature and power all
+// fail does not work, though it answers other calls, or refuses all.
+func TestCoreReadingsDecide(t *testing.T) {
+	functions := slices.Collect(maps.Keys(core))
+	for _, c := range []int{999, 16, 10, 17, 23, 2, 4, 6} {
+		for name, of := range map[string][]string{"all": nil, "core": functions} {
+			t.Run(fmt.Sprintf("%s %d", name, c), func(t *testing.T) {
+				m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+				s := source(t, m)
+				read(t, s)
+				m.GPU(0).Answer(c, of...)
+				m.GPU(0).Answer(int(notSupported), "nvmlDeviceGetEncoderUtilization")
+				for range 4 {
+					snap := read(t, s)
+					if len(snap.Devices) != 2 || snap.Devices[0].State != gpu.StateNotAnswering || snap.Devices[1].State != gpu.StateOK {
+						t.Fatalf("%+v", snap.Devices)
+					}
+					if d := snap.Devices[0]; d.Reason.What == "" || d.Reason.Try == "" || d.Utilization.GPU.Present() {
+						t.Errorf("%+v, utilization %v", d.Reason, d.Utilization.GPU)
+					}
+				}
+				m.GPU(0).Back()
+				until(t, s, "it works again", allOK)
+			})
+		}
+	}
+	t.Run("offered by none", func(t *testing.T) { // as on some boards
+		m := machine(t, fakenvml.RTX4090())
+		m.Answer(int(notSupported), functions...)
+		if d := readOne(t, source(t, m)); d.State != gpu.StateOK || d.Utilization.GPU.Quality() != gpu.NotSupported {
+			t.Errorf("%s: %+v", d.State, d.Reason)
+		}
+	})
 }
 
 func TestXIDsNotSupported(t *testing.T) {

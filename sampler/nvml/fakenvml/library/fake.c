@@ -883,6 +883,12 @@ static int xid(int gpu, int i) {
   return v ? atoi(v) : 0;
 }
 
+// A driver may give the events of a GPU to the set of another one.
+static int heard_by(int gpu) {
+  const char *v = fact(now(), gpu, "xids_heard_by");
+  return v ? atoi(v) : gpu;
+}
+
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *out) {
   ENTER(nvmlEventSetCreate);
   struct event_set *set = malloc(sizeof *set);
@@ -902,8 +908,11 @@ nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
 nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types, nvmlEventSet_t set) {
   ENTER_DEVICE(nvmlDeviceRegisterEvents);
   if (types != nvmlEventTypeXidCriticalError) return NVML_ERROR_NOT_SUPPORTED;
-  int *next = &((struct event_set *)set.handle)->next[HANDLE(d)->gpu];
-  for (*next = 0; xid(HANDLE(d)->gpu, *next);) ++*next;
+  for (int gpu = 0; gpu < MAX_GPUS; gpu++) {
+    if (heard_by(gpu) != HANDLE(d)->gpu) continue;
+    int *next = &((struct event_set *)set.handle)->next[gpu];
+    for (*next = 0; xid(gpu, *next);) ++*next;
+  }
   return NVML_SUCCESS;
 }
 
