@@ -43,6 +43,9 @@ type Config struct {
 	// node's Moments by themselves. Otherwise the newest Moment replaces the one
 	// before, whatever its node is called.
 	Several bool
+	// Events are the names of what Announce sends. A filter may name these and
+	// gpu_status_update.
+	Events  []string
 	Origins auth.Origins // foreign ones whose pages may connect; programs that send no Origin always may
 
 	MaxViewers   int           // connections at once, 1000 by default; more get a 503

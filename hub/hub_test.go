@@ -76,6 +76,7 @@ func (m *monitor) config(tb testing.TB) hub.Config {
 			return encode(of, keep)
 		},
 		Status: status,
+		Events: []string{"high_gpu_usage_alert", "alert"},
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }

@@ -3,6 +3,7 @@ package hub
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,26 @@ func TestLimits(t *testing.T) {
 		if served != step.served || limited != step.limited || storm != step.storm {
 			t.Errorf("%v later, of %d × %s: %d, %d, %d, want %+v", step.after, step.sent, step.event, served, limited, storm, step)
 		}
+	}
+}
+
+// A filter names events that gpuwhy sends: another name would only silence the client.
+func TestSubscribeToAnEventThatThereIsNot(t *testing.T) {
+	h := newTestHub(t)
+	h.cfg.Events = []string{"alert"}
+	for name, known := range map[string]bool{"alert": true, eventUpdate: true, "alarm": false, eventStatus: false} {
+		v := newViewer(h, auth.Everything, "")
+		v.mail.start(h.now.Load(), nil)
+		v.handle(websocket.MessageText, fmt.Appendf(nil, `{"event":"subscribe","id":1,"data":{"events":[%q]}}`, name), time.Now())
+		msg, _ := v.mail.next(h.now.Load())
+		text := body(t, msg)
+		if strings.Contains(text, `"subscribed"`) != known || !known && (!strings.Contains(text, `"unknown_event"`) || !strings.Contains(text, "gpu_status_update, alert")) {
+			t.Errorf("%s: %s", name, text)
+		}
+		if inForce := string(v.mail.inForce().terms); !known && inForce != string(everything.terms) {
+			t.Errorf("%s: the filter in force is %s", name, inForce)
+		}
+		v.cancel()
 	}
 }
 

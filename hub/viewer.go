@@ -5,10 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -301,9 +304,14 @@ func (v *viewer) accepts(req *request) error {
 		return unknownEvent(req.event)
 	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
 		return errors.New("gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
-	default:
-		return nil
+	case req.filter != nil:
+		for event := range req.filter.events {
+			if event != eventUpdate && !slices.Contains(v.hub.cfg.Events, event) {
+				return &refusal{codeUnknownEvent, fmt.Sprintf("events: there is no event %.64q; there are %s, %s", event, eventUpdate, strings.Join(v.hub.cfg.Events, ", "))}
+			}
+		}
 	}
+	return nil
 }
 
 // refresh answers request_gpu_update from readings that begin now.

@@ -88,6 +88,7 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 		Status:     a.encodeStatus,
 		Refresh:    a.refresh,
 		Several:    len(inputs) > 1,
+		Events:     []string{contract.HighGPUUsage, contract.AlertEvent},
 		Origins:    opt.AllowOrigins,
 		MaxViewers: opt.MaxViewers,
 		Log:        log.With("part", "hub"),
