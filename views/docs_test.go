@@ -43,8 +43,9 @@ func TestDocumentPages(t *testing.T) {
 		Limits: []apidoc.Fact{{Name: hostile, Meaning: hostile}}, CloseCodes: []apidoc.Fact{{Name: hostile, Meaning: hostile}},
 		Events: []*apidoc.Event{{Name: hostile, Summary: hostile, Description: hostile, Reply: []string{hostile}, Data: of, Example: example}},
 	}
+	site := Site{Base: "/base/", Asset: asset, Simulated: true}
 	for name, page := range map[string]templ.Component{
-		"docs": DocsPage("/base/", asset), "redoc": ReferencePage(reference, "/base/", asset), "docs/events": EventsPage(events, "/base/", asset),
+		"docs": DocsPage(site), "redoc": ReferencePage(reference, site), "docs/events": EventsPage(events, site),
 	} {
 		var out bytes.Buffer
 		if err := page.Render(t.Context(), &out); err != nil {
@@ -53,6 +54,9 @@ func TestDocumentPages(t *testing.T) {
 		html := out.String()
 		if bad := regexp.MustCompile(`<script>|<style|\sstyle=|\son[a-z]+=|https?://`).FindString(strings.NewReplacer("&#34; onload=&#34;x", "", `\&#34; onload=\&#34;x`, "").Replace(html)); bad != "" {
 			t.Errorf("%s has %q", name, bad)
+		}
+		if strings.Count(html, "Simulated data.") != 1 {
+			t.Errorf("%s does not say that the readings are invented", name)
 		}
 		for _, other := range []string{"docs", "redoc", "docs/events", "openapi.json", "openapi.yaml", "asyncapi.json"} {
 			if !strings.Contains(html, `href="/base/`+other+`"`) {

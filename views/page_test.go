@@ -408,7 +408,7 @@ func TestHostileTexts(t *testing.T) {
 func TestNothingInline(t *testing.T) {
 	inline := regexp.MustCompile(`(?i)<style|\sstyle=|\son[a-z]+=|javascript:|<script(?:>|[^>]*[^>]>[^<])`)
 	pages := map[string]string{
-		"error":   render(t, ErrorPage(404, "There is no such page", gpu.Advice{What: "what", Try: "try"}, "/", asset)),
+		"error":   render(t, ErrorPage(404, "There is no such page", gpu.Advice{What: "what", Try: "try"}, Site{Base: "/", Asset: asset})),
 		"gallery": render(t, exampleGallery),
 	}
 	for _, e := range fixture.Examples(noon) {
@@ -469,14 +469,14 @@ func TestExamplesHaveEveryState(t *testing.T) {
 }
 
 func TestErrorPage(t *testing.T) {
-	html := render(t, ErrorPage(404, "There is no such page", gpu.Advice{What: "Nothing is at <here>.", Try: "Go back."}, "/base/", asset))
+	html := render(t, ErrorPage(404, "There is no such page", gpu.Advice{What: "Nothing is at <here>.", Try: "Go back."}, Site{Base: "/base/", Asset: asset}))
 	for _, part := range []string{"404", "There is no such page</h1>", "Nothing is at &lt;here&gt;.", "Go back.", `href="/base/"`} {
 		if !strings.Contains(html, part) {
 			t.Errorf("%q is missing", part)
 		}
 	}
 	for code, again := range map[int]bool{404: false, 503: true} {
-		html := render(t, ErrorPage(code, "", gpu.Advice{}, "/", asset))
+		html := render(t, ErrorPage(code, "", gpu.Advice{}, Site{Base: "/", Asset: asset}))
 		if strings.Contains(html, `http-equiv="refresh"`) != again {
 			t.Errorf("%d: asks again: %v", code, !again)
 		}

@@ -37,9 +37,9 @@ type Pages struct {
 func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
 	p := &Pages{on, monitor, targets, static.New()}
 	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage, on.Assets = p.dashboard, p.device, p.alerts, p.problem, p.Asset
-	on.DocsPage = views.DocsPage(p.cfg.BasePath, p.URL)
-	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.cfg.BasePath, p.URL) }
-	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.cfg.BasePath, p.URL) }
+	on.DocsPage = views.DocsPage(p.site())
+	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.site()) }
+	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.site()) }
 	return p
 }
 
@@ -112,7 +112,11 @@ func (p *Pages) alerts(from int, node string) templ.Component {
 }
 
 func (p *Pages) problem(status int, title string, advice gpu.Advice) templ.Component {
-	return views.ErrorPage(status, title, advice, p.cfg.BasePath, p.URL)
+	return views.ErrorPage(status, title, advice, p.site())
+}
+
+func (p *Pages) site() views.Site {
+	return views.Site{Base: p.cfg.BasePath, Asset: p.URL, Simulated: p.cfg.Monitor.Source == gpu.SourceSimulated}
 }
 
 // URL is the address of a file of the page.
