@@ -80,7 +80,7 @@ type ClusterSummary struct {
 	TotalMemory Int     `json:"total_memory_mb"` // Memory of all GPUs; 0 without GPUs, null where none of them reports it.
 	UsedMemory  Int     `json:"used_memory_mb"`  // Memory that programs hold; 0 without GPUs, null where none of them reports it.
 	// Used of total, over the GPUs that report both. Null where none does.
-	MemoryUtilization Percent `json:"memory_utilization_percent"`
+	MemoryUtilization *float64 `json:"memory_utilization_percent"` // not rounded
 	// Average over the GPUs that report it. Null where none does.
 	Utilization Percent `json:"average_gpu_utilization_percent"`
 	Temperature Celsius `json:"average_temperature_celsius"` // Average over the GPUs that report it. Null where none does.
@@ -143,7 +143,7 @@ func newClusterGPU(s *gpu.Snapshot, index int) ClusterGPU {
 				Encoder:   integer(p.Encoder),
 				Decoder:   integer(p.Decoder),
 				FBMemory:  mibInteger(p.Memory),
-				Command:   p.Facts.Name.Or(""),
+				Command:   p.Facts.Name.Or("unknown"),
 				Node:      d.Node,
 				Cluster:   LocalCluster,
 				GPUUUID:   d.UUID,
@@ -192,7 +192,9 @@ func NewClusterSummary(m Monitor, f *insight.Fleet, cluster *string) ClusterSumm
 	}
 	out.GPUCount = totals.Devices
 	out.TotalMemory, out.UsedMemory = mibInteger(totals.MemoryTotal), mibInteger(totals.MemoryUsed)
-	out.MemoryUtilization = gpu.Map(totals.MemoryShare, tenth)
+	if share, ok := totals.MemoryShare.Get(); ok {
+		out.MemoryUtilization = new(float64(share))
+	}
 	out.Utilization, out.Temperature = gpu.Map(totals.Utilization, tenth), gpu.Map(totals.Temperature, tenth)
 	return out
 }

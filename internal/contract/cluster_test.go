@@ -142,8 +142,11 @@ func TestSumsAreOfTheSameGPUs(t *testing.T) {
 			check("used_memory_mb", v, ok, tt.used)
 			v, ok = whole(summary.TotalMemory)
 			check("total_memory_mb", v, ok, tt.total)
-			share, ok := summary.MemoryUtilization.Get()
-			check("memory_utilization_percent", float64(share), ok, tt.percent)
+			share := float64(none)
+			if summary.MemoryUtilization != nil {
+				share = *summary.MemoryUtilization
+			}
+			check("memory_utilization_percent", share, true, tt.percent)
 			v, ok = whole(contract.NewClusterNodes(f)[0].TotalMemory)
 			check("a node's total_memory_mb", v, ok, tt.ofNode)
 			metrics := contract.NewGPUMetrics(monitor, f)

@@ -32,6 +32,17 @@ func (s *Server) readable(f *insight.Fleet) error {
 	return e
 }
 
+// onceRead answers once there is a reading, or the verdict that there can be none. Before
+// that nobody knows what the machine has.
+func (s *Server) onceRead(answer handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if f := s.cfg.Newest(); f == nil {
+			return s.readable(f)
+		}
+		return answer(w, r)
+	}
+}
+
 // derived answers with what build makes of the newest Moments, if there are any yet.
 func derived[T any](s *Server, build func(contract.Monitor, *insight.Fleet) T) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -231,14 +242,6 @@ func (s *Server) probe(w http.ResponseWriter, r *http.Request) error {
 	return serveJSON(w, r, contract.NewProbe(s.cfg.Monitor, s.cfg.Newest()), cacheNever)
 }
 
-// ready is so too if it is clear that no GPU can be read: waiting would not help.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	if f := s.cfg.Newest(); f == nil {
-		return s.readable(f)
-	}
-	return s.probe(w, r)
-}
-
 func (s *Server) monitorHealth(w http.ResponseWriter, r *http.Request) error {
-	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), s.cfg.Clock.Elapsed()-s.begun), cacheNever)
+	return serveJSON(w, r, contract.NewMonitorHealth(s.cfg.Monitor, s.cfg.Newest(), s.cfg.Parts(), s.cfg.Clock.Elapsed()-s.started), cacheNever)
 }

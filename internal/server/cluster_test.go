@@ -86,7 +86,7 @@ func TestCacheFitsTheInterval(t *testing.T) {
 				t.Errorf("%v old, each %v: %s has %q, want %q", tt.age, tt.interval, path, got, want)
 			}
 		}
-		check("/gpu/info", "no-cache")
+		check("/api/gpu/devices", "no-cache")
 		snap := fixture.Workstation()
 		snap.Time = time.Now().Add(-tt.age)
 		st.show(t, snap)

@@ -36,14 +36,14 @@ func TestHosts(t *testing.T) {
 		_, h := serving(t, func(c *Config) { c.Listen, c.Hostname, c.AllowHosts = tt.listen, "GPUbox", tt.allow })
 		for _, hosts := range tt.yes {
 			for _, host := range hosts {
-				if w := get(h, "/gpu/info", "Host: "+host); w.Code != 200 {
+				if w := get(h, "/api/gpu/devices", "Host: "+host); w.Code != 200 {
 					t.Errorf("listening on %s: %q is refused with %d", tt.listen, host, w.Code)
 				}
 			}
 		}
 		for _, hosts := range tt.no {
 			for _, host := range hosts {
-				if w := get(h, "/gpu/info", "Host: "+host); w.Code != http.StatusMisdirectedRequest {
+				if w := get(h, "/api/gpu/devices", "Host: "+host); w.Code != http.StatusMisdirectedRequest {
 					t.Errorf("listening on %s: %q is answered with %d", tt.listen, host, w.Code)
 				}
 			}

@@ -18,7 +18,7 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 		_, h := serving(t, func(c *Config) {
 			c.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
 		})
-		get(h, "/gpu/info")
+		get(h, "/api/gpu/devices")
 		get(h, "/nothing")
 		ask(h, "HEAD", "/robots.txt")
 		if got := strings.Count(out.String(), "msg=request"); got != lines {
@@ -27,7 +27,7 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 		if lines == 0 {
 			continue
 		}
-		for _, want := range []string{"path=/gpu/info", "path=/nothing", "status=404", "status=200", "method=HEAD", "part=server"} {
+		for _, want := range []string{"path=/api/gpu/devices", "path=/nothing", "status=404", "status=200", "method=HEAD", "part=server"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log has no %s: %s", want, &out)
 			}

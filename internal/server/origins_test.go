@@ -34,7 +34,7 @@ func TestCORS(t *testing.T) {
 		"http://:":                       false,
 		"":                               false,
 	} {
-		w := get(h, "/gpu/info", "Origin: "+origin)
+		w := get(h, "/api/gpu/devices", "Origin: "+origin)
 		want := ""
 		if allowed {
 			want = origin
@@ -49,7 +49,7 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%q may send credentials", origin)
 		}
 
-		preflight := ask(h, http.MethodOptions, "/gpu/info", "Origin: "+origin, "Access-Control-Request-Method: GET")
+		preflight := ask(h, http.MethodOptions, "/api/gpu/devices", "Origin: "+origin, "Access-Control-Request-Method: GET")
 		switch {
 		case !allowed:
 			if preflight.Header().Get("Access-Control-Allow-Methods") != "" || preflight.Header().Get("Access-Control-Allow-Origin") != "" {
@@ -67,7 +67,7 @@ func TestCORS(t *testing.T) {
 
 func TestNoCORSUnlessConfigured(t *testing.T) {
 	_, h := serving(t)
-	w := get(h, "/gpu/info", "Origin: https://board.example.org")
+	w := get(h, "/api/gpu/devices", "Origin: https://board.example.org")
 	if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" || slices.Contains(w.Header().Values("Vary"), "Origin") {
 		t.Errorf("allowed %q, Vary %q", got, w.Header().Values("Vary"))
 	}
@@ -82,9 +82,9 @@ func TestCrossOriginWrites(t *testing.T) {
 		{"Sec-Fetch-Site: cross-site"},
 		{"Sec-Fetch-Site: same-site"},
 	} {
-		isProblem(t, ask(h, "POST", "/gpu/info", headers...), http.StatusForbidden)
+		isProblem(t, ask(h, "POST", "/api/gpu/devices", headers...), http.StatusForbidden)
 	}
 	// Of our own page, and of programs, it is answered as all writes are now.
-	isProblem(t, ask(h, "POST", "/gpu/info", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:8003"), http.StatusMethodNotAllowed)
-	isProblem(t, ask(h, "POST", "/gpu/info"), http.StatusMethodNotAllowed)
+	isProblem(t, ask(h, "POST", "/api/gpu/devices", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:8003"), http.StatusMethodNotAllowed)
+	isProblem(t, ask(h, "POST", "/api/gpu/devices"), http.StatusMethodNotAllowed)
 }

@@ -75,8 +75,8 @@ func (s *Server) routes() []route {
 		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
 
-		s.read("/gpu/info", derived(s, contract.NewGPUInfo),
-			tagAgent, "getInfo", "Whether there are GPUs", ok("How many there are.", contract.GPUInfo{}, "gpu_info")),
+		s.read("/gpu/info", s.onceRead(derived(s, contract.NewGPUInfo)),
+			tagAgent, "getInfo", "Whether there are GPUs", ok("How many there are.", contract.GPUInfo{}, "gpu_info"), nothingToRead),
 		s.read("/gpu/metrics", s.metrics, tagAgent, "getMetrics", "Every GPU of the machine",
 			ok("The GPUs with their totals.", contract.GPUMetrics{}, "gpu_metrics"), nothingToRead),
 		s.read("/gpu/metrics/{id}", each(s, contract.NewOneGPU), tagAgent, "getMetricsOfOne", "One GPU of the machine", oneGPU),
@@ -106,7 +106,7 @@ func (s *Server) routes() []route {
 
 		s.read("/health", s.probe, tagHealth, "getHealth", "Whether gpuwhy answers", now("It does.", contract.Probe{}, "probe")),
 		s.read("/health/live", s.probe, tagHealth, "getLiveness", "Liveness probe", now("It is alive.", contract.Probe{}, "probe")),
-		s.read("/health/ready", s.ready, tagHealth, "getReadiness", "Readiness probe",
+		s.read("/health/ready", s.onceRead(s.probe), tagHealth, "getReadiness", "Readiness probe",
 			now("There is a reading, or the verdict that none can be had.", contract.Probe{}, "probe"), notReadYet),
 		s.read("/health/detailed", s.monitorHealth, tagHealth, "getDetailedHealth", "How each part of gpuwhy does", parts),
 		s.read("/api/health", s.monitorHealth, tagHealth, "getMonitorHealth", "The same under the live dashboard's address", parts),

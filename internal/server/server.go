@@ -105,11 +105,11 @@ type Asset struct {
 
 // A Server answers all routes.
 type Server struct {
-	cfg   Config
-	log   *slog.Logger
-	hosts *hostRules
-	cross http.CrossOriginProtection
-	begun time.Duration // by the clock
+	cfg     Config
+	log     *slog.Logger
+	hosts   *hostRules
+	cross   http.CrossOriginProtection
+	started time.Duration // by the clock
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
@@ -122,7 +122,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, begun: cfg.Clock.Elapsed()}
+	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[string]*answers{}, started: cfg.Clock.Elapsed()}
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	return s, nil
 }

@@ -328,7 +328,7 @@ func TestStatuses(t *testing.T) {
 		{"/api/gpu/why/1", 503, 503, 404},
 		{"/api/gpu/why/one", 422, 422, 422},
 		{"/api/health", 200, 200, 200},
-		{"/gpu/info", 200, 200, 200},
+		{"/gpu/info", 503, 200, 200}, // before that nobody knows whether a library is installed
 		{"/gpu/metrics", 503, 503, 200},
 		{"/gpu/metrics/0", 503, 503, 200},
 		{"/gpu/metrics/1", 503, 503, 404},
@@ -566,6 +566,8 @@ func TestHome(t *testing.T) {
 		{"curl, and Python's clients", typeJSON, []string{"Accept: */*"}},
 		{"axios", typeJSON, []string{"Accept: application/json, text/plain, */*"}},
 		{"JSON after all types", typeJSON, []string{"Accept: */*, application/json"}},
+		{"JSON, text and all types", typeJSON, []string{"Accept: application/json, text/plain, */*"}},
+		{"all types", typeJSON, []string{"Accept: */*"}},
 		{"HTML and all types", typeHTML, []string{"Accept: text/html, */*"}},
 		{"any text", typeHTML, []string{"Accept: text/*, */*"}},
 		{"nothing said", typeJSON, nil},
