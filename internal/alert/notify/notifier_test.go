@@ -261,6 +261,35 @@ func (r *rig) retry() time.Time {
 	return r.workers[0].queue.Retry
 }
 
+// What a message is about is on disk before the message is sent, so that a crash
+// forgets no alert whose end is to be told. A full disk is no reason to be silent.
+func TestMessagesAreSentAfterTheStateIsWritten(t *testing.T) {
+	inSync(t, func(t *testing.T) {
+		var order []string
+		n, err := build(config("ops"), func(context.Context, Secret, string, string) error {
+			order = append(order, "sent")
+			return nil
+		}, func() {}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Flush = func(context.Context) error {
+			order = append(order, "written")
+			return errors.New("the disk is full")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- n.Run(ctx) }()
+		synctest.Wait()
+		n.Notify([]alert.Change{change("a", alert.Fired)}, nil)
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-ended; err != nil || !slices.Equal(order, []string{"written", "sent"}) {
+			t.Errorf("%v, %v", order, err)
+		}
+	})
+}
+
 // A target that fails is tried again, later each time, while the other is told
 // at once; the log says so once.
 func TestRetry(t *testing.T) {
