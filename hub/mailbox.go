@@ -120,14 +120,9 @@ func (m *mailbox) next(now *state) (message, bool) {
 	if by == nil {
 		return message{}, false
 	}
-	for m.last != now.last {
-		m.last = m.last.next
-		if f := now.of(m.last.node); f != nil && f.number > m.last.number && m.wants(f, by) {
-			m.hub.counts.skipped.Add(1) // a newer one has replaced it
-		}
-	}
 	for f := now.after(m.seen); f != nil; f = now.after(m.seen) {
 		m.seen = f.number
+		m.countSkipped(now, by)
 		if m.wants(f, by) {
 			if p, err := f.packet(m.to, by); err == nil {
 				return message{head: p.bytes}, true
@@ -135,6 +130,17 @@ func (m *mailbox) next(now *state) (message, bool) {
 		}
 	}
 	return message{}, false
+}
+
+// countSkipped counts the frames before the one that the viewer has come to that newer
+// ones of their nodes have replaced.
+func (m *mailbox) countSkipped(now *state, by *filter) {
+	for m.last != now.last && m.last.next.number <= m.seen {
+		m.last = m.last.next
+		if f := now.of(m.last.node); f != nil && f.number > m.last.number && m.wants(f, by) {
+			m.hub.counts.skipped.Add(1)
+		}
+	}
 }
 
 // wants is false, with several nodes, where the filter keeps no device of the frame's.

@@ -72,6 +72,32 @@ func body(tb testing.TB, m message) string {
 	return string(whole[start:])
 }
 
+// A frame counts as skipped where a newer one of its node came before the viewer took it,
+// also while it took one of another node.
+func TestSkippedFramesOfSeveralNodes(t *testing.T) {
+	h := newTestHub(t)
+	h.cfg.Several = true
+	publish := func(node string, seq uint64) {
+		h.Publish(insight.Of(&gpu.Snapshot{Node: node, Seq: seq, Devices: []gpu.Device{{Identity: gpu.Identity{Node: node, UUID: node}}}}))
+	}
+	m := newMailbox(h, auth.Everything, "")
+	m.start(h.now.Load(), nil)
+	publish("a", 1)
+	publish("b", 1)
+	if _, ok := m.next(h.now.Load()); !ok {
+		t.Fatal("there is no frame of a")
+	}
+	publish("b", 2) // in place of one that the viewer has not taken
+	for taken := 0; ; taken++ {
+		if _, ok := m.next(h.now.Load()); !ok {
+			if n := h.counts.skipped.Load(); taken != 1 || n != 1 {
+				t.Errorf("%d frames came, %d were skipped; want one each", taken, n)
+			}
+			return
+		}
+	}
+}
+
 // owed takes all that the mailbox says is owed now: the names of events with
 // their data.
 func owed(tb testing.TB, h *Hub, m *mailbox) (out []string) {
