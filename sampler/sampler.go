@@ -8,6 +8,7 @@ package sampler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -130,11 +131,15 @@ func (s *Sampler) Run(ctx context.Context) error {
 			continue
 		case <-paced.C:
 		case <-tick.C:
-			if early := time.Until(begun.Add(pace)); early > 0 { // one on demand was just read
-				tick.Reset(early)
-				continue
-			}
 			periodic = true
+		}
+		if early := time.Until(begun.Add(pace)); early > 0 { // another one was just read
+			if periodic {
+				tick.Reset(early)
+			} else {
+				paced.Reset(early)
+			}
+			continue
 		}
 		asked := s.take()
 		if asked == nil && !periodic { // a periodic reading has served it
@@ -285,8 +290,10 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot) {
 		}
 		return host, err
 	})
-	s.logHost(err)
-	if !errors.Is(err, errSlow) {
+	if errors.Is(err, errSlow) {
+		s.logHost(fmt.Errorf("reading the host's own figures: %w", err))
+	} else {
+		s.logHost(err)
 		snap.Host, snap.Devices = &host, devices
 	}
 }

@@ -209,9 +209,18 @@ func TestRefreshIsSharedPacedAndBegunAfterwards(t *testing.T) {
 
 // Two readings are at least 250 ms apart, whoever asks for them.
 func TestReadingsOnDemandAndTicksKeepOnePace(t *testing.T) {
-	for _, interval := range []time.Duration{250 * time.Millisecond, 300 * time.Millisecond, time.Second} {
+	for interval, slow := range map[time.Duration]time.Duration{
+		250 * time.Millisecond: 0, 300 * time.Millisecond: 0, 350 * time.Millisecond: 90 * time.Millisecond, time.Second: 200 * time.Millisecond,
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			src := &fakeSource{name: "nvml", answer: answers(device("a", ""))}
+			src := &fakeSource{name: "nvml"}
+			src.answer = func(ctx context.Context) (*gpu.Snapshot, error) {
+				select {
+				case <-time.After(slow):
+				case <-ctx.Done():
+				}
+				return answers(device("a", ""))(ctx)
+			}
 			s, _ := startEvery(t, interval, nil, src)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
