@@ -28,7 +28,7 @@ func open(t *testing.T, a *static.Assets, name string) (content []byte, contentT
 func compressed(t *testing.T, content []byte) int {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := gzip.NewWriterLevel(&b, 7) // as package server does
+	w, err := gzip.NewWriterLevel(&b, 8) // as package server does
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,9 +102,9 @@ func servePage(w http.ResponseWriter, r *http.Request, page templ.Component) err
 	return reply(w, r, cacheRevalidate, b, err)
 }
 
-// Level 7 makes scripts and answers smaller than the standard library does, in less time.
+// zippers have the level whose output is about as long as the standard library's, in three quarters of the time.
 var zippers = sync.Pool{New: func() any {
-	zw, _ := gzip.NewWriterLevel(io.Discard, 7) // there is that level
+	zw, _ := gzip.NewWriterLevel(io.Discard, 8) // there is that level
 	return zw
 }}
 

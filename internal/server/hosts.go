@@ -19,7 +19,10 @@ type hostRules struct {
 }
 
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
-	host, _, _ := net.SplitHostPort(listen) // who listens there has checked it
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, err
+	}
 	name, address := hostName(host)
 	rules := &hostRules{host == "" || address.IsUnspecified(), []string{"localhost", "*.localhost"}}
 	if !rules.anyAddress {
