@@ -79,7 +79,8 @@ func poke(c chan<- struct{}) {
 }
 
 func (w *worker) add(all []news, now time.Time) {
-	defer w.noteDropped(w.queue.dropped)
+	before := w.queue.dropped
+	defer func() { w.noteDropped(before) }()
 	for i := range all {
 		switch n := &all[i]; {
 		case !n.tell:
@@ -101,7 +102,7 @@ func (w *worker) wants(n *news) bool {
 	return routed && n.event.rank() >= w.set.target.least().Rank()
 }
 
-// noteDropped notes the events that were dropped since.
+// noteDropped notes the events that were dropped since then.
 func (w *worker) noteDropped(before dropped) {
 	for why, n := range map[string]int{
 		"too many wait": w.queue.Crowded - before.Crowded,
@@ -173,7 +174,8 @@ func (w *worker) deliver(ctx context.Context) {
 
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	defer w.noteDropped(w.queue.dropped)
+	before := w.queue.dropped
+	defer func() { w.noteDropped(before) }()
 	if w.set.url != set.url || err != nil && ctx.Err() != nil {
 		w.queue.abandon() // the worker ended it
 		return
