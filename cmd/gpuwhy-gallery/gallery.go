@@ -112,7 +112,7 @@ func (g *gallery) newFront() (http.Handler, error) {
 		Recent:       recent.New(),
 		ActiveAlerts: func(string) int { return 0 },
 		Metrics:      http.NotFoundHandler(),
-		Parts:        func() map[string]contract.Part { return nil },
+		Parts:        func() map[string]contract.Part { return map[string]contract.Part{} },
 		Address:      server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
 		Log:          g.log,
 	}

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path"
 	"strings"
 	"syscall"
 	"time"
@@ -42,6 +43,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.DurationVar(&opt.Interval, "interval", 5*time.Second, "time between readings")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if opt.BasePath = path.Clean("/" + opt.BasePath); strings.ContainsAny(opt.BasePath, " {}") {
+		return fmt.Errorf("-base-path %q must be a plain path, such as /gallery", opt.BasePath)
 	}
 	opt.BasePath = strings.TrimRight(opt.BasePath, "/") + "/"
 	log := slog.New(slog.NewTextHandler(stderr, nil))

@@ -87,6 +87,7 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"listen without a port", nil, []string{"--listen", "127.0.0.1"}, "127.0.0.1:8003", exitUsage},
 		{"listen port", nil, []string{"--listen", "127.0.0.1:99999"}, "65535", exitUsage},
 		{"base path", nil, []string{"--base-path", "gpu"}, "slash", exitUsage},
+		{"base path with a comma", nil, []string{"--base-path", "/a,b"}, "letters, digits", exitUsage},
 		{"base path that is a pattern", nil, []string{"--base-path", "/{x}"}, "letters, digits", exitUsage},
 		{"metrics families", nil, []string{"--metrics-families", "ours"}, "gpuwhy", exitUsage},
 		{"origin", nil, []string{"--allow-origin", "example.org"}, "does not begin with http", exitUsage},
