@@ -18,7 +18,7 @@ import (
 type serveCommand struct{}
 
 // Run serves until the context ends.
-func (serveCommand) Run(env *environment) error {
+func (serveCommand) Run(env *environment) (err error) {
 	cfg := env.cfg
 	hangups := make(chan os.Signal, 1)
 	if cfg.AlertRules != "" || !onTerminal() {
@@ -29,7 +29,7 @@ func (serveCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer func() { err = errors.Join(err, release()) }()
 	in, err := newInputs(cfg, env.log)
 	if err != nil {
 		return err

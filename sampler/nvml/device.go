@@ -75,7 +75,7 @@ func (d *device) read() (gpu.Device, error) {
 		heard.Health.XIDs = d.readings.Health.XIDs // they may be the cause
 		why := c.advice()
 		if !foreign && !c.failure() { // it is ours, and refuses all
-			why.Err = fmt.Errorf("%w: %v", gpu.ErrNotAnswering, c)
+			why.Err = fmt.Errorf("%w: %s", gpu.ErrNotAnswering, c.Error())
 		}
 		return heard, why
 	}
