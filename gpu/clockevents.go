@@ -19,8 +19,7 @@ const (
 	ReasonReliability                                       // so that the chip lives long
 )
 
-// reasonNames are promises to clients, in the order of the constants. The last
-// constants have none.
+// reasonNames are promises to clients, in the order of the constants.
 var reasonNames = [...]string{
 	"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
 	"hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting",

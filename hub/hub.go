@@ -286,8 +286,7 @@ func announcements(events []Event, k kind) []announcement {
 	return out
 }
 
-// greeting is the gpu_status of a state, for a viewer of that audience that sees
-// one node alone, or all.
+// greeting is the gpu_status of a state, for an audience that sees one node, or all.
 func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
 	return s.greetings.Get(view{to, only}, func() (packet, error) {
 		f := s.fleet

@@ -31,8 +31,7 @@ func newMailbox(h *Hub, to auth.Audience, only string) mailbox {
 	return mailbox{hub: h, to: to, only: only, kick: make(chan struct{}, 1), filter: everything}
 }
 
-// start fills the mailbox with the standing events. With one node the greeting has
-// its frame.
+// start adds the standing events. With one node the greeting has its frame.
 func (m *mailbox) start(now *state, standing []announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,8 +49,7 @@ func (m *mailbox) start(now *state, standing []announcement) {
 // several reports whether the viewer may see more than one node.
 func (m *mailbox) several() bool { return m.hub.cfg.Several && m.only == "" }
 
-// announce appends the events that the viewer wants; none where earlier ones wait
-// and there is no room for all.
+// announce appends the events that the viewer wants, or none where there is no room.
 func (m *mailbox) announce(news []announcement) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,8 +76,7 @@ func (m *mailbox) announce(news []announcement) bool {
 // reply appends the answer to one of the viewer's own requests.
 func (m *mailbox) reply(answer message) { m.subscribe(nil, answer) }
 
-// subscribe puts f in force, unless it is nil. All that comes after its reply
-// obeys it.
+// subscribe puts f in force, unless it is nil, for all that comes after the reply.
 func (m *mailbox) subscribe(f *filter, answer message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -38,8 +38,7 @@ type request struct {
 	filter *filter         // of subscribe and unsubscribe
 }
 
-// A refusal is why a message can't be served, with a code other than that of any
-// other error.
+// A refusal is why a message can't be served, with the code of the error.
 type refusal struct{ code, message string }
 
 func (r *refusal) Error() string { return r.message }

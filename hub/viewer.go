@@ -22,8 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// maxReplies is how many requests of a viewer may be unanswered before the hub reads
-// no other message from it.
+// maxReplies is how many unanswered requests a viewer may have; then it is not read.
 const maxReplies = 16
 
 // A viewer is one connection: a goroutine that reads and one that writes. The
@@ -114,8 +113,7 @@ func (v *viewer) run() {
 	v.cutting.Stop()
 }
 
-// end begins the connection's end, once. The writer says goodbye, unless a write
-// blocks it until the connection is cut.
+// end begins the connection's end, once. The writer says goodbye if it can.
 func (v *viewer) end(bye goodbye) {
 	v.ending.Do(func() {
 		v.bye = bye

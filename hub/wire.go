@@ -45,8 +45,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// send writes a whole frame, in one or two pieces. After any other error than
-// errGoodbye half a frame may have been written.
+// send writes a whole frame. After an error, but errGoodbye, half of it may be written.
 func (w *wire) send(head, tail []byte) (int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -89,8 +89,7 @@ func (r *roster) find(d *gpu.Device) *entry {
 	return e
 }
 
-// miss records why a device has no reading: its source failed, or no longer lists
-// the device.
+// miss records why a device has no reading: its source failed, or does not list it.
 func (e *entry) miss(sources []*source, now time.Time) {
 	state, since, reason := gpu.StateLost, now, gpu.Advice{
 		What: "the driver no longer lists this device",

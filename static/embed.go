@@ -26,8 +26,7 @@ import (
 //go:embed dist vendor icon.svg
 var files embed.FS
 
-// types are the content types by extension. The system's table of types is
-// another on each machine.
+// types are content types by extension: the system's table differs by machine.
 var types = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 	".md": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",

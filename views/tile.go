@@ -89,8 +89,7 @@ func usage(key, label string, format func(float64) string, used, limit number) F
 	return out
 }
 
-// temperatureMeter is near its limit 10 degrees before the hardware slows
-// itself down, and at the top 3 degrees before.
+// temperatureMeter warns 10 degrees before the hardware slows itself down, again at 3.
 func temperatureMeter(t gpu.Thermal) Figure {
 	now, limit := num(t.GPU), heatLimit(t)
 	out := Figure{Key: "temperature", Label: "Temperature", Value: show(now, celsius), Fill: part(now, full)}

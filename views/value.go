@@ -106,8 +106,7 @@ func (m Figure) attrs() templ.Attributes {
 	return attributes("data-meter", m.Key, "data-level", string(m.Level))
 }
 
-// bar makes the drawing a meter for those who can't see it, or hides it from
-// them where there is no value.
+// bar makes the drawing a meter for those who can't see it, or hides it without a value.
 func (m Figure) bar() templ.Attributes {
 	if m.Fill == "" {
 		return attributes("aria-hidden", "true")

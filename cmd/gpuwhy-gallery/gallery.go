@@ -21,8 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// gallery answers with one page that has the real page in <iframe> elements, on
-// made-up machines.
+// gallery answers with one page that has the real page in iframes, on made-up machines.
 type gallery struct {
 	ctx       context.Context
 	opt       app.Options // of every scene, except the path
@@ -33,8 +32,7 @@ type gallery struct {
 	running   sync.WaitGroup                      // those that have begun
 }
 
-// wait returns when all scenes have ended. ctx must have ended before, so that no
-// scene begins.
+// wait returns when all scenes have ended. Call it after ctx has ended.
 func (g *gallery) wait() {
 	g.beginning.Lock() // a request that was under way may be about to begin one
 	defer g.beginning.Unlock()
@@ -44,8 +42,7 @@ func (g *gallery) wait() {
 //go:embed gallery.js
 var galleryScript []byte
 
-// newGallery makes a gallery. A scene begins when somebody first asks for it, and
-// ends with ctx.
+// newGallery makes a gallery whose scenes begin when they are asked for, and end with ctx.
 func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*gallery, error) {
 	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}}
 	for name, of := range scenes() {
@@ -163,8 +160,7 @@ func (a amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 const policyHeader = "Content-Security-Policy"
 
-// inFrames lets pages of the gallery have <iframe> elements with pages of the
-// gallery. The product's pages may not.
+// inFrames lets the gallery's pages, unlike the product's, have iframes of one another.
 func inFrames(h http.Header) {
 	h.Set(policyHeader, strings.Replace(h.Get(policyHeader), "frame-ancestors 'none'", "frame-src 'self'; frame-ancestors 'self'", 1))
 	h.Set("X-Frame-Options", "SAMEORIGIN")

@@ -281,8 +281,7 @@ type look struct {
 	failure, try string
 }
 
-// look takes a look at one thing for each rule that covers it. l has what all of
-// these looks have in common.
+// look looks at one thing for each rule that covers it. Its looks have l in common.
 func (o *observation) look(t *tracked, l *look) {
 	t.seen, l.device = o.round, &t.device
 	for i := range t.states {

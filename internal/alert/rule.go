@@ -189,8 +189,7 @@ func (s *Scope) covers(node, uuid string) bool {
 
 func (s *Scope) narrows() bool { return len(s.Users) > 0 || len(s.Processes) > 0 }
 
-// whose says which processes the rule looks at, after the word itself: " of
-// alice or bob named python". Empty for all.
+// whose says which processes the rule looks at: " of alice or bob named python".
 func (s *Scope) whose() string {
 	text := ""
 	if len(s.Users) > 0 {

@@ -150,8 +150,7 @@ func Default(name string, w Watch) Rule {
 // Defaults are the rules that hold without a file. Not all are enabled.
 func Defaults() []Rule { return slices.Clone(defaults) }
 
-// usedByThose is the sum of the multiprocessor shares of the processes that the
-// rule looks at.
+// usedByThose sums the multiprocessor shares of the processes that the rule looks at.
 func usedByThose(s *look) (float64, bool) {
 	used, ok := sum(s, anyone, func(p *gpu.Process) gpu.Reading[gpu.Percent] { return p.SM })
 	return min(used, 100), ok
@@ -282,8 +281,7 @@ func remap(s *look) (float64, bool) {
 	return is(so), known
 }
 
-// idleHeld counts what programs that compute hold. What a display server holds
-// does not count.
+// idleHeld counts what programs that compute hold, not what a display server holds.
 func idleHeld(s *look) (float64, bool) {
 	if works, ok := s.works(); !ok || works {
 		return 0, ok
@@ -308,16 +306,14 @@ func (s *look) works() (so, known bool) {
 	return known && util >= gpu.BusyFrom, known
 }
 
-// idleReserved is about a device that a scheduler keeps for somebody. Anybody's
-// work on it counts as work.
+// idleReserved is about a device that a scheduler keeps for somebody and nobody uses.
 func idleReserved(s *look) (float64, bool) {
 	works, ok := s.works()
 	list, known := s.d.Reservations.Trusted()
 	return is(len(list) > 0 && !works), ok && known
 }
 
-// notReservedIdle says that nobody reserves the device any more; empty while
-// somebody does.
+// notReservedIdle says that nobody reserves the device any more, where that is so.
 func notReservedIdle(s *look) string {
 	if len(s.d.Reservations.Or(nil)) > 0 {
 		return ""
@@ -367,8 +363,7 @@ func gone(s *look) []gpu.Process {
 	return s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) })
 }
 
-// those are the wanted processes that the rule looks at, the one that holds most
-// memory first.
+// those are the wanted processes that the rule looks at, the largest first.
 func (s *look) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 	list := s.d.Processes.Or(nil)
 	for i := range list {

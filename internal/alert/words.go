@@ -97,8 +97,7 @@ func (t *telling) back() string {
 	}
 }
 
-// against fills the threshold into text, or into above where the threshold is a
-// distance passed.
+// against fills the threshold into text, or into above where a distance was passed.
 func (t *telling) against(text, above string) string {
 	threshold := t.rule.Threshold
 	switch {
@@ -202,8 +201,7 @@ func (t *telling) culprit() string {
 	return " " + text + "."
 }
 
-// amount writes a value with its unit, memory as the page does. Small values
-// that are no whole numbers have one decimal.
+// amount writes a value with its unit. Small fractions have one decimal.
 func amount(v float64, unit string) string {
 	if unit == "MiB" && v >= 1024 {
 		return strconv.FormatFloat(v/1024, 'f', 1, 64) + " GiB"

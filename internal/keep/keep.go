@@ -141,8 +141,7 @@ func profile(origin string) string {
 	return name
 }
 
-// file is where a document is. A simulation overwrites nothing that is known of
-// real devices.
+// file is where a document is. A simulation's files have names of their own.
 func (k *Keeper) file(d Document) string {
 	name := d.Name + ".json"
 	if profile(k.Origin) != "" {
@@ -329,8 +328,7 @@ func (k *Keeper) writeFile(name string, state any) error {
 	return syncFolder(k.Dir)
 }
 
-// syncFolder makes sure that the disk knows which file has a name. Windows has no
-// such thing.
+// syncFolder makes sure that the disk knows the file's name; not on Windows.
 func syncFolder(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -80,8 +80,7 @@ func counted(d *device, r gpu.Reading[gpu.BytesPerSecond]) gpu.Reading[float64] 
 	return num(r)
 }
 
-// dcgmReasons writes clock event reasons as DCGM's bits. The list begins with the
-// lowest bit.
+// dcgmReasons are clock event reasons as DCGM's bits, the lowest first.
 func dcgmReasons(set gpu.ClockEventReasons) float64 {
 	bits := 0
 	for i, reason := range []gpu.ClockEventReasons{
@@ -141,8 +140,7 @@ type part struct {
 	labels   []*dto.LabelPair
 }
 
-// dcgmLabels returns the labels in the order in which dcgm-exporter writes
-// them. Simulated devices say so in one more.
+// dcgmLabels are in dcgm-exporter's order. Simulated devices have one more.
 func (b *builder) dcgmLabels(d *gpu.Device, profile, id string) []*dto.LabelPair {
 	simulated := ""
 	if d.Source == gpu.SourceSimulated {
@@ -178,8 +176,7 @@ func (b *builder) parts(d *gpu.Device) []part {
 	return out
 }
 
-// profile is the GPU instance's part of a MIG device's name: "3g.40gb" of
-// "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb".
+// profile is "3g.40gb" of "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb".
 func profile(name string) string {
 	_, p, ok := strings.Cut(name, " MIG ")
 	if !ok {
@@ -191,8 +188,7 @@ func profile(name string) string {
 	return p
 }
 
-// busID is a PCI address as NVML writes it: "00000000:0F:00.0" for the
-// kernel's "0000:0f:00.0".
+// busID is NVML's "00000000:0F:00.0" for the kernel's "0000:0f:00.0".
 func busID(pci string) string {
 	domain, rest, ok := strings.Cut(pci, ":")
 	if !ok {
@@ -201,8 +197,7 @@ func busID(pci string) string {
 	return strings.Repeat("0", max(0, 8-len(domain))) + strings.ToUpper(domain+":"+rest)
 }
 
-// keepName gives a counter the type "unknown" in OpenMetrics. Otherwise OpenMetrics
-// adds _total to its name.
+// keepName keeps OpenMetrics from adding _total to a counter's name: type "unknown".
 func keepName(f *dto.MetricFamily) *dto.MetricFamily {
 	if f.GetType() != dto.MetricType_COUNTER || strings.HasSuffix(f.GetName(), "_total") {
 		return f

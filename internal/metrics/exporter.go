@@ -116,8 +116,7 @@ func New(cfg Config) (*Exporter, error) {
 	}, nil
 }
 
-// newRuntime gathers what the program costs: all of process_*, and a few of go_*
-// that help people who run it.
+// newRuntime gathers what the program costs: process_*, and a few of go_*.
 func newRuntime() prometheus.Gatherer {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -149,8 +148,7 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a client that has gone is no error of ours
 }
 
-// body returns the newest snapshot in an encoding. It encodes it for the first who
-// asks.
+// body is the newest snapshot in an encoding, made for the first who asks.
 func (e *Exporter) body(enc encoding) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,8 +171,7 @@ func (e *Exporter) body(enc encoding) []byte {
 	return a.bodies[enc]
 }
 
-// current makes a new answer if there are new Moments, or if those of a node became
-// stale.
+// current makes a new answer for new Moments, or where one became stale.
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
 	fresh := slices.DeleteFunc(slices.Clone(newest.Nodes()), func(s *gpu.Snapshot) bool {

@@ -81,8 +81,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	}
 }
 
-// kept reports whether the recent past has a reading of that metric, for one of
-// those devices or, with nil, for any device.
+// kept reports whether the recent past has a reading of that metric, of those devices or any.
 func (p *Pages) kept(metric string, of []*gpu.Device) bool {
 	if of == nil {
 		return p.cfg.Recent.Has(metric, nil)

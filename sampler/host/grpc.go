@@ -102,8 +102,7 @@ func sandboxLabels(ctx context.Context, runtime runtimev1.RuntimeServiceClient, 
 	return nil, nil
 }
 
-// askContainerd asks containerd's own API, Containers/Get, about a container that
-// nerdctl, ctr or Docker made.
+// askContainerd asks containerd's own API about a container that has no pod.
 func askContainerd(ctx context.Context, socket string, k *containerKey) (answer, error) {
 	return callSocket(ctx, socket, func(conn grpc.ClientConnInterface) (answer, error) {
 		containers := containerd.NewContainersClient(conn)

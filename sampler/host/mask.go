@@ -208,8 +208,7 @@ func maskOption(before, word string) string {
 	return word
 }
 
-// maskLogin masks the password of "name:password", but neither the group of "1000:1000"
-// nor an address.
+// maskLogin masks the password of "name:password", and no "1000:1000" or address.
 func maskLogin(login string) string {
 	name, password, ok := strings.Cut(strings.Trim(login, `"'`), ":")
 	if !ok || name == "" || password == "" || name == password || strings.HasPrefix(password, "//") ||

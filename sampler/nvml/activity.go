@@ -19,8 +19,7 @@ type activity struct {
 	taken   time.Time         // the last sample; zero if there is none
 }
 
-// soonest is the shortest time between two samples: the hardware renews the counters
-// every 100 ms.
+// soonest is between two samples: the hardware renews its counters each 100 ms.
 const soonest = 150 * time.Millisecond
 
 // readActivity compares a new sample with the last one, unless that is too old.

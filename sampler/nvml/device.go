@@ -202,8 +202,7 @@ func codeOf(d *gpu.Device) code {
 	return c
 }
 
-// identityByIndex is the identity until the device answers, by which the sampler then
-// recognizes it.
+// identityByIndex is the identity until the device answers.
 func identityByIndex(i int) gpu.Identity {
 	return gpu.Identity{
 		UUID:        gpu.UUIDOfIndex(gpu.SourceNVML, i),

@@ -66,8 +66,7 @@ func (p *peers) add(dev nvml.Device, r *record) {
 	p.records[pointerOf(dev)] = r
 }
 
-// of returns the record of an event's device, or of the one that asked where the driver
-// names none that is known.
+// of returns the record of an event's device; that of who asked where it is unknown.
 func (p *peers) of(dev nvml.Device, asked *record) *record {
 	if dev == nil {
 		return asked
@@ -77,8 +76,7 @@ func (p *peers) of(dev nvml.Device, asked *record) *record {
 	return cmp.Or(p.records[pointerOf(dev)], asked)
 }
 
-// listen makes the driver keep the device's errors for us. If it refuses, it is asked
-// again after a minute.
+// listen makes the driver keep the device's errors. It asks once a minute.
 func (d *device) listen() code {
 	switch {
 	case d.fatal != success:

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// instance is a MIG instance. It has a handle of its own, since its failures are not
-// those of the device.
+// instance is a MIG instance. Its handle has failures of its own.
 type instance struct {
 	handle
 	facts gpu.Instance

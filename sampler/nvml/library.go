@@ -25,8 +25,7 @@ var libraryPaths = []string{
 	"/run/opengl-driver/lib/libnvidia-ml.so.1",
 }
 
-// required are the functions without which a library is not usable: every driver
-// since 319 has them.
+// required are the functions that every driver since 319 has.
 var required = []string{
 	"nvmlInit_v2",
 	"nvmlShutdown",
@@ -113,8 +112,7 @@ func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Ret
 	return v, code(ret)
 }
 
-// turn is held while the library is initialized or shut down: that state of the binding
-// is the process's.
+// turn is held while the library, one for the process, is initialized or shut down.
 var turn sync.Mutex
 
 func (l *library) initialize() code {

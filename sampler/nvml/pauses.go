@@ -48,8 +48,7 @@ func (r *pauses) note(now time.Time, idle bool) (letGo bool) {
 	return true
 }
 
-// pausing reports whether there is a pause now. It ends early when a card that slept
-// is awake: somebody uses it.
+// pausing reports whether there is a pause, which ends when a sleeping card wakes.
 func (r *pauses) pausing(now time.Time, cards []card) bool {
 	if !now.Before(r.until) {
 		return false

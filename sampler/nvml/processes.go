@@ -48,8 +48,7 @@ func (d *device) readProcesses() {
 	r.Processes = gpu.Of(table.list)
 }
 
-// takeSamples asks what processes used since the last question. The quality is Good,
-// or says why there are no samples.
+// takeSamples asks what processes used since the last question, or says why nothing came.
 func (d *device) takeSamples(now time.Time) gpu.Quality {
 	since := d.samples.since(now)
 	rows, c := askRaw(&d.handle, "nvmlDeviceGetProcessUtilization", func(function, device unsafe.Pointer) ([]rawSample, code) {

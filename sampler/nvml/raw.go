@@ -74,8 +74,7 @@ type rawProcess struct {
 	gpuInstance, computeInstance uint32
 }
 
-// grow repeats a call with larger buffers until one is large enough for all rows, which
-// take size elements each.
+// grow repeats a call with larger buffers until all rows have room.
 func grow[T any](size int, call func(buf []T, count *C.uint) C.int) (buf []T, count int, c code) {
 	for room := firstRows; room <= mostRows; room = max(2*room, count+firstRows) {
 		buf = make([]T, room*size)

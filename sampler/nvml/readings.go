@@ -17,8 +17,7 @@ const (
 	seldom    = time.Minute
 )
 
-// readLimits reads what hardly ever changes. It comes first, since other readings are
-// compared with these.
+// readLimits reads what hardly changes, and what other readings are compared with.
 func (d *device) readLimits() {
 	h, r := &d.handle, &d.readings
 	r.Power.DefaultLimit = reading(h, "nvmlDeviceGetPowerManagementDefaultLimit", nvml.Device.GetPowerManagementDefaultLimit, watts)

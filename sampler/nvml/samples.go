@@ -33,8 +33,7 @@ func newSamples(window time.Duration) samples {
 	return samples{window: window, newest: map[uint32]rawSample{}}
 }
 
-// since is the stamp after which the driver is asked for samples: never 0, which asks
-// for all that it remembers.
+// since is the stamp from which samples are asked for; 0 would ask for all.
 func (s *samples) since(now time.Time) uint64 {
 	if s.setBack(now) {
 		return s.oldest(now)

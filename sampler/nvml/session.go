@@ -63,8 +63,7 @@ func addressable(cards []card, count int) bool {
 	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
 }
 
-// list adds the cards to the session or, without their addresses, count devices by their
-// index. Attaching a device wakes it.
+// list adds the cards or, without addresses, count devices by index. That wakes them.
 func (s *Source) list(sess *session, cards []card, count int) {
 	lib := sess.lib
 	if sess.byAddress {

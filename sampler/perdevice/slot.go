@@ -59,8 +59,7 @@ func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	s.Health.XIDs = s.xids
 }
 
-// device is what is known of the device now. It shares nothing with what was returned
-// before.
+// device is a copy of what is known of the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	if s.done != nil && now.Sub(s.began) >= deadline {
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{

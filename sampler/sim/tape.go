@@ -28,8 +28,7 @@ type tape struct {
 // appetite is the power of the chip under work relative to its product's, within 2 %.
 func (s site) appetite() float64 { return 1 + 0.02*signed(mix(seedOf("chip"), uint64(s.grain))) }
 
-// record calculates a tape. It plays the job twice, so that work without an end begins
-// as it ends.
+// record plays a job twice, so that work without an end begins as it ends.
 func record(p *product, s site, j *job) *tape {
 	m, t := newMachine(p, s), &tape{job: j}
 	loads := make([]load, cycleSeconds)

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// An address is a target's URL, taken apart. It is good if each parameter of its
-// query is read and has a good value.
+// An address is a target's URL, taken apart. It is good if its whole query was read.
 type address struct {
 	*url.URL
 	service        *service

@@ -64,8 +64,7 @@ var (
 	envName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// templates checks a configuration without the environment and files, and returns
-// the templates of its targets.
+// templates checks what needs no environment and no files, and returns the templates.
 func (c *Config) templates() ([]templates, error) {
 	var p alert.Problems
 	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")

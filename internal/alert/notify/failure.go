@@ -179,8 +179,7 @@ func scrub(s Secret, text string) string {
 	return cut(text, longestSaid)
 }
 
-// pieces returns the parts of a URL in all the forms in which a text may quote
-// them, the longest first.
+// pieces are the parts of a URL as a text may quote them, the longest first.
 func (s Secret) pieces() []string {
 	u, err := url.Parse(string(s))
 	if err != nil {

@@ -36,8 +36,7 @@ type pending struct {
 	Queued time.Time `json:"queued"`
 }
 
-// dropped counts the events that were dropped since the last message that
-// counted them, by the reason.
+// dropped counts, by the reason, the events that no message has counted yet.
 type dropped struct {
 	Late    int `json:"dropped,omitzero"`
 	Crowded int `json:"crowded,omitzero"`
@@ -69,8 +68,7 @@ func (q *queue) add(e Event, now time.Time) {
 	q.trim(mostPending)
 }
 
-// trim drops waiting events until no more than most are left: those that matter
-// least, the oldest of them first.
+// trim drops waiting events: those that matter least, the oldest of them first.
 func (q *queue) trim(most int) (n int) {
 	for ; len(q.Pending)-q.flying > most; n++ {
 		least := q.flying
@@ -147,8 +145,7 @@ func (q *queue) take() []Event {
 	return out
 }
 
-// taken notes that the target took the message under way, which counted some
-// dropped events.
+// taken notes that the target took a message, which counted some dropped events.
 func (q *queue) taken(now time.Time, told dropped) {
 	for _, p := range q.Pending[:q.flying] {
 		if p.IsOver() {

@@ -200,8 +200,7 @@ func (t templates) one(s service, m Message) (title, body string, err error) {
 	return title, cmp.Or(lines(body), title), err
 }
 
-// run executes a template whose own text may be markup for the service. The
-// default one has no markup.
+// run executes a template. Its own text may be markup for the service.
 func run(t, fallback *template.Template, s service, m Message) (string, error) {
 	if t == nil {
 		text, err := execute(fallback, m)

@@ -32,8 +32,7 @@ var markup = strings.NewReplacer("@", "@"+apart, "<", "<"+apart, "](", "]"+apart
 // they lead, and leaves the text readable. Chats differ in what they can escape.
 func breakMarkup(text string) string { return markup.Replace(text) }
 
-// clean makes one line of a text, without characters that are invisible or
-// change the direction of the text around them.
+// clean makes one line of a text, without characters that hide or turn text.
 func clean(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {

@@ -24,8 +24,7 @@ type settings struct {
 	publicURL      string
 }
 
-// A worker sends messages to one target. What changes of it is under the lock of
-// the notifier.
+// A worker sends messages to one target. The notifier's lock guards it.
 type worker struct {
 	of   *Notifier
 	name string

@@ -98,8 +98,7 @@ func (p *parser) duration(node *yaml.Node, where string, into *time.Duration) {
 	}
 }
 
-// lineOf returns the line of a field such as "scope.gpus" or "targets[0].url"
-// below a node, or of as much of it as is there.
+// lineOf returns the line of a field such as "scope.gpus", or of what is there of it.
 func lineOf(node *yaml.Node, field string) int {
 	line := node.Line
 	for _, name := range strings.FieldsFunc(field, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {

@@ -98,8 +98,7 @@ func (p *parser) invalid(node *yaml.Node, where string, err error) {
 	}
 }
 
-// parse reads the text of a file, and has its targets checked by resolve. Its
-// error is an [Errors].
+// parse reads a file's text. resolve checks its targets. The error is an [Errors].
 func parse(name string, text []byte, defaults []alert.Rule, resolve func(*notify.Config) error) (*File, error) {
 	p := &parser{file: name}
 	doc := document{Config: notify.Defaults()}
