@@ -79,6 +79,7 @@ type Sampler struct {
 	roster  roster
 	seq     uint64
 	clock   clock.Watch
+	begins  map[string]begin // by device, source and XID
 	hostBad bool
 
 	asked   chan struct{} // of size 1: there is a demand
@@ -102,6 +103,7 @@ func New(cfg Config) *Sampler {
 		asked:   make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 		roster:  roster{node: cfg.Node, byUUID: map[string]*entry{}},
+		begins:  map[string]begin{},
 		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*cfg.Interval + 10*time.Second},
 	}
 	for _, src := range cfg.Sources {
@@ -122,7 +124,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 	next := time.Now()
 	var begun time.Time
 	for {
-		periodic := false
+		var periodic bool
 		select {
 		case <-ctx.Done():
 			return nil
@@ -130,6 +132,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 			paced.Reset(time.Until(begun.Add(pace)))
 			continue
 		case <-paced.C:
+			periodic = !time.Now().Before(s.wake(next)) // it is also the tick's turn
 		case <-tick.C:
 			periodic = true
 		}
@@ -251,9 +254,43 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	}
 	snap.Devices = s.roster.merge(s.sources, snap.Time)
 	snap.Source = s.sourceName(snap.Devices)
+	s.follow(snap)
 	s.describe(ctx, snap)
 	s.note(snap, time.Since(begun))
 	return snap
+}
+
+// A begin is when a state began, by the clock as it was set then.
+type begin struct {
+	at  time.Time
+	set time.Duration
+}
+
+// follow moves the times when states began by how far the clock was set since.
+func (s *Sampler) follow(snap *gpu.Snapshot) {
+	now := snap.Time.Round(0) // without Go's monotonic clock, which does not move
+	move := func(key string, since *time.Time) {
+		b := s.begins[key]
+		if !b.at.Equal(*since) {
+			b = begin{*since, snap.ClockSet}
+			s.begins[key] = b
+		}
+		if *since = b.at.Round(0).Add(snap.ClockSet - b.set); since.After(now) {
+			*since = now
+		}
+	}
+	for i := range snap.Failures {
+		move(snap.Failures[i].Source, &snap.Failures[i].Since)
+	}
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		move(d.UUID, &d.Since)
+		d.Health.XIDs = gpu.Map(d.Health.XIDs, slices.Clone)
+		for j := range d.Health.XIDs.Or(nil) {
+			x := &d.Health.XIDs.Or(nil)[j]
+			move(fmt.Sprint(d.UUID, " XID ", x.Code), &x.Last)
+		}
+	}
 }
 
 // sourceName is the source of all devices, or "mixed".

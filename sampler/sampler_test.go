@@ -221,7 +221,7 @@ func TestReadingsOnDemandAndTicksKeepOnePace(t *testing.T) {
 				}
 				return answers(device("a", ""))(ctx)
 			}
-			s, _ := startEvery(t, interval, nil, src)
+			s, out := startEvery(t, interval, nil, src)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			var wg sync.WaitGroup
@@ -242,6 +242,9 @@ func TestReadingsOnDemandAndTicksKeepOnePace(t *testing.T) {
 			}
 			if len(times) < 35 {
 				t.Errorf("with an interval of %v, only %d readings in 10 s", interval, len(times))
+			}
+			if n, want := len(out.all()), int(10*time.Second/(interval+pace)); n < want {
+				t.Errorf("with an interval of %v, only %d of them were published in 10 s, want %d", interval, n, want)
 			}
 		})
 	}
