@@ -98,8 +98,7 @@ func (d *device) readDue() code {
 	return d.failure()
 }
 
-// report logs when functions begin to fail, with the code of one of them, and when none
-// fails any more.
+// report logs when functions begin to fail, and when none fails any more.
 func (d *device) report(c code) {
 	failing := []string{"all"}
 	if c == success {
@@ -133,8 +132,7 @@ func (d *device) isDue(what string, every time.Duration) bool {
 	return true
 }
 
-// attached makes sure that there is a handle. A device that fails gets a new one once a
-// minute, if the driver gives one.
+// attached makes sure that there is a handle: a new one each minute while it fails.
 func (d *device) attached() code {
 	if d.dev != nil && (!d.failed || d.began.Before(d.again)) {
 		return success

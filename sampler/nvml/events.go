@@ -53,8 +53,7 @@ func (r *record) heard() []gpu.XID {
 	return append([]gpu.XID{}, slices.SortedFunc(maps.Values(r.xids), byCode)...)
 }
 
-// peers are the records of a session's devices, by the driver's own handles: the driver
-// may give an event of one device to whoever asks first.
+// peers are a session's records by handle: whoever asks first may get another's event.
 type peers struct {
 	mu      sync.Mutex
 	records map[unsafe.Pointer]*record

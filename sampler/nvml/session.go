@@ -30,14 +30,14 @@ type session struct {
 
 // begin initializes the library and lists the devices. It attaches none: the first
 // read of each device does, since that can take long or hang.
-func (s *Source) begin(l *library, cards []card, byIndex bool) (*session, error) {
+func (s *Source) begin(l *library, cards []card, byIndex, proven bool) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
 	}
 	count, c := invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
 	if c == success && count > 0 {
 		sess := &session{lib: l, driver: l.driver(), cards: addresses(cards), peers: &peers{records: map[unsafe.Pointer]*record{}}, began: s.now()}
-		sess.byAddress = !byIndex && addressable(cards, count)
+		sess.byAddress = !byIndex && (proven && len(cards) > 0 || addressable(cards, count)) // the keys stay
 		s.list(sess, cards, count)
 		if news := fmt.Sprint(sess.driver.Version, len(sess.devices)); s.announced != news {
 			s.announced = news

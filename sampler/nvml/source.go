@@ -37,6 +37,7 @@ type Source struct {
 	session *session // nil while the library is not initialized
 	job     *job     // nil while nothing changes the library's state
 	byIndex bool     // the driver knows none of the kernel's addresses
+	proven  bool     // it knows them: a device was read by its address
 	closed  bool
 }
 
@@ -129,6 +130,9 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 		if d.State == gpu.StateOK {
 			s.last[sess.calls[i].Key] = d
 			sess.answered = true
+			if sess.byAddress {
+				s.locked(func() { s.proven = true })
+			}
 		}
 	}
 	now := s.now()
@@ -268,7 +272,7 @@ func (s *Source) next(cards []card) (*session, *job, error) {
 
 // startBegin loads the library and begins a session. The caller holds mu.
 func (s *Source) startBegin(cards []card) {
-	lib, byIndex := s.lib, s.byIndex
+	lib, byIndex, proven := s.lib, s.byIndex, s.proven
 	s.start("being initialized", func() (err error) {
 		before := lib
 		if lib == nil {
@@ -277,7 +281,7 @@ func (s *Source) startBegin(cards []card) {
 			}
 			s.locked(func() { s.lib = lib })
 		}
-		sess, err := s.begin(lib, cards, byIndex)
+		sess, err := s.begin(lib, cards, byIndex, proven)
 		s.locked(func() { s.session = sess })
 		// A library that was there before may be that of the driver before an update.
 		if a, ok := errors.AsType[*gpu.Advice](err); ok && before != nil && errors.Is(err, gpu.ErrVersionMismatch) {

@@ -575,12 +575,14 @@ func TestCardVanishes(t *testing.T) {
 	}
 	s := source(t, m)
 	read(t, s)
+	m.GPU(0).RaiseXID(31)
+	read(t, s)
 	m.GPU(1).Lost()
 	if err := os.Remove(bound); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if snap := read(t, s); snap.Devices[0].State != gpu.StateOK || !allOK(snap, nil) && snap.Devices[1].State != gpu.StateLost {
+		if snap := read(t, s); len(snap.Devices) != 1 || !allOK(snap, nil) || len(snap.Devices[0].Health.XIDs.Or(nil)) != 1 {
 			t.Errorf("without the card: %+v", snap.Devices)
 		}
 	}
