@@ -16,8 +16,9 @@ import (
 var xidText []byte
 
 type xidGroup struct {
-	Try   string
-	Codes map[int]string
+	Try     string
+	Program bool // programs are at fault: no device is lost by that
+	Codes   map[int]string
 }
 
 var xidGroups = sync.OnceValue(func() (groups []xidGroup) {
@@ -42,15 +43,19 @@ func (x XID) Meaning() (what, try string) {
 // xidTells is how long before a device was lost an error may be why.
 const xidTells = 10 * time.Minute
 
-// reasonOf is why a device is lost since then: the newest error of the driver, if it is
-// known and was shortly before, or else what the source says.
+// reasonOf is why a device is lost since then: the newest error of the driver shortly
+// before that can be why, 79 above all, or else what the source says.
 func reasonOf(xids []XID, since time.Time, reason Advice) Advice {
-	if len(xids) == 0 {
-		return reason
+	const fallenOff = 79 // others follow it
+	var why XID
+	for _, x := range xids {
+		fits := since.Sub(x.Last) <= xidTells && slices.ContainsFunc(xidGroups(), func(g xidGroup) bool { return !g.Program && g.Codes[x.Code] != "" })
+		if fits && why.Code != fallenOff && (x.Code == fallenOff || x.Last.After(why.Last)) {
+			why = x
+		}
 	}
-	newest := slices.MaxFunc(xids, func(a, b XID) int { return a.Last.Compare(b.Last) })
-	if what, try := newest.Meaning(); what != "" && since.Sub(newest.Last) <= xidTells {
-		reason.What, reason.Try = fmt.Sprintf("XID %d: %s", newest.Code, what), try
+	if what, try := why.Meaning(); what != "" {
+		reason.What, reason.Try = fmt.Sprintf("XID %d: %s", why.Code, what), try
 	}
 	return reason
 }
