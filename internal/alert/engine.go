@@ -37,6 +37,8 @@ type Engine struct {
 	silenced uint64          // number of silences ever made, for their IDs
 	round    uint64          // of Observe
 	marks    map[string]mark // by node
+	moved    time.Duration   // how far silences were moved, since the clock was set
+	shifted  bool            // that is still to be kept
 	past     []Alert         // over, the newest last
 	pending  []Change        // found by Restore
 }
@@ -191,8 +193,8 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 // Where nothing is reported, no alert ends, and a hold time starts again. After a
 // break in the readings all times start again.
 func (e *Engine) Observe(m *insight.Moment) []Change {
-	e.bringBack(m.Snapshot.Time)
 	changes, _ := e.change(m.Snapshot.Node, func() ([]Change, error) { return e.observe(m.Snapshot, &m.Answer), nil })
+	e.bringBack(m.Snapshot.Time)
 	return changes
 }
 
@@ -226,6 +228,13 @@ func (o *observation) follow(s *gpu.Snapshot) {
 	}
 	o.marks[s.Node] = is
 	set := is.set - was.set
+	if by := is.set - o.moved; by != 0 { // all nodes have the clock that silences were made by
+		o.moved, o.shifted = is.set, len(o.silences) > 0
+		for i := range o.silences {
+			x := &o.silences[i]
+			x.Since, x.Until = x.Since.Add(by), x.Until.Add(by)
+		}
+	}
 	for k, t := range o.tracked {
 		for i := range t.states {
 			if k.node == s.Node {
@@ -313,8 +322,7 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 	}
 }
 
-// missing looks at devices that are not in the snapshot. It forgets them, unless
-// an alert stands or a time still runs.
+// missing looks at devices that the snapshot lacks, and forgets them when it may.
 func (o *observation) missing(node string) {
 	for k, t := range o.tracked {
 		if t.seen == o.round || k.node != node {
@@ -490,8 +498,7 @@ func (o *observation) as(s State, l *look) *Alert {
 // loud reports whether people want to hear of an alert.
 func (a *Alert) loud() bool { return a.SilencedUntil.IsZero() && a.Acknowledged == nil }
 
-// remind repeats an alert that has stood for long enough, and one whose silence
-// is over; not while nothing is reported.
+// remind repeats an alert that has stood for long, and one whose silence is over.
 func (o *observation) remind(l *look) {
 	l.Hushed = l.Hushed || !l.alert.SilencedUntil.IsZero()
 	if l.alert.State != Firing || !l.alert.loud() || l.Told.Equal(o.now) {

@@ -83,7 +83,11 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range kept.Past {
-		e.past = append(e.past, *kept.Past[i].alert(Resolved))
+		a := kept.Past[i].alert(Resolved)
+		if late := a.Time.Sub(now); late > 0 { // the clock was ahead
+			a.Since, a.Time = a.Since.Add(-late), now
+		}
+		e.past = append(e.past, *a)
 	}
 	e.past = e.past[max(0, len(e.past)-keptPast):]
 	e.silences = kept.Silences[:min(len(kept.Silences), mostSilences)]

@@ -136,13 +136,13 @@ const ahead = 10 * time.Second
 
 var errNoneAhead = errors.New("no silence begins in the future")
 
-// bringBack lets silences begin now that begin in the future: the clock was ahead
-// when they were made. They are as long as they were.
+// bringBack lets silences begin now that were made while the clock was ahead.
 func (e *Engine) bringBack(now time.Time) {
 	_, _ = e.change("", func() ([]Change, error) { // an error means that nothing is to be announced
-		if !e.moveSilences(now) {
+		if !e.moveSilences(now) && !e.shifted {
 			return nil, errNoneAhead
 		}
+		e.shifted = false
 		return e.markSilenced(), nil
 	})
 }

@@ -54,6 +54,7 @@ type busyCard struct {
 	clock *testClock
 	mu    sync.Mutex
 	off   bool
+	gone  bool // a second device is gone
 }
 
 func (*busyCard) Name() string { return gpu.SourceNVML }
@@ -62,7 +63,15 @@ func (*busyCard) Close() error { return nil }
 func (b *busyCard) Read(context.Context) (*gpu.Snapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := fixture.H100s(1)
+	s := fixture.H100s(2)
+	if b.gone {
+		s.Devices = s.Devices[:1]
+	}
+	b.gone = true
+	for i := range s.Devices[1:] {
+		s.Devices[1+i].SampledAt = b.clock.now()
+		s.Devices[1+i].Utilization.GPU = gpu.Of[gpu.Percent](0)
+	}
 	s.Devices[0].SampledAt = b.clock.now()
 	s.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99)
 	if b.off {
@@ -88,6 +97,7 @@ type timed struct {
 
 const timedRules = `rules:
   - {name: at_once, watch: utilization, above: 50, hold: 0, clear: 0}
+  - {name: lost, enabled: false}
   - {name: for_an_hour, watch: utilization, above: 50, hold: 1h, clear: 0}
 `
 
@@ -180,11 +190,14 @@ func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 	t.Parallel()
 	p := startTimed(t, newClock(), t.TempDir())
 	p.readings(4)
+	p.silence(`{"rule": "ecc", "duration_seconds": 7200}`)
+	p.silence(`{"rule": "lost", "duration_seconds": 8640000}`)
 	for _, step := range []struct {
 		what       string
 		set, slept time.Duration
 	}{
 		{"the clock is set forward", 8 * time.Hour, 0},
+		{"it is set back", -7 * time.Hour, 0},
 		{"the machine sleeps", 0, 8 * time.Hour},
 		{"the clock is set back", -11 * time.Hour, 0},
 		{"it is set back to before the start", -24 * time.Hour, 0},
@@ -197,6 +210,16 @@ func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 		if len(after.Alerts) != 1 || after.Alerts[0].Rule != "at_once" {
 			t.Fatalf("%s: these alerts stand: %+v", step.what, after.Alerts)
 		}
+		short := 1 // which is over after the machine has slept
+		if p.clock.slept > 0 {
+			short = 0
+		}
+		if len(after.Silences) != 1+short {
+			t.Fatalf("%s: these silences are in force: %+v", step.what, after.Silences)
+		}
+		if x := after.Silences[short]; moment(t, x.Since).After(p.clock.now()) || moment(t, x.Until).Sub(moment(t, x.Since)) != 2400*time.Hour {
+			t.Errorf("%s: at %v a silence is %+v", step.what, p.clock.now(), x)
+		}
 		was, is := moment(t, before.Alerts[0].Since), moment(t, after.Alerts[0].Since)
 		if moved := is.Sub(was) - step.set; moved.Abs() > 3*time.Second {
 			t.Errorf("%s: the alert began at %v, and before at %v", step.what, is, was)
@@ -206,8 +229,13 @@ func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 		}
 		causes := m.Answer.Causes()
 		for i := range causes {
-			if since := causes[i].Since; since.After(m.Snapshot.Time.Add(time.Second)) || since.Before(m.Snapshot.Time.Add(-time.Minute)) && !since.IsZero() {
+			if since := causes[i].Since; since.After(m.Snapshot.Time.Add(time.Second)) || since.Before(m.Snapshot.Time.Add(-time.Minute-p.clock.slept)) && !since.IsZero() {
 				t.Errorf("%s: at %v something is so since %v", step.what, m.Snapshot.Time, since)
+			}
+		}
+		for _, d := range m.Snapshot.Devices {
+			if d.Since.After(m.Snapshot.Time) {
+				t.Errorf("%s at %v: %s is %s since %v", step.what, m.Snapshot.Time, d.Name, d.State, d.Since)
 			}
 		}
 		times := p.Recent.View(nil).Times
@@ -230,6 +258,24 @@ func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 	}
 	if lasted := moment(t, over.Past[0].Timestamp).Sub(moment(t, over.Past[0].Since)); lasted <= 0 || strings.Contains(over.Past[0].Message, "after 0 s") {
 		t.Errorf("it lasted for %v: %s", lasted, over.Past[0].Message)
+	}
+}
+
+// A restart with a clock that is behind, which is set right then, ends no silence.
+func TestSilencesOfAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	c, dir := newClock(), t.TempDir()
+	p := startTimed(t, c, dir)
+	p.readings(1)
+	p.silence(`{"rule": "at_once", "duration_seconds": 7200}`)
+	p.stop()
+	c.change(-24*time.Hour, 0)
+	p = startTimed(t, c, dir)
+	p.readings(2)
+	c.change(24*time.Hour, 0)
+	p.readings(3)
+	if silences := p.alerts().Silences; len(silences) != 1 || moment(t, silences[0].Until).Sub(c.now()) < time.Hour {
+		t.Errorf("at %v: %+v", c.now(), silences)
 	}
 }
 

@@ -105,8 +105,7 @@ func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, 
 // run reads until ctx ends, and closes the inputs: the sampler closes the sources.
 func (n *node) run(ctx context.Context) error { return errors.Join(n.sampler.Run(ctx), n.closeHost()) }
 
-// refresh reads on demand. When it returns, a Moment of a reading that began
-// after the call was published or held.
+// refresh returns after a Moment of a reading that began later was published or held.
 func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
 	if n.Refresh == nil {
 		_, err := n.sampler.Refresh(ctx)
