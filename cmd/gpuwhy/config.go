@@ -116,8 +116,7 @@ func bad(flag, value, what string) error {
 	return fmt.Errorf("--%s %q: %s", flag, value, what)
 }
 
-// takeStateDir makes sure that something can be kept, by this program alone. It
-// returns what gives the folder back.
+// takeStateDir makes sure that this program alone can keep something. release ends that.
 func (c *Config) takeStateDir() (release func() error, err error) {
 	if c.StateDir == "" {
 		return func() error { return nil }, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
@@ -29,7 +30,10 @@ func (serveCommand) Run(env *environment) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() {
+		_, stuck := regular.InTime(func() (none struct{}, err error) { return none, release() })
+		err = errors.Join(err, stuck)
+	}()
 	in, err := newInputs(cfg, env.log)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,7 +116,7 @@ func TestAFullDisk(t *testing.T) {
 	if h.Status != "degraded" || !strings.Contains(h.Reason, "can't be written") || h.Parts["state"].State != "failed" {
 		t.Errorf("on a full disk: %+v", h)
 	}
-	if _, text := p.fetch("/metrics", nil); !strings.Contains(string(text), "\ngpuwhy_state_write_failing") {
+	if _, text := p.fetch("/metrics", nil); !regexp.MustCompile(`(?m)^gpuwhy_state_write_failing\{.*\} 1$`).Match(text) {
 		t.Error("no metric says so")
 	}
 	p.log.await(t, "a restart would lose something")

@@ -217,9 +217,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	var pause <-chan time.Time // after a write
 	owed, fails := Promptly, 0
 	for {
-		soon, tick := k.soon, ticks.C
+		soon := k.soon
 		if pause != nil {
-			soon, tick = nil, nil
+			soon = nil
 		}
 		var waiting []chan<- error
 		select {
@@ -232,7 +232,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		case w := <-k.asked:
 			waiting = k.others(w)
 		case <-soon:
-		case <-tick:
+		case <-ticks.C:
 			owed = Regularly
 		}
 		select {
@@ -269,8 +269,7 @@ func (k *Keeper) others(first chan<- error) []chan<- error {
 // Close writes all documents for the last time.
 func (k *Keeper) Close() error { return k.write(AtEnd) }
 
-// write writes the documents that are due. A disk that hangs holds up one write,
-// which goes on by itself, and nobody else.
+// write writes what is due. A disk that hangs holds up one write and nobody else.
 func (k *Keeper) write(due When) error {
 	states := k.due(due)
 	_, err := regular.InTime(func() (none struct{}, err error) {

@@ -2,7 +2,6 @@ package keep
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +17,9 @@ import (
 // says which.
 func Lock(dir string) (release func() error, err error) {
 	name := filepath.Join(dir, "lock")
+	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%s is a link to another file: remove it", name)
+	}
 	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)) // which waits for no pipe
 	switch taken, err := lock.TryLock(); {
 	case err != nil:
@@ -32,9 +34,8 @@ func Lock(dir string) (release func() error, err error) {
 			Try:  "end it, or give this one a --state-dir of its own",
 		}
 	}
-	host, _ := os.Hostname() // only to tell people
-	if err := os.WriteFile(name, fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), host), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("the state directory can't be written to: %w", err), lock.Close())
-	}
+	// This only tells people who has it: a full disk keeps nothing from starting.
+	host, _ := os.Hostname()
+	_ = os.WriteFile(name, fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), host), 0o600)
 	return lock.Close, nil
 }
