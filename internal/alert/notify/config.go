@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -126,11 +127,19 @@ func (c *Config) settings() ([]settings, error) {
 		return nil, err
 	}
 	var p alert.Problems
-	out := make([]settings, len(c.Targets))
+	out, wrong := make([]settings, len(c.Targets)), make([]error, len(c.Targets))
+	fields := make([]string, len(c.Targets))
+	var reading sync.WaitGroup // together, since a dead mount takes its time
 	for i, t := range c.Targets {
-		field, s, err := t.resolve()
-		p.Unless(err == nil, fmt.Sprintf("targets[%d].%s", i, field), "%v", err)
-		out[i] = settings{t, s, serviceOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
+		reading.Go(func() {
+			var s Secret
+			fields[i], s, wrong[i] = t.resolve()
+			out[i] = settings{t, s, serviceOf(s), texts[i], c.GroupWait, c.GroupInterval, c.PublicURL}
+		})
+	}
+	reading.Wait()
+	for i, err := range wrong {
+		p.Unless(err == nil, fmt.Sprintf("targets[%d].%s", i, fields[i]), "%v", err)
 	}
 	return out, errors.Join(p...)
 }
