@@ -13,8 +13,7 @@ type Clock struct {
 // Of makes a clock of both ways to tell the time, for tests.
 func Of(wall func() time.Time, elapsed func() time.Duration) Clock { return Clock{wall, elapsed} }
 
-// Program is a clock whose Elapsed stands still while the machine sleeps, as Go's
-// does.
+// Program is a clock whose Elapsed stands still while the machine sleeps.
 func Program() Clock {
 	started := time.Now()
 	return Of(time.Now, func() time.Duration { return time.Since(started) })
@@ -28,8 +27,7 @@ func (c Clock) Now() time.Time {
 	return c.wall()
 }
 
-// Elapsed grows evenly, also while the machine sleeps, and nobody can set it. It
-// decides durations.
+// Elapsed decides durations: it grows evenly, also in sleep, and nobody can set it.
 func (c Clock) Elapsed() time.Duration {
 	if c.elapsed == nil {
 		return elapsed()
@@ -64,7 +62,7 @@ func (w *Watch) Look() (now time.Time, breaks int, set time.Duration) {
 	switch {
 	case !w.looked:
 		w.looked = true
-	case moved.Abs() > slack(took):
+	case moved.Abs() > slack(took), now.Round(0).Before(w.wall):
 		w.breaks++
 		w.set += moved
 	case took > w.Longest:
