@@ -17,8 +17,7 @@ const (
 	maxEntryBytes = 128
 )
 
-// A filter decides what a viewer gets. It does not change. A nil set lets
-// everything pass, an empty one nothing.
+// A filter decides what a viewer gets. A nil set passes all, an empty one nothing.
 type filter struct {
 	events, nodes map[string]bool
 	gpus          map[any]bool // indexes and UUIDs

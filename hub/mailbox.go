@@ -129,8 +129,7 @@ func (m *mailbox) next(now *state) (message, bool) {
 	return message{}, false
 }
 
-// countSkipped counts the frames before the one that the viewer has come to that newer
-// ones of their nodes have replaced.
+// countSkipped counts the frames before the one taken that newer ones have replaced.
 func (m *mailbox) countSkipped(now *state, by *filter) {
 	for m.last != now.last && m.last.next.number <= m.seen {
 		m.last = m.last.next

@@ -54,8 +54,7 @@ func codeOf(err error) string {
 	return codeBadRequest
 }
 
-// refused is the error event. The id is in its data and beside it, since there are
-// clients that read one or the other.
+// refused is the error event. Clients read the id in its data or beside it.
 func refused(why error, id json.RawMessage) message {
 	text, err := json.Marshal(why.Error())
 	if err != nil {

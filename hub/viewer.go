@@ -25,8 +25,7 @@ import (
 // maxReplies is how many unanswered requests a viewer may have; then it is not read.
 const maxReplies = 16
 
-// A viewer is one connection: a goroutine that reads and one that writes. The
-// mailbox decides what is written.
+// A viewer is one connection: a goroutine reads, and one writes what the mailbox says.
 type viewer struct {
 	hub    *Hub
 	mail   mailbox

@@ -81,8 +81,7 @@ func (t *telling) reads() string {
 
 func (t *telling) amount(v float64) string { return amount(v, t.watch.Unit) }
 
-// back is what is so once the value is back, or on its way back: "is 3 % busy, no
-// longer above 50 %", "answers again".
+// back is what is so once the value is back: "is 3 % busy, no longer above 50 %".
 func (t *telling) back() string {
 	words := &t.watch.Words
 	switch {

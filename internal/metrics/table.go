@@ -66,8 +66,7 @@ type row[T any] struct {
 	each   func(s T, emit emit)
 }
 
-// An emit takes one series of a row, with a value for each of the row's labels. An
-// absent reading makes none.
+// An emit takes one series of a row. An absent reading makes none.
 type emit func(v gpu.Reading[float64], labels ...string)
 
 // counts reports whether the metric is a counter, whose name says so; the others are gauges.

@@ -32,8 +32,7 @@ func (s *Server) readable(f *insight.Fleet) error {
 	return e
 }
 
-// onceRead answers once there is a reading, or the verdict that there can be none. Before
-// that nobody knows what the machine has.
+// onceRead answers once there is a reading, or the verdict that there can be none.
 func (s *Server) onceRead(answer handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if f := s.cfg.Newest(); f == nil {

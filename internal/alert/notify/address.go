@@ -79,8 +79,7 @@ func (a *address) list(names ...string) []string {
 	return nil
 }
 
-// oneOf is a text that must be one of some, in any case; "urgent=Max" allows
-// another word for Max.
+// oneOf is one of some texts, in any case; "urgent=Max" allows Max for urgent.
 func (a *address) oneOf(all, fallback string, names ...string) string {
 	value := a.or(fallback, names...)
 	for allowed := range strings.SplitSeq(all, "|") {

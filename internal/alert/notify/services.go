@@ -143,8 +143,7 @@ func generic(a *address, title, text string, post poster) {
 	post(c)
 }
 
-// capital is where a parameter such as "acceptLanguage" lacks the dash of the
-// header "accept-Language".
+// capital is where the header of a parameter such as "acceptLanguage" has a dash.
 var capital = regexp.MustCompile(`\B[A-Z]`)
 
 func googleChat(a *address, _, text string, post poster) {
