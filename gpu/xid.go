@@ -28,9 +28,8 @@ var xidGroups = sync.OnceValue(func() (groups []xidGroup) {
 	return groups
 })
 
-// Meaning says what an error code of NVIDIA's driver means, such as "the GPU has fallen
-// off the bus", and what to do about it, a sentence. Both are empty for a code that
-// gpuwhy does not know.
+// Meaning says what an error code of NVIDIA's driver means ("the GPU has fallen off the
+// bus"), and in a sentence what to do. Both are empty for an unknown code.
 func (x XID) Meaning() (what, try string) {
 	for _, group := range xidGroups() {
 		if meaning, known := group.Codes[x.Code]; known {

@@ -46,7 +46,7 @@ type Engine struct {
 // key names what rules look at: a device by its UUID, or a source.
 type key struct{ node, uuid, source string }
 
-// A mark is what a node's newest reading says of those before it, as [gpu.Snapshot] has it.
+// A mark is [gpu.Snapshot]'s Breaks and ClockSet.
 type mark struct {
 	breaks int
 	set    time.Duration

@@ -52,9 +52,8 @@ type Watch struct {
 	set     time.Duration
 }
 
-// Look returns the time, how often looks did not follow each other so far, since the
-// machine slept or its clock was set, and by how much the clock was set forward in
-// all; less than 0: back.
+// Look returns the time, how often the machine slept or its clock was set between two
+// looks so far, and by how much it was set forward in all; less than 0: back.
 func (w *Watch) Look() (now time.Time, breaks int, set time.Duration) {
 	now, elapsed := w.Now(), w.Elapsed()
 	took := elapsed - w.elapsed

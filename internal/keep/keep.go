@@ -99,6 +99,8 @@ type Keeper struct {
 	asked chan chan<- error // those who wait for a write
 	ended chan struct{}     // closed when Run has ended
 
+	unread map[string]bool // documents whose disk did not answer at the start, by name
+
 	writing sync.Mutex // held by the write that is under way
 
 	mu    sync.Mutex
@@ -114,7 +116,7 @@ type State struct {
 
 // New makes a Keeper whose fields the caller fills in.
 func New() *Keeper {
-	return &Keeper{soon: make(chan struct{}, 1), asked: make(chan chan<- error), ended: make(chan struct{})}
+	return &Keeper{soon: make(chan struct{}, 1), asked: make(chan chan<- error), ended: make(chan struct{}), unread: map[string]bool{}}
 }
 
 // ErrEnded is what Flush returns once Run has ended: Close writes what is left.
@@ -160,6 +162,7 @@ func (k *Keeper) Restore(now time.Time) {
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "file", name, "err", err)
+			k.unread[d.Name] = errors.Is(err, regular.ErrSlow)
 		}
 	}
 }
@@ -305,6 +308,10 @@ func (k *Keeper) writeFiles(states []any) error {
 	for i, d := range k.Documents {
 		if states[i] == nil {
 			continue // not due
+		}
+		if k.unread[d.Name] { // what the file has is not replaced
+			errs = append(errs, fmt.Errorf("%s could not be read at the start, and is not replaced: start gpuwhy again when the disk answers", d.What))
+			continue
 		}
 		if err := k.writeFile(k.file(d), states[i]); err != nil {
 			errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,38 @@ func TestFlush(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
+}
+
+// A file whose disk did not answer at the start is not replaced by what began anew.
+func TestAFileThatWasNotReadIsNotReplaced(t *testing.T) {
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
+		t.Skip("only root may mount")
+	}
+	dir, dead := t.TempDir(), t.TempDir()
+	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0) // which never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("gpuwhy-test", dead, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(), syscall.Unmount(dead, syscall.MNT_DETACH)); err != nil {
+			t.Error(err)
+		}
+	})
+	file := filepath.Join(dir, "count.json")
+	if err := os.Symlink(filepath.Join(dead, "count.json"), file); err != nil {
+		t.Fatal(err)
+	}
+	k := newKeeper(dir, "auto", new(bytes.Buffer), &counter{})
+	k.Restore(time.Now())
+	if err := k.Close(); err == nil || !strings.Contains(err.Error(), "could not be read at the start") {
+		t.Errorf("it is written: %v", err)
+	}
+	if info, err := os.Lstat(file); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the file was replaced: %v, %v", info, err)
+	}
 }
 
 func TestLock(t *testing.T) {

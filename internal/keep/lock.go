@@ -13,8 +13,7 @@ import (
 )
 
 // Lock takes a folder for this program alone, until release is called or the program
-// ends, however it ends. If another program has it, the error is a [gpu.Advice] that
-// says which.
+// ends. If another program has it, the error is a [gpu.Advice] that says which.
 func Lock(dir string) (release func() error, err error) {
 	name := filepath.Join(dir, "lock")
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {

@@ -36,8 +36,7 @@ func (h *handle) begin(now time.Time) {
 	h.core, h.worked = success, false
 }
 
-// core are the functions of the readings by which a device is judged: a device that
-// answers none of them does not work, whatever else it answers.
+// core are the functions of which a device that works answers one.
 var core = map[string]bool{
 	"nvmlDeviceGetUtilizationRates": true, "nvmlDeviceGetPowerUsage": true,
 	"nvmlDeviceGetMemoryInfo_v2": true, "nvmlDeviceGetMemoryInfo": true,

@@ -19,9 +19,8 @@ import (
 
 // A Notifier sends messages about alerts. Several goroutines may use it.
 type Notifier struct {
-	// Flush returns when all that was changed is on disk, or the error of trying. It is
-	// called before each message, so that a crash forgets no message that was sent; it
-	// may be nil.
+	// Flush returns when all changes are on disk, or the error of trying. It is called
+	// before each message, so that a crash forgets none that was sent; it may be nil.
 	Flush func(context.Context) error
 
 	log     *slog.Logger
