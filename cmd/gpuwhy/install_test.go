@@ -15,7 +15,7 @@ import (
 // on directories of the test's own.
 func TestToolsInstall(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root installs packages: another user is told what to install")
 	}
 	dir := t.TempDir()

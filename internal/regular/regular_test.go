@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 // A file on a mount whose server never answers is given up.
 func TestReadOnADeadMount(t *testing.T) {
 	t.Parallel()
-	if os.Getuid() != 0 {
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
 		t.Skip("only root may mount")
 	}
 	dir := t.TempDir()
