@@ -31,6 +31,8 @@ type AlertsInput struct {
 	Silences []alert.Silence
 	Rules    []alert.Rule
 	Targets  []notify.Status
+	// Unwritten: alerts and silences are to be kept over a restart, and can't be written.
+	Unwritten bool
 }
 
 // An AlertRow is an alert as the page shows it.

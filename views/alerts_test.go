@@ -98,6 +98,14 @@ func TestAlertsPage(t *testing.T) {
 		`<td data-label="Waiting">3</td>`; !strings.Contains(html.String(), want) {
 		t.Errorf("it lacks %s", want)
 	}
+	const unwritten = "a restart would lose them"
+	if strings.Contains(html.String(), unwritten) {
+		t.Error("it says that nothing can be written")
+	}
+	in.Unwritten = true
+	if !strings.Contains(render(t, NewAlertsPage(in)), unwritten) {
+		t.Error("it does not say that nothing can be written")
+	}
 	if text := html.String(); strings.Contains(text, "<b>ann") || !strings.Contains(text, "&lt;b&gt;ann") || !strings.Contains(text, `formaction="/api/alerts/p1/acknowledge"`) || !strings.Contains(text, `data-at="2026-01-03T18:00:00Z"`) {
 		t.Error("what somebody calls themselves is markup, or nothing can be said")
 	}

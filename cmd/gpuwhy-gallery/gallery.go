@@ -12,6 +12,7 @@ import (
 	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -103,15 +104,15 @@ func (g *gallery) find(path string) http.Handler {
 // newFront is the server with its headers and assets, without a machine.
 func (g *gallery) newFront() (http.Handler, error) {
 	cfg := server.Config{
-		Monitor:      contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
-		Newest:       func() *insight.Fleet { return nil },
-		WS:           func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
-		Recent:       recent.New(),
-		ActiveAlerts: func(string) int { return 0 },
-		Metrics:      http.NotFoundHandler(),
-		Parts:        func() map[string]contract.Part { return map[string]contract.Part{} },
-		Address:      server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
-		Log:          g.log,
+		Monitor: contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
+		Newest:  func() *insight.Fleet { return nil },
+		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
+		Recent:  recent.New(),
+		Alerts:  alert.New(nil),
+		Metrics: http.NotFoundHandler(),
+		Parts:   func() map[string]contract.Part { return map[string]contract.Part{} },
+		Address: server.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
+		Log:     g.log,
 	}
 	pages := web.New(&cfg, nil, nil)
 	cfg.Page = func(*insight.Fleet, string) templ.Component {

@@ -119,6 +119,9 @@ func TestAFullDisk(t *testing.T) {
 	if _, text := p.fetch("/metrics", nil); !regexp.MustCompile(`(?m)^gpuwhy_state_write_failing\{.*\} 1$`).Match(text) {
 		t.Error("no metric says so")
 	}
+	if _, page := p.fetch("/alerts", nil); !strings.Contains(string(page), "a restart would lose them") {
+		t.Error("the page of alerts does not say so")
+	}
 	p.log.await(t, "a restart would lose something")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)

@@ -26,19 +26,18 @@ func (a *App) wireServer() error {
 		return err
 	}
 	cfg := server.Config{
-		Monitor:      a.current(),
-		Newest:       a.Hub.Newest,
-		Update:       a.Hub.Update,
-		WS:           a.Hub.Serve,
-		Recent:       a.Recent,
-		ActiveAlerts: a.Alerts.Firing,
-		Alerts:       a.Alerts,
-		Metrics:      exporter,
-		Parts:        a.parts,
-		Address:      a.opt.Address,
-		Flush:        a.keeper.Flush,
-		Clock:        a.opt.Clock,
-		Log:          a.log,
+		Monitor: a.current(),
+		Newest:  a.Hub.Newest,
+		Update:  a.Hub.Update,
+		WS:      a.Hub.Serve,
+		Recent:  a.Recent,
+		Alerts:  a.Alerts,
+		Metrics: exporter,
+		Parts:   a.parts,
+		Address: a.opt.Address,
+		Flush:   a.keeper.Flush,
+		Clock:   a.opt.Clock,
+		Log:     a.log,
 	}
 	web.New(&cfg, a.current, a.notifier.Status)
 	s, err := server.New(cfg)

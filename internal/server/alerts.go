@@ -86,9 +86,6 @@ var (
 	overNow  = apidoc.Answer{Status: http.StatusNoContent, Description: "It has ended."}
 	seeOther = apidoc.Answer{Status: http.StatusSeeOther, Description: "A form was sent, and is done: back to the page that it is on."}
 
-	notKept = apidoc.Answer{
-		Status: http.StatusAccepted, Description: "It is so, and gpuwhy could not write that to its state directory. It tries again; a restart before that loses it.",
-	}
 	foreignPage    = refused("A page of another site asks; programs may.", crossOriginDenied(nil, nil))
 	unknownAlert   = refused("No such alert stands.", alertError(alert.ErrUnknown))
 	unknownSilence = refused("There is no such silence.", alertError(alert.ErrUnknown))
@@ -105,6 +102,7 @@ var (
 		refused("A member is unknown, or has a value that it can't have.", errDuration),
 	}
 
+	errNotKept  = refuse(http.StatusAccepted, "it is done, and gpuwhy could not write it to its state directory", "make room there: gpuwhy tries again, and a restart before that loses it")
 	errFrom     = refuse(http.StatusBadRequest, "from must be how many alerts to leave out", "leave from out of the address")
 	errDuration = refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days",
 		"give the seconds for which nobody is to be told")
@@ -134,7 +132,7 @@ func (s *Server) alertsPage(w http.ResponseWriter, r *http.Request) error {
 
 // says handles a request that changes alerts or silences. It answers with the status and with
 // what do returns; a form is led back to its page. Where the change is not on disk by then, the
-// status is 202.
+// status is 202, and a form is told so.
 func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body T
@@ -150,6 +148,8 @@ func says[T any](s *Server, status int, do func(r *http.Request, body T) (any, e
 		switch {
 		case err != nil:
 			return alertError(err)
+		case form != nil && status == http.StatusAccepted:
+			return errNotKept
 		case form != nil:
 			return s.back(w, r, form)
 		case answer == nil:

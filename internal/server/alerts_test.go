@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,9 +28,9 @@ func say(h http.Handler, method, path, contentType, content string) *httptest.Re
 }
 
 // alerting is a server of which one alert stands.
-func alerting(t *testing.T) (h http.Handler, doc *documented, id string) {
+func alerting(t *testing.T, change ...func(*Config)) (h http.Handler, doc *documented, id string) {
 	t.Helper()
-	st, h := serving(t)
+	st, h := serving(t, change...)
 	st.show(t, fixture.Workstation())
 	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
 	if len(list.Alerts) != 1 || list.Alerts[0].Why == "" || list.Node != "node" || list.Timestamp == "" {
@@ -135,6 +137,25 @@ func TestForms(t *testing.T) {
 	}
 	if w := say(h, "POST", of+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
 		t.Errorf("an empty form: status %d", w.Code)
+	}
+}
+
+// What could not be written is done, and is answered with 202: to programs with the
+// usual body, to forms with what to do.
+func TestWhatCouldNotBeWritten(t *testing.T) {
+	h, doc, id := alerting(t, func(cfg *Config) { cfg.Flush = func(context.Context) error { return syscall.ENOSPC } })
+	const documentedPath = "/api/alerts/{id}/acknowledge"
+	path := "/api/alerts/" + id + "/acknowledge"
+	w := say(h, "POST", path, typeJSON, "{}")
+	doc.check(t, "POST", documentedPath, w)
+	if w.Code != http.StatusAccepted || decode[contract.Alert](t, w).Acknowledged == nil {
+		t.Errorf("a program: status %d: %s", w.Code, w.Body)
+	}
+	if w := say(h, "POST", path, typeForm, "page=alerts"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "make room there") {
+		t.Errorf("a form: status %d: %s", w.Code, w.Body)
+	}
+	if w := say(h, "POST", "/api/alerts/none/acknowledge", typeForm, "page=alerts"); w.Code != http.StatusNotFound {
+		t.Errorf("of an unknown alert: status %d", w.Code)
 	}
 }
 

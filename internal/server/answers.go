@@ -108,7 +108,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) error {
 
 // summary is made again when the number of alerts changes, shortly after a snapshot.
 func (s *Server) summary(w http.ResponseWriter, r *http.Request) error {
-	of, alerts := s.newest(r), s.cfg.ActiveAlerts(nodeOf(r))
+	of, alerts := s.newest(r), s.cfg.Alerts.Firing(nodeOf(r))
 	return s.serve(of, w, r, cacheRevalidate, alerts, func() any { return contract.NewSummary(s.monitor(of.fleet), of.fleet, alerts) })
 }
 

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/a-h/templ"
@@ -119,9 +118,7 @@ func (s *Server) routes() []route {
 		s.read("/openapi.yaml", once(s.openAPIYAML), tagDocuments, "getOpenAPIYAML", "This document as YAML", as(typeYAML, "OpenAPI 3.1.")),
 		s.read("/asyncapi.json", once(s.asyncAPI), tagDocuments, "getAsyncAPI", "The WebSocket protocol", as(typeJSON, "AsyncAPI 3.0.")),
 	}
-	if s.cfg.Alerts != nil {
-		routes = append(routes, s.alertRoutes()...)
-	}
+	routes = append(routes, s.alertRoutes()...)
 	if s.cfg.BasePath != "" {
 		routes = append(routes, s.page("", s.toBase))
 	}
@@ -133,10 +130,17 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag.Name, id, summary, parts...))}
 }
 
-// operate is a route that changes alerts or silences; pattern is such as "POST /path".
+// operate is a route that changes alerts or silences; pattern is such as "POST /path". What it
+// answers with has the status 202 where the change is not on disk yet.
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
-	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, append(slices.Clone(parts), notKept)...))}
+	for _, p := range parts {
+		if a, isAnswer := p.(apidoc.Answer); isAnswer && a.Status < http.StatusMultipleChoices {
+			a.Status, a.Description = http.StatusAccepted, "It is so, and gpuwhy could not write that to its state directory. It tries again; a restart before that loses it."
+			parts = append(parts, a)
+		}
+	}
+	return route{method, path, auth.Operate, s.handle(h), new(apidoc.Op(tagAlerts.Name, id, summary, parts...))}
 }
 
 // page is an address for people.

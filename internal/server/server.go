@@ -46,10 +46,7 @@ type Config struct {
 	// WS answers /ws for a node, or for all if the name is empty.
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
-	// ActiveAlerts is how many alerts fire on a node, or on all if the name is
-	// empty.
-	ActiveAlerts func(node string) int
-	Alerts       *alert.Engine // without it there are no addresses for alerts
+	Alerts *alert.Engine
 	// Flush returns when what was changed is on disk, or the error of trying; at once
 	// where nothing is kept. It may be nil.
 	Flush   func(context.Context) error

@@ -38,11 +38,11 @@ type stage struct {
 	fleet  *insight.Fleet
 	update map[string][]byte // by node
 
-	engine               *alert.Engine
-	alerts, asked, pages atomic.Int64
-	recent               *recent.Store
-	log                  logged
-	pageErr              error
+	engine       *alert.Engine
+	asked, pages atomic.Int64
+	recent       *recent.Store
+	log          logged
+	pageErr      error
 }
 
 // logged is what was logged.
@@ -117,9 +117,8 @@ func newStage() (*stage, Config) {
 		WS: func(w http.ResponseWriter, _ *http.Request, node string) {
 			fmt.Fprint(w, "the socket"+node)
 		},
-		Recent:       st.recent,
-		ActiveAlerts: func(string) int { return int(st.alerts.Load()) },
-		Alerts:       st.engine,
+		Recent: st.recent,
+		Alerts: st.engine,
 		AlertsPage: func(from int, _ string) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
@@ -262,7 +261,7 @@ func TestAnswers(t *testing.T) {
 		path   string
 		answer any
 	}{
-		{"/api/gpu/summary", contract.NewSummary(testMonitor, f, 0)},
+		{"/api/gpu/summary", contract.NewSummary(testMonitor, f, 6)},
 		{"/api/gpu/metrics", contract.NewUpdate(m, nil)},
 		{"/api/gpu/metrics/3", contract.NewOneGPU(part[3])},
 		{"/api/gpu/why", contract.NewWhy(testMonitor, f)},
@@ -494,10 +493,10 @@ func TestMadeOnce(t *testing.T) {
 		made   int64
 		alerts int
 	}{
-		{"at first", func() {}, 1, 0},
-		{"again", func() {}, 1, 0},
-		{"after an alert", func() { st.alerts.Store(2) }, 1, 2},
-		{"after a reading", func() { st.show(t, fixture.Server()) }, 2, 2},
+		{"at first", func() {}, 1, 1},
+		{"again", func() {}, 1, 1},
+		{"after an alert", func() { st.engine.Observe(&insight.Moment{Snapshot: fixture.Server()}) }, 1, 9},
+		{"after a reading", func() { st.show(t, fixture.Server()) }, 2, 9},
 	} {
 		step.change()
 		askAll()
@@ -752,7 +751,6 @@ func TestWhileSnapshotsChange(t *testing.T) {
 		next := fixture.Server()
 		next.Time = next.Time.Add(time.Duration(i) * time.Second)
 		st.show(t, next)
-		st.alerts.Store(int64(i % 3))
 	}
 	close(stop)
 	all.Wait()

@@ -103,10 +103,11 @@ func (p *Pages) alerts(from int, node string) templ.Component {
 			of, _ := f.Device(a.Device.Node, a.Device.UUID)
 			return of.Why
 		},
-		Past:     alert.OfNode(p.cfg.Alerts.Past(), node),
-		Silences: alert.OfNode(p.cfg.Alerts.Silences(p.cfg.Clock.Now()), node),
-		Rules:    p.cfg.Alerts.Rules(),
-		Targets:  p.targets(),
+		Past:      alert.OfNode(p.cfg.Alerts.Past(), node),
+		Silences:  alert.OfNode(p.cfg.Alerts.Silences(p.cfg.Clock.Now()), node),
+		Rules:     p.cfg.Alerts.Rules(),
+		Targets:   p.targets(),
+		Unwritten: p.cfg.Parts()["state"].State == "failed",
 	})
 }
 

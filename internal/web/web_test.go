@@ -47,7 +47,7 @@ func TestPagesOfANode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cfg := &server.Config{Newest: func() *insight.Fleet { return fleet }, Alerts: alerts, Recent: recent.New()}
+	cfg := &server.Config{Newest: func() *insight.Fleet { return fleet }, Alerts: alerts, Recent: recent.New(), Parts: func() map[string]contract.Part { return nil }}
 	cfg.BasePath = "/x/"
 	web.New(cfg, func() contract.Monitor { return contract.Monitor{Source: gpu.SourceNVML} }, func() []notify.Status { return nil })
 
