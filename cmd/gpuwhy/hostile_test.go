@@ -83,12 +83,8 @@ func TestAHostileMachineShowsAsText(t *testing.T) {
 // ends with the test.
 func processNamed(t *testing.T, name string, args ...string) int {
 	t.Helper()
-	shell, err := os.ReadFile("/bin/sh")
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := filepath.Join(t.TempDir(), strings.ReplaceAll(name[:min(len(name), 200)], "/", "\u2215"))
-	if err := os.WriteFile(program, shell, 0o700); err != nil {
+	if err := os.Symlink("/bin/sh", program); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"-c", "read end"}, args...)...)
