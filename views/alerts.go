@@ -26,13 +26,12 @@ type AlertsInput struct {
 	From int
 	// AnswerOf says why the device of an alert that is listed is as it is; nil
 	// where that is not known, or the alert is about the machine.
-	AnswerOf func(*alert.Alert) *explain.DeviceAnswer
-	Past     []alert.Alert // newest first
-	Silences []alert.Silence
-	Rules    []alert.Rule
-	Targets  []notify.Status
-	// Unwritten: alerts and silences are to be kept over a restart, and can't be written.
-	Unwritten bool
+	AnswerOf  func(*alert.Alert) *explain.DeviceAnswer
+	Past      []alert.Alert // newest first
+	Silences  []alert.Silence
+	Rules     []alert.Rule
+	Targets   []notify.Status
+	Unwritten bool // alerts and silences are to be kept over a restart, and can't be written
 }
 
 // An AlertRow is an alert as the page shows it.

@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// A Map makes the value of each key once, for the first goroutine that asks. Others
-// that ask at the same time wait for it. The zero Map is ready. Several goroutines
-// may call its methods.
+// A Map makes the value of each key once, for the first goroutine that asks: others
+// wait for it. The zero Map is ready, for several goroutines.
 type Map[K comparable, V any] struct {
 	mu   sync.Mutex
 	made map[K]*made[V]

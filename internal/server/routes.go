@@ -130,8 +130,7 @@ func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string
 	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag.Name, id, summary, parts...))}
 }
 
-// operate is a route that changes alerts or silences; pattern is such as "POST /path". What it
-// answers with has the status 202 where the change is not on disk yet.
+// operate is a route, such as "POST /path", that changes alerts or silences: 202 says, not on disk yet.
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
 	method, path, _ := strings.Cut(pattern, " ")
 	for _, p := range parts {

@@ -47,8 +47,7 @@ type Config struct {
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
 	Alerts *alert.Engine
-	// Flush returns when what was changed is on disk, or the error of trying; at once
-	// where nothing is kept. It may be nil.
+	// Flush puts what was changed on disk, if it is to be kept. It may be nil.
 	Flush   func(context.Context) error
 	Metrics http.Handler // answers /metrics
 	// Parts says how each part of the program does, by name.
