@@ -102,7 +102,7 @@ var (
 		refused("A member is unknown, or has a value that it can't have.", errDuration),
 	}
 
-	errNotKept  = refuse(http.StatusAccepted, "it is done, and gpuwhy could not write it to its state directory", "make room there: gpuwhy tries again, and a restart before that loses it")
+	errNotKept  = refuse(http.StatusAccepted, "it is done, and gpuwhy could not write it to its state directory", "look at the space there, and into the log: gpuwhy tries again, and a restart before that loses it")
 	errFrom     = refuse(http.StatusBadRequest, "from must be how many alerts to leave out", "leave from out of the address")
 	errDuration = refuse(http.StatusUnprocessableEntity, "duration_seconds must be from 1 to 31622400, which is 366 days",
 		"give the seconds for which nobody is to be told")
