@@ -31,8 +31,14 @@ type Process struct {
 // ProcessFacts are what the host knows of a process. All are absent for one that it
 // can't see, such as one of another pid namespace.
 type ProcessFacts struct {
-	Name    Reading[string]    // /proc/<pid>/comm, or the program's file name where it is longer
-	User    Reading[string]    // the user's name, or the numeric id where it has none
+	Name Reading[string] // /proc/<pid>/comm, or the program's file name where it is longer
+	User Reading[string] // the user's name, or the numeric id where it has none
+	// Program is what a person would call what runs: a script ("train.py"), a module, a
+	// class, a Windows program, a title that it gave itself, or the file of the program;
+	// 255 bytes at most, without folders and arguments. From /proc/<pid>/cmdline, and of
+	// a notebook of our own user /proc/<pid>/environ. NotPermitted unless it is ours to
+	// show, NotReported of what has no command line, such as a thread of the kernel.
+	Program Reading[string]
 	Command Reading[string]    // the command line; not permitted unless it is ours to show
 	Started Reading[time.Time] // whole clock ticks (10 ms), UTC
 	CPU     Reading[Percent]   // of one core, since the last reading; may pass 100
@@ -116,7 +122,31 @@ type Host struct {
 
 	Disks    []Disk      // mounted file systems on real block devices
 	Networks []Interface // that are up, without the loopback
-	Self     Self
+	// The machine's own fans and sensors, without those of GPUs and drives; none where the
+	// system knows none. Those of the CPU come first.
+	Fans         []HostFan
+	Temperatures []HostTemperature
+	Self         Self
+}
+
+// A HostFan is a fan of the machine, as of the CPU or the case. [Fan] is one of a device.
+type HostFan struct {
+	Name string // "CPU fan", "case fan 2", "fan 3 of nct6798"; no other fan of the machine has it
+	Chip string // the kernel's name of what counts: "nct6798"
+	// RPM is from 0 to 30000, and also 0 where no fan is connected. NotReported where the
+	// chip has no such number, or one that can't be true; NotPermitted where the file may
+	// not be read; Stale where the chip has not answered for half a minute. From
+	// /sys/class/hwmon/hwmon*/fan*_input.
+	RPM Reading[RPM]
+}
+
+// A HostTemperature is a sensor of the machine, as of the CPU or the board.
+type HostTemperature struct {
+	Name string // "CPU", "chipset", "sensor 2 of acpitz"; no other sensor of the machine has it
+	Chip string // the kernel's name of what measures: "coretemp"
+	// Celsius is from -40 to 150, and absent as the speed of a [HostFan] is. From
+	// /sys/class/hwmon/hwmon*/temp*_input.
+	Celsius Reading[Celsius]
 }
 
 // A Disk is a mounted file system, with the traffic of its device.

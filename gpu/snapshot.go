@@ -34,8 +34,8 @@ type Snapshot struct {
 	Seq  uint64
 	Time time.Time // when the reading began, UTC
 	// Breaks is how often the node's readings did not follow each other so far: the
-	// machine slept, or its clock was set. Nothing goes on over a break. ClockSet is by
-	// how much the clock was set forward in all; less than 0: back.
+	// machine slept, or its clock was set. What lasts begins anew at a break, unless
+	// it moves with the clock. ClockSet is by how much the clock was set forward in all; less than 0: back.
 	Breaks   int
 	ClockSet time.Duration
 	Node     string // the name of the machine

@@ -44,7 +44,7 @@ type Config struct {
 
 	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
 
-	ShowCommands string `default:"own" enum:"own,all,none" help:"Whose command lines are shown: own, all or none. Arguments that look like secrets are masked."`
+	ShowCommands string `default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
 	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes, what was learned of each GPU, alerts and silences are kept over a restart. By default nothing is kept."`
 
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`

@@ -1,5 +1,5 @@
-// Package host reads the machine around the GPUs: CPU, memory, disks and network
-// ([Reader.Read]), and what the system knows about the processes that use a GPU
+// Package host reads the machine around the GPUs: CPU, memory, disks, network, fans and
+// temperatures ([Reader.Read]), and what the system knows about the processes that use a GPU
 // ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
 // itself where each reading does that for many processes.
 //
@@ -26,14 +26,15 @@ import (
 	"github.com/shirou/gopsutil/v3/mem"
 )
 
-// ShowCommands says whose command lines are shown.
+// ShowCommands says whose command lines are shown, and whose programs' names.
 type ShowCommands string
 
-// The choices. Under sudo "own" means the processes of root.
+// The choices. Own processes are those of gpuwhy's effective user, under sudo those of root.
 const (
-	ShowOwn  ShowCommands = "own"  // of gpuwhy's effective user
-	ShowAll  ShowCommands = "all"  // of everybody
-	ShowNone ShowCommands = "none" // of nobody
+	ShowNames ShowCommands = "names" // own command lines, and everybody's programs
+	ShowOwn   ShowCommands = "own"   // own command lines and programs
+	ShowAll   ShowCommands = "all"   // everybody's command lines and programs
+	ShowNone  ShowCommands = "none"  // nobody's
 )
 
 // A Reader reads this machine. Its methods may be called by several goroutines.
@@ -55,6 +56,7 @@ type Reader struct {
 	mounts  []disk.PartitionStat
 	mounted time.Time // when mounts were listed
 	rates   meter
+	sensors sensors
 
 	describing sync.Mutex // held by Describe; guards what follows
 	known      map[int]*process
@@ -66,6 +68,11 @@ type Reader struct {
 // New returns a reader of this machine. Read reports what can't be read.
 func New(show ShowCommands, log *slog.Logger) *Reader { return newReader("", show, log) }
 
+// NewAt returns a reader of the machine below a folder, which has a /proc and an /etc of its own.
+func NewAt(root string, show ShowCommands, log *slog.Logger) *Reader {
+	return newReader(root, show, log)
+}
+
 func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
 	quietGRPC()
 	r := &Reader{
@@ -74,6 +81,7 @@ func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
 		uid:          os.Geteuid(),
 		now:          time.Now,
 		users:        users{passwd: root + "/etc/passwd"},
+		sensors:      sensors{root: root},
 		names:        newAsker("names of containers", namesFor, log, func(c containerKey) []way[answer] { return c.ways(root) }),
 		reservations: newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return kubelets(root) }),
 		known:        map[int]*process{},
@@ -128,9 +136,12 @@ func (r *Reader) gopsutil(ctx context.Context) context.Context {
 // and named in the error; the other parts are good. Rates are since the previous call,
 // and absent at the first.
 //
+// Fans and temperatures are those of chips that answer in time; of others they are those
+// of the reading before, for half a minute.
+//
 // Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
-// and self/stat; statfs of each mounted disk; /sys/class/net; once cpuinfo and
-// /etc/os-release.
+// and self/stat; statfs of each mounted disk; /sys/class/net and /sys/class/hwmon; once
+// cpuinfo and /etc/os-release.
 func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -152,6 +163,7 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 		{"memory", r.readMemory},
 		{"disks", r.readDisks},
 		{"network", r.readNetworks},
+		{"sensors", r.readSensors},
 		{"gpuwhy itself", r.readSelf},
 	} {
 		if err := part.read(ctx, &h); err != nil {

@@ -321,7 +321,7 @@ func wordsOf(name string) []string {
 }
 
 // clean makes text safe to be shown, without line breaks, invalid UTF-8, control
-// characters and characters that change the direction of writing.
+// characters, and characters that change the direction of writing or that nobody sees.
 func clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -329,6 +329,10 @@ func clean(text string) string {
 			return ' '
 		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
 			return utf8.RuneError
+		case unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
+			return -1
+		case unicode.In(r, unicode.Zl, unicode.Zp):
+			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, string(utf8.RuneError)))

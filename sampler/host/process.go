@@ -46,6 +46,8 @@ type process struct {
 //   - CPU is since the previous call for the process, and absent at the first.
 //   - Command is NotPermitted unless [ShowCommands] allows it. Values of arguments
 //     that look like secrets are masked, and it has at most 4 KiB.
+//   - Program is NotPermitted unless [ShowCommands] allows it. It has nothing of the
+//     arguments but names of files, modules and classes, and at most 255 bytes.
 //   - RSS may lag behind by some hundred KiB, as the kernel's own count does.
 //   - Of a process that has ended the only fact is that it does not exist, the others
 //     are NotReported. Those of a process that the system hides are NotPermitted. Where
@@ -58,8 +60,8 @@ type process struct {
 // For a user who is not in /etc/passwd it asks the system's name service from time to
 // time, which may be slow.
 //
-// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup from time to time;
-// the runtimes of containers (see names).
+// Sources: /proc/<pid>/stat at each call; status, cmdline and cgroup from time to time, and
+// environ of a kernel of Jupyter of our own user; the runtimes of containers (see names).
 func (r *Reader) Describe(ctx context.Context, ps []gpu.Process) {
 	r.describing.Lock()
 	defer r.describing.Unlock()
@@ -133,16 +135,56 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	r.locate(pid, p)
 	args, argsErr := r.arguments(pid)
 	p.facts.Name = gpu.Of(clean(fullName(comm, args)))
-	switch {
-	case r.show != ShowAll && (r.show != ShowOwn || err != nil || uid != r.uid):
-		p.facts.Command = gpu.Absent[string](gpu.NotPermitted)
-	case argsErr != nil:
-		p.facts.Command = gpu.Absent[string](absence(argsErr))
-	case len(args) == 0: // a kernel thread, or a process that has just ended
-		p.facts.Command = gpu.Reading[string]{}
-	default:
-		p.facts.Command = gpu.Of(commandLine(args))
+	own := err == nil && uid == r.uid
+	known := func(shown bool, of func() string) gpu.Reading[string] {
+		switch {
+		case !shown:
+			return gpu.Absent[string](gpu.NotPermitted)
+		case argsErr != nil:
+			return gpu.Absent[string](absence(argsErr))
+		case len(args) == 0: // a kernel thread, or a process that has just ended
+			return gpu.Reading[string]{}
+		}
+		return gpu.Of(of())
 	}
+	p.facts.Command = known(r.show.command(own), func() string { return commandLine(args) })
+	p.facts.Program = known(r.show.program(own), func() string {
+		name := programOf(comm, args)
+		if name == jupyterKernel && own {
+			name = r.kernelOf(pid)
+		}
+		return name
+	})
+}
+
+// command reports whether the command line of a process is shown, our own or another's.
+func (s ShowCommands) command(own bool) bool {
+	return s == ShowAll || own && (s == ShowOwn || s == ShowNames)
+}
+
+// program reports whether the name of a program is shown.
+func (s ShowCommands) program(own bool) bool { return s == ShowNames || s.command(own) }
+
+// kernelOf is what a kernel of Jupyter of our own user is called, by its notebook. Of the
+// environment, which is full of secrets, it keeps no more than the last part of the name.
+func (r *Reader) kernelOf(pid int) string {
+	environ, err := r.read(pid, "environ")
+	if err != nil {
+		return jupyterKernel
+	}
+	defer clear(environ)
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		notebook, ok := bytes.CutPrefix(variable, []byte("JPY_SESSION_NAME="))
+		if !ok {
+			continue
+		}
+		name := path.Base(string(notebook))
+		if kind := path.Ext(name); kind == "" || kind == name || maskWithin(name) != name {
+			break // a console has a number
+		}
+		return short(jupyterKernel + " of " + name)
+	}
+	return jupyterKernel
 }
 
 // fullName is the file name of the program if the kernel has cut its name.

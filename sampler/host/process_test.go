@@ -107,6 +107,7 @@ func TestCommandsOfOthers(t *testing.T) {
 	}{
 		{show: ""},
 		{show: ShowOwn, mine: true},
+		{show: ShowNames, mine: true},
 		{show: ShowAll, mine: true, his: true},
 		{show: ShowNone},
 		{show: "everything"},
@@ -291,7 +292,7 @@ func TestReasonsOfAbsence(t *testing.T) {
 	} {
 		r := thisMachine(ShowAll)
 		f := r.factsAbsent(os.Getpid(), err)
-		for _, got := range []gpu.Quality{f.Name.Quality(), f.User.Quality(), f.Command.Quality(), f.Started.Quality(), f.CPU.Quality(), f.RSS.Quality(),
+		for _, got := range []gpu.Quality{f.Name.Quality(), f.User.Quality(), f.Program.Quality(), f.Command.Quality(), f.Started.Quality(), f.CPU.Quality(), f.RSS.Quality(),
 			f.Container.Quality(), f.Pod.Quality(), f.Unit.Quality(), f.Job.Quality()} {
 			if got != want {
 				t.Errorf("%v: %v, want %v", err, got, want)

@@ -1,0 +1,384 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	sensorsFor      = time.Minute            // how long the list of sensors is kept
+	sensorsEvery    = time.Second            // between two readings of a chip: few measure oftener
+	sensorsPatience = 100 * time.Millisecond // how long a reading waits for all chips
+	sensorsLast     = 30 * time.Second       // how long a value counts while its chip does not answer
+	maxFans         = 32
+	maxTemperatures = 64
+)
+
+// sensors reads the fans and temperatures that the kernel's hwmon drivers report. Some
+// drivers ask slow firmware, and one may hang: each chip is read beside the readings. A
+// reading waits a little for those chips that it has asked itself. Not even a chip that
+// never answers holds up another reading, or another chip.
+type sensors struct {
+	root    string // of the file system
+	list    task[listed]
+	adopted time.Time // which list the chips are of
+	err     error     // of that list
+	chips   []*chip   // that have sensors, without those that slept
+	known   []*chip   // the whole list
+	names   map[label]string
+}
+
+// A label is what a sensor's own chip calls it, which may be what another calls one of its own.
+type label struct{ file, name string }
+
+type listed struct {
+	chips []*chip
+	err   error
+}
+
+// A chip is one hwmon device.
+type chip struct {
+	dir, name string
+	power     []string // files that say whether a device above it sleeps
+	slept     bool     // as it was listed: its sensors are without labels
+	sensors   []sensor
+	values    task[[]gpu.Reading[float64]] // of the sensors; nil: it sleeps
+}
+
+// A sensor is one fan or one temperature of a chip.
+type sensor struct {
+	fan   bool
+	name  string // for people
+	label string // the same without regard to other chips
+	file  string
+	fault string // the file that says whether it is broken; empty: there is none
+}
+
+// readSensors reads the machine's own fans and temperatures.
+func (r *Reader) readSensors(ctx context.Context, h *gpu.Host) error {
+	now := r.now()
+	ctx, cancel := context.WithTimeout(ctx, sensorsPatience)
+	defer cancel()
+	err := r.sensors.look(ctx, now)
+	r.sensors.ask(ctx, now)
+	h.Fans, h.Temperatures = r.sensors.readings(now)
+	return err
+}
+
+// look lists the chips, from time to time.
+func (s *sensors) look(ctx context.Context, now time.Time) error {
+	if _, at, _ := s.list.last(); at.IsZero() || now.Sub(at).Abs() >= sensorsFor {
+		wait(ctx, s.list.start(now, func() listed { return listChips(s.root) }))
+	}
+	found, at, _ := s.list.last()
+	if at.Equal(s.adopted) {
+		return s.err
+	}
+	s.adopted, s.err = at, found.err
+	s.name(found.chips)
+	s.known = slices.Clone(found.chips)
+	found.chips = slices.DeleteFunc(found.chips, func(c *chip) bool { return c.slept || len(c.sensors) == 0 })
+	for i, c := range found.chips {
+		// The same chip goes on. One that hangs does, too: it gets no second goroutine.
+		was := slices.IndexFunc(s.chips, func(old *chip) bool { return old.dir == c.dir })
+		if was < 0 {
+			continue
+		}
+		old := s.chips[was]
+		if _, _, busy := old.values.last(); busy || old.name == c.name && slices.Equal(old.sensors, c.sensors) && slices.Equal(old.power, c.power) {
+			found.chips[i] = old
+		}
+	}
+	s.chips = found.chips
+	return s.err
+}
+
+// name gives the sensors of a list names that differ. Those that sleep have theirs too, and
+// those that had one keep it: a name must not change as another chip falls asleep, or wakes
+// and tells its labels.
+func (s *sensors) name(chips []*chip) {
+	for _, c := range chips {
+		was := slices.IndexFunc(s.known, func(old *chip) bool { return old.dir == c.dir && old.name == c.name })
+		if c.slept && was >= 0 {
+			c.sensors = slices.Clone(s.known[was].sensors)
+			for i := range c.sensors {
+				c.sensors[i].name = c.sensors[i].label
+			}
+		}
+	}
+	most(chips)
+	unique(chips, s.names)
+	s.names = map[label]string{}
+	for _, c := range chips {
+		for _, of := range c.sensors {
+			s.names[label{of.file, of.label}] = of.name
+		}
+	}
+}
+
+// ask begins to read all chips, and waits until they are read or ctx ends.
+func (s *sensors) ask(ctx context.Context, now time.Time) {
+	var asked []<-chan struct{}
+	for _, c := range s.chips {
+		if _, at, _ := c.values.last(); at.IsZero() || now.Sub(at).Abs() >= sensorsEvery {
+			asked = append(asked, c.values.start(now, c.read))
+		}
+	}
+	for _, done := range asked {
+		wait(ctx, done)
+	}
+}
+
+// wait waits until something is done, unless done is nil, or ctx ends.
+func wait(ctx context.Context, done <-chan struct{}) {
+	if done == nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// readings are the newest of all chips.
+func (s *sensors) readings(now time.Time) (fans []gpu.HostFan, temperatures []gpu.HostTemperature) {
+	for _, c := range s.chips {
+		values, at, busy := c.values.last()
+		if values == nil && !at.IsZero() {
+			continue // it sleeps
+		}
+		for i, sensor := range c.sensors {
+			var value gpu.Reading[float64]
+			if values != nil {
+				value = values[i]
+			}
+			if busy && value.Present() && now.Sub(at).Abs() > sensorsLast {
+				value = gpu.Absent[float64](gpu.Stale)
+			}
+			if sensor.fan {
+				rpm := gpu.Map(value, func(v float64) gpu.RPM { return gpu.RPM(v) })
+				fans = append(fans, gpu.HostFan{Name: sensor.name, Chip: c.name, RPM: rpm})
+			} else {
+				celsius := gpu.Map(value, func(v float64) gpu.Celsius { return gpu.Celsius(v) })
+				temperatures = append(temperatures, gpu.HostTemperature{Name: sensor.name, Chip: c.name, Celsius: celsius})
+			}
+		}
+	}
+	slices.SortStableFunc(fans, func(a, b gpu.HostFan) int { return ofCPUFirst(a.Name, b.Name) })
+	slices.SortStableFunc(temperatures, func(a, b gpu.HostTemperature) int { return ofCPUFirst(a.Name, b.Name) })
+	return fans, temperatures
+}
+
+func ofCPUFirst(a, b string) int {
+	rank := func(name string) int {
+		if strings.HasPrefix(name, "CPU") {
+			return 0
+		}
+		return 1
+	}
+	return rank(a) - rank(b)
+}
+
+// read reads all sensors of a chip; none if a device above it sleeps, which reading would wake.
+func (c *chip) read() []gpu.Reading[float64] {
+	if asleep(c.power) {
+		return nil
+	}
+	values := make([]gpu.Reading[float64], len(c.sensors))
+	for i := range c.sensors {
+		values[i] = c.sensors[i].read()
+	}
+	return values
+}
+
+// read reads revolutions a minute, or degrees.
+func (s *sensor) read() gpu.Reading[float64] {
+	if s.fault != "" {
+		if fault, err := readOnce(s.fault); err == nil && fault == "1" {
+			return gpu.Reading[float64]{}
+		}
+	}
+	text, err := readOnce(s.file)
+	if err != nil {
+		if errors.Is(err, errors.ErrUnsupported) {
+			return gpu.Absent[float64](gpu.NotSupported)
+		}
+		return gpu.Absent[float64](absence(err))
+	}
+	n, err := strconv.Atoi(text)
+	value, low, high := float64(n), 0.0, 30_000.0
+	if !s.fan {
+		value, low, high = value/1000, -40, 150
+	}
+	if err != nil || value < low || value > high {
+		return gpu.Reading[float64]{} // of an input to which nothing is connected
+	}
+	return gpu.Of(value)
+}
+
+// asleep reports whether one of the devices sleeps. Reading what is below it would wake it.
+func asleep(power []string) bool {
+	return slices.ContainsFunc(power, func(file string) bool {
+		status, err := readOnce(file)
+		return err == nil && (status == "suspended" || status == "suspending")
+	})
+}
+
+// notOurs begin the names of the chips that are left out: those of GPUs, which their own
+// source reads, and of drives and wireless networks, which asking keeps awake.
+var notOurs = []string{
+	"amdgpu", "radeon", "i915", "xe", "nouveau", "nvidia", "drivetemp", "nvme", "iwlwifi", "mt7", "ath10k", "ath11k", "ath12k", "rtw8",
+}
+
+var sensorFile = regexp.MustCompile(`^(fan|temp)([0-9]{1,3})_input$`)
+
+// An input is a file of a sensor, before it has a name.
+type input struct {
+	sensor
+	number int
+	label  string
+}
+
+// listChips finds the chips.
+func listChips(root string) listed {
+	class := root + "/sys/class/hwmon"
+	entries, err := os.ReadDir(class)
+	if errors.Is(err, fs.ErrNotExist) {
+		return listed{} // a kernel without hwmon, or a container
+	}
+	errs := []error{err}
+	var all []*chip
+	for _, entry := range entries {
+		c, err := listChip(filepath.Join(class, entry.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one may go while it is listed
+			errs = append(errs, fmt.Errorf("%s: %w", entry.Name(), err))
+		}
+		if c != nil {
+			all = append(all, c)
+		}
+	}
+	// By chip, and chips of one kind by the device that they are part of: "coretemp.0".
+	slices.SortFunc(all, func(a, b *chip) int {
+		on := func(c *chip) string { return filepath.Dir(filepath.Dir(c.dir)) }
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(len(on(a)), len(on(b))), cmp.Compare(on(a), on(b)), cmp.Compare(a.dir, b.dir))
+	})
+	return listed{all, errors.Join(errs...)}
+}
+
+// listChip lists the sensors of a chip. It is nil if the chip is none of ours.
+func listChip(link string) (*chip, error) {
+	dir, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return nil, err
+	}
+	name, err := readOnce(dir + "/name")
+	if errors.Is(err, fs.ErrNotExist) { // an old driver has its files in the device
+		dir += "/device"
+		name, err = readOnce(dir + "/name")
+	}
+	if err != nil || slices.ContainsFunc(notOurs, func(of string) bool { return strings.HasPrefix(name, of) }) {
+		return nil, err
+	}
+	c := &chip{dir: dir, name: short(name)}
+	for above := dir; filepath.Base(above) != "devices" && filepath.Dir(above) != above; above = filepath.Dir(above) {
+		file := above + "/power/runtime_status"
+		if status, err := readOnce(file); err == nil && status != "unsupported" {
+			c.power = append(c.power, file)
+		}
+	}
+	c.slept = asleep(c.power)
+	files, err := os.ReadDir(dir)
+	has := map[string]bool{}
+	for _, f := range files {
+		has[f.Name()] = true
+	}
+	var inputs []input
+	for _, f := range files {
+		m := sensorFile.FindStringSubmatch(f.Name())
+		if m == nil {
+			continue
+		}
+		in := input{sensor: sensor{fan: m[1] == "fan", file: dir + "/" + f.Name()}}
+		in.number, _ = strconv.Atoi(m[2]) // digits alone
+		if label := m[1] + m[2] + "_label"; has[label] && !c.slept {
+			text, _ := readOnce(dir + "/" + label) // without one it has a number
+			in.label = cleanLabel(text)
+		}
+		if fault := m[1] + m[2] + "_fault"; has[fault] {
+			in.fault = dir + "/" + fault
+		}
+		inputs = append(inputs, in)
+	}
+	slices.SortFunc(inputs, func(a, b input) int { return cmp.Compare(a.number, b.number) })
+	c.sensors = named(c.name, inputs)
+	return c, err
+}
+
+var markup = regexp.MustCompile("<[^<>]*>|[<>`]")
+
+// cleanLabel is a label as text, in one line.
+func cleanLabel(text string) string {
+	return strings.Join(strings.Fields(markup.ReplaceAllString(clean(text), " ")), " ")
+}
+
+// most drops the sensors that are too many.
+func most(chips []*chip) {
+	fans, temperatures := 0, 0
+	for _, c := range chips {
+		c.sensors = slices.DeleteFunc(c.sensors, func(s sensor) bool {
+			if s.fan {
+				fans++
+				return fans > maxFans
+			}
+			temperatures++
+			return temperatures > maxTemperatures
+		})
+	}
+}
+
+// A task is work that may hang, as reading a driver's file may. It has a goroutine of its
+// own, and does not begin again before it has ended. Its value is what it gave last.
+type task[T any] struct {
+	mu    sync.Mutex
+	busy  bool
+	value T
+	at    time.Time // when the work began that gave the value; zero: none has ended
+}
+
+// start begins the work, and returns what is closed at its end: nil if it is under way already.
+func (k *task[T]) start(now time.Time, work func() T) <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.busy {
+		return nil
+	}
+	k.busy = true
+	done := make(chan struct{})
+	go func() {
+		value := work()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.value, k.at, k.busy = value, now, false
+		close(done)
+	}()
+	return done
+}
+
+func (k *task[T]) last() (value T, at time.Time, busy bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.value, k.at, k.busy
+}
