@@ -46,10 +46,13 @@ func (m *Machine) control() *control {
 
 // publish makes the library read the state file again.
 func (m *Machine) publish() {
-	f, err := os.OpenFile(m.lib.controlPath(), os.O_WRONLY, 0)
+	f, err := os.OpenFile(m.lib.controlPath(), os.O_RDWR, 0)
 	m.check(err)
-	_, err = f.Write(binary.NativeEndian.AppendUint64(nil, m.control().generation+1))
-	m.check(cmp.Or(err, f.Close()))
+	generation := make([]byte, 8)
+	_, err = f.ReadAt(generation, 0)
+	binary.NativeEndian.PutUint64(generation, binary.NativeEndian.Uint64(generation)+1)
+	_, err2 := f.WriteAt(generation, 0)
+	m.check(cmp.Or(err, err2, f.Close()))
 }
 
 // calls adds up the calls for one GPU, or for any GPU and none with anyGPU, of the given

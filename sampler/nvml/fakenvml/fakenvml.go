@@ -61,6 +61,12 @@ func New(dir string, without ...string) (*Library, error) {
 	return l, cmp.Or(os.WriteFile(l.Path(), image, 0o755), os.WriteFile(l.controlPath(), zeros, 0o666))
 }
 
+// Open is a library that another process has built in a folder.
+func Open(dir string) *Library { return &Library{dir} }
+
+// Dir is the folder with the library and the state of its machine.
+func (l *Library) Dir() string { return l.dir }
+
 // Path is the library's file.
 func (l *Library) Path() string { return filepath.Join(l.dir, fileName) }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,9 @@ type Machine struct {
 	mu    sync.Mutex
 	facts map[string]string
 	rules []string // as in the state file
-	epoch int
+
+	together bool // the state file is written later
+	epoch    int
 }
 
 // A Device is one GPU of a machine.
@@ -139,7 +142,23 @@ func (m *Machine) change(do func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	do()
-	m.write()
+	if !m.together {
+		m.write()
+	}
+}
+
+// Together makes changes that the driver sees as one.
+func (m *Machine) Together(do func()) {
+	m.hold(true)
+	defer m.change(func() {})
+	defer m.hold(false)
+	do()
+}
+
+func (m *Machine) hold(together bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.together = together
 }
 
 // write replaces the state file. The caller holds mu.
@@ -150,7 +169,9 @@ func (m *Machine) write() {
 	}
 	for i, d := range m.GPUs {
 		for _, key := range slices.Sorted(maps.Keys(d.facts)) {
-			fmt.Fprintf(&b, "gpu %d %s %s\n", i, key, d.facts[key])
+			for _, part := range [...]string{"gpu ", strconv.Itoa(i), " ", string(key), " ", d.facts[key], "\n"} {
+				b.WriteString(part)
+			}
 		}
 	}
 	b.WriteString(strings.Join(m.rules, ""))

@@ -1,0 +1,42 @@
+//go:build linux && cgo
+
+package fakenvml
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+
+extern void fakenvmlSleep(long);
+
+static const char *sleep_with_go(const char *path) {
+	void *library = dlopen(path, RTLD_LAZY | RTLD_GLOBAL);
+	if (!library) return dlerror();
+	void (*set)(void (*)(long)) = (void (*)(void (*)(long)))dlsym(library, "nvmlFakeSleepWith");
+	if (!set) return dlerror();
+	set(fakenvmlSleep);
+	return NULL;
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"time"
+	"unsafe"
+)
+
+// SleepInGo makes calls in this process that hang or are slow sleep by time.Sleep of the
+// goroutine that called. So time passes for them in a bubble of testing/synctest, for
+// which a goroutine in C never waits.
+func (l *Library) SleepInGo() error {
+	path := C.CString(l.Path())
+	defer C.free(unsafe.Pointer(path))
+	if failed := C.sleep_with_go(path); failed != nil {
+		return errors.New(C.GoString(failed))
+	}
+	return nil
+}
+
+//export fakenvmlSleep
+func fakenvmlSleep(ms C.long) { time.Sleep(time.Duration(ms) * time.Millisecond) }
