@@ -86,10 +86,16 @@ type product struct {
 		RPM     float64
 		Min     float64 // percent, while they turn
 		On, Off float64 // °C: they start and stop; 0 if they always turn
+		Least   int     // seconds that they turn, once they have started
+		Kick    float64 // percent, for a moment as they start
 	}
 	Cooling struct {
-		Still, Blowing float64 // W/K to the air: with the fans stopped, and added at 100 %
-		Inertia        float64 // seconds: the time constant of the temperature
+		Still, Blowing float64 // W/K from the cooler to the air: with the fans stopped, and added at 100 %
+		Inertia        float64 // seconds: the time constant of the cooler
+	}
+	Die struct {
+		Above   float64 // K/W: how much hotter it is than the cooler
+		Inertia float64 // seconds: the time constant of that
 	}
 	Instances []gpu.Instance // in MIG mode
 }

@@ -283,7 +283,7 @@ func (d *device) readHeat(dev *gpu.Device, s *sample) {
 	}
 	for i := range p.fans() {
 		// Each fan turns half a percent slower than the one before.
-		rpm := math.Round(float64(s.fan) / 100 * p.Fans.RPM * (1 - 0.005*float64(i)))
+		rpm := math.Round(float64(s.rpm) * (1 - 0.005*float64(i)))
 		dev.Fans.Fans = append(dev.Fans.Fans, gpu.Fan{
 			Commanded: percent(s.fan), RPM: gpu.Of(gpu.RPM(rpm)), Target: percent(s.fanTarget), Policy: gpu.Of("automatic"),
 		})

@@ -14,6 +14,7 @@ const (
 	cycleSeconds = 1800
 	cycle        = cycleSeconds * time.Second
 	maxRoster    = 8
+	blinks       = 97 // seconds of steady work, on average, from one in which it is not counted to the next
 )
 
 func (p *process) service() bool { return p.To == 0 }
@@ -35,21 +36,25 @@ func (p *process) holds(second float64) gpu.Bytes {
 // load is what a job asks of a device in one second.
 type load struct {
 	gpu, memory, enc, dec, intensity float64
+	noise                            float64 // of the power, −1 … 1
 	held, compute                    bool
+	blink                            bool // the counter of the utilization misses the work
 }
 
 // at returns the load in that second, for one of several devices that share the job.
 func (j *job) at(second, grain int) load {
+	seed := mix(seedOf(j.name), uint64(grain))
+	noise := signed(mix(seed+4, uint64(second)))
 	i := slices.IndexFunc(j.Phases, func(p phase) bool { return second >= p.From && second < p.To })
 	if i < 0 {
-		return load{intensity: 1}
+		return load{intensity: 1, noise: noise}
 	}
 	p := &j.Phases[i]
-	l := load{held: p.Held, intensity: cmp.Or(p.Intensity, 1), compute: j.computes(second)}
-	if p.Every > 0 && (second-p.From)%p.Every >= p.Every-p.Dip {
+	l := load{held: p.Held, intensity: cmp.Or(p.Intensity, 1), noise: noise, compute: j.computes(second)}
+	if p.Every > 0 && (second-p.From+p.Every/2)%p.Every >= p.Every-p.Dip {
 		return l
 	}
-	seed := mix(seedOf(j.name), uint64(grain))
+	l.blink = l.compute && p.GPU >= 90 && mix(seed+5, uint64(second))%blinks == 0
 	around := func(mean, swing float64, seed uint64) float64 {
 		if mean == 0 {
 			return 0

@@ -8,10 +8,12 @@
 //
 // Time is divided into cycles of half an hour. In each a device plays one job of its
 // roster; each round of the roster shuffles its jobs. What the hardware makes of a job is
-// calculated once, second by second, and kept as a tape: power follows work, temperature
-// follows power, the fan follows temperature, and limits of power and heat reduce the
-// clocks. All tapes of a roster begin and end alike, so they join in any order, and the
-// energy of years is a multiplication and not a sum. Machines and jobs are in machines.yaml.
+// calculated once, second by second, and kept as a tape: power follows work, the die follows
+// power within seconds and the cooler within minutes, the fan follows the die late, its
+// tachometer follows the fan, and limits of power and heat reduce the clocks. All tapes of a
+// roster begin and end alike, so they join in any order, a moment after a year costs as much
+// as the next one, and the energy of years is a multiplication and not a sum. A job that never
+// ends is warm from its first second on. Machines and jobs are in machines.yaml.
 package sim
 
 import (
@@ -43,7 +45,8 @@ type Source struct {
 //
 //   - "rtx-4090": a desktop with one card, where a game, a chat with a language
 //     model, a training run, a render and a film encode take turns. The fans
-//     stand still at rest, and turn for each job and for a minute or two after.
+//     stand still at rest; they start at 51 °C, and stop a minute or two after a
+//     job, at 35 °C.
 //   - "dgx-h100": one machine with eight passive H100: training that comes and
 //     goes on four, an inference service, three MIG instances, one card behind
 //     a blocked filter that slows down for heat, and one that is in every

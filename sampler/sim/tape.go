@@ -13,7 +13,7 @@ type sample struct {
 	gpu, memory, enc, dec float32 // percent
 	power                 float32 // W
 	temp, memTemp         float32 // °C
-	fan, fanTarget        float32 // percent
+	fan, fanTarget, rpm   float32 // percent; what the first tachometer counts
 	clock                 float32 // MHz of the graphics clock
 	pstate                uint8
 }
@@ -37,11 +37,11 @@ func record(p *product, s site, j *job) *tape {
 		m.step(loads[second])
 	}
 	m.energy = 0
-	t.samples[0] = m.sample(loads[0])
+	t.samples[0] = m.sample(loads[cycleSeconds-1])
 	for second, l := range loads {
 		t.cores[second] = j.cores(second, &t.samples[second])
 		m.step(l)
-		t.samples[second+1] = m.sample(loads[(second+1)%cycleSeconds])
+		t.samples[second+1] = m.sample(l)
 	}
 	return t
 }
@@ -67,38 +67,53 @@ type machine struct {
 	s site
 
 	power, energy float64
+	cooler, die   float64 // °C, and how many K the die is above it
 	temp, memTemp float64
 	felt          float64 // the filtered temperature that the fan's controller uses
 	fan, target   float64
 	turning       bool
+	turns         int     // seconds since the fans started or stopped
+	rpm           float64 // what the tachometer counts
 	heat          float64 // the part of full speed that the heat limit allows, 0.4 … 1
 	capped        float64 // the part that the power limit allows
 	quiet         int     // seconds without work or a context that keeps the clocks high
+
+	coolerStays, dieStays float64
 }
+
+// What stays of a difference after a second, of every product.
+var (
+	powerStays  = stays(0.7) // drivers average over about a second
+	feltStays   = stays(6)   // the delay of the fan's controller
+	memoryStays = stays(20)  // memory warms after the die
+	rpmStays    = stays(1.5) // fans have inertia
+)
 
 // Constants of every product.
 const (
-	powerLag   = 2.0  // seconds: power is an average over about a second
-	feltLag    = 6.0  // seconds: the delay of the fan's controller
-	memoryLag  = 20.0 // seconds: memory warms after the die
-	fanUp      = 3.0  // percent a second
-	fanDown    = 0.4  // percent a second
-	lowerAfter = 6    // seconds of quiet until P5
-	restAfter  = 18   // seconds of quiet until P8
+	unrest     = 0.015 // of the power, that comes and goes
+	fanUp      = 3.0   // percent a second
+	fanDown    = 0.4   // percent a second
+	kick       = 3     // seconds: a fan that starts gets more for a moment
+	uncounted  = 3     // seconds until the tachometer of a fan that starts counts
+	lowerAfter = 6     // seconds of quiet until P5
+	restAfter  = 18    // seconds of quiet until P8
 )
 
 func newMachine(p *product, s site) *machine {
-	m := &machine{p: p, s: s, power: p.Power.Rest, heat: 1, capped: 1, quiet: restAfter}
+	m := &machine{p: p, s: s, power: p.Power.Rest, heat: 1, capped: 1, quiet: restAfter, turns: kick + 1}
 	m.turning = p.fans() > 0 && p.Fans.On == 0
 	if m.turning {
-		m.fan, m.target = p.Fans.Min, p.Fans.Min
+		m.fan, m.target, m.rpm = p.Fans.Min, p.Fans.Min, p.Fans.Min/100*p.Fans.RPM
 	}
-	m.temp = m.settlesAt()
-	m.felt, m.memTemp = m.temp, m.temp
+	m.coolerStays, m.dieStays = stays(p.Cooling.Inertia), stays(p.Die.Inertia)
+	m.cooler, m.die = m.settlesAt(), p.Die.Above*m.power
+	m.temp = m.cooler + m.die
+	m.felt, m.memTemp = m.temp, m.temp-5
 	return m
 }
 
-// settlesAt is where the present power and fan lead.
+// settlesAt is where the present power and fan lead the cooler.
 func (m *machine) settlesAt() float64 {
 	return m.s.Inlet + m.power/(m.s.Airflow*(m.p.Cooling.Still+m.p.Cooling.Blowing*m.fan/100))
 }
@@ -110,16 +125,19 @@ func (m *machine) step(l load) {
 		m.quiet = 0
 	}
 	demand := m.idlePower(l.held) + (m.p.Power.Full-m.p.Power.Held)*m.s.appetite()*l.intensity*m.heat*work(l)
+	demand *= 1 + unrest*l.noise
 	m.capped = 1
 	if limit := m.p.limit(); demand > limit {
 		m.capped, demand = limit/demand, limit
 	}
 	before := m.power
-	m.power = toward(m.power, demand, powerLag)
+	m.power = toward(m.power, demand, powerStays)
 	m.energy += (before + m.power) / 2
-	m.temp = toward(m.temp, m.settlesAt(), m.p.Cooling.Inertia)
-	m.memTemp = toward(m.memTemp, m.temp-5+0.1*l.memory, memoryLag)
-	m.felt = toward(m.felt, m.temp, feltLag)
+	m.cooler = toward(m.cooler, m.settlesAt(), m.coolerStays)
+	m.die = toward(m.die, m.p.Die.Above*m.power, m.dieStays)
+	m.temp = m.cooler + m.die
+	m.memTemp = toward(m.memTemp, m.temp-5+0.1*l.memory, memoryStays)
+	m.felt = toward(m.felt, m.temp, feltStays)
 	m.slowDownWhenHot()
 	m.turnFan()
 }
@@ -163,41 +181,48 @@ func (m *machine) slowDownWhenHot() {
 	}
 }
 
-// turnFan follows the felt temperature: fast up, slowly down.
+// turnFan follows the felt temperature: fast up, slowly down. A fan that may stand still starts with
+// a kick, and turns for a while even if it is cool again.
 func (m *machine) turnFan() {
+	f := &m.p.Fans
 	if m.p.fans() == 0 {
 		return
 	}
+	m.turns++
 	switch {
-	case m.p.Fans.On == 0 || m.felt >= m.p.Fans.On:
-		m.turning = true
-	case m.felt <= m.p.Fans.Off:
-		m.turning = false
+	case !m.turning && m.felt >= f.On:
+		m.turning, m.turns = true, 0
+	case m.turning && max(m.felt, m.temp) <= f.Off && m.turns >= f.Least:
+		m.turning, m.turns = false, 0
 	}
-	m.target = 0
-	if m.turning {
-		const from, full = 50, 90 // °C: the curve leaves the minimum, and reaches 100 %
-		m.target = min(100, m.p.Fans.Min+max(0, m.felt-from)/(full-from)*(100-m.p.Fans.Min))
-	}
+	const from, full = 50, 90 // °C: the curve leaves the minimum, and reaches 100 %
+	m.target = min(100, f.Min+max(0, m.felt-from)/(full-from)*(100-f.Min))
 	switch {
-	case m.turning && m.fan < m.p.Fans.Min:
-		m.fan = m.p.Fans.Min // it does not turn more slowly
-	case m.fan < m.target:
-		m.fan = min(m.target, m.fan+fanUp)
-	case !m.turning && m.fan <= m.p.Fans.Min:
-		m.fan = 0
+	case !m.turning:
+		m.target, m.fan = 0, 0
+	case m.turns < kick:
+		m.target, m.fan = f.Kick, f.Kick
+	case m.turns == kick:
+		m.fan = f.Min
 	default:
-		m.fan = max(m.target, m.fan-fanDown)
+		m.fan = min(max(m.target, m.fan-fanDown), m.fan+fanUp)
+	}
+	m.rpm = toward(m.rpm, m.fan/100*f.RPM, rpmStays)
+	if m.turns < uncounted && m.turning || m.rpm < f.RPM/20 {
+		m.rpm = 0
 	}
 }
 
-// sample is the state now, with the load that begins.
+// sample is the state after a second of that load.
 func (m *machine) sample(l load) sample {
 	s := sample{
 		gpu: float32(l.gpu), memory: float32(l.memory), enc: float32(l.enc), dec: float32(l.dec),
 		power: float32(m.power), energy: m.energy,
 		temp: float32(m.temp), memTemp: float32(m.memTemp),
-		fan: float32(math.Round(m.fan)), fanTarget: float32(math.Round(m.target)),
+		fan: float32(math.Round(m.fan)), fanTarget: float32(math.Round(m.target)), rpm: float32(m.rpm),
+	}
+	if l.blink {
+		s.gpu, s.memory = 0, 0
 	}
 	switch m.depth(l.held) {
 	case deep:
@@ -208,7 +233,7 @@ func (m *machine) sample(l load) sample {
 	case light:
 		s.pstate, s.clock = 5, float32((m.p.Graphics.Idle+m.p.Graphics.Boost)/3)
 	default:
-		if m.p.Has.PowerStates && l.compute {
+		if l.compute && m.p.MemoryClock.Compute < float64(m.p.Always.Clocks.MaxMemory.Or(0)) {
 			s.pstate = 2 // GeForce and its kin compute there
 		}
 		speed := m.p.Graphics.Boost * math.Sqrt(m.capped*m.heat)
@@ -223,7 +248,8 @@ func (m *machine) sample(l load) sample {
 	return s
 }
 
-// toward moves a value toward its goal for a second, with that time constant.
-func toward(v, to, constant float64) float64 {
-	return to + (v-to)*math.Exp(-1/constant)
-}
+// toward moves a value toward its goal for a second.
+func toward(v, to, stays float64) float64 { return to + (v-to)*stays }
+
+// stays is what is left of a difference after a second, with that time constant.
+func stays(constant float64) float64 { return math.Exp(-1 / constant) }
