@@ -25,6 +25,8 @@ const (
 	LimitedByHeat Kind = "limited_by_heat"    // its clocks are held down
 	LimitedPower  Kind = "limited_by_power"   // its clocks are held down
 	HotForPower   Kind = "hot_for_its_power"  // hotter than it was, or than its neighbors
+	FanAtRest     Kind = "fan_at_rest"        // it turns, and no work and no heat of work explains it
+	Frozen        Kind = "frozen_sensor"      // the temperature does not move while the power does
 	Unexplained   Kind = "unexplained"        // power without any reported work
 	Idle          Kind = "idle"               // nothing to explain
 	Reserved      Kind = "reserved_unused"    // for a pod that has no process on it
@@ -33,6 +35,7 @@ const (
 	Doubtful      Kind = "doubtful_reading"   // a reading that can't be right
 	NotKnowable   Kind = "not_knowable"       // what nobody can tell here, and what is missing
 	WarmAir       Kind = "warm_air"           // of the machine: all its devices run hotter than they did
+	OtherFan      Kind = "other_fan"          // of the machine: it is not the device's fan that is loud
 	NoDevice      Kind = "no_gpu"             // of the machine: nothing can be read
 	Starting      Kind = "starting"           // of the machine: nothing was read yet
 	SourceFailed  Kind = "source_failed"      // of the machine: one source of several
@@ -80,6 +83,7 @@ type Cause struct {
 	// device's UUID where it is about one.
 	ID         string
 	Kind       Kind
+	Case       string      // which of the kind's sentences it is
 	Node       string      // the machine's name
 	Device     *gpu.Device // of the snapshot; nil where the cause is about the machine
 	Sentence   string      // ends with a full stop
@@ -87,20 +91,28 @@ type Cause struct {
 	Since      time.Time // when it began; zero where that was not seen
 	Evidence   []Evidence
 	Advice     string // what would stop it, a sentence; empty where there is nothing to do
+	Headline   string // of a cause of the machine; devices have [Layers]
+	Short      string // what it is in two or three words; empty where it is not worth a word beside another
 }
 
 // A DeviceAnswer is why one device is as it is.
 type DeviceAnswer struct {
-	Device   *gpu.Device
+	Device *gpu.Device
+	Layers
 	Sentence string  // has the main causes
 	Causes   []Cause // in the order of their kinds; never empty
 	loudness float64
+	quiet    bool // nothing works, and the fan is at rest
+	hasFan   bool // that reports its speed
+	off      bool // the fan is
+	led      bool // it was told of first
 	working  bool
 }
 
 // An Answer is why a machine's fans run.
 type Answer struct {
 	Time time.Time // of the snapshot; zero where there is none
+	Layers
 	// Sentence is about the loudest and hottest device. It says how many
 	// others work, and which are absent.
 	Sentence string

@@ -15,6 +15,7 @@ type baseline struct {
 	Curve     curve       `json:"curve,omitzero"`
 	Cooldowns []cooldown  `json:"cooldowns,omitempty"` // the newest last
 	Fans      []fanMemory `json:"fans,omitempty"`
+	Stops     stops       `json:"stops,omitzero"`
 }
 
 // A rest is what a device is like without work. Its power draw then is its idle floor.
@@ -160,7 +161,8 @@ func (d *keptDevice) plausible() bool {
 		return celsius(value(c.From)) && c.Seconds > 0 && c.Seconds <= longestCooling.Seconds()
 	}) && len(d.Fans) <= maxFans && every(d.Fans, func(f fanMemory) bool {
 		return within(f.PerPercent, 0, mostRPM) && seconds(f.Seconds)
-	})
+	}) && len(d.Stops.Starts) <= maxStops && every(d.Stops.Starts, celsius) && len(d.Stops.Ends) <= maxStops &&
+		every(d.Stops.Ends, celsius) && within(value(d.Stops.Least), 0, mostPercent)
 }
 
 // within is also true of what is not known. JSON has no number that is none.

@@ -36,6 +36,7 @@ type device struct {
 	stuck    bool   // the busy counter
 	doing    activity
 	culprits []*gpu.Process // those who work, or could
+	worth    []*gpu.Process // of those, what named returns
 }
 
 // newDevice looks at a device. learn gives it its memory.
@@ -55,6 +56,9 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		state:   believed(of.Clocks.PerformanceState, 0, mostState),
 		reasons: of.Clocks.EventReasons.Or(0),
 	}
+	if highest(d.util, d.video) >= strong { // no device works at 0 °C, or without power
+		d.temp, d.power = positive(d.temp), positive(d.power)
+	}
 	d.slowdown = or(d.slowdown, d.temp+believed(of.Thermal.Margin, -hottest, hottest))
 	if !has(d.clock) {
 		d.clock, d.top = believed(of.Clocks.Graphics, 0, mostMegahertz), believed(of.Clocks.MaxGraphics, 1, mostMegahertz)
@@ -70,13 +74,25 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 	learn(d)
 	d.steady = of.State == gpu.StateOK && d.settled()
 	// It must be so for a time, or for as long as the device was seen.
-	if d.stuck = d.looksStuck() && d.age(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first)); d.stuck {
+	d.stuck = d.looksStuck() && d.age(d.m.stuck) >= min(stuckFor, d.m.at.Sub(d.m.first))
+	switch {
+	case of.State != gpu.StateOK:
+	case d.stuck, d.doing == working && !d.m.work.on:
 		d.doing, d.culprits = resting, nil
+	case d.m.work.on:
+		d.doing, d.culprits = working, d.m.lately(d)
 	}
 	return d
 }
 
 var none = math.NaN()
+
+func positive(v float64) float64 {
+	if v > 0 {
+		return v
+	}
+	return none
+}
 
 func has(v float64) bool { return !math.IsNaN(v) }
 
@@ -93,7 +109,7 @@ func believed[T ~float64 | ~int](r gpu.Reading[T], least, most float64) float64 
 const (
 	coldest, hottest = -60, 150 // °C
 	mostWatts        = 100_000  // W
-	mostPercent      = 1000     // of a fan's noise limit, which it may pass
+	mostPercent      = 150      // of a fan's noise limit, which it may pass
 	mostRPM          = 100_000  // revolutions a minute
 	mostMegahertz    = 100_000  // MHz
 	mostState        = 15       // P15
@@ -157,22 +173,34 @@ func (d *device) activity() activity {
 
 // processShare is the largest of a process's engine shares, or none.
 func processShare(p *gpu.Process) float64 {
-	return highest(believed(p.SM, 0, 100), highest(believed(p.Encoder, 0, 100), believed(p.Decoder, 0, 100)))
+	sm, video := believed(p.SM, 0, 100), highest(believed(p.Encoder, 0, 100), believed(p.Decoder, 0, 100))
+	if !has(sm) && video == 0 {
+		return none // it may do anything
+	}
+	return highest(sm, video)
 }
 
 // contradicted reports whether the busy counter says "all the time" while power
 // and clocks are those of rest: work has just begun, or the counter is stuck.
 func (d *device) contradicted() bool {
 	const nearlyAlways = 90
-	if !(d.util >= nearlyAlways) || !has(d.power) || d.video >= idleBelow {
+	if !(d.util >= nearlyAlways) || !has(d.power) || d.video >= idleBelow || d.reasons&(reasonsOfHeat|reasonsOfPower|gpu.ReasonHardwareSlowdown) != 0 {
 		return false
 	}
 	atRest := d.load() < 0.15
 	if has(d.idleWatts) {
-		atRest = d.power <= 1.15*d.idleWatts+3
+		atRest = d.power <= 1.25*d.idleWatts+10
 	}
 	slow := d.speed() < 0.5 || d.state >= gpu.RestsFrom || d.reasons&gpu.ReasonIdle != 0
 	return atRest && slow
+}
+
+// slow reports whether a device says that it has let its clocks go.
+func (d *device) slow() bool {
+	if !has(d.state) && !d.Clocks.EventReasons.Present() {
+		return !(d.speed() >= 0.4)
+	}
+	return d.state >= gpu.RestsFrom || d.reasons&gpu.ReasonIdle != 0
 }
 
 // looksStuck reports whether power, clocks and the shares of all processes contradict the counter.

@@ -19,7 +19,7 @@ import (
 )
 
 // answer finds all causes. learn gives a device its memory, with the snapshot's own reading.
-func answer(s *gpu.Snapshot, learn func(*device)) Answer {
+func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
 	devices := make([]*device, len(s.Devices))
 	for i := range s.Devices {
@@ -27,10 +27,18 @@ func answer(s *gpu.Snapshot, learn func(*device)) Answer {
 	}
 	for i, d := range devices {
 		out.Devices[i] = d.explain()
+		out.Devices[i].led = d.m.led
 	}
 	out.rank()
-	out.Machine = machineCauses(s, devices)
+	for i := range out.ranked {
+		out.ranked[i].led = i == 0
+	}
+	for i, d := range devices {
+		d.m.led = out.Devices[i].led
+	}
+	out.Machine = machineCauses(s, around, devices)
 	out.Sentence = out.say()
+	out.layer()
 	return out
 }
 
@@ -40,7 +48,7 @@ func Combine(of []*Answer) Answer {
 	switch len(of) {
 	case 0:
 		c := machineCause(Starting, "", "The first reading is still under way", "")
-		return Answer{Sentence: c.Sentence, Machine: []Cause{c}}
+		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
 	case 1:
 		return *of[0]
 	}
@@ -55,29 +63,44 @@ func Combine(of []*Answer) Answer {
 				out.Machine = append(out.Machine, c)
 			}
 		}
-		out.Devices = append(out.Devices, a.Devices...)
+		for _, d := range a.Devices {
+			if d.Action.Command != "" {
+				d.Action.Text = "On " + textOf(d.Device.Node) + ": " + d.Action.Text
+			}
+			out.Devices = append(out.Devices, d)
+		}
 	}
 	out.rank()
 	out.Sentence = out.say()
+	out.layer()
+	if len(out.ranked) > 0 {
+		out.Headline = "On " + textOf(out.ranked[0].Device.Node) + ": " + out.Headline
+	}
 	if len(out.ranked) > 0 && out.ranked[0].Device.State == gpu.StateOK {
-		out.Sentence = "On " + textOf(out.ranked[0].Device.Node) + ", " + out.Sentence
+		out.Sentence = "On " + textOf(out.ranked[0].Device.Node) + ", " + inside(out.Sentence)
 	}
 	return out
 }
 
+// ahead is by how much another device must be louder to be told of first.
+const ahead = 0.08
+
+// rank orders devices, the loudest first. One that led stays so until another is clearly louder.
 func (a *Answer) rank() {
 	a.ranked = those(a.Devices, func(*DeviceAnswer) bool { return true })
+	score := func(d *DeviceAnswer) float64 {
+		if d.led {
+			return d.loudness + ahead
+		}
+		return d.loudness
+	}
 	slices.SortStableFunc(a.ranked, func(x, y *DeviceAnswer) int {
-		return cmp.Or(
-			cmp.Compare(y.loudness, x.loudness),
-			cmp.Compare(y.Device.Utilization.GPU.Or(-1), x.Device.Utilization.GPU.Or(-1)),
-			cmp.Compare(x.Device.Index, y.Device.Index),
-		)
+		return cmp.Or(cmp.Compare(score(y), score(x)), cmp.Compare(x.Device.Index, y.Device.Index))
 	})
 }
 
-func machineCauses(s *gpu.Snapshot, devices []*device) []Cause {
-	out := warmAir(devices)
+func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []Cause {
+	out := append(otherFan(s, around, devices), warmAir(devices)...)
 	if len(devices) == 0 {
 		out = append(out, noDevice(s.Failures))
 	} else {
@@ -132,20 +155,36 @@ func (a *Answer) say() string {
 		return sentence(noGPU)
 	}
 	lead := a.ranked[0]
-	if lead.Device.State != gpu.StateOK {
-		return sentence(a.absentees()...)
+	broken := lead.Device.State != gpu.StateOK
+	var clauses, after []string
+	for i := range a.Machine {
+		c := &a.Machine[i]
+		switch {
+		case a.leads(c) && c.Headline != "", c.Kind == SourceFailed && broken:
+			clauses = append(clauses, c.Sentence)
+		case c.Node == lead.Device.Node && (c.Kind == WarmAir || c.Kind == OtherFan):
+			after = append(after, c.Sentence)
+		}
 	}
-	clauses := []string{strings.TrimRight(lead.Sentence, ".")}
+	if broken {
+		return together(append(clauses, a.absentees()...))
+	}
+	clauses = append(clauses, lead.Sentence)
 	busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead })
 	if len(busy) > 0 {
 		clauses = append(clauses, Plural(len(busy), "other GPU is", "other GPUs are")+" at work")
 	}
-	for i := range a.Machine {
-		if a.Machine[i].Kind == WarmAir {
-			clauses = append(clauses, strings.TrimRight(a.Machine[i].Sentence, "."))
+	return together(slices.Concat(clauses, after, a.absentees()))
+}
+
+// together makes one sentence of several.
+func together(sentences []string) string {
+	for i := range sentences {
+		if sentences[i] = strings.TrimRight(sentences[i], "."); i > 0 {
+			sentences[i] = inside(sentences[i])
 		}
 	}
-	return strings.Join(append(clauses, a.absentees()...), "; ") + "."
+	return sentence(sentences...)
 }
 
 // absentees returns a clause for each state in which a device can't be read.

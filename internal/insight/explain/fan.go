@@ -2,13 +2,22 @@ package explain
 
 import (
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 func fanFailing(d *device, f *finding) {
+	if d.age(d.m.offHot) >= fanSettles {
+		f.fanName, f.Since = "the fan", d.began(d.m.offHot)
+		f.say(Medium, "off", withUnit(d.temp, "°C"))
+		f.heat(d)
+		return
+	}
 	for i := range min(len(d.Fans.Fans), len(d.m.Fans)) {
 		m, percent, rpm := &d.m.Fans[i], commanded(&d.Fans.Fans[i]), revolutions(&d.Fans.Fans[i])
 		usual := m.usual() * percent
@@ -55,19 +64,60 @@ func (d *device) byHand() string {
 			continue
 		}
 		// Without a policy: the driver wants another speed than the fan has.
-		if off := commanded(fan) - target(fan); off > 10 || off < -10 {
+		// A hot card may turn it faster by itself.
+		if off := commanded(fan) - target(fan); off > 10 && d.temp < 60 || off < -10 {
 			return "target"
 		}
 	}
 	return ""
 }
 
+// handOnFan is byHand where it has been so for long enough: a fan needs time to follow the driver's wish.
+func (d *device) handOnFan() string {
+	moves := func(m fanMemory) bool { return d.age(m.changed) < 2*fanSettles }
+	how, fans := d.byHand(), min(len(d.Fans.Fans), len(d.m.Fans))
+	if how == "target" && (d.age(d.m.byHand) < 2*fanSettles || slices.ContainsFunc(d.m.Fans[:fans], moves)) {
+		return ""
+	}
+	return how
+}
+
+// fanFails reports whether a fan does not do what it is told.
+func (d *device) fanFails() bool {
+	for i := range min(len(d.Fans.Fans), len(d.m.Fans)) {
+		if m := &d.m.Fans[i]; d.age(m.still) >= fanSettles || d.age(m.slow) >= fanSettles || d.age(m.loose) >= 3*fanSettles {
+			return true
+		}
+	}
+	return false
+}
+
+// follows reports whether the fan was faster where the device was hotter, since it is driven by hand.
+func (m *memory) follows() bool {
+	of := m.within(min(trailed, m.at.Sub(m.byHand)))
+	temp := mean(of, func(p point) float64 { return p.temp })
+	fan := mean(of, func(p point) float64 { return p.fan })
+	var both, temps, fans float64
+	for _, p := range of {
+		if x, y := p.temp-temp, p.fan-fan; has(x) && has(y) {
+			both, temps, fans = both+x*y, temps+x*x, fans+y*y
+		}
+	}
+	n := float64(len(of))
+	return temps > 9*n && fans > 16*n && both > 0.8*math.Sqrt(temps*fans) // both move by some degrees and percent
+}
+
 func fanByHand(d *device, f *finding) {
 	how := d.byHand()
+	if how == "" && d.m.fixed(d) {
+		least, most := d.m.fanLeast, d.m.fanMost
+		f.fanName, f.Since = "the fan", d.began(d.m.fanSince)
+		f.say(Medium, "fixed", withUnit(d.fan, "%"), withUnit(least, "°C"), withUnit(most, "°C"))
+		f.heat(d).figure("coolest at that speed", least, "°C").figure("hottest at that speed", most, "°C")
+		return
+	}
 	// A fan needs time to follow the driver's wish.
-	moves := func(m fanMemory) bool { return d.age(m.changed) < 3*fanSettles }
-	fans := min(len(d.Fans.Fans), len(d.m.Fans))
-	if how == "" || how == "target" && (d.age(d.m.byHand) < 3*fanSettles || slices.ContainsFunc(d.m.Fans[:fans], moves)) {
+	if how = d.handOnFan(); how == "" {
 		return
 	}
 	f.fanName, f.Since = "the fan", d.began(d.m.byHand)
@@ -92,6 +142,8 @@ func fanByHand(d *device, f *finding) {
 	switch {
 	case how == "target":
 		f.say(Medium, "target", withUnit(d.fan, "%"), withUnit(wanted, "%"), temperature)
+	case has(d.fan) && d.m.follows():
+		f.say(High, "curve", withUnit(d.fan, "%"), temperature)
 	case has(d.fan):
 		f.say(High, "policy", withUnit(d.fan, "%"), temperature)
 	default:
@@ -99,17 +151,155 @@ func fanByHand(d *device, f *finding) {
 	}
 }
 
-// chassisFans is about a device without fans: people hear those of the chassis.
+// passive finds products that never have a fan of their own: cards for servers.
+var passive = regexp.MustCompile(`\b(Tesla|[ABHLPTV](2|4|10|16|30|40|40S|100|200|300|800)|L40S?|GH200|GB[23]00|H20|H200|MI\d{2,3}X?|Instinct)\b`)
+
+// afterWork names the work of the last minutes: " after blender (pid 4242, ann)".
+func (d *device) afterWork() string {
+	rises := d.m.fallen(2*time.Minute) < -2 // that heat is another's
+	if hottest := d.m.work.hottest(); hottest != nil && !d.m.work.ended.IsZero() && !rises {
+		return " after " + ProcessName(&hottest.process)
+	}
+	return ""
+}
+
+// still reports whether the temperature was the very same for so long.
+func (m *memory) still(lasts time.Duration) bool {
+	all := m.within(lasts)
+	if len(all) < 6 || m.at.Sub(all[0].at) < lasts*9/10 {
+		return false
+	}
+	return !slices.ContainsFunc(all, func(p point) bool { return p.temp != all[0].temp })
+}
+
+// fixed reports whether the fan has kept its speed for minutes while the temperature has changed by so
+// much that a curve would have moved it. Nothing is known of a fan at its least speed.
+func (m *memory) fixed(d *device) bool {
+	policy := slices.ContainsFunc(d.Fans.Fans, func(f gpu.Fan) bool { return f.Policy.Present() })
+	return !policy && d.fan >= 45 && m.at.Sub(m.fanSince) >= 2*time.Minute && m.fanMost-m.fanLeast >= 10
+}
+
+// keepFan notes since when the fan has its speed, and how hot it was meanwhile.
+func (m *memory) keepFan(d *device) {
+	if !(d.fan >= m.fanSpeed-1 && d.fan <= m.fanSpeed+1) {
+		m.fanSpeed, m.fanSince, m.fanLeast, m.fanMost = d.fan, m.at, d.temp, d.temp
+	}
+	m.fanLeast, m.fanMost = lowest(m.fanLeast, d.temp), highest(m.fanMost, d.temp)
+}
+
+// chassisFans is about a device without fans: people hear those of the chassis. Where the driver
+// only does not offer them, as of laptops, nobody knows what turns.
 func chassisFans(d *device, f *finding) {
 	count, counted := d.Fans.Count.Get()
 	unsupported := d.Fans.Count.Quality() == gpu.NotSupported
 	if len(d.Fans.Fans) > 0 || !unsupported && (!counted || count != 0) || !d.reportsAnything() {
 		return
 	}
-	f.say(High, "no fan")
-	if unsupported {
-		f.Confidence = Medium // a laptop's driver doesn't offer them either
+	f.heat(d)
+	if unsupported && !passive.MatchString(d.Name) {
+		f.say(Medium, "not shown")
+		f.minor = true
+		f.fact("fans", "not shown by the driver")
+		return
 	}
+	f.say(High, "no fan")
 	f.minor = d.doing != working && !d.cooling()
-	f.heat(d).fact("fans of its own", "none reported")
+	f.fact("fans of its own", "none reported")
+}
+
+// often is how many starts of a fan within the trail make one that goes on and off.
+const often = 3
+
+// fanStarts is how often the fan began to turn within the trail.
+func (m *memory) fanStarts() (n int) {
+	for i := 1; i < len(m.trail); i++ {
+		if m.trail[i-1].fan == 0 && m.trail[i].fan > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// fanAtRest is about a fan that turns by itself, though nothing works and no heat of work is left.
+func fanAtRest(d *device, f *finding) {
+	starts := d.m.fanStarts()
+	turns := d.fan > 0 || starts >= often
+	if d.doing == unknown || !turns || d.handOnFan() != "" || d.fanFails() || d.m.fixed(d) || d.m.at.Sub(d.m.first) < restsAfter {
+		return
+	}
+	if (d.doing == working || d.cooling()) && !d.fastAndCold() {
+		return // the heat of work explains it
+	}
+	least, start, stop := value(d.m.Stops.Least), d.m.Stops.start(), d.m.Stops.stop()
+	memory := believed(d.Thermal.Memory, coldest, hottest)
+	cool := !has(d.temp) || d.temp < 50
+	mild := cool || d.temp < 62 && d.m.flat(2, none) && !d.costs() // no curve is that fast there
+	slowest := d.fan <= least+4 || !has(least)
+	offBefore := value(d.m.Rest.Fan) == 0 || len(d.m.Stops.Starts) > 0
+	f.fanName, f.Since = "the fan", d.began(d.m.Stops.since)
+	f.heat(d).figure("memory temperature", memory, "°C").figure("the fan starts at", start, "°C").figure("the fan stops at", stop, "°C").
+		figure("least speed of the fan", least, "%")
+	speed, temp := withUnit(d.fan, "%"), ""
+	if has(d.temp) {
+		temp = " at " + withUnit(d.temp, "°C")
+	}
+	switch {
+	case starts >= often:
+		f.Since = time.Time{}
+		f.say(Medium, "on and off", temp, Plural(starts, "time", "times"))
+		f.figure("starts of the fan in four minutes", float64(starts), "")
+	case memory >= 80 && d.temp < 65:
+		f.say(Medium, "memory", speed, withUnit(memory, "°C"))
+	case d.fan >= 45 && mild && d.m.within(2 * time.Minute)[0].fan >= d.fan+2 && d.m.fallen(2*time.Minute) >= 1.5:
+		f.say(Medium, "late", speed, temp+d.afterWork())
+	case d.fan >= 45 && mild && !(d.fan <= least+4 && d.fan < 60):
+		what := "though nothing works"
+		if d.doing == working {
+			what = "though the GPU is cool"
+		}
+		f.say(Medium, "unexplained", speed, what, temp)
+	case offBefore && has(stop) && d.fan <= 60:
+		f.say(High, "held", speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C"))
+	case offBefore && d.fan <= 45:
+		f.say(Medium, "held", speed, temp+d.afterWork(), "it stops at a lower temperature than it starts at")
+	case slowest && d.fan < 60 && cool, d.fan <= least+4 && d.fan < 45: // one that is warm may never have been slower while gpuwhy watched
+		f.say(Medium, "floor", speed, temp)
+	default:
+		f.fanName, f.Evidence = "", nil // it follows the heat
+	}
+}
+
+// frozen is about a temperature that does not move while the power does.
+func frozen(d *device, f *finding) {
+	if rest := value(d.m.Rest.Celsius); d.quiet() && d.age(d.m.work.ended) >= 2*time.Minute && d.temp >= rest+15 && d.power <= 1.4*d.idleWatts+5 && d.m.still(150*time.Second) {
+		f.say(Medium, "at rest", withUnit(d.temp, "°C"), withUnit(rest, "°C"))
+		f.heat(d).figure("temperature at rest", rest, "°C").figure("power at rest", d.idleWatts, "W")
+		return
+	}
+	const block, blocks = 45 * time.Second, 3
+	var power [blocks]float64 // means
+	all := d.m.within(blocks * block)
+	if len(all) < 3*blocks || d.m.at.Sub(all[0].at) < (blocks-1)*block {
+		return
+	}
+	for _, p := range all {
+		if p.temp != d.temp { // none is no number either
+			return
+		}
+	}
+	least, most := none, none
+	var sums, count [blocks]float64
+	for _, p := range all {
+		if i := int(d.m.at.Sub(p.at) / block); i < blocks && has(p.power) {
+			sums[i], count[i] = sums[i]+p.power, count[i]+1
+		}
+	}
+	for i := range power {
+		power[i] = sums[i] / count[i] // NaN without any
+		least, most = lowest(least, power[i]), highest(most, power[i])
+	}
+	if swing := most - least; swing >= max(60, 0.3*or(d.limit, 0)) {
+		f.say(Medium, "temperature", withUnit(d.temp, "°C"), withUnit(swing, "W"))
+		f.heat(d).figure("change of power", swing, "W")
+	}
 }

@@ -12,6 +12,13 @@ const (
 	reasonsOfPower = gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake
 )
 
+// tooHot reports whether heat is what there is to say first: the hardware itself slows down hard,
+// or the memory is too hot, which no fan curve shows.
+func (d *device) tooHot() bool {
+	return d.reasons&gpu.ReasonHardwareThermal != 0 || d.reasons&reasonsOfHeat != 0 && d.temp >= d.slowdown-6 ||
+		d.reasons&reasonsOfHeat != 0 && believed(d.Thermal.Memory, coldest, hottest) >= 90 && d.temp < d.slowdown-10
+}
+
 func limitedByHeat(d *device, f *finding) {
 	if d.reasons&reasonsOfHeat == 0 {
 		return
@@ -30,7 +37,10 @@ func limitedByHeat(d *device, f *finding) {
 		}
 		at, below = at+")", at+below+")"
 	}
-	if d.reasons&gpu.ReasonHardwareThermal != 0 {
+	memory := believed(d.Thermal.Memory, coldest, hottest)
+	if memory >= 90 && d.temp < d.slowdown-10 {
+		f.say(High, "memory", withUnit(memory, "°C"), at)
+	} else if d.reasons&gpu.ReasonHardwareThermal != 0 {
 		f.say(High, "hardware", at)
 	} else {
 		f.say(High, "driver", below)
@@ -73,6 +83,12 @@ func (d *device) settled() bool {
 	return has(d.temp) && has(d.power) && d.m.flat(2, 0.1*d.power+5)
 }
 
+// muchHotter reports whether a device at work is so much hotter than it was that the work is not
+// what there is to say first.
+func (d *device) muchHotter() bool {
+	return d.doing == working && d.steady && d.temp-d.m.Curve.usual(d.power) >= 1.25*hotBy
+}
+
 // hotForPower compares a device with its own past and with its neighbors.
 func hotForPower(d *device, f *finding) {
 	if d.cooling() || d.doing == unknown || !d.steady {
@@ -81,7 +97,7 @@ func hotForPower(d *device, f *finding) {
 	usual := d.m.Curve.usual(d.power)
 	neighbors, count := d.neighbors()
 	self, among := d.temp-usual, d.temp-neighbors
-	if !(self >= hotBy) && !(among >= hotterThan) {
+	if !(self >= hotBy) && !(among >= hotterThan) || d.doing == resting && !(d.temp >= 45) {
 		return
 	}
 	f.heat(d).figure("usual temperature at this power", usual, "°C")
@@ -89,7 +105,10 @@ func hotForPower(d *device, f *finding) {
 		f.figure("neighbors at this power", neighbors, "°C").figure("neighbors compared with", float64(count), "")
 	}
 	than, power := withUnit(among, "°C")+" hotter than its neighbors", withUnit(d.power, "W")
+	beside := d.working()
 	switch {
+	case self >= hotBy && d.doing == resting && beside != nil:
+		f.say(Medium, "beside work", beside.name, withUnit(self, "°C"), power)
 	case self >= hotBy && among >= hotterThan:
 		f.say(High, "than before", withUnit(self, "°C"), power, ", and "+than)
 	case self >= hotBy:
@@ -99,6 +118,16 @@ func hotForPower(d *device, f *finding) {
 	default:
 		f.say(Low, "than neighbors", than, power)
 	}
+}
+
+// working is the hottest device of the machine that works and is hotter than this one; nil where there is none.
+func (d *device) working() (found *device) {
+	for _, p := range d.all {
+		if p != nil && p != d && p.doing == working && p.temp > d.temp && (found == nil || p.temp > found.temp) {
+			found = p
+		}
+	}
+	return found
 }
 
 // neighbors are others of this model that draw about as much: the middle temperature, and how many.
@@ -141,5 +170,6 @@ func warmAir(devices []*device) []Cause {
 		"probably the air that reaches them is warmer", n, known, withUnit(more/float64(n), "°C"))
 	c := machineCause(WarmAir, "", text, "Look at the room's cooling, and at the chassis' fans and filters.")
 	c.Confidence, c.Evidence = Medium, f.Evidence
+	c.Headline = "The GPUs run warmer than usual."
 	return []Cause{c}
 }

@@ -13,26 +13,45 @@ import (
 type History struct {
 	mu      sync.Mutex
 	devices map[keep.Device]*memory
-	swept   time.Time // when those that left were looked for last
+	around  map[string]*machineMemory // by node
+	swept   time.Time                 // when those that left were looked for last
 }
 
 // NewHistory returns a history of nothing.
-func NewHistory() *History { return &History{devices: map[keep.Device]*memory{}} }
+func NewHistory() *History {
+	return &History{devices: map[keep.Device]*memory{}, around: map[string]*machineMemory{}}
+}
 
 // Add learns from the next snapshot of a node, and answers for it.
 func (h *History) Add(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.forget(s.Time)
-	return answer(s, func(d *device) {
+	around := h.around[s.Node]
+	if around == nil {
+		around = new(machineMemory)
+		h.around[s.Node] = around
+	}
+	return answer(s, around, func(d *device) {
 		m := h.devices[d.key()]
 		if m == nil {
-			m = new(memory)
+			m = h.asleep(d)
 			h.devices[d.key()] = m
 		}
 		m.step(d)
 		m.seen = s.Time
 	})
+}
+
+// asleep is the memory of a device that has its UUID only now that it is awake, or a new one.
+func (h *History) asleep(d *device) *memory {
+	k := d.key()
+	k.UUID = gpu.UUIDAt(d.PCI)
+	if m := h.devices[k]; m != nil && d.PCI != "" {
+		delete(h.devices, k)
+		return m
+	}
+	return new(memory)
 }
 
 // forget bounds, now and then, how many devices are remembered that left.
@@ -57,7 +76,7 @@ func (h *History) forget(now time.Time) {
 func (h *History) Beside(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return answer(s, func(d *device) {
+	return answer(s, h.around[s.Node].copied(), func(d *device) {
 		m := new(memory)
 		if known := h.devices[d.key()]; known != nil {
 			m = known.copied()

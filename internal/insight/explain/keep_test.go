@@ -68,11 +68,11 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 		known, afresh string // the ends of what is said with and without a past
 	}{
 		{"hot for its power", []scene{during(2*minute, made(working(98, python), hotter))},
-			"; it is hot for its power: 11 °C hotter than it was at 431 W.", "fan at 66 %."},
+			"is hot for its power: 11 °C hotter than it was at 431 W; python (pid 4242, alice) keeps it busy at 98 %.", "fan at 66 %."},
 		{"cooling down", []scene{during(minute, made(working(98, python))), during(25*time.Second, made(warm))},
-			"; about 70 s more, going by earlier times.", "; how long that takes is not known yet."},
+			"and should be quiet in about 70 s.", "fan at 48 %)."},
 		{"held awake", []scene{during(minute, made(held, holding))},
-			", 46 W more than at rest.", "fan off)."},
+			", 46 W above its idle draw.", "fan off): its clocks are up."},
 		{"a worn fan", []scene{during(30*time.Second, made(working(98, python), slow))},
 			"where 2112 RPM are usual at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.", "fan at 66 %."},
 	} {
@@ -108,7 +108,7 @@ func TestADeviceThatComesBackIsKnown(t *testing.T) {
 	p.play(t, start.Add(time.Hour), during(3*time.Hour, made(at(1))))
 	got := p.play(t, start.Add(5*time.Hour), during(time.Minute, made(working(98, python))),
 		during(10*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))).Sentence
-	if !strings.Contains(got, "going by earlier times") {
+	if !strings.Contains(got, "should be quiet in about 90 s") {
 		t.Errorf("got %q", got)
 	}
 }

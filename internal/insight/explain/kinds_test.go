@@ -33,6 +33,8 @@ func TestASentenceOfEachKind(t *testing.T) {
 	beside.Failures = []gpu.Failure{{Source: "amdgpu", Since: start, Advice: gpu.Advice{What: "/sys can't be read", Try: "run it as root"}}}
 	noted := snapshot(made())
 	noted.Notes = []gpu.Advice{{What: "the processes' names can't be seen from this container", Try: "start it with --pid=host"}}
+	loudCase := snapshot(made())
+	loudCase.Host = &gpu.Host{Fans: []gpu.HostFan{{Name: "CPU fan", RPM: gpu.Of[gpu.RPM](3100)}}, Temperatures: []gpu.HostTemperature{{Name: "CPU", Celsius: gpu.Of[gpu.Celsius](91)}}}
 	alone := made(func(d *gpu.Device) {
 		d.Readings = gpu.Readings{}
 		d.Reason = gpu.Advice{What: "it is left alone to fall asleep", Try: "open the page to wake it"}
@@ -66,7 +68,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.NotAnswering: {at0(snapshot(in(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
 			"Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
 		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
-		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep: open the page to wake it.", ""},
+		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep.", "Open the page to wake it."},
 		explain.StuckCounter: {of(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
 			"Nothing needs to be done for the fan. The counter is right again after the GPU is reset or the machine is restarted; until then go by power and temperature."},
@@ -80,11 +82,19 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 % for 12 min, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"End or pause python (pid 4242, alice). Or let it run with less heat and noise, and a little more slowly: nvidia-smi -i GPU-0 -pl 360, as root."},
 		explain.CoolingDown: {of(during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](60) }))),
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago (60 °C, 17 W of 450 W, fan off); how long that takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 40 s ago (60 °C, 17 W of 450 W, fan off).",
 			"Nothing needs to be done: it gets quiet by itself."},
 		explain.HeldAwake: {of(during(2*minute, made()), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) }))),
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W more than at rest.",
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
 			"End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload)."},
+		explain.FanAtRest: {of(during(minute, made(func(d *gpu.Device) { fansAt(d, 30) }))),
+			"The fan of GPU 0 (RTX 4090) turns at 30 %, about as slowly as it can at 34 °C.",
+			"Nothing needs to be done. Some cards can stop their fans at rest: look for a zero-RPM mode."},
+		explain.Frozen: {of(during(90*time.Second, made(working(98, python))), during(minute, made(working(98, python), func(d *gpu.Device) { d.Power.Draw = gpu.Of[gpu.Watts](200) }))),
+			"GPU 0 (RTX 4090) has reported 71 °C all the time while its power changed by 231 W: its temperature sensor looks stuck.",
+			"Go by power and fan until the driver is loaded again; an update of the driver may mend it."},
+		explain.OtherFan: {at0(loudCase), "It is not the GPU's fan: the CPU fan turns at 3100 RPM, with the CPU at 91 °C.",
+			"Look what keeps the CPU busy (top), and at the case's fans and their curve in the firmware's settings."},
 		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by its heat (71 °C, 24 °C below where its hardware slows itself down).",
 			"Give it cooler air: clean filters and fans, leave space before the intakes, close empty slots. A lower power limit makes less heat."},
 		explain.LimitedPower: {at0(snapshot(reasons(gpu.ReasonPowerCap))), "GPU 0 (RTX 4090) is held back by its power limit (450 W).",
@@ -92,7 +102,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.HotForPower: {of(during(12*minute, made(working(98, python))), during(2*minute, hot)),
 			"GPU 0 (RTX 4090) is hot for its power: 12 °C hotter than it was at 431 W.",
 			"Clean its fans and filters, and look whether something blocks the air before or behind it."},
-		explain.Unexplained: {at0(snapshot(made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
+		explain.Unexplained: {of(during(minute, made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](300) }))),
 			"GPU 0 (RTX 4090) draws power without work (71 °C, 431 W of 450 W, fan at 66 %), and nothing that it reports explains it.",
 			"Look again in a few seconds: work that has just begun or ended shows in the power first."},
 		explain.Idle: {at0(snapshot(made())), "GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.", ""},

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -17,19 +16,37 @@ const (
 	longestCooling = 20 * time.Minute // in which work that has ended can explain heat
 )
 
+// How much a temperature can change from one reading to the next where little power is drawn, in °C.
+const (
+	mostRise = 25
+	mostFall = 40
+)
+
 // A memory is what the rules need to know of one device's past.
 type memory struct {
-	seen    time.Time // the newest snapshot with the device
-	breaks  int       // of the readings, as the snapshot counts them
-	at      time.Time // of the newest reading; zero: none
-	first   time.Time // of the readings without a gap before it
+	seen    time.Time     // the newest snapshot with the device
+	breaks  int           // of the readings, as the snapshot counts them
+	set     time.Duration // how far the clock was set in all, at the newest reading
+	moved   time.Time     // when it was set last
+	at      time.Time     // of the newest reading; zero: none
+	first   time.Time     // of the readings without a gap before it
 	work    stretch
-	cooling bool // after work
+	cooling *cooling  // after work; nil: none
+	led     bool      // the machine's answer was about it
+	slept   time.Time // the newest snapshot in which it was powered down
+	woke    bool      // the first reading came right after: what goes on then began then
+	letGo   bool      // what kept it awake for a while has just let it go
+	looked  bool      // the heat of the last work was looked at
 	trail   []point
 	before  float64 // the newest temperature
+	living  []int   // the pids of those now listed that were seen alive
+
+	// The fan's speed, since when it has that, and between which temperatures meanwhile.
+	fanSpeed, fanLeast, fanMost float64
+	fanSince                    time.Time
 
 	// Since when something is so, without a gap; zero while it isn't.
-	stuck, hot, capped, awake, byHand, unused, unheld time.Time
+	active, stuck, offHot, hot, capped, awake, odd, byHand, unused, unheld time.Time
 
 	baseline
 }
@@ -38,35 +55,62 @@ type memory struct {
 func (m *memory) copied() *memory {
 	out := *m
 	out.Curve.Celsius, out.Curve.Seconds = slices.Clone(m.Curve.Celsius), slices.Clone(m.Curve.Seconds)
-	out.Fans = slices.Clone(m.Fans)
+	out.Stops = m.Stops.copied()
+	out.Fans, out.work.accounts = slices.Clone(m.Fans), slices.Clone(m.work.accounts)
+	if m.cooling != nil {
+		c := *m.cooling
+		c.fall = slices.Clone(c.fall)
+		out.cooling = &c
+	}
 	return &out
 }
 
 // step gives a device its memory, and adds its reading unless it is not newer.
 func (m *memory) step(d *device) {
 	d.m = m
+	if d.State == gpu.StateAsleep {
+		m.slept = d.s.Time
+	}
+	if d.State != gpu.StateOK || d.at.Equal(m.at) {
+		return
+	}
+	if set := d.s.ClockSet - m.set; set != 0 && m.breaks != d.s.Breaks {
+		if between := d.at.Sub(m.at) - set; between > 0 && between <= gap { // the clock was set, and the machine went on
+			m.shift(set)
+			m.breaks = d.s.Breaks
+		}
+	}
+	m.set = d.s.ClockSet
+	m.meet(d.Processes.Or(nil))
 	broken := m.breaks != d.s.Breaks || m.at.IsZero()
-	if d.State != gpu.StateOK || (!broken && !d.at.After(m.at)) {
+	if !broken && !d.at.After(m.at) {
 		return
 	}
 	since := d.at.Sub(m.at)
 	if broken || since > gap {
+		woke := d.s.Breaks == m.breaks && d.s.Time.Sub(m.slept) <= settling
 		m.restart(d.at)
-		since, m.before, m.breaks = 0, d.temp, d.s.Breaks
+		since, m.before, m.breaks, m.woke = 0, d.temp, d.s.Breaks, woke
+	}
+	if jump := d.temp - m.before; since <= settling && (jump > mostRise || jump < -mostFall) && !(d.load() > 0.2) {
+		d.temp = none // no device changes so fast; a second reading like it is believed
+		d.figures = d.summary()
 	}
 	since = min(since, settling) // what a single reading may count for
 	m.at = d.at
-	m.leave(point{m.at, d.temp, d.power, d.fan})
-	stuck, doing := d.looksStuck(), d.doing
-	if stuck {
-		doing = resting
-	}
-	m.follow(doing, d, since)
-	m.cool(doing, d)
-	rests := doing == resting && !m.cooling && m.at.Sub(m.work.ended) >= settling
-	if rests && m.at.Sub(m.first) >= settling {
+	stuck := d.looksStuck()
+	active := m.works(d) && !stuck
+	m.leave(point{m.at, d.temp, d.power, d.fan, highest(d.util, d.video), active})
+	last(&m.active, active, m.at)
+	m.follow(d, active, since)
+	held := d.doing != unknown && !m.work.on && (d.fast() || d.costs())
+	m.letGo = !held && !m.work.on && !m.awake.IsZero() && m.at.Sub(m.awake) >= steady
+	m.cool(d)
+	if m.rests(d) {
 		m.Rest.learn(d)
 	}
+	m.Stops.learn(d, m)
+	m.keepFan(d)
 	m.before = d.temp
 	if since > 0 && d.settled() {
 		m.Curve.learn(d, since)
@@ -77,12 +121,50 @@ func (m *memory) step(d *device) {
 		m.Fans[i].step(&d.Fans.Fans[i], m.at, since)
 	}
 	last(&m.stuck, stuck, m.at)
+	last(&m.offHot, d.fan == 0 && !(d.rpm > 0) && d.temp >= offAt && d.byHand() == "", m.at)
 	last(&m.hot, d.reasons&reasonsOfHeat != 0, m.at)
 	last(&m.capped, d.reasons&reasonsOfPower != 0, m.at)
-	last(&m.awake, doing == resting && (d.fast() || d.costs()), m.at)
+	rests := !m.work.on && d.doing != unknown
+	last(&m.awake, held && !m.used(), m.at)
+	last(&m.odd, rests && d.load() > 0.35, m.at)
 	last(&m.byHand, d.byHand() != "", m.at)
-	last(&m.unheld, len(d.holders()) == 0, m.at)
-	last(&m.unused, doing == resting && d.unused(), m.at)
+	last(&m.unheld, !slices.ContainsFunc(d.Processes.Or(nil), d.mayHold), m.at)
+	last(&m.unused, rests && d.unused(), m.at)
+}
+
+// meet notes who of those listed is alive, or was: one that exists no more for the host may also be one that it
+// never saw. Nobody changes the array.
+func (m *memory) meet(list []gpu.Process) {
+	known := func(p *gpu.Process) bool { return p.Facts.Exists.Or(false) || m.sawAlive(p) }
+	n := 0
+	changed := slices.ContainsFunc(list, func(p gpu.Process) bool {
+		if known(&p) {
+			n++
+		}
+		return known(&p) != m.sawAlive(&p)
+	})
+	if !changed && n == len(m.living) {
+		return
+	}
+	living := make([]int, 0, len(list))
+	for _, p := range those(list, known) {
+		if !slices.Contains(living, p.PID) {
+			living = append(living, p.PID)
+		}
+	}
+	m.living = living
+}
+
+// sawAlive reports whether a process was seen alive while it was listed.
+func (m *memory) sawAlive(p *gpu.Process) bool { return slices.Contains(m.living, p.PID) }
+
+// used reports whether somebody uses the device a little, which is neither work nor rest.
+func (m *memory) used() bool {
+	least := 0.8 * idleBelow
+	if !m.awake.IsZero() {
+		least = 1.6 * idleBelow // what holds it awake does not come and go with a little more or less
+	}
+	return mean(m.within(pause), func(p point) float64 { return p.busy }) >= least
 }
 
 // restart forgets what was under way, and keeps what was learned.
@@ -90,7 +172,46 @@ func (m *memory) restart(at time.Time) {
 	for i, f := range m.Fans {
 		m.Fans[i] = fanMemory{PerPercent: f.PerPercent, Seconds: f.Seconds}
 	}
-	*m = memory{first: at, baseline: m.baseline}
+	m.Stops.known, m.Stops.held = false, time.Time{}
+	*m = memory{first: at, set: m.set, led: m.led, living: m.living, baseline: m.baseline}
+}
+
+// shift moves all moments by how far the clock was set.
+func (m *memory) shift(by time.Duration) {
+	move := func(moments ...*time.Time) {
+		for _, at := range moments {
+			if !at.IsZero() {
+				*at = at.Add(by)
+			}
+		}
+	}
+	w := &m.work
+	m.moved = m.at.Add(by)
+	move(&m.at, &m.first, &m.slept, &m.fanSince, &w.begun, &w.last, &w.ended, &m.Stops.since, &m.Stops.held,
+		&m.active, &m.stuck, &m.offHot, &m.hot, &m.capped, &m.awake, &m.odd, &m.byHand, &m.unused, &m.unheld)
+	m.trail = slices.Clone(m.trail)
+	for i := range m.trail {
+		move(&m.trail[i].at)
+	}
+	for i := range w.accounts {
+		a := &w.accounts[i]
+		move(&a.begun, &a.last)
+		a.forgetStart()
+	}
+	for i := range m.Fans {
+		f := &m.Fans[i]
+		move(&f.changed, &f.still, &f.slow, &f.loose)
+	}
+	if m.cooling != nil {
+		move(&m.cooling.begun, &m.cooling.fell)
+	}
+}
+
+// rests reports whether a device is at rest: it lets its clocks go, nobody works, and it
+// has had the time to get cool. Without clocks that say so it is never known.
+func (m *memory) rests(d *device) bool {
+	return d.doing != unknown && !m.work.on && m.cooling == nil && d.slow() && !d.warm() &&
+		m.at.Sub(m.work.ended) >= settling && m.at.Sub(m.first) >= settling
 }
 
 // last notes since when something is so.
@@ -103,130 +224,55 @@ func last(since *time.Time, so bool, at time.Time) {
 	}
 }
 
-// A stretch is the present stretch of work, or the last one.
-type stretch struct {
-	on      bool
-	begun   time.Time // the first reading of it
-	ended   time.Time // the first reading without work; zero before there was any
-	workers [maxWorkers]worker
-	// The temperature before it; temperature and fan at its end.
-	startTemp, endTemp, endFan float64
-}
-
-const maxWorkers = 4
-
-type worker struct {
-	process gpu.Process
-	done    float64 // share × seconds; 0: no worker
-}
-
-func (m *memory) follow(doing activity, d *device, since time.Duration) {
-	w := &m.work
-	switch {
-	case doing == working && !w.on && !w.ended.IsZero() && m.at.Sub(w.ended) < pause:
-		w.on = true
-	case doing == working && !w.on:
-		*w = stretch{on: true, begun: m.at, startTemp: m.before}
-	case doing == resting && w.on:
-		w.on, w.ended = false, m.at
-	}
-	if doing != working {
-		return
-	}
-	w.endTemp, w.endFan = d.temp, d.fan
-	for _, p := range firsts(d.culprits, maxWorkers) {
-		share := highest(processShare(p), 0)
-		w.credit(p, (share+0.1)*max(since.Seconds(), 0.1))
-	}
-}
-
-func firsts[T any](list []T, n int) []T { return list[:min(len(list), n)] }
-
-// credit adds work to a process's account. Where there is no room, the process
-// with the least work hands it on to the new one.
-func (w *stretch) credit(p *gpu.Process, done float64) {
-	least := 0
-	for i := range w.workers {
-		if have := &w.workers[i]; have.done > 0 && have.process.PID == p.PID {
-			have.process = *p
-			have.done += done
-			return
-		}
-		if w.workers[i].done < w.workers[least].done {
-			least = i
-		}
-	}
-	w.workers[least] = worker{*p, w.workers[least].done + done}
-}
-
-// who returns the process that did most of the work; nil where none was listed.
-func (w *stretch) who() *gpu.Process {
-	best := slices.MaxFunc(w.workers[:], func(a, b worker) int { return cmp.Compare(a.done, b.done) })
-	if best.done == 0 {
-		return nil
-	}
-	return &best.process
-}
-
-// cool follows a cool-down: it begins when work ends that has warmed the device,
-// and is over when neither the temperature nor the fan falls any more.
-func (m *memory) cool(doing activity, d *device) {
-	since := m.at.Sub(m.work.ended)
-	switch {
-	case doing == working:
-		m.cooling = false
-	case doing == resting && m.work.ended.Equal(m.at):
-		m.cooling = m.warmed(d)
-	case m.cooling && since > longestCooling:
-		m.cooling = false
-	case m.cooling && d.temp <= value(m.Rest.Celsius)+2 && !(d.fan > value(m.Rest.Fan)):
-		m.cooled(since) // it is about as cool and as quiet as at rest
-	case m.cooling && since > steady && m.flat(1, none):
-		m.cooled(since - steady)
-	}
-}
-
-func (m *memory) cooled(took time.Duration) {
-	m.cooling = false
-	learned := m.Cooldowns[max(len(m.Cooldowns)-maxCooldowns+1, 0):]
-	m.Cooldowns = append(learned, cooldown{optional(m.work.endTemp), took.Seconds()})
-}
-
-// warmed reports whether the work that has just ended left heat behind.
-func (m *memory) warmed(d *device) bool {
-	w := &m.work
-	long := w.ended.Sub(w.begun) >= 10*time.Second
-	if !(long || w.endTemp >= w.startTemp+2) {
-		return false
-	}
-	above := d.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
-	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))
-}
-
+// A point is one reading of the trail.
 type point struct {
-	at               time.Time
-	temp, power, fan float64
+	at                     time.Time
+	temp, power, fan, busy float64
+	active                 bool // somebody worked
 }
 
-// leave adds a point to the trail, which is as long as a state must be steady.
+// trailed is how far back the trail goes: it shows work that comes and goes.
+const trailed = 4 * time.Minute
+
+// leave adds a point to the trail. Of readings that follow each other sooner than
+// every two seconds it keeps some.
 func (m *memory) leave(p point) {
 	if n := len(m.trail); n == 0 || p.at.Sub(m.trail[n-1].at) >= 2*time.Second {
 		m.trail = append(m.trail, p)
 	}
-	for p.at.Sub(m.trail[0].at) > steady {
+	for p.at.Sub(m.trail[0].at) > trailed {
 		m.trail = m.trail[1:]
 	}
+}
+
+// within are the points of the last while.
+func (m *memory) within(last time.Duration) []point {
+	from := m.at.Add(-last)
+	i, _ := slices.BinarySearchFunc(m.trail, from, func(p point, from time.Time) int { return p.at.Compare(from) })
+	return m.trail[i:]
+}
+
+// mean is that of a reading over some points; none where there is none.
+func mean(points []point, of func(point) float64) float64 {
+	sum, n := 0.0, 0.0
+	for _, p := range points {
+		if v := of(p); has(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / n // NaN without any
 }
 
 // flat reports whether temperature and fan have stayed within degrees (and as
 // many percent) for a minute, and power within watts; none: any.
 func (m *memory) flat(degrees, watts float64) bool {
-	if len(m.trail) == 0 || m.at.Sub(m.trail[0].at) < steady*3/4 {
+	minute := m.within(steady)
+	if len(minute) == 0 || m.at.Sub(minute[0].at) < steady*3/4 {
 		return false
 	}
 	least := point{temp: none, power: none, fan: none}
 	most := least
-	for _, p := range m.trail {
+	for _, p := range minute {
 		least.temp, most.temp = lowest(least.temp, p.temp), highest(most.temp, p.temp)
 		least.power, most.power = lowest(least.power, p.power), highest(most.power, p.power)
 		least.fan, most.fan = lowest(least.fan, p.fan), highest(most.fan, p.fan)
@@ -252,15 +298,16 @@ const (
 	leastCommand = 20               // percent, that a fan must follow: some fans start no lower
 	fanSettles   = 10 * time.Second // a fan may take so long to follow a command
 	fanKnown     = 60               // seconds make a fan's usual speed
+	offAt        = 80               // °C, at which every fan turns
 )
 
 func (f *fanMemory) step(fan *gpu.Fan, at time.Time, since time.Duration) {
 	percent, rpm := commanded(fan), revolutions(fan)
-	if d := percent - f.percent; f.changed.IsZero() || !(d >= -1 && d <= 1) {
+	if d := percent - f.percent; f.changed.IsZero() || !(d >= -4 && d <= 4) {
 		f.percent, f.changed = percent, at
 	}
 	settled := at.Sub(f.changed) >= fanSettles
-	slow := settled && slower(percent, rpm, f.usual())
+	slow := (settled || !f.slow.IsZero()) && slower(percent, rpm, f.usual()) // its command may rise meanwhile
 	last(&f.still, stands(percent, rpm), at)
 	last(&f.slow, slow, at)
 	last(&f.loose, turnsUnasked(percent, rpm), at)

@@ -27,15 +27,16 @@ func absent(d *device, f *finding) {
 }
 
 func noReadings(d *device, f *finding) {
-	if d.reportsAnything() {
+	if d.reportsAnything() || d.cooling() {
 		return
 	}
-	reason := textOf(d.Reason.Text())
+	reason := textOf(d.Reason.What)
 	f.fact("reason", reason)
 	if reason != "" {
 		reason = ": " + reason
 	}
 	f.say(High, "now", reason)
+	f.Advice = Advice(d.Reason.Try)
 }
 
 func (d *device) reportsAnything() bool {

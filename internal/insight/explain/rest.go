@@ -9,51 +9,64 @@ import (
 )
 
 // coolingDown is about heat that work has left: who did the work, when it
-// ended, and how much longer the cool-down takes, judged by earlier ones.
+// ended, and how much longer the cool-down takes.
 func coolingDown(d *device, f *finding) {
 	if !d.cooling() {
 		return
 	}
-	w := &d.m.work
-	since := d.age(w.ended)
+	w, c := &d.m.work, d.m.cooling
 	f.heat(d)
-	f.Since, f.at = w.ended, w.ended
-	who, p := "work", w.who()
-	if p != nil {
+	ends := ""
+	if left, known := d.m.toQuiet(); known {
+		ends = ", and should be quiet in about " + Span(roundUp(left))
+	}
+	f.at = c.begun
+	f.figure("temperature when it began", c.from, "°C").at = d.at
+	f.figure("lowest temperature since", c.lowest, "°C")
+	if seconds, seen := d.m.usualCooldown(c.from); seen > 0 {
+		f.at = time.Time{}
+		f.figure("earlier cool-downs took", seconds, "s").figure("cool-downs seen", float64(seen), "")
+	}
+	f.minor = d.byHand() != "" || d.m.fixed(d)
+	if c.unseen {
+		f.say(Medium, "before", ends)
+		return
+	}
+	f.Since, f.at = c.begun, c.begun
+	since := d.age(c.begun)
+	who, p := "work", (*gpu.Process)(nil)
+	earlier := false // somebody else worked a little after it
+	if hottest := w.hottest(); hottest != nil {
+		p, earlier = &hottest.process, w.last.Sub(hottest.last) > 2*restsAfter
 		who = ProcessName(p)
 		f.fact("last work", who)
 	}
-	f.happened("work ended", w.ended)
-	f.figure("temperature when it ended", w.endTemp, "°C").figure("fan when it ended", w.endFan, "%")
-	ends := "how long that takes is not known yet"
-	if seconds, seen := d.m.usualCooldown(w.endTemp); seen > 0 {
-		f.at = time.Time{}
-		f.figure("earlier cool-downs took", seconds, "s").figure("cool-downs seen", float64(seen), "")
-		took := time.Duration(seconds * float64(time.Second))
-		ends = "that takes longer than the " + Span(took) + " of earlier times"
-		if left := took - since; left > 0 {
-			ends = "about " + Span(roundUp(left)) + " more, going by earlier times"
-		}
-	}
-	isIt := func(listed gpu.Process) bool { return listed.PID == p.PID }
-	how := ", whose work ended "
+	f.happened("work ended", c.begun)
+	f.figure("fan when it ended", w.endFan, "%")
+	how := ", which left it "
+	isIt := func(listed gpu.Process) bool { return same(&listed, p) && !gone(&listed) }
+	lives := p != nil && slices.ContainsFunc(d.all, func(of *device) bool { return of != nil && slices.ContainsFunc(of.Processes.Or(nil), isIt) })
 	switch {
 	case p == nil:
-		how = " that ended "
-	case since < pause && slices.ContainsFunc(d.Processes.Or(nil), isIt):
+		how = " that stopped "
+	case lives:
 		how = ", which stopped working "
 	}
 	ago := "just now"
 	if since >= 2*time.Second {
 		ago = Span(since) + " ago"
 	}
+	if earlier {
+		ago = "earlier"
+	}
 	what := "after"
 	if since < settling && d.load() > 0.35 {
 		what = "begins" // the power draw is a mean and follows
 	}
 	f.say(High, what, who, how, ago, ends)
-	if !(d.temp < w.endTemp || d.fan < w.endFan) {
-		f.Confidence = Medium // until something falls
+	falls, pauses := d.temp < w.endTemp || d.fan < w.endFan, lives && d.m.longestPause() > 0
+	if !falls || pauses { // it may go on, as it did before
+		f.Confidence = Medium
 	}
 }
 
@@ -94,9 +107,9 @@ func heldAwake(d *device, f *finding) {
 	if more := d.power - d.idleWatts; more > 3 {
 		f.at = time.Time{}
 		f.figure("power at rest", d.idleWatts, "W").at = d.at
-		extra = ", " + withUnit(more, "W") + " more than at rest"
-	} else if d.fast() && more <= 3 {
-		extra = ": its clocks are up, though it draws no more than at rest"
+		extra = ", " + withUnit(more, "W") + " above its idle draw"
+	} else if d.fast() {
+		extra = ": its clocks are up"
 	}
 	holders := d.holders()
 	persistence, known := d.Modes.Persistence.Get()
@@ -108,16 +121,31 @@ func heldAwake(d *device, f *finding) {
 	}
 	switch {
 	case len(holders) > 0:
-		who := ProcessName(holders[0])
-		if gone(holders[0]) {
-			f.say(sure, "left behind", who, extra)
-			f.Advice = fmt.Sprintf(f.Advice, nameOf(d.UUID))
-		} else {
+		switch first := holders[0]; {
+		case !gone(first):
+			who := ProcessName(first)
 			f.say(sure, "holder", who, others(len(holders)-1), extra)
 			f.Advice = fmt.Sprintf(f.Advice, who)
+		case !d.m.sawAlive(first):
+			f.say(min(sure, Medium), "hidden holder", first.PID, others(len(holders)-1), extra)
+		default:
+			what := "left for good"
+			if !d.free() {
+				what = "left in use"
+			} else if d.resets() {
+				what = "left behind"
+			}
+			f.say(sure, what, ProcessName(first), extra)
+			if what == "left behind" {
+				f.Advice = fmt.Sprintf(f.Advice, d.UUID)
+			}
 		}
 		for _, p := range firsts(holders, 4) {
-			f.figure("memory held by "+ProcessName(p), memoryOf(p), "MiB")
+			who := ProcessName(p)
+			if gone(p) && !d.m.sawAlive(p) {
+				who = fmt.Sprintf("a process that gpuwhy can't see (pid %d)", p.PID)
+			}
+			f.figure("memory held by "+who, memoryOf(p), "MiB")
 		}
 	case display:
 		f.say(sure, "display", extra)
@@ -132,24 +160,31 @@ func heldAwake(d *device, f *finding) {
 
 // quiet reports whether a device has had time to rest.
 func (d *device) quiet() bool {
-	return d.doing == resting && !d.stuck && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
+	return d.doing == resting && !d.stuck && d.m.at.Sub(d.m.first) >= restsAfter && (d.m.work.ended.IsZero() || d.age(d.m.work.ended) >= settling)
 }
 
 // isAwake reports whether something keeps a device from rest. A device that cools
 // down, or that a process has just let go, draws more by itself.
 func (d *device) isAwake() bool {
 	justLetGo := !d.began(d.m.unheld).IsZero() && d.age(d.m.unheld) < settling
-	return d.quiet() && !justLetGo && (d.fast() || !d.cooling() && d.costs())
+	return d.quiet() && !justLetGo && !d.cooling() && d.age(d.m.awake) >= min(settling, d.m.at.Sub(d.m.first)) && (d.fast() || d.costs())
 }
 
 func (d *device) isUnexplained() bool {
-	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35
+	return d.quiet() && !d.cooling() && !d.isAwake() && d.load() > 0.35 && d.age(d.m.odd) >= min(settling, d.m.at.Sub(d.m.first))
+}
+
+// mayHold reports whether a process is one of the holders.
+func (d *device) mayHold(p gpu.Process) bool {
+	return p.Type != gpu.TypeGraphics || !gone(&p) && d.m.work.account(&p) != nil
 }
 
 // holders keep a compute context: by memory, and last those that are gone, whose context is still there.
 func (d *device) holders() []*gpu.Process {
 	list := d.Processes.Or(nil)
-	living := those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(p) })
+	living := those(list, func(p *gpu.Process) bool {
+		return !gone(p) && (p.Type != gpu.TypeGraphics || d.m.work.account(p) != nil)
+	})
 	left := those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && gone(p) })
 	slices.SortStableFunc(living, byMemory)
 	slices.SortStableFunc(left, byMemory)
@@ -176,21 +211,34 @@ func idle(d *device, f *finding) {
 	f.heat(d)
 	if d.doing == unknown {
 		f.say(Low, "unknown")
+		if d.temp < 45 && !(d.load() > 0.2) {
+			f.say(Low, "cool")
+		}
 		f.minor = d.byHand() == "policy"
 		return
 	}
-	at := ""
-	if has(d.util) {
+	at, sure := "", High
+	switch {
+	case d.util >= strong: // one reading, that nothing else shows, or not yet
+		at, sure = " but for a moment at "+withUnit(d.util, "%"), Medium
+	case has(d.util):
 		at = " at " + withUnit(d.util, "%")
+		if d.costs() && d.m.used() {
+			sure = Medium // somebody uses it a little
+		}
 	}
 	f.figure("utilization", d.util, "%").figure("power at rest", d.idleWatts, "W")
-	switch {
-	case !d.warm():
-		f.say(High, "idle", at)
-	case d.m.flat(1, none) || d.age(d.m.first) > longestCooling:
-		f.say(Low, "stays warm", at)
+	if d.m.at.Sub(d.m.first) < restsAfter && !d.warm() && (d.fast() || d.load() > 0.2) {
+		f.say(Low, "too early")
+		return
+	}
+	switch flat, rest := d.m.flat(1, none), value(d.m.Rest.Celsius); {
+	case !d.warm(), flat && d.temp < 60 && !(d.temp >= rest+8):
+		f.say(sure, "idle", at)
+	case d.age(d.m.first) < steady:
+		f.say(Low, "can't tell yet")
 	default:
-		f.say(Medium, "still warm", at)
+		f.say(Low, "stays warm", at)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed" // words.json
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,14 +24,20 @@ type rule struct {
 var rules = []rule{
 	{NoReadings, noReadings},
 	{StuckCounter, stuckCounter},
+	{Frozen, frozen},
 	{FanFailing, fanFailing},
 	{FanByHand, fanByHand},
+	{LimitedByHeat, when((*device).tooHot, limitedByHeat)},
+	{HotForPower, when((*device).muchHotter, hotForPower)},
+	{FanAtRest, when((*device).fastAndCold, fanAtRest)},
+	{CoolingDown, when((*device).coolsAtWork, coolingDown)},
 	{Work, work},
-	{CoolingDown, coolingDown},
+	{CoolingDown, unless((*device).coolsAtWork, coolingDown)},
 	{HeldAwake, heldAwake},
-	{LimitedByHeat, limitedByHeat},
+	{LimitedByHeat, unless((*device).tooHot, limitedByHeat)},
 	{LimitedPower, limitedByPower},
-	{HotForPower, hotForPower},
+	{HotForPower, unless((*device).muchHotter, hotForPower)},
+	{FanAtRest, unless((*device).fastAndCold, fanAtRest)},
 	{Unexplained, unexplained},
 	{Idle, idle},
 	{Reserved, reserved},
@@ -38,6 +45,19 @@ var rules = []rule{
 	{DriverError, driverError},
 	{Doubtful, doubtful},
 	{NotKnowable, notKnowable},
+}
+
+// when and unless are for rules that have two places in a sentence.
+func when(so func(*device) bool, find func(*device, *finding)) func(*device, *finding) {
+	return func(d *device, f *finding) {
+		if so(d) {
+			find(d, f)
+		}
+	}
+}
+
+func unless(so func(*device) bool, find func(*device, *finding)) func(*device, *finding) {
+	return when(func(d *device) bool { return !so(d) }, find)
 }
 
 // A finding is a cause before it has its sentence.
@@ -55,7 +75,9 @@ type finding struct {
 //go:embed words.json
 var wordsText []byte
 
-type wording struct{ Clause, Advice string }
+// Headline is at most ten words; Until is the same where it is known how long it lasts, and Worker where
+// it is known who works; Short is for the line below another headline.
+type wording struct{ Clause, Advice, Headline, Until, Worker, Short string }
 
 // read reads a file that is part of the program; a test reads each.
 func read[T any](text []byte) (out T) {
@@ -73,8 +95,8 @@ var wordings = sync.OnceValue(func() map[Kind]map[string]wording {
 // say gives the finding its words.
 func (f *finding) say(sure Confidence, what string, values ...any) {
 	kind := wordings()[f.Kind]
-	f.clause, f.Confidence = fmt.Sprintf(kind[what].Clause, values...), sure
-	f.Advice = cmp.Or(kind[what].Advice, kind["*"].Advice)
+	f.Case, f.clause, f.Confidence = what, fmt.Sprintf(kind[what].Clause, values...), sure
+	f.Advice, f.Short = cmp.Or(kind[what].Advice, kind["*"].Advice), cmp.Or(kind[what].Short, kind["*"].Short)
 }
 
 // The placeholders of a clause. clean leaves no control characters in texts from outside.
@@ -97,7 +119,19 @@ func (f *finding) tell(d *device, name string) string {
 	return strings.ReplaceAll(text, it, name)
 }
 
-func (d *device) cooling() bool { return d.doing == resting && d.m.cooling && !d.m.work.on }
+func (d *device) cooling() bool { return d.m.cooling != nil }
+
+// coolsAtWork: the heat of a bigger work that has ended leaves, while somebody works a little.
+func (d *device) coolsAtWork() bool { return d.cooling() && d.doing == working }
+
+// fastAndCold: work, or its heat, does not explain such a fan.
+func (d *device) fastAndCold() bool {
+	if d.doing != working && !d.cooling() {
+		return false
+	}
+	peak := d.m.peak(2 * time.Minute)
+	return d.fan >= 70 && peak < 48 || d.fan >= 90 && peak < 55 && d.load() < 0.5
+}
 
 // age is how long something has been so at the time of the reading.
 func (d *device) age(since time.Time) time.Duration {
@@ -107,9 +141,10 @@ func (d *device) age(since time.Time) time.Duration {
 	return max(d.at.Sub(since), 0)
 }
 
-// began returns since, or zero where something was so from the first reading on.
+// began returns since, or zero where something was so from the first reading on: nobody knows since
+// when, unless the device slept until then.
 func (d *device) began(since time.Time) time.Time {
-	if !since.After(d.m.first) {
+	if !since.After(d.m.first) && !d.m.woke {
 		return time.Time{}
 	}
 	return since
@@ -126,7 +161,7 @@ func (d *device) explain() DeviceAnswer {
 	out := DeviceAnswer{Device: d.Device, working: d.doing == working && !d.unproven()}
 	pronoun, badFan := "it", false
 	var clauses []string
-	var f finding
+	var f, first finding
 	for _, r := range apply {
 		f = finding{Cause: Cause{Kind: r.kind, Device: d.Device, Confidence: High}, at: d.at}
 		r.find(d, &f)
@@ -135,6 +170,9 @@ func (d *device) explain() DeviceAnswer {
 		}
 		clause := f.tell(d, d.name)
 		f.ID, f.Sentence = string(r.kind)+":"+d.UUID, sentence(clause)
+		if len(out.Causes) == 0 {
+			first = f
+		}
 		out.Causes = append(out.Causes, f.Cause)
 		badFan = badFan || f.fanName != ""
 		switch {
@@ -148,8 +186,14 @@ func (d *device) explain() DeviceAnswer {
 		clauses = append(clauses, clause)
 	}
 	out.Sentence = sentence(clauses...)
+	if len(out.Causes) > 0 {
+		out.Layers = d.layers(&first, out.Causes[1:])
+		out.quiet = first.Kind == Idle && first.Case == "idle" && !(d.util >= strong) && !(d.fan >= 45)
+		out.hasFan = has(d.fan)
+		out.off = d.fan == 0 && !(d.rpm > 0)
+	}
 	out.loudness = d.loudness()
-	if badFan {
+	if badFan && (slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand })) {
 		out.loudness++
 	}
 	return out
@@ -167,10 +211,18 @@ func (d *device) loudness() float64 {
 	// Without fans: those of the chassis, which follow the heat.
 	score := 0.45*or(min(d.fan/100, 1.2), heat) + 0.35*heat + 0.2*or(min(d.load(), 1.2), 0)
 	switch {
-	case d.State != gpu.StateOK:
+	case d.State == gpu.StateAsleep:
 		score -= 20
+	case d.State != gpu.StateOK: // what is broken leads
+		score += 20
 	case !d.reportsAnything():
 		score -= 10
+	case d.doing == working && !d.unproven() && d.fan == 0:
+		score += 0.2 // nobody hears it
+	case d.doing == working && !d.unproven():
+		score += 0.5
+	case d.cooling():
+		score += 0.2
 	}
 	return score
 }

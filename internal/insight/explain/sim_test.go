@@ -50,7 +50,7 @@ func TestSimulatedMachines(t *testing.T) {
 		profile string
 		want    []explain.Kind
 	}{
-		{"rtx-4090", []explain.Kind{explain.Work, explain.CoolingDown, explain.HeldAwake, explain.LimitedPower, explain.Idle}},
+		{"rtx-4090", []explain.Kind{explain.Work, explain.CoolingDown, explain.HeldAwake, explain.LimitedPower, explain.FanAtRest, explain.Idle}},
 		{"dgx-h100", []explain.Kind{
 			explain.Work, explain.CoolingDown, explain.HeldAwake, explain.LimitedPower, explain.LimitedByHeat, explain.HotForPower,
 			explain.ChassisFans, explain.NotKnowable, explain.Idle, explain.Lost, explain.NotAnswering, explain.Asleep,

@@ -95,6 +95,11 @@ func TestStories(t *testing.T) {
 	reservedWarm, warmByHand := warm, warm
 	warmByHand.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](80), Policy: gpu.Of("manual")}}
 	reservedBy("ml/train-0")(&reservedWarm)
+	exists := func(yes bool) gpu.Device {
+		d := heldBy(gpu.Process{PID: 7, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Exists: gpu.Of(yes)}})
+		d.IdleFloor = gpu.Of[gpu.Watts](21.4)
+		return d
+	}
 	idler := process(4242, "python", 0)
 	reasons := func(r gpu.ClockEventReasons) func(*gpu.Device) {
 		return func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(r) }
@@ -159,24 +164,23 @@ func TestStories(t *testing.T) {
 			"work high"},
 
 		{"cooling down, for the first time", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 40 s ago (63 °C, 30 W of 450 W, fan at 48 %).",
 			"cooling_down high"},
 		{"cooling down, as before", append(append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
 			during(5*minute, made(working(98, blender, python))), during(25*time.Second, warm)),
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 20 s ago (63 °C, 30 W of 450 W, fan at 48 %); about 70 s more, going by earlier times.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 20 s ago (63 °C, 30 W of 450 W, fan at 48 %), and should be quiet in about 70 s.",
 			"cooling_down high"},
-		{"longer than before", append(append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
-			during(5*minute, made(working(98, python))), during(55*time.Second, warm), during(55*time.Second, made(hotter(20)))),
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 2 min ago (54 °C, 17 W of 450 W, fan off); that takes longer than the 2 min of earlier times.",
-			"cooling_down high"},
-		{"paused", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, heldBy(idler))},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which stopped working 5 s ago (44 °C, 63 W of 450 W, fan off); how long that takes is not known yet.",
-			"cooling_down high"},
+		{"a pause of ten seconds is no end yet", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, heldBy(idler))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at about 49 % for 5 min, 44 °C, 63 W of 450 W, fan off.",
+			"work high"},
 		{"who did most, not who was last", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(10*time.Second, made(working(8, shell))), during(10*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 5 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 15 s ago (63 °C, 30 W of 450 W, fan at 48 %).",
 			"cooling_down high"},
-		{"nobody was listed", []scene{during(minute, made()), during(5*minute, made(working(98))), during(10*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after work that ended 5 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
+		{"who made the heat ends, and a desktop stays", []scene{during(minute, made()), during(5*minute, made(working(98, python, shell))), during(5*time.Second, made(working(0, shell)))},
+			"GPU 0 (RTX 4090) begins to cool down after python (pid 4242, alice), which left it just now (71 °C, 431 W of 450 W, fan at 66 %).",
+			"cooling_down medium"},
+		{"nobody was listed", []scene{during(minute, made()), during(5*minute, made(working(98))), during(20*time.Second, warm)},
+			"GPU 0 (RTX 4090) is cooling down after work that stopped 15 s ago (63 °C, 30 W of 450 W, fan at 48 %).",
 			"cooling_down high"},
 		{"cool again", append([]scene{during(minute, made()), during(5*minute, made(working(98, python)))}, coolingDown()...),
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off.",
@@ -186,29 +190,29 @@ func TestStories(t *testing.T) {
 			"idle high"},
 
 		{"held awake by a process", []scene{during(2*minute, made()), during(3*minute, heldBy(idler, shell))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W more than at rest.",
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
 			"held_awake high"},
 		{"held awake since it was first seen", []scene{during(3*minute, heldBy(idler))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off).",
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off): its clocks are up.",
 			"held_awake medium"},
-		{"held awake, with a floor that is known from before", []scene{during(minute, made(held, func(d *gpu.Device) {
-			d.IdleFloor = gpu.Of[gpu.Watts](21.4)
-			d.Processes = gpu.Of([]gpu.Process{{PID: 7, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{Exists: gpu.Of(false)}}})
-		}))},
-			"What a process that has ended (pid 7) left behind keeps GPU 0 (RTX 4090) awake (44 °C, 63 W of 450 W, fan off), 42 W more than at rest.",
+		{"held awake by one who was never seen", []scene{during(minute, exists(false))},
+			"A process that gpuwhy can't see (pid 7) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off), 42 W above its idle draw.",
+			"held_awake medium"},
+		{"held awake, with a floor that is known from before", []scene{during(5*time.Second, exists(true)), during(minute, exists(false))},
+			"What a process that has ended (pid 7) left behind keeps GPU 0 (RTX 4090) awake (44 °C, 63 W of 450 W, fan off), 42 W above its idle draw.",
 			"held_awake high"},
 		{"held awake by a display", []scene{during(2*minute, made(display)), during(3*minute, made(held, display, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{shell}) }))},
-			"A display keeps GPU 0 (RTX 4090) awake (44 °C, 63 W of 450 W, fan off), 46 W more than at rest.",
+			"A display keeps GPU 0 (RTX 4090) awake (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
 			"held_awake medium"},
 		{"held awake by being asked", []scene{during(2*minute, made(polled)), during(3*minute, made(held, polled))},
-			"Being asked for readings (by gpuwhy, or by another monitor) keeps GPU 0 (RTX 4090) awake, since persistence mode is off (44 °C, 63 W of 450 W, fan off), 46 W more than at rest.",
+			"Being asked for readings (by gpuwhy, or by another monitor) keeps GPU 0 (RTX 4090) awake, since persistence mode is off (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
 			"held_awake medium"},
 		{"held awake by nobody knows what", []scene{during(2*minute, made()), during(3*minute, made(held))},
-			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W more than at rest, and nothing that is listed explains it.",
+			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw, and nothing that is listed explains it.",
 			"held_awake low"},
-		{"cooling down and held awake", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(held, hotter(16), func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 40 s ago (60 °C, 63 W of 450 W, fan off); how long that takes is not known yet; python (pid 4242, alice) keeps it awake without using it, 46 W more than at rest.",
-			"cooling_down high, held_awake high"},
+		{"what holds it awake is told when it has cooled down", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(45*time.Second, made(held, hotter(16), func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which stopped working 40 s ago (60 °C, 63 W of 450 W, fan off).",
+			"cooling_down high"},
 
 		{"reserved, and not used", []scene{during(30*time.Second, made(reservedBy("ml/train-0")))},
 			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan off; it is reserved by pod ml/train-0, which has no process on it.",
@@ -244,7 +248,7 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process is listed that explains it (it is reserved by pod ml/train-0).",
 			"work low"},
 		{"cooling down, and reserved", []scene{during(minute, made()), during(5*minute, made(working(98, python), reservedBy("ml/train-0"))), during(10*time.Second, warm), during(5*time.Second, reservedWarm)},
-			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended 10 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet; it is reserved by pod ml/train-0, which has no process on it.",
+			"GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it 10 s ago (63 °C, 30 W of 450 W, fan at 48 %); it is reserved by pod ml/train-0, which has no process on it.",
 			"cooling_down high, reserved_unused high"},
 
 		{"fan set by hand", []scene{during(minute, made(manual))},
@@ -257,8 +261,8 @@ func TestStories(t *testing.T) {
 			"The fan of GPU 0 (RTX 4090) stays at 80 %, though the driver wants 30 % (34 °C); the GPU is idle at 0 %.",
 			"fan_set_by_hand medium, idle high"},
 		{"fan on its way", []scene{during(20*time.Second, made(elsewhere))},
-			"GPU 0 (RTX 4090) is idle at 0 %, 34 °C, 17 W of 450 W, fan at 80 %.",
-			"idle high"},
+			"The fan of GPU 0 (RTX 4090) turns at 80 % though nothing works at 34 °C: what it goes by is not shown here; the GPU is idle at 0 %.",
+			"fan_at_rest medium, idle high"},
 
 		{"fan that stands still", []scene{during(2*minute, made(working(98, python))), during(15*time.Second, made(working(98, python), still))},
 			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %.",
@@ -277,14 +281,14 @@ func TestStories(t *testing.T) {
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %; it is held back by its power limit (450 W).",
 			"work high, limited_by_power high"},
 		{"too hot", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonThermalSlowdown), hotter(19)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 90 °C, 431 W of 450 W, fan at 66 %; it is held back by its heat (90 °C, 5 °C below where its hardware slows itself down).",
-			"work high, limited_by_heat high"},
+			"GPU 0 (RTX 4090) is held back by its heat (90 °C, 5 °C below where its hardware slows itself down); python (pid 4242, alice) keeps it busy at 98 %.",
+			"limited_by_heat high, work high"},
 		{"at the limit of the hardware", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonThermalSlowdown), hotter(24)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 95 °C, 431 W of 450 W, fan at 66 %; it is held back by its heat (95 °C).",
-			"work high, limited_by_heat high"},
+			"GPU 0 (RTX 4090) is held back by its heat (95 °C); python (pid 4242, alice) keeps it busy at 98 %.",
+			"limited_by_heat high, work high"},
 		{"far too hot", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonHardwareSlowdown|gpu.ReasonHardwareThermal), hotter(25)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 96 °C, 431 W of 450 W, fan at 66 %; it slows itself down hard, because it is too hot (96 °C).",
-			"work high, limited_by_heat high"},
+			"GPU 0 (RTX 4090) slows itself down hard, because it is too hot (96 °C); python (pid 4242, alice) keeps it busy at 98 %.",
+			"limited_by_heat high, work high"},
 		{"heat and power", []scene{during(minute, made(working(98, python), reasons(gpu.ReasonThermalSlowdown|gpu.ReasonPowerCap)))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %; it is held back by its heat (71 °C, 24 °C below where its hardware slows itself down); it is held back by its power limit (450 W).",
 			"work high, limited_by_heat high, limited_by_power high"},
@@ -296,58 +300,58 @@ func TestStories(t *testing.T) {
 			"work high, limited_by_power medium"},
 
 		{"hotter than it was", []scene{during(12*minute, made(working(98, python))), during(2*minute, made(working(98, python), hotter(12)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 83 °C, 431 W of 450 W, fan at 66 %; it is hot for its power: 11 °C hotter than it was at 431 W.",
-			"work high, hot_for_its_power medium"},
+			"GPU 0 (RTX 4090) is hot for its power: 11 °C hotter than it was at 431 W; python (pid 4242, alice) keeps it busy at 98 %.",
+			"hot_for_its_power medium, work high"},
 		{"hotter than its neighbors", []scene{during(2*minute, oneHot...)},
 			"python (pid 4242, alice) keeps GPU 2 (RTX 4090) busy at 98 %, 85 °C, 431 W of 450 W; it is hot for its power: 14 °C hotter than its neighbors at 431 W; it has no fan of its own: the chassis fans are what you hear; 3 other GPUs are at work.",
-			"work high, hot_for_its_power medium, chassis_fans medium"},
+			"work high, hot_for_its_power medium, chassis_fans high"},
 		{"all are hotter than they were", []scene{during(12*minute, row()...), during(2*minute, row(hotter(6))...)},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 77 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear; 3 other GPUs are at work; 4 of 4 GPUs run hotter than they did at the same power, by 6 °C on average: probably the air that reaches them is warmer.",
-			"work high, chassis_fans medium"},
+			"work high, chassis_fans high"},
 
 		{"a fan that stands still, work, and heat", []scene{during(2*minute, made(working(98, python))), during(minute, made(working(98, python), still, hotter(19), reasons(gpu.ReasonThermalSlowdown|gpu.ReasonPowerCap)))},
-			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %; python (pid 4242, alice) keeps the GPU busy at 98 %; the GPU is held back by its heat (90 °C, 5 °C below where its hardware slows itself down).",
-			"fan_failing high, work high, limited_by_heat high, limited_by_power high"},
+			"Fan 2 of GPU 0 (RTX 4090) stands still, though it is told to turn at 66 %; the GPU is held back by its heat (90 °C, 5 °C below where its hardware slows itself down); python (pid 4242, alice) keeps the GPU busy at 98 %.",
+			"fan_failing high, limited_by_heat high, work high, limited_by_power high"},
 		{"fan set by hand, and held awake", []scene{during(2*minute, made()), during(3*minute, made(held, manual, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
-			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (44 °C); python (pid 4242, alice) keeps the GPU awake without using it, 46 W more than at rest.",
+			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (44 °C); python (pid 4242, alice) keeps the GPU awake without using it, 46 W above its idle draw.",
 			"fan_set_by_hand high, held_awake high"},
 		{"let go a moment ago", []scene{during(2*minute, made()), during(3*minute, heldBy(idler)), during(10*time.Second, made(held))},
 			"GPU 0 (RTX 4090) is idle at 0 %, 44 °C, 63 W of 450 W, fan off.",
 			"idle high"},
 		{"let go, and still awake", []scene{during(2*minute, made()), during(3*minute, heldBy(idler)), during(30*time.Second, made(held))},
-			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W more than at rest, and nothing that is listed explains it.",
+			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw, and nothing that is listed explains it.",
 			"held_awake low"},
 		{"work that ended this moment", []scene{during(minute, made()), during(5*minute, made(working(98, python))), during(5*time.Second, made(working(0), func(d *gpu.Device) { d.Clocks.SM = gpu.Of[gpu.Megahertz](210) }))},
-			"GPU 0 (RTX 4090) begins to cool down after python (pid 4242, alice), whose work ended just now (71 °C, 431 W of 450 W, fan at 66 %); how long that takes is not known yet.",
+			"GPU 0 (RTX 4090) begins to cool down after python (pid 4242, alice), which left it just now (71 °C, 431 W of 450 W, fan at 66 %).",
 			"cooling_down medium"},
 		{"fan set by hand, and cooling down", []scene{during(minute, made(manual)), during(5*minute, made(working(98, python), manual)), during(45*time.Second, warmByHand)},
-			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (63 °C); the GPU is cooling down after python (pid 4242, alice), whose work ended 40 s ago; how long that takes is not known yet.",
+			"The fan of GPU 0 (RTX 4090) is set by hand, to 80 %, and does not follow the temperature (63 °C).",
 			"fan_set_by_hand high, cooling_down high"},
 		{"stuck counter, and fan set by hand", []scene{during(30*time.Second, made(stuck, manual))},
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan at 80 %); its fan is set by hand, to 80 %, and does not follow the temperature (34 °C).",
 			"busy_counter_stuck high, fan_set_by_hand high"},
 		{"four causes, of which three are told", []scene{during(12*minute, made(working(98, python), passive)), during(2*minute, made(working(98, python), passive, hotter(12), reasons(gpu.ReasonPowerCap)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 83 °C, 431 W of 450 W; it is held back by its power limit (450 W); it is hot for its power: 11 °C hotter than it was at 431 W.",
-			"work high, limited_by_power high, hot_for_its_power medium, chassis_fans medium"},
-		{"warm, and reserved", []scene{during(10*time.Second, reservedWarm)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 63 °C, 30 W of 450 W, fan at 48 %; it is still warm, probably from work that ended before gpuwhy was watching; it is reserved by pod ml/train-0, which has no process on it.",
-			"idle medium, reserved_unused high"},
+			"GPU 0 (RTX 4090) is hot for its power: 11 °C hotter than it was at 431 W; python (pid 4242, alice) keeps it busy at 98 %; it is held back by its power limit (450 W).",
+			"hot_for_its_power medium, work high, limited_by_power high, chassis_fans high"},
+		{"warm for seconds, and reserved", []scene{during(10*time.Second, reservedWarm)},
+			"GPU 0 (RTX 4090) is warm without work (63 °C, 30 W of 450 W, fan at 48 %), and gpuwhy has not watched long enough to tell why; it is reserved by pod ml/train-0, which has no process on it.",
+			"idle low, reserved_unused high"},
 		{"warm for a long time", []scene{during(25*minute, warm)},
 			"GPU 0 (RTX 4090) is idle at 0 %, 63 °C, 30 W of 450 W, fan at 48 %; it stays warm without work, and nothing that it reports explains it.",
 			"idle low"},
 		{"as warm as ever", []scene{during(25*minute, made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](52) }))},
 			"GPU 0 (RTX 4090) is idle at 0 %, 52 °C, 17 W of 450 W, fan off.",
 			"idle high"},
-		{"held awake with power to spare", []scene{during(minute, made(func(d *gpu.Device) { d.Power.Draw = gpu.Of[gpu.Watts](62) })), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off): its clocks are up, though it draws no more than at rest.",
+		{"held awake, and no power at rest is known that is lower", []scene{during(minute, made(func(d *gpu.Device) { d.Power.Draw = gpu.Of[gpu.Watts](62) })), during(3*minute, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{idler}) }))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) awake without using it (44 °C, 63 W of 450 W, fan off): its clocks are up.",
 			"held_awake medium"},
 
 		{"stuck counter", []scene{during(30*time.Second, made(stuck))},
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck high"},
-		{"a counter that is ahead of the work", []scene{during(time.Minute, made()), during(5*time.Second, made(stuck))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
-			"work low"},
+		{"one reading that nothing else shows", []scene{during(time.Minute, made()), during(5*time.Second, made(stuck))},
+			"GPU 0 (RTX 4090) is idle but for a moment at 100 %, 34 °C, 17 W of 450 W, fan off.",
+			"idle medium"},
 		{"stuck counter, and many who do nothing", []scene{during(30*time.Second, made(stuck, listing(36, idler)))},
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, but its counter looks stuck: none of the 36 processes on it does anything (34 °C, 17 W of 450 W, fan off).",
 			"busy_counter_stuck medium"},
@@ -364,14 +368,14 @@ func TestStories(t *testing.T) {
 			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
 			"work low"},
 		{"busy, at rest, and one who has just come", []scene{during(minute, made()), during(5*time.Second, made(stuck, listing(1, idler)))},
-			"GPU 0 (RTX 4090) says that it is busy at 100 %, 34 °C, 17 W of 450 W, fan off, but its power and clocks are those of rest: whether anybody works on it can't be told yet.",
-			"work low"},
+			"GPU 0 (RTX 4090) is idle but for a moment at 100 %, 34 °C, 17 W of 450 W, fan off.",
+			"idle medium"},
 		{"who had no share is not blamed for the heat", []scene{during(minute, made()), during(2*minute, made(stuck, listing(1, sleeper))), during(45*time.Second, warm)},
-			"GPU 0 (RTX 4090) is cooling down after work that ended 40 s ago (63 °C, 30 W of 450 W, fan at 48 %); how long that takes is not known yet.",
-			"cooling_down medium"},
+			"GPU 0 (RTX 4090) is idle at 0 %, 63 °C, 30 W of 450 W, fan at 48 %; it stays warm without work, and nothing that it reports explains it.",
+			"idle low"},
 		{"busy, at rest, and the driver gives one a share", []scene{during(minute, made()), during(5*time.Second, made(stuck, listing(1, python)))},
-			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 100 %, 34 °C, 17 W of 450 W, fan off.",
-			"work medium"},
+			"GPU 0 (RTX 4090) is idle but for a moment at 100 %, 34 °C, 17 W of 450 W, fan off.",
+			"idle medium"},
 		{"another that only says it is busy is not at work", []scene{during(minute, made(), made(at(1))), during(5*time.Second, made(working(98, python)), made(at(1), stuck, listing(1, idler)))},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"work high"},
@@ -380,14 +384,14 @@ func TestStories(t *testing.T) {
 			"idle high, doubtful_reading high"},
 		{"cut into instances", []scene{during(minute, made(working(0, gpu.Process{PID: 5, Type: gpu.TypeCompute, Facts: python.Facts}), mig, passive))},
 			"python (pid 5, alice) probably keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear.",
-			"work low, chassis_fans medium, not_knowable high"},
+			"work low, chassis_fans high, not_knowable high"},
 		{"hidden processes", []scene{during(minute, made(working(98, stranger)))},
 			"A process (pid 7) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %.",
 			"work high, not_knowable high"},
 		{"it hangs", []scene{during(minute, made(working(98, python))), during(minute, in(gpu.StateNotAnswering, 0))},
 			"GPU 0 (RTX 4090) is not answering.", "not_answering high"},
 		{"it is back after a long time", []scene{during(minute, made()), during(minute, made(working(98, python))), during(10*minute, in(gpu.StateLost, 0)), during(10*time.Second, warm)},
-			"GPU 0 (RTX 4090) is idle at 0 %, 63 °C, 30 W of 450 W, fan at 48 %; it is still warm, probably from work that ended before gpuwhy was watching.", "idle medium"},
+			"GPU 0 (RTX 4090) is warm without work (63 °C, 30 W of 450 W, fan at 48 %), and gpuwhy has not watched long enough to tell why.", "idle low"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := play(t, tt.scenes...)
@@ -424,7 +428,9 @@ func kindsOf(causes []explain.Cause) string {
 func TestEvidence(t *testing.T) {
 	a := play(t,
 		during(2*time.Minute, made()), during(5*time.Minute, made(working(98, python))),
-		during(45*time.Second, made(held, func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{process(4242, "python", 0)}) })))
+		during(45*time.Second, made(held, func(d *gpu.Device) {
+			d.Thermal.GPU, d.Processes = gpu.Of[gpu.Celsius](60), gpu.Of([]gpu.Process{process(4242, "python", 0)})
+		})))
 	var got []string
 	for _, c := range a.Devices[0].Causes {
 		got = append(got, string(c.Kind)+" since "+c.Since.Format(time.TimeOnly)+": "+c.Advice)
@@ -440,25 +446,15 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	want := `cooling_down since 15:07:00: Nothing needs to be done: it gets quiet by itself.
-  temperature: 44 °C @15:07:40
+  temperature: 60 °C @15:07:40
   power draw: 63 W @15:07:40
   power limit: 450 W @15:07:40
   fan, as commanded: 0 % @15:07:40
+  temperature when it began: 71 °C @15:07:00
+  lowest temperature since: 60 °C @15:07:40
   last work: python (pid 4242, alice) @15:07:00
   work ended: the moment @15:07:00
-  temperature when it ended: 71 °C @15:07:00
-  fan when it ended: 66 % @15:07:00
-held_awake since 15:07:00: End python (pid 4242, alice), or have it give the GPU back (a notebook: shut its kernel down; a model server: let it unload).
-  temperature: 44 °C @15:07:40
-  power draw: 63 W @15:07:40
-  power limit: 450 W @15:07:40
-  fan, as commanded: 0 % @15:07:40
-  utilization: 0 % @15:07:40
-  performance state (0 is the fastest): 0 @15:07:40
-  SM clock: 2745 MHz @15:07:40
-  fastest SM clock: 3120 MHz @15:07:40
-  power at rest: 17 W
-  memory held by python (pid 4242, alice): 2.0 GiB @15:07:40`
+  fan when it ended: 66 % @15:07:00`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
@@ -474,7 +470,7 @@ func TestAReadingOnDemand(t *testing.T) {
 	answer := h.Add(newest)
 	beside := snapshot(made(func(d *gpu.Device) { d.Thermal.GPU = gpu.Of[gpu.Celsius](70); fansAt(d, 60) }))
 	beside.Time = start.Add(2 * time.Minute)
-	const want = "GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), whose work ended just now (70 °C, 17 W of 450 W, fan at 60 %); how long that takes is not known yet."
+	const want = "GPU 0 (RTX 4090) is cooling down after python (pid 4242, alice), which left it just now (70 °C, 17 W of 450 W, fan at 60 %)."
 	for range 2 {
 		if got := h.Beside(beside).Sentence; got != want {
 			t.Errorf("got  %q\nwant %q", got, want)

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,22 +27,53 @@ func DeviceName(d *gpu.Device) string {
 // can't see is "a process (pid 4242)"; one that does not exist any more is "a
 // process that has ended (pid 4242)".
 func ProcessName(p *gpu.Process) string {
-	name := "a process"
-	if gone(p) {
-		name = "a process that has ended"
-	}
-	if n := p.Facts.Name.Or(""); n != "" {
-		name = nameOf(n)
-	}
+	name := called(p)
 	parts := []string{"pid " + strconv.Itoa(p.PID)}
 	if user := p.Facts.User.Or(""); user != "" {
-		parts = append(parts, nameOf(user))
+		parts = append(parts, userName(user))
 	}
 	if owner := belongsTo(&p.Facts); owner != "" {
 		parts = append(parts, owner)
 	}
 	return name + " (" + strings.Join(parts, ", ") + ")"
 }
+
+// called is what people call a process: the script or program that it runs. A name that would
+// read as words is in quotation marks.
+func called(p *gpu.Process) string {
+	name := runs(p)
+	switch {
+	case name == "" && gone(p):
+		return "a process that has ended"
+	case name == "":
+		return "a process"
+	case asPeopleSay.MatchString(name):
+		return nameOf(name)
+	default:
+		return quoted(name)
+	}
+}
+
+// quoted is a name from outside, in quotation marks where it would read as words.
+func quoted(name string) string {
+	if likeWords.MatchString(name) {
+		return "“" + nameOf(name) + "”"
+	}
+	return nameOf(name)
+}
+
+func userName(user string) string { return quoted(user) }
+
+// likeWords finds the names that would read as a part of the sentence around them.
+var likeWords = regexp.MustCompile(`[()\[\]{},;“”"\s\p{Z}]|(?i)^(?:` +
+	`(?:any|every|no|some)(?:thing|body|one)|none|nowhere|no|not|a|an|the|it|they|you|your|what|who|work|idle|unknown|` +
+	`process|processes|gpu|gpus|fan|fans|display|heat|dust|gpuwhy)$`)
+
+// asPeopleSay finds the names with blanks that gpuwhy makes itself.
+var asPeopleSay = regexp.MustCompile(`^(?:vllm serve|ollama runner|jupyter kernel(?: of [^()\[\]{},;“”"\s\p{Z}]+\.ipynb)?)$`)
+
+// runs is the script or program that a process runs; empty where that is not known.
+func runs(p *gpu.Process) string { return p.Facts.Program.Or(p.Facts.Name.Or("")) }
 
 // gone reports whether a process is known to exist no more.
 func gone(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) }
@@ -84,7 +116,7 @@ func clean(s string, longest int) string {
 
 // ours are the beginnings of a sentence that get a capital: no process's name.
 var ours = []string{
-	"a process (", "a process that has ended (", "what a process that has ended (",
+	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "what a process that has ended (",
 	"a fan ", "a display ", "being asked ", "fan ", "the fan ", "what can't ", "a part of GPU ",
 }
 
@@ -99,12 +131,23 @@ func sentence(clauses ...string) string {
 	return text + "."
 }
 
+// inside is a sentence as it stands inside another.
+func inside(text string) string {
+	for _, beginning := range append(ours, "it is not ", "the ") {
+		if first := strings.ToUpper(beginning[:1]) + beginning[1:]; strings.HasPrefix(text, first) {
+			return beginning + text[len(first):]
+		}
+	}
+	return text
+}
+
 func capital(s string) string {
 	s = textOf(s)
 	if s == "" {
 		return s
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // Plural is a number of things: "1 process", "2 processes".
@@ -124,10 +167,10 @@ func withUnit(v float64, unit string) string {
 
 // Span is how long something takes, as people say it: "40 s", "12 min".
 func Span(d time.Duration) string {
-	in := func(unit time.Duration) string { return strconv.Itoa(int(d.Round(unit) / unit)) }
+	in := func(unit time.Duration) string { return strconv.Itoa(int(d / unit)) }
 	switch d = max(d, 0); {
-	case d < 90*time.Second:
-		return in(time.Second) + " s"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
 	case d < 90*time.Minute:
 		return in(time.Minute) + " min"
 	case d < 48*time.Hour:

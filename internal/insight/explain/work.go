@@ -15,7 +15,11 @@ func work(d *device, f *finding) {
 		return
 	}
 	d.sayWork(f)
-	f.Since, f.Advice = d.began(d.m.work.begun), cmp.Or(f.Advice, d.lessWork())
+	f.Since = d.workSince()
+	f.Advice = cmp.Or(f.Advice, d.lessWork())
+	const most = 4
+	named := d.named()
+	f.Evidence = slices.Grow(f.Evidence, 9+3*min(len(named), most))
 	f.heat(d).figure("utilization", d.util, "%")
 	if d.unproven() {
 		f.rest(d)
@@ -23,11 +27,14 @@ func work(d *device, f *finding) {
 	if d.video > 0 {
 		f.figure("busiest video engine", d.video, "%")
 	}
+	if d.m.work.bursts {
+		f.at = time.Time{}
+		f.figure("mean utilization of four minutes", d.usually(), "%")
+		f.at = d.at
+	}
 	if d.m.work.on && !f.Since.IsZero() {
 		f.happened("work began", f.Since)
 	}
-	const most = 4
-	named := d.named()
 	for _, p := range firsts(named, most) {
 		name := ProcessName(p)
 		f.figure("work of "+name, processShare(p), "%").figure("memory of "+name, memoryOf(p), "MiB")
@@ -38,6 +45,25 @@ func work(d *device, f *finding) {
 	if more := len(named) - most; more > 0 {
 		f.figure("further processes", float64(more), "")
 	}
+}
+
+// workSince is when the work of the first culprit began, or that of the device where nobody is
+// listed; zero where that was not seen.
+func (d *device) workSince() time.Time {
+	since := d.m.work.begun
+	if len(d.culprits) > 0 {
+		if a := d.m.work.account(d.culprits[0]); a != nil {
+			since = a.begun
+		} else if !d.hidden() {
+			return time.Time{} // it was not seen to work before
+		}
+	}
+	return d.began(since)
+}
+
+// usually is the mean utilization of the work that goes on, over the trail at most.
+func (d *device) usually() float64 {
+	return mean(d.m.within(min(trailed, max(pause, d.age(d.m.work.begun)))), func(p point) float64 { return p.busy })
 }
 
 // unproven reports whether the busy counter alone speaks for work.
@@ -52,48 +78,152 @@ func (d *device) sayWork(f *finding) {
 		return
 	}
 	how := "busy"
+	recent := mean(d.m.within(pause/2), func(p point) float64 { return p.busy })
 	switch {
+	case d.m.work.bursts:
+		how += " in bursts"
+		if part := d.m.partAtWork(); has(part) {
+			how += ", " + withUnit(part, "%") + " of the time"
+			f.at = time.Time{}
+			f.figure("part of the time with work", part, "%").at = d.at
+		}
 	case d.util >= idleBelow && !(d.video > d.util):
 		how += " at " + withUnit(d.util, "%")
 	case d.video >= idleBelow:
 		how += " with video at " + withUnit(d.video, "%")
+	case recent >= 1:
+		how += " at about " + withUnit(recent, "%")
+		f.at = time.Time{}
+		f.figure("mean utilization of late", recent, "%").at = d.at
 	}
-	if lasts := d.age(d.began(d.m.work.begun)); d.m.work.on && lasts >= time.Minute {
+	if lasts := d.age(d.workSince()); d.m.work.on && lasts >= time.Minute {
 		how += " for " + Span(lasts)
 	}
-	if len(d.culprits) > 0 {
+	switch {
+	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
+		f.say(sure, "hidden", fmt.Sprintf("A process that gpuwhy can't see (pid %d)", d.culprits[0].PID), how)
+	case d.hidden():
+		f.say(sure, "nobody", how, "no process that is listed explains it")
+	case len(d.culprits) > 0:
 		what := "processes"
-		if d.guessed() {
+		switch {
+		case d.guessed():
 			what = "guessed"
+		case d.m.work.bursts:
+			what = "bursts"
 		}
-		f.say(sure, what, ProcessName(d.culprits[0])+others(len(d.named())-1), how)
-		return
+		extra := ""
+		if share := processShare(d.culprits[0]); what == "processes" && sure < High && share >= 1 && d.together()*2 < d.util {
+			extra = ", together with work that is not listed"
+		}
+		f.say(sure, what, d.who(ProcessName), how, extra)
+	case d.between():
+		f.say(Medium, "comes back", how, ProcessName(&d.m.work.hottest().process))
+	default:
+		blame := "no process is listed that explains it"
+		if !d.Processes.Present() {
+			blame = "the driver does not say which process it is"
+		}
+		if by := d.reservedBy("it"); by != "" {
+			blame += " (" + by + ")"
+		}
+		f.say(sure, "nobody", how, blame)
 	}
-	blame := "no process is listed that explains it"
-	if !d.Processes.Present() {
-		blame = "the driver does not say which process it is"
+}
+
+// between reports whether a program that works in bursts, each with another pid, has just ended once more.
+func (d *device) between() bool {
+	return len(d.culprits) == 0 && d.m.work.bursts && !(d.util >= idleBelow) && d.m.comesBack()
+}
+
+// who names those who work: the first, its like, and the second where that has a good part too.
+func (d *device) who(name func(*gpu.Process) string) string {
+	named := d.named()
+	first, with := named[0], d.beside(named[0])
+	like, text := 0, name(first)
+	for _, p := range named[1:] {
+		if alike(p, first) {
+			like++
+		}
 	}
-	if by := d.reservedBy("it"); by != "" {
-		blame += " (" + by + ")"
+	rest := len(named) - 1 - like
+	switch {
+	case like > 0:
+		text += " with " + Plural(like, "more like it", "more like it")
+	case len(with) > 0:
+		text += " together with " + name(with[0])
+		if rest--; rest > 0 {
+			return text + " and " + Plural(rest, "other process", "other processes")
+		}
 	}
-	f.say(sure, "nobody", how, blame)
+	return text + others(rest)
+}
+
+// beside are those at work that run something else than the first, and do a good part too.
+func (d *device) beside(first *gpu.Process) []*gpu.Process {
+	return slices.DeleteFunc(slices.Clone(d.named()[1:]), func(p *gpu.Process) bool {
+		return alike(p, first) || d.part(p)*5 < d.part(first)*2
+	})
+}
+
+// part is what a process uses of late.
+func (d *device) part(p *gpu.Process) float64 {
+	return highest(highest(processShare(p), 0), d.accountShare(p))
+}
+
+// together is what all processes that are listed use, of the device.
+func (d *device) together() (sum float64) {
+	list := d.Processes.Or(nil)
+	for i := range list {
+		sum += highest(processShare(&list[i]), 0)
+	}
+	return sum
+}
+
+// hidden reports whether those that are listed do not do the work: somebody does whom gpuwhy, or
+// the driver, does not see.
+func (d *device) hidden() bool {
+	if len(d.culprits) == 0 || d.guessed() || d.m == nil {
+		return false
+	}
+	first := d.culprits[0]
+	share := processShare(first)
+	if gone(first) && share >= idleBelow {
+		return true
+	}
+	recent := mean(d.m.within(pause), func(p point) float64 { return p.busy })
+	if d.m.work.account(first) == nil {
+		recent = d.util
+	}
+	return has(share) && recent >= 20 && d.together() < 0.2*recent && d.util >= 20 && d.accountShare(first) < 0.2*recent
+}
+
+// accountShare is what a process used of late.
+func (d *device) accountShare(p *gpu.Process) float64 {
+	if a := d.m.work.account(p); a != nil {
+		return a.share
+	}
+	return 0
 }
 
 // named are the culprits worth naming: a desktop draws a little beside every game.
 func (d *device) named() []*gpu.Process {
-	var out []*gpu.Process
+	if d.worth != nil || len(d.culprits) == 0 {
+		return d.worth
+	}
+	d.worth = make([]*gpu.Process, 0, len(d.culprits))
+	least := max(idleBelow, 0.1*highest(processShare(d.culprits[0]), 0))
 	for i, p := range d.culprits {
-		share := processShare(p)
-		if i == 0 || !has(share) || share >= max(idleBelow, 0.1*highest(processShare(d.culprits[0]), 0)) {
-			out = append(out, p)
+		if share := processShare(p); i == 0 || !has(share) || share >= least {
+			d.worth = append(d.worth, p)
 		}
 	}
-	return out
+	return d.worth
 }
 
 // guessed reports whether only the power speaks for work.
 func (d *device) guessed() bool {
-	return !has(d.util) && !has(d.video) &&
+	return !has(d.util) && !(d.video >= idleBelow) &&
 		!slices.ContainsFunc(d.culprits, func(p *gpu.Process) bool { return processShare(p) >= idleBelow })
 }
 
@@ -102,9 +232,16 @@ func (d *device) blame() Confidence {
 	if len(d.culprits) == 0 || d.guessed() {
 		return Low
 	}
-	share := processShare(d.culprits[0])
+	share := highest(processShare(d.culprits[0]), d.accountShare(d.culprits[0]))
+	busy := highest(d.util, d.video)
+	if d.hidden() {
+		if gone(d.culprits[0]) && share*2 >= busy {
+			return Medium
+		}
+		return Low
+	}
 	switch {
-	case has(share) && share*2 >= highest(d.util, d.video) && !d.contradicted():
+	case has(share) && share*2 >= busy && share >= 1 && !d.contradicted():
 		return High
 	case share >= 1, len(d.culprits) == 1:
 		return Medium
@@ -116,7 +253,7 @@ func (d *device) blame() Confidence {
 // lessWork says what makes a device at work quieter.
 func (d *device) lessWork() string {
 	text := "End or pause the work"
-	if len(d.culprits) > 0 && !gone(d.culprits[0]) {
+	if len(d.culprits) > 0 && !gone(d.culprits[0]) && !d.hidden() {
 		text = "End or pause " + ProcessName(d.culprits[0])
 	}
 	lower := 0.8 * d.limit
@@ -133,11 +270,26 @@ func (d *device) lessWork() string {
 func Culprits(list []gpu.Process, wanted func(*gpu.Process) bool) []*gpu.Process {
 	found := those(list, func(p *gpu.Process) bool { return Works(p) && wanted(p) })
 	if len(found) == 0 {
-		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && wanted(p) })
+		found = those(list, func(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && !gone(p) && wanted(p) })
 	}
-	slices.SortStableFunc(found, func(a, b *gpu.Process) int {
-		return cmp.Or(cmp.Compare(highest(processShare(b), 0), highest(processShare(a), 0)), byMemory(a, b))
+	type part struct {
+		p     *gpu.Process
+		share float64
+		i     int
+	}
+	parts := make([]part, len(found))
+	for i, p := range found {
+		parts[i] = part{p, highest(processShare(p), 0), i}
+	}
+	slices.SortFunc(parts, func(a, b part) int {
+		if a.share != b.share {
+			return cmp.Compare(b.share, a.share)
+		}
+		return cmp.Or(byMemory(a.p, b.p), a.i-b.i)
 	})
+	for i := range parts {
+		found[i] = parts[i].p
+	}
 	return found
 }
 

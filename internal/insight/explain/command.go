@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// command is the exact command that would end a cause. A wrong one is worse than none: it is empty where the
+// command would also end something else, or may not work.
+func (d *device) command(kind Kind, what string) string {
+	switch {
+	case d.Source == gpu.SourceSimulated: // nothing of it can be stopped
+	case kind == Work && len(d.culprits) > 0 && !d.hidden() && d.blame() > Low:
+		return stopping(d.named(), d.part)
+	case kind == HeldAwake && what == "holder":
+		return stopping(d.holders(), memoryOf)
+	case kind == HeldAwake && what == "persistence":
+		return "sudo nvidia-smi -pm 1"
+	case kind == HeldAwake && what == "left behind":
+		return "sudo nvidia-smi --gpu-reset -i " + d.UUID
+	}
+	return ""
+}
+
+// free reports whether no process that is alive, or may be, and no display uses a device.
+func (d *device) free() bool {
+	list, listed := d.Processes.Get()
+	return listed && !d.Modes.DisplayActive.Or(false) &&
+		!slices.ContainsFunc(list, func(p gpu.Process) bool { return !gone(&p) || !d.m.sawAlive(&p) })
+}
+
+// resets reports whether nvidia-smi can reset a device.
+func (d *device) resets() bool {
+	return d.Vendor == gpu.NVIDIA && strings.HasPrefix(d.UUID, "GPU-") && plainName.MatchString(d.UUID)
+}
+
+// plainName matches a name that a shell takes as it is, and no option.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]*$`)
+
+// stopping is the command that ends the first of some processes, with those that do the same and have a good part
+// of it. part is what a process has, of the work or the memory.
+func stopping(list []*gpu.Process, part func(*gpu.Process) float64) string {
+	first := list[0]
+	if gone(first) || staysUp(first) {
+		return ""
+	}
+	f := &first.Facts
+	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
+	name, space := pod.Name.Or(""), pod.Namespace.Or("")
+	switch {
+	case !pod.None():
+		if plainName.MatchString(name) && plainName.MatchString(space) {
+			return "kubectl delete pod -n " + space + " " + name
+		}
+		return ""
+	case container.Runtime == gpu.RuntimeLXC, container.Runtime == gpu.RuntimeNspawn: // a whole system
+	case !container.None():
+		return stopContainer(&container, &unit)
+	case !job.None():
+		return "scancel " + strconv.Itoa(job.ID)
+	case isTheWork(&unit) && !unit.User:
+		return "sudo systemctl stop " + unit.Name
+	case isTheWork(&unit) && loginName.MatchString(f.User.Or("")) && f.User.Or("") != "root":
+		// As that user, whose own it is. Somebody else may have one of the same name.
+		return "sudo systemctl --user -M " + f.User.Or("") + "@.host stop " + unit.Name
+	}
+	if !f.Exists.Or(false) || first.PID <= 1 {
+		return "" // the pid may be another process here
+	}
+	// With sudo: whose process it is, is known, but not who reads this.
+	command := "sudo kill " + strconv.Itoa(first.PID)
+	if !identifies(f.Program.Or("")) {
+		return command
+	}
+	for _, p := range list[1:] {
+		if p.PID > 1 && p.PID != first.PID && p.Facts.Exists.Or(false) && sameWork(&p.Facts, f) && part(p)*5 >= part(first)*2 {
+			command += " " + strconv.Itoa(p.PID)
+		}
+	}
+	return command
+}
+
+// stopContainer stops a container, of the runtimes that tell its own name and stop it by that. Others are
+// containerd, whose containers belong to several tools, and CRI-O, of which the kubelet has them.
+func stopContainer(c *gpu.Container, u *gpu.Unit) string {
+	name := c.Name.Or("")
+	if u.User || strings.HasPrefix(u.Name, "user@") { // a user's own runtime: another's may have a container of that name
+		name = c.ID[:min(len(c.ID), 12)]
+	}
+	if !plainName.MatchString(name) {
+		return ""
+	}
+	switch c.Runtime {
+	case gpu.RuntimeDocker:
+		return "docker stop " + name
+	case gpu.RuntimePodman:
+		return "podman stop " + name
+	}
+	return ""
+}
+
+// sameWork reports whether two processes run the same program, with the same command where that is known, for the
+// same user, in the same place.
+func sameWork(a, b *gpu.ProcessFacts) bool {
+	x, known := a.Command.Get()
+	y, too := b.Command.Get()
+	return a.Program.Or("") == b.Program.Or("") && a.User.Present() && a.User == b.User && (!known || !too || x == y) &&
+		a.Pod == b.Pod && a.Container == b.Container && a.Job.Or(gpu.Job{}).ID == b.Job.Or(gpu.Job{}).ID && a.Unit == b.Unit
+}
+
+// names makes a pattern of names, in which * stands for anything; the case of letters does not count.
+func names(list string) *regexp.Regexp {
+	text := regexp.QuoteMeta(strings.Join(strings.Fields(list), "|"))
+	text = strings.NewReplacer(`\*`, ".*", `\|`, "|").Replace(text)
+	return regexp.MustCompile("(?i)^(?:" + text + ")$")
+}
+
+// notOne matches the programs of which each runs something else, and names that many have.
+var notOne = names(`
+	python* pypy* ipython* bpython ptpython perl* ruby* php* lua* node* julia* java javaw deno bun tsx ts-node npx bunx r rscript
+	bash sh dash zsh ksh ash rbash fish tmux* screen mono dotnet wine* proton jupyter* ipykernel* spyder* matlab*
+	torchrun accelerate deepspeed ray ray::* srun mpirun mpiexec env sudo conda uv poetry make
+	main __main__* main.* app.* run.* test.* index.* server.* start.* script.* a.out`)
+
+// identifies reports whether two processes of one user and place that run a program of this name do the same.
+func identifies(program string) bool { return program != "" && !notOne.MatchString(program) }
+
+var loginName = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
+
+// manyThings matches the services that run the work of others: to stop one ends more than the work. Better would be
+// to stop only what the process is the main one of, but which that is, gpuwhy does not know.
+var manyThings = names(`
+	*ssh* dropbear* telnet* *cron* at atd inetd xinetd user session* *login* *getty* *console* su sudo*
+	slurm* pbs* sge* lsf* condor* htcondor* munge nomad consul supervisor* monit runit* pm2* forever* *runner* jenkins*
+	buildkite* teamcity* airflow* celery* ray* dask* salt* puppet* chef* ansible*
+	*jupyter* *hub rstudio* code-server* *vscode* *vnc* rdp* xrdp* gnome-remote* nx* x2go* sunshine* guac* tmux* screen*
+	ttyd* cockpit* webmin* emacs*
+	docker* containerd* crio* cri-o* podman* kube* k3s* k0s* rke2* microk8s* snap.* lxc* lxd* incus* libvirt* virt* qemu*
+	pve* proxmox* machine* systemd-*
+	init* rc dbus* polkit* udev* udisks* nvidia-* network* pipewire* pulseaudio wireplumber xdg-*
+	*dm gdm* sddm* lightdm* *display* *greet* x11* xorg* wayland* org.* gnome* plasma* kde* kwin* cosmic* cinnamon* xfce* mate* lxqt* gamescope*
+	steamos* sway* hyprland* niri* weston* uwsm* wayfire* labwc* river*`)
+
+// isTheWork reports whether a unit is a service that does one thing, as far as its name tells.
+func isTheWork(u *gpu.Unit) bool {
+	name, service := strings.CutSuffix(u.Name, ".service")
+	template, _, _ := strings.Cut(name, "@")
+	return service && plainName.MatchString(u.Name) && !manyThings.MatchString(template)
+}
+
+// notEnded matches the programs that nobody should be told to end: parts of a desktop, the system, and what does
+// the work of others.
+var notEnded = names(`
+	x xorg* xwayland* xvnc* xtigervnc xvfb xephyr xnest nxagent*
+	gnome-* gsd-* gjs* mutter* kwin* plasma plasmashell plasma-* ksmserver* kded* krunner ksplash* kscreen* cosmic-*
+	niri* labwc river wayfire* marco muffin* compiz* metacity* xfwm* xfce4-* xfdesktop xfsettingsd mate-* cinnamon*
+	nemo-desktop budgie-* gala gala-* io.elementary* lxqt-* lxpanel pcmanfm* sway sway-* swaybar swaybg swaylock hyprland*
+	hyprlock hyprpaper weston* gamescope* mangowc dwl dwm hikari cage phoc phosh mir mir-* miracle-* lomiri* unity8 unity-*
+	enlightenment* treeland* deepin-* dde-* ukui-* i3 bspwm openbox fluxbox icewm* awesome qtile xmonad* picom compton
+	waybar quickshell sddm* gdm* lightdm* lxdm* xdm slim ly greetd* regreet tuigreet gtkgreet *-greeter xdg-*
+	systemd* (sd-pam) init login dbus-* sshd* nvidia-* qemu-* cloud-hyp* firecracker vmware-vmx virtualboxvm gpuwhy*`)
+
+// staysUp reports whether a process should not be ended, by its program or by the kernel's name, which is cut.
+func staysUp(p *gpu.Process) bool {
+	return p.Type == gpu.TypeMPS || notEnded.MatchString(p.Facts.Name.Or("")) || notEnded.MatchString(p.Facts.Program.Or(""))
+}

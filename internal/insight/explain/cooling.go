@@ -1,0 +1,245 @@
+package explain
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A cooling is a cool-down that goes on.
+type cooling struct {
+	begun   time.Time // when the work ended, or gpuwhy began to watch
+	unseen  bool      // the work was not seen: gpuwhy began to watch afterwards
+	from    float64   // °C at the beginning
+	lowest  float64   // °C so far
+	slowest float64   // percent of the fan so far
+	fell    time.Time // when one of the two fell last
+	fall    []drop    // the temperatures, for the fit
+}
+
+// A drop is one reading of a cool-down.
+type drop struct{ seconds, celsius float64 }
+
+const (
+	levelAfter = 45 * time.Second // without a fall: it does not cool any more
+	maxDrops   = 120
+)
+
+// cool follows a cool-down. It begins when work ends that has warmed the device, and is
+// over when it is as cool and quiet as at rest, or cools no more.
+func (m *memory) cool(d *device) {
+	c := m.cooling
+	// One reading is a degree off now and then: two or three together are not.
+	of := m.within(restsAfter)
+	if c != nil { // what was before it says nothing about it
+		of = slices.DeleteFunc(slices.Clone(of), func(p point) bool { return p.at.Before(c.begun) })
+	}
+	temp := or(mean(of, func(p point) float64 { return p.temp }), d.temp)
+	switch {
+	case c == nil && m.work.on && m.hasLeft(d, temp):
+		c = &cooling{begun: m.work.hottest().last, from: m.work.peakTemp}
+	case c == nil && m.work.on, c != nil && m.work.on && !(temp <= c.lowest+1 && d.power < 0.5*m.work.peakPower):
+		m.cooling = nil
+		return
+	case c == nil && m.letGo && d.temp >= or(value(m.Rest.Celsius), 38)+8:
+		c = &cooling{begun: m.at, from: d.temp}
+	case c == nil && m.justEnded() && m.warmed(d):
+		c = &cooling{begun: m.work.ended, from: m.work.endTemp}
+	case c == nil && m.fallsAlready(d, temp):
+		c = &cooling{begun: m.first, unseen: true, from: m.trail[0].temp}
+		for _, p := range m.trail {
+			c.add(p.at, p.temp)
+		}
+	case c == nil:
+		return
+	}
+	if m.cooling == nil {
+		m.cooling, m.looked = c, true
+		c.lowest, c.slowest, c.fell = lowest(max(temp, d.temp), c.from), d.fan, m.at
+	}
+	c.add(m.at, d.temp)
+	if temp <= c.lowest-0.7 || d.fan <= c.slowest-2 || d.fan == 0 && c.slowest > 0 {
+		c.fell, c.lowest, c.slowest = m.at, lowest(c.lowest, temp), lowest(c.slowest, d.fan)
+	}
+	took := m.at.Sub(c.begun)
+	off := d.fan == 0 && !(d.rpm > 0) // nobody hears it
+	rest := value(m.Rest.Celsius)
+	switch {
+	case took > longestCooling, temp >= c.lowest+3:
+		m.cooling = nil
+	case d.fan > value(m.Stops.Least)+5 && m.at.Sub(c.fell) < settling: // its fan still slows down
+	case temp <= rest+2 && !(d.fan > value(m.Rest.Fan)), off && temp <= max(or(rest, 0)+6, 45), temp <= rest+5 && temp < 50, temp < 45 && took > time.Minute && m.fallen(time.Minute) < 2:
+		m.cooled(took) // it is about as cool as at rest: what the fan does then is another matter
+	case d.costs() && took > time.Minute && m.fallen(time.Minute) < 2:
+		m.cooled(took) // something holds it: it gets no cooler
+	case m.at.Sub(c.fell) > levelAfter:
+		m.cooled(c.fell.Sub(c.begun))
+	}
+}
+
+// justEnded reports whether work has ended a short while ago.
+func (m *memory) justEnded() bool {
+	return !m.work.ended.IsZero() && m.at.Sub(m.work.ended) <= levelAfter && !m.looked
+}
+
+// hasLeft reports whether the one whose heat it is has gone, while somebody else works a little:
+// the device gets cooler all the same.
+func (m *memory) hasLeft(d *device, temp float64) bool {
+	h := m.work.hottest()
+	return h != nil && !m.work.bursts && m.work.last.After(h.last) && m.at.Sub(h.last) >= restsAfter && m.at.Sub(h.last) <= 3*restsAfter &&
+		d.power < 0.5*m.work.peakPower && temp <= m.work.peakTemp-3
+}
+
+// fallsAlready reports whether a device without work got cooler since gpuwhy began to watch.
+func (m *memory) fallsAlready(d *device, temp float64) bool {
+	if len(m.trail) < 3 {
+		return false
+	}
+	if d.doing == unknown { // nobody says whether it works
+		of := m.within(steady)
+		return of[0].temp >= 50 && of[0].temp-temp >= 4
+	}
+	if m.looked || !m.work.ended.IsZero() || m.work.on || m.at.Sub(m.first) > trailed/2 {
+		return false
+	}
+	return m.trail[0].temp >= 45 && max(m.trail[0].temp, m.trail[1].temp)-temp >= 2.5
+}
+
+// peak is the highest temperature of a while.
+func (m *memory) peak(in time.Duration) float64 {
+	most := none
+	for _, p := range m.within(in) {
+		most = highest(most, p.temp)
+	}
+	return most
+}
+
+// fallen is by how much the temperature has fallen in a while.
+func (m *memory) fallen(in time.Duration) float64 {
+	of := m.within(in)
+	return of[0].temp - of[len(of)-1].temp
+}
+
+func (m *memory) cooled(took time.Duration) {
+	c := m.cooling
+	m.cooling = nil
+	if c.unseen || took <= 0 {
+		return
+	}
+	learned := m.Cooldowns[max(len(m.Cooldowns)-maxCooldowns+1, 0):]
+	m.Cooldowns = append(learned, cooldown{optional(c.from), took.Seconds()})
+}
+
+// warmed reports whether the work that has ended left heat behind.
+func (m *memory) warmed(d *device) bool {
+	w := &m.work
+	long := w.ended.Sub(w.begun) >= 10*time.Second
+	if !long && d.costs() {
+		return false // what holds it awake is what there is to say
+	}
+	if !(long || w.endTemp >= w.startTemp+2) {
+		return false
+	}
+	above := d.temp - or(value(m.Rest.Celsius), 40) // no device at rest needs to be hotter
+	return above >= 4 || (d.fan > 0 && !(d.fan <= value(m.Rest.Fan)))
+}
+
+func (c *cooling) add(at time.Time, celsius float64) {
+	if has(celsius) && len(c.fall) < maxDrops && at.After(c.begun) {
+		c.fall = append(c.fall, drop{at.Sub(c.begun).Seconds(), celsius})
+	}
+}
+
+// A fit is how a device cools: towards a temperature, with a time constant.
+type fit struct {
+	floor, tau, above float64 // °C, s, °C above the floor at the beginning
+	off               float64 // °C, how far the readings are from it
+}
+
+// fitted finds the curve through the later readings. What a card does first, in seconds, is not
+// how it goes on: only readings from settling on count. ok is false where they don't tell.
+func (c *cooling) fitted(rest float64) (best fit, ok bool) {
+	var x []drop
+	for _, p := range c.fall {
+		if p.seconds >= settling.Seconds() {
+			x = append(x, p)
+		}
+	}
+	if len(x) < 4 || x[0].celsius-x[len(x)-1].celsius < 2 {
+		return best, false
+	}
+	best.off = math.Inf(1)
+	for tau := 15.0; tau <= 600; tau *= 1.1 {
+		f := through(x, tau, rest)
+		if f.off < best.off {
+			best = f
+		}
+	}
+	return best, best.off <= 1 && best.above > 0
+}
+
+// through is the best curve with that time constant. Where the temperature at rest is known, that is its floor.
+func through(x []drop, tau, rest float64) fit {
+	f := fit{floor: rest, tau: tau}
+	var n, sy, se, see, sey float64
+	for _, p := range x {
+		e := math.Exp(-p.seconds / tau)
+		n, sy, se, see, sey = n+1, sy+p.celsius, se+e, see+e*e, sey+e*p.celsius
+	}
+	if has(rest) {
+		f.above = (sey - rest*se) / see
+	} else {
+		f.above = (n*sey - se*sy) / (n*see - se*se)
+		f.floor = (sy - f.above*se) / n
+	}
+	for _, p := range x {
+		off := p.celsius - f.floor - f.above*math.Exp(-p.seconds/tau)
+		f.off += off * off / n
+	}
+	f.off = math.Sqrt(f.off)
+	return f
+}
+
+// until is after how long from the beginning the curve is at a temperature.
+func (f fit) until(celsius float64) (time.Duration, bool) {
+	left := (celsius - f.floor) / f.above
+	if !(left > 0) || left >= 1 {
+		return 0, false
+	}
+	return time.Duration(-f.tau * math.Log(left) * float64(time.Second)), true
+}
+
+// toQuiet is how long a cool-down still takes. It is known from the curve of this one if the
+// temperature is known at which the fan gets quiet, else from earlier ones.
+func (m *memory) toQuiet() (left time.Duration, known bool) {
+	c := m.cooling
+	took := m.at.Sub(c.begun)
+	if stop := m.quietAt(); has(stop) {
+		if f, ok := c.fitted(value(m.Rest.Celsius)); ok && f.floor < stop {
+			// The same without the newest third must say about the same.
+			whole, ok1 := f.until(stop)
+			part := cooling{fall: c.fall[:len(c.fall)*2/3]}
+			g, ok2 := part.fitted(value(m.Rest.Celsius))
+			before, ok3 := g.until(stop)
+			if ok1 && ok2 && ok3 && (whole-before).Abs() <= max(20*time.Second, (whole-took)/2) {
+				return max(whole-took, 0), whole > took
+			}
+		}
+	}
+	if seconds, seen := m.usualCooldown(c.from); seen >= 1 {
+		left = time.Duration(seconds*float64(time.Second)) - took
+		return left, left > 0
+	}
+	return 0, false
+}
+
+// quietAt is the temperature at which the device is as quiet as at rest; none while that is not known.
+func (m *memory) quietAt() float64 {
+	if has(m.Stops.stop()) {
+		return m.Stops.stop()
+	}
+	if rest := value(m.Rest.Celsius); has(rest) && !(value(m.Rest.Fan) == 0) {
+		return rest + 2
+	}
+	return none
+}

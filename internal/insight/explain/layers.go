@@ -1,0 +1,335 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// Layers are an answer from the shortest text to more. All that tells people why use them.
+type Layers struct {
+	// Headline is the answer: at most ten words and 60 characters beside names. Its only
+	// figure is the time until it is quiet.
+	Headline string
+	Facts    []Fact // what it rests on; at most four
+	Rest     string // what else there is to know, in a line; may be empty
+	Action   Action // what would stop it; zero where there is nothing to do
+}
+
+// A Fact is a short text such as "85 °C".
+type Fact struct {
+	Text    string
+	Warning bool // it is near a limit, or beyond it
+}
+
+// An Action is what a person can do. gpuwhy never does it.
+type Action struct {
+	Text    string // a sentence or two
+	Command string // the exact command for it; empty where there is none
+}
+
+const mostFacts = 4
+
+// short is how a headline calls a device: "the GPU" where it is the only one of its machine.
+func (d *device) short() string {
+	if len(d.all) == 1 {
+		return "the GPU"
+	}
+	return "GPU " + strconv.Itoa(d.Index)
+}
+
+// fans is how a headline calls the fans of a device, which mostly turn as one.
+func (d *device) fans() string {
+	if len(d.all) == 1 {
+		return "your fan"
+	}
+	return d.short() + "'s fan"
+}
+
+// shortName is how a headline calls a process: "train.py (ann)".
+func shortName(p *gpu.Process) string {
+	name := called(p)
+	if user := p.Facts.User.Or(""); user != "" {
+		name += " (" + userName(user) + ")"
+	}
+	return name
+}
+
+// several makes a headline about one who works one about more.
+var several = strings.NewReplacer("{who} is ", "{who} are ", "{who} works ", "{who} work ", "{who} heats ", "{who} heat ", "{who} keeps ", "{who} keep ")
+
+// headlineOf fills in the words of a finding's headline: {who} works or worked, {gpu} and {fans} are
+// the device and its fans, {left} is the time until it is quiet.
+func (f *finding) headlineOf(d *device, who whose, left string) string {
+	kind, what := wordings()[f.Kind], f.Case
+	if f.Kind == Work && what == "processes" && f.Confidence < High {
+		what = "guessed"
+	}
+	text := cmp.Or(kind[what].Headline, kind["*"].Headline)
+	if left != "" {
+		text = cmp.Or(kind[what].Until, text)
+	}
+	if who.name != "" {
+		text = cmp.Or(kind[what].Worker, text)
+	}
+	if who.several {
+		text = several.Replace(text)
+	}
+	fans := d.fans()
+	if f.Kind == FanFailing && len(d.Fans.Fans) > 1 && f.fanName != "the fan" {
+		fans = f.fanName + " of " + d.short()
+	}
+	return d.fill(text, fans, who.name, left)
+}
+
+func (d *device) fill(text, fans, who, left string) string {
+	named := strings.HasPrefix(text, "{who}")
+	text = strings.NewReplacer("{gpu}", d.short(), "{fans}", fans, "{left}", left, "{who}", who).Replace(text)
+	if named && !strings.HasPrefix(who, "a process") || text == "" {
+		return text // a process's name stays as it is
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// whose is what a headline calls those who work or worked.
+type whose struct {
+	name    string
+	several bool
+}
+
+// blamed are those whom a headline names.
+func (d *device) blamed(first *finding) (w whose) {
+	hottest := d.m.work.hottest()
+	switch first.Kind {
+	case Work, LimitedByHeat:
+		switch {
+		case d.between():
+			w.name = shortName(&hottest.process)
+		case len(d.culprits) == 0, first.Kind == LimitedByHeat && (d.hidden() || d.guessed()):
+		default:
+			named := d.named()
+			w.name = shortName(named[0])
+			switch with := d.beside(named[0]); len(with) {
+			case 0:
+			case 1:
+				w = whose{w.name + " and " + shortName(with[0]), true}
+			default:
+				w = whose{w.name + " and others", true}
+			}
+		}
+	case CoolingDown:
+		if w.name = "unseen work"; hottest != nil {
+			w.name = shortName(&hottest.process)
+		}
+	case HeldAwake:
+		if h := d.holders(); len(h) > 0 {
+			w.name = shortName(h[0])
+		}
+	case HotForPower:
+		if beside := d.working(); beside != nil {
+			w.name = beside.short()
+		}
+	}
+	return w
+}
+
+// headline is that of a device whose first cause is first.
+func (d *device) headline(first *finding) string {
+	who, left := d.blamed(first), ""
+	if first.Kind == CoolingDown {
+		if t, known := d.m.toQuiet(); known {
+			left = Span(roundUp(t))
+		}
+	}
+	if off := d.fan == 0 && !(d.rpm > 0); off && len(d.all) == 1 {
+		switch {
+		case first.Kind == Idle && (first.Case == "idle" || first.Case == "cool"):
+			return "Your fan is off."
+		case first.Kind == Work && who.name != "" && first.Confidence == High:
+			return d.fill(several.Replace("Your fan is off, though {who} works on it."), "", who.name, "")
+		case first.Kind == CoolingDown:
+			return "Your fan is off; the GPU still cools down."
+		}
+	}
+	if first.Kind == Work && first.Case == "processes" && d.video >= idleBelow && d.video > or(d.util, 0) {
+		text := "{who} is decoding video"
+		if believed(d.Utilization.Encoder, 0, 100) >= d.video {
+			text = "{who} is encoding video"
+		}
+		if who.several {
+			text = several.Replace(text)
+		}
+		if d.fan > 0 || d.rpm > 0 {
+			return d.fill(text+", so the fan runs.", "", who.name, "")
+		}
+		return d.fill(text+" on {gpu}.", "", who.name, "")
+	}
+	return first.headlineOf(d, who, left)
+}
+
+// layers are those of a device whose first cause is first.
+func (d *device) layers(first *finding, others []Cause) Layers {
+	l := Layers{Headline: d.headline(first), Facts: d.facts(first)}
+	var rest []string
+	if since := first.Since; d.State == gpu.StateOK && d.age(since) >= 5*time.Second {
+		lasts := Span(d.age(since))
+		switch first.Kind {
+		case CoolingDown:
+			rest = append(rest, "stopped "+lasts+" ago")
+		default:
+			rest = append(rest, "for "+lasts)
+		}
+	}
+	if first.Kind == Work && len(d.named()) > 1 {
+		rest = append(rest, Plural(len(d.named())-1, "other process works", "other processes work")+" on it")
+	}
+	for _, c := range others {
+		said := func(f Fact) bool { return f.Text == c.Short }
+		if c.Short != "" && len(rest) < 3 && !slices.ContainsFunc(l.Facts, said) {
+			rest = append(rest, c.Short)
+		}
+	}
+	l.Rest = strings.Join(rest, " · ")
+	l.Action = Action{Text: first.Advice, Command: d.command(first.Kind, first.Case)}
+	return l
+}
+
+// facts are the readings that say most about a kind of cause.
+func (d *device) facts(first *finding) []Fact {
+	var out []Fact
+	of := first.Kind
+	add := func(text string, warning bool) {
+		if text != "" && len(out) < mostFacts {
+			out = append(out, Fact{text, warning})
+		}
+	}
+	temp, power, fan := "", "", ""
+	if has(d.temp) {
+		temp = withUnit(d.temp, "°C")
+	}
+	if has(d.power) {
+		if power = withUnit(d.power, "W"); has(d.limit) {
+			power = number(d.power) + " W of " + number(d.limit)
+		}
+	}
+	switch {
+	case d.fan == 0 && !(d.rpm > 0):
+		fan = "fan off"
+	case has(d.fan):
+		fan = "fan " + withUnit(d.fan, "%")
+		if c := d.m.cooling; c != nil && d.fan < d.m.work.endFan-3 {
+			fan += " falling"
+		}
+	}
+	hot := d.temp >= d.slowdown-10
+	video := ""
+	if d.video >= idleBelow && d.video > or(d.util, 0) {
+		video = "video " + withUnit(d.video, "%")
+	}
+	switch of {
+	case Lost, NotAnswering, Asleep, NoReadings:
+		add(textOf(d.Reason.What), of == Lost)
+		if of != NoReadings && d.s.Time.Sub(d.Since) >= 5*time.Second && !d.Since.IsZero() {
+			add("for "+Span(d.s.Time.Sub(d.Since)), false)
+		}
+		return out
+	case HeldAwake:
+		add(power, false)
+		if has(d.clock) {
+			add(withUnit(d.clock, "MHz"), false)
+		}
+		add(temp, hot)
+		add(fan, false)
+	case FanFailing:
+		for _, e := range first.Evidence { // of the fan that fails
+			switch {
+			case strings.HasSuffix(e.Name, ", as commanded"):
+				add("fan told "+e.Text, true)
+			case strings.HasSuffix(e.Name, ", measured"):
+				add(e.Text, true)
+			}
+		}
+		add(temp, hot)
+		add(power, false)
+	case FanByHand, FanAtRest, CoolingDown:
+		add(fan, false)
+		add(temp, hot)
+		add(power, false)
+	default:
+		add(video, false)
+		add(temp, hot)
+		if memory := believed(d.Thermal.Memory, coldest, hottest); memory >= 90 {
+			add("memory "+withUnit(memory, "°C"), true)
+		}
+		add(power, false)
+		add(fan, false)
+		switch {
+		case d.reasons&reasonsOfHeat != 0:
+			out = out[:min(len(out), mostFacts-1)]
+			add("slowed by heat", true)
+		case d.reasons&gpu.ReasonPowerCap != 0 && d.doing == working:
+			add("at its power limit", false)
+		}
+	}
+	return out
+}
+
+// leads reports whether a cause of the machine has the headline: where there is a device, only another fan of its node.
+func (a *Answer) leads(c *Cause) bool {
+	return len(a.ranked) == 0 || c.Kind == OtherFan && c.Node == a.ranked[0].Device.Node
+}
+
+// layer makes the machine's layers: those of what leads, and what else goes on.
+func (a *Answer) layer() {
+	var rest []string
+	for i := range a.Machine {
+		if c := &a.Machine[i]; c.Headline != "" && a.Headline == "" && a.leads(c) {
+			a.Layers = Layers{Headline: c.Headline, Action: Action{Text: c.Advice}}
+			for _, e := range firsts(c.Evidence, mostFacts) {
+				a.Facts = append(a.Facts, Fact{Text: e.Name + " " + e.Text})
+			}
+		}
+	}
+	if len(a.ranked) == 0 {
+		if a.Headline == "" {
+			a.Headline = noGPU + " here."
+		}
+		return
+	}
+	lead := a.ranked[0]
+	told := a.Headline != ""
+	if !told {
+		a.Layers = lead.Layers
+	} else {
+		rest = append(rest, strings.TrimRight(lead.Headline, "."))
+	}
+	if a.Rest != "" {
+		rest = append(rest, a.Rest)
+	}
+	if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working && d != lead }); len(busy) > 0 {
+		rest = append(rest, Plural(len(busy), "other GPU busy", "other GPUs busy"))
+	}
+	if n := len(a.Devices); !told && n > 1 && !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return d.working || !d.quiet }) && a.ranked[0].quiet {
+		a.Headline = "Nothing works, and the fans are at rest."
+		if !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return d.hasFan }) {
+			a.Headline = "Nothing works on the GPUs."
+		} else if !slices.ContainsFunc(a.Devices, func(d DeviceAnswer) bool { return !d.off }) {
+			a.Headline = "Your fans are off."
+		}
+	}
+	if lead.Device.State != gpu.StateOK { // what is heard is another's
+		if i := slices.IndexFunc(a.ranked, func(d *DeviceAnswer) bool { return d.working && d.Device.State == gpu.StateOK }); i >= 0 {
+			rest = append(rest, strings.TrimRight(a.ranked[i].Headline, "."))
+		}
+	}
+	for _, text := range a.absentees() {
+		if !strings.HasPrefix(text, DeviceName(lead.Device)) {
+			rest = append(rest, text)
+		}
+	}
+	a.Rest = strings.Join(rest, " · ")
+}

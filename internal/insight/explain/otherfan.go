@@ -1,0 +1,134 @@
+package explain
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A machineMemory is what is remembered of the machine around the devices.
+type machineMemory struct {
+	least map[string]float64 // the slowest that each of its fans was seen to turn, in RPM
+	loud  string             // the fan that was told of last; empty: none
+}
+
+const (
+	maxHostFans = 32
+	loudRPM     = 3000 // a fan is loud there, whatever it was before
+	fasterBy    = 1.4  // than it was seen to turn
+	hotCPU      = 70   // °C
+)
+
+var (
+	// notLoud finds pumps, which turn as fast all the time, and a GPU's fan that a laptop's board counts.
+	notLoud = regexp.MustCompile(`(?i)pump|gpu|graphics|video`)
+	aCPU    = regexp.MustCompile(`^CPU( \d+)?$`)
+)
+
+func (m *machineMemory) learn(h *gpu.Host) {
+	if m.least == nil {
+		m.least = map[string]float64{}
+	}
+	for i := range h.Fans {
+		f := &h.Fans[i]
+		rpm := believed(f.RPM, 1, mostRPM)
+		if _, known := m.least[f.Name]; has(rpm) && (known || len(m.least) < maxHostFans) {
+			m.least[f.Name] = lowest(rpm, leastOf(m.least, f.Name))
+		}
+	}
+}
+
+// copied returns what goes on by itself.
+func (m *machineMemory) copied() *machineMemory {
+	if m == nil {
+		return new(machineMemory)
+	}
+	return &machineMemory{maps.Clone(m.least), m.loud}
+}
+
+func leastOf(of map[string]float64, name string) float64 {
+	if v, ok := of[name]; ok {
+		return v
+	}
+	return none
+}
+
+// otherFan finds a fan of the machine that is loud while those of the devices are not: what
+// people hear is then not the GPU's fan.
+func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
+	if s.Host == nil {
+		return nil
+	}
+	m.learn(s.Host)
+	beside := false
+	for _, d := range devices {
+		if d.State != gpu.StateOK && d.State != gpu.StateAsleep || d.byHand() != "" || d.fanFails() || !d.m.offHot.IsZero() {
+			return nil // that is what there is to say
+		}
+		if d.doing == working && d.fan > 0 && d.fan < 45 {
+			beside = true // both may be heard
+			continue
+		}
+		if d.doing == working && !(d.fan == 0) || d.fan >= 45 || d.cooling() && !(d.fan == 0) || !has(d.fan) && d.temp >= 45 {
+			return nil // it may well be the device's, or its heat
+		}
+	}
+	var loudest *gpu.HostFan
+	for i := range s.Host.Fans {
+		f := &s.Host.Fans[i]
+		rpm := believed(f.RPM, 1, mostRPM)
+		if notLoud.MatchString(f.Name) {
+			continue
+		}
+		from := 1.0
+		if m.loud == f.Name {
+			from = 0.9 // it stays so until it is clearly slower
+		}
+		loud := rpm >= from*loudRPM || rpm >= from*1000 && rpm >= from*fasterBy*leastOf(m.least, f.Name)
+		if loud && (loudest == nil || rpm > believed(loudest.RPM, 1, mostRPM)) {
+			loudest = f
+		}
+	}
+	m.loud = ""
+	if loudest == nil {
+		return nil
+	}
+	rpm := believed(loudest.RPM, 1, mostRPM)
+	if slices.ContainsFunc(devices, func(d *device) bool { return d.rpm >= rpm }) {
+		return nil // the GPU's own is the faster one
+	}
+	m.loud = loudest.Name
+	what, where, cpu := loudest.Name, "", none
+	for i := range s.Host.Temperatures {
+		if t := &s.Host.Temperatures[i]; aCPU.MatchString(t.Name) {
+			cpu = highest(cpu, believed(t.Celsius, coldest, hottest))
+		}
+	}
+	sure := Medium
+	if has(cpu) {
+		where = ", with the CPU at " + withUnit(cpu, "°C")
+		if cpu >= hotCPU && strings.Contains(what, "CPU") {
+			sure = High
+		}
+	}
+	var f finding
+	f.at = s.Time
+	f.figure(what, rpm, "RPM").figure("CPU temperature", cpu, "°C").figure("slowest that "+what+" was seen", math.Round(leastOf(m.least, loudest.Name)), "RPM")
+	c := machineCause(OtherFan, "", "It is not the GPU's fan: the "+textOf(what)+" turns at "+withUnit(rpm, "RPM")+where,
+		"Look what keeps the CPU busy (top), and at the case's fans and their curve in the firmware's settings.")
+	c.Case, c.Confidence, c.Evidence = what, sure, f.Evidence
+	if beside {
+		if !(rpm >= fasterBy*leastOf(m.least, loudest.Name)) {
+			return nil
+		}
+		c.Sentence = sentence("the " + textOf(what) + " is loud too, at " + withUnit(rpm, "RPM") + where)
+		c.Sentence = strings.ToUpper(c.Sentence[:1]) + c.Sentence[1:]
+		return []Cause{c}
+	}
+	c.Headline = "It is not the GPU's fan, but the " + textOf(what) + "."
+	return []Cause{c}
+}

@@ -1,0 +1,7 @@
+//go:build race
+
+package explain_test
+
+// The race detector makes random stories ten times as dear, and sees nothing in them: they
+// have one goroutine.
+const manyStories, fewStories = 100, 50

@@ -1,0 +1,67 @@
+package explain
+
+import (
+	"slices"
+	"time"
+)
+
+// Stops are the temperatures at which a device's fans start and stop by themselves. They are
+// not the same: a fan that starts at 52 °C may stop at 47 °C. The newest are last.
+type stops struct {
+	Starts  []float64 `json:"start_celsius,omitempty"`
+	Ends    []float64 `json:"stop_celsius,omitempty"`
+	Least   *float64  `json:"least_percent,omitempty"` // above 0, that the fans were seen at for a while
+	turning bool
+	known   bool // whether they turn
+	since   time.Time
+	least   float64
+	held    time.Time
+}
+
+const maxStops = 6
+
+// learn takes a reading in, before it is the newest of the memory.
+func (s *stops) learn(d *device, m *memory) {
+	if !has(d.fan) || d.byHand() != "" {
+		s.known = false
+		return
+	}
+	turns := d.fan > 0
+	if s.known && turns != s.turning && has(d.temp) && has(m.before) {
+		// Between two readings: the temperature of that moment is between theirs.
+		to := &s.Ends
+		if turns {
+			to = &s.Starts
+		}
+		*to = append((*to)[max(0, len(*to)-maxStops+1):], (d.temp+m.before)/2)
+	}
+	if !s.known || turns != s.turning {
+		s.since = d.at
+	}
+	s.known, s.turning = true, turns
+	// A speed counts as the least after it has stayed for half a minute.
+	switch {
+	case !turns || s.held.IsZero() || d.fan < s.least-1 || d.fan > s.least+1:
+		s.least, s.held = d.fan, d.at
+	case d.at.Sub(s.held) >= pause:
+		s.Least = optional(lowest(value(s.Least), s.least))
+	}
+}
+
+// start and stop are the usual temperatures, or none.
+func (s *stops) start() float64 { return middle(s.Starts) }
+func (s *stops) stop() float64  { return middle(s.Ends) }
+
+func middle(of []float64) float64 {
+	if len(of) == 0 {
+		return none
+	}
+	sorted := slices.Sorted(slices.Values(of))
+	return sorted[len(sorted)/2]
+}
+
+func (s *stops) copied() stops {
+	out := *s
+	out.Starts, out.Ends = slices.Clone(s.Starts), slices.Clone(s.Ends)
+	return out
+}

@@ -1,0 +1,414 @@
+package explain
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// How readings become work and its end. One reading alone is most often chance: a
+// driver's sample that fell into a pause, or a window that was drawn.
+const (
+	strong     = 15               // percent, that is work at once if the power shows it too
+	restsAfter = 10 * time.Second // without work: one reading of 0 % is no end
+	burstsOf   = 2                // pauses within the trail make work that comes and goes
+	longPause  = 90 * time.Second // within work that comes and goes, at most
+)
+
+// A stretch is the present stretch of work, or the last one. Work that comes and goes
+// is one stretch.
+type stretch struct {
+	on     bool
+	bursts bool      // it comes and goes
+	begun  time.Time // the first reading of it
+	last   time.Time // the newest reading with work
+	ended  time.Time // the first reading without work; zero before there was any
+	// The temperature before it; temperature, fan and power at its end.
+	startTemp, endTemp, endFan float64
+	peakTemp, peakPower        float64   // of the last minutes of it: they wear off
+	accounts                   []account // of those who work or worked
+	hidden                     float64   // the heat of work that nobody who is listed does
+}
+
+// An account is what is known of the work of one process. A pid that is used again is
+// another process.
+type account struct {
+	process gpu.Process // as it was seen last
+	begun   time.Time   // the first reading of its work
+	last    time.Time   // the newest one
+	heat    float64     // what its work has added, and what is left of it: it wears off
+	share   float64     // the mean share of late
+}
+
+const (
+	maxAccounts = 16
+	wearsOff    = 90 * time.Second // the time constant of heat: what a cooler holds
+)
+
+// forgetStart is for a while after the clock was set, in which the host may still tell it by the clock before.
+func (a *account) forgetStart() { a.process.Facts.Started = gpu.Reading[time.Time]{} }
+
+// same reports whether two entries of a list are one process.
+func same(a, b *gpu.Process) bool {
+	if a.PID != b.PID {
+		return false
+	}
+	x, known := a.Facts.Started.Get()
+	y, too := b.Facts.Started.Get()
+	return (!known || !too || x.Sub(y).Abs() < time.Second) &&
+		(known == too || a.Facts.Name.Or("") == b.Facts.Name.Or(""))
+}
+
+// account finds that of a process; nil where it never worked.
+func (w *stretch) account(p *gpu.Process) *account {
+	for i := range w.accounts {
+		if a := &w.accounts[i].process; a.PID == p.PID && same(a, p) {
+			return &w.accounts[i]
+		}
+	}
+	return nil
+}
+
+// follow tells work from chance, and its end from a pause.
+func (m *memory) follow(d *device, active bool, since time.Duration) {
+	w := &m.work
+	wear := math.Exp(-since.Seconds() / wearsOff.Seconds())
+	for i := range w.accounts {
+		w.accounts[i].heat *= wear
+		w.accounts[i].share -= w.accounts[i].share / 3
+	}
+	w.hidden *= wear
+	w.bursts = m.comesAndGoes(d)
+	if active {
+		m.credit(d, since)
+	}
+	switch {
+	case active && w.on:
+		w.last = m.at
+	case active && (m.begins(d) || m.goesOn() || w.bursts):
+		if w.ended.IsZero() || m.at.Sub(w.ended) >= pause {
+			w.begun, w.startTemp = m.firstActive(), m.before
+		}
+		w.on, w.last, m.looked = true, m.at, false
+	case w.on && m.isOver(d):
+		w.on, w.ended = false, m.firstRest()
+	}
+	w.peakTemp, w.peakPower = highest(d.temp, w.peakTemp-0.02*since.Seconds()), highest(d.power, w.peakPower*wear)
+	if w.on && active {
+		w.endTemp, w.endFan = d.temp, d.fan
+	}
+	for i := 0; i < len(w.accounts); {
+		if m.at.Sub(w.accounts[i].last) > longestCooling {
+			w.accounts = slices.Delete(w.accounts, i, i+1)
+		} else {
+			i++
+		}
+	}
+}
+
+// begins reports whether one reading is enough to see that work begins: the power shows it too.
+func (m *memory) begins(d *device) bool {
+	first := len(m.trail) == 1
+	if !has(d.util) || first && (d.contradicted() || !d.hidden() && len(d.culprits) > 0) {
+		return true
+	}
+	if highest(d.util, d.video) < strong || d.load() <= 0.35 && !(first && !has(d.load())) {
+		return false
+	}
+	if d.load() > 0.6 {
+		return true
+	}
+	// Those who worked a moment ago may only go on for one more reading.
+	again := func(p *gpu.Process) bool { a := m.work.account(p); return a != nil && a.begun.Before(m.at) }
+	return m.work.ended.IsZero() || m.at.Sub(m.work.ended) > trailed/2 || !slices.ContainsFunc(d.culprits, again)
+}
+
+// works reports whether a reading shows work that is worth a word. A desktop draws its windows
+// now and then.
+func (m *memory) works(d *device) bool {
+	busy := highest(d.util, d.video)
+	if d.doing != working {
+		return false
+	}
+	noHeat := d.power <= 1.15*d.idleWatts+3 || !has(d.idleWatts) && d.slow() && d.load() <= 0.1
+	if !has(d.util) || busy >= strong && !(noHeat && busy < 2*strong) {
+		return true
+	}
+	// Little work that goes on may get a little less: its answer does not flicker with it.
+	least, watts := 1.5*idleBelow, 1.3*d.idleWatts+8
+	if m.work.on && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong }) {
+		least, watts = idleBelow, 1.15*d.idleWatts+3
+	}
+	if noHeat || has(d.idleWatts) && d.power <= watts {
+		return false
+	}
+	// What was strong before says nothing about a little now.
+	of := slices.DeleteFunc(slices.Clone(m.within(pause)), func(p point) bool { return p.busy >= strong })
+	if len(of) == 0 {
+		return busy >= 2*idleBelow
+	}
+	usual := (mean(of, func(p point) float64 { return p.busy })*float64(len(of)) + busy) / float64(len(of)+1)
+	return usual >= least
+}
+
+// goesOn reports whether the readings before this one showed work too, for two seconds at least.
+func (m *memory) goesOn() bool {
+	return !m.active.IsZero() && m.at.Sub(m.active) >= 2*time.Second
+}
+
+// firstActive is when the readings with work began, of which the newest is one.
+func (m *memory) firstActive() time.Time {
+	i := len(m.trail) - 1
+	for i > 0 && m.trail[i-1].active {
+		i--
+	}
+	return m.trail[max(i, 0)].at
+}
+
+// firstRest is the first reading after the last work.
+func (m *memory) firstRest() time.Time {
+	at := m.at
+	for i := len(m.trail) - 1; i >= 0 && !m.trail[i].active; i-- {
+		at = m.trail[i].at
+	}
+	return at
+}
+
+// isOver reports whether work has ended, and does not pause.
+func (m *memory) isOver(d *device) bool {
+	w := &m.work
+	rests := m.at.Sub(w.last)
+	switch {
+	case m.allGone(d):
+		return true
+	case !w.bursts:
+		return m.at.Sub(m.firstRest()) >= restsAfter
+	case has(d.idleWatts) && d.power <= 1.3*d.idleWatts+8:
+		return rests >= 2*restsAfter // nothing keeps it warm between two bursts
+	default:
+		return rests > min(max(2*restsAfter, m.longestPause()*3/2), longPause)
+	}
+}
+
+// allGone reports whether all who worked of late are off the list.
+func (m *memory) allGone(d *device) bool {
+	list, listed := d.Processes.Get()
+	if !listed {
+		return false
+	}
+	if m.work.bursts && m.comesBack() {
+		return false
+	}
+	worked, most := false, 0.0
+	lately := func(a *account) bool { return m.work.last.Sub(a.last) <= pause }
+	for i := range m.work.accounts {
+		if a := &m.work.accounts[i]; lately(a) {
+			most = max(most, a.heat)
+		}
+	}
+	for i := range m.work.accounts {
+		a := &m.work.accounts[i]
+		if !lately(a) || a.heat < 0.1*most {
+			continue // a desktop draws a little beside every work, and stays
+		}
+		worked = true
+		if slices.ContainsFunc(list, func(p gpu.Process) bool { return same(&p, &a.process) && !gone(&p) }) {
+			return false
+		}
+	}
+	return worked
+}
+
+// partAtWork is in how many percent of the readings since the first with work, of the trail's, somebody worked.
+func (m *memory) partAtWork() float64 {
+	from := slices.IndexFunc(m.trail, func(p point) bool { return p.active })
+	if from < 0 {
+		return none
+	}
+	worked := len(those(m.trail[from:], func(p *point) bool { return p.active }))
+	return 100 * float64(worked) / float64(len(m.trail)-from)
+}
+
+// comesBack reports whether a program works that ends and begins again with another pid, as tests do.
+func (m *memory) comesBack() bool {
+	again := 0
+	if h := m.work.hottest(); h != nil {
+		for i := range m.work.accounts {
+			p := &m.work.accounts[i].process
+			if p.PID != h.process.PID && alike(p, &h.process) && m.at.Sub(m.work.accounts[i].last) <= trailed {
+				again++
+			}
+		}
+	}
+	return again >= burstsOf
+}
+
+// alike reports whether two processes run the same, for the same user.
+func alike(a, b *gpu.Process) bool {
+	its := runs(a)
+	return its == runs(b) && a.Facts.User.Or("") == b.Facts.User.Or("") && (its != "" || gone(a) == gone(b))
+}
+
+// comesAndGoes reports whether the trail has pauses between work that are no chance.
+func (m *memory) comesAndGoes(d *device) bool {
+	if m.trail[len(m.trail)-1].active && m.at.Sub(m.firstActive()) >= max(steady*3/4, m.longestPause()*3/2) {
+		return false // it goes on for longer than any pause was
+	}
+	if m.work.bursts && m.work.on && m.at.Sub(m.work.last) <= longPause {
+		return true
+	}
+	pauses, rested, worked, resting := 0, 0, 0, 0
+	for i := range m.trail {
+		switch p := &m.trail[i]; {
+		case p.active && worked > 0 && resting > 0:
+			pauses++
+			rested += resting
+			worked, resting = worked+1, 0
+		case p.active:
+			worked, resting = worked+1, 0
+		default:
+			resting++
+		}
+	}
+	all := rested + worked
+	usual := mean(m.within(trailed/2), func(p point) float64 { return p.busy })
+	// Short bursts may fall between two readings. A desktop that draws its windows makes no heat.
+	return pauses >= burstsOf && rested*5 >= all && !(usual < idleBelow) && (worked*6 >= all && m.work.hottest() != nil || m.costly(d))
+}
+
+// costly reports whether the trail's mean power is clearly above that at rest.
+func (m *memory) costly(d *device) bool {
+	return mean(m.within(2*time.Minute), func(p point) float64 { return p.power }) > 1.25*d.idleWatts+15
+}
+
+// longestPause is that of the trail between two times of work.
+func (m *memory) longestPause() (longest time.Duration) {
+	var rested time.Time
+	worked := false
+	for i := range m.trail {
+		p := &m.trail[i]
+		switch {
+		case p.active && worked && !rested.IsZero():
+			longest = max(longest, p.at.Sub(rested))
+			rested = time.Time{}
+		case p.active:
+			worked, rested = true, time.Time{}
+		case rested.IsZero():
+			rested = p.at
+		}
+	}
+	return longest
+}
+
+// credit adds a reading to the accounts of those who work.
+func (m *memory) credit(d *device, since time.Duration) {
+	w := &m.work
+	sum := 0.0
+	for _, p := range d.culprits {
+		sum += highest(processShare(p), 0) + 0.1
+	}
+	watts := highest(d.power-or(d.idleWatts, 0), 1)
+	heat := watts * max(since.Seconds(), 0.1)
+	hidden, pauses := d.hidden(), m.longestPause()
+	listed := 0.0 // the part of the heat that those make who are seen
+	for _, p := range d.culprits {
+		share := highest(processShare(p), 0)
+		if hidden && share < idleBelow {
+			continue
+		}
+		part := (share + 0.1) / max(sum, or(d.util, 0))
+		a := w.account(p)
+		if a == nil {
+			if len(w.accounts) < maxAccounts {
+				w.accounts = append(w.accounts, account{})
+				a = &w.accounts[len(w.accounts)-1]
+			} else if a = w.coolest(); a.last.Equal(m.at) || a.heat > part*heat {
+				continue // those who do more are enough to know
+			}
+			*a = account{process: *p, begun: m.firstShare(p), share: share}
+		} else if m.at.Sub(a.last) >= max(pause, min(pauses*3/2, longPause)) {
+			a.begun = m.at
+		}
+		a.process, a.last = *p, m.at
+		if !m.moved.IsZero() && m.at.Sub(m.moved) <= gap {
+			a.forgetStart()
+		}
+		if since > 0 {
+			a.share += share / 3
+		}
+		if !gone(p) {
+			a.heat += part * heat
+			listed += part
+		}
+	}
+	if hidden {
+		w.hidden += max(1-listed, 0) * heat
+	}
+}
+
+// firstShare is since when a process may have worked whose work counts from this reading on: a little work
+// has to go on before it counts. Nobody else worked in those readings.
+func (m *memory) firstShare(p *gpu.Process) time.Time {
+	started, known := p.Facts.Started.Get()
+	at := m.at
+	for i := len(m.trail) - 2; known && i >= 0 && m.trail[i].busy >= idleBelow && !m.trail[i].active && !m.trail[i].at.Before(started); i-- {
+		at = m.trail[i].at
+	}
+	return at
+}
+
+// coolest is the account with the least heat.
+func (w *stretch) coolest() *account {
+	least := &w.accounts[0]
+	for i := range w.accounts {
+		if a := &w.accounts[i]; a.heat < least.heat {
+			least = a
+		}
+	}
+	return least
+}
+
+// hottest is the account whose heat most of it is; nil where nobody who is listed made it.
+func (w *stretch) hottest() *account {
+	var best *account
+	for i := range w.accounts {
+		if a := &w.accounts[i]; a.heat > w.hidden && (best == nil || a.heat > best.heat) {
+			best = a
+		}
+	}
+	return best
+}
+
+// lately are those on the list who work, or did until a short while ago, the one with the most of it first.
+func (m *memory) lately(d *device) []*gpu.Process {
+	type at struct {
+		p *gpu.Process
+		a *account
+		i int
+	}
+	var found []at
+	told := false // somebody does a part that is worth a word
+	list := d.Processes.Or(nil)
+	for i := range list {
+		if a := m.work.account(&list[i]); a != nil && m.work.last.Sub(a.last) <= longPause {
+			found = append(found, at{&list[i], a, i})
+			told = told || a.share >= 1
+		}
+	}
+	if !told && len(d.culprits) > 0 {
+		return d.culprits
+	}
+	slices.SortFunc(found, func(x, y at) int {
+		return cmp.Or(cmp.Compare(y.a.share, x.a.share), cmp.Compare(y.a.heat, x.a.heat), x.i-y.i)
+	})
+	out := make([]*gpu.Process, len(found))
+	for i := range found {
+		out[i] = found[i].p
+	}
+	return out
+}
+
+func firsts[T any](list []T, n int) []T { return list[:min(len(list), n)] }
