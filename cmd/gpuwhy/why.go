@@ -32,9 +32,10 @@ type whyCommand struct {
 type said struct {
 	Timestamp string // of the readings, different for each snapshot
 	Source    string
-	Why       string
-	Causes    []contract.Cause
-	whole     any
+	contract.Layers
+	Why    string
+	Causes []contract.Cause
+	whole  any
 }
 
 // newSaid reads an answer of the API, for one device or for all.
@@ -85,7 +86,7 @@ func (c whyCommand) print(env *environment, s said) error {
 		if err := term.JSON(env.stdout, s.whole); err != nil {
 			return err
 		}
-	} else if err := term.Why(env.stdout, s.Source == gpu.SourceSimulated, s.Why, s.Causes); err != nil {
+	} else if err := term.Why(env.stdout, s.Source == gpu.SourceSimulated, &s.Layers, s.Causes); err != nil {
 		return err
 	}
 	for i := range s.Causes {
@@ -112,8 +113,8 @@ func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 		switch {
 		case c.JSON && next.Timestamp != before.Timestamp:
 			err = term.JSONLine(env.stdout, next.whole)
-		case !c.JSON && next.Why != before.Why:
-			_, err = fmt.Fprintf(env.stdout, "%s  %s\n", term.Clock(next.Timestamp), term.Printable(next.Why))
+		case !c.JSON && next.Headline != before.Headline:
+			_, err = fmt.Fprintf(env.stdout, "%s  %s\n", term.Clock(next.Timestamp), term.Printable(next.Headline))
 		}
 		if err != nil {
 			return err
@@ -211,12 +212,12 @@ func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Moni
 func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 	if c.GPU == "" || f.Nodes().Totals().Devices == 0 {
 		w := contract.NewWhy(m, f)
-		return said{w.Timestamp, w.Source, w.Why, w.Causes, w}, nil
+		return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w}, nil
 	}
 	for p := range f.Parts() {
 		if strings.EqualFold(p.Device.UUID, c.GPU) || !m.Several && strconv.Itoa(p.Device.Index) == c.GPU {
 			w := contract.NewOneWhy(p)
-			return said{w.Timestamp, w.Source, w.Why, w.Causes, w}, nil
+			return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w}, nil
 		}
 	}
 	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {

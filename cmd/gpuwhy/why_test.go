@@ -106,13 +106,13 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	}
 
 	toRest(m)
-	u = v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is cooling down after "+self(t), "whose work ended", "66 °C", "how long that takes is not known yet")
+	u = v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) is cooling down after "+self(t), "which left it", "66 °C")
 	if u.Causes[0].Kind != "cooling_down" || u.Causes[0].Since == nil {
 		t.Errorf("the first cause: %+v", u.Causes[0])
 	}
 
 	m.GPU(0).Set(fakenvml.Fan(0, "policy"), 1)
-	v.awaitWhy("The fan of GPU 0 (NVIDIA GeForce RTX 4090) is set by hand, to 55 %, and does not follow the temperature (66 °C)", "the GPU is cooling down")
+	v.awaitWhy("The fan of GPU 0 (NVIDIA GeForce RTX 4090) is set by hand, to 55 %, and does not follow the temperature (66 °C)")
 	m.GPU(0).Set(fakenvml.Fan(0, "policy"), 0)
 
 	m.GPU(0).Set(fakenvml.Fan(1, "rpm"), 0)
@@ -307,7 +307,7 @@ func TestWhyWatches(t *testing.T) {
 				t.Errorf("first it says %q", line)
 			}
 			toWork(m)
-			for !strings.Contains(next(), self(t)) {
+			for !strings.Contains(next(), "is heating the GPU.") {
 			}
 			end()
 		})

@@ -84,6 +84,9 @@ func collect(t *testing.T, name string, found map[string]string) {
 func collectFields(owner, doc string, body *ast.StructType, found map[string]string) {
 	for _, f := range body.Fields.List {
 		if f.Tag == nil {
+			if len(f.Names) == 0 { // the fields of what is embedded
+				found[owner] = doc
+			}
 			continue
 		}
 		tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))

@@ -298,6 +298,9 @@ type Process struct {
 	Encoder         Percent `json:"encoder_percent"`                                           // share of the video encoder's time
 	Decoder         Percent `json:"decoder_percent"`                                           // share of the video decoder's time
 	User            *string `json:"user"`                                                      // who runs it
+	// What people call what it runs: a script, a module, a program, without folders and arguments. Null
+	// where it is not permitted to be shown, or not known.
+	Program *string `json:"program"`
 	// Its command line; null where it is not permitted to be shown, or not known.
 	Command   *string `json:"command"`
 	StartedAt Time    `json:"started_at" format:"date-time"` // when it was started
@@ -443,6 +446,7 @@ func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 		Encoder:         note(q, "encoder_percent", p.Encoder),
 		Decoder:         note(q, "decoder_percent", p.Decoder),
 		User:            pointer(note(q, "user", f.User)),
+		Program:         pointer(note(q, "program", f.Program)),
 		Command:         pointer(note(q, "command", f.Command)),
 		StartedAt:       note(q, "started_at", f.Started),
 		CPU:             note(q, "cpu_percent", f.CPU),

@@ -43,12 +43,13 @@ type Alert struct {
 	Value       Float     `json:"value" unit:"any"`                      // of what the rule looks at, now. Null where it either is so or not, and where it is not reported
 	Unit        string    `json:"unit"`                                  // of value and threshold: "%", "°C", "W", "MiB"; empty for what is counted
 	Limit       Float     `json:"threshold" unit:"any"`                  // beyond which the alert fires; null where it either is so or not
-	Since       string    `json:"since" format:"date-time"`              // when it first was so
+	Since       string    `json:"since" format:"date-time"`              // when it first was seen to be so
 	Timestamp   string    `json:"timestamp" format:"date-time"`          // time of the snapshot
 	Processes   []Process `json:"processes"`                             // those that cause it, busiest first
 	Message     string    `json:"message"`                               // one sentence for people
 	Advice      string    `json:"advice"`                                // what to do, a sentence; empty where the causes say it
 	Why         string    `json:"why"`                                   // why the GPU is as it is now, in one sentence; empty where it is gone
+	Headline    string    `json:"headline"`                              // the same in a few words; empty where it is gone
 	Causes      []Cause   `json:"causes"`                                // what makes it so, the most important first
 	// Who said that they know of it; null where nobody has. Such an alert is not repeated.
 	Acknowledged *Acknowledgment `json:"acknowledged"`
@@ -96,7 +97,7 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		out.Acknowledged = &Acknowledgment{by.By, by.Comment, timestamp(by.At)}
 	}
 	if p, ok := now.Device(a.Device.Node, a.Device.UUID); ok {
-		out.Why, out.Causes = p.Why.Sentence, newCauses(p.Why.Causes)
+		out.Why, out.Headline, out.Causes = p.Why.Sentence, p.Why.Headline, newCauses(p.Why.Causes)
 	}
 	return out
 }

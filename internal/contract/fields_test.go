@@ -36,17 +36,17 @@ var contractFields = map[string][]string{
 		"average_gpu_utilization float?", "average_memory_utilization float?", "average_temperature float?",
 		"max_temperature float?", "total_memory_used_mb float?", "total_memory_total_mb float?",
 		"total_power_draw_watts float?", "process_count int", "active_alerts int", "why sentence",
-	}, under("causes[].", causeFields)...),
+	}, slices.Concat(layerFields, under("causes[].", causeFields))...),
 	"update": append([]string{
 		"seq int", "timestamp time", "node string", "source string", "available bool", "gpu_count int", "why sentence",
-	}, slices.Concat(under("gpus[].", gpuFields), under("causes[].", causeFields))...),
+	}, slices.Concat(layerFields, under("gpus[].", gpuFields), under("gpus[].", layerFields), under("causes[].", causeFields))...),
 	"why": append([]string{
 		"timestamp time", "node string", "source string", "why sentence",
 		"gpus[].gpu_id int", "gpus[].gpu_uuid string", "gpus[].gpu_name string", "gpus[].node string", "gpus[].source string", "gpus[].state string", "gpus[].why sentence",
-	}, under("causes[].", causeFields)...),
+	}, slices.Concat(layerFields, under("gpus[].", layerFields), under("causes[].", causeFields))...),
 	"why_0": append([]string{
 		"timestamp time", "gpu_id int", "gpu_uuid string", "gpu_name string", "node string", "source string", "state string", "why sentence",
-	}, under("causes[].", causeFields)...),
+	}, slices.Concat(layerFields, under("causes[].", causeFields))...),
 	"gpu_status": {
 		"status string", "source string", "version string", "interval_seconds number", "alert_threshold_percent number", "node string",
 	},
@@ -94,6 +94,10 @@ var clusterProcessFields = []string{
 var clusterSummaryFields = []string{
 	"node_count int", "gpu_count int", "total_memory_mb int?", "used_memory_mb int?", "memory_utilization_percent float?",
 	"average_gpu_utilization_percent float?", "average_temperature_celsius float?", "timestamp time", "source string",
+}
+
+var layerFields = []string{
+	"headline sentence", "facts[].text string", "facts[].warning bool", "rest string", "action.text string", "action.command string",
 }
 
 var causeFields = []string{

@@ -23,16 +23,23 @@ type Update struct {
 	Status     string `json:"status" enum:"status"`         // the machine as a whole
 	Available  bool   `json:"available"`                    // whether there is a GPU
 	Reason     string `json:"reason"`                       // what failed and what to do; empty while all is well
-	Why        string `json:"why"`                          // what the snapshot shows, in one sentence
+	Layers
+	Why string `json:"why"` // what the snapshot shows, in one sentence
 	// What makes the GPUs hot and loud, the loudest first; at most 64, all are at /api/gpu/why.
 	Causes []Cause `json:"causes"`
 	Totals
-	GPUs     []GPU     `json:"gpus"`     // every GPU, by gpu_id
-	Usage    Usage     `json:"usage"`    // who has how much of them
-	Host     *Host     `json:"host"`     // the machine around the GPUs. Null where it was not read
-	Drivers  []Driver  `json:"drivers"`  // what answers for the GPUs, one entry a source
-	Failures []Failure `json:"failures"` // sources that can't be read now
-	Notes    []string  `json:"notes"`    // what this monitor can't see, and what would change that
+	GPUs     []UpdateGPU `json:"gpus"`     // every GPU, by gpu_id
+	Usage    Usage       `json:"usage"`    // who has how much of them
+	Host     *Host       `json:"host"`     // the machine around the GPUs. Null where it was not read
+	Drivers  []Driver    `json:"drivers"`  // what answers for the GPUs, one entry a source
+	Failures []Failure   `json:"failures"` // sources that can't be read now
+	Notes    []string    `json:"notes"`    // what this monitor can't see, and what would change that
+}
+
+// UpdateGPU is one GPU of an Update: its readings, and the answer about it.
+type UpdateGPU struct {
+	GPU
+	Layers
 }
 
 // Host is the machine around the devices.
@@ -57,7 +64,25 @@ type Host struct {
 
 	Disks    []Disk    `json:"disks"`    // mounted file systems on real block devices
 	Networks []Network `json:"networks"` // interfaces that are up, without the loopback
-	Self     Self      `json:"self"`     // what gpuwhy itself costs
+	// The machine's own fans, without those of GPUs; empty where it reports none.
+	Fans []HostFan `json:"fans"`
+	// Its own temperatures, without those of GPUs and drives; empty where it reports none.
+	Temperatures []HostTemperature `json:"temperatures"`
+	Self         Self              `json:"self"` // what gpuwhy itself costs
+}
+
+// HostFan is a fan of the machine.
+type HostFan struct {
+	Name string `json:"name"`            // such as "CPU fan", or "fan 3 of nct6798" where it has no label
+	Chip string `json:"chip"`            // what counts, by the kernel's name
+	RPM  RPM    `json:"rpm" max:"30000"` // speed; 0 also where no fan is connected
+}
+
+// HostTemperature is a sensor of the machine.
+type HostTemperature struct {
+	Name    string  `json:"name"`                                       // such as "CPU" or "chipset"
+	Chip    string  `json:"chip"`                                       // what measures, by the kernel's name
+	Celsius Celsius `json:"celsius" unit:"celsius" min:"-40" max:"150"` // how hot it is
 }
 
 // Disk is a mounted file system with its device's traffic.
@@ -113,9 +138,13 @@ func NewUpdate(m *insight.Moment, keep func(*gpu.Device) bool) Update {
 func NewFleetUpdate(m Monitor, f *insight.Fleet) Update { return newUpdate(m, f, nil) }
 
 func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update {
-	parts := func(yield func(*gpu.Device, *attribute.Attribution) bool) {
-		for p := range f.Parts() {
-			if (keep == nil || keep(p.Device)) && !yield(p.Device, p.Attribution) {
+	parts := slices.Collect(f.Parts())
+	if keep != nil {
+		parts = slices.DeleteFunc(parts, func(p insight.Part) bool { return !keep(p.Device) })
+	}
+	attributed := func(yield func(*gpu.Device, *attribute.Attribution) bool) {
+		for i := range parts {
+			if !yield(parts[i].Device, parts[i].Attribution) {
 				return
 			}
 		}
@@ -125,6 +154,7 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	if len(nodes) > 0 {
 		causes = answer.Causes()
 	}
+	layers := layersOf(answer, causes)
 	if keep != nil {
 		causes = slices.DeleteFunc(causes, func(c explain.Cause) bool { return c.Device != nil && !keep(c.Device) })
 	}
@@ -134,10 +164,11 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 		Status:     string(nodes.Status()),
 		Available:  nodes.Totals().Devices > 0,
 		Reason:     Reason(nodes),
+		Layers:     layers,
 		Why:        answer.Sentence,
 		Causes:     newCauses(causes[:min(len(causes), mostCauses)]),
-		GPUs:       []GPU{},
-		Usage:      newUsage(parts),
+		GPUs:       listOf(parts, newUpdateGPU),
+		Usage:      newUsage(attributed),
 		Drivers:    listOf(nodes.Drivers(), func(d *gpu.Driver) Driver { return Driver(*d) }),
 		Failures:   listOf(nodes.Failures(), newFailure),
 		Notes:      listOf(nodes.Notes(), (*gpu.Advice).Text),
@@ -149,13 +180,13 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	if len(nodes) == 1 {
 		out.Host = newHost(nodes[0].Host)
 	}
-	var devices []*gpu.Device
-	for d, a := range parts {
-		devices = append(devices, d)
-		out.GPUs = append(out.GPUs, newGPU(d, a))
-	}
+	devices := listOf(parts, func(p *insight.Part) *gpu.Device { return p.Device })
 	out.Totals = Totals(gpu.TotalsOf(slices.Values(devices)))
 	return out
+}
+
+func newUpdateGPU(p *insight.Part) UpdateGPU {
+	return UpdateGPU{newGPU(p.Device, p.Attribution), NewLayersOfOne(p.Why)}
 }
 
 // Reason says what fails and what to do about it: each source that can't be read,
@@ -216,6 +247,8 @@ func newHost(h *gpu.Host) *Host {
 		SwapUsed:        h.SwapUsed,
 		Disks:           listOf(h.Disks, func(d *gpu.Disk) Disk { return Disk(*d) }),
 		Networks:        listOf(h.Networks, func(n *gpu.Interface) Network { return Network(*n) }),
+		Fans:            listOf(h.Fans, func(f *gpu.HostFan) HostFan { return HostFan(*f) }),
+		Temperatures:    listOf(h.Temperatures, func(t *gpu.HostTemperature) HostTemperature { return HostTemperature(*t) }),
 		Self:            Self(h.Self),
 	}
 }
@@ -318,18 +351,19 @@ type Summary struct {
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
 	Totals
-	ActiveAlerts int     `json:"active_alerts" unit:"count"` // how many alerts are firing
-	Why          string  `json:"why"`                        // what the snapshot shows, in one sentence
-	Causes       []Cause `json:"causes"`                     // what is behind that sentence; /api/gpu/why has the causes of every GPU
+	ActiveAlerts int `json:"active_alerts" unit:"count"` // how many alerts are firing
+	Layers
+	Why    string  `json:"why"`    // what the snapshot shows, in one sentence
+	Causes []Cause `json:"causes"` // what is behind that sentence; /api/gpu/why has the causes of every GPU
 }
 
 // NewSummary makes it.
 func NewSummary(m Monitor, f *insight.Fleet, activeAlerts int) Summary {
 	nodes, answer := f.Nodes(), f.Answer()
-	totals := nodes.Totals()
+	totals, causes := nodes.Totals(), answer.Main()
 	out := Summary{
 		Available: totals.Devices > 0, Status: string(nodes.Status()), Reason: Reason(nodes),
-		Totals: Totals(totals), Why: answer.Sentence, Causes: m.causes(answer.Main()),
+		Totals: Totals(totals), Layers: layersOf(answer, causes), Why: answer.Sentence, Causes: m.causes(causes),
 	}
 	out.Timestamp, out.Source = m.head(f)
 	if m.Several {

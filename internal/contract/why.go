@@ -2,6 +2,7 @@ package contract
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -34,14 +35,73 @@ type Evidence struct {
 	Moment bool `json:"moment,omitempty"`
 }
 
+// Layers are an answer from the shortest text to more.
+type Layers struct {
+	Headline string `json:"headline"` // the answer in at most ten words, without figures but for the time until it is quiet
+	// whether something is broken, and the headline says so: a GPU is lost or does not answer, a fan fails, or
+	// no GPU can be read; left out where not
+	Broken bool   `json:"broken,omitempty"`
+	Facts  []Fact `json:"facts"`  // what it rests on, at most four
+	Rest   string `json:"rest"`   // what else there is to know, in a line; may be empty
+	Action Action `json:"action"` // what would stop it
+}
+
+// Fact is a short text for people, such as a reading with its unit.
+type Fact struct {
+	Text    string `json:"text"`    // such as "85 °C"
+	Warning bool   `json:"warning"` // whether it is near a limit, or beyond it
+}
+
+// Action is what a person can do. gpuwhy never does it.
+type Action struct {
+	Text    string `json:"text"`    // a sentence or two; empty where there is nothing to do
+	Command string `json:"command"` // the exact command for it; empty where there is none
+}
+
+// NewLayers makes them of the answer about a machine.
+func NewLayers(a *explain.Answer) Layers { return layersOf(a, a.Main()) }
+
+// NewLayersOfOne makes them of the answer about one device.
+func NewLayersOfOne(a *explain.DeviceAnswer) Layers {
+	return newLayers(&a.Layers, len(a.Causes) > 0 && broken(&a.Causes[0]))
+}
+
+// layersOf are NewLayers. The causes are the machine's, and then those of the loudest device.
+func layersOf(a *explain.Answer, causes []explain.Cause) Layers {
+	for i := range causes {
+		c := &causes[i]
+		leads := c.Headline != "" && strings.HasSuffix(a.Headline, c.Headline)
+		if leads || c.Device != nil || c.Kind == explain.NoDevice {
+			return newLayers(&a.Layers, broken(c))
+		}
+	}
+	return newLayers(&a.Layers, false)
+}
+
+func broken(c *explain.Cause) bool {
+	switch c.Kind {
+	case explain.Lost, explain.NotAnswering, explain.NoDevice:
+		return true
+	case explain.FanFailing:
+		return c.Case != "unasked" // that one turns
+	default:
+		return false
+	}
+}
+
+func newLayers(l *explain.Layers, broken bool) Layers {
+	return Layers{l.Headline, broken, listOf(l.Facts, func(f *explain.Fact) Fact { return Fact(*f) }), l.Rest, Action(l.Action)}
+}
+
 // Why answers GET /api/gpu/why: why the machine's fans run.
 type Why struct {
-	Timestamp string   `json:"timestamp" format:"date-time"` // of the snapshot; the monitor's start, before the first
-	Node      string   `json:"node"`                         // name of the machine
-	Source    string   `json:"source" enum:"source"`         // where the readings come from
-	Why       string   `json:"why"`                          // the answer in one sentence
-	Causes    []Cause  `json:"causes"`                       // all causes: of the machine, then of each GPU, the loudest first
-	GPUs      []GPUWhy `json:"gpus"`                         // each GPU's answer in one sentence, by gpu_id
+	Timestamp string `json:"timestamp" format:"date-time"` // of the snapshot; the monitor's start, before the first
+	Node      string `json:"node"`                         // name of the machine
+	Source    string `json:"source" enum:"source"`         // where the readings come from
+	Layers
+	Why    string   `json:"why"`    // the answer in one sentence
+	Causes []Cause  `json:"causes"` // all causes: of the machine, then of each GPU, the loudest first
+	GPUs   []GPUWhy `json:"gpus"`   // each GPU's answer in one sentence, by gpu_id
 }
 
 // GPUWhy is the answer about one GPU, in one sentence.
@@ -52,7 +112,8 @@ type GPUWhy struct {
 	Node    string `json:"node"`                 // name of the machine
 	Source  string `json:"source" enum:"source"` // where the readings come from
 	State   string `json:"state" enum:"state"`   // whether the GPU can be read
-	Why     string `json:"why"`                  // the answer in one sentence
+	Layers
+	Why string `json:"why"` // the answer in one sentence
 }
 
 // OneWhy answers GET /api/gpu/why/{id}: one GPU's answer with its causes.
@@ -65,7 +126,7 @@ type OneWhy struct {
 // NewWhy makes it.
 func NewWhy(m Monitor, f *insight.Fleet) Why {
 	a := f.Answer()
-	out := Why{Node: m.node(f), Why: a.Sentence, Causes: m.causes(a.Causes()), GPUs: listOf(a.Devices, newGPUWhy)}
+	out := Why{Node: m.node(f), Layers: NewLayers(a), Why: a.Sentence, Causes: m.causes(a.Causes()), GPUs: listOf(a.Devices, newGPUWhy)}
 	out.Timestamp, out.Source = m.head(f)
 	return out
 }
@@ -77,7 +138,7 @@ func NewOneWhy(p insight.Part) OneWhy {
 
 func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
 	d := a.Device
-	return GPUWhy{d.Index, d.UUID, d.Name, d.Node, d.Source, string(d.State), a.Sentence}
+	return GPUWhy{d.Index, d.UUID, d.Name, d.Node, d.Source, string(d.State), NewLayersOfOne(a), a.Sentence}
 }
 
 // mostCauses is how many causes an update has: those of the loudest GPUs. /api/gpu/why has all.

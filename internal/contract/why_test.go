@@ -9,6 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // Who asks for some GPUs gets the machine's sentence, and the causes of those
@@ -27,6 +28,52 @@ func TestCausesOfAFilter(t *testing.T) {
 	}
 	if want := []string{"note", "lost"}; u.Why != m.Answer.Sentence || !slices.Equal(kinds, want) {
 		t.Errorf("why %q, causes %v, want those of the machine and %v", u.Why, kinds, want)
+	}
+}
+
+// An update has the layers of the machine's answer and of each GPU's, and says which tell of a fault.
+func TestLayersOfAnUpdate(t *testing.T) {
+	s := fixture.BrokenServer()
+	s.Devices[5].State = gpu.StateOK
+	m := insight.Of(s)
+	u := contract.NewUpdate(m, func(d *gpu.Device) bool { return d.Index < 4 })
+	if u.Headline != m.Answer.Headline || !u.Broken || len(u.Facts) == 0 || u.Action.Text == "" {
+		t.Errorf("the machine's: %+v", u.Layers)
+	}
+	for i, g := range u.GPUs {
+		of := &m.Answer.Devices[i]
+		same := g.Headline == of.Headline && len(g.Facts) == len(of.Facts) && g.Rest == of.Rest
+		if !same || g.Action != contract.Action(of.Action) || g.Broken != (i == 3) {
+			t.Errorf("GPU %d: %+v, want those of %+v", i, g.Layers, of.Layers)
+		}
+	}
+}
+
+// The fault of a fan is one, unless it turns unasked. What leads may be no GPU at all.
+func TestBroken(t *testing.T) {
+	of := func(kind explain.Kind, what string) explain.Cause {
+		return explain.Cause{Kind: kind, Case: what, Device: &gpu.Device{}}
+	}
+	lost := of(explain.Lost, "state")
+	warm := explain.Cause{Kind: explain.WarmAir, Headline: "It is warm."}
+	other := explain.Cause{Kind: explain.OtherFan, Headline: "Another fan."}
+	for name, tt := range map[string]struct {
+		headline string
+		causes   []explain.Cause
+		broken   bool
+	}{
+		"work":                   {"It works.", []explain.Cause{of(explain.Work, "processes"), lost}, false},
+		"lost":                   {"It is lost.", []explain.Cause{{Kind: explain.Note}, warm, lost}, true},
+		"another fan, and lost":  {"On a: Another fan.", []explain.Cause{other, lost}, false},
+		"a fan that is blocked":  {"It stands still.", []explain.Cause{of(explain.FanFailing, "still")}, true},
+		"a fan that nobody asks": {"It turns.", []explain.Cause{of(explain.FanFailing, "unasked")}, false},
+		"no GPU":                 {"No GPU.", []explain.Cause{{Kind: explain.Note}, {Kind: explain.NoDevice}}, true},
+		"nothing yet":            {"Wait.", []explain.Cause{{Kind: explain.Starting}}, false},
+	} {
+		a := explain.Answer{Machine: tt.causes, Layers: explain.Layers{Headline: tt.headline}}
+		if got := contract.NewLayers(&a); got.Broken != tt.broken || got.Headline != tt.headline {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

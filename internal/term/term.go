@@ -173,14 +173,26 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Why prints an answer: the sentence, then each cause with its evidence and advice.
-func Why(w io.Writer, simulated bool, sentence string, causes []contract.Cause) error {
+// Why prints an answer: its layers, then each cause with its evidence and advice.
+func Why(w io.Writer, simulated bool, answer *contract.Layers, causes []contract.Cause) error {
 	var b strings.Builder
 	say := func(line ...string) { b.WriteString(Printable(strings.Join(line, "")) + "\n") }
 	if simulated {
 		say(Simulated)
 	}
-	say(sentence)
+	say(answer.Headline)
+	var facts []string
+	for _, f := range answer.Facts {
+		facts = append(facts, f.Text)
+	}
+	for _, line := range []string{strings.Join(facts, " · "), answer.Rest} {
+		if line != "" {
+			say("  ", line)
+		}
+	}
+	if answer.Action.Command != "" {
+		say("  this would stop it: ", answer.Action.Command)
+	}
 	for i := range causes {
 		c := &causes[i]
 		say()
