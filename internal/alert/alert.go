@@ -34,9 +34,11 @@ type Alert struct {
 	// state NoData.
 	Value     gpu.Reading[float64] `json:"-"`
 	Unit      string               `json:"unit,omitzero"`
-	Threshold gpu.Reading[float64] `json:"-"`     // absent for conditions
-	Since     time.Time            `json:"since"` // when it first was so
-	Time      time.Time            `json:"time"`  // of the snapshot that this is about
+	Threshold gpu.Reading[float64] `json:"-"`               // absent for conditions
+	Since     time.Time            `json:"since"`           // when it was first seen to be so
+	Before    bool                 `json:"before,omitzero"` // it may have been so before Since: the reading before, if any, did not tell
+	Time      time.Time            `json:"time"`            // of the snapshot that this is about
+	Ended     time.Time            `json:"ended,omitzero"`  // when it was so no more, once the alert is over; zero where that was not seen
 	// Processes that cause it, busiest first. Once it is not so any more, they
 	// are those of the last moment at which it was.
 	Processes []gpu.Process `json:"-"`
@@ -50,6 +52,14 @@ type Alert struct {
 
 // About reports whether the alert is about a device, not the machine.
 func (a *Alert) About() bool { return a.Device.UUID != "" }
+
+// Lasted is how long it is so, or was: the clear time does not count.
+func (a *Alert) Lasted() time.Duration {
+	if !a.Ended.IsZero() {
+		return a.Ended.Sub(a.Since)
+	}
+	return a.Time.Sub(a.Since)
+}
 
 // An Acknowledgment says that somebody knows of an alert. The alert is then not
 // repeated.

@@ -117,7 +117,7 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 				t.Errorf("standing is %+v, want\n%q", standing, want)
 			}
 			over := see(30, tt.then)
-			if want := "GPU 0 (Card) " + tt.over + ". The alert is over after 30 s."; len(over) != 1 || over[0].News != Over || over[0].Message != want {
+			if want := "GPU 0 (Card) " + tt.over + ". The alert is over after at least 20 s."; len(over) != 1 || over[0].News != Over || over[0].Message != want {
 				t.Errorf("said %+v, want\n%q", over, want)
 			}
 		})

@@ -63,6 +63,11 @@ type state struct {
 	alert *Alert // as it stands; nil: none does
 	since time.Time
 	back  time.Time // on the right side of the line since, while an alert stands
+	// reported is whether the reading before had what is watched: what begins now was seen to begin.
+	reported bool
+	before   bool      // it may have been so before since
+	first    time.Time // reading since the last break
+	floor    time.Time // what was so before is of another alert, or of the time before a break
 	record
 }
 
@@ -160,7 +165,7 @@ func (e *Engine) withoutRule(st *state, now time.Time) Change {
 // cutShort ends an alert without regard to what is watched.
 func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	over := *st.alert
-	over.State, over.Time, over.Message = Resolved, now, why+" Before: "+over.Message
+	over.State, over.Time, over.Ended, over.Message = Resolved, now, st.back, why+" Before: "+over.Message
 	return e.end(&over, !st.Told.IsZero())
 }
 
@@ -244,13 +249,14 @@ func (o *observation) follow(s *gpu.Snapshot) {
 	}
 	for i := range o.past {
 		if a := &o.past[i]; a.Device.Node == s.Node {
-			a.Since, a.Time = a.Since.Add(set), a.Time.Add(set)
+			a.shift(set)
 		}
 	}
 }
 
 func (st *state) startAgain(now time.Time, set time.Duration) {
-	st.since, st.back = time.Time{}, time.Time{}
+	st.since, st.back, st.first = time.Time{}, time.Time{}, time.Time{}
+	st.reported, st.floor = false, now
 	for _, t := range []*time.Time{&st.Over, &st.Told, &st.Newest} {
 		if !t.IsZero() {
 			*t = now
@@ -337,8 +343,19 @@ func (o *observation) missing(node string) {
 	}
 }
 
+// shift moves the moments of an alert.
+func (a *Alert) shift(by time.Duration) {
+	a.Since, a.Time = a.Since.Add(by), a.Time.Add(by)
+	if !a.Ended.IsZero() {
+		a.Ended = a.Ended.Add(by)
+	}
+}
+
 func (o *observation) step(l *look) {
 	l.notAfter(o.now)
+	if l.first.IsZero() {
+		l.first = o.now
+	}
 	if l.Counter && l.ok {
 		o.count(l)
 	}
@@ -356,11 +373,12 @@ func (o *observation) step(l *look) {
 	if l.alert != nil {
 		o.remind(l)
 	}
+	l.reported = l.ok
 }
 
 // notAfter moves times of the future to now, as after the clock was set back.
 func (st *state) notAfter(now time.Time) {
-	for _, t := range []*time.Time{&st.since, &st.back, &st.Told, &st.Newest} {
+	for _, t := range []*time.Time{&st.since, &st.back, &st.first, &st.floor, &st.Told, &st.Newest} {
 		if t.After(now) {
 			*t = now
 		}
@@ -398,19 +416,38 @@ func (o *observation) rise(l *look) {
 		return
 	}
 	if l.since.IsZero() {
-		l.since = o.now
+		l.since, l.before = o.begins(l)
 	}
 	if o.now.Sub(l.since) < l.Hold || !l.Over.IsZero() && o.now.Sub(l.Over) < l.Cooldown {
 		return
 	}
 	of := cmp.Or(l.device.UUID, l.device.Node+"-"+l.device.Source)
-	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, l.since.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since}
+	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, l.since.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since, Before: l.before}
 	l.alert = o.as(Firing, l)
 	tell := l.alert.loud()
 	if tell {
 		l.Told = o.now
 	}
 	o.news(l, Fired, tell)
+}
+
+// begins is since when it is known to be so, and whether it may have been so before.
+func (o *observation) begins(l *look) (since time.Time, before bool) {
+	if l.began == nil {
+		return o.now, !l.reported && !l.Counter
+	}
+	if since = l.began(l); since.IsZero() {
+		since, before = l.first, true
+	}
+	for _, earliest := range []time.Time{l.floor, l.Over} {
+		if since.Before(earliest) {
+			since, before = earliest, true
+		}
+	}
+	if since.After(o.now) {
+		since = o.now
+	}
+	return since, before
 }
 
 func (o *observation) news(l *look, news News, tell bool) {
@@ -444,7 +481,9 @@ func (o *observation) fall(l *look) {
 		return
 	}
 	o.changes = append(o.changes, o.end(o.as(Resolved, l), !l.Told.IsZero()))
-	*l.state = state{ruled: l.ruled, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest}}
+	*l.state = state{
+		ruled: l.ruled, first: l.first, floor: l.back, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest},
+	}
 }
 
 // end remembers an alert that is over, and makes the change of it. People who were
@@ -460,6 +499,9 @@ func (e *Engine) end(over *Alert, told bool) Change {
 func (o *observation) as(s State, l *look) *Alert {
 	next := *l.alert
 	next.State, next.Time, next.Device = s, o.now, *l.device
+	if s == Resolved {
+		next.Ended = l.back
+	}
 	next.Severity, next.Targets, next.Unit = l.Severity, l.Targets, l.Unit
 	next.Value, next.Utilization = gpu.Reading[float64]{}, gpu.Reading[gpu.Percent]{}
 	if !l.Condition {

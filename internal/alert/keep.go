@@ -85,7 +85,7 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	for i := range kept.Past {
 		a := kept.Past[i].alert(Resolved)
 		if late := a.Time.Sub(now); late > 0 { // the clock was ahead
-			a.Since, a.Time = a.Since.Add(-late), now
+			a.shift(-late)
 		}
 		e.past = append(e.past, *a)
 	}

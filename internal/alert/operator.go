@@ -193,7 +193,7 @@ func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 			return Change{}, ErrReported
 		}
 		over := e.cutShort(st, "Dismissed by hand.", now)
-		*st = state{ruled: st.ruled, record: record{Read: st.Read, Counted: st.Counted}}
+		*st = state{ruled: st.ruled, first: st.first, floor: now, record: record{Read: st.Read, Counted: st.Counted}}
 		return over, nil
 	})
 }

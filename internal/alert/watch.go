@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"maps"
 	"slices"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -79,6 +80,7 @@ type means struct {
 	narrowed func(*look) (float64, bool)       // measure for a rule that looks at some of the processes alone
 	culprits func(*look) []gpu.Process         // the processes that cause it
 	more     func(*look) (text, advice string) // of what is beyond the threshold
+	began    func(*look) time.Time             // since when it is so, of what is found to be so only later; zero where it was so from the first reading on
 	instead  func(*look) string                // in place of words.Over, unless it returns an empty text
 }
 
@@ -125,7 +127,7 @@ var meansOf = map[Watch]means{
 	Power:             {culprits: workers},
 	PowerShare:        {measure: powerShare, culprits: workers},
 	Fan:               {culprits: workers},
-	FanFailing:        {measure: fanFailing},
+	FanFailing:        {measure: fanFailing, began: fanFailedAt},
 	ThrottledByHeat:   {measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers},
 	ThrottledByPower:  {measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers},
 	XID:               {measure: xids, more: newestXID},
@@ -221,7 +223,7 @@ func fanFailing(s *look) (float64, bool) {
 	if s.answer == nil || s.d.State != gpu.StateOK {
 		return 0, false
 	}
-	if slices.ContainsFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing }) {
+	if fanFailure(s) != nil {
 		return 1, true
 	}
 	mute := slices.ContainsFunc(s.d.Fans.Fans, func(f gpu.Fan) bool {
@@ -231,6 +233,18 @@ func fanFailing(s *look) (float64, bool) {
 	})
 	return 0, len(s.d.Fans.Fans) > 0 && !mute
 }
+
+// fanFailure is the cause that a fan fails; nil where none does.
+func fanFailure(s *look) *explain.Cause {
+	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing })
+	if i < 0 {
+		return nil
+	}
+	return &s.answer.Causes[i]
+}
+
+// fanFailedAt is when a fan began to fail, which is a cause only after a while.
+func fanFailedAt(s *look) time.Time { return fanFailure(s).Since.Round(0) }
 
 func reasons(of gpu.ClockEventReasons) func(*look) (float64, bool) {
 	return func(s *look) (float64, bool) {

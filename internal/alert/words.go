@@ -46,7 +46,7 @@ func (t *telling) write() {
 	case t.watch.Counter:
 		text = t.counted() + "."
 	case t.State == Resolved:
-		text = t.back() + ". The alert is over after " + explain.Span(t.Time.Sub(t.Since)) + "."
+		text = t.back() + ". The alert is over after " + t.atLeast() + explain.Span(t.Lasted()) + "."
 	case t.beyond:
 		if t.detail != "" {
 			t.detail = ": " + t.detail
@@ -109,17 +109,40 @@ func (t *telling) against(text, above string) string {
 	}
 }
 
-// first is how it began: "30 s ago it rose above 50 %".
+// first is how it began: "30 s ago it rose above 50 %"; or since when it is known to be so:
+// "it has been above 50 % for at least 30 s".
 func (t *telling) first() string {
 	words := &t.watch.Words
 	switch {
 	case t.watch.Counter:
 		return "the first came " + t.ago()
+	case t.Before:
+		return t.already()
 	case words.Began == "":
 		return "this began " + t.ago()
 	default:
 		return t.ago() + " " + t.against(words.Began, words.BeganAbove)
 	}
+}
+
+// already is since when it is known to be so, where nobody saw it begin.
+func (t *telling) already() string {
+	subject, so := "this", "so"
+	if words := &t.watch.Words; words.Began != "" {
+		subject, _, _ = strings.Cut(words.Began, " ")
+		so = strings.TrimPrefix(t.against(words.Over, words.OverAbove), "no longer ")
+	}
+	if lasts := t.Time.Sub(t.Since); lasts >= time.Second && t.State != NoData {
+		return subject + " has been " + so + " for " + t.atLeast() + explain.Span(lasts)
+	}
+	return subject + " was " + so + " at the first reading, " + t.ago()
+}
+
+func (t *telling) atLeast() string {
+	if t.Before {
+		return "at least "
+	}
+	return ""
 }
 
 func (t *telling) ago() string {

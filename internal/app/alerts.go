@@ -70,11 +70,11 @@ func (a *App) alertThreshold() gpu.Percent {
 // the standing alerts. An alert of another node is not encoded again.
 func (a *App) announceAlerts(node string, changes []alert.Change, standing []alert.Alert) {
 	now := a.Hub.Newest()
-	a.notifier.Notify(changes, func(of *alert.Alert) string {
+	a.notifier.Notify(changes, func(of *alert.Alert) *notify.Answer {
 		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
-			return p.Why.Sentence
+			return p.Why
 		}
-		return ""
+		return nil
 	})
 	var news, stand []hub.Event
 	for i := range changes {

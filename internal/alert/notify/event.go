@@ -42,38 +42,62 @@ type Event struct {
 	Threshold string    `json:"threshold"`
 	Since     time.Time `json:"since"` // when the alert began
 	Time      time.Time `json:"time"`  // the time of the reading
-	Sent      time.Time `json:"-"`     // the time of the message
-	Message   string    `json:"message"`
+	// Ended is when it was so no more, of an alert that is over; zero where that was not seen.
+	Ended   time.Time `json:"ended,omitzero"`
+	Sent    time.Time `json:"-"` // the time of the message
+	Message string    `json:"message"`
 	// Why says in a sentence why the GPU is as it is; empty where the alert is
 	// over or nobody knows.
-	Why    string `json:"why"`
-	Advice string `json:"advice"` // what to do, a sentence; may be empty
-	What   string `json:"-"`      // the rule in words: "too hot"
-	Link   string `json:"-"`      // to the GPU's page; empty without a public_url
+	Why string `json:"why"`
+	// Headline is the same in a few words: "train.py (ann) is heating GPU 3." Facts are what it
+	// rests on: "85 °C · 579 W of 600 · fan 58 %". Each is empty where Why is, and may be elsewhere.
+	Headline string `json:"headline,omitzero"`
+	Facts    string `json:"facts,omitzero"`
+	Advice   string `json:"advice"` // what to do, a sentence; empty where the causes say it: see Action
+	// Action is what would end the causes, and Command the exact command for that, whole or not at
+	// all. Each may be empty.
+	Action  string `json:"action,omitzero"`
+	Command string `json:"command,omitzero"`
+	What    string `json:"-"` // the rule in words: "too hot"
+	Link    string `json:"-"` // to the GPU's page; empty without a public_url
 }
 
 // The longest texts that are kept of an alert, in characters.
 const (
 	longestName     = 120
 	longestSentence = 600
+	longestCommand  = 300
 )
 
 // event makes an event of a change that is for messages.
-func event(c *alert.Change, why string) Event {
+// The answer about its device may be nil.
+func event(c *alert.Change, why *Answer) Event {
 	e := Event{
 		ID: c.ID, News: string(c.News), Rule: c.Rule, Severity: string(c.Severity), State: string(c.State),
 		Node: c.Device.Node, Device: "The driver (" + c.Device.Source + ")", Index: -1,
 		Value: amount(c, c.Value, " left"), Threshold: amount(c, c.Threshold, ""),
-		Since: c.Since, Time: c.Time, Message: c.Message, Why: why, Advice: c.Advice,
+		Since: c.Since, Time: c.Time, Ended: c.Ended, Message: c.Message, Advice: c.Advice,
 	}
 	if c.About() {
 		e.Index, e.UUID, e.Name = c.Device.Index, c.Device.UUID, c.Device.Name
 		e.Device = explain.DeviceName(&gpu.Device{Identity: c.Device})
 	}
 	if c.News == alert.Over {
-		e.Why, e.Advice = "", ""
+		e.Advice = ""
+	} else if why != nil {
+		e.explain(why)
 	}
 	return e.bounded()
+}
+
+// explain says why the alert's device is as it is.
+func (e *Event) explain(why *Answer) {
+	facts := make([]string, len(why.Facts))
+	for i, f := range why.Facts {
+		facts[i] = f.Text
+	}
+	e.Why, e.Headline, e.Facts = why.Sentence, why.Headline, strings.TrimRight(strings.Join(facts, " · "), ".")
+	e.Action, e.Command = why.Action.Text, why.Action.Command
 }
 
 func (e Event) bounded() Event {
@@ -81,8 +105,11 @@ func (e Event) bounded() Event {
 	for _, text := range []*string{&e.Rule, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold} {
 		*text = cut(clean(*text), longestName)
 	}
-	for _, text := range []*string{&e.Message, &e.Why, &e.Advice} {
+	for _, text := range []*string{&e.Message, &e.Why, &e.Headline, &e.Facts, &e.Advice, &e.Action} {
 		*text = cut(clean(*text), longestSentence)
+	}
+	if cut(clean(e.Command), longestCommand) != e.Command { // what is left of it would do something else
+		e.Command = ""
 	}
 	return e
 }
@@ -127,7 +154,14 @@ func (e Event) About() bool { return e.UUID != "" }
 func (e Event) IsOver() bool { return e.News == over || e.News == brief }
 
 // For is how long the alert lasts, or lasted: "12 min".
-func (e Event) For() string { return explain.Span(e.Time.Sub(e.Since)) }
+// The clear time does not count.
+func (e Event) For() string {
+	until := e.Ended
+	if until.IsZero() {
+		until = e.Time
+	}
+	return explain.Span(until.Sub(e.Since))
+}
 
 // notNow is the age from which a message says how old a reading is.
 const notNow = 30 * time.Second

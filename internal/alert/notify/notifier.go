@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // A Notifier sends messages about alerts. Several goroutines may use it.
@@ -107,12 +108,15 @@ type news struct {
 	tell    bool     // false: the alert is over, and nobody gets a message of that
 }
 
+// An Answer is why an alert's device is as it is.
+type Answer = explain.DeviceAnswer
+
 // Notify queues the changes that are for messages. A target that got a message of
 // an alert's beginning gets one of its end, whatever the rule and the target say
-// by then. Of too many events the mildest are dropped. The function why says in a
-// sentence why an alert's device is as it is; it may be nil. Notify never waits
+// by then. Of too many events the mildest are dropped. The function why says
+// why an alert's device is as it is, or nil; it may be nil. Notify never waits
 // for a target.
-func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string) {
+func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) *Answer) {
 	now := time.Now()
 	var all []news
 	for i := range changes {
@@ -120,11 +124,11 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) string)
 		if c.News != alert.Over && (!c.Tell || c.News != alert.Fired && c.News != alert.Repeated) {
 			continue
 		}
-		sentence := ""
+		var answer *Answer
 		if c.Tell && why != nil && c.About() {
-			sentence = why(&c.Alert)
+			answer = why(&c.Alert)
 		}
-		all = append(all, news{event(c, sentence), c.Targets, c.Tell})
+		all = append(all, news{event(c, answer), c.Targets, c.Tell})
 	}
 	if len(all) == 0 {
 		return

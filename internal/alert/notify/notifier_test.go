@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // A wire is a sender that remembers what it is given, and fails as it is told.
@@ -721,7 +722,9 @@ func TestReceiverThatFailsTwice(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()
-	n.Notify([]alert.Change{change("a", alert.Fired)}, func(a *alert.Alert) string { return "GPU 3 works for " + a.ID + "." })
+	n.Notify([]alert.Change{change("a", alert.Fired)}, func(a *alert.Alert) *explain.DeviceAnswer {
+		return &explain.DeviceAnswer{Sentence: "GPU 3 works for " + a.ID + "."}
+	})
 	<-done
 	stop()
 	if err := <-ended; err != nil {

@@ -151,11 +151,14 @@ func examples() []Message {
 		ID: "too_hot-GPU-1-0", News: fired, Rule: "too_hot", Severity: string(alert.Critical), State: string(alert.Firing),
 		Node: "node-1", Device: "GPU 0 (NVIDIA H100 PCIe)", Index: 0, UUID: "GPU-1", Name: "NVIDIA H100 PCIe",
 		Value: "3 °C left", Threshold: "5 °C", Since: at.Add(-time.Minute), Time: at,
-		Message: "GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.",
-		Why:     "GPU 0 works.", Advice: "Look at its fans.",
+		Message:  "GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.",
+		Why:      "train.py (pid 4242, ann) keeps GPU 0 (NVIDIA H100 PCIe) busy at 99 %, 85 °C, 579 W of 600 W, fan at 58 %.",
+		Headline: "train.py (ann) is heating GPU 0.", Facts: "85 °C · 579 W of 600 · fan 58 %",
+		Action: "End or pause train.py (pid 4242, ann).", Command: "kill 4242",
 	}
 	ended, again, both := one, one, one
-	ended.News, ended.State, ended.Value, ended.Why, ended.Advice = over, string(alert.Resolved), "", "", ""
+	ended.News, ended.State, ended.Value, ended.Ended = over, string(alert.Resolved), "", at.Add(-30*time.Second)
+	ended.Why, ended.Headline, ended.Facts, ended.Action, ended.Command = "", "", "", "", ""
 	again.News, both.News = repeated, brief
 	driver := Event{
 		ID: "driver_gone-nvml-0", News: fired, Rule: "driver_gone", Severity: string(alert.Warning), State: string(alert.Firing),
@@ -184,8 +187,16 @@ func (t templates) write(s service, events []Event, about circumstances) (title,
 			return "", "", err
 		}
 		if len(title)+len(body) < s.most {
-			break
+			return title, body, nil
 		}
+	}
+	// There is no room for one: a command that is cut would be another.
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].Command = ""
+	}
+	if title, body, err = t.one(s, message(events, 1, about)); err != nil {
+		return "", "", err
 	}
 	return title, shorten(body, s.most-len(title)-1), nil
 }
@@ -210,7 +221,8 @@ func run(t, fallback *template.Template, s service, m Message) (string, error) {
 	for i := range m.Events {
 		e := &m.Events[i]
 		for _, text := range []*string{
-			&e.Rule, &e.What, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold, &e.Message, &e.Why, &e.Advice,
+			&e.Rule, &e.What, &e.Node, &e.Device, &e.UUID, &e.Name, &e.Value, &e.Threshold, &e.Message, &e.Why,
+			&e.Headline, &e.Facts, &e.Advice, &e.Action, &e.Command,
 		} {
 			*text = s.escape(*text)
 		}
