@@ -139,7 +139,8 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 		Monitor: s.monitor(), Nodes: s.fleet().Nodes(), Why: s.why, BasePath: base, Health: base + "api/health",
 		Asset: func(name string) string { return s.assets.URL(base, name) }, Now: now,
 	}
-	in.Causes, in.Alerts = s.fleet().Answer().Causes(), s.standing
+	answer := s.fleet().Answer()
+	in.Layers, in.Causes, in.Alerts = contract.NewLayers(answer), answer.Causes(), s.standing
 	if s.causes != nil {
 		in.Causes = s.causes
 	}
@@ -154,6 +155,8 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 			http.NotFound(w, r)
 			return
 		}
+		part, _ := s.fleet().Device("", uuid)
+		in.Layers = contract.NewLayersOfOne(part.Why)
 		page = views.NewDevicePage(in, d)
 	}
 	if err := page.Render(r.Context(), &b); err != nil {

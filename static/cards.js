@@ -3,7 +3,7 @@
 
 import {
   absent, between, celsius, clean, count, dots, keyOf, list, longestName,
-  megahertz, memory, missing, part, percent, plain, rpm, say, sentence, show, shown, watts,
+  megahertz, memory, missing, part, percent, plain, programOf, rpm, say, sentence, show, watts,
 } from "./format.js";
 import { gpuName } from "./fleet.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
@@ -228,7 +228,7 @@ export function whoWorks(g) {
   }
   const p = g.processes.reduce((best, q) => (busier(q, best) < 0 ? q : best));
   const others = g.processes.length - 1;
-  const name = shown(p.process_name, p.quality?.process_name, longestName);
+  const name = programOf(p);
   const who = name.mark ? missing("someone") : name;
   return [who, dots(
     clean(p.user ?? "", longestName),

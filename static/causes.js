@@ -1,12 +1,45 @@
 // @ts-check
-// The causes and their evidence. views/cause.go writes the same in Go.
+// The answer, and its causes with their evidence. views/answer.go and views/cause.go
+// write the same in Go.
 
-import { between, clean, dots, longestName, say, sentence } from "./format.js";
+import { between, clean, dots, keyOf, longestName, say, sentence } from "./format.js";
 import { moment } from "./moments.js";
 import { byId, setHidden, setText } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./message.js").Cause} Cause */
+
+const command = byId("command");
+const copy = byId("copy-it");
+
+copy.onclick = async () => {
+  let done = "Copied";
+  try {
+    await navigator.clipboard.writeText(command.textContent ?? "");
+  } catch { // not permitted here
+    getSelection()?.selectAllChildren(command);
+    done = "Selected";
+  }
+  copy.textContent = byId("said").textContent = done;
+  setTimeout(offerCopy, 5000);
+};
+
+const offerCopy = () => setText(copy, "Copy");
+
+/** @param {import("./message.js").Layers} answer */
+export function showAnswer({ headline, broken, facts, rest, action }) {
+  const answer = byId("answer");
+  answer.toggleAttribute("data-long", headline.length > 45);
+  answer.toggleAttribute("data-broken", !!broken);
+  if (command.textContent !== action.command) offerCopy();
+  setTexts(answer, {
+    headline: sentence(headline), rest: sentence(rest), action: sentence(action.text), command: action.command,
+  });
+  sync(byId("chips"), "t-chip", facts, (f) => facts.indexOf(f), (row, f) => {
+    row.toggleAttribute("data-warning", f.warning);
+    setText(row, sentence(f.text));
+  });
+}
 
 /**
  * Shows the causes of the first GPU in the list, then those of the machine. The
@@ -17,12 +50,12 @@ import { setTexts, slot, sync } from "./rows.js";
 export function showCauses({ why, causes, timestamp, gpus, failures }, only) {
   const lead = causes.find((c) => c.gpu_uuid && (!only || c.gpu_uuid === only));
   if (only && !lead) return; // with very many GPUs a first message has the causes of the loudest alone
-  const rows = causes.filter((c) => lead && c.gpu_uuid === lead.gpu_uuid && c.node === lead.node);
-  // Without a GPU the page lists what was tried instead.
-  if (!only && (gpus.length || !failures.length)) rows.push(...causes.filter((c) => !c.gpu_uuid));
-  const answer = sentence(only ? rows[0].sentence : why);
-  setText(byId("why"), answer);
-  byId("why").toggleAttribute("data-long", Array.from(answer).length > 150);
+  const rows = causes.filter((c) => lead && keyOf(c) === keyOf(lead));
+  if (!only) {
+    setText(byId("why"), sentence(why));
+    // Without a GPU the page lists what was tried instead.
+    if (gpus.length || !failures.length) rows.push(...causes.filter((c) => !c.gpu_uuid));
+  }
   setHidden(byId("evidence"), rows.length === 0);
   sync(byId("causes"), "t-cause", rows, (c) => c.id, (row, c) => showCause(row, c, timestamp));
 }
@@ -38,7 +71,7 @@ function showCause(row, c, now) {
     about: dots(say(`sure ${c.certainty}`), c.since && say("since, for", moment(c.since), between(c.since, now))),
     advice: sentence(c.advice),
   });
-  sync(slot(row, "evidence"), "t-evidence", c.evidence.map((e, i) => ({ e, i })), ({ i }) => String(i), (line, { e }) => setTexts(line, {
+  sync(slot(row, "evidence"), "t-evidence", c.evidence, (e) => c.evidence.indexOf(e), (line, e) => setTexts(line, {
     name: clean(e.name, longestName),
     text: e.moment && e.at ? moment(e.at) : sentence(e.text),
     seen: e.at && Date.parse(now) - Date.parse(e.at) >= 2000 ? say("ago", between(e.at, now)) : "",

@@ -104,6 +104,6 @@ export async function copyReport(u) {
     return "Copied. It has no names of users, processes or machines.";
   } catch {
     save(new Blob([lines.filter(Boolean).join("\n")], { type: "text/plain" }), "txt");
-    return "The browser does not let pages copy here: it was saved as a file.";
+    return "The browser does not allow it here: it was saved as a file.";
   }
 }

@@ -78,7 +78,7 @@ export function showFacts(g) {
     const items = at(g, name) ?? [];
     const outer = list.closest(".list");
     if (outer) setHidden(outer, items.length === 0);
-    sync(list, `t-${name}`, items.map((item, i) => ({ item, i })), ({ i }) => String(i), (row, { item, i }) => {
+    sync(list, `t-${name}`, items.map((item, i) => ({ item, i })), ({ i }) => i, (row, { item, i }) => {
       for (const el of /** @type {NodeListOf<HTMLElement>} */ (row.querySelectorAll("[data-path]"))) {
         setValue(el, item.quality ? valueFor(el, item, item.quality) : valueFor(el, item, g.quality, `${name}.${i}.`));
       }

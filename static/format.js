@@ -194,7 +194,13 @@ export function shown(text, quality, limit) {
 }
 
 /**
- * The key of a GPU. An index is for people, and other nodes have the same.
- * @param {{node: string, gpu_uuid: string}} g
+ * What a process runs, as people call it, or else the kernel's name for it.
+ * @param {import("./message.js").Process} p
+ */
+export const programOf = (p) => shown(p.program || p.process_name, p.quality?.process_name, longestName);
+
+/**
+ * The key of a GPU, also of a cause's. An index is for people, and other nodes have the same.
+ * @param {{node: string, gpu_uuid: string | null}} g
  */
 export const keyOf = (g) => `${g.node}/${g.gpu_uuid}`;

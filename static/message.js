@@ -7,6 +7,7 @@
  * @typedef {object} Process
  * @property {number} pid
  * @property {string} process_name
+ * @property {string | null} [program]
  * @property {Float} used_memory_mb
  * @property {string} type
  * @property {Float} sm_percent
@@ -25,7 +26,16 @@
  */
 
 /**
- * @typedef {object} GPU
+ * @typedef {object} Layers
+ * @property {string} headline
+ * @property {boolean} [broken]
+ * @property {{text: string, warning: boolean}[]} facts
+ * @property {string} rest
+ * @property {{text: string, command: string}} action
+ */
+
+/**
+ * @typedef {object} Readings
  * @property {number} gpu_id
  * @property {string} gpu_name
  * @property {string} gpu_uuid
@@ -49,6 +59,8 @@
  * @property {unknown[]} instances
  * @property {Record<string, string>} quality
  */
+
+/** @typedef {Readings & Layers} GPU */
 
 /**
  * @typedef {object} Disk
@@ -100,8 +112,10 @@
  * @property {string} advice
  */
 
+/** @typedef {Snapshot & Layers} Update */
+
 /**
- * @typedef {object} Update
+ * @typedef {object} Snapshot
  * @property {number} seq
  * @property {string} timestamp
  * @property {string | null} node null: the update has several nodes

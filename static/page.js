@@ -4,7 +4,7 @@
 import { setTaken, showAge, startAge } from "./age.js";
 import { dropForgotten, expectAlerts, showAlert } from "./alerts.js";
 import { mostCards, showCards, standingOut } from "./cards.js";
-import { showCauses } from "./causes.js";
+import { showAnswer, showCauses } from "./causes.js";
 import { addToCharts, allShown, drawCharts, loadCharts, markAlert, startCharts } from "./charts.js";
 import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
@@ -186,6 +186,7 @@ function drawPage() {
     drawn = latest;
     document.body.dataset.taken = String(Date.parse(latest.timestamp));
     showSummary(latest);
+    showAnswer(only ? latest.gpus[0] : latest);
     showCauses(latest, only);
     showCards(latest);
     showProcesses(latest.gpus, latest.timestamp);

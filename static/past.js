@@ -117,7 +117,7 @@ export class Past {
       const gKey = keyOf(g);
       for (const p of g.processes) {
         const key = `${gKey}/${p.pid}`;
-        const text = `${clean(p.process_name, longestName) || "a process"} (pid ${p.pid}${p.user ? `, ${clean(p.user, longestName)}` : ""}) on ${gpuName(g)}`;
+        const text = `${clean(p.program || p.process_name, longestName) || "a process"} (pid ${p.pid}${p.user ? `, ${clean(p.user, longestName)}` : ""}) on ${gpuName(g)}`;
         running.set(key, { g: gKey, text });
         if (this.#running?.has(key)) continue;
         const began = p.started_at ? Date.parse(p.started_at) / 1000 : this.#running ? t : 0;

@@ -3,7 +3,7 @@
 // dialog with the details of one. views/process.go writes the same in Go.
 
 import {
-  absent, between, clean, count, dots, keyOf, list, longestCommand, longestName, memory, percent, say, show, shown, watts,
+  absent, between, clean, count, dots, keyOf, list, longestCommand, longestName, memory, percent, programOf, say, show, shown, watts,
 } from "./format.js";
 import { moment } from "./moments.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
@@ -131,7 +131,7 @@ function wanted({ g, p }) {
   return (!chosen("gpu") || idOf(g) === chosen("gpu"))
     && (!chosen("user") || (p.user ?? "") === chosen("user"))
     && (!chosen("place") || placeOf(p) === chosen("place"))
-    && (!text || [p.process_name, p.command, p.pid, placeOf(p)].some((v) => String(v ?? "").toLowerCase().includes(text)));
+    && (!text || [p.program, p.process_name, p.command, p.pid, placeOf(p)].some((v) => String(v ?? "").toLowerCase().includes(text)));
 }
 
 /**
@@ -157,7 +157,7 @@ function showChoices(rows) {
 }
 
 /** @type {Record<string, (row: Row) => string>} */
-const texts = { name: ({ p }) => p.process_name, user: ({ p }) => p.user ?? "", type: ({ p }) => p.type, place: ({ p }) => placeOf(p) };
+const texts = { name: ({ p }) => p.program || p.process_name, user: ({ p }) => p.user ?? "", type: ({ p }) => p.type, place: ({ p }) => placeOf(p) };
 
 /** @type {Record<string, (row: Row) => number | null>} */
 const figures = {
@@ -229,7 +229,7 @@ function showProcess(row, { g, p }) {
     pid: `${p.pid}`,
     type: clean(p.type, longestName),
   });
-  setValue(slot(row, "name"), shown(p.process_name, q.process_name, longestName));
+  setValue(slot(row, "name"), programOf(p));
   setValue(slot(row, "command"), command);
   setValue(slot(row, "user"), shown(p.user, q.user, longestName));
   setValue(slot(row, "memory"), show(p.used_memory_mb, q.used_memory_mb, memory));
@@ -261,7 +261,7 @@ function showDetails() {
     setText(byId("process-state"), `It is no longer on this GPU. ${facts.hidden ? "Nothing else is known of it." : "What is shown is what was last known."}`);
   } else {
     facts.hidden = false;
-    const name = shown(p.process_name, p.quality?.process_name, longestName);
+    const name = programOf(p);
     setText(byId("process-title"), name.mark ? `Process ${p.pid}` : name.text);
     setText(byId("process-state"), dots(gpuName(g), clean(g.gpu_name, longestName), p.started_at && `running for ${between(p.started_at, now)}`));
     for (const el of /** @type {NodeListOf<HTMLElement>} */ (details.querySelectorAll("[data-path]"))) {

@@ -49,7 +49,7 @@ export function clone(id) {
  * @param {Element} parent
  * @param {string | ((item: T) => string)} template
  * @param {T[]} items
- * @param {(item: T) => string} keyOf
+ * @param {(item: T) => string | number} keyOf
  * @param {(row: HTMLElement, item: T) => void} update
  */
 export function sync(parent, template, items, keyOf, update) {
@@ -62,7 +62,7 @@ export function sync(parent, template, items, keyOf, update) {
     else old.set(key, [row]);
   }
   const rows = items.map((item) => {
-    const key = keyOf(item);
+    const key = String(keyOf(item));
     const row = old.get(key)?.shift() ?? clone(typeof template === "string" ? template : template(item));
     setAttribute(row, "data-key", key);
     update(row, item);

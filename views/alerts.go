@@ -165,7 +165,7 @@ func newAlertDetail(a *alert.Alert, in *Input) AlertDetail {
 		out.Device, out.DevicePath = say("gpu", strconv.Itoa(a.Device.Index)), in.BasePath+devicePath(a.Device.UUID)
 	}
 	if a.State == alert.Resolved {
-		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.Time)
+		out.Label, out.Span = severityName(a.Severity), between(a.Since, a.Since.Add(a.Lasted()))
 	}
 	return out
 }

@@ -28,6 +28,7 @@ func exampleAlerts(eight *gpu.Snapshot, now time.Time) AlertsInput {
 	known.ID, known.Severity, known.Acknowledged, known.SilencedUntil = "p2", "warning", &alert.Acknowledgment{By: "<b>ann</b>", Comment: "a new fan is on its way"}, now.Add(30*time.Hour)
 	gone.ID, gone.Severity, gone.State, gone.Device = "p3", "info", "no_data", gpu.Identity{Node: of.Node}
 	over.ID, over.State, over.Time = "p4", "resolved", now.Add(-time.Minute)
+	over.Ended = now.Add(-2 * time.Minute)
 	dismissed := over
 	dismissed.ID, dismissed.Message = "p5", "GPU 1 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing was reported. Dismissed by hand."
 	return AlertsInput{
@@ -68,7 +69,7 @@ func TestAlertsPage(t *testing.T) {
 	if got := p.Firing[2]; got.Alert.State != alert.NoData || got.Device != "the machine" || got.DevicePath != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := p.Past[0]; got.Label != "Critical" || got.Span != "8\u00a0min" {
+	if got := p.Past[0]; got.Label != "Critical" || got.Span != "7\u00a0min" {
 		t.Errorf("%+v", got)
 	}
 	var rules []string

@@ -36,7 +36,7 @@ func (f Frame) place() (url, at string) {
 var menuMessages = []string{
 	"The browser does not allow it here: it needs your permission, and https or this very machine.",
 	"Copied. It has no names of users, processes or machines.",
-	"The browser does not let pages copy here: it was saved as a file.",
+	"The browser does not allow it here: it was saved as a file.",
 }
 
 // galleryTargets are one that takes messages, and one that does not.

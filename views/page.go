@@ -22,7 +22,8 @@ type Input struct {
 	// true.
 	contract.Monitor
 	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
-	Why      string                   // the answer to the page's question, in one sentence
+	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
+	Why      string                   // the same in one sentence; a GPU's own page does not have it
 	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
 	BasePath string                   // where the page is served; begins and ends with "/"
 	Health   string                   // the address of the health of the program, which is not about a node
@@ -76,6 +77,7 @@ type Page struct {
 	Taken time.Time // when the reading was taken; zero before the first
 
 	Driver string // "driver 550.54.15 · CUDA 12.4"; empty where none answers, and of several nodes
+	Answer Answer
 	Why    string
 	Causes []CauseRow
 
@@ -168,7 +170,7 @@ type Failure struct {
 // NewPage makes the view model.
 func NewPage(in Input) Page {
 	devices, failures := in.devices(), in.Nodes.Failures()
-	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Why: sentence(in.Why)}
+	p := Page{in: &in, Title: newTitle(devices), Taken: in.Nodes.Time(), Answer: newAnswer(&in.Layers), Why: sentence(in.Why)}
 	now := in.Now
 	if len(in.Nodes) > 0 {
 		now = p.Taken
@@ -217,10 +219,6 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		return a.Device.Node != d.Node || a.Device.UUID != d.UUID
 	})
 	in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.Device == nil || !same(c.Device, d) })
-	in.Why = ""
-	if len(in.Causes) > 0 {
-		in.Why = in.Causes[0].Sentence
-	}
 	p := NewPage(in)
 	p.Device = &DevicePage{
 		UUID:  d.UUID,

@@ -389,7 +389,11 @@ func TestHostileTexts(t *testing.T) {
 		}},
 	})
 	s.Host.Disks[0].Mount = script
-	html := render(t, NewPage(input(s, script+long)))
+	in := input(s, script+long)
+	in.Layers = contract.Layers{
+		Headline: script + long, Facts: []contract.Fact{{Text: script + "\u202e"}}, Rest: script, Action: contract.Action{Text: script, Command: "kill " + script},
+	}
+	html := render(t, NewPage(in))
 	if strings.Contains(html, "<script>alert") || strings.Contains(html, "<img") || strings.Contains(html, "<style") {
 		t.Error("markup came through")
 	}
@@ -486,12 +490,12 @@ func TestErrorPage(t *testing.T) {
 // The page is light; that of very many devices has what stands out, and the
 // scripts fetch the rest.
 func TestPageIsSmall(t *testing.T) {
-	for name, limit := range map[string]int{"eight": 8000, "many": 24_000, "fleet": 24_000} {
+	for name, limit := range map[string]int{"eight": 8500, "many": 24_000, "fleet": 24_000} {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
 		e := fixture.Named(name, noon)
 		in := input(e.Snapshot, e.Why)
-		in.Causes = exampleCauses(e.Snapshot, noon)
+		in.Layers, in.Causes = exampleLayers, exampleCauses(e.Snapshot, noon)
 		if _, err := w.Write([]byte(render(t, NewPage(in)))); err != nil {
 			t.Fatal(err)
 		}
@@ -598,6 +602,7 @@ func TestTheAnswersTile(t *testing.T) {
 func TestNoDriverIsToldOnce(t *testing.T) {
 	for _, e := range []fixture.Example{fixture.Named("none", noon)} {
 		in := input(e.Snapshot, e.Why)
+		in.Layers = contract.Layers{Headline: "Nothing is here.", Broken: true}
 		in.Causes = []explain.Cause{{
 			ID: "no_gpu", Since: noon.Add(-20 * time.Minute), Confidence: explain.High, Sentence: e.Why,
 			Advice:   "Install the driver, or check that nvidia-smi runs on this machine.",

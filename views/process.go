@@ -52,7 +52,7 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 	out := Process{
 		Key:     d.Node + "/" + d.UUID + "/" + strconv.Itoa(p.PID),
 		GPU:     strconv.Itoa(d.Index),
-		Name:    shown(f.Name, longestName),
+		Name:    shown(programOf(p), longestName),
 		Command: shown(f.Command, longestCommand),
 		PID:     strconv.Itoa(p.PID),
 		User:    shown(f.User, longestName),

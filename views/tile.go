@@ -168,12 +168,20 @@ func newWho(d *gpu.Device) (Value, string) {
 	if n := len(list) - 1; n > 0 {
 		more = count("more processes", n)
 	}
-	who := shown(p.Facts.Name, longestName)
+	who := shown(programOf(&p), longestName)
 	if who.Mark == Missing {
 		who = missing("someone")
 	}
 	user := clean(p.Facts.User.Or(""), longestName)
 	return who, dots(user, say("pid", strconv.Itoa(p.PID)), mebi(p.Memory).text(memory), more)
+}
+
+// programOf is what a process runs, as people call it, or else the kernel's name for it.
+func programOf(p *gpu.Process) gpu.Reading[string] {
+	if p.Facts.Program.Present() {
+		return p.Facts.Program
+	}
+	return p.Facts.Name
 }
 
 // busierProcess puts the largest share of an engine's time first. Without shares, a compute

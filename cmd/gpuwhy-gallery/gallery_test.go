@@ -24,7 +24,7 @@ var components = map[string]string{
 	"docsTop": ".docs > .top", "docsLink": ".docs [aria-current=page]", "docsBody": "body.docs.viewer", "referenceBody": "body.docs main", "operationDoc": ".verb",
 	"DocsPage": "body.docs rapi-doc", "ReferencePage": "body.docs h2#types", "EventsPage": "body.docs h2#limits", "docsPage": "body.docs", "answerRow": ".docs td.fact", "socketFacts": ".docs h2#limits ~ * th[scope=row]",
 	"typeOf": ".docs td a", "fieldRow": ".docs .facts th > code", "typeDocs": ".docs h2#types", "factTable": "table.facts", "fieldTable": ".docs .scroll > table", "eventsBody": ".docs h2#limits", "messageDoc": ".verb[data-kind]",
-	"document": "html[lang]", "ErrorPage": "body.error", "Gallery": "body.gallery", "why": "#why", "mark": "svg.mark", "errorBody": "body.error", "facts": "#facts", "uses": "#use", "means": "dd.note", "meansBy": "#facts dd.note", "factList": "#facts div.list", "factRow": "#facts tr[data-key]",
+	"document": "html[lang]", "ErrorPage": "body.error", "Gallery": "body.gallery", "answer": "#answer", "chip": "#chips > li", "mark": "svg.mark", "errorBody": "body.error", "facts": "#facts", "uses": "#use", "means": "dd.note", "meansBy": "#facts dd.note", "factList": "#facts div.list", "factRow": "#facts tr[data-key]",
 	"galleryBody": "body.gallery", "frame": ".gallery iframe", "hostRow": "#host-rows > [data-key]",
 	"dashboard": "body[data-status]", "deviceHead": "#device", "gone": "body[data-gpu] #gone", "pageTools": "#page-tools", "menu": ".menu[open] > div", "anchor": "a.anchor",
 	"templates": "template#t-card", "totals": "#totals", "failure": "#failure-list > li", "charts": "#charts .uplot", "largeChart": "dialog#large[open]", "series": "#series > li",

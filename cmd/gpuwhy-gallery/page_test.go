@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// Pages have the evidence as the server sends them, and as they are live.
+// Pages have the answer and its evidence as the server sends them, and as they are live.
 func TestPageHasEvidence(t *testing.T) {
 	s := newStage(t)
 	a := newActor(t, "dgx-h100", time.Now(), time.Now())
@@ -23,17 +23,20 @@ func TestPageHasEvidence(t *testing.T) {
 	s.Publish(snap)
 	history := explain.NewHistory()
 	answer := history.Add(snap)
-	fourth := answer.Devices[3].Causes
+	fourth := &answer.Devices[3]
 	for _, page := range []struct {
 		path, why string
-		causes    []explain.Cause
+		explain.Layers
+		causes []explain.Cause
 	}{
-		{"", answer.Sentence, answer.Main()},
-		{"gpu/" + snap.Devices[3].UUID, fourth[0].Sentence, fourth},
+		{"", answer.Sentence, answer.Layers, answer.Main()},
+		{"gpu/" + snap.Devices[3].UUID, fourth.Causes[0].Sentence, fourth.Layers, fourth.Causes},
 	} {
 		path, body := page.path, pageAt(t, s.url+page.path)
-		if !strings.Contains(body, `id="why"`) || !strings.Contains(body, ">"+html.EscapeString(page.why)+"</p>") {
-			t.Errorf("%q lacks %q", path, page.why)
+		for _, text := range []string{page.why, page.Headline, page.Facts[0].Text, page.Rest, page.Action.Text} {
+			if !strings.Contains(body, ">"+html.EscapeString(text)+"</") {
+				t.Errorf("%q lacks %q", path, text)
+			}
 		}
 		for _, c := range page.causes {
 			if !strings.Contains(body, `data-key="`+c.ID+`"`) || !strings.Contains(body, html.EscapeString(c.Sentence)) || !strings.Contains(body, html.EscapeString(c.Advice)) {
@@ -55,8 +58,10 @@ func TestPageHasEvidence(t *testing.T) {
 	next := a.next(t, time.Second)
 	next.Devices[3].State, next.Devices[3].Since, next.Devices[3].Readings = gpu.StateLost, next.Time, gpu.Readings{}
 	s.Publish(next)
-	want := history.Add(next).Devices[3].Causes[0].Sentence
-	b.Until(`document.getElementById("why").textContent.replaceAll("\u00a0", " ") === ` + strconv.Quote(want))
+	lost := history.Add(next).Devices[3]
+	const headline = `document.querySelector("[data-broken] > .headline")?.textContent.replaceAll("\u00a0", " ")`
+	b.Until(headline + ` === ` + strconv.Quote(lost.Headline))
+	want := lost.Causes[0].Sentence
 	if got := browsertest.Ask[string](b, `document.querySelector(".says").textContent.replaceAll("\u00a0", " ")`); got != want {
 		t.Errorf("the first cause is %q, want %q", got, want)
 	}
