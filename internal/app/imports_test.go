@@ -61,6 +61,7 @@ var allowed = map[string][]string{
 		"gpu", "hub", "sampler", "internal/alert", "internal/alert/notify", "internal/alert/rulefile", "internal/auth", "internal/clock", "internal/contract",
 		"internal/insight", "internal/keep", "internal/metrics", "internal/recent", "internal/server", "internal/web",
 	},
+	"internal/story":     {},
 	"cmd/gpuwhy":         {"…"},
 	"cmd/gpuwhy-gallery": {"…"},
 }

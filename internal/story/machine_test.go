@@ -1,0 +1,562 @@
+package story
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// A process of a story.
+type process struct {
+	PID       uint32    `yaml:"pid"`
+	Name      string    `yaml:"name"`
+	Command   []string  `yaml:"command"`
+	User      string    `yaml:"user"`
+	Type      string    `yaml:"type"`
+	SM        yaml.Node `yaml:"sm"`
+	Mem       yaml.Node `yaml:"mem"`
+	Enc       yaml.Node `yaml:"enc"`
+	Dec       yaml.Node `yaml:"dec"`
+	Used      string    `yaml:"used"`
+	Began     *Span     `yaml:"began"`
+	Hidden    bool      `yaml:"hidden"`
+	Unlisted  bool      `yaml:"unlisted"`
+	Ended     bool      `yaml:"ended"`
+	Container string    `yaml:"container"`
+	Pod       string    `yaml:"pod"`
+	Unit      string    `yaml:"unit"`
+	Job       string    `yaml:"job"`
+
+	begun  time.Duration
+	values [4]*Value
+}
+
+// A machine is what a story's program reads: a driver, and a root with /proc.
+type machine struct {
+	t       *testing.T
+	story   *Story
+	fake    *fakenvml.Machine
+	library *fakenvml.Library
+	root    string
+	clock   *storyClock
+	epoch   time.Time // of the story's time 0, by Go's clock
+	boot    time.Time
+
+	values    []map[string]*Value // of each GPU
+	processes [][]process
+	states    []string
+	bound     map[int]string    // where the link to a card that is gone led
+	sensed    map[string]string // the machine's own fans and temperatures
+	reasons   map[int]bool      // given by the story
+	unlisted  map[int]bool      // the driver does not say who works
+	energy    []float64
+	last      time.Duration
+	random    *rand.Rand
+	written   map[uint32]string
+	folders   map[string]bool // made so far
+	users     []string
+}
+
+// upFor is how long a machine has been up at the beginning, longer than any clock is set.
+const upFor = 10000 * time.Hour
+
+// units are how much of NVML's unit one of a story's is, by reading.
+var keys = map[string]struct {
+	keys []fakenvml.Key
+	unit float64
+}{
+	"util":     {[]fakenvml.Key{fakenvml.Utilization}, 1},
+	"memutil":  {[]fakenvml.Key{"memory_utilization"}, 1},
+	"encoder":  {[]fakenvml.Key{"encoder"}, 1},
+	"decoder":  {[]fakenvml.Key{"decoder"}, 1},
+	"power":    {[]fakenvml.Key{fakenvml.Power}, 1000},
+	"limit":    {[]fakenvml.Key{"power_limit"}, 1000},
+	"temp":     {[]fakenvml.Key{fakenvml.Temperature}, 1},
+	"memtemp":  {[]fakenvml.Key{"field82"}, 1},
+	"pstate":   {[]fakenvml.Key{fakenvml.PerformanceState}, 1},
+	"clock":    {[]fakenvml.Key{"clock0", "clock1"}, 1},
+	"memclock": {[]fakenvml.Key{"clock2"}, 1},
+	"used":     {[]fakenvml.Key{"memory_used"}, 1 << 20},
+}
+
+var reasonBits = map[string]int{
+	"idle": 1, "application": 2, "power": 4, "hw slowdown": 8, "sync": 16, "heat": 32, "hw heat": 64, "power brake": 128, "display": 256,
+}
+
+func newMachine(t *testing.T, lib *fakenvml.Library, s *Story, epoch time.Time) *machine {
+	t.Helper()
+	m := &machine{
+		t: t, story: s, library: lib, root: t.TempDir(), clock: newClock(), epoch: epoch, boot: epoch.Add(-upFor),
+		random: rand.New(rand.NewPCG(1, 2)), written: map[uint32]string{}, folders: map[string]bool{},
+		reasons: map[int]bool{}, unlisted: map[int]bool{}, bound: map[int]string{},
+	}
+	var gpus []fakenvml.GPU
+	for i, p := range s.GPUs {
+		g := fakenvml.RTX4090().With(fakenvml.Name, p.Name).At(i+1).
+			With("memory_total", int64(p.Memory*(1<<30))).With("display_active", btoi(p.Display)).
+			With("persistence", btoi(p.Persistence)).With("mig", btoi(p.MIG))
+		for _, k := range []fakenvml.Key{"power_limit", "power_default_limit", "power_max_limit"} {
+			g = g.With(k, int(p.Limit*1000))
+		}
+		g = g.With("power_min_limit", int(p.Limit*300))
+		if p.Slowdown > 0 {
+			g = g.With("threshold1", int(p.Slowdown)).With("threshold0", int(p.Slowdown)+3)
+		}
+		g = g.Without("margin", "gpm", "encoder_sessions")
+		for f := range 2 {
+			for _, what := range []string{"speed", "rpm", "target", "policy"} {
+				if f >= p.Fans {
+					g = g.Without(fakenvml.Fan(f, what))
+				}
+			}
+		}
+		g = g.With("fans", p.Fans)
+		for f := 2; f < p.Fans; f++ {
+			for _, what := range []string{"speed", "rpm", "target", "policy"} {
+				g = g.With(fakenvml.Fan(f, what), 0)
+			}
+		}
+		if p.Fans == 0 {
+			g = g.With("fans", fakenvml.Error(3))
+		}
+		for f := range p.Fans {
+			if p.Tachometer != nil && !*p.Tachometer {
+				g = g.Without(fakenvml.Fan(f, "rpm"))
+			}
+			if p.Policy == "unknown" {
+				g = g.Without(fakenvml.Fan(f, "policy"))
+			}
+		}
+		gpus = append(gpus, g)
+		m.values = append(m.values, map[string]*Value{})
+		m.processes, m.states, m.energy = append(m.processes, nil), append(m.states, "ok"), append(m.energy, 1e9)
+	}
+	m.fake = lib.Machine(t, gpus...)
+	m.write("proc/self/status", "Name:\tgpuwhy\nNSpid:\t77\n")
+	m.check(os.Symlink("pid:[4026531836]", m.path("proc/self/ns/pid")))
+	m.write("proc/1/comm", "init\n")
+	m.write("proc/self/stat", statLine(77, "gpuwhy", 5000))
+	m.write("proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 100 0 100 700 100 0 0 0 0 0\n")
+	m.write("proc/loadavg", "0.50 1.25 2.00 1/200 4711\n")
+	m.write("proc/meminfo", "MemTotal: 16000000 kB\nMemFree: 1000000 kB\nMemAvailable: 6000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n")
+	m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: CPU\n\n")
+	m.write("proc/sys/kernel/osrelease", "6.12.0\n")
+	m.write("proc/filesystems", "nodev\tproc\n")
+	m.write("proc/self/mountinfo", "")
+	m.write("proc/diskstats", "")
+	m.write("proc/net/dev", "Inter-|   Receive  |  Transmit\n face |bytes\n")
+	m.write("etc/os-release", "PRETTY_NAME=\"Debian GNU/Linux 13\"\n")
+	m.passwd()
+	m.sensors(s.Host)
+	return m
+}
+
+// sensors writes the machine's own fans and temperatures, in the order of their names.
+func (m *machine) sensors(of map[string]string) {
+	if of == nil {
+		return
+	}
+	if m.sensed == nil {
+		m.sensed = map[string]string{}
+	}
+	maps.Copy(m.sensed, of)
+	m.write("sys/class/hwmon/hwmon0/name", "nct6798\n")
+	fans, temps := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(m.sensed)) {
+		if strings.Contains(name, "fan") {
+			fans++
+			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_input", fans), m.sensed[name]+"\n")
+			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_label", fans), name+"\n")
+			continue
+		}
+		temps++
+		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_input", temps), fmt.Sprint(int(num(m.sensed[name])*1000), "\n"))
+		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_label", temps), name+"\n")
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (m *machine) path(name string) string {
+	file := filepath.Join(m.root, name)
+	if folder := filepath.Dir(file); !m.folders[folder] {
+		m.check(os.MkdirAll(folder, 0o755))
+		m.folders[folder] = true
+	}
+	return file
+}
+
+func (m *machine) check(err error) {
+	if err != nil {
+		m.t.Helper()
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) write(name, text string) { m.check(os.WriteFile(m.path(name), []byte(text), 0o644)) }
+
+func (m *machine) passwd() {
+	text := "root:x:0:0:root:/root:/bin/sh\n"
+	for i, u := range m.users {
+		text += fmt.Sprintf("%s:x:%d:%d::/home/%s:/bin/sh\n", u, 1000+i, 1000+i, u)
+	}
+	m.write("etc/passwd", text)
+}
+
+func (m *machine) uid(user string) int {
+	if user == "root" || user == "" {
+		return 0
+	}
+	i := slices.Index(m.users, user)
+	if i < 0 {
+		i = len(m.users)
+		m.users = append(m.users, user)
+		m.passwd()
+	}
+	return 1000 + i
+}
+
+func statLine(pid uint32, comm string, start int64) string {
+	return fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194304 100 0 0 0 10 10 0 0 20 0 1 0 %d 1000000 100 18446744073709551615 1 1 0\n", pid, comm, start)
+}
+
+// enter begins a scene.
+func (m *machine) enter(i int) error {
+	sc, begun := m.story.Scenes[i], m.story.sceneStart[i]
+	if sc.Clock != 0 || sc.Sleep != 0 {
+		m.clock.change(sc.Clock, sc.Sleep)
+	}
+	m.sensors(sc.Host)
+	switch sc.Driver {
+	case "gone":
+		m.fake.Unload()
+	case "back":
+		m.fake.Load()
+	}
+	for _, index := range slices.Sorted(maps.Keys(sc.GPUs)) {
+		for g := range m.story.GPUs {
+			if index != everyGPU && index != g {
+				continue
+			}
+			for key, node := range sc.GPUs[index] {
+				if err := m.change(g, key, node, begun, sc.For); err != nil {
+					return fmt.Errorf("scene %d: %s: %w", i+1, key, at(node, err))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.Duration) error {
+	d := m.fake.GPU(g)
+	switch key {
+	case "processes":
+		if m.unlisted[g] {
+			d.Back()
+			m.unlisted[g] = false
+		}
+		if node.Kind == yaml.ScalarNode {
+			code := map[string]int{"none": 3, "not permitted": 4}[node.Value]
+			d.Answer(code, "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v3")
+			m.processes[g], m.unlisted[g] = nil, true
+			return nil
+		}
+		list, err := processes(node, begun, lasts)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			p := &list[i]
+			for _, old := range m.processes[g] {
+				if p.Began == nil && old.PID == p.PID && old.Name == p.Name {
+					p.begun = old.begun
+				}
+			}
+			if p.SM.Value == "none" {
+				d.Answer(3, "nvmlDeviceGetProcessUtilization")
+				m.unlisted[g] = true
+			}
+		}
+		m.processes[g] = list
+	case "state":
+		if bound := filepath.Join(m.fake.SysfsRoot, "bus/pci/drivers/nvidia", d.PCI); m.states[g] == "gone" {
+			m.check(os.Symlink(m.bound[g], bound))
+		}
+		d.Back()
+		d.Wake()
+		name, by, err := state(node.Value)
+		if err != nil {
+			return err
+		}
+		switch m.states[g] = name; name {
+		case "lost":
+			d.Lost()
+		case "hangs":
+			d.Hang()
+		case "slow":
+			d.Slow(by, "nvmlDeviceGetPowerUsage") // which a reading calls once
+		case "refuses":
+			d.Answer(999)
+		case "asleep":
+			d.AllowSleep(true)
+			d.Sleep()
+		case "gone":
+			d.Lost()
+			bound := filepath.Join(m.fake.SysfsRoot, "bus/pci/drivers/nvidia", d.PCI)
+			to, err := os.Readlink(bound)
+			m.check(err)
+			m.bound[g] = to
+			m.check(os.Remove(bound))
+		}
+	case "xid":
+		code, err := strconv.Atoi(node.Value)
+		d.RaiseXID(code)
+		return err
+	case "reasons":
+		bits, err := reasons(node)
+		if err != nil {
+			return err
+		}
+		d.Set(fakenvml.EventReasons, bits)
+		m.reasons[g] = true
+	case "display", "persistence":
+		d.Set(fakenvml.Key(map[string]string{"display": "display_active", "persistence": "persistence"}[key]), btoi(node.Value == "yes" || node.Value == "true"))
+	case "policy":
+		for f := range m.story.GPUs[g].Fans {
+			switch node.Value {
+			case "unknown":
+				d.Unset(fakenvml.Fan(f, "policy"))
+			default:
+				d.Set(fakenvml.Fan(f, "policy"), btoi(node.Value == "manual"))
+			}
+		}
+	case "fan", "rpm", "target":
+		texts := []string{node.Value}
+		if node.Kind == yaml.SequenceNode {
+			texts = nil
+			for _, n := range node.Content {
+				texts = append(texts, n.Value)
+			}
+		}
+		for f := range m.story.GPUs[g].Fans {
+			v, err := parseValue(texts[min(f, len(texts)-1)], begun, lasts)
+			if err != nil {
+				return err
+			}
+			m.values[g][fmt.Sprintf("%s %d", key, f)] = v
+		}
+	default:
+		if _, ok := keys[key]; !ok {
+			return fmt.Errorf("there is no such reading")
+		}
+		v, err := parseValue(node.Value, begun, lasts)
+		if err != nil {
+			return err
+		}
+		m.values[g][key] = v
+	}
+	return nil
+}
+
+// show makes the machine report what it does at a time of the story.
+func (m *machine) show(at time.Duration) { m.fake.Together(func() { m.report(at) }) }
+
+func (m *machine) report(at time.Duration) {
+	now := m.epoch.Add(at)
+	// The program compares this with Go's clock to know when processes began, and tells
+	// it by the clock that was set.
+	m.write("proc/uptime", fmt.Sprintf("%.2f 100.00\n", (now.Sub(m.boot)-m.clock.last().set).Seconds()))
+	alive := map[uint32]string{}
+	for g := range m.story.GPUs {
+		set, unset := map[fakenvml.Key]any{}, []fakenvml.Key(nil)
+		put := func(k fakenvml.Key, v *Value, unit float64) {
+			switch {
+			case v.absent == "none":
+				unset = append(unset, k)
+			case v.absent != "":
+				set[k] = fakenvml.Error(4)
+			default:
+				set[k] = int64(math.Round(max(v.at(at, m.random), 0)*unit/1) * 1)
+			}
+		}
+		values := m.values[g]
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			v := values[name]
+			if what, fan, isFan := strings.Cut(name, " "); isFan {
+				f, _ := strconv.Atoi(fan)
+				switch what {
+				case "fan":
+					put(fakenvml.Fan(f, "speed"), v, 1)
+					if values[fmt.Sprint("target ", f)] == nil {
+						put(fakenvml.Fan(f, "target"), v, 1)
+					}
+					if p := m.story.GPUs[g]; values[fmt.Sprint("rpm ", f)] == nil && (p.Tachometer == nil || *p.Tachometer) && v.absent == "" {
+						set[fakenvml.Fan(f, "rpm")] = int(30 * max(v.at(at, m.random), 0))
+					}
+				default:
+					put(fakenvml.Fan(f, what), v, 1)
+				}
+				continue
+			}
+			for _, k := range keys[name].keys {
+				put(k, v, keys[name].unit)
+			}
+			if name == "power" && v.absent == "" {
+				m.energy[g] += v.at(at, m.random) * 1000 * (at - m.last).Seconds()
+				set["energy"] = int64(m.energy[g])
+			}
+		}
+		d := m.fake.GPU(g)
+		if state := values["pstate"]; state != nil && !m.reasons[g] {
+			set[fakenvml.EventReasons] = btoi(state.at(at, m.random) >= 5)
+		}
+		d.Unset(unset...)
+		d.SetAll(set)
+		var listed []fakenvml.Process
+		for i := range m.processes[g] {
+			p := &m.processes[g][i]
+			if !p.Hidden && !p.Ended {
+				alive[p.PID] = m.describe(p)
+			}
+			if p.Unlisted {
+				continue
+			}
+			f := fakenvml.Process{PID: p.PID, Type: orText(p.Type, "compute"), Memory: fakenvml.NotAvailable, Sampled: now.Add(-time.Millisecond)}
+			if p.Used != "none" {
+				f.Memory = uint64(num(p.Used) * (1 << 20))
+			}
+			for j, to := range []*uint32{&f.SM, &f.MemoryBandwidth, &f.Encoder, &f.Decoder} {
+				if v := p.values[j]; v != nil && v.absent == "" {
+					*to = uint32(math.Round(max(v.at(at, m.random), 0)))
+				}
+			}
+			listed = append(listed, f)
+		}
+		d.SetProcesses(listed...)
+	}
+	m.last = at
+	for pid := range m.written {
+		if alive[pid] == "" {
+			folder := m.path(fmt.Sprintf("proc/%d", pid))
+			m.check(os.RemoveAll(folder))
+			delete(m.folders, folder)
+			delete(m.written, pid)
+		}
+	}
+	for pid, text := range alive {
+		if m.written[pid] != text {
+			m.written[pid] = text
+			for i, name := range []string{"stat", "status", "cmdline", "cgroup"} {
+				m.write(fmt.Sprintf("proc/%d/%s", pid, name), strings.Split(text, "\x01")[i])
+			}
+		}
+	}
+}
+
+func orText(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}
+
+// describe is what /proc has of a process: four files.
+func (m *machine) describe(p *process) string {
+	comm := p.Name
+	if len(comm) > 15 {
+		comm = comm[:15]
+	}
+	command := p.Command
+	if command == nil {
+		command = []string{"/usr/bin/" + p.Name}
+	}
+	uid := m.uid(p.User)
+	cgroup := "0::/user.slice/user-1000.slice/session-2.scope\n"
+	switch {
+	case p.Container != "":
+		m.bundle("default", p.PID, map[string]string{"nerdctl/name": p.Container})
+		cgroup = "0::/system.slice/nerdctl-" + containerID(p.PID) + ".scope\n"
+	case p.Pod != "":
+		const cri = "io.kubernetes.cri."
+		m.bundle("k8s.io", p.PID, map[string]string{
+			cri + "container-name": "main", cri + "sandbox-name": p.Pod, cri + "sandbox-namespace": "default",
+		})
+		cgroup = fmt.Sprintf("0::/kubepods.slice/kubepods-pod%032x.slice/cri-containerd-%s.scope\n", p.PID, containerID(p.PID))
+	case p.Job != "":
+		cgroup = "0::/system.slice/slurmstepd.scope/job_" + strings.TrimPrefix(p.Job, "job ") + "/step_0/user/task_0\n"
+	case p.Unit != "":
+		cgroup = "0::/system.slice/" + p.Unit + "\n"
+	}
+	up := m.epoch.Add(p.begun + m.sleptUntil(p.begun)).Sub(m.boot)
+	return strings.Join([]string{
+		statLine(p.PID, comm, int64(up/(10*time.Millisecond))),
+		fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, uid, uid, uid, uid),
+		strings.Join(command, "\x00") + "\x00",
+		cgroup,
+	}, "\x01")
+}
+
+func containerID(pid uint32) string { return fmt.Sprintf("%064x", pid) }
+
+// bundle is what containerd keeps of a container, from which its name is known.
+func (m *machine) bundle(namespace string, pid uint32, annotations map[string]string) {
+	file := filepath.Join("run/containerd/io.containerd.runtime.v2.task", namespace, containerID(pid), "config.json")
+	if m.folders[filepath.Dir(filepath.Join(m.root, file))] {
+		return // it is there
+	}
+	text, err := json.Marshal(map[string]any{"annotations": annotations})
+	m.check(err)
+	m.write(file, string(text))
+}
+
+// sleptUntil is how long the machine has slept before a time of the story.
+func (m *machine) sleptUntil(at time.Duration) (slept time.Duration) {
+	for i, sc := range m.story.Scenes {
+		if m.story.sceneStart[i] <= at {
+			slept += sc.Sleep
+		}
+	}
+	return slept
+}
+
+// processes reads a list of them, as they are from a time on.
+func processes(n *yaml.Node, begun, lasts time.Duration) (list []process, err error) {
+	if err := decode(n, &list); err != nil {
+		return nil, err
+	}
+	for i := range list {
+		p := &list[i]
+		p.begun = begun
+		if p.Began != nil {
+			p.begun = p.Began.Duration
+		}
+		for j, share := range []yaml.Node{p.SM, p.Mem, p.Enc, p.Dec} {
+			if share.Value == "" || share.Value == "none" {
+				continue
+			}
+			if p.values[j], err = parseValue(share.Value, begun, lasts); err != nil {
+				return nil, wrong(&share, "%v", err)
+			}
+		}
+	}
+	return list, nil
+}

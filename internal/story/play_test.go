@@ -1,0 +1,145 @@
+package story
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/host"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// A silent listener gets no connection: stories ask the program itself.
+type silent chan struct{}
+
+func (s silent) Accept() (net.Conn, error) { <-s; return nil, net.ErrClosed }
+func (s silent) Close() error              { close(s); return nil }
+func (s silent) Addr() net.Addr            { return &net.UnixAddr{Name: "silent", Net: "unix"} }
+
+// A program is gpuwhy as it serves, reading a story's machine.
+type program struct {
+	*app.App
+	stop func() error
+	feed chan *insight.Moment
+}
+
+func (m *machine) start(dir string, every time.Duration) (*program, error) {
+	log := slog.New(slog.DiscardHandler)
+	reader := host.NewAt(m.root, host.ShowNames, log)
+	source := nvml.New(nvml.Config{
+		LibraryPath: m.library.Path(), SysfsRoot: m.fake.SysfsRoot, ProcRoot: m.fake.ProcRoot,
+		Deadline: 2 * time.Second, Window: max(every, 2*time.Second), Log: log,
+	})
+	in := &app.Inputs{Node: "box", Origin: "auto", Host: reader, Sources: []sampler.Source{&setSource{source, m.clock}}}
+	a, err := app.New(app.Options{
+		Version: "story", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1,
+		Interval: every, Deadline: 2 * time.Second, AlertUtilization: 50, StateDir: dir, Clock: m.clock.clock(),
+	}, []*app.Inputs{in}, log)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &program{App: a, feed: make(chan *insight.Moment)}
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx, make(silent), nil) }()
+	go func() {
+		defer close(p.feed)
+		for moment := range a.Hub.Feed(ctx) {
+			select {
+			case p.feed <- moment:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	p.stop = func() error {
+		cancel()
+		err := <-ended
+		for range p.feed { // until it is closed
+		}
+		return err
+	}
+	return p, nil
+}
+
+// A seer is called for each reading of a story.
+type seer func(scene int, at time.Duration, m *machine, moment *insight.Moment)
+
+// play plays a story, and calls see for each reading. Time is that of a bubble, which
+// takes none, unless the story is of the kind that takes its time.
+func play(t *testing.T, lib *fakenvml.Library, s *Story, see seer) {
+	t.Helper()
+	if s.RealTime {
+		playNow(t, lib, s, see)
+		return
+	}
+	synctest.Test(t, func(t *testing.T) { playNow(t, lib, s, see) })
+}
+
+func playNow(t *testing.T, lib *fakenvml.Library, s *Story, see seer) {
+	every := s.Every.Duration
+	before := 10 * time.Millisecond // a reading
+	if s.RealTime {
+		before = every / 5
+	}
+	m := newMachine(t, lib, s, time.Now().Add(s.Before.Duration+every))
+	var p *program
+	stop := func() {
+		if p != nil {
+			if err := p.stop(); err != nil {
+				t.Error(err)
+			}
+		}
+		p = nil
+	}
+	defer stop()
+	dir := t.TempDir()
+	at := -s.Before.Duration
+	for i, sc := range s.Scenes {
+		if sc.Gpuwhy != "" {
+			stop()
+		}
+		if sc.Gpuwhy == "starts without state" {
+			dir = t.TempDir()
+		}
+		if err := m.enter(i); err != nil {
+			t.Fatal(err)
+		}
+		end := s.sceneStart[i] + sc.For
+		for ; at < end; at += every {
+			time.Sleep(time.Until(m.epoch.Add(at - before)))
+			m.show(at)
+			if p == nil {
+				time.Sleep(time.Until(m.epoch.Add(at)))
+				var err error
+				if p, err = m.start(dir, every); err != nil {
+					t.Fatal(err)
+				}
+			}
+			late := -time.Hour
+			for slack := min(every, time.Second) / 2; late < -slack; { // those before were late
+				moment, ok := <-p.feed
+				if !ok {
+					t.Fatal("the program ended")
+				}
+				late = m.clock.back(moment.Snapshot.Time).Sub(m.epoch.Add(at))
+				if late > slack {
+					if !s.RealTime {
+						t.Fatalf("at %v a reading came that is %v late", at, late)
+					}
+					at += late.Round(every) // the machine was busy, and readings were left out
+				}
+				if late >= -slack && at < end {
+					see(i, at, m, moment)
+				}
+			}
+		}
+	}
+}
