@@ -45,13 +45,14 @@ func New(on *server.Config, monitor func() contract.Monitor, targets func() []no
 
 func (p *Pages) dashboard(f *insight.Fleet, node string) templ.Component {
 	in := p.input(f, node)
-	in.Why, in.Causes = f.Answer().Sentence, f.Answer().Main()
+	a := f.Answer()
+	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
 	return views.NewPage(in)
 }
 
 func (p *Pages) device(of insight.Part) templ.Component {
 	in := p.input(of.Alone(), "")
-	in.Causes = of.Why.Causes
+	in.Layers, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Causes
 	return views.NewDevicePage(in, of.Device)
 }
 
