@@ -353,7 +353,7 @@ func most(chips []*chip) {
 // own, and does not begin again before it has ended. Its value is what it gave last.
 type task[T any] struct {
 	mu    sync.Mutex
-	busy  bool
+	done  chan struct{} // closed at the end of the work; nil while none is under way
 	value T
 	at    time.Time // when the work began that gave the value; zero: none has ended
 }
@@ -362,16 +362,16 @@ type task[T any] struct {
 func (k *task[T]) start(now time.Time, work func() T) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.busy {
+	if k.done != nil {
 		return nil
 	}
-	k.busy = true
 	done := make(chan struct{})
+	k.done = done
 	go func() {
 		value := work()
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.value, k.at, k.busy = value, now, false
+		k.value, k.at, k.done = value, now, nil
 		close(done)
 	}()
 	return done
@@ -380,5 +380,5 @@ func (k *task[T]) start(now time.Time, work func() T) <-chan struct{} {
 func (k *task[T]) last() (value T, at time.Time, busy bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.value, k.at, k.busy
+	return k.value, k.at, k.done != nil
 }

@@ -286,12 +286,14 @@ func TestSensorThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
+		hangs := &r.sensors.chips[1].values
+		hangs.mu.Lock()
+		done := hangs.done
+		hangs.mu.Unlock()
 		if _, err := f.WriteString("3300\n"); err != nil {
 			t.Fatal(err)
 		}
-		for _, _, busy := r.sensors.chips[1].values.last(); busy; _, _, busy = r.sensors.chips[1].values.last() {
-			time.Sleep(time.Millisecond)
-		}
+		<-done
 		m.remove(dir + "fan2_input")
 		m.write(dir+"fan2_input", "3400\n")
 	}
