@@ -7,6 +7,7 @@ package catalog
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,8 +139,20 @@ func newRow(r Row, options []option) *Row {
 	for _, set := range options {
 		set(&r)
 	}
+	for source, files := range files {
+		if file, ok := files[r.ID]; ok {
+			r.From = maps.Clone(r.From)
+			if r.From == nil {
+				r.From = Origins{}
+			}
+			r.From[source] = file
+		}
+	}
 	return &r
 }
+
+// files are what the sources have that read files of the kernel, by the ID of the row.
+var files = map[string]map[string]string{gpu.SourceAMD: ofAMD, gpu.SourceIntel: ofIntel}
 
 // parts makes rows for each element of a list, by its key in the JSON of a device.
 func parts[P any](key string, list func(*gpu.Device) []P, name func(int, *P) string) func(string, func(*P) Ref, ...option) *Row {

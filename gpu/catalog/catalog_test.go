@@ -150,3 +150,18 @@ func TestOrigins(t *testing.T) {
 		}
 	}
 }
+
+// What files have a reading is said of readings that there are.
+func TestFilesAreOfRows(t *testing.T) {
+	ids := map[string]bool{}
+	for r := range catalog.All() {
+		ids[r.ID] = true
+	}
+	for source, ofSource := range catalog.Files() {
+		for id, file := range ofSource {
+			if !ids[id] || file == "" {
+				t.Errorf("%s has %q for %s", source, file, id)
+			}
+		}
+	}
+}

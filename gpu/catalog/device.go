@@ -188,7 +188,7 @@ var Groups = []Group{
 			fact("temperature.current_celsius", "GPU", "The chip’s own sensor. Spots of the chip may be hotter."),
 			metric("gpuwhy_gpu_temperature_celsius", "Temperature of the die."), dcgm("DCGM_FI_DEV_GPU_TEMP"),
 			otel("hw.temperature"), kept("temperature_celsius")),
-		of("thermal.hot_spot", func(d *dev) Ref { return &d.Thermal.HotSpot }, from(Origins{gpu.SourceAMD: "hwmon: junction"}),
+		of("thermal.hot_spot", func(d *dev) Ref { return &d.Thermal.HotSpot },
 			fact("temperature.hot_spot_celsius", "Hot spot", "The hottest of the chip’s sensors. A distance to the GPU’s own that grows over months hints at worn thermal paste."),
 			metric("gpuwhy_gpu_hot_spot_temperature_celsius", "Temperature of the hottest spot of the die."),
 			absent("the driver does not show it, as NVIDIA's"), otel("hw.temperature{hw.sensor_location=hot_spot}")),
