@@ -47,7 +47,7 @@ type Config struct {
 	Interval time.Duration
 	Sources  []Source
 	Host     Host // nil: snapshots have no host and processes no facts
-	// Notes go into each snapshot.
+	// Notes go into each snapshot, before those of the sources.
 	Notes []gpu.Advice
 	// Deadline is how long a source may take to answer for one device. A
 	// source that has not returned that long after its context ended is
@@ -242,8 +242,9 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	wg.Wait()
 
 	s.seq++
-	snap := &gpu.Snapshot{Seq: s.seq, Time: now.UTC(), Breaks: breaks, ClockSet: set, Node: s.cfg.Node, Notes: s.cfg.Notes}
+	snap := &gpu.Snapshot{Seq: s.seq, Time: now.UTC(), Breaks: breaks, ClockSet: set, Node: s.cfg.Node, Notes: slices.Clip(s.cfg.Notes)}
 	for _, src := range s.sources {
+		snap.Notes = append(snap.Notes, src.last.Notes...)
 		snap.Drivers = append(snap.Drivers, src.last.Drivers...)
 		if src.last.Host != nil {
 			snap.Host = src.last.Host

@@ -593,3 +593,18 @@ func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 		}
 	})
 }
+
+// What a source can't see is said in each snapshot.
+func TestNotesOfSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: "amdgpu"}
+		src.set(func(context.Context) (*gpu.Snapshot, error) {
+			return &gpu.Snapshot{Devices: []gpu.Device{device("a", "")}, Notes: []gpu.Advice{{What: "theirs"}}}, nil
+		})
+		_, out := start(t, nil, src)
+		time.Sleep(10 * time.Second)
+		if got := out.last().Notes; len(got) != 1 || got[0].What != "theirs" {
+			t.Errorf("the notes are %v", got)
+		}
+	})
+}
