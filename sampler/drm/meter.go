@@ -1,0 +1,226 @@
+package drm
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Meter measures what processes use of one card, from reading to reading. One goroutine
+// at a time may use it.
+type Meter struct {
+	proc    string
+	read    func(string) ([]byte, error)
+	now     func() time.Time
+	clients map[client]*counts
+}
+
+// A client is what was opened. Where the driver gives it no number it is the descriptor.
+type client struct {
+	number uint64
+	Descriptor
+}
+
+// counts are the counters of a client as they were last.
+type counts struct {
+	engines map[string]*count
+	read    time.Time
+	usage   map[string]gpu.Percent // of the engines since the reading before
+	used    bool                   // in this reading
+}
+
+type count struct {
+	Engine
+	at  time.Time
+	odd time.Time // since when the driver says what can't be right; zero: it does not
+}
+
+// NewMeter returns a meter of processes below a root of procfs, whose files are read by
+// read, see [Folder].
+func NewMeter(proc string, read func(file string) ([]byte, error)) *Meter {
+	return &Meter{proc: proc, read: read, now: time.Now, clients: map[client]*counts{}}
+}
+
+// Usage is what is used of a card.
+type Usage struct {
+	Processes []Process // by pid
+	// Engines are the shares of the time of each kind of engine that all clients had, each
+	// client once, since the reading before. None of an engine that no client has measured
+	// twice: new drivers and old ones leave out engines that a client has never used.
+	Engines map[string]gpu.Percent
+	// Denied is how many of the processes have the card open and may not be read.
+	Denied int
+}
+
+// A Process is what a process uses of a card.
+type Process struct {
+	PID int
+	// Denied: it has the card open, and no more may be known.
+	Denied bool
+	// Engines are its shares of the time of each kind of engine since the reading before.
+	// Measured is false in the first reading of the process, which has none.
+	Engines  map[string]gpu.Percent
+	Measured bool
+	// Used are the kinds of engines that it has used since it opened the card.
+	Used []string
+	// Memory is by region, and in [Memory.Held] bytes. What is shared by several processes
+	// counts in each.
+	Memory map[string]gpu.Bytes
+}
+
+// Read reads the fdinfo of the descriptors, which asks the driver of the card at the
+// address.
+func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
+	for _, c := range m.clients {
+		c.used = false
+	}
+	usage := Usage{Engines: map[string]gpu.Percent{}}
+	processes := map[int]*Process{}
+	shown := map[int]map[client]bool{}
+	total := map[client]bool{}
+	for _, d := range descriptors {
+		text, err := m.fdinfo(d)
+		info, ok := ParseInfo(text)
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+		case err != nil || !ok || info.Address != "" && info.Address != address:
+			continue // it was closed meanwhile, or is of another card
+		}
+		p := processes[d.PID]
+		if p == nil {
+			p = &Process{PID: d.PID, Engines: map[string]gpu.Percent{}, Memory: map[string]gpu.Bytes{}}
+			processes[d.PID], shown[d.PID] = p, map[client]bool{}
+		}
+		if err != nil {
+			p.Denied = true
+			continue
+		}
+		id := client{number: info.Client}
+		if !info.Known {
+			id.Descriptor = d
+		}
+		c := m.count(id, info)
+		if !total[id] {
+			total[id] = true
+			add(usage.Engines, c.usage)
+		}
+		if !shown[d.PID][id] {
+			shown[d.PID][id] = true
+			p.add(c, info)
+		}
+	}
+	maps.DeleteFunc(m.clients, func(_ client, c *counts) bool { return !c.used })
+	for _, p := range processes {
+		usage.Processes = append(usage.Processes, *p)
+		if p.Denied {
+			usage.Denied++
+		}
+	}
+	slices.SortFunc(usage.Processes, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+	return usage
+}
+
+func (m *Meter) fdinfo(d Descriptor) ([]byte, error) {
+	folder := Folder{filepath.Join(m.proc, strconv.Itoa(d.PID), "fdinfo"), m.read}
+	return folder.Bytes(strconv.Itoa(d.Number))
+}
+
+// count takes what a client has used, once in a reading.
+func (m *Meter) count(id client, info Info) *counts {
+	c := m.clients[id]
+	if c == nil {
+		c = &counts{engines: map[string]*count{}}
+		m.clients[id] = c
+	}
+	if c.used {
+		return c
+	}
+	now := m.now()
+	c.used, c.usage = true, map[string]gpu.Percent{}
+	for name, e := range info.Engines {
+		last := c.engines[name]
+		if last == nil {
+			c.engines[name] = &count{Engine: e, at: now}
+			if !c.read.IsZero() && !e.Cycles {
+				// Drivers name an engine when the client has used it: it had used nothing before.
+				if share, ok := shareOf(float64(e.Busy), float64(now.Sub(c.read)), e.Capacity); ok {
+					c.usage[name] = share
+				}
+			}
+			continue
+		}
+		if share, ok := last.next(e, now); ok {
+			c.usage[name] = share
+		}
+	}
+	c.read = now
+	return c
+}
+
+// catchUp is how long a counter may be below what it was, or far above what it can be,
+// before it counts as begun again.
+const catchUp = 10 * time.Second
+
+// next is the share of the time since the counter was read last.
+func (l *count) next(e Engine, now time.Time) (gpu.Percent, bool) {
+	whole := float64(now.Sub(l.at))
+	if e.Cycles {
+		whole = float64(e.Total) - float64(l.Total)
+	}
+	lower := e.Busy < l.Busy // the driver may take a moment to catch up with what it has said
+	share, ok := shareOf(float64(e.Busy)-float64(l.Busy), whole, e.Capacity)
+	switch {
+	case whole == 0 && e.Cycles == l.Cycles && !lower:
+		return 0, false // the next reading counts from the last
+	case ok && !lower && e.Cycles == l.Cycles:
+		*l = count{Engine: e, at: now}
+		return share, true
+	case l.odd.IsZero():
+		l.odd = now
+	}
+	if e.Cycles != l.Cycles || now.Sub(l.odd).Abs() >= catchUp {
+		*l = count{Engine: e, at: now}
+		return 0, false
+	}
+	return 0, lower
+}
+
+// shareOf is how much of a time engines were busy. Counters are read a little before or
+// after the time is: a little above 100 % is 100 %. It is not ok if it can't be right.
+func shareOf(busy, whole float64, capacity uint64) (gpu.Percent, bool) {
+	const most = 4
+	share := busy / (whole * float64(capacity))
+	if whole <= 0 || share > most {
+		return 0, false
+	}
+	return gpu.Percent(min(100*share, 100)), true
+}
+
+func add(to, more map[string]gpu.Percent) {
+	for name, share := range more {
+		to[name] = min(to[name]+share, 100)
+	}
+}
+
+// add adds what a client uses.
+func (p *Process) add(c *counts, info Info) {
+	add(p.Engines, c.usage)
+	p.Measured = p.Measured || len(c.usage) > 0
+	for _, name := range names(info.Engines) {
+		if info.Engines[name].Busy > 0 && !slices.Contains(p.Used, name) {
+			p.Used = append(p.Used, name)
+		}
+	}
+	for name, m := range info.Memory {
+		if bytes, ok := m.Held(); ok && gpu.Bytes(bytes) <= MostMemory {
+			p.Memory[name] += gpu.Bytes(bytes)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !unix
+
+package drm
+
+import "os"
+
+// ReadFile reads a small file, 64 KiB at most.
+func ReadFile(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	return text[:min(len(text), mostFile-1)], err
+}

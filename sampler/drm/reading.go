@@ -1,0 +1,118 @@
+package drm
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// No device, not even a future one, can report more than this.
+const (
+	MostMemory   gpu.Bytes     = 1 << 50
+	MostPower    gpu.Watts     = 10_000
+	MostEnergy   gpu.Joules    = 1e15
+	FastestClock gpu.Megahertz = 100_000
+	FastestFan   gpu.RPM       = 100_000
+	Coldest      gpu.Celsius   = -60
+	Hottest      gpu.Celsius   = 200
+)
+
+type quantity interface{ ~float64 | ~int | ~uint64 }
+
+// Of is the reading of a number in a unit of which so many make one of ours. A number
+// outside the bounds is doubtful, and one of 2^63-1 and more stands for "not known".
+func Of[T quantity](number float64, err error, unit float64, least, most T) gpu.Reading[T] {
+	switch v := number / unit; {
+	case err != nil:
+		return absent[T](err)
+	case math.IsNaN(v) || number >= math.MaxInt64:
+		return gpu.Reading[T]{}
+	case v < float64(least) || v > float64(most):
+		return gpu.DoubtfulOf(T(max(v, float64(least)-1)))
+	default:
+		return gpu.Of(T(v))
+	}
+}
+
+// Celsius is a temperature of hwmon, in thousandths of a degree. From -60 to 200.
+func (f Folder) Celsius(name string) gpu.Reading[gpu.Celsius] {
+	n, err := f.Number(name)
+	return Of(n, err, 1000, Coldest, Hottest)
+}
+
+// Limit is a temperature of hwmon that is a limit: 0 stands for none.
+func (f Folder) Limit(name string) gpu.Reading[gpu.Celsius] {
+	n, err := f.Number(name)
+	if err == nil && n == 0 {
+		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
+	}
+	return Of(n, err, 1000, Coldest, Hottest)
+}
+
+// Watts is a power of hwmon, in millionths of a watt. From 0 to 10000.
+func (f Folder) Watts(name string) gpu.Reading[gpu.Watts] {
+	n, err := f.Number(name)
+	return Of(n, err, 1e6, 0, MostPower)
+}
+
+// Joules is an energy of hwmon, in millionths of a joule.
+func (f Folder) Joules(name string) gpu.Reading[gpu.Joules] {
+	n, err := f.Number(name)
+	return Of(n, err, 1e6, 0, MostEnergy)
+}
+
+// Hertz is a clock of hwmon, in hertz.
+func (f Folder) Hertz(name string) gpu.Reading[gpu.Megahertz] {
+	n, err := f.Number(name)
+	return Of(n, err, 1e6, 0, FastestClock)
+}
+
+// Megahertz is a clock of a driver's own file, in megahertz.
+func (f Folder) Megahertz(name string) gpu.Reading[gpu.Megahertz] {
+	n, err := f.Number(name)
+	return Of(n, err, 1, 0, FastestClock)
+}
+
+// RPM is the speed of a fan of hwmon. From 0 to 100000.
+func (f Folder) RPM(name string) gpu.Reading[gpu.RPM] {
+	n, err := f.Number(name)
+	return Of(n, err, 1, 0, FastestFan)
+}
+
+// Size is an amount of memory, in bytes.
+func (f Folder) Size(name string) gpu.Reading[gpu.Bytes] {
+	n, err := f.Number(name)
+	return Of(n, err, 1, 0, MostMemory)
+}
+
+// Percent is a share; one above 100 becomes a doubtful 100, which misleads no sum.
+func (f Folder) Percent(name string) gpu.Reading[gpu.Percent] {
+	n, err := f.Number(name)
+	return Share(n, err)
+}
+
+// Share is the reading of a percentage, see [Folder.Percent].
+func Share(percent float64, err error) gpu.Reading[gpu.Percent] {
+	r := Of[gpu.Percent](percent, err, 1, 0, 100)
+	if r.Quality() == gpu.Doubtful {
+		return gpu.DoubtfulOf(gpu.Percent(max(0, min(percent, 100))))
+	}
+	return r
+}
+
+// Generation is the PCIe generation of a link's speed, such as "16.0 GT/s PCIe".
+func Generation(speed string) gpu.Reading[int] {
+	number, _, _ := strings.Cut(speed, " ")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return gpu.Reading[int]{}
+	}
+	for i, of := range []float64{2.5, 5, 8, 16, 32, 64, 128} {
+		if v == of {
+			return gpu.Of(i + 1)
+		}
+	}
+	return gpu.Reading[int]{}
+}
