@@ -1,0 +1,259 @@
+package amd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+const (
+	sometimes = 10 * time.Second // for what changes now and then
+	seldom    = time.Minute      // for what hardly ever does
+)
+
+// device reads one card. One goroutine at a time calls read.
+type device struct {
+	card   drm.Card
+	cfg    Config
+	now    func() time.Time
+	log    *slog.Logger
+	meter  *drm.Meter
+	slept  atomic.Bool // since the last reading
+	hidden atomic.Bool // processes may not be seen
+
+	mu       sync.Mutex
+	identity gpu.Identity // as the card reported it, or before that as PCI has it
+
+	// Only read uses these.
+	files    *tally
+	readings gpu.Readings
+	due      map[string]time.Time
+	rest     drm.Rest
+	kfd      kfd
+	nodes    []string // of the card and of its partitions
+	counted  []residency
+	began    time.Time
+	failing  bool
+}
+
+// tally reads the driver's files, and remembers how that went. Its sensors are the files
+// for which the driver asks the card: those fail when the card does, and other files may
+// not.
+type tally struct {
+	read     func(string) ([]byte, error)
+	answered int
+	sensors  int   // that answered
+	gone     error // why a sensor failed: the card is lost
+	refused  error // the last other failure of a sensor
+	denied   error // the last file that may not be read
+}
+
+var sensorFile = regexp.MustCompile(`^(gpu_busy_percent|mem_busy_percent|gpu_metrics|(temp|power|freq)[0-9]+_(input|average))$`)
+
+func (t *tally) file(file string) ([]byte, error) {
+	b, err := t.read(file)
+	isSensor := sensorFile.MatchString(filepath.Base(file))
+	switch q := drm.Quality(err); {
+	case err == nil:
+		t.answered++
+		if isSensor {
+			t.sensors++
+		}
+	case q == gpu.NotPermitted:
+		t.denied = err
+	case isSensor && drm.Gone(err):
+		t.gone = err
+	case isSensor && q != gpu.NotSupported:
+		t.refused = err
+	}
+	return b, err
+}
+
+func newDevice(cfg Config, c drm.Card) *device {
+	read := cfg.read
+	if read == nil {
+		read = drm.ReadFile
+	}
+	d := &device{
+		card: c, cfg: cfg, now: time.Now, log: cfg.Log.With("device", c.Address),
+		meter:    drm.NewMeter(cfg.ProcRoot, cfg.read),
+		identity: c.Identity(gpu.AMD, gpu.SourceAMD, nameByID(&c)),
+		files:    &tally{read: read},
+		due:      map[string]time.Time{},
+	}
+	d.kfd = kfd{root: drm.Folder{Path: cfg.SysfsRoot, Read: cfg.read}.In("class/kfd/kfd")}
+	return d
+}
+
+func (d *device) known() gpu.Identity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.identity
+}
+
+// asleep reports whether the card is powered down, which wakes nothing.
+func (d *device) asleep() bool {
+	asleep := d.card.Asleep()
+	if asleep {
+		d.slept.Store(true)
+	}
+	return asleep
+}
+
+// driver is the folder of the card, whose files the driver answers.
+func (d *device) driver() drm.Folder { return drm.Folder{Path: d.card.Device.Path, Read: d.files.file} }
+
+// read reads all that is due, unless the card is left alone.
+func (d *device) read() (gpu.Device, error) {
+	now := d.now()
+	if d.slept.Swap(false) {
+		d.rest.Awake()
+		clear(d.due)
+	}
+	if d.rest.Pausing(now) {
+		return gpu.Device{Identity: d.known(), Readings: d.readings.Stale(), Reason: drm.LeftAlone}, nil
+	}
+	*d.files = tally{read: d.files.read}
+	d.readAll(now)
+	if err := d.failure(); err != nil {
+		clear(d.due)
+		if !d.failing {
+			d.log.Warn("the card can't be read", "err", err)
+		}
+		d.failing = true
+		return gpu.Device{}, err
+	}
+	if d.failing {
+		d.log.Info("the card can be read again")
+	}
+	d.failing = false
+	d.rest.Note(now, d.card.MayDoze() && idle(&d.readings))
+	out := gpu.Device{Identity: d.known(), Readings: d.readings}
+	out.Fans.Fans, out.Instances = slices.Clone(out.Fans.Fans), slices.Clone(out.Instances)
+	return out, nil
+}
+
+func (d *device) readAll(now time.Time) {
+	r := &d.readings
+	if len(d.due) == 0 { // everything is read
+		*r = gpu.Readings{}
+		gpu.Withdraw(r, gpu.NotSupported)
+	}
+	hw := d.hwmon()
+	if d.isDue("limits", now, seldom) {
+		d.kfd.find(&d.card)
+		d.identify()
+		d.readLimits(hw)
+	}
+	if d.isDue("state", now, sometimes) {
+		d.readState()
+	}
+	d.readLive(hw)
+	d.readProcesses(now)
+	d.began = now
+}
+
+// isDue reports whether it is time to read something again, which the caller does then.
+func (d *device) isDue(what string, now time.Time, every time.Duration) bool {
+	if now.Before(d.due[what]) {
+		return false
+	}
+	d.due[what] = now.Add(every)
+	return true
+}
+
+// failure is why the card as a whole can't be read, or nil.
+func (d *device) failure() error {
+	_, err := os.Stat(d.card.Device.Path)
+	f := d.files
+	switch {
+	case errors.Is(err, fs.ErrNotExist), f.gone != nil && f.sensors == 0:
+		return fmt.Errorf("%w: %w", perdevice.ErrLost, &gpu.Advice{
+			What: "the driver says that the GPU is gone",
+			Try:  "look for a reset that failed in the kernel log (dmesg); a restart of the machine may bring it back",
+			Err:  cmp.Or(f.gone, err),
+		})
+	case f.sensors > 0, f.refused == nil && f.answered > 0:
+		return nil
+	case f.refused != nil:
+		return &gpu.Advice{
+			What: "the driver refuses every reading of the GPU, as it does while it resets it",
+			Try:  "wait a moment; if it stays so, look for resets of the GPU in the kernel log (dmesg)",
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNotAnswering, f.refused),
+		}
+	case f.denied != nil:
+		return &gpu.Advice{
+			What: "the GPU's files in /sys may not be read",
+			Try:  "run gpuwhy with the rights to read them, which every user of the machine has by default",
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNotPermitted, f.denied),
+		}
+	default:
+		return &gpu.Advice{
+			What: "the driver offers none of the GPU's readings",
+			Try:  "look for why the driver failed to set it up in the kernel log (dmesg)",
+			Err:  gpu.ErrNotAnswering,
+		}
+	}
+}
+
+// idle reports whether nothing seems to need the card.
+func idle(r *gpu.Readings) bool {
+	busy, ok := r.Utilization.GPU.Get()
+	return ok && busy == 0 && !r.Modes.DisplayActive.Or(false) &&
+		!slices.ContainsFunc(r.Processes.Or(nil), func(p gpu.Process) bool {
+			return p.Type == gpu.TypeCompute || p.Type == gpu.TypeComputeGraphics
+		})
+}
+
+// identify reads who the card is.
+func (d *device) identify() {
+	card := d.driver()
+	text := func(name string) gpu.Reading[string] {
+		v, err := card.Text(name)
+		switch {
+		case err != nil:
+			return gpu.Absent[string](drm.Quality(err))
+		case v == "":
+			return gpu.Absent[string](gpu.NotSupported)
+		}
+		return gpu.Of(v)
+	}
+	id := d.known()
+	id.Name = text("product_name").Or(id.Name)
+	id.Serial = text("serial_number")
+	id.VBIOS = text("vbios_version")
+	id.DriverVersion = versionOf(d.cfg)
+	id.Architecture = d.kfd.architecture()
+	id.VendorIndex = gpu.Absent[int](gpu.NotSupported)
+	if unique, ok := text("unique_id").Get(); ok && isUnique(unique) {
+		id.UUID = "GPU-" + unique
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.identity = id
+}
+
+// isUnique reports whether a text is a number of a chip, of 64 bits in hexadecimal.
+func isUnique(text string) bool {
+	zero := true
+	for _, c := range text {
+		zero = zero && c == '0'
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(text) == 16 && !zero
+}

@@ -1,0 +1,156 @@
+package amd
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+)
+
+const (
+	walkFor = 100 * time.Millisecond // how long a reading waits for the list of processes
+	walkOld = 10 * time.Second       // from then on a list is no longer shown
+)
+
+// readProcesses lists who uses the card: who has it open (fdinfo), and who computes on it
+// (the compute driver's list, which everybody may read).
+func (d *device) readProcesses(now time.Time) {
+	r := &d.readings
+	none := func(q gpu.Quality) {
+		r.Processes = gpu.Absent[[]gpu.Process](q)
+		d.hidden.Store(q == gpu.NotPermitted)
+		r.Utilization.Encoder, r.Utilization.Decoder = gpu.Absent[gpu.Percent](q), gpu.Absent[gpu.Percent](q)
+		r.Utilization.JPEG = gpu.Absent[gpu.Percent](q)
+	}
+	users, computing := d.kfd.users()
+	held := d.cfg.Holders.Find(walkFor)
+	switch {
+	case held == nil:
+		none(gpu.NotReported)
+		return
+	case now.Sub(held.At) > walkOld:
+		none(gpu.Stale)
+		return
+	case held.Err != nil && !computing:
+		none(drm.Quality(held.Err))
+		return
+	}
+	usage := d.meter.Read(d.card.Address, held.Of(d.nodes...))
+	list := merge(usage.Processes, users)
+	partly := held.Hidden > 0 || usage.Denied > 0 || held.Err != nil
+	d.hidden.Store(partly)
+	r.Processes = gpu.Of(list)
+	if partly && len(list) == 0 {
+		r.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted)
+	}
+	for i := range list {
+		list[i].Memory = within(list[i].Memory, d.roomFor())
+	}
+	r.Utilization.Encoder = d.engine(usage, partly, "enc", "enc_1")
+	r.Utilization.Decoder = d.engine(usage, partly, "dec")
+	if r.Utilization.JPEG = d.engine(usage, partly, "jpeg"); partly {
+		r.Utilization.JPEG = gpu.Absent[gpu.Percent](gpu.NotPermitted)
+	}
+}
+
+// roomFor is the most that a process can hold: an APU's may have the host's memory, too.
+func (d *device) roomFor() gpu.Reading[gpu.Bytes] {
+	total, ok := d.readings.Memory.Total.Trusted()
+	if !ok {
+		return gpu.Of(drm.MostMemory)
+	}
+	shared, _ := d.driver().Size("mem_info_gtt_total").Get() // 0 without it
+	return gpu.Of(total + shared)
+}
+
+// engine is the share of the time in which an engine worked for any process. That is known
+// where all processes are seen. The driver leaves out an engine that nobody has used.
+func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Reading[gpu.Percent] {
+	if partly {
+		return gpu.Absent[gpu.Percent](gpu.NotPermitted)
+	}
+	if d.began.IsZero() {
+		return gpu.Reading[gpu.Percent]{} // the first reading
+	}
+	var most gpu.Percent
+	for _, name := range names {
+		most = max(most, usage.Engines[name])
+	}
+	return gpu.Of(most)
+}
+
+// merge makes a list of both, busiest first.
+func merge(open []drm.Process, computing []user) []gpu.Process {
+	list := make([]gpu.Process, 0, len(open)+len(computing))
+	for _, p := range open {
+		if process, uses := processOf(&p); uses || slices.ContainsFunc(computing, func(u user) bool { return u.pid == p.PID }) {
+			list = append(list, process)
+		}
+	}
+	for _, u := range computing {
+		i := slices.IndexFunc(list, func(p gpu.Process) bool { return p.PID == u.pid })
+		if i < 0 {
+			p := gpu.Process{PID: u.pid}
+			gpu.Withdraw(&p, gpu.NotSupported)
+			p.Facts = gpu.ProcessFacts{}
+			p.Type, p.Memory = gpu.TypeCompute, u.memory
+			list = append(list, p)
+			continue
+		}
+		p := &list[i]
+		switch p.Type {
+		case gpu.TypeGraphics, gpu.TypeComputeGraphics:
+			p.Type = gpu.TypeComputeGraphics
+		default:
+			p.Type = gpu.TypeCompute
+		}
+		if bytes, ok := u.memory.Get(); ok && bytes > p.Memory.Or(0) {
+			p.Memory = u.memory
+		}
+	}
+	slices.SortFunc(list, func(a, b gpu.Process) int {
+		return cmp.Or(cmp.Compare(b.SM.Or(0), a.SM.Or(0)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
+	})
+	return list
+}
+
+// processOf is what is known of a process that has the card open, and whether it uses it:
+// a session's manager has a card open and never uses it.
+func processOf(p *drm.Process) (out gpu.Process, uses bool) {
+	out = gpu.Process{PID: p.PID, Type: gpu.TypeUnknown}
+	gpu.Withdraw(&out, gpu.NotSupported)
+	out.Facts = gpu.ProcessFacts{}
+	if p.Denied {
+		for _, r := range []any{&out.Memory, &out.SM, &out.Encoder, &out.Decoder} {
+			gpu.Withdraw(r, gpu.NotPermitted)
+		}
+		return out, true
+	}
+	used := func(name string) bool { return slices.Contains(p.Used, name) }
+	switch graphics, compute := used("gfx"), used("compute"); {
+	case graphics && compute:
+		out.Type = gpu.TypeComputeGraphics
+	case compute:
+		out.Type = gpu.TypeCompute
+	case graphics:
+		out.Type = gpu.TypeGraphics
+	}
+	// What is only in the host's memory (gtt, cpu) is none of the device's.
+	if bytes, ok := p.Memory["vram"]; ok {
+		out.Memory = gpu.Of(bytes)
+	}
+	share := func(names ...string) gpu.Reading[gpu.Percent] {
+		if !p.Measured && len(p.Used) > 0 {
+			return gpu.Reading[gpu.Percent]{} // its first reading
+		}
+		var sum gpu.Percent
+		for _, name := range names {
+			sum += p.Engines[name]
+		}
+		return gpu.Of(min(sum, 100))
+	}
+	out.SM, out.Encoder, out.Decoder = share("gfx", "compute"), share("enc", "enc_1"), share("dec", "jpeg")
+	return out, len(p.Used) > 0 || p.Memory["vram"]+p.Memory["gtt"] > 0
+}

@@ -1,0 +1,446 @@
+package amd
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+)
+
+// hwmon are the card's sensors; without any, each of them is absent.
+func (d *device) hwmon() *drm.Hwmon {
+	c := d.card
+	c.Device.Read = d.files.file
+	hw, err := c.Hwmon(driver)
+	if err != nil {
+		return &drm.Hwmon{Folder: drm.Folder{Path: c.Device.Path + "/hwmon", Read: func(string) ([]byte, error) { return nil, err }}}
+	}
+	return hw
+}
+
+// sensor is the channel of a label, or where no channel has a label that of a number.
+func sensor(hw *drm.Hwmon, kind, label string, number int) drm.Channel {
+	if c, ok := hw.Labeled(kind, label); ok {
+		return c
+	}
+	for _, c := range hw.Channels(kind) {
+		if c.Number == number && c.Label == "" {
+			return c
+		}
+	}
+	return drm.Channel{Number: -1} // of which there is no file
+}
+
+// readLimits reads what hardly changes.
+func (d *device) readLimits(hw *drm.Hwmon) {
+	card, r := d.driver(), &d.readings
+	edge, junction, memory := sensor(hw, "temp", "edge", 1), sensor(hw, "temp", "junction", 2), sensor(hw, "temp", "mem", 3)
+	die := edge
+	if edge.Number < 0 {
+		die = junction
+	}
+	r.Thermal.Slowdown = hw.Limit(die.File("temp", "crit"))
+	r.Thermal.Shutdown = hw.Limit(die.File("temp", "emergency"))
+	r.Thermal.MemoryMax = hw.Limit(memory.File("temp", "crit"))
+	r.Thermal.Target = fanTarget(card)
+
+	r.Power.DefaultLimit = powerLimit(hw, "power1_cap_default")
+	r.Power.MinLimit = hw.Watts("power1_cap_min")
+	r.Power.MaxLimit = powerLimit(hw, "power1_cap_max")
+
+	r.Clocks.MaxGraphics = highest(card, "pp_dpm_sclk")
+	r.Clocks.MaxSM = r.Clocks.MaxGraphics
+	r.Clocks.MaxMemory = highest(card, "pp_dpm_mclk")
+	r.Clocks.MaxVideo = highest(card, "pp_dpm_vclk")
+
+	r.Memory.BAR1Total = card.Size("mem_info_vis_vram_total")
+	d.readPages()
+	d.nodes = append(append([]string{}, d.card.Nodes...), d.kfd.renderNodes()...)
+	r.Instances = d.kfd.instances(d.known(), partitioning(card))
+}
+
+// powerLimit is a limit of the power, 0 of which stands for none.
+func powerLimit(hw *drm.Hwmon, name string) gpu.Reading[gpu.Watts] {
+	r := hw.Watts(name)
+	if v, ok := r.Get(); ok && v == 0 {
+		return gpu.Absent[gpu.Watts](gpu.NotSupported)
+	}
+	return r
+}
+
+// partitioning is how an Instinct is divided: "SPX" for not at all, "CPX"; empty: not known.
+func partitioning(card drm.Folder) string {
+	mode, err := card.Text("current_compute_partition")
+	if err != nil || len(mode) > 8 {
+		return ""
+	}
+	return mode
+}
+
+// fanTarget is the temperature that the fan's control steers towards, on the second line of
+// the file, on products whose overdrive is on.
+func fanTarget(card drm.Folder) gpu.Reading[gpu.Celsius] {
+	text, err := card.Bytes("gpu_od/fan_ctrl/fan_target_temperature")
+	if err != nil {
+		return gpu.Absent[gpu.Celsius](drm.Quality(err))
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) < 2 {
+		return gpu.Reading[gpu.Celsius]{}
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(lines[1]))
+	return drm.Of(float64(n), err, 1, 1, drm.Hottest)
+}
+
+// A level is one line of a table of clocks: "1: 2304Mhz *", of which the star marks the
+// one that is used now. "S: 19Mhz *" is of a clock that sleeps.
+type level struct {
+	clock gpu.Megahertz
+	now   bool
+}
+
+func levels(table []byte) (all []level) {
+	const most = 64
+	for lines := bufio.NewScanner(bytes.NewReader(table)); lines.Scan() && len(all) < most; {
+		_, rest, ok := strings.Cut(lines.Text(), ":")
+		text, rest, _ := strings.Cut(strings.ToLower(strings.TrimSpace(rest)), "mhz")
+		n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32)
+		if !ok || err != nil || gpu.Megahertz(n) > drm.FastestClock {
+			continue
+		}
+		all = append(all, level{gpu.Megahertz(n), strings.Contains(rest, "*")})
+	}
+	return all
+}
+
+// highest is the highest clock of a table.
+func highest(card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
+	table, err := card.Bytes(name)
+	if err != nil {
+		return gpu.Absent[gpu.Megahertz](drm.Quality(err))
+	}
+	var most gpu.Megahertz
+	for _, l := range levels(table) {
+		most = max(most, l.clock)
+	}
+	if most == 0 {
+		return gpu.Absent[gpu.Megahertz](gpu.NotSupported) // an empty table
+	}
+	return gpu.Of(most)
+}
+
+// current is the clock of a table that is used now.
+func current(card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
+	table, err := card.Bytes(name)
+	if err != nil {
+		return gpu.Absent[gpu.Megahertz](drm.Quality(err))
+	}
+	for _, l := range levels(table) {
+		if l.now {
+			return gpu.Of(l.clock)
+		}
+	}
+	return gpu.Absent[gpu.Megahertz](gpu.NotSupported)
+}
+
+// readState reads what changes now and then: errors of the memory, and displays.
+func (d *device) readState() {
+	d.readErrors()
+	d.readings.Modes.DisplayActive = d.displays()
+}
+
+// displays reports whether a display server draws on an output of the card. The kernel
+// knows that without asking the card.
+func (d *device) displays() gpu.Reading[bool] {
+	dir := d.card.DRM()
+	dir.Read = d.cfg.read
+	entries, err := os.ReadDir(dir.Path)
+	if err != nil {
+		return gpu.Absent[bool](drm.Quality(err))
+	}
+	outputs := gpu.Absent[bool](gpu.NotSupported)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), d.card.Node()+"-") {
+			continue
+		}
+		switch state, err := dir.In(e.Name()).Text("enabled"); {
+		case err != nil:
+			if !outputs.Present() {
+				outputs = gpu.Absent[bool](drm.Quality(err))
+			}
+		case state == "enabled":
+			return gpu.Of(true)
+		default:
+			outputs = gpu.Of(false)
+		}
+	}
+	return outputs
+}
+
+// readErrors sums up the errors of all blocks that have a counter: lines "ue: 0", "ce: 0".
+func (d *device) readErrors() {
+	ras, h := d.driver().In("ras"), &d.readings.Health
+	h.CorrectedVolatile, h.UncorrectedVolatile = gpu.Absent[uint64](gpu.NotSupported), gpu.Absent[uint64](gpu.NotSupported)
+	entries, err := os.ReadDir(ras.Path)
+	if err != nil {
+		q := drm.Quality(err)
+		h.CorrectedVolatile, h.UncorrectedVolatile = gpu.Absent[uint64](q), gpu.Absent[uint64](q)
+		return
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), "_err_count") {
+			continue
+		}
+		text, err := ras.Bytes(e.Name())
+		q := drm.Quality(err)
+		if err == nil {
+			q = gpu.NotReported // unless the lines are there
+		}
+		corrected, uncorrected := errorCounts(text)
+		h.CorrectedVolatile = sum(h.CorrectedVolatile, corrected, q)
+		h.UncorrectedVolatile = sum(h.UncorrectedVolatile, uncorrected, q)
+	}
+}
+
+const mostErrors = 1 << 40 // of a counter that can be right
+
+// errorCounts reads a file of RAS.
+func errorCounts(text []byte) (corrected, uncorrected gpu.Reading[uint64]) {
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+		if err != nil || n > mostErrors {
+			continue
+		}
+		switch strings.TrimSpace(key) {
+		case "ce":
+			corrected = gpu.Of(n)
+		case "ue":
+			uncorrected = gpu.Of(n)
+		}
+	}
+	return corrected, uncorrected
+}
+
+// sum adds a counter. Where one is missing, for the reason q, what is known of the others
+// is too low.
+func sum(total, more gpu.Reading[uint64], q gpu.Quality) gpu.Reading[uint64] {
+	v, ok := more.Get()
+	switch before, known := total.Get(); {
+	case ok && known && total.Quality() == gpu.Good:
+		return gpu.Of(before + v)
+	case known:
+		return gpu.DoubtfulOf(before + v)
+	case ok && total.Quality() == gpu.NotSupported:
+		return gpu.Of(v)
+	case ok:
+		return gpu.DoubtfulOf(v)
+	case q == gpu.NotSupported:
+		return total
+	default:
+		return gpu.Absent[uint64](q)
+	}
+}
+
+// readPages counts the pages that are no longer used: lines "0x… : 0x… : R" for those that
+// are reserved, P for those that wait for it, F for those that can't be.
+func (d *device) readPages() {
+	h := &d.readings.Health
+	text, err := d.driver().Bytes("ras/gpu_vram_bad_pages")
+	if err != nil {
+		q := drm.Quality(err)
+		h.RetiredDoubleBit, h.RetirementPending = gpu.Absent[uint64](q), gpu.Absent[bool](q)
+		return
+	}
+	retired, pending := badPages(text)
+	h.RetiredDoubleBit, h.RetirementPending = gpu.Of(retired), gpu.Of(pending)
+}
+
+func badPages(text []byte) (retired uint64, pending bool) {
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		part := strings.Split(lines.Text(), ":")
+		if len(part) != 3 || !strings.HasPrefix(strings.TrimSpace(part[0]), "0x") {
+			continue
+		}
+		switch strings.TrimSpace(part[2]) {
+		case "R", "F":
+			retired++
+		case "P":
+			retired, pending = retired+1, true
+		}
+	}
+	return retired, pending
+}
+
+// readLive reads what changes from reading to reading.
+func (d *device) readLive(hw *drm.Hwmon) {
+	card, r := d.driver(), &d.readings
+	m := d.metrics()
+	r.Utilization.GPU = either(card.Percent("gpu_busy_percent"), m.gfx)
+	r.Utilization.Memory = either(card.Percent("mem_busy_percent"), m.controller)
+
+	r.Memory.Total = card.Size("mem_info_vram_total")
+	r.Memory.Used = within(card.Size("mem_info_vram_used"), r.Memory.Total)
+	r.Memory.Free = free(r.Memory)
+	r.Memory.BAR1Used = within(card.Size("mem_info_vis_vram_used"), r.Memory.BAR1Total)
+
+	edge, junction, memory := sensor(hw, "temp", "edge", 1), sensor(hw, "temp", "junction", 2), sensor(hw, "temp", "mem", 3)
+	r.Thermal.HotSpot = either(hw.Celsius(junction.File("temp", "input")), m.hotSpot)
+	r.Thermal.GPU = either(hw.Celsius(edge.File("temp", "input")), m.edge)
+	if edge.Number < 0 && !r.Thermal.GPU.Present() {
+		r.Thermal.GPU = r.Thermal.HotSpot
+	}
+	r.Thermal.Memory = either(hw.Celsius(memory.File("temp", "input")), m.memory)
+
+	d.readFan(hw, m)
+
+	draw := either(either(hw.Watts("power1_average"), hw.Watts("power1_input")), m.power)
+	r.Power.Draw = plausible(draw, r.Power.MaxLimit)
+	r.Power.EnforcedLimit = powerLimit(hw, "power1_cap")
+	r.Power.Energy = m.energy
+
+	clock := func(label string, number int) gpu.Reading[gpu.Megahertz] {
+		return hw.Hertz(sensor(hw, "freq", label, number).File("freq", "input"))
+	}
+	r.Clocks.Graphics = either(clock("sclk", 1), m.graphics)
+	r.Clocks.SM = r.Clocks.Graphics
+	r.Clocks.Memory = either(either(clock("mclk", 2), m.memClock), current(card, "pp_dpm_mclk"))
+	r.Clocks.Video = m.video
+	if !m.video.Present() {
+		r.Clocks.Video = either(current(card, "pp_dpm_vclk"), m.video)
+	}
+	r.Clocks.EventReasons = d.reasons(m)
+
+	link := d.card.Link()
+	r.PCIe.Generation, r.PCIe.MaxGeneration = either(link.Generation, m.generation), link.MaxGeneration
+	r.PCIe.Width, r.PCIe.MaxWidth = either(link.Width, m.width), link.MaxWidth
+	r.PCIe.Replays = m.replays
+	if replays, err := card.Number("pcie_replay_count"); err == nil {
+		r.PCIe.Replays = drm.Of[uint64](replays, nil, 1, 0, mostErrors)
+	}
+}
+
+// metrics reads the driver's table. Where it has none, or one that is not known here, all
+// that it has is absent.
+func (d *device) metrics() metrics {
+	table, err := d.driver().Bytes("gpu_metrics")
+	var m metrics
+	if err == nil {
+		m, err = parseMetrics(table)
+		if err == nil {
+			return m
+		}
+		if d.isDue("metrics", d.now(), seldom) {
+			d.log.Debug("the table gpu_metrics is not read", "err", err)
+		}
+		err = nil
+	}
+	q := gpu.NotSupported
+	if err != nil {
+		q = drm.Quality(err)
+	}
+	for _, group := range []any{
+		&m.edge, &m.hotSpot, &m.memory, &m.gfx, &m.controller, &m.power, &m.energy, &m.graphics, &m.memClock, &m.video,
+		&m.fan, &m.width, &m.generation, &m.replays, &m.reasons,
+	} {
+		gpu.Withdraw(group, q)
+	}
+	return m
+}
+
+// reasons are what holds the clocks: what the table says now, or what has held them since
+// the reading before.
+func (d *device) reasons(m metrics) gpu.Reading[gpu.ClockEventReasons] {
+	before := d.counted
+	d.counted = m.residencies
+	if len(m.residencies) == 0 {
+		return m.reasons
+	}
+	if len(before) != len(m.residencies) {
+		return gpu.Reading[gpu.ClockEventReasons]{} // the first reading
+	}
+	var set gpu.ClockEventReasons
+	for i, r := range m.residencies {
+		if r.count != before[i].count && r.count != 0 {
+			set |= r.reason
+		}
+	}
+	return gpu.Of(set)
+}
+
+// readFan reads the fan, or the mean of all fans of a card, which the driver shows as one.
+func (d *device) readFan(hw *drm.Hwmon, m metrics) {
+	r := &d.readings
+	if !hw.Has("fan1_input") && !hw.Has("pwm1") {
+		r.Fans = gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
+		return
+	}
+	full, err := hw.Number("pwm1_max")
+	if err != nil || full <= 0 {
+		full = 255
+	}
+	asked, err := hw.Number("pwm1")
+	fan := gpu.Fan{
+		Commanded: drm.Share(100*asked/full, err),
+		RPM:       either(hw.RPM("fan1_input"), m.fan),
+		Target:    gpu.Absent[gpu.Percent](gpu.NotSupported),
+		Policy:    gpu.Absent[string](gpu.NotSupported),
+	}
+	switch mode, err := hw.Number("pwm1_enable"); {
+	case err != nil:
+		fan.Policy = gpu.Absent[string](drm.Quality(err))
+	case mode == 2:
+		fan.Policy = gpu.Of("automatic")
+	case mode == 0 || mode == 1: // at full speed, or at a speed that somebody set
+		fan.Policy = gpu.Of("manual")
+	default:
+		fan.Policy = gpu.Reading[string]{}
+	}
+	r.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{fan}}
+}
+
+// either is the first reading, or the second where the first is not offered or has failed.
+func either[T any](first, second gpu.Reading[T]) gpu.Reading[T] {
+	if first.Present() || !second.Present() {
+		return first
+	}
+	return second
+}
+
+// within marks an amount as doubtful that is above the whole.
+func within(r, whole gpu.Reading[gpu.Bytes]) gpu.Reading[gpu.Bytes] {
+	v, ok := r.Get()
+	if total, known := whole.Get(); ok && known && v > total {
+		return gpu.DoubtfulOf(v)
+	}
+	return r
+}
+
+func free(m gpu.Memory) gpu.Reading[gpu.Bytes] {
+	total, ok := m.Total.Trusted()
+	used, ok2 := m.Used.Trusted()
+	switch {
+	case ok && ok2:
+		return gpu.Of(total - used)
+	case ok && !m.Used.Present():
+		return gpu.Absent[gpu.Bytes](m.Used.Quality())
+	case m.Total.Present():
+		return gpu.Reading[gpu.Bytes]{}
+	default:
+		return gpu.Absent[gpu.Bytes](m.Total.Quality())
+	}
+}
+
+// plausible marks a power far above the limit as doubtful. Short peaks above it are real.
+func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
+	const far = 3
+	v, ok := draw.Get()
+	if limit, known := most.Trusted(); ok && known && limit > 0 && v > far*limit {
+		return gpu.DoubtfulOf(v)
+	}
+	return draw
+}

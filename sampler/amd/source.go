@@ -1,0 +1,188 @@
+package amd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+const (
+	driver = "amdgpu"
+	vendor = 0x1002 // of PCI
+)
+
+// Config is what a source needs.
+type Config struct {
+	// SysfsRoot and ProcRoot are where the kernel's files are, such as "/sys" and "/proc".
+	SysfsRoot, ProcRoot string
+	// Deadline is the time after which reading a card counts as hanging.
+	Deadline time.Duration
+	// Holders finds processes for several sources. Nil: the source has its own.
+	Holders *drm.Holders
+	Log     *slog.Logger
+
+	read func(file string) ([]byte, error) // tests read faults with it; nil: drm.ReadFile
+}
+
+// A Source reads all cards of the amdgpu driver.
+type Source struct {
+	cfg     Config
+	finder  *drm.Finder
+	set     *perdevice.Set
+	devices map[string]*device // by address; only Read uses it
+}
+
+// New returns a source. Read looks for the driver and its cards each time, so both may come
+// and go.
+func New(cfg Config) *Source {
+	if cfg.Holders == nil {
+		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
+	}
+	return &Source{
+		cfg:     cfg,
+		finder:  drm.NewFinder(cfg.SysfsRoot, cfg.read),
+		set:     perdevice.New(cfg.Deadline, func() {}),
+		devices: map[string]*device{},
+	}
+}
+
+// Name is the source's name on the wire.
+func (s *Source) Name() string { return gpu.SourceAMD }
+
+// Read reads every card once, and returns when all have answered or soon after ctx ends;
+// see [perdevice.Set.Read] for cards that are slow.
+//
+// Without a card the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
+// gpu.ErrNotPermitted or gpu.ErrNoDevices.
+func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	cards, err := s.finder.Cards(driver)
+	if len(cards) == 0 {
+		clear(s.devices)
+		return nil, s.noCard(err)
+	}
+	calls := make([]perdevice.Device, len(cards))
+	here := map[string]*device{}
+	for i, c := range cards {
+		d := s.devices[c.Address]
+		if d == nil || d.card.Device.Path != c.Device.Path || d.card.Product != c.Product {
+			d = newDevice(s.cfg, c)
+		}
+		here[c.Address] = d
+		calls[i] = perdevice.Device{
+			Key: c.Device.Path, Identity: d.known(), Asleep: d.asleep, Read: d.read,
+		}
+	}
+	s.devices = here
+	snap := &gpu.Snapshot{Source: gpu.SourceAMD, Devices: s.set.Read(ctx, calls)}
+	snap.Drivers = []gpu.Driver{{
+		Source: gpu.SourceAMD, Version: s.version(),
+		CUDA: gpu.Absent[string](gpu.NotSupported), Library: gpu.Absent[string](gpu.NotSupported),
+	}}
+	for i := range snap.Devices {
+		if snap.Devices[i].Reason.What == drm.LeftAlone.What {
+			snap.Devices[i].SampledAt = time.Time{}
+		}
+	}
+	if slices.ContainsFunc(cards, func(c drm.Card) bool { return here[c.Address].hidden.Load() }) {
+		snap.Notes = append(snap.Notes, notAll)
+	}
+	return snap, nil
+}
+
+// notAll is what one can do where not all processes may be seen.
+var notAll = gpu.Advice{
+	What: "processes of other users may not be seen, so it is not known of all of them what they use of the AMD GPUs",
+	Try:  "run gpuwhy as root, or give it the capability CAP_SYS_PTRACE",
+}
+
+// version is that of the driver, if it was built apart from the kernel, or the kernel's.
+func (s *Source) version() gpu.Reading[string] { return versionOf(s.cfg) }
+
+func versionOf(cfg Config) gpu.Reading[string] {
+	module := drm.Folder{Path: filepath.Join(cfg.SysfsRoot, "module", driver), Read: cfg.read}
+	if v, err := module.Text("version"); err == nil && v != "" {
+		return gpu.Of(v)
+	}
+	v, err := drm.Folder{Path: cfg.ProcRoot, Read: cfg.read}.Text("sys/kernel/osrelease")
+	if err != nil || v == "" {
+		return gpu.Reading[string]{}
+	}
+	return gpu.Of(v)
+}
+
+// noCard says why there is no card to read.
+func (s *Source) noCard(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return &gpu.Advice{
+			What: "the list of graphics cards in /sys may not be read",
+			Try:  "run gpuwhy with the rights to read /sys/class/drm",
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNotPermitted, err),
+		}
+	}
+	var bare, others []string
+	for _, d := range s.finder.Displays(vendor) {
+		switch d.Driver {
+		case "":
+			bare = append(bare, d.Address)
+		default:
+			others = append(others, d.Address+" ("+drm.Clean(d.Driver)+")")
+		}
+	}
+	_, loaded := os.Stat(filepath.Join(s.cfg.SysfsRoot, "bus/pci/drivers", driver))
+	cause := func(sentinel error) error {
+		if err != nil {
+			return fmt.Errorf("%w: %w", sentinel, err)
+		}
+		return sentinel
+	}
+	switch {
+	case len(bare) > 0 && loaded != nil:
+		return &gpu.Advice{
+			What: "there is an AMD GPU at " + strings.Join(bare, ", ") + ", and the driver amdgpu is not loaded",
+			Try:  "load it (modprobe amdgpu), or look for why it failed in the kernel log (dmesg)",
+			Err:  cause(gpu.ErrNoDriver),
+		}
+	case len(bare) > 0:
+		return &gpu.Advice{
+			What: "the driver amdgpu is loaded and does not serve the AMD GPU at " + strings.Join(bare, ", "),
+			Try:  "look for why in the kernel log (dmesg)",
+			Err:  cause(gpu.ErrNoDevices),
+		}
+	case len(others) > 0:
+		return &gpu.Advice{
+			What: "another driver has the AMD GPU at " + strings.Join(others, ", "),
+			Try:  "read it in the virtual machine that it is given to, or give it back to the driver amdgpu",
+			Err:  cause(gpu.ErrNoDevices),
+		}
+	case loaded != nil:
+		return &gpu.Advice{
+			What: "there is no AMD GPU in this machine, or none that is visible here",
+			Try:  "check that the card is seated and powered; in a container, that /sys is the machine's own",
+			Err:  cause(gpu.ErrNoDriver),
+		}
+	default:
+		return &gpu.Advice{
+			What: "the driver amdgpu is loaded and finds no GPU",
+			Try:  "check that the card is seated and powered, and look for it in the kernel log (dmesg)",
+			Err:  cause(gpu.ErrNoDevices),
+		}
+	}
+}
+
+// Close ends a Read that waits. It does not wait for a card that hangs. Read returns no new
+// readings from then on.
+func (s *Source) Close() error {
+	s.set.Close()
+	return nil
+}
