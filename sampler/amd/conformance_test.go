@@ -15,7 +15,9 @@ import (
 )
 
 // whenAsleep are the files of a card that may be opened while it sleeps.
-var whenAsleep = []string{"power/runtime_status", "power/control", "vendor", "device", "revision", "subsystem_vendor", "subsystem_device", "drm"}
+var whenAsleep = []string{
+	"power/runtime_status", "power/control", "vendor", "device", "revision", "subsystem_vendor", "subsystem_device", "drm",
+}
 
 func TestConformance(t *testing.T) {
 	var cards []*drmtest.Card

@@ -3,6 +3,7 @@ package amd
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -49,10 +50,11 @@ func (d *device) readProcesses(now time.Time) {
 		list[i].Memory = within(list[i].Memory, d.roomFor())
 	}
 	r.Utilization.Encoder = d.engine(usage, partly, "enc", "enc_1")
-	r.Utilization.Decoder = d.engine(usage, partly, "dec")
-	if r.Utilization.JPEG = d.engine(usage, partly, "jpeg"); partly {
-		r.Utilization.JPEG = gpu.Absent[gpu.Percent](gpu.NotPermitted)
+	if strings.HasPrefix(d.known().Architecture.Or(""), "CDNA") {
+		r.Utilization.Encoder = gpu.Absent[gpu.Percent](gpu.NotSupported) // it has no encoder
 	}
+	r.Utilization.Decoder = d.engine(usage, partly, "dec")
+	r.Utilization.JPEG = d.engine(usage, partly, "jpeg")
 }
 
 // roomFor is the most that a process can hold: an APU's may have the host's memory, too.

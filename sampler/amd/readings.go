@@ -298,21 +298,17 @@ func (d *device) readLive(hw *drm.Hwmon) {
 
 	d.readFan(hw, m)
 
-	draw := either(either(hw.Watts("power1_average"), hw.Watts("power1_input")), m.power)
-	r.Power.Draw = plausible(draw, r.Power.MaxLimit)
+	r.Power.Draw = plausible(either(draw(hw), m.power), r.Power.MaxLimit)
 	r.Power.EnforcedLimit = powerLimit(hw, "power1_cap")
 	r.Power.Energy = m.energy
 
 	clock := func(label string, number int) gpu.Reading[gpu.Megahertz] {
 		return hw.Hertz(sensor(hw, "freq", label, number).File("freq", "input"))
 	}
-	r.Clocks.Graphics = either(clock("sclk", 1), m.graphics)
+	r.Clocks.Graphics = orCurrent(either(clock("sclk", 1), m.graphics), card, "pp_dpm_sclk")
 	r.Clocks.SM = r.Clocks.Graphics
-	r.Clocks.Memory = either(either(clock("mclk", 2), m.memClock), current(card, "pp_dpm_mclk"))
-	r.Clocks.Video = m.video
-	if !m.video.Present() {
-		r.Clocks.Video = either(current(card, "pp_dpm_vclk"), m.video)
-	}
+	r.Clocks.Memory = orCurrent(either(clock("mclk", 2), m.memClock), card, "pp_dpm_mclk")
+	r.Clocks.Video = orCurrent(m.video, card, "pp_dpm_vclk")
 	r.Clocks.EventReasons = d.reasons(m)
 
 	link := d.card.Link()
@@ -409,6 +405,22 @@ func either[T any](first, second gpu.Reading[T]) gpu.Reading[T] {
 		return first
 	}
 	return second
+}
+
+// orCurrent is the reading, or where it is not offered what a table of clocks says.
+func orCurrent(r gpu.Reading[gpu.Megahertz], card drm.Folder, name string) gpu.Reading[gpu.Megahertz] {
+	if r.Quality() != gpu.NotSupported {
+		return r
+	}
+	return current(card, name)
+}
+
+// draw is the mean power of a short time where the product has one, or else the newest.
+func draw(hw *drm.Hwmon) gpu.Reading[gpu.Watts] {
+	if mean := hw.Watts("power1_average"); mean.Quality() != gpu.NotSupported {
+		return mean
+	}
+	return hw.Watts("power1_input")
 }
 
 // within marks an amount as doubtful that is above the whole.

@@ -48,10 +48,12 @@ func (t table) long(at int, v uint64) table  { binary.LittleEndian.PutUint64(t[a
 // navi31 is a Radeon RX 7900 XTX, a desktop card.
 func navi31() map[string]string {
 	m := newTable(1, 3, 120).short(4, 51).short(6, 67).short(8, 70).short(16, 37).short(18, 11).short(22, 212)
-	m = m.long(24, 123456789).short(54, 2290).short(58, 1249).short(60, 1200).word(68, 0).short(72, 1123).short(74, 16).short(76, 160)
+	m = m.long(24, 123456789).short(54, 2290).short(58, 1249).short(60, 1200)
+	m = m.word(68, 0).short(72, 1123).short(74, 16).short(76, 160)
 	m = m.long(112, 0)
 	return map[string]string{
-		"vendor": "0x1002\n", "device": "0x744c\n", "revision": "0xc8\n", "subsystem_vendor": "0x1da2\n", "subsystem_device": "0xe471\n",
+		"vendor": "0x1002\n", "device": "0x744c\n", "revision": "0xc8\n",
+		"subsystem_vendor": "0x1da2\n", "subsystem_device": "0xe471\n",
 		"unique_id": "4c1a9f7e0b35d262\n", "vbios_version": "113-D7020100-102\n",
 		"gpu_busy_percent": "37\n", "mem_busy_percent": "11\n",
 		"mem_info_vram_total": "25753026560\n", "mem_info_vram_used": "3221225472\n",
@@ -98,8 +100,10 @@ func navi31() map[string]string {
 func laptop() map[string]string {
 	files := navi31()
 	for name := range files {
-		if strings.Contains(name, "pwm") || strings.Contains(name, "fan1") || strings.Contains(name, "drm/") || strings.Contains(name, "power1_cap") {
-			delete(files, name)
+		for _, part := range []string{"pwm", "fan1", "drm/", "power1_cap"} {
+			if strings.Contains(name, part) {
+				delete(files, name)
+			}
 		}
 	}
 	files["device"], files["revision"] = "0x7480\n", "0xc3\n"
@@ -138,13 +142,15 @@ func mi300x() map[string]string {
 		"mem_info_vram_total": "206141652992\n", "mem_info_vram_used": "68719476736\n",
 		"current_compute_partition": "CPX\n", "current_memory_partition": "NPS1\n",
 		"gpu_metrics": string(m), "pp_dpm_sclk": "S: 132Mhz \n0: 500Mhz \n1: 2100Mhz *\n",
-		"ras/features": "feature mask: 0x1\n", "ras/umc_err_count": "ue: 0\nce: 12\nde: 1\n", "ras/gfx_err_count": "ue: 1\nce: 0\n",
+		"ras/features": "feature mask: 0x1\n", "ras/umc_err_count": "ue: 0\nce: 12\nde: 1\n",
+		"ras/gfx_err_count":      "ue: 1\nce: 0\n",
 		"ras/gpu_vram_bad_pages": "0x00000001 : 0x00001000 : R\n0x0000a001 : 0x00001000 : P\n",
 		"hwmon/hwmon9/name":      "amdgpu\n", "hwmon/hwmon9/temp2_input": "58000\n", "hwmon/hwmon9/temp2_label": "junction\n",
 		"hwmon/hwmon9/temp2_crit": "100000\n", "hwmon/hwmon9/temp2_emergency": "105000\n",
 		"hwmon/hwmon9/temp3_input": "45000\n", "hwmon/hwmon9/temp3_label": "mem\n", "hwmon/hwmon9/temp3_crit": "105000\n",
-		"hwmon/hwmon9/power1_input": "301000000\n", "hwmon/hwmon9/power1_cap": "750000000\n", "hwmon/hwmon9/power1_cap_max": "750000000\n",
-		"hwmon/hwmon9/freq1_input": "2100000000\n", "hwmon/hwmon9/freq1_label": "sclk\n",
+		"hwmon/hwmon9/power1_input": "301000000\n", "hwmon/hwmon9/power1_cap": "750000000\n",
+		"hwmon/hwmon9/power1_cap_max": "750000000\n",
+		"hwmon/hwmon9/freq1_input":    "2100000000\n", "hwmon/hwmon9/freq1_label": "sclk\n",
 	}
 }
 
@@ -155,8 +161,26 @@ func polaris() map[string]string {
 		"mem_info_vram_total": "8589934592\n", "mem_info_vram_used": "268435456\n",
 		"pp_dpm_sclk": "0: 300Mhz *\n1: 1340Mhz \n", "pp_dpm_mclk": "0: 300Mhz *\n1: 2000Mhz \n",
 		"hwmon/hwmon1/name": "amdgpu\n", "hwmon/hwmon1/temp1_input": "34000\n", "hwmon/hwmon1/temp1_crit": "94000\n",
-		"hwmon/hwmon1/power1_average": "31107000\n", "hwmon/hwmon1/power1_cap": "145000000\n", "hwmon/hwmon1/power1_cap_max": "217000000\n",
-		"hwmon/hwmon1/power1_cap_min": "0\n", "hwmon/hwmon1/pwm1": "0\n", "hwmon/hwmon1/pwm1_enable": "2\n", "hwmon/hwmon1/fan1_input": "0\n",
+		"hwmon/hwmon1/power1_average": "31107000\n", "hwmon/hwmon1/power1_cap": "145000000\n",
+		"hwmon/hwmon1/power1_cap_max": "217000000\n", "hwmon/hwmon1/power1_cap_min": "0\n",
+		"hwmon/hwmon1/pwm1": "0\n", "hwmon/hwmon1/pwm1_enable": "2\n", "hwmon/hwmon1/fan1_input": "0\n",
+	}
+}
+
+// topology is that of a machine with two of the cards: the MI300X at 75:00.0 in 8 parts,
+// and the RX 7900 XTX at 03:00.0.
+func topology(m *drmtest.Machine) {
+	kfdNode(m, 0, 0, "cpu_cores_count 96\nsimd_count 0\n", "")
+	kfdNode(m, 1, 4711, "simd_count 192\nsimd_per_cu 2\nnum_xcc 1\ngfx_target_version 110000\nvendor_id 4098\ndevice_id 29772\n"+
+		"location_id 768\ndomain 0\ndrm_render_minor 128\n", "25753026560")
+	for i := range 8 {
+		properties := "simd_count 152\nsimd_per_cu 4\nnum_xcc 1\ngfx_target_version 90402\nvendor_id 4098\ndevice_id 29857\n" +
+			"location_id %d\ndomain 0\ndrm_render_minor %d\n"
+		render := 130
+		if i > 0 {
+			render = 135 + i
+		}
+		kfdNode(m, 2+i, uint64(100+i), fmt.Sprintf(properties, 0x7500+i, render), "25767706624")
 	}
 }
 

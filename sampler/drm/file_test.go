@@ -85,6 +85,9 @@ func TestReadings(t *testing.T) {
 	if got := one("25753026560").Size("mem_info_vram_total"); got != gpu.Of[gpu.Bytes](25753026560) {
 		t.Errorf("24 GiB are %v", got)
 	}
+	if got := one("-1").Size("mem_info_vram_used"); got != (gpu.Reading[gpu.Bytes]{}) {
+		t.Errorf("-1 bytes are %v", got)
+	}
 	for text, want := range map[string]gpu.Reading[int]{
 		"16.0 GT/s PCIe": gpu.Of(4), "2.5 GT/s PCIe": gpu.Of(1), "32.0 GT/s PCIe": gpu.Of(5), "Unknown": {}, "": {}, "17 GT/s": {},
 	} {

@@ -24,10 +24,11 @@ type quantity interface{ ~float64 | ~int | ~uint64 }
 // Of is the reading of a number in a unit of which so many make one of ours. A number
 // outside the bounds is doubtful, and one of 2^63-1 and more stands for "not known".
 func Of[T quantity](number float64, err error, unit float64, least, most T) gpu.Reading[T] {
+	var zero T
 	switch v := number / unit; {
 	case err != nil:
 		return absent[T](err)
-	case math.IsNaN(v) || number >= math.MaxInt64:
+	case math.IsNaN(v), number >= math.MaxInt64, v < 0 && zero-1 > 0: // T has no numbers below 0
 		return gpu.Reading[T]{}
 	case v < float64(least) || v > float64(most):
 		return gpu.DoubtfulOf(T(max(v, float64(least)-1)))

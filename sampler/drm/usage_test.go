@@ -77,7 +77,9 @@ func TestParseInfo(t *testing.T) {
 }
 
 func FuzzParseInfo(f *testing.F) {
-	for _, text := range []string{amdInfo, i915Info, xeInfo, "", "drm-", "drm-driver:x\ndrm-engine-capacity-gfx:0\ndrm-engine-gfx:1"} {
+	for _, text := range []string{
+		amdInfo, i915Info, xeInfo, "", "drm-", "drm-driver:x\ndrm-engine-capacity-gfx:0\ndrm-engine-gfx:1",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,0 +1,157 @@
+//go:build linux
+
+package amd
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
+)
+
+// client is the fdinfo of a client of the card at 03:00.0, after what amdgpu of Linux 6.12
+// is known to write.
+func client(number int, lines ...string) string {
+	head := fmt.Sprintf("pasid:\t3%d\ndrm-driver:\tamdgpu\ndrm-pdev:\t%s\ndrm-client-id:\t%d\n", number, address, number)
+	return head + strings.Join(lines, "\n") + "\n"
+}
+
+func ran(engine string, d time.Duration) string {
+	return fmt.Sprintf("drm-engine-%s:\t%d ns", engine, d.Nanoseconds())
+}
+
+const (
+	mib  = 1 << 20
+	vram = "drm-memory-vram:\t65536 KiB\ndrm-memory-gtt: \t1024 KiB\ndrm-memory-cpu: \t0 KiB"
+)
+
+func processes(d *gpu.Device) string {
+	var out []string
+	for _, p := range d.Processes.Or(nil) {
+		out = append(out, fmt.Sprintf("%d %s %v gpu %v enc %v dec %v", p.PID, p.Type, p.Memory, p.SM, p.Encoder, p.Decoder))
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestProcesses(t *testing.T) {
+	m := drmtest.New(t)
+	topology(m)
+	m.Card(0, address, "amdgpu", navi31())
+	// holds it for others, and uses nothing
+	m.Open(200, 9, "dri/card0", client(1))
+	// a compositor
+	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Second)))
+	// a recorder
+	m.Open(202, 10, "dri/renderD128", client(3, vram, ran("enc", time.Second)))
+	// computes through the compute driver
+	m.Open(203, 4, "dri/renderD128", client(4, "drm-memory-vram:\t1024 KiB"))
+	// on another card
+	other := strings.ReplaceAll(client(5, vram), address, "0000:0c:00.0")
+	m.Open(204, 4, "dri/renderD129", other)
+	kfdUser(m, 203, 4711, fmt.Sprint(512*mib))
+	kfdUser(m, 205, 4711, fmt.Sprint(256*mib))
+	kfdUser(m, 206, 103, fmt.Sprint(128*mib)) // of another card
+	s := newSource(t, m, nil)
+	first := only(t, s)
+	want := strings.Join([]string{
+		"203 compute 536870912 gpu 0 enc 0 dec 0",
+		"205 compute 268435456 gpu not_supported enc not_supported dec not_supported",
+		"201 graphics 67108864 gpu not_reported enc not_reported dec not_reported",
+		"202 unknown 67108864 gpu not_reported enc not_reported dec not_reported",
+	}, "\n")
+	if got := processes(first); got != want {
+		t.Errorf("the first reading has\n%s\nwant\n%s", got, want)
+	}
+	if first.Utilization.Encoder.Quality() != gpu.NotReported {
+		t.Errorf("the encoder's first is %v", first.Utilization.Encoder)
+	}
+
+	time.Sleep(300 * time.Millisecond)
+	// more than can be
+	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Minute), ran("compute", time.Minute)))
+	m.Open(202, 10, "dri/renderD128", client(3, vram, ran("enc", time.Second)))
+	m.Exit(205)
+	second := only(t, s)
+	got := processes(second)
+	if !strings.Contains(got, "202 unknown 67108864 gpu 0 enc 0 dec 0") || strings.Contains(got, "201 graphics ") {
+		t.Errorf("the second reading has\n%s", got)
+	}
+	if second.Utilization.Encoder != gpu.Of[gpu.Percent](0) {
+		t.Errorf("the encoder's second is %v", second.Utilization.Encoder)
+	}
+	if got := only(t, s).Processes.Or(nil); len(got) != 4 { // the compute driver still lists 205
+		t.Errorf("%d processes", len(got))
+	}
+}
+
+// What may not be seen is not permitted, said once for the machine, and no reading claims to
+// know it of all processes.
+func TestHiddenProcesses(t *testing.T) {
+	m, f := drmtest.New(t), &faults{}
+	m.Card(0, address, "amdgpu", navi31())
+	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Second)))
+	f.set(m.Proc+"/201/fdinfo", syscall.EACCES)
+	s := newSource(t, m, f)
+	snap := read(t, s)
+	d := &snap.Devices[0]
+	if got, want := processes(d), "201 unknown not_permitted gpu not_permitted enc not_permitted dec not_permitted"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "CAP_SYS_PTRACE") {
+		t.Errorf("the notes are %v", snap.Notes)
+	}
+	if d.Utilization.Encoder.Quality() != gpu.NotPermitted || d.Utilization.JPEG.Quality() != gpu.NotPermitted {
+		t.Errorf("the encoder has %v", d.Utilization.Encoder)
+	}
+	f.set(m.Proc+"/201/fdinfo", 0)
+	if snap := read(t, s); len(snap.Notes) != 0 {
+		t.Errorf("then the notes are %v", snap.Notes)
+	}
+}
+
+// Without a walk over /proc only those are known who compute.
+func TestWithoutProc(t *testing.T) {
+	m := drmtest.New(t)
+	topology(m)
+	m.Card(0, address, "amdgpu", navi31())
+	kfdUser(m, 203, 4711, fmt.Sprint(512*mib))
+	cfg := config(t, m, nil)
+	cfg.Holders = drm.NewHolders(m.Proc+"/nothing", m.Sysfs)
+	s := New(cfg)
+	defer s.Close()
+	if got := processes(only(t, s)); got != "203 compute 536870912 gpu not_supported enc not_supported dec not_supported" {
+		t.Errorf("it has %s", got)
+	}
+}
+
+// Numbers of the compute driver that can't be right.
+func TestBadTopology(t *testing.T) {
+	m := drmtest.New(t)
+	m.Card(0, address, "amdgpu", navi31())
+	const properties = "vendor_id 4098\nlocation_id 768\ndomain 0\nsimd_count 18446744073709551615\nsimd_per_cu 1\n" +
+		"num_xcc 99999999999\ndrm_render_minor 99999999999\ngfx_target_version 999999\n"
+	kfdNode(m, 1, 4711, properties, "18446744073709551615")
+	kfdNode(m, 2, 4712, properties, "")
+	kfdNode(m, 3, 0, properties, "")
+	kfdNode(m, 4, 5, "\x00 garbage\n", "x")
+	kfdUser(m, 203, 4711, "18446744073709551615")
+	kfdUser(m, 204, 4711, "-1")
+	kfdUser(m, 205, 4711, "99999999999999\n")
+	d := only(t, newSource(t, m, nil))
+	if len(d.Instances) != 2 || d.Instances[0].Memory.Total.Present() || d.Architecture.Present() {
+		t.Errorf("instances %+v, architecture %v", d.Instances, d.Architecture)
+	}
+	want := strings.Join([]string{
+		"205 compute 99999999999999 (doubtful) gpu not_supported enc not_supported dec not_supported",
+		"203 compute not_reported gpu not_supported enc not_supported dec not_supported",
+		"204 compute not_reported gpu not_supported enc not_supported dec not_supported",
+	}, "\n")
+	if got := processes(d); got != want {
+		t.Errorf("processes\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,360 @@
+//go:build linux
+
+package amd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
+	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
+)
+
+const address = "0000:03:00.0"
+
+// await reads until the first device is in a state.
+func await(t *testing.T, s *Source, state gpu.State) *gpu.Device {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		snap, err := s.Read(ctx)
+		cancel()
+		if err == nil && snap.Devices[0].State == state {
+			return &snap.Devices[0]
+		}
+	}
+	t.Fatalf("the device is never %s", state)
+	return nil
+}
+
+// A card whose readings all fail says why, and is back when they work again.
+func TestCardFails(t *testing.T) {
+	const refuses = "the driver refuses every reading of the GPU, as it does while it resets it"
+	for _, tt := range []struct {
+		errno syscall.Errno
+		state gpu.State
+		what  string
+		is    error
+	}{
+		{syscall.EPERM, gpu.StateNotAnswering, refuses, gpu.ErrNotAnswering},
+		{syscall.EIO, gpu.StateNotAnswering, refuses, gpu.ErrNotAnswering},
+		{syscall.ENODEV, gpu.StateLost, "the driver says that the GPU is gone", syscall.ENODEV},
+		{syscall.EACCES, gpu.StateNotAnswering, "the GPU's files in /sys may not be read", gpu.ErrNotPermitted},
+		{syscall.EOPNOTSUPP, gpu.StateNotAnswering, "the driver offers none of the GPU's readings", gpu.ErrNotAnswering},
+	} {
+		t.Run(tt.errno.Error(), func(t *testing.T) {
+			m, f := drmtest.New(t), &faults{}
+			c := m.Card(0, address, "amdgpu", navi31())
+			m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
+			s := newSource(t, m, f)
+			await(t, s, gpu.StateOK)
+			f.set(c.Dir, tt.errno)
+			d := await(t, s, tt.state)
+			if d.Reason.What != tt.what || d.Reason.Try == "" || !errors.Is(&d.Reason, tt.is) || d.UUID != "GPU-4c1a9f7e0b35d262" {
+				t.Errorf("%s: %s (%v)", d.UUID, d.Reason.Text(), d.Reason.Err)
+			}
+			for _, d := range read(t, s).Devices {
+				for _, problem := range sourcetest.Check(&d) {
+					t.Error(problem)
+				}
+				if d.State != gpu.StateOK && d.PCI != address {
+					t.Errorf("%s is %s", d.PCI, d.State)
+				}
+			}
+			f.set(c.Dir, 0)
+			if d := await(t, s, gpu.StateOK); d.Thermal.GPU != gpu.Of[gpu.Celsius](51) {
+				t.Errorf("back, it has %v", d.Thermal.GPU)
+			}
+		})
+	}
+}
+
+// While one sensor of a card that is reset fails after the other, its memory is still known.
+func TestSomeSensorsFail(t *testing.T) {
+	m, f := drmtest.New(t), &faults{}
+	c := m.Card(0, address, "amdgpu", navi31())
+	s := newSource(t, m, f)
+	for _, file := range []string{
+		"gpu_metrics", "gpu_busy_percent", "mem_busy_percent", "hwmon/hwmon4/temp1_input", "hwmon/hwmon4/power1_average",
+	} {
+		f.set(c.File(file), syscall.EPERM)
+	}
+	d := only(t, s)
+	if d.State != gpu.StateOK || d.Power.Draw.Quality() != gpu.NotReported || d.Utilization.GPU.Quality() != gpu.NotReported ||
+		d.Thermal.HotSpot != gpu.Of[gpu.Celsius](67) {
+		t.Errorf("%s\n%s", d.State, facts(d))
+	}
+}
+
+// Each file of a card may hang: the card alone does not answer, Read does not wait for it,
+// and when the file answers again the card is back.
+func TestEachFileHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for each file")
+	}
+	for _, file := range []string{
+		"gpu_busy_percent", "mem_info_vram_total", "gpu_metrics",
+		"hwmon/hwmon4/name", "hwmon/hwmon4/temp2_label", "hwmon/hwmon4/fan1_input",
+		"unique_id", "vbios_version", "pp_dpm_sclk", "current_link_speed", "drm/card0/card0-DP-1/enabled",
+	} {
+		t.Run(file, func(t *testing.T) {
+			m := drmtest.New(t)
+			c := m.Card(0, address, "amdgpu", navi31())
+			m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
+			cfg := config(t, m, nil)
+			cfg.Deadline = 300 * time.Millisecond
+			s := New(cfg)
+			defer s.Close()
+			c.Hang(c.File(file))
+			d := await(t, s, gpu.StateNotAnswering)
+			if !errors.Is(&d.Reason, gpu.ErrNotAnswering) {
+				t.Errorf("the reason is %s", d.Reason.Text())
+			}
+			begun := time.Now()
+			other := read(t, s).Devices[1]
+			if took := time.Since(begun); took > time.Second || other.State != gpu.StateOK || other.SampledAt.Before(begun) {
+				t.Errorf("beside it, reading took %v: %s, sampled at %v", took, other.State, other.SampledAt)
+			}
+			c.Release(c.File(file), navi31()[file])
+			await(t, s, gpu.StateOK)
+		})
+	}
+}
+
+// The fdinfo of a process hangs: its card does not answer, the other one does.
+func TestFdinfoHangs(t *testing.T) {
+	m := drmtest.New(t)
+	m.Card(0, address, "amdgpu", navi31())
+	m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
+	m.Open(100, 5, "dri/renderD128", "")
+	m.Open(101, 5, "dri/renderD129", "drm-driver:\tamdgpu\ndrm-pdev:\t0000:0c:00.0\ndrm-client-id:\t1\ndrm-engine-gfx:\t1 ns\n")
+	file := filepath.Join(m.Proc, "100/fdinfo/5")
+	m.Hang(file)
+	cfg := config(t, m, nil)
+	cfg.Deadline = 300 * time.Millisecond
+	s := New(cfg)
+	defer s.Close()
+	await(t, s, gpu.StateNotAnswering)
+	if d := read(t, s).Devices[1]; d.State != gpu.StateOK || len(d.Processes.Or(nil)) != 1 {
+		t.Errorf("the other card is %s with %v", d.State, d.Processes)
+	}
+	m.Release(file, "")
+	await(t, s, gpu.StateOK)
+}
+
+// Cards come and go between two readings.
+func TestHotPlug(t *testing.T) {
+	m := drmtest.New(t)
+	c := m.Card(0, address, "amdgpu", navi31())
+	late := m.Card(1, "0000:0c:00.0", "amdgpu", phoenix())
+	late.Unplug()
+	s := newSource(t, m, nil)
+	for range 3 {
+		if d := only(t, s); d.PCI != address || d.State != gpu.StateOK {
+			t.Fatalf("%s is %s", d.PCI, d.State)
+		}
+		late.Plug()
+		if n := len(read(t, s).Devices); n != 2 {
+			t.Errorf("%d devices, want 2", n)
+		}
+		late.Unplug()
+		only(t, s)
+	}
+	c.Unplug()
+	_, err := s.Read(t.Context())
+	if !errors.Is(err, gpu.ErrNoDevices) {
+		t.Errorf("without a card: %v", err)
+	}
+	c.Plug()
+	only(t, s)
+}
+
+// A card that vanishes while it is read is lost, and nothing else happens.
+func TestCardVanishesWhileRead(t *testing.T) {
+	m := drmtest.New(t)
+	c := m.Card(0, address, "amdgpu", navi31())
+	cfg := config(t, m, nil)
+	gone := false
+	cfg.read = func(file string) ([]byte, error) {
+		if filepath.Base(file) == "mem_info_vram_used" && !gone {
+			gone = true
+			c.Unplug()
+		}
+		return drm.ReadFile(file)
+	}
+	s := New(cfg)
+	defer s.Close()
+	if d := only(t, s); d.State != gpu.StateLost || d.Reason.What == "" {
+		t.Errorf("it is %s: %s", d.State, d.Reason.Text())
+	}
+}
+
+func TestNoCard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, m *drmtest.Machine)
+		is      error
+		what    string
+	}{
+		"nothing": {func(*testing.T, *drmtest.Machine) {}, gpu.ErrNoDriver, "no AMD GPU in this machine"},
+		"no sysfs": {func(t *testing.T, m *drmtest.Machine) {
+			if err := os.RemoveAll(m.Sysfs); err != nil {
+				t.Fatal(err)
+			}
+		}, gpu.ErrNoDriver, "no AMD GPU in this machine"},
+		"another maker's": {func(_ *testing.T, m *drmtest.Machine) {
+			m.Card(0, address, "i915", map[string]string{"vendor": "0x8086\n"})
+		}, gpu.ErrNoDriver, "no AMD GPU in this machine"},
+		"driver not loaded": {func(t *testing.T, m *drmtest.Machine) {
+			c := m.Card(0, address, "amdgpu", navi31())
+			without(t, c, filepath.Join(m.Sysfs, "bus/pci/drivers/amdgpu"))
+		}, gpu.ErrNoDriver, "is not loaded"},
+		"driver failed": {func(t *testing.T, m *drmtest.Machine) {
+			without(t, m.Card(0, address, "amdgpu", navi31()))
+		}, gpu.ErrNoDevices, "does not serve the AMD GPU at " + address},
+		"given to a virtual machine": {func(_ *testing.T, m *drmtest.Machine) {
+			m.Card(0, address, "vfio-pci", navi31())
+		}, gpu.ErrNoDevices, "another driver has the AMD GPU at " + address + " (vfio-pci)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := drmtest.New(t)
+			tt.prepare(t, m)
+			_, err := newSource(t, m, nil).Read(t.Context())
+			advice, ok := errors.AsType[*gpu.Advice](err)
+			if !ok || !errors.Is(err, tt.is) || !strings.Contains(advice.What, tt.what) || advice.Try == "" {
+				t.Errorf("%v, want %v with %q", err, tt.is, tt.what)
+			}
+		})
+	}
+}
+
+// without removes what a card has while a driver serves it, and more.
+func without(t *testing.T, c *drmtest.Card, files ...string) {
+	t.Helper()
+	files = append(files, c.File("driver"))
+	for _, node := range c.Nodes {
+		files = append(files, filepath.Join(c.Sysfs, "class/drm", node))
+	}
+	for _, file := range files {
+		if err := os.RemoveAll(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Sixteen cards, two of which have one number: each is there.
+func TestManyCards(t *testing.T) {
+	m := drmtest.New(t)
+	for i := range 16 {
+		files := navi31()
+		if i > 1 {
+			delete(files, "unique_id")
+		}
+		m.Card(i, fmt.Sprintf("0000:%02x:00.0", 16+i), "amdgpu", files)
+	}
+	devices := read(t, newSource(t, m, nil)).Devices
+	if len(devices) != 16 || !slices.IsSortedFunc(devices, func(a, b gpu.Device) int { return strings.Compare(a.PCI, b.PCI) }) {
+		t.Errorf("%d devices", len(devices))
+	}
+}
+
+// A card that sleeps is not touched: neither its files nor what the driver says of its
+// processes, which may wake it.
+func TestAsleep(t *testing.T) {
+	m := drmtest.New(t)
+	topology(m)
+	c := m.Card(0, address, "amdgpu", laptop())
+	m.Open(100, 5, "dri/renderD128", "drm-driver:\tamdgpu\ndrm-client-id:\t1\ndrm-engine-gfx:\t1 ns\n")
+	c.Sleep()
+	ofCard, ofProcesses := drmtest.Watch(t, c.Dir), drmtest.Watch(t, m.Proc)
+	s := newSource(t, m, nil)
+	for range 5 {
+		if d := only(t, s); d.State != gpu.StateAsleep || d.UUID != gpu.UUIDAt(address) || d.Name == "" {
+			t.Errorf("%s %s is %s", d.UUID, d.Name, d.State)
+		}
+	}
+	for _, file := range ofCard() {
+		if !slices.Contains(whenAsleep, file) {
+			t.Errorf("%s was opened", file)
+		}
+	}
+	if files := ofProcesses(); slices.ContainsFunc(files, func(f string) bool { return f != "sys" && f != "sys/kernel" }) {
+		t.Errorf("of processes %q were opened", files)
+	}
+	c.Wake()
+	if d := only(t, s); d.State != gpu.StateOK || !d.Thermal.GPU.Present() {
+		t.Errorf("awake it is %s", d.State)
+	}
+}
+
+// An idle card that may sleep is left alone for some time: then nothing of it is opened, its
+// readings are stale, and the reason is said. When it works it is never left alone.
+func TestIdleIsLeftAlone(t *testing.T) {
+	m := drmtest.New(t)
+	c := m.Card(0, address, "amdgpu", laptop())
+	s := newSource(t, m, nil)
+	only(t, s)
+	now := time.Now()
+	s.devices[address].now = func() time.Time { return now }
+	alone := func(seconds int) (n int) {
+		for range seconds {
+			now = now.Add(time.Second)
+			opened := drmtest.Watch(t, c.Dir)
+			d := only(t, s)
+			left := d.Reason.What == drm.LeftAlone.What
+			touched := slices.DeleteFunc(opened(), func(f string) bool { return slices.Contains(whenAsleep, f) })
+			if left != (len(touched) == 0) || left != d.SampledAt.IsZero() || d.State != gpu.StateOK {
+				t.Errorf("left alone: %v, opened: %q, sampled at %v, %s", left, touched, d.SampledAt, d.State)
+			}
+			if left {
+				n++
+				if d.Thermal.GPU.Quality() != gpu.Stale {
+					t.Errorf("left alone, its temperature is %v", d.Thermal.GPU)
+				}
+			}
+		}
+		return n
+	}
+	if n := alone(30); n < 15 || n > 25 {
+		t.Errorf("idle, it was left alone in %d of 30 readings", n)
+	}
+	c.Set(map[string]string{"gpu_busy_percent": "50\n"})
+	now = now.Add(time.Hour)
+	if n := alone(30); n != 0 {
+		t.Errorf("at work, it was left alone in %d readings", n)
+	}
+	c.Set(map[string]string{"gpu_busy_percent": "0\n", "power/control": "on\n"})
+	if n := alone(30); n != 0 {
+		t.Errorf("always awake, it was left alone in %d readings", n)
+	}
+}
+
+// After it slept, a card is read at once, although a pause had begun before.
+func TestWakesInAPause(t *testing.T) {
+	m := drmtest.New(t)
+	c := m.Card(0, address, "amdgpu", laptop())
+	s := newSource(t, m, nil)
+	only(t, s)
+	now := time.Now()
+	s.devices[address].now = func() time.Time { return now }
+	for only(t, s).Reason.IsZero() {
+		now = now.Add(time.Second)
+	}
+	c.Sleep()
+	if d := only(t, s); d.State != gpu.StateAsleep {
+		t.Errorf("it is %s", d.State)
+	}
+	c.Wake()
+	if d := only(t, s); d.State != gpu.StateOK || !d.Reason.IsZero() || !d.Thermal.GPU.Present() {
+		t.Errorf("awake it is %s: %s", d.State, d.Reason.Text())
+	}
+}
