@@ -104,7 +104,7 @@ func Clean(text string) string {
 		_, last := utf8.DecodeLastRuneInString(text)
 		text = text[:len(text)-last]
 	}
-	return text
+	return strings.TrimSpace(text)
 }
 
 // Quality is what an error of a file means for the reading:

@@ -122,7 +122,7 @@ func FuzzClean(f *testing.F) {
 	f.Add("a\x00\x1b\xff\u202e")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := Clean(text)
-		if len(got) > mostText || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\t\x00\x1b") {
+		if len(got) > mostText || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r\t\x00\x1b") || Clean(got) != got {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	})

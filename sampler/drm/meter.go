@@ -83,38 +83,23 @@ func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 	}
 	usage := Usage{Engines: map[string]gpu.Percent{}}
 	processes := map[int]*Process{}
-	shown := map[int]map[client]bool{}
 	total := map[client]bool{}
-	for _, d := range descriptors {
-		text, err := m.fdinfo(d)
-		info, ok := ParseInfo(text)
-		switch {
-		case errors.Is(err, fs.ErrPermission):
-		case err != nil || !ok || info.Address != "" && info.Address != address:
-			continue // it was closed meanwhile, or is of another card
-		}
-		p := processes[d.PID]
+	for _, o := range m.opened(address, descriptors) {
+		p := processes[o.pid]
 		if p == nil {
-			p = &Process{PID: d.PID, Engines: map[string]gpu.Percent{}, Memory: map[string]gpu.Bytes{}}
-			processes[d.PID], shown[d.PID] = p, map[client]bool{}
+			p = &Process{PID: o.pid, Engines: map[string]gpu.Percent{}, Memory: map[string]gpu.Bytes{}}
+			processes[o.pid] = p
 		}
-		if err != nil {
+		if o.denied {
 			p.Denied = true
 			continue
 		}
-		id := client{number: info.Client}
-		if !info.Known {
-			id.Descriptor = d
-		}
-		c := m.count(id, info)
-		if !total[id] {
-			total[id] = true
+		c := m.count(o.id, o.info)
+		if !total[o.id] {
+			total[o.id] = true
 			add(usage.Engines, c.usage)
 		}
-		if !shown[d.PID][id] {
-			shown[d.PID][id] = true
-			p.add(c, info)
-		}
+		p.add(c, o.info)
 	}
 	maps.DeleteFunc(m.clients, func(_ client, c *counts) bool { return !c.used })
 	for _, p := range processes {
@@ -125,6 +110,60 @@ func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 	}
 	slices.SortFunc(usage.Processes, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
 	return usage
+}
+
+// An open is one client of one process, or that it may not be seen.
+type open struct {
+	pid    int
+	id     client
+	info   Info
+	denied bool
+}
+
+// opened are the clients of the card, for each process once. A client that a session's
+// manager has opened for another process is that one's alone.
+func (m *Meter) opened(address string, descriptors []Descriptor) []open {
+	var all []open
+	holders := map[client]int{} // how many processes have it
+	seen := map[int]map[client]bool{}
+	for _, d := range descriptors {
+		text, err := m.fdinfo(d)
+		if errors.Is(err, fs.ErrPermission) {
+			all = append(all, open{pid: d.PID, denied: true})
+			continue
+		}
+		info, ok := ParseInfo(text)
+		if err != nil || !ok || info.Address != "" && info.Address != address {
+			continue // it was closed meanwhile, or is of another card
+		}
+		id := client{number: info.Client}
+		if !info.Known {
+			id.Descriptor = d
+		}
+		if seen[d.PID] == nil {
+			seen[d.PID] = map[client]bool{}
+		}
+		if !seen[d.PID][id] {
+			seen[d.PID][id] = true
+			holders[id]++
+			all = append(all, open{pid: d.PID, id: id, info: info})
+		}
+	}
+	return slices.DeleteFunc(all, func(o open) bool {
+		if o.denied || holders[o.id] < 2 || !m.opensForOthers(o.pid) {
+			return false
+		}
+		holders[o.id]--
+		return true
+	})
+}
+
+// openers are the programs that open cards for others, and keep them open.
+var openers = []string{"systemd-logind", "elogind-daemon", "elogind", "seatd"}
+
+func (m *Meter) opensForOthers(pid int) bool {
+	name, err := Folder{filepath.Join(m.proc, strconv.Itoa(pid)), m.read}.Text("comm")
+	return err == nil && slices.Contains(openers, name)
 }
 
 func (m *Meter) fdinfo(d Descriptor) ([]byte, error) {

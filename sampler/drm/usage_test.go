@@ -173,6 +173,33 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// What a session's manager has opened for a compositor is the compositor's; what it holds
+// alone stays its own.
+func TestOpenedForOthers(t *testing.T) {
+	c := newClocked(t)
+	for pid, name := range map[int]string{50: "systemd-logind", 100: "kwin_wayland", 101: "child"} {
+		c.Write(filepath.Join(c.Proc, strconv.Itoa(pid), "comm"), name+"\n")
+	}
+	const memory = "drm-memory-vram:\t1 MiB"
+	c.Open(50, 20, "dri/card0", info(1, memory))
+	c.Open(50, 21, "dri/card0", info(2, memory))
+	c.Open(100, 5, "dri/card0", info(1, memory))
+	c.Open(101, 5, "dri/card0", info(1, memory))
+	got := map[int]gpu.Bytes{}
+	for _, p := range c.read().Processes {
+		got[p.PID] = p.Memory["vram"]
+	}
+	if want := map[int]gpu.Bytes{50: 1 << 20, 100: 1 << 20, 101: 1 << 20}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	c.Exit(100)
+	c.Exit(101)
+	c.now = c.now.Add(time.Second)
+	if all := c.read().Processes; len(all) != 1 || all[0].Memory["vram"] != 2<<20 {
+		t.Errorf("alone it has %+v", all)
+	}
+}
+
 // What a counter says, second by second, and what is made of it; -1: nothing.
 func TestCounters(t *testing.T) {
 	const s = int64(time.Second)
