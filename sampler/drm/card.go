@@ -171,8 +171,11 @@ func (f *Finder) Displays(vendor uint32) []Display {
 func (c *Card) Link() gpu.PCIe {
 	card := c.Device
 	above := card.above()
-	for above.bridgeOf(c.Vendor) && address.MatchString(filepath.Base(above.above().Path)) {
-		card, above = above, above.above()
+	const bridges = 2 // of a switch on the way to a card; more of one vendor are of the machine
+	for range bridges {
+		if above.bridgeOf(c.Vendor) && address.MatchString(filepath.Base(above.above().Path)) {
+			card, above = above, above.above()
+		}
 	}
 	p := gpu.PCIe{
 		Generation: card.generation("current_link_speed"), MaxGeneration: card.generation("max_link_speed"),
