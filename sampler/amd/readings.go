@@ -417,10 +417,21 @@ func orCurrent(r gpu.Reading[gpu.Megahertz], card drm.Folder, name string) gpu.R
 
 // draw is the mean power of a short time where the product has one, or else the newest.
 func draw(hw *drm.Hwmon) gpu.Reading[gpu.Watts] {
-	if mean := hw.Watts("power1_average"); mean.Quality() != gpu.NotSupported {
+	if mean := power(hw, "power1_average"); mean.Quality() != gpu.NotSupported {
 		return mean
 	}
-	return hw.Watts("power1_input")
+	return power(hw, "power1_input")
+}
+
+// power is NotSupported where the file has an error as a number: Linux 6.5 wrote -22 as
+// 4294967274.
+func power(hw *drm.Hwmon, name string) gpu.Reading[gpu.Watts] {
+	const none, most = 1<<32 - 4096, 1<<32 - 1
+	n, err := hw.Number(name)
+	if err == nil && n >= none && n <= most {
+		return gpu.Absent[gpu.Watts](gpu.NotSupported)
+	}
+	return drm.Of(n, err, 1e6, 0, drm.MostPower)
 }
 
 // within marks an amount as doubtful that is above the whole.

@@ -131,7 +131,8 @@ func TestBadFiles(t *testing.T) {
 		{"hwmon/hwmon4/temp2_input", "-2147483648\n", 0, []string{"thermal.hot_spot: -61 (doubtful)"}},
 		{"hwmon/hwmon4/temp1_input", "300000\n", 0, []string{"thermal.gpu: 300 (doubtful)"}},
 		{"hwmon/hwmon4/power1_average", "4000000000\n", 0, []string{"power.draw: 4000 (doubtful)"}},
-		{"hwmon/hwmon4/power1_average", big, 0, nil}, // the table has it
+		{"hwmon/hwmon4/power1_average", big, 0, nil},            // the table has it
+		{"hwmon/hwmon4/power1_average", "4294967274\n", 0, nil}, // an error as a number; the table has it
 		{"hwmon/hwmon4/power1_cap", big, 0, []string{"power.enforced_limit: not_reported"}},
 		{"hwmon/hwmon4/power1_cap", "", syscall.EACCES, []string{"power.enforced_limit: not_permitted"}},
 		{"hwmon/hwmon4/fan1_input", "200000\n", 0, []string{"fan.rpm of 0: 200000 (doubtful)"}},
