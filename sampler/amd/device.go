@@ -45,6 +45,7 @@ type device struct {
 	kfd      kfd
 	nodes    []string // of the card and of its partitions
 	counted  []residency
+	apu      bool // it is part of a processor
 	began    time.Time
 	failing  bool
 }

@@ -34,6 +34,9 @@ type metrics struct {
 	residencies []residency
 }
 
+// ofAPU reports whether the table is one that APUs have.
+func (m *metrics) ofAPU() bool { return m.version >= "2" }
+
 // A residency counts for how long a reason has held the clocks.
 type residency struct {
 	reason gpu.ClockEventReasons

@@ -39,7 +39,7 @@ func (d *device) readProcesses(now time.Time) {
 		return
 	}
 	usage := d.meter.Read(d.card.Address, held.Of(d.nodes...))
-	list := merge(usage.Processes, users)
+	list := d.merge(usage.Processes, users)
 	partly := held.Hidden > 0 || usage.Denied > 0 || held.Err != nil
 	d.hidden.Store(partly)
 	r.Processes = gpu.Of(list)
@@ -84,10 +84,10 @@ func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Readi
 }
 
 // merge makes a list of both, busiest first.
-func merge(open []drm.Process, computing []user) []gpu.Process {
+func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
 	list := make([]gpu.Process, 0, len(open)+len(computing))
 	for _, p := range open {
-		if process, uses := processOf(&p); uses || slices.ContainsFunc(computing, func(u user) bool { return u.pid == p.PID }) {
+		if process, uses := d.processOf(&p); uses || slices.ContainsFunc(computing, func(u user) bool { return u.pid == p.PID }) {
 			list = append(list, process)
 		}
 	}
@@ -120,7 +120,7 @@ func merge(open []drm.Process, computing []user) []gpu.Process {
 
 // processOf is what is known of a process that has the card open, and whether it uses it:
 // a session's manager has a card open and never uses it.
-func processOf(p *drm.Process) (out gpu.Process, uses bool) {
+func (d *device) processOf(p *drm.Process) (out gpu.Process, uses bool) {
 	out = gpu.Process{PID: p.PID, Type: gpu.TypeUnknown}
 	gpu.Withdraw(&out, gpu.NotSupported)
 	out.Facts = gpu.ProcessFacts{}
@@ -139,8 +139,11 @@ func processOf(p *drm.Process) (out gpu.Process, uses bool) {
 	case graphics:
 		out.Type = gpu.TypeGraphics
 	}
-	// What is only in the host's memory (gtt, cpu) is none of the device's.
+	// What is only in the host's memory (gtt, cpu) is none of a card's. An APU has no other.
 	if bytes, ok := p.Memory["vram"]; ok {
+		if d.apu {
+			bytes += p.Memory["gtt"]
+		}
 		out.Memory = gpu.Of(bytes)
 	}
 	share := func(names ...string) gpu.Reading[gpu.Percent] {

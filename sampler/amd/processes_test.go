@@ -155,3 +155,26 @@ func TestBadTopology(t *testing.T) {
 		t.Errorf("processes\n%s\nwant\n%s", got, want)
 	}
 }
+
+// With an APU what a process has of the host's memory is the GPU's, too. The table of a Ryzen AI
+// Max+ 395 has version 3.0.
+func TestProcessesOfAPU(t *testing.T) {
+	m := drmtest.New(t)
+	files := phoenix()
+	residencies := func(power uint32) string {
+		m := newTable(3, 0, 264).short(184, 1100).word(228, 0).word(232, power).word(236, 0).word(240, 0)
+		return string(m.word(244, 0).word(248, 9).word(252, 0))
+	}
+	files["gpu_metrics"] = residencies(1)
+	c := m.Card(0, address, "amdgpu", files)
+	m.Open(201, 10, "dri/renderD128", client(2, "drm-memory-vram:\t64 MiB\ndrm-memory-gtt: \t8192 MiB", ran("compute", time.Second)))
+	s := newSource(t, m, nil)
+	d := only(t, s)
+	if got := d.Processes.Or(nil); len(got) != 1 || got[0].Memory != gpu.Of(gpu.Bytes(8256*mib)) || got[0].Type != gpu.TypeCompute {
+		t.Errorf("it has %+v", got)
+	}
+	c.Set(map[string]string{"gpu_metrics": residencies(2)})
+	if d := only(t, s); d.Clocks.EventReasons != gpu.Of(gpu.ReasonPowerCap) || d.Clocks.Video != gpu.Of[gpu.Megahertz](1100) {
+		t.Errorf("reasons %v, video clock %v", d.Clocks.EventReasons, d.Clocks.Video)
+	}
+}

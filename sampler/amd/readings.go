@@ -280,6 +280,7 @@ func badPages(text []byte) (retired uint64, pending bool) {
 func (d *device) readLive(hw *drm.Hwmon) {
 	card, r := d.driver(), &d.readings
 	m := d.metrics()
+	d.apu = d.apu || m.ofAPU()
 	r.Utilization.GPU = either(card.Percent("gpu_busy_percent"), m.gfx)
 	r.Utilization.Memory = either(card.Percent("mem_busy_percent"), m.controller)
 

@@ -130,11 +130,13 @@ func (s *Source) noCard(err error) error {
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNotPermitted, err),
 		}
 	}
-	var bare, others []string
+	var bare, old, others []string
 	for _, d := range s.finder.Displays(vendor) {
 		switch d.Driver {
 		case "":
 			bare = append(bare, d.Address)
+		case "radeon":
+			old = append(old, d.Address)
 		default:
 			others = append(others, d.Address+" ("+drm.Clean(d.Driver)+")")
 		}
@@ -158,6 +160,13 @@ func (s *Source) noCard(err error) error {
 			What: "the driver amdgpu is loaded and does not serve the AMD GPU at " + strings.Join(bare, ", "),
 			Try:  "look for why in the kernel log (dmesg)",
 			Err:  cause(gpu.ErrNoDevices),
+		}
+	case len(old) > 0:
+		return &gpu.Advice{
+			What: "the old driver radeon has the AMD GPU at " + strings.Join(old, ", ") + ", and gpuwhy reads the driver amdgpu alone",
+			Try: "where the GPU is of 2012 or newer, give it to amdgpu with the kernel's options radeon.si_support=0 " +
+				"radeon.cik_support=0 amdgpu.si_support=1 amdgpu.cik_support=1",
+			Err: cause(gpu.ErrNoDriver),
 		}
 	case len(others) > 0:
 		return &gpu.Advice{

@@ -221,6 +221,9 @@ func TestNoCard(t *testing.T) {
 		"driver failed": {func(t *testing.T, m *drmtest.Machine) {
 			without(t, m.Card(0, address, "amdgpu", navi31()))
 		}, gpu.ErrNoDevices, "does not serve the AMD GPU at " + address},
+		"the old driver": {func(_ *testing.T, m *drmtest.Machine) {
+			m.Card(0, address, "radeon", navi31())
+		}, gpu.ErrNoDriver, "the old driver radeon has the AMD GPU at " + address},
 		"given to a virtual machine": {func(_ *testing.T, m *drmtest.Machine) {
 			m.Card(0, address, "vfio-pci", navi31())
 		}, gpu.ErrNoDevices, "another driver has the AMD GPU at " + address + " (vfio-pci)"},

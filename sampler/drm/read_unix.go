@@ -5,8 +5,12 @@ package drm
 import (
 	"io/fs"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 )
+
+var buffers = sync.Pool{New: func() any { return new([mostFile]byte) }}
 
 // ReadFile reads a small file of the kernel, 64 KiB at most. A driver may answer EAGAIN,
 // after which [os.File.Read] would wait for ever.
@@ -16,20 +20,18 @@ func ReadFile(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	buf := make([]byte, 0, 4<<10)
-	for {
-		n, err := syscall.Read(int(f.Fd()), buf[len(buf):cap(buf)])
+	buf := buffers.Get().(*[mostFile]byte)
+	defer buffers.Put(buf)
+	for length := 0; ; {
+		n, err := syscall.Read(int(f.Fd()), buf[length:mostFile-1])
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
 			return nil, &fs.PathError{Op: "read", Path: file, Err: err}
-		case n <= 0 || len(buf)+n >= mostFile:
-			return buf[:min(len(buf)+max(n, 0), mostFile-1)], nil
+		case n <= 0:
+			return slices.Clone(buf[:length]), nil
 		default:
-			buf = buf[:len(buf)+n]
-			if len(buf) == cap(buf) {
-				buf = append(make([]byte, 0, 4*cap(buf)), buf...)
-			}
+			length += n
 		}
 	}
 }
