@@ -55,6 +55,8 @@ type Usage struct {
 	// client once, since the reading before. None of an engine that no client has measured
 	// twice: new drivers and old ones leave out engines that a client has never used.
 	Engines map[string]gpu.Percent
+	// Memory is what all clients hold, each client once, by region; see [Process.Memory].
+	Memory map[string]gpu.Bytes
 	// Denied is how many of the processes have the card open and may not be read.
 	Denied int
 }
@@ -81,7 +83,7 @@ func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 	for _, c := range m.clients {
 		c.used = false
 	}
-	usage := Usage{Engines: map[string]gpu.Percent{}}
+	usage := Usage{Engines: map[string]gpu.Percent{}, Memory: map[string]gpu.Bytes{}}
 	processes := map[int]*Process{}
 	total := map[client]bool{}
 	for _, o := range m.opened(address, descriptors) {
@@ -98,6 +100,7 @@ func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 		if !total[o.id] {
 			total[o.id] = true
 			add(usage.Engines, c.usage)
+			hold(usage.Memory, o.info)
 		}
 		p.add(c, o.info)
 	}
@@ -257,9 +260,14 @@ func (p *Process) add(c *counts, info Info) {
 			p.Used = append(p.Used, name)
 		}
 	}
+	hold(p.Memory, info)
+}
+
+// hold adds what a client holds.
+func hold(to map[string]gpu.Bytes, info Info) {
 	for name, m := range info.Memory {
 		if bytes, ok := m.Held(); ok && gpu.Bytes(bytes) <= MostMemory {
-			p.Memory[name] += gpu.Bytes(bytes)
+			to[name] += gpu.Bytes(bytes)
 		}
 	}
 }
