@@ -40,6 +40,7 @@ type device struct {
 	// Only read uses these.
 	files    *tally
 	readings gpu.Readings
+	sensors  sensors
 	due      map[string]time.Time
 	rest     drm.Rest
 	kfd      kfd
@@ -153,16 +154,20 @@ func (d *device) readAll(now time.Time) {
 		*r = gpu.Readings{}
 		gpu.Withdraw(r, gpu.NotSupported)
 	}
-	hw := d.hwmon()
-	if d.isDue("limits", now, seldom) {
+	late := !d.sensors.found // as while the driver is being loaded
+	due := d.isDue("limits", now, seldom)
+	if due || late {
+		d.sensors = d.findSensors()
+	}
+	if due || late && d.sensors.found {
 		d.kfd.find(&d.card)
 		d.identify()
-		d.readLimits(hw)
+		d.readLimits()
 	}
 	if d.isDue("state", now, sometimes) {
 		d.readState()
 	}
-	d.readLive(hw)
+	d.readLive()
 	d.readProcesses(now)
 	d.began = now
 }

@@ -11,15 +11,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 )
 
-// hwmon are the card's sensors; without any, each of them is absent.
-func (d *device) hwmon() *drm.Hwmon {
+// sensors are the card's, with the channels that have a label.
+type sensors struct {
+	*drm.Hwmon
+	found                  bool
+	edge, junction, memory drm.Channel // temperatures
+	sclk, mclk             drm.Channel // clocks
+}
+
+// findSensors finds the card's sensors; without any, each of them is absent.
+func (d *device) findSensors() sensors {
 	c := d.card
 	c.Device.Read = d.files.file
 	hw, err := c.Hwmon(driver)
 	if err != nil {
-		return &drm.Hwmon{Folder: drm.Folder{Path: c.Device.Path + "/hwmon", Read: func(string) ([]byte, error) { return nil, err }}}
+		none := func(string) ([]byte, error) { return nil, err }
+		hw = &drm.Hwmon{Folder: drm.Folder{Path: c.Device.Path + "/hwmon", Read: none}}
 	}
-	return hw
+	return sensors{
+		Hwmon: hw, found: err == nil,
+		edge: sensor(hw, "temp", "edge", 1), junction: sensor(hw, "temp", "junction", 2), memory: sensor(hw, "temp", "mem", 3),
+		sclk: sensor(hw, "freq", "sclk", 1), mclk: sensor(hw, "freq", "mclk", 2),
+	}
 }
 
 // sensor is the channel of a label, or where no channel has a label that of a number.
@@ -36,16 +49,15 @@ func sensor(hw *drm.Hwmon, kind, label string, number int) drm.Channel {
 }
 
 // readLimits reads what hardly changes.
-func (d *device) readLimits(hw *drm.Hwmon) {
-	card, r := d.driver(), &d.readings
-	edge, junction, memory := sensor(hw, "temp", "edge", 1), sensor(hw, "temp", "junction", 2), sensor(hw, "temp", "mem", 3)
-	die := edge
-	if edge.Number < 0 {
-		die = junction
+func (d *device) readLimits() {
+	card, hw, r := d.driver(), &d.sensors, &d.readings
+	die := hw.edge
+	if die.Number < 0 {
+		die = hw.junction
 	}
 	r.Thermal.Slowdown = hw.Limit(die.File("temp", "crit"))
 	r.Thermal.Shutdown = hw.Limit(die.File("temp", "emergency"))
-	r.Thermal.MemoryMax = hw.Limit(memory.File("temp", "crit"))
+	r.Thermal.MemoryMax = hw.Limit(hw.memory.File("temp", "crit"))
 	r.Thermal.Target = fanTarget(card)
 
 	r.Power.DefaultLimit = powerLimit(hw, "power1_cap_default")
@@ -64,7 +76,7 @@ func (d *device) readLimits(hw *drm.Hwmon) {
 }
 
 // powerLimit is a limit of the power, 0 of which stands for none.
-func powerLimit(hw *drm.Hwmon, name string) gpu.Reading[gpu.Watts] {
+func powerLimit(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	r := hw.Watts(name)
 	if v, ok := r.Get(); ok && v == 0 {
 		return gpu.Absent[gpu.Watts](gpu.NotSupported)
@@ -277,8 +289,8 @@ func badPages(text []byte) (retired uint64, pending bool) {
 }
 
 // readLive reads what changes from reading to reading.
-func (d *device) readLive(hw *drm.Hwmon) {
-	card, r := d.driver(), &d.readings
+func (d *device) readLive() {
+	card, hw, r := d.driver(), &d.sensors, &d.readings
 	m := d.metrics()
 	d.apu = d.apu || m.ofAPU()
 	r.Utilization.GPU = either(card.Percent("gpu_busy_percent"), m.gfx)
@@ -289,26 +301,24 @@ func (d *device) readLive(hw *drm.Hwmon) {
 	r.Memory.Free = free(r.Memory)
 	r.Memory.BAR1Used = within(card.Size("mem_info_vis_vram_used"), r.Memory.BAR1Total)
 
-	edge, junction, memory := sensor(hw, "temp", "edge", 1), sensor(hw, "temp", "junction", 2), sensor(hw, "temp", "mem", 3)
-	r.Thermal.HotSpot = either(hw.Celsius(junction.File("temp", "input")), m.hotSpot)
-	r.Thermal.GPU = either(hw.Celsius(edge.File("temp", "input")), m.edge)
-	if edge.Number < 0 && !r.Thermal.GPU.Present() {
+	temperature := func(c drm.Channel) gpu.Reading[gpu.Celsius] { return hw.Celsius(c.File("temp", "input")) }
+	r.Thermal.HotSpot = either(temperature(hw.junction), m.hotSpot)
+	r.Thermal.GPU = either(temperature(hw.edge), m.edge)
+	if hw.edge.Number < 0 && !r.Thermal.GPU.Present() {
 		r.Thermal.GPU = r.Thermal.HotSpot
 	}
-	r.Thermal.Memory = either(hw.Celsius(memory.File("temp", "input")), m.memory)
+	r.Thermal.Memory = either(temperature(hw.memory), m.memory)
 
-	d.readFan(hw, m)
+	d.readFan(m)
 
 	r.Power.Draw = plausible(either(draw(hw), m.power), r.Power.MaxLimit)
 	r.Power.EnforcedLimit = powerLimit(hw, "power1_cap")
 	r.Power.Energy = m.energy
 
-	clock := func(label string, number int) gpu.Reading[gpu.Megahertz] {
-		return hw.Hertz(sensor(hw, "freq", label, number).File("freq", "input"))
-	}
-	r.Clocks.Graphics = orCurrent(either(clock("sclk", 1), m.graphics), card, "pp_dpm_sclk")
+	clock := func(c drm.Channel) gpu.Reading[gpu.Megahertz] { return hw.Hertz(c.File("freq", "input")) }
+	r.Clocks.Graphics = orCurrent(either(clock(hw.sclk), m.graphics), card, "pp_dpm_sclk")
 	r.Clocks.SM = r.Clocks.Graphics
-	r.Clocks.Memory = orCurrent(either(clock("mclk", 2), m.memClock), card, "pp_dpm_mclk")
+	r.Clocks.Memory = orCurrent(either(clock(hw.mclk), m.memClock), card, "pp_dpm_mclk")
 	r.Clocks.Video = orCurrent(m.video, card, "pp_dpm_vclk")
 	r.Clocks.EventReasons = d.reasons(m)
 
@@ -370,8 +380,8 @@ func (d *device) reasons(m metrics) gpu.Reading[gpu.ClockEventReasons] {
 }
 
 // readFan reads the fan, or the mean of all fans of a card, which the driver shows as one.
-func (d *device) readFan(hw *drm.Hwmon, m metrics) {
-	r := &d.readings
+func (d *device) readFan(m metrics) {
+	hw, r := &d.sensors, &d.readings
 	if !hw.Has("fan1_input") && !hw.Has("pwm1") {
 		r.Fans = gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
 		return
@@ -417,7 +427,7 @@ func orCurrent(r gpu.Reading[gpu.Megahertz], card drm.Folder, name string) gpu.R
 }
 
 // draw is the mean power of a short time where the product has one, or else the newest.
-func draw(hw *drm.Hwmon) gpu.Reading[gpu.Watts] {
+func draw(hw *sensors) gpu.Reading[gpu.Watts] {
 	if mean := power(hw, "power1_average"); mean.Quality() != gpu.NotSupported {
 		return mean
 	}
@@ -426,7 +436,7 @@ func draw(hw *drm.Hwmon) gpu.Reading[gpu.Watts] {
 
 // power is NotSupported where the file has an error as a number: Linux 6.5 wrote -22 as
 // 4294967274.
-func power(hw *drm.Hwmon, name string) gpu.Reading[gpu.Watts] {
+func power(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	const none, most = 1<<32 - 4096, 1<<32 - 1
 	n, err := hw.Number(name)
 	if err == nil && n >= none && n <= most {

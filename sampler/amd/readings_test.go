@@ -128,7 +128,7 @@ func TestBadFiles(t *testing.T) {
 		{"mem_info_vram_total", "", syscall.EACCES, []string{
 			"memory.total: not_permitted", "memory.free: not_permitted", "memory.share: not_reported",
 		}},
-		{"hwmon/hwmon4/temp2_input", "-2147483648\n", 0, []string{"thermal.hot_spot: -61 (doubtful)"}},
+		{"hwmon/hwmon4/temp2_input", "-2147483648\n", 0, []string{"thermal.hot_spot: -2.147483648e+06 (doubtful)"}},
 		{"hwmon/hwmon4/temp1_input", "300000\n", 0, []string{"thermal.gpu: 300 (doubtful)"}},
 		{"hwmon/hwmon4/power1_average", "4000000000\n", 0, []string{"power.draw: 4000 (doubtful)"}},
 		{"hwmon/hwmon4/power1_average", big, 0, nil},            // the table has it

@@ -361,3 +361,19 @@ func TestWakesInAPause(t *testing.T) {
 		t.Errorf("awake it is %s: %s", d.State, d.Reason.Text())
 	}
 }
+
+// A driver that is still being loaded has its sensors a little later.
+func TestSensorsComeLate(t *testing.T) {
+	m := drmtest.New(t)
+	files := navi31()
+	c := m.Card(0, address, "amdgpu", files)
+	c.Remove("hwmon")
+	s := newSource(t, m, nil)
+	if d := only(t, s); d.Power.EnforcedLimit.Present() || d.Thermal.GPU != gpu.Of[gpu.Celsius](51) { // the table has it
+		t.Errorf("without sensors\n%s", facts(d))
+	}
+	c.Set(files)
+	if d := only(t, s); !d.Power.EnforcedLimit.Present() || !d.Thermal.Shutdown.Present() || len(d.Fans.Fans) != 1 {
+		t.Errorf("with sensors\n%s", facts(d))
+	}
+}

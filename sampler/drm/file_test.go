@@ -58,7 +58,7 @@ func TestReadings(t *testing.T) {
 		{"-5000", gpu.Of[gpu.Celsius](-5)},
 		{"0\n", gpu.Of[gpu.Celsius](0)},
 		{"500000\n", gpu.DoubtfulOf[gpu.Celsius](500)},
-		{"-500000\n", gpu.DoubtfulOf[gpu.Celsius](-61)},
+		{"-500000\n", gpu.DoubtfulOf[gpu.Celsius](-500)},
 		{"18446744073709551615\n", gpu.Reading[gpu.Celsius]{}},
 		{"9223372036854775808\n", gpu.Reading[gpu.Celsius]{}},
 		{"9223372036854775807\n", gpu.Reading[gpu.Celsius]{}},

@@ -31,7 +31,7 @@ func Of[T quantity](number float64, err error, unit float64, least, most T) gpu.
 	case math.IsNaN(v), number >= math.MaxInt64, v < 0 && zero-1 > 0: // T has no numbers below 0
 		return gpu.Reading[T]{}
 	case v < float64(least) || v > float64(most):
-		return gpu.DoubtfulOf(T(max(v, float64(least)-1)))
+		return gpu.DoubtfulOf(T(v))
 	default:
 		return gpu.Of(T(v))
 	}
