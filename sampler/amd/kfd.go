@@ -176,14 +176,18 @@ func (k *kfd) instances(of gpu.Identity, mode string) []gpu.Instance {
 	return all
 }
 
-// A user is a process that computes on the card.
+// A user is a process of the compute driver.
 type user struct {
 	pid    int
-	memory gpu.Reading[gpu.Bytes]
+	memory gpu.Reading[gpu.Bytes] // on this card
 }
 
-// users lists the processes that compute on the card or a partition, by pid. It is ok where
-// the compute driver has such a list.
+// uses reports whether it uses this card: it has a file for each card of the machine, and
+// memory on those that it computes on.
+func (u *user) uses() bool { return !u.memory.Present() || u.memory.Or(0) > 0 }
+
+// users lists the processes of the compute driver that know the card or a partition, by pid.
+// It is ok where the driver has such a list.
 func (k *kfd) users() (all []user, ok bool) {
 	if len(k.parts) == 0 {
 		return nil, false
@@ -200,20 +204,20 @@ func (k *kfd) users() (all []user, ok bool) {
 			continue
 		}
 		u := user{pid: pid}
-		uses := false
+		listed := false
 		for _, p := range k.parts {
 			bytes := list.In(e.Name()).Size(fmt.Sprint("vram_", p.id))
 			if bytes.Quality() == gpu.NotSupported {
-				continue // it has not opened this one, or has just ended
+				continue // it does not know this one, or has just ended
 			}
-			uses = true
+			listed = true
 			if n, ok := bytes.Get(); ok {
 				u.memory = gpu.Of(u.memory.Or(0) + n)
 			} else if !u.memory.Present() {
 				u.memory = bytes
 			}
 		}
-		if uses {
+		if listed {
 			all = append(all, u)
 		}
 	}

@@ -85,9 +85,12 @@ func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Readi
 
 // merge makes a list of both, busiest first.
 func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
+	// An APU's compute may be in the host's memory alone.
+	computing = slices.DeleteFunc(computing, func(u user) bool { return !d.apu && !u.uses() })
 	list := make([]gpu.Process, 0, len(open)+len(computing))
 	for _, p := range open {
-		if process, uses := d.processOf(&p); uses || slices.ContainsFunc(computing, func(u user) bool { return u.pid == p.PID }) {
+		computes := func(u user) bool { return u.pid == p.PID }
+		if process, uses := d.processOf(&p); uses || slices.ContainsFunc(computing, computes) {
 			list = append(list, process)
 		}
 	}

@@ -56,6 +56,8 @@ func TestProcesses(t *testing.T) {
 	kfdUser(m, 203, 4711, fmt.Sprint(512*mib))
 	kfdUser(m, 205, 4711, fmt.Sprint(256*mib))
 	kfdUser(m, 206, 103, fmt.Sprint(128*mib)) // of another card
+	kfdUser(m, 206, 4711, "0")                // a process has a file for each card
+	kfdUser(m, 202, 4711, "0")
 	s := newSource(t, m, nil)
 	first := only(t, s)
 	want := strings.Join([]string{
