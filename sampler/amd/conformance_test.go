@@ -7,6 +7,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -43,7 +44,9 @@ func TestConformance(t *testing.T) {
 				m.Card(1, "0000:0c:00.0", "amdgpu", phoenix()),
 				m.Card(2, "0000:75:00.0", "amdgpu", mi300x()),
 			}
-			return newSource(t, m, f)
+			cfg := config(t, m, f)
+			cfg.Deadline = 2 * time.Second
+			return New(cfg)
 		},
 		Devices: 3,
 		Vendor:  gpu.AMD,

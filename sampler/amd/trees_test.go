@@ -243,7 +243,7 @@ func newSource(t *testing.T, m *drmtest.Machine, f *faults) *Source {
 
 func config(t *testing.T, m *drmtest.Machine, f *faults) Config {
 	cfg := Config{
-		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: 2 * time.Second,
+		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: 10 * time.Second,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if f != nil {

@@ -122,7 +122,7 @@ func TestEachFileHangs(t *testing.T) {
 			}
 			begun := time.Now()
 			other := read(t, s).Devices[1]
-			if took := time.Since(begun); took > time.Second || other.State != gpu.StateOK || other.SampledAt.Before(begun) {
+			if took := time.Since(begun); took > 3*time.Second || other.State != gpu.StateOK || other.SampledAt.Before(begun) {
 				t.Errorf("beside it, reading took %v: %s, sampled at %v", took, other.State, other.SampledAt)
 			}
 			c.Release(c.File(file), navi31()[file])
