@@ -46,8 +46,9 @@ func (d *device) readProcesses(now time.Time) {
 	if partly && len(list) == 0 {
 		r.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted)
 	}
+	room := d.roomFor()
 	for i := range list {
-		list[i].Memory = within(list[i].Memory, d.roomFor())
+		list[i].Memory = within(list[i].Memory, room)
 	}
 	r.Utilization.Encoder = d.engine(usage, partly, "enc", "enc_1")
 	if strings.HasPrefix(d.known().Architecture.Or(""), "CDNA") {
