@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeMPS, SM: gpu.Of(gpu.Percent(12345))}})
 		}, "sm of process 0"},
 		"a fan at 2000":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(2000))}} }, "fan.commanded of 0"},
-		"a call nobody declared": {func(d *gpu.Device) { d.Source, d.Thermal.GPU = gpu.SourceIntel, gpu.Of(gpu.Celsius(50)) }, "no call of intel"},
+		"a call nobody declared": {func(d *gpu.Device) { d.Source, d.Thermal.HotSpot = gpu.SourceIntel, gpu.Of(gpu.Celsius(50)) }, "no call of intel"},
 		"an instance of no UUID": {func(d *gpu.Device) { d.Instances = make([]gpu.Instance, 1) }, "no UUID"},
 	}
 	for name, tt := range tests {
