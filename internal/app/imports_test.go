@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"sampler/drm":                {"gpu"},
 	"sampler/drm/drmtest":        {},
 	"sampler/amd":                {"gpu", "sampler/drm", "sampler/perdevice"},
+	"sampler/intel":              {"gpu", "sampler/drm", "sampler/perdevice"},
 	"sampler/sim":                {"gpu"},
 	"sampler/host":               {"gpu"},
 	"sampler/sourcetest":         {"gpu", "gpu/catalog", "sampler"},

@@ -1,0 +1,223 @@
+package intel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+const (
+	sometimes = 10 * time.Second
+	seldom    = time.Minute
+)
+
+// A card is one GPU, also one that is part of a processor. One goroutine at a time calls
+// its read.
+type card struct {
+	drm.Card
+	key        string
+	cfg        *Config
+	log        *slog.Logger
+	identity   gpu.Identity
+	integrated bool
+	now        func() time.Time
+
+	gone  bool        // the kernel does not list it; read does not look at it
+	slept atomic.Bool // since the last reading
+	// What may not be read, for the notes of the snapshot.
+	hidesProcesses, hidesPower atomic.Bool
+
+	rest     drm.Rest
+	due      map[string]time.Time // when to read again what is not read each time
+	last     time.Time            // the reading before; zero: nothing is to be compared with it
+	readings gpu.Readings
+	parts    []gt
+	supply   supply
+	domain   drm.Folder
+	draw     draw
+	idling   idling
+	use      use
+	files    answers
+	failing  string // what the log said last
+}
+
+func newCard(found drm.Card, cfg *Config) *card {
+	c := &card{Card: found, key: found.Address + " " + found.Driver, cfg: cfg, now: time.Now}
+	c.log = cfg.Log.With("device", found.Address)
+	c.integrated = integrated(found.Product, found.Address)
+	c.Device.Read = c.files.read
+	c.identity = found.Identity(gpu.Intel, gpu.SourceIntel, productName(&found))
+	c.identity.Architecture = architecture(found.Product)
+	c.identity.VendorIndex = gpu.Absent[int](gpu.NotSupported)
+	c.identity.Serial = gpu.Absent[string](gpu.NotSupported)
+	c.identity.VBIOS = gpu.Absent[string](gpu.NotSupported)
+	c.identity.DriverVersion = driverVersion(cfg, found.Driver)
+	return c
+}
+
+// driverVersion is that of the module where it has one of its own, as Intel's own builds
+// do, and otherwise the kernel's.
+func driverVersion(cfg *Config, driver string) gpu.Reading[string] {
+	version, _ := drm.Folder{Path: filepath.Join(cfg.SysfsRoot, "module", driver)}.Text("version")
+	if version == "" {
+		version, _ = drm.Folder{Path: filepath.Join(cfg.ProcRoot, "sys/kernel")}.Text("osrelease")
+	}
+	if version == "" {
+		return gpu.Reading[string]{}
+	}
+	return gpu.Of(version)
+}
+
+// is reports whether the kernel lists the same card with the same driver.
+func (c *card) is(listed *drm.Card) bool {
+	same := c.Driver == listed.Driver && c.Product == listed.Product
+	return same && c.Node() == listed.Node() && c.Device.Path == listed.Device.Path
+}
+
+func (c *card) asleep() bool {
+	if c.gone || !c.Asleep() {
+		return false
+	}
+	c.slept.Store(true)
+	return true
+}
+
+// read reads all that is due, unless the card is left alone.
+func (c *card) read() (gpu.Device, error) {
+	now := c.now()
+	if c.slept.Swap(false) {
+		c.rest.Awake()
+		c.forget()
+	}
+	if c.rest.Pausing(now) {
+		return gpu.Device{Identity: c.identity, Readings: c.readings.Stale(), Reason: drm.LeftAlone}, nil
+	}
+	c.files = answers{}
+	if c.due == nil {
+		c.due = map[string]time.Time{}
+		gpu.Withdraw(&c.readings, gpu.NotSupported)
+	}
+	if c.isDue("limits", now, seldom) {
+		c.readLimits()
+	}
+	if c.isDue("state", now, sometimes) {
+		c.readState()
+	}
+	c.readLive(now)
+	if err := c.failure(); err != nil {
+		c.forget()
+		c.report(err)
+		return gpu.Device{}, err
+	}
+	c.report(nil)
+	c.last = now
+	if c.MayDoze() {
+		c.rest.Note(now, c.idle())
+	} else {
+		c.rest.Awake()
+	}
+	if c.rest.Pausing(now) {
+		c.forget() // what is counted over a pause says nothing of now
+	}
+	return gpu.Device{Identity: c.identity, Readings: c.readings}, nil
+}
+
+// forget makes the next reading the first one.
+func (c *card) forget() {
+	c.due, c.last, c.draw, c.idling, c.use = nil, time.Time{}, draw{}, idling{}, use{}
+}
+
+func (c *card) isDue(what string, now time.Time, every time.Duration) bool {
+	if now.Before(c.due[what]) {
+		return false
+	}
+	c.due[what] = now.Add(every)
+	return true
+}
+
+// idle reports whether nothing seems to need the card.
+func (c *card) idle() bool {
+	const nothing = 1
+	r := &c.readings
+	busy, ok := r.Utilization.GPU.Trusted()
+	return ok && busy < nothing && !r.Modes.DisplayActive.Or(false)
+}
+
+// failure is why the reading as a whole failed: the card or its driver is gone, or no file
+// of the driver can be read.
+func (c *card) failure() error {
+	driver, err := os.Readlink(filepath.Join(c.Device.Path, "driver"))
+	switch {
+	case err == nil && filepath.Base(driver) != c.Driver:
+		err = fs.ErrNotExist
+		fallthrough
+	case errors.Is(err, fs.ErrNotExist), c.files.good == 0 && drm.Gone(c.files.failed):
+		return &gpu.Advice{
+			What: "the GPU is gone from the bus, or its driver has let go of it",
+			Try:  "look for " + c.Address + " in the kernel log (dmesg); a restart of the machine may bring it back",
+			Err:  fmt.Errorf("%w: %w", perdevice.ErrLost, cmp.Or(err, c.files.failed)),
+		}
+	case c.files.good == 0 && c.files.failed != nil:
+		return &gpu.Advice{
+			What: "the driver " + c.Driver + " answers no question about the GPU",
+			Try:  `look for "GPU HANG", "reset" and "wedged" in the kernel log (dmesg); a restart of the machine may be needed`,
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNotAnswering, c.files.failed),
+		}
+	default:
+		return nil
+	}
+}
+
+// report logs when the card begins to fail, and when it is well again.
+func (c *card) report(err error) {
+	why := ""
+	if err != nil {
+		why = gpu.AsAdvice(err).What
+	}
+	switch why {
+	case c.failing:
+		return
+	case "":
+		c.log.Info("the GPU can be read again")
+	default:
+		c.log.Warn("the GPU can't be read", "what", why, "err", err)
+	}
+	c.failing = why
+}
+
+// answers are what the driver said when its files were read in one reading.
+type answers struct {
+	good   int
+	failed error // of the first file that is there, is permitted and can't be read
+}
+
+// own are the files of the PCI core, which answers without the driver.
+var own = []string{"/vendor", "/class", "_link_speed", "_link_width", "/power/control", "/power/runtime_status",
+	"/resource", "/name", "/enabled", "/dpms"}
+
+func (a *answers) read(file string) ([]byte, error) {
+	text, err := drm.ReadFile(file)
+	for _, end := range own {
+		if strings.HasSuffix(file, end) {
+			return text, err
+		}
+	}
+	switch {
+	case err == nil:
+		a.good++
+	case a.failed == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+		a.failed = err
+	}
+	return text, err
+}

@@ -1,0 +1,249 @@
+package intel
+
+import (
+	"cmp"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+)
+
+// A gt is a part of a GPU with clocks and an idle state of its own: all of a small GPU, a
+// tile of a large one, or the media engines of a newer one.
+type gt struct {
+	media    bool
+	clock    file // now, in MHz; 0 while the gt is in its idle state
+	maxClock file
+	idle     file // time in the idle state, in ms
+	throttle throttle
+}
+
+// A file is a file of a folder.
+type file struct {
+	drm.Folder
+	name string
+}
+
+func (f file) megahertz() gpu.Reading[gpu.Megahertz] { return f.Megahertz(f.name) }
+
+var (
+	tileFolder = regexp.MustCompile(`^tile[0-9]{1,2}$`)
+	gtFolder   = regexp.MustCompile(`^gt[0-9]{1,2}$`)
+)
+
+// gts lists the parts of a card.
+func gts(c *drm.Card, integrated bool) []gt {
+	if c.Driver == driverXe {
+		return xeGTs(c)
+	}
+	return i915GTs(c, integrated)
+}
+
+// xeGTs are the folders tile0/gt0 and so on of the device.
+func xeGTs(c *drm.Card) (all []gt) {
+	for _, tile := range folders(c.Device, tileFolder) {
+		for _, f := range folders(tile, gtFolder) {
+			name, _ := f.Text("gtidle/name") // "gt1-mc"; one without a name is no media gt
+			freq := f.In("freq0")
+			all = append(all, gt{
+				media:    strings.HasSuffix(name, "-mc"),
+				clock:    file{freq, "act_freq"},
+				maxClock: file{freq, "rp0_freq"},
+				idle:     file{f, "gtidle/idle_residency_ms"},
+				throttle: throttle{freq.In("throttle"), "status", "reason_"},
+			})
+		}
+	}
+	return all
+}
+
+// i915GTs are the folders gt/gt0 and so on of the card's node. Kernels before 5.18 have
+// the files of the only gt in the folder of the node.
+func i915GTs(c *drm.Card, integrated bool) (all []gt) {
+	for i, f := range folders(c.DRM().In("gt"), gtFolder) {
+		all = append(all, gt{
+			media:    integrated && i > 0, // of Meteor Lake; in a card it is a tile
+			clock:    file{f, "rps_act_freq_mhz"},
+			maxClock: file{f, "rps_RP0_freq_mhz"},
+			idle:     file{f, "rc6_residency_ms"},
+			throttle: throttle{f, "throttle_reason_status", "throttle_reason_"},
+		})
+	}
+	if len(all) == 0 {
+		f := c.DRM()
+		all = []gt{{
+			clock:    file{f, "gt_act_freq_mhz"},
+			maxClock: file{f, "gt_RP0_freq_mhz"},
+			idle:     file{f, "power/rc6_residency_ms"},
+		}}
+	}
+	return all
+}
+
+// folders are the folders in a folder with a name of a form, by their numbers.
+func folders(in drm.Folder, name *regexp.Regexp) (all []drm.Folder) {
+	entries, _ := os.ReadDir(in.Path) // without it there are none
+	for _, e := range entries {
+		if name.MatchString(e.Name()) {
+			all = append(all, in.In(e.Name()))
+		}
+	}
+	slices.SortFunc(all, func(a, b drm.Folder) int {
+		return cmp.Or(cmp.Compare(len(a.Path), len(b.Path)), cmp.Compare(a.Path, b.Path))
+	})
+	return all
+}
+
+// clocks are the highest clocks of the parts. All engines of a gt but those for media run
+// at its clock.
+func clocks(all []gt) gpu.Clocks {
+	highest := func(media bool, of func(*gt) file) gpu.Reading[gpu.Megahertz] {
+		r := gpu.Absent[gpu.Megahertz](gpu.NotSupported)
+		for i := range all {
+			if all[i].media != media {
+				continue
+			}
+			v := of(&all[i]).megahertz()
+			if !r.Present() || v.Present() && v.Or(0) > r.Or(0) {
+				r = v
+			}
+		}
+		return r
+	}
+	now := func(g *gt) file { return g.clock }
+	most := func(g *gt) file { return g.maxClock }
+	var c gpu.Clocks
+	gpu.Withdraw(&c, gpu.NotSupported)
+	c.Graphics, c.Video = highest(false, now), highest(true, now)
+	c.MaxGraphics, c.MaxVideo = highest(false, most), highest(true, most)
+	c.SM, c.MaxSM = c.Graphics, c.MaxGraphics
+	return c
+}
+
+// A throttle has the files that say what holds the clocks of a gt down: each has 0 or 1.
+type throttle struct {
+	folder drm.Folder // without a path: there are none
+	status string     // the file that says whether anything does
+	reason string     // what the other files' names begin with
+}
+
+// throttleReasons are the kernel's names. PL1, PL2 and PL4 are power limits, over seconds,
+// over milliseconds and at once. PSYS is the power of the whole machine, RATL the limit of
+// a mean temperature. PROCHOT is a signal from outside, for heat or for power. VR is the
+// voltage regulator, and TDC the current that it is made for. P0 is the highest clock,
+// which is no reason to us.
+var throttleReasons = map[string]gpu.ClockEventReasons{
+	"pl1": gpu.ReasonPowerCap, "pl2": gpu.ReasonPowerCap, "pl4": gpu.ReasonPowerCap,
+	"psys_pl1": gpu.ReasonPowerCap, "psys_pl2": gpu.ReasonPowerCap,
+	"thermal": gpu.ReasonHardwareThermal, "soc_thermal": gpu.ReasonHardwareThermal, "soc_avg_thermal": gpu.ReasonHardwareThermal,
+	"mem_thermal": gpu.ReasonHardwareThermal, "ratl": gpu.ReasonHardwareThermal,
+	"vr_thermalert": gpu.ReasonHardwareThermal, "vr_thermal": gpu.ReasonHardwareThermal,
+	"prochot": gpu.ReasonHardwareSlowdown,
+	"vr_tdc":  gpu.ReasonHardwarePowerBrake, "iccmax": gpu.ReasonHardwarePowerBrake, "fastvmode": gpu.ReasonHardwarePowerBrake,
+	"psys_crit": gpu.ReasonHardwarePowerBrake,
+	"p0_freq":   0,
+}
+
+// reasons is empty where nothing holds the clocks down, and NotReported where only a
+// reason does that we don't know. All reasons at once are doubtful: a GPU that has fallen
+// off the bus reads as ones.
+func (t throttle) reasons() gpu.Reading[gpu.ClockEventReasons] {
+	status, err := t.folder.Number(t.status)
+	switch {
+	case err != nil:
+		return gpu.Absent[gpu.ClockEventReasons](drm.Quality(err))
+	case status == 0:
+		return gpu.Of(gpu.ClockEventReasons(0))
+	}
+	const many = 8
+	var set gpu.ClockEventReasons
+	files, active, unknown := 0, 0, false
+	entries, _ := os.ReadDir(t.folder.Path) // without it there is no reason
+	for _, e := range entries {
+		name, is := strings.CutPrefix(e.Name(), t.reason)
+		if !is || e.Name() == t.status {
+			continue
+		}
+		files++
+		if on, err := t.folder.Number(e.Name()); err != nil || on != 1 {
+			continue
+		}
+		active++
+		reason, known := throttleReasons[name]
+		set, unknown = set|reason, unknown || !known
+	}
+	switch {
+	case active >= many && active == files:
+		return gpu.DoubtfulOf(set)
+	case set == 0 && unknown:
+		return gpu.Reading[gpu.ClockEventReasons]{}
+	default:
+		return gpu.Of(set)
+	}
+}
+
+// throttled are the reasons of all parts. They are NotReported where no part says any and
+// those of one are not known.
+func throttled(all []gt) gpu.Reading[gpu.ClockEventReasons] {
+	r := gpu.Absent[gpu.ClockEventReasons](gpu.NotSupported)
+	var unknown, doubtful bool
+	for _, g := range all {
+		if g.throttle.status == "" {
+			continue
+		}
+		v := g.throttle.reasons()
+		unknown = unknown || v.Quality() == gpu.NotReported
+		doubtful = doubtful || v.Quality() == gpu.Doubtful
+		switch {
+		case !r.Present():
+			r = v
+		case v.Present():
+			r = gpu.Of(r.Or(0) | v.Or(0))
+		}
+	}
+	switch {
+	case doubtful:
+		return gpu.DoubtfulOf(r.Or(0))
+	case unknown && r.Or(0) == 0:
+		return gpu.Reading[gpu.ClockEventReasons]{}
+	default:
+		return r
+	}
+}
+
+// idling watches the idle states of a card's parts.
+type idling struct {
+	before []float64 // ms in the idle state, by part; nil: there is no reading to compare with
+	at     time.Time
+}
+
+// busy is the largest share of the time since the reading before in which a part was not
+// in its idle state. No engine can have worked for longer, but a part stays awake for
+// some time after each piece of work: it is a bound, not a utilization.
+func (i *idling) busy(all []gt, now time.Time) (bound gpu.Percent, known bool) {
+	idle := make([]float64, len(all))
+	for n := range all {
+		ms, err := all[n].idle.Number(all[n].idle.name)
+		if err != nil {
+			*i = idling{}
+			return 0, false
+		}
+		idle[n] = ms
+	}
+	before, passed := i.before, float64(now.Sub(i.at))/float64(time.Millisecond)
+	*i = idling{idle, now}
+	if len(all) == 0 || len(before) != len(all) || passed < float64(soonest/time.Millisecond) {
+		return 0, false
+	}
+	for n := range all {
+		if idle[n] < before[n] {
+			return 0, false
+		}
+		bound = max(bound, gpu.Percent(100*(1-(idle[n]-before[n])/passed)))
+	}
+	return bound, true
+}

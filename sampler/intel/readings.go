@@ -1,0 +1,216 @@
+package intel
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+)
+
+// readLimits lists the card's files, and reads what hardly changes.
+func (c *card) readLimits() {
+	r := &c.readings
+	c.parts = gts(&c.Card, c.integrated)
+	sensors, err := c.Hwmon(c.Driver)
+	if err != nil {
+		sensors = nil // an integrated GPU has none, and a card none on an old kernel
+	}
+	c.supply = newSupply(sensors)
+	c.domain = drm.Folder{}
+	if c.integrated {
+		c.domain = graphicsDomain(c.cfg.SysfsRoot, c.Device.Read)
+	}
+	r.Clocks = clocks(c.parts)
+	if !c.integrated {
+		r.Memory.Total = c.memoryTotal()
+		r.Memory.BAR1Total = c.window()
+		r.Clocks.MaxMemory = c.memoryClock()
+	}
+	r.Power.DefaultLimit = c.supply.ratedLimit()
+	if chip, ok := temperatureOf(sensors, "pkg"); ok {
+		r.Thermal.Shutdown = limitOf(sensors, chip.File("temp", "emergency"))
+		r.Thermal.Slowdown = limitOf(sensors, chip.File("temp", "crit"))
+	}
+	if memory, ok := temperatureOf(sensors, "vram"); ok {
+		r.Thermal.MemoryMax = limitOf(sensors, memory.File("temp", "crit"))
+	}
+}
+
+// readState reads what changes now and then.
+func (c *card) readState() {
+	r := &c.readings
+	if !c.integrated {
+		r.PCIe = c.Link()
+	}
+	r.Power.EnforcedLimit = c.supply.limit()
+	r.Modes.DisplayActive = c.displayActive()
+}
+
+func (c *card) readLive(now time.Time) {
+	r := &c.readings
+	live := clocks(c.parts)
+	r.Clocks.Graphics, r.Clocks.SM, r.Clocks.Video = live.Graphics, live.SM, live.Video
+	r.Clocks.EventReasons = throttled(c.parts)
+
+	sensors := c.supply.sensors
+	if chip, ok := temperatureOf(sensors, "pkg"); ok {
+		r.Thermal.GPU = sensors.Celsius(chip.File("temp", "input"))
+	}
+	if memory, ok := temperatureOf(sensors, "vram"); ok {
+		r.Thermal.Memory = sensors.Celsius(memory.File("temp", "input"))
+	}
+	r.Fans = c.fans()
+	if c.integrated {
+		energy, wrap := domainJoules(c.domain)
+		c.hidesPower.Store(energy.Quality() == gpu.NotPermitted)
+		r.Power.Draw = c.draw.of(energy, wrap, now)
+	} else {
+		r.Power.Energy = c.supply.joules()
+		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), r.Power.EnforcedLimit)
+	}
+	c.readUse(now)
+}
+
+// temperatureOf finds a sensor by its label. i915 gives none, and has the chip's alone.
+// The sensors of each channel of the memory, which xe also has, take long to answer.
+func temperatureOf(sensors *drm.Hwmon, label string) (drm.Channel, bool) {
+	if sensors == nil {
+		return drm.Channel{}, false
+	}
+	if c, ok := sensors.Labeled("temp", label); ok {
+		return c, true
+	}
+	all := sensors.Channels("temp")
+	if label == "pkg" && len(all) == 1 && all[0].Label == "" {
+		return all[0], true
+	}
+	return drm.Channel{}, false
+}
+
+func limitOf(sensors *drm.Hwmon, name string) gpu.Reading[gpu.Celsius] {
+	if !sensors.Has(name) {
+		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
+	}
+	return sensors.Limit(name)
+}
+
+// fans are the speeds that the card's tachometers count. The drivers don't say what they
+// ask of a fan. A card without such files may have a fan that an older kernel does not
+// show, or be cooled by the chassis: its count is not known.
+func (c *card) fans() gpu.Fans {
+	if c.integrated {
+		return gpu.Fans{Count: gpu.Of(0)}
+	}
+	const most = 16
+	f := gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
+	if c.supply.sensors == nil {
+		return f
+	}
+	for _, channel := range c.supply.sensors.Channels("fan") {
+		if name := channel.File("fan", "input"); c.supply.sensors.Has(name) && len(f.Fans) < most {
+			fan := gpu.Fan{
+				Commanded: gpu.Absent[gpu.Percent](gpu.NotSupported), Target: gpu.Absent[gpu.Percent](gpu.NotSupported),
+				Policy: gpu.Absent[string](gpu.NotSupported), RPM: c.supply.sensors.RPM(name),
+			}
+			if c.last.IsZero() && fan.RPM.Present() {
+				fan.RPM = gpu.Reading[gpu.RPM]{} // a mean since anybody read it last
+			}
+			f.Fans = append(f.Fans, fan)
+		}
+	}
+	if len(f.Fans) > 0 {
+		f.Count = gpu.Of(len(f.Fans))
+	}
+	return f
+}
+
+// memoryTotal is the card's own memory, where the driver has a file for it: xe for each
+// tile, and Intel's own builds of i915.
+func (c *card) memoryTotal() gpu.Reading[gpu.Bytes] {
+	if total := c.DRM().Size("lmem_total_bytes"); total.Quality() != gpu.NotSupported {
+		return total
+	}
+	sum := gpu.Absent[gpu.Bytes](gpu.NotSupported)
+	for _, tile := range folders(c.Device, tileFolder) {
+		v := tile.Size("physical_vram_size_bytes")
+		if v.Quality() == gpu.NotSupported {
+			v = tile.Size("memory/physical_vram_size_bytes")
+		}
+		if !v.Present() {
+			return gpu.Absent[gpu.Bytes](v.Quality())
+		}
+		sum = drm.Of(float64(sum.Or(0)+v.Or(0)), nil, 1, 0, drm.MostMemory)
+	}
+	return sum
+}
+
+// memoryClock is the highest clock of the memory, which xe says of Ponte Vecchio.
+func (c *card) memoryClock() gpu.Reading[gpu.Megahertz] {
+	highest := gpu.Absent[gpu.Megahertz](gpu.NotSupported)
+	for _, tile := range folders(c.Device, tileFolder) {
+		if v := tile.Megahertz("memory/freq0/max_freq"); !highest.Present() || v.Or(0) > highest.Or(0) {
+			highest = v
+		}
+	}
+	return highest
+}
+
+// window is the size of BAR 2, through which the processor reaches the card's memory:
+// 256 MiB where the machine does not let it be larger.
+func (c *card) window() gpu.Reading[gpu.Bytes] {
+	const bar = 2
+	text, err := c.Device.Bytes("resource")
+	if err != nil {
+		return gpu.Absent[gpu.Bytes](drm.Quality(err))
+	}
+	return windowSize(string(text), bar)
+}
+
+// windowSize reads one line of a PCI device's resources: its first address, its last and
+// flags, all hexadecimal.
+func windowSize(resources string, bar int) gpu.Reading[gpu.Bytes] {
+	lines := strings.Split(resources, "\n")
+	if bar >= len(lines) {
+		return gpu.Reading[gpu.Bytes]{}
+	}
+	fields := strings.Fields(lines[bar])
+	if len(fields) != 3 {
+		return gpu.Reading[gpu.Bytes]{}
+	}
+	first, err := strconv.ParseUint(fields[0], 0, 64)
+	last, err2 := strconv.ParseUint(fields[1], 0, 64)
+	switch {
+	case err != nil || err2 != nil || last < first:
+		return gpu.Reading[gpu.Bytes]{}
+	case last == 0:
+		return gpu.Absent[gpu.Bytes](gpu.NotSupported)
+	}
+	return drm.Of(float64(last-first)+1, nil, 1, 0, drm.MostMemory)
+}
+
+var output = regexp.MustCompile(`^card[0-9]{1,6}-`)
+
+// displayActive reports whether one of the card's outputs shows a picture. The kernel
+// keeps what these files say: they ask no display.
+func (c *card) displayActive() gpu.Reading[bool] {
+	entries, err := os.ReadDir(c.DRM().Path)
+	if err != nil {
+		return gpu.Absent[bool](drm.Quality(err))
+	}
+	for _, e := range entries {
+		if !output.MatchString(e.Name()) {
+			continue
+		}
+		f := c.DRM().In(e.Name())
+		enabled, err := f.Text("enabled")
+		power, err2 := f.Text("dpms")
+		if err == nil && err2 == nil && enabled == "enabled" && power == "On" {
+			return gpu.Of(true)
+		}
+	}
+	return gpu.Of(false)
+}

@@ -1,0 +1,196 @@
+package intel
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+// The kernel's drivers.
+const (
+	driverI915 = "i915"
+	driverXe   = "xe"
+)
+
+const vendorID = 0x8086
+
+// Config is what a source needs.
+type Config struct {
+	// SysfsRoot and ProcRoot are where the kernel has its files, such as "/sys" and "/proc".
+	SysfsRoot, ProcRoot string
+	// Deadline is the time after which reading a card counts as hanging.
+	Deadline time.Duration
+	// Holders find the processes; sources that share them share their walks over /proc.
+	// Nil: the source has its own.
+	Holders *drm.Holders
+	Log     *slog.Logger
+}
+
+// A Source reads all Intel GPUs of this machine.
+type Source struct {
+	cfg    Config
+	finder *drm.Finder
+	set    *perdevice.Set
+	cards  map[string]*card // by address: also those that are gone. Only Read uses it.
+}
+
+// New returns a source. It looks for GPUs at each reading.
+func New(cfg Config) *Source {
+	if cfg.Holders == nil {
+		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
+	}
+	return &Source{
+		cfg:    cfg,
+		finder: drm.NewFinder(cfg.SysfsRoot, drm.ReadFile),
+		set:    perdevice.New(cfg.Deadline, func() {}),
+		cards:  map[string]*card{},
+	}
+}
+
+// Name is the source's name on the wire.
+func (s *Source) Name() string { return gpu.SourceIntel }
+
+// Read reads every GPU once, and returns when all have answered or soon after ctx ends;
+// see [perdevice.Set.Read] for those that are slow. A card that was there and is gone stays
+// in the snapshot as lost.
+//
+// Without a GPU that can be read the error has a *gpu.Advice in it that wraps
+// gpu.ErrNoDriver or gpu.ErrNoDevices.
+func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	found, err := s.finder.Cards(driverI915, driverXe)
+	if err != nil {
+		return nil, &gpu.Advice{
+			What: "the kernel's list of graphics cards can't be read",
+			Try:  "check that gpuwhy may read /sys/class/drm",
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, err),
+		}
+	}
+	s.adopt(found)
+	if len(s.cards) == 0 {
+		return nil, s.nothing()
+	}
+	order := slices.SortedFunc(maps.Values(s.cards), func(a, b *card) int {
+		return cmp.Or(cmp.Compare(len(a.Address), len(b.Address)), cmp.Compare(a.Address, b.Address))
+	})
+	calls := make([]perdevice.Device, len(order))
+	for i, c := range order {
+		calls[i] = perdevice.Device{Key: c.key, Identity: c.identity, Asleep: c.asleep, Read: c.read}
+	}
+	devices := s.set.Read(ctx, calls)
+	for i := range devices {
+		if devices[i].Reason == drm.LeftAlone {
+			devices[i].SampledAt = time.Time{}
+		}
+	}
+	return &gpu.Snapshot{
+		Source:  gpu.SourceIntel,
+		Devices: devices,
+		Drivers: []gpu.Driver{{
+			Source: gpu.SourceIntel, Version: order[0].identity.DriverVersion,
+			CUDA: gpu.Absent[string](gpu.NotSupported), Library: gpu.Absent[string](gpu.NotSupported),
+		}},
+		Notes: notes(order),
+	}, nil
+}
+
+// notes say what may not be read, and which right would change that.
+func notes(cards []*card) (all []gpu.Advice) {
+	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesProcesses.Load() }) {
+		all = append(all, gpu.Advice{
+			What: "not all processes that use the Intel GPU may be read, so its utilization is not known",
+			Try:  "run gpuwhy as root or with CAP_SYS_PTRACE, and in a container with the host's process ids",
+		})
+	}
+	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesPower.Load() }) {
+		all = append(all, gpu.Advice{
+			What: "the power of the integrated Intel GPU may not be read",
+			Try:  "run gpuwhy as root, or let its user read energy_uj below /sys/class/powercap",
+		})
+	}
+	return all
+}
+
+// adopt takes the cards that the kernel lists. Those that it no longer lists are gone, or
+// forgotten when both drivers are unloaded.
+func (s *Source) adopt(found []drm.Card) {
+	listed := map[string]bool{}
+	for _, c := range found {
+		if _, err := os.Lstat(filepath.Join(c.Device.Path, "physfn")); err == nil {
+			continue // a part of another card, made for virtual machines
+		}
+		listed[c.Address] = true
+		if known := s.cards[c.Address]; known == nil || !known.is(&c) {
+			s.cards[c.Address] = newCard(c, &s.cfg)
+		}
+	}
+	loaded := s.loaded()
+	for address, c := range s.cards {
+		c.gone = !listed[address]
+		if c.gone && !loaded {
+			delete(s.cards, address)
+		}
+	}
+}
+
+// loaded reports whether one of the drivers is there.
+func (s *Source) loaded() bool {
+	return slices.ContainsFunc([]string{driverI915, driverXe}, func(driver string) bool {
+		_, err := os.Stat(filepath.Join(s.cfg.SysfsRoot, "bus/pci/drivers", driver))
+		return err == nil
+	})
+}
+
+// nothing says why there is no GPU.
+func (s *Source) nothing() *gpu.Advice {
+	var unserved []string
+	for _, d := range s.finder.Displays(vendorID) {
+		switch d.Driver {
+		case "":
+			unserved = append(unserved, d.Address)
+		case driverI915, driverXe:
+		default:
+			return &gpu.Advice{
+				What: "the Intel GPU at " + d.Address + " belongs to the driver " + d.Driver,
+				Try:  "nothing needs to be done if a virtual machine has it; else let i915 or xe have it",
+				Err:  gpu.ErrNoDevices,
+			}
+		}
+	}
+	switch {
+	case len(unserved) > 0:
+		return &gpu.Advice{
+			What: "no driver serves the Intel GPU at " + strings.Join(unserved, ", "),
+			Try:  "load the kernel module that lspci -k names (i915 or xe), and look for its lines in the kernel log (dmesg)",
+			Err:  gpu.ErrNoDriver,
+		}
+	case s.loaded():
+		return &gpu.Advice{
+			What: "Intel's graphics drivers are loaded, and there is no GPU that they serve",
+			Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
+			Err:  gpu.ErrNoDevices,
+		}
+	default:
+		return &gpu.Advice{
+			What: "none of Intel's graphics drivers (i915, xe) is loaded",
+			Try:  "nothing needs to be done if the machine has no Intel GPU; else install a kernel that has its driver",
+			Err:  gpu.ErrNoDriver,
+		}
+	}
+}
+
+// Close ends a Read that waits. It does not wait for a card whose driver hangs.
+func (s *Source) Close() error {
+	s.set.Close()
+	return nil
+}

@@ -1,0 +1,214 @@
+package intel
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+)
+
+// use measures who uses a card.
+type use struct {
+	meter    *drm.Meter
+	readings int  // of the meter
+	measured bool // an engine of a client was measured
+}
+
+// readUse reads the processes, and the utilization from what they use.
+func (c *card) readUse(now time.Time) {
+	r := &c.readings
+	bound, bounded := c.idling.busy(c.parts, now)
+	held := c.cfg.Holders.Find(c.cfg.Deadline / 4)
+	const old = 10 * time.Second
+	if held == nil || time.Since(held.At) > old {
+		r.Processes, r.Utilization.GPU = gpu.Reading[[]gpu.Process]{}, gpu.Reading[gpu.Percent]{}
+		return
+	}
+	if held.Err != nil {
+		q := drm.Quality(held.Err)
+		r.Processes, r.Utilization.GPU = gpu.Absent[[]gpu.Process](q), gpu.Absent[gpu.Percent](q)
+		return
+	}
+	if c.use.meter == nil {
+		c.use.meter = drm.NewMeter(c.cfg.ProcRoot, c.Device.Read)
+	}
+	open := held.Of(c.Nodes...)
+	usage := c.use.meter.Read(c.Address, open)
+	c.use.readings++
+	c.use.measured = c.use.measured || len(usage.Engines) > 0
+	whole := held.Hidden == 0 && usage.Denied == 0 && seesAll(c.cfg.ProcRoot)
+	c.hidesProcesses.Store(!whole)
+	r.Processes = c.processes(&usage, whole)
+	r.Utilization.GPU = c.utilization(&usage, len(open) > 0, whole)
+	const nothing = 1
+	if !r.Utilization.GPU.Present() && bounded && bound < nothing {
+		r.Utilization.GPU = gpu.Of(max(bound, 0))
+	}
+	if !c.integrated {
+		r.Memory.Used, r.Memory.Free = c.memoryUsed(&usage, whole)
+	}
+}
+
+// utilization is the share of the busiest kind of engine.
+func (c *card) utilization(usage *drm.Usage, open, whole bool) gpu.Reading[gpu.Percent] {
+	switch {
+	case !whole:
+		return gpu.Absent[gpu.Percent](gpu.NotPermitted)
+	case len(usage.Engines) > 0:
+		return gpu.Of(busiest(usage.Engines))
+	case !open: // nobody can give it work
+		return gpu.Of[gpu.Percent](0)
+	default:
+		return gpu.Absent[gpu.Percent](c.unmeasured())
+	}
+}
+
+// unmeasured is why no engine was measured: clients have to be read twice. Kernels before
+// 5.19 (i915) and 6.11 (xe) don't say what a client uses, nor does i915 of a GPU that is
+// older than Broadwell.
+func (c *card) unmeasured() gpu.Quality {
+	const enough = 3
+	if c.use.measured || c.use.readings < enough {
+		return gpu.NotReported
+	}
+	return gpu.NotSupported
+}
+
+func busiest(engines map[string]gpu.Percent) (most gpu.Percent) {
+	for _, share := range engines {
+		most = max(most, share)
+	}
+	return most
+}
+
+// initialNamespace is what the kernel calls the first namespace of pids.
+const initialNamespace = "pid:[4026531836]"
+
+// seesAll reports whether procfs has all processes of the machine, and not those of a
+// container alone: then its first process is in the first namespace of pids.
+func seesAll(proc string) bool {
+	namespace, err := os.Readlink(filepath.Join(proc, "1/ns/pid"))
+	return err != nil || namespace == initialNamespace
+}
+
+// processes lists those that hold something of the card, busiest first. Display managers
+// and their like have it open, and neither work nor memory on it.
+func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process] {
+	list := []gpu.Process{}
+	for i := range usage.Processes {
+		p := &usage.Processes[i]
+		held, known := c.memoryOf(p)
+		if !p.Denied && len(p.Used) == 0 && held == 0 {
+			continue
+		}
+		q := gpu.NotSupported
+		if p.Denied {
+			q = gpu.NotPermitted
+		}
+		entry := gpu.Process{
+			PID: p.PID, Type: typeOf(p.Used),
+			Memory: gpu.Absent[gpu.Bytes](q), SM: gpu.Absent[gpu.Percent](q),
+			MemoryBandwidth: gpu.Absent[gpu.Percent](gpu.NotSupported),
+			Encoder:         gpu.Absent[gpu.Percent](gpu.NotSupported), Decoder: gpu.Absent[gpu.Percent](gpu.NotSupported),
+			GPUInstance: gpu.Absent[int](gpu.NotSupported), ComputeInstance: gpu.Absent[int](gpu.NotSupported),
+		}
+		switch {
+		case p.Denied:
+		case p.Measured:
+			entry.SM = gpu.Of(busiest(p.Engines))
+		default:
+			entry.SM = gpu.Absent[gpu.Percent](c.unmeasured())
+		}
+		if known && !p.Denied {
+			entry.Memory = gpu.Of(held)
+			if total, ok := c.readings.Memory.Total.Trusted(); ok && held > total {
+				entry.Memory = gpu.DoubtfulOf(held)
+			}
+		}
+		list = append(list, entry)
+	}
+	if len(list) == 0 && !whole {
+		return gpu.Absent[[]gpu.Process](gpu.NotPermitted)
+	}
+	slices.SortFunc(list, func(a, b gpu.Process) int {
+		return cmp.Or(cmp.Compare(b.SM.Or(0), a.SM.Or(0)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))
+	})
+	return gpu.Of(list)
+}
+
+// typeOf goes by the engines that a process has used. Those for 3D also compute, where a
+// GPU has no engines for that alone: there a program that computes counts as graphics.
+func typeOf(used []string) gpu.ProcessType {
+	draws := slices.Contains(used, "render") || slices.Contains(used, "rcs")
+	computes := slices.Contains(used, "compute") || slices.Contains(used, "ccs")
+	switch {
+	case draws && computes:
+		return gpu.TypeComputeGraphics
+	case draws:
+		return gpu.TypeGraphics
+	case computes:
+		return gpu.TypeCompute
+	default:
+		return gpu.TypeUnknown
+	}
+}
+
+// memoryOf is what a process holds of the card's own memory, or with an integrated GPU of
+// the machine's. It is not known where the driver does not say.
+func (c *card) memoryOf(p *drm.Process) (bytes gpu.Bytes, known bool) {
+	for region, held := range p.Memory {
+		if c.integrated || local(region) {
+			bytes += held
+		}
+	}
+	return bytes, len(p.Memory) > 0
+}
+
+// local reports whether a region is of the card's own memory: "local0" and "stolen-local0"
+// of i915, "vram0" and "stolen" of xe.
+func local(region string) bool {
+	region = strings.TrimPrefix(region, "stolen-")
+	return strings.HasPrefix(region, "local") || strings.HasPrefix(region, "vram") || region == "stolen"
+}
+
+// memoryUsed is what is in use of the card's own memory and what is free: as Intel's own
+// builds of i915 say it, or else what the processes hold, if all may be read. What several
+// of them share counts in each then, and what the kernel holds in none.
+func (c *card) memoryUsed(usage *drm.Usage, whole bool) (used, free gpu.Reading[gpu.Bytes]) {
+	total := c.readings.Memory.Total
+	if free = c.DRM().Size("lmem_avail_bytes"); free.Present() {
+		t, ok := total.Trusted()
+		f, ok2 := free.Trusted()
+		switch {
+		case !ok || !ok2:
+			return gpu.Reading[gpu.Bytes]{}, free
+		case f > t:
+			return gpu.Reading[gpu.Bytes]{}, gpu.DoubtfulOf(f)
+		default:
+			return gpu.Of(t - f), free
+		}
+	}
+	free = gpu.Absent[gpu.Bytes](gpu.NotSupported)
+	if !whole {
+		return gpu.Absent[gpu.Bytes](gpu.NotPermitted), free
+	}
+	sum, known := gpu.Bytes(0), len(usage.Processes) == 0
+	for i := range usage.Processes {
+		bytes, ok := c.memoryOf(&usage.Processes[i])
+		sum, known = sum+bytes, known || ok
+	}
+	used = drm.Of(float64(sum), nil, 1, 0, drm.MostMemory)
+	switch t, ok := total.Trusted(); {
+	case !known:
+		return gpu.Absent[gpu.Bytes](gpu.NotSupported), free
+	case ok && sum > t:
+		return gpu.DoubtfulOf(sum), free
+	default:
+		return used, free
+	}
+}
