@@ -42,6 +42,7 @@ type card struct {
 	due      map[string]time.Time // when to read again what is not read each time
 	last     time.Time            // the reading before; zero: nothing is to be compared with it
 	readings gpu.Readings
+	memory   gpu.Reading[gpu.Bytes] // the card's own, once its driver was asked
 	parts    []gt
 	supply   supply
 	domain   drm.Folder

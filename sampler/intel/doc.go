@@ -1,5 +1,6 @@
 // Package intel reads Intel GPUs through the files of the kernel's drivers i915 and xe:
-// sysfs, hwmon and fdinfo. It needs no library of Intel's. docs/intel.md says which file
+// sysfs, hwmon and fdinfo, and by one question for the size of a card's memory. It needs
+// no library of Intel's. docs/intel.md says which file
 // has which reading, on which kernel, and what is not offered.
 //
 // # Two drivers, two kinds of GPU

@@ -128,9 +128,21 @@ func (c *card) fans() gpu.Fans {
 	return f
 }
 
-// memoryTotal is the card's own memory, where the driver has a file for it: xe for each
-// tile, and Intel's own builds of i915.
+// memoryTotal is the card's own memory, from a file or else from its driver's answer.
 func (c *card) memoryTotal() gpu.Reading[gpu.Bytes] {
+	total := c.memoryFile()
+	if total.Quality() == gpu.NotSupported && c.cfg.DevicesRoot != "" {
+		if !c.memory.Present() {
+			c.memory = askMemory(c.cfg.DevicesRoot, c.Driver, c.Nodes)
+		}
+		total = c.memory
+	}
+	return total
+}
+
+// memoryFile is the card's own memory, where the driver has a file for it: xe for each
+// tile, and Intel's own builds of i915.
+func (c *card) memoryFile() gpu.Reading[gpu.Bytes] {
 	if total := c.DRM().Size("lmem_total_bytes"); total.Quality() != gpu.NotSupported {
 		return total
 	}

@@ -28,6 +28,31 @@ func shown(d *gpu.Device) map[string]string {
 	return out
 }
 
+// TestLinkInABox: the bridges of a box at a Thunderbolt cable are no part of the card.
+func TestLinkInABox(t *testing.T) {
+	m := drmtest.New(t)
+	bridges := []string{"0000:00:07.0", "0000:04:00.0", "0000:05:01.0", "0000:06:00.0", "0000:07:01.0"}
+	c := m.Card(1, "0000:08:00.0", "xe", merge(ids("0xe20b"), xeGT(0, 0, false, "2850", "2850"), slowLink), bridges...)
+	port := map[string]string{"vendor": "0x8086\n", "class": "0x060400\n"}
+	dir := filepath.Dir(c.Dir)
+	for i := range bridges {
+		link := slowLink
+		if i == 1 { // the card's own, towards the box
+			link = map[string]string{
+				"current_link_speed": "8.0 GT/s PCIe\n", "max_link_speed": "16.0 GT/s PCIe\n", "current_link_width": "4\n", "max_link_width": "8\n",
+			}
+		}
+		for name, text := range merge(port, link) {
+			m.Write(filepath.Join(dir, name), text)
+		}
+		dir = filepath.Dir(dir)
+	}
+	d := read(t, source(t, m))
+	if d.PCIe.Generation != gpu.Of(3) || d.PCIe.Width != gpu.Of(4) {
+		t.Errorf("the link is %+v", d.PCIe)
+	}
+}
+
 // TestCards: what each kind of card reports in the second reading, ten seconds after the
 // first, in which its counters moved.
 func TestCards(t *testing.T) {

@@ -29,6 +29,10 @@ const vendorID = 0x8086
 type Config struct {
 	// SysfsRoot and ProcRoot are where the kernel has its files, such as "/sys" and "/proc".
 	SysfsRoot, ProcRoot string
+	// DevicesRoot is where the device files are, such as "/dev". They are opened to ask the
+	// drivers for the size of a card's memory, of which there is mostly no file. Empty: the
+	// drivers are not asked.
+	DevicesRoot string
 	// Deadline is the time after which reading a card counts as hanging.
 	Deadline time.Duration
 	// Holders find the processes; sources that share them share their walks over /proc.
