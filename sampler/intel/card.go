@@ -44,7 +44,7 @@ type card struct {
 	readings gpu.Readings
 	memory   gpu.Reading[gpu.Bytes] // the card's own, once its driver was asked
 	parts    []gt
-	supply   supply
+	sensors  sensors
 	domain   drm.Folder
 	draw     draw
 	idling   idling

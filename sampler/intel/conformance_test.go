@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 			}
 			m.Open(100, 7, "dri/renderD128", i915Client("0000:00:02.0", 3, 500, 0, "drm-resident-system0:\t64 MiB\n"))
 			m.Open(200, 8, "dri/card1", xeClient("0000:03:00.0", 4, 5, 90, 0, 1000, "drm-resident-vram0:\t2048 MiB\n"))
-			return source(t, m)
+			return sourceWithin(t, m, hurried)
 		},
 		Devices: 2,
 		Vendor:  gpu.Intel,

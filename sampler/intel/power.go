@@ -1,8 +1,6 @@
 package intel
 
 import (
-	"cmp"
-
 	"path/filepath"
 	"regexp"
 	"time"
@@ -54,49 +52,84 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 	return d.watts
 }
 
-// A supply is what a card's sensors say of its power.
-type supply struct {
-	sensors *drm.Hwmon
-	energy  string // the file of the counter; empty: there is none
-	limits  []string
-	rated   string
+// sensors are those of a card that are read. The numbers in their names differ by driver
+// and kernel, and what their labels say is looked up once.
+type sensors struct {
+	*drm.Hwmon          // nil: the card has none
+	energy     string   // the file of the counter; empty: there is none
+	limits     []string // files that are there
+	rated      string   // empty: there is none
+	chip       drm.Channel
+	memory     drm.Channel // number 0: there is none
+	fans       []string
 }
 
-// newSupply chooses the sensors of the whole card, or else those of its chip: the only
-// ones of Alchemist under xe.
-func newSupply(sensors *drm.Hwmon) supply {
-	s := supply{sensors: sensors}
-	if sensors == nil {
+// newSensors chooses the counter of the whole card, or else of its chip: the only one of
+// Alchemist under xe. The limits have to be those of the same part.
+func newSensors(h *drm.Hwmon) sensors {
+	s := sensors{Hwmon: h}
+	if h == nil {
 		return s
 	}
-	choose := func(kind, what string) (chosen drm.Channel) {
-		for _, c := range sensors.Channels(kind) {
-			if sensors.Has(c.File(kind, what)) && (chosen.Number == 0 || c.Label == "card") {
-				chosen = c
+	var part drm.Channel
+	for _, c := range h.Channels("energy") {
+		if h.Has(c.File("energy", "input")) && (part.Number == 0 || c.Label == "card") {
+			part, s.energy = c, c.File("energy", "input")
+		}
+	}
+	for _, c := range h.Channels("power") {
+		if part.Number == 0 || c.Label != part.Label {
+			continue
+		}
+		for _, what := range []string{"max", "cap", "crit"} {
+			if h.Has(c.File("power", what)) {
+				s.limits = append(s.limits, c.File("power", what))
 			}
 		}
-		return chosen
+		if rated := c.File("power", "rated_max"); h.Has(rated) {
+			s.rated = rated
+		}
 	}
-	if c := choose("energy", "input"); c.Number != 0 {
-		s.energy = c.File("energy", "input")
+	// i915 gives its only sensor no label. The sensors of the channels of the memory, which
+	// xe has too, take long to answer.
+	temperatures := h.Channels("temp")
+	for _, c := range temperatures {
+		switch {
+		case c.Label == "pkg", c.Label == "" && len(temperatures) == 1:
+			s.chip = c
+		case c.Label == "vram":
+			s.memory = c
+		}
 	}
-	// The limit may be one of another part than the energy is: both are listed then.
-	if c := cmp.Or(choose("power", "max"), choose("power", "cap"), choose("power", "crit"), choose("power",
-		"rated_max")); c.Number != 0 {
-		s.limits = []string{c.File("power", "max"), c.File("power", "cap"), c.File("power", "crit")}
-		s.rated = c.File("power", "rated_max")
+	const mostFans = 16
+	for _, c := range h.Channels("fan") {
+		if name := c.File("fan", "input"); h.Has(name) && len(s.fans) < mostFans {
+			s.fans = append(s.fans, name)
+		}
 	}
 	return s
 }
 
+// temperature is that of a channel of which there may be none.
+func (s *sensors) temperature(c drm.Channel) gpu.Reading[gpu.Celsius] {
+	if c.Number == 0 {
+		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
+	}
+	return s.Celsius(c.File("temp", "input"))
+}
+
+func (s *sensors) temperatureLimit(c drm.Channel, what string) gpu.Reading[gpu.Celsius] {
+	if name := c.File("temp", what); c.Number != 0 && s.Has(name) {
+		return s.Limit(name)
+	}
+	return gpu.Absent[gpu.Celsius](gpu.NotSupported)
+}
+
 // limit is the lowest of the limits, where 0 stands for one that is off.
-func (s *supply) limit() gpu.Reading[gpu.Watts] {
+func (s *sensors) limit() gpu.Reading[gpu.Watts] {
 	lowest := gpu.Absent[gpu.Watts](gpu.NotSupported)
 	for _, name := range s.limits {
-		if !s.sensors.Has(name) {
-			continue
-		}
-		switch v := s.sensors.Watts(name); {
+		switch v := s.Watts(name); {
 		case v == gpu.Of[gpu.Watts](0):
 		case !lowest.Present(), v.Present() && v.Or(0) < lowest.Or(0):
 			lowest = v
@@ -105,21 +138,21 @@ func (s *supply) limit() gpu.Reading[gpu.Watts] {
 	return lowest
 }
 
-func (s *supply) ratedLimit() gpu.Reading[gpu.Watts] {
-	if s.rated == "" || !s.sensors.Has(s.rated) {
+func (s *sensors) ratedLimit() gpu.Reading[gpu.Watts] {
+	if s.rated == "" {
 		return gpu.Absent[gpu.Watts](gpu.NotSupported)
 	}
-	if v := s.sensors.Watts(s.rated); v != gpu.Of[gpu.Watts](0) {
+	if v := s.Watts(s.rated); v != gpu.Of[gpu.Watts](0) {
 		return v
 	}
 	return gpu.Absent[gpu.Watts](gpu.NotSupported)
 }
 
-func (s *supply) joules() gpu.Reading[gpu.Joules] {
+func (s *sensors) joules() gpu.Reading[gpu.Joules] {
 	if s.energy == "" {
 		return gpu.Absent[gpu.Joules](gpu.NotSupported)
 	}
-	return s.sensors.Joules(s.energy)
+	return s.Joules(s.energy)
 }
 
 // plausible marks a power far above the limit as doubtful. Short peaks above it are real.
@@ -136,8 +169,8 @@ var domain = regexp.MustCompile(`^intel-rapl:[0-9]{1,3}:[0-9]{1,3}$`)
 // graphicsDomain finds the domain of the processor's power that its GPU is, which the
 // kernel calls "uncore". It belongs to the processor: reading it wakes no GPU. Its path
 // is empty where the processor has none, as from Meteor Lake on.
-func graphicsDomain(sysfs string, read func(string) ([]byte, error)) drm.Folder {
-	class := drm.Folder{Path: filepath.Join(sysfs, "class/powercap"), Read: read}
+func graphicsDomain(sysfs string) drm.Folder {
+	class := drm.Folder{Path: filepath.Join(sysfs, "class/powercap")}
 	for _, f := range folders(class, domain) {
 		if name, err := f.Text("name"); err == nil && name == "uncore" {
 			return f

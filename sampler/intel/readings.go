@@ -15,14 +15,14 @@ import (
 func (c *card) readLimits() {
 	r := &c.readings
 	c.parts = gts(&c.Card, c.integrated)
-	sensors, err := c.Hwmon(c.Driver)
+	h, err := c.Hwmon(c.Driver)
 	if err != nil {
-		sensors = nil // an integrated GPU has none, and a card none on an old kernel
+		h = nil // an integrated GPU has none, and a card none on an old kernel
 	}
-	c.supply = newSupply(sensors)
+	c.sensors = newSensors(h)
 	c.domain = drm.Folder{}
 	if c.integrated {
-		c.domain = graphicsDomain(c.cfg.SysfsRoot, c.Device.Read)
+		c.domain = graphicsDomain(c.cfg.SysfsRoot)
 	}
 	r.Clocks = clocks(c.parts)
 	if !c.integrated {
@@ -30,14 +30,10 @@ func (c *card) readLimits() {
 		r.Memory.BAR1Total = c.window()
 		r.Clocks.MaxMemory = c.memoryClock()
 	}
-	r.Power.DefaultLimit = c.supply.ratedLimit()
-	if chip, ok := temperatureOf(sensors, "pkg"); ok {
-		r.Thermal.Shutdown = limitOf(sensors, chip.File("temp", "emergency"))
-		r.Thermal.Slowdown = limitOf(sensors, chip.File("temp", "crit"))
-	}
-	if memory, ok := temperatureOf(sensors, "vram"); ok {
-		r.Thermal.MemoryMax = limitOf(sensors, memory.File("temp", "crit"))
-	}
+	r.Power.DefaultLimit = c.sensors.ratedLimit()
+	r.Thermal.Shutdown = c.sensors.temperatureLimit(c.sensors.chip, "emergency")
+	r.Thermal.Slowdown = c.sensors.temperatureLimit(c.sensors.chip, "crit")
+	r.Thermal.MemoryMax = c.sensors.temperatureLimit(c.sensors.memory, "crit")
 }
 
 // readState reads what changes now and then.
@@ -46,7 +42,7 @@ func (c *card) readState() {
 	if !c.integrated {
 		r.PCIe = c.Link()
 	}
-	r.Power.EnforcedLimit = c.supply.limit()
+	r.Power.EnforcedLimit = c.sensors.limit()
 	r.Modes.DisplayActive = c.displayActive()
 }
 
@@ -56,46 +52,18 @@ func (c *card) readLive(now time.Time) {
 	r.Clocks.Graphics, r.Clocks.SM, r.Clocks.Video = live.Graphics, live.SM, live.Video
 	r.Clocks.EventReasons = throttled(c.parts)
 
-	sensors := c.supply.sensors
-	if chip, ok := temperatureOf(sensors, "pkg"); ok {
-		r.Thermal.GPU = sensors.Celsius(chip.File("temp", "input"))
-	}
-	if memory, ok := temperatureOf(sensors, "vram"); ok {
-		r.Thermal.Memory = sensors.Celsius(memory.File("temp", "input"))
-	}
+	r.Thermal.GPU = c.sensors.temperature(c.sensors.chip)
+	r.Thermal.Memory = c.sensors.temperature(c.sensors.memory)
 	r.Fans = c.fans()
 	if c.integrated {
 		energy, wrap := domainJoules(c.domain)
 		c.hidesPower.Store(energy.Quality() == gpu.NotPermitted)
 		r.Power.Draw = c.draw.of(energy, wrap, now)
 	} else {
-		r.Power.Energy = c.supply.joules()
+		r.Power.Energy = c.sensors.joules()
 		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), r.Power.EnforcedLimit)
 	}
 	c.readUse(now)
-}
-
-// temperatureOf finds a sensor by its label. i915 gives none, and has the chip's alone.
-// The sensors of each channel of the memory, which xe also has, take long to answer.
-func temperatureOf(sensors *drm.Hwmon, label string) (drm.Channel, bool) {
-	if sensors == nil {
-		return drm.Channel{}, false
-	}
-	if c, ok := sensors.Labeled("temp", label); ok {
-		return c, true
-	}
-	all := sensors.Channels("temp")
-	if label == "pkg" && len(all) == 1 && all[0].Label == "" {
-		return all[0], true
-	}
-	return drm.Channel{}, false
-}
-
-func limitOf(sensors *drm.Hwmon, name string) gpu.Reading[gpu.Celsius] {
-	if !sensors.Has(name) {
-		return gpu.Absent[gpu.Celsius](gpu.NotSupported)
-	}
-	return sensors.Limit(name)
 }
 
 // fans are the speeds that the card's tachometers count. The drivers don't say what they
@@ -105,25 +73,18 @@ func (c *card) fans() gpu.Fans {
 	if c.integrated {
 		return gpu.Fans{Count: gpu.Of(0)}
 	}
-	const most = 16
-	f := gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
-	if c.supply.sensors == nil {
-		return f
+	if len(c.sensors.fans) == 0 {
+		return gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
 	}
-	for _, channel := range c.supply.sensors.Channels("fan") {
-		if name := channel.File("fan", "input"); c.supply.sensors.Has(name) && len(f.Fans) < most {
-			fan := gpu.Fan{
-				Commanded: gpu.Absent[gpu.Percent](gpu.NotSupported), Target: gpu.Absent[gpu.Percent](gpu.NotSupported),
-				Policy: gpu.Absent[string](gpu.NotSupported), RPM: c.supply.sensors.RPM(name),
-			}
-			if c.last.IsZero() && fan.RPM.Present() {
-				fan.RPM = gpu.Reading[gpu.RPM]{} // a mean since anybody read it last
-			}
-			f.Fans = append(f.Fans, fan)
+	f := gpu.Fans{Count: gpu.Of(len(c.sensors.fans))}
+	for _, name := range c.sensors.fans {
+		fan := gpu.Fan{RPM: c.sensors.RPM(name)}
+		if c.last.IsZero() && fan.RPM.Present() {
+			fan.RPM = gpu.Reading[gpu.RPM]{} // a mean since anybody read it last
 		}
-	}
-	if len(f.Fans) > 0 {
-		f.Count = gpu.Of(len(f.Fans))
+		fan.Commanded, fan.Target = gpu.Absent[gpu.Percent](gpu.NotSupported), gpu.Absent[gpu.Percent](gpu.NotSupported)
+		fan.Policy = gpu.Absent[string](gpu.NotSupported)
+		f.Fans = append(f.Fans, fan)
 	}
 	return f
 }

@@ -198,7 +198,7 @@ func TestEachFileHangs(t *testing.T) {
 			m := drmtest.New(t)
 			uhd770(m)
 			card := arcB580(m)
-			s := source(t, m)
+			s := sourceWithin(t, m, hurried)
 			if _, err := try(t, s); err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +246,7 @@ func TestProcfsHangs(t *testing.T) {
 	arcB580(m)
 	info := xeClient("0000:03:00.0", 3, 1, 0, 0, 100, "")
 	m.Open(100, 7, "dri/renderD129", info)
-	s := source(t, m)
+	s := sourceWithin(t, m, hurried)
 	if _, err := try(t, s); err != nil {
 		t.Fatal(err)
 	}
@@ -452,4 +452,19 @@ func FuzzFile(f *testing.F) {
 			t.Errorf("%v W", v)
 		}
 	})
+}
+
+// TestLimitOfAnotherPart: the limit of the chip is none of the card.
+func TestLimitOfAnotherPart(t *testing.T) {
+	m := drmtest.New(t)
+	c := arcB580(m)
+	c.Remove("hwmon/hwmon3/power1_cap", "hwmon/hwmon3/power1_max", "hwmon/hwmon3/power1_crit", "hwmon/hwmon3/power1_label")
+	if d := read(t, source(t, m)); d.Power.EnforcedLimit.Quality() != gpu.NotSupported || d.Power.Energy != gpu.Of[gpu.Joules](5000) {
+		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
+	}
+	// Alchemist under xe has the sensors of the chip alone.
+	c.Remove("hwmon/hwmon3/energy1_input", "hwmon/hwmon3/energy1_label")
+	if d := read(t, source(t, m)); d.Power.EnforcedLimit != gpu.Of[gpu.Watts](150) || d.Power.Energy != gpu.Of[gpu.Joules](3000) {
+		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
+	}
 }

@@ -106,16 +106,11 @@ func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process
 		if !p.Denied && len(p.Used) == 0 && held == 0 {
 			continue
 		}
-		q := gpu.NotSupported
+		entry := gpu.Process{PID: p.PID}
+		gpu.Withdraw(&entry, gpu.NotSupported)
+		entry.Type, entry.Facts = typeOf(p.Used), gpu.ProcessFacts{}
 		if p.Denied {
-			q = gpu.NotPermitted
-		}
-		entry := gpu.Process{
-			PID: p.PID, Type: typeOf(p.Used),
-			Memory: gpu.Absent[gpu.Bytes](q), SM: gpu.Absent[gpu.Percent](q),
-			MemoryBandwidth: gpu.Absent[gpu.Percent](gpu.NotSupported),
-			Encoder:         gpu.Absent[gpu.Percent](gpu.NotSupported), Decoder: gpu.Absent[gpu.Percent](gpu.NotSupported),
-			GPUInstance: gpu.Absent[int](gpu.NotSupported), ComputeInstance: gpu.Absent[int](gpu.NotSupported),
+			entry.Memory, entry.SM = gpu.Absent[gpu.Bytes](gpu.NotPermitted), gpu.Absent[gpu.Percent](gpu.NotPermitted)
 		}
 		switch {
 		case p.Denied:
