@@ -205,7 +205,7 @@ type answers struct {
 
 // own are the files of the PCI core, which answers without the driver.
 var own = []string{"/vendor", "/class", "_link_speed", "_link_width", "/power/control", "/power/runtime_status",
-	"/resource", "/name", "/enabled", "/dpms"}
+	"/resource", "/name", "/enabled", "/dpms", "/comm"}
 
 func (a *answers) read(file string) ([]byte, error) {
 	text, err := drm.ReadFile(file)

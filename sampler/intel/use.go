@@ -102,7 +102,7 @@ func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process
 	list := []gpu.Process{}
 	for i := range usage.Processes {
 		p := &usage.Processes[i]
-		held, known := c.memoryOf(p)
+		held, known := c.memoryOf(p.Memory)
 		if !p.Denied && len(p.Used) == 0 && held == 0 {
 			continue
 		}
@@ -153,15 +153,15 @@ func typeOf(used []string) gpu.ProcessType {
 	}
 }
 
-// memoryOf is what a process holds of the card's own memory, or with an integrated GPU of
-// the machine's. It is not known where the driver does not say.
-func (c *card) memoryOf(p *drm.Process) (bytes gpu.Bytes, known bool) {
-	for region, held := range p.Memory {
+// memoryOf is what is held of the card's own memory, or with an integrated GPU of the
+// machine's. It is not known where the driver does not say.
+func (c *card) memoryOf(regions map[string]gpu.Bytes) (bytes gpu.Bytes, known bool) {
+	for region, held := range regions {
 		if c.integrated || local(region) {
 			bytes += held
 		}
 	}
-	return bytes, len(p.Memory) > 0
+	return bytes, len(regions) > 0
 }
 
 // local reports whether a region is of the card's own memory: "local0" and "stolen-local0"
@@ -172,8 +172,8 @@ func local(region string) bool {
 }
 
 // memoryUsed is what is in use of the card's own memory and what is free: as Intel's own
-// builds of i915 say it, or else what the processes hold, if all may be read. What several
-// of them share counts in each then, and what the kernel holds in none.
+// builds of i915 say it, or else what all clients hold, if all may be read. What several of
+// them share counts in each then, and what the kernel holds in none.
 func (c *card) memoryUsed(usage *drm.Usage, whole bool) (used, free gpu.Reading[gpu.Bytes]) {
 	total := c.readings.Memory.Total
 	if free = c.DRM().Size("lmem_avail_bytes"); free.Present() {
@@ -192,14 +192,10 @@ func (c *card) memoryUsed(usage *drm.Usage, whole bool) (used, free gpu.Reading[
 	if !whole {
 		return gpu.Absent[gpu.Bytes](gpu.NotPermitted), free
 	}
-	sum, known := gpu.Bytes(0), len(usage.Processes) == 0
-	for i := range usage.Processes {
-		bytes, ok := c.memoryOf(&usage.Processes[i])
-		sum, known = sum+bytes, known || ok
-	}
+	sum, known := c.memoryOf(usage.Memory)
 	used = drm.Of(float64(sum), nil, 1, 0, drm.MostMemory)
 	switch t, ok := total.Trusted(); {
-	case !known:
+	case !known && len(usage.Processes) > 0:
 		return gpu.Absent[gpu.Bytes](gpu.NotSupported), free
 	case ok && sum > t:
 		return gpu.DoubtfulOf(sum), free

@@ -43,6 +43,8 @@ func TestProcessesOfXe(t *testing.T) {
 		t.Fatalf("at first the processes are %+v", list)
 	}
 	open(2000, 110, 2010, 610) // 10 % of the 3D engine, 50 % of four for computing, 30 % of two for video
+	inherited := xeClient(at, 4, 0, 2010, 0, 2000, "drm-resident-vram0:\t2048 MiB\ndrm-resident-stolen:\t0\n")
+	m.Open(201, 8, "dri/card1", inherited)
 	d = again(t, s)
 	if d.Utilization.GPU != gpu.Of[gpu.Percent](50) {
 		t.Errorf("the utilization is %v", d.Utilization.GPU)
@@ -50,7 +52,8 @@ func TestProcessesOfXe(t *testing.T) {
 	if d.Memory.Used != gpu.Of[gpu.Bytes](2576<<20) {
 		t.Errorf("the memory in use is %v", d.Memory.Used)
 	}
-	want := "200 compute 50 2147483648; 300 unknown 30 16777216; 100 graphics 10 536870912; "
+	m.Exit(201)
+	want := "200 compute 50 2147483648; 201 compute 50 2147483648; 300 unknown 30 16777216; 100 graphics 10 536870912; "
 	if got := lines(d); got != want {
 		t.Errorf("the processes are\n%s, want\n%s", got, want)
 	}
