@@ -123,10 +123,11 @@ func (c *card) read() (gpu.Device, error) {
 	}
 	c.report(nil)
 	c.last = now
-	if c.MayDoze() {
-		c.rest.Note(now, c.idle())
-	} else {
+	switch {
+	case !c.MayDoze():
 		c.rest.Awake()
+	case c.readings.Utilization.GPU.Quality() != gpu.NotReported: // the first reading says nothing
+		c.rest.Note(now, c.idle())
 	}
 	if c.rest.Pausing(now) {
 		c.forget() // what is counted over a pause says nothing of now

@@ -120,6 +120,24 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
+// TestLeftAloneInVain: a card that stays awake, and that nobody has open, is read once
+// after a pause, and left alone for longer then.
+func TestLeftAloneInVain(t *testing.T) {
+	_, s, now := laptop(t)
+	calm(t, s, now)
+	now.now = now.now.Add(-5 * time.Second) // to when the pause began
+	for _, pause := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+		now.now = now.now.Add(pause - time.Second)
+		if d := read(t, s); d.Reason != drm.LeftAlone {
+			t.Fatalf("a second before %v have passed it is read", pause)
+		}
+		now.now = now.now.Add(time.Second)
+		if d := read(t, s); !d.Reason.IsZero() {
+			t.Fatalf("after %v it is not read: %s", pause, d.Reason.Text())
+		}
+	}
+}
+
 // TestNotLeftAlone: a card that works, shows a picture or may not sleep is read each time.
 func TestNotLeftAlone(t *testing.T) {
 	tests := map[string]map[string]string{
