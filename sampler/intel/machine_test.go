@@ -89,6 +89,42 @@ func uhd770(m *drmtest.Machine) *drmtest.Card {
 	return c
 }
 
+// hd530 is the integrated GPU of a Skylake desktop under i915 of Linux 5.10, which has the
+// files of its only gt in the folder of the node.
+func hd530(m *drmtest.Machine) *drmtest.Card {
+	return m.Card(0, "0000:00:02.0", "i915", merge(ids("0x1912"), map[string]string{
+		"drm/card0/gt_act_freq_mhz": "350\n", "drm/card0/gt_cur_freq_mhz": "350\n", "drm/card0/gt_RP0_freq_mhz": "1150\n",
+		"drm/card0/gt_max_freq_mhz": "1150\n", "drm/card0/power/rc6_residency_ms": "100000\n",
+		"drm/card0/power/rc6_enable": "1\n",
+	}))
+}
+
+// arcA380 is a card under i915 of Linux 6.2: no temperature, no fan.
+func arcA380(m *drmtest.Machine) *drmtest.Card {
+	const hwmon = "hwmon/hwmon1/"
+	return m.Card(0, "0000:03:00.0", "i915", merge(ids("0x56a5"), i915GT(0, "2450", "2450"), map[string]string{
+		hwmon + "name": "i915\n", hwmon + "in0_input": "1050\n", hwmon + "energy1_input": "800000000\n",
+		hwmon + "power1_max": "0\n", hwmon + "power1_rated_max": "55000000\n",
+		"current_link_speed": "16.0 GT/s PCIe\n", "max_link_speed": "16.0 GT/s PCIe\n", "current_link_width": "8\n",
+		"max_link_width": "8\n",
+	}))
+}
+
+// alchemistOnXe is an Arc A750 that was given to xe (Linux 6.12): sensors of the chip alone.
+func alchemistOnXe(m *drmtest.Machine) *drmtest.Card {
+	const hwmon = "hwmon/hwmon6/"
+	return m.Card(0, "0000:03:00.0", "xe", merge(ids("0x56a1"), xeGT(0, 0, false, "600", "2400"), map[string]string{
+		hwmon + "name": "xe\n", hwmon + "energy2_input": "3000000000\n", hwmon + "energy2_label": "pkg\n",
+		hwmon + "power2_max": "190000000\n", hwmon + "power2_rated_max": "190000000\n", hwmon + "power2_label": "pkg\n",
+		hwmon + "in2_input": "800\n", hwmon + "in2_label": "pkg\n",
+	}))
+}
+
+// unknown is a card of a product that is in no list yet, under a driver that says little.
+func unknown(m *drmtest.Machine) *drmtest.Card {
+	return m.Card(0, "0000:03:00.0", "xe", ids("0xe2ff"))
+}
+
 // meteorLake is the integrated GPU of a laptop under i915 (Linux 6.8): its media engines
 // have a clock of their own, and its processor has no domain "uncore".
 func meteorLake(m *drmtest.Machine) *drmtest.Card {

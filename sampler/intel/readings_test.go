@@ -39,7 +39,8 @@ func TestLinkInABox(t *testing.T) {
 		link := slowLink
 		if i == 1 { // the card's own, towards the box
 			link = map[string]string{
-				"current_link_speed": "8.0 GT/s PCIe\n", "max_link_speed": "16.0 GT/s PCIe\n", "current_link_width": "4\n", "max_link_width": "8\n",
+				"current_link_speed": "8.0 GT/s PCIe\n", "max_link_speed": "16.0 GT/s PCIe\n",
+				"current_link_width": "4\n", "max_link_width": "8\n",
 			}
 		}
 		for name, text := range merge(port, link) {
@@ -67,10 +68,32 @@ func TestCards(t *testing.T) {
 			"clocks.graphics": "350", "clocks.sm": "350", "clocks.max_graphics": "1550", "clocks.video": "not_supported",
 			"clocks.event_reasons": "0", "power.draw": "2.5", "power.energy": "not_supported",
 			"power.enforced_limit": "not_supported",
-			"fans.count":           "0", "fans.commanded": "not_supported", "thermal.gpu": "not_supported", "memory.total": "not_supported",
-			"memory.used": "not_supported", "pcie.width": "not_supported", "modes.display_active": "true",
+			"fans.count":           "0", "fans.commanded": "not_supported", "thermal.gpu": "not_supported",
+			"memory.total": "not_supported",
+			"memory.used":  "not_supported", "pcie.width": "not_supported", "modes.display_active": "true",
 			"modes.persistence": "not_supported",
-			"utilization.gpu":   "0", "utilization.memory": "not_supported", "activity.engine": "not_supported", "processes": "[]",
+			"utilization.gpu":   "0", "utilization.memory": "not_supported", "activity.engine": "not_supported",
+			"processes": "[]",
+		}},
+		"HD 530, i915 of 5.10": {hd530, nil, map[string]string{
+			"identity.name": "Intel HD Graphics 530", "identity.architecture": "Gen9", "clocks.graphics": "350",
+			"clocks.max_graphics":  "1150",
+			"clocks.event_reasons": "not_supported", "power.draw": "not_supported", "fans.count": "0",
+		}},
+		"Arc A380, i915 of 6.2": {arcA380, map[string]string{"hwmon/hwmon1/energy1_input": "1200000000\n"}, map[string]string{
+			"identity.name": "Intel Arc A380", "thermal.gpu": "not_supported", "fans.count": "not_supported", "power.draw": "40",
+			"power.enforced_limit": "not_supported", "power.default_limit": "55", "pcie.generation": "4", "pcie.max_width": "8",
+			"memory.bar1_total": "not_supported",
+		}},
+		"Arc A750, xe": {alchemistOnXe, map[string]string{"hwmon/hwmon6/energy2_input": "3250000000\n"}, map[string]string{
+			"identity.name": "Intel Arc A750", "power.draw": "25", "power.enforced_limit": "190", "power.default_limit": "190",
+			"clocks.video": "not_supported", "thermal.gpu": "not_supported",
+		}},
+		"an unknown card": {unknown, nil, map[string]string{
+			"identity.architecture": "not_reported", "clocks.graphics": "not_supported", "clocks.event_reasons": "not_supported",
+			"power.draw": "not_supported", "power.energy": "not_supported", "fans.count": "not_supported",
+			"pcie.width":      "not_supported",
+			"utilization.gpu": "0", "memory.total": "not_supported",
 		}},
 		"Meteor Lake, i915": {meteorLake, nil, map[string]string{
 			"identity.name": "Intel Arc Graphics", "clocks.graphics": "1200", "clocks.video": "800", "clocks.max_video": "1300",

@@ -126,7 +126,8 @@ func TestLeftAloneInVain(t *testing.T) {
 	_, s, now := laptop(t)
 	calm(t, s, now)
 	now.now = now.now.Add(-5 * time.Second) // to when the pause began
-	for _, pause := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+	for _, pause := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute,
+		2 * time.Minute} {
 		now.now = now.now.Add(pause - time.Second)
 		if d := read(t, s); d.Reason != drm.LeftAlone {
 			t.Fatalf("a second before %v have passed it is read", pause)

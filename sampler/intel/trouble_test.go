@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
@@ -380,6 +382,7 @@ func TestThrottle(t *testing.T) {
 	m := drmtest.New(t)
 	c := lunarLake(m)
 	s := source(t, m)
+	const everything = gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake | gpu.ReasonPowerCap | gpu.ReasonHardwareSlowdown
 	dir := "tile0/gt0/freq0/throttle/"
 	all := map[string]string{}
 	for _, reason := range []string{"pl1", "pl2", "pl4", "thermal", "prochot", "ratl", "vr_thermalert", "vr_tdc"} {
@@ -397,7 +400,7 @@ func TestThrottle(t *testing.T) {
 		{"and the other gt", map[string]string{"tile0/gt1/freq0/throttle/status": "1\n",
 			"tile0/gt1/freq0/throttle/reason_vr_tdc": "1\n"}, gpu.Of(gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake)},
 		{"all", merge(all, map[string]string{dir + "reason_p0_freq": "1\n"}),
-			gpu.DoubtfulOf(gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake | gpu.ReasonPowerCap | gpu.ReasonHardwareSlowdown)},
+			gpu.DoubtfulOf(everything)},
 	} {
 		c.Set(tt.files)
 		if d := read(t, s); d.Clocks.EventReasons != tt.want {
@@ -459,12 +462,40 @@ func TestLimitOfAnotherPart(t *testing.T) {
 	m := drmtest.New(t)
 	c := arcB580(m)
 	c.Remove("hwmon/hwmon3/power1_cap", "hwmon/hwmon3/power1_max", "hwmon/hwmon3/power1_crit", "hwmon/hwmon3/power1_label")
-	if d := read(t, source(t, m)); d.Power.EnforcedLimit.Quality() != gpu.NotSupported || d.Power.Energy != gpu.Of[gpu.Joules](5000) {
+	if d := read(t, source(t,
+		m)); d.Power.EnforcedLimit.Quality() != gpu.NotSupported || d.Power.Energy != gpu.Of[gpu.Joules](5000) {
 		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
 	}
 	// Alchemist under xe has the sensors of the chip alone.
 	c.Remove("hwmon/hwmon3/energy1_input", "hwmon/hwmon3/energy1_label")
 	if d := read(t, source(t, m)); d.Power.EnforcedLimit != gpu.Of[gpu.Watts](150) || d.Power.Energy != gpu.Of[gpu.Joules](3000) {
 		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
+	}
+}
+
+// TestNotPermitted: what may not be read says so, and is not missing.
+func TestNotPermitted(t *testing.T) {
+	m := drmtest.New(t)
+	uhd770(m)
+	domain := graphicsDomain(m.Sysfs)
+	if err := os.Chmod(filepath.Join(domain.Path, "energy_uj"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var energy gpu.Reading[gpu.Joules]
+	done := make(chan struct{})
+	go func() { // on a thread that ends with it, and is nobody's until then
+		defer close(done)
+		runtime.LockOSThread()
+		_ = unix.Setfsuid(65534)
+		energy, _ = domainJoules(domain)
+	}()
+	<-done
+	if energy.Quality() != gpu.NotPermitted {
+		t.Errorf("the energy is %v", energy)
+	}
+	c := &card{}
+	c.hidesPower.Store(true)
+	if all := notes([]*card{{}, c}); len(all) != 1 || all[0].Try == "" {
+		t.Errorf("the notes are %v", all)
 	}
 }
