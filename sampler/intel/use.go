@@ -23,7 +23,7 @@ type use struct {
 func (c *card) readUse(now time.Time) {
 	r := &c.readings
 	bound, bounded := c.idling.busy(c.parts, now)
-	held := c.cfg.Holders.Find(c.cfg.Deadline / 4)
+	held := c.cfg.Holders.Find(c.patience())
 	const old = 10 * time.Second
 	if held == nil || time.Since(held.At) > old {
 		r.Processes, r.Utilization.GPU = gpu.Reading[[]gpu.Process]{}, gpu.Reading[gpu.Percent]{}
@@ -52,6 +52,16 @@ func (c *card) readUse(now time.Time) {
 	if !c.integrated {
 		r.Memory.Used, r.Memory.Free = c.memoryUsed(&usage, whole)
 	}
+}
+
+// patience is how long the walk over /proc is waited for: the one before will do, but for
+// the first reading.
+func (c *card) patience() time.Duration {
+	const short = 50 * time.Millisecond
+	if c.use.meter == nil {
+		return c.cfg.Deadline / 4
+	}
+	return min(short, c.cfg.Deadline/4)
 }
 
 // utilization is the share of the busiest kind of engine.
