@@ -61,7 +61,7 @@ func xeGTs(c *drm.Card) (all []gt) {
 	return all
 }
 
-// i915GTs are the folders gt/gt0 and so on of the card's node. Kernels before 5.18 have
+// i915GTs are the folders gt/gt0 and so on of the card's node. Kernels before 5.19 have
 // the files of the only gt in the folder of the node.
 func i915GTs(c *drm.Card, integrated bool) (all []gt) {
 	for i, f := range folders(c.DRM().In("gt"), gtFolder) {

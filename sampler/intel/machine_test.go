@@ -177,7 +177,7 @@ func arcA770(m *drmtest.Machine) *drmtest.Card {
 	return c
 }
 
-// arcB580 is a card under xe (Linux 6.19).
+// arcB580 is a card under xe (Linux 7.0).
 func arcB580(m *drmtest.Machine) *drmtest.Card {
 	const hwmon = "hwmon/hwmon3/"
 	c := m.Card(1, "0000:03:00.0", "xe", merge(ids("0xe20b"), xeGT(0, 0, false, "2850", "2850"), xeGT(0, 1, true, "1200",
@@ -226,7 +226,7 @@ func max1550(m *drmtest.Machine) *drmtest.Card {
 	}))
 }
 
-// i915Client is the fdinfo of a client of i915 since Linux 6.5, without regions before.
+// i915Client is the fdinfo of a client of i915 since Linux 6.8, without regions before.
 func i915Client(address string, id, render, video uint64, memory string) string {
 	return fmt.Sprintf("drm-driver:\ti915\ndrm-client-id:\t%d\ndrm-pdev:\t%s\n%s"+
 		"drm-engine-render:\t%d ns\ndrm-engine-copy:\t0 ns\n"+
