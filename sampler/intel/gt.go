@@ -124,6 +124,15 @@ func clocks(all []gt) gpu.Clocks {
 	return c
 }
 
+// fast marks a clock far above the highest as doubtful.
+func fast(clock, most gpu.Reading[gpu.Megahertz]) gpu.Reading[gpu.Megahertz] {
+	const far = 2
+	if v, ok := clock.Trusted(); ok && most.Or(0) > 0 && v > far*most.Or(0) {
+		return gpu.DoubtfulOf(v)
+	}
+	return clock
+}
+
 // A throttle has the files that say what holds the clocks of a gt down: each has 0 or 1.
 type throttle struct {
 	folder drm.Folder // without a path: there are none
@@ -239,11 +248,13 @@ func (i *idling) busy(all []gt, now time.Time) (bound gpu.Percent, known bool) {
 	if len(all) == 0 || len(before) != len(all) || passed < float64(soonest/time.Millisecond) {
 		return 0, false
 	}
+	const grain = 0.05 // of the counter and the clock
 	for n := range all {
-		if idle[n] < before[n] {
+		share := (idle[n] - before[n]) / passed
+		if share < 0 || share > 1+grain { // it began anew, or counts in another unit
 			return 0, false
 		}
-		bound = max(bound, gpu.Percent(100*(1-(idle[n]-before[n])/passed)))
+		bound = max(bound, gpu.Percent(100*(1-share)))
 	}
-	return bound, true
+	return max(bound, 0), true
 }

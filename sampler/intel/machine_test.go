@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
@@ -283,6 +284,16 @@ func read(t *testing.T, s *Source) gpu.Device {
 		t.Fatalf("%+v, %v; want one GPU", snap, err)
 	}
 	return snap.Devices[0]
+}
+
+// cards lists the machine's cards.
+func cards(t *testing.T, m *drmtest.Machine) []drm.Card {
+	t.Helper()
+	all, err := drm.NewFinder(m.Sysfs, drm.ReadFile).Cards(driverI915, driverXe)
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	return all
 }
 
 // clock is a time that a test moves.

@@ -155,6 +155,13 @@ func (s *sensors) joules() gpu.Reading[gpu.Joules] {
 	return s.Joules(s.energy)
 }
 
+// What a GPU may draw at most where there is no limit that says so: that of Ponte Vecchio,
+// and of an integrated GPU.
+const (
+	cardPower       gpu.Watts = 600
+	integratedPower gpu.Watts = 100
+)
+
 // plausible marks a power far above the limit as doubtful. Short peaks above it are real.
 func plausible(watts, limit gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
 	const far = 3

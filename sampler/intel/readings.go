@@ -49,7 +49,8 @@ func (c *card) readState() {
 func (c *card) readLive(now time.Time) {
 	r := &c.readings
 	live := clocks(c.parts)
-	r.Clocks.Graphics, r.Clocks.SM, r.Clocks.Video = live.Graphics, live.SM, live.Video
+	r.Clocks.Graphics = fast(live.Graphics, r.Clocks.MaxGraphics)
+	r.Clocks.SM, r.Clocks.Video = r.Clocks.Graphics, fast(live.Video, r.Clocks.MaxVideo)
 	r.Clocks.EventReasons = throttled(c.parts)
 
 	r.Thermal.GPU = c.sensors.temperature(c.sensors.chip)
@@ -58,10 +59,14 @@ func (c *card) readLive(now time.Time) {
 	if c.integrated {
 		energy, wrap := domainJoules(c.domain)
 		c.hidesPower.Store(energy.Quality() == gpu.NotPermitted)
-		r.Power.Draw = c.draw.of(energy, wrap, now)
+		r.Power.Draw = plausible(c.draw.of(energy, wrap, now), gpu.Of(integratedPower))
 	} else {
 		r.Power.Energy = c.sensors.joules()
-		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), r.Power.EnforcedLimit)
+		limit := r.Power.EnforcedLimit
+		if !limit.Present() {
+			limit = gpu.Of(cardPower)
+		}
+		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit)
 	}
 	c.readUse(now)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
@@ -470,6 +471,59 @@ func TestLimitOfAnotherPart(t *testing.T) {
 	c.Remove("hwmon/hwmon3/energy1_input", "hwmon/hwmon3/energy1_label")
 	if d := read(t, source(t, m)); d.Power.EnforcedLimit != gpu.Of[gpu.Watts](150) || d.Power.Energy != gpu.Of[gpu.Joules](3000) {
 		t.Errorf("the limit is %v, the energy %v", d.Power.EnforcedLimit, d.Power.Energy)
+	}
+}
+
+// TestIdleState: a bound is known only where the counters of all parts can be right.
+func TestIdleState(t *testing.T) {
+	m := drmtest.New(t)
+	c := lunarLake(m)
+	card := newCard(cards(t, m)[0], &Config{ProcRoot: m.Proc, SysfsRoot: m.Sysfs, Log: slog.New(slog.DiscardHandler)})
+	parts := gts(&card.Card, true)
+	at := time.Now()
+	var i idling
+	for _, tt := range []struct {
+		name     string
+		gt0, gt1 string
+		bound    gpu.Percent
+		known    bool
+	}{
+		{"the first", "1000", "2000", 0, false},
+		{"all idle", "2000", "3000", 0, true},
+		{"one awake", "2500", "4000", 50, true},
+		{"both awake", "2500", "4000", 100, true},
+		{"a little more than the time", "3520", "5020", 0, true},
+		{"another unit", "5000", "6020", 0, false},
+		{"began anew", "10", "7020", 0, false},
+		{"and goes on", "510", "8020", 50, true},
+		{"text", "x", "9020", 0, false},
+		{"again the first", "1510", "10020", 0, false},
+	} {
+		at = at.Add(time.Second)
+		c.Set(map[string]string{"tile0/gt0/gtidle/idle_residency_ms": tt.gt0 + "\n",
+			"tile0/gt1/gtidle/idle_residency_ms": tt.gt1 + "\n"})
+		if bound, known := i.busy(parts, at); known != tt.known || math.Abs(float64(bound-tt.bound)) > 1e-9 {
+			t.Errorf("%s: %v, %v; want %v, %v", tt.name, bound, known, tt.bound, tt.known)
+		}
+	}
+}
+
+// TestBeyondSense: what no GPU of the kind can do is doubtful.
+func TestBeyondSense(t *testing.T) {
+	m := drmtest.New(t)
+	c := arcB580(m)
+	s := source(t, m)
+	read(t, s)
+	for _, card := range s.cards {
+		card.draw.at = card.draw.at.Add(-10 * time.Second)
+	}
+	c.Set(map[string]string{"tile0/gt0/freq0/act_freq": "8516\n", "hwmon/hwmon3/temp2_input": "255000\n",
+		"hwmon/hwmon3/energy1_input": "15000000000\n"})
+	d := read(t, s)
+	for what, r := range map[string]catalog.Ref{"clock": &d.Clocks.Graphics, "temperature": &d.Thermal.GPU, "draw": &d.Power.Draw} {
+		if r.Quality() != gpu.Doubtful {
+			t.Errorf("the %s is %v, want doubtful", what, r)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func (c *card) readUse(now time.Time) {
 	r.Utilization.GPU = c.utilization(&usage, len(open) > 0, whole)
 	const nothing = 1
 	if !r.Utilization.GPU.Present() && bounded && bound < nothing {
-		r.Utilization.GPU = gpu.Of(max(bound, 0))
+		r.Utilization.GPU = gpu.Of(bound)
 	}
 	if !c.integrated {
 		r.Memory.Used, r.Memory.Free = c.memoryUsed(&usage, whole)

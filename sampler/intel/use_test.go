@@ -154,12 +154,17 @@ func TestNotAllMayBeRead(t *testing.T) {
 	if err != nil || len(snap.Notes) != 1 {
 		t.Fatalf("notes %v, %v; want one", snap, err)
 	}
+	now := &clock{time.Now()}
+	now.use(s)
+	again(t, s)
+	now.now = now.now.Add(time.Second)
 	c.Set(map[string]string{idle: "100100\n"})
 	d := again(t, s)
 	if d.Utilization.GPU.Quality() != gpu.NotPermitted || len(d.Processes.Or(nil)) != 1 {
 		t.Errorf("awake, the utilization is %v, the processes %v", d.Utilization.GPU, d.Processes)
 	}
-	c.Set(map[string]string{idle: "200000\n"})
+	now.now = now.now.Add(time.Second)
+	c.Set(map[string]string{idle: "101100\n"})
 	if d = again(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
 		t.Errorf("in its idle state, the utilization is %v", d.Utilization.GPU)
 	}
