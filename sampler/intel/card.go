@@ -57,7 +57,7 @@ func newCard(found drm.Card, cfg *Config) *card {
 	c := &card{Card: found, key: found.Address + " " + found.Driver, cfg: cfg, now: time.Now}
 	c.log = cfg.Log.With("device", found.Address)
 	c.integrated = integrated(found.Product, found.Address)
-	c.Device.Read = c.files.read
+	c.Device.Read = c.readFile
 	c.identity = found.Identity(gpu.Intel, gpu.SourceIntel, productName(&found))
 	c.identity.Architecture = architecture(found.Product)
 	c.identity.VendorIndex = gpu.Absent[int](gpu.NotSupported)
@@ -208,8 +208,8 @@ type answers struct {
 var own = []string{"/vendor", "/class", "_link_speed", "_link_width", "/power/control", "/power/runtime_status",
 	"/resource", "/name", "/enabled", "/dpms", "/comm"}
 
-func (a *answers) read(file string) ([]byte, error) {
-	text, err := drm.ReadFile(file)
+func (c *card) readFile(file string) ([]byte, error) {
+	text, err := c.cfg.read(file)
 	for _, end := range own {
 		if strings.HasSuffix(file, end) {
 			return text, err
@@ -217,9 +217,9 @@ func (a *answers) read(file string) ([]byte, error) {
 	}
 	switch {
 	case err == nil:
-		a.good++
-	case a.failed == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
-		a.failed = err
+		c.files.good++
+	case c.files.failed == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+		c.files.failed = err
 	}
 	return text, err
 }

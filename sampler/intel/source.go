@@ -39,6 +39,8 @@ type Config struct {
 	// Nil: the source has its own.
 	Holders *drm.Holders
 	Log     *slog.Logger
+
+	read func(file string) ([]byte, error) // nil: drm.ReadFile; tests have their own
 }
 
 // A Source reads all Intel GPUs of this machine.
@@ -54,9 +56,12 @@ func New(cfg Config) *Source {
 	if cfg.Holders == nil {
 		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	}
+	if cfg.read == nil {
+		cfg.read = drm.ReadFile
+	}
 	return &Source{
 		cfg:    cfg,
-		finder: drm.NewFinder(cfg.SysfsRoot, drm.ReadFile),
+		finder: drm.NewFinder(cfg.SysfsRoot, cfg.read),
 		set:    perdevice.New(cfg.Deadline, func() {}),
 		cards:  map[string]*card{},
 	}

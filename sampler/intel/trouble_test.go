@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
 )
@@ -478,7 +479,8 @@ func TestLimitOfAnotherPart(t *testing.T) {
 func TestIdleState(t *testing.T) {
 	m := drmtest.New(t)
 	c := lunarLake(m)
-	card := newCard(cards(t, m)[0], &Config{ProcRoot: m.Proc, SysfsRoot: m.Sysfs, Log: slog.New(slog.DiscardHandler)})
+	card := newCard(cards(t, m)[0], &Config{ProcRoot: m.Proc, SysfsRoot: m.Sysfs, read: drm.ReadFile,
+		Log: slog.New(slog.DiscardHandler)})
 	parts := gts(&card.Card, true)
 	at := time.Now()
 	var i idling
@@ -520,7 +522,8 @@ func TestBeyondSense(t *testing.T) {
 	c.Set(map[string]string{"tile0/gt0/freq0/act_freq": "8516\n", "hwmon/hwmon3/temp2_input": "255000\n",
 		"hwmon/hwmon3/energy1_input": "15000000000\n"})
 	d := read(t, s)
-	for what, r := range map[string]catalog.Ref{"clock": &d.Clocks.Graphics, "temperature": &d.Thermal.GPU, "draw": &d.Power.Draw} {
+	for what, r := range map[string]catalog.Ref{"clock": &d.Clocks.Graphics, "temperature": &d.Thermal.GPU,
+		"draw": &d.Power.Draw} {
 		if r.Quality() != gpu.Doubtful {
 			t.Errorf("the %s is %v, want doubtful", what, r)
 		}
