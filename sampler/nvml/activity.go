@@ -10,6 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 // activity compares a device's counters with those of the reading before.
@@ -142,7 +143,7 @@ func activePart(v float64) gpu.Reading[gpu.Percent] {
 
 // traffic is given in MiB a second.
 func traffic(v float64) gpu.Reading[gpu.BytesPerSecond] {
-	return within(reported(counted(v), gpu.BytesPerSecond(v*(1<<20))), gpu.Of(fastestLink))
+	return nvidia.Within(reported(counted(v), gpu.BytesPerSecond(v*(1<<20))), gpu.Of(nvidia.FastestLink))
 }
 
 // counted reports whether counters can give such a number.
@@ -184,5 +185,5 @@ func (d *device) measureTraffic() {
 // kilobytes is a rate in KB a second, of 1000 bytes each: NVML's documentation does
 // not say, but writes KiB and MiB where it means powers of 2.
 func kilobytes(v uint32) gpu.Reading[gpu.BytesPerSecond] {
-	return within(reported(known(v), 1000*gpu.BytesPerSecond(v)), gpu.Of(fastestBus))
+	return nvidia.Within(reported(known(v), 1000*gpu.BytesPerSecond(v)), gpu.Of(nvidia.FastestBus))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
@@ -37,8 +38,9 @@ const (
 // codes are the codes that gpuwhy knows: their names, and for codes that concern the
 // driver or a whole device the advice for people.
 var codes = map[code]struct {
-	name, what, try string
-	err             error // gpu.ErrNoDriver where nil
+	gpu.Advice
+	name string
+	err  error // gpu.ErrNoDriver where nil
 }{
 	success:                            {name: "success"},
 	invalidArgument:                    {name: "invalid argument"},
@@ -48,58 +50,20 @@ var codes = map[code]struct {
 	code(nvml.ERROR_LIBRARY_NOT_FOUND): {name: "library not found"},
 	functionNotFound:                   {name: "function not found"},
 	argumentVersion:                    {name: "argument version mismatch"},
-	gpuIsLost: {
-		name: "GPU is lost",
-		what: "the device has fallen off the bus",
-		try:  "look for an XID in the kernel log (dmesg); resetting the device or restarting the machine may bring it back",
-		err:  perdevice.ErrLost,
-	},
-	driverNotLoaded: {
-		name: "driver not loaded",
-		what: "the NVIDIA library is installed, and its driver is not loaded",
-		try:  "load it with modprobe nvidia, or restart the machine if it was just installed; check that nvidia-smi runs",
-	},
+	gpuIsLost:                          {name: "GPU is lost", Advice: nvidia.Lost, err: perdevice.ErrLost},
+	driverNotLoaded:                    {name: "driver not loaded", Advice: nvidia.NotLoaded},
 	uninitialized: {
-		name: "uninitialized",
-		what: "the NVIDIA driver was taken away",
-		try:  "wait until it is loaded again",
+		name:   "uninitialized",
+		Advice: gpu.Advice{What: "the NVIDIA driver was taken away", Try: "wait until it is loaded again"},
 	},
-	versionMismatch: {
-		name: "driver and library versions differ",
-		what: "the NVIDIA driver in the kernel and its library have different versions",
-		try:  "restart the machine, or unload and load the driver, and restart gpuwhy; this is usual after an update",
-		err:  gpu.ErrVersionMismatch,
-	},
-	noPermission: {
-		name: "no permission",
-		what: "gpuwhy may not talk to the NVIDIA driver",
-		try:  "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), or start it with the NVIDIA container runtime",
-		err:  gpu.ErrNotPermitted,
-	},
-	unknown:                           {name: "unknown error", what: unknownWhat, try: unknownTry},
-	code(nvml.ERROR_OPERATING_SYSTEM): {name: "blocked by the operating system", what: unknownWhat, try: unknownTry},
-	code(nvml.ERROR_RESET_REQUIRED): {
-		name: "reset required",
-		what: "the device must be reset before it can be used again",
-		try:  "stop what uses it and run nvidia-smi --gpu-reset, or restart the machine",
-	},
-	code(nvml.ERROR_INSUFFICIENT_POWER): {
-		name: "insufficient external power",
-		what: "the device does not get enough power",
-		try:  "check that its power cables are plugged in",
-	},
-	timeout: {
-		name: "timeout",
-		what: "the NVIDIA driver gave up waiting for the device",
-		try:  "look for an XID in the kernel log (dmesg)",
-		err:  gpu.ErrNotAnswering,
-	},
+	versionMismatch:                     {name: "driver and library versions differ", Advice: nvidia.VersionMismatch, err: gpu.ErrVersionMismatch},
+	noPermission:                        {name: "no permission", Advice: nvidia.NotPermitted, err: gpu.ErrNotPermitted},
+	unknown:                             {name: "unknown error", Advice: nvidia.Unknown},
+	code(nvml.ERROR_OPERATING_SYSTEM):   {name: "blocked by the operating system", Advice: nvidia.Unknown},
+	code(nvml.ERROR_RESET_REQUIRED):     {name: "reset required", Advice: nvidia.ResetRequired},
+	code(nvml.ERROR_INSUFFICIENT_POWER): {name: "insufficient external power", Advice: nvidia.Underpowered},
+	timeout:                             {name: "timeout", Advice: nvidia.Timeout, err: gpu.ErrNotAnswering},
 }
-
-const (
-	unknownWhat = "the NVIDIA driver answers: unknown error"
-	unknownTry  = "if gpuwhy runs in a container, the container has lost its GPUs, usually because systemd was reloaded: create it again; else look for lines with NVRM in the kernel log (dmesg)"
-)
 
 func (c code) String() string {
 	return cmp.Or(codes[c].name, "NVML code "+strconv.Itoa(int(c)))
@@ -145,8 +109,8 @@ func (c code) ofDriver() bool {
 func (c code) advice() *gpu.Advice {
 	m := codes[c]
 	return &gpu.Advice{
-		What: cmp.Or(m.what, "the NVIDIA driver answers: "+c.String()),
-		Try:  cmp.Or(m.try, "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs"),
+		What: cmp.Or(m.What, "the NVIDIA driver answers: "+c.String()),
+		Try:  cmp.Or(m.Try, "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs"),
 		Err:  fmt.Errorf("%w: %w", cmp.Or(m.err, gpu.ErrNoDriver), c),
 	}
 }

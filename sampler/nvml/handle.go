@@ -3,13 +3,13 @@
 package nvml
 
 import (
-	"cmp"
 	"time"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 // handle is a device or a MIG instance of the driver, with the results of its calls.
@@ -135,60 +135,33 @@ func plain[U gpu.Megahertz | gpu.RPM | gpu.Bytes | gpu.FramesPerSecond | gpu.Mic
 
 // share is a percentage. One above 100 becomes a doubtful 100, which misleads no sum.
 func share[T integer](v T) gpu.Reading[gpu.Percent] {
-	if known(v) && v > 100 {
-		return gpu.DoubtfulOf(gpu.Percent(100))
+	if !known(v) {
+		return gpu.Reading[gpu.Percent]{}
 	}
-	return reported(known(v), gpu.Percent(v))
-}
-
-// No device, not even a future one, can report more than this.
-const (
-	mostMemory     gpu.Bytes           = 1 << 50
-	mostPower      gpu.Watts           = 10_000
-	fastestClock   gpu.Megahertz       = 100_000
-	fastestFan     gpu.RPM             = 100_000
-	loudestFan     gpu.Percent         = 1000 // of its noise limit
-	mostSessions                       = 10_000
-	fastestVideo   gpu.FramesPerSecond = 1_000_000
-	longestLatency gpu.Microseconds    = 60_000_000
-	fastestLink    gpu.BytesPerSecond  = 1e14
-	fastestBus     gpu.BytesPerSecond  = 1e12 // PCIe
-)
-
-// within marks a reading as doubtful that is above its maximum, if that is known.
-func within[T cmp.Ordered](r, most gpu.Reading[T]) gpu.Reading[T] {
-	v, ok := r.Get()
-	limit, known := most.Get()
-	if ok && known && v > limit {
-		return gpu.DoubtfulOf(v)
-	}
-	return r
+	return nvidia.Share(gpu.Percent(v))
 }
 
 // speed is a fan's percentage of its noise limit, which it may pass.
 func speed[T integer](v T) gpu.Reading[gpu.Percent] {
-	return within(reported(known(v), gpu.Percent(v)), gpu.Of(loudestFan))
+	return nvidia.Within(reported(known(v), gpu.Percent(v)), gpu.Of(nvidia.LoudestFan))
 }
 
 func clockRate(v uint32) gpu.Reading[gpu.Megahertz] {
-	return within(plain[gpu.Megahertz](v), gpu.Of(fastestClock))
+	return nvidia.Within(plain[gpu.Megahertz](v), gpu.Of(nvidia.FastestClock))
 }
 
 // degrees is a temperature. The largest numbers of 32 bits mean "not known".
 func degrees[T int32 | uint32](bits T) gpu.Reading[gpu.Celsius] {
-	const coldest, hottest, marks = -60, 200, 0x7ffffff0
+	const marks = 0x7ffffff0
 	v := int32(bits)
 	if v == -1 || v >= marks || v <= -marks {
 		return gpu.Reading[gpu.Celsius]{}
 	}
-	if v < coldest || v > hottest {
-		return gpu.DoubtfulOf(gpu.Celsius(v))
-	}
-	return gpu.Of(gpu.Celsius(v))
+	return nvidia.Degrees(gpu.Celsius(v))
 }
 
 func watts(milli uint32) gpu.Reading[gpu.Watts] {
-	return within(reported(known(milli), gpu.Watts(milli)/1000), gpu.Of(mostPower))
+	return nvidia.Within(reported(known(milli), gpu.Watts(milli)/1000), gpu.Of(nvidia.MostPower))
 }
 
 func joules(milli uint64) gpu.Reading[gpu.Joules] {

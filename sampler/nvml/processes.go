@@ -3,12 +3,12 @@
 package nvml
 
 import (
-	"cmp"
 	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 // processLists are the driver's lists of processes, with their newest function first.
@@ -41,10 +41,10 @@ func (d *device) readProcesses() {
 	supported := d.takeSamples(time.Now())
 	for i := range table.list {
 		p := &table.list[i]
-		p.Memory = within(p.Memory, r.Memory.Total)
+		p.Memory = nvidia.Within(p.Memory, r.Memory.Total)
 		d.samples.fill(p, supported)
 	}
-	slices.SortFunc(table.list, busiest)
+	slices.SortFunc(table.list, nvidia.Busiest)
 	r.Processes = gpu.Of(table.list)
 }
 
@@ -110,40 +110,9 @@ func (t *processTable) add(kind gpu.ProcessType, rows []rawProcess) {
 			continue
 		}
 		p := &t.list[i]
-		p.Type = combine(p.Type, kind)
+		p.Type = nvidia.Combine(p.Type, kind)
 		if v, ok := p.Memory.Get(); !ok || v <= memory.Or(0) {
 			p.Memory = memory
 		}
 	}
-}
-
-// combine is the type of a process that is in lists of both types.
-func combine(a, b gpu.ProcessType) gpu.ProcessType {
-	switch {
-	case a == b:
-		return a
-	case a == gpu.TypeMPS || b == gpu.TypeMPS:
-		return gpu.TypeMPS
-	default:
-		return gpu.TypeComputeGraphics
-	}
-}
-
-func busiest(a, b gpu.Process) int {
-	return cmp.Or(
-		cmp.Compare(trusted(b.SM), trusted(a.SM)),
-		cmp.Compare(trusted(b.Memory), trusted(a.Memory)),
-		cmp.Compare(a.PID, b.PID),
-		cmp.Compare(a.GPUInstance.Or(-1), b.GPUInstance.Or(-1)),
-		cmp.Compare(a.ComputeInstance.Or(-1), b.ComputeInstance.Or(-1)),
-	)
-}
-
-// trusted is the value of a reading for sorting: a doubtful one sorts last.
-func trusted[T gpu.Percent | gpu.Bytes](r gpu.Reading[T]) T {
-	v, ok := r.Trusted()
-	if !ok {
-		return 0
-	}
-	return v
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 const (
@@ -45,7 +46,7 @@ func (d *device) readLimits() {
 
 	bar1, c := ask(h, "nvmlDeviceGetBAR1MemoryInfo", nvml.Device.GetBAR1MemoryInfo)
 	r.Memory.BAR1Total = converted(bar1.Bar1Total, c, plain[gpu.Bytes])
-	r.Memory.BAR1Used = within(converted(bar1.Bar1Used, c, plain[gpu.Bytes]), r.Memory.BAR1Total)
+	r.Memory.BAR1Used = nvidia.Within(converted(bar1.Bar1Used, c, plain[gpu.Bytes]), r.Memory.BAR1Total)
 
 	pages := func(cause nvml.PageRetirementCause) gpu.Reading[uint64] {
 		return reading(h, "nvmlDeviceGetRetiredPages_v2", func(dev nvml.Device) (uint64, nvml.Return) {
@@ -107,7 +108,7 @@ func (d *device) readLive() {
 	r.Thermal.Margin = reading(h, "nvmlDeviceGetMarginTemperature", nvml.Device.GetMarginTemperature, marginDegrees)
 	d.readFans()
 
-	r.Power.Draw = plausible(reading(h, "nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage, watts), r.Power.MaxLimit)
+	r.Power.Draw = nvidia.Plausible(reading(h, "nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage, watts), r.Power.MaxLimit)
 	r.Power.EnforcedLimit = reading(h, "nvmlDeviceGetEnforcedPowerLimit", nvml.Device.GetEnforcedPowerLimit, watts)
 	r.Power.Energy = reading(h, "nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption, joules)
 
@@ -140,9 +141,9 @@ func encoding(h *handle) gpu.Encoding {
 		return v, ret
 	})
 	return gpu.Encoding{
-		Sessions:  within(converted(v.sessions, c, plain[int]), gpu.Of(mostSessions)),
-		FrameRate: within(converted(v.frameRate, c, plain[gpu.FramesPerSecond]), gpu.Of(fastestVideo)),
-		Latency:   within(converted(v.latency, c, plain[gpu.Microseconds]), gpu.Of(longestLatency)),
+		Sessions:  nvidia.Within(converted(v.sessions, c, plain[int]), gpu.Of(nvidia.MostSessions)),
+		FrameRate: nvidia.Within(converted(v.frameRate, c, plain[gpu.FramesPerSecond]), gpu.Of(nvidia.FastestVideo)),
+		Latency:   nvidia.Within(converted(v.latency, c, plain[gpu.Microseconds]), gpu.Of(nvidia.LongestLatency)),
 	}
 }
 
@@ -155,10 +156,10 @@ func readMemory(h *handle, to *gpu.Memory) {
 		v1, c = ask(h, "nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo)
 		m.Total, m.Used, m.Free = v1.Total, v1.Used, v1.Free
 	}
-	to.Total = within(converted(m.Total, c, plain[gpu.Bytes]), gpu.Of(mostMemory))
-	to.Used = within(converted(m.Used, c, plain[gpu.Bytes]), to.Total)
-	to.Free = within(converted(m.Free, c, plain[gpu.Bytes]), to.Total)
-	to.Reserved = within(to.Reserved, to.Total)
+	to.Total = nvidia.Within(converted(m.Total, c, plain[gpu.Bytes]), gpu.Of(nvidia.MostMemory))
+	to.Used = nvidia.Within(converted(m.Used, c, plain[gpu.Bytes]), to.Total)
+	to.Free = nvidia.Within(converted(m.Free, c, plain[gpu.Bytes]), to.Total)
+	to.Reserved = nvidia.Within(to.Reserved, to.Total)
 }
 
 func temperature(h *handle) gpu.Reading[gpu.Celsius] {
@@ -247,22 +248,13 @@ func fanRPM(h *handle, i int) gpu.Reading[gpu.RPM] {
 	v, c := askRaw(h, "nvmlDeviceGetFanSpeedRPM", func(function, device unsafe.Pointer) (uint32, code) {
 		return rawFanRPM(function, device, i)
 	})
-	return within(converted(v, c, plain[gpu.RPM]), gpu.Of(fastestFan))
+	return nvidia.Within(converted(v, c, plain[gpu.RPM]), gpu.Of(nvidia.FastestFan))
 }
 
 var policyName = named(map[nvml.FanControlPolicy]string{
 	nvml.FAN_POLICY_TEMPERATURE_CONTINOUS_SW: "automatic", //nolint:misspell // the driver's own spelling
 	nvml.FAN_POLICY_MANUAL:                   "manual",
 })
-
-// plausible marks a power far above the limit as doubtful. Short peaks above it are real.
-func plausible(draw, most gpu.Reading[gpu.Watts]) gpu.Reading[gpu.Watts] {
-	const far = 2
-	if most.Or(0) <= 0 {
-		return draw
-	}
-	return within(draw, gpu.Of(far*most.Or(0)))
-}
 
 func performanceState(p nvml.Pstates) gpu.Reading[int] {
 	return reported(p >= nvml.PSTATE_0 && p <= nvml.PSTATE_15, int(p))
@@ -277,31 +269,8 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 		if !known(bits) {
 			return gpu.Absent[gpu.ClockEventReasons](gpu.NotReported)
 		}
-		var set gpu.ClockEventReasons
-		for _, r := range reasons {
-			if bits&r.bit != 0 {
-				set |= r.reason
-			}
-		}
-		return gpu.Of(set)
+		return gpu.Of(nvidia.EventReasons(bits))
 	})
-}
-
-var reasons = []struct {
-	bit    uint64
-	reason gpu.ClockEventReasons
-}{
-	{nvml.ClocksEventReasonGpuIdle, gpu.ReasonIdle},
-	{nvml.ClocksEventReasonApplicationsClocksSetting, gpu.ReasonApplicationClocks},
-	{nvml.ClocksEventReasonSwPowerCap, gpu.ReasonPowerCap},
-	{nvml.ClocksThrottleReasonHwSlowdown, gpu.ReasonHardwareSlowdown},
-	{nvml.ClocksEventReasonSyncBoost, gpu.ReasonSyncBoost},
-	{nvml.ClocksEventReasonSwThermalSlowdown, gpu.ReasonThermalSlowdown},
-	{nvml.ClocksThrottleReasonHwThermalSlowdown, gpu.ReasonHardwareThermal},
-	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, gpu.ReasonHardwarePowerBrake},
-	{nvml.ClocksEventReasonDisplayClockSetting, gpu.ReasonDisplayClockSetting},
-	{nvml.ClocksEventReasonBoardLimit, gpu.ReasonBoardLimit},
-	{nvml.ClocksEventReasonReliability, gpu.ReasonReliability},
 }
 
 func readRemappedRows(h *handle, to *gpu.Health) {

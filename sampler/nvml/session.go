@@ -11,6 +11,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
@@ -30,13 +31,13 @@ type session struct {
 
 // begin initializes the library and lists the devices. It attaches none: the first
 // read of each device does, since that can take long or hang.
-func (s *Source) begin(l *library, cards []card, byIndex, proven bool) (*session, error) {
+func (s *Source) begin(l *library, cards []nvidia.Card, byIndex, proven bool) (*session, error) {
 	if c := l.initialize(); c != success {
 		return nil, c.advice()
 	}
 	count, c := invoke(l, "nvmlDeviceGetCount_v2", l.api, nvml.Interface.DeviceGetCount)
 	if c == success && count > 0 {
-		sess := &session{lib: l, driver: l.driver(), cards: addresses(cards), peers: &peers{records: map[unsafe.Pointer]*record{}}, began: s.now()}
+		sess := &session{lib: l, driver: l.driver(), cards: nvidia.Addresses(cards), peers: &peers{records: map[unsafe.Pointer]*record{}}, began: s.now()}
 		sess.byAddress = !byIndex && (proven && len(cards) > 0 || addressable(cards, count)) // the keys stay
 		s.list(sess, cards, count)
 		if news := fmt.Sprint(sess.driver.Version, len(sess.devices)); s.announced != news {
@@ -49,30 +50,28 @@ func (s *Source) begin(l *library, cards []card, byIndex, proven bool) (*session
 	if c != success {
 		return nil, c.advice()
 	}
-	return nil, &gpu.Advice{
-		What: "the NVIDIA driver is loaded and finds no GPU",
-		Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
-		Err:  gpu.ErrNoDevices,
-	}
+	none := nvidia.NoDevices
+	none.Err = gpu.ErrNoDevices
+	return nil, &none
 }
 
 // addressable reports whether to attach devices by their address on the bus: if the
 // kernel and the driver list the same number, so that each device is known before it
 // has answered, and always if one sleeps, since the driver's list would wake it.
-func addressable(cards []card, count int) bool {
-	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, card.asleep))
+func addressable(cards []nvidia.Card, count int) bool {
+	return len(cards) > 0 && (len(cards) == count || slices.ContainsFunc(cards, nvidia.Card.Asleep))
 }
 
 // list adds the cards or, without addresses, count devices by index. That wakes them.
-func (s *Source) list(sess *session, cards []card, count int) {
+func (s *Source) list(sess *session, cards []nvidia.Card, count int) {
 	lib := sess.lib
 	if sess.byAddress {
 		for _, c := range cards {
-			call := perdevice.Device{Key: c.address, Identity: s.identity(c), Asleep: c.asleep}
+			call := perdevice.Device{Key: c.Address, Identity: s.identity(c), Asleep: c.Asleep}
 			s.add(sess, call, func() (nvml.Device, code) {
 				return invoke(lib, "nvmlDeviceGetHandleByPciBusId_v2", lib.api,
-					at(c.address, nvml.Interface.DeviceGetHandleByPciBusId))
-			}).identity.PCI = c.address
+					at(c.Address, nvml.Interface.DeviceGetHandleByPciBusId))
+			}).identity.PCI = c.Address
 		}
 		return
 	}
@@ -110,7 +109,9 @@ func (s *Source) add(sess *session, call perdevice.Device, attach func() (nvml.D
 
 // outdated reports whether a card came or went since the session began: only a new
 // session reads one that came, and the driver may keep answering for one that is gone.
-func (s *session) outdated(cards []card) bool { return !slices.Equal(addresses(cards), s.cards) }
+func (s *session) outdated(cards []nvidia.Card) bool {
+	return !slices.Equal(nvidia.Addresses(cards), s.cards)
+}
 
 // end shuts the library down. No call may run.
 func (s *session) end() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -201,9 +202,9 @@ func laptop(t *testing.T) (*fakenvml.Machine, *Source, *clock) {
 // calm reads until the source lets go of the machine.
 func calm(t *testing.T, m *fakenvml.Machine, s *Source, c *clock) {
 	t.Helper()
-	for range calmReadings {
+	for range nvidia.CalmReadings {
 		readOne(t, s)
-		c.now = c.now.Add(calmTime / 2)
+		c.now = c.now.Add(nvidia.CalmTime / 2)
 	}
 	awaitInitialized(m, 0)
 }
@@ -248,13 +249,13 @@ func TestLeftAlone(t *testing.T) {
 func TestLeftAloneInVain(t *testing.T) {
 	m, s, c := laptop(t)
 	calm(t, m, s, c)
-	for _, pause := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, longestPause, longestPause} {
+	for _, pause := range []time.Duration{nvidia.FirstPause, 2 * nvidia.FirstPause, 4 * nvidia.FirstPause, nvidia.LongestPause, nvidia.LongestPause} {
 		before := m.Calls("nvmlDeviceGetPowerUsage")
-		c.now = c.now.Add(pause - calmTime/2 - time.Second)
+		c.now = c.now.Add(pause - nvidia.CalmTime/2 - time.Second)
 		if d := readOne(t, s); d.Reason.IsZero() {
 			t.Fatalf("a second before %v have passed it is read", pause)
 		}
-		c.now = c.now.Add(calmTime/2 + time.Second)
+		c.now = c.now.Add(nvidia.CalmTime/2 + time.Second)
 		if d := readOne(t, s); !d.Reason.IsZero() {
 			t.Fatalf("after %v it is not read: %s", pause, d.Reason.Text())
 		}
@@ -262,7 +263,7 @@ func TestLeftAloneInVain(t *testing.T) {
 			t.Errorf("read %d times after %v, want once", n, pause)
 		}
 		awaitInitialized(m, 0)
-		c.now = c.now.Add(calmTime / 2)
+		c.now = c.now.Add(nvidia.CalmTime / 2)
 	}
 }
 
@@ -284,7 +285,7 @@ func TestNotLeftAlone(t *testing.T) {
 				if d := readOne(t, s); d.State != gpu.StateOK || d.SampledAt.IsZero() {
 					t.Fatalf("%s, sampled at %v", d.State, d.SampledAt)
 				}
-				c.now = c.now.Add(calmTime)
+				c.now = c.now.Add(nvidia.CalmTime)
 			}
 			if n := m.Calls("nvmlDeviceGetPowerUsage"); n < 20 {
 				t.Errorf("read %d times of 20", n)
@@ -302,9 +303,9 @@ func TestOtherCardWakes(t *testing.T) {
 	}
 	s, c := source(t, m), &clock{time.Now()}
 	c.use(s)
-	for range calmReadings {
+	for range nvidia.CalmReadings {
 		read(t, s)
-		c.now = c.now.Add(calmTime / 2)
+		c.now = c.now.Add(nvidia.CalmTime / 2)
 	}
 	awaitInitialized(m, 0)
 	m.GPU(1).Sleep()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
@@ -18,13 +19,13 @@ import (
 // time, since it has only one library.
 type Source struct {
 	cfg    Config
-	kernel *kernel
+	kernel *nvidia.Kernel
 	set    *perdevice.Set
 	now    func() time.Time // for pauses
 
 	// Only Read changes these. A job that begins a session reads last, which changes
 	// only while there is a session.
-	pauses pauses
+	pauses nvidia.Pauses
 	driver gpu.Driver
 	last   map[string]gpu.Device // as last read, by key
 
@@ -54,7 +55,7 @@ type job struct {
 func New(cfg Config) *Source {
 	s := &Source{
 		cfg:     cfg,
-		kernel:  &kernel{sysfs: cfg.SysfsRoot, proc: cfg.ProcRoot, ours: map[string]bool{}},
+		kernel:  nvidia.NewKernel(cfg.SysfsRoot, cfg.ProcRoot),
 		now:     time.Now,
 		last:    map[string]gpu.Device{},
 		records: map[string]*record{},
@@ -74,13 +75,13 @@ func (s *Source) Name() string { return gpu.SourceNVML }
 // gpu.ErrNoDriver, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
 // gpu.ErrNoDevices. Devices that sleep are returned beside the error.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
-	cards := s.kernel.cards()
-	awake := func(c card) bool { return !c.asleep() }
+	cards := s.kernel.Cards()
+	awake := func(c nvidia.Card) bool { return !c.Asleep() }
 	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
-		s.pauses = pauses{}
+		s.pauses = nvidia.Pauses{}
 		return s.leaveAlone(ctx, cards), nil
 	}
-	if s.pauses.pausing(s.now(), cards) {
+	if s.pauses.Pausing(s.now(), cards) {
 		return s.leaveAlone(ctx, cards), nil
 	}
 	sess, err := s.attach(ctx, cards)
@@ -94,26 +95,26 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 }
 
 // identity is what the card reported of itself, or what the kernel knows of it.
-func (s *Source) identity(c card) gpu.Identity {
+func (s *Source) identity(c nvidia.Card) gpu.Identity {
 	for _, d := range s.last {
-		if d.PCI == c.address {
+		if d.PCI == c.Address {
 			return d.Identity
 		}
 	}
-	return c.identity()
+	return c.Identity(gpu.SourceNVML)
 }
 
 // leaveAlone makes no driver call: the devices are as they were last.
-func (s *Source) leaveAlone(ctx context.Context, cards []card) *gpu.Snapshot {
+func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snapshot {
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
-		identity, known := s.identity(c), s.last[c.address].Readings
+		identity, known := s.identity(c), s.last[c.Address].Readings
 		devices[i] = perdevice.Device{
-			Key:      c.address,
+			Key:      c.Address,
 			Identity: identity,
-			Asleep:   c.asleep,
+			Asleep:   c.Asleep,
 			Read: func() (gpu.Device, error) {
-				return gpu.Device{Identity: identity, Readings: known.Stale(), Reason: leftAlone}, nil
+				return gpu.Device{Identity: identity, Readings: known.Stale(), Reason: nvidia.LeftAlone}, nil
 			},
 		}
 	}
@@ -125,7 +126,7 @@ func (s *Source) leaveAlone(ctx context.Context, cards []card) *gpu.Snapshot {
 }
 
 // judge decides whether the session goes on after a reading, and returns the snapshot.
-func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.Snapshot, error) {
+func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device) (*gpu.Snapshot, error) {
 	for i, d := range devices {
 		if d.State == gpu.StateOK {
 			s.last[sess.calls[i].Key] = d
@@ -137,7 +138,7 @@ func (s *Source) judge(sess *session, cards []card, devices []gpu.Device) (*gpu.
 	}
 	now := s.now()
 	age := now.Sub(sess.began)
-	pause := s.pauses.note(now, sess.mayDoze(cards, devices))
+	pause := s.pauses.Note(now, sess.mayDoze(cards, devices))
 	if pause || driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && allFail(devices) {
 		s.letGo()
 	}
@@ -157,10 +158,10 @@ func allFail(devices []gpu.Device) bool {
 }
 
 // mayDoze reports whether the system would power all cards down if the session ended.
-func (s *session) mayDoze(cards []card, devices []gpu.Device) bool {
+func (s *session) mayDoze(cards []nvidia.Card, devices []gpu.Device) bool {
 	return s.byAddress &&
-		!slices.ContainsFunc(cards, func(c card) bool { return !c.mayDoze() }) &&
-		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !idle(&d) })
+		!slices.ContainsFunc(cards, func(c nvidia.Card) bool { return !c.MayDoze() }) &&
+		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !nvidia.Idle(&d) })
 }
 
 // driverGone reports whether every device that is awake fails as if the driver were gone.
@@ -228,7 +229,7 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 
 // attach returns the session, and begins one if there is none. It waits beyond the
 // deadline of ctx, since nothing can be read before.
-func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
+func (s *Source) attach(ctx context.Context, cards []nvidia.Card) (*session, error) {
 	for {
 		sess, j, err := s.next(cards)
 		if err != nil {
@@ -252,7 +253,7 @@ func (s *Source) attach(ctx context.Context, cards []card) (*session, error) {
 }
 
 // next returns the session, or the job that must end before there is one.
-func (s *Source) next(cards []card) (*session, *job, error) {
+func (s *Source) next(cards []nvidia.Card) (*session, *job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -271,7 +272,7 @@ func (s *Source) next(cards []card) (*session, *job, error) {
 }
 
 // startBegin loads the library and begins a session. The caller holds mu.
-func (s *Source) startBegin(cards []card) {
+func (s *Source) startBegin(cards []nvidia.Card) {
 	lib, byIndex, proven := s.lib, s.byIndex, s.proven
 	s.start("being initialized", func() (err error) {
 		before := lib

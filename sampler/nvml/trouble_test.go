@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -756,10 +757,10 @@ func TestCloseWhileHanging(t *testing.T) {
 func TestCards(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 	k := source(t, m).kernel
-	if got, want := addresses(k.cards()), []string{"0000:01:00.0", "0000:18:00.0"}; !slices.Equal(got, want) {
+	if got, want := nvidia.Addresses(k.Cards()), []string{"0000:01:00.0", "0000:18:00.0"}; !slices.Equal(got, want) {
 		t.Errorf("cards %v, want %v", got, want)
 	}
-	if got := source(t, m, withoutSysfs).kernel.cards(); len(got) != 0 {
+	if got := source(t, m, withoutSysfs).kernel.Cards(); len(got) != 0 {
 		t.Errorf("cards %v where there is no /sys", got)
 	}
 }
