@@ -21,7 +21,8 @@ type Device struct {
 	// reads one file of sysfs. Nil stands for never.
 	Asleep func() bool
 	// Read asks the driver, and may hang. It returns the identity, the readings
-	// and the reason, see [gpu.Device.Reason]. An error has a *gpu.Advice in it
+	// and the reason, see [gpu.Device.Reason], and SampledAt where the readings did
+	// not begin with the call. An error has a *gpu.Advice in it
 	// for people; one that wraps [ErrLost] makes the device lost, any other makes
 	// it not answering. Beside an error, only the events among the readings count.
 	Read func() (gpu.Device, error)

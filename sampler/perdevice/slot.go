@@ -50,6 +50,9 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	default:
 		s.enter(gpu.StateOK, s.began, d.Reason)
 		s.Identity, s.Readings, s.SampledAt = d.Identity, d.Readings, s.began.UTC()
+		if !d.SampledAt.IsZero() {
+			s.SampledAt = d.SampledAt.UTC()
+		}
 	}
 }
 

@@ -118,6 +118,17 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestOlderReadings: a call can return what was read before it.
+func TestOlderReadings(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var s slot
+	s.begin(at)
+	s.finish(at, testDeadline, gpu.Device{SampledAt: at.Add(-time.Second)}, nil)
+	if got := s.device(at, testDeadline); !got.SampledAt.Equal(at.Add(-time.Second)) || !got.Since.Equal(at) {
+		t.Errorf("sampled at %v, ok since %v; want a second before the call, and the call", got.SampledAt, got.Since)
+	}
+}
+
 // TestReadingsAreTheCallers: what was returned once must not change when the
 // same readings are returned again and changed by whoever got them.
 func TestReadingsAreTheCallers(t *testing.T) {
