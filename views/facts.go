@@ -153,7 +153,7 @@ func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 		out.Else = &r.Instead
 	}
 	if r.Measured != nil {
-		measured := r.Measured.Of(d.Source)
+		measured := cmp.Or(r.Measured.Of(d.Source), out.From)
 		out.FromAttrs = attributes("data-when", measuredAt.Path, "data-then", measured, "data-or", out.From)
 		if d.Activity.PCIeMeasured() {
 			out.From = measured

@@ -59,7 +59,7 @@ func (o Origins) Of(source string) string {
 		return from
 	}
 	switch source {
-	case gpu.SourceAMD, gpu.SourceIntel:
+	case gpu.SourceAMD, gpu.SourceIntel, gpu.SourceNvidiaSMI:
 		return o[""]
 	}
 	return o[""] + o[gpu.SourceNVML]
@@ -151,8 +151,9 @@ func newRow(r Row, options []option) *Row {
 	return &r
 }
 
-// files are what the sources have that read files of the kernel, by the ID of the row.
-var files = map[string]map[string]string{gpu.SourceAMD: ofAMD, gpu.SourceIntel: ofIntel}
+// files are what the sources have that read files of the kernel or the output of a program,
+// by the ID of the row.
+var files = map[string]map[string]string{gpu.SourceAMD: ofAMD, gpu.SourceIntel: ofIntel, gpu.SourceNvidiaSMI: ofNvidiaSMI}
 
 // parts makes rows for each element of a list, by its key in the JSON of a device.
 func parts[P any](key string, list func(*gpu.Device) []P, name func(int, *P) string) func(string, func(*P) Ref, ...option) *Row {

@@ -142,7 +142,7 @@ func TestOrigins(t *testing.T) {
 		origins      catalog.Origins
 		source, want string
 	}{
-		{both, gpu.SourceNVML, "call"}, {both, gpu.SourceSimulated, "call"}, {both, gpu.SourceAMD, "file"}, {both, gpu.SourceIntel, ""},
+		{both, gpu.SourceNVML, "call"}, {both, gpu.SourceSimulated, "call"}, {both, gpu.SourceAMD, "file"}, {both, gpu.SourceIntel, ""}, {both, gpu.SourceNvidiaSMI, ""},
 		{kubelet, gpu.SourceNVML, "List"}, {kubelet, gpu.SourceAMD, "List"}, {nil, gpu.SourceNVML, ""},
 	} {
 		if got := tt.origins.Of(tt.source); got != tt.want {
