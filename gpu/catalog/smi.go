@@ -21,8 +21,9 @@ var ofNvidiaSMI = map[string]string{
 	"encoding.frame_rate": "--query-gpu=encoder.stats.averageFps",
 	"encoding.latency":    "--query-gpu=encoder.stats.averageLatency",
 
-	"activity.pcie_sent":     "-q -x: tx_util",
-	"activity.pcie_received": "-q -x: rx_util",
+	"activity.pcie_sent":        "-q -x: tx_util",
+	"activity.pcie_received":    "-q -x: rx_util",
+	"activity.pcie_measured_at": "-q -x: tx_util, rx_util",
 
 	"memory.total":      "--query-gpu=memory.total",
 	"memory.used":       "--query-gpu=memory.used",
