@@ -1,0 +1,260 @@
+package smi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// What runs beside the loops: pmon for the processes, and the XML.
+
+// A monitor is pmon while it runs.
+type monitor struct {
+	rounds
+	ids     string // what it was told to read
+	stop    context.CancelFunc
+	running bool
+	began   time.Time
+	next    time.Time
+	barren  int
+	off     bool // the devices or the version do not have it
+	lines   int
+}
+
+// seconds is pmon's own interval, in whole seconds up to ten.
+func (s *Source) seconds() int {
+	return int(min(max(s.cfg.period().Round(time.Second)/time.Second, 1), 10))
+}
+
+// patience is how old a round of pmon may be.
+func (s *Source) patience() time.Duration {
+	return time.Duration(2*s.seconds())*time.Second + s.cfg.Deadline
+}
+
+// only is the argument that names the devices to read, where it is not all.
+func (s *Source) only() string {
+	var keys []string
+	for _, l := range s.loops {
+		if l.keys == nil {
+			return ""
+		}
+		if len(l.seen) > 0 && !l.stalled { // it answers
+			keys = append(keys, l.keys...)
+		}
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ",")
+}
+
+// watch keeps pmon running. The caller holds the lock.
+func (s *Source) watch(now time.Time) {
+	m, ids := &s.pmon, s.only()
+	told := ids != "" || len(s.loops) == 1 && s.loops[0].keys == nil
+	if m.running {
+		late := now.Sub(m.at) > s.patience() && now.Sub(m.began) > s.patience()+5*s.cfg.Deadline
+		if ids != m.ids || late {
+			m.stop()
+		}
+		return
+	}
+	if !told || now.Before(m.next) || s.lingering["pmon"] > 0 || s.flying >= mostCommands {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop, m.running, m.began, m.ids, m.lines, m.off = stop, true, now, ids, 0, false
+	m.rounds = rounds{samples: m.samples}
+	args := []string{"pmon", "-s", "um", "-d", fmt.Sprint(s.seconds())}
+	if ids != "" {
+		args = append(args, "-i", ids)
+	}
+	s.spawn(ctx, "pmon", args, func(text string) {
+		if m.add(text, time.Now()) {
+			m.lines++
+		} else if t, ok := sentenceOf(text); ok && t.unsupported {
+			m.off = true
+		} else if text = clean(text); text != "" {
+			s.log.Debug("nvidia-smi pmon printed a line that is no data", "line", text)
+		}
+	}, func(err error) {
+		stop()
+		m.running = false
+		m.barren++
+		if m.lines > 0 {
+			m.barren = 0
+		}
+		pause := min(firstRetry<<min(m.barren, 8), lastRetry)
+		if m.off = m.off || m.barren > 1; m.off {
+			pause = seldom
+		}
+		m.next = time.Now().Add(pause)
+		s.log.Debug("nvidia-smi pmon ended", "err", err, "supported", !m.off)
+	})
+}
+
+// detail asks for the XML if it is due. The caller holds the lock.
+func (s *Source) detail(now time.Time) {
+	if s.stopDetails != nil || now.Before(s.detailsDue) || s.lingering["xml"] > 0 || s.flying >= mostCommands {
+		return
+	}
+	ids := s.only()
+	if ids == "" && (len(s.loops) != 1 || s.loops[0].keys != nil) {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), lastRetry)
+	s.stopDetails = stop
+	s.flying++
+	s.lingering["xml"]++
+	args := []string{"-q", "-x"}
+	if ids != "" {
+		args = append(args, "--id="+ids)
+	}
+	go func() {
+		defer stop()
+		out := &limited{most: longestXML}
+		err := s.run(ctx, out, io.Discard, args...)
+		at := time.Now()
+		doc, parseErr := parseXML(out.Bytes())
+		all := make(map[string]*details, len(doc.GPUs))
+		instances := false
+		for _, g := range doc.GPUs {
+			all[g.key()] = &details{gpuElement: g, at: at}
+			instances = instances || len(g.Instances) > 0
+		}
+		var names map[string]map[string]instanceName
+		if instances {
+			list := &limited{most: 1 << 20}
+			if listErr := s.run(ctx, list, io.Discard, "-L"); listErr != nil {
+				s.log.Debug("nvidia-smi -L failed", "err", listErr)
+			}
+			names = parseList(list.String())
+		}
+		for _, x := range all {
+			x.setInstances(names[strings.TrimSpace(x.UUID)], clean(x.Name))
+		}
+		if parseErr != nil {
+			s.log.Debug("nvidia-smi -q -x can't be read", "err", parseErr, "ended", err, "bytes", out.Len(), "cut", out.cut)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.flying--
+		delete(s.lingering, "xml")
+		s.stopDetails = nil
+		s.takeDetails(all, doc.CUDA, at)
+		s.wake()
+	}()
+}
+
+// takeDetails keeps what the XML said, and decides when to ask for it again.
+func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time) {
+	s.detailed = true
+	pause := seldom
+	if len(all) == 0 {
+		pause = sometimes
+	}
+	for key, x := range all {
+		s.details[key] = x
+		if flag(x.MIG).Or(false) {
+			pause = sometimes
+		}
+		if s.rows[key] == nil && s.trouble[key] == nil && !s.asleep[key] && !s.unlisted[key] && key != "" { // it came
+			for _, l := range s.loops {
+				if l.keys == nil && l.running && l.whole(s.count) {
+					l.stop()
+				}
+			}
+		}
+	}
+	if s.pmon.off || s.cfg.PCIeThroughput {
+		pause = sometimes
+	}
+	if v := name(value(cuda)); v.Present() {
+		s.driver.CUDA = v
+	}
+	s.detailsDue = at.Add(pause)
+}
+
+// compose makes a device of its newest line, the XML and the processes. The caller holds
+// the lock.
+func (s *Source) compose(h *heard, now time.Time) gpu.Device {
+	d := h.device
+	d.SampledAt = h.at
+	d.Fans.Fans = slices.Clone(d.Fans.Fans)
+	x := s.details[h.key]
+	if x != nil && x.UUID != "" && strings.HasPrefix(h.device.UUID, "GPU-") && strings.TrimSpace(x.UUID) != h.device.UUID {
+		x = nil // of a card that was there before
+	}
+	if x == nil {
+		unread(&d)
+		d.Processes = s.processes(&d, nil, now)
+		return d
+	}
+	x.fill(&d)
+	if s.cfg.PCIeThroughput {
+		x.traffic(&d.Activity)
+	}
+	if now.Sub(x.at) > 3*seldom {
+		staleDetails(&d)
+	}
+	if d.Modes.MIG.Or(false) {
+		d.Instances = slices.Clone(x.instances)
+	}
+	d.Processes = s.processes(&d, x, now)
+	return d
+}
+
+// processes are those of the newest round of pmon or, where that does not have them, of
+// the XML.
+func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading[[]gpu.Process] {
+	round, at := s.pmon.newest(now)
+	index := d.VendorIndex.Or(-1)
+	covered := slices.ContainsFunc(round, func(u usage) bool { return u.gpu == index })
+	switch {
+	case covered && !d.Modes.MIG.Or(false):
+		if now.Sub(at) > s.patience() {
+			return gpu.Absent[[]gpu.Process](gpu.Stale)
+		}
+		return gpu.Of(s.pmon.processes(round, d))
+	case x == nil:
+		return gpu.Reading[[]gpu.Process]{}
+	case !s.pmon.off && !d.Modes.MIG.Or(false) && s.pmon.barren == 0 && len(round) == 0: // it has not said anything yet
+		return gpu.Reading[[]gpu.Process]{}
+	case now.Sub(x.at) > 3*sometimes:
+		return gpu.Absent[[]gpu.Process](gpu.Stale)
+	default:
+		return x.processes(d)
+	}
+}
+
+// fromXML are the readings that only the XML has.
+func fromXML(d *gpu.Device) []any {
+	h, t := &d.Health, &d.Thermal
+	return []any{
+		&d.Architecture, &d.Memory.BAR1Total, &d.Memory.BAR1Used, &t.Shutdown, &t.Slowdown, &t.MemoryMax, &t.Target,
+		&d.Clocks.MaxVideo, &d.PCIe.Replays, &h.RetiredSingleBit, &h.RetiredDoubleBit, &h.RetirementPending,
+		&h.RemappedCorrectable, &h.RemappedUncorrectable, &h.RemapPending, &h.RemapFailed,
+	}
+}
+
+// unread: there has been no XML yet.
+func unread(d *gpu.Device) {
+	for _, r := range fromXML(d) {
+		gpu.Withdraw(r, gpu.NotReported)
+	}
+}
+
+// staleDetails: there has been no XML for long.
+func staleDetails(d *gpu.Device) {
+	for _, r := range fromXML(d)[1:] {
+		if r.(interface{ Present() bool }).Present() {
+			gpu.Withdraw(r, gpu.Stale)
+		}
+	}
+	if d.Activity.PCIeMeasured() {
+		gpu.Withdraw(&d.Activity, gpu.Stale)
+	}
+}

@@ -1,0 +1,51 @@
+package smi
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+)
+
+// Config is what a source needs. Only Run and Program have defaults.
+type Config struct {
+	// Run runs nvidia-smi. Nil: the program on this machine, see Program.
+	Run Run
+	// Program is the program's file. Empty: nvidia-smi in PATH, or where Windows, WSL and
+	// containers have it.
+	Program string
+	// SysfsRoot and ProcRoot are where the kernel lists PCI devices, such as "/sys" and
+	// "/proc". Empty where the program runs on another machine.
+	SysfsRoot, ProcRoot string
+	// Interval is the time between two readings. The commands print faster where it is
+	// longer than a second, so that what is read is a second old at most.
+	Interval time.Duration
+	// Deadline is the time after which a device counts as not answering.
+	Deadline time.Duration
+	// PCIeThroughput reports the traffic over PCIe, measured each 10 s.
+	PCIeThroughput bool
+	Log            *slog.Logger
+}
+
+// A Run runs nvidia-smi with some arguments, writes what it prints, and returns when it has
+// ended, or has been ended because ctx is done. It must not leave it running. The writers
+// never block for long and never fail.
+//
+// The arguments hold no character that a shell would interpret. The environment should
+// have LC_ALL=C and NVSMI_SHOW_ALL_DEVICES=1: without the latter, old versions list the
+// processes of four devices. The error may have an ExitCode or ExitStatus method.
+type Run func(ctx context.Context, stdout, stderr io.Writer, args ...string) error
+
+const (
+	slowestLoop = time.Second
+	sometimes   = 10 * time.Second
+	seldom      = time.Minute
+	firstRetry  = 500 * time.Millisecond
+	lastRetry   = 30 * time.Second
+)
+
+// period is the time between two lines of a loop for one device.
+func (c *Config) period() time.Duration { return min(c.Interval, max(slowestLoop, c.Interval/10)) }
+
+// stall is how long a loop is silent before it counts as stuck in one of its devices.
+func (c *Config) stall() time.Duration { return max(3*c.period(), c.Deadline/4) }

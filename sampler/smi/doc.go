@@ -1,0 +1,38 @@
+// Package smi reads NVIDIA GPUs through the program nvidia-smi, where the driver's
+// library can't be loaded: on Windows, in a build without cgo, or where the program runs
+// elsewhere (see [Run]). It reads drivers from the 390 series on (2018).
+//
+// # Commands
+//
+// Starting nvidia-smi for each reading would let a driver without persistence mode build
+// the card up and tear it down each time. So two commands run as long as the source is
+// read:
+//
+//	nvidia-smi --query-gpu=… --format=csv,noheader,nounits -lms …   a line for each device
+//	nvidia-smi pmon -s um -d …                                      a line for each process
+//
+// What these don't have comes from nvidia-smi -q -x, once a minute, beside them: they
+// keep the driver loaded. It runs each 10 s where it is the only one that knows the
+// processes or the MIG instances, or where the traffic over PCIe is wanted: it measures
+// that for 20 ms in each direction. In MIG mode nvidia-smi -L follows it, which alone knows
+// the UUIDs of instances. --help-query-gpu says which fields this version knows.
+//
+// # Trust
+//
+// The output is for people and changes between versions. A value that can't be read costs
+// its own reading, a line that is cut or foreign costs itself. Fields that hold free text
+// stand where a comma in them does no harm. Whatever is neither data nor a known sentence
+// is logged at level debug.
+//
+// # Devices that hang, fail or are lost
+//
+// One command for all devices stops at the first that hangs. Then each gets a command of its
+// own, so that the others go on, and those that answer share one again soon. A command that
+// has not ended, though it was killed, is not replaced for the same device.
+//
+// # Sleep
+//
+// A command keeps the devices awake that it reads. So it is told which to read where the
+// kernel says that another one sleeps, and all commands end where all devices may fall
+// asleep and have been idle (see [nvidia.Pauses]).
+package smi

@@ -1,0 +1,310 @@
+// Package fakesmi makes a fake nvidia-smi for tests: a program that prints what a made-up
+// machine's would, and does what goes wrong in the field.
+//
+//	m := fakesmi.New(t, "rtx4090-550")
+//	smi.Config{Program: m.Program()}
+//	m.Set("0000:01:00.0", "temperature.gpu", "83")
+//	m.Fault("hang 0000:01:00.0")
+//
+// A machine is a folder, such as those in machines/: query-gpu has a line for each field
+// that its version knows, with a value for each device; query.xml, pmon and list are what
+// -q -x, one round of pmon, and -L print. They are made up from public facts: manuals,
+// issues, and what other projects have recorded.
+//
+// The faults, one a line, last until they are healed. ADDRESS is a device's bus address, as
+// the kernel writes it.
+//
+//	fail CODE TEXT        every command that needs the driver prints TEXT, and ends
+//	silent                every command that needs the driver begins and prints nothing
+//	hang ADDRESS          a command stops at the device
+//	lost ADDRESS          its fields are "[GPU is lost]"
+//	lost-ends ADDRESS     a command that begins says that the device is lost, and ends
+//	lost-goes-on ADDRESS  it says so, and goes on with the others
+//	gone ADDRESS          the device is not there
+//	cut ADDRESS           its line ends in the middle
+//	cut-xml               the XML ends after the first device
+//	refuse FIELD          the field is not known after all
+//	noise TEXT            every command prints TEXT first
+//	between TEXT          a loop prints TEXT after each line
+//	slow MS               each line takes that long
+//	once                  a loop prints one line for each device, and ends
+//	die                   a loop ends without a word
+//	no-pmon               pmon is not supported
+//	pmon-ms MS            the pause of pmon, instead of a second
+package fakesmi
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+//go:embed machines
+var machines embed.FS
+
+// Names are the machines that there are.
+func Names() (names []string) {
+	entries, err := machines.ReadDir("machines")
+	if err != nil {
+		panic(err) // they are embedded
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// File is a file of a machine.
+func File(machine, name string) []byte {
+	text, _ := machines.ReadFile("machines/" + machine + "/" + name)
+	return text
+}
+
+// A Machine is a folder with a program of its own. Several goroutines may call its methods.
+type Machine struct {
+	dir                 string
+	SysfsRoot, ProcRoot string // a made-up /sys and /proc with the machine's devices, if wanted
+
+	tb     testing.TB
+	mu     sync.Mutex
+	faults []string
+}
+
+// New makes a machine by its name.
+func New(tb testing.TB, name string) *Machine {
+	tb.Helper()
+	files := map[string][]byte{}
+	folder, err := fs.Sub(machines, "machines/"+name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	entries, err := fs.ReadDir(folder, ".")
+	if err != nil {
+		tb.Fatalf("fakesmi: no machine %q", name)
+	}
+	for _, e := range entries {
+		files[e.Name()] = File(name, e.Name())
+	}
+	return Make(tb, files)
+}
+
+// Make makes a machine of files.
+func Make(tb testing.TB, files map[string][]byte) *Machine {
+	tb.Helper()
+	program, err := build()
+	if err != nil {
+		tb.Fatalf("fakesmi: %v", err)
+	}
+	m := &Machine{dir: tb.TempDir(), tb: tb, SysfsRoot: tb.TempDir(), ProcRoot: tb.TempDir()}
+	for name, text := range files {
+		m.write(name, string(text))
+	}
+	m.write("faults", "")
+	m.write("log", "")
+	if err := os.WriteFile(m.Program(), program, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { m.Heal() })
+	return m
+}
+
+// build compiles the program once in a process.
+var build = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "fakesmi-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "nvidia-smi")
+	cmd := exec.Command("go", "build", "-o", file, "github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi/program")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return os.ReadFile(file)
+})
+
+// Dir is the machine's folder.
+func (m *Machine) Dir() string { return m.dir }
+
+// Program is the program's file.
+func (m *Machine) Program() string { return filepath.Join(m.dir, "nvidia-smi") }
+
+// Hide takes the program away, Show brings it back.
+func (m *Machine) Hide() { m.check(os.Rename(m.Program(), m.Program()+".hidden")) }
+
+// Show brings the program back.
+func (m *Machine) Show() { m.check(os.Rename(m.Program()+".hidden", m.Program())) }
+
+// Write replaces one of the machine's files.
+func (m *Machine) Write(name, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.write(name, text)
+}
+
+// write replaces a file as a whole: a reader never finds half of it.
+func (m *Machine) write(name, text string) {
+	path := filepath.Join(m.dir, name)
+	m.check(os.WriteFile(path+".new", []byte(text), 0o644))
+	m.check(os.Rename(path+".new", path))
+}
+
+func (m *Machine) check(err error) {
+	if err != nil {
+		m.tb.Errorf("fakesmi: %v", err)
+	}
+}
+
+// Read is one of the machine's files.
+func (m *Machine) Read(name string) string {
+	text, err := os.ReadFile(filepath.Join(m.dir, name))
+	m.check(err)
+	return string(text)
+}
+
+// Set changes a field of a device, with its unit: "83 %".
+func (m *Machine) Set(address, field, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	place, lines := m.place(address), strings.Split(m.Read("query-gpu"), "\n")
+	for i, line := range lines {
+		key, values, ok := strings.Cut(line, " = ")
+		if name, _, _ := strings.Cut(key, " ["); ok && name == field {
+			all := strings.Split(values, " | ")
+			all[place] = value
+			lines[i] = key + " = " + strings.Join(all, " | ")
+		}
+	}
+	m.write("query-gpu", strings.Join(lines, "\n"))
+}
+
+// Addresses are the devices' bus addresses.
+func (m *Machine) Addresses() (all []string) {
+	for line := range strings.Lines(m.Read("query-gpu")) {
+		if values, ok := strings.CutPrefix(strings.TrimSpace(line), "pci.bus_id = "); ok {
+			for v := range strings.SplitSeq(values, " | ") {
+				all = append(all, strings.ToLower(strings.TrimPrefix(v, "0000")))
+			}
+		}
+	}
+	return all
+}
+
+func (m *Machine) place(address string) int {
+	for i, a := range m.Addresses() {
+		if a == address {
+			return i
+		}
+	}
+	m.tb.Errorf("fakesmi: no device at %s", address)
+	return 0
+}
+
+// Fault begins a fault.
+func (m *Machine) Fault(fault string) {
+	m.change(func() { m.faults = append(m.faults, fault) })
+}
+
+// Heal ends the faults that begin so; all for none.
+func (m *Machine) Heal(beginning ...string) {
+	m.change(func() {
+		var left []string
+		for _, f := range m.faults {
+			heals := func(b string) bool { return strings.HasPrefix(f, b) }
+			if len(beginning) > 0 && !slices.ContainsFunc(beginning, heals) {
+				left = append(left, f)
+			}
+		}
+		m.faults = left
+	})
+}
+
+func (m *Machine) change(do func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	do()
+	if _, err := os.Stat(m.dir); err == nil {
+		m.write("faults", strings.Join(m.faults, "\n"))
+	}
+}
+
+// Log is what the commands did, one thing a line: a pid and "start" with the arguments, or
+// "read", "pmon" or "xml" with the address of the device that is being read.
+func (m *Machine) Log() []string { return strings.Split(strings.TrimSpace(m.Read("log")), "\n") }
+
+// Count is how many lines of the log hold the text.
+func (m *Machine) Count(text string) (n int) {
+	for _, line := range m.Log() {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// Running are the pids of the machine's commands that have not ended. It needs Linux.
+func (m *Machine) Running() (pids []string) {
+	seen := map[string]bool{}
+	for _, line := range m.Log() {
+		pid, what, _ := strings.Cut(line, " ")
+		if exe, err := os.Readlink(filepath.Join("/proc", pid, "exe")); err == nil && strings.HasPrefix(exe, m.dir) && !seen[pid] &&
+			strings.HasPrefix(what, "start") {
+			seen[pid] = true
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Await waits until the machine is as the test wants it.
+func (m *Machine) Await(what string, done func() bool) {
+	m.tb.Helper()
+	const patience = 20 * time.Second
+	for end := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			m.tb.Fatalf("fakesmi: waited %v for %s", patience, what)
+		}
+	}
+}
+
+// PlugIn makes the parts of /sys and /proc about the devices.
+func (m *Machine) PlugIn() {
+	driver := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia")
+	m.check(os.MkdirAll(driver, 0o755))
+	for _, address := range m.Addresses() {
+		dir := filepath.Join(m.SysfsRoot, "bus/pci/devices", address)
+		m.check(os.MkdirAll(filepath.Join(dir, "power"), 0o755))
+		m.check(os.MkdirAll(filepath.Join(m.ProcRoot, "driver/nvidia/gpus", address), 0o755))
+		for name, text := range map[string]string{"vendor": "0x10de", "device": "0x2684", "class": "0x030000"} {
+			m.check(os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o644))
+		}
+		m.check(os.Symlink(dir, filepath.Join(driver, address)))
+		m.Sleep(address, false)
+		m.AllowSleep(address, false)
+	}
+}
+
+// Sleep powers a device down or up in the made-up /sys. The program would still answer.
+func (m *Machine) Sleep(address string, asleep bool) {
+	m.power(address, "runtime_status", map[bool]string{true: "suspended", false: "active"}[asleep])
+}
+
+// AllowSleep sets whether the system may power the device down when it is idle.
+func (m *Machine) AllowSleep(address string, yes bool) {
+	m.power(address, "control", map[bool]string{true: "auto", false: "on"}[yes])
+}
+
+func (m *Machine) power(address, file, value string) {
+	path := filepath.Join(m.SysfsRoot, "bus/pci/devices", address, "power", file)
+	m.check(os.WriteFile(path+".new", []byte(value+"\n"), 0o644))
+	m.check(os.Rename(path+".new", path))
+}

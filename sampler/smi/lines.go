@@ -1,0 +1,79 @@
+package smi
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	longestLine = 16 << 10 // a line of all fields has 1 KiB
+	longestText = 128      // of a name or a sentence
+)
+
+// lines calls f with each line that is written, without its end. A longer line than
+// nvidia-smi prints is left out as a whole.
+type lines struct {
+	f       func(string)
+	rest    []byte
+	tooLong bool
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	n := len(b)
+	for {
+		line, after, whole := bytes.Cut(b, []byte("\n"))
+		if l.tooLong = l.tooLong || len(l.rest)+len(line) > longestLine; l.tooLong {
+			l.rest = l.rest[:0]
+		} else {
+			l.rest = append(l.rest, line...)
+		}
+		if !whole {
+			return n, nil
+		}
+		if !l.tooLong {
+			l.f(strings.TrimRight(string(l.rest), "\r"))
+		}
+		l.rest, l.tooLong, b = l.rest[:0], false, after
+	}
+}
+
+// end takes what has come after the last end of a line for a line.
+func (l *lines) end() {
+	if len(l.rest) > 0 && !l.tooLong {
+		l.f(string(l.rest))
+	}
+	l.rest = nil
+}
+
+// limited keeps the first bytes that are written, and knows whether there were more.
+type limited struct {
+	bytes.Buffer
+	most int
+	cut  bool
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	kept := b[:min(len(b), max(l.most-l.Len(), 0))]
+	l.cut = l.cut || len(kept) < len(b)
+	l.Buffer.Write(kept)
+	return len(b), nil
+}
+
+// clean is text of the program for people and the log: printable, of bounded length.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(strings.TrimSpace(s), "\t", " "))
+	if len(s) > longestText {
+		s = s[:longestText]
+		for !utf8.ValidString(s) {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.TrimSpace(s)
+}

@@ -1,0 +1,534 @@
+package smi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+// A Source reads all NVIDIA GPUs through nvidia-smi.
+type Source struct {
+	cfg     Config
+	run     Run
+	log     *slog.Logger
+	kernel  *nvidia.Kernel
+	set     *perdevice.Set
+	now     func() time.Time // for pauses
+	closing chan struct{}    // closed by Close
+
+	// Only Read uses these.
+	pauses nvidia.Pauses
+	last   map[string]gpu.Device // as last read, by key
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed when something came or ended
+	closed    bool
+	flying    int            // commands that run
+	lingering map[string]int // those of each kind, also those that are being ended
+	term      int            // grows when everything begins anew
+
+	failure *gpu.Advice // why the last attempt failed
+	retry   time.Time
+
+	asking bool // for the fields of this version
+	query  query
+	cards  []string        // addresses of the kernel's cards that are awake
+	asleep map[string]bool // and of those that sleep
+	loops  []*loop
+	pmon   monitor
+	driver gpu.Driver
+	count  int // of devices that the driver has; 0: not known
+
+	rows     map[string]*heard    // the newest line of each device, by key
+	trouble  map[string]*trouble  // devices of which nvidia-smi says that it can't read them
+	apart    map[string]time.Time // devices with a loop of their own, and since when
+	unlisted map[string]bool      // cards of the kernel that the driver does not list
+
+	details     map[string]*details
+	settled     bool // every device has had a line, and the XML, or can't have them
+	detailed    bool // the XML has been read, or can't be
+	detailsDue  time.Time
+	stopDetails context.CancelFunc // nil while it is not being read
+}
+
+// A trouble is why a device can't be read.
+type trouble struct {
+	err   *gpu.Advice
+	since time.Time
+}
+
+// New returns a source. Read starts the program, and looks for it again if it was not
+// there.
+func New(cfg Config) *Source {
+	s := &Source{
+		cfg:       cfg,
+		run:       cfg.Run,
+		log:       cfg.Log,
+		kernel:    nvidia.NewKernel(cfg.SysfsRoot, cfg.ProcRoot),
+		now:       time.Now,
+		closing:   make(chan struct{}),
+		last:      map[string]gpu.Device{},
+		changed:   make(chan struct{}),
+		lingering: map[string]int{},
+	}
+	if s.run == nil {
+		s.run = Program(cfg.Program)
+	}
+	s.set = perdevice.New(cfg.Deadline, func() {})
+	s.forget()
+	return s
+}
+
+// forget forgets what was read. The caller holds the lock, if there is anybody else.
+func (s *Source) forget() {
+	s.term++
+	s.query, s.loops, s.count = nil, nil, 0
+	s.driver = gpu.Driver{Source: gpu.SourceNvidiaSMI, Library: gpu.Absent[string](gpu.NotSupported)}
+	s.rows, s.trouble, s.apart, s.unlisted = map[string]*heard{}, map[string]*trouble{}, map[string]time.Time{}, map[string]bool{}
+	s.details, s.detailed, s.settled, s.detailsDue = map[string]*details{}, false, false, time.Time{}
+}
+
+// Name is the source's name on the wire.
+func (s *Source) Name() string { return gpu.SourceNvidiaSMI }
+
+// Read returns the newest reading of every device. It waits for a newer one that is due
+// before ctx ends, see [perdevice.Set.Read] for devices that are slow, and up to the
+// deadline for the program to answer for the first time.
+//
+// Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
+// gpu.ErrNoLibrary, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
+// gpu.ErrNoDevices. Devices that sleep are returned beside the error.
+func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	cards := s.kernel.Cards()
+	awake := func(c nvidia.Card) bool { return !c.Asleep() }
+	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
+		s.pauses = nvidia.Pauses{}
+		return s.leaveAlone(ctx, cards), nil
+	}
+	if s.pauses.Pausing(s.now(), cards) {
+		return s.leaveAlone(ctx, cards), nil
+	}
+	if err := s.attach(ctx, cards); err != nil {
+		if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
+			return s.leaveAlone(ctx, asleep), err
+		}
+		return nil, err
+	}
+	devices := s.devices(ctx, cards)
+	out := s.set.Read(ctx, devices)
+	if s.settling() && !errors.Is(ctx.Err(), context.Canceled) {
+		more, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		out = s.set.Read(more, s.devices(more, cards))
+	}
+	for i, d := range out {
+		if d.State == gpu.StateOK && i < len(devices) {
+			s.last[devices[i].Key] = d
+		}
+	}
+	if s.pauses.Note(s.now(), mayDoze(cards, out)) {
+		s.letGo()
+	}
+	return s.snapshot(out), nil
+}
+
+// mayDoze reports whether the system would power all cards down if nobody read them.
+func mayDoze(cards []nvidia.Card, devices []gpu.Device) bool {
+	return len(cards) > 0 &&
+		!slices.ContainsFunc(cards, func(c nvidia.Card) bool { return !c.MayDoze() }) &&
+		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !nvidia.Idle(&d) })
+}
+
+// leaveAlone ends all commands: the devices are as they were last.
+func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snapshot {
+	s.letGo()
+	devices := make([]perdevice.Device, len(cards))
+	for i, c := range cards {
+		known := s.last[c.Address]
+		identity := c.Identity(gpu.SourceNvidiaSMI)
+		if known.UUID != "" {
+			identity = known.Identity
+		}
+		devices[i] = perdevice.Device{
+			Key: c.Address, Identity: identity, Asleep: c.Asleep,
+			Read: func() (gpu.Device, error) {
+				return gpu.Device{Identity: identity, Readings: known.Stale(), Reason: nvidia.LeftAlone}, nil
+			},
+		}
+	}
+	out := s.set.Read(ctx, devices)
+	for i := range out {
+		out[i].SampledAt = time.Time{}
+	}
+	return s.snapshot(out)
+}
+
+func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := &gpu.Snapshot{Source: gpu.SourceNvidiaSMI, Devices: devices}
+	if s.driver.Version.Present() {
+		snap.Drivers = []gpu.Driver{s.driver}
+	}
+	return snap
+}
+
+// attach keeps the commands running, and waits until every device has had its first line
+// or can't have one.
+func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
+	until := time.Now().Add(s.cfg.Deadline)
+	for {
+		ready, changed, err := s.tend(cards)
+		if ready || err != nil {
+			return err
+		}
+		if !perdevice.Await(ctx, changed, s.closing, until, true) {
+			s.mu.Lock()
+			known := len(s.rows) + len(s.trouble)
+			s.mu.Unlock()
+			if known > 0 {
+				return nil
+			}
+			return &gpu.Advice{
+				What: "nvidia-smi has not answered yet",
+				Try:  "run it by hand; if it hangs, look for hung tasks and XIDs in the kernel log (dmesg)",
+				Err:  gpu.ErrNotAnswering,
+			}
+		}
+	}
+}
+
+// tend starts and ends commands, and reports whether the devices can be read. Otherwise
+// changed is closed when it is worth while to look again.
+func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.closed {
+		return false, nil, &gpu.Advice{What: "gpuwhy is ending", Try: "start it again", Err: gpu.ErrNoDriver}
+	}
+	if s.failure != nil && now.Before(s.retry) {
+		return false, nil, s.failure
+	}
+	s.failure = nil
+	s.notice(cards)
+	if s.query == nil {
+		s.ask()
+		return false, s.changed, nil
+	}
+	for _, l := range s.loops {
+		if failure := s.judge(l, now); failure != nil {
+			s.fail(failure, now)
+			return false, nil, failure
+		}
+	}
+	s.reunite(now)
+	s.arrange(now)
+	if len(s.rows) > 0 {
+		s.watch(now)
+		s.detail(now)
+	}
+	s.settled = s.settled || s.whole() && (s.detailed || len(s.rows) == 0)
+	return s.settled, s.changed, nil
+}
+
+// whole reports whether nothing more is to be waited for: a device without a line can't
+// be read, or does not answer.
+func (s *Source) whole() bool {
+	waits := func(l *loop) bool {
+		alone := len(l.keys) == 1 && (s.trouble[l.keys[0]] != nil || !s.apart[l.keys[0]].IsZero())
+		return !alone && !l.whole(s.count)
+	}
+	return len(s.loops) > 0 && !slices.ContainsFunc(s.loops, waits)
+}
+
+// notice notes the kernel's cards. When they change, the loops begin anew: a loop goes on
+// with the devices that it began with.
+func (s *Source) notice(cards []nvidia.Card) {
+	var all []string
+	asleep := map[string]bool{}
+	for _, c := range cards {
+		if c.Asleep() {
+			asleep[c.Address] = true
+		} else {
+			all = append(all, c.Address)
+		}
+	}
+	if slices.Equal(all, s.cards) {
+		return
+	}
+	s.cards, s.asleep = all, asleep
+	for _, l := range s.loops {
+		s.end(l)
+	}
+	s.loops = nil
+	s.settled, s.detailsDue = false, time.Time{}
+	clear(s.unlisted)
+	for key := range asleep {
+		delete(s.rows, key)
+		delete(s.trouble, key)
+		delete(s.apart, key)
+	}
+}
+
+// ask asks which fields this version knows.
+func (s *Source) ask() {
+	if s.asking || s.lingering["help"] > 0 || s.flying >= mostCommands {
+		return
+	}
+	s.asking = true
+	var text strings.Builder
+	var failure *gpu.Advice
+	ctx, stop := context.WithTimeout(context.Background(), lastRetry)
+	s.spawn(ctx, "help", []string{"--help-query-gpu"}, func(line string) {
+		text.WriteString(line + "\n")
+		if t, ok := sentenceOf(line); ok && t.err != nil && text.Len() < 4<<10 {
+			failure = t.err
+		}
+	}, func(err error) {
+		stop()
+		s.asking = false
+		s.query = known(text.String())
+		if len(s.query) > 0 {
+			return
+		}
+		s.query = nil
+		if failure == nil && err != nil {
+			failure = exitOf(err)
+		}
+		if failure == nil {
+			failure = &gpu.Advice{
+				What: "nvidia-smi does not say which fields it knows",
+				Try:  "run nvidia-smi --help-query-gpu by hand; gpuwhy needs a driver of the 390 series or later",
+				Err:  errors.Join(gpu.ErrNoDriver, errEnded, err),
+			}
+		}
+		s.fail(failure, time.Now())
+	})
+}
+
+// judge decides what follows from the end of a loop. It returns an error where the driver
+// can't be read at all.
+func (s *Source) judge(l *loop, now time.Time) *gpu.Advice {
+	if l.running || l.stop == nil {
+		return nil
+	}
+	failure := l.err
+	if failure == nil && l.barren > 2 {
+		failure = &gpu.Advice{
+			What: "nvidia-smi ends without an answer",
+			Try:  "run it by hand, and look for lines with NVRM in the kernel log (dmesg)",
+			Err:  errors.Join(gpu.ErrNoDriver, errEnded),
+		}
+	}
+	switch {
+	case l.badField != "":
+		s.query = s.query.without(l.badField)
+		l.next, l.barren, l.badField = now, 0, ""
+		return nil
+	case failure == nil:
+		return nil
+	case s.oneFailed(l):
+		return nil
+	case len(l.keys) == 1 && s.othersAnswer(l, now):
+		if s.trouble[l.keys[0]] == nil {
+			s.trouble[l.keys[0]] = &trouble{err: failure, since: now}
+		}
+		return nil
+	default:
+		return failure
+	}
+}
+
+// oneFailed reports whether a loop ended because of one of its devices.
+func (s *Source) oneFailed(l *loop) bool {
+	mine := func(key string) bool { return s.trouble[key] != nil }
+	keys := l.keys
+	if keys == nil {
+		keys = s.listed()
+	}
+	ofDevice := l.err == nil || errors.Is(l.err, perdevice.ErrLost) || l.keys != nil && errors.Is(l.err, gpu.ErrNoDevices)
+	return ofDevice && slices.ContainsFunc(keys, mine)
+}
+
+// othersAnswer reports whether another loop does.
+func (s *Source) othersAnswer(l *loop, now time.Time) bool {
+	return slices.ContainsFunc(s.loops, func(other *loop) bool {
+		return other != l && other.running && now.Sub(other.heard) < s.cfg.stall()+s.cfg.Deadline
+	})
+}
+
+// reunite lets devices share a loop again that have answered in their own for a while.
+func (s *Source) reunite(now time.Time) {
+	for _, l := range s.loops {
+		if len(l.keys) != 1 || s.apart[l.keys[0]].IsZero() || !l.running || l.stalled {
+			continue
+		}
+		if now.Sub(l.began) >= sometimes && now.Sub(l.heard) < s.cfg.stall() && now.Sub(s.apart[l.keys[0]]) >= sometimes {
+			delete(s.apart, l.keys[0])
+		}
+	}
+}
+
+// fail ends all commands, and lets everything begin anew later.
+func (s *Source) fail(why *gpu.Advice, now time.Time) {
+	s.endAll()
+	s.forget()
+	s.failure, s.retry = why, now.Add(firstRetry)
+}
+
+func (s *Source) endAll() {
+	for _, l := range s.loops {
+		s.end(l)
+	}
+	s.loops = nil
+	if s.pmon.stop != nil {
+		s.pmon.stop()
+	}
+	s.pmon = monitor{running: s.pmon.running, stop: s.pmon.stop}
+	if s.stopDetails != nil {
+		s.stopDetails()
+	}
+}
+
+// letGo ends all commands, so that the devices can fall asleep.
+func (s *Source) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endAll()
+	s.term++
+	s.rows, s.settled, s.detailed, s.detailsDue = map[string]*heard{}, false, false, time.Time{}
+}
+
+// settling reports whether loops have just begun that have not answered yet, beside one
+// that does not answer.
+func (s *Source) settling() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.loops, func(l *loop) bool {
+		return l.running && len(l.keys) == 1 && len(l.seen) == 0 && !s.apart[l.keys[0]].IsZero() && time.Since(l.began) < time.Second
+	})
+}
+
+// devices are those to read: what has a line or can't have one, and the cards that sleep.
+func (s *Source) devices(ctx context.Context, cards []nvidia.Card) []perdevice.Device {
+	patience, _ := ctx.Deadline()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := s.listed()
+	byAddress := map[string]nvidia.Card{}
+	for _, c := range cards {
+		byAddress[c.Address] = c
+		if s.asleep[c.Address] && !slices.Contains(keys, c.Address) {
+			keys = append(keys, c.Address)
+		}
+	}
+	slices.Sort(keys)
+	out := make([]perdevice.Device, 0, len(keys))
+	for _, key := range keys {
+		d := perdevice.Device{Key: key, Identity: s.identity(key)}
+		if c, ok := byAddress[key]; ok {
+			d.Asleep = c.Asleep
+			if d.Identity.UUID == "" {
+				d.Identity = c.Identity(gpu.SourceNvidiaSMI)
+			}
+		}
+		term := s.term
+		d.Read = func() (gpu.Device, error) { return s.await(key, term, patience) }
+		out = append(out, d)
+	}
+	return out
+}
+
+// identity is what the device has said of itself.
+func (s *Source) identity(key string) gpu.Identity {
+	if h := s.rows[key]; h != nil {
+		return h.device.Identity
+	}
+	if d, ok := s.last[key]; ok {
+		return d.Identity
+	}
+	id := gpu.Identity{UUID: gpu.UUIDAt(key), Vendor: gpu.NVIDIA, Source: gpu.SourceNvidiaSMI, Name: "NVIDIA GPU", PCI: key}
+	if !strings.Contains(key, ":") {
+		id.UUID, id.PCI = key, ""
+	}
+	return id
+}
+
+// await returns the device's newest line, or the next where that is due before the time
+// or overdue.
+func (s *Source) await(key string, term int, patience time.Time) (gpu.Device, error) {
+	begun := time.Now()
+	for {
+		d, changed, err := s.newest(key, term, begun, patience)
+		if changed == nil {
+			return d, err
+		}
+		select {
+		case <-changed:
+		case <-s.closing:
+		}
+	}
+}
+
+// newest returns a device, or what to wait for.
+func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.Device, <-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	h, t := s.rows[key], s.trouble[key]
+	switch {
+	case s.closed || term != s.term:
+		return gpu.Device{}, nil, &gpu.Advice{What: "nvidia-smi was ended", Try: "wait until it is started again", Err: gpu.ErrNotAnswering}
+	case t != nil:
+		return gpu.Device{}, nil, t.err
+	case h == nil && s.unlisted[key]:
+		return gpu.Device{}, nil, &gpu.Advice{
+			What: "nvidia-smi no longer lists the device",
+			Try:  nvidia.Lost.Try,
+			Err:  fmt.Errorf("%w: %w", perdevice.ErrLost, gpu.ErrNoDevices),
+		}
+	case h == nil:
+		return gpu.Device{}, s.changed, nil
+	case h.at.Before(begun) && (!h.fresh(now, s.cfg.period()) || h.due(s.cfg.period()).Before(patience)):
+		return gpu.Device{}, s.changed, nil
+	case h.err != nil:
+		return gpu.Device{}, nil, h.err
+	default:
+		return s.compose(h, now), nil, nil
+	}
+}
+
+// Close ends the program. It waits up to a second for that, but not for a command that
+// can't be ended. Read returns an error from then on.
+func (s *Source) Close() error {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.closing)
+	}
+	s.endAll()
+	s.mu.Unlock()
+	s.set.Close()
+	until := time.Now().Add(time.Second)
+	for {
+		s.mu.Lock()
+		flying, changed := s.flying, s.changed
+		s.mu.Unlock()
+		if flying == 0 || !perdevice.Await(context.Background(), changed, nil, until, false) {
+			return nil
+		}
+	}
+}
+
+var _ io.Writer = (*lines)(nil)

@@ -1,0 +1,167 @@
+package smi
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+)
+
+// errEnded is of a command that ended, and should not have.
+var errEnded = errors.New("nvidia-smi ended")
+
+// because is a common advice with its cause.
+func because(a gpu.Advice, errs ...error) *gpu.Advice {
+	a.Err = errors.Join(errs...)
+	return &a
+}
+
+// said is a sentence of nvidia-smi, for the log.
+func said(s string) error { return errors.New("nvidia-smi: " + clean(s)) }
+
+// failureOf is what the driver's words for an error mean that concerns a whole device.
+func failureOf(words string) *gpu.Advice {
+	w := strings.ToLower(words)
+	switch cause := said(words); {
+	case strings.Contains(w, "is lost"), strings.Contains(w, "fallen off"):
+		return because(nvidia.Lost, perdevice.ErrLost, gpu.ErrNoDriver, cause)
+	case strings.Contains(w, "permission"):
+		return because(nvidia.NotPermitted, gpu.ErrNotPermitted, cause)
+	case strings.Contains(w, "reset"), strings.Contains(w, "requires restart"):
+		return because(nvidia.ResetRequired, gpu.ErrNoDriver, cause)
+	case strings.Contains(w, "power"):
+		return because(nvidia.Underpowered, gpu.ErrNoDriver, cause)
+	case strings.Contains(w, "timeout"):
+		return because(nvidia.Timeout, gpu.ErrNotAnswering, cause)
+	case strings.Contains(w, "mismatch"):
+		return because(nvidia.VersionMismatch, gpu.ErrVersionMismatch, cause)
+	case strings.Contains(w, "not loaded"):
+		return notLoaded(cause)
+	case strings.Contains(w, "unknown error"), strings.Contains(w, "operating system"):
+		return because(nvidia.Unknown, gpu.ErrNoDriver, cause)
+	default:
+		return &gpu.Advice{
+			What: "the NVIDIA driver answers: " + clean(words),
+			Try:  "look for lines with NVRM in the kernel log (dmesg), and check that nvidia-smi runs",
+			Err:  errors.Join(gpu.ErrNoDriver, cause),
+		}
+	}
+}
+
+func notLoaded(cause error) *gpu.Advice {
+	a := because(nvidia.NotLoaded, gpu.ErrNoDriver, cause)
+	if runtime.GOOS == "windows" {
+		a.Try = "look at the card in the Device Manager, and install the NVIDIA driver again; check that nvidia-smi runs"
+	}
+	return a
+}
+
+var (
+	handleOf     = regexp.MustCompile(`(?i)^unable to determine the device handle for gpu\s*(.*)$`)
+	addressIn    = regexp.MustCompile(`(?i)[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]`)
+	indexIn      = regexp.MustCompile(`^(\d{1,3})\b`)
+	unknownField = regexp.MustCompile(`(?i)^field "([^"]+)" is not a valid field to query`)
+)
+
+// A sentence is what a line means that is no data.
+type sentence struct {
+	err *gpu.Advice // nil where there is nothing wrong, or only with a field
+	// The device that err is about: its bus address or its index, "" for the driver.
+	address, index string
+	field          string // one that this version does not know
+	unsupported    bool
+}
+
+// about reports whether the sentence is about one device.
+func (s *sentence) about() bool { return s.address != "" || s.index != "" }
+
+// sentenceOf finds out what a line means. It is not ok for one that nobody knows.
+func sentenceOf(line string) (s sentence, ok bool) {
+	line = strings.TrimSpace(line)
+	w := strings.ToLower(line)
+	if m := handleOf.FindStringSubmatch(line); m != nil {
+		s.address, _ = busAddress(value(addressIn.FindString(m[1])))
+		if s.address == "" {
+			s.index = indexIn.FindString(m[1])
+		}
+		cause := m[1]
+		if i := strings.LastIndex(cause, ": "); i >= 0 {
+			cause = cause[i+2:]
+		}
+		s.err = failureOf(cause)
+		return s, s.about()
+	}
+	if m := unknownField.FindStringSubmatch(line); m != nil {
+		return sentence{field: m[1]}, true
+	}
+	_, reason, initializes := strings.Cut(w, "failed to initialize nvml:")
+	switch cause := said(line); {
+	case initializes:
+		s.err = failureOf(reason)
+	case strings.Contains(w, "couldn't communicate with the nvidia driver"):
+		s.err = notLoaded(cause)
+	case strings.Contains(w, "couldn't find libnvidia-ml"), strings.Contains(w, "nvml library") && strings.Contains(w, "not found"):
+		s.err = &gpu.Advice{
+			What: "nvidia-smi does not find NVIDIA's management library",
+			Try:  "install the NVIDIA driver again; in a container, start it with the NVIDIA runtime (--gpus all)",
+			Err:  errors.Join(gpu.ErrNoLibrary, cause),
+		}
+	case strings.HasPrefix(w, "no devices were found"):
+		s.err = because(nvidia.NoDevices, gpu.ErrNoDevices, cause)
+	case strings.Contains(w, "gpu is lost"):
+		s.err = failureOf(line)
+	case strings.Contains(w, "insufficient permissions") && !strings.HasPrefix(w, "["):
+		s.err = failureOf(line)
+	case strings.HasPrefix(w, "not supported on the device"), strings.Contains(w, "is not supported"), strings.HasPrefix(w, "invalid combination"),
+		strings.HasPrefix(w, "option"), strings.HasPrefix(w, "error: option"):
+		s.unsupported = true
+	default:
+		return sentence{}, false
+	}
+	return s, true
+}
+
+// exitOf says what a command's own error means, where no sentence did; nil: nothing.
+func exitOf(err error) *gpu.Advice {
+	if a, ok := errors.AsType[*gpu.Advice](err); ok {
+		return a
+	}
+	code := -1
+	if e, ok := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](err); ok {
+		code = e.ExitCode()
+	} else if e, ok := errors.AsType[interface {
+		error
+		ExitStatus() int
+	}](err); ok {
+		code = e.ExitStatus()
+	}
+	cause := fmt.Errorf("%w: %w", errEnded, err)
+	switch code { // as its manual names them
+	case 4:
+		return because(nvidia.NotPermitted, gpu.ErrNotPermitted, cause)
+	case 8:
+		return because(nvidia.Underpowered, gpu.ErrNoDriver, cause)
+	case 9:
+		return notLoaded(cause)
+	case 12:
+		return &gpu.Advice{
+			What: "nvidia-smi does not find NVIDIA's management library",
+			Try:  "install the NVIDIA driver again; in a container, start it with the NVIDIA runtime (--gpus all)",
+			Err:  errors.Join(gpu.ErrNoLibrary, cause),
+		}
+	case 15:
+		return because(nvidia.Lost, perdevice.ErrLost, gpu.ErrNoDriver, cause)
+	case 127: // of a shell
+		return &gpu.Advice{What: "nvidia-smi was not found", Try: "install the NVIDIA driver, which brings it", Err: errors.Join(gpu.ErrNoDriver, cause)}
+	default:
+		return nil
+	}
+}

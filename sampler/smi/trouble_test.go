@@ -1,0 +1,628 @@
+package smi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
+	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
+	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
+	"github.com/gpuwhy/gpuwhy/sampler/sourcetest"
+)
+
+const noDriver = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running."
+
+// What nvidia-smi says of the driver is an error with an advice, and the devices are back
+// when it says no more.
+func TestSentencesOfTheDriver(t *testing.T) {
+	for text, c := range map[string]struct {
+		exit int
+		err  error
+		what string
+	}{
+		noDriver: {9, gpu.ErrNoDriver, nvidia.NotLoaded.What},
+		"Failed to initialize NVML: Driver/library version mismatch":            {18, gpu.ErrVersionMismatch, nvidia.VersionMismatch.What},
+		"Failed to initialize NVML: Unknown Error":                              {255, gpu.ErrNoDriver, nvidia.Unknown.What},
+		"Failed to initialize NVML: Insufficient Permissions":                   {4, gpu.ErrNotPermitted, nvidia.NotPermitted.What},
+		"Failed to initialize NVML: Driver Not Loaded":                          {9, gpu.ErrNoDriver, nvidia.NotLoaded.What},
+		"Failed to initialize NVML: GPU access blocked by the operating system": {17, gpu.ErrNoDriver, nvidia.Unknown.What},
+		"No devices were found":                                                 {6, gpu.ErrNoDevices, nvidia.NoDevices.What},
+		"NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is properly installed": {12, gpu.ErrNoLibrary, "nvidia-smi does not find NVIDIA's management library"},
+		"something that nobody has seen": {9, gpu.ErrNoDriver, nvidia.NotLoaded.What},
+		"nothing that a code explains":   {255, gpu.ErrNoDriver, "nvidia-smi ends without an answer"},
+	} {
+		t.Run(text[:min(len(text), 40)], func(t *testing.T) {
+			m := machine(t, "rtx4090-550")
+			m.Fault(fmt.Sprintf("fail %d %s", c.exit, text))
+			s := source(t, m)
+			var failure error
+			until(t, s, "an error that says so", func(_ *gpu.Snapshot, err error) bool {
+				failure = err
+				return errors.Is(err, c.err) && !errors.Is(err, gpu.ErrNotAnswering)
+			})
+			if a := adviceOf(t, failure); a.What != c.what {
+				t.Errorf("%q, want %q", a.What, c.what)
+			}
+			m.Heal("fail")
+			until(t, s, "the device is back", allOK)
+		})
+	}
+}
+
+func allOK(snap *gpu.Snapshot, err error) bool {
+	if err != nil || len(snap.Devices) == 0 {
+		return false
+	}
+	for _, d := range snap.Devices {
+		if d.State != gpu.StateOK {
+			return false
+		}
+	}
+	return true
+}
+
+func TestNoProgram(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	m.Hide()
+	s := source(t, m)
+	_, err := try(t, s)
+	if a := adviceOf(t, err); !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(a.What, "not found") {
+		t.Errorf("%v", err)
+	}
+	m.Show()
+	until(t, s, "the device is there", allOK)
+	// It goes away under us: the loop goes on.
+	m.Hide()
+	for range 5 {
+		if snap, err := try(t, s); !allOK(snap, err) {
+			t.Errorf("%+v, %v", snap, err)
+		}
+	}
+	m.Show()
+}
+
+func TestProgramMayNotBeRun(t *testing.T) {
+	if os.Getuid() == 0 && runtime.GOOS == "windows" {
+		t.Skip("everything may be run")
+	}
+	m := machine(t, "rtx4090-550")
+	if err := os.Chmod(m.Program(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := try(t, source(t, m))
+	if _ = adviceOf(t, err); !errors.Is(err, gpu.ErrNotPermitted) {
+		t.Errorf("%v, want not permitted", err)
+	}
+}
+
+func TestProgramIsNone(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	if err := os.WriteFile(m.Program(), []byte("#!/bin/sh\necho 42, nonsense, ,,\necho >&2 more nonsense\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := source(t, m)
+	until(t, s, "an advice", func(_ *gpu.Snapshot, err error) bool {
+		return errors.Is(err, gpu.ErrNoDriver) && adviceOf(t, err).What == "nvidia-smi does not say which fields it knows"
+	})
+}
+
+// A program that begins and says nothing costs a reading its deadline, and nothing else.
+func TestSilence(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	m.Fault("silent ")
+	s := source(t, m)
+	begun := time.Now()
+	_, err := try(t, s)
+	if took := time.Since(begun); !errors.Is(err, gpu.ErrNotAnswering) || took > 4*testDeadline {
+		t.Errorf("%v after %v", err, took)
+	}
+	_ = adviceOf(t, err)
+	m.Heal()
+	until(t, s, "the device is there", allOK)
+}
+
+// Lines that are no data cost nothing.
+func TestNoise(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	for _, text := range []string{
+		"WARNING: infoROM is corrupted at gpu 0000:61:00.0", "\x1b[31m\x00\xff\xfe", strings.Repeat("x, ", 9000),
+		"XID 31 error detected on GPU 0000:61:00.0", ", , , ,", "2026/03/14 15:09:26.535, 0, GPU-1",
+	} {
+		m.Fault("noise " + text)
+		m.Fault("between " + text)
+	}
+	snap := whole(t, source(t, m))
+	if len(snap.Devices) != 2 || !allOK(snap, nil) {
+		t.Errorf("%+v", snap.Devices)
+	}
+	if got, want := snap.Devices[0].Name, "NVIDIA RTX PRO 6000 Blackwell, Max-Q Workstation Edition"; got != want {
+		t.Errorf("the name is %q, want %q", got, want)
+	}
+}
+
+// A loop that ends begins again, as one that never loops does.
+func TestEnds(t *testing.T) {
+	for _, fault := range []string{"die", "once"} {
+		t.Run(fault, func(t *testing.T) {
+			m := machine(t, "blackwell-570")
+			s := source(t, m)
+			if snap, err := try(t, s); !allOK(snap, err) {
+				t.Fatalf("%+v, %v", snap, err)
+			}
+			m.Fault(fault)
+			m.Await("the loop to begin again", func() bool {
+				_, _ = try(t, s)
+				return m.Count("start --query-gpu") > 2
+			})
+			m.Heal(fault)
+			begun := time.Now()
+			until(t, s, "new readings", func(snap *gpu.Snapshot, err error) bool {
+				return allOK(snap, err) && snap.Devices[0].SampledAt.After(begun) && snap.Devices[1].SampledAt.After(begun)
+			})
+		})
+	}
+}
+
+// A device of which nvidia-smi says at its start that it is lost is lost, and no other.
+func TestLostAtTheStart(t *testing.T) {
+	for _, fault := range []string{"lost-ends", "lost-goes-on"} {
+		t.Run(fault, func(t *testing.T) {
+			m := machine(t, "blackwell-570")
+			s := source(t, m)
+			first, err := try(t, s)
+			if !allOK(first, err) {
+				t.Fatalf("%+v, %v", first, err)
+			}
+			lost, other := m.Addresses()[0], m.Addresses()[1]
+			m.Fault(fault + " " + lost)
+			m.Fault("gone " + lost)
+			m.Fault("die")
+			m.Await("the loop to begin again", func() bool {
+				_, _ = try(t, s)
+				return m.Count("start --query-gpu") > 1
+			})
+			m.Heal("die")
+			snap := until(t, s, "one lost and one ok", func(snap *gpu.Snapshot, err error) bool {
+				return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateLost && snap.Devices[1].State == gpu.StateOK
+			})
+			if d := snap.Devices[0]; d.PCI != lost || d.UUID != first.Devices[0].UUID || d.Reason.What != nvidia.Lost.What || !errors.Is(&d.Reason, perdevice.ErrLost) {
+				t.Errorf("%s at %s: %q", d.UUID, d.PCI, d.Reason.Error())
+			}
+			if snap.Devices[1].PCI != other {
+				t.Errorf("the other is at %s", snap.Devices[1].PCI)
+			}
+			for range 5 { // the other goes on
+				begun := time.Now()
+				if snap, err := try(t, s); err != nil || snap.Devices[1].SampledAt.Before(begun) {
+					t.Errorf("%v", err)
+				}
+			}
+			m.Heal()
+			until(t, s, "both are ok", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
+		})
+	}
+}
+
+// The only device is lost: it is no failure of the source.
+func TestOnlyDeviceLost(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	m.Fault("lost-ends 0000:01:00.0")
+	s := source(t, m)
+	snap := until(t, s, "lost", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && len(snap.Devices) == 1 && snap.Devices[0].State == gpu.StateLost
+	})
+	if d := snap.Devices[0]; d.PCI != "0000:01:00.0" || d.UUID != "PCI-0000:01:00.0" {
+		t.Errorf("%+v", d.Identity)
+	}
+	m.Heal()
+	until(t, s, "back", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].UUID[:4] == "GPU-"
+	})
+}
+
+// A device that is taken out is forgotten, and read again when it is back.
+func TestGone(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	s := source(t, m)
+	_, _ = try(t, s)
+	m.Fault("gone " + m.Addresses()[1])
+	until(t, s, "one device", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 1 })
+	m.Heal("gone")
+	until(t, s, "two devices", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
+}
+
+// A line that is cut costs its own device, while it is cut.
+func TestCut(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	s := source(t, m)
+	_, _ = try(t, s)
+	m.Fault("cut " + m.Addresses()[0])
+	m.Fault("cut-xml")
+	until(t, s, "the other is ok", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateNotAnswering && snap.Devices[1].State == gpu.StateOK
+	})
+	m.Heal("cut")
+	until(t, s, "both are ok", allOK)
+}
+
+// A field that the version does not know after all is left out.
+func TestRefusedField(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	m.Fault("refuse temperature.gpu.tlimit")
+	m.Fault("refuse power.draw")
+	snap := until(t, source(t, m), "the device is ok", allOK)
+	d := snap.Devices[0]
+	if q := d.Thermal.Margin.Quality(); q != gpu.NotSupported || d.Power.Draw.Quality() != gpu.NotSupported || !d.Thermal.GPU.Present() {
+		t.Errorf("the margin is %v, the draw %v, the temperature %v", d.Thermal.Margin, d.Power.Draw, d.Thermal.GPU)
+	}
+}
+
+// A driver that takes its time is read at its own pace.
+func TestSlow(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	m.Fault("slow 60")
+	s := source(t, m)
+	until(t, s, "both are ok", allOK)
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		snap, err := s.Read(ctx)
+		cancel()
+		if !allOK(snap, err) {
+			t.Fatalf("%+v, %v", snap.Devices, err)
+		}
+		for _, d := range snap.Devices {
+			if age := time.Since(d.SampledAt); age > 2*testDeadline {
+				t.Errorf("%s is %v old", d.UUID, age)
+			}
+		}
+	}
+}
+
+// A device that hangs gets a command of its own; pmon and the XML go on without it, and it
+// shares a command again when it has answered for a while.
+func TestHang(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	s := source(t, m, func(c *Config) { c.PCIeThroughput = true })
+	whole(t, s)
+	hung, other := m.Addresses()[0], m.Addresses()[1]
+	m.Fault("hang " + hung)
+	until(t, s, "not answering", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && snap.Devices[0].State == gpu.StateNotAnswering && snap.Devices[1].State == gpu.StateOK
+	})
+	m.Await("all three commands for the other alone", func() bool {
+		_, _ = try(t, s)
+		return m.Count("--id="+other) > 1 && m.Count("pmon -s um -d 1 -i "+other) > 0
+	})
+	until(t, s, "processes of the other", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && snap.Devices[1].Processes.Present() && snap.Devices[1].Activity.PCIeMeasured()
+	})
+	for range 5 {
+		begun := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		snap, err := s.Read(ctx)
+		cancel()
+		if took := time.Since(begun); err != nil || snap.Devices[1].SampledAt.Before(begun) || took > 2*testDeadline {
+			t.Errorf("after %v: %v", took, err)
+		}
+	}
+	m.Heal("hang")
+	until(t, s, "both are ok", allOK)
+	starts := m.Count("start --query-gpu")
+	s.mu.Lock()
+	for key := range s.apart { // a while passes
+		s.apart[key] = s.apart[key].Add(-sometimes)
+	}
+	for _, l := range s.loops {
+		l.began = l.began.Add(-sometimes)
+	}
+	s.mu.Unlock()
+	m.Await("one command for both", func() bool {
+		snap, err := try(t, s)
+		return allOK(snap, err) && len(s.loops) == 1 && m.Count("start --query-gpu") == starts+1
+	})
+}
+
+// pmon is not everywhere: the XML has the processes, too.
+func TestNoPmon(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	m.Fault("no-pmon")
+	s := source(t, m)
+	d := &whole(t, s).Devices[0]
+	processes, ok := d.Processes.Get()
+	if !ok || len(processes) != 3 || processes[0].PID != 30112 || processes[0].Memory != gpu.Of[gpu.Bytes](17600<<20) {
+		t.Errorf("%+v", processes)
+	}
+	if q := processes[0].SM.Quality(); q != gpu.NotSupported {
+		t.Errorf("what it uses is %v", q)
+	}
+}
+
+// Everything that runs is ended, also what a script has started.
+func TestGroupEnds(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	dir := t.TempDir()
+	script := filepath.Join(dir, "nvidia-smi")
+	text := "#!/bin/sh\nsleep 1000 &\necho $! > " + dir + "/child\necho $$ > " + dir + "/self\nsleep 1000\n"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- Program(script)(ctx, io.Discard, io.Discard, "-L") }()
+	pids := func() (out []string) {
+		for _, name := range []string{"child", "self"} {
+			if b, err := os.ReadFile(filepath.Join(dir, name)); err == nil && len(b) > 1 {
+				out = append(out, strings.TrimSpace(string(b)))
+			}
+		}
+		return out
+	}
+	for len(pids()) < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("a command that was killed has no error")
+	}
+	for _, pid := range pids() {
+		for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			if err != nil || pid == pids()[0] && strings.Contains(string(stat), ") Z ") { // an orphan is its reaper's
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s is still there: %s", pid, stat)
+			}
+		}
+	}
+}
+
+// No command that has ended is left as a zombie.
+func TestNoZombies(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	m := machine(t, "rtx4090-550")
+	s := source(t, m)
+	m.Fault("once")
+	for range 20 {
+		_, _ = try(t, s)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(m.Read("log")) {
+		pid, _, _ := strings.Cut(line, " ")
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err == nil && strings.Contains(string(stat), fmt.Sprintf(" %d ", os.Getpid())) {
+			t.Errorf("%s is left: %s", pid, stat)
+		}
+	}
+}
+
+// A card that sleeps is read by no command, and nothing runs where all sleep.
+func TestAllAsleep(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	m.PlugIn()
+	m.Sleep("0000:01:00.0", true)
+	s := source(t, m)
+	for range 5 {
+		snap, err := try(t, s)
+		if err != nil || len(snap.Devices) != 1 || snap.Devices[0].State != gpu.StateAsleep || snap.Devices[0].UUID != "PCI-0000:01:00.0" {
+			t.Fatalf("%+v, %v", snap, err)
+		}
+	}
+	if log := m.Read("log"); log != "" {
+		t.Errorf("it was run: %s", log)
+	}
+	m.Sleep("0000:01:00.0", false)
+	until(t, s, "awake", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && snap.Devices[0].UUID[:4] == "GPU-"
+	})
+}
+
+// TestSomeAsleep: what runs is told which device to read.
+func TestSomeAsleep(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	m.PlugIn()
+	asleep, awake := m.Addresses()[0], m.Addresses()[1]
+	m.Sleep(asleep, true)
+	s := source(t, m)
+	snap := until(t, s, "a whole reading", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && len(snap.Devices) == 2 && snap.Devices[1].State == gpu.StateOK && snap.Devices[1].Processes.Present()
+	})
+	if a := snap.Devices[0]; a.State != gpu.StateAsleep || a.PCI != asleep {
+		t.Errorf("%s is %s", a.PCI, a.State)
+	}
+	if n := m.Count(" " + asleep); n != 0 {
+		t.Errorf("the sleeping card was read %d times", n)
+	}
+	if m.Count("pmon "+awake) == 0 || m.Count("xml "+awake) == 0 {
+		t.Error("the other was not")
+	}
+	// The driver fails: the card that sleeps is there all the same.
+	m.Fault("fail 9 " + noDriver)
+	m.Fault("die")
+	until(t, s, "the sleeping card beside an error", func(snap *gpu.Snapshot, err error) bool {
+		return errors.Is(err, gpu.ErrNoDriver) && len(snap.Devices) == 1 && snap.Devices[0].State == gpu.StateAsleep
+	})
+}
+
+// An idle laptop is left alone: nothing runs, so that its card can fall asleep.
+func TestLeftAlone(t *testing.T) {
+	m := machine(t, "laptop-470")
+	m.PlugIn()
+	address := m.Addresses()[0]
+	m.AllowSleep(address, true)
+	m.Set(address, "utilization.gpu", "0 %")
+	m.Write("pmon", strings.ReplaceAll(m.Read("pmon"), "9120     C", "9120     G"))
+	s := source(t, m)
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	for range nvidia.CalmReadings {
+		whole(t, s)
+		now = now.Add(nvidia.CalmTime)
+	}
+	m.Await("all commands to end", func() bool { return len(m.Running()) == 0 })
+	starts := m.Count("start")
+	snap, err := try(t, s)
+	if err != nil || snap.Devices[0].State != gpu.StateOK || snap.Devices[0].Reason.IsZero() || !snap.Devices[0].SampledAt.IsZero() ||
+		snap.Devices[0].Thermal.GPU.Quality() != gpu.Stale {
+		t.Errorf("%+v, %v", snap, err)
+	}
+	m.Sleep(address, true)
+	if snap, _ := try(t, s); snap.Devices[0].State != gpu.StateAsleep || m.Count("start") != starts {
+		t.Errorf("%s after %d starts", snap.Devices[0].State, m.Count("start")-starts)
+	}
+	m.Sleep(address, false)
+	until(t, s, "awake and read", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) && !snap.Devices[0].SampledAt.IsZero()
+	})
+}
+
+// A card that is plugged in is read, without a restart.
+func TestCardComes(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	m.PlugIn()
+	late := m.Addresses()[1]
+	link := filepath.Join(m.SysfsRoot, "bus/pci/drivers/nvidia", late)
+	target, err := os.Readlink(link)
+	if err != nil || os.Remove(link) != nil {
+		t.Fatal(err)
+	}
+	m.Fault("gone " + late)
+	s := source(t, m)
+	until(t, s, "one device", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 1 })
+	m.Heal("gone")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "two devices", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
+}
+
+// exitStatus is an error as those of an ssh session and of a command in a pod are.
+type exitStatus int
+
+func (e exitStatus) Error() string   { return fmt.Sprint("exit status ", int(e)) }
+func (e exitStatus) ExitStatus() int { return int(e) }
+
+// The commands can run elsewhere.
+func TestRunElsewhere(t *testing.T) {
+	m := machine(t, "a100-mig-535")
+	local, fails := Program(m.Program()), true
+	s := source(t, m, func(c *Config) {
+		c.Program, c.SysfsRoot, c.ProcRoot = "/nowhere", "", ""
+		c.Run = func(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
+			if fails {
+				return fmt.Errorf("in the pod: %w", exitStatus(127))
+			}
+			return local(ctx, stdout, stderr, args...)
+		}
+	})
+	_, err := try(t, s)
+	if _ = adviceOf(t, err); !errors.Is(err, gpu.ErrNoDriver) {
+		t.Errorf("%v", err)
+	}
+	s.mu.Lock()
+	fails = false
+	s.mu.Unlock()
+	until(t, s, "the devices", allOK)
+}
+
+// A command that can't be ended is not waited for, and not replaced.
+func TestCanNotBeEnded(t *testing.T) {
+	m := machine(t, "rtx4090-550")
+	local, release := Program(m.Program()), make(chan struct{})
+	starts := make(chan string, 1000)
+	s := source(t, m, func(c *Config) {
+		c.Run = func(ctx context.Context, stdout, stderr io.Writer, args ...string) error {
+			starts <- args[0]
+			err := local(ctx, stdout, stderr, args...)
+			if strings.HasPrefix(args[0], "--query-gpu") {
+				<-release
+			}
+			return err
+		}
+	})
+	until(t, s, "ok", allOK)
+	begun := time.Now()
+	if err := s.Close(); err != nil || time.Since(begun) > 3*time.Second {
+		t.Errorf("Close: %v after %v", err, time.Since(begun))
+	}
+	if _, err := try(t, s); err == nil {
+		t.Error("a closed source can be read")
+	}
+	close(release)
+	close(starts)
+	loops := 0
+	for args := range starts {
+		if strings.HasPrefix(args, "--query-gpu") {
+			loops++
+		}
+	}
+	if loops != 1 {
+		t.Errorf("%d loops were started, want 1", loops)
+	}
+}
+
+// Sixteen devices, two of them with one UUID.
+func TestManyDevices(t *testing.T) {
+	const n = 16
+	files := map[string][]byte{}
+	repeat := func(line string, of func(i int) string) string {
+		key, _, _ := strings.Cut(line, " = ")
+		all := make([]string, n)
+		for i := range all {
+			all[i] = of(i)
+		}
+		return key + " = " + strings.Join(all, " | ") + "\n"
+	}
+	var fields strings.Builder
+	for line := range strings.Lines(string(fakesmi.File("rtx4090-550", "query-gpu"))) {
+		key, value, ok := strings.Cut(strings.TrimSpace(line), " = ")
+		if !ok {
+			continue
+		}
+		fields.WriteString(repeat(key, func(i int) string {
+			switch key {
+			case "uuid":
+				return fmt.Sprintf("GPU-%012d", max(i, 1))
+			case "pci.bus_id":
+				return fmt.Sprintf("0000000A:%02X:00.0", i+1)
+			case "index":
+				return fmt.Sprint(i)
+			case "count":
+				return fmt.Sprint(n)
+			}
+			return value
+		}))
+	}
+	files["query-gpu"] = []byte(fields.String())
+	m := endsAll(t, fakesmi.Make(t, files))
+	snap := until(t, source(t, m), "all are ok", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == n })
+	seen := map[string]bool{}
+	for i := range snap.Devices {
+		d := &snap.Devices[i]
+		if seen[d.UUID] {
+			t.Errorf("%s is there twice", d.UUID)
+		}
+		seen[d.UUID] = true
+		for _, problem := range sourcetest.Check(d) {
+			t.Error(problem)
+		}
+	}
+	if d := snap.Devices[15]; d.PCI != "000a:10:00.0" {
+		t.Errorf("the last is at %s", d.PCI)
+	}
+}

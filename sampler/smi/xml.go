@@ -1,0 +1,292 @@
+package smi
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
+)
+
+// longestXML is how much of nvidia-smi -q -x is read: a card's list of supported clocks
+// alone can be 100 KiB.
+const longestXML = 8 << 20
+
+// A document is what the XML has that the lines don't have. Elements have other names in
+// older versions.
+type document struct {
+	CUDA string       `xml:"cuda_version"`
+	GPUs []gpuElement `xml:"gpu"`
+}
+
+type gpuElement struct {
+	ID           string `xml:"id,attr"`
+	UUID         string `xml:"uuid"`
+	Name         string `xml:"product_name"`
+	Architecture string `xml:"product_architecture"`
+	PCI          struct {
+		Address  string `xml:"pci_bus_id"`
+		Replays  value  `xml:"replay_counter"`
+		Sent     value  `xml:"tx_util"`
+		Received value  `xml:"rx_util"`
+	} `xml:"pci"`
+	BAR1    memoryElement `xml:"bar1_memory_usage"`
+	Retired struct {
+		Single  value `xml:"multiple_single_bit_retirement>retired_count"`
+		Double  value `xml:"double_bit_retirement>retired_count"`
+		Pending value `xml:"pending_retirement"`
+		Older   value `xml:"pending_blacklist"`
+	} `xml:"retired_pages"`
+	Remapped struct {
+		Text          string `xml:",chardata"`
+		Correctable   value  `xml:"remapped_row_corr"`
+		Uncorrectable value  `xml:"remapped_row_unc"`
+		Pending       value  `xml:"remapped_row_pending"`
+		Failed        value  `xml:"remapped_row_failure"`
+	} `xml:"remapped_rows"`
+	Temperature struct {
+		Shutdown  value `xml:"gpu_temp_max_threshold"`
+		Slowdown  value `xml:"gpu_temp_slow_threshold"`
+		MemoryMax value `xml:"gpu_temp_max_mem_threshold"`
+		Target    value `xml:"gpu_target_temperature"`
+	} `xml:"temperature"`
+	MaxVideo  value             `xml:"max_clocks>video_clock"`
+	MIG       value             `xml:"mig_mode>current_mig"`
+	Instances []instanceElement `xml:"mig_devices>mig_device"`
+	Processes struct {
+		Text string           `xml:",chardata"`
+		List []processElement `xml:"process_info"`
+	} `xml:"processes"`
+}
+
+type memoryElement struct {
+	Total    value `xml:"total"`
+	Reserved value `xml:"reserved"`
+	Used     value `xml:"used"`
+	Free     value `xml:"free"`
+}
+
+type instanceElement struct {
+	Index           value         `xml:"index"`
+	GPUInstance     value         `xml:"gpu_instance_id"`
+	ComputeInstance value         `xml:"compute_instance_id"`
+	Multiprocessors value         `xml:"device_attributes>shared>multiprocessor_count"`
+	Memory          memoryElement `xml:"fb_memory_usage"`
+	BAR1            memoryElement `xml:"bar1_memory_usage"`
+}
+
+type processElement struct {
+	GPUInstance     value `xml:"gpu_instance_id"`
+	ComputeInstance value `xml:"compute_instance_id"`
+	PID             value `xml:"pid"`
+	Type            value `xml:"type"`
+	Memory          value `xml:"used_memory"`
+}
+
+// parseXML reads the documents in the output, which may have lines before it. It returns
+// what it could read even beside an error: the devices before a cut.
+func parseXML(output []byte) (document, error) {
+	var doc document
+	if i := bytes.Index(output, []byte("<?xml")); i > 0 {
+		output = output[i:]
+	}
+	d := xml.NewDecoder(bytes.NewReader(output))
+	d.Strict = false
+	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
+	inside := false
+	for {
+		token, err := d.Token()
+		if err != nil {
+			if inside && len(doc.GPUs) > 0 && errors.Is(err, io.EOF) {
+				return doc, nil
+			}
+			return doc, fmt.Errorf("nvidia-smi -q -x: %w", err)
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok {
+			if end, ok := token.(xml.EndElement); ok && end.Name.Local == "nvidia_smi_log" {
+				return doc, nil
+			}
+			continue
+		}
+		switch start.Name.Local {
+		case "nvidia_smi_log":
+			inside = true
+		case "cuda_version":
+			if err := d.DecodeElement(&doc.CUDA, &start); err != nil {
+				return doc, fmt.Errorf("nvidia-smi -q -x: %w", err)
+			}
+		case "gpu":
+			var g gpuElement
+			if err := d.DecodeElement(&g, &start); err != nil {
+				return doc, fmt.Errorf("nvidia-smi -q -x: %w", err)
+			}
+			doc.GPUs = append(doc.GPUs, g)
+		default:
+			if err := d.Skip(); err != nil {
+				return doc, fmt.Errorf("nvidia-smi -q -x: %w", err)
+			}
+		}
+	}
+}
+
+// key is the device's key, as a [row] has it.
+func (g *gpuElement) key() string {
+	for _, s := range []string{g.PCI.Address, g.ID} {
+		if address, ok := busAddress(value(s)); ok {
+			return address
+		}
+	}
+	return strings.TrimSpace(g.UUID)
+}
+
+// A details is what the XML said of a device.
+type details struct {
+	gpuElement
+	at        time.Time
+	instances []gpu.Instance
+}
+
+// fill sets the readings that the lines don't have.
+func (x *details) fill(d *gpu.Device) {
+	if x.Architecture == "" {
+		d.Architecture = gpu.Absent[string](gpu.NotSupported)
+	} else {
+		d.Architecture = name(value(x.Architecture))
+	}
+	d.Memory.BAR1Total = mebibytes(x.BAR1.Total)
+	d.Memory.BAR1Used = nvidia.Within(mebibytes(x.BAR1.Used), d.Memory.BAR1Total)
+	t := &x.Temperature
+	d.Thermal.Shutdown, d.Thermal.Slowdown = limit(t.Shutdown), limit(t.Slowdown)
+	d.Thermal.MemoryMax, d.Thermal.Target = limit(t.MemoryMax), limit(t.Target)
+	d.Clocks.MaxVideo = megahertz(orNone(x.MaxVideo))
+	d.PCIe.Replays = count[uint64](orNone(x.PCI.Replays))
+	h := &d.Health
+	h.RetiredSingleBit, h.RetiredDoubleBit = count[uint64](orNone(x.Retired.Single)), count[uint64](orNone(x.Retired.Double))
+	h.RetirementPending = flag(orNone(x.Retired.Pending))
+	if x.Retired.Pending == "" {
+		h.RetirementPending = flag(orNone(x.Retired.Older))
+	}
+	h.RemappedCorrectable, h.RemappedUncorrectable = x.rows(x.Remapped.Correctable), x.rows(x.Remapped.Uncorrectable)
+	h.RemapPending, h.RemapFailed = flag(orNone(x.Remapped.Pending)), flag(orNone(x.Remapped.Failed))
+}
+
+// limit is a limit of temperature; an element that is not there is not offered.
+func limit(v value) gpu.Reading[gpu.Celsius] { return limitDegrees(orNone(v)) }
+
+// orNone is a value, or the word for what a product does not have where its element is
+// missing.
+func orNone(v value) value {
+	if strings.TrimSpace(string(v)) == "" {
+		return "N/A"
+	}
+	return v
+}
+
+func (x *details) rows(v value) gpu.Reading[uint64] { return count[uint64](orNone(v)) }
+
+// traffic is the traffic over PCIe, as measured for the document.
+func (x *details) traffic(a *gpu.Activity) {
+	a.PCIeSent, a.PCIeReceived = kilobytes(orNone(x.PCI.Sent)), kilobytes(orNone(x.PCI.Received))
+	if a.PCIeSent.Present() || a.PCIeReceived.Present() {
+		a.PCIeMeasuredAt = gpu.Of(x.at.UTC())
+	} else {
+		a.PCIeMeasuredAt = gpu.Absent[time.Time](a.PCIeSent.Quality())
+	}
+}
+
+// processes are those of the device, without what they use.
+func (x *details) processes(d *gpu.Device) gpu.Reading[[]gpu.Process] {
+	if text := value(x.Processes.Text); len(x.Processes.List) == 0 && text.plain() != "" && text.plain() != "none" {
+		return gpu.Absent[[]gpu.Process](text.absent())
+	}
+	list := processList{}
+	for i := range x.Processes.List {
+		e := &x.Processes.List[i]
+		pid, ok := pidOf(e.PID)
+		if !ok {
+			continue
+		}
+		p := gpu.Process{PID: pid, Type: kindOf(e.Type), Memory: nvidia.Within(memoryOf(e.Memory), d.Memory.Total)}
+		p.GPUInstance, p.ComputeInstance = identifier(e.GPUInstance), identifier(e.ComputeInstance)
+		none := gpu.Absent[gpu.Percent](gpu.NotSupported)
+		p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder = none, none, none, none
+		list.add(p)
+	}
+	return gpu.Of(list.sorted())
+}
+
+// identifier is the number of an instance; not reported outside MIG mode.
+func identifier(v value) gpu.Reading[int] {
+	r := count[int](v)
+	if !r.Present() {
+		return gpu.Reading[int]{}
+	}
+	return r
+}
+
+// An instanceName is what nvidia-smi -L says of one MIG instance.
+type instanceName struct{ profile, uuid string }
+
+var (
+	listedGPU = regexp.MustCompile(`^GPU (\d+): .*\(UUID: (GPU-[^)\s]+)\)\s*$`)
+	listedMIG = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+(\d+):\s+\(UUID: (MIG-[^)\s]+)\)\s*$`)
+	// A profile has its slices in its name: 1c.3g.20gb is one of three.
+	slicesOf = regexp.MustCompile(`^(?:(\d)c\.)?(\d)g\.`)
+)
+
+// parseList reads nvidia-smi -L: the instances of each device, by its UUID and their
+// number.
+func parseList(output string) map[string]map[string]instanceName {
+	all := map[string]map[string]instanceName{}
+	uuid := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := listedGPU.FindStringSubmatch(line); m != nil {
+			uuid = m[2]
+			all[uuid] = map[string]instanceName{}
+		} else if m := listedMIG.FindStringSubmatch(line); m != nil && uuid != "" {
+			all[uuid][m[2]] = instanceName{profile: clean(m[1]), uuid: clean(m[3])}
+		}
+	}
+	return all
+}
+
+// setInstances makes the instances of the XML and their names one list. Without a UUID an
+// instance has the one that drivers before the 470 series gave it.
+func (x *details) setInstances(names map[string]instanceName, device string) {
+	for _, e := range x.Instances {
+		gi, ci := count[int](e.GPUInstance), count[int](e.ComputeInstance)
+		in := gpu.Instance{
+			UUID: fmt.Sprintf("MIG-%s/%d/%d", strings.TrimSpace(x.UUID), gi.Or(0), ci.Or(0)), Name: "MIG instance",
+			GPUInstance: gi, ComputeInstance: ci, Multiprocessors: count[int](orNone(e.Multiprocessors)), Memory: e.Memory.memory(),
+		}
+		gpu.Withdraw(&in.MemorySlices, gpu.NotSupported)
+		gpu.Withdraw(&in.ComputeSliceCount, gpu.NotSupported)
+		in.Memory.BAR1Total = mebibytes(orNone(e.BAR1.Total))
+		in.Memory.BAR1Used = nvidia.Within(mebibytes(orNone(e.BAR1.Used)), in.Memory.BAR1Total)
+		if n, known := names[strings.TrimSpace(string(e.Index))]; known {
+			in.UUID, in.Name = n.uuid, device+" MIG "+n.profile
+			if m := slicesOf.FindStringSubmatch(n.profile); m != nil {
+				in.MemorySlices, in.ComputeSliceCount = count[int](value(m[2])), count[int](value(m[2]))
+				if m[1] != "" {
+					in.ComputeSliceCount = count[int](value(m[1]))
+				}
+			}
+		}
+		x.instances = append(x.instances, in)
+	}
+}
+
+func (e *memoryElement) memory() gpu.Memory {
+	m := gpu.Memory{Total: mebibytes(orNone(e.Total))}
+	m.Used, m.Free = nvidia.Within(mebibytes(orNone(e.Used)), m.Total), nvidia.Within(mebibytes(orNone(e.Free)), m.Total)
+	m.Reserved = nvidia.Within(mebibytes(orNone(e.Reserved)), m.Total)
+	return m
+}
