@@ -17,8 +17,9 @@ type Config struct {
 	// SysfsRoot and ProcRoot are where the kernel lists PCI devices, such as "/sys" and
 	// "/proc". Empty where the program runs on another machine.
 	SysfsRoot, ProcRoot string
-	// Interval is the time between two readings. The commands print faster where it is
-	// longer than a second, so that what is read is a second old at most.
+	// Interval is the time between two readings. The commands print more often where it is
+	// longer than a second: each tenth of it, but not more often than each second, nor
+	// less often than each 10 s. So a reading is that old at most.
 	Interval time.Duration
 	// Deadline is the time after which a device counts as not answering.
 	Deadline time.Duration
@@ -37,15 +38,18 @@ type Config struct {
 type Run func(ctx context.Context, stdout, stderr io.Writer, args ...string) error
 
 const (
-	slowestLoop = time.Second
-	sometimes   = 10 * time.Second
-	seldom      = time.Minute
-	firstRetry  = 500 * time.Millisecond
-	lastRetry   = 30 * time.Second
+	quickLoop  = time.Second
+	slowLoop   = 10 * time.Second
+	sometimes  = 10 * time.Second
+	seldom     = time.Minute
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 30 * time.Second
 )
 
 // period is the time between two lines of a loop for one device.
-func (c *Config) period() time.Duration { return min(c.Interval, max(slowestLoop, c.Interval/10)) }
+func (c *Config) period() time.Duration {
+	return min(c.Interval, max(quickLoop, min(c.Interval/10, slowLoop)))
+}
 
 // stall is how long a loop is silent before it counts as stuck in one of its devices.
-func (c *Config) stall() time.Duration { return max(3*c.period(), c.Deadline/4) }
+func (c *Config) stall() time.Duration { return max(3*c.period(), c.Deadline/8) }

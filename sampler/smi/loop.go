@@ -130,8 +130,10 @@ func (s *Source) start(l *loop, now time.Time) {
 	})
 }
 
-// mostCommands may run at once, with those that can't be ended.
-const mostCommands = 64
+const (
+	mostCommands = 64  // may run at once, with those that can't be ended
+	mostDevices  = 256 // are believed
+)
 
 // hear takes a line of a loop. The caller holds the lock.
 func (s *Source) hear(l *loop, text string) {
@@ -144,6 +146,9 @@ func (s *Source) hear(l *loop, text string) {
 		s.told(l, text, now)
 		return
 	}
+	if s.rows[r.key] == nil && len(s.rows) >= mostDevices {
+		return
+	}
 	h := &heard{row: r, at: now}
 	if before := s.rows[r.key]; before != nil && l.seen[r.key] > 0 {
 		h.spacing = min(now.Sub(before.at), s.cfg.Deadline)
@@ -151,7 +156,7 @@ func (s *Source) hear(l *loop, text string) {
 	s.rows[r.key] = h
 	s.dropTwin(h)
 	l.seen[r.key] = max(l.seen[r.key]+1, l.rounds()-1) // one that was away has not missed them
-	l.heard, l.barren = now, 0
+	l.heard, l.barren, l.err = now, 0, nil
 	l.silent.Reset(max(s.cfg.stall(), 2*h.spacing))
 	if s.trouble[r.key] != nil { // back: it keeps a loop of its own for a while
 		delete(s.trouble, r.key)
@@ -198,7 +203,7 @@ func (s *Source) told(l *loop, text string, now time.Time) {
 			l.err = t.err
 			return
 		}
-		if s.trouble[key] == nil {
+		if s.trouble[key] == nil && len(s.trouble) < mostDevices {
 			s.trouble[key] = &trouble{err: t.err, since: now}
 		}
 	case t.err != nil:

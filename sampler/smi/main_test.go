@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 const (
 	// testDeadline is after how long a device does not answer in these tests.
-	testDeadline = 500 * time.Millisecond
+	testDeadline = time.Second
 	testInterval = 20 * time.Millisecond
 )
 

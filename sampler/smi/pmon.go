@@ -94,6 +94,9 @@ func pidOf(v value) (int, bool) {
 // second or more.
 const quiet = 200 * time.Millisecond
 
+// mostLines are believed in one round.
+const mostLines = 1 << 16
+
 // rounds tells the rounds of pmon apart: in each it prints every process of every device.
 // Only this knows that a process has ended.
 type rounds struct {
@@ -121,7 +124,7 @@ func (r *rounds) add(line string, now time.Time) bool {
 		return false
 	}
 	id := usage{gpu: u.gpu, pid: u.pid, kind: u.kind}
-	if n := len(r.now); n > 0 && (r.seen[id] || u.gpu < r.now[n-1].gpu || now.Sub(r.at) >= quiet) {
+	if n := len(r.now); n > 0 && (r.seen[id] || u.gpu < r.now[n-1].gpu || now.Sub(r.at) >= quiet || n == mostLines) {
 		r.last, r.lastAt = r.now, r.at
 		r.now, r.seen = nil, nil
 	}

@@ -103,7 +103,7 @@ func (s *Source) Name() string { return gpu.SourceNvidiaSMI }
 
 // Read returns the newest reading of every device. It waits for a newer one that is due
 // before ctx ends, see [perdevice.Set.Read] for devices that are slow, and up to the
-// deadline for the program to answer for the first time.
+// deadline, if that is later, for the program to answer for the first time.
 //
 // Without a driver the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
 // gpu.ErrNoLibrary, gpu.ErrVersionMismatch, gpu.ErrNotPermitted, gpu.ErrNotAnswering or
@@ -168,7 +168,9 @@ func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snaps
 	}
 	out := s.set.Read(ctx, devices)
 	for i := range out {
-		out[i].SampledAt = time.Time{}
+		if d := &out[i]; d.State == gpu.StateOK { // a call that began before is not over yet
+			d.Readings, d.Reason, d.SampledAt = d.Stale(), nvidia.LeftAlone, time.Time{}
+		}
 	}
 	return s.snapshot(out)
 }
@@ -187,6 +189,9 @@ func (s *Source) snapshot(devices []gpu.Device) *gpu.Snapshot {
 // or can't have one.
 func (s *Source) attach(ctx context.Context, cards []nvidia.Card) error {
 	until := time.Now().Add(s.cfg.Deadline)
+	if patience, ok := ctx.Deadline(); ok && patience.After(until) {
+		until = patience
+	}
 	for {
 		ready, changed, err := s.tend(cards)
 		if ready || err != nil {
@@ -233,6 +238,7 @@ func (s *Source) tend(cards []nvidia.Card) (ready bool, changed <-chan struct{},
 		}
 	}
 	s.reunite(now)
+	s.renew(now)
 	s.arrange(now)
 	if len(s.rows) > 0 {
 		s.watch(now)
@@ -281,6 +287,9 @@ func (s *Source) notice(cards []nvidia.Card) {
 	}
 }
 
+// mostHelp is how much of the help is read. It has some 30 KiB.
+const mostHelp = 1 << 20
+
 // ask asks which fields this version knows.
 func (s *Source) ask() {
 	if s.asking || s.lingering["help"] > 0 || s.flying >= mostCommands {
@@ -291,7 +300,9 @@ func (s *Source) ask() {
 	var failure *gpu.Advice
 	ctx, stop := context.WithTimeout(context.Background(), lastRetry)
 	s.spawn(ctx, "help", []string{"--help-query-gpu"}, func(line string) {
-		text.WriteString(line + "\n")
+		if text.Len() < mostHelp {
+			text.WriteString(line + "\n")
+		}
 		if t, ok := sentenceOf(line); ok && t.err != nil && text.Len() < 4<<10 {
 			failure = t.err
 		}
@@ -374,8 +385,39 @@ func (s *Source) reunite(now time.Time) {
 		if len(l.keys) != 1 || s.apart[l.keys[0]].IsZero() || !l.running || l.stalled {
 			continue
 		}
+		if h := s.rows[l.keys[0]]; h == nil || h.err != nil {
+			continue
+		}
 		if now.Sub(l.began) >= sometimes && now.Sub(l.heard) < s.cfg.stall() && now.Sub(s.apart[l.keys[0]]) >= sometimes {
 			delete(s.apart, l.keys[0])
+		}
+	}
+}
+
+// renew lets a loop begin anew, once a minute, whose devices all fail: a program that found
+// a device lost can say so until it ends. A device that fails beside others gets a loop of
+// its own for that.
+func (s *Source) renew(now time.Time) {
+	for _, l := range s.loops {
+		if !l.running || now.Sub(l.began) < seldom {
+			continue
+		}
+		var failing, working []string
+		for key := range l.seen {
+			if h := s.rows[key]; h != nil && h.err != nil {
+				failing = append(failing, key)
+			} else if h != nil {
+				working = append(working, key)
+			}
+		}
+		switch {
+		case len(failing) == 0:
+		case len(working) == 0:
+			l.stop()
+		default:
+			for _, key := range failing {
+				s.apart[key] = now
+			}
 		}
 	}
 }
