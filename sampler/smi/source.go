@@ -113,9 +113,11 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	awake := func(c nvidia.Card) bool { return !c.Asleep() }
 	if len(cards) > 0 && !slices.ContainsFunc(cards, awake) {
 		s.pauses = nvidia.Pauses{}
+		s.letGo()
 		return s.leaveAlone(ctx, cards), nil
 	}
 	if s.pauses.Pausing(s.now(), cards) {
+		s.letGo()
 		return s.leaveAlone(ctx, cards), nil
 	}
 	if err := s.attach(ctx, cards); err != nil {
@@ -149,9 +151,8 @@ func mayDoze(cards []nvidia.Card, devices []gpu.Device) bool {
 		!slices.ContainsFunc(devices, func(d gpu.Device) bool { return !nvidia.Idle(&d) })
 }
 
-// leaveAlone ends all commands: the devices are as they were last.
+// leaveAlone asks nobody: the devices are as they were last.
 func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snapshot {
-	s.letGo()
 	devices := make([]perdevice.Device, len(cards))
 	for i, c := range cards {
 		known := s.last[c.Address]

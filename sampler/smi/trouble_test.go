@@ -486,6 +486,34 @@ func TestSomeAsleep(t *testing.T) {
 	})
 }
 
+// A driver that takes its time to begin is not begun anew by each reading, beside a card
+// that sleeps either.
+func TestBeginsOnce(t *testing.T) {
+	for _, sleeps := range []bool{false, true} {
+		t.Run(fmt.Sprint("beside one that sleeps: ", sleeps), func(t *testing.T) {
+			m := machine(t, "blackwell-570")
+			m.PlugIn()
+			m.Sleep(m.Addresses()[0], sleeps)
+			m.Fault("silent ")
+			s := source(t, m, func(c *Config) { c.Deadline = 200 * time.Millisecond })
+			for range 4 {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+				if _, err := s.Read(ctx); !errors.Is(err, gpu.ErrNotAnswering) {
+					t.Errorf("%v", err)
+				}
+				cancel()
+			}
+			if n := m.Count("start --query-gpu"); n != 1 {
+				t.Errorf("%d loops began, want 1", n)
+			}
+			m.Heal("silent")
+			until(t, s, "read", func(snap *gpu.Snapshot, err error) bool {
+				return err == nil && len(snap.Devices) == 2 && snap.Devices[1].State == gpu.StateOK
+			})
+		})
+	}
+}
+
 // An idle laptop is left alone: nothing runs, so that its card can fall asleep.
 func TestLeftAlone(t *testing.T) {
 	m := machine(t, "laptop-470")
