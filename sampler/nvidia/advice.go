@@ -19,11 +19,13 @@ var (
 	}
 	NotPermitted = gpu.Advice{
 		What: "gpuwhy may not talk to the NVIDIA driver",
-		Try:  "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), or start it with the NVIDIA container runtime",
+		Try: "let its user read and write /dev/nvidiactl and /dev/nvidia0 (often the group video), " +
+			"or start it with the NVIDIA container runtime",
 	}
 	Unknown = gpu.Advice{
 		What: "the NVIDIA driver answers: unknown error",
-		Try:  "if gpuwhy runs in a container, the container has lost its GPUs, usually because systemd was reloaded: create it again; else look for lines with NVRM in the kernel log (dmesg)",
+		Try: "if gpuwhy runs in a container, the container has lost its GPUs, usually because systemd was reloaded: " +
+			"create it again; else look for lines with NVRM in the kernel log (dmesg)",
 	}
 	ResetRequired = gpu.Advice{
 		What: "the device must be reset before it can be used again",

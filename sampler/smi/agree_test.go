@@ -141,7 +141,8 @@ func compareProcesses(t *testing.T, device string, got, want []gpu.Process) {
 	}
 	for i := range want {
 		g, w := got[i], want[i]
-		if d := float64(g.Memory.Or(0)) - float64(w.Memory.Or(0)); math.Abs(d) < 1<<20 && g.Memory.Quality() == w.Memory.Quality() {
+		if d := float64(g.Memory.Or(0)) - float64(w.Memory.Or(0)); math.Abs(d) < 1<<20 &&
+			g.Memory.Quality() == w.Memory.Quality() {
 			g.Memory = w.Memory
 		}
 		if !reflect.DeepEqual(g, w) {
@@ -211,13 +212,16 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 		{"encoder.stats.averageLatency", "encoder_latency", plain},
 		{"memory.total [MiB]", "memory_total", mebi}, {"memory.reserved [MiB]", "memory_reserved", mebi},
 		{"memory.used [MiB]", "memory_used", mebi}, {"memory.free [MiB]", "", free},
-		{"temperature.gpu", "temperature", plain}, {"temperature.gpu.tlimit", "margin", plain}, {"temperature.memory", "field82", plain},
+		{"temperature.gpu", "temperature", plain}, {"temperature.gpu.tlimit", "margin", plain},
+		{"temperature.memory", "field82", plain},
 		{"fan.speed [%]", "", fan},
-		{"power.draw [W]", "power", watts}, {"enforced.power.limit [W]", "power_limit", watts}, {"power.default_limit [W]", "power_default_limit", watts},
+		{"power.draw [W]", "power", watts}, {"enforced.power.limit [W]", "power_limit", watts},
+		{"power.default_limit [W]", "power_default_limit", watts},
 		{"power.min_limit [W]", "power_min_limit", watts}, {"power.max_limit [W]", "power_max_limit", watts},
 		{"clocks.current.graphics [MHz]", "clock0", mhz}, {"clocks.current.sm [MHz]", "clock1", mhz},
 		{"clocks.current.memory [MHz]", "clock2", mhz}, {"clocks.current.video [MHz]", "clock3", mhz},
-		{"clocks.max.graphics [MHz]", "max_clock0", mhz}, {"clocks.max.sm [MHz]", "max_clock1", mhz}, {"clocks.max.memory [MHz]", "max_clock2", mhz},
+		{"clocks.max.graphics [MHz]", "max_clock0", mhz}, {"clocks.max.sm [MHz]", "max_clock1", mhz},
+		{"clocks.max.memory [MHz]", "max_clock2", mhz},
 		{"pstate", "pstate", func(g fakenvml.GPU, key string) string { return "P" + g[fakenvml.Key(key)] }},
 		{"clocks_event_reasons.active", "event_reasons", func(g fakenvml.GPU, key string) string {
 			n, _ := strconv.Atoi(g[fakenvml.Key(key)])
@@ -226,8 +230,10 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 		{"pcie.link.gen.gpucurrent", "pcie_generation", plain}, {"pcie.link.gen.max", "pcie_max_generation", plain},
 		{"pcie.link.width.current", "pcie_width", plain}, {"pcie.link.width.max", "pcie_max_width", plain},
 		{"ecc.mode.current", "ecc", enabled}, {"ecc.mode.pending", "ecc", enabled},
-		{"ecc.errors.corrected.volatile.total", "ecc_errors.0.0", plain}, {"ecc.errors.corrected.aggregate.total", "ecc_errors.0.1", plain},
-		{"ecc.errors.uncorrected.volatile.total", "ecc_errors.1.0", plain}, {"ecc.errors.uncorrected.aggregate.total", "ecc_errors.1.1", plain},
+		{"ecc.errors.corrected.volatile.total", "ecc_errors.0.0", plain},
+		{"ecc.errors.corrected.aggregate.total", "ecc_errors.0.1", plain},
+		{"ecc.errors.uncorrected.volatile.total", "ecc_errors.1.0", plain},
+		{"ecc.errors.uncorrected.aggregate.total", "ecc_errors.1.1", plain},
 		{"persistence_mode", "persistence", enabled}, {"display_active", "display_active", enabled},
 		{"compute_mode", "compute_mode", word("Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process")},
 		{"mig.mode.current", "mig", enabled}, {"mig.mode.pending", "mig", enabled},

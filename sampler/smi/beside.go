@@ -78,7 +78,7 @@ func (s *Source) watch(now time.Time) {
 		} else if t, ok := sentenceOf(text); ok && t.unsupported {
 			m.off = true
 		} else if text = clean(text); text != "" {
-			s.log.Debug("nvidia-smi pmon printed a line that is no data", "line", text)
+			s.note(text)
 		}
 	}, func(err error) {
 		stop()

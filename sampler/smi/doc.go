@@ -24,6 +24,19 @@
 // stand where a comma in them does no harm. Whatever is neither data nor a known sentence
 // is logged at level debug.
 //
+// # What is not as with the library
+//
+// nvidia-smi rounds: memory to whole MiB, power to hundredths of a watt. It has no counter
+// of energy, no counters of activity, no tachometers, targets and policies of fans, no
+// error events (XIDs) and no version of the library as the library gives it. It has one fan
+// speed of a device, and doesn't say how many fans there are: such a device has one fan and
+// no count. Older versions have no utilization of the video engines (before 545). A share of
+// a process that pmon prints as "-" is 0 where the device has printed any or did nothing,
+// and not reported otherwise. In MIG mode processes have no shares.
+//
+// SampledAt is when a line arrived, some milliseconds after it was read. What comes from the
+// XML is up to a minute older, as the limits that the library is asked for once a minute.
+//
 // # Devices that hang, fail or are lost
 //
 // One command for all devices stops at the first that hangs. Then each gets a command of its

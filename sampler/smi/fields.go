@@ -12,63 +12,74 @@ import (
 // A field is one that --query-gpu may know. Some had another name in older versions.
 type field struct {
 	names []string
-	// core marks the fields of which a device that works reports one.
-	core bool
-	set  func(d *gpu.Device, v value)
+	core  bool
+	set   func(d *gpu.Device, v value)
+}
+
+type dev = gpu.Device
+
+// of is a field by its names, the newest first.
+func of(names string, set func(d *dev, v value)) field {
+	return field{names: strings.Fields(names), set: set}
+}
+
+// core is a field of which a device that works reports one.
+func core(f field) field {
+	f.core = true
+	return f
 }
 
 // fields are all that a device's line has, beside those that say which device it is.
 var fields = []field{
-	{names: []string{"serial"}, set: func(d *gpu.Device, v value) { d.Serial = name(v) }},
-	{names: []string{"vbios_version"}, set: func(d *gpu.Device, v value) { d.VBIOS = name(v) }},
-	{names: []string{"utilization.gpu"}, core: true, set: func(d *gpu.Device, v value) { d.Utilization.GPU = share(v) }},
-	{names: []string{"utilization.memory"}, set: func(d *gpu.Device, v value) { d.Utilization.Memory = share(v) }},
-	{names: []string{"utilization.encoder"}, set: func(d *gpu.Device, v value) { d.Utilization.Encoder = share(v) }},
-	{names: []string{"utilization.decoder"}, set: func(d *gpu.Device, v value) { d.Utilization.Decoder = share(v) }},
-	{names: []string{"utilization.jpeg"}, set: func(d *gpu.Device, v value) { d.Utilization.JPEG = share(v) }},
-	{names: []string{"utilization.ofa"}, set: func(d *gpu.Device, v value) { d.Utilization.OFA = share(v) }},
-	{names: []string{"encoder.stats.sessionCount"}, set: func(d *gpu.Device, v value) { d.Encoding.Sessions = sessions(v) }},
-	{names: []string{"encoder.stats.averageFps"}, set: func(d *gpu.Device, v value) { d.Encoding.FrameRate = amount(v, nvidia.FastestVideo) }},
-	{names: []string{"encoder.stats.averageLatency"}, set: func(d *gpu.Device, v value) { d.Encoding.Latency = amount(v, nvidia.LongestLatency) }},
-	{names: []string{"memory.total"}, core: true, set: func(d *gpu.Device, v value) { d.Memory.Total = mebibytes(v) }},
-	{names: []string{"memory.reserved"}, set: func(d *gpu.Device, v value) { d.Memory.Reserved = mebibytes(v) }},
-	{names: []string{"memory.used"}, set: func(d *gpu.Device, v value) { d.Memory.Used = mebibytes(v) }},
-	{names: []string{"memory.free"}, set: func(d *gpu.Device, v value) { d.Memory.Free = mebibytes(v) }},
-	{names: []string{"temperature.gpu"}, core: true, set: func(d *gpu.Device, v value) { d.Thermal.GPU = degrees(v) }},
-	{names: []string{"temperature.gpu.tlimit"}, set: func(d *gpu.Device, v value) { d.Thermal.Margin = degrees(v) }},
-	{names: []string{"temperature.memory"}, set: func(d *gpu.Device, v value) { d.Thermal.Memory = degrees(v) }},
-	{names: []string{"fan.speed"}, set: setFan},
-	{names: []string{"power.draw"}, core: true, set: func(d *gpu.Device, v value) { d.Power.Draw = watts(v) }},
-	{names: []string{"enforced.power.limit"}, set: func(d *gpu.Device, v value) { d.Power.EnforcedLimit = watts(v) }},
-	{names: []string{"power.default_limit"}, set: func(d *gpu.Device, v value) { d.Power.DefaultLimit = watts(v) }},
-	{names: []string{"power.min_limit"}, set: func(d *gpu.Device, v value) { d.Power.MinLimit = watts(v) }},
-	{names: []string{"power.max_limit"}, set: func(d *gpu.Device, v value) { d.Power.MaxLimit = watts(v) }},
-	{names: []string{"clocks.current.graphics", "clocks.gr"}, set: func(d *gpu.Device, v value) { d.Clocks.Graphics = megahertz(v) }},
-	{names: []string{"clocks.current.sm", "clocks.sm"}, set: func(d *gpu.Device, v value) { d.Clocks.SM = megahertz(v) }},
-	{names: []string{"clocks.current.memory", "clocks.mem"}, set: func(d *gpu.Device, v value) { d.Clocks.Memory = megahertz(v) }},
-	{names: []string{"clocks.current.video", "clocks.video"}, set: func(d *gpu.Device, v value) { d.Clocks.Video = megahertz(v) }},
-	{names: []string{"clocks.max.graphics", "clocks.max.gr"}, set: func(d *gpu.Device, v value) { d.Clocks.MaxGraphics = megahertz(v) }},
-	{names: []string{"clocks.max.sm"}, set: func(d *gpu.Device, v value) { d.Clocks.MaxSM = megahertz(v) }},
-	{names: []string{"clocks.max.memory", "clocks.max.mem"}, set: func(d *gpu.Device, v value) { d.Clocks.MaxMemory = megahertz(v) }},
-	{names: []string{"pstate"}, set: func(d *gpu.Device, v value) { d.Clocks.PerformanceState = state(v) }},
-	{names: []string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"},
-		set: func(d *gpu.Device, v value) { d.Clocks.EventReasons = reasons(v) }},
-	{names: []string{"pcie.link.gen.gpucurrent", "pcie.link.gen.current"}, set: func(d *gpu.Device, v value) { d.PCIe.Generation = count[int](v) }},
-	{names: []string{"pcie.link.gen.max"}, set: func(d *gpu.Device, v value) { d.PCIe.MaxGeneration = count[int](v) }},
-	{names: []string{"pcie.link.width.current"}, set: func(d *gpu.Device, v value) { d.PCIe.Width = count[int](v) }},
-	{names: []string{"pcie.link.width.max"}, set: func(d *gpu.Device, v value) { d.PCIe.MaxWidth = count[int](v) }},
-	{names: []string{"ecc.mode.current"}, set: func(d *gpu.Device, v value) { d.Health.ECCMode = flag(v) }},
-	{names: []string{"ecc.mode.pending"}, set: func(d *gpu.Device, v value) { d.Health.ECCModePending = flag(v) }},
-	{names: []string{"ecc.errors.corrected.volatile.total"}, set: func(d *gpu.Device, v value) { d.Health.CorrectedVolatile = count[uint64](v) }},
-	{names: []string{"ecc.errors.uncorrected.volatile.total"}, set: func(d *gpu.Device, v value) { d.Health.UncorrectedVolatile = count[uint64](v) }},
-	{names: []string{"ecc.errors.corrected.aggregate.total"}, set: func(d *gpu.Device, v value) { d.Health.CorrectedAggregate = count[uint64](v) }},
-	{names: []string{"ecc.errors.uncorrected.aggregate.total"},
-		set: func(d *gpu.Device, v value) { d.Health.UncorrectedAggregate = count[uint64](v) }},
-	{names: []string{"persistence_mode"}, set: func(d *gpu.Device, v value) { d.Modes.Persistence = flag(v) }},
-	{names: []string{"compute_mode"}, set: func(d *gpu.Device, v value) { d.Modes.Compute = computeMode(v) }},
-	{names: []string{"display_active"}, set: func(d *gpu.Device, v value) { d.Modes.DisplayActive = flag(v) }},
-	{names: []string{"mig.mode.current"}, set: func(d *gpu.Device, v value) { d.Modes.MIG = flag(v) }},
-	{names: []string{"mig.mode.pending"}, set: func(d *gpu.Device, v value) { d.Modes.MIGPending = flag(v) }},
+	of("serial", func(d *dev, v value) { d.Serial = name(v) }),
+	of("vbios_version", func(d *dev, v value) { d.VBIOS = name(v) }),
+	core(of("utilization.gpu", func(d *dev, v value) { d.Utilization.GPU = share(v) })),
+	of("utilization.memory", func(d *dev, v value) { d.Utilization.Memory = share(v) }),
+	of("utilization.encoder", func(d *dev, v value) { d.Utilization.Encoder = share(v) }),
+	of("utilization.decoder", func(d *dev, v value) { d.Utilization.Decoder = share(v) }),
+	of("utilization.jpeg", func(d *dev, v value) { d.Utilization.JPEG = share(v) }),
+	of("utilization.ofa", func(d *dev, v value) { d.Utilization.OFA = share(v) }),
+	of("encoder.stats.sessionCount", func(d *dev, v value) { d.Encoding.Sessions = sessions(v) }),
+	of("encoder.stats.averageFps", func(d *dev, v value) { d.Encoding.FrameRate = amount(v, nvidia.FastestVideo) }),
+	of("encoder.stats.averageLatency", func(d *dev, v value) { d.Encoding.Latency = amount(v, nvidia.LongestLatency) }),
+	core(of("memory.total", func(d *dev, v value) { d.Memory.Total = mebibytes(v) })),
+	of("memory.reserved", func(d *dev, v value) { d.Memory.Reserved = mebibytes(v) }),
+	of("memory.used", func(d *dev, v value) { d.Memory.Used = mebibytes(v) }),
+	of("memory.free", func(d *dev, v value) { d.Memory.Free = mebibytes(v) }),
+	core(of("temperature.gpu", func(d *dev, v value) { d.Thermal.GPU = degrees(v) })),
+	of("temperature.gpu.tlimit", func(d *dev, v value) { d.Thermal.Margin = degrees(v) }),
+	of("temperature.memory", func(d *dev, v value) { d.Thermal.Memory = degrees(v) }),
+	of("fan.speed", setFan),
+	core(of("power.draw", func(d *dev, v value) { d.Power.Draw = watts(v) })),
+	of("enforced.power.limit", func(d *dev, v value) { d.Power.EnforcedLimit = watts(v) }),
+	of("power.default_limit", func(d *dev, v value) { d.Power.DefaultLimit = watts(v) }),
+	of("power.min_limit", func(d *dev, v value) { d.Power.MinLimit = watts(v) }),
+	of("power.max_limit", func(d *dev, v value) { d.Power.MaxLimit = watts(v) }),
+	of("clocks.current.graphics clocks.gr", func(d *dev, v value) { d.Clocks.Graphics = megahertz(v) }),
+	of("clocks.current.sm clocks.sm", func(d *dev, v value) { d.Clocks.SM = megahertz(v) }),
+	of("clocks.current.memory clocks.mem", func(d *dev, v value) { d.Clocks.Memory = megahertz(v) }),
+	of("clocks.current.video clocks.video", func(d *dev, v value) { d.Clocks.Video = megahertz(v) }),
+	of("clocks.max.graphics clocks.max.gr", func(d *dev, v value) { d.Clocks.MaxGraphics = megahertz(v) }),
+	of("clocks.max.sm", func(d *dev, v value) { d.Clocks.MaxSM = megahertz(v) }),
+	of("clocks.max.memory clocks.max.mem", func(d *dev, v value) { d.Clocks.MaxMemory = megahertz(v) }),
+	of("pstate", func(d *dev, v value) { d.Clocks.PerformanceState = state(v) }),
+	of("clocks_event_reasons.active clocks_throttle_reasons.active",
+		func(d *dev, v value) { d.Clocks.EventReasons = reasons(v) }),
+	of("pcie.link.gen.gpucurrent pcie.link.gen.current", func(d *dev, v value) { d.PCIe.Generation = count[int](v) }),
+	of("pcie.link.gen.max", func(d *dev, v value) { d.PCIe.MaxGeneration = count[int](v) }),
+	of("pcie.link.width.current", func(d *dev, v value) { d.PCIe.Width = count[int](v) }),
+	of("pcie.link.width.max", func(d *dev, v value) { d.PCIe.MaxWidth = count[int](v) }),
+	of("ecc.mode.current", func(d *dev, v value) { d.Health.ECCMode = flag(v) }),
+	of("ecc.mode.pending", func(d *dev, v value) { d.Health.ECCModePending = flag(v) }),
+	of("ecc.errors.corrected.volatile.total", func(d *dev, v value) { d.Health.CorrectedVolatile = count[uint64](v) }),
+	of("ecc.errors.uncorrected.volatile.total", func(d *dev, v value) { d.Health.UncorrectedVolatile = count[uint64](v) }),
+	of("ecc.errors.corrected.aggregate.total", func(d *dev, v value) { d.Health.CorrectedAggregate = count[uint64](v) }),
+	of("ecc.errors.uncorrected.aggregate.total", func(d *dev, v value) { d.Health.UncorrectedAggregate = count[uint64](v) }),
+	of("persistence_mode", func(d *dev, v value) { d.Modes.Persistence = flag(v) }),
+	of("compute_mode", func(d *dev, v value) { d.Modes.Compute = computeMode(v) }),
+	of("display_active", func(d *dev, v value) { d.Modes.DisplayActive = flag(v) }),
+	of("mig.mode.current", func(d *dev, v value) { d.Modes.MIG = flag(v) }),
+	of("mig.mode.pending", func(d *dev, v value) { d.Modes.MIGPending = flag(v) }),
 }
 
 // setFan: nvidia-smi has one speed of a device, whatever the number of its fans.
@@ -212,7 +223,9 @@ func (q query) fill(d *gpu.Device, parts []string) error {
 		return failureOf(worst.plain())
 	}
 	m := &d.Memory
-	m.Used, m.Free, m.Reserved = nvidia.Within(m.Used, m.Total), nvidia.Within(m.Free, m.Total), nvidia.Within(m.Reserved, m.Total)
+	for _, part := range []*gpu.Reading[gpu.Bytes]{&m.Used, &m.Free, &m.Reserved} {
+		*part = nvidia.Within(*part, m.Total)
+	}
 	d.Power.Draw = nvidia.Plausible(d.Power.Draw, d.Power.MaxLimit)
 	return nil
 }

@@ -105,7 +105,8 @@ func (s *Source) start(l *loop, now time.Time) {
 	l.stop, l.running, l.began, l.q = stop, true, now, s.query
 	l.seen, l.err, l.badField, l.stalled = map[string]int{}, nil, "", false
 	args := []string{
-		"--query-gpu=" + l.q.names(), "--format=csv,noheader,nounits", fmt.Sprintf("--loop-ms=%d", max(s.cfg.period().Milliseconds(), 1)),
+		"--query-gpu=" + l.q.names(), "--format=csv,noheader,nounits",
+		fmt.Sprintf("--loop-ms=%d", max(s.cfg.period().Milliseconds(), 1)),
 	}
 	if l.keys != nil {
 		args = append(args, "--id="+l.id())
@@ -181,6 +182,14 @@ func (s *Source) dropTwin(h *heard) {
 	}
 }
 
+// note logs a line that nobody knows, once where it is repeated.
+func (s *Source) note(text string) {
+	if text != s.noted {
+		s.noted = text
+		s.log.Debug("nvidia-smi printed a line that is no data", "line", text)
+	}
+}
+
 // told takes a line that is no data.
 func (s *Source) told(l *loop, text string, now time.Time) {
 	t, ok := sentenceOf(text)
@@ -188,7 +197,7 @@ func (s *Source) told(l *loop, text string, now time.Time) {
 	case !ok:
 		if text = clean(text); text != "" {
 			l.foreign = now
-			s.log.Debug("nvidia-smi printed a line that is no data", "line", text)
+			s.note(text)
 		}
 	case t.field != "":
 		l.badField = t.field

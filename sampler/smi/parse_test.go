@@ -21,21 +21,31 @@ func TestValues(t *testing.T) {
 		want string
 	}{
 		{share("97"), "97"}, {share("97 %"), "97"}, {share(" 97 %\r"), "97"}, {share("0"), "0"}, {share("-1"), "not_reported"},
-		{share("31337 %"), "100 (doubtful)"}, {share(""), "not_reported"}, {share("%"), "not_reported"}, {share("nan"), "not_reported"},
-		{share("0x10"), "not_reported"}, {share("1e3"), "not_reported"}, {share("9 7"), "9"}, {share("4294967295"), "not_reported"},
-		{share("18446744073709551615"), "not_reported"}, {share("9223372036854775808"), "not_reported"}, {share("Infinity"), "not_reported"},
+		{share("31337 %"), "100 (doubtful)"}, {share(""), "not_reported"}, {share("%"), "not_reported"},
+		{share("nan"), "not_reported"},
+		{share("0x10"), "not_reported"}, {share("1e3"), "not_reported"}, {share("9 7"), "9"},
+		{share("4294967295"), "not_reported"},
+		{share("18446744073709551615"), "not_reported"}, {share("9223372036854775808"), "not_reported"},
+		{share("Infinity"), "not_reported"},
 		{share("[N/A]"), "not_supported"}, {share("N/A"), "not_supported"}, {share("[Not Supported]"), "not_supported"},
 		{share("[Requested functionality has been deprecated]"), "not_supported"},
 		{share("Requested functionality has been deprecated"), "not_supported"},
-		{share("[Insufficient Permissions]"), "not_permitted"}, {share("[Unknown Error]"), "not_reported"}, {share("[GPU is lost]"), "not_reported"},
+		{share("[Insufficient Permissions]"), "not_permitted"}, {share("[Unknown Error]"), "not_reported"},
+		{share("[GPU is lost]"), "not_reported"},
 		{share("ERR!"), "not_reported"},
-		{watts("97.43 W"), "97.43"}, {watts("97,43 W"), "97.43"}, {watts("1,234.50 W"), "1234.5"}, {watts("600000"), "600000 (doubtful)"},
-		{mebibytes("81,920 MiB"), fmt.Sprint(81920 << 20)}, {mebibytes("0 MiB"), "0"}, {mebibytes("17592186044415 MiB"), "not_reported"},
+		{watts("97.43 W"), "97.43"}, {watts("97,43 W"), "97.43"}, {watts("1,234.50 W"), "1234.5"},
+		{watts("600000"), "600000 (doubtful)"},
+		{mebibytes("81,920 MiB"), fmt.Sprint(81920 << 20)}, {mebibytes("0 MiB"), "0"},
+		{mebibytes("17592186044415 MiB"), "not_reported"},
 		{mebibytes("4294967296 MiB"), fmt.Sprint(uint64(4294967296)<<20) + " (doubtful)"}, {mebibytes("N/A"), "not_supported"},
-		{degrees("-5 C"), "-5"}, {degrees("65535"), "65535 (doubtful)"}, {degrees("45 C"), "45"}, {limitDegrees("0 C"), "not_supported"},
-		{count[int]("16x"), "16"}, {count[int]("16"), "16"}, {count[int]("1.5"), "not_reported"}, {count[uint64]("9007199254740993"), "9007199254740992"},
-		{state("P8"), "8"}, {state("P32"), "not_reported"}, {state("8"), "not_reported"}, {state("[N/A]"), "not_supported"}, {state("P-1"), "not_reported"},
-		{reasons("0x0000000000000004"), "4"}, {reasons("0xFFFFFFFFFFFFFFFF"), "not_reported"}, {reasons("[N/A]"), "not_supported"},
+		{degrees("-5 C"), "-5"}, {degrees("65535"), "65535 (doubtful)"}, {degrees("45 C"), "45"},
+		{limitDegrees("0 C"), "not_supported"},
+		{count[int]("16x"), "16"}, {count[int]("16"), "16"}, {count[int]("1.5"), "not_reported"},
+		{count[uint64]("9007199254740993"), "9007199254740992"},
+		{state("P8"), "8"}, {state("P32"), "not_reported"}, {state("8"), "not_reported"}, {state("[N/A]"), "not_supported"},
+		{state("P-1"), "not_reported"},
+		{reasons("0x0000000000000004"), "4"}, {reasons("0xFFFFFFFFFFFFFFFF"), "not_reported"},
+		{reasons("[N/A]"), "not_supported"},
 		{reasons("0x8000000000000000"), "0"}, {reasons("Active"), "not_reported"},
 		{flag("Enabled"), "true"}, {flag("No"), "false"}, {flag("[N/A]"), "not_supported"}, {flag("maybe"), "not_reported"},
 		{name("  NVIDIA\x00 \x1b[1mH100 "), "NVIDIA [1mH100"}, {name("[N/A]"), "not_supported"}, {name(""), "not_reported"},
@@ -71,7 +81,8 @@ func TestKnownFields(t *testing.T) {
 	if want := []string{"temperature.gpu", "clocks.current.sm", "clocks_event_reasons.active"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if q := known("\"clocks.gr\"\n\"clocks_throttle_reasons.active\"\n"); len(q) != 2 || q[0].names[0] != "clocks.gr" || q[1].names[0] != "clocks_throttle_reasons.active" {
+	if q := known("\"clocks.gr\"\n\"clocks_throttle_reasons.active\"\n"); len(q) != 2 || q[0].names[0] != "clocks.gr" ||
+		q[1].names[0] != "clocks_throttle_reasons.active" {
 		t.Errorf("older names: %v", q)
 	}
 	if q := known("Failed to initialize NVML: Unknown Error\n"); len(q) != 0 {
@@ -114,10 +125,12 @@ func TestLines(t *testing.T) {
 		}
 	}
 	r, ok := all.parse(lineOf(all, map[string]string{"name": "A, B, and C"}))
-	if !ok || r.device.Name != "A, B, and C" || r.key != "0000:01:00.0" || r.device.UUID != "GPU-1" || r.count != 2 || r.device.PCI != r.key {
+	if !ok || r.device.Name != "A, B, and C" || r.key != "0000:01:00.0" || r.device.UUID != "GPU-1" || r.count != 2 ||
+		r.device.PCI != r.key {
 		t.Errorf("%+v", r)
 	}
-	if r, ok := all.parse(lineOf(all, map[string]string{"pci.bus_id": "[N/A]", "name": "[N/A]"})); !ok || r.key != "GPU-1" || r.device.Name != "NVIDIA GPU" || r.device.PCI != "" {
+	if r, ok := all.parse(lineOf(all, map[string]string{"pci.bus_id": "[N/A]", "name": "[N/A]"})); !ok || r.key != "GPU-1" ||
+		r.device.Name != "NVIDIA GPU" || r.device.PCI != "" {
 		t.Errorf("without an address: %+v", r)
 	}
 	if r, ok := all.parse(strings.Replace(good, "GPU-1", "[N/A]", 1)); !ok || r.device.UUID != "PCI-0000:01:00.0" {

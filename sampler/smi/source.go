@@ -59,6 +59,7 @@ type Source struct {
 	detailed    bool // the XML has been read, or can't be
 	detailsDue  time.Time
 	stopDetails context.CancelFunc // nil while it is not being read
+	noted       string             // the last line in the log that nobody knows
 }
 
 // A trouble is why a device can't be read.
@@ -459,7 +460,8 @@ func (s *Source) settling() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.loops, func(l *loop) bool {
-		return l.running && len(l.keys) == 1 && len(l.seen) == 0 && !s.apart[l.keys[0]].IsZero() && time.Since(l.began) < time.Second
+		begins := l.running && len(l.seen) == 0 && time.Since(l.began) < time.Second
+		return begins && len(l.keys) == 1 && !s.apart[l.keys[0]].IsZero()
 	})
 }
 
@@ -532,7 +534,8 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 	h, t := s.rows[key], s.trouble[key]
 	switch {
 	case s.closed || term != s.term:
-		return gpu.Device{}, nil, &gpu.Advice{What: "nvidia-smi was ended", Try: "wait until it is started again", Err: gpu.ErrNotAnswering}
+		ended := gpu.Advice{What: "nvidia-smi was ended", Try: "wait until it is started again", Err: gpu.ErrNotAnswering}
+		return gpu.Device{}, nil, &ended
 	case t != nil:
 		return gpu.Device{}, nil, t.err
 	case h == nil && s.unlisted[key]:

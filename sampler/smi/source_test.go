@@ -18,7 +18,8 @@ func TestMachines(t *testing.T) {
 				for _, problem := range sourcetest.Check(d) {
 					t.Error(problem)
 				}
-				if d.PCI == "" || d.UUID[:4] != "GPU-" || !d.Thermal.GPU.Present() || !d.Memory.Total.Present() || !d.Clocks.SM.Present() ||
+				if d.PCI == "" || d.UUID[:4] != "GPU-" || !d.Thermal.GPU.Present() || !d.Memory.Total.Present() ||
+					!d.Clocks.SM.Present() ||
 					!d.Clocks.MaxVideo.Present() || !d.Clocks.EventReasons.Present() || !d.Clocks.PerformanceState.Present() {
 					t.Errorf("%+v", d)
 				}

@@ -53,6 +53,11 @@ func failureOf(words string) *gpu.Advice {
 	}
 }
 
+var noLibrary = gpu.Advice{
+	What: "nvidia-smi does not find NVIDIA's management library",
+	Try:  "install the NVIDIA driver again; in a container, start it with the NVIDIA runtime (--gpus all)",
+}
+
 func notLoaded(cause error) *gpu.Advice {
 	a := because(nvidia.NotLoaded, gpu.ErrNoDriver, cause)
 	if runtime.GOOS == "windows" {
@@ -105,20 +110,16 @@ func sentenceOf(line string) (s sentence, ok bool) {
 		s.err = failureOf(reason)
 	case strings.Contains(w, "couldn't communicate with the nvidia driver"):
 		s.err = notLoaded(cause)
-	case strings.Contains(w, "couldn't find libnvidia-ml"), strings.Contains(w, "nvml library") && strings.Contains(w, "not found"):
-		s.err = &gpu.Advice{
-			What: "nvidia-smi does not find NVIDIA's management library",
-			Try:  "install the NVIDIA driver again; in a container, start it with the NVIDIA runtime (--gpus all)",
-			Err:  errors.Join(gpu.ErrNoLibrary, cause),
-		}
+	case strings.Contains(w, "couldn't find libnvidia-ml"):
+		s.err = because(noLibrary, gpu.ErrNoLibrary, cause)
 	case strings.HasPrefix(w, "no devices were found"):
 		s.err = because(nvidia.NoDevices, gpu.ErrNoDevices, cause)
 	case strings.Contains(w, "gpu is lost"):
 		s.err = failureOf(line)
 	case strings.Contains(w, "insufficient permissions") && !strings.HasPrefix(w, "["):
 		s.err = failureOf(line)
-	case strings.HasPrefix(w, "not supported on the device"), strings.Contains(w, "is not supported"), strings.HasPrefix(w, "invalid combination"),
-		strings.HasPrefix(w, "option"), strings.HasPrefix(w, "error: option"):
+	case strings.HasPrefix(w, "not supported on the device"), strings.Contains(w, "is not supported"),
+		strings.HasPrefix(w, "invalid combination"), strings.HasPrefix(w, "option"), strings.HasPrefix(w, "error: option"):
 		s.unsupported = true
 	default:
 		return sentence{}, false
@@ -152,15 +153,12 @@ func exitOf(err error) *gpu.Advice {
 	case 9:
 		return notLoaded(cause)
 	case 12:
-		return &gpu.Advice{
-			What: "nvidia-smi does not find NVIDIA's management library",
-			Try:  "install the NVIDIA driver again; in a container, start it with the NVIDIA runtime (--gpus all)",
-			Err:  errors.Join(gpu.ErrNoLibrary, cause),
-		}
+		return because(noLibrary, gpu.ErrNoLibrary, cause)
 	case 15:
 		return because(nvidia.Lost, perdevice.ErrLost, gpu.ErrNoDriver, cause)
 	case 127: // of a shell
-		return &gpu.Advice{What: "nvidia-smi was not found", Try: "install the NVIDIA driver, which brings it", Err: errors.Join(gpu.ErrNoDriver, cause)}
+		return because(gpu.Advice{What: "nvidia-smi was not found", Try: "install the NVIDIA driver, which brings it"},
+			gpu.ErrNoDriver, cause)
 	default:
 		return nil
 	}

@@ -193,9 +193,11 @@ func TestLostAtTheStart(t *testing.T) {
 			})
 			m.Heal("die")
 			snap := until(t, s, "one lost and one ok", func(snap *gpu.Snapshot, err error) bool {
-				return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateLost && snap.Devices[1].State == gpu.StateOK
+				return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateLost &&
+					snap.Devices[1].State == gpu.StateOK
 			})
-			if d := snap.Devices[0]; d.PCI != lost || d.UUID != first.Devices[0].UUID || d.Reason.What != nvidia.Lost.What || !errors.Is(&d.Reason, perdevice.ErrLost) {
+			if d := snap.Devices[0]; d.PCI != lost || d.UUID != first.Devices[0].UUID || d.Reason.What != nvidia.Lost.What ||
+				!errors.Is(&d.Reason, perdevice.ErrLost) {
 				t.Errorf("%s at %s: %q", d.UUID, d.PCI, d.Reason.Error())
 			}
 			if snap.Devices[1].PCI != other {
@@ -206,7 +208,10 @@ func TestLostAtTheStart(t *testing.T) {
 				return err == nil && snap.Devices[0].State == gpu.StateLost && snap.Devices[1].SampledAt.After(begun)
 			})
 			m.Heal()
-			until(t, s, "both are ok", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == 2 })
+			until(t, s, "both are ok", func(snap *gpu.Snapshot, err error) bool {
+				return allOK(snap, err) &&
+					len(snap.Devices) == 2
+			})
 		})
 	}
 }
@@ -283,7 +288,8 @@ func TestCut(t *testing.T) {
 	m.Fault("cut " + m.Addresses()[0])
 	m.Fault("cut-xml")
 	until(t, s, "the other is ok", func(snap *gpu.Snapshot, err error) bool {
-		return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateNotAnswering && snap.Devices[1].State == gpu.StateOK
+		return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateNotAnswering &&
+			snap.Devices[1].State == gpu.StateOK
 	})
 	m.Heal("cut")
 	until(t, s, "both are ok", allOK)
@@ -296,7 +302,8 @@ func TestRefusedField(t *testing.T) {
 	m.Fault("refuse power.draw")
 	snap := until(t, source(t, m), "the device is ok", allOK)
 	d := snap.Devices[0]
-	if q := d.Thermal.Margin.Quality(); q != gpu.NotSupported || d.Power.Draw.Quality() != gpu.NotSupported || !d.Thermal.GPU.Present() {
+	if q := d.Thermal.Margin.Quality(); q != gpu.NotSupported || d.Power.Draw.Quality() != gpu.NotSupported ||
+		!d.Thermal.GPU.Present() {
 		t.Errorf("the margin is %v, the draw %v, the temperature %v", d.Thermal.Margin, d.Power.Draw, d.Thermal.GPU)
 	}
 }
@@ -340,7 +347,10 @@ func TestHang(t *testing.T) {
 		return err == nil && snap.Devices[1].Processes.Present() && snap.Devices[1].Activity.PCIeMeasured()
 	})
 	begun := time.Now()
-	until(t, s, "the other goes on", func(snap *gpu.Snapshot, err error) bool { return err == nil && snap.Devices[1].SampledAt.After(begun) })
+	until(t, s, "the other goes on", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil &&
+			snap.Devices[1].SampledAt.After(begun)
+	})
 	m.Heal("hang")
 	until(t, s, "both are ok", allOK)
 	starts := m.Count("start --query-gpu")
@@ -446,7 +456,8 @@ func TestAllAsleep(t *testing.T) {
 	s := source(t, m)
 	for range 5 {
 		snap, err := try(t, s)
-		if err != nil || len(snap.Devices) != 1 || snap.Devices[0].State != gpu.StateAsleep || snap.Devices[0].UUID != "PCI-0000:01:00.0" {
+		if err != nil || len(snap.Devices) != 1 || snap.Devices[0].State != gpu.StateAsleep ||
+			snap.Devices[0].UUID != "PCI-0000:01:00.0" {
 			t.Fatalf("%+v, %v", snap, err)
 		}
 	}
@@ -532,7 +543,8 @@ func TestLeftAlone(t *testing.T) {
 	m.Await("all commands to end", func() bool { return len(m.Running()) == 0 })
 	starts := m.Count("start")
 	snap, err := try(t, s)
-	if err != nil || snap.Devices[0].State != gpu.StateOK || snap.Devices[0].Reason.IsZero() || !snap.Devices[0].SampledAt.IsZero() ||
+	if err != nil || snap.Devices[0].State != gpu.StateOK || snap.Devices[0].Reason.IsZero() ||
+		!snap.Devices[0].SampledAt.IsZero() ||
 		snap.Devices[0].Thermal.GPU.Quality() != gpu.Stale {
 		t.Errorf("%+v, %v", snap, err)
 	}
@@ -665,7 +677,10 @@ func TestManyDevices(t *testing.T) {
 	}
 	files["query-gpu"] = []byte(fields.String())
 	m := endsAll(t, fakesmi.Make(t, files))
-	snap := until(t, source(t, m), "all are ok", func(snap *gpu.Snapshot, err error) bool { return allOK(snap, err) && len(snap.Devices) == n })
+	snap := until(t, source(t, m), "all are ok", func(snap *gpu.Snapshot, err error) bool {
+		return allOK(snap, err) &&
+			len(snap.Devices) == n
+	})
 	seen := map[string]bool{}
 	for i := range snap.Devices {
 		d := &snap.Devices[i]

@@ -65,7 +65,7 @@ func read[T any](v value, convert func(float64) gpu.Reading[T]) gpu.Reading[T] {
 }
 
 // amount is a number that can't be less than 0; more than most is doubtful.
-func amount[T gpu.Percent | gpu.Megahertz | gpu.Watts | gpu.FramesPerSecond | gpu.Microseconds | gpu.BytesPerSecond](v value, most T) gpu.Reading[T] {
+func amount[T ~float64](v value, most T) gpu.Reading[T] {
 	return read(v, func(n float64) gpu.Reading[T] {
 		if n < 0 {
 			return gpu.Reading[T]{}

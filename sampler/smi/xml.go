@@ -265,7 +265,8 @@ func (x *details) setInstances(names map[string]instanceName, device string) {
 		gi, ci := count[int](e.GPUInstance), count[int](e.ComputeInstance)
 		in := gpu.Instance{
 			UUID: fmt.Sprintf("MIG-%s/%d/%d", strings.TrimSpace(x.UUID), gi.Or(0), ci.Or(0)), Name: "MIG instance",
-			GPUInstance: gi, ComputeInstance: ci, Multiprocessors: count[int](orNone(e.Multiprocessors)), Memory: e.Memory.memory(),
+			GPUInstance: gi, ComputeInstance: ci, Memory: e.Memory.memory(),
+			Multiprocessors: count[int](orNone(e.Multiprocessors)),
 		}
 		gpu.Withdraw(&in.MemorySlices, gpu.NotSupported)
 		gpu.Withdraw(&in.ComputeSliceCount, gpu.NotSupported)

@@ -256,8 +256,8 @@ func (m *Machine) Running() (pids []string) {
 	seen := map[string]bool{}
 	for _, line := range m.Log() {
 		pid, what, _ := strings.Cut(line, " ")
-		if exe, err := os.Readlink(filepath.Join("/proc", pid, "exe")); err == nil && strings.HasPrefix(exe, m.dir) && !seen[pid] &&
-			strings.HasPrefix(what, "start") {
+		exe, err := os.Readlink(filepath.Join("/proc", pid, "exe"))
+		if err == nil && strings.HasPrefix(exe, m.dir) && !seen[pid] && strings.HasPrefix(what, "start") {
 			seen[pid] = true
 			pids = append(pids, pid)
 		}

@@ -191,7 +191,8 @@ func (m *machine) handle(ids string, some bool) {
 			if some && !strings.Contains(strings.ToLower(ids), address) {
 				continue
 			}
-			text := "Unable to determine the device handle for GPU " + address + ": GPU is lost.  Reboot the system to recover this GPU"
+			text := "Unable to determine the device handle for GPU " + address +
+				": GPU is lost.  Reboot the system to recover this GPU"
 			if word == "lost-ends" {
 				m.out.Flush()
 				fail(15, text)
@@ -272,7 +273,7 @@ func (m *machine) row(all []column, fields []string, i int) {
 		if strings.Contains(format, "nounits") {
 			v = strings.TrimSuffix(v, " "+c.unit)
 		}
-		if slices.Contains(m.faults("lost"), short) && !slices.Contains([]string{"index", "uuid", "name", "pci.bus_id", "count", "driver_version"}, f) {
+		if slices.Contains(m.faults("lost"), short) && !slices.Contains(known, f) {
 			v = "[GPU is lost]"
 		}
 		values[k] = v
@@ -286,6 +287,9 @@ func (m *machine) row(all []column, fields []string, i int) {
 		fmt.Fprintln(m.out, text)
 	}
 }
+
+// known are the fields that a lost device still has.
+var known = []string{"index", "uuid", "name", "pci.bus_id", "count", "driver_version"}
 
 // lines of a device: what pmon and the XML print of it.
 func (m *machine) pmon() {
