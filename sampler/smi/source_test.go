@@ -1,6 +1,8 @@
 package smi
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -26,6 +28,43 @@ func TestMachines(t *testing.T) {
 			}
 			if snap.Source != gpu.SourceNvidiaSMI || len(snap.Drivers) != 1 || !snap.Drivers[0].Version.Present() {
 				t.Errorf("source %q, drivers %+v", snap.Source, snap.Drivers)
+			}
+		})
+	}
+}
+
+// What the processes and instances of some machines are.
+func TestProcessesAndInstances(t *testing.T) {
+	text := func(d *gpu.Device) (out []string) {
+		for _, p := range d.Processes.Or(nil) {
+			out = append(out, fmt.Sprint(p.PID, " ", p.Type, " ", p.Memory, " ", p.SM, " ", p.Encoder, " ", p.GPUInstance))
+		}
+		return out
+	}
+	for name, want := range map[string][][]string{
+		"a100-mig-535": {
+			{"48211 compute 9663676416 not_supported not_supported 3", "48990 compute not_permitted not_supported not_supported 4"},
+			{"51200 compute 52219084800 98 0 not_reported"},
+		},
+		"rtx4090-550": {{
+			"30112 compute 18454937600 95 0 not_reported", "1612 graphics 274726912 1 0 not_reported",
+			"2977 compute+graphics 63963136 0 0 not_reported",
+		}},
+		"windows-551": {{
+			"25704 compute not_reported 3 49 not_reported", "26660 compute not_reported 3 99 not_reported",
+			"2056 compute+graphics not_reported 0 0 not_reported", "4680 compute+graphics not_reported 0 0 not_reported",
+		}},
+		"blackwell-570": {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			snap := whole(t, source(t, machine(t, name)))
+			for i := range want {
+				if got := text(&snap.Devices[i]); !slices.Equal(got, want[i]) {
+					t.Errorf("device %d has %q, want %q", i, got, want[i])
+				}
+			}
+			if d := &snap.Devices[0]; d.Modes.MIG.Or(false) != (len(d.Instances) == 2) {
+				t.Errorf("MIG is %v, with %d instances", d.Modes.MIG, len(d.Instances))
 			}
 		})
 	}
