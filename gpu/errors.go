@@ -10,6 +10,7 @@ var (
 	ErrNotPermitted    = errors.New("not permitted to talk to the driver")
 	ErrNotAnswering    = errors.New("the driver is not answering")   // a call has not come back in time
 	ErrNoDevices       = errors.New("the driver finds no device")    // and answers
+	ErrNoCard          = errors.New("no card of this vendor is in the machine")
 	ErrForeignPIDs     = errors.New("pids are of another namespace") // so that none can be looked up
 )
 

@@ -44,6 +44,7 @@ type Snapshot struct {
 	Devices  []Device  // ordered by Index
 	Drivers  []Driver  // one for each source that answered
 	Failures []Failure // one for each source that can't be read now
+	Tried    []Attempt // what each source found, in their order; nil where nobody looked
 	Host     *Host     // nil where its facts were not read
 	Notes    []Advice  // what this monitor can't see, and what would change that
 }
@@ -86,6 +87,13 @@ type Failure struct {
 	Since  time.Time
 	Advice Advice
 	Next   time.Time // when it is tried again
+}
+
+// An Attempt is a source that was asked for devices.
+type Attempt struct {
+	Source  string
+	Devices int    // how many it reads, or knows of
+	Advice  Advice // why it has none, or can't read them; zero while it can
 }
 
 // Totals are sums and averages over devices, without doubtful readings. Devices

@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ func (r *roster) admit(sources []*source) {
 			d.Index = e.device.Index
 			delete(r.byUUID, e.device.UUID)
 			r.byUUID[d.UUID] = e
-			e.device, e.updated = d, true
+			e.device, e.source, e.updated = d, src.Name(), true
 		}
 	}
 	slices.SortFunc(arrivals, func(a, b *entry) int {
@@ -99,9 +100,12 @@ func (e *entry) miss(sources []*source, now time.Time) {
 		reason = e.device.Reason // what was said when it was lost
 	}
 	for _, src := range sources {
-		if src.Name() == e.source && src.failure != nil {
+		if src.Name() == e.source && src.failure != nil && !none(&src.failure.Advice) {
 			state, since, reason = gpu.StateNotAnswering, src.failure.Since, src.failure.Advice
 		}
 	}
 	e.device.Enter(state, since, reason)
 }
+
+// none reports whether a source has answered, and lists no device.
+func none(err error) bool { return errors.Is(err, gpu.ErrNoDevices) || errors.Is(err, gpu.ErrNoCard) }

@@ -47,6 +47,9 @@ type Config struct {
 	Interval time.Duration
 	Sources  []Source
 	Host     Host // nil: snapshots have no host and processes no facts
+	// Guessed says that nobody named the sources: that one finds no card of its vendor is
+	// no failure while another has devices.
+	Guessed bool
 	// Notes go into each snapshot, before those of the sources.
 	Notes []gpu.Advice
 	// Deadline is how long a source may take to answer for one device. A
@@ -249,16 +252,28 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 		if src.last.Host != nil {
 			snap.Host = src.last.Host
 		}
-		if src.failure != nil {
+	}
+	snap.Devices = s.roster.merge(s.sources, snap.Time)
+	for _, src := range s.sources {
+		snap.Tried = append(snap.Tried, src.attempt())
+		if s.fails(src, snap) {
 			snap.Failures = append(snap.Failures, *src.failure)
 		}
 	}
-	snap.Devices = s.roster.merge(s.sources, snap.Time)
 	snap.Source = s.sourceName(snap.Devices)
 	s.follow(snap)
 	s.describe(ctx, snap)
 	s.note(snap, time.Since(begun))
 	return snap
+}
+
+// fails reports whether the source has failed. A guess that finds no card of its vendor has
+// not, unless that is all that there is to say.
+func (s *Sampler) fails(src *source, snap *gpu.Snapshot) bool {
+	if !s.cfg.Guessed || !src.noCard() {
+		return src.failure != nil
+	}
+	return len(snap.Devices) == 0 && !slices.ContainsFunc(s.sources, func(other *source) bool { return !other.noCard() })
 }
 
 // A begin is when a state began, by the clock as it was set then.
@@ -357,9 +372,9 @@ type Health struct {
 
 // SourceHealth is the state of one source.
 type SourceHealth struct {
-	Name        string
+	gpu.Attempt
 	LastSuccess time.Time    // zero if the source could never be read
-	Failure     *gpu.Failure // nil while the source can be read
+	Failure     *gpu.Failure // nil while the source can be read, and where its absence is none
 }
 
 // Health returns the state at the newest reading.
@@ -372,7 +387,11 @@ func (s *Sampler) Health() Health {
 func (s *Sampler) note(snap *gpu.Snapshot, took time.Duration) {
 	h := Health{LastReading: snap.Time, Took: took}
 	for _, src := range s.sources {
-		h.Sources = append(h.Sources, SourceHealth{src.Name(), src.lastSuccess, src.failure})
+		of := SourceHealth{Attempt: src.attempt(), LastSuccess: src.lastSuccess}
+		if s.fails(src, snap) {
+			of.Failure = src.failure
+		}
+		h.Sources = append(h.Sources, of)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -608,3 +608,53 @@ func TestNotesOfSources(t *testing.T) {
 		}
 	})
 }
+
+func TestGuessedSourcesWithoutACard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		none := func(err error) func(context.Context) (*gpu.Snapshot, error) {
+			return fails(&gpu.Advice{What: "there is none", Err: err})
+		}
+		noCard := errors.Join(gpu.ErrNoCard, gpu.ErrNoDriver)
+		nvml := &fakeSource{name: "nvml", answer: none(noCard)}
+		amd := &fakeSource{name: "amdgpu", answer: none(noCard)}
+		var pub published
+		s := New(Config{
+			Node: "box", Interval: time.Second, Deadline: time.Second, Guessed: true, Sources: []Source{nvml, amd},
+			Publish: pub.add, Log: slog.New(slog.DiscardHandler),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		after := func() *gpu.Snapshot { time.Sleep(time.Minute); synctest.Wait(); return pub.last() }
+
+		if snap := after(); len(snap.Failures) != 2 || snap.Status() != gpu.StatusNoGPU || len(snap.Tried) != 2 {
+			t.Errorf("no card at all: %+v", snap)
+		}
+		amd.set(none(gpu.ErrNoDriver))
+		if snap := after(); len(snap.Failures) != 1 || snap.Failures[0].Source != "amdgpu" {
+			t.Errorf("a card without a driver: %+v", snap.Failures)
+		}
+		amd.set(answers(device("AMD-1", "0000:03:00.0")))
+		snap := after()
+		if len(snap.Failures) != 0 || snap.Status() != gpu.StatusOK || snap.Tried[0].Advice.IsZero() || snap.Tried[1].Devices != 1 {
+			t.Errorf("one card: %+v", snap)
+		}
+		for _, of := range s.Health().Sources {
+			if of.Failure != nil {
+				t.Errorf("%s has failed: %v", of.Source, of.Failure)
+			}
+		}
+		amd.set(none(noCard)) // unplugged
+		if snap := after(); len(snap.Failures) != 0 || snap.Devices[0].State != gpu.StateLost || snap.Status() != gpu.StatusDegraded {
+			t.Errorf("the card is unplugged: %+v", snap)
+		}
+		amd.set(answers(device("AMD-1", "0000:03:00.0")))
+		if snap := after(); snap.Devices[0].State != gpu.StateOK || len(snap.Devices) != 1 {
+			t.Errorf("it is back: %+v", snap)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

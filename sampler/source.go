@@ -94,3 +94,15 @@ func (s *source) recover(now time.Time) {
 	}
 	s.failure, s.retry, s.lastSuccess = nil, 0, now.UTC()
 }
+
+// attempt is what the newest reading found.
+func (s *source) attempt() gpu.Attempt {
+	a := gpu.Attempt{Source: s.Name(), Devices: len(s.last.Devices)}
+	if s.failure != nil {
+		a.Advice = s.failure.Advice
+	}
+	return a
+}
+
+// noCard reports whether there is no card of the source's vendor.
+func (s *source) noCard() bool { return s.failure != nil && errors.Is(&s.failure.Advice, gpu.ErrNoCard) }

@@ -65,7 +65,7 @@ export function merged() {
   const updates = [...newest.values()].sort((a, b) => byText(a.node ?? "", b.node ?? ""));
   const all = (/** @type {"gpus" | "notes" | "failures"} */ name) => updates.flatMap((u) => /** @type {any[]} */ (u[name]));
   return whole && updates.length ? {
-    ...whole, gpus: all("gpus"), failures: all("failures"), notes: [...new Set(all("notes"))], drivers: [], host: null,
+    ...whole, gpus: all("gpus"), failures: all("failures"), notes: [...new Set(all("notes"))], drivers: [], found: "", host: null,
     timestamp: updates.map((u) => u.timestamp).sort().at(-1),
   } : null;
 }

@@ -20,6 +20,7 @@ export function showSummary(u) {
   setText(byId("node"), clean(u.node ?? count("nodes", u.node_count ?? 0), longestName));
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
+  setText(byId("found"), sentence(u.found));
   setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
   setHidden(byId("waiting"), true);
   setHidden(byId("gpus"), u.gpus.length === 0);

@@ -87,6 +87,7 @@ type Page struct {
 	Density    Density
 	Charts     []Chart
 	Failures   []Failure
+	Found      string // what each source found
 	FailTitle  string
 	Alerts     []AlertRow // the worst
 	MoreAlerts string     // how many there are beside the first, or in all; empty for none
@@ -207,6 +208,7 @@ func NewPage(in Input) Page {
 		p.Processes = p.Processes[:mostProcesses]
 	}
 	p.Unlisted = newUnlisted(devices, in.name)
+	p.Found = sentence(contract.Found(in.Nodes))
 	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
 	return p
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
-	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
 // Config is everything that can be set. A flag wins over its environment
@@ -27,9 +26,11 @@ type Config struct {
 
 	Listen         string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
 	Interval       time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
-	Source         string        `default:"auto" help:"Where readings come from: auto, nvml, or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N)."`
+	Source         []string      `default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N)."`
 	NVMLLibrary    string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
-	SysfsRoot      string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: sleeping cards are looked for there."`
+	NvidiaSMI      string        `name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
+	SysfsRoot      string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
+	ProcRoot       string        `default:"/proc" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
 	Deadline       time.Duration `default:"2s" help:"How long a device may take to answer before it counts as not answering."`
 	PCIeThroughput bool          `name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU."`
 	Node           string        `help:"This machine's name; the host name by default."`
@@ -60,8 +61,10 @@ var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 func (c *Config) check() (err error) {
 	host, port, noAddress := net.SplitHostPort(c.Listen)
 	_, noPort := strconv.ParseUint(port, 10, 16)
-	profile, simulated := strings.CutPrefix(c.Source, "simulate:")
-	ofNoUse := "is of no use with --source " + c.Source
+	source := strings.Join(c.Source, ",")
+	_, simulated := c.simulates()
+	wrong := c.checkSource()
+	ofNoUse := "is of no use with --source " + source
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	for _, check := range []struct {
 		wrong bool
@@ -79,11 +82,9 @@ func (c *Config) check() (err error) {
 			"alert-utilization", c.AlertUtilization, "must be 0 or more and less than 100",
 		},
 		{c.MaxViewers < 1 || c.MaxViewers > 100_000, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
-		{
-			!simulated && c.Source != "auto" && c.Source != gpu.SourceNVML,
-			"source", c.Source, "must be auto, nvml or simulate:PROFILE",
-		},
+		{wrong != "", "source", source, wrong},
 		{simulated && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
+		{simulated && c.NvidiaSMI != "", "nvidia-smi", c.NvidiaSMI, ofNoUse},
 		{simulated && c.PCIeThroughput, "pcie-throughput", true, ofNoUse},
 		{!strings.HasPrefix(c.BasePath, "/"), "base-path", c.BasePath, "must begin with a slash"},
 		{!plainPath.MatchString(c.BasePath), "base-path", c.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
@@ -91,11 +92,6 @@ func (c *Config) check() (err error) {
 	} {
 		if check.wrong {
 			return bad(check.flag, fmt.Sprint(check.value), check.what)
-		}
-	}
-	if simulated {
-		if _, err := sim.Nodes(profile, time.Now); err != nil {
-			return bad("source", c.Source, err.Error())
 		}
 	}
 	if c.BasePath = path.Clean(c.BasePath); c.BasePath != "/" {

@@ -264,11 +264,11 @@ func TestASleepingCardIsLeftAsleep(t *testing.T) {
 
 func TestNoDriverAtStartThenOne(t *testing.T) {
 	t.Parallel()
-	lib, _ := machine(t, fakenvml.RTX4090())
+	lib, m := machine(t, fakenvml.RTX4090())
 	if err := lib.Hide(); err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, lib.Env(), fast)
+	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot)
 	v := p.dial()
 	u := v.await("there is a verdict", func(u contract.Update) bool { return u.Status == "no_gpu" })
 	if u.Available || u.Devices != 0 || !strings.Contains(u.Reason, "libnvidia-ml.so.1") || len(u.Failures) != 1 || u.Failures[0].Try == "" {

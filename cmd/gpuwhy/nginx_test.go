@@ -296,7 +296,7 @@ func dialQuiet(t *testing.T, p *proxy) *websocket.Conn {
 // serveHere serves without a sampler, in this process, until the test ends.
 func serveHere(t *testing.T, basePath string) (a *app.App, address string) {
 	t.Helper()
-	cfg := &Config{Source: "simulate:rtx-4090", Listen: "127.0.0.1:0", BasePath: basePath, Interval: time.Hour, Deadline: time.Second, MaxViewers: 9}
+	cfg := &Config{Source: []string{"simulate:rtx-4090"}, Listen: "127.0.0.1:0", BasePath: basePath, Interval: time.Hour, Deadline: time.Second, MaxViewers: 9}
 	log := slog.New(slog.DiscardHandler)
 	in, err := newInputs(cfg, log)
 	if err != nil {

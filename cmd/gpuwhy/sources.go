@@ -2,29 +2,78 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/amd"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
+	"github.com/gpuwhy/gpuwhy/sampler/intel"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
+	"github.com/gpuwhy/gpuwhy/sampler/smi"
 )
 
-// newInputs returns the inputs of each node; a real machine is one. Its devices are in the
-// order of the table of sources. "auto" is never a simulation.
+// The names in --source. "auto" stands for all that read a real machine, and is never a
+// simulation.
+const (
+	sourceAuto  = "auto"
+	sourceNVML  = "nvml"
+	sourceSMI   = "nvidia-smi"
+	sourceAMD   = "amd"
+	sourceIntel = "intel"
+	simulation  = "simulate:"
+)
+
+var realSources = []string{sourceNVML, sourceSMI, sourceAMD, sourceIntel}
+
+// simulates returns the profile that is simulated.
+func (c *Config) simulates() (profile string, ok bool) {
+	if len(c.Source) != 1 {
+		return "", false
+	}
+	return strings.CutPrefix(c.Source[0], simulation)
+}
+
+// checkSource says what is wrong with the list of sources; "" for nothing.
+func (c *Config) checkSource() string {
+	if profile, ok := c.simulates(); ok {
+		if _, err := sim.Nodes(profile, time.Now); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	for i, name := range c.Source {
+		switch {
+		case name == sourceAuto && len(c.Source) > 1:
+			return "auto stands for all sources: give it alone"
+		case strings.HasPrefix(name, simulation):
+			return "a simulation is never mixed with other sources: give it alone"
+		case slices.Contains(c.Source[:i], name):
+			return fmt.Sprintf("%q is there twice", name)
+		case name != sourceAuto && !slices.Contains(realSources, name):
+			return "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE"
+		}
+	}
+	return ""
+}
+
+// newInputs returns the inputs of each node; a real machine is one.
 func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
-	if profile, ok := strings.CutPrefix(cfg.Source, "simulate:"); ok {
+	if profile, ok := cfg.simulates(); ok {
 		nodes, err := sim.Nodes(profile, time.Now)
 		if err != nil {
 			return nil, err
 		}
 		var all []*app.Inputs
 		for _, source := range nodes {
-			in := &app.Inputs{Node: source.Node(), Origin: cfg.Source, Sources: []sampler.Source{source}}
+			in := &app.Inputs{Node: source.Node(), Origin: cfg.Source[0], Sources: []sampler.Source{source}}
 			if len(nodes) == 1 {
 				in.Node = cmp.Or(cfg.Node, in.Node)
 			}
@@ -34,34 +83,78 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	}
 	local := host.New(host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
 	// The origin is "auto" for every source, since it is the same machine.
-	in := &app.Inputs{Node: cfg.name(), Origin: "auto", Host: local}
+	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local, Sources: newSources(cfg, log)}
+	in.Guessed = slices.Contains(cfg.Source, sourceAuto)
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
-	}
-	for _, row := range []struct {
-		name string
-		auto bool
-		open func() sampler.Source
-	}{
-		{gpu.SourceNVML, true, func() sampler.Source { return newNVML(cfg, log) }},
-	} {
-		if cfg.Source == row.name || cfg.Source == "auto" && row.auto {
-			in.Sources = append(in.Sources, row.open())
-		}
 	}
 	return []*app.Inputs{in}, nil
 }
 
-func newNVML(cfg *Config, log *slog.Logger) sampler.Source {
+// newSources returns the sources that are asked for. Both ways to read NVIDIA's devices are
+// one source: the program is read where the library can't be loaded.
+func newSources(cfg *Config, log *slog.Logger) (all []sampler.Source) {
+	named := func(name string) bool {
+		return slices.Contains(cfg.Source, name) || slices.Contains(cfg.Source, sourceAuto)
+	}
+	switch {
+	case named(sourceNVML) && named(sourceSMI):
+		program := func() nvidia.Source { return newSMI(cfg, log) }
+		all = append(all, &nvidia.Either{Library: newNVML(cfg, log), Program: program, SysfsRoot: cfg.SysfsRoot})
+	case named(sourceNVML):
+		all = append(all, newNVML(cfg, log))
+	case named(sourceSMI):
+		all = append(all, newSMI(cfg, log))
+	}
+	holders := drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
+	var devices string // the device files are those of the real sysfs
+	if cfg.SysfsRoot == "/sys" {
+		devices = "/dev"
+	}
+	if named(sourceAMD) {
+		all = append(all, amd.New(amd.Config{
+			SysfsRoot: cfg.SysfsRoot,
+			ProcRoot:  cfg.ProcRoot,
+			Deadline:  cfg.Deadline,
+			Holders:   holders,
+			Log:       log.With("part", sourceAMD),
+		}))
+	}
+	if named(sourceIntel) {
+		all = append(all, intel.New(intel.Config{
+			SysfsRoot:   cfg.SysfsRoot,
+			ProcRoot:    cfg.ProcRoot,
+			DevicesRoot: devices,
+			Deadline:    cfg.Deadline,
+			Holders:     holders,
+			Log:         log.With("part", sourceIntel),
+		}))
+	}
+	return all
+}
+
+func newNVML(cfg *Config, log *slog.Logger) *nvml.Source {
 	return nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary,
 		SysfsRoot:   cfg.SysfsRoot,
-		ProcRoot:    "/proc",
+		ProcRoot:    cfg.ProcRoot,
 		Deadline:    cfg.Deadline,
 		// The window covers the work between two readings. At short intervals it
 		// covers the driver's own samples, which are up to a second apart.
 		Window:         max(cfg.Interval, 2*time.Second),
 		PCIeThroughput: cfg.PCIeThroughput,
-		Log:            log.With("part", "nvml"),
+		Log:            log.With("part", sourceNVML),
+	})
+}
+
+func newSMI(cfg *Config, log *slog.Logger) *smi.Source {
+	return smi.New(smi.Config{
+		Program:        cfg.NvidiaSMI,
+		SysfsRoot:      cfg.SysfsRoot,
+		ProcRoot:       cfg.ProcRoot,
+		Interval:       cfg.Interval,
+		Deadline:       cfg.Deadline,
+		PCIeThroughput: cfg.PCIeThroughput,
+		Log:            log.With("part", sourceSMI),
 	})
 }

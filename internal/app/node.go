@@ -22,6 +22,7 @@ type Inputs struct {
 	Origin string
 	// Sources read the devices, which are listed in this order; at least one.
 	Sources []sampler.Source
+	Guessed bool // nobody named the sources, see [sampler.Config]
 	// Host reads the machine itself; nil for a simulation, which simulates its host.
 	Host  Host
 	Notes []gpu.Advice // go into each snapshot
@@ -92,6 +93,7 @@ func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, 
 		Interval: interval,
 		Deadline: deadline,
 		Sources:  in.Sources,
+		Guessed:  in.Guessed,
 		Host:     in.Host,
 		Notes:    in.Notes,
 		Publish:  func(s *gpu.Snapshot) { publish(n.stage.Next(s)) },

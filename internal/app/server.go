@@ -75,7 +75,7 @@ func (a *App) health() sampler.Health {
 			all.LastReading = h.LastReading
 		}
 		for _, s := range h.Sources {
-			i := slices.IndexFunc(all.Sources, func(known sampler.SourceHealth) bool { return known.Name == s.Name })
+			i := slices.IndexFunc(all.Sources, func(known sampler.SourceHealth) bool { return known.Source == s.Source })
 			switch {
 			case i < 0:
 				all.Sources = append(all.Sources, s)
@@ -104,11 +104,7 @@ func (a *App) parts() map[string]contract.Part {
 		parts[s.Name()] = contract.Part{State: "starting"}
 	}
 	for _, s := range health.Sources {
-		part := contract.NewPart("ok", s.LastSuccess)
-		if s.Failure != nil {
-			part = part.Failed(&s.Failure.Advice, s.Failure.Since)
-		}
-		parts[s.Name] = part
+		parts[s.Source] = contract.NewSourcePart(&s.Attempt, s.Failure, s.LastSuccess)
 	}
 	return parts
 }
@@ -142,7 +138,7 @@ func (a *App) self() metrics.Self {
 		StateFails:    a.keeper.State().Err != nil,
 	}
 	for _, s := range health.Sources {
-		self.Sources = append(self.Sources, metrics.Source{Name: s.Name, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
+		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
 	}
 	firing := map[string]int{}
 	for _, of := range a.Alerts.Standing() {

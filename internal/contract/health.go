@@ -54,11 +54,13 @@ type MonitorHealth struct {
 
 // Part is one part of the program: the sampler, a source, the hub.
 type Part struct {
-	State       string  `json:"state" enum:"ok,starting,failed"` // how it does
-	LastSuccess *string `json:"last_success" format:"date-time"` // when it last did its work. Null before the first time
+	State       string  `json:"state" enum:"ok,starting,failed,absent"` // how it does; "absent": a source whose vendor has no GPU here
+	LastSuccess *string `json:"last_success" format:"date-time"`        // when it last did its work. Null before the first time
 	// The newest error, also when it is over. Null if there was none.
 	LastError   *string `json:"last_error"`
 	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
+	GPUCount    *int    `json:"gpu_count,omitempty"`              // how many GPUs a source reads; missing for other parts
+	Absent      *string `json:"absent,omitempty"`                 // why a source is absent; missing unless it is
 }
 
 // NewPart makes a part without an error. Unknown times are zero, here and below.
@@ -70,6 +72,19 @@ func NewPart(state string, lastSuccess time.Time) Part {
 func (p Part) Failed(why error, since time.Time) Part {
 	advice := gpu.AsAdvice(why)
 	p.State, p.LastError, p.LastErrorAt = "failed", new(advice.Text()), optionalTime(since)
+	return p
+}
+
+// NewSourcePart makes that of a source. failure is nil if it has not failed.
+func NewSourcePart(tried *gpu.Attempt, failure *gpu.Failure, lastSuccess time.Time) Part {
+	p := NewPart("ok", lastSuccess)
+	switch {
+	case failure != nil:
+		p = p.Failed(&failure.Advice, failure.Since)
+	case !tried.Advice.IsZero():
+		p.State, p.Absent = "absent", new(tried.Advice.What)
+	}
+	p.GPUCount = new(tried.Devices)
 	return p
 }
 

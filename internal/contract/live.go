@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ type Update struct {
 	Drivers  []Driver    `json:"drivers"`  // what answers for the GPUs, one entry a source
 	Failures []Failure   `json:"failures"` // sources that can't be read now
 	Notes    []string    `json:"notes"`    // what this monitor can't see, and what would change that
+	Found    string      `json:"found"`    // what each source found, in words; empty for several nodes
 }
 
 // UpdateGPU is one GPU of an Update: its readings, and the answer about it.
@@ -177,6 +179,7 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	for _, s := range nodes {
 		out.Seq += s.Seq
 	}
+	out.Found = Found(nodes)
 	if len(nodes) == 1 {
 		out.Host = newHost(nodes[0].Host)
 	}
@@ -202,6 +205,26 @@ func Reason(nodes gpu.Nodes) string {
 		for _, text := range reasons(s) {
 			texts = append(texts, of+text)
 		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Found says of each source of a node what it found, or why nothing. It is empty for several
+// nodes, and before the first reading.
+func Found(nodes gpu.Nodes) string {
+	if len(nodes) != 1 {
+		return ""
+	}
+	var texts []string
+	for _, t := range nodes[0].Tried {
+		text := t.Source + ": " + t.Advice.What
+		if t.Advice.IsZero() || t.Devices > 0 {
+			text = fmt.Sprintf("%s: %d GPUs", t.Source, t.Devices)
+			if t.Devices == 1 {
+				text = t.Source + ": 1 GPU"
+			}
+		}
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, "; ")
 }

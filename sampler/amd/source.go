@@ -65,6 +65,7 @@ func (s *Source) Name() string { return gpu.SourceAMD }
 //
 // Without a card the error has a *gpu.Advice in it that wraps gpu.ErrNoDriver,
 // gpu.ErrNotPermitted or gpu.ErrNoDevices.
+// Where no card is this driver's business, it wraps gpu.ErrNoCard, too.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards, err := s.finder.Cards(driver)
 	if len(cards) == 0 {
@@ -172,19 +173,19 @@ func (s *Source) noCard(err error) error {
 		return &gpu.Advice{
 			What: "another driver has the AMD GPU at " + strings.Join(others, ", "),
 			Try:  "read it in the virtual machine that it is given to, or give it back to the driver amdgpu",
-			Err:  cause(gpu.ErrNoDevices),
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, cause(gpu.ErrNoDevices)),
 		}
 	case loaded != nil:
 		return &gpu.Advice{
 			What: "there is no AMD GPU in this machine, or none that is visible here",
 			Try:  "check that the card is seated and powered; in a container, that /sys is the machine's own",
-			Err:  cause(gpu.ErrNoDriver),
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, cause(gpu.ErrNoDriver)),
 		}
 	default:
 		return &gpu.Advice{
 			What: "the driver amdgpu is loaded and finds no GPU",
 			Try:  "check that the card is seated and powered, and look for it in the kernel log (dmesg)",
-			Err:  cause(gpu.ErrNoDevices),
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, cause(gpu.ErrNoDevices)),
 		}
 	}
 }

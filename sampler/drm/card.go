@@ -162,6 +162,16 @@ func (f *Finder) Displays(vendor uint32) []Display {
 	return out
 }
 
+// NoDisplay reports whether the machine certainly has no graphics card of a vendor: it lists its
+// PCI devices, and none is one. It is not certain under WSL, where Windows has the card, and on
+// a system on a chip, where the GPU is on no bus.
+func (f *Finder) NoDisplay(vendor uint32) bool {
+	entries, err := os.ReadDir(filepath.Join(f.root, "bus/pci/devices"))
+	_, wsl := os.Stat(filepath.Join(f.root, "class/misc/dxg"))
+	_, chip := os.Stat(filepath.Join(f.root, "firmware/devicetree/base/compatible"))
+	return err == nil && len(entries) > 0 && wsl != nil && chip != nil && len(f.Displays(vendor)) == 0
+}
+
 // Link is the card's link to the host, which wakes a card that sleeps. A card with a
 // switch of its own has a link within itself, which is always at its best: then it is the
 // link of the switch to the host.

@@ -76,6 +76,7 @@ func (s *Source) Name() string { return gpu.SourceIntel }
 //
 // Without a GPU that can be read the error has a *gpu.Advice in it that wraps
 // gpu.ErrNoDriver or gpu.ErrNoDevices.
+// Where no card is this driver's business, it wraps gpu.ErrNoCard, too.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	found, err := s.finder.Cards(driverI915, driverXe)
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Source) nothing() *gpu.Advice {
 			return &gpu.Advice{
 				What: "the Intel GPU at " + d.Address + " belongs to the driver " + d.Driver,
 				Try:  "nothing needs to be done if a virtual machine has it; else let i915 or xe have it",
-				Err:  gpu.ErrNoDevices,
+				Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDevices),
 			}
 		}
 	}
@@ -187,13 +188,13 @@ func (s *Source) nothing() *gpu.Advice {
 		return &gpu.Advice{
 			What: "Intel's graphics drivers are loaded, and there is no GPU that they serve",
 			Try:  "check that the card is seated and powered, and visible in this container if gpuwhy runs in one",
-			Err:  gpu.ErrNoDevices,
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDevices),
 		}
 	default:
 		return &gpu.Advice{
 			What: "none of Intel's graphics drivers (i915, xe) is loaded",
 			Try:  "nothing needs to be done if the machine has no Intel GPU; else install a kernel that has its driver",
-			Err:  gpu.ErrNoDriver,
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDriver),
 		}
 	}
 }

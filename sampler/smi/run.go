@@ -63,7 +63,7 @@ func find(path string) (string, error) {
 		return "", &gpu.Advice{
 			What: path + " was not found",
 			Try:  "install the NVIDIA driver, which brings it; in a container, start it with the NVIDIA runtime (--gpus all)",
-			Err:  fmt.Errorf("%w: %w", gpu.ErrNoDriver, err),
+			Err:  fmt.Errorf("%w: %w", gpu.ErrNoLibrary, err),
 		}
 	}
 	return file, nil

@@ -75,7 +75,7 @@ func TestNoProgram(t *testing.T) {
 	m.Hide()
 	s := source(t, m)
 	_, err := try(t, s)
-	if a := adviceOf(t, err); !errors.Is(err, gpu.ErrNoDriver) || !strings.Contains(a.What, "not found") {
+	if a := adviceOf(t, err); !errors.Is(err, gpu.ErrNoLibrary) || !strings.Contains(a.What, "not found") {
 		t.Errorf("%v", err)
 	}
 	m.Show()

@@ -22,7 +22,12 @@ type Machine struct {
 // New returns a machine without cards and processes.
 func New(t testing.TB) *Machine {
 	root := t.TempDir()
-	m := &Machine{Sysfs: filepath.Join(root, "sys"), Proc: filepath.Join(root, "proc"), t: t}
+	return In(t, filepath.Join(root, "sys"), filepath.Join(root, "proc"))
+}
+
+// In returns a machine that may have other cards below these roots already.
+func In(t testing.TB, sysfs, proc string) *Machine {
+	m := &Machine{Sysfs: sysfs, Proc: proc, t: t}
 	for _, dir := range []string{"class/drm", "bus/pci/devices", "bus/pci/drivers", "dev/char", "devices"} {
 		m.mkdir(filepath.Join(m.Sysfs, dir))
 	}

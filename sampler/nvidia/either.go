@@ -1,0 +1,129 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+)
+
+// lookAgain is how often the library is tried while the program is read.
+const lookAgain = 30 * time.Second
+
+// A Source is one way to read the devices, such as package nvml.
+type Source interface {
+	Name() string
+	Read(ctx context.Context) (*gpu.Snapshot, error)
+	Close() error
+}
+
+// Either reads the driver's library, or the program nvidia-smi as long as the library can't be
+// loaded. Both name devices by the same UUIDs.
+type Either struct {
+	Library Source
+	// Program makes the other way when it is needed.
+	Program func() Source
+	// SysfsRoot is where the kernel lists PCI devices, such as "/sys".
+	SysfsRoot string
+
+	// Only Read uses these: when the library was tried, why it can't be loaded, and whether
+	// there was ever a device.
+	looked time.Time
+	why    gpu.Advice
+	seen   bool
+
+	mu      sync.Mutex
+	program Source // nil while it is not used
+	closed  bool
+}
+
+// Name is that of the way in use.
+func (e *Either) Name() string {
+	if p := e.used(); p != nil {
+		return p.Name()
+	}
+	return e.Library.Name()
+}
+
+func (e *Either) used() Source {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.program
+}
+
+// Read reads the way in use. Its errors are those of that way. Where the machine has no
+// NVIDIA GPU, the error wraps gpu.ErrNoCard, too.
+func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	program := e.used()
+	if program != nil && time.Since(e.looked) < lookAgain {
+		return e.readProgram(ctx, program)
+	}
+	e.looked = time.Now()
+	snap, err := e.Library.Read(ctx)
+	if errors.Is(err, gpu.ErrNoLibrary) {
+		if program = e.begin(); program == nil {
+			return e.explained(snap, err)
+		}
+		e.why = gpu.AsAdvice(err)
+		other, otherErr := e.readProgram(ctx, program)
+		if !errors.Is(otherErr, gpu.ErrNoLibrary) {
+			return other, otherErr
+		}
+	}
+	return e.explained(snap, errors.Join(err, e.leave(false)))
+}
+
+// readProgram reads the program, and notes that and why.
+func (e *Either) readProgram(ctx context.Context, program Source) (*gpu.Snapshot, error) {
+	snap, err := e.explained(program.Read(ctx))
+	if snap != nil && len(snap.Devices) > 0 {
+		snap.Notes = append(snap.Notes, gpu.Advice{
+			What: "NVIDIA GPUs are read through nvidia-smi, which says less than the driver's library: " + e.why.What,
+			Try:  e.why.Try,
+		})
+	}
+	return snap, err
+}
+
+// begin returns the program; nil after Close.
+func (e *Either) begin() Source {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.program == nil && !e.closed {
+		e.program = e.Program()
+	}
+	return e.program
+}
+
+// leave ends the program, if it is used.
+func (e *Either) leave(closed bool) error {
+	e.mu.Lock()
+	program := e.program
+	e.program, e.closed = nil, e.closed || closed
+	e.mu.Unlock()
+	if program == nil {
+		return nil
+	}
+	return program.Close()
+}
+
+// explained says so of an error where there can be no device.
+func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error) {
+	const vendor = 0x10de
+	e.seen = e.seen || snap != nil && len(snap.Devices) > 0
+	if err == nil || e.seen || !drm.NewFinder(e.SysfsRoot, nil).NoDisplay(vendor) {
+		return snap, err
+	}
+	why := gpu.AsAdvice(err)
+	return snap, &gpu.Advice{
+		What: "there is no NVIDIA GPU on this machine's PCI bus, and " + why.What,
+		Try:  "nothing needs to be done if it has none; else " + why.Try,
+		Err:  errors.Join(gpu.ErrNoCard, err),
+	}
+}
+
+// Close closes both ways. It does not wait for a Read that hangs.
+func (e *Either) Close() error { return errors.Join(e.Library.Close(), e.leave(true)) }
