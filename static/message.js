@@ -134,7 +134,7 @@
  * @property {GPU[]} gpus
  * @property {string[]} notes
  * @property {Host | null} host
- * @property {{driver_version: string | null, cuda_driver_version: string | null}[]} drivers
+ * @property {{source: string, driver_version: string | null, cuda_driver_version: string | null}[]} drivers
  * @property {string} found
  * @property {{source: string, since: string, what: string, try: string, next_try: string | null}[]} failures
  */

@@ -80,7 +80,7 @@ function highest(values) {
 /** @param {Update["drivers"]} drivers */
 function driver(drivers) {
   return dots(...drivers.flatMap((d) => [
-    d.driver_version && say("driver", clean(d.driver_version, longestName)),
+    d.driver_version && say("driver", (drivers.length > 1 ? d.source + " " : "") + clean(d.driver_version, longestName)),
     d.cuda_driver_version && say("CUDA", clean(d.cuda_driver_version, longestName)),
   ]));
 }

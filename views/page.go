@@ -275,6 +275,9 @@ func newDriver(drivers []gpu.Driver) string {
 	var parts []string
 	for _, d := range drivers {
 		if v := clean(d.Version.Or(""), longestName); v != "" {
+			if len(drivers) > 1 {
+				v = d.Source + " " + v
+			}
 			parts = append(parts, say("driver", v))
 		}
 		if v := clean(d.CUDA.Or(""), longestName); v != "" {
