@@ -141,3 +141,51 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 		}
 	}
 }
+
+// All that the program opens below cards that sleep are their power states, and the links by
+// which the kernel lists them; no driver is called.
+func TestAllVendorsAsleep(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	others := drmtest.In(t, m.SysfsRoot, m.ProcRoot)
+	cards := []*drmtest.Card{radeon(others), iris(others)}
+	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
+	v := p.dial()
+	v.await("all answer", func(u contract.Update) bool { return u.Answering == 3 })
+	m.GPU(0).Sleep()
+	for _, c := range cards {
+		c.Sleep()
+	}
+	u := v.await("all sleep", func(u contract.Update) bool {
+		return !slices.ContainsFunc(u.GPUs, func(g contract.UpdateGPU) bool { return g.State != "asleep" })
+	})
+	calls := m.GPU(0).Calls()
+	var opened []func() []string
+	for _, c := range cards {
+		opened = append(opened, drmtest.Watch(t, c.Dir))
+	}
+	seq := u.Seq
+	v.await("three more readings were made", func(u contract.Update) bool { return u.Seq > seq+3 })
+	for i, c := range cards {
+		files := opened[i]()
+		if !slices.Contains(files, "power/runtime_status") {
+			t.Errorf("%s: its power state was not looked at: %q", c.Address, files)
+		}
+		for _, file := range files {
+			if file != "power/runtime_status" && file != "power" {
+				t.Errorf("%s: %s was opened", c.Address, file)
+			}
+		}
+	}
+	if now := m.GPU(0).Calls(); now != calls {
+		t.Errorf("NVIDIA's driver was called %d times", now-calls)
+	}
+	if u.Status != "ok" || u.GPUs[0].Utilization.GPU.Present() || u.GPUs[2].Power.Draw.Present() {
+		t.Errorf("status %s, %+v", u.Status, u.GPUs)
+	}
+	for _, c := range cards {
+		c.Wake()
+	}
+	m.GPU(0).Wake()
+	v.await("all are awake", func(u contract.Update) bool { return u.Answering == 3 })
+}
