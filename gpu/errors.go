@@ -8,8 +8,8 @@ var (
 	ErrNoLibrary       = errors.New("no usable library of a driver found")
 	ErrVersionMismatch = errors.New("driver and library versions differ") // usually after an update without a restart
 	ErrNotPermitted    = errors.New("not permitted to talk to the driver")
-	ErrNotAnswering    = errors.New("the driver is not answering")   // a call has not come back in time
-	ErrNoDevices       = errors.New("the driver finds no device")    // and answers
+	ErrNotAnswering    = errors.New("the driver is not answering") // a call has not come back in time
+	ErrNoDevices       = errors.New("the driver finds no device")  // and answers
 	ErrNoCard          = errors.New("no card of this vendor is in the machine")
 	ErrForeignPIDs     = errors.New("pids are of another namespace") // so that none can be looked up
 )

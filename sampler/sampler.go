@@ -110,7 +110,7 @@ func New(cfg Config) *Sampler {
 		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*cfg.Interval + 10*time.Second},
 	}
 	for _, src := range cfg.Sources {
-		s.sources = append(s.sources, &source{Source: src, grace: cfg.Deadline, log: cfg.Log.With("source", src.Name())})
+		s.sources = append(s.sources, &source{Source: src, grace: cfg.Deadline, guessed: cfg.Guessed, log: cfg.Log.With("source", src.Name())})
 	}
 	return s
 }
@@ -270,7 +270,7 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 // fails reports whether the source has failed. A guess that finds no card of its vendor has
 // not, unless that is all that there is to say.
 func (s *Sampler) fails(src *source, snap *gpu.Snapshot) bool {
-	if !s.cfg.Guessed || !src.noCard() {
+	if !src.guessed || !src.noCard() {
 		return src.failure != nil
 	}
 	return len(snap.Devices) == 0 && !slices.ContainsFunc(s.sources, func(other *source) bool { return !other.noCard() })
@@ -387,9 +387,9 @@ func (s *Sampler) Health() Health {
 func (s *Sampler) note(snap *gpu.Snapshot, took time.Duration) {
 	h := Health{LastReading: snap.Time, Took: took}
 	for _, src := range s.sources {
-		of := SourceHealth{Attempt: src.attempt(), LastSuccess: src.lastSuccess}
-		if s.fails(src, snap) {
-			of.Failure = src.failure
+		of := SourceHealth{Attempt: src.attempt(), LastSuccess: src.lastSuccess, Failure: src.failure}
+		if src.guessed && src.noCard() {
+			of.Failure = nil
 		}
 		h.Sources = append(h.Sources, of)
 	}

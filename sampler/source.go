@@ -17,9 +17,10 @@ const (
 // source is a Source with its state.
 type source struct {
 	Source
-	log   *slog.Logger
-	lane  lane[*gpu.Snapshot]
-	grace time.Duration // how long Read may take to return after its context ended
+	log     *slog.Logger
+	guessed bool // nobody named the source
+	lane    lane[*gpu.Snapshot]
+	grace   time.Duration // how long Read may take to return after its context ended
 
 	last        gpu.Snapshot // of the newest reading; empty after a failure
 	failure     *gpu.Failure // nil while it can be read
@@ -82,7 +83,11 @@ func (s *source) fail(now time.Time, err error) {
 		s.lastSuccess = now.UTC()
 	}
 	if s.failure == nil || s.failure.Advice.Text() != advice.Text() {
-		s.log.Warn("the source can't be read", "what", advice.What, "try", advice.Try)
+		if s.guessed && errors.Is(err, gpu.ErrNoCard) {
+			s.log.Info("the source finds no card", "what", advice.What)
+		} else {
+			s.log.Warn("the source can't be read", "what", advice.What, "try", advice.Try)
+		}
 		s.log.Debug("why the source can't be read", "err", err)
 	}
 	s.failure = &next
@@ -105,4 +110,6 @@ func (s *source) attempt() gpu.Attempt {
 }
 
 // noCard reports whether there is no card of the source's vendor.
-func (s *source) noCard() bool { return s.failure != nil && errors.Is(&s.failure.Advice, gpu.ErrNoCard) }
+func (s *source) noCard() bool {
+	return s.failure != nil && errors.Is(&s.failure.Advice, gpu.ErrNoCard)
+}

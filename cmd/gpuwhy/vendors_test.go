@@ -5,6 +5,7 @@ package main
 import (
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,14 @@ func iris(m *drmtest.Machine) *drmtest.Card {
 	})
 }
 
+// withoutGPU is the sysfs of a machine whose only PCI device is a network card.
+func withoutGPU(t *testing.T) string {
+	m := drmtest.New(t)
+	m.Write(filepath.Join(m.Sysfs, "bus/pci/devices/0000:00:03.0/vendor"), "0x1af4\n")
+	m.Write(filepath.Join(m.Sysfs, "bus/pci/devices/0000:00:03.0/class"), "0x020000\n")
+	return m.Sysfs
+}
+
 func TestVendorsBesideEachOther(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -47,7 +56,7 @@ func TestVendorsBesideEachOther(t *testing.T) {
 	u := v.await("all three answer", func(u contract.Update) bool { return u.Answering == 3 })
 	var got []string
 	for i := range u.GPUs {
-		got = append(got, u.GPUs[i].Source+" "+string(u.GPUs[i].Vendor))
+		got = append(got, u.GPUs[i].Source+" "+u.GPUs[i].Vendor)
 	}
 	if want := []string{"intel intel", "nvml nvidia", "amdgpu amd"}; !slices.Equal(got, want) { // by PCI address
 		t.Errorf("got %q", got)
@@ -107,6 +116,16 @@ func TestVendorsThatAreNotHere(t *testing.T) {
 		t.Error("the page does not say what was found")
 	}
 
+	// Without any card all of them are absent, and there is a reason.
+	p = start(t, env, fast, "--sysfs-root="+withoutGPU(t), "--proc-root="+m.Proc)
+	u = p.dial().await("there is a verdict", func(u contract.Update) bool { return u.Status == "no_gpu" })
+	if len(u.Failures) != 3 || u.Reason == "" {
+		t.Errorf("reason %q, failures %v", u.Reason, u.Failures)
+	}
+	if code := p.get("/api/health", &health); code != http.StatusOK || health.Parts["nvml"].State != "absent" || health.Parts["intel"].State != "absent" {
+		t.Errorf("%d %+v", code, health)
+	}
+
 	// Who names a source wants it: then its absence is a failure.
 	p = start(t, env, fast, "--source=amd,intel", "--sysfs-root="+m.Sysfs, "--proc-root="+m.Proc)
 	u = p.dial().await("the AMD GPU answers", func(u contract.Update) bool { return u.Answering == 1 })
@@ -120,7 +139,9 @@ func TestNvidiaSMIWhereThereIsNoLibrary(t *testing.T) {
 	m := fakesmi.New(t, "rtx4090-550")
 	p := start(t, []string{"LD_LIBRARY_PATH=" + t.TempDir()}, fast, "--nvidia-smi="+m.Program(), "--sysfs-root="+t.TempDir())
 	u := p.dial().await("the program is read", func(u contract.Update) bool { return u.Answering == 1 })
-	note := func(text string) bool { return strings.Contains(text, "nvidia-smi") && strings.Contains(text, "libnvidia-ml.so.1") }
+	note := func(text string) bool {
+		return strings.Contains(text, "nvidia-smi") && strings.Contains(text, "libnvidia-ml.so.1")
+	}
 	if u.Source != gpu.SourceNvidiaSMI || u.Status != "ok" || !slices.ContainsFunc(u.Notes, note) {
 		t.Errorf("source %s, status %s, notes %q", u.Source, u.Status, u.Notes)
 	}

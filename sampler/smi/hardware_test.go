@@ -82,7 +82,9 @@ func TestHardware(t *testing.T) {
 
 func texts(r *catalog.Row, d *gpu.Device) string {
 	var all []string
-	r.Visit(d, func(_ string, ref catalog.Ref) { all = append(all, fmt.Sprint(reflect.ValueOf(ref).Elem().Interface())) })
+	r.Visit(d, func(_ string, ref catalog.Ref) {
+		all = append(all, fmt.Sprint(reflect.ValueOf(ref).Elem().Interface()))
+	})
 	return strings.Join(all, " ")
 }
 
