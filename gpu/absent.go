@@ -24,6 +24,7 @@ func Withdraw(group any, q Quality) {
 func (r Readings) Stale() Readings {
 	r.Fans.Fans = slices.Clone(r.Fans.Fans)
 	r.Instances = slices.Clone(r.Instances)
+	r.NVLink.Links = slices.Clone(r.NVLink.Links)
 	eachReading(reflect.ValueOf(&r).Elem(), func(r withdrawable) {
 		if r.Present() {
 			r.withdraw(Stale)

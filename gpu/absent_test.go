@@ -42,7 +42,7 @@ func TestStale(t *testing.T) {
 
 // TestEveryReadingCanBeWithdrawn finds readings that Withdraw does not reach.
 func TestEveryReadingCanBeWithdrawn(t *testing.T) {
-	readings := Readings{Fans: Fans{Fans: make([]Fan, 1)}, Instances: make([]Instance, 1)}
+	readings := Readings{Fans: Fans{Fans: make([]Fan, 1)}, Instances: make([]Instance, 1), NVLink: NVLink{Links: make([]Link, 1)}}
 	Withdraw(&readings, NotSupported)
 	seen := 0
 	var walk func(path string, v reflect.Value)

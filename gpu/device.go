@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -95,18 +96,32 @@ type Readings struct {
 	Encoding    Encoding
 	Activity    Activity
 	Memory      Memory
+	Shared      SharedMemory
 	Thermal     Thermal
 	Fans        Fans
 	Power       Power
 	Clocks      Clocks
 	PCIe        PCIe
+	NVLink      NVLink
 	Health      Health
 	Modes       Modes
 	// Processes with a context on the device, busiest first; absent where the driver
 	// can't say.
 	Processes Reading[[]Process]
-	// Instances are the device's MIG instances; empty unless MIG mode is on.
+	// ProcessesPartial is whether others may use the device, too, who can't be seen:
+	// then nothing follows from a process that is not in the list. Absent where there
+	// is no list.
+	ProcessesPartial Reading[bool]
+	// Instances are the device's MIG instances or, of an AMD Instinct, its partitions;
+	// see [Modes.Instances].
 	Instances []Instance
+}
+
+// AllProcesses are the processes, if the list is whole: only then does anything follow from
+// a process that is not in it.
+func (r *Readings) AllProcesses() (list []Process, ok bool) {
+	list, ok = r.Processes.Get()
+	return list, ok && !r.ProcessesPartial.Or(false)
 }
 
 // Utilization is the share of the last sample period (1/6 s to 1 s, by
@@ -116,6 +131,10 @@ type Utilization struct {
 	Memory                 Reading[Percent] // memory was read or written
 	Encoder, Decoder, JPEG Reading[Percent]
 	OFA                    Reading[Percent] // optical flow
+	// Video is of engines that encode and decode, of which the driver does not say
+	// which they do: AMD's from VCN 4 on, Intel's. NotSupported where Encoder and
+	// Decoder are told apart.
+	Video Reading[Percent]
 }
 
 // Encoding is the work of the video encoder: recording, streaming, transcoding.
@@ -173,6 +192,20 @@ func (m Memory) Utilization() Reading[Percent] {
 	return Of(Percent(100 * float64(used) / float64(total)))
 }
 
+// SharedMemory is the machine's memory, as far as the device uses it. None of it is in
+// [Memory], and it never counts in totals: it is the host's.
+type SharedMemory struct {
+	// Unified is whether the device works in the machine's memory and has none of its
+	// own, but what the firmware may set apart for it: GB10, Jetson, processors with
+	// a GPU. What processes hold and what the device draws may then be the
+	// processor's, too.
+	Unified Reading[bool]
+	// Total is how much of it the device may use at most, Used how much it does now,
+	// beside its own (AMD's GTT; of Intel's integrated GPUs what their clients hold).
+	// NotSupported where the driver does not say.
+	Total, Used Reading[Bytes]
+}
+
 // Thermal is how hot the device is, and the limits it knows of itself.
 type Thermal struct {
 	GPU     Reading[Celsius] // the die's own sensor
@@ -190,6 +223,9 @@ type Thermal struct {
 type Fans struct {
 	Count Reading[int]
 	Fans  []Fan // by fan index
+	// Combined is whether the one fan stands for all that the device has: the driver
+	// shows one speed. Count is then 1, however many there are.
+	Combined Reading[bool]
 }
 
 // Commanded is the highest commanded speed of the fans; absent where no fan
@@ -219,7 +255,8 @@ type Fan struct {
 	Policy    Reading[string]  // who decides: "automatic" or "manual"
 }
 
-// Power is what the device draws and may draw.
+// Power is what the device draws and may draw; of a processor with a GPU mostly what the
+// whole processor draws.
 type Power struct {
 	Draw               Reading[Watts] // now or over the last second, by product
 	EnforcedLimit      Reading[Watts] // the lowest of all limits in force
@@ -241,6 +278,30 @@ type PCIe struct {
 	Generation, MaxGeneration Reading[int]
 	Width, MaxWidth           Reading[int]    // lanes
 	Replays                   Reading[uint64] // packets sent again since the driver was loaded
+}
+
+// NVLink is the device's links to other GPUs and to switches.
+type NVLink struct {
+	// Count is how many links the device has, used or not: a reported 0 where it has
+	// none, NotSupported where the product or the source can't say.
+	Count Reading[int]
+	Links []Link
+}
+
+// A Link is one NVLink. Its errors are counted since the driver was loaded or the
+// link was reset; they are read every ten seconds at most.
+type Link struct {
+	Index   int                     // the driver's number, from 0
+	Active  Reading[bool]           // it is trained and carries data
+	Version Reading[string]         // of the link's protocol, such as "4.0"
+	Speed   Reading[BytesPerSecond] // in each direction; absent where the link is not active
+	// Peer is what is at the other end: "GPU", "switch" or "processor"; PeerPCI its bus
+	// address, such as "0000:4f:00.0". Absent where the link is not active.
+	Peer, PeerPCI Reading[string]
+	// CRCFlit and CRCData are received parts that were damaged, Replays parts sent
+	// again, Recoveries how often the link had to be trained again. From NVLink 5 on
+	// not supported.
+	CRCFlit, CRCData, Replays, Recoveries Reading[uint64]
 }
 
 // Health is what has gone wrong in the device's memory, and in its driver.
@@ -274,16 +335,67 @@ type Modes struct {
 	MIG           Reading[bool]
 	MIGPending    Reading[bool] // after the next reset
 	DisplayActive Reading[bool] // a display server draws on it
+	// Instances is how many MIG instances or partitions the device has: a reported 0
+	// where it is not divided, or divided and nobody has made one. NotSupported where
+	// the product can't be divided, NotPermitted where they may not be listed.
+	Instances Reading[int]
+	// Virtualization is the device's part in a virtual machine: "none", "passthrough"
+	// (given to this machine whole), "vgpu" (a part of one, in this machine),
+	// "host_vgpu" or "host_vsga" (this machine gives parts to others, which are not
+	// read).
+	Virtualization Reading[string]
+	// ComputePartition and MemoryPartition are how an AMD Instinct is divided: "SPX"
+	// (whole), "DPX", "TPX", "QPX", "CPX"; "NPS1" to "NPS8".
+	ComputePartition, MemoryPartition Reading[string]
 }
 
-// An Instance is a MIG instance: a part of a device. It never counts in totals.
+// An Instance is a MIG instance or a partition: a part of a device. It never counts in
+// totals.
 type Instance struct {
-	UUID              string // "MIG-…"
-	Name              string // such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+	UUID              string          // "MIG-…"
+	Name              string          // such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+	Profile           Reading[string] // how it was cut, such as "1g.5gb", or "CPX" of a partition
 	GPUInstance       Reading[int]
 	ComputeInstance   Reading[int]
 	Memory            Memory
 	Multiprocessors   Reading[int]
 	MemorySlices      Reading[int]
 	ComputeSliceCount Reading[int]
+	// Processes is how many of the device's processes run in it; absent where it is not
+	// known in which instance each runs.
+	Processes Reading[int]
+	// Means since the reading before, from hardware counters, of the GPU instance: its
+	// compute instances share them. From Hopper on, see [Activity].
+	Engine, SM, Tensor, MemoryBandwidth Reading[Percent]
+}
+
+// CountProcesses sets how many processes each instance has, by the instances that the
+// processes name.
+func (r *Readings) CountProcesses() {
+	list, listed := r.Processes.Get()
+	named := slices.ContainsFunc(list, func(p Process) bool { return p.GPUInstance.Present() })
+	for i := range r.Instances {
+		in := &r.Instances[i]
+		switch {
+		case !listed:
+			in.Processes = Absent[int](r.Processes.Quality())
+		case len(list) > 0 && !named || r.ProcessesPartial.Or(false):
+			in.Processes = Absent[int](NotReported)
+		default:
+			pids := map[int]bool{}
+			for _, p := range list {
+				if p.in(in) {
+					pids[p.PID] = true
+				}
+			}
+			in.Processes = Of(len(pids))
+		}
+	}
+}
+
+// in reports whether a process runs in an instance. Of one without a compute instance only
+// the GPU instance is known.
+func (p *Process) in(in *Instance) bool {
+	return p.GPUInstance.Present() && p.GPUInstance == in.GPUInstance &&
+		(!p.ComputeInstance.Present() || !in.ComputeInstance.Present() || p.ComputeInstance == in.ComputeInstance)
 }

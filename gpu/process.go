@@ -18,13 +18,15 @@ const (
 type Process struct {
 	PID  int
 	Type ProcessType
-	// Memory that it holds; absent under Windows display mode, WSL and where the
+	// Memory that it holds on the device, of a device with [SharedMemory.Unified] also of
+	// the machine's; absent under Windows display mode, WSL and where the
 	// driver does not say.
 	Memory Reading[Bytes]
 	// Shares of the engines' time over the last sample window: a reported 0 without
 	// a sample in it, absent where the driver takes no samples.
 	SM, MemoryBandwidth, Encoder, Decoder Reading[Percent]
-	GPUInstance, ComputeInstance          Reading[int] // of MIG; absent outside MIG mode
+	Video                                 Reading[Percent] // of the engines of [Utilization.Video]
+	GPUInstance, ComputeInstance          Reading[int]     // of MIG; absent outside MIG mode
 	Facts                                 ProcessFacts
 }
 

@@ -103,6 +103,9 @@ type Totals struct {
 	Busy                    int // of those that answer: GPU utilization of BusyFrom or more
 	Processes               int
 	MemoryUsed, MemoryTotal Reading[Bytes]
+	// Unified is how many of those that answer have no memory of their own: they use
+	// the machine's, which is in none of the sums.
+	Unified int
 	// Averages over the devices that report the reading.
 	Utilization       Reading[Percent]
 	MemoryUtilization Reading[Percent] // used / total, not the memory controller's activity
@@ -140,6 +143,9 @@ func TotalsOf(devices iter.Seq[*Device]) Totals {
 		t.Processes += len(d.Processes.Or(nil))
 		t.MemoryUsed = plus(t.MemoryUsed, d.Memory.Used)
 		t.MemoryTotal = plus(t.MemoryTotal, d.Memory.Total)
+		if d.Shared.Unified.Or(false) && !d.Memory.Total.Present() {
+			t.Unified++
+		}
 		if d.Memory.Utilization().Present() {
 			both.Used, both.Total = plus(both.Used, d.Memory.Used), plus(both.Total, d.Memory.Total)
 		}

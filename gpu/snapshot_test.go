@@ -54,12 +54,14 @@ func TestTotals(t *testing.T) {
 			d.Power.Draw = DoubtfulOf[Watts](4e6)
 			d.Thermal.GPU = DoubtfulOf[Celsius](5000)
 		}),
+		ok("e", func(d *Device) { d.Shared.Unified, d.Shared.Used = Of(true), Of[Bytes](1<<30) }),
+		ok("f", func(d *Device) { d.Shared.Unified, d.Memory.Total = Of(true), Of[Bytes](100) }), // set apart for it
 		{State: StateLost, Readings: Readings{Power: Power{Draw: Of[Watts](1000)}}},
 	}}
 	got := Nodes{s}.Totals()
 	want := Totals{
-		Devices: 5, Answering: 4, Busy: 1, Processes: 1,
-		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](100), MemoryShare: Of[Percent](10), PowerDraw: Of[Watts](50),
+		Devices: 7, Answering: 6, Busy: 1, Processes: 1, Unified: 1,
+		MemoryUsed: Of[Bytes](10), MemoryTotal: Of[Bytes](200), MemoryShare: Of[Percent](10), PowerDraw: Of[Watts](50),
 		Utilization: Of[Percent](45), MemoryUtilization: Of[Percent](10),
 		Temperature: Of[Celsius](50), MaxTemperature: Of[Celsius](60),
 	}
@@ -68,6 +70,33 @@ func TestTotals(t *testing.T) {
 	}
 	if empty := (Nodes{{Devices: []Device{ok("c", nil)}}}).Totals(); empty.PowerDraw.Present() || empty.Utilization.Present() || empty.MaxTemperature.Present() {
 		t.Errorf("a sum over nothing is a number: %+v", empty)
+	}
+}
+
+// Each process counts in the instance that it names, once.
+func TestInstancesOfProcesses(t *testing.T) {
+	in := func(pid, gi, ci int) Process {
+		return Process{PID: pid, GPUInstance: Of(gi), ComputeInstance: Of(ci)}
+	}
+	a, b := Instance{GPUInstance: Of(1), ComputeInstance: Of(0)}, Instance{GPUInstance: Of(2), ComputeInstance: Of(1)}
+	for name, tt := range map[string]struct {
+		list    Reading[[]Process]
+		partial bool
+		want    [2]Reading[int]
+	}{
+		"one each":              {Of([]Process{in(1, 1, 0), in(1, 1, 0), in(2, 2, 1), in(3, 2, 0)}), false, [2]Reading[int]{Of(1), Of(1)}},
+		"nobody":                {Of([]Process{}), false, [2]Reading[int]{Of(0), Of(0)}},
+		"they name no instance": {Of([]Process{{PID: 1}}), false, [2]Reading[int]{}},
+		"some are hidden":       {Of([]Process{in(1, 1, 0)}), true, [2]Reading[int]{}},
+		"not listed":            {Absent[[]Process](NotPermitted), false, [2]Reading[int]{Absent[int](NotPermitted), Absent[int](NotPermitted)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Readings{Processes: tt.list, ProcessesPartial: Of(tt.partial), Instances: []Instance{a, b}}
+			r.CountProcesses()
+			if got := [2]Reading[int]{r.Instances[0].Processes, r.Instances[1].Processes}; got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -138,10 +138,10 @@ function showMeter(row, m) {
  * @returns {Meter[]}
  */
 export function meters(g) {
-  const { memory: held, power, quality } = g;
+  const { power, quality } = g;
   return [
     utilizationMeter(g),
-    usageMeter("memory", held.used_mb, held.total_mb, quality["memory.used_mb"], memory),
+    memoryMeter(g),
     temperatureMeter(g),
     usageMeter("power", power.power_draw_watts, power.power_limit_watts, quality["power.power_draw_watts"], watts),
     fanMeter(g),
@@ -172,6 +172,20 @@ function usageMeter(key, used, limit, quality, format) {
     value: show(used, quality, format),
     limit: limit == null ? "" : say("of", format(limit)),
   };
+}
+
+/**
+ * The meter of the memory: of a GPU without its own that of the machine's, which is never near a limit.
+ * @param {GPU} g
+ */
+function memoryMeter({ memory: own, shared_memory: shared, quality }) {
+  if (!shared.unified) return usageMeter("memory", own.used_mb, own.total_mb, quality["memory.used_mb"], memory);
+  const meter = { key: "memory", fill: "", level: "", value: missing("unified"), limit: "" };
+  if (shared.used_mb != null) {
+    meter.value = show((own.used_mb ?? 0) + shared.used_mb, quality["shared_memory.used_mb"], memory);
+    meter.limit = say("of the machine");
+  }
+  return meter;
 }
 
 /** @param {GPU} g */
@@ -224,7 +238,7 @@ export function whoWorks(g) {
     return [{ ...why, text: say("unlisted", why.text) }, ""];
   }
   if (g.processes.length === 0) {
-    return [missing("no process"), ""];
+    return [missing(g.processes_partial ? "no process seen" : "no process"), ""];
   }
   const p = g.processes.reduce((best, q) => (busier(q, best) < 0 ? q : best));
   const others = g.processes.length - 1;
@@ -254,7 +268,7 @@ function busier(a, b) {
 }
 
 /** @param {Process} p */
-const share = (p) => Math.max(p.sm_percent ?? 0, p.encoder_percent ?? 0, p.decoder_percent ?? 0);
+const share = (p) => Math.max(p.sm_percent ?? 0, p.encoder_percent ?? 0, p.decoder_percent ?? 0, p.video_percent ?? 0);
 
 /** @param {Process} p */
 const drawsOnly = (p) => (share(p) <= 0 && p.type === "graphics" ? 1 : 0);
@@ -266,7 +280,7 @@ function speed(g) {
     g.performance_state,
     clock != null && megahertz(clock),
     g.instances.length > 0 && count("MIG instances", g.instances.length),
-    ...["encoder", "decoder"].map((engine) => {
+    ...["encoder", "decoder", "video"].map((engine) => {
       const v = /** @type {any} */ (g.utilization)[`${engine}_percent`];
       return v > 0 && say(engine, percent(v));
     }),

@@ -14,7 +14,7 @@ import { awayText } from "./cards.js";
 /** @typedef {import("./format.js").Value} Value */
 
 /** @type {Record<string, (v: number) => string>} */
-const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, rate, fps, delay, whole: decimals, some: (v) => (v ? memory(v) : "") };
+const numbers = { percent, celsius, watts, megahertz, rpm, memory, energy, rate, fps, delay, whole: decimals, parts: (v) => (v ? decimals(v) : say("none")), some: (v) => (v ? memory(v) : "") };
 
 /** @type {Record<string, (v: any) => string>} */
 const sayings = {

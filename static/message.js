@@ -13,6 +13,7 @@
  * @property {Float} sm_percent
  * @property {Float} encoder_percent
  * @property {Float} decoder_percent
+ * @property {Float} [video_percent]
  * @property {string | null} user
  * @property {string | null} command
  * @property {string | null} started_at
@@ -48,6 +49,8 @@
  * @property {{gpu_percent: Float}} utilization
  * @property {{memory_bandwidth_percent: Float} | null} activity
  * @property {{used_mb: Float, total_mb: Float, utilization_percent: Float}} memory
+ * @property {{unified: boolean | null, used_mb: Float}} shared_memory
+ * @property {boolean | null} processes_partial
  * @property {{current_celsius: Float, slowdown_threshold_celsius: Float, margin_celsius: Float}} temperature
  * @property {{power_draw_watts: Float, power_limit_watts: Float}} power
  * @property {{sm_clock_mhz: Float, graphics_clock_mhz: Float, max_sm_clock_mhz: Float}} clocks
@@ -130,6 +133,7 @@
  * @property {number} process_count
  * @property {Float} total_memory_used_mb
  * @property {Float} total_memory_total_mb
+ * @property {number} unified_memory_gpu_count
  * @property {Float} total_power_draw_watts
  * @property {GPU[]} gpus
  * @property {string[]} notes

@@ -100,8 +100,12 @@ function draw() {
     ? say("first processes", most, rows.length)
     : rows.length < all.length ? `${rows.length} ${say("of", count("processes", all.length))}` : "");
   setHidden(byId("show-all"), rows.length === all.length);
-  const unlisted = newest.filter((g) => g.state === "ok" && !listed(g)).map(gpuName);
-  setText(byId("unlisted"), unlisted.length ? say("not listed", list(unlisted)) : "");
+  const answering = newest.filter((g) => g.state === "ok");
+  const of = (/** @type {string} */ text, /** @type {GPU[]} */ gpus) => gpus.length > 0 && say(text, list(gpus.map(gpuName)));
+  setText(byId("unlisted"), [
+    of("not listed", answering.filter((g) => !listed(g))),
+    of("others hidden", answering.filter((g) => listed(g) && g.processes_partial)),
+  ].filter(Boolean).join(" "));
   showDetails();
 }
 

@@ -2,7 +2,7 @@
 // What the page says about the machine as a whole. views/page.go writes the same
 // in Go.
 
-import { between, celsius, clean, count, dots, longestName, memory, percent, plain, say, sentence, show, watts } from "./format.js";
+import { between, celsius, clean, count, dots, longestName, memory, missing, percent, plain, say, sentence, show, watts } from "./format.js";
 import { byId, setAttribute, setHidden, setText, setValue } from "./dom.js";
 import { setTexts, slot, sync } from "./rows.js";
 
@@ -94,13 +94,25 @@ function showTotals(u) {
   let of = say("of", count("GPUs", u.gpu_count));
   if (untold > 0) of = say("not told", of, untold);
   if (away > 0) of = say("not read", of, away);
-  total("memory", show(u.total_memory_used_mb, undefined, memory), sumOfLimits(u, "memory.used_mb", "memory.total_mb", memory));
+  total("memory", ...memoryTotal(u));
   total("power", show(u.total_power_draw_watts, undefined, watts), sumOfLimits(u, "power.power_draw_watts", "power.power_limit_watts", watts));
   total("busy", plain(String(u.busy_gpu_count)), of);
   total("processes", plain(String(u.process_count)), "");
   total("hottest", show(some && hottest ? hottest.temperature.current_celsius : null,
     hottest?.quality["temperature.current_celsius"], celsius),
     hottest && u.gpus.length > 1 ? gpuName(hottest) : "");
+}
+
+/**
+ * The memory of all GPUs, and how many are not in it, since they use the machine's.
+ * @param {Update} u
+ * @returns {[import("./format.js").Value, string]}
+ */
+function memoryTotal(u) {
+  const of = sumOfLimits(u, "memory.used_mb", "memory.total_mb", memory);
+  const unified = u.unified_memory_gpu_count;
+  if (unified > 0 && u.total_memory_used_mb == null) return [missing("unified"), of];
+  return [show(u.total_memory_used_mb, undefined, memory), [of, unified > 0 && count("without unified", unified)].filter(Boolean).join(", ")];
 }
 
 /**

@@ -61,7 +61,7 @@ type FactList struct {
 
 // formatOf names how the readings of a unit are written. Scripts know the formats by name.
 var formatOf = [...]string{
-	catalog.Count: "whole", catalog.Total: "whole", catalog.PerformanceState: "text", catalog.Percent: "percent",
+	catalog.Count: "whole", catalog.Total: "whole", catalog.PerformanceState: "text", catalog.Parts: "parts", catalog.Percent: "percent",
 	catalog.Celsius: "celsius", catalog.Watts: "watts", catalog.Joules: "energy", catalog.Megahertz: "megahertz",
 	catalog.RPM: "rpm", catalog.Bytes: "memory", catalog.BytesPerSecond: "rate", catalog.FramesPerSecond: "fps",
 	catalog.Microseconds: "delay", catalog.Moment: "moment", catalog.Switch: "yesNo", catalog.Text: "text",
@@ -70,7 +70,7 @@ var formatOf = [...]string{
 
 // formats write numbers; memory is in MiB.
 var formats = map[string]func(float64) string{
-	"whole": whole, "percent": percent, "celsius": celsius, "watts": watts, "energy": energy, "megahertz": megahertz, "rpm": rpm,
+	"whole": whole, "parts": parts, "percent": percent, "celsius": celsius, "watts": watts, "energy": energy, "megahertz": megahertz, "rpm": rpm,
 	"memory": memory, "some": some, "rate": rate, "fps": fps, "delay": delay,
 }
 
@@ -98,6 +98,9 @@ func written(u catalog.Unit, ref catalog.Ref) Value {
 	}
 	return show(num(catalog.Number(ref)), formats[formatOf[u]])
 }
+
+// parts writes how many parts there are, which may be none.
+func parts(n float64) string { return either(n == 0, say("none"), whole(n)) }
 
 func pstate(p int) string { return "P" + strconv.Itoa(p) }
 
@@ -172,8 +175,12 @@ var aboutLists = map[string][2]string{
 		"nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetTargetFanSpeed, nvmlDeviceGetFanControlPolicy_v2",
 	},
 	"health.xids": {"The kernel log (dmesg) has the same numbers with details.", ""},
+	"nvlink.links": {
+		"Errors are counted since the driver was loaded. A few damaged parts are normal: the link sends them again. Numbers that grow, or links trained again, mean a bad connector or cable.",
+		"nvmlDeviceGetNvLinkState, nvmlDeviceGetNvLinkErrorCounter and others",
+	},
 	"instances": {
-		"Parts of the GPU with memory and engines of their own. They are not in any total.",
+		"Parts of the GPU with memory and engines of their own. They are not in any total. How busy they are is counted from Hopper on.",
 		"nvmlDeviceGetMigDeviceHandleByIndex",
 	},
 }

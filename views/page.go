@@ -292,12 +292,25 @@ func newTotals(devices []*gpu.Device, name func(*gpu.Device) string) []Figure {
 	vram := limits(devices, func(d *gpu.Device) (number, number) { return mebi(d.Memory.Used), mebi(d.Memory.Total) })
 	power := limits(devices, func(d *gpu.Device) (number, number) { return num(d.Power.Draw), num(d.Power.EnforcedLimit) })
 	return []Figure{
-		{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory), Remark: vram.say("of", memory)},
+		memoryTotal(t, vram.say("of", memory)),
 		{Key: "power", Label: "Power", Value: show(num(t.PowerDraw), watts), Remark: power.say("of", watts)},
 		busyTotal(devices, t),
 		{Key: "processes", Label: "Processes", Value: Value{Text: strconv.Itoa(t.Processes)}},
 		hottest(devices, name),
 	}
+}
+
+// memoryTotal says how many devices are not in the sum, since they use the machine's memory.
+func memoryTotal(t gpu.Totals, of string) Figure {
+	out := Figure{Key: "memory", Label: "VRAM", Value: show(mebi(t.MemoryUsed), memory), Remark: of}
+	switch {
+	case t.Unified == 0:
+	case t.MemoryUsed.Present():
+		out.Remark = strings.TrimPrefix(of+", "+count("without unified", t.Unified), ", ")
+	default:
+		out.Value = missing("unified")
+	}
+	return out
 }
 
 // limits adds up limits, if the same devices make the total: others can't be compared.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
@@ -175,6 +176,57 @@ func TestTileStates(t *testing.T) {
 				t.Errorf("answers: %v", got.Answers)
 			}
 		})
+	}
+}
+
+// What a GPU has of the machine's memory is said as such, and is never 0 of its own.
+func TestMemoryOfTheMachine(t *testing.T) {
+	unified := func(used gpu.Reading[gpu.Bytes], own gpu.Memory) func(*gpu.Device) {
+		return func(d *gpu.Device) { d.Memory, d.Shared = own, gpu.SharedMemory{Unified: gpu.Of(true), Used: used} }
+	}
+	carved := gpu.Memory{Total: gpu.Of[gpu.Bytes](512 << 20), Used: gpu.Of[gpu.Bytes](512 << 20)}
+	for name, c := range map[string]struct {
+		change        func(*gpu.Device)
+		value, remark string
+	}{
+		"how much is known":       {unified(gpu.Of[gpu.Bytes](3<<30), gpu.Memory{}), "3.0\u00a0GiB", "of the machine’s memory"},
+		"and a part is set apart": {unified(gpu.Of[gpu.Bytes](3<<29), carved), "2.0\u00a0GiB", "of the machine’s memory"},
+		"how much is not known":   {unified(gpu.Absent[gpu.Bytes](gpu.NotSupported), gpu.Memory{}), "the machine’s", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := newTile("GPU 0", device(c.change), "/", noon).Meters[1]
+			if got.Value.Text != c.value || got.Remark != c.remark || got.Level != Normal {
+				t.Errorf("got %q %q %v", got.Value.Text, got.Remark, got.Level)
+			}
+		})
+	}
+	alone := newTotals([]*gpu.Device{device(unified(gpu.Of[gpu.Bytes](3<<30), gpu.Memory{}))}, new(Input).name)[0]
+	if alone.Value.Text != "the machine’s" || alone.Remark != "" {
+		t.Errorf("the total is %q %q", alone.Value.Text, alone.Remark)
+	}
+}
+
+// Parts that are not offered, not permitted and not there are three things.
+func TestNoInstances(t *testing.T) {
+	for want, r := range map[string]gpu.Reading[int]{
+		"not offered": gpu.Absent[int](gpu.NotSupported), "not permitted": gpu.Absent[int](gpu.NotPermitted), "none": gpu.Of(0), "7": gpu.Of(7),
+	} {
+		d := device(func(d *gpu.Device) { d.Modes.Instances = r })
+		if got := newFact(d, catalog.Reading("modes.instances")).Value.Text; got != want {
+			t.Errorf("%v is %q, want %q", r, got, want)
+		}
+	}
+}
+
+// Who may use a GPU unseen is not said not to be there.
+func TestHiddenProcesses(t *testing.T) {
+	d := device(func(d *gpu.Device) { d.Processes, d.ProcessesPartial = gpu.Of([]gpu.Process{}), gpu.Of(true) })
+	if got := newTile("GPU 0", d, "/", noon).Who.Text; got != "no process that can be seen" {
+		t.Errorf("the tile says %q", got)
+	}
+	name := func(*gpu.Device) string { return "GPU 0" }
+	if got, want := newUnlisted([]*gpu.Device{d}, name), "Others may use GPU 0, too: gpuwhy may not see all processes."; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -549,6 +601,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 		"all known":             {func(*gpu.Device) {}, [3]string{"of 16.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs"}},
 		"a total is missing":    {func(d *gpu.Device) { d.Memory.Total = gpu.Absent[gpu.Bytes](gpu.NotSupported) }, [3]string{"", "of 600\u00a0W", "of 2 GPUs"}},
 		"neither is there":      {func(d *gpu.Device) { d.Memory = gpu.Memory{} }, [3]string{"of 8.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs"}},
+		"the machine's memory":  {func(d *gpu.Device) { d.Memory, d.Shared.Unified = gpu.Memory{}, gpu.Of(true) }, [3]string{"of 8.0\u00a0GiB, without 1 GPU that uses the machine’s memory", "of 600\u00a0W", "of 2 GPUs"}},
 		"no limit":              {func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }, [3]string{"of 16.0\u00a0GiB", "", "of 2 GPUs"}},
 		"a doubtful draw":       {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](9000) }, [3]string{"of 16.0\u00a0GiB", "", "of 2 GPUs"}},
 		"no utilization":        {func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) }, [3]string{"of 16.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs, 1 not known"}},

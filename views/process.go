@@ -3,6 +3,7 @@ package views
 import (
 	"cmp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -97,18 +98,20 @@ func newPlace(f *gpu.ProcessFacts) Value {
 	return Value{Text: clean(cmp.Or(text, say("none")), longestName)}
 }
 
-// newUnlisted names the devices whose processes can't be listed: they may have some.
+// newUnlisted names the devices whose processes can't be listed, or not all: they may have some.
 func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
-	var names []string
+	var unlisted, partly []string
 	for _, d := range devices {
-		if d.State == gpu.StateOK && !d.Processes.Present() {
-			names = append(names, name(d))
+		switch {
+		case d.State != gpu.StateOK:
+		case !d.Processes.Present():
+			unlisted = append(unlisted, name(d))
+		case d.ProcessesPartial.Or(false):
+			partly = append(partly, name(d))
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return say("not listed", list(names))
+	of := func(text string, names []string) string { return either(len(names) == 0, "", say(text, list(names))) }
+	return strings.TrimSpace(of("not listed", unlisted) + " " + of("others hidden", partly))
 }
 
 func (p Process) running() templ.Attributes {

@@ -70,7 +70,7 @@ func newMeters(d *gpu.Device) []Figure {
 	util, draw, limit := num(d.Utilization.GPU), num(d.Power.Draw), num(d.Power.EnforcedLimit)
 	return []Figure{
 		{Key: "utilization", Label: "Utilization", Value: show(util, percent), Fill: part(util, full)},
-		usage("memory", "Memory", memory, mebi(d.Memory.Used), mebi(d.Memory.Total)),
+		memoryMeter(d),
 		temperatureMeter(d.Thermal),
 		usage("power", "Power", watts, draw, limit),
 		fanMeter(d.Fans),
@@ -85,6 +85,20 @@ func usage(key, label string, format func(float64) string, used, limit number) F
 	out := Figure{Key: key, Label: label, Value: show(used, format), Remark: limit.say("of", format), Fill: part(used, limit)}
 	if out.Fill != "" && used.value >= 0.95*limit.value {
 		out.Level = Near
+	}
+	return out
+}
+
+// memoryMeter says of a device without memory of its own what it has of the machine's, with
+// what the firmware set apart for it. That is never near its limit: the machine is.
+func memoryMeter(d *gpu.Device) Figure {
+	own, shared := mebi(d.Memory.Used), mebi(d.Shared.Used)
+	if !d.Shared.Unified.Or(false) {
+		return usage("memory", "Memory", memory, own, mebi(d.Memory.Total))
+	}
+	out := Figure{Key: "memory", Label: "Memory", Value: missing("unified")}
+	if shared.ok() {
+		out.Value, out.Remark = show(newNumber(own.value+shared.value, shared.quality), memory), say("of the machine")
 	}
 	return out
 }
@@ -161,7 +175,7 @@ func newWho(d *gpu.Device) (Value, string) {
 		return v, ""
 	}
 	if len(list) == 0 {
-		return missing("no process"), ""
+		return missing(either(d.ProcessesPartial.Or(false), "no process seen", "no process")), ""
 	}
 	p := slices.MinFunc(list, busierProcess)
 	more := ""
@@ -196,7 +210,7 @@ func busierProcess(a, b gpu.Process) int {
 }
 
 func share(p *gpu.Process) float64 {
-	return max(num(p.SM).value, num(p.Encoder).value, num(p.Decoder).value)
+	return max(num(p.SM).value, num(p.Encoder).value, num(p.Decoder).value, num(p.Video).value)
 }
 
 func drawsOnly(p *gpu.Process) int {
@@ -220,7 +234,8 @@ func newSpeed(d *gpu.Device) string {
 		return either(v.value > 0, v.say(name, percent), "")
 	}
 	return dots(gpu.Map(d.Clocks.PerformanceState, pstate).Or(""), clock.text(megahertz), instances,
-		video("encoder", d.Utilization.Encoder), video("decoder", d.Utilization.Decoder))
+		video("encoder", d.Utilization.Encoder), video("decoder", d.Utilization.Decoder),
+		video("video", d.Utilization.Video))
 }
 
 func newBus(d *gpu.Device) string {

@@ -17,6 +17,12 @@ var ofAMD = map[string]string{
 	"utilization.decoder": "fdinfo: drm-engine-dec",
 	"utilization.jpeg":    "fdinfo: drm-engine-jpeg",
 
+	"utilization.video": "fdinfo: drm-engine-enc",
+
+	"shared.unified": "gpu_metrics, or no mem_busy_percent and limits",
+	"shared.total":   "mem_info_gtt_total",
+	"shared.used":    "mem_info_gtt_used",
+
 	"memory.total":      "mem_info_vram_total",
 	"memory.used":       "mem_info_vram_used",
 	"memory.free":       "mem_info_vram_total - mem_info_vram_used",
@@ -32,6 +38,7 @@ var ofAMD = map[string]string{
 	"thermal.target":     "gpu_od/fan_ctrl/fan_target_temperature",
 
 	"fans.count":     "hwmon: fan1_input, pwm1",
+	"fans.combined":  "hwmon: fan1_input, pwm1",
 	"fans.commanded": "hwmon: pwm1 of pwm1_max",
 	"fan.commanded":  "hwmon: pwm1 of pwm1_max",
 	"fan.rpm":        "hwmon: fan1_input",
@@ -66,8 +73,14 @@ var ofAMD = map[string]string{
 	"health.retired_double_bit":   "ras/gpu_vram_bad_pages",
 	"health.retirement_pending":   "ras/gpu_vram_bad_pages: P",
 
-	"modes.display_active":  "drm/card*/card*-*/enabled",
-	"instance.memory.total": "kfd/topology: mem_banks",
+	"modes.display_active":    "drm/card*/card*-*/enabled",
+	"modes.instances":         "kfd/topology: nodes",
+	"modes.compute_partition": "current_compute_partition",
+	"modes.memory_partition":  "current_memory_partition",
 
-	"processes": "/proc/*/fdinfo, kfd/proc",
+	"instance.memory.total": "kfd/topology: mem_banks",
+	"instance.profile":      "current_compute_partition",
+
+	"processes":         "/proc/*/fdinfo, kfd/proc",
+	"processes.partial": "/proc/*/fd, /proc/*/fdinfo",
 }

@@ -173,6 +173,8 @@ var (
 		func(i int, _ *gpu.Fan) string { return strconv.Itoa(i) })
 	xid = parts("health.xids", func(d *gpu.Device) []gpu.XID { return d.Health.XIDs.Or(nil) },
 		func(_ int, x *gpu.XID) string { return strconv.Itoa(x.Code) })
+	link = parts("nvlink.links", func(d *gpu.Device) []gpu.Link { return d.NVLink.Links },
+		func(_ int, l *gpu.Link) string { return strconv.Itoa(l.Index) })
 	instance = parts("instances", func(d *gpu.Device) []gpu.Instance { return d.Instances },
 		func(_ int, i *gpu.Instance) string { return i.UUID })
 )
@@ -196,6 +198,9 @@ func from(o Origins) option         { return func(r *Row) { r.From = o } }
 func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call}) }
 func kubernetes(call string) option { return from(Origins{"": call}) } // whatever the source of the device
 func measured(call string) option   { return func(r *Row) { r.Measured = Origins{gpu.SourceNVML: call} } }
+
+// migGPM is the same of a GPU instance of MIG.
+func migGPM(name string) option { return nvml("nvmlGpmMigSampleGet (" + name + ")") }
 
 // gpm is one of the metrics of NVML's GPU performance monitoring.
 func gpm(name string) option { return nvml("nvmlGpmMetricsGet (" + name + ")") }

@@ -18,6 +18,7 @@ func whole() *gpu.Device {
 	d := new(gpu.Device)
 	d.Fans.Fans = make([]gpu.Fan, 1)
 	d.Instances = make([]gpu.Instance, 1)
+	d.NVLink.Links = make([]gpu.Link, 1)
 	d.Health.XIDs = gpu.Of(make([]gpu.XID, 1))
 	return d
 }
@@ -75,7 +76,7 @@ func TestEveryReadingBecomesStale(t *testing.T) {
 	d.Readings = d.Stale()
 	visit(func(r *catalog.Row, _ string, ref catalog.Ref) {
 		calculated := r.ID == "memory.share"
-		constant := r.ID == "instance.name" || r.ID == "instance.uuid"
+		constant := r.ID == "instance.name" || r.ID == "instance.uuid" || r.ID == "link.index"
 		if !present[r] || !constant && ref.Quality() != gpu.Stale && !calculated || calculated && ref.Present() {
 			t.Errorf("%s: present before %v, then %v", r.ID, present[r], ref.Quality())
 		}

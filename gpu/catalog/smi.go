@@ -25,6 +25,8 @@ var ofNvidiaSMI = map[string]string{
 	"activity.pcie_received":    "-q -x: rx_util",
 	"activity.pcie_measured_at": "-q -x: tx_util, rx_util",
 
+	"shared.unified": "--query-gpu=memory.total",
+
 	"memory.total":      "--query-gpu=memory.total",
 	"memory.used":       "--query-gpu=memory.used",
 	"memory.free":       "--query-gpu=memory.free",
@@ -40,6 +42,7 @@ var ofNvidiaSMI = map[string]string{
 	"thermal.target":     "-q -x: gpu_target_temperature",
 	"thermal.memory_max": "-q -x: gpu_temp_max_mem_threshold",
 
+	"fans.combined":  "--query-gpu=fan.speed",
 	"fans.commanded": "--query-gpu=fan.speed",
 	"fan.commanded":  "--query-gpu=fan.speed",
 
@@ -85,9 +88,13 @@ var ofNvidiaSMI = map[string]string{
 	"modes.display_active": "--query-gpu=display_active",
 	"modes.mig":            "--query-gpu=mig.mode.current",
 	"modes.mig_pending":    "--query-gpu=mig.mode.pending",
+	"modes.instances":      "-q -x: mig_devices",
+	"modes.virtualization": "-q -x: gpu_virtualization_mode",
 
 	"instance.name":              "-L",
 	"instance.uuid":              "-L",
+	"instance.profile":           "-L",
+	"instance.processes":         "-q -x: processes",
 	"instance.memory.total":      "-q -x: mig_devices",
 	"instance.memory.used":       "-q -x: mig_devices",
 	"instance.memory.free":       "-q -x: mig_devices",
@@ -100,4 +107,5 @@ var ofNvidiaSMI = map[string]string{
 	"instance.memory_slices":     "-L",
 	"instance.compute_slices":    "-L",
 	"processes":                  "pmon, or -q -x: processes",
+	"processes.partial":          "pmon, or -q -x: processes",
 }

@@ -14,6 +14,7 @@ const (
 	Count            Unit = iota // of things that there are now
 	Total                        // of events, since a beginning: it only grows
 	PerformanceState             // 0 (fastest) to 15
+	Parts                        // of a device: a count of which 0 is "none" in words
 	Percent
 	Celsius
 	Watts

@@ -87,6 +87,8 @@ var readings = []reading{
 	number("utilization.jpeg_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.JPEG }),
 	number("utilization.ofa_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.OFA }),
 
+	number("utilization.video_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Utilization.Video }),
+
 	count("encoder.session_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Encoding.Sessions }),
 	number("encoder.average_fps", func(d *gpu.Device) *gpu.Reading[gpu.FramesPerSecond] { return &d.Encoding.FrameRate }),
 	number("encoder.average_latency_us", func(d *gpu.Device) *gpu.Reading[gpu.Microseconds] { return &d.Encoding.Latency }),
@@ -114,6 +116,10 @@ var readings = []reading{
 	amount("memory.bar1_total_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.BAR1Total }),
 	amount("memory.bar1_used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Memory.BAR1Used }),
 
+	truth("shared_memory.unified", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Shared.Unified }),
+	amount("shared_memory.total_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Shared.Total }),
+	amount("shared_memory.used_mb", func(d *gpu.Device) *gpu.Reading[gpu.Bytes] { return &d.Shared.Used }),
+
 	number("temperature.current_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.GPU }),
 	number("temperature.hot_spot_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.HotSpot }),
 	number("temperature.memory_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Memory }),
@@ -124,6 +130,7 @@ var readings = []reading{
 	number("temperature.margin_celsius", func(d *gpu.Device) *gpu.Reading[gpu.Celsius] { return &d.Thermal.Margin }),
 
 	count("fan_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Fans.Count }),
+	truth("fans_combined", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Fans.Combined }),
 	number("fans.0.percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Fans.Fans[0].Commanded }),
 	number("fans.0.rpm", func(d *gpu.Device) *gpu.Reading[gpu.RPM] { return &d.Fans.Fans[0].RPM }),
 	number("fans.0.target_percent", func(d *gpu.Device) *gpu.Reading[gpu.Percent] { return &d.Fans.Fans[0].Target }),
@@ -155,6 +162,19 @@ var readings = []reading{
 	count("pcie.max_width", func(d *gpu.Device) *gpu.Reading[int] { return &d.PCIe.MaxWidth }),
 	count("pcie.replay_count", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.PCIe.Replays }),
 
+	count("nvlink.link_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.NVLink.Count }),
+	truth("nvlink.links.0.active", func(d *gpu.Device) *gpu.Reading[bool] { return &d.NVLink.Links[0].Active }),
+	text("nvlink.links.0.version", func(d *gpu.Device) *gpu.Reading[string] { return &d.NVLink.Links[0].Version }),
+	number("nvlink.links.0.speed_bytes_per_second", func(d *gpu.Device) *gpu.Reading[gpu.BytesPerSecond] { return &d.NVLink.Links[0].Speed }),
+	text("nvlink.links.0.peer", func(d *gpu.Device) *gpu.Reading[string] { return &d.NVLink.Links[0].Peer }),
+	text("nvlink.links.0.peer_pci_bus_id", func(d *gpu.Device) *gpu.Reading[string] { return &d.NVLink.Links[0].PeerPCI }),
+	count("nvlink.links.0.crc_flit_errors", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].CRCFlit }),
+	count("nvlink.links.0.crc_data_errors", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].CRCData }),
+	count("nvlink.links.0.replays", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].Replays }),
+	count("nvlink.links.0.recoveries", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.NVLink.Links[0].Recoveries }),
+
+	truth("processes_partial", func(d *gpu.Device) *gpu.Reading[bool] { return &d.ProcessesPartial }),
+
 	truth("health.ecc_enabled", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.ECCMode }),
 	truth("health.ecc_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.ECCModePending }),
 	count("health.ecc_corrected_volatile", func(d *gpu.Device) *gpu.Reading[uint64] { return &d.Health.CorrectedVolatile }),
@@ -181,6 +201,10 @@ var readings = []reading{
 	truth("modes.mig", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.MIG }),
 	truth("modes.mig_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.MIGPending }),
 	truth("modes.display_active", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Modes.DisplayActive }),
+	count("modes.instance_count", func(d *gpu.Device) *gpu.Reading[int] { return &d.Modes.Instances }),
+	text("modes.virtualization", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.Virtualization }),
+	text("modes.compute_partition", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.ComputePartition }),
+	text("modes.memory_partition", func(d *gpu.Device) *gpu.Reading[string] { return &d.Modes.MemoryPartition }),
 }
 
 // Whatever a device reports and does not report: an absent reading is null with
@@ -188,7 +212,9 @@ var readings = []reading{
 func TestAbsentIsNullAndZeroIsZero(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		d := gpu.Device{Readings: gpu.Readings{Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}}}
+		d := gpu.Device{Readings: gpu.Readings{
+			Fans: gpu.Fans{Fans: make([]gpu.Fan, 1)}, NVLink: gpu.NVLink{Links: make([]gpu.Link, 1)},
+		}}
 		chosen := make([]int, len(readings))
 		for i, r := range readings {
 			chosen[i] = random.IntN(kinds)
@@ -239,12 +265,14 @@ func flatten(t *testing.T, v any) map[string]string {
 				add(strings.TrimPrefix(path+separator+name, "."), field)
 			}
 		}
-		if path == "fans" {
+		if path == "fans" || path == "nvlink.links" {
 			var list []json.RawMessage
 			if err := json.Unmarshal(value, &list); err != nil {
 				t.Fatal(err)
 			}
-			add("fans.0", list[0])
+			if len(list) > 0 {
+				add(path+".0", list[0])
+			}
 		}
 	}
 	add("", encoded)
@@ -254,7 +282,8 @@ func flatten(t *testing.T, v any) map[string]string {
 // The list above has every reading of a device.
 func TestReadingsAreComplete(t *testing.T) {
 	device := reflect.TypeFor[gpu.Device]()
-	want := countReadings(device) + countReadings(reflect.TypeFor[gpu.Fan]()) - 1 // processes are no single reading
+	parts := countReadings(reflect.TypeFor[gpu.Fan]()) + countReadings(reflect.TypeFor[gpu.Link]())
+	want := countReadings(device) + parts - 1 // processes are no single reading
 	if len(readings) != want {
 		t.Errorf("the test knows %d readings, a device has %d", len(readings), want)
 	}

@@ -73,6 +73,7 @@ type Totals struct {
 	Processes         int     `json:"process_count"`
 	MemoryUsed        Bytes   `json:"total_memory_used_mb"`                      // sum of what programs hold
 	MemoryTotal       Bytes   `json:"total_memory_total_mb"`                     // sum of all memory
+	Unified           int     `json:"unified_memory_gpu_count"`                  // how many GPUs use the machine's memory, which is in neither sum
 	Utilization       Percent `json:"average_gpu_utilization" unit:"percent"`    // average over the GPUs that report it
 	MemoryUtilization Percent `json:"average_memory_utilization" unit:"percent"` // average of used / total
 	Temperature       Celsius `json:"average_temperature" unit:"celsius"`        // average over the GPUs that report it
@@ -91,13 +92,17 @@ type GPU struct {
 	DriverVersion *string     `json:"driver_version"` // version of the kernel driver that serves the GPU
 	Utilization   Utilization `json:"utilization"`    // how busy its engines are
 	Memory        Memory      `json:"memory"`         // its own memory
-	Temperature   Temperature `json:"temperature"`    // how hot it is, and its limits
-	Power         Power       `json:"power"`          // what it draws and may draw
-	Clocks        Clocks      `json:"clocks"`         // frequencies
+	// What it uses of the machine's memory, beside its own or instead of it. In no total.
+	SharedMemory SharedMemory `json:"shared_memory"`
+	Temperature  Temperature  `json:"temperature"` // how hot it is, and its limits
+	Power        Power        `json:"power"`       // what it draws and may draw
+	Clocks       Clocks       `json:"clocks"`      // frequencies
 	// Processes with a context on it, busiest first; empty also where the driver can't say, with the
 	// reason under quality.
-	Processes        []Process `json:"processes"`
-	PerformanceState *string   `json:"performance_state"` // "P0", the fastest, to "P15"
+	Processes []Process `json:"processes"`
+	// Whether others may use it, too, who can't be seen. Null where there is no list.
+	ProcessesPartial Switch  `json:"processes_partial"`
+	PerformanceState *string `json:"performance_state"` // "P0", the fastest, to "P15"
 	// What the driver asks of the fastest fan, not what it turns; may pass 100.
 	FanSpeedPercent Percent `json:"fan_speed_percent" max:"none"`
 
@@ -121,13 +126,16 @@ type GPU struct {
 	Activity *Activity `json:"activity"`
 	Fans     []Fan     `json:"fans"`      // its fans, by fan index; empty for a passive GPU
 	FanCount Count     `json:"fan_count"` // how many fans it has; 0 for a passive GPU
+	// Whether the one fan stands for all that it has, since the driver shows one speed.
+	FansCombined Switch `json:"fans_combined"`
 	// What holds the clocks down. Null where it is not reported; empty where nothing does.
 	EventReasons []string    `json:"clock_event_reasons" null:"yes"`
 	Throttled    *bool       `json:"throttled"`   // whether heat or power slows it down
 	PCIe         PCIe        `json:"pcie"`        // its link to the host
+	NVLink       NVLink      `json:"nvlink"`      // its links to other GPUs
 	Health       Health      `json:"health"`      // what has gone wrong in it
 	Modes        Modes       `json:"modes"`       // an administrator's switches
-	Instances    []Instance  `json:"instances"`   // its MIG instances, which count in no total
+	Instances    []Instance  `json:"instances"`   // its MIG instances or partitions, which count in no total
 	Attribution  Attribution `json:"attribution"` // whose its memory, work and watts are
 	// For whom the machine's scheduler keeps it, used or not, in words; nobody where for none. Null where
 	// there is no kubelet that tells.
@@ -147,6 +155,7 @@ type Utilization struct {
 	Decoder Percent `json:"decoder_percent"` // of the video decoder
 	JPEG    Percent `json:"jpeg_percent"`    // of the JPEG decoder
 	OFA     Percent `json:"ofa_percent"`     // of the optical flow engine
+	Video   Percent `json:"video_percent"`   // of engines that encode and decode, where the driver does not say which
 }
 
 // Encoder is what the video encoder is asked to do, over all sessions on it; zeros while there is none.
@@ -186,6 +195,13 @@ type Memory struct {
 	Utilization Percent `json:"utilization_percent"` // used / total
 	BAR1Total   Bytes   `json:"bar1_total_mb"`       // window through which the host maps it
 	BAR1Used    Bytes   `json:"bar1_used_mb"`        // part of the window that is in use
+}
+
+// SharedMemory is memory of the machine, in MiB.
+type SharedMemory struct {
+	Unified Switch `json:"unified"`  // whether the GPU works in it and has none of its own
+	Total   Bytes  `json:"total_mb"` // what the GPU may use at most
+	Used    Bytes  `json:"used_mb"`  // what it uses
 }
 
 // Temperature in degrees Celsius.
@@ -243,6 +259,26 @@ type PCIe struct {
 	Replays       Total `json:"replay_count"`   // packets sent again since the driver was loaded
 }
 
+// NVLink is the links to other GPUs and to switches.
+type NVLink struct {
+	Count Count  `json:"link_count"` // how many it has, used or not; null where that is not offered
+	Links []Link `json:"links"`      // by their number; empty where there is none
+}
+
+// Link is one NVLink. Its errors are read every ten seconds at most.
+type Link struct {
+	Index      int    `json:"index"`                            // the driver's number, from 0
+	Active     Switch `json:"active"`                           // whether it is trained and carries data
+	Version    Text   `json:"version"`                          // of its protocol, such as 4.0
+	Speed      Rate   `json:"speed_bytes_per_second"`           // what it can carry in each direction
+	Peer       Text   `json:"peer" enum:"GPU,switch,processor"` // what is at the other end
+	PeerPCI    Text   `json:"peer_pci_bus_id"`                  // its bus address
+	CRCFlit    Total  `json:"crc_flit_errors" unit:"count"`     // flow control digits that were received damaged
+	CRCData    Total  `json:"crc_data_errors" unit:"count"`     // data that was received damaged
+	Replays    Total  `json:"replays" unit:"count"`             // how often something was sent again
+	Recoveries Total  `json:"recoveries" unit:"count"`          // how often it had to be trained again
+}
+
 // Health is what has gone wrong in the device's memory; counts since the
 // driver was loaded (volatile) and in the device's life (aggregate).
 type Health struct {
@@ -284,6 +320,11 @@ type Modes struct {
 	MIG           Switch `json:"mig"`                                                                  // whether it is divided into instances
 	MIGPending    Switch `json:"mig_pending"`                                                          // whether it will be after a restart
 	DisplayActive Switch `json:"display_active"`                                                       // whether a display server draws on it
+	// MIG instances or partitions: 0 where there is none, null where that is not offered or not permitted.
+	Instances        Count `json:"instance_count"`
+	Virtualization   Text  `json:"virtualization" enum:"none,passthrough,vgpu,host_vgpu,host_vsga"` // its part in a virtual machine
+	ComputePartition Text  `json:"compute_partition"`                                               // how an AMD Instinct is divided, such as SPX
+	MemoryPartition  Text  `json:"memory_partition"`                                                // such as NPS1
 }
 
 // Process is one process with a context on the device.
@@ -297,6 +338,7 @@ type Process struct {
 	MemoryBandwidth Percent `json:"memory_percent"`                                            // share of the time in which it used the memory
 	Encoder         Percent `json:"encoder_percent"`                                           // share of the video encoder's time
 	Decoder         Percent `json:"decoder_percent"`                                           // share of the video decoder's time
+	Video           Percent `json:"video_percent"`                                             // share of the time of engines that encode and decode
 	User            *string `json:"user"`                                                      // who runs it
 	// What people call what it runs: a script, a module, a program, without folders and arguments. Null
 	// where it is not permitted to be shown, or not known.
@@ -320,16 +362,23 @@ type Process struct {
 	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
 
-// Instance is a MIG instance: nested under its device, never in totals.
+// Instance is a MIG instance or a partition: nested under its device, never in totals.
 type Instance struct {
 	UUID            string `json:"uuid"`                 // the instance's key
 	Name            string `json:"name"`                 // product and profile
+	Profile         Text   `json:"profile"`              // how it was cut, such as 1g.10gb
 	GPUInstance     Count  `json:"gpu_instance_id"`      // GPU instance
 	ComputeInstance Count  `json:"compute_instance_id"`  // compute instance
 	Memory          Memory `json:"memory"`               // its part of the memory
 	Multiprocessors Count  `json:"multiprocessor_count"` // its multiprocessors
 	MemorySlices    Count  `json:"memory_slice_count"`   // its slices of the GPU's memory
 	ComputeSlices   Count  `json:"compute_slice_count"`  // its slices of the GPU's multiprocessors
+	Processes       Count  `json:"process_count"`        // processes of the GPU that run in it
+	// Means of the time since the reading before, of its GPU instance. NVIDIA has them from Hopper on.
+	Engine          Percent `json:"engine_percent"`           // of the time, an engine worked
+	SM              Percent `json:"sm_percent"`               // of the multiprocessors had work, over the time
+	Tensor          Percent `json:"tensor_percent"`           // of the time, tensor cores worked
+	MemoryBandwidth Percent `json:"memory_bandwidth_percent"` // of the memory's bandwidth was in use
 	// Why a reading is null; left out where there is nothing to say.
 	Quality map[string]string `json:"quality,omitempty" enum:"quality"`
 }
@@ -344,6 +393,10 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		DriverVersion:    pointer(d.DriverVersion),
 		Utilization:      Utilization(d.Utilization),
 		Memory:           newMemory(d.Memory),
+		SharedMemory:     SharedMemory(d.Shared),
+		ProcessesPartial: d.ProcessesPartial,
+		FansCombined:     d.Fans.Combined,
+		NVLink:           NVLink{d.NVLink.Count, listOf(d.NVLink.Links, func(l *gpu.Link) Link { return Link(*l) })},
 		Temperature:      Temperature(d.Thermal),
 		Power:            newPower(d.Power),
 		Clocks:           Clocks(d.Clocks),
@@ -445,6 +498,7 @@ func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 		MemoryBandwidth: note(q, "memory_percent", p.MemoryBandwidth),
 		Encoder:         note(q, "encoder_percent", p.Encoder),
 		Decoder:         note(q, "decoder_percent", p.Decoder),
+		Video:           note(q, "video_percent", p.Video),
 		User:            pointer(note(q, "user", f.User)),
 		Program:         pointer(note(q, "program", f.Program)),
 		Command:         pointer(note(q, "command", f.Command)),
@@ -466,9 +520,10 @@ func newProcess(p *gpu.Process, power gpu.Reading[gpu.Watts]) Process {
 func newInstances(d *gpu.Device) []Instance {
 	out := listOf(d.Instances, func(in *gpu.Instance) Instance {
 		return Instance{
-			UUID: in.UUID, Name: in.Name, GPUInstance: in.GPUInstance, ComputeInstance: in.ComputeInstance,
+			UUID: in.UUID, Name: in.Name, Profile: in.Profile, GPUInstance: in.GPUInstance, ComputeInstance: in.ComputeInstance,
 			Memory: newMemory(in.Memory), Multiprocessors: in.Multiprocessors, MemorySlices: in.MemorySlices,
-			ComputeSlices: in.ComputeSliceCount, Quality: qualities{},
+			ComputeSlices: in.ComputeSliceCount, Processes: in.Processes, Engine: in.Engine, SM: in.SM, Tensor: in.Tensor,
+			MemoryBandwidth: in.MemoryBandwidth, Quality: qualities{},
 		}
 	})
 	eachException(d, instanceRows, func(i int, path, quality string) { out[i].Quality[path] = quality })
@@ -480,7 +535,10 @@ type qualities map[string]string
 
 // The rows of the catalog that are on the wire and can be exceptions: of a device,
 // which are those that somebody reports, and of its parts.
-var deviceRows, fanRows, instanceRows = rowsOnWire(""), rowsOnWire("fans"), rowsOnWire("instances")
+var (
+	deviceRows, fanRows    = rowsOnWire(""), rowsOnWire("fans")
+	linkRows, instanceRows = rowsOnWire("nvlink.links"), rowsOnWire("instances")
+)
 
 func rowsOnWire(list string) (rows []*catalog.Row) {
 	for r := range catalog.All() {
@@ -503,7 +561,11 @@ func qualitiesOf(d *gpu.Device, noActivity bool) qualities {
 			q[r.Path] = ref.Quality().String()
 		}
 	}
-	eachException(d, fanRows, func(i int, path, quality string) { q["fans."+strconv.Itoa(i)+"."+path] = quality })
+	in := func(list string) func(int, string, string) {
+		return func(i int, path, quality string) { q[list+"."+strconv.Itoa(i)+"."+path] = quality }
+	}
+	eachException(d, fanRows, in("fans"))
+	eachException(d, linkRows, in("nvlink.links"))
 	return q
 }
 

@@ -65,10 +65,38 @@ var dcgmForms = map[string]dcgmForm{
 		help:  "Traffic over PCIe from the device, over the time since the reading before. In bytes/s.",
 		value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeSent) },
 	},
+	"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": {
+		help:  "Flow control digits that all NVLinks received damaged.",
+		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.CRCFlit }),
+	},
+	"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": {
+		help:  "Data that all NVLinks received damaged.",
+		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.CRCData }),
+	},
+	"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": {
+		help:  "How often all NVLinks sent something again.",
+		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.Replays }),
+	},
+	"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": {
+		help:  "How often NVLinks had to be trained again.",
+		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.Recoveries }),
+	},
 	"DCGM_FI_PROF_PCIE_RX_BYTES": {
 		help:  "Traffic over PCIe to the device, over the time since the reading before. In bytes/s.",
 		value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeReceived) },
 	},
+}
+
+// overLinks adds a count up over the links that report it.
+func overLinks(of func(*gpu.Link) gpu.Reading[uint64]) func(*device) gpu.Reading[float64] {
+	return func(d *device) (sum gpu.Reading[float64]) {
+		for i := range d.NVLink.Links {
+			if n, ok := of(&d.NVLink.Links[i]).Trusted(); ok {
+				sum = gpu.Of(sum.Or(0) + float64(n))
+			}
+		}
+		return sum
+	}
 }
 
 // counted is the traffic by the hardware's counters, which DCGM's names promise. It
@@ -171,17 +199,13 @@ func (b *builder) parts(d *gpu.Device) []part {
 			continue
 		}
 		seen = append(seen, id)
-		out = append(out, part{instance: in, labels: b.dcgmLabels(d, profile(in.Name), strconv.Itoa(id))})
+		out = append(out, part{instance: in, labels: b.dcgmLabels(d, profile(in.Profile.Or("")), strconv.Itoa(id))})
 	}
 	return out
 }
 
-// profile is "3g.40gb" of "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb".
-func profile(name string) string {
-	_, p, ok := strings.Cut(name, " MIG ")
-	if !ok {
-		return ""
-	}
+// profile is that of the GPU instance: "3g.40gb" of "1c.3g.40gb".
+func profile(p string) string {
 	if compute, rest, ok := strings.Cut(p, "."); ok && strings.HasSuffix(compute, "c") {
 		return rest
 	}

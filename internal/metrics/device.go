@@ -62,7 +62,7 @@ func newDeviceRows() []row[*device] {
 }
 
 // partLabels name the label of a part, by the list that the part is in.
-var partLabels = map[string]string{"fans": "fan", "health.xids": "xid", "instances": "mig_uuid"}
+var partLabels = map[string]string{"fans": "fan", "health.xids": "xid", "nvlink.links": "link", "instances": "mig_uuid"}
 
 // gpm writes the metrics of NVML's GPU performance monitoring with their full names.
 var gpm = strings.NewReplacer(" (", ": NVML_GPM_METRIC_", ")", "")

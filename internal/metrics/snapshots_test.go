@@ -132,7 +132,7 @@ func server() *gpu.Snapshot {
 	parted.Activity = gpu.AbsentActivity(gpu.NotSupported)
 	for i, name := range []string{"1c.3g.40gb", "2c.3g.40gb", "1g.10gb"} {
 		parted.Instances = append(parted.Instances, gpu.Instance{
-			UUID: "MIG-" + name, Name: "NVIDIA H100 80GB HBM3 MIG " + name,
+			UUID: "MIG-" + name, Name: "NVIDIA H100 80GB HBM3 MIG " + name, Profile: gpu.Of(name),
 			GPUInstance: gpu.Of(1 + i/2), ComputeInstance: gpu.Of(i % 2),
 			Memory: gpu.Memory{Total: gpu.Of(gpu.Bytes(40 * gib)), Used: gpu.Of(gpu.Bytes(i / 2 * 5 * mib))},
 		})
@@ -155,7 +155,8 @@ func zeros() *gpu.Snapshot {
 		State:    gpu.StateOK, SampledAt: noon, Since: noon,
 	}
 	d.Fans.Fans = make([]gpu.Fan, 1)
-	d.Instances = []gpu.Instance{{UUID: "MIG-0", Name: "NVIDIA Zero MIG 1g.5gb"}}
+	d.NVLink.Links = make([]gpu.Link, 1)
+	d.Instances = []gpu.Instance{{UUID: "MIG-0", Name: "NVIDIA Zero MIG 1g.5gb", Profile: gpu.Of("1g.5gb")}}
 	d.Health.XIDs = gpu.Of([]gpu.XID{{}})
 	processes := make([]gpu.Process, 1)
 	report(reflect.ValueOf(processes))

@@ -34,7 +34,7 @@ var (
 
 // units are the units of the catalog's readings. What is no quantity is a number.
 var units = [catalog.Processes + 1]unit{
-	catalog.Count: number, catalog.Total: number, catalog.PerformanceState: number,
+	catalog.Count: number, catalog.Total: number, catalog.PerformanceState: number, catalog.Parts: number,
 	catalog.Text: number, catalog.Errors: number, catalog.Processes: number,
 	catalog.Reasons: yesNo, catalog.Switch: yesNo,
 	catalog.Moment:          timestamp,

@@ -77,6 +77,7 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	}
 	d.Fans.Fans = slices.Clone(d.Fans.Fans)
 	d.Instances = slices.Clone(d.Instances)
+	d.NVLink.Links = slices.Clone(d.NVLink.Links)
 	d.Processes = gpu.Map(d.Processes, slices.Clone)
 	d.Health.XIDs = gpu.Map(d.Health.XIDs, slices.Clone)
 	return d

@@ -140,14 +140,17 @@ func TestReadingsAreTheCallers(t *testing.T) {
 		Health:    gpu.Health{XIDs: gpu.Of([]gpu.XID{{Code: 13}})},
 		Fans:      gpu.Fans{Fans: make([]gpu.Fan, 1)},
 		Instances: []gpu.Instance{{UUID: "MIG-1"}},
+		NVLink:    gpu.NVLink{Links: make([]gpu.Link, 1)},
 	}}, nil)
 	first := s.device(at, testDeadline)
 	first.Processes.Or(nil)[0].PID = 8
 	first.Fans.Fans[0].Target = gpu.Of(gpu.Percent(1))
 	first.Instances[0].UUID = "MIG-2"
+	first.NVLink.Links[0].Index = 1
 	first.Health.XIDs.Or(nil)[0].Code = 31
 	second := s.device(at, testDeadline)
-	if second.Processes.Or(nil)[0].PID != 7 || second.Fans.Fans[0].Target.Present() || second.Instances[0].UUID != "MIG-1" || second.Health.XIDs.Or(nil)[0].Code != 13 {
+	if second.Processes.Or(nil)[0].PID != 7 || second.Fans.Fans[0].Target.Present() || second.Instances[0].UUID != "MIG-1" || second.Health.XIDs.Or(nil)[0].Code != 13 ||
+		second.NVLink.Links[0].Index != 0 {
 		t.Error("two returned devices share their lists")
 	}
 }
