@@ -93,8 +93,11 @@ func Snapshot(s *gpu.Snapshot) []Attribution {
 func Of(d *gpu.Device, foreignPIDs bool) Attribution {
 	list := d.Processes.Or(nil)
 	x := &splitter{d: d, list: list, shares: make([]Share, len(list)), elsewhere: ReasonNotListed}
-	if foreignPIDs {
+	switch {
+	case foreignPIDs:
 		x.elsewhere = ReasonNamespace
+	case d.ProcessesPartial.Or(false):
+		x.elsewhere = ReasonNotPermitted
 	}
 	if !d.Processes.Present() {
 		x.unlisted = absence(d.Processes.Quality(), ReasonNoList)
@@ -250,7 +253,7 @@ func (x *splitter) power(m *Memory, u *Utilization) Power {
 			}
 		}
 	}
-	p.Split = split(x, like, draw, processes, max(0, active-processes), sum > 0, cmp.Or(u.Reason, powerReason(m)))
+	p.Split = split(x, like, draw, processes, max(0, active-processes), sum > 0, cmp.Or(u.Reason, x.powerReason(m)))
 	return p
 }
 

@@ -23,6 +23,7 @@ type figures struct {
 	processes    []gpu.Process
 	noList       gpu.Quality // where there is no list
 	foreign      bool
+	partial      bool
 	wantMemory   *attribute.Reason
 	wantUtil     *attribute.Reason
 	wantPower    *attribute.Reason
@@ -48,6 +49,7 @@ func (c *figures) device() *gpu.Device {
 	if c.noList != 0 {
 		d.Processes = gpu.Absent[[]gpu.Process](c.noList)
 	}
+	d.ProcessesPartial = gpu.Of(c.partial)
 	return d
 }
 
@@ -168,6 +170,14 @@ func TestOf(t *testing.T) {
 		"an empty list while it works": {
 			used: 4 * gib, draw: 120, floor: 20, util: 60, processes: []gpu.Process{}, foreign: true, remainder: 100, memoryCover: 0, utilCover: 0,
 			wantMemory: attribute.ReasonNamespace, wantUtil: attribute.ReasonNamespace, wantPower: attribute.ReasonNamespace,
+		},
+		"at rest, as far as can be seen": {
+			used: 2 * mib, draw: 25, floor: 20, util: 0, processes: []gpu.Process{}, partial: true, remainder: 5, memoryCover: 0, utilCover: -1,
+			wantMemory: attribute.ReasonDriver, wantPower: attribute.ReasonNotPermitted,
+		},
+		"an empty list of which some is hidden": {
+			used: 4 * gib, draw: 120, floor: 20, util: 60, processes: []gpu.Process{}, partial: true, remainder: 100, memoryCover: 0, utilCover: 0,
+			wantMemory: attribute.ReasonNotPermitted, wantUtil: attribute.ReasonNotPermitted, wantPower: attribute.ReasonNotPermitted,
 		},
 		"at rest": {
 			used: 2 * mib, draw: 25, floor: 20, util: 0, processes: []gpu.Process{}, remainder: 5, memoryCover: 0, utilCover: -1,

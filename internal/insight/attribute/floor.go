@@ -63,13 +63,18 @@ func (f *Floor) Observe(d *gpu.Device) {
 func idle(d *gpu.Device) bool {
 	list, listed := d.Processes.Get()
 	u, known := d.Utilization.GPU.Get()
-	if !known && (!listed || len(list) > 0) || u >= idleBelow || d.Utilization.Encoder.Or(0) > 0 || d.Utilization.Decoder.Or(0) > 0 {
+	if !known && (!listed || len(list) > 0) || u >= idleBelow || video(&d.Utilization) {
 		return false
 	}
 	return !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		holds := p.Type != gpu.TypeGraphics && !slow(d)
-		return holds || p.SM.Or(0) >= idleBelow || p.Encoder.Or(0) > 0 || p.Decoder.Or(0) > 0
+		return holds || p.SM.Or(0) >= idleBelow || p.Encoder.Or(0) > 0 || p.Decoder.Or(0) > 0 || p.Video.Or(0) > 0
 	})
+}
+
+// video reports whether a video engine works.
+func video(u *gpu.Utilization) bool {
+	return u.Encoder.Or(0) > 0 || u.Decoder.Or(0) > 0 || u.Video.Or(0) > 0
 }
 
 // slow reports whether a device says that it has let its clocks go. Where a

@@ -65,12 +65,14 @@ func (x *splitter) utilizationReason(remainder, sum float64, known bool) *Reason
 }
 
 // powerReason says why watts are unexplained, where the listed processes explain the utilization.
-func powerReason(m *Memory) *Reason {
+func (x *splitter) powerReason(m *Memory) *Reason {
 	switch {
 	case m.Reason != nil && m.Reason != ReasonDriver:
 		return m.Reason
 	case m.Orphans.Or(0) > 0:
 		return ReasonOrphans
+	case x.d.ProcessesPartial.Or(false):
+		return x.elsewhere
 	default:
 		return ReasonAtRest
 	}

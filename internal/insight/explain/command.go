@@ -28,7 +28,7 @@ func (d *device) command(kind Kind, what string) string {
 
 // free reports whether no process that is alive, or may be, and no display uses a device.
 func (d *device) free() bool {
-	list, listed := d.Processes.Get()
+	list, listed := d.AllProcesses()
 	return listed && !d.Modes.DisplayActive.Or(false) &&
 		!slices.ContainsFunc(list, func(p gpu.Process) bool { return !gone(&p) || !d.m.sawAlive(&p) })
 }

@@ -44,7 +44,7 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 	d := &device{
 		Device: of, s: s, all: all, at: cmp.Or(of.SampledAt, s.Time), name: DeviceName(of),
 		util:      believed(of.Utilization.GPU, 0, 100),
-		video:     highest(believed(of.Utilization.Encoder, 0, 100), believed(of.Utilization.Decoder, 0, 100)),
+		video:     video(of.Utilization.Encoder, of.Utilization.Decoder, of.Utilization.Video),
 		temp:      believed(of.Thermal.GPU, coldest, hottest),
 		slowdown:  believed(of.Thermal.Slowdown, 1, hottest),
 		power:     believed(of.Power.Draw, 0, mostWatts),
@@ -131,6 +131,11 @@ func or(v, instead float64) float64 {
 func highest(a, b float64) float64 { return max(or(a, b), or(b, a)) }
 func lowest(a, b float64) float64  { return min(or(a, b), or(b, a)) }
 
+// video is the share of the busiest video engine.
+func video(encoder, decoder, both gpu.Reading[gpu.Percent]) float64 {
+	return highest(highest(believed(encoder, 0, 100), believed(decoder, 0, 100)), believed(both, 0, 100))
+}
+
 // load and speed are the power and the SM clock as a part of the most.
 func (d *device) load() float64  { return d.power / d.limit }
 func (d *device) speed() float64 { return d.clock / d.top }
@@ -173,7 +178,7 @@ func (d *device) activity() activity {
 
 // processShare is the largest of a process's engine shares, or none.
 func processShare(p *gpu.Process) float64 {
-	sm, video := believed(p.SM, 0, 100), highest(believed(p.Encoder, 0, 100), believed(p.Decoder, 0, 100))
+	sm, video := believed(p.SM, 0, 100), video(p.Encoder, p.Decoder, p.Video)
 	if !has(sm) && video == 0 {
 		return none // it may do anything
 	}
@@ -205,7 +210,7 @@ func (d *device) slow() bool {
 
 // looksStuck reports whether power, clocks and the shares of all processes contradict the counter.
 func (d *device) looksStuck() bool {
-	list, listed := d.Processes.Get()
+	list, listed := d.AllProcesses()
 	return listed && d.contradicted() && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		return processShare(&p) >= 1 || p.Type != gpu.TypeGraphics && !has(processShare(&p))
 	})

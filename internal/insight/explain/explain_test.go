@@ -106,6 +106,7 @@ func snapshot(devices ...gpu.Device) *gpu.Snapshot {
 // One reading, without a past.
 func TestWhy(t *testing.T) {
 	unlisted := func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) }
+	partial := func(d *gpu.Device) { d.ProcessesPartial = gpu.Of(true) }
 	noUtil := func(d *gpu.Device) { d.Utilization = gpu.Utilization{} }
 	bare := gpu.Device{Identity: gpu.Identity{Index: 2}, State: gpu.StateOK}
 	leftAlone := bare
@@ -143,6 +144,8 @@ func TestWhy(t *testing.T) {
 			"python (pid 4242, alice) keeps GPU 2 busy at 50 %."},
 		{"no process is listed", []gpu.Device{made(working(98))},
 			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process is listed that explains it."},
+		{"others may be hidden", []gpu.Device{made(working(98), partial)},
+			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and no process that gpuwhy may see explains it."},
 		{"the driver can't say which process", []gpu.Device{made(working(98), unlisted)},
 			"GPU 0 (RTX 4090) is busy at 98 %, 71 °C, 431 W of 450 W, fan at 66 %, and the driver does not say which process it is."},
 		{"shares alone tell work", []gpu.Device{made(working(0, python), noUtil)},

@@ -157,7 +157,10 @@ func (d *device) headline(first *finding) string {
 	}
 	if first.Kind == Work && first.Case == "processes" && d.video >= idleBelow && d.video > or(d.util, 0) {
 		text := "{who} is decoding video"
-		if believed(d.Utilization.Encoder, 0, 100) >= d.video {
+		switch {
+		case believed(d.Utilization.Video, 0, 100) >= d.video:
+			text = "{who} is encoding or decoding video"
+		case believed(d.Utilization.Encoder, 0, 100) >= d.video:
 			text = "{who} is encoding video"
 		}
 		if who.several {

@@ -113,7 +113,8 @@ func heldAwake(d *device, f *finding) {
 	}
 	holders := d.holders()
 	persistence, known := d.Modes.Persistence.Get()
-	unloads := known && !persistence
+	_, whole := d.AllProcesses()
+	unloads := known && !persistence && whole
 	display := d.Modes.DisplayActive.Or(false)
 	sure := High
 	if !d.fast() || !d.costs() || len(holders) == 0 {
@@ -150,7 +151,7 @@ func heldAwake(d *device, f *finding) {
 	case display:
 		f.say(sure, "display", extra)
 		f.fact("display", "active")
-	case unloads && d.Processes.Present():
+	case unloads:
 		f.say(sure, "persistence", extra)
 		f.fact("persistence mode", "off")
 	default:

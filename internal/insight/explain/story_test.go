@@ -137,6 +137,8 @@ func TestStories(t *testing.T) {
 	}
 	display := func(d *gpu.Device) { d.Modes.DisplayActive = gpu.Of(true) }
 	polled := func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }
+	bySMI := func(d *gpu.Device) { d.Source = gpu.SourceNvidiaSMI }
+	partial := func(d *gpu.Device) { d.ProcessesPartial = gpu.Of(true) }
 	row := func(changes ...func(*gpu.Device)) []gpu.Device { // four passive cards at the same work
 		var out []gpu.Device
 		for i := range 4 {
@@ -207,6 +209,12 @@ func TestStories(t *testing.T) {
 		{"held awake by being asked", []scene{during(2*minute, made(polled)), during(3*minute, made(held, polled))},
 			"Being asked for readings (by gpuwhy, or by another monitor) keeps GPU 0 (RTX 4090) awake, since persistence mode is off (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
 			"held_awake medium"},
+		{"held awake by being asked, through nvidia-smi too", []scene{during(2*minute, made(polled, bySMI)), during(3*minute, made(held, polled, bySMI))},
+			"Being asked for readings (by gpuwhy, or by another monitor) keeps GPU 0 (RTX 4090) awake, since persistence mode is off (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw.",
+			"held_awake medium"},
+		{"held awake, and not all processes are seen", []scene{during(2*minute, made(polled, partial)), during(3*minute, made(held, polled, partial))},
+			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw, and nothing that is listed explains it.",
+			"held_awake low"},
 		{"held awake by nobody knows what", []scene{during(2*minute, made()), during(3*minute, made(held))},
 			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw, and nothing that is listed explains it.",
 			"held_awake low"},

@@ -121,7 +121,10 @@ func (d *device) sayWork(f *finding) {
 		f.say(Medium, "comes back", how, ProcessName(&d.m.work.hottest().process))
 	default:
 		blame := "no process is listed that explains it"
-		if !d.Processes.Present() {
+		switch {
+		case d.ProcessesPartial.Or(false):
+			blame = "no process that gpuwhy may see explains it"
+		case !d.Processes.Present():
 			blame = "the driver does not say which process it is"
 		}
 		if by := d.reservedBy("it"); by != "" {
@@ -314,7 +317,7 @@ func those[T any](list []T, wanted func(*T) bool) []*T {
 
 // unused reports whether pods have reserved a device and none has a process on it, as far as is known.
 func (d *device) unused() bool {
-	list, listed := d.Processes.Get()
+	list, listed := d.AllProcesses()
 	return listed && len(d.Reservations.Or(nil)) > 0 && !slices.ContainsFunc(list, func(p gpu.Process) bool {
 		pod, known := p.Facts.Pod.Get()
 		return p.Type != gpu.TypeGraphics || !known || !pod.None()
