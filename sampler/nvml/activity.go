@@ -16,8 +16,15 @@ import (
 // activity compares a device's counters with those of the reading before.
 type activity struct {
 	support code              // whether the device has counters, as last asked
+	whole   counters          // of the device, outside MIG mode
+	parts   map[int]*counters // of each GPU instance, by its number
+}
+
+// counters are two samples of the counters of a device or a GPU instance, and what they said when they were compared.
+type counters struct {
 	buffers [2]nvml.GpmSample // the driver's, for the last sample and the next; nil while there are none
 	taken   time.Time         // the last sample; zero if there is none
+	said    gpu.Activity
 }
 
 // soonest is between two samples: the hardware renews its counters each 100 ms.
@@ -25,37 +32,51 @@ const soonest = 150 * time.Millisecond
 
 // readActivity compares a new sample with the last one, unless that is too old.
 func (d *device) readActivity() {
-	a, r := &d.activity, &d.readings
+	r := &d.readings
 	c := notSupported // with MIG, each instance has counters of its own
 	if !r.Modes.MIG.Or(false) {
-		c = d.compares()
+		c = d.counts()
 	}
 	if c != success {
-		d.stopComparing()
+		d.free(&d.activity.whole)
 		r.Activity = gpu.AbsentActivity(c.quality())
 		return
 	}
-	last, next := a.buffers[0], a.buffers[1]
-	now := time.Now()
-	age := now.Sub(a.taken)
-	if age < soonest { // what the last comparison said stands
-		return
-	}
-	_, c = ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(next) }))
-	switch {
-	case c != success:
-		a.taken, r.Activity = time.Time{}, gpu.AbsentActivity(c.quality())
-		return
-	case age <= 2*d.cfg.Window:
-		r.Activity = compare(&d.handle, last, next)
-	default:
-		r.Activity = gpu.Activity{}
-	}
-	a.buffers, a.taken = [2]nvml.GpmSample{next, last}, now
+	r.Activity = d.compared(&d.activity.whole, func(buffer nvml.GpmSample) code {
+		_, c := ask(&d.handle, "nvmlGpmSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmSampleGet(buffer) }))
+		return c
+	})
 }
 
-// compares reports whether the device has counters, and makes sure of two buffers then.
-func (d *device) compares() code {
+// compared takes a sample, and compares it with the last one.
+func (d *device) compared(p *counters, take func(buffer nvml.GpmSample) code) gpu.Activity {
+	c := d.allocate(p)
+	if c != success {
+		d.free(p)
+		return gpu.AbsentActivity(c.quality())
+	}
+	last, next := p.buffers[0], p.buffers[1]
+	now := time.Now()
+	age := now.Sub(p.taken)
+	if age < soonest { // what the last comparison said stands
+		return p.said
+	}
+	c = take(next)
+	switch {
+	case c != success:
+		p.taken, p.said = time.Time{}, gpu.AbsentActivity(c.quality())
+		return p.said
+	case age <= 2*d.cfg.Window:
+		p.said = compare(&d.handle, last, next)
+	default:
+		p.said = gpu.Activity{}
+	}
+	p.buffers, p.taken = [2]nvml.GpmSample{next, last}, now
+	return p.said
+}
+
+// counts reports whether the device has counters.
+func (d *device) counts() code {
 	a := &d.activity
 	if d.isDue("activity support", seldom) {
 		var supported nvml.GpmSupport
@@ -64,8 +85,13 @@ func (d *device) compares() code {
 			a.support = notSupported
 		}
 	}
-	for i, buffer := range a.buffers {
-		if a.support != success || buffer != nil {
+	return a.support
+}
+
+// allocate makes sure of two buffers.
+func (d *device) allocate(p *counters) code {
+	for i, buffer := range p.buffers {
+		if buffer != nil {
 			continue
 		}
 		sample, c := ask(&d.handle, "nvmlGpmSampleAlloc", func(nvml.Device) (nvml.GpmSample, nvml.Return) {
@@ -74,14 +100,23 @@ func (d *device) compares() code {
 		if c != success {
 			return c
 		}
-		a.buffers[i] = sample
+		p.buffers[i] = sample
 	}
-	return a.support
+	return success
 }
 
 // stopComparing frees the buffers. The next reading has nothing to compare with.
 func (d *device) stopComparing() {
-	for _, buffer := range d.activity.buffers {
+	d.free(&d.activity.whole)
+	for _, p := range d.parts {
+		d.free(p)
+	}
+	clear(d.parts)
+}
+
+// free frees the buffers.
+func (d *device) free(p *counters) {
+	for _, buffer := range p.buffers {
 		if buffer == nil {
 			continue
 		}
@@ -92,7 +127,7 @@ func (d *device) stopComparing() {
 			d.log.Debug("a sample of counters was not freed", "err", c)
 		}
 	}
-	d.activity = activity{support: d.activity.support}
+	*p = counters{}
 }
 
 // The metrics in the order of the readings that compare fills.

@@ -149,7 +149,50 @@ func TestActivityIsOfThePresent(t *testing.T) {
 	}
 }
 
-// TestActivityInMIGMode: the buffers are given back when MIG mode is turned on,
+// TestActivityOfInstances: each GPU instance has counters of its own, which its compute
+// instances share.
+func TestActivityOfInstances(t *testing.T) {
+	in := func(uuid string, gi, ci uint32) migInstance {
+		return migInstance{UUID: uuid, Name: "MIG", GPUInstance: gi, ComputeInstance: ci, MemoryTotal: mib}
+	}
+	busy := func(g fakenvml.GPU) fakenvml.GPU { // instance 5 has reported nothing
+		return g.With("gi3.gpm1", 41.5).With("gi3.gpm2", 30).With("gi3.gpm5", "0").With("gi3.gpm10", fakenvml.Error(int(noPermission)))
+	}
+	m := machine(t, busy(fakenvml.H100()))
+	setInstances(m.GPU(0), in("MIG-1", 3, 0), in("MIG-2", 3, 1), in("MIG-3", 5, 0))
+	s := source(t, m)
+	if got := readOne(t, s).Instances; len(got) != 3 || got[0].Engine != (gpu.Reading[gpu.Percent]{}) {
+		t.Errorf("the first reading: %+v", got)
+	}
+	got := later(t, s).Instances
+	for i, want := range [][4]gpu.Reading[gpu.Percent]{
+		{gpu.Of[gpu.Percent](41.5), gpu.Of[gpu.Percent](30), gpu.Of[gpu.Percent](0), no[gpu.Percent](gpu.NotPermitted)},
+		{gpu.Of[gpu.Percent](41.5), gpu.Of[gpu.Percent](30), gpu.Of[gpu.Percent](0), no[gpu.Percent](gpu.NotPermitted)},
+		{no[gpu.Percent](gpu.NotSupported), no[gpu.Percent](gpu.NotSupported), no[gpu.Percent](gpu.NotSupported), no[gpu.Percent](gpu.NotSupported)},
+	} {
+		if in := got[i]; [4]gpu.Reading[gpu.Percent]{in.Engine, in.SM, in.Tensor, in.MemoryBandwidth} != want {
+			t.Errorf("instance %d: %v, %v, %v, %v; want %v", i, in.Engine, in.SM, in.Tensor, in.MemoryBandwidth, want)
+		}
+	}
+	if n := m.Counters().Samples; n != 4 {
+		t.Errorf("%d buffers for two GPU instances", n)
+	}
+	if n := m.Calls("nvmlGpmMigSampleGet"); n != 4 {
+		t.Errorf("%d samples in two readings of two GPU instances", n)
+	}
+}
+
+func TestInstancesWithoutCounters(t *testing.T) {
+	m := machine(t, fakenvml.H100().With("gpm", 0))
+	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", GPUInstance: 3, MemoryTotal: mib})
+	s := source(t, m)
+	readOne(t, s)
+	if got := later(t, s).Instances[0].Engine; got != no[gpu.Percent](gpu.NotSupported) || m.Calls("nvmlGpmMigSampleGet") != 0 {
+		t.Errorf("%v after %d samples", got, m.Calls("nvmlGpmMigSampleGet"))
+	}
+}
+
+// TestActivityInMIGMode: the buffers are those of the instances while MIG mode is on,
 // and made anew when it is over.
 func TestActivityInMIGMode(t *testing.T) {
 	m := machine(t, fakenvml.H100())
@@ -159,7 +202,7 @@ func TestActivityInMIGMode(t *testing.T) {
 	forget := func() { clear(d.due) } // what is asked seldom is asked at the next reading
 	setInstances(m.GPU(0), migInstance{UUID: "MIG-1", Name: "MIG", MemoryTotal: mib})
 	forget()
-	if got := later(t, s).Activity; got != gpu.AbsentActivity(gpu.NotSupported) || m.Counters().Samples != 0 {
+	if got := later(t, s).Activity; got != gpu.AbsentActivity(gpu.NotSupported) || m.Counters().Samples != 2 {
 		t.Errorf("in MIG mode: %+v, %d buffers", got, m.Counters().Samples)
 	}
 	setInstances(m.GPU(0))

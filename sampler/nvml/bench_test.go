@@ -107,7 +107,7 @@ func BenchmarkActivity(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		d.dev.GpmSampleGet(spare)
-		if got := compare(&d.handle, d.activity.buffers[1], d.activity.buffers[0]); !got.Tensor.Present() { // they have changed places
+		if got := compare(&d.handle, d.activity.whole.buffers[1], d.activity.whole.buffers[0]); !got.Tensor.Present() { // they have changed places
 			b.Fatalf("%+v", got)
 		}
 	}

@@ -20,7 +20,7 @@
 //
 // From Hopper on the hardware counts what its units do and what passes PCIe (GPM).
 // Older products need a profiling session, which only one program can have; so their
-// counters are not read, nor are those of MIG instances.
+// counters are not read. In MIG mode each GPU instance has counters of its own.
 //
 // # Sleep
 //

@@ -10,6 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
 // instance is a MIG instance. Its handle has failures of its own.
@@ -24,20 +25,29 @@ const instancePrefix = "MIG "
 // listInstances lists the MIG instances, with everything that never changes.
 func (d *device) listInstances() {
 	d.instances = nil
+	mig := d.readings.Modes.MIG
+	d.readings.Modes.Instances = gpu.Map(mig, func(bool) int { return 0 })
 	maps.DeleteFunc(d.failing, func(name string, _ failure) bool { return strings.HasPrefix(name, instancePrefix) })
-	if !d.readings.Modes.MIG.Or(false) {
+	if !mig.Or(false) {
 		return
 	}
-	most, _ := ask(&d.handle, "nvmlDeviceGetMaxMigDeviceCount", nvml.Device.GetMaxMigDeviceCount)
+	most, refused := ask(&d.handle, "nvmlDeviceGetMaxMigDeviceCount", nvml.Device.GetMaxMigDeviceCount)
 	for i := range most {
 		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", at(i, nvml.Device.GetMigDeviceHandleByIndex))
-		if c != success { // not found: there is no instance of that index
+		if c != success {
+			if c != notFound && c != invalidArgument { // those say that there is no instance of that index
+				refused = c
+			}
 			continue
 		}
 		in := &instance{handle: handle{lib: d.lib, dev: dev, began: d.began, failing: d.failing, who: fmt.Sprint(instancePrefix, i, " ")}}
 		if in.identify() {
 			d.instances = append(d.instances, in)
 		}
+	}
+	d.readings.Modes.Instances = gpu.Of(len(d.instances))
+	if refused != success && len(d.instances) == 0 { // none that we may see
+		d.readings.Modes.Instances = gpu.Absent[int](refused.quality())
 	}
 }
 
@@ -48,10 +58,12 @@ func (in *instance) identify() bool {
 	if c != success {
 		return false
 	}
+	name := textOf(ask(h, "nvmlDeviceGetName", nvml.Device.GetName))
 	attributes, c := ask(h, "nvmlDeviceGetAttributes_v2", nvml.Device.GetAttributes)
 	in.facts = gpu.Instance{
 		UUID:              uuid,
-		Name:              textOf(ask(h, "nvmlDeviceGetName", nvml.Device.GetName)).Or("MIG instance"),
+		Name:              name.Or("MIG instance"),
+		Profile:           nvidia.Profile(name),
 		GPUInstance:       reading(h, "nvmlDeviceGetGpuInstanceId", nvml.Device.GetGpuInstanceId, plain[int]),
 		ComputeInstance:   reading(h, "nvmlDeviceGetComputeInstanceId", nvml.Device.GetComputeInstanceId, plain[int]),
 		Multiprocessors:   converted(attributes.MultiprocessorCount, c, plain[int]),
@@ -63,9 +75,57 @@ func (in *instance) identify() bool {
 
 func (d *device) readInstances() {
 	d.readings.Instances = nil
+	means := d.compareInstances()
 	for _, in := range d.instances {
 		in.begin(d.began)
 		readMemory(&in.handle, &in.facts.Memory)
+		a := means(in.facts.GPUInstance)
+		in.facts.Engine, in.facts.SM, in.facts.Tensor, in.facts.MemoryBandwidth = a.Engine, a.SM, a.Tensor, a.MemoryBandwidth
 		d.readings.Instances = append(d.readings.Instances, in.facts)
+	}
+}
+
+// compareInstances compares the counters of each GPU instance with those of the reading
+// before. Compute instances of one share them.
+func (d *device) compareInstances() func(instance gpu.Reading[int]) gpu.Activity {
+	all := map[int]gpu.Activity{}
+	support := notSupported
+	if len(d.instances) > 0 {
+		support = d.counts()
+	}
+	for _, in := range d.instances {
+		id, ok := in.facts.GPUInstance.Get()
+		if _, done := all[id]; done || !ok || support != success {
+			continue
+		}
+		p := d.parts[id]
+		if p == nil {
+			p = new(counters)
+			if d.parts == nil {
+				d.parts = map[int]*counters{}
+			}
+			d.parts[id] = p
+		}
+		all[id] = d.compared(p, func(buffer nvml.GpmSample) code {
+			_, c := ask(&d.handle, "nvmlGpmMigSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmMigSampleGet(id, buffer) }))
+			return c
+		})
+	}
+	maps.DeleteFunc(d.parts, func(id int, p *counters) bool {
+		_, there := all[id]
+		if !there {
+			d.free(p)
+		}
+		return !there
+	})
+	return func(instance gpu.Reading[int]) gpu.Activity {
+		id, ok := instance.Get()
+		switch {
+		case support != success:
+			return gpu.AbsentActivity(support.quality())
+		case !ok:
+			return gpu.Activity{}
+		}
+		return all[id]
 	}
 }

@@ -74,6 +74,7 @@ const (
 	keyComputeMode       fakenvml.Key = "compute_mode"
 	keyDisplayActive     fakenvml.Key = "display_active"
 	keyMIG               fakenvml.Key = "mig"
+	keyVirtualization    fakenvml.Key = "virtualization"
 	keyProcessLists      fakenvml.Key = "processes"     // any value: the device supports them
 	keyXIDsHeardBy       fakenvml.Key = "xids_heard_by" // the GPU to whose set the driver gives this one's events
 	keyProcessSamples    fakenvml.Key = "samples"       // the same

@@ -27,7 +27,8 @@ func (d *device) readProcesses() {
 	r := &d.readings
 	table := processTable{list: []gpu.Process{}, places: map[rawProcess]int{}}
 	c := table.ask(&d.handle)
-	if c == noPermission { // an instance may still be permitted
+	partial := c == noPermission
+	if partial { // an instance may still be permitted
 		for _, in := range d.instances {
 			if table.ask(&in.handle) == success {
 				c = success
@@ -35,7 +36,7 @@ func (d *device) readProcesses() {
 		}
 	}
 	if c != success {
-		r.Processes = gpu.Absent[[]gpu.Process](c.quality())
+		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](c.quality()), gpu.Absent[bool](c.quality())
 		return
 	}
 	supported := d.takeSamples(time.Now())
@@ -45,7 +46,7 @@ func (d *device) readProcesses() {
 		d.samples.fill(p, supported)
 	}
 	slices.SortFunc(table.list, nvidia.Busiest)
-	r.Processes = gpu.Of(table.list)
+	r.Processes, r.ProcessesPartial = gpu.Of(table.list), gpu.Of(partial)
 }
 
 // takeSamples asks what processes used since the last question, or says why nothing came.
@@ -106,6 +107,7 @@ func (t *processTable) add(kind gpu.ProcessType, rows []rawProcess) {
 				Memory:          memory,
 				GPUInstance:     plain[int](row.gpuInstance),
 				ComputeInstance: plain[int](row.computeInstance),
+				Video:           gpu.Absent[gpu.Percent](gpu.NotSupported),
 			})
 			continue
 		}

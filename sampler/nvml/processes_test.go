@@ -325,8 +325,9 @@ func TestInstanceProcesses(t *testing.T) {
 	m.GPU(0).Set("processes", fakenvml.Error(int(noPermission)))
 	m.GPU(0).Set("mig0.processes", 1)
 	m.GPU(0).Set("mig0.process000", "compute 4242 1048576 7 0")
-	p := readOne(t, source(t, m)).Processes.Or(nil)
-	if len(p) != 1 || p[0].PID != 4242 || p[0].GPUInstance != gpu.Of(7) {
-		t.Errorf("processes %+v, want the instance's 4242", p)
+	d := readOne(t, source(t, m))
+	p := d.Processes.Or(nil)
+	if len(p) != 1 || p[0].PID != 4242 || p[0].GPUInstance != gpu.Of(7) || d.ProcessesPartial != gpu.Of(true) {
+		t.Errorf("processes %+v (partial: %v), want the instance's 4242, and that others may be hidden", p, d.ProcessesPartial)
 	}
 }

@@ -3,7 +3,6 @@
 package nvml
 
 import (
-	"encoding/binary"
 	"time"
 	"unsafe"
 
@@ -56,6 +55,8 @@ func (d *device) readLimits() {
 	}
 	r.Health.RetiredSingleBit = pages(nvml.PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS)
 	r.Health.RetiredDoubleBit = pages(nvml.PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR)
+	r.Modes.Virtualization = reading(h, "nvmlDeviceGetVirtualizationMode", nvml.Device.GetVirtualizationMode, virtualization)
+	r.Modes.ComputePartition, r.Modes.MemoryPartition = gpu.Absent[string](gpu.NotSupported), gpu.Absent[string](gpu.NotSupported)
 	r.Health.RetirementPending = reading(h, "nvmlDeviceGetRetiredPagesPendingStatus", nvml.Device.GetRetiredPagesPendingStatus, enabled)
 }
 
@@ -97,10 +98,11 @@ func (d *device) readLive() {
 	r.Utilization.Decoder = reading(h, "nvmlDeviceGetDecoderUtilization", first(nvml.Device.GetDecoderUtilization), share)
 	r.Utilization.JPEG = reading(h, "nvmlDeviceGetJpgUtilization", first(nvml.Device.GetJpgUtilization), share)
 	r.Utilization.OFA = reading(h, "nvmlDeviceGetOfaUtilization", first(nvml.Device.GetOfaUtilization), share)
+	r.Utilization.Video = gpu.Absent[gpu.Percent](gpu.NotSupported) // encoder and decoder are told apart
 	r.Encoding = encoding(h)
 	d.readActivity()
 	d.readTraffic()
-	readMemory(h, &r.Memory)
+	memory := readMemory(h, &r.Memory)
 
 	r.Thermal.GPU = temperature(h)
 	r.Thermal.HotSpot = gpu.Absent[gpu.Celsius](gpu.NotSupported) // NVML has no call for it
@@ -126,9 +128,27 @@ func (d *device) readLive() {
 	r.PCIe.Width = reading(h, "nvmlDeviceGetCurrPcieLinkWidth", nvml.Device.GetCurrPcieLinkWidth, plain[int])
 	r.PCIe.Replays = reading(h, "nvmlDeviceGetPcieReplayCounter", nvml.Device.GetPcieReplayCounter, plain[uint64])
 
+	d.readLinks()
 	d.readInstances()
 	d.readProcesses()
+	r.CountProcesses()
 	d.readXIDs()
+	r.Shared = shared(h, memory)
+}
+
+// shared is whether the device uses the machine's memory: the driver then refuses the
+// question for its own, and answers others.
+func shared(h *handle, memory code) gpu.SharedMemory {
+	s := gpu.SharedMemory{Total: gpu.Absent[gpu.Bytes](gpu.NotSupported), Used: gpu.Absent[gpu.Bytes](gpu.NotSupported)}
+	switch {
+	case memory == success:
+		s.Unified = gpu.Of(false)
+	case memory == notSupported && h.worked:
+		s.Unified = gpu.Of(true)
+	case memory != notSupported:
+		s.Unified = gpu.Absent[bool](memory.quality())
+	}
+	return s
 }
 
 func encoding(h *handle) gpu.Encoding {
@@ -147,8 +167,9 @@ func encoding(h *handle) gpu.Encoding {
 	}
 }
 
-// readMemory asks the function that does not count the driver's own reserve as used.
-func readMemory(h *handle, to *gpu.Memory) {
+// readMemory asks the function that does not count the driver's own reserve as used, and
+// returns how that went.
+func readMemory(h *handle, to *gpu.Memory) code {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
 	to.Reserved = converted(m.Reserved, c, plain[gpu.Bytes])
 	if c.older() {
@@ -160,6 +181,7 @@ func readMemory(h *handle, to *gpu.Memory) {
 	to.Used = nvidia.Within(converted(m.Used, c, plain[gpu.Bytes]), to.Total)
 	to.Free = nvidia.Within(converted(m.Free, c, plain[gpu.Bytes]), to.Total)
 	to.Reserved = nvidia.Within(to.Reserved, to.Total)
+	return c
 }
 
 func temperature(h *handle) gpu.Reading[gpu.Celsius] {
@@ -173,25 +195,17 @@ func temperature(h *handle) gpu.Reading[gpu.Celsius] {
 }
 
 func memoryTemperature(h *handle) gpu.Reading[gpu.Celsius] {
-	v, c := ask(h, "nvmlDeviceGetFieldValues", func(dev nvml.Device) (nvml.FieldValue, nvml.Return) {
-		one := []nvml.FieldValue{{FieldId: nvml.FI_DEV_MEMORY_TEMP}}
-		ret := dev.GetFieldValues(one)
-		return one[0], ret
-	})
-	if c == success {
-		c = code(v.NvmlReturn)
-	}
+	v, c := fieldValue(h, nvml.FI_DEV_MEMORY_TEMP)
 	return converted(v, c, fieldDegrees)
 }
 
 // fieldDegrees is not reported where the field has an unexpected type.
 func fieldDegrees(v nvml.FieldValue) gpu.Reading[gpu.Celsius] {
-	switch nvml.ValueType(v.ValueType) {
-	case nvml.VALUE_TYPE_UNSIGNED_INT, nvml.VALUE_TYPE_SIGNED_INT:
-		return degrees(binary.NativeEndian.Uint32(v.Value[:]))
-	default:
+	n, ok := fieldNumber(v)
+	if !ok {
 		return gpu.Reading[gpu.Celsius]{}
 	}
+	return degrees(n)
 }
 
 // marginDegrees may be -1, unlike other temperatures.
@@ -213,7 +227,8 @@ func limitDegrees(v uint32) gpu.Reading[gpu.Celsius] {
 // readFans reads the speeds of each fan, and the policies that are not known.
 func (d *device) readFans() {
 	h := &d.handle
-	d.readings.Fans = gpu.Fans{Count: fanCount(h)}
+	count, one := fanCount(h)
+	d.readings.Fans = gpu.Fans{Count: count, Combined: gpu.Map(count, func(int) bool { return one })}
 	for i := range d.readings.Fans.Count.Or(0) {
 		fan := gpu.Fan{
 			Commanded: reading(h, "nvmlDeviceGetFanSpeed_v2", at(i, nvml.Device.GetFanSpeed_v2), speed),
@@ -232,16 +247,17 @@ func (d *device) readFans() {
 	}
 }
 
-// fanCount is 1 where a driver that can't count fans reports the speed of the first.
-func fanCount(h *handle) gpu.Reading[int] {
+// fanCount is 1 where a driver that can't count fans reports the speed of one, which then
+// stands for all.
+func fanCount(h *handle) (count gpu.Reading[int], one bool) {
 	const most = 16
 	n, c := ask(h, "nvmlDeviceGetNumFans", nvml.Device.GetNumFans)
 	if c == functionNotFound {
 		if _, c = ask(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed); c == success {
-			n = 1
+			n, one = 1, true
 		}
 	}
-	return converted(n, c, func(n int) gpu.Reading[int] { return reported(n >= 0 && n <= most, n) })
+	return converted(n, c, func(n int) gpu.Reading[int] { return reported(n >= 0 && n <= most, n) }), one
 }
 
 func fanRPM(h *handle, i int) gpu.Reading[gpu.RPM] {
@@ -287,6 +303,14 @@ func readRemappedRows(h *handle, to *gpu.Health) {
 	to.RemapPending = converted(v.pending, c, gpu.Of)
 	to.RemapFailed = converted(v.failed, c, gpu.Of)
 }
+
+var virtualization = named(map[nvml.GpuVirtualizationMode]string{
+	nvml.GPU_VIRTUALIZATION_MODE_NONE:        "none",
+	nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH: "passthrough",
+	nvml.GPU_VIRTUALIZATION_MODE_VGPU:        "vgpu",
+	nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU:   "host_vgpu",
+	nvml.GPU_VIRTUALIZATION_MODE_HOST_VSGA:   "host_vsga",
+})
 
 var computeMode = named(map[nvml.ComputeMode]string{
 	nvml.COMPUTEMODE_DEFAULT:           "default",

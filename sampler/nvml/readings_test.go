@@ -30,7 +30,7 @@ func TestIdleCard(t *testing.T) {
 	still := gpu.Fan{Commanded: gpu.Of(gpu.Percent(0)), RPM: gpu.Of(gpu.RPM(0)), Target: gpu.Of(gpu.Percent(0)), Policy: gpu.Of("automatic")}
 	zero := gpu.Of(gpu.Percent(0))
 	want := gpu.Readings{
-		Utilization: gpu.Utilization{GPU: zero, Memory: zero, Encoder: zero, Decoder: zero, JPEG: zero, OFA: zero},
+		Utilization: gpu.Utilization{GPU: zero, Memory: zero, Encoder: zero, Decoder: zero, JPEG: zero, OFA: zero, Video: no[gpu.Percent](gpu.NotSupported)},
 		Encoding:    gpu.Encoding{Sessions: gpu.Of(0), FrameRate: gpu.Of(gpu.FramesPerSecond(0)), Latency: gpu.Of(gpu.Microseconds(0))},
 		Activity:    gpu.AbsentActivity(gpu.NotSupported),
 		Memory: gpu.Memory{
@@ -43,7 +43,9 @@ func TestIdleCard(t *testing.T) {
 			Slowdown: gpu.Of(gpu.Celsius(95)), Shutdown: gpu.Of(gpu.Celsius(98)), Target: gpu.Of(gpu.Celsius(83)),
 			MemoryMax: no[gpu.Celsius](gpu.NotSupported), Margin: gpu.Of(gpu.Celsius(49)),
 		},
-		Fans: gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{still, still}},
+		Shared: gpu.SharedMemory{Unified: gpu.Of(false), Total: no[gpu.Bytes](gpu.NotSupported), Used: no[gpu.Bytes](gpu.NotSupported)},
+		Fans:   gpu.Fans{Count: gpu.Of(2), Fans: []gpu.Fan{still, still}, Combined: gpu.Of(false)},
+		NVLink: gpu.NVLink{Count: no[int](gpu.NotSupported), Links: []gpu.Link{}},
 		Power: gpu.Power{
 			Draw: gpu.Of(gpu.Watts(17.34)), EnforcedLimit: gpu.Of(gpu.Watts(450)), DefaultLimit: gpu.Of(gpu.Watts(450)),
 			MinLimit: gpu.Of(gpu.Watts(150)), MaxLimit: gpu.Of(gpu.Watts(600)), Energy: gpu.Of(gpu.Joules(912345.678)),
@@ -65,11 +67,14 @@ func TestIdleCard(t *testing.T) {
 		},
 		Modes: gpu.Modes{
 			Persistence: gpu.Of(false), Compute: gpu.Of("default"), DisplayActive: gpu.Of(true),
-			MIG: no[bool](gpu.NotSupported), MIGPending: no[bool](gpu.NotSupported),
+			MIG: no[bool](gpu.NotSupported), MIGPending: no[bool](gpu.NotSupported), Instances: no[int](gpu.NotSupported),
+			Virtualization: gpu.Of("none"), ComputePartition: no[string](gpu.NotSupported), MemoryPartition: no[string](gpu.NotSupported),
 		},
 		Processes: gpu.Of([]gpu.Process{{
 			PID: 1612, Type: gpu.TypeGraphics, Memory: gpu.Of(gpu.Bytes(262 * mib)), SM: zero, MemoryBandwidth: zero, Encoder: zero, Decoder: zero,
+			Video: no[gpu.Percent](gpu.NotSupported),
 		}}),
+		ProcessesPartial: gpu.Of(false),
 	}
 	if diff := cmp.Diff(want, d.Readings, everything); diff != "" {
 		t.Errorf("readings (-want +got):\n%s", diff)
@@ -137,6 +142,7 @@ func TestValues(t *testing.T) {
 	serial := func(d *gpu.Device) string { return d.Serial.String() }
 	fans := func(d *gpu.Device) string { return d.Fans.Count.String() }
 	compute := func(d *gpu.Device) string { return d.Modes.Compute.String() }
+	virtual := func(d *gpu.Device) string { return d.Modes.Virtualization.String() }
 
 	tests := map[string]struct {
 		key  fakenvml.Key
@@ -189,6 +195,11 @@ func TestValues(t *testing.T) {
 		"clock unknown":            {fakenvml.SMClock, blank32, clock, "not_reported"},
 		"replays unknown":          {keyPCIeReplays, blank32, replays, "not_reported"},
 		"serial N/A":               {keySerial, "N/A", serial, "not_reported"},
+		"given whole":              {keyVirtualization, 1, virtual, "passthrough"},
+		"a part":                   {keyVirtualization, 2, virtual, "vgpu"},
+		"the host of parts":        {keyVirtualization, 3, virtual, "host_vgpu"},
+		"a way of the future":      {keyVirtualization, 9, virtual, "not_reported"},
+		"may not ask":              {keyVirtualization, fakenvml.Error(int(noPermission)), virtual, "not_permitted"},
 		"exclusive":                {keyComputeMode, 3, compute, "exclusive_process"},
 		"a mode of the future":     {keyComputeMode, 9, compute, "not_reported"},
 	}
@@ -294,9 +305,9 @@ func TestInstances(t *testing.T) {
 		t.Errorf("MIG %v, utilization %v; want on, and not_supported", d.Modes.MIG, d.Utilization.GPU)
 	}
 	want := []gpu.Instance{
-		{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", GPUInstance: gpu.Of(7), ComputeInstance: gpu.Of(0), Memory: memory(9856, 12),
+		{UUID: "MIG-1", Name: "NVIDIA H100 MIG 1g.10gb", Profile: gpu.Of("1g.10gb"), Processes: gpu.Of(1), GPUInstance: gpu.Of(7), ComputeInstance: gpu.Of(0), Memory: memory(9856, 12),
 			Multiprocessors: gpu.Of(16), MemorySlices: gpu.Of(1), ComputeSliceCount: gpu.Of(1)},
-		{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", GPUInstance: gpu.Of(2), ComputeInstance: gpu.Of(0), Memory: memory(40192, 0),
+		{UUID: "MIG-2", Name: "NVIDIA H100 MIG 3g.40gb", Profile: gpu.Of("3g.40gb"), Processes: gpu.Of(1), GPUInstance: gpu.Of(2), ComputeInstance: gpu.Of(0), Memory: memory(40192, 0),
 			Multiprocessors: gpu.Of(60), MemorySlices: gpu.Of(4), ComputeSliceCount: gpu.Of(3)},
 	}
 	if diff := cmp.Diff(want, d.Instances, everything); diff != "" {
@@ -305,6 +316,55 @@ func TestInstances(t *testing.T) {
 	processes := d.Processes.Or(nil)
 	if len(processes) != 2 || processes[0].GPUInstance != gpu.Of(2) || processes[1].GPUInstance != gpu.Of(7) {
 		t.Errorf("processes %+v, want one in each instance, the one with more memory first", processes)
+	}
+}
+
+// TestNoInstance: not offered, not permitted and none are three answers.
+func TestNoInstance(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gpu    fakenvml.GPU
+		change func(*fakenvml.Machine)
+		want   gpu.Reading[int]
+	}{
+		"no MIG":          {fakenvml.RTX4090(), func(*fakenvml.Machine) {}, no[int](gpu.NotSupported)},
+		"may not ask":     {fakenvml.H100().With(keyMIG, fakenvml.Error(int(noPermission))), func(*fakenvml.Machine) {}, no[int](gpu.NotPermitted)},
+		"MIG is off":      {fakenvml.H100(), func(*fakenvml.Machine) {}, gpu.Of(0)},
+		"nobody made any": {fakenvml.H100().With(keyMIG, 1), func(*fakenvml.Machine) {}, gpu.Of(0)},
+		"may not see any": {fakenvml.H100().With(keyMIG, 1), func(m *fakenvml.Machine) {
+			m.Answer(int(noPermission), "nvmlDeviceGetMigDeviceHandleByIndex")
+		}, no[int](gpu.NotPermitted)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machine(t, tt.gpu)
+			tt.change(m)
+			if d := readOne(t, source(t, m)); d.Modes.Instances != tt.want || len(d.Instances) != 0 {
+				t.Errorf("%v instances, want %v", d.Modes.Instances, tt.want)
+			}
+		})
+	}
+}
+
+// TestUnifiedMemory: a device that works and refuses the question for its memory has none; one
+// that does not answer, or may not be asked, is not taken for such.
+func TestUnifiedMemory(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gpu  fakenvml.GPU
+		want gpu.Reading[bool]
+	}{
+		"its own":       {fakenvml.RTX4090(), gpu.Of(false)},
+		"the machine's": {fakenvml.RTX4090().Without(keyMemoryTotal), gpu.Of(true)},
+		"may not ask":   {fakenvml.RTX4090().With(keyMemoryTotal, fakenvml.Error(int(noPermission))), no[bool](gpu.NotPermitted)},
+		"it fails":      {fakenvml.RTX4090().With(keyMemoryTotal, fakenvml.Error(int(unknown))), no[bool](gpu.NotReported)},
+		"nothing works": {
+			fakenvml.RTX4090().Without(keyMemoryTotal, fakenvml.Utilization, fakenvml.Power, fakenvml.Temperature), no[bool](gpu.NotReported),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := readOne(t, source(t, machine(t, tt.gpu)))
+			if d.Shared.Unified != tt.want || d.Shared.Unified.Or(false) && (d.Memory.Used.Present() || d.Memory.Total.Present()) {
+				t.Errorf("unified is %v, want %v; memory %+v", d.Shared.Unified, tt.want, d.Memory)
+			}
+		})
 	}
 }
 

@@ -50,8 +50,27 @@ var (
 // RTX4090 is a desktop card, idle with a display: two fans that stand still.
 func RTX4090() GPU { return parse(rtx4090) }
 
-// H100 is a data center card at work: no fan of its own, ECC, MIG capable.
-func H100() GPU { return parse(h100) }
+// H100 is a data center card at work: no fan of its own, ECC, MIG capable, with 18 NVLinks
+// to the four switches of its board.
+func H100() GPU { return parse(h100).WithNVLinks(18) }
+
+// WithNVLinks returns a copy with so many NVLinks of version 4.0 to switches, and no errors.
+func (g GPU) WithNVLinks(n int) GPU {
+	out := g.With("field91", n)
+	for i := range n {
+		for name, v := range map[string]any{
+			"state": 1, "version": 6, "speed": 26562, "peer": 2, "pci": fmt.Sprintf("0000:%02x:00.0", 5+i%4),
+			"errors0": 0, "errors1": 0, "errors2": 0, "errors3": 0,
+		} {
+			out[Link(i, name)] = fmt.Sprint(v)
+		}
+	}
+	return out
+}
+
+// Link is a reading of the i-th NVLink: its "state", "version", "speed" in MB/s, "peer", "pci",
+// and "errors0" to "errors3" by NVML's number of the counter.
+func Link(i int, reading string) Key { return Key(fmt.Sprintf("link%d.%s", i, reading)) }
 
 func parse(model string) GPU {
 	g := GPU{}

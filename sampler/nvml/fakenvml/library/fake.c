@@ -458,9 +458,9 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned int *out) {
   return NVML_SUCCESS;
 }
 
-static nvmlReturn_t pci(nvmlDevice_t d, nvmlPciInfo_t *out) {
+static nvmlReturn_t pci_of(nvmlDevice_t d, const char *key, nvmlPciInfo_t *out) {
   const char *v;
-  nvmlReturn_t ret = get(d, "pci", &v);
+  nvmlReturn_t ret = get(d, key, &v);
   if (ret != NVML_SUCCESS) return ret;
   struct address a = address(v);
   memset(out, 0, sizeof *out);
@@ -471,6 +471,7 @@ static nvmlReturn_t pci(nvmlDevice_t d, nvmlPciInfo_t *out) {
   snprintf(out->busId, sizeof out->busId, "%08X:%02X:%02X.%X", a.domain, a.bus & 0xff, a.device & 0x1f, a.function & 7);
   return NVML_SUCCESS;
 }
+static nvmlReturn_t pci(nvmlDevice_t d, nvmlPciInfo_t *out) { return pci_of(d, "pci", out); }
 nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t d, nvmlPciInfo_t *out) { ENTER_DEVICE(nvmlDeviceGetPciInfo_v2); return pci(d, out); }
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *out) { ENTER_DEVICE(nvmlDeviceGetPciInfo_v3); return pci(d, out); }
 
@@ -560,7 +561,9 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t d, int n, nvmlFieldValue_t *v
   ENTER_DEVICE(nvmlDeviceGetFieldValues);
   for (int i = 0; i < n; i++) {
     values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
-    values[i].nvmlReturn = get_indexed(d, "field%u", values[i].fieldId, &values[i].value.uiVal);
+    int speed = values[i].fieldId == NVML_FI_DEV_NVLINK_GET_SPEED; // of the link that the scope names
+    values[i].nvmlReturn = get_indexed(d, speed ? "link%u.speed" : "field%u", speed ? values[i].scopeId : values[i].fieldId,
+                                       &values[i].value.uiVal);
   }
   return NVML_SUCCESS;
 }
@@ -643,7 +646,40 @@ nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t d, nvmlPcieUtilCounter_t c
   return get_indexed(d, "pcie_throughput%u", counter, out);
 }
 
+// ---- NVLink: a link's keys begin with "link<n>." ----
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t d, unsigned int link, nvmlEnableState_t *out) {
+  ENTER_DEVICE(nvmlDeviceGetNvLinkState);
+  return get_indexed(d, "link%u.state", link, out);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t d, unsigned int link, unsigned int *out) {
+  ENTER_DEVICE(nvmlDeviceGetNvLinkVersion);
+  return get_indexed(d, "link%u.version", link, out);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t d, unsigned int link, nvmlNvLinkErrorCounter_t counter, unsigned long long *out) {
+  ENTER_DEVICE(nvmlDeviceGetNvLinkErrorCounter);
+  char key[64];
+  snprintf(key, sizeof key, "link%u.errors%d", link, counter);
+  return get_ull(d, key, out);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t d, unsigned int link, nvmlIntNvLinkDeviceType_t *out) {
+  ENTER_DEVICE(nvmlDeviceGetNvLinkRemoteDeviceType);
+  return get_indexed(d, "link%u.peer", link, out);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned int link, nvmlPciInfo_t *out) {
+  ENTER_DEVICE(nvmlDeviceGetNvLinkRemotePciInfo_v2);
+  char key[64];
+  snprintf(key, sizeof key, "link%u.pci", link);
+  return pci_of(d, key, out);
+}
+
 // ---- Health and modes ----
+
+UINT(nvmlDeviceGetVirtualizationMode, "virtualization", nvmlGpuVirtualizationMode_t)
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t d, nvmlEnableState_t *now_, nvmlEnableState_t *pending) {
   ENTER_DEVICE(nvmlDeviceGetEccMode);
@@ -812,8 +848,9 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
 // ---- Counters (GPM) ----
 
 // A sample knows whose it is and when it was taken; what two of them say is what
-// the GPU's keys "gpm<metric>" say when they are compared.
-struct gpm_sample { int gpu; unsigned long long taken; }; // gpu: ANY until it is filled; microseconds
+// the GPU's keys "gpm<metric>" say when they are compared, or "gi<n>.gpm<metric>" of a GPU
+// instance.
+struct gpm_sample { int gpu, gi; unsigned long long taken; }; // gpu: ANY until it is filled; gi: ANY for the whole; microseconds
 #define SAMPLE(s) ((struct gpm_sample *)(s).handle)
 
 nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *out) {
@@ -830,7 +867,7 @@ nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t d, nvmlGpmSupport_t *out) {
 nvmlReturn_t nvmlGpmSampleAlloc(nvmlGpmSample_t *out) {
   ENTER(nvmlGpmSampleAlloc);
   struct gpm_sample *sample = malloc(sizeof *sample);
-  *sample = (struct gpm_sample){ANY, 0};
+  *sample = (struct gpm_sample){ANY, ANY, 0};
   *out = (nvmlGpmSample_t){(struct nvmlGpmSample_st *)sample};
   if (control) control->samples++;
   return NVML_SUCCESS;
@@ -844,18 +881,28 @@ nvmlReturn_t nvmlGpmSampleFree(nvmlGpmSample_t sample) {
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample) {
-  ENTER_DEVICE(nvmlGpmSampleGet);
+// sample fills a sample in: of the whole outside MIG mode, of a GPU instance in it.
+static nvmlReturn_t sample_of(nvmlDevice_t d, int gi, nvmlGpmSample_t sample) {
   if (!sample.handle) return NVML_ERROR_INVALID_ARGUMENT;
   unsigned int supported = 0, mig = 0;
   nvmlReturn_t ret = get_uint(d, "gpm", &supported);
   if (ret != NVML_SUCCESS) return ret;
   get_uint(d, "mig", &mig);
-  if (!supported || mig) return NVML_ERROR_NOT_SUPPORTED;
+  if (!supported || (mig != 0) == (gi == ANY)) return NVML_ERROR_NOT_SUPPORTED;
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
-  *SAMPLE(sample) = (struct gpm_sample){HANDLE(d)->gpu, t.tv_sec * 1000000ull + t.tv_nsec / 1000};
+  *SAMPLE(sample) = (struct gpm_sample){HANDLE(d)->gpu, gi, t.tv_sec * 1000000ull + t.tv_nsec / 1000};
   return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t d, nvmlGpmSample_t sample) {
+  ENTER_DEVICE(nvmlGpmSampleGet);
+  return sample_of(d, ANY, sample);
+}
+
+nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t d, unsigned int gi, nvmlGpmSample_t sample) {
+  ENTER_DEVICE(nvmlGpmMigSampleGet);
+  return sample_of(d, gi, sample);
 }
 
 // Samples that are no pair are refused, and so are those less than 100 ms apart,
@@ -864,13 +911,15 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get) {
   ENTER(nvmlGpmMetricsGet);
   if (get->version != NVML_GPM_METRICS_GET_VERSION) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   struct gpm_sample *before = SAMPLE(get->sample1), *after = SAMPLE(get->sample2);
-  if (!before || !after || before->gpu == ANY || before->gpu != after->gpu || get->numMetrics > NVML_GPM_METRIC_MAX)
+  if (!before || !after || before->gpu == ANY || before->gpu != after->gpu || before->gi != after->gi ||
+      get->numMetrics > NVML_GPM_METRIC_MAX)
     return NVML_ERROR_INVALID_ARGUMENT;
   if (after->taken < before->taken + 100000) return NVML_ERROR_UNKNOWN;
   for (unsigned int i = 0; i < get->numMetrics; i++) {
     nvmlGpmMetric_t *m = &get->metrics[i];
     char key[32];
-    snprintf(key, sizeof key, "gpm%u", m->metricId);
+    if (before->gi == ANY) snprintf(key, sizeof key, "gpm%u", m->metricId);
+    else snprintf(key, sizeof key, "gi%d.gpm%u", before->gi, m->metricId);
     const char *v = fact(now(), before->gpu, key);
     m->nvmlReturn = !v ? NVML_ERROR_NOT_SUPPORTED : *v == '!' ? atoi(v + 1) : NVML_SUCCESS;
     m->value = m->nvmlReturn == NVML_SUCCESS ? strtod(v, NULL) : 0;

@@ -1,0 +1,153 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
+)
+
+// readLinks reads the NVLinks: a card of today has 18 of them, and each call is one more.
+func (d *device) readLinks() {
+	r, whole := &d.readings.NVLink, d.isDue("NVLinks", seldom)
+	if whole {
+		r.Count = linkCount(&d.handle)
+	}
+	if !d.isDue("NVLink errors", sometimes) && !whole {
+		return
+	}
+	links := make([]gpu.Link, r.Count.Or(0))
+	for i := range links {
+		if !whole {
+			links[i] = r.Links[i]
+		}
+		d.readLink(&links[i], i, whole)
+	}
+	if whole {
+		d.readSpeeds(links)
+	}
+	r.Links = links
+}
+
+func linkCount(h *handle) gpu.Reading[int] {
+	v, c := fieldValue(h, nvml.FI_DEV_NVLINK_LINK_COUNT)
+	return converted(v, c, func(v nvml.FieldValue) gpu.Reading[int] {
+		n, ok := fieldNumber(v)
+		return reported(ok && n <= nvml.NVLINK_MAX_LINKS, int(n))
+	})
+}
+
+// readLink reads one link: whole with what hardly changes, or else its state and errors.
+// Of a link that is not active nothing more is asked: drivers answer that with odd codes.
+func (d *device) readLink(l *gpu.Link, i int, whole bool) {
+	h := &d.handle
+	was := l.Active.Or(false)
+	l.Active = reading(h, "nvmlDeviceGetNvLinkState", at(i, nvml.Device.GetNvLinkState), enabled)
+	if !l.Active.Or(false) {
+		active, q := l.Active, gpu.NotReported
+		if !active.Present() {
+			q = active.Quality()
+		}
+		*l = gpu.Link{Index: i}
+		gpu.Withdraw(l, q)
+		l.Active = active
+		return
+	}
+	l.Index = i
+	if whole || !was {
+		l.Version = reading(h, "nvmlDeviceGetNvLinkVersion", at(i, nvml.Device.GetNvLinkVersion), linkVersion)
+		l.Peer = reading(h, "nvmlDeviceGetNvLinkRemoteDeviceType", at(i, nvml.Device.GetNvLinkRemoteDeviceType), linkPeer)
+		l.PeerPCI = reading(h, "nvmlDeviceGetNvLinkRemotePciInfo_v2", at(i, nvml.Device.GetNvLinkRemotePciInfo), linkAddress)
+	}
+	errors := func(which nvml.NvLinkErrorCounter) gpu.Reading[uint64] {
+		return reading(h, "nvmlDeviceGetNvLinkErrorCounter", func(dev nvml.Device) (uint64, nvml.Return) {
+			return dev.GetNvLinkErrorCounter(i, which)
+		}, plain[uint64])
+	}
+	l.CRCFlit, l.CRCData = errors(nvml.NVLINK_ERROR_DL_CRC_FLIT), errors(nvml.NVLINK_ERROR_DL_CRC_DATA)
+	l.Replays, l.Recoveries = errors(nvml.NVLINK_ERROR_DL_REPLAY), errors(nvml.NVLINK_ERROR_DL_RECOVERY)
+}
+
+// oldSpeeds are the fields of the first links' speeds on drivers that don't know the field of any link.
+var oldSpeeds = [...]uint32{
+	nvml.FI_DEV_NVLINK_SPEED_MBPS_L0, nvml.FI_DEV_NVLINK_SPEED_MBPS_L1, nvml.FI_DEV_NVLINK_SPEED_MBPS_L2,
+	nvml.FI_DEV_NVLINK_SPEED_MBPS_L3, nvml.FI_DEV_NVLINK_SPEED_MBPS_L4, nvml.FI_DEV_NVLINK_SPEED_MBPS_L5,
+	nvml.FI_DEV_NVLINK_SPEED_MBPS_L6, nvml.FI_DEV_NVLINK_SPEED_MBPS_L7, nvml.FI_DEV_NVLINK_SPEED_MBPS_L8,
+	nvml.FI_DEV_NVLINK_SPEED_MBPS_L9, nvml.FI_DEV_NVLINK_SPEED_MBPS_L10, nvml.FI_DEV_NVLINK_SPEED_MBPS_L11,
+}
+
+// readSpeeds asks for the speeds of all active links in one call.
+func (d *device) readSpeeds(links []gpu.Link) {
+	var fields []nvml.FieldValue
+	var of []*gpu.Link
+	for i := range links {
+		if links[i].Active.Or(false) {
+			fields = append(fields, nvml.FieldValue{FieldId: nvml.FI_DEV_NVLINK_GET_SPEED, ScopeId: uint32(i)})
+			of = append(of, &links[i])
+		}
+	}
+	c := d.fieldValues(fields)
+	for i, l := range of {
+		v, c := fields[i], fieldCode(c, fields[i])
+		if c.older() && l.Index < len(oldSpeeds) {
+			v, c = fieldValue(&d.handle, oldSpeeds[l.Index])
+		}
+		l.Speed = converted(v, c, linkSpeed)
+	}
+}
+
+// linkSpeed is given in MB a second.
+func linkSpeed(v nvml.FieldValue) gpu.Reading[gpu.BytesPerSecond] {
+	n, ok := fieldNumber(v)
+	return nvidia.Within(reported(ok && known(n), 1e6*gpu.BytesPerSecond(n)), gpu.Of(nvidia.FastestLink))
+}
+
+// linkVersion names NVML_NVLINK_VERSION_…
+var linkVersion = named(map[uint32]string{1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"})
+
+var linkPeer = named(map[nvml.IntNvLinkDeviceType]string{
+	nvml.NVLINK_DEVICE_TYPE_GPU: "GPU", nvml.NVLINK_DEVICE_TYPE_SWITCH: "switch", nvml.NVLINK_DEVICE_TYPE_IBMNPU: "processor",
+})
+
+func linkAddress(p nvml.PciInfo) gpu.Reading[string] {
+	return gpu.Of(fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device))
+}
+
+// fieldValue asks for one field of the device.
+func fieldValue(h *handle, field uint32) (nvml.FieldValue, code) {
+	one := []nvml.FieldValue{{FieldId: field}}
+	_, c := ask(h, "nvmlDeviceGetFieldValues", alone(func(dev nvml.Device) nvml.Return { return dev.GetFieldValues(one) }))
+	return one[0], fieldCode(c, one[0])
+}
+
+// fieldValues fills fields in, if there are any.
+func (d *device) fieldValues(fields []nvml.FieldValue) code {
+	if len(fields) == 0 {
+		return success
+	}
+	_, c := ask(&d.handle, "nvmlDeviceGetFieldValues", alone(func(dev nvml.Device) nvml.Return { return dev.GetFieldValues(fields) }))
+	return c
+}
+
+// fieldCode is the code of the call or, where that has worked, of the field.
+func fieldCode(c code, v nvml.FieldValue) code {
+	if c != success {
+		return c
+	}
+	return code(v.NvmlReturn)
+}
+
+// fieldNumber is the number of a field; not ok where it has an unexpected type.
+func fieldNumber(v nvml.FieldValue) (n uint32, ok bool) {
+	switch nvml.ValueType(v.ValueType) {
+	case nvml.VALUE_TYPE_UNSIGNED_INT, nvml.VALUE_TYPE_SIGNED_INT:
+		return binary.NativeEndian.Uint32(v.Value[:]), true
+	default:
+		return 0, false
+	}
+}
