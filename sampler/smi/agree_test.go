@@ -28,6 +28,8 @@ var differs = map[string]string{
 	"identity.state_since": "each source has its own",
 	"identity.sampled_at":  "each source has its own",
 	"fans.count":           "nvidia-smi has one speed, whatever the number of fans",
+	"fans.combined":        "so it stands for all",
+	"nvlink.count":         "that is another program for each reading (nvidia-smi nvlink)",
 	"fan.commanded":        "so it has one fan, which is compared below",
 	"fan.rpm":              "nvidia-smi has no tachometer",
 	"fan.target":           "nor a target",
@@ -61,7 +63,9 @@ func TestAgreement(t *testing.T) {
 		fakenvml.RTX4090().At(0x41).Without("power_limit", "power_max_limit", "power_min_limit", "margin", "fans", "encoder", "threshold5").
 			With("serial", fakenvml.Error(4)).With("memory_used", 12345678901).With("power", 61_234).With("event_reasons", 0x64).
 			With("memory_utilization", 117).With("temperature", 0).With("persistence", 1).With("display_active", 0).With("compute_mode", 3).
-			With("name", "NVIDIA Test, with a comma"),
+			With("name", "NVIDIA Test, with a comma").With("virtualization", 1),
+		// One that uses the machine's memory.
+		fakenvml.RTX4090().At(0x61).Without("memory_total", "memory_used", "memory_reserved", "bar1_total", "bar1_used"),
 	}
 	lib, err := sharedLibrary()
 	if err != nil {
@@ -109,7 +113,7 @@ func TestAgreement(t *testing.T) {
 			t.Errorf("%s: %+v", w.Name, g.Activity)
 		}
 	}
-	if compared < 3*60 {
+	if compared < 4*60 {
 		t.Errorf("only %d readings were compared", compared)
 	}
 }
@@ -170,11 +174,17 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 	}
 	plain, percent, mhz, watts := text("", 0), text("%.0f %%", 1), text("%.0f MHz", 1), text("%.2f W", 1000)
 	mebi := func(g fakenvml.GPU, key string) string { // rounded up, as newer versions do
-		n, _ := strconv.ParseFloat(g[fakenvml.Key(key)], 64)
+		n, err := strconv.ParseFloat(g[fakenvml.Key(key)], 64)
+		if err != nil {
+			return "[N/A]"
+		}
 		return fmt.Sprintf("%.0f MiB", math.Ceil(n/(1<<20)))
 	}
 	free := func(g fakenvml.GPU, _ string) string {
-		total, _ := strconv.ParseFloat(g["memory_total"], 64)
+		total, err := strconv.ParseFloat(g["memory_total"], 64)
+		if err != nil {
+			return "[N/A]"
+		}
 		used, _ := strconv.ParseFloat(g["memory_used"], 64)
 		reserved, _ := strconv.ParseFloat(g["memory_reserved"], 64)
 		return fmt.Sprintf("%.0f MiB", math.Ceil((total-used-reserved)/(1<<20)))
@@ -270,9 +280,11 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 <temperature><gpu_temp_max_threshold>%[7]s</gpu_temp_max_threshold><gpu_temp_slow_threshold>%[8]s</gpu_temp_slow_threshold>
 <gpu_target_temperature>%[9]s</gpu_target_temperature><gpu_temp_max_mem_threshold>%[10]s</gpu_temp_max_mem_threshold></temperature>
 <max_clocks><video_clock>%[11]s</video_clock></max_clocks><remapped_rows>%[12]s</remapped_rows>
+<gpu_virtualization_mode><virtualization_mode>%[13]s</virtualization_mode></gpu_virtualization_mode>
 </gpu>
 `, strings.ToUpper(g["pci"]), architecture, g["uuid"], of(plain, "pcie_replays"), of(mebi, "bar1_total"), of(mebi, "bar1_used"),
-			of(degrees, "threshold0"), of(degrees, "threshold1"), of(degrees, "threshold5"), of(degrees, "threshold2"), of(mhz, "max_clock3"), rows)
+			of(degrees, "threshold0"), of(degrees, "threshold1"), of(degrees, "threshold5"), of(degrees, "threshold2"), of(mhz, "max_clock3"), rows,
+			of(word("None", "Pass-Through", "VGPU", "Host VGPU", "Host VSGA"), "virtualization"))
 		pmon += processLine(i, g)
 	}
 	return map[string][]byte{"query-gpu": []byte(fields.String()), "pmon": []byte(pmon), "query.xml": []byte(xml + "</nvidia_smi_log>\n")}

@@ -123,7 +123,7 @@ func (s *Source) detail(now time.Time) {
 		instances := false
 		for _, g := range doc.GPUs {
 			all[g.key()] = &details{gpuElement: g, at: at}
-			instances = instances || len(g.Instances) > 0
+			instances = instances || len(g.Instances.List) > 0
 		}
 		var names map[string]map[string]instanceName
 		if instances {
@@ -190,7 +190,7 @@ func (s *Source) compose(h *heard, now time.Time) gpu.Device {
 	}
 	if x == nil {
 		unread(&d)
-		d.Processes = s.processes(&d, nil, now)
+		s.setProcesses(&d, nil, now)
 		return d
 	}
 	x.fill(&d)
@@ -203,8 +203,15 @@ func (s *Source) compose(h *heard, now time.Time) gpu.Device {
 	if d.Modes.MIG.Or(false) {
 		d.Instances = slices.Clone(x.instances)
 	}
-	d.Processes = s.processes(&d, x, now)
+	s.setProcesses(&d, x, now)
 	return d
+}
+
+// setProcesses sets the processes, which are all that there are.
+func (s *Source) setProcesses(d *gpu.Device, x *details, now time.Time) {
+	d.Processes = s.processes(d, x, now)
+	d.ProcessesPartial = gpu.Map(d.Processes, func([]gpu.Process) bool { return false })
+	d.CountProcesses()
 }
 
 // processes are those of the newest round of pmon or, where that does not have them, of
@@ -237,6 +244,7 @@ func fromXML(d *gpu.Device) []any {
 		&d.Architecture, &d.Memory.BAR1Total, &d.Memory.BAR1Used, &t.Shutdown, &t.Slowdown, &t.MemoryMax, &t.Target,
 		&d.Clocks.MaxVideo, &d.PCIe.Replays, &h.RetiredSingleBit, &h.RetiredDoubleBit, &h.RetirementPending,
 		&h.RemappedCorrectable, &h.RemappedUncorrectable, &h.RemapPending, &h.RemapFailed,
+		&d.Modes.Virtualization, &d.Modes.Instances,
 	}
 }
 

@@ -28,9 +28,10 @@
 //
 // nvidia-smi rounds: memory to whole MiB, power to hundredths of a watt. It has no counter
 // of energy, no counters of activity, no tachometers, targets and policies of fans, no
-// error events (XIDs) and no version of the library as the library gives it. It has one fan
-// speed of a device, and doesn't say how many fans there are: such a device has one fan and
-// no count. Older versions have no utilization of the video engines (before 545). A share of
+// error events (XIDs), no counters of MIG instances and no version of the library as the
+// library gives it. NVLinks would cost another program at each reading (nvidia-smi nvlink),
+// and are not offered. It has one fan speed of a device, and doesn't say how many fans there
+// are: such a device has one fan, which stands for all, and no count. Older versions have no utilization of the video engines (before 545). A share of
 // a process that pmon prints as "-" is 0 where the device has printed any or did nothing,
 // and not reported otherwise. In MIG mode processes have no shares.
 //

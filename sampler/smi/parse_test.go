@@ -392,6 +392,36 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// Not offered, not permitted and none are three answers.
+func TestNoInstances(t *testing.T) {
+	for text, want := range map[string]map[gpu.Reading[bool]]gpu.Reading[int]{
+		"None":                       {gpu.Of(true): gpu.Of(0), gpu.Of(false): gpu.Of(0), gpu.Absent[bool](gpu.NotSupported): gpu.Absent[int](gpu.NotSupported)},
+		"[Insufficient Permissions]": {gpu.Of(true): gpu.Absent[int](gpu.NotPermitted), gpu.Of(false): gpu.Of(0)},
+	} {
+		for mig, want := range want {
+			x, d := details{}, gpu.Device{}
+			x.Instances.Text, d.Modes.MIG = text, mig
+			if x.fill(&d); d.Modes.Instances != want {
+				t.Errorf("%q with MIG %v: %v, want %v", text, mig, d.Modes.Instances, want)
+			}
+		}
+	}
+}
+
+func TestVirtualization(t *testing.T) {
+	for text, want := range map[value]gpu.Reading[string]{
+		"None": gpu.Of("none"), "Pass-Through": gpu.Of("passthrough"), "VGPU": gpu.Of("vgpu"), "Host VGPU": gpu.Of("host_vgpu"),
+		"Host VSGA": gpu.Of("host_vsga"), "N/A": gpu.Absent[string](gpu.NotSupported), "": gpu.Absent[string](gpu.NotSupported),
+		"[Insufficient Permissions]": gpu.Absent[string](gpu.NotPermitted), "Something New": {},
+	} {
+		x, d := details{}, gpu.Device{}
+		x.Virtualization = text
+		if x.fill(&d); d.Modes.Virtualization != want {
+			t.Errorf("%q: %v, want %v", text, d.Modes.Virtualization, want)
+		}
+	}
+}
+
 func TestOutputLines(t *testing.T) {
 	var got []string
 	l := &lines{f: func(s string) { got = append(got, s) }}

@@ -174,6 +174,7 @@ func (r *rounds) processes(round []usage, d *gpu.Device) []gpu.Process {
 		p := gpu.Process{
 			PID: u.pid, Type: u.kind, Memory: nvidia.Within(memoryOf(u.size), d.Memory.Total),
 			SM: part(u.sm), MemoryBandwidth: part(u.bandwidth), Encoder: part(u.encoder), Decoder: part(u.decoder),
+			Video: gpu.Absent[gpu.Percent](gpu.NotSupported),
 		}
 		list.add(p)
 	}

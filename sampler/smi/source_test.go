@@ -66,6 +66,19 @@ func TestProcessesAndInstances(t *testing.T) {
 			if d := &snap.Devices[0]; d.Modes.MIG.Or(false) != (len(d.Instances) == 2) {
 				t.Errorf("MIG is %v, with %d instances", d.Modes.MIG, len(d.Instances))
 			}
+			if d := &snap.Devices[0]; d.ProcessesPartial != gpu.Of(false) || d.Shared.Unified != gpu.Of(false) {
+				t.Errorf("processes are partial: %v, memory is the machine's: %v", d.ProcessesPartial, d.Shared.Unified)
+			}
+			if name == "a100-mig-535" {
+				a, b := &snap.Devices[0], &snap.Devices[1]
+				if a.Modes.Instances != gpu.Of(2) || a.Instances[0].Processes != gpu.Of(1) || a.Instances[0].Profile != gpu.Of("2g.20gb") ||
+					a.Instances[1].Engine.Quality() != gpu.NotSupported || a.Modes.Virtualization != gpu.Of("none") {
+					t.Errorf("%v instances: %+v; %v", a.Modes.Instances, a.Instances, a.Modes.Virtualization)
+				}
+				if b.Modes.Instances != gpu.Of(0) {
+					t.Errorf("%v instances without MIG mode", b.Modes.Instances)
+				}
+			}
 		})
 	}
 }

@@ -174,6 +174,17 @@ func name(v value) gpu.Reading[string] {
 	return gpu.Of(s)
 }
 
+var virtualizations = map[string]string{
+	"none": "none", "pass-through": "passthrough", "vgpu": "vgpu", "host vgpu": "host_vgpu", "host vsga": "host_vsga",
+}
+
+func virtualization(v value) gpu.Reading[string] {
+	if mode, ok := virtualizations[v.plain()]; ok {
+		return gpu.Of(mode)
+	}
+	return gpu.Absent[string](v.absent())
+}
+
 var computeModes = map[string]bool{"default": true, "exclusive_thread": true, "exclusive_process": true, "prohibited": true}
 
 func computeMode(v value) gpu.Reading[string] {

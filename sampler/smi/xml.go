@@ -56,10 +56,14 @@ type gpuElement struct {
 		MemoryMax value `xml:"gpu_temp_max_mem_threshold"`
 		Target    value `xml:"gpu_target_temperature"`
 	} `xml:"temperature"`
-	MaxVideo  value             `xml:"max_clocks>video_clock"`
-	MIG       value             `xml:"mig_mode>current_mig"`
-	Instances []instanceElement `xml:"mig_devices>mig_device"`
-	Processes struct {
+	MaxVideo  value `xml:"max_clocks>video_clock"`
+	MIG       value `xml:"mig_mode>current_mig"`
+	Instances struct {
+		Text string            `xml:",chardata"`
+		List []instanceElement `xml:"mig_device"`
+	} `xml:"mig_devices"`
+	Virtualization value `xml:"gpu_virtualization_mode>virtualization_mode"`
+	Processes      struct {
 		Text string           `xml:",chardata"`
 		List []processElement `xml:"process_info"`
 	} `xml:"processes"`
@@ -167,6 +171,16 @@ func (x *details) fill(d *gpu.Device) {
 	d.Thermal.MemoryMax, d.Thermal.Target = limit(t.MemoryMax), limit(t.Target)
 	d.Clocks.MaxVideo = megahertz(orNone(x.MaxVideo))
 	d.PCIe.Replays = count[uint64](orNone(x.PCI.Replays))
+	d.Modes.Virtualization = virtualization(orNone(x.Virtualization))
+	d.Modes.Instances = gpu.Map(d.Modes.MIG, func(on bool) int {
+		if !on {
+			return 0
+		}
+		return len(x.instances)
+	})
+	if text := value(x.Instances.Text); d.Modes.MIG.Or(false) && len(x.instances) == 0 && text.absent() == gpu.NotPermitted {
+		d.Modes.Instances = gpu.Absent[int](gpu.NotPermitted)
+	}
 	h := &d.Health
 	h.RetiredSingleBit, h.RetiredDoubleBit = count[uint64](orNone(x.Retired.Single)), count[uint64](orNone(x.Retired.Double))
 	h.RetirementPending = flag(orNone(x.Retired.Pending))
@@ -216,7 +230,7 @@ func (x *details) processes(d *gpu.Device) gpu.Reading[[]gpu.Process] {
 		p := gpu.Process{PID: pid, Type: kindOf(e.Type), Memory: nvidia.Within(memoryOf(e.Memory), d.Memory.Total)}
 		p.GPUInstance, p.ComputeInstance = identifier(e.GPUInstance), identifier(e.ComputeInstance)
 		none := gpu.Absent[gpu.Percent](gpu.NotSupported)
-		p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder = none, none, none, none
+		p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder, p.Video = none, none, none, none, none
 		list.add(p)
 	}
 	return gpu.Of(list.sorted())
@@ -261,19 +275,20 @@ func parseList(output string) map[string]map[string]instanceName {
 // setInstances makes the instances of the XML and their names one list. Without a UUID an
 // instance has the one that drivers before the 470 series gave it.
 func (x *details) setInstances(names map[string]instanceName, device string) {
-	for _, e := range x.Instances {
+	for _, e := range x.Instances.List {
 		gi, ci := count[int](e.GPUInstance), count[int](e.ComputeInstance)
 		in := gpu.Instance{
 			UUID: fmt.Sprintf("MIG-%s/%d/%d", strings.TrimSpace(x.UUID), gi.Or(0), ci.Or(0)), Name: "MIG instance",
 			GPUInstance: gi, ComputeInstance: ci, Memory: e.Memory.memory(),
 			Multiprocessors: count[int](orNone(e.Multiprocessors)),
 		}
-		gpu.Withdraw(&in.MemorySlices, gpu.NotSupported)
-		gpu.Withdraw(&in.ComputeSliceCount, gpu.NotSupported)
+		for _, r := range []any{&in.MemorySlices, &in.ComputeSliceCount, &in.Engine, &in.SM, &in.Tensor, &in.MemoryBandwidth} {
+			gpu.Withdraw(r, gpu.NotSupported)
+		}
 		in.Memory.BAR1Total = mebibytes(orNone(e.BAR1.Total))
 		in.Memory.BAR1Used = nvidia.Within(mebibytes(orNone(e.BAR1.Used)), in.Memory.BAR1Total)
 		if n, known := names[strings.TrimSpace(string(e.Index))]; known {
-			in.UUID, in.Name = n.uuid, device+" MIG "+n.profile
+			in.UUID, in.Name, in.Profile = n.uuid, device+" MIG "+n.profile, gpu.Of(n.profile)
 			if m := slicesOf.FindStringSubmatch(n.profile); m != nil {
 				in.MemorySlices, in.ComputeSliceCount = count[int](value(m[2])), count[int](value(m[2]))
 				if m[1] != "" {
