@@ -17,9 +17,9 @@ var ofAMD = map[string]string{
 	"utilization.decoder": "fdinfo: drm-engine-dec",
 	"utilization.jpeg":    "fdinfo: drm-engine-jpeg",
 
-	"utilization.video": "fdinfo: drm-engine-enc",
+	"utilization.video": "vcn_busy_percent, or fdinfo: drm-engine-enc",
 
-	"shared.unified": "gpu_metrics, or no mem_busy_percent and limits",
+	"shared.unified": "gpu_metrics: version 2, 3",
 	"shared.total":   "mem_info_gtt_total",
 	"shared.used":    "mem_info_gtt_used",
 
@@ -80,6 +80,7 @@ var ofAMD = map[string]string{
 
 	"instance.memory.total": "kfd/topology: mem_banks",
 	"instance.profile":      "current_compute_partition",
+	"instance.processes":    "/proc/*/fdinfo, kfd/proc",
 
 	"processes":         "/proc/*/fdinfo, kfd/proc",
 	"processes.partial": "/proc/*/fd, /proc/*/fdinfo",

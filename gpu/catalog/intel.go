@@ -8,7 +8,6 @@ var ofIntel = map[string]string{
 	"utilization.gpu":   "fdinfo: drm-engine-*, drm-cycles-*",
 	"utilization.video": "fdinfo: drm-engine-video, drm-cycles-vcs",
 	"shared.unified":    "device", "shared.used": "fdinfo: drm-resident-system*, drm-resident-gtt",
-	"shared.total": "/proc/meminfo: MemTotal",
 	"memory.total": "lmem_total_bytes, physical_vram_size_bytes", "memory.used": "lmem_avail_bytes, or fdinfo: drm-resident-*",
 	"memory.free": "lmem_avail_bytes", "memory.bar1_total": "resource",
 	"thermal.gpu": "hwmon: temp1_input, pkg", "thermal.memory": "hwmon: vram", "thermal.slowdown": "hwmon: crit of pkg",

@@ -47,6 +47,7 @@ type device struct {
 	nodes    []string // of the card and of its partitions
 	counted  []residency
 	apu      bool // it is part of a processor
+	oneVideo bool // one queue encodes and decodes
 	began    time.Time
 	failing  bool
 }
@@ -63,7 +64,7 @@ type tally struct {
 	denied   error // the last file that may not be read
 }
 
-var sensorFile = regexp.MustCompile(`^(gpu_busy_percent|mem_busy_percent|gpu_metrics|(temp|power|freq)[0-9]+_(input|average))$`)
+var sensorFile = regexp.MustCompile(`^((gpu|mem|vcn)_busy_percent|gpu_metrics|(temp|power|freq)[0-9]+_(input|average))$`)
 
 func (t *tally) file(file string) ([]byte, error) {
 	b, err := t.read(file)

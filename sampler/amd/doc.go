@@ -9,7 +9,7 @@
 //
 //   - Utilization: D/gpu_busy_percent, D/mem_busy_percent. Those of the video engines are
 //     the sums of what processes use of them (fdinfo), where all processes may be seen. From
-//     VCN 4 on (RDNA 3) one queue encodes and decodes: the driver counts both as encoding.
+//     VCN 4 on (RDNA 3) one queue encodes and decodes: both are "video" then.
 //   - Memory: D/mem_info_vram_total and _used; the window of the host is mem_info_vis_vram.
 //     On an APU this is what the firmware sets apart of the host's memory.
 //   - Temperatures: H/temp*_input by label: edge, junction, mem. A product without an edge

@@ -128,12 +128,20 @@ var architectures = []struct {
 	{120000, 120099, "RDNA 4"},
 }
 
+// target is the version of the card's instruction set; 0: not known.
+func (k *kfd) target() uint64 {
+	if len(k.parts) == 0 {
+		return 0
+	}
+	return k.parts[0].target
+}
+
 // architecture is the card's, such as "RDNA 3".
 func (k *kfd) architecture() gpu.Reading[string] {
-	if len(k.parts) == 0 || k.parts[0].target == 0 {
+	target := k.target()
+	if target == 0 {
 		return gpu.Absent[string](gpu.NotSupported)
 	}
-	target := k.parts[0].target
 	for _, a := range architectures {
 		if target >= a.from && target <= a.to {
 			return gpu.Of(a.name)
@@ -154,7 +162,7 @@ func (k *kfd) renderNodes() (names []string) {
 }
 
 // instances are the partitions of a card that is divided.
-func (k *kfd) instances(of gpu.Identity, mode string) []gpu.Instance {
+func (k *kfd) instances(of gpu.Identity, mode gpu.Reading[string]) []gpu.Instance {
 	if len(k.parts) < 2 {
 		return nil
 	}
@@ -163,8 +171,8 @@ func (k *kfd) instances(of gpu.Identity, mode string) []gpu.Instance {
 		in := &all[i]
 		gpu.Withdraw(in, gpu.NotSupported)
 		in.UUID = fmt.Sprintf("%s-partition-%d", of.UUID, i)
-		in.Name = strings.Join(strings.Fields(fmt.Sprintf("%s %s partition %d", of.Name, mode, i)), " ")
-		in.GPUInstance = gpu.Of(i)
+		in.Name = strings.Join(strings.Fields(fmt.Sprintf("%s %s partition %d", of.Name, mode.Or(""), i)), " ")
+		in.Profile, in.GPUInstance = mode, gpu.Of(i)
 		in.Memory.Total = p.memory
 		if p.units > 0 {
 			in.Multiprocessors = gpu.Of(p.units)

@@ -20,10 +20,12 @@ const (
 func (d *device) readProcesses(now time.Time) {
 	r := &d.readings
 	none := func(q gpu.Quality) {
-		r.Processes = gpu.Absent[[]gpu.Process](q)
+		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](q), gpu.Absent[bool](q)
 		d.hidden.Store(q == gpu.NotPermitted)
 		r.Utilization.Encoder, r.Utilization.Decoder = gpu.Absent[gpu.Percent](q), gpu.Absent[gpu.Percent](q)
 		r.Utilization.JPEG = gpu.Absent[gpu.Percent](q)
+		d.video(gpu.Absent[gpu.Percent](q))
+		r.CountProcesses()
 	}
 	users, computing := d.kfd.users()
 	held := d.cfg.Holders.Find(walkFor)
@@ -42,10 +44,11 @@ func (d *device) readProcesses(now time.Time) {
 	list := d.merge(usage.Processes, users)
 	partly := held.Hidden > 0 || usage.Denied > 0 || held.Err != nil
 	d.hidden.Store(partly)
-	r.Processes = gpu.Of(list)
+	r.Processes, r.ProcessesPartial = gpu.Of(list), gpu.Of(partly)
 	if partly && len(list) == 0 {
-		r.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted)
+		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](gpu.NotPermitted), gpu.Absent[bool](gpu.NotPermitted)
 	}
+	r.CountProcesses()
 	room := d.roomFor()
 	for i := range list {
 		list[i].Memory = within(list[i].Memory, room)
@@ -56,6 +59,21 @@ func (d *device) readProcesses(now time.Time) {
 	}
 	r.Utilization.Decoder = d.engine(usage, partly, "dec")
 	r.Utilization.JPEG = d.engine(usage, partly, "jpeg")
+	d.video(d.engine(usage, partly, "enc", "enc_1", "dec"))
+}
+
+// video sets what is known of video engines: from VCN 4 on they are one, of which the driver
+// also says how busy it is, and before that encoder and decoder are told apart.
+func (d *device) video(byClients gpu.Reading[gpu.Percent]) {
+	u, none := &d.readings.Utilization, gpu.Absent[gpu.Percent](gpu.NotSupported)
+	if !d.oneVideo {
+		u.Video = none
+		return
+	}
+	u.Encoder, u.Decoder = none, none
+	if u.Video = d.driver().Percent("vcn_busy_percent"); u.Video.Quality() == gpu.NotSupported {
+		u.Video = byClients
+	}
 }
 
 // roomFor is the most that a process can hold: an APU's may have the host's memory, too.
@@ -129,7 +147,11 @@ func (d *device) processOf(p *drm.Process) (out gpu.Process, uses bool) {
 	gpu.Withdraw(&out, gpu.NotSupported)
 	out.Facts = gpu.ProcessFacts{}
 	if p.Denied {
-		for _, r := range []any{&out.Memory, &out.SM, &out.Encoder, &out.Decoder} {
+		engines := []any{&out.Memory, &out.SM, &out.Encoder, &out.Decoder}
+		if d.oneVideo {
+			engines = []any{&out.Memory, &out.SM, &out.Video}
+		}
+		for _, r := range engines {
 			gpu.Withdraw(r, gpu.NotPermitted)
 		}
 		return out, true
@@ -160,6 +182,11 @@ func (d *device) processOf(p *drm.Process) (out gpu.Process, uses bool) {
 		}
 		return gpu.Of(min(sum, 100))
 	}
-	out.SM, out.Encoder, out.Decoder = share("gfx", "compute"), share("enc", "enc_1"), share("dec", "jpeg")
+	out.SM = share("gfx", "compute")
+	if d.oneVideo {
+		out.Video = share("enc", "enc_1", "dec", "jpeg")
+	} else {
+		out.Encoder, out.Decoder = share("enc", "enc_1"), share("dec", "jpeg")
+	}
 	return out, len(p.Used) > 0 || p.Memory["vram"]+p.Memory["gtt"] > 0
 }

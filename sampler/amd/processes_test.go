@@ -33,15 +33,24 @@ const (
 func processes(d *gpu.Device) string {
 	var out []string
 	for _, p := range d.Processes.Or(nil) {
-		out = append(out, fmt.Sprintf("%d %s %v gpu %v enc %v dec %v", p.PID, p.Type, p.Memory, p.SM, p.Encoder, p.Decoder))
+		out = append(out, fmt.Sprintf("%d %s %v gpu %v enc %v dec %v video %v", p.PID, p.Type, p.Memory, p.SM, p.Encoder, p.Decoder, p.Video))
 	}
 	return strings.Join(out, "\n")
 }
 
 func TestProcesses(t *testing.T) {
+	t.Run("encoder and decoder", func(t *testing.T) { testProcesses(t, "3", "enc %[1]v dec %[1]v video not_supported") })
+	t.Run("one video engine", func(t *testing.T) { testProcesses(t, "4", "enc not_supported dec not_supported video %[1]v") })
+}
+
+// testProcesses: vcn is the version of the video engine, and video how its shares are told.
+func testProcesses(t *testing.T, vcn, video string) {
+	shares := func(share any) string { return fmt.Sprintf(video, share) }
 	m := drmtest.New(t)
 	topology(m)
-	m.Card(0, address, "amdgpu", navi31())
+	files := navi31()
+	files["ip_discovery/die/0/12/0/major"] = vcn + "\n"
+	m.Card(0, address, "amdgpu", files)
 	// holds it for others, and uses nothing
 	m.Open(200, 9, "dri/card0", client(1))
 	// a compositor
@@ -61,16 +70,23 @@ func TestProcesses(t *testing.T) {
 	s := newSource(t, m, nil)
 	first := only(t, s)
 	want := strings.Join([]string{
-		"203 compute 536870912 gpu 0 enc 0 dec 0",
-		"205 compute 268435456 gpu not_supported enc not_supported dec not_supported",
-		"201 graphics 67108864 gpu not_reported enc not_reported dec not_reported",
-		"202 unknown 67108864 gpu not_reported enc not_reported dec not_reported",
+		"203 compute 536870912 gpu 0 " + shares(0),
+		"205 compute 268435456 gpu not_supported " + fmt.Sprintf("enc %[1]v dec %[1]v video %[1]v", gpu.NotSupported),
+		"201 graphics 67108864 gpu not_reported " + shares(gpu.NotReported),
+		"202 unknown 67108864 gpu not_reported " + shares(gpu.NotReported),
 	}, "\n")
 	if got := processes(first); got != want {
 		t.Errorf("the first reading has\n%s\nwant\n%s", got, want)
 	}
-	if first.Utilization.Encoder.Quality() != gpu.NotReported {
-		t.Errorf("the encoder's first is %v", first.Utilization.Encoder)
+	busy := func(d *gpu.Device) string {
+		u := &d.Utilization
+		return fmt.Sprintf("enc %v dec %v video %v", u.Encoder, u.Decoder, u.Video)
+	}
+	if got, want := busy(first), shares(gpu.NotReported); got != want {
+		t.Errorf("the first reading has %s, want %s", got, want)
+	}
+	if first.ProcessesPartial != gpu.Of(false) {
+		t.Errorf("partial is %v", first.ProcessesPartial)
 	}
 
 	time.Sleep(300 * time.Millisecond)
@@ -80,11 +96,11 @@ func TestProcesses(t *testing.T) {
 	m.Exit(205)
 	second := only(t, s)
 	got := processes(second)
-	if !strings.Contains(got, "202 unknown 67108864 gpu 0 enc 0 dec 0") || strings.Contains(got, "201 graphics ") {
+	if !strings.Contains(got, "202 unknown 67108864 gpu 0 "+shares(0)) || strings.Contains(got, "201 graphics ") {
 		t.Errorf("the second reading has\n%s", got)
 	}
-	if second.Utilization.Encoder != gpu.Of[gpu.Percent](0) {
-		t.Errorf("the encoder's second is %v", second.Utilization.Encoder)
+	if got, want := busy(second), shares(0); got != want {
+		t.Errorf("the second reading has %s, want %s", got, want)
 	}
 	if got := only(t, s).Processes.Or(nil); len(got) != 4 { // the compute driver still lists 205
 		t.Errorf("%d processes", len(got))
@@ -101,14 +117,17 @@ func TestHiddenProcesses(t *testing.T) {
 	s := newSource(t, m, f)
 	snap := read(t, s)
 	d := &snap.Devices[0]
-	if got, want := processes(d), "201 unknown not_permitted gpu not_permitted enc not_permitted dec not_permitted"; got != want {
+	if got, want := processes(d), "201 unknown not_permitted gpu not_permitted enc not_supported dec not_supported video not_permitted"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+	if d.ProcessesPartial != gpu.Of(true) {
+		t.Errorf("partial is %v", d.ProcessesPartial)
 	}
 	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "CAP_SYS_PTRACE") {
 		t.Errorf("the notes are %v", snap.Notes)
 	}
-	if d.Utilization.Encoder.Quality() != gpu.NotPermitted || d.Utilization.JPEG.Quality() != gpu.NotPermitted {
-		t.Errorf("the encoder has %v", d.Utilization.Encoder)
+	if d.Utilization.Video.Quality() != gpu.NotPermitted || d.Utilization.JPEG.Quality() != gpu.NotPermitted {
+		t.Errorf("the video engines have %v", d.Utilization.Video)
 	}
 	f.set(m.Proc+"/201/fdinfo", 0)
 	if snap := read(t, s); len(snap.Notes) != 0 {
@@ -126,7 +145,7 @@ func TestWithoutProc(t *testing.T) {
 	cfg.Holders = drm.NewHolders(m.Proc+"/nothing", m.Sysfs)
 	s := New(cfg)
 	defer s.Close()
-	if got := processes(only(t, s)); got != "203 compute 536870912 gpu not_supported enc not_supported dec not_supported" {
+	if got := processes(only(t, s)); got != "203 compute 536870912 gpu not_supported enc not_supported dec not_supported video not_supported" {
 		t.Errorf("it has %s", got)
 	}
 }
@@ -149,9 +168,9 @@ func TestBadTopology(t *testing.T) {
 		t.Errorf("instances %+v, architecture %v", d.Instances, d.Architecture)
 	}
 	want := strings.Join([]string{
-		"205 compute 99999999999999 (doubtful) gpu not_supported enc not_supported dec not_supported",
-		"203 compute not_reported gpu not_supported enc not_supported dec not_supported",
-		"204 compute not_reported gpu not_supported enc not_supported dec not_supported",
+		"205 compute 99999999999999 (doubtful) gpu not_supported enc not_supported dec not_supported video not_supported",
+		"203 compute not_reported gpu not_supported enc not_supported dec not_supported video not_supported",
+		"204 compute not_reported gpu not_supported enc not_supported dec not_supported video not_supported",
 	}, "\n")
 	if got := processes(d); got != want {
 		t.Errorf("processes\n%s\nwant\n%s", got, want)

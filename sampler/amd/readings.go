@@ -72,7 +72,10 @@ func (d *device) readLimits() {
 	r.Memory.BAR1Total = card.Size("mem_info_vis_vram_total")
 	d.readPages()
 	d.nodes = append(append([]string{}, d.card.Nodes...), d.kfd.renderNodes()...)
-	r.Instances = d.kfd.instances(d.known(), partitioning(card))
+	r.Modes.ComputePartition, r.Modes.MemoryPartition = partitioning(card, "compute"), partitioning(card, "memory")
+	r.Instances = d.kfd.instances(d.known(), r.Modes.ComputePartition)
+	r.Modes.Instances = gpu.Map(r.Modes.ComputePartition, func(string) int { return len(r.Instances) })
+	d.oneVideo = d.oneVideoEngine()
 }
 
 // powerLimit is a limit of the power, 0 of which stands for none.
@@ -84,13 +87,29 @@ func powerLimit(hw *sensors, name string) gpu.Reading[gpu.Watts] {
 	return r
 }
 
-// partitioning is how an Instinct is divided: "SPX" for not at all, "CPX"; empty: not known.
-func partitioning(card drm.Folder) string {
-	mode, err := card.Text("current_compute_partition")
-	if err != nil || len(mode) > 8 {
-		return ""
+// partitioning is how an Instinct is divided: its engines ("SPX" for not at all, "CPX") or
+// its "memory" ("NPS1").
+func partitioning(card drm.Folder, what string) gpu.Reading[string] {
+	const longest = 8
+	switch mode, err := card.Text("current_" + what + "_partition"); {
+	case err != nil:
+		return gpu.Absent[string](drm.Quality(err))
+	case mode == "" || len(mode) > longest || mode == "UNKNOWN":
+		return gpu.Reading[string]{}
+	default:
+		return gpu.Of(mode)
 	}
-	return mode
+}
+
+// oneVideoEngine reports whether one queue encodes and decodes, as from VCN 4 on: by the
+// version that the chip itself says, which the driver keeps, or else by its architecture.
+func (d *device) oneVideoEngine() bool {
+	const vcn, rdna3, cdna3 = "ip_discovery/die/0/12/0", 110000, 90400
+	if major, err := d.driver().In(vcn).Number("major"); err == nil {
+		return major >= 4
+	}
+	target := d.kfd.target()
+	return target >= rdna3 || target >= cdna3 && target < 100000
 }
 
 // fanTarget is the temperature that the fan's control steers towards, on the second line of
@@ -295,6 +314,8 @@ func (d *device) readLive() {
 	d.apu = d.apu || m.ofAPU()
 	r.Utilization.GPU = either(card.Percent("gpu_busy_percent"), m.gfx)
 	r.Utilization.Memory = either(card.Percent("mem_busy_percent"), m.controller)
+	r.Shared = gpu.SharedMemory{Unified: d.unified(m), Total: card.Size("mem_info_gtt_total")}
+	r.Shared.Used = within(card.Size("mem_info_gtt_used"), r.Shared.Total)
 
 	r.Memory.Total = card.Size("mem_info_vram_total")
 	r.Memory.Used = within(card.Size("mem_info_vram_used"), r.Memory.Total)
@@ -328,6 +349,19 @@ func (d *device) readLive() {
 	r.PCIe.Replays = m.replays
 	if replays, err := card.Number("pcie_replay_count"); err == nil {
 		r.PCIe.Replays = drm.Of[uint64](replays, nil, 1, 0, mostErrors)
+	}
+}
+
+// unified reports whether the GPU is part of a processor, and uses the machine's memory beside
+// what the firmware sets apart. What has limits of its own or a fan is a card.
+func (d *device) unified(m metrics) gpu.Reading[bool] {
+	switch {
+	case d.apu:
+		return gpu.Of(true)
+	case m.version != "" || d.sensors.Has("pwm1") || d.sensors.Has("power1_cap_max"):
+		return gpu.Of(false)
+	default:
+		return gpu.Reading[bool]{}
 	}
 }
 
@@ -383,7 +417,7 @@ func (d *device) reasons(m metrics) gpu.Reading[gpu.ClockEventReasons] {
 func (d *device) readFan(m metrics) {
 	hw, r := &d.sensors, &d.readings
 	if !hw.Has("fan1_input") && !hw.Has("pwm1") {
-		r.Fans = gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
+		r.Fans = gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported), Combined: gpu.Absent[bool](gpu.NotSupported)}
 		return
 	}
 	full, err := hw.Number("pwm1_max")
@@ -407,7 +441,7 @@ func (d *device) readFan(m metrics) {
 	default:
 		fan.Policy = gpu.Reading[string]{}
 	}
-	r.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{fan}}
+	r.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{fan}, Combined: gpu.Of(true)}
 }
 
 // either is the first reading, or the second where the first is not offered or has failed.

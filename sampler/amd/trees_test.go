@@ -59,7 +59,8 @@ func navi31() map[string]string {
 		"mem_info_vram_total": "25753026560\n", "mem_info_vram_used": "3221225472\n",
 		"mem_info_vis_vram_total": "25753026560\n", "mem_info_vis_vram_used": "3221225472\n",
 		"mem_info_gtt_total": "33554432000\n", "mem_info_gtt_used": "104857600\n",
-		"pp_dpm_sclk": "0: 500Mhz \n1: 2290Mhz *\n2: 2525Mhz \n", "pp_dpm_mclk": "0: 96Mhz \n1: 456Mhz \n2: 1249Mhz *\n",
+		"ip_discovery/die/0/12/0/major": "4\n", // VCN 4.0.0
+		"pp_dpm_sclk":                   "0: 500Mhz \n1: 2290Mhz *\n2: 2525Mhz \n", "pp_dpm_mclk": "0: 96Mhz \n1: 456Mhz \n2: 1249Mhz *\n",
 		"pp_dpm_vclk":        "0: 1200Mhz *\n1: 2400Mhz \n",
 		"current_link_speed": "16.0 GT/s PCIe\n", "current_link_width": "16\n",
 		"max_link_speed": "16.0 GT/s PCIe\n", "max_link_width": "16\n", "pcie_replay_count": "3\n",
@@ -122,6 +123,7 @@ func phoenix() map[string]string {
 		"mem_info_vram_total": "536870912\n", "mem_info_vram_used": "402653184\n",
 		"mem_info_vis_vram_total": "536870912\n", "mem_info_vis_vram_used": "402653184\n",
 		"mem_info_gtt_total": "15032385536\n", "mem_info_gtt_used": "1073741824\n",
+		"ip_discovery/die/0/12/0/major": "4\n", "vcn_busy_percent": "7\n", // VCN 4.0.2
 		"pp_dpm_sclk": "0: 800Mhz *\n1: 1100Mhz \n2: 2700Mhz \n", "pp_dpm_mclk": "0: 1000Mhz \n1: 2800Mhz *\n",
 		"gpu_metrics": string(m), "drm/card1/card1-eDP-1/enabled": "enabled\n",
 		"hwmon/hwmon2/name": "amdgpu\n", "hwmon/hwmon2/temp1_input": "48000\n", "hwmon/hwmon2/temp1_label": "edge\n",

@@ -31,9 +31,10 @@
 // error events (XIDs), no counters of MIG instances and no version of the library as the
 // library gives it. NVLinks would cost another program at each reading (nvidia-smi nvlink),
 // and are not offered. It has one fan speed of a device, and doesn't say how many fans there
-// are: such a device has one fan, which stands for all, and no count. Older versions have no utilization of the video engines (before 545). A share of
-// a process that pmon prints as "-" is 0 where the device has printed any or did nothing,
-// and not reported otherwise. In MIG mode processes have no shares.
+// are: such a device has one fan, which stands for all, and no count. Older versions have
+// no utilization of the video engines (before 545). A share of a process that pmon prints
+// as "-" is 0 where the device has printed any or did nothing, and not reported otherwise.
+// In MIG mode processes have no shares.
 //
 // SampledAt is when a line arrived, some milliseconds after it was read. What comes from the
 // XML is up to a minute older, as the limits that the library is asked for once a minute.
