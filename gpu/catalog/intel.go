@@ -23,6 +23,5 @@ var ofIntel = map[string]string{
 	"pcie.generation":      "current_link_speed", "pcie.max_generation": "max_link_speed",
 	"pcie.width": "current_link_width", "pcie.max_width": "max_link_width",
 	"modes.display_active": "enabled and dpms of the outputs",
-	"modes.instances":      "device",
 	"processes":            "fdinfo", "processes.partial": "/proc/*/fd, /proc/*/fdinfo",
 }

@@ -25,6 +25,7 @@ func (c *card) readLimits() {
 		c.domain = graphicsDomain(c.cfg.SysfsRoot)
 	}
 	r.Clocks = clocks(c.parts)
+	r.Shared.Unified = gpu.Of(c.integrated)
 	if !c.integrated {
 		r.Memory.Total = c.memoryTotal()
 		r.Memory.BAR1Total = c.window()
@@ -76,12 +77,12 @@ func (c *card) readLive(now time.Time) {
 // show, or be cooled by the chassis: its count is not known.
 func (c *card) fans() gpu.Fans {
 	if c.integrated {
-		return gpu.Fans{Count: gpu.Of(0)}
+		return gpu.Fans{Count: gpu.Of(0), Combined: gpu.Of(false)}
 	}
 	if len(c.sensors.fans) == 0 {
-		return gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported)}
+		return gpu.Fans{Count: gpu.Absent[int](gpu.NotSupported), Combined: gpu.Absent[bool](gpu.NotSupported)}
 	}
-	f := gpu.Fans{Count: gpu.Of(len(c.sensors.fans))}
+	f := gpu.Fans{Count: gpu.Of(len(c.sensors.fans)), Combined: gpu.Of(false)}
 	for _, name := range c.sensors.fans {
 		fan := gpu.Fan{RPM: c.sensors.RPM(name)}
 		if c.last.IsZero() && fan.RPM.Present() {

@@ -26,12 +26,11 @@ func (c *card) readUse(now time.Time) {
 	held := c.cfg.Holders.Find(c.patience())
 	const old = 10 * time.Second
 	if held == nil || time.Since(held.At) > old {
-		r.Processes, r.Utilization.GPU = gpu.Reading[[]gpu.Process]{}, gpu.Reading[gpu.Percent]{}
+		c.unread(gpu.NotReported)
 		return
 	}
 	if held.Err != nil {
-		q := drm.Quality(held.Err)
-		r.Processes, r.Utilization.GPU = gpu.Absent[[]gpu.Process](q), gpu.Absent[gpu.Percent](q)
+		c.unread(drm.Quality(held.Err))
 		return
 	}
 	if c.use.meter == nil {
@@ -44,14 +43,27 @@ func (c *card) readUse(now time.Time) {
 	whole := held.Hidden == 0 && usage.Denied == 0 && seesAll(c.cfg.ProcRoot)
 	c.hidesProcesses.Store(!whole)
 	r.Processes = c.processes(&usage, whole)
-	r.Utilization.GPU = c.utilization(&usage, len(open) > 0, whole)
+	r.ProcessesPartial = gpu.Map(r.Processes, func([]gpu.Process) bool { return !whole })
+	r.Utilization.GPU = c.utilization(busiest(usage.Engines), &usage, len(open) > 0, whole)
+	r.Utilization.Video = c.utilization(video(usage.Engines), &usage, len(open) > 0, whole)
 	const nothing = 1
-	if !r.Utilization.GPU.Present() && bounded && bound < nothing {
-		r.Utilization.GPU = gpu.Of(bound)
+	for _, u := range []*gpu.Reading[gpu.Percent]{&r.Utilization.GPU, &r.Utilization.Video} {
+		if !u.Present() && bounded && bound < nothing {
+			*u = gpu.Of(bound)
+		}
 	}
+	r.Shared.Used = c.sharedUsed(&usage, whole)
 	if !c.integrated {
 		r.Memory.Used, r.Memory.Free = c.memoryUsed(&usage, whole)
 	}
+}
+
+// unread: it is not known who uses the card.
+func (c *card) unread(q gpu.Quality) {
+	r := &c.readings
+	r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](q), gpu.Absent[bool](q)
+	r.Utilization.GPU, r.Utilization.Video = gpu.Absent[gpu.Percent](q), gpu.Absent[gpu.Percent](q)
+	r.Shared.Used = gpu.Absent[gpu.Bytes](q)
 }
 
 // patience is how long the walk over /proc is waited for: the one before will do, but for
@@ -64,13 +76,13 @@ func (c *card) patience() time.Duration {
 	return min(short, c.cfg.Deadline/4)
 }
 
-// utilization is the share of the busiest kind of engine.
-func (c *card) utilization(usage *drm.Usage, open, whole bool) gpu.Reading[gpu.Percent] {
+// utilization is a share of engines, where it is known.
+func (c *card) utilization(share gpu.Percent, usage *drm.Usage, open, whole bool) gpu.Reading[gpu.Percent] {
 	switch {
 	case !whole:
 		return gpu.Absent[gpu.Percent](gpu.NotPermitted)
 	case len(usage.Engines) > 0:
-		return gpu.Of(busiest(usage.Engines))
+		return gpu.Of(share)
 	case !open: // nobody can give it work
 		return gpu.Of[gpu.Percent](0)
 	default:
@@ -96,6 +108,9 @@ func busiest(engines map[string]gpu.Percent) (most gpu.Percent) {
 	return most
 }
 
+// video is the share of the engines that decode and encode: "video" of i915, "vcs" of xe.
+func video(engines map[string]gpu.Percent) gpu.Percent { return max(engines["video"], engines["vcs"]) }
+
 // initialNamespace is what the kernel calls the first namespace of pids.
 const initialNamespace = "pid:[4026531836]"
 
@@ -120,14 +135,15 @@ func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process
 		gpu.Withdraw(&entry, gpu.NotSupported)
 		entry.Type, entry.Facts = typeOf(p.Used), gpu.ProcessFacts{}
 		if p.Denied {
-			entry.Memory, entry.SM = gpu.Absent[gpu.Bytes](gpu.NotPermitted), gpu.Absent[gpu.Percent](gpu.NotPermitted)
+			entry.Memory = gpu.Absent[gpu.Bytes](gpu.NotPermitted)
+			entry.SM, entry.Video = gpu.Absent[gpu.Percent](gpu.NotPermitted), gpu.Absent[gpu.Percent](gpu.NotPermitted)
 		}
 		switch {
 		case p.Denied:
 		case p.Measured:
-			entry.SM = gpu.Of(busiest(p.Engines))
+			entry.SM, entry.Video = gpu.Of(busiest(p.Engines)), gpu.Of(video(p.Engines))
 		default:
-			entry.SM = gpu.Absent[gpu.Percent](c.unmeasured())
+			entry.SM, entry.Video = gpu.Absent[gpu.Percent](c.unmeasured()), gpu.Absent[gpu.Percent](c.unmeasured())
 		}
 		if known && !p.Denied {
 			entry.Memory = gpu.Of(held)
@@ -179,6 +195,25 @@ func (c *card) memoryOf(regions map[string]gpu.Bytes) (bytes gpu.Bytes, known bo
 func local(region string) bool {
 	region = strings.TrimPrefix(region, "stolen-")
 	return strings.HasPrefix(region, "local") || strings.HasPrefix(region, "vram") || region == "stolen"
+}
+
+// sharedUsed is what all clients hold of the machine's memory, each once, if all may be read
+// and the driver says it (i915 from Linux 6.8 on).
+func (c *card) sharedUsed(usage *drm.Usage, whole bool) gpu.Reading[gpu.Bytes] {
+	var sum gpu.Bytes
+	for region, held := range usage.Memory {
+		if c.integrated || !local(region) {
+			sum += held
+		}
+	}
+	switch {
+	case !whole:
+		return gpu.Absent[gpu.Bytes](gpu.NotPermitted)
+	case len(usage.Memory) == 0 && len(usage.Processes) > 0:
+		return gpu.Absent[gpu.Bytes](gpu.NotSupported)
+	default:
+		return drm.Of(float64(sum), nil, 1, 0, drm.MostMemory)
+	}
 }
 
 // memoryUsed is what is in use of the card's own memory and what is free: as Intel's own

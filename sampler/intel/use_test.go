@@ -52,6 +52,12 @@ func TestProcessesOfXe(t *testing.T) {
 	if d.Memory.Used != gpu.Of[gpu.Bytes](2576<<20) {
 		t.Errorf("the memory in use is %v", d.Memory.Used)
 	}
+	if d.Shared.Used != gpu.Of[gpu.Bytes](64<<20) || d.Shared.Unified != gpu.Of(false) || d.ProcessesPartial != gpu.Of(false) {
+		t.Errorf("of the machine's memory it uses %+v; partial is %v", d.Shared, d.ProcessesPartial)
+	}
+	if video := d.Processes.Or(nil)[2].Video; d.Utilization.Video != gpu.Of[gpu.Percent](30) || video != gpu.Of[gpu.Percent](30) {
+		t.Errorf("the video engines have %v, of process 300 %v", d.Utilization.Video, video)
+	}
 	m.Exit(201)
 	want := "200 compute 50 2147483648; 201 compute 50 2147483648; 300 unknown 30 16777216; 100 graphics 10 536870912; "
 	if got := lines(d); got != want {
@@ -103,6 +109,9 @@ func TestProcessesOfI915(t *testing.T) {
 	}
 	if want := "100 graphics 100 134217728; 101 graphics 100 134217728; "; lines(d) != want {
 		t.Errorf("the processes are %s, want %s", lines(d), want)
+	}
+	if d.Shared.Unified != gpu.Of(true) || d.Shared.Used != gpu.Of[gpu.Bytes](128<<20) || d.Utilization.Video != gpu.Of[gpu.Percent](0) {
+		t.Errorf("of the machine's memory it uses %+v, video %v", d.Shared, d.Utilization.Video)
 	}
 	if d.Memory.Used.Quality() != gpu.NotSupported {
 		t.Errorf("a GPU without memory of its own uses %v of it", d.Memory.Used)
@@ -162,6 +171,9 @@ func TestNotAllMayBeRead(t *testing.T) {
 	d := again(t, s)
 	if d.Utilization.GPU.Quality() != gpu.NotPermitted || len(d.Processes.Or(nil)) != 1 {
 		t.Errorf("awake, the utilization is %v, the processes %v", d.Utilization.GPU, d.Processes)
+	}
+	if d.ProcessesPartial != gpu.Of(true) || d.Utilization.Video.Quality() != gpu.NotPermitted || d.Shared.Used.Quality() != gpu.NotPermitted {
+		t.Errorf("partial is %v, video %v, of the machine's memory %v", d.ProcessesPartial, d.Utilization.Video, d.Shared.Used)
 	}
 	now.now = now.now.Add(time.Second)
 	c.Set(map[string]string{idle: "101100\n"})
