@@ -118,6 +118,19 @@ type Host struct {
 	Cores                Reading[int]     // logical
 	CPU                  Reading[Percent] // of all cores, since the last reading
 	Load1, Load5, Load15 Reading[float64]
+	// CPUPower is what the processors draw, of all packages, since the last reading.
+	// NotSupported where the system counts no energy, NotPermitted where it lets root alone
+	// read it, NotReported at the first reading and as a counter begins anew. From
+	// /sys/class/powercap/intel-rapl:*/energy_uj, which AMD's processors have too.
+	CPUPower Reading[Watts]
+	// CPUThrottled is whether a processor slowed itself down for its heat since the last
+	// reading. NotSupported where the system does not count that, as with AMD's. From
+	// /sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count.
+	CPUThrottled Reading[bool]
+	// Busiest are those who use most of the CPU, the busiest first, eight at most.
+	// NotPermitted where gpuwhy sees the processes of its own container alone, NotReported
+	// until it has looked twice.
+	Busiest Reading[[]HostProcess]
 
 	MemoryTotal, MemoryUsed, MemoryAvailable Reading[Bytes]
 	SwapTotal, SwapUsed                      Reading[Bytes]
@@ -128,7 +141,20 @@ type Host struct {
 	// system knows none. Those of the CPU come first.
 	Fans         []HostFan
 	Temperatures []HostTemperature
-	Self         Self
+	// NoFans says why Fans is empty, and what to do. It is zero where there is a fan.
+	NoFans Advice
+	Self   Self
+}
+
+// A HostProcess is a program of one user that uses the CPU: one process or several of one
+// name in one place.
+type HostProcess struct {
+	PID   int // of the one that uses most
+	Count int // of processes, from 1
+	// CPU is of one core, since the look before, and may pass 100. It has what children
+	// used that ended meanwhile. From /proc/<pid>/stat.
+	CPU   Percent
+	Facts ProcessFacts // of the process PID
 }
 
 // A HostFan is a fan of the machine, as of the CPU or the case. [Fan] is one of a device.

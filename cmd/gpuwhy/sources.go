@@ -81,7 +81,7 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 		}
 		return all, nil
 	}
-	local := host.New(host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
+	local := host.New(cfg.SysfsRoot, host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
 	// The origin is "auto" for every source, since it is the same machine.
 	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local, Sources: newSources(cfg, log)}
 	in.Guessed = slices.Contains(cfg.Source, sourceAuto)

@@ -54,7 +54,7 @@ func newMachine(t *testing.T) *machine {
 }
 
 func (m *machine) reader(show ShowCommands) *Reader {
-	r := newReader(m.root, show, slog.New(slog.NewTextHandler(m.t.Output(), nil)))
+	r := newReader(m.root, m.root+"/sys", show, slog.New(slog.NewTextHandler(m.t.Output(), nil)))
 	r.now = func() time.Time { return m.now }
 	r.names.wait, r.reservations.wait = time.Minute, time.Minute // for a busy machine; tests of the wait set their own
 	return r

@@ -304,7 +304,7 @@ func TestHangingGRPC(t *testing.T) {
 // A folder that is closed to us is tried once a minute, not once for each
 // container.
 func TestClosedBundlesRest(t *testing.T) {
-	n := New(ShowNone, slog.New(slog.DiscardHandler)).names
+	n := New("/sys", ShowNone, slog.New(slog.DiscardHandler)).names
 	defer n.close()
 	now := time.Now()
 	a := (&containerKey{id: anID, runtime: gpu.RuntimeContainerd, owner: -1, pod: true}).ways("")

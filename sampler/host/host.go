@@ -40,6 +40,7 @@ const (
 // A Reader reads this machine. Its methods may be called by several goroutines.
 type Reader struct {
 	root  string // "", but for a test's machine
+	sysfs string // where the machine's sysfs is
 	show  ShowCommands
 	uid   int              // our effective user
 	now   func() time.Time // wall clock
@@ -51,12 +52,14 @@ type Reader struct {
 	// privateCgroups: we are in a control group namespace of our own.
 	privateCgroups bool
 
-	reading sync.Mutex // held by Read; guards what follows
-	static  *gpu.Host  // once everything in it is known
-	mounts  []disk.PartitionStat
-	mounted time.Time // when mounts were listed
-	rates   meter
-	sensors sensors
+	reading  sync.Mutex // held by Read; guards what follows
+	static   *gpu.Host  // once everything in it is known
+	mounts   []disk.PartitionStat
+	mounted  time.Time // when mounts were listed
+	rates    meter
+	sensors  sensors
+	busiest  busiest
+	packages []string // a folder of each processor, where it counts that it slowed down
 
 	describing sync.Mutex // held by Describe; guards what follows
 	known      map[int]*process
@@ -65,23 +68,27 @@ type Reader struct {
 	buf        []byte
 }
 
-// New returns a reader of this machine. Read reports what can't be read.
-func New(show ShowCommands, log *slog.Logger) *Reader { return newReader("", show, log) }
+// New returns a reader of this machine, whose sysfs is at a path: fans, temperatures and what
+// the processors say of themselves are read there. Read reports what can't be read.
+func New(sysfs string, show ShowCommands, log *slog.Logger) *Reader {
+	return newReader("", sysfs, show, log)
+}
 
 // NewAt returns a reader of the machine below a folder, which has a /proc and an /etc of its own.
 func NewAt(root string, show ShowCommands, log *slog.Logger) *Reader {
-	return newReader(root, show, log)
+	return newReader(root, root+"/sys", show, log)
 }
 
-func newReader(root string, show ShowCommands, log *slog.Logger) *Reader {
+func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader {
 	quietGRPC()
 	r := &Reader{
 		root:         root,
+		sysfs:        sysfs,
 		show:         show,
 		uid:          os.Geteuid(),
 		now:          time.Now,
 		users:        users{passwd: root + "/etc/passwd"},
-		sensors:      sensors{root: root},
+		sensors:      sensors{sysfs: sysfs},
 		names:        newAsker("names of containers", namesFor, log, func(c containerKey) []way[answer] { return c.ways(root) }),
 		reservations: newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return kubelets(root) }),
 		known:        map[int]*process{},
@@ -140,8 +147,9 @@ func (r *Reader) gopsutil(ctx context.Context) context.Context {
 // of the reading before, for half a minute.
 //
 // Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
-// and self/stat; statfs of each mounted disk; /sys/class/net and /sys/class/hwmon; once
-// cpuinfo and /etc/os-release.
+// and self/stat; statfs of each mounted disk; /sys/class/net, hwmon and powercap, and the
+// thermal_throttle of each processor; stat of each process, every two seconds or
+// less often; once cpuinfo and /etc/os-release.
 func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -159,11 +167,14 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 		{"system", r.readStatic},
 		{"uptime", r.readUptime},
 		{"CPU", r.readCPU},
+		{"CPU power", r.readPower},
+		{"CPU throttling", r.readThrottling},
 		{"load", r.readLoad},
 		{"memory", r.readMemory},
 		{"disks", r.readDisks},
 		{"network", r.readNetworks},
 		{"sensors", r.readSensors},
+		{"processes", r.readBusiest},
 		{"gpuwhy itself", r.readSelf},
 	} {
 		if err := part.read(ctx, &h); err != nil {

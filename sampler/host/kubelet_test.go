@@ -155,7 +155,7 @@ func TestReservations(t *testing.T) {
 // A socket that the system closes to us. Root is let in everywhere, so that
 // only others can be refused.
 func TestClosedKubeletSocket(t *testing.T) {
-	r := New(ShowNone, slog.New(slog.DiscardHandler)).reservations
+	r := New("/sys", ShowNone, slog.New(slog.DiscardHandler)).reservations
 	defer r.close()
 	if _, err := r.ask(struct{}{}, time.Now()); absence(err) != gpu.NotReported {
 		t.Errorf("without a kubelet: %v", err)

@@ -310,10 +310,12 @@ func (r *Reader) read(pid int, name string) ([]byte, error) {
 
 // procStat is what is used of /proc/<pid>/stat.
 type procStat struct {
-	comm  string
-	ticks uint64 // of CPU, user and system
-	start uint64 // ticks since boot
-	rss   gpu.Bytes
+	comm   string
+	parent int
+	ticks  uint64 // of CPU, user and system
+	waited uint64 // the same of children that ended and were waited for
+	start  uint64 // ticks since boot
+	rss    gpu.Bytes
 }
 
 // resident is the memory of the process. The kernel adds up the counts of processors
@@ -332,20 +334,23 @@ func parseStat(text []byte) (procStat, error) {
 		return procStat{}, errors.New("no name in a process's stat")
 	}
 	// Numbered as in proc_pid_stat(5); the first after the name is 3.
-	const utime, stime, starttime, rss = 14, 15, 22, 24
+	const ppid, utime, stime, cutime, cstime, starttime, rss = 4, 14, 15, 16, 17, 22, 24
 	var v [rss + 1]uint64
 	field := 3
 	for word := range bytes.FieldsSeq(text[end+1:]) {
 		switch field {
-		case utime, stime, starttime, rss:
+		case ppid, utime, stime, cutime, cstime, starttime, rss:
 			var err error
-			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil {
+			if v[field], err = strconv.ParseUint(string(word), 10, 64); err != nil && field != cutime && field != cstime { // which are signed
 				return procStat{}, fmt.Errorf("field %d of a process's stat: %w", field, err)
 			}
 		}
 		if field++; field > rss {
 			memory := gpu.Bytes(v[rss]) * gpu.Bytes(os.Getpagesize())
-			return procStat{string(text[open+1 : end]), v[utime] + v[stime], v[starttime], memory}, nil
+			return procStat{
+				comm: string(text[open+1 : end]), parent: int(v[ppid]),
+				ticks: v[utime] + v[stime], waited: v[cutime] + v[cstime], start: v[starttime], rss: memory,
+			}, nil
 		}
 	}
 	return procStat{}, fmt.Errorf("a process's stat has %d fields", field-1)

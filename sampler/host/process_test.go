@@ -18,7 +18,7 @@ import (
 // thisMachine reads the real /proc, whatever namespace the tests run in: the
 // pids asked about are those that this process sees.
 func thisMachine(show ShowCommands) *Reader {
-	r := New(show, slog.New(slog.DiscardHandler))
+	r := New("/sys", show, slog.New(slog.DiscardHandler))
 	r.hint = gpu.Advice{}
 	return r
 }

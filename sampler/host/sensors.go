@@ -32,7 +32,7 @@ const (
 // reading waits a little for those chips that it has asked itself. Not even a chip that
 // never answers holds up another reading, or another chip.
 type sensors struct {
-	root    string // of the file system
+	sysfs   string // where it is
 	list    task[listed]
 	adopted time.Time // which list the chips are of
 	err     error     // of that list
@@ -75,13 +75,38 @@ func (r *Reader) readSensors(ctx context.Context, h *gpu.Host) error {
 	err := r.sensors.look(ctx, now)
 	r.sensors.ask(ctx, now)
 	h.Fans, h.Temperatures = r.sensors.readings(now)
+	if _, listed, _ := r.sensors.list.last(); len(h.Fans) == 0 && !listed.IsZero() {
+		h.NoFans = r.noFans()
+	}
 	return err
+}
+
+// noFans says why there is no fan.
+func (r *Reader) noFans() gpu.Advice {
+	cpuinfo, err := os.ReadFile(r.path("proc/cpuinfo"))
+	_, noSensors := os.Stat(r.sysfs + "/class/hwmon")
+	switch {
+	case err == nil && slices.ContainsFunc(fieldsOf(cpuinfo, "flags"), func(f []byte) bool { return string(f) == "hypervisor" }):
+		return gpu.Advice{
+			What: "this is a virtual machine, which has no fans of its own",
+			Try:  "run gpuwhy on the machine that it runs on",
+		}
+	case noSensors != nil:
+		return gpu.Advice{
+			What: "the system shows no sensors here",
+			Try:  "in a container, show it the machine's sysfs and name it with --sysfs-root; else load a driver for the board's sensors",
+		}
+	}
+	return gpu.Advice{
+		What: "no driver of a fan's sensor is loaded, or this machine shows no fan",
+		Try:  "run sensors-detect as root (package lm-sensors), and load the module that it names, such as nct6775 or it87",
+	}
 }
 
 // look lists the chips, from time to time.
 func (s *sensors) look(ctx context.Context, now time.Time) error {
 	if _, at, _ := s.list.last(); at.IsZero() || now.Sub(at).Abs() >= sensorsFor {
-		wait(ctx, s.list.start(now, func() listed { return listChips(s.root) }))
+		wait(ctx, s.list.start(now, func() listed { return listChips(s.sysfs) }))
 	}
 	found, at, _ := s.list.last()
 	if at.Equal(s.adopted) {
@@ -253,8 +278,8 @@ type input struct {
 }
 
 // listChips finds the chips.
-func listChips(root string) listed {
-	class := root + "/sys/class/hwmon"
+func listChips(sysfs string) listed {
+	class := sysfs + "/class/hwmon"
 	entries, err := os.ReadDir(class)
 	if errors.Is(err, fs.ErrNotExist) {
 		return listed{} // a kernel without hwmon, or a container

@@ -353,7 +353,7 @@ func BenchmarkSensors(b *testing.B) {
 		}
 	}
 	now := time.Now()
-	r := &Reader{now: func() time.Time { return now }, sensors: sensors{root: m.root}}
+	r := &Reader{now: func() time.Time { return now }, sensors: sensors{sysfs: m.root + "/sys"}}
 	var h gpu.Host
 	for b.Loop() {
 		now = now.Add(time.Second)

@@ -1,0 +1,154 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	lookEvery = 2 * time.Second // for the busiest, at most so often
+	lookShare = 100             // and so that a look takes at most the hundredth part of a core
+	described = 64              // as many as are looked at closely
+	mostBusy  = 8               // as many as are told of
+	leastBusy = 1               // percent of one core
+)
+
+// busiest finds who uses the CPU.
+type busiest struct {
+	at    time.Time // of the last look; zero: there was none
+	took  time.Duration
+	seen  map[int]procStat
+	found gpu.Reading[[]gpu.HostProcess]
+}
+
+// readBusiest finds who uses most of the CPU, from time to time.
+func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
+	b := &r.busiest
+	if !r.hint.IsZero() {
+		h.Busiest = gpu.Absent[[]gpu.HostProcess](gpu.NotPermitted)
+		return nil
+	}
+	now := r.now()
+	passed := now.Sub(b.at)
+	if !b.at.IsZero() && passed >= 0 && passed < max(lookEvery, lookShare*b.took) {
+		h.Busiest = b.found
+		return nil
+	}
+	begun := time.Now()
+	r.describing.Lock()
+	defer r.describing.Unlock()
+	these, err := r.everyStat(ctx)
+	if err != nil {
+		*b = busiest{}
+		return err
+	}
+	b.found = gpu.Reading[[]gpu.HostProcess]{}
+	if !b.at.IsZero() && passed > 0 {
+		r.sweep(now)
+		b.found = gpu.Of(r.group(usedSince(b.seen, these), passed, now))
+	}
+	b.seen, b.at, b.took = these, now, time.Since(begun)
+	h.Busiest = b.found
+	return nil
+}
+
+// everyStat reads what every process has used.
+func (r *Reader) everyStat(ctx context.Context) (map[int]procStat, error) {
+	dir, err := os.Open(r.path("proc"))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int]procStat, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s, err := r.stat(pid); err == nil { // else it has ended
+			out[pid] = s
+		}
+	}
+	return out, nil
+}
+
+// A consumer is a process with what it has used between two looks, in ticks.
+type consumer struct {
+	pid   int
+	ticks uint64
+}
+
+// usedSince is what each process has used since the look before, the most first. What
+// children used that ended meanwhile is their parent's, which has waited for them.
+func usedSince(before, these map[int]procStat) []consumer {
+	// What was used before the last look by those that ended: their parents' sums have it now.
+	old := map[int]uint64{}
+	lives := func(pid int) bool { is, there := these[pid]; return there && is.start == before[pid].start }
+	for pid, was := range before {
+		if lives(pid) {
+			continue
+		}
+		heir := was.parent
+		for range len(before) { // ends where the files tell of a ring
+			next, seen := before[heir]
+			if !seen || lives(heir) {
+				break
+			}
+			heir = next.parent
+		}
+		old[heir] += was.ticks + was.waited
+	}
+	var out []consumer
+	for pid, is := range these {
+		var was procStat // zero: it is new, and all that it used is of now
+		if lives(pid) {
+			was = before[pid]
+		}
+		ticks, waited := less(is.ticks, was.ticks), less(less(is.waited, was.waited), old[pid])
+		if ticks += waited; ticks > 0 {
+			out = append(out, consumer{pid, ticks})
+		}
+	}
+	slices.SortFunc(out, func(a, b consumer) int { return cmp.Or(cmp.Compare(b.ticks, a.ticks), cmp.Compare(a.pid, b.pid)) })
+	return out
+}
+
+// less is a-b, and 0 where that is below it.
+func less(a, b uint64) uint64 { return a - min(a, b) }
+
+// group adds up the processes that a person would call the same.
+func (r *Reader) group(all []consumer, passed time.Duration, now time.Time) []gpu.HostProcess {
+	type key struct{ name, user, container string }
+	places := map[key]int{}
+	out := []gpu.HostProcess{}
+	for _, u := range all[:min(len(all), described)] {
+		cpu := shareOfCore(float64(u.ticks) / passed.Seconds())
+		if cpu < leastBusy {
+			break
+		}
+		p := gpu.HostProcess{PID: u.pid, Count: 1, CPU: cpu, Facts: r.describe(u.pid, now)}
+		k := key{p.Facts.Program.Or(p.Facts.Name.Or("")), p.Facts.User.Or(""), p.Facts.Container.Or(gpu.Container{}).ID}
+		if i, known := places[k]; known && k.name != "" {
+			out[i].Count++
+			out[i].CPU += cpu
+			continue
+		}
+		places[k] = len(out)
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, func(a, b gpu.HostProcess) int { return cmp.Compare(b.CPU, a.CPU) })
+	return out[:min(len(out), mostBusy)]
+}
