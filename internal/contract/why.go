@@ -80,8 +80,12 @@ func layersOf(a *explain.Answer, causes []explain.Cause) Layers {
 
 func broken(c *explain.Cause) bool {
 	switch c.Kind {
-	case explain.Lost, explain.NotAnswering, explain.NoDevice:
+	case explain.Lost, explain.NotAnswering:
 		return true
+	case explain.NoDevice:
+		return c.Case != "no card" // then nothing is wrong
+	case explain.MachineFan:
+		return c.Case == "still"
 	case explain.FanFailing:
 		return c.Case != "unasked" // that one turns
 	default:

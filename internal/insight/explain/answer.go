@@ -15,31 +15,38 @@ const (
 	Lost          Kind = "lost"
 	NotAnswering  Kind = "not_answering"
 	Asleep        Kind = "asleep"
-	NoReadings    Kind = "no_readings"        // it answers, and reports nothing now
-	StuckCounter  Kind = "busy_counter_stuck" // "100 % busy" with nothing running
-	FanFailing    Kind = "fan_failing"        // it does not turn as commanded
-	FanByHand     Kind = "fan_set_by_hand"    // it does not follow the temperature
-	Work          Kind = "work"               // somebody uses the device
-	CoolingDown   Kind = "cooling_down"       // work has ended, its heat has not
-	HeldAwake     Kind = "held_awake"         // without work, fast clocks or more power than at rest
-	LimitedByHeat Kind = "limited_by_heat"    // its clocks are held down
-	LimitedPower  Kind = "limited_by_power"   // its clocks are held down
-	HotForPower   Kind = "hot_for_its_power"  // hotter than it was, or than its neighbors
-	FanAtRest     Kind = "fan_at_rest"        // it turns, and no work and no heat of work explains it
-	Frozen        Kind = "frozen_sensor"      // the temperature does not move while the power does
-	Unexplained   Kind = "unexplained"        // power without any reported work
-	Idle          Kind = "idle"               // nothing to explain
-	Reserved      Kind = "reserved_unused"    // for a pod that has no process on it
-	ChassisFans   Kind = "chassis_fans"       // it has none of its own
-	DriverError   Kind = "driver_error"       // the newest XID of the last hour
-	Doubtful      Kind = "doubtful_reading"   // a reading that can't be right
-	NotKnowable   Kind = "not_knowable"       // what nobody can tell here, and what is missing
-	WarmAir       Kind = "warm_air"           // of the machine: all its devices run hotter than they did
-	OtherFan      Kind = "other_fan"          // of the machine: it is not the device's fan that is loud
-	NoDevice      Kind = "no_gpu"             // of the machine: nothing can be read
-	Starting      Kind = "starting"           // of the machine: nothing was read yet
-	SourceFailed  Kind = "source_failed"      // of the machine: one source of several
-	Note          Kind = "note"               // of the machine: what gpuwhy can't see from here
+	NoReadings    Kind = "no_readings"         // it answers, and reports nothing now
+	StuckCounter  Kind = "busy_counter_stuck"  // "100 % busy" with nothing running
+	FanFailing    Kind = "fan_failing"         // it does not turn as commanded
+	FanByHand     Kind = "fan_set_by_hand"     // it does not follow the temperature
+	Work          Kind = "work"                // somebody uses the device
+	CoolingDown   Kind = "cooling_down"        // work has ended, its heat has not
+	HeldAwake     Kind = "held_awake"          // without work, fast clocks or more power than at rest
+	LimitedByHeat Kind = "limited_by_heat"     // its clocks are held down
+	LimitedPower  Kind = "limited_by_power"    // its clocks are held down
+	HotForPower   Kind = "hot_for_its_power"   // hotter than it was, or than its neighbors
+	FanAtRest     Kind = "fan_at_rest"         // it turns, and no work and no heat of work explains it
+	Frozen        Kind = "frozen_sensor"       // the temperature does not move while the power does
+	Unexplained   Kind = "unexplained"         // power without any reported work
+	Idle          Kind = "idle"                // nothing to explain
+	Reserved      Kind = "reserved_unused"     // for a pod that has no process on it
+	ChassisFans   Kind = "chassis_fans"        // it has none of its own
+	DriverError   Kind = "driver_error"        // the newest XID of the last hour
+	Doubtful      Kind = "doubtful_reading"    // a reading that can't be right
+	NotKnowable   Kind = "not_knowable"        // what nobody can tell here, and what is missing
+	WarmAir       Kind = "warm_air"            // of the machine: all its devices run hotter than they did
+	OtherFan      Kind = "other_fan"           // of the machine: it is not the device's fan that is loud
+	CPUWork       Kind = "cpu_work"            // of a machine without a device: somebody uses the CPU
+	CPUCooling    Kind = "cpu_cooling_down"    // of the same: that work has ended, its heat has not
+	CPUHeat       Kind = "cpu_limited_by_heat" // of the same: the CPU slows itself down
+	HotSensor     Kind = "hot_sensor"          // of the same: a part beside the CPU
+	MachineFan    Kind = "machine_fan"         // of the same: a fan for which nothing is known, or that fails
+	NoFanShown    Kind = "no_fan_shown"        // of the same: the system shows no fan
+	MachineAtRest Kind = "machine_at_rest"     // of the same: nothing to explain
+	NoDevice      Kind = "no_gpu"              // of the machine: nothing can be read
+	Starting      Kind = "starting"            // of the machine: nothing was read yet
+	SourceFailed  Kind = "source_failed"       // of the machine: one source of several
+	Note          Kind = "note"                // of the machine: what gpuwhy can't see from here
 )
 
 // Confidence is how likely a cause is the true one, from 0 to 1. It is a
@@ -92,6 +99,7 @@ type Cause struct {
 	Evidence   []Evidence
 	Advice     string // what would stop it, a sentence; empty where there is nothing to do
 	Headline   string // of a cause of the machine; devices have [Layers]
+	command    string // of a cause of a machine without a device, as in [Action]
 	Short      string // what it is in two or three words; empty where it is not worth a word beside another
 }
 
@@ -116,6 +124,7 @@ type Answer struct {
 	// Sentence is about the loudest and hottest device. It says how many
 	// others work, and which are absent.
 	Sentence string
+	traffic  []string        // what goes on beside, of a machine without a device
 	Machine  []Cause         // causes that are about no single device
 	Devices  []DeviceAnswer  // in the order of the snapshot
 	ranked   []*DeviceAnswer // the same, loudest first

@@ -8,7 +8,7 @@ import (
 
 // docs/why.md has every kind, and none that there is not.
 func TestEveryKindIsDocumented(t *testing.T) {
-	kinds := []Kind{WarmAir, OtherFan, NoDevice, SourceFailed, Note, Starting}
+	kinds := []Kind{WarmAir, OtherFan, NoDevice, SourceFailed, Note, Starting, CPUWork, CPUCooling, CPUHeat, HotSensor, MachineFan, NoFanShown, MachineAtRest}
 	for _, state := range absences {
 		kinds = append(kinds, Kind(state))
 	}

@@ -37,6 +37,9 @@ func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer 
 		d.m.led = out.Devices[i].led
 	}
 	out.Machine = machineCauses(s, around, devices)
+	if len(devices) == 0 {
+		out.traffic = traffic(s.Host)
+	}
 	out.Sentence = out.say()
 	out.layer()
 	return out
@@ -102,7 +105,13 @@ func (a *Answer) rank() {
 func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []Cause {
 	out := append(otherFan(s, around, devices), warmAir(devices)...)
 	if len(devices) == 0 {
-		out = append(out, noDevice(s.Failures))
+		of, gone := alone(s, around), noDevice(s.Failures)
+		if len(of) > 0 && noCard(s.Failures) {
+			gone.Case = "no card"
+			out = append(of, gone)
+		} else { // what fails comes first: it may be what is heard
+			out = append(append(out, gone), of...)
+		}
 	} else {
 		for _, f := range s.Failures {
 			what := textOf(f.Advice.What)
@@ -152,6 +161,13 @@ func noDevice(failures []gpu.Failure) Cause {
 // absent, since they may be the reason. Why there is no GPU at all is in the cause alone.
 func (a *Answer) say() string {
 	if len(a.Devices) == 0 {
+		for i := range a.Machine {
+			if c := &a.Machine[i]; c.Kind == NoDevice {
+				return sentence(noGPU)
+			} else if c.Headline != "" {
+				return c.Sentence
+			}
+		}
 		return sentence(noGPU)
 	}
 	lead := a.ranked[0]

@@ -283,11 +283,44 @@ func (d *device) facts(first *finding) []Fact {
 
 // leads reports whether a cause of the machine has the headline: where there is a device, only another fan of its node.
 func (a *Answer) leads(c *Cause) bool {
-	return len(a.ranked) == 0 || c.Kind == OtherFan && c.Node == a.ranked[0].Device.Node
+	return len(a.ranked) > 0 && c.Kind == OtherFan && c.Node == a.ranked[0].Device.Node
+}
+
+// layerAlone makes the layers of machines without a device: why their fans run, or that no device
+// can be read.
+func (a *Answer) layerAlone() {
+	gone := slices.IndexFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice })
+	lead := slices.IndexFunc(a.Machine, func(c Cause) bool { return c.Headline != "" })
+	var rest []string
+	if lead >= 0 && (gone < 0 || lead < gone) {
+		c := &a.Machine[lead]
+		a.Layers = Layers{Headline: c.Headline, Action: Action{c.Advice, c.command}}
+		for _, e := range firsts(c.Evidence, mostFacts) {
+			a.Facts = append(a.Facts, Fact{e.Name + " " + e.Text, e.Unit == "°C" && e.Value.Or(0) >= veryHot})
+		}
+		if lasts := a.Time.Sub(c.Since); !c.Since.IsZero() && lasts >= 5*time.Second && c.Kind != CPUCooling {
+			rest = append(rest, "for "+Span(lasts))
+		}
+	} else {
+		a.Layers = Layers{Headline: noGPU + " here."}
+		if lead >= 0 {
+			rest = append(rest, strings.TrimRight(a.Machine[lead].Headline, "."))
+		}
+	}
+	for i := range a.Machine {
+		if c := &a.Machine[i]; c.Short != "" && i != lead {
+			rest = append(rest, c.Short)
+		}
+	}
+	a.Rest = strings.Join(append(rest, a.traffic...), " · ")
 }
 
 // layer makes the machine's layers: those of what leads, and what else goes on.
 func (a *Answer) layer() {
+	if len(a.ranked) == 0 {
+		a.layerAlone()
+		return
+	}
 	var rest []string
 	for i := range a.Machine {
 		if c := &a.Machine[i]; c.Headline != "" && a.Headline == "" && a.leads(c) {
@@ -296,12 +329,6 @@ func (a *Answer) layer() {
 				a.Facts = append(a.Facts, Fact{Text: e.Name + " " + e.Text})
 			}
 		}
-	}
-	if len(a.ranked) == 0 {
-		if a.Headline == "" {
-			a.Headline = noGPU + " here."
-		}
-		return
 	}
 	lead := a.ranked[0]
 	told := a.Headline != ""

@@ -14,6 +14,7 @@ import (
 type machineMemory struct {
 	least map[string]float64 // the slowest that each of its fans was seen to turn, in RPM
 	loud  string             // the fan that was told of last; empty: none
+	cpu   cpuMemory          // of a machine without a device
 }
 
 const (
@@ -47,7 +48,7 @@ func (m *machineMemory) copied() *machineMemory {
 	if m == nil {
 		return new(machineMemory)
 	}
-	return &machineMemory{maps.Clone(m.least), m.loud}
+	return &machineMemory{maps.Clone(m.least), m.loud, m.cpu}
 }
 
 func leastOf(of map[string]float64, name string) float64 {
@@ -57,10 +58,35 @@ func leastOf(of map[string]float64, name string) float64 {
 	return none
 }
 
+// loudest is the loudest fan of the machine, if one is loud.
+func (m *machineMemory) loudest(h *gpu.Host) *gpu.HostFan {
+	var loudest *gpu.HostFan
+	for i := range h.Fans {
+		f := &h.Fans[i]
+		rpm := believed(f.RPM, 1, mostRPM)
+		if notLoud.MatchString(f.Name) {
+			continue
+		}
+		from := 1.0
+		if m.loud == f.Name {
+			from = 0.9 // it stays so until it is clearly slower
+		}
+		loud := rpm >= from*loudRPM || rpm >= from*1000 && rpm >= from*fasterBy*leastOf(m.least, f.Name)
+		if loud && (loudest == nil || rpm > believed(loudest.RPM, 1, mostRPM)) {
+			loudest = f
+		}
+	}
+	m.loud = ""
+	if loudest != nil {
+		m.loud = loudest.Name
+	}
+	return loudest
+}
+
 // otherFan finds a fan of the machine that is loud while those of the devices are not: what
 // people hear is then not the GPU's fan.
 func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
-	if s.Host == nil {
+	if s.Host == nil || len(devices) == 0 {
 		return nil
 	}
 	m.learn(s.Host)
@@ -77,37 +103,16 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 			return nil // it may well be the device's, or its heat
 		}
 	}
-	var loudest *gpu.HostFan
-	for i := range s.Host.Fans {
-		f := &s.Host.Fans[i]
-		rpm := believed(f.RPM, 1, mostRPM)
-		if notLoud.MatchString(f.Name) {
-			continue
-		}
-		from := 1.0
-		if m.loud == f.Name {
-			from = 0.9 // it stays so until it is clearly slower
-		}
-		loud := rpm >= from*loudRPM || rpm >= from*1000 && rpm >= from*fasterBy*leastOf(m.least, f.Name)
-		if loud && (loudest == nil || rpm > believed(loudest.RPM, 1, mostRPM)) {
-			loudest = f
-		}
-	}
-	m.loud = ""
+	loudest := m.loudest(s.Host)
 	if loudest == nil {
 		return nil
 	}
 	rpm := believed(loudest.RPM, 1, mostRPM)
 	if slices.ContainsFunc(devices, func(d *device) bool { return d.rpm >= rpm }) {
+		m.loud = ""
 		return nil // the GPU's own is the faster one
 	}
-	m.loud = loudest.Name
-	what, where, cpu := loudest.Name, "", none
-	for i := range s.Host.Temperatures {
-		if t := &s.Host.Temperatures[i]; aCPU.MatchString(t.Name) {
-			cpu = highest(cpu, believed(t.Celsius, coldest, hottest))
-		}
-	}
+	what, where, cpu := loudest.Name, "", cpuTemperature(s.Host)
 	sure := Medium
 	if has(cpu) {
 		where = ", with the CPU at " + withUnit(cpu, "°C")

@@ -1,0 +1,483 @@
+package explain
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A cpuMemory is what is remembered of the processors of a machine without devices.
+type cpuMemory struct {
+	seen, first time.Time // the newest reading, and the first
+	breaks      int
+	streak      int       // readings with work in a row
+	last        time.Time // of a reading with work
+	since       time.Time // when the work began; zero: nothing works
+	ended       time.Time // when work ended last; zero: its heat is gone, or there was none
+	lasted      time.Duration
+	who         gpu.HostProcess // who had most of the work; Count 0: not known
+	cool, slow  float64         // °C and RPM, the lowest since work ended
+	falling     time.Time       // when one of them fell last
+	hot         time.Time       // of a reading in which the processor slowed down for its heat
+	still       time.Time       // since when the CPU's fan stands still; zero: it turns
+}
+
+const (
+	cpuWorks, oneWorks = 20, 70 // percent of all cores, and of one core where that can be heard
+	fewCores           = 8      // with so many one that works can be heard
+	cpuPause           = 10 * time.Second
+	longestGap         = 2 * time.Minute
+	longestCPUCooling  = 5 * time.Minute
+	warmCPU, veryHot   = 60, 90 // °C
+	fastDisk, fastNet  = 200e6, 50e6
+)
+
+// A lone is a machine without devices, as it is read.
+type lone struct {
+	s              *gpu.Snapshot
+	h              *gpu.Host
+	m              *machineMemory
+	cpu, temp      float64 // percent of all cores, °C
+	watts, cores   float64
+	loud, fastest  *gpu.HostFan // nil: none
+	fans, turning  int          // that report a speed
+	top            []gpu.HostProcess
+	works, cooling bool
+}
+
+// alone answers for a machine without a device: why its fans run. There is no cause where the
+// machine was not read.
+func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
+	if s.Host == nil {
+		return nil
+	}
+	l := &lone{s: s, h: s.Host, m: m, cpu: believed(s.Host.CPU, 0, 100), temp: cpuTemperature(s.Host), watts: believed(s.Host.CPUPower, 0.5, mostWatts)}
+	l.cores = believed(s.Host.Cores, 1, 1<<20)
+	l.top = s.Host.Busiest.Or(nil)
+	l.loud = m.loudest(s.Host)
+	for i := range s.Host.Fans {
+		f := &s.Host.Fans[i]
+		rpm := believed(f.RPM, 0, mostRPM)
+		if !has(rpm) || notLoud.MatchString(f.Name) {
+			continue
+		}
+		l.fans++
+		if rpm >= 1 {
+			l.turning++
+		}
+		if l.fastest == nil || rpm > believed(l.fastest.RPM, 0, mostRPM) {
+			l.fastest = f
+		}
+	}
+	l.learn()
+	m.learn(s.Host)
+	var out []Cause
+	for _, find := range []func(*lone) *Cause{stillFan, heatedCPU, cpuWork, cpuCooling, hotSensor, fanForNothing, noFanShown, atRest} {
+		if c := find(l); c != nil && !(c.Kind == MachineAtRest && len(out) > 0 && out[0].Kind != NoFanShown) {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// cpuTemperature is the highest of all processors.
+func cpuTemperature(h *gpu.Host) float64 {
+	cpu := none
+	for i := range h.Temperatures {
+		if t := &h.Temperatures[i]; aCPU.MatchString(t.Name) {
+			cpu = highest(cpu, believed(t.Celsius, coldest, hottest))
+		}
+	}
+	return cpu
+}
+
+// busy reports whether the CPU works so that a fan may follow it. What works already needs less.
+func (l *lone) busy() bool {
+	part := 1.0
+	if !l.m.cpu.since.IsZero() {
+		part = 0.6
+	}
+	one := len(l.top) > 0 && float64(l.top[0].CPU) >= part*oneWorks && (l.temp >= warmCPU || l.cores <= fewCores)
+	return l.cpu >= part*cpuWorks || one
+}
+
+// learn takes the reading into the memory.
+func (l *lone) learn() {
+	now := l.s.Time
+	if m := &l.m.cpu; m.seen.IsZero() || m.breaks != l.s.Breaks || now.Sub(m.seen).Abs() > longestGap {
+		*m = cpuMemory{first: now, breaks: l.s.Breaks, cool: none, slow: none}
+	}
+	m := &l.m.cpu
+	begins := m.seen.IsZero()
+	m.seen = now
+	if l.h.CPUThrottled.Or(false) {
+		m.hot = now
+	}
+	l.learnWork(now, begins)
+	l.works = !m.since.IsZero()
+	rpm := none
+	if l.fastest != nil {
+		rpm = believed(l.fastest.RPM, 0, mostRPM)
+	}
+	switch {
+	case l.works:
+		m.ended, m.cool, m.slow, m.falling = time.Time{}, none, none, now
+	case !m.ended.IsZero():
+		if l.temp < m.cool-0.5 || rpm < 0.98*m.slow {
+			m.falling = now
+		}
+		m.cool, m.slow = lowest(m.cool, l.temp), lowest(m.slow, rpm)
+		warm := l.temp >= 45 || l.fastest != nil && rpm >= 1.15*leastOf(l.m.least, l.fastest.Name)
+		l.cooling = m.lasted >= cpuPause && warm && now.Sub(m.falling) <= 45*time.Second && now.Sub(m.ended) <= longestCPUCooling
+		if !l.cooling {
+			m.ended = time.Time{}
+		}
+	}
+	stands := slices.ContainsFunc(l.h.Fans, func(f gpu.HostFan) bool {
+		_, turned := l.m.least[f.Name]
+		return turned && strings.HasPrefix(f.Name, "CPU") && believed(f.RPM, 0, 0) == 0
+	})
+	if !stands || !(l.temp >= 80) {
+		m.still = time.Time{}
+	} else if m.still.IsZero() {
+		m.still = now
+	}
+}
+
+func (l *lone) learnWork(now time.Time, begins bool) {
+	m := &l.m.cpu
+	if !l.busy() {
+		m.streak = 0
+		if !m.since.IsZero() && now.Sub(m.last) >= cpuPause {
+			m.ended, m.lasted, m.since = m.last, m.last.Sub(m.since), time.Time{}
+		}
+		return
+	}
+	m.streak++
+	if m.since.IsZero() && (m.streak > 1 || begins || l.cpu >= 60) {
+		m.since = now
+		if m.streak > 1 && now.Sub(m.last) <= cpuPause {
+			m.since = m.last
+		}
+		m.who = gpu.HostProcess{}
+	}
+	m.last = now
+	if p := l.most(); p != nil {
+		m.who = *p
+	}
+}
+
+// most is who has the most of the work. One that had it stays so until another clearly has more.
+func (l *lone) most() *gpu.HostProcess {
+	if len(l.top) == 0 || !has(l.cpu) || !has(l.cores) {
+		return nil
+	}
+	first := &l.top[0]
+	for i := range l.top {
+		if p := &l.top[i]; p.PID == l.m.cpu.who.PID && p.CPU >= 0.6*first.CPU {
+			first = p
+		}
+	}
+	if float64(first.CPU) < 0.2*l.cpu*l.cores {
+		return nil
+	}
+	return first
+}
+
+// as is a process of the machine as those of devices are told of.
+func as(p *gpu.HostProcess) *gpu.Process { return &gpu.Process{PID: p.PID, Facts: p.Facts} }
+
+// hostProcess is how a sentence calls it: "cc1 (16 processes, ann)".
+func hostProcess(p *gpu.HostProcess) string {
+	name := ProcessName(as(p))
+	if p.Count < 2 {
+		return name
+	}
+	called, rest, found := strings.Cut(name, " (pid ")
+	if _, after, more := strings.Cut(rest, ", "); found && more {
+		return called + " (" + Plural(p.Count, "process", "processes") + ", " + after
+	}
+	return called + " (" + Plural(p.Count, "process", "processes") + ")"
+}
+
+// figures are what the causes of such a machine rest on.
+func (l *lone) figures() *finding {
+	f := &finding{}
+	f.at = l.s.Time
+	f.figure("CPU", l.cpu, "%").figure("CPU temperature", l.temp, "°C")
+	if fan := cmp.Or(l.loud, l.fastest); fan != nil {
+		f.figure(textOf(fan.Name), believed(fan.RPM, 0, mostRPM), "RPM")
+	}
+	return f.figure("CPU power", l.watts, "W")
+}
+
+// readings are the same in a sentence, without the load: " (84 °C, 120 W; the CPU fan turns at 2100 RPM)".
+func (l *lone) readings() string {
+	var parts []string
+	if has(l.temp) {
+		parts = append(parts, withUnit(l.temp, "°C"))
+	}
+	if has(l.watts) {
+		parts = append(parts, withUnit(l.watts, "W"))
+	}
+	if fan := cmp.Or(l.loud, l.fastest); fan != nil && l.turning > 0 {
+		parts = append(parts, "the "+textOf(fan.Name)+" at "+withUnit(believed(fan.RPM, 0, mostRPM), "RPM"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// cause makes one of such a machine.
+func (l *lone) cause(kind Kind, what, headline, text, try string, sure Confidence) *Cause {
+	c := machineCause(kind, "", text, try)
+	c.Case, c.Headline, c.Confidence, c.Evidence = what, headline, sure, l.figures().Evidence
+	return &c
+}
+
+func stillFan(l *lone) *Cause {
+	m := &l.m.cpu
+	if m.still.IsZero() || l.s.Time.Sub(m.still) < 10*time.Second {
+		return nil
+	}
+	c := l.cause(MachineFan, "still", "The CPU fan stands still, and the CPU is hot.", "The CPU fan stands still, though it has turned before and the CPU is at "+withUnit(l.temp, "°C"),
+		"Look whether something blocks it or its cable is loose; shut the machine down if the temperature rises.", High)
+	c.Since = m.still
+	return c
+}
+
+// heatedCPU comes before the work that heats it.
+func heatedCPU(l *lone) *Cause {
+	if m := &l.m.cpu; m.hot.IsZero() || l.s.Time.Sub(m.hot) > 30*time.Second {
+		return nil
+	}
+	c := l.cause(CPUHeat, "", "The CPU is so hot that it slows itself down.", "The CPU has slowed itself down for its heat"+l.readings(),
+		"Clean its cooler and filters, and look whether the cooler sits well. Less work at once makes less heat.", High)
+	if p := &l.m.cpu.who; l.works && p.Count > 0 {
+		c.Headline = shortName(as(p)) + " heats the CPU until it slows down."
+		c.command = endOf(p)
+	}
+	c.Short = "slowed by heat"
+	return c
+}
+
+func cpuWork(l *lone) *Cause {
+	m := &l.m.cpu
+	if !l.works {
+		return nil
+	}
+	lasts := ""
+	if d := l.s.Time.Sub(m.since); d >= 5*time.Second {
+		lasts = " for " + Span(d)
+	}
+	at := ""
+	if has(l.cpu) {
+		at = " at " + withUnit(l.cpu, "%")
+	}
+	var c *Cause
+	if p := &m.who; p.Count == 0 {
+		c = l.cause(CPUWork, "nobody", "Something keeps the CPU busy.", "Something keeps the CPU busy"+at+lasts+l.readings()+", and no process that gpuwhy sees has much of it",
+			"Look for it with top, as root.", Low)
+		if len(l.top) > 1 {
+			c.Case, c.Headline = "many", "Many processes keep the CPU busy."
+			c.Sentence = sentence("Many processes keep the CPU busy" + at + lasts + l.readings() + "; the first of them is " + hostProcess(&l.top[0]))
+			c.Confidence = Medium
+		}
+	} else {
+		headline := shortName(as(p)) + " keeps the CPU busy."
+		if l.turning > 0 {
+			headline = shortName(as(p)) + " keeps the CPU busy, so the fans run."
+		}
+		sure := High
+		if !(float64(p.CPU) >= 0.4*l.cpu*l.cores) || l.turning > 0 && l.loud == nil && !(l.temp >= warmCPU) {
+			sure = Medium
+		}
+		advice := "End or pause " + hostProcess(p) + "."
+		if staysUp(as(p)) {
+			advice = "Look what it works for; it should not be ended."
+		}
+		c = l.cause(CPUWork, "process", headline, hostProcess(p)+" keeps the CPU busy"+at+lasts+l.readings(), advice, sure)
+		c.command = endOf(p)
+	}
+	f := l.figures()
+	for i := range firsts(l.top, 4) {
+		p := &l.top[i]
+		f.figure(hostProcess(p)+", of one core", math.Round(float64(p.CPU)), "%")
+	}
+	c.Evidence, c.Since = f.Evidence, m.since
+	if m.since.Equal(m.first) {
+		c.Since = time.Time{} // it was so when gpuwhy began to watch
+	}
+	return c
+}
+
+// endOf is the command that ends what uses the CPU; empty where that would end a part of it alone.
+func endOf(p *gpu.HostProcess) string {
+	command := stopping([]*gpu.Process{as(p)}, func(*gpu.Process) float64 { return float64(p.CPU) })
+	if p.Count > 1 && strings.HasPrefix(command, "sudo kill ") {
+		return ""
+	}
+	return command
+}
+
+func cpuCooling(l *lone) *Cause {
+	m := &l.m.cpu
+	if !l.cooling {
+		return nil
+	}
+	after := "work that has ended"
+	if m.who.Count > 0 {
+		after = hostProcess(&m.who)
+	}
+	headline := "The CPU cools down after work."
+	if m.who.Count > 0 {
+		headline = "The CPU cools down after " + shortName(as(&m.who)) + "."
+	}
+	c := l.cause(CPUCooling, "", headline, "The CPU is cooling down after "+after+", which stopped "+Span(l.s.Time.Sub(m.ended))+" ago"+l.readings(),
+		"Nothing needs to be done: it gets quiet by itself.", Medium)
+	if has(l.temp) && l.s.Time.Sub(m.falling) <= 15*time.Second {
+		c.Confidence = High
+	}
+	c.Since = m.ended
+	return c
+}
+
+// hotFrom has from which temperature a sensor is hot enough for fans to follow it, by its name.
+var hotFrom = []struct {
+	name *regexp.Regexp
+	from float64
+}{
+	{regexp.MustCompile(`(?i)chipset`), 80},
+	{regexp.MustCompile(`(?i)\bvrm\b|mosfet|voltage`), 95},
+	{regexp.MustCompile(`(?i)memory|dimm`), 75},
+	{regexp.MustCompile(`(?i)battery`), 48},
+	{regexp.MustCompile(`(?i)graphics|\bGPU\b`), 80},
+	{regexp.MustCompile(`(?i)ambient|inlet|intake`), 38},
+	{regexp.MustCompile(`(?i)asic|phy|network|\bnic\b`), 90},
+}
+
+// hotSensor finds what is hot beside the CPU. Sensors of which nobody knows what they measure
+// often show what can't be, and are left out.
+func hotSensor(l *lone) *Cause {
+	var worst *gpu.HostTemperature
+	over := none
+	for i := range l.h.Temperatures {
+		t := &l.h.Temperatures[i]
+		v := believed(t.Celsius, coldest, 125)
+		for _, hot := range hotFrom {
+			if hot.name.MatchString(t.Name) && v >= hot.from && !(v-hot.from <= over) {
+				worst, over = t, v-hot.from
+			}
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	name, v := textOf(worst.Name), withUnit(believed(worst.Celsius, coldest, hottest), "°C")
+	c := l.cause(HotSensor, name, "The "+name+" is hot.", "The "+name+" is hot, at "+v+"; fans may follow it", "Look at the air that reaches it: a fan that stands still, a full case, dust.", Medium)
+	if l.loud != nil {
+		c.Headline = "The " + name + " is hot, so the fans run."
+	}
+	f := &finding{}
+	f.at = l.s.Time
+	c.Evidence = append(f.figure(name, believed(worst.Celsius, coldest, hottest), "°C").Evidence, c.Evidence...)
+	c.Short = name + " " + v
+	return c
+}
+
+// fanForNothing is a fan that is loud, and nothing that is shown explains it.
+func fanForNothing(l *lone) *Cause {
+	if l.loud == nil || l.works || l.cooling {
+		return nil
+	}
+	name, rpm := textOf(l.loud.Name), withUnit(believed(l.loud.RPM, 0, mostRPM), "RPM")
+	switch {
+	case l.temp >= 70:
+		c := l.cause(MachineFan, "hot", "The CPU is hot without work, so the fans run.", "The "+name+" turns at "+rpm+", with the CPU at "+withUnit(l.temp, "°C")+" and hardly any work",
+			"Look whether its cooler sits well, and for dust.", Medium)
+		return c
+	case !has(l.cpu) && !has(l.temp):
+		return l.cause(MachineFan, "untold", "The "+name+" is fast; why can't be told.", "The "+name+" turns at "+rpm+", and neither the CPU's work nor a temperature can be read",
+			"Let gpuwhy see the machine's /proc and /sys.", Low)
+	}
+	return l.cause(MachineFan, "nothing", "The "+name+" is fast, and nothing here explains it.", "The "+name+" turns at "+rpm+", and neither work nor a temperature that is shown explains it",
+		"Look at its curve in the firmware's settings. In servers the management controller (BMC) sets the fans, often fast at rest too.", Medium)
+}
+
+func noFanShown(l *lone) *Cause {
+	if l.fans > 0 {
+		return nil
+	}
+	what, try := l.h.NoFans.What, l.h.NoFans.Try
+	switch {
+	case l.h.NoFans.IsZero() && len(l.h.Fans) == 0:
+		return nil // the sensors have not been listed yet
+	case l.h.NoFans.IsZero():
+		what, try = "none of the sensors of its fans answers", "look for the sensors' drivers in the kernel log (dmesg)"
+	}
+	c := l.cause(NoFanShown, "", "No fan can be read here.", "No fan can be read here: "+textOf(what), try, High)
+	c.Short = "no fan can be read here"
+	return c
+}
+
+// atRest is said of a machine of which there is nothing else to say.
+func atRest(l *lone) *Cause {
+	what, headline, text := "slow", "The machine rests, and its fans turn slowly.", "The machine does no work that can be heard"
+	switch {
+	case l.fans == 0:
+		what, headline = "no fan", ""
+	case l.turning == 0:
+		what, headline = "off", "The machine rests, and its fans stand still."
+	}
+	load := ""
+	if has(l.cpu) {
+		load = ", with its CPU at " + withUnit(l.cpu, "%")
+	}
+	sure := High
+	switch {
+	case !has(l.cpu):
+		return nil
+	case l.fans > 0 && l.s.Time.Sub(l.m.cpu.first) < cpuPause, !has(l.temp):
+		sure = Medium
+	}
+	return l.cause(MachineAtRest, what, headline, text+load+l.readings(), "", sure)
+}
+
+// noCard reports whether there is no device because the machine has no card, as far as every
+// source can tell.
+func noCard(failures []gpu.Failure) bool {
+	return len(failures) > 0 && !slices.ContainsFunc(failures, func(f gpu.Failure) bool { return !errors.Is(f.Advice.Err, gpu.ErrNoCard) })
+}
+
+// traffic is what else goes on in such a machine: much on its disks or networks.
+func traffic(h *gpu.Host) (out []string) {
+	if h == nil {
+		return nil
+	}
+	sum := func(what string, much float64, rates ...gpu.Reading[gpu.BytesPerSecond]) {
+		total := 0.0
+		for _, r := range rates {
+			total += float64(r.Or(0))
+		}
+		if total >= much {
+			out = append(out, what+" "+withUnit(total/1e6, "MB/s"))
+		}
+	}
+	var disks, networks []gpu.Reading[gpu.BytesPerSecond]
+	for i := range h.Disks {
+		disks = append(disks, h.Disks[i].Read, h.Disks[i].Write)
+	}
+	for i := range h.Networks {
+		networks = append(networks, h.Networks[i].Received, h.Networks[i].Sent)
+	}
+	sum("disks", fastDisk, disks...)
+	sum("network", fastNet, networks...)
+	return out
+}
