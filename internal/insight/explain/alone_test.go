@@ -93,7 +93,7 @@ func TestAMachineWithoutADevice(t *testing.T) {
 			"xmrig (pid 77, bob) keeps the CPU busy at 50 % for 15 s (75 °C, 110 W, the CPU fan at 1900 RPM).", explain.CPUWork, explain.High, "for 15 s", "sudo kill 77"},
 		{"in a container", append(many(3, rest), many(4, machine(50, 75, 1900, using(77, 3, "pytest", "bob", 790, inContainer)))...), "pytest (bob) keeps the CPU busy, so the fans run.",
 			"", explain.CPUWork, explain.High, "for 15 s", "docker stop builder"},
-		{"many small ones", append(many(3, rest), many(4, machine(90, 75, 1900, using(1, 1, "a", "x", 100), using(2, 1, "b", "x", 90)))...), "Many processes keeps the CPU busy.",
+		{"many small ones", append(many(3, rest), many(4, machine(90, 75, 1900, using(1, 1, "a", "x", 100), using(2, 1, "b", "x", 90)))...), "Many processes keep the CPU busy.",
 			"", explain.CPUWork, explain.Medium, "for 15 s", ""},
 		{"somebody unseen", append(many(3, rest), many(4, machine(90, 75, 1900))...), "Something keeps the CPU busy.", "", explain.CPUWork, explain.Low, "for 15 s", ""},
 		{"it was so at the start", many(6, work), "cc1plus (ann) keeps the CPU busy, so the fans run.", "", explain.CPUWork, explain.High, "", ""},
