@@ -114,6 +114,15 @@ type Recent struct {
 	Start          string         `json:"start" format:"date-time"`
 	OffsetsSeconds []float64      `json:"offsets_seconds"` // time of each point after start
 	GPUs           []RecentSeries `json:"gpus"`            // one entry a GPU
+	// One entry a machine, from the time without a GPU; left out where there was none.
+	Machines []RecentMachine `json:"machines,omitempty"`
+}
+
+// RecentMachine is the past of a machine without a GPU.
+type RecentMachine struct {
+	Node string `json:"node"` // name of the machine
+	// By metric, as those of a GPU.
+	Values map[string][]Int `json:"values" unit:"any"`
 }
 
 // RecentSeries is one device's past; a value is null where there was no reading.
@@ -135,6 +144,9 @@ func NewRecent(m Monitor, f *insight.Fleet, v recent.View) Recent {
 		Start:          timestamp(m.Started),
 		OffsetsSeconds: listOf(v.Times, func(t *time.Time) float64 { return inSeconds(t.Sub(v.Times[0])) }),
 		GPUs:           listOf(v.Series, newRecentSeries),
+		Machines: listOf(v.Machines, func(s *recent.Series) RecentMachine {
+			return RecentMachine{s.Node, newRecentSeries(s).Values}
+		}),
 	}
 	out.Timestamp, out.Source = m.head(f)
 	if len(v.Times) > 0 {

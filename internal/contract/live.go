@@ -3,12 +3,14 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -57,6 +59,11 @@ type Host struct {
 	Load1    Float   `json:"load_1" unit:"count"`    // average of runnable processes over a minute
 	Load5    Float   `json:"load_5" unit:"count"`    // the same over five minutes
 	Load15   Float   `json:"load_15" unit:"count"`   // the same over fifteen minutes
+	CPUPower Watts   `json:"cpu_power_watts"`        // of all processors since the last reading
+	// Whether a processor has slowed itself down for its heat since the last reading. Null where the system does not count that.
+	CPUThrottled *bool `json:"cpu_throttled"`
+	// Who uses most of the CPU, the busiest first, at most 8. Null where gpuwhy can't see them all, or has looked but once.
+	Busiest []HostProcess `json:"busiest" null:"true"`
 
 	MemoryTotal     Bytes `json:"memory_total_mb"`     // the machine's memory
 	MemoryUsed      Bytes `json:"memory_used_mb"`      // what programs hold of it
@@ -70,7 +77,28 @@ type Host struct {
 	Fans []HostFan `json:"fans"`
 	// Its own temperatures, without those of GPUs and drives; empty where it reports none.
 	Temperatures []HostTemperature `json:"temperatures"`
-	Self         Self              `json:"self"` // what gpuwhy itself costs
+	// Why there is no fan, and what to do; empty where there is one.
+	NoFans string `json:"no_fans"`
+	// What /api/gpu/recent keeps of a machine without a GPU, by metric; left out where there are GPUs.
+	Kept map[string]Float `json:"kept,omitempty" unit:"any"`
+	Self Self             `json:"self"` // what gpuwhy itself costs
+}
+
+// HostProcess is a program of one user that uses the CPU: one process, or several of one name in one place.
+type HostProcess struct {
+	PID       int     `json:"pid"`                                   // of the one that uses most
+	Count     int     `json:"process_count" unit:"count"`            // how many they are
+	CPU       float64 `json:"cpu_percent" unit:"percent" max:"none"` // of one core since the last look, with children that ended; may pass 100
+	Name      string  `json:"process_name"`                          // name of the program; empty where it is not known
+	Program   *string `json:"program"`                               // what people call it. Null where it is not permitted to be shown, or not known
+	Command   *string `json:"command"`                               // command line of the one that uses most. Null where it is not permitted to be shown
+	User      *string `json:"user"`                                  // who runs it
+	StartedAt Time    `json:"started_at" format:"date-time"`         // when the one that uses most was started
+	// Container that it runs in. Null where that is not known; in none has an empty id.
+	Container *Container `json:"container"`
+	Pod       *Pod       `json:"pod"`       // Kubernetes pod. Null where that is not known; in none has an empty uid.
+	Unit      *Unit      `json:"unit"`      // Systemd unit. Null where that is not known; in none has an empty name.
+	SlurmJob  *SlurmJob  `json:"slurm_job"` // Slurm job. Null where that is not known; in none has the id 0.
 }
 
 // HostFan is a fan of the machine.
@@ -182,6 +210,12 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	out.Found = Found(nodes)
 	if len(nodes) == 1 {
 		out.Host = newHost(nodes[0].Host)
+		if out.Host != nil && len(nodes[0].Devices) == 0 {
+			out.Host.Kept = map[string]Float{}
+			for _, r := range catalog.OfHost {
+				out.Host.Kept[r.Kept] = r.Number(nodes[0].Host)
+			}
+		}
 	}
 	devices := listOf(parts, func(p *insight.Part) *gpu.Device { return p.Device })
 	out.Totals = Totals(gpu.TotalsOf(slices.Values(devices)))
@@ -263,6 +297,10 @@ func newHost(h *gpu.Host) *Host {
 		Load1:           h.Load1,
 		Load5:           h.Load5,
 		Load15:          h.Load15,
+		CPUPower:        h.CPUPower,
+		CPUThrottled:    pointer(h.CPUThrottled),
+		Busiest:         newBusiest(h.Busiest),
+		NoFans:          h.NoFans.Text(),
 		MemoryTotal:     h.MemoryTotal,
 		MemoryUsed:      h.MemoryUsed,
 		MemoryAvailable: h.MemoryAvailable,
@@ -274,6 +312,21 @@ func newHost(h *gpu.Host) *Host {
 		Temperatures:    listOf(h.Temperatures, func(t *gpu.HostTemperature) HostTemperature { return HostTemperature(*t) }),
 		Self:            Self(h.Self),
 	}
+}
+
+func newBusiest(r gpu.Reading[[]gpu.HostProcess]) []HostProcess {
+	list, known := r.Get()
+	if !known {
+		return nil
+	}
+	return listOf(list, func(p *gpu.HostProcess) HostProcess {
+		f := newProcess(&gpu.Process{PID: p.PID, Facts: p.Facts}, gpu.Reading[gpu.Watts]{})
+		return HostProcess{
+			PID: p.PID, Count: p.Count, CPU: math.Round(float64(p.CPU)*100) / 100,
+			Name: f.Name, Program: f.Program, Command: f.Command, User: f.User, StartedAt: f.StartedAt,
+			Container: f.Container, Pod: f.Pod, Unit: f.Unit, SlurmJob: f.SlurmJob,
+		}
+	})
 }
 
 func newFailure(f *gpu.Failure) Failure {

@@ -1,5 +1,5 @@
-// Package recent keeps the last 15 minutes of each device's main readings in
-// memory, so that a page shows them as soon as it is opened. It keeps means over
+// Package recent keeps the last 15 minutes of each device's main readings, and of a
+// machine that has none, in memory, so that a page shows them as soon as it is opened. It keeps means over
 // short spans, not every reading. It has no disk and no longer past.
 package recent
 
@@ -26,6 +26,9 @@ const MaxPoints = 300
 
 const bucket = Span / MaxPoints
 
+// width is how many means a moment of a series has room for.
+var width = max(len(rows), len(catalog.OfHost))
+
 // A Store keeps the recent past. Its methods may be called at the same time.
 //
 // Moments are numbered. The times and values of moment i are in place i modulo
@@ -43,16 +46,17 @@ type Store struct {
 type key struct{ node, uuid string }
 
 type device struct {
-	index  int
-	name   string
-	newest int    // the newest moment that has a reading, or in which the device came
-	means  []mean // by place and row
+	machine bool // one without a device; its rows are those of [catalog.OfHost]
+	index   int
+	name    string
+	newest  int    // the newest moment that has a reading, or in which the device came
+	means   []mean // by place and row
 }
 
 // A mean grows with each reading.
 type mean struct{ sum, count float64 }
 
-func offset(moment int) int { return moment % MaxPoints * len(rows) }
+func offset(moment int) int { return moment % MaxPoints * width }
 
 // New returns an empty store.
 func New() *Store {
@@ -73,7 +77,10 @@ func (s *Store) Add(snap *gpu.Snapshot) {
 	}
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
-		s.add(&d.Identity, func(r *catalog.Row) gpu.Reading[float64] { return r.Number(d) })
+		s.add(&d.Identity, func(i int) gpu.Reading[float64] { return rows[i].Number(d) })
+	}
+	if len(snap.Devices) == 0 && snap.Host != nil {
+		s.addMachine(snap.Node, func(i int) gpu.Reading[float64] { return catalog.OfHost[i].Number(snap.Host) })
 	}
 }
 
@@ -105,7 +112,7 @@ func (s *Store) begin(node string, now time.Time) bool {
 	}
 	s.times[s.end%MaxPoints] = now
 	for k, d := range s.devices {
-		clear(d.means[offset(s.end):][:len(rows)])
+		clear(d.means[offset(s.end):][:width])
 		if d.newest < s.first {
 			delete(s.devices, k)
 		}
@@ -115,17 +122,31 @@ func (s *Store) begin(node string, now time.Time) bool {
 	return true
 }
 
-func (s *Store) add(id *gpu.Identity, reading func(*catalog.Row) gpu.Reading[float64]) {
-	k := key{id.Node, id.UUID}
+func (s *Store) add(id *gpu.Identity, reading func(row int) gpu.Reading[float64]) {
+	d := s.series(key{id.Node, id.UUID})
+	d.index, d.name = id.Index, id.Name
+	s.put(d, len(rows), reading)
+}
+
+func (s *Store) addMachine(node string, reading func(row int) gpu.Reading[float64]) {
+	d := s.series(key{node, ""})
+	d.machine = true
+	s.put(d, len(catalog.OfHost), reading)
+}
+
+func (s *Store) series(k key) *device {
 	d := s.devices[k]
 	if d == nil {
-		d = &device{newest: s.end - 1, means: make([]mean, MaxPoints*len(rows))}
+		d = &device{newest: s.end - 1, means: make([]mean, MaxPoints*width)}
 		s.devices[k] = d
 	}
-	d.index, d.name = id.Index, id.Name
+	return d
+}
+
+func (s *Store) put(d *device, rows int, reading func(row int) gpu.Reading[float64]) {
 	place := offset(s.end - 1)
-	for i, r := range rows {
-		if v, ok := reading(r).Get(); ok {
+	for i := range rows {
+		if v, ok := reading(i).Get(); ok {
 			d.means[place+i].sum += v
 			d.means[place+i].count++
 			d.newest = s.end - 1
@@ -142,16 +163,20 @@ func (s *Store) Generation() uint64 {
 }
 
 // Has reports whether there is a reading of the metric with that name, of a device
-// that keep allows; nil allows all. It is false if no metric has that name.
+// that keep allows, or of a machine without a device; nil allows all. It is false if no metric
+// has that name.
 func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
-	row := slices.IndexFunc(rows, func(r *catalog.Row) bool { return r.Kept == metric })
+	row, machine := slices.IndexFunc(rows, func(r *catalog.Row) bool { return r.Kept == metric }), false
+	if row < 0 {
+		row, machine = slices.IndexFunc(catalog.OfHost, func(r catalog.HostRow) bool { return r.Kept == metric }), true
+	}
 	if row < 0 {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, d := range s.devices {
-		if keep != nil && !keep(k.node, k.uuid) {
+		if d.machine != machine || keep != nil && !keep(k.node, k.uuid) {
 			continue
 		}
 		for i := s.first; i < s.end; i++ {
@@ -168,6 +193,8 @@ func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
 type View struct {
 	Times  []time.Time `json:"times"` // oldest first
 	Series []Series    `json:"devices"`
+	// Machines are those without a device: they have a node and values alone.
+	Machines []Series `json:"machines,omitempty"`
 }
 
 // A Series is one device's part of a view.
@@ -180,7 +207,8 @@ type Series struct {
 	Values map[string][]gpu.Reading[float64] `json:"values"`
 }
 
-// View copies the past of the devices that keep allows, by node and index; nil allows all.
+// View copies the past of the devices that keep allows, by node and index; nil allows all, and
+// machines without a device.
 func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,23 +217,42 @@ func (s *Store) View(keep func(node, uuid string, index int) bool) View {
 		v.Times = append(v.Times, s.times[i%MaxPoints])
 	}
 	for k, d := range s.devices {
-		if keep != nil && !keep(k.node, k.uuid, d.index) {
+		if keep != nil && (d.machine || !keep(k.node, k.uuid, d.index)) {
 			continue
 		}
-		series := Series{k.node, k.uuid, d.name, d.index, make(map[string][]gpu.Reading[float64], len(rows))}
-		for row, r := range rows {
+		series := Series{k.node, k.uuid, d.name, d.index, make(map[string][]gpu.Reading[float64], width)}
+		for row, kept := range d.metrics() {
 			values := make([]gpu.Reading[float64], len(v.Times))
 			for i := range values {
 				if m := d.means[offset(s.first+i)+row]; m.count > 0 {
 					values[i] = gpu.Of(m.sum / m.count)
 				}
 			}
-			series.Values[r.Kept] = values
+			series.Values[kept] = values
 		}
-		v.Series = append(v.Series, series)
+		if d.machine {
+			v.Machines = append(v.Machines, series)
+		} else {
+			v.Series = append(v.Series, series)
+		}
 	}
+	slices.SortFunc(v.Machines, func(a, b Series) int { return cmp.Compare(a.Node, b.Node) })
 	slices.SortFunc(v.Series, func(a, b Series) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index)) })
 	return v
+}
+
+// metrics are the names of a series' rows.
+func (d *device) metrics() (out []string) {
+	if d.machine {
+		for i := range catalog.OfHost {
+			out = append(out, catalog.OfHost[i].Kept)
+		}
+		return out
+	}
+	for _, r := range rows {
+		out = append(out, r.Kept)
+	}
+	return out
 }
 
 // Kept returns the whole store.
@@ -221,13 +268,18 @@ func (s *Store) Restore(kept View, now time.Time) error {
 		}
 		for _, d := range kept.Series {
 			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
-			s.add(&id, func(r *catalog.Row) (v gpu.Reading[float64]) {
-				if list := d.Values[r.Kept]; i < len(list) {
-					v = list[i]
-				}
-				return v
-			})
+			s.add(&id, func(row int) gpu.Reading[float64] { return valueAt(d.Values[rows[row].Kept], i) })
+		}
+		for _, m := range kept.Machines {
+			s.addMachine(m.Node, func(row int) gpu.Reading[float64] { return valueAt(m.Values[catalog.OfHost[row].Kept], i) })
 		}
 	}
 	return nil
+}
+
+func valueAt(list []gpu.Reading[float64], i int) (v gpu.Reading[float64]) {
+	if i < len(list) {
+		v = list[i]
+	}
+	return v
 }
