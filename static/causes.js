@@ -47,14 +47,14 @@ export function showAnswer({ headline, broken, facts, rest, action }) {
  * @param {import("./message.js").Update} update
  * @param {string | undefined} only that page's GPU
  */
-export function showCauses({ why, causes, timestamp, gpus, failures }, only) {
+export function showCauses({ why, causes, timestamp, failures }, only) {
   const lead = causes.find((c) => c.gpu_uuid && (!only || c.gpu_uuid === only));
   if (only && !lead) return; // with very many GPUs a first message has the causes of the loudest alone
   const rows = causes.filter((c) => lead && keyOf(c) === keyOf(lead));
   if (!only) {
     setText(byId("why"), sentence(why));
-    // Without a GPU the page lists what was tried instead.
-    if (gpus.length || !failures.length) rows.push(...causes.filter((c) => !c.gpu_uuid));
+    // Without a GPU the page lists what was tried.
+    rows.push(...causes.filter((c) => !c.gpu_uuid && (c.id !== "no_gpu" || !failures.length)));
   }
   setHidden(byId("evidence"), rows.length === 0);
   sync(byId("causes"), "t-cause", rows, (c) => c.id, (row, c) => showCause(row, c, timestamp));

@@ -77,13 +77,13 @@ export function merged() {
 export const byText = (a, b) => (a < b ? -1 : Number(a > b));
 
 /**
- * The name of a GPU for people. With several nodes an index alone is ambiguous.
- * @param {{node: string, gpu_id: number}} g
+ * The name of a GPU for people, or of a machine without one. With several nodes an index alone is ambiguous.
+ * @param {{node: string | null, gpu_id?: number}} g
  */
-export const gpuName = (g) => (isFleet ? `${clean(g.node, longestName)} ` : "") + say("gpu", g.gpu_id);
+export const gpuName = (g) => (g.gpu_id == null ? clean(g.node ?? "", longestName) : (isFleet ? `${clean(g.node ?? "", longestName)} ` : "") + say("gpu", g.gpu_id));
 
 /**
  * How the address names a GPU.
- * @param {{node: string, gpu_id: number}} g
+ * @param {{node: string | null, gpu_id?: number}} g
  */
 export const idOf = (g) => (isFleet ? `${g.node}/` : "") + g.gpu_id;

@@ -201,6 +201,6 @@ export const programOf = (p) => shown(p.program || p.process_name, p.quality?.pr
 
 /**
  * The key of a GPU, also of a cause's. An index is for people, and other nodes have the same.
- * @param {{node: string, gpu_uuid: string | null}} g
+ * @param {{node: string | null, gpu_uuid?: string | null}} g
  */
 export const keyOf = (g) => `${g.node}/${g.gpu_uuid}`;

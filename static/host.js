@@ -1,10 +1,9 @@
 // @ts-check
 // The machine around the GPUs. views/host.go writes the same in Go.
 
-import {
-  clean, count, dots, finePercent, hundredth, longestName, memory, part, percent, plain, rate, say, show, span,
-} from "./format.js";
+import { celsius, clean, count, dots, finePercent, hundredth, longestName, memory, part, percent, rate, rpm, say, show, span, watts } from "./format.js";
 import { byId, setHidden, setText, setValue } from "./dom.js";
+import { placeOf } from "./processes.js";
 import { setBar, setTexts, slot, sync } from "./rows.js";
 
 /** @typedef {import("./message.js").Host} Host */
@@ -17,6 +16,7 @@ export function showHost(host) {
   setHidden(byId("host"), host == null);
   setText(byId("machine"), host ? machine(host) : "");
   sync(byId("host-rows"), "t-host", host ? hostRows(host) : [], (r) => r.key, showRow);
+  sync(byId("busiest"), "t-host", (host?.busiest ?? []).map(user), (r) => r.key, showRow);
 }
 
 /**
@@ -27,8 +27,7 @@ function showRow(row, r) {
   setTexts(row, { label: r.label, note: r.note });
   setValue(slot(row, "value"), r.value);
   setBar(row, r.fill);
-  const bar = row.querySelector(".bar");
-  if (bar) setHidden(bar, r.fill === "");
+  setHidden(/** @type {Element} */ (row.querySelector(".bar")), !r.fill);
 }
 
 /**
@@ -37,69 +36,61 @@ function showRow(row, r) {
  */
 function hostRows(h) {
   return [
-    {
-      key: "cpu", label: say("CPU"), value: show(h.cpu_percent, undefined, percent), fill: part(h.cpu_percent, 100),
-      note: dots(h.cpu_cores != null && count("cores", h.cpu_cores), clean(h.cpu_model ?? "", longestName)),
-    },
-    {
-      key: "load", label: say("load"), value: show(h.load_1, undefined, hundredth), fill: "",
-      note: h.load_5 == null || h.load_15 == null ? ""
-        : say("loads", hundredth(h.load_5), hundredth(h.load_15)),
-    },
+    row("cpu", say("CPU"), h.cpu_percent, percent, dots(
+      h.cpu_cores != null && count("cores", h.cpu_cores), name(h.cpu_model), some(h.cpu_power_watts, watts), h.cpu_throttled && say("slowed"),
+    ), 100),
+    row("load", say("load"), h.load_1, hundredth, h.load_5 == null || h.load_15 == null ? "" : say("loads", hundredth(h.load_5), hundredth(h.load_15))),
     usage("memory", say("memory"), h.memory_used_mb, h.memory_total_mb),
-    h.swap_total_mb === 0
-      ? { key: "swap", label: say("swap"), value: plain(say("none")), note: "", fill: "" }
-      : usage("swap", say("swap"), h.swap_used_mb, h.swap_total_mb),
-    ...h.disks.map(disk),
-    ...h.networks.map(network),
-    {
-      key: "self", label: say("self"), value: show(h.self.cpu_percent, undefined, finePercent), fill: "",
-      note: dots(say("of one core"), h.self.memory_mb != null && say("of memory", memory(h.self.memory_mb))),
-    },
+    h.swap_total_mb === 0 ? row("swap", say("swap"), 0, () => say("none")) : usage("swap", say("swap"), h.swap_used_mb, h.swap_total_mb),
+    ...h.fans.map((f) => row(`fan:${f.name}`, name(f.name), f.rpm, rpm)),
+    ...h.temperatures.map((t) => row(`temp:${t.name}`, say("temperature", name(t.name)), t.celsius, celsius)),
+    ...h.disks.map((d) => usage(
+      `disk:${d.device}:${d.mount}`, name(d.mount), d.used_mb, d.total_mb, some(d.read_bytes_per_second, rate, "reads"), some(d.write_bytes_per_second, rate, "writes"),
+    )),
+    ...h.networks.map((n) => row(`net:${n.name}`, name(n.name), n.received_bytes_per_second, rate, dots(say("in"), some(n.sent_bytes_per_second, rate, "out")))),
+    row("self", say("self"), h.self.cpu_percent, finePercent, dots(say("of one core"), some(h.self.memory_mb, memory, "of memory"))),
   ];
 }
+
+/** @param {string | null} text */
+const name = (text) => clean(text ?? "", longestName);
+
+/**
+ * A number in the text of that name, or alone; empty if there is none.
+ * @param {number | null} v
+ * @param {(v: number) => string} format
+ * @param {string} [text]
+ */
+const some = (v, format, text) => (v == null ? "" : text ? say(text, format(v)) : format(v));
+
+/**
+ * @param {string} key
+ * @param {string} label
+ * @param {number | null} v
+ * @param {(v: number) => string} format
+ * @param {string} [note]
+ * @param {number | null} [limit] that fills the bar
+ * @returns {Row}
+ */
+const row = (key, label, v, format, note = "", limit) => ({ key, label, value: show(v, undefined, format), note, fill: part(v, limit) });
 
 /**
  * @param {string} key
  * @param {string} label
  * @param {number | null} used
  * @param {number | null} total
- * @returns {Row}
+ * @param {string[]} notes
  */
-function usage(key, label, used, total) {
-  return {
-    key, label, value: show(used, undefined, memory), fill: part(used, total),
-    note: total == null ? "" : say("of", memory(total)),
-  };
-}
+const usage = (key, label, used, total, ...notes) => row(key, label, used, memory, dots(some(total, memory, "of"), ...notes), total);
 
-/** @param {import("./message.js").Disk} d */
-function disk(d) {
-  const row = usage(`disk:${d.device}:${d.mount}`, clean(d.mount, longestName), d.used_mb, d.total_mb);
-  row.note = dots(
-    row.note,
-    d.read_bytes_per_second != null && say("reads", rate(d.read_bytes_per_second)),
-    d.write_bytes_per_second != null && say("writes", rate(d.write_bytes_per_second)),
-  );
-  return row;
-}
-
-/**
- * @param {import("./message.js").Network} n
- * @returns {Row}
- */
-function network(n) {
-  return {
-    key: `net:${n.name}`, label: clean(n.name, longestName), fill: "",
-    value: show(n.received_bytes_per_second, undefined, rate),
-    note: dots(say("in"), n.sent_bytes_per_second != null && say("out", rate(n.sent_bytes_per_second))),
-  };
-}
+/** @param {import("./message.js").HostProcess} p */
+const user = (p) => row(String(p.pid), name(p.program || p.process_name || say("someone")), p.cpu_percent, percent, dots(
+  say("of one core"), name(p.user), p.process_count > 1 && count("processes", p.process_count), name(placeOf(p)),
+));
 
 /** @param {Host} h */
 function machine(h) {
   return dots(
-    clean(h.hostname, longestName), clean(h.os, longestName), clean(h.kernel, longestName),
-    h.uptime_seconds != null && say("up", span(h.uptime_seconds)),
+    name(h.hostname), name(h.os), name(h.kernel), some(h.uptime_seconds, span, "up"),
   );
 }

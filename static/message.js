@@ -94,14 +94,32 @@
  * @property {Float} load_1
  * @property {Float} load_5
  * @property {Float} load_15
+ * @property {Float} cpu_power_watts
+ * @property {boolean | null} cpu_throttled
+ * @property {HostProcess[] | null} busiest
  * @property {Float} memory_total_mb
  * @property {Float} memory_used_mb
  * @property {Float} swap_total_mb
  * @property {Float} swap_used_mb
  * @property {Disk[]} disks
  * @property {Network[]} networks
+ * @property {{name: string, rpm: Float}[]} fans
+ * @property {{name: string, celsius: Float}[]} temperatures
+ * @property {Record<string, Float>} [kept] where there is no GPU
  * @property {{cpu_percent: Float, memory_mb: Float}} self
  */
+
+/**
+ * @typedef {object} HostUse
+ * @property {number} pid
+ * @property {number} process_count
+ * @property {number} cpu_percent
+ * @property {string} process_name
+ * @property {string | null} program
+ * @property {string | null} user
+ */
+
+/** @typedef {HostUse & Pick<Process, "pod" | "container" | "slurm_job" | "unit">} HostProcess */
 
 /**
  * @typedef {object} Cause
@@ -173,6 +191,7 @@
  * @property {string} start
  * @property {number[]} offsets_seconds
  * @property {{gpu_id: number, gpu_uuid: string, node: string, values: Record<string, Float[]>}[]} gpus
+ * @property {{node: string, values: Record<string, Float[]>}[]} [machines] those that had no GPU
  */
 
 export {};

@@ -8,7 +8,8 @@ import { clean, keyOf, longestName } from "./format.js";
 /** @typedef {import("./message.js").GPU} GPU */
 /** @typedef {import("./message.js").Recent} Recent */
 /** @typedef {(number | null)[]} Values */
-/** @typedef {{key: string, node: string, gpu_uuid: string, gpu_id: number, rank: number, values: Record<string, Values>, limits: Record<string, number | null>}} Series */
+/** @typedef {{node: string | null, gpu_uuid?: string, gpu_id?: number}} Whose a machine without a GPU has none */
+/** @typedef {Whose & {key: string, rank: number, values: Record<string, Values>, limits: Record<string, number | null>}} Series */
 /** @typedef {{t: number, key: string, kind: "alert" | "over" | "came" | "went", text: string}} Mark t in seconds, key of the GPU */
 
 /** How long readings are kept, in seconds. */
@@ -38,7 +39,8 @@ function limits({ temperature: t, power, clocks }) {
   };
 }
 
-const metrics = Object.keys(readings);
+/** Those that have a chart: of a GPU, and of a machine without one. */
+const metrics = [...document.querySelectorAll(".chart")].map((el) => /** @type {HTMLElement} */ (el).dataset.metric ?? "");
 
 export class Past {
   /** @type {number[]} seconds since 1970 */
@@ -85,7 +87,7 @@ export class Past {
       const before = kept[i - 1] ?? 0;
       fill(t - before > this.gap ? before : t, t);
       this.#moment(t);
-      for (const g of recent.gpus) {
+      for (const g of [...recent.gpus, ...(recent.machines ?? [])]) {
         this.#put(g, (metric) => g.values[metric]?.[i] ?? null);
       }
     });
@@ -99,8 +101,9 @@ export class Past {
     if (t <= (this.times.at(-1) ?? 0)) return;
     this.#moment(t);
     for (const g of u.gpus) {
-      this.#put(g, (metric) => readings[metric](g));
+      this.#put(g, (metric) => readings[metric]?.(g) ?? null);
     }
+    if (u.host?.kept) this.#put(u, (metric) => u.host?.kept?.[metric] ?? null);
     this.#compare(u.gpus, t);
   }
 
@@ -159,7 +162,7 @@ export class Past {
 
   /** Series by node and index. */
   ordered() {
-    return [...this.series.values()].sort((a, b) => byText(a.node, b.node) || a.gpu_id - b.gpu_id);
+    return [...this.series.values()].sort((a, b) => byText(a.node ?? "", b.node ?? "") || Number(a.gpu_id) - Number(b.gpu_id));
   }
 
   /** @param {string} key */
@@ -198,14 +201,14 @@ export class Past {
   }
 
   /**
-   * @param {{node: string, gpu_uuid: string, gpu_id: number}} g
+   * @param {Whose} g
    * @param {(metric: string) => number | null} value
    */
   #put(g, value) {
     const key = keyOf(g);
     let s = this.series.get(key);
     if (!s) {
-      s = { key, node: g.node, gpu_uuid: g.gpu_uuid, gpu_id: g.gpu_id, rank: g.gpu_id, values: {}, limits: this.#limitsOf(key) };
+      s = { key, node: g.node, gpu_uuid: g.gpu_uuid, gpu_id: g.gpu_id, rank: 0, values: {}, limits: this.#limitsOf(key) };
       for (const m of metrics) s.values[m] = this.times.map(() => null);
       this.series.set(key, s);
     }

@@ -94,7 +94,7 @@ export function renewLines() {
   const same = now.length === lines.length && now.every((s, i) => s.key === lines[i].key && s.gpu_id === lines[i].gpu_id);
   lines = now;
   lines.forEach((s, i) => {
-    s.rank = isFleet ? i : s.gpu_id;
+    s.rank = isFleet ? i : s.gpu_id ?? 0;
   });
   pick();
   return same;

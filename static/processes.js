@@ -121,9 +121,9 @@ function rowKey(g, p) {
 /**
  * The pod, container, job or unit of a process; empty if it has none, or if that is
  * not known.
- * @param {Process} p
+ * @param {Pick<Process, "pod" | "container" | "slurm_job" | "unit">} p
  */
-function placeOf({ pod, container, slurm_job: job, unit }) {
+export function placeOf({ pod, container, slurm_job: job, unit }) {
   if (pod?.uid) return say("pod", pod.name || pod.uid);
   if (container?.id) return say("container", container.name || Array.from(container.id).slice(0, 12).join(""));
   return job?.id ? say("job", job.id) : unit?.name ?? "";

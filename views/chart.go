@@ -24,7 +24,8 @@ var charted = []struct{ reading, label string }{
 // mostCharted devices stand out in charts where there are too many for a tile each.
 const mostCharted = 8
 
-// newCharts are all charts. A chart that would be empty is hidden.
+// newCharts are the charts of devices, and of a machine without one. A chart that would be empty is
+// hidden.
 func newCharts(in Input, devices []*gpu.Device) []Chart {
 	var among []*gpu.Device // nil: all
 	if len(in.devices()) > mostTiles {
@@ -40,6 +41,14 @@ func newCharts(in Input, devices []*gpu.Device) []Chart {
 		shown := in.Kept != nil && in.Kept(of.Kept, among) ||
 			slices.ContainsFunc(devices, func(d *gpu.Device) bool { return of.At(d).Present() })
 		charts = append(charts, Chart{of.Kept, c.label, of.Unit.String(), !shown})
+	}
+	if len(in.Nodes) > 1 || len(in.devices()) > 0 {
+		return charts
+	}
+	for _, r := range catalog.OfHost {
+		shown := in.Kept != nil && in.Kept(r.Kept, nil) ||
+			len(in.Nodes) > 0 && in.Nodes[0].Host != nil && r.Number(in.Nodes[0].Host).Present()
+		charts = append(charts, Chart{r.Kept, r.Label, r.Unit, !shown})
 	}
 	return charts
 }

@@ -1,6 +1,8 @@
 package views
 
 import (
+	"cmp"
+	"strconv"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -17,13 +19,22 @@ func newHostRows(h *gpu.Host) []Figure {
 	}
 	cores := fact(h.Cores).text(func(v float64) string { return count("cores", int(v)) })
 	rows := []Figure{
-		{Key: "cpu", Label: say("CPU"), Value: show(cpu, percent), Remark: dots(cores, clean(h.CPUModel.Or(""), longestName)), Fill: part(cpu, full)},
+		{
+			Key: "cpu", Label: say("CPU"), Value: show(cpu, percent), Fill: part(cpu, full),
+			Remark: dots(cores, clean(h.CPUModel.Or(""), longestName), fact(h.CPUPower).text(watts), either(h.CPUThrottled.Or(false), say("slowed"), "")),
+		},
 		load,
 		usage("memory", say("memory"), memory, factMiB(h.MemoryUsed), factMiB(h.MemoryTotal)),
 		usage("swap", say("swap"), memory, factMiB(h.SwapUsed), factMiB(h.SwapTotal)),
 	}
 	if total := factMiB(h.SwapTotal); total.ok() && total.value == 0 {
 		rows[3] = Figure{Key: "swap", Label: say("swap"), Value: Value{Text: say("none")}}
+	}
+	for _, f := range h.Fans {
+		rows = append(rows, Figure{Key: "fan:" + f.Name, Label: clean(f.Name, longestName), Value: show(fact(f.RPM), rpm)})
+	}
+	for _, t := range h.Temperatures {
+		rows = append(rows, Figure{Key: "temp:" + t.Name, Label: say("temperature", clean(t.Name, longestName)), Value: show(fact(t.Celsius), celsius)})
 	}
 	for _, d := range h.Disks {
 		row := usage("disk:"+d.Device+":"+d.Mount, clean(d.Mount, longestName), memory, factMiB(d.Used), factMiB(d.Total))
@@ -39,6 +50,26 @@ func newHostRows(h *gpu.Host) []Figure {
 	return append(rows, Figure{
 		Key: "self", Label: say("self"), Value: show(fact(h.Self.CPU), func(v float64) string { return tenth(v) + nbsp + "%" }),
 		Remark: dots(say("of one core"), factMiB(h.Self.RSS).say("of memory", memory)),
+	})
+}
+
+// newBusiest are who uses most of the CPU.
+func newBusiest(h *gpu.Host) []Figure {
+	if h == nil {
+		return nil
+	}
+	list := h.Busiest.Or(nil)
+	return each(list, func(p *gpu.HostProcess) Figure {
+		several := ""
+		if p.Count > 1 {
+			several = count("processes", p.Count)
+		}
+		f := &p.Facts
+		return Figure{
+			Key: strconv.Itoa(p.PID), Label: clean(cmp.Or(f.Program.Or(""), f.Name.Or(""), say("someone")), longestName),
+			Value:  show(newNumber(float64(p.CPU), gpu.Good), percent),
+			Remark: dots(say("of one core"), clean(f.User.Or(""), longestName), several, placeOf(f)),
+		}
 	})
 }
 

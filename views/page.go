@@ -97,6 +97,7 @@ type Page struct {
 	Notes      []string // what gpuwhy can't see here, and what would change that
 	Machine    string
 	Host       []Figure
+	Busiest    []Figure // who uses the CPU
 
 	// Device is set on a device's own page. Such a page has the tile and the
 	// processes of that device only, and no Totals and no Host.
@@ -178,11 +179,13 @@ func NewPage(in Input) Page {
 	}
 	if len(in.Nodes) == 1 {
 		p.Machine, p.Host = newMachine(in.Nodes[0].Host), newHostRows(in.Nodes[0].Host)
+		p.Busiest = newBusiest(in.Nodes[0].Host)
 		p.Driver = newDriver(in.Nodes.Drivers())
 	}
-	if len(devices) > 0 || len(failures) == 0 { // else the page has what was tried
-		p.Causes = newCauses(in.Causes, now)
+	if len(devices) == 0 && len(failures) > 0 { // the page has what was tried
+		in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.ID == string(explain.NoDevice) })
 	}
+	p.Causes = newCauses(in.Causes, now)
 	if len(in.Alerts) > 0 {
 		p.Title = "▲ " + p.Title
 	}
@@ -232,7 +235,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		p.Device.Uses = newUses(d, in.Attribution(d))
 	}
 	p.Title = strings.TrimSuffix(p.Title, "gpuwhy") + p.Device.Title + " · gpuwhy"
-	p.Totals, p.Host, p.Machine = nil, nil, ""
+	p.Totals, p.Host, p.Busiest, p.Machine = nil, nil, nil, ""
 	return p
 }
 

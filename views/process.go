@@ -83,6 +83,16 @@ func newProcess(d *gpu.Device, several bool, p *gpu.Process, power gpu.Reading[g
 
 // newPlace is where a process runs, by the name that people know best; "none" if in nothing known.
 func newPlace(f *gpu.ProcessFacts) Value {
+	text := placeOf(f)
+	if text == "" && !f.Unit.Present() {
+		return absent(f.Unit.Quality())
+	}
+	return Value{Text: cmp.Or(text, say("none"))}
+}
+
+// placeOf is the pod, container, job or unit of a process; empty if it has none, or if that is not
+// known.
+func placeOf(f *gpu.ProcessFacts) string {
 	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
 	text := unit.Name
 	switch {
@@ -92,10 +102,8 @@ func newPlace(f *gpu.ProcessFacts) Value {
 		text = say("container", cmp.Or(container.Name.Or(""), container.ID[:min(len(container.ID), 12)]))
 	case !job.None():
 		text = say("job", strconv.Itoa(job.ID))
-	case text == "" && !f.Unit.Present():
-		return absent(f.Unit.Quality())
 	}
-	return Value{Text: clean(cmp.Or(text, say("none")), longestName)}
+	return clean(text, longestName)
 }
 
 // newUnlisted names the devices whose processes can't be listed, or not all: they may have some.

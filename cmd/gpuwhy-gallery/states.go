@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -43,6 +45,9 @@ func scenes() map[string]*scene {
 		"no-script":  {example: "eight", behave: scriptless},
 		"starting":   {example: "starting"},
 		"no-driver":  {example: "none"},
+		"no-card":    {example: "no card", past: quarter, change: build},
+		"at-rest":    {example: "no card, at rest", past: quarter},
+		"no-fan":     {example: "no fan", past: time.Minute},
 		"eight":      {example: "eight", past: quarter, away: true, change: work},
 		"idle":       {example: "idle", past: quarter},
 		"odd":        {example: "odd"},
@@ -82,6 +87,21 @@ func work(s *gpu.Snapshot, m moment) {
 			Facts: gpu.ProcessFacts{Name: gpu.Of("ffmpeg"), User: gpu.Of("frank")},
 		}))
 	}
+}
+
+// build makes a machine without a GPU busy in turns.
+func build(s *gpu.Snapshot, m moment) {
+	h := *s.Host
+	wave := 0.5 + 0.5*math.Sin(m.at.Sub(m.born).Seconds()/60)
+	if m.page {
+		wave = 1
+	}
+	h.CPU = gpu.Map(h.CPU, func(v gpu.Percent) gpu.Percent { return v * gpu.Percent(0.4+0.6*wave) })
+	h.CPUPower = gpu.Map(h.CPUPower, func(v gpu.Watts) gpu.Watts { return v * gpu.Watts(0.4+0.6*wave) })
+	h.Temperatures, h.Fans = slices.Clone(h.Temperatures), slices.Clone(h.Fans)
+	h.Temperatures[0].Celsius = gpu.Map(h.Temperatures[0].Celsius, func(v gpu.Celsius) gpu.Celsius { return v - 25 + gpu.Celsius(25*wave) })
+	h.Fans[0].RPM = gpu.Map(h.Fans[0].RPM, func(v gpu.RPM) gpu.RPM { return v * gpu.RPM(0.4+0.6*wave) })
+	s.Host = &h
 }
 
 // standOut changes some of very many GPUs, so that they stand out.

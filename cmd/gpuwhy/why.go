@@ -89,11 +89,10 @@ func (c whyCommand) print(env *environment, s said) error {
 	} else if err := term.Why(env.stdout, s.Source == gpu.SourceSimulated, &s.Layers, s.Causes); err != nil {
 		return err
 	}
-	for i := range s.Causes {
-		if c := &s.Causes[i]; explain.Kind(c.Kind) == explain.NoDevice {
-			fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(c.Sentence))
-			return errQuiet
-		}
+	// Without a GPU in the machine the answer is about the machine, and this comes last.
+	if len(s.Causes) > 0 && explain.Kind(s.Causes[0].Kind) == explain.NoDevice {
+		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(s.Causes[0].Sentence))
+		return errQuiet
 	}
 	return nil
 }
@@ -201,7 +200,7 @@ func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Moni
 			if err != nil {
 				return said{}, err
 			}
-			if left--; left <= 0 || f.Nodes().Totals().Devices == 0 {
+			if left--; left <= 0 || f.Nodes().Totals().Devices == 0 && !f.Answer().NoCard() {
 				return c.said(m, f)
 			}
 		}

@@ -68,6 +68,9 @@ func Table(w io.Writer, f *insight.Fleet) error {
 	for d := range nodes.Devices() {
 		t.device(d)
 	}
+	if len(nodes) == 1 && nodes.Totals().Devices == 0 && nodes[0].Host != nil {
+		t.machine(nodes[0].Host, f.Answer().Sentence)
+	}
 	header := sync.OnceFunc(func() {
 		t.row("")
 		t.of("NODE", "GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
@@ -110,8 +113,38 @@ func (t *table) device(d *gpu.Device) {
 		power += " / " + text(d.Power.EnforcedLimit, watts)
 	}
 	t.of(d.Node, fmt.Sprint(d.Index), d.Name, text(d.Utilization.GPU, percent), memory,
-		text(d.Thermal.GPU, func(c gpu.Celsius) string { return fmt.Sprintf("%.0f °C", float64(c)) }),
+		text(d.Thermal.GPU, celsius),
 		power, text(d.Fans.Commanded(), percent), string(d.State))
+}
+
+// machine writes a machine that has no device.
+func (t *table) machine(h *gpu.Host, why string) {
+	t.row(why)
+	t.row("")
+	t.row("MACHINE", "READING")
+	t.row("CPU", text(h.CPU, percent))
+	t.row("CPU power", text(h.CPUPower, watts))
+	t.row("memory", text(h.MemoryUsed, mebibytes)+" / "+text(h.MemoryTotal, mebibytes))
+	for i := range h.Fans {
+		t.row(h.Fans[i].Name, text(h.Fans[i].RPM, func(v gpu.RPM) string { return fmt.Sprintf("%.0f RPM", float64(v)) }))
+	}
+	if what := h.NoFans.Text(); what != "" {
+		t.row("fans", what)
+	}
+	for i := range h.Temperatures {
+		t.row(h.Temperatures[i].Name, text(h.Temperatures[i].Celsius, celsius))
+	}
+	for i, p := range h.Busiest.Or(nil) {
+		if i == 0 {
+			t.row("")
+			t.row("PID", "USER", "RUNS IN", "PROCESSES", "CPU", "COMMAND")
+		}
+		what := p.Facts.Command
+		if !what.Present() {
+			what = p.Facts.Name
+		}
+		t.row(fmt.Sprint(p.PID), p.Facts.User.Or("-"), runsIn(&p.Facts), fmt.Sprint(p.Count), percent(p.CPU), what.Or("-"))
+	}
 }
 
 func (t *table) process(d *gpu.Device, p *gpu.Process) {
@@ -160,6 +193,7 @@ func text[T any](r gpu.Reading[T], format func(T) string) string {
 }
 
 func percent(p gpu.Percent) string { return fmt.Sprintf("%.0f %%", float64(p)) }
+func celsius(c gpu.Celsius) string { return fmt.Sprintf("%.0f °C", float64(c)) }
 func watts(w gpu.Watts) string     { return fmt.Sprintf("%.0f W", float64(w)) }
 func mebibytes(b gpu.Bytes) string { return fmt.Sprintf("%.0f MiB", b.MiB()) }
 

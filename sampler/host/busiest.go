@@ -139,7 +139,11 @@ func (r *Reader) group(all []consumer, passed time.Duration, now time.Time) []gp
 		if cpu < leastBusy {
 			break
 		}
-		p := gpu.HostProcess{PID: u.pid, Count: 1, CPU: cpu, Facts: r.describe(u.pid, now)}
+		facts := r.describe(u.pid, now)
+		if !facts.Exists.Or(true) {
+			continue // it ended while gpuwhy looked
+		}
+		p := gpu.HostProcess{PID: u.pid, Count: 1, CPU: cpu, Facts: facts}
 		k := key{p.Facts.Program.Or(p.Facts.Name.Or("")), p.Facts.User.Or(""), p.Facts.Container.Or(gpu.Container{}).ID}
 		if i, known := places[k]; known && k.name != "" {
 			out[i].Count++

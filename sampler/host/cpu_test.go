@@ -104,7 +104,9 @@ func TestNoFans(t *testing.T) {
 		want string
 	}{
 		{"no hwmon", func(*machine) {}, "the system shows no sensors here"},
-		{"virtual", func(m *machine) { m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: x\nflags\t\t: fpu hypervisor lm\n") }, "this is a virtual machine, which has no fans of its own"},
+		{"virtual", func(m *machine) {
+			m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: x\nflags\t\t: fpu hypervisor lm\n")
+		}, "this is a virtual machine, which has no fans of its own"},
 		{"temperatures alone", func(m *machine) {
 			m.write("sys/class/hwmon/hwmon0/name", "coretemp\n")
 			m.write("sys/class/hwmon/hwmon0/temp1_input", "45000\n")

@@ -34,7 +34,7 @@ var readings = cmp.Options{
 	cmp.Comparer(func(a, b gpu.Reading[time.Duration]) bool { return a == b }),
 	cmp.Comparer(func(a, b gpu.Reading[gpu.Watts]) bool { return a == b }),
 	cmp.Comparer(func(a, b gpu.Reading[bool]) bool { return a == b }),
-	cmpopts.IgnoreFields(gpu.Host{}, "Busiest"), // they have tests of their own
+	cmpopts.IgnoreFields(gpu.Host{}, "Busiest"),       // they have tests of their own
 	cmpopts.IgnoreFields(gpu.Disk{}, "Total", "Used"), // of the file system that the test runs on
 }
 

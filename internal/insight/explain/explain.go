@@ -106,8 +106,10 @@ func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []
 	out := append(otherFan(s, around, devices), warmAir(devices)...)
 	if len(devices) == 0 {
 		of, gone := alone(s, around), noDevice(s.Failures)
-		if len(of) > 0 && noCard(s.Failures) {
-			gone.Case = "no card"
+		if noCard(s.Failures) {
+			gone.Case = noCardCase
+		}
+		if len(of) > 0 && gone.Case != "" {
 			out = append(of, gone)
 		} else { // what fails comes first: it may be what is heard
 			out = append(append(out, gone), of...)
