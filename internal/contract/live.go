@@ -37,7 +37,7 @@ type Update struct {
 	Drivers  []Driver    `json:"drivers"`  // what answers for the GPUs, one entry a source
 	Failures []Failure   `json:"failures"` // sources that can't be read now
 	Notes    []string    `json:"notes"`    // what this monitor can't see, and what would change that
-	Found    string      `json:"found"`    // what each source found, in words; empty for several nodes
+	Found    string      `json:"found"`    // what each source found, in words; empty for several nodes, and without a GPU
 }
 
 // UpdateGPU is one GPU of an Update: its readings, and the answer about it.
@@ -244,9 +244,9 @@ func Reason(nodes gpu.Nodes) string {
 }
 
 // Found says of each source of a node what it found, or why nothing. It is empty for several
-// nodes, and before the first reading.
+// nodes, and for one without a GPU: what was tried there is among the failures.
 func Found(nodes gpu.Nodes) string {
-	if len(nodes) != 1 {
+	if len(nodes) != 1 || len(nodes[0].Devices) == 0 {
 		return ""
 	}
 	var texts []string
