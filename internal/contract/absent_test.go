@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -300,6 +301,26 @@ func countReadings(t reflect.Type) int {
 		}
 	}
 	return n
+}
+
+// NVLinks are told of one GPU alone: those of eight are more than all else.
+func TestLinksOfOneGPU(t *testing.T) {
+	d := gpu.Device{Readings: gpu.Readings{NVLink: gpu.NVLink{Count: gpu.Of(1), Links: make([]gpu.Link, 1)}}}
+	d.NVLink.Links[0].Speed = gpu.Absent[gpu.BytesPerSecond](gpu.NotPermitted)
+	for _, n := range []int{1, 2} {
+		s := &gpu.Snapshot{Devices: slices.Repeat([]gpu.Device{d}, n)}
+		for _, g := range contract.NewUpdate(insight.Of(s), nil).GPUs {
+			_, said := g.Quality["nvlink.links.0.speed_bytes_per_second"]
+			if told := len(g.NVLink.Links) == 1; told != (n == 1) || said != told || g.NVLink.Links == nil || g.NVLink.Count != gpu.Of(1) {
+				t.Errorf("of %d GPUs: %+v, quality %v", n, g.NVLink, g.Quality)
+			}
+		}
+		for _, g := range contract.NewGPUMetrics(monitor, alone(s)).GPUs {
+			if len(g.NVLink.Links) != 1 {
+				t.Errorf("the metrics of %d GPUs have %+v", n, g.NVLink)
+			}
+		}
+	}
 }
 
 // What no JSON number can be is null, and never breaks an answer.

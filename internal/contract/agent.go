@@ -261,8 +261,9 @@ type PCIe struct {
 
 // NVLink is the links to other GPUs and to switches.
 type NVLink struct {
-	Count Count  `json:"link_count"` // how many it has, used or not; null where that is not offered
-	Links []Link `json:"links"`      // by their number; empty where there is none
+	Count Count `json:"link_count"` // how many it has, used or not; null where that is not offered
+	// By their number; empty where there is none, and in updates and summaries that are about several GPUs.
+	Links []Link `json:"links"`
 }
 
 // Link is one NVLink. Its errors are read every ten seconds at most.

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -203,6 +204,11 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 		Failures:   listOf(nodes.Failures(), newFailure),
 		Notes:      listOf(nodes.Notes(), (*gpu.Advice).Text),
 	}
+	if len(out.GPUs) > 1 {
+		for i := range out.GPUs {
+			out.GPUs[i].leaveOutLinks()
+		}
+	}
 	out.Timestamp, out.Source = m.head(f)
 	for _, s := range nodes {
 		out.Seq += s.Seq
@@ -224,6 +230,12 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 
 func newUpdateGPU(p *insight.Part) UpdateGPU {
 	return UpdateGPU{newGPU(p.Device, p.Attribution), NewLayersOfOne(p.Why)}
+}
+
+// leaveOutLinks leaves out the NVLinks: those of eight GPUs are more than all their other readings.
+func (g *GPU) leaveOutLinks() {
+	g.NVLink.Links = []Link{}
+	maps.DeleteFunc(g.Quality, func(path, _ string) bool { return strings.HasPrefix(path, "nvlink.links.") })
 }
 
 // Reason says what fails and what to do about it: each source that can't be read,

@@ -63,6 +63,7 @@ type product struct {
 		Serial      bool // a board of the data center reports one
 		Counters    bool // of what its units do: from Hopper on
 		PowerStates bool // P5 and P8 when idle; others stay in P0
+		NVLinks     links
 	}
 	// Always is what reads the same all the time, and the memory before any process.
 	// Nothing else is supported but what a device measures.
@@ -98,6 +99,14 @@ type product struct {
 		Inertia float64 // seconds: the time constant of that
 	}
 	Instances []gpu.Instance // in MIG mode
+}
+
+// links are NVLinks to the switches of a board, which have the addresses.
+type links struct {
+	Count    int
+	Version  string
+	Speed    float64 // bytes a second in each direction
+	Switches []string
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

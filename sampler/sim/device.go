@@ -174,8 +174,10 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 	}
 	processes := d.processes(m, &s)
 	dev.Memory = occupied(dev.Memory, processes, func(*gpu.Process) bool { return true })
-	dev.Processes = gpu.Of(processes)
-	dev.Instances = d.usedInstances(processes)
+	dev.Processes, dev.ProcessesPartial = gpu.Of(processes), gpu.Of(false)
+	dev.Instances = d.usedInstances(processes, &s)
+	dev.Modes.Instances = gpu.Map(dev.Modes.MIG, func(bool) int { return len(dev.Instances) })
+	dev.CountProcesses()
 }
 
 // supported returns the value of a reading, not supported unless ok.
@@ -212,16 +214,33 @@ func (d *device) fixedReadings() gpu.Readings {
 	if d.card.MIG {
 		r.Modes.MIG, r.Modes.MIGPending = gpu.Of(true), gpu.Of(true)
 	}
+	r.NVLink = d.product.Has.NVLinks.read()
+	r.Shared.Unified, r.Modes.Virtualization = gpu.Of(false), gpu.Of("none")
+	r.Fans.Combined = gpu.Map(r.Fans.Count, func(int) bool { return false })
 	// Servers run the persistence daemon.
 	r.Modes.Persistence, r.Modes.DisplayActive = gpu.Of(!d.card.Displays), gpu.Of(d.card.Displays)
 	return r
+}
+
+// read are the links, which carry data and have no errors.
+func (l *links) read() gpu.NVLink {
+	out := gpu.NVLink{Count: supported(l.Count > 0, l.Count)}
+	for i := range l.Count {
+		zero := gpu.Of[uint64](0)
+		out.Links = append(out.Links, gpu.Link{
+			Index: i, Active: gpu.Of(true), Version: gpu.Of(l.Version), Speed: gpu.Of(gpu.BytesPerSecond(l.Speed)),
+			Peer: gpu.Of("switch"), PeerPCI: gpu.Of(l.Switches[i%len(l.Switches)]),
+			CRCFlit: zero, CRCData: zero, Replays: zero, Recoveries: zero,
+		})
+	}
+	return out
 }
 
 // readWork sets how busy the chip is. A session of the encoder has 240 frames a second at 75 %.
 func (d *device) readWork(dev *gpu.Device, s *sample) {
 	dev.Utilization = gpu.Utilization{
 		GPU: percent(s.gpu), Memory: percent(s.memory), Encoder: percent(s.enc), Decoder: percent(s.dec),
-		JPEG: percent(0.0), OFA: percent(0.0),
+		JPEG: percent(0.0), OFA: percent(0.0), Video: gpu.Absent[gpu.Percent](gpu.NotSupported),
 	}
 	var sessions int
 	var frames, latency float64
@@ -344,7 +363,7 @@ func (d *device) run(out *gpu.Process, p *process, i int, m *moment, s *sample, 
 		return supported(d.instances == nil, gpu.Percent(math.Floor(float64(v)*share)))
 	}
 	out.PID, out.Memory, out.SM, out.MemoryBandwidth = d.pid(p, i, m), gpu.Of(p.holds(m.second)), part(s.gpu), part(s.memory)
-	out.Encoder, out.Decoder = part(0), part(0)
+	out.Encoder, out.Decoder, out.Video = part(0), part(0), gpu.Absent[gpu.Percent](gpu.NotSupported)
 	if p.Remains {
 		out.PID = d.pid(&m.tape.job.Processes[0], 0, m)
 		return
@@ -400,16 +419,28 @@ func (p *product) divide(parent string) []gpu.Instance {
 		a := mix(seedOf(parent), uint64(in.GPUInstance.Or(0)))
 		b := mix(a, 1) & 0xffffffffffff
 		in.UUID = fmt.Sprintf("MIG-%08x-%04x-5%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, 0x8000|a>>20&0x3fff, b)
-		in.Name = p.Name + " MIG " + in.Name
+		in.Profile, in.Name = gpu.Of(in.Name), p.Name+" MIG "+in.Name
+		none := gpu.Absent[gpu.Percent](gpu.NotSupported)
+		in.Engine, in.SM, in.Tensor, in.MemoryBandwidth = none, none, none, none
 	}
 	return out
 }
 
-// usedInstances returns the instances with the memory that processes use in each.
-func (d *device) usedInstances(processes []gpu.Process) []gpu.Instance {
+// usedInstances returns the instances with what processes use of each.
+func (d *device) usedInstances(processes []gpu.Process, s *sample) []gpu.Instance {
 	out := slices.Clone(d.instances)
 	for i := range out {
 		in := &out[i]
+		if d.product.Has.Counters {
+			var a gpu.Activity // of an instance in which nothing runs
+			for _, r := range []*gpu.Reading[gpu.Percent]{&a.Engine, &a.SM, &a.Tensor, &a.MemoryBandwidth} {
+				*r = percent(0.0)
+			}
+			if slices.ContainsFunc(processes, func(p gpu.Process) bool { return p.GPUInstance == in.GPUInstance }) {
+				a = d.activity(s)
+			}
+			in.Engine, in.SM, in.Tensor, in.MemoryBandwidth = a.Engine, a.SM, a.Tensor, a.MemoryBandwidth
+		}
 		in.Memory = occupied(in.Memory, processes, func(p *gpu.Process) bool { return p.GPUInstance == in.GPUInstance })
 	}
 	return out

@@ -509,7 +509,7 @@ func TestSlurmJobs(t *testing.T) {
 
 func TestInstances(t *testing.T) {
 	s, c := newSource(t, "dgx-h100")
-	both := false
+	both, busy := false, false
 	for ; c.t.Before(start.Add(cycle)); c.t = c.t.Add(time.Minute) {
 		d := read(t, s).Devices[5]
 		held := map[gpu.Reading[int]]gpu.Bytes{}
@@ -526,6 +526,14 @@ func TestInstances(t *testing.T) {
 			if used < held[in.GPUInstance] || used > held[in.GPUInstance]+32*mib || used+in.Memory.Free.Or(0) != size {
 				t.Fatalf("%s: %v used, %d held", in.Name, in.Memory.Used, held[in.GPUInstance])
 			}
+			runs := 0
+			if held[in.GPUInstance] > 0 {
+				runs = 1
+			}
+			if in.Processes != gpu.Of(runs) || runs == 0 && in.Engine != gpu.Of[gpu.Percent](0) || !in.SM.Present() {
+				t.Fatalf("%s has %v processes, want %d; engines %v, SMs %v", in.Name, in.Processes, runs, in.Engine, in.SM)
+			}
+			busy = busy || in.Engine.Or(0) > 50
 			delete(held, in.GPUInstance)
 			total += size
 		}
@@ -533,8 +541,12 @@ func TestInstances(t *testing.T) {
 			t.Fatalf("processes outside the instances: %v; %d bytes in all", held, total)
 		}
 	}
-	if !both {
-		t.Error("never two instances in use")
+	if !both || !busy {
+		t.Errorf("two instances in use: %v, one busy: %v", both, busy)
+	}
+	d := read(t, s).Devices[5]
+	if d.Modes.Instances != gpu.Of(3) || d.Instances[0].Profile != gpu.Of("3g.40gb") || d.NVLink.Count != gpu.Of(18) || len(d.NVLink.Links) != 18 {
+		t.Errorf("%v instances, the first %v; %v links", d.Modes.Instances, d.Instances[0].Profile, d.NVLink.Count)
 	}
 }
 
