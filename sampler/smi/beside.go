@@ -190,7 +190,7 @@ func (s *Source) compose(h *heard, now time.Time) gpu.Device {
 	}
 	if x == nil {
 		unread(&d)
-		s.setProcesses(&d, nil, now)
+		setProcesses(&d, s.processes(&d, nil, now))
 		return d
 	}
 	x.fill(&d)
@@ -203,13 +203,13 @@ func (s *Source) compose(h *heard, now time.Time) gpu.Device {
 	if d.Modes.MIG.Or(false) {
 		d.Instances = slices.Clone(x.instances)
 	}
-	s.setProcesses(&d, x, now)
+	setProcesses(&d, s.processes(&d, x, now))
 	return d
 }
 
 // setProcesses sets the processes, which are all that there are.
-func (s *Source) setProcesses(d *gpu.Device, x *details, now time.Time) {
-	d.Processes = s.processes(d, x, now)
+func setProcesses(d *gpu.Device, all gpu.Reading[[]gpu.Process]) {
+	d.Processes = all
 	d.ProcessesPartial = gpu.Map(d.Processes, func([]gpu.Process) bool { return false })
 	d.CountProcesses()
 }

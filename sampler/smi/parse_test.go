@@ -475,10 +475,14 @@ func FuzzXML(f *testing.F) {
 			d := gpu.Device{}
 			d.Source, d.UUID = gpu.SourceNvidiaSMI, "GPU-1"
 			x := details{gpuElement: g, at: time.Unix(1, 0)}
+			x.setInstances(names["GPU-1"], "a card")
+			d.Modes.MIG = flag(x.MIG)
 			x.fill(&d)
 			x.traffic(&d.Activity)
-			x.setInstances(names["GPU-1"], "a card")
-			d.Instances, d.Processes = x.instances, x.processes(&d)
+			if d.Modes.MIG.Or(false) {
+				d.Instances = x.instances
+			}
+			setProcesses(&d, x.processes(&d))
 			for _, problem := range checked(d) {
 				t.Error(problem)
 			}
@@ -500,7 +504,7 @@ func FuzzPmon(f *testing.F) {
 		d := gpu.Device{}
 		d.Source, d.UUID, d.VendorIndex, d.Memory.Total = gpu.SourceNvidiaSMI, "GPU-1", gpu.Of(0), gpu.Of(gpu.Bytes(1<<34))
 		round, _ := r.newest(at)
-		d.Processes = gpu.Of(r.processes(round, &d))
+		setProcesses(&d, gpu.Of(r.processes(round, &d)))
 		for _, problem := range checked(d) {
 			t.Error(problem)
 		}

@@ -21,6 +21,7 @@ func Check(d *gpu.Device) []string {
 	for r := range catalog.All() {
 		r.Visit(d, func(part string, ref catalog.Ref) { c.reading(d.Source, r, part, ref) })
 	}
+	c.parts(d)
 	c.memory("memory", d.Memory)
 	for i, in := range d.Instances {
 		c.memory(fmt.Sprintf("memory of instance %d", i), in.Memory)
@@ -34,6 +35,22 @@ func Check(d *gpu.Device) []string {
 		seen[key] = true
 	}
 	return c.problems
+}
+
+// parts: what is said of lists is so.
+func (c *checker) parts(d *gpu.Device) {
+	counted := func(what string, count gpu.Reading[int], listed int) {
+		n, ok := count.Get()
+		c.expect(ok && n == listed || !ok && listed == 0, "%d %s are listed, and there are %v", listed, what, count)
+	}
+	counted("instances", d.Modes.Instances, len(d.Instances))
+	counted("NVLinks", d.NVLink.Count, len(d.NVLink.Links))
+	for i, l := range d.NVLink.Links {
+		c.expect(l.Index == i, "link %d is in place %d", l.Index, i)
+	}
+	c.expect(!d.Fans.Combined.Or(false) || len(d.Fans.Fans) == 1, "%d fans, one of which stands for all", len(d.Fans.Fans))
+	c.expect(d.Processes.Present() == d.ProcessesPartial.Present(), "there are processes: %v, and that the list is partial: %v",
+		d.Processes.Present(), d.ProcessesPartial)
 }
 
 type checker struct {
@@ -70,7 +87,7 @@ var most = map[catalog.Unit]float64{
 	catalog.Percent: 100, catalog.Celsius: 200, catalog.Watts: 10_000, catalog.Joules: 1e15,
 	catalog.Megahertz: 100_000, catalog.RPM: 100_000, catalog.Bytes: 1 << 50, catalog.BytesPerSecond: 1e14,
 	catalog.FramesPerSecond: 1e6, catalog.Microseconds: 6e7, catalog.Count: 1 << 31, catalog.Total: 1 << 62,
-	catalog.PerformanceState: 15,
+	catalog.PerformanceState: 15, catalog.Parts: 1 << 10,
 }
 
 func (c *checker) reading(source string, r *catalog.Row, part string, ref catalog.Ref) {

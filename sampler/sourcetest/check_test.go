@@ -29,6 +29,7 @@ func TestCheck(t *testing.T) {
 		}, ""},
 		"a process on two cores": {func(d *gpu.Device) {
 			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, Facts: gpu.ProcessFacts{CPU: gpu.Of(gpu.Percent(200))}}})
+			d.ProcessesPartial = gpu.Of(false)
 		}, ""},
 		"a fan at 130":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(130))}} }, ""},
 		"performance state":     {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(32) }, "clocks.performance_state"},
@@ -50,6 +51,14 @@ func TestCheck(t *testing.T) {
 		"a fan at 2000":          {func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(2000))}} }, "fan.commanded of 0"},
 		"a call nobody declared": {func(d *gpu.Device) { d.Source, d.Thermal.HotSpot = gpu.SourceIntel, gpu.Of(gpu.Celsius(50)) }, "no call of intel"},
 		"an instance of no UUID": {func(d *gpu.Device) { d.Instances = make([]gpu.Instance, 1) }, "no UUID"},
+		"instances of no number": {func(d *gpu.Device) { d.Instances = make([]gpu.Instance, 1) }, "1 instances are listed, and there are not_reported"},
+		"more links than listed": {func(d *gpu.Device) { d.NVLink.Count = gpu.Of(2) }, "0 NVLinks are listed, and there are 2"},
+		"links out of order":     {func(d *gpu.Device) { d.NVLink = gpu.NVLink{Count: gpu.Of(1), Links: []gpu.Link{{Index: 3}}} }, "link 3 is in place 0"},
+		"two that stand for all": {func(d *gpu.Device) { d.Fans = gpu.Fans{Fans: make([]gpu.Fan, 2), Combined: gpu.Of(true)} }, "2 fans"},
+		"a list of who knows":    {func(d *gpu.Device) { d.Processes = gpu.Of([]gpu.Process{}) }, "partial: not_reported"},
+		"the machine's memory": {func(d *gpu.Device) {
+			d.Source, d.Shared = gpu.SourceAMD, gpu.SharedMemory{Unified: gpu.Of(true), Used: gpu.Of[gpu.Bytes](1)}
+		}, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
