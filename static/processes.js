@@ -101,11 +101,11 @@ function draw() {
     : rows.length < all.length ? `${rows.length} ${say("of", count("processes", all.length))}` : "");
   setHidden(byId("show-all"), rows.length === all.length);
   const answering = newest.filter((g) => g.state === "ok");
-  const of = (/** @type {string} */ text, /** @type {GPU[]} */ gpus) => gpus.length > 0 && say(text, list(gpus.map(gpuName)));
-  setText(byId("unlisted"), [
-    of("not listed", answering.filter((g) => !listed(g))),
-    of("others hidden", answering.filter((g) => listed(g) && g.processes_partial)),
-  ].filter(Boolean).join(" "));
+  const of = (/** @type {string} */ text, /** @type {(g: GPU) => unknown} */ is) => {
+    const gpus = answering.filter(is).map(gpuName);
+    return gpus.length ? [say(text, list(gpus))] : [];
+  };
+  setText(byId("unlisted"), [...of("not listed", (g) => !listed(g)), ...of("others hidden", (g) => g.processes_partial)].join(" "));
   showDetails();
 }
 

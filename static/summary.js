@@ -109,10 +109,11 @@ function showTotals(u) {
  * @returns {[import("./format.js").Value, string]}
  */
 function memoryTotal(u) {
+  const { total_memory_used_mb: used, unified_memory_gpu_count: unified } = u;
   const of = sumOfLimits(u, "memory.used_mb", "memory.total_mb", memory);
-  const unified = u.unified_memory_gpu_count;
-  if (unified > 0 && u.total_memory_used_mb == null) return [missing("unified"), of];
-  return [show(u.total_memory_used_mb, undefined, memory), [of, unified > 0 && count("without unified", unified)].filter(Boolean).join(", ")];
+  if (!unified) return [show(used, undefined, memory), of];
+  if (used == null) return [missing("unified"), of];
+  return [show(used, undefined, memory), [of, say("without unified", count("GPUs", unified))].filter(Boolean).join(", ")];
 }
 
 /**

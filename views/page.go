@@ -309,7 +309,7 @@ func memoryTotal(t gpu.Totals, of string) Figure {
 	switch {
 	case t.Unified == 0:
 	case t.MemoryUsed.Present():
-		out.Remark = strings.TrimPrefix(of+", "+count("without unified", t.Unified), ", ")
+		out.Remark = strings.TrimPrefix(of+", "+say("without unified", count("GPUs", t.Unified)), ", ")
 	default:
 		out.Value = missing("unified")
 	}

@@ -225,7 +225,7 @@ func TestHiddenProcesses(t *testing.T) {
 		t.Errorf("the tile says %q", got)
 	}
 	name := func(*gpu.Device) string { return "GPU 0" }
-	if got, want := newUnlisted([]*gpu.Device{d}, name), "Others may use GPU 0, too: gpuwhy may not see all processes."; got != want {
+	if got, want := newUnlisted([]*gpu.Device{d}, name), "gpuwhy may not see all processes of GPU 0."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -601,7 +601,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 		"all known":             {func(*gpu.Device) {}, [3]string{"of 16.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs"}},
 		"a total is missing":    {func(d *gpu.Device) { d.Memory.Total = gpu.Absent[gpu.Bytes](gpu.NotSupported) }, [3]string{"", "of 600\u00a0W", "of 2 GPUs"}},
 		"neither is there":      {func(d *gpu.Device) { d.Memory = gpu.Memory{} }, [3]string{"of 8.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs"}},
-		"the machine's memory":  {func(d *gpu.Device) { d.Memory, d.Shared.Unified = gpu.Memory{}, gpu.Of(true) }, [3]string{"of 8.0\u00a0GiB, without 1 GPU that uses the machine’s memory", "of 600\u00a0W", "of 2 GPUs"}},
+		"the machine's memory":  {func(d *gpu.Device) { d.Memory, d.Shared.Unified = gpu.Memory{}, gpu.Of(true) }, [3]string{"of 8.0\u00a0GiB, without 1 GPU in the machine’s memory", "of 600\u00a0W", "of 2 GPUs"}},
 		"no limit":              {func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }, [3]string{"of 16.0\u00a0GiB", "", "of 2 GPUs"}},
 		"a doubtful draw":       {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](9000) }, [3]string{"of 16.0\u00a0GiB", "", "of 2 GPUs"}},
 		"no utilization":        {func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) }, [3]string{"of 16.0\u00a0GiB", "of 600\u00a0W", "of 2 GPUs, 1 not known"}},
