@@ -39,8 +39,8 @@ function limits({ temperature: t, power, clocks }) {
   };
 }
 
-/** Those that have a chart: of a GPU, and of a machine without one. */
-const metrics = [...document.querySelectorAll(".chart")].map((el) => /** @type {HTMLElement} */ (el).dataset.metric ?? "");
+/** Those of a GPU, and of a machine without one where they have charts. */
+const metrics = [...new Set([...Object.keys(readings), ...[...document.querySelectorAll(".chart")].map((el) => /** @type {HTMLElement} */ (el).dataset.metric ?? "")])];
 
 export class Past {
   /** @type {number[]} seconds since 1970 */

@@ -83,7 +83,7 @@ func broken(c *explain.Cause) bool {
 	case explain.Lost, explain.NotAnswering:
 		return true
 	case explain.NoDevice:
-		return c.Case != "no card" // then nothing is wrong
+		return c.Case != explain.WithoutCard // then nothing is wrong
 	case explain.MachineFan:
 		return c.Case == "still"
 	case explain.FanFailing:

@@ -26,6 +26,7 @@ type Story struct {
 	Before     Span              `yaml:"before"`
 	GPUs       []Product         `yaml:"gpus"`
 	Host       map[string]string `yaml:"host"`
+	Cores      int               `yaml:"cores"` // of the CPU; a story without GPUs needs them
 	Scenes     []Scene           `yaml:"scenes"`
 	Never      Words             `yaml:"never"`
 	NeverSays  []string          `yaml:"never says"`
@@ -72,6 +73,8 @@ type Scene struct {
 	For    time.Duration
 	GPUs   map[int]map[string]*yaml.Node // the changes of each GPU; all: everyGPU
 	Host   map[string]string
+	CPU    *yaml.Node // percent of all cores, which may change over time
+	Runs   *yaml.Node // who uses the CPU, as a list
 	Expect []Expectation
 	Gpuwhy string        // "starts", "starts without state"
 	Clock  time.Duration // by how much it is set
@@ -210,6 +213,10 @@ func (s *Scene) UnmarshalYAML(n *yaml.Node) error {
 			s.Driver, err = value.Value, oneOf("driver", value.Value)
 		case key == "host":
 			err = value.Decode(&s.Host)
+		case key == "cpu use":
+			s.CPU = value
+		case key == "runs":
+			s.Runs = value
 		default:
 			err = fmt.Errorf("a scene has no %q", key)
 		}

@@ -40,6 +40,16 @@ var meanings = map[string][]string{
 	"no readings":     {"no_readings", "not_answering"},
 	"no driver":       {"no_gpu", "source_failed"},
 	"unexplained":     {"unexplained", "idle/stays warm", "idle/unknown"},
+	"cpu work":        {"cpu_work/process"},
+	"cpu crowd":       {"cpu_work/many"},
+	"cpu hidden":      {"cpu_work/nobody"},
+	"cpu cooling":     {"cpu_cooling_down"},
+	"cpu heat":        {"cpu_limited_by_heat"},
+	"hot part":        {"hot_sensor"},
+	"fan for nothing": {"machine_fan/nothing", "machine_fan/hot", "machine_fan/untold"},
+	"fan stands":      {"machine_fan/still"},
+	"no fan shown":    {"no_fan_shown"},
+	"machine rests":   {"machine_at_rest"},
 	"can't tell yet":  {"idle/can't tell yet", "idle/too early"},
 }
 

@@ -39,9 +39,11 @@ type process struct {
 	Pod       string    `yaml:"pod"`
 	Unit      string    `yaml:"unit"`
 	Job       string    `yaml:"job"`
+	CPU       float64   `yaml:"cpu"` // percent of one core, of a story without GPUs
 
 	begun  time.Duration
 	values [4]*Value
+	ticks  float64 // of CPU
 }
 
 // A machine is what a story's program reads: a driver, and a root with /proc.
@@ -59,7 +61,10 @@ type machine struct {
 	processes [][]process
 	states    []string
 	bound     map[int]string    // where the link to a card that is gone led
-	sensed    map[string]string // the machine's own fans and temperatures
+	sensed    map[string]*Value // the machine's own fans and temperatures
+	cpu       *Value            // percent of all cores; nil: the counters stand still
+	busy      float64           // ticks of all cores so far
+	runs      []process         // who uses the CPU
 	reasons   map[int]bool      // given by the story
 	unlisted  map[int]bool      // the driver does not say who works
 	energy    []float64
@@ -148,11 +153,15 @@ func newMachine(t *testing.T, lib *fakenvml.Library, s *Story, epoch time.Time) 
 	m.write("proc/self/status", "Name:\tgpuwhy\nNSpid:\t77\n")
 	m.check(os.Symlink("pid:[4026531836]", m.path("proc/self/ns/pid")))
 	m.write("proc/1/comm", "init\n")
-	m.write("proc/self/stat", statLine(77, "gpuwhy", 5000))
+	m.write("proc/self/stat", statLine(77, "gpuwhy", 5000, 0))
 	m.write("proc/stat", "cpu  100 0 100 700 100 0 0 0 0 0\ncpu0 100 0 100 700 100 0 0 0 0 0\n")
 	m.write("proc/loadavg", "0.50 1.25 2.00 1/200 4711\n")
 	m.write("proc/meminfo", "MemTotal: 16000000 kB\nMemFree: 1000000 kB\nMemAvailable: 6000000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n")
-	m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: CPU\n\n")
+	cpuinfo := ""
+	for i := range max(s.Cores, 1) {
+		cpuinfo += fmt.Sprintf("processor\t: %d\nmodel name\t: CPU\n\n", i)
+	}
+	m.write("proc/cpuinfo", cpuinfo)
 	m.write("proc/sys/kernel/osrelease", "6.12.0\n")
 	m.write("proc/filesystems", "nodev\tproc\n")
 	m.write("proc/self/mountinfo", "")
@@ -160,30 +169,42 @@ func newMachine(t *testing.T, lib *fakenvml.Library, s *Story, epoch time.Time) 
 	m.write("proc/net/dev", "Inter-|   Receive  |  Transmit\n face |bytes\n")
 	m.write("etc/os-release", "PRETTY_NAME=\"Debian GNU/Linux 13\"\n")
 	m.passwd()
-	m.sensors(s.Host)
+	m.check(m.sense(s.Host, 0, time.Second))
+	m.sensors(0)
 	return m
 }
 
-// sensors writes the machine's own fans and temperatures, in the order of their names.
-func (m *machine) sensors(of map[string]string) {
-	if of == nil {
+// sense changes the machine's own fans and temperatures.
+func (m *machine) sense(of map[string]string, begun, lasts time.Duration) error {
+	if m.sensed == nil && of != nil {
+		m.sensed = map[string]*Value{}
+	}
+	for name, text := range of {
+		v, err := parseValue(text, begun, lasts)
+		if err != nil {
+			return err
+		}
+		m.sensed[name] = v
+	}
+	return nil
+}
+
+// sensors writes them, in the order of their names.
+func (m *machine) sensors(at time.Duration) {
+	if m.sensed == nil {
 		return
 	}
-	if m.sensed == nil {
-		m.sensed = map[string]string{}
-	}
-	maps.Copy(m.sensed, of)
 	m.write("sys/class/hwmon/hwmon0/name", "nct6798\n")
 	fans, temps := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(m.sensed)) {
 		if strings.Contains(name, "fan") {
 			fans++
-			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_input", fans), m.sensed[name]+"\n")
+			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_input", fans), fmt.Sprintf("%.0f\n", m.sensed[name].at(at, m.random)))
 			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_label", fans), name+"\n")
 			continue
 		}
 		temps++
-		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_input", temps), fmt.Sprint(int(num(m.sensed[name])*1000), "\n"))
+		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_input", temps), fmt.Sprintf("%.0f\n", 1000*m.sensed[name].at(at, m.random)))
 		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_label", temps), name+"\n")
 	}
 }
@@ -234,8 +255,8 @@ func (m *machine) uid(user string) int {
 	return 1000 + i
 }
 
-func statLine(pid uint32, comm string, start int64) string {
-	return fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194304 100 0 0 0 10 10 0 0 20 0 1 0 %d 1000000 100 18446744073709551615 1 1 0\n", pid, comm, start)
+func statLine(pid uint32, comm string, start, ticks int64) string {
+	return fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194304 100 0 0 0 %d 10 0 0 20 0 1 0 %d 1000000 100 18446744073709551615 1 1 0\n", pid, comm, 10+ticks, start)
 }
 
 // enter begins a scene.
@@ -244,7 +265,9 @@ func (m *machine) enter(i int) error {
 	if sc.Clock != 0 || sc.Sleep != 0 {
 		m.clock.change(sc.Clock, sc.Sleep)
 	}
-	m.sensors(sc.Host)
+	if err := m.work(&sc, begun); err != nil {
+		return err
+	}
 	switch sc.Driver {
 	case "gone":
 		m.fake.Unload()
@@ -264,6 +287,48 @@ func (m *machine) enter(i int) error {
 		}
 	}
 	return nil
+}
+
+// work changes what a scene says of the machine around the GPUs.
+func (m *machine) work(sc *Scene, begun time.Duration) (err error) {
+	if sc.CPU != nil {
+		if m.cpu, err = parseValue(sc.CPU.Value, begun, sc.For); err != nil {
+			return err
+		}
+	}
+	if sc.Runs != nil {
+		list, err := processes(sc.Runs, begun, sc.For)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			for _, old := range m.runs {
+				if old.PID == list[i].PID && old.Name == list[i].Name {
+					list[i].begun, list[i].ticks = old.begun, old.ticks
+				}
+			}
+		}
+		m.runs = list
+	}
+	return m.sense(sc.Host, begun, sc.For)
+}
+
+// count adds up what the CPU did since the reading before.
+func (m *machine) count(at time.Duration, alive map[uint32]string) {
+	m.sensors(at)
+	passed := max(0, at-m.last).Seconds()
+	if m.cpu != nil {
+		const begin = 1000
+		cores := float64(max(m.story.Cores, 1))
+		m.busy += passed * max(0, min(100, m.cpu.at(at, m.random))) * cores
+		all := (at + m.story.Before.Duration + time.Hour).Seconds() * 100 * cores
+		m.write("proc/stat", fmt.Sprintf("cpu  %.0f 0 0 %.0f 0 0 0 0 0 0\n", begin+m.busy, all-m.busy))
+	}
+	for i := range m.runs {
+		p := &m.runs[i]
+		p.ticks += passed * p.CPU
+		alive[p.PID] = m.describe(p)
+	}
 }
 
 func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.Duration) error {
@@ -453,6 +518,7 @@ func (m *machine) report(at time.Duration) {
 		}
 		d.SetProcesses(listed...)
 	}
+	m.count(at, alive)
 	m.last = at
 	for pid := range m.written {
 		if alive[pid] == "" {
@@ -508,7 +574,7 @@ func (m *machine) describe(p *process) string {
 	}
 	up := m.epoch.Add(p.begun + m.sleptUntil(p.begun)).Sub(m.boot)
 	return strings.Join([]string{
-		statLine(p.PID, comm, int64(up/(10*time.Millisecond))),
+		statLine(p.PID, comm, int64(up/(10*time.Millisecond)), int64(p.ticks)),
 		fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\n", comm, uid, uid, uid, uid),
 		strings.Join(command, "\x00") + "\x00",
 		cgroup,

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
@@ -24,6 +25,15 @@ func (s silent) Accept() (net.Conn, error) { <-s; return nil, net.ErrClosed }
 func (s silent) Close() error              { close(s); return nil }
 func (s silent) Addr() net.Addr            { return &net.UnixAddr{Name: "silent", Net: "unix"} }
 
+// cardless is the source of a machine that has no card.
+type cardless struct{}
+
+func (cardless) Name() string { return gpu.SourceNVML }
+func (cardless) Close() error { return nil }
+func (cardless) Read(context.Context) (*gpu.Snapshot, error) {
+	return nil, &gpu.Advice{What: "there is no GPU in this machine", Try: "nothing needs to be done", Err: gpu.ErrNoCard}
+}
+
 // A program is gpuwhy as it serves, reading a story's machine.
 type program struct {
 	*app.App
@@ -39,6 +49,9 @@ func (m *machine) start(dir string, every time.Duration) (*program, error) {
 		Deadline: 2 * time.Second, Window: max(every, 2*time.Second), Log: log,
 	})
 	in := &app.Inputs{Node: "box", Origin: "auto", Host: reader, Sources: []sampler.Source{&setSource{source, m.clock}}}
+	if len(m.story.GPUs) == 0 {
+		in.Sources = []sampler.Source{cardless{}}
+	}
 	a, err := app.New(app.Options{
 		Version: "story", Address: server.Address{Listen: "127.0.0.1:0", BasePath: "/"}, MaxViewers: 1,
 		Interval: every, Deadline: 2 * time.Second, AlertUtilization: 50, StateDir: dir, Clock: m.clock.clock(),

@@ -108,8 +108,8 @@ func oneOf(what, word string) error {
 // check finds what the types of a story don't: words that do not exist, marks at which
 // nothing is read, GPUs that it does not have.
 func (s *Story) check(root *yaml.Node) error {
-	if s.Title == "" || s.Seen == "" || len(s.Tags) == 0 || len(s.GPUs) == 0 || len(s.Scenes) == 0 {
-		return wrong(root, "a story has a title, where it was seen, tags, GPUs and scenes")
+	if s.Title == "" || s.Seen == "" || len(s.Tags) == 0 || len(s.GPUs) == 0 && s.Cores == 0 || len(s.Scenes) == 0 {
+		return wrong(root, "a story has a title, where it was seen, tags, GPUs (or cores) and scenes")
 	}
 	for _, tag := range s.Tags {
 		if err := oneOf("tag", tag); err != nil {
@@ -141,6 +141,22 @@ func (s *Story) check(root *yaml.Node) error {
 		if err := checkHost(sc.Host); err != nil {
 			return at(sc.node, err)
 		}
+		if sc.CPU != nil {
+			if _, err := parseValue(sc.CPU.Value, 0, sc.For); err != nil {
+				return at(sc.CPU, err)
+			}
+		}
+		if sc.Runs != nil {
+			list, err := processes(sc.Runs, 0, sc.For)
+			for i := range list {
+				if err == nil {
+					err = list[i].check()
+				}
+			}
+			if err != nil {
+				return at(sc.Runs, err)
+			}
+		}
 		if sc.For <= 0 {
 			return wrong(sc.node, "a scene has a length")
 		}
@@ -165,7 +181,7 @@ func (s *Story) check(root *yaml.Node) error {
 
 func checkHost(sensors map[string]string) error {
 	for name, value := range sensors {
-		if _, err := strconv.ParseFloat(value, 64); err != nil {
+		if _, err := parseValue(value, 0, time.Second); err != nil {
 			return fmt.Errorf("%s: %q is no number", name, value)
 		}
 	}

@@ -403,6 +403,8 @@ func fanForNothing(l *lone) *Cause {
 		c := l.cause(MachineFan, "hot", "The CPU is hot without work, so the fans run.", "The "+name+" turns at "+rpm+", with the CPU at "+withUnit(l.temp, "°C")+" and hardly any work",
 			"Look whether its cooler sits well, and for dust.", Medium)
 		return c
+	case !has(l.cpu) && l.s.Time.Sub(l.m.cpu.first) < cpuPause:
+		return nil // the first reading has no rate
 	case !has(l.cpu) && !has(l.temp):
 		return l.cause(MachineFan, "untold", "The "+name+" is fast; why can't be told.", "The "+name+" turns at "+rpm+", and neither the CPU's work nor a temperature can be read",
 			"Let gpuwhy see the machine's /proc and /sys.", Low)
@@ -443,7 +445,7 @@ func atRest(l *lone) *Cause {
 	sure := High
 	switch {
 	case !has(l.cpu):
-		return nil
+		return l.cause(MachineAtRest, "too early", "Why the fans run can't be told yet.", "What the CPU does can't be told from the readings so far"+l.readings(), "", Low)
 	case l.fans > 0 && l.s.Time.Sub(l.m.cpu.first) < cpuPause, !has(l.temp):
 		sure = Medium
 	}

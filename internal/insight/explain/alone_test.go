@@ -87,6 +87,7 @@ func TestAMachineWithoutADevice(t *testing.T) {
 		{"at rest", many(4, rest), "The machine rests, and its fans turn slowly.",
 			"The machine does no work that can be heard, with its CPU at 2 % (40 °C, 110 W, the CPU fan at 800 RPM).", explain.MachineAtRest, explain.High, "", ""},
 		{"all fans off", many(4, machine(2, 40, 0)), "The machine rests, and its fans stand still.", "", explain.MachineAtRest, explain.High, "", ""},
+		{"the first reading", []gpu.Host{untold}, "Why the fans run can't be told yet.", "", explain.MachineAtRest, explain.Low, "", ""},
 		{"a build", append(many(3, rest), many(12, work)...), "cc1plus (ann) keeps the CPU busy, so the fans run.",
 			"cc1plus (16 processes, ann) keeps the CPU busy at 96 % for 55 s (88 °C, 110 W, the CPU fan at 2600 RPM).", explain.CPUWork, explain.High, "for 55 s", ""},
 		{"one process", append(many(3, rest), many(4, machine(50, 75, 1900, using(77, 1, "xmrig", "bob", 790)))...), "xmrig (bob) keeps the CPU busy, so the fans run.",

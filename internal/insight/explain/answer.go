@@ -141,11 +141,11 @@ func (a *Answer) Causes() []Cause {
 
 // NoCard reports whether the answer is about a machine that has no card.
 func (a *Answer) NoCard() bool {
-	return len(a.Devices) == 0 && slices.ContainsFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice && c.Case == noCardCase })
+	return len(a.Devices) == 0 && slices.ContainsFunc(a.Machine, func(c Cause) bool { return c.Kind == NoDevice && c.Case == WithoutCard })
 }
 
-// noCardCase is the case of [NoDevice] in which nothing is wrong.
-const noCardCase = "no card"
+// WithoutCard is the case of [NoDevice] in which nothing is wrong.
+const WithoutCard = "no card"
 
 // Main returns the causes behind the sentence: the machine's, and the loudest device's.
 func (a *Answer) Main() []Cause {

@@ -107,7 +107,7 @@ func machineCauses(s *gpu.Snapshot, around *machineMemory, devices []*device) []
 	if len(devices) == 0 {
 		of, gone := alone(s, around), noDevice(s.Failures)
 		if noCard(s.Failures) {
-			gone.Case = noCardCase
+			gone.Case = WithoutCard
 		}
 		if len(of) > 0 && gone.Case != "" {
 			out = append(of, gone)
