@@ -76,7 +76,7 @@ func TestLivePageIsTheServedPage(t *testing.T) {
 	tab.Do(chromedp.Evaluate[chromedp.Void](`void (window.sameDocument = true)`))
 	sameAsServed(t, tab)
 	now := time.Now()
-	for _, name := range []string{"eight", "many", "fleet", "one", "none", "fleet", "eight", "one"} {
+	for _, name := range []string{"eight", "many", "no card", "no fan", "fleet", "one", "none", "fleet", "eight", "one"} {
 		t.Run(name, func(t *testing.T) {
 			now = now.Add(time.Second)
 			e := exampleNamed(t, name, now)
@@ -950,8 +950,16 @@ func randomHost(r *rand.Rand) *gpu.Host {
 		CPUModel: maybe(r, "EPYC"), Cores: maybe(r, 1+r.IntN(3)), CPU: reading[gpu.Percent](r, 100),
 		Load1: reading[float64](r, 50), Load5: reading[float64](r, 50), Load15: reading[float64](r, 50),
 		MemoryTotal: bytesOf(r), MemoryUsed: bytesOf(r), SwapTotal: bytesOf(r), SwapUsed: bytesOf(r),
+		CPUPower: reading[gpu.Watts](r, 300), CPUThrottled: maybe(r, r.IntN(2) > 0),
 		Self: gpu.Self{CPU: reading[gpu.Percent](r, 3), RSS: bytesOf(r)},
 	}
+	busiest := []gpu.HostProcess{}
+	for i := range r.IntN(4) {
+		h.Fans = append(h.Fans, gpu.HostFan{Name: fmt.Sprint(pick(r, "CPU fan", "fan\u202e <b>"), i), RPM: reading[gpu.RPM](r, 3000)})
+		h.Temperatures = append(h.Temperatures, gpu.HostTemperature{Name: fmt.Sprint(pick(r, "CPU", "sensor <x>"), i), Celsius: reading[gpu.Celsius](r, 100)})
+		busiest = append(busiest, gpu.HostProcess{PID: 100 + i, Count: 1 + r.IntN(3), CPU: gpu.Percent(r.IntN(4000)), Facts: randomProcess(r, time.Now()).Facts})
+	}
+	h.Busiest = maybe(r, busiest)
 	for i := range r.IntN(3) {
 		h.Disks = append(h.Disks, gpu.Disk{Device: fmt.Sprint("sd", i), Mount: pick(r, "/", "/\u200f<x>"), Total: bytesOf(r), Used: bytesOf(r), Read: reading[gpu.BytesPerSecond](r, 1e7), Write: reading[gpu.BytesPerSecond](r, 5e9)})
 		h.Networks = append(h.Networks, gpu.Interface{Name: fmt.Sprint("eth", i), Received: reading[gpu.BytesPerSecond](r, 1e4), Sent: reading[gpu.BytesPerSecond](r, 1e10)})

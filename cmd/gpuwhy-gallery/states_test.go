@@ -33,11 +33,16 @@ var arrived = map[string]string{
 
 	"starting":  follows("live") + ` && d.getElementById("waiting").checkVisibility()`,
 	"no-driver": follows("live") + ` && d.querySelectorAll("#failure-list > li").length === 2`,
-	"evidence":  `d.querySelector(".evidence").open`,
-	"eight":     follows("live") + ` && ["not_answering", "lost", "asleep", "busy", "idle"].every((s) => d.querySelector("#cards [data-state=" + s + "]")) && d.querySelector("#alerts > .alert") !== null`,
-	"idle":      follows("live") + ` && d.getElementById("no-process").checkVisibility()`,
-	"odd":       follows("live") + ` && d.querySelectorAll("#cards > li").length === 4`,
-	"many":      follows("live") + ` && d.querySelectorAll("#cards[data-density=dense] > li").length === 64 && d.getElementById("simulated").checkVisibility()`,
+	"no-card": drawn + ` && d.querySelectorAll("#busiest > [data-key]").length === 3 && d.querySelectorAll(".chart:not([hidden])").length === 7
+		&& !d.getElementById("answer").hasAttribute("data-broken") && d.querySelector("#answer .headline").textContent.startsWith("cc1plus (ann)")`,
+	"no-card-evidence": `d.querySelector(".evidence").open && d.querySelectorAll("#causes > li").length > 0`,
+	"at-rest":          follows("live") + ` && !d.getElementById("busiest").checkVisibility()`,
+	"no-fan":           follows("live") + ` && d.querySelector("#answer .headline").textContent === "No fan can be read here."`,
+	"evidence":         `d.querySelector(".evidence").open`,
+	"eight":            follows("live") + ` && ["not_answering", "lost", "asleep", "busy", "idle"].every((s) => d.querySelector("#cards [data-state=" + s + "]")) && d.querySelector("#alerts > .alert") !== null`,
+	"idle":             follows("live") + ` && d.getElementById("no-process").checkVisibility()`,
+	"odd":              follows("live") + ` && d.querySelectorAll("#cards > li").length === 4`,
+	"many":             follows("live") + ` && d.querySelectorAll("#cards[data-density=dense] > li").length === 64 && d.getElementById("simulated").checkVisibility()`,
 
 	"charts":     drawn + ` && d.querySelectorAll("#series > li").length > 4`,
 	"one-line":   drawn + ` && d.querySelectorAll("#series [aria-pressed=true]").length === 1`,
