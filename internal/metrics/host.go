@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
 // value is what most metrics of the machine are made of.
@@ -34,6 +35,14 @@ var nodeRows = []row[*gpu.Snapshot]{
 		func(h *gpu.Host) value { return num(h.SwapTotal) }),
 	ofHost("gpuwhy_host_swap_used_bytes", bytesUnit, "Swap space in use.", "/proc/meminfo",
 		func(h *gpu.Host) value { return num(h.SwapUsed) }),
+	ofHost("gpuwhy_host_cpu_power_watts", units[catalog.Watts], "What all processors draw since the reading before.", "/sys/class/powercap",
+		func(h *gpu.Host) value { return num(h.CPUPower) }),
+	ofParts("gpuwhy_host_fan_rpm", units[catalog.RPM], "Speed of a fan of the machine, in revolutions a minute; 0 also where none is connected.", "/sys/class/hwmon",
+		eachOf(func(h *gpu.Host) []gpu.HostFan { return h.Fans },
+			func(f *gpu.HostFan, emit emit) { emit(num(f.RPM), f.Name, f.Chip) }), "fan", "chip"),
+	ofParts("gpuwhy_host_temperature_celsius", units[catalog.Celsius], "Temperature of a part of the machine.", "/sys/class/hwmon",
+		eachOf(func(h *gpu.Host) []gpu.HostTemperature { return h.Temperatures },
+			func(t *gpu.HostTemperature, emit emit) { emit(num(t.Celsius), t.Name, t.Chip) }), "sensor", "chip"),
 	ofParts("gpuwhy_host_disk_total_bytes", bytesUnit, "Size of a mounted file system.", "statfs",
 		eachDisk(func(d *gpu.Disk) value { return num(d.Total) }), "device", "mount"),
 	ofParts("gpuwhy_host_disk_used_bytes", bytesUnit, "What of a mounted file system is in use.", "statfs",

@@ -132,7 +132,7 @@ func (t *table) machine(h *gpu.Host, why string) {
 		t.row("fans", what)
 	}
 	for i := range h.Temperatures {
-		t.row(h.Temperatures[i].Name, text(h.Temperatures[i].Celsius, celsius))
+		t.row(h.Temperatures[i].Name+" temperature", text(h.Temperatures[i].Celsius, celsius))
 	}
 	for i, p := range h.Busiest.Or(nil) {
 		if i == 0 {

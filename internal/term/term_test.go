@@ -1,9 +1,12 @@
 package term
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
 func TestRunsIn(t *testing.T) {
@@ -24,6 +27,22 @@ func TestRunsIn(t *testing.T) {
 	} {
 		if got := runsIn(&f); got != want {
 			t.Errorf("%+v runs in %q, want %q", f, got, want)
+		}
+	}
+}
+
+// Without a device the table is about the machine.
+func TestTableOfAMachine(t *testing.T) {
+	var b strings.Builder
+	s := fixture.Named("no card", fixture.Time).Snapshot
+	s.Host.Fans[1].Name = "fan\x1b[31m"
+	f := (*insight.Fleet)(nil).With(insight.Of(s))
+	if err := Table(&b, f); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"cc1plus (31 processes, ann) keeps the CPU busy at 94 %", "CPU fan                  2210 RPM", "CPU temperature          88 °C", "case fan 2               0 RPM", "session-4.scope", "2710 %", "fan\ufffd[31m"} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("%q is missing in\n%s", part, b.String())
 		}
 	}
 }
