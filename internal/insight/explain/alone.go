@@ -79,7 +79,9 @@ func alone(s *gpu.Snapshot, m *machineMemory) []Cause {
 	m.learn(s.Host)
 	var out []Cause
 	for _, find := range []func(*lone) *Cause{stillFan, heatedCPU, cpuWork, cpuCooling, hotSensor, fanForNothing, noFanShown, atRest} {
-		if c := find(l); c != nil && !(c.Kind == MachineAtRest && len(out) > 0 && out[0].Kind != NoFanShown) {
+		c := find(l)
+		explained := len(out) > 0 && out[0].Kind != NoFanShown
+		if c != nil && (c.Kind != MachineAtRest || !explained) {
 			out = append(out, *c)
 		}
 	}

@@ -174,6 +174,18 @@ func TestAMachineThatSlept(t *testing.T) {
 	}
 }
 
+// Beside a device that rests, who uses the CPU is named, too.
+func TestOtherFanNamesWhoUsesTheCPU(t *testing.T) {
+	h := machine(96, 91, 3100, compiler)
+	s := snapshot(made())
+	s.Host = &h
+	a := explain.Explain(s)
+	want := "Look what keeps the CPU busy (first cc1plus (16 processes, ann)), and at the case's fans and their curve in the firmware's settings."
+	if c := a.Main()[0]; c.Kind != explain.OtherFan || c.Advice != want {
+		t.Errorf("[%s] %q", c.Kind, c.Advice)
+	}
+}
+
 // Names of programs are text from outside.
 func TestHostileNamesOfPrograms(t *testing.T) {
 	a := ofHosts(machine(96, 88, 2600, using(7, 1, "it\x1b[31m rests\u202e", "nobody", 1500)))()

@@ -137,12 +137,12 @@ func TestASentenceOfEachKind(t *testing.T) {
 		})), "The chipset is hot, at 91 °C; fans may follow it.", "Look at the air that reaches it: a fan that stands still, a full case, dust."},
 		explain.MachineFan: {ofHosts(machine(3, 41, 3200)), "The CPU fan turns at 3200 RPM, and neither work nor a temperature that is shown explains it.",
 			"Look at its curve in the firmware's settings. In servers the management controller (BMC) sets the fans, often fast at rest too."},
-		explain.NoFanShown: {ofHosts(machine(3, 41, -1)), "No fan can be read here: no driver of a fan's sensor is loaded.", "Load one."},
+		explain.NoFanShown:    {ofHosts(machine(3, 41, -1)), "No fan can be read here: no driver of a fan's sensor is loaded.", "Load one."},
 		explain.MachineAtRest: {ofHosts(machine(3, 41, 800)), "The machine does no work that can be heard, with its CPU at 3 % (41 °C, 110 W, the CPU fan at 800 RPM).", ""},
-		explain.NoDevice:     {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found.", "Install the driver."},
-		explain.SourceFailed: {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
-		explain.Note:         {at0(noted), "The processes' names can't be seen from this container.", "Start it with --pid=host."},
-		explain.Starting:     {at0(nil), "The first reading is still under way.", ""},
+		explain.NoDevice:      {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found.", "Install the driver."},
+		explain.SourceFailed:  {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
+		explain.Note:          {at0(noted), "The processes' names can't be seen from this container.", "Start it with --pid=host."},
+		explain.Starting:      {at0(nil), "The first reading is still under way.", ""},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			a := tt.answer()

@@ -113,6 +113,10 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 		return nil // the GPU's own is the faster one
 	}
 	what, where, cpu := loudest.Name, "", cpuTemperature(s.Host)
+	who := "top"
+	if list := s.Host.Busiest.Or(nil); len(list) > 0 && list[0].CPU >= 50 {
+		who = "first " + hostProcess(&list[0])
+	}
 	sure := Medium
 	if has(cpu) {
 		where = ", with the CPU at " + withUnit(cpu, "°C")
@@ -124,7 +128,7 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 	f.at = s.Time
 	f.figure(what, rpm, "RPM").figure("CPU temperature", cpu, "°C").figure("slowest that "+what+" was seen", math.Round(leastOf(m.least, loudest.Name)), "RPM")
 	c := machineCause(OtherFan, "", "It is not the GPU's fan: the "+textOf(what)+" turns at "+withUnit(rpm, "RPM")+where,
-		"Look what keeps the CPU busy (top), and at the case's fans and their curve in the firmware's settings.")
+		"Look what keeps the CPU busy ("+who+"), and at the case's fans and their curve in the firmware's settings.")
 	c.Case, c.Confidence, c.Evidence = what, sure, f.Evidence
 	if beside {
 		if !(rpm >= fasterBy*leastOf(m.least, loudest.Name)) {
