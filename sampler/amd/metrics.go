@@ -59,14 +59,14 @@ type layout struct {
 	width, speed                          int // 16 bits: lanes, 0.1 GT/s
 	replays                               int // 64 bits
 	throttle                              int // 64 bits: the same for every product
-	ofMI300                               int // 32 bits
 	ofProduct                             int // 32 bits, of which every product has other bits
 	prochot, powerCap, socket, vr, hbm    int // 32 bits: residencies
 	spl, fppt, sppt, ofCore, ofGFX, ofSoC int // the same, of an APU
 }
 
 // layouts has the versions by format and content. Version 2 has units that differ by
-// product; the files beside it have the same numbers.
+// product; the files beside it have the same numbers. In 1.4 and 1.5 the driver always
+// writes a throttle_status of 0, which says nothing.
 var layouts = map[[2]byte]layout{
 	{1, 0}: {
 		size: 80, edge: 16, hotSpot: 18, memory: 20, gfx: 28, controller: 30, power: 34,
@@ -76,12 +76,12 @@ var layouts = map[[2]byte]layout{
 	{1, 2}: dGPU(104),
 	{1, 3}: withThrottle(dGPU(120), 112),
 	{1, 4}: {
-		size: 288, hotSpot: 4, memory: 6, power: 10, gfx: 12, controller: 14, energy: 24, ofMI300: 40,
+		size: 288, hotSpot: 4, memory: 6, power: 10, gfx: 12, controller: 14, energy: 24,
 		width: 48, speed: 50, replays: 88, graphics: 240, video: 264, memClock: 280,
 	},
 	{1, 5}: {
-		size: 328, hotSpot: 4, memory: 6, power: 10, gfx: 12, controller: 14, energy: 56, ofMI300: 72,
-		width: 80, speed: 82, replays: 120, graphics: 280, video: 304, memClock: 320,
+		size: 360, hotSpot: 4, memory: 6, power: 10, gfx: 12, controller: 14, energy: 88,
+		width: 112, speed: 114, replays: 152, graphics: 312, video: 336, memClock: 352,
 	},
 	{1, 6}: {
 		size: 1664, hotSpot: 4, memory: 6, power: 10, gfx: 12, controller: 14, energy: 16,
@@ -131,7 +131,7 @@ func parseMetrics(table []byte) (metrics, error) {
 	if !known {
 		return metrics{}, fmt.Errorf("%w: version %d.%d", errMetrics, version[0], version[1])
 	}
-	if len(table) < min(l.size, size) || size < l.need() || len(table) < l.need() {
+	if size < l.size || len(table) < l.size { // another layout that had the same number for a while is shorter
 		return metrics{}, fmt.Errorf("%w: version %d.%d of %d bytes, and says %d", errMetrics, version[0], version[1], len(table), size)
 	}
 	f := fields{table}
@@ -149,25 +149,6 @@ func parseMetrics(table []byte) (metrics, error) {
 	m.reasons = l.reasons(f)
 	m.residencies = l.residencies(f)
 	return m, nil
-}
-
-// need is how long a table must be at least, so that each field is in it.
-func (l *layout) need() int {
-	end := 4
-	for _, at := range []int{
-		l.edge, l.hotSpot, l.memory, l.gfx, l.controller, l.power, l.graphics, l.memClock, l.video, l.fan, l.width, l.speed,
-	} {
-		end = max(end, at+2)
-	}
-	for _, at := range []int{
-		l.ofMI300, l.ofProduct, l.prochot, l.powerCap, l.socket, l.vr, l.hbm, l.spl, l.fppt, l.sppt, l.ofCore, l.ofGFX, l.ofSoC,
-	} {
-		end = max(end, at+4)
-	}
-	for _, at := range []int{l.energy, l.replays, l.throttle} {
-		end = max(end, at+8)
-	}
-	return end
 }
 
 // fields reads the fields of a table that is long enough. All bits set stand for "none".
@@ -249,12 +230,6 @@ var throttlers = []struct {
 	{57, 57, gpu.ReasonReliability},     // FIT
 }
 
-// ofMI300 are the bits of throttle_status of the MI300.
-var ofMI300 = []gpu.ClockEventReasons{
-	gpu.ReasonHardwareThermal, // PROCHOT
-	gpu.ReasonPowerCap, gpu.ReasonThermalSlowdown, gpu.ReasonThermalSlowdown, gpu.ReasonThermalSlowdown,
-}
-
 // reasons are what the table says that holds the clocks now. It is NotReported where bits
 // are set that mean something else on each product.
 func (l *layout) reasons(f fields) gpu.Reading[gpu.ClockEventReasons] {
@@ -270,17 +245,6 @@ func (l *layout) reasons(f fields) gpu.Reading[gpu.ClockEventReasons] {
 				if bits&(1<<bit) != 0 {
 					set |= t.reason
 				}
-			}
-		}
-		return gpu.Of(set)
-	case l.ofMI300 != 0:
-		bits, ok := f.word(l.ofMI300).Get()
-		if !ok {
-			break
-		}
-		for bit, reason := range ofMI300 {
-			if bits&(1<<bit) != 0 {
-				set |= reason
 			}
 		}
 		return gpu.Of(set)

@@ -3,6 +3,7 @@
 package amd
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -298,5 +299,28 @@ func TestDue(t *testing.T) {
 		if d.Health.CorrectedVolatile.Or(0) != tt.errors || d.Serial.Or("") != tt.serial || d.Utilization.GPU.Or(0) != 1 {
 			t.Errorf("after %v more: %v errors, number %v, busy %v", tt.after, d.Health.CorrectedVolatile, d.Serial, d.Utilization.GPU)
 		}
+	}
+}
+
+// Version 1.5 has the use of 4 engines for video and of 32 for JPEG before its energy.
+func TestMetricsOfVideo(t *testing.T) {
+	table := newTable(1, 5, 360).short(4, 55).short(12, 97).long(88, 7<<16).long(96, 1).word(104, 0)
+	table = table.short(112, 16).short(114, 320).long(152, 5).short(312, 2100).short(336, 1200).short(352, 1300)
+	for at := 24; at < 88; at += 2 {
+		table.short(at, 0) // no JPEG
+	}
+	m, err := parseMetrics(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.energy != gpu.Of[gpu.Joules](7) || m.width != gpu.Of(16) || m.generation != gpu.Of(5) || m.replays != gpu.Of[uint64](5) {
+		t.Errorf("energy %v, width %v, generation %v, replays %v", m.energy, m.width, m.generation, m.replays)
+	}
+	if m.graphics != gpu.Of[gpu.Megahertz](2100) || m.video != gpu.Of[gpu.Megahertz](1200) || m.memClock != gpu.Of[gpu.Megahertz](1300) {
+		t.Errorf("clocks %v, %v, %v", m.graphics, m.video, m.memClock)
+	}
+	// For some months 1.6 was another table, of 392 bytes.
+	if _, err := parseMetrics(newTable(1, 6, 392)); !errors.Is(err, errMetrics) {
+		t.Error("a short 1.6 is read:", err)
 	}
 }
