@@ -133,6 +133,9 @@ func (d *device) merge(open []drm.Process, computing []user) []gpu.Process {
 		if bytes, ok := u.memory.Get(); ok && bytes > p.Memory.Or(0) {
 			p.Memory = u.memory
 		}
+		if share, ok := p.SM.Get(); ok && share == 0 {
+			p.SM = gpu.Absent[gpu.Percent](gpu.NotSupported) // the compute driver's work is in no fdinfo
+		}
 	}
 	slices.SortFunc(list, func(a, b gpu.Process) int {
 		return cmp.Or(cmp.Compare(b.SM.Or(0), a.SM.Or(0)), cmp.Compare(b.Memory.Or(0), a.Memory.Or(0)), cmp.Compare(a.PID, b.PID))

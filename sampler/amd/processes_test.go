@@ -57,7 +57,7 @@ func testProcesses(t *testing.T, vcn, video string) {
 	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Second)))
 	// a recorder
 	m.Open(202, 10, "dri/renderD128", client(3, vram, ran("enc", time.Second)))
-	// computes through the compute driver
+	// computes through the compute driver, and has the render node open as all of ROCm's do
 	m.Open(203, 4, "dri/renderD128", client(4, "drm-memory-vram:\t1024 KiB"))
 	// on another card
 	other := strings.ReplaceAll(client(5, vram), address, "0000:0c:00.0")
@@ -70,7 +70,7 @@ func testProcesses(t *testing.T, vcn, video string) {
 	s := newSource(t, m, nil)
 	first := only(t, s)
 	want := strings.Join([]string{
-		"203 compute 536870912 gpu 0 " + shares(0),
+		"203 compute 536870912 gpu not_supported " + shares(0),
 		"205 compute 268435456 gpu not_supported " + fmt.Sprintf("enc %[1]v dec %[1]v video %[1]v", gpu.NotSupported),
 		"201 graphics 67108864 gpu not_reported " + shares(gpu.NotReported),
 		"202 unknown 67108864 gpu not_reported " + shares(gpu.NotReported),
