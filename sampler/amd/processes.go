@@ -48,6 +48,9 @@ func (d *device) readProcesses(now time.Time) {
 	if partly && len(list) == 0 {
 		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](gpu.NotPermitted), gpu.Absent[bool](gpu.NotPermitted)
 	}
+	if usage.Mute && len(list) == 0 {
+		r.Processes, r.ProcessesPartial = gpu.Absent[[]gpu.Process](gpu.NotSupported), gpu.Absent[bool](gpu.NotSupported)
+	}
 	r.CountProcesses()
 	room := d.roomFor()
 	for i := range list {
@@ -89,7 +92,10 @@ func (d *device) roomFor() gpu.Reading[gpu.Bytes] {
 // engine is the share of the time in which an engine worked for any process. That is known
 // where all processes are seen. The driver leaves out an engine that nobody has used.
 func (d *device) engine(usage drm.Usage, partly bool, names ...string) gpu.Reading[gpu.Percent] {
-	if partly {
+	switch {
+	case usage.Mute:
+		return gpu.Absent[gpu.Percent](gpu.NotSupported)
+	case partly:
 		return gpu.Absent[gpu.Percent](gpu.NotPermitted)
 	}
 	if d.began.IsZero() {

@@ -135,6 +135,20 @@ func TestHiddenProcesses(t *testing.T) {
 	}
 }
 
+// Before Linux 5.19 the driver wrote other lines: nothing is known of who uses the card, which
+// is not that nobody does.
+func TestProcessesOfOldKernel(t *testing.T) {
+	m := drmtest.New(t)
+	m.Card(0, address, "amdgpu", navi31())
+	m.Open(201, 10, "dri/renderD128", "pos:\t0\npdev:\t"+address+"\npasid:\t32769\nvram mem:\t1500000 kB\ngfx0:\t78%\ndec0:\t30%\n")
+	s := newSource(t, m, nil)
+	only(t, s)
+	d := only(t, s)
+	if d.Processes.Quality() != gpu.NotSupported || d.Utilization.Decoder.Quality() != gpu.NotSupported {
+		t.Errorf("processes %v, decoder %v", d.Processes, d.Utilization.Decoder)
+	}
+}
+
 // Without a walk over /proc only those are known who compute.
 func TestWithoutProc(t *testing.T) {
 	m := drmtest.New(t)

@@ -59,6 +59,9 @@ type Usage struct {
 	Memory map[string]gpu.Bytes
 	// Denied is how many of the processes have the card open and may not be read.
 	Denied int
+	// Mute: the card is open, and its driver says of nobody what they use, as those of
+	// before Linux 5.19.
+	Mute bool
 }
 
 // A Process is what a process uses of a card.
@@ -86,7 +89,9 @@ func (m *Meter) Read(address string, descriptors []Descriptor) Usage {
 	usage := Usage{Engines: map[string]gpu.Percent{}, Memory: map[string]gpu.Bytes{}}
 	processes := map[int]*Process{}
 	total := map[client]bool{}
-	for _, o := range m.opened(address, descriptors) {
+	opened, mute := m.opened(address, descriptors)
+	usage.Mute = mute
+	for _, o := range opened {
 		p := processes[o.pid]
 		if p == nil {
 			p = &Process{PID: o.pid, Engines: map[string]gpu.Percent{}, Memory: map[string]gpu.Bytes{}}
@@ -124,9 +129,10 @@ type open struct {
 }
 
 // opened are the clients of the card, for each process once. A client that a session's
-// manager has opened for another process is that one's alone.
-func (m *Meter) opened(address string, descriptors []Descriptor) []open {
-	var all []open
+// manager has opened for another process is that one's alone. The driver is mute if it says
+// nothing of any.
+func (m *Meter) opened(address string, descriptors []Descriptor) (all []open, mute bool) {
+	silent, told := 0, 0
 	holders := map[client]int{} // how many processes have it
 	seen := map[int]map[client]bool{}
 	for _, d := range descriptors {
@@ -136,6 +142,13 @@ func (m *Meter) opened(address string, descriptors []Descriptor) []open {
 			continue
 		}
 		info, ok := ParseInfo(text)
+		if err == nil && len(text) > 0 {
+			if ok {
+				told++
+			} else {
+				silent++
+			}
+		}
 		if err != nil || !ok || info.Address != "" && info.Address != address {
 			continue // it was closed meanwhile, or is of another card
 		}
@@ -152,13 +165,14 @@ func (m *Meter) opened(address string, descriptors []Descriptor) []open {
 			all = append(all, open{pid: d.PID, id: id, info: info})
 		}
 	}
-	return slices.DeleteFunc(all, func(o open) bool {
+	all = slices.DeleteFunc(all, func(o open) bool {
 		if o.denied || holders[o.id] < 2 || !m.opensForOthers(o.pid) {
 			return false
 		}
 		holders[o.id]--
 		return true
 	})
+	return all, silent > 0 && told == 0
 }
 
 // openers are the programs that open cards for others, and keep them open.

@@ -153,7 +153,10 @@ func (c *card) processes(usage *drm.Usage, whole bool) gpu.Reading[[]gpu.Process
 		}
 		list = append(list, entry)
 	}
-	if len(list) == 0 && !whole {
+	switch {
+	case len(list) == 0 && usage.Mute:
+		return gpu.Absent[[]gpu.Process](gpu.NotSupported)
+	case len(list) == 0 && !whole:
 		return gpu.Absent[[]gpu.Process](gpu.NotPermitted)
 	}
 	slices.SortFunc(list, func(a, b gpu.Process) int {
@@ -240,7 +243,7 @@ func (c *card) memoryUsed(usage *drm.Usage, whole bool) (used, free gpu.Reading[
 	sum, known := c.memoryOf(usage.Memory)
 	used = drm.Of(float64(sum), nil, 1, 0, drm.MostMemory)
 	switch t, ok := total.Trusted(); {
-	case !known && len(usage.Processes) > 0:
+	case !known && (len(usage.Processes) > 0 || usage.Mute):
 		return gpu.Absent[gpu.Bytes](gpu.NotSupported), free
 	case ok && sum > t:
 		return gpu.DoubtfulOf(sum), free

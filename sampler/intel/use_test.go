@@ -122,7 +122,7 @@ func TestProcessesOfI915(t *testing.T) {
 // and does not make it 0.
 func TestOldKernels(t *testing.T) {
 	tests := map[string]string{
-		"i915 before 5.19": "",
+		"i915 before 5.19": "pos:\t0\nflags:\t02100002\nmnt_id:\t24\n",
 		"xe before 6.11":   "drm-driver:\txe\ndrm-client-id:\t3\ndrm-pdev:\t0000:00:02.0\ndrm-resident-gtt:\t4 MiB\n",
 	}
 	for name, info := range tests {
@@ -135,6 +135,8 @@ func TestOldKernels(t *testing.T) {
 			again(t, s)
 			if d := again(t, s); d.Utilization.GPU.Quality() != gpu.NotSupported {
 				t.Errorf("the utilization is %v", d.Utilization.GPU)
+			} else if silent := d.Processes.Quality() == gpu.NotSupported; silent != (name == "i915 before 5.19") {
+				t.Errorf("the processes are %v", d.Processes)
 			}
 		})
 	}
