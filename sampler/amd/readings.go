@@ -61,7 +61,7 @@ func (d *device) readLimits() {
 	r.Thermal.Target = fanTarget(card)
 
 	r.Power.DefaultLimit = powerLimit(hw, "power1_cap_default")
-	r.Power.MinLimit = hw.Watts("power1_cap_min")
+	r.Power.MinLimit = powerLimit(hw, "power1_cap_min")
 	r.Power.MaxLimit = powerLimit(hw, "power1_cap_max")
 
 	r.Clocks.MaxGraphics = highest(card, "pp_dpm_sclk")
