@@ -5,6 +5,7 @@ package amd
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -146,6 +147,27 @@ func TestProcessesOfOldKernel(t *testing.T) {
 	d := only(t, s)
 	if d.Processes.Quality() != gpu.NotSupported || d.Utilization.Decoder.Quality() != gpu.NotSupported {
 		t.Errorf("processes %v, decoder %v", d.Processes, d.Utilization.Decoder)
+	}
+}
+
+// The compute driver names the card's own render node, too. A descriptor of it is read once.
+func TestDescriptorIsReadOnce(t *testing.T) {
+	m := drmtest.New(t)
+	topology(m)
+	m.Card(0, address, "amdgpu", navi31())
+	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Second)))
+	cfg := config(t, m, nil)
+	var reads atomic.Int32
+	cfg.read = func(file string) ([]byte, error) {
+		if strings.HasSuffix(file, "/201/fdinfo/10") {
+			reads.Add(1)
+		}
+		return drm.ReadFile(file)
+	}
+	s := New(cfg)
+	defer s.Close()
+	if only(t, s); reads.Load() != 1 {
+		t.Errorf("it was read %d times", reads.Load())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -72,6 +73,8 @@ func (d *device) readLimits() {
 	r.Memory.BAR1Total = card.Size("mem_info_vis_vram_total")
 	d.readPages()
 	d.nodes = append(append([]string{}, d.card.Nodes...), d.kfd.renderNodes()...)
+	slices.Sort(d.nodes) // the card's own render node is in both
+	d.nodes = slices.Compact(d.nodes)
 	r.Modes.ComputePartition, r.Modes.MemoryPartition = partitioning(card, "compute"), partitioning(card, "memory")
 	r.Instances = d.kfd.instances(d.known(), r.Modes.ComputePartition)
 	r.Modes.Instances = gpu.Map(r.Modes.ComputePartition, func(string) int { return len(r.Instances) })
