@@ -134,7 +134,7 @@ func (s *Source) noCard(err error) error {
 	var bare, old, others []string
 	for _, d := range s.finder.Displays(vendor) {
 		switch d.Driver {
-		case "":
+		case "", driver: // it has no node yet, or failed to make one
 			bare = append(bare, d.Address)
 		case "radeon":
 			old = append(old, d.Address)

@@ -221,6 +221,14 @@ func TestNoCard(t *testing.T) {
 		"driver failed": {func(t *testing.T, m *drmtest.Machine) {
 			without(t, m.Card(0, address, "amdgpu", navi31()))
 		}, gpu.ErrNoDevices, "does not serve the AMD GPU at " + address},
+		"driver begins": {func(t *testing.T, m *drmtest.Machine) {
+			c := m.Card(0, address, "amdgpu", navi31())
+			for _, node := range c.Nodes {
+				if err := os.Remove(filepath.Join(m.Sysfs, "class/drm", node)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, gpu.ErrNoDevices, "does not serve the AMD GPU at " + address},
 		"the old driver": {func(_ *testing.T, m *drmtest.Machine) {
 			m.Card(0, address, "radeon", navi31())
 		}, gpu.ErrNoDriver, "the old driver radeon has the AMD GPU at " + address},
