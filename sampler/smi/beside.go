@@ -96,8 +96,24 @@ func (s *Source) watch(now time.Time) {
 	})
 }
 
+// beyond reports whether pmon leaves out a device that answers: it has 16 of them at most,
+// and 4 in older versions.
+func (s *Source) beyond(now time.Time) bool {
+	round, _ := s.pmon.newest(now)
+	for _, h := range s.rows {
+		its := func(u usage) bool { return u.gpu == h.index }
+		if h.err == nil && len(round) > 0 && !slices.ContainsFunc(round, its) {
+			return true
+		}
+	}
+	return false
+}
+
 // detail asks for the XML if it is due. The caller holds the lock.
 func (s *Source) detail(now time.Time) {
+	if s.detailsDue.Sub(now) > sometimes && s.beyond(now) {
+		s.detailsDue = now.Add(sometimes)
+	}
 	if s.stopDetails != nil || now.Before(s.detailsDue) || s.lingering["xml"] > 0 || s.flying >= mostCommands {
 		return
 	}

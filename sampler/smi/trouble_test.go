@@ -383,6 +383,29 @@ func TestNoPmon(t *testing.T) {
 	}
 }
 
+// pmon has the first devices alone, 4 in older versions: the XML is asked often enough for the
+// processes of the others.
+func TestBeyondPmon(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	var first []string
+	for line := range strings.Lines(m.Read("pmon")) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "1 ") {
+			first = append(first, line)
+		}
+	}
+	m.Write("pmon", strings.Join(first, ""))
+	s := source(t, m)
+	if d := whole(t, s).Devices[1]; !d.Processes.Present() {
+		t.Errorf("the second device's processes are %v", d.Processes)
+	}
+	until(t, s, "the XML is due soon", func(*gpu.Snapshot, error) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		left := time.Until(s.detailsDue)
+		return left > 0 && left <= sometimes
+	})
+}
+
 // Everything that runs is ended, also what a script has started.
 func TestGroupEnds(t *testing.T) {
 	if runtime.GOOS != "linux" {
