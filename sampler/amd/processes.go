@@ -42,7 +42,7 @@ func (d *device) readProcesses(now time.Time) {
 	}
 	usage := d.meter.Read(d.card.Address, held.Of(d.nodes...))
 	list := d.merge(usage.Processes, users)
-	partly := held.Hidden > 0 || usage.Denied > 0 || held.Err != nil
+	partly := held.Hidden > 0 || usage.Denied > 0 || held.Err != nil || !drm.SeesAll(d.cfg.ProcRoot)
 	d.hidden.Store(partly)
 	r.Processes, r.ProcessesPartial = gpu.Of(list), gpu.Of(partly)
 	if partly && len(list) == 0 {

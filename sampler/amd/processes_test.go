@@ -4,6 +4,7 @@ package amd
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -133,6 +134,28 @@ func TestHiddenProcesses(t *testing.T) {
 	f.set(m.Proc+"/201/fdinfo", 0)
 	if snap := read(t, s); len(snap.Notes) != 0 {
 		t.Errorf("then the notes are %v", snap.Notes)
+	}
+}
+
+// In a container those of others are not there at all.
+func TestProcessesOfContainer(t *testing.T) {
+	m := drmtest.New(t)
+	m.Card(0, address, "amdgpu", navi31())
+	if err := os.MkdirAll(m.Proc+"/1/ns", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("pid:[4026532448]", m.Proc+"/1/ns/pid"); err != nil {
+		t.Fatal(err)
+	}
+	s := newSource(t, m, nil)
+	read(t, s)
+	snap := read(t, s)
+	d := &snap.Devices[0]
+	if d.Processes.Quality() != gpu.NotPermitted || d.Utilization.Encoder.Quality() != gpu.NotPermitted {
+		t.Errorf("processes %v, encoder %v", d.Processes, d.Utilization.Encoder)
+	}
+	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "the host's process ids") {
+		t.Errorf("the notes are %v", snap.Notes)
 	}
 }
 

@@ -103,8 +103,8 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 
 // notAll is what one can do where not all processes may be seen.
 var notAll = gpu.Advice{
-	What: "processes of other users may not be seen, so it is not known of all of them what they use of the AMD GPUs",
-	Try:  "run gpuwhy as root, or give it the capability CAP_SYS_PTRACE",
+	What: "not all processes may be seen, so it is not known of all of them what they use of the AMD GPUs",
+	Try:  "run gpuwhy as root or with the capability CAP_SYS_PTRACE, and in a container with the host's process ids",
 }
 
 // version is that of the driver, if it was built apart from the kernel, or the kernel's.

@@ -67,6 +67,16 @@ func (h *Held) Of(nodes ...string) []Descriptor {
 	return out
 }
 
+// initialNamespace is what the kernel calls the first namespace of pids.
+const initialNamespace = "pid:[4026531836]"
+
+// SeesAll reports whether a procfs has all processes of the machine, and not those of a
+// container alone: then its first process is in the first namespace of pids.
+func SeesAll(proc string) bool {
+	namespace, err := os.Readlink(filepath.Join(proc, "1/ns/pid"))
+	return err != nil || namespace == initialNamespace
+}
+
 // NewHolders returns holders below the roots of procfs and sysfs, such as "/proc" and "/sys".
 func NewHolders(proc, sysfs string) *Holders {
 	return &Holders{proc: proc, sysfs: sysfs, now: time.Now, known: map[int]*seen{}}

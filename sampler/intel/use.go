@@ -2,8 +2,6 @@ package intel
 
 import (
 	"cmp"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +38,7 @@ func (c *card) readUse(now time.Time) {
 	usage := c.use.meter.Read(c.Address, open)
 	c.use.readings++
 	c.use.measured = c.use.measured || len(usage.Engines) > 0
-	whole := held.Hidden == 0 && usage.Denied == 0 && seesAll(c.cfg.ProcRoot)
+	whole := held.Hidden == 0 && usage.Denied == 0 && drm.SeesAll(c.cfg.ProcRoot)
 	c.hidesProcesses.Store(!whole)
 	r.Processes = c.processes(&usage, whole)
 	r.ProcessesPartial = gpu.Map(r.Processes, func([]gpu.Process) bool { return !whole })
@@ -110,16 +108,6 @@ func busiest(engines map[string]gpu.Percent) (most gpu.Percent) {
 
 // video is the share of the engines that decode and encode: "video" of i915, "vcs" of xe.
 func video(engines map[string]gpu.Percent) gpu.Percent { return max(engines["video"], engines["vcs"]) }
-
-// initialNamespace is what the kernel calls the first namespace of pids.
-const initialNamespace = "pid:[4026531836]"
-
-// seesAll reports whether procfs has all processes of the machine, and not those of a
-// container alone: then its first process is in the first namespace of pids.
-func seesAll(proc string) bool {
-	namespace, err := os.Readlink(filepath.Join(proc, "1/ns/pid"))
-	return err != nil || namespace == initialNamespace
-}
 
 // processes lists those that hold something of the card, busiest first. Display managers
 // and their like have it open, and neither work nor memory on it.

@@ -186,7 +186,7 @@ func TestNotAllMayBeRead(t *testing.T) {
 	if d = again(t, s); d.Processes.Quality() != gpu.NotPermitted {
 		t.Errorf("the processes are %v", d.Processes)
 	}
-	namespace(initialNamespace)
+	namespace("pid:[4026531836]")
 	m.Open(100, 7, "dri/renderD128", i915Client("0000:00:02.0", 3, 500, 0, "drm-resident-system0:\t1 MiB\n"))
 	again(t, s)
 	if d = again(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
