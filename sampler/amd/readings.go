@@ -335,8 +335,11 @@ func (d *device) readLive() {
 
 	d.readFan(m)
 
-	r.Power.Draw = plausible(either(draw(hw), m.power), r.Power.MaxLimit)
 	r.Power.EnforcedLimit = powerLimit(hw, "power1_cap")
+	r.Power.Draw = plausible(either(draw(hw), m.power), r.Power.MaxLimit)
+	if r.Power.Draw == gpu.Of[gpu.Watts](0) && r.Power.EnforcedLimit.Quality() == gpu.NotSupported {
+		r.Power.Draw = gpu.Absent[gpu.Watts](gpu.NotSupported) // the second die of an MI250 says 0 for both
+	}
 	r.Power.Energy = m.energy
 
 	clock := func(c drm.Channel) gpu.Reading[gpu.Megahertz] { return hw.Hertz(c.File("freq", "input")) }

@@ -302,6 +302,22 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// The second die of an MI250 says 0 for power and its limits; a card that has a limit may draw 0.
+func TestDieWithoutPower(t *testing.T) {
+	files := navi31()
+	files["hwmon/hwmon4/power1_average"] = "0\n"
+	m := drmtest.New(t)
+	c := m.Card(0, address, "amdgpu", files)
+	s := newSource(t, m, nil)
+	if d := only(t, s); d.Power.Draw != gpu.Of[gpu.Watts](0) {
+		t.Errorf("with a limit the power is %v", d.Power.Draw)
+	}
+	c.Set(map[string]string{"hwmon/hwmon4/power1_cap": "0\n"})
+	if d := only(t, s); d.Power.Draw.Quality() != gpu.NotSupported {
+		t.Errorf("without a limit it is %v", d.Power.Draw)
+	}
+}
+
 // Version 1.5 has the use of 4 engines for video and of 32 for JPEG before its energy.
 func TestMetricsOfVideo(t *testing.T) {
 	table := newTable(1, 5, 360).short(4, 55).short(12, 97).long(88, 7<<16).long(96, 1).word(104, 0)
