@@ -159,6 +159,18 @@ func TestProcessesOfContainer(t *testing.T) {
 	}
 }
 
+// Nor are they where procfs hides them.
+func TestInvisibleProcesses(t *testing.T) {
+	m := drmtest.New(t)
+	m.Card(0, address, "amdgpu", navi31())
+	m.Write(m.Proc+"/mounts", "proc /proc proc rw,nosuid,nodev,noexec,relatime,hidepid=invisible 0 0\n")
+	s := newSource(t, m, nil)
+	read(t, s)
+	if snap := read(t, s); snap.Devices[0].Utilization.Encoder.Quality() != gpu.NotPermitted || len(snap.Notes) != 1 {
+		t.Errorf("the encoder has %v, the notes are %v", snap.Devices[0].Utilization.Encoder, snap.Notes)
+	}
+}
+
 // Before Linux 5.19 the driver wrote other lines: nothing is known of who uses the card, which
 // is not that nobody does.
 func TestProcessesOfOldKernel(t *testing.T) {

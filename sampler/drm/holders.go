@@ -71,8 +71,13 @@ func (h *Held) Of(nodes ...string) []Descriptor {
 const initialNamespace = "pid:[4026531836]"
 
 // SeesAll reports whether a procfs has all processes of the machine, and not those of a
-// container alone: then its first process is in the first namespace of pids.
+// container alone: then its first process is in the first namespace of pids. Nor has it all
+// where it was mounted with hidepid=invisible, and does not show the first process.
 func SeesAll(proc string) bool {
+	if _, err := os.Lstat(filepath.Join(proc, "1")); errors.Is(err, fs.ErrNotExist) {
+		mounts, _ := ReadFile(filepath.Join(proc, "mounts")) // without it nothing is known
+		return !strings.Contains(string(mounts), "hidepid=")
+	}
 	namespace, err := os.Readlink(filepath.Join(proc, "1/ns/pid"))
 	return err != nil || namespace == initialNamespace
 }
