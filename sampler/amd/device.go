@@ -216,12 +216,14 @@ func (d *device) failure() error {
 	}
 }
 
-// idle reports whether nothing seems to need the card.
+// idle reports whether nothing seems to need the card. The compute driver keeps a card awake
+// for each of its processes, whose share is not known. Who has used the card through fdinfo's
+// engines, and does nothing now, does not keep it awake.
 func idle(r *gpu.Readings) bool {
 	busy, ok := r.Utilization.GPU.Get()
 	return ok && busy == 0 && !r.Modes.DisplayActive.Or(false) &&
 		!slices.ContainsFunc(r.Processes.Or(nil), func(p gpu.Process) bool {
-			return p.Type == gpu.TypeCompute || p.Type == gpu.TypeComputeGraphics
+			return (p.Type == gpu.TypeCompute || p.Type == gpu.TypeComputeGraphics) && p.SM.Or(1) > 0
 		})
 }
 

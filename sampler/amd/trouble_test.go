@@ -349,6 +349,27 @@ func TestIdleIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A process that has computed on a card some time ago, as programs that draw do, does not
+// keep it from being left alone. One of the compute driver does: with that it never sleeps.
+func TestWhatNeedsACard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		process gpu.Process
+		idle    bool
+	}{
+		"draws":                 {gpu.Process{Type: gpu.TypeGraphics, SM: gpu.Of[gpu.Percent](0)}, true},
+		"has computed":          {gpu.Process{Type: gpu.TypeComputeGraphics, SM: gpu.Of[gpu.Percent](0)}, true},
+		"computes":              {gpu.Process{Type: gpu.TypeComputeGraphics, SM: gpu.Of[gpu.Percent](3)}, false},
+		"of the compute driver": {gpu.Process{Type: gpu.TypeCompute, SM: gpu.Absent[gpu.Percent](gpu.NotSupported)}, false},
+		"first reading":         {gpu.Process{Type: gpu.TypeCompute}, false},
+	} {
+		var r gpu.Readings
+		r.Utilization.GPU, r.Processes = gpu.Of[gpu.Percent](0), gpu.Of([]gpu.Process{tt.process})
+		if idle(&r) != tt.idle {
+			t.Errorf("%s: idle is %v", name, !tt.idle)
+		}
+	}
+}
+
 // After it slept, a card is read at once, although a pause had begun before.
 func TestWakesInAPause(t *testing.T) {
 	m := drmtest.New(t)
