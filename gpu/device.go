@@ -20,7 +20,7 @@ const (
 type State string
 
 // The states of a device. Only a device in StateOK has readings. The errors that
-// the driver reported ([Health].XIDs) stay known in the other states.
+// the driver reported ([Health].XIDs and Faults) stay known in the other states.
 const (
 	StateOK           State = "ok"
 	StateNotAnswering State = "not_answering" // a driver call has not come back, or every call fails
@@ -55,12 +55,10 @@ func (d *Device) Enter(state State, since time.Time, reason Advice) {
 	if d.State == state {
 		since = d.Since
 	}
-	xids := d.Health.XIDs
-	if state == StateLost {
-		reason = reasonOf(xids.Or(nil), since, reason)
-	}
+	xids, faults := d.Health.XIDs, d.Health.Faults
 	*d = Device{Identity: d.Identity, State: state, Since: since, Reason: reason}
-	d.Health.XIDs = xids
+	d.Health.XIDs, d.Health.Faults = xids, faults
+	d.Blame()
 }
 
 // Identity is what stays the same while a device is in the machine. What has a name
@@ -317,15 +315,22 @@ type Health struct {
 	// Retired pages, on products without row remapping.
 	RetiredSingleBit, RetiredDoubleBit Reading[uint64]
 	RetirementPending                  Reading[bool]
-	// XIDs are the driver's error events since gpuwhy began to listen, by code.
+	// XIDs are the error events of NVIDIA's driver, by code: since gpuwhy began to listen,
+	// and before that as far back as the kernel's log goes. NotPermitted where neither the
+	// driver nor the log tells of any, and the log may not be read; NotSupported of others' devices.
 	XIDs Reading[[]XID]
+	// Faults are what the drivers of AMD and Intel wrote into the kernel's log, by kind.
+	// NotPermitted where it may not be read, NotSupported where there is none, and of NVIDIA's devices.
+	Faults Reading[[]Fault]
 }
 
 // An XID counts the error events of one code of the driver's.
 type XID struct {
-	Code  int
-	Count uint64
-	Last  time.Time // of the newest
+	Code    int
+	Count   uint64
+	Earlier uint64    // of Count, how many were before gpuwhy began
+	Last    time.Time // of the newest
+	Culprit Culprit   // of the newest
 }
 
 // Modes are switches that an administrator can set.

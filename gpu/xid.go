@@ -2,10 +2,7 @@ package gpu
 
 import (
 	_ "embed" // xid.json
-	"encoding/json"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 )
 
@@ -15,46 +12,56 @@ import (
 //go:embed xid.json
 var xidText []byte
 
-type xidGroup struct {
-	Try     string
-	Program bool // programs are at fault: no device is lost by that
-	Codes   map[int]string
-}
-
-var xidGroups = sync.OnceValue(func() (groups []xidGroup) {
-	if err := json.Unmarshal(xidText, &groups); err != nil {
-		panic(err) // a test reads it
-	}
-	return groups
-})
+var xidGroups = parse[int](xidText)
 
 // Meaning says what an error code of NVIDIA's driver means ("the GPU has fallen off the
 // bus"), and in a sentence what to do. Both are empty for an unknown code.
 func (x XID) Meaning() (what, try string) {
-	for _, group := range xidGroups() {
-		if meaning, known := group.Codes[x.Code]; known {
-			return meaning, group.Try
-		}
-	}
-	return "", ""
+	what, group := find(xidGroups(), x.Code)
+	return what, group.Try
 }
 
-// xidTells is how long before a device was lost an error may be why.
-const xidTells = 10 * time.Minute
+// Severity says how much the error matters; empty for an unknown code.
+func (x XID) Severity() Severity {
+	_, group := find(xidGroups(), x.Code)
+	return group.Severity
+}
 
-// reasonOf is why a device is lost since then: the newest error of the driver shortly
-// before that can be why, 79 above all, or else what the source says.
-func reasonOf(xids []XID, since time.Time, reason Advice) Advice {
+const (
+	// xidTells is how long before a device was lost an error may be why.
+	xidTells = 10 * time.Minute
+	// xidFollows is how long after that it may still be told.
+	xidFollows = time.Minute
+)
+
+// Blame makes an error of the driver the reason why a device is lost, if one shortly
+// before that can be why. It does nothing for a device in another state.
+func (d *Device) Blame() {
+	if d.State != StateLost {
+		return
+	}
 	const fallenOff = 79 // others follow it
-	var why XID
-	for _, x := range xids {
-		fits := since.Sub(x.Last) <= xidTells && slices.ContainsFunc(xidGroups(), func(g xidGroup) bool { return !g.Program && g.Codes[x.Code] != "" })
-		if fits && why.Code != fallenOff && (x.Code == fallenOff || x.Last.After(why.Last)) {
-			why = x
+	var last time.Time
+	told := func(at time.Time) bool { // whether it can be why, and is newer
+		before := d.Since.Sub(at)
+		return before <= xidTells && before >= -xidFollows && at.After(last)
+	}
+	for _, x := range d.Health.XIDs.Or(nil) {
+		what, group := find(xidGroups(), x.Code)
+		if what != "" && !group.Program && told(x.Last) {
+			d.Reason.What, d.Reason.Try = fmt.Sprintf("XID %d: %s", x.Code, what), group.Try
+			if last = x.Last; x.Code == fallenOff {
+				return
+			}
 		}
 	}
-	if what, try := why.Meaning(); what != "" {
-		reason.What, reason.Try = fmt.Sprintf("XID %d: %s", why.Code, what), try
+	for _, f := range d.Health.Faults.Or(nil) {
+		what, group := find(faultGroups(), f.Kind)
+		if group.Severity == SeverityCritical && told(f.Last) {
+			d.Reason.What, d.Reason.Try = what, group.Try
+			if last = f.Last; f.Kind == FaultOffBus {
+				return
+			}
+		}
 	}
-	return reason
 }

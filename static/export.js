@@ -97,7 +97,7 @@ export async function copyReport(u) {
     ...(u?.notes ?? []),
     ...(u?.gpus ?? []).map((/** @type {any} */ g) => JSON.stringify({
       ...Object.fromEntries(told.map((name) => [name, g[name]])), processes: g.processes.length, instances: g.instances.length,
-    })),
+    }, (name, value) => (name === "process" || name === "pid" ? undefined : value))), // who caused an error
   ];
   try {
     await navigator.clipboard.writeText(lines.filter(Boolean).join("\n"));

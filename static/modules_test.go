@@ -97,7 +97,9 @@ func testReportHasOnlyWhatIsListed(t *testing.T, tab *browsertest.Tab) {
 	want := []string{
 		"drivers.cuda_driver_version", "drivers.driver_version", "failures.source", "failures.what",
 		"gpus.architecture", "gpus.clock_event_reasons", "gpus.driver_version", "gpus.fans.policy", "gpus.gpu_name",
-		"gpus.health.xids.last", "gpus.modes.compute",
+		"gpus.health.faults.advice", "gpus.health.faults.engine", "gpus.health.faults.kind", "gpus.health.faults.last",
+		"gpus.health.faults.meaning", "gpus.health.faults.severity", "gpus.health.xids.advice", "gpus.health.xids.last",
+		"gpus.health.xids.meaning", "gpus.health.xids.severity", "gpus.modes.compute",
 		"gpus.modes.compute_partition", "gpus.modes.memory_partition", "gpus.modes.virtualization", "gpus.performance_state", "gpus.quality", "gpus.sampled_at", "gpus.source", "gpus.state",
 		"gpus.state_reason", "gpus.state_since", "gpus.vbios_version", "gpus.vendor", "host.kernel", "host.os", "notes", "source", "status", "timestamp",
 	}

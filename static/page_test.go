@@ -926,6 +926,10 @@ func randomRest(r *rand.Rand, d *gpu.Device, now time.Time) {
 	}
 	o.Compute = maybe(r, "exclusive_process")
 	h.XIDs = maybe(r, []gpu.XID{{Code: 79, Count: 1 + r.Uint64N(5), Last: now}, {Code: 31, Count: 2, Last: now}}[:r.IntN(3)])
+	h.Faults = maybe(r, []gpu.Fault{
+		{Kind: gpu.FaultEngineHang, Count: 1 + r.Uint64N(5), Last: now, Engine: "gfx_0.0.0", Culprit: gpu.Culprit{PID: 7, Name: "Game.exe"}},
+		{Kind: gpu.FaultWedged, Count: 1, Last: now},
+	}[:r.IntN(3)])
 }
 
 func randomProcess(r *rand.Rand, now time.Time) gpu.Process {

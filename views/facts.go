@@ -83,6 +83,8 @@ func written(u catalog.Unit, ref catalog.Ref) Value {
 		return v
 	case *gpu.Reading[[]gpu.XID]:
 		return worded(*r, kinds)
+	case *gpu.Reading[[]gpu.Fault]:
+		return worded(*r, kinds)
 	case *gpu.Reading[bool]:
 		return worded(*r, yesNo)
 	case *gpu.Reading[gpu.ClockEventReasons]:
@@ -113,7 +115,7 @@ func worded[T any](r gpu.Reading[T], format func(T) string) Value {
 
 func yesNo(b bool) string { return say(either(b, "yes", "no")) }
 
-func kinds(list []gpu.XID) string {
+func kinds[T any](list []T) string {
 	if len(list) == 0 {
 		return say("none")
 	}
@@ -179,6 +181,7 @@ var aboutLists = map[string][2]string{
 		"Errors are counted since the driver was loaded. A few damaged parts are normal: the link sends them again. Numbers that grow, or links trained again, mean a bad connector or cable.",
 		"nvmlDeviceGetNvLinkState, nvmlDeviceGetNvLinkErrorCounter and others",
 	},
+	"health.faults": {"The kernel log (dmesg) has the lines with details.", ""},
 	"instances": {
 		"Parts of the GPU with memory and engines of their own. They are not in any total. How busy they are is counted from Hopper on.",
 		"nvmlDeviceGetMigDeviceHandleByIndex",

@@ -175,6 +175,8 @@ var (
 		func(_ int, x *gpu.XID) string { return strconv.Itoa(x.Code) })
 	link = parts("nvlink.links", func(d *gpu.Device) []gpu.Link { return d.NVLink.Links },
 		func(_ int, l *gpu.Link) string { return strconv.Itoa(l.Index) })
+	fault = parts("health.faults", func(d *gpu.Device) []gpu.Fault { return d.Health.Faults.Or(nil) },
+		func(_ int, f *gpu.Fault) string { return string(f.Kind) })
 	instance = parts("instances", func(d *gpu.Device) []gpu.Instance { return d.Instances },
 		func(_ int, i *gpu.Instance) string { return i.UUID })
 )
@@ -213,6 +215,14 @@ func moment(t time.Time) Ref {
 		return new(gpu.Reading[time.Time])
 	}
 	return new(gpu.Of(t))
+}
+
+// text is absent where there is none.
+func text(s string) Ref {
+	if s == "" {
+		return new(gpu.Reading[string])
+	}
+	return new(gpu.Of(s))
 }
 
 func byHand(policy string) bool { return policy == "manual" }

@@ -19,7 +19,7 @@ func whole() *gpu.Device {
 	d.Fans.Fans = make([]gpu.Fan, 1)
 	d.Instances = make([]gpu.Instance, 1)
 	d.NVLink.Links = make([]gpu.Link, 1)
-	d.Health.XIDs = gpu.Of(make([]gpu.XID, 1))
+	d.Health.XIDs, d.Health.Faults = gpu.Of(make([]gpu.XID, 1)), gpu.Of(make([]gpu.Fault, 1))
 	return d
 }
 
@@ -60,7 +60,7 @@ func TestEveryReadingBecomesStale(t *testing.T) {
 	present := map[*catalog.Row]bool{}
 	visit := func(each func(r *catalog.Row, part string, ref catalog.Ref)) {
 		for r := range catalog.All() {
-			if !strings.HasPrefix(r.ID, "identity.") && r.ID != "power.idle_floor" && !strings.HasPrefix(r.ID, "xid.") {
+			if !strings.HasPrefix(r.ID, "identity.") && r.ID != "power.idle_floor" && !strings.HasPrefix(r.ID, "xid.") && !strings.HasPrefix(r.ID, "fault.") {
 				r.Visit(d, func(part string, ref catalog.Ref) { each(r, part, ref) })
 			}
 		}

@@ -15,12 +15,20 @@ const (
 	noRetired  = "the product remaps rows instead"
 	noRemap    = "the product retires pages instead, or neither"
 	noMIG      = "the product has no MIG"
-	noXID      = "gpuwhy can't listen to the driver's events"
 	noShared   = "the device has memory of its own and uses no other, or the driver does not say"
 	noLink     = "the product has no NVLink, or the link is not active"
 	noLinkErrs = "the product has no NVLink, or its links are of version 5 and count otherwise"
 	noParted   = "the product can't be divided into partitions"
 	noMeans    = "the product is older than Hopper, or it is the instance's first reading"
+	noXID      = "gpuwhy can't listen to the driver's events, nor read the kernel's log"
+	noFault    = "gpuwhy can't read the kernel's log, or the device is NVIDIA's"
+)
+
+// What tells of errors.
+var (
+	ofXID    = Origins{gpu.SourceNVML: "nvmlEventTypeXidCriticalError, /dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
+	ofXIDLog = Origins{gpu.SourceNVML: "/dev/kmsg", gpu.SourceNvidiaSMI: "/dev/kmsg"}
+	ofFault  = Origins{gpu.SourceAMD: "/dev/kmsg", gpu.SourceIntel: "/dev/kmsg"}
 )
 
 type (
@@ -386,16 +394,20 @@ var Groups = []Group{
 	),
 	group("Health", "* health.xids",
 		xid("xid.code", func(x *gpu.XID) Ref { return new(gpu.Of(x.Code)) }, fact("code", "Xid", "")),
-		xid("xid.count", func(x *gpu.XID) Ref { return new(gpu.Of(x.Count)) }, nvml("nvmlEventTypeXidCriticalError"),
+		xid("xid.meaning", func(x *gpu.XID) Ref { what, _ := x.Meaning(); return text(what) }, fact("meaning", "What it is", "")),
+		xid("xid.severity", func(x *gpu.XID) Ref { return text(string(x.Severity())) }, fact("severity", "Severity", "")),
+		xid("xid.process", func(x *gpu.XID) Ref { return text(x.Culprit.Name) }, from(ofXIDLog), fact("process", "Process", "")),
+		xid("xid.count", func(x *gpu.XID) Ref { return new(gpu.Of(x.Count)) }, from(ofXID),
 			fact("count", "Times", ""),
-			metric("gpuwhy_gpu_xid_errors_total", "Error events of the driver about the device since gpuwhy began to listen, by code."),
+			metric("gpuwhy_gpu_xid_errors_total",
+				"Error events of the driver about the device, by code: since gpuwhy began to listen, and before that as far back as the kernel's log goes."),
 			absent(noXID+", or heard none of this code"), always, otel("hw.errors")),
-		xid("xid.last", func(x *gpu.XID) Ref { return moment(x.Last) }, nvml("nvmlEventTypeXidCriticalError"),
+		xid("xid.last", func(x *gpu.XID) Ref { return moment(x.Last) }, from(ofXID),
 			fact("last", "Last", ""),
 			metric("gpuwhy_gpu_xid_last_timestamp_seconds", "When the newest error event of this code was."),
 			absent(noXID+", or heard none of this code"), always),
-		of("health.xids", func(d *dev) Ref { return &d.Health.XIDs }, nvml("nvmlEventTypeXidCriticalError"),
-			fact("health.xids", "Driver errors (Xid)", "Since gpuwhy began to listen."),
+		of("health.xids", func(d *dev) Ref { return &d.Health.XIDs }, from(ofXID),
+			fact("health.xids", "Driver errors (Xid)", "Since gpuwhy began to listen, and those that the kernel’s log still has from before."),
 			metric("gpuwhy_gpu_xids_total", "Error events of the driver about the device, of all codes; 0 while there were none."),
 			absent(noXID), always, dcgm("DCGM_FI_DEV_XID_ERRORS")),
 		of("health.ecc_mode", func(d *dev) Ref { return &d.Health.ECCMode }, nvml("nvmlDeviceGetEccMode"),
@@ -459,6 +471,26 @@ var Groups = []Group{
 			fact("health.retired_pages_pending", "Retirement waits", "Yes: the machine must be restarted for it."),
 			metric("gpuwhy_gpu_page_retirement_pending", "Whether pages are retired at the next restart."),
 			absent(noRetired), dcgm("DCGM_FI_DEV_RETIRED_PENDING")),
+	),
+	group("GPU faults", "* health.faults",
+		fault("fault.kind", func(f *gpu.Fault) Ref { return new(gpu.Of(string(f.Kind))) }, wire("kind")),
+		fault("fault.meaning", func(f *gpu.Fault) Ref { what, _ := f.Kind.Meaning(); return text(what) }, fact("meaning", "What it is", "")),
+		fault("fault.severity", func(f *gpu.Fault) Ref { return text(string(f.Kind.Severity())) }, fact("severity", "Severity", "")),
+		fault("fault.engine", func(f *gpu.Fault) Ref { return text(f.Engine) }, from(ofFault), fact("engine", "Engine", "")),
+		fault("fault.process", func(f *gpu.Fault) Ref { return text(f.Culprit.Name) }, from(ofFault), fact("process", "Process", "")),
+		fault("fault.count", func(f *gpu.Fault) Ref { return new(gpu.Of(f.Count)) }, from(ofFault),
+			fact("count", "Times", ""),
+			metric("gpuwhy_gpu_fault_errors_total",
+				"Hangs, resets and errors of an AMD or Intel device, by kind, as far back as the kernel's log goes."),
+			absent(noFault+", or there was none of this kind"), always, otel("hw.errors")),
+		fault("fault.last", func(f *gpu.Fault) Ref { return moment(f.Last) }, from(ofFault),
+			fact("last", "Last", ""),
+			metric("gpuwhy_gpu_fault_last_timestamp_seconds", "When the newest fault of this kind was."),
+			absent(noFault+", or there was none of this kind"), always),
+		of("health.faults", func(d *dev) Ref { return &d.Health.Faults }, from(ofFault),
+			fact("health.faults", "Hangs, resets and errors", "As far back as the kernel’s log goes. NVIDIA’s driver has codes instead."),
+			metric("gpuwhy_gpu_faults_total", "Hangs, resets and errors of an AMD or Intel device, of all kinds; 0 while there were none."),
+			absent(noFault), always),
 	),
 	group("Modes",
 		"modes.persistence modes.compute modes.display_active modes.mig modes.mig_pending modes.instances"+

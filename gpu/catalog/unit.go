@@ -85,6 +85,8 @@ func look(r Ref) (Unit, gpu.Reading[float64]) {
 		return Text, gpu.Map(*r, func(string) float64 { return 1 })
 	case *gpu.Reading[[]gpu.XID]:
 		return Errors, gpu.Map(*r, countXIDs)
+	case *gpu.Reading[[]gpu.Fault]:
+		return Errors, gpu.Map(*r, countFaults)
 	case *gpu.Reading[[]gpu.Process]:
 		return Processes, gpu.Map(*r, func(list []gpu.Process) float64 { return float64(len(list)) })
 	default:
@@ -107,6 +109,14 @@ func countXIDs(list []gpu.XID) float64 {
 	n := uint64(0)
 	for _, x := range list {
 		n += x.Count
+	}
+	return float64(n)
+}
+
+func countFaults(list []gpu.Fault) float64 {
+	n := uint64(0)
+	for _, f := range list {
+		n += f.Count
 	}
 	return float64(n)
 }

@@ -191,7 +191,14 @@ var readings = []reading{
 	truth("health.retired_pages_pending", func(d *gpu.Device) *gpu.Reading[bool] { return &d.Health.RetirementPending }),
 
 	field("health.xids", func(d *gpu.Device) *gpu.Reading[[]gpu.XID] { return &d.Health.XIDs },
-		[]gpu.XID{{Code: 79, Count: 2, Last: fixture.Time}}, "[]", `[{"code":79,"count":2,"last":"2026-03-14T15:09:26.535897Z"}]`),
+		[]gpu.XID{{Code: 777, Count: 2, Earlier: 1, Last: fixture.Time, Culprit: gpu.Culprit{PID: 7, Name: "python3"}}}, "[]",
+		`[{"code":777,"count":2,"earlier":1,"last":"2026-03-14T15:09:26.535897Z","severity":null,"meaning":null,"advice":null,`+
+			`"process":"python3","pid":7}]`),
+	field("health.faults", func(d *gpu.Device) *gpu.Reading[[]gpu.Fault] { return &d.Health.Faults },
+		[]gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: fixture.Time}}, "[]",
+		`[{"kind":"wedged","engine":null,"count":1,"earlier":0,"last":"2026-03-14T15:09:26.535897Z","severity":"critical",`+
+			`"meaning":"the driver has given the GPU up","advice":"Restart the machine. If it comes again, update the driver and the firmware, `+
+			`and have the GPU tested.","process":null,"pid":null}]`),
 
 	field("reservations", func(d *gpu.Device) *gpu.Reading[[]gpu.Reservation] { return &d.Reservations },
 		[]gpu.Reservation{{Namespace: "ml", Pod: "train-0", Container: "cuda", Resource: "nvidia.com/gpu"}}, "[]",

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
@@ -284,8 +285,10 @@ type Link struct {
 // driver was loaded (volatile) and in the device's life (aggregate).
 type Health struct {
 	MemoryHealth
-	// Errors that the driver reported, by code. Null where nobody listens; empty where there were none.
+	// Errors that NVIDIA's driver reported, by code. Null where nobody can know them; empty where there were none.
 	XIDs []XID `json:"xids" null:"yes"`
+	// What went wrong on an AMD or Intel GPU, by kind. Null where nobody can know it; empty where nothing did.
+	Faults []Fault `json:"faults" null:"yes"`
 }
 
 // MemoryHealth is the part of it that is about the memory.
@@ -304,14 +307,33 @@ type MemoryHealth struct {
 	RetiredDoubleBit      Total  `json:"retired_pages_double_bit" unit:"count"`    // pages given up because of uncorrected errors
 	RetirementPending     Switch `json:"retired_pages_pending"`                    // whether a page is given up at the next restart
 
-	XIDs gpu.Reading[[]gpu.XID] `json:"-"` // in Health
+	XIDs   gpu.Reading[[]gpu.XID]   `json:"-"` // in Health
+	Faults gpu.Reading[[]gpu.Fault] `json:"-"` // in Health
 }
 
 // XID counts one kind of error that the driver reported.
 type XID struct {
-	Code  int    `json:"code" unit:"count"`       // the driver's number for the error, such as 79
-	Count uint64 `json:"count"`                   // how often since gpuwhy began to listen
-	Last  string `json:"last" format:"date-time"` // time of the newest
+	Code int `json:"code" unit:"count"` // the driver's number for the error, such as 79
+	ErrorEvents
+}
+
+// Fault counts one kind of thing that went wrong on a GPU, as its driver wrote into the kernel's log.
+type Fault struct {
+	Kind   string `json:"kind" enum:"engine_hang,engine_reset,device_reset,reset_failed,wedged,page_fault,memory_error,off_bus"` // what went wrong
+	Engine Text   `json:"engine"`                                                                                                // of the newest, as the driver calls it, such as "gfx_0.0.0"
+	ErrorEvents
+}
+
+// ErrorEvents are what XIDs and faults have in common.
+type ErrorEvents struct {
+	Count    uint64 `json:"count"`                                              // how often: since gpuwhy began, and before that as far back as the kernel's log goes
+	Earlier  uint64 `json:"earlier" unit:"count"`                               // how many of these were before gpuwhy began
+	Last     string `json:"last" format:"date-time"`                            // time of the newest
+	Severity Text   `json:"severity" enum:"information,warning,error,critical"` // how much it matters; null for a code that gpuwhy does not know
+	Meaning  Text   `json:"meaning"`                                            // what it is, such as "the GPU has fallen off the bus"; null for a code that gpuwhy does not know
+	Advice   Text   `json:"advice"`                                             // what to do, a sentence; null for a code that gpuwhy does not know
+	Process  Text   `json:"process"`                                            // name of the program at whose work the newest was, where the kernel says it
+	PID      Count  `json:"pid"`                                                // its process id
 }
 
 // Modes are an administrator's switches.
@@ -421,7 +443,7 @@ func newGPU(d *gpu.Device, a *attribute.Attribution) GPU {
 		FanCount:         d.Fans.Count,
 		Throttled:        pointer(gpu.Map(d.Clocks.EventReasons, gpu.ClockEventReasons.Throttled)),
 		PCIe:             PCIe(d.PCIe),
-		Health:           Health{MemoryHealth(d.Health), listOrNull(d.Health.XIDs, newXID)},
+		Health:           Health{MemoryHealth(d.Health), listOrNull(d.Health.XIDs, newXID), listOrNull(d.Health.Faults, newFault)},
 		Modes:            Modes(d.Modes),
 		Instances:        newInstances(d),
 		Attribution:      newAttribution(d, a),
@@ -465,7 +487,31 @@ func newPower(p gpu.Power) Power {
 	return out
 }
 
-func newXID(x *gpu.XID) XID { return XID{x.Code, x.Count, timestamp(x.Last)} }
+func newXID(x *gpu.XID) XID {
+	what, try := x.Meaning()
+	return XID{x.Code, newErrorEvents(x.Count, x.Earlier, x.Last, x.Severity(), what, try, x.Culprit)}
+}
+
+func newFault(f *gpu.Fault) Fault {
+	what, try := f.Kind.Meaning()
+	return Fault{string(f.Kind), known(f.Engine), newErrorEvents(f.Count, f.Earlier, f.Last, f.Kind.Severity(), what, try, f.Culprit)}
+}
+
+func newErrorEvents(count, earlier uint64, last time.Time, severity gpu.Severity, what, try string, by gpu.Culprit) ErrorEvents {
+	return ErrorEvents{
+		Count: count, Earlier: earlier, Last: timestamp(last),
+		Severity: known(string(severity)), Meaning: known(what), Advice: known(try),
+		Process: known(by.Name), PID: known(by.PID),
+	}
+}
+
+// known is null for the zero.
+func known[T comparable](v T) gpu.Reading[T] {
+	if v == *new(T) {
+		return gpu.Reading[T]{}
+	}
+	return gpu.Of(v)
+}
 
 // newProcesses gives an empty list where the driver can't say which processes
 // there are, since clients walk the list. The reason is among the qualities.

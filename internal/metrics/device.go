@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ func newDeviceRows() []row[*device] {
 }
 
 // partLabels name the label of a part, by the list that the part is in.
-var partLabels = map[string]string{"fans": "fan", "health.xids": "xid", "nvlink.links": "link", "instances": "mig_uuid"}
+var partLabels = map[string]string{"fans": "fan", "health.xids": "xid", "health.faults": "kind", "nvlink.links": "link", "instances": "mig_uuid"}
 
 // gpm writes the metrics of NVML's GPU performance monitoring with their full names.
 var gpm = strings.NewReplacer(" (", ": NVML_GPM_METRIC_", ")", "")
@@ -71,7 +72,7 @@ var gpm = strings.NewReplacer(" (", ": NVML_GPM_METRIC_", ")", "")
 func fromCatalog(r *catalog.Row) row[*device] {
 	out := row[*device]{
 		name: r.Metric, unit: units[r.Unit], help: r.Help, absent: r.Absent, otel: r.OTel, always: r.Always,
-		from: gpm.Replace(r.From.Of(gpu.SourceNVML)), dcgm: newDCGMForm(r),
+		from: gpm.Replace(cmp.Or(r.From.Of(gpu.SourceNVML), r.From.Of(gpu.SourceAMD))), dcgm: newDCGMForm(r),
 	}
 	if r.Measured != nil {
 		out.from += "; " + r.Measured.Of(gpu.SourceNVML)

@@ -157,12 +157,13 @@ func zeros() *gpu.Snapshot {
 	d.Fans.Fans = make([]gpu.Fan, 1)
 	d.NVLink.Links = make([]gpu.Link, 1)
 	d.Instances = []gpu.Instance{{UUID: "MIG-0", Name: "NVIDIA Zero MIG 1g.5gb", Profile: gpu.Of("1g.5gb")}}
-	d.Health.XIDs = gpu.Of([]gpu.XID{{}})
+	d.Health.XIDs, d.Health.Faults = gpu.Of([]gpu.XID{{}}), gpu.Of([]gpu.Fault{{}})
 	processes := make([]gpu.Process, 1)
 	report(reflect.ValueOf(processes))
 	d.Processes = gpu.Of(processes)
 	report(reflect.ValueOf(&d.Readings).Elem())
 	d.Health.XIDs = gpu.Of([]gpu.XID{{Last: time.Unix(0, 0)}})
+	d.Health.Faults = gpu.Of([]gpu.Fault{{Last: time.Unix(0, 0)}})
 	s := &gpu.Snapshot{Time: noon, Node: "zero", Devices: []gpu.Device{d}, Host: &gpu.Host{}}
 	report(reflect.ValueOf(s.Host).Elem())
 	return s
@@ -224,7 +225,7 @@ func zeroReading(v reflect.Value) bool {
 		*r = gpu.Of(false)
 	case *gpu.Reading[string]:
 		*r = gpu.Of("")
-	case *gpu.Reading[time.Time], *gpu.Reading[[]gpu.Process], *gpu.Reading[[]gpu.XID]:
+	case *gpu.Reading[time.Time], *gpu.Reading[[]gpu.Process], *gpu.Reading[[]gpu.XID], *gpu.Reading[[]gpu.Fault]:
 		// As the test that made them wants them.
 	default:
 		return false

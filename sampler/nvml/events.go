@@ -18,6 +18,7 @@ import (
 // readXIDs adds the errors that were reported since the last reading. Each device has a
 // set of events of its own, so that a device that hangs blocks no other.
 func (d *device) readXIDs() {
+	d.readings.Health.Faults = gpu.Absent[[]gpu.Fault](gpu.NotSupported) // the driver has codes
 	to := &d.readings.Health.XIDs
 	if d.events == nil {
 		if c := d.listen(); c != success {

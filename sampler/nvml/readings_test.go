@@ -63,7 +63,7 @@ func TestIdleCard(t *testing.T) {
 			RemappedCorrectable: no[uint64](gpu.NotSupported), RemappedUncorrectable: no[uint64](gpu.NotSupported),
 			RemapPending: no[bool](gpu.NotSupported), RemapFailed: no[bool](gpu.NotSupported),
 			RetiredSingleBit: no[uint64](gpu.NotSupported), RetiredDoubleBit: no[uint64](gpu.NotSupported), RetirementPending: no[bool](gpu.NotSupported),
-			XIDs: gpu.Of([]gpu.XID{}),
+			XIDs: gpu.Of([]gpu.XID{}), Faults: no[[]gpu.Fault](gpu.NotSupported),
 		},
 		Modes: gpu.Modes{
 			Persistence: gpu.Of(false), Compute: gpu.Of("default"), DisplayActive: gpu.Of(true),

@@ -58,8 +58,8 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 
 // enter sets the state, without readings.
 func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
-	s.Enter(state, since.UTC(), reason)
 	s.Health.XIDs = s.xids
+	s.Enter(state, since.UTC(), reason)
 }
 
 // device is a copy of what is known of the device now.

@@ -75,7 +75,7 @@ func (c *checker) state(d *gpu.Device) {
 	case gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep:
 		c.expect(d.Reason.What != "", "%s without a reason", d.State)
 		readings := d.Readings
-		readings.Health.XIDs = gpu.Reading[[]gpu.XID]{} // events: they may say why
+		readings.Health.XIDs, readings.Health.Faults = gpu.Reading[[]gpu.XID]{}, gpu.Reading[[]gpu.Fault]{} // events: they may say why
 		c.expect(d.SampledAt.IsZero() && reflect.DeepEqual(readings, gpu.Readings{}), "%s, and has readings", d.State)
 	default:
 		c.expect(false, "unknown state %q", d.State)
