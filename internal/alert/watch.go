@@ -33,6 +33,7 @@ const (
 	ThrottledByHeat   Watch = "throttled_by_heat"
 	ThrottledByPower  Watch = "throttled_by_power"
 	XID               Watch = "xid"       // errors that the driver reported
+	Fault             Watch = "fault"     // hangs, resets and errors of AMD's and Intel's devices
 	ECC               Watch = "ecc"       // uncorrected memory errors
 	RowRemap          Watch = "row_remap" // memory that waits to be replaced, or can't be
 	Lost              Watch = "lost"      // gone from the bus
@@ -131,6 +132,7 @@ var meansOf = map[Watch]means{
 	ThrottledByHeat:   {measure: reasons(gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal), culprits: workers},
 	ThrottledByPower:  {measure: reasons(gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake), culprits: workers},
 	XID:               {measure: xids, more: newestXID},
+	Fault:             {measure: faults, more: newestFault},
 	RowRemap:          {measure: remap},
 	Lost:              {measure: inState(gpu.StateLost), instead: inOtherState},
 	NotAnswering:      {measure: inState(gpu.StateNotAnswering), instead: inOtherState},
@@ -279,10 +281,33 @@ func xids(s *look) (float64, bool) {
 	var n uint64
 	for _, x := range list {
 		if s.counts(x.Code) {
-			n += x.Count
+			n += x.Count - x.Earlier // what was before gpuwhy began is no news
 		}
 	}
 	return float64(n), ok
+}
+
+func faults(s *look) (float64, bool) {
+	list, ok := s.d.Health.Faults.Trusted()
+	var n uint64
+	for _, f := range list {
+		if !ofProgram(f) {
+			n += f.Count - f.Earlier
+		}
+	}
+	return float64(n), ok
+}
+
+// ofProgram reports whether a program's own mistake causes such a fault: no rule counts it.
+func ofProgram(f gpu.Fault) bool { return f.Kind == gpu.FaultPage }
+
+// newestFault names the newest of the faults that are counted.
+func newestFault(s *look) (text, advice string) {
+	counted := slices.DeleteFunc(slices.Clone(s.d.Health.Faults.Or(nil)), ofProgram)
+	if len(counted) == 0 {
+		return "", ""
+	}
+	return explain.Fault(slices.MaxFunc(counted, func(a, b gpu.Fault) int { return a.Last.Compare(b.Last) }))
 }
 
 // remap is about remapped rows, and on older products about retired pages.

@@ -22,7 +22,7 @@ func healthy() gpu.Device {
 	d.Power = gpu.Power{Draw: gpu.Of(gpu.Watts(20)), EnforcedLimit: gpu.Of(gpu.Watts(400))}
 	d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(30)), RPM: gpu.Of(gpu.RPM(1000))}}}
 	d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle)
-	d.Health = gpu.Health{XIDs: gpu.Of([]gpu.XID{}), UncorrectedVolatile: gpu.Of[uint64](0), RemapPending: gpu.Of(false)}
+	d.Health = gpu.Health{XIDs: gpu.Of([]gpu.XID{}), Faults: gpu.Of([]gpu.Fault{}), UncorrectedVolatile: gpu.Of[uint64](0), RemapPending: gpu.Of(false)}
 	d.Processes, d.Reservations = gpu.Of([]gpu.Process{}), gpu.Of([]gpu.Reservation{})
 	return d
 }
@@ -149,6 +149,19 @@ func TestWatches(t *testing.T) {
 			absent: func(d *gpu.Device) { d.Health.XIDs = gpu.Reading[[]gpu.XID]{} },
 			fired:  "GPU 0 (Card) had 3 driver errors, the last one XID 79 (the GPU has fallen off the bus); the first came just now.",
 			over:   "GPU 0 (Card) had 3 driver errors, and no more for 4 min. The alert is over.",
+		},
+		Fault: {
+			rule: func(r *Rule) { r.Clear = 4 * time.Minute },
+			wrong: func(d *gpu.Device) {
+				d.Health.Faults = gpu.Of([]gpu.Fault{
+					{Kind: gpu.FaultEngineHang, Count: 1, Last: start}, {Kind: gpu.FaultDeviceReset, Count: 3, Earlier: 2, Last: start.Add(time.Minute)},
+					{Kind: gpu.FaultPage, Count: 9, Last: start.Add(time.Hour)},
+				})
+			},
+			absent: func(d *gpu.Device) { d.Health.Faults = gpu.Reading[[]gpu.Fault]{} },
+			fired: "GPU 0 (Card) had 2 hangs, resets or errors, the last one device reset (the whole GPU was reset, and what ran on it was lost); " +
+				"the first came just now.",
+			over: "GPU 0 (Card) had 2 hangs, resets or errors, and no more for 4 min. The alert is over.",
 		},
 		ECC: {
 			rule:   func(r *Rule) { r.Clear = 4 * time.Minute },
@@ -408,14 +421,14 @@ func TestCounters(t *testing.T) {
 		want   []string
 	}{
 		{0, 3, nil, nil}, // they were there before
-		{5, 3, []gpu.XID{{Code: 31, Count: 1}}, []string{"fired program 1"}},
-		{10, 4, []gpu.XID{{Code: 31, Count: 3}}, []string{"fired ecc 1"}},
-		{15, 6, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"fired hardware 1"}},
-		{605, 6, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, nil},
-		{610, 6, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"over program 3"}},
-		{3700, 2, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"over hardware 1"}}, // the driver was loaded anew: two more
-		{7300, 2, []gpu.XID{{Code: 31, Count: 3}, {Code: 79, Count: 1}}, []string{"over ecc 5"}},
-		{7305, 3, []gpu.XID{{Code: 31, Count: 4}, {Code: 79, Count: 1}}, []string{"fired ecc 1", "fired program 1"}},
+		{5, 3, []gpu.XID{{Code: 31, Count: 6, Earlier: 5}}, []string{"fired program 1"}}, // five of which the kernel's log told
+		{10, 4, []gpu.XID{{Code: 31, Count: 8, Earlier: 5}}, []string{"fired ecc 1"}},
+		{15, 6, []gpu.XID{{Code: 31, Count: 8, Earlier: 5}, {Code: 79, Count: 1}}, []string{"fired hardware 1"}},
+		{605, 6, []gpu.XID{{Code: 31, Count: 8, Earlier: 5}, {Code: 79, Count: 1}}, nil},
+		{610, 6, []gpu.XID{{Code: 31, Count: 8, Earlier: 5}, {Code: 79, Count: 1}}, []string{"over program 3"}},
+		{3700, 2, []gpu.XID{{Code: 31, Count: 8, Earlier: 5}, {Code: 79, Count: 1}}, []string{"over hardware 1"}}, // the driver was loaded anew: two more
+		{7300, 2, []gpu.XID{{Code: 31, Count: 8, Earlier: 5}, {Code: 79, Count: 1}}, []string{"over ecc 5"}},
+		{7305, 3, []gpu.XID{{Code: 31, Count: 9, Earlier: 5}, {Code: 79, Count: 1}}, []string{"fired ecc 1", "fired program 1"}},
 	} {
 		if got := see(step.second, step.errors, step.xids...); !slices.Equal(got, step.want) {
 			t.Errorf("at %d s: %q, want %q", step.second, got, step.want)

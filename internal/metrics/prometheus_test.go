@@ -412,6 +412,7 @@ func illMachine(n int) state {
 	ill.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake | gpu.ReasonPowerCap)
 	ill.Health = gpu.Health{
 		XIDs:                gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: now}, {Code: 31, Count: 1, Last: now}}),
+		Faults:              gpu.Of([]gpu.Fault{{Kind: gpu.FaultWedged, Count: 1, Last: now}}),
 		UncorrectedVolatile: gpu.Of(uint64(n)), RemapFailed: gpu.Of(true), RemapPending: gpu.Of(true),
 	}
 	ill.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(60)), RPM: gpu.Of(gpu.RPM(0))}}

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -178,6 +179,34 @@ func documented(t *testing.T) map[explain.Kind]bool {
 		}
 	}
 	return kinds
+}
+
+// A fault of another vendor's device is told as an XID is, with the program that the kernel names.
+func TestFaultsAreDriverErrors(t *testing.T) {
+	hung := in(gpu.StateOK, 0)
+	hung.Health.Faults = gpu.Of([]gpu.Fault{
+		{Kind: gpu.FaultEngineHang, Count: 2, Last: start.Add(-time.Minute), Engine: "gfx_0.0.0", Culprit: gpu.Culprit{PID: 7, Name: "Game.exe"}},
+		{Kind: gpu.FaultWedged, Count: 1, Last: start.Add(-2 * time.Minute)},
+	})
+	answer := explain.Explain(snapshot(hung))
+	i := slices.IndexFunc(answer.Causes(), func(c explain.Cause) bool { return c.Kind == explain.DriverError })
+	if i < 0 {
+		t.Fatalf("no cause names it: %+v", answer.Causes())
+	}
+	cause := answer.Causes()[i]
+	if want := "GPU 0 (RTX 4090) had the driver error engine hang (work on the GPU did not come to an end)."; cause.Sentence != want || cause.Advice == "" {
+		t.Errorf("%q, %q", cause.Sentence, cause.Advice)
+	}
+	if text := fmt.Sprint(cause.Evidence); !strings.Contains(text, "Game.exe") {
+		t.Errorf("who: %s", text)
+	}
+
+	lost := in(gpu.StateLost, 0)
+	lost.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultResetFailed, Count: 1, Last: start}})
+	answer = explain.Explain(snapshot(lost))
+	if got := answer.Causes()[0].Sentence; !strings.HasSuffix(got, ", after reset failed (the GPU could not be reset).") {
+		t.Error(got)
+	}
 }
 
 // The sentence of a lost device says which error came before it, if one did lately.

@@ -16,9 +16,8 @@ var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep
 func absent(d *device, f *finding) {
 	f.say(High, "state")
 	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
-	if newest, ok := d.newestXID(); ok && d.State != gpu.StateAsleep {
-		what, _ := XID(newest)
-		f.clause += ", after " + what
+	if newest, ok := d.newestFailure(); ok && d.State != gpu.StateAsleep {
+		f.clause += ", after " + newest.what
 	}
 	f.Since, f.at = d.Since, d.Since
 	f.fact("state", string(d.State))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -20,30 +21,57 @@ func XID(x gpu.XID) (what, try string) {
 	return fmt.Sprintf("XID %d (%s)", x.Code, meaning), try
 }
 
-// xidsCount is how long an error of the driver is worth a cause of its own.
-const xidsCount = time.Hour
+// Fault says what a fault is, such as "engine hang (work on the GPU did not come to an
+// end)", and what to do about it, a sentence.
+func Fault(f gpu.Fault) (what, try string) {
+	meaning, try := f.Kind.Meaning()
+	return fmt.Sprintf("%s (%s)", strings.ReplaceAll(string(f.Kind), "_", " "), meaning), try
+}
 
-// newestXID is the newest error of the driver within that time before the snapshot.
-func (d *device) newestXID() (newest gpu.XID, ok bool) {
-	list := d.Health.XIDs.Or(nil)
-	if len(list) == 0 {
+// errorsCount is how long an error of the driver is worth a cause of its own.
+const errorsCount = time.Hour
+
+// A failure is an XID or a fault.
+type failure struct {
+	fact      string // what evidence calls it
+	what, try string
+	count     uint64
+	last      time.Time
+	culprit   gpu.Culprit
+}
+
+// newestFailure is the newest error of the driver within that time before the snapshot.
+func (d *device) newestFailure() (newest failure, ok bool) {
+	var all []failure
+	for _, x := range d.Health.XIDs.Or(nil) {
+		what, try := XID(x)
+		all = append(all, failure{"xid", what, try, x.Count, x.Last, x.Culprit})
+	}
+	for _, f := range d.Health.Faults.Or(nil) {
+		what, try := Fault(f)
+		all = append(all, failure{"fault", what, try, f.Count, f.Last, f.Culprit})
+	}
+	if len(all) == 0 {
 		return newest, false
 	}
-	newest = slices.MaxFunc(list, func(a, b gpu.XID) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.Code, b.Code)) })
-	return newest, d.s.Time.Sub(newest.Last) <= xidsCount
+	slices.Reverse(all) // of several at one time the last one of the list
+	newest = slices.MaxFunc(all, func(a, b failure) int { return a.last.Compare(b.last) })
+	return newest, d.s.Time.Sub(newest.last) <= errorsCount
 }
 
 // driverError names the newest error that the driver reported of a device that answers.
 func driverError(d *device, f *finding) {
-	newest, ok := d.newestXID()
+	newest, ok := d.newestFailure()
 	if !ok {
 		return
 	}
-	what, try := XID(newest)
 	f.minor = true // it is no reason for heat
-	f.say(High, "now", what)
-	f.Since, f.Advice = newest.Last, try
-	f.fact("xid", what)
-	f.fact("count", fmt.Sprint(newest.Count))
-	f.happened("last", newest.Last)
+	f.say(High, "now", newest.what)
+	f.Since, f.Advice = newest.last, newest.try
+	f.fact(newest.fact, newest.what)
+	f.fact("count", fmt.Sprint(newest.count))
+	if by := newest.culprit; by.PID != 0 {
+		f.fact("process", textOf(cmp.Or(by.Name, fmt.Sprint(by.PID))))
+	}
+	f.happened("last", newest.last)
 }
