@@ -40,6 +40,17 @@ type Host interface {
 	Describe(ctx context.Context, processes []gpu.Process)
 }
 
+// A KernelLog knows what drivers wrote about devices into the kernel's log.
+type KernelLog interface {
+	// Read takes in what is new; now is the clock's time. It returns soon after ctx ends.
+	Read(ctx context.Context, now time.Time)
+	// Describe adds the errors to the devices of a reading, in place: also those that the
+	// source told, each once. It returns what is to be noted.
+	Describe(now time.Time, devices []gpu.Device) []gpu.Advice
+	// Close does not wait for a call that hangs.
+	Close() error
+}
+
 // Config is what a sampler needs. Node, Interval, Sources and Publish have no
 // defaults.
 type Config struct {
@@ -50,6 +61,8 @@ type Config struct {
 	// Guessed says that nobody named the sources: that one finds no card of its vendor is
 	// no failure while another has devices.
 	Guessed bool
+	// KernelLog tells of errors that sources don't; nil: only what sources tell is known.
+	KernelLog KernelLog
 	// Notes go into each snapshot, before those of the sources.
 	Notes []gpu.Advice
 	// Deadline is how long a source may take to answer for one device. A
@@ -79,10 +92,11 @@ type Sampler struct {
 	cfg     Config
 	sources []*source
 	host    lane[gpu.Host]
+	kernel  lane[struct{}]
 	roster  roster
 	seq     uint64
 	clock   clock.Watch
-	begins  map[string]begin // by device, source and XID
+	begins  map[string]begin // by device, source and error
 	hostBad bool
 
 	asked   chan struct{} // of size 1: there is a demand
@@ -231,6 +245,11 @@ func (s *Sampler) close() {
 			src.log.Warn("the source did not close cleanly", "err", err)
 		}
 	}
+	if s.cfg.KernelLog != nil {
+		if err := s.cfg.KernelLog.Close(); err != nil {
+			s.cfg.Log.Warn("the kernel's log did not close cleanly", "err", err)
+		}
+	}
 }
 
 // read makes one snapshot of everything.
@@ -261,6 +280,7 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 		}
 	}
 	snap.Source = s.sourceName(snap.Devices)
+	s.blame(ctx, snap)
 	s.follow(snap)
 	s.describe(ctx, snap)
 	s.note(snap, time.Since(begun))
@@ -306,7 +326,29 @@ func (s *Sampler) follow(snap *gpu.Snapshot) {
 			x := &d.Health.XIDs.Or(nil)[j]
 			move(fmt.Sprint(d.UUID, " XID ", x.Code), &x.Last)
 		}
+		d.Health.Faults = gpu.Map(d.Health.Faults, slices.Clone)
+		for j := range d.Health.Faults.Or(nil) {
+			f := &d.Health.Faults.Or(nil)[j]
+			move(d.UUID+" fault "+string(f.Kind), &f.Last)
+		}
 	}
+}
+
+// blame adds what the kernel's log says of the devices, after the sources have told theirs.
+func (s *Sampler) blame(ctx context.Context, snap *gpu.Snapshot) {
+	if s.cfg.KernelLog == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(s.cfg.Interval, maxPatience))
+	defer cancel()
+	now := s.clock.Now()
+	if _, err := s.kernel.do(ctx, func() (struct{}, error) {
+		s.cfg.KernelLog.Read(ctx, now)
+		return struct{}{}, nil
+	}); err != nil {
+		s.cfg.Log.Debug("reading the kernel's log takes long", "err", err)
+	}
+	snap.Notes = append(snap.Notes, s.cfg.KernelLog.Describe(now, snap.Devices)...)
 }
 
 // sourceName is the source of all devices, or "mixed".

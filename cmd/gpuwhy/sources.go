@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
 	"github.com/gpuwhy/gpuwhy/sampler/intel"
+	"github.com/gpuwhy/gpuwhy/sampler/kernellog"
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -85,6 +86,7 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	// The origin is "auto" for every source, since it is the same machine.
 	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local, Sources: newSources(cfg, log)}
 	in.Guessed = slices.Contains(cfg.Source, sourceAuto)
+	in.KernelLog = kernellog.New(kernellog.Config{Path: cfg.KernelLog, Log: log.With("part", "kernellog")})
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}

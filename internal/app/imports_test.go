@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	},
 	"sampler":                     {"gpu", "internal/clock"},
 	"sampler/perdevice":           {"gpu"},
+	"sampler/kernellog":           {"gpu"},
 	"sampler/nvidia":              {"gpu", "sampler/drm"},
 	"sampler/nvml":                {"gpu", "sampler/nvidia", "sampler/perdevice"},
 	"sampler/nvml/fakenvml":       {},

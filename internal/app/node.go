@@ -24,8 +24,10 @@ type Inputs struct {
 	Sources []sampler.Source
 	Guessed bool // nobody named the sources, see [sampler.Config]
 	// Host reads the machine itself; nil for a simulation, which simulates its host.
-	Host  Host
-	Notes []gpu.Advice // go into each snapshot
+	Host Host
+	// KernelLog is that of the machine; nil for a simulation.
+	KernelLog sampler.KernelLog
+	Notes     []gpu.Advice // go into each snapshot
 	// Refresh reads the machine on demand; nil if the sampler does that.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }
@@ -43,6 +45,9 @@ type Host interface {
 // Close closes all inputs. Nobody may read them at the same time.
 func (in *Inputs) Close() error {
 	err := in.closeHost()
+	if in.KernelLog != nil {
+		err = errors.Join(err, in.KernelLog.Close())
+	}
 	for _, s := range in.Sources {
 		err = errors.Join(err, s.Close())
 	}
@@ -89,17 +94,18 @@ func newNode(in *Inputs, stage insight.Stage, interval, deadline time.Duration, 
 	}
 	n := &node{Inputs: in, stage: stage}
 	n.sampler = sampler.New(sampler.Config{
-		Node:     in.Node,
-		Interval: interval,
-		Deadline: deadline,
-		Sources:  in.Sources,
-		Guessed:  in.Guessed,
-		Host:     in.Host,
-		Notes:    in.Notes,
-		Publish:  func(s *gpu.Snapshot) { publish(n.stage.Next(s)) },
-		Clock:    of,
-		Demanded: func(s *gpu.Snapshot) { hold(n.stage.Beside(s)) },
-		Log:      log.With("part", "sampler"),
+		Node:      in.Node,
+		Interval:  interval,
+		Deadline:  deadline,
+		Sources:   in.Sources,
+		Guessed:   in.Guessed,
+		Host:      in.Host,
+		KernelLog: in.KernelLog,
+		Notes:     in.Notes,
+		Publish:   func(s *gpu.Snapshot) { publish(n.stage.Next(s)) },
+		Clock:     of,
+		Demanded:  func(s *gpu.Snapshot) { hold(n.stage.Beside(s)) },
+		Log:       log.With("part", "sampler"),
 	})
 	return n
 }

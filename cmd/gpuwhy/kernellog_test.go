@@ -1,0 +1,129 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// kernel is a named pipe in place of the kernel's log. Nobody else has it open for writing
+// while the program reads it.
+type kernel struct {
+	t    *testing.T
+	path string
+	pipe io.Writer
+	seq  int
+}
+
+func newKernel(t *testing.T) *kernel {
+	path := filepath.Join(t.TempDir(), "kmsg")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(path, os.O_RDWR, 0) // does not wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pipe.Close() })
+	return &kernel{t: t, path: path, pipe: pipe}
+}
+
+func (k *kernel) write(text string) {
+	k.t.Helper()
+	k.seq++
+	if _, err := fmt.Fprintf(k.pipe, "3,%d,%d,-;%s\n", k.seq, k.seq, text); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// What the driver writes into the kernel's log is known with the next reading. What its
+// events tell too counts once.
+func TestErrorsInTheKernelLog(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
+	k := newKernel(t)
+	p := start(t, lib.Env(), "--interval=1h", "--kernel-log="+k.path)
+	v := p.dial()
+	first := v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
+	if x := first.GPUs[0].Health.XIDs; x == nil || len(x) != 0 || first.GPUs[0].Health.Faults != nil {
+		t.Errorf("before any error: %v", first.GPUs[0].Health)
+	}
+
+	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=/usr/bin/python3, Ch 0000000a, intr 00000000. MMU Fault")
+	m.GPU(0).RaiseXID(31)
+	k.write("NVRM: Xid (PCI:0000:02:00): 119, pid='<unknown>', name=<unknown>, Timeout after 6s of waiting for RPC response from GPU1 GSP!")
+	v.send(`{"event": "request_gpu_update"}`) // one reading
+	u := v.await("the next reading", func(u contract.Update) bool { return u.Seq > first.Seq })
+	x := u.GPUs[0].Health.XIDs
+	if len(x) != 1 || x[0].Code != 31 || x[0].Count != 1 || x[0].Earlier != 0 || x[0].Process.Or("") != "python3" || x[0].PID.Or(0) != 4242 {
+		t.Fatalf("the first GPU: %+v", x)
+	}
+	if x[0].Severity.Or("") != "warning" || !strings.Contains(x[0].Meaning.Or(""), "memory address") || x[0].Advice.Or("") == "" {
+		t.Errorf("%+v", x[0])
+	}
+	if x := u.GPUs[1].Health.XIDs; len(x) != 1 || x[0].Code != 119 || x[0].Severity.Or("") != "critical" || x[0].Process.Present() {
+		t.Errorf("the second GPU, of whose error the log alone tells: %+v", x)
+	}
+	if len(u.Notes) != len(first.Notes) || strings.Contains(strings.Join(u.Notes, " "), "kernel") {
+		t.Errorf("notes: %q", u.Notes)
+	}
+
+	m.GPU(1).Lost()
+	v.send(`{"event": "request_gpu_update"}`)
+	u = v.await("one is lost", func(u contract.Update) bool { return u.GPUs[1].State == "lost" })
+	if !strings.HasPrefix(u.GPUs[1].StateReason, "XID 119: ") {
+		t.Errorf("why it is lost: %s", u.GPUs[1].StateReason)
+	}
+}
+
+// Prometheus has them too, also of what came before the program.
+func TestErrorsInTheKernelLogAreCounted(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	k := newKernel(t)
+	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 0000000a")
+	p := start(t, lib.Env(), fast, "--kernel-log="+k.path)
+	v := p.dial()
+	v.await("the old one is known", func(u contract.Update) bool {
+		x := u.GPUs[0].Health.XIDs
+		return len(x) == 1 && x[0].Count == 1 && x[0].Earlier == 1
+	})
+	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 0000000a")
+	v.await("the new one is known", func(u contract.Update) bool { return u.GPUs[0].Health.XIDs[0].Count == 2 })
+	_, text := p.fetch("/metrics", nil)
+	for _, want := range []string{`xid="31"} 2`, "gpuwhy_gpu_xid_last_timestamp_seconds{"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("/metrics does not have %s", want)
+		}
+	}
+	var alerts contract.Alerts
+	p.get("/api/alerts", &alerts)
+	if len(alerts.Alerts) != 1 || !strings.Contains(alerts.Alerts[0].Message, "had 1 driver error") {
+		t.Errorf("one is news: %+v", alerts.Alerts)
+	}
+}
+
+// Where neither the driver nor the log tells of errors, none is no reading, and the page says why.
+func TestNoKernelLog(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.Answer(3, "nvmlDeviceRegisterEvents") // NVML_ERROR_NOT_SUPPORTED
+	missing := filepath.Join(t.TempDir(), "kmsg")
+	p := start(t, lib.Env(), fast, "--kernel-log="+missing)
+	u := p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	if x, q := u.GPUs[0].Health.XIDs, u.GPUs[0].Quality["health.xids"]; x != nil || q != "not_supported" {
+		t.Errorf("XIDs %v, %q", x, q)
+	}
+	if !strings.Contains(strings.Join(u.Notes, "\n"), "there is no "+missing+" here, so that errors of GPU drivers are not seen") {
+		t.Errorf("notes: %q", u.Notes)
+	}
+}

@@ -1,0 +1,313 @@
+package kernellog
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+const (
+	// slack is by how much the log's time of an event and the time at which a source
+	// heard of it may differ beyond the time between two readings of the source.
+	slack = 5 * time.Second
+	// together is how long after a line that does not say which device it is about the
+	// driver may say so, and after an event at whose work it was.
+	together = 10 * time.Second
+
+	mostDevices = 64   // of which only lines of the log tell
+	mostCodes   = 64   // of a device, likewise
+	mostOpen    = 1024 // events of a code that wait for their counterpart
+	mostPending = 64   // events whose device is not known yet
+	mostEarlier = 1000 // events of a code from before gpuwhy began
+)
+
+// incident is how long after a line another of its kind is about the same: one fault
+// writes several.
+var incident = map[gpu.FaultKind]time.Duration{
+	gpu.FaultPage: time.Second, gpu.FaultResetFailed: together, gpu.FaultWedged: together, gpu.FaultOffBus: together,
+}
+
+// code is an XID or a kind of fault.
+type code struct {
+	xid  int
+	kind gpu.FaultKind
+}
+
+// A tally counts the events of one code.
+type tally struct {
+	count, earlier uint64
+	last           time.Time
+	engine         string
+	culprit        gpu.Culprit
+	line           time.Time // of the newest line, counted or not
+
+	// An XID can come from both the log and the source, in any order.
+	heard uint64      // what the source has counted so far
+	open  []time.Time // events of the log of which the source has not told
+	owed  []span      // events of the source that the log has not shown
+}
+
+// A span is within what times an event was of which a source told, and when the source says.
+type span struct{ from, to, last time.Time }
+
+type device struct {
+	tallies map[code]*tally
+	sampled time.Time // as the source said at the last reading in which the device answered
+	heard   time.Time // when that reading was
+}
+
+type pending struct {
+	event
+	at time.Time
+}
+
+// A ledger has all events by device, each once.
+type ledger struct {
+	began   time.Time
+	devices map[string]*device // by PCI address
+	pending []*pending
+	// newest is where to write at whose work the newest event of a driver was.
+	newest map[string]newest
+}
+
+type newest struct {
+	pci     string
+	at      time.Time
+	culprit *gpu.Culprit
+}
+
+func newLedger() ledger {
+	return ledger{devices: map[string]*device{}, newest: map[string]newest{}}
+}
+
+func (l *ledger) begin(now time.Time) {
+	if l.began.IsZero() {
+		l.began = now
+	}
+}
+
+// device returns what is known of one, which may be nothing yet.
+func (l *ledger) device(pci string) *device {
+	d := l.devices[pci]
+	if d == nil {
+		d = &device{tallies: map[code]*tally{}}
+		l.devices[pci] = d
+	}
+	return d
+}
+
+func (d *device) tally(c code) *tally {
+	t := d.tallies[c]
+	if t == nil {
+		t = &tally{}
+		d.tallies[c] = t
+	}
+	return t
+}
+
+// full reports whether a line would make too many devices or codes: lines can be anything.
+func (l *ledger) full(pci string, c code) bool {
+	d := l.devices[pci]
+	return d == nil && len(l.devices) >= mostDevices || d != nil && d.tallies[c] == nil && len(d.tallies) >= mostCodes
+}
+
+// hear takes an event of the log.
+func (l *ledger) hear(e event, at time.Time) {
+	switch {
+	case e.xid == 0 && e.kind == "":
+		n := l.newest[e.driver]
+		fits := n.culprit != nil && *n.culprit == gpu.Culprit{} && at.Sub(n.at) <= together && (e.pci == "" || n.pci == "" || e.pci == n.pci)
+		if fits {
+			*n.culprit = e.culprit
+		}
+	case e.pci == "":
+		if len(l.pending) < mostPending {
+			p := &pending{e, at}
+			l.pending = append(l.pending, p)
+			l.newest[e.driver] = newest{at: at, culprit: &p.culprit}
+		}
+	default:
+		l.settle(e.driver, e.pci, func(p *pending) bool { return at.Sub(p.at) <= together })
+		l.count(e, at)
+	}
+}
+
+// settle counts the events of a driver that fit for a device.
+func (l *ledger) settle(driver, pci string, fits func(*pending) bool) {
+	l.pending = slices.DeleteFunc(l.pending, func(p *pending) bool {
+		if p.driver != driver || !fits(p) {
+			return false
+		}
+		p.pci = pci
+		l.count(p.event, p.at)
+		return true
+	})
+}
+
+func (l *ledger) count(e event, at time.Time) {
+	c := code{e.xid, e.kind}
+	if l.full(e.pci, c) {
+		return
+	}
+	t := l.device(e.pci).tally(c)
+	defer func(before time.Time) { t.line = later(before, at) }(t.line)
+	if again := incident[e.kind]; again > 0 && !t.line.IsZero() && at.Sub(t.line) <= again {
+		return
+	}
+	if e.xid != 0 && t.settles(e, at) {
+		return
+	}
+	if at.Before(l.began) {
+		if t.earlier == mostEarlier {
+			return
+		}
+		t.earlier++
+	}
+	t.count++
+	if !at.Before(t.last) {
+		t.last, t.engine, t.culprit = at, e.engine, e.culprit
+		l.newest[e.driver] = newest{e.pci, at, &t.culprit}
+	}
+	if e.xid != 0 && !at.Before(l.began.Add(-slack)) && len(t.open) < mostOpen {
+		t.open = append(t.open, at)
+	}
+}
+
+// settles reports whether a source has told of an event that the log shows only now. The
+// log knows better when it was: the source knows only when it was asked.
+func (t *tally) settles(e event, at time.Time) bool {
+	i := slices.IndexFunc(t.owed, func(s span) bool { return !at.Before(s.from.Add(-slack)) && !at.After(s.to.Add(slack)) })
+	if i < 0 {
+		return false
+	}
+	if t.last.Equal(t.owed[i].last) || t.last.Before(at) {
+		t.last, t.culprit = at, e.culprit
+	}
+	t.owed = slices.Delete(t.owed, i, i+1)
+	return true
+}
+
+// tell takes what a source has counted, told between two of its readings.
+func (t *tally) tell(x gpu.XID, told span) {
+	news := x.Count - t.heard
+	if x.Count < t.heard { // the source began anew
+		news = x.Count
+	}
+	t.heard = x.Count
+	t.open = slices.DeleteFunc(t.open, func(at time.Time) bool { return at.Before(told.from.Add(-slack)) })
+	t.owed = slices.DeleteFunc(t.owed, func(s span) bool { return s.to.Add(slack).Before(told.from) })
+	matched := min(news, uint64(len(t.open)))
+	t.open = slices.Delete(t.open, 0, int(matched))
+	if news -= matched; news == 0 {
+		return
+	}
+	t.count += news
+	t.last, t.culprit = later(t.last, x.Last), gpu.Culprit{}
+	told.last = t.last
+	for range min(news, uint64(mostOpen-len(t.owed))) {
+		t.owed = append(t.owed, told)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// vendors are whose devices a driver drives.
+var vendors = map[string]gpu.Vendor{"nvidia": gpu.NVIDIA, "amdgpu": gpu.AMD, "i915": gpu.Intel, "xe": gpu.Intel}
+
+// Describe writes into each device, in place, what the log and its source say of errors,
+// each once. It returns what this monitor can't see of them. now is that of the reading.
+func (l *Log) Describe(now time.Time, devices []gpu.Device) (notes []gpu.Advice) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.place(now, devices)
+	missing := false
+	for i := range devices {
+		d := &devices[i]
+		if d.Vendor == gpu.NVIDIA {
+			l.tell(d, now)
+		}
+		missing = l.write(d) || missing
+		d.Blame()
+	}
+	if missing && !l.state.advice.IsZero() {
+		notes = append(notes, l.state.advice)
+	}
+	return notes
+}
+
+// place finds the device of events whose line did not name it: it is the only one of its
+// vendor, or the event is dropped after a while.
+func (l *ledger) place(now time.Time, devices []gpu.Device) {
+	for driver, vendor := range vendors {
+		of := func(d gpu.Device) bool { return d.Vendor == vendor && d.PCI != "" }
+		if i := slices.IndexFunc(devices, of); i >= 0 && !slices.ContainsFunc(devices[i+1:], of) {
+			l.settle(driver, devices[i].PCI, func(*pending) bool { return true })
+		}
+	}
+	l.pending = slices.DeleteFunc(l.pending, func(p *pending) bool { return now.Sub(p.at) > together })
+}
+
+// tell takes what the source counted of a device.
+func (l *ledger) tell(d *gpu.Device, now time.Time) {
+	list, ok := d.Health.XIDs.Get()
+	if !ok || d.PCI == "" {
+		return
+	}
+	known := l.device(d.PCI)
+	told := span{from: later(l.began, known.heard), to: now}
+	for _, x := range list {
+		known.tally(code{xid: x.Code}).tell(x, told)
+	}
+	if d.State == gpu.StateOK && !d.SampledAt.Equal(known.sampled) {
+		known.sampled, known.heard = d.SampledAt, now
+	}
+}
+
+// write sets the device's errors, and reports whether some are missing.
+func (l *Log) write(d *gpu.Device) (missing bool) {
+	var xids []gpu.XID
+	var faults []gpu.Fault
+	if known := l.devices[d.PCI]; known != nil {
+		for c, t := range known.tallies {
+			if t.count == 0 {
+				continue
+			}
+			if c.xid != 0 {
+				xids = append(xids, gpu.XID{Code: c.xid, Count: t.count, Earlier: t.earlier, Last: t.last.UTC(), Culprit: t.culprit})
+				continue
+			}
+			faults = append(faults, gpu.Fault{Kind: c.kind, Count: t.count, Earlier: t.earlier, Last: t.last.UTC(), Engine: t.engine, Culprit: t.culprit})
+		}
+	}
+	switch {
+	case d.PCI == "":
+		return false
+	case d.Vendor == gpu.NVIDIA:
+		slices.SortFunc(xids, func(a, b gpu.XID) int { return cmp.Compare(a.Code, b.Code) })
+		d.Health.XIDs = list(l.state, d.Health.XIDs, xids)
+		return d.State == gpu.StateOK && !d.Health.XIDs.Present() // its driver may not have been asked yet
+	default:
+		slices.SortFunc(faults, func(a, b gpu.Fault) int { return cmp.Compare(a.Kind, b.Kind) })
+		d.Health.Faults = list(l.state, d.Health.Faults, faults)
+		return !d.Health.Faults.Present()
+	}
+}
+
+// list is what there is; where it can't be known, why.
+func list[T any](s state, source gpu.Reading[[]T], all []T) gpu.Reading[[]T] {
+	switch {
+	case s.ok || source.Present() || len(all) > 0:
+		return gpu.Of(append([]T{}, all...))
+	case s.why == gpu.NotReported:
+		return source
+	default:
+		return gpu.Absent[[]T](s.why)
+	}
+}
