@@ -530,7 +530,7 @@ func processDialog() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = processFact("VRAM", "used_memory_mb", "memory", "Held on this GPU, used or not.", "nvmlDeviceGetComputeRunningProcesses_v3", false).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = processFact("VRAM", "used_memory_mb", "memory", "Held on this GPU, used or not; of the machine’s memory, where the GPU has none of its own.", "nvmlDeviceGetComputeRunningProcesses_v3", false).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
