@@ -108,10 +108,10 @@ func (d *device) allocate(p *counters) code {
 // stopComparing frees the buffers. The next reading has nothing to compare with.
 func (d *device) stopComparing() {
 	d.free(&d.activity.whole)
-	for _, p := range d.parts {
+	for _, p := range d.activity.parts {
 		d.free(p)
 	}
-	clear(d.parts)
+	clear(d.activity.parts)
 }
 
 // free frees the buffers.

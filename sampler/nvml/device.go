@@ -33,10 +33,10 @@ type device struct {
 	policies  []gpu.Reading[string] // of the fans
 	instances []*instance
 	samples   samples
-	activity
-	traffic gpu.Activity  // over PCIe, as last measured
-	events  nvml.EventSet // nil while not listening, for the reason deaf
-	deaf    code
+	activity  activity
+	traffic   gpu.Activity  // over PCIe, as last measured
+	events    nvml.EventSet // nil while not listening, for the reason deaf
+	deaf      code
 	*record
 	peers *peers
 	cfg   Config

@@ -78,7 +78,7 @@ func (d *device) readInstances() {
 	means := d.compareInstances()
 	for _, in := range d.instances {
 		in.begin(d.began)
-		readMemory(&in.handle, &in.facts.Memory)
+		_ = readMemory(&in.handle, &in.facts.Memory) // the readings say how that went
 		a := means(in.facts.GPUInstance)
 		in.facts.Engine, in.facts.SM, in.facts.Tensor, in.facts.MemoryBandwidth = a.Engine, a.SM, a.Tensor, a.MemoryBandwidth
 		d.readings.Instances = append(d.readings.Instances, in.facts)
@@ -98,20 +98,20 @@ func (d *device) compareInstances() func(instance gpu.Reading[int]) gpu.Activity
 		if _, done := all[id]; done || !ok || support != success {
 			continue
 		}
-		p := d.parts[id]
+		p := d.activity.parts[id]
 		if p == nil {
 			p = new(counters)
-			if d.parts == nil {
-				d.parts = map[int]*counters{}
+			if d.activity.parts == nil {
+				d.activity.parts = map[int]*counters{}
 			}
-			d.parts[id] = p
+			d.activity.parts[id] = p
 		}
 		all[id] = d.compared(p, func(buffer nvml.GpmSample) code {
 			_, c := ask(&d.handle, "nvmlGpmMigSampleGet", alone(func(dev nvml.Device) nvml.Return { return dev.GpmMigSampleGet(id, buffer) }))
 			return c
 		})
 	}
-	maps.DeleteFunc(d.parts, func(id int, p *counters) bool {
+	maps.DeleteFunc(d.activity.parts, func(id int, p *counters) bool {
 		_, there := all[id]
 		if !there {
 			d.free(p)
