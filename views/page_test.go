@@ -206,6 +206,19 @@ func TestMemoryOfTheMachine(t *testing.T) {
 	}
 }
 
+// What is split of a GPU in a processor may be the processor's, and is said as that.
+func TestUseOfTheMachinesMemory(t *testing.T) {
+	for _, unified := range []bool{false, true} {
+		d := device(func(d *gpu.Device) { d.Shared.Unified = gpu.Of(unified) })
+		a := attribute.Of(d, false)
+		uses := newUses(d, &a)
+		memory, power := uses[0].Facts[0].Means, uses[1].Facts[1].Means
+		if strings.Contains(memory, "the machine’s memory") != unified || strings.Contains(power, "processor’s cores") != unified {
+			t.Errorf("unified %v: %q, %q", unified, memory, power)
+		}
+	}
+}
+
 // Parts that are not offered, not permitted and not there are three things.
 func TestNoInstances(t *testing.T) {
 	for want, r := range map[string]gpu.Reading[int]{

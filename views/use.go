@@ -49,9 +49,14 @@ type usePart struct {
 // newUses are those of a device.
 func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
+	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw differently."
+	if d.Shared.Unified.Or(false) {
+		memoryMeans = "Of what is set apart for the GPU. It uses the machine’s memory, too, which is not split here."
+		powerMeans = "An estimate, also of what the processor’s cores draw, where the driver tells both as one."
+	}
 	power := newUse(d, "Power", "power.power_limit_watts", num(d.Power.EnforcedLimit), []usePart{
 		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work.", num(p.Idle), "watts", new("not known")},
-		{"processes", "power.processes_watts", "Processes", "An estimate: processes with the same share may draw differently.", num(p.Processes), "watts", nil},
+		{"processes", "power.processes_watts", "Processes", powerMeans, num(p.Processes), "watts", nil},
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Remainder), "watts", nil},
 	}, p.Reason, p.Coverage)
 	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
@@ -59,7 +64,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	})})
 	return []Use{
 		newUse(d, "Memory", "memory.total_mb", mebi(d.Memory.Total), []usePart{
-			{"processes", "memory.processes_mb", "Processes", "", mebi(m.Processes), "memory", nil},
+			{"processes", "memory.processes_mb", "Processes", memoryMeans, mebi(m.Processes), "memory", nil},
 			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
 			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Remainder), "memory", nil},
 		}, m.Reason, m.Coverage),
