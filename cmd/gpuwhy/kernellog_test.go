@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -125,5 +126,46 @@ func TestNoKernelLog(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(u.Notes, "\n"), "there is no "+missing+" here, so that errors of GPU drivers are not seen") {
 		t.Errorf("notes: %q", u.Notes)
+	}
+}
+
+// The log tells of the devices of all vendors, and why one is lost.
+func TestErrorsOfEveryVendorInTheKernelLog(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090())
+	others := drmtest.In(t, m.SysfsRoot, m.ProcRoot)
+	amd, _ := radeon(others), iris(others)
+	k := newKernel(t)
+	p := start(t, lib.Env(), fast, "--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot, "--kernel-log="+k.path)
+	v := p.dial()
+	u := v.await("all three answer", func(u contract.Update) bool { return u.Answering == 3 })
+	for i := range u.GPUs {
+		if h := &u.GPUs[i].Health; (h.Faults == nil) != (u.GPUs[i].Vendor == "nvidia") || len(h.Faults) != 0 || len(h.XIDs) != 0 {
+			t.Errorf("%s, before any error: %+v, %+v", u.GPUs[i].Vendor, h.XIDs, h.Faults)
+		}
+	}
+	k.write("i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb, in renderThread [22381]")
+	k.write("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=5, emitted seq=7")
+	k.write("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* Process information: process Game.exe pid 47714 thread Game.exe:cs0 pid 47850")
+	k.write("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!")
+	u = v.await("their faults are known", func(u contract.Update) bool {
+		return len(u.GPUs[0].Health.Faults) == 1 && len(u.GPUs[2].Health.Faults) == 2
+	})
+	if f := u.GPUs[0].Health.Faults[0]; f.Kind != "engine_hang" || f.Count != 1 || f.Process.Or("") != "renderThread" {
+		t.Errorf("Intel: %+v", f)
+	}
+	if f := u.GPUs[2].Health.Faults[1]; f.Kind != "engine_hang" || f.Engine.Or("") != "gfx_0.0.0" || f.Process.Or("") != "Game.exe" || f.PID.Or(0) != 47714 {
+		t.Errorf("AMD: %+v", f)
+	}
+	_, text := p.fetch("/metrics", nil)
+	if !strings.Contains(string(text), `kind="device_reset"`) || strings.Count(string(text), `kind="engine_hang"`) != 4 { // each with its time
+		t.Error("/metrics does not have them")
+	}
+
+	k.write("amdgpu 0000:03:00.0: amdgpu: GPU reset(1) failed")
+	amd.Unplug()
+	u = v.await("it is lost", func(u contract.Update) bool { return u.GPUs[2].State == "lost" })
+	if !strings.HasPrefix(u.GPUs[2].StateReason, "the GPU could not be reset: ") || len(u.GPUs[2].Health.Faults) != 3 {
+		t.Errorf("why it is lost: %s; %+v", u.GPUs[2].StateReason, u.GPUs[2].Health.Faults)
 	}
 }
