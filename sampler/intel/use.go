@@ -79,6 +79,8 @@ func (c *card) utilization(share gpu.Percent, usage *drm.Usage, open, whole bool
 	switch {
 	case !whole:
 		return gpu.Absent[gpu.Percent](gpu.NotPermitted)
+	case slices.ContainsFunc(usage.Processes, func(p drm.Process) bool { return len(p.Used) > 0 && !p.Measured }):
+		return gpu.Absent[gpu.Percent](c.unmeasured()) // the others' share is not all
 	case len(usage.Engines) > 0:
 		return gpu.Of(share)
 	case !open: // nobody can give it work

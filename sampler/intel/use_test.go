@@ -67,6 +67,11 @@ func TestProcessesOfXe(t *testing.T) {
 	if d = again(t, s); d.Utilization.GPU != gpu.Of[gpu.Percent](0) {
 		t.Errorf("at rest the utilization is %v", d.Utilization.GPU)
 	}
+	m.Open(600, 7, "dri/renderD129", xeClient(at, 9, 900, 0, 0, 3000, "")) // a program that has just begun
+	if d = again(t, s); d.Utilization.GPU != (gpu.Reading[gpu.Percent]{}) {
+		t.Errorf("beside work that is not measured yet the utilization is %v", d.Utilization.GPU)
+	}
+	m.Exit(600)
 	open(4000, 10, 10, 10) // counters that jump back
 	if d = again(t, s); d.Utilization.GPU.Or(0) != 0 {
 		t.Errorf("after a jump back the utilization is %v", d.Utilization.GPU)
