@@ -123,6 +123,11 @@ func TestOf(t *testing.T) {
 			used: 4 * gib, draw: 120, floor: 20, util: 90, processes: []gpu.Process{proc(1, 1*gib, -1), proc(2, 3*gib, -1)},
 			method: attribute.ByMemory, watts: []float64{25, 75}, memoryCover: 100, utilCover: 0, wantUtil: attribute.ReasonNoSamples,
 		},
+		"no samples of the one that works": { // ROCm beside a desktop
+			used: 4 * gib, draw: 220, floor: 20, util: 80, processes: []gpu.Process{proc(1, 3*gib, -1), proc(2, 1*gib, 4)},
+			method: attribute.BySM, watts: []float64{-1, 10}, remainder: 190, memoryCover: 100, utilCover: 5,
+			wantUtil: attribute.ReasonNoSamples, wantPower: attribute.ReasonNoSamples,
+		},
 		"MIG: no utilization of the whole": {
 			used: 4 * gib, draw: 120, floor: 20, util: -1,
 			processes: []gpu.Process{inInstance(proc(1, 1*gib, -1), 1), inInstance(proc(2, 3*gib, -1), 2)},

@@ -80,6 +80,11 @@ func video(u *gpu.Utilization) bool {
 // slow reports whether a device says that it has let its clocks go. Where a
 // program holds a context and they stay up, what it draws is no rest.
 func slow(d *gpu.Device) bool {
+	if d.Vendor == gpu.AMD || d.Vendor == gpu.Intel { // which have no states, and don't say that they are idle
+		clock, ok := d.Clocks.Graphics.Trusted()
+		top, ok2 := d.Clocks.MaxGraphics.Trusted()
+		return ok && ok2 && 5*clock < 3*top // some of AMD rest at half of their highest clock
+	}
 	return d.Clocks.EventReasons.Or(0)&gpu.ReasonIdle != 0 || d.Clocks.PerformanceState.Or(0) >= gpu.RestsFrom
 }
 

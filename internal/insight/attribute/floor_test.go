@@ -166,3 +166,19 @@ func TestFloorsFromSeveralGoroutines(t *testing.T) {
 		t.Errorf("floor = %v", s.Devices[0].IdleFloor)
 	}
 }
+
+// AMD and Intel have no performance states: their clocks tell whether one who holds a context lets the device rest.
+func TestFloorByClocks(t *testing.T) {
+	for clock, known := range map[gpu.Megahertz]bool{100: true, 2100: false} {
+		var f attribute.Floor
+		for second := range 20 {
+			d := reading(float64(second), 0, 20)
+			d.Vendor, d.Clocks.Graphics, d.Clocks.MaxGraphics = gpu.AMD, gpu.Of(clock), gpu.Of[gpu.Megahertz](2500)
+			d.Processes = gpu.Of([]gpu.Process{{PID: 1, Type: gpu.TypeCompute, SM: gpu.Absent[gpu.Percent](gpu.NotSupported)}})
+			f.Observe(d)
+		}
+		if f.Watts.Present() != known {
+			t.Errorf("at %v MHz the floor is %v", clock, f.Watts)
+		}
+	}
+}

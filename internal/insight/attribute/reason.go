@@ -1,6 +1,10 @@
 package attribute
 
-import "github.com/gpuwhy/gpuwhy/gpu"
+import (
+	"slices"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
 
 // A Reason is why no process explains something, in words, with what a person can do
 // about it, if anything. It is nil where nothing is unexplained.
@@ -59,9 +63,18 @@ func (x *splitter) utilizationReason(remainder, sum float64, known bool) *Reason
 		return absence(x.list[0].SM.Quality(), ReasonNoSamples)
 	case sum > 0 && remainder <= timing:
 		return ReasonTiming
+	case x.silent() >= 0: // what is left may be theirs
+		return absence(x.list[x.silent()].SM.Quality(), ReasonNoSamples)
 	default:
 		return x.elsewhere
 	}
+}
+
+// silent is the first process that may work and of which the driver does not say what it does; -1: there is none.
+func (x *splitter) silent() int {
+	return slices.IndexFunc(x.list, func(p gpu.Process) bool {
+		return !p.SM.Present() && p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true)
+	})
 }
 
 // powerReason says why watts are unexplained, where the listed processes explain the utilization.
