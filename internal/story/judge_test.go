@@ -16,7 +16,7 @@ import (
 var meanings = map[string][]string{
 	"quiet":           {"idle/idle", "idle/cool"},
 	"work":            {"work/processes", "work/guessed", "work/bursts", "work/comes back"},
-	"hidden work":     {"work/nobody", "work/hidden"},
+	"hidden work":     {"work/nobody", "work/unseen", "work/hidden"},
 	"bursts":          {"work/bursts", "work/comes back"},
 	"cooling":         {"cooling_down/after", "cooling_down/begins"},
 	"warm before":     {"cooling_down/before", "idle/still warm"},
@@ -25,7 +25,7 @@ var meanings = map[string][]string{
 	"fan broken":      {"fan_failing"},
 	"fan floor":       {"fan_at_rest/floor"},
 	"fan held":        {"fan_at_rest/held", "fan_at_rest/late", "fan_at_rest/on and off"},
-	"fan unexplained": {"fan_at_rest/unexplained", "fan_at_rest/memory"},
+	"fan unexplained": {"fan_at_rest/unexplained", "fan_at_rest/memory", "fan_at_rest/hot spot"},
 	"other fan":       {"other_fan"},
 	"no fan":          {"chassis_fans"},
 	"heat limit":      {"limited_by_heat"},
@@ -50,7 +50,7 @@ var meanings = map[string][]string{
 	"fan stands":      {"machine_fan/still"},
 	"no fan shown":    {"no_fan_shown"},
 	"machine rests":   {"machine_at_rest"},
-	"can't tell yet":  {"idle/can't tell yet", "idle/too early"},
+	"can't tell yet":  {"idle/can't tell yet", "idle/too early", "idle/first"},
 }
 
 func means(word string, c *explain.Cause) bool {

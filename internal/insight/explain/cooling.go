@@ -133,6 +133,9 @@ func (m *memory) cooled(took time.Duration) {
 // warmed reports whether the work that has ended left heat behind.
 func (m *memory) warmed(d *device) bool {
 	w := &m.work
+	if d.unified() && !slices.ContainsFunc(m.trail, func(p point) bool { return p.busy >= 2*strong }) {
+		return false // the heat of little work is the processor's
+	}
 	long := w.ended.Sub(w.begun) >= 10*time.Second
 	if !long && d.costs() {
 		return false // what holds it awake is what there is to say

@@ -21,11 +21,12 @@ type device struct {
 
 	util, video float64 // percent; video: the busiest of the video engines
 	temp        float64 // °C
+	hotSpot     float64 // °C: the hottest of the die's sensors, by which AMD's fans go
 	slowdown    float64 // °C: where it slows itself down, or the nearest that is known
 	power       float64 // W
 	idleWatts   float64 // W: the power draw at rest
 	limit       float64 // W
-	fan         float64 // percent, as commanded; the fastest fan's
+	fan         float64 // percent, as commanded; the fastest fan's. See byRPM.
 	rpm         float64 // the fastest fan's
 	clock, top  float64 // MHz: of the SMs, now and at most
 	state       float64 // the performance state, 0 the fastest
@@ -35,7 +36,9 @@ type device struct {
 	steady   bool   // temperature and power are those of a state, not of a change
 	stuck    bool   // the busy counter
 	doing    activity
+	byRPM    bool           // the driver says no command: fan is the speed that is measured, of fullRPM
 	culprits []*gpu.Process // those who work, or could
+	silent   []*gpu.Process // of whom the driver does not say what they do, and whose the work must be
 	worth    []*gpu.Process // of those, what named returns
 }
 
@@ -46,6 +49,7 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		util:      believed(of.Utilization.GPU, 0, 100),
 		video:     video(of.Utilization.Encoder, of.Utilization.Decoder, of.Utilization.Video),
 		temp:      believed(of.Thermal.GPU, coldest, hottest),
+		hotSpot:   believed(of.Thermal.HotSpot, coldest, hottest),
 		slowdown:  believed(of.Thermal.Slowdown, 1, hottest),
 		power:     believed(of.Power.Draw, 0, mostWatts),
 		idleWatts: believed(of.IdleFloor, 1, mostWatts),
@@ -67,8 +71,12 @@ func newDevice(of *gpu.Device, s *gpu.Snapshot, all []*device, learn func(*devic
 		d.fan = highest(d.fan, commanded(&of.Fans.Fans[i]))
 		d.rpm = highest(d.rpm, revolutions(&of.Fans.Fans[i]))
 	}
+	if d.byRPM = !has(d.fan) && has(d.rpm); d.byRPM {
+		d.fan = min(100*d.rpm/fullRPM, mostPercent)
+	}
 	d.figures = d.summary()
 	if d.doing = d.activity(); d.doing == working {
+		d.silent = d.unmeasured()
 		d.culprits = d.workers()
 	}
 	learn(d)
@@ -111,6 +119,7 @@ const (
 	mostWatts        = 100_000  // W
 	mostPercent      = 150      // of a fan's noise limit, which it may pass
 	mostRPM          = 100_000  // revolutions a minute
+	fullRPM          = 3300     // of a card's fan at full speed, about
 	mostMegahertz    = 100_000  // MHz
 	mostState        = 15       // P15
 	mostBytes        = 1 << 50  // of memory
@@ -200,10 +209,21 @@ func (d *device) contradicted() bool {
 	return atRest && slow
 }
 
+// byClock reports whether a device's clock alone tells whether it rests: only NVIDIA has states, and says that it is idle.
+func (d *device) byClock() bool { return d.Vendor == gpu.AMD || d.Vendor == gpu.Intel }
+
+// upFrom is from which part of its highest clock on a device does not rest. Some of AMD rest at half of it.
+func (d *device) upFrom() float64 {
+	if d.byClock() {
+		return 0.6
+	}
+	return 0.4
+}
+
 // slow reports whether a device says that it has let its clocks go.
 func (d *device) slow() bool {
-	if !has(d.state) && !d.Clocks.EventReasons.Present() {
-		return !(d.speed() >= 0.4)
+	if !has(d.state) && (d.byClock() || !d.Clocks.EventReasons.Present()) {
+		return !(d.speed() >= d.upFrom())
 	}
 	return d.state >= gpu.RestsFrom || d.reasons&gpu.ReasonIdle != 0
 }
@@ -218,6 +238,37 @@ func (d *device) looksStuck() bool {
 
 // workers are those who work, or could. Where the busy counter is contradicted, they need a share.
 func (d *device) workers() []*gpu.Process {
+	if len(d.silent) > 0 {
+		return d.silent
+	}
 	contradicted := d.contradicted()
 	return Culprits(d.Processes.Or(nil), func(p *gpu.Process) bool { return !contradicted || processShare(p) >= idleBelow })
 }
+
+// unmeasured are the living processes of which the driver does not say what they do, such as those of ROCm, or not yet:
+// where the others don't explain how busy the device is, the work is theirs. The first holds most memory.
+func (d *device) unmeasured() []*gpu.Process {
+	if !d.byClock() { // NVIDIA's samples leave out those that do little
+		return nil
+	}
+	if has(d.util) && (d.util < 20 || d.together() >= 0.5*d.util || d.contradicted()) {
+		return nil
+	}
+	found := those(d.Processes.Or(nil), func(p *gpu.Process) bool {
+		begins := p.SM.Quality() == gpu.NotReported
+		return !gone(p) && !has(processShare(p)) && (begins || has(d.util) && p.Type != gpu.TypeGraphics)
+	})
+	slices.SortStableFunc(found, byMemory)
+	return found
+}
+
+// shareOf is what a process uses: as the driver says, or as is left over for those of whom it says nothing.
+func (d *device) shareOf(p *gpu.Process) float64 {
+	if slices.Contains(d.silent, p) {
+		return max(or(d.util, 0)-d.together(), 0) / float64(len(d.silent))
+	}
+	return processShare(p)
+}
+
+// unified reports whether a device is part of a processor: heat and power are then those of both.
+func (d *device) unified() bool { return d.Shared.Unified.Or(false) }

@@ -103,11 +103,34 @@ func snapshot(devices ...gpu.Device) *gpu.Snapshot {
 	return &gpu.Snapshot{Time: start, Node: "desk", Devices: devices}
 }
 
+// radeon makes a device one of AMD's, which have no states and a hot spot.
+func radeon(d *gpu.Device) {
+	d.Vendor, d.Source, d.Name = gpu.AMD, gpu.SourceAMD, "Radeon RX 7900 XTX"
+	d.Clocks.PerformanceState = gpu.Absent[int](gpu.NotSupported)
+	d.Thermal.HotSpot = gpu.Of(d.Thermal.GPU.Or(0) + 21)
+}
+
+// counted makes the fan one of which the driver says the speed alone.
+func counted(rpm gpu.RPM) func(*gpu.Device) {
+	return func(d *gpu.Device) {
+		d.Fans = gpu.Fans{Count: gpu.Of(1), Fans: []gpu.Fan{{RPM: gpu.Of(rpm)}}}
+		gpu.Withdraw(&d.Fans.Fans[0].Commanded, gpu.NotSupported)
+	}
+}
+
+func partOfCPU(d *gpu.Device) {
+	d.Shared.Unified, d.Fans = gpu.Of(true), gpu.Fans{Count: gpu.Of(0)}
+}
+
 // One reading, without a past.
 func TestWhy(t *testing.T) {
 	unlisted := func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) }
 	partial := func(d *gpu.Device) { d.ProcessesPartial = gpu.Of(true) }
 	noUtil := func(d *gpu.Device) { d.Utilization = gpu.Utilization{} }
+	never := func(d *gpu.Device) { gpu.Withdraw(&d.Utilization, gpu.NotSupported) }
+	noShare := gpu.Process{PID: 6, Type: gpu.TypeCompute, SM: gpu.Absent[gpu.Percent](gpu.NotSupported), Facts: python.Facts}
+	begins := gpu.Process{PID: 8, Type: gpu.TypeGraphics, Facts: python.Facts}
+	begins.Facts.Name, begins.Facts.Program = gpu.Of("game"), gpu.Of("game")
 	bare := gpu.Device{Identity: gpu.Identity{Index: 2}, State: gpu.StateOK}
 	leftAlone := bare
 	leftAlone.Reason = gpu.Advice{What: "it is left alone to fall asleep", Try: "open the page to wake it"}
@@ -152,8 +175,18 @@ func TestWhy(t *testing.T) {
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W, fan at 66 %."},
 		{"power alone tells work", []gpu.Device{made(working(0, gpu.Process{PID: 5, Type: gpu.TypeCompute, Facts: python.Facts}), noUtil)},
 			"python (pid 5, alice) probably keeps GPU 0 (RTX 4090) busy, 71 °C, 431 W of 450 W, fan at 66 %."},
-		{"no utilization", []gpu.Device{made(noUtil)},
+		{"no utilization", []gpu.Device{made(never)},
 			"GPU 0 (RTX 4090) is cool, and does not report how busy it is (34 °C, 17 W of 450 W, fan off)."},
+		{"no utilization yet", []gpu.Device{made(noUtil)},
+			"gpuwhy has just begun to watch GPU 0 (RTX 4090) (34 °C, 17 W of 450 W, fan off), and can't tell yet how busy it is."},
+		{"one of whom the driver does not say what it does", []gpu.Device{made(working(98, shell, noShare), radeon)},
+			"python (pid 6, alice) keeps GPU 0 (Radeon RX 7900 XTX) busy at 98 %, 71 °C, hot spot 92 °C, 431 W of 450 W, fan at 66 %."},
+		{"one that was not measured yet", []gpu.Device{made(working(98, shell, begins), radeon)},
+			"game (pid 8, alice) keeps GPU 0 (Radeon RX 7900 XTX) busy at 98 %, 71 °C, hot spot 92 °C, 431 W of 450 W, fan at 66 %."},
+		{"a fan that is only counted", []gpu.Device{made(working(98, python), counted(2350))},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W, fan at 2350 RPM."},
+		{"a part of the processor", []gpu.Device{made(working(60, python), partOfCPU)},
+			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 60 %, 71 °C, 431 W of 450 W."},
 
 		{"a passive card", []gpu.Device{made(working(98, python), passive)},
 			"python (pid 4242, alice) keeps GPU 0 (RTX 4090) busy at 98 %, 71 °C, 431 W of 450 W; it has no fan of its own: the chassis fans are what you hear."},

@@ -112,7 +112,7 @@ func fanByHand(d *device, f *finding) {
 	if how == "" && d.m.fixed(d) {
 		least, most := d.m.fanLeast, d.m.fanMost
 		f.fanName, f.Since = "the fan", d.began(d.m.fanSince)
-		f.say(Medium, "fixed", withUnit(d.fan, "%"), withUnit(least, "°C"), withUnit(most, "°C"))
+		f.say(Medium, "fixed", d.fanSpeed(), withUnit(least, "°C"), withUnit(most, "°C"))
 		f.heat(d).figure("coolest at that speed", least, "°C").figure("hottest at that speed", most, "°C")
 		return
 	}
@@ -152,7 +152,7 @@ func fanByHand(d *device, f *finding) {
 }
 
 // passive finds products that never have a fan of their own: cards for servers.
-var passive = regexp.MustCompile(`\b(Tesla|[ABHLPTV](2|4|10|16|30|40|40S|100|200|300|800)|L40S?|GH200|GB[23]00|H20|H200|MI\d{2,3}X?|Instinct)\b`)
+var passive = regexp.MustCompile(`\b(Data Center GPU|Radeon Pro V\d+|Tesla|[ABHLPTV](2|4|10|16|30|40|40S|100|200|300|800)|L40S?|GH200|GB[23]00|H20|H200|MI\d{2,3}X?|Instinct)\b`)
 
 // afterWork names the work of the last minutes: " after blender (pid 4242, ann)".
 func (d *device) afterWork() string {
@@ -196,6 +196,12 @@ func chassisFans(d *device, f *finding) {
 		return
 	}
 	f.heat(d)
+	if d.unified() {
+		f.say(High, "processor")
+		f.minor = true
+		f.fact("fans of its own", "none: it is part of the processor")
+		return
+	}
 	if unsupported && !passive.MatchString(d.Name) {
 		f.say(Medium, "not shown")
 		f.minor = true
@@ -237,9 +243,13 @@ func fanAtRest(d *device, f *finding) {
 	slowest := d.fan <= least+4 || !has(least)
 	offBefore := value(d.m.Rest.Fan) == 0 || len(d.m.Stops.Starts) > 0
 	f.fanName, f.Since = "the fan", d.began(d.m.Stops.since)
+	scale, unit := 1.0, "%"
+	if d.byRPM {
+		scale, unit = fullRPM/100, "RPM"
+	}
 	f.heat(d).figure("memory temperature", memory, "°C").figure("the fan starts at", start, "°C").figure("the fan stops at", stop, "°C").
-		figure("least speed of the fan", least, "%")
-	speed, temp := withUnit(d.fan, "%"), ""
+		figure("least speed of the fan", least*scale, unit)
+	speed, temp := d.fanSpeed(), ""
 	if has(d.temp) {
 		temp = " at " + withUnit(d.temp, "°C")
 	}
@@ -250,6 +260,8 @@ func fanAtRest(d *device, f *finding) {
 		f.figure("starts of the fan in four minutes", float64(starts), "")
 	case memory >= 80 && d.temp < 65:
 		f.say(Medium, "memory", speed, withUnit(memory, "°C"))
+	case d.hotSpot >= 75 && d.temp < 65:
+		f.say(Medium, "hot spot", speed, withUnit(d.hotSpot, "°C"))
 	case d.fan >= 45 && mild && d.m.within(2 * time.Minute)[0].fan >= d.fan+2 && d.m.fallen(2*time.Minute) >= 1.5:
 		f.say(Medium, "late", speed, temp+d.afterWork())
 	case d.fan >= 45 && mild && !(d.fan <= least+4 && d.fan < 60):
@@ -258,6 +270,9 @@ func fanAtRest(d *device, f *finding) {
 			what = "though the GPU is cool"
 		}
 		f.say(Medium, "unexplained", speed, what, temp)
+		if has(d.hotSpot) && has(memory) {
+			f.Advice = "It may follow a curve that a tool has set: look for a fan tool, and whether the card's zero-RPM mode is on."
+		}
 	case offBefore && has(stop) && d.fan <= 60:
 		f.say(High, "held", speed, temp+d.afterWork(), "it only stops at "+withUnit(stop, "°C"))
 	case offBefore && d.fan <= 45:

@@ -15,8 +15,13 @@ const (
 // tooHot reports whether heat is what there is to say first: the hardware itself slows down hard,
 // or the memory is too hot, which no fan curve shows.
 func (d *device) tooHot() bool {
-	return d.reasons&gpu.ReasonHardwareThermal != 0 || d.reasons&reasonsOfHeat != 0 && d.temp >= d.slowdown-6 ||
+	return d.reasons&gpu.ReasonHardwareThermal != 0 || d.reasons&reasonsOfHeat != 0 && d.temp >= d.slowdown-6 || d.spotTooHot() ||
 		d.reasons&reasonsOfHeat != 0 && believed(d.Thermal.Memory, coldest, hottest) >= 90 && d.temp < d.slowdown-10
+}
+
+// spotTooHot reports whether heat holds the clocks, and it is that of the hot spot and not of the whole chip.
+func (d *device) spotTooHot() bool {
+	return d.reasons&reasonsOfHeat != 0 && d.hotSpot >= 95 && d.hotSpot >= d.temp+10
 }
 
 func limitedByHeat(d *device, f *finding) {
@@ -38,7 +43,9 @@ func limitedByHeat(d *device, f *finding) {
 		at, below = at+")", at+below+")"
 	}
 	memory := believed(d.Thermal.Memory, coldest, hottest)
-	if memory >= 90 && d.temp < d.slowdown-10 {
+	if d.spotTooHot() {
+		f.say(High, "hot spot", withUnit(d.hotSpot, "°C"), at)
+	} else if memory >= 90 && d.temp < d.slowdown-10 {
 		f.say(High, "memory", withUnit(memory, "°C"), at)
 	} else if d.reasons&gpu.ReasonHardwareThermal != 0 {
 		f.say(High, "hardware", at)

@@ -150,7 +150,11 @@ func (d *device) headline(first *finding) string {
 		case first.Kind == Idle && (first.Case == "idle" || first.Case == "cool"):
 			return "Your fan is off."
 		case first.Kind == Work && who.name != "" && first.Confidence == High:
-			return d.fill(several.Replace("Your fan is off, though {who} works on it."), "", who.name, "")
+			text := "Your fan is off, though {who} works on it."
+			if who.several {
+				text = several.Replace(text)
+			}
+			return d.fill(text, "", who.name, "")
 		case first.Kind == CoolingDown:
 			return "Your fan is off; the GPU still cools down."
 		}
@@ -223,7 +227,7 @@ func (d *device) facts(first *finding) []Fact {
 	case d.fan == 0 && !(d.rpm > 0):
 		fan = "fan off"
 	case has(d.fan):
-		fan = "fan " + withUnit(d.fan, "%")
+		fan = "fan " + d.fanSpeed()
 		if c := d.m.cooling; c != nil && d.fan < d.m.work.endFan-3 {
 			fan += " falling"
 		}
@@ -265,6 +269,9 @@ func (d *device) facts(first *finding) []Fact {
 	default:
 		add(video, false)
 		add(temp, hot)
+		if d.hotSpot >= 100 {
+			add("hot spot "+withUnit(d.hotSpot, "°C"), true)
+		}
 		if memory := believed(d.Thermal.Memory, coldest, hottest); memory >= 90 {
 			add("memory "+withUnit(memory, "°C"), true)
 		}

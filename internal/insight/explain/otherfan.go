@@ -95,6 +95,9 @@ func otherFan(s *gpu.Snapshot, m *machineMemory, devices []*device) []Cause {
 		if d.State != gpu.StateOK && d.State != gpu.StateAsleep || d.byHand() != "" || d.fanFails() || !d.m.offHot.IsZero() {
 			return nil // that is what there is to say
 		}
+		if d.unified() && d.doing != working && !d.cooling() {
+			continue // its heat is the processor's
+		}
 		if d.doing == working && d.fan > 0 && d.fan < 45 {
 			beside = true // both may be heard
 			continue

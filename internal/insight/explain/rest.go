@@ -42,7 +42,9 @@ func coolingDown(d *device, f *finding) {
 		f.fact("last work", who)
 	}
 	f.happened("work ended", c.begun)
-	f.figure("fan when it ended", w.endFan, "%")
+	if !d.byRPM {
+		f.figure("fan when it ended", w.endFan, "%")
+	}
 	how := ", which left it "
 	isIt := func(listed gpu.Process) bool { return same(&listed, p) && !gone(&listed) }
 	lives := p != nil && slices.ContainsFunc(d.all, func(of *device) bool { return of != nil && slices.ContainsFunc(of.Processes.Or(nil), isIt) })
@@ -86,14 +88,14 @@ func (d *device) fast() bool {
 	case d.reasons&gpu.ReasonIdle != 0, d.state >= gpu.RestsFrom:
 		return false
 	case has(d.speed()):
-		return d.speed() >= 0.4
+		return d.speed() >= d.upFrom()
 	default:
 		return has(d.state) && value(d.m.Rest.State) >= gpu.RestsFrom
 	}
 }
 
 // costs reports whether the power is clearly above that at rest.
-func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 }
+func (d *device) costs() bool { return d.power > 1.25*d.idleWatts+15 && !d.unified() }
 
 // heldAwake is about what keeps a device without work from rest: a process with a context, a display,
 // or a program, such as gpuwhy, that asks for readings while the driver may unload in between.
@@ -156,6 +158,9 @@ func heldAwake(d *device, f *finding) {
 		f.fact("persistence mode", "off")
 	default:
 		f.say(Low, "nothing", extra)
+		if d.Vendor != gpu.NVIDIA && d.Vendor != "" {
+			f.Advice = "Look whether a program that gpuwhy can't see has the GPU open, such as one of another user or container."
+		}
 	}
 }
 
@@ -212,7 +217,9 @@ func idle(d *device, f *finding) {
 	f.heat(d)
 	if d.doing == unknown {
 		f.say(Low, "unknown")
-		if d.temp < 45 && !(d.load() > 0.2) {
+		if d.m.at.Equal(d.m.first) && d.Utilization.GPU.Quality() == gpu.NotReported {
+			f.say(Low, "first")
+		} else if d.temp < 45 && !(d.load() > 0.2) {
 			f.say(Low, "cool")
 		}
 		f.minor = d.byHand() == "policy"
@@ -236,7 +243,7 @@ func idle(d *device, f *finding) {
 	switch flat, rest := d.m.flat(1, none), value(d.m.Rest.Celsius); {
 	case !d.warm(), flat && d.temp < 60 && !(d.temp >= rest+8):
 		f.say(sure, "idle", at)
-	case d.age(d.m.first) < steady:
+	case d.age(d.m.first) < steady, d.m.within(settling)[0].temp < d.temp-3:
 		f.say(Low, "can't tell yet")
 	default:
 		f.say(Low, "stays warm", at)
@@ -246,5 +253,8 @@ func idle(d *device, f *finding) {
 // warm reports whether a resting device is warmer than rest explains. A device
 // whose fan stays off until then may well rest at 55 °C.
 func (d *device) warm() bool {
+	if d.unified() {
+		return false // the processor's own work warms it too
+	}
 	return d.temp >= 60 || d.temp >= 50 && (d.fan > 0 || d.rpm > 0)
 }

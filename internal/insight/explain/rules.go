@@ -126,7 +126,7 @@ func (d *device) coolsAtWork() bool { return d.cooling() && d.doing == working }
 
 // fastAndCold: work, or its heat, does not explain such a fan.
 func (d *device) fastAndCold() bool {
-	if d.doing != working && !d.cooling() {
+	if d.doing != working && !d.cooling() || d.hotSpot >= 65 {
 		return false
 	}
 	peak := d.m.peak(2 * time.Minute)
@@ -204,7 +204,7 @@ func (d *device) explain() DeviceAnswer {
 func (d *device) loudness() float64 {
 	const coolest, usualLimit = 30.0, 95.0
 	heat := 0.0
-	if has(d.temp) {
+	if has(d.temp) && !d.unified() {
 		limit := max(or(d.slowdown, usualLimit), coolest+1)
 		heat = min(max((d.temp-coolest)/(limit-coolest), 0), 1.2)
 	}
@@ -215,7 +215,7 @@ func (d *device) loudness() float64 {
 		score -= 20
 	case d.State != gpu.StateOK: // what is broken leads
 		score += 20
-	case !d.reportsAnything():
+	case !d.reportsAnything() && !d.cooling():
 		score -= 10
 	case d.doing == working && !d.unproven() && d.fan == 0:
 		score += 0.2 // nobody hears it

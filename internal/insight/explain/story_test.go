@@ -139,6 +139,17 @@ func TestStories(t *testing.T) {
 	polled := func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }
 	bySMI := func(d *gpu.Device) { d.Source = gpu.SourceNvidiaSMI }
 	partial := func(d *gpu.Device) { d.ProcessesPartial = gpu.Of(true) }
+	radeonAt := func(util gpu.Percent) func(*gpu.Device) {
+		return func(d *gpu.Device) { working(util, python)(d); radeon(d) }
+	}
+	spot := func(d *gpu.Device) {
+		radeon(d)
+		d.Thermal.GPU, d.Thermal.HotSpot = gpu.Of[gpu.Celsius](46), gpu.Of[gpu.Celsius](88)
+		fansAt(d, 75)
+	}
+	tooHot := func(d *gpu.Device) {
+		d.Thermal.HotSpot, d.Clocks.EventReasons = gpu.Of[gpu.Celsius](110), gpu.Of(gpu.ReasonThermalSlowdown)
+	}
 	row := func(changes ...func(*gpu.Device)) []gpu.Device { // four passive cards at the same work
 		var out []gpu.Device
 		for i := range 4 {
@@ -215,6 +226,25 @@ func TestStories(t *testing.T) {
 		{"held awake, and not all processes are seen", []scene{during(2*minute, made(polled, partial)), during(3*minute, made(held, polled, partial))},
 			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw, and nothing that is listed explains it.",
 			"held_awake low"},
+		{"a Radeon rests though no state says so, and cools down to that", append([]scene{during(2*minute, made(radeon)), during(5*minute, made(radeonAt(98)))},
+			during(2*minute, made(radeon, hotter(2)))),
+			"GPU 0 (Radeon RX 7900 XTX) is idle at 0 %, 36 °C, 17 W of 450 W, fan off.",
+			"idle high"},
+		{"a fan that goes by the hot spot", []scene{during(minute, made(radeon)), during(4*minute, made(working(98, python), spot))},
+			"python (pid 4242, alice) keeps GPU 0 (Radeon RX 7900 XTX) busy at 98 % for 3 min, 46 °C, hot spot 88 °C, 431 W of 450 W, fan at 75 %.",
+			"work high"},
+		{"a hot spot holds the fan", []scene{during(minute, made(radeon)), during(4*minute, made(radeon, spot))},
+			"The fan of GPU 0 (Radeon RX 7900 XTX) turns at 75 % for the hot spot of the chip, which is at 88 °C; the GPU is idle at 0 %.",
+			"fan_at_rest medium, idle high"},
+		{"a hot spot slows it down", []scene{during(minute, made(radeon)), during(2*minute, made(working(98, python), spot, tooHot))},
+			"GPU 0 (Radeon RX 7900 XTX) is held back by its hot spot, which is at 110 °C (46 °C); python (pid 4242, alice) keeps it busy at 98 % for 115 s.",
+			"limited_by_heat high, work high"},
+		{"a fan that is only counted stands still", []scene{during(minute, made(counted(900))), during(15*time.Second, made(working(98, python), counted(0), hotter(14)))},
+			"The fan of GPU 0 (RTX 4090) is off at 85 °C, where it should turn; python (pid 4242, alice) keeps the GPU busy at 98 %.",
+			"fan_failing medium, work high"},
+		{"the processor's heat is none of the GPU in it", []scene{during(3*minute, made(partOfCPU, hotter(46)))},
+			"GPU 0 (RTX 4090) is idle at 0 %, 80 °C, 17 W of 450 W.",
+			"idle high, chassis_fans high"},
 		{"held awake by nobody knows what", []scene{during(2*minute, made()), during(3*minute, made(held))},
 			"GPU 0 (RTX 4090) is awake without work (44 °C, 63 W of 450 W, fan off), 46 W above its idle draw, and nothing that is listed explains it.",
 			"held_awake low"},

@@ -194,6 +194,9 @@ func (d *device) summary() string {
 	if has(d.temp) {
 		out = append(out, withUnit(d.temp, "°C"))
 	}
+	if d.hotSpot >= 80 && d.hotSpot >= d.temp+10 {
+		out = append(out, "hot spot "+withUnit(d.hotSpot, "°C"))
+	}
 	if has(d.power) {
 		text := withUnit(d.power, "W")
 		if has(d.limit) {
@@ -206,9 +209,17 @@ func (d *device) summary() string {
 	case d.fan == 0 && !(d.rpm > 0):
 		out = append(out, "fan off")
 	default:
-		out = append(out, "fan at "+withUnit(d.fan, "%"))
+		out = append(out, "fan at "+d.fanSpeed())
 	}
 	return strings.Join(out, ", ")
+}
+
+// fanSpeed is how fast the fan turns, as the driver has it.
+func (d *device) fanSpeed() string {
+	if d.byRPM {
+		return withUnit(d.rpm, "RPM")
+	}
+	return withUnit(d.fan, "%")
 }
 
 // figure adds evidence that is a number, unless it is none.
@@ -236,11 +247,21 @@ func (f *finding) happened(name string, at time.Time) {
 
 func (f *finding) heat(d *device) *finding {
 	f.Evidence = slices.Grow(f.Evidence, 8)
-	return f.figure("temperature", d.temp, "°C").figure("power draw", d.power, "W").
-		figure("power limit", d.limit, "W").figure("fan, as commanded", d.fan, "%")
+	f.figure("temperature", d.temp, "°C")
+	if d.hotSpot > d.temp {
+		f.figure("hot spot", d.hotSpot, "°C")
+	}
+	f.figure("power draw", d.power, "W").figure("power limit", d.limit, "W")
+	if d.byRPM {
+		return f.figure("fan, measured", d.rpm, "RPM")
+	}
+	return f.figure("fan, as commanded", d.fan, "%")
 }
 
 func (f *finding) clocks(d *device) *finding {
+	if d.byClock() {
+		return f.figure("clock", d.clock, "MHz").figure("fastest clock", d.top, "MHz")
+	}
 	return f.figure("SM clock", d.clock, "MHz").figure("fastest SM clock", d.top, "MHz")
 }
 

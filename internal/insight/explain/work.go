@@ -103,7 +103,7 @@ func (d *device) sayWork(f *finding) {
 	case d.hidden() && len(d.culprits) > 0 && processShare(d.culprits[0]) >= idleBelow: // gone, says /proc
 		f.say(sure, "hidden", fmt.Sprintf("A process that gpuwhy can't see (pid %d)", d.culprits[0].PID), how)
 	case d.hidden():
-		f.say(sure, "nobody", how, "no process that is listed explains it")
+		d.sayNobody(f, sure, how, "no process that is listed explains it")
 	case len(d.culprits) > 0:
 		what := "processes"
 		switch {
@@ -120,18 +120,23 @@ func (d *device) sayWork(f *finding) {
 	case d.between():
 		f.say(Medium, "comes back", how, ProcessName(&d.m.work.hottest().process))
 	default:
-		blame := "no process is listed that explains it"
-		switch {
-		case d.ProcessesPartial.Or(false):
-			blame = "no process that gpuwhy may see explains it"
-		case !d.Processes.Present():
-			blame = "the driver does not say which process it is"
-		}
-		if by := d.reservedBy("it"); by != "" {
-			blame += " (" + by + ")"
-		}
-		f.say(sure, "nobody", how, blame)
+		d.sayNobody(f, sure, how, "no process is listed that explains it")
 	}
+}
+
+// sayNobody says that nobody can be named, and why.
+func (d *device) sayNobody(f *finding, sure Confidence, how, blame string) {
+	what := "nobody"
+	switch {
+	case d.ProcessesPartial.Or(false), d.ProcessesPartial.Quality() == gpu.NotPermitted:
+		what, blame = "unseen", "no process that gpuwhy may see explains it"
+	case !d.Processes.Present():
+		blame = "the driver does not say which process it is"
+	}
+	if by := d.reservedBy("it"); by != "" && len(d.culprits) == 0 {
+		blame += " (" + by + ")"
+	}
+	f.say(sure, what, how, blame)
 }
 
 // between reports whether a program that works in bursts, each with another pid, has just ended once more.
@@ -171,7 +176,7 @@ func (d *device) beside(first *gpu.Process) []*gpu.Process {
 
 // part is what a process uses of late.
 func (d *device) part(p *gpu.Process) float64 {
-	return highest(highest(processShare(p), 0), d.accountShare(p))
+	return highest(highest(d.shareOf(p), 0), d.accountShare(p))
 }
 
 // together is what all processes that are listed use, of the device.
@@ -193,6 +198,9 @@ func (d *device) hidden() bool {
 	share := processShare(first)
 	if gone(first) && share >= idleBelow {
 		return true
+	}
+	if len(d.silent) > 0 {
+		return false
 	}
 	recent := mean(d.m.within(pause), func(p point) float64 { return p.busy })
 	if d.m.work.account(first) == nil {
@@ -232,8 +240,11 @@ func (d *device) guessed() bool {
 
 // blame is how sure it is that the first of the culprits does the work.
 func (d *device) blame() Confidence {
-	if len(d.culprits) == 0 || d.guessed() {
+	if len(d.culprits) == 0 || d.guessed() || len(d.silent) > 1 {
 		return Low
+	}
+	if len(d.silent) == 1 {
+		return Medium
 	}
 	share := highest(processShare(d.culprits[0]), d.accountShare(d.culprits[0]))
 	busy := highest(d.util, d.video)
@@ -244,7 +255,7 @@ func (d *device) blame() Confidence {
 		return Low
 	}
 	switch {
-	case has(share) && share*2 >= busy && share >= 1 && !d.contradicted():
+	case has(processShare(d.culprits[0])) && share*2 >= busy && share >= 1 && !d.contradicted():
 		return High
 	case share >= 1, len(d.culprits) == 1:
 		return Medium

@@ -308,14 +308,14 @@ func (m *memory) credit(d *device, since time.Duration) {
 	w := &m.work
 	sum := 0.0
 	for _, p := range d.culprits {
-		sum += highest(processShare(p), 0) + 0.1
+		sum += highest(d.shareOf(p), 0) + 0.1
 	}
 	watts := highest(d.power-or(d.idleWatts, 0), 1)
 	heat := watts * max(since.Seconds(), 0.1)
 	hidden, pauses := d.hidden(), m.longestPause()
 	listed := 0.0 // the part of the heat that those make who are seen
 	for _, p := range d.culprits {
-		share := highest(processShare(p), 0)
+		share := highest(d.shareOf(p), 0)
 		if hidden && share < idleBelow {
 			continue
 		}
