@@ -47,6 +47,8 @@ type Product struct {
 	Persistence bool    `yaml:"persistence"`
 	MIG         bool    `yaml:"mig"`
 	Slowdown    float64 `yaml:"slowdown"`
+	Vendor      string  `yaml:"vendor"`
+	Sleeps      bool    `yaml:"sleeps"`
 }
 
 // A Span is a length of time, such as "90s"; of a story's time it may be negative.

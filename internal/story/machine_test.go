@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -40,6 +41,7 @@ type process struct {
 	Unit      string    `yaml:"unit"`
 	Job       string    `yaml:"job"`
 	CPU       float64   `yaml:"cpu"` // percent of one core, of a story without GPUs
+	Closed    bool      `yaml:"closed"`
 
 	begun  time.Duration
 	values [4]*Value
@@ -50,9 +52,13 @@ type process struct {
 type machine struct {
 	t       *testing.T
 	story   *Story
-	fake    *fakenvml.Machine
+	fake    *fakenvml.Machine // nil: there is no NVIDIA GPU
 	library *fakenvml.Library
-	root    string
+	drm     *drmtest.Machine
+	cards   map[int]*card            // of AMD and Intel
+	nvidia  map[int]*fakenvml.Device // the others
+	opened  map[uint32][]int         // the descriptors of cards that processes have
+	root    string                   // with /proc, and /sys but that of the fake
 	clock   *storyClock
 	epoch   time.Time // of the story's time 0, by Go's clock
 	boot    time.Time
@@ -103,13 +109,22 @@ var reasonBits = map[string]int{
 
 func newMachine(t *testing.T, lib *fakenvml.Library, s *Story, epoch time.Time) *machine {
 	t.Helper()
+	sysfs := drmtest.New(t)
 	m := &machine{
-		t: t, story: s, library: lib, root: t.TempDir(), clock: newClock(), epoch: epoch, boot: epoch.Add(-upFor),
+		t: t, story: s, library: lib, root: filepath.Dir(sysfs.Sysfs), clock: newClock(), epoch: epoch, boot: epoch.Add(-upFor),
 		random: rand.New(rand.NewPCG(1, 2)), written: map[uint32]string{}, folders: map[string]bool{},
 		reasons: map[int]bool{}, unlisted: map[int]bool{}, bound: map[int]string{},
+		drm: sysfs, cards: map[int]*card{}, nvidia: map[int]*fakenvml.Device{}, opened: map[uint32][]int{},
+		last: -s.Before.Duration - s.Every.Duration,
 	}
 	var gpus []fakenvml.GPU
 	for i, p := range s.GPUs {
+		m.values = append(m.values, map[string]*Value{})
+		m.processes, m.states, m.energy = append(m.processes, nil), append(m.states, "ok"), append(m.energy, 1e9)
+		if offered[p.Vendor] != nil {
+			m.cards[i] = m.plug(i, &p)
+			continue
+		}
 		g := fakenvml.RTX4090().With(fakenvml.Name, p.Name).At(i+1).
 			With("memory_total", int64(p.Memory*(1<<30))).With("display_active", btoi(p.Display)).
 			With("persistence", btoi(p.Persistence)).With("mig", btoi(p.MIG))
@@ -146,10 +161,15 @@ func newMachine(t *testing.T, lib *fakenvml.Library, s *Story, epoch time.Time) 
 			}
 		}
 		gpus = append(gpus, g)
-		m.values = append(m.values, map[string]*Value{})
-		m.processes, m.states, m.energy = append(m.processes, nil), append(m.states, "ok"), append(m.energy, 1e9)
 	}
-	m.fake = lib.Machine(t, gpus...)
+	if len(gpus) > 0 {
+		m.fake = lib.Machine(t, gpus...)
+	}
+	for i := range s.GPUs {
+		if m.cards[i] == nil {
+			m.nvidia[i] = m.fake.GPU(len(m.nvidia))
+		}
+	}
 	m.write("proc/self/status", "Name:\tgpuwhy\nNSpid:\t77\n")
 	m.check(os.Symlink("pid:[4026531836]", m.path("proc/self/ns/pid")))
 	m.write("proc/1/comm", "init\n")
@@ -332,9 +352,15 @@ func (m *machine) count(at time.Duration, alive map[uint32]string) {
 }
 
 func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.Duration) error {
-	d := m.fake.GPU(g)
+	d := m.nvidia[g]
+	c := m.cards[g]
 	switch key {
 	case "processes":
+		if c != nil {
+			list, err := processes(node, begun, lasts)
+			m.processes[g] = m.since(g, list)
+			return err
+		}
 		if m.unlisted[g] {
 			d.Back()
 			m.unlisted[g] = false
@@ -350,19 +376,19 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 			return err
 		}
 		for i := range list {
-			p := &list[i]
-			for _, old := range m.processes[g] {
-				if p.Began == nil && old.PID == p.PID && old.Name == p.Name {
-					p.begun = old.begun
-				}
-			}
-			if p.SM.Value == "none" {
+			if list[i].SM.Value == "none" {
 				d.Answer(3, "nvmlDeviceGetProcessUtilization")
 				m.unlisted[g] = true
 			}
 		}
-		m.processes[g] = list
+		m.processes[g] = m.since(g, list)
 	case "state":
+		if c != nil {
+			name, _, err := state(node.Value)
+			c.enterState(m.states[g], name)
+			m.states[g] = name
+			return err
+		}
 		if bound := filepath.Join(m.fake.SysfsRoot, "bus/pci/drivers/nvidia", d.PCI); m.states[g] == "gone" {
 			m.check(os.Symlink(m.bound[g], bound))
 		}
@@ -401,11 +427,23 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 		if err != nil {
 			return err
 		}
+		if c != nil {
+			c.holdDown(bits)
+			return nil
+		}
 		d.Set(fakenvml.EventReasons, bits)
 		m.reasons[g] = true
 	case "display", "persistence":
+		if c != nil {
+			c.display(node.Value == "yes" || node.Value == "true")
+			return nil
+		}
 		d.Set(fakenvml.Key(map[string]string{"display": "display_active", "persistence": "persistence"}[key]), btoi(node.Value == "yes" || node.Value == "true"))
 	case "policy":
+		if c != nil {
+			c.put(map[string]string{c.hwmon + "pwm1_enable": map[string]string{"auto": "2\n", "manual": "1\n"}[node.Value]})
+			return nil
+		}
 		for f := range m.story.GPUs[g].Fans {
 			switch node.Value {
 			case "unknown":
@@ -430,9 +468,6 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 			m.values[g][fmt.Sprintf("%s %d", key, f)] = v
 		}
 	default:
-		if _, ok := keys[key]; !ok {
-			return fmt.Errorf("there is no such reading")
-		}
 		v, err := parseValue(node.Value, begun, lasts)
 		if err != nil {
 			return err
@@ -442,8 +477,27 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 	return nil
 }
 
+// since gives those processes their beginning that were there before.
+func (m *machine) since(g int, list []process) []process {
+	for i := range list {
+		p := &list[i]
+		for _, old := range m.processes[g] {
+			if p.Began == nil && old.PID == p.PID && old.Name == p.Name {
+				p.begun = old.begun
+			}
+		}
+	}
+	return list
+}
+
 // show makes the machine report what it does at a time of the story.
-func (m *machine) show(at time.Duration) { m.fake.Together(func() { m.report(at) }) }
+func (m *machine) show(at time.Duration) {
+	if m.fake == nil {
+		m.report(at)
+		return
+	}
+	m.fake.Together(func() { m.report(at) })
+}
 
 func (m *machine) report(at time.Duration) {
 	now := m.epoch.Add(at)
@@ -451,7 +505,15 @@ func (m *machine) report(at time.Duration) {
 	// it by the clock that was set.
 	m.write("proc/uptime", fmt.Sprintf("%.2f 100.00\n", (now.Sub(m.boot)-m.clock.last().set).Seconds()))
 	alive := map[uint32]string{}
+	m.closeAll()
 	for g := range m.story.GPUs {
+		if c := m.cards[g]; c != nil {
+			m.reportCard(g, c, at)
+			for i := range m.processes[g] {
+				alive[m.processes[g][i].PID] = m.describe(&m.processes[g][i])
+			}
+			continue
+		}
 		set, unset := map[fakenvml.Key]any{}, []fakenvml.Key(nil)
 		put := func(k fakenvml.Key, v *Value, unit float64) {
 			switch {
@@ -490,7 +552,7 @@ func (m *machine) report(at time.Duration) {
 				set["energy"] = int64(m.energy[g])
 			}
 		}
-		d := m.fake.GPU(g)
+		d := m.nvidia[g]
 		if state := values["pstate"]; state != nil && !m.reasons[g] {
 			set[fakenvml.EventReasons] = btoi(state.at(at, m.random) >= 5)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/amd"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
 	"github.com/gpuwhy/gpuwhy/sampler/host"
+	"github.com/gpuwhy/gpuwhy/sampler/intel"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -44,11 +48,7 @@ type program struct {
 func (m *machine) start(dir string, every time.Duration) (*program, error) {
 	log := slog.New(slog.DiscardHandler)
 	reader := host.NewAt(m.root, host.ShowNames, log)
-	source := nvml.New(nvml.Config{
-		LibraryPath: m.library.Path(), SysfsRoot: m.fake.SysfsRoot, ProcRoot: m.fake.ProcRoot,
-		Deadline: 2 * time.Second, Window: max(every, 2*time.Second), Log: log,
-	})
-	in := &app.Inputs{Node: "box", Origin: "auto", Host: reader, Sources: []sampler.Source{&setSource{source, m.clock}}}
+	in := &app.Inputs{Node: "box", Origin: "auto", Host: reader, Sources: m.sources(every, log)}
 	if len(m.story.GPUs) == 0 {
 		in.Sources = []sampler.Source{cardless{}}
 	}
@@ -80,6 +80,30 @@ func (m *machine) start(dir string, every time.Duration) (*program, error) {
 		return err
 	}
 	return p, nil
+}
+
+// sources are those of the vendors whose cards the machine has.
+func (m *machine) sources(every time.Duration, log *slog.Logger) (all []sampler.Source) {
+	add := func(s sampler.Source) { all = append(all, &setSource{s, m.clock}) }
+	has := func(vendor string) bool {
+		return slices.ContainsFunc(m.story.GPUs, func(p Product) bool { return p.Vendor == vendor })
+	}
+	const deadline = 2 * time.Second
+	if m.fake != nil {
+		add(nvml.New(nvml.Config{
+			LibraryPath: m.library.Path(), SysfsRoot: m.fake.SysfsRoot, ProcRoot: m.fake.ProcRoot,
+			Deadline: deadline, Window: max(every, 2*time.Second), Log: log,
+		}))
+	}
+	sysfs, proc := m.drm.Sysfs, m.drm.Proc
+	holders := drm.NewHolders(proc, sysfs)
+	if has("amd") {
+		add(amd.New(amd.Config{SysfsRoot: sysfs, ProcRoot: proc, Deadline: deadline, Holders: holders, Log: log}))
+	}
+	if has("intel") {
+		add(intel.New(intel.Config{SysfsRoot: sysfs, ProcRoot: proc, Deadline: deadline, Holders: holders, Log: log}))
+	}
+	return all
 }
 
 // A seer is called for each reading of a story.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -185,6 +187,12 @@ func (p *players) end() error {
 
 // serve plays jobs, in a process as long as it lives.
 func (p *players) serve(jobs <-chan job, env ...string) {
+	runtime.LockOSThread() // which ends with it
+	for _, right := range []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH} {
+		// Root may read everything, and a player nothing that a story's user may not. Who is not root can't give up
+		// what they don't have.
+		_ = unix.Prctl(unix.PR_CAPBSET_DROP, right, 0, 0, 0)
+	}
 	for next := range jobs {
 		if err := p.process(next, jobs, env); err != nil {
 			p.mu.Lock()

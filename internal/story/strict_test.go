@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -92,7 +93,8 @@ var words = map[string][]string{
 	},
 	"state":  {"ok", "lost", "hangs", "slow", "asleep", "gone", "refuses"},
 	"policy": {"auto", "manual", "unknown"},
-	"type":   {"", "compute", "graphics", "mps"},
+	"type":   {"", "compute", "graphics", "mps", "rocm"},
+	"vendor": {"", "nvidia", "amd", "intel"},
 	"sure":   {"", "high", "medium", "low", "not high", "not medium", "not low"},
 	"gpuwhy": {"", "starts", "starts without state"},
 	"driver": {"", "gone", "back"},
@@ -119,6 +121,9 @@ func (s *Story) check(root *yaml.Node) error {
 	for _, p := range s.GPUs {
 		if p.Policy != "" && p.Policy != "unknown" {
 			return wrong(root, "a policy other than unknown belongs into a scene, as a reading")
+		}
+		if err := cmp.Or(oneOf("vendor", p.Vendor), p.check()); err != nil {
+			return at(root, err)
 		}
 	}
 	length := s.Before.Duration
@@ -167,6 +172,14 @@ func (s *Story) check(root *yaml.Node) error {
 			for key, n := range readings {
 				if err := at(n, checkReading(key, n, sc.For)); err != nil {
 					return err
+				}
+				for i := range s.GPUs {
+					if gpu != i && gpu != everyGPU {
+						continue
+					}
+					if err := at(n, s.GPUs[i].reports(key, n, sc.For)); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -249,6 +262,7 @@ func checkReading(key string, n *yaml.Node, lasts time.Duration) error {
 		if n.Kind == yaml.SequenceNode {
 			values = n.Content
 		}
+	case "hotspot":
 	default:
 		if _, ok := keys[key]; !ok {
 			return fmt.Errorf("there is no reading %q", key)
