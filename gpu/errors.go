@@ -14,6 +14,11 @@ var (
 	ErrForeignPIDs     = errors.New("pids are of another namespace") // so that none can be looked up
 )
 
+// sentinels are all errors above.
+var sentinels = []error{
+	ErrNoDriver, ErrNoLibrary, ErrVersionMismatch, ErrNotPermitted, ErrNotAnswering, ErrNoDevices, ErrNoCard, ErrForeignPIDs,
+}
+
 // Advice is an error for people: what happened and what to do. It is found
 // with errors.AsType[*Advice]. Its zero says nothing.
 type Advice struct {

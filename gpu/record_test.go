@@ -1,0 +1,167 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// filler gives every field of a value something that is not its zero, mostly.
+type filler struct{ *rand.Rand }
+
+func (f filler) fill(v reflect.Value) {
+	if f.IntN(8) == 0 {
+		return
+	}
+	if r, ok := reflect.TypeAssert[recordable](v.Addr()); ok {
+		value, _ := r.record()
+		q := Quality(f.IntN(int(Good) + 1))
+		if q >= Doubtful {
+			f.fill(value)
+		}
+		r.recall(q)
+		return
+	}
+	switch v.Type() {
+	case timeType:
+		v.Set(reflect.ValueOf(time.Unix(1_700_000_000+f.Int64N(1e8), f.Int64N(1e9)).UTC()))
+		return
+	case errorType:
+		v.Set(reflect.ValueOf(recordOf(fmt.Errorf("reading %d: %w", f.IntN(9), sentinels[f.IntN(len(sentinels))]))))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			f.fill(field)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), f.IntN(3), 3))
+		for i := range v.Len() {
+			f.fill(v.Index(i))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem())
+	case reflect.String:
+		v.SetString([]string{"python3", "a \"quoted\" text\n", "null", "{\"absent\":\"stale\"}", "Größe €", "NaN"}[f.IntN(6)])
+	case reflect.Float64:
+		v.SetFloat([]float64{f.NormFloat64() * 1e6, 0.1, math.Inf(-1), 1e300, 5}[f.IntN(5)])
+	case reflect.Int, reflect.Int64:
+		v.SetInt(f.Int64() - 1<<62)
+	case reflect.Uint64:
+		v.SetUint(f.Uint64())
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		panic("a kind of field that is not written: " + v.Kind().String())
+	}
+}
+
+// What is written is read back exactly, whatever the readings are.
+func TestRecordsAreExact(t *testing.T) {
+	for seed := range uint64(200) {
+		var s Snapshot
+		filler{rand.New(rand.NewPCG(seed, 12))}.fill(reflect.ValueOf(&s).Elem())
+		line, err := MarshalRecord(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsAny(string(line), "\n\r") {
+			t.Fatalf("more than a line: %s", line)
+		}
+		back, err := UnmarshalRecord(line)
+		if err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		if !reflect.DeepEqual(&s, back) {
+			again, _ := MarshalRecord(back)
+			t.Fatalf("seed %d: read back as\n%s\nnot\n%s", seed, again, line)
+		}
+	}
+}
+
+func TestRecordsSayWhatIsAbsent(t *testing.T) {
+	s := &Snapshot{Devices: []Device{{State: StateOK}}}
+	d := &s.Devices[0]
+	d.UUID, d.Thermal.GPU, d.Power.Draw = "GPU-1", Of[Celsius](41.5), DoubtfulOf[Watts](70000)
+	d.Thermal.Memory, d.Memory.Used, d.Fans.Count = Absent[Celsius](NotSupported), Of[Bytes](0), Of(0)
+	s.Failures = []Failure{{Source: SourceNVML, Advice: Advice{What: "no", Err: fmt.Errorf("open: %w", ErrNoLibrary)}}}
+	line, err := MarshalRecord(s)
+	want := `{"Devices":[{"Identity":{"UUID":"GPU-1"},"State":"ok","Readings":{"Memory":{"Used":0},` +
+		`"Thermal":{"GPU":41.5,"Memory":{"absent":"not_supported"}},"Fans":{"Count":0},"Power":{"Draw":{"doubtful":70000}}}}],` +
+		`"Failures":[{"Source":"nvml","Advice":{"What":"no","Err":{"Text":"open: no usable library of a driver found",` +
+		`"Is":["no usable library of a driver found"]}}}]}`
+	if err != nil || string(line) != want {
+		t.Errorf("%s, %v\nwant %s", line, err, want)
+	}
+	back, err := UnmarshalRecord(line)
+	if err != nil || !errors.Is(&back.Failures[0].Advice, ErrNoLibrary) || errors.Is(&back.Failures[0].Advice, ErrNoDriver) {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
+func TestRecordsThatCannotBeRead(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"Devices":[{"Warmth":1}]}`:                                       `no "Warmth"`,
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":{"absent":"lost"}}}}]}`: `"lost" is no reason`,
+		`{"Devices":[{"Readings":{"Thermal":{"GPU":"hot"}}}]}`:             "Thermal.GPU",
+		`{"Time":"yesterday"}`:                                             "Time",
+		`{"Devices":[`:                                                     "unexpected end",
+	} {
+		if _, err := UnmarshalRecord([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}
+
+// An error that is not in the list would be read back as one that nobody knows.
+func TestSentinelsAreComplete(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, listed []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok {
+			if name := v.Names[0].Name; strings.HasPrefix(name, "Err") {
+				names = append(names, name)
+			} else if name == "sentinels" {
+				for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
+					listed = append(listed, e.(*ast.Ident).Name)
+				}
+			}
+		}
+		return true
+	})
+	slices.Sort(names)
+	slices.Sort(listed)
+	if len(names) == 0 || !slices.Equal(names, listed) {
+		t.Errorf("listed are %v, and there are %v", listed, names)
+	}
+}
+
+func TestMoved(t *testing.T) {
+	at := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	s := &Snapshot{Time: at, Devices: []Device{{Since: at.Add(-time.Hour), SampledAt: at.Add(time.Second)}}}
+	s.Devices[0].Health.XIDs = Of([]XID{{Code: 79, Last: at.Add(-time.Minute)}})
+	s.Devices[0].Processes = Of([]Process{{PID: 1, Facts: ProcessFacts{Started: Of(at.Add(-2 * time.Hour))}}})
+	s.Moved(24*time.Hour, at.Add(24*time.Hour))
+	d := s.Devices[0]
+	started, _ := d.Processes.Or(nil)[0].Facts.Started.Get()
+	got := []time.Time{s.Time, d.Since, d.SampledAt, d.Health.XIDs.Or(nil)[0].Last, started}
+	for i, before := range []time.Duration{0, time.Hour, 0, time.Minute, 2 * time.Hour} {
+		if want := at.Add(24*time.Hour - before); !got[i].Equal(want) {
+			t.Errorf("time %d is %v, want %v", i, got[i], want)
+		}
+	}
+}
