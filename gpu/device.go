@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -70,10 +71,13 @@ type Identity struct {
 	Node string `json:"node"` // the name of the machine that the device is in
 	// Index is the place by PCI address, never given to another device while gpuwhy
 	// runs. The sampler gives it.
-	Index         int             `json:"index"`
-	VendorIndex   Reading[int]    `json:"-"` // the driver's own, which may change when the machine restarts
-	Vendor        Vendor          `json:"vendor,omitzero"`
-	Source        string          `json:"source"` // where the readings come from, such as SourceNVML
+	Index       int          `json:"index"`
+	VendorIndex Reading[int] `json:"-"` // the driver's own, which may change when the machine restarts
+	Vendor      Vendor       `json:"vendor,omitzero"`
+	Source      string       `json:"source"` // where the readings come from, such as SourceNVML
+	// RecordedFrom is the source that read what a recording plays, where Source is
+	// SourceRecorded; else empty.
+	RecordedFrom  string          `json:"-"`
 	Name          string          `json:"name,omitzero"`
 	PCI           string          `json:"pci,omitzero"` // bus address as the kernel writes it, such as "0000:01:00.0"; empty: none
 	Architecture  Reading[string] `json:"-"`            // such as "Hopper"
@@ -81,6 +85,9 @@ type Identity struct {
 	VBIOS         Reading[string] `json:"-"`
 	DriverVersion Reading[string] `json:"-"` // of the kernel driver
 }
+
+// Origin is the source that read the device, now or for a recording.
+func (i *Identity) Origin() string { return cmp.Or(i.RecordedFrom, i.Source) }
 
 // UUIDAt is the UUID of the device at a bus address until it reports its own.
 func UUIDAt(pci string) string { return "PCI-" + pci }

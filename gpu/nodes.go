@@ -42,8 +42,15 @@ func (n Nodes) Status() Status {
 	return shared(n, StatusStarting, StatusDegraded, (*Snapshot).Status)
 }
 
-// Simulated reports whether any device is invented.
-func (n Nodes) Simulated() bool { return slices.ContainsFunc(n, (*Snapshot).Simulated) }
+// Kind is that of all readings: not Live where a node's is not.
+func (n Nodes) Kind() Kind {
+	for _, s := range n {
+		if kind := s.Kind(); kind != Live {
+			return kind
+		}
+	}
+	return Live
+}
 
 // Source is where the devices come from, SourceMixed if from several; empty for
 // no node.

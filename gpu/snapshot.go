@@ -14,8 +14,31 @@ const (
 	SourceIntel      = "intel"
 	SourceKubernetes = "kubernetes"
 	SourceSimulated  = "simulated"
-	SourceMixed      = "mixed" // devices of one snapshot come from several
+	SourceRecorded   = "recorded" // see [Identity.RecordedFrom]
+	SourceMixed      = "mixed"    // devices of one snapshot come from several
 )
+
+// Kind is whether readings are of a machine as it is now. What is not says so on every page,
+// and in every document and message.
+type Kind string
+
+// The kinds of readings.
+const (
+	Live      Kind = "live"
+	Simulated Kind = "simulated" // invented; somebody asked for that by name
+	Recorded  Kind = "recorded"  // of another time or machine; somebody asked for that by name
+)
+
+// KindOf is the kind of the readings of a source.
+func KindOf(source string) Kind {
+	switch source {
+	case SourceSimulated:
+		return Simulated
+	case SourceRecorded:
+		return Recorded
+	}
+	return Live
+}
 
 // Status is what a monitor can say about its machine as a whole.
 type Status string
@@ -64,10 +87,15 @@ func (s *Snapshot) Status() Status {
 	}
 }
 
-// Simulated reports whether devices are invented, which somebody asked for by name.
-func (s *Snapshot) Simulated() bool {
-	return s.Source == SourceSimulated ||
-		slices.ContainsFunc(s.Devices, func(d Device) bool { return d.Source == SourceSimulated })
+// Kind is that of the snapshot's devices: not Live where one of them is not.
+func (s *Snapshot) Kind() Kind {
+	kind := KindOf(s.Source)
+	for i := range s.Devices {
+		if kind == Live {
+			kind = KindOf(s.Devices[i].Source)
+		}
+	}
+	return kind
 }
 
 // Device finds a device by UUID.

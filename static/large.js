@@ -9,6 +9,7 @@ import {
   build, chartOf, colour, dash, data, lines, measure, metricsOf, optionOf, past, pictures, pin, pinned, rem, spanOf, spanText, titled, toSeconds, visible,
 } from "./plot.js";
 import { sync } from "./rows.js";
+import { kindText } from "./summary.js";
 import { choose, chosen } from "./state.js";
 
 const dialog = /** @type {HTMLDialogElement} */ (byId("large"));
@@ -46,7 +47,7 @@ export function startLarge() {
   byId("large-csv").onclick = () => saveCSV(shownData(metricsOf(large), spanOf(large)));
   byId("large-png").onclick = () => savePNG({
     title: byId("large-title").textContent ?? "",
-    notes: [large.range, spanText(large), dots(byId("node").textContent, !byId("simulated").hidden && "simulated data", "gpuwhy")],
+    notes: [large.range, spanText(large), dots(byId("node").textContent, kindText(), "gpuwhy")],
     plot: large.plot,
     key: lines.filter(visible).map((s) => ({ name: gpuName(s), colour: colour(s), dash: dash(s) })),
   });

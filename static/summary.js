@@ -14,6 +14,15 @@ import { gpuName } from "./fleet.js";
 /** @typedef {import("./message.js").Update} Update */
 /** @typedef {import("./message.js").GPU} GPU */
 
+// The kinds of readings that are not of the machine as it is now: each has a banner.
+const notLive = ["simulated", "recorded"];
+
+/** What the page's readings are, for a picture of it: "simulated data"; empty for live ones. */
+export function kindText() {
+  const kind = notLive.find((k) => !byId(k).hidden);
+  return kind ? `${kind} data` : "";
+}
+
 /** @param {Update} u */
 export function showSummary(u) {
   setAttribute(document.body, "data-status", u.status);
@@ -21,7 +30,7 @@ export function showSummary(u) {
   setText(byId("source"), u.source);
   setText(byId("driver"), driver(u.drivers));
   setText(byId("found"), sentence(u.found));
-  setHidden(byId("simulated"), !(u.source === "simulated" || u.gpus.some((g) => g.source === "simulated")));
+  for (const kind of notLive) setHidden(byId(kind), !(u.source === kind || u.gpus.some((g) => g.source === kind)));
   setHidden(byId("waiting"), true);
   setHidden(byId("gpus"), u.gpus.length === 0);
   showTotals(u);

@@ -432,7 +432,7 @@ func alertsBody(p AlertsPage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = simulated(!p.in.Nodes.Simulated()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = notLive(p.in.Nodes.Kind()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 )
 
@@ -43,7 +44,7 @@ func TestDocumentPages(t *testing.T) {
 		Limits: []apidoc.Fact{{Name: hostile, Meaning: hostile}}, CloseCodes: []apidoc.Fact{{Name: hostile, Meaning: hostile}},
 		Events: []*apidoc.Event{{Name: hostile, Summary: hostile, Description: hostile, Reply: []string{hostile}, Data: of, Example: example}},
 	}
-	site := Site{Base: "/base/", Asset: asset, Simulated: true}
+	site := Site{Base: "/base/", Asset: asset, Kind: gpu.Simulated}
 	for name, page := range map[string]templ.Component{
 		"docs": DocsPage(site), "redoc": ReferencePage(reference, site), "docs/events": EventsPage(events, site),
 	} {
@@ -57,6 +58,9 @@ func TestDocumentPages(t *testing.T) {
 		}
 		if strings.Count(html, "Simulated data.") != 1 {
 			t.Errorf("%s does not say that the readings are invented", name)
+		}
+		if strings.Contains(html, "A recording.") {
+			t.Errorf("%s says that the readings are recorded", name)
 		}
 		for _, other := range []string{"docs", "redoc", "docs/events", "openapi.json", "openapi.yaml", "asyncapi.json"} {
 			if !strings.Contains(html, `href="/base/`+other+`"`) {

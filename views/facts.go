@@ -153,12 +153,12 @@ func blankFact(r *catalog.Row) DeviceFact {
 
 func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 	out := blankFact(r)
-	out.Value, out.Means, out.From = written(r.Unit, r.At(d)), r.Means, r.From.Of(d.Source)
+	out.Value, out.Means, out.From = written(r.Unit, r.At(d)), r.Means, r.From.Of(d.Origin())
 	if r.Instead != "" {
 		out.Else = &r.Instead
 	}
 	if r.Measured != nil {
-		measured := cmp.Or(r.Measured.Of(d.Source), out.From)
+		measured := cmp.Or(r.Measured.Of(d.Origin()), out.From)
 		out.FromAttrs = attributes("data-when", measuredAt.Path, "data-then", measured, "data-or", out.From)
 		if d.Activity.PCIeMeasured() {
 			out.From = measured

@@ -404,8 +404,8 @@ func TestPageOfEight(t *testing.T) {
 		{ID: "a4", Rule: "new", Severity: "info", State: "firing", Message: "GPU 7 is new", Since: noon.Add(-time.Hour)},
 	}
 	p := NewPage(in)
-	if p.in.Nodes.Status() != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.in.Nodes.Simulated() {
-		t.Errorf("got %q %q %q %v", p.in.Nodes.Status(), p.Density, p.Title, p.in.Nodes.Simulated())
+	if p.in.Nodes.Status() != "degraded" || p.Density != Compact || p.Title != "▲ 99\u00a0% · 85\u00a0°C · gpuwhy" || p.in.Nodes.Kind() != gpu.Live {
+		t.Errorf("got %q %q %q %v", p.in.Nodes.Status(), p.Density, p.Title, p.in.Nodes.Kind() != gpu.Live)
 	}
 	row := func(i int, label, message string) AlertRow {
 		return AlertRow{Alert: &in.Alerts[i], Label: label, Message: message, Say: "/api/alerts/" + in.Alerts[i].ID + "/"}
@@ -430,10 +430,17 @@ func TestPageOfEight(t *testing.T) {
 	}
 }
 
-func TestSimulatedSaysSo(t *testing.T) {
+func TestWhatIsNotLiveSaysSo(t *testing.T) {
 	html := render(t, NewPage(input(fixture.Many(noon, 64), "why")))
 	if !strings.Contains(html, `id="simulated" aria-label="Simulated data"><strong>Simulated data.`) {
 		t.Error("no banner over simulated data")
+	}
+	played := fixture.Workstation()
+	played.Source, played.Devices[0].Source, played.Devices[0].RecordedFrom = gpu.SourceRecorded, gpu.SourceRecorded, gpu.SourceNVML
+	html = render(t, NewPage(input(played, "why")))
+	if !strings.Contains(html, `id="recorded" aria-label="Recorded data"><strong>A recording.`) ||
+		!strings.Contains(html, `id="simulated" aria-label="Simulated data" hidden`) {
+		t.Error("no banner over recorded data, or the one over simulated data")
 	}
 	if p := NewPage(input(fixture.Many(noon, 64), "why")); p.Density != Dense || len(p.Tiles) != 64 {
 		t.Errorf("got %q, %d cards", p.Density, len(p.Tiles))

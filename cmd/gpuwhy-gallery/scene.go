@@ -119,7 +119,7 @@ func (p *playing) snapshot(at time.Time, page bool) *gpu.Snapshot {
 	s := *p.base
 	p.seq++
 	s.Seq, s.Time, s.Devices = p.seq, at, slices.Clone(s.Devices)
-	if !s.Simulated() {
+	if s.Kind() == gpu.Live {
 		s.Source = madeUp
 	}
 	for i := range s.Devices {

@@ -86,7 +86,7 @@ func (c whyCommand) print(env *environment, s said) error {
 		if err := term.JSON(env.stdout, s.whole); err != nil {
 			return err
 		}
-	} else if err := term.Why(env.stdout, s.Source == gpu.SourceSimulated, &s.Layers, s.Causes); err != nil {
+	} else if err := term.Why(env.stdout, gpu.KindOf(s.Source), &s.Layers, s.Causes); err != nil {
 		return err
 	}
 	// Without a GPU in the machine the answer is about the machine, and this comes last.
@@ -100,8 +100,8 @@ func (c whyCommand) print(env *environment, s said) error {
 // watch prints each answer that differs from the one before on a line of its own, until the
 // context ends. In JSON the answer of each snapshot differs. It prints a failure once, and tries again.
 func (c whyCommand) watch(env *environment, ask answerer, next said) error {
-	if next.Source == gpu.SourceSimulated && !c.JSON {
-		if _, err := fmt.Fprintln(env.stdout, term.Simulated); err != nil {
+	if banner := term.Banner(gpu.KindOf(next.Source)); banner != "" && !c.JSON {
+		if _, err := fmt.Fprintln(env.stdout, banner); err != nil {
 			return err
 		}
 	}

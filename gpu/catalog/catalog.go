@@ -53,7 +53,7 @@ type Row struct {
 // Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
 type Origins map[string]string
 
-// Of is the origin for a source. A simulation invents NVIDIA's devices, and has NVIDIA's origins.
+// Of is the origin for a source. A simulation invents NVIDIA's devices, and has NVIDIA's origins. Of what is recorded ask for [gpu.Identity.Origin].
 func (o Origins) Of(source string) string {
 	if from, ok := o[source]; ok {
 		return from

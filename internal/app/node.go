@@ -18,14 +18,14 @@ import (
 type Inputs struct {
 	Node string // the name of the machine
 	// Origin says where the readings come from, in files that survive a restart:
-	// "auto" for the real machine, or "simulate:PROFILE".
+	// "auto" for the real machine, "simulate:PROFILE" or "replay:DIR".
 	Origin string
 	// Sources read the devices, which are listed in this order; at least one.
 	Sources []sampler.Source
 	Guessed bool // nobody named the sources, see [sampler.Config]
-	// Host reads the machine itself; nil for a simulation, which simulates its host.
+	// Host reads the machine itself; nil for a simulation or a recording, which has its own.
 	Host Host
-	// KernelLog is that of the machine; nil for a simulation.
+	// KernelLog is that of the machine; nil for a simulation or a recording.
 	KernelLog sampler.KernelLog
 	Notes     []gpu.Advice // go into each snapshot
 	// Refresh reads the machine on demand; nil if the sampler does that.

@@ -87,7 +87,7 @@ type header struct {
 // A Keeper writes documents, in their order, to files of Dir.
 type Keeper struct {
 	Dir string
-	// Origin is "simulate:PROFILE", or anything else for the real machine. What
+	// Origin is "simulate:PROFILE", "replay:DIR", or anything else for the real machine. What
 	// is kept of one is not for another.
 	Origin    string
 	Documents []Document
@@ -137,17 +137,26 @@ func (k *Keeper) Soon() {
 	}
 }
 
-// profile is the simulation of an origin; empty for the real machine.
+// unreal are the origins that are not the real machine, with what the names of their files begin with.
+var unreal = map[string]string{"simulate:": "simulated-", "replay:": "recorded-"}
+
+// profile is the simulation or recording of an origin; empty for the real machine.
 func profile(origin string) string {
-	_, name, _ := strings.Cut(origin, "simulate:")
-	return name
+	for begins := range unreal {
+		if _, name, ok := strings.Cut(origin, begins); ok && name != "" {
+			return begins + name
+		}
+	}
+	return ""
 }
 
-// file is where a document is. A simulation's files have names of their own.
+// file is where a document is. The files of a simulation or a recording have names of their own.
 func (k *Keeper) file(d Document) string {
 	name := d.Name + ".json"
-	if profile(k.Origin) != "" {
-		name = "simulated-" + name
+	for begins, prefix := range unreal {
+		if strings.HasPrefix(profile(k.Origin), begins) {
+			name = prefix + name
+		}
 	}
 	return filepath.Join(k.Dir, name)
 }

@@ -55,6 +55,11 @@ func TestWhatIsWrittenIsRestored(t *testing.T) {
 		{"another simulation", "simulate:a", "simulate:b", 0, "it is about"},
 		{"a simulation after the machine", "auto", "simulate:a", 0, ""}, // it has another file
 		{"the machine after a simulation", "simulate:a", "auto", 0, ""},
+		{"the same recording", "replay:a", "replay:a", 7, ""},
+		{"another recording", "replay:a", "replay:b", 0, "it is about"},
+		{"a recording after the machine", "auto", "replay:a", 0, ""},
+		{"the machine after a recording", "replay:a", "auto", 0, ""},
+		{"a recording after a simulation", "simulate:a", "replay:a", 0, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, log := t.TempDir(), new(bytes.Buffer)

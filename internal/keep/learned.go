@@ -5,13 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Device names a device. What was learned of a simulation serves no real one.
+// A Device names a device. What was learned of a simulation or a recording serves no real one.
 type Device struct {
 	Node      string `json:"node"`
 	UUID      string `json:"uuid"`
 	Simulated bool   `json:"simulated,omitzero"`
+	Recorded  bool   `json:"recorded,omitzero"`
+}
+
+// DeviceOf names a device that was read.
+func DeviceOf(d *gpu.Device) Device {
+	kind := gpu.KindOf(d.Source)
+	return Device{Node: d.Node, UUID: d.UUID, Simulated: kind == gpu.Simulated, Recorded: kind == gpu.Recorded}
 }
 
 // Learned says of which device something was learned. What was learned embeds it.

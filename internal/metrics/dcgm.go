@@ -168,11 +168,14 @@ type part struct {
 	labels   []*dto.LabelPair
 }
 
-// dcgmLabels are in dcgm-exporter's order. Simulated devices have one more.
+// dcgmLabels are in dcgm-exporter's order. Devices that are not live have one more.
 func (b *builder) dcgmLabels(d *gpu.Device, profile, id string) []*dto.LabelPair {
-	simulated := ""
-	if d.Source == gpu.SourceSimulated {
+	simulated, recorded := "", ""
+	switch gpu.KindOf(d.Source) {
+	case gpu.Simulated:
 		simulated = "true"
+	case gpu.Recorded:
+		recorded = "true"
 	}
 	index := ""
 	if i, ok := d.VendorIndex.Get(); ok {
@@ -180,11 +183,11 @@ func (b *builder) dcgmLabels(d *gpu.Device, profile, id string) []*dto.LabelPair
 	}
 	names := []string{
 		"gpu", "UUID", "pci_bus_id", "device", "modelName", "GPU_I_PROFILE", "GPU_I_ID",
-		"hostname", "DCGM_FI_DRIVER_VERSION", "simulated",
+		"hostname", "DCGM_FI_DRIVER_VERSION", "simulated", "recorded",
 	}
 	return b.labels(nil, names, []string{
 		strconv.Itoa(d.Index), d.UUID, busID(d.PCI), index, d.Name, profile, id,
-		d.Node, d.DriverVersion.Or(""), simulated,
+		d.Node, d.DriverVersion.Or(""), simulated, recorded,
 	})
 }
 

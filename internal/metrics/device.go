@@ -104,7 +104,7 @@ var stateRows = []row[*device]{
 	{
 		name: "gpuwhy_gpu_info", always: true, unit: number,
 		labels: []string{"gpu", "name", "vendor", "source", "pci_bus_id", "driver_version", "architecture", "vbios", "serial"},
-		help:   "Who a device is; gpu is its index, source is simulated where it is invented. Always 1.",
+		help:   "Who a device is; gpu is its index, source is simulated where it is invented, and recorded where a recording is played. Always 1.",
 		from:   "nvmlDeviceGetName and others",
 		otel:   "hw.id, hw.name, hw.vendor, hw.serial_number, hw.driver_version, hw.firmware_version",
 		each: func(d *device, emit emit) {

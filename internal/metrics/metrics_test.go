@@ -635,6 +635,7 @@ func TestTable(t *testing.T) {
 func TestDCGMLabels(t *testing.T) {
 	s := server()
 	s.Devices[1].Source = gpu.SourceSimulated
+	s.Devices[7].Source, s.Devices[7].RecordedFrom = gpu.SourceRecorded, gpu.SourceNVML
 	s.Devices[2].Vendor = gpu.AMD
 	s.Devices[4].VendorIndex = gpu.Reading[int]{}
 	all := samples(t, exporterOf(t, s, FamilyDCGM))
@@ -645,7 +646,7 @@ func TestDCGMLabels(t *testing.T) {
 		`{gpu="4",UUID="GPU-h100-e",pci_bus_id="00000000:5B:00.0",` + tail + `}`:                                   31,
 		`{gpu="5",UUID="GPU-h100-f",pci_bus_id="00000000:6B:00.0",device="nvidia5",` + tail + `}`:                  31,
 		`{gpu="6",UUID="GPU-h100-g",pci_bus_id="00000000:7B:00.0",device="nvidia6",` + tail + `}`:                  31,
-		`{gpu="7",UUID="GPU-h100-h",pci_bus_id="00000000:8B:00.0",device="nvidia7",` + tail + `}`:                  31,
+		`{gpu="7",UUID="GPU-h100-h",pci_bus_id="00000000:8B:00.0",device="nvidia7",` + tail + `,recorded="true"}`:  31,
 	}
 	if diff := cmp.Diff(want, withName(all, "DCGM_FI_DEV_GPU_TEMP")); diff != "" {
 		t.Error(diff)

@@ -74,7 +74,13 @@ var ownRows = []row[*own]{
 	ofOwn("gpuwhy_simulated", yesNo, "Whether there are invented devices, which somebody asked for by name.", noSnapshot,
 		func(o *own, emit emit) {
 			if len(o.nodes) > 0 {
-				emit(gpu.Of(zeroOne(o.nodes.Simulated())))
+				emit(gpu.Of(zeroOne(o.nodes.Kind() == gpu.Simulated)))
+			}
+		}),
+	ofOwn("gpuwhy_recorded", yesNo, "Whether a recording is played, which somebody asked for by name.", noSnapshot,
+		func(o *own, emit emit) {
+			if len(o.nodes) > 0 {
+				emit(gpu.Of(zeroOne(o.nodes.Kind() == gpu.Recorded)))
 			}
 		}),
 	ofOwn("gpuwhy_build_info", number, "The program. Always 1.", "",

@@ -20,8 +20,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Simulated is the line above simulated data.
-const Simulated = "SIMULATED: none of these readings is real."
+// Banner is the line above readings that are not of a machine as it is now; empty for those that are.
+func Banner(kind gpu.Kind) string {
+	switch kind {
+	case gpu.Simulated:
+		return "SIMULATED: none of these readings is real."
+	case gpu.Recorded:
+		return "RECORDED: these readings are not of this machine as it is now."
+	}
+	return ""
+}
 
 // JSON prints an answer for people and programs.
 func JSON(w io.Writer, answer any) error {
@@ -57,8 +65,8 @@ func (e escaping) Write(p []byte) (int, error) {
 func Table(w io.Writer, f *insight.Fleet) error {
 	nodes := f.Nodes()
 	t := &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), len(nodes) > 1}
-	if nodes.Simulated() {
-		t.row(Simulated)
+	if banner := Banner(nodes.Kind()); banner != "" {
+		t.row(banner)
 	}
 	if nodes.Totals().Devices > 0 {
 		t.row(f.Answer().Sentence)
@@ -208,11 +216,11 @@ func Printable(s string) string {
 }
 
 // Why prints an answer: its layers, then each cause with its evidence and advice.
-func Why(w io.Writer, simulated bool, answer *contract.Layers, causes []contract.Cause) error {
+func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.Cause) error {
 	var b strings.Builder
 	say := func(line ...string) { b.WriteString(Printable(strings.Join(line, "")) + "\n") }
-	if simulated {
-		say(Simulated)
+	if banner := Banner(kind); banner != "" {
+		say(banner)
 	}
 	say(answer.Headline)
 	var facts []string

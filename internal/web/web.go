@@ -117,7 +117,7 @@ func (p *Pages) problem(status int, title string, advice gpu.Advice) templ.Compo
 }
 
 func (p *Pages) site() views.Site {
-	return views.Site{Base: p.cfg.BasePath, Asset: p.URL, Simulated: p.cfg.Monitor.Source == gpu.SourceSimulated}
+	return views.Site{Base: p.cfg.BasePath, Asset: p.URL, Kind: gpu.KindOf(p.cfg.Monitor.Source)}
 }
 
 // URL is the address of a file of the page.

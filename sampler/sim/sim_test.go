@@ -255,7 +255,7 @@ func TestDaysStayWithinBounds(t *testing.T) {
 func checkNode(t *testing.T, s *Source, now time.Time, energy map[string]gpu.Joules) {
 	t.Helper()
 	snap := read(t, s)
-	if !snap.Simulated() || snap.Time != now || len(snap.Drivers) != 1 || len(snap.Devices) > perNode {
+	if snap.Kind() != gpu.Simulated || snap.Time != now || len(snap.Drivers) != 1 || len(snap.Devices) > perNode {
 		t.Fatalf("snapshot = %v, %v, %v, %d devices", snap.Source, snap.Time, snap.Drivers, len(snap.Devices))
 	}
 	pids := map[int]bool{}

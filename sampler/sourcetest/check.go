@@ -19,7 +19,7 @@ func Check(d *gpu.Device) []string {
 	c := &checker{uuid: d.UUID}
 	c.state(d)
 	for r := range catalog.All() {
-		r.Visit(d, func(part string, ref catalog.Ref) { c.reading(d.Source, r, part, ref) })
+		r.Visit(d, func(part string, ref catalog.Ref) { c.reading(d.Origin(), r, part, ref) })
 	}
 	c.parts(d)
 	c.memory("memory", d.Memory)

@@ -107,7 +107,7 @@ func (f *Floors) Note(s *gpu.Snapshot) *gpu.Snapshot {
 	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
-		k := keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
+		k := keep.DeviceOf(d)
 		floor := f.devices[k]
 		if d.State == gpu.StateOK {
 			if floor.breaks != s.Breaks {

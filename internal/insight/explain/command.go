@@ -13,7 +13,7 @@ import (
 // command would also end something else, or may not work.
 func (d *device) command(kind Kind, what string) string {
 	switch {
-	case d.Source == gpu.SourceSimulated: // nothing of it can be stopped
+	case gpu.KindOf(d.Source) != gpu.Live: // nothing of it can be stopped
 	case kind == Work && len(d.culprits) > 0 && !d.hidden() && d.blame() > Low:
 		return stopping(d.named(), d.part)
 	case kind == HeldAwake && what == "holder":

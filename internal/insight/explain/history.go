@@ -86,7 +86,7 @@ func (h *History) Beside(s *gpu.Snapshot) Answer {
 }
 
 func (d *device) key() keep.Device {
-	return keep.Device{Node: d.Node, UUID: d.UUID, Simulated: d.Source == gpu.SourceSimulated}
+	return keep.DeviceOf(d.Device)
 }
 
 // Explain answers for a snapshot without a past: what only time can tell, such

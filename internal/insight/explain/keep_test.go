@@ -50,8 +50,10 @@ func (p past) play(t *testing.T, now time.Time, scenes ...scene) explain.Answer 
 
 func simulatedDevice(d *gpu.Device) { d.Source = gpu.SourceSimulated }
 
+func recordedDevice(d *gpu.Device) { d.Source, d.RecordedFrom = gpu.SourceRecorded, gpu.SourceNVML }
+
 // What only a past can tell is told after a restart too, and no simulation's
-// past tells anything of a real device.
+// past, nor a recording's, tells anything of a real device.
 func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	const minute = time.Minute
 	hotter := func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(d.Thermal.GPU.Or(0) + 12) }
@@ -78,15 +80,19 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			later := start.Add(8 * time.Hour)
-			measured, simulated := newPast(), newPast()
+			measured := newPast()
 			measured.play(t, start, learning...)
-			var simulatedLearning []scene
-			for _, sc := range learning {
-				d := sc.devices[0]
-				simulatedDevice(&d)
-				simulatedLearning = append(simulatedLearning, during(sc.lasts, d))
+			learned := func(change func(*gpu.Device)) past {
+				var scenes []scene
+				for _, sc := range learning {
+					d := sc.devices[0]
+					change(&d)
+					scenes = append(scenes, during(sc.lasts, d))
+				}
+				p := newPast()
+				p.play(t, start, scenes...)
+				return p
 			}
-			simulated.play(t, start, simulatedLearning...)
 			ends := func(p past, want string) {
 				t.Helper()
 				if got := p.play(t, later, tt.after...).Sentence; !strings.HasSuffix(got, want) {
@@ -95,7 +101,8 @@ func TestWhatIsLearnedSurvivesARestart(t *testing.T) {
 			}
 			ends(measured.restarted(t, later), tt.known)
 			ends(measured.restarted(t, later).restarted(t, later), tt.known) // in a run that never saw it
-			ends(simulated.restarted(t, later), tt.afresh)
+			ends(learned(simulatedDevice).restarted(t, later), tt.afresh)
+			ends(learned(recordedDevice).restarted(t, later), tt.afresh)
 			ends(newPast(), tt.afresh)
 		})
 	}

@@ -13,11 +13,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
-// Invented readings say so in every answer and event that has any.
-func TestSimulatedSaysSo(t *testing.T) {
+// Readings that are invented or recorded say so in every answer and event that has any.
+func TestWhatIsNotLiveSaysSo(t *testing.T) {
+	for _, source := range []string{gpu.SourceSimulated, gpu.SourceRecorded} {
+		t.Run(source, func(t *testing.T) { saysSo(t, source) })
+	}
+}
+
+func saysSo(t *testing.T, source string) {
 	s := fixture.Workstation()
-	s.Source = gpu.SourceSimulated
-	s.Devices[0].Source = gpu.SourceSimulated
+	s.Source = source
+	s.Devices[0].Source = source
 	past := recent.New()
 	past.Add(s)
 	engine := alert.New([]alert.Rule{{Name: "busy", Watch: alert.Utilization, Threshold: 50, Enabled: true}})
@@ -48,8 +54,8 @@ func TestSimulatedSaysSo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(string(encoded), `"source":"simulated"`) {
-			t.Errorf("%s does not say that it is simulated: %s", name, encoded)
+		if !strings.Contains(string(encoded), `"source":"`+source+`"`) {
+			t.Errorf("%s does not say that it is %s: %s", name, source, encoded)
 		}
 	}
 }
