@@ -217,6 +217,9 @@ func (m *machine) query(fields []string) {
 		m.out.Flush()
 		fail(6, "No devices were found")
 	}
+	if format, _ := m.option("--format"); !strings.Contains(format, "noheader") {
+		m.titles(all, fields)
+	}
 	pause, loops := m.option("--loop-ms")
 	ms, _ := strconv.Atoi(pause)
 	for {
@@ -237,6 +240,19 @@ func (m *machine) query(fields []string) {
 			os.Exit(1)
 		}
 	}
+}
+
+// titles prints the line above a table: each field with its unit.
+func (m *machine) titles(all []column, fields []string) {
+	format, _ := m.option("--format")
+	names := make([]string, len(fields))
+	for k, f := range fields {
+		names[k] = f
+		if c, ok := find(all, f); ok && c.unit != "" && !strings.Contains(format, "nounits") {
+			names[k] += " [" + c.unit + "]"
+		}
+	}
+	fmt.Fprintln(m.out, strings.Join(names, ", "))
 }
 
 // alias reports whether the field has an older name that is asked for.
@@ -320,6 +336,9 @@ func (m *machine) pmon() {
 			fmt.Fprint(m.out, line)
 		}
 		m.flush()
+		if _, limited := m.option("-c"); limited {
+			return
+		}
 		time.Sleep(pause)
 	}
 }
