@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"sampler/intel":               {"gpu", "sampler/drm", "sampler/perdevice"},
 	"sampler/sim":                 {"gpu"},
 	"sampler/recording":           {"gpu"},
+	"sampler/captures":            {},
 	"sampler/host":                {"gpu"},
 	"sampler/sourcetest":          {"gpu", "gpu/catalog", "sampler"},
 	"internal/lazy":               {},
@@ -56,7 +57,7 @@ var allowed = map[string][]string{
 	"internal/apidoc":             {"internal/contract"},
 	"internal/metrics":            {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
 	"sampler/smi":                 {"gpu", "sampler/nvidia", "sampler/perdevice"},
-	"sampler/smi/fakesmi":         {},
+	"sampler/smi/fakesmi":         {"sampler/captures"},
 	"sampler/smi/fakesmi/program": {},
 	"internal/server": {
 		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/insight", "internal/lazy",

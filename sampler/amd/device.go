@@ -86,18 +86,18 @@ func (t *tally) file(file string) ([]byte, error) {
 }
 
 func newDevice(cfg Config, c drm.Card) *device {
-	read := cfg.read
+	read := cfg.Read
 	if read == nil {
 		read = drm.ReadFile
 	}
 	d := &device{
 		card: c, cfg: cfg, now: time.Now, log: cfg.Log.With("device", c.Address),
-		meter:    drm.NewMeter(cfg.ProcRoot, cfg.read),
+		meter:    drm.NewMeter(cfg.ProcRoot, cfg.Read),
 		identity: c.Identity(gpu.AMD, gpu.SourceAMD, nameByID(&c)),
 		files:    &tally{read: read},
 		due:      map[string]time.Time{},
 	}
-	d.kfd = kfd{root: drm.Folder{Path: cfg.SysfsRoot, Read: cfg.read}.In("class/kfd/kfd")}
+	d.kfd = kfd{root: drm.Folder{Path: cfg.SysfsRoot, Read: cfg.Read}.In("class/kfd/kfd")}
 	return d
 }
 

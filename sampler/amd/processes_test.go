@@ -151,8 +151,8 @@ func TestProcessesOfContainer(t *testing.T) {
 	read(t, s)
 	snap := read(t, s)
 	d := &snap.Devices[0]
-	if d.Processes.Quality() != gpu.NotPermitted || d.Utilization.Encoder.Quality() != gpu.NotPermitted {
-		t.Errorf("processes %v, encoder %v", d.Processes, d.Utilization.Encoder)
+	if d.Processes.Quality() != gpu.NotPermitted || d.Utilization.Video.Quality() != gpu.NotPermitted {
+		t.Errorf("processes %v, video %v", d.Processes, d.Utilization.Video)
 	}
 	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "the host's process ids") {
 		t.Errorf("the notes are %v", snap.Notes)
@@ -166,8 +166,8 @@ func TestInvisibleProcesses(t *testing.T) {
 	m.Write(m.Proc+"/mounts", "proc /proc proc rw,nosuid,nodev,noexec,relatime,hidepid=invisible 0 0\n")
 	s := newSource(t, m, nil)
 	read(t, s)
-	if snap := read(t, s); snap.Devices[0].Utilization.Encoder.Quality() != gpu.NotPermitted || len(snap.Notes) != 1 {
-		t.Errorf("the encoder has %v, the notes are %v", snap.Devices[0].Utilization.Encoder, snap.Notes)
+	if snap := read(t, s); snap.Devices[0].Utilization.Video.Quality() != gpu.NotPermitted || len(snap.Notes) != 1 {
+		t.Errorf("video has %v, the notes are %v", snap.Devices[0].Utilization.Video, snap.Notes)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestDescriptorIsReadOnce(t *testing.T) {
 	m.Open(201, 10, "dri/renderD128", client(2, vram, ran("gfx", time.Second)))
 	cfg := config(t, m, nil)
 	var reads atomic.Int32
-	cfg.read = func(file string) ([]byte, error) {
+	cfg.Read = func(file string) ([]byte, error) {
 		if strings.HasSuffix(file, "/201/fdinfo/10") {
 			reads.Add(1)
 		}

@@ -191,7 +191,7 @@ func (d *device) readState() {
 // knows that without asking the card.
 func (d *device) displays() gpu.Reading[bool] {
 	dir := d.card.DRM()
-	dir.Read = d.cfg.read
+	dir.Read = d.cfg.Read
 	entries, err := os.ReadDir(dir.Path)
 	if err != nil {
 		return gpu.Absent[bool](drm.Quality(err))

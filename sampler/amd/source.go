@@ -30,9 +30,9 @@ type Config struct {
 	Deadline time.Duration
 	// Holders finds processes for several sources. Nil: the source has its own.
 	Holders *drm.Holders
-	Log     *slog.Logger
-
-	read func(file string) ([]byte, error) // tests read faults with it; nil: drm.ReadFile
+	// Read reads a file; nil stands for drm.ReadFile. A recording listens or answers with it.
+	Read func(file string) ([]byte, error)
+	Log  *slog.Logger
 }
 
 // A Source reads all cards of the amdgpu driver.
@@ -51,7 +51,7 @@ func New(cfg Config) *Source {
 	}
 	return &Source{
 		cfg:     cfg,
-		finder:  drm.NewFinder(cfg.SysfsRoot, cfg.read),
+		finder:  drm.NewFinder(cfg.SysfsRoot, cfg.Read),
 		set:     perdevice.New(cfg.Deadline, func() {}),
 		devices: map[string]*device{},
 	}
@@ -111,11 +111,11 @@ var notAll = gpu.Advice{
 func (s *Source) version() gpu.Reading[string] { return versionOf(s.cfg) }
 
 func versionOf(cfg Config) gpu.Reading[string] {
-	module := drm.Folder{Path: filepath.Join(cfg.SysfsRoot, "module", driver), Read: cfg.read}
+	module := drm.Folder{Path: filepath.Join(cfg.SysfsRoot, "module", driver), Read: cfg.Read}
 	if v, err := module.Text("version"); err == nil && v != "" {
 		return gpu.Of(v)
 	}
-	v, err := drm.Folder{Path: cfg.ProcRoot, Read: cfg.read}.Text("sys/kernel/osrelease")
+	v, err := drm.Folder{Path: cfg.ProcRoot, Read: cfg.Read}.Text("sys/kernel/osrelease")
 	if err != nil || v == "" {
 		return gpu.Reading[string]{}
 	}

@@ -185,7 +185,7 @@ func TestCardVanishesWhileRead(t *testing.T) {
 	c := m.Card(0, address, "amdgpu", navi31())
 	cfg := config(t, m, nil)
 	gone := false
-	cfg.read = func(file string) ([]byte, error) {
+	cfg.Read = func(file string) ([]byte, error) {
 		if filepath.Base(file) == "mem_info_vram_used" && !gone {
 			gone = true
 			c.Unplug()

@@ -209,7 +209,7 @@ var own = []string{"/vendor", "/class", "_link_speed", "_link_width", "/power/co
 	"/resource", "/name", "/enabled", "/dpms", "/comm"}
 
 func (c *card) readFile(file string) ([]byte, error) {
-	text, err := c.cfg.read(file)
+	text, err := c.cfg.Read(file)
 	for _, end := range own {
 		if strings.HasSuffix(file, end) {
 			return text, err

@@ -48,7 +48,7 @@ func (f *faults) read(file string) ([]byte, error) {
 
 func faulty(t *testing.T, m *drmtest.Machine, f *faults) *Source {
 	t.Helper()
-	s := New(Config{SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: patient, Log: slog.New(slog.DiscardHandler), read: f.read})
+	s := New(Config{SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: patient, Log: slog.New(slog.DiscardHandler), Read: f.read})
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -97,7 +97,7 @@ func TestVanishesWhileRead(t *testing.T) {
 	var once sync.Once
 	s := New(Config{
 		SysfsRoot: m.Sysfs, ProcRoot: m.Proc, Deadline: patient, Log: slog.New(slog.DiscardHandler),
-		read: func(file string) ([]byte, error) {
+		Read: func(file string) ([]byte, error) {
 			if filepath.Base(file) == "temp2_input" {
 				once.Do(c.Unplug)
 			}

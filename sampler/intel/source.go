@@ -38,9 +38,9 @@ type Config struct {
 	// Holders find the processes; sources that share them share their walks over /proc.
 	// Nil: the source has its own.
 	Holders *drm.Holders
-	Log     *slog.Logger
-
-	read func(file string) ([]byte, error) // nil: drm.ReadFile; tests have their own
+	// Read reads a file; nil stands for drm.ReadFile. A recording listens or answers with it.
+	Read func(file string) ([]byte, error)
+	Log  *slog.Logger
 }
 
 // A Source reads all Intel GPUs of this machine.
@@ -56,12 +56,12 @@ func New(cfg Config) *Source {
 	if cfg.Holders == nil {
 		cfg.Holders = drm.NewHolders(cfg.ProcRoot, cfg.SysfsRoot)
 	}
-	if cfg.read == nil {
-		cfg.read = drm.ReadFile
+	if cfg.Read == nil {
+		cfg.Read = drm.ReadFile
 	}
 	return &Source{
 		cfg:    cfg,
-		finder: drm.NewFinder(cfg.SysfsRoot, cfg.read),
+		finder: drm.NewFinder(cfg.SysfsRoot, cfg.Read),
 		set:    perdevice.New(cfg.Deadline, func() {}),
 		cards:  map[string]*card{},
 	}

@@ -479,7 +479,7 @@ func TestLimitOfAnotherPart(t *testing.T) {
 func TestIdleState(t *testing.T) {
 	m := drmtest.New(t)
 	c := lunarLake(m)
-	card := newCard(cards(t, m)[0], &Config{ProcRoot: m.Proc, SysfsRoot: m.Sysfs, read: drm.ReadFile,
+	card := newCard(cards(t, m)[0], &Config{ProcRoot: m.Proc, SysfsRoot: m.Sysfs, Read: drm.ReadFile,
 		Log: slog.New(slog.DiscardHandler)})
 	parts := gts(&card.Card, true)
 	at := time.Now()

@@ -6,10 +6,9 @@
 //	m.Set("0000:01:00.0", "temperature.gpu", "83")
 //	m.Fault("hang 0000:01:00.0")
 //
-// A machine is a folder, such as those in machines/: query-gpu has a line for each field
-// that its version knows, with a value for each device; query.xml, pmon and list are what
-// -q -x, one round of pmon, and -L print. They are made up from public facts: manuals,
-// issues, and what other projects have recorded.
+// A machine is what a capture has of nvidia-smi, such as those in sampler/captures: query-gpu
+// has a line for each field that its version knows, with a value for each device; query.xml,
+// pmon and list are what -q -x, one round of pmon, and -L print.
 //
 // The faults, one a line, last until they are healed. ADDRESS is a device's bus address, as
 // the kernel writes it.
@@ -34,7 +33,6 @@
 package fakesmi
 
 import (
-	"embed"
 	"fmt"
 	"io/fs"
 	"os"
@@ -45,26 +43,26 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/sampler/captures"
 )
 
-//go:embed machines
-var machines embed.FS
+// folder is where a capture has what nvidia-smi printed.
+func folder(machine string) string { return machine + "/raw/nvidia-smi" }
 
 // Names are the machines that there are.
 func Names() (names []string) {
-	entries, err := machines.ReadDir("machines")
-	if err != nil {
-		panic(err) // they are embedded
-	}
-	for _, e := range entries {
-		names = append(names, e.Name())
+	for _, name := range captures.Names() {
+		if _, err := fs.Stat(captures.Files, folder(name)); err == nil {
+			names = append(names, name)
+		}
 	}
 	return names
 }
 
 // File is a file of a machine.
 func File(machine, name string) []byte {
-	text, _ := machines.ReadFile("machines/" + machine + "/" + name)
+	text, _ := fs.ReadFile(captures.Files, folder(machine)+"/"+name)
 	return text
 }
 
@@ -82,11 +80,7 @@ type Machine struct {
 func New(tb testing.TB, name string) *Machine {
 	tb.Helper()
 	files := map[string][]byte{}
-	folder, err := fs.Sub(machines, "machines/"+name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	entries, err := fs.ReadDir(folder, ".")
+	entries, err := fs.ReadDir(captures.Files, folder(name))
 	if err != nil {
 		tb.Fatalf("fakesmi: no machine %q", name)
 	}
