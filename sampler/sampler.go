@@ -21,7 +21,8 @@ import (
 // A Source reads every device of one kind of driver. Read returns what the source
 // could read, even beside an error, and returns soon after ctx ends. The result is
 // the caller's: the source never changes it afterwards. The sampler sets the
-// devices' Node and Index.
+// devices' Node and Index. Only a recording sets Failures and Breaks: those of the machine
+// that was recorded.
 //
 // Where there is no driver, Read returns an error with a [gpu.Advice] in it, and
 // the sampler calls it again later. One goroutine at a time calls Read.
@@ -268,6 +269,8 @@ func (s *Sampler) read(ctx context.Context) *gpu.Snapshot {
 	for _, src := range s.sources {
 		snap.Notes = append(snap.Notes, src.last.Notes...)
 		snap.Drivers = append(snap.Drivers, src.last.Drivers...)
+		snap.Failures = append(snap.Failures, src.last.Failures...)
+		snap.Breaks += src.last.Breaks
 		if src.last.Host != nil {
 			snap.Host = src.last.Host
 		}

@@ -609,6 +609,29 @@ func TestNotesOfSources(t *testing.T) {
 	})
 }
 
+// A recording has failures and breaks of its own: those of the machine that was recorded.
+func TestFailuresAndBreaksOfARecording(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &fakeSource{name: gpu.SourceRecorded}
+		since := time.Now().Add(-time.Hour).UTC()
+		rounds := 0
+		src.set(func(context.Context) (*gpu.Snapshot, error) {
+			rounds++
+			failed := gpu.Failure{Source: gpu.SourceNVML, Since: since, Advice: gpu.Advice{What: "no library"}}
+			return &gpu.Snapshot{Devices: []gpu.Device{device("a", "")}, Failures: []gpu.Failure{failed}, Breaks: rounds}, nil
+		})
+		_, out := start(t, nil, src)
+		time.Sleep(9500 * time.Millisecond) // between two readings
+		snap := out.last()
+		if snap.Breaks != rounds || len(snap.Failures) != 1 || snap.Failures[0].Source != gpu.SourceNVML || !snap.Failures[0].Since.Equal(since) {
+			t.Errorf("%d breaks after %d rounds, failures %+v", snap.Breaks, rounds, snap.Failures)
+		}
+		if snap.Status() != gpu.StatusDegraded {
+			t.Errorf("the status is %s", snap.Status())
+		}
+	})
+}
+
 func TestGuessedSourcesWithoutACard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		none := func(err error) func(context.Context) (*gpu.Snapshot, error) {

@@ -78,9 +78,14 @@ var ofAMD = map[string]string{
 	"modes.compute_partition": "current_compute_partition",
 	"modes.memory_partition":  "current_memory_partition",
 
-	"instance.memory.total": "kfd/topology: mem_banks",
-	"instance.profile":      "current_compute_partition",
-	"instance.processes":    "/proc/*/fdinfo, kfd/proc",
+	"instance.name":            "current_compute_partition",
+	"instance.uuid":            "unique_id",
+	"instance.profile":         "current_compute_partition",
+	"instance.gpu_instance":    "kfd/topology: nodes",
+	"instance.memory.total":    "kfd/topology: mem_banks",
+	"instance.multiprocessors": "kfd/topology: simd_count",
+	"instance.compute_slices":  "kfd/topology: num_xcc",
+	"instance.processes":       "/proc/*/fdinfo, kfd/proc",
 
 	"processes":         "/proc/*/fdinfo, kfd/proc",
 	"processes.partial": "/proc/*/fd, /proc/*/fdinfo",

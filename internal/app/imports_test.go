@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"sampler/intel":               {"gpu", "sampler/drm", "sampler/perdevice"},
 	"sampler/sim":                 {"gpu"},
 	"sampler/recording":           {"gpu"},
+	"sampler/replay":              {"gpu", "sampler/amd", "sampler/drm", "sampler/intel", "sampler/recording", "sampler/smi"},
 	"sampler/captures":            {},
 	"sampler/host":                {"gpu"},
 	"sampler/sourcetest":          {"gpu", "gpu/catalog", "sampler"},
