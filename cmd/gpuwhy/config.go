@@ -26,7 +26,7 @@ type Config struct {
 
 	Listen         string        `default:"127.0.0.1:8003" help:"Address to serve on. Port 0 takes a free one and prints it."`
 	Interval       time.Duration `default:"5s" help:"Time between readings, 250ms to 1h."`
-	Source         []string      `default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N)."`
+	Source         []string      `default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture."`
 	NVMLLibrary    string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
 	NvidiaSMI      string        `name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
 	SysfsRoot      string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
@@ -64,6 +64,8 @@ func (c *Config) check() (err error) {
 	_, noPort := strconv.ParseUint(port, 10, 16)
 	source := strings.Join(c.Source, ",")
 	_, simulated := c.simulates()
+	_, played := c.replays()
+	notLive := simulated || played
 	wrong := c.checkSource()
 	ofNoUse := "is of no use with --source " + source
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
@@ -85,9 +87,9 @@ func (c *Config) check() (err error) {
 		},
 		{c.MaxViewers < 1 || c.MaxViewers > 100_000, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
 		{wrong != "", "source", source, wrong},
-		{simulated && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
-		{simulated && c.NvidiaSMI != "", "nvidia-smi", c.NvidiaSMI, ofNoUse},
-		{simulated && c.PCIeThroughput, "pcie-throughput", true, ofNoUse},
+		{notLive && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
+		{notLive && c.NvidiaSMI != "", "nvidia-smi", c.NvidiaSMI, ofNoUse},
+		{notLive && c.PCIeThroughput, "pcie-throughput", true, ofNoUse},
 		{!strings.HasPrefix(c.BasePath, "/"), "base-path", c.BasePath, "must begin with a slash"},
 		{!plainPath.MatchString(c.BasePath), "base-path", c.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
 		{len(c.Node) > 253 || strings.ContainsFunc(c.Node, control), "node", c.Node, "must be a name of at most 253 characters"},

@@ -36,6 +36,7 @@ type commands struct {
 	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
 	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
+	Capture     captureCommand     `cmd:"" help:"Record this machine for a bug report, as a folder of plain files without names of people and programs."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
 	Notify      notifyCommand      `cmd:"" help:"Try what tells people of alerts."`

@@ -50,16 +50,21 @@ func (c *Config) checkSource() string {
 		}
 		return ""
 	}
+	if dir, ok := c.replays(); ok {
+		return checkReplay(dir)
+	}
 	for i, name := range c.Source {
 		switch {
 		case name == sourceAuto && len(c.Source) > 1:
 			return "auto stands for all sources: give it alone"
 		case strings.HasPrefix(name, simulation):
 			return "a simulation is never mixed with other sources: give it alone"
+		case strings.HasPrefix(name, recorded):
+			return "a recording is never mixed with other sources: give it alone"
 		case slices.Contains(c.Source[:i], name):
 			return fmt.Sprintf("%q is there twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
-			return "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE"
+			return "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE, or replay:DIR"
 		}
 	}
 	return ""
@@ -81,6 +86,9 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 			all = append(all, in)
 		}
 		return all, nil
+	}
+	if dir, ok := cfg.replays(); ok {
+		return newReplay(cfg, dir, log)
 	}
 	local := host.New(cfg.SysfsRoot, host.ShowCommands(cfg.ShowCommands), log.With("part", "host"))
 	// The origin is "auto" for every source, since it is the same machine.

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/capture"
+	"github.com/gpuwhy/gpuwhy/internal/term"
+	"github.com/gpuwhy/gpuwhy/sampler"
+	"github.com/gpuwhy/gpuwhy/sampler/recording"
+	"github.com/gpuwhy/gpuwhy/sampler/replay"
+	"github.com/gpuwhy/gpuwhy/sampler/smi"
+)
+
+const recorded = "replay:"
+
+// replays returns the folder of the capture that is played.
+func (c *Config) replays() (dir string, ok bool) {
+	return strings.CutPrefix(strings.Join(c.Source, ","), recorded) // the folder may have a comma in its name
+}
+
+// checkReplay says what is wrong with a capture; "" for nothing.
+func checkReplay(dir string) string {
+	if _, err := recording.Open(dir); err != nil {
+		advice := gpu.AsAdvice(err)
+		return advice.Text()
+	}
+	return ""
+}
+
+// newReplay returns the inputs of the machine that was recorded.
+func newReplay(cfg *Config, dir string, log *slog.Logger) ([]*app.Inputs, error) {
+	source, err := replay.Open(dir, replay.Config{Interval: cfg.Interval, Deadline: cfg.Deadline, Log: log.With("part", "replay")})
+	if err != nil {
+		return nil, err
+	}
+	if whole, err := filepath.Abs(dir); err == nil {
+		dir = whole
+	}
+	node := source.Node()
+	if cfg.Node != "" {
+		node = cfg.Node
+	}
+	return []*app.Inputs{{Node: node, Origin: recorded + dir, Sources: []sampler.Source{source}}}, nil
+}
+
+type captureCommand struct {
+	Dir       string        `arg:"" help:"Folder to write. It must not be there yet, or be empty."`
+	For       time.Duration `default:"1m" help:"How long to record, 1s to 24h. Ctrl-C ends it earlier, and well."`
+	Every     time.Duration `default:"1s" help:"Time between readings, 250ms to 1h."`
+	ShowNames bool          `name:"show-names" help:"Keep the names of users, hosts, processes, containers and the like, serial numbers and UUIDs. By default each is replaced by a number."`
+}
+
+// Run records this machine.
+func (c captureCommand) Run(env *environment) error {
+	switch {
+	case c.For < time.Second || c.For > 24*time.Hour:
+		return usageError{bad("for", c.For.String(), "must be from 1s to 24h")}
+	case c.Every < 250*time.Millisecond || c.Every > time.Hour:
+		return usageError{bad("every", c.Every.String(), "must be from 250ms to 1h")}
+	}
+	if _, simulated := env.cfg.simulates(); simulated {
+		return usageError{bad("source", env.cfg.Source[0], "a simulation is not recorded, since nothing of it is real")}
+	}
+	if _, played := env.cfg.replays(); played {
+		return usageError{bad("source", env.cfg.Source[0], "is a recording already: copy its folder")}
+	}
+	cfg := *env.cfg
+	cfg.Interval = c.Every
+	inputs, err := newInputs(&cfg, env.log)
+	if err != nil {
+		return err
+	}
+	reader := app.NewReader(env.ctx, inputs, c.Every, cfg.Deadline, env.log)
+	options := c.options(&cfg, reader, env.log)
+	options.Started = func() {
+		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C ends it earlier\n", term.Printable(c.Dir), c.For)
+	}
+	s, err := capture.Record(env.ctx, options)
+	if closing := reader.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	return c.tell(env, s)
+}
+
+func (c captureCommand) options(cfg *Config, reader *app.Reader, log *slog.Logger) capture.Options {
+	o := capture.Options{
+		Dir: c.Dir, Names: c.ShowNames, Every: c.Every, For: c.For, Version: versionText(), Sources: cfg.Source, Host: cfg.hostname,
+		SysfsRoot: cfg.SysfsRoot, ProcRoot: cfg.ProcRoot, NvidiaSMI: smi.Program(cfg.NvidiaSMI), Log: log.With("part", "capture"),
+		Next: func(ctx context.Context) (*gpu.Snapshot, error) {
+			f, err := reader.Next(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return f.Nodes()[0], nil // a real machine is one node
+		},
+	}
+	if me, err := user.Current(); err == nil { // without a name nothing needs to be replaced
+		o.User = me.Username
+	}
+	for vendor, names := range map[gpu.Vendor][]string{
+		gpu.NVIDIA: {sourceNVML, sourceSMI}, gpu.AMD: {sourceAMD}, gpu.Intel: {sourceIntel},
+	} {
+		if slices.ContainsFunc(append(names, sourceAuto), func(name string) bool { return slices.Contains(cfg.Source, name) }) {
+			o.Vendors = append(o.Vendors, vendor)
+		}
+	}
+	slices.Sort(o.Vendors)
+	return o
+}
+
+// tell says what was recorded.
+func (c captureCommand) tell(env *environment, s *capture.Summary) error {
+	var out strings.Builder
+	say := func(format string, args ...any) { out.WriteString(term.Printable(fmt.Sprintf(format, args...)) + "\n") }
+	say("%s has %d readings of %v.", c.Dir, s.Readings, s.Ended.Sub(s.Began))
+	if s.Full {
+		say("The recording ended early: a capture has at most %d MiB of readings. For a longer time, record with a larger --every.",
+			recording.MaxReadings>>20)
+	}
+	for _, text := range s.Missing {
+		say("Not in it: %s", text)
+	}
+	if c.ShowNames {
+		say("All names, serial numbers and UUIDs are in it, as you asked.")
+	} else {
+		say("Replaced by numbers: %s.", strings.Join(s.Masked, ", "))
+	}
+	say("Read it before you send it to anybody. 'gpuwhy --source %s%s' plays it.", recorded, c.Dir)
+	_, err := fmt.Fprint(env.stdout, out.String())
+	return err
+}

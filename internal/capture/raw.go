@@ -1,0 +1,242 @@
+package capture
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/sampler/amd"
+	"github.com/gpuwhy/gpuwhy/sampler/drm"
+	"github.com/gpuwhy/gpuwhy/sampler/intel"
+	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
+	"github.com/gpuwhy/gpuwhy/sampler/recording"
+	"github.com/gpuwhy/gpuwhy/sampler/smi"
+)
+
+const (
+	rawTime     = 10 * time.Second // for each of nvidia-smi's commands, and for the files of all cards
+	mostPrinted = 4 << 20          // bytes of one command
+	mostFiles   = 8 << 20          // bytes of the files of all cards
+)
+
+// recordRaw writes what the sources are made of. What can't be had is missing, and said.
+func (r *recorder) recordRaw(ctx context.Context, first *gpu.Snapshot) error {
+	if slices.Contains(r.Vendors, gpu.NVIDIA) {
+		if err := r.recordSMI(ctx, first); err != nil {
+			return err
+		}
+	}
+	files := &listener{sysfs: resolved(r.SysfsRoot), proc: resolved(r.ProcRoot), trees: map[string]recording.Tree{}}
+	for _, vendor := range r.Vendors {
+		files.listen(ctx, vendor, r.Options)
+	}
+	sysfs, proc, cut := files.take()
+	if cut {
+		r.missing("not all files of the cards: they have more than %d MiB", mostFiles>>20)
+	}
+	for name, tree := range map[string]recording.Tree{recording.SysfsFile: sysfs, recording.ProcFile: proc} {
+		if len(tree) == 0 || len(sysfs) == 0 { // without a card there is nothing about its processes
+			continue
+		}
+		for file, e := range tree {
+			if e.Link == "" && e.Error == nil {
+				e.Text = []byte(r.mask.kernelFile(file, string(e.Text)))
+				tree[file] = e
+			}
+			if e.Error != nil && name == recording.SysfsFile {
+				r.missing("%s: %s can't be read (%v)", name, file, errors.Unwrap(e.Error))
+			}
+		}
+		if err := r.write(name, tree.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordSMI writes what nvidia-smi prints, unless that would wake a card.
+func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
+	cards := nvidia.NewKernel(r.SysfsRoot, r.ProcRoot).Cards()
+	if i := slices.IndexFunc(cards, nvidia.Card.Asleep); i >= 0 {
+		r.missing("%s: nvidia-smi would wake the GPU at %s, which sleeps", recording.SMIFolder, cards[i].Address)
+		return nil
+	}
+	of := func(d gpu.Device) bool { return d.Vendor == gpu.NVIDIA }
+	if len(cards) == 0 && !slices.ContainsFunc(first.Devices, of) {
+		return nil
+	}
+	all := smi.Record(ctx, r.NvidiaSMI, rawTime, mostPrinted)
+	var log bytes.Buffer
+	texts := map[string]string{}
+	// The table by fields first: it says which words are serial numbers.
+	slices.SortStableFunc(all, func(a, b smi.Printed) int { return strings.Compare(a.Name+"~", b.Name+"~") })
+	for pass := range 2 {
+		for _, p := range all {
+			texts[p.Name] = r.mask.printed(p.Name, strings.ToValidUTF8(string(p.Text), "?"))
+			if pass == 0 || p.Args == nil {
+				continue
+			}
+			ended := "ended well"
+			if p.Err != nil {
+				ended = r.mask.text(p.Err.Error())
+				command, _, _ := strings.Cut(p.Args[0], "=")
+				r.missing("%s/%s: nvidia-smi %s: %s", recording.SMIFolder, p.Name, command, ended)
+			}
+			fmt.Fprintf(&log, "nvidia-smi %s\n  printed %s, %s\n", strings.Join(p.Args, " "), p.Name, ended)
+		}
+	}
+	for name, text := range texts {
+		if text == "" {
+			continue
+		}
+		if err := r.write(recording.SMIFolder+"/"+name, []byte(text)); err != nil {
+			return err
+		}
+	}
+	return r.write(recording.SMIFolder+"/commands.txt", log.Bytes())
+}
+
+// resolved is a folder without links on the way to it.
+func resolved(dir string) string {
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return to
+	}
+	return dir
+}
+
+// A listener keeps the files of the kernel that sources read: those alone, so that nothing
+// is read that wakes a card, or that they leave alone for another reason.
+type listener struct {
+	sysfs, proc string
+
+	mu    sync.Mutex
+	ended bool
+	trees map[string]recording.Tree // by root
+	bytes int
+	cut   bool
+}
+
+// read reads a file for a source.
+func (l *listener) read(file string) ([]byte, error) {
+	text, err := drm.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return text, err
+	}
+	e := recording.Entry{Text: bytes.Clone(text)}
+	if err != nil {
+		e = recording.Failed(err)
+	}
+	l.add(file, e)
+	return text, err
+}
+
+// add notes a file, as it was first.
+func (l *listener) add(file string, e recording.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, root := range []string{l.sysfs, l.proc} {
+		name, err := filepath.Rel(root, file)
+		if err != nil || !filepath.IsLocal(name) || l.ended {
+			continue
+		}
+		tree := l.trees[root]
+		if tree == nil {
+			tree = recording.Tree{}
+			l.trees[root] = tree
+		}
+		name = filepath.ToSlash(name)
+		if _, known := tree[name]; known || !recording.Name(name) {
+			return
+		}
+		if l.bytes += len(name) + len(e.Text); l.bytes > mostFiles {
+			l.cut = true
+			return
+		}
+		tree[name] = e
+		return
+	}
+}
+
+// listen reads the cards of a vendor once.
+func (l *listener) listen(ctx context.Context, vendor gpu.Vendor, o Options) {
+	var s interface {
+		Read(ctx context.Context) (*gpu.Snapshot, error)
+		Close() error
+	}
+	var drivers []string
+	switch vendor {
+	case gpu.AMD:
+		drivers = []string{"amdgpu"}
+		s = amd.New(amd.Config{SysfsRoot: l.sysfs, ProcRoot: l.proc, Deadline: rawTime, Read: l.read, Log: o.Log})
+	case gpu.Intel:
+		drivers = []string{"i915", "xe"}
+		s = intel.New(intel.Config{SysfsRoot: l.sysfs, ProcRoot: l.proc, Deadline: rawTime, Read: l.read, Log: o.Log})
+	default:
+		return
+	}
+	cards, _ := drm.NewFinder(l.sysfs, l.read).Cards(drivers...) // without a list there are none
+	if len(cards) == 0 {
+		return
+	}
+	for i := range cards {
+		l.plug(&cards[i])
+	}
+	limit, cancel := context.WithTimeout(ctx, rawTime)
+	defer cancel()
+	_, _ = s.Read(limit) // what failed is in the tree
+	_ = s.Close()        // it holds nothing
+}
+
+// plug notes the links by which a card is found.
+func (l *listener) plug(c *drm.Card) {
+	link := func(name, to string) {
+		if there, err := filepath.Rel(filepath.Dir(filepath.Join(l.sysfs, name)), to); err == nil {
+			l.add(filepath.Join(l.sysfs, name), recording.Entry{Link: filepath.ToSlash(there)})
+		}
+	}
+	dir, err := filepath.Rel(l.sysfs, c.Device.Path)
+	if err != nil {
+		return
+	}
+	driver := "bus/pci/drivers/" + c.Driver
+	link(path.Join("bus/pci/devices", c.Address), c.Device.Path)
+	link(path.Join(driver, c.Address), c.Device.Path)
+	link(filepath.Join(dir, "driver"), filepath.Join(l.sysfs, driver))
+	for _, node := range c.Nodes {
+		of := filepath.Join(c.Device.Path, "drm", node)
+		link("class/drm/"+node, of)
+		link(filepath.Join(dir, "drm", node, "device"), c.Device.Path)
+		if number, err := os.ReadFile(filepath.Join(of, "dev")); err == nil { // of the kernel's own, which asks no driver
+			link("dev/char/"+strings.TrimSpace(string(number)), of)
+		}
+	}
+}
+
+// take ends the listening, and returns what was heard: a driver that hangs may still read.
+func (l *listener) take() (sysfs, proc recording.Tree, cut bool) {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	proc = recording.Tree{}
+	for name, e := range l.trees[l.proc] {
+		proc[name] = e
+		// Which card a descriptor is of says its link.
+		if dir, number := path.Split(name); path.Base(dir) == "fdinfo" {
+			fd := path.Join(path.Dir(path.Clean(dir)), "fd", number)
+			if to, err := os.Readlink(filepath.Join(l.proc, fd)); err == nil && strings.HasPrefix(to, "/dev/dri/") {
+				proc[fd] = recording.Entry{Link: to}
+			}
+		}
+	}
+	return l.trees[l.sysfs], proc, l.cut
+}
