@@ -3,8 +3,9 @@
 // ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
 // itself where each reading does that for many processes.
 //
-// It knows no GPU and no driver: the caller says which processes it asks about. It is
-// written for Linux; on other systems everything is absent, and the errors say so.
+// It knows no GPU and no driver: the caller says which processes it asks about. Linux is read
+// whole. Of other systems it reads what gopsutil can: fans, temperatures, containers and what
+// a processor does beside its work are absent there.
 package host
 
 import (
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	system "runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -51,6 +53,7 @@ type Reader struct {
 	reservations *reservations // of the kubelet
 	// privateCgroups: we are in a control group namespace of our own.
 	privateCgroups bool
+	portable       bool // the system is not Linux, or is read as if it were not
 
 	reading  sync.Mutex // held by Read; guards what follows
 	static   *gpu.Host  // once everything in it is known
@@ -93,6 +96,9 @@ func newReader(root, sysfs string, show ShowCommands, log *slog.Logger) *Reader 
 		reservations: newAsker("reservations of GPUs", reservedEvery, log, func(struct{}) []way[holders] { return kubelets(root) }),
 		known:        map[int]*process{},
 		buf:          make([]byte, 64<<10),
+	}
+	if r.portable = system.GOOS != "linux"; r.portable {
+		return r
 	}
 	r.privateCgroups = r.inOwn("cgroup", "cgroup:[4026531835]")
 	if r.pidsAreOfAnotherNamespace() {
@@ -155,6 +161,9 @@ func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	defer r.reading.Unlock()
 	if err := ctx.Err(); err != nil {
 		return gpu.Host{}, err
+	}
+	if r.portable {
+		return r.readPortable(ctx)
 	}
 	ctx = r.gopsutil(ctx)
 	var h gpu.Host

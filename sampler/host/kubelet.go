@@ -41,9 +41,10 @@ func kubelets(root string) (ways []way[holders]) {
 // call knows nothing yet. An answer is valid for a minute.
 //
 // Source: v1.PodResourcesLister/List on the kubelet's socket
-// (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open.
+// (/var/lib/kubelet/pod-resources/kubelet.sock), which root may open. It is of Linux alone:
+// elsewhere Reserve does nothing.
 func (r *Reader) Reserve(devices []gpu.Device) {
-	if len(devices) == 0 {
+	if len(devices) == 0 || r.portable {
 		return
 	}
 	now := r.now()

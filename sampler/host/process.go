@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"strconv"
@@ -77,6 +78,10 @@ func (r *Reader) Describe(ctx context.Context, ps []gpu.Process) {
 		if ctx.Err() != nil {
 			return
 		}
+		if r.portable {
+			ps[i].Facts = r.describePortable(ctx, ps[i].PID, now)
+			continue
+		}
 		ps[i].Facts = r.describe(ps[i].PID, now)
 	}
 }
@@ -136,25 +141,27 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	args, argsErr := r.arguments(pid)
 	p.facts.Name = gpu.Of(clean(fullName(comm, args)))
 	own := err == nil && uid == r.uid
-	known := func(shown bool, of func() string) gpu.Reading[string] {
-		switch {
-		case !shown:
-			return gpu.Absent[string](gpu.NotPermitted)
-		case argsErr != nil:
-			return gpu.Absent[string](absence(argsErr))
-		case len(args) == 0: // a kernel thread, or a process that has just ended
-			return gpu.Reading[string]{}
-		}
-		return gpu.Of(of())
-	}
-	p.facts.Command = known(r.show.command(own), func() string { return commandLine(args) })
-	p.facts.Program = known(r.show.program(own), func() string {
+	p.facts.Command = readable(r.show.command(own), args, argsErr, func() string { return commandLine(args) })
+	p.facts.Program = readable(r.show.program(own), args, argsErr, func() string {
 		name := programOf(comm, args)
 		if name == jupyterKernel && own {
 			name = r.kernelOf(pid)
 		}
 		return name
 	})
+}
+
+// readable is what is made of the arguments of a process, or why that is absent.
+func readable(shown bool, args []string, err error, of func() string) gpu.Reading[string] {
+	switch {
+	case !shown:
+		return gpu.Absent[string](gpu.NotPermitted)
+	case err != nil:
+		return gpu.Absent[string](absence(err))
+	case len(args) == 0: // a kernel thread, or a process that has just ended
+		return gpu.Reading[string]{}
+	}
+	return gpu.Of(of())
 }
 
 // command reports whether the command line of a process is shown, our own or another's.
@@ -246,6 +253,14 @@ func (r *Reader) sweep(now time.Time) {
 		return
 	}
 	r.swept = now
+	if r.portable {
+		maps.DeleteFunc(r.known, func(_ int, p *process) bool {
+			asked := p.asked
+			p.asked = false
+			return !asked
+		})
+		return
+	}
 	r.noteBoot(now)
 	r.names.forget(now)
 	for pid, p := range r.known {

@@ -1,0 +1,5 @@
+//go:build !darwin || cgo
+
+package host
+
+const countsCPU, countsDisks = true, true

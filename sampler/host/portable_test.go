@@ -1,0 +1,100 @@
+package host
+
+import (
+	"log/slog"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+func portable(show ShowCommands) *Reader {
+	r := New(show, slog.New(slog.DiscardHandler))
+	r.portable, r.hint = true, gpu.Advice{}
+	return r
+}
+
+// Both ways say the same of this machine.
+func TestReadPortable(t *testing.T) {
+	whole, r := New(ShowOwn, slog.New(slog.DiscardHandler)), portable(ShowOwn)
+	want, got := readHost(t, whole), readHost(t, r)
+	if diff := cmp.Diff(want, got, readings, cmpopts.IgnoreFields(gpu.Host{},
+		"OS", "Uptime", "CPUModel", "Load1", "Load5", "Load15", "MemoryAvailable", "MemoryUsed", "SwapUsed", "Disks", "Networks",
+		"Self", "Fans", "Temperatures")); diff != "" {
+		t.Errorf("(-whole +portable):\n%s", diff)
+	}
+	if apart := want.Uptime.Or(0) - got.Uptime.Or(0); apart.Abs() > time.Minute {
+		t.Errorf("up for %v and %v", want.Uptime, got.Uptime)
+	}
+	if m := got.MemoryAvailable.Or(0); m == 0 || m+got.MemoryUsed.Or(0) != got.MemoryTotal.Or(1) {
+		t.Errorf("memory: %v + %v of %v", got.MemoryUsed, m, got.MemoryTotal)
+	}
+	if !got.Load1.Present() || got.OS == "" || got.Self.RSS.Or(0) < 1<<20 || got.CPU.Present() {
+		t.Errorf("read %+v", got)
+	}
+	for _, d := range got.Disks {
+		if d.Total.Or(0) == 0 || d.Used.Or(0) > d.Total.Or(0) {
+			t.Errorf("disk %+v", d)
+		}
+	}
+	for _, n := range got.Networks {
+		if n.Name == "lo" || n.ReceivedTotal.Or(0)+n.SentTotal.Or(0) == 0 {
+			t.Errorf("network %+v", n)
+		}
+	}
+	now := r.now()
+	r.now = func() time.Time { now = now.Add(time.Second); return now }
+	for deadline := time.Now().Add(10 * time.Second); got.CPU.Or(0) <= 0 || got.Self.CPU.Or(0) <= 0; got = readHost(t, r) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no rates after ten seconds: %v, %v", got.CPU, got.Self.CPU)
+		}
+	}
+	if cpu := got.CPU.Or(0); cpu > 100 {
+		t.Errorf("CPU = %v", cpu)
+	}
+}
+
+// Both ways say the same of a process.
+func TestDescribePortable(t *testing.T) {
+	pid, end := child(t, "--token", "hunter2", "--epochs=3")
+	whole, r := thisMachine(ShowNames), portable(ShowNames)
+	want, got := facts(t, whole, pid), facts(t, r, pid)
+	if got.Started.Or(time.Time{}).Sub(want.Started.Or(time.Time{})).Abs() > 2*time.Second {
+		t.Errorf("started %v and %v", want.Started, got.Started)
+	}
+	want.Started, want.RSS, want.Container, want.Pod, want.Unit, want.Job = got.Started, got.RSS, got.Container, got.Pod, got.Unit, got.Job
+	if want != got {
+		t.Errorf("whole:    %+v\nportable: %+v", want, got)
+	}
+	if got.RSS.Or(0) < 100<<10 || !got.Command.Present() || got.Container.Quality() != gpu.NotSupported {
+		t.Errorf("%+v", got)
+	}
+	if hidden := facts(t, portable(ShowNone), pid); hidden.Command.Quality() != gpu.NotPermitted || hidden.Name != got.Name {
+		t.Errorf("hidden: %+v", hidden)
+	}
+	end()
+	if got = facts(t, r, pid); got.Exists != gpu.Of(false) || got.Name.Present() || len(r.known) != 0 {
+		t.Errorf("after its end: %+v, %d known", got, len(r.known))
+	}
+	if got = facts(t, r, -1); got.Exists.Present() {
+		t.Errorf("of no pid: %+v", got)
+	}
+}
+
+func TestUnixNames(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{`C:\Python312\python.exe|C:\work\train.py|--token|x`, "train.py"},
+		{`C:\Program Files\Blender\blender.exe|-b|C:\x\scene.blend`, "blender"},
+		{`python.exe|-m|vllm.entrypoints.openai.api_server`, "vllm serve"},
+	} {
+		args := strings.Split(tt.line, "|")
+		if got := programOf(path.Base(unixNames(args)[0]), unixNames(args)); got != tt.want {
+			t.Errorf("%s is %q, want %q", tt.line, got, tt.want)
+		}
+	}
+}

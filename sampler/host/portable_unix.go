@@ -1,0 +1,41 @@
+//go:build !windows
+
+package host
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/shirou/gopsutil/v3/cpu"
+	"github.com/shirou/gopsutil/v3/disk"
+	gopsutil "github.com/shirou/gopsutil/v3/process"
+)
+
+// cpuModel is the name of the first processor.
+func cpuModel(ctx context.Context) (string, error) {
+	infos, err := cpu.InfoWithContext(ctx)
+	if err != nil || len(infos) == 0 {
+		return "", err
+	}
+	return strings.Join(strings.Fields(infos[0].ModelName), " "), nil
+}
+
+// drives are the disks, each once. Of macOS's volumes, which share one disk, it is the root.
+func drives(ctx context.Context) (list []disk.PartitionStat, err error) {
+	all, err := disk.PartitionsWithContext(ctx, false)
+	for _, m := range all {
+		same := func(other disk.PartitionStat) bool { return other.Device == m.Device }
+		if onBlockDevice(m) && !strings.HasPrefix(m.Mountpoint, "/System/Volumes/") && !slices.ContainsFunc(list, same) {
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, func(a, b disk.PartitionStat) int { return cmp.Compare(a.Mountpoint, b.Mountpoint) })
+	return list, err
+}
+
+// argumentsOf are those of a process.
+func argumentsOf(ctx context.Context, p *gopsutil.Process) ([]string, error) {
+	return p.CmdlineSliceWithContext(ctx)
+}
