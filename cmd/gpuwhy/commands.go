@@ -18,6 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/term"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 )
 
 type snapshotCommand struct {
@@ -145,8 +146,9 @@ func versionText() string {
 
 type versionCommand struct{}
 
-// Run prints the version.
+// Run prints the version, and what this build can read.
 func (versionCommand) Run(env *environment) error {
-	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s, %s/%s)\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s, %s/%s)\n%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		reads(runtime.GOOS, nvml.Built))
 	return err
 }

@@ -29,9 +29,9 @@ type Config struct {
 	Source         []string      `default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture."`
 	NVMLLibrary    string        `name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
 	NvidiaSMI      string        `name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
-	SysfsRoot      string        `default:"/sys" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
-	ProcRoot       string        `default:"/proc" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
-	KernelLog      string        `default:"/dev/kmsg" placeholder:"FILE" help:"The kernel's log, which has errors of GPU drivers."`
+	SysfsRoot      string        `default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
+	ProcRoot       string        `default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
+	KernelLog      string        `default:"${kmsg}" placeholder:"FILE" help:"The kernel's log, which has errors of GPU drivers."`
 	Deadline       time.Duration `default:"2s" help:"How long a device may take to answer before it counts as not answering."`
 	PCIeThroughput bool          `name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU."`
 	Node           string        `help:"This machine's name; the host name by default."`
@@ -79,7 +79,7 @@ func (c *Config) check() (err error) {
 		{noPort != nil, "listen", c.Listen, "the port must be a number from 0 to 65535"},
 		{strings.ContainsAny(host, "/@"), "listen", c.Listen, "give an address and a port, not a URL"},
 		{c.Interval < 250*time.Millisecond || c.Interval > time.Hour, "interval", c.Interval, "must be from 250ms to 1h"},
-		{c.KernelLog == "", "kernel-log", c.KernelLog, "give a file, such as /dev/kmsg"},
+		{c.KernelLog == "" && isLinux, "kernel-log", c.KernelLog, "give a file, such as /dev/kmsg"},
 		{c.Deadline < 100*time.Millisecond || c.Deadline > time.Minute, "deadline", c.Deadline, "must be from 100ms to 1m"},
 		{
 			!(c.AlertUtilization >= 0 && c.AlertUtilization < 100), // also refuses NaN

@@ -76,6 +76,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(stdout, stderr),
 		kong.DefaultEnvars("GPUWHY"),
+		kernelFiles(),
 		kong.Exit(func(code int) { exited = code }),
 	)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alert/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
@@ -87,14 +88,14 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	switch {
 	case err == nil:
 		return ln, nil
-	case errors.Is(err, syscall.EADDRINUSE):
+	case neterr.InUse(err):
 		return nil, &gpu.Advice{
 			What: "another program listens on " + address,
 			Try:  "end it, or choose another port with --listen (port 0 takes a free one)",
 			Err:  err,
 		}
-	case errors.Is(err, syscall.EACCES):
-		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose a port above 1023 with --listen", Err: err}
+	case neterr.Forbidden(err):
+		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose another port, above 1023, with --listen", Err: err}
 	default:
 		return nil, &gpu.Advice{What: "can't listen on " + address, Try: "give --listen an address of this machine (" + err.Error() + ")", Err: err}
 	}

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -33,6 +36,31 @@ const (
 )
 
 var realSources = []string{sourceNVML, sourceSMI, sourceAMD, sourceIntel}
+
+// isLinux decides what can be read at all.
+const isLinux = runtime.GOOS == "linux"
+
+// kernelFiles are where the kernel has its files by default. Other systems have none, and
+// nothing is looked for: on Windows /sys would be a folder that anybody may have made.
+func kernelFiles() kong.Vars {
+	if !isLinux {
+		return kong.Vars{"sysfs": "", "procfs": "", "kmsg": ""}
+	}
+	return kong.Vars{"sysfs": "/sys", "procfs": "/proc", "kmsg": "/dev/kmsg"}
+}
+
+// reads says in a sentence which GPUs a build for a system can read.
+func reads(system string, library bool) string {
+	switch {
+	case system == "darwin":
+		return "It reads no GPU on macOS, and shows the machine itself."
+	case system != "linux":
+		return "It reads NVIDIA GPUs through nvidia-smi. Those of AMD and Intel, and NVIDIA's library, it reads on Linux alone."
+	case !library:
+		return "It reads NVIDIA GPUs through nvidia-smi, and those of AMD and Intel; not NVIDIA's library, since it was built without cgo."
+	}
+	return "It reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and those of AMD and Intel."
+}
 
 // simulates returns the profile that is simulated.
 func (c *Config) simulates() (profile string, ok bool) {
@@ -94,7 +122,9 @@ func newInputs(cfg *Config, log *slog.Logger) ([]*app.Inputs, error) {
 	// The origin is "auto" for every source, since it is the same machine.
 	in := &app.Inputs{Node: cfg.name(), Origin: sourceAuto, Host: local, Sources: newSources(cfg, log)}
 	in.Guessed = slices.Contains(cfg.Source, sourceAuto)
-	in.KernelLog = kernellog.New(kernellog.Config{Path: cfg.KernelLog, Log: log.With("part", "kernellog")})
+	if cfg.KernelLog != "" {
+		in.KernelLog = kernellog.New(kernellog.Config{Path: cfg.KernelLog, Log: log.With("part", "kernellog")})
+	}
 	if hint := local.Hint(); !hint.IsZero() {
 		in.Notes = append(in.Notes, hint)
 	}
@@ -108,6 +138,8 @@ func newSources(cfg *Config, log *slog.Logger) (all []sampler.Source) {
 		return slices.Contains(cfg.Source, name) || slices.Contains(cfg.Source, sourceAuto)
 	}
 	switch {
+	case named(sourceNVML) && named(sourceSMI) && !isLinux:
+		all = append(all, &nvidia.Either{Library: newSMI(cfg, log), SysfsRoot: cfg.SysfsRoot})
 	case named(sourceNVML) && named(sourceSMI):
 		program := func() nvidia.Source { return newSMI(cfg, log) }
 		all = append(all, &nvidia.Either{Library: newNVML(cfg, log), Program: program, SysfsRoot: cfg.SysfsRoot})

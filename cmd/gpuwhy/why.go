@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -18,6 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -168,7 +168,7 @@ func fetchWhy(ctx context.Context, address string, one bool) (s said, again bool
 		return said{}, false, usageError{fmt.Errorf("%q is no URL: %w", address, err)}
 	}
 	answer, body, err := ask(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	if neterr.Refused(err) {
 		err = fmt.Errorf("%w: %w", errNobody, err)
 	}
 	if err != nil {

@@ -24,7 +24,8 @@ const (
 
 // Config is what a source needs.
 type Config struct {
-	// SysfsRoot and ProcRoot are where the kernel's files are, such as "/sys" and "/proc".
+	// SysfsRoot and ProcRoot are where the kernel's files are, such as "/sys" and "/proc". Empty
+	// on systems that have none: there the source finds nothing.
 	SysfsRoot, ProcRoot string
 	// Deadline is the time after which reading a card counts as hanging.
 	Deadline time.Duration
@@ -67,6 +68,9 @@ func (s *Source) Name() string { return gpu.SourceAMD }
 // gpu.ErrNotPermitted or gpu.ErrNoDevices.
 // Where no card is this driver's business, it wraps gpu.ErrNoCard, too.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	if s.cfg.SysfsRoot == "" {
+		return nil, drm.OnlyOnLinux("AMD")
+	}
 	cards, err := s.finder.Cards(driver)
 	if len(cards) == 0 {
 		clear(s.devices)

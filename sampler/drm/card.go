@@ -2,6 +2,7 @@ package drm
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -238,4 +239,13 @@ func lower(card, slot gpu.Reading[int]) gpu.Reading[int] {
 		return slot
 	}
 	return card
+}
+
+// OnlyOnLinux is why no card of a vendor is read on a system without sysfs.
+func OnlyOnLinux(vendor string) *gpu.Advice {
+	return &gpu.Advice{
+		What: "gpuwhy reads " + vendor + " GPUs on Linux alone",
+		Try:  "nothing needs to be done if the machine has none; else run gpuwhy under Linux",
+		Err:  fmt.Errorf("%w: %w", gpu.ErrNoCard, gpu.ErrNoDriver),
+	}
 }

@@ -119,26 +119,32 @@ func readMemories(ctx context.Context, h *gpu.Host) error {
 	}
 	h.MemoryTotal, h.MemoryAvailable = gpu.Of(gpu.Bytes(m.Total)), gpu.Of(gpu.Bytes(m.Available))
 	h.MemoryUsed = gpu.Of(gpu.Bytes(m.Total - m.Available))
-	swap, err := mem.SwapMemoryWithContext(ctx)
+	total, used, err := swap(ctx)
 	if err == nil {
-		h.SwapTotal, h.SwapUsed = gpu.Of(gpu.Bytes(swap.Total)), gpu.Of(gpu.Bytes(swap.Used))
+		h.SwapTotal, h.SwapUsed = gpu.Of(total), gpu.Of(used)
 	}
 	return err
 }
 
 // readDrives lists the disks of this machine, without those of the network and removable ones.
 func (r *Reader) readDrives(ctx context.Context, h *gpu.Host) error {
-	list, err := drives(ctx)
-	if err != nil {
-		return err
+	if r.mounts == nil || r.now().Sub(r.mounted) >= mountsFor {
+		list, err := drives(ctx)
+		if err != nil {
+			return err
+		}
+		r.mounts, r.mounted = list, r.now()
 	}
 	var traffic map[string]disk.IOCountersStat
 	var errs []error
 	if countsDisks {
+		var err error
 		traffic, err = disk.IOCountersWithContext(ctx)
-		errs = append(errs, err)
+		if !errors.Is(err, errors.ErrUnsupported) { // as some drives of Windows say
+			errs = append(errs, err)
+		}
 	}
-	for _, m := range list {
+	for _, m := range r.mounts {
 		d := gpu.Disk{Device: m.Device, Mount: m.Mountpoint, FileSystem: m.Fstype}
 		if use, err := disk.UsageWithContext(ctx, m.Mountpoint); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Mountpoint, err))

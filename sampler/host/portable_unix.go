@@ -10,7 +10,10 @@ import (
 
 	"github.com/shirou/gopsutil/v3/cpu"
 	"github.com/shirou/gopsutil/v3/disk"
+	"github.com/shirou/gopsutil/v3/mem"
 	gopsutil "github.com/shirou/gopsutil/v3/process"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // cpuModel is the name of the first processor.
@@ -20,6 +23,14 @@ func cpuModel(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return strings.Join(strings.Fields(infos[0].ModelName), " "), nil
+}
+
+func swap(ctx context.Context) (total, used gpu.Bytes, err error) {
+	m, err := mem.SwapMemoryWithContext(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	return gpu.Bytes(m.Total), gpu.Bytes(m.Used), nil
 }
 
 // drives are the disks, each once. Of macOS's volumes, which share one disk, it is the root.

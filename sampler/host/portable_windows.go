@@ -5,9 +5,12 @@ import (
 	"strings"
 
 	"github.com/shirou/gopsutil/v3/disk"
+	"github.com/shirou/gopsutil/v3/mem"
 	gopsutil "github.com/shirou/gopsutil/v3/process"
 	"golang.org/x/sys/windows"
 	"golang.org/x/sys/windows/registry"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // cpuModel is the name of the first processor.
@@ -19,6 +22,15 @@ func cpuModel(context.Context) (string, error) {
 	defer key.Close()
 	name, _, err := key.GetStringValue("ProcessorNameString")
 	return strings.Join(strings.Fields(name), " "), err
+}
+
+// swap is that of the page files.
+func swap(ctx context.Context) (total, used gpu.Bytes, err error) {
+	files, err := mem.SwapDevicesWithContext(ctx)
+	for _, f := range files {
+		total, used = total+gpu.Bytes(f.UsedBytes+f.FreeBytes), used+gpu.Bytes(f.UsedBytes)
+	}
+	return total, used, err
 }
 
 // drives are the fixed disks: those of the network may not answer, and others come and go.

@@ -78,6 +78,9 @@ func (s *Source) Name() string { return gpu.SourceIntel }
 // gpu.ErrNoDriver or gpu.ErrNoDevices.
 // Where no card is this driver's business, it wraps gpu.ErrNoCard, too.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
+	if s.cfg.SysfsRoot == "" {
+		return nil, drm.OnlyOnLinux("Intel")
+	}
 	found, err := s.finder.Cards(driverI915, driverXe)
 	if err != nil {
 		return nil, &gpu.Advice{

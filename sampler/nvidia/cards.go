@@ -28,6 +28,9 @@ type Card struct {
 // Cards are the GPUs that the NVIDIA driver serves and that are visible here, by
 // address. There are none without that driver or without PCI, as under WSL.
 func (k *Kernel) Cards() []Card {
+	if k.sysfs == "" {
+		return nil
+	}
 	entries, err := os.ReadDir(filepath.Join(k.sysfs, "bus/pci/drivers/nvidia"))
 	if err != nil {
 		clear(k.ours)

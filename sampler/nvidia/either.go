@@ -3,6 +3,7 @@ package nvidia
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -23,10 +24,12 @@ type Source interface {
 // Either reads the driver's library, or the program nvidia-smi as long as the library can't be
 // loaded. Both name devices by the same UUIDs.
 type Either struct {
+	// On systems where gpuwhy can't read the library, the program stands in its place.
 	Library Source
-	// Program makes the other way when it is needed.
+	// Program makes the other way when it is needed. Nil: there is none.
 	Program func() Source
-	// SysfsRoot is where the kernel lists PCI devices, such as "/sys".
+	// SysfsRoot is where the kernel lists PCI devices, such as "/sys". Empty on systems that
+	// have no such files.
 	SysfsRoot string
 
 	// Only Read uses these: when the library was tried, why it can't be loaded, and whether
@@ -63,7 +66,7 @@ func (e *Either) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	e.looked = time.Now()
 	snap, err := e.Library.Read(ctx)
-	if errors.Is(err, gpu.ErrNoLibrary) {
+	if errors.Is(err, gpu.ErrNoLibrary) && e.Program != nil {
 		if program = e.begin(); program == nil {
 			return e.explained(snap, err)
 		}
@@ -112,17 +115,31 @@ func (e *Either) leave(closed bool) error {
 
 // explained says so of an error where there can be no device.
 func (e *Either) explained(snap *gpu.Snapshot, err error) (*gpu.Snapshot, error) {
-	const vendor = 0x10de
 	e.seen = e.seen || snap != nil && len(snap.Devices) > 0
-	if err == nil || e.seen || !drm.NewFinder(e.SysfsRoot, nil).NoDisplay(vendor) {
+	if err == nil || e.seen {
 		return snap, err
 	}
-	why := gpu.AsAdvice(err)
-	return snap, &gpu.Advice{
-		What: "there is no NVIDIA GPU on this machine's PCI bus, and " + why.What,
-		Try:  "nothing needs to be done if it has none; else " + why.Try,
-		Err:  errors.Join(gpu.ErrNoCard, err),
+	const vendor = 0x10de
+	none := neverPluggedIn
+	if e.SysfsRoot != "" {
+		none = func() bool { return drm.NewFinder(e.SysfsRoot, nil).NoDisplay(vendor) }
 	}
+	why := gpu.AsAdvice(err)
+	switch {
+	case runtime.GOOS == "darwin":
+		return snap, &gpu.Advice{
+			What: "gpuwhy can't read Apple's GPUs, and macOS has no driver for those of NVIDIA: it shows the machine itself",
+			Try:  "nothing needs to be done",
+			Err:  errors.Join(gpu.ErrNoCard, err),
+		}
+	case none():
+		return snap, &gpu.Advice{
+			What: "there is no NVIDIA GPU on this machine's PCI bus, and " + why.What,
+			Try:  "nothing needs to be done if it has none; else " + why.Try,
+			Err:  errors.Join(gpu.ErrNoCard, err),
+		}
+	}
+	return snap, err
 }
 
 // Close closes both ways. It does not wait for a Read that hangs.

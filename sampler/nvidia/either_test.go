@@ -140,3 +140,33 @@ func TestEitherAfterClose(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Without a second way, and without files that list the bus, there is only the error.
+func TestEitherOfOneWay(t *testing.T) {
+	e := &Either{Library: &way{name: "nvidia-smi", err: missing}}
+	if _, err := e.Read(t.Context()); gpu.AsAdvice(err).What != missing.What || errors.Is(err, gpu.ErrNoCard) || e.Name() != "nvidia-smi" {
+		t.Errorf("%v, by %s", err, e.Name())
+	}
+	e = &Either{Library: &way{name: "nvidia-smi", snap: one}}
+	if snap, err := e.Read(t.Context()); err != nil || len(snap.Devices) != 1 || len(snap.Notes) != 0 {
+		t.Errorf("%v %v", snap, err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoneOnABusOfWindows(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  bool
+	}{
+		{nil, false},
+		{[]string{"VEN_8086&DEV_A780&SUBSYS_86941043&REV_01"}, true},
+		{[]string{"VEN_8086&DEV_A780", "ven_10de&dev_2684&SUBSYS_16F110DE&REV_A1"}, false},
+	} {
+		if got := none(tt.names); got != tt.want {
+			t.Errorf("%v: %v", tt.names, got)
+		}
+	}
+}

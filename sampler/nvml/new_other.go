@@ -4,9 +4,13 @@ package nvml
 
 import (
 	"context"
+	"runtime"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
+
+// Built reports whether this build can load the library.
+const Built = false
 
 // A Source can't read NVIDIA GPUs in this build, and says so.
 type Source struct{}
@@ -19,9 +23,16 @@ func (*Source) Name() string { return gpu.SourceNVML }
 
 // Read returns an error that says what is missing.
 func (*Source) Read(context.Context) (*gpu.Snapshot, error) {
+	if runtime.GOOS != "linux" {
+		return nil, &gpu.Advice{
+			What: "gpuwhy reads NVIDIA's library on Linux alone",
+			Try:  "read nvidia-smi instead (--source=nvidia-smi)",
+			Err:  gpu.ErrNoLibrary,
+		}
+	}
 	return nil, &gpu.Advice{
-		What: "this build of gpuwhy can't read NVML: it was made for another system than Linux, or without cgo",
-		Try:  "use a Linux build made with CGO_ENABLED=1, or read nvidia-smi instead",
+		What: "this build of gpuwhy can't read NVIDIA's library: it was made without cgo",
+		Try:  "use a build that was made with CGO_ENABLED=1",
 		Err:  gpu.ErrNoLibrary,
 	}
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/perdevice"
 )
 
+// Built reports whether this build can load the library.
+const Built = true
+
 // A Source reads all NVIDIA GPUs of this machine. A process can use only one at a
 // time, since it has only one library.
 type Source struct {

@@ -60,9 +60,13 @@ func find(path string) (string, error) {
 		return "", forbidden(path, err)
 	}
 	if err != nil {
+		try := "install the NVIDIA driver, which brings it"
+		if runtime.GOOS == "linux" {
+			try += "; in a container, start it with the NVIDIA runtime (--gpus all)"
+		}
 		return "", &gpu.Advice{
 			What: path + " was not found",
-			Try:  "install the NVIDIA driver, which brings it; in a container, start it with the NVIDIA runtime (--gpus all)",
+			Try:  try,
 			Err:  fmt.Errorf("%w: %w", gpu.ErrNoLibrary, err),
 		}
 	}

@@ -14,11 +14,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/wneessen/go-mail"
+
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
 // A failure is why a target did not take a message, in words for people.
@@ -91,7 +92,7 @@ func unreached(err error) string {
 		return "its server's name is not known: check the address and the name service"
 	case badName:
 		return "its server's name can't be looked up: check the name service"
-	case is(syscall.ECONNREFUSED):
+	case neterr.Refused(err):
 		return "nobody listens there: check the address, and that its server runs"
 	case badCertificate:
 		return "its certificate is not trusted: give the server a valid one, or add its authority to this machine"
@@ -99,13 +100,13 @@ func unreached(err error) string {
 		return "its server does not speak TLS: say so in the address (disabletls=yes)"
 	case noTLS, alert:
 		return "no secure connection: check whether its server speaks TLS there"
-	case is(syscall.ENETUNREACH):
+	case neterr.NoNetwork(err):
 		return "there is no way to its server: check the network"
-	case is(syscall.EHOSTUNREACH):
+	case neterr.NoHost(err):
 		return "there is no way to its server: check the network and the firewall"
 	case ok && network.Timeout():
 		return "its server did not answer in time"
-	case is(io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE):
+	case is(io.EOF, io.ErrUnexpectedEOF), neterr.Cut(err):
 		return "its server closed the connection"
 	}
 	return "it failed"

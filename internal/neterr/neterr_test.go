@@ -1,0 +1,60 @@
+package neterr_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
+)
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := ln.Addr().String()
+	_, taken := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+	if err := ln.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, refused := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	tests := map[string]func(error) bool{
+		"in use": neterr.InUse, "forbidden": neterr.Forbidden, "refused": neterr.Refused,
+		"no network": neterr.NoNetwork, "no host": neterr.NoHost, "cut": neterr.Cut,
+	}
+	of := func(n syscall.Errno) error {
+		return fmt.Errorf("ask: %w", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", n)})
+	}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{taken, "in use"},
+		{refused, "refused"},
+		{of(syscall.EACCES), "forbidden"},
+		{of(syscall.EPIPE), "cut"},
+		{of(syscall.ECONNRESET), "cut"},
+		{of(syscall.ENETUNREACH), "no network"},
+		{of(syscall.EHOSTUNREACH), "no host"},
+		{of(syscall.ETIMEDOUT), ""},
+		// As Windows counts them.
+		{of(10048), "in use"},
+		{of(10013), "forbidden"},
+		{of(10061), "refused"},
+		{of(10051), "no network"},
+		{of(10065), "no host"},
+		{of(10054), "cut"},
+		{of(10060), ""},
+	} {
+		for name, is := range tests {
+			if got := is(tt.err); got != (name == tt.want) {
+				t.Errorf("%v is %q: %v", tt.err, name, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !windows
+
+package nvidia
+
+func neverPluggedIn() bool { return false }
