@@ -125,7 +125,7 @@ func TestHiddenProcesses(t *testing.T) {
 	if d.ProcessesPartial != gpu.Of(true) {
 		t.Errorf("partial is %v", d.ProcessesPartial)
 	}
-	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "CAP_SYS_PTRACE") {
+	if len(snap.Notes) != 1 || !strings.Contains(snap.Notes[0].Try, "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH") {
 		t.Errorf("the notes are %v", snap.Notes)
 	}
 	if d.Utilization.Video.Quality() != gpu.NotPermitted || d.Utilization.JPEG.Quality() != gpu.NotPermitted {

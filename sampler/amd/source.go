@@ -108,7 +108,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 // notAll is what one can do where not all processes may be seen.
 var notAll = gpu.Advice{
 	What: "not all processes may be seen, so it is not known of all of them what they use of the AMD GPUs",
-	Try:  "run gpuwhy as root or with the capability CAP_SYS_PTRACE, and in a container with the host's process ids",
+	Try:  "run gpuwhy as root or with the capabilities CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and in a container with the host's process ids",
 }
 
 // version is that of the driver, if it was built apart from the kernel, or the kernel's.

@@ -406,3 +406,12 @@ func TestSensorsComeLate(t *testing.T) {
 		t.Errorf("with sensors\n%s", facts(d))
 	}
 }
+
+// A system without sysfs has no card that this source could read.
+func TestElsewhere(t *testing.T) {
+	s := New(Config{Deadline: time.Second})
+	defer s.Close()
+	if snap, err := s.Read(t.Context()); snap != nil || !errors.Is(err, gpu.ErrNoCard) || !strings.Contains(gpu.AsAdvice(err).What, "on Linux alone") {
+		t.Errorf("%v %v", snap, err)
+	}
+}

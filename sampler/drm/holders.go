@@ -46,7 +46,7 @@ type seen struct {
 type Held struct {
 	At time.Time // when the walk began
 	// Hidden is how many processes do not show what they have open, as those of other
-	// users do not: it takes root, or CAP_SYS_PTRACE. Those without a card count, too.
+	// users do not: it takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH. Those without a card count, too.
 	Hidden int
 	Err    error // why there was no walk
 

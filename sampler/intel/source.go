@@ -122,7 +122,7 @@ func notes(cards []*card) (all []gpu.Advice) {
 	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesProcesses.Load() }) {
 		all = append(all, gpu.Advice{
 			What: "not all processes that use the Intel GPU may be read, so its utilization is not known",
-			Try:  "run gpuwhy as root or with CAP_SYS_PTRACE, and in a container with the host's process ids",
+			Try:  "run gpuwhy as root or with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and in a container with the host's process ids",
 		})
 	}
 	if slices.ContainsFunc(cards, func(c *card) bool { return c.hidesPower.Load() }) {
