@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test soak stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd
+.PHONY: build run demo gallery screenshots looks test cross soak stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd needs-cross
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -50,10 +50,13 @@ test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, wi
 	$(GO) test -timeout 20m -p 1 -parallel 6 $(OUTSIDE) $(RANDOM)
 	$(GO) test -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
 
+cross: needs-cross ## build for arm64, Windows and macOS, and start it where QEMU or Wine can play the system; installs what that needs
+	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindows|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy
+
 soak: needs-chromium needs-nginx ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read (SOAK=duration)
 	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 
-check: generate fmt lint test ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
+check: generate fmt lint test cross ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
 	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
@@ -76,9 +79,10 @@ fmt: ## list files that are not formatted
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; }
 
 lint: $(TOOLS)/golangci-lint ## vet and lint
-	$(GO) vet -tags soak,screenshots,gpu ./...
+	$(GO) vet -tags soak,screenshots,gpu,cross ./...
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./cmd/gpuwhy
 	CGO_ENABLED=0 $(GO) vet ./sampler/... ./cmd/...
-	$(TOOLS)/golangci-lint run --build-tags soak,screenshots ./...
+	$(TOOLS)/golangci-lint run --build-tags soak,screenshots,cross ./...
 
 $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) -C tools build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -98,6 +102,14 @@ needs-nginx:
 # systemd-analyze checks the unit; systemd itself need not run.
 needs-systemd:
 	@command -v systemd-analyze >/dev/null || tools/install systemd
+
+# QEMU plays an ARM processor, and Wine plays Windows. The compiler makes the part in C,
+# the linker a library that Wine lacks.
+needs-cross:
+	@command -v qemu-aarch64 >/dev/null || tools/install qemu-user
+	@command -v aarch64-linux-gnu-gcc >/dev/null && test -e /usr/aarch64-linux-gnu/include/stdlib.h || tools/install gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+	@command -v wine >/dev/null || tools/install wine wine64
+	@command -v x86_64-w64-mingw32-ld >/dev/null || tools/install binutils-mingw-w64-x86-64
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -265,8 +265,27 @@ func TestVersion(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a command that keeps nothing made the state directory")
 	}
-	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") {
+	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") ||
+		!strings.Contains(r.stdout, "\nIt reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and those of AMD and Intel.\n") {
 		t.Errorf("exit status %d: %s", r.code, r.stdout)
+	}
+}
+
+func TestWhatABuildReads(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		system   string
+		library  bool
+		says, no string
+	}{
+		{"linux", true, "NVIDIA's library or nvidia-smi", "without cgo"},
+		{"linux", false, "without cgo", "or nvidia-smi"},
+		{"windows", false, "through nvidia-smi", "cgo"},
+		{"darwin", false, "no GPU", "nvidia-smi"},
+	} {
+		if got := reads(tt.system, tt.library); !strings.Contains(got, tt.says) || strings.Contains(got, tt.no) {
+			t.Errorf("%s: %s", tt.system, got)
+		}
 	}
 }
 

@@ -121,13 +121,19 @@ func (b *logBuffer) String() string {
 // and waits until it says where it is. It ends with the test.
 func start(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{t: t, log: &logBuffer{}, end: make(chan error, 1)}
 	if !strings.Contains(strings.Join(args, " "), "--listen") {
 		args = append(args, "--listen", "127.0.0.1:0")
 	}
-	p.cmd = exec.Command(binary, args...)
+	cmd := exec.Command(binary, args...)
 	// The race detector would wait a second before it lets a program end.
-	p.cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
+	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), env...)
+	return launch(t, cmd)
+}
+
+// launch is start of a command that serves.
+func launch(t testing.TB, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{t: t, cmd: cmd, log: &logBuffer{}, end: make(chan error, 1)}
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

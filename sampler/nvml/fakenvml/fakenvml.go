@@ -39,7 +39,13 @@ type Library struct {
 // that of an older driver lacks them: "nvmlDeviceGetMemoryInfo_v2".
 func Build(tb testing.TB, without ...string) *Library {
 	tb.Helper()
-	lib, err := New(tb.TempDir(), without...)
+	return BuildWith(tb, "gcc", without...)
+}
+
+// BuildWith is [Build] with a C compiler, such as one for another processor.
+func BuildWith(tb testing.TB, compiler string, without ...string) *Library {
+	tb.Helper()
+	lib, err := build(tb.TempDir(), compiler, without)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -48,10 +54,12 @@ func Build(tb testing.TB, without ...string) *Library {
 
 // New is [Build] for a TestMain, in an empty folder. The compiler runs once for each
 // kind of library in a process.
-func New(dir string, without ...string) (*Library, error) {
+func New(dir string, without ...string) (*Library, error) { return build(dir, "gcc", without) }
+
+func build(dir, compiler string, without []string) (*Library, error) {
 	without = slices.Sorted(slices.Values(without))
-	once, _ := compiled.LoadOrStore(strings.Join(without, " "),
-		sync.OnceValues(func() ([]byte, error) { return compile(without) }))
+	once, _ := compiled.LoadOrStore(compiler+" "+strings.Join(without, " "),
+		sync.OnceValues(func() ([]byte, error) { return compile(compiler, without) }))
 	image, err := once.(func() ([]byte, error))()
 	if err != nil {
 		return nil, fmt.Errorf("build the fake NVIDIA library: %w", err)
@@ -79,10 +87,10 @@ func (l *Library) Hide() error { return os.Rename(l.Path(), l.Path()+".hidden") 
 // Show brings the file back.
 func (l *Library) Show() error { return os.Rename(l.Path()+".hidden", l.Path()) }
 
-var compiled sync.Map // missing functions: the library's file, as a function that compiles it once
+var compiled sync.Map // compiler and missing functions: the library's file, as a function that compiles it once
 
 // compile returns the library's file. A function that it must lack gets another name.
-func compile(without []string) ([]byte, error) {
+func compile(compiler string, without []string) ([]byte, error) {
 	folders, err := run("go", "list", "-e", "-f", "{{.Dir}}",
 		"github.com/NVIDIA/go-nvml/pkg/nvml", "github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml")
 	if err != nil {
@@ -99,7 +107,7 @@ func compile(without []string) ([]byte, error) {
 	for _, name := range without {
 		args = append(args, fmt.Sprintf("-D%s=nvmlLacks_%[1]s", name))
 	}
-	if _, err := run("gcc", append(args, filepath.Join(ours, "library/fake.c"), "-lpthread", "-ldl")...); err != nil {
+	if _, err := run(compiler, append(args, filepath.Join(ours, "library/fake.c"), "-lpthread", "-ldl")...); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(out)
