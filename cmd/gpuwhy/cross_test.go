@@ -92,8 +92,7 @@ func (f *foreign) begins(system, reads string) {
 	if _, page := p.fetch("/", http.Header{"Accept": {"text/html"}}); !bytes.Contains(page, []byte("RTX 4090")) {
 		f.t.Errorf("the page:\n%s", page)
 	}
-	_ = p.cmd.Process.Kill()
-	<-p.end
+	_ = p.stop(os.Kill) // it ends as one that was killed
 }
 
 // states are those of the parts of a gpuwhy that reads real sources.
@@ -159,8 +158,7 @@ func TestWindows(t *testing.T) {
 	if out, err := f.command(ctx, "serve", "--listen="+address).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("another program listens")) {
 		t.Errorf("a second gpuwhy: %v\n%s", err, out)
 	}
-	_ = p.cmd.Process.Kill()
-	<-p.end
+	_ = p.stop(os.Kill) // it ends as one that was killed
 
 	// With it, nothing is degraded: what is of Linux alone is absent.
 	m := fakesmi.New(t, "windows-551")
