@@ -83,8 +83,8 @@ ELSEWHERE := ./cmd/gpuwhy ./internal/clock ./internal/neterr ./sampler/host ./sa
 
 lint: $(TOOLS)/golangci-lint ## vet and lint
 	$(GO) vet -tags soak,screenshots,gpu,cross ./...
-	@for system in windows darwin; do for p in $(ELSEWHERE); do \
-	  export GOOS=$$system CGO_ENABLED=0; \
+	@for system in windows/amd64 darwin/arm64; do for p in $(ELSEWHERE); do \
+	  export GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0; \
 	  $(GO) vet $$($(GO) list -f '{{range .GoFiles}}{{$$.Dir}}/{{.}} {{end}}' $$p) || exit 1; done; done
 	CGO_ENABLED=0 $(GO) vet ./sampler/... ./cmd/...
 	$(TOOLS)/golangci-lint run --build-tags soak,screenshots,cross ./...
