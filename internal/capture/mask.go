@@ -249,6 +249,9 @@ func (m *mask) snapshot(s *gpu.Snapshot) {
 	for i := range s.Notes {
 		m.advice(&s.Notes[i])
 	}
+	if s.Host != nil {
+		m.advice(&s.Host.NoFans)
+	}
 }
 
 func (m *mask) host(h *gpu.Host) {
@@ -261,6 +264,9 @@ func (m *mask) host(h *gpu.Host) {
 	for i := range h.Networks {
 		n := &h.Networks[i]
 		n.Name = m.unless(commonLink.MatchString(n.Name), anInterface, n.Name)
+	}
+	for i := range h.Busiest.Or(nil) {
+		m.facts(&h.Busiest.Or(nil)[i].Facts)
 	}
 }
 
@@ -278,7 +284,15 @@ func (m *mask) device(d *gpu.Device) {
 	for i := range d.Processes.Or(nil) {
 		m.facts(&d.Processes.Or(nil)[i].Facts)
 	}
+	for i := range d.Health.XIDs.Or(nil) {
+		m.culprit(&d.Health.XIDs.Or(nil)[i].Culprit)
+	}
+	for i := range d.Health.Faults.Or(nil) {
+		m.culprit(&d.Health.Faults.Or(nil)[i].Culprit)
+	}
 }
+
+func (m *mask) culprit(c *gpu.Culprit) { c.Name = m.process(c.Name) }
 
 func (m *mask) facts(f *gpu.ProcessFacts) {
 	f.Name, f.Program = gpu.Map(f.Name, m.process), gpu.Map(f.Program, m.process)

@@ -23,7 +23,11 @@ var shown = strings.Fields(`
 	Devices.Readings.Processes.Facts.Job.Step Devices.Readings.Instances.Name
 	Drivers.Source Drivers.Version Drivers.CUDA Drivers.Library Failures.Source Tried.Source
 	Host.OS Host.Kernel Host.CPUModel Host.Disks.FileSystem Host.Fans.Name Host.Fans.Chip Host.Temperatures.Name
-	Host.Temperatures.Chip`)
+	Host.Temperatures.Chip
+	Devices.Readings.Health.Faults.Engine Devices.Readings.Health.Faults.Kind Devices.Readings.Instances.Profile
+	Devices.Readings.Modes.ComputePartition Devices.Readings.Modes.MemoryPartition
+	Devices.Readings.Modes.Virtualization Devices.Readings.NVLink.Links.Peer Devices.Readings.NVLink.Links.PeerPCI
+	Devices.Readings.NVLink.Links.Version Host.Busiest.Facts.Container.Runtime Host.Busiest.Facts.Job.Step`)
 
 // plant puts a secret into every text of a value, and returns them by where they stand.
 func plant(v reflect.Value, where string, secrets map[string]string) {
@@ -81,7 +85,13 @@ func set(v, inner reflect.Value) {
 		v.Set(reflect.ValueOf(gpu.Of(value)))
 	case gpu.Job:
 		v.Set(reflect.ValueOf(gpu.Of(value)))
-	case []gpu.XID, bool, int, int64, uint64, float64:
+	case []gpu.XID:
+		v.Set(reflect.ValueOf(gpu.Of(value)))
+	case []gpu.Fault:
+		v.Set(reflect.ValueOf(gpu.Of(value)))
+	case []gpu.HostProcess:
+		v.Set(reflect.ValueOf(gpu.Of(value)))
+	case bool, int, int64, uint64, float64:
 	default:
 		if k := inner.Kind(); k != reflect.Float64 && k != reflect.Uint64 && k != reflect.Int64 && inner.Type().String() != "time.Time" {
 			panic("a kind of reading that nobody plants in: " + inner.Type().String())
