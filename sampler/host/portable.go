@@ -32,7 +32,15 @@ import (
 
 // readPortable reads the machine. As in Read, a part that can't be read is absent.
 func (r *Reader) readPortable(ctx context.Context) (gpu.Host, error) {
-	var h gpu.Host
+	h := gpu.Host{
+		CPUPower:     gpu.Absent[gpu.Watts](gpu.NotSupported),
+		CPUThrottled: gpu.Absent[bool](gpu.NotSupported),
+		Busiest:      gpu.Absent[[]gpu.HostProcess](gpu.NotSupported),
+		NoFans: gpu.Advice{
+			What: "gpuwhy reads the machine's fans and temperatures on Linux alone",
+			Try:  "use the system's own tools for them; the fans of GPUs are read all the same",
+		},
+	}
 	var errs []error
 	r.rates.begin(r.now())
 	for _, part := range []struct {

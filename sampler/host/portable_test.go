@@ -14,18 +14,18 @@ import (
 )
 
 func portable(show ShowCommands) *Reader {
-	r := New(show, slog.New(slog.DiscardHandler))
+	r := New("/sys", show, slog.New(slog.DiscardHandler))
 	r.portable, r.hint = true, gpu.Advice{}
 	return r
 }
 
 // Both ways say the same of this machine.
 func TestReadPortable(t *testing.T) {
-	whole, r := New(ShowOwn, slog.New(slog.DiscardHandler)), portable(ShowOwn)
+	whole, r := New("/sys", ShowOwn, slog.New(slog.DiscardHandler)), portable(ShowOwn)
 	want, got := readHost(t, whole), readHost(t, r)
 	if diff := cmp.Diff(want, got, readings, cmpopts.IgnoreFields(gpu.Host{},
 		"OS", "Uptime", "CPUModel", "Load1", "Load5", "Load15", "MemoryAvailable", "MemoryUsed", "SwapUsed", "Disks", "Networks",
-		"Self", "Fans", "Temperatures")); diff != "" {
+		"Self", "Fans", "Temperatures", "NoFans", "CPUPower", "CPUThrottled", "Busiest")); diff != "" {
 		t.Errorf("(-whole +portable):\n%s", diff)
 	}
 	if apart := want.Uptime.Or(0) - got.Uptime.Or(0); apart.Abs() > time.Minute {
