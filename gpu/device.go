@@ -36,7 +36,8 @@ type Device struct {
 	State State
 	Since time.Time // when State began; for StateOK, when the device was first seen or came back
 	// Reason says why State is not StateOK, and what to do. In StateOK it is set
-	// while a source leaves the readings out, such as to let the device fall asleep.
+	// while a source leaves the readings out, such as to let the device fall asleep,
+	// and while the device is slow ([ErrSlow]); SampledAt says how old its readings are.
 	Reason    Advice
 	SampledAt time.Time // when the reading of the values below began; zero where there are none
 	// IdleFloor is the lowest steady draw without work. No source reports it:

@@ -9,6 +9,7 @@ var (
 	ErrVersionMismatch = errors.New("driver and library versions differ") // usually after an update without a restart
 	ErrNotPermitted    = errors.New("not permitted to talk to the driver")
 	ErrNotAnswering    = errors.New("the driver is not answering") // a call has not come back in time
+	ErrSlow            = errors.New("slow to answer")              // it answers, after its deadline
 	ErrNoDevices       = errors.New("the driver finds no device")  // and answers
 	ErrNoCard          = errors.New("no card of this vendor is in the machine")
 	ErrForeignPIDs     = errors.New("pids are of another namespace") // so that none can be looked up
@@ -16,7 +17,7 @@ var (
 
 // sentinels are all errors above.
 var sentinels = []error{
-	ErrNoDriver, ErrNoLibrary, ErrVersionMismatch, ErrNotPermitted, ErrNotAnswering, ErrNoDevices, ErrNoCard, ErrForeignPIDs,
+	ErrNoDriver, ErrNoLibrary, ErrVersionMismatch, ErrNotPermitted, ErrNotAnswering, ErrSlow, ErrNoDevices, ErrNoCard, ErrForeignPIDs,
 }
 
 // Advice is an error for people: what happened and what to do. It is found

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -287,7 +288,8 @@ func reasons(s *gpu.Snapshot) (texts []string) {
 	}
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		if (d.State == gpu.StateLost || d.State == gpu.StateNotAnswering) && !failed[d.Reason.What] {
+		failing := d.State == gpu.StateLost || d.State == gpu.StateNotAnswering || errors.Is(&d.Reason, gpu.ErrSlow)
+		if failing && !failed[d.Reason.What] {
 			texts = append(texts, "GPU "+strconv.Itoa(d.Index)+": "+stateText(d))
 		}
 	}

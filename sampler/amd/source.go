@@ -74,6 +74,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	cards, err := s.finder.Cards(driver)
 	if len(cards) == 0 {
 		clear(s.devices)
+		s.set.Forget()
 		return nil, s.noCard(err)
 	}
 	calls := make([]perdevice.Device, len(cards))

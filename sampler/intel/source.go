@@ -83,6 +83,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	found, err := s.finder.Cards(driverI915, driverXe)
 	if err != nil {
+		s.set.Forget()
 		return nil, &gpu.Advice{
 			What: "the kernel's list of graphics cards can't be read",
 			Try:  "check that gpuwhy may read /sys/class/drm",
@@ -91,6 +92,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	s.adopt(found)
 	if len(s.cards) == 0 {
+		s.set.Forget()
 		return nil, s.nothing()
 	}
 	order := slices.SortedFunc(maps.Values(s.cards), func(a, b *card) int {

@@ -91,6 +91,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if err == nil {
 		return s.judge(sess, cards, s.set.Read(ctx, sess.calls))
 	}
+	s.set.Forget()
 	if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
 		return s.leaveAlone(ctx, asleep), err
 	}

@@ -54,9 +54,12 @@ func New(deadline time.Duration, idle func()) *Set {
 //     last readings, with their older SampledAt. Read waits up to the deadline for
 //     a device that has never answered, even where ctx has an earlier deadline,
 //     but not after ctx is canceled.
-//   - A device whose call runs for longer is in StateNotAnswering since the call
-//     began and has no readings. Read does not wait for it. The late result is
-//     dropped, and the next Read after it starts another call.
+//   - A device whose call runs for longer is slow, which its Reason says; it keeps its
+//     readings for a deadline more. A device that was slow before has a deadline more
+//     than its last call took.
+//   - A device whose call runs for longer still is in StateNotAnswering since the call
+//     began and has no readings. Read does not wait for it. Its late result counts
+//     unless it took ten deadlines, and the next Read after it starts another call.
 //   - A device whose call failed is in StateNotAnswering or StateLost. The next
 //     Read calls it again.
 //   - A device that sleeps is in StateAsleep, and is not called.
@@ -153,6 +156,16 @@ func (s *Set) collect(devices []Device) []gpu.Device {
 	}
 	maps.DeleteFunc(s.slots, func(key string, place *slot) bool { return !listed[key] && place.done == nil })
 	return out
+}
+
+// Forget forgets what the devices reported: nobody read them for a while. Without it, what
+// they reported before would be there until they answer again.
+func (s *Set) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, place := range s.slots {
+		place.forget()
+	}
 }
 
 // Flying is the number of calls that run.

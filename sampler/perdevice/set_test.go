@@ -225,6 +225,20 @@ func TestForgetsWhatIsNotListed(t *testing.T) {
 	})
 }
 
+// TestForget: what was reported before nobody read is not there when it is read again.
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := &card{}, newSet(t, testDeadline)
+		read(t, s, time.Second, c.device("a"))
+		s.Forget()
+		c.set(func(c *card) { c.takes = 3 * time.Second })
+		got, _ := read(t, s, 100*time.Millisecond, c.device("a"))
+		if got[0].State != gpu.StateNotAnswering || !got[0].SampledAt.IsZero() {
+			t.Errorf("it is %s, read at %v", got[0].State, got[0].SampledAt)
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []time.Duration

@@ -19,7 +19,18 @@ type slot struct {
 
 	began time.Time
 	done  chan struct{} // closed when the call has ended; nil while none runs
+
+	slow time.Time     // since when its calls pass the deadline and answer; zero: they don't
+	took time.Duration // by the last of them
 }
+
+// A device that answers after the deadline is slow, and its answers count: up to so many
+// deadlines, after which they are too old. One that has answered in time is given so many
+// before its call counts as one that does not come back.
+const (
+	mostDeadlines  = 10
+	firstDeadlines = 2
+)
 
 func (s *slot) begin(now time.Time) { s.began, s.done = now, make(chan struct{}) }
 
@@ -29,7 +40,13 @@ func (s *slot) sleep(now time.Time) {
 	})
 }
 
-// finish records how the call ended. A result after the deadline is dropped.
+// forget leaves only who it is. A call that runs goes on.
+func (s *slot) forget() {
+	s.Device = gpu.Device{Identity: s.Identity}
+	s.slow, s.took = time.Time{}, 0
+}
+
+// finish records how the call ended.
 func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err error) {
 	close(s.done)
 	s.done = nil
@@ -37,9 +54,9 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 		s.xids = d.Health.XIDs
 	}
 	switch took := now.Sub(s.began); {
-	case took >= deadline:
+	case took >= mostDeadlines*deadline:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
-			What: fmt.Sprintf("the last driver call took %v, longer than %v", took.Round(time.Millisecond), deadline),
+			What: fmt.Sprintf("the last reading took %v, and was too old then", took.Round(time.Millisecond)),
 			Try:  "look for hung tasks and XIDs in the kernel log (dmesg)",
 			Err:  gpu.ErrNotAnswering,
 		})
@@ -48,23 +65,57 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	case err != nil:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.AsAdvice(err))
 	default:
+		slow := s.slow
 		s.enter(gpu.StateOK, s.began, d.Reason)
 		s.Identity, s.Readings, s.SampledAt = d.Identity, d.Readings, s.began.UTC()
 		if !d.SampledAt.IsZero() {
 			s.SampledAt = d.SampledAt.UTC()
 		}
+		if took >= deadline {
+			s.slow = slow
+			s.isSlow(fmt.Sprintf("its last reading took %v", took.Round(slowly)))
+			s.took = took
+		}
 	}
+}
+
+// slowly is how exactly is said how slow a device is.
+const slowly = 100 * time.Millisecond
+
+// isSlow says that the device answers, and is slow since this call, or longer.
+func (s *slot) isSlow(how string) {
+	if s.slow.IsZero() {
+		s.slow = s.began
+	}
+	s.Reason = gpu.Advice{
+		What: "slow: " + how + "; it is so since " + s.slow.UTC().Format("15:04:05 UTC"),
+		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a machine without a free core is slow, too",
+		Err:  gpu.ErrSlow,
+	}
+}
+
+// patience is how long a call may run before it counts as one that does not come back.
+func (s *slot) patience(deadline time.Duration) time.Duration {
+	if s.State != gpu.StateOK {
+		return deadline
+	}
+	return max(firstDeadlines*deadline, s.took+deadline)
 }
 
 // enter sets the state, without readings.
 func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	s.Health.XIDs = s.xids
 	s.Enter(state, since.UTC(), reason)
+	s.slow, s.took = time.Time{}, 0
 }
 
 // device is a copy of what is known of the device now.
 func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
-	if s.done != nil && now.Sub(s.began) >= deadline {
+	switch waited := now.Sub(s.began); {
+	case s.done == nil || waited < deadline:
+	case waited < s.patience(deadline):
+		s.isSlow(fmt.Sprintf("it has not answered for %v", waited.Round(slowly)))
+	default:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: "a driver call has not come back",
 			Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",

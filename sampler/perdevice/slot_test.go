@@ -3,6 +3,7 @@ package perdevice
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,29 +42,37 @@ func TestSlot(t *testing.T) {
 		since   int
 		sampled int // -1: no readings
 	}{
-		"never heard of":               {[]step{{0, begins}}, 1, gpu.StateNotAnswering, 1, -1},
-		"answers":                      {[]step{{0, begins}, {1, answers}}, 1, gpu.StateOK, 0, 0},
-		"answers again":                {[]step{{0, begins}, {1, answers}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 0, 5},
-		"slow keeps the last":          {[]step{{0, begins}, {1, answers}, {5, begins}}, 6, gpu.StateOK, 0, 0},
-		"hangs":                        {[]step{{0, begins}, {1, answers}, {5, begins}}, 7, gpu.StateNotAnswering, 5, -1},
-		"hangs from the first":         {[]step{{0, begins}}, 9, gpu.StateNotAnswering, 0, -1},
-		"late is dropped":              {[]step{{0, begins}, {1, answers}, {5, begins}, {8, answers}}, 8, gpu.StateNotAnswering, 5, -1},
-		"late though nobody looked":    {[]step{{0, begins}, {8, answers}}, 8, gpu.StateNotAnswering, 0, -1},
-		"slow after late shows none":   {[]step{{0, begins}, {1, answers}, {5, begins}, {8, answers}, {10, begins}}, 11, gpu.StateNotAnswering, 5, -1},
-		"back after late":              {[]step{{0, begins}, {5, answers}, {10, begins}, {11, answers}}, 11, gpu.StateOK, 10, 10},
-		"hangs twice, since the first": {[]step{{0, begins}, {5, answers}, {10, begins}, {15, answers}}, 16, gpu.StateNotAnswering, 0, -1},
-		"fails":                        {[]step{{0, begins}, {1, answers}, {5, begins}, {6, fails(broken)}}, 6, gpu.StateNotAnswering, 5, -1},
-		"fails still":                  {[]step{{0, begins}, {1, fails(broken)}, {5, begins}, {6, fails(broken)}}, 6, gpu.StateNotAnswering, 0, -1},
-		"fails, then tried again":      {[]step{{0, begins}, {1, fails(broken)}, {5, begins}}, 6, gpu.StateNotAnswering, 0, -1},
-		"lost":                         {[]step{{0, begins}, {1, answers}, {5, begins}, {6, fails(lost)}}, 6, gpu.StateLost, 5, -1},
-		"lost, then hangs":             {[]step{{0, begins}, {1, fails(lost)}, {5, begins}}, 9, gpu.StateNotAnswering, 5, -1},
-		"back from lost":               {[]step{{0, begins}, {1, fails(lost)}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 5, 5},
-		"asleep":                       {[]step{{0, sleeps}, {5, sleeps}}, 6, gpu.StateAsleep, 0, -1},
-		"falls asleep":                 {[]step{{0, begins}, {1, answers}, {5, sleeps}}, 6, gpu.StateAsleep, 5, -1},
-		"wakes":                        {[]step{{0, sleeps}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 5, 5},
-		"wakes slowly":                 {[]step{{0, sleeps}, {5, begins}}, 6, gpu.StateAsleep, 0, -1},
-		"looking changes nothing":      {[]step{{0, begins}, {1, looks}, {1, answers}}, 1, gpu.StateOK, 0, 0},
-		"looked at while it hangs":     {[]step{{0, begins}, {1, answers}, {5, begins}, {7, looks}, {9, looks}}, 20, gpu.StateNotAnswering, 5, -1},
+		"never heard of":                {[]step{{0, begins}}, 1, gpu.StateNotAnswering, 1, -1},
+		"answers":                       {[]step{{0, begins}, {1, answers}}, 1, gpu.StateOK, 0, 0},
+		"answers again":                 {[]step{{0, begins}, {1, answers}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 0, 5},
+		"slow keeps the last":           {[]step{{0, begins}, {1, answers}, {5, begins}}, 6, gpu.StateOK, 0, 0},
+		"slow keeps the last, too":      {[]step{{0, begins}, {1, answers}, {5, begins}}, 8, gpu.StateOK, 0, 0},
+		"hangs":                         {[]step{{0, begins}, {1, answers}, {5, begins}}, 9, gpu.StateNotAnswering, 5, -1},
+		"hangs from the first":          {[]step{{0, begins}}, 9, gpu.StateNotAnswering, 0, -1},
+		"late":                          {[]step{{0, begins}, {1, answers}, {5, begins}, {8, answers}}, 8, gpu.StateOK, 0, 5},
+		"late after all patience":       {[]step{{0, begins}, {1, answers}, {5, begins}, {10, looks}, {11, answers}}, 11, gpu.StateOK, 5, 5},
+		"late from the first":           {[]step{{0, begins}, {8, answers}}, 8, gpu.StateOK, 0, 0},
+		"slow was slow before":          {[]step{{0, begins}, {8, answers}, {10, begins}}, 19, gpu.StateOK, 0, 0},
+		"hangs and was slow before":     {[]step{{0, begins}, {8, answers}, {10, begins}}, 20, gpu.StateNotAnswering, 10, -1},
+		"hangs and was slow long ago":   {[]step{{0, begins}, {8, answers}, {10, begins}, {11, answers}, {12, begins}}, 16, gpu.StateNotAnswering, 12, -1},
+		"too late is dropped":           {[]step{{0, begins}, {1, answers}, {5, begins}, {25, answers}}, 25, gpu.StateNotAnswering, 5, -1},
+		"too late though nobody looked": {[]step{{0, begins}, {30, answers}}, 30, gpu.StateNotAnswering, 0, -1},
+		"slow after that shows none":    {[]step{{0, begins}, {1, answers}, {5, begins}, {28, answers}, {30, begins}}, 31, gpu.StateNotAnswering, 5, -1},
+		"back after that":               {[]step{{0, begins}, {25, answers}, {30, begins}, {31, answers}}, 31, gpu.StateOK, 30, 30},
+		"hangs twice, since the first":  {[]step{{0, begins}, {25, answers}, {30, begins}, {55, answers}}, 56, gpu.StateNotAnswering, 0, -1},
+		"fails late":                    {[]step{{0, begins}, {1, answers}, {5, begins}, {8, fails(lost)}}, 8, gpu.StateLost, 5, -1},
+		"fails":                         {[]step{{0, begins}, {1, answers}, {5, begins}, {6, fails(broken)}}, 6, gpu.StateNotAnswering, 5, -1},
+		"fails still":                   {[]step{{0, begins}, {1, fails(broken)}, {5, begins}, {6, fails(broken)}}, 6, gpu.StateNotAnswering, 0, -1},
+		"fails, then tried again":       {[]step{{0, begins}, {1, fails(broken)}, {5, begins}}, 6, gpu.StateNotAnswering, 0, -1},
+		"lost":                          {[]step{{0, begins}, {1, answers}, {5, begins}, {6, fails(lost)}}, 6, gpu.StateLost, 5, -1},
+		"lost, then hangs":              {[]step{{0, begins}, {1, fails(lost)}, {5, begins}}, 9, gpu.StateNotAnswering, 5, -1},
+		"back from lost":                {[]step{{0, begins}, {1, fails(lost)}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 5, 5},
+		"asleep":                        {[]step{{0, sleeps}, {5, sleeps}}, 6, gpu.StateAsleep, 0, -1},
+		"falls asleep":                  {[]step{{0, begins}, {1, answers}, {5, sleeps}}, 6, gpu.StateAsleep, 5, -1},
+		"wakes":                         {[]step{{0, sleeps}, {5, begins}, {6, answers}}, 6, gpu.StateOK, 5, 5},
+		"wakes slowly":                  {[]step{{0, sleeps}, {5, begins}}, 6, gpu.StateAsleep, 0, -1},
+		"looking changes nothing":       {[]step{{0, begins}, {1, looks}, {1, answers}}, 1, gpu.StateOK, 0, 0},
+		"looked at while it hangs":      {[]step{{0, begins}, {1, answers}, {5, begins}, {7, looks}, {9, looks}}, 20, gpu.StateNotAnswering, 5, -1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +92,9 @@ func TestSlot(t *testing.T) {
 			if tt.sampled >= 0 && !d.SampledAt.Equal(moment(tt.sampled)) {
 				t.Errorf("sampled at %v, want %v", d.SampledAt, moment(tt.sampled))
 			}
-			if (d.State == gpu.StateOK) != d.Reason.IsZero() {
+			slow := strings.Contains(name, "slow was") || strings.Contains(name, "late") || strings.HasSuffix(name, ", too")
+			ok := d.State == gpu.StateOK
+			if ok && slow != errors.Is(&d.Reason, gpu.ErrSlow) || !ok && d.Reason.IsZero() {
 				t.Errorf("state %s with reason %q", d.State, d.Reason.Text())
 			}
 		})
@@ -115,6 +126,35 @@ func TestReasons(t *testing.T) {
 	reason := s.device(at.Add(time.Minute), testDeadline).Reason
 	if !errors.Is(&reason, gpu.ErrNotAnswering) {
 		t.Errorf("a hanging call's reason %q is not gpu.ErrNotAnswering", reason.Text())
+	}
+}
+
+// TestSlow: a slow device says how slow it is, and since when, until it is not.
+func TestSlow(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var s slot
+	for i, tt := range []struct {
+		took time.Duration
+		what string
+	}{
+		{time.Second, ""},
+		{2100 * time.Millisecond, "slow: its last reading took 2.1s; it is so since 03:05:05 UTC"},
+		{5 * time.Second, "slow: its last reading took 5s; it is so since 03:05:05 UTC"},
+		{time.Second, ""},
+		{2 * time.Second, "slow: its last reading took 2s; it is so since 03:08:05 UTC"},
+	} {
+		began := at.Add(time.Duration(i) * time.Minute)
+		s.begin(began)
+		s.finish(began.Add(tt.took), testDeadline, gpu.Device{}, nil)
+		got := s.device(began.Add(tt.took), testDeadline)
+		if got.Reason.What != tt.what || got.State != gpu.StateOK || !got.Since.Equal(at) {
+			t.Errorf("call %d: %s since %v, %q; want %q", i, got.State, got.Since, got.Reason.What, tt.what)
+		}
+	}
+	s.begin(at.Add(time.Hour))
+	got := s.device(at.Add(time.Hour+2*time.Second), testDeadline)
+	if want := "slow: it has not answered for 2s; it is so since 03:08:05 UTC"; got.Reason.What != want {
+		t.Errorf("while it waits: %q", got.Reason.What)
 	}
 }
 

@@ -21,7 +21,7 @@ type Config struct {
 	// longer than a second: each tenth of it, but not more often than each second, nor
 	// less often than each 10 s. So a reading is that old at most.
 	Interval time.Duration
-	// Deadline is the time after which a device counts as not answering.
+	// Deadline is the time after which a device counts as slow; see [perdevice.Set.Read].
 	Deadline time.Duration
 	// PCIeThroughput reports the traffic over PCIe, measured each 10 s.
 	PCIeThroughput bool

@@ -122,6 +122,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		return s.leaveAlone(ctx, cards), nil
 	}
 	if err := s.attach(ctx, cards); err != nil {
+		s.set.Forget()
 		if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
 			return s.leaveAlone(ctx, asleep), err
 		}
