@@ -54,6 +54,7 @@ func (r *roster) admit(sources []*source) {
 				// The place distinguishes two devices with one UUID.
 				d.UUID = gpu.UUIDAt(d.PCI)
 			}
+			d.UUID = cmp.Or(r.withheld(&d), d.UUID)
 			seen[d.UUID] = true
 			e := r.find(&d)
 			if e == nil {
@@ -78,6 +79,20 @@ func (r *roster) admit(sources []*source) {
 		r.entries = append(r.entries, e)
 		r.byUUID[e.device.UUID] = e
 	}
+}
+
+// withheld is the UUID of a device that has only its place now, as when a driver can't read
+// its number: that of the same product in the same place. It is "" where there is none.
+func (r *roster) withheld(d *gpu.Device) string {
+	if d.PCI == "" || d.UUID != gpu.UUIDAt(d.PCI) || r.byUUID[d.UUID] != nil {
+		return ""
+	}
+	for _, e := range r.entries {
+		if known := &e.device; known.PCI == d.PCI && known.Source == d.Source && known.Name == d.Name && !e.updated {
+			return known.UUID
+		}
+	}
+	return ""
 }
 
 // find returns the entry of a device by its UUID, or by the one that it had while it

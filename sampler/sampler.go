@@ -125,7 +125,7 @@ func New(cfg Config) *Sampler {
 		clock:   clock.Watch{Clock: cfg.Clock, Longest: 3*cfg.Interval + 10*time.Second},
 	}
 	for _, src := range cfg.Sources {
-		s.sources = append(s.sources, &source{Source: src, grace: cfg.Deadline, guessed: cfg.Guessed, log: cfg.Log.With("source", src.Name())})
+		s.sources = append(s.sources, &source{Source: src, grace: 2 * cfg.Deadline, guessed: cfg.Guessed, log: cfg.Log.With("source", src.Name())})
 	}
 	return s
 }

@@ -553,6 +553,30 @@ func TestAProvisionalUUIDGivesWayToTheRealOne(t *testing.T) {
 	})
 }
 
+// A driver may fail to read a device's number when it comes back: it is the same device.
+func TestADeviceWhoseNumberIsWithheldKeepsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		whole, nameless := device("GPU-1", "0000:01:00.0"), device("PCI-0000:01:00.0", "0000:01:00.0")
+		nameless.Name = whole.Name
+		src := &fakeSource{name: "nvml", answer: answers(whole)}
+		_, out := start(t, nil, src)
+		time.Sleep(time.Second)
+		for _, d := range []gpu.Device{nameless, whole, nameless} {
+			src.set(answers(d))
+			time.Sleep(10 * time.Second)
+			if snap := out.last(); len(snap.Devices) != 1 || snap.Devices[0].UUID != "GPU-1" {
+				t.Errorf("got %+v", snap.Devices)
+			}
+		}
+		nameless.Name = "another product"
+		src.set(answers(nameless))
+		time.Sleep(10 * time.Second)
+		if snap := out.last(); len(snap.Devices) != 2 || snap.Devices[1].UUID != nameless.UUID {
+			t.Errorf("another product is %+v", snap.Devices)
+		}
+	})
+}
+
 // A device that hangs from the start may be no more than a number in the driver's
 // list. It has its place from then on, and nobody else gets it.
 func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
