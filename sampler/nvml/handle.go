@@ -164,6 +164,10 @@ func watts(milli uint32) gpu.Reading[gpu.Watts] {
 	return nvidia.Within(reported(known(milli), gpu.Watts(milli)/1000), gpu.Of(nvidia.MostPower))
 }
 
+func memorySize(bytes uint64) gpu.Reading[gpu.Bytes] {
+	return nvidia.Within(plain[gpu.Bytes](bytes), gpu.Of(nvidia.MostMemory))
+}
+
 func joules(milli uint64) gpu.Reading[gpu.Joules] {
 	return reported(known(milli), gpu.Joules(milli)/1000)
 }

@@ -44,8 +44,8 @@ func (d *device) readLimits() {
 	r.PCIe.MaxWidth = reading(h, "nvmlDeviceGetMaxPcieLinkWidth", nvml.Device.GetMaxPcieLinkWidth, plain[int])
 
 	bar1, c := ask(h, "nvmlDeviceGetBAR1MemoryInfo", nvml.Device.GetBAR1MemoryInfo)
-	r.Memory.BAR1Total = converted(bar1.Bar1Total, c, plain[gpu.Bytes])
-	r.Memory.BAR1Used = nvidia.Within(converted(bar1.Bar1Used, c, plain[gpu.Bytes]), r.Memory.BAR1Total)
+	r.Memory.BAR1Total = converted(bar1.Bar1Total, c, memorySize)
+	r.Memory.BAR1Used = nvidia.Within(converted(bar1.Bar1Used, c, memorySize), r.Memory.BAR1Total)
 
 	pages := func(cause nvml.PageRetirementCause) gpu.Reading[uint64] {
 		return reading(h, "nvmlDeviceGetRetiredPages_v2", func(dev nvml.Device) (uint64, nvml.Return) {
@@ -171,15 +171,15 @@ func encoding(h *handle) gpu.Encoding {
 // returns how that went.
 func readMemory(h *handle, to *gpu.Memory) code {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
-	to.Reserved = converted(m.Reserved, c, plain[gpu.Bytes])
+	to.Reserved = converted(m.Reserved, c, memorySize)
 	if c.older() {
 		var v1 nvml.Memory
 		v1, c = ask(h, "nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo)
 		m.Total, m.Used, m.Free = v1.Total, v1.Used, v1.Free
 	}
-	to.Total = nvidia.Within(converted(m.Total, c, plain[gpu.Bytes]), gpu.Of(nvidia.MostMemory))
-	to.Used = nvidia.Within(converted(m.Used, c, plain[gpu.Bytes]), to.Total)
-	to.Free = nvidia.Within(converted(m.Free, c, plain[gpu.Bytes]), to.Total)
+	to.Total = converted(m.Total, c, memorySize)
+	to.Used = nvidia.Within(converted(m.Used, c, memorySize), to.Total)
+	to.Free = nvidia.Within(converted(m.Free, c, memorySize), to.Total)
 	to.Reserved = nvidia.Within(to.Reserved, to.Total)
 	return c
 }

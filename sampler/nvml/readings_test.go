@@ -150,6 +150,8 @@ func TestValues(t *testing.T) {
 		get  func(*gpu.Device) string
 		want string
 	}{
+		"memory of 2^63":           {"memory_total", "9223372036854775808", total, "9223372036854775808 (doubtful)"},
+		"memory used 2^63":         {"memory_used", "9223372036854775808", used, "9223372036854775808 (doubtful)"},
 		"utilization 0":            {fakenvml.Utilization, 0, util, "0"},
 		"utilization 100":          {fakenvml.Utilization, 100, util, "100"},
 		"utilization 54321":        {fakenvml.Utilization, 54321, util, "100 (doubtful)"},
