@@ -254,8 +254,8 @@ func TestProcessesOfAPU(t *testing.T) {
 	m := drmtest.New(t)
 	files := phoenix()
 	residencies := func(power uint32) string {
-		m := newTable(3, 0, 264).short(184, 1100).word(228, 0).word(232, power).word(236, 0).word(240, 0)
-		return string(m.word(244, 0).word(248, 9).word(252, 0))
+		m := newTable(3, 0, 264).Short(184, 1100).Word(228, 0).Word(232, power).Word(236, 0).Word(240, 0)
+		return string(m.Word(244, 0).Word(248, 9).Word(252, 0))
 	}
 	files["gpu_metrics"] = residencies(1)
 	c := m.Card(0, address, "amdgpu", files)

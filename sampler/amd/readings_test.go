@@ -218,7 +218,7 @@ func TestResidencies(t *testing.T) {
 	s := newSource(t, m, nil)
 	at := func(power, socket uint32) gpu.Reading[gpu.ClockEventReasons] {
 		files := mi300x()
-		c.Set(map[string]string{"gpu_metrics": string(table(files["gpu_metrics"]).word(40, power).word(44, socket))})
+		c.Set(map[string]string{"gpu_metrics": string(drmtest.Metrics(files["gpu_metrics"]).Word(40, power).Word(44, socket))})
 		return only(t, s).Clocks.EventReasons
 	}
 	for _, tt := range []struct {
@@ -320,10 +320,10 @@ func TestDieWithoutPower(t *testing.T) {
 
 // Version 1.5 has the use of 4 engines for video and of 32 for JPEG before its energy.
 func TestMetricsOfVideo(t *testing.T) {
-	table := newTable(1, 5, 360).short(4, 55).short(12, 97).long(88, 7<<16).long(96, 1).word(104, 0)
-	table = table.short(112, 16).short(114, 320).long(152, 5).short(312, 2100).short(336, 1200).short(352, 1300)
+	table := newTable(1, 5, 360).Short(4, 55).Short(12, 97).Long(88, 7<<16).Long(96, 1).Word(104, 0)
+	table = table.Short(112, 16).Short(114, 320).Long(152, 5).Short(312, 2100).Short(336, 1200).Short(352, 1300)
 	for at := 24; at < 88; at += 2 {
-		table.short(at, 0) // no JPEG
+		table.Short(at, 0) // no JPEG
 	}
 	m, err := parseMetrics(table)
 	if err != nil {

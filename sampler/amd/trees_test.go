@@ -4,7 +4,6 @@ package amd
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -48,22 +47,9 @@ func card(tree recording.Tree) string {
 	panic("there is no card")
 }
 
-// A table is a gpu_metrics table in the making: all bits are set where nothing is put.
-type table []byte
-
-func newTable(format, content byte, size int) table {
-	t := make(table, size)
-	for i := range t {
-		t[i] = 0xff
-	}
-	binary.LittleEndian.PutUint16(t, uint16(size))
-	t[2], t[3] = format, content
-	return t
+func newTable(format, content byte, size int) drmtest.Metrics {
+	return drmtest.NewMetrics(format, content, size)
 }
-
-func (t table) short(at int, v uint16) table { binary.LittleEndian.PutUint16(t[at:], v); return t }
-func (t table) word(at int, v uint32) table  { binary.LittleEndian.PutUint32(t[at:], v); return t }
-func (t table) long(at int, v uint64) table  { binary.LittleEndian.PutUint64(t[at:], v); return t }
 
 // navi31 is a Radeon RX 7900 XTX, a desktop card.
 func navi31() map[string]string { return files("radeon-rx-7900-xtx") }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"testing"
 	"time"
@@ -27,37 +26,7 @@ func kernel(m *drmtest.Machine, version string) {
 	m.Write(filepath.Join(m.Proc, "sys/kernel/osrelease"), version+"\n")
 }
 
-func xeGT(tile, number int, media bool, act, most string) map[string]string {
-	dir := fmt.Sprintf("tile%d/gt%d/", tile, number)
-	kind := "rc"
-	if media {
-		kind = "mc"
-	}
-	files := map[string]string{
-		dir + "freq0/act_freq": act + "\n", dir + "freq0/cur_freq": act + "\n", dir + "freq0/rp0_freq": most + "\n",
-		dir + "freq0/max_freq": most + "\n",
-		dir + "gtidle/name": fmt.Sprintf("gt%d-%s\n", number,
-			kind), dir + "gtidle/idle_residency_ms": "100000\n", dir + "gtidle/idle_status": "gt-c0\n",
-		dir + "freq0/throttle/status": "0\n",
-	}
-	for _, reason := range []string{"pl1", "pl2", "pl4", "thermal", "prochot", "ratl", "vr_thermalert", "vr_tdc"} {
-		files[dir+"freq0/throttle/reason_"+reason] = "0\n"
-	}
-	return files
-}
-
-func merge(all ...map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, files := range all {
-		maps.Copy(out, files)
-	}
-	return out
-}
-
-func ids(product string) map[string]string {
-	return map[string]string{"vendor": "0x8086\n", "device": product + "\n", "revision": "0x04\n",
-		"subsystem_vendor": "0x8086\n", "subsystem_device": "0x1020\n"}
-}
+var i915GT, xeGT, merge, ids = drmtest.I915GT, drmtest.XeGT, drmtest.Merge, drmtest.IntelIDs
 
 // uhd770 is the integrated GPU of an Alder Lake desktop under i915 (Linux 6.8), with a
 // display: no sensors of its own.

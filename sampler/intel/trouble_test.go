@@ -412,7 +412,7 @@ func TestThrottle(t *testing.T) {
 }
 
 func FuzzWindowSize(f *testing.F) {
-	for _, text := range []string{arcResources, "", "\n\n0x0 0x0 0x0", "\n\n0x0 0xffffffffffffffff 0x0",
+	for _, text := range []string{drmtest.ArcResources, "", "\n\n0x0 0x0 0x0", "\n\n0x0 0xffffffffffffffff 0x0",
 		"\n\n0x2 0x1 0x0", "\n\nx y z"} {
 		f.Add(text)
 	}

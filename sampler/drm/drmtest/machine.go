@@ -4,6 +4,7 @@ package drmtest
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -75,6 +76,16 @@ func (m *Machine) Release(file, text string) {
 		_ = syscall.Close(fd)
 	}
 	m.must(os.Remove(was))
+}
+
+// Fail makes reading the file fail with EIO or EACCES, also for root.
+func (m *Machine) Fail(file string, errno syscall.Errno) {
+	m.t.Helper()
+	fails := map[syscall.Errno]string{
+		syscall.EIO:    "/proc/self/mem",           // nothing is mapped at its beginning
+		syscall.EACCES: "/proc/sys/vm/drop_caches", // who may write it may not read it
+	}
+	m.replace(file, func(name string) error { return os.Symlink(fails[errno], name) })
 }
 
 func (m *Machine) replace(file string, create func(string) error) {
@@ -172,6 +183,21 @@ func (c *Card) Plug() {
 
 // File is the path of one of the device's files.
 func (c *Card) File(name string) string { return filepath.Join(c.Dir, name) }
+
+// Files are the files of the device with their texts.
+func (c *Card) Files() map[string]string {
+	c.t.Helper()
+	all := map[string]string{}
+	c.must(filepath.WalkDir(c.Dir, func(file string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		all[strings.TrimPrefix(file, c.Dir+"/")] = string(text)
+		return err
+	}))
+	return all
+}
 
 // Set writes files of the device.
 func (c *Card) Set(files map[string]string) {
