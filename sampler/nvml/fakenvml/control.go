@@ -55,6 +55,20 @@ func (m *Machine) publish() {
 	m.check(cmp.Or(err, err2, f.Close()))
 }
 
+// Functions are those that were called: for the GPU, or for any and none.
+func (t target) Functions() (names []string) {
+	c := t.m.control()
+	for f, row := range c.functions {
+		for i, n := range row.calls {
+			if (t.gpu == anyGPU || t.gpu == i) && n > t.m.base.functions[f].calls[i] {
+				names = append(names, string(bytes.TrimRight(row.name[:], "\x00")))
+				break
+			}
+		}
+	}
+	return names
+}
+
 // calls adds up the calls for one GPU, or for any GPU and none with anyGPU, of the given
 // functions, or of all functions if there are none.
 func (m *Machine) calls(gpu int, functions []string) (total int) {

@@ -77,6 +77,14 @@ func (m *Machine) GPU(i int) *Device { return m.GPUs[i] }
 // documented, 32 as drivers 535.43 to 535.86 gave.
 func (m *Machine) SetProcessRow(bytes int) { m.setFact("process_row", fmt.Sprint(bytes)) }
 
+// SetDriver replaces the driver's version.
+func (m *Machine) SetDriver(version string) {
+	m.change(func() { m.facts["driver"], m.facts["nvml"] = version, "12."+version })
+}
+
+// Count makes the driver find only the first so many of its GPUs.
+func (m *Machine) Count(gpus int) { m.setFact("gpus", fmt.Sprint(gpus)) }
+
 // Unload unloads the driver: init returns NVML_ERROR_DRIVER_NOT_LOADED, and what was
 // initialized before NVML_ERROR_UNKNOWN, as in a container that has lost its GPUs.
 func (m *Machine) Unload() { m.setFact("loaded", "0") }

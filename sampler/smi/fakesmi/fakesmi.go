@@ -29,6 +29,8 @@
 //	once                  a loop prints one line for each device, and ends
 //	die                   a loop ends without a word
 //	no-pmon               pmon is not supported
+//	command WORD KIND     a command is spoilt: help, query, pmon or xml; it is missing, dies, hangs,
+//	                      or what it prints is cut, garbage, or has noise after each line
 //	pmon-ms MS            the pause of pmon, instead of a second
 package fakesmi
 

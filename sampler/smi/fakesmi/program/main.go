@@ -19,10 +19,81 @@ func main() {
 	if err != nil {
 		fail(255, err.Error())
 	}
-	m := &machine{dir: filepath.Dir(self), args: os.Args[1:], out: bufio.NewWriter(os.Stdout)}
+	m := &machine{dir: filepath.Dir(self), args: os.Args[1:]}
+	m.out = bufio.NewWriter(&spoiler{m: m})
 	m.note("start " + strings.Join(m.args, " "))
 	m.play()
 	m.out.Flush()
+}
+
+// command is what the program was asked for, as faults name it.
+func (m *machine) command() string {
+	switch {
+	case m.has("--help-query-gpu"):
+		return "help"
+	case m.has("pmon"):
+		return "pmon"
+	case m.has("-q") && m.has("-x"):
+		return "xml"
+	default:
+		return "query"
+	}
+}
+
+// spoilt are the faults of this command.
+func (m *machine) spoilt() (kinds []string) {
+	for _, f := range m.faults("command") {
+		if command, kind, _ := strings.Cut(f, " "); command == m.command() {
+			kinds = append(kinds, kind)
+			m.note("spoilt " + f)
+		}
+	}
+	return kinds
+}
+
+// struck ends or stops the command where it has such a fault.
+func (m *machine) struck() {
+	for _, kind := range m.spoilt() {
+		switch kind {
+		case "missing":
+			fail(2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.")
+		case "dies":
+			os.Exit(139)
+		case "hangs":
+			m.hold("command", m.command()+" hangs")
+		}
+	}
+}
+
+// A spoiler spoils what the program prints, a line at a time.
+type spoiler struct {
+	m    *machine
+	rest string
+}
+
+func (s *spoiler) Write(b []byte) (int, error) {
+	s.rest += string(b)
+	kinds := s.m.spoilt()
+	for {
+		line, rest, whole := strings.Cut(s.rest, "\n")
+		if !whole {
+			return len(b), nil
+		}
+		s.rest = rest
+		for _, kind := range kinds {
+			switch kind {
+			case "cut":
+				line = line[:len(line)/2]
+			case "garbage":
+				line = "\x00\xff\x1b[2J,, 99999999999999999999 %,<gpu>]]>"
+			case "noise":
+				line += "\nWARNING: infoROM is corrupted at gpu 0000:01:00.0, # pid 7, 8"
+			}
+		}
+		if _, err := io.WriteString(os.Stdout, line+"\n"); err != nil {
+			return 0, err
+		}
+	}
 }
 
 func fail(code int, text string) {
@@ -79,6 +150,7 @@ func (m *machine) faults(word string) (out []string) {
 }
 
 func (m *machine) play() {
+	m.struck()
 	for _, text := range m.faults("noise") {
 		fmt.Fprintln(m.out, text)
 	}
@@ -235,6 +307,7 @@ func (m *machine) query(fields []string) {
 			return
 		}
 		time.Sleep(time.Duration(ms) * time.Millisecond)
+		m.struck()
 		if len(m.faults("die")) > 0 {
 			m.broken()
 			os.Exit(1)
@@ -318,6 +391,7 @@ func (m *machine) pmon() {
 		pause = time.Duration(ms) * time.Millisecond
 	}
 	for {
+		m.struck()
 		all := m.columns()
 		chosen := m.chosen(all)
 		address, _ := find(all, "pci.bus_id")
