@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test cross soak stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd needs-cross
+.PHONY: build run demo gallery screenshots looks test cross soak faults stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd needs-cross
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -53,8 +53,12 @@ test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, wi
 cross: needs-cross ## build for arm64, Windows and macOS, and start it where QEMU or Wine can play the system; installs what that needs
 	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindows|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-soak: needs-chromium needs-nginx ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read (SOAK=duration)
-	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
+soak: needs-chromium needs-nginx ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration)
+	$(GO) test -tags soak -run '^TestSoak' -skip '^TestSoakFaults$$' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
+	$(GO) test -race -tags soak -run '^TestSoakFaults$$' -count 1 -v -timeout 0 ./cmd/gpuwhy
+
+faults: ## make every fault of docs/reliability.md in the running program, and write what it did into that
+	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
 check: generate fmt lint test cross ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
 	@git diff --exit-code --stat -- '*_templ.go' static/words.js static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }

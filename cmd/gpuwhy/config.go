@@ -32,7 +32,7 @@ type Config struct {
 	SysfsRoot      string        `default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
 	ProcRoot       string        `default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
 	KernelLog      string        `default:"${kmsg}" placeholder:"FILE" help:"The kernel's log, which has errors of GPU drivers."`
-	Deadline       time.Duration `default:"2s" help:"How long a device may take to answer before it counts as not answering."`
+	Deadline       time.Duration `default:"2s" help:"How long a device may take to answer before it counts as slow; after twice that it is not answering."`
 	PCIeThroughput bool          `name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU."`
 	Node           string        `help:"This machine's name; the host name by default."`
 

@@ -1,0 +1,6 @@
+//go:build linux && !soak
+
+package main
+
+// everyFault: the tests make all faults, which takes minutes, or some of each kind.
+const everyFault = false

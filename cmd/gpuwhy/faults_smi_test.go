@@ -1,0 +1,124 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
+	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
+)
+
+var (
+	smiCommands = []string{"help", "query", "pmon", "xml"}
+	smiFaults   = []string{"missing", "dies", "hangs", "cut", "garbage", "noise"}
+)
+
+// asked is a machine of NVIDIA that is read through nvidia-smi, with a card of AMD.
+type asked struct {
+	*stand
+	m *fakesmi.Machine
+	n int // GPUs
+}
+
+func newAsked(t *testing.T, faults ...string) *asked {
+	t.Helper()
+	m := fakesmi.New(t, "blackwell-570")
+	m.PlugIn()
+	drmtest.In(t, m.SysfsRoot, m.ProcRoot).Card(2, amdAt, "amdgpu", drmtest.Navi31())
+	for _, f := range faults {
+		m.Fault(f)
+	}
+	s := newStand(t, nil, "--source=nvidia-smi,amd", "--nvidia-smi="+m.Program(),
+		"--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
+	a := &asked{s, m, len(m.Addresses()) + 1}
+	if len(faults) == 0 {
+		a.well(a.n)
+		a.keepAccount()
+	}
+	return a
+}
+
+// again makes every command but the first begin anew.
+func (a *asked) again(do func()) {
+	a.Helper()
+	first := a.m.Addresses()[0]
+	a.m.Sleep(first, true)
+	a.until("one sleeps", is(at(first), func(g *contract.UpdateGPU) bool { return g.State == "asleep" }))
+	do()
+	a.m.Sleep(first, false)
+}
+
+func spoils(command, fault string) string { return "command " + command + " " + fault }
+
+// strikeCommand spoils a command, unless it is spoilt already, and returns what that did.
+func strikeCommand(a *asked, command, fault string) string {
+	a.Helper()
+	line := spoils(command, fault)
+	struck := func(*contract.Update) bool { return a.m.Count("spoilt "+command+" "+fault) > 0 }
+	whom := of("nvidia")
+	a.fault(whom)
+	if !strings.Contains(a.m.Read("faults"), line) {
+		a.again(func() { a.m.Fault(line) })
+	}
+	a.until(command+" is begun", struck)
+	a.until("the others are there", is(of("amd"), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
+	a.heard(8)
+	outcome := a.words(whom)
+	if outcome == "" && len(a.u.Failures) == 1 {
+		outcome = "failure"
+	}
+	a.said(whom)
+	a.m.Heal()
+	a.well(a.n)
+	return outcome
+}
+
+// smiTroubles are what nvidia-smi does of one device, or of the driver.
+var smiTroubles = []struct {
+	fault string
+	one   bool // it is of the first device, whose address is added
+	more  bool // only where every fault is made
+}{
+	{"hang", true, false},
+	{"lost", true, true},
+	{"lost-ends", true, false},
+	{"lost-goes-on", true, true},
+	{"cut", true, true},
+	{"fail 9 NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", false, false},
+	{"fail 255 Failed to initialize NVML: Driver/library version mismatch", false, true},
+	{"fail 255 Failed to initialize NVML: Unknown Error", false, true},
+	{"fail 4 Failed to initialize NVML: Insufficient Permissions", false, true},
+	{"fail 12 NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", false, true},
+	{"fail 6 No devices were found", false, true},
+	{"silent", false, true},
+	{"once", false, true},
+	{"die", false, true},
+	{"slow 550", false, true},
+	{"slow 2100", false, true},
+	{"no-pmon", false, true},
+}
+
+func strikeDevice(a *asked, fault string, one bool) (outcome, said string) {
+	a.Helper()
+	whom := of("nvidia")
+	if one {
+		first := a.m.Addresses()[0]
+		whom = at(first)
+		fault += " " + first
+	}
+	a.fault(of("nvidia")) // that all begin anew is of both
+	a.again(func() { a.m.Fault(fault) })
+	a.until("the first is awake", is(at(a.m.Addresses()[0]), func(g *contract.UpdateGPU) bool { return g.State != "asleep" }))
+	other := func(g *contract.UpdateGPU) bool { return !whom(g) }
+	a.until("the other is read", is(other, func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
+	a.fault(whom)
+	a.heard(12)
+	outcome = a.words(whom)
+	said = a.said(whom)
+	a.m.Heal()
+	a.well(a.n)
+	return outcome, said
+}
