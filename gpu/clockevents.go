@@ -15,14 +15,14 @@ const (
 	ReasonHardwareThermal                                   // heat, by the hardware
 	ReasonHardwarePowerBrake                                // the power supply asks for less
 	ReasonDisplayClockSetting                               // a display needs it
-	ReasonBoardLimit                                        // a limit of the board
+	ReasonBoardLimit                                        // a limit of the board: a current, or its voltage regulator
 	ReasonReliability                                       // so that the chip lives long
 )
 
 // reasonNames are promises to clients, in the order of the constants.
 var reasonNames = [...]string{
 	"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
-	"hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting",
+	"hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting", "board_limit", "reliability",
 }
 
 // Names lists the reasons by their names on the wire; never nil.
@@ -36,9 +36,10 @@ func (r ClockEventReasons) Names() []string {
 	return names
 }
 
-// Throttled reports whether heat or power holds the clocks down, which costs
-// the work something; idle and set clocks don't.
+// Throttled reports whether heat, power or a limit of the board or the chip holds the
+// clocks down, which costs the work something; idle and set clocks don't.
 func (r ClockEventReasons) Throttled() bool {
-	const held = ReasonPowerCap | ReasonHardwareSlowdown | ReasonThermalSlowdown | ReasonHardwareThermal | ReasonHardwarePowerBrake
+	const held = ReasonPowerCap | ReasonHardwareSlowdown | ReasonThermalSlowdown | ReasonHardwareThermal | ReasonHardwarePowerBrake |
+		ReasonBoardLimit | ReasonReliability
 	return r&held != 0
 }

@@ -40,7 +40,6 @@ func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
 		h.Busiest = b.found
 		return nil
 	}
-	begun := time.Now()
 	r.describing.Lock()
 	defer r.describing.Unlock()
 	these, err := r.everyStat(ctx)
@@ -53,7 +52,7 @@ func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
 		r.sweep(now)
 		b.found = gpu.Of(r.group(usedSince(b.seen, these), passed, now))
 	}
-	b.seen, b.at, b.took = these, now, time.Since(begun)
+	b.seen, b.at, b.took = these, now, r.now().Sub(now)
 	h.Busiest = b.found
 	return nil
 }

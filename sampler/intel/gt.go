@@ -152,7 +152,7 @@ var throttleReasons = map[string]gpu.ClockEventReasons{
 	"mem_thermal": gpu.ReasonHardwareThermal, "ratl": gpu.ReasonHardwareThermal,
 	"vr_thermalert": gpu.ReasonHardwareThermal, "vr_thermal": gpu.ReasonHardwareThermal,
 	"prochot": gpu.ReasonHardwareSlowdown,
-	"vr_tdc":  gpu.ReasonHardwarePowerBrake, "iccmax": gpu.ReasonHardwarePowerBrake, "fastvmode": gpu.ReasonHardwarePowerBrake,
+	"vr_tdc":  gpu.ReasonBoardLimit, "iccmax": gpu.ReasonBoardLimit, "fastvmode": gpu.ReasonBoardLimit,
 	"psys_crit": gpu.ReasonHardwarePowerBrake,
 	"p0_freq":   0,
 }

@@ -384,7 +384,7 @@ func TestThrottle(t *testing.T) {
 	m := drmtest.New(t)
 	c := lunarLake(m)
 	s := source(t, m)
-	const everything = gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake | gpu.ReasonPowerCap | gpu.ReasonHardwareSlowdown
+	const everything = gpu.ReasonHardwareThermal | gpu.ReasonBoardLimit | gpu.ReasonPowerCap | gpu.ReasonHardwareSlowdown
 	dir := "tile0/gt0/freq0/throttle/"
 	all := map[string]string{}
 	for _, reason := range []string{"pl1", "pl2", "pl4", "thermal", "prochot", "ratl", "vr_thermalert", "vr_tdc"} {
@@ -400,7 +400,7 @@ func TestThrottle(t *testing.T) {
 		{"an unknown one", map[string]string{dir + "reason_flux": "1\n"}, gpu.Reading[gpu.ClockEventReasons]{}},
 		{"and heat", map[string]string{dir + "reason_soc_thermal": "1\n"}, gpu.Of(gpu.ReasonHardwareThermal)},
 		{"and the other gt", map[string]string{"tile0/gt1/freq0/throttle/status": "1\n",
-			"tile0/gt1/freq0/throttle/reason_vr_tdc": "1\n"}, gpu.Of(gpu.ReasonHardwareThermal | gpu.ReasonHardwarePowerBrake)},
+			"tile0/gt1/freq0/throttle/reason_vr_tdc": "1\n"}, gpu.Of(gpu.ReasonHardwareThermal | gpu.ReasonBoardLimit)},
 		{"all", merge(all, map[string]string{dir + "reason_p0_freq": "1\n"}),
 			gpu.DoubtfulOf(everything)},
 	} {
