@@ -58,8 +58,9 @@ func New(deadline time.Duration, idle func()) *Set {
 //     readings for a deadline more. A device that was slow before has a deadline more
 //     than its last call took.
 //   - A device whose call runs for longer still is in StateNotAnswering since the call
-//     began and has no readings. Read does not wait for it. Its late result counts
-//     unless it took ten deadlines, and the next Read after it starts another call.
+//     began and has no readings. Read does not wait for it. Its late result is dropped, and the
+//     next Read after it starts another call. If that is late, too, the device is slow:
+//     its results count unless they took ten deadlines.
 //   - A device whose call failed is in StateNotAnswering or StateLost. The next
 //     Read calls it again.
 //   - A device that sleeps is in StateAsleep, and is not called.

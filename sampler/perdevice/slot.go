@@ -21,12 +21,13 @@ type slot struct {
 	done  chan struct{} // closed when the call has ended; nil while none runs
 
 	slow time.Time     // since when its calls pass the deadline and answer; zero: they don't
-	took time.Duration // by the last of them
+	took time.Duration // by the last of them; 0: none did
 }
 
 // A device that answers after the deadline is slow, and its answers count: up to so many
 // deadlines, after which they are too old. One that has answered in time is given so many
-// before its call counts as one that does not come back.
+// before its call counts as one that does not come back. The first answer after that is
+// dropped: what it tells may be from before the call hung.
 const (
 	mostDeadlines  = 10
 	firstDeadlines = 2
@@ -64,6 +65,8 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 		s.enter(gpu.StateLost, s.began, gpu.AsAdvice(err))
 	case err != nil:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.AsAdvice(err))
+	case took >= deadline && s.State == gpu.StateNotAnswering && s.took == 0:
+		s.took = took // it hung, or it is slow: the next call tells
 	default:
 		slow := s.slow
 		s.enter(gpu.StateOK, s.began, d.Reason)
@@ -105,8 +108,10 @@ func (s *slot) patience(deadline time.Duration) time.Duration {
 // enter sets the state, without readings.
 func (s *slot) enter(state gpu.State, since time.Time, reason gpu.Advice) {
 	s.Health.XIDs = s.xids
+	if state != gpu.StateNotAnswering || s.State != state {
+		s.slow, s.took = time.Time{}, 0
+	}
 	s.Enter(state, since.UTC(), reason)
-	s.slow, s.took = time.Time{}, 0
 }
 
 // device is a copy of what is known of the device now.
