@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test cross soak faults stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd needs-cross
+.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -50,8 +50,11 @@ test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, wi
 	$(GO) test -timeout 20m -p 1 -parallel 6 $(OUTSIDE) $(RANDOM)
 	$(GO) test -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
 
-cross: needs-cross ## build for arm64, Windows and macOS, and start it where QEMU or Wine can play the system; installs what that needs
-	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindows|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy
+cross: needs-cross ## build for arm64, Windows and macOS, and start the first under QEMU; installs what that needs
+	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindowsBuilds|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy
+
+wine: needs-wine ## start the program for Windows under Wine, which is large; installs it
+	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
 soak: needs-chromium needs-nginx ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration)
 	$(GO) test -tags soak -run '^TestSoak' -skip '^TestSoakFaults$$' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
@@ -117,6 +120,9 @@ needs-systemd:
 needs-cross:
 	@command -v qemu-aarch64 >/dev/null || tools/install qemu-user
 	@command -v aarch64-linux-gnu-gcc >/dev/null && test -e /usr/aarch64-linux-gnu/include/stdlib.h || tools/install gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+
+# Wine plays Windows. Go needs a library that it lacks, which the linker makes.
+needs-wine:
 	@command -v wine >/dev/null || tools/install wine wine64
 	@command -v x86_64-w64-mingw32-ld >/dev/null || tools/install binutils-mingw-w64-x86-64
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"debug/macho"
+	"debug/pe"
 	"maps"
 	"net/http"
 	"os"
@@ -130,11 +131,26 @@ func TestLinuxOnARM(t *testing.T) {
 	}
 }
 
-// Wine plays Windows.
+var windows = []string{"GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}
+
+func TestWindowsBuilds(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "gpuwhy.exe")
+	cross(t, ".", file, windows...)
+	program, err := pe.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	if program.Machine != pe.IMAGE_FILE_MACHINE_AMD64 || program.Characteristics&pe.IMAGE_FILE_EXECUTABLE_IMAGE == 0 {
+		t.Errorf("built for %#x as %#x", program.Machine, program.Characteristics)
+	}
+}
+
+// Wine plays Windows. It is large, so that make wine installs it, and not make cross.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	f := &foreign{t: t, file: filepath.Join(t.TempDir(), "gpuwhy.exe"), player: []string{"wine"}, env: wine(t)}
-	windows := []string{"GOOS=windows", "GOARCH=amd64", "CGO_ENABLED=0"}
 	cross(t, ".", f.file, windows...)
 	f.begins("windows/amd64", "reads NVIDIA GPUs through nvidia-smi. Those of AMD and Intel")
 
