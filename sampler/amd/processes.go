@@ -28,6 +28,9 @@ func (d *device) readProcesses(now time.Time) {
 		r.CountProcesses()
 	}
 	users, computing := d.kfd.users()
+	if !drm.HostPIDs(d.cfg.ProcRoot) {
+		users, computing = nil, false // its pids mean other processes here
+	}
 	held := d.cfg.Holders.Find(walkFor)
 	switch {
 	case held == nil:

@@ -147,6 +147,8 @@ func TestProcessesOfContainer(t *testing.T) {
 	if err := os.Symlink("pid:[4026532448]", m.Proc+"/1/ns/pid"); err != nil {
 		t.Fatal(err)
 	}
+	topology(m)
+	m.Write(m.Sysfs+"/class/kfd/kfd/proc/4242/vram_4711", "2147483648\n") // the machine's pid, which is another one here
 	s := newSource(t, m, nil)
 	read(t, s)
 	snap := read(t, s)

@@ -78,6 +78,12 @@ func SeesAll(proc string) bool {
 		mounts, _ := ReadFile(filepath.Join(proc, "mounts")) // without it nothing is known
 		return !strings.Contains(string(mounts), "hidepid=")
 	}
+	return HostPIDs(proc)
+}
+
+// HostPIDs reports whether the pids of a procfs are the machine's own, as the compute driver
+// has them, and not those of a container.
+func HostPIDs(proc string) bool {
 	namespace, err := os.Readlink(filepath.Join(proc, "1/ns/pid"))
 	return err != nil || namespace == initialNamespace
 }
