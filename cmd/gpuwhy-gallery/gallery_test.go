@@ -28,7 +28,7 @@ var components = map[string]string{
 	"galleryBody": "body.gallery", "frame": ".gallery iframe", "hostRow": "#host-rows > [data-key]",
 	"dashboard": "body[data-status]", "deviceHead": "#device", "gone": "body[data-gpu] #gone", "pageTools": "#page-tools", "menu": ".menu[open] > div", "anchor": "a.anchor",
 	"templates": "template#t-card", "totals": "#totals", "failure": "#failure-list > li", "charts": "#charts .uplot", "largeChart": "dialog#large[open]", "series": "#series > li",
-	"simulated": "#simulated", "waiting": "#waiting", "limitation": "#notes > li", "blockHead": ".head > h2", "processTable": "table:has(> #processes)", "processColumn": "th > .sort", "processFact": "#process dd[data-path=pid]", "processRow": "#processes > tr[data-key]", "processGroup": "tr.of",
+	"simulated": "#simulated", "notLive": "#recorded", "recorded": "#recorded", "waiting": "#waiting", "limitation": "#notes > li", "blockHead": ".head > h2", "processTable": "table:has(> #processes)", "processColumn": "th > .sort", "processFact": "#process dd[data-path=pid]", "processRow": "#processes > tr[data-key]", "processGroup": "tr.of",
 	"processTools": "#process-tools", "processDialog": "dialog#process[open]", "wall": "#wall-canvas", "wallRow": "#wall-rows > tr",
 }
 

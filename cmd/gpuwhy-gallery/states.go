@@ -51,6 +51,7 @@ func scenes() map[string]*scene {
 		"eight":      {example: "eight", past: quarter, away: true, change: work},
 		"idle":       {example: "idle", past: quarter},
 		"odd":        {example: "odd"},
+		"recorded":   {example: "one", past: time.Minute, change: record},
 		"silent":     {example: "silent", past: time.Minute},
 		"many":       {example: "many", past: time.Minute},
 		"wall":       {example: "fleet", past: time.Minute, change: standOut},
@@ -86,6 +87,15 @@ func work(s *gpu.Snapshot, m moment) {
 			PID: 8800 + phase, Type: gpu.TypeGraphics, Memory: gpu.Of(gpu.Bytes(300 << 20)), SM: gpu.Of[gpu.Percent](3),
 			Facts: gpu.ProcessFacts{Name: gpu.Of("ffmpeg"), User: gpu.Of("frank")},
 		}))
+	}
+}
+
+// record makes a machine one that was recorded.
+func record(s *gpu.Snapshot, _ moment) {
+	s.Source = gpu.SourceRecorded
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.RecordedFrom, d.Source = d.Source, gpu.SourceRecorded
 	}
 }
 

@@ -41,6 +41,7 @@ var arrived = map[string]string{
 	"evidence":         `d.querySelector(".evidence").open`,
 	"eight":            follows("live") + ` && ["not_answering", "lost", "asleep", "busy", "idle"].every((s) => d.querySelector("#cards [data-state=" + s + "]")) && d.querySelector("#alerts > .alert") !== null`,
 	"idle":             follows("live") + ` && d.getElementById("no-process").checkVisibility()`,
+	"recorded":         follows("live") + ` && d.getElementById("recorded").checkVisibility()`,
 	"odd":              follows("live") + ` && d.querySelectorAll("#cards > li").length === 4`,
 	"many":             follows("live") + ` && d.querySelectorAll("#cards[data-density=dense] > li").length === 64 && d.getElementById("simulated").checkVisibility()`,
 

@@ -30,7 +30,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
 	variable := regexp.MustCompile(`GPUWHY_[A-Z_]+`)
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"snapshot", "--help"}, {"why", "--help"}, {"healthcheck", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"snapshot", "--help"}, {"why", "--help"}, {"healthcheck", "--help"}, {"capture", "--help"}} {
 		r := command(t, nil, args...)
 		if r.code != exitOK {
 			t.Fatalf("%v: %s", args, r.stderr)
@@ -43,8 +43,8 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		t.Fatalf("the help does not name its settings: %v", known)
 	}
 	// Of docker, apt, git, useradd and the like.
-	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
-		--no-healthcheck --pid --read-only --restart --retries --shell --source --start-period --system --tags --timeout --uid --offline`) {
+	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
+		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline`) {
 		known[name] = true
 	}
 	for _, name := range []string{

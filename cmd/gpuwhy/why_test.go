@@ -213,7 +213,11 @@ func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	if r := command(t, several, "why", "0"); r.code != exitError || !strings.Contains(r.stderr, "name the GPU by its UUID") {
 		t.Errorf("of an index with several nodes: exit status %d: %s", r.code, r.stderr)
 	}
-	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + silent(t)}, "why")
+	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + silent(t)}, "why", "--sysfs-root="+withoutGPU(t))
+	if r.code != exitOK || r.stdout == "" || strings.HasPrefix(r.stdout, "No GPU can be read") {
+		t.Errorf("without a card: exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	r = command(t, []string{"LD_LIBRARY_PATH=" + t.TempDir(), "GPUWHY_LISTEN=" + silent(t)}, "why", "--sysfs-root="+t.TempDir())
 	if r.code != exitError || !strings.Contains(r.stderr, "No GPU can be read") || !strings.Contains(r.stdout, "what helps:") {
 		t.Errorf("without a driver: exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}

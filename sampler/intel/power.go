@@ -26,7 +26,7 @@ type draw struct {
 }
 
 // of is the mean power since the reading before; NotReported at the first one, and when
-// the counter went back. wrap is where the counter begins anew, 0 where it does not.
+// the counter went back or stood still. wrap is where the counter begins anew, 0 where it does not.
 func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time) gpu.Reading[gpu.Watts] {
 	e, ok := energy.Trusted()
 	if !ok {
@@ -44,7 +44,8 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 	if used < 0 {
 		used += wrap
 	}
-	known := !d.at.IsZero() && passed > 0 && passed <= latest && used >= 0
+	stands := used == 0 && wrap == 0 // a card that is awake draws something; an integrated GPU may be off
+	known := !d.at.IsZero() && passed > 0 && passed <= latest && used >= 0 && !stands
 	*d = draw{before: e, at: now}
 	if known {
 		d.watts = drm.Of(float64(used)/passed.Seconds(), nil, 1, 0, drm.MostPower)

@@ -130,7 +130,7 @@ func TestCards(t *testing.T) {
 		"Flex 170, Intel's i915": {flex170, nil, map[string]string{
 			"identity.name": "Intel Data Center GPU Flex 170", "identity.driver_version": "1.25.2.17.240520",
 			"memory.total": "16225243136",
-			"memory.used":  "4000000000", "memory.free": "12225243136", "fans.count": "not_supported", "power.draw": "0",
+			"memory.used":  "4000000000", "memory.free": "12225243136", "fans.count": "not_supported", "power.draw": "not_reported",
 			"thermal.gpu": "not_supported",
 		}},
 		"Max 1550, xe": {max1550, map[string]string{"hwmon/hwmon2/energy1_input": "4777000000\n"}, map[string]string{
