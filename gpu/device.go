@@ -17,6 +17,21 @@ const (
 	Intel  Vendor = "intel"
 )
 
+// LogLines are the lines of the kernel's log to look for when a device of that vendor is in
+// trouble, as advice calls them.
+func (v Vendor) LogLines() string {
+	switch v {
+	case NVIDIA:
+		return "NVRM and Xid lines"
+	case AMD:
+		return "lines of amdgpu"
+	case Intel:
+		return "lines of i915 and xe"
+	default:
+		return "lines of its driver"
+	}
+}
+
 // State is whether a device can be read.
 type State string
 

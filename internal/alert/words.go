@@ -55,7 +55,7 @@ func (t *telling) write() {
 	default:
 		text = t.back() + ". " + t.ends() + "."
 	}
-	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, t.watch.Words.Advice)
+	t.Message, t.Advice = name+" "+text, cmp.Or(t.advice, strings.Replace(t.watch.Words.Advice, "{lines}", t.Device.Vendor.LogLines(), 1))
 }
 
 func (t *telling) unreported() string {

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,16 @@ func TestWords(t *testing.T) {
 	text.write()
 	if want := "GPU 0 (Card) had 1 driver error: XID 79 (the GPU has fallen off the bus), just now."; one.Message != want || one.Advice != "Look." {
 		t.Errorf("%q, %q, want %q", one.Message, one.Advice, want)
+	}
+	for vendor, lines := range map[gpu.Vendor]string{gpu.NVIDIA: "NVRM and Xid lines", gpu.AMD: "lines of amdgpu", gpu.Intel: "lines of i915 and xe", "": "lines of its driver"} {
+		for _, about := range []Watch{Lost, NotAnswering} {
+			its, rule := Alert{Watch: about, State: Firing, Device: healthy().Identity, Since: start, Time: start}, Default("rule", about)
+			its.Device.Vendor = vendor
+			text := telling{Alert: &its, rule: &rule, watch: watches[about], beyond: true}
+			if text.write(); !strings.HasPrefix(its.Advice, "Look for "+lines+" in the kernel log") {
+				t.Errorf("%s of %q advises %q", about, vendor, its.Advice)
+			}
+		}
 	}
 	two = one
 	two.Value, two.Time, two.State = gpu.Of(2.0), start.Add(time.Hour), NoData

@@ -58,7 +58,7 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	case took >= mostDeadlines*deadline:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: fmt.Sprintf("the last reading took %v, and was too old then", took.Round(time.Millisecond)),
-			Try:  "look for hung tasks and XIDs in the kernel log (dmesg)",
+			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg)",
 			Err:  gpu.ErrNotAnswering,
 		})
 	case errors.Is(err, ErrLost):
@@ -92,7 +92,7 @@ func (s *slot) isSlow(how string) {
 	}
 	s.Reason = gpu.Advice{
 		What: "slow: " + how + "; it is so since " + s.slow.UTC().Format("15:04:05 UTC"),
-		Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a machine without a free core is slow, too",
+		Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); a machine without a free core is slow, too",
 		Err:  gpu.ErrSlow,
 	}
 }
@@ -123,7 +123,7 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	default:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: "a driver call has not come back",
-			Try:  "look for hung tasks and XIDs in the kernel log (dmesg); a restart of the machine may be needed",
+			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg); a restart of the machine may be needed",
 			Err:  gpu.ErrNotAnswering,
 		})
 	}

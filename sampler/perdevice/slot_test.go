@@ -131,6 +131,26 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestAdviceNamesTheVendorsDriver: what to look for in the kernel's log are the lines of the device's own driver.
+func TestAdviceNamesTheVendorsDriver(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for vendor, lines := range map[gpu.Vendor]string{gpu.NVIDIA: "NVRM and Xid lines", gpu.AMD: "lines of amdgpu", gpu.Intel: "lines of i915 and xe", "": "lines of its driver"} {
+		hangs, slow, late := slot{}, slot{}, slot{}
+		for _, s := range []*slot{&hangs, &slow, &late} {
+			s.Vendor = vendor
+			s.begin(at)
+		}
+		answer := gpu.Device{Identity: gpu.Identity{Vendor: vendor}}
+		slow.finish(at.Add(2*testDeadline), testDeadline, answer, nil)
+		late.finish(at.Add(20*testDeadline), testDeadline, answer, nil)
+		for _, s := range []*slot{&hangs, &slow, &late} {
+			if d := s.device(at.Add(time.Minute), testDeadline); !strings.HasPrefix(d.Reason.Try, "look for hung tasks and "+lines+" in the kernel log") {
+				t.Errorf("of %q: %q", vendor, d.Reason.Text())
+			}
+		}
+	}
+}
+
 // TestSlow: a slow device says how slow it is, and since when, until it is not.
 func TestSlow(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -108,6 +108,11 @@ func (m *memory) follows() bool {
 }
 
 func fanByHand(d *device, f *finding) {
+	defer func() {
+		if d.Vendor == gpu.NVIDIA && f.Advice != "" {
+			f.Advice = strings.TrimSuffix(f.Advice, ".") + " (nvidia-settings, or the tool's own switch)."
+		}
+	}()
 	how := d.byHand()
 	if how == "" && d.m.fixed(d) {
 		least, most := d.m.fanLeast, d.m.fanMost

@@ -14,6 +14,30 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
+// Advice about a device that can't be read names no other vendor's tools.
+func TestAdviceIsTheVendors(t *testing.T) {
+	for _, vendor := range []gpu.Vendor{gpu.NVIDIA, gpu.AMD, gpu.Intel, ""} {
+		byHand := made(func(d *gpu.Device) {
+			d.Vendor = vendor
+			fansAt(d, 80)
+			d.Fans.Fans[0].Policy = gpu.Of("manual")
+		})
+		answer := play(t, during(time.Minute, byHand))
+		cause := answer.Main()[0]
+		if got := cause.Advice; cause.Kind != explain.FanByHand || strings.Contains(got, "nvidia") != (vendor == gpu.NVIDIA) {
+			t.Errorf("a fan of %q set by hand is %s: %q", vendor, cause.Kind, got)
+		}
+	}
+	for vendor, lines := range map[gpu.Vendor]string{gpu.NVIDIA: "NVRM and Xid lines", gpu.AMD: "lines of amdgpu", gpu.Intel: "lines of i915 and xe", "": "lines of its driver"} {
+		for _, state := range []gpu.State{gpu.StateLost, gpu.StateNotAnswering} {
+			a := explain.Explain(snapshot(gpu.Device{Identity: gpu.Identity{UUID: "GPU-1", Vendor: vendor}, State: state}))
+			if got := a.Main()[0].Advice; !strings.HasPrefix(got, "Look for "+lines+" in the kernel log") {
+				t.Errorf("a device of %q that is %s: %q", vendor, state, got)
+			}
+		}
+	}
+}
+
 // One sentence and one advice of each kind of cause, as a person reads them.
 // The stories have the variants.
 func TestASentenceOfEachKind(t *testing.T) {
@@ -65,9 +89,9 @@ func TestASentenceOfEachKind(t *testing.T) {
 		says, advice string
 	}{
 		explain.Lost: {at0(snapshot(in(gpu.StateLost, 0))), "GPU 0 (RTX 4090) is lost: the driver no longer finds it.",
-			"Look for \"Xid 79\" in the kernel log, check its power cables and seating, and restart the machine."},
+			"Look for lines of its driver in the kernel log, check its power cables and seating, and restart the machine."},
 		explain.NotAnswering: {at0(snapshot(in(gpu.StateNotAnswering, 0))), "GPU 0 (RTX 4090) is not answering.",
-			"Look for NVRM and Xid lines in the kernel log; a restart of the machine may be needed."},
+			"Look for lines of its driver in the kernel log; a restart of the machine may be needed."},
 		explain.Asleep:     {at0(snapshot(in(gpu.StateAsleep, 0))), "GPU 0 (RTX 4090) is asleep: the system has powered it down.", ""},
 		explain.NoReadings: {at0(snapshot(alone)), "GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep.", "Open the page to wake it."},
 		explain.StuckCounter: {of(during(30*time.Second, made(func(d *gpu.Device) { d.Utilization.GPU = gpu.Of[gpu.Percent](100) }))),

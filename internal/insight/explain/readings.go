@@ -15,6 +15,9 @@ var absences = []gpu.State{gpu.StateNotAnswering, gpu.StateLost, gpu.StateAsleep
 
 func absent(d *device, f *finding) {
 	f.say(High, "state")
+	if d.State != gpu.StateAsleep {
+		f.Advice = fmt.Sprintf(f.Advice, d.Vendor.LogLines())
+	}
 	f.Advice = cmp.Or(Advice(d.Reason.Try), f.Advice) // the source may know better
 	if newest, ok := d.newestFailure(); ok && d.State != gpu.StateAsleep {
 		f.clause += ", after " + newest.what
