@@ -67,7 +67,9 @@ func (c *card) readLive(now time.Time) {
 		if !limit.Present() {
 			limit = gpu.Of(cardPower)
 		}
-		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit)
+		if r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit); r.Power.Draw == gpu.Of[gpu.Watts](0) {
+			r.Power.Draw = gpu.Reading[gpu.Watts]{} // a card that is awake draws something: its counter stands still
+		}
 	}
 	c.readUse(now)
 }
