@@ -72,6 +72,10 @@ func (c *Config) simulates() (profile string, ok bool) {
 
 // checkSource says what is wrong with the list of sources; "" for nothing.
 func (c *Config) checkSource() string {
+	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE, or replay:DIR"
+	if len(c.Source) == 0 {
+		return of
+	}
 	if profile, ok := c.simulates(); ok {
 		if _, err := sim.Nodes(profile, time.Now); err != nil {
 			return err.Error()
@@ -92,7 +96,7 @@ func (c *Config) checkSource() string {
 		case slices.Contains(c.Source[:i], name):
 			return fmt.Sprintf("%q is there twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
-			return "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE, or replay:DIR"
+			return of
 		}
 	}
 	return ""

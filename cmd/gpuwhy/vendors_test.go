@@ -153,6 +153,7 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 		"nvml,auto":                 "give it alone",
 		"amd,simulate:rtx-4090":     "never mixed",
 		"amd,intel,amd":             "twice",
+		"":                          "must be auto, or some of nvml, nvidia-smi, amd, intel",
 		"rocm":                      "must be auto, or some of nvml, nvidia-smi, amd, intel",
 		"simulate:rtx-1":            "rtx-4090",
 		"simulate:rtx-4090,fleet:8": "never mixed",
