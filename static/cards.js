@@ -279,7 +279,7 @@ function speed(g) {
   return dots(
     g.performance_state,
     clock != null && megahertz(clock),
-    g.instances.length > 0 && count("MIG instances", g.instances.length),
+    g.instances.length > 0 && count(g.vendor === "nvidia" ? "MIG instances" : "partitions", g.instances.length),
     ...["encoder", "decoder", "video"].map((engine) => {
       const v = /** @type {any} */ (g.utilization)[`${engine}_percent`];
       return v > 0 && say(engine, percent(v));

@@ -148,6 +148,16 @@ func TestMeters(t *testing.T) {
 	}
 }
 
+// Only NVIDIA calls the parts of a device MIG instances.
+func TestTileOfAPartitionedDevice(t *testing.T) {
+	for vendor, want := range map[gpu.Vendor]string{gpu.NVIDIA: "2 MIG instances", gpu.AMD: "2 partitions"} {
+		got := newTile("GPU 0", device(func(d *gpu.Device) { d.Vendor, d.Instances = vendor, make([]gpu.Instance, 2) }), "/", noon)
+		if !strings.Contains(got.Speed, want) {
+			t.Errorf("of %s it says %q, want %q", vendor, got.Speed, want)
+		}
+	}
+}
+
 func TestTileStates(t *testing.T) {
 	for name, c := range map[string]struct {
 		change                           func(*gpu.Device)

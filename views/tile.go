@@ -226,7 +226,7 @@ func newSpeed(d *gpu.Device) string {
 		clock = num(d.Clocks.Graphics)
 	}
 	if n := len(d.Instances); n > 0 {
-		instances = count("MIG instances", n)
+		instances = count(either(d.Vendor == gpu.NVIDIA, "MIG instances", "partitions"), n)
 	}
 	// Video heats a device whose utilization is 0 %.
 	video := func(name string, r gpu.Reading[gpu.Percent]) string {
