@@ -367,7 +367,25 @@ func (m *mask) printed(name, text string) string {
 	case "pmon":
 		text = m.pmon(text)
 	}
-	return m.text(text)
+	own := ownWords[name]
+	if own == nil {
+		return m.text(text)
+	}
+	var out strings.Builder
+	from := 0
+	for _, at := range own.FindAllStringIndex(text, -1) {
+		out.WriteString(m.text(text[from:at[0]]) + text[at[0]:at[1]])
+		from = at[1]
+	}
+	return out.String() + m.text(text[from:])
+}
+
+// ownWords finds the words of nvidia-smi itself, by which what it printed is read: they
+// stay, also where a user or a machine has such a name.
+var ownWords = map[string]*regexp.Regexp{
+	"query.xml": regexp.MustCompile(`</?[a-z][a-z0-9_]*(?: id="[0-9A-Fa-f:.]*")?\s*/?>`),
+	"query-gpu": regexp.MustCompile(`(?m)^[a-z][a-z0-9_.]* = `),
+	"pmon":      regexp.MustCompile(`(?m)^# +(?:gpu|Idx)\b[a-zA-Z0-9 #%/_\t]*$`),
 }
 
 // pmon replaces the last column where the header names it "command". Of a row that is not

@@ -190,6 +190,32 @@ func TestNamesStayApart(t *testing.T) {
 	}
 }
 
+// A machine or a user that is called as nvidia-smi calls something leaves what it printed readable.
+func TestPrintedWordsStay(t *testing.T) {
+	m := newMask(false)
+	for _, name := range []string{"gpu", "pid", "name", "index", "power"} {
+		m.of(aHost, name)
+	}
+	for file, printed := range map[string]string{
+		"query.xml": `<gpu id="00000000:01:00.0"><pid>7</pid><name/></gpu>` + "\n",
+		"query-gpu": "index = 0 | 1\npower.draw = 4.00 W\nname = A\n",
+		"pmon":      "# gpu         pid   type     sm    command\n# Idx           #    C/G      %    name\n    0          -      -      -    -\n",
+	} {
+		if got := m.printed(file, printed); got != printed {
+			t.Errorf("%s: %s", file, got)
+		}
+	}
+	for file, want := range map[string]string{
+		"query.xml": "<gpu><a>host-1 is busy</a></gpu>",
+		"query-gpu": "note = on host-1",
+		"pmon":      "no such thing on host-1",
+	} {
+		if got := m.printed(file, strings.ReplaceAll(want, "host-1", "gpu")); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
 func TestPrinted(t *testing.T) {
 	m := newMask(false)
 	pmon := "# gpu        pid  type    sm   mem   enc   dec   command\n# Idx          #   C/G     %     %     %     %   name\n" +
