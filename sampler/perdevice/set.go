@@ -86,6 +86,7 @@ func (s *Set) start(d Device) {
 		place = &slot{Device: gpu.Device{Identity: d.Identity}}
 		s.slots[d.Key] = place
 	}
+	place.asleep = asleep
 	switch {
 	case place.done != nil || s.closed:
 	case asleep:

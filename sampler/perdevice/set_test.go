@@ -2,6 +2,7 @@ package perdevice
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -189,6 +190,21 @@ func TestAsleepIsNotCalled(t *testing.T) {
 		got, _ := read(t, s, time.Second, c.device("a"))
 		if got[0].State != gpu.StateOK || !got[0].Since.Equal(time.Now()) {
 			t.Errorf("awake it is %s since %v", got[0].State, got[0].Since)
+		}
+	})
+}
+
+// TestFallsAsleepDuringACall: what fails since the device sleeps now is not a fault.
+func TestFallsAsleepDuringACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := &card{takes: time.Second, err: errors.New("no line came")}, newSet(t, testDeadline)
+		read(t, s, 250*time.Millisecond, c.device("a"), (&card{}).device("b"))
+		s.Forget()
+		c.set(func(c *card) { c.asleep = true })
+		time.Sleep(500 * time.Millisecond)
+		got, _ := read(t, s, time.Second, c.device("a"))
+		if got[0].State != gpu.StateAsleep || !got[0].Since.Equal(time.Now()) {
+			t.Errorf("it is %s since %v: %s", got[0].State, got[0].Since, got[0].Reason.What)
 		}
 	})
 }

@@ -17,8 +17,9 @@ type slot struct {
 	gpu.Device                        // its state is "" before anything is known
 	xids       gpu.Reading[[]gpu.XID] // events: they stay known in every state
 
-	began time.Time
-	done  chan struct{} // closed when the call has ended; nil while none runs
+	began  time.Time
+	done   chan struct{} // closed when the call has ended; nil while none runs
+	asleep bool          // when it was last to be read
 
 	slow time.Time     // since when its calls pass the deadline and answer; zero: they don't
 	took time.Duration // by the last of them; 0: none did
@@ -61,6 +62,8 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg)",
 			Err:  gpu.ErrNotAnswering,
 		})
+	case err != nil && s.asleep: // it fell asleep during the call
+		s.sleep(now)
 	case errors.Is(err, ErrLost):
 		s.enter(gpu.StateLost, s.began, gpu.AsAdvice(err))
 	case err != nil:

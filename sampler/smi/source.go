@@ -288,6 +288,7 @@ func (s *Source) notice(cards []nvidia.Card) {
 		delete(s.trouble, key)
 		delete(s.apart, key)
 	}
+	s.wake() // whoever waits for a line of a card that sleeps now
 }
 
 // mostHelp is how much of the help is read. It has some 30 KiB.
@@ -534,7 +535,7 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 	now := time.Now()
 	h, t := s.rows[key], s.trouble[key]
 	switch {
-	case s.closed || term != s.term:
+	case s.closed || term != s.term || s.asleep[key]:
 		ended := gpu.Advice{What: "nvidia-smi was ended", Try: "wait until it is started again", Err: gpu.ErrNotAnswering}
 		return gpu.Device{}, nil, &ended
 	case t != nil:

@@ -493,6 +493,27 @@ func TestAllAsleep(t *testing.T) {
 	})
 }
 
+// A card that falls asleep while a line of it is waited for is asleep, and its reading ends.
+func TestFallsAsleepWhileRead(t *testing.T) {
+	m := machine(t, "blackwell-570")
+	m.PlugIn()
+	s := source(t, m)
+	if snap, err := try(t, s); !allOK(snap, err) {
+		t.Fatalf("%+v, %v", snap, err)
+	}
+	first := m.Addresses()[0]
+	m.Fault("hang " + first)
+	until(t, s, "a line is waited for", func(*gpu.Snapshot, error) bool { return s.set.Flying() > 0 })
+	m.Sleep(first, true)
+	until(t, s, "it is asleep, the other is read", func(snap *gpu.Snapshot, err error) bool {
+		return err == nil && len(snap.Devices) == 2 && snap.Devices[0].State == gpu.StateAsleep &&
+			snap.Devices[1].State == gpu.StateOK
+	})
+	m.Heal("hang")
+	m.Sleep(first, false)
+	until(t, s, "both are read", allOK)
+}
+
 // TestSomeAsleep: what runs is told which device to read.
 func TestSomeAsleep(t *testing.T) {
 	m := machine(t, "blackwell-570")
