@@ -37,11 +37,14 @@ type Source struct {
 	announced string             // the driver in the last log message
 
 	mu      sync.Mutex
-	lib     *library // nil until it is loaded
-	session *session // nil while the library is not initialized
-	job     *job     // nil while nothing changes the library's state
-	byIndex bool     // the driver knows none of the kernel's addresses
-	proven  bool     // it knows them: a device was read by its address
+	lib     *library  // nil until it is loaded
+	session *session  // nil while the library is not initialized
+	reading bool      // a Read uses the session
+	ending  bool      // the session ends when no call runs
+	held    time.Time // until then an ending session starts no calls
+	job     *job      // nil while nothing changes the library's state
+	byIndex bool      // the driver knows none of the kernel's addresses
+	proven  bool      // it knows them: a device was read by its address
 	closed  bool
 }
 
@@ -89,7 +92,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	}
 	sess, err := s.attach(ctx, cards)
 	if err == nil {
-		return s.judge(sess, cards, s.set.Read(ctx, sess.calls))
+		return s.judge(sess, cards, s.set.Read(ctx, s.calls(sess)))
 	}
 	s.set.Forget()
 	if asleep := slices.DeleteFunc(slices.Clone(cards), awake); len(asleep) > 0 {
@@ -129,6 +132,20 @@ func (s *Source) leaveAlone(ctx context.Context, cards []nvidia.Card) *gpu.Snaps
 	return s.snapshot(out)
 }
 
+// calls read the devices, unless the session waits for calls that run, to end then.
+func (s *Source) calls(sess *session) []perdevice.Device {
+	var held bool
+	s.locked(func() { held = s.ending && s.now().Before(s.held) })
+	if !held {
+		return sess.calls
+	}
+	none := slices.Clone(sess.calls)
+	for i := range none {
+		none[i].Read = nil
+	}
+	return none
+}
+
 // judge decides whether the session goes on after a reading, and returns the snapshot.
 func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device) (*gpu.Snapshot, error) {
 	for i, d := range devices {
@@ -143,8 +160,18 @@ func (s *Source) judge(sess *session, cards []nvidia.Card, devices []gpu.Device)
 	now := s.now()
 	age := now.Sub(sess.began)
 	pause := s.pauses.Note(now, sess.mayDoze(cards, devices))
-	if pause || driverGone(devices) && (sess.answered || age > sometimes) || age > seldom && allFail(devices) {
-		s.letGo()
+	s.locked(func() { s.reading = false })
+	switch {
+	case driverGone(devices) && (sess.answered || age > sometimes), age > seldom && allFail(devices):
+		s.finish(perdevice.MostDeadlines * s.cfg.Deadline)
+	case sess.outdated(cards):
+		s.locked(func() { s.byIndex = false })
+		s.finish(s.cfg.Deadline)
+	case pause:
+		s.finish(0)
+	default:
+		s.locked(func() { s.ending = s.ending && now.Before(s.held) })
+		s.settle()
 	}
 	tellApart(sess.byAddress, devices)
 	ours, err := s.ours(sess, devices)
@@ -215,7 +242,7 @@ func (s *Source) ours(sess *session, devices []gpu.Device) ([]gpu.Device, error)
 		return nil, refused.advice()
 	}
 	s.locked(func() { s.byIndex = true })
-	s.letGo()
+	s.finish(perdevice.MostDeadlines * s.cfg.Deadline)
 	return nil, &gpu.Advice{
 		What: "the NVIDIA driver does not know the GPUs that the kernel lists",
 		Try:  "wait a moment: they are looked for in the driver's own list next",
@@ -270,6 +297,7 @@ func (s *Source) next(cards []nvidia.Card) (*session, *job, error) {
 		s.byIndex = false
 		s.startEnd()
 	default:
+		s.reading = true
 		return s.session, nil, nil
 	}
 	return nil, s.job, nil
@@ -306,7 +334,7 @@ func (s *Source) locked(do func()) {
 // startEnd ends the session. The caller holds mu, and has made sure that no call runs.
 func (s *Source) startEnd() {
 	sess := s.session
-	s.session = nil
+	s.session, s.ending = nil, false
 	s.start("being shut down", func() error {
 		sess.end()
 		return nil
@@ -325,11 +353,23 @@ func (s *Source) start(what string, work func() error) {
 	}()
 }
 
-// settle ends the session of a source that was closed while a job or a call ran.
+// finish ends the session, or lets it end when no call runs. Calls that overlap would never
+// leave such a moment, so none begins for a while: that of a device that hangs holds up the
+// others no longer.
+func (s *Source) finish(hold time.Duration) {
+	s.locked(func() {
+		if s.session != nil && !s.ending {
+			s.ending, s.held = true, s.now().Add(hold)
+		}
+	})
+	s.letGo()
+}
+
+// settle ends a session that was to end while a job or a call ran.
 func (s *Source) settle() {
-	var closed bool
-	s.locked(func() { closed = s.closed })
-	if closed {
+	var due bool
+	s.locked(func() { due = (s.closed || s.ending) && !s.reading })
+	if due {
 		s.letGo()
 	}
 }

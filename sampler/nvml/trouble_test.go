@@ -233,6 +233,48 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestReloadWhileCallsOverlap: the library is initialized anew although at no reading all calls
+// have come back.
+func TestReloadWhileCallsOverlap(t *testing.T) {
+	const call = "nvmlDeviceGetPowerUsage"
+	m := machine(t, fakenvml.RTX4090().At(1), fakenvml.RTX4090().At(2))
+	s := source(t, m, func(c *Config) { c.Deadline = time.Minute })
+	read(t, s)
+	glance := func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := s.Read(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flying := func(n int) {
+		t.Helper()
+		m.Await(fmt.Sprint(n, " calls"), func() bool { return s.set.Flying() == n && m.Counters().Held == int64(n) })
+	}
+	a, b := m.GPU(0), m.GPU(1)
+	for _, d := range m.GPUs {
+		d.Hang(call)
+	}
+	m.Reload()
+	glance()
+	flying(2)
+	m.Heal()
+	flying(0) // both fail
+	for _, d := range m.GPUs {
+		d.Hang(call)
+	}
+	glance()
+	flying(2)
+	a.Back()
+	flying(1)
+	a.Hang(call)
+	glance()
+	b.Back()
+	m.Await("the library to be shut down", func() bool { return m.Calls("nvmlShutdown") == 1 })
+	m.Heal()
+	until(t, s, "all answer again", allOK)
+}
+
 func TestUnload(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m)

@@ -25,6 +25,7 @@ type Device struct {
 	// not begin with the call. An error has a *gpu.Advice in it
 	// for people; one that wraps [ErrLost] makes the device lost, any other makes
 	// it not answering. Beside an error, only the events among the readings count.
+	// Nil makes no call: the device keeps what is known of it.
 	Read func() (gpu.Device, error)
 }
 
@@ -91,6 +92,7 @@ func (s *Set) start(d Device) {
 	case place.done != nil || s.closed:
 	case asleep:
 		place.sleep(time.Now())
+	case d.Read == nil:
 	default:
 		place.begin(time.Now())
 		s.flying++

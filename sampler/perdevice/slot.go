@@ -26,13 +26,13 @@ type slot struct {
 }
 
 // A device that answers after the deadline is slow, and its answers count: up to so many
-// deadlines, after which they are too old. One that has answered in time is given so many
-// before its call counts as one that does not come back. The first answer after that is
-// dropped: what it tells may be from before the call hung.
-const (
-	mostDeadlines  = 10
-	firstDeadlines = 2
-)
+// deadlines, after which they are too old.
+const MostDeadlines = 10
+
+// firstDeadlines are given to a call of a device that has answered in time, before it
+// counts as one that does not come back. The first answer after that is dropped: what it
+// tells may be from before the call hung.
+const firstDeadlines = 2
 
 func (s *slot) begin(now time.Time) { s.began, s.done = now, make(chan struct{}) }
 
@@ -56,7 +56,7 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 		s.xids = d.Health.XIDs
 	}
 	switch took := now.Sub(s.began); {
-	case took >= mostDeadlines*deadline:
+	case took >= MostDeadlines*deadline:
 		s.enter(gpu.StateNotAnswering, s.began, gpu.Advice{
 			What: fmt.Sprintf("the last reading took %v, and was too old then", took.Round(time.Millisecond)),
 			Try:  "look for hung tasks and " + s.Vendor.LogLines() + " in the kernel log (dmesg)",
