@@ -5,6 +5,7 @@ package nvml
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -12,7 +13,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvidia"
 )
 
-// readLinks reads the NVLinks: a card of today has 18 of them, and each call is one more.
+// readLinks reads the NVLinks: a card of today has 18 of them, and each call is one more. Where
+// the calls are slow, the links that a deadline is not enough for are not reported.
 func (d *device) readLinks() {
 	r, whole := &d.readings.NVLink, d.isDue("NVLinks", seldom)
 	if whole {
@@ -22,7 +24,12 @@ func (d *device) readLinks() {
 		return
 	}
 	links := make([]gpu.Link, r.Count.Or(0))
+	begun := time.Now()
 	for i := range links {
+		if time.Since(begun) > d.cfg.Deadline {
+			withdraw(&links[i], i, gpu.NotReported)
+			continue
+		}
 		if !whole {
 			links[i] = r.Links[i]
 		}
@@ -53,8 +60,7 @@ func (d *device) readLink(l *gpu.Link, i int, whole bool) {
 		if !active.Present() {
 			q = active.Quality()
 		}
-		*l = gpu.Link{Index: i}
-		gpu.Withdraw(l, q)
+		withdraw(l, i, q)
 		l.Active = active
 		return
 	}
@@ -71,6 +77,12 @@ func (d *device) readLink(l *gpu.Link, i int, whole bool) {
 	}
 	l.CRCFlit, l.CRCData = errors(nvml.NVLINK_ERROR_DL_CRC_FLIT), errors(nvml.NVLINK_ERROR_DL_CRC_DATA)
 	l.Replays, l.Recoveries = errors(nvml.NVLINK_ERROR_DL_REPLAY), errors(nvml.NVLINK_ERROR_DL_RECOVERY)
+}
+
+// withdraw makes all of a link absent.
+func withdraw(l *gpu.Link, i int, why gpu.Quality) {
+	*l = gpu.Link{Index: i}
+	gpu.Withdraw(l, why)
 }
 
 // oldSpeeds are the fields of the first links' speeds on drivers that don't know the field of any link.

@@ -75,6 +75,34 @@ func TestLinksAreAskedSeldom(t *testing.T) {
 	}
 }
 
+// TestSlowLinks: 72 calls of which each is slow take no more than a deadline and a link.
+func TestSlowLinks(t *testing.T) {
+	const call = "nvmlDeviceGetNvLinkErrorCounter"
+	m := machine(t, fakenvml.H100())
+	s := source(t, m)
+	readOne(t, s)
+	d, before := s.session.devices[0], m.Calls(call)
+	delete(d.due, "NVLink errors")
+	m.Slow(testDeadline/20, call)
+	got, err := d.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := got.NVLink.Links
+	if n := m.Calls(call) - before; n == 0 || n > 20+8 || len(links) != 18 {
+		t.Errorf("%d calls, %d links", n, len(links))
+	}
+	if a, z := links[0], links[17]; !a.CRCData.Present() || z.Index != 17 || z.Active != no[bool](gpu.NotReported) ||
+		z.CRCData != no[uint64](gpu.NotReported) {
+		t.Errorf("the first is %+v, the last %+v", a, z)
+	}
+	m.Heal()
+	delete(d.due, "NVLink errors")
+	if got := readOne(t, s).NVLink.Links[17]; !got.CRCData.Present() || !got.Version.Present() {
+		t.Errorf("then the last is %+v", got)
+	}
+}
+
 // TestLinkTrainsLater: a link that becomes active says at once which it is.
 func TestLinkTrainsLater(t *testing.T) {
 	m := machine(t, fakenvml.H100().With(fakenvml.Link(0, "state"), 0))
