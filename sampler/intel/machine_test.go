@@ -26,7 +26,7 @@ func kernel(m *drmtest.Machine, version string) {
 	m.Write(filepath.Join(m.Proc, "sys/kernel/osrelease"), version+"\n")
 }
 
-var i915GT, xeGT, merge, ids = drmtest.I915GT, drmtest.XeGT, drmtest.Merge, drmtest.IntelIDs
+var xeGT, merge, ids = drmtest.XeGT, drmtest.Merge, drmtest.IntelIDs
 
 // uhd770 is the integrated GPU of an Alder Lake desktop under i915 (Linux 6.8), with a
 // display: no sensors of its own.
@@ -54,15 +54,11 @@ func meteorLake(m *drmtest.Machine) *drmtest.Card { return m.Load("meteor-lake")
 // lunarLake is the integrated GPU of a laptop under xe (Linux 6.12).
 func lunarLake(m *drmtest.Machine) *drmtest.Card { return m.Load("lunar-lake") }
 
-// Each card of Arc has a switch with two bridges, and a link within itself that reads as
-// the slowest.
-var (
-	slowLink = map[string]string{"current_link_speed": "2.5 GT/s PCIe\n", "max_link_speed": "2.5 GT/s PCIe\n",
-		"current_link_width": "1\n", "max_link_width": "1\n"}
-	arcResources = "0x0000000081000000 0x0000000081ffffff 0x0000000000140204\n" +
-		"0x0000000000000000 0x0000000000000000 0x0000000000000000\n" +
-		"0x0000006000000000 0x00000063ffffffff 0x000000000014220c\n"
-)
+// slowLink is the link of a card of Arc within itself: it reads as the slowest.
+var slowLink = map[string]string{
+	"current_link_speed": "2.5 GT/s PCIe\n", "max_link_speed": "2.5 GT/s PCIe\n",
+	"current_link_width": "1\n", "max_link_width": "1\n",
+}
 
 // arcA770 is a card under i915 (Linux 6.14).
 func arcA770(m *drmtest.Machine) *drmtest.Card { return m.Load("arc-a770") }
