@@ -25,8 +25,8 @@ type slot struct {
 	took time.Duration // by the last of them; 0: none did
 }
 
-// A device that answers after the deadline is slow, and its answers count: up to so many
-// deadlines, after which they are too old.
+// MostDeadlines is after how many deadlines an answer is too old to count. One that comes
+// after the deadline and before that makes the device slow.
 const MostDeadlines = 10
 
 // firstDeadlines are given to a call of a device that has answered in time, before it
