@@ -67,9 +67,7 @@ func (c *card) readLive(now time.Time) {
 		if !limit.Present() {
 			limit = gpu.Of(cardPower)
 		}
-		if r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit); r.Power.Draw == gpu.Of[gpu.Watts](0) {
-			r.Power.Draw = gpu.Reading[gpu.Watts]{} // a card that is awake draws something: its counter stands still
-		}
+		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit)
 	}
 	c.readUse(now)
 }
