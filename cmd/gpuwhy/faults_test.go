@@ -308,3 +308,24 @@ func document(t *testing.T, text string) {
 		t.Errorf("%s differs from what the faults did: make faults, and look at the difference", file)
 	}
 }
+
+// TestFaultsAreDocumented: docs/reliability.md has every function of the library that is
+// called, and each fault that has a name here.
+func TestFaultsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(reliability)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []string{}
+	for _, f := range usedFunctions(t) {
+		rows = append(rows, "| `"+f+"` |")
+	}
+	for _, tr := range troubles {
+		rows = append(rows, "| "+tr.name+" | "+tr.state+" |")
+	}
+	for _, row := range rows {
+		if !strings.Contains(string(text), row) {
+			t.Errorf("%s lacks %s: make faults", reliability, row)
+		}
+	}
+}
