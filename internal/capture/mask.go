@@ -36,9 +36,13 @@ const (
 	aSerial                          = "serial number or UUID"
 )
 
+// isOurs reports whether a name is of a program that gpuwhy's own sentences name. It says
+// nothing of anybody, and the sentences would be about "process-2".
+func isOurs(name string) bool { return name == "gpuwhy" || name == "nvidia-smi" }
+
 // of replaces a name.
 func (m *mask) of(kind, name string) string {
-	if m.off || name == "" {
+	if m.off || name == "" || isOurs(name) {
 		return name
 	}
 	key := kind + "\x00" + name

@@ -190,6 +190,19 @@ func TestNamesStayApart(t *testing.T) {
 	}
 }
 
+// Sentences that name gpuwhy, which runs on every machine that is recorded, stay as they are.
+func TestOwnNamesStay(t *testing.T) {
+	m := newMask(false)
+	if got := m.process("/usr/bin/gpuwhy"); !strings.HasSuffix(got, "gpuwhy") {
+		t.Errorf("gpuwhy is %q", got)
+	}
+	m.process("nvidia-smi")
+	m.process("train")
+	if got, want := m.text("run gpuwhy as root, check that nvidia-smi runs; train"), "run gpuwhy as root, check that nvidia-smi runs; process-1"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A machine or a user that is called as nvidia-smi calls something leaves what it printed readable.
 func TestPrintedWordsStay(t *testing.T) {
 	m := newMask(false)
