@@ -131,8 +131,9 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if len(snap.Devices) > 0 || len(snap.Failures) == 0 {
 		return snap, nil
 	}
-	why := snap.Failures[0]
-	snap.Failures = snap.Failures[1:]
+	last := len(snap.Failures) - 1 // it is told after the others, so their order stays
+	why := snap.Failures[last]
+	snap.Failures = snap.Failures[:last]
 	return snap, &why.Advice
 }
 

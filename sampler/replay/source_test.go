@@ -227,3 +227,23 @@ func TestConformance(t *testing.T) {
 		Vendor:  gpu.NVIDIA,
 	})
 }
+
+// What was said of several sources where there was no device comes in the order in which it was said.
+func TestFailuresKeepTheirOrder(t *testing.T) {
+	r := reading(0)
+	r.Devices, r.Failures = nil, nil
+	for _, what := range []string{"first", "second", "third"} {
+		r.Failures = append(r.Failures, gpu.Failure{Source: what, Since: then, Advice: gpu.Advice{What: what}})
+	}
+	snap, err := open(t, write(t, line(t, r)), &watch{then}).Read(t.Context())
+	if snap == nil || err == nil {
+		t.Fatal(snap, err)
+	}
+	var said []string
+	for _, f := range snap.Failures {
+		said = append(said, f.Advice.What)
+	}
+	if said = append(said, err.Error()); strings.Join(said, " ") != "first second third" {
+		t.Errorf("%q", said)
+	}
+}
