@@ -59,6 +59,7 @@ type Source struct {
 	detailed    bool // the XML has been read, or can't be
 	detailsDue  time.Time
 	stopDetails context.CancelFunc // nil while it is not being read
+	stopAsking  context.CancelFunc // nil while the fields are not being asked for
 	noted       string             // the last line in the log that nobody knows
 }
 
@@ -303,6 +304,7 @@ func (s *Source) ask() {
 	var text strings.Builder
 	var failure *gpu.Advice
 	ctx, stop := context.WithTimeout(context.Background(), lastRetry)
+	s.stopAsking = stop
 	s.spawn(ctx, "help", []string{"--help-query-gpu"}, func(line string) {
 		if text.Len() < mostHelp {
 			text.WriteString(line + "\n")
@@ -312,7 +314,10 @@ func (s *Source) ask() {
 		}
 	}, func(err error) {
 		stop()
-		s.asking = false
+		s.asking, s.stopAsking = false, nil
+		if s.closed {
+			return
+		}
 		s.query = known(text.String())
 		if len(s.query) > 0 {
 			return
@@ -566,6 +571,9 @@ func (s *Source) Close() error {
 		close(s.closing)
 	}
 	s.endAll()
+	if s.stopAsking != nil {
+		s.stopAsking()
+	}
 	s.mu.Unlock()
 	s.set.Close()
 	until := time.Now().Add(time.Second)

@@ -1,9 +1,13 @@
 package smi
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
@@ -80,5 +84,31 @@ func TestProcessesAndInstances(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A command that hangs while the fields are asked for ends with the source.
+func TestCloseEndsTheFirstCommand(t *testing.T) {
+	began, ended := make(chan struct{}), make(chan struct{})
+	s := New(Config{
+		Deadline: 100 * time.Millisecond, Interval: time.Second, Log: slog.New(slog.DiscardHandler),
+		Run: func(ctx context.Context, _, _ io.Writer, _ ...string) error {
+			close(began)
+			<-ctx.Done()
+			close(ended)
+			return ctx.Err()
+		},
+	})
+	if _, err := s.Read(t.Context()); err == nil {
+		t.Error("it is read, though nothing has answered")
+	}
+	<-began
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-ended:
+	default:
+		t.Error("the command goes on")
 	}
 }
