@@ -150,7 +150,12 @@ func noDevice(failures []gpu.Failure) Cause {
 	if len(failures) == 0 {
 		return machineCause(NoDevice, "", noGPU, "")
 	}
-	first := &failures[0]
+	first := failures[0]
+	if len(failures) > 1 && noCard(failures) {
+		first.Advice.What = "no card that gpuwhy reads is in this machine, or none is visible here"
+		first.Advice.Try = "nothing needs to be done if it has none; else check that the card is seated and powered, " +
+			"and given to this virtual machine or container"
+	}
 	c := machineCause(NoDevice, "", noGPU+": "+strings.TrimRight(textOf(first.Advice.What), "."), first.Advice.Try)
 	c.Since = first.Since
 	for _, f := range failures {
