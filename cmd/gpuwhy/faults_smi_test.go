@@ -78,27 +78,28 @@ func strikeCommand(a *asked, command, fault string) string {
 
 // smiTroubles are what nvidia-smi does of one device, or of the driver.
 var smiTroubles = []struct {
+	name  string
 	fault string
 	one   bool // it is of the first device, whose address is added
 	more  bool // only where every fault is made
 }{
-	{"hang", true, false},
-	{"lost", true, true},
-	{"lost-ends", true, false},
-	{"lost-goes-on", true, true},
-	{"cut", true, true},
-	{"fail 9 NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", false, false},
-	{"fail 255 Failed to initialize NVML: Driver/library version mismatch", false, true},
-	{"fail 255 Failed to initialize NVML: Unknown Error", false, true},
-	{"fail 4 Failed to initialize NVML: Insufficient Permissions", false, true},
-	{"fail 12 NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", false, true},
-	{"fail 6 No devices were found", false, true},
-	{"silent", false, true},
-	{"once", false, true},
-	{"die", false, true},
-	{"slow 550", false, true},
-	{"slow 2100", false, true},
-	{"no-pmon", false, true},
+	{"stops at a device", "hang", true, false},
+	{`has "GPU is lost" in place of readings`, "lost", true, true},
+	{"says that a device is lost, and ends", "lost-ends", true, false},
+	{"says that a device is lost, and prints its line", "lost-goes-on", true, true},
+	{"cuts the lines of a device", "cut", true, true},
+	{`says "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"`, "fail 9 NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", false, false},
+	{`says "Failed to initialize NVML: Driver/library version mismatch"`, "fail 255 Failed to initialize NVML: Driver/library version mismatch", false, true},
+	{`says "Failed to initialize NVML: Unknown Error"`, "fail 255 Failed to initialize NVML: Unknown Error", false, true},
+	{`says "Failed to initialize NVML: Insufficient Permissions"`, "fail 4 Failed to initialize NVML: Insufficient Permissions", false, true},
+	{`says "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system"`, "fail 12 NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", false, true},
+	{`says "No devices were found"`, "fail 6 No devices were found", false, true},
+	{"prints nothing", "silent", false, true},
+	{"ends after each line", "once", false, true},
+	{"ends with an error after each line", "die", false, true},
+	{"takes 0.55 s for each line", "slow 550", false, true},
+	{"takes 2.1 s for each line", "slow 2100", false, true},
+	{"has no pmon", "no-pmon", false, true},
 }
 
 func strikeDevice(a *asked, fault string, one bool) (outcome, said string) {
@@ -118,6 +119,12 @@ func strikeDevice(a *asked, fault string, one bool) (outcome, said string) {
 	a.heard(12)
 	outcome = a.words(whom)
 	said = a.said(whom)
+	if strings.HasPrefix(fault, "slow ") { // it depends on when a line came
+		if outcome != "ok" && outcome != "slow" {
+			a.Errorf("%s: it is %s: %s", fault, outcome, said)
+		}
+		outcome, said = "ok or slow", "while it is slow, how long the reading took, and since when it is so"
+	}
 	a.m.Heal()
 	a.well(a.n)
 	return outcome, said

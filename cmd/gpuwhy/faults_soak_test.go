@@ -77,7 +77,9 @@ func soak(s *stand, span time.Duration, fault func(*rand.Rand) string, heal func
 	after := settled()
 	s.Logf("%d faults, %d readings in %v; before %+v, after %+v",
 		faults, readings, time.Since(begun).Round(time.Second), before, after)
-	s.leaks(before, after)
+	if s.leaks(before, after) {
+		s.Errorf("before %+v, after %+v", before, after)
+	}
 	if after.mebibytes > before.mebibytes+before.mebibytes/4+32 {
 		s.Errorf("%d MiB resident, before %d", after.mebibytes, before.mebibytes)
 	}

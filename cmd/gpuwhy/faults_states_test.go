@@ -111,7 +111,7 @@ var troubles = []trouble{
 	garbage("2^32-1", "4294967295"),
 	garbage("five digits", "99999"),
 	garbage("below zero", "-1"),
-	garbage("all jump back to 0", "0"),
+	garbage("0 at once", "0"),
 }
 
 // garbage is a device of which every number is the same nonsense.

@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) { //nolint:tparallel // what follows the subtests 
 					continue
 				}
 				outcome, said := strikeDevice(a, f.fault, f.one)
-				state(statement{"nvidia-smi: " + f.fault, outcome, said})
+				state(statement{"nvidia-smi " + f.name, outcome, said})
 			}
 			if !everyFault {
 				commands.put("xml", "cut", strikeCommand(a, "xml", "cut"))
