@@ -58,6 +58,8 @@ func TestErrorsInTheKernelLog(t *testing.T) {
 	if x := first.GPUs[0].Health.XIDs; x == nil || len(x) != 0 || first.GPUs[0].Health.Faults != nil {
 		t.Errorf("before any error: %v", first.GPUs[0].Health)
 	}
+	v.send(`{"event": "request_gpu_update"}`) // so that the log has been read once
+	first = v.await("another reading", func(u contract.Update) bool { return u.Seq > first.Seq })
 
 	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=/usr/bin/python3, Ch 0000000a, intr 00000000. MMU Fault")
 	m.GPU(0).RaiseXID(31)
