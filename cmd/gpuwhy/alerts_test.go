@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -54,7 +55,7 @@ func (p *program) ask(method, path, content string, into any) int {
 // nextAlert waits for news of an alert that is as it is asked for.
 func (v *viewer) nextAlert(what string, is func(contract.Alert) bool) contract.Alert {
 	v.t.Helper()
-	for {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		m, err := v.read()
 		if err != nil {
 			v.t.Fatalf("waiting until %s: %v", what, err)
@@ -70,6 +71,8 @@ func (v *viewer) nextAlert(what string, is func(contract.Alert) bool) contract.A
 			return a
 		}
 	}
+	v.t.Fatalf("in %v no news until %s", patience, what)
+	return contract.Alert{}
 }
 
 // Every kind of trouble that the fake card can have comes as an alert with its

@@ -101,17 +101,16 @@ func TestErrorsInTheKernelLogAreCounted(t *testing.T) {
 		return len(x) == 1 && x[0].Count == 1 && x[0].Earlier == 1
 	})
 	k.write("NVRM: Xid (PCI:0000:01:00): 31, pid=4242, name=python3, Ch 0000000a")
+	fired := v.nextAlert("one is news", func(a contract.Alert) bool { return a.Rule == "xid_of_program" })
+	if !strings.Contains(fired.Message, "had 1 driver error") {
+		t.Errorf("one is news: %s", fired.Message)
+	}
 	v.await("the new one is known", func(u contract.Update) bool { return u.GPUs[0].Health.XIDs[0].Count == 2 })
 	_, text := p.fetch("/metrics", nil)
 	for _, want := range []string{`xid="31"} 2`, "gpuwhy_gpu_xid_last_timestamp_seconds{"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("/metrics does not have %s", want)
 		}
-	}
-	var alerts contract.Alerts
-	p.get("/api/alerts", &alerts)
-	if len(alerts.Alerts) != 1 || !strings.Contains(alerts.Alerts[0].Message, "had 1 driver error") {
-		t.Errorf("one is news: %+v", alerts.Alerts)
 	}
 }
 

@@ -159,7 +159,7 @@ func (l *ledger) count(e event, at time.Time) {
 	if e.xid != 0 && t.settles(e, at) {
 		return
 	}
-	if at.Before(l.began) {
+	if e.earlier {
 		if t.earlier == mostEarlier {
 			return
 		}

@@ -21,6 +21,8 @@ type event struct {
 
 	engine  string
 	culprit gpu.Culprit
+
+	earlier bool // it was in the log before gpuwhy began
 }
 
 const (

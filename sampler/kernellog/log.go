@@ -148,7 +148,9 @@ func (l *Log) take(line string, now time.Time, up time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hear(e, now.Add(-ago))
+	at := now.Add(-ago)
+	e.earlier = l.caught == 0 && at.Before(l.began)
+	l.hear(e, at)
 }
 
 // fail records why the log can't be read.

@@ -36,6 +36,7 @@ type machine struct {
 	written *scripted
 	records int           // so far
 	at      time.Duration // since noon
+	late    time.Duration // by which the uptime is read after the wall clock
 	devices []gpu.Device
 	notes   []gpu.Advice
 	said    strings.Builder
@@ -66,7 +67,7 @@ func newMachine(t *testing.T, devices ...gpu.Device) *machine {
 	m.log = New(Config{
 		Path:   "/dev/kmsg",
 		Log:    slog.New(slog.NewTextHandler(&m.said, nil)),
-		uptime: func() time.Duration { return booted + m.at },
+		uptime: func() time.Duration { return booted + m.at + m.late },
 		open:   func(string) (reader, error) { return m.written, m.written.open },
 	})
 	return m
@@ -248,6 +249,14 @@ func TestADriftingClock(t *testing.T) {
 	x := m.look(65 * time.Second)[0].Health.XIDs.Or(nil)
 	if len(x) != 2 || !x[0].Last.Equal(noon.Add(60*time.Second)) || !x[1].Last.Equal(noon.Add(65*time.Second)) || x[0].Earlier != 0 {
 		t.Errorf("%+v", x)
+	}
+
+	m = newMachine(t, card(gpu.NVIDIA, card0))
+	m.look(0)
+	m.write(-50*time.Second, xid31)
+	m.late = time.Millisecond // between the two clocks
+	if x := m.look(5 * time.Second)[0].Health.XIDs.Or(nil); len(x) != 1 || x[0].Count != 1 || x[0].Earlier != 0 {
+		t.Errorf("by a clock that was read later than the other: %+v", x)
 	}
 }
 
