@@ -40,13 +40,14 @@ looks: needs-chromium ## take pictures of every state of the pages, at three wid
 # of them once more with a program that has the race detector. The stories are
 # judged by what the program says, which the detector makes five times as dear
 # (213 s of CPU instead of 39): the tests of the same packages look for races.
+# Most packages wait for processes of their own, so four are tested at a time.
 # RANDOM has thousands of random machines, of which the detector gets a few.
 OUTSIDE := ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./internal/story
 RANDOM  := ./internal/insight/explain
 RACED   := ^(TestTheEnd|TestTroubleFiresAlerts|TestAlertsSurviveARestart|TestAHangingDeviceHoldsNobodyUp)$$
 
 test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector where it sees something; installs what they need
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
+	$(GO) test -race -p 4 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
 	$(GO) test -timeout 20m -p 1 -parallel 6 $(OUTSIDE) $(RANDOM)
 	$(GO) test -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
 
