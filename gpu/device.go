@@ -63,6 +63,11 @@ type Device struct {
 	// NotPermitted where it may not be asked, NotSupported where its names do not
 	// identify a device.
 	Reservations Reading[[]Reservation]
+	// Accounted are processes that ended since gpuwhy began to look, and that were in no list of Processes: they came and
+	// went between two readings. Each is told for a minute after the driver told it; which can be minutes after it ended,
+	// where there are many. NotSupported where accounting mode of NVIDIA's driver is off (only an administrator turns it on) or
+	// it has none, NotPermitted where it may not be asked, NotReported until it has answered, and of other drivers.
+	Accounted Reading[[]AccountedProcess]
 	Readings
 }
 

@@ -113,6 +113,9 @@ type Host struct {
 	OS       string // "Debian GNU/Linux 12 (bookworm)"
 	Kernel   string
 	Uptime   Reading[time.Duration]
+	// Boot is another one after each start of the system; empty where the system has none.
+	// From /proc/sys/kernel/random/boot_id.
+	Boot string
 
 	CPUModel             Reading[string]
 	Cores                Reading[int]     // logical

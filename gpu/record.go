@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +31,13 @@ func MarshalRecord(s *Snapshot) ([]byte, error) {
 // is an error that names it.
 func UnmarshalRecord(line []byte) (*Snapshot, error) {
 	s := new(Snapshot)
-	if err := readRecord(line, reflect.ValueOf(s).Elem(), "snapshot"); err != nil {
-		return nil, err
+	r := recordReader{text: line}
+	err := r.read(readerOf(reflect.TypeFor[Snapshot]()), reflect.ValueOf(s).Elem())
+	if err == nil && r.next() != 0 {
+		err = r.unexpected()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("snapshot%w", err)
 	}
 	return s, nil
 }
@@ -124,105 +128,6 @@ func appendRecord(b []byte, v reflect.Value) ([]byte, error) {
 		text, err := json.Marshal(v.Interface())
 		return append(b, text...), err
 	}
-}
-
-func readRecord(b []byte, v reflect.Value, name string) error {
-	if r, ok := reflect.TypeAssert[recordable](v.Addr()); ok {
-		return readReading(b, r, name)
-	}
-	fail := func(err error) error {
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
-	}
-	switch v.Type() {
-	case timeType:
-		var t time.Time
-		err := json.Unmarshal(b, &t)
-		v.Set(reflect.ValueOf(t.UTC()))
-		return fail(err)
-	case durationType:
-		var text string
-		if err := json.Unmarshal(b, &text); err != nil {
-			return fail(err)
-		}
-		d, err := time.ParseDuration(text)
-		v.SetInt(int64(d))
-		return fail(err)
-	case errorType:
-		var e recordedError
-		err := json.Unmarshal(b, &e)
-		v.Set(reflect.ValueOf(&e))
-		return fail(err)
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(b, &fields); err != nil {
-			return fail(err)
-		}
-		for field, text := range fields {
-			of := v.FieldByName(field)
-			if !of.IsValid() {
-				return fail(fmt.Errorf("there is no %q", field))
-			}
-			if err := readRecord(text, of, name+"."+field); err != nil {
-				return err
-			}
-		}
-		return nil
-	case reflect.Slice:
-		var list []json.RawMessage
-		if err := json.Unmarshal(b, &list); err != nil {
-			return fail(err)
-		}
-		if list == nil {
-			return nil
-		}
-		v.Set(reflect.MakeSlice(v.Type(), len(list), len(list)))
-		for i, text := range list {
-			if err := readRecord(text, v.Index(i), fmt.Sprintf("%s[%d]", name, i)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		return readRecord(b, v.Elem(), name)
-	case reflect.Float64:
-		if len(b) > 0 && b[0] == '"' {
-			f, err := strconv.ParseFloat(string(bytes.Trim(b, `"`)), 64)
-			v.SetFloat(f)
-			return fail(err)
-		}
-	}
-	return fail(json.Unmarshal(b, v.Addr().Interface()))
-}
-
-func readReading(b []byte, r recordable, name string) error {
-	value, _ := r.record()
-	var not map[string]json.RawMessage
-	if json.Unmarshal(b, &not) == nil && len(not) == 1 {
-		if text, doubtful := not[doubtfulKey]; doubtful {
-			r.recall(Doubtful)
-			return readRecord(text, value, name)
-		}
-		if text, absent := not[absentKey]; absent {
-			var reason string
-			if err := json.Unmarshal(text, &reason); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			q := slices.Index(qualityNames[:Doubtful], reason)
-			if q < 0 {
-				return fmt.Errorf("%s: %q is no reason why a reading is absent", name, reason)
-			}
-			r.recall(Quality(q))
-			return nil
-		}
-	}
-	r.recall(Good)
-	return readRecord(b, value, name)
 }
 
 // A recordedError is an error that was read from a file.

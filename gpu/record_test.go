@@ -124,6 +124,31 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A record that was cut off, or of which a character became another, is an error or another record, and not the end of gpuwhy.
+func TestDamagedRecords(t *testing.T) {
+	var s Snapshot
+	random := rand.New(rand.NewPCG(3, 12))
+	filler{random}.fill(reflect.ValueOf(&s).Elem())
+	line, err := MarshalRecord(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range line {
+		if _, err := UnmarshalRecord(line[:i]); err == nil {
+			t.Fatalf("the first %d characters of %d are a record", i, len(line))
+		}
+		damaged := slices.Clone(line)
+		damaged[i] = `"{}[]:,\\ x0`[random.IntN(11)]
+		_, _ = UnmarshalRecord(damaged)
+	}
+	if _, err := UnmarshalRecord(append(slices.Clone(line), "\n{}"...)); err == nil {
+		t.Error("two records are one")
+	}
+	if _, err := UnmarshalRecord(append(line, " \n"...)); err != nil {
+		t.Error(err)
+	}
+}
+
 // An error that is not in the list would be read back as one that nobody knows.
 func TestSentinelsAreComplete(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)

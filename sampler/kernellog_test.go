@@ -84,6 +84,7 @@ func TestTheKernelLog(t *testing.T) {
 		if d := out.last().Devices[0]; d.State == gpu.StateOK || !d.Health.Faults.Present() {
 			t.Errorf("gone: %s, %v", d.State, d.Health.Faults)
 		}
+		synctest.Wait()
 		if f := s.roster.entries[0].device.Health.Faults; f.Present() {
 			t.Errorf("the list of devices kept %v", f)
 		}

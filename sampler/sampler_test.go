@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -434,6 +435,20 @@ func TestASourceThatNeverComesBackHoldsNobodyUp(t *testing.T) {
 		snap = out.last()
 		if snap.Status() != gpu.StatusOK || len(snap.Devices) != 2 {
 			t.Errorf("after it came back: %s, %d devices (what came too late must be dropped)", snap.Status(), len(snap.Devices))
+		}
+	})
+}
+
+// A source that is not even begun in time, as where all processors are busy, is told of as what it is.
+func TestASourceThatHadNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, out := start(t, nil, &fakeSource{name: "sim", answer: func(context.Context) (*gpu.Snapshot, error) {
+			return nil, fmt.Errorf("reading: %w", context.DeadlineExceeded)
+		}})
+		synctest.Wait()
+		snap := out.last()
+		if len(snap.Failures) != 1 || !errors.Is(&snap.Failures[0].Advice, gpu.ErrSlow) || !strings.Contains(snap.Failures[0].Advice.Text(), "processors") {
+			t.Errorf("%+v", snap.Failures)
 		}
 	})
 }

@@ -51,6 +51,13 @@ func (s *source) read(ctx context.Context, now time.Time, patience time.Duration
 			Err:  gpu.ErrNotAnswering,
 		}
 	}
+	if _, said := errors.AsType[*gpu.Advice](err); !said && errors.Is(err, context.DeadlineExceeded) {
+		err = &gpu.Advice{
+			What: "the " + s.Name() + " source could not be read in time",
+			Try:  "look for what keeps the machine's processors busy; gpuwhy goes on by itself",
+			Err:  gpu.ErrSlow,
+		}
+	}
 	s.last = gpu.Snapshot{}
 	if snap != nil {
 		s.last = *snap

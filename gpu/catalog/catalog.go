@@ -48,7 +48,18 @@ type Row struct {
 	DCGM   string // the name of NVIDIA's DCGM
 	OTel   string // the name in OpenTelemetry's semantic conventions
 	Kept   string // the name under which package recent keeps it; empty where it does not
+	Past   Past   // how long history keeps it
 }
+
+// Past is how history keeps a reading.
+type Past uint8
+
+// The ways to keep a reading. What history keeps is a quantity, and one of the device as a whole.
+const (
+	Forgotten Past = iota
+	AsRead         // each reading, for some days
+	InSpans        // also its least, mean and most over spans of time, for months and years
+)
 
 // Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
 type Origins map[string]string
@@ -195,6 +206,7 @@ func instead(text string) option    { return func(r *Row) { r.Instead = text } }
 func dcgm(name string) option       { return func(r *Row) { r.DCGM = name } }
 func otel(name string) option       { return func(r *Row) { r.OTel = name } }
 func kept(name string) option       { return func(r *Row) { r.Kept = name } }
+func past(p Past) option            { return func(r *Row) { r.Past = p } }
 func unit(u Unit) option            { return func(r *Row) { r.Unit = u } }
 func from(o Origins) option         { return func(r *Row) { r.From = o } }
 func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call}) }

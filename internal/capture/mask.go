@@ -29,11 +29,11 @@ func newMask(off bool) *mask {
 
 // The kinds of names, as people read them in a list.
 const (
-	aUser, aHost, aProcess, aCommand = "user", "host", "process", "command"
-	aContainer, anImage, aPod        = "container", "image", "pod"
-	aNamespace, aUnit, aSlice        = "namespace", "unit", "slice"
-	aMount, aDisk, anInterface       = "mount", "disk", "interface"
-	aSerial                          = "serial number or UUID"
+	aUser, aHost, aBoot, aProcess, aCommand = "user", "host", "boot", "process", "command"
+	aContainer, anImage, aPod               = "container", "image", "pod"
+	aNamespace, aUnit, aSlice               = "namespace", "unit", "slice"
+	aMount, aDisk, anInterface              = "mount", "disk", "interface"
+	aSerial                                 = "serial number or UUID"
 )
 
 // isOurs reports whether a name is of a program that gpuwhy's own sentences name. It says
@@ -259,7 +259,7 @@ func (m *mask) snapshot(s *gpu.Snapshot) {
 }
 
 func (m *mask) host(h *gpu.Host) {
-	h.Hostname = m.of(aHost, h.Hostname)
+	h.Hostname, h.Boot = m.of(aHost, h.Hostname), m.of(aBoot, h.Boot)
 	for i := range h.Disks {
 		d := &h.Disks[i]
 		d.Device = m.unless(commonDisk.MatchString(d.Device), aDisk, d.Device)

@@ -75,6 +75,8 @@ func set(v, inner reflect.Value) {
 		v.Set(reflect.ValueOf(gpu.Of(value)))
 	case []gpu.Reservation:
 		v.Set(reflect.ValueOf(gpu.Of(value)))
+	case []gpu.AccountedProcess:
+		v.Set(reflect.ValueOf(gpu.Of(value)))
 	case []gpu.Process:
 		v.Set(reflect.ValueOf(gpu.Of(value)))
 	case gpu.Container:

@@ -38,6 +38,7 @@ func newMachine(t *testing.T) *machine {
 	m.write("proc/meminfo", "MemTotal: 16000 kB\nMemFree: 1000 kB\nMemAvailable: 6000 kB\nSwapTotal: 2000 kB\nSwapFree: 1500 kB\n")
 	m.write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast  CPU\n\nprocessor\t: 1\nmodel name\t: Fast  CPU\n\n")
 	m.write("proc/sys/kernel/osrelease", "6.1.0-test\n")
+	m.write("proc/sys/kernel/random/boot_id", "0b9b32d1-5a31-4a87-8f3c-3d5d2a1e6f70\n")
 	m.write("etc/os-release", "NAME=Debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n")
 	m.write("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/sh\n")
 	m.write("proc/filesystems", "nodev\tproc\n\text4\n")

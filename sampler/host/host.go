@@ -155,7 +155,7 @@ func (r *Reader) gopsutil(ctx context.Context) context.Context {
 // Sources: /proc/stat, loadavg, meminfo, uptime, mountinfo, diskstats, net/dev
 // and self/stat; statfs of each mounted disk; /sys/class/net, hwmon and powercap, and the
 // thermal_throttle of each processor; stat of each process, every two seconds or
-// less often; once cpuinfo and /etc/os-release.
+// less often; once cpuinfo, boot_id and /etc/os-release.
 func (r *Reader) Read(ctx context.Context) (gpu.Host, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -205,6 +205,9 @@ func (r *Reader) readStatic(ctx context.Context, h *gpu.Host) error {
 		return s
 	}
 	h.Hostname, h.OS, h.Kernel = text(os.Hostname()), text(r.osName()), text(r.line("proc/sys/kernel/osrelease"))
+	if boot, err := r.line("proc/sys/kernel/random/boot_id"); !errors.Is(err, os.ErrNotExist) {
+		h.Boot = text(boot, err)
+	}
 	infos, err := cpu.InfoWithContext(ctx)
 	if err == nil && len(infos) == 0 {
 		err = errors.New("no processor in cpuinfo")

@@ -47,6 +47,7 @@ func TestReadMachine(t *testing.T) {
 	want := gpu.Host{
 		Hostname: name, OS: "Debian GNU/Linux 12 (bookworm)", Kernel: "6.1.0-test",
 		Uptime:   gpu.Of(1000 * time.Second),
+		Boot:     "0b9b32d1-5a31-4a87-8f3c-3d5d2a1e6f70",
 		CPUModel: gpu.Of("Fast CPU"), Cores: gpu.Of(2),
 		Load1: gpu.Of(0.5), Load5: gpu.Of(1.25), Load15: gpu.Of(2.0),
 		MemoryTotal: kib(16000), MemoryAvailable: kib(6000), MemoryUsed: kib(10000),

@@ -24,7 +24,7 @@ func TestReadPortable(t *testing.T) {
 	whole, r := New("/sys", ShowOwn, slog.New(slog.DiscardHandler)), portable(ShowOwn)
 	want, got := readHost(t, whole), readHost(t, r)
 	if diff := cmp.Diff(want, got, readings, cmpopts.IgnoreFields(gpu.Host{},
-		"OS", "Uptime", "CPUModel", "Load1", "Load5", "Load15", "MemoryAvailable", "MemoryUsed", "SwapUsed", "Disks", "Networks",
+		"OS", "Uptime", "Boot", "CPUModel", "Load1", "Load5", "Load15", "MemoryAvailable", "MemoryUsed", "SwapUsed", "Disks", "Networks",
 		"Self", "Fans", "Temperatures", "NoFans", "CPUPower", "CPUThrottled", "Busiest")); diff != "" {
 		t.Errorf("(-whole +portable):\n%s", diff)
 	}

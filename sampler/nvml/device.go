@@ -45,7 +45,8 @@ type device struct {
 
 // record is what is kept of a device from one session to the next.
 type record struct {
-	logged []string // the failing functions of the last log message
+	logged     []string // the failing functions of the last log message
+	accounting accounting
 
 	mu   sync.Mutex
 	xids map[int]gpu.XID // the errors that the driver reported, by code
@@ -79,7 +80,7 @@ func (d *device) read() (gpu.Device, error) {
 		}
 		return heard, why
 	}
-	return gpu.Device{Identity: d.identity, Readings: d.readings}, nil
+	return gpu.Device{Identity: d.identity, Readings: d.readings, Accounted: d.accounting.reading(d.began)}, nil
 }
 
 // readDue reads what is due, and returns why the reading as a whole failed.

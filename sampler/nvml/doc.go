@@ -22,6 +22,11 @@
 // Older products need a profiling session, which only one program can have; so their
 // counters are not read. In MIG mode each GPU instance has counters of its own.
 //
+// # Accounting
+//
+// Where an administrator has turned the driver's accounting mode on, it remembers processes that ended
+// (accounting.go). gpuwhy never turns it on.
+//
 // # Sleep
 //
 // A driver call wakes a GPU that the system has powered down, and so does reading its

@@ -64,6 +64,9 @@ func (d *device) takeSamples(now time.Time) gpu.Quality {
 	}
 }
 
+// mostPID is the largest that the kernel gives.
+const mostPID = 1 << 22
+
 // processTable has each process once that the lists have.
 type processTable struct {
 	list   []gpu.Process
@@ -91,7 +94,6 @@ func (t *processTable) ask(h *handle) (result code) {
 // add adds the rows of a list, without rows that can't be right. Several lists repeat
 // the memory of a process, they don't split it.
 func (t *processTable) add(kind gpu.ProcessType, rows []rawProcess) {
-	const mostPID = 1 << 22 // the largest that the kernel gives
 	for _, row := range rows {
 		if row.pid == 0 || row.pid > mostPID {
 			continue

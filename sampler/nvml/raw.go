@@ -148,6 +148,16 @@ func rawSamples(function, device unsafe.Pointer, since uint64) ([]rawSample, cod
 	return buf[:min(count, len(buf))], success
 }
 
+// rawPIDs returns the pids that the driver accounts for: insufficientSize where there are more than room.
+func rawPIDs(function, device unsafe.Pointer, room int) ([]uint32, code) {
+	buf, rows := make([]uint32, room), C.uint(room)
+	c := code(C.processes(function, device, &rows, unsafe.Pointer(&buf[0])))
+	if c != success {
+		return nil, c
+	}
+	return buf[:min(int(rows), room)], success
+}
+
 func rawFanRPM(function, device unsafe.Pointer, fan int) (uint32, code) {
 	info := nvml.FanSpeedInfo{Fan: uint32(fan)}
 	info.Version = nvml.STRUCT_VERSION(info, 1)

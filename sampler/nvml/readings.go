@@ -132,6 +132,7 @@ func (d *device) readLive() {
 	d.readInstances()
 	d.readProcesses()
 	r.CountProcesses()
+	d.readAccounting()
 	d.readXIDs()
 	r.Shared = shared(h, memory)
 }

@@ -73,7 +73,7 @@ func (s *slot) finish(now time.Time, deadline time.Duration, d gpu.Device, err e
 	default:
 		slow := s.slow
 		s.enter(gpu.StateOK, s.began, d.Reason)
-		s.Identity, s.Readings, s.SampledAt = d.Identity, d.Readings, s.began.UTC()
+		s.Identity, s.Readings, s.Accounted, s.SampledAt = d.Identity, d.Readings, d.Accounted, s.began.UTC()
 		if !d.SampledAt.IsZero() {
 			s.SampledAt = d.SampledAt.UTC()
 		}
@@ -138,6 +138,7 @@ func (s *slot) device(now time.Time, deadline time.Duration) gpu.Device {
 	d.Instances = slices.Clone(d.Instances)
 	d.NVLink.Links = slices.Clone(d.NVLink.Links)
 	d.Processes = gpu.Map(d.Processes, slices.Clone)
+	d.Accounted = gpu.Map(d.Accounted, slices.Clone)
 	d.Health.XIDs = gpu.Map(d.Health.XIDs, slices.Clone)
 	return d
 }

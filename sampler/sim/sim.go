@@ -18,6 +18,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -115,7 +116,7 @@ func (s *Source) Close() error { return nil }
 // processes' facts. The sampler sets Index and Node. The only error is that of
 // ctx.
 func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) { // past a deadline, as on a busy machine, it is read at once even so
 		return nil, err
 	}
 	now := s.now().UTC()

@@ -34,7 +34,8 @@
 // are: such a device has one fan, which stands for all, and no count. Older versions have
 // no utilization of the video engines (before 545). A share of a process that pmon prints
 // as "-" is 0 where the device has printed any or did nothing, and not reported otherwise.
-// In MIG mode processes have no shares.
+// In MIG mode processes have no shares. What the driver accounted for is not read: nvidia-smi does not say when such
+// a process began.
 //
 // SampledAt is when a line arrived, some milliseconds after it was read. What comes from the
 // XML is up to a minute older, as the limits that the library is asked for once a minute.

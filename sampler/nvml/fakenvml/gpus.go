@@ -25,6 +25,8 @@ const (
 	Power            Key = "power"       // milliwatts
 	SMClock          Key = "clock1"      // megahertz
 	PerformanceState Key = "pstate"
+	Accounting       Key = "accounting"      // 1 where the mode is on
+	AccountingSize   Key = "accounting_size" // for how many processes there is room
 	EventReasons     Key = "event_reasons"
 )
 
@@ -143,5 +145,27 @@ func (g GPU) setProcesses(processes []Process) {
 			g[Key(fmt.Sprintf("sample%03d", samples))] = fmt.Sprint(p.PID, at, p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder)
 			samples++
 		}
+	}
+}
+
+// An Accounted process is one that the driver's accounting remembers.
+type Accounted struct {
+	PID         uint32
+	Utilization uint32 // percent
+	Memory      uint64 // the most, in bytes, or NotAvailable
+	Started     time.Time
+	Ran         time.Duration // 0 while it runs
+	Running     bool
+}
+
+// setAccounted replaces what accounting remembers; it does not turn the mode on.
+func (g GPU) setAccounted(processes []Accounted) {
+	g.drop("accounted")
+	for i, p := range processes {
+		running := 0
+		if p.Running {
+			running = 1
+		}
+		g[Key(fmt.Sprintf("accounted%03d", i))] = fmt.Sprint(p.PID, p.Utilization, 0, p.Memory, p.Ran.Milliseconds(), p.Started.UnixMicro(), running)
 	}
 }

@@ -261,6 +261,11 @@ func (d *Device) SetProcesses(processes ...Process) {
 	d.m.change(func() { d.facts.setProcesses(processes) })
 }
 
+// SetAccounted replaces the processes that accounting remembers.
+func (d *Device) SetAccounted(processes ...Accounted) {
+	d.m.change(func() { d.facts.setAccounted(processes) })
+}
+
 // RaiseXID makes the driver report an error of the device, such as 79.
 func (d *Device) RaiseXID(code int) {
 	d.m.change(func() {

@@ -845,6 +845,46 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t d, nvmlProcessUtilizat
   return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
+// ---- Accounting ----
+
+UINT(nvmlDeviceGetAccountingMode, "accounting", nvmlEnableState_t)
+UINT(nvmlDeviceGetAccountingBufferSize, "accounting_size", unsigned int)
+
+// What the driver accounted for is "pid utilization memory_utilization memory time start running", a number a word: bytes,
+// milliseconds, and microseconds since 1970. Nothing is told while the mode is off.
+static nvmlReturn_t accounted(nvmlDevice_t d, int i, unsigned int *pid, nvmlAccountingStats_t *s) {
+  unsigned int on = 0;
+  nvmlReturn_t ret = get_uint(d, "accounting", &on);
+  if (ret != NVML_SUCCESS || !on) return NVML_ERROR_NOT_SUPPORTED;
+  char key[32];
+  snprintf(key, sizeof key, "accounted%03d", i);
+  const char *v = value(d, key);
+  memset(s, 0, sizeof *s);
+  return v && sscanf(v, "%u %u %u %llu %llu %llu %u", pid, &s->gpuUtilization, &s->memoryUtilization, &s->maxMemoryUsage,
+                     &s->time, &s->startTime, &s->isRunning) == 7 ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
+}
+
+nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t d, unsigned int *n, unsigned int *out) {
+  ENTER_DEVICE(nvmlDeviceGetAccountingPids);
+  unsigned int room = out ? *n : 0, found = 0, pid;
+  nvmlAccountingStats_t s;
+  nvmlReturn_t ret;
+  for (; (ret = accounted(d, found, &pid, &s)) == NVML_SUCCESS; found++)
+    if (found < room) out[found] = pid;
+  if (ret != NVML_ERROR_NOT_FOUND) return ret;
+  *n = found;
+  return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t d, unsigned int pid, nvmlAccountingStats_t *out) {
+  ENTER_DEVICE(nvmlDeviceGetAccountingStats);
+  unsigned int of;
+  nvmlReturn_t ret;
+  for (int i = 0; (ret = accounted(d, i, &of, out)) == NVML_SUCCESS; i++)
+    if (of == pid) return NVML_SUCCESS;
+  return ret;
+}
+
 // ---- Counters (GPM) ----
 
 // A sample knows whose it is and when it was taken; what two of them say is what

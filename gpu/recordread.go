@@ -1,0 +1,407 @@
+package gpu
+
+import (
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A recordReader reads a record in one pass. With encoding/json a value is read once for each value that it is in, because
+// readings need a look of their own: that takes ten times as long.
+type recordReader struct {
+	text []byte
+	at   int
+}
+
+// A readFunc reads the next value into v, which can be set.
+type readFunc func(r *recordReader, v reflect.Value) error
+
+var readers sync.Map // readFunc by reflect.Type
+
+// readerOf is how values of a type are read. No type of a snapshot has itself within it.
+func readerOf(t reflect.Type) readFunc {
+	if f, known := readers.Load(t); known {
+		return f.(readFunc)
+	}
+	f := newReader(t)
+	readers.Store(t, f)
+	return f
+}
+
+func newReader(t reflect.Type) readFunc {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[recordable]()) {
+		r, _ := reflect.TypeAssert[recordable](reflect.New(t))
+		value, _ := r.record()
+		return readingReader(readerOf(value.Type()))
+	}
+	switch t {
+	case timeType:
+		return readTime
+	case durationType:
+		return readDuration
+	case errorType:
+		return readError
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return structReader(t)
+	case reflect.Slice:
+		return sliceReader(readerOf(t.Elem()))
+	case reflect.Pointer:
+		read := readerOf(t.Elem())
+		return func(r *recordReader, v reflect.Value) error {
+			v.Set(reflect.New(t.Elem()))
+			return read(r, v.Elem())
+		}
+	case reflect.Float64:
+		return readFloat
+	case reflect.Uint64:
+		return readUint
+	}
+	if p := reflect.PointerTo(t); p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return readJSON
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return readString
+	case reflect.Int, reflect.Int64:
+		return readInt
+	}
+	return readJSON
+}
+
+func (r *recordReader) read(read readFunc, v reflect.Value) error {
+	err := read(r, v)
+	if _, placed := errors.AsType[*placeError](err); err != nil && !placed {
+		err = &placeError{err: err}
+	}
+	return err
+}
+
+// A placeError says where in a record an error is.
+type placeError struct {
+	place string // such as ".Devices[3].State"
+	err   error
+}
+
+func (e *placeError) Error() string { return e.place + ": " + e.err.Error() }
+func (e *placeError) Unwrap() error { return e.err }
+
+// in says that an error is at a place.
+func in(place string, err error) error {
+	if e, placed := errors.AsType[*placeError](err); placed {
+		e.place = place + e.place
+		return e
+	}
+	return &placeError{place, err}
+}
+
+// next is the next character that is no space; 0 at the end.
+func (r *recordReader) next() byte {
+	for ; r.at < len(r.text); r.at++ {
+		switch c := r.text[r.at]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+func (r *recordReader) unexpected() error {
+	if r.at >= len(r.text) {
+		return errors.New("unexpected end of the record")
+	}
+	return fmt.Errorf("unexpected %q at character %d of the record", r.text[r.at], r.at+1)
+}
+
+// take passes a character, if it is the next.
+func (r *recordReader) take(c byte) bool {
+	if r.next() != c {
+		return false
+	}
+	r.at++
+	return true
+}
+
+func (r *recordReader) want(c byte) error {
+	if !r.take(c) {
+		return r.unexpected()
+	}
+	return nil
+}
+
+// quoted passes a text, and returns it with its quotes; plain says that it is what stands between them.
+func (r *recordReader) quoted() (text []byte, plain bool, err error) {
+	if err := r.want('"'); err != nil {
+		return nil, false, err
+	}
+	begin := r.at - 1
+	plain = true
+	for ; r.at < len(r.text); r.at++ {
+		switch c := r.text[r.at]; {
+		case c == '"':
+			r.at++
+			return r.text[begin:r.at], plain, nil
+		case c == '\\':
+			plain = false
+			r.at++
+		case c < ' ' || c >= 0x80:
+			plain = false
+		}
+	}
+	return nil, false, r.unexpected()
+}
+
+// string passes a text.
+func (r *recordReader) string() (text string, err error) {
+	quoted, plain, err := r.quoted()
+	switch {
+	case err != nil:
+		return "", err
+	case plain:
+		return string(quoted[1 : len(quoted)-1]), nil
+	}
+	err = json.Unmarshal(quoted, &text)
+	return text, err
+}
+
+// word passes a number, or a word such as true.
+func (r *recordReader) word() []byte {
+	r.next()
+	begin := r.at
+	for ; r.at < len(r.text); r.at++ {
+		if c := r.text[r.at]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != '+' && c != '.' && c != 'E' {
+			break
+		}
+	}
+	return r.text[begin:r.at]
+}
+
+// whole passes any value, and returns its text.
+func (r *recordReader) whole() ([]byte, error) {
+	r.next()
+	begin, depth := r.at, 0
+	for {
+		switch c := r.next(); c {
+		case '{', '[':
+			depth++
+			r.at++
+		case '}', ']':
+			depth--
+			r.at++
+		case ',', ':':
+			r.at++
+		case '"':
+			if _, _, err := r.quoted(); err != nil {
+				return nil, err
+			}
+		default:
+			if len(r.word()) == 0 {
+				return nil, r.unexpected()
+			}
+		}
+		if depth <= 0 {
+			return r.text[begin:r.at], nil
+		}
+	}
+}
+
+// members passes an object, and calls read at each value.
+func (r *recordReader) members(read func(name []byte) error) error {
+	if err := r.want('{'); err != nil {
+		return err
+	}
+	for first := true; !r.take('}'); first = false {
+		if !first {
+			if err := r.want(','); err != nil {
+				return err
+			}
+		}
+		name, _, err := r.quoted()
+		if err == nil {
+			err = r.want(':')
+		}
+		if err != nil {
+			return err
+		}
+		name = name[1 : len(name)-1]
+		if err := read(name); err != nil {
+			return in("."+string(name), err)
+		}
+	}
+	return nil
+}
+
+func structReader(t reflect.Type) readFunc {
+	type field struct {
+		index int
+		read  readFunc
+	}
+	fields := map[string]field{}
+	for i := range t.NumField() {
+		fields[t.Field(i).Name] = field{i, readerOf(t.Field(i).Type)}
+	}
+	return func(r *recordReader, v reflect.Value) error {
+		return r.members(func(name []byte) error {
+			f, known := fields[string(name)]
+			if !known {
+				return fmt.Errorf("there is no %q", name)
+			}
+			return f.read(r, v.Field(f.index))
+		})
+	}
+}
+
+func sliceReader(read readFunc) readFunc {
+	return func(r *recordReader, v reflect.Value) error {
+		if r.next() == null[0] {
+			return readJSON(r, v)
+		}
+		if err := r.want('['); err != nil {
+			return err
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		for i := 0; !r.take(']'); i++ {
+			if i > 0 {
+				if err := r.want(','); err != nil {
+					return err
+				}
+			}
+			if i == v.Cap() {
+				v.Grow(1)
+			}
+			v.SetLen(i + 1)
+			v.Index(i).SetZero()
+			if err := read(r, v.Index(i)); err != nil {
+				return in("["+strconv.Itoa(i)+"]", err)
+			}
+		}
+		return nil
+	}
+}
+
+func readingReader(read readFunc) readFunc {
+	return func(r *recordReader, v reflect.Value) error {
+		of, _ := reflect.TypeAssert[recordable](v.Addr())
+		value, _ := of.record()
+		begin := r.at
+		if r.take('{') {
+			switch name, _, _ := r.quoted(); string(name) {
+			case `"` + doubtfulKey + `"`:
+				of.recall(Doubtful)
+				return r.only(func() error { return read(r, value) })
+			case `"` + absentKey + `"`:
+				return r.only(func() error { return r.absent(of) })
+			}
+			r.at = begin // it is a value
+		}
+		of.recall(Good)
+		return read(r, value)
+	}
+}
+
+func (r *recordReader) absent(of recordable) error {
+	reason, err := r.string()
+	if err != nil {
+		return err
+	}
+	q := slices.Index(qualityNames[:Doubtful], reason)
+	if q < 0 {
+		return fmt.Errorf("%q is no reason why a reading is absent", reason)
+	}
+	of.recall(Quality(q))
+	return nil
+}
+
+// only reads the value of an object's only member, whose name has been read.
+func (r *recordReader) only(read func() error) error {
+	if err := r.want(':'); err != nil {
+		return err
+	}
+	if err := read(); err != nil {
+		return err
+	}
+	return r.want('}')
+}
+
+func readTime(r *recordReader, v reflect.Value) error {
+	text, _, err := r.quoted()
+	if err != nil {
+		return err
+	}
+	t, _ := reflect.TypeAssert[*time.Time](v.Addr())
+	err = t.UnmarshalJSON(text)
+	*t = t.UTC()
+	return err
+}
+
+func readDuration(r *recordReader, v reflect.Value) error {
+	text, err := r.string()
+	if err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	v.SetInt(int64(d))
+	return err
+}
+
+func readError(r *recordReader, v reflect.Value) error {
+	e := new(recordedError)
+	err := readJSON(r, reflect.ValueOf(e).Elem())
+	v.Set(reflect.ValueOf(e))
+	return err
+}
+
+// readFloat reads a number, or the text of what JSON has no number for.
+func readFloat(r *recordReader, v reflect.Value) error {
+	var text []byte
+	if r.next() == '"' {
+		quoted, _, err := r.quoted()
+		if err != nil {
+			return err
+		}
+		text = quoted[1 : len(quoted)-1]
+	} else {
+		text = r.word()
+	}
+	f, err := strconv.ParseFloat(string(text), 64)
+	v.SetFloat(f)
+	return err
+}
+
+func readUint(r *recordReader, v reflect.Value) error {
+	n, err := strconv.ParseUint(string(r.word()), 10, 64)
+	v.SetUint(n)
+	return err
+}
+
+func readInt(r *recordReader, v reflect.Value) error {
+	n, err := strconv.ParseInt(string(r.word()), 10, 64)
+	if err == nil && v.OverflowInt(n) {
+		err = strconv.ErrRange
+	}
+	v.SetInt(n)
+	return err
+}
+
+func readString(r *recordReader, v reflect.Value) error {
+	text, err := r.string()
+	v.SetString(text)
+	return err
+}
+
+// readJSON reads what is rare, or reads itself.
+func readJSON(r *recordReader, v reflect.Value) error {
+	text, err := r.whole()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v.Addr().Interface())
+}
