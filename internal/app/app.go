@@ -111,8 +111,8 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 // told, and before writing the alerts, repeats a message and loses none.
 func (a *App) wireKeeper() {
 	k := a.keeper
-	k.Dir, k.Origin, k.Log, k.Hold = a.opt.StateDir, a.nodes[0].Origin, a.log, a.Alerts.Hold
-	if k.Dir == "" {
+	k.Shelf, k.Origin, k.Log, k.Hold = keep.Folder(a.opt.StateDir), a.nodes[0].Origin, a.log, a.Alerts.Hold
+	if a.opt.StateDir == "" {
 		return
 	}
 	a.notifier.Flush = k.Flush

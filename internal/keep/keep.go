@@ -84,9 +84,45 @@ type header struct {
 	State   any       `json:"state"`
 }
 
-// A Keeper writes documents, in their order, to files of Dir.
+// ErrNotNow says that something may be on a shelf that can't be read now.
+var ErrNotNow = errors.New("it can't be read now")
+
+// A Shelf is where documents are, by name. Its calls may hang.
+type Shelf interface {
+	// Read returns what was written last. The error is [fs.ErrNotExist] where nothing was, and [ErrNotNow] or
+	// [regular.ErrSlow] where something may be there that can't be read now.
+	Read(name string) ([]byte, error)
+	// Write returns when a machine that loses its power then does not lose it.
+	Write(name string, text []byte) error
+}
+
+// A Folder is a Shelf of files.
+type Folder string
+
+// Read reads a file.
+func (f Folder) Read(name string) ([]byte, error) { return regular.Read(f.file(name), maxSize) }
+
+// Write writes a file whole or not at all.
+func (f Folder) Write(name string, text []byte) error {
+	if err := atomic.WriteFile(f.file(name), bytes.NewReader(text)); err != nil {
+		return err
+	}
+	return syncFolder(string(f))
+}
+
+// Remove removes a file, if there is one.
+func (f Folder) Remove(name string) error {
+	if err := os.Remove(f.file(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (f Folder) file(name string) string { return filepath.Join(string(f), name) }
+
+// A Keeper writes documents, in their order, to a Shelf.
 type Keeper struct {
-	Dir string
+	Shelf Shelf
 	// Origin is "simulate:PROFILE", "replay:DIR", or anything else for the real machine. What
 	// is kept of one is not for another.
 	Origin    string
@@ -95,11 +131,12 @@ type Keeper struct {
 	Hold func(func())
 	Log  *slog.Logger
 	soon chan struct{}
+	lost chan struct{} // the shelf has lost what was written
 
 	asked chan chan<- error // those who wait for a write
 	ended chan struct{}     // closed when Run has ended
 
-	unread map[string]bool // documents whose disk did not answer at the start, by name
+	unread map[string]bool // documents whose disk has not answered yet, by name. Restore and who holds writing use it
 
 	writing sync.Mutex // held by the write that is under way
 
@@ -116,7 +153,7 @@ type State struct {
 
 // New makes a Keeper whose fields the caller fills in.
 func New() *Keeper {
-	return &Keeper{soon: make(chan struct{}, 1), asked: make(chan chan<- error), ended: make(chan struct{}), unread: map[string]bool{}}
+	return &Keeper{soon: make(chan struct{}, 1), lost: make(chan struct{}, 1), asked: make(chan chan<- error), ended: make(chan struct{}), unread: map[string]bool{}}
 }
 
 // ErrEnded is what Flush returns once Run has ended: Close writes what is left.
@@ -137,6 +174,15 @@ func (k *Keeper) Soon() {
 	}
 }
 
+// Again says that the shelf has lost what was written, such as a database that was damaged and begins anew: all but
+// what is written at the end is written at once.
+func (k *Keeper) Again() {
+	select {
+	case k.lost <- struct{}{}:
+	default: // it is known already
+	}
+}
+
 // unreal are the origins that are not the real machine, with what the names of their files begin with.
 var unreal = map[string]string{"simulate:": "simulated-", "replay:": "recorded-"}
 
@@ -150,34 +196,68 @@ func profile(origin string) string {
 	return ""
 }
 
-// file is where a document is. The files of a simulation or a recording have names of their own.
-func (k *Keeper) file(d Document) string {
+// name is that of a document on the shelf. The documents of a simulation or a recording have names of their own.
+func (k *Keeper) name(d Document) string {
 	name := d.Name + ".json"
 	for begins, prefix := range unreal {
 		if strings.HasPrefix(profile(k.Origin), begins) {
 			name = prefix + name
 		}
 	}
-	return filepath.Join(k.Dir, name)
+	return name
 }
 
-// Restore gives each document to its part. It logs what can't be used.
+// Restore gives each document to its part. It logs what can't be used. What can't be read now is restored by Run, as soon as
+// it can be.
 func (k *Keeper) Restore(now time.Time) {
+	var unread []string
+	var why error
 	for _, d := range k.Documents {
-		name := k.file(d)
+		name := k.name(d)
 		state, err := k.read(name)
 		if err == nil {
 			err = d.Restore(state, now)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case notNow(err):
+			k.unread[d.Name] = true
+			unread, why = append(unread, d.What), err
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "file", name, "err", err)
-			k.unread[d.Name] = errors.Is(err, regular.ErrSlow)
 		}
+	}
+	if len(unread) > 0 {
+		k.Log.Warn("what was kept can't be read now, and is as soon as it can be", "what", strings.Join(unread, ", "), "err", why)
+		k.Soon()
 	}
 }
 
+func notNow(err error) bool { return errors.Is(err, ErrNotNow) || errors.Is(err, regular.ErrSlow) }
+
+// late restores a document that could not be read at the start. Its state is not written before.
+func (k *Keeper) late(d Document) (state any, err error) {
+	text, err := k.read(k.name(d))
+	if notNow(err) {
+		return nil, fmt.Errorf("%s could not be read at the start, and is not replaced before it is: %w", d.What, err)
+	}
+	if err == nil {
+		if err = d.Restore(text, time.Now()); err == nil {
+			k.Log.Info("what could not be read at the start is there again", "what", d.What)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "file", k.name(d), "err", err)
+	}
+	delete(k.unread, d.Name)
+	if d.When == Promptly {
+		k.Hold(func() { state = d.Kept() })
+		return state, nil
+	}
+	return d.Kept(), nil
+}
+
 func (k *Keeper) read(name string) ([]byte, error) {
-	text, err := regular.Read(name, maxSize)
+	text, err := k.Shelf.Read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +308,9 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer ticks.Stop()
 	var pause <-chan time.Time // after a write
 	owed, fails := Promptly, 0
+	if len(k.unread) > 0 {
+		owed = Regularly
+	}
 	for {
 		soon := k.soon
 		if pause != nil {
@@ -245,6 +328,8 @@ func (k *Keeper) Run(ctx context.Context) {
 			waiting = k.others(w)
 		case <-soon:
 		case <-ticks.C:
+			owed = Regularly
+		case <-k.lost:
 			owed = Regularly
 		}
 		select {
@@ -289,7 +374,7 @@ func (k *Keeper) write(due When) error {
 			return none, regular.ErrSlow // another write still waits
 		}
 		defer k.writing.Unlock()
-		return none, k.writeFiles(states)
+		return none, k.writeDue(states)
 	})
 	k.note(err)
 	return err
@@ -311,25 +396,28 @@ func (k *Keeper) due(when When) []any {
 	return states
 }
 
-// writeFiles tries all documents that have a state.
-func (k *Keeper) writeFiles(states []any) error {
+// writeDue tries all documents that have a state.
+func (k *Keeper) writeDue(states []any) error {
 	var errs []error
 	for i, d := range k.Documents {
 		if states[i] == nil {
 			continue // not due
 		}
-		if k.unread[d.Name] { // what the file has is not replaced
-			errs = append(errs, fmt.Errorf("%s could not be read at the start, and is not replaced: start gpuwhy again when the disk answers", d.What))
-			continue
+		if k.unread[d.Name] {
+			var err error
+			if states[i], err = k.late(d); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 		}
-		if err := k.writeFile(k.file(d), states[i]); err != nil {
+		if err := k.writeOne(k.name(d), states[i]); err != nil {
 			errs = append(errs, fmt.Errorf("%s can't be kept: %w", d.What, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (k *Keeper) writeFile(name string, state any) error {
+func (k *Keeper) writeOne(name string, state any) error {
 	text, err := json.Marshal(header{Version: version, Origin: k.Origin, Written: time.Now().UTC(), State: state})
 	if err != nil {
 		return err
@@ -337,10 +425,7 @@ func (k *Keeper) writeFile(name string, state any) error {
 	if len(text) > maxSize {
 		return fmt.Errorf("longer than %d bytes", maxSize)
 	}
-	if err := atomic.WriteFile(name, bytes.NewReader(text)); err != nil {
-		return err
-	}
-	return syncFolder(k.Dir)
+	return k.Shelf.Write(name, text)
 }
 
 // syncFolder makes sure that the disk knows the file's name; not on Windows.

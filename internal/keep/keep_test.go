@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
 type state struct {
@@ -38,7 +39,7 @@ func (c *counter) Restore(kept state, _ time.Time) error {
 
 func newKeeper(dir, origin string, log *bytes.Buffer, c *counter) *Keeper {
 	k := New()
-	k.Dir, k.Origin, k.Hold, k.Log = dir, origin, func(f func()) { f() }, slog.New(slog.NewTextHandler(log, nil))
+	k.Shelf, k.Origin, k.Hold, k.Log = Folder(dir), origin, func(f func()) { f() }, slog.New(slog.NewTextHandler(log, nil))
 	k.Documents = []Document{Of("count", "the count", Promptly, c)}
 	return k
 }
@@ -184,12 +185,98 @@ func TestAFileThatWasNotReadIsNotReplaced(t *testing.T) {
 	}
 	k := newKeeper(dir, "auto", new(bytes.Buffer), &counter{})
 	k.Restore(time.Now())
-	if err := k.Close(); err == nil || !strings.Contains(err.Error(), "could not be read at the start") {
+	if err := k.Close(); err == nil || !strings.Contains(err.Error(), "the disk does not answer") {
 		t.Errorf("it is written: %v", err)
 	}
 	if info, err := os.Lstat(file); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the file was replaced: %v, %v", info, err)
 	}
+}
+
+// A shelf that can be away.
+type awayShelf struct {
+	Folder
+	mu     sync.Mutex
+	away   bool
+	writes int
+}
+
+func (s *awayShelf) is(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+}
+
+func (s *awayShelf) Read(name string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return nil, regular.ErrSlow
+	}
+	return s.Folder.Read(name)
+}
+
+func (s *awayShelf) Write(name string, text []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes++
+	return s.Folder.Write(name, text)
+}
+
+// What could not be read at the start is restored when it can be, without a change or a restart. Until then it is not replaced.
+func TestWhatCanBeReadLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, log := t.TempDir(), new(bytes.Buffer)
+		if err := newKeeper(dir, "auto", log, &counter{state: state{7}}).Close(); err != nil {
+			t.Fatal(err)
+		}
+		shelf := &awayShelf{Folder: Folder(dir), away: true}
+		var c, fresh counter
+		k := newKeeper(dir, "auto", log, &c)
+		k.Shelf = shelf
+		k.Documents = append(k.Documents, Of("new", "what there never was", Regularly, &fresh))
+		k.Restore(time.Now())
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go k.Run(ctx)
+		time.Sleep(10 * time.Second)
+		if s := k.State(); s.Err == nil || shelf.writes != 0 {
+			t.Errorf("while it is away: %+v, %d writes", s, shelf.writes)
+		}
+		shelf.is(false)
+		time.Sleep(time.Minute)
+		if s := k.State(); s.Err != nil || c.Count != 7 || shelf.writes != 2 {
+			t.Errorf("afterwards: %+v, %d, %d writes", s, c.Count, shelf.writes)
+		}
+		stop()
+		synctest.Wait()
+		var again counter
+		newKeeper(dir, "auto", log, &again).Restore(time.Now())
+		if again.Count != 7 || !strings.Contains(log.String(), "is there again") {
+			t.Errorf("%d, and the log says %s", again.Count, log)
+		}
+	})
+}
+
+// When the shelf has lost all, what took long to learn is written again, too.
+func TestAShelfThatBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, log := t.TempDir(), new(bytes.Buffer)
+		k := newKeeper(dir, "auto", log, &counter{state: state{7}})
+		k.Documents = append(k.Documents, Of("learned", "what was learned", Regularly, &counter{state: state{8}}),
+			Of("much", "much", AtEnd, &counter{state: state{9}}))
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go k.Run(ctx)
+		k.Again()
+		k.Again()
+		synctest.Wait()
+		for name, want := range map[string]bool{"count": true, "learned": true, "much": false} {
+			if _, err := os.Stat(filepath.Join(dir, name+".json")); (err == nil) != want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }
 
 func TestLock(t *testing.T) {

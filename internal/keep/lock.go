@@ -15,26 +15,38 @@ import (
 // Lock takes a folder for this program alone, until release is called or the program
 // ends. If another program has it, the error is a [gpu.Advice] that says which.
 func Lock(dir string) (release func() error, err error) {
-	name := filepath.Join(dir, "lock")
-	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return nil, fmt.Errorf("%s is a link to another file: remove it", name)
-	}
-	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)) // which waits for no pipe
-	switch taken, err := lock.TryLock(); {
+	release, holder, err := LockFile(filepath.Join(dir, "lock"))
+	switch {
 	case err != nil:
 		return nil, fmt.Errorf("the state directory can't be locked: %w", err)
-	case !taken:
-		holder, err := regular.Read(name, 1<<10)
-		if holder = bytes.TrimSpace(holder); err != nil || len(holder) == 0 {
-			holder = []byte("of which no more is known")
-		}
+	case holder != "":
 		return nil, &gpu.Advice{
 			What: fmt.Sprintf("another gpuwhy, %s, keeps its state in %s", holder, dir),
 			Try:  "end it, or give this one a --state-dir of its own",
 		}
 	}
+	return release, nil
+}
+
+// LockFile takes a file that is there for this alone, and is made where it is not. If another program has it, holder says
+// which, and release is nil.
+func LockFile(name string) (release func() error, holder string, err error) {
+	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return nil, "", fmt.Errorf("%s is a link to another file: remove it", name)
+	}
+	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)) // which waits for no pipe
+	switch taken, err := lock.TryLock(); {
+	case err != nil:
+		return nil, "", err
+	case !taken:
+		holder, err := regular.Read(name, 1<<10)
+		if holder = bytes.TrimSpace(holder); err != nil || len(holder) == 0 {
+			holder = []byte("of which no more is known")
+		}
+		return nil, string(holder), nil
+	}
 	// This only tells people who has it: a full disk keeps nothing from starting.
 	host, _ := os.Hostname()
 	_ = os.WriteFile(name, fmt.Appendf(nil, "process %d on %s\n", os.Getpid(), host), 0o600)
-	return lock.Close, nil
+	return lock.Close, "", nil
 }
