@@ -1,0 +1,107 @@
+// Package frames packs the frames of a store: most of a frame is as in the one before, so each is packed with a key frame of
+// the same machine beside it, the first of its quarter of an hour. Whoever unpacks it needs that, too.
+package frames
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// Span is how long a key frame is one.
+const Span = 15 * time.Minute
+
+// At is when the span of a key frame begins that has this time.
+func At(t time.Time) time.Time { return t.UTC().Truncate(Span) }
+
+const (
+	dictionary = 1        // the ID of the only one
+	shortest   = 64       // bytes of a key frame that is worth a dictionary
+	longest    = 64 << 20 // bytes of a frame that is read
+)
+
+// A Key is a key frame, whole.
+type Key struct{ record []byte }
+
+// NewKey makes a key frame of a record, of which it keeps a copy.
+func NewKey(record []byte) *Key { return &Key{append([]byte{}, record...)} }
+
+// dict is what it brings: nothing where it is missing or too short.
+func (k *Key) dict() []byte {
+	if k == nil || len(k.record) < shortest {
+		return nil
+	}
+	return k.record
+}
+
+// A Packer packs frames. It is used by one goroutine at a time.
+type Packer struct {
+	encoder *zstd.Encoder
+	key     *Key // that the encoder has
+}
+
+// Pack packs a record beside a key frame; nil: by itself. It appends that to out.
+func (p *Packer) Pack(out, record []byte, key *Key) ([]byte, error) {
+	set := zstd.WithEncoderDictDelete()
+	if dict := key.dict(); dict != nil {
+		set = zstd.WithEncoderDictRaw(dictionary, dict)
+	}
+	var err error
+	switch {
+	case p.encoder == nil:
+		p.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(1<<19), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true), set)
+	case key != p.key:
+		err = p.encoder.ResetWithOptions(nil, set)
+	}
+	if err != nil {
+		p.encoder = nil
+		return nil, fmt.Errorf("a frame can't be packed: %w", err)
+	}
+	p.key = key
+	return p.encoder.EncodeAll(record, out), nil
+}
+
+// An Unpacker unpacks frames. It is used by one goroutine at a time.
+type Unpacker struct {
+	decoder *zstd.Decoder
+	key     *Key
+}
+
+// Unpack returns the record. The error is [store.ErrCorrupt] where that was not packed so.
+func (u *Unpacker) Unpack(packed []byte, key *Key) ([]byte, error) {
+	if u.decoder == nil || key != u.key {
+		if err := u.use(key); err != nil {
+			return nil, err
+		}
+	}
+	record, err := u.decoder.DecodeAll(packed, []byte{})
+	if err != nil {
+		return nil, fmt.Errorf("%w: a frame can't be read: %w", store.ErrCorrupt, err)
+	}
+	return record, nil
+}
+
+func (u *Unpacker) use(key *Key) (err error) {
+	u.Close()
+	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(longest)}
+	if dict := key.dict(); dict != nil {
+		options = append(options, zstd.WithDecoderDictRaw(dictionary, dict))
+	}
+	if u.decoder, err = zstd.NewReader(nil, options...); err != nil {
+		return fmt.Errorf("a frame can't be read: %w", err)
+	}
+	u.key = key
+	return nil
+}
+
+// Close ends it. It may be used again.
+func (u *Unpacker) Close() {
+	if u.decoder != nil {
+		u.decoder.Close()
+		u.decoder = nil
+	}
+}

@@ -1,0 +1,80 @@
+package frames_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/frames"
+)
+
+func TestFramesAreUnpackedAsTheyWere(t *testing.T) {
+	t.Parallel()
+	long := bytes.Repeat([]byte(`{"name":"NVIDIA H100","watts":71.5}`), 1000)
+	other := bytes.Replace(long, []byte("71.5"), []byte("72.5"), 7)
+	var p frames.Packer
+	var u frames.Unpacker
+	defer u.Close()
+	keys := []*frames.Key{nil, frames.NewKey(nil), frames.NewKey([]byte("short")), frames.NewKey(long), frames.NewKey(other)}
+	for i, key := range append(keys, keys...) {
+		for _, record := range [][]byte{long, other, []byte("short"), {}, {0, 0xff}} {
+			packed, err := p.Pack(nil, record, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := u.Unpack(packed, key)
+			if err != nil || !bytes.Equal(got, record) {
+				t.Errorf("key %d: %d bytes became %d: %v", i, len(record), len(got), err)
+			}
+		}
+	}
+}
+
+func TestAKeyFrameSavesRoom(t *testing.T) {
+	t.Parallel()
+	var key, record []byte
+	for i := range 4000 {
+		key = append(key, byte(i*i>>3), byte(i*7919>>5))
+	}
+	record = append(append(record, key...), "and a little"...)
+	var p frames.Packer
+	alone, err := p.Pack(nil, record, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside, err := p.Pack(nil, record, frames.NewKey(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(beside) > 200 || len(beside)*4 > len(alone) {
+		t.Errorf("%d bytes beside the key frame, %d alone", len(beside), len(alone))
+	}
+}
+
+func TestWhatIsDamagedIsSaid(t *testing.T) {
+	t.Parallel()
+	record := bytes.Repeat([]byte("frame "), 100)
+	var p frames.Packer
+	packed, err := p.Pack(nil, record, frames.NewKey(record))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var u frames.Unpacker
+	defer u.Close()
+	if _, err := u.Unpack(packed, nil); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("without its key frame: %v", err)
+	}
+	if _, err := u.Unpack([]byte("no frame"), nil); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("of what is no frame: %v", err)
+	}
+}
+
+func TestAt(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 28, 21, 29, 59, 999, time.FixedZone("", 5400))
+	if got, want := frames.At(at), time.Date(2026, 3, 28, 19, 45, 0, 0, time.UTC); got != want {
+		t.Errorf("the key frame for %v is of %v, want %v", at, got, want)
+	}
+}
