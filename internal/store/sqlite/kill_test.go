@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+const (
+	writerEnv = "GPUWHY_TEST_WRITE" // the file that this program writes to until it is killed
+	fromEnv   = "GPUWHY_TEST_FROM"  // the first batch
+	perBatch  = 8                   // devices
+)
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(writerEnv); file != "" {
+		if err := writeUntilKilled(file); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	if file := os.Getenv(readOnlyEnv); file != "" {
+		_, _ = fmt.Println(sayHowItOpens(file))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// writeUntilKilled says the number of each batch that is written.
+func writeUntilKilled(file string) error {
+	from, err := strconv.Atoi(os.Getenv(fromEnv))
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	s, err := Open(ctx, Options{File: file, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Now: time.Now})
+	if err != nil {
+		return err
+	}
+	for n := from; ; n++ {
+		if err := s.Write(ctx, numbered(n)); err != nil {
+			return err
+		}
+		if n%50 == 0 { // what is removed beside it is killed, too
+			if _, err := s.Forget(ctx, store.Retention{store.Minute: 0}, began.Add(time.Duration(n)*time.Second)); err != nil {
+				return err
+			}
+			if err := s.Compact(ctx); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Println(n); err != nil {
+			return err
+		}
+	}
+}
+
+// numbered is a batch whose parts all tell its number. Some are large, which moves the log into the file.
+func numbered(n int) *store.Batch {
+	at := began.Add(time.Duration(n) * time.Second)
+	b := &store.Batch{
+		Events: []store.Event{{ID: strconv.Itoa(n), Key: keyOf(0), Time: at, Kind: "number"}},
+		Frames: []store.Frame{{Node: "node", Time: at, Record: fmt.Appendf(nil, `{"number":%0500d}`, n)}},
+		Sessions: []store.Session{{SessionKey: store.SessionKey{Key: keyOf(0), PID: 1, Begin: began}, From: began, To: at,
+			Outcome: store.Open}},
+	}
+	for i := range perBatch {
+		r := store.Row{Key: keyOf(i), Time: at, Readings: 1, Values: make([]store.Value, len(store.OfDevices))}
+		r.Values[0] = store.Value{Mean: float64(n), Count: 1}
+		b.Rows = append(b.Rows, r)
+	}
+	if n%20 == 0 {
+		w := newWalk(uint64(n))
+		for i := range 400 {
+			b.Rows = append(b.Rows, w.span(keyOf(n%perBatch), store.Minute, at.Add(-time.Duration(i)*time.Millisecond), 12))
+		}
+	}
+	return b
+}
+
+// A program that is killed at any moment leaves a file that is whole, with all that it had said was written, and nothing
+// in parts.
+func TestKilled(t *testing.T) {
+	dir, file, next, written := t.TempDir(), "", 0, 0
+	for n := range kills {
+		if n%20 == 0 { // looking at all of a file takes ever longer
+			file, next = filepath.Join(dir, fmt.Sprint(n, ".db")), 0
+		}
+		said := killed(t, file, next)
+		s := open(t, file)
+		if s.Aside() != "" {
+			t.Fatalf("the file is damaged: %s", s.Aside())
+		}
+		before := next
+		next = whole(t, s)
+		written += next - before
+		if next-1 != said && next-2 != said {
+			t.Fatalf("%d batches are there, and it had said that %d is written", next, said)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d kills, %d batches", kills, written)
+}
+
+// killed starts a program that writes, kills it at some moment, and returns the last number that it said.
+func killed(t *testing.T, file string, next int) int {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := exec.CommandContext(t.Context(), program)
+	writer.Env = append(os.Environ(), writerEnv+"="+file, fromEnv+"="+strconv.Itoa(next))
+	writer.Stderr = t.Output()
+	out, err := writer.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, left := next-1, 1+rand.IntN(60)
+	for lines := bufio.NewScanner(out); lines.Scan(); left-- {
+		if said, err = strconv.Atoi(lines.Text()); err != nil {
+			t.Fatal(err)
+		}
+		if left == 0 {
+			if err := writer.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := writer.Wait(); err == nil || writer.ProcessState.Exited() {
+		t.Fatalf("the writer ended by itself: %v", err)
+	}
+	return said
+}
+
+// whole checks what is in the file, and returns how many batches that is.
+func whole(t *testing.T, s *Store) int {
+	t.Helper()
+	ctx := t.Context()
+	if err := s.Check(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e, err := range s.Events(ctx, store.Query{}) {
+		if err != nil || e.ID != strconv.Itoa(n) {
+			t.Fatalf("event %d is %q, %v", n, e.ID, err)
+		}
+		n++
+	}
+	frames := 0
+	for f, err := range s.Frames(ctx, store.Query{}) {
+		if err != nil || string(f.Record) != string(numbered(frames).Frames[0].Record) {
+			t.Fatalf("frame %d is %q, %v", frames, f.Record, err)
+		}
+		frames++
+	}
+	rows := make([]int, perBatch)
+	for r, err := range s.Rows(ctx, store.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := int(r.UUID[len(r.UUID)-1] - '0')
+		if r.Values[0].Mean != float64(rows[of]) {
+			t.Fatalf("row %d of %s is of %v", rows[of], r.UUID, r.Values[0].Mean)
+		}
+		rows[of]++
+	}
+	for _, rows := range rows {
+		if rows != n || frames != n {
+			t.Fatalf("%d events, %d frames, %v rows", n, frames, rows)
+		}
+	}
+	for e, err := range s.Sessions(ctx, store.Query{}) {
+		if want := began.Add(time.Duration(n-1) * time.Second); err != nil || !e.To.Equal(want) {
+			t.Fatalf("the session goes to %v, %v; want %v", e.To, err, want)
+		}
+	}
+	return n
+}

@@ -1,0 +1,5 @@
+//go:build soak
+
+package sqlite
+
+const kills = 200

@@ -1,0 +1,502 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// errEnough ends a query whose reader has had enough.
+var errEnough = errors.New("the reader has enough")
+
+// yields makes a sequence of what do finds in the database as it is when the sequence is read.
+func yields[V any](ctx context.Context, s *Store, do func(c *conn, found func(V) error) error) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		err := s.view(ctx, func(c *conn) error {
+			return do(c, func(v V) error {
+				if !yield(v, nil) {
+					return errEnough
+				}
+				return nil
+			})
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			var none V
+			yield(none, err)
+		}
+	}
+}
+
+// A device is one with its ID.
+type device struct {
+	store.Device
+	id int64
+}
+
+// devices are all, in their order.
+func devices(ctx context.Context, c *conn) (all []device, err error) {
+	err = c.query(ctx, "SELECT id, node, uuid, name, vendor, place, kind FROM devices", nil, func(row []driver.Value) error {
+		all = append(all, device{store.Device{
+			Node: text(row[1]), UUID: text(row[2]), Name: text(row[3]), Vendor: text(row[4]), Index: int(integer(row[5])),
+			Kind: gpu.Kind(text(row[6])),
+		}, integer(row[0])})
+		return nil
+	})
+	slices.SortFunc(all, func(a, b device) int {
+		return cmp.Or(strings.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), strings.Compare(a.UUID, b.UUID))
+	})
+	return all, err
+}
+
+// of are the devices that a query is about.
+func of(ctx context.Context, c *conn, keys []store.Key) ([]device, error) {
+	all, err := devices(ctx, c)
+	if len(keys) == 0 {
+		return all, err
+	}
+	asked := map[store.Key]bool{}
+	for _, k := range keys {
+		asked[k] = true
+	}
+	return slices.DeleteFunc(all, func(d device) bool { return !asked[d.Key()] }), err
+}
+
+// Devices implements [store.Store], as the methods below do.
+func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
+	err = s.view(ctx, func(c *conn) error {
+		all, err := devices(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			if d.First, d.Last, err = ends(ctx, c, &d); err != nil {
+				return err
+			}
+			out = append(out, d.Device)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ends are the times of a device's first and last row.
+func ends(ctx context.Context, c *conn, d *device) (first, last time.Time, err error) {
+	for tier := range tables[0] {
+		t := tableOf(d.UUID == "", store.Tier(tier))
+		from, err := c.number(ctx, "SELECT min(time) FROM "+t.name+" WHERE device = ?", d.id)
+		if err != nil {
+			return first, last, err
+		}
+		to, err := c.number(ctx, "SELECT max(time) FROM "+t.name+" WHERE device = ?", d.id)
+		if err != nil {
+			return first, last, err
+		}
+		if from := moment(from); first.IsZero() || !from.IsZero() && from.Before(first) {
+			first = from
+		}
+		if to := moment(to); to.After(last) {
+			last = to
+		}
+	}
+	return first, last, nil
+}
+
+// bounds are a query's range of time.
+func bounds(q *store.Query) (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
+	if !q.From.IsZero() {
+		from = ceiling(q.From)
+	}
+	if !q.To.IsZero() {
+		to = ceiling(q.To)
+	}
+	return from, to
+}
+
+// ceiling is the first whole millisecond that is not before a time: what is kept is in whole ones.
+func ceiling(t time.Time) int64 { return t.Add(time.Millisecond - 1).UnixMilli() }
+
+// Rows yields rows.
+func (s *Store) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
+	return yields(ctx, s, func(c *conn, found func(store.Row) error) error {
+		about, err := of(ctx, c, q.Keys)
+		if err != nil {
+			return err
+		}
+		reader := newRowReader(&q)
+		statement, err := c.Prepare(reader.query) // its columns are those of the query: it is not kept
+		if err != nil {
+			return err
+		}
+		defer func() { _ = statement.Close() }() // returns the error of its last use again
+		for i := range about {
+			if (about[i].UUID == "") != q.Machines {
+				continue
+			}
+			if err := reader.read(ctx, statement, &about[i], found); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A rowReader reads the rows of a query, one device after another.
+type rowReader struct {
+	*table
+	reused   []store.Value // nil where each row has its own
+	query    string
+	wanted   []int // columns
+	from, to int64
+}
+
+func newRowReader(q *store.Query) *rowReader {
+	r := &rowReader{table: tableOf(q.Machines, q.Tier)}
+	r.from, r.to = bounds(q)
+	if q.Reuse {
+		r.reused = make([]store.Value, len(r.columns))
+	}
+	names := r.fixed()
+	for i := range r.columns {
+		if r.has(i) && (q.Columns == nil || slices.Contains(q.Columns, i)) {
+			r.wanted, names = append(r.wanted, i), append(names, r.columns[i].Name)
+		}
+	}
+	const of = " WHERE device = ? AND time >= ? AND time < ? ORDER BY time"
+	r.query = "SELECT " + strings.Join(names, ", ") + " FROM " + r.name + of
+	return r
+}
+
+func (r *rowReader) read(ctx context.Context, s driver.Stmt, d *device, found func(store.Row) error) error {
+	return query(ctx, s, []any{d.id, r.from, r.to}, func(row []driver.Value) error {
+		out := store.Row{Key: d.Key(), Tier: r.tier, Time: moment(row[0]), Readings: 1, Values: r.reused}
+		if r.reused == nil {
+			out.Values = make([]store.Value, len(r.columns))
+		}
+		switch {
+		case row[1] != nil:
+			out.State = gpu.State(text(row[1]))
+		case d.UUID != "":
+			out.State = gpu.StateOK
+		}
+		if r.tier == store.Raw {
+			r.readings(out.Values, row)
+		} else {
+			out.Readings = int(integer(row[2]))
+			r.spans(out.Values, row)
+		}
+		return found(out)
+	})
+}
+
+func (r *rowReader) readings(values []store.Value, row []driver.Value) {
+	for n, i := range r.wanted {
+		values[i] = store.Value{}
+		if n, ok := row[3+n].(int64); ok {
+			v := r.columns[i].Value(n)
+			values[i] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
+		}
+	}
+	r.columns.Doubt(values, text(row[2]))
+}
+
+func (r *rowReader) spans(values []store.Value, row []driver.Value) {
+	readings := int(integer(row[2]))
+	for n, i := range r.wanted {
+		values[i] = store.Value{}
+		if least, mean, most, ok := unpack(row[4+n]); ok {
+			c := &r.columns[i]
+			values[i] = store.Value{Least: c.Value(least), Mean: c.Value(mean), Most: c.Value(most), Count: readings}
+		}
+	}
+	if others := text(row[3]); others != "" {
+		r.counts(values, others)
+	}
+}
+
+// counts sets those that are not the number of readings.
+func (r *rowReader) counts(values []store.Value, others string) {
+	for other := range strings.SplitSeq(others, ",") {
+		name, count, named := strings.Cut(other, "=")
+		if !named {
+			if n, err := strconv.Atoi(name); err == nil {
+				for _, i := range r.wanted {
+					values[i].Count = min(values[i].Count, 1) * n // what is absent stays so
+				}
+			}
+			continue
+		}
+		n, err := strconv.Atoi(count)
+		if i := r.columns.Find(name); err == nil && i >= 0 && values[i].Count > 0 {
+			values[i].Count = n
+		}
+	}
+}
+
+// Frames yields frames.
+func (s *Store) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame, error] {
+	return yields(ctx, s, func(c *conn, found func(store.Frame) error) error {
+		var nodes []store.Key
+		for _, k := range q.Keys {
+			nodes = append(nodes, store.Key{Node: k.Node})
+		}
+		about, err := of(ctx, c, nodes)
+		if err != nil {
+			return err
+		}
+		var unpack frameReader
+		defer unpack.close()
+		from, to := bounds(&q)
+		for _, d := range about {
+			if d.UUID != "" {
+				continue
+			}
+			const text = "SELECT time, record FROM frames WHERE device = ? AND time >= ? AND time < ? ORDER BY time"
+			err := c.query(ctx, text, []any{d.id, from, to}, func(row []driver.Value) error {
+				record, err := unpack.read(ctx, c, d.id, integer(row[0]), blob(row[1]))
+				if err != nil {
+					return err
+				}
+				return found(store.Frame{Node: d.Node, Time: moment(row[0]), Record: record})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A filter is what a query asks for, as conditions that all have to hold.
+type filter struct {
+	conditions []string
+	args       []any
+}
+
+func (f *filter) add(condition string, args ...any) {
+	f.conditions, f.args = append(f.conditions, condition), append(f.args, args...)
+}
+
+// in asks for one of a list.
+func (f *filter) in(column string, list []any) {
+	f.add(column+" IN (?"+strings.Repeat(", ?", max(len(list), 1)-1)+")", append(list, make([]any, btoi(len(list) == 0))...)...)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (f *filter) kinds(kinds []string) {
+	if kinds == nil {
+		return
+	}
+	var list []any
+	for _, k := range kinds {
+		list = append(list, k)
+	}
+	f.in("kind", list)
+}
+
+// kept asks for one of a list of texts that are kept by their numbers.
+func (f *filter) kept(column string, list []string) {
+	var hashes, texts filter
+	var all, as []any
+	for _, t := range list {
+		all, as = append(all, hashOf(t)), append(as, t)
+	}
+	hashes.in("hash", all)
+	texts.in("text", as)
+	f.add(column+" IN (SELECT id FROM texts WHERE "+hashes.conditions[0]+" AND "+texts.conditions[0]+")",
+		append(hashes.args, texts.args...)...)
+}
+
+// overlaps asks for what was from since to until.
+func (f *filter) overlaps(q *store.Query) {
+	from, to := bounds(q)
+	f.add("since < ?", to)
+	if !q.From.IsZero() {
+		f.add("until >= ? AND (until > ? OR since >= ?)", from, from, from)
+	}
+}
+
+// where is the condition, and the devices by their IDs that the query is about.
+func (f *filter) where(ctx context.Context, c *conn, keys []store.Key) (string, map[int64]store.Key, error) {
+	about, err := of(ctx, c, keys)
+	if err != nil {
+		return "", nil, err
+	}
+	names := map[int64]store.Key{}
+	var ids []any
+	for _, d := range about {
+		names[d.id] = d.Key()
+		ids = append(ids, d.id)
+	}
+	if len(keys) > 0 {
+		f.in("device", ids)
+	}
+	return " WHERE " + strings.Join(f.conditions, " AND "), names, nil
+}
+
+// Sessions yields sessions.
+func (s *Store) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Session, error] {
+	return yields(ctx, s, func(c *conn, found func(store.Session) error) error {
+		var f filter
+		f.overlaps(&q)
+		for _, is := range [][2]string{{"user", q.User}, {"job", q.Job}, {"pod", q.Pod}} {
+			if is[1] != "" {
+				f.add(is[0]+textIs, hashOf(is[1]), is[1])
+			}
+		}
+		if q.Name != "" {
+			f.add("(name"+textIs+" OR program"+textIs+")", hashOf(q.Name), q.Name, hashOf(q.Name), q.Name)
+		}
+		if q.Open {
+			f.add("outcome = 'open'")
+		}
+		where, names, err := f.where(ctx, c, q.Keys)
+		if err != nil {
+			return err
+		}
+		l := newListener(ctx, c)
+		return c.queryOnce(ctx, "SELECT "+sessionKey+", "+sessionRest+" FROM sessions"+where+" ORDER BY since", f.args,
+			func(row []driver.Value) error {
+				s := sessionOf(names, l, row)
+				if l.err != nil {
+					return l.err
+				}
+				return found(s)
+			})
+	})
+}
+
+// sessionOf reads the columns of sessionKey and sessionRest.
+func sessionOf(names map[int64]store.Key, l *listener, row []driver.Value) store.Session {
+	return store.Session{
+		SessionKey: store.SessionKey{
+			Key: names[integer(row[0])], Boot: l.text(row[1]), PID: int(integer(row[2])), Started: moment(row[3]), Begin: moment(row[4]),
+		},
+		From: moment(row[5]), To: moment(row[6]),
+		User: l.text(row[7]), Name: l.text(row[8]), Program: l.text(row[9]), Command: l.text(row[10]), Container: l.text(row[11]),
+		Image: l.text(row[12]),
+		Pod:   l.text(row[13]), Unit: l.text(row[14]), Job: l.text(row[15]), Type: gpu.ProcessType(l.text(row[16])),
+		Outcome: store.Outcome(text(row[17])),
+		Seen:    time.Duration(integer(row[18])), PeakMemory: memory(row[19], l.text(row[20])),
+		MemorySeconds: float(row[21]), MemoryKnown: time.Duration(integer(row[22])), SMSeconds: float(row[23]),
+		SMKnown: time.Duration(integer(row[24])),
+		Joules:  float(row[25]), JoulesKnown: time.Duration(integer(row[26])), JoulesMethod: l.text(row[27]),
+		Busy: time.Duration(integer(row[28])), Accounted: integer(row[29]) != 0,
+	}
+}
+
+// memory is a reading by the name of its quality.
+func memory(v driver.Value, quality string) gpu.Reading[gpu.Bytes] {
+	switch bytes := gpu.Bytes(integer(v)); quality {
+	case gpu.Good.String():
+		return gpu.Of(bytes)
+	case gpu.Doubtful.String():
+		return gpu.DoubtfulOf(bytes)
+	}
+	for q := range gpu.Doubtful {
+		if q.String() == quality {
+			return gpu.Absent[gpu.Bytes](q)
+		}
+	}
+	return gpu.Reading[gpu.Bytes]{}
+}
+
+// Causes yields causes.
+func (s *Store) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause, error] {
+	return yields(ctx, s, func(c *conn, found func(store.Cause) error) error {
+		var f filter
+		f.overlaps(&q)
+		if q.Kinds != nil {
+			f.kept("kind", q.Kinds)
+		}
+		if q.Open {
+			f.add("open")
+		}
+		where, names, err := f.where(ctx, c, q.Keys)
+		if err != nil {
+			return err
+		}
+		l := newListener(ctx, c)
+		return c.queryOnce(ctx, "SELECT "+causeKey+", "+causeRest+" FROM causes"+where+" ORDER BY since", f.args,
+			func(row []driver.Value) error {
+				cause := store.Cause{
+					Key: names[integer(row[0])], ID: l.text(row[1]), From: moment(row[2]), To: moment(row[3]), Open: integer(row[4]) != 0,
+					Kind: l.text(row[5]), Case: l.text(row[6]), Sentence: text(row[7]), Short: l.text(row[8]), Confidence: float(row[9]),
+					Who: l.text(row[10]),
+				}
+				if l.err != nil {
+					return l.err
+				}
+				return found(cause)
+			})
+	})
+}
+
+// Events yields events.
+func (s *Store) Events(ctx context.Context, q store.Query) iter.Seq2[store.Event, error] {
+	return yields(ctx, s, func(c *conn, found func(store.Event) error) error {
+		var f filter
+		from, to := bounds(&q)
+		f.add("time >= ? AND time < ?", from, to)
+		f.kinds(q.Kinds)
+		where, names, err := f.where(ctx, c, q.Keys)
+		if err != nil {
+			return err
+		}
+		text := "SELECT id, device, time, kind, severity, text, data FROM events" + where + " ORDER BY time, id"
+		if q.Newest > 0 {
+			newest := "SELECT id, device, time, kind, severity, text, data FROM events" + where + " ORDER BY time DESC, id DESC LIMIT ?"
+			text, f.args = "SELECT * FROM ("+newest+") ORDER BY time, id", append(f.args, q.Newest)
+		}
+		return c.queryOnce(ctx, text, f.args, func(row []driver.Value) error { return found(eventOf(names, row)) })
+	})
+}
+
+func eventOf(names map[int64]store.Key, row []driver.Value) store.Event {
+	e := store.Event{ID: text(row[0]), Key: names[integer(row[1])], Time: moment(row[2]), Kind: text(row[3]),
+		Severity: text(row[4]), Text: text(row[5])}
+	if data := blob(row[6]); len(data) > 0 {
+		e.Data = data
+	}
+	return e
+}
+
+// Document returns small state.
+func (s *Store) Document(ctx context.Context, name string) (document []byte, err error) {
+	err = s.view(ctx, func(c *conn) error {
+		return c.query(ctx, "SELECT text FROM documents WHERE name = ?", []any{name}, func(row []driver.Value) error {
+			document = blob(row[0])
+			return nil
+		})
+	})
+	return document, err
+}
+
+// Unsettled lists spans.
+func (s *Store) Unsettled(ctx context.Context, tier store.Tier, before time.Time) (out []store.Bucket, err error) {
+	err = s.view(ctx, func(c *conn) error {
+		_, to := bounds(&store.Query{To: before})
+		const list = "SELECT d.node, d.uuid, u.time FROM unsettled u JOIN devices d ON d.id = u.device WHERE u.tier = ? AND u.time < ?"
+		return c.query(ctx, list, []any{tier.String(), to}, func(row []driver.Value) error {
+			out = append(out, store.Bucket{Key: store.Key{Node: text(row[0]), UUID: text(row[1])}, Tier: tier, Time: moment(row[2])})
+			return nil
+		})
+	})
+	return out, err
+}

@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// application marks the files of gpuwhy, in the header of the file: "gpuw".
+const application = 0x67707577
+
+// A table has the rows of one tier, of devices or of machines.
+type table struct {
+	name    string
+	tier    store.Tier
+	columns store.Columns
+	insert  string
+}
+
+// tables by whether they are of machines, and tier.
+var tables = [2][3]table{
+	{newTable("device", store.Raw), newTable("device", store.Minute), newTable("device", store.Quarter)},
+	{newTable("machine", store.Raw), newTable("machine", store.Minute), newTable("machine", store.Quarter)},
+}
+
+func newTable(of string, tier store.Tier) table {
+	t := table{name: of + "_" + tier.String(), tier: tier, columns: store.OfDevices}
+	if of == "machine" {
+		t.columns = store.OfMachines
+	}
+	names := append([]string{"device"}, t.fixed()...)
+	for i := range t.columns {
+		if t.has(i) {
+			names = append(names, t.columns[i].Name)
+		}
+	}
+	values := " VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
+	t.insert = "INSERT OR REPLACE INTO " + t.name + " (" + strings.Join(names, ", ") + ")" + values
+	return t
+}
+
+func tableOf(machines bool, tier store.Tier) *table {
+	if machines {
+		return &tables[1][tier]
+	}
+	return &tables[0][tier]
+}
+
+// fixed are the columns beside the device and the quantities.
+func (t *table) fixed() []string {
+	if t.tier == store.Raw {
+		return []string{"time", "state", "doubtful"}
+	}
+	return []string{"time", "state", "readings", "counts"}
+}
+
+// has reports whether the tier has a quantity.
+func (t *table) has(i int) bool { return t.tier == store.Raw || t.columns[i].Spans }
+
+// migrate brings the file to the structure of this version; has is that of the file, 0 for a new one.
+func migrate(ctx context.Context, file string, c *conn, has int64) error {
+	knows, err := newest()
+	switch {
+	case err != nil:
+		return err
+	case has > knows:
+		return newer(file, has, knows)
+	case has < knows:
+		if err := up(ctx, file); err != nil {
+			return err
+		}
+	}
+	return c.within("BEGIN IMMEDIATE", func() error { return addColumns(ctx, c) })
+}
+
+func newer(file string, has, knows int64) error {
+	return &gpu.Advice{
+		What: fmt.Sprintf("a newer gpuwhy wrote %s: it is of version %d, and this one knows %d", file, has, knows),
+		Try:  "start that gpuwhy, or name another folder with --state-dir", Err: store.ErrNewer,
+	}
+}
+
+// newest is the version of the last migration.
+func newest() (version int64, err error) {
+	all, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		return 0, err
+	}
+	return goose.NumericComponent(all[len(all)-1])
+}
+
+// up makes the migrations that the file does not have.
+func up(ctx context.Context, file string) (err error) {
+	db, err := sql.Open("sqlite", name(file)+"&_pragma=synchronous(normal)") // as we write
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	db.SetMaxOpenConns(1)
+	from, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, from, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// addColumns adds the quantities that the catalog has and the file does not.
+func addColumns(ctx context.Context, c *conn) error {
+	for i := range tables {
+		for j := range tables[i] {
+			if err := tables[i][j].widen(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// missing are the columns that the file does not have.
+func (t *table) missing(ctx context.Context, c *conn) (missing []string, err error) {
+	has := map[string]bool{}
+	err = c.query(ctx, "SELECT name FROM pragma_table_info(?)", []any{t.name}, func(row []driver.Value) error {
+		has[text(row[0])] = true
+		return nil
+	})
+	for _, often := range []bool{true, false} { // SQLite finds the first columns of a row the soonest
+		for i := range t.columns {
+			if name := t.columns[i].Name; (t.columns[i].Kept != "") == often && t.has(i) && !has[name] {
+				missing = append(missing, name)
+			}
+		}
+	}
+	return missing, err
+}
+
+func (t *table) widen(ctx context.Context, c *conn) error {
+	missing, err := t.missing(ctx, c)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	rows, err := c.number(ctx, "SELECT EXISTS (SELECT 1 FROM "+t.name+")")
+	if err != nil {
+		return err
+	}
+	if rows == 0 {
+		return t.makeAnew(ctx, c, missing)
+	}
+	for _, name := range missing {
+		if err := c.run("ALTER TABLE " + t.name + " ADD COLUMN " + name + " INTEGER"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeAnew makes an empty table with more columns: adding hundreds one by one takes a tenth of a second.
+func (t *table) makeAnew(ctx context.Context, c *conn, columns []string) error {
+	var made string
+	err := c.query(ctx, "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", []any{t.name},
+		func(row []driver.Value) error {
+			made = text(row[0])
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	const key = "PRIMARY KEY ("
+	before, after, ok := strings.Cut(made, key)
+	if !ok {
+		return fmt.Errorf("the table %s has no primary key: %q", t.name, made)
+	}
+	if err := c.run("DROP TABLE " + t.name); err != nil {
+		return err
+	}
+	return c.run(before + strings.Join(columns, " INTEGER, ") + " INTEGER, " + key + after)
+}

@@ -1,0 +1,326 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/binary"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// Write implements [store.Store].
+func (s *Store) Write(ctx context.Context, b *store.Batch) error {
+	return s.change(ctx, func(db *database) error {
+		w := writer{database: db, named: map[store.Key]int64{}, told: map[string]keptText{}}
+		if err := db.write.within("BEGIN IMMEDIATE", func() error { return w.batch(ctx, b) }); err != nil {
+			db.frames.forget()
+			return err
+		}
+		maps.Copy(db.devices, w.named)
+		db.remember(w.told)
+		return nil
+	})
+}
+
+// A writer writes one batch.
+type writer struct {
+	*database
+	named map[store.Key]int64 // devices that the batch is the first to name
+	told  map[string]keptText // texts that it is the first to use, or to use so late
+	args  []driver.NamedValue // of rows
+
+	packed []byte // values among these
+}
+
+func (w *writer) batch(ctx context.Context, b *store.Batch) error {
+	for _, part := range []func() error{
+		each(b.Devices, w.device), each(b.Rows, w.row), each(b.Frames, w.frame), each(b.Sessions, w.session), each(b.Causes, w.cause),
+		each(b.Events, w.event), func() error { return w.documents(b.Documents) },
+		each(b.Unsettled, func(u *store.Bucket) error {
+			return w.bucket("INSERT OR REPLACE INTO unsettled (tier, device, time) VALUES (?, ?, ?)", u)
+		}),
+		each(b.Settled, func(u *store.Bucket) error {
+			if _, known := w.devices[u.Key]; !known && w.named[u.Key] == 0 {
+				return nil // nothing of it can be unsettled
+			}
+			return w.bucket("DELETE FROM unsettled WHERE tier = ? AND device = ? AND time = ?", u)
+		}),
+	} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each writes a list.
+func each[T any](list []T, write func(*T) error) func() error {
+	return func() error {
+		for i := range list {
+			if err := write(&list[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (w *writer) device(d *store.Device) error {
+	id, err := w.id(d.Key())
+	if err != nil {
+		return err
+	}
+	_, err = w.write.exec("UPDATE devices SET name = ?, vendor = ?, place = ?, kind = ? WHERE id = ?",
+		store.Text(d.Name), store.Text(d.Vendor), d.Index, store.Text(string(d.Kind)), id)
+	return err
+}
+
+// id is the ID of a device, which gets one where it has none.
+func (w *writer) id(k store.Key) (int64, error) {
+	if id, known := w.devices[k]; known {
+		return id, nil
+	}
+	if id, known := w.named[k]; known {
+		return id, nil
+	}
+	node, uuid := store.Text(k.Node), store.Text(k.UUID)
+	if _, err := w.write.exec("INSERT OR IGNORE INTO devices (node, uuid) VALUES (?, ?)", node, uuid); err != nil {
+		return 0, err
+	}
+	id, err := w.write.number(context.Background(), "SELECT id FROM devices WHERE node = ? AND uuid = ?", node, uuid)
+	if err == nil {
+		w.named[k] = id
+	}
+	return id, err
+}
+
+func (w *writer) row(r *store.Row) error {
+	id, err := w.id(r.Key)
+	if err != nil {
+		return err
+	}
+	t := tableOf(r.UUID == "", r.Tier)
+	w.args, w.packed = w.args[:0], w.packed[:0]
+	w.add(id)
+	w.add(stamp(r.Time))
+	if r.UUID == "" || r.State == gpu.StateOK {
+		w.add(nil)
+	} else {
+		w.add(string(r.State))
+	}
+	if r.Tier == store.Raw {
+		w.reading(t.columns, r.Values)
+	} else {
+		w.span(t.columns, r)
+	}
+	_, err = w.write.execNamed(t.insert, w.args)
+	return err
+}
+
+func (w *writer) add(v driver.Value) {
+	w.args = append(w.args, driver.NamedValue{Ordinal: len(w.args) + 1, Value: v})
+}
+
+func (w *writer) reading(columns store.Columns, values []store.Value) {
+	w.add(orNull(columns.Doubtful(values)))
+	for i := range columns {
+		var v driver.Value
+		if i < len(values) && values[i].Count > 0 {
+			if n, ok := columns[i].Number(values[i].Mean); ok {
+				v = n
+			}
+		}
+		w.add(v)
+	}
+}
+
+// orNull is NULL in place of an empty text.
+func orNull(s string) driver.Value {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func (w *writer) span(columns store.Columns, r *store.Row) {
+	w.add(int64(r.Readings))
+	counts := len(w.args)
+	w.add(nil) // until they are known
+	most := mostCount(columns, r)
+	var others []string
+	if most != r.Readings {
+		others = append(others, strconv.Itoa(most))
+	}
+	for i := range columns {
+		if !columns[i].Spans {
+			continue
+		}
+		var v driver.Value
+		if i < len(r.Values) {
+			v = w.pack(&columns[i], &r.Values[i])
+		}
+		if v != nil && r.Values[i].Count != most {
+			others = append(others, columns[i].Name+"="+strconv.Itoa(r.Values[i].Count))
+		}
+		w.add(v)
+	}
+	w.args[counts].Value = orNull(strings.Join(others, ","))
+}
+
+// mostCount is the number of readings that the most quantities of a span have. That of a device that was lost meanwhile is less
+// than that of the row.
+func mostCount(columns store.Columns, r *store.Row) int {
+	has, most := map[int]int{}, r.Readings
+	for i := range min(len(columns), len(r.Values)) {
+		if n := r.Values[i].Count; columns[i].Spans && n > 0 {
+			if has[n]++; has[n] > has[most] || has[n] == has[most] && n == r.Readings {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// pack is a value of a span: the mean, where least and most are the same; else the mean and how far they are from that, each as a
+// number of as few bytes as it needs. With a column for each of them a row is a quarter larger. nil: absent.
+func (w *writer) pack(c *store.Column, v *store.Value) driver.Value {
+	mean, ok := c.Number(v.Mean)
+	least, hasLeast := c.Number(v.Least)
+	most, hasMost := c.Number(v.Most)
+	switch {
+	case v.Count == 0 || !ok || !hasLeast || !hasMost:
+		return nil
+	case least == mean && most == mean:
+		return mean
+	}
+	from := len(w.packed)
+	w.packed = binary.AppendVarint(w.packed, mean)
+	w.packed = binary.AppendUvarint(w.packed, uint64(mean-least)) //nolint:gosec // unpack takes it back
+	w.packed = binary.AppendUvarint(w.packed, uint64(most-mean))  //nolint:gosec // unpack takes it back
+	return w.packed[from:]
+}
+
+// unpack reads what pack made; ok is false where it is absent.
+func unpack(v driver.Value) (least, mean, most int64, ok bool) {
+	if mean, ok = v.(int64); ok {
+		return mean, mean, mean, true
+	}
+	packed, _ := v.([]byte)
+	mean, n := binary.Varint(packed)
+	below, m := binary.Uvarint(packed[max(n, 0):])
+	above, l := binary.Uvarint(packed[max(n, 0)+max(m, 0):])
+	return mean - int64(below), mean, mean + int64(above), n > 0 && m > 0 && l > 0 //nolint:gosec // as pack made it
+}
+
+func (w *writer) frame(f *store.Frame) error {
+	id, err := w.id(store.Key{Node: f.Node})
+	if err != nil {
+		return err
+	}
+	return w.frames.write(w.write, id, f)
+}
+
+const (
+	sessionKey  = "device, boot, pid, started, begun"
+	sessionRest = "since, until, user, name, program, command, container, image, pod, unit, job, type, outcome, seen, " +
+		"peak_memory, peak_memory_quality, memory_seconds, memory_known, sm_seconds, sm_known, " +
+		"joules, joules_known, joules_method, busy, accounted"
+	causeKey  = "device, cause, since"
+	causeRest = "until, open, kind, kind_case, sentence, short, confidence, who"
+)
+
+var insertSession, insertCause = upsert("sessions", sessionKey, sessionRest), upsert("causes", causeKey, causeRest)
+
+// upsert inserts a row, or gives the one with its key the rest.
+func upsert(table, key, rest string) string {
+	var set []string
+	for column := range strings.SplitSeq(rest, ", ") {
+		set = append(set, column+" = excluded."+column)
+	}
+	columns := strings.Count(key+", "+rest, ",") + 1
+	return "INSERT INTO " + table + " (" + key + ", " + rest + ") VALUES (?" + strings.Repeat(", ?",
+		columns-1) + ") ON CONFLICT (" + key +
+		") DO UPDATE SET " + strings.Join(set, ", ")
+}
+
+func (w *writer) session(s *store.Session) error {
+	id, err := w.id(s.Key)
+	if err != nil {
+		return err
+	}
+	var peak driver.Value
+	if bytes, ok := s.PeakMemory.Get(); ok {
+		peak = int64(bytes)
+	}
+	t := w.teller(s.To)
+	args := []any{
+		id, t.of(s.Boot), s.PID, s.Started, s.Begin, s.From, s.To, t.of(s.User), t.of(s.Name), t.of(s.Program), t.of(s.Command),
+		t.of(s.Container), t.of(s.Image), t.of(s.Pod), t.of(s.Unit), t.of(s.Job), t.of(string(s.Type)), string(s.Outcome), s.Seen,
+		peak, t.of(s.PeakMemory.Quality().String()), s.MemorySeconds, s.MemoryKnown, s.SMSeconds, s.SMKnown, s.Joules, s.JoulesKnown,
+		t.of(s.JoulesMethod), s.Busy, s.Accounted,
+	}
+	if t.err != nil {
+		return t.err
+	}
+	_, err = w.write.exec(insertSession, args...)
+	return err
+}
+
+func (w *writer) cause(c *store.Cause) error {
+	id, err := w.id(c.Key)
+	if err != nil {
+		return err
+	}
+	t := w.teller(c.To)
+	args := []any{
+		id, t.of(c.ID), c.From, c.To, c.Open, t.of(c.Kind), t.of(c.Case), store.Text(c.Sentence), t.of(c.Short), c.Confidence, t.of(c.Who),
+	}
+	if t.err != nil {
+		return t.err
+	}
+	_, err = w.write.exec(insertCause, args...)
+	return err
+}
+
+func (w *writer) event(e *store.Event) error {
+	id, err := w.id(e.Key)
+	if err != nil {
+		return err
+	}
+	const insert = "INSERT OR REPLACE INTO events (hash, id, device, time, kind, severity, text, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	of := sha256.Sum256([]byte(store.Text(e.ID)))
+	_, err = w.write.exec(insert, int64(binary.BigEndian.Uint64(of[:])), //nolint:gosec // any number will do
+		store.Text(e.ID), id, e.Time, store.Text(e.Kind), store.Text(e.Severity), store.Text(e.Text), e.Data)
+	return err
+}
+
+func (w *writer) documents(documents map[string][]byte) error {
+	for name, text := range documents {
+		var err error
+		if len(text) == 0 {
+			_, err = w.write.exec("DELETE FROM documents WHERE name = ?", name)
+		} else {
+			_, err = w.write.exec("INSERT OR REPLACE INTO documents (name, text) VALUES (?, ?)", name, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) bucket(statement string, b *store.Bucket) error {
+	id, err := w.id(b.Key)
+	if err == nil {
+		_, err = w.write.exec(statement, b.Tier.String(), id, b.Time)
+	}
+	return err
+}
