@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// A table is what batches are written into. The first columns are its key.
+type table struct {
+	name    string
+	columns []column
+	keys    int
+	names   []string // of the columns
+	upsert  string   // takes what is new from the table in which it was put
+}
+
+type column struct {
+	name, kind string
+	shown      bool // on pages
+}
+
+// A partitioned table is divided by time.
+type partitioned struct {
+	*table
+	month bool // by month; else by day
+	tier  store.Tier
+}
+
+func columns(kind string, names ...string) (out []column) {
+	for _, name := range names {
+		out = append(out, column{name: name, kind: kind})
+	}
+	return out
+}
+
+// typed are columns that are written as in SQL.
+func typed(all ...string) (out []column) {
+	for _, c := range all {
+		name, kind, _ := strings.Cut(c, " ")
+		out = append(out, column{name: name, kind: kind})
+	}
+	return out
+}
+
+func newTable(name string, keys int, parts ...[]column) *table {
+	t := &table{name: name, keys: keys}
+	var set []string
+	for _, part := range parts {
+		t.columns = append(t.columns, part...)
+	}
+	for i, c := range t.columns {
+		t.names = append(t.names, c.name)
+		if i >= keys {
+			set = append(set, quoted(c.name)+" = excluded."+quoted(c.name))
+		}
+	}
+	all := list(t.names)
+	t.upsert = "INSERT INTO " + name + " (" + all + ") SELECT " + all + " FROM pg_temp.new_" + name +
+		" ON CONFLICT (" + list(t.names[:keys]) + ") DO UPDATE SET " + strings.Join(set, ", ")
+	return t
+}
+
+// list is names of columns with commas between them.
+func list(names []string) string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = quoted(name)
+	}
+	return strings.Join(out, ", ")
+}
+
+var deviceAndTime = typed("device bigint", "time timestamptz")
+
+// readingsTable has single readings: whole numbers of a column's steps.
+func readingsTable(name string, of store.Columns) *table {
+	values := columns("text", "state", "doubtful")
+	for _, c := range of {
+		values = append(values, column{c.Name, "bigint", c.Kept != ""})
+	}
+	return newTable(name, 2, deviceAndTime, values)
+}
+
+// spansTable has spans. The least and the most are there only where they are not the mean, and the count where it is not
+// that of the row's readings.
+func spansTable(name string, of store.Columns) *table {
+	values := typed("state text", "readings bigint")
+	for _, c := range of {
+		if c.Spans {
+			for _, part := range []string{"_least", "_mean", "_most", "_count"} {
+				values = append(values, column{c.Name + part, "bigint", c.Kept != ""})
+			}
+		}
+	}
+	return newTable(name, 2, deviceAndTime, values)
+}
+
+// ofRows are the tables of rows: by tier those of devices, then those of machines.
+var ofRows = []partitioned{
+	{readingsTable("device_raw", store.OfDevices), false, store.Raw},
+	{spansTable("device_1m", store.OfDevices), true, store.Minute},
+	{spansTable("device_15m", store.OfDevices), true, store.Quarter},
+	{readingsTable("machine_raw", store.OfMachines), false, store.Raw},
+	{spansTable("machine_1m", store.OfMachines), true, store.Minute},
+	{spansTable("machine_15m", store.OfMachines), true, store.Quarter},
+}
+
+// tableOf is the table of rows of a tier.
+func tableOf(tier store.Tier, machines bool) *partitioned {
+	if machines {
+		return &ofRows[3+tier]
+	}
+	return &ofRows[tier]
+}
+
+func columnsOf(machines bool) store.Columns {
+	if machines {
+		return store.OfMachines
+	}
+	return store.OfDevices
+}
+
+var (
+	sessions = newTable("sessions", 5,
+		typed("device bigint", "boot text", "pid bigint", "started timestamptz", "begun timestamptz"),
+		columns("text", "user_name", "name", "program", "command", "container", "image", "pod", "unit", "job", "type"),
+		columns("timestamptz", "from_time", "to_time"),
+		typed("outcome text", "seen bigint", "peak_memory bigint", "peak_quality text",
+			"memory_seconds double precision", "memory_known bigint", "sm_seconds double precision", "sm_known bigint",
+			"joules double precision", "joules_known bigint", "joules_method text", "busy bigint", "accounted boolean"))
+	causes = newTable("causes", 3,
+		typed("device bigint", "id text", "from_time timestamptz", "to_time timestamptz", "open boolean"),
+		columns("text", "kind", "case", "sentence", "short"),
+		typed("confidence double precision", "who text"))
+	frameTable = partitioned{newTable("frames", 2, deviceAndTime, columns("bytea", "record")), false, store.Raw}
+	// Key frames are not put into another table first: there are few.
+	keyFrameTable = partitioned{newTable("key_frames", 2, deviceAndTime, columns("bytea", "record")), false, store.Raw}
+	events        = newTable("events", 1,
+		typed("id text", "device bigint", "time timestamptz"),
+		columns("text", "kind", "severity", "text"),
+		columns("bytea", "data"))
+)
+
+// written are all tables that batches are put into.
+func written() []*table {
+	all := []*table{sessions, causes, events, frameTable.table}
+	for _, t := range ofRows {
+		all = append(all, t.table)
+	}
+	return all
+}
+
+// stage makes the tables of a connection into which batches are put first.
+func stage(ctx context.Context, c *pgx.Conn) error {
+	var sql strings.Builder
+	for _, t := range written() {
+		sql.WriteString("CREATE TEMPORARY TABLE new_" + t.name + " (")
+		for i, c := range t.columns {
+			if i > 0 {
+				sql.WriteString(", ")
+			}
+			sql.WriteString(quoted(c.name) + " " + c.kind)
+		}
+		sql.WriteString(") ON COMMIT DELETE ROWS;")
+	}
+	_, err := c.Exec(ctx, sql.String(), pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// merge writes rows by their keys. No key may be there twice.
+func (t *table) merge(ctx context.Context, tx pgx.Tx, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "new_" + t.name}, t.names, pgx.CopyFromRows(rows)); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, t.upsert)
+	return err
+}
+
+// moment is a time as it is kept. A zero time is in the year 1.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
