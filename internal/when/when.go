@@ -1,0 +1,316 @@
+// Package when reads times and spans as people write them: "yesterday 22:00", "last night", "-6h", "since monday",
+// or RFC 3339. A day is one of the time zone of now, also where its clocks change: it can have 23 or 25 hours.
+package when
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// A Span is the time from From up to, and without, To.
+type Span struct{ From, To time.Time }
+
+// The night of "last night" and the morning of "this morning", by the clock of the zone.
+const nightBegins, nightEnds, morningEnds = 22, 6, 12
+
+const examples = `write it like "2026-03-14 02:30", "2026-03-14T02:30:00Z", "yesterday 22:00", "monday 9:00", "14:30" or "-6h"`
+
+// Time reads one time, in the zone of now. A time of day alone is the newest one that is not after now. A clock
+// that is shown twice on that day, in autumn, means the first; one that is left out, in spring, means
+// when the clocks jump. An error is a [gpu.Advice].
+func Time(text string, now time.Time) (time.Time, error) {
+	if t, ok := point(strings.Fields(strings.ToLower(text)), now); ok {
+		return t, nil
+	}
+	if t, err := time.Parse(time.RFC3339, strings.ToUpper(strings.TrimSpace(text))); err == nil {
+		return t.In(now.Location()), nil
+	}
+	return time.Time{}, unread(text, "is not a time", examples)
+}
+
+// lostPlus is RFC 3339 with a space where its + was.
+var lostPlus = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)? \d\d:\d\d$`)
+
+// unread is the error of a text that can't be understood.
+func unread(text, what, try string) error {
+	if lostPlus.MatchString(strings.TrimSpace(text)) {
+		try = "write its + as %2B in an address"
+	}
+	return &gpu.Advice{What: strconv.Quote(text) + " " + what, Try: try}
+}
+
+// between stands between the ends of a span.
+var between = regexp.MustCompile(`(?i)\.\.| (?:to|until|-) |/`)
+
+// Parse reads a span, in the zone of now: a day, a night, a week, a month or a year by name or number, "last 6 hours" or "6h",
+// "A to B", "A..B", or "since A". What has one time alone ends now. Where B is a length of time, such as "2h", it is that long
+// ago; where it is a day, a month or the like, it is the end of that. A span never ends after now, unless its end is written as a
+// time after it. An error is a [gpu.Advice].
+func Parse(text string, now time.Time) (Span, error) {
+	if parts := between.Split(text, 2); len(parts) == 2 {
+		return ends(parts[0], parts[1], text, now)
+	}
+	fields := strings.Fields(strings.ToLower(text))
+	if len(fields) > 1 && (fields[0] == "since" || fields[0] == "from") {
+		s, err := Parse(strings.Join(fields[1:], " "), now)
+		return Span{s.From, now}, err
+	}
+	s, ok := named(fields, now)
+	if !ok {
+		from, err := Time(text, now)
+		if err != nil {
+			return Span{}, unread(text, "is not a span of time", `write it like "last night", "6h", "since monday" or "yesterday 22:00 to 06:00"`)
+		}
+		s = Span{from, now}
+	}
+	if s.To.After(now) {
+		s.To = now
+	}
+	if !s.From.Before(s.To) {
+		return Span{}, unread(text, "has not begun yet", "name a time that has")
+	}
+	return s, nil
+}
+
+// ends reads both ends of a span. The second can be a time of day: the first such time after the first end.
+func ends(a, b, text string, now time.Time) (Span, error) {
+	from, err := Parse(a, now)
+	if err != nil {
+		return Span{}, err
+	}
+	to, err := end(b, from.From, now)
+	if err == nil && !from.From.Before(to) {
+		err = unread(text, "ends before it begins", "name the earlier time first")
+	}
+	return Span{from.From, to}, err
+}
+
+func end(text string, from, now time.Time) (time.Time, error) {
+	fields := strings.Fields(strings.ToLower(text))
+	if to, ok := after(fields, from); ok {
+		return to, nil
+	}
+	if to, ok := before(now, strings.TrimPrefix(strings.Join(fields, ""), "-")); ok {
+		return to, nil
+	}
+	if s, ok := named(fields, now); !ok {
+		return Time(text, now)
+	} else if s.To.Before(now) {
+		return s.To, nil
+	}
+	return now, nil
+}
+
+func after(fields []string, from time.Time) (time.Time, bool) {
+	if len(fields) != 1 {
+		return time.Time{}, false
+	}
+	c, ok := clockOf(fields[0])
+	if !ok {
+		return time.Time{}, false
+	}
+	if t := c.on(from, 0); t.After(from) {
+		return t, true
+	}
+	return c.on(from, 1), true
+}
+
+// point reads a time that is not RFC 3339.
+func point(fields []string, now time.Time) (time.Time, bool) {
+	switch len(fields) {
+	case 1:
+		if fields[0] == "now" {
+			return now, true
+		}
+		if c, ok := clockOf(fields[0]); ok {
+			if t := c.on(now, 0); !t.After(now) {
+				return t, true
+			}
+			return c.on(now, -1), true
+		}
+		if ago, ok := strings.CutPrefix(fields[0], "-"); ok {
+			return before(now, ago)
+		}
+		return dayOf(fields[0], now)
+	case 2:
+		if fields[1] == "ago" {
+			return before(now, fields[0])
+		}
+		day, known := dayOf(fields[0], now)
+		c, ok := clockOf(fields[1])
+		return c.on(day, 0), known && ok
+	case 3:
+		if fields[2] == "ago" {
+			return before(now, fields[0]+fields[1])
+		}
+	}
+	return time.Time{}, false
+}
+
+// dayOf is when a day begins: today, yesterday, the newest day of the week that has this name, or a date.
+func dayOf(word string, now time.Time) (time.Time, bool) {
+	if date, err := time.Parse(time.DateOnly, word); err == nil {
+		return clock{}.on(time.Date(date.Year(), date.Month(), date.Day(), 12, 0, 0, 0, now.Location()), 0), true
+	}
+	switch word {
+	case "today":
+		return clock{}.on(now, 0), true
+	case "yesterday":
+		return clock{}.on(now, -1), true
+	}
+	for ago := range 7 {
+		if name := strings.ToLower(now.AddDate(0, 0, -ago).Weekday().String()); len(word) >= 3 && strings.HasPrefix(name, word) {
+			return clock{}.on(now, -ago), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// named reads what has a name and two ends.
+func named(fields []string, now time.Time) (s Span, ok bool) {
+	switch text := strings.Join(fields, " "); text {
+	case "last night":
+		s = Span{clock{hour: nightBegins}.on(now, -1), clock{hour: nightEnds}.on(now, 0)}
+		return s, true
+	case "this morning":
+		return Span{clock{hour: nightEnds}.on(now, 0), clock{hour: morningEnds}.on(now, 0)}, true
+	case "this week", "last week":
+		monday := -(int(now.Weekday()) + 6) % 7
+		if text == "last week" {
+			monday -= 7
+		}
+		return Span{clock{}.on(now, monday), clock{}.on(now, monday+7)}, true
+	case "this month", "last month", "this year", "last year":
+		year, month := now.Year(), now.Month()
+		if fields[0] == "last" && fields[1] == "month" {
+			month--
+		}
+		if fields[1] == "month" {
+			return calendar(year, month, 0, 1, now), true
+		}
+		if fields[0] == "last" {
+			year--
+		}
+		return calendar(year, 1, 1, 0, now), true
+	}
+	if len(fields) > 1 && (fields[0] == "last" || fields[0] == "past") {
+		from, ok := before(now, strings.Join(fields[1:], ""))
+		if !ok && len(fields) == 2 { // "last hour"
+			from, ok = before(now, "1"+fields[1])
+		}
+		return Span{from, now}, ok
+	}
+	if from, ok := before(now, strings.TrimPrefix(strings.Join(fields, ""), "-")); ok {
+		return Span{from, now}, true
+	}
+	if len(fields) != 1 {
+		return Span{}, false
+	}
+	if month, err := time.Parse("2006-01", fields[0]); err == nil {
+		return calendar(month.Year(), month.Month(), 0, 1, now), true
+	}
+	if year, err := time.Parse("2006", fields[0]); err == nil {
+		return calendar(year.Year(), 1, 1, 0, now), true
+	}
+	day, ok := dayOf(fields[0], now)
+	return Span{day, clock{}.on(day, 1)}, ok
+}
+
+func calendar(year int, month time.Month, years, months int, now time.Time) Span {
+	begin := func(year int, month time.Month) time.Time {
+		return clock{}.on(time.Date(year, month, 1, 12, 0, 0, 0, now.Location()), 0)
+	}
+	return Span{begin(year, month), begin(year+years, month+time.Month(months))}
+}
+
+// units are those of a length of time. Days, weeks and years are of the calendar.
+var units = map[string]struct {
+	length      time.Duration
+	days, years int
+}{
+	"s": {time.Second, 0, 0}, "m": {time.Minute, 0, 0}, "h": {time.Hour, 0, 0}, "d": {0, 1, 0}, "w": {0, 7, 0}, "y": {0, 0, 1},
+	"sec": {time.Second, 0, 0}, "min": {time.Minute, 0, 0}, "hour": {time.Hour, 0, 0}, "day": {0, 1, 0}, "week": {0, 7, 0}, "year": {0, 0, 1},
+	"second": {time.Second, 0, 0}, "minute": {time.Minute, 0, 0},
+}
+
+// furthest bounds numbers: nobody has a past of that many seconds.
+const furthest = 1e10
+
+// before is the time that is so long before now: "90s", "6h", "1h30m", "2d", "6hours".
+func before(now time.Time, length string) (time.Time, bool) {
+	const digits = "0123456789"
+	t, some := now, false
+	for length != "" {
+		number := length[:len(length)-len(strings.TrimLeft(length, digits))]
+		rest := length[len(number):]
+		unit := rest
+		if i := strings.IndexAny(rest, digits); i >= 0 {
+			unit = rest[:i]
+		}
+		length = rest[len(unit):]
+		u, known := units[unit]
+		if !known {
+			u, known = units[strings.TrimSuffix(unit, "s")]
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil || !known || float64(n)*max(u.length.Seconds(), float64(u.days)*86400, float64(u.years)*366*86400) > furthest {
+			return time.Time{}, false
+		}
+		t, some = t.AddDate(-n*u.years, 0, -n*u.days).Add(-time.Duration(n)*u.length), true
+	}
+	return t, some
+}
+
+// Day is when a day of the zone of t begins, so many days after the day of t.
+func Day(t time.Time, days int) time.Time { return clock{}.on(t, days) }
+
+// Month is when a month of the zone of t begins, so many months after the month of t.
+func Month(t time.Time, months int) time.Time {
+	return calendar(t.Year(), t.Month()+time.Month(months), 0, 0, t).From
+}
+
+// A clock is a time of day.
+type clock struct{ hour, minute, second, day int }
+
+func clockOf(word string) (clock, bool) {
+	switch word {
+	case "noon":
+		return clock{hour: 12}, true
+	case "24:00":
+		return clock{day: 1}, true
+	}
+	for _, layout := range []string{"15:04", "15:04:05", "3pm", "3:04pm"} {
+		if t, err := time.Parse(layout, word); err == nil {
+			return clock{t.Hour(), t.Minute(), t.Second(), 0}, true
+		}
+	}
+	return clock{}, false
+}
+
+// on is when the clock shows that, so many days after the day of t.
+func (c clock) on(t time.Time, days int) time.Time {
+	y, m, d := t.Date()
+	days += c.day
+	made := time.Date(y, m, d+days, c.hour, c.minute, c.second, 0, t.Location())
+	begins, ends := made.ZoneBounds()
+	day := time.Date(y, m, d+days, 0, 0, 0, 0, time.UTC).Day()
+	if made.Hour() != c.hour || made.Minute() != c.minute || made.Day() != day { // the clocks jump over it, once over a whole day
+		if made.Sub(begins).Abs() <= ends.Sub(made).Abs() && !begins.IsZero() {
+			return begins
+		}
+		return ends
+	}
+	if begins.IsZero() {
+		return made
+	}
+	_, now := made.Zone()
+	_, before := begins.Add(-time.Second).Zone()
+	if first := made.Add(time.Duration(now-before) * time.Second); before > now && first.Before(begins) {
+		return first
+	}
+	return made
+}
