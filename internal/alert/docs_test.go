@@ -78,7 +78,7 @@ func watchesTable() string {
 			_, says, _ = strings.Cut(says, "|")
 			says = fmt.Sprintf(says, "2")
 		case !s.Condition:
-			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480}[s.Unit], s.Unit))
+			says = fmt.Sprintf(says, amount(map[string]float64{"%": 97, "°C": 92, "W": 390, "MiB": 20480, "min": 24}[s.Unit], s.Unit))
 		}
 		subject := "GPU 0"
 		if s.Machine {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -146,12 +147,14 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	return changes
 }
 
-// put makes a state that of a rule, unless no such rule in force looks at the thing.
+// put makes a state that of a rule, unless no such rule in force looks at the thing. An alert that stands stays.
 func (t *tracked) put(name string, w Watch, st *state) bool {
 	for i := range t.states {
 		if of := t.states[i].ruled; of.Name == name && of.Watch == w {
-			t.states[i] = *st
-			t.states[i].ruled = of
+			if t.states[i].alert == nil {
+				t.states[i] = *st
+				t.states[i].ruled = of
+			}
 			return true
 		}
 	}
@@ -510,7 +513,7 @@ func (o *observation) as(s State, l *look) *Alert {
 	text := telling{Alert: &next, rule: l.Rule, watch: l.watch, detail: l.failure, advice: l.try}
 	if l.ok {
 		text.value, text.beyond = l.value, l.beyond(l.watch, l.value)
-		if !l.Condition {
+		if !l.Condition && !math.IsInf(l.value, 0) {
 			next.Value = gpu.Of(l.value)
 		}
 		if l.cleared(l.watch, l.value) {

@@ -75,13 +75,16 @@ func (e *Engine) Kept() Kept {
 	return out
 }
 
-// Restore fills an engine that has seen nothing. What was about the machine is
+// Restore fills an engine that has seen nothing, or what it has is newer: then alerts that stand and silences that were made
+// stay, beside those of before. What was about the machine is
 // about it under the name that it has now. Alerts that stood are in the state
 // [NoData] until their device reports again; those whose rule is not in force any
 // more are over, which the next Observe says.
 func (e *Engine) Restore(kept Kept, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	newer, made := e.past, e.silences
+	e.past = nil
 	for i := range kept.Past {
 		a := kept.Past[i].alert(Resolved)
 		if late := a.Time.Sub(now); late > 0 { // the clock was ahead
@@ -89,8 +92,9 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 		}
 		e.past = append(e.past, *a)
 	}
+	e.past = append(e.past, newer...)
 	e.past = e.past[max(0, len(e.past)-keptPast):]
-	e.silences = kept.Silences[:min(len(kept.Silences), mostSilences)]
+	e.silences = append(kept.Silences[:min(len(kept.Silences), mostSilences-len(made))], made...)
 	e.moveSilences(now)
 	for i := range kept.Tracked {
 		thing := &kept.Tracked[i]
@@ -102,6 +106,7 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 		}
 		e.restore(thing, now)
 	}
+	e.pending = append(e.pending, e.markSilenced()...)
 	return nil
 }
 

@@ -153,6 +153,39 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// What was kept can come after the first readings, from a database that did not answer before: nothing of both is lost.
+func TestRestoreThatIsLate(t *testing.T) {
+	hot := healthy()
+	hot.Utilization.GPU = gpu.Of(gpu.Percent(99))
+	lost := healthy()
+	lost.UUID, lost.State, lost.Index = "GPU-b", gpu.StateLost, 1
+	rules := []Rule{hourly(), Default("lost", Lost)}
+	silence := func(e *Engine, uuid string) {
+		t.Helper()
+		if _, _, err := e.Silence(Silence{GPU: uuid, Until: start.Add(time.Hour)}, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, next := New(rules), New(rules)
+	before.Observe(&insight.Moment{Snapshot: snapshotOf(0, hot, lost)})
+	silence(before, hot.UUID)
+	next.Observe(&insight.Moment{Snapshot: snapshotOf(100, hot)})
+	silence(next, "GPU-b")
+	fired := next.Standing()
+	if len(fired) != 1 || !fired[0].SilencedUntil.IsZero() {
+		t.Fatalf("%+v", fired)
+	}
+	restore(t, next, keptOf(t, before), start.Add(100*time.Second))
+	changes := next.Observe(&insight.Moment{Snapshot: snapshotOf(110, hot)})
+	if len(changes) != 1 || changes[0].ID != fired[0].ID || !changes[0].SilencedUntil.Equal(start.Add(time.Hour)) {
+		t.Errorf("what is silenced now is not said: %+v", changes)
+	}
+	standing := next.Standing()
+	if len(standing) != 2 || standing[0].Rule != "lost" || standing[1].ID != fired[0].ID || len(next.Silences(start)) != 2 {
+		t.Errorf("%+v, %+v", standing, next.Silences(start))
+	}
+}
+
 // What is kept does not grow with time.
 func TestPastIsBounded(t *testing.T) {
 	e := New([]Rule{busy(50)})

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	_ "embed"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ const (
 	TemperatureMargin Watch = "temperature_margin" // degrees left to the device's own slowdown limit; fires below the threshold
 	MemoryTemperature Watch = "memory_temperature" // of the memory
 	Memory            Watch = "memory"             // used, in percent
+	MemoryFullIn      Watch = "memory_full_in"     // minutes until the memory is full, where that can be told; fires below the threshold
 	Power             Watch = "power"              // draw in watts
 	PowerShare        Watch = "power_share"        // draw in percent of the limit in force
 	Fan               Watch = "fan"                // the highest commanded speed, in percent
@@ -125,6 +127,7 @@ var meansOf = map[Watch]means{
 	TemperatureMargin: {measure: margin, culprits: workers},
 	MemoryTemperature: {culprits: workers},
 	Memory:            {narrowed: heldByThose, culprits: holders},
+	MemoryFullIn:      {measure: memoryFullIn, culprits: holders, instead: notFullSoon},
 	Power:             {culprits: workers},
 	PowerShare:        {measure: powerShare, culprits: workers},
 	Fan:               {culprits: workers},
@@ -201,6 +204,27 @@ func margin(s *look) (float64, bool) {
 	temperature, ok := s.d.Thermal.GPU.Trusted()
 	limit, known := s.d.Thermal.Slowdown.Trusted()
 	return float64(limit - temperature), ok && known
+}
+
+// memoryFullIn is infinite where it was tried to tell when the memory is full, and that can't be told: most memory does not grow.
+func memoryFullIn(s *look) (float64, bool) {
+	if s.answer == nil || !s.answer.Asked || !s.d.Memory.Used.Present() {
+		return 0, false
+	}
+	for _, p := range s.answer.Next {
+		if left, ok := p.Left.Get(); ok && p.Kind == "memory_full" {
+			return left.Minutes(), true
+		}
+	}
+	return math.Inf(1), true
+}
+
+// notFullSoon says that it can't be told any more when the memory is full.
+func notFullSoon(s *look) string {
+	if !math.IsInf(s.value, 1) {
+		return ""
+	}
+	return "no longer fills its memory, as far as that can be told"
 }
 
 func powerShare(s *look) (float64, bool) {

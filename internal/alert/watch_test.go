@@ -221,7 +221,7 @@ func TestWatches(t *testing.T) {
 	for _, w := range Watches() {
 		tt, tested := tests[w]
 		if !tested {
-			if w != DriverGone { // TestDriverGone
+			if w != DriverGone && w != MemoryFullIn { // TestDriverGone, TestMemoryFullSoon
 				t.Errorf("%s is not tested", w)
 			}
 			continue
@@ -369,6 +369,61 @@ func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 	e.Observe(&insight.Moment{Snapshot: snapshotOf(30)})
 	if got, want := e.Standing()[0].Message, "GPU 0 (Card) now does not report its utilization, so whether this is over can't be told; 30 s ago it rose above 50 %."; got != want {
 		t.Errorf("without data: %q, want %q", got, want)
+	}
+}
+
+// That a memory is full soon is an alert only while it can be told, and only of what a forecast was made of.
+func TestMemoryFullSoon(t *testing.T) {
+	rules := Defaults()
+	e := New(slices.DeleteFunc(rules, func(r Rule) bool { return r.Watch != MemoryFullIn }))
+	if r := e.Rules(); len(r) != 1 || !r[0].Enabled || r[0].Threshold != 30 {
+		t.Fatalf("%+v", r)
+	}
+	const notAsked, cantBeTold = -1, 0
+	second := 0
+	see := func(lasts int, minutes float64) (said []string) {
+		for end := second + lasts; second < end; second += 5 {
+			d := healthy()
+			d.Processes = gpu.Of([]gpu.Process{process(7, "python", "alice", 90, 97*mib)})
+			s := snapshotOf(second, d)
+			answer := explain.Answer{Devices: []explain.DeviceAnswer{{Device: &s.Devices[0], Asked: minutes != notAsked}}}
+			if minutes > 0 {
+				left := gpu.Of(time.Duration(minutes * float64(time.Minute)))
+				answer.Devices[0].Next = []explain.Prospect{{Kind: "quiet", Left: gpu.Of(time.Second)}, {Kind: "memory_full", Left: left}}
+			}
+			for _, c := range e.Observe(&insight.Moment{Snapshot: s, Answer: answer}) {
+				said = append(said, string(c.News)+": "+c.Message)
+				if value, has := c.Value.Get(); has != (minutes > 0) || has && value != minutes {
+					t.Errorf("its value is %v, at %g min", c.Value, minutes)
+				}
+			}
+		}
+		return said
+	}
+	for _, step := range []struct {
+		lasts   int
+		minutes float64
+		want    []string
+	}{
+		{300, notAsked, nil},
+		{300, cantBeTold, nil},
+		{300, 45, nil},
+		{60, 26, nil}, // shorter than it holds
+		{300, 40, nil},
+		{150, 24, []string{
+			"fired: GPU 0 (Card) will have its memory full in about 24 min; 2 min ago that fell below 30 min. python (pid 7, alice) holds 97 MiB.",
+		}},
+		{60, notAsked, []string{
+			"data_gone: GPU 0 (Card) now does not report how its memory grows, so whether this is over can't be told; 2 min ago that fell below 30 min.",
+		}},
+		{400, cantBeTold, []string{
+			"data_back: GPU 0 (Card) no longer fills its memory, as far as that can be told. If it stays so, the alert ends in 5 min.",
+			"over: GPU 0 (Card) no longer fills its memory, as far as that can be told. The alert is over after 3 min.",
+		}},
+	} {
+		if got := see(step.lasts, step.minutes); !slices.Equal(got, step.want) {
+			t.Errorf("at %g min for %d s: said\n%q, want\n%q", step.minutes, step.lasts, got, step.want)
+		}
 	}
 }
 

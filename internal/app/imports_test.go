@@ -75,6 +75,7 @@ var allowed = map[string][]string{
 	"sampler/smi/fakesmi/program":    {},
 	"internal/store/postgres":        {"gpu", "internal/store", "internal/store/frames"},
 	"internal/store/postgres/pgtest": {},
+	"internal/forecast":              {},
 	"internal/server": {
 		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/foresight", "internal/insight",
 		"internal/lazy", "internal/negotiate", "internal/past", "internal/recent", "internal/store", "internal/strictjson", "internal/when",

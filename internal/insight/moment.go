@@ -141,6 +141,8 @@ type Stage struct {
 	Floors  *attribute.Floors
 	// Reserve fills in for whom devices are reserved; it may be nil.
 	Reserve func([]gpu.Device)
+	// Foresee fills in what comes next of the devices of an answer; it may be nil. It must not wait.
+	Foresee func(*gpu.Snapshot, *explain.Answer)
 }
 
 // NewStage returns a Stage that remembers nothing yet.
@@ -151,14 +153,24 @@ func NewStage() *Stage {
 // Next makes the Moment of the node's next snapshot, and learns from it.
 func (s *Stage) Next(snap *gpu.Snapshot) *Moment {
 	snap = s.complete(snap)
-	return New(snap, s.History.Add(snap))
+	return s.moment(snap, s.History.Add(snap))
 }
+
+// Learn learns from the node's next snapshot as Next does, but which device was told of first.
+func (s *Stage) Learn(snap *gpu.Snapshot) { s.History.Learn(s.complete(snap)) }
 
 // Beside makes the Moment of a snapshot that was read on demand, between two
 // periodic ones. It uses the past and does not change it.
 func (s *Stage) Beside(snap *gpu.Snapshot) *Moment {
 	snap = s.complete(snap)
-	return New(snap, s.History.Beside(snap))
+	return s.moment(snap, s.History.Beside(snap))
+}
+
+func (s *Stage) moment(snap *gpu.Snapshot, a explain.Answer) *Moment {
+	if s.Foresee != nil {
+		s.Foresee(snap, &a)
+	}
+	return New(snap, a)
 }
 
 // complete returns a copy of the snapshot with facts of its devices that are not

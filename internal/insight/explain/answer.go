@@ -100,6 +100,7 @@ type Cause struct {
 	Advice     string // what would stop it, a sentence; empty where there is nothing to do
 	Headline   string // of a cause of the machine; devices have [Layers]
 	command    string // of a cause of a machine without a device, as in [Action]
+	Who        string // the process that it names, as headlines call it; empty where it names none
 	Short      string // what it is in two or three words; empty where it is not worth a word beside another
 }
 
@@ -109,12 +110,35 @@ type DeviceAnswer struct {
 	Layers
 	Sentence string  // has the main causes
 	Causes   []Cause // in the order of their kinds; never empty
+	// Cooling is the cool-down that goes on, and Cooled the last one that was over by itself, not because work began; nil: none
+	// was seen.
+	Cooling, Cooled *Cooldown
+	// Next is what comes next, what is soonest first, as far as that can be told. Asked says that it was tried to tell it for
+	// the present; else Next is empty. Whoever makes forecasts fills them in, package explain does not.
+	Next     []Prospect
+	Asked    bool
 	loudness float64
 	quiet    bool // nothing works, and the fan is at rest
 	hasFan   bool // that reports its speed
 	off      bool // the fan is
 	led      bool // it was told of first
 	working  bool
+}
+
+// A Cooldown is how a device gets cool and quiet after work.
+type Cooldown struct {
+	Begun time.Time
+	Over  time.Time                  // when it was quiet, or else over; zero while it goes on
+	Left  gpu.Reading[time.Duration] // until it is quiet, of one that goes on; absent where that can't be told, or it is quiet
+}
+
+// A Prospect is one thing that comes next, and can be told.
+type Prospect struct {
+	Kind     string // as package forecast names them
+	Short    string // "memory full in about 26 min"
+	Sentence string // the same with the device and the interval
+	// Left is the time until it comes, 0 or more; absent of what has no such time, such as a month's energy.
+	Left gpu.Reading[time.Duration]
 }
 
 // An Answer is why a machine's fans run.

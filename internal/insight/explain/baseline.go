@@ -134,7 +134,7 @@ func (h *History) Kept() Kept {
 	return Kept{keep.Newest(all)}
 }
 
-// Restore takes what was learned in an earlier run, before the first Add.
+// Restore takes what was learned in an earlier run, in place of what this one has learned by now.
 func (h *History) Restore(kept Kept, now time.Time) error {
 	fresh, err := keep.Fresh(kept.Devices, now, (*keptDevice).plausible)
 	h.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // A cooling is a cool-down that goes on.
@@ -14,6 +16,7 @@ type cooling struct {
 	lowest  float64   // °C so far
 	slowest float64   // percent of the fan so far
 	fell    time.Time // when one of the two fell last
+	quiet   time.Time // since when the fan is as at rest; zero: it is not
 	fall    []drop    // the temperatures, for the fit
 }
 
@@ -63,6 +66,12 @@ func (m *memory) cool(d *device) {
 	}
 	took := m.at.Sub(c.begun)
 	off := d.fan == 0 && !(d.rpm > 0) // nobody hears it
+	switch atRest := off || d.fan <= value(m.Rest.Fan); {
+	case !atRest:
+		c.quiet = time.Time{}
+	case c.quiet.IsZero():
+		c.quiet = m.at
+	}
 	rest := value(m.Rest.Celsius)
 	switch {
 	case took > longestCooling, temp >= c.lowest+3:
@@ -125,6 +134,10 @@ func (m *memory) cooled(took time.Duration) {
 	m.cooling = nil
 	if c.unseen || took <= 0 {
 		return
+	}
+	m.quieted = Cooldown{Begun: c.begun, Over: c.begun.Add(took)}
+	if !c.quiet.IsZero() {
+		m.quieted.Over = c.quiet
 	}
 	learned := m.Cooldowns[max(len(m.Cooldowns)-maxCooldowns+1, 0):]
 	m.Cooldowns = append(learned, cooldown{optional(c.from), took.Seconds()})
@@ -234,6 +247,23 @@ func (m *memory) toQuiet() (left time.Duration, known bool) {
 		return left, left > 0
 	}
 	return 0, false
+}
+
+// cooldowns are the one that goes on, and the last that was over by itself.
+func (d *device) cooldowns() (now, last *Cooldown) {
+	if d.State != gpu.StateOK {
+		return nil, nil
+	}
+	if !d.m.quieted.Begun.IsZero() {
+		last = new(d.m.quieted)
+	}
+	if d.m.cooling != nil {
+		now = &Cooldown{Begun: d.m.cooling.begun}
+		if left, known := d.m.toQuiet(); known && d.m.cooling.quiet.IsZero() {
+			now.Left = gpu.Of(left)
+		}
+	}
+	return now, last
 }
 
 // quietAt is the temperature at which the device is as quiet as at rest; none while that is not known.

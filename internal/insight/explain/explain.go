@@ -21,10 +21,7 @@ import (
 // answer finds all causes. learn gives a device its memory, with the snapshot's own reading.
 func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer {
 	out := Answer{Time: s.Time, Devices: make([]DeviceAnswer, len(s.Devices))}
-	devices := make([]*device, len(s.Devices))
-	for i := range s.Devices {
-		devices[i] = newDevice(&s.Devices[i], s, devices, learn)
-	}
+	devices := all(s, learn)
 	for i, d := range devices {
 		out.Devices[i] = d.explain()
 		out.Devices[i].led = d.m.led
@@ -43,6 +40,15 @@ func answer(s *gpu.Snapshot, around *machineMemory, learn func(*device)) Answer 
 	out.Sentence = out.say()
 	out.layer()
 	return out
+}
+
+// all are the snapshot's devices, of which each has learned.
+func all(s *gpu.Snapshot, learn func(*device)) []*device {
+	devices := make([]*device, len(s.Devices))
+	for i := range s.Devices {
+		devices[i] = newDevice(&s.Devices[i], s, devices, learn)
+	}
+	return devices
 }
 
 // Combine answers for several nodes: its sentence is about the loudest device of all. One answer alone

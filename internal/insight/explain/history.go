@@ -27,20 +27,35 @@ func (h *History) Add(s *gpu.Snapshot) Answer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.forget(s.Time)
-	around := h.around[s.Node]
-	if around == nil {
-		around = new(machineMemory)
-		h.around[s.Node] = around
+	return answer(s, h.aroundOf(s.Node), h.learnAt(s.Time))
+}
+
+// Learn learns as Add does, without an answer, which is most of the work. Only which device was told of first is not learned.
+func (h *History) Learn(s *gpu.Snapshot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	defer h.forget(s.Time)
+	machineCauses(s, h.aroundOf(s.Node), all(s, h.learnAt(s.Time)))
+}
+
+func (h *History) aroundOf(node string) *machineMemory {
+	if h.around[node] == nil {
+		h.around[node] = new(machineMemory)
 	}
-	return answer(s, around, func(d *device) {
+	return h.around[node]
+}
+
+// learnAt gives a device its memory, and adds its reading to that.
+func (h *History) learnAt(at time.Time) func(*device) {
+	return func(d *device) {
 		m := h.devices[d.key()]
 		if m == nil {
 			m = h.asleep(d)
 			h.devices[d.key()] = m
 		}
 		m.step(d)
-		m.seen = s.Time
-	})
+		m.seen = at
+	}
 }
 
 // asleep is the memory of a device that has its UUID only now that it is awake, or a new one.

@@ -101,15 +101,23 @@ type whose struct {
 	several bool
 }
 
+// whoIs is the process that a cause of that kind names, of which there may be others; empty where it names none.
+func (d *device) whoIs(of Kind) string {
+	if of == HotForPower || of == CoolingDown && d.m.work.hottest() == nil {
+		return "" // those are no process
+	}
+	return d.blamed(of).name
+}
+
 // blamed are those whom a headline names.
-func (d *device) blamed(first *finding) (w whose) {
+func (d *device) blamed(of Kind) (w whose) {
 	hottest := d.m.work.hottest()
-	switch first.Kind {
+	switch of {
 	case Work, LimitedByHeat:
 		switch {
 		case d.between():
 			w.name = shortName(&hottest.process)
-		case len(d.culprits) == 0, first.Kind == LimitedByHeat && (d.hidden() || d.guessed()):
+		case len(d.culprits) == 0, of == LimitedByHeat && (d.hidden() || d.guessed()):
 		default:
 			named := d.named()
 			w.name = shortName(named[0])
@@ -139,7 +147,7 @@ func (d *device) blamed(first *finding) (w whose) {
 
 // headline is that of a device whose first cause is first.
 func (d *device) headline(first *finding) string {
-	who, left := d.blamed(first), ""
+	who, left := d.blamed(first.Kind), ""
 	if first.Kind == CoolingDown {
 		if t, known := d.m.toQuiet(); known {
 			left = Span(roundUp(t))

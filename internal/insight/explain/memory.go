@@ -32,6 +32,7 @@ type memory struct {
 	first   time.Time     // of the readings without a gap before it
 	work    stretch
 	cooling *cooling  // after work; nil: none
+	quieted Cooldown  // the last that was over by itself; zero: none was seen
 	led     bool      // the machine's answer was about it
 	slept   time.Time // the newest snapshot in which it was powered down
 	woke    bool      // the first reading came right after: what goes on then began then
@@ -202,8 +203,9 @@ func (m *memory) shift(by time.Duration) {
 		f := &m.Fans[i]
 		move(&f.changed, &f.still, &f.slow, &f.loose)
 	}
+	move(&m.quieted.Begun, &m.quieted.Over)
 	if m.cooling != nil {
-		move(&m.cooling.begun, &m.cooling.fell)
+		move(&m.cooling.begun, &m.cooling.fell, &m.cooling.quiet)
 	}
 }
 

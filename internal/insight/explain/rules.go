@@ -169,7 +169,7 @@ func (d *device) explain() DeviceAnswer {
 			continue
 		}
 		clause := f.tell(d, d.name)
-		f.ID, f.Sentence = string(r.kind)+":"+d.UUID, sentence(clause)
+		f.ID, f.Sentence, f.Who = string(r.kind)+":"+d.UUID, sentence(clause), d.whoIs(r.kind)
 		if len(out.Causes) == 0 {
 			first = f
 		}
@@ -192,6 +192,7 @@ func (d *device) explain() DeviceAnswer {
 		out.hasFan = has(d.fan)
 		out.off = d.fan == 0 && !(d.rpm > 0)
 	}
+	out.Cooling, out.Cooled = d.cooldowns()
 	out.loudness = d.loudness()
 	if badFan && (slices.ContainsFunc(out.Causes, func(c Cause) bool { return c.Kind == FanFailing || c.Kind == FanByHand })) {
 		out.loudness++

@@ -180,6 +180,22 @@ func Span(d time.Duration) string {
 	}
 }
 
+// Size is how large a file is, as people say it: "331 MB". 1 kB is 1,000 bytes.
+func Size(n int64) string {
+	size, unit := float64(n), "B"
+	for _, next := range []string{"kB", "MB", "GB", "TB"} {
+		if size < 999.5 {
+			break
+		}
+		size, unit = size/1000, next
+	}
+	decimals := 1
+	if unit == "B" || size >= 99.95 {
+		decimals = 0
+	}
+	return strconv.FormatFloat(size, 'f', decimals, 64) + " " + unit
+}
+
 // others is " with 2 other processes"; empty for none.
 func others(n int) string {
 	if n <= 0 {
