@@ -1,0 +1,209 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// The kinds and severities of events that a Recorder finds.
+const (
+	kindState, kindXID, kindFault, kindThrottling   = "state", "xid", "fault", "throttling"
+	kindClockSet, kindStarted, kindStopped          = "clock_set", "started", "stopped"
+	severityInfo, severityWarning, severityCritical = "info", "warning", "critical"
+)
+
+const (
+	// lasting is how long heat or power must hold the clocks down to be told, and brief how long they may pause in that.
+	lasting, brief = 30 * time.Second, time.Minute
+	// over is how long they must not do so for what was told to be over: work at the power limit touches it now and then.
+	over = 5 * time.Minute
+)
+
+// changes are what events of a device are found by.
+type changes struct {
+	known  bool // it was seen before in this run
+	state  gpu.State
+	xids   map[int]uint64 // how often, by code
+	faults map[gpu.FaultKind]uint64
+	held   [len(throttles)]throttle
+}
+
+// A throttle is what holds the clocks down.
+type throttle struct {
+	since, last time.Time // it was seen; zero: it does not go on
+	told        bool
+}
+
+// throttles are the kinds of throttling.
+var throttles = [...]struct {
+	name    string
+	reasons gpu.ClockEventReasons
+}{
+	{"heat", gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal},
+	{"power", gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake},
+}
+
+// observeChanges finds what happened to a device since its reading before.
+func (r *Recorder) observeChanges(d *device, of *gpu.Device, at time.Time) {
+	x := &d.changes
+	if was := x.state; of.State != was && (x.known || of.State != gpu.StateOK) {
+		r.happened(d, stateEvent(d.Key(), of, at))
+	}
+	x.state = of.State
+	if x.xids == nil {
+		x.xids, x.faults = map[int]uint64{}, map[gpu.FaultKind]uint64{}
+	}
+	for _, e := range of.Health.XIDs.Or(nil) {
+		if e.Count > x.xids[e.Code] {
+			r.happened(d, xidEvent(d.Key(), of, e, e.Count-x.xids[e.Code]))
+		}
+		x.xids[e.Code] = e.Count
+	}
+	for _, f := range of.Health.Faults.Or(nil) {
+		if f.Count > x.faults[f.Kind] {
+			r.happened(d, faultEvent(d.Key(), of, f, f.Count-x.faults[f.Kind]))
+		}
+		x.faults[f.Kind] = f.Count
+	}
+	reasons, known := of.Clocks.EventReasons.Trusted()
+	for i := range throttles {
+		r.observeThrottle(d, of, i, known && reasons&throttles[i].reasons != 0, at)
+	}
+	x.known = true
+}
+
+// observeThrottle takes in whether something holds the clocks down.
+func (r *Recorder) observeThrottle(d *device, of *gpu.Device, i int, held bool, at time.Time) {
+	t := &d.changes.held[i]
+	pause := brief
+	if t.told {
+		pause = over
+	}
+	switch {
+	case held && t.since.IsZero():
+		t.since, t.last = at, at
+	case held:
+		t.last = at
+		if !t.told && at.Sub(t.since) >= lasting {
+			t.told = true
+			r.out.event(throttling(d.Key(), of, i, "begins", t.since))
+		}
+	case !t.since.IsZero() && (at.Sub(t.last) >= pause || at.Before(t.last)):
+		if t.told {
+			r.out.event(throttling(d.Key(), of, i, "ends", t.last))
+		}
+		*t = throttle{}
+	}
+}
+
+// happened keeps an event of a device, unless a run before has it: the kernel's log tells of old errors again.
+func (r *Recorder) happened(d *device, e store.Event) {
+	if d.changes.known || r.earlier == nil || !r.earlier.has(&e) {
+		r.out.event(e)
+	}
+}
+
+// eventOf makes an event of a device. What says what makes it the same event; data is its JSON.
+func eventOf(key store.Key, kind, what string, at time.Time, severity, text string, data any) store.Event {
+	at = milliseconds(at)
+	e := store.Event{Key: key, Time: at, Kind: kind, Severity: severity, Text: text}
+	e.ID = strings.Join([]string{kind, key.Node, key.UUID, what, at.Format(time.RFC3339Nano)}, "/")
+	if data != nil {
+		e.Data, _ = json.Marshal(data) // of texts and numbers alone
+	}
+	return e
+}
+
+func stateEvent(key store.Key, d *gpu.Device, at time.Time) store.Event {
+	severity := severityInfo
+	switch d.State {
+	case gpu.StateLost:
+		severity = severityCritical
+	case gpu.StateNotAnswering:
+		severity = severityWarning
+	}
+	text := explain.DeviceName(d) + " answers again"
+	if d.State != gpu.StateOK {
+		text = explain.DeviceName(d) + " is " + strings.ReplaceAll(string(d.State), "_", " ")
+		if d.Reason.What != "" {
+			text += ": " + d.Reason.What
+		}
+	}
+	if since := milliseconds(d.Since); !d.Since.IsZero() && !since.After(at) {
+		at = since
+	}
+	return eventOf(key, kindState, string(d.State), at, severity, text+".", map[string]string{"state": string(d.State)})
+}
+
+func xidEvent(key store.Key, d *gpu.Device, x gpu.XID, times uint64) store.Event {
+	text := fmt.Sprintf("%s: XID %d", explain.DeviceName(d), x.Code)
+	if what, _ := x.Meaning(); what != "" {
+		text += ": " + what
+	}
+	data := map[string]any{"code": x.Code, "times": times}
+	return eventOf(key, kindXID, fmt.Sprint(x.Code), x.Last, severityOf(x.Severity()), text+byCulprit(x.Culprit)+".", data)
+}
+
+func faultEvent(key store.Key, d *gpu.Device, f gpu.Fault, times uint64) store.Event {
+	text := explain.DeviceName(d) + ": " + string(f.Kind)
+	if what, _ := f.Kind.Meaning(); what != "" {
+		text = explain.DeviceName(d) + ": " + what
+	}
+	data := map[string]any{"kind": f.Kind, "times": times}
+	return eventOf(key, kindFault, string(f.Kind), f.Last, severityOf(f.Kind.Severity()), text+byCulprit(f.Culprit)+".", data)
+}
+
+func byCulprit(c gpu.Culprit) string {
+	switch {
+	case c.Name != "":
+		return fmt.Sprintf(", at the work of %s (pid %d)", c.Name, c.PID)
+	case c.PID != 0:
+		return fmt.Sprintf(", at the work of pid %d", c.PID)
+	}
+	return ""
+}
+
+// severityOf is a driver's severity as one of events.
+func severityOf(s gpu.Severity) string {
+	switch s {
+	case gpu.SeverityWarning:
+		return severityWarning
+	case gpu.SeverityError, gpu.SeverityCritical:
+		return severityCritical
+	}
+	return severityInfo
+}
+
+func throttling(key store.Key, d *gpu.Device, i int, phase string, at time.Time) store.Event {
+	by := throttles[i].name
+	text := map[string]string{
+		"begins": "%s is slowed down: %s holds its clocks down.",
+		"ends":   "%s is not slowed down any more by %s.",
+	}[phase]
+	data := map[string]string{"by": by, "phase": phase}
+	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, fmt.Sprintf(text, explain.DeviceName(d), by), data)
+}
+
+func clockSet(node string, at time.Time, by time.Duration) store.Event {
+	direction := "forward"
+	if by < 0 {
+		direction = "back"
+	}
+	text := fmt.Sprintf("The clock of the machine was set %s by %s.", direction, explain.Span(by.Abs()))
+	return eventOf(store.Key{Node: node}, kindClockSet, "", at, severityInfo, text, map[string]float64{"seconds": by.Seconds()})
+}
+
+// program says that gpuwhy began or ended.
+func program(node, version, kind string, at time.Time) store.Event {
+	text := "gpuwhy " + version + " started."
+	if kind == kindStopped {
+		text = "gpuwhy " + version + " stopped."
+	}
+	return eventOf(store.Key{Node: node}, kind, "", at, severityInfo, text, map[string]string{"version": version})
+}

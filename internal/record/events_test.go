@@ -1,0 +1,131 @@
+package record
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// happened are the texts of the events, the oldest first.
+func (f *fakeStore) happened() (out []string) {
+	var all []store.Event
+	for _, e := range f.events {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b store.Event) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
+	for _, e := range all {
+		out = append(out, strings.TrimSpace(e.Time.Sub(start).String()+" "+e.Kind+" "+e.Severity)+": "+e.Text)
+	}
+	return out
+}
+
+func TestEventsOfADevice(t *testing.T) {
+	fake := newFake()
+	r := newRun(t, fake)
+	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
+	read := func(at int, state gpu.State, xids ...gpu.XID) {
+		d := card("GPU-1")
+		d.State, d.SampledAt = state, second(at)
+		if state != gpu.StateOK {
+			d.Since, d.Reason.What = second(at-2), "it fell off"
+		}
+		d.Health.XIDs = gpu.Of(xids)
+		r.observe(snapshot(second(at), d))
+	}
+	old := gpu.XID{Code: 13, Count: 2, Earlier: 2, Last: second(-500)}
+	again := func() {
+		r.flush()
+		r = newRun(t, fake)
+	}
+	read(0, gpu.StateOK, old)
+	again() // the kernel's log is read again from its beginning
+	read(5, gpu.StateOK, old)
+	r.flush()
+	read(70, gpu.StateOK, old)
+	newer := old
+	newer.Count, newer.Last = 3, second(71)
+	read(75, gpu.StateOK, newer)
+	read(80, gpu.StateLost, newer, gpu.XID{Code: 79, Count: 1, Last: second(78), Culprit: gpu.Culprit{PID: 7, Name: "python3"}})
+	read(85, gpu.StateLost, newer, gpu.XID{Code: 79, Count: 1, Last: second(78)})
+	again()
+	read(90, gpu.StateLost, newer, gpu.XID{Code: 79, Count: 1, Last: second(78)})
+	read(95, gpu.StateOK, newer)
+	r.flush()
+	want := []string{
+		"-8m20s xid warning: GPU 0 (Card): XID 13: ",
+		"1m11s xid warning: GPU 0 (Card): XID 13: ",
+		"1m18s state critical: GPU 0 (Card) is lost: it fell off.",
+		"1m18s xid critical: GPU 0 (Card): XID 79: ",
+		"1m28s state critical: GPU 0 (Card) is lost: it fell off.", // since a run that did not see it before
+		"1m35s state info: GPU 0 (Card) answers again.",
+	}
+	got := fake.happened()
+	if len(got) != len(want) {
+		t.Fatalf("happened:\n%s", strings.Join(got, "\n"))
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("%s, want %s", got[i], want[i])
+		}
+	}
+	if !strings.HasSuffix(got[3], ", at the work of python3 (pid 7).") {
+		t.Error(got[3])
+	}
+}
+
+func TestAnEventFromElsewhereIsKeptOnce(t *testing.T) {
+	fake := newFake()
+	r := newRun(t, fake)
+	for range 3 {
+		r.AddEvent(store.Event{ID: "alert/1", Key: store.Key{Node: "box"}, Time: start, Kind: "alert_firing", Text: "Hot."})
+		r.flush()
+	}
+	if len(fake.events) != 1 || fake.events["alert/1"].Text != "Hot." {
+		t.Errorf("events: %+v", fake.events)
+	}
+}
+
+// Throttling is told once it lasts, and is over when it stays away.
+func TestThrottling(t *testing.T) {
+	fake := newFake()
+	r := newRun(t, fake)
+	heat, power := gpu.ReasonThermalSlowdown, gpu.ReasonPowerCap
+	for second := 0; second <= 2000; second += 5 {
+		var reasons gpu.ClockEventReasons
+		switch {
+		case second == 100, second >= 200 && second <= 220, second >= 700 && second < 760, second >= 900 && second <= 1000:
+			reasons = power // a moment, not long enough; and later with a pause
+		}
+		if second >= 1100 && second <= 1130 {
+			reasons |= heat
+		}
+		d := card("GPU-1")
+		d.Clocks.EventReasons = gpu.Of(reasons)
+		r.observe(snapshot(start.Add(time.Duration(second)*time.Second), d))
+	}
+	r.flush()
+	want := []string{
+		"11m40s throttling info: GPU 0 (Card) is slowed down: power holds its clocks down.",
+		"16m40s throttling info: GPU 0 (Card) is not slowed down any more by power.",
+		"18m20s throttling info: GPU 0 (Card) is slowed down: heat holds its clocks down.",
+		"18m50s throttling info: GPU 0 (Card) is not slowed down any more by heat.",
+	}
+	if got := fake.happened(); !slices.Equal(got, want) {
+		t.Errorf("happened:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// Who asks for events of a kind is told which kinds there are.
+func TestKindsAreListed(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{kindState, kindXID, kindFault, kindThrottling, kindClockSet, kindStarted, kindStopped} {
+		if !slices.Contains(store.EventKinds, kind) {
+			t.Errorf("%s is not among the kinds of events", kind)
+		}
+	}
+}
