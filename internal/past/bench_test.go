@@ -1,0 +1,127 @@
+package past
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+)
+
+// cpu is the processor time of this program until now.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkAt asks what a machine with 8 GPUs was like, of which there is a snapshot each 5 s.
+func BenchmarkAt(b *testing.B) {
+	node, _, frames := live(b, "dgx-h100", midnight, before, func(*insight.Moment) {})
+	s, err := sqlite.Open(b.Context(), sqlite.Options{File: filepath.Join(b.TempDir(), "history.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	if err := s.Write(b.Context(), &store.Batch{Frames: frames}); err != nil {
+		b.Fatal(err)
+	}
+	p := &Past{Store: s}
+	begun := cpu()
+	for b.Loop() {
+		if _, err := p.At(b.Context(), node, midnight.Add(before), insight.NewStage()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64((cpu()-begun).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+}
+
+// filled is a database with rows of spans of 8 GPUs, in which all that a driver reports wanders.
+func filled(b *testing.B, tier store.Tier, of time.Duration) *Past {
+	b.Helper()
+	s, err := sqlite.Open(b.Context(), sqlite.Options{File: filepath.Join(b.TempDir(), "history.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	random := rand.New(rand.NewPCG(1, 1))
+	var batch store.Batch
+	for at := midnight; at.Before(midnight.Add(of)); at = at.Add(tier.Span()) {
+		for i := range 8 {
+			r := store.Row{Key: keyOf(i), Tier: tier, Time: at, Readings: 12, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
+			for j := range r.Values {
+				if c := &store.OfDevices[j]; c.Kept != "" || j%2 == 0 {
+					mean := math.Round(100*random.Float64()*c.Scale) / c.Scale
+					r.Values[j] = store.Value{Least: mean / 2, Mean: mean, Most: mean * 2, Count: 12}
+				}
+			}
+			batch.Rows = append(batch.Rows, r)
+		}
+		if len(batch.Rows) > 4000 || !at.Add(tier.Span()).Before(midnight.Add(of)) {
+			if err := s.Write(b.Context(), &batch); err != nil {
+				b.Fatal(err)
+			}
+			batch.Rows = batch.Rows[:0]
+		}
+	}
+	return &Past{Store: s, Now: func() time.Time { return midnight.Add(of) }}
+}
+
+func keyOf(i int) store.Key { return store.Key{Node: "a", UUID: fmt.Sprintf("GPU-%d", i)} }
+
+// BenchmarkHistory asks for what a picture shows: one quantity, and the seven that the page draws.
+func BenchmarkHistory(b *testing.B) {
+	columns := func(names ...string) (out []int) {
+		for _, name := range names {
+			out = append(out, store.OfDevices.Find(name))
+		}
+		return out
+	}
+	one := columns("power_draw")
+	page := columns("utilization_gpu", "power_draw", "thermal_gpu", "memory_used", "fans_commanded", "clocks_sm", "processes")
+	for _, of := range []struct {
+		name    string
+		tier    store.Tier
+		span    time.Duration
+		devices int
+		columns []int
+	}{
+		{"24 h of 8 GPUs, a quantity", store.Minute, 24 * time.Hour, 8, one},
+		{"24 h of 8 GPUs, seven quantities", store.Minute, 24 * time.Hour, 8, page},
+		{"a year of a GPU, a quantity", store.Quarter, 365 * 24 * time.Hour, 1, one},
+		{"a year of 8 GPUs, a quantity", store.Quarter, 365 * 24 * time.Hour, 8, one},
+		{"a year of 8 GPUs, seven quantities", store.Quarter, 365 * 24 * time.Hour, 8, page},
+	} {
+		p := filled(b, of.tier, of.span)
+		g, err := p.Grid(midnight, midnight.Add(of.span), 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if g.Tier != of.tier {
+			b.Fatalf("%s is asked of rows of %s", of.name, g.Tier)
+		}
+		var keys []store.Key
+		for i := range of.devices {
+			keys = append(keys, keyOf(i))
+		}
+		b.Run(of.name, func(b *testing.B) {
+			begun := cpu()
+			for b.Loop() {
+				series, err := p.History(b.Context(), g, keys, false, of.columns)
+				if err != nil || len(series) != of.devices {
+					b.Fatal(len(series), err)
+				}
+			}
+			b.ReportMetric(float64((cpu()-begun).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+		})
+	}
+}

@@ -1,0 +1,356 @@
+package past
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// By is what usage is summed by.
+type By string
+
+// The ways to sum usage.
+const (
+	ByUser    By = "user"
+	ByProcess By = "process" // by what a person calls the program, and its user
+	ByJob     By = "job"
+	ByPod     By = "pod"
+	ByGPU     By = "gpu"
+)
+
+// Ways are all of them.
+var Ways = []By{ByUser, ByProcess, ByJob, ByPod, ByGPU}
+
+// A Usage is what one user, program, job, pod or device had over a span.
+type Usage struct {
+	Name      string // empty: not known, or none such as of what runs in no job
+	User      string // of a process
+	store.Key        // of a device
+
+	Sessions, Devices int
+	// Held is how long its processes had devices, in device-time: two processes on one device at once count
+	// once, one process on two devices counts twice. Only the time counts in which gpuwhy looked.
+	Held time.Duration
+	// Busy is the part of Held in which work was seen. The rest was held idle.
+	Busy time.Duration
+	// SMSeconds is how long all multiprocessors of a device would have worked for the same; absent where no
+	// driver told.
+	SMSeconds gpu.Reading[float64]
+	// Joules is its part of the draw above rest, an estimate; of a device all that it drew. Absent where it was never
+	// known.
+	Joules gpu.Reading[float64]
+	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known.
+	JoulesKnown float64
+	PeakMemory  gpu.Reading[gpu.Bytes] // the most that one session held
+}
+
+// KWh is the energy in kilowatt-hours.
+func (u *Usage) KWh() gpu.Reading[float64] {
+	return gpu.Map(u.Joules, func(j float64) float64 { return j / 3.6e6 })
+}
+
+// A stretch is a part of time in which a session was on a device, in nanoseconds since 1970.
+type stretch struct {
+	from, to int64
+	// The parts, 0 to 1, of the whole session in which gpuwhy looked and in which it worked. When in the session that
+	// was is not kept.
+	seen, busy float64
+}
+
+// a group is what is summed up to one Usage.
+type group struct {
+	Usage
+	on   map[store.Key][]stretch
+	span float64 // seconds that were seen of its sessions
+	told float64 // of them those in which the energy is known
+}
+
+// Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
+// counts by that part.
+func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
+	groups := map[string]*group{}
+	for s, err := range p.Store.Sessions(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		name, user := nameOf(by, &s)
+		k := name + "\x00" + user
+		g := groups[k]
+		if g == nil {
+			g = newGroup(by, name, user, &s)
+			groups[k] = g
+		}
+		g.add(&s, q.From, q.To)
+	}
+	out := make([]Usage, 0, len(groups))
+	for _, g := range groups {
+		out = append(out, g.sum())
+	}
+	if by == ByGPU {
+		var err error
+		if out, err = p.drawn(ctx, q, out); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, byHeld)
+	return out, nil
+}
+
+// Daily is Usage of each of several spans, such as days, of which each ends where the next begins: of span i, from times[i] to
+// times[i+1]. The energy of devices is what sessions had of it.
+func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Time) ([][]Usage, error) {
+	type part struct {
+		span       int
+		name, user string
+	}
+	groups := map[part]*group{}
+	for s, err := range p.Store.Sessions(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		name, user := nameOf(by, &s)
+		for i := range len(times) - 1 {
+			if s.To.Before(times[i]) || !s.From.Before(times[i+1]) || s.To.Equal(times[i]) && s.From.Before(s.To) {
+				continue
+			}
+			g := groups[part{i, name, user}]
+			if g == nil {
+				g = newGroup(by, name, user, &s)
+				groups[part{i, name, user}] = g
+			}
+			g.add(&s, times[i], times[i+1])
+		}
+	}
+	out := make([][]Usage, max(0, len(times)-1))
+	for of, g := range groups {
+		out[of.span] = append(out[of.span], g.sum())
+	}
+	for _, list := range out {
+		slices.SortFunc(list, byHeld)
+	}
+	return out, nil
+}
+
+func newGroup(by By, name, user string, s *store.Session) *group {
+	g := &group{on: map[store.Key][]stretch{}}
+	g.Name, g.User = name, user
+	if by == ByGPU {
+		g.Key = s.Key
+	}
+	return g
+}
+
+// byHeld puts the longest held first.
+func byHeld(a, b Usage) int {
+	return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name), cmp.Compare(a.User, b.User))
+}
+
+func nameOf(by By, s *store.Session) (name, user string) {
+	switch by {
+	case ByUser:
+		return s.User, ""
+	case ByProcess:
+		return cmp.Or(s.Program, s.Name), s.User
+	case ByJob:
+		return s.Job, ""
+	case ByPod:
+		return s.Pod, ""
+	default:
+		return s.Node + "/" + s.UUID, ""
+	}
+}
+
+// ParseBy reads a way to sum.
+func ParseBy(text string) (By, error) {
+	if by := By(strings.ToLower(text)); slices.Contains(Ways, by) {
+		return by, nil
+	}
+	return "", fmt.Errorf("%s is no way to sum usage: take user, process, job, pod or gpu", strconv.Quote(text))
+}
+
+// add takes in the part of a session between two times.
+func (g *group) add(s *store.Session, from, to time.Time) {
+	begin, end := latest(s.From, from), s.To
+	if !to.IsZero() {
+		end = earliest(end, to)
+	}
+	whole, part := s.To.Sub(s.From), end.Sub(begin)
+	if part < 0 {
+		return
+	}
+	g.Sessions++
+	on := stretch{from: begin.UnixNano(), to: end.UnixNano()}
+	share := 1.0 // of a session that was seen once
+	if whole > 0 {
+		share = float64(part) / float64(whole)
+		on.seen, on.busy = float64(s.Seen)/float64(whole), float64(s.Busy)/float64(whole)
+	}
+	g.on[s.Key] = append(g.on[s.Key], on)
+	g.span += share * s.Seen.Seconds()
+	if s.SMKnown > 0 {
+		g.SMSeconds = gpu.Of(g.SMSeconds.Or(0) + share*s.SMSeconds)
+	}
+	if s.JoulesKnown > 0 {
+		g.Joules = gpu.Of(g.Joules.Or(0) + share*s.Joules)
+		g.told += share * s.JoulesKnown.Seconds()
+	}
+	if m, ok := s.PeakMemory.Get(); ok && m >= g.PeakMemory.Or(0) {
+		g.PeakMemory = gpu.Of(m)
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// sum is the group's usage.
+func (g *group) sum() Usage {
+	u := g.Usage
+	u.Devices = len(g.on)
+	for _, list := range g.on {
+		held, busy := heldBy(list)
+		u.Held += held
+		u.Busy += busy
+	}
+	if g.span > 0 {
+		u.JoulesKnown = g.told / g.span
+	}
+	return u
+}
+
+// heldBy is how long at least one of the sessions on a device was seen, and how long one worked. At each moment gpuwhy looked
+// at the device for all of them or for none: so the part that was seen is that of the session of which most was. The parts in
+// which they worked add up, as if they took turns, to that at most. So the sums of parts of a span are those of the whole.
+func heldBy(list []stretch) (held, busy time.Duration) {
+	type change struct {
+		at int64
+		of *stretch
+	}
+	changes := make([]change, 0, 2*len(list))
+	for i := range list {
+		if s := &list[i]; s.from < s.to {
+			changes = append(changes, change{s.from, s}, change{s.to, s})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	var on []*stretch
+	var heldFor, busyFor float64
+	for i, c := range changes {
+		if len(on) > 0 {
+			length := float64(c.at - changes[i-1].at)
+			seen, worked := 0.0, 0.0
+			for _, s := range on {
+				seen, worked = max(seen, s.seen), worked+s.busy
+			}
+			heldFor += min(seen, 1) * length
+			busyFor += min(worked, seen, 1) * length
+		}
+		if at := slices.Index(on, c.of); at >= 0 {
+			on = slices.Delete(on, at, at+1)
+		} else {
+			on = append(on, c.of)
+		}
+	}
+	return time.Duration(math.Round(heldFor)), time.Duration(math.Round(busyFor))
+}
+
+// drawn sets the energy of devices to all that they drew, from their power, in place of what sessions had of it. Devices that
+// nobody used are added, unless only some sessions are asked for.
+func (p *Past) drawn(ctx context.Context, q store.Query, of []Usage) ([]Usage, error) {
+	if q.To.IsZero() || q.From.IsZero() {
+		return of, nil
+	}
+	energy, err := p.Energy(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	for i := range of {
+		e, known := energy[of[i].Key]
+		of[i].Joules, of[i].JoulesKnown = gpu.Reading[float64]{}, 0
+		if known {
+			of[i].Joules, of[i].JoulesKnown = gpu.Of(e.Joules), e.Known
+		}
+		delete(energy, of[i].Key)
+	}
+	if q.User+q.Name+q.Job+q.Pod == "" {
+		for k, e := range energy {
+			of = append(of, Usage{Name: k.Node + "/" + k.UUID, Key: k, Devices: 1, Joules: gpu.Of(e.Joules), JoulesKnown: e.Known})
+		}
+	}
+	return of, nil
+}
+
+// An Energy is what a device drew.
+type Energy struct {
+	Joules float64
+	Known  float64 // the part of the span, 0 to 1, for which there is a reading of the power
+}
+
+// fine is the longest span of which energy is summed by minutes. Of a longer one it is summed by quarters of an hour, of which one
+// with a gap in it counts whole.
+const fine = 50 * time.Hour
+
+// Energy is what the devices drew in all between two times, from their power draw: the mean of each minute, or of each quarter of an
+// hour, stands for that. One without a reading counts nothing. The sums of parts of a span are that of the whole, but for
+// gaps where only one of them is summed by minutes. Of what is still to come nothing is known, and nothing is missing.
+func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy, error) {
+	q.To = earliest(q.To, p.Now())
+	q.Tier = store.Minute
+	if q.To.Sub(q.From) > fine || q.From.Before(p.Keeps.Cutoff(store.Minute, p.Now())) {
+		q.Tier = store.Quarter
+	}
+	from := q.From
+	q.From = from.Truncate(q.Tier.Span()) // rows are asked for by when their spans begin
+	column := store.OfDevices.Find("power_draw")
+	q.Columns = []int{column}
+	means := map[store.Bucket]store.Value{} // of minutes whose row is not made yet
+	out, known := map[store.Key]Energy{}, map[store.Key]time.Duration{}
+	add := func(b store.Bucket, v store.Value) {
+		length := earliest(b.Time.Add(b.Tier.Span()), q.To).Sub(latest(b.Time, from))
+		if e := out[b.Key]; v.Count > 0 && length > 0 {
+			e.Joules += v.Mean * length.Seconds()
+			known[b.Key] += length
+			out[b.Key] = e
+		}
+	}
+	for r, err := range p.filled(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		v := r.Values[column]
+		switch {
+		case v.Doubtful:
+		case r.Tier == store.Raw:
+			minute := store.Bucket{Key: r.Key, Tier: store.Minute, Time: r.Time.UTC().Truncate(time.Minute)}
+			means[minute] = join(means[minute], v)
+		default:
+			add(store.Bucket{Key: r.Key, Tier: r.Tier, Time: r.Time}, v)
+		}
+	}
+	for b, v := range means {
+		add(b, v)
+	}
+	for k, e := range out {
+		e.Known = float64(known[k]) / float64(q.To.Sub(from))
+		out[k] = e
+	}
+	return out, nil
+}

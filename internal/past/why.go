@@ -1,0 +1,331 @@
+package past
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// A Chapter is one thing that went on with a device for a while.
+type Chapter struct {
+	store.Key
+	From, To time.Time
+	Kind     string // of the cause, as [explain.Kind]
+	Who      string // whose work it was: "train.py of mchen"; empty where nobody can tell
+	Others   int    // who worked beside them
+	// Utilization is the mean while it lasted; absent where nothing was read.
+	Utilization gpu.Reading[gpu.Percent]
+	Cooled      time.Duration // how long the device cooled after that work
+	Sentence    string        // ends with a full stop
+}
+
+// A Story is why devices were as they were over a span.
+type Story struct {
+	From, To time.Time
+	Sentence string    // the main chapters, in their order
+	Chapters []Chapter // work and what was broken, by time
+	Tales    []Tale    // the chapters, put together for people
+	Causes   []store.Cause
+}
+
+const (
+	// pause is how long work may stop without becoming another chapter: the end of an epoch, a checkpoint.
+	pause = 5 * time.Minute
+	// crowd is of how many devices that worked each reading is taken into a chapter's mean; of more, minutes are.
+	crowd = 64
+	// told is how many tales a story's sentence tells.
+	told = 3
+)
+
+// shown are the kinds that are worth a chapter, and what each says; {gpu} and {who} are filled in.
+var shown = map[explain.Kind]string{
+	explain.Work:          "{who} ran {gpu}",
+	explain.Lost:          "{gpu} was lost",
+	explain.NotAnswering:  "{gpu} did not answer",
+	explain.LimitedByHeat: "heat slowed {gpu}",
+	explain.FanFailing:    "the fan of {gpu} did not turn as it should",
+	explain.Unexplained:   "{gpu} drew power that no process explains",
+	explain.HeldAwake:     "{gpu} was held awake without work",
+	explain.DriverError:   "the driver reported an error of {gpu}",
+}
+
+// Why tells what went on between two times. names says how people call a device, such as "GPU 3". Times in sentences are
+// in the zone of q.From.
+func (p *Past) Why(ctx context.Context, q store.Query, names func(store.Key) string) (*Story, error) {
+	s := &Story{From: q.From, To: q.To}
+	cooled := map[store.Key][]store.Cause{}
+	for c, err := range p.Causes(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		s.Causes = append(s.Causes, c)
+		c.From, c.To = latest(c.From, q.From), earliest(c.To, q.To)
+		kind := explain.Kind(c.Kind)
+		if kind == explain.CoolingDown {
+			cooled[c.Key] = append(cooled[c.Key], c)
+		}
+		if shown[kind] != "" {
+			s.take(&c)
+		}
+	}
+	if err := p.name(ctx, q, s.Chapters); err != nil {
+		return nil, err
+	}
+	if err := p.measure(ctx, q, s.Chapters); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(s.Chapters, func(a, b Chapter) int { return a.From.Compare(b.From) })
+	for i := range s.Chapters {
+		c := &s.Chapters[i]
+		if c.Kind == string(explain.Work) {
+			c.Cooled = after(cooled[c.Key], c.To)
+		}
+		c.Sentence = s.tell(c, names(c.Key)) + "."
+	}
+	s.Tales = s.tales(names)
+	s.Sentence = s.sum()
+	return s, nil
+}
+
+// after is how long a device cooled once its work had ended, of causes by time. A pause within the work is none.
+func after(cooled []store.Cause, end time.Time) time.Duration {
+	const near = time.Minute
+	first, _ := slices.BinarySearchFunc(cooled, end.Add(-near), func(c store.Cause, t time.Time) int { return c.From.Compare(t) })
+	for _, c := range cooled[first:] {
+		if c.From.Sub(end) >= near {
+			break
+		}
+		if c.From.Sub(end) > -near && c.To.After(end) {
+			return c.To.Sub(c.From)
+		}
+	}
+	return 0
+}
+
+// take makes a cause a chapter, or more of the one before it.
+func (s *Story) take(c *store.Cause) {
+	for i := len(s.Chapters) - 1; i >= 0; i-- {
+		if last := &s.Chapters[i]; last.Key == c.Key && last.Kind == c.Kind {
+			if c.From.Sub(last.To) <= pause {
+				last.To = latest(last.To, c.To)
+				return
+			}
+			break
+		}
+	}
+	s.Chapters = append(s.Chapters, Chapter{Key: c.Key, From: c.From, To: c.To, Kind: c.Kind, Who: c.Who})
+}
+
+// name says whose work the chapters were: of those who were there, the one whose process worked longest.
+func (p *Past) name(ctx context.Context, q store.Query, chapters []Chapter) error {
+	type worked struct {
+		who  string
+		busy time.Duration
+	}
+	by := make([][]worked, len(chapters))
+	work := map[store.Key][]int{} // the chapters of a device by time; they do not overlap
+	for i := range chapters {
+		if c := &chapters[i]; c.Kind == string(explain.Work) {
+			work[c.Key] = append(work[c.Key], i)
+		}
+	}
+	for s, err := range p.Store.Sessions(ctx, q) {
+		if err != nil {
+			return err
+		}
+		list := work[s.Key]
+		first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return chapters[i].To.Compare(from) })
+		for _, i := range list[first:] {
+			c := &chapters[i]
+			if !c.From.Before(s.To) {
+				break
+			}
+			overlap := earliest(s.To, c.To).Sub(latest(s.From, c.From))
+			if overlap <= 0 || s.Busy <= 0 {
+				continue
+			}
+			busy := time.Duration(float64(s.Busy) * float64(overlap) / float64(s.To.Sub(s.From)))
+			who := whose(&s)
+			if at := slices.IndexFunc(by[i], func(w worked) bool { return w.who == who }); at >= 0 {
+				by[i][at].busy += busy
+			} else {
+				by[i] = append(by[i], worked{who, busy})
+			}
+		}
+	}
+	for i, list := range by {
+		if len(list) > 0 {
+			slices.SortFunc(list, func(a, b worked) int { return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.who, b.who)) })
+			chapters[i].Who, chapters[i].Others = list[0].who, len(list)-1
+		}
+	}
+	return nil
+}
+
+func whose(s *store.Session) string {
+	who := cmp.Or(s.Program, s.Name, fmt.Sprintf("process %d", s.PID))
+	if s.User != "" {
+		who += " of " + s.User
+	}
+	return who
+}
+
+// measure sets the mean utilization of the chapters.
+func (p *Past) measure(ctx context.Context, q store.Query, chapters []Chapter) error {
+	worked := map[store.Key]bool{} // what others did has no part in it
+	for i := range chapters {
+		if c := &chapters[i]; c.Kind == string(explain.Work) {
+			worked[c.Key] = true
+		}
+	}
+	if len(worked) == 0 {
+		return nil
+	}
+	step := time.Duration(0)
+	if len(worked) > crowd {
+		step = max(Step(q.To.Sub(q.From)/FewPoints), time.Minute)
+	}
+	g, err := p.Grid(q.From, q.To, step)
+	if err != nil {
+		return err
+	}
+	series, err := p.History(ctx, g, slices.Collect(maps.Keys(worked)), false, []int{store.OfDevices.Find("utilization_gpu")})
+	if err != nil {
+		return err
+	}
+	for i := range chapters {
+		c := &chapters[i]
+		at := slices.IndexFunc(series, func(s Series) bool { return s.Key == c.Key })
+		if at < 0 {
+			continue
+		}
+		var all store.Value
+		values := series[at].Values[0]
+		for point := max(int(c.From.Sub(g.From)/g.Step), 0); point < len(values) && g.At(point).Before(c.To); point++ {
+			all = join(all, values[point])
+		}
+		if all.Count > 0 {
+			c.Utilization = gpu.Of(gpu.Percent(all.Mean))
+		}
+	}
+	return nil
+}
+
+// tell is a chapter's sentence, without its full stop.
+func (s *Story) tell(c *Chapter, device string) string {
+	return s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling(c.Cooled)
+}
+
+// what says what went on, without when.
+func what(kind, who string, others int, devices string, utilization gpu.Reading[gpu.Percent]) string {
+	who = cmp.Or(who, "something")
+	if others > 0 {
+		who += " and " + explain.Plural(others, "other", "others")
+	}
+	text := strings.NewReplacer("{who}", who, "{gpu}", devices).Replace(shown[explain.Kind(kind)])
+	if u, ok := utilization.Get(); ok && kind == string(explain.Work) {
+		text += fmt.Sprintf(" at %.0f %%", u)
+	}
+	return text
+}
+
+// layout is how times are written: with days where the story has several.
+func (s *Story) layout() string {
+	if s.To.Sub(s.From) > 24*time.Hour {
+		return "Mon 2 Jan 15:04"
+	}
+	return "15:04"
+}
+
+// between says when: "between 02:10 and 05:40".
+func (s *Story) between(from, to time.Time) string {
+	zone, layout := s.From.Location(), s.layout()
+	begin, end := from.In(zone).Format(layout), to.In(zone).Format(layout)
+	first, last := from.Sub(s.From) < time.Second, s.To.Sub(to) < time.Second
+	switch {
+	case first && last:
+		return "the whole time"
+	case begin == end:
+		return "at " + begin
+	case first:
+		return "until " + end
+	case last:
+		return "from " + begin + " on"
+	default:
+		return "between " + begin + " and " + end
+	}
+}
+
+// when says when something went on. What goes on has its time last: "GPU 7 was lost from 02:47 on".
+func (s *Story) when(from, to time.Time, what string) string {
+	when := s.between(from, to)
+	if s.goesOn(from, to) {
+		return what + " " + when
+	}
+	return when + " " + what
+}
+
+// goesOn reports whether something began in the span and lasts until its end.
+func (s *Story) goesOn(from, to time.Time) bool {
+	return s.To.Sub(to) < time.Second && from.Sub(s.From) >= time.Second
+}
+
+// sum tells the main tales in the order of time.
+func (s *Story) sum() string {
+	if len(s.Causes) == 0 {
+		return "Nothing is known of that time: gpuwhy did not look, or does not keep it any more."
+	}
+	if len(s.Tales) == 0 {
+		return "Nothing worked on a GPU."
+	}
+	order := make([]int, len(s.Tales))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Tales[b].weight(), s.Tales[a].weight()) })
+	main := order[:min(told, len(order))]
+	slices.Sort(main)
+	var parts []string
+	for _, i := range main {
+		parts = append(parts, s.sentence(&s.Tales[i]))
+	}
+	text := strings.Join(parts, "; ")
+	if more := len(order) - len(main); more > 0 {
+		text += "; and " + explain.Plural(more, "more thing", "more things")
+	}
+	first := &s.Tales[main[0]]
+	named := first.Kind == string(explain.Work) && (first.Times > 1 || s.goesOn(first.From, first.To))
+	if text[0] >= 'a' && text[0] <= 'z' && !named { // a name of a program stays as it is
+		text = strings.ToUpper(text[:1]) + text[1:]
+	}
+	return text + "."
+}
+
+// Names says how people call devices: by index, and by node where there are several.
+func Names(devices map[store.Key]store.Device) func(store.Key) string {
+	nodes := map[string]bool{}
+	for k := range devices {
+		nodes[k.Node] = true
+	}
+	return func(k store.Key) string {
+		name := "a GPU"
+		if d, known := devices[k]; known {
+			name = fmt.Sprintf("GPU %d", d.Index)
+		}
+		if k.UUID == "" {
+			name = "the machine"
+		}
+		if len(nodes) > 1 {
+			name += " of " + k.Node
+		}
+		return name
+	}
+}
