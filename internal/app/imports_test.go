@@ -48,6 +48,7 @@ var allowed = map[string][]string{
 	"internal/regular":           {},
 	"internal/neterr":            {},
 	"internal/when":              {"gpu"},
+	"internal/past":              {"gpu", "internal/insight", "internal/insight/explain", "internal/store"},
 	"internal/keep":              {"gpu", "internal/regular"},
 	"internal/negotiate":         {},
 	"internal/fixture":           {"gpu"},
@@ -67,6 +68,7 @@ var allowed = map[string][]string{
 		"internal/recent", "internal/store",
 	},
 	"internal/store/sqlite":          {"gpu", "internal/keep", "internal/store", "internal/store/frames"},
+	"internal/record":                {"gpu", "gpu/catalog", "internal/insight", "internal/insight/…", "internal/store"},
 	"internal/store/frames":          {"internal/store"},
 	"internal/apidoc":                {"internal/contract"},
 	"internal/metrics":               {"gpu", "gpu/catalog", "internal/insight", "internal/negotiate"},
@@ -76,6 +78,9 @@ var allowed = map[string][]string{
 	"internal/store/postgres":        {"gpu", "internal/store", "internal/store/frames"},
 	"internal/store/postgres/pgtest": {},
 	"internal/forecast":              {},
+	"internal/foresight": {
+		"gpu", "internal/forecast", "internal/insight", "internal/insight/explain", "internal/keep", "internal/past", "internal/store",
+	},
 	"internal/server": {
 		"gpu", "internal/alert", "internal/apidoc", "internal/auth", "internal/clock", "internal/contract", "internal/foresight", "internal/insight",
 		"internal/lazy", "internal/negotiate", "internal/past", "internal/recent", "internal/store", "internal/strictjson", "internal/when",

@@ -1,0 +1,231 @@
+package foresight
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// How much of the past forecasts are made of.
+const (
+	memoryPast = 24 * time.Hour
+	heatPast   = 4 * time.Hour
+	heatPoints = 3000 // at most
+	// heatRecent is what tells whether a device gets hotter at all: most do not, and the rest need not be read.
+	heatRecent  = 10 * time.Minute
+	hoursPast   = 26 * 7 * 24 * time.Hour
+	hoursAtOnce = 28 * 24 * time.Hour
+	quarter     = 15 * time.Minute
+)
+
+const mib = 1 << 20
+
+var (
+	memoryUsed  = store.OfDevices.Find("memory_used")
+	memoryShare = store.OfDevices.Find("memory_share")
+	temperature = store.OfDevices.Find("thermal_gpu")
+	powerDraw   = store.OfDevices.Find("power_draw")
+	utilization = store.OfDevices.Find("utilization_gpu")
+)
+
+// notMade is a forecast that could not be tried.
+func notMade(kind forecast.Kind, at time.Time, why forecast.Why) forecast.Forecast {
+	return forecast.Forecast{Kind: kind, At: at, Why: why}
+}
+
+// look makes all forecasts of a device. What the store can't tell is not shown, and the error says why.
+func (f *Foresight) look(ctx context.Context, p insight.Part) (*Outlook, error) {
+	now, d := p.Snapshot.Time, p.Device
+	o := &Outlook{Key: store.Key{Node: p.Snapshot.Node, UUID: d.UUID}, At: now, Zone: f.cfg.Zone}
+	o.Quiet, o.cooling = f.quiet(p)
+	var failed error
+	try := func(of *forecast.Forecast, kind forecast.Kind, how func() (forecast.Forecast, error)) {
+		made, err := how()
+		if err != nil {
+			made, failed = notMade(kind, now, NotRead), err
+		}
+		*of = made
+	}
+	try(&o.MemoryFull, forecast.KindMemoryFull, func() (forecast.Forecast, error) { return f.memoryFull(ctx, o.Key, now, d) })
+	try(&o.LimitReached, forecast.KindLimitReached, func() (forecast.Forecast, error) { return f.limitReached(ctx, o, d) })
+	h := f.hourly[o.Key]
+	if hour := hourOf(now, f.cfg.Zone); h == nil || !h.hour.Equal(hour) {
+		made, err := f.byHour(ctx, o.Key, hour)
+		if err != nil {
+			failed = err
+		} else {
+			h, f.hourly[o.Key] = made, made
+		}
+	}
+	if h == nil {
+		h = &hourly{energy: notMade(forecast.KindEnergy, now, NotRead), free: forecast.Usual{Forecast: notMade(forecast.KindUsuallyFree, now, NotRead)}}
+	}
+	o.Energy, o.Free = h.energy, h.free
+	o.Cost = notMade(forecast.KindCost, now, NoPrice)
+	if f.cfg.Price > 0 {
+		o.Cost = h.energy.Cost(f.cfg.Price)
+	}
+	return o, failed
+}
+
+// points are a column of a device over a time, as means of steps. A step is told of by its middle.
+func (f *Foresight) points(ctx context.Context, k store.Key, from, to time.Time, step time.Duration, column int) ([]forecast.Point, error) {
+	g, err := f.cfg.Past.Grid(from, to, step)
+	if err != nil {
+		return nil, err
+	}
+	all, err := f.cfg.Past.History(ctx, g, []store.Key{k}, false, []int{column})
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	var out []forecast.Point
+	for i, v := range all[0].Values[0] {
+		if v.Count > 0 {
+			out = append(out, forecast.Point{Time: earlier(g.At(i).Add(g.Step/2), to), Value: v.Mean})
+		}
+	}
+	return out, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func (f *Foresight) memoryFull(ctx context.Context, k store.Key, now time.Time, d *gpu.Device) (forecast.Forecast, error) {
+	full, known := fullMemory(d)
+	if !known {
+		return notMade(forecast.KindMemoryFull, now, NoMemory), nil
+	}
+	points, err := f.points(ctx, k, now.Add(-memoryPast), now, time.Minute, memoryUsed)
+	for i := range points {
+		points[i].Value /= mib
+	}
+	return forecast.MemoryFull(forecast.Series{Points: points, Gap: 3 * time.Minute}, full/mib), err
+}
+
+// fullMemory is how many bytes programs can use: what they use and what is free, without what the driver keeps.
+func fullMemory(d *gpu.Device) (bytes float64, known bool) {
+	if d.Shared.Unified.Or(false) {
+		return 0, false // it ends where the machine's does
+	}
+	used, ok := d.Memory.Used.Trusted()
+	total, known := d.Memory.Total.Trusted()
+	if !ok || !known || total == 0 {
+		return 0, false
+	}
+	if free, ok := d.Memory.Free.Trusted(); ok && used+free < total {
+		return float64(used + free), true
+	}
+	return float64(total), true
+}
+
+// slowdown is the temperature at which a device slows itself down.
+func slowdown(d *gpu.Device) gpu.Reading[gpu.Celsius] {
+	if limit, ok := d.Thermal.Slowdown.Trusted(); ok {
+		return gpu.Of(limit)
+	}
+	now, ok := d.Thermal.GPU.Trusted()
+	margin, known := d.Thermal.Margin.Trusted()
+	if !ok || !known {
+		return gpu.Reading[gpu.Celsius]{}
+	}
+	return gpu.Of(now + margin)
+}
+
+func (f *Foresight) limitReached(ctx context.Context, o *Outlook, d *gpu.Device) (forecast.Forecast, error) {
+	o.Limit = slowdown(d)
+	limit, known := o.Limit.Get()
+	if !known {
+		return notMade(forecast.KindLimitReached, o.At, NoLimit), nil
+	}
+	step := max(f.cfg.Interval.Truncate(time.Second), time.Second)
+	var made forecast.Forecast
+	for _, span := range []time.Duration{heatRecent, min(heatPast, heatPoints*step)} {
+		points, err := f.points(ctx, o.Key, o.At.Add(-span), o.At, step, temperature)
+		if err != nil {
+			return made, err
+		}
+		made = forecast.LimitReached(forecast.Series{Points: points, Gap: max(3*step, 15*time.Second)}, float64(limit))
+		if made.Why == forecast.NoGrowth || made.Why == forecast.Reached {
+			break
+		}
+	}
+	return made, nil
+}
+
+// hourly is what is forecast by hours, and changes with them only.
+type hourly struct {
+	hour   time.Time
+	energy forecast.Forecast
+	free   forecast.Usual
+}
+
+// hourOf is when the hour began that a time is in, by the clock on the wall.
+func hourOf(t time.Time, zone *time.Location) time.Time {
+	_, offset := t.In(zone).Zone()
+	shift := time.Duration(offset) * time.Second
+	return t.Add(shift).Truncate(time.Hour).Add(-shift)
+}
+
+// byHour makes the forecasts that need weeks of hours. Of an hour, three quarters must be known.
+func (f *Foresight) byHour(ctx context.Context, k store.Key, now time.Time) (*hourly, error) {
+	var used, free forecast.Series
+	for from := now.Add(-hoursPast); from.Before(now); from = from.Add(hoursAtOnce) {
+		g, err := f.cfg.Past.Grid(from, earlier(from.Add(hoursAtOnce), now), quarter)
+		if err != nil {
+			return nil, err
+		}
+		all, err := f.cfg.Past.History(ctx, g, []store.Key{k}, false, []int{powerDraw, utilization, memoryShare})
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == 0 {
+			continue
+		}
+		addHours(&used, &free, g, all[0].Values)
+	}
+	zone := f.cfg.Zone
+	y, m, _ := now.In(zone).Date()
+	month := func(m time.Month) time.Time { return time.Date(y, m, 1, 0, 0, 0, 0, zone) }
+	return &hourly{now, forecast.Energy(used, month(m), month(m+1)), forecast.UsuallyFree(free, zone)}, nil
+}
+
+// most is the part of the memory of which less is used while a device is free.
+const most = 50 // %
+
+// addHours makes whole hours of the quarters of power, utilization and memory.
+func addHours(used, free *forecast.Series, g past.Grid, of [][]store.Value) {
+	const inHour, least = 4, 3
+	for i := 0; i+inHour <= g.Len(); i += inHour {
+		var watts, idle float64
+		var read, looked int
+		for j := i; j < i+inHour; j++ {
+			if v := of[0][j]; v.Count > 0 {
+				watts += v.Mean
+				read++
+			}
+			work, held := of[1][j], of[2][j]
+			if work.Count == 0 {
+				continue
+			}
+			looked++
+			if work.Mean < gpu.BusyFrom && (held.Count == 0 || held.Mean < most) {
+				idle++
+			}
+		}
+		if read >= least {
+			used.Points = append(used.Points, forecast.Point{Time: g.At(i), Value: watts / float64(read) / 1000})
+		}
+		if looked >= least {
+			free.Points = append(free.Points, forecast.Point{Time: g.At(i), Value: idle / float64(looked)})
+		}
+	}
+}
