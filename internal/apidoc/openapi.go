@@ -84,6 +84,7 @@ type Answer struct {
 	Description string
 	ContentType string
 	Of          any    // a value of the type that is encoded, nil where it is no JSON of ours
+	Or          any    // another type that it may be; nil: there is none
 	Example     string // the name of one of package contract's; empty for none
 	Detail      string // what an error may say, for its example
 	Content     []Media
@@ -221,6 +222,9 @@ func (b *builder) content(a Answer) []Media {
 	}
 	if a.Of != nil {
 		media.Schema = b.Of(reflect.TypeOf(a.Of))
+	}
+	if a.Or != nil {
+		media.Schema = &Schema{OneOf: []*Schema{media.Schema, b.Of(reflect.TypeOf(a.Or))}}
 	}
 	return []Media{media}
 }

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// Three of the golden files are in the program, as examples for its documents.
+// Some of the golden files are in the program, as examples for its documents.
 //
-//go:embed testdata/workstation.golden.json testdata/alert.golden.json testdata/alerts.golden.json
+//go:embed testdata/workstation.golden.json testdata/alert.golden.json testdata/alerts.golden.json testdata/past.golden.json
 var goldens embed.FS
 
 // Example returns an answer about a made-up workstation from its golden file, by the
 // name in that file, such as "summary" or "gpu_metrics". "alert" is an alert that
-// fires. Examples of requests and answers about alerts are in alerts.golden.json.
+// fires. Examples of requests and answers about alerts are in alerts.golden.json, of the past in past.golden.json.
 func Example(name string) json.RawMessage {
 	example, ok := examples()[name]
 	if !ok {
@@ -26,7 +26,7 @@ func Example(name string) json.RawMessage {
 // examples are read when the first is asked for.
 var examples = sync.OnceValue(func() (all map[string]json.RawMessage) {
 	var alerts []json.RawMessage
-	for name, into := range map[string]any{"workstation": &all, "alerts": &all, "alert": &alerts} {
+	for name, into := range map[string]any{"workstation": &all, "alerts": &all, "past": &all, "alert": &alerts} {
 		text, err := goldens.ReadFile("testdata/" + name + ".golden.json")
 		if err = cmp.Or(err, json.Unmarshal(text, into)); err != nil {
 			panic("contract: the golden file " + name + " can't be read: " + err.Error())

@@ -2,8 +2,12 @@ package contract
 
 import (
 	"cmp"
+	"math"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
@@ -44,6 +48,16 @@ type Layers struct {
 	Facts  []Fact `json:"facts"`  // what it rests on, at most four
 	Rest   string `json:"rest"`   // what else there is to know, in a line; may be empty
 	Action Action `json:"action"` // what would stop it
+	// What comes next, what is soonest first; left out where nothing can be told. /api/gpu/forecast says how well it is known.
+	Next []Prospect `json:"next,omitempty"`
+}
+
+// Prospect is one thing that comes next.
+type Prospect struct {
+	Kind     string `json:"kind" enum:"memory_full,limit_reached,quiet,energy,cost,usually_free"` // what is forecast
+	Text     string `json:"text"`                                                                 // in a few words, such as "memory full in about 26 min"
+	Sentence string `json:"sentence"`                                                             // the same with the GPU and the interval
+	Left     Float  `json:"left_seconds"`                                                         // time until it comes. Null of what has no such time
 }
 
 // Fact is a short text for people, such as a reading with its unit.
@@ -63,7 +77,18 @@ func NewLayers(a *explain.Answer) Layers { return layersOf(a, a.Main()) }
 
 // NewLayersOfOne makes them of the answer about one device.
 func NewLayersOfOne(a *explain.DeviceAnswer) Layers {
-	return newLayers(&a.Layers, len(a.Causes) > 0 && broken(&a.Causes[0]))
+	l := newLayers(&a.Layers, len(a.Causes) > 0 && broken(&a.Causes[0]))
+	l.Next = nextOf(a)
+	return l
+}
+
+// nextOf is what comes next of a device; nil where nothing can be told.
+func nextOf(a *explain.DeviceAnswer) (out []Prospect) {
+	for _, p := range a.Next {
+		left := gpu.Map(p.Left, func(d time.Duration) float64 { return math.Round(d.Seconds()) })
+		out = append(out, Prospect{p.Kind, p.Short, p.Sentence, left})
+	}
+	return out
 }
 
 // layersOf are NewLayers. The causes are the machine's, and then those of the loudest device.
@@ -94,7 +119,7 @@ func broken(c *explain.Cause) bool {
 }
 
 func newLayers(l *explain.Layers, broken bool) Layers {
-	return Layers{l.Headline, broken, listOf(l.Facts, func(f *explain.Fact) Fact { return Fact(*f) }), l.Rest, Action(l.Action)}
+	return Layers{l.Headline, broken, listOf(l.Facts, func(f *explain.Fact) Fact { return Fact(*f) }), l.Rest, Action(l.Action), nil}
 }
 
 // Why answers GET /api/gpu/why: why the machine's fans run.
@@ -132,6 +157,10 @@ func NewWhy(m Monitor, f *insight.Fleet) Why {
 	a := f.Answer()
 	out := Why{Node: m.node(f), Layers: NewLayers(a), Why: a.Sentence, Causes: m.causes(a.Causes()), GPUs: listOf(a.Devices, newGPUWhy)}
 	out.Timestamp, out.Source = m.head(f)
+	for i := range a.Devices {
+		out.Next = append(out.Next, nextOf(&a.Devices[i])...)
+	}
+	slices.SortStableFunc(out.Next, func(a, b Prospect) int { return cmp.Compare(a.Left.Or(math.Inf(1)), b.Left.Or(math.Inf(1))) })
 	return out
 }
 

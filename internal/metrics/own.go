@@ -28,6 +28,20 @@ type Self struct {
 
 	Rules   []Rule // that are in force
 	Targets []Target
+	History *History // nil where no past is kept
+}
+
+// History is how the writing of the past does. Its counts are by kind: "readings", "frames" and so on.
+type History struct {
+	Written, Dropped map[string]int // since the program began
+	Waiting          map[string]int // now
+	WaitingBytes     int
+	Batches          uint64
+	Failures         uint64 // tries to write that failed
+	Failing          bool   // the newest did
+	LastWrite        time.Time
+	// Bytes is the size of the database, FullBytes about that once it is kept for as long as it is to be; absent until measured.
+	Bytes, FullBytes gpu.Reading[float64]
 }
 
 // A Rule is an alert rule, with the number of its alerts that are firing.
@@ -64,6 +78,7 @@ type own struct {
 const (
 	noSnapshot = "nothing has been read yet"
 	noTarget   = "the rules of alerts have no targets"
+	noHistory  = "no past is kept"
 )
 
 // ownRows are about gpuwhy itself. They are there whatever the devices do.
@@ -123,6 +138,28 @@ var ownRows = []row[*own]{
 	plain("gpuwhy_messages_sent_total", number, "Messages written to viewers.",
 		func(o *own) float64 { return float64(o.Messages) }),
 	plain("gpuwhy_sent_bytes_total", bytesUnit, "Bytes written to viewers.", func(o *own) float64 { return float64(o.Bytes) }),
+	ofHistory("gpuwhy_history_written_total", number, "What was written to the database of the past, by kind.",
+		func(h *History, emit emit) { eachKind(h.Written, emit) }, "kind"),
+	ofHistory("gpuwhy_history_waiting", number, "What waits to be written to the database of the past, by kind.",
+		func(h *History, emit emit) { eachKind(h.Waiting, emit) }, "kind"),
+	ofHistory("gpuwhy_history_waiting_bytes", bytesUnit, "The memory that it takes, about.",
+		func(h *History, emit emit) { emit(count(max(h.WaitingBytes, 0))) }),
+	ofHistory("gpuwhy_history_dropped_total", number,
+		"What was never written to the database of the past, by kind: there was no room for more to wait.",
+		func(h *History, emit emit) { eachKind(h.Dropped, emit) }, "kind"),
+	ofHistory("gpuwhy_history_batches_total", number, "Batches that were written to the database of the past.",
+		func(h *History, emit emit) { emit(count(h.Batches)) }),
+	ofHistory("gpuwhy_history_write_failures_total", number, "Tries to write to the database of the past that failed.",
+		func(h *History, emit emit) { emit(count(h.Failures)) }),
+	ofHistory("gpuwhy_history_write_failing", yesNo, "Whether the database of the past can't be written to.",
+		func(h *History, emit emit) { emit(gpu.Of(zeroOne(h.Failing))) }),
+	ofOwn("gpuwhy_history_last_write_timestamp_seconds", timestamp, "When the database of the past was written to last.",
+		noHistory+", or none was written yet", whereKept(func(h *History, emit emit) { emit(unix(h.LastWrite)) })),
+	ofOwn("gpuwhy_history_bytes", bytesUnit, "The size of the database of the past, measured once an hour.",
+		noHistory+", or it was not measured yet", whereKept(func(h *History, emit emit) { emit(h.Bytes) })),
+	ofOwn("gpuwhy_history_full_bytes", bytesUnit,
+		"About the size of the database of the past once it is kept for as long as --history-retention says.",
+		noHistory+", or it was not measured yet", whereKept(func(h *History, emit emit) { emit(h.FullBytes) })),
 	ofOwn("gpuwhy_alerts_firing", number, "Alerts that stand, by rule; 0 where the rule is in force and none does.",
 		"no rule of alerts is in force",
 		eachOf(ownRules, func(r *Rule, emit emit) { emit(count(max(r.Firing, 0)), r.Name, r.Severity) }), "rule", "severity"),
@@ -147,6 +184,24 @@ func count[T int | uint64](n T) gpu.Reading[float64] { return gpu.Of(float64(n))
 
 func ofOwn(name string, u unit, help, absent string, each func(*own, emit), labels ...string) row[*own] {
 	return row[*own]{name: name, unit: u, help: help, absent: absent, each: each, labels: labels}
+}
+
+func ofHistory(name string, u unit, help string, each func(*History, emit), labels ...string) row[*own] {
+	return ofOwn(name, u, help, noHistory, whereKept(each), labels...)
+}
+
+func whereKept(each func(*History, emit)) func(*own, emit) {
+	return func(o *own, emit emit) {
+		if o.History != nil {
+			each(o.History, emit)
+		}
+	}
+}
+
+func eachKind(counts map[string]int, emit emit) {
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		emit(count(max(counts[kind], 0)), kind)
+	}
 }
 
 func ownSources(o *own) []Source { return o.Sources }

@@ -248,7 +248,12 @@ func healthy() Self {
 		Viewers: 2, Refused: 1, Published: 70, Encodings: 75, Messages: 140, Bytes: 1 << 20, Skipped: 3,
 		Ended:   map[string]uint64{"left": 4, "slow": 1},
 		Targets: []Target{{Name: "ops", Sent: 3}, {Name: "phone", Sent: 1, Failed: 12, Dropped: 2, Queued: 5, Failing: true}},
-		Rules:   []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
+		History: &History{
+			Written: map[string]int{"readings": 51840, "frames": 5760, "events": 3}, Dropped: map[string]int{"readings": 7, "frames": 0, "events": 0},
+			Waiting: map[string]int{"readings": 9, "frames": 1, "events": 0}, WaitingBytes: 65536, Batches: 5761, Failures: 2, Failing: true,
+			LastWrite: time.Unix(1773500966, 0), Bytes: gpu.Of(48e6), FullBytes: gpu.Of(331e6),
+		},
+		Rules: []Rule{{Name: "high_gpu_usage", Severity: "info", Firing: 2}, {Name: "lost", Severity: "critical"}},
 	}
 }
 

@@ -112,15 +112,15 @@ func (s *Server) summary(w http.ResponseWriter, r *http.Request) error {
 	return s.serve(of, w, r, cacheRevalidate, alerts, func() any { return contract.NewSummary(s.monitor(of.fleet), of.fleet, alerts) })
 }
 
-// past answers with the recent past of all devices, or of those in the query.
-func (s *Server) past(w http.ResponseWriter, r *http.Request) error {
+// recent answers with the recent past of all devices, or of those in the query.
+func (s *Server) recent(w http.ResponseWriter, r *http.Request) error {
 	query, err := parseQuery(r)
 	if err != nil {
 		return err
 	}
 	of := s.newest(r)
 	if names := query["gpu"]; len(names) > 0 {
-		return s.pastOf(of.fleet, names, w, r)
+		return s.recentOf(of.fleet, names, w, r)
 	}
 	return s.serve(of, w, r, cacheRevalidate, s.cfg.Recent.Generation(), func() any {
 		m := s.monitor(of.fleet)
@@ -132,7 +132,7 @@ func (s *Server) past(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (s *Server) pastOf(f *insight.Fleet, names []string, w http.ResponseWriter, r *http.Request) error {
+func (s *Server) recentOf(f *insight.Fleet, names []string, w http.ResponseWriter, r *http.Request) error {
 	type key struct{ node, uuid string }
 	wanted := make(map[key]bool, len(names))
 	for _, name := range names {

@@ -102,6 +102,16 @@ func servePage(w http.ResponseWriter, r *http.Request, page templ.Component) err
 	return reply(w, r, cacheRevalidate, b, err)
 }
 
+// serveAs answers with a page that says what is wrong.
+func serveAs(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {
+	var html bytes.Buffer
+	if err := page.Render(r.Context(), &html); err != nil {
+		return fmt.Errorf("render the page: %w", err)
+	}
+	sendNow(w, r, status, typeHTML, html.Bytes())
+	return nil
+}
+
 // zippers have the level whose output is about as long as the standard library's, in three quarters of the time.
 var zippers = sync.Pool{New: func() any {
 	zw, _ := gzip.NewWriterLevel(io.Discard, 8) // there is that level

@@ -15,6 +15,9 @@ import (
 // readTimeout is how long a whole request may take to come.
 const readTimeout = 15 * time.Second
 
+// writeTimeout is how long an answer may take to be taken; of one that goes on and on, a part of it.
+const writeTimeout = 30 * time.Second
+
 // maxBody is the most bytes of a request's body. No request needs so many.
 const maxBody = 64 << 10
 
@@ -28,7 +31,7 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		BaseContext:       func(net.Listener) context.Context { return identify(context.Background()) },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),

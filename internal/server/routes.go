@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
 // A route is an address with its handler and its text in the documents. GET stands for HEAD too.
@@ -28,6 +29,7 @@ type route struct {
 var (
 	tagLive       = apidoc.Tag{Name: "Live dashboard", Description: "What the dashboard and bots read: the newest snapshot, its totals, and the last minutes. The same comes over the WebSocket at /ws; see /docs/events."}
 	tagAlerts     = apidoc.Tag{Name: "Alerts", Description: "What fires, and what people say of it. News of alerts comes over the WebSocket too."}
+	tagPast       = apidoc.Tag{Name: "The past", Description: "What is kept of the past. Times are RFC 3339, or words such as \"yesterday 22:00\", \"last night\" or \"-6h\"."}
 	tagAgent      = apidoc.Tag{Name: "Resource agent", Description: "One machine's GPUs, as the resource agent served them."}
 	tagFleet      = apidoc.Tag{Name: "Fleet manager", Description: "The fleet manager's list."}
 	tagCluster    = apidoc.Tag{Name: "Cluster", Description: "GPUs and processes by cluster and node. What gpuwhy reads itself is the cluster \"local\"."}
@@ -52,6 +54,7 @@ func (s *Server) routes() []route {
 		s.page("/docs/events", rendered(func() templ.Component { return s.cfg.EventsPage(s.events()) })),
 		s.page("/redoc", rendered(func() templ.Component { return s.cfg.ReferencePage(s.document()) })),
 		s.page("/gpu/{id}", s.devicePage),
+		s.page("/past", s.pastPage),
 
 		{http.MethodGet, "/ws", auth.Read, http.HandlerFunc(s.socket), nil}, // AsyncAPI describes it
 		s.read("/api/gpu/summary", s.summary, tagLive, "getSummary", "Totals of the newest snapshot, and why",
@@ -63,16 +66,52 @@ func (s *Server) routes() []route {
 			ok("The snapshot; without a GPU available is false and gpus is empty.", contract.Update{}, "update"),
 			refused("There is no such machine.", noNode("other")), badQuery, notReadYet),
 		s.read("/api/gpu/metrics/{id}", each(s, contract.NewOneGPU), tagLive, "getDevice", "One GPU of the newest snapshot", oneGPU),
-		s.read("/api/gpu/recent", s.past, tagLive, "getRecent", "The last 15 minutes",
+		s.read("/api/gpu/recent", s.recent, tagLive, "getRecent", "The last 15 minutes",
 			apidoc.Text("What charts start with: at most 300 points a series, which all share their times."),
 			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
 			ok("One entry a GPU.", contract.Recent{}, "recent"), ambiguousDevice, unknownDevice, badDeviceQuery),
 
-		s.read("/api/gpu/why", derived(s, contract.NewWhy), tagLive, "getWhy", "Why the fans run",
+		s.read(whyPath, s.why, tagLive, "getWhy", "Why the fans run",
 			apidoc.Text("The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it."),
-			ok("The answer; without a GPU it says what was tried.", contract.Why{}, "why")),
+			either("The answer; without a GPU it says what was tried. With from or to: what went on in that time, as CSV its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"), ofSpan, asTable, noDatabase),
 		s.read("/api/gpu/why/{id}", each(s, contract.NewOneWhy), tagLive, "getWhyOfOne", "Why one GPU's fan runs",
 			ok("The answer about the GPU.", contract.OneWhy{}, "why_0"), ofOne),
+
+		s.read("/api/gpu/history", s.history, tagPast, "getHistory", "Readings over time",
+			apidoc.Text("Made of the coarsest rows that the step allows: readings, minutes or quarters of an hour. Where only coarser rows are left, points within one of them are the same. Gaps are null."),
+			apidoc.InQuery("metric", "A quantity, such as power_draw or power_watts; may be given several times. Those of charts if it is left out.", "power_draw").Repeated(),
+			apidoc.InQuery("step", "The time between two points, such as 30s or 5m; chosen if it is left out.", "5m"),
+			now("The points of each GPU.", contract.History{}, "history"), ofSpan, asTable, noDatabase),
+		s.read("/api/gpu/readings", s.long(s.readings), tagPast, "listReadings", "Readings as they are kept",
+			apidoc.Text("For programs that take all of it: each reading, or each minute or quarter of an hour, however many there are. Charts need /api/gpu/history."),
+			apidoc.InQuery("metric", "A quantity, such as power_draw; may be given several times. All of GPUs if it is left out.", "power_draw").Repeated(),
+			apidoc.InQuery("tier", "raw, 1m or 15m; the finest that is kept for all of the time if it is left out.", "1m"),
+			now("The readings.", contract.PastReadings{}, "readings"), ofSpan, asTable, noDatabaseNow),
+		s.read("/api/gpu/history/size", s.historySize, tagPast, "getHistorySize", "How much is kept",
+			apidoc.Text("What is kept by kind, and about how much it will be once it is kept for as long as --history-retention says. Measured at most twice a minute."),
+			now("The size.", contract.PastSize{}, "size"), refused("Nothing is kept.", errNoHistory), noDatabase),
+		s.read("/api/gpu/causes", s.long(s.causes), tagPast, "listCauses", "What the answer was",
+			now("The causes, by when they began.", contract.PastCauses{}, "causes"), ofSpan, asTable, noDatabaseNow),
+		s.read("/api/gpu/sessions", s.long(s.sessions), tagPast, "listSessions", "Processes that were on GPUs",
+			now("The sessions, by when they began.", contract.PastSessions{}, "sessions"), ofSpan, byUser, asTable, noDatabaseNow),
+		s.read("/api/gpu/usage", s.usage, tagPast, "getUsage", "Who used GPUs, and for how long",
+			apidoc.InQuery("by", "What to sum by: user, process, job, pod or gpu.", "user"),
+			now("The sums, the longest held first, also of GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
+		s.read("/api/gpu/forecast", s.forecast, tagPast, "getForecast", "What comes next",
+			apidoc.Text("When a memory is full, a GPU slows itself down or is quiet, what a month uses and costs, and when a GPU is usually free. Each is shown only where it was better, in this machine's own past, than both naive forecasts; see docs/forecast.md."),
+			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
+			now("The forecasts of each GPU.", contract.Forecasts{}, "forecasts"),
+			ambiguousDevice, refused("There is no such GPU, or no past is kept.", errNoHistory), badDeviceQuery),
+		s.read("/api/gpu/at", s.at, tagPast, "getAt", "A machine as it was",
+			apidoc.InQuery("time", "The time; now if it is left out.", "yesterday 22:00"),
+			apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
+			apidoc.InQuery("node", "The machine; needed where there are several.", nil),
+			now("The newest snapshot that is not later, with its answer.", contract.PastMoment{}, "at"),
+			refused("There are several machines, and none is named.", errWhichNode),
+			refused("Nothing is kept of that time.", errNoHistory), refused("A parameter can't be read.", errOf(stepOf("soon"))), noDatabase),
+		s.read("/api/events", s.long(s.pastEvents), tagPast, "listEvents", "What happened",
+			apidoc.InQuery("kind", "Narrows to a kind: "+strings.Join(store.EventKinds, ", ")+"; may be given several times.", "xid").Repeated(),
+			now("The events, the oldest first.", contract.PastEvents{}, "events"), ofSpan, asTable, noDatabaseNow),
 
 		s.read("/gpu/info", s.onceRead(derived(s, contract.NewGPUInfo)),
 			tagAgent, "getInfo", "Whether there are GPUs", ok("How many there are.", contract.GPUInfo{}, "gpu_info"), nothingToRead),
@@ -125,6 +164,9 @@ func (s *Server) routes() []route {
 	return routes
 }
 
+// whyPath is about now, or with a span about the past.
+const whyPath = "/api/gpu/why"
+
 // read is a route of the API that changes nothing.
 func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string, parts ...apidoc.Part) route {
 	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag.Name, id, summary, parts...))}
@@ -149,6 +191,13 @@ func (s *Server) page(path string, h handler) route {
 
 func ok(description string, of any, example string) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: typeJSON, Of: of, Example: example}
+}
+
+// either is like ok, for an answer of one of two types.
+func either(description string, of, or any, example string) apidoc.Answer {
+	a := ok(description, of, example)
+	a.Or = or
+	return a
 }
 
 // now is like ok, for an answer about the present, which clients must not keep.
@@ -183,8 +232,22 @@ var (
 	otherProblem   = refused("Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
 		foreignHost("gpu.example.org"))
 
-	ofOne     = apidoc.Parts{deviceParam, ambiguousDevice, unknownDevice, badDevice, nothingToRead}
-	ofCluster = apidoc.Parts{noGPUInCluster, unknownCluster, badQuery, notReadYet}
+	ofSpan = apidoc.Parts{
+		apidoc.InQuery("from", "When the span begins; alone it can name a span, such as last night. The last 24 hours if it is left out.", "last night"),
+		apidoc.InQuery("to", "When the span ends; now if it is left out.", nil),
+		apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
+		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),
+		apidoc.InQuery("node", "Narrows to a machine, where several are kept, as after it got another name.", nil),
+		ambiguousDevice, refused("Nothing is kept of such a GPU, or nothing at all.", errNoHistory),
+		refused("A parameter can't be read.", errOf(stepOf("soon"))),
+	}
+	byUser     = apidoc.InQuery("user", "Narrows to a user.", nil)
+	asTable    = apidoc.InQuery("format", "csv for a table, in place of an Accept header.", "json")
+	noDatabase = refused("The database can't be read now.",
+		&statusError{status: http.StatusServiceUnavailable, advice: gpu.Advice{What: "the database can't be reached"}})
+	noDatabaseNow = refused("The database can't be read now, or too many lists are being read from it: Retry-After says when to ask again.", errManyLong)
+	ofOne         = apidoc.Parts{deviceParam, ambiguousDevice, unknownDevice, badDevice, nothingToRead}
+	ofCluster     = apidoc.Parts{noGPUInCluster, unknownCluster, badQuery, notReadYet}
 )
 
 // refused is an answer with an error, which is its example.
@@ -210,6 +273,6 @@ func (s *Server) document() *apidoc.Document {
 	return apidoc.OpenAPI(apidoc.API{
 		Description: strings.TrimSpace(introduction), Version: s.cfg.Monitor.Version,
 		Base: s.cfg.BasePath, Problem: newProblem, OtherProblem: otherProblem,
-		Tags: []apidoc.Tag{tagLive, tagAlerts, tagAgent, tagFleet, tagCluster, tagManager, tagHealth, tagPrometheus, tagDocuments},
+		Tags: []apidoc.Tag{tagLive, tagPast, tagAlerts, tagAgent, tagFleet, tagCluster, tagManager, tagHealth, tagPrometheus, tagDocuments},
 	}, operations)
 }

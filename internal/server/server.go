@@ -19,6 +19,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a-h/templ"
@@ -29,7 +30,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
 )
 
@@ -46,7 +49,16 @@ type Config struct {
 	// WS answers /ws for a node, or for all if the name is empty.
 	WS     func(w http.ResponseWriter, r *http.Request, node string)
 	Recent *recent.Store
-	Alerts *alert.Engine
+	// Past answers about what is older; nil where no past is kept. Price is that of a kWh; 0: not known.
+	// Then makes a stage that knows what was learned of the devices, for answers about a past time.
+	// Sizes says how much is kept.
+	Past  *past.Past
+	Sizes *past.Sizes
+	Price float64
+	Then  func() (*insight.Stage, error)
+	// Forecast returns what is forecast of a device; nil where nothing is yet. It may be nil.
+	Forecast func(insight.Part) *foresight.Outlook
+	Alerts   *alert.Engine
 	// Flush puts what was changed on disk, if it is to be kept. It may be nil.
 	Flush   func(context.Context) error
 	Metrics http.Handler // answers /metrics
@@ -56,9 +68,11 @@ type Config struct {
 	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard
 	// of a fleet, or of one node if it is named; AlertsPage leaves out the first
 	// alerts up to from; ErrorPage is what a browser sees instead of problem+json.
+	// PastPage returns an error beside the page that says it.
 	Page       func(f *insight.Fleet, node string) templ.Component
 	DevicePage func(insight.Part) templ.Component
 	AlertsPage func(from int, node string) templ.Component
+	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
 	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
 	// DocsPage is the interactive documentation, ReferencePage the OpenAPI document
 	// as a page to read, EventsPage the WebSocket protocol. Each is rendered once.
@@ -109,6 +123,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	answers map[string]*answers // the newest by node, those of all nodes by ""; requests name nodes that there are
+
+	longs atomic.Int32 // long answers that are under way
 }
 
 // New checks the configuration. Its errors say which flag is at fault.

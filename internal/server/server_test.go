@@ -27,7 +27,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fixture"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,6 +108,19 @@ var testAssets = map[string]Asset{
 	"h4sh/app.js": {Body: []byte("import './b.js'" + strings.Repeat(";", worthZipping)), ContentType: "text/javascript; charset=utf-8", Immutable: true},
 }
 
+// remembered is a store with one snapshot of the node of testMonitor.
+func remembered() store.Store {
+	record, err := gpu.MarshalRecord(fixture.Empty())
+	m := storetest.NewModel()
+	if err == nil {
+		err = m.Write(context.Background(), &store.Batch{Frames: []store.Frame{{Node: testMonitor.Node, Time: fixture.Time, Record: record}}})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
 // newStage returns a server's configuration with working parts, and the stage
 // behind it.
 func newStage() (*stage, Config) {
@@ -118,12 +134,18 @@ func newStage() (*stage, Config) {
 			fmt.Fprint(w, "the socket"+node)
 		},
 		Recent: st.recent,
+		Past:   &past.Past{Store: remembered(), Keeps: store.Retention{}, Now: func() time.Time { return fixture.Time }},
+		Sizes:  &past.Sizes{Past: &past.Past{Store: remembered(), Now: func() time.Time { return fixture.Time }}, Interval: 5 * time.Second},
+		Then:   func() (*insight.Stage, error) { return insight.NewStage(), nil },
 		Alerts: st.engine,
 		AlertsPage: func(from int, _ string) templ.Component {
 			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 				_, err := fmt.Fprintf(w, "<!doctype html><title>alerts</title>%d", from)
 				return err
 			})
+		},
+		PastPage: func(context.Context, *PastQuestion) (templ.Component, error) {
+			return templ.Raw("<!doctype html><title>past</title>"), nil
 		},
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")

@@ -235,6 +235,13 @@ func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.
 	if answer.Action.Command != "" {
 		say("  this would stop it: ", answer.Action.Command)
 	}
+	for i, p := range answer.Next {
+		if i == 0 {
+			say()
+			say("What comes next:")
+		}
+		say("  ", p.Sentence)
+	}
 	for i := range causes {
 		c := &causes[i]
 		say()

@@ -1,0 +1,137 @@
+package contract
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+)
+
+// Forecasts answers GET /api/gpu/forecast.
+type Forecasts struct {
+	Timestamp string        `json:"timestamp" format:"date-time"` // of the newest snapshot; the monitor's start, before the first
+	TimeZone  string        `json:"time_zone"`                    // of months, and of hours of the week: a name, or hours from UTC
+	GPUs      []GPUForecast `json:"gpus"`                         // one entry a GPU, by gpu_id
+}
+
+// GPUForecast is what is forecast of one GPU.
+type GPUForecast struct {
+	PastGPU
+	Made      *string    `json:"made" format:"date-time"` // when the forecasts were made, about once a minute. Null before the first
+	Forecasts []Forecast `json:"forecasts"`               // one entry a kind; empty before the first
+	// How likely the GPU is free at each hour of the week, Sunday first; empty where usually_free is not shown.
+	Hours []FreeHour `json:"hours"`
+}
+
+// Forecast is one figure that is not known yet, with how often it was wrong.
+type Forecast struct {
+	Kind   string `json:"kind" enum:"memory_full,limit_reached,quiet,energy,cost,usually_free"` // what is forecast
+	Shown  bool   `json:"shown"`                                                                // whether it can be told: it was better than both naive forecasts
+	Text   string `json:"sentence"`                                                             // for people; where it is not shown, that it can't be told yet, and why
+	Reason string `json:"reason"`                                                               // why it is not shown; empty where it is
+	Method string `json:"method"`                                                               // how it is made; empty where it was not tried
+	At     string `json:"at" format:"date-time"`                                                // of the newest point that it knows
+	Unit   string `json:"unit"`                                                                 // of value, low and high: "s" after at, "kWh", "" for money or a probability
+	Value  Float  `json:"value" unit:"any"`                                                     // what is expected. Null where it is not shown
+	Low    Float  `json:"low" unit:"any"`                                                       // the interval that holds it in 80 of 100 cases begins here. Null where it is not shown
+	High   Float  `json:"high" unit:"any"`                                                      // and ends here. Null where it is not shown
+	// The unit of the errors: that of what is forecast, or of the reading as far ahead as the forecast reaches.
+	ErrorUnit string `json:"error_unit"`
+	Trials    int    `json:"trial_count"`        // how many forecasts of this machine's own past the errors are of
+	Error     Float  `json:"error" unit:"any"`   // the mean absolute error in those. Null where there was none
+	AsNow     Naive  `json:"naive_as_now"`       // the same of the forecast that it stays as now
+	Yesterday Naive  `json:"naive_as_yesterday"` // the same of the forecast that it is as at this hour yesterday
+}
+
+// Naive is how wrong a naive forecast was.
+type Naive struct {
+	Trials int   `json:"trial_count"`             // in which it could be made
+	Error  Float `json:"error" unit:"any"`        // its mean absolute error in them. Null where it could never be made
+	Method Float `json:"method_error" unit:"any"` // that of the method in the same trials. Null where there was none
+}
+
+// FreeHour is one hour of the week.
+type FreeHour struct {
+	Weekday     string  `json:"weekday" enum:"sunday,monday,tuesday,wednesday,thursday,friday,saturday"` // by the clock on the wall
+	Hour        int     `json:"hour" unit:"any"`                                                         // at which it begins, 0 to 23
+	Probability float64 `json:"probability" unit:"share"`                                                // how likely the GPU is free, 0 to 1
+	Low         float64 `json:"low" unit:"share"`                                                        // the interval of 80 % of the probability begins here
+	High        float64 `json:"high" unit:"share"`                                                       // and ends here
+	Weeks       int     `json:"week_count"`                                                              // in how many weeks it is known
+	Free        bool    `json:"usually_free"`                                                            // whether the GPU is usually free then: the interval is above one half
+}
+
+// NewForecasts makes it of parts of a fleet, in the time zone of now. of returns nil for a device of which nothing is forecast yet.
+func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(insight.Part) *foresight.Outlook, now time.Time) Forecasts {
+	out := Forecasts{TimeZone: NewPastSpan(now, now, nil).TimeZone}
+	out.Timestamp, _ = m.head(f)
+	out.GPUs = listOf(parts, func(p *insight.Part) GPUForecast {
+		d := p.Device
+		g := GPUForecast{PastGPU: PastGPU{d.Index, d.UUID, d.Name, d.Node, gpu.KindOf(d.Source)}, Forecasts: []Forecast{}, Hours: []FreeHour{}}
+		o := of(*p)
+		if o == nil {
+			return g
+		}
+		g.Made = new(timestamp(o.At))
+		for forecast := range o.Forecasts {
+			g.Forecasts = append(g.Forecasts, newForecast(forecast, p))
+		}
+		if o.Free.Shown {
+			for i := range o.Free.Hours {
+				g.Hours = append(g.Hours, newFreeHour(i, &o.Free.Hours[i]))
+			}
+		}
+		return g
+	})
+	return out
+}
+
+var units = map[forecast.Kind][2]string{
+	forecast.KindMemoryFull:   {"s", "MiB"},
+	forecast.KindLimitReached: {"s", "°C"},
+	forecast.KindQuiet:        {"s", "s"},
+	forecast.KindEnergy:       {"kWh", "kWh"},
+}
+
+// newForecast makes it of what is told of the device now: what was forecast a while ago may be over.
+func newForecast(f *forecast.Forecast, p *insight.Part) Forecast {
+	out := Forecast{
+		Kind: string(f.Kind), Shown: f.Shown, Reason: string(f.Why), Method: f.Method, At: timestamp(f.At), Unit: units[f.Kind][0],
+		ErrorUnit: units[f.Kind][1], Trials: f.Error.Trials, AsNow: newNaive(&f.AsNow), Yesterday: newNaive(&f.Yesterday),
+	}
+	for _, next := range p.Why.Next {
+		if next.Kind == out.Kind {
+			out.Text = next.Sentence
+		}
+	}
+	if f.Shown && out.Text == "" {
+		out.Shown, out.Reason = false, string(foresight.Over)
+	}
+	if out.Shown {
+		out.Value, out.Low, out.High = thousandths(f.Value), thousandths(f.Low), thousandths(f.High)
+	}
+	if out.Text == "" {
+		out.Text = "It can't be told yet: " + out.Reason + "."
+	}
+	if f.Error.Trials > 0 {
+		out.Error = thousandths(f.Error.MAE)
+	}
+	return out
+}
+
+func newNaive(n *forecast.Naive) Naive {
+	if n.Trials == 0 {
+		return Naive{}
+	}
+	return Naive{n.Trials, thousandths(n.MAE), thousandths(n.Method)}
+}
+
+func newFreeHour(i int, h *forecast.Hour) FreeHour {
+	weekdays := [...]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
+	return FreeHour{weekdays[i/24], i % 24, h.P, h.Low, h.High, h.Weeks, foresight.Usually(h)}
+}
+
+func thousandths(v float64) Float { return gpu.Of(math.Round(v*1000) / 1000) }

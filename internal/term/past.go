@@ -1,0 +1,211 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), false} }
+
+// Past prints what went on over a span: the story in a sentence, and its chapters.
+func Past(w io.Writer, p *contract.PastWhy) error {
+	t := newTable(w)
+	in := t.span(p.PastSpan)
+	t.row(p.Sentence)
+	if len(p.Chapters) > 0 {
+		t.row("")
+		t.row("FROM", "TO", "GPU", "WHAT")
+	}
+	for i := range p.Chapters {
+		c := &p.Chapters[i]
+		t.row(momentIn(in, c.From), momentIn(in, c.To), gpuOf(&c.PastGPU), c.Sentence)
+	}
+	return t.Flush()
+}
+
+// Sessions prints processes that were on GPUs.
+func Sessions(w io.Writer, p *contract.PastSessions) error {
+	t := newTable(w)
+	in := t.span(p.PastSpan)
+	if len(p.Sessions) == 0 {
+		t.row("No process was seen on a GPU.")
+		return t.Flush()
+	}
+	t.row("FROM", "TO", "GPU", "PID", "USER", "PROGRAM", "BUSY", "PEAK MEMORY", "ENERGY", "ENDED")
+	for i := range p.Sessions {
+		s := &p.Sessions[i]
+		to, ended := momentIn(in, s.To), map[string]string{"open": "", "ended": "ended", "unseen": "not seen", "gpu_lost": "GPU lost"}[s.Outcome]
+		if s.Outcome == "open" {
+			to = "now"
+		}
+		program := s.Program
+		if program == "" {
+			program = s.Name
+		}
+		t.row(momentIn(in, s.From), to, gpuOf(&s.PastGPU), fmt.Sprint(s.PID), s.User, program,
+			explain.Span(time.Duration(s.Busy*float64(time.Second))), text(s.PeakMemory, mebibytes),
+			text(s.Joules, func(j gpu.Joules) string { return fmt.Sprintf("%.3f kWh", float64(j)/3.6e6) }), ended)
+	}
+	return t.Flush()
+}
+
+// Usage prints who used GPUs.
+func Usage(w io.Writer, p *contract.PastUsage) error {
+	t := newTable(w)
+	t.span(p.PastSpan)
+	if len(p.Rows) == 0 {
+		t.row("No process was seen on a GPU.")
+		return t.Flush()
+	}
+	header := []string{map[string]string{"user": "USER", "process": "PROGRAM", "job": "JOB", "pod": "POD", "gpu": "GPU"}[p.By], "GPU-HOURS", "BUSY", "IDLE", "ENERGY"}
+	if p.Price.Present() {
+		header = append(header, "COST")
+	}
+	t.row(append(header, "SESSIONS")...)
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		name := r.Name
+		switch {
+		case r.GPU != nil:
+			name = gpuOf(r.GPU) + " " + r.Name
+		case r.User != "":
+			name += " (" + r.User + ")"
+		case name == "":
+			name = "none or not known"
+		}
+		cells := []string{name, hours(r.Held), hours(r.Busy), hours(r.Idle), known(r.KWh, "%.3f kWh")}
+		if p.Price.Present() {
+			cells = append(cells, known(r.Cost, "%.2f"))
+		}
+		t.row(append(cells, fmt.Sprint(r.Sessions))...)
+	}
+	return t.Flush()
+}
+
+// pastBanner is the line above an answer about GPUs that are not all real; empty above others.
+func pastBanner(kinds []gpu.Kind) string {
+	switch {
+	case len(kinds) > 1:
+		return "PARTLY NOT REAL: some of these GPUs are " + notLive(kinds) + "; sums have them too."
+	case len(kinds) == 1:
+		return Banner(kinds[0])
+	}
+	return ""
+}
+
+func notLive(kinds []gpu.Kind) string {
+	var out []string
+	for _, k := range kinds {
+		if k != gpu.Live {
+			out = append(out, string(k))
+		}
+	}
+	return strings.Join(out, " or ")
+}
+
+// gpuOf is a GPU's place, with a mark where its readings are not real.
+func gpuOf(g *contract.PastGPU) string {
+	if g.GPUKind == gpu.Live || g.GPUKind == "" {
+		return fmt.Sprint(g.GPUID)
+	}
+	return fmt.Sprintf("%d (%s)", g.GPUID, g.GPUKind)
+}
+
+// known is a number that may be absent.
+func known(v *float64, format string) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+func hours(h float64) string { return fmt.Sprintf("%.2f h", h) }
+
+// span begins an answer, and returns the time zone of all its times.
+func (t *table) span(s contract.PastSpan) *time.Location {
+	if banner := pastBanner(s.Kinds); banner != "" {
+		t.row(banner)
+	}
+	in := zoneOf(s)
+	name := in.String()
+	if in == time.Local { //nolint:gosmopolitan // it has no name of its own
+		name = s.TimeZone
+	}
+	t.row("From " + momentIn(in, s.From) + " to " + momentIn(in, s.To) + " (" + name + "):")
+	return in
+}
+
+// zoneOf is the zone in which an answer was asked for. One that has hours from UTC alone for a name is this machine's if that has as
+// many then, so that it follows its clocks.
+func zoneOf(s contract.PastSpan) *time.Location {
+	if zone, err := time.LoadLocation(s.TimeZone); err == nil && s.TimeZone != "" {
+		return zone
+	}
+	hours, err := time.Parse("-07:00", s.TimeZone)
+	if err != nil {
+		return time.UTC
+	}
+	_, offset := hours.Zone()
+	zone := time.Local //nolint:gosmopolitan // of the person who reads
+	if from, err := time.Parse(time.RFC3339, s.From); err == nil {
+		if _, here := from.In(zone).Zone(); here == offset {
+			return zone
+		}
+	}
+	return time.FixedZone(s.TimeZone, offset)
+}
+
+// Moment is the day and time of a timestamp, in the local time zone.
+func Moment(timestamp string) string { return momentIn(time.Local, timestamp) } //nolint:gosmopolitan // of the person who reads
+
+func momentIn(zone *time.Location, timestamp string) string {
+	at, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		return timestamp
+	}
+	return at.In(zone).Format("Mon 2006-01-02 15:04:05")
+}
+
+// PastSize prints how much of the past is kept.
+func PastSize(w io.Writer, p *contract.PastSize) error {
+	t := newTable(w)
+	t.row("What is kept takes " + explain.Size(p.Bytes) + ", and about " + explain.Size(p.Full) + " when it is full.")
+	t.row("")
+	t.row("KIND", "ROWS", "SIZE", "FROM", "TO", "KEPT FOR", "WHEN FULL")
+	for i := range p.Kinds {
+		k := &p.Kinds[i]
+		from, to, kept, full := "-", "-", "ever", "not known yet"
+		if k.Oldest != nil {
+			from = Moment(*k.Oldest)
+		}
+		if k.Newest != nil {
+			to = Moment(*k.Newest)
+		}
+		if k.For != nil {
+			kept = days(*k.For)
+		}
+		if k.FullBytes != nil {
+			full = explain.Size(*k.FullBytes)
+		}
+		t.row(k.Kind, fmt.Sprint(k.Rows), explain.Size(k.Bytes), from, to, kept, full)
+	}
+	t.row("")
+	t.row(p.How)
+	return t.Flush()
+}
+
+// days are seconds as people set how long something is kept.
+func days(seconds float64) string {
+	hours := seconds / 3600
+	if hours < 72 {
+		return fmt.Sprintf("%.0f h", hours)
+	}
+	return fmt.Sprintf("%.0f d", hours/24)
+}
