@@ -85,7 +85,7 @@ function showCard(row, g, now) {
     name: clean(g.gpu_name, longestName),
     state: stateText,
     noticeTitle: answers ? "" : say("for", between(g.state_since, now)),
-    notice: sentence(g.state_reason) || (answers ? "" : say(`do ${g.state}`)),
+    notice: sentence(g.state_reason) || (answers ? soon(g.next ?? []) : say(`do ${g.state}`)),
     held: answers ? held(g.clock_event_reasons ?? []) : "",
     detail,
     speed: answers ? speed(g) : "",
@@ -291,6 +291,12 @@ function speed(g) {
 function bus({ clocks: { memory_clock_mhz: clock }, pcie: { generation, width } }) {
   return dots(clock != null && say("memory at", megahertz(clock)), generation != null && width != null && say("pcie", generation, width));
 }
+
+/**
+ * What comes first of what has a time.
+ * @param {NonNullable<GPU["next"]>} next
+ */
+const soon = (next) => next.find((p) => p.left_seconds != null)?.text ?? "";
 
 /**
  * The clock event reasons that slow the work down.

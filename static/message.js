@@ -33,6 +33,7 @@
  * @property {{text: string, warning: boolean}[]} facts
  * @property {string} rest
  * @property {{text: string, command: string}} action
+ * @property {{text: string, left_seconds: Float}[]} [next]
  */
 
 /**

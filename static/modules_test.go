@@ -20,7 +20,7 @@ func TestModules(t *testing.T) {
 	tab.Visit(newSite(t, nil, "").URL + base + "modules")
 	for name, test := range map[string]func(*testing.T, *browsertest.Tab){
 		"format": testFormatAgreesWithGo, "report": testReportHasOnlyWhatIsListed, "rows": testRowsAreMovedLittle,
-		"past": testPastIsMerged, "trend": testTrend,
+		"past": testPastIsMerged, "trend": testTrend, "heights": testHeights,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, tab) })
 	}
@@ -197,5 +197,16 @@ func testTrend(t *testing.T, tab *browsertest.Tab) {
 	// The newest is at 59; 60 s before it is four steps to the left.
 	if want := []string{"", "M33 70L34 100M36 0L37 50M59 60", "M19 60M59 93", ""}; !slices.Equal(got, want) {
 		t.Errorf("it is %q, want %q", got, want)
+	}
+}
+
+// The readings at the cursor are those of the path that the server has drawn.
+func testHeights(t *testing.T, tab *browsertest.Tab) {
+	got := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
+	  const { heightAt } = await import(%q);
+	  return JSON.stringify([0, 1, 2, 3, 4, 7, 8, 9, 11].map((x) => heightAt("M0 10l1 0 2-4 1 0M8-3l2 0", x)));
+	})()`, base+"source/pastpage.js"))
+	if want := "[10,10,8,6,6,null,-3,-3,null]"; got != want {
+		t.Errorf("it is %s, want %s", got, want)
 	}
 }

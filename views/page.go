@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 )
 
 // An Input is all that a page is made of.
@@ -31,11 +32,15 @@ type Input struct {
 	// Attribution says whose a device's memory, work and watts are; nil where
 	// it is not known.
 	Attribution func(*gpu.Device) *attribute.Attribution
+	// Next is what comes next of a device; nil where no forecasts are made.
+	Next func(*gpu.Device) []explain.Prospect
 	// Kept reports whether the recent past has a reading of that metric of those
 	// devices (nil: of any). It is nil where there is no recent past.
 	Kept   func(metric string, of []*gpu.Device) bool
 	Alerts []alert.Alert // those that fire
 	Now    time.Time     // the server's clock
+	// Footprint is how much of the past is kept; nil where that is not known.
+	Footprint *past.Footprint
 
 	only *gpu.Device // that the page is about; nil: all
 }
@@ -199,6 +204,9 @@ func NewPage(in Input) Page {
 	for _, d := range shown {
 		t := newTile(in.name(d), d, in.BasePath, now)
 		t.Answer = lead != nil && len(devices) > 1 && same(d, lead)
+		if in.Next != nil && t.Answers {
+			t.Notice = cmp.Or(t.Notice, soon(in.Next(d)))
+		}
 		p.Tiles = append(p.Tiles, t)
 	}
 	p.Charts = newCharts(in, shown)

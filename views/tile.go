@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // A Tile shows one device.
@@ -31,7 +32,7 @@ type Tile struct {
 	Held   string // what holds the clocks down; empty where nothing does
 
 	NoticeTitle string // "for 12 min", beside the state; empty while the device answers
-	Notice      string // why, and what to do
+	Notice      string // why, and what to do; of a device that answers, what comes soon
 }
 
 func newTile(title string, d *gpu.Device, base string, now time.Time) Tile {
@@ -75,6 +76,16 @@ func newMeters(d *gpu.Device) []Figure {
 		usage("power", "Power", watts, draw, limit),
 		fanMeter(d.Fans),
 	}
+}
+
+// soon is what comes first of what has a time; empty where nothing has.
+func soon(list []explain.Prospect) string {
+	for _, p := range list {
+		if p.Left.Present() {
+			return p.Short
+		}
+	}
+	return ""
 }
 
 // full is the limit of what is measured in percent.

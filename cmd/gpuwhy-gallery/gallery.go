@@ -29,8 +29,9 @@ type gallery struct {
 	log       *slog.Logger
 	front     http.Handler
 	plays     map[string]func() (*playing, error) // by the scene's name
-	beginning sync.Mutex                          // locked while a scene begins
-	running   sync.WaitGroup                      // those that have begun
+	pasts     map[string]func() (http.Handler, error)
+	beginning sync.Mutex     // locked while a scene begins
+	running   sync.WaitGroup // those that have begun
 }
 
 // wait returns when all scenes have ended. Call it after ctx has ended.
@@ -45,7 +46,10 @@ var galleryScript []byte
 
 // newGallery makes a gallery whose scenes begin when they are asked for, and end with ctx.
 func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*gallery, error) {
-	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}}
+	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}, pasts: map[string]func() (http.Handler, error){}}
+	for name, gpus := range pastScenes {
+		g.pasts[name] = sync.OnceValues(func() (http.Handler, error) { return g.newPast(name, gpus) })
+	}
 	for name, of := range scenes() {
 		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, of) })
 	}
@@ -87,11 +91,17 @@ func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *gallery) find(path string) http.Handler {
 	rest, ok := strings.CutPrefix(path, g.opt.BasePath+"state/")
 	name, _, _ := strings.Cut(rest, "/")
-	begin := g.plays[name]
-	if !ok || begin == nil {
+	begin, remember := g.plays[name], g.pasts[name]
+	var p http.Handler
+	var err error
+	switch {
+	case ok && begin != nil:
+		p, err = begin()
+	case ok && remember != nil:
+		p, err = remember()
+	default:
 		return g.front
 	}
-	p, err := begin()
 	if err != nil {
 		g.log.Error("a scene can't begin", "err", err)
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -29,6 +29,9 @@ var components = map[string]string{
 	"dashboard": "body[data-status]", "deviceHead": "#device", "gone": "body[data-gpu] #gone", "pageTools": "#page-tools", "menu": ".menu[open] > div", "anchor": "a.anchor",
 	"templates": "template#t-card", "totals": "#totals", "failure": "#failure-list > li", "charts": "#charts .uplot", "largeChart": "dialog#large[open]", "series": "#series > li",
 	"simulated": "#simulated", "notLive": "#recorded", "recorded": "#recorded", "waiting": "#waiting", "limitation": "#notes > li", "blockHead": ".head > h2", "processTable": "table:has(> #processes)", "processColumn": "th > .sort", "processFact": "#process dd[data-path=pid]", "processRow": "#processes > tr[data-key]", "processGroup": "tr.of",
+	"failures": "#failures", "cards": "#cards", "limitations": "#limits", "machineNow": "#host",
+	"pages": "nav.pages", "pastBody": "body.of-past", "pastForm": ".past-form", "pastLinks": ".past-choice", "pastTrouble": "#past-trouble", "pastNothing": "#past-nothing",
+	"pastPicture": "#past-picture", "pastDevice": ".past-gpu", "pastName": ".past-lane > h3", "pastMarks": ".past-lane use", "pastHappened": "#past-happened li", "pastThingsOf": "#past-happened ol", "pastUse": "#past-use tbody tr", "pastThen": "#past-then", "pastNext": "#past-next li",
 	"processTools": "#process-tools", "processDialog": "dialog#process[open]", "wall": "#wall-canvas", "wallRow": "#wall-rows > tr",
 }
 

@@ -84,6 +84,15 @@ var arrived = map[string]string{
 	"rules":          `d.querySelector("#rules[open] tr.off") !== null`,
 	"no-alerts":      follows("live") + ` && d.querySelectorAll(".none").length === 2 && d.body.innerText.includes("Nothing fires.") && /\d+ rules are in force/.test(d.body.innerText)`,
 
+	"past-day":      `d.querySelectorAll(".past-gpu").length === 8 && d.getElementById("past-picture").tabIndex === 0 && d.querySelector(".past-axis").textContent.includes("03:00 CEST")`,
+	"past-one":      `d.querySelectorAll(".past-gpu").length === 1 && d.getElementById("past-picture").tabIndex === 0 && d.querySelector(".why").textContent.includes("train_sdxl.py of jokafor") && d.querySelectorAll("#past-next li").length === 3`,
+	"past-at":       `d.querySelector("#past-then .headline").textContent.length > 5 && d.querySelectorAll("#past-then .card").length === 8 && d.querySelector("#past-then :is(.sort, button.plain)") === null && d.getElementById("past-at").getAttribute("d") !== ""`,
+	"past-not-then": `d.querySelector("#past-then .try") !== null && d.querySelectorAll(".past-gpu").length === 8`,
+	"past-compare":  `d.querySelectorAll(".beside").length === 4 && d.getElementById("past-beside").textContent.includes("The day before")`,
+	"past-empty":    `d.getElementById("past-nothing").checkVisibility()`,
+	"past-off":      `d.getElementById("past-trouble").textContent.includes("without --history off")`,
+	"past-words":    `d.getElementById("past-trouble").textContent.includes("is not a span of time") && d.querySelector("[name=from]").value === "soon"`,
+
 	"error":     `d.body.innerText.includes("404")`,
 	"api":       `d.querySelector("rapi-doc") !== null`,
 	"reference": `d.querySelectorAll("section").length > 5`,
@@ -112,6 +121,7 @@ var loud = map[string][]string{
 	"refused":        {"status of 404"},
 	"alerts-refused": {"status of 404"},
 	"error":          {"status of 404"},
+	"past-words":     {"status of 422"},
 }
 
 // unasked are states that the test does not ask axe-core about: to axe-core, a

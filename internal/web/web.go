@@ -36,7 +36,8 @@ type Pages struct {
 // those who are told of alerts; many goroutines call both at the same time.
 func New(on *server.Config, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
 	p := &Pages{on, monitor, targets, static.New()}
-	on.Page, on.DevicePage, on.AlertsPage, on.ErrorPage, on.Assets = p.dashboard, p.device, p.alerts, p.problem, p.Asset
+	on.Page, on.DevicePage, on.AlertsPage, on.PastPage = p.dashboard, p.device, p.alerts, p.past
+	on.ErrorPage, on.Assets = p.problem, p.Asset
 	on.DocsPage = views.DocsPage(p.site())
 	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.site()) }
 	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.site()) }
@@ -77,8 +78,16 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 			of, _ := f.Device(d.Node, d.UUID)
 			return of.Attribution
 		},
-		Kept:   p.kept,
-		Alerts: alert.OfNode(p.cfg.Alerts.Standing(), node),
+		Kept:      p.kept,
+		Alerts:    alert.OfNode(p.cfg.Alerts.Standing(), node),
+		Footprint: p.cfg.Sizes.Last(),
+		Next: func(d *gpu.Device) []explain.Prospect {
+			of, found := f.Device(d.Node, d.UUID)
+			if !found {
+				return nil
+			}
+			return of.Why.Next
+		},
 	}
 }
 

@@ -1,0 +1,266 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/when"
+	"github.com/gpuwhy/gpuwhy/views"
+)
+
+const (
+	// pastDrawn is how many devices a picture has: of more, those that worked most.
+	pastDrawn = 8
+	// pastLongest is how many sessions of a device are handed to the picture.
+	pastLongest = 1000
+	pastEvents  = 2000
+)
+
+// past is the page of the past. An error of the database is on the page, and is returned too.
+func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Component, error) {
+	in := views.PastInput{Input: p.input(p.cfg.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble}
+	if part := p.cfg.Parts()["history"]; part.LastError != nil {
+		in.Unwritten = *part.LastError
+	}
+	var err error
+	if q.Trouble == nil {
+		in.From, in.To, in.At, in.Price = q.From, q.To, q.At, p.cfg.Price
+		in.Forecasts = p.forecasts(q)
+		err = p.fillPast(ctx, &in, q)
+	}
+	if err != nil {
+		advice := gpu.AsAdvice(err)
+		if errors.Is(err, past.ErrTooFine) || errors.Is(err, past.ErrTooLong) {
+			advice = gpu.Advice{What: "the span is too long to be drawn", Try: "choose a shorter one"}
+		}
+		in = views.PastInput{Input: in.Input, Asked: q.Asked, Trouble: &advice, Unwritten: in.Unwritten}
+	}
+	return views.NewPastPage(in), err
+}
+
+// forecasts are those of the devices of a node, or of all, that there are now.
+func (p *Pages) forecasts(q *server.PastQuestion) []contract.GPUForecast {
+	if p.cfg.Forecast == nil {
+		return nil
+	}
+	f := p.cfg.Newest()
+	var parts []insight.Part
+	for part := range f.Parts() {
+		if q.Node == "" || part.Snapshot.Node == q.Node {
+			parts = append(parts, part)
+		}
+	}
+	return contract.NewForecasts(p.cfg.Monitor, f, parts, p.cfg.Forecast, q.From).GPUs
+}
+
+// fillPast asks for all that the page shows.
+func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
+	for k, d := range q.Devices {
+		seen := d.First.IsZero() || d.First.Before(q.To) && !d.Last.Add(store.Quarter.Span()).Before(q.From)
+		if k.UUID != "" && (seen || slices.Contains(q.Keys, k)) {
+			in.Devices = append(in.Devices, d)
+		}
+	}
+	slices.SortFunc(in.Devices, func(a, b store.Device) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	of := store.Query{From: q.From, To: q.To, Keys: q.Keys}
+	if len(of.Keys) == 0 && q.Node != "" {
+		of.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
+	}
+	busy, err := p.pastSessions(ctx, in, of)
+	if err != nil {
+		return err
+	}
+	in.Drawn = drawnOf(in.Devices, q.Keys, busy)
+	ask := p.cfg.Past
+	if in.Story, err = ask.Why(ctx, of, past.Names(q.Devices)); err != nil {
+		return err
+	}
+	if in.Usage, err = ask.Usage(ctx, past.ByUser, of); err != nil {
+		return err
+	}
+	in.Times = timesOf(q.From, q.To)
+	if in.Daily, err = ask.Daily(ctx, past.ByUser, of, in.Times); err != nil {
+		return err
+	}
+	ofEvents := of
+	ofEvents.Newest = pastEvents
+	for e, err := range ask.Store.Events(ctx, ofEvents) {
+		if err != nil {
+			return err
+		}
+		in.Events = append(in.Events, e)
+	}
+	if err := p.fillPicture(ctx, in, q); err != nil {
+		return err
+	}
+	if !q.At.IsZero() {
+		return p.fillThen(ctx, in, q)
+	}
+	return nil
+}
+
+// pastSessions fills in the longest sessions of each device, and returns for how long each worked.
+func (p *Pages) pastSessions(ctx context.Context, in *views.PastInput, of store.Query) (map[store.Key]time.Duration, error) {
+	in.Sessions = map[store.Key]views.PastSessions{}
+	busy := map[store.Key]time.Duration{}
+	shorter := func(a, b store.Session) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) }
+	for s, err := range p.cfg.Past.Sessions(ctx, of) {
+		if err != nil {
+			return nil, err
+		}
+		list := in.Sessions[s.Key]
+		list.Count++
+		if list.Longest = append(list.Longest, s); len(list.Longest) == 2*pastLongest {
+			slices.SortStableFunc(list.Longest, shorter)
+			list.Longest = list.Longest[:pastLongest]
+		}
+		in.Sessions[s.Key] = list
+		busy[s.Key] += s.Busy
+	}
+	return busy, nil
+}
+
+// drawnOf are the devices in the picture: those that are named, or all. Of too many it is those that worked longest.
+func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Duration) []store.Device {
+	out := slices.DeleteFunc(slices.Clone(all), func(d store.Device) bool { return len(named) > 0 && !slices.Contains(named, d.Key()) })
+	if len(out) <= pastDrawn {
+		return out
+	}
+	slices.SortStableFunc(out, func(a, b store.Device) int { return cmp.Compare(busy[b.Key()], busy[a.Key()]) })
+	chosen := out[:pastDrawn]
+	return slices.DeleteFunc(slices.Clone(all), func(d store.Device) bool {
+		return !slices.ContainsFunc(chosen, func(c store.Device) bool { return c.Key() == d.Key() })
+	})
+}
+
+// fillPicture reads what is drawn. Steps are so long that each has a reading while gpuwhy looks.
+func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
+	if len(in.Drawn) == 0 {
+		return nil
+	}
+	points := time.Duration(past.FewPoints)
+	if len(in.Drawn) > 1 {
+		points = 300
+	}
+	const slowest = 5 * time.Second // snapshots are kept about that often
+	step := past.Step(max(q.To.Sub(q.From)/points, 2*p.cfg.Monitor.Interval, 2*slowest))
+	var err error
+	if in.Grid, err = p.cfg.Past.Grid(q.From, q.To, step); err != nil {
+		return err
+	}
+	keys := make([]store.Key, len(in.Drawn))
+	for i := range in.Drawn {
+		keys[i] = in.Drawn[i].Key()
+	}
+	if in.Series, err = p.cfg.Past.History(ctx, in.Grid, keys, false, views.PastColumns); err != nil {
+		return err
+	}
+	if q.Compare == nil {
+		return nil
+	}
+	return p.fillBeside(ctx, in, q, keys, step)
+}
+
+// fillBeside reads what the span is compared with.
+func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.PastQuestion, keys []store.Key, step time.Duration) error {
+	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]past.Series{}}
+	if !q.Compare.From.IsZero() {
+		b.From = q.Compare.From
+	}
+	other := func(k store.Key) store.Key { return k }
+	if only := q.Compare.Key; only != nil {
+		d := q.Devices[*only]
+		b.Name = past.Names(q.Devices)(d.Key())
+		other = func(store.Key) store.Key { return *only }
+	}
+	of := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
+	for _, k := range keys {
+		if k = other(k); !slices.Contains(of.Keys, k) {
+			of.Keys = append(of.Keys, k)
+		}
+	}
+	var err error
+	if b.Grid, err = p.cfg.Past.Grid(of.From, of.To, step); err != nil {
+		return err
+	}
+	series, err := p.cfg.Past.History(ctx, b.Grid, of.Keys, false, views.PastColumns)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if i := slices.IndexFunc(series, func(s past.Series) bool { return s.Key == other(k) }); i >= 0 {
+			b.Series[k] = series[i]
+		}
+	}
+	b.Story, err = p.cfg.Past.Why(ctx, of, past.Names(q.Devices))
+	in.Beside = b
+	return err
+}
+
+// fillThen makes the machine as it was.
+func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
+	node := cmp.Or(q.Node, p.cfg.Monitor.Node)
+	switch {
+	case len(q.Keys) > 0:
+		node = q.Keys[0].Node
+	case q.Node == "" && len(in.Drawn) > 0 && !slices.ContainsFunc(in.Devices, func(d store.Device) bool { return d.Node == node }):
+		node = in.Drawn[0].Node
+	}
+	stage := insight.NewStage()
+	if p.cfg.Then != nil {
+		var err error
+		if stage, err = p.cfg.Then(); err != nil {
+			return err
+		}
+	}
+	m, err := p.cfg.Past.At(ctx, node, q.At, stage)
+	if errors.Is(err, past.ErrNotSeen) {
+		in.ThenTrouble = &gpu.Advice{
+			What: "nothing is kept of " + node + " at that time",
+			Try:  "choose a later time: whole snapshots are kept as long as each reading is; the picture goes back further",
+		}
+		return nil
+	}
+	in.Then = m
+	return err
+}
+
+// timesOf divides a span into hours, days or months of its zone, which begin and end with it.
+func timesOf(from, to time.Time) []time.Time {
+	next := func(t time.Time) time.Time { // the first round time after t
+		switch length := to.Sub(from); {
+		case length <= 50*time.Hour:
+			// Zones differ from UTC by whole quarters of an hour.
+			t = t.Truncate(15 * time.Minute)
+			for range 8 { // some zones set their clocks back by half an hour
+				if t = t.Add(15 * time.Minute); t.Minute() == 0 {
+					break
+				}
+			}
+			return t
+		case length <= 70*24*time.Hour:
+			return when.Day(t, 1)
+		default:
+			return when.Month(t, 1)
+		}
+	}
+	out := []time.Time{from}
+	for t := next(from); t.Before(to); t = next(t) {
+		out = append(out, t)
+	}
+	return append(out, to)
+}

@@ -1,0 +1,837 @@
+package views
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// A PastInput is all that the page of the past is made of. Where Trouble is set, there is no answer, and all below it is empty.
+type PastInput struct {
+	Input
+	Asked   url.Values // what the address says
+	NotKept bool       // nothing is kept at all: Trouble says what would change that
+	Trouble *gpu.Advice
+	// Unwritten is why nothing is written now, with what to do; empty where it is.
+	Unwritten string
+
+	From, To time.Time      // of the span; all times are written in the zone of From
+	Devices  []store.Device // of which something is known in the span, in the order of nodes and indexes
+	Drawn    []store.Device // those in the picture
+	Grid     past.Grid
+	Series   []past.Series // of those in the picture, with the values of [PastColumns]
+	// Sessions are some of those of each device in the picture, and how many there are in all.
+	Sessions map[store.Key]PastSessions
+	Story    *past.Story
+	Events   []store.Event // the oldest first
+	Usage    []past.Usage  // by user
+	Daily    [][]past.Usage
+	Times    []time.Time // the spans of Daily: of span i, from Times[i] to Times[i+1]
+	Price    float64     // of a kWh; 0: not known
+
+	At          time.Time              // the time at which the machine is shown; zero: none
+	Then        *insight.Moment        // the machine as it was then
+	ThenTrouble *gpu.Advice            // why it can't be shown
+	Beside      *PastBeside            // what the span is compared with; nil: nothing
+	Forecasts   []contract.GPUForecast // of the devices that there are now
+}
+
+// PastSessions are the longest processes that were on a device, and how many there were.
+type PastSessions struct {
+	Longest []store.Session
+	Count   int
+}
+
+// A PastBeside is a second span, or another device, that is drawn as thin lines.
+type PastBeside struct {
+	Name   string // what it is: "the day before", "GPU 3"
+	From   time.Time
+	Grid   past.Grid
+	Series map[store.Key]past.Series // by the device in whose lanes it is drawn
+	Story  *past.Story
+}
+
+// PastColumns are the quantities of a picture, as columns of [store.OfDevices].
+var PastColumns = func() (out []int) {
+	for _, l := range pastLanes {
+		out = append(out, store.OfDevices.Find(l.kept))
+	}
+	return append(out, store.OfDevices.Find("power_enforced_limit"))
+}()
+
+// powerLimit is the place of the power limit in [PastColumns], after those of the lanes.
+var powerLimit = len(pastLanes)
+
+// A pastLane is one quantity of a picture, from floor to top. Without a top, that is the highest of all devices in the picture.
+type pastLane struct {
+	key, kept, label string
+	floor, top       float64
+	band             bool // the least and the most are drawn also where there are several devices
+	unit             string
+	format           func(float64) string
+}
+
+var pastLanes = []pastLane{
+	{"power", "power_watts", "Power", 0, 0, true, "W", watts},
+	{"temperature", "temperature_celsius", "Heat", 20, 100, false, "°C", celsius},
+	{"fan", "fan_percent", "Fan", 0, 100, false, "%", percent},
+	{"utilization", "utilization_percent", "Work", 0, 100, false, "%", percent},
+}
+
+// A PastLink leads to the same page about something else.
+type PastLink struct {
+	Label, Path string
+	Chosen      bool
+}
+
+// A PastBand is one process in a picture. Its place is in percent of the picture's width.
+type PastBand struct {
+	X, Width    string
+	Y           string // in pixels
+	Hue         string // a number that is the same for the same user
+	Name, Owner string
+	Title       string
+}
+
+// A PastTick is a round time below a picture.
+type PastTick struct {
+	X     string // in percent
+	Label string
+	Minor bool // its label has no room on a narrow screen
+}
+
+// A PastLane is one quantity of one device over time. Band, Line and Beside are paths in a picture of Width and Height units;
+// one unit of height is one of the quantity's.
+type PastLane struct {
+	Key, Label, Unit string
+	Above, Height    string // where the picture begins and how high it is: a little more than the values
+	Top              string // the value at the height 0
+	Band, Line       string
+	By               []PastShare // of power: whose it is, from the bottom
+	Limit, LimitText string      // what it is held against; empty where there is none
+	Beside           string      // of what it is compared with
+	Reading          string      // the range of its values
+	Says             string      // the picture in words
+}
+
+// A PastShare is what belongs to the users of a hue, or "rest" for what is nobody's.
+type PastShare struct{ Hue, Path string }
+
+// A PastDevice is a device in the picture.
+type PastDevice struct {
+	Key, Title, Name string
+	Node, Index      string // the parts of the title; there is no node where all devices are of one
+	Path             string // leads to this device alone; empty where it is alone
+	Rows             int    // of bands
+	Bands            []PastBand
+	More             string // how many processes have no band
+	Says             string // the bands in words
+	Lanes            []PastLane
+}
+
+// A PastPicture has all devices over one axis of time.
+type PastPicture struct {
+	From, To, Step string // in milliseconds, for scripts
+	ViewWidth      string
+	TickPath       string
+	// KnownX and KnownWidth are the part of the width of which something can be known: lines end there within a step.
+	KnownX, KnownWidth string
+	At                 string // the path of the time that is shown; empty: none
+	Ticks              []PastTick
+	Devices            []PastDevice
+}
+
+// A PastThing is something that happened.
+type PastThing struct {
+	Time, Stamp, Path string
+	Severity, Text    string
+	Of                string // the device or machine
+	time              time.Time
+}
+
+// A PastUser is what one user had.
+type PastUser struct {
+	Name                           Value
+	Hue                            string
+	Held, Busy, Idle, Energy, Cost Value
+	Sessions                       string
+	Bars, Says                     string // the bars by day, in a picture of one unit a day and 20 in height
+}
+
+// A PastThen is the machine as it was.
+type PastThen struct {
+	Title, Found      string
+	Stamp, Step       string // the step of Back and Forward is in milliseconds
+	Page              *Page  // the page of now, as it was then; nil: there is none, and Trouble says why
+	Back, Forward     PastLink
+	Replay, End       PastLink
+	Playing           bool
+	Trouble, TryAgain string
+}
+
+// A PastPage is the view model of the page of the past.
+type PastPage struct {
+	in                *PastInput
+	kinds             []gpu.Kind // of what is shown, each once
+	Title, Sentence   string
+	Span, Zone        string
+	From, To, ZoneAsk string // what the form has
+	End               string // when the span ended, as the form takes it; "now" where it has not
+	Kept              [][2]string
+	Ranges            []PastLink
+	GPUs              []PastLink
+	Drawn             string // how many of them are in the picture, where there is no room for all; empty: all
+	Trouble, Try      string
+	Picture           *PastPicture
+	Empty             bool // nothing is known of the span
+	Comparisons       []PastLink
+	Beside            string // the sentence of what it is compared with
+	BesideName        string
+	Happened          []PastThing
+	MoreHappened      string
+	Users             []PastUser
+	UsersMore         string
+	ByWhat            string // what the bars of users stand for
+	HasCost           bool
+	Then              *PastThen
+	Next              []PastNext
+}
+
+// NewPastPage makes the view model.
+func NewPastPage(in PastInput) PastPage {
+	p := PastPage{in: &in, Title: "Past · gpuwhy", From: in.Asked.Get("from"), To: in.Asked.Get("to"), ZoneAsk: in.Asked.Get("tz")}
+	p.End = "now"
+	for _, name := range []string{"compare", "at"} {
+		if v := in.Asked.Get(name); v != "" {
+			p.Kept = append(p.Kept, [2]string{name, v})
+		}
+	}
+	p.kinds = kindsOf(&in)
+	p.Ranges = p.ranges()
+	if in.Trouble != nil {
+		p.Trouble, p.Try = sentence(capital(in.Trouble.What)+"."), sentence(in.Trouble.Try)
+		p.Sentence = either(in.NotKept, "No past is kept.", "The past can't be shown now.")
+		if p.Trouble == p.Sentence {
+			p.Trouble = ""
+		}
+		return p
+	}
+	p.Zone = zoneOf(in.From, in.To)
+	p.Span = spanOf(in.From, in.To, in.Now)
+	p.End = endOf(in.To, in.Now)
+	p.Title = p.Span + " · gpuwhy"
+	p.Sentence = sentence(in.Story.Sentence)
+	p.Empty = len(in.Series) == 0 && len(in.Story.Causes) == 0 && len(in.Events) == 0 && len(in.Usage) == 0
+	hues := huesOf(in.Usage)
+	p.GPUs = p.choices()
+	if n := len(in.Drawn); n > 0 && n < len(in.Devices) && len(in.Devices) > fewChoices {
+		p.Drawn = fmt.Sprintf("%d of %d GPUs%s; choose others", n, len(in.Devices), either(len(in.Asked["gpu"]) == 0, ", those that worked most", ""))
+	}
+	if len(in.Drawn) > 0 {
+		p.Picture = newPastPicture(&in, &p, hues)
+		p.Comparisons = p.comparisons()
+	}
+	if b := in.Beside; b != nil {
+		p.BesideName, p.Beside = sentence(capital(b.Name)), sentence(b.Story.Sentence)
+	}
+	p.Happened, p.MoreHappened = p.happened()
+	p.users(hues)
+	p.Next = p.next()
+	if !in.At.IsZero() {
+		p.Then = p.then()
+	}
+	return p
+}
+
+// kindsOf are the kinds of the GPUs that the page shows. What comes next is of those of now.
+func kindsOf(in *PastInput) []gpu.Kind {
+	devices := make(map[store.Key]store.Device, len(in.Devices))
+	for _, d := range in.Devices {
+		devices[d.Key()] = d
+	}
+	kinds := past.Kinds(devices, store.Query{})
+	if now := in.Nodes.Kind(); now != gpu.Live && !slices.Contains(kinds, now) {
+		kinds = append(kinds, now)
+	}
+	return kinds
+}
+
+// kind is that of all that is shown; empty if there are several.
+func (p *PastPage) kind() gpu.Kind {
+	if len(p.kinds) != 1 {
+		return ""
+	}
+	return p.kinds[0]
+}
+
+// Render writes the whole page as HTML, as [Page.Render] does.
+func (p PastPage) Render(ctx context.Context, w io.Writer) error {
+	return document(head{
+		Title: p.Title, asset: p.in.Asset, Styles: []string{"app.css", "pastpage.css"}, Script: p.in.Asset("pastpage.js"),
+	}, pastBody(p)).Render(ctx, w)
+}
+
+// zoneOf names the zone of a span, and says whether its clocks were set within it.
+func zoneOf(from, to time.Time) string {
+	zone := from.Location().String()
+	if zone == "Local" {
+		zone, _ = to.Zone()
+	}
+	_, before := from.Zone()
+	_, after := to.Zone()
+	if before != after {
+		zone += ", where the clocks were set " + either(after > before, "forward", "back")
+	}
+	return zone
+}
+
+// A PastData is what the page shows as data, for the span and the devices of the page.
+type PastData struct{ Label, Path string }
+
+// Data are the addresses of all that the page shows.
+func (p *PastPage) Data() (out []PastData) {
+	if p.in.Trouble != nil {
+		return nil
+	}
+	values := url.Values{"from": {p.in.From.Format(time.RFC3339)}, "to": {p.in.To.Format(time.RFC3339)}}
+	for _, name := range []string{"gpu", "tz"} {
+		if asked := p.in.Asked[name]; len(asked) > 0 {
+			values[name] = asked
+		}
+	}
+	add := func(label, path string) {
+		out = append(out, PastData{label, p.in.BasePath + "api/" + path + "?" + values.Encode()})
+	}
+	for _, of := range [][2]string{{"readings", "gpu/history"}, {"processes", "gpu/sessions"}, {"use by user", "gpu/usage"}} {
+		add(of[0]+" as JSON", of[1])
+		values.Set("format", "csv")
+		add("CSV", of[1])
+		values.Del("format")
+	}
+	add("causes as JSON", "gpu/why")
+	add(eventsLabel, "events")
+	return out
+}
+
+const eventsLabel = "events as JSON"
+
+// EventsPath is the address of all events of the page.
+func (p *PastPage) EventsPath() string {
+	data := p.Data()
+	return data[slices.IndexFunc(data, func(d PastData) bool { return d.Label == eventsLabel })].Path
+}
+
+// path is the address of this page with other values, in pairs. An empty value leaves a name out.
+func (p *PastPage) path(pairs ...string) string {
+	values := maps.Clone(p.in.Asked)
+	if values == nil {
+		values = url.Values{}
+	}
+	values.Del("play")
+	for i := 0; i < len(pairs); i += 2 {
+		values.Del(pairs[i])
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if query := values.Encode(); query != "" {
+		return p.in.BasePath + "past?" + query
+	}
+	return p.in.BasePath + "past"
+}
+
+// pastRanges are those that a click chooses, with what the address says.
+var pastRanges = [][2]string{
+	{"15" + nbsp + "min", "15m"}, {"1" + nbsp + "h", "1h"}, {"6" + nbsp + "h", "6h"}, {"last night", "last night"}, {"24" + nbsp + "h", "24h"},
+	{"7" + nbsp + "d", "7d"}, {"30" + nbsp + "d", "30d"}, {"1" + nbsp + "y", "365d"},
+}
+
+func (p *PastPage) ranges() (out []PastLink) {
+	chosen := cmp.Or(p.From, either(p.To == "", "24h", ""))
+	for _, r := range pastRanges {
+		out = append(out, PastLink{r[0], p.path("from", r[1], "to", "", "at", ""), p.To == "" && chosen == r[1]})
+	}
+	return out
+}
+
+const (
+	// mostChoices is how many devices can be chosen by a link, and fewChoices how many links are always open.
+	mostChoices = 128
+	fewChoices  = 8
+)
+
+// choices are the devices that can be drawn alone, and all.
+func (p *PastPage) choices() (out []PastLink) {
+	if len(p.in.Devices) < 2 {
+		return nil
+	}
+	chosen := p.in.Asked["gpu"]
+	out = append(out, PastLink{"All", p.path("gpu", ""), len(chosen) == 0})
+	for i := range p.in.Devices[:min(len(p.in.Devices), mostChoices)] {
+		d := &p.in.Devices[i]
+		out = append(out, PastLink{p.name(d), p.path("gpu", d.UUID), slices.Contains(chosen, d.UUID) || slices.Contains(chosen, strconv.Itoa(d.Index))})
+	}
+	return out
+}
+
+// comparisons are what the span can be compared with.
+func (p *PastPage) comparisons() (out []PastLink) {
+	asked := p.in.Asked.Get("compare")
+	add := func(label, value string, also ...string) {
+		chosen := asked == value || slices.ContainsFunc(also, func(v string) bool { return strings.EqualFold(asked, v) })
+		out = append(out, PastLink{label, p.path("compare", value), chosen})
+	}
+	add("nothing", "")
+	if p.in.To.Sub(p.in.From) <= 25*time.Hour {
+		add("the day before", "yesterday", "day before")
+	}
+	add("the week before", "last week", "week before")
+	if len(p.in.Drawn) == 1 {
+		for i := range p.in.Devices[:min(len(p.in.Devices), 16)] {
+			if d := &p.in.Devices[i]; d.Key() != p.in.Drawn[0].Key() {
+				add(p.name(d), "gpu "+d.UUID, "gpu "+strconv.Itoa(d.Index))
+			}
+		}
+	}
+	if !slices.ContainsFunc(out, func(l PastLink) bool { return l.Chosen }) { // another span
+		add(clean(asked, longestName), asked)
+	}
+	return out
+}
+
+// name is what the page calls a device; of several nodes each may have its index.
+func (p *PastPage) name(d *store.Device) string { return p.nameOf(d.Key()) }
+
+func (p *PastPage) nameOf(k store.Key) string {
+	several := false
+	title := ""
+	for i := range p.in.Devices {
+		d := &p.in.Devices[i]
+		several = several || d.Node != p.in.Devices[0].Node
+		if d.Key() == k {
+			if title = say("gpu", strconv.Itoa(d.Index)); p.kind() == "" && d.Kind != gpu.Live && d.Kind != "" { // else the banner says it of all
+				title += " (" + string(d.Kind) + ")"
+			}
+		}
+	}
+	if title == "" {
+		title = either(k.UUID == "", "the machine", "a GPU")
+	}
+	if several {
+		title = clean(k.Node, longestName) + " " + title
+	}
+	return title
+}
+
+// capital begins a text as a sentence does.
+func capital(text string) string {
+	if text == "" || text[0] < 'a' || text[0] > 'z' {
+		return text
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// endOf is when a span ended, as a form takes it.
+func endOf(to, now time.Time) string {
+	if now.Sub(to) < time.Minute {
+		return "now"
+	}
+	return to.Format("2006-01-02 15:04")
+}
+
+// spanOf writes a span in its zone, with years where it is not all of this year.
+func spanOf(from, to, now time.Time) string {
+	layout := "Mon 2 Jan 15:04"
+	if year := now.In(from.Location()).Year(); from.Year() != year || to.Year() != year {
+		layout = "Mon 2 Jan 2006 15:04"
+	}
+	end := to.Format(layout)
+	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		end = to.Format("15:04")
+	}
+	return from.Format(layout) + " to " + end
+}
+
+// pastHues is how many hues users have: those who used most have their own, all others share the last.
+const pastHues = 6
+
+// huesOf gives a user the same hue in all spans, as far as it is free there.
+func huesOf(usage []past.Usage) map[string]string {
+	out, taken := map[string]string{}, [pastHues]bool{}
+	for i := range usage {
+		hue := pastHues - 1
+		if i < pastHues-1 {
+			sum := fnv.New32a()
+			_, _ = io.WriteString(sum, usage[i].Name) // it never fails
+			for hue = int(sum.Sum32() % (pastHues - 1)); taken[hue]; hue = (hue + 1) % (pastHues - 1) {
+			}
+			taken[hue] = true
+		}
+		out[usage[i].Name] = strconv.Itoa(hue)
+	}
+	return out
+}
+
+const (
+	// pastThings is how many things that happened are listed, and openThings how many of them are always seen.
+	pastThings = 80
+	openThings = 12
+	// aboutNow is how far apart the same may happen to several devices and be one thing.
+	aboutNow = 5 * time.Minute
+)
+
+// happened are tales and events by time. Of too many the worst and then the newest stay.
+func (p *PastPage) happened() ([]PastThing, string) {
+	var out []PastThing
+	layout := "15:04"
+	if p.in.To.Sub(p.in.From) > 24*time.Hour {
+		layout = "2 Jan 15:04"
+	}
+	thing := func(t time.Time, of store.Key, severity, text string) {
+		t = latest(t, p.in.From).In(p.in.From.Location())
+		row := PastThing{Time: t.Format(layout), Stamp: stamp(t), Path: p.path("at", rfc3339(t)), Severity: severity, Text: sentence(text), time: t}
+		if name := p.nameOf(of); of != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name what they are of
+			row.Of = name
+		}
+		out = append(out, row)
+	}
+	for i := range p.in.Story.Tales {
+		t := &p.in.Story.Tales[i]
+		severity := either(t.Kind == string(explain.Work), "", "warning")
+		if t.Kind == string(explain.Lost) {
+			severity = "critical"
+		}
+		what := t.What
+		if severity != "" {
+			what = capital(what)
+		}
+		thing(t.From, store.Key{}, severity, what+p.until(t, layout)+".")
+	}
+	for _, e := range p.told() {
+		text := e.Text
+		switch {
+		case e.times > 1 && e.ends():
+			continue
+		case e.times > 1:
+			text += fmt.Sprintf(" It was so %s, last at %s.", timesOver(e.times), e.last.In(p.in.From.Location()).Format(layout))
+		}
+		thing(e.Time, e.Key, e.Severity, text)
+		switch {
+		case len(e.also) == 0:
+		case e.UUID == "":
+			out[len(out)-1].Of = strconv.Itoa(1+len(e.also)) + " machines"
+		default:
+			out[len(out)-1].Of = "" // the text names all
+		}
+	}
+	more := ""
+	if n := len(out) - pastThings; n > 0 {
+		rank := map[string]int{"critical": 2, "warning": 1}
+		slices.SortStableFunc(out, func(a, b PastThing) int {
+			return cmp.Or(cmp.Compare(rank[b.Severity], rank[a.Severity]), b.time.Compare(a.time))
+		})
+		out = out[:pastThings]
+		more = explain.Plural(n, "more thing is", "more things are") + " not listed: choose a shorter span, or read all "
+	}
+	slices.SortStableFunc(out, func(a, b PastThing) int { return a.time.Compare(b.time) })
+	return out, more
+}
+
+func plain(text string) string { return strings.ReplaceAll(text, nbsp, " ") }
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// until says how long a tale lasted; when it began stands before it.
+func (p *PastPage) until(t *past.Tale, layout string) string {
+	end := t.To.In(p.in.From.Location()).Format(layout)
+	first, last := t.From.Sub(p.in.From) < time.Second, p.in.To.Sub(t.To) < time.Second
+	text := ""
+	switch length := t.To.Sub(t.From); {
+	case t.Times > 1:
+		text = fmt.Sprintf(", %s%s, %s in all", timesOver(t.Times), either(last, "", " until "+end), span(t.Lasted.Seconds()))
+	case first && last:
+		text = " the whole time"
+	case last:
+		text = ", and goes on"
+	case first:
+		text = " until " + end
+	case length >= time.Second:
+		text = " for " + span(length.Seconds())
+	}
+	if t.Cooled > 0 {
+		text += ", then it cooled for " + span(t.Cooled.Seconds())
+	}
+	return text
+}
+
+// timesOver is how often something was that was more than once.
+func timesOver(n int) string { return either(n == 2, "twice", strconv.Itoa(n)+" times") }
+
+// A pastTold is an event, and how often it came again.
+type pastTold struct {
+	store.Event
+	times int
+	last  time.Time
+	also  []store.Key // the others that it happened to at about the same time
+}
+
+// ends reports whether it is only the end of what another event tells.
+func (e *pastTold) ends() bool {
+	return bytes.Contains(e.Data, []byte(`"phase":"ends"`)) || bytes.Contains(e.Data, []byte(`"state":"ok"`))
+}
+
+// toldBy are the kinds of tales that tell what events of a kind do, too.
+var toldBy = map[string][]explain.Kind{
+	"state": {explain.Lost, explain.NotAnswering}, "throttling": {explain.LimitedByHeat}, "xid": {explain.DriverError}, "fault": {explain.DriverError},
+}
+
+// figures are what differs between two alerts of the same thing.
+var figures = regexp.MustCompile(`[0-9]+`)
+
+// told are the events without those that tales tell, each once.
+func (p *PastPage) told() (out []pastTold) {
+	type same struct {
+		of   store.Key
+		text string
+	}
+	known := map[same]int{}
+	for i := range p.in.Events {
+		e := &p.in.Events[i]
+		tells := func(t past.Tale) bool {
+			return slices.Contains(toldBy[e.Kind], explain.Kind(t.Kind)) && slices.Contains(t.Keys, e.Key) &&
+				!e.Time.Before(t.From.Add(-time.Minute)) && !e.Time.After(t.To.Add(time.Minute))
+		}
+		if slices.ContainsFunc(p.in.Story.Tales, tells) && (e.Kind != "throttling" || strings.Contains(e.Text, "heat")) {
+			continue
+		}
+		text := e.Text
+		if of, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert {
+			// Work is told by tales, and that an alert's data were gone tells of gpuwhy.
+			if e.Severity == "info" || strings.HasPrefix(of, "data_") {
+				continue
+			}
+			text = of + figures.ReplaceAllString(text, "#")
+		}
+		if at, again := known[same{e.Key, text}]; again {
+			out[at].times++
+			out[at].last = e.Time
+			continue
+		}
+		known[same{e.Key, text}] = len(out)
+		out = append(out, pastTold{Event: *e, times: 1, last: e.Time})
+	}
+	return p.joined(out)
+}
+
+// joined are events in which what happened to several devices of a node, or to several machines, at about the same time is one.
+func (p *PastPage) joined(told []pastTold) (out []pastTold) {
+	type same struct{ node, kind, text string }
+	index := map[store.Key]string{}
+	for i := range p.in.Devices {
+		index[p.in.Devices[i].Key()] = "GPU " + strconv.Itoa(p.in.Devices[i].Index)
+	}
+	known := map[same]int{}
+	for i := range told {
+		e := &told[i]
+		// Only of a few kinds is the text such that it can be said of several.
+		text, isOf := strings.CutPrefix(plain(e.Text), index[e.Key]+" ")
+		isOf = isOf && index[e.Key] != "" && (e.Kind == "state" || e.Kind == "throttling" && !e.ends())
+		key := same{e.Node, e.Kind, text}
+		if e.UUID == "" {
+			key.node, isOf = "", true
+		}
+		if !isOf {
+			out = append(out, *e)
+			continue
+		}
+		at, again := known[key]
+		if again && out[at].Key != e.Key && !slices.Contains(out[at].also, e.Key) && e.Time.Sub(out[at].Time) <= aboutNow {
+			out[at].also = append(out[at].also, e.Key)
+			out[at].times, out[at].last = max(out[at].times, e.times), latest(out[at].last, e.last)
+			continue
+		}
+		known[key] = len(out)
+		out = append(out, *e)
+	}
+	of := past.Names(p.devices())
+	for i := range out {
+		e := &out[i]
+		if len(e.also) == 0 || e.UUID == "" {
+			continue
+		}
+		names := []string{of(e.Key)}
+		for _, k := range e.also {
+			names = append(names, of(k))
+		}
+		_, text, _ := strings.Cut(plain(e.Text), index[e.Key]+" ")
+		text = " " + text
+		for _, verb := range [][2]string{{" is ", " are "}, {" answers ", " answer "}, {" its clocks", " their clocks"}} {
+			text = strings.Replace(text, verb[0], verb[1], 1)
+		}
+		e.Text = past.Together(names) + text
+	}
+	return out
+}
+
+// devices are those of the page, by key.
+func (p *PastPage) devices() map[store.Key]store.Device {
+	out := map[store.Key]store.Device{}
+	for i := range p.in.Devices {
+		out[p.in.Devices[i].Key()] = p.in.Devices[i]
+	}
+	return out
+}
+
+// rfc3339 is a time in an address.
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// pastUsers is how many users the table has.
+const pastUsers = 40
+
+// users fills in who used what.
+func (p *PastPage) users(hues map[string]string) {
+	in := p.in
+	p.HasCost = in.Price > 0
+	if n := len(in.Times) - 1; n > 0 {
+		p.ByWhat = "By " + unitOf(in.Times)
+	}
+	var most time.Duration
+	held := map[string][]time.Duration{}
+	for i, list := range in.Daily {
+		for j := range list {
+			u := &list[j]
+			if held[u.Name] == nil {
+				held[u.Name] = make([]time.Duration, len(in.Daily))
+			}
+			held[u.Name][i] += u.Held
+			most = max(most, u.Held)
+		}
+	}
+	for i := range in.Usage[:min(len(in.Usage), pastUsers)] {
+		u := &in.Usage[i]
+		row := PastUser{
+			Name: Value{Text: clean(u.Name, longestName)}, Hue: hues[u.Name], Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
+			Sessions: strconv.Itoa(u.Sessions), Energy: show(num(u.Joules), energy),
+		}
+		if u.Name == "" {
+			row.Name = Value{Text: "not known", Mark: Missing}
+		}
+		row.Cost = show(num(gpu.Map(u.KWh(), func(kwh float64) float64 { return kwh * in.Price })), hundredth)
+		if list := held[u.Name]; most > 0 && list != nil {
+			row.Bars, row.Says = bars(list, most), p.mostAt(list)
+		}
+		p.Users = append(p.Users, row)
+	}
+	if n := len(in.Usage) - len(p.Users); n > 0 {
+		p.UsersMore = "and " + explain.Plural(n, "more user", "more users")
+	}
+}
+
+// unitOf names the spans between times.
+func unitOf(times []time.Time) string {
+	switch length := times[len(times)/2].Sub(times[len(times)/2-1]); {
+	case length < 20*time.Hour:
+		return "hour"
+	case length < 20*24*time.Hour:
+		return "day"
+	default:
+		return "month"
+	}
+}
+
+func hours(d time.Duration) Value { return Value{Text: span(d.Seconds())} }
+
+// bars draws lengths as bars.
+func bars(list []time.Duration, most time.Duration) string {
+	var out strings.Builder
+	for i, d := range list {
+		if d > 0 {
+			fmt.Fprintf(&out, "M%d 20V%sh.86V20z", i, tenth(20-math.Max(1, 19*float64(d)/float64(most))))
+		}
+	}
+	return out.String()
+}
+
+// mostAt says when most was used.
+func (p *PastPage) mostAt(list []time.Duration) string {
+	i := slices.Index(list, slices.Max(list))
+	layout := map[string]string{"hour": "Mon 15:04", "day": "Mon 2 Jan", "month": "January 2006"}[unitOf(p.in.Times)]
+	return "Most: " + span(list[i].Seconds()) + ", " + p.in.Times[i].Format(layout)
+}
+
+// then is the machine as it was.
+func (p *PastPage) then() *PastThen {
+	in := p.in
+	at := in.At.In(in.From.Location())
+	step := max(in.Grid.Step, 10*time.Second)
+	// A replay goes on by a minute a second.
+	const minute = time.Minute
+	t := &PastThen{
+		Title: at.Format("Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(at), Step: exact(float64(step.Milliseconds())),
+		Back:    PastLink{Label: span(step.Seconds()) + " back", Path: p.path("at", rfc3339(at.Add(-step)))},
+		Forward: PastLink{Label: span(step.Seconds()) + " on", Path: p.path("at", rfc3339(at.Add(step)))},
+		Replay:  PastLink{Label: "Replay at 60 ×", Path: p.path("at", rfc3339(at.Add(minute)), "play", "60")},
+		End:     PastLink{Label: "Close", Path: p.path("at", "")},
+		Playing: in.Asked.Get("play") == "60",
+	}
+	if t.Playing {
+		t.Replay = PastLink{Label: "Stop", Path: p.path("at", rfc3339(at))}
+	}
+	if in.Then == nil {
+		if in.ThenTrouble != nil {
+			t.Trouble, t.TryAgain = sentence(capital(in.ThenTrouble.What)+"."), sentence(in.ThenTrouble.Try)
+		}
+		return t
+	}
+	t.Page = p.pageOf(in.Then)
+	t.Found = in.Then.Snapshot.Time.In(in.From.Location()).Format("15:04:05")
+	return t
+}
+
+// pageOf is the page of now as it was at that Moment. What would be of use only now is left out, and links stay in the past.
+func (p *PastPage) pageOf(m *insight.Moment) *Page {
+	fleet := m.Alone()
+	a := fleet.Answer()
+	in := p.in.Input
+	in.Node, in.Several = m.Snapshot.Node, false
+	in.Nodes, in.Now, in.Alerts = fleet.Nodes(), m.Snapshot.Time, nil
+	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
+	in.Layers.Action.Text, in.Layers.Action.Command = "", ""
+	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
+		of, _ := fleet.Device("", d.UUID)
+		return of.Attribution
+	}
+	page := NewPage(in)
+	for i := range page.Causes {
+		page.Causes[i].Advice = ""
+	}
+	for i := range page.Tiles {
+		_, uuid, _ := strings.Cut(page.Tiles[i].Key, "/")
+		page.Tiles[i].Page = p.path("gpu", uuid)
+	}
+	return &page
+}

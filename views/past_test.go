@@ -1,0 +1,549 @@
+package views
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"pgregory.net/rapid"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// A vertex is a corner of a path; runs of them are what a path draws.
+type vertex struct{ x, y float64 }
+
+var (
+	runText    = regexp.MustCompile(`M[^M]+`)
+	numberText = regexp.MustCompile(`-?\d+`)
+)
+
+// runsIn reads a path as browsers do.
+func runsIn(t interface{ Fatalf(string, ...any) }, path string) (runs [][]vertex) {
+	for _, text := range runText.FindAllString(path, -1) {
+		var n []float64
+		for _, digits := range numberText.FindAllString(text, -1) {
+			v, err := strconv.ParseFloat(digits, 64)
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			n = append(n, v)
+		}
+		if len(n)%2 != 0 || len(n) < 4 {
+			t.Fatalf("%q has %d numbers", text, len(n))
+		}
+		r := []vertex{{n[0], n[1]}}
+		for i := 2; i < len(n); i += 2 {
+			last := r[len(r)-1]
+			r = append(r, vertex{last.x + n[i], last.y + n[i+1]})
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// heightsAt are those that runs have at a place.
+func heightsAt(runs [][]vertex, x float64) (out []float64) {
+	for _, r := range runs {
+		for i := range len(r) - 1 {
+			a, b := r[i], r[i+1]
+			if a.x <= x && x <= b.x && a.x < b.x || b.x <= x && x <= a.x && b.x < a.x {
+				out = append(out, a.y+(b.y-a.y)*(x-a.x)/(b.x-a.x))
+			}
+		}
+	}
+	return out
+}
+
+// Every reading is drawn where it was, at its height; nothing is drawn in a gap.
+func TestEveryReadingIsDrawnAndNoGap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 60).Draw(t, "points")
+		values := make([]store.Value, n)
+		for i := range values {
+			if rapid.IntRange(0, 3).Draw(t, "gap") > 0 {
+				mean := rapid.SampledFrom([]float64{0, 1, 2, 99, 100, 412.4, 0.5}).Draw(t, "mean")
+				values[i] = store.Value{Least: mean - 1, Mean: mean, Most: mean + float64(rapid.IntRange(0, 9).Draw(t, "most")), Count: 1}
+			}
+		}
+		top := 500.0
+		g := past.Grid{From: noon, To: noon.Add(time.Duration(n) * time.Minute), Step: time.Minute}
+		path := lineOf(values, top, g.Step, g, middle)
+		runs, band := runsIn(t, path), runsIn(t, bandOf(values, top))
+		for i := range values {
+			at := float64(perStep*i) + 1
+			heights := heightsAt(runs, at)
+			if values[i].Count == 0 {
+				for _, x := range []float64{at - 0.9, at, at + 0.9} {
+					if len(heightsAt(runs, x)) > 0 || len(heightsAt(band, x)) > 0 {
+						t.Fatalf("point %d is a gap, and %q draws there", i, path)
+					}
+				}
+				continue
+			}
+			if want := math.Round(top - values[i].Mean); len(heights) == 0 || math.Abs(heights[0]-want) > 1e-9 {
+				t.Fatalf("point %d is at %v, want %v: %q", i, heights, want, path)
+			}
+			for _, x := range []float64{at - 0.9, at + 0.9} { // it stands for its whole step
+				if len(heightsAt(runs, x)) == 0 {
+					t.Fatalf("point %d is not drawn at %v: %q", i, x, path)
+				}
+			}
+			for _, h := range heightsAt(band, at) {
+				if h < math.Round(top-values[i].Most) || h > math.Round(top-values[i].Least) {
+					t.Fatalf("point %d: the band has %v", i, h)
+				}
+			}
+		}
+	})
+}
+
+// What has longer steps than the picture is as wide as the time that it is about.
+func TestALineOfLongerSteps(t *testing.T) {
+	g := past.Grid{From: noon, To: noon.Add(time.Hour), Step: 5 * time.Minute}
+	of := []store.Value{{Mean: 10, Count: 1}, {}, {Mean: 20, Count: 1}, {Mean: 30, Count: 1}, {Mean: 40, Count: 1}, {Mean: 50, Count: 1}}
+	runs := runsIn(t, lineOf(of, 100, 15*time.Minute, g, middle))
+	for x, want := range map[float64]string{3: "[90]", 9: "[]", 14.9: "[80]", 23.9: "[70]", 27: "[]"} {
+		if got := fmt.Sprint(heightsAt(runs, x)); got != want {
+			t.Errorf("at %v it has %s, want %s", x, got, want)
+		}
+	}
+}
+
+func labels(ticks []tick) string {
+	var out []string
+	for _, t := range ticks {
+		out = append(out, t.label)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Round times are those that clocks show, also where they are set forward and back.
+func TestTicks(t *testing.T) {
+	zone := func(name string) *time.Location {
+		z, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return z
+	}
+	berlin := zone("Europe/Berlin")
+	at := func(z *time.Location, text string) time.Time {
+		at, err := time.ParseInLocation("2006-01-02 15:04", text, z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	spring, autumn := at(berlin, "2026-03-28 23:30"), at(berlin, "2026-10-24 23:30")
+	for _, c := range []struct {
+		from   time.Time
+		length time.Duration
+		want   string
+	}{
+		{at(berlin, "2026-01-10 11:58"), 10 * time.Minute, "11:58, 12:00, 12:02, 12:04, 12:06, 12:08"},
+		{spring, 6 * time.Hour, "Sun 29, 01:00, 03:00 CEST, 04:00, 05:00, 06:00"},
+		{autumn, 6 * time.Hour, "Sun 25, 01:00, 02:00, 02:00 CET, 03:00, 04:00"},
+		{spring, 24 * time.Hour, "Sun 29, 03:00 CEST, 06:00, 09:00, 12:00, 15:00, 18:00, 21:00, Mon 30"},
+		{at(berlin, "2026-03-26 12:00"), 7 * 24 * time.Hour, "Fri 27, Sat 28, Sun 29, Mon 30, Tue 31, 1 Apr, Thu 2"},
+		{at(zone("Asia/Kathmandu"), "2026-01-10 11:58"), 3 * time.Hour, "12:00, 12:30, 13:00, 13:30, 14:00, 14:30"},
+		{at(berlin, "2025-07-10 11:58"), 365 * 24 * time.Hour, "Sep, Nov, 2026, Mar, May, Jul"},
+	} {
+		ticks := ticksOf(c.from, c.from.Add(c.length))
+		if got := labels(ticks); got != c.want {
+			t.Errorf("%v from %v: %s, want %s", c.length, c.from, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		from := spring.Add(time.Duration(rapid.Int64Range(-5e6, 5e7).Draw(t, "seconds")) * time.Second)
+		to := from.Add(time.Duration(rapid.Int64Range(60, 6e7).Draw(t, "length")) * time.Second)
+		ticks := ticksOf(from, to)
+		if len(ticks) > mostTicks+2 {
+			t.Fatalf("%d ticks from %v to %v", len(ticks), from, to)
+		}
+		for i, k := range ticks {
+			if k.at.Before(from) || k.at.After(to) || k.at.Second() != 0 || i > 0 && !ticks[i-1].at.Before(k.at) {
+				t.Fatalf("tick %d of %v to %v is %v", i, from, to, k.at)
+			}
+		}
+	})
+}
+
+var lanesRead = func() []store.Value {
+	out := make([]store.Value, 24)
+	for i := range out {
+		if i < 10 || i > 12 {
+			out[i] = store.Value{Least: 10, Mean: 20, Most: 30, Count: 60}
+		}
+	}
+	return out
+}()
+
+// examplePast is a day of two GPUs with names that are markup.
+func examplePast() PastInput {
+	in := PastInput{
+		Input: Input{Now: noon, BasePath: "/", Asset: asset}, Asked: url.Values{"from": {"24h"}, "tz": {"UTC"}},
+		From: noon.Add(-24 * time.Hour), To: noon, Price: 0.5, Story: &past.Story{Sentence: "The whole time <i>train</i> ran GPU 0."},
+		Sessions: map[store.Key]PastSessions{},
+	}
+	in.Grid = past.Grid{From: in.From, To: in.To, Step: time.Hour}
+	for i := range 2 {
+		d := store.Device{Node: "n", UUID: fmt.Sprintf("GPU-%d", i), Index: i, Name: "<b>RTX</b>"}
+		in.Devices = append(in.Devices, d)
+		in.Series = append(in.Series, past.Series{Key: d.Key(), Values: [][]store.Value{lanesRead, lanesRead, make([]store.Value, 24), lanesRead, make([]store.Value, 24)}})
+	}
+	in.Drawn = in.Devices
+	k := in.Devices[0].Key()
+	s := store.Session{User: "<u>ann", Program: "\"><script>alert(1)</script>", From: noon.Add(-30 * time.Hour), To: noon.Add(-6 * time.Hour), Outcome: store.Ended}
+	s.PID = 7
+	other := s
+	other.Program, other.From, other.To = "short.py", noon.Add(-time.Hour), noon.Add(-time.Hour)
+	in.Sessions[k] = PastSessions{Longest: []store.Session{other, s}, Count: 5}
+	in.Story.Tales = []past.Tale{{Keys: []store.Key{k}, From: in.From, To: s.To, Kind: "work", Times: 1, What: "<i>train</i> ran GPU 0"}}
+	in.Story.Causes = make([]store.Cause, 1)
+	in.Events = []store.Event{{ID: "e", Key: k, Kind: "xid", Severity: "critical", Time: noon.Add(-2 * time.Hour), Text: "XID <31>"}}
+	in.Usage = []past.Usage{{Name: "<u>ann", Sessions: 5, Held: 20 * time.Hour, Busy: 5 * time.Hour, Joules: gpu.Of(7.2e6)}, {}}
+	in.Times = []time.Time{in.From, in.From.Add(12 * time.Hour), in.To}
+	in.Daily = [][]past.Usage{{{Name: "<u>ann", Held: 12 * time.Hour}}, {{Name: "<u>ann", Held: 8 * time.Hour}}}
+	return in
+}
+
+func TestPastPage(t *testing.T) {
+	p := NewPastPage(examplePast())
+	if p.Empty || p.Span == "" || p.Zone != "UTC" {
+		t.Errorf("%q %q", p.Span, p.Zone)
+	}
+	if got := p.Ranges[4]; !got.Chosen || got.Path != "/past?from=24h&tz=UTC" || p.Ranges[0].Chosen {
+		t.Errorf("%+v", p.Ranges)
+	}
+	d := p.Picture.Devices[0]
+	if len(d.Lanes) != 3 || d.Lanes[0].Reading != "10–30\u00a0W" || !strings.Contains(d.Lanes[0].Says, "Power of GPU 0: 10") {
+		t.Errorf("a lane that nobody has is there, or %+v", d.Lanes[0])
+	}
+	if !strings.Contains(d.Lanes[0].Says, "For 3\u00a0h 0\u00a0min in all nothing was read.") {
+		t.Errorf("%q", d.Lanes[0].Says)
+	}
+	if len(d.Bands) != 2 || d.More != "+3 more" || d.Bands[0].X != "0.00%" || d.Bands[0].Width != "75.00%" || d.Bands[1].Width == "0.00%" || d.Rows != 1 {
+		t.Errorf("%d bands, %+v", len(d.Bands), d)
+	}
+	if p.Picture.Devices[1].More != "" || p.Picture.Devices[1].Says != "Nobody was on GPU 1." {
+		t.Errorf("%+v", p.Picture.Devices[1])
+	}
+	if u := p.Users[0]; u.Energy.Text != "2.0\u00a0kWh" || u.Cost.Text != "1.00" || u.Says != "Most: 12\u00a0h 0\u00a0min, "+noon.Add(-24*time.Hour).Format("Mon 15:04") || len(runText.FindAllString(u.Bars, -1)) != 2 {
+		t.Errorf("%+v", u)
+	}
+	if u := p.Users[1]; u.Name.Mark != Missing || u.Energy.Mark != Missing {
+		t.Errorf("%+v", u)
+	}
+	if len(p.Happened) != 2 || p.Happened[1].Severity != "critical" || p.Happened[0].Stamp != stamp(noon.Add(-24*time.Hour)) {
+		t.Errorf("%+v", p.Happened)
+	}
+	text := render(t, p)
+	for _, bad := range []string{"<script>alert", "<u>", "<i>train", "<b>RTX", "XID <31>", " style="} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+}
+
+// What a device draws is painted by those who draw it, above what it draws at rest; its limits are lines.
+func TestPowerIsPaintedByUser(t *testing.T) {
+	in := examplePast()
+	in.Drawn = in.Drawn[:1]
+	in.Grid.Step = 6 * time.Hour
+	k := in.Drawn[0].Key()
+	of := func(watts ...float64) (out []store.Value) {
+		for _, w := range watts {
+			out = append(out, store.Value{Least: w, Mean: w, Most: w, Count: 60})
+		}
+		return out
+	}
+	in.Series = []past.Series{{Key: k, Values: [][]store.Value{of(100, 100, 40, 40), of(60, 60, 30, 30), nil, nil, of(110, 110, 110, 110)}}}
+	s := store.Session{User: "ann", From: in.From.Add(-time.Hour), To: in.From.Add(12 * time.Hour), Joules: 60 * 100, JoulesKnown: 100 * time.Second}
+	in.Sessions[k] = PastSessions{Longest: []store.Session{s}, Count: 1}
+	in.Usage = []past.Usage{{Name: "ann"}}
+	var d gpu.Device
+	d.Node, d.UUID, d.Thermal.Slowdown = k.Node, k.UUID, gpu.Of(gpu.Celsius(87))
+	in.Nodes = gpu.Nodes{{Node: k.Node, Devices: []gpu.Device{d}}}
+	lanes := NewPastPage(in).Picture.Devices[0].Lanes
+	hue := huesOf(in.Usage)["ann"]
+	want := []PastShare{{"rest", "M0 70l8 0 0 40-8 0z"}, {hue, "M0 10l4 0 0 60-4 0z"}}
+	if power := lanes[0]; !reflect.DeepEqual(power.By, want) || power.Limit != "M0 0l8 0" || power.LimitText != "of 110\u00a0W" {
+		t.Errorf("%+v", power)
+	}
+	if heat := lanes[1]; heat.Limit != "M0 13h8" || heat.LimitText != "slows at 87\u00a0°C" || len(heat.By) > 0 {
+		t.Errorf("%+v", heat)
+	}
+	in.Sessions[k].Longest[0].JoulesKnown = 0
+	if power := NewPastPage(in).Picture.Devices[0].Lanes[0]; len(power.By) > 0 {
+		t.Errorf("what nobody measured is painted: %+v", power.By)
+	}
+}
+
+// What came again is one thing that happened, and so is what a tale tells.
+func TestWhatHappenedIsToldOnce(t *testing.T) {
+	in := examplePast()
+	k := in.Devices[0].Key()
+	hour := func(n int) time.Time { return in.From.Add(time.Duration(n) * time.Hour) }
+	event := func(kind string, at int, text, data string) store.Event {
+		return store.Event{Key: k, Kind: kind, Time: hour(at), Text: text, Data: []byte(data)}
+	}
+	in.Events = []store.Event{
+		event("throttling", 1, "GPU 0 (RTX) is slowed down by power.", `{"by":"power","phase":"begins"}`), event("throttling", 2, "It is over.", `{"by":"power","phase":"ends"}`),
+		event("throttling", 3, "GPU 0 (RTX) is slowed down by power.", `{"by":"power","phase":"begins"}`), event("throttling", 4, "It is over.", `{"by":"power","phase":"ends"}`),
+		event("state", 5, "The GPU is lost.", `{"state":"lost"}`), event("state", 8, "Another GPU is lost.", `{"state":"lost"}`),
+		event("alert_fired", 9, "GPU 0 is at 88 °C.", ""), event("alert_fired", 10, "GPU 0 is at 89 °C.", ""), event("alert_data_back", 11, "GPU 0 is at 89 °C.", ""),
+	}
+	in.Story.Tales = []past.Tale{
+		{Kind: "lost", Keys: []store.Key{k}, From: hour(5), To: hour(6), Times: 1, What: "GPU 0 was lost"},
+		{Kind: "work", Keys: []store.Key{k}, From: in.From, To: in.To, Times: 3, Lasted: 2 * time.Hour, What: "a.py ran GPU 0"},
+	}
+	var got []string
+	for _, h := range NewPastPage(in).Happened {
+		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Of, "\u00a0", " "))
+	}
+	want := []string{
+		"|a.py ran GPU 0, 3 times, 2 h 0 min in all.|", "|GPU 0 (RTX) is slowed down by power. It was so twice, last at " + hour(3).Format("15:04") + ".|",
+		"critical|GPU 0 was lost for 1 h 0 min.|", "|Another GPU is lost.|GPU 0",
+		"|GPU 0 is at 88 °C. It was so twice, last at " + hour(10).Format("15:04") + ".|",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant\n%q", got, want)
+	}
+}
+
+// The same of several GPUs at about the same time is one thing that happened.
+func TestTheSameOfSeveralGPUsIsOneThing(t *testing.T) {
+	in := examplePast()
+	in.Story.Tales, in.Devices, in.Events = nil, nil, nil
+	for i := range 5 {
+		in.Devices = append(in.Devices, store.Device{Node: "n", UUID: fmt.Sprintf("GPU-%d", i), Index: i})
+	}
+	for i, of := range []int{2, 3, 1, 0, 4} {
+		at := in.From.Add(time.Hour + time.Duration(i)*time.Minute)
+		if of == 4 {
+			at = at.Add(time.Hour)
+		}
+		for _, name := range []string{"power", "heat"}[:1+of/3] {
+			in.Events = append(in.Events, store.Event{Key: in.Devices[of].Key(), Kind: "throttling", Time: at, Text: fmt.Sprintf("GPU %d (RTX) is slowed down: %s holds its clocks down.", of, name), Data: []byte(`{"phase":"begins"}`)})
+		}
+	}
+	check := func(want ...string) {
+		t.Helper()
+		var got []string
+		for _, h := range NewPastPage(in).Happened {
+			got = append(got, plain(h.Text)+"|"+plain(h.Of))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q\nwant\n%q", got, want)
+		}
+	}
+	check("GPUs 0–3 (RTX) are slowed down: power holds their clocks down.|", "GPU 3 (RTX) is slowed down: heat holds its clocks down.|",
+		"GPU 4 (RTX) is slowed down: power holds its clocks down.|", "GPU 4 (RTX) is slowed down: heat holds its clocks down.|")
+	in.Devices = append(in.Devices, store.Device{Node: "m", UUID: "other"})
+	in.Events = in.Events[:1]
+	in.Events = append(in.Events, in.Events[0])
+	in.Events[1].Key = in.Devices[1].Key()
+	in.Events[1].Text = strings.Replace(in.Events[1].Text, "GPU 2", "GPU 1", 1)
+	check("GPUs 1 and 2 of n (RTX) are slowed down: power holds their clocks down.|")
+	for i := range in.Events {
+		in.Events[i].Kind, in.Events[i].Text = "state", fmt.Sprintf("GPU %d answers again.", 2-i)
+	}
+	check("GPUs 1 and 2 of n answer again.|")
+	in.Events = nil
+	for i, node := range []string{"m", "n", "m", "n"} {
+		in.Events = append(in.Events, store.Event{Key: store.Key{Node: node}, Kind: "started", Time: in.From.Add(time.Duration(i) * time.Minute), Text: "gpuwhy started."})
+	}
+	check("gpuwhy started. It was so twice, last at " + in.From.Add(3*time.Minute).Format("15:04") + ".|2 machines")
+}
+
+// A thousand things that happened, users and processes make no longer a page than fits.
+func TestThePastIsBounded(t *testing.T) {
+	in := examplePast()
+	k := in.Devices[0].Key()
+	var list []store.Session
+	for i := range 1000 {
+		s := store.Session{User: fmt.Sprint("u", i), Program: "p", From: noon.Add(-time.Duration(i) * time.Minute), To: noon.Add(time.Minute - time.Duration(i)*time.Minute)}
+		list = append(list, s)
+		in.Events = append(in.Events, store.Event{ID: fmt.Sprint(i), Key: k, Time: s.From, Text: fmt.Sprint("thing ", i)})
+		in.Usage = append(in.Usage, past.Usage{Name: s.User})
+	}
+	in.Sessions[k] = PastSessions{Longest: list, Count: len(list)}
+	p := NewPastPage(in)
+	if len(p.Happened) != pastThings || p.MoreHappened == "" || len(p.Users) != pastUsers || p.UsersMore == "" {
+		t.Errorf("%d things, %d users", len(p.Happened), len(p.Users))
+	}
+	text := render(t, p)
+	if open, _, _ := strings.Cut(text, `id="past-later"`); strings.Count(open, "<li data-severity") != openThings || !strings.Contains(text, "68 later things") {
+		t.Error("not the first of them are seen")
+	}
+	if want := "not listed: choose a shorter span, or read all <a href=\"/api/events?from="; !strings.Contains(text, want) {
+		t.Error("it is not said where all are")
+	}
+	if d := p.Picture.Devices[0]; len(d.Bands) != pastBands || d.More != fmt.Sprintf("+%d more", 1000-pastBands) || d.Rows > 2 {
+		t.Errorf("%d bands in %d rows, %s", len(d.Bands), d.Rows, d.More)
+	}
+	critical := false
+	for _, h := range p.Happened {
+		critical = critical || h.Severity == "critical"
+	}
+	if !critical {
+		t.Error("the worst is not there")
+	}
+}
+
+// GPUs of several nodes have names that tell them apart, and of many it is said which are drawn.
+func TestWhichGPUsAreDrawn(t *testing.T) {
+	in := examplePast()
+	in.Devices = nil
+	for i := range 24 {
+		in.Devices = append(in.Devices, store.Device{Node: fmt.Sprintf("gpu-cluster-west-%03d", i/8), UUID: fmt.Sprintf("GPU-%d", i), Index: i % 8})
+	}
+	in.Drawn = in.Devices[8:16]
+	p := NewPastPage(in)
+	if d := p.Picture.Devices[1]; d.Node != "gpu-clu…st-001" || plain(d.Index) != "GPU 1" {
+		t.Errorf("%q %q", d.Node, d.Index)
+	}
+	text := render(t, p)
+	if want := `<summary>8 of 24 GPUs, those that worked most; choose others</summary>`; !strings.Contains(text, want) {
+		t.Error("it is not said that some are not drawn")
+	}
+	in.Drawn, in.Asked = in.Devices[8:9], url.Values{"gpu": {"GPU-8"}}
+	if got := NewPastPage(in).Drawn; got != "1 of 24 GPUs; choose others" {
+		t.Errorf("%q", got)
+	}
+	if p := NewPastPage(examplePast()); p.Drawn != "" || strings.Contains(render(t, p), "past-gpus") || p.Picture.Devices[0].Node != "" {
+		t.Error("two GPUs of a node are folded")
+	}
+}
+
+// A span of another year says so, and the form says when a span ended.
+func TestTheSpanIsOfItsYear(t *testing.T) {
+	now := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	at := func(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		from, to time.Time
+		want     string
+	}{
+		{at(2020), at(2020).Add(24 * time.Hour), "Wed 1 Jan 2020 00:00 to Thu 2 Jan 2020 00:00"},
+		{at(2026), at(2026).Add(time.Hour), "Thu 1 Jan 00:00 to 01:00"},
+		{at(2026).Add(-time.Hour), at(2026), "Wed 31 Dec 2025 23:00 to Thu 1 Jan 2026 00:00"},
+	} {
+		if got := spanOf(c.from, c.to, now); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	in := examplePast()
+	if text := render(t, NewPastPage(in)); !strings.Contains(text, `placeholder="now"`) {
+		t.Error("a span that goes on ends")
+	}
+	in.Now = in.To.AddDate(1, 0, 0)
+	if text := render(t, NewPastPage(in)); !strings.Contains(text, `placeholder="`+in.To.Format("2006-01-02 15:04")+`"`) {
+		t.Error("the form does not say when the span ended")
+	}
+}
+
+// In the step in which gpuwhy began, nothing is drawn of the time before, and in the last one nothing of the time to come.
+func TestNothingIsDrawnOfTheTimeBeforeTheFirstReading(t *testing.T) {
+	in := examplePast()
+	in.To = noon.Add(-30 * time.Minute)
+	for i := range in.Series {
+		for j, values := range in.Series[i].Values {
+			in.Series[i].Values[j] = slices.Clone(values)
+			clear(in.Series[i].Values[j][:1+i])
+		}
+	}
+	cause := func(minute int) store.Cause {
+		return store.Cause{From: in.From.Add(time.Duration(minute) * time.Minute)}
+	}
+	in.Story.Causes = []store.Cause{cause(130), cause(90)}
+	p := NewPastPage(in)
+	if got := p.Picture.KnownX + "+" + p.Picture.KnownWidth; got != "3.0+44.0" { // a step of an hour is two wide
+		t.Error(got)
+	}
+	if text := render(t, p); !strings.Contains(text, `<clipPath id="past-known"><rect x="3.0" y="-9999" width="44.0"`) || strings.Count(text, `<g clip-path="url(#past-known)">`) != 6 {
+		t.Error("lines are not cut there")
+	}
+	for _, began := range []int{-60, 130} { // before the span, and of what did not last no cause is kept
+		in.Story.Causes = []store.Cause{cause(began)}
+		if got := NewPastPage(in).Picture.KnownX; got != "2.0" {
+			t.Errorf("a reading is hidden: %s", got)
+		}
+	}
+}
+
+// What can't be answered is said beside the form, which has what was asked.
+func TestPastTrouble(t *testing.T) {
+	p := NewPastPage(PastInput{
+		Input: Input{Now: noon, BasePath: "/x/", Asset: asset}, Asked: url.Values{"from": {"<soon>"}},
+		Trouble: &gpu.Advice{What: `"<soon>" is not a span of time`, Try: "write it like last night"},
+	})
+	text := render(t, p)
+	for _, want := range []string{"&lt;soon&gt;", "write it like last night", `action="/x/past"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	in := examplePast()
+	in.Unwritten = "the past is not written: the disk is full"
+	if text := render(t, NewPastPage(in)); !strings.Contains(text, "The past is not written: the disk is full") || !strings.Contains(text, "past-picture") {
+		t.Error("that nothing is written is not said beside what there is")
+	}
+	in.Series, in.Drawn, in.Devices, in.Events, in.Usage, in.Story = nil, nil, nil, nil, nil, &past.Story{Sentence: "Nothing is known of that time."}
+	if p := NewPastPage(in); !p.Empty || !strings.Contains(render(t, p), "past-nothing") {
+		t.Error("an empty span is not said to be")
+	}
+}
+
+// BenchmarkPastPage renders a day of eight GPUs with readings that never stand still.
+func BenchmarkPastPage(b *testing.B) {
+	in := examplePast()
+	in.Devices, in.Series = nil, nil
+	in.Grid.Step = 5 * time.Minute
+	for i := range 8 {
+		d := store.Device{Node: "n", UUID: fmt.Sprintf("GPU-%d", i), Index: i}
+		s := past.Series{Key: d.Key()}
+		for lane := range PastColumns {
+			values := make([]store.Value, in.Grid.Len())
+			for j := range values {
+				v := 50 + 40*math.Sin(float64(j*(i+3))/7+float64(lane)) + float64(j*7919%13)
+				values[j] = store.Value{Least: v - 5, Mean: v, Most: v + 9, Count: 60}
+			}
+			s.Values = append(s.Values, values)
+		}
+		in.Devices, in.Series = append(in.Devices, d), append(in.Series, s)
+		in.Sessions[d.Key()] = in.Sessions[in.Devices[0].Key()]
+	}
+	in.Drawn = in.Devices
+	var out bytes.Buffer
+	for b.Loop() {
+		out.Reset()
+		if err := NewPastPage(in).Render(b.Context(), &out); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	var zipped bytes.Buffer
+	w, err := gzip.NewWriterLevel(&zipped, 8)
+	if err == nil {
+		_, err = w.Write(out.Bytes())
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(zipped.Len()), "zipped-B")
+}

@@ -1,0 +1,134 @@
+package views
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// A PastNext is what is forecast of one device, or of several of which nothing can be told for the same reasons.
+type PastNext struct {
+	Title string
+	Told  []PastTold
+	Not   string // what can't be told yet, and why
+	Week  string // the hours of a week at which the device is usually free, in a picture of 24 by 7; empty where that can't be told
+	Says  string // the picture in words
+}
+
+// A PastTold is one forecast that is shown.
+type PastTold struct {
+	Text string
+	How  string // how wrong it was
+}
+
+// forecastNames are kinds of forecasts, as the page calls them.
+var forecastNames = map[string]string{
+	"memory_full": "when its memory is full", "limit_reached": "when it slows itself down", "quiet": "when it is quiet",
+	"energy": "the month’s energy", "cost": "what the month costs", "usually_free": "when it is usually free",
+}
+
+// newPastNext is what is forecast of a device. Before the first forecast there is nothing to say.
+func newPastNext(title string, g *contract.GPUForecast) (n PastNext, ok bool) {
+	n.Title = title
+	var not []string
+	for i := range g.Forecasts {
+		f := &g.Forecasts[i]
+		if f.Shown {
+			n.Told = append(n.Told, PastTold{sentence(f.Text), errorsOf(f)})
+		} else {
+			not = append(not, forecastNames[f.Kind]+" ("+f.Reason+")")
+		}
+	}
+	if len(not) > 0 {
+		n.Not = sentence("Can’t be told yet: " + strings.Join(not, ", ") + ".")
+	}
+	n.week(g.Hours)
+	return n, len(g.Forecasts) > 0
+}
+
+// errorsOf says how wrong a forecast was, beside the naive ones.
+func errorsOf(f *contract.Forecast) string {
+	amount := func(r contract.Float) string {
+		v, ok := r.Get()
+		if !ok {
+			return "not known"
+		}
+		switch f.ErrorUnit {
+		case "s":
+			return span(v)
+		case "":
+			if f.Kind == "usually_free" {
+				return percent(100 * v)
+			}
+			return hundredth(v)
+		case "MiB":
+			return memory(v)
+		default:
+			return strings.TrimSpace(hundredth(v) + nbsp + f.ErrorUnit)
+		}
+	}
+	if f.Trials == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Off by %s in the mean of %s; “as now” by %s", amount(f.Error), explain.Plural(f.Trials, "trial", "trials"), amount(f.AsNow.Error))
+	if f.Yesterday.Error.Present() {
+		text += ", “as yesterday” by " + amount(f.Yesterday.Error)
+	}
+	return sentence(text + ".")
+}
+
+// week draws the hours at which a device is usually free, Monday first.
+func (n *PastNext) week(hours []contract.FreeHour) {
+	const inWeek, inDay = 7 * 24, 24
+	if len(hours) != inWeek {
+		return
+	}
+	var out strings.Builder
+	free := 0
+	for i := range hours {
+		if !hours[i].Free {
+			continue
+		}
+		free++
+		day := (i/inDay + 6) % 7
+		fmt.Fprintf(&out, "M%d %dh.92v.86h-.92z", i%inDay, day)
+	}
+	n.Week, n.Says = cmp.Or(out.String(), "M0 0"), "Usually free in "+strconv.Itoa(free)+" of the 168 hours of a week"
+}
+
+// next are the forecasts of the devices in the picture, or of all where there is none.
+func (p *PastPage) next() (out []PastNext) {
+	for i := range p.in.Forecasts {
+		g := &p.in.Forecasts[i]
+		drawn := slices.ContainsFunc(p.in.Drawn, func(d store.Device) bool { return d.Node == g.Node && d.UUID == g.GPUUUID })
+		if !drawn && len(p.in.Drawn) > 0 {
+			continue
+		}
+		title := say("gpu", strconv.Itoa(g.GPUID))
+		if len(p.in.Nodes) > 1 {
+			title = clean(g.Node, longestName) + " " + title
+		}
+		n, ok := newPastNext(title, g)
+		alike := slices.IndexFunc(out, func(o PastNext) bool { return o.saysNothing() && n.saysNothing() && o.Not == n.Not })
+		switch {
+		case !ok:
+		case alike >= 0:
+			out[alike].Title += ", " + title
+		case len(out) < mostForecasts:
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// saysNothing reports whether there is only why nothing can be told.
+func (n *PastNext) saysNothing() bool { return len(n.Told) == 0 && n.Week == "" }
+
+// mostForecasts is of how many devices the page has forecasts.
+const mostForecasts = 16

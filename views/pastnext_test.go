@@ -1,0 +1,84 @@
+package views
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fixture"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+)
+
+// A card says what comes soon, where it can be told and the device answers.
+func TestACardSaysWhatComesSoon(t *testing.T) {
+	e := fixture.Named("one", noon)
+	in := input(e.Snapshot, e.Why)
+	next := []explain.Prospect{
+		{Short: "costs about 12 this month"}, {Short: "memory full in about 26 min", Left: gpu.Of(26 * time.Minute)}, {Short: "quiet in about 30 min", Left: gpu.Of(30 * time.Minute)},
+	}
+	in.Next = func(*gpu.Device) []explain.Prospect { return next }
+	if got := NewPage(in).Tiles[0].Notice; got != "memory full in about 26 min" {
+		t.Errorf("%q", got)
+	}
+	if html := render(t, NewPage(in)); !strings.Contains(html, ">memory full in about 26 min<") {
+		t.Error("it is not on the page")
+	}
+	next = next[:1]
+	if got := NewPage(in).Tiles[0].Notice; got != "" {
+		t.Errorf("what has no time is told: %q", got)
+	}
+}
+
+// The page of the past says how wrong a forecast was, or why it can't be told.
+func TestPastNext(t *testing.T) {
+	hours := make([]contract.FreeHour, 168)
+	hours[24].Free = true // Monday, 0 o'clock
+	hours[5].Free = true  // Sunday, 5 o'clock
+	g := contract.GPUForecast{Hours: hours, Forecasts: []contract.Forecast{
+		{Kind: "memory_full", Shown: true, Text: "Full soon.", ErrorUnit: "MiB", Trials: 14, Error: gpu.Of(512.0), AsNow: contract.Naive{Error: gpu.Of(2048.0)}},
+		{Kind: "energy", Shown: true, Text: "Much.", ErrorUnit: "kWh", Trials: 1, Error: gpu.Of(2.0), AsNow: contract.Naive{Error: gpu.Of(20.5)}, Yesterday: contract.Naive{Error: gpu.Of(6.0)}},
+		{Kind: "quiet", Reason: "it does not cool down now"}, {Kind: "cost", Reason: "no price of electricity is set"},
+	}}
+	n, ok := newPastNext("GPU 0", &g)
+	if !ok || len(n.Told) != 2 {
+		t.Fatalf("%+v", n)
+	}
+	for i, want := range []string{
+		"Off by 512 MiB in the mean of 14 trials; “as now” by 2.0 GiB.", "Off by 2.00 kWh in the mean of 1 trial; “as now” by 20.50 kWh, “as yesterday” by 6.00 kWh.",
+	} {
+		if got := strings.ReplaceAll(n.Told[i].How, nbsp, " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if want := "Can’t be told yet: when it is quiet (it does not cool down now), what the month costs (no price of electricity is set)."; n.Not != want {
+		t.Errorf("%q, want %q", n.Not, want)
+	}
+	if n.Week != "M5 6h.92v.86h-.92zM0 0h.92v.86h-.92z" || n.Says != "Usually free in 2 of the 168 hours of a week" {
+		t.Errorf("%q, %q", n.Week, n.Says)
+	}
+	if _, ok := newPastNext("GPU 0", &contract.GPUForecast{}); ok {
+		t.Error("before the first forecast there is something to say")
+	}
+}
+
+// GPUs of which nothing can be told for the same reasons stand together.
+func TestPastNextOfGPUsAlike(t *testing.T) {
+	of := func(id int, reason string, shown bool) contract.GPUForecast {
+		g := contract.GPUForecast{Forecasts: []contract.Forecast{{Kind: "quiet", Reason: reason, Shown: shown, Text: "Quiet in 5 s"}}}
+		g.GPUID = id
+		return g
+	}
+	p := PastPage{in: &PastInput{Forecasts: []contract.GPUForecast{
+		of(0, "too little past", false), of(1, "", true), of(2, "too little past", false), of(3, "no growth", false),
+	}}}
+	var titles []string
+	for _, n := range p.next() {
+		titles = append(titles, n.Title)
+	}
+	if want := []string{"GPU 0, GPU 2", "GPU 1", "GPU 3"}; !slices.Equal(titles, want) {
+		t.Errorf("%q, want %q", titles, want)
+	}
+}
