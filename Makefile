@@ -13,7 +13,7 @@ export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-systemd needs-cross needs-wine
+.PHONY: build run demo gallery screenshots looks test cross wine soak faults stories check bench fuzz generate fmt lint help clean needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -40,16 +40,24 @@ looks: needs-chromium ## take pictures of every state of the pages, at three wid
 # of them once more with a program that has the race detector. The stories are
 # judged by what the program says, which the detector makes five times as dear
 # (213 s of CPU instead of 39): the tests of the same packages look for races.
-# Most packages wait for processes of their own, so four are tested at a time.
-# RANDOM has thousands of random machines, of which the detector gets a few.
-OUTSIDE := ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./internal/story
+# Most packages wait for processes of their own, so six are tested at a time.
+# RANDOM has thousands of random machines, of which the detector gets a few. In
+# forecasts nothing runs beside anything.
+# SQLite is C in the form of Go: under the detector its tests take twelve times
+# as long. So it sees those alone in which several read and write (BESIDE), and of
+# the packages that play much past a part of the random tests, without a database.
+OUTSIDE := ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery ./internal/story ./internal/store/sqlite ./internal/record ./internal/past ./internal/forecast
+BESIDE  := ^TestStore$$/^(ReadersBesideAWriter|Canceled)$$|^(TestRemoved|TestDamageThatShowsLater)$$
+PLAYED  := ^(TestSpansInSQLite|TestSessionsInSQLite|TestAnswersAreTrue|TestSessionsOfASimulation|TestTheAnswerOfThen)$$
 RANDOM  := ./internal/insight/explain
 RACED   := ^(TestTheEnd|TestTroubleFiresAlerts|TestAlertsSurviveARestart|TestAHangingDeviceHoldsNobodyUp)$$
 
-test: needs-chromium needs-prometheus needs-nginx needs-systemd ## all tests, with the race detector where it sees something; installs what they need
-	$(GO) test -race -p 4 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
-	$(GO) test -timeout 20m -p 1 -parallel 6 $(OUTSIDE) $(RANDOM)
+test: needs-chromium needs-prometheus needs-nginx needs-postgres needs-systemd ## all tests, with the race detector where it sees something; installs what they need
+	$(GO) test -race -p 6 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(OUTSIDE))")
+	$(GO) test -timeout 20m -p 2 -parallel 4 $(OUTSIDE) $(RANDOM)
 	$(GO) test -race -timeout 20m -run '$(RACED)' ./cmd/gpuwhy
+	$(GO) test -race -timeout 20m -run '$(BESIDE)' ./internal/store/sqlite
+	$(GO) test -race -timeout 20m -skip '$(PLAYED)' ./internal/record ./internal/past -rapid.checks=10
 
 cross: needs-cross ## build for arm64, Windows and macOS, and start the first under QEMU; installs what that needs
 	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindowsBuilds|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy
@@ -57,9 +65,11 @@ cross: needs-cross ## build for arm64, Windows and macOS, and start the first un
 wine: needs-wine ## start the program for Windows under Wine, which is large; installs it
 	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-soak: needs-chromium needs-nginx ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration)
+soak: needs-chromium needs-nginx needs-postgres ## tests that take minutes: the page over 10,000 updates, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min
 	$(GO) test -tags soak -run '^TestSoak' -skip '^TestSoakFaults$$' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -race -tags soak -run '^TestSoakFaults$$' -count 1 -v -timeout 0 ./cmd/gpuwhy
+	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/store/sqlite
+	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
 
 faults: ## make every fault of docs/reliability.md in the running program, and write what it did into that
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
@@ -111,6 +121,11 @@ needs-prometheus:
 # nginx is a proxy for gpuwhy in the tests. Only the tests start it.
 needs-nginx:
 	@command -v nginx >/dev/null || test -x /usr/sbin/nginx || tools/install nginx-light
+
+# The tests start PostgreSQL with a cluster of their own. Debian's own is not made.
+needs-postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { tools/install postgresql-common && \
+	  echo 'create_main_cluster = false' >>/etc/postgresql-common/createcluster.conf && tools/install postgresql; }
 
 # systemd-analyze checks the unit; systemd itself need not run.
 needs-systemd:

@@ -163,7 +163,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Temperature, 88)
 	dir := t.TempDir()
-	args := []string{fast, "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]")}
+	args := []string{fast, "--history=off", "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]")}
 	p := start(t, lib.Env(), args...)
 	fired := p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" })
 	p.ask("POST", "/api/alerts/"+fired.ID+"/acknowledge", `{"by":"ann"}`, nil)
@@ -255,7 +255,7 @@ func TestAHangupWithoutRules(t *testing.T) {
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
-	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 22 rules of alerts, 19 of them enabled; targets that gpuwhy sends messages to: 0.") {
+	if r := command(t, nil, "check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 23 rules of alerts, 20 of them enabled; targets that gpuwhy sends messages to: 0.") {
 		t.Errorf("%+v", r)
 	}
 	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")

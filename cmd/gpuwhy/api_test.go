@@ -119,10 +119,12 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2), fakenvml.H100().At(3))
 	m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 90})
 	m.GPU(0).Set(fakenvml.Utilization, 97)
-	full := start(t, lib.Env(), fast, "--node=box", "--base-path=/gpu")
+	full := start(t, lib.Env(), fast, "--node=box", "--base-path=/gpu", "--state-dir="+t.TempDir())
 	full.await("all GPUs answer", func(u contract.Update) bool { return u.Answering == 3 })
 	m.GPU(2).Lost()
 	u := full.await("one GPU is lost", func(u contract.Update) bool { return u.Devices == 3 && u.Answering == 2 })
+
+	full.remembered()
 
 	none := start(t, []string{"GPUWHY_NVML_LIBRARY=/nowhere/libnvidia-ml.so.1"}, fast, "--node=box", "--base-path=/gpu")
 	none.await("there is no GPU", func(u contract.Update) bool { return u.Status == "no_gpu" })
@@ -142,7 +144,7 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 			full, none int // the status; 0 for any that is documented
 		}{
 			{values: []string{"{id}", "0", "{cluster}", "local", "{node}", "box"}, full: 200},
-			{values: []string{"{id}", u.GPUs[2].UUID, "{cluster}", "local", "{node}", "box"}, query: "?cluster_id=local&node_name=box&gpu=" + u.GPUs[1].UUID, full: 200},
+			{values: []string{"{id}", u.GPUs[2].UUID, "{cluster}", "local", "{node}", "box"}, query: "?cluster_id=local&node_name=box&from=-1h&gpu=" + u.GPUs[1].UUID, full: 200},
 			{values: []string{"{id}", "99", "{cluster}", "other", "{node}", "other"}, query: "?cluster_id=other"},
 			{values: []string{"{id}", "%ff%00/..", "{cluster}", "%ff", "{node}", "%00"}, query: "?gpu=%ff"},
 			{values: []string{"{id}", "-1", "{cluster}", strings.Repeat("9", 400), "{node}", "%2e%2e%2f"}, query: "?gpu=-1&cluster_id="},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,6 +51,46 @@ func BenchmarkTimeToFirstAnswer(b *testing.B) {
 		}
 		b.StartTimer()
 	}
+}
+
+// BenchmarkStartWithAPast is by how much a database delays the first answer: of pairs, one after the other, without one and with a
+// new file, or with the file of a start before. Medians.
+func BenchmarkStartWithAPast(b *testing.B) {
+	lib := server8(b)
+	began := func(args ...string) float64 {
+		begun := time.Now()
+		p := start(b, lib.Env(), args...)
+		for {
+			var summary contract.Summary
+			if p.get("/api/gpu/summary", &summary) == http.StatusOK && summary.Answering == 8 {
+				break
+			}
+		}
+		took := time.Since(begun)
+		if strings.Contains(args[0], "sqlite") {
+			p.remembered() // so that there is a file for the next
+		}
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			b.Fatal(err)
+		}
+		return float64(took.Microseconds()) / 1000
+	}
+	median := func(of []float64) float64 {
+		slices.Sort(of)
+		return of[len(of)/2]
+	}
+	var off, anew, again []float64
+	for b.Loop() {
+		dir := "--state-dir=" + b.TempDir()
+		without := began("--history=off", "--state-dir="+b.TempDir())
+		off = append(off, without)
+		anew = append(anew, began("--history=sqlite", dir)-without)
+		again = append(again, began("--history=sqlite", dir)-without)
+	}
+	b.ReportMetric(median(off), "ms-off")
+	b.ReportMetric(median(anew), "ms-later-new")
+	b.ReportMetric(median(again), "ms-later-again")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkIdle is what gpuwhy costs while it reads eight GPUs every 5 s (or

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,10 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/keep"
-	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
 // Config is everything that can be set. A flag wins over its environment
@@ -47,13 +44,21 @@ type Config struct {
 	MetricsFamilies []string `placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default."`
 
 	ShowCommands string `default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
-	StateDir     string `placeholder:"DIR" help:"Where the last 15 minutes, what was learned of each GPU, alerts and silences are kept over a restart. By default nothing is kept."`
+	StateDir     string `placeholder:"DIR" help:"Where the past, what was learned of each GPU, alerts and silences are kept; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy, and nothing of a simulation or a capture."`
+
+	History          string  `default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite, a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in a file that PGPASSFILE names; or off."`
+	HistoryRetention string  `default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long each reading, spans of a minute and spans of a quarter of an hour are kept."`
+	ElectricityPrice float64 `placeholder:"PRICE" help:"The price of a kilowatt-hour, for what the past cost."`
 
 	LogFormat string `default:"text" enum:"text,json" help:"text or json."`
 	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"debug, info, warn or error."`
 
 	origins  auth.Origins // of AllowOrigin
 	hostname string       // this machine's; empty where it has none
+	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
+	ownStateDir bool
+	notKept     error
+	retention   store.Retention
 }
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
@@ -85,6 +90,7 @@ func (c *Config) check() (err error) {
 			!(c.AlertUtilization >= 0 && c.AlertUtilization < 100), // also refuses NaN
 			"alert-utilization", c.AlertUtilization, "must be 0 or more and less than 100",
 		},
+		{!(c.ElectricityPrice >= 0 && c.ElectricityPrice < 1e6), "electricity-price", c.ElectricityPrice, "must be 0 or more"},
 		{c.MaxViewers < 1 || c.MaxViewers > 100_000, "max-viewers", c.MaxViewers, "must be from 1 to 100000"},
 		{wrong != "", "source", source, wrong},
 		{notLive && c.NVMLLibrary != "", "nvml-library", c.NVMLLibrary, ofNoUse},
@@ -105,6 +111,15 @@ func (c *Config) check() (err error) {
 	if c.origins, err = auth.ParseOrigins(c.AllowOrigin); err != nil {
 		return fmt.Errorf("--allow-origin: %w", err)
 	}
+	if err := c.checkHistory(); err != nil {
+		return err
+	}
+	if c.StateDir == "" && !notLive {
+		c.StateDir, c.ownStateDir = defaultStateDir(), true
+	}
+	if c.StateDir == nowhere {
+		c.StateDir = ""
+	}
 	if c.hostname, err = os.Hostname(); err != nil && c.Node == "" {
 		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)
 	}
@@ -114,29 +129,4 @@ func (c *Config) check() (err error) {
 // bad is an error about one setting.
 func bad(flag, value, what string) error {
 	return fmt.Errorf("--%s %q: %s", flag, value, what)
-}
-
-// takeStateDir makes sure that this program alone can keep something. release ends that.
-func (c *Config) takeStateDir() (release func() error, err error) {
-	if c.StateDir == "" {
-		return func() error { return nil }, nil
-	}
-	release, err = regular.InTime(func() (func() error, error) {
-		if err := os.MkdirAll(c.StateDir, 0o700); err != nil {
-			return nil, usageError{err}
-		}
-		probe, err := os.CreateTemp(c.StateDir, ".probe-*")
-		if err != nil {
-			return nil, usageError{fmt.Errorf("can't be written to: %w", err)}
-		}
-		probe.Close()
-		if err := os.Remove(probe.Name()); err != nil {
-			return nil, usageError{err}
-		}
-		return keep.Lock(c.StateDir)
-	})
-	if _, ok := errors.AsType[*gpu.Advice](err); err != nil && !ok {
-		err = fmt.Errorf("--state-dir %q: %w", c.StateDir, err)
-	}
-	return release, err
 }

@@ -30,7 +30,11 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
 	variable := regexp.MustCompile(`GPUWHY_[A-Z_]+`)
-	for _, args := range [][]string{{"--help"}, {"serve", "--help"}, {"snapshot", "--help"}, {"why", "--help"}, {"healthcheck", "--help"}, {"capture", "--help"}} {
+	for _, name := range []string{
+		"", "serve", "snapshot", "why", "healthcheck", "capture", "past", "sessions", "usage",
+		"history size", "history export", "history compact", "history check",
+	} {
+		args := append(strings.Fields(name), "--help")
 		r := command(t, nil, args...)
 		if r.code != exitOK {
 			t.Fatalf("%v: %s", args, r.stderr)
@@ -48,7 +52,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		known[name] = true
 	}
 	for _, name := range []string{
-		"Dockerfile", "README.md", "docs/deploy.md", "deploy/compose.yaml", "deploy/gpuwhy.service",
+		"Dockerfile", "README.md", "docs/deploy.md", "docs/past.md", "deploy/compose.yaml", "deploy/gpuwhy.service",
 		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf",
 	} {
 		text := readTop(t, name)

@@ -383,7 +383,7 @@ func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 		}
 	}
 	for range 2 {
-		p := start(t, lib.Env(), fast, "--node=box", "--state-dir="+dir)
+		p := start(t, lib.Env(), fast, "--node=box", "--history=off", "--state-dir="+dir)
 		p.await("the idle floor is known", func(u contract.Update) bool {
 			if len(u.GPUs) == 0 {
 				return false
@@ -400,7 +400,7 @@ func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 		t.Errorf("a damaged file was not written anew: %s, %v", text, err)
 	}
 
-	p := start(t, nil, fast, "--node=box", "--source=simulate:rtx-4090", "--state-dir="+dir)
+	p := start(t, nil, fast, "--node=box", "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
 	p.await("it reads", func(u contract.Update) bool { return u.Answering == 1 })
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -36,6 +36,10 @@ type commands struct {
 	Serve       serveCommand       `cmd:"" default:"1" help:"Read the GPUs and serve the dashboard (the default)."`
 	Snapshot    snapshotCommand    `cmd:"" help:"Read every GPU once and print it."`
 	Why         whyCommand         `cmd:"" help:"Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings."`
+	Past        pastCommand        `cmd:"" help:"Say what went on in the past, such as last night."`
+	Sessions    sessionsCommand    `cmd:"" help:"List the processes that were on GPUs."`
+	Usage       usageCommand       `cmd:"" help:"Say who used GPUs, for how long, and with how much energy."`
+	History     historyCommand     `cmd:"" help:"Look after the database of the past: how large it is, what is in it, whether it is sound."`
 	Capture     captureCommand     `cmd:"" help:"Record this machine for a bug report, as a folder of plain files without names of people and programs."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gpuwhy whether it is ready; exit status 1 if not."`
 	CheckConfig checkConfigCommand `cmd:"" help:"Say whether gpuwhy would start with these settings and these rules of alerts."`
@@ -83,7 +87,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		tell(stderr, fmt.Errorf("the command line can't be built: %w", err))
 		return exitError
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(pastArgs(args))
 	if exited >= 0 { // --help
 		return exited
 	}

@@ -101,7 +101,7 @@ func TestToldOnceOverACrash(t *testing.T) {
 	lib, m := machine(t, fakenvml.RTX4090())
 	m.GPU(0).Set(fakenvml.Temperature, 88)
 	dir := t.TempDir()
-	args := []string{fast, "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, `
+	args := []string{fast, "--history=off", "--state-dir=" + dir, "--alert-rules=" + rulesFile(t, `
 rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]
 targets: [{name: hook, url: "generic://`+strings.TrimPrefix(server.URL, "http://")+`/?disabletls=yes"}]
 group_wait: 1s

@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		// What the drivers of the machine that tests have written is no part of a test.
-		if err := os.Setenv("GPUWHY_KERNEL_LOG", os.DevNull); err != nil {
+		// Nor is what another program keeps.
+		if err := errors.Join(os.Setenv("GPUWHY_KERNEL_LOG", os.DevNull), os.Setenv("GPUWHY_STATE_DIR", nowhere)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

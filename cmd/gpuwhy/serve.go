@@ -31,6 +31,9 @@ func (serveCommand) Run(env *environment) (err error) {
 	if err != nil {
 		return err
 	}
+	if cfg.notKept != nil {
+		env.log.Warn("nothing is kept over a restart", "err", cfg.notKept)
+	}
 	defer func() {
 		_, stuck := regular.InTime(func() (none struct{}, err error) { return none, release() })
 		err = errors.Join(err, stuck)
@@ -39,7 +42,9 @@ func (serveCommand) Run(env *environment) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := app.New(cfg.options(), in, env.log)
+	options := cfg.options()
+	options.History = cfg.newHistory(env.log)
+	a, err := app.New(options, in, env.log)
 	if err != nil {
 		return usageError{err}
 	}
@@ -66,6 +71,7 @@ func (c *Config) options() app.Options {
 		AlertUtilization: c.AlertUtilization,
 		MetricsFamilies:  c.MetricsFamilies,
 		StateDir:         c.StateDir,
+		NotKept:          c.notKept,
 	}
 }
 

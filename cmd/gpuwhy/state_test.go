@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
 // mount mounts a file system of the kernel, until the test ends. Only root may.
@@ -89,7 +90,7 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "tmpfs", "size=256k")
-	p := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
+	p := start(t, nil, "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
 	p.await("it reads", func(u contract.Update) bool { return u.Devices == 1 })
 	health := func() (h contract.MonitorHealth) {
 		p.get("/api/health", &h)
@@ -131,7 +132,7 @@ func TestAFullDisk(t *testing.T) {
 		t.Errorf("when there is space again: %+v", h)
 	}
 	_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
-	p = start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
+	p = start(t, nil, "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
 	var list contract.Silences
 	if p.get("/api/silences", &list); len(list.Silences) != 1 || list.Silences[0].ID != made.ID {
 		t.Errorf("after the restart: %+v", list)
@@ -169,6 +170,42 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	}
 	if again := command(t, nil, "check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "no regular file") {
 		t.Errorf("check-config: %+v", again)
+	}
+}
+
+// Without a setting a real machine's state is kept below the user's home; a second program goes on without, and says
+// so. Nothing is kept of a simulation.
+func TestTheUsualStateDirectory(t *testing.T) {
+	t.Parallel()
+	home, own := t.TempDir(), t.TempDir()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	usual := func(more ...string) []string {
+		return append(append(lib.Env(), "GPUWHY_STATE_DIR=", "STATE_DIRECTORY=", "XDG_STATE_HOME=", "HOME="+home), more...)
+	}
+	state := func(p *program) contract.Part {
+		var h contract.MonitorHealth
+		p.get("/api/health", &h)
+		return h.Parts["state"]
+	}
+	first := start(t, usual(), fast)
+	first.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	if s := state(first); s.State != "ok" {
+		t.Errorf("the first: %+v", s)
+	}
+	if _, err := os.Stat(filepath.Join(home, ".local/state/gpuwhy/lock")); err != nil {
+		t.Error(err)
+	}
+	second := start(t, usual(), fast)
+	second.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	if s := state(second); s.State != "failed" || s.LastError == nil || !strings.Contains(*s.LastError, "another gpuwhy, process ") || !strings.Contains(*s.LastError, "--state-dir none") {
+		t.Errorf("the second: %+v", s)
+	}
+	start(t, usual("STATE_DIRECTORY="+own), fast)
+	if _, err := os.Stat(filepath.Join(own, "lock")); err != nil {
+		t.Error(err)
+	}
+	if s := state(start(t, usual("HOME="+own), "--source=simulate:rtx-4090")); s.State != "" {
+		t.Errorf("a simulation: %+v", s)
 	}
 }
 

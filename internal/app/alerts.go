@@ -78,7 +78,9 @@ func (a *App) announceAlerts(node string, changes []alert.Change, standing []ale
 	})
 	var news, stand []hub.Event
 	for i := range changes {
-		if c := &changes[i]; c.News != alert.Repeated {
+		c := &changes[i]
+		a.remember(c)
+		if c.News != alert.Repeated {
 			news = a.appendEvent(news, contract.NameOf(c.Rule, c.News), &c.Alert, now)
 		}
 	}

@@ -25,9 +25,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/foresight"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/recent"
+	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/server"
 )
 
@@ -49,6 +52,8 @@ type Options struct {
 	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
 	MetricsFamilies  []string // empty for all
 	StateDir         string   // the folder for state that survives a restart; empty for none
+	NotKept          error    // why there is none, where there should be one
+	History          *History // nil where no past is kept
 
 	Clock clock.Clock // the machine's, but in tests
 }
@@ -60,15 +65,19 @@ type App struct {
 	Recent *recent.Store
 	Alerts *alert.Engine
 
-	nodes    []*node
-	stage    *insight.Stage // all nodes share what it remembers
-	opt      Options
-	log      *slog.Logger
-	monitor  contract.Monitor // without the threshold of alerts
-	notifier *notify.Notifier
-	keeper   *keep.Keeper
-	standing map[string][]hub.Event // one by alert ID; announceAlerts alone uses it
-	server   *http.Server
+	nodes     []*node
+	stage     *insight.Stage // all nodes share what it remembers
+	opt       Options
+	log       *slog.Logger
+	monitor   contract.Monitor // without the threshold of alerts
+	notifier  *notify.Notifier
+	keeper    *keep.Keeper
+	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
+	past      *past.Past
+	sizes     *past.Sizes
+	foresight *foresight.Foresight   // nil where no past is kept
+	standing  map[string][]hub.Event // one by alert ID; announceAlerts alone uses it
+	server    *http.Server
 
 	encoders chan struct{} // has one value for each encoding that runs
 	ending   chan struct{} // closed when the program begins to end
@@ -93,9 +102,11 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 		MaxViewers: opt.MaxViewers,
 		Log:        log.With("part", "hub"),
 	})
+	a.wireForesight()
 	for _, in := range inputs {
 		a.nodes = append(a.nodes, newNode(in, *a.stage, opt.Interval, opt.Deadline, opt.Clock, log, a.Hub.Publish, a.Hub.Hold))
 	}
+	a.wireHistory()
 	if err := a.wireAlerts(); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -111,9 +122,13 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 // told, and before writing the alerts, repeats a message and loses none.
 func (a *App) wireKeeper() {
 	k := a.keeper
-	k.Shelf, k.Origin, k.Log, k.Hold = keep.Folder(a.opt.StateDir), a.nodes[0].Origin, a.log, a.Alerts.Hold
+	k.Origin, k.Log, k.Hold = a.nodes[0].Origin, a.log, a.Alerts.Hold
 	if a.opt.StateDir == "" {
 		return
+	}
+	k.Shelf = keep.Folder(a.opt.StateDir)
+	if a.opt.History != nil {
+		k.Shelf = &shelf{a.opt.History.Store, keep.Folder(a.opt.StateDir), a.monitor.Node}
 	}
 	a.notifier.Flush = k.Flush
 	k.Documents = []keep.Document{
@@ -122,6 +137,9 @@ func (a *App) wireKeeper() {
 		keep.Of("floors", "what devices draw at rest", keep.Regularly, a.stage.Floors),
 		keep.Of("baselines", "how devices are at work and after it", keep.Regularly, a.stage.History),
 		keep.Of("recent", "the last minutes", keep.AtEnd, a.Recent),
+	}
+	if a.foresight != nil {
+		k.Documents = append(k.Documents, keep.Of("cooldowns", "what was forecast of cool-downs", keep.Regularly, a.foresight))
 	}
 }
 
@@ -140,7 +158,7 @@ func (a *App) Close() (err error) {
 	for _, n := range a.nodes {
 		err = errors.Join(err, n.Close())
 	}
-	return err
+	return errors.Join(err, a.closeHistory())
 }
 
 // refresh reads the nodes that are wanted, all at once.
@@ -186,6 +204,14 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Recent.Add(m.Snapshot) }) })
 	start(func(ctx context.Context) { a.each(ctx, func(m *insight.Moment) { a.Alerts.Observe(m) }) })
 	start(func(ctx context.Context) { a.reloadOn(ctx, reload) })
+	if a.recorder != nil {
+		start(func(ctx context.Context) { a.each(ctx, a.recorder.Observe) })
+		start(a.recorder.Run)
+		start(a.writeAnew)
+		start(a.sizes.Run)
+		start(func(ctx context.Context) { a.each(ctx, a.foresight.Observe) })
+		start(a.foresight.Run)
+	}
 	start(a.keeper.Run)
 	start(a.announceStart)
 	g.Go(func() error {
@@ -198,7 +224,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		<-ctx.Done()
 		return a.Shutdown(context.WithoutCancel(ctx))
 	})
-	return errors.Join(g.Wait(), a.keeper.Close())
+	return errors.Join(g.Wait(), a.keeper.Close(), a.closeHistory())
 }
 
 // each calls f with each newer Moment, until ctx ends.

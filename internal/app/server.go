@@ -2,11 +2,15 @@ package app
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/server"
+	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/web"
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
@@ -31,6 +35,9 @@ func (a *App) wireServer() error {
 		Update:  a.Hub.Update,
 		WS:      a.Hub.Serve,
 		Recent:  a.Recent,
+		Past:    a.past,
+		Sizes:   a.sizes,
+		Then:    a.then,
 		Alerts:  a.Alerts,
 		Metrics: exporter,
 		Parts:   a.parts,
@@ -38,6 +45,12 @@ func (a *App) wireServer() error {
 		Flush:   a.keeper.Flush,
 		Clock:   a.opt.Clock,
 		Log:     a.log,
+	}
+	if a.opt.History != nil {
+		cfg.Price = a.opt.History.Price
+		cfg.Forecast = func(p insight.Part) *foresight.Outlook {
+			return a.foresight.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
+		}
 	}
 	web.New(&cfg, a.current, a.notifier.Status)
 	s, err := server.New(cfg)
@@ -97,8 +110,16 @@ func (a *App) parts() map[string]contract.Part {
 	if health.LastReading.IsZero() {
 		parts["sampler"] = contract.Part{State: "starting"}
 	}
-	if a.opt.StateDir != "" {
+	switch {
+	case a.opt.NotKept != nil:
+		parts["state"] = contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{
+			What: "nothing is kept over a restart: " + a.opt.NotKept.Error(), Try: "give a folder of its own with --state-dir, or --state-dir none", Err: a.opt.NotKept,
+		}, a.monitor.Started)
+	case a.opt.StateDir != "":
 		parts["state"] = a.keeping()
+	}
+	if a.recorder != nil {
+		parts["history"] = a.recording()
 	}
 	for _, s := range a.nodes[0].Sources {
 		parts[s.Name()] = contract.Part{State: "starting"}
@@ -136,6 +157,7 @@ func (a *App) self() metrics.Self {
 		Skipped:       stats.Skipped,
 		EncodingFails: stats.Err != nil,
 		StateFails:    a.keeper.State().Err != nil,
+		History:       a.historySelf(),
 	}
 	for _, s := range health.Sources {
 		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+)
+
+// historyFile is the database in the state directory.
+const historyFile = "history.db"
+
+// Where the past may be kept, beside the address of a PostgreSQL.
+const (
+	historySQLite = "sqlite"
+	historyOff    = "off"
+)
+
+// checkHistory reads the settings of the past. An address may have a password, and is in no error.
+func (c *Config) checkHistory() (err error) {
+	switch {
+	case c.History == historySQLite || c.History == historyOff:
+	case postgres.Scheme(c.History):
+		if err := postgres.CheckAddress(c.History); err != nil {
+			return err
+		}
+	default:
+		return errors.New("--history: must be sqlite, off, or the address of a PostgreSQL, postgres://USER@HOST/DATABASE")
+	}
+	if c.retention, err = record.ParseRetention(c.HistoryRetention); err != nil {
+		return bad("history-retention", c.HistoryRetention, err.Error())
+	}
+	return nil
+}
+
+// keepsHistory reports whether a past is kept, and whether that is on a server.
+func (c *Config) keepsHistory() (kept, onServer bool) {
+	onServer = postgres.Scheme(c.History)
+	return onServer || c.History != historyOff && c.StateDir != "", onServer
+}
+
+func (c *Config) historyFile() string { return filepath.Join(c.StateDir, historyFile) }
+
+func (c *Config) openServer() (store.Store, error) {
+	return postgres.Open(postgres.Config{URL: c.History, Owner: c.name()})
+}
+
+// newHistory is where the past is kept, if anywhere. It is opened by its first use.
+func (c *Config) newHistory(log *slog.Logger) *app.History {
+	kept, onServer := c.keepsHistory()
+	if !kept {
+		return nil
+	}
+	anew := make(chan struct{}, 1)
+	begun := func() {
+		select {
+		case anew <- struct{}{}:
+		default: // it is known already
+		}
+	}
+	open := func(ctx context.Context) (store.Store, error) {
+		if onServer {
+			return c.openServer()
+		}
+		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
+	}
+	return &app.History{Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Anew: anew}
+}
+
+// ownedPast opens the past to change it, which no other program may have then, unless it is on a server. It makes none. Every error
+// is a [gpu.Advice].
+func (c *Config) ownedPast(ctx context.Context, log *slog.Logger) (st store.Store, where string, err error) {
+	viewed, where, err := c.keptPast(ctx)
+	if _, onServer := c.keepsHistory(); err != nil || onServer {
+		return viewed, where, err
+	}
+	// What is damaged would be set aside by opening or changing it.
+	if err := errors.Join(viewed.Check(ctx), viewed.Close()); err != nil {
+		return nil, "", err
+	}
+	st, err = sqlite.Open(ctx, sqlite.Options{File: where, Log: log, Now: time.Now})
+	if errors.Is(err, store.ErrLocked) {
+		advice := gpu.AsAdvice(err)
+		advice.Try = "end it first, and start it again afterwards"
+		return nil, "", &advice
+	}
+	return st, where, err
+}
+
+// keptPast opens the past that a gpuwhy with these settings keeps, to read it also while that one runs. where names it for
+// people. Every error is a [gpu.Advice].
+func (c *Config) keptPast(ctx context.Context) (st store.Store, where string, err error) {
+	switch kept, onServer := c.keepsHistory(); {
+	case !kept:
+		return nil, "", &gpu.Advice{
+			What: "with these settings no past is kept", Try: "name the folder with --state-dir, or the database with --history",
+		}
+	case onServer:
+		if st, err = c.openServer(); err != nil {
+			return nil, "", err
+		}
+		return st, "the database of --history", nil
+	}
+	file, err := sqlite.View(ctx, c.historyFile())
+	if err != nil {
+		return nil, "", err
+	}
+	return file, c.historyFile(), nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/term"
+)
+
+// pastFlags are those of all commands about the past.
+type pastFlags struct {
+	TZ   string `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood and shown, such as Europe/Berlin; this machine's by default."`
+	JSON bool   `name:"json" help:"Print what the API answers."`
+	CSV  bool   `name:"csv" help:"Print a table for other programs."`
+	URL  string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and the database of --history where nobody listens there."`
+}
+
+type pastCommand struct {
+	When string `arg:"" optional:"" default:"last night" help:"When: \"last night\" (22:00 to 06:00, the default), yesterday, 6h, \"yesterday 22:00 to 06:00\", \"since monday\", or RFC 3339."`
+	GPU  string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
+	pastFlags
+}
+
+// Run prints what went on over a span of time.
+func (c pastCommand) Run(env *environment) error {
+	return answerOf(env, c.pastFlags, "/api/gpu/why", url.Values{"from": {c.When}, "gpu": given(c.GPU)}, term.Past)
+}
+
+type sessionsCommand struct {
+	When string `arg:"" optional:"" default:"24h" help:"When, as for gpuwhy past; the last 24 hours by default."`
+	GPU  string `help:"One GPU, by index or UUID; all by default."`
+	User string `help:"One user; all by default."`
+	pastFlags
+}
+
+// Run prints the processes that were on GPUs.
+func (c sessionsCommand) Run(env *environment) error {
+	return answerOf(env, c.pastFlags, "/api/gpu/sessions", url.Values{"from": {c.When}, "gpu": given(c.GPU), "user": given(c.User)}, term.Sessions)
+}
+
+type usageCommand struct {
+	When  string `arg:"" optional:"" help:"When, as for gpuwhy past; this month, from its first day until now, by default."`
+	By    string `default:"user" enum:"user,process,job,pod,gpu" help:"What to sum by: user, process, job, pod or gpu. The longest held come first, also of GPUs."`
+	Since string `placeholder:"WHEN" help:"The same as the argument."`
+	User  string `help:"One user; all by default."`
+	pastFlags
+}
+
+// Run prints who used GPUs.
+func (c usageCommand) Run(env *environment) error {
+	if c.When != "" && c.Since != "" {
+		return usageError{errors.New("give the span of time once: as an argument, or with --since")}
+	}
+	q := url.Values{"from": {cmp.Or(c.When, c.Since, "this month")}, "by": {c.By}, "user": given(c.User)}
+	return answerOf(env, c.pastFlags, "/api/gpu/usage", q, term.Usage)
+}
+
+// pastArgs lets a span of time begin with a minus, as in "gpuwhy past -5m", which would be a flag. None of ours begins with a digit,
+// and space around a span is nothing.
+func pastArgs(args []string) []string {
+	command := slices.IndexFunc(args, func(a string) bool { return slices.Contains([]string{"past", "sessions", "usage", "history"}, a) })
+	if command < 0 {
+		return args
+	}
+	args = slices.Clone(args)
+	for i, a := range args[command:] {
+		if a == "--" {
+			break
+		}
+		if len(a) > 1 && a[0] == '-' && a[1] >= '0' && a[1] <= '9' {
+			args[command+i] = " " + a
+		}
+	}
+	return args
+}
+
+// given is a parameter that is left out if it is empty.
+func given(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+// pastPatience is how long an answer about the past may take.
+const pastPatience = time.Minute
+
+// answerOf prints what gpuwhy answers.
+func answerOf[T any](env *environment, flags pastFlags, path string, q url.Values, show func(io.Writer, *T) error) error {
+	if flags.JSON && flags.CSV {
+		return usageError{errors.New("--json and --csv can't be used together")}
+	}
+	if flags.CSV {
+		q.Set("format", "csv")
+	}
+	if q.Set("tz", flags.TZ); flags.TZ == "" {
+		q.Set("tz", localZone())
+	}
+	contentType := typeJSON
+	if flags.CSV {
+		contentType = typeCSV
+	}
+	ctx, cancel := context.WithTimeout(env.ctx, pastPatience)
+	defer cancel()
+	answer, err := askPast(ctx, env, flags.URL, path+"?"+q.Encode(), contentType)
+	if err != nil {
+		return err
+	}
+	if flags.CSV {
+		_, err = io.Copy(env.stdout, answer)
+		return errors.Join(err, answer.Close())
+	}
+	into, err := decoded[T](answer)
+	if err != nil {
+		return err
+	}
+	if flags.JSON {
+		return term.JSON(env.stdout, into)
+	}
+	return show(env.stdout, into)
+}
+
+// What answers about the past are.
+const typeJSON, typeCSV = "application/json", "text/csv"
+
+// decoded reads an answer to its end, and closes it.
+func decoded[T any](answer io.ReadCloser) (*T, error) {
+	into := new(T)
+	if err := errors.Join(json.NewDecoder(answer).Decode(into), answer.Close()); err != nil {
+		return nil, fmt.Errorf("the answer can't be read: %w", err)
+	}
+	return into, nil
+}
+
+// localZone is the name of this machine's time zone; empty where it has none, and the server's is taken.
+func localZone() string {
+	if name := time.Local.String(); name != "Local" { //nolint:gosmopolitan // that of the person who asks
+		return name
+	}
+	return ""
+}

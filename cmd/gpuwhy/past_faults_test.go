@@ -1,0 +1,516 @@
+package main
+
+import (
+	"database/sql"
+
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	past "github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// aSimulation begins a program that keeps its past in a folder.
+func aSimulation(t *testing.T, dir string, more ...string) *program {
+	t.Helper()
+	return start(t, nil, append([]string{"--source=simulate:rtx-4090", fast, "--state-dir=" + dir}, more...)...)
+}
+
+// fails waits until the past can't be written. Health, the page and answers say why and what to do, and readings go on.
+func (p *program) fails(why string) {
+	p.t.Helper()
+	part := p.part("history", "failed")
+	if !strings.Contains(*part.LastError, why) || !strings.Contains(*part.LastError, "nothing is lost so far") {
+		p.t.Errorf("it says %q, want %q", *part.LastError, why)
+	}
+	var h contract.MonitorHealth
+	for deadline := time.Now().Add(patience); h.Status != "degraded" && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		p.get("/api/health", &h) // which is "starting" at first
+	}
+	if h.Status != "degraded" || h.Reason == "" {
+		p.t.Errorf("its health is %s: %s", h.Status, h.Reason)
+	}
+	if _, page := p.fetch("/past", nil); !strings.Contains(string(page), "The past is not written") {
+		p.t.Error("the page does not say so")
+	}
+	p.goesOn()
+}
+
+// goesOn waits until there is a newer reading.
+func (p *program) goesOn() {
+	p.t.Helper()
+	var before string
+	p.await("there is a newer reading", func(u contract.Update) bool {
+		newer := before != "" && u.Timestamp != before
+		before = u.Timestamp
+		return newer
+	})
+}
+
+// whole makes sure that a second from one time to another is missing in the past at most now and then.
+func (p *program) whole(from, to time.Time) {
+	p.t.Helper()
+	var h contract.History
+	p.get("/api/gpu/history?from=-10m&step=1s&metric=power_draw", &h)
+	begin, err := time.Parse(time.RFC3339, h.Start)
+	if err != nil || len(h.GPUs) != 1 || h.GPUs[0].GPUName == "" {
+		p.t.Fatalf("%v; the GPUs are %+v", err, h.GPUs)
+	}
+	all, read := 0, 0
+	for i, v := range h.GPUs[0].Metrics["power_draw"].Mean {
+		if at := begin.Add(time.Duration(i) * time.Second); at.After(from) && at.Add(time.Second).Before(to) {
+			if all++; v.Present() {
+				read++
+			}
+		}
+	}
+	p.t.Logf("%d of %d seconds with readings", read, all)
+	if read < all*8/10 {
+		p.t.Errorf("%d of %d seconds have readings", read, all)
+	}
+}
+
+// silenced is a program with one silence.
+func silenced(p *program, want ...int) string {
+	p.t.Helper()
+	status, made := p.silence()
+	if !slices.Contains(want, status) {
+		p.t.Errorf("a silence: status %d, want one of %d", status, want)
+	}
+	return made.ID
+}
+
+// killAndLook kills a program, starts it again, and makes sure that the silence is still there.
+func killAndLook(p *program, dir, silence string) *program {
+	p.t.Helper()
+	_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+	t, ok := p.t.(*testing.T)
+	if !ok {
+		p.t.Fatal("not in a test")
+	}
+	next := aSimulation(t, dir)
+	var list contract.Silences
+	if next.get("/api/silences", &list); len(list.Silences) != 1 || list.Silences[0].ID != silence {
+		p.t.Errorf("after a kill there are %+v, want %s", list.Silences, silence)
+	}
+	return next
+}
+
+// While the disk is full, what is read waits; when there is space again, all of it is written.
+func TestThePastOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	dir := mount(t, "tmpfs", "size=12m")
+	p := aSimulation(t, dir)
+	p.remembered()
+	from, full := time.Now(), filepath.Join(dir, "full")
+	file, err := os.Create(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{1 << 20, 4096, 1} {
+		for err = nil; err == nil; {
+			_, err = file.Write(make([]byte, size))
+		}
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p.fails("is full")
+	silence := silenced(p, http.StatusAccepted, http.StatusCreated) // which may fit into what the file has
+	if status := p.get("/api/gpu/sessions", nil); status != http.StatusOK {
+		t.Errorf("what is there can't be asked for: %d", status)
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	p.remembered()
+	p.whole(from, time.Now().Add(-time.Second))
+	p.part("state", "ok")
+	killAndLook(p, dir, silence)
+}
+
+// A disk that is full at the start keeps the past from nobody either, once there is space.
+func TestAFullDiskAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir := mount(t, "tmpfs", "size=1m")
+	full := filepath.Join(dir, "full")
+	if err := os.WriteFile(full, make([]byte, 1<<20-64<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := aSimulation(t, dir)
+	from := time.Now()
+	p.fails("is full")
+	if err := errors.Join(os.Remove(full), syscall.Mount("gpuwhy-test", dir, "tmpfs", syscall.MS_REMOUNT, "size=12m")); err != nil {
+		t.Fatal(err)
+	}
+	p.remembered()
+	p.whole(from.Add(time.Second), time.Now().Add(-time.Second))
+	killAndLook(p, dir, silenced(p, http.StatusCreated))
+}
+
+// sqlite opens the database as any other program could.
+func database(t *testing.T, dir string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(dir, historyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func do(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// Another program that writes to the file holds up the past, and nothing else.
+func TestALockedPast(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.remembered()
+	from, other := time.Now(), database(t, dir)
+	do(t, other, "BEGIN IMMEDIATE")
+	p.fails("another program has")
+	silence := silenced(p, http.StatusAccepted)
+	if status := p.get("/api/gpu/sessions", nil); status != http.StatusOK {
+		t.Errorf("what is there can't be asked for: %d", status)
+	}
+	do(t, other, "ROLLBACK")
+	p.remembered()
+	p.whole(from, time.Now().Add(-time.Second))
+	p.part("state", "ok")
+	killAndLook(p, dir, silence)
+}
+
+// nobody is a user to whom modes of files apply.
+const nobody = 65534
+
+// publicDir is a folder of the test that other users may enter.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// asNobody is the program as a user starts it to whom modes of files apply.
+func asNobody(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return exec.CommandContext(t.Context(), binary, args...)
+	}
+	public := filepath.Join(publicDir(t), "gpuwhy")
+	content, err := os.ReadFile(binary)
+	if err := errors.Join(err, os.WriteFile(public, content, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), public, args...)
+	cmd.Env, cmd.Dir = append(os.Environ(), "GORACE=atexit_sleep_ms=0"), "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	return cmd
+}
+
+// A file that may not be written to is said to be, and used as soon as it may.
+func TestAReadOnlyPast(t *testing.T) {
+	t.Parallel()
+	dir := publicDir(t)
+	file := filepath.Join(dir, historyFile)
+	if err := errors.Join(os.WriteFile(file, nil, 0o444), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, asNobody(t, "--listen=127.0.0.1:0", "--source=simulate:rtx-4090", fast, "--state-dir="+dir))
+	from := time.Now()
+	p.fails("can't be written to")
+	if err := os.Chmod(file, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.remembered()
+	p.whole(from.Add(time.Second), time.Now().Add(-time.Second))
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	cmd := asNobody(t, "--listen=127.0.0.1:0", "--source=simulate:rtx-4090", "--state-dir="+dir)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "can't be written to") {
+		t.Errorf("a folder that it may not write to: %v: %s", err, out)
+	}
+}
+
+// A file that is removed in mid-run begins anew, with what must not be lost in it.
+func TestARemovedPast(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.remembered()
+	silence := silenced(p, http.StatusCreated)
+	file := filepath.Join(dir, historyFile)
+	for _, replaced := range []bool{false, true} {
+		from := time.Now()
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if replaced {
+			if err := os.WriteFile(file, []byte("no database"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.remembered()
+		p.remembered()
+		p.whole(from.Add(5*time.Second), time.Now().Add(-time.Second))
+		p = killAndLook(p, dir, silence)
+		p.remembered()
+	}
+	if aside, err := filepath.Glob(file + ".damaged-*"); err != nil || len(aside) != 1 {
+		t.Errorf("set aside: %v, %v", aside, err)
+	}
+}
+
+// Damage in the midst of the file shows while gpuwhy runs: the file is set aside, and what must not be lost is in the new one.
+func TestDamageInMidRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.remembered()
+	silence := silenced(p, http.StatusCreated)
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	db := database(t, dir)
+	var pages []int64
+	rows, err := db.QueryContext(t.Context(), "SELECT pageno FROM dbstat WHERE name = 'device_raw' AND pagetype = 'leaf'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		var page int64
+		if err := rows.Scan(&page); err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	file := filepath.Join(dir, historyFile)
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := int64(content[16])<<8 | int64(content[17]) // as the header says
+	for _, page := range pages {
+		copy(content[(page-1)*size:], slices.Repeat([]byte{0xff}, 200))
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p = aSimulation(t, dir)
+	p.log.await(t, "the past is damaged, and begins anew")
+	p.remembered()
+	aside, err := filepath.Glob(file + ".damaged-*")
+	if err != nil || len(aside) == 0 {
+		t.Fatalf("set aside: %v, %v", aside, err)
+	}
+	if kept, err := os.ReadFile(aside[0]); err != nil || len(kept) < len(content) {
+		t.Errorf("what is set aside has %d bytes of %d, %v", len(kept), len(content), err)
+	}
+	p = killAndLook(p, dir, silence)
+	p.remembered()
+}
+
+// A past of a later version is left as it is: the program runs without, and says so.
+func TestAPastOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.remembered()
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	db := database(t, dir)
+	do(t, db, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(dir, historyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = aSimulation(t, dir)
+	p.fails("version 9999")
+	if status := p.get("/api/gpu/sessions", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("it answers about the past: %d", status)
+	}
+	if err := p.stop(syscall.SIGTERM); err == nil { // the state of alerts is not kept
+		t.Error("it ends as if all were kept")
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, historyFile)); err != nil || string(after) != string(before) {
+		t.Errorf("the file is changed: %v", err)
+	}
+}
+
+// die puts a disk that never answers in the place of a folder, until live is called.
+func die(t *testing.T, dir string) (live func()) {
+	t.Helper()
+	if os.Getuid() != 0 && os.Getenv("CI") == "" {
+		t.Skip("only root may mount")
+	}
+	server, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("gpuwhy-test", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(server.Close(), syscall.Unmount(dir, syscall.MNT_DETACH)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A disk that dies in mid-run holds up neither readings nor answers. When it answers again, the past goes on.
+func TestAPastThatHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.remembered()
+	from := time.Now()
+	live := die(t, dir)
+	p.fails("does not answer")
+	silence := silenced(p, http.StatusAccepted)
+	began := time.Now()
+	for range 3 { // more than there are open readers
+		for _, path := range []string{"/api/gpu/sessions", "/api/gpu/history?from=-1h", "/past", "/api/gpu/at", "/api/health"} {
+			// On a busy machine no snapshot may have been written before: then nothing is kept of now.
+			of := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusNotFound}
+			if answer, _ := p.fetch(path, nil); !slices.Contains(of[:2], answer.StatusCode) && (path != "/api/gpu/at" || answer.StatusCode != of[2]) {
+				t.Errorf("%s: %d", path, answer.StatusCode)
+			}
+		}
+	}
+	t.Logf("15 questions took %v", time.Since(began))
+	live()
+	p.remembered()
+	p.whole(from, time.Now().Add(-time.Second))
+	p.part("state", "ok")
+	killAndLook(p, dir, silence)
+}
+
+// Nor does it hold up the end.
+func TestTheEndOfAPastThatHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.remembered()
+	defer die(t, dir)()
+	began := time.Now()
+	if err := p.stop(syscall.SIGTERM); err == nil {
+		t.Error("it ends as if all were kept")
+	}
+	took := time.Since(began)
+	t.Logf("its end took %v", took)
+	if took > time.Minute {
+		t.Errorf("its end took %v", took)
+	}
+}
+
+// Command lines of other users are kept only as far as they may be shown: neither in sessions, nor in whole snapshots.
+func TestCommandLinesInThePast(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may start programs of others")
+	}
+	const others, password = "of-another-user", "hunter2-s3cret"
+	run := func(uid uint32, args ...string) uint32 {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "while :; do sleep 60; done", "train"}, args...)...)
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Setpgid: true}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it sleeps in
+			_ = cmd.Wait()                                      // it ends as one that was killed
+		})
+		return uint32(cmd.Process.Pid)
+	}
+	theirs, ours := run(nobody, "--data="+others), run(0, "--data=of-ours", "--password="+password)
+	for _, tt := range []struct {
+		show  string
+		other bool
+	}{{"names", false}, {"own", false}, {"none", false}, {"all", true}} {
+		t.Run(tt.show, func(t *testing.T) {
+			t.Parallel()
+			lib, m := machine(t, fakenvml.RTX4090())
+			m.GPU(0).SetProcesses(fakenvml.Process{PID: theirs, Type: "compute", Memory: 1 << 30, SM: 40},
+				fakenvml.Process{PID: ours, Type: "compute", Memory: 1 << 30, SM: 40})
+			dir := t.TempDir()
+			p := start(t, lib.Env(), fast, "--state-dir="+dir, "--show-commands="+tt.show)
+			p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+			p.remembered()
+			if err := p.stop(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			s, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(dir, historyFile), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var kept strings.Builder // all that is text
+			list := 0
+			for e, err := range s.Sessions(t.Context(), past.Query{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				list++
+				fmt.Fprintf(&kept, "%+v\n", e)
+			}
+			for f, err := range s.Frames(t.Context(), past.Query{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept.Write(f.Record)
+			}
+			for c, err := range s.Causes(t.Context(), past.Query{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&kept, "%+v\n", c)
+			}
+			text := kept.String()
+			if has := strings.Contains(text, others); has != tt.other || list != 2 {
+				t.Errorf("of %d sessions another user's command line is kept: %t", list, has)
+			}
+			if has := strings.Contains(text, "of-ours"); has != (tt.show != "none") || strings.Contains(text, password) {
+				t.Errorf("our own command line is kept: %t, or with its password", has)
+			}
+		})
+	}
+}

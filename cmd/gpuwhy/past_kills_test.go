@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	past "github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// mayLose is how much of the past a program may lose that is killed.
+const mayLose = 5 * time.Second
+
+// stalls is the longest time that this machine did not let the tests go on: the program's threads fare no better.
+type stalls struct{ longest atomic.Int64 }
+
+func (s *stalls) watch(ctx context.Context) {
+	const each = 20 * time.Millisecond
+	for last := time.Now(); ctx.Err() == nil; {
+		time.Sleep(each)
+		now := time.Now()
+		if stall := int64(now.Sub(last) - each); stall > s.longest.Load() {
+			s.longest.Store(stall)
+		}
+		last = now
+	}
+}
+
+// Kill -9 at any moment, while others ask about the past: at most five seconds are lost, never the file, nothing is there twice,
+// and alerts and silences are as they were.
+func TestKillsOfTheProgram(t *testing.T) {
+	t.Parallel()
+
+	s := new(stalls)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	go s.watch(ctx)
+	var mu sync.Mutex
+	var lost []time.Duration
+	t.Cleanup(func() {
+		cancel()
+		if t.Failed() || len(lost) == 0 {
+			return
+		}
+		slices.Sort(lost)
+		stall := time.Duration(s.longest.Load())
+		t.Logf("%d kills: of readings are lost %v in the median, and %v at most; this machine stood still for %v at most",
+			len(lost), lost[len(lost)/2].Round(10*time.Millisecond), lost[len(lost)-1].Round(10*time.Millisecond), stall.Round(time.Millisecond))
+		if most := lost[len(lost)-1]; most > mayLose+2*stall {
+			t.Errorf("%v are lost", most)
+		}
+	})
+	for lane := range killLanes {
+		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+			t.Parallel()
+			lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
+			m.GPU(0).Set(fakenvml.Temperature, 88)
+			m.GPU(0).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 90})
+			m.GPU(1).SetProcesses(fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 1 << 30, SM: 20},
+				fakenvml.Process{PID: uint32(os.Getppid()), Type: "compute", Memory: 2 << 30, SM: 30})
+			l := &killed{
+				T: t, lib: lib, dir: t.TempDir(),
+				rules: rulesFile(t, "rules: [{name: hot, above: 80, hold: 0s, clear: 0s, enabled: true}]"),
+			}
+			for range killsPerLane {
+				loss := l.life(time.Duration(rand.Int64N(int64(9 * time.Second))))
+				mu.Lock()
+				lost = append(lost, loss)
+				mu.Unlock()
+			}
+		})
+	}
+}
+
+// A killed program lives again and again, with the same files.
+type killed struct {
+	*testing.T
+	lib        *fakenvml.Library
+	dir, rules string
+	lives      int
+	alert      string   // that stands
+	silences   []string // that were made
+}
+
+// life is one life of the program. It returns how much of its readings is lost.
+func (l *killed) life(span time.Duration) time.Duration {
+	l.Helper()
+	p := start(l, l.lib.Env(), fast, "--state-dir="+l.dir, "--alert-rules="+l.rules)
+	begin := time.Now()
+	l.lives++
+	var list contract.Silences
+	p.get("/api/silences", &list)
+	for _, id := range l.silences {
+		if !slices.ContainsFunc(list.Silences, func(s contract.Silence) bool { return s.ID == id }) {
+			l.Errorf("life %d: the silence %s is gone", l.lives, id)
+		}
+	}
+	var made contract.Silence
+	rule := fmt.Sprintf(`{"rule":"none-%d","duration_seconds":3600}`, l.lives)
+	if status := p.ask(http.MethodPost, "/api/silences", rule, &made); status != http.StatusCreated {
+		l.Errorf("life %d: a silence: status %d", l.lives, status)
+	}
+	l.silences = append(l.silences, made.ID)
+	if l.alert == "" { // the first life
+		l.alert = p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" }).ID
+		p.remembered()
+	}
+	var alerts contract.Alerts
+	if p.get("/api/alerts", &alerts); len(alerts.Alerts) != 1 || alerts.Alerts[0].ID != l.alert {
+		l.Errorf("life %d: of alerts there are %+v", l.lives, alerts.Alerts)
+	}
+	for end := begin.Add(span); time.Now().Before(end); { // under load
+		for _, path := range []string{"/api/gpu/history?from=-10m&step=1s", "/api/gpu/sessions?from=-10m", "/api/gpu/why?from=-10m", "/api/gpu/at"} {
+			p.get(path, nil)
+		}
+	}
+	end := time.Now()
+	_ = p.stop(syscall.SIGKILL) // it ends as one that was killed
+	newest := l.look()
+	if newest.Before(begin) {
+		newest = begin
+	}
+	return end.Sub(newest)
+}
+
+// look looks into what a life has left, and returns the time of the newest reading.
+func (l *killed) look() (newest time.Time) {
+	l.Helper()
+	ctx := l.Context()
+	file := filepath.Join(l.dir, historyFile)
+	s, err := sqlite.Open(ctx, sqlite.Options{File: file, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			l.Error(err)
+		}
+	}()
+	if err := s.Check(ctx); err != nil || s.Aside() != "" {
+		l.Fatalf("life %d: the file is damaged: %v, %q", l.lives, err, s.Aside())
+	}
+	type minute struct {
+		past.Key
+		at time.Time
+	}
+	raw := map[minute]int{}
+	for r, err := range s.Rows(ctx, past.Query{}) {
+		if err != nil {
+			l.Fatal(err)
+		}
+		raw[minute{r.Key, r.Time.UTC().Truncate(time.Minute)}]++
+		if r.Time.After(newest) {
+			newest = r.Time
+		}
+	}
+	open := map[minute]bool{}
+	unsettled, err := s.Unsettled(ctx, past.Minute, time.Time{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, b := range unsettled {
+		open[minute{b.Key, b.Time.UTC()}] = true
+	}
+	for r, err := range s.Rows(ctx, past.Query{Tier: past.Minute}) {
+		of := minute{r.Key, r.Time.UTC()}
+		if err != nil || !open[of] && r.Readings != raw[of] {
+			l.Fatalf("life %d: the minute %v has %d readings, and says %d, %v", l.lives, of.at, raw[of], r.Readings, err)
+		}
+		open[of] = true
+	}
+	for of, n := range raw {
+		if !open[of] {
+			l.Errorf("life %d: %d readings of %v are in no minute", l.lives, n, of.at)
+		}
+	}
+	type process struct {
+		past.Key
+		pid int
+	}
+	sessions := map[process][]past.Session{}
+	for e, err := range s.Sessions(ctx, past.Query{}) {
+		if err != nil {
+			l.Fatal(err)
+		}
+		of := process{e.Key, e.PID}
+		if sessions[of] = append(sessions[of], e); e.To.Before(e.From) || e.Seen > e.To.Sub(e.From) || e.Joules > 1000*e.Seen.Seconds() {
+			l.Errorf("life %d: the session is %+v", l.lives, e)
+		}
+	}
+	for _, all := range sessions {
+		if len(all) != 1 {
+			l.Fatalf("life %d: one process has the sessions %+v", l.lives, all)
+		}
+	}
+	causes := map[string]bool{} // that go on
+	for c, err := range s.Causes(ctx, past.Query{Open: true}) {
+		if id := c.UUID + " " + c.ID; err != nil || causes[id] {
+			l.Errorf("life %d: two causes %s go on, %v", l.lives, id, err)
+		} else {
+			causes[id] = true
+		}
+	}
+	started := 0
+	for e, err := range s.Events(ctx, past.Query{Kinds: []string{"started"}}) {
+		if started++; err != nil {
+			l.Fatal(e, err)
+		}
+	}
+	if started > l.lives || len(sessions) < 3 || len(raw) == 0 {
+		l.Errorf("life %d: it started %d times, has %d sessions, and readings in %d minutes", l.lives, started, len(sessions), len(raw))
+	}
+	if others, err := filepath.Glob(file + ".damaged*"); err != nil || len(others) > 0 {
+		l.Errorf("set aside: %v, %v", others, err)
+	}
+	return newest
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/store/postgres/pgtest"
+)
+
+func postgresServer(t *testing.T) *pgtest.Server {
+	t.Helper()
+	server, err := pgtest.Start(t.Context())
+	if errors.Is(err, pgtest.ErrMissing) && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// part waits until a part of the health is in a state, and returns it.
+func (p *program) part(name, state string) contract.Part {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var h contract.MonitorHealth
+		p.get("/api/health", &h)
+		if part := h.Parts[name]; part.State == state {
+			return part
+		}
+	}
+	p.t.Fatalf("%s is never %s", name, state)
+	return contract.Part{}
+}
+
+// Two programs keep their past in one PostgreSQL, which goes away for a while: both go on, and nothing is lost.
+func TestThePastOnAServer(t *testing.T) {
+	t.Parallel()
+	serverAway(t, 0)
+}
+
+// serverAway takes the server away until the program says so, and for so long more.
+func serverAway(t *testing.T, more time.Duration) {
+	t.Helper()
+	server := postgresServer(t)
+	server.Exec(t, "postgres", "CREATE SCHEMA past AUTHORIZATION "+pgtest.Guarded)
+	address := server.URL("postgres", pgtest.Guarded) + "&search_path=past"
+	begin := func(node, profile string) *program {
+		return start(t, []string{"PGPASSWORD=" + pgtest.Password},
+			"--source=simulate:"+profile, fast, "--node="+node, "--history="+address)
+	}
+	one, other := begin("one", "rtx-4090"), begin("other", "rtx-4090")
+	one.remembered()
+	other.remembered()
+
+	if err := server.Halt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	away := time.Now()
+	if part := one.part("history", "failed"); part.LastError == nil || !strings.Contains(*part.LastError, "nothing is lost so far") {
+		t.Errorf("while the server is away: %+v", part)
+	}
+	var before string
+	one.await("readings go on", func(u contract.Update) bool {
+		news := before != "" && u.Timestamp != before
+		before = u.Timestamp
+		return news
+	})
+	if status := one.get("/api/gpu/sessions", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("what is asked of a server that is away: %d", status)
+	}
+	time.Sleep(more) // while it is away
+	if err := server.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	back := time.Now()
+	one.remembered()
+	other.remembered()
+
+	for _, p := range []*program{one, other} {
+		var history contract.History
+		p.get("/api/gpu/history?from=-30m&step=1s&metric=power_draw", &history)
+		begin, err := time.Parse(time.RFC3339, history.Start)
+		if err != nil || len(history.GPUs) != 2 {
+			t.Fatalf("%v; GPUs of two machines: %d", err, len(history.GPUs))
+		}
+		for _, g := range history.GPUs {
+			during := 0
+			for i, v := range g.Metrics["power_draw"].Mean {
+				at := begin.Add(time.Duration(i) * time.Second)
+				if v.Present() && at.After(away) && at.Before(back) {
+					during++
+				}
+			}
+			if want := int(back.Sub(away)/time.Second)*8/10 - 2; during < want { // a busy machine reads late
+				t.Errorf("%d seconds of the %v without a server are known", during, back.Sub(away))
+			}
+			t.Logf("of the %v without a server %d seconds are known", back.Sub(away).Round(time.Second), during)
+		}
+	}
+	var list contract.PastSessions
+	one.get("/api/gpu/sessions?from=-30m", &list)
+	if len(list.Sessions) == 0 {
+		t.Error("no sessions")
+	}
+	for _, args := range [][]string{
+		{"sessions", "30m"}, {"past", "30m"}, {"history", "size"}, {"history", "export", "readings", "30m", "--metric=power_draw"},
+		{"history", "check"}, {"history", "compact"},
+	} {
+		r := command(t, []string{"PGPASSWORD=" + pgtest.Password}, append(args, noServer, "--history="+address)...)
+		if r.code != exitOK || len(r.stdout) < 30 || strings.Contains(r.stdout+r.stderr, pgtest.Guarded) || args[0] != "history" && !strings.Contains(r.stderr, "this is from the database of --history") {
+			t.Errorf("%v from the database: %+v", args, r)
+		}
+	}
+}
+
+// What is wrong with --history is said before anything starts, and a password is in no error.
+func TestBadHistory(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"paper":                         "--history: must be sqlite, off, or the address of a PostgreSQL",
+		"postgres://me:s3cret@:none:/x": "the address of the PostgreSQL server can't be understood",
+		"postgres://me:s3cret@127.0.0.1/x?sslmode=so": "the address of the PostgreSQL server",
+	} {
+		r := command(t, nil, "serve", "--source=simulate:rtx-4090", "--history="+value)
+		if r.code != exitUsage || !strings.Contains(r.stderr, want) || strings.Contains(r.stderr, "s3cret") {
+			t.Errorf("%s: %+v", value, r)
+		}
+	}
+}

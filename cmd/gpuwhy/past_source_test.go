@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// noServer is where no gpuwhy listens.
+const noServer = "--listen=127.0.0.1:1"
+
+// What a program keeps is read from its file, too: while it writes, with the same answer as its own, and after it was killed.
+func TestThePastWithoutAServer(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	dir := t.TempDir()
+	p := start(t, lib.Env(), fast, "--state-dir="+dir, "--electricity-price=0.3")
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	p.remembered()
+	of := func(args ...string) []string {
+		return append(args, noServer, "--state-dir="+dir, "--electricity-price=0.3")
+	}
+	keys := func(r result) (pids []int) {
+		t.Helper()
+		var list contract.PastSessions
+		if err := json.Unmarshal([]byte(r.stdout), &list); err != nil {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		for _, s := range list.Sessions {
+			pids = append(pids, s.PID)
+		}
+		return pids
+	}
+	asked := keys(command(t, nil, "sessions", "10m", "--json", "--url="+p.url))
+	read := keys(command(t, nil, of("sessions", "10m", "--json")...))
+	if len(asked) == 0 || len(asked) != len(read) {
+		t.Errorf("asked of the program %v, read from its file %v", asked, read)
+	}
+	p.remembered() // which nobody has kept from writing
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-p.end; err == nil {
+		t.Error("a killed program ended well")
+	}
+
+	for _, args := range [][]string{
+		{"past", "10m"}, {"past", "10m", "0"}, {"sessions", "10m"}, {"sessions", "10m", "--csv"}, {"usage", "--since", "10m"},
+		{"usage", "--by", "gpu", "--json"}, {"usage", "10m"}, {"past", "-10m"}, {"sessions", "-10m..-0s"}, {"usage", "--since", "-10m"}, {"past", "-10m", "--csv"},
+		{"history", "export", "readings", "-10m"},
+	} {
+		r := command(t, nil, of(args...)...)
+		if r.code != exitOK || len(r.stdout) < 40 || !strings.Contains(r.stderr, "this is from "+filepath.Join(dir, historyFile)) {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if after := keys(command(t, nil, of("sessions", "10m", "--json")...)); len(after) != len(asked) {
+		t.Errorf("after it was killed %v, before %v", after, asked)
+	}
+	if r := command(t, nil, of("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the span of time once") {
+		t.Errorf("%+v", r)
+	}
+	if r := command(t, nil, of("past", "10m", "--tz=Pacific/Apia")...); !strings.Contains(r.stdout, " (Pacific/Apia):\n") {
+		t.Errorf("%+v", r)
+	}
+	for want, args := range map[string][]string{
+		`"soon" is not a span of time`:    {"past", "soon"},
+		`nothing is kept of a GPU "9"`:    {"sessions", "--gpu=9"},
+		`there is no time zone "Nowhere"`: {"usage", "--tz=Nowhere"},
+	} {
+		if r := command(t, nil, of(args...)...); r.code != exitError || r.stdout != "" || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}
+
+// Where there is nothing to read, each reason is said with what to do about it, and the file stays as it is.
+func TestNoPastToRead(t *testing.T) {
+	t.Parallel()
+	dir := func(content string) string {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, historyFile), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	text := dir(strings.Repeat("no database", 1000))
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, historyFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(other.Close)
+	for name, tt := range map[string]struct{ arg, says string }{
+		"nothing kept": {"--state-dir=none", "no past is kept: name the folder with --state-dir"},
+		"no file":      {"--state-dir=" + t.TempDir(), "nothing of the past is kept there: start gpuwhy"},
+		"no folder":    {"--state-dir=/proc/nowhere", "nothing of the past is kept there"},
+		"empty":        {"--state-dir=" + dir(""), "nothing of the past is kept there"},
+		"no database":  {"--state-dir=" + text, "is damaged: let gpuwhy run: it sets the file aside"},
+		"a folder":     {"--state-dir=" + folder, "is no regular file"},
+		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 does not answer"},
+		"nobody there": {"--url=http://127.0.0.1:1", "no gpuwhy answers at http://127.0.0.1:1: start it"},
+		"no URL":       {"--url=gpu box", "is no URL"},
+		"not gpuwhy":   {"--url=" + other.URL, "is not gpuwhy: give its address with --url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, args := range [][]string{{"past", "--csv"}, {"sessions", "--csv"}, {"usage"}} {
+				r := command(t, nil, append(args, noServer, tt.arg)...)
+				if r.code == exitOK || r.stdout != "" || !strings.Contains(r.stderr, tt.says) {
+					t.Errorf("%v: %+v", args, r)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if left, err := os.ReadFile(filepath.Join(text, historyFile)); err != nil || !bytes.HasPrefix(left, []byte("no database")) {
+			t.Errorf("what is no database was changed: %v", err)
+		}
+	})
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
+)
+
+// remembered waits until what was read up to now is in the database.
+func (p *program) remembered() {
+	p.t.Helper()
+	now := time.Now()
+	for deadline := now.Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var h contract.MonitorHealth
+		p.get("/api/health", &h)
+		if last := h.Parts["history"].LastSuccess; last != nil {
+			if at, err := time.Parse(time.RFC3339, *last); err == nil && at.After(now) {
+				return
+			}
+		}
+	}
+	p.t.Fatal("the past is not written")
+}
+
+// What ran is known after the program was killed, and was started again: each process once, with the gap.
+func TestThePastSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	dir := t.TempDir()
+	begin := func() *program { return start(t, lib.Env(), fast, "--state-dir="+dir, "--electricity-price=0.3") }
+	p := begin()
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	p.remembered()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-p.end; err == nil {
+		t.Error("a killed program ended well")
+	}
+	p = begin()
+	p.remembered()
+
+	var list contract.PastSessions
+	p.get("/api/gpu/sessions?from=-10m", &list)
+	pids := map[int]int{}
+	for _, s := range list.Sessions {
+		pids[s.PID]++
+	}
+	if len(list.Sessions) == 0 || len(pids) != len(list.Sessions) {
+		t.Errorf("sessions: %+v", list.Sessions)
+	}
+	var history contract.History
+	p.get("/api/gpu/history?from=-10m&step=1s&metric=power_draw", &history)
+	read := 0
+	for _, v := range history.GPUs[0].Metrics["power_draw"].Mean {
+		if v.Present() {
+			read++
+		}
+	}
+	if read < 2 || read > 500 {
+		t.Errorf("%d seconds with readings", read)
+	}
+	var events contract.PastEvents
+	p.get("/api/events?from=-10m&kind=started", &events)
+	if len(events.Events) != 2 {
+		t.Errorf("it started twice: %+v", events.Events)
+	}
+	var at contract.PastMoment
+	if status := p.get("/api/gpu/at", &at); status != http.StatusOK || len(at.Then.GPUs) != 1 || at.Then.Headline == "" {
+		t.Errorf("as it was: status %d, %+v", status, at)
+	}
+	for _, args := range [][]string{{"past", "10m"}, {"past", "10m", "0"}, {"sessions", "10m"}, {"usage", "--since", "10m", "--by", "process"}, {"usage", "--csv"}, {"sessions", "--json"}} {
+		r := command(t, nil, append(args, "--url="+p.url)...)
+		if r.code != exitOK || len(r.stdout) < 40 {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	if r := command(t, nil, "past", "soon", "--url="+p.url); r.code != exitError || !strings.Contains(r.stderr, `"soon" is not a span of time`) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// With --history off nothing is kept, and the answers say how to change that.
+func TestNoPast(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir, "--history=off")
+	if response, body := p.fetch("/api/gpu/history", nil); response.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "--history") {
+		t.Errorf("%d %s", response.StatusCode, body)
+	}
+	if _, err := os.Stat(filepath.Join(dir, historyFile)); err == nil {
+		t.Error("there is a database")
+	}
+	if r := command(t, nil, "serve", "--source=simulate:rtx-4090", "--listen=127.0.0.1:0", "--state-dir="+t.TempDir(), "--history-retention=raw=1x"); r.code != exitUsage || !strings.Contains(r.stderr, "history-retention") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A damaged database is set aside, and the program starts with a new one.
+func TestADamagedPast(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, historyFile), []byte(strings.Repeat("no database", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, nil, "--source=simulate:rtx-4090", fast, "--state-dir="+dir)
+	p.remembered()
+	kept, err := filepath.Glob(filepath.Join(dir, historyFile+"?*"))
+	found := false
+	for _, name := range kept {
+		text, err := os.ReadFile(name)
+		found = found || err == nil && strings.HasPrefix(string(text), "no database")
+	}
+	if err != nil || !found {
+		t.Errorf("set aside: %v, %v", kept, err)
+	}
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that came and went between two readings is a session, once, where the driver accounts for processes; also after
+// gpuwhy was killed and started again. One that was seen is not another.
+func TestAccountedProcessesAreSessions(t *testing.T) {
+	t.Parallel()
+	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1))
+	dir := t.TempDir()
+	begin := func() *program { return start(t, lib.Env(), fast, "--state-dir="+dir) }
+	p := begin()
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	gpu := m.GPU(0)
+	m.Await("the first list", func() bool { return gpu.Calls("nvmlDeviceGetAccountingPids") > 0 })
+	gpu.SetProcesses(fakenvml.Process{PID: 4242, Type: "compute", Memory: 1 << 30})
+	p.await("it is seen", func(u contract.Update) bool {
+		return len(u.GPUs) == 1 && slices.ContainsFunc(u.GPUs[0].Processes, func(c contract.Process) bool { return c.PID == 4242 })
+	})
+	gpu.SetProcesses()
+	began := time.Now().Add(-500 * time.Millisecond).UTC().Truncate(time.Millisecond)
+	came := fakenvml.Accounted{PID: 31337, Utilization: 40, Memory: 2 << 30, Started: began, Ran: 2 * time.Second}
+	seen := fakenvml.Accounted{PID: 4242, Utilization: 40, Memory: 2 << 30, Started: began, Ran: time.Second}
+	gpu.SetAccounted(seen, came)
+	sessions := func() (found []contract.PastSession) {
+		var list contract.PastSessions
+		p.get("/api/gpu/sessions?from=-10m", &list)
+		for _, s := range list.Sessions {
+			if s.PID == 31337 || s.PID == 4242 {
+				found = append(found, s)
+			}
+		}
+		return found
+	}
+	for deadline := time.Now().Add(patience); len(sessions()) < 2; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("only %+v", sessions())
+		}
+	}
+	asked := gpu.Calls("nvmlDeviceGetAccountingStats")
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-p.end; err == nil {
+		t.Error("a killed program ended well")
+	}
+	p = begin()
+	lists := gpu.Calls("nvmlDeviceGetAccountingPids")
+	m.Await("a list of the second run", func() bool { return gpu.Calls("nvmlDeviceGetAccountingPids") > lists })
+	m.Await("a process of it", func() bool { return gpu.Calls("nvmlDeviceGetAccountingStats") > asked })
+	p.remembered()
+	all := sessions()
+	if len(all) != 2 || all[0].Accounted == all[1].Accounted {
+		t.Fatalf("%+v", all)
+	}
+	for _, s := range all {
+		if s.PID == 4242 {
+			if s.Accounted || s.Outcome != "ended" {
+				t.Errorf("the one that was seen: %+v", s)
+			}
+			continue
+		}
+		if !s.Accounted || !moment(t, &s.From).Equal(began) || s.Seen != 2 || s.User != "" || s.Started != nil ||
+			s.SMSeconds.Or(0) != 0.8 || s.Busy != 0.8 || s.PeakMemory.Or(0) != 2<<30 || s.Joules.Present() {
+			t.Errorf("the one that was not: %+v", s)
+		}
+	}
+}
+
+// What was simulated is said to be also by a program that reads a real GPU now, and by commands without one.
+func TestASimulatedPastIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := aSimulation(t, dir)
+	p.await("it works", func(u contract.Update) bool { return len(u.GPUs) == 1 && len(u.GPUs[0].Processes) > 0 })
+	p.remembered()
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	of := func(args ...string) string {
+		t.Helper()
+		r := command(t, nil, append(args, noServer, "--state-dir="+dir)...)
+		if r.code != exitOK {
+			t.Fatalf("%v: %+v", args, r)
+		}
+		return r.stdout
+	}
+	for _, args := range [][]string{{"past", "10m"}, {"sessions", "10m"}, {"usage", "--since", "10m"}} {
+		if got := of(args...); !strings.Contains(got, "SIMULATED: none of these readings is real.") {
+			t.Errorf("%v: %s", args, got)
+		}
+		if got := of(append(args, "--json")...); !strings.Contains(strings.Join(strings.Fields(got), ""), `"gpu_kinds":["simulated"]`) {
+			t.Errorf("%v --json: %s", args, got)
+		}
+	}
+	for _, args := range [][]string{
+		{"sessions", "10m", "--csv"}, {"usage", "--since", "10m", "--csv"}, {"history", "export", "readings", "10m"}, {"history", "export", "causes", "10m"},
+	} {
+		if got := of(args...); !strings.Contains(got, "gpu_kind") || !strings.Contains(got, "simulated") {
+			t.Errorf("%v: %s", args, got)
+		}
+	}
+
+	lib, _ := machine(t, fakenvml.RTX4090())
+	p = start(t, lib.Env(), fast, "--state-dir="+dir)
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+	p.remembered()
+	if _, page := p.fetch("/past?from=10m", nil); !strings.Contains(string(page), "Not all of this is real") || !strings.Contains(string(page), "GPU 0 (simulated)") {
+		t.Error("the page does not say what is real")
+	}
+	var usage contract.PastUsage
+	if p.get("/api/gpu/usage?from=10m&by=gpu", &usage); len(usage.Kinds) != 2 {
+		t.Errorf("of real and invented GPUs: %+v", usage)
+	}
+	for _, row := range usage.Rows {
+		p.get("/api/gpu/usage?from=10m&by=gpu&gpu="+row.GPU.GPUUUID, &usage)
+		if len(usage.Kinds) != 1 || usage.Kinds[0] != row.GPU.GPUKind {
+			t.Errorf("of one: %+v", usage)
+		}
+	}
+	if got := command(t, nil, "usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums have them too.") {
+		t.Error(got)
+	}
+}

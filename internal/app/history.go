@@ -1,0 +1,172 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alert"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/foresight"
+	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/keep"
+	"github.com/gpuwhy/gpuwhy/internal/metrics"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+	"github.com/gpuwhy/gpuwhy/internal/record"
+	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// History is where the past is kept, and for how long. The App closes the store.
+type History struct {
+	Store     store.Store
+	Retention store.Retention
+	Price     float64 // of a kilowatt-hour of electricity; 0: not known
+	// Anew has a value when the store has lost what it had, and goes on; nil: that never happens.
+	Anew <-chan struct{}
+}
+
+// A shelf keeps the documents of the program in its store, beside the past. What an earlier version, or this one without
+// a past, has left in a file comes from there, until it is written anew.
+type shelf struct {
+	store store.Store
+	files keep.Folder
+	node  string // several programs may have one store
+}
+
+func (s *shelf) name(document string) string { return s.node + "/" + document }
+
+func (s *shelf) Read(name string) ([]byte, error) {
+	text, err := regular.InTime(func() ([]byte, error) { return s.store.Document(context.Background(), s.name(name)) })
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", keep.ErrNotNow, err)
+	case text == nil:
+		return s.files.Read(name)
+	}
+	return text, nil
+}
+
+func (s *shelf) Write(name string, text []byte) error {
+	if err := s.store.Write(context.Background(), &store.Batch{Documents: map[string][]byte{s.name(name): text}}); err != nil {
+		return err
+	}
+	return s.files.Remove(name)
+}
+
+// wireForesight makes what answers about the past, and what forecasts from it. Stages that are made later tell of it.
+func (a *App) wireForesight() {
+	h := a.opt.History
+	if h == nil {
+		return
+	}
+	a.past = &past.Past{Store: h.Store, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.Interval}
+	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
+	a.foresight = foresight.New(foresight.Config{
+		Past: a.past, Newest: a.Hub.Newest, Interval: a.opt.Interval, Price: h.Price, Log: a.log.With("part", "forecast"),
+		Zone: time.Local, //nolint:gosmopolitan // people's own hours are meant
+	})
+	a.stage.Foresee = a.foresight.Foresee
+}
+
+// wireHistory makes what keeps the past.
+func (a *App) wireHistory() {
+	h := a.opt.History
+	if h == nil {
+		return
+	}
+	names := make([]string, len(a.nodes))
+	for i, n := range a.nodes {
+		names[i] = n.Node
+	}
+	a.recorder = record.New(record.Config{
+		Store: h.Store, Nodes: names, Interval: a.opt.Interval, Retention: h.Retention, Version: a.opt.Version, Log: a.log,
+	})
+}
+
+// writeAnew writes what goes on, and the documents, again when the store has lost them.
+func (a *App) writeAnew(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.opt.History.Anew:
+			a.recorder.Again()
+			a.keeper.Again()
+		}
+	}
+}
+
+// closeHistory closes the store. Nothing may use it any more.
+func (a *App) closeHistory() error {
+	if a.opt.History == nil {
+		return nil
+	}
+	if err := a.opt.History.Store.Close(); err != nil {
+		return fmt.Errorf("close the history: %w", err)
+	}
+	return nil
+}
+
+// remember keeps that an alert fired, was answered, or is over.
+func (a *App) remember(c *alert.Change) {
+	if a.recorder == nil || c.News == alert.Repeated {
+		return
+	}
+	of, now := &c.Alert, a.opt.Clock.Now()
+	a.recorder.AddEvent(store.Event{
+		ID:   fmt.Sprintf("alert %s %s %d", of.ID, c.News, now.UnixMilli()),
+		Key:  store.Key{Node: of.Device.Node, UUID: of.Device.UUID},
+		Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: of.Message,
+	})
+}
+
+// then makes a stage that knows what was learned of the devices until now, for a moment of the past.
+func (a *App) then() (*insight.Stage, error) {
+	s, now := insight.NewStage(), a.opt.Clock.Now()
+	return s, errors.Join(s.History.Restore(a.stage.History.Kept(), now), s.Floors.Restore(a.stage.Floors.Kept(), now))
+}
+
+func said(c record.Counts, how string) string {
+	if c == (record.Counts{}) {
+		return "nothing is " + how
+	}
+	return how + ": " + c.String()
+}
+
+// historySelf is what gpuwhy reports of the past on /metrics; nil where none is kept.
+func (a *App) historySelf() *metrics.History {
+	if a.recorder == nil {
+		return nil
+	}
+	s := a.recorder.State()
+	h := &metrics.History{
+		Written: byKind(s.Rows), Waiting: byKind(s.Waiting), Dropped: byKind(s.Dropped), Batches: s.Batches, Failures: s.Failures,
+		WaitingBytes: s.Bytes, LastWrite: s.Written, Failing: s.Err != nil,
+	}
+	if f := a.sizes.Last(); f != nil {
+		h.Bytes, h.FullBytes = gpu.Of(float64(f.Bytes)), gpu.Of(float64(f.Full))
+	}
+	return h
+}
+
+// byKind are counts by what /metrics calls them.
+func byKind(c record.Counts) map[string]int {
+	return map[string]int{
+		"readings": c.Readings, "frames": c.Frames, "spans": c.Spans, "sessions": c.Sessions, "causes": c.Causes, "events": c.Events,
+	}
+}
+
+// recording is how the writing of the past does.
+func (a *App) recording() contract.Part {
+	s := a.recorder.State()
+	part := contract.NewPart("ok", s.Written)
+	if s.Err != nil {
+		advice := gpu.AsAdvice(s.Err)
+		advice.What = fmt.Sprintf("the past is not written: %s; %s; %s", advice.What, said(s.Dropped, "lost so far"), said(s.Waiting, "waiting"))
+		part = part.Failed(&advice, s.Since)
+	}
+	return part
+}
