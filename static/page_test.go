@@ -276,7 +276,7 @@ func TestReconnects(t *testing.T) {
 	e := exampleNamed(t, "one", now)
 	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	site.interval = 200 * time.Millisecond
+	site.interval = time.Second // a reading is old after three
 	tab.Before(quickRetry)
 	visit(t, tab, site)
 
@@ -301,7 +301,7 @@ func TestAsksWithoutSocket(t *testing.T) {
 	e := exampleNamed(t, "one", time.Now())
 	tab := browsertest.Open(t, 1440, 900)
 	site := newSite(t, e.Snapshot, e.Why)
-	site.interval = 200 * time.Millisecond
+	site.interval = time.Second // a reading is old after three
 	site.setRefuse(true)
 	tab.Before(quickRetry)
 	tab.Visit(site.URL + base)
