@@ -49,6 +49,7 @@ type site struct {
 	alerts   []contract.Alert
 	causes   []explain.Cause // of the first paint, in place of the snapshot's
 	standing []alert.Alert   // in the first paint
+	next     []contract.GPUForecast
 	viewers  map[*websocket.Conn]chan struct{}
 	refuse   bool
 	arrived  chan struct{} // one for each viewer that was greeted
@@ -156,7 +157,7 @@ func (s *site) page(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		part, _ := s.fleet().Device("", uuid)
-		in.Layers = contract.NewLayersOfOne(part.Why)
+		in.Layers, in.Forecasts = contract.NewLayersOfOne(part.Why), s.next
 		page = views.NewDevicePage(in, d)
 	}
 	if err := page.Render(r.Context(), &b); err != nil {

@@ -33,7 +33,7 @@
  * @property {{text: string, warning: boolean}[]} facts
  * @property {string} rest
  * @property {{text: string, command: string}} action
- * @property {{text: string, left_seconds: Float}[]} [next]
+ * @property {{kind: string, text: string, sentence: string, left_seconds: Float}[]} [next]
  */
 
 /**

@@ -10,6 +10,7 @@ import { byId, setAttribute, setHidden, setText } from "./dom.js";
 import { showFacts } from "./facts.js";
 import { askSummary, expectNodes, gpuName, isFleet, keep, merged } from "./fleet.js";
 import { showHost } from "./host.js";
+import { showNext } from "./next.js";
 import { loadLibrary } from "./plot.js";
 import { showProcesses } from "./processes.js";
 import { connect, stateWords } from "./stream.js";
@@ -191,7 +192,10 @@ function drawPage() {
     showCards(latest);
     showProcesses(latest.gpus, latest.timestamp);
     showHost(latest.host);
-    if (only) showFacts(latest.gpus[0]);
+    if (only) {
+      showFacts(latest.gpus[0]);
+      showNext(latest.gpus[0]);
+    }
     showWhole(latest);
   }
   drawCharts();

@@ -993,3 +993,45 @@ func reading[T ~float64](r *rand.Rand, top float64) gpu.Reading[T] {
 func bytesOf(r *rand.Rand) gpu.Reading[gpu.Bytes] {
 	return maybe(r, gpu.Bytes(pick(r, 0, r.Uint64N(2<<30), r.Uint64N(96<<30), r.Uint64N(40<<40))))
 }
+
+// What comes next of a GPU follows its readings. What they do not tell, such as how wrong such forecasts were, is asked for.
+func TestWhatComesNextFollows(t *testing.T) {
+	now := time.Now()
+	snap := exampleNamed(t, "one", now).Snapshot
+	d := &snap.Devices[0]
+	full := contract.Forecast{Kind: "memory_full", Shown: true, Text: "Full in about 26 min.", ErrorUnit: "MiB", Trials: 14, Error: gpu.Of(512.0)}
+	forecasts := func(list ...contract.Forecast) []contract.GPUForecast {
+		return []contract.GPUForecast{{PastGPU: contract.PastGPU{Node: d.Node, GPUUUID: d.UUID}, Forecasts: list}}
+	}
+	site := newSite(t, snap, "why")
+	site.next = forecasts(full)
+	tab := browsertest.Open(t, 1440, 900)
+	tab.Visit(site.URL + base + "gpu/" + d.UUID)
+	site.await(t)
+	send := func(next ...contract.Prospect) {
+		t.Helper()
+		now = now.Add(time.Second)
+		snap.Time = now
+		u := newUpdate(snap, "why")
+		u.GPUs[0].Next = next
+		site.send(t, "gpu_status_update", u)
+	}
+	until := func(want string) {
+		t.Helper()
+		tab.Until(`[...document.querySelectorAll("#next li")].filter((l) => l.checkVisibility()).map((l) => l.innerText).join("|").replaceAll("\u00a0", " ").includes(` + string(encode(want)) + `)`)
+	}
+	soon := contract.Prospect{Kind: "memory_full", Sentence: "Full in about 25 min."}
+	send(soon)
+	until("Full in about 25 min. Off by 512 MiB")
+	site.mu.Lock()
+	site.next = forecasts(full, contract.Forecast{Kind: "quiet", Shown: true, Text: "Quiet in about 30 s.", ErrorUnit: "s", Trials: 9, Error: gpu.Of(8.0)})
+	site.mu.Unlock()
+	quiet := contract.Prospect{Kind: "quiet", Sentence: "Quiet in about 20 s."}
+	send(soon, quiet)
+	until("Quiet in about 30 s. Off by 8 s")
+	send(soon, quiet)
+	until("Full in about 25 min. Off by 512 MiB in the mean of 14 trials; “as now” by not known.|Quiet in about 20 s.")
+	send()
+	tab.Until(`[...document.querySelectorAll("#next li")].every((l) => !l.checkVisibility())`)
+	tab.Quiet()
+}

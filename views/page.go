@@ -34,6 +34,8 @@ type Input struct {
 	Attribution func(*gpu.Device) *attribute.Attribution
 	// Next is what comes next of a device; nil where no forecasts are made.
 	Next func(*gpu.Device) []explain.Prospect
+	// Forecasts are what that rests on, of the devices of a page that shows it; empty where no forecasts are made.
+	Forecasts []contract.GPUForecast
 	// Kept reports whether the recent past has a reading of that metric of those
 	// devices (nil: of any). It is nil where there is no recent past.
 	Kept   func(metric string, of []*gpu.Device) bool
@@ -115,6 +117,7 @@ type DevicePage struct {
 	Title string // "GPU 0"
 	Name  string
 	Uses  []Use // none where nothing is attributed
+	Next  []Outlook
 	Facts []FactGroup
 }
 
@@ -238,6 +241,7 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 		Title: say("gpu", strconv.Itoa(d.Index)),
 		Name:  clean(d.Name, longestName),
 		Facts: newFacts(d),
+		Next:  newOutlooks(d, in.Forecasts),
 	}
 	if in.Attribution != nil {
 		p.Device.Uses = newUses(d, in.Attribution(d))

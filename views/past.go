@@ -52,7 +52,6 @@ type PastInput struct {
 	Then        *insight.Moment        // the machine as it was then
 	ThenTrouble *gpu.Advice            // why it can't be shown
 	Beside      *PastBeside            // what the span is compared with; nil: nothing
-	Forecasts   []contract.GPUForecast // of the devices that there are now
 }
 
 // PastSessions are the longest processes that were on a device, and how many there were.
@@ -213,7 +212,7 @@ type PastPage struct {
 	ByWhat            string // what the bars of users stand for
 	HasCost           bool
 	Then              *PastThen
-	Next              []PastNext
+	Next              []Outlook
 }
 
 // NewPastPage makes the view model.

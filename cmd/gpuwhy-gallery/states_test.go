@@ -90,6 +90,7 @@ var arrived = map[string]string{
 	"past-not-then": `d.querySelector("#past-then .try") !== null && d.querySelectorAll(".past-gpu").length === 8`,
 	"past-compare":  `d.querySelectorAll(".beside").length === 4 && d.getElementById("past-beside").textContent.includes("The day before")`,
 	"past-empty":    `d.getElementById("past-nothing").checkVisibility()`,
+	"past-next":     `[...d.querySelectorAll("#next li")].filter((l) => l.checkVisibility()).length === 3 && d.querySelector("#next .week") !== null`,
 	"past-off":      `d.getElementById("past-trouble").textContent.includes("without --history off")`,
 	"past-words":    `d.getElementById("past-trouble").textContent.includes("is not a span of time") && d.querySelector("[name=from]").value === "soon"`,
 
@@ -122,6 +123,7 @@ var loud = map[string][]string{
 	"alerts-refused": {"status of 404"},
 	"error":          {"status of 404"},
 	"past-words":     {"status of 422"},
+	"past-next":      {"WebSocket connection to"},
 }
 
 // unasked are states that the test does not ask axe-core about: to axe-core, a

@@ -37,7 +37,7 @@ func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Compone
 	var err error
 	if q.Trouble == nil {
 		in.From, in.To, in.At, in.Price = q.From, q.To, q.At, p.cfg.Price
-		in.Forecasts = p.forecasts(q)
+		in.Forecasts = p.forecastsOf(q)
 		err = p.fillPast(ctx, &in, q)
 	}
 	if err != nil {
@@ -50,11 +50,8 @@ func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Compone
 	return views.NewPastPage(in), err
 }
 
-// forecasts are those of the devices of a node, or of all, that there are now.
-func (p *Pages) forecasts(q *server.PastQuestion) []contract.GPUForecast {
-	if p.cfg.Forecast == nil {
-		return nil
-	}
+// forecastsOf are those of the devices of a node, or of all, that there are now.
+func (p *Pages) forecastsOf(q *server.PastQuestion) []contract.GPUForecast {
 	f := p.cfg.Newest()
 	var parts []insight.Part
 	for part := range f.Parts() {
@@ -62,7 +59,7 @@ func (p *Pages) forecasts(q *server.PastQuestion) []contract.GPUForecast {
 			parts = append(parts, part)
 		}
 	}
-	return contract.NewForecasts(p.cfg.Monitor, f, parts, p.cfg.Forecast, q.From).GPUs
+	return p.forecasts(f, parts, q.From)
 }
 
 // fillPast asks for all that the page shows.

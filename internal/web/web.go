@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -54,6 +55,7 @@ func (p *Pages) dashboard(f *insight.Fleet, node string) templ.Component {
 func (p *Pages) device(of insight.Part) templ.Component {
 	in := p.input(of.Alone(), "")
 	in.Layers, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Causes
+	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
 	return views.NewDevicePage(in, of.Device)
 }
 
@@ -89,6 +91,14 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 			return of.Why.Next
 		},
 	}
+}
+
+// forecasts are those of parts of a fleet, in the time zone of now; none where none are made.
+func (p *Pages) forecasts(f *insight.Fleet, parts []insight.Part, now time.Time) []contract.GPUForecast {
+	if p.cfg.Forecast == nil {
+		return nil
+	}
+	return contract.NewForecasts(p.cfg.Monitor, f, parts, p.cfg.Forecast, now).GPUs
 }
 
 // kept reports whether the recent past has a reading of that metric, of those devices or any.

@@ -7,22 +7,24 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-// A PastNext is what is forecast of one device, or of several of which nothing can be told for the same reasons.
-type PastNext struct {
+// An Outlook is what is forecast of one device, or of several of which nothing can be told for the same reasons.
+type Outlook struct {
 	Title string
-	Told  []PastTold
+	Told  []Foretold
 	Not   string // what can't be told yet, and why
 	Week  string // the hours of a week at which the device is usually free, in a picture of 24 by 7; empty where that can't be told
 	Says  string // the picture in words
 }
 
-// A PastTold is one forecast that is shown.
-type PastTold struct {
+// A Foretold is one forecast that is shown.
+type Foretold struct {
+	Kind string
 	Text string
 	How  string // how wrong it was
 }
@@ -33,14 +35,14 @@ var forecastNames = map[string]string{
 	"energy": "the month’s energy", "cost": "what the month costs", "usually_free": "when it is usually free",
 }
 
-// newPastNext is what is forecast of a device. Before the first forecast there is nothing to say.
-func newPastNext(title string, g *contract.GPUForecast) (n PastNext, ok bool) {
+// newOutlook is what is forecast of a device. Before the first forecast there is nothing to say.
+func newOutlook(title string, g *contract.GPUForecast) (n Outlook, ok bool) {
 	n.Title = title
 	var not []string
 	for i := range g.Forecasts {
 		f := &g.Forecasts[i]
 		if f.Shown {
-			n.Told = append(n.Told, PastTold{sentence(f.Text), errorsOf(f)})
+			n.Told = append(n.Told, Foretold{f.Kind, sentence(f.Text), errorsOf(f)})
 		} else {
 			not = append(not, forecastNames[f.Kind]+" ("+f.Reason+")")
 		}
@@ -50,6 +52,16 @@ func newPastNext(title string, g *contract.GPUForecast) (n PastNext, ok bool) {
 	}
 	n.week(g.Hours)
 	return n, len(g.Forecasts) > 0
+}
+
+// newOutlooks are the one of a device, or none before its first forecast. They have no title: the page is about that device.
+func newOutlooks(d *gpu.Device, all []contract.GPUForecast) (out []Outlook) {
+	for i := range all {
+		if n, ok := newOutlook("", &all[i]); ok && all[i].Node == d.Node && all[i].GPUUUID == d.UUID {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // errorsOf says how wrong a forecast was, beside the naive ones.
@@ -84,7 +96,7 @@ func errorsOf(f *contract.Forecast) string {
 }
 
 // week draws the hours at which a device is usually free, Monday first.
-func (n *PastNext) week(hours []contract.FreeHour) {
+func (n *Outlook) week(hours []contract.FreeHour) {
 	const inWeek, inDay = 7 * 24, 24
 	if len(hours) != inWeek {
 		return
@@ -103,7 +115,7 @@ func (n *PastNext) week(hours []contract.FreeHour) {
 }
 
 // next are the forecasts of the devices in the picture, or of all where there is none.
-func (p *PastPage) next() (out []PastNext) {
+func (p *PastPage) next() (out []Outlook) {
 	for i := range p.in.Forecasts {
 		g := &p.in.Forecasts[i]
 		drawn := slices.ContainsFunc(p.in.Drawn, func(d store.Device) bool { return d.Node == g.Node && d.UUID == g.GPUUUID })
@@ -114,8 +126,8 @@ func (p *PastPage) next() (out []PastNext) {
 		if len(p.in.Nodes) > 1 {
 			title = clean(g.Node, longestName) + " " + title
 		}
-		n, ok := newPastNext(title, g)
-		alike := slices.IndexFunc(out, func(o PastNext) bool { return o.saysNothing() && n.saysNothing() && o.Not == n.Not })
+		n, ok := newOutlook(title, g)
+		alike := slices.IndexFunc(out, func(o Outlook) bool { return o.saysNothing() && n.saysNothing() && o.Not == n.Not })
 		switch {
 		case !ok:
 		case alike >= 0:
@@ -128,7 +140,7 @@ func (p *PastPage) next() (out []PastNext) {
 }
 
 // saysNothing reports whether there is only why nothing can be told.
-func (n *PastNext) saysNothing() bool { return len(n.Told) == 0 && n.Week == "" }
+func (n *Outlook) saysNothing() bool { return len(n.Told) == 0 && n.Week == "" }
 
 // mostForecasts is of how many devices the page has forecasts.
 const mostForecasts = 16

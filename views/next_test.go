@@ -32,6 +32,34 @@ func TestACardSaysWhatComesSoon(t *testing.T) {
 	}
 }
 
+// The page of a GPU has what comes next with how wrong such forecasts were, and why the others can't be told.
+func TestTheForecastOfAGPUIsOnItsPage(t *testing.T) {
+	e := fixture.Named("one", noon)
+	in, d := input(e.Snapshot, e.Why), &e.Snapshot.Devices[0]
+	before := render(t, NewDevicePage(in, d))
+	if !strings.Contains(before, `id="next" aria-labelledby="next-title" hidden`) {
+		t.Error("before the first forecast the page has a place for it")
+	}
+	g := contract.GPUForecast{Forecasts: []contract.Forecast{
+		{Kind: "memory_full", Shown: true, Text: "Full in about 26 min (18 min to 41 min).", ErrorUnit: "MiB", Trials: 14, Error: gpu.Of(512.0)}, {Kind: "quiet", Reason: "it does not cool down now"},
+	}}
+	other := g
+	g.Node, g.GPUUUID = d.Node, d.UUID
+	other.Node, other.GPUUUID = d.Node, "GPU-other"
+	in.Forecasts = []contract.GPUForecast{other, g}
+	html := strings.ReplaceAll(render(t, NewDevicePage(in, d)), nbsp, " ")
+	for _, want := range []string{
+		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB in the mean of 14 trials", "when it is quiet (it does not cool down now)", "80 of 100 cases",
+	} {
+		if strings.Count(html, want) != 1 {
+			t.Errorf("%q is there %d times", want, strings.Count(html, want))
+		}
+	}
+	if strings.Contains(html, `aria-labelledby="next-title" hidden`) {
+		t.Error("it is hidden")
+	}
+}
+
 // The page of the past says how wrong a forecast was, or why it can't be told.
 func TestPastNext(t *testing.T) {
 	hours := make([]contract.FreeHour, 168)
@@ -42,7 +70,7 @@ func TestPastNext(t *testing.T) {
 		{Kind: "energy", Shown: true, Text: "Much.", ErrorUnit: "kWh", Trials: 1, Error: gpu.Of(2.0), AsNow: contract.Naive{Error: gpu.Of(20.5)}, Yesterday: contract.Naive{Error: gpu.Of(6.0)}},
 		{Kind: "quiet", Reason: "it does not cool down now"}, {Kind: "cost", Reason: "no price of electricity is set"},
 	}}
-	n, ok := newPastNext("GPU 0", &g)
+	n, ok := newOutlook("GPU 0", &g)
 	if !ok || len(n.Told) != 2 {
 		t.Fatalf("%+v", n)
 	}
@@ -59,7 +87,7 @@ func TestPastNext(t *testing.T) {
 	if n.Week != "M5 6h.92v.86h-.92zM0 0h.92v.86h-.92z" || n.Says != "Usually free in 2 of the 168 hours of a week" {
 		t.Errorf("%q, %q", n.Week, n.Says)
 	}
-	if _, ok := newPastNext("GPU 0", &contract.GPUForecast{}); ok {
+	if _, ok := newOutlook("GPU 0", &contract.GPUForecast{}); ok {
 		t.Error("before the first forecast there is something to say")
 	}
 }
@@ -71,9 +99,10 @@ func TestPastNextOfGPUsAlike(t *testing.T) {
 		g.GPUID = id
 		return g
 	}
-	p := PastPage{in: &PastInput{Forecasts: []contract.GPUForecast{
+	in := PastInput{Input: Input{Forecasts: []contract.GPUForecast{
 		of(0, "too little past", false), of(1, "", true), of(2, "too little past", false), of(3, "no growth", false),
 	}}}
+	p := PastPage{in: &in}
 	var titles []string
 	for _, n := range p.next() {
 		titles = append(titles, n.Title)
