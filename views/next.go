@@ -10,6 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
@@ -116,25 +117,29 @@ func (n *Outlook) week(hours []contract.FreeHour) {
 
 // next are the forecasts of the devices in the picture, or of all where there is none.
 func (p *PastPage) next() (out []Outlook) {
+	var of [][]string // the devices of each, by name
 	for i := range p.in.Forecasts {
 		g := &p.in.Forecasts[i]
 		drawn := slices.ContainsFunc(p.in.Drawn, func(d store.Device) bool { return d.Node == g.Node && d.UUID == g.GPUUUID })
 		if !drawn && len(p.in.Drawn) > 0 {
 			continue
 		}
-		title := say("gpu", strconv.Itoa(g.GPUID))
+		name := "GPU " + strconv.Itoa(g.GPUID)
 		if len(p.in.Nodes) > 1 {
-			title = clean(g.Node, longestName) + " " + title
+			name += " of " + clean(g.Node, longestName)
 		}
-		n, ok := newOutlook(title, g)
+		n, ok := newOutlook("", g)
 		alike := slices.IndexFunc(out, func(o Outlook) bool { return o.saysNothing() && n.saysNothing() && o.Not == n.Not })
 		switch {
 		case !ok:
 		case alike >= 0:
-			out[alike].Title += ", " + title
+			of[alike] = append(of[alike], name)
 		case len(out) < mostForecasts:
-			out = append(out, n)
+			out, of = append(out, n), append(of, []string{name})
 		}
+	}
+	for i := range out {
+		out[i].Title = sentence(past.Together(of[i]))
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -92,22 +93,38 @@ func TestPastNext(t *testing.T) {
 	}
 }
 
-// GPUs of which nothing can be told for the same reasons stand together.
+// GPUs of which nothing can be told for the same reasons stand together, in few words.
 func TestPastNextOfGPUsAlike(t *testing.T) {
-	of := func(id int, reason string, shown bool) contract.GPUForecast {
+	of := func(node string, id int, reason string, shown bool) contract.GPUForecast {
 		g := contract.GPUForecast{Forecasts: []contract.Forecast{{Kind: "quiet", Reason: reason, Shown: shown, Text: "Quiet in 5 s"}}}
-		g.GPUID = id
+		g.Node, g.GPUID = node, id
 		return g
 	}
-	in := PastInput{Input: Input{Forecasts: []contract.GPUForecast{
-		of(0, "too little past", false), of(1, "", true), of(2, "too little past", false), of(3, "no growth", false),
-	}}}
-	p := PastPage{in: &in}
-	var titles []string
-	for _, n := range p.next() {
-		titles = append(titles, n.Title)
+	titles := func(nodes int, of ...contract.GPUForecast) (out []string) {
+		in := PastInput{Input: Input{Forecasts: of}}
+		for range nodes {
+			in.Nodes = append(in.Nodes, &gpu.Snapshot{})
+		}
+		p := PastPage{in: &in}
+		for _, n := range p.next() {
+			out = append(out, strings.ReplaceAll(n.Title, nbsp, " "))
+		}
+		return out
 	}
-	if want := []string{"GPU 0, GPU 2", "GPU 1", "GPU 3"}; !slices.Equal(titles, want) {
-		t.Errorf("%q, want %q", titles, want)
+	one := titles(1, of("a", 0, "too little past", false), of("a", 1, "", true), of("a", 2, "too little past", false), of("a", 3, "no growth", false))
+	if want := []string{"GPUs 0 and 2", "GPU 1", "GPU 3"}; !slices.Equal(one, want) {
+		t.Errorf("%q, want %q", one, want)
+	}
+	var fleet []contract.GPUForecast
+	for node := range 3 {
+		for id := range 8 {
+			fleet = append(fleet, of(fmt.Sprintf("node-%03d", node), id, "too little past", false))
+		}
+	}
+	fleet[9].Forecasts[0].Shown = true
+	several := titles(3, fleet...)
+	want := []string{"GPUs 0–7 of node-000, GPUs 0 and 2–7 of node-001 and GPUs 0–7 of node-002", "GPU 1 of node-001"}
+	if !slices.Equal(several, want) {
+		t.Errorf("%q, want %q", several, want)
 	}
 }

@@ -48,10 +48,10 @@ type PastInput struct {
 	Times    []time.Time // the spans of Daily: of span i, from Times[i] to Times[i+1]
 	Price    float64     // of a kWh; 0: not known
 
-	At          time.Time              // the time at which the machine is shown; zero: none
-	Then        *insight.Moment        // the machine as it was then
-	ThenTrouble *gpu.Advice            // why it can't be shown
-	Beside      *PastBeside            // what the span is compared with; nil: nothing
+	At          time.Time       // the time at which the machine is shown; zero: none
+	Then        *insight.Moment // the machine as it was then
+	ThenTrouble *gpu.Advice     // why it can't be shown
+	Beside      *PastBeside     // what the span is compared with; nil: nothing
 }
 
 // PastSessions are the longest processes that were on a device, and how many there were.

@@ -278,3 +278,17 @@ func TestTheMachineIsShownAsItWas(t *testing.T) {
 	p.until(map[string]string{"compare": "yesterday"}, `document.activeElement.textContent === "the day before" && `+
 		`document.querySelector("#past-picture .beside") !== null && document.getElementById("past-then") !== null`)
 }
+
+// Names of many GPUs and of nodes have lines enough on a phone.
+func TestNamesOfManyGPUsWrap(t *testing.T) {
+	b := quietTab(t, 390, 900)
+	b.Visit(startGallery(t) + "state/past-one/past?tz=UTC")
+	if wide := browsertest.Ask[int64](b, `(() => {
+		document.querySelector(".outlooks h3").textContent = "GPUs\u00a00–7 of node-001.example.org, GPUs\u00a00 and 2–7 of node-002.example.org and GPUs\u00a00–7 of node-003.example.org";
+		document.querySelector(".past-lane > h3").textContent = "node-001.example.org GPU\u00a00";
+		const [title, name] = [document.querySelector(".outlooks h3"), document.querySelector(".past-lane > h3")];
+		return Math.max(document.documentElement.scrollWidth - innerWidth, title.scrollWidth - title.clientWidth, name.scrollWidth - name.clientWidth);
+	})()`); wide > 0 {
+		t.Errorf("they are %d pixels wider than there is room", wide)
+	}
+}
