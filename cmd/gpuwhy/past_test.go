@@ -88,6 +88,40 @@ func TestThePastSurvivesAKill(t *testing.T) {
 	}
 }
 
+// An alert that stands over a restart has one event: nothing happened to it.
+func TestARestartIsNoNewsOfAnAlert(t *testing.T) {
+	t.Parallel()
+	lib, _ := machine(t, fakenvml.RTX4090())
+	args := []string{fast, "--state-dir=" + t.TempDir(), "--alert-rules=" + rulesFile(t, "rules: [{name: warm, watch: temperature, above: 1, hold: 0s, enabled: true}]")}
+	stands := func() (p *program) {
+		p = start(t, lib.Env(), args...)
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if list := p.alerts().Alerts; slices.ContainsFunc(list, func(a contract.Alert) bool { return a.Rule == "warm" && a.State == "firing" }) {
+				p.remembered()
+				return p
+			}
+		}
+		t.Fatal("the alert does not fire")
+		return nil
+	}
+	if err := stands().stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var events contract.PastEvents
+	stands().get("/api/events?from=-10m", &events)
+	fired := 0
+	for _, e := range events.Events {
+		if of, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert && of != "fired" {
+			t.Errorf("%+v", e)
+		} else if isAlert && strings.Contains(e.ID, "alert warm-") {
+			fired++
+		}
+	}
+	if fired != 1 {
+		t.Errorf("it fired %d times", fired)
+	}
+}
+
 // With --history off nothing is kept, and the answers say how to change that.
 func TestNoPast(t *testing.T) {
 	t.Parallel()

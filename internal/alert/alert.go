@@ -78,6 +78,7 @@ const (
 	Repeated News = "repeated" // nothing has changed for so long that people are told again
 	DataGone News = "data_gone"
 	DataBack News = "data_back"
+	Resumed  News = "resumed" // it is seen to stand since gpuwhy began anew; nothing has happened
 	Marked   News = "marked" // acknowledged or silenced, or not any more
 	Over     News = "over"
 )

@@ -82,6 +82,7 @@ type record struct {
 	Over   time.Time `json:"over,omitzero"`   // the last alert was
 	Told   time.Time `json:"told,omitzero"`   // people were told last of the alert that stands; zero: never
 	Hushed bool      `json:"hushed,omitzero"` // a silence covered it since
+	Gone   bool      `json:"gone,omitzero"`   // its data are, which was said
 	// Of counters: what was read last, if anything, and how many came lately.
 	Read    float64   `json:"read,omitzero"`
 	Counted bool      `json:"counted,omitzero"`
@@ -366,7 +367,7 @@ func (o *observation) step(l *look) {
 	case !l.ok:
 		l.since, l.back = time.Time{}, time.Time{}
 		if l.alert != nil {
-			o.stands(l, NoData, DataGone)
+			o.stands(l, NoData)
 		}
 	case l.alert == nil:
 		o.rise(l)
@@ -458,17 +459,25 @@ func (o *observation) news(l *look, news News, tell bool) {
 }
 
 // stands puts an alert that stands into a state, which is news if it was in another.
-func (o *observation) stands(l *look, now State, news News) {
+func (o *observation) stands(l *look, now State) {
 	was := l.alert.State
 	l.alert = o.as(now, l)
-	if (was == NoData) != (now == NoData) {
-		o.news(l, news, false)
+	switch {
+	case (was == NoData) == (now == NoData):
+	case now == NoData:
+		l.Gone = true
+		o.news(l, DataGone, false)
+	case l.Gone:
+		l.Gone = false
+		o.news(l, DataBack, false)
+	default:
+		o.news(l, Resumed, false)
 	}
 }
 
 // fall is about an alert that stands: it may be over.
 func (o *observation) fall(l *look) {
-	o.stands(l, Firing, DataBack)
+	o.stands(l, Firing)
 	good, from := l.cleared(l.watch, l.value), o.now
 	if l.Counter {
 		good, from = o.now.After(l.Newest), l.Newest

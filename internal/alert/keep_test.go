@@ -125,7 +125,7 @@ func TestRestore(t *testing.T) {
 		t.Fatalf("%+v", standing)
 	}
 	changes := next.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)})
-	if len(changes) != 1 || changes[0].News != DataBack || changes[0].Tell {
+	if len(changes) != 1 || changes[0].News != Resumed || changes[0].Tell {
 		t.Errorf("%+v", changes)
 	}
 	if standing := next.Standing(); len(standing) != 2 || standing[1].State != Firing || standing[0].State != NoData {
@@ -148,8 +148,55 @@ func TestRestore(t *testing.T) {
 	renamed.Node = "another-name"
 	restore(t, renamed, text, start)
 	hot.Node = "another-name"
-	if changes := renamed.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)}); len(changes) != 1 || changes[0].News != DataBack {
+	if changes := renamed.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)}); len(changes) != 1 || changes[0].News != Resumed {
 		t.Errorf("under another name: %+v", changes)
+	}
+}
+
+// That data are gone or back is said where they were, over a restart too, and not where gpuwhy was away.
+func TestDataAreBackWhereTheyWereGone(t *testing.T) {
+	hot := healthy()
+	hot.Utilization.GPU = gpu.Of(gpu.Percent(99))
+	mute := healthy()
+	mute.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotReported)
+	for name, c := range map[string]struct {
+		before, after []gpu.Device
+		want          []News
+	}{
+		"a restart alone":                       {[]gpu.Device{hot}, []gpu.Device{hot, hot}, []News{Fired, Resumed}},
+		"the first reading tells nothing":       {[]gpu.Device{hot}, []gpu.Device{mute, hot}, []News{Fired, Resumed}},
+		"data that were gone come back":         {[]gpu.Device{hot, mute}, []gpu.Device{hot, hot}, []News{Fired, DataGone, DataBack}},
+		"gone, over two restarts":               {[]gpu.Device{hot, mute}, []gpu.Device{mute}, []News{Fired, DataGone, DataBack}},
+		"gone and back, and then a restart":     {[]gpu.Device{hot, mute, hot}, []gpu.Device{hot, hot}, []News{Fired, DataGone, DataBack, Resumed}},
+		"a restart, and later they are gone":    {[]gpu.Device{hot}, []gpu.Device{hot, mute, hot}, []News{Fired, Resumed, DataGone, DataBack}},
+		"nothing is known before it runs again": {[]gpu.Device{hot}, nil, []News{Fired, Resumed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rule := hourly()
+			rule.Hold = 0
+			e, second := New([]Rule{rule}), 0
+			var news []News
+			see := func(d gpu.Device) {
+				second += 5
+				for _, c := range e.Observe(&insight.Moment{Snapshot: snapshotOf(second, d)}) {
+					news = append(news, c.News)
+				}
+			}
+			for _, d := range c.before {
+				see(d)
+			}
+			e = restarted(t, e)
+			for _, d := range c.after {
+				see(d)
+			}
+			if len(c.after) < 2 {
+				e = restarted(t, e)
+				see(hot)
+			}
+			if !slices.Equal(news, c.want) {
+				t.Errorf("said %q, want %q", news, c.want)
+			}
+		})
 	}
 }
 

@@ -112,7 +112,7 @@ func (a *App) closeHistory() error {
 
 // remember keeps that an alert fired, was answered, or is over.
 func (a *App) remember(c *alert.Change) {
-	if a.recorder == nil || c.News == alert.Repeated {
+	if a.recorder == nil || c.News == alert.Repeated || c.News == alert.Resumed {
 		return
 	}
 	of, now := &c.Alert, a.opt.Clock.Now()
