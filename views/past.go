@@ -581,10 +581,7 @@ func (p *PastPage) until(t *past.Tale, layout string) string {
 	case length >= time.Second:
 		text = " for " + span(length.Seconds())
 	}
-	if t.Cooled > 0 {
-		text += ", then it cooled for " + span(t.Cooled.Seconds())
-	}
-	return text
+	return text + t.Besides
 }
 
 // timesOver is how often something was that was more than once.

@@ -420,6 +420,10 @@ func TestWhy(t *testing.T) {
 		busy.rows = append(busy.rows, r)
 	}
 	busy.settle(store.OfDevices.Find("utilization_gpu"))
+	var onThree []store.Session
+	for i := range 3 {
+		onThree = append(onThree, session("ann", "a.py", onGPU(i), 0, 8*time.Hour, nil))
+	}
 	for name, tt := range map[string]struct {
 		m    *memory
 		want string
@@ -472,6 +476,33 @@ func TestWhy(t *testing.T) {
 				session("ann", "a.py", onGPU(0), 0, 8*time.Hour, nil), session("ann", "a.py", onGPU(1), 0, 8*time.Hour, nil),
 			}},
 			"a.py of ann ran GPUs 0 and 1, 3 times since 01:00, 5 h in all.",
+		},
+		"some go on, and one has cooled": {
+			&memory{causes: []store.Cause{
+				on(0, cause(explain.Work, 3*time.Hour, 9*time.Hour)), on(1, cause(explain.Work, 3*time.Hour, 9*time.Hour)), on(2, cause(explain.Work, 3*time.Hour, 7*time.Hour+55*time.Minute)),
+				on(2, cause(explain.CoolingDown, 7*time.Hour+55*time.Minute, 7*time.Hour+58*time.Minute)),
+			}, sessions: onThree},
+			"a.py of ann ran GPUs 0–2 from 03:00 on, GPU 2 only between 03:00 and 07:55.",
+		},
+		"some are at work for less time": {
+			&memory{causes: []store.Cause{
+				on(0, cause(explain.Work, time.Hour, 6*time.Hour)), on(1, cause(explain.Work, 2*time.Hour, 6*time.Hour)), on(2, cause(explain.Work, time.Hour, 4*time.Hour)),
+				on(0, cause(explain.CoolingDown, 6*time.Hour, 6*time.Hour+4*time.Minute)),
+			}, sessions: onThree},
+			"Between 01:00 and 06:00 a.py of ann ran GPUs 0–2, GPUs 1 and 2 not all the time.",
+		},
+		"all have cooled": {
+			&memory{causes: []store.Cause{
+				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, time.Hour, 2*time.Hour)),
+				on(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)), on(1, cause(explain.CoolingDown, 2*time.Hour, 126*time.Minute)),
+			}, sessions: onThree},
+			"Between 01:00 and 02:00 a.py of ann ran GPUs 0 and 1, then they cooled for up to 6 min.",
+		},
+		"one of them did not cool": {
+			&memory{causes: []store.Cause{
+				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, time.Hour, 2*time.Hour)), on(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)),
+			}, sessions: onThree},
+			"Between 01:00 and 02:00 a.py of ann ran GPUs 0 and 1.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

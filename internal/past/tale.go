@@ -2,6 +2,7 @@ package past
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,9 @@ type Tale struct {
 	Times    int           // how often, one after another
 	Lasted   time.Duration // in all, while it was so with any device
 	What     string        // "train.py of mchen ran GPUs 0–3 at 96 %"
-	Cooled   time.Duration // how long the devices cooled after it; 0 where it came again
+	// Besides is what else is true of its devices: ", then it cooled for 4 min", or of some of them: ", GPU 3 only until 05:40".
+	// It is empty of what came again.
+	Besides string
 
 	who         string
 	others      int
@@ -54,7 +57,11 @@ func (s *Story) tales(names func(store.Key) string) (out []Tale) {
 		of[key] = append(of[key], c)
 	}
 	for _, key := range order {
-		out = added(out, newTale(of[key], names), names)
+		t := newTale(of[key], names)
+		if t.Times == 1 {
+			t.Besides = s.besides(&t, of[key], names)
+		}
+		out = added(out, t, names)
 	}
 	return out
 }
@@ -103,7 +110,6 @@ func newTale(chapters []*Chapter, names func(store.Key) string) Tale {
 		}
 		t.To = latest(t.To, c.To)
 		t.others = max(t.others, c.Others)
-		t.Cooled = max(t.Cooled, c.Cooled)
 		if !slices.Contains(t.Keys, c.Key) {
 			t.Keys = append(t.Keys, c.Key)
 		}
@@ -113,9 +119,6 @@ func newTale(chapters []*Chapter, names func(store.Key) string) Tale {
 		}
 	}
 	t.Lasted += t.To.Sub(begun)
-	if t.Times > 1 {
-		t.Cooled = 0
-	}
 	if seconds > 0 {
 		t.utilization = gpu.Of(gpu.Percent(worked / seconds))
 	}
@@ -126,7 +129,7 @@ func newTale(chapters []*Chapter, names func(store.Key) string) Tale {
 // sentence is the tale with when it was so, without its full stop.
 func (s *Story) sentence(t *Tale) string {
 	if t.Times == 1 {
-		return s.when(t.From, t.To, t.What) + cooling(t.Cooled)
+		return s.when(t.From, t.To, t.What) + t.Besides
 	}
 	zone, layout := s.From.Location(), s.layout()
 	text := t.What + ", " + strconv.Itoa(t.Times) + " times"
@@ -146,11 +149,58 @@ func (s *Story) sentence(t *Tale) string {
 	return text + ", " + explain.Span(t.Lasted) + " in all"
 }
 
-func cooling(d time.Duration) string {
-	if d <= 0 {
-		return ""
+// besides says of which devices a tale is not true all the time; and if there is none, how long all of them cooled after it.
+func (s *Story) besides(t *Tale, chapters []*Chapter, names func(store.Key) string) string {
+	of := map[store.Key]*Chapter{} // when each began first and ended last
+	for _, c := range chapters {
+		if of[c.Key] == nil {
+			of[c.Key] = &Chapter{From: c.From, To: c.To, Cooled: c.Cooled}
+		}
+		all := of[c.Key]
+		if all.To = latest(all.To, c.To); all.To.Equal(c.To) {
+			all.Cooled = c.Cooled
+		}
 	}
-	return ", then it cooled for " + explain.Span(d)
+	slack := max(passing, t.To.Sub(t.From)/20) // a job lets go of its devices one after the other
+	before := slack
+	if s.To.Sub(t.To) < time.Second { // it goes on with the others
+		before = passing
+	}
+	var apart []*Chapter
+	var called []string
+	least, most := time.Duration(math.MaxInt64), time.Duration(0)
+	for _, k := range t.Keys {
+		c := of[k]
+		least, most = min(least, c.Cooled), max(most, c.Cooled)
+		if c.From.Sub(t.From) > slack || t.To.Sub(c.To) > before {
+			apart, called = append(apart, c), append(called, names(k))
+		}
+	}
+	same := func(c *Chapter) bool {
+		return c.From.Sub(apart[0].From).Abs() <= passing && c.To.Sub(apart[0].To).Abs() <= passing
+	}
+	switch {
+	case len(apart) > 0 && !slices.ContainsFunc(apart, func(c *Chapter) bool { return !same(c) }):
+		return ", " + Together(called) + " only " + s.between(apart[0].From, apart[0].To)
+	case len(apart) > 0:
+		return ", " + Together(called) + " not all the time"
+	case len(t.Keys) == 1:
+		return cooling("it", least, most)
+	default:
+		return cooling("they", least, most)
+	}
+}
+
+// cooling says how long devices cooled, if all did.
+func cooling(who string, least, most time.Duration) string {
+	switch {
+	case least <= 0:
+		return ""
+	case explain.Span(least) == explain.Span(most):
+		return ", then " + who + " cooled for " + explain.Span(most)
+	default:
+		return ", then " + who + " cooled for up to " + explain.Span(most)
+	}
 }
 
 // weight is how much a tale matters: what is broken more than any work.

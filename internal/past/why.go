@@ -221,7 +221,7 @@ func (p *Past) measure(ctx context.Context, q store.Query, chapters []Chapter) e
 
 // tell is a chapter's sentence, without its full stop.
 func (s *Story) tell(c *Chapter, device string) string {
-	return s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling(c.Cooled)
+	return s.when(c.From, c.To, what(c.Kind, c.Who, c.Others, device, c.Utilization)) + cooling("it", c.Cooled, c.Cooled)
 }
 
 // what says what went on, without when.
