@@ -67,6 +67,7 @@ type PastBeside struct {
 	Grid   past.Grid
 	Series map[store.Key]past.Series // by the device in whose lanes it is drawn
 	Story  *past.Story
+	Usage  []past.Usage // by user
 }
 
 // PastColumns are the quantities of a picture, as columns of [store.OfDevices].
@@ -205,6 +206,7 @@ type PastPage struct {
 	Comparisons       []PastLink
 	Beside            string // the sentence of what it is compared with
 	BesideName        string
+	Both              *PastBoth
 	Happened          []PastThing
 	MoreHappened      string
 	Users             []PastUser
@@ -251,6 +253,7 @@ func NewPastPage(in PastInput) PastPage {
 	}
 	if b := in.Beside; b != nil {
 		p.BesideName, p.Beside = sentence(capital(b.Name)), sentence(b.Story.Sentence)
+		p.Both = p.both(hues)
 	}
 	p.Happened, p.MoreHappened = p.happened()
 	p.users(hues)
@@ -730,11 +733,8 @@ func (p *PastPage) users(hues map[string]string) {
 	for i := range in.Usage[:min(len(in.Usage), pastUsers)] {
 		u := &in.Usage[i]
 		row := PastUser{
-			Name: Value{Text: clean(u.Name, longestName)}, Hue: hues[u.Name], Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
+			Name: userName(u.Name), Hue: hues[u.Name], Held: hours(u.Held), Busy: hours(u.Busy), Idle: hours(u.Held - u.Busy),
 			Sessions: strconv.Itoa(u.Sessions), Energy: show(num(u.Joules), energy),
-		}
-		if u.Name == "" {
-			row.Name = Value{Text: "not known", Mark: Missing}
 		}
 		row.Cost = show(num(gpu.Map(u.KWh(), func(kwh float64) float64 { return kwh * in.Price })), hundredth)
 		if list := held[u.Name]; most > 0 && list != nil {
@@ -745,6 +745,13 @@ func (p *PastPage) users(hues map[string]string) {
 	if n := len(in.Usage) - len(p.Users); n > 0 {
 		p.UsersMore = "and " + explain.Plural(n, "more user", "more users")
 	}
+}
+
+func userName(name string) Value {
+	if name == "" {
+		return Value{Text: "not known", Mark: Missing}
+	}
+	return Value{Text: clean(name, longestName)}
 }
 
 // unitOf names the spans between times.

@@ -31,7 +31,7 @@ var components = map[string]string{
 	"simulated": "#simulated", "notLive": "#recorded", "recorded": "#recorded", "waiting": "#waiting", "limitation": "#notes > li", "blockHead": ".head > h2", "processTable": "table:has(> #processes)", "processColumn": "th > .sort", "processFact": "#process dd[data-path=pid]", "processRow": "#processes > tr[data-key]", "processGroup": "tr.of",
 	"failures": "#failures", "cards": "#cards", "limitations": "#limits", "machineNow": "#host",
 	"pages": "nav.pages", "pastBody": "body.of-past", "pastForm": ".past-form", "pastLinks": ".past-choice", "pastTrouble": "#past-trouble", "pastNothing": "#past-nothing",
-	"pastPicture": "#past-picture", "pastDevice": ".past-gpu", "pastName": ".past-lane > h3", "pastMarks": ".past-lane use", "pastHappened": "#past-happened li", "pastThingsOf": "#past-happened ol", "pastUse": "#past-use tbody tr", "pastThen": "#past-then", "pastNext": "#past-next li", "outlooks": ".outlooks > div", "deviceNext": "body[data-gpu] #next li",
+	"pastPicture": "#past-picture", "pastDevice": ".past-gpu", "pastName": ".past-lane > h3", "pastMarks": ".past-lane use", "pastHappened": "#past-happened li", "pastThingsOf": "#past-happened ol", "pastUse": "#past-use tbody tr", "pastThen": "#past-then", "pastNext": "#past-next li", "pastBoth": "#past-both tbody tr", "outlooks": ".outlooks > div", "deviceNext": "body[data-gpu] #next li",
 	"processTools": "#process-tools", "processDialog": "dialog#process[open]", "wall": "#wall-canvas", "wallRow": "#wall-rows > tr",
 }
 

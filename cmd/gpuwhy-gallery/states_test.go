@@ -88,7 +88,7 @@ var arrived = map[string]string{
 	"past-one":      `d.querySelectorAll(".past-gpu").length === 1 && d.getElementById("past-picture").tabIndex === 0 && d.querySelector(".why").textContent.includes("train_sdxl.py of jokafor") && d.querySelectorAll("#past-next li").length === 3`,
 	"past-at":       `d.querySelector("#past-then .headline").textContent.length > 5 && d.querySelectorAll("#past-then .card").length === 8 && d.querySelector("#past-then :is(.sort, button.plain)") === null && d.getElementById("past-at").getAttribute("d") !== ""`,
 	"past-not-then": `d.querySelector("#past-then .try") !== null && d.querySelectorAll(".past-gpu").length === 8`,
-	"past-compare":  `d.querySelectorAll(".beside").length === 4 && d.getElementById("past-beside").textContent.includes("The day before")`,
+	"past-compare":  `d.querySelectorAll(".beside").length === 4 && d.getElementById("past-beside").textContent.includes("The day before") && d.querySelectorAll("#past-both tbody tr").length > 1`,
 	"past-empty":    `d.getElementById("past-nothing").checkVisibility()`,
 	"past-next":     `[...d.querySelectorAll("#next li")].filter((l) => l.checkVisibility()).length === 3 && d.querySelector("#next .week") !== null`,
 	"past-off":      `d.getElementById("past-trouble").textContent.includes("without --history off")`,

@@ -101,7 +101,7 @@ func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.Pas
 		}
 		in.Events = append(in.Events, e)
 	}
-	if err := p.fillPicture(ctx, in, q); err != nil {
+	if err := p.fillPicture(ctx, in, q, of.Keys); err != nil {
 		return err
 	}
 	if !q.At.IsZero() {
@@ -144,8 +144,8 @@ func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Dura
 	})
 }
 
-// fillPicture reads what is drawn. Steps are so long that each has a reading while gpuwhy looks.
-func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
+// fillPicture reads what is drawn, of all devices that the page is about (none: of all there are). Steps are so long that each has a reading while gpuwhy looks.
+func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.PastQuestion, all []store.Key) error {
 	if len(in.Drawn) == 0 {
 		return nil
 	}
@@ -169,11 +169,11 @@ func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.
 	if q.Compare == nil {
 		return nil
 	}
-	return p.fillBeside(ctx, in, q, keys, step)
+	return p.fillBeside(ctx, in, q, all, keys, step)
 }
 
-// fillBeside reads what the span is compared with.
-func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.PastQuestion, keys []store.Key, step time.Duration) error {
+// fillBeside reads what the span is compared with: of all devices who used them, and of some what is drawn.
+func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.PastQuestion, all, keys []store.Key, step time.Duration) error {
 	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]past.Series{}}
 	if !q.Compare.From.IsZero() {
 		b.From = q.Compare.From
@@ -183,6 +183,7 @@ func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.P
 		d := q.Devices[*only]
 		b.Name = past.Names(q.Devices)(d.Key())
 		other = func(store.Key) store.Key { return *only }
+		all = []store.Key{*only}
 	}
 	of := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
 	for _, k := range keys {
@@ -203,7 +204,11 @@ func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.P
 			b.Series[k] = series[i]
 		}
 	}
-	b.Story, err = p.cfg.Past.Why(ctx, of, past.Names(q.Devices))
+	if b.Story, err = p.cfg.Past.Why(ctx, of, past.Names(q.Devices)); err != nil {
+		return err
+	}
+	of.Keys = all
+	b.Usage, err = p.cfg.Past.Usage(ctx, past.ByUser, of)
 	in.Beside = b
 	return err
 }

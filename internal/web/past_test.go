@@ -120,6 +120,13 @@ func TestThePictureHasTheBusiest(t *testing.T) {
 	if text = pastText(t, cfg, q); !strings.Contains(text, `class="beside" d="M`) || !strings.Contains(text, "<strong>GPU\u00a05</strong>") {
 		t.Error("what it is compared with is not there")
 	}
+	if !strings.Contains(text, "Who used what: GPU\u00a03 and GPU\u00a05") || !strings.Contains(text, `data-label="difference"`) {
+		t.Error("who used what in both is not there")
+	}
+	q.Compare = &server.PastComparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}
+	if text = pastText(t, cfg, q); strings.Contains(text, "Who used what") {
+		t.Error("of a day of which nothing is known it is told who used what")
+	}
 }
 
 // The machine as it was, or why it can't be shown.

@@ -1,0 +1,149 @@
+package views
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past"
+)
+
+// A PastBoth is who used what in the span of the page, and in what it is compared with.
+type PastBoth struct {
+	This, Other string // what the two are called
+	Labels      []string
+	Users       []PastBothUser
+	Notes       []string // what was not seen of the two, and who is not listed
+}
+
+// A PastBothUser is one user, with a figure for each label.
+type PastBothUser struct {
+	Name    Value
+	Hue     string // empty of all users together
+	Figures []PastBothFigure
+}
+
+// A PastBothFigure is what a user had in both, and how much more that is in the span of the page.
+type PastBothFigure struct{ This, Other, More Value }
+
+// both compares who used what. It is nil where nothing is known of what the span is compared with.
+func (p *PastPage) both(hues map[string]string) *PastBoth {
+	in, b := p.in, p.in.Beside
+	if len(b.Story.Causes) == 0 && len(b.Usage) == 0 {
+		return nil
+	}
+	out := &PastBoth{This: "this span", Other: sentence(b.Name), Labels: []string{"At work", "Held idle", "Energy"}}
+	if b.From.Equal(in.From) && len(in.Drawn) == 1 { // with another device
+		out.This = sentence(p.name(&in.Drawn[0]))
+	}
+	if in.Price > 0 {
+		out.Labels = append(out.Labels, "Cost")
+	}
+	of := map[string]*[2]past.Usage{}
+	all := [2]past.Usage{{Joules: gpu.Of(0.0)}, {Joules: gpu.Of(0.0)}}
+	for side, list := range [][]past.Usage{in.Usage, b.Usage} {
+		for _, u := range list {
+			if of[u.Name] == nil { // who had no process there drew nothing
+				of[u.Name] = &[2]past.Usage{{Name: u.Name, Joules: gpu.Of(0.0)}, {Name: u.Name, Joules: gpu.Of(0.0)}}
+			}
+			of[u.Name][side] = u
+			sum := &all[side]
+			sum.Held, sum.Busy, sum.Joules = sum.Held+u.Held, sum.Busy+u.Busy, added(sum.Joules, u.Joules)
+		}
+	}
+	users := slices.SortedFunc(maps.Values(of), func(a, b *[2]past.Usage) int {
+		return cmp.Or(cmp.Compare(b[0].Held+b[1].Held, a[0].Held+a[1].Held), cmp.Compare(a[0].Name+a[1].Name, b[0].Name+b[1].Name))
+	})
+	if len(users) > 1 {
+		out.Users = append(out.Users, PastBothUser{Value{Text: "all users"}, "", p.figures(&all)})
+	}
+	for _, u := range users[:min(len(users), pastUsers)] {
+		out.Users = append(out.Users, PastBothUser{userName(u[0].Name), cmp.Or(hues[u[0].Name], "5"), p.figures(u)})
+	}
+	if n := len(users) - pastUsers; n > 0 {
+		out.Notes = append(out.Notes, "and "+explain.Plural(n, "more user", "more users")+".")
+	}
+	theirs := slices.Collect(maps.Values(b.Series))
+	for _, side := range []struct {
+		name   string
+		unread time.Duration
+	}{{out.This, unread(in.Series, in.Grid, in.Now)}, {out.Other, unread(theirs, b.Grid, in.Now)}} {
+		if side.unread > 0 {
+			out.Notes = append(out.Notes, sentence("Of "+side.name+" nothing was read for "+span(side.unread.Seconds())+": who used what then is not known."))
+		}
+	}
+	return out
+}
+
+// added is the sum of what is known.
+func added(a, b gpu.Reading[float64]) gpu.Reading[float64] {
+	if !b.Present() {
+		return a
+	}
+	return gpu.Of(a.Or(0) + b.Or(0))
+}
+
+// unread is for how long no device was read, of the part of a grid that is over. A step or two are none: they are only in part within
+// the span.
+func unread(of []past.Series, g past.Grid, now time.Time) time.Duration {
+	missing, past := 0, 0
+	for i := range g.Len() {
+		if g.At(i).Add(g.Step).After(now) {
+			break
+		}
+		past++
+		read := false
+		for _, s := range of {
+			for _, values := range s.Values {
+				read = read || values[i].Count > 0
+			}
+		}
+		if !read {
+			missing++
+		}
+	}
+	if missing <= max(2, past/100) {
+		return 0
+	}
+	return time.Duration(missing) * g.Step
+}
+
+// figures are those of a user in both.
+func (p *PastPage) figures(u *[2]past.Usage) (out []PastBothFigure) {
+	length := func(of func(*past.Usage) time.Duration) {
+		a, b := of(&u[0]), of(&u[1])
+		out = append(out, PastBothFigure{hours(a), hours(b), Value{Text: moreBy((a - b).Seconds(), span)}})
+	}
+	length(func(u *past.Usage) time.Duration { return u.Busy })
+	length(func(u *past.Usage) time.Duration { return u.Held - u.Busy })
+	amount := func(of func(*past.Usage) gpu.Reading[float64], format func(float64) string) {
+		a, b := of(&u[0]), of(&u[1])
+		f := PastBothFigure{This: show(num(a), format), Other: show(num(b), format), More: Value{Text: "–"}}
+		if a.Present() && b.Present() {
+			f.More.Text = moreBy(a.Or(0)-b.Or(0), format)
+		}
+		out = append(out, f)
+	}
+	amount(func(u *past.Usage) gpu.Reading[float64] { return u.Joules }, energy)
+	if p.in.Price > 0 {
+		amount(func(u *past.Usage) gpu.Reading[float64] {
+			return gpu.Map(u.KWh(), func(kwh float64) float64 { return kwh * p.in.Price })
+		}, hundredth)
+	}
+	return out
+}
+
+// moreBy writes a difference with its sign; one that would read as nothing is "same".
+func moreBy(v float64, format func(float64) string) string {
+	switch text := format(max(v, -v)); {
+	case text == format(0):
+		return "same"
+	case v < 0:
+		return "−" + text
+	default:
+		return "+" + text
+	}
+}
