@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -115,6 +116,11 @@ func UUIDAt(pci string) string { return "PCI-" + pci }
 
 // UUIDOfIndex is that of a device of which only the driver's index is known.
 func UUIDOfIndex(source string, index int) string { return fmt.Sprintf("%s-index-%d", source, index) }
+
+// OneDevice reports whether a UUID is that of one device wherever it is, and not made of its place in a machine.
+func OneDevice(uuid string) bool {
+	return strings.HasPrefix(uuid, "GPU-") || strings.HasPrefix(uuid, "MIG-")
+}
 
 // Readings are what a device reports, group by group.
 type Readings struct {

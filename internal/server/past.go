@@ -191,7 +191,8 @@ func (s *Server) pastDevices(r *http.Request, q *pastRequest) error {
 
 var errNoHistory = refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
 
-// kept is what is kept of a GPU. An index is one of a node that is read now, where there is such a GPU.
+// kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
+// read now, where there is such a GPU.
 func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.Key, error) {
 	id, err := parseID(name)
 	if err != nil {
@@ -220,7 +221,28 @@ func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.
 	case id.uuid == "" && several:
 		return nil, errSeveral(id.text)
 	}
+	if id.uuid == "" {
+		found = append(found, before(devices, found, read)...)
+	}
+	slices.SortFunc(found, func(a, b store.Key) int {
+		return cmp.Or(devices[b].Last.Compare(devices[a].Last), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
+	})
 	return found, nil
+}
+
+// before are the keys of the same devices from when their machine had another name. A UUID is one device, but where it is made of a
+// place; and what is simulated or recorded may be so twice at the same time.
+func before(devices map[store.Key]store.Device, of []store.Key, read map[string]bool) (out []store.Key) {
+	for _, k := range of {
+		if d := devices[k]; read[k.Node] && gpu.OneDevice(k.UUID) {
+			for other, o := range devices {
+				if o.UUID == d.UUID && !read[other.Node] && o.Kind == d.Kind && (d.Kind == gpu.Live || !o.Last.After(d.First)) {
+					out = append(out, other)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // errSeveral refuses an index of which several nodes have had a GPU.

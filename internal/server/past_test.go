@@ -351,7 +351,7 @@ func TestMuchAskedAtOnce(t *testing.T) {
 	first.Wait()
 }
 
-// Of a machine that got another name there are two: an index is that of the one that is read now.
+// Of a machine that got another name there are two: an index is that of the one that is read now, and of the same GPU before.
 func TestTheNodeOfAnIndex(t *testing.T) {
 	t.Parallel()
 	old := store.Key{Node: "before", UUID: gpu3.UUID}
@@ -363,7 +363,7 @@ func TestTheNodeOfAnIndex(t *testing.T) {
 		b.Sessions = append(b.Sessions, s)
 	})
 	for query, nodes := range map[string][]string{
-		"gpu=3": {"node"}, "gpu=3&node=before": {"before"}, "node=before": {"before"}, "gpu=9": {}, "gpu=5&node=x": {},
+		"gpu=3": {"before", "node"}, "gpu=3&node=node": {"node"}, "gpu=3&node=before": {"before"}, "node=before": {"before"}, "gpu=9": {}, "gpu=5&node=x": {},
 		"gpu=" + gpu3.UUID: {"before", "node"}, "": {"before", "node"},
 	} {
 		list := decoded[contract.PastSessions](t, get(h, "/api/gpu/sessions?from=-2h&"+query))
@@ -380,6 +380,34 @@ func TestTheNodeOfAnIndex(t *testing.T) {
 	}
 	isProblem(t, get(h, "/api/gpu/history?node=nobody"), http.StatusNotFound)
 	isProblem(t, get(h, "/api/gpu/history?gpu=9&node=node"), http.StatusNotFound)
+}
+
+// What has the same UUID under another name is the same GPU, unless that may be another one.
+func TestTheSameGPUUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	at := func(minutes int) time.Time { return time.Date(2026, 3, 1, 12, minutes, 0, 0, time.UTC) }
+	for name, c := range map[string]struct {
+		uuid      string
+		kind, was gpu.Kind
+		last      time.Time // of the other
+		read      bool      // that one is read now, too
+		want      bool
+	}{
+		"a new name":                           {"GPU-1", gpu.Live, gpu.Live, at(10), false, true},
+		"a name that came back":                {"GPU-1", gpu.Live, gpu.Live, at(30), false, true},
+		"a place":                              {"PCI-0000:03:00.0", gpu.Live, gpu.Live, at(10), false, false},
+		"another machine of a fleet":           {"GPU-1", gpu.Live, gpu.Live, at(10), true, false},
+		"a simulation with a new name":         {"GPU-1", gpu.Simulated, gpu.Simulated, at(10), false, true},
+		"the same simulation at the same time": {"GPU-1", gpu.Simulated, gpu.Simulated, at(30), false, false},
+		"it was simulated before":              {"GPU-1", gpu.Live, gpu.Simulated, at(10), false, false},
+	} {
+		now, other := store.Device{Node: "now", UUID: c.uuid, Kind: c.kind, First: at(20), Last: at(40)}, store.Device{Node: "was", UUID: c.uuid, Kind: c.was, First: at(0), Last: c.last}
+		devices := map[store.Key]store.Device{now.Key(): now, other.Key(): other, {Node: "was", UUID: "GPU-2"}: {Node: "was", UUID: "GPU-2", Kind: c.kind}}
+		got := before(devices, []store.Key{now.Key()}, map[string]bool{"now": true, "was": c.read})
+		if found := slices.Equal(got, []store.Key{other.Key()}); found != c.want || !found && got != nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
 
 // The page is asked what its address says; what can't be read is said on it.

@@ -106,7 +106,14 @@ func (s *Server) comparison(q *PastQuestion, text string, now time.Time) (*PastC
 		if err != nil {
 			return nil, err
 		}
-		return &PastComparison{Name: "GPU " + name, Key: &keys[0]}, nil
+		of := keys[0]
+		if i := slices.IndexFunc(keys, func(k store.Key) bool { // its machine may have had another name then
+			d := q.Devices[k]
+			return d.First.Before(q.To) && d.Last.After(q.From)
+		}); i >= 0 {
+			of = keys[i]
+		}
+		return &PastComparison{Name: "GPU " + name, Key: &of}, nil
 	}
 	switch words {
 	case "yesterday", "day before":

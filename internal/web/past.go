@@ -64,9 +64,14 @@ func (p *Pages) forecastsOf(q *server.PastQuestion) []contract.GPUForecast {
 
 // fillPast asks for all that the page shows.
 func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
+	seen := func(d store.Device) bool {
+		return d.First.IsZero() || d.First.Before(q.To) && !d.Last.Add(store.Quarter.Span()).Before(q.From)
+	}
+	named := func(k store.Key) bool { // and not seen by another name of its machine
+		return slices.Contains(q.Keys, k) && !slices.ContainsFunc(q.Keys, func(o store.Key) bool { return o.UUID == k.UUID && seen(q.Devices[o]) })
+	}
 	for k, d := range q.Devices {
-		seen := d.First.IsZero() || d.First.Before(q.To) && !d.Last.Add(store.Quarter.Span()).Before(q.From)
-		if k.UUID != "" && (seen || slices.Contains(q.Keys, k)) {
+		if k.UUID != "" && (seen(d) || named(k)) {
 			in.Devices = append(in.Devices, d)
 		}
 	}
