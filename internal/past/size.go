@@ -44,7 +44,7 @@ const (
 )
 
 // typical are bytes of a row in a file with 8 GPUs at work (BenchmarkSize of package sqlite); of a snapshot for each of them.
-var typical = map[string]float64{"raw": 150, "1m": 232, "15m": 234, "frames": 172}
+var typical = map[string]float64{"raw": 135, "1m": 147, "15m": 152, "frames": 172}
 
 // Footprint measures how much is kept, by a program that reads at that interval. It reads the whole database.
 func (p *Past) Footprint(ctx context.Context, interval time.Duration) (Footprint, error) {
