@@ -54,7 +54,7 @@ type historyExport struct {
 	User   string   `help:"Sessions of one user; of all by default."`
 	Kind   []string `placeholder:"KIND" help:"Events of a kind, such as xid; repeatable, all by default."`
 	Metric []string `placeholder:"METRIC" help:"A quantity of readings, such as power_draw; repeatable, all of GPUs by default."`
-	Tier   string   `placeholder:"TIER" help:"Readings as they are kept: raw, 1m or 15m; by default the finest that there is for all of the time."`
+	Tier   string   `placeholder:"TIER" help:"Readings as they are kept: raw, 1m, 15m or 6h; by default the finest that there is for all of the time."`
 	TZ     string   `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood; this machine's by default."`
 	JSON   bool     `name:"json" help:"Print JSON in place of CSV."`
 	URL    string   `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`

@@ -49,7 +49,7 @@ func TestTheDatabase(t *testing.T) {
 		if err := json.Unmarshal([]byte(ask(where, "size", "--json").stdout), &size); err != nil {
 			t.Fatal(err)
 		}
-		if len(size.Kinds) != 7 || size.Kinds[0].Rows < 1 || size.Kinds[0].Oldest == nil || size.Bytes < 1000 || size.Full < 50e6 || size.Full > 500e6 {
+		if len(size.Kinds) != 8 || size.Kinds[0].Rows < 1 || size.Kinds[0].Oldest == nil || size.Bytes < 1000 || size.Full < 50e6 || size.Full > 500e6 {
 			t.Errorf("the size is %+v, of readings %+v", size, size.Kinds[0])
 		}
 		if text := ask(where, "size").stdout; !strings.Contains(text, "WHEN FULL") || !strings.Contains(text, "2 GPUs and machines with a reading each ") {

@@ -47,8 +47,8 @@ func pastGPU(d *store.Device) PastGPU { return PastGPU{d.Index, d.UUID, d.Name, 
 type History struct {
 	PastSpan
 	Step float64 `json:"step_seconds"` // time between two points; each is about the step that begins then
-	// What the points are made of: each reading, or those of a minute or a quarter of an hour.
-	Tier   string          `json:"tier" enum:"raw,1m,15m"`
+	// What the points are made of: each reading, or those of a minute, a quarter of an hour or six hours.
+	Tier   string          `json:"tier" enum:"raw,1m,15m,6h"`
 	Start  string          `json:"start" format:"date-time"` // time of the first point
 	Points int             `json:"point_count"`              // how many points each list has
 	GPUs   []HistorySeries `json:"gpus"`                     // one entry a GPU of which something is known, by machine and place
@@ -345,15 +345,15 @@ type PastCauses struct {
 // PastReadings answers GET /api/gpu/readings.
 type PastReadings struct {
 	PastSpan
-	Tier     string        `json:"tier" enum:"raw,1m,15m"` // what was asked for
-	Readings []PastReading `json:"readings"`               // those of one GPU and tier by time
+	Tier     string        `json:"tier" enum:"raw,1m,15m,6h"` // what was asked for
+	Readings []PastReading `json:"readings"`                  // those of one GPU and tier by time
 }
 
-// PastReading is one reading, or those of a minute or a quarter of an hour, as they are kept.
+// PastReading is one reading, or those of a minute, a quarter of an hour or six hours, as they are kept.
 type PastReading struct {
 	Time string `json:"time" format:"date-time"` // when it began
 	// What it is: spans that are not complete yet come as what they are made of.
-	Tier string `json:"tier" enum:"raw,1m,15m"`
+	Tier string `json:"tier" enum:"raw,1m,15m,6h"`
 	PastGPU
 	State string           `json:"state" enum:"state"`         // of the GPU, at the end; empty for a machine
 	Count int              `json:"reading_count"`              // readings that it is made of
@@ -425,12 +425,12 @@ type PastSize struct {
 
 // PastSizeKind is one kind of what is kept.
 type PastSizeKind struct {
-	Kind   string   `json:"kind" enum:"raw,1m,15m,frames,sessions,causes,events"` // what it is
-	Rows   int64    `json:"row_count"`                                            // how many there are
-	Bytes  int64    `json:"size_bytes"`                                           // that they take
-	Oldest *string  `json:"oldest" format:"date-time"`                            // when the oldest begins. Null where there is none
-	Newest *string  `json:"newest" format:"date-time"`                            // when the newest ends, or of readings begins. Null where there is none
-	For    *float64 `json:"kept_seconds"`                                         // how long they are kept. Null: for ever
+	Kind   string   `json:"kind" enum:"raw,1m,15m,6h,frames,sessions,causes,events"` // what it is
+	Rows   int64    `json:"row_count"`                                               // how many there are
+	Bytes  int64    `json:"size_bytes"`                                              // that they take
+	Oldest *string  `json:"oldest" format:"date-time"`                               // when the oldest begins. Null where there is none
+	Newest *string  `json:"newest" format:"date-time"`                               // when the newest ends, or of readings begins. Null where there is none
+	For    *float64 `json:"kept_seconds"`                                            // how long they are kept. Null: for ever
 	// Once they are kept for so long. Null where that can't be told yet.
 	FullRows  *int64 `json:"full_row_count"`
 	FullBytes *int64 `json:"full_size_bytes"` // the same in bytes

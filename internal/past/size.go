@@ -44,7 +44,7 @@ const (
 )
 
 // typical are bytes of a row in a file with 8 GPUs at work (BenchmarkSize of package sqlite); of a snapshot for each of them.
-var typical = map[string]float64{"raw": 135, "1m": 147, "15m": 152, "frames": 172}
+var typical = map[string]float64{"raw": 135, "1m": 147, "15m": 152, "6h": 151, "frames": 172}
 
 // Footprint measures how much is kept, by a program that reads at that interval. It reads the whole database.
 func (p *Past) Footprint(ctx context.Context, interval time.Duration) (Footprint, error) {
@@ -62,10 +62,10 @@ func (p *Past) Footprint(ctx context.Context, interval time.Duration) (Footprint
 	var measured, guessed, unknown []string
 	for _, t := range size.Tables {
 		k := Kept{TableSize: t}
-		tier, ofRows := tierOf(t.Name)
+		tier, ofRows := store.TierOf(t.Name)
 		switch {
 		case ofRows:
-			k.For = p.Keeps[tier]
+			k.For, _ = p.Keeps.Of(tier)
 			k.expect(float64(series)*float64(k.For)/float64(max(tier.Span(), interval)), 1)
 		case t.Name == "frames":
 			k.For = p.Keeps[store.Raw]
@@ -111,11 +111,11 @@ func present(devices []store.Device) (series, gpus, machines int) {
 	return series, gpus, len(nodes)
 }
 
-// spanned is from the oldest to the newest of all that is kept.
+// spanned is from the oldest to the newest of all that is kept, but for rows that begin long before what they are about.
 func spanned(tables []store.TableSize) time.Duration {
 	var from, to time.Time
 	for i := range tables {
-		if t := &tables[i]; !t.Oldest.IsZero() && (from.IsZero() || t.Oldest.Before(from)) {
+		if t := &tables[i]; t.Name != store.SixHours.String() && !t.Oldest.IsZero() && (from.IsZero() || t.Oldest.Before(from)) {
 			from = t.Oldest
 		}
 		if t := &tables[i]; t.Newest.After(to) {
@@ -123,15 +123,6 @@ func spanned(tables []store.TableSize) time.Duration {
 		}
 	}
 	return to.Sub(from)
-}
-
-func tierOf(name string) (store.Tier, bool) {
-	for t := store.Raw; t <= store.Quarter; t++ {
-		if t.String() == name {
-			return t, true
-		}
-	}
-	return 0, false
 }
 
 // longest is how long what is not readings is kept; 0: for ever.

@@ -59,6 +59,7 @@ func TestFootprint(t *testing.T) {
 		kept("raw", 155520, 15552000, midnight, now), // 100 bytes each
 		kept("1m", 12960, 2592000, midnight, now),    // 200
 		kept("15m", 864, 864000, midnight, now),      // too few to know
+		kept("6h", 45, 45000, midnight.Add(-5*time.Hour), now),
 		kept("frames", 17280, 17280000, midnight, now),
 		kept("sessions", 100, 30000, midnight, now),
 		kept("causes", 2000, 400000, midnight.Add(time.Hour), now),
@@ -74,6 +75,7 @@ func TestFootprint(t *testing.T) {
 		typical     bool
 	}{
 		{9 * 48 * 720, 9 * 48 * 720 * 100, false}, {9 * 30 * 1440, 9 * 30 * 1440 * 200, false}, {9 * 730 * 96, 9 * 730 * 96 * 152, true},
+		{9 * 730 * 4, 9 * 730 * 4 * 151, true},
 		{48 * 720, 48 * 720 * 1000, false}, {73000, 21900000, false}, {1460000, 292000000, false}, {},
 	}
 	total := int64(4096)
@@ -83,11 +85,11 @@ func TestFootprint(t *testing.T) {
 		}
 		total += want[i].bytes
 	}
-	if f.Full != total || f.Bytes != 50e6 || !f.At.Equal(now) || f.Kinds[0].For != 48*time.Hour || f.Kinds[4].For != 2*365*24*time.Hour {
+	if f.Full != total || f.Bytes != 50e6 || !f.At.Equal(now) || f.Kinds[0].For != 48*time.Hour || f.Kinds[3].For != 2*365*24*time.Hour || f.Kinds[5].For != 2*365*24*time.Hour {
 		t.Errorf("%+v, want %d in all", f, total)
 	}
 	for _, part := range []string{
-		"9 GPUs and machines with a reading each 5s", "A row of raw, 1m, frames takes", "Of 15m there are too few", "as many as in the 24 h so far",
+		"9 GPUs and machines with a reading each 5s", "A row of raw, 1m, frames takes", "Of 15m, 6h there are too few", "as many as in the 24 h so far",
 		"Of events nothing can be told yet",
 	} {
 		if !strings.Contains(f.How, part) {

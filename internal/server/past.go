@@ -494,12 +494,10 @@ func (s *Server) tierOf(ctx context.Context, q *pastRequest) (store.Tier, error)
 		}
 		return tier, err
 	}
-	for t := store.Raw; t <= store.Quarter; t++ {
-		if t.String() == name {
-			return t, nil
-		}
+	if tier, ok := store.TierOf(name); ok {
+		return tier, nil
 	}
-	return 0, refuse(http.StatusUnprocessableEntity, "there is no tier "+quote(name), "use raw, 1m or 15m")
+	return 0, refuse(http.StatusUnprocessableEntity, "there is no tier "+quote(name), "use raw, 1m, 15m or 6h")
 }
 
 // historySize answers with how much is kept.

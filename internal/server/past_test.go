@@ -108,6 +108,9 @@ func TestThePast(t *testing.T) {
 	if minutes := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?from=-2h&tier=1m&gpu=3")); minutes.Tier != "1m" || len(minutes.Readings) != 720 {
 		t.Errorf("of minutes that are not made yet: %d of %s", len(minutes.Readings), minutes.Tier)
 	}
+	if hours := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?from=-2h&tier=6h&gpu=3")); hours.Tier != "6h" {
+		t.Errorf("of six hours: %d of %s", len(hours.Readings), hours.Tier)
+	}
 	if machine := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?metric=cpu_percent")); len(machine.Readings) != 0 {
 		t.Errorf("of a machine that was never read: %+v", machine)
 	}
@@ -115,7 +118,7 @@ func TestThePast(t *testing.T) {
 		t.Errorf("causes: %+v", causes)
 	}
 	size := decoded[contract.PastSize](t, get(h, "/api/gpu/history/size"))
-	if len(size.Kinds) != 7 || size.Kinds[0].Rows != 720 || size.Bytes != 724 || size.Full != 724 || size.Kinds[0].For != nil || size.How == "" {
+	if len(size.Kinds) != 8 || size.Kinds[0].Rows != 720 || size.Bytes != 724 || size.Full != 724 || size.Kinds[0].For != nil || size.How == "" {
 		t.Errorf("size: %+v", size)
 	}
 	if why := decoded[contract.PastWhy](t, get(h, "/api/gpu/why?from=-1h")); why.Sentence != "The whole time =cmd() of mchen ran GPU 3." {
@@ -246,7 +249,7 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/sessions?tz=Moon":                                       "there is no time zone",
 		"/api/gpu/usage?by=moon":                                          "is no way to sum usage",
 		"/api/events?format=xml":                                          "there is no format",
-		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m": use raw, 1m or 15m`,
+		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m": use raw, 1m, 15m or 6h`,
 		"/api/gpu/readings?metric=moon":                                   "there is no metric",
 		"/api/gpu/history?from=1700-01-01T00:00:00Z&to=2262-12-31T00:00:00Z&step=2562047h": "longer than 100 years",
 	} {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,13 +25,27 @@ const (
 	Raw     Tier = iota // one reading
 	Minute              // all readings of a minute, UTC
 	Quarter             // of a quarter of an hour
+	// SixHours are all of a quarter of a day, from 0:00, 6:00, 12:00 or 18:00 UTC: for pictures of a year. They are made of rows of
+	// [Quarter], kept as long as those, and say nothing that those don't.
+	SixHours
 )
 
-// Span is the time that a row of the tier is about; 0 for a reading.
-func (t Tier) Span() time.Duration { return [...]time.Duration{0, time.Minute, 15 * time.Minute}[t] }
+// Tiers are all of them, the finest first.
+var Tiers = [...]Tier{Raw, Minute, Quarter, SixHours}
 
-// String is the tier's name in flags and tables: "raw", "1m" or "15m".
-func (t Tier) String() string { return [...]string{"raw", "1m", "15m"}[t] }
+// Span is the time that a row of the tier is about; 0 for a reading.
+func (t Tier) Span() time.Duration {
+	return [...]time.Duration{0, time.Minute, 15 * time.Minute, 6 * time.Hour}[t]
+}
+
+// String is the tier's name in flags and tables: "raw", "1m", "15m" or "6h".
+func (t Tier) String() string { return [...]string{"raw", "1m", "15m", "6h"}[t] }
+
+// TierOf is the tier of a name.
+func TierOf(name string) (t Tier, ok bool) {
+	i := slices.IndexFunc(Tiers[:], func(t Tier) bool { return t.String() == name })
+	return Tier(max(i, 0)), i >= 0 //nolint:gosec // there are few
+}
 
 // A Device is one GPU of one node, or with an empty UUID the machine itself.
 type Device struct {
@@ -38,7 +53,8 @@ type Device struct {
 	Name, Vendor string
 	Index        int
 	Kind         gpu.Kind // what is simulated or recorded says so in the past, too
-	// First and Last are the times of its first and last row. A store fills them in.
+	// First and Last are the times of its first and last row, but for those of [SixHours], which begin long before what they are
+	// about. A store fills them in.
 	First, Last time.Time
 }
 
@@ -245,12 +261,19 @@ type Store interface {
 }
 
 // A Retention is how long each tier is kept. Frames are kept as long as raw rows; sessions as long as the longest, as are
-// causes and events but for those of [Retention.OfCause] and [Retention.OfEvent]. What it does not name is kept for ever.
+// causes and events but for those of [Retention.OfCause] and [Retention.OfEvent]. What it does not name is kept for ever. It does
+// not name [SixHours].
 type Retention map[Tier]time.Duration
+
+// Of is how long rows of a tier are kept, and whether that is named.
+func (r Retention) Of(t Tier) (kept time.Duration, named bool) {
+	kept, named = r[min(t, Quarter)]
+	return kept, named
+}
 
 // Cutoff is the time before which rows of a tier are forgotten; zero: none are.
 func (r Retention) Cutoff(t Tier, now time.Time) time.Time {
-	kept, named := r[t]
+	kept, named := r.Of(t)
 	if !named {
 		return time.Time{}
 	}
@@ -286,7 +309,7 @@ func (r Retention) OfEvent(severity string, now time.Time) time.Time {
 
 // Oldest is the time before which sessions, and the last causes and events, are forgotten; zero: none are.
 func (r Retention) Oldest(now time.Time) (oldest time.Time) {
-	for t := Raw; t <= Quarter; t++ {
+	for _, t := range Tiers {
 		cutoff := r.Cutoff(t, now)
 		if cutoff.IsZero() {
 			return time.Time{}
@@ -311,7 +334,7 @@ type Size struct {
 
 // TableSize is one kind of what is kept. Rows are those of devices and machines.
 type TableSize struct {
-	Name        string // "raw", "1m", "15m", "frames", "sessions", "causes", "events"
+	Name        string // "raw", "1m", "15m", "6h", "frames", "sessions", "causes", "events"
 	Rows, Bytes int64
 	// When the oldest begins and the newest ends or, of rows, begins; zero where there is none.
 	Oldest, Newest time.Time

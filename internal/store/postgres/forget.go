@@ -59,7 +59,7 @@ func (f *forgetter) some(ctx context.Context, r store.Retention, now time.Time) 
 			return done, err
 		}
 	}
-	for t := store.Raw; t <= store.Quarter; t++ {
+	for _, t := range store.Tiers {
 		if done, err := f.rows(ctx, "unsettled", "tier = $2 AND time < $1", r.Cutoff(t, now), int16(t)); done || err != nil {
 			return done, err
 		}

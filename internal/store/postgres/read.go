@@ -152,16 +152,16 @@ func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 	return out, err
 }
 
-// ends is the first or the last time of a device's or machine's rows.
+// ends is the first or the last time of a device's or machine's rows. See [store.Device].
 func ends(choice, order string) string {
-	of := func(tables []partitioned) string {
+	of := func(machines bool) string {
 		var times []string
-		for _, t := range tables {
-			times = append(times, "(SELECT time FROM "+t.name+" WHERE device = d.id ORDER BY time "+order+" LIMIT 1)")
+		for _, tier := range store.Tiers[:store.SixHours] {
+			times = append(times, "(SELECT time FROM "+tableOf(tier, machines).name+" WHERE device = d.id ORDER BY time "+order+" LIMIT 1)")
 		}
 		return choice + "(" + strings.Join(times, ", ") + ")"
 	}
-	return "CASE WHEN d.uuid = '' THEN " + of(ofRows[3:]) + " ELSE " + of(ofRows[:3]) + " END"
+	return "CASE WHEN d.uuid = '' THEN " + of(true) + " ELSE " + of(false) + " END"
 }
 
 // A found device is one of which rows are read.

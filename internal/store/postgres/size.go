@@ -40,7 +40,7 @@ func measure(ctx context.Context, tx pgx.Tx) (size store.Size, err error) {
 		size.Tables = append(size.Tables, sum)
 		return nil
 	}
-	for tier := store.Raw; tier <= store.Quarter; tier++ {
+	for _, tier := range store.Tiers {
 		if err := add(tier.String(), byDevice, tableOf(tier, false).name, tableOf(tier, true).name); err != nil {
 			return size, err
 		}

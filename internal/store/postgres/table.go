@@ -104,15 +104,17 @@ var ofRows = []partitioned{
 	{readingsTable("device_raw", store.OfDevices), false, store.Raw},
 	{spansTable("device_1m", store.OfDevices), true, store.Minute},
 	{spansTable("device_15m", store.OfDevices), true, store.Quarter},
+	{spansTable("device_6h", store.OfDevices), true, store.SixHours},
 	{readingsTable("machine_raw", store.OfMachines), false, store.Raw},
 	{spansTable("machine_1m", store.OfMachines), true, store.Minute},
 	{spansTable("machine_15m", store.OfMachines), true, store.Quarter},
+	{spansTable("machine_6h", store.OfMachines), true, store.SixHours},
 }
 
 // tableOf is the table of rows of a tier.
 func tableOf(tier store.Tier, machines bool) *partitioned {
 	if machines {
-		return &ofRows[3+tier]
+		return &ofRows[len(store.Tiers)+int(tier)]
 	}
 	return &ofRows[tier]
 }

@@ -380,7 +380,7 @@ func BenchmarkSize(b *testing.B) {
 	for _, t := range []struct {
 		tier        store.Tier
 		wrote, kept time.Duration
-	}{{store.Raw, 6 * time.Hour, 2 * day}, {store.Minute, 2 * day, 30 * day}, {store.Quarter, 30 * day, 730 * day}} {
+	}{{store.Raw, 6 * time.Hour, 2 * day}, {store.Minute, 2 * day, 30 * day}, {store.Quarter, 30 * day, 730 * day}, {store.SixHours, 365 * day, 730 * day}} {
 		file := filepath.Join(b.TempDir(), "past.db")
 		s := open(b, file)
 		fill(b, s, t.tier, 8, t.wrote)
@@ -404,7 +404,7 @@ func BenchmarkSize(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	frames := float64(size.Tables[3].Bytes)
+	frames := float64(size.Tables[len(store.Tiers)].Bytes)
 	b.ReportMetric(frames/720, "bytes/frame")
 	b.ReportMetric((total+48*frames)/1e6, "MB/default")
 	b.ReportMetric(0, "ns/op")

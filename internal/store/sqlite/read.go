@@ -89,10 +89,10 @@ func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 	return out, err
 }
 
-// ends are the times of a device's first and last row.
+// ends are the times of a device's first and last row. See [store.Device].
 func ends(ctx context.Context, c *conn, d *device) (first, last time.Time, err error) {
-	for tier := range tables[0] {
-		t := tableOf(d.UUID == "", store.Tier(tier))
+	for _, tier := range store.Tiers[:store.SixHours] {
+		t := tableOf(d.UUID == "", tier)
 		from, err := c.number(ctx, "SELECT min(time) FROM "+t.name+" WHERE device = ?", d.id)
 		if err != nil {
 			return first, last, err

@@ -31,9 +31,13 @@ type table struct {
 }
 
 // tables by whether they are of machines, and tier.
-var tables = [2][3]table{
-	{newTable("device", store.Raw), newTable("device", store.Minute), newTable("device", store.Quarter)},
-	{newTable("machine", store.Raw), newTable("machine", store.Minute), newTable("machine", store.Quarter)},
+var tables = [2][len(store.Tiers)]table{newTables("device"), newTables("machine")}
+
+func newTables(of string) (tables [len(store.Tiers)]table) {
+	for i, tier := range store.Tiers {
+		tables[i] = newTable(of, tier)
+	}
+	return tables
 }
 
 func newTable(of string, tier store.Tier) table {

@@ -42,7 +42,7 @@ func forget(ctx context.Context, db *database, r store.Retention, now time.Time,
 	}
 	raw := r.Cutoff(store.Raw, now)
 	for _, id := range db.devices {
-		for tier := store.Raw; tier <= store.Quarter; tier++ {
+		for _, tier := range store.Tiers {
 			for _, machines := range []bool{false, true} {
 				t := tableOf(machines, tier).name
 				if err := remove(oldRows, t, r.Cutoff(tier, now), id); err != nil {
@@ -144,7 +144,7 @@ func (s *Store) Size(ctx context.Context) (size store.Size, err error) {
 			size.Tables = append(size.Tables, t)
 			return err
 		}
-		for tier := store.Raw; tier <= store.Quarter; tier++ {
+		for _, tier := range store.Tiers {
 			a, b := tableOf(false, tier).name, tableOf(true, tier).name
 			if err := add(tier.String(), endOf("min", a, b), endOf("max", a, b), a, b); err != nil {
 				return err

@@ -17,12 +17,12 @@ import (
 // contents are all that a store holds.
 type contents struct {
 	Devices   []store.Device
-	Rows      [6][]store.Row // of devices and machines by tier
+	Rows      [2 * len(store.Tiers)][]store.Row // of devices and machines by tier
 	Frames    []store.Frame
 	Sessions  []store.Session
 	Causes    []store.Cause
 	Events    []store.Event
-	Unsettled [3][]store.Bucket
+	Unsettled [len(store.Tiers)][]store.Bucket
 }
 
 // everything reads a store. What begins at one time is sorted by its key.
@@ -32,7 +32,7 @@ func everything(t tester, s store.Store) contents { return answers(t, s, store.Q
 func answers(t tester, s store.Store, q store.Query) (all contents) {
 	t.Helper()
 	ctx := t.Context()
-	for tier := store.Raw; tier <= store.Quarter; tier++ {
+	for _, tier := range store.Tiers {
 		q.Tier = tier
 		for i, machines := range []bool{false, true} {
 			if rows := q; len(q.Columns) == 0 || machines == q.Machines {
@@ -94,7 +94,7 @@ func likeTheModel(t *testing.T, open func(t *testing.T) store.Store) {
 		if rapid.Bool().Draw(r, "forget") {
 			now := at(time.Duration(rapid.IntRange(0, 96).Draw(r, "now")) * time.Hour)
 			kept := store.Retention{}
-			for tier := store.Raw; tier <= store.Quarter; tier++ {
+			for _, tier := range store.Tiers[:store.SixHours] {
 				if rapid.IntRange(0, 4).Draw(r, "kept") > 0 {
 					kept[tier] = time.Duration(rapid.IntRange(0, 72).Draw(r, "hours")) * time.Hour
 				}
@@ -136,13 +136,14 @@ var words = []string{"", "mchen", "root", "xid", "state"}
 
 // batch has a few things of every kind. Their values come of one number, which rapid draws.
 func batch(r *rapid.T) *store.Batch {
+	anyTier, anySpan := rapid.SampledFrom(store.Tiers[:]), rapid.SampledFrom(store.Tiers[store.Minute:])
 	g := rand.New(rand.NewPCG(rapid.Uint64().Draw(r, "values"), 1))
 	key := rapid.SampledFrom(keys)
 	count := func(what string) int { return rapid.IntRange(0, 5).Draw(r, what) }
 	word := func() string { return words[g.IntN(len(words))] }
 	b := &store.Batch{Documents: map[string][]byte{word(): []byte(word())}}
 	for range count("rows") {
-		b.Rows = append(b.Rows, row(g, key.Draw(r, "of"), store.Tier(g.IntN(3)), moment(r, "at")))
+		b.Rows = append(b.Rows, row(g, key.Draw(r, "of"), anyTier.Draw(r, "tier"), moment(r, "at")))
 	}
 	for i := range count("frames") {
 		b.Frames = append(b.Frames, frame(key.Draw(r, "of").Node, moment(r, "at"), i+g.IntN(100)))
@@ -166,10 +167,10 @@ func batch(r *rapid.T) *store.Batch {
 		b.Events = append(b.Events, e)
 	}
 	for range count("unsettled") {
-		b.Unsettled = append(b.Unsettled, store.Bucket{Key: key.Draw(r, "of"), Tier: store.Tier(1 + g.IntN(2)), Time: moment(r, "at")})
+		b.Unsettled = append(b.Unsettled, store.Bucket{Key: key.Draw(r, "of"), Tier: anySpan.Draw(r, "tier"), Time: moment(r, "at")})
 	}
 	for range count("settled") {
-		b.Settled = append(b.Settled, store.Bucket{Key: key.Draw(r, "of"), Tier: store.Tier(1 + g.IntN(2)), Time: moment(r, "at")})
+		b.Settled = append(b.Settled, store.Bucket{Key: key.Draw(r, "of"), Tier: anySpan.Draw(r, "tier"), Time: moment(r, "at")})
 	}
 	for i := range count("devices") {
 		k := key.Draw(r, "of")

@@ -194,6 +194,9 @@ func (m *Model) Devices(context.Context) ([]store.Device, error) {
 	devices := maps.Clone(m.devices)
 	for _, r := range m.rows {
 		d := devices[r.Key]
+		if r.Tier == store.SixHours {
+			continue
+		}
 		if d.First.IsZero() || r.Time.Before(d.First) {
 			d.First = r.Time
 		}
@@ -373,7 +376,7 @@ func (m *Model) Size(context.Context) (store.Size, error) {
 		}
 		s.Tables, s.Bytes = append(s.Tables, t), s.Bytes+t.Bytes
 	}
-	for tier := store.Raw; tier <= store.Quarter; tier++ {
+	for _, tier := range store.Tiers {
 		add(tier.String(), timesOf(m.rows, func(r store.Row) (from, to time.Time, ok bool) { return r.Time, r.Time, r.Tier == tier }))
 	}
 	add("frames", timesOf(m.frames, func(f store.Frame) (from, to time.Time, ok bool) { return f.Time, f.Time, true }))

@@ -175,7 +175,7 @@ func readingsAreReadBack(t *testing.T, s store.Store) {
 }
 
 func spansAreReadBack(t *testing.T, s store.Store) {
-	for _, tier := range []store.Tier{store.Minute, store.Quarter} {
+	for _, tier := range store.Tiers[store.Minute:] {
 		row := reading(gpu0, at(0), nil)
 		row.Tier, row.Readings = tier, 12
 		for i, c := range store.OfDevices {
@@ -585,7 +585,7 @@ func unsettled(t *testing.T, s store.Store) {
 		return store.Bucket{Key: k, Tier: tier, Time: at(d)}
 	}
 	write(t, s, &store.Batch{Unsettled: []store.Bucket{b(gpu0, store.Minute, 0), b(gpu0, store.Minute, time.Minute),
-		b(here, store.Minute, 0), b(gpu0, store.Quarter, 0)}})
+		b(here, store.Minute, 0), b(gpu0, store.Quarter, 0), b(gpu0, store.SixHours, 0)}})
 	has := func(tier store.Tier, before time.Time, want ...store.Bucket) {
 		t.Helper()
 		got, err := s.Unsettled(t.Context(), tier, before)
@@ -605,6 +605,7 @@ func unsettled(t *testing.T, s store.Store) {
 	})
 	has(store.Minute, time.Time{}, b(here, store.Minute, 0), b(gpu0, store.Minute, time.Minute))
 	has(store.Quarter, time.Time{}, b(gpu1, store.Quarter, 0))
+	has(store.SixHours, time.Time{}, b(gpu0, store.SixHours, 0))
 }
 
 func byBucket(a, b store.Bucket) int {
@@ -632,7 +633,7 @@ func forget(t *testing.T, s store.Store) {
 	for i := range 40 {
 		from := at(time.Duration(i)*12*time.Hour + time.Duration(i)*time.Second)
 		for _, k := range []store.Key{here, gpu0, far0} {
-			for tier := store.Raw; tier <= store.Quarter; tier++ {
+			for _, tier := range store.Tiers {
 				r := reading(k, from, nil)
 				r.Tier = tier
 				b.Rows, b.Unsettled = append(b.Rows, r), append(b.Unsettled, store.Bucket{Key: k, Tier: tier, Time: from})
@@ -721,7 +722,7 @@ func forgotten(t tester, m, s store.Store, r store.Retention, now time.Time) {
 }
 
 func sizes(t *testing.T, s store.Store) {
-	names := []string{"raw", "1m", "15m", "frames", "sessions", "causes", "events"}
+	names := []string{"raw", "1m", "15m", "6h", "frames", "sessions", "causes", "events"}
 	check := func(rows []int64, oldest time.Time, newest ...time.Time) {
 		t.Helper()
 		size, err := s.Size(t.Context())
@@ -748,16 +749,16 @@ func sizes(t *testing.T, s store.Store) {
 			t.Errorf("%d tables, %d bytes in all; want %d, and at least %d", len(size.Tables), size.Bytes, len(names), bytes)
 		}
 	}
-	check(make([]int64, 7), time.Time{})
+	check(make([]int64, len(names)), time.Time{})
 	write(t, s, some())
 	hour := at(time.Hour)
-	check([]int64{2, 1, 0, 1, 1, 1, 1}, at(0), at(0), at(0), at(0), at(0), hour, hour, at(0))
+	check([]int64{2, 1, 0, 0, 1, 1, 1, 1}, at(0), at(0), at(0), at(0), at(0), at(0), hour, hour, at(0))
 	var b store.Batch
 	for i := range 500 {
 		b.Rows = append(b.Rows, reading(gpu1, at(time.Duration(i+1)*time.Second), nil))
 	}
 	write(t, s, &b)
-	check([]int64{502, 1, 0, 1, 1, 1, 1}, at(0), at(500*time.Second), at(0), at(0), at(0), hour, hour, at(0))
+	check([]int64{502, 1, 0, 0, 1, 1, 1, 1}, at(0), at(500*time.Second), at(0), at(0), at(0), at(0), hour, hour, at(0))
 }
 
 func checkAndCompact(t *testing.T, s store.Store) {

@@ -32,6 +32,8 @@ CREATE INDEX device_1m_time ON device_1m USING brin (time);
 
 CREATE TABLE device_15m (LIKE device_1m, PRIMARY KEY (device, time)) PARTITION BY RANGE (time);
 CREATE INDEX device_15m_time ON device_15m USING brin (time);
+CREATE TABLE device_6h (LIKE device_1m, PRIMARY KEY (device, time)) PARTITION BY RANGE (time);
+CREATE INDEX device_6h_time ON device_6h USING brin (time);
 
 -- Rows of machines.
 CREATE TABLE machine_raw (LIKE device_raw, PRIMARY KEY (device, time)) PARTITION BY RANGE (time);
@@ -39,6 +41,8 @@ CREATE TABLE machine_1m (LIKE device_1m, PRIMARY KEY (device, time)) PARTITION B
 CREATE INDEX machine_1m_time ON machine_1m USING brin (time);
 CREATE TABLE machine_15m (LIKE device_1m, PRIMARY KEY (device, time)) PARTITION BY RANGE (time);
 CREATE INDEX machine_15m_time ON machine_15m USING brin (time);
+CREATE TABLE machine_6h (LIKE device_1m, PRIMARY KEY (device, time)) PARTITION BY RANGE (time);
+CREATE INDEX machine_6h_time ON machine_6h USING brin (time);
 
 -- Snapshots by machine, compressed with zstd. The dictionary is the key frame of the same quarter of an hour.
 CREATE TABLE frames (

@@ -62,6 +62,22 @@ CREATE TABLE machine_15m (
 	counts TEXT,
 	PRIMARY KEY (device, time)
 ) WITHOUT ROWID;
+CREATE TABLE device_6h (
+	device INTEGER NOT NULL,
+	time INTEGER NOT NULL,
+	state TEXT,
+	readings INTEGER,
+	counts TEXT,
+	PRIMARY KEY (device, time)
+) WITHOUT ROWID;
+CREATE TABLE machine_6h (
+	device INTEGER NOT NULL,
+	time INTEGER NOT NULL,
+	state TEXT,
+	readings INTEGER,
+	counts TEXT,
+	PRIMARY KEY (device, time)
+) WITHOUT ROWID;
 
 -- Spans whose row has to be made.
 CREATE TABLE unsettled (
