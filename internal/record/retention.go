@@ -23,17 +23,12 @@ var units = map[byte]time.Duration{'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 *
 // number of hours (h), days (d), weeks (w) or years of 365 days (y). No tier is kept for a shorter time than a finer
 // one. Its errors are [gpu.Advice].
 func ParseRetention(text string) (store.Retention, error) {
-	all := []store.Tier{store.Raw, store.Minute, store.Quarter}
+	all := store.Tiers[:store.SixHours] // which are kept as long as quarters of an hour
 	out := store.Retention{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, kept, _ := strings.Cut(strings.TrimSpace(part), "=")
-		tier, known := store.Raw, false
-		for _, t := range all {
-			if t.String() == name {
-				tier, known = t, true
-			}
-		}
-		if !known {
+		tier, known := store.TierOf(name)
+		if !known || tier == store.SixHours {
 			return nil, badRetention(fmt.Sprintf("there is no tier %q in %q", name, text))
 		}
 		if _, twice := out[tier]; twice {

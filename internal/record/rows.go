@@ -72,18 +72,3 @@ func (w *row) row(values []store.Value) (store.Row, []store.Value) {
 	}
 	return store.Row{Key: w.Key, Tier: store.Raw, Time: w.time, Readings: 1, Values: values[begin:len(values):len(values)], State: w.state}, values
 }
-
-// rowOf is a row as it was before it was written.
-func rowOf(of *store.Row, columns store.Columns) row {
-	w := row{Key: of.Key, columns: columns, time: of.Time, state: of.State, numbers: make([]float64, len(columns))}
-	for i := range w.numbers {
-		w.numbers[i] = math.NaN()
-		if i < len(of.Values) && of.Values[i].Count > 0 {
-			w.numbers[i] = math.Round(of.Values[i].Mean * columns[i].Scale)
-			if of.Values[i].Doubtful {
-				w.doubtful = append(w.doubtful, i)
-			}
-		}
-	}
-	return w
-}

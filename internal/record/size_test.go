@@ -42,7 +42,7 @@ func allOf[V any](b *testing.B, list iter.Seq2[V, error]) (out []V) {
 
 // A halfDayOf is what is kept of a simulated machine with 8 GPUs in twelve hours, each 5 s.
 type halfDayOf struct {
-	rows [3][]store.Row
+	rows [len(store.Tiers)][]store.Row
 	store.Batch
 }
 
@@ -109,7 +109,7 @@ func BenchmarkSizeOfABusyPast(b *testing.B) {
 		retention := newRun(b, newFake()).cfg.Retention
 		var sizes []store.Size
 		for half := range 2 * second {
-			whole, rows := of.Batch, slices.Concat(of.rows[store.Quarter], of.rows[store.Minute])
+			whole, rows := of.Batch, slices.Concat(of.rows[store.SixHours], of.rows[store.Quarter], of.rows[store.Minute])
 			if left := 2*first - half; left > 4 || 4-2*(second-first) < left && left <= 0 {
 				whole.Frames = nil
 			} else {
@@ -148,7 +148,7 @@ func BenchmarkSizeOfABusyPast(b *testing.B) {
 		total := sizes[1].Bytes
 		for i, t := range sizes[1].Tables {
 			switch t.Name {
-			case "15m", "sessions", "causes", "events": // of which each day leaves something
+			case "15m", "6h", "sessions", "causes", "events": // of which each day leaves something
 				more := (t.Bytes - sizes[0].Tables[i].Bytes) * (last - second) / (second - first)
 				t.Bytes, total = t.Bytes+more, total+more
 			}

@@ -11,13 +11,14 @@ import (
 )
 
 // tiers are those of spans.
-var tiers = [...]store.Tier{store.Minute, store.Quarter}
+var tiers = [len(store.Tiers) - 1]store.Tier(store.Tiers[store.Minute:])
 
 // A span gathers the readings of a device in a minute or a quarter of an hour. It makes the same row of the same
-// readings in any order: sums of whole numbers are exact, up to 2^53.
+// readings in any order: sums of whole numbers are exact, up to 2^53. One of six hours gathers nothing: its row is made of those of
+// its quarters of an hour, so that it is the same after a restart, when the readings may be forgotten.
 type span struct {
 	begin    time.Time
-	whole    bool // all its readings were seen in this run: its row needs no look into the store
+	whole    bool // it has all its readings, which were seen in this run: its row needs no look into the store
 	readings int
 	last     time.Time // of its readings
 	state    gpu.State // at last
@@ -70,7 +71,7 @@ func (r *Recorder) addToSpans(n *node, d *device, w *row) {
 		}
 		s := d.spans[i]
 		if s == nil {
-			s = &span{begin: begin, whole: r.earlier != nil && begin.After(d.newest)}
+			s = &span{begin: begin, whole: tier != store.SixHours && r.earlier != nil && begin.After(d.newest)}
 			d.spans[i] = s
 			b := store.Bucket{Key: d.Key(), Tier: tier, Time: begin}
 			delete(n.later, b)
@@ -80,7 +81,9 @@ func (r *Recorder) addToSpans(n *node, d *device, w *row) {
 		if !w.time.After(d.newest) { // it may take the place of one that is in the store
 			s.whole = false
 		}
-		s.add(w)
+		if s.whole {
+			s.add(w)
+		}
 	}
 }
 
@@ -116,21 +119,44 @@ func (r *Recorder) endSpans(n *node, now time.Time) {
 	}
 }
 
-// remake makes the row of a span of what the store has. A row that it has already stays if it is of more readings:
-// then readings of it are forgotten by now.
+// join adds a row of the store: a reading, or the row of a shorter span.
+func (s *span) join(of *store.Row, columns store.Columns) {
+	if s.values == nil {
+		s.values = make([]sum, len(columns))
+	}
+	s.readings += of.Readings
+	s.state = of.State
+	for i, v := range of.Values {
+		if !columns[i].Spans || v.Count == 0 || v.Doubtful {
+			continue
+		}
+		least, mean, most := math.Round(v.Least*columns[i].Scale), math.Round(v.Mean*columns[i].Scale), math.Round(v.Most*columns[i].Scale)
+		m := &s.values[i]
+		if m.count == 0 {
+			m.least, m.most = least, most
+		}
+		m.least, m.most = min(m.least, least), max(m.most, most)
+		m.sum, m.count = m.sum+mean*float64(v.Count), m.count+v.Count
+	}
+}
+
+// remake makes the row of a span of what the store has: of the readings, or of six hours of quarters of an hour. A row that it has
+// already stays if it is of more readings: then some of what it was made of is forgotten by now.
 func remake(ctx context.Context, from store.Store, b store.Bucket) (*store.Row, error) {
 	q := store.Query{From: b.Time, To: b.Time.Add(b.Tier.Span()), Keys: []store.Key{b.Key}, Machines: b.UUID == ""}
 	columns := store.OfDevices
 	if q.Machines {
 		columns = store.OfMachines
 	}
+	if b.Tier == store.SixHours {
+		q.Tier = store.Quarter
+	}
 	made := span{begin: b.Time}
 	for found, err := range from.Rows(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		w := rowOf(&found, columns)
-		made.add(&w)
+		made.join(&found, columns)
 	}
 	q.Tier, q.To = b.Tier, b.Time.Add(time.Millisecond)
 	for has, err := range from.Rows(ctx, q) {

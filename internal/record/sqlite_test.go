@@ -50,7 +50,7 @@ func TestSpansInSQLite(t *testing.T) {
 			rt.Fatalf("the fakes differ:\n%s", diff)
 		}
 		kept := 0
-		for _, tier := range []store.Tier{store.Raw, store.Minute, store.Quarter} {
+		for _, tier := range store.Tiers {
 			for _, machines := range []bool{false, true} {
 				for r, err := range fake.beside.Rows(t.Context(), store.Query{Tier: tier, Machines: machines}) {
 					if err != nil {

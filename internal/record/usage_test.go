@@ -148,7 +148,7 @@ func (h *hour) checkHistory(t *rapid.T) {
 	}
 	from := h.from.Add(time.Duration(rapid.IntRange(-10*60, 59*60).Draw(t, "from")) * time.Second)
 	to := from.Add(time.Duration(rapid.IntRange(1, 75*60).Draw(t, "long")) * time.Second)
-	step := time.Duration(rapid.SampledFrom([]int{0, 1, 5, 7, 60, 90, 120, 900, 1800, 3600}).Draw(t, "step")) * time.Second
+	step := time.Duration(rapid.SampledFrom([]int{0, 1, 5, 7, 60, 90, 120, 900, 1800, 3600, 21600, 43200, 86400}).Draw(t, "step")) * time.Second
 	var columns []int
 	for i, c := range store.OfDevices {
 		if c.Spans {
@@ -173,7 +173,8 @@ func (h *hour) checkHistory(t *rapid.T) {
 			}, g.Len())
 			end := g.To
 			if g.Tier != store.Raw { // rows of spans are asked whole
-				end = end.Add(g.Tier.Span() - 1).Truncate(g.Tier.Span())
+				span := min(g.Tier, store.Quarter).Span() // six hours that go on after it are asked by quarters of an hour
+				end = end.Add(span - 1).Truncate(span)
 			}
 			for _, r := range raw {
 				point := int(r.Time.Sub(g.From) / g.Step)

@@ -3,6 +3,8 @@ package record
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/store"
@@ -162,7 +164,8 @@ func (w *writer) tryAll(ctx context.Context) error {
 	}
 }
 
-// writeSome writes one batch. When no reading waits any more, it makes the rows of spans that need the store's readings.
+// writeSome writes one batch. When no reading waits any more, it makes the rows of spans that need what the store has: those of
+// six hours once it has all that these are made of.
 func (w *writer) writeSome(ctx context.Context) (done bool, err error) {
 	w.mu.Lock()
 	if w.out.empty() {
@@ -172,8 +175,10 @@ func (w *writer) writeSome(ctx context.Context) (done bool, err error) {
 	part := w.out.take(rowsAtOnce, framesAtOnce)
 	var spans []store.Bucket
 	if len(w.out.rows) == 0 {
-		for b := range w.out.remakes {
-			spans = append(spans, b)
+		all := slices.Collect(maps.Keys(w.out.remakes))
+		spans = slices.DeleteFunc(slices.Clone(all), func(b store.Bucket) bool { return b.Tier == store.SixHours })
+		if len(spans) == 0 {
+			spans = all
 		}
 	}
 	w.mu.Unlock()

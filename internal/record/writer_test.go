@@ -401,7 +401,7 @@ func TestAStoreThatComesLater(t *testing.T) {
 		}
 		raw := fake.of(store.Raw)
 		for b := range fake.open {
-			if time.Since(b.Time) > 16*time.Minute {
+			if time.Since(b.Time) > b.Tier.Span()+time.Minute {
 				t.Errorf("%+v waits for its row", b)
 			}
 		}
@@ -531,7 +531,7 @@ func TestAStoreThatBeginsAnew(t *testing.T) {
 	if open < 10 {
 		t.Errorf("%d sessions and causes go on", open)
 	}
-	if spans := len(fake.open); spans != 2*len(devices) {
-		t.Errorf("%d spans have no row yet, want %d", spans, 2*len(devices))
+	if spans := len(fake.open); spans != len(tiers)*len(devices) {
+		t.Errorf("%d spans have no row yet, want %d", spans, len(tiers)*len(devices))
 	}
 }
