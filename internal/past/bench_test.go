@@ -46,7 +46,7 @@ func BenchmarkAt(b *testing.B) {
 }
 
 // filled is a database with rows of spans of 8 GPUs, in which all that a driver reports wanders.
-func filled(b *testing.B, tier store.Tier, of time.Duration) *Past {
+func filled(b *testing.B, of time.Duration, tiers ...store.Tier) *Past {
 	b.Helper()
 	s, err := sqlite.Open(b.Context(), sqlite.Options{File: filepath.Join(b.TempDir(), "history.db")})
 	if err != nil {
@@ -55,7 +55,7 @@ func filled(b *testing.B, tier store.Tier, of time.Duration) *Past {
 	b.Cleanup(func() { _ = s.Close() })
 	random := rand.New(rand.NewPCG(1, 1))
 	var batch store.Batch
-	for at := midnight; at.Before(midnight.Add(of)); at = at.Add(tier.Span()) {
+	row := func(tier store.Tier, at time.Time) {
 		for i := range 8 {
 			r := store.Row{Key: keyOf(i), Tier: tier, Time: at, Readings: 12, Values: make([]store.Value, len(store.OfDevices)), State: gpu.StateOK}
 			for j := range r.Values {
@@ -66,13 +66,24 @@ func filled(b *testing.B, tier store.Tier, of time.Duration) *Past {
 			}
 			batch.Rows = append(batch.Rows, r)
 		}
-		if len(batch.Rows) > 4000 || !at.Add(tier.Span()).Before(midnight.Add(of)) {
-			if err := s.Write(b.Context(), &batch); err != nil {
-				b.Fatal(err)
+	}
+	write := func() {
+		if err := s.Write(b.Context(), &batch); err != nil {
+			b.Fatal(err)
+		}
+		batch.Rows = batch.Rows[:0]
+	}
+	for at := midnight; at.Before(midnight.Add(of)); at = at.Add(tiers[0].Span()) {
+		for _, tier := range tiers {
+			if at.Truncate(tier.Span()).Equal(at) {
+				row(tier, at)
 			}
-			batch.Rows = batch.Rows[:0]
+		}
+		if len(batch.Rows) > 4000 {
+			write()
 		}
 	}
+	write()
 	return &Past{Store: s, Now: func() time.Time { return midnight.Add(of) }}
 }
 
@@ -88,21 +99,29 @@ func BenchmarkHistory(b *testing.B) {
 	}
 	one := columns("power_draw")
 	page := columns("utilization_gpu", "power_draw", "thermal_gpu", "memory_used", "fans_commanded", "clocks_sm", "processes")
+	const day, year = 24 * time.Hour, 365*24*time.Hour + 5*time.Hour // so that six hours go on
+	aDay, aYear := filled(b, day, store.Minute), filled(b, year, store.Quarter, store.SixHours)
 	for _, of := range []struct {
 		name    string
-		tier    store.Tier
+		past    *Past
 		span    time.Duration
+		step    time.Duration // 0: as a page chooses it
+		tier    store.Tier
 		devices int
 		columns []int
 	}{
-		{"24 h of 8 GPUs, a quantity", store.Minute, 24 * time.Hour, 8, one},
-		{"24 h of 8 GPUs, seven quantities", store.Minute, 24 * time.Hour, 8, page},
-		{"a year of a GPU, a quantity", store.Quarter, 365 * 24 * time.Hour, 1, one},
-		{"a year of 8 GPUs, a quantity", store.Quarter, 365 * 24 * time.Hour, 8, one},
-		{"a year of 8 GPUs, seven quantities", store.Quarter, 365 * 24 * time.Hour, 8, page},
+		{"24 h of 8 GPUs, a quantity", aDay, day, 0, store.Minute, 8, one},
+		{"24 h of 8 GPUs, seven quantities", aDay, day, 0, store.Minute, 8, page},
+		{"a year of a GPU, a quantity", aYear, year, 0, store.SixHours, 1, one},
+		{"a year of 8 GPUs, a quantity", aYear, year, 0, store.SixHours, 8, one},
+		{"a year of 8 GPUs, seven quantities", aYear, year, 0, store.SixHours, 8, page},
+		{"a year of 8 GPUs by 6 h, seven quantities", aYear, year, 6 * time.Hour, store.SixHours, 8, page},
+		{"a year of a GPU by 15 h, a quantity", aYear, year, 15 * time.Hour, store.Quarter, 1, one},
+		{"a year of 8 GPUs by 15 h, a quantity", aYear, year, 15 * time.Hour, store.Quarter, 8, one},
+		{"a year of 8 GPUs by 15 h, seven quantities", aYear, year, 15 * time.Hour, store.Quarter, 8, page},
 	} {
-		p := filled(b, of.tier, of.span)
-		g, err := p.Grid(midnight, midnight.Add(of.span), 0)
+		p := of.past
+		g, err := p.Grid(midnight, midnight.Add(of.span), of.step)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -10,7 +10,29 @@ import (
 
 // filled yields the rows that the query asks for, as [Past.Rows] does, and after them coarser ones where there are no finer ones of the
 // device: those were forgotten, or never written. A coarser row may begin before the query's time, and end after it.
+//
+// There are never rows of six hours without those of the quarters of an hour, so that they fill nothing. Those of them that end
+// after the query's time are answered from quarters.
 func (p *Past) filled(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
+	if q.Tier != store.SixHours {
+		return p.filledTo(ctx, q)
+	}
+	whole, rest := q, q
+	whole.To = q.To.Truncate(q.Tier.Span())
+	rest.Tier, rest.From = store.Quarter, latest(q.From, whole.To)
+	return func(yield func(store.Row, error) bool) {
+		for _, part := range []iter.Seq2[store.Row, error]{p.rows(ctx, whole), p.filledTo(ctx, rest)} {
+			for r, err := range part {
+				if !yield(r, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// filledTo is filled for tiers up to quarters of an hour.
+func (p *Past) filledTo(ctx context.Context, q store.Query) iter.Seq2[store.Row, error] {
 	return func(yield func(store.Row, error) bool) {
 		have := map[store.Bucket]bool{} // the spans of which there is a finer row
 		for tier := q.Tier; tier <= store.Quarter; tier++ {

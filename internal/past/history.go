@@ -82,7 +82,7 @@ func (p *Past) GridOf(from, to time.Time, step time.Duration, values int) (Grid,
 			step = (to.Sub(from)/time.Duration(points) + day - 1).Truncate(day)
 		}
 	}
-	tier := store.Quarter
+	tier := store.SixHours
 	for tier > store.Raw && step%tier.Span() != 0 {
 		tier--
 	}

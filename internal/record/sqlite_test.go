@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 )
@@ -76,6 +77,46 @@ func TestSpansInSQLite(t *testing.T) {
 		}
 		if open != len(fake.open) {
 			rt.Fatalf("%d spans have no row yet, want %d", open, len(fake.open))
+		}
+	})
+}
+
+// Whatever restarts and jumps of the clock there were, and wherever a span ends, six hours say what their quarters of an hour say.
+func TestSixHoursAgreeWithQuarters(t *testing.T) {
+	n, dir := 0, t.TempDir()
+	columns := []int{store.OfDevices.Find("power_draw"), store.OfDevices.Find("thermal_gpu")}
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		fake := besideSQLite(t, dir, n)
+		defer fake.closeBeside(t)
+		playInto(t, fake, steps(rt), true)
+		last := start
+		for _, r := range fake.of(store.Raw) {
+			if r.Time.After(last) {
+				last = r.Time
+			}
+		}
+		p := &past.Past{Store: fake.beside, Now: func() time.Time { return last }}
+		minutes := func(least, most int, what string) time.Duration {
+			return time.Duration(rapid.IntRange(least, most).Draw(rt, what)) * time.Minute
+		}
+		from := start.Add(minutes(-24*60, 24*60, "from"))
+		step := time.Duration(rapid.SampledFrom([]int{6, 12, 18, 24}).Draw(rt, "step")) * time.Hour
+		g, err := p.Grid(from, from.Add(minutes(1, 3*24*60, "long")), step)
+		if err != nil || g.Tier != store.SixHours {
+			rt.Fatal(g, err)
+		}
+		got, err := p.History(t.Context(), g, nil, false, columns)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		g.Tier = store.Quarter
+		want, err := p.History(t.Context(), g, nil, false, columns)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 0.01)); diff != "" {
+			rt.Fatalf("six hours say otherwise than their quarters (-quarters +six hours):\n%s", diff)
 		}
 	})
 }
