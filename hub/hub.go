@@ -49,7 +49,7 @@ type Config struct {
 	Origins auth.Origins // foreign ones whose pages may connect; programs that send no Origin always may
 
 	MaxViewers   int           // connections at once, 1000 by default; more get a 503
-	EventQueue   int           // events that may wait for one viewer, 64 by default
+	EventQueue   int           // events that may wait for one viewer for each node that it may see, 64 by default
 	PingEvery    time.Duration // 20 s by default; more than WriteTimeout
 	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
 

@@ -63,7 +63,7 @@ func (m *mailbox) announce(news []announcement) bool {
 		}
 	}
 	added := len(m.queue) - before
-	if added > 0 && m.waiting > 0 && m.waiting+added > m.hub.cfg.EventQueue {
+	if added > 0 && m.waiting > 0 && m.waiting+added > m.room() {
 		clear(m.queue[before:])
 		m.queue = m.queue[:before]
 		return false
@@ -71,6 +71,14 @@ func (m *mailbox) announce(news []announcement) bool {
 	m.waiting += added
 	m.wake()
 	return true
+}
+
+// room is how many events may wait.
+func (m *mailbox) room() int {
+	if m.several() {
+		return m.hub.cfg.EventQueue * max(1, len(m.hub.now.Load().entries))
+	}
+	return m.hub.cfg.EventQueue
 }
 
 // reply appends the answer to one of the viewer's own requests.

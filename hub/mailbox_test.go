@@ -208,6 +208,24 @@ func TestMailboxIsBounded(t *testing.T) {
 	}
 }
 
+// Each node of a fleet may have as many events at once as one alone.
+func TestMailboxHasRoomForEachNode(t *testing.T) {
+	h := newTestHub(t)
+	h.cfg.Several = true
+	for i, node := range []string{"a", "b", "c"} {
+		h.Publish(moment(node, uint64(i+1), node))
+	}
+	fits := func(m *mailbox) (n int) {
+		for n = 0; m.announce(alerts(kindEvent, Event{Node: "a"})); n++ {
+		}
+		return n
+	}
+	all, one := newMailbox(h, auth.Everything, ""), newMailbox(h, auth.Everything, "a")
+	if all, one := fits(&all), fits(&one); all != 3*h.cfg.EventQueue || one != h.cfg.EventQueue {
+		t.Errorf("%d events of three nodes fit and %d of one, want %d and %d", all, one, 3*h.cfg.EventQueue, h.cfg.EventQueue)
+	}
+}
+
 func TestFailingEncoderIsToldOnceAndViewersKeepTheLastFrame(t *testing.T) {
 	var log bytes.Buffer
 	h := newTestHub(t)
