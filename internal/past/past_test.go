@@ -496,7 +496,7 @@ func TestWhy(t *testing.T) {
 				on(0, cause(explain.Work, time.Hour, 6*time.Hour)), on(1, cause(explain.Work, 2*time.Hour, 6*time.Hour)), on(2, cause(explain.Work, time.Hour, 4*time.Hour)),
 				on(0, cause(explain.CoolingDown, 6*time.Hour, 6*time.Hour+4*time.Minute)),
 			}, sessions: onThree},
-			"Between 01:00 and 06:00 a.py of ann ran GPUs 0–2, GPUs 1 and 2 not all the time.",
+			"Between 01:00 and 06:00 a.py of ann ran GPUs 0–2, not all of them all the time.",
 		},
 		"all have cooled": {
 			&memory{causes: []store.Cause{

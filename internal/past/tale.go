@@ -182,6 +182,8 @@ func (s *Story) besides(t *Tale, chapters []*Chapter, names func(store.Key) stri
 	switch {
 	case len(apart) > 0 && !slices.ContainsFunc(apart, func(c *Chapter) bool { return !same(c) }):
 		return ", " + Together(called) + " only " + s.between(apart[0].From, apart[0].To)
+	case len(apart) > len(t.Keys)/2:
+		return ", not all of them all the time"
 	case len(apart) > 0:
 		return ", " + Together(called) + " not all the time"
 	case len(t.Keys) == 1:
@@ -255,7 +257,7 @@ func Together(names []string) string {
 	return strings.TrimSuffix("GPUs "+listed(parts)+" "+place, " ")
 }
 
-// byPlace names devices of several nodes, those of each together.
+// byPlace names devices of several nodes, those of each together; of many nodes it counts them.
 func byPlace(names []string) string {
 	of := map[string][]string{}
 	var places []string
@@ -266,6 +268,9 @@ func byPlace(names []string) string {
 		}
 		of[place] = append(of[place], name)
 	}
+	if len(places) > fewNames {
+		return strconv.Itoa(len(names)) + " GPUs of " + strconv.Itoa(len(places)) + " nodes"
+	}
 	parts := make([]string, len(places))
 	for i, place := range places {
 		parts[i] = Together(of[place])
@@ -273,11 +278,13 @@ func byPlace(names []string) string {
 	return listed(parts)
 }
 
+// fewNames is how many names stand one after another.
+const fewNames = 6
+
 // listed joins some names, and says how many more there are.
 func listed(names []string) string {
-	const most = 6
-	if len(names) > most {
-		names = append(slices.Clone(names[:most]), strconv.Itoa(len(names)-most)+" more")
+	if len(names) > fewNames {
+		names = append(slices.Clone(names[:fewNames]), strconv.Itoa(len(names)-fewNames)+" more")
 	}
 	last := len(names) - 1
 	if last == 0 {
