@@ -376,9 +376,11 @@ func (p *PastPage) ranges() (out []PastLink) {
 }
 
 const (
-	// mostChoices is how many devices can be chosen by a link, and fewChoices how many links are always open.
+	// mostChoices is how many devices can be chosen by a link, and fewChoices how many links are always open. Any other is typed:
+	// mostNames are offered then.
 	mostChoices = 128
 	fewChoices  = 8
+	mostNames   = 2000
 )
 
 // choices are the devices that can be drawn alone, and all.
@@ -390,7 +392,16 @@ func (p *PastPage) choices() (out []PastLink) {
 	out = append(out, PastLink{"All", p.path("gpu", ""), len(chosen) == 0})
 	for i := range p.in.Devices[:min(len(p.in.Devices), mostChoices)] {
 		d := &p.in.Devices[i]
-		out = append(out, PastLink{p.name(d), p.path("gpu", d.UUID), slices.Contains(chosen, d.UUID) || slices.Contains(chosen, strconv.Itoa(d.Index))})
+		drawn := slices.ContainsFunc(p.in.Drawn, func(o store.Device) bool { return o.Key() == d.Key() })
+		out = append(out, PastLink{p.name(d), p.path("gpu", d.UUID), len(chosen) > 0 && drawn})
+	}
+	return out
+}
+
+// names are what people can type to choose a device, where there are more than links for all.
+func (p *PastPage) names() (out []string) {
+	for i := range p.in.Devices[:min(len(p.in.Devices), mostNames)] {
+		out = append(out, plain(p.name(&p.in.Devices[i])))
 	}
 	return out
 }

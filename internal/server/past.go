@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,6 +195,10 @@ var errNoHistory = refuse(http.StatusNotFound, "no past is kept", "start gpuwhy 
 // kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
 // read now, where there is such a GPU.
 func (s *Server) kept(devices map[store.Key]store.Device, name string) ([]store.Key, error) {
+	name, keys := called(devices, name)
+	if len(keys) > 0 {
+		return keys, nil
+	}
 	id, err := parseID(name)
 	if err != nil {
 		return nil, err
@@ -245,10 +250,51 @@ func before(devices map[store.Key]store.Device, of []store.Key, read map[string]
 	return out
 }
 
+var (
+	indexOf = regexp.MustCompile(`^gpu (\d+)(?: of (.+))?$`)
+	ofNode  = regexp.MustCompile(`^(.+?)(?: gpu |[ /])(\d+)$`)
+)
+
+// called are the GPUs that people call so: "node-017 GPU 3", "GPU 3 of node-017", all of "node-017", or all with "A100" in the name of
+// the product. Where there are none the text may be an index or a UUID; "GPU 3" is an index.
+func called(devices map[store.Key]store.Device, text string) (name string, keys []store.Key) {
+	words := strings.ToLower(strings.Join(strings.Fields(text), " "))
+	node, index := "", ""
+	if m := indexOf.FindStringSubmatch(words); m != nil && m[2] == "" {
+		return m[1], nil
+	} else if m != nil {
+		node, index = m[2], m[1]
+	} else if m := ofNode.FindStringSubmatch(words); m != nil {
+		node, index = m[1], m[2]
+	}
+	if number.MatchString(words) || len(words) < 2 {
+		return text, nil
+	}
+	ways := []func(d *store.Device) bool{
+		func(d *store.Device) bool { return strings.EqualFold(d.Node, node) && strconv.Itoa(d.Index) == index },
+		func(d *store.Device) bool { return strings.EqualFold(d.Node, words) },
+		func(d *store.Device) bool { return strings.Contains(strings.ToLower(d.Name), words) },
+	}
+	for _, is := range ways {
+		for k, d := range devices {
+			if k.UUID != "" && is(&d) {
+				keys = append(keys, k)
+			}
+		}
+		if len(keys) > 0 {
+			break
+		}
+	}
+	slices.SortFunc(keys, func(a, b store.Key) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(devices[a].Index, devices[b].Index), cmp.Compare(a.UUID, b.UUID))
+	})
+	return text, keys
+}
+
 // errSeveral refuses an index of which several nodes have had a GPU.
 func errSeveral(index string) error {
 	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
-		"name the GPU by its UUID, or its node with node=NAME")
+		`name the GPU by its UUID, as "NODE GPU `+index+`", or its node with node=NAME`)
 }
 
 // nodesRead are the nodes that are read now: before the first reading, and where nothing is read, that of this program.

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -383,6 +384,35 @@ func TestTheNodeOfAnIndex(t *testing.T) {
 	}
 	isProblem(t, get(h, "/api/gpu/history?node=nobody"), http.StatusNotFound)
 	isProblem(t, get(h, "/api/gpu/history?gpu=9&node=node"), http.StatusNotFound)
+}
+
+// A GPU is chosen as people call it.
+func TestAGPUAsItIsCalled(t *testing.T) {
+	t.Parallel()
+	devices := map[store.Key]store.Device{{Node: "rtx"}: {Node: "rtx"}}
+	for node, product := range map[string]string{"node-001": "NVIDIA A100-SXM4-80GB", "node-002": "NVIDIA H100 80GB HBM3", "rtx": "NVIDIA GeForce RTX 4090"} {
+		for i := range 3 {
+			d := store.Device{Node: node, UUID: fmt.Sprintf("GPU-%s-%d", node, i), Index: i, Name: product}
+			devices[d.Key()] = d
+		}
+	}
+	for text, want := range map[string]string{
+		"node-001 GPU 2": "node-001/2", "  NODE-001  gpu 2 ": "node-001/2", "GPU 2 of node-001": "node-001/2", "node-001/2": "node-001/2", "node-001 2": "node-001/2",
+		"node-002": "node-002/0 node-002/1 node-002/2", "a100": "node-001/0 node-001/1 node-001/2", "RTX 4090": "rtx/0 rtx/1 rtx/2", "rtx 1": "rtx/1",
+		"3": "", "100": "", "GPU-1": "", "node-001 GPU 7": "", "x": "", "": "",
+	} {
+		name, keys := called(devices, text)
+		var got []string
+		for _, k := range keys {
+			got = append(got, fmt.Sprintf("%s/%d", k.Node, devices[k].Index))
+		}
+		if strings.Join(got, " ") != want || name != text {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	if name, keys := called(devices, "gpu 2"); name != "2" || keys != nil {
+		t.Errorf("an index is %q, %v", name, keys)
+	}
 }
 
 // What has the same UUID under another name is the same GPU, unless that may be another one.

@@ -236,7 +236,7 @@ var (
 		apidoc.InQuery("from", "When the span begins; alone it can name a span, such as last night. The last 24 hours if it is left out.", "last night"),
 		apidoc.InQuery("to", "When the span ends; now if it is left out.", nil),
 		apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
-		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),
+		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID, or as people call it: \"node-017 GPU 3\", a node, or a part of the product's name. It may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),
 		apidoc.InQuery("node", "Narrows to a machine, where several are kept, as after it got another name.", nil),
 		ambiguousDevice, refused("Nothing is kept of such a GPU, or nothing at all.", errNoHistory),
 		refused("A parameter can't be read.", errOf(stepOf("soon"))),

@@ -100,6 +100,9 @@ func TestThePictureHasTheBusiest(t *testing.T) {
 	if strings.Index(text, `data-gpu="GPU-12"`) > strings.Index(text, `data-gpu="GPU-19"`) {
 		t.Error("they are not in their order")
 	}
+	if !strings.Contains(text, `<input name="gpu" list="past-names" placeholder="GPU 0"`) || strings.Count(text, "<option value=\"GPU ") != 20 {
+		t.Error("no GPU can be typed")
+	}
 	k := store.Key{Node: "n", UUID: "GPU-3"}
 	q.Keys, q.Asked = []store.Key{k}, url.Values{"gpu": {k.UUID}}
 	text = pastText(t, cfg, q)
