@@ -10,7 +10,6 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,8 +42,12 @@ func (t Tier) String() string { return [...]string{"raw", "1m", "15m", "6h"}[t] 
 
 // TierOf is the tier of a name.
 func TierOf(name string) (t Tier, ok bool) {
-	i := slices.IndexFunc(Tiers[:], func(t Tier) bool { return t.String() == name })
-	return Tier(max(i, 0)), i >= 0 //nolint:gosec // there are few
+	for _, t := range Tiers {
+		if t.String() == name {
+			return t, true
+		}
+	}
+	return 0, false
 }
 
 // A Device is one GPU of one node, or with an empty UUID the machine itself.
