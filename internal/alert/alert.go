@@ -79,7 +79,7 @@ const (
 	DataGone News = "data_gone"
 	DataBack News = "data_back"
 	Resumed  News = "resumed" // it is seen to stand since gpuwhy began anew; nothing has happened
-	Marked   News = "marked" // acknowledged or silenced, or not any more
+	Marked   News = "marked"  // acknowledged or silenced, or not any more
 	Over     News = "over"
 )
 
