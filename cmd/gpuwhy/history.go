@@ -9,10 +9,12 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/record"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/store/postgres"
 	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
+	"github.com/gpuwhy/gpuwhy/sampler/host"
 )
 
 // historyFile is the database in the state directory.
@@ -72,8 +74,11 @@ func (c *Config) newHistory(log *slog.Logger) *app.History {
 		}
 		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
 	}
-	return &app.History{Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Anew: anew}
+	return &app.History{Store: &store.Later{Open: open}, Retention: c.retention, Price: c.ElectricityPrice, Permits: c.permits(), Anew: anew}
 }
+
+// permits is what may be shown of the past now, whatever was kept.
+func (c *Config) permits() past.Permits { return host.ShowCommands(c.ShowCommands).OfUser() }
 
 // ownedPast opens the past to change it, which no other program may have then, unless it is on a server. It makes none. Every error
 // is a [gpu.Advice].

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -441,6 +442,21 @@ func TestTheEndOfAPastThatHangs(t *testing.T) {
 	}
 }
 
+// train runs a program as a user until the test ends.
+func train(t *testing.T, uid uint32, args ...string) (pid uint32) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "while :; do sleep 60; done", "train"}, args...)...)
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it sleeps in
+		_ = cmd.Wait()                                      // it ends as one that was killed
+	})
+	return uint32(cmd.Process.Pid)
+}
+
 // Command lines of other users are kept only as far as they may be shown: neither in sessions, nor in whole snapshots.
 func TestCommandLinesInThePast(t *testing.T) {
 	t.Parallel()
@@ -448,20 +464,7 @@ func TestCommandLinesInThePast(t *testing.T) {
 		t.Skip("only root may start programs of others")
 	}
 	const others, password = "of-another-user", "hunter2-s3cret"
-	run := func(uid uint32, args ...string) uint32 {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", "while :; do sleep 60; done", "train"}, args...)...)
-		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Setpgid: true}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with what it sleeps in
-			_ = cmd.Wait()                                      // it ends as one that was killed
-		})
-		return uint32(cmd.Process.Pid)
-	}
-	theirs, ours := run(nobody, "--data="+others), run(0, "--data=of-ours", "--password="+password)
+	theirs, ours := train(t, nobody, "--data="+others), train(t, 0, "--data=of-ours", "--password="+password)
 	for _, tt := range []struct {
 		show  string
 		other bool
@@ -512,5 +515,55 @@ func TestCommandLinesInThePast(t *testing.T) {
 				t.Errorf("our own command line is kept: %t, or with its password", has)
 			}
 		})
+	}
+}
+
+// What was kept under --show-commands all is shown only as far as the setting of now allows.
+func TestCommandLinesOfBefore(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may start programs of others")
+	}
+	const others, own = "of-another-user", "of-ours"
+	lib, m := machine(t, fakenvml.RTX4090())
+	m.GPU(0).SetProcesses(
+		fakenvml.Process{PID: train(t, nobody, "--data="+others), Type: "compute", Memory: 1 << 30, SM: 40},
+		fakenvml.Process{PID: train(t, 0, "--data="+own), Type: "compute", Memory: 1 << 30, SM: 40},
+	)
+	dir := t.TempDir()
+	p := start(t, lib.Env(), fast, "--state-dir="+dir, "--show-commands=all")
+	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 && len(u.GPUs[0].Processes) == 2 })
+	p.remembered()
+	then := url.QueryEscape(time.Now().UTC().Format(time.RFC3339Nano))
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	m.GPU(0).SetProcesses()
+	for _, tt := range []struct {
+		show                   string
+		theirs, ours, programs bool
+	}{{"all", true, true, true}, {"names", false, true, true}, {"own", false, true, false}, {"none", false, false, false}} {
+		p := start(t, lib.Env(), fast, "--state-dir="+dir, "--show-commands="+tt.show)
+		p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
+		for _, path := range []string{"/api/gpu/sessions?from=10m", "/api/gpu/at?time=" + then, "/past?from=10m&at=" + then} {
+			answer, body := p.fetch(path, nil)
+			text := string(body)
+			if answer.StatusCode != http.StatusOK || strings.Contains(text, others) != tt.theirs || strings.Contains(text, own) != tt.ours {
+				t.Errorf("%s of %s: %s, another user's command line: %t, our own: %t",
+					tt.show, path, answer.Status, strings.Contains(text, others), strings.Contains(text, own))
+			}
+		}
+		var list contract.PastSessions
+		p.get("/api/gpu/sessions?from=10m&user=nobody", &list)
+		if len(list.Sessions) == 0 || (list.Sessions[0].Program != "") != tt.programs {
+			t.Errorf("%s: another user's program: %+v", tt.show, list.Sessions)
+		}
+		if err := p.stop(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if r := command(t, nil, "sessions", "10m", "--json", noServer, "--state-dir="+dir, "--show-commands="+tt.show); r.code != exitOK ||
+			strings.Contains(r.stdout, others) != tt.theirs || strings.Contains(r.stdout, own) != tt.ours {
+			t.Errorf("%s without a server: %+v", tt.show, r)
+		}
 	}
 }

@@ -24,6 +24,8 @@ type History struct {
 	Store     store.Store
 	Retention store.Retention
 	Price     float64 // of a kilowatt-hour of electricity; 0: not known
+	// Permits says what of it may be shown now.
+	Permits past.Permits
 	// Anew has a value when the store has lost what it had, and goes on; nil: that never happens.
 	Anew <-chan struct{}
 }
@@ -62,7 +64,9 @@ func (a *App) wireForesight() {
 	if h == nil {
 		return
 	}
-	a.past = &past.Past{Store: h.Store, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.Interval}
+	a.past = &past.Past{
+		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.Interval,
+	}
 	a.sizes = &past.Sizes{Past: a.past, Interval: a.opt.Interval}
 	a.foresight = foresight.New(foresight.Config{
 		Past: a.past, Newest: a.Hub.Newest, Interval: a.opt.Interval, Price: h.Price, Log: a.log.With("part", "forecast"),

@@ -77,6 +77,9 @@ func (p *Past) read(ctx context.Context, node string, from, to time.Time) <-chan
 			if err == nil {
 				r.Snapshot, err = gpu.UnmarshalRecord(f.Record)
 			}
+			if r.Snapshot != nil {
+				p.Permits.withhold(r.Snapshot)
+			}
 			if r.err == nil && err != nil {
 				r.err = fmt.Errorf("the snapshot of %s at %s can't be read: %w", node, f.Time.Format(time.RFC3339), err)
 			}

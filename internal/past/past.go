@@ -19,6 +19,8 @@ type Past struct {
 	Now   func() time.Time
 	// Interval is how often devices are read; 0: not known.
 	Interval time.Duration
+	// Permits says what may be shown of snapshots; what Store returns is as it is, see [Permits.Store].
+	Permits Permits
 
 	histories, moments room // of histories those that are large
 }

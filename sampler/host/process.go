@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	system "runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -171,6 +172,19 @@ func (s ShowCommands) command(own bool) bool {
 
 // program reports whether the name of a program is shown.
 func (s ShowCommands) program(own bool) bool { return s == ShowNames || s.command(own) }
+
+// OfUser says what is shown of a process that is known by its user's name alone, such as one of the past: by the names that
+// [Reader.Describe] gives to users.
+func (s ShowCommands) OfUser() func(user string) (program, command bool) {
+	own := ownName()
+	if system.GOOS == "linux" {
+		own = (&users{passwd: "/etc/passwd"}).name(os.Geteuid(), time.Now())
+	}
+	return func(user string) (program, command bool) {
+		mine := user != "" && user == own
+		return s.program(mine), s.command(mine)
+	}
+}
 
 // kernelOf is what a kernel of Jupyter of our own user is called, by its notebook. Of the
 // environment, which is full of secrets, it keeps no more than the last part of the name.
