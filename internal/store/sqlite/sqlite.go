@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -66,6 +67,11 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, advise(file, err)
 	}
+	file, err := resolved(file)
+	if err != nil {
+		return nil, advise(options.File, err)
+	}
+	options.File = file
 	unlock, holder, err := keep.LockFile(file + ".lock")
 	if err != nil {
 		return nil, advise(file, err)
@@ -84,6 +90,29 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, errors.Join(advise(file, err), unlock())
 	}
 	return s, nil
+}
+
+// mostLinks is how many links a name may lead through: as many as Linux follows.
+const mostLinks = 40
+
+// resolved is the name of the file itself, where a name is that of a link to it: whoever uses the file locks it by the same name,
+// and what belongs to it lies beside it. The file need not be there.
+func resolved(name string) (string, error) {
+	for file, links := name, 0; links < mostLinks; links++ {
+		to, err := os.Readlink(file)
+		if err != nil {
+			return file, nil // it is no link, or whoever opens it finds out why not
+		}
+		if !filepath.IsAbs(to) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(file))
+			if err != nil {
+				return "", err
+			}
+			to = filepath.Join(dir, to)
+		}
+		file = to
+	}
+	return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }
 
 func openDatabase(ctx context.Context, file string) (_ *database, err error) {
