@@ -51,9 +51,7 @@ func (c *Config) keepsHistory() (kept, onServer bool) {
 
 func (c *Config) historyFile() string { return filepath.Join(c.StateDir, historyFile) }
 
-func (c *Config) openServer() (store.Store, error) {
-	return postgres.Open(postgres.Config{URL: c.History, Owner: c.name()})
-}
+func (c *Config) server() postgres.Config { return postgres.Config{URL: c.History, Owner: c.name()} }
 
 // newHistory is where the past is kept, if anywhere. It is opened by its first use.
 func (c *Config) newHistory(log *slog.Logger) *app.History {
@@ -70,7 +68,7 @@ func (c *Config) newHistory(log *slog.Logger) *app.History {
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		if onServer {
-			return c.openServer()
+			return postgres.Open(c.server())
 		}
 		return sqlite.Open(ctx, sqlite.Options{File: c.historyFile(), Log: log, Now: time.Now, Begun: begun})
 	}
@@ -109,7 +107,7 @@ func (c *Config) keptPast(ctx context.Context) (st store.Store, where string, er
 			What: "with these settings no past is kept", Try: "name the folder with --state-dir, or the database with --history",
 		}
 	case onServer:
-		if st, err = c.openServer(); err != nil {
+		if st, err = postgres.View(c.server()); err != nil {
 			return nil, "", err
 		}
 		return st, "the database of --history", nil

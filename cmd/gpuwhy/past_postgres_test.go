@@ -124,6 +124,20 @@ func serverAway(t *testing.T, more time.Duration) {
 	}
 }
 
+// Commands that read make nothing where no past is kept.
+func TestReadingWhereNoPastIs(t *testing.T) {
+	t.Parallel()
+	server := postgresServer(t)
+	server.Exec(t, "postgres", "CREATE SCHEMA other")
+	for _, args := range [][]string{{"past", "30m"}, {"sessions", "30m"}, {"history", "size"}, {"history", "check"}, {"history", "compact"}} {
+		r := command(t, nil, append(args, noServer, "--history="+server.URL("postgres", "postgres")+"&search_path=other")...)
+		if r.code != exitError || !strings.Contains(r.stderr, `in the schema "other"`) {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+	server.Exec(t, "postgres", "DROP SCHEMA other") // which is refused while something is in it
+}
+
 // What is wrong with --history is said before anything starts, and a password is in no error.
 func TestBadHistory(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -14,7 +15,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
-var errEncoding = errors.New("the database keeps text in another encoding")
+var (
+	errEncoding = errors.New("the database keeps text in another encoding")
+	errNothing  = errors.New("there are no tables of gpuwhy")
+	errOlder    = errors.New("an older gpuwhy made the tables")
+	errViewed   = errors.New("it is only read")
+)
 
 // Codes of the server that are looked for by themselves.
 const (
@@ -67,6 +73,18 @@ func (s *Store) advise(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.Is(err, store.ErrNewer):
 		return &gpu.Advice{What: "a newer gpuwhy made the tables on " + s.server, Try: "update this one", Err: err}
+	case errors.Is(err, errNothing):
+		return &gpu.Advice{
+			What: "there is no past on " + s.server + ", in the schema " + strconv.Quote(s.schema) + " of that database",
+			Try:  "look at the database and the search_path in the address, or start a gpuwhy that keeps its past there", Err: err,
+		}
+	case errors.Is(err, errOlder):
+		return &gpu.Advice{
+			What: "an older gpuwhy made the tables on " + s.server,
+			Try:  "read them with that version, or start this one with the same --history, which brings them up to date", Err: err,
+		}
+	case errors.Is(err, errViewed):
+		return &gpu.Advice{What: "the database was opened to be read alone", Try: "let the gpuwhy that has it write", Err: store.ErrReadOnly}
 	case errors.Is(err, store.ErrCorrupt): // found here, and not by the server
 		return s.advice(err, sayings["XX001"])
 	case errors.Is(err, errEncoding):

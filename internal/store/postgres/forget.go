@@ -18,6 +18,9 @@ const atOnce = 20_000
 // of others. Where another gpuwhy does so just now, there is nothing to do. The error is
 // [store.ErrLocked] where somebody reads for so long that writers would have to wait: the next time will do.
 func (s *Store) Forget(ctx context.Context, r store.Retention, now time.Time) (more bool, err error) {
+	if s.viewed {
+		return false, s.advise(ctx, errViewed)
+	}
 	if err := s.ready(ctx); err != nil {
 		return false, s.advise(ctx, err)
 	}

@@ -48,9 +48,14 @@ func (s *Store) ready(ctx context.Context) error {
 
 // prepare changes the database only if it has to: one that can only be read is read.
 func (s *Store) prepare(ctx context.Context) error {
-	current, err := s.current(ctx)
-	if err != nil || current {
+	version, current, err := s.current(ctx)
+	switch {
+	case err != nil || current:
 		return err
+	case s.viewed && version == 0:
+		return errNothing
+	case s.viewed:
+		return errOlder
 	}
 	return pgx.BeginFunc(ctx, s.writer, func(tx pgx.Tx) error {
 		// Who comes second finds all done.
@@ -67,37 +72,37 @@ func (s *Store) prepare(ctx context.Context) error {
 	})
 }
 
-// current reports whether the database has all tables and columns. No reader may keep writers from asking that.
-func (s *Store) current(ctx context.Context) (bool, error) {
+// current returns the version of the tables, 0 where there are none, and reports whether the database has all tables and columns.
+// No reader may keep writers from asking that.
+func (s *Store) current(ctx context.Context) (version int64, current bool, err error) {
 	var encoding string
 	var made bool
-	err := s.own.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('goose_db_version') IS NOT NULL").
+	err = s.own.QueryRow(ctx, "SELECT current_setting('server_encoding'), to_regclass('goose_db_version') IS NOT NULL").
 		Scan(&encoding, &made)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	if encoding != "UTF8" {
-		return false, fmt.Errorf("%w: %s", errEncoding, encoding)
+		return 0, false, fmt.Errorf("%w: %s", errEncoding, encoding)
 	}
 	if !made {
-		return false, nil
+		return 0, false, nil
 	}
-	var version int64
 	err = s.own.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	newest, err := newest()
 	switch {
 	case err != nil:
-		return false, err
+		return version, false, err
 	case version > newest:
-		return false, fmt.Errorf("%w: its tables are of version %d, those of this one of %d", store.ErrNewer, version, newest)
+		return version, false, fmt.Errorf("%w: its tables are of version %d, those of this one of %d", store.ErrNewer, version, newest)
 	case version < newest:
-		return false, nil
+		return version, false, nil
 	}
 	missing, err := missingColumns(ctx, s.own)
-	return len(missing) == 0, err
+	return version, len(missing) == 0, err
 }
 
 // newest is the version of the newest migration.

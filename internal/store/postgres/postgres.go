@@ -41,6 +41,7 @@ const readers = 16
 
 // A Store is a database on a server.
 type Store struct {
+	viewed   bool // it is only read, see [View]
 	owner    string
 	server   string // its name for people
 	schema   string
@@ -84,8 +85,14 @@ func CheckAddress(address string) error {
 
 // Open returns a store. It does not wait for the server: every method says what is wrong with that, and the first that
 // reaches it makes the tables, or brings them up to date. An error is a [gpu.Advice] about the address.
-func Open(c Config) (*Store, error) {
-	s := &Store{owner: store.Text(c.Owner), patience: c.Patience, known: nothing(), preparing: make(chan struct{}, 1)}
+func Open(c Config) (*Store, error) { return open(c, false) }
+
+// View is Open to read alone: it makes no tables and changes none. Where there are none, or those of another version, every method
+// says so; what would write returns [store.ErrReadOnly]. Compact may tidy.
+func View(c Config) (*Store, error) { return open(c, true) }
+
+func open(c Config, viewed bool) (*Store, error) {
+	s := &Store{viewed: viewed, owner: store.Text(c.Owner), patience: c.Patience, known: nothing(), preparing: make(chan struct{}, 1)}
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
 	}
@@ -93,11 +100,16 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if viewed {
+		reader.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}
 	own := reader.Copy()
 	own.MaxConns = 4 // who writes, forecasts, the size; and documents
 	writer := reader.Copy()
 	writer.MaxConns = 2 // a batch; and tables are made on one connection under a lock that another one has
-	writer.AfterConnect = stage
+	if !viewed {
+		writer.AfterConnect = stage
+	}
 	// All begin without a connection, so they are made in any case.
 	ctx := context.Background()
 	if s.reader, err = pgxpool.NewWithConfig(ctx, reader); err != nil {

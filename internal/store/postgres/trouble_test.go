@@ -300,6 +300,76 @@ func TestANewerGpuwhyWroteIt(t *testing.T) {
 	advised(t, err, store.ErrNewer, "update this one")
 }
 
+// Who only reads changes nothing: it makes no tables, brings none up to date, and says what there is.
+func TestView(t *testing.T) {
+	srv := server(t)
+	database := srv.Database(t)
+	address := srv.URL(database, "postgres")
+	tables := func() (n int) {
+		t.Helper()
+		db, err := pgx.Connect(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close(context.Background())
+		err = db.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM pg_namespace) + (SELECT count(*) FROM pg_class) + (SELECT count(*) FROM pg_attribute WHERE NOT attisdropped)").Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	view := func() *postgres.Store {
+		t.Helper()
+		s, err := postgres.View(postgres.Config{URL: address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	says := func(err error, want string) {
+		t.Helper()
+		if advice, ok := errors.AsType[*gpu.Advice](err); !ok || !strings.Contains(advice.Text(), want) {
+			t.Errorf("the error is %v; want advice that says %q", err, want)
+		}
+	}
+	nothing := tables()
+	s := view()
+	_, err := s.Devices(t.Context())
+	says(err, "there is no past on")
+	_, err = s.Size(t.Context())
+	says(err, `in the schema "gpuwhy"`)
+	says(s.Check(t.Context()), "search_path")
+	says(s.Compact(t.Context()), "there is no past on")
+	if n := tables(); n != nothing {
+		t.Errorf("%d tables and columns where there were %d", n, nothing)
+	}
+
+	if err := open(t, postgres.Config{URL: address}).Write(t.Context(), rowsOf("a", 2, begin)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s, store.Query{}); n != 2 {
+		t.Errorf("%d rows", n)
+	}
+	if err := s.Compact(t.Context()); err != nil {
+		t.Error(err)
+	}
+	advised(t, s.Write(t.Context(), rowsOf("a", 3, begin)), store.ErrReadOnly, "read alone")
+	_, err = s.Forget(t.Context(), store.Retention{store.Raw: time.Hour}, time.Now())
+	advised(t, err, store.ErrReadOnly, "read alone")
+	if n := count(t, s, store.Query{}); n != 2 {
+		t.Errorf("%d rows", n)
+	}
+
+	srv.Exec(t, database, "ALTER TABLE gpuwhy.device_raw DROP COLUMN power_draw")
+	had := tables()
+	_, err = view().Devices(t.Context())
+	says(err, "an older gpuwhy made the tables")
+	if n := tables(); n != had {
+		t.Errorf("%d tables and columns where there were %d", n, had)
+	}
+}
+
 func TestADatabaseThatCanOnlyBeRead(t *testing.T) {
 	srv := server(t)
 	db := srv.Database(t)

@@ -16,6 +16,9 @@ import (
 
 // Write implements [store.Store], as the other methods do.
 func (s *Store) Write(ctx context.Context, b *store.Batch) error {
+	if s.viewed {
+		return s.advise(ctx, errViewed)
+	}
 	bounded, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	err := s.write(bounded, b)
