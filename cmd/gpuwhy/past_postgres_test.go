@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,6 +123,24 @@ func serverAway(t *testing.T, more time.Duration) {
 			t.Errorf("%v from the database: %+v", args, r)
 		}
 	}
+}
+
+// The second gpuwhy of one name writes nothing, and says what to do. It goes on as soon as the first is killed.
+func TestTwoOfOneNameOnAServer(t *testing.T) {
+	t.Parallel()
+	address := "--history=" + postgresServer(t).URL("postgres", "postgres")
+	first := start(t, nil, "--source=simulate:rtx-4090", fast, "--node=one", address)
+	first.remembered()
+	second := start(t, nil, "--source=simulate:rtx-4090", fast, "--node=one", address)
+	if part := second.part("history", "failed"); part.LastError == nil || !strings.Contains(*part.LastError, `another gpuwhy writes as "one"`) ||
+		!strings.Contains(*part.LastError, "nothing is lost so far") {
+		t.Errorf("the second: %+v", part)
+	}
+	first.part("history", "ok")
+	if err := first.stop(syscall.SIGKILL); err == nil {
+		t.Error("it was not killed")
+	}
+	second.part("history", "ok")
 }
 
 // Commands that read make nothing where no past is kept.

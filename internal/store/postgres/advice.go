@@ -27,6 +27,9 @@ const (
 	deadlock       = "40P01"
 	noPartition    = "23514" // a check was not passed: the only one is that of partitions
 	undefinedTable = "42P01"
+	adminShutdown  = "57P01" // the server, or somebody there, has ended the connection
+
+	lockNotAvailable = "55P03" // in the time that there was for it
 )
 
 // A saying is what to say to people of an error.
@@ -55,7 +58,7 @@ var sayings = map[string]saying{
 	"57014": {store.ErrGone, "took too long", "see whether it has too much to do, and its statement_timeout"},
 	"57":    {store.ErrGone, "is starting or ending", "gpuwhy goes on by itself when it answers again"},
 	"08":    {store.ErrGone, "has cut the connection", "gpuwhy connects again by itself"},
-	"55P03": {
+	lockNotAvailable: {
 		store.ErrLocked, "does not let the tables be changed now", "another program reads them for long: gpuwhy tries again by itself",
 	},
 	"40":    {store.ErrLocked, "has too many who write the same", "gpuwhy tries again by itself"},
@@ -82,6 +85,12 @@ func (s *Store) advise(ctx context.Context, err error) error {
 		return &gpu.Advice{
 			What: "an older gpuwhy made the tables on " + s.server,
 			Try:  "read them with that version, or start this one with the same --history, which brings them up to date", Err: err,
+		}
+	case errors.Is(err, errTwice):
+		return &gpu.Advice{
+			What: "another gpuwhy writes as " + strconv.Quote(s.owner) + " into the database on " + s.server,
+			Try:  "give each machine a name of its own with --node, or end one of the two; gpuwhy goes on by itself then",
+			Err:  fmt.Errorf("%w: %w", store.ErrLocked, err),
 		}
 	case errors.Is(err, errViewed):
 		return &gpu.Advice{What: "the database was opened to be read alone", Try: "let the gpuwhy that has it write", Err: store.ErrReadOnly}

@@ -30,7 +30,7 @@ type Config struct {
 	// (PGPASSFILE, ~/.pgpass). A password is in no error.
 	URL string
 	// Owner tells this gpuwhy from others that write into the same database: it reads only its own documents. It is a
-	// machine's name, for example.
+	// machine's name, for example. Only one at a time writes as the same owner; empty: it is not looked who else does.
 	Owner string
 	// Patience is how long writing a batch may take before the server counts as gone; 0 is ten seconds.
 	Patience time.Duration
@@ -53,6 +53,7 @@ type Store struct {
 	known known
 
 	preparing chan struct{} // has room for one
+	claim     claim         // of the one who writes
 
 	packing sync.Mutex
 	packer  frames.Packer
@@ -92,7 +93,8 @@ func Open(c Config) (*Store, error) { return open(c, false) }
 func View(c Config) (*Store, error) { return open(c, true) }
 
 func open(c Config, viewed bool) (*Store, error) {
-	s := &Store{viewed: viewed, owner: store.Text(c.Owner), patience: c.Patience, known: nothing(), preparing: make(chan struct{}, 1)}
+	s := &Store{viewed: viewed, owner: store.Text(c.Owner), patience: c.Patience, known: nothing(), preparing: make(chan struct{}, 1),
+		claim: claim{room: make(chan struct{}, 1)}}
 	if s.patience == 0 {
 		s.patience = 10 * time.Second
 	}
@@ -176,6 +178,9 @@ func badAddress() error {
 
 // Close ends all connections. It waits for queries to end.
 func (s *Store) Close() error {
+	s.claim.room <- struct{}{}
+	s.claim.end()
+	<-s.claim.room
 	s.reader.Close()
 	s.own.Close()
 	s.writer.Close()

@@ -300,6 +300,43 @@ func TestANewerGpuwhyWroteIt(t *testing.T) {
 	advised(t, err, store.ErrNewer, "update this one")
 }
 
+// Two that write as the same owner would end each other's sessions: the second is refused until the first has ended.
+func TestTwoWithOneName(t *testing.T) {
+	srv := server(t)
+	database := srv.Database(t)
+	address := srv.URL(database, "postgres")
+	write := func(s *postgres.Store, minute int) error {
+		return s.Write(t.Context(), rowsOf("a", 1, begin.Add(time.Duration(minute)*time.Minute)))
+	}
+	first, second := open(t, postgres.Config{URL: address, Owner: "a"}), open(t, postgres.Config{URL: address, Owner: "a"})
+	if err := write(first, 0); err != nil {
+		t.Fatal(err)
+	}
+	advised(t, write(second, 1), store.ErrLocked, `another gpuwhy writes as "a"`)
+	advised(t, write(second, 1), store.ErrLocked, "--node")
+	if n := count(t, second, store.Query{}); n != 1 {
+		t.Errorf("the second reads %d rows", n)
+	}
+	for _, c := range []postgres.Config{{URL: address, Owner: "b"}, {URL: address + "&search_path=other", Owner: "a"}} {
+		if err := write(open(t, c), 2); err != nil {
+			t.Errorf("another one: %v", err)
+		}
+	}
+	// The server ends all connections, as when it is restarted: who is first has it.
+	srv.Exec(t, database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+	if err := write(first, 3); err != nil {
+		t.Error(err)
+	}
+	advised(t, write(second, 4), store.ErrLocked, "--node")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(second, 4); err != nil {
+		t.Errorf("when the first has ended: %v", err)
+	}
+	advised(t, write(open(t, postgres.Config{URL: address, Owner: "a"}), 5), store.ErrLocked, "--node")
+}
+
 // Who only reads changes nothing: it makes no tables, brings none up to date, and says what there is.
 func TestView(t *testing.T) {
 	srv := server(t)

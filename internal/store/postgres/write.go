@@ -36,7 +36,7 @@ func (s *Store) again(ctx context.Context, err error, attempt int) bool {
 		return false
 	}
 	s.forget()
-	if gone(err) {
+	if gone(err) || codeOf(err) == adminShutdown {
 		s.reader.Reset()
 		s.own.Reset()
 		s.writer.Reset()
@@ -51,6 +51,9 @@ func (s *Store) forget() { s.with(func(k *known) { *k = nothing() }) }
 
 func (s *Store) write(ctx context.Context, b *store.Batch) error {
 	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.alone(ctx); err != nil {
 		return err
 	}
 	if err := s.divide(ctx, timesOf(b)); err != nil {
