@@ -2,15 +2,15 @@ package past
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/store"
 )
 
 // ErrBusy says that others ask so much that there is no room for one more. It comes with what to do.
-var ErrBusy = errors.New("no room for another question")
+var ErrBusy = store.ErrBusy
 
 // much is how many values a history has that few may ask for at once.
 const much = 100_000

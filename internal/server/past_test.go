@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -271,6 +272,7 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 type failing struct {
 	store.Store
 	after int
+	as    error // nil: it can't be reached
 }
 
 func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Session, error] {
@@ -280,7 +282,7 @@ func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Ses
 				return
 			}
 		}
-		yield(store.Session{}, &gpu.Advice{What: "the database can't be reached", Try: "start it", Err: store.ErrGone})
+		yield(store.Session{}, &gpu.Advice{What: "the database can't be reached", Try: "start it", Err: cmp.Or(f.as, store.ErrGone)})
 	}
 }
 
@@ -288,7 +290,7 @@ func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Ses
 func TestADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{0, 2} {
-		_, h := serving(t, func(c *Config) { c.Past = &past.Past{Store: &failing{storetest.NewModel(), after}, Now: c.Past.Now} })
+		_, h := serving(t, func(c *Config) { c.Past = &past.Past{Store: &failing{Store: storetest.NewModel(), after: after}, Now: c.Past.Now} })
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.Host = "localhost:8003"
 			h.ServeHTTP(w, r)
@@ -308,6 +310,25 @@ func TestADatabaseThatFails(t *testing.T) {
 			t.Errorf("status %d: %s", answer.StatusCode, text)
 		case after > 0 && !errors.Is(err, io.ErrUnexpectedEOF):
 			t.Errorf("a part of an answer: %v, %s", err, text)
+		}
+	}
+}
+
+// A database that has too much to answer says when to come again.
+func TestADatabaseThatIsBusy(t *testing.T) {
+	t.Parallel()
+	for as, want := range map[error]string{store.ErrBusy: "5", store.ErrGone: ""} {
+		_, h := serving(t, func(c *Config) {
+			c.Past = &past.Past{Store: &failing{Store: storetest.NewModel(), as: as}, Now: c.Past.Now}
+			c.PastPage = func(context.Context, *PastQuestion) (templ.Component, error) {
+				return templ.Raw("the page"), &gpu.Advice{What: "it has much to do", Try: "wait", Err: as}
+			}
+		})
+		for _, path := range []string{"/api/gpu/sessions", "/past"} {
+			w := get(h, path)
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != want {
+				t.Errorf("%s: %d, come again after %q, want %q", path, w.Code, w.Header().Get("Retry-After"), want)
+			}
 		}
 	}
 }

@@ -46,7 +46,9 @@ const (
 var ErrSlow error = slow("the database of the past does not answer", "look at the disk or the server that it is on; gpuwhy goes on by itself")
 
 var (
-	errBusy   = slow("the database of the past has too many questions to answer", "ask again later, or for less at once")
+	errBusy = &gpu.Advice{
+		What: "the database of the past has too many questions to answer", Try: "ask again later, or for less at once", Err: ErrBusy,
+	}
 	errClosed = &gpu.Advice{What: "the past is closed", Try: "start gpuwhy again", Err: ErrGone}
 )
 

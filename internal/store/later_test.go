@@ -224,11 +224,14 @@ func TestAnswersThatHang(t *testing.T) {
 		var refused atomic.Int32
 		for range 100 {
 			all.Go(func() {
-				if took(func() {
-					_, err := l.Devices(t.Context())
+				var err error
+				if took(func() { _, err = l.Devices(t.Context()) }) > 0 {
 					isSlow(t, "devices", err)
-				}) == 0 {
-					refused.Add(1)
+					return
+				}
+				refused.Add(1)
+				if advice, ok := errors.AsType[*gpu.Advice](err); !ok || advice.Try == "" || !errors.Is(err, store.ErrBusy) {
+					t.Errorf("one too many: %v", err)
 				}
 			})
 		}
