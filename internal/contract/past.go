@@ -191,7 +191,7 @@ type UsageRow struct {
 	Busy     float64  `json:"busy_hours"`      // in which they worked
 	Idle     float64  `json:"idle_hours"`      // in which they only held them
 	SMHours  *float64 `json:"sm_hours"`        // how long all multiprocessors would have worked for the same. Null where no driver told
-	KWh      *float64 `json:"energy_kwh"`      // above rest, an estimate; of a GPU all that it drew. Null where that was never known
+	KWh      *float64 `json:"energy_kwh"`      // above rest, an estimate; of a GPU all that it drew, unless somebody's part is asked for. Null where that was never known
 	Known    float64  `json:"energy_known"`    // the part of the time, 0 to 1, for which the energy is known
 	Cost     *float64 `json:"cost" unit:"any"` // of the energy. Null without a price
 	Peak     Bytes    `json:"peak_memory_mb"`  // the most that one process held. Null where the driver never said

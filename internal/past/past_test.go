@@ -307,6 +307,25 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// Who asks for one user's part of a device is not given all that it drew.
+func TestEnergyOfAUserOnADevice(t *testing.T) {
+	t.Parallel()
+	m := &memory{sessions: []store.Session{session("ann", "x", gpu3, 0, time.Hour, func(s *store.Session) {
+		s.Joules, s.JoulesKnown = 1000, time.Hour
+	})}}
+	for at := midnight; at.Before(midnight.Add(time.Hour)); at = at.Add(time.Minute) {
+		m.rows = append(m.rows, reading(gpu3, at, 100), reading(keyOf(1), at, 100))
+	}
+	m.rows = minutes(m.rows)
+	p := newPast(m, midnight.Add(time.Hour))
+	for user, want := range map[string]float64{"": 360_000, "ann": 1000} {
+		list, err := p.Usage(t.Context(), ByGPU, store.Query{From: midnight, To: midnight.Add(time.Hour), User: user})
+		if err != nil || list[0].Key != gpu3 || list[0].Joules != gpu.Of(want) || (len(list) > 1) != (user == "") {
+			t.Errorf("%q: %+v; %v, want %v J", user, list, err, want)
+		}
+	}
+}
+
 func TestEnergy(t *testing.T) {
 	t.Parallel()
 	m := &memory{}

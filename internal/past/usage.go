@@ -44,8 +44,8 @@ type Usage struct {
 	// SMSeconds is how long all multiprocessors of a device would have worked for the same; absent where no
 	// driver told.
 	SMSeconds gpu.Reading[float64]
-	// Joules is its part of the draw above rest, an estimate; of a device all that it drew. Absent where it was never
-	// known.
+	// Joules is its part of the draw above rest, an estimate; of a device all that it drew, unless only some sessions are asked
+	// for. Absent where it was never known.
 	Joules gpu.Reading[float64]
 	// JoulesKnown is the part of the time, 0 to 1, for which Joules is known.
 	JoulesKnown float64
@@ -74,7 +74,7 @@ type group struct {
 }
 
 // Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
-// counts by that part.
+// counts by that part. Where only some sessions are asked for, the energy of a device is what these had of it.
 func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
 	groups := map[string]*group{}
 	for s, err := range p.Store.Sessions(ctx, q) {
@@ -94,7 +94,7 @@ func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error)
 	for _, g := range groups {
 		out = append(out, g.sum())
 	}
-	if by == ByGPU {
+	if by == ByGPU && q.User+q.Name+q.Job+q.Pod == "" {
 		var err error
 		if out, err = p.drawn(ctx, q, out); err != nil {
 			return nil, err
@@ -273,7 +273,7 @@ func heldBy(list []stretch) (held, busy time.Duration) {
 }
 
 // drawn sets the energy of devices to all that they drew, from their power, in place of what sessions had of it. Devices that
-// nobody used are added, unless only some sessions are asked for.
+// nobody used are added.
 func (p *Past) drawn(ctx context.Context, q store.Query, of []Usage) ([]Usage, error) {
 	if q.To.IsZero() || q.From.IsZero() {
 		return of, nil
@@ -290,10 +290,8 @@ func (p *Past) drawn(ctx context.Context, q store.Query, of []Usage) ([]Usage, e
 		}
 		delete(energy, of[i].Key)
 	}
-	if q.User+q.Name+q.Job+q.Pod == "" {
-		for k, e := range energy {
-			of = append(of, Usage{Name: k.Node + "/" + k.UUID, Key: k, Devices: 1, Joules: gpu.Of(e.Joules), JoulesKnown: e.Known})
-		}
+	for k, e := range energy {
+		of = append(of, Usage{Name: k.Node + "/" + k.UUID, Key: k, Devices: 1, Joules: gpu.Of(e.Joules), JoulesKnown: e.Known})
 	}
 	return of, nil
 }
