@@ -302,53 +302,82 @@ type Energy struct {
 	Known  float64 // the part of the span, 0 to 1, for which there is a reading of the power
 }
 
-// fine is the longest span of which energy is summed by minutes. Of a longer one it is summed by quarters of an hour, of which one
-// with a gap in it counts whole.
+// fine is the longest span of which energy is summed by minutes. Of a longer one it is summed by quarters of an hour.
 const fine = 50 * time.Hour
 
+// atOnce is of how long a span rows are held at once.
+const atOnce = 30 * 24 * time.Hour
+
 // Energy is what the devices drew in all between two times, from their power draw: the mean of each minute, or of each quarter of an
-// hour, stands for that. One without a reading counts nothing. The sums of parts of a span are that of the whole, but for
-// gaps where only one of them is summed by minutes. Of what is still to come nothing is known, and nothing is missing.
+// hour, stands for as long as gpuwhy looked in it. The sums of parts of a span are that of the whole, but for gaps where only one of
+// them is summed by minutes. Of what is still to come nothing is known, and nothing is missing.
 func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy, error) {
-	q.To = earliest(q.To, p.Now())
+	now := p.Now()
+	q.To = earliest(q.To, now)
 	q.Tier = store.Minute
-	if q.To.Sub(q.From) > fine || q.From.Before(p.Keeps.Cutoff(store.Minute, p.Now())) {
+	if q.To.Sub(q.From) > fine || q.From.Before(p.Keeps.Cutoff(store.Minute, now)) {
 		q.Tier = store.Quarter
 	}
-	from := q.From
-	q.From = from.Truncate(q.Tier.Span()) // rows are asked for by when their spans begin
 	column := store.OfDevices.Find("power_draw")
-	q.Columns = []int{column}
-	means := map[store.Bucket]store.Value{} // of minutes whose row is not made yet
-	out, known := map[store.Key]Energy{}, map[store.Key]time.Duration{}
-	add := func(b store.Bucket, v store.Value) {
-		length := earliest(b.Time.Add(b.Tier.Span()), q.To).Sub(latest(b.Time, from))
-		if e := out[b.Key]; v.Count > 0 && length > 0 {
-			e.Joules += v.Mean * length.Seconds()
-			known[b.Key] += length
-			out[b.Key] = e
+	q.Columns, q.Reuse = []int{column}, true
+	out := map[store.Key]Energy{}
+	for from := q.From; from.Before(q.To); from = from.Add(atOnce) {
+		to := earliest(from.Add(atOnce), q.To)
+		of := q
+		of.From, of.To = from.Add(-around).Truncate(q.Tier.Span()), to.Add(around)
+		all, err := p.looked(ctx, of, column)
+		if err != nil {
+			return nil, err
+		}
+		for k, rows := range all {
+			e, some := out[k]
+			for i := range rows {
+				r := &rows[i]
+				part := r.within(seen(rows, i, p.Interval), from, to, now).Seconds() * float64(r.count) / float64(r.readings)
+				e.Joules, e.Known, some = e.Joules+r.mean*part, e.Known+part, some || part > 0
+			}
+			if some {
+				out[k] = e
+			}
 		}
 	}
+	for k, e := range out {
+		e.Known = min(e.Known/q.To.Sub(q.From).Seconds(), 1)
+		out[k] = e
+	}
+	return out, nil
+}
+
+// looked reads one column of devices: rows of spans by time, of a minute at least.
+func (p *Past) looked(ctx context.Context, q store.Query, column int) (map[store.Key][]looked, error) {
+	type minute struct {
+		store.Key
+		at int64
+	}
+	out, unmade := map[store.Key][]looked{}, map[minute]looked{} // of minutes whose row is not made yet
 	for r, err := range p.filled(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		v := r.Values[column]
-		switch {
-		case v.Doubtful:
-		case r.Tier == store.Raw:
-			minute := store.Bucket{Key: r.Key, Tier: store.Minute, Time: r.Time.UTC().Truncate(time.Minute)}
-			means[minute] = join(means[minute], v)
-		default:
-			add(store.Bucket{Key: r.Key, Tier: r.Tier, Time: r.Time}, v)
+		is := lookedAt(&r, column)
+		if r.Tier != store.Raw {
+			out[r.Key] = append(out[r.Key], is)
+			continue
 		}
+		at := minute{r.Key, is.at.UnixMilli()}
+		if sum := unmade[at]; sum.readings > 0 {
+			if n := sum.count + is.count; n > 0 {
+				is.mean = (sum.mean*float64(sum.count) + is.mean*float64(is.count)) / float64(n)
+			}
+			is.readings, is.count = is.readings+sum.readings, is.count+sum.count
+		}
+		unmade[at] = is
 	}
-	for b, v := range means {
-		add(b, v)
+	for of, is := range unmade {
+		out[of.Key] = append(out[of.Key], is)
 	}
-	for k, e := range out {
-		e.Known = float64(known[k]) / float64(q.To.Sub(from))
-		out[k] = e
+	for _, rows := range out {
+		slices.SortFunc(rows, func(a, b looked) int { return a.at.Compare(b.at) })
 	}
 	return out, nil
 }

@@ -1,0 +1,103 @@
+package past
+
+import (
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/store"
+)
+
+// A looked is a row of one device: the readings of a span, and the mean of those that had a value.
+type looked struct {
+	at              time.Time
+	span            time.Duration
+	readings, count int
+	mean            float64
+}
+
+// rarest is the longest time between two readings, and around how much more than that the rows next to a span say how often
+// devices were read in it.
+const rarest, around = time.Hour, 4 * time.Hour
+
+// interval is how often the device was read when row i was made. Three rows that follow one another tell, as of a database that
+// was written with several intervals; of fewer it is the one that is usual now, or 0: then the row had no gap.
+func interval(rows []looked, i int, usual time.Duration) time.Duration {
+	for _, first := range [...]int{i - 1, i, i - 2} {
+		if first < 0 || first+2 >= len(rows) {
+			continue
+		}
+		if found := paceOf(rows[first], rows[first+1], rows[first+2]); found > 0 {
+			return found
+		}
+	}
+	r := &rows[i]
+	if usual == 0 {
+		usual = r.span / time.Duration(r.readings)
+	}
+	if r.readings > 1 { // they were all within the span
+		usual = min(usual, r.span/time.Duration(r.readings-1))
+	}
+	return usual
+}
+
+// paceOf is the time between the readings of three rows, of which one may have a gap; 0: they don't follow one another.
+func paceOf(a, b, c looked) time.Duration {
+	if a.span != b.span || b.span != c.span {
+		return 0
+	}
+	span, first, second := a.span, b.at.Sub(a.at), c.at.Sub(b.at)
+	most := max(a.readings, b.readings, c.readings)
+	if first == span && second == span {
+		least := min(a.readings, b.readings, c.readings)
+		return span / time.Duration(a.readings+b.readings+c.readings-most-least)
+	}
+	pace := (first + second) / time.Duration(a.readings+b.readings)
+	even := func(apart time.Duration, readings int) bool {
+		return (apart - time.Duration(readings)*pace).Abs() <= span
+	}
+	if pace > rarest || most > 2 || most == 2 && pace > span || !even(first, a.readings) || !even(second, b.readings) {
+		return 0
+	}
+	return pace
+}
+
+// seen is for how long row i stands: each of its readings for the interval that was in force. Where that is not much shorter than
+// the span of the row, it stands until the next one.
+func seen(rows []looked, i int, usual time.Duration) time.Duration {
+	r := &rows[i]
+	every := interval(rows, i, usual)
+	long := time.Duration(r.readings) * every
+	switch {
+	case 2*every > r.span:
+		if i+1 < len(rows) && rows[i+1].at.Sub(r.at) <= long+r.span {
+			return rows[i+1].at.Sub(r.at)
+		}
+		return long
+	case long+every+every/2 > r.span: // one can fall into the span beside
+		return r.span
+	}
+	return long
+}
+
+// within is which part of row i, that stands so long, is between two times. Of a row that stands for less than its span it is not
+// known when in that it was. Nothing was seen after now.
+func (r *looked) within(stands time.Duration, from, to, now time.Time) time.Duration {
+	end := earliest(r.at.Add(max(r.span, stands)), now)
+	length, part := end.Sub(r.at), earliest(end, to).Sub(latest(r.at, from))
+	if length <= 0 || part <= 0 {
+		return 0
+	}
+	return time.Duration(float64(min(stands, length)) * float64(part) / float64(length))
+}
+
+// lookedAt is one of a row. That of a reading is of its minute, and of that reading alone.
+func lookedAt(r *store.Row, column int) looked {
+	v := &r.Values[column]
+	out := looked{at: r.Time, span: r.Tier.Span(), readings: max(r.Readings, 1)}
+	if !v.Doubtful {
+		out.count, out.mean = min(v.Count, out.readings), v.Mean
+	}
+	if r.Tier == store.Raw {
+		out.at, out.span = r.Time.UTC().Truncate(time.Minute), time.Minute
+	}
+	return out
+}
