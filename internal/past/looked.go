@@ -62,7 +62,7 @@ func paceOf(a, b, c looked) time.Duration {
 
 // seen is for how long row i stands: each of its readings for the interval that was in force. Where that is not much shorter than
 // the span of the row, it stands until the next one.
-func seen(rows []looked, i int, usual time.Duration) time.Duration {
+func seen(rows []looked, i int, usual time.Duration, now time.Time) time.Duration {
 	r := &rows[i]
 	every := interval(rows, i, usual)
 	long := time.Duration(r.readings) * every
@@ -72,17 +72,28 @@ func seen(rows []looked, i int, usual time.Duration) time.Duration {
 			return rows[i+1].at.Sub(r.at)
 		}
 		return long
-	case long+every+every/2 > r.span: // one can fall into the span beside
+	case long+every+every/2 > min(r.span, now.Sub(r.at)): // one can fall into the span beside
 		return r.span
 	}
 	return long
 }
 
-// within is which part of row i, that stands so long, is between two times. Of a row that stands for less than its span it is not
-// known when in that it was. Nothing was seen after now.
-func (r *looked) within(stands time.Duration, from, to, now time.Time) time.Duration {
-	end := earliest(r.at.Add(max(r.span, stands)), now)
-	length, part := end.Sub(r.at), earliest(end, to).Sub(latest(r.at, from))
+// part is for how long of the time between two row i stands. A row that stands for less than its span has its readings at the end
+// of that where only another one follows at once, at its beginning where only one goes before, and else anywhere. Nothing was
+// seen after now.
+func part(rows []looked, i int, usual time.Duration, from, to, now time.Time) time.Duration {
+	r, stands := &rows[i], seen(rows, i, usual, now)
+	begin, end := r.at, r.at.Add(max(r.span, stands))
+	before := i > 0 && rows[i-1].at.Add(rows[i-1].span).Equal(begin)
+	after := i+1 < len(rows) && rows[i+1].at.Equal(end)
+	switch {
+	case after && !before:
+		begin = end.Add(-stands)
+	case before && !after:
+		end = begin.Add(stands)
+	}
+	end = earliest(end, now)
+	length, part := end.Sub(begin), earliest(end, to).Sub(latest(begin, from))
 	if length <= 0 || part <= 0 {
 		return 0
 	}

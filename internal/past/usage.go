@@ -333,8 +333,8 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 			e, some := out[k]
 			for i := range rows {
 				r := &rows[i]
-				part := r.within(seen(rows, i, p.Interval), from, to, now).Seconds() * float64(r.count) / float64(r.readings)
-				e.Joules, e.Known, some = e.Joules+r.mean*part, e.Known+part, some || part > 0
+				known := part(rows, i, p.Interval, from, to, now).Seconds() * float64(r.count) / float64(r.readings)
+				e.Joules, e.Known, some = e.Joules+r.mean*known, e.Known+known, some || known > 0
 			}
 			if some {
 				out[k] = e
