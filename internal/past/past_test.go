@@ -624,6 +624,43 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// Where gpuwhy did not look, the machine is not shown as it was before. How often it looked then, the snapshots say; one alone is as
+// old as the interval of now lets it be.
+func TestAtOfAGap(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		every, usual time.Duration
+		looks        int
+		known, gone  time.Duration // since the newest
+	}{
+		"each 5 s":                      {5 * time.Second, 5 * time.Second, 60, 29 * time.Second, 31 * time.Second},
+		"each 5 s, and now each 20 min": {5 * time.Second, 20 * time.Minute, 60, 29 * time.Second, 31 * time.Second},
+		"each 2 minutes":                {2 * time.Minute, 5 * time.Second, 60, 5 * time.Minute, 6 * time.Minute},
+		"each half hour":                {30 * time.Minute, 30 * time.Minute, 3, 74 * time.Minute, 76 * time.Minute},
+		"each hour":                     {time.Hour, time.Hour, 3, 149 * time.Minute, 151 * time.Minute},
+		"one alone":                     {time.Hour, time.Minute, 1, 149 * time.Second, 151 * time.Second},
+	} {
+		m, newest := &memory{}, midnight.Add(time.Duration(tt.looks-1)*tt.every)
+		for at := midnight; !at.After(newest); at = at.Add(tt.every) {
+			record, err := gpu.MarshalRecord(&gpu.Snapshot{Time: at, Node: "a", Source: gpu.SourceNVML})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.frames = append(m.frames, store.Frame{Node: "a", Time: at, Record: record})
+		}
+		p := newPast(m, newest.Add(24*time.Hour))
+		p.Interval = tt.usual
+		if made, err := p.At(t.Context(), "a", newest.Add(tt.known), insight.NewStage()); err != nil || !made.Snapshot.Time.Equal(newest) {
+			t.Errorf("%s: after %v: %v", name, tt.known, err)
+		}
+		_, err := p.At(t.Context(), "a", newest.Add(tt.gone), insight.NewStage())
+		gap, told := errors.AsType[*NotSeenError](err)
+		if !errors.Is(err, ErrNotSeen) || told != (tt.gone < max(before, lasts(tt.usual))) || told && !gap.Before.Equal(newest) {
+			t.Errorf("%s: after %v: %v", name, tt.gone, err)
+		}
+	}
+}
+
 // What the database says is passed on.
 // What a gpuwhy that was killed has left open does not go on for ever, and lasts for as long as it looked.
 func TestWhatIsLeftOpen(t *testing.T) {

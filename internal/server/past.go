@@ -708,6 +708,10 @@ func (s *Server) then(ctx context.Context, node string, at time.Time) (*insight.
 		return nil, err
 	}
 	m, err := s.cfg.Past.At(ctx, node, at, stage)
+	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
+		return nil, refuse(http.StatusNotFound, "gpuwhy did not look at "+quote(node)+" at "+at.Format(time.RFC3339),
+			"the newest snapshot before is of "+gap.Before.In(at.Location()).Format(time.RFC3339))
+	}
 	if errors.Is(err, past.ErrNotSeen) {
 		return nil, refuse(http.StatusNotFound, "nothing is kept of "+quote(node)+" at "+at.Format(time.RFC3339),
 			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")

@@ -235,6 +235,13 @@ func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.Pas
 		}
 	}
 	m, err := p.cfg.Past.At(ctx, node, q.At, stage)
+	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
+		in.ThenTrouble = &gpu.Advice{
+			What: "gpuwhy did not look at " + node + " at that time",
+			Try:  "choose another time: the newest snapshot before is of " + gap.Before.In(q.At.Location()).Format("2006-01-02 15:04:05"),
+		}
+		return nil
+	}
 	if errors.Is(err, past.ErrNotSeen) {
 		in.ThenTrouble = &gpu.Advice{
 			What: "nothing is kept of " + node + " at that time",
