@@ -86,7 +86,7 @@ func (p *Past) GridOf(from, to time.Time, step time.Duration, values int) (Grid,
 	for tier > store.Raw && step%tier.Span() != 0 {
 		tier--
 	}
-	for tier < store.Quarter && from.Before(p.Keeps.Cutoff(tier, p.Now())) {
+	for tier < store.Quarter && !p.keeps(tier, from) {
 		tier++
 		step = max(step.Truncate(tier.Span()), tier.Span())
 	}

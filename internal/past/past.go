@@ -33,10 +33,16 @@ func (p *Past) Rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, err
 // Finest is the finest tier that is kept since a query begins, and that has rows since there are any in its time.
 func (p *Past) Finest(ctx context.Context, q store.Query) (store.Tier, error) {
 	tier := store.Raw
-	for tier < store.Quarter && q.From.Before(p.Keeps.Cutoff(tier, p.Now())) {
+	for tier < store.Quarter && !p.keeps(tier, q.From) {
 		tier++
 	}
 	return p.since(ctx, tier, q)
+}
+
+// keeps reports whether rows of a tier are kept since a time. What has just become too old counts: time passes while a question is
+// read, and what is forgotten each minute is answered from coarser rows.
+func (p *Past) keeps(tier store.Tier, since time.Time) bool {
+	return !since.Before(p.Keeps.Cutoff(tier, p.Now()).Add(-time.Minute))
 }
 
 // rows yields all rows that the query asks for. Spans whose row is not made yet, such as the newest, are

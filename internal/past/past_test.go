@@ -232,6 +232,22 @@ func TestGrid(t *testing.T) {
 	}
 }
 
+// A span that begins with what is kept has rows of that, also where time passes before the rows are chosen.
+func TestAllThatIsKept(t *testing.T) {
+	t.Parallel()
+	asked := midnight
+	p := newPast(&memory{}, asked.Add(3*time.Second))
+	for tier, step := range map[store.Tier]time.Duration{store.Raw: 10 * time.Second, store.Minute: 3 * time.Minute} {
+		from := p.Keeps.Cutoff(tier, asked)
+		if g, err := p.Grid(from, from.Add(time.Hour), step); err != nil || g.Tier != tier || g.Step != step {
+			t.Errorf("%v: a step of %v of %v, %v", tier, g.Step, g.Tier, err)
+		}
+		if finest, err := p.Finest(t.Context(), store.Query{From: from, To: asked}); err != nil || finest != tier {
+			t.Errorf("%v: the finest is %v, %v", tier, finest, err)
+		}
+	}
+}
+
 // However much is asked for, a step that nobody named gives no more than can be answered; a step that somebody named is refused.
 func TestMuchAtOnce(t *testing.T) {
 	t.Parallel()

@@ -315,7 +315,7 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 	now := p.Now()
 	q.To = earliest(q.To, now)
 	q.Tier = store.Minute
-	if q.To.Sub(q.From) > fine || q.From.Before(p.Keeps.Cutoff(store.Minute, now)) {
+	if q.To.Sub(q.From) > fine || !p.keeps(store.Minute, q.From) {
 		q.Tier = store.Quarter
 	}
 	column := store.OfDevices.Find("power_draw")
