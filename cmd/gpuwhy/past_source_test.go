@@ -3,14 +3,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/store"
+	"github.com/gpuwhy/gpuwhy/internal/store/sqlite"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
@@ -78,6 +83,27 @@ func TestThePastWithoutAServer(t *testing.T) {
 	} {
 		if r := command(t, nil, of(args...)...); r.code != exitError || r.stdout != "" || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}
+
+// What a program reads rarely goes on until it would have been read again, also for who reads the file without a server.
+func TestARarePastWithoutAServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(dir, historyFile), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store.Session{From: time.Now().Add(-time.Hour), To: time.Now().Add(-5 * time.Minute), Outcome: store.Open}
+	s.Key, s.PID = store.Key{Node: "a", UUID: "GPU-1"}, 7
+	if err := errors.Join(st.Write(t.Context(), &store.Batch{Sessions: []store.Session{s}}), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for interval, want := range map[string]string{"5s": `"outcome":"unseen"`, "4m": `"outcome":"open"`} {
+		r := command(t, nil, "sessions", "2h", "--json", noServer, "--state-dir="+dir, "--interval="+interval)
+		if text := strings.ReplaceAll(r.stdout, ": ", ":"); r.code != exitOK || !strings.Contains(text, want) {
+			t.Errorf("each %s: %+v, want %s", interval, r, want)
 		}
 	}
 }
