@@ -74,28 +74,28 @@ type group struct {
 }
 
 // Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
-// counts by that part. Where only some sessions are asked for, the energy of a device is what these had of it.
+// counts by that part, its energy and work by what its device drew then. Where only some sessions are asked for, the energy of a device is what these had of it.
 func (p *Past) Usage(ctx context.Context, by By, q store.Query) ([]Usage, error) {
 	groups := map[string]*group{}
-	for s, err := range p.Store.Sessions(ctx, q) {
-		if err != nil {
-			return nil, err
-		}
-		name, user := nameOf(by, &s)
+	whole := func(s *store.Session) bool { return !s.From.Before(q.From) && (q.To.IsZero() || !s.To.After(q.To)) }
+	err := p.sessions(ctx, q, whole, func(s *store.Session, w *weight) {
+		name, user := nameOf(by, s)
 		k := name + "\x00" + user
 		g := groups[k]
 		if g == nil {
-			g = newGroup(by, name, user, &s)
+			g = newGroup(by, name, user, s)
 			groups[k] = g
 		}
-		g.add(&s, q.From, q.To)
+		g.add(s, w, q.From, q.To)
+	})
+	if err != nil {
+		return nil, err
 	}
 	out := make([]Usage, 0, len(groups))
 	for _, g := range groups {
 		out = append(out, g.sum())
 	}
 	if by == ByGPU && q.User+q.Name+q.Job+q.Pod == "" {
-		var err error
 		if out, err = p.drawn(ctx, q, out); err != nil {
 			return nil, err
 		}
@@ -112,22 +112,33 @@ func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Tim
 		name, user string
 	}
 	groups := map[part]*group{}
-	for s, err := range p.Store.Sessions(ctx, q) {
-		if err != nil {
-			return nil, err
-		}
-		name, user := nameOf(by, &s)
+	without := func(s *store.Session, i int) bool {
+		return s.To.Before(times[i]) || !s.From.Before(times[i+1]) || s.To.Equal(times[i]) && s.From.Before(s.To)
+	}
+	whole := func(s *store.Session) bool {
 		for i := range len(times) - 1 {
-			if s.To.Before(times[i]) || !s.From.Before(times[i+1]) || s.To.Equal(times[i]) && s.From.Before(s.To) {
+			if !without(s, i) && (s.From.Before(times[i]) || s.To.After(times[i+1])) {
+				return false
+			}
+		}
+		return true
+	}
+	err := p.sessions(ctx, q, whole, func(s *store.Session, w *weight) {
+		name, user := nameOf(by, s)
+		for i := range len(times) - 1 {
+			if without(s, i) {
 				continue
 			}
 			g := groups[part{i, name, user}]
 			if g == nil {
-				g = newGroup(by, name, user, &s)
+				g = newGroup(by, name, user, s)
 				groups[part{i, name, user}] = g
 			}
-			g.add(&s, times[i], times[i+1])
+			g.add(s, w, times[i], times[i+1])
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	out := make([][]Usage, max(0, len(times)-1))
 	for of, g := range groups {
@@ -137,6 +148,29 @@ func (p *Past) Daily(ctx context.Context, by By, q store.Query, times []time.Tim
 		slices.SortFunc(list, byHeld)
 	}
 	return out, nil
+}
+
+// sessions calls add with each session and, of those that are not whole in what is asked for, its weight.
+func (p *Past) sessions(ctx context.Context, q store.Query, whole func(*store.Session) bool, add func(*store.Session, *weight)) error {
+	var parts []store.Session
+	for s, err := range p.Store.Sessions(ctx, q) {
+		switch {
+		case err != nil:
+			return err
+		case whole(&s):
+			add(&s, nil)
+		default:
+			parts = append(parts, s)
+		}
+	}
+	weights, err := p.weights(ctx, parts)
+	if err != nil {
+		return err
+	}
+	for i := range parts {
+		add(&parts[i], &weights[i])
+	}
+	return nil
 }
 
 func newGroup(by By, name, user string, s *store.Session) *group {
@@ -177,7 +211,7 @@ func ParseBy(text string) (By, error) {
 }
 
 // add takes in the part of a session between two times.
-func (g *group) add(s *store.Session, from, to time.Time) {
+func (g *group) add(s *store.Session, w *weight, from, to time.Time) {
 	begin, end := latest(s.From, from), s.To
 	if !to.IsZero() {
 		end = earliest(end, to)
@@ -188,18 +222,21 @@ func (g *group) add(s *store.Session, from, to time.Time) {
 	}
 	g.Sessions++
 	on := stretch{from: begin.UnixNano(), to: end.UnixNano()}
-	share := 1.0 // of a session that was seen once
+	share, work := 1.0, 1.0 // of a session that was seen once
 	if whole > 0 {
 		share = float64(part) / float64(whole)
 		on.seen, on.busy = float64(s.Seen)/float64(whole), float64(s.Busy)/float64(whole)
 	}
+	if part < whole {
+		work = w.share(s, begin, end)
+	}
 	g.on[s.Key] = append(g.on[s.Key], on)
 	g.span += share * s.Seen.Seconds()
 	if s.SMKnown > 0 {
-		g.SMSeconds = gpu.Of(g.SMSeconds.Or(0) + share*s.SMSeconds)
+		g.SMSeconds = gpu.Of(g.SMSeconds.Or(0) + work*s.SMSeconds)
 	}
 	if s.JoulesKnown > 0 {
-		g.Joules = gpu.Of(g.Joules.Or(0) + share*s.Joules)
+		g.Joules = gpu.Of(g.Joules.Or(0) + work*s.Joules)
 		g.told += share * s.JoulesKnown.Seconds()
 	}
 	if m, ok := s.PeakMemory.Get(); ok && m >= g.PeakMemory.Or(0) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -87,6 +88,17 @@ func TestUsageAddsUp(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := &memory{sessions: someSessions(t, false)}
+		if rapid.Bool().Draw(t, "readings") {
+			watts := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "watts"), 0))
+			for at := midnight; at.Before(midnight.Add(3 * time.Hour)); at = at.Add(time.Minute) {
+				if k := (store.Key{Node: "a", UUID: "GPU-1"}); watts.IntN(20) > 0 {
+					r := reading(k, at, float64(watts.IntN(700)))
+					r.Readings, r.Values[power].Count = 12, 12
+					m.rows = append(m.rows, r)
+				}
+			}
+			m.rows = minutes(m.rows)
+		}
 		p := newPast(m, midnight.Add(24*time.Hour))
 		by := rapid.SampledFrom(Ways).Draw(t, "by")
 		cuts := []time.Time{midnight, midnight.Add(7000 * time.Second)}
@@ -171,6 +183,54 @@ func TestUsageIsWhatWasUsed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A part of a session has what its device drew then: of a process that loads for ten minutes nothing is billed for those but what
+// the device drew above rest. Of work that is even, or beside other work, the part is about that of the time.
+func TestEnergyOfAPart(t *testing.T) {
+	t.Parallel()
+	watts := func(minute, loading, working int) float64 {
+		if minute < 10 {
+			return float64(loading)
+		}
+		return float64(working + minute%2)
+	}
+	for name, tt := range map[string]struct {
+		loading, working int
+		joules           float64 // of the session, in an hour
+		want             float64 // of its first ten minutes
+	}{
+		"it loads":          {60, 300, 600*10 + 3000*250.5, 600 * 10},
+		"even work":         {300, 300, 3600 * 250.5, 600 * 250.5},
+		"even work, beside": {300, 300, 3600 * 20, 600 * 20},
+		"no readings":       {0, 0, 3600, 600},
+	} {
+		for _, scale := range []int{1, 15} { // an hour by minutes, and 15 hours by quarters
+			long, column := time.Duration(scale)*time.Hour, store.Minute
+			if scale > 1 {
+				column = store.Quarter
+			}
+			m := &memory{sessions: []store.Session{session("ann", "x", gpu3, 0, long, func(s *store.Session) {
+				s.Joules, s.JoulesKnown = tt.joules*float64(scale), long
+			})}}
+			for minute := range 60 {
+				r := reading(gpu3, midnight.Add(time.Duration(minute)*column.Span()), watts(minute, tt.loading, tt.working))
+				if r.Tier, r.Readings = column, 12; tt.working > 0 {
+					m.rows = append(m.rows, r)
+				}
+			}
+			p := newPast(m, midnight.Add(24*time.Hour))
+			q := store.Query{From: midnight, To: midnight.Add(long / 6)}
+			list, err := p.Usage(t.Context(), ByUser, q)
+			if want := tt.want * float64(scale); err != nil || math.Abs(list[0].Joules.Or(0)-want) > 0.03*want {
+				t.Errorf("%s, %v: %v J of %v, want %v; %v", name, long, list[0].Joules, tt.joules*float64(scale), want, err)
+			}
+			daily, err := p.Daily(t.Context(), ByUser, q, []time.Time{q.From, q.To})
+			if err != nil || math.Abs(daily[0][0].Joules.Or(0)-list[0].Joules.Or(0)) > 1e-6 {
+				t.Errorf("%s, %v: %+v, want %+v; %v", name, long, daily, list, err)
+			}
+		}
+	}
 }
 
 // Sums by day count each second on its day, also of 23 and 25 hours.
