@@ -163,8 +163,9 @@ func dayOf(word string, now time.Time) (time.Time, bool) {
 		return clock{}.on(now, -1), true
 	}
 	for ago := range 7 {
-		if name := strings.ToLower(now.AddDate(0, 0, -ago).Weekday().String()); len(word) >= 3 && strings.HasPrefix(name, word) {
-			return clock{}.on(now, -ago), true
+		day := clock{}.on(now, -ago)
+		if name := strings.ToLower(day.Weekday().String()); len(word) >= 3 && strings.HasPrefix(name, word) {
+			return day, true
 		}
 	}
 	return time.Time{}, false
@@ -260,9 +261,21 @@ func before(now time.Time, length string) (time.Time, bool) {
 		if err != nil || !known || float64(n)*max(u.length.Seconds(), float64(u.days)*86400, float64(u.years)*366*86400) > furthest {
 			return time.Time{}, false
 		}
-		t, some = t.AddDate(-n*u.years, 0, -n*u.days).Add(-time.Duration(n)*u.length), true
+		t, some = daysBefore(t, n*u.years, n*u.days).Add(-time.Duration(n)*u.length), true
 	}
 	return t, some
+}
+
+// daysBefore is the same clock so many years and days earlier. The moment itself stays where there are none of them: a clock that
+// is shown twice would not lead back to it.
+func daysBefore(t time.Time, years, days int) time.Time {
+	if years == 0 && days == 0 {
+		return t
+	}
+	y, m, d := t.Date()
+	hour, minute, second := t.Clock()
+	day := time.Date(y-years, m, d-days, 12, 0, 0, 0, t.Location())
+	return clock{hour: hour, minute: minute, second: second}.on(day, 0).Add(time.Duration(t.Nanosecond()))
 }
 
 // Day is when a day of the zone of t begins, so many days after the day of t.

@@ -159,6 +159,55 @@ func TestClocksChange(t *testing.T) {
 	}
 }
 
+// A length of time is that long, also in the hour that is shown twice in autumn and around the one that is left out in spring.
+func TestLengthsWhereClocksChange(t *testing.T) {
+	t.Parallel()
+	berlin := zone(t, "Europe/Berlin")
+	for _, begins := range []time.Time{
+		time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC), // the clocks jump at 1:00 UTC
+		time.Date(2026, 10, 24, 22, 0, 0, 0, time.UTC),
+	} {
+		for now := begins; now.Before(begins.Add(8 * time.Hour)); now = now.Add(7*time.Minute + 7*time.Nanosecond) {
+			now := now.In(berlin)
+			for text, want := range map[string]time.Duration{
+				"1s": time.Second, "15m": 15 * time.Minute, "1h": time.Hour, "last hour": time.Hour, "90 minutes": 90 * time.Minute,
+				"-2h": 2 * time.Hour, "24h": 24 * time.Hour, "0d3h": 3 * time.Hour, "last 30 minutes": 30 * time.Minute,
+			} {
+				s, err := Parse(text, now)
+				if got := s.To.Sub(s.From); err != nil || got != want || !s.To.Equal(now) {
+					t.Fatalf("%q at %v is %v long, want %v; %v", text, now, got, want, err)
+				}
+				if !strings.HasPrefix(text, "last") {
+					if at, err := Time("-"+strings.TrimPrefix(strings.ReplaceAll(text, " ", ""), "-"), now); err != nil || now.Sub(at) != want {
+						t.Fatalf("%q before %v is %v; %v", text, now, at, err)
+					}
+				}
+			}
+			for text, days := range map[string]int{"1d": 1, "7d": 7, "1w": 7, "2 days": 2} {
+				s, err := Parse(text, now)
+				jumped := now.AddDate(0, 0, -days).Hour() != now.Hour()
+				if got := s.From.Format("15:04:05.999999999"); err != nil || !jumped && got != now.Format("15:04:05.999999999") ||
+					now.YearDay()-s.From.YearDay() != days {
+					t.Fatalf("%q before %v is %v; %v", text, now, s.From, err)
+				}
+			}
+		}
+	}
+	// A day before a clock that is shown twice is the first of both; before one that is left out, when the clocks jump.
+	for now, want := range map[string]string{
+		"2026-10-26T02:30:00+01:00": "Sun 2026-10-25 02:30:00 +0200",
+		"2026-03-30T02:30:00+02:00": "Sun 2026-03-29 03:00:00 +0200",
+	} {
+		at, err := time.Parse(time.RFC3339, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Time("-1d", at.In(berlin)); err != nil || got.Format(written) != want {
+			t.Errorf("a day before %s is %s, want %s; %v", now, got.Format(written), want, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"last night", "yesterday 22:00 to 06:00", "-6h", "2026-03", "since monday 9:00", "A..B"} {
 		f.Add(text, int64(1_773_000_000))
