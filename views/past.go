@@ -221,7 +221,7 @@ type PastPage struct {
 func NewPastPage(in PastInput) PastPage {
 	p := PastPage{in: &in, Title: "Past · gpuwhy", From: in.Asked.Get("from"), To: in.Asked.Get("to"), ZoneAsk: in.Asked.Get("tz")}
 	p.End = "now"
-	for _, name := range []string{"compare", "at"} {
+	for _, name := range []string{"node", "compare", "at"} {
 		if v := in.Asked.Get(name); v != "" {
 			p.Kept = append(p.Kept, [2]string{name, v})
 		}
@@ -315,7 +315,7 @@ func (p *PastPage) Data() (out []PastData) {
 		return nil
 	}
 	values := url.Values{"from": {p.in.From.Format(time.RFC3339)}, "to": {p.in.To.Format(time.RFC3339)}}
-	for _, name := range []string{"gpu", "tz"} {
+	for _, name := range []string{"gpu", "node", "tz"} {
 		if asked := p.in.Asked[name]; len(asked) > 0 {
 			values[name] = asked
 		}

@@ -257,6 +257,23 @@ func TestPastPage(t *testing.T) {
 	}
 }
 
+// A page that is about one machine leads to that machine's data alone, and its form stays with it.
+func TestPastPageOfANodeLeadsToItsData(t *testing.T) {
+	in := examplePast()
+	in.Asked.Set("node", "desk & top")
+	in.Asked.Set("gpu", "3")
+	p := NewPastPage(in)
+	for _, d := range p.Data() {
+		u, err := url.Parse(d.Path)
+		if err != nil || u.Query().Get("node") != "desk & top" || u.Query().Get("gpu") != "3" || u.Query().Has("compare") {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	if text := render(t, p); !strings.Contains(text, `<input type="hidden" name="node" value="desk &amp; top">`) {
+		t.Error("the form forgets the machine")
+	}
+}
+
 // What a device draws is painted by those who draw it, above what it draws at rest; its limits are lines.
 func TestPowerIsPaintedByUser(t *testing.T) {
 	in := examplePast()

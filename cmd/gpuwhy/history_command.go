@@ -66,15 +66,12 @@ func (c historyExport) Run(env *environment) error {
 		"readings": "/api/gpu/readings", "sessions": "/api/gpu/sessions", "causes": "/api/gpu/causes", "events": "/api/events",
 	}[c.What]
 	q := url.Values{
-		"from": {c.When}, "gpu": c.GPU, "user": given(c.User), "kind": c.Kind, "metric": c.Metric, "tier": given(c.Tier), "tz": {c.TZ},
+		"from": {c.When}, "gpu": c.GPU, "user": given(c.User), "kind": c.Kind, "metric": c.Metric, "tier": given(c.Tier), "tz": zoneAsked(c.TZ),
 	}
 	for name, of := range map[string]string{"user": "sessions", "kind": "events", "metric": "readings", "tier": "readings"} {
 		if len(q[name]) > 0 && c.What != of {
 			return usageError{fmt.Errorf("--%s is about %s, not %s", name, of, c.What)}
 		}
-	}
-	if c.TZ == "" {
-		q.Set("tz", localZone())
 	}
 	contentType := typeJSON
 	if !c.JSON {

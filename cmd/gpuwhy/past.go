@@ -100,9 +100,7 @@ func answerOf[T any](env *environment, flags pastFlags, path string, q url.Value
 	if flags.CSV {
 		q.Set("format", "csv")
 	}
-	if q.Set("tz", flags.TZ); flags.TZ == "" {
-		q.Set("tz", localZone())
-	}
+	q["tz"] = zoneAsked(flags.TZ)
 	contentType := typeJSON
 	if flags.CSV {
 		contentType = typeCSV
@@ -138,6 +136,9 @@ func decoded[T any](answer io.ReadCloser) (*T, error) {
 	}
 	return into, nil
 }
+
+// zoneAsked is the zone of --tz, or else this machine's.
+func zoneAsked(tz string) []string { return given(cmp.Or(tz, localZone())) }
 
 // localZone is the name of this machine's time zone; empty where it has none, and the server's is taken.
 func localZone() string {

@@ -70,6 +70,9 @@ func (p Parameter) Repeated() Parameter {
 	return p
 }
 
+// IsRepeated reports whether it may be given several times.
+func (p *Parameter) IsRepeated() bool { return p.Schema.Items != nil }
+
 // A Body is what a client sends, as JSON or as a browser's form.
 type Body struct {
 	Of       any    // a value of the type that it is decoded to; nil for a form without fields

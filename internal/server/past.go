@@ -42,7 +42,7 @@ func PastHandler(cfg Config) http.Handler {
 	s := &Server{cfg: cfg, log: cfg.Log}
 	mux := http.NewServeMux()
 	for _, r := range s.routes() {
-		if r.doc != nil && (r.doc.Tag == tagPast.Name || r.path == whyPath) {
+		if r.doc != nil && isPast(r.path, r.doc.Tag) {
 			mux.Handle(r.method+" "+r.path, r.answer)
 		}
 	}
@@ -90,25 +90,6 @@ func noTime(err error) error {
 		return &statusError{status: http.StatusUnprocessableEntity, advice: *advice}
 	}
 	return err
-}
-
-// without refuses parameters that a question has no use for: who narrows an answer must not get all of it.
-func without(values url.Values, why, try string, names ...string) error {
-	for _, name := range names {
-		if values.Has(name) {
-			return refuse(http.StatusUnprocessableEntity, name+" "+why, try)
-		}
-	}
-	return nil
-}
-
-// ofAll is pastRequest for what is not kept by user.
-func (s *Server) ofAll(r *http.Request) (*pastRequest, error) {
-	q, err := s.pastRequest(r)
-	if err == nil {
-		err = without(q.values, "is not known of this", "leave it out, or ask for /api/gpu/sessions or /api/gpu/usage", "user")
-	}
-	return q, err
 }
 
 // span is what an answer says of its span.
@@ -294,7 +275,7 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 // errSeveral refuses an index of which several nodes have had a GPU.
 func errSeveral(index string) error {
 	return refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
-		`name the GPU by its UUID, as "NODE GPU `+index+`", or its node with node=NAME`)
+		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 
 // nodesRead are the nodes that are read now: before the first reading, and where nothing is read, that of this program.
@@ -332,7 +313,7 @@ func pastError(err error) error {
 
 // history answers with readings over time.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.ofAll(r)
+	q, err := s.pastRequest(r)
 	if err != nil {
 		return err
 	}
@@ -461,7 +442,7 @@ func (s *Server) sessions(w http.ResponseWriter, r *http.Request) error {
 
 // events answers with what happened.
 func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.ofAll(r)
+	q, err := s.pastRequest(r)
 	if err != nil {
 		return err
 	}
@@ -479,7 +460,7 @@ func (s *Server) pastEvents(w http.ResponseWriter, r *http.Request) error {
 
 // causes answers with what the answer was, and from when to when.
 func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.ofAll(r)
+	q, err := s.pastRequest(r)
 	if err != nil {
 		return err
 	}
@@ -491,7 +472,7 @@ func (s *Server) causes(w http.ResponseWriter, r *http.Request) error {
 
 // readings answers with readings as they are kept.
 func (s *Server) readings(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.ofAll(r)
+	q, err := s.pastRequest(r)
 	if err != nil {
 		return err
 	}
@@ -594,12 +575,12 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !values.Has("from") && !values.Has("to") && s.cfg.Newest != nil {
-		if err := without(values, "is about the past here", "add from, or ask for one GPU at /api/gpu/why/0", "gpu", "tz", "user", "format"); err != nil {
-			return err
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			return refuse(http.StatusBadRequest, name+" is about the past here", "add from, or ask for one GPU at /api/gpu/why/0")
 		}
 		return derived(s, contract.NewWhy)(w, r)
 	}
-	q, err := s.ofAll(r)
+	q, err := s.pastRequest(r)
 	if err != nil {
 		return err
 	}

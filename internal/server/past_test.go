@@ -231,16 +231,7 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/history?from=2999-01-01T00:00:00Z":                      `"2999-01-01T00:00:00Z" has not begun yet: name a time that has`,
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z":        "longer than 100 years",
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z&step=1": "longer than 100 years",
-		"/api/gpu/why?gpu=99":                                             "gpu is about the past here",
-		"/api/gpu/why?tz=../../etc":                                       "tz is about the past here",
-		"/api/gpu/why?format=xml":                                         "format is about the past here",
-		"/api/gpu/why?user=nobody":                                        "user is about the past here",
-		"/api/gpu/why?from=-1h&user=nobody":                               "user is not known of this",
 		"/api/gpu/why?to=now":                                             "to is there without from",
-		"/api/gpu/causes?user=nobody":                                     "user is not known of this",
-		"/api/gpu/history?user=nobody":                                    "user is not known of this",
-		"/api/gpu/readings?user=nobody":                                   "user is not known of this",
-		"/api/events?user=nobody":                                         "user is not known of this",
 		"/api/events?kind=foo":                                            `there is no kind of events "foo": use one of alert_fired,`,
 		"/api/gpu/at?time=soon":                                           `is not a time: write it like`,
 		"/api/gpu/history?metric=moon":                                    "there is no metric",
@@ -266,6 +257,60 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 	_, off := serving(t, func(c *Config) { c.Past, c.Sizes = nil, nil })
 	isProblem(t, get(off, "/api/gpu/history/size"), http.StatusNotFound)
 	isProblem(t, get(off, "/api/gpu/history"), http.StatusNotFound)
+}
+
+// Who narrows an answer never gets all of it: what an address does not take is refused, below the address of a node too.
+func TestParametersThatAreNotTaken(t *testing.T) {
+	t.Parallel()
+	of := fixture.Workstation()
+	m := storetest.NewModel()
+	known := &store.Batch{Devices: []store.Device{{Node: of.Node, UUID: "GPU-3a", Index: 3}, {Node: "node", UUID: "GPU-4", Index: 4}}}
+	if err := m.Write(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	st, h := serving(t, func(c *Config) { c.Past.Store, c.Sizes.Past.Store = m, m })
+	st.show(t, of)
+	here := "/node/" + of.Node
+	const unknown = ` is not known of /api/gpu/`
+	for path, want := range map[string]string{
+		"/api/gpu/why?gpu=99":                          "gpu is about the past here",
+		"/api/gpu/why?tz=../../etc":                    "tz is about the past here",
+		"/api/gpu/why?node=node":                       "node is about the past here",
+		"/api/gpu/why?user=nobody":                     `"user"` + unknown,
+		"/api/gpu/why?form=yesterday":                  `"form"` + unknown,
+		"/api/gpu/why?from=-1h&user=nobody":            `"user"` + unknown,
+		"/api/gpu/causes?user=nobody":                  `"user"` + unknown,
+		"/api/gpu/history?user=nobody":                 `"user" is not known of /api/gpu/history: leave it out; known are metric, step, from, to, tz, gpu, node, format`,
+		"/api/gpu/readings?user=nobody":                `"user"` + unknown,
+		"/api/events?user=nobody":                      `"user" is not known of /api/events`,
+		"/api/gpu/history/size?node=desktop":           `"node"` + unknown + "history/size: leave it out",
+		"/api/gpu/forecast?user=x&from=-1h":            `"from"` + unknown,
+		"/api/gpu/usage?usr=alice":                     `"usr"` + unknown,
+		"/api/gpu/usage?USER=alice":                    `"USER"` + unknown,
+		"/api/gpu/usage?user=":                         `"user" has no value`,
+		"/api/gpu/sessions?gpu=3&gpu=":                 `"gpu" has no value`,
+		"/api/gpu/sessions?user=a&user=b":              `"user" is given twice`,
+		"/api/gpu/sessions?from=-1h&from=-2h":          `"from" is given twice`,
+		"/api/gpu/at?gpu=3":                            `"gpu"` + unknown,
+		here + "/api/gpu/sessions?node=other":          `about the node "` + of.Node + `", and the parameter "node" about "other"`,
+		here + "/api/gpu/at?node=other":                `about the node "` + of.Node + `", and the parameter "node" about "other"`,
+		here + "/api/gpu/usage?usr=alice":              `"usr"` + unknown,
+		"/api/gpu/history?metric=power_draw&metrics=a": `"metrics"` + unknown,
+		"/api/gpu/sessions?format=csv&format=json":     `"format" is given twice`,
+		"/api/gpu/sessions?%00=1":                      `"\x00"` + unknown,
+	} {
+		if detail := isProblem(t, get(h, path), http.StatusBadRequest); !strings.Contains(detail, want) {
+			t.Errorf("%s: %s", path, detail)
+		}
+	}
+	for _, path := range []string{ // of older contracts, and what is taken several times
+		"/api/gpu/metrics?anything=1", "/api/gpu/summary?a=1&a=2", "/gpu/metrics?user=x", "/api/v1/gpu/nodes?x=", "/api/gpu/why/0?user=x",
+		"/api/gpu/sessions?gpu=3&gpu=3&user=mchen", here + "/api/gpu/sessions?node=" + of.Node, "/api/gpu/history?metric=power_draw&metric=temperature_celsius",
+	} {
+		if w := get(h, path); w.Code != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+		}
+	}
 }
 
 // failing is a store that fails after some elements.
@@ -507,6 +552,14 @@ func TestThePastPage(t *testing.T) {
 	} {
 		w := get(h, path)
 		if w.Code != http.StatusUnprocessableEntity || asked.Trouble == nil || !strings.Contains(asked.Trouble.What, want) || !strings.Contains(w.Body.String(), "<title>past") {
+			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
+		}
+	}
+	for path, want := range map[string]string{
+		"/past?user=mchen": `"user" is not known of /past: leave it out; known are from,`, "/past?from=6h&from=7d": `"from" is given twice`,
+		"/past?gpus=3": `"gpus" is not known`,
+	} {
+		if w := get(h, path); w.Code != http.StatusBadRequest || asked.Trouble == nil || !strings.Contains(asked.Trouble.Text(), want) {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/store"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
@@ -33,6 +34,11 @@ type PastComparison struct {
 	From time.Time  // zero: the same span
 	Key  *store.Key // nil: the same devices
 }
+
+// pagePast has the parameters of the page of the past.
+var pagePast = apidoc.Op("", "", "", ofSpan, asTable,
+	apidoc.InQuery("at", "The time at which the machine is shown.", nil), apidoc.InQuery("play", "Seconds that it goes on by.", nil),
+	apidoc.InQuery("compare", "What the span is compared with.", nil))
 
 // pastPage is the page of the past. What can't be read of the address is said on it, beside the form.
 func (s *Server) pastPage(w http.ResponseWriter, r *http.Request) error {
@@ -72,6 +78,9 @@ func (s *Server) pastQuestion(r *http.Request) (*PastQuestion, error) {
 		if values = slices.DeleteFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }); len(values) > 0 {
 			q.Asked[name] = values
 		}
+	}
+	if err := taken(r, pagePast.Params, q.Asked); err != nil {
+		return q, err
 	}
 	q.Asked.Del("format")
 	plain := r.Clone(r.Context())

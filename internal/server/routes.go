@@ -89,7 +89,7 @@ func (s *Server) routes() []route {
 			now("The readings.", contract.PastReadings{}, "readings"), ofSpan, asTable, noDatabaseNow),
 		s.read("/api/gpu/history/size", s.historySize, tagPast, "getHistorySize", "How much is kept",
 			apidoc.Text("What is kept by kind, and about how much it will be once it is kept for as long as --history-retention says. Measured at most twice a minute."),
-			now("The size.", contract.PastSize{}, "size"), refused("Nothing is kept.", errNoHistory), noDatabase),
+			now("The size.", contract.PastSize{}, "size"), badParameter, refused("Nothing is kept.", errNoHistory), noDatabase),
 		s.read("/api/gpu/causes", s.long(s.causes), tagPast, "listCauses", "What the answer was",
 			now("The causes, by when they began.", contract.PastCauses{}, "causes"), ofSpan, asTable, noDatabaseNow),
 		s.read("/api/gpu/sessions", s.long(s.sessions), tagPast, "listSessions", "Processes that were on GPUs",
@@ -101,13 +101,13 @@ func (s *Server) routes() []route {
 			apidoc.Text("When a memory is full, a GPU slows itself down or is quiet, what a month uses and costs, and when a GPU is usually free. Each is shown only where it was better, in this machine's own past, than both naive forecasts; see docs/forecast.md."),
 			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
 			now("The forecasts of each GPU.", contract.Forecasts{}, "forecasts"),
-			ambiguousDevice, refused("There is no such GPU, or no past is kept.", errNoHistory), badDeviceQuery),
+			badParameter, refused("There is no such GPU, or no past is kept.", errNoHistory), badDeviceQuery),
 		s.read("/api/gpu/at", s.at, tagPast, "getAt", "A machine as it was",
 			apidoc.InQuery("time", "The time; now if it is left out.", "yesterday 22:00"),
 			apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
 			apidoc.InQuery("node", "The machine; needed where there are several.", nil),
 			now("The newest snapshot that is not later, with its answer.", contract.PastMoment{}, "at"),
-			refused("There are several machines, and none is named.", errWhichNode),
+			badParameter,
 			refused("Nothing is kept of that time.", errNoHistory), refused("A parameter can't be read.", errOf(stepOf("soon"))), noDatabase),
 		s.read("/api/events", s.long(s.pastEvents), tagPast, "listEvents", "What happened",
 			apidoc.InQuery("kind", "Narrows to a kind: "+strings.Join(store.EventKinds, ", ")+"; may be given several times.", "xid").Repeated(),
@@ -169,8 +169,15 @@ const whyPath = "/api/gpu/why"
 
 // read is a route of the API that changes nothing.
 func (s *Server) read(path string, h handler, tag apidoc.Tag, id, summary string, parts ...apidoc.Part) route {
-	return route{http.MethodGet, path, auth.Read, s.handle(h), new(apidoc.Op(tag.Name, id, summary, parts...))}
+	op := apidoc.Op(tag.Name, id, summary, parts...)
+	if isPast(path, tag.Name) {
+		h = taking(op.Params, h)
+	}
+	return route{http.MethodGet, path, auth.Read, s.handle(h), &op}
 }
+
+// isPast reports whether a route answers about the past or what comes next.
+func isPast(path, tag string) bool { return tag == tagPast.Name || path == whyPath }
 
 // operate is a route, such as "POST /path", that changes alerts or silences: 202 says, not on disk yet.
 func (s *Server) operate(pattern string, h handler, id, summary string, parts ...apidoc.Part) route {
@@ -221,7 +228,9 @@ var (
 	unknownDevice   = refused("There is no such GPU.", errOf(deviceID{text: "7", index: 7}.find(nil)))
 	badDevice       = refused("It is neither an index nor a UUID.", errOf(parseID("first")))
 	badDeviceQuery  = refused("It is neither an index nor a UUID, or the query can't be read.", errOf(parseID("first")))
-	badQuery        = refused("The query can't be read, as where it has a semicolon.",
+	badParameter    = refused("A parameter is unknown here, is given twice or has no value; or there are several machines, and what is asked for may be of each.",
+		checkParams("/api/gpu/history", nil, url.Values{"user": {"anna"}}))
+	badQuery = refused("The query can't be read, as where it has a semicolon.",
 		errOf(parseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
 	nothingToRead = refused("No GPU can be read, or none was read yet; detail says why.",
 		refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
@@ -238,7 +247,7 @@ var (
 		apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
 		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID, or as people call it: \"node-017 GPU 3\", a node, or a part of the product's name. It may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),
 		apidoc.InQuery("node", "Narrows to a machine, where several are kept, as after it got another name.", nil),
-		ambiguousDevice, refused("Nothing is kept of such a GPU, or nothing at all.", errNoHistory),
+		badParameter, refused("Nothing is kept of such a GPU, or nothing at all.", errNoHistory),
 		refused("A parameter can't be read.", errOf(stepOf("soon"))),
 	}
 	byUser     = apidoc.InQuery("user", "Narrows to a user.", nil)
