@@ -20,7 +20,7 @@ func TestModules(t *testing.T) {
 	tab.Visit(newSite(t, nil, "").URL + base + "modules")
 	for name, test := range map[string]func(*testing.T, *browsertest.Tab){
 		"format": testFormatAgreesWithGo, "report": testReportHasOnlyWhatIsListed, "rows": testRowsAreMovedLittle,
-		"past": testPastIsMerged, "trend": testTrend, "heights": testHeights,
+		"past": testPastIsMerged, "trend": testTrend, "heights": testHeights, "clocks": testClocks,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, tab) })
 	}
@@ -197,6 +197,19 @@ func testTrend(t *testing.T, tab *browsertest.Tab) {
 	// The newest is at 59; 60 s before it is four steps to the left.
 	if want := []string{"", "M33 70L34 100M36 0L37 50M59 60", "M19 60M59 93", ""}; !slices.Equal(got, want) {
 		t.Errorf("it is %q, want %q", got, want)
+	}
+}
+
+// The cursor has the time of the clocks that the server names, also where they are set.
+func testClocks(t *testing.T, tab *browsertest.Tab) {
+	got := browsertest.Ask[string](tab, fmt.Sprintf(`(async () => {
+	  const { clockAt } = await import(%q);
+	  const at = (clocks, t) => new Date(clockAt(clocks, Date.parse(t))).toISOString().slice(11, 16);
+	  const berlin = "1792879200000:7200000 1792890000000:3600000";
+	  return [at(berlin, "2026-10-24T22:00Z"), at(berlin, "2026-10-25T00:59Z"), at(berlin, "2026-10-25T01:00Z"), at("0:-34200000", "2026-01-01T00:00Z")].join();
+	})()`, base+"source/pastpage.js"))
+	if want := "00:00,02:59,02:00,14:30"; got != want {
+		t.Errorf("it is %s, want %s", got, want)
 	}
 }
 

@@ -52,6 +52,17 @@ export function heightAt(path, at) {
 }
 
 /**
+ * What a clock shows at a time, as if it were UTC. The clocks have from when on how much is to be added.
+ * @param {string} clocks
+ * @param {number} t milliseconds since 1970
+ */
+export function clockAt(clocks, t) {
+  let add = 0;
+  for (const [since, more] of clocks.split(" ").map((c) => c.split(":").map(Number))) if (since <= t) add = more;
+  return t + add;
+}
+
+/**
  * Shows another address of this page.
  * @param {string} href
  * @param {"push" | "replace" | "stay"} how it gets into the history
@@ -92,14 +103,14 @@ const choose = (values) => show(address({ play: "", ...values }), "push");
 
 /** @param {HTMLElement} picture */
 function listen(picture) {
-  const { from, to, step, width, zone } = /** @type {Record<string, string>} */ (picture.dataset);
+  const { from, to, step, width, clocks } = /** @type {Record<string, string>} */ (picture.dataset);
   const begins = Number(from), length = Number(to) - begins;
   const byName = (/** @type {string} */ name) => /** @type {SVGPathElement} */ (/** @type {unknown} */ (document.getElementById(name)));
   const cursor = byName("past-cursor"), dragged = byName("past-drag");
   const time = /** @type {HTMLOutputElement} */ (document.getElementById("past-time"));
   const format = new Intl.DateTimeFormat([], {
     day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: length < 7.2e6 ? "2-digit" : undefined,
-    year: length > 1.6e10 ? "numeric" : undefined, timeZone: zone === "Local" ? undefined : zone,
+    year: length > 1.6e10 ? "numeric" : undefined, timeZone: "UTC", // of what a clock shows
   });
   const lanes = [...picture.querySelectorAll("[data-lane]")].map((lane) => {
     const output = /** @type {HTMLOutputElement} */ (lane.querySelector("output"));
@@ -114,7 +125,7 @@ function listen(picture) {
   let pressed = false;
 
   const place = (/** @type {number} */ share) => Math.round(share * Number(width) * 10) / 10;
-  const words = (/** @type {number} */ share) => format.format(begins + share * length);
+  const words = (/** @type {number} */ share) => format.format(clockAt(clocks, begins + share * length));
   const clamp = (/** @type {number} */ share) => Math.min(Math.max(share, 0), 1);
 
   /** @param {number | null} share */

@@ -151,6 +151,7 @@ type PastDevice struct {
 // A PastPicture has all devices over one axis of time.
 type PastPicture struct {
 	From, To, Step string // in milliseconds, for scripts
+	Clocks         string // from when on the zone's clocks are how far from UTC, in milliseconds: "0:7200000 1792890000000:3600000"
 	ViewWidth      string
 	TickPath       string
 	// KnownX and KnownWidth are the part of the width of which something can be known: lines end there within a step.

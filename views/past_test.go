@@ -274,6 +274,30 @@ func TestPastPageOfANodeLeadsToItsData(t *testing.T) {
 	}
 }
 
+// A browser gets the clocks of the zone, not its name, which it may not know.
+func TestClocksOfAPicture(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := time.Date(2026, 10, 25, 0, 0, 0, 0, berlin)
+	for want, got := range map[string]string{
+		"1792879200000:7200000 1792890000000:3600000": clocksOf(from, from.Add(24*time.Hour)),
+		"1792879200000:7200000":                       clocksOf(from, from.Add(3*time.Hour)),
+		"1792879200000:0":                             clocksOf(from.UTC(), from.AddDate(1, 0, 0)),
+		"1792879200000:-34200000":                     clocksOf(from.In(time.FixedZone("Local", -34200)), from.AddDate(1, 0, 0)),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	in := examplePast()
+	in.From = in.From.In(berlin)
+	if p := NewPastPage(in); !strings.Contains(p.Picture.Clocks, ":3600000") || !strings.Contains(render(t, p), `data-clocks="`+p.Picture.Clocks+`"`) {
+		t.Errorf("%q", p.Picture.Clocks)
+	}
+}
+
 // What a device draws is painted by those who draw it, above what it draws at rest; its limits are lines.
 func TestPowerIsPaintedByUser(t *testing.T) {
 	in := examplePast()

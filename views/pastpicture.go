@@ -28,10 +28,24 @@ func (a axis) percent(t time.Time) string { return hundredth(100*min(max(a.share
 
 func axisOf(g past.Grid) axis { return axis{g.From, g.At(g.Len())} }
 
+// clocksOf says how far the clocks are from UTC: a browser may not know the zone, and the zone may have no name.
+func clocksOf(from, to time.Time) string {
+	var out []string
+	for from.Before(to) {
+		_, offset := from.Zone()
+		out = append(out, millis(from)+":"+strconv.Itoa(offset*1000))
+		if _, from = from.ZoneBounds(); from.IsZero() {
+			break
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 func newPastPicture(in *PastInput, p *PastPage, hues map[string]string) *PastPicture {
 	a := axisOf(in.Grid)
 	units := perStep * in.Grid.Len()
 	out := &PastPicture{From: millis(a.from), To: millis(a.to), Step: exact(float64(in.Grid.Step.Milliseconds())), ViewWidth: strconv.Itoa(units)}
+	out.Clocks = clocksOf(a.from.In(in.From.Location()), a.to)
 	var path strings.Builder
 	for _, t := range ticksOf(a.from.In(in.From.Location()), a.to.In(in.From.Location())) {
 		out.Ticks = append(out.Ticks, PastTick{X: a.percent(t.at), Label: t.label, Minor: len(out.Ticks)%2 == 1})
