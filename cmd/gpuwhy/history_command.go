@@ -66,7 +66,7 @@ func (c historyExport) Run(env *environment) error {
 		"readings": "/api/gpu/readings", "sessions": "/api/gpu/sessions", "causes": "/api/gpu/causes", "events": "/api/events",
 	}[c.What]
 	q := url.Values{
-		"from": {c.When}, "gpu": c.GPU, "user": given(c.User), "kind": c.Kind, "metric": c.Metric, "tier": given(c.Tier), "tz": zoneAsked(c.TZ),
+		"from": {c.When}, "gpu": c.GPU, "user": given(c.User), "kind": c.Kind, "metric": c.Metric, "tier": given(c.Tier), "tz": {zoneAsked(c.TZ)},
 	}
 	for name, of := range map[string]string{"user": "sessions", "kind": "events", "metric": "readings", "tier": "readings"} {
 		if len(q[name]) > 0 && c.What != of {

@@ -63,7 +63,10 @@ func (e usageError) Unwrap() error { return e.error }
 // errQuiet is an error that was printed already.
 var errQuiet = errors.New("told already")
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	nameZone()
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
 
 // run is the whole program: it returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {

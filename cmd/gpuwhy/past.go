@@ -100,7 +100,7 @@ func answerOf[T any](env *environment, flags pastFlags, path string, q url.Value
 	if flags.CSV {
 		q.Set("format", "csv")
 	}
-	q["tz"] = zoneAsked(flags.TZ)
+	q.Set("tz", zoneAsked(flags.TZ))
 	contentType := typeJSON
 	if flags.CSV {
 		contentType = typeCSV
@@ -138,12 +138,4 @@ func decoded[T any](answer io.ReadCloser) (*T, error) {
 }
 
 // zoneAsked is the zone of --tz, or else this machine's.
-func zoneAsked(tz string) []string { return given(cmp.Or(tz, localZone())) }
-
-// localZone is the name of this machine's time zone; empty where it has none, and the server's is taken.
-func localZone() string {
-	if name := time.Local.String(); name != "Local" { //nolint:gosmopolitan // that of the person who asks
-		return name
-	}
-	return ""
-}
+func zoneAsked(tz string) string { return cmp.Or(tz, localZone()) }

@@ -108,6 +108,51 @@ func TestARarePastWithoutAServer(t *testing.T) {
 	}
 }
 
+// Times are understood in the zone of who asks, wherever gpuwhy runs.
+func TestTimesAreOfWhoAsks(t *testing.T) {
+	t.Parallel()
+	unnamed := filepath.Join(t.TempDir(), "zone")
+	// One kind of time, "+0545", of 20,700 s after UTC (RFC 8536).
+	data := "TZif" + strings.Repeat("\x00", 16) + strings.Repeat("\x00", 16) + "\x00\x00\x00\x01\x00\x00\x00\x06" + "\x00\x00\x50\xdc\x00\x00" + "+0545\x00"
+	if err := os.WriteFile(unnamed, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var zone string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		zone = r.URL.Query().Get("tz")
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	for _, tt := range []struct {
+		env  []string
+		args string
+		want string
+	}{
+		{nil, "", localNamed()},
+		{[]string{"TZ=America/New_York"}, "", "America/New_York"},
+		{[]string{"TZ=/usr/share/zoneinfo/America/New_York"}, "", "America/New_York"},
+		{[]string{"TZ=" + unnamed}, "", "+05:45"},
+		{[]string{"TZ=America/New_York"}, "--tz=Asia/Tokyo", "Asia/Tokyo"},
+	} {
+		for _, args := range [][]string{{"past", "5m"}, {"history", "export", "events", "5m"}} {
+			if tt.args != "" {
+				args = append(args, tt.args)
+			}
+			if command(t, tt.env, append(args, "--url="+server.URL)...); zone != tt.want {
+				t.Errorf("%v with %v: %q, want %q", args, tt.env, zone, tt.want)
+			}
+		}
+	}
+}
+
+// localNamed is the zone of this machine by its name, or by its hours.
+func localNamed() string {
+	if name := named(time.Local, "/etc").String(); name != "Local" { //nolint:gosmopolitan // it is meant
+		return name
+	}
+	return time.Now().Format("-07:00")
+}
+
 // Where there is nothing to read, each reason is said with what to do about it, and the file stays as it is.
 func TestNoPastToRead(t *testing.T) {
 	t.Parallel()

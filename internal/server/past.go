@@ -107,8 +107,12 @@ func (s *Server) zoned(name string) (time.Time, error) {
 	if err != nil {
 		zone, err = time.LoadLocation(zoneName(name))
 	}
+	if hours, unread := time.Parse("-07:00", name); unread == nil { // of a machine whose zone has no name
+		_, offset := hours.Zone()
+		zone, err = time.FixedZone(name, offset), nil
+	}
 	if err != nil {
-		return now, refuse(http.StatusUnprocessableEntity, "there is no time zone "+quote(name), "use a name such as Europe/Berlin, or UTC")
+		return now, refuse(http.StatusUnprocessableEntity, "there is no time zone "+quote(name), "use a name such as Europe/Berlin, UTC, or hours such as +02:00 (%2B02:00 in an address)")
 	}
 	return now.In(zone), nil
 }

@@ -254,6 +254,9 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 	if berlin := decoded[contract.History](t, get(h, "/api/gpu/history?tz=europe/berlin")); berlin.TimeZone != "Europe/Berlin" {
 		t.Errorf("the zone is %s", berlin.TimeZone)
 	}
+	if hours := decoded[contract.History](t, get(h, "/api/gpu/history?from=9:00..9:30&tz=-09:30")); hours.TimeZone != "-09:30" || !strings.HasSuffix(hours.From, "T18:30:00.000000Z") {
+		t.Errorf("the zone is %s, from %s", hours.TimeZone, hours.From)
+	}
 	_, off := serving(t, func(c *Config) { c.Past, c.Sizes = nil, nil })
 	isProblem(t, get(off, "/api/gpu/history/size"), http.StatusNotFound)
 	isProblem(t, get(off, "/api/gpu/history"), http.StatusNotFound)

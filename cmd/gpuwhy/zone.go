@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// nameZone gives this machine's time zone the name that the list of zones has for it, which Go does not look for: others can be told
+// only the name. Where none is found it stays without.
+func nameZone() { time.Local = named(time.Local, "/etc") } //nolint:gosmopolitan // it is the same zone, with its name
+
+// named is a zone by the name that it has already, as from TZ, or else that the files in etc say, if its clocks are the same.
+func named(zone *time.Location, etc string) *time.Location {
+	link, _ := os.Readlink(filepath.Join(etc, "localtime"))   // on Linux and macOS
+	written, _ := os.ReadFile(filepath.Join(etc, "timezone")) // on Debian where it is a copy
+	for _, name := range []string{zone.String(), link, string(written)} {
+		if _, of, isPath := strings.Cut(name, "zoneinfo/"); isPath {
+			name = of
+		}
+		name = strings.TrimPrefix(strings.TrimSpace(name), "posix/")
+		if name == "" || name == "Local" {
+			continue
+		}
+		if found, err := time.LoadLocation(name); err == nil && sameClocks(found, zone) {
+			return found
+		}
+	}
+	return zone
+}
+
+// sameClocks reports whether two zones have had the same clocks in the last years.
+func sameClocks(a, b *time.Location) bool {
+	now := time.Now()
+	for weeks := range 3 * 52 {
+		at := now.AddDate(0, 0, -7*weeks)
+		_, one := at.In(a).Zone()
+		if _, other := at.In(b).Zone(); one != other {
+			return false
+		}
+	}
+	return true
+}
+
+// localZone is this machine's zone as another can know it: by its name, or else by its hours from UTC now.
+func localZone() string {
+	name := time.Local.String() //nolint:gosmopolitan // that of the person who asks
+	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
+		return time.Now().Format("-07:00")
+	}
+	return name
+}
