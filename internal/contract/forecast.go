@@ -28,16 +28,16 @@ type GPUForecast struct {
 
 // Forecast is one figure that is not known yet, with how often it was wrong.
 type Forecast struct {
-	Kind   string `json:"kind" enum:"memory_full,limit_reached,quiet,energy,cost,usually_free"` // what is forecast
-	Shown  bool   `json:"shown"`                                                                // whether it can be told: it was better than both naive forecasts
-	Text   string `json:"sentence"`                                                             // for people; where it is not shown, that it can't be told yet, and why
-	Reason string `json:"reason"`                                                               // why it is not shown; empty where it is
-	Method string `json:"method"`                                                               // how it is made; empty where it was not tried
-	At     string `json:"at" format:"date-time"`                                                // of the newest point that it knows
-	Unit   string `json:"unit"`                                                                 // of value, low and high: "s" after at, "kWh", "" for money or a probability
-	Value  Float  `json:"value" unit:"any"`                                                     // what is expected. Null where it is not shown
-	Low    Float  `json:"low" unit:"any"`                                                       // the interval that holds it in 80 of 100 cases begins here. Null where it is not shown
-	High   Float  `json:"high" unit:"any"`                                                      // and ends here. Null where it is not shown
+	Kind   string  `json:"kind" enum:"memory_full,limit_reached,quiet,energy,cost,usually_free"` // what is forecast
+	Shown  bool    `json:"shown"`                                                                // whether it can be told: it was better than both naive forecasts
+	Text   string  `json:"sentence"`                                                             // for people; where it is not shown, that it can't be told yet, and why
+	Reason string  `json:"reason"`                                                               // why it is not shown; empty where it is
+	Method string  `json:"method"`                                                               // how it is made; empty where it was not tried
+	At     *string `json:"at" format:"date-time"`                                                // of the newest point that it knows. Null where it knows none
+	Unit   string  `json:"unit"`                                                                 // of value, low and high: "s" after at, "kWh", "" for money or a probability
+	Value  Float   `json:"value" unit:"any"`                                                     // what is expected. Null where it is not shown
+	Low    Float   `json:"low" unit:"any"`                                                       // the interval that holds it in 80 of 100 cases begins here. Null where it is not shown
+	High   Float   `json:"high" unit:"any"`                                                      // and ends here. Null where it is not shown
 	// The unit of the errors: that of what is forecast, or of the reading as far ahead as the forecast reaches.
 	ErrorUnit string `json:"error_unit"`
 	Trials    int    `json:"trial_count"`        // how many forecasts of this machine's own past the errors are of
@@ -75,7 +75,7 @@ func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(ins
 		if o == nil {
 			return g
 		}
-		g.Made = new(timestamp(o.At))
+		g.Made = optionalTime(o.At)
 		for forecast := range o.Forecasts {
 			g.Forecasts = append(g.Forecasts, newForecast(forecast, p))
 		}
@@ -99,7 +99,7 @@ var units = map[forecast.Kind][2]string{
 // newForecast makes it of what is told of the device now: what was forecast a while ago may be over.
 func newForecast(f *forecast.Forecast, p *insight.Part) Forecast {
 	out := Forecast{
-		Kind: string(f.Kind), Shown: f.Shown, Reason: string(f.Why), Method: f.Method, At: timestamp(f.At), Unit: units[f.Kind][0],
+		Kind: string(f.Kind), Shown: f.Shown, Reason: string(f.Why), Method: f.Method, At: optionalTime(f.At), Unit: units[f.Kind][0],
 		ErrorUnit: units[f.Kind][1], Trials: f.Error.Trials, AsNow: newNaive(&f.AsNow), Yesterday: newNaive(&f.Yesterday),
 	}
 	for _, next := range p.Why.Next {

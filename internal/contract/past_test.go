@@ -48,7 +48,7 @@ func forecasts() contract.Forecasts {
 			Kind: forecast.KindEnergy, Method: "mean by hour", At: now, Why: forecast.NotBetterYesterday, Error: forecast.Error{MAE: 2, Scaled: 0.9, Trials: 20},
 			AsNow: forecast.Naive{MAE: 3, Method: 2, Trials: 20}, Yesterday: forecast.Naive{MAE: 1, Method: 2, Trials: 20},
 		},
-		Cost: forecast.Forecast{Kind: forecast.KindCost, At: now, Why: foresight.NoPrice},
+		Cost: forecast.Forecast{Kind: forecast.KindCost, Why: foresight.NoPrice}, // nothing was tried
 		Free: forecast.Usual{Forecast: forecast.Forecast{Kind: forecast.KindUsuallyFree, Method: "by hour of the week", At: now, Value: 0.95, Low: 0.8, High: 1, Shown: true}},
 	}
 	for i := range 24 {
