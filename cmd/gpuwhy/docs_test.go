@@ -3,6 +3,7 @@ package main
 import (
 	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -33,5 +34,49 @@ func TestEveryBenchmarkIsDocumented(t *testing.T) {
 		if !exists[m[1]] {
 			t.Errorf("docs/performance.md mentions Benchmark%s, which does not exist", m[1])
 		}
+	}
+}
+
+// Each link of the documents leads to a file that is there, and to a heading of it.
+func TestLinksOfTheDocumentsLead(t *testing.T) {
+	t.Parallel()
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading := regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	notInAddress := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	leads := func(file, to string) bool {
+		if to == "" {
+			_, err := fs.Stat(os.DirFS(top), file)
+			return err == nil
+		}
+		for _, h := range heading.FindAllStringSubmatch(readTop(t, file), -1) {
+			if strings.ReplaceAll(notInAddress.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == to {
+				return true
+			}
+		}
+		return false
+	}
+	links := 0
+	err := fs.WalkDir(os.DirFS(top), ".", func(page string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || page != "README.md" && page != "CHANGELOG.md" && (!strings.HasPrefix(page, "docs/") || path.Ext(page) != ".md") {
+			return err
+		}
+		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(readTop(t, page), ""), -1) {
+			file, to, _ := strings.Cut(l[1], "#")
+			if strings.Contains(file, "://") {
+				continue
+			}
+			links++
+			if file = path.Join(path.Dir(page), file); strings.HasPrefix(l[1], "#") {
+				file = page
+			}
+			if !leads(file, to) {
+				t.Errorf("%s links %s, which is not there", page, l[1])
+			}
+		}
+		return nil
+	})
+	if err != nil || links < 100 {
+		t.Errorf("%d links; %v", links, err)
 	}
 }
