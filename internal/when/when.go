@@ -14,8 +14,13 @@ import (
 // A Span is the time from From up to, and without, To.
 type Span struct{ From, To time.Time }
 
-// The night of "last night" and the morning of "this morning", by the clock of the zone.
-const nightBegins, nightEnds, morningEnds = 22, 6, 12
+// parts are those of a day, by the clock of the zone.
+var parts = map[string]struct{ begins, ends clock }{
+	"morning":   {clock{hour: 6}, clock{hour: 12}},
+	"afternoon": {clock{hour: 12}, clock{hour: 18}},
+	"evening":   {clock{hour: 18}, clock{hour: 22}},
+	"night":     {clock{hour: 22}, clock{hour: 6, day: 1}},
+}
 
 const examples = `write it like "2026-03-14 02:30", "2026-03-14T02:30:00Z", "yesterday 22:00", "monday 9:00", "14:30" or "-6h"`
 
@@ -23,7 +28,7 @@ const examples = `write it like "2026-03-14 02:30", "2026-03-14T02:30:00Z", "yes
 // that is shown twice on that day, in autumn, means the first; one that is left out, in spring, means
 // when the clocks jump. An error is a [gpu.Advice].
 func Time(text string, now time.Time) (time.Time, error) {
-	if t, ok := point(strings.Fields(strings.ToLower(text)), now); ok {
+	if t, ok := point(words(text), now); ok {
 		return t, nil
 	}
 	if t, err := time.Parse(time.RFC3339, strings.ToUpper(strings.TrimSpace(text))); err == nil {
@@ -46,15 +51,32 @@ func unread(text, what, try string) error {
 // between stands between the ends of a span.
 var between = regexp.MustCompile(`(?i)\.\.| (?:to|until|-) |/`)
 
+// dashed are two times of day with nothing but a dash between them, as in "yesterday 22:00-06:00".
+var dashed = regexp.MustCompile(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)[-–](CLOCK)$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
+
+// words are those of a text, in small letters. "last monday" is one.
+func words(text string) []string {
+	fields := strings.Fields(strings.ToLower(text))
+	if len(fields) > 1 && fields[0] == "last" {
+		if _, ok := weekday(fields[1]); ok {
+			fields = append([]string{"last " + fields[1]}, fields[2:]...)
+		}
+	}
+	return fields
+}
+
 // Parse reads a span, in the zone of now: a day, a night, a week, a month or a year by name or number, "last 6 hours" or "6h",
 // "A to B", "A..B", or "since A". What has one time alone ends now. Where B is a length of time, such as "2h", it is that long
 // ago; where it is a day, a month or the like, it is the end of that. A span never ends after now, unless its end is written as a
 // time after it. An error is a [gpu.Advice].
 func Parse(text string, now time.Time) (Span, error) {
-	if parts := between.Split(text, 2); len(parts) == 2 {
-		return ends(parts[0], parts[1], text, now)
+	if ab := dashed.FindStringSubmatch(strings.TrimSpace(text)); ab != nil {
+		return ends(ab[1]+ab[2], ab[3], text, now)
 	}
-	fields := strings.Fields(strings.ToLower(text))
+	if ab := between.Split(text, 2); len(ab) == 2 {
+		return ends(ab[0], ab[1], text, now)
+	}
+	fields := words(text)
 	if len(fields) > 1 && (fields[0] == "since" || fields[0] == "from") {
 		s, err := Parse(strings.Join(fields[1:], " "), now)
 		return Span{s.From, now}, err
@@ -69,6 +91,9 @@ func Parse(text string, now time.Time) (Span, error) {
 	}
 	if s.To.After(now) {
 		s.To = now
+	}
+	if s.From.Equal(now) {
+		return Span{}, unread(text, "begins only now", "name an earlier time")
 	}
 	if !s.From.Before(s.To) {
 		return Span{}, unread(text, "has not begun yet", "name a time that has")
@@ -90,11 +115,11 @@ func ends(a, b, text string, now time.Time) (Span, error) {
 }
 
 func end(text string, from, now time.Time) (time.Time, error) {
-	fields := strings.Fields(strings.ToLower(text))
+	fields := words(text)
 	if to, ok := after(fields, from); ok {
 		return to, nil
 	}
-	if to, ok := before(now, strings.TrimPrefix(strings.Join(fields, ""), "-")); ok {
+	if to, ok := ago(fields, now); ok {
 		return to, nil
 	}
 	if s, ok := named(fields, now); !ok {
@@ -121,6 +146,9 @@ func after(fields []string, from time.Time) (time.Time, bool) {
 
 // point reads a time that is not RFC 3339.
 func point(fields []string, now time.Time) (time.Time, bool) {
+	if t, ok := ago(fields, now); ok {
+		return t, true
+	}
 	switch len(fields) {
 	case 1:
 		if fields[0] == "now" {
@@ -131,9 +159,6 @@ func point(fields []string, now time.Time) (time.Time, bool) {
 				return t, true
 			}
 			return c.on(now, -1), true
-		}
-		if ago, ok := strings.CutPrefix(fields[0], "-"); ok {
-			return before(now, ago)
 		}
 		return dayOf(fields[0], now)
 	case 2:
@@ -162,23 +187,49 @@ func dayOf(word string, now time.Time) (time.Time, bool) {
 	case "yesterday":
 		return clock{}.on(now, -1), true
 	}
-	for ago := range 7 {
-		day := clock{}.on(now, -ago)
-		if name := strings.ToLower(day.Weekday().String()); len(word) >= 3 && strings.HasPrefix(name, word) {
+	word, last := strings.CutPrefix(word, "last ")
+	wanted, ok := weekday(word)
+	for days := range 8 {
+		day := clock{}.on(now, -days)
+		if ok && day.Weekday() == wanted && (days > 0 || !last) {
 			return day, true
 		}
 	}
 	return time.Time{}, false
 }
 
+// weekday reads the name of a day of the week, also in short.
+func weekday(word string) (time.Weekday, bool) {
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		if len(word) >= 3 && strings.HasPrefix(strings.ToLower(day.String()), word) {
+			return day, true
+		}
+	}
+	return 0, false
+}
+
+// partOf reads a part of a day, such as "last night", "this afternoon" or "monday evening".
+func partOf(fields []string, now time.Time) (Span, bool) {
+	if len(fields) != 2 {
+		return Span{}, false
+	}
+	part, ok := parts[fields[1]]
+	day, known := dayOf(fields[0], now)
+	switch {
+	case fields[0] == "last" && fields[1] == "night":
+		day, known = clock{}.on(now, -1), true
+	case fields[0] == "this" && fields[1] != "night":
+		day, known = now, true
+	}
+	return Span{part.begins.on(day, 0), part.ends.on(day, 0)}, ok && known
+}
+
 // named reads what has a name and two ends.
 func named(fields []string, now time.Time) (s Span, ok bool) {
-	switch text := strings.Join(fields, " "); text {
-	case "last night":
-		s = Span{clock{hour: nightBegins}.on(now, -1), clock{hour: nightEnds}.on(now, 0)}
+	if s, ok := partOf(fields, now); ok {
 		return s, true
-	case "this morning":
-		return Span{clock{hour: nightEnds}.on(now, 0), clock{hour: morningEnds}.on(now, 0)}, true
+	}
+	switch text := strings.Join(fields, " "); text {
 	case "this week", "last week":
 		monday := -(int(now.Weekday()) + 6) % 7
 		if text == "last week" {
@@ -205,7 +256,7 @@ func named(fields []string, now time.Time) (s Span, ok bool) {
 		}
 		return Span{from, now}, ok
 	}
-	if from, ok := before(now, strings.TrimPrefix(strings.Join(fields, ""), "-")); ok {
+	if from, ok := ago(fields, now); ok {
 		return Span{from, now}, true
 	}
 	if len(fields) != 1 {
@@ -240,6 +291,11 @@ var units = map[string]struct {
 
 // furthest bounds numbers: nobody has a past of that many seconds.
 const furthest = 1e10
+
+// ago reads a length of time, with or without a minus, as so long before now.
+func ago(fields []string, now time.Time) (time.Time, bool) {
+	return before(now, strings.TrimPrefix(strings.Join(fields, ""), "-"))
+}
 
 // before is the time that is so long before now: "90s", "6h", "1h30m", "2d", "6hours".
 func before(now time.Time, length string) (time.Time, bool) {
@@ -293,6 +349,8 @@ func clockOf(word string) (clock, bool) {
 	switch word {
 	case "noon":
 		return clock{hour: 12}, true
+	case "midnight":
+		return clock{}, true
 	case "24:00":
 		return clock{day: 1}, true
 	}

@@ -36,6 +36,13 @@ func TestTimes(t *testing.T) {
 		"today 7:05":                "Wed 2026-03-18 07:05:00 +0100",
 		"9:00":                      "Wed 2026-03-18 09:00:00 +0100",
 		"14:30":                     "Tue 2026-03-17 14:30:00 +0100",
+		"6h":                        "Wed 2026-03-18 04:20:30 +0100",
+		"10 minutes":                "Wed 2026-03-18 10:10:30 +0100",
+		"midnight":                  "Wed 2026-03-18 00:00:00 +0100",
+		"yesterday midnight":        "Tue 2026-03-17 00:00:00 +0100",
+		"last monday":               "Mon 2026-03-16 00:00:00 +0100",
+		"Last  Wednesday 9:00":      "Wed 2026-03-11 09:00:00 +0100",
+		"last thu":                  "Thu 2026-03-12 00:00:00 +0100",
 		"monday":                    "Mon 2026-03-16 00:00:00 +0100",
 		"thu 8:00":                  "Thu 2026-03-12 08:00:00 +0100",
 		"wednesday":                 "Wed 2026-03-18 00:00:00 +0100",
@@ -53,7 +60,7 @@ func TestTimes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "soon", "-", "-6", "-6x", "25:00", "yesterday 22", "noon noon", "25:00", "-400y", "2026-02-30", "mo", "6h", "-99999999999h",
+		"", "soon", "-", "-6", "-6x", "25:00", "yesterday 22", "noon noon", "25:00", "-400y", "2026-02-30", "mo", "--6h", "last", "last mo", "-99999999999h",
 		"-99999999999999999999d", "1 2 3 4",
 	} {
 		if got, err := Time(text, now); err == nil || !strings.Contains(err.Error(), "write it like") {
@@ -88,6 +95,19 @@ func TestSpans(t *testing.T) {
 		"Saturday to sunday":       "Sat 2026-03-14 00:00:00 +0100, Mon 2026-03-16 00:00:00 +0100",
 		"2026-01..2026-02":         "Thu 2026-01-01 00:00:00 +0100, Sun 2026-03-01 00:00:00 +0100",
 		"yesterday..today":         "Tue 2026-03-17 00:00:00 +0100, Wed 2026-03-18 10:20:30 +0100",
+		"last monday":              "Mon 2026-03-16 00:00:00 +0100, Tue 2026-03-17 00:00:00 +0100",
+		"last wednesday":           "Wed 2026-03-11 00:00:00 +0100, Thu 2026-03-12 00:00:00 +0100",
+		"since last friday":        "Fri 2026-03-13 00:00:00 +0100, Wed 2026-03-18 10:20:30 +0100",
+		"last friday 9:00 to noon": "Fri 2026-03-13 09:00:00 +0100, Fri 2026-03-13 12:00:00 +0100",
+		"yesterday afternoon":      "Tue 2026-03-17 12:00:00 +0100, Tue 2026-03-17 18:00:00 +0100",
+		"monday evening":           "Mon 2026-03-16 18:00:00 +0100, Mon 2026-03-16 22:00:00 +0100",
+		"last monday night":        "Mon 2026-03-16 22:00:00 +0100, Tue 2026-03-17 06:00:00 +0100",
+		"2026-03-14 morning":       "Sat 2026-03-14 06:00:00 +0100, Sat 2026-03-14 12:00:00 +0100",
+		"22:00-06:00":              "Tue 2026-03-17 22:00:00 +0100, Wed 2026-03-18 06:00:00 +0100",
+		"9:00–10:00":               "Wed 2026-03-18 09:00:00 +0100, Wed 2026-03-18 10:00:00 +0100",
+		"yesterday 2pm-4:30PM":     "Tue 2026-03-17 14:00:00 +0100, Tue 2026-03-17 16:30:00 +0100",
+		"monday 22:00-midnight":    "Mon 2026-03-16 22:00:00 +0100, Tue 2026-03-17 00:00:00 +0100",
+		"since midnight":           "Wed 2026-03-18 00:00:00 +0100, Wed 2026-03-18 10:20:30 +0100",
 		"yesterday..now":           "Tue 2026-03-17 00:00:00 +0100, Wed 2026-03-18 10:20:30 +0100",
 		"5m..1m":                   "Wed 2026-03-18 10:15:30 +0100, Wed 2026-03-18 10:19:30 +0100",
 		"6h to 2 hours":            "Wed 2026-03-18 04:20:30 +0100, Wed 2026-03-18 08:20:30 +0100",
@@ -107,6 +127,12 @@ func TestSpans(t *testing.T) {
 	for text, want := range map[string]string{
 		"tomorrow":             "is not a span of time",
 		"2026-03-20":           "has not begun yet",
+		"this afternoon":       `"this afternoon" has not begun yet`,
+		"this night":           "is not a span of time",
+		"last afternoon":       "is not a span of time",
+		"now":                  `"now" begins only now: name an earlier time`,
+		"now to 6h":            `"now" begins only now`,
+		"0h":                   `"0h" begins only now`,
 		"-2h..-6h":             "ends before it begins",
 		"yesterday to nothing": "is not a time",
 		"last":                 "is not a span of time",
@@ -121,6 +147,9 @@ func TestSpans(t *testing.T) {
 		if s, err := Parse(text, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %v, %v", text, s, err)
 		}
+	}
+	if s, err := Parse("this afternoon", now.Add(5*time.Hour)); err != nil || s.From.Hour() != 12 || s.To.Hour() != 15 {
+		t.Errorf("this afternoon, while it lasts, is %v; %v", s, err)
 	}
 	inTheNight := time.Date(2026, 3, 18, 3, 0, 0, 0, now.Location())
 	if s, err := Parse("last night", inTheNight); err != nil || s.From.Hour() != 22 || !s.To.Equal(inTheNight) {
