@@ -31,6 +31,7 @@ type PastInput struct {
 	Asked   url.Values // what the address says
 	NotKept bool       // nothing is kept at all: Trouble says what would change that
 	Trouble *gpu.Advice
+	Unclear bool // the trouble is with what is asked, not with what is kept
 	// Unwritten is why nothing is written now, with what to do; empty where it is.
 	Unwritten string
 
@@ -231,7 +232,7 @@ func NewPastPage(in PastInput) PastPage {
 	p.Ranges = p.ranges()
 	if in.Trouble != nil {
 		p.Trouble, p.Try = sentence(capital(in.Trouble.What)+"."), sentence(in.Trouble.Try)
-		p.Sentence = either(in.NotKept, "No past is kept.", "The past can't be shown now.")
+		p.Sentence = either(in.NotKept, "No past is kept.", either(in.Unclear, p.Trouble, "The past can't be shown now."))
 		if p.Trouble == p.Sentence {
 			p.Trouble = ""
 		}

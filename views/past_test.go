@@ -536,6 +536,15 @@ func TestPastTrouble(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
+	for unclear, want := range map[bool]string{true: "\"<soon>\" is not a span of time.", false: "The past can't be shown now."} {
+		p := NewPastPage(PastInput{
+			Input: Input{Now: noon, BasePath: "/x/", Asset: asset}, Unclear: unclear,
+			Trouble: &gpu.Advice{What: `"<soon>" is not a span of time`, Try: "write it like last night"},
+		})
+		if p.Sentence != want || strings.Count(render(t, p), "is not a span of time") != 1 {
+			t.Errorf("what is unclear (%t) is said to be %q", unclear, p.Sentence)
+		}
+	}
 	in := examplePast()
 	in.Unwritten = "the past is not written: the disk is full"
 	if text := render(t, NewPastPage(in)); !strings.Contains(text, "The past is not written: the disk is full") || !strings.Contains(text, "past-picture") {

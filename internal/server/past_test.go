@@ -316,6 +316,13 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 	}
 }
 
+// noDevices is a store that can't be read.
+type noDevices struct{ store.Store }
+
+func (noDevices) Devices(context.Context) ([]store.Device, error) {
+	return nil, &gpu.Advice{What: "the database can't be reached", Try: "start it", Err: store.ErrGone}
+}
+
 // failing is a store that fails after some elements.
 type failing struct {
 	store.Store
@@ -554,7 +561,7 @@ func TestThePastPage(t *testing.T) {
 		"/past?compare=soon": "is not a span", "/past?compare=gpu+x": "is neither", "/past?gpu=first": "is neither",
 	} {
 		w := get(h, path)
-		if w.Code != http.StatusUnprocessableEntity || asked.Trouble == nil || !strings.Contains(asked.Trouble.What, want) || !strings.Contains(w.Body.String(), "<title>past") {
+		if w.Code != http.StatusUnprocessableEntity || asked.Trouble == nil || !asked.Unclear || !strings.Contains(asked.Trouble.What, want) || !strings.Contains(w.Body.String(), "<title>past") {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
 		}
 	}
@@ -576,6 +583,10 @@ func TestThePastPage(t *testing.T) {
 		t.Errorf("status %d, %v", w.Code, w.Header())
 	}
 	failed = nil
+	_, broken := serving(t, page, func(c *Config) { c.Past.Store = noDevices{m} })
+	if w := get(broken, "/past"); w.Code != http.StatusServiceUnavailable || asked.Trouble == nil || asked.Unclear {
+		t.Errorf("status %d, %+v", w.Code, asked)
+	}
 	_, off := serving(t, page, func(c *Config) { c.Past = nil })
 	if w := get(off, "/past"); w.Code != http.StatusOK || !asked.NotKept || asked.Trouble == nil {
 		t.Errorf("status %d, %+v", w.Code, asked)

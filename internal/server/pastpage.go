@@ -13,13 +13,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
-// A PastQuestion is what the page of the past is asked. Where Trouble is set, it can't be answered, and only Node and Asked are
-// there.
+// A PastQuestion is what the page of the past is asked. Where Trouble is set, it can't be answered, and only Node, Asked and Unclear
+// are there.
 type PastQuestion struct {
 	Node    string     // the page is about that node; empty: about all
 	Asked   url.Values // what the address says, without what is empty
 	NotKept bool       // nothing is kept at all
 	Trouble *gpu.Advice
+	Unclear bool // the trouble is with the question, not with what is kept
 
 	From, To time.Time // in the zone that is asked for
 	Devices  map[store.Key]store.Device
@@ -45,7 +46,9 @@ func (s *Server) pastPage(w http.ResponseWriter, r *http.Request) error {
 	q, err := s.pastQuestion(r)
 	if err != nil {
 		trouble := asStatusError(err)
-		q = &PastQuestion{Node: nodeOf(r), Asked: q.Asked, NotKept: s.cfg.Past == nil, Trouble: &trouble.advice}
+		q = &PastQuestion{
+			Node: nodeOf(r), Asked: q.Asked, NotKept: s.cfg.Past == nil, Trouble: &trouble.advice, Unclear: trouble.status < http.StatusInternalServerError,
+		}
 	}
 	if q.NotKept { // it is as asked for
 		err = nil

@@ -30,7 +30,7 @@ const (
 
 // past is the page of the past. An error of the database is on the page, and is returned too.
 func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Component, error) {
-	in := views.PastInput{Input: p.input(p.cfg.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble}
+	in := views.PastInput{Input: p.input(p.cfg.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble, Unclear: q.Unclear}
 	if part := p.cfg.Parts()["history"]; part.LastError != nil {
 		in.Unwritten = *part.LastError
 	}
@@ -42,10 +42,11 @@ func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Compone
 	}
 	if err != nil {
 		advice := gpu.AsAdvice(err)
-		if errors.Is(err, past.ErrTooFine) || errors.Is(err, past.ErrTooLong) {
+		unclear := errors.Is(err, past.ErrTooFine) || errors.Is(err, past.ErrTooLong)
+		if unclear {
 			advice = gpu.Advice{What: "the span is too long to be drawn", Try: "choose a shorter one"}
 		}
-		in = views.PastInput{Input: in.Input, Asked: q.Asked, Trouble: &advice, Unwritten: in.Unwritten}
+		in = views.PastInput{Input: in.Input, Asked: q.Asked, Trouble: &advice, Unclear: unclear, Unwritten: in.Unwritten}
 	}
 	return views.NewPastPage(in), err
 }
